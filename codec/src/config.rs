@@ -1,0 +1,49 @@
+//! What the user asks of the encoder.
+
+use crate::error::{Error, Result};
+
+/// How far a decoded value may lie from the original.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum ErrorBound {
+    /// `|x - x'| <= bound`, in the data's own units, compared in f64.
+    Absolute(f64),
+}
+
+/// Where the Huffman codebook of a chunk comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum CodebookPolicy {
+    /// The cheapest book of the dictionary, or a custom one where that wins by a margin (FORMAT.md, Encoder).
+    #[default]
+    Auto,
+    /// Always the cheapest book of the dictionary. For measurements.
+    Dictionary,
+    /// Always a custom book. For measurements.
+    Custom,
+}
+
+/// Everything that steers the encoder. A decoder needs none of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Config {
+    /// How far a decoded value may lie from the original.
+    pub bound: ErrorBound,
+    /// Where codebooks come from.
+    pub codebook: CodebookPolicy,
+}
+
+impl Config {
+    /// A configuration with an absolute error bound, in the data's own units.
+    ///
+    /// # Errors
+    /// `InvalidArgument` unless `bound` is finite, positive, and so large that `1 / (2 bound)` is finite.
+    pub fn absolute(bound: f64) -> Result<Self> {
+        let step = 2.0 * bound;
+        if !(bound > 0.0 && step.is_finite() && step.recip().is_finite()) {
+            return Err(Error::InvalidArgument(format!(
+                "absolute error bound is {bound:e}: it must be finite, greater than 0, and neither so small nor so large that 2*bound or 1/(2*bound) overflows"
+            )));
+        }
+        Ok(Self { bound: ErrorBound::Absolute(bound), codebook: CodebookPolicy::Auto })
+    }
+}

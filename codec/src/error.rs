@@ -1,0 +1,62 @@
+//! What can go wrong, by kind.
+
+use std::fmt;
+
+/// A result with the codec's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a chunk could not be compressed or a stream could not be decoded.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The stream ends before what its header promises.
+    Truncated {
+        /// The section that was being read.
+        section: &'static str,
+        /// Bytes that the section needs from the stream's start.
+        needed: u64,
+        /// Bytes that the stream has.
+        have: u64,
+    },
+    /// The stream contradicts FORMAT.md.
+    Corrupt {
+        /// The section in which the contradiction stands.
+        section: &'static str,
+        /// What was expected, and the value that was found.
+        detail: String,
+    },
+    /// The stream was written by a format version that this build cannot read.
+    UnsupportedVersion {
+        /// Major and minor version that the stream names.
+        found: (u8, u8),
+        /// The newest version that this build reads.
+        supported: (u8, u8),
+    },
+    /// The caller's configuration or buffer sizes make no sense.
+    InvalidArgument(String),
+}
+
+impl Error {
+    pub(crate) fn corrupt(section: &'static str, detail: impl Into<String>) -> Self {
+        Self::Corrupt { section, detail: detail.into() }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated { section, needed, have } => {
+                write!(f, "stream is truncated in its {section}: {needed} bytes needed, {have} present")
+            }
+            Self::Corrupt { section, detail } => write!(f, "stream is damaged in its {section}: {detail}"),
+            Self::UnsupportedVersion { found, supported } => write!(
+                f,
+                "stream has format version {}.{}, this build reads up to {}.{}: install a newer H5Z-Quire",
+                found.0, found.1, supported.0, supported.1
+            ),
+            Self::InvalidArgument(detail) => f.write_str(detail),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,157 @@
+//! The stream's constants and its header (FORMAT.md §2, §3). No other file repeats a number of the format.
+
+use crate::error::{Error, Result};
+use crate::layout::{ByteOrder, Layout, MAX_RANK, Scalar, Shape};
+
+/// First four bytes of every stream.
+pub const MAGIC: [u8; 4] = *b"QUIR";
+/// Major and minor format version that this build writes; it reads this one only, until 1.0.
+pub const VERSION: (u8, u8) = (0, 1);
+/// Bytes of the header before the extents.
+pub const HEADER_FIXED_LEN: usize = 24;
+/// Bytes of the longest header.
+pub const HEADER_MAX_LEN: usize = HEADER_FIXED_LEN + 8 * MAX_RANK;
+/// Where the checksum stands.
+const CHECKSUM_AT: std::ops::Range<usize> = 12..16;
+/// Bit of the type byte that says big endian.
+const BIG_ENDIAN_BIT: u8 = 0x80;
+
+/// How the values of a chunk are represented.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coding {
+    /// The chunk's bytes as they came.
+    Stored,
+    /// One value that every element has, bit for bit.
+    Constant,
+    /// Quantized, predicted and Huffman coded.
+    Quantized,
+}
+
+/// What a stream says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// How the values are represented.
+    pub coding: Coding,
+    /// Type, byte order and shape of the chunk.
+    pub layout: Layout,
+}
+
+impl Header {
+    /// Bytes of this header.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        HEADER_FIXED_LEN + 8 * self.layout.shape.dims().len()
+    }
+
+    /// Appends the header, with length and checksum still 0: [`seal`] fills them in once the stream is whole.
+    pub fn write_to(&self, stream: &mut Vec<u8>) {
+        let scalar = match self.layout.scalar {
+            Scalar::F32 => 0,
+            Scalar::F64 => 1,
+        };
+        let order = match self.layout.byte_order {
+            ByteOrder::Little => 0,
+            ByteOrder::Big => BIG_ENDIAN_BIT,
+        };
+        let coding = match self.coding {
+            Coding::Stored => 0,
+            Coding::Constant => 1,
+            Coding::Quantized => 2,
+        };
+        let dims = self.layout.shape.dims();
+        stream.extend_from_slice(&MAGIC);
+        stream.extend_from_slice(&[VERSION.0, VERSION.1, scalar | order, coding, dims.len() as u8, 0, 0, 0]);
+        stream.extend_from_slice(&[0; 12]);
+        for extent in dims {
+            stream.extend_from_slice(&extent.to_le_bytes());
+        }
+    }
+
+    /// Reads a header from the stream's start and checks the stream's length, not its checksum.
+    ///
+    /// # Errors
+    /// `Truncated`, `Corrupt` or `UnsupportedVersion`.
+    pub fn read_from(stream: &[u8]) -> Result<Self> {
+        const SECTION: &str = "header";
+        let have = stream.len() as u64;
+        let need = |needed: usize| {
+            if stream.len() < needed { Err(Error::Truncated { section: SECTION, needed: needed as u64, have }) } else { Ok(()) }
+        };
+        need(HEADER_FIXED_LEN)?;
+        if stream[..4] != MAGIC {
+            return Err(Error::corrupt(
+                SECTION,
+                format!("bytes {:02x?} stand where {MAGIC:02x?} (\"QUIR\") is expected", &stream[..4]),
+            ));
+        }
+        if (stream[4], stream[5]) != VERSION {
+            return Err(Error::UnsupportedVersion { found: (stream[4], stream[5]), supported: VERSION });
+        }
+        let scalar = match stream[6] & !BIG_ENDIAN_BIT {
+            0 => Scalar::F32,
+            1 => Scalar::F64,
+            other => return Err(Error::corrupt(SECTION, format!("value type {other} is unknown"))),
+        };
+        let byte_order = if stream[6] & BIG_ENDIAN_BIT == 0 { ByteOrder::Little } else { ByteOrder::Big };
+        let coding = match stream[7] {
+            0 => Coding::Stored,
+            1 => Coding::Constant,
+            2 => Coding::Quantized,
+            other => return Err(Error::corrupt(SECTION, format!("coding {other} is unknown"))),
+        };
+        let rank = usize::from(stream[8]);
+        if rank == 0 || rank > MAX_RANK {
+            return Err(Error::corrupt(SECTION, format!("rank is {rank}, not 1 to {MAX_RANK}")));
+        }
+        if stream[9..12] != [0; 3] {
+            return Err(Error::corrupt(SECTION, format!("reserved bytes are {:02x?}, not 0", &stream[9..12])));
+        }
+        need(HEADER_FIXED_LEN + 8 * rank)?;
+        let length = u64_at(stream, 16);
+        if length > have {
+            return Err(Error::Truncated { section: SECTION, needed: length, have });
+        }
+        if length < have {
+            return Err(Error::corrupt(SECTION, format!("the stream says it has {length} bytes, {have} are present")));
+        }
+        let mut dims = [0; MAX_RANK];
+        for (axis, extent) in dims[..rank].iter_mut().enumerate() {
+            *extent = u64_at(stream, HEADER_FIXED_LEN + 8 * axis);
+        }
+        let shape = Shape::new(&dims[..rank]).map_err(|error| Error::corrupt(SECTION, error.to_string()))?;
+        Ok(Self { coding, layout: Layout { scalar, byte_order, shape } })
+    }
+}
+
+/// Writes length and checksum into a whole stream.
+pub(crate) fn seal(stream: &mut [u8]) {
+    let length = stream.len() as u64;
+    stream[16..24].copy_from_slice(&length.to_le_bytes());
+    let checksum = checksum(stream);
+    stream[CHECKSUM_AT].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Compares the checksum; call it after [`Header::read_from`] has accepted the header.
+pub(crate) fn verify(stream: &[u8]) -> Result<()> {
+    let mut bytes = [0; 4];
+    bytes.copy_from_slice(&stream[CHECKSUM_AT]);
+    let (written, found) = (u32::from_le_bytes(bytes), checksum(stream));
+    if written != found {
+        return Err(Error::corrupt("checksum", format!("header says {written:08x}, the bytes give {found:08x}")));
+    }
+    Ok(())
+}
+
+/// CRC-32 (IEEE 802.3, as zlib's) of all bytes but the checksum's own.
+fn checksum(stream: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&stream[..CHECKSUM_AT.start]);
+    hasher.update(&stream[CHECKSUM_AT.end..]);
+    hasher.finalize()
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut eight = [0; 8];
+    eight.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(eight)
+}

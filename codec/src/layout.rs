@@ -1,0 +1,117 @@
+//! How the bytes of a chunk are to be read: element type, byte order, shape.
+
+use crate::error::{Error, Result};
+
+/// The most dimensions a stream describes. More are folded into the slowest by [`Shape::fold`].
+pub const MAX_RANK: usize = 4;
+
+/// IEEE 754 type of the values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scalar {
+    /// binary32
+    F32,
+    /// binary64
+    F64,
+}
+
+impl Scalar {
+    /// Bytes a value takes.
+    #[must_use]
+    pub const fn size(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F64 => 8,
+        }
+    }
+}
+
+/// Order of the bytes of each value in the chunk. HDF5 hands a filter the *file's* type, so this may differ from the host's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ByteOrder {
+    /// Least significant byte first.
+    Little,
+    /// Most significant byte first.
+    Big,
+}
+
+/// Extents of a chunk in C order, `[nw][nz][ny][nx]`: the last one varies fastest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shape {
+    dims: [u64; MAX_RANK],
+    rank: u8,
+}
+
+impl Shape {
+    /// A shape of 1 to 4 extents, slowest first.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there are no extents or more than four, if one is 0, or if their product passes 2^48.
+    pub fn new(dims: &[u64]) -> Result<Self> {
+        if dims.is_empty() || dims.len() > MAX_RANK {
+            return Err(Error::InvalidArgument(format!("chunk has {} dimensions: 1 to {MAX_RANK} are possible", dims.len())));
+        }
+        let elements = dims.iter().try_fold(1u64, |product, &extent| product.checked_mul(extent));
+        match elements {
+            Some(1..=0x1_0000_0000_0000) => {}
+            _ => {
+                return Err(Error::InvalidArgument(format!("chunk dimensions {dims:?} hold no elements, or more than 2^48")));
+            }
+        }
+        let mut shape = Self { dims: [1; MAX_RANK], rank: dims.len() as u8 };
+        shape.dims[..dims.len()].copy_from_slice(dims);
+        Ok(shape)
+    }
+
+    /// A shape for a chunk of any rank: extents of 1 are dropped, then the slowest ones are folded together until four are left.
+    /// Neither changes the order of the elements.
+    ///
+    /// # Errors
+    /// As [`Shape::new`].
+    pub fn fold(dims: &[u64]) -> Result<Self> {
+        if dims.is_empty() || dims.contains(&0) {
+            return Self::new(dims);
+        }
+        let mut kept: Vec<u64> = dims.iter().copied().filter(|&extent| extent != 1).collect();
+        if kept.is_empty() {
+            kept.push(1);
+        }
+        while kept.len() > MAX_RANK {
+            let slowest = kept.remove(0);
+            kept[0] = kept[0]
+                .checked_mul(slowest)
+                .ok_or_else(|| Error::InvalidArgument(format!("chunk dimensions {dims:?} hold more than 2^48 elements")))?;
+        }
+        Self::new(&kept)
+    }
+
+    /// The extents, slowest first.
+    #[must_use]
+    pub fn dims(&self) -> &[u64] {
+        &self.dims[..usize::from(self.rank)]
+    }
+
+    /// Number of values.
+    #[must_use]
+    pub fn elements(&self) -> u64 {
+        self.dims().iter().product()
+    }
+}
+
+/// How the bytes of a chunk are to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Layout {
+    /// Type of the values.
+    pub scalar: Scalar,
+    /// Order of the bytes of each value.
+    pub byte_order: ByteOrder,
+    /// Extents of the chunk.
+    pub shape: Shape,
+}
+
+impl Layout {
+    /// Bytes of the whole chunk.
+    #[must_use]
+    pub fn chunk_bytes(&self) -> u64 {
+        self.shape.elements() * self.scalar.size() as u64
+    }
+}

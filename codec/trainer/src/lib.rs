@@ -1,0 +1,1 @@
+//! Makes the dictionary of precomputed codebooks.

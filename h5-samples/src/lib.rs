@@ -1,0 +1,1 @@
+//! Seeded scientific-looking fields.
