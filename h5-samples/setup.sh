@@ -1,0 +1,78 @@
+# Set-up steps shared by h5-samples/demo.sh and plugin-tests/run.sh. Source this file; it runs nothing by itself.
+#
+#   step "text"                    say what comes next
+#   fail "text"                    say what went wrong, and stop
+#   need_apt package...            install Debian packages, only those that are missing
+#   need_venv folder requirement...  a Python environment holding exactly these requirements
+#   build_plugin [cargo option...] build libh5zquire.so in release and print its path: plugin="$(build_plugin)"
+#
+# Every function is cheap when its work is already done, so that a second run of a script costs next to nothing.
+# All messages go to standard error: standard output belongs to results such as build_plugin's path.
+
+repository_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+
+step() {
+  if [[ -t 2 ]]; then
+    printf '\033[1m==> %s\033[0m\n' "$*" >&2
+  else
+    printf '==> %s\n' "$*" >&2
+  fi
+}
+
+fail() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+need_apt() {
+  local package
+  local -a missing=() as_root=()
+  for package in "$@"; do
+    [[ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)" == installed ]] || missing+=("$package")
+  done
+  [[ ${#missing[@]} -gt 0 ]] || return 0
+
+  command -v apt-get >/dev/null || fail "please install these packages by hand (no apt-get on this machine): ${missing[*]}"
+  if [[ $EUID -ne 0 ]]; then
+    command -v sudo >/dev/null || fail "installing ${missing[*]} needs root or sudo"
+    as_root=(sudo)
+  fi
+  step "installing ${missing[*]}"
+  # `env` rather than an export: sudo drops the caller's variables.
+  # A failed update is not yet an error: the lists already on the machine may do.
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -qq >&2 || true
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2 ||
+    fail "apt-get could not install ${missing[*]}"
+}
+
+need_venv() {
+  local folder="$1"
+  shift
+  local stamp="$folder/requirements-installed" wanted
+  wanted="$(python3 --version) $*"
+  [[ -f "$stamp" && "$(cat "$stamp")" == "$wanted" && -x "$folder/bin/python" ]] && return 0
+
+  # Debian splits ensurepip off into python3-venv; other Pythons bring it along.
+  python3 -c 'import ensurepip, venv' 2>/dev/null || need_apt python3-venv
+  step "making the Python environment $folder: $*"
+  python3 -m venv --clear "$folder" || fail "python3 could not make the environment $folder"
+  # --only-binary: a source build of h5py or netCDF4 would link the system's HDF5 and test something else.
+  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: "$@" >&2 ||
+    fail "pip could not install: $*"
+  printf '%s\n' "$wanted" >"$stamp"
+}
+
+build_plugin() {
+  local target_folder plugin
+  command -v cargo >/dev/null || fail "cargo is not on the PATH"
+  command -v cc >/dev/null || need_apt gcc libc6-dev
+  # Only the headers and version of the library are looked at; the plugin itself links no libhdf5.
+  need_apt libhdf5-dev pkg-config
+  # The explicit `|| fail`: inside $(build_plugin) bash does not stop at a failed command by itself.
+  cargo build --manifest-path "$repository_root/Cargo.toml" --release -p h5z-quire "$@" >&2 || fail "the plugin did not build"
+  target_folder="$(cargo metadata --manifest-path "$repository_root/Cargo.toml" --no-deps --format-version 1 |
+    sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')"
+  plugin="$target_folder/release/libh5zquire.so"
+  [[ -f "$plugin" ]] || fail "cargo finished, but $plugin is not there"
+  printf '%s\n' "$plugin"
+}
