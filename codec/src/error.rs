@@ -13,9 +13,9 @@ pub enum Error {
     Truncated {
         /// The section that was being read.
         section: &'static str,
-        /// Bytes that the section needs from the stream's start.
+        /// Bytes that the section needs.
         needed: u64,
-        /// Bytes that the stream has.
+        /// Bytes that are left for it.
         have: u64,
     },
     /// The stream contradicts FORMAT.md.
@@ -46,7 +46,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Truncated { section, needed, have } => {
-                write!(f, "stream is truncated in its {section}: {needed} bytes needed, {have} present")
+                write!(f, "stream is truncated in its {section}: {needed} bytes needed, {have} left")
             }
             Self::Corrupt { section, detail } => write!(f, "stream is damaged in its {section}: {detail}"),
             Self::UnsupportedVersion { found, supported } => write!(

@@ -84,6 +84,19 @@ impl Shape {
         Self::new(&kept)
     }
 
+    /// One dimension. `extent` is at least 1 and no more than a valid shape holds.
+    pub(crate) fn line(extent: u64) -> Self {
+        let mut dims = [1; MAX_RANK];
+        dims[0] = extent;
+        Self { dims, rank: 1 }
+    }
+
+    /// Extent of the fastest axis.
+    #[must_use]
+    pub fn row(&self) -> usize {
+        self.dims[usize::from(self.rank) - 1] as usize
+    }
+
     /// The extents, slowest first.
     #[must_use]
     pub fn dims(&self) -> &[u64] {

@@ -1,10 +1,36 @@
-//! placeholder
+//! H5Z-Quire's stream format and its reference implementation. FORMAT.md is the law; this crate follows it.
+//!
+//! ```text
+//! chunk bytes ─ quantize ─> codes ─ lorenzo ─> differences ─ tokens ─> tokens ─ codebook, lanes ─> stream
+//!                  └──────> exceptions: a mask and their bits, coded as two more planes of integers
+//! ```
+//!
+//! | # | stage | FORMAT.md | CPU | CUDA |
+//! |---|---|---|---|---|
+//! | 1 | quantize, find exceptions | §5 | `codec/src/quantize.rs` | – |
+//! | 2 | predict (Lorenzo) | §6 | `codec/src/lorenzo.rs` | – |
+//! | 3 | zero runs and classes | §7 | `codec/src/alphabet.rs`, `codec/src/tokens.rs` | – |
+//! | 4 | choose a codebook | §8, §11 | `codec/src/codebook.rs`, `codec/src/dictionary.rs` | – |
+//! | 5 | Huffman code in 32 lanes | §9 | `codec/src/lanes.rs` | – |
+//! | – | planes and whole chunks | §2–§4 | `codec/src/plane.rs`, `codec/src/workspace.rs` | – |
+
 #![forbid(unsafe_code)]
+
+pub mod alphabet;
+pub mod codebook;
 mod config;
+pub mod dictionary;
 mod error;
 pub mod format;
+pub mod integer;
+pub mod lanes;
 mod layout;
+pub mod lorenzo;
+pub mod plane;
+pub mod quantize;
+pub mod tokens;
 mod workspace;
+
 pub use config::{CodebookPolicy, Config, ErrorBound};
 pub use error::{Error, Result};
 pub use format::{Coding, Header};

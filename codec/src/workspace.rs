@@ -1,20 +1,43 @@
 //! Whole chunks: stages in order, buffers kept from call to call.
 
-use crate::config::Config;
+use crate::config::{Config, ErrorBound};
 use crate::error::{Error, Result};
 use crate::format::{self, Coding, Header};
-use crate::layout::Layout;
+use crate::layout::{Layout, Scalar, Shape};
+use crate::lorenzo::{self, Axes};
+use crate::plane::{PlaneWorkspace, take, take_array};
+use crate::quantize::{self, Quantizer, Value};
 
 /// Buffers that compressing and decompressing need, kept from chunk to chunk so that a call allocates nothing once warm.
 #[derive(Debug, Default)]
-pub struct Workspace {}
+pub struct Workspace {
+    narrow: Buffers<i32>,
+    wide: Buffers<i64>,
+    shared: Shared,
+}
+
+/// Buffers of one integer width.
+#[derive(Debug, Default)]
+struct Buffers<C> {
+    codes: Vec<C>,
+    differences: Vec<C>,
+}
+
+/// Buffers of any width.
+#[derive(Debug, Default)]
+struct Shared {
+    plane: PlaneWorkspace,
+    /// Indices of exceptions, ascending.
+    exceptions: Vec<usize>,
+    mask: Buffers<i8>,
+}
 
 impl Workspace {
     /// Compresses the bytes of one chunk and replaces `stream` with the result, of at most [`crate::max_stream_len`] bytes.
     ///
     /// # Errors
     /// `InvalidArgument` if `chunk` has not the length that `layout` gives.
-    pub fn compress(&mut self, chunk: &[u8], layout: &Layout, _config: &Config, stream: &mut Vec<u8>) -> Result<()> {
+    pub fn compress(&mut self, chunk: &[u8], layout: &Layout, config: &Config, stream: &mut Vec<u8>) -> Result<()> {
         if chunk.len() as u64 != layout.chunk_bytes() {
             return Err(Error::InvalidArgument(format!(
                 "chunk has {} bytes, its layout says {}",
@@ -23,8 +46,23 @@ impl Workspace {
             )));
         }
         stream.clear();
-        Header { coding: Coding::Stored, layout: *layout }.write_to(stream);
-        stream.extend_from_slice(chunk);
+        let size = layout.scalar.size();
+        if chunk[size..] == chunk[..chunk.len() - size] {
+            Header { coding: Coding::Constant, layout: *layout }.write_to(stream);
+            stream.extend_from_slice(&chunk[..size]);
+        } else {
+            let header = Header { coding: Coding::Quantized, layout: *layout };
+            header.write_to(stream);
+            match layout.scalar {
+                Scalar::F32 => encode_values::<f32>(&mut self.narrow, &mut self.shared, chunk, layout, config, stream),
+                Scalar::F64 => encode_values::<f64>(&mut self.wide, &mut self.shared, chunk, layout, config, stream),
+            }
+            if stream.len() >= header.len() + chunk.len() {
+                stream.clear();
+                Header { coding: Coding::Stored, layout: *layout }.write_to(stream);
+                stream.extend_from_slice(chunk);
+            }
+        }
         format::seal(stream);
         Ok(())
     }
@@ -35,16 +73,146 @@ impl Workspace {
     /// `Truncated`, `Corrupt` or `UnsupportedVersion` for a bad stream, `InvalidArgument` if `chunk` has not the chunk's length;
     /// the contents of `chunk` are unspecified then.
     pub fn decompress(&mut self, stream: &[u8], chunk: &mut [u8]) -> Result<()> {
+        const SECTION: &str = "values";
         let header = Header::read_from(stream)?;
         format::verify(stream)?;
-        if chunk.len() as u64 != header.layout.chunk_bytes() {
+        let layout = &header.layout;
+        if chunk.len() as u64 != layout.chunk_bytes() {
             return Err(Error::InvalidArgument(format!(
                 "stream holds a chunk of {} bytes, the caller has room for {}",
-                header.layout.chunk_bytes(),
+                layout.chunk_bytes(),
                 chunk.len()
             )));
         }
-        chunk.copy_from_slice(&stream[header.len()..]);
+        let mut body = &stream[header.len()..];
+        match header.coding {
+            Coding::Stored => chunk.copy_from_slice(take(&mut body, layout.chunk_bytes(), SECTION)?),
+            Coding::Constant => {
+                let value = take(&mut body, layout.scalar.size() as u64, SECTION)?;
+                for element in chunk.chunks_exact_mut(value.len()) {
+                    element.copy_from_slice(value);
+                }
+            }
+            Coding::Quantized => match layout.scalar {
+                Scalar::F32 => decode_values::<f32>(&mut self.narrow, &mut self.shared, &mut body, layout, chunk)?,
+                Scalar::F64 => decode_values::<f64>(&mut self.wide, &mut self.shared, &mut body, layout, chunk)?,
+            },
+        }
+        if !body.is_empty() {
+            return Err(Error::corrupt(SECTION, format!("{} bytes are left over behind the last section", body.len())));
+        }
         Ok(())
     }
+}
+
+/// Appends bound, number of exceptions and planes (FORMAT.md §4).
+fn encode_values<V: Value>(
+    buffers: &mut Buffers<V::Code>,
+    shared: &mut Shared,
+    chunk: &[u8],
+    layout: &Layout,
+    config: &Config,
+    stream: &mut Vec<u8>,
+) {
+    let shape = &layout.shape;
+    let elements = shape.elements() as usize;
+    let Buffers { codes, differences } = buffers;
+    let Shared { plane, exceptions, mask } = shared;
+    codes.resize(elements, V::Code::default());
+    differences.resize(elements, V::Code::default());
+    exceptions.clear();
+    quantize::quantize::<V>(chunk, layout.byte_order, &Quantizer::new(config.bound), codes, exceptions);
+    quantize::fill_gaps(codes, exceptions, shape.row());
+
+    let ErrorBound::Absolute(bound) = config.bound;
+    stream.extend_from_slice(&bound.to_le_bytes());
+    stream.extend_from_slice(&(exceptions.len() as u64).to_le_bytes());
+    lorenzo::predict(codes, shape, Axes::all(shape), differences);
+    plane.encode(differences, Axes::all(shape), config.codebook, stream);
+    if exceptions.is_empty() {
+        return;
+    }
+
+    mask.codes.clear();
+    mask.codes.resize(elements, 0);
+    for &index in &*exceptions {
+        mask.codes[index] = 1;
+    }
+    let axes = predict_mask(mask, shape);
+    plane.encode(&mask.differences, axes, config.codebook, stream);
+
+    codes.clear();
+    codes.extend(exceptions.iter().map(|&index| V::read(chunk, index, layout.byte_order).to_bits()));
+    let list = Shape::line(exceptions.len() as u64);
+    lorenzo::predict(codes, &list, Axes::FASTEST, &mut differences[..exceptions.len()]);
+    plane.encode(&differences[..exceptions.len()], Axes::FASTEST, config.codebook, stream);
+}
+
+/// Fills the mask's differences, modulo 2, along those axes that leave the fewest ones.
+fn predict_mask(mask: &mut Buffers<i8>, shape: &Shape) -> Axes {
+    mask.differences.resize(mask.codes.len(), 0);
+    let mut predict = |axes| {
+        lorenzo::predict(&mask.codes, shape, axes, &mut mask.differences);
+        for difference in &mut mask.differences {
+            *difference &= 1;
+        }
+        mask.differences
+            .chunks(1 << 16)
+            .map(|part| part.iter().map(|&bit| u32::from(bit as u8)).sum::<u32>() as usize)
+            .sum::<usize>()
+    };
+    let candidates = [Axes::all(shape), Axes::FASTEST, Axes::NONE];
+    let best = candidates
+        .map(|axes| (predict(axes), axes))
+        .into_iter()
+        .min_by_key(|&(ones, _)| ones)
+        .map_or(Axes::NONE, |(_, axes)| axes);
+    predict(best);
+    best
+}
+
+/// Inverse of [`encode_values`].
+fn decode_values<V: Value>(
+    buffers: &mut Buffers<V::Code>,
+    shared: &mut Shared,
+    body: &mut &[u8],
+    layout: &Layout,
+    chunk: &mut [u8],
+) -> Result<()> {
+    const SECTION: &str = "quantization header";
+    let shape = &layout.shape;
+    let elements = shape.elements() as usize;
+    let bound = f64::from_le_bytes(*take_array(body, SECTION)?);
+    let config = Config::absolute(bound).map_err(|error| Error::corrupt(SECTION, error.to_string()))?;
+    let exceptions = u64::from_le_bytes(*take_array(body, SECTION)?);
+    if exceptions > elements as u64 {
+        return Err(Error::corrupt(SECTION, format!("it says {exceptions} exceptions, the chunk has {elements} values")));
+    }
+    let codes = &mut buffers.codes;
+    codes.resize(elements, V::Code::default());
+    shared.plane.decode(body, shape, codes)?;
+    quantize::restore::<V>(codes, &Quantizer::new(config.bound), layout.byte_order, chunk);
+    if exceptions == 0 {
+        return Ok(());
+    }
+
+    let mask = &mut shared.mask.codes;
+    mask.resize(elements, 0);
+    shared.plane.decode(body, shape, mask)?;
+    let bits = &mut codes[..exceptions as usize];
+    shared.plane.decode(body, &Shape::line(exceptions), bits)?;
+    let mut bits = bits.iter();
+    for (index, _) in mask.iter().enumerate().filter(|&(_, &mask)| mask & 1 == 1) {
+        let Some(&bits) = bits.next() else {
+            return Err(Error::corrupt("exception mask", format!("it marks more than {exceptions} exceptions")));
+        };
+        V::from_bits(bits).write(chunk, index, layout.byte_order);
+    }
+    if bits.len() > 0 {
+        return Err(Error::corrupt(
+            "exception mask",
+            format!("it marks {} of {exceptions} exceptions", exceptions as usize - bits.len()),
+        ));
+    }
+    Ok(())
 }

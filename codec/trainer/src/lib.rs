@@ -1,1 +1,56 @@
-//! Makes the dictionary of precomputed codebooks.
+//! Makes the dictionary of precomputed codebooks: probability densities → token frequencies → code lengths.
+
+pub mod model;
+
+use quire_codec::codebook;
+use quire_codec::dictionary::{Dictionary, Entry, Family};
+
+/// Books a family.
+pub const BOOKS_PER_FAMILY: usize = 25;
+
+/// Smallest and largest scale of a family, in quantization steps. The smallest leaves about one difference in a thousand that is not
+/// zero, the largest spreads over classes of 10 bits.
+#[must_use]
+pub fn scale_range(family: Family) -> (f64, f64) {
+    match family {
+        Family::Cauchy => (0.0005, 100.0),
+        Family::Laplace => (0.06, 400.0),
+        Family::Gaussian => (0.15, 400.0),
+    }
+}
+
+/// A book for one density.
+#[must_use]
+pub fn book(family: Family, scale: f64, clustering: &[f64]) -> Entry {
+    let lengths = codebook::optimal_lengths(&model::token_weights(family, scale, clustering));
+    Entry { family, scale, lengths }
+}
+
+/// `count` books of a family, their scales evenly apart on a logarithmic axis.
+#[must_use]
+pub fn family_books(family: Family, count: usize, clustering: &[f64]) -> Vec<Entry> {
+    let (smallest, largest) = scale_range(family);
+    let span = libm::log(largest / smallest);
+    (0..count)
+        .map(|place| {
+            let share = if count > 1 { place as f64 / (count - 1) as f64 } else { 0.5 };
+            book(family, smallest * libm::exp(span * share), clustering)
+        })
+        .collect()
+}
+
+/// The dictionary that the codec embeds.
+#[must_use]
+pub fn dictionary() -> Dictionary {
+    let families = [Family::Cauchy, Family::Laplace, Family::Gaussian];
+    let entries = families.into_iter().flat_map(|family| family_books(family, BOOKS_PER_FAMILY, model::CLUSTERING)).collect();
+    Dictionary { entries }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn embedded_dictionary_is_what_the_trainer_makes() {
+        assert_eq!(&super::dictionary(), quire_codec::dictionary::built_in());
+    }
+}

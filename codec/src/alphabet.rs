@@ -1,0 +1,190 @@
+//! The 76 symbols (FORMAT.md §7): zero runs, direct codes near zero, and classes by magnitude. The only home of their numbers.
+//!
+//! ```text
+//!  0 .. 14   zero runs    2, 3, [4,6), [6,8), [8,12), .. [24,32), [32,64), .. [1024,2048), 2048
+//! 15 .. 45   direct       -15 .. 15; symbol 30 is a single zero
+//! 46 .. 57   half octaves |d| in [16,24), [24,32), .. [768,1024)
+//! 58 .. 63   octaves      [1024,2048) .. [32768,65536)
+//! 64 .. 75   4 octaves    [2^16,2^20) .. [2^56,2^60), [2^60,2^63]
+//! ```
+//!
+//! Runs and classes that span more than one number are followed by extra bits: the distance from the span's start, and for a class one
+//! bit more, the sign. No difference costs more than its own bits and a code, however wild: outliers need no list of their own.
+
+/// Number of symbols.
+pub const SYMBOLS: usize = 76;
+/// Longest zero run of one symbol, and the number of values after which the encoder ends runs.
+pub const SEGMENT: usize = 2048;
+/// Largest magnitude with a symbol of its own.
+pub const DIRECT_MAX: i64 = 15;
+/// Symbol of a single zero; direct difference `d` has symbol `DIRECT_ZERO + d`.
+pub const DIRECT_ZERO: u8 = 30;
+/// Zero run of two values; the symbols of longer runs follow.
+const FIRST_RUN: usize = 0;
+/// First class by magnitude.
+pub const FIRST_CLASS: usize = 46;
+/// Symbols of zero runs of two values or more.
+pub const RUN_SYMBOLS: usize = 15;
+
+/// What a symbol stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    /// `start + extra` zeros.
+    Run,
+    /// A difference, `start` itself as `i64`; no extra bits.
+    Direct,
+    /// A difference of magnitude `start + extra`, whose sign is the extra bits' most significant one (1: negative).
+    Class,
+}
+
+/// A symbol's meaning, in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Symbol {
+    /// Kind of symbol.
+    pub meaning: Meaning,
+    /// Shortest run, the difference (two's complement), or smallest magnitude.
+    pub start: u64,
+    /// Bits that follow, a class's sign among them. 0 to 64.
+    pub extra_bits: u8,
+}
+
+/// All symbols by number.
+pub const ALPHABET: [Symbol; SYMBOLS] = alphabet();
+
+const fn alphabet() -> [Symbol; SYMBOLS] {
+    let mut table = [Symbol { meaning: Meaning::Direct, start: 0, extra_bits: 0 }; SYMBOLS];
+    let mut next = FIRST_RUN;
+    let mut start = 2;
+    while start <= SEGMENT as u64 {
+        let extra_bits = if start < 4 || start == SEGMENT as u64 {
+            0
+        } else if start < 32 {
+            start.ilog2() as u8 - 1
+        } else {
+            start.ilog2() as u8
+        };
+        table[next] = Symbol { meaning: Meaning::Run, start, extra_bits };
+        start += 1 << extra_bits;
+        next += 1;
+    }
+    assert!(next == RUN_SYMBOLS);
+    let mut direct = -DIRECT_MAX;
+    while direct <= DIRECT_MAX {
+        table[next] = Symbol { meaning: Meaning::Direct, start: direct.cast_unsigned(), extra_bits: 0 };
+        direct += 1;
+        next += 1;
+    }
+    assert!(next == FIRST_CLASS);
+    let mut start = DIRECT_MAX as u64 + 1;
+    while next < SYMBOLS {
+        let octave = start.ilog2();
+        // Spans: half an octave, one, four; the last starts at 2^60 and needs 63 bits for 2^63 - 2^60.
+        let bits = match octave {
+            0..10 => octave - 1,
+            10..16 => octave,
+            16..60 => octave + 4,
+            _ => 63,
+        };
+        table[next] = Symbol { meaning: Meaning::Class, start, extra_bits: bits as u8 + 1 };
+        start = match octave {
+            0..16 => start + (1 << bits),
+            16..60 => 1 << (octave + 4),
+            _ => start,
+        };
+        next += 1;
+    }
+    table
+}
+
+/// Symbol and distance from its start for a run of 1 to [`SEGMENT`] zeros.
+#[inline(always)]
+#[must_use]
+pub fn run_symbol(run: usize) -> (u8, u64) {
+    let symbol = RUN_TO_SYMBOL[run & (2 * SEGMENT - 1)];
+    (symbol, (run as u64).wrapping_sub(ALPHABET[symbol as usize].start & 0xfff))
+}
+
+/// [`run_symbol`]'s answer for each run; a single zero is a direct code, whose start is 0 and whose distance is never used.
+const RUN_TO_SYMBOL: [u8; 2 * SEGMENT] = {
+    let mut table = [DIRECT_ZERO; 2 * SEGMENT];
+    let mut symbol = 0;
+    while symbol < RUN_SYMBOLS {
+        let Symbol { start, extra_bits, .. } = ALPHABET[symbol];
+        let mut run = start;
+        while run < start + (1 << extra_bits) {
+            table[run as usize] = symbol as u8;
+            run += 1;
+        }
+        symbol += 1;
+    }
+    table
+};
+
+/// Symbol and extra bits of a difference beyond the direct codes.
+#[inline(always)]
+#[must_use]
+pub fn class_symbol(difference: i64) -> (u8, u64) {
+    let magnitude = difference.unsigned_abs();
+    let octave = magnitude.ilog2();
+    let symbol = FIRST_CLASS as u32
+        + match octave {
+            0..10 => 2 * (octave - 4) + (magnitude >> (octave - 1) & 1) as u32,
+            10..16 => 12 + octave - 10,
+            _ => 18 + ((octave - 16) / 4).min(11),
+        };
+    let Symbol { start, extra_bits, .. } = ALPHABET[symbol as usize];
+    let sign = u64::from(difference < 0) << (extra_bits - 1);
+    (symbol as u8, (magnitude - start) | sign)
+}
+
+/// The difference that a class symbol and its extra bits stand for.
+#[inline(always)]
+#[must_use]
+pub fn class_value(symbol: Symbol, extra: u64) -> i64 {
+    let sign_at = symbol.extra_bits - 1;
+    let magnitude = symbol.start.wrapping_add(extra & ((1 << sign_at) - 1)).cast_signed();
+    if extra >> sign_at & 1 == 1 { magnitude.wrapping_neg() } else { magnitude }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_tile_one_to_segment() {
+        assert_eq!(run_symbol(1).0, DIRECT_ZERO);
+        for run in 2..=SEGMENT {
+            let (symbol, extra) = run_symbol(run);
+            let Symbol { meaning, start, extra_bits } = ALPHABET[usize::from(symbol)];
+            assert_eq!((meaning, start + extra), (Meaning::Run, run as u64));
+            assert!(extra < 1 << extra_bits);
+        }
+    }
+
+    #[test]
+    fn classes_tile_all_magnitudes() {
+        let mut samples: Vec<i64> = (16..70_000).collect();
+        for shift in 4..63 {
+            let power = 1i64 << shift;
+            samples.extend([power, power + 1, (power - 1).max(16), power + power / 2, power | 0x15]);
+        }
+        samples.extend([i64::MAX, i64::MIN + 1, i64::MIN]);
+        for sample in samples {
+            for difference in [sample, sample.wrapping_neg()] {
+                let (symbol, extra) = class_symbol(difference);
+                let meaning = ALPHABET[usize::from(symbol)];
+                assert_eq!(meaning.meaning, Meaning::Class);
+                assert!(meaning.extra_bits == 64 || extra < 1 << meaning.extra_bits, "{difference}");
+                assert_eq!(class_value(meaning, extra), difference, "symbol {symbol}");
+            }
+        }
+    }
+
+    #[test]
+    fn direct_symbols_name_their_value() {
+        for difference in -DIRECT_MAX..=DIRECT_MAX {
+            let symbol = ALPHABET[(i64::from(DIRECT_ZERO) + difference) as usize];
+            assert_eq!((symbol.meaning, symbol.start.cast_signed(), symbol.extra_bits), (Meaning::Direct, difference, 0));
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Stage 4 (FORMAT.md §8): histogram → codebook. Canonical length-limited Huffman codes and the choice among them.
+//!
+//! Most chunks take a book of the [dictionary](crate::dictionary), made before any data was seen (Shah et al., Lightweight Huffman
+//! Coding for Efficient GPU Compression, ICS'23); a chunk that loses too much by it gets a book of its own.
+
+use crate::alphabet::{ALPHABET, Meaning, SYMBOLS};
+use crate::config::CodebookPolicy;
+use crate::dictionary;
+use crate::error::{Error, Result};
+use crate::tokens::Histogram;
+
+/// Longest code, so that one look-up in a table of 4096 entries decodes any symbol.
+pub const MAX_CODE_BITS: u8 = 12;
+/// Bytes that the code lengths of a custom book take in the stream: four bits a symbol, padded to four bytes.
+pub const PACKED_LENGTHS: usize = (SYMBOLS / 2).next_multiple_of(4);
+/// Denominator of the share that a custom book must win before it is preferred (FORMAT.md §11).
+const CUSTOM_MARGIN: u64 = 64;
+
+/// Code lengths in bits by symbol; 0 for a symbol without a code.
+pub type CodeLengths = [u8; SYMBOLS];
+
+/// Which book codes a plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// Book of the dictionary.
+    Dictionary(u8),
+    /// Book whose lengths travel in the stream.
+    Custom(CodeLengths),
+}
+
+impl Choice {
+    /// The book's code lengths.
+    #[must_use]
+    pub fn lengths(&self) -> CodeLengths {
+        match self {
+            Self::Dictionary(book) => dictionary::books()[usize::from(*book)],
+            Self::Custom(lengths) => *lengths,
+        }
+    }
+}
+
+/// Bits that the codes of a histogram's symbols take, or `None` if one of them has no code.
+#[must_use]
+pub fn cost(histogram: &Histogram, lengths: &CodeLengths) -> Option<u64> {
+    let mut bits = 0;
+    for (&count, &length) in histogram.iter().zip(lengths) {
+        if count > 0 && length == 0 {
+            return None;
+        }
+        bits += count * u64::from(length);
+    }
+    Some(bits)
+}
+
+/// Chooses the book for a histogram. Exact integers only, so that every machine chooses alike.
+#[must_use]
+pub fn choose(histogram: &Histogram, policy: CodebookPolicy) -> Choice {
+    if policy == CodebookPolicy::Custom {
+        return Choice::Custom(optimal_lengths(histogram));
+    }
+    let (book, bits) = dictionary::cheapest(histogram);
+    if policy == CodebookPolicy::Dictionary {
+        return Choice::Dictionary(book);
+    }
+    // A custom book must win a margin; where not even the entropy lies that low, none has to be built.
+    let margin = bits / CUSTOM_MARGIN + 8 * PACKED_LENGTHS as u64;
+    if entropy_bits(histogram) + margin < bits {
+        let lengths = optimal_lengths(histogram);
+        if cost(histogram, &lengths).is_some_and(|custom| custom + margin < bits) {
+            return Choice::Custom(lengths);
+        }
+    }
+    Choice::Dictionary(book)
+}
+
+/// Lower bound of any code's cost: the histogram's entropy in bits, from logarithms in fixed point that are rounded so that the
+/// result is never too high.
+#[must_use]
+pub fn entropy_bits(histogram: &Histogram) -> u64 {
+    let total: u64 = histogram.iter().sum();
+    if total == 0 {
+        return 0;
+    }
+    // A logarithm may be up to two units too low, which would make the difference too high.
+    let log_total = log2_fixed(total);
+    let bits: u128 = histogram
+        .iter()
+        .filter(|&&count| count > 0)
+        .map(|&count| u128::from(count) * u128::from(log_total.saturating_sub(log2_fixed(count) + 2)))
+        .sum();
+    (bits >> LOG_FRACTION) as u64
+}
+
+/// Fraction bits of [`log2_fixed`].
+pub const LOG_FRACTION: u32 = 16;
+
+/// `floor(2^16 * log2(value))`, up to one unit too low, by repeated squaring of the mantissa. `value` is at least 1.
+#[must_use]
+pub fn log2_fixed(value: u64) -> u64 {
+    let whole = value.ilog2();
+    // Mantissa in [1, 2) with 31 fraction bits.
+    let mut mantissa = if whole >= 31 { value >> (whole - 31) } else { value << (31 - whole) };
+    let mut result = u64::from(whole);
+    for _ in 0..LOG_FRACTION {
+        mantissa = (mantissa * mantissa) >> 31;
+        result <<= 1;
+        if mantissa >> 32 != 0 {
+            mantissa >>= 1;
+            result |= 1;
+        }
+    }
+    result
+}
+
+/// Code lengths of least cost among those of at most [`MAX_CODE_BITS`], by package-merge (Larmore and Hirschberg, JACM 37(3), 1990).
+/// Ties are broken by symbol number. At least two symbols get a code, so that every code is complete.
+#[must_use]
+pub fn optimal_lengths(histogram: &Histogram) -> CodeLengths {
+    /// A symbol, or two neighbouring items of the level below (`symbol` is `None`).
+    #[derive(Clone, Copy)]
+    struct Item {
+        weight: u64,
+        symbol: Option<usize>,
+    }
+    let leaf = |symbol: usize| Item { weight: histogram[symbol], symbol: Some(symbol) };
+    let mut leaves: Vec<Item> = (0..SYMBOLS).filter(|&symbol| histogram[symbol] > 0).map(leaf).collect();
+    let missing = 2usize.saturating_sub(leaves.len());
+    leaves.extend((0..SYMBOLS).filter(|&symbol| histogram[symbol] == 0).take(missing).map(leaf));
+    leaves.sort_by_key(|item| (item.weight, item.symbol));
+
+    // Each level merges the leaves with the pairs of the level below it, by weight; leaves go first where weights are equal.
+    let mut levels = vec![leaves.clone()];
+    for below in 0..usize::from(MAX_CODE_BITS) - 1 {
+        let pairs = levels[below].chunks_exact(2).map(|pair| Item { weight: pair[0].weight + pair[1].weight, symbol: None });
+        let mut level: Vec<Item> = leaves.iter().copied().chain(pairs).collect();
+        level.sort_by_key(|item| item.weight);
+        levels.push(level);
+    }
+
+    // The cheapest 2n - 2 items of the top level make the code; each pair among them stands for the next two items below.
+    let mut lengths = [0; SYMBOLS];
+    let mut taken = 2 * leaves.len() - 2;
+    for level in levels.iter().rev() {
+        let mut pairs = 0;
+        for item in &level[..taken] {
+            match item.symbol {
+                Some(symbol) => lengths[symbol] += 1,
+                None => pairs += 1,
+            }
+        }
+        taken = 2 * pairs;
+    }
+    lengths
+}
+
+/// Canonical codes: ascending by length, then by symbol. Entry: code in the low 16 bits, length above.
+#[must_use]
+pub fn canonical_codes(lengths: &CodeLengths) -> [u32; SYMBOLS] {
+    let mut codes = [0; SYMBOLS];
+    let mut code = 0u32;
+    for length in 1..=MAX_CODE_BITS {
+        for symbol in 0..SYMBOLS {
+            if lengths[symbol] == length {
+                codes[symbol] = code | u32::from(length) << 16;
+                code += 1;
+            }
+        }
+        code <<= 1;
+    }
+    codes
+}
+
+/// What the next [`MAX_CODE_BITS`] bits of a lane mean, by their number.
+///
+/// ```text
+/// bits  0 ..  3   code length
+/// bits  4 .. 15   values that the symbol stands for, 1 to 2048
+/// bits 16 .. 23   the difference, for a direct code; 0 for a run
+/// bits 24 .. 31   symbol + 1 if extra bits follow, else 0
+/// ```
+pub type DecodeTable = [u32; 1 << MAX_CODE_BITS];
+
+/// Fills the table of a book.
+///
+/// # Errors
+/// `Corrupt` if a length passes [`MAX_CODE_BITS`] or the lengths do not make a complete prefix code.
+pub fn fill_decode_table(lengths: &CodeLengths, table: &mut DecodeTable) -> Result<()> {
+    let mut next = 0;
+    for length in 1..=MAX_CODE_BITS {
+        for symbol in (0..SYMBOLS).filter(|&symbol| lengths[symbol] == length) {
+            let meaning = ALPHABET[symbol];
+            let (span, difference) = match meaning.meaning {
+                Meaning::Run => (meaning.start as u32, 0),
+                Meaning::Direct => (1, u32::from(meaning.start as u8)),
+                Meaning::Class => (1, 0),
+            };
+            let marker = if meaning.extra_bits > 0 { symbol as u32 + 1 } else { 0 };
+            let entry = u32::from(length) | span << 4 | difference << 16 | marker << 24;
+            let count = 1usize << (MAX_CODE_BITS - length);
+            let Some(entries) = table.get_mut(next..next + count) else {
+                return Err(Error::corrupt("codebook", "its code lengths make no prefix code: they ask for too many codes"));
+            };
+            entries.fill(entry);
+            next += count;
+        }
+    }
+    if next != table.len() || lengths.iter().any(|&length| length > MAX_CODE_BITS) {
+        return Err(Error::corrupt(
+            "codebook",
+            format!("its code lengths use {next} of {} codes, or pass {MAX_CODE_BITS} bits", table.len()),
+        ));
+    }
+    Ok(())
+}
+
+/// Appends the lengths of a custom book, symbol 0 in the low half of the first byte.
+pub fn pack_lengths(lengths: &CodeLengths, stream: &mut Vec<u8>) {
+    let mut packed = [0; PACKED_LENGTHS];
+    for (symbol, &length) in lengths.iter().enumerate() {
+        packed[symbol / 2] |= length << (4 * (symbol % 2));
+    }
+    stream.extend_from_slice(&packed);
+}
+
+/// Reads the lengths of a custom book.
+///
+/// # Errors
+/// `Corrupt` if the padding is not 0.
+pub fn unpack_lengths(packed: &[u8; PACKED_LENGTHS]) -> Result<CodeLengths> {
+    if packed[SYMBOLS / 2..].iter().any(|&byte| byte != 0) {
+        return Err(Error::corrupt("codebook", "the padding behind its code lengths is not 0"));
+    }
+    Ok(std::array::from_fn(|symbol| packed[symbol / 2] >> (4 * (symbol % 2)) & 15))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kraft(lengths: &CodeLengths) -> u32 {
+        lengths.iter().filter(|&&length| length > 0).map(|&length| 1 << (MAX_CODE_BITS - length)).sum()
+    }
+
+    fn geometric(ratio: u64) -> Histogram {
+        std::array::from_fn(|symbol| 1 << (60 / ratio).saturating_sub(symbol as u64 / ratio))
+    }
+
+    #[test]
+    fn optimal_lengths_are_complete_and_near_the_entropy() {
+        let mut histograms = vec![geometric(1), geometric(2), geometric(9), [1; SYMBOLS], [0; SYMBOLS]];
+        for symbol in [0, 30, 75] {
+            let mut single = [0; SYMBOLS];
+            single[symbol] = 5;
+            histograms.push(single);
+        }
+        for histogram in histograms {
+            let lengths = optimal_lengths(&histogram);
+            assert_eq!(kraft(&lengths), 1 << MAX_CODE_BITS);
+            let bits = cost(&histogram, &lengths).unwrap();
+            assert!(entropy_bits(&histogram) <= bits);
+            fill_decode_table(&lengths, &mut [0; 4096]).unwrap();
+        }
+    }
+
+    #[test]
+    fn unlimited_case_matches_huffman() {
+        // Weights 1, 1, 2, 4, 8: Huffman's lengths are 4, 4, 3, 2, 1.
+        let mut histogram = [0; SYMBOLS];
+        histogram[..5].copy_from_slice(&[1, 1, 2, 4, 8]);
+        assert_eq!(optimal_lengths(&histogram)[..5], [4, 4, 3, 2, 1]);
+    }
+
+    #[test]
+    fn logarithm_is_floor_or_one_below() {
+        for value in [1, 2, 3, 5, 1000, 65_535, 1 << 40, (1 << 47) + 12_345] {
+            let exact = (value as f64).log2() * f64::from(1 << LOG_FRACTION);
+            let fixed = log2_fixed(value) as f64;
+            assert!(fixed <= exact + 1e-6 && fixed > exact - 2.0, "{value}: {fixed} {exact}");
+        }
+    }
+
+    #[test]
+    fn bad_lengths_are_refused() {
+        let mut table = [0; 4096];
+        assert!(fill_decode_table(&[0; SYMBOLS], &mut table).is_err());
+        assert!(fill_decode_table(&[1; SYMBOLS], &mut table).is_err());
+        assert!(fill_decode_table(&[12; SYMBOLS], &mut table).is_err());
+        let mut long = [0; SYMBOLS];
+        long[..2].copy_from_slice(&[1, 1]);
+        assert!(fill_decode_table(&long, &mut table).is_ok());
+        long[2] = 15;
+        assert!(fill_decode_table(&long, &mut table).is_err());
+    }
+
+    #[test]
+    fn packed_lengths_come_back() {
+        let lengths = optimal_lengths(&geometric(3));
+        let mut packed = Vec::new();
+        pack_lengths(&lengths, &mut packed);
+        assert_eq!(unpack_lengths(packed.as_slice().try_into().unwrap()), Ok(lengths));
+    }
+}

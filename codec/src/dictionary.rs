@@ -1,0 +1,146 @@
+//! The dictionary of precomputed codebooks: made by `codec/trainer`, embedded at build, never changed once a version is released.
+
+use std::sync::LazyLock;
+
+use crate::alphabet::SYMBOLS;
+use crate::codebook::CodeLengths;
+use crate::tokens::Histogram;
+
+/// The dictionary file, in bincode. bincode is unmaintained (RUSTSEC-2025-0141): it reads this embedded file, with a limit, and no
+/// byte of any stream.
+static FILE: &[u8] = include_bytes!("../dictionary/v0_1.bin");
+/// Most bytes that decoding a dictionary file may ask for.
+const FILE_LIMIT: usize = 1 << 16;
+
+/// Family of the probability density that a book was made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, bincode::Encode, bincode::Decode)]
+pub enum Family {
+    /// `1 / (1 + (x/s)^2)`
+    Cauchy,
+    /// `exp(-|x|/s)`
+    Laplace,
+    /// `exp(-(x/s)^2 / 2)`
+    Gaussian,
+}
+
+/// A book and where it comes from.
+#[derive(Debug, Clone, PartialEq, bincode::Encode, bincode::Decode)]
+pub struct Entry {
+    /// Density from which the book was made.
+    pub family: Family,
+    /// The density's scale, in quantization steps.
+    pub scale: f64,
+    /// Code lengths by symbol; every symbol has a code.
+    pub lengths: CodeLengths,
+}
+
+/// Contents of a dictionary file. A book's number in the stream is its place.
+#[derive(Debug, Clone, PartialEq, bincode::Encode, bincode::Decode)]
+pub struct Dictionary {
+    /// At most 255 books.
+    pub entries: Vec<Entry>,
+}
+
+impl Dictionary {
+    /// The bytes of a dictionary file.
+    ///
+    /// # Errors
+    /// What bincode says, as text.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, String> {
+        bincode::encode_to_vec(self, bincode::config::standard()).map_err(|error| error.to_string())
+    }
+
+    /// Reads a dictionary file.
+    ///
+    /// # Errors
+    /// What is wrong with the file, as text.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let (dictionary, used): (Self, usize) =
+            bincode::decode_from_slice(bytes, bincode::config::standard().with_limit::<FILE_LIMIT>())
+                .map_err(|error| error.to_string())?;
+        let count = dictionary.entries.len();
+        if used != bytes.len() || count == 0 || count > 255 {
+            return Err(format!("dictionary file has {count} books in {used} of {} bytes", bytes.len()));
+        }
+        Ok(dictionary)
+    }
+}
+
+/// The built-in dictionary, laid out for the choice.
+struct BuiltIn {
+    dictionary: Dictionary,
+    books: Vec<CodeLengths>,
+    /// Code lengths by symbol, then by book: the choice adds a row a symbol.
+    by_symbol: Vec<u64>,
+}
+
+static BUILT_IN: LazyLock<BuiltIn> = LazyLock::new(|| {
+    let dictionary = Dictionary::from_bytes(FILE).unwrap_or_else(|error| panic!("embedded dictionary: {error}"));
+    let books: Vec<CodeLengths> = dictionary.entries.iter().map(|entry| entry.lengths).collect();
+    let by_symbol = (0..SYMBOLS).flat_map(|symbol| books.iter().map(move |book| u64::from(book[symbol]))).collect();
+    BuiltIn { dictionary, books, by_symbol }
+});
+
+/// The built-in dictionary with its books' origins.
+#[must_use]
+pub fn built_in() -> &'static Dictionary {
+    &BUILT_IN.dictionary
+}
+
+/// Code lengths of the built-in books.
+#[must_use]
+pub fn books() -> &'static [CodeLengths] {
+    &BUILT_IN.books
+}
+
+/// Number of the cheapest built-in book for a histogram and its cost in bits; ties go to the lowest number.
+#[must_use]
+pub fn cheapest(histogram: &Histogram) -> (u8, u64) {
+    let built_in = &*BUILT_IN;
+    let count = built_in.books.len();
+    let mut costs = [0u64; 255];
+    let costs = &mut costs[..count];
+    for (lengths, &occurrences) in built_in.by_symbol.chunks_exact(count).zip(histogram) {
+        if occurrences > 0 {
+            for (cost, &length) in costs.iter_mut().zip(lengths) {
+                *cost += occurrences * length;
+            }
+        }
+    }
+    let best = (0..count).min_by_key(|&book| costs[book]).unwrap_or(0);
+    (best as u8, costs[best])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codebook;
+
+    #[test]
+    fn every_book_codes_every_symbol() {
+        assert_eq!(built_in().entries.len(), 75);
+        for lengths in books() {
+            assert!(lengths.iter().all(|&length| length > 0));
+            codebook::fill_decode_table(lengths, &mut [0; 4096]).unwrap();
+        }
+    }
+
+    #[test]
+    fn cheapest_is_the_least_exact_cost() {
+        for book in [0, 20, 40, 60, 74] {
+            let histogram: Histogram = std::array::from_fn(|symbol| 1 << (12 - books()[book][symbol]));
+            let (best, cost) = cheapest(&histogram);
+            let costs: Vec<u64> = books().iter().map(|lengths| codebook::cost(&histogram, lengths).unwrap()).collect();
+            assert_eq!(cost, *costs.iter().min().unwrap());
+            assert_eq!(usize::from(best), costs.iter().position(|&c| c == cost).unwrap());
+        }
+    }
+
+    #[test]
+    fn damaged_files_are_refused() {
+        for len in 0..FILE.len() {
+            assert!(Dictionary::from_bytes(&FILE[..len]).is_err());
+        }
+        assert!(Dictionary::from_bytes(&[255; 64]).is_err());
+    }
+}

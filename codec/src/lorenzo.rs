@@ -1,0 +1,240 @@
+//! Stage 2 (FORMAT.md §6): codes → differences along a set of axes, and back.
+//!
+//! With all axes this is the Lorenzo predictor (Ibarria et al., Computer Graphics Forum 2003) over the whole chunk, on integers that
+//! wrap: the differences along each axis in turn, undone by prefix sums along each axis.
+//!
+//! ```text
+//! difference at (y, x) = c(y, x) - c(y, x-1) - c(y-1, x) + c(y-1, x-1)      codes before the first of an axis count as 0
+//! ```
+
+use crate::integer::Integer;
+use crate::layout::{MAX_RANK, Shape};
+
+/// Axes along which differences are taken. Bit 0 is the fastest axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Axes(u8);
+
+impl Axes {
+    /// The codes themselves.
+    pub const NONE: Self = Self(0);
+    /// The fastest axis alone.
+    pub const FASTEST: Self = Self(1);
+
+    /// All axes of a shape.
+    #[must_use]
+    pub fn all(shape: &Shape) -> Self {
+        Self((1 << shape.dims().len()) - 1)
+    }
+
+    /// The set that a stream names, if the shape has all of its axes.
+    #[must_use]
+    pub fn from_byte(byte: u8, shape: &Shape) -> Option<Self> {
+        (byte & !Self::all(shape).0 == 0).then_some(Self(byte))
+    }
+
+    /// The set as a stream names it.
+    #[must_use]
+    pub fn to_byte(self) -> u8 {
+        self.0
+    }
+
+    fn contains(self, axis: usize) -> bool {
+        self.0 >> axis & 1 == 1
+    }
+}
+
+/// Rows before a row that take part in its difference: how many values back, and whether they are subtracted.
+struct Neighbours {
+    list: [(usize, bool); 7],
+    count: usize,
+}
+
+/// The shape as rows along the fastest axis.
+struct Rows {
+    /// Extents, fastest first.
+    extents: [usize; MAX_RANK],
+    /// Values from one index to the next, along each axis.
+    strides: [usize; MAX_RANK],
+}
+
+impl Rows {
+    fn new(shape: &Shape) -> Self {
+        let mut extents = [1; MAX_RANK];
+        for (extent, &dim) in extents.iter_mut().zip(shape.dims().iter().rev()) {
+            *extent = dim as usize;
+        }
+        let mut strides = [1; MAX_RANK];
+        for axis in 1..MAX_RANK {
+            strides[axis] = strides[axis - 1] * extents[axis - 1];
+        }
+        Self { extents, strides }
+    }
+
+    fn len(&self) -> usize {
+        self.extents[0]
+    }
+
+    fn count(&self) -> usize {
+        self.extents[1..].iter().product()
+    }
+
+    /// Neighbours of row number `row`: one for each set of slower axes in `axes` along which the row is not the first.
+    #[inline(always)]
+    fn neighbours(&self, row: usize, axes: Axes) -> Neighbours {
+        let mut neighbours = Neighbours { list: [(0, false); 7], count: 0 };
+        let mut rest = row;
+        for axis in 1..MAX_RANK {
+            let index = rest % self.extents[axis];
+            rest /= self.extents[axis];
+            if index == 0 || !axes.contains(axis) {
+                continue;
+            }
+            let stride = self.strides[axis];
+            let before = neighbours.count;
+            neighbours.list[before] = (stride, true);
+            for other in 0..before {
+                let (back, subtracted) = neighbours.list[other];
+                neighbours.list[before + 1 + other] = (back + stride, !subtracted);
+            }
+            neighbours.count = 2 * before + 1;
+        }
+        neighbours
+    }
+}
+
+/// Writes the differences of `codes` to `differences`, both of the shape's length.
+pub fn predict<C: Integer>(codes: &[C], shape: &Shape, axes: Axes, differences: &mut [C]) {
+    let rows = Rows::new(shape);
+    pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            let len = rows.len();
+            for row in 0..rows.count() {
+                let start = row * len;
+                let neighbours = rows.neighbours(row, axes);
+                let current = &codes[start..start + len];
+                let output = &mut differences[start..start + len];
+                let back = |n: usize| {
+                    let from = start - neighbours.list[n].0;
+                    &codes[from..from + len]
+                };
+                match (neighbours.count, axes.contains(0)) {
+                    (0, true) => difference(output, |i| current[i]),
+                    (1, true) => {
+                        let a = back(0);
+                        difference(output, |i| current[i].sub(a[i]));
+                    }
+                    (3, true) => {
+                        let (a, b, ab) = (back(0), back(1), back(2));
+                        difference(output, |i| current[i].sub(a[i]).sub(b[i].sub(ab[i])));
+                    }
+                    (count, along_row) => {
+                        output.copy_from_slice(current);
+                        for n in 0..count {
+                            combine(output, back(n), neighbours.list[n].1);
+                        }
+                        if along_row {
+                            for i in (1..len).rev() {
+                                output[i] = output[i].sub(output[i - 1]);
+                            }
+                        }
+                    }
+                }
+            }
+        },
+    );
+}
+
+/// Restores codes from differences, in place.
+pub fn restore<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes) {
+    let rows = Rows::new(shape);
+    pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            let len = rows.len();
+            for row in 0..rows.count() {
+                let start = row * len;
+                let neighbours = rows.neighbours(row, axes);
+                let (before, current) = codes.split_at_mut(start);
+                let current = &mut current[..len];
+                if axes.contains(0) {
+                    let mut sum = C::default();
+                    for code in &mut *current {
+                        sum = sum.add(*code);
+                        *code = sum;
+                    }
+                }
+                let back = |n: usize| {
+                    let from = start - neighbours.list[n].0;
+                    &before[from..from + len]
+                };
+                if neighbours.count == 3 {
+                    let (a, b, ab) = (back(0), back(1), back(2));
+                    for i in 0..len {
+                        current[i] = current[i].add(a[i]).add(b[i].sub(ab[i]));
+                    }
+                } else {
+                    for n in 0..neighbours.count {
+                        combine(current, back(n), !neighbours.list[n].1);
+                    }
+                }
+            }
+        },
+    );
+}
+
+/// Differences along a row of what `value` gives at each index.
+#[inline(always)]
+fn difference<C: Integer>(output: &mut [C], value: impl Fn(usize) -> C) {
+    output[0] = value(0);
+    for i in 1..output.len() {
+        output[i] = value(i).sub(value(i - 1));
+    }
+}
+
+/// Subtracts or adds `other` to `target`.
+#[inline(always)]
+fn combine<C: Integer>(target: &mut [C], other: &[C], subtract: bool) {
+    if subtract {
+        for (value, &other) in target.iter_mut().zip(other) {
+            *value = value.sub(other);
+        }
+    } else {
+        for (value, &other) in target.iter_mut().zip(other) {
+            *value = value.add(other);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inverse_restores_every_rank_and_axis_set() {
+        for dims in [&[1][..], &[7], &[5, 3], &[1, 9], &[4, 3, 5], &[2, 3, 4, 5], &[3, 1, 1, 2]] {
+            let shape = Shape::new(dims).unwrap();
+            let n = shape.elements() as usize;
+            let codes: Vec<i32> = (0..n).map(|i| (i as i32).wrapping_mul(0x9e37_79b9_u32 as i32)).collect();
+            for byte in 0..=Axes::all(&shape).to_byte() {
+                let axes = Axes::from_byte(byte, &shape).unwrap();
+                let mut work = vec![0; n];
+                predict(&codes, &shape, axes, &mut work);
+                restore(&mut work, &shape, axes);
+                assert_eq!(work, codes, "{dims:?} axes {byte:b}");
+            }
+            assert!(Axes::from_byte(Axes::all(&shape).to_byte() + 1, &shape).is_none());
+        }
+    }
+
+    #[test]
+    fn full_rank_cancels_sums_of_functions_of_fewer_axes() {
+        let shape = Shape::new(&[6, 5, 4]).unwrap();
+        let codes: Vec<i64> = (0..120).map(|i| (i / 20) * (i / 4 % 5) * 7 + (i % 4) * (i / 20) - 3).collect();
+        let mut differences = vec![0; 120];
+        predict(&codes, &shape, Axes::all(&shape), &mut differences);
+        for (i, &difference) in differences.iter().enumerate() {
+            assert!(difference == 0 || i / 20 == 0 || i / 4 % 5 == 0 || i % 4 == 0);
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! A plane (FORMAT.md §4): an array of integers, coded by stages 2 to 5 on its own. A chunk has a plane of quantization codes and, if
+//! there are exceptions, one that says where they are and one that holds their bits.
+//!
+//! ```text
+//! codes → differences → tokens → codebook → blocks of 32 lanes
+//! ```
+
+use crate::alphabet::SEGMENT;
+use crate::codebook::{self, Choice, DecodeTable, MAX_CODE_BITS, PACKED_LENGTHS};
+use crate::config::CodebookPolicy;
+use crate::dictionary;
+use crate::error::{Error, Result};
+use crate::integer::Integer;
+use crate::lanes::{self, LANES, MAX_BLOCK};
+use crate::layout::Shape;
+use crate::lorenzo::{self, Axes};
+use crate::tokens::{Extra, Tokens, tokenize};
+
+/// Bytes of a plane's fixed part.
+const PLANE_HEADER_LEN: usize = 8;
+/// Codebook number that says a custom book follows.
+const CUSTOM_BOOK: u8 = 255;
+/// Log2 of the shortest block.
+const MIN_BLOCK_LOG: u8 = SEGMENT.ilog2() as u8;
+/// Log2 of the longest block.
+const MAX_BLOCK_LOG: u8 = MAX_BLOCK.ilog2() as u8;
+/// Bits that a block should hold: enough that what the lanes leave unused stays below 3 %, few enough that blocks stay many.
+const BLOCK_BITS: u64 = 11_000;
+
+/// Buffers of the plane stages.
+#[derive(Debug)]
+pub struct PlaneWorkspace {
+    tokens: Tokens,
+    encoder: lanes::Encoder,
+    payload: Vec<u16>,
+    sizes: Vec<(u32, u32)>,
+    table: Box<DecodeTable>,
+}
+
+impl Default for PlaneWorkspace {
+    fn default() -> Self {
+        Self {
+            tokens: Tokens::default(),
+            encoder: lanes::Encoder::default(),
+            payload: Vec::new(),
+            sizes: Vec::new(),
+            table: Box::new([0; 1 << MAX_CODE_BITS]),
+        }
+    }
+}
+
+impl PlaneWorkspace {
+    /// Appends the plane whose differences along `axes` are given.
+    pub fn encode<C: Integer>(&mut self, differences: &[C], axes: Axes, policy: CodebookPolicy, stream: &mut Vec<u8>) {
+        tokenize(differences, &mut self.tokens);
+        let (extra_bits, histogram) = self.tokens.count();
+        let choice = codebook::choose(&histogram, policy);
+        let lengths = choice.lengths();
+        let code_bits = codebook::cost(&histogram, &lengths).unwrap_or(0);
+        let segments = self.tokens.segment_ends.len() as u64;
+        let group_log = (0..MAX_BLOCK_LOG - MIN_BLOCK_LOG)
+            .find(|&log| (code_bits + extra_bits) << log >= BLOCK_BITS * segments || segments <= 1 << log)
+            .unwrap_or(MAX_BLOCK_LOG - MIN_BLOCK_LOG);
+
+        let codes = codebook::canonical_codes(&lengths);
+        self.payload.clear();
+        self.sizes.clear();
+        let mut start = (0, 0);
+        for group in self.tokens.segment_ends.chunks(1 << group_log) {
+            let end = group[group.len() - 1];
+            let words = self.encoder.encode(&self.tokens.symbols[start.0..end.0], &codes);
+            self.payload.extend_from_slice(words);
+            let before = self.payload.len();
+            pack_extras(&self.tokens.extras[start.1..end.1], &mut self.payload);
+            self.sizes.push((words.len() as u32, (self.payload.len() - before) as u32));
+            start = end;
+        }
+
+        let width = |size: fn(&(u32, u32)) -> u32| 32 - self.sizes.iter().map(size).max().unwrap_or(0).leading_zeros();
+        let (lane_width, extra_width) = (width(|size| size.0), width(|size| size.1));
+        let book = match choice {
+            Choice::Dictionary(book) => book,
+            Choice::Custom(_) => CUSTOM_BOOK,
+        };
+        stream.extend_from_slice(&[
+            axes.to_byte(),
+            MIN_BLOCK_LOG + group_log,
+            book,
+            lane_width as u8,
+            extra_width as u8,
+            0,
+            0,
+            0,
+        ]);
+        if let Choice::Custom(lengths) = choice {
+            codebook::pack_lengths(&lengths, stream);
+        }
+        write_index(&self.sizes, lane_width, extra_width, stream);
+        for word in &self.payload {
+            stream.extend_from_slice(&word.to_le_bytes());
+        }
+        stream.resize(stream.len().next_multiple_of(4), 0);
+    }
+
+    /// Reads the plane at the start of `stream`, which is shortened by it, into `codes`, and undoes the prediction.
+    ///
+    /// # Errors
+    /// `Truncated` or `Corrupt`.
+    pub fn decode<C: Integer>(&mut self, stream: &mut &[u8], shape: &Shape, codes: &mut [C]) -> Result<()> {
+        const SECTION: &str = "plane header";
+        let head: &[u8; PLANE_HEADER_LEN] = take_array(stream, SECTION)?;
+        let [axes_byte, block_log, book, lane_width, extra_width, reserved @ ..] = *head;
+        let axes = Axes::from_byte(axes_byte, shape).ok_or_else(|| {
+            Error::corrupt(SECTION, format!("axes {axes_byte:#b} are not all among the chunk's {}", shape.dims().len()))
+        })?;
+        if !(MIN_BLOCK_LOG..=MAX_BLOCK_LOG).contains(&block_log) {
+            return Err(Error::corrupt(
+                SECTION,
+                format!("log2 of the block length is {block_log}, not {MIN_BLOCK_LOG} to {MAX_BLOCK_LOG}"),
+            ));
+        }
+        if lane_width > 32 || extra_width > 32 || reserved != [0; 3] {
+            return Err(Error::corrupt(
+                SECTION,
+                format!("index widths are {lane_width} and {extra_width} bits, reserved bytes {reserved:02x?}"),
+            ));
+        }
+        let choice = if book == CUSTOM_BOOK {
+            Choice::Custom(codebook::unpack_lengths(take_array::<PACKED_LENGTHS>(stream, "codebook")?)?)
+        } else if usize::from(book) < dictionary::books().len() {
+            Choice::Dictionary(book)
+        } else {
+            return Err(Error::corrupt(
+                SECTION,
+                format!("codebook {book} is not in the dictionary of {}", dictionary::books().len()),
+            ));
+        };
+        codebook::fill_decode_table(&choice.lengths(), &mut self.table)?;
+
+        let block_len = 1usize << block_log;
+        let blocks = codes.len().div_ceil(block_len);
+        read_index(stream, blocks, u32::from(lane_width), u32::from(extra_width), &mut self.sizes)?;
+        let words: u64 = self.sizes.iter().map(|&(lanes, extras)| u64::from(lanes) + u64::from(extras)).sum();
+        let payload = take(stream, words.saturating_mul(2), "plane payload")?;
+        let mut rest = payload;
+        for (block, &(lane_words, extra_words)) in codes.chunks_mut(block_len).zip(&self.sizes) {
+            let (lane_bytes, after) = rest.split_at(2 * lane_words as usize);
+            let (extra_bytes, after) = after.split_at(2 * extra_words as usize);
+            rest = after;
+            self.payload.clear();
+            self.payload.extend(lane_bytes.as_chunks::<2>().0.iter().map(|&word| u16::from_le_bytes(word)));
+            self.payload.extend([0; LANES]);
+            let extras_at = self.payload.len();
+            self.payload.extend(extra_bytes.as_chunks::<2>().0.iter().map(|&word| u16::from_le_bytes(word)));
+            let (lane_words, extra_words) = self.payload.split_at(extras_at);
+            lanes::decode(lane_words, extra_words, &self.table, block)?;
+        }
+        let padding = (payload.len().next_multiple_of(4) - payload.len()) as u64;
+        if take(stream, padding, "plane payload")?.iter().any(|&byte| byte != 0) {
+            return Err(Error::corrupt("plane payload", "its padding is not 0"));
+        }
+        lorenzo::restore(codes, shape, axes);
+        Ok(())
+    }
+}
+
+/// Appends extra bits, least significant first, padded to whole words.
+pub(crate) fn pack_extras(extras: &[Extra], words: &mut Vec<u16>) {
+    let mut buffer = 0u128;
+    let mut count = 0;
+    for extra in extras {
+        buffer |= u128::from(extra.value) << count;
+        count += u32::from(extra.bits);
+        while count >= 16 {
+            words.push(buffer as u16);
+            buffer >>= 16;
+            count -= 16;
+        }
+    }
+    if count > 0 {
+        words.push(buffer as u16);
+    }
+}
+
+/// Bytes of an index over `blocks` blocks.
+fn index_len(blocks: usize, lane_width: u32, extra_width: u32) -> u64 {
+    (blocks as u64 * u64::from(lane_width + extra_width)).div_ceil(32) * 4
+}
+
+/// Appends the words of each block's lanes and extra bits, each in a fixed number of bits, least significant first.
+fn write_index(sizes: &[(u32, u32)], lane_width: u32, extra_width: u32, stream: &mut Vec<u8>) {
+    let end = stream.len() + index_len(sizes.len(), lane_width, extra_width) as usize;
+    let mut buffer = 0u128;
+    let mut count = 0;
+    for &(lane_words, extra_words) in sizes {
+        buffer |= (u128::from(lane_words) | u128::from(extra_words) << lane_width) << count;
+        count += lane_width + extra_width;
+        while count >= 8 {
+            stream.push(buffer as u8);
+            buffer >>= 8;
+            count -= 8;
+        }
+    }
+    stream.push(buffer as u8);
+    stream.resize(end, 0);
+}
+
+fn read_index(stream: &mut &[u8], blocks: usize, lane_width: u32, extra_width: u32, sizes: &mut Vec<(u32, u32)>) -> Result<()> {
+    let bytes = take(stream, index_len(blocks, lane_width, extra_width), "block index")?;
+    let mut bytes = bytes.iter();
+    let mut buffer = 0u128;
+    let mut count = 0;
+    let mut field = |width: u32| {
+        while count < width {
+            buffer |= u128::from(*bytes.next().unwrap_or(&0)) << count;
+            count += 8;
+        }
+        let value = (buffer & ((1 << width) - 1)) as u32;
+        buffer >>= width;
+        count -= width;
+        value
+    };
+    sizes.clear();
+    sizes.extend((0..blocks).map(|_| (field(lane_width), field(extra_width))));
+    if bytes.any(|&byte| byte != 0) || buffer != 0 {
+        return Err(Error::corrupt("block index", "its padding is not 0"));
+    }
+    Ok(())
+}
+
+/// Splits `len` bytes off the front of the stream.
+pub(crate) fn take<'a>(stream: &mut &'a [u8], len: u64, section: &'static str) -> Result<&'a [u8]> {
+    if len > stream.len() as u64 {
+        return Err(Error::Truncated { section, needed: len, have: stream.len() as u64 });
+    }
+    let (front, rest) = stream.split_at(len as usize);
+    *stream = rest;
+    Ok(front)
+}
+
+/// Splits an array off the front of the stream.
+pub(crate) fn take_array<'a, const N: usize>(stream: &mut &'a [u8], section: &'static str) -> Result<&'a [u8; N]> {
+    let have = stream.len() as u64;
+    let (front, rest) = stream.split_first_chunk().ok_or(Error::Truncated { section, needed: N as u64, have })?;
+    *stream = rest;
+    Ok(front)
+}

@@ -1,0 +1,295 @@
+//! Stage 1 (FORMAT.md §5): values → quantization codes and exceptions, and back.
+//!
+//! `k = round_half_even(x / (2 * bound))` turns the bound into an integer grid before anything is predicted, so that every later stage
+//! is exact (dual quantization: Tian et al., cuSZ, PACT'20, section 3.1). The encoder decodes each code at once and compares in f64; a
+//! value that misses the bound, is not finite or lies beyond the grid becomes an exception and is kept bit for bit.
+
+use crate::config::ErrorBound;
+use crate::integer::Integer;
+use crate::layout::ByteOrder;
+
+/// Adding this to `|p| < 2^51` leaves `p`, rounded half to even, in the low bits of the mantissa.
+const ROUNDING: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
+
+/// Values that are checked together before the slow path looks at each one.
+const GROUP: usize = 64;
+
+/// Grid on which values are rounded.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quantizer {
+    bound: f64,
+    step: f64,
+    inverse_step: f64,
+}
+
+impl Quantizer {
+    /// The grid of an absolute bound; `bound` has passed [`crate::Config::absolute`].
+    #[must_use]
+    pub fn new(bound: ErrorBound) -> Self {
+        let ErrorBound::Absolute(bound) = bound;
+        let step = 2.0 * bound;
+        Self { bound, step, inverse_step: 1.0 / step }
+    }
+}
+
+/// A value type: how it is read from bytes, rounded and restored. All arithmetic is IEEE f64 without contraction.
+pub trait Value: Copy + Send + Sync + 'static {
+    /// Width of the quantization codes.
+    type Code: Integer;
+    /// Bytes of a value.
+    const SIZE: usize;
+    /// Codes of at least this magnitude are exceptions.
+    const CODE_LIMIT: f64;
+    /// Below this magnitude, decoding and quantizing again is certain to give the same code (see [`quantize_one`]),
+    /// unless the step is below [`Value::SMALLEST_SAFE_STEP`], where results may be subnormal.
+    const SAFE_CODE_LIMIT: f64;
+    /// See [`Value::SAFE_CODE_LIMIT`].
+    const SMALLEST_SAFE_STEP: f64;
+    /// Reads value `index` of the chunk.
+    fn read(bytes: &[u8], index: usize, order: ByteOrder) -> Self;
+    /// Writes value `index` of the chunk.
+    fn write(self, bytes: &mut [u8], index: usize, order: ByteOrder);
+    /// The value in f64, exactly.
+    fn to_f64(self) -> f64;
+    /// Nearest value of this type, ties to even.
+    fn round_from(value: f64) -> Self;
+    /// Extracts the code from a sum with [`ROUNDING`].
+    fn code_from_sum(sum: f64) -> Self::Code;
+    /// The code in f64.
+    fn code_to_f64(code: Self::Code) -> f64;
+    /// The IEEE bits, as an integer of the codes' width.
+    fn to_bits(self) -> Self::Code;
+    /// The value with these IEEE bits.
+    fn from_bits(bits: Self::Code) -> Self;
+}
+
+macro_rules! read_write {
+    ($size:literal) => {
+        #[inline(always)]
+        fn read(bytes: &[u8], index: usize, order: ByteOrder) -> Self {
+            let raw = bytes.as_chunks::<$size>().0[index];
+            match order {
+                ByteOrder::Little => Self::from_le_bytes(raw),
+                ByteOrder::Big => Self::from_be_bytes(raw),
+            }
+        }
+        #[inline(always)]
+        fn write(self, bytes: &mut [u8], index: usize, order: ByteOrder) {
+            bytes.as_chunks_mut::<$size>().0[index] = match order {
+                ByteOrder::Little => self.to_le_bytes(),
+                ByteOrder::Big => self.to_be_bytes(),
+            };
+        }
+    };
+}
+
+impl Value for f32 {
+    type Code = i32;
+    const SIZE: usize = 4;
+    const CODE_LIMIT: f64 = 2_147_483_648.0; // 2^31
+    // r = k * step * (1 + d) with |d| <= 2^-24, so r / step misses k by less than 2^22 * 2^-24 = 1/4.
+    const SAFE_CODE_LIMIT: f64 = 4_194_304.0; // 2^22
+    const SMALLEST_SAFE_STEP: f64 = 1.262_177_448_353_618_9e-29; // 2^-96
+    read_write!(4);
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+    #[inline(always)]
+    fn round_from(value: f64) -> Self {
+        value as Self
+    }
+    #[inline(always)]
+    fn code_from_sum(sum: f64) -> i32 {
+        sum.to_bits() as i32
+    }
+    #[inline(always)]
+    fn code_to_f64(code: i32) -> f64 {
+        f64::from(code)
+    }
+    #[inline(always)]
+    fn to_bits(self) -> i32 {
+        Self::to_bits(self).cast_signed()
+    }
+    #[inline(always)]
+    fn from_bits(bits: i32) -> Self {
+        Self::from_bits(bits.cast_unsigned())
+    }
+}
+
+impl Value for f64 {
+    type Code = i64;
+    const SIZE: usize = 8;
+    const CODE_LIMIT: f64 = 2_251_799_813_685_248.0; // 2^51
+    // Three roundings of 2^-53 each (product, inverse step, product): k is missed by less than 2^50 * 3 * 2^-53 = 3/8.
+    const SAFE_CODE_LIMIT: f64 = 1_125_899_906_842_624.0; // 2^50
+    const SMALLEST_SAFE_STEP: f64 = 1e-290;
+    read_write!(8);
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self
+    }
+    #[inline(always)]
+    fn round_from(value: f64) -> Self {
+        value
+    }
+    #[inline(always)]
+    fn code_from_sum(sum: f64) -> i64 {
+        sum.to_bits().wrapping_sub(ROUNDING.to_bits()).cast_signed()
+    }
+    #[inline(always)]
+    fn code_to_f64(code: i64) -> f64 {
+        code as Self
+    }
+    #[inline(always)]
+    fn to_bits(self) -> i64 {
+        Self::to_bits(self).cast_signed()
+    }
+    #[inline(always)]
+    fn from_bits(bits: i64) -> Self {
+        Self::from_bits(bits.cast_unsigned())
+    }
+}
+
+/// Rounds one value: its code in the sum's mantissa, the code in f64, and how far the restored value is off.
+#[inline(always)]
+fn round<V: Value>(value: V, quantizer: &Quantizer) -> (f64, f64, f64) {
+    let sum = value.to_f64() * quantizer.inverse_step + ROUNDING;
+    let code = sum - ROUNDING;
+    let error = (value.to_f64() - V::round_from(code * quantizer.step).to_f64()).abs();
+    (sum, code, error)
+}
+
+/// The code of a value, or `None` for an exception. The last condition makes the encoder idempotent: a decoded value has its own code
+/// again, so that HDF5 may decode and encode a partly written chunk any number of times without drift.
+#[inline]
+fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<V::Code> {
+    let (sum, code, error) = round(value, quantizer);
+    let holds = error <= quantizer.bound && code.abs() < V::CODE_LIMIT;
+    (holds && round(V::round_from(code * quantizer.step), quantizer).1 == code).then(|| V::code_from_sum(sum))
+}
+
+/// Quantizes the values of a chunk. `codes` has one entry a value; indices of exceptions are appended to `exceptions`, ascending.
+/// The codes of exceptions are left to [`fill_gaps`].
+pub fn quantize<V: Value>(
+    chunk: &[u8],
+    order: ByteOrder,
+    quantizer: &Quantizer,
+    codes: &mut [V::Code],
+    exceptions: &mut Vec<usize>,
+) {
+    let safe_limit = if quantizer.step >= V::SMALLEST_SAFE_STEP { V::SAFE_CODE_LIMIT } else { 0.0 };
+    let mut dirty = Vec::new();
+    pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || match order {
+            ByteOrder::Little => quantize_groups::<V>(chunk, ByteOrder::Little, quantizer, safe_limit, codes, &mut dirty),
+            ByteOrder::Big => quantize_groups::<V>(chunk, ByteOrder::Big, quantizer, safe_limit, codes, &mut dirty),
+        },
+    );
+    for first in dirty {
+        for index in first..(first + GROUP).min(codes.len()) {
+            match quantize_one(V::read(chunk, index, order), quantizer) {
+                Some(code) => codes[index] = code,
+                None => exceptions.push(index),
+            }
+        }
+    }
+}
+
+/// Quantizes all values as if they had no exceptions and notes the groups in which one may be.
+#[inline(always)]
+fn quantize_groups<V: Value>(
+    chunk: &[u8],
+    order: ByteOrder,
+    quantizer: &Quantizer,
+    safe_limit: f64,
+    codes: &mut [V::Code],
+    dirty: &mut Vec<usize>,
+) {
+    for (group, (codes, bytes)) in codes.chunks_mut(GROUP).zip(chunk.chunks(GROUP * V::SIZE)).enumerate() {
+        let mut clean = true;
+        let bytes = &bytes[..codes.len() * V::SIZE];
+        for (index, slot) in codes.iter_mut().enumerate() {
+            let (sum, code, error) = round(V::read(bytes, index, order), quantizer);
+            clean &= (error <= quantizer.bound) & (code.abs() < safe_limit);
+            *slot = V::code_from_sum(sum);
+        }
+        if !clean {
+            dirty.push(group * GROUP);
+        }
+    }
+}
+
+/// Gives exceptions the code of their left neighbour in the row, those at a row's start the code of the row's first value that is none,
+/// and those of a row without such a value 0: regions of fill values then have no differences inside and no spikes at their borders.
+///
+/// `row` is the extent of the fastest axis. The decoder does not depend on this choice.
+pub fn fill_gaps<C: Integer>(codes: &mut [C], exceptions: &[usize], row: usize) {
+    let mut next = 0;
+    while next < exceptions.len() {
+        let index = exceptions[next];
+        if index % row != 0 {
+            codes[index] = codes[index - 1];
+            next += 1;
+            continue;
+        }
+        let leading =
+            exceptions[next..].iter().zip(index..index + row).take_while(|&(&exception, expected)| exception == expected).count();
+        let code = if leading == row { C::default() } else { codes[index + leading] };
+        codes[index..index + leading].fill(code);
+        next += leading;
+    }
+}
+
+/// Restores the values of a chunk from their codes. Exceptions are overwritten afterwards.
+pub fn restore<V: Value>(codes: &[V::Code], quantizer: &Quantizer, order: ByteOrder, chunk: &mut [u8]) {
+    #[inline(always)]
+    fn run<V: Value>(codes: &[V::Code], step: f64, order: ByteOrder, chunk: &mut [u8]) {
+        let chunk = &mut chunk[..codes.len() * V::SIZE];
+        for (index, &code) in codes.iter().enumerate() {
+            V::round_from(V::code_to_f64(code) * step).write(chunk, index, order);
+        }
+    }
+    pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || match order {
+            ByteOrder::Little => run::<V>(codes, quantizer.step, ByteOrder::Little, chunk),
+            ByteOrder::Big => run::<V>(codes, quantizer.step, ByteOrder::Big, chunk),
+        },
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_half_to_even() {
+        let quantizer = Quantizer::new(ErrorBound::Absolute(0.5));
+        for (value, code) in [(0.5f32, 0), (1.5, 2), (2.5, 2), (-0.5, 0), (-1.5, -2), (-2.5, -2), (0.499, 0)] {
+            assert_eq!(quantize_one(value, &quantizer), Some(code), "{value}");
+            assert_eq!(quantize_one(f64::from(value), &quantizer), Some(i64::from(code)), "{value}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_held_is_an_exception() {
+        let quantizer = Quantizer::new(ErrorBound::Absolute(1e-3));
+        for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e35, f32::MAX, -9.97e36] {
+            assert_eq!(quantize_one(value, &quantizer), None, "{value}");
+            assert_eq!(quantize_one(f64::from(value), &quantizer), None, "{value}");
+        }
+        assert_eq!(quantize_one(1e300, &quantizer), None);
+    }
+
+    #[test]
+    fn gaps_continue_their_row() {
+        let mut codes = [9, 9, 5, 9, 7, 9, 9, 9, 1, 9, 9, 9];
+        fill_gaps(&mut codes, &[0, 1, 3, 5, 6, 7, 9, 10, 11], 4);
+        assert_eq!(codes, [5, 5, 5, 5, 7, 7, 7, 7, 1, 1, 1, 1]);
+        let mut codes = [9; 4];
+        fill_gaps(&mut codes, &[0, 1, 2, 3], 2);
+        assert_eq!(codes, [0; 4]);
+    }
+}

@@ -1,0 +1,105 @@
+//! How often each token occurs when differences follow a probability density.
+//!
+//! Shah et al. (ICS'23, section 4) discretise Cauchy, Laplace and Gaussian densities with location 0 over a sweep of scales. Our
+//! alphabet has run tokens as well, for which a density alone says nothing: zeros of real fields stand together. The model is a
+//! two-state chain in which a zero follows a zero with probability `b = p0 + c (1 - p0)`, where `p0` is the density's share of zeros and
+//! `c` the clustering, 0 for independent values. Runs are then geometric with mean `1 / (1 - b)`, and the share of zeros stays `p0`.
+
+use quire_codec::alphabet::{ALPHABET, Meaning, SEGMENT, SYMBOLS};
+use quire_codec::dictionary::Family;
+use quire_codec::tokens::Histogram;
+
+/// Clusterings of the built-in dictionary, in equal parts. A mixture, since quiet and busy parts of one chunk differ: it gives run
+/// lengths the long tail that they have.
+pub const CLUSTERING: &[f64] = &[0.0, 0.4, 0.7, 0.9];
+
+/// Probability that a value of the density is at most `x`, for `x <= 0`.
+fn lower_tail(family: Family, scale: f64, x: f64) -> f64 {
+    let z = x / scale;
+    match family {
+        // atan(-1/z)/pi for z far below 0, where 1/2 + atan(z)/pi would cancel.
+        Family::Cauchy if z < -1.0 => libm::atan(-1.0 / z) / std::f64::consts::PI,
+        Family::Cauchy => 0.5 + libm::atan(z) / std::f64::consts::PI,
+        Family::Laplace => 0.5 * libm::exp(z),
+        Family::Gaussian => 0.5 * libm::erfc(-z * std::f64::consts::FRAC_1_SQRT_2),
+    }
+}
+
+/// Probability that a rounded value has a magnitude of `start` or more; `start` is at least 1.
+fn magnitude_at_least(family: Family, scale: f64, start: f64) -> f64 {
+    2.0 * lower_tail(family, scale, 0.5 - start)
+}
+
+/// Token weights for a density and a mixture of clusterings, as integers that sum to about 2^40; none is 0.
+#[must_use]
+pub fn token_weights(family: Family, scale: f64, clustering: &[f64]) -> Histogram {
+    let not_zero = magnitude_at_least(family, scale, 1.0);
+    let zero = 1.0 - not_zero;
+    let mut weights = [0.0; SYMBOLS];
+    for (number, (weight, symbol)) in weights.iter_mut().zip(&ALPHABET).enumerate() {
+        let start = symbol.start;
+        *weight = match symbol.meaning {
+            Meaning::Run => run_weight(zero, not_zero, clustering, start, start + (1 << symbol.extra_bits)),
+            Meaning::Direct if start == 0 => run_weight(zero, not_zero, clustering, 1, 2),
+            Meaning::Direct => {
+                let magnitude = start.cast_signed().unsigned_abs() as f64;
+                0.5 * (magnitude_at_least(family, scale, magnitude) - magnitude_at_least(family, scale, magnitude + 1.0))
+            }
+            Meaning::Class => {
+                let next = ALPHABET.get(number + 1).map_or(f64::INFINITY, |next| next.start as f64);
+                magnitude_at_least(family, scale, start as f64) - magnitude_at_least(family, scale, next)
+            }
+        };
+    }
+    let total: f64 = weights.iter().sum();
+    weights.map(|weight| (weight / total * libm::exp2(40.0)) as u64 + 1)
+}
+
+/// Runs of `from` to `below - 1` zeros that start at a value, on average. Runs of a whole segment or more count as one of each segment.
+fn run_weight(zero: f64, not_zero: f64, clustering: &[f64], from: u64, below: u64) -> f64 {
+    let mean = |weight: &dyn Fn(f64) -> f64| clustering.iter().map(|&c| weight(c)).sum::<f64>() / clustering.len() as f64;
+    mean(&|c| {
+        let stop = not_zero * (1.0 - c);
+        let log_stay = libm::log1p(-stop);
+        let at_least = |run: u64| libm::exp(log_stay * (run - 1) as f64);
+        if from == SEGMENT as u64 {
+            // Segments that are zero throughout: probability of starting with a zero and staying.
+            zero * at_least(from) / SEGMENT as f64
+        } else {
+            zero * stop * (at_least(from) - at_least(below))
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_follow_the_density() {
+        for family in [Family::Cauchy, Family::Laplace, Family::Gaussian] {
+            for scale in [0.2, 1.0, 10.0, 300.0] {
+                let weights = token_weights(family, scale, &[0.0]);
+                let total: f64 = weights.iter().map(|&weight| weight as f64).sum();
+                // Each token stands for its number of values (about the middle of its span): together they must account for all.
+                let mut values = 0.0;
+                for (&weight, symbol) in weights.iter().zip(&ALPHABET) {
+                    let span = match symbol.meaning {
+                        Meaning::Run => symbol.start as f64 + (libm::exp2(f64::from(symbol.extra_bits)) - 1.0) / 2.0,
+                        _ => 1.0,
+                    };
+                    values += weight as f64 * span;
+                }
+                let zero = 1.0 - magnitude_at_least(family, scale, 1.0);
+                let tokens = 1.0 - zero + zero * (1.0 - zero);
+                assert!((values / total * tokens - 1.0).abs() < 0.06, "{family:?} {scale}: {}", values / total * tokens);
+            }
+        }
+    }
+
+    #[test]
+    fn clustering_makes_runs_longer() {
+        let (apart, together) = (token_weights(Family::Laplace, 0.5, &[0.0]), token_weights(Family::Laplace, 0.5, &[0.8]));
+        assert!(together[8] > 4 * apart[8]);
+    }
+}
