@@ -1,0 +1,128 @@
+"""netCDF files for nccopy, their check, and several libraries with an HDF5 of their own in one process.
+
+netcdf.py make FILE             a file without compression
+netcdf.py check PLAIN COPY      every variable of the copy is compressed by our filter and within the bound
+netcdf.py together DIR          h5py, netCDF4 and PyTables take turns
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from pathlib import Path
+
+import h5py
+import netCDF4
+import numpy as np
+import tables
+
+from quire_client import FILTER_ID, absolute, assert_bound, nasty
+
+BOUND = 1e-3
+# Name, type, byte order, dimensions. `time` is unlimited.
+VARIABLES = (
+    ("line", "f4", "little", ("x",)),
+    ("map", "f8", "big", ("y", "x")),
+    ("field", "f4", "big", ("time", "y", "x")),
+    ("levels", "f8", "little", ("time", "z", "y", "x")),
+)
+EXTENTS = {"time": 5, "z": 6, "y": 37, "x": 53}
+CHUNKS = {"time": 2, "z": 4, "y": 16, "x": 16}
+
+
+def values(variable: tuple[str, str, str, tuple[str, ...]], seed: int) -> np.ndarray:
+    """What the variable holds, in its own byte order."""
+    _, kind, order, dimensions = variable
+    return nasty(tuple(EXTENTS[d] for d in dimensions), ("<" if order == "little" else ">") + kind, seed)
+
+
+def netcdf_library() -> ctypes.CDLL:
+    """The libnetcdf that the netCDF4 module has loaded; the module itself has no call for filters of any id."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return ctypes.CDLL(next(line.split()[-1] for line in lines if "/libnetcdf" in line))
+
+
+def make(path: Path, compressed: bool = False) -> None:
+    with netCDF4.Dataset(path, "w") as file:
+        for name, extent in EXTENTS.items():
+            file.createDimension(name, None if name == "time" else extent)
+        for seed, variable in enumerate(VARIABLES):
+            name, kind, order, dimensions = variable
+            chunks = [CHUNKS[d] for d in dimensions]
+            stored = file.createVariable(name, kind, dimensions, endian=order, chunksizes=chunks)
+            if compressed:
+                params = (ctypes.c_uint * 3)(*absolute(BOUND))
+                status = netcdf_library().nc_def_var_filter(
+                    stored._grpid, stored._varid, ctypes.c_uint(FILTER_ID), ctypes.c_size_t(3), params
+                )
+                assert status == 0, f"nc_def_var_filter for {name} returned {status}"
+            # Masking and scaling would turn fill values into something else.
+            stored.set_auto_maskandscale(False)
+            stored[...] = values(variable, seed)
+
+
+def has_our_filter(path: Path, name: str) -> bool:
+    """Whether the dataset's pipeline names our filter."""
+    with h5py.File(path, "r") as file:
+        properties = file[name].id.get_create_plist()
+        return any(properties.get_filter(i)[0] == FILTER_ID for i in range(properties.get_nfilters()))
+
+
+def check_copy(path: Path, label: str) -> None:
+    """Every variable is compressed by our filter, and within the bound when netCDF4 reads it."""
+    with netCDF4.Dataset(path, "r") as file:
+        for seed, variable in enumerate(VARIABLES):
+            stored = file[variable[0]]
+            stored.set_auto_maskandscale(False)
+            expected = values(variable, seed)
+            read = np.asarray(stored[...])
+            # netCDF4 hands out the machine's byte order; a swap of bytes keeps each bit of a NaN.
+            assert_bound(expected.astype(expected.dtype.newbyteorder("=")), read, BOUND, f"{label}: netCDF4 reads {variable[0]}")
+    for variable in VARIABLES:
+        assert has_our_filter(path, variable[0]), f"{label}: {variable[0]} is not compressed"
+
+
+def check(plain: Path, copy: Path) -> None:
+    check_copy(copy, str(copy))
+    with h5py.File(plain, "r") as original, h5py.File(copy, "r") as compressed:
+        for name, *_ in VARIABLES:
+            assert_bound(original[name][()], compressed[name][()], BOUND, f"{copy}: h5py reads {name}")
+    print(f"netCDF {netCDF4.__netcdf4libversion__} on HDF5 {netCDF4.__hdf5libversion__}: {len(VARIABLES)} variables hold")
+
+
+def together(folder: Path) -> None:
+    """Three HDF5 libraries in one process; each finds the plugin, compresses with it, and reads what the others wrote."""
+    versions = {"h5py": h5py.version.hdf5_version, "netCDF4": netCDF4.__hdf5libversion__, "PyTables": tables.hdf5_version}
+    data = nasty((40, 50), "<f4", 6)
+    changed = nasty((40, 50), "<f4", 7)
+    options = {"chunks": (16, 16), "compression": FILTER_ID, "compression_opts": absolute(BOUND)}
+    for turn in range(3):
+        by_h5py, by_netcdf = folder / f"h5py{turn}.h5", folder / f"netcdf{turn}.nc"
+        with h5py.File(by_h5py, "w") as file:
+            file.create_dataset("x", data=data, **options)
+        make(by_netcdf, compressed=True)
+        check_copy(by_netcdf, f"turn {turn}")
+        with netCDF4.Dataset(by_h5py, "r") as file:
+            file["x"].set_auto_maskandscale(False)
+            assert_bound(data, np.asarray(file["x"][...]), BOUND, f"turn {turn}: netCDF4 reads h5py's file")
+        with h5py.File(by_netcdf, "r") as file:
+            assert_bound(values(VARIABLES[2], 2), file["field"][()], BOUND, f"turn {turn}: h5py reads netCDF4's file")
+        with tables.open_file(str(by_h5py), "r+") as file:
+            array = file.root.x
+            assert_bound(data, array[...], BOUND, f"turn {turn}: PyTables reads h5py's file")
+            array[...] = changed
+        with h5py.File(by_h5py, "r") as file:
+            assert_bound(changed, file["x"][()], BOUND, f"turn {turn}: h5py reads what PyTables wrote")
+        # A refusal must reach the error stack of the library that asked.
+        with h5py.File(folder / f"refused{turn}.h5", "w") as file:
+            try:
+                file.create_dataset("x", data=data, chunks=(16, 16), compression=FILTER_ID, compression_opts=absolute(-1.0))
+            except (ValueError, OSError, RuntimeError) as error:
+                assert "bound" in str(error), f"turn {turn}: the refusal does not reach h5py: {error}"
+            else:
+                raise AssertionError(f"turn {turn}: a negative bound was accepted")
+    print(f"together: {versions}")
+
+
+if __name__ == "__main__":
+    {"make": make, "check": check, "together": together}[sys.argv[1]](*(Path(argument) for argument in sys.argv[2:]))

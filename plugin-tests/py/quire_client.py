@@ -1,0 +1,112 @@
+"""What every client script shares: cd_values, arrays that are hard to compress, and the check of the error bound."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from typing import Any, Iterable, Optional
+
+import numpy as np
+
+FILTER_ID = 33791
+
+# Fill values of netCDF (NC_FILL_FLOAT) and of weather and ocean models.
+FILL_VALUES = (9.969209968386869e36, 1e35)
+
+
+def absolute(bound: float) -> tuple[int, ...]:
+    """cd_values for an absolute bound: mode 1 and the IEEE bits of the f64, low word first."""
+    return (1, *struct.unpack("<2I", struct.pack("<d", bound)))
+
+
+def decimal(exponent: int, mantissa: Optional[int] = None) -> tuple[int, ...]:
+    """cd_values of the short form: mode 2 and the bound `mantissa * 10**-exponent`."""
+    return (2, exponent) if mantissa is None else (2, exponent, mantissa)
+
+
+def unsigned(values: np.ndarray) -> np.ndarray:
+    """The IEEE bits of `values`, in their own byte order."""
+    contiguous = np.ascontiguousarray(values).reshape(values.shape)
+    return contiguous.view(contiguous.dtype.str.replace("f", "u"))
+
+
+def specials(dtype: np.dtype) -> np.ndarray:
+    """Values that filters are known to lose: NaNs with payloads, infinities, -0.0, denormals, the largest and fill values."""
+    dtype = np.dtype(dtype)
+    info = np.finfo(dtype)
+    numbers = [np.inf, -np.inf, -0.0, info.tiny, info.max, info.min, *FILL_VALUES]
+    values = np.array(numbers, dtype=dtype)
+    if dtype.itemsize == 4:
+        bits = [0x7FC00000, 0xFFC00001, 0x7F800001, 0x00000001, 0x80000001, 0x007FFFFF]
+    else:
+        bits = [0x7FF8 << 48, 0xFFF8 << 48 | 1, 0x7FF0 << 48 | 1, 1, 1 << 63 | 1, (1 << 52) - 1]
+    raw = np.array(bits, dtype=dtype.str.replace("f", "u"))
+    return np.concatenate([values, raw.view(dtype)])
+
+
+def smooth(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.ndarray:
+    """Waves of different lengths along the axes, and a little noise."""
+    random = np.random.default_rng(seed)
+    field = random.normal(0.0, 1e-3, shape)
+    for axis, extent in enumerate(shape):
+        along = [1] * len(shape)
+        along[axis] = extent
+        field += np.sin(np.arange(extent) * (0.05 + 0.03 * axis) + seed).reshape(along)
+    return field.astype(dtype)
+
+
+def nasty(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.ndarray:
+    """A smooth field with a jump of scale, a block of fill values, and all `specials` sprinkled in."""
+    random = np.random.default_rng(seed + 1)
+    field = smooth(shape, dtype, seed)
+    flat = field.reshape(-1)
+    size = flat.size
+    flat[size // 2 : size // 2 + size // 8] *= 1e6
+    flat[size // 4 : size // 4 + size // 8] = FILL_VALUES[seed % 2]
+    odd = specials(field.dtype)
+    places = random.choice(size, min(size, 2 * odd.size), replace=False)
+    # Bits, not values: an assignment between float arrays may quiet a signalling NaN.
+    unsigned_flat = flat.view(field.dtype.str.replace("f", "u"))
+    unsigned_flat[places] = np.resize(unsigned(odd), places.size)
+    return field
+
+
+def assert_bound(original: np.ndarray, read: np.ndarray, bound: float, label: str) -> None:
+    """|x - x'| <= bound in f64 for every finite value, and the same bits for every NaN and infinity."""
+    label = f"{client()}: {label}"
+    assert original.shape == read.shape, f"{label}: shape {read.shape}, expected {original.shape}"
+    assert original.dtype == read.dtype, f"{label}: type {read.dtype.str}, expected {original.dtype.str}"
+    with np.errstate(all="ignore"):
+        wide, wide_read = original.astype(np.float64), read.astype(np.float64)
+        # A NaN that came back for a number makes `error <= bound` false as well.
+        held = np.abs(wide - wide_read) <= bound
+    same_bits = unsigned(original) == unsigned(read)
+    good = np.where(np.isfinite(wide), held, same_bits)
+    if good.all():
+        return
+    bad = np.argwhere(~good)
+    at = tuple(int(i) for i in bad[0])
+    raise AssertionError(
+        f"{label}: {len(bad)} of {good.size} values miss the bound {bound:g}; the first at {at}: "
+        f"wrote {wide[at]!r} (bits {int(unsigned(original)[at]):x}), read {wide_read[at]!r} (bits {int(unsigned(read)[at]):x})"
+    )
+
+
+def assert_same_bits(expected: np.ndarray, read: np.ndarray, label: str) -> None:
+    """The two arrays agree bit for bit."""
+    differ = np.argwhere(unsigned(expected) != unsigned(read))
+    if len(differ):
+        at = tuple(int(i) for i in differ[0])
+        raise AssertionError(f"{client()}: {label}: {len(differ)} values changed, the first at {at}: {expected[at]!r} -> {read[at]!r}")
+
+
+def assert_words(text: str, words: Iterable[str], label: str) -> None:
+    """Every one of `words` stands in `text`, whatever its case."""
+    missing = [word for word in words if word.lower() not in text.lower()]
+    assert not missing, f"{client()}: {label}: the message does not say {missing}: {text!r}"
+
+
+def client() -> str:
+    """The HDF5 client of this process, for messages."""
+    h5py = sys.modules.get("h5py")
+    return f"h5py {h5py.__version__} on HDF5 {h5py.version.hdf5_version}" if h5py else "client"

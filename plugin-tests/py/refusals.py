@@ -1,0 +1,84 @@
+"""What the filter must refuse when a dataset is created, with a text that names the problem.
+
+    refusals.py FILE
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import h5py
+import numpy as np
+
+from quire_client import FILTER_ID, absolute, assert_words
+
+COMPOUND = np.dtype([("a", "<f4"), ("b", "<f8")])
+
+# What, type, cd_values, words of the message.
+CASES: list[tuple[str, Any, tuple[int, ...], list[str]]] = [
+    ("mode 0", "<f4", (0, 0, 0), ["mode", "0"]),
+    ("mode 77", "<f4", (77, 0, 0), ["mode", "77"]),
+    ("no cd_values", "<f4", (), ["cd_values"]),
+    ("absolute mode without a bound", "<f4", (1,), ["bound"]),
+    ("half a bound", "<f4", absolute(1e-3)[:2], ["bound"]),
+    ("short form without an exponent", "<f4", (2,), ["exponent"]),
+    ("bound 0", "<f4", absolute(0.0), ["bound", "greater than 0"]),
+    ("bound -0", "<f4", absolute(-0.0), ["bound", "greater than 0"]),
+    ("negative bound", "<f4", absolute(-1e-3), ["bound", "greater than 0"]),
+    ("bound NaN", "<f4", absolute(float("nan")), ["bound", "finite"]),
+    ("bound infinity", "<f4", absolute(float("inf")), ["bound", "finite"]),
+    ("denormal bound", "<f8", absolute(5e-324), ["bound"]),
+    ("short form of 1e-400", "<f8", (2, 400), ["bound"]),
+    ("short form with mantissa 0", "<f4", (2, 3, 0), ["bound"]),
+    ("i4", "<i4", absolute(1e-3), ["type"]),
+    ("u1", "u1", absolute(1e-3), ["type"]),
+    ("bool", "?", absolute(1e-3), ["type"]),
+    ("string", "S12", absolute(1e-3), ["type"]),
+    ("string of any length", h5py.string_dtype(), absolute(1e-3), ["type"]),
+    ("compound", COMPOUND, absolute(1e-3), ["type"]),
+    ("complex", "<c8", absolute(1e-3), ["type"]),
+    ("array of f4", np.dtype(("<f4", (3,))), absolute(1e-3), ["type"]),
+    ("f16", "<f2", absolute(1e-3), ["type"]),
+    ("f16 big endian", ">f2", absolute(1e-3), ["type"]),
+]
+
+
+def refusal(file: h5py.File, number: int, dtype: Any, cd_values: tuple[int, ...], flag: int) -> str:
+    """The text of the exception that creating the dataset raises; an empty text if it raises none."""
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_chunk((16, 16))
+    properties.set_filter(FILTER_ID, flag, cd_values)
+    space = h5py.h5s.create_simple((40, 50))
+    try:
+        h5py.h5d.create(file.id, b"low%d_%d" % (number, flag), h5py.h5t.py_create(np.dtype(dtype), logical=True), space, properties)
+    except (ValueError, OSError, RuntimeError) as error:
+        return str(error)
+    return ""
+
+
+def main(path: str) -> None:
+    with h5py.File(path, "w") as file:
+        for number, (what, dtype, cd_values, words) in enumerate(CASES):
+            # h5py and netCDF call a filter optional; a refusal must not be passed over in silence then.
+            for flag in (h5py.h5z.FLAG_OPTIONAL, h5py.h5z.FLAG_MANDATORY):
+                text = refusal(file, number, dtype, cd_values, flag)
+                assert text, f"{what}: accepted with flag {flag}"
+                assert_words(text, ["quire", *words], what)
+            try:
+                file.create_dataset(
+                    f"high{number}", (40, 50), dtype, chunks=(16, 16), compression=FILTER_ID, compression_opts=cd_values
+                )
+            except (ValueError, OSError, RuntimeError) as error:
+                assert_words(str(error), ["quire", *words], f"create_dataset, {what}")
+            else:
+                raise AssertionError(f"create_dataset accepted {what}")
+        # The file and the library live on after all that.
+        file["plain"] = np.arange(3)
+    with h5py.File(path, "r") as file:
+        assert list(file) == ["plain"], f"left behind in the file: {list(file)}"
+    print(f"{len(CASES)} refusals, each with a reason")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

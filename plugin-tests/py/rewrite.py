@@ -1,0 +1,83 @@
+"""Datasets that HDF5 compresses more than once or describes more than once.
+
+rewrite.py rows DIR        64 rows, one write each without a chunk cache, all in one chunk: nothing drifts
+rewrite.py settings DIR    creation properties taken from one dataset and used for another; copies; an optional filter
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from quire_client import FILTER_ID, absolute, assert_bound, assert_same_bits, nasty
+
+
+def rows(folder: Path) -> None:
+    """With rdcc_nbytes = 0 each write reads the chunk, decodes, changes one row, and encodes all of it again."""
+    for dtype, bound in (("<f4", 1e-3), (">f4", 1e-1), ("<f8", 1e-6), (">f8", 1e-12)):
+        data = nasty((64, 75), dtype, 11)
+        label = f"rows {dtype} {bound:g}"
+        with h5py.File(folder / f"rows_{dtype[1:]}_{bound:g}.h5", "w", rdcc_nbytes=0) as file:
+            settings = {"chunks": (64, 80), "compression": FILTER_ID, "compression_opts": absolute(bound), "maxshape": (None, None)}
+            dataset = file.create_dataset("x", data.shape, dtype, **settings)
+            previous = dataset[()]
+            for row in range(64):
+                dataset[row] = data[row]
+                now = dataset[()]
+                assert_bound(data[: row + 1], now[: row + 1], bound, f"{label}, after row {row}")
+                # The codec is idempotent: what was decoded once is kept for ever, here and in the rows not written yet.
+                assert_same_bits(previous[:row], now[:row], f"{label}, earlier rows after row {row}")
+                assert_same_bits(previous[row + 1 :], now[row + 1 :], f"{label}, later rows after row {row}")
+                previous = now
+    print("rows: no drift")
+
+
+def settings(folder: Path) -> None:
+    """set_local starts from the user's part each time, whatever an earlier call appended."""
+    with h5py.File(folder / "settings.h5", "w") as file:
+        first = nasty((40, 50), "<f4", 1)
+        options = {"chunks": (16, 16), "compression": FILTER_ID, "compression_opts": absolute(1e-3)}
+        source = file.create_dataset("first", data=first, **options)
+        assert_bound(first, source[()], 1e-3, "first")
+
+        # The filled creation properties of one dataset, for another of a different type, rank and chunk.
+        for name, shape, chunks, dtype in (
+            ("same", (40, 50), (16, 16), "<f4"),
+            ("bigger", (40, 50), (40, 50), "<f4"),
+            ("f64", (33, 20), (8, 30), ">f8"),
+            ("rank1", (999,), (100,), "<f4"),
+            ("rank5", (3, 4, 5, 6, 7), (2, 3, 4, 5, 6), ">f4"),
+        ):
+            properties = source.id.get_create_plist()
+            properties.set_chunk(chunks)
+            properties.set_fill_value(np.zeros((), dtype))
+            space = h5py.h5s.create_simple(shape, (h5py.h5s.UNLIMITED,) * len(shape))
+            identifier = h5py.h5d.create(file.id, name.encode(), h5py.h5t.py_create(np.dtype(dtype)), space, properties)
+            data = nasty(shape, dtype, 2)
+            h5py.Dataset(identifier)[...] = data
+            assert_bound(data, file[name][()], 1e-3, f"settings reused for {name}")
+
+        file.copy("first", "copied")
+        assert_same_bits(file["first"][()], file["copied"][()], "H5Ocopy")
+        with h5py.File(folder / "copied.h5", "w") as other:
+            file.copy("first", other)
+            assert_same_bits(file["first"][()], other["first"][()], "H5Ocopy to another file")
+
+        for flag in (h5py.h5z.FLAG_OPTIONAL, h5py.h5z.FLAG_MANDATORY):
+            properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            properties.set_chunk((16, 16))
+            properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+            properties.set_filter(FILTER_ID, flag, absolute(1e-3))
+            space = h5py.h5s.create_simple(first.shape)
+            identifier = h5py.h5d.create(file.id, b"flag%d" % flag, h5py.h5t.IEEE_F32LE, space, properties)
+            assert identifier.get_storage_size() > 0, "early allocation wrote no chunk"
+            h5py.Dataset(identifier)[...] = first
+            assert_bound(first, h5py.Dataset(identifier)[()], 1e-3, f"filter flag {flag}, allocated early")
+    print("settings: each call of set_local starts from the user's part")
+
+
+if __name__ == "__main__":
+    {"rows": rows, "settings": settings}[sys.argv[1]](Path(sys.argv[2]))

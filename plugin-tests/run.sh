@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Tests everything, from formatting to real HDF5 clients, on a Debian-like machine with cargo and python3.
+#
+#     plugin-tests/run.sh
+#
+# Needs root or sudo once, for the clients that are Debian packages. What is there already is left alone, so that a second
+# run only tests. Cheap checks come first.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=../h5-samples/setup.sh
+source h5-samples/setup.sh
+
+step "formatting"
+cargo fmt --all --check
+
+# hdf5-sys looks at libhdf5-dev's headers, so nothing compiles without it.
+step "clients from Debian: h5py, h5py with MPI, the HDF5 tools and headers, netCDF, Open MPI"
+need_apt gcc libc6-dev binutils pkg-config libhdf5-dev hdf5-tools netcdf-bin \
+  python3-h5py python3-h5py-mpi python3-mpi4py openmpi-bin openssh-client
+
+step "clients from PyPI: h5py on HDF5 2.0 with netCDF4 and PyTables, h5py on HDF5 1.14"
+need_venv .venv-hdf5-2.0 h5py==3.16.0 netCDF4==1.7.5.1.post1 tables==3.11.1
+need_venv .venv-hdf5-1.14 h5py==3.14.0
+
+step "lints"
+cargo clippy --workspace --all-targets -- -D warnings
+
+step "the plugin, in release"
+build_plugin >/dev/null
+
+step "unit tests, codec tests, and every client against the plugin"
+log="$(mktemp)"
+trap 'rm -f "$log"' EXIT
+status=0
+cargo test --workspace --release --no-fail-fast 2>&1 | tee "$log" || status=$?
+
+# cargo prints a line per test program, and the last one is of some crate without examples in its documentation.
+awk '/^test result:/ { passed += $4; failed += $6 } END { printf "%d passed, %d failed\n", passed, failed }' "$log"
+exit "$status"

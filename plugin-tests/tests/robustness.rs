@@ -1,0 +1,84 @@
+//! What the library links, damaged chunks, full disks.
+
+use std::path::Path;
+
+use plugin_tests::{Python, Sandbox, assert_says, plugin_library, succeed};
+
+#[test]
+fn the_library_links_no_hdf5_and_no_cuda_and_stays_loaded() {
+    let sandbox = Sandbox::new();
+    let dynamic = succeed(sandbox.command("readelf").arg("-dW").arg(plugin_library())).stdout;
+    for line in dynamic.lines().filter(|line| line.contains("(NEEDED)")) {
+        for library in ["hdf5", "cuda", "nvrtc"] {
+            assert!(!line.contains(library), "the plugin needs a library that its users may not have: {line}");
+        }
+    }
+    let flags = dynamic.lines().find(|line| line.contains("(FLAGS_1)")).unwrap_or_default();
+    assert!(flags.contains("NODELETE"), "the plugin can be unloaded while its threads run: {dynamic}");
+}
+
+#[test]
+fn the_library_exports_the_two_plugin_calls_alone() {
+    let sandbox = Sandbox::new();
+    let symbols = |which: &str| {
+        let report = succeed(sandbox.command("nm").args(["-D", which]).arg(plugin_library()));
+        let names = report.stdout.lines().filter_map(|line| line.split_whitespace().last()).map(str::to_owned);
+        names.collect::<Vec<String>>()
+    };
+    let mut exported = symbols("--defined-only");
+    exported.sort();
+    assert_eq!(exported, ["H5PLget_plugin_info", "H5PLget_plugin_type"]);
+    // An H5 function that the loader has to find would come from whichever HDF5 was loaded globally, or from none.
+    let wanted: Vec<String> = symbols("--undefined-only").into_iter().filter(|name| name.starts_with("H5")).collect();
+    assert!(wanted.is_empty(), "the plugin waits for {wanted:?} to be loaded");
+}
+
+#[test]
+fn damaged_chunks_are_errors() {
+    let sandbox = Sandbox::new();
+    for python in Python::ALL {
+        let report = succeed(sandbox.python(python, "damage.py").arg(sandbox.path("")));
+        println!("{python}: {}", report.stdout);
+    }
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error() {
+    for python in Python::ALL {
+        let sandbox = Sandbox::new();
+        let report = succeed(sandbox.python(python, "full_disk.py").arg("limit").arg(sandbox.path("")));
+        assert_says(&report, &["still running"]);
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    for python in Python::ALL {
+        let sandbox = Sandbox::new();
+        let disk = sandbox.path("disk");
+        std::fs::create_dir(&disk).expect("no folder to mount the disk on");
+        let Some(namespace) = mounting_namespace(&sandbox, &disk) else {
+            // The limit on file sizes has tested the same path through HDF5.
+            println!("no disk can be mounted here: the kernel forbids it");
+            return;
+        };
+        let script = sandbox.python(python, "full_disk.py");
+        let mut command = sandbox.command("unshare");
+        // The mount is seen by this command alone and goes with it.
+        command.args(namespace).args(["sh", "-c", MOUNT_AND_RUN, "sh"]).arg(&disk).args(script.get_args().skip(2));
+        let report = succeed(command.arg("disk").arg(&disk));
+        assert_says(&report, &["still running"]);
+    }
+}
+
+const MOUNT_AND_RUN: &str = r#"mount -t tmpfs -o size=1m tmpfs "$1" && shift && exec "$@""#;
+
+/// Options of `unshare` under which a disk can be mounted here: as root, or as root of a user namespace.
+fn mounting_namespace(sandbox: &Sandbox, disk: &Path) -> Option<&'static [&'static str]> {
+    let ways: [&[&str]; 2] = [&["--mount"], &["--mount", "--map-root-user"]];
+    ways.into_iter().find(|way| {
+        let mut command = sandbox.command("unshare");
+        command.args(*way).args(["sh", "-c", MOUNT_AND_RUN, "sh"]).arg(disk).arg("true");
+        command.output().is_ok_and(|output| output.status.success())
+    })
+}
