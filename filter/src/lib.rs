@@ -1,1 +1,60 @@
-//! The HDF5 filter plugin.
+//! H5Z-Quire: the HDF5 filter plugin.
+//!
+//! ```text
+//! H5Dcreate ──► set_local ──► cd_values: the user's bound + the chunk's type and extents
+//! H5Dwrite  ──► filter    ──► quire_codec::Workspace::compress
+//! H5Dread   ──► filter    ──► quire_codec::Workspace::decompress
+//! ```
+//!
+//! HDF5 loads this library when a file or a program names filter [`FILTER_ID`], and tools like h5dump load every plugin they find. So
+//! loading does nothing: no thread, no allocation, no output. The library is not linked with libhdf5 (see `h5api` for why).
+
+/// The C callbacks and the fence around them.
+mod callbacks;
+/// The filter's parameters as HDF5 stores them.
+mod cd_values;
+/// Which datatypes are IEEE floating-point numbers.
+mod element_type;
+/// The HDF5 functions we call, looked up in the library that is calling.
+mod h5api;
+
+use std::ffi::c_void;
+
+use hdf5_sys::h5pl::{H5PL_TYPE_FILTER, H5PL_type_t};
+use hdf5_sys::h5z::{H5Z_CLASS_T_VERS, H5Z_class2_t, H5Z_filter_t};
+
+/// Number under which HDF5 knows the filter; from the range for private use until The HDF Group has registered one.
+pub const FILTER_ID: H5Z_filter_t = 33791;
+
+/// What HDF5 is to know of the filter.
+#[repr(transparent)]
+struct FilterClass(H5Z_class2_t);
+
+// SAFETY: the only pointer in it, to the name, leads to a constant that is never written.
+unsafe impl Sync for FilterClass {}
+
+static FILTER_CLASS: FilterClass = FilterClass(H5Z_class2_t {
+    version: H5Z_CLASS_T_VERS as i32,
+    id: FILTER_ID,
+    encoder_present: 1,
+    decoder_present: 1,
+    // HDF5 writes this into every dataset; readers without the plugin see it in their error message.
+    name: c"quire (H5Z-Quire, error-bounded compression)".as_ptr(),
+    can_apply: Some(callbacks::can_apply),
+    set_local: Some(callbacks::set_local),
+    filter: Some(callbacks::filter),
+});
+
+/// Tells HDF5 that this library is a filter plugin.
+// SAFETY: HDF5 prescribes name and signature; no other library in a plugin's local scope is reached by this name.
+#[unsafe(no_mangle)]
+pub extern "C" fn H5PLget_plugin_type() -> H5PL_type_t {
+    H5PL_TYPE_FILTER
+}
+
+/// Gives HDF5 the filter's `H5Z_class2_t`.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub extern "C" fn H5PLget_plugin_info() -> *const c_void {
+    (&raw const FILTER_CLASS).cast()
+}

@@ -1,0 +1,419 @@
+//! What HDF5 calls: `can_apply`, `set_local`, `filter`.
+//!
+//! Each callback is a few instructions that add the return address to the arguments, by which `h5api` finds the calling library, and a
+//! function behind them whose body runs in [`fence`]: no panic and no error passes it but as an entry on HDF5's error stack and the
+//! callback's failure value.
+//!
+//! `filter` needs HDF5 for nothing but that entry: data can be read and written where no symbol of the library is to be found.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::ffi::{CStr, CString, c_int, c_uint, c_void};
+use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice;
+
+use hdf5_sys::h5::{herr_t, htri_t};
+use hdf5_sys::h5i::hid_t;
+use hdf5_sys::h5z::H5Z_FLAG_REVERSE;
+use quire_codec::{Error, Header, Layout, Result, Shape, Workspace};
+
+use crate::FILTER_ID;
+use crate::cd_values::{CdValues, MAX_WORDS};
+use crate::h5api::Library;
+
+/// Says yes to every dataset. A no would be ignored where the filter was set as optional, which h5py and netCDF always do, and would
+/// carry no reason elsewhere; so it is [`set_local`] that refuses.
+pub(crate) extern "C" fn can_apply(_dcpl: hid_t, _type_id: hid_t, _space: hid_t) -> htri_t {
+    1
+}
+
+/// Completes the cd_values when a dataset is created. Negative, with the reason on the error stack, if the dataset cannot be compressed.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+pub(crate) extern "C" fn set_local(dcpl: hid_t, type_id: hid_t, space: hid_t) -> herr_t {
+    // The return address is on top of the stack; rcx takes the fourth argument.
+    std::arch::naked_asm!("mov rcx, qword ptr [rsp]", "jmp {inner}", inner = sym set_local_called_from)
+}
+
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+pub(crate) extern "C" fn set_local(dcpl: hid_t, type_id: hid_t, space: hid_t) -> herr_t {
+    // The return address is in x30; x3 takes the fourth argument.
+    std::arch::naked_asm!("mov x3, x30", "b {inner}", inner = sym set_local_called_from)
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(crate) extern "C" fn set_local(dcpl: hid_t, type_id: hid_t, space: hid_t) -> herr_t {
+    set_local_called_from(dcpl, type_id, space, std::ptr::null())
+}
+
+/// Compresses or decompresses a chunk. Returns the new length in bytes; 0, with the reason on the error stack, for failure.
+///
+/// # Safety
+/// `cd_values` points to `cd_nelmts` words, `*buf` to `*buf_size` bytes from malloc, of which the first `nbytes` hold data.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn filter(
+    flags: c_uint,
+    cd_nelmts: usize,
+    cd_values: *const c_uint,
+    nbytes: usize,
+    buf_size: *mut usize,
+    buf: *mut *mut c_void,
+) -> usize {
+    // All six registers for arguments are taken: the seventh argument goes onto the stack. Pushing the return address, which is on top,
+    // does that and aligns the stack as a call demands. The .cfi lines let debuggers and profilers see through this frame.
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        "push qword ptr [rsp]",
+        ".cfi_adjust_cfa_offset 8",
+        "call {inner}",
+        "add rsp, 8",
+        ".cfi_adjust_cfa_offset -8",
+        "ret",
+        ".cfi_endproc",
+        inner = sym filter_called_from
+    )
+}
+
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn filter(
+    flags: c_uint,
+    cd_nelmts: usize,
+    cd_values: *const c_uint,
+    nbytes: usize,
+    buf_size: *mut usize,
+    buf: *mut *mut c_void,
+) -> usize {
+    // x6 takes the seventh argument.
+    std::arch::naked_asm!("mov x6, x30", "b {inner}", inner = sym filter_called_from)
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(crate) unsafe extern "C" fn filter(
+    flags: c_uint,
+    cd_nelmts: usize,
+    cd_values: *const c_uint,
+    nbytes: usize,
+    buf_size: *mut usize,
+    buf: *mut *mut c_void,
+) -> usize {
+    // SAFETY: the same contract.
+    unsafe { filter_called_from(flags, cd_nelmts, cd_values, nbytes, buf_size, buf, std::ptr::null()) }
+}
+
+extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, return_address: *const c_void) -> herr_t {
+    fence(Callback::SetLocal, return_address, -1, || {
+        let library = Library::of_caller(return_address)?;
+        let filters = library.filters(dcpl)?;
+        check_position(&filters)?;
+        let (flags, words) = library.filter_parameters(dcpl, FILTER_ID, MAX_WORDS)?;
+        let mut parameters = CdValues::parse(&words)?;
+        let (scalar, byte_order) = library.element_type(type_id)?.ieee()?;
+        let shape = Shape::fold(&library.chunk_extents(dcpl)?)?;
+        parameters.layout = Some(Layout { scalar, byte_order, shape });
+        library.set_filter_parameters(dcpl, FILTER_ID, flags, &parameters.to_words()?)?;
+        Ok(0)
+    })
+}
+
+/// A filter before this one would hand it bytes that are no floating-point numbers any more: after a byte shuffle, say, the error bound
+/// would hold for meaningless values and the user's own would be off by anything.
+fn check_position(filters: &[c_int]) -> Result<()> {
+    match filters.iter().position(|&filter| filter == FILTER_ID) {
+        Some(0) if filters[1..].contains(&FILTER_ID) => {
+            Err(Error::InvalidArgument("the filter is set twice for this dataset: set it once".to_owned()))
+        }
+        Some(0) => Ok(()),
+        _ => Err(Error::InvalidArgument(format!(
+            "the filters of this dataset are {filters:?}, in this order: {FILTER_ID} must be the first, as it needs floating-point numbers; \
+             leave out the others (2 is shuffle, 3 is fletcher32) or set them after it"
+        ))),
+    }
+}
+
+/// # Safety
+/// As [`filter`].
+unsafe extern "C" fn filter_called_from(
+    flags: c_uint,
+    cd_nelmts: usize,
+    cd_values: *const c_uint,
+    nbytes: usize,
+    buf_size: *mut usize,
+    buf: *mut *mut c_void,
+    return_address: *const c_void,
+) -> usize {
+    fence(Callback::Filter, return_address, 0, || {
+        // SAFETY: the caller's promise.
+        let words = unsafe { words_from_raw(cd_nelmts, cd_values)? };
+        // SAFETY: the caller's promise.
+        let mut chunk = unsafe { ChunkBuffer::from_raw(nbytes, buf_size, buf)? };
+        with_kept_buffers(|kept| {
+            if flags & H5Z_FLAG_REVERSE == 0 { compress(words, &mut chunk, kept) } else { decompress(words, &mut chunk, kept) }
+        })
+    })
+}
+
+fn compress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers) -> Result<usize> {
+    let CdValues { config, layout } = CdValues::parse(words)?;
+    let layout = layout.ok_or_else(|| {
+        Error::InvalidArgument(format!(
+            "cd_values {words:?} lack the chunk's layout, which the filter adds when HDF5 creates a dataset: write through a dataset"
+        ))
+    })?;
+    if chunk.bytes().len() as u64 != layout.chunk_bytes() {
+        return Err(Error::InvalidArgument(format!(
+            "chunk has {} bytes, but {} are expected ({:?} values of {:?}): no other filter may stand before this one",
+            chunk.bytes().len(),
+            layout.chunk_bytes(),
+            layout.shape.dims(),
+            layout.scalar,
+        )));
+    }
+    kept.workspace.compress(chunk.bytes(), &layout, &config, &mut kept.stream)?;
+    chunk.replace_with(&kept.stream)
+}
+
+fn decompress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers) -> Result<usize> {
+    let layout = Header::read_from(chunk.bytes())?.layout;
+    // A stream describes itself. What this build cannot read in the cd_values is no reason not to read the data.
+    if let Some(expected) = CdValues::parse(words).ok().and_then(|parameters| parameters.layout) {
+        check_layout(&layout, &expected)?;
+    }
+    let length =
+        usize::try_from(layout.chunk_bytes()).ok().filter(|&length| isize::try_from(length).is_ok()).ok_or_else(|| {
+            Error::InvalidArgument(format!(
+                "stream holds a chunk of {} bytes, more than this machine can address",
+                layout.chunk_bytes()
+            ))
+        })?;
+    if chunk.has_room(length) {
+        // HDF5 before 2.2 never offers that much room. The stream is in the way, so it moves out; it is the smaller of the two.
+        kept.stream.clear();
+        kept.stream.try_reserve(chunk.bytes().len()).map_err(|_| no_memory(chunk.bytes().len()))?;
+        kept.stream.extend_from_slice(chunk.bytes());
+        let decoded = kept.workspace.decompress(&kept.stream, chunk.room(length));
+        if decoded.is_err() {
+            // An application may tell HDF5 to go on after a failed filter, with the data as they were.
+            chunk.replace_with(&kept.stream)?;
+        }
+        return decoded.map(|()| length);
+    }
+    let mut decoded = Allocation::zeroed(length)?;
+    kept.workspace.decompress(chunk.bytes(), decoded.bytes_mut())?;
+    chunk.adopt(decoded);
+    Ok(length)
+}
+
+/// HDF5 trusts a filter with the length of a chunk and reads the bytes as the dataset's type. The extents may differ: folding them
+/// otherwise gives the same bytes.
+fn check_layout(found: &Layout, expected: &Layout) -> Result<()> {
+    let describe =
+        |layout: &Layout| format!("{} bytes of {:?} {:?} endian", layout.chunk_bytes(), layout.scalar, layout.byte_order);
+    if (found.chunk_bytes(), found.scalar, found.byte_order) != (expected.chunk_bytes(), expected.scalar, expected.byte_order) {
+        return Err(Error::InvalidArgument(format!(
+            "stream holds {}, the dataset's chunks are {}: the stream belongs to another dataset, or one of the two is damaged",
+            describe(found),
+            describe(expected)
+        )));
+    }
+    Ok(())
+}
+
+/// What a thread keeps from chunk to chunk.
+#[derive(Default)]
+struct Buffers {
+    workspace: Workspace,
+    stream: Vec<u8>,
+}
+
+thread_local! {
+    static KEPT: Cell<Buffers> = Cell::default();
+}
+
+/// Lends the thread's buffers. They are taken out meanwhile, so that a panic loses them instead of leaving them half changed.
+///
+/// HDF5 writes the last chunks from an exit handler if the program did not close its file, and a thread has no thread-local values
+/// any more by then: new buffers serve that call.
+fn with_kept_buffers<R>(body: impl FnOnce(&mut Buffers) -> R) -> R {
+    let mut buffers = KEPT.try_with(Cell::take).unwrap_or_default();
+    let result = body(&mut buffers);
+    // Without thread-local values there is nothing to keep them for.
+    let _ = KEPT.try_with(|kept| kept.set(buffers));
+    result
+}
+
+/// # Safety
+/// `cd_values` points to `cd_nelmts` words that do not change during `'a`, unless it is null.
+unsafe fn words_from_raw<'a>(cd_nelmts: usize, cd_values: *const c_uint) -> Result<&'a [c_uint]> {
+    if cd_nelmts == 0 {
+        return Ok(&[]);
+    }
+    if cd_values.is_null() {
+        return Err(Error::InvalidArgument(format!("{cd_nelmts} cd_values are announced, but their address is null")));
+    }
+    // SAFETY: not null, and the caller vouches for the length.
+    Ok(unsafe { slice::from_raw_parts(cd_values, cd_nelmts) })
+}
+
+/// The buffer that HDF5 passes to and fro: `*buffer` is `*size` bytes from malloc, of which the first `used` are the data.
+struct ChunkBuffer<'a> {
+    buffer: &'a mut *mut c_void,
+    size: &'a mut usize,
+    used: usize,
+}
+
+impl ChunkBuffer<'_> {
+    /// # Safety
+    /// The pointers are null or as [`filter`] says, and nobody else uses what they point to while the result lives.
+    unsafe fn from_raw(nbytes: usize, buf_size: *mut usize, buf: *mut *mut c_void) -> Result<Self> {
+        // SAFETY: the caller vouches for pointers that are not null.
+        let (size, buffer) = unsafe { (buf_size.as_mut(), buf.as_mut()) };
+        match (size, buffer) {
+            (Some(size), Some(buffer)) if !buffer.is_null() && isize::try_from(nbytes).is_ok() => {
+                Ok(ChunkBuffer { buffer, size, used: nbytes })
+            }
+            _ => Err(Error::InvalidArgument(format!(
+                "the caller passed no chunk: {nbytes} bytes, buf_size at {buf_size:?}, buf at {buf:?}"
+            ))),
+        }
+    }
+
+    /// The data.
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: `used` bytes are valid; borrowing `self` keeps them from being freed or written.
+        unsafe { slice::from_raw_parts(self.buffer.cast_const().cast(), self.used) }
+    }
+
+    /// Whether the buffer is that long.
+    fn has_room(&self, length: usize) -> bool {
+        length <= *self.size && isize::try_from(length).is_ok()
+    }
+
+    /// The first `length` bytes of the buffer, data or not; panics if [`ChunkBuffer::has_room`] denies them.
+    fn room(&mut self, length: usize) -> &mut [u8] {
+        assert!(self.has_room(length));
+        // SAFETY: the buffer has `*size` bytes. Those behind the data have no defined value, but some value: they were allocated by
+        // HDF5, out of the compiler's sight.
+        unsafe { slice::from_raw_parts_mut(self.buffer.cast(), length) }
+    }
+
+    /// Copies `bytes` to the start of the buffer if they fit, to a new buffer otherwise. The old buffer is better where it suffices:
+    /// a new one of 16 MB costs 6 to 8 times as much, in page faults.
+    fn replace_with(&mut self, bytes: &[u8]) -> Result<usize> {
+        if self.has_room(bytes.len()) {
+            self.room(bytes.len()).copy_from_slice(bytes);
+        } else {
+            let mut larger = Allocation::zeroed(bytes.len())?;
+            larger.bytes_mut().copy_from_slice(bytes);
+            self.adopt(larger);
+        }
+        Ok(bytes.len())
+    }
+
+    /// Frees the buffer and puts another in its place.
+    fn adopt(&mut self, allocation: Allocation) {
+        // SAFETY: HDF5 allocated the buffer with malloc and expects the filter to free it when it replaces it.
+        unsafe { libc::free(*self.buffer) };
+        *self.size = allocation.length;
+        *self.buffer = allocation.into_raw();
+    }
+}
+
+/// Bytes from malloc's family, as HDF5 will free them.
+struct Allocation {
+    address: *mut c_void,
+    length: usize,
+}
+
+impl Allocation {
+    /// Zeroed, because a slice must not have undefined bytes; for chunks of more than a page or so, zeroes are what the system gives.
+    fn zeroed(length: usize) -> Result<Self> {
+        // SAFETY: calloc takes any length; 1 stands in for 0, for which it might return null.
+        let address = unsafe { libc::calloc(length.max(1), 1) };
+        if address.is_null() {
+            return Err(no_memory(length));
+        }
+        Ok(Self { address, length })
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: `length` bytes, all 0 at first, that belong to this value alone; calloc gives no more than isize::MAX.
+        unsafe { slice::from_raw_parts_mut(self.address.cast(), self.length) }
+    }
+
+    fn into_raw(self) -> *mut c_void {
+        let address = self.address;
+        std::mem::forget(self);
+        address
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        // SAFETY: from calloc, and owned by this value.
+        unsafe { libc::free(self.address) };
+    }
+}
+
+fn no_memory(length: usize) -> Error {
+    Error::InvalidArgument(format!("no memory for {length} bytes of a chunk: free some, or choose smaller chunks"))
+}
+
+/// Where an error came up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Callback {
+    SetLocal,
+    Filter,
+}
+
+impl Callback {
+    fn name(self) -> &'static CStr {
+        match self {
+            Self::SetLocal => c"set_local",
+            Self::Filter => c"filter",
+        }
+    }
+}
+
+/// Runs the body of a callback. An error or a panic becomes an entry on the error stack and `on_failure`; unwinding into C would end the
+/// process. Before a panic gets here, Rust's panic hook has written it to stderr with its place in the source, which is all there is to
+/// report a bug with.
+fn fence<R>(callback: Callback, return_address: *const c_void, on_failure: R, body: impl FnOnce() -> Result<R>) -> R {
+    // Nothing the body touches is seen again after a panic: the thread's buffers are lost to it, see `with_kept_buffers`.
+    let reason = match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(value)) => return value,
+        Ok(Err(error)) => error.to_string(),
+        Err(payload) => format!("internal error, please report it: {}", panic_text(&*payload)),
+    };
+    report(callback, return_address, &format!("H5Z-Quire: {reason}"));
+    on_failure
+}
+
+fn panic_text(payload: &(dyn Any + Send)) -> &str {
+    match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (_, Some(text)) => text,
+        _ => "panic without a text",
+    }
+}
+
+/// Puts the reason on the error stack; where there is none, or none that this thread may use, writes one line to stderr.
+fn report(callback: Callback, return_address: *const c_void, reason: &str) {
+    let pushed = Library::of_caller(return_address).and_then(|library| {
+        if callback == Callback::Filter && library.has_filter_threads() {
+            return Err(Error::InvalidArgument("filters must not call this HDF5 library".to_owned()));
+        }
+        let message = CString::new(reason.replace('\0', "\\0")).unwrap_or_default();
+        library.push_error(callback.name(), &message)
+    });
+    if pushed.is_err() {
+        // `eprintln!` panics where stderr is closed.
+        let _ = writeln!(std::io::stderr(), "{reason}");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,345 @@
+//! The HDF5 functions we call, looked up in the library that is calling us.
+//!
+//! A plugin that links libhdf5 brings a second copy of it into every process that has its own, as h5py's wheels have, and a second copy
+//! does not know the first one's identifiers. So each callback finds the library that its return address lies in and asks *that* one.
+//! Nothing is kept from call to call: one process may hold several HDF5 libraries (h5py, netCDF4 and PyTables each bring one), and
+//! they all call the same plugin.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ptr::null_mut;
+
+use hdf5_sys::h5::{herr_t, hsize_t};
+use hdf5_sys::h5i::hid_t;
+use hdf5_sys::h5z::H5Z_filter_t;
+use quire_codec::{Error, Result};
+
+use crate::element_type::{ElementType, FloatFields};
+
+/// Exported by every HDF5 library since 1.8 and by nothing else.
+const PROBE: &CStr = c"H5Zregister";
+/// `H5S_MAX_RANK`
+const MAX_DATASPACE_RANK: usize = 32;
+/// First version that runs filters on threads of its own.
+const FIRST_WITH_FILTER_THREADS: (u32, u32) = (2, 3);
+
+/// An HDF5 library of this process, held open as long as this value lives.
+pub(crate) struct Library {
+    handle: *mut c_void,
+}
+
+impl Library {
+    /// The library whose code contains `return_address`. Where that fails (a library linked statically into a stripped program, an
+    /// architecture whose return address we do not take) the one in the global scope, then the only one that is loaded.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the process has no HDF5 library that can be seen, or several and none of them is the caller.
+    pub(crate) fn of_caller(return_address: *const c_void) -> Result<Self> {
+        Self::containing(return_address).or_else(Self::in_global_scope).or_else(Self::only_one_loaded).ok_or_else(|| {
+            Error::InvalidArgument(
+                "the HDF5 library that called the filter cannot be found in this process: it must be a shared library, or export H5Zregister"
+                    .to_owned(),
+            )
+        })
+    }
+
+    fn containing(address: *const c_void) -> Option<Self> {
+        // SAFETY: `Dl_info` is four pointers, for which zero is a value.
+        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: dladdr only compares the address, which may be anything, with the bounds of the loaded objects.
+        let found = unsafe { libc::dladdr(address, &mut info) };
+        if found == 0 || info.dli_fname.is_null() {
+            return None;
+        }
+        // SAFETY: the name belongs to an object that stays loaded, as it is waiting for us to return.
+        let name = unsafe { CStr::from_ptr(info.dli_fname) };
+        Self::open(name).filter(|library| library.address(PROBE).is_some())
+    }
+
+    fn in_global_scope() -> Option<Self> {
+        Some(Self { handle: libc::RTLD_DEFAULT }).filter(|library| library.address(PROBE).is_some())
+    }
+
+    fn only_one_loaded() -> Option<Self> {
+        let mut found: Option<(Self, *mut c_void)> = None;
+        for name in loaded_objects() {
+            let Some(library) = Self::open(&name) else { continue };
+            // A look-up also searches an object's dependencies, so that libhdf5_hl leads to libhdf5: tell libraries by the address.
+            let Some(address) = library.address(PROBE) else { continue };
+            match found {
+                None => found = Some((library, address)),
+                Some((_, known)) if known == address => {}
+                Some(_) => return None,
+            }
+        }
+        found.map(|(library, _)| library)
+    }
+
+    /// Takes hold of an object that is loaded already.
+    fn open(name: &CStr) -> Option<Self> {
+        // SAFETY: RTLD_NOLOAD loads nothing, so that no initializer runs.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        (!handle.is_null()).then_some(Self { handle })
+    }
+
+    fn address(&self, name: &CStr) -> Option<*mut c_void> {
+        // SAFETY: the handle is open, or RTLD_DEFAULT.
+        let address = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
+        (!address.is_null()).then_some(address)
+    }
+
+    /// A function of the library.
+    ///
+    /// # Safety
+    /// `F` must be the `extern "C" fn` type with the signature of the function `name`.
+    unsafe fn function<F: Copy>(&self, name: &CStr) -> Result<F> {
+        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+        let address = self
+            .address(name)
+            .ok_or_else(|| Error::InvalidArgument(format!("this HDF5 library does not export {}", name.to_string_lossy())))?;
+        // SAFETY: a function pointer has the form of its address, and the caller vouches for the signature.
+        Ok(unsafe { std::mem::transmute_copy(&address) })
+    }
+
+    /// Identifiers of the filters of a property list, in the order in which a write applies them.
+    pub(crate) fn filters(&self, dcpl: hid_t) -> Result<Vec<H5Z_filter_t>> {
+        type Count = unsafe extern "C" fn(hid_t) -> c_int;
+        type Get = unsafe extern "C" fn(
+            hid_t,
+            c_uint,
+            *mut c_uint,
+            *mut usize,
+            *mut c_uint,
+            usize,
+            *mut c_char,
+            *mut c_uint,
+        ) -> H5Z_filter_t;
+        // SAFETY: these are their signatures in every HDF5 since 1.8.
+        let (count, get) = unsafe { (self.function::<Count>(c"H5Pget_nfilters")?, self.function::<Get>(c"H5Pget_filter2")?) };
+        // SAFETY: HDF5 checks identifiers.
+        let count = check("H5Pget_nfilters", unsafe { count(dcpl) })?;
+        (0..count as c_uint)
+            .map(|index| {
+                // SAFETY: HDF5 fills in only what is not null or of length 0.
+                check("H5Pget_filter2", unsafe {
+                    get(dcpl, index, null_mut(), null_mut(), null_mut(), 0, null_mut(), null_mut())
+                })
+            })
+            .collect()
+    }
+
+    /// Flags and cd_values of a filter in a property list. More than `capacity` cd_values are an error.
+    pub(crate) fn filter_parameters(&self, dcpl: hid_t, filter: H5Z_filter_t, capacity: usize) -> Result<(c_uint, Vec<c_uint>)> {
+        type Get = unsafe extern "C" fn(
+            hid_t,
+            H5Z_filter_t,
+            *mut c_uint,
+            *mut usize,
+            *mut c_uint,
+            usize,
+            *mut c_char,
+            *mut c_uint,
+        ) -> herr_t;
+        // SAFETY: this is its signature in every HDF5 since 1.8.
+        let get = unsafe { self.function::<Get>(c"H5Pget_filter_by_id2")? };
+        let (mut flags, mut count, mut words) = (0, capacity, vec![0; capacity]);
+        // SAFETY: `words` has room for the `count` words announced, and no name is asked for.
+        check("H5Pget_filter_by_id2", unsafe {
+            get(dcpl, filter, &mut flags, &mut count, words.as_mut_ptr(), 0, null_mut(), null_mut())
+        })?;
+        if count > capacity {
+            return Err(Error::InvalidArgument(format!("the filter has {count} cd_values, at most {capacity} make sense")));
+        }
+        words.truncate(count);
+        Ok((flags, words))
+    }
+
+    /// Replaces flags and cd_values of a filter in a property list.
+    pub(crate) fn set_filter_parameters(&self, dcpl: hid_t, filter: H5Z_filter_t, flags: c_uint, words: &[c_uint]) -> Result<()> {
+        type Modify = unsafe extern "C" fn(hid_t, H5Z_filter_t, c_uint, usize, *const c_uint) -> herr_t;
+        // SAFETY: this is its signature in every HDF5 since 1.8.
+        let modify = unsafe { self.function::<Modify>(c"H5Pmodify_filter")? };
+        // SAFETY: HDF5 copies the words.
+        check("H5Pmodify_filter", unsafe { modify(dcpl, filter, flags, words.len(), words.as_ptr()) })?;
+        Ok(())
+    }
+
+    /// Extents of a chunk, slowest first.
+    pub(crate) fn chunk_extents(&self, dcpl: hid_t) -> Result<Vec<u64>> {
+        type Get = unsafe extern "C" fn(hid_t, c_int, *mut hsize_t) -> c_int;
+        // SAFETY: this is its signature in every HDF5.
+        let get = unsafe { self.function::<Get>(c"H5Pget_chunk")? };
+        let mut extents = [0; MAX_DATASPACE_RANK];
+        // SAFETY: HDF5 writes no more extents than announced.
+        let rank = check("H5Pget_chunk", unsafe { get(dcpl, MAX_DATASPACE_RANK as c_int, extents.as_mut_ptr()) })?;
+        Ok(extents[..MAX_DATASPACE_RANK.min(rank as usize)].to_vec())
+    }
+
+    /// What HDF5 says of a datatype.
+    pub(crate) fn element_type(&self, type_id: hid_t) -> Result<ElementType> {
+        type Integer = unsafe extern "C" fn(hid_t) -> c_int;
+        type Size = unsafe extern "C" fn(hid_t) -> usize;
+        type Fields = unsafe extern "C" fn(hid_t, *mut usize, *mut usize, *mut usize, *mut usize, *mut usize) -> herr_t;
+        // SAFETY: these are their signatures in every HDF5; a C enum is returned as an int.
+        let (class, order, norm, offset, size, precision, bias, fields) = unsafe {
+            (
+                self.function::<Integer>(c"H5Tget_class")?,
+                self.function::<Integer>(c"H5Tget_order")?,
+                self.function::<Integer>(c"H5Tget_norm")?,
+                self.function::<Integer>(c"H5Tget_offset")?,
+                self.function::<Size>(c"H5Tget_size")?,
+                self.function::<Size>(c"H5Tget_precision")?,
+                self.function::<Size>(c"H5Tget_ebias")?,
+                self.function::<Fields>(c"H5Tget_fields")?,
+            )
+        };
+        // SAFETY: HDF5 checks identifiers.
+        let (class, size) = unsafe { (check("H5Tget_class", class(type_id))?, size(type_id)) };
+        if !ElementType::is_float_class(class) {
+            // The other questions are errors for classes such as compound.
+            return Ok(ElementType { class, size, order: -1, float: None });
+        }
+        let (mut sign_at, mut exponent_at, mut exponent_bits, mut mantissa_at, mut mantissa_bits) = (0, 0, 0, 0, 0);
+        // SAFETY: HDF5 checks the identifier and writes one number to each pointer.
+        check("H5Tget_fields", unsafe {
+            fields(type_id, &mut sign_at, &mut exponent_at, &mut exponent_bits, &mut mantissa_at, &mut mantissa_bits)
+        })?;
+        // SAFETY: HDF5 checks identifiers.
+        let (order, precision, offset, exponent_bias, norm) =
+            unsafe { (order(type_id), precision(type_id), offset(type_id), bias(type_id), norm(type_id)) };
+        let float = FloatFields {
+            precision,
+            offset,
+            sign_at,
+            exponent_at,
+            exponent_bits,
+            exponent_bias,
+            mantissa_at,
+            mantissa_bits,
+            norm,
+        };
+        Ok(ElementType { class, size, order, float: Some(float) })
+    }
+
+    /// Makes a message the innermost entry of the calling thread's error stack, where it becomes part of the application's error text.
+    ///
+    /// HDF5 from 1.14.5 on pauses that stack while a filter runs and drops, without a word, what is pushed onto it. So the message goes
+    /// onto a stack of its own, which then replaces the thread's; that works paused or not. What the thread's stack held before is lost:
+    /// at most HDF5's account of a call that we made ourselves and that the message names.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the library lacks a symbol or does not accept the message.
+    pub(crate) fn push_error(&self, function: &CStr, message: &CStr) -> Result<()> {
+        type Create = unsafe extern "C" fn() -> hid_t;
+        type Push =
+            unsafe extern "C" fn(hid_t, *const c_char, *const c_char, c_uint, hid_t, hid_t, hid_t, *const c_char, ...) -> herr_t;
+        type SetCurrent = unsafe extern "C" fn(hid_t) -> herr_t;
+        // SAFETY: these are their signatures in every HDF5 since 1.8.
+        let (create, push, set_current) = unsafe {
+            (
+                self.function::<Create>(c"H5Ecreate_stack")?,
+                self.function::<Push>(c"H5Epush2")?,
+                self.function::<SetCurrent>(c"H5Eset_current_stack")?,
+            )
+        };
+        let class = self.identifier(c"H5E_ERR_CLS_g")?;
+        let major = self.identifier(c"H5E_PLINE_g")?;
+        let minor = self.identifier(c"H5E_CANTFILTER_g")?;
+        // SAFETY: takes nothing.
+        let stack = unsafe { create() };
+        // SAFETY: HDF5 checks identifiers and copies the strings, all of which end in 0; the format takes one string.
+        check("H5Epush2", unsafe {
+            push(stack, c"h5z-quire".as_ptr(), function.as_ptr(), 0, class, major, minor, c"%s".as_ptr(), message.as_ptr())
+        })?;
+        // SAFETY: HDF5 checks the identifier. It also closes it.
+        check("H5Eset_current_stack", unsafe { set_current(stack) })?;
+        Ok(())
+    }
+
+    /// A variable of the library that holds an identifier.
+    fn identifier(&self, name: &CStr) -> Result<hid_t> {
+        let address = self
+            .address(name)
+            .ok_or_else(|| Error::InvalidArgument(format!("this HDF5 library does not export {}", name.to_string_lossy())))?;
+        // SAFETY: HDF5's variables named `H5E_..._g` have the type hid_t and are written once, when the library starts.
+        Ok(unsafe { address.cast::<hid_t>().read() })
+    }
+
+    /// Whether filter() may be running on a thread of HDF5's own, from which no HDF5 function may be called: from 2.3 on, and for
+    /// libraries that do not say which version they are.
+    ///
+    /// H5get_libversion would be such a call: it takes the library's lock, which the application's thread may be holding while it
+    /// waits for this thread. The version text is a constant that can be read without a call.
+    pub(crate) fn has_filter_threads(&self) -> bool {
+        let Some(address) = self.address(c"H5_lib_vers_info_g") else { return true };
+        // SAFETY: in every HDF5 since 1.4 this is a constant array of characters that ends in 0.
+        let text = unsafe { CStr::from_ptr(address.cast()) };
+        version_of(text).is_none_or(|version| version >= FIRST_WITH_FILTER_THREADS)
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        if self.handle != libc::RTLD_DEFAULT {
+            // SAFETY: the handle came from dlopen and is not used again. The library stays loaded: it is our caller.
+            unsafe { libc::dlclose(self.handle) };
+        }
+    }
+}
+
+/// Passes on what an HDF5 function returned, unless it is negative.
+fn check(function: &str, returned: c_int) -> Result<c_int> {
+    if returned < 0 { Err(Error::InvalidArgument(format!("HDF5 reports an error in {function}"))) } else { Ok(returned) }
+}
+
+/// Major and minor version in a text like "HDF5 library version: 1.10.8".
+fn version_of(text: &CStr) -> Option<(u32, u32)> {
+    let mut numbers = text.to_str().ok()?.rsplit(' ').next()?.split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+/// Names of the objects that the process has loaded, except for the program itself.
+fn loaded_objects() -> Vec<CString> {
+    unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, names: *mut c_void) -> c_int {
+        // SAFETY: dl_iterate_phdr passes a valid `info`, and our own pointer to a vector that nobody else uses meanwhile.
+        let (info, names) = unsafe { (&*info, &mut *names.cast::<Vec<CString>>()) };
+        if !info.dlpi_name.is_null() {
+            // SAFETY: the name ends in 0 and lives as long as this call.
+            let name = unsafe { CStr::from_ptr(info.dlpi_name) };
+            if !name.is_empty() {
+                names.push(name.to_owned());
+            }
+        }
+        0
+    }
+    // The objects are opened after the walk: during it the loader's lock is held.
+    let mut names = Vec::new();
+    // SAFETY: `collect` has the signature that is expected and gets the vector it expects.
+    unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut names).cast()) };
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_from_the_librarys_text() {
+        assert_eq!(version_of(c"HDF5 library version: 1.10.8"), Some((1, 10)));
+        assert_eq!(version_of(c"HDF5 library version: 2.0.0"), Some((2, 0)));
+        assert_eq!(version_of(c"HDF5 library version: 2.3.0-1"), Some((2, 3)));
+        assert_eq!(version_of(c"HDF5 library version"), None);
+        assert_eq!(version_of(c""), None);
+    }
+
+    #[test]
+    fn a_process_without_hdf5_gets_an_error() {
+        let error = Library::of_caller(std::ptr::null()).map(|_| ()).expect_err("the test program does not link HDF5");
+        assert!(error.to_string().contains("cannot be found in this process"), "{error}");
+    }
+
+    #[test]
+    fn loaded_objects_can_be_opened() {
+        let names = loaded_objects();
+        assert!(names.iter().any(|name| Library::open(name).is_some()), "{names:?}");
+    }
+}
