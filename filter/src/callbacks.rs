@@ -107,8 +107,11 @@ pub(crate) unsafe extern "C" fn filter(
 extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, return_address: *const c_void) -> herr_t {
     fence(Callback::SetLocal, return_address, -1, || {
         let library = Library::of_caller(return_address)?;
-        let filters = library.filters(dcpl)?;
-        check_position(&filters)?;
+        if dcpl < 0 {
+            // So HDF5 announces the storage of a group's links or an object's attributes.
+            return Err(Error::InvalidArgument("only datasets can be compressed: do not set the filter for a group".to_owned()));
+        }
+        check_position(&library.filters(dcpl)?)?;
         let (flags, words) = library.filter_parameters(dcpl, FILTER_ID, MAX_WORDS)?;
         let mut parameters = CdValues::parse(&words)?;
         let (scalar, byte_order) = library.element_type(type_id)?.ieee()?;

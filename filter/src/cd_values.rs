@@ -67,11 +67,13 @@ impl CdValues {
                 bounded(from_halves(low, high), Some(parse_layout(filled).map_err(refused)?))
             }
             [MODE_ABSOLUTE_BITS, ..] => {
-                Err(refused(format!("mode 1 takes the two halves of the bound, {} words are there", words.len() - 1)))
+                Err(refused(format!("mode 1 takes the two halves of the bound, {} of them given", words.len() - 1)))
             }
             [MODE_ABSOLUTE_DECIMAL, exponent] => bounded(from_decimal(1, exponent), None),
             [MODE_ABSOLUTE_DECIMAL, exponent, mantissa] => bounded(from_decimal(mantissa, exponent), None),
-            [MODE_ABSOLUTE_DECIMAL, ..] => Err(refused(format!("mode 2 takes one or two words, {} are there", words.len() - 1))),
+            [MODE_ABSOLUTE_DECIMAL, ..] => {
+                Err(refused(format!("mode 2 takes the exponent e and perhaps m, {} values given", words.len() - 1)))
+            }
             [mode, ..] => Err(refused(format!("mode {mode} is unknown, there are 1 and 2"))),
         }
     }
@@ -253,10 +255,10 @@ mod tests {
 
     #[test]
     fn a_wrong_number_of_words_is_refused() {
-        assert_refused(&[1], "0 words are there");
-        assert_refused(&[1, 7], "1 words are there");
-        assert_refused(&[2], "0 are there");
-        assert_refused(&[2, 3, 1, 0], "3 are there");
+        assert_refused(&[1], "0 of them given");
+        assert_refused(&[1, 7], "1 of them given");
+        assert_refused(&[2], "0 values given");
+        assert_refused(&[2, 3, 1, 0], "3 values given");
     }
 
     #[test]

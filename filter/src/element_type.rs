@@ -86,8 +86,8 @@ impl ElementType {
             None => String::new(),
         };
         Error::InvalidArgument(format!(
-            "elements are of class {}, {} bytes each{detail}; only IEEE 754 binary32 and binary64 in little or big endian order can be \
-             compressed: create this dataset without the filter, or as float32 or float64",
+            "the dataset's element type is of class {}, {} bytes{detail}; only IEEE 754 binary32 and binary64 in little or big endian \
+             order can be compressed: create this dataset without the filter, or as float32 or float64",
             self.class_name(),
             self.size
         ))
@@ -138,8 +138,8 @@ mod tests {
     #[test]
     fn a_refusal_names_class_and_size() {
         for (element, seen) in [
-            (ElementType { class: 0, size: 4, order: 0, float: None }, "class integer, 4 bytes"),
-            (ElementType { class: 3, size: 17, order: 4, float: None }, "class string, 17 bytes"),
+            (ElementType { class: 0, size: 4, order: 0, float: None }, "class integer, 4 bytes;"),
+            (ElementType { class: 3, size: 17, order: 4, float: None }, "class string, 17 bytes;"),
             (ElementType { class: 6, size: 12, order: 4, float: None }, "class compound, 12 bytes"),
             (ElementType { class: 11, size: 8, order: 0, float: None }, "class complex, 8 bytes"),
             (ElementType { class: 40, size: 8, order: 0, float: None }, "class 40 (unknown), 8 bytes"),
@@ -157,7 +157,7 @@ mod tests {
                     }),
                     ..F32
                 },
-                "class float, 2 bytes each (5 exponent and 10 mantissa bits",
+                "class float, 2 bytes (5 exponent and 10 mantissa bits",
             ),
             (ElementType { size: 16, ..F64 }, "class float, 16 bytes"),
         ] {

@@ -28,15 +28,16 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// The library whose code contains `return_address`. Where that fails (a library linked statically into a stripped program, an
-    /// architecture whose return address we do not take) the one in the global scope, then the only one that is loaded.
+    /// The library whose code contains `return_address`. Where that fails, as on architectures whose return address we do not take, the
+    /// one in the global scope, then the only one that is loaded.
     ///
     /// # Errors
     /// `InvalidArgument` if the process has no HDF5 library that can be seen, or several and none of them is the caller.
     pub(crate) fn of_caller(return_address: *const c_void) -> Result<Self> {
         Self::containing(return_address).or_else(Self::in_global_scope).or_else(Self::only_one_loaded).ok_or_else(|| {
             Error::InvalidArgument(
-                "the HDF5 library that called the filter cannot be found in this process: it must be a shared library, or export H5Zregister"
+                "the HDF5 library that called the filter cannot be found in this process: use a shared one, as the functions of a statically \
+                 linked one are hidden from plugins; reading works all the same"
                     .to_owned(),
             )
         })
