@@ -11,6 +11,10 @@
 
 repository_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 
+# On a terminal apt and pip show their progress; in a log it would only be noise.
+quiet_apt=(-qq) quiet_pip=(--quiet)
+[[ ! -t 2 ]] || quiet_apt=() quiet_pip=()
+
 step() {
   if [[ -t 2 ]]; then
     printf '\033[1m==> %s\033[0m\n' "$*" >&2
@@ -40,8 +44,8 @@ need_apt() {
   step "installing ${missing[*]}"
   # `env` rather than an export: sudo drops the caller's variables.
   # A failed update is not yet an error: the lists already on the machine may do.
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -qq >&2 || true
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2 ||
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update "${quiet_apt[@]}" >&2 || true
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y "${quiet_apt[@]}" --no-install-recommends "${missing[@]}" >&2 ||
     fail "apt-get could not install ${missing[*]}"
 }
 
@@ -57,7 +61,7 @@ need_venv() {
   step "making the Python environment $folder: $*"
   python3 -m venv --clear "$folder" || fail "python3 could not make the environment $folder"
   # --only-binary: a source build of h5py or netCDF4 would link the system's HDF5 and test something else.
-  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: "$@" >&2 ||
+  "$folder/bin/python" -m pip install "${quiet_pip[@]}" --disable-pip-version-check --only-binary :all: "$@" >&2 ||
     fail "pip could not install: $*"
   printf '%s\n' "$wanted" >"$stamp"
 }

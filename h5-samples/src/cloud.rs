@@ -4,7 +4,7 @@ use crate::spectrum::{gaussian_field, length_squared, power_law_field};
 /// Cloud water mixing ratio, kg/kg, `[nz][ny][nx]`, x fastest, periodic in y and x.
 ///
 /// Imitates the condensate of a weather model (such as QCLOUD of Hurricane Isabel): exactly zero in about nine cells of ten, smooth
-/// positive blobs of some ten cells in a layer around one third of the height, up to 2e-3 kg/kg, with a faint turbulent texture
+/// positive blobs of some ten cells in a layer around one third of the height, up to about 1e-3 kg/kg, with a faint turbulent texture
 /// inside. Humidity is a Gaussian random field with power k^(-11/3), cut off below six cells; cloud is the square of its excess over
 /// a threshold that rises away from the layer.
 #[must_use]

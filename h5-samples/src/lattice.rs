@@ -4,7 +4,7 @@ use crate::spectrum::power_law_field;
 /// Photons counted by a pixel detector, `[ny][nx]`, x fastest: whole numbers in f32.
 ///
 /// Imitates a frame of X-ray diffraction: Poisson counts over a background that falls from 6 in the beam's centre to about 1, with
-/// powder rings and a few hundred sharp spots of up to several thousand counts. Lossy coding finds a lattice here: a bound
+/// powder rings and a few hundred sharp spots of up to a thousand counts. Lossy coding finds a lattice here: a bound
 /// below one half must keep every count.
 #[must_use]
 pub fn detector_counts(seed: u64, [rows, columns]: [usize; 2]) -> Vec<f32> {

@@ -1,0 +1,449 @@
+"""Compress scientific fields through the plugin, check every value, and measure.
+
+Run by demo.sh, which makes the environment, the plugin and the data. The work, in order:
+
+1. `load_fields`      generated .npy files and, where they are to be had, real climate fields
+2. `write_originals`  original.h5: contiguous, uncompressed
+3. `measure`          each field at each bound into compressed.h5, checked and timed
+4. `check_netcdf`     the same through the netCDF4 package, which brings an HDF5 library of its own
+5. `check_tools`      h5repack in and out, h5dump, against what h5py reads
+6. `report`           the table, on the terminal and in results/demo.txt
+"""
+
+import argparse
+import ctypes
+import functools
+import importlib.util
+import json
+import math
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import geometric_mean, median
+from typing import TypeVar
+
+import h5py
+import numpy as np
+
+FILTER = 33791
+ABSOLUTE = 1  # cd_values: mode, low and high half of the bound's IEEE f64
+DECIMAL = 2  # cd_values: mode, e, m for a bound of m * 10**-e
+RELATIVE_BOUNDS = (1e-2, 1e-3, 1e-4)  # shares of the range over finite values that are not fill
+REPETITIONS = 3
+CHUNK_BYTES = 2**20
+
+# Real fields in the iris-sample-data package: name, file, variable. Its other files hold no floating-point field of any size, or
+# need iris to be read.
+REAL_FIELDS = (
+    ("real_warming_e1", "E1_north_america.nc", "air_temperature"),
+    ("real_warming_a1b", "A1B_north_america.nc", "air_temperature"),
+    ("real_hybrid_height", "hybrid_height.nc", "air_potential_temperature"),
+    ("real_ostia_surface", "ostia_monthly.nc", "surface_temperature"),
+    ("real_orca2_temperature", "orca2_votemper.nc", "votemper"),
+    ("real_nemo_surface", "NEMO/nemo_1m_20150101-20150201_grid-T.nc", "tos"),
+    ("real_satellite_brightness", "toa_brightness_stereographic.nc", "data"),
+    ("real_electron_density", "space_weather.nc", "Ne"),
+)
+
+Result = TypeVar("Result")
+
+
+class Violation(Exception):
+    """What was read back is not what the bound allows."""
+
+
+@dataclass
+class Field:
+    """An array and the value that marks a missing one in it."""
+
+    name: str
+    values: np.ndarray
+    fill: float | None
+
+    @functools.cached_property
+    def valid(self) -> np.ndarray:
+        """Where the values are finite and not fill."""
+        valid = np.isfinite(self.values)
+        if self.fill is not None:
+            valid &= self.values != self.values.dtype.type(self.fill)
+        return valid
+
+    @functools.cached_property
+    def range(self) -> float:
+        """Largest minus smallest valid value."""
+        values = self.values[self.valid]
+        return float(values.max()) - float(values.min()) if values.size else 0.0
+
+
+@dataclass
+class Row:
+    """A line of the table: one field at one bound."""
+
+    field: Field
+    relative: float
+    bound: float
+    ratio: float
+    psnr: float  # dB
+    worst: float  # largest error, in bounds
+    write_speed: float  # MB/s of uncompressed data
+    read_speed: float  # MB/s of uncompressed data
+
+
+def step(text: str) -> None:
+    """Say what comes next, as setup.sh does."""
+    print(f"\033[1m==> {text}\033[0m" if sys.stderr.isatty() else f"==> {text}", file=sys.stderr, flush=True)
+
+
+def progress(text: str) -> None:
+    """Replace the terminal's last line; nothing when standard error is a file."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K    {text}", end="" if text else "\r", file=sys.stderr, flush=True)
+
+
+# 1. Fields
+
+
+def load_fields(folder: Path) -> list[Field]:
+    """All generated fields and the real ones that can be read."""
+    entries = json.loads((folder / "fields.json").read_text())
+    fields = [Field(entry["name"], np.load(folder / f"{entry['name']}.npy"), entry["fill"]) for entry in entries]
+    fields.extend(real_fields())
+    return [field for field in fields if field.range > 0.0]
+
+
+def real_fields() -> Iterator[Field]:
+    """Climate and space-weather fields of iris-sample-data, as far as it is installed."""
+    package = importlib.util.find_spec("iris_sample_data")
+    if package is None or package.origin is None:
+        return
+    folder = Path(package.origin).parent / "sample_data"
+    for name, file, variable in REAL_FIELDS:
+        try:
+            read = read_hdf5 if h5py.is_hdf5(folder / file) else read_classic
+            values, attributes = read(folder / file, variable)
+        except (OSError, KeyError, ImportError) as error:
+            print(f"    without {file}: {error}", file=sys.stderr)
+            continue
+        fill = attributes.get("_FillValue", attributes.get("missing_value"))
+        yield Field(name, values, None if fill is None else float(np.ravel(fill)[0]))
+
+
+def read_hdf5(file: Path, variable: str) -> tuple[np.ndarray, dict]:
+    """A variable of a netCDF-4 file, which is an HDF5 file."""
+    with h5py.File(file) as source:
+        return source[variable][...], dict(source[variable].attrs)
+
+
+def read_classic(file: Path, variable: str) -> tuple[np.ndarray, dict]:
+    """A variable of a netCDF-3 file."""
+    import netCDF4
+
+    with netCDF4.Dataset(file) as source:
+        source.set_auto_maskandscale(False)
+        values = source[variable][...]
+        # netCDF-3 is big-endian.
+        return values.astype(values.dtype.newbyteorder("=")), source[variable].__dict__
+
+
+# 2. Originals
+
+
+def write_originals(file: Path, fields: list[Field]) -> None:
+    """Every field, contiguous and uncompressed."""
+    with h5py.File(file, "w") as target:
+        for field in fields:
+            target.create_dataset(field.name, data=field.values)
+
+
+# 3. Compression
+
+
+def cd_values(bound: float) -> tuple[int, int, int]:
+    """The filter's parameters for an absolute bound."""
+    return (ABSOLUTE, *struct.unpack("<II", struct.pack("<d", bound)))
+
+
+def chunk_shape(values: np.ndarray) -> tuple[int, ...]:
+    """About CHUNK_BYTES, cubic over the fastest three axes at most and one deep above; axes are split evenly, so that
+    chunks at the edge hold little padding."""
+    rank = min(values.ndim, 3)
+    side = round((CHUNK_BYTES / values.itemsize) ** (1 / rank))
+    sides = (1,) * (values.ndim - rank) + (side,) * rank
+    return tuple(math.ceil(length / math.ceil(length / side)) for length, side in zip(values.shape, sides))
+
+
+def compress(file: Path, field: Field, bound: float) -> None:
+    """A file with this field alone."""
+    with h5py.File(file, "w") as target:
+        target.create_dataset(
+            field.name,
+            data=field.values,
+            chunks=chunk_shape(field.values),
+            fillvalue=field.fill,  # also what HDF5 pads the chunks at the edge with
+            compression=FILTER,
+            compression_opts=cd_values(bound),
+        )
+
+
+def read(file: Path, name: str) -> np.ndarray:
+    """A data set, whole."""
+    with h5py.File(file) as source:
+        return source[name][...]
+
+
+def timed(work: Callable[[], Result]) -> tuple[float, Result]:
+    """Median time over the repetitions, in seconds, and the last result."""
+    times = []
+    for _ in range(REPETITIONS):
+        start = time.perf_counter()
+        result = work()
+        times.append(time.perf_counter() - start)
+    return median(times), result
+
+
+def measure(fields: list[Field], file: Path, scratch: Path) -> tuple[list[Row], list[str]]:
+    """Compress all fields at all bounds. The rows, and the violations of bounds."""
+    rows, violations = [], []
+    work = [(field, relative) for relative in RELATIVE_BOUNDS for field in fields]
+    with h5py.File(file, "w") as target:
+        for index, (field, relative) in enumerate(work, 1):
+            progress(f"{index}/{len(work)}: {field.name} at {relative:g}")
+            try:
+                rows.append(measure_one(field, relative, scratch / "one.h5"))
+            except Violation as violation:
+                violations.append(str(violation))
+            with h5py.File(scratch / "one.h5") as source:
+                # HDF5 copies the compressed chunks as they are.
+                source.copy(field.name, target.require_group(f"{relative:g}"))
+    progress("")
+    return rows, violations
+
+
+def measure_one(field: Field, relative: float, file: Path) -> Row:
+    """Write, read, check."""
+    bound = relative * field.range
+    write_time, _ = timed(lambda: compress(file, field, bound))
+    read_time, decoded = timed(lambda: read(file, field.name))
+    worst, psnr = check(field, decoded, bound)
+    with h5py.File(file) as source:
+        stored = source[field.name].id.get_storage_size()
+    size = field.values.nbytes
+    return Row(field, relative, bound, size / stored, psnr, worst, size / write_time / 1e6, size / read_time / 1e6)
+
+
+def check(field: Field, decoded: np.ndarray, bound: float) -> tuple[float, float]:
+    """Largest error in bounds, and PSNR in dB over the valid values.
+
+    Raises Violation unless every finite value is within the bound, compared in f64, and every other has the same bits."""
+    original = field.values
+    if decoded.shape != original.shape or decoded.dtype != original.dtype:
+        raise Violation(f"{field.name}: {decoded.dtype}{decoded.shape} read back for {original.dtype}{original.shape}")
+    finite = np.isfinite(original)
+    errors = np.abs(original[finite].astype(np.float64) - decoded[finite].astype(np.float64))
+    # Not `errors > bound`: a NaN in place of a number must count as a miss.
+    missed = errors.size - np.count_nonzero(errors <= bound)
+    if missed:
+        raise Violation(f"{field.name}: {missed} values miss the bound {bound:g}, the worst by {errors.max():g}")
+    if original[~finite].tobytes() != decoded[~finite].tobytes():
+        raise Violation(f"{field.name}: the bits of NaN or infinite values changed")
+    square_error = np.mean(errors[field.valid[finite]] ** 2)
+    psnr = 10 * math.log10(field.range**2 / square_error) if square_error > 0 else math.inf
+    return float(errors.max()) / bound, psnr
+
+
+# 4. netCDF
+
+
+def check_netcdf(field: Field, file: Path) -> str:
+    """Write a netCDF-4 file with the netCDF4 package and read it back with that and with h5py. What was done, in words."""
+    try:
+        import netCDF4
+    except ImportError:
+        return "netCDF-4: left out, the netCDF4 package is not installed"
+    bound = 1e-3 * field.range
+    with netCDF4.Dataset(file, "w") as target:
+        axes = [f"axis{axis}" for axis in range(field.values.ndim)]
+        for axis, length in zip(axes, field.values.shape):
+            target.createDimension(axis, length)
+        # Without the default prefill, as every value is written below.
+        target.set_fill_off()
+        variable = target.createVariable(
+            field.name, field.values.dtype, axes, chunksizes=chunk_shape(field.values), fill_value=field.fill
+        )
+        define_netcdf_filter(target, variable, cd_values(bound))
+        variable.set_auto_maskandscale(False)
+        variable[...] = field.values
+    with netCDF4.Dataset(file) as source:
+        source.set_auto_maskandscale(False)
+        decoded = source[field.name][...]
+    worst, _ = check(field, decoded, bound)
+    if read(file, field.name).tobytes() != decoded.tobytes():
+        raise Violation(f"{field.name}: netCDF4 and h5py read different values from one file")
+    with h5py.File(file) as source:
+        ratio = field.values.nbytes / source[field.name].id.get_storage_size()
+    versions = f"netCDF4 {netCDF4.__version__}, HDF5 {netCDF4.__hdf5libversion__}"
+    return f"netCDF-4 ({versions}): {field.name} at 1e-3, ratio {ratio:.2f}, worst error {worst:.4f} bounds, h5py reads the same"
+
+
+def define_netcdf_filter(dataset: object, variable: object, parameters: tuple[int, ...]) -> None:
+    """nc_def_var_filter, for which the package has no Python name, from the library that it has loaded."""
+    library = ctypes.CDLL(loaded_object("libnetcdf"))
+    values = (ctypes.c_uint * len(parameters))(*parameters)
+    status = library.nc_def_var_filter(dataset._grpid, variable._varid, FILTER, ctypes.c_size_t(len(parameters)), values)
+    if status != 0:
+        library.nc_strerror.restype = ctypes.c_char_p
+        raise RuntimeError(f"nc_def_var_filter: {library.nc_strerror(status).decode()}")
+
+
+def loaded_object(name: str) -> str:
+    """Path of a shared object in this process."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        path = line.rpartition(" ")[2]
+        if Path(path).name.startswith(name):
+            return path
+    raise RuntimeError(f"{name} is not loaded")
+
+
+# 5. The HDF5 tools
+
+
+def check_tools(field: Field, originals: Path, scratch: Path) -> str:
+    """h5repack with the filter and out again, h5dump of the bytes. What was done, in words."""
+    packed, unpacked, dumped = scratch / "packed.h5", scratch / "unpacked.h5", scratch / "dumped.bin"
+    exponent = 3
+    bound = float(f"1e-{exponent}")
+    layout = "x".join(map(str, chunk_shape(field.values)))
+    # Filter flag 0: mandatory, so that a refusal is an error and not an uncompressed data set. Two values: mode, e.
+    run("h5repack", "-l", f"/{field.name}:CHUNK={layout}", "-f", f"/{field.name}:UD={FILTER},0,2,{DECIMAL},{exponent}", originals, packed)
+    run("h5repack", "-f", "NONE", packed, unpacked)
+    run("h5dump", "-d", f"/{field.name}", "-b", "LE", "-o", dumped, packed)
+    decoded = read(packed, field.name)
+    worst, _ = check(field, decoded, bound)
+    with h5py.File(packed) as source:
+        if str(FILTER) not in source[field.name]._filters:
+            raise Violation("h5repack wrote no filter")
+        ratio = field.values.nbytes / source[field.name].id.get_storage_size()
+    with h5py.File(unpacked) as source:
+        if source[field.name]._filters:
+            raise Violation("h5repack left a filter")
+    if read(unpacked, field.name).tobytes() != decoded.tobytes():
+        raise Violation("h5repack to no filter and h5py read different values from one file")
+    if dumped.read_bytes() != decoded.astype(decoded.dtype.newbyteorder("<")).tobytes():
+        raise Violation("h5dump and h5py read different values from one file")
+    return (
+        f"h5repack and h5dump (HDF5 {tools_version()}): {field.name} at {bound:g} absolute, ratio {ratio:.2f}, "
+        f"worst error {worst:.4f} bounds, all three read the same"
+    )
+
+
+def run(*command: str | Path) -> str:
+    """Standard output of a command that must succeed."""
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))}\nended with {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def tools_version() -> str:
+    """HDF5 version of the tools."""
+    return run("h5dump", "--version").split()[-1]
+
+
+# 6. Report
+
+
+def report(rows: list[Row], remarks: list[str], plugin: Path) -> str:
+    """Machine, table, summary."""
+    root = Path(__file__).resolve().parent.parent
+    shown = plugin.relative_to(root) if plugin.is_relative_to(root) else plugin
+    lines = [
+        "command: h5-samples/demo.sh",
+        f"machine: {machine()}",
+        f"plugin:  {shown}, under h5py {h5py.__version__}, HDF5 {h5py.version.hdf5_version}",
+        "bound:   share of the range over finite values that are not fill, and the absolute bound that it gives",
+        f"MB/s:    uncompressed, whole data set through h5py, median of {REPETITIONS}; worst: largest error in bounds",
+        "",
+        *table(rows),
+        "",
+    ]
+    for relative in RELATIVE_BOUNDS:
+        ratios = [row.ratio for row in rows if row.relative == relative]
+        if ratios:
+            lines.append(f"geometric mean of the ratio at {relative:g}: {geometric_mean(ratios):.2f} ({len(ratios)} fields)")
+    return "\n".join([*lines, *remarks, ""])
+
+
+def table(rows: list[Row]) -> list[str]:
+    """Header and rows, aligned."""
+    lines = [
+        f"{'data set':<25} {'shape':<16} {'type':<4} {'bound':>6} {'absolute':>9} {'ratio':>9} {'PSNR dB':>8} "
+        f"{'worst':>7} {'write MB/s':>10} {'read MB/s':>9}"
+    ]
+    for row in rows:
+        shape = "x".join(map(str, row.field.values.shape))
+        kind = f"f{8 * row.field.values.itemsize}"
+        lines.append(
+            f"{row.field.name:<25} {shape:<16} {kind:<4} {row.relative:>6g} {row.bound:>9.3g} {row.ratio:>9.2f} "
+            f"{row.psnr:>8.2f} {row.worst:>7.4f} {row.write_speed:>10.0f} {row.read_speed:>9.0f}"
+        )
+    return lines
+
+
+def machine() -> str:
+    """Processor and how many of its threads this process may use."""
+    model = "unknown processor"
+    for line in run("lscpu").splitlines():
+        if line.startswith("Model name:"):
+            model = line.partition(":")[2].strip()
+    return f"{model}, {len(os.sched_getaffinity(0))} threads usable"
+
+
+def main() -> int:
+    """The demo; 0 when every bound held."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the generated fields; the .h5 files go there too")
+    parser.add_argument("--results", type=Path, required=True, help="file for the table")
+    arguments = parser.parse_args()
+
+    if not h5py.h5z.filter_avail(FILTER):
+        print(f"error: HDF5 finds no filter {FILTER} in HDF5_PLUGIN_PATH={os.environ.get('HDF5_PLUGIN_PATH')}", file=sys.stderr)
+        return 1
+    plugin = Path(loaded_object("libh5zquire"))
+    fields = load_fields(arguments.data)
+    by_name = {field.name: field for field in fields}
+    step(f"writing {len(fields)} fields to {arguments.data / 'original.h5'}")
+    write_originals(arguments.data / "original.h5", fields)
+    remarks = []
+    with tempfile.TemporaryDirectory(dir=arguments.data) as scratch_name:
+        scratch = Path(scratch_name)
+        step(f"compressing, reading and checking each at {', '.join(f'{bound:g}' for bound in RELATIVE_BOUNDS)} of its range")
+        rows, violations = measure(fields, arguments.data / "compressed.h5", scratch)
+        for text, work in (
+            ("netCDF-4 file", lambda: check_netcdf(by_name["sea_surface_temperature"], arguments.data / "compressed.nc")),
+            ("h5repack in and out, h5dump", lambda: check_tools(by_name["turbulence_velocity"], arguments.data / "original.h5", scratch)),
+        ):
+            step(text)
+            try:
+                remarks.append(work())
+            except (Violation, RuntimeError, OSError) as error:
+                violations.append(f"{text}: {error}")
+    text = report(rows, remarks, plugin)
+    print(text, end="")
+    for violation in violations:
+        print(f"error: {violation}", file=sys.stderr)
+    if violations:
+        return 1
+    arguments.results.parent.mkdir(exist_ok=True)
+    arguments.results.write_text(text)
+    print(f"every bound held; the table is in {arguments.results}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

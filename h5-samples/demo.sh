@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Compresses scientific fields through the plugin with h5py, netCDF and the HDF5 tools, checks every value against its bound and
+# prints ratios and speeds. Needs cargo, python3 and root or sudo; installs the rest. Ends with 0 only when every bound held.
+set -euo pipefail
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+source "$here/setup.sh"
+
+seed=1
+size=medium
+environment="$repository_root/.venv-demo"
+data="$here/data/seed$seed-$size"
+
+# A Python package that the demo can do without: one line when it cannot be had.
+want_package() {
+  local requirement="$1" module="$2" without="$3"
+  "$environment/bin/python" -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$module') is None)" && return 0
+  "$environment/bin/python" -m pip install "${quiet_pip[@]}" --disable-pip-version-check --retries 1 --timeout 15 \
+    --only-binary :all: "$requirement" >&2 2>/dev/null || printf '    %s cannot be had: %s\n' "$requirement" "$without" >&2
+}
+
+command -v python3 >/dev/null || fail "python3 is not on the PATH"
+
+step "HDF5 tools"
+need_apt hdf5-tools
+
+step "Python packages"
+need_venv "$environment" "h5py==3.16.*" "numpy==2.*"
+want_package "netCDF4==1.7.*" netCDF4 "going on without the netCDF-4 file"
+want_package "iris-sample-data==2.5.*" iris_sample_data "going on without real climate fields"
+
+step "plugin and generator, release build"
+plugin="$(build_plugin -p h5-samples)"
+generate="$(dirname "$plugin")/generate"
+
+step "fields"
+# The generator writes the index last: it stands for a complete folder, and a newer generator may write other fields.
+if [[ ! -f "$data/fields.json" || "$generate" -nt "$data/fields.json" ]]; then
+  "$generate" "$data" --seed "$seed" --size "$size"
+fi
+
+# Only our plugin is to be found, whatever else the caller has installed.
+export HDF5_PLUGIN_PATH="$(dirname "$plugin")"
+exec "$environment/bin/python" "$here/demo.py" --data "$data" --results "$here/results/demo.txt"
