@@ -104,20 +104,23 @@ def on_disk(path: Path) -> None:
         assert_bound(data[:16], file["x"][:16], BOUND, "chunks beside the damaged one")
 
 
-def skipped_filter(file: h5py.File) -> None:
+def skipped_filter(path: Path) -> None:
     """A chunk whose mask says that the filter was skipped holds plain values."""
     data = smooth((12, 13), "<f4")
     options = {"chunks": data.shape, "compression": FILTER_ID, "compression_opts": absolute(BOUND)}
-    dataset = file.create_dataset("skipped", data.shape, data.dtype, **options)
-    dataset.id.write_direct_chunk((0, 0), data.tobytes(), filter_mask=1)
-    assert_bound(data, dataset[()], 0.0, "filter skipped by its mask")
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("skipped", data.shape, data.dtype, **options)
+        dataset.id.write_direct_chunk((0, 0), data.tobytes(), filter_mask=1)
+    # Opened again: until then HDF5 remembers the mask of before the write (1.10.8 to 2.0, with any filter).
+    with h5py.File(path, "r") as file:
+        assert_bound(data, file["skipped"][()], 0.0, "filter skipped by its mask")
 
 
 def main(folder: Path) -> None:
     with h5py.File(folder / "damage.h5", "w") as file:
         attempts = every_byte(file)
         wrong_chunk(file)
-        skipped_filter(file)
+    skipped_filter(folder / "skipped.h5")
     on_disk(folder / "on_disk.h5")
     print(f"{attempts} damaged streams refused")
 

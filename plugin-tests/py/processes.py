@@ -25,7 +25,7 @@ def write_and_read(path: Path, seed: int) -> None:
     """One dataset of its own, there and back."""
     data = nasty((64, 70, 30), "<f4", seed)
     with h5py.File(path, "w") as file:
-        file.create_dataset("x", data=data, chunks=(32, 32, 32), compression=FILTER_ID, compression_opts=absolute(BOUND))
+        file.create_dataset("x", data=data, chunks=(32, 32, 16), compression=FILTER_ID, compression_opts=absolute(BOUND))
     with h5py.File(path, "r") as file:
         assert_bound(data, file["x"][()], BOUND, f"{path.name}, process {os.getpid()}")
 

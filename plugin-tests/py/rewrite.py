@@ -37,10 +37,14 @@ def rows(folder: Path) -> None:
 
 def settings(folder: Path) -> None:
     """set_local starts from the user's part each time, whatever an earlier call appended."""
-    with h5py.File(folder / "settings.h5", "w") as file:
-        first = nasty((40, 50), "<f4", 1)
+    path = folder / "settings.h5"
+    first = nasty((40, 50), "<f4", 1)
+    with h5py.File(path, "w") as file:
         options = {"chunks": (16, 16), "compression": FILTER_ID, "compression_opts": absolute(1e-3)}
-        source = file.create_dataset("first", data=first, **options)
+        file.create_dataset("first", data=first, **options)
+    # Opened again, so that reading goes through the filter and not to the chunk cache, which holds the values as written.
+    with h5py.File(path, "r+") as file:
+        source = file["first"]
         assert_bound(first, source[()], 1e-3, "first")
 
         # The filled creation properties of one dataset, for another of a different type, rank and chunk.

@@ -1,14 +1,48 @@
 //! A C program built with h5cc.
 
-use plugin_tests::{Sandbox, assert_says, crate_folder, succeed};
+use std::path::{Path, PathBuf};
+
+use plugin_tests::{Python, Sandbox, assert_says, crate_folder, end_in_order, succeed};
+
+const DATASETS: [&str; 4] = ["f32_little", "f32_big", "f64_little", "f64_big"];
+
+/// Compiles the program, linked as the option says.
+fn build(sandbox: &Sandbox, linked: &str) -> PathBuf {
+    let program = sandbox.path(&format!("round_trip{linked}"));
+    let source = crate_folder().join("c/round_trip.c");
+    let mut command = sandbox.command("h5cc");
+    let _ = succeed(command.args([linked, "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source).arg("-lm"));
+    program
+}
+
+fn write(sandbox: &Sandbox, file: &Path) {
+    let report = succeed(sandbox.command(build(sandbox, "-shlib")).arg("write").arg(file));
+    println!("{}", report.stdout);
+    assert_says(&report, &DATASETS);
+    assert_says(&report, &["refusal: its reason is on the error stack"]);
+}
 
 #[test]
 fn a_c_program_writes_reads_and_copies_chunks() {
     let sandbox = Sandbox::new();
-    let program = sandbox.path("round_trip");
-    let source = crate_folder().join("c/round_trip.c");
-    let _ = succeed(sandbox.command("h5cc").args(["-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source).arg("-lm"));
-    let report = succeed(sandbox.command(&program).arg(sandbox.path("c.h5")));
-    println!("{}", report.stdout);
-    assert_says(&report, &["f32_little", "f32_big", "f64_little", "f64_big", "refusal: its reason is on the error stack"]);
+    let file = sandbox.path("c.h5");
+    write(&sandbox, &file);
+    // h5py reads the same file: value 0 is a NaN, value 1 is 10 sin(0.01) + cos(0.2).
+    let script =
+        "import h5py, sys; x = h5py.File(sys.argv[1])['f32_big'][0, :2]; assert x[0] != x[0] and abs(x[1] - 1.08) < 0.02, x";
+    for python in Python::ALL {
+        let _ = succeed(sandbox.command(python.interpreter()).args(["-c", script]).arg(&file));
+    }
+}
+
+#[test]
+fn a_program_with_hdf5_linked_in_reads_and_says_why_it_cannot_write() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path("c.h5");
+    write(&sandbox, &file);
+    // Such a program exports none of HDF5's functions. Decoding needs none of them.
+    let program = build(&sandbox, "-noshlib");
+    assert_says(&succeed(sandbox.command(&program).arg("read").arg(&file)), &DATASETS);
+    let refusal = end_in_order(sandbox.command(&program).arg("write").arg(sandbox.path("refused.h5")));
+    assert_says(&refusal, &["H5Z-Quire", "shared", "failed: dataset >= 0"]);
 }

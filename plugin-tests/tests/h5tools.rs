@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use plugin_tests::{FILTER_ID, Python, Report, Sandbox, assert_says, refuse, succeed};
+use plugin_tests::{FILTER_ID, Python, Report, Sandbox, assert_says, end_in_order, succeed};
 
 /// The datasets of `round_trip.py plain` that h5repack is to compress.
 fn compressed_datasets() -> String {
@@ -124,17 +124,18 @@ fn h5repack_says_why_it_cannot_compress() {
     let plain = plain(&sandbox);
     let cases: [(&str, &str, &[&str]); 6] = [
         ("contiguous_le_f4/compressed", "2,77,3", &["mode", "77"]),
-        ("contiguous_le_f4/compressed", "3,1,0,0", &["bound", "greater than 0"]),
-        ("contiguous_le_f4/compressed", "3,1,0,2146959360", &["bound", "finite"]),
-        ("contiguous_le_f4/compressed", "3,1,0,2146435072", &["bound", "finite"]),
-        ("integers", "2,2,3", &["type"]),
-        ("text", "2,2,3", &["type"]),
+        ("contiguous_le_f4/compressed", "3,1,0,0", &["bound is 0", "greater than 0"]),
+        ("contiguous_le_f4/compressed", "3,1,0,2146959360", &["bound is NaN", "finite"]),
+        ("contiguous_le_f4/compressed", "3,1,0,2146435072", &["bound is inf", "finite"]),
+        ("integers", "2,2,3", &["type", "integer"]),
+        ("text", "2,2,3", &["type", "string"]),
     ];
     for (dataset, values, words) in cases {
         let filter = format!("{dataset}:UD={FILTER_ID},0,{values}");
         let mut command = sandbox.command("h5repack");
         command.args(["--enable-error-stack", "-l", &format!("{dataset}:CHUNK=4x2"), "-f", &filter]);
-        let report = refuse(command.arg(&plain).arg(sandbox.path("refused.h5")));
+        // h5repack 1.10.8 prints the error and ends with 0, so its exit code is not looked at.
+        let report = end_in_order(command.arg(&plain).arg(sandbox.path("refused.h5")));
         println!("{filter}: {}", report.stderr);
         assert_says(&report, words);
     }
