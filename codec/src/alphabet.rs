@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Runs and classes that span more than one number are followed by extra bits: the distance from the span's start, and for a class one
-//! bit more, the sign. No difference costs more than its own bits and a code, however wild: outliers need no list of their own.
+//! bit more in front, the sign. No difference costs more than its own bits and a code, however wild: outliers need no list of their own.
 
 /// Number of symbols.
 pub const SYMBOLS: usize = 76;
@@ -33,7 +33,7 @@ pub enum Meaning {
     Run,
     /// A difference, `start` itself as `i64`; no extra bits.
     Direct,
-    /// A difference of magnitude `start + extra`, whose sign is the extra bits' most significant one (1: negative).
+    /// A difference of magnitude `start + extra / 2`, negative if `extra` is odd.
     Class,
 }
 
@@ -101,10 +101,12 @@ const fn alphabet() -> [Symbol; SYMBOLS] {
 #[must_use]
 pub fn run_symbol(run: usize) -> (u8, u64) {
     let symbol = RUN_TO_SYMBOL[run & (2 * SEGMENT - 1)];
-    (symbol, (run as u64).wrapping_sub(ALPHABET[symbol as usize].start & 0xfff))
+    // A span of 2^b runs starts at a multiple of 2^b, so the distance is in the low bits; a single zero has none.
+    let mask = (1u64 << ALPHABET[symbol as usize].extra_bits) - 1;
+    (symbol, run as u64 & mask)
 }
 
-/// [`run_symbol`]'s answer for each run; a single zero is a direct code, whose start is 0 and whose distance is never used.
+/// Symbol of each run; a single zero is a direct code.
 const RUN_TO_SYMBOL: [u8; 2 * SEGMENT] = {
     let mut table = [DIRECT_ZERO; 2 * SEGMENT];
     let mut symbol = 0;
@@ -123,27 +125,26 @@ const RUN_TO_SYMBOL: [u8; 2 * SEGMENT] = {
 /// Symbol and extra bits of a difference beyond the direct codes.
 #[inline(always)]
 #[must_use]
-pub fn class_symbol(difference: i64) -> (u8, u64) {
+pub const fn class_symbol(difference: i64) -> (u8, u64) {
     let magnitude = difference.unsigned_abs();
     let octave = magnitude.ilog2();
     let symbol = FIRST_CLASS as u32
         + match octave {
             0..10 => 2 * (octave - 4) + (magnitude >> (octave - 1) & 1) as u32,
             10..16 => 12 + octave - 10,
-            _ => 18 + ((octave - 16) / 4).min(11),
+            16..60 => 18 + (octave - 16) / 4,
+            _ => 29,
         };
-    let Symbol { start, extra_bits, .. } = ALPHABET[symbol as usize];
-    let sign = u64::from(difference < 0) << (extra_bits - 1);
-    (symbol as u8, (magnitude - start) | sign)
+    let start = ALPHABET[symbol as usize].start;
+    (symbol as u8, (magnitude - start) << 1 | (difference < 0) as u64)
 }
 
-/// The difference that a class symbol and its extra bits stand for.
+/// The difference that a class's start and extra bits stand for; a direct code is its own start with no extra bits.
 #[inline(always)]
 #[must_use]
-pub fn class_value(symbol: Symbol, extra: u64) -> i64 {
-    let sign_at = symbol.extra_bits - 1;
-    let magnitude = symbol.start.wrapping_add(extra & ((1 << sign_at) - 1)).cast_signed();
-    if extra >> sign_at & 1 == 1 { magnitude.wrapping_neg() } else { magnitude }
+pub fn class_value(start: i64, extra: u64) -> i64 {
+    let sign = (extra & 1).cast_signed();
+    (start.wrapping_add((extra >> 1).cast_signed()) ^ -sign).wrapping_add(sign)
 }
 
 #[cfg(test)]
@@ -175,7 +176,7 @@ mod tests {
                 let meaning = ALPHABET[usize::from(symbol)];
                 assert_eq!(meaning.meaning, Meaning::Class);
                 assert!(meaning.extra_bits == 64 || extra < 1 << meaning.extra_bits, "{difference}");
-                assert_eq!(class_value(meaning, extra), difference, "symbol {symbol}");
+                assert_eq!(class_value(meaning.start.cast_signed(), extra), difference, "symbol {symbol}");
             }
         }
     }

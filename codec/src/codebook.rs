@@ -174,11 +174,19 @@ pub fn canonical_codes(lengths: &CodeLengths) -> [u32; SYMBOLS] {
 ///
 /// ```text
 /// bits  0 ..  3   code length
-/// bits  4 .. 15   values that the symbol stands for, 1 to 2048
-/// bits 16 .. 23   the difference, for a direct code; 0 for a run
-/// bits 24 .. 31   symbol + 1 if extra bits follow, else 0
+/// bits  4 .. 10   extra bits that follow, 0 to 64
+/// bit  11         set for a run
+/// bit  12         set for a class whose start has no room here
+/// bits 13 .. 31   start of the run or the difference, two's complement; the symbol where bit 12 is set
 /// ```
 pub type DecodeTable = [u32; 1 << MAX_CODE_BITS];
+
+/// Bit of a [`DecodeTable`]'s entry that marks a run.
+pub(crate) const RUN_ENTRY: u32 = 1 << 11;
+/// Bit that marks an entry that holds its symbol instead of a start.
+pub(crate) const WIDE_ENTRY: u32 = 1 << 12;
+/// Where an entry's start or symbol begins.
+pub(crate) const START_SHIFT: u32 = 13;
 
 /// Fills the table of a book.
 ///
@@ -189,13 +197,12 @@ pub fn fill_decode_table(lengths: &CodeLengths, table: &mut DecodeTable) -> Resu
     for length in 1..=MAX_CODE_BITS {
         for symbol in (0..SYMBOLS).filter(|&symbol| lengths[symbol] == length) {
             let meaning = ALPHABET[symbol];
-            let (span, difference) = match meaning.meaning {
-                Meaning::Run => (meaning.start as u32, 0),
-                Meaning::Direct => (1, u32::from(meaning.start as u8)),
-                Meaning::Class => (1, 0),
+            let run = if meaning.meaning == Meaning::Run { RUN_ENTRY } else { 0 };
+            let start = match i32::try_from(meaning.start.cast_signed()) {
+                Ok(start) if start < 1 << 17 => start.cast_unsigned() << START_SHIFT,
+                _ => (symbol as u32) << START_SHIFT | WIDE_ENTRY,
             };
-            let marker = if meaning.extra_bits > 0 { symbol as u32 + 1 } else { 0 };
-            let entry = u32::from(length) | span << 4 | difference << 16 | marker << 24;
+            let entry = u32::from(length) | u32::from(meaning.extra_bits) << 4 | run | start;
             let count = 1usize << (MAX_CODE_BITS - length);
             let Some(entries) = table.get_mut(next..next + count) else {
                 return Err(Error::corrupt("codebook", "its code lengths make no prefix code: they ask for too many codes"));

@@ -11,10 +11,11 @@
 //! An encoder crosses a 16-bit boundary in exactly the step after which the decoder asks for a word: it then knows where the word after
 //! next will stand, and keeps two such places a lane. Words of zeros at the block's end are cut off.
 
-use crate::alphabet::{ALPHABET, Meaning, SYMBOLS, class_value};
-use crate::codebook::{DecodeTable, MAX_CODE_BITS};
+use crate::alphabet::{ALPHABET, SYMBOLS, class_value};
+use crate::codebook::{DecodeTable, MAX_CODE_BITS, RUN_ENTRY, START_SHIFT, WIDE_ENTRY};
 use crate::error::{Error, Result};
 use crate::integer::Integer;
+use crate::simd::vectorized;
 
 /// Number of lanes.
 pub const LANES: usize = 32;
@@ -44,7 +45,7 @@ impl Encoder {
         padded[..SYMBOLS].copy_from_slice(codes);
         #[expect(clippy::unwrap_used, reason = "the length is fixed above")]
         let words: &mut [u16; 1 << 16] = (&mut *self.words).try_into().unwrap();
-        let end = pulp::Arch::new().dispatch(
+        let end = vectorized(
             #[inline(always)]
             || encode_lanes(symbols, &padded, words),
         );
@@ -64,20 +65,28 @@ fn encode_lanes(symbols: &[u8], codes: &[u32; 256], words: &mut [u16; 1 << 16]) 
     words[..2 * LANES].fill(0);
 
     let mut code_step = |symbols: &[u8]| {
-        for (lane, &symbol) in symbols.iter().enumerate() {
-            let entry = codes[usize::from(symbol)];
-            let buffer = pending[lane] << (entry >> 16) | entry & 0xffff;
-            let count = bits[lane] + (entry >> 16);
-            let full = count >> 4;
-            // While the word is not full, this writes something that a later step overwrites.
-            words[usize::from(place[lane])] = (buffer >> (count.wrapping_sub(16) & 31)) as u16;
-            if full != 0 {
-                place[lane] = next_place[lane];
-                next_place[lane] = end as u16;
-            }
-            end += full;
-            pending[lane] = buffer;
+        // Lanes without a token in the last step get an entry of no bits.
+        let mut entries = [0u32; LANES];
+        for (entry, &symbol) in entries.iter_mut().zip(symbols) {
+            *entry = codes[usize::from(symbol)];
+        }
+        let mut full = 0u32;
+        let mut finished = [0u32; LANES];
+        for lane in 0..LANES {
+            let length = entries[lane] >> 16;
+            pending[lane] = pending[lane] << length | entries[lane] & 0xffff;
+            let count = bits[lane] + length;
+            finished[lane] = pending[lane] >> (count.wrapping_sub(16) & 31);
+            full |= (count >> 4) << lane;
             bits[lane] = count & 15;
+        }
+        while full != 0 {
+            let lane = full.trailing_zeros() as usize % LANES;
+            words[usize::from(place[lane])] = finished[lane] as u16;
+            place[lane] = next_place[lane];
+            next_place[lane] = end as u16;
+            end += 1;
+            full &= full - 1;
         }
     };
     let (steps, rest) = symbols.as_chunks::<LANES>();
@@ -92,56 +101,31 @@ fn encode_lanes(symbols: &[u8], codes: &[u32; 256], words: &mut [u16; 1 << 16]) 
     end as usize
 }
 
-/// Reads bits, least significant first, from 16-bit words.
-struct BitReader<'a> {
-    words: &'a [u16],
-    next: usize,
-    buffer: u128,
-    available: u32,
-}
+/// Zero bytes that [`decode`] wants behind the extra bits.
+pub const EXTRA_PADDING: usize = 16;
 
-impl BitReader<'_> {
-    /// Up to 64 bits; zeros after the end, which [`BitReader::over_read`] tells.
-    #[inline(always)]
-    fn read(&mut self, count: u32) -> u64 {
-        while self.available < count {
-            let word = self.words.get(self.next).copied().unwrap_or(0);
-            self.buffer |= u128::from(word) << self.available;
-            self.available += 16;
-            self.next += 1;
-        }
-        let value = (self.buffer & ((1u128 << count) - 1)) as u64;
-        self.buffer >>= count;
-        self.available -= count;
-        value
-    }
-
-    fn unread_words(&self) -> isize {
-        self.words.len() as isize - self.next as isize
-    }
-}
-
-/// Decodes a block of `values.len()` differences. `lane_words` are the lanes' words followed by [`LANES`] zeros or more; `extra_words`
-/// hold the extra bits.
+/// Decodes a block of `values.len()` differences. `lane_words` are the lanes' words followed by [`LANES`] zeros; `extra` holds the extra
+/// bits, followed by [`EXTRA_PADDING`] zero bytes.
 ///
 /// # Errors
 /// `Corrupt` if tokens or extra bits do not come out even with the block.
-pub fn decode<C: Integer>(lane_words: &[u16], extra_words: &[u16], table: &DecodeTable, values: &mut [C]) -> Result<()> {
-    pulp::Arch::new().dispatch(
+pub fn decode<C: Integer>(lane_words: &[u16], extra: &[u8], table: &DecodeTable, values: &mut [C]) -> Result<()> {
+    vectorized(
         #[inline(always)]
-        || decode_lanes(lane_words, extra_words, table, values),
+        || decode_lanes(lane_words, extra, table, values),
     )
 }
 
 #[inline(always)]
-fn decode_lanes<C: Integer>(lane_words: &[u16], extra_words: &[u16], table: &DecodeTable, values: &mut [C]) -> Result<()> {
+fn decode_lanes<C: Integer>(lane_words: &[u16], extra: &[u8], table: &DecodeTable, values: &mut [C]) -> Result<()> {
     const SECTION: &str = "block";
     let zeros_at = lane_words.len().saturating_sub(LANES);
     let word = |index: usize| u32::from(lane_words[index.min(zeros_at)]);
     let mut buffers: [u32; LANES] = std::array::from_fn(|lane| word(lane) << 16 | word(LANES + lane));
     let mut available = [32u32; LANES];
     let mut next = (2 * LANES).min(zeros_at);
-    let mut extra = BitReader { words: extra_words, next: 0, buffer: 0, available: 0 };
+    let extra_bits = 8 * (extra.len() - EXTRA_PADDING);
+    let mut extra_at = 0;
     values.fill(C::default());
     let mut at = 0;
     while at < values.len() {
@@ -151,63 +135,141 @@ fn decode_lanes<C: Integer>(lane_words: &[u16], extra_words: &[u16], table: &Dec
             entries[lane] = table[(buffers[lane] >> (32 - MAX_CODE_BITS)) as usize];
         }
         let mut wants = 0u32;
-        let mut markers = 0;
+        let mut any = 0;
         for lane in 0..LANES {
             let length = entries[lane] & 15;
             buffers[lane] <<= length;
             available[lane] -= length;
             wants |= u32::from(available[lane] <= 16) << lane;
-            markers |= entries[lane];
+            any |= entries[lane];
         }
         let request = &lane_words[next..next + LANES];
         let mut taken = 0;
         while wants != 0 {
             let lane = wants.trailing_zeros() as usize % LANES;
-            buffers[lane] |= u32::from(request[taken]) << (16 - available[lane]);
+            buffers[lane] |= u32::from(request[taken % LANES]) << (16 - available[lane]);
             available[lane] += 16;
             taken += 1;
             wants &= wants - 1;
         }
         next = (next + taken).min(zeros_at);
 
-        // The values they stand for.
-        if markers >> 24 == 0 {
-            for entry in entries {
-                let Some(value) = values.get_mut(at) else { break };
-                *value = C::from_i64(i64::from((entry >> 16) as u8 as i8));
-                at += (entry >> 4 & 0xfff) as usize;
+        // What they stand for: a difference and the values it spans, computed for all lanes side by side.
+        if any & WIDE_ENTRY != 0 || extra_bits.saturating_sub(extra_at) < MAX_NARROW_EXTRA as usize * LANES {
+            at = expand_one_by_one(&entries, extra, &mut extra_at, values, at);
+            continue;
+        }
+        let mut differences: [i32; LANES] = std::array::from_fn(|lane| entries[lane].cast_signed() >> START_SHIFT);
+        let mut spans = [1u32; LANES];
+        if any & EXTRA_MASK != 0 {
+            let mut bits_here = [0u32; LANES];
+            for (bits_here, entry) in bits_here.iter_mut().zip(entries) {
+                *bits_here = read_window(extra, extra_at) as u32;
+                extra_at += extra_count(entry) as usize;
+            }
+            for lane in 0..LANES {
+                let kept = bits_here[lane] & ((1 << extra_count(entries[lane])) - 1);
+                let sign = (kept & 1).cast_signed();
+                let start = differences[lane];
+                differences[lane] = ((start + (kept >> 1).cast_signed()) ^ -sign) + sign;
+                spans[lane] = start.cast_unsigned().wrapping_add(kept);
             }
         } else {
-            for entry in entries {
-                let Some(value) = values.get_mut(at) else { break };
-                if entry >> 24 == 0 {
-                    *value = C::from_i64(i64::from((entry >> 16) as u8 as i8));
-                    at += (entry >> 4 & 0xfff) as usize;
-                    continue;
-                }
-                let symbol = ALPHABET[((entry >> 24) - 1) as usize % SYMBOLS];
-                let bits = extra.read(u32::from(symbol.extra_bits));
-                if symbol.meaning == Meaning::Run {
-                    at += (symbol.start + bits) as usize;
-                } else {
-                    *value = C::from_i64(class_value(symbol, bits));
-                    at += 1;
-                }
+            spans = differences.map(i32::cast_unsigned);
+        }
+        if any & RUN_ENTRY == 0 && values.len() - at >= LANES {
+            for (value, difference) in values[at..at + LANES].iter_mut().zip(differences) {
+                *value = C::from_i64(i64::from(difference));
             }
+            at += LANES;
+            continue;
+        }
+        for lane in 0..LANES {
+            let run = entries[lane] & RUN_ENTRY != 0;
+            differences[lane] = if run { 0 } else { differences[lane] };
+            spans[lane] = if run { spans[lane] } else { 1 };
+        }
+        for lane in 0..LANES {
+            let Some(value) = values.get_mut(at) else { break };
+            *value = C::from_i64(i64::from(differences[lane]));
+            at += spans[lane] as usize;
         }
     }
     if at != values.len() {
         return Err(Error::corrupt(SECTION, format!("a zero run ends {} values behind the block", at - values.len())));
     }
-    if extra.unread_words() != 0 {
-        return Err(Error::corrupt(SECTION, format!("{} words of extra bits are left over", extra.unread_words())));
+    if extra_at.next_multiple_of(16) != extra_bits {
+        return Err(Error::corrupt(SECTION, format!("its tokens need {extra_at} extra bits, it has {extra_bits}")));
     }
     Ok(())
+}
+
+/// Part of a [`DecodeTable`]'s entry that counts extra bits.
+const EXTRA_MASK: u32 = 127 << 4;
+/// Most extra bits of an entry that is not wide.
+const MAX_NARROW_EXTRA: u8 = 21;
+
+#[inline(always)]
+fn extra_count(entry: u32) -> u32 {
+    entry >> 4 & 127
+}
+
+/// Expands the tokens of a step, any token, anywhere in the block. Returns the place behind them.
+#[inline(never)]
+fn expand_one_by_one<C: Integer>(
+    entries: &[u32; LANES],
+    extra: &[u8],
+    extra_at: &mut usize,
+    values: &mut [C],
+    mut at: usize,
+) -> usize {
+    let extra_bits = 8 * (extra.len() - EXTRA_PADDING);
+    for &entry in entries {
+        let Some(value) = values.get_mut(at) else { break };
+        let payload = entry.cast_signed() >> START_SHIFT;
+        let start =
+            if entry & WIDE_ENTRY == 0 { i64::from(payload) } else { ALPHABET[payload as usize % SYMBOLS].start.cast_signed() };
+        let bits = read_bits(extra, (*extra_at).min(extra_bits), extra_count(entry));
+        *extra_at += extra_count(entry) as usize;
+        if entry & RUN_ENTRY == 0 {
+            *value = C::from_i64(class_value(start, bits));
+            at += 1;
+        } else {
+            at += start as usize + bits as usize;
+        }
+    }
+    at
+}
+
+/// At least 57 bits from bit `at`, least significant first. At least [`EXTRA_PADDING`] bytes follow `at`.
+#[inline(always)]
+fn read_window(bytes: &[u8], at: usize) -> u64 {
+    bytes[at / 8..].first_chunk().map_or(0, |&window| u64::from_le_bytes(window)) >> (at % 8)
+}
+
+/// Up to 64 bits from bit `at`, as [`read_window`].
+#[inline(always)]
+fn read_bits(bytes: &[u8], at: usize, count: u32) -> u64 {
+    let low = read_window(bytes, at);
+    if count <= 56 {
+        return low & ((1 << count) - 1);
+    }
+    let high = u64::from(bytes[at / 8 + 8]).checked_shl(64 - (at % 8) as u32).unwrap_or(0);
+    (low | high) & (u64::MAX >> (64 - count))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::alphabet::FIRST_CLASS;
+
+    #[test]
+    fn narrow_entries_have_few_extra_bits() {
+        for symbol in ALPHABET {
+            assert!(symbol.extra_bits <= MAX_NARROW_EXTRA || symbol.start >= 1 << 17);
+        }
+        assert!(ALPHABET[FIRST_CLASS..].iter().any(|symbol| symbol.extra_bits == MAX_NARROW_EXTRA));
+    }
     use crate::codebook::{canonical_codes, fill_decode_table, optimal_lengths};
     use crate::tokens::{Tokens, tokenize};
 
@@ -217,7 +279,7 @@ mod tests {
         let mut table = [0; 4096];
         let mut tokens = Tokens::default();
         for len in [1usize, 31, 32, 33, 64, 1000, 2048, 65_536] {
-            for spread in [1, 3, 20] {
+            for spread in [1, 3, 20, 3000] {
                 let differences: Vec<i32> =
                     (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 16) as i32 % spread - spread / 3).collect();
                 tokenize(&differences, &mut tokens);
@@ -226,10 +288,12 @@ mod tests {
                 fill_decode_table(&lengths, &mut table).unwrap();
                 let mut words = encoder.encode(&tokens.symbols, &canonical_codes(&lengths)).to_vec();
                 words.extend([0; LANES]);
-                let mut extras = Vec::new();
-                crate::plane::pack_extras(&tokens.extras, &mut extras);
+                let mut extra = Vec::new();
+                tokens.extra.copy_to(0, tokens.segment_ends[tokens.segment_ends.len() - 1].extra_bit, &mut extra);
+                let mut extra: Vec<u8> = extra.iter().flat_map(|word| word.to_le_bytes()).collect();
+                extra.extend([0; EXTRA_PADDING]);
                 let mut decoded = vec![7; len];
-                decode(&words, &extras, &table, &mut decoded).unwrap();
+                decode(&words, &extra, &table, &mut decoded).unwrap();
                 assert_eq!(decoded, differences);
             }
         }

@@ -28,6 +28,7 @@ mod layout;
 pub mod lorenzo;
 pub mod plane;
 pub mod quantize;
+mod simd;
 pub mod tokens;
 mod workspace;
 

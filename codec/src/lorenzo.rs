@@ -9,6 +9,7 @@
 
 use crate::integer::Integer;
 use crate::layout::{MAX_RANK, Shape};
+use crate::simd::vectorized;
 
 /// Axes along which differences are taken. Bit 0 is the fastest axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,18 +75,28 @@ impl Rows {
         self.extents[0]
     }
 
-    fn count(&self) -> usize {
-        self.extents[1..].iter().product()
+    /// Calls `visit` with each row's first value and its neighbours: one for each set of slower axes in `axes` along which the row is
+    /// not the first.
+    #[inline(always)]
+    fn visit(&self, axes: Axes, mut visit: impl FnMut(usize, &Neighbours)) {
+        let [len, ny, nz, nw] = self.extents;
+        let mut start = 0;
+        for w in 0..nw {
+            for z in 0..nz {
+                // All rows but the first of a plane have the same neighbours.
+                let first = self.neighbours(w, z, 0, axes);
+                let other = self.neighbours(w, z, 1, axes);
+                for y in 0..ny {
+                    visit(start, if y == 0 { &first } else { &other });
+                    start += len;
+                }
+            }
+        }
     }
 
-    /// Neighbours of row number `row`: one for each set of slower axes in `axes` along which the row is not the first.
-    #[inline(always)]
-    fn neighbours(&self, row: usize, axes: Axes) -> Neighbours {
+    fn neighbours(&self, w: usize, z: usize, y: usize, axes: Axes) -> Neighbours {
         let mut neighbours = Neighbours { list: [(0, false); 7], count: 0 };
-        let mut rest = row;
-        for axis in 1..MAX_RANK {
-            let index = rest % self.extents[axis];
-            rest /= self.extents[axis];
+        for (axis, index) in [(1, y), (2, z), (3, w)] {
             if index == 0 || !axes.contains(axis) {
                 continue;
             }
@@ -105,42 +116,44 @@ impl Rows {
 /// Writes the differences of `codes` to `differences`, both of the shape's length.
 pub fn predict<C: Integer>(codes: &[C], shape: &Shape, axes: Axes, differences: &mut [C]) {
     let rows = Rows::new(shape);
-    pulp::Arch::new().dispatch(
+    vectorized(
         #[inline(always)]
         || {
             let len = rows.len();
-            for row in 0..rows.count() {
-                let start = row * len;
-                let neighbours = rows.neighbours(row, axes);
-                let current = &codes[start..start + len];
-                let output = &mut differences[start..start + len];
-                let back = |n: usize| {
-                    let from = start - neighbours.list[n].0;
-                    &codes[from..from + len]
-                };
-                match (neighbours.count, axes.contains(0)) {
-                    (0, true) => difference(output, |i| current[i]),
-                    (1, true) => {
-                        let a = back(0);
-                        difference(output, |i| current[i].sub(a[i]));
-                    }
-                    (3, true) => {
-                        let (a, b, ab) = (back(0), back(1), back(2));
-                        difference(output, |i| current[i].sub(a[i]).sub(b[i].sub(ab[i])));
-                    }
-                    (count, along_row) => {
-                        output.copy_from_slice(current);
-                        for n in 0..count {
-                            combine(output, back(n), neighbours.list[n].1);
+            rows.visit(
+                axes,
+                #[inline(always)]
+                |start, neighbours| {
+                    let current = &codes[start..start + len];
+                    let output = &mut differences[start..start + len];
+                    let back = |n: usize| {
+                        let from = start - neighbours.list[n].0;
+                        &codes[from..from + len]
+                    };
+                    match (neighbours.count, axes.contains(0)) {
+                        (0, true) => difference(output, |i| current[i]),
+                        (1, true) => {
+                            let a = back(0);
+                            difference(output, |i| current[i].sub(a[i]));
                         }
-                        if along_row {
-                            for i in (1..len).rev() {
-                                output[i] = output[i].sub(output[i - 1]);
+                        (3, true) => {
+                            let (a, b, ab) = (back(0), back(1), back(2));
+                            difference(output, |i| current[i].sub(a[i]).sub(b[i].sub(ab[i])));
+                        }
+                        (count, along_row) => {
+                            output.copy_from_slice(current);
+                            for n in 0..count {
+                                combine(output, back(n), neighbours.list[n].1);
+                            }
+                            if along_row {
+                                for i in (1..len).rev() {
+                                    output[i] = output[i].sub(output[i - 1]);
+                                }
                             }
                         }
                     }
-                }
-            }
+                },
+            );
         },
     );
 }
@@ -148,37 +161,39 @@ pub fn predict<C: Integer>(codes: &[C], shape: &Shape, axes: Axes, differences: 
 /// Restores codes from differences, in place.
 pub fn restore<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes) {
     let rows = Rows::new(shape);
-    pulp::Arch::new().dispatch(
+    vectorized(
         #[inline(always)]
         || {
             let len = rows.len();
-            for row in 0..rows.count() {
-                let start = row * len;
-                let neighbours = rows.neighbours(row, axes);
-                let (before, current) = codes.split_at_mut(start);
-                let current = &mut current[..len];
-                if axes.contains(0) {
-                    let mut sum = C::default();
-                    for code in &mut *current {
-                        sum = sum.add(*code);
-                        *code = sum;
+            rows.visit(
+                axes,
+                #[inline(always)]
+                |start, neighbours| {
+                    let (before, current) = codes.split_at_mut(start);
+                    let current = &mut current[..len];
+                    if axes.contains(0) {
+                        let mut sum = C::default();
+                        for code in &mut *current {
+                            sum = sum.add(*code);
+                            *code = sum;
+                        }
                     }
-                }
-                let back = |n: usize| {
-                    let from = start - neighbours.list[n].0;
-                    &before[from..from + len]
-                };
-                if neighbours.count == 3 {
-                    let (a, b, ab) = (back(0), back(1), back(2));
-                    for i in 0..len {
-                        current[i] = current[i].add(a[i]).add(b[i].sub(ab[i]));
+                    let back = |n: usize| {
+                        let from = start - neighbours.list[n].0;
+                        &before[from..from + len]
+                    };
+                    if neighbours.count == 3 {
+                        let (a, b, ab) = (back(0), back(1), back(2));
+                        for i in 0..len {
+                            current[i] = current[i].add(a[i]).add(b[i].sub(ab[i]));
+                        }
+                    } else {
+                        for n in 0..neighbours.count {
+                            combine(current, back(n), !neighbours.list[n].1);
+                        }
                     }
-                } else {
-                    for n in 0..neighbours.count {
-                        combine(current, back(n), !neighbours.list[n].1);
-                    }
-                }
-            }
+                },
+            );
         },
     );
 }

@@ -14,7 +14,7 @@ use crate::integer::Integer;
 use crate::lanes::{self, LANES, MAX_BLOCK};
 use crate::layout::Shape;
 use crate::lorenzo::{self, Axes};
-use crate::tokens::{Extra, Tokens, tokenize};
+use crate::tokens::{Place, Tokens, tokenize};
 
 /// Bytes of a plane's fixed part.
 const PLANE_HEADER_LEN: usize = 8;
@@ -33,6 +33,7 @@ pub struct PlaneWorkspace {
     tokens: Tokens,
     encoder: lanes::Encoder,
     payload: Vec<u16>,
+    extra_bytes: Vec<u8>,
     sizes: Vec<(u32, u32)>,
     table: Box<DecodeTable>,
 }
@@ -43,6 +44,7 @@ impl Default for PlaneWorkspace {
             tokens: Tokens::default(),
             encoder: lanes::Encoder::default(),
             payload: Vec::new(),
+            extra_bytes: Vec::new(),
             sizes: Vec::new(),
             table: Box::new([0; 1 << MAX_CODE_BITS]),
         }
@@ -65,13 +67,13 @@ impl PlaneWorkspace {
         let codes = codebook::canonical_codes(&lengths);
         self.payload.clear();
         self.sizes.clear();
-        let mut start = (0, 0);
+        let mut start = Place::default();
         for group in self.tokens.segment_ends.chunks(1 << group_log) {
             let end = group[group.len() - 1];
-            let words = self.encoder.encode(&self.tokens.symbols[start.0..end.0], &codes);
+            let words = self.encoder.encode(&self.tokens.symbols[start.symbol..end.symbol], &codes);
             self.payload.extend_from_slice(words);
             let before = self.payload.len();
-            pack_extras(&self.tokens.extras[start.1..end.1], &mut self.payload);
+            self.tokens.extra.copy_to(start.extra_bit, end.extra_bit, &mut self.payload);
             self.sizes.push((words.len() as u32, (self.payload.len() - before) as u32));
             start = end;
         }
@@ -96,8 +98,10 @@ impl PlaneWorkspace {
             codebook::pack_lengths(&lengths, stream);
         }
         write_index(&self.sizes, lane_width, extra_width, stream);
-        for word in &self.payload {
-            stream.extend_from_slice(&word.to_le_bytes());
+        let start = stream.len();
+        stream.resize(start + 2 * self.payload.len(), 0);
+        for (bytes, word) in stream[start..].as_chunks_mut::<2>().0.iter_mut().zip(&self.payload) {
+            *bytes = word.to_le_bytes();
         }
         stream.resize(stream.len().next_multiple_of(4), 0);
     }
@@ -150,10 +154,10 @@ impl PlaneWorkspace {
             self.payload.clear();
             self.payload.extend(lane_bytes.as_chunks::<2>().0.iter().map(|&word| u16::from_le_bytes(word)));
             self.payload.extend([0; LANES]);
-            let extras_at = self.payload.len();
-            self.payload.extend(extra_bytes.as_chunks::<2>().0.iter().map(|&word| u16::from_le_bytes(word)));
-            let (lane_words, extra_words) = self.payload.split_at(extras_at);
-            lanes::decode(lane_words, extra_words, &self.table, block)?;
+            self.extra_bytes.clear();
+            self.extra_bytes.extend_from_slice(extra_bytes);
+            self.extra_bytes.extend([0; lanes::EXTRA_PADDING]);
+            lanes::decode(&self.payload, &self.extra_bytes, &self.table, block)?;
         }
         let padding = (payload.len().next_multiple_of(4) - payload.len()) as u64;
         if take(stream, padding, "plane payload")?.iter().any(|&byte| byte != 0) {
@@ -161,24 +165,6 @@ impl PlaneWorkspace {
         }
         lorenzo::restore(codes, shape, axes);
         Ok(())
-    }
-}
-
-/// Appends extra bits, least significant first, padded to whole words.
-pub(crate) fn pack_extras(extras: &[Extra], words: &mut Vec<u16>) {
-    let mut buffer = 0u128;
-    let mut count = 0;
-    for extra in extras {
-        buffer |= u128::from(extra.value) << count;
-        count += u32::from(extra.bits);
-        while count >= 16 {
-            words.push(buffer as u16);
-            buffer >>= 16;
-            count -= 16;
-        }
-    }
-    if count > 0 {
-        words.push(buffer as u16);
     }
 }
 

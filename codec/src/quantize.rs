@@ -7,6 +7,7 @@
 use crate::config::ErrorBound;
 use crate::integer::Integer;
 use crate::layout::ByteOrder;
+use crate::simd::vectorized;
 
 /// Adding this to `|p| < 2^51` leaves `p`, rounded half to even, in the low bits of the mantissa.
 const ROUNDING: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
@@ -33,7 +34,7 @@ impl Quantizer {
 }
 
 /// A value type: how it is read from bytes, rounded and restored. All arithmetic is IEEE f64 without contraction.
-pub trait Value: Copy + Send + Sync + 'static {
+pub trait Value: Copy + Default + Send + Sync + 'static {
     /// Width of the quantization codes.
     type Code: Integer;
     /// Bytes of a value.
@@ -47,6 +48,8 @@ pub trait Value: Copy + Send + Sync + 'static {
     const SMALLEST_SAFE_STEP: f64;
     /// Reads value `index` of the chunk.
     fn read(bytes: &[u8], index: usize, order: ByteOrder) -> Self;
+    /// Reads as many values as `values` has room for.
+    fn read_all(bytes: &[u8], order: ByteOrder, values: &mut [Self]);
     /// Writes value `index` of the chunk.
     fn write(self, bytes: &mut [u8], index: usize, order: ByteOrder);
     /// The value in f64, exactly.
@@ -71,6 +74,15 @@ macro_rules! read_write {
             match order {
                 ByteOrder::Little => Self::from_le_bytes(raw),
                 ByteOrder::Big => Self::from_be_bytes(raw),
+            }
+        }
+        #[inline(always)]
+        fn read_all(bytes: &[u8], order: ByteOrder, values: &mut [Self]) {
+            for (value, &raw) in values.iter_mut().zip(bytes.as_chunks::<$size>().0) {
+                *value = match order {
+                    ByteOrder::Little => Self::from_le_bytes(raw),
+                    ByteOrder::Big => Self::from_be_bytes(raw),
+                };
             }
         }
         #[inline(always)]
@@ -180,7 +192,7 @@ pub fn quantize<V: Value>(
 ) {
     let safe_limit = if quantizer.step >= V::SMALLEST_SAFE_STEP { V::SAFE_CODE_LIMIT } else { 0.0 };
     let mut dirty = Vec::new();
-    pulp::Arch::new().dispatch(
+    vectorized(
         #[inline(always)]
         || match order {
             ByteOrder::Little => quantize_groups::<V>(chunk, ByteOrder::Little, quantizer, safe_limit, codes, &mut dirty),
@@ -203,19 +215,23 @@ fn quantize_groups<V: Value>(
     chunk: &[u8],
     order: ByteOrder,
     quantizer: &Quantizer,
-    safe_limit: f64,
+    safe_limit: f64, // 0 when no code is safe: then every group is in doubt
     codes: &mut [V::Code],
     dirty: &mut Vec<usize>,
 ) {
     for (group, (codes, bytes)) in codes.chunks_mut(GROUP).zip(chunk.chunks(GROUP * V::SIZE)).enumerate() {
-        let mut clean = true;
-        let bytes = &bytes[..codes.len() * V::SIZE];
-        for (index, slot) in codes.iter_mut().enumerate() {
-            let (sum, code, error) = round(V::read(bytes, index, order), quantizer);
-            clean &= (error <= quantizer.bound) & (code.abs() < safe_limit);
+        // Zeros fill up the last group: they are never exceptions.
+        let mut values = [V::default(); GROUP];
+        V::read_all(bytes, order, &mut values);
+        let mut rounded = [V::Code::default(); GROUP];
+        let mut doubts = 0u64;
+        for (slot, value) in rounded.iter_mut().zip(values) {
+            let (sum, code, error) = round(value, quantizer);
+            doubts |= u64::from(!(error <= quantizer.bound)) | u64::from(!(code.abs() < safe_limit));
             *slot = V::code_from_sum(sum);
         }
-        if !clean {
+        codes.copy_from_slice(&rounded[..codes.len()]);
+        if doubts != 0 {
             dirty.push(group * GROUP);
         }
     }
@@ -251,7 +267,7 @@ pub fn restore<V: Value>(codes: &[V::Code], quantizer: &Quantizer, order: ByteOr
             V::round_from(V::code_to_f64(code) * step).write(chunk, index, order);
         }
     }
-    pulp::Arch::new().dispatch(
+    vectorized(
         #[inline(always)]
         || match order {
             ByteOrder::Little => run::<V>(codes, quantizer.step, ByteOrder::Little, chunk),

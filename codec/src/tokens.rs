@@ -5,6 +5,7 @@
 
 use crate::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, SEGMENT, SYMBOLS, class_symbol, run_symbol};
 use crate::integer::Integer;
+use crate::simd::vectorized;
 
 /// How often each symbol occurs.
 pub type Histogram = [u64; SYMBOLS];
@@ -14,19 +15,108 @@ pub type Histogram = [u64; SYMBOLS];
 pub struct Tokens {
     /// A symbol a token.
     pub symbols: Vec<u8>,
-    /// Extra bits of those tokens that have some, in their order.
-    pub extras: Vec<Extra>,
-    /// Where each segment ends in `symbols` and `extras`.
-    pub segment_ends: Vec<(usize, usize)>,
+    /// Extra bits of all tokens in their order, least significant first.
+    pub extra: BitString,
+    /// Where each segment ends.
+    pub segment_ends: Vec<Place>,
 }
 
-/// Extra bits of one token.
+/// A place in a plane's tokens.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Extra {
-    /// The bits.
-    pub value: u64,
-    /// How many.
-    pub bits: u8,
+pub struct Place {
+    /// Tokens before it.
+    pub symbol: usize,
+    /// Extra bits before it.
+    pub extra_bit: usize,
+}
+
+/// Bits, least significant first.
+#[derive(Debug, Default)]
+pub struct BitString {
+    words: Vec<u32>,
+    bits: usize,
+}
+
+impl BitString {
+    /// Appends the bits from place `from` to place `to` to 16-bit words, the last one filled up with zeros.
+    pub fn copy_to(&self, from: usize, to: usize, words: &mut Vec<u16>) {
+        let Some(last) = to.checked_sub(from + 1) else { return };
+        let start = words.len();
+        let pairs = last / 32 + 1;
+        words.resize(start + 2 * pairs, 0);
+        let shift = from % 32;
+        let source = &self.words[from / 32..from / 32 + pairs + 1];
+        for (pair, source) in words[start..].as_chunks_mut::<2>().0.iter_mut().zip(source.windows(2)) {
+            let both = (u64::from(source[0]) | u64::from(source[1]) << 32) >> shift;
+            *pair = [both as u16, (both >> 16) as u16];
+        }
+        words.truncate(start + last / 16 + 1);
+        let end = words.len() - 1;
+        words[end] &= 0xffff >> (15 - last % 16);
+    }
+}
+
+/// Appends to a [`BitString`], with the state in registers.
+struct BitWriter<'a> {
+    words: &'a mut [u32],
+    end: usize,
+    buffer: u64,
+    count: u32,
+}
+
+impl<'a> BitWriter<'a> {
+    /// A writer for at most `pushes` pushes.
+    #[inline(always)]
+    fn new(string: &'a mut BitString, pushes: usize) -> Self {
+        let end = string.bits / 32;
+        let needed = end + 2 * pushes + 2;
+        if string.words.len() < needed {
+            string.words.resize(needed.next_power_of_two(), 0);
+        }
+        let count = (string.bits % 32) as u32;
+        let buffer = u64::from(string.words[end]) & ((1 << count) - 1);
+        Self { words: &mut string.words, end, buffer, count }
+    }
+
+    /// Appends up to 32 bits; those of `value` above are 0.
+    #[inline(always)]
+    fn push_short(&mut self, value: u64, bits: u32) {
+        self.buffer |= value << self.count;
+        self.count += bits;
+        self.words[self.end] = self.buffer as u32;
+        let full = self.count >> 5;
+        self.end += full as usize;
+        self.buffer >>= full << 5;
+        self.count &= 31;
+    }
+
+    /// Appends up to 64 bits; those of `value` above are 0.
+    #[inline(always)]
+    fn push(&mut self, value: u64, bits: u32) {
+        self.push_short(value & 0xffff_ffff, bits.min(32));
+        if bits > 32 {
+            self.push_short(value >> 32, bits - 32);
+        }
+    }
+
+    /// Appends the extra bits of a difference that is not 0 and returns its symbol.
+    #[inline(always)]
+    fn push_difference<C: Integer>(&mut self, difference: C) -> u8 {
+        if let Some(&token) = TOKEN_TABLE.get(table_index(difference)) {
+            self.push_short(u64::from(token >> 16), token >> 8 & 0xff);
+            return token as u8;
+        }
+        let (symbol, value) = class_symbol(difference.to_i64());
+        self.push(value, u32::from(ALPHABET[usize::from(symbol)].extra_bits));
+        symbol
+    }
+
+    /// Stores the bits that are not a whole word yet; returns the string's length.
+    #[inline(always)]
+    fn finish(self) -> usize {
+        self.words[self.end] = self.buffer as u32;
+        self.end * 32 + self.count as usize
+    }
 }
 
 impl Tokens {
@@ -62,46 +152,67 @@ const BEYOND: u8 = 31;
 
 /// Replaces `tokens` with the tokens of `differences`.
 pub fn tokenize<C: Integer>(differences: &[C], tokens: &mut Tokens) {
-    let segments = differences.len().div_ceil(SEGMENT);
     tokens.symbols.resize(differences.len() + SLACK, 0);
-    tokens.extras.resize(differences.len() + 1, Extra::default());
+    tokens.extra.bits = 0;
     tokens.segment_ends.clear();
-    tokens.segment_ends.reserve(segments);
-    let (mut symbol_end, mut extra_end) = (0, 0);
-    pulp::Arch::new().dispatch(
+    let mut symbol_end = 0;
+    vectorized(
         #[inline(always)]
         || {
             for segment in differences.chunks(SEGMENT) {
                 let symbols = &mut tokens.symbols[symbol_end..symbol_end + segment.len() + SLACK];
-                let extras = &mut tokens.extras[extra_end..];
-                let (new_symbols, new_extras) = tokenize_segment(segment, symbols, extras);
-                symbol_end += new_symbols;
-                extra_end += new_extras;
-                tokens.segment_ends.push((symbol_end, extra_end));
+                symbol_end += tokenize_segment(segment, symbols, &mut tokens.extra);
+                tokens.segment_ends.push(Place { symbol: symbol_end, extra_bit: tokens.extra.bits });
             }
         },
     );
     tokens.symbols.truncate(symbol_end);
-    tokens.extras.truncate(extra_end);
 }
 
-/// Tokens of one segment; returns how many symbols and extras were written.
+/// Magnitudes below this have their token in a table.
+const TABLE_MAGNITUDE: i64 = 1024;
+
+/// Tokens of the differences `-1023 ..= 1023`: symbol in the low byte, number of extra bits in the next, the bits above.
+static TOKEN_TABLE: [u32; 2 * TABLE_MAGNITUDE as usize - 1] = {
+    let mut table = [0; 2 * TABLE_MAGNITUDE as usize - 1];
+    let mut difference = 1 - TABLE_MAGNITUDE;
+    while difference < TABLE_MAGNITUDE {
+        table[(difference + TABLE_MAGNITUDE - 1) as usize] = if difference.abs() <= DIRECT_MAX {
+            (DIRECT_ZERO as i64 + difference) as u32
+        } else {
+            let (symbol, extra) = class_symbol(difference);
+            symbol as u32 | (ALPHABET[symbol as usize].extra_bits as u32) << 8 | (extra as u32) << 16
+        };
+        difference += 1;
+    }
+    table
+};
+
+/// Place of a difference in [`TOKEN_TABLE`]; beyond its end for one that is not there.
+#[inline(always)]
+fn table_index<C: Integer>(difference: C) -> usize {
+    difference.to_i64().wrapping_add(TABLE_MAGNITUDE - 1).cast_unsigned() as usize
+}
+
+/// Tokens of one segment; returns how many.
 ///
 /// Differences become bytes first (`difference + 15`, or [`BEYOND`]), in vector code. The edges of zero runs are found 64 at a time in
-/// a bit mask; what lies between two runs is copied 16 bytes at a time and only looked at where it holds a class.
+/// a bit mask. What lies between two runs is copied 16 bytes at a time, or looked up in a table where the segment has classes.
 #[inline(always)]
-fn tokenize_segment<C: Integer>(segment: &[C], symbols: &mut [u8], extras: &mut [Extra]) -> (usize, usize) {
+fn tokenize_segment<C: Integer>(segment: &[C], symbols: &mut [u8], extra: &mut BitString) -> usize {
+    let mut bits = BitWriter::new(extra, segment.len());
     const ZERO: u8 = DIRECT_MAX as u8;
     let mut bytes = [ZERO ^ 1; SEGMENT + SLACK];
-    let mut has_class = false;
+    let mut beyond = 0;
     for (byte, &difference) in bytes[..segment.len()].iter_mut().zip(segment) {
         let index = difference.direct_index().min(u32::from(BEYOND)) as u8;
         *byte = index;
-        has_class |= index == BEYOND;
+        beyond |= index + 1; // its sixth bit is set by BEYOND alone
     }
+    let has_class = beyond > BEYOND;
 
     // Places at which zeros start or stop, alternately.
-    let mut edges = [0u16; SEGMENT + 65];
+    let mut edges = [0u16; 2 * SEGMENT];
     let mut count = 0;
     let mut carry = 0;
     for (word, group) in bytes[..SEGMENT].as_chunks::<64>().0.iter().enumerate().take(segment.len().div_ceil(64)) {
@@ -109,7 +220,7 @@ fn tokenize_segment<C: Integer>(segment: &[C], symbols: &mut [u8], extras: &mut 
         let mut changes = zeros ^ (zeros << 1 | carry);
         carry = zeros >> 63;
         while changes != 0 {
-            edges[count] = (word * 64) as u16 + changes.trailing_zeros() as u16;
+            edges[count & (2 * SEGMENT - 1)] = (word * 64) as u16 + changes.trailing_zeros() as u16;
             count += 1;
             changes &= changes - 1;
         }
@@ -118,27 +229,30 @@ fn tokenize_segment<C: Integer>(segment: &[C], symbols: &mut [u8], extras: &mut 
         edges[count] = segment.len() as u16;
         count += 1;
     }
+    edges[count] = segment.len() as u16;
+    edges[count + 1] = segment.len() as u16;
 
-    let (mut at, mut written, mut written_extras) = (0, 0, 0);
+    let (mut at, mut written) = (0, 0);
     let shift = DIRECT_ZERO - ZERO;
-    for pair in 0..=count / 2 {
-        let (start, stop) = if pair < count / 2 {
-            (usize::from(edges[2 * pair]), usize::from(edges[2 * pair + 1]))
-        } else {
-            (segment.len(), segment.len())
-        };
+    for pair in edges[..count + 2].as_chunks::<2>().0 {
+        let (start, stop) = (usize::from(pair[0]), usize::from(pair[1]));
         if has_class {
-            for index in at..start {
-                let byte = bytes[index & (SEGMENT - 1)];
-                if byte == BEYOND {
-                    let (symbol, value) = class_symbol(segment[index].to_i64());
-                    symbols[written] = symbol;
-                    extras[written_extras] = Extra { value, bits: ALPHABET[usize::from(symbol)].extra_bits };
-                    written_extras += 1;
+            // Two at a time: the bit string's state is what the loop waits for.
+            let (pairs, last) = segment[at..start].as_chunks::<2>();
+            let symbol_pairs = symbols[written..].as_chunks_mut::<2>().0;
+            for (symbol, &[first, second]) in symbol_pairs.iter_mut().zip(pairs) {
+                let (index, next_index) = (table_index(first), table_index(second));
+                if index.max(next_index) < TOKEN_TABLE.len() {
+                    let (token, next_token) = (TOKEN_TABLE[index], TOKEN_TABLE[next_index]);
+                    *symbol = [token as u8, next_token as u8];
+                    let (count, next_count) = (token >> 8 & 0xff, next_token >> 8 & 0xff);
+                    bits.push_short(u64::from(token >> 16 | (next_token >> 16) << count), count + next_count);
                 } else {
-                    symbols[written] = byte + shift;
+                    *symbol = [bits.push_difference(first), bits.push_difference(second)];
                 }
-                written += 1;
+            }
+            if let ([difference], Some(symbol)) = (last, symbols[written + 2 * pairs.len()..].first_mut()) {
+                *symbol = bits.push_difference(*difference);
             }
         } else {
             let mut from = at;
@@ -147,19 +261,19 @@ fn tokenize_segment<C: Integer>(segment: &[C], symbols: &mut [u8], extras: &mut 
                 symbols[written + (from - at)..][..16].copy_from_slice(&sixteen);
                 from += 16;
             }
-            written += start - at;
         }
+        written += start - at;
         if start < stop {
             let (symbol, value) = run_symbol(stop - start);
-            let bits = ALPHABET[usize::from(symbol)].extra_bits;
             symbols[written] = symbol;
             written += 1;
-            extras[written_extras] = Extra { value, bits };
-            written_extras += usize::from(bits > 0);
+            bits.push_short(value, u32::from(ALPHABET[usize::from(symbol)].extra_bits));
         }
         at = stop;
     }
-    (written, written_extras)
+    let end = bits.finish();
+    extra.bits = end;
+    written
 }
 
 /// Bit `i` says whether `group[i]` is `wanted`. All bytes are below 128.
@@ -183,24 +297,21 @@ mod tests {
 
     /// The plain definition of a segment's differences from its tokens.
     fn expand(tokens: &Tokens) -> Vec<i64> {
-        let mut extras = tokens.extras.iter();
+        let mut at = 0;
         let mut differences = Vec::new();
         for &symbol in &tokens.symbols {
             let symbol = ALPHABET[usize::from(symbol)];
-            let extra = if symbol.extra_bits > 0 {
-                let extra = extras.next().unwrap();
-                assert_eq!(extra.bits, symbol.extra_bits);
-                extra.value
-            } else {
-                0
-            };
+            let mut words = Vec::new();
+            tokens.extra.copy_to(at, at + usize::from(symbol.extra_bits), &mut words);
+            at += usize::from(symbol.extra_bits);
+            let extra = words.iter().rev().fold(0u64, |value, &word| value << 16 | u64::from(word));
             match symbol.meaning {
                 Meaning::Run => differences.extend((0..symbol.start + extra).map(|_| 0)),
                 Meaning::Direct => differences.push(symbol.start.cast_signed()),
-                Meaning::Class => differences.push(class_value(symbol, extra)),
+                Meaning::Class => differences.push(class_value(symbol.start.cast_signed(), extra)),
             }
         }
-        assert!(extras.next().is_none());
+        assert_eq!(at, tokens.extra.bits);
         differences
     }
 
@@ -224,7 +335,7 @@ mod tests {
                     assert_eq!(tokens.segment_ends.len(), (len as usize).div_ceil(SEGMENT));
                     let (bits, histogram) = tokens.count();
                     assert_eq!(histogram.iter().sum::<u64>(), tokens.symbols.len() as u64);
-                    assert_eq!(bits, tokens.extras.iter().map(|extra| u64::from(extra.bits)).sum::<u64>());
+                    assert_eq!(bits, tokens.extra.bits as u64);
                 }
             }
         }

@@ -1,0 +1,191 @@
+//! Measures the codec, single threaded: `cargo run --release -p quire-codec --example bench [-- REPEATS]`.
+//!
+//! The bound is checked in f64 on every value of every chunk first. Then come median and quartiles of the time, GB/s of
+//! *uncompressed* data and the ratio; a row for the whole, a row for each stage, and the floor: copying the chunk once.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use h5_samples::{cloud, turbulence};
+use quire_codec::codebook::{self, MAX_CODE_BITS};
+use quire_codec::lorenzo::{self, Axes};
+use quire_codec::quantize::{self, Quantizer};
+use quire_codec::tokens::{Place, Tokens, tokenize};
+use quire_codec::{ByteOrder, CodebookPolicy, Config, Layout, Scalar, Shape, Workspace, lanes};
+
+fn main() {
+    let repeats = std::env::args().nth(1).map_or(51, |text| text.parse().expect("REPEATS is a number"));
+    println!("machine: {}", machine());
+    println!("command: cargo run --release -p quire-codec --example bench -- {repeats}");
+    println!("{:<46} {:>7} {:>9} {:>19} {:>7}", "chunk and stage", "ratio", "median us", "quartiles us", "GB/s");
+    let velocity = turbulence::velocity(1, [128; 3]);
+    let density = turbulence::density(1, [128; 3]);
+    let water = cloud::water(1, [128; 3]);
+    for relative in [1e-2, 1e-3, 1e-4] {
+        whole(&format!("velocity f32 64^3 rel {relative:e}"), &cube(&velocity, 64), 64, relative, repeats);
+    }
+    for (name, field) in [("density", &density), ("cloud", &water)] {
+        whole(&format!("{name} f32 64^3 rel 1e-3"), &cube(field, 64), 64, 1e-3, repeats);
+    }
+    for edge in [32, 128] {
+        whole(&format!("velocity f32 {edge}^3 rel 1e-3"), &cube(&velocity, edge), edge, 1e-3, repeats);
+    }
+    let wide: Vec<f64> = cube(&velocity, 64).iter().map(|&value| f64::from(value)).collect();
+    whole("velocity f64 64^3 rel 1e-3", &wide, 64, 1e-3, repeats);
+    stages(&cube(&velocity, 64), 64, 1e-3, repeats);
+}
+
+/// A value type of a chunk, as far as the benchmark needs it.
+trait Element: Copy + Into<f64> {
+    const SCALAR: Scalar;
+    fn bytes(values: &[Self]) -> Vec<u8>;
+    fn values(bytes: &[u8]) -> Vec<Self>;
+}
+
+impl Element for f32 {
+    const SCALAR: Scalar = Scalar::F32;
+    fn bytes(values: &[Self]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+    fn values(bytes: &[u8]) -> Vec<Self> {
+        bytes.as_chunks().0.iter().map(|&raw| Self::from_le_bytes(raw)).collect()
+    }
+}
+
+impl Element for f64 {
+    const SCALAR: Scalar = Scalar::F64;
+    fn bytes(values: &[Self]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+    fn values(bytes: &[u8]) -> Vec<Self> {
+        bytes.as_chunks().0.iter().map(|&raw| Self::from_le_bytes(raw)).collect()
+    }
+}
+
+fn whole<T: Element>(name: &str, values: &[T], edge: u64, relative: f64, repeats: usize) {
+    let chunk = T::bytes(values);
+    let bound = range(values) * relative;
+    let config = Config::absolute(bound).expect("a field has a range");
+    let layout = layout(T::SCALAR, edge);
+    let mut workspace = Workspace::default();
+    let (mut stream, mut restored) = (Vec::new(), vec![0; chunk.len()]);
+    workspace.compress(&chunk, &layout, &config, &mut stream).expect("compresses");
+    workspace.decompress(&stream, &mut restored).expect("decompresses");
+    for (original, decoded) in values.iter().zip(T::values(&restored)) {
+        assert!(((*original).into() - decoded.into()).abs() <= bound, "bound broken");
+    }
+    let ratio = chunk.len() as f64 / stream.len() as f64;
+    let mut copied = vec![0; chunk.len()];
+    row(&format!("{name} floor: copy"), None, chunk.len(), repeats, || copied.copy_from_slice(black_box(&chunk)));
+    row(&format!("{name} compress"), Some(ratio), chunk.len(), repeats, || {
+        workspace.compress(black_box(&chunk), &layout, &config, &mut stream).expect("compresses");
+    });
+    row(&format!("{name} decompress"), Some(ratio), chunk.len(), repeats, || {
+        workspace.decompress(black_box(&stream), &mut restored).expect("decompresses");
+    });
+}
+
+fn stages(values: &[f32], edge: u64, relative: f64, repeats: usize) {
+    let chunk = f32::bytes(values);
+    let layout = layout(Scalar::F32, edge);
+    let axes = Axes::all(&layout.shape);
+    let quantizer = Quantizer::new(Config::absolute(range(values) * relative).expect("a field has a range").bound);
+    let (mut codes, mut differences) = (vec![0; values.len()], vec![0; values.len()]);
+    let (mut exceptions, mut restored) = (Vec::new(), chunk.clone());
+    row("1 quantize", None, chunk.len(), repeats, || {
+        exceptions.clear();
+        quantize::quantize::<f32>(&chunk, ByteOrder::Little, &quantizer, &mut codes, &mut exceptions);
+    });
+    row("2 predict", None, chunk.len(), repeats, || lorenzo::predict(&codes, &layout.shape, axes, &mut differences));
+    let mut tokens = Tokens::default();
+    row("3 tokens", None, chunk.len(), repeats, || tokenize(&differences, &mut tokens));
+    let (_, mut histogram) = tokens.count();
+    row("4 histogram", None, chunk.len(), repeats, || histogram = black_box(&tokens).count().1);
+    row("4 choose from the dictionary", None, chunk.len(), repeats, || {
+        black_box(codebook::choose(black_box(&histogram), CodebookPolicy::Auto));
+    });
+    row("4 build a custom book", None, chunk.len(), repeats, || {
+        black_box(codebook::choose(black_box(&histogram), CodebookPolicy::Custom));
+    });
+    let lengths = codebook::choose(&histogram, CodebookPolicy::Auto).lengths();
+    let codes_of = codebook::canonical_codes(&lengths);
+    let mut encoder = lanes::Encoder::default();
+    row("5 code in lanes (blocks of 4096)", None, chunk.len(), repeats, || {
+        let mut start = 0;
+        for group in tokens.segment_ends.chunks(2) {
+            let end = group[group.len() - 1].symbol;
+            black_box(encoder.encode(&tokens.symbols[start..end], &codes_of));
+            start = end;
+        }
+    });
+    let mut table = Box::new([0; 1 << MAX_CODE_BITS]);
+    row("4 fill the decoding table", None, chunk.len(), repeats, || {
+        codebook::fill_decode_table(&lengths, &mut table).expect("a good book");
+    });
+    let mut blocks = Vec::new();
+    let mut start = Place::default();
+    for group in tokens.segment_ends.chunks(2) {
+        let end = group[group.len() - 1];
+        let mut words = encoder.encode(&tokens.symbols[start.symbol..end.symbol], &codes_of).to_vec();
+        words.extend([0; lanes::LANES]);
+        let mut extra = Vec::new();
+        tokens.extra.copy_to(start.extra_bit, end.extra_bit, &mut extra);
+        let mut extra: Vec<u8> = extra.iter().flat_map(|word| word.to_le_bytes()).collect();
+        extra.extend([0; lanes::EXTRA_PADDING]);
+        blocks.push((words, extra));
+        start = end;
+    }
+    row("5 decode lanes (blocks of 4096)", None, chunk.len(), repeats, || {
+        for (block, (words, extra)) in differences.chunks_mut(4096).zip(&blocks) {
+            lanes::decode(words, extra, &table, block).expect("decodes");
+        }
+    });
+    let mut work = differences.clone();
+    row("2 undo the prediction", None, chunk.len(), repeats, || {
+        work.copy_from_slice(&differences);
+        lorenzo::restore(&mut work, &layout.shape, axes);
+    });
+    assert_eq!(work, codes);
+    row("1 restore values", None, chunk.len(), repeats, || {
+        quantize::restore::<f32>(&codes, &quantizer, ByteOrder::Little, &mut restored);
+    });
+}
+
+fn row(name: &str, ratio: Option<f64>, bytes: usize, repeats: usize, mut run: impl FnMut()) {
+    for _ in 0..3 {
+        run();
+    }
+    let mut times: Vec<f64> = (0..repeats)
+        .map(|_| {
+            let start = Instant::now();
+            run();
+            start.elapsed().as_secs_f64() * 1e6
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    let ratio = ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"));
+    let speed = bytes as f64 / at(0.5) / 1e3;
+    println!("{name:<46} {ratio:>7} {:>9.1} {:>9.1} {:>9.1} {speed:>7.2}", at(0.5), at(0.25), at(0.75));
+}
+
+fn layout(scalar: Scalar, edge: u64) -> Layout {
+    Layout { scalar, byte_order: ByteOrder::Little, shape: Shape::new(&[edge; 3]).expect("a cube") }
+}
+
+/// The corner of a 128^3 field.
+fn cube(field: &[f32], edge: u64) -> Vec<f32> {
+    let edge = edge as usize;
+    (0..edge * edge).flat_map(|row| &field[(row / edge * 128 + row % edge) * 128..][..edge]).copied().collect()
+}
+
+fn range<T: Element>(values: &[T]) -> f64 {
+    let fold = |start, pick: fn(f64, f64) -> f64| values.iter().map(|&value| value.into()).fold(start, pick);
+    fold(f64::NEG_INFINITY, f64::max) - fold(f64::INFINITY, f64::min)
+}
+
+fn machine() -> String {
+    let information = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = information.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(": unknown");
+    model.trim_start_matches([' ', '\t', ':']).to_owned()
+}

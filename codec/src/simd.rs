@@ -1,0 +1,11 @@
+//! Runs loops with the widest vector instructions that the CPU has.
+
+/// Calls `body` in a context where the compiler may use AVX2, AVX-512 or NEON, as the CPU at hand allows. `body` and all that it calls
+/// must be `#[inline(always)]`, else they are compiled for the baseline.
+///
+/// The bound on `FnOnce` matters: it makes the closure's own body the one that is inlined, where a closure that could be called again
+/// would be reached through a shim that is not.
+#[inline(always)]
+pub(crate) fn vectorized<R>(body: impl FnOnce() -> R) -> R {
+    pulp::Arch::new().dispatch(body)
+}
