@@ -1,0 +1,144 @@
+//! Everything that is read is hostile: whatever the bytes, the answer is an error or a chunk of the right length, never a panic, and
+//! nothing larger than the chunk is allocated. The checksum is made right again, so that damage reaches the parsers behind it.
+
+mod common;
+
+use common::{CONTENTS, Content, Random, check_round_trip, chunk, layout, values};
+use proptest::prelude::*;
+use quire_codec::{ByteOrder, CodebookPolicy, Error, Header, Layout, Scalar, Workspace};
+
+fn streams(elements: u64) -> Vec<(Layout, Vec<u8>)> {
+    let mut workspace = Workspace::default();
+    let mut streams = Vec::new();
+    for content in CONTENTS {
+        for scalar in [Scalar::F32, Scalar::F64] {
+            for policy in [CodebookPolicy::Dictionary, CodebookPolicy::Custom] {
+                let layout = layout(scalar, ByteOrder::Little, &[elements / 8, 8]);
+                let original = chunk(&values(content, elements as usize, 2), &layout, 2);
+                streams.push((layout, check_round_trip(&mut workspace, &original, &layout, 1e-2, policy)));
+            }
+        }
+    }
+    streams
+}
+
+/// Makes length and checksum right for altered bytes.
+fn reseal(stream: &mut [u8]) {
+    if stream.len() >= 24 {
+        let length = stream.len() as u64;
+        stream[16..24].copy_from_slice(&length.to_le_bytes());
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&stream[..12]);
+        hasher.update(&stream[16..]);
+        stream[12..16].copy_from_slice(&hasher.finalize().to_le_bytes());
+    }
+}
+
+fn decode(workspace: &mut Workspace, layout: &Layout, stream: &[u8]) -> Result<(), Error> {
+    let mut chunk = vec![0; layout.chunk_bytes() as usize];
+    workspace.decompress(stream, &mut chunk)
+}
+
+#[test]
+fn any_flipped_bit_is_found() {
+    let mut workspace = Workspace::default();
+    for (layout, mut stream) in streams(80) {
+        for bit in 0..8 * stream.len() {
+            stream[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&mut workspace, &layout, &stream).is_err(), "bit {bit} of {layout:?}");
+            stream[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+}
+
+#[test]
+fn any_truncation_is_found() {
+    let mut workspace = Workspace::default();
+    for (layout, stream) in streams(800) {
+        for len in 0..stream.len() {
+            let mut short = stream[..len].to_vec();
+            assert!(decode(&mut workspace, &layout, &short).is_err());
+            reseal(&mut short);
+            assert!(decode(&mut workspace, &layout, &short).is_err(), "{len} of {} bytes", stream.len());
+            short.extend(&stream[..stream.len() - len]);
+        }
+        let mut long = stream.clone();
+        long.push(0);
+        reseal(&mut long);
+        assert!(decode(&mut workspace, &layout, &long).is_err());
+    }
+}
+
+#[test]
+fn flips_behind_the_checksum_end_in_an_error_or_a_chunk() {
+    let mut workspace = Workspace::default();
+    let (mut refused, mut decoded) = (0, 0);
+    for (layout, mut stream) in streams(80) {
+        for bit in 0..8 * stream.len() {
+            stream[bit / 8] ^= 1 << (bit % 8);
+            reseal(&mut stream);
+            match decode(&mut workspace, &layout, &stream) {
+                Ok(()) => decoded += 1,
+                Err(_) => refused += 1,
+            }
+            stream[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+    assert!(refused > 1000 && decoded > 1000, "{refused} refused, {decoded} decoded: the test has lost its point");
+}
+
+#[test]
+fn absurd_extents_do_not_allocate() {
+    let layout = layout(Scalar::F32, ByteOrder::Little, &[8]);
+    let original = chunk(&values(Content::Smooth, 8, 1), &layout, 1);
+    let stream = check_round_trip(&mut Workspace::default(), &original, &layout, 1e-2, CodebookPolicy::Auto);
+    for extent in [0, 9, 1 << 40, 1 << 48, 1 << 49, u64::MAX] {
+        let mut stream = stream.clone();
+        stream[24..32].copy_from_slice(&extent.to_le_bytes());
+        reseal(&mut stream);
+        assert!(decode(&mut Workspace::default(), &layout, &stream).is_err());
+        if (1..=1 << 48).contains(&extent) {
+            assert_eq!(Header::read_from(&stream).unwrap().layout.shape.elements(), extent);
+        }
+    }
+}
+
+#[test]
+fn other_versions_are_named() {
+    let layout = layout(Scalar::F32, ByteOrder::Little, &[8]);
+    let original = chunk(&values(Content::Smooth, 8, 1), &layout, 1);
+    let mut stream = check_round_trip(&mut Workspace::default(), &original, &layout, 1e-2, CodebookPolicy::Auto);
+    stream[5] = 7;
+    let error = decode(&mut Workspace::default(), &layout, &stream).unwrap_err();
+    assert_eq!(error, Error::UnsupportedVersion { found: (0, 7), supported: (0, 1) });
+    assert!(error.to_string().contains("0.7"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn mangled_streams_end_in_an_error_or_a_chunk(seed: u64, pick: prop::sample::Index, edits in 1usize..12) {
+        use std::sync::LazyLock;
+        static STREAMS: LazyLock<Vec<(Layout, Vec<u8>)>> = LazyLock::new(|| streams(4000));
+        let (layout, stream) = pick.get(&STREAMS);
+        let mut stream = stream.clone();
+        let mut random = Random(seed);
+        for _ in 0..edits {
+            // Headers and indices are short: aim at the first bytes half of the time.
+            let limit = if random.below(2) == 0 { stream.len().min(120) } else { stream.len() };
+            let at = random.below(limit as u64) as usize;
+            match random.below(4) {
+                0 => stream[at] = random.next() as u8,
+                1 => stream[at] ^= 1 << random.below(8),
+                2 => stream[at..].iter_mut().take(8).for_each(|byte| *byte = 255),
+                _ => stream.truncate(at.max(24)),
+            }
+        }
+        reseal(&mut stream);
+        let _ = decode(&mut Workspace::default(), layout, &stream);
+        stream.splice(..24, [81, 85, 73, 82, 0, 1, u8::from(layout.scalar == Scalar::F64), 2, 2, 0, 0, 0].into_iter().chain([0; 12]));
+        reseal(&mut stream);
+        let _ = decode(&mut Workspace::default(), layout, &stream);
+    }
+}

@@ -1,0 +1,151 @@
+//! Every value of every kind of chunk keeps its bound, in every type, byte order, rank and size.
+
+mod common;
+
+use common::{CONTENTS, Content, Random, check_round_trip, chunk, layout, values};
+use proptest::prelude::*;
+use quire_codec::{ByteOrder, CodebookPolicy, Coding, Config, Header, Scalar, Workspace};
+
+const SCALARS: [Scalar; 2] = [Scalar::F32, Scalar::F64];
+const ORDERS: [ByteOrder; 2] = [ByteOrder::Little, ByteOrder::Big];
+
+#[test]
+fn matrix_of_contents_types_and_shapes() {
+    let shapes: [&[u64]; 15] = [
+        &[1],
+        &[2],
+        &[31],
+        &[2047],
+        &[2048],
+        &[2049],
+        &[10_007],
+        &[1, 1, 1, 1],
+        &[13, 17],
+        &[100, 3],
+        &[7, 11, 13],
+        &[16, 16, 16],
+        &[1, 64, 64],
+        &[3, 5, 7, 11],
+        &[2, 1, 40, 50],
+    ];
+    let mut workspace = Workspace::default();
+    let mut rounds = 0;
+    for dims in shapes {
+        for content in CONTENTS {
+            for scalar in SCALARS {
+                for order in ORDERS {
+                    let layout = layout(scalar, order, dims);
+                    let original = chunk(&values(content, layout.shape.elements() as usize, 9), &layout, 9);
+                    for bound in [1e-300, 1e-44, 1e-12, 1e-3, 0.5, 1e3, 1e30, 1e300] {
+                        check_round_trip(&mut workspace, &original, &layout, bound, CodebookPolicy::Auto);
+                        rounds += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(rounds, shapes.len() * CONTENTS.len() * 2 * 2 * 8);
+}
+
+#[test]
+fn large_chunks_use_long_blocks() {
+    let mut workspace = Workspace::default();
+    for (content, bound) in [(Content::Smooth, 1e-3), (Content::MostlyZero, 0.1), (Content::LandMask, 1e-2)] {
+        let layout = layout(Scalar::F32, ByteOrder::Little, &[128, 128, 96]);
+        let original = chunk(&values(content, layout.shape.elements() as usize, 3), &layout, 3);
+        for codebook in [CodebookPolicy::Auto, CodebookPolicy::Dictionary, CodebookPolicy::Custom] {
+            check_round_trip(&mut workspace, &original, &layout, bound, codebook);
+        }
+    }
+}
+
+#[test]
+fn constant_noisy_and_smooth_chunks_have_their_codings() {
+    let mut workspace = Workspace::default();
+    let layout = layout(Scalar::F64, ByteOrder::Big, &[50, 50]);
+    for (content, coding) in
+        [(Content::Constant, Coding::Constant), (Content::Bits, Coding::Stored), (Content::Smooth, Coding::Quantized)]
+    {
+        let original = chunk(&values(content, 2500, 1), &layout, 1);
+        let bound = if coding == Coding::Stored { 1e-300 } else { 1e-9 };
+        let stream = check_round_trip(&mut workspace, &original, &layout, bound, CodebookPolicy::Auto);
+        assert_eq!(Header::read_from(&stream).unwrap().coding, coding);
+    }
+}
+
+#[test]
+fn bytes_do_not_depend_on_what_the_workspace_did_before() {
+    let layout = layout(Scalar::F32, ByteOrder::Little, &[20, 30, 40]);
+    let mut used = Workspace::default();
+    for content in CONTENTS {
+        let original = chunk(&values(content, 24_000, 5), &layout, 5);
+        let fresh = check_round_trip(&mut Workspace::default(), &original, &layout, 1e-2, CodebookPolicy::Auto);
+        assert_eq!(fresh, check_round_trip(&mut used, &original, &layout, 1e-2, CodebookPolicy::Auto), "{content:?}");
+    }
+}
+
+#[test]
+fn rows_written_one_by_one_do_not_drift() {
+    // HDF5 without a chunk cache decodes and encodes the whole chunk for every row that is written.
+    let layout = layout(Scalar::F32, ByteOrder::Little, &[64, 64]);
+    let original = chunk(&values(Content::Smooth, 4096, 1), &layout, 1);
+    let config = Config::absolute(1e-3).unwrap();
+    let (mut workspace, mut stream, mut current) = (Workspace::default(), Vec::new(), vec![0; original.len()]);
+    for row in 0..64 {
+        let bytes = row * 256..(row + 1) * 256;
+        current[bytes.clone()].copy_from_slice(&original[bytes.clone()]);
+        let before = current[..bytes.start].to_vec();
+        workspace.compress(&current, &layout, &config, &mut stream).unwrap();
+        workspace.decompress(&stream, &mut current).unwrap();
+        assert_eq!(before, current[..bytes.start], "rows before row {row} changed");
+    }
+    for (x, y) in common::read(&original, &layout).into_iter().zip(common::read(&current, &layout)) {
+        assert!((x.0 - y.0).abs() <= 1e-3);
+    }
+}
+
+#[test]
+fn wrong_lengths_are_refused() {
+    let layout = layout(Scalar::F32, ByteOrder::Little, &[10]);
+    let (mut workspace, mut stream) = (Workspace::default(), Vec::new());
+    let config = Config::absolute(1.0).unwrap();
+    assert!(workspace.compress(&[0; 39], &layout, &config, &mut stream).is_err());
+    workspace.compress(&[0; 40], &layout, &config, &mut stream).unwrap();
+    assert!(workspace.decompress(&stream, &mut [0; 41]).is_err());
+}
+
+#[test]
+fn bounds_without_meaning_are_refused() {
+    for bound in [0.0, -1.0, f64::NAN, f64::INFINITY, f64::MAX, 5e-324, f64::NEG_INFINITY] {
+        assert!(Config::absolute(bound).is_err(), "{bound}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_chunk_keeps_its_bound(
+        seed: u64,
+        dims in prop::collection::vec(1u64..24, 1..=4),
+        wide: bool,
+        big: bool,
+        kinds in (0..CONTENTS.len(), 0..CONTENTS.len()),
+        exponent in -60i32..40,
+        mantissa in 1.0f64..10.0,
+    ) {
+        let layout = layout(SCALARS[usize::from(wide)], ORDERS[usize::from(big)], &dims);
+        let elements = layout.shape.elements() as usize;
+        let (mut some, other) = (values(CONTENTS[kinds.0], elements, seed), values(CONTENTS[kinds.1], elements, seed ^ 1));
+        let mut random = Random(seed);
+        let mut inside = false;
+        for (value, other) in some.iter_mut().zip(other) {
+            inside ^= random.below(50) == 0;
+            if inside {
+                *value = other;
+            }
+        }
+        let original = chunk(&some, &layout, seed);
+        check_round_trip(&mut Workspace::default(), &original, &layout, mantissa * 10f64.powi(exponent), CodebookPolicy::Auto);
+    }
+}
