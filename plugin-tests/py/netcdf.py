@@ -25,9 +25,10 @@ VARIABLES = (
     ("map", "f8", "big", ("y", "x")),
     ("field", "f4", "big", ("time", "y", "x")),
     ("levels", "f8", "little", ("time", "z", "y", "x")),
+    ("ensemble", "f4", "little", ("time", "member", "z", "y", "x")),
 )
-EXTENTS = {"time": 5, "z": 6, "y": 37, "x": 53}
-CHUNKS = {"time": 2, "z": 4, "y": 16, "x": 16}
+EXTENTS = {"time": 5, "member": 3, "z": 6, "y": 37, "x": 53}
+CHUNKS = {"time": 2, "member": 2, "z": 4, "y": 16, "x": 16}
 
 
 def values(variable: tuple[str, str, str, tuple[str, ...]], seed: int) -> np.ndarray:

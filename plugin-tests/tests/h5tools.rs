@@ -89,7 +89,15 @@ fn h5repack_copies_everything_that_h5py_writes() {
     let _ = succeed(sandbox.python(Python::Hdf5_2_0, "round_trip.py").arg("write").arg(&file));
     check(&sandbox, &repack(&sandbox, &file, "copied.h5", &[]));
     check(&sandbox, &repack(&sandbox, &file, "gzip.h5", &["-f", "GZIP=1"]));
-    check(&sandbox, &repack(&sandbox, &file, "none.h5", &["-f", "NONE"]));
+    let unpacked = repack(&sandbox, &file, "none.h5", &["-f", "NONE"]);
+    check(&sandbox, &unpacked);
+    // Every rank in again, from chunks without a filter. The values lie on the grid of 1e-6 already, so none moves once more.
+    let types = ["le_f4", "be_f4", "le_f8", "be_f8"];
+    let names = (1..=5).flat_map(|rank| types.map(|t| format!("rank{rank}_{t}_1e-06/compressed")));
+    let filter = format!("{}:UD={FILTER_ID},0,2,2,6", names.collect::<Vec<_>>().join(","));
+    let packed = repack(&sandbox, &unpacked, "packed.h5", &["-f", &filter]);
+    assert_says(&properties(&sandbox, &packed, "rank5_be_f8_1e-06/compressed"), &[&format!("FILTER_ID {FILTER_ID}")]);
+    check(&sandbox, &packed);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use plugin_tests::{FILTER_ID, Python, Sandbox, assert_says, succeed};
 /// 1e-3 as cd_values: mode 1 and the f64's bits, low word first.
 const ABSOLUTE_1E_3: &str = "1,3539053052,1062232653";
 /// The chunks that `netcdf.py make` gives its variables.
-const CHUNKS: &str = "time/2,z/4,y/16,x/16";
+const CHUNKS: &str = "time/2,member/2,z/4,y/16,x/16";
 
 fn make(sandbox: &Sandbox, file: &Path) {
     let _ = succeed(sandbox.python(Python::Hdf5_2_0, "netcdf.py").arg("make").arg(file));
@@ -37,7 +37,7 @@ fn nccopy_copies_a_compressed_file() {
     let _ = succeed(command.args(["-4", "-F", &format!("*,{FILTER_ID},2,3")]).arg(&plain).arg(&copy));
     let _ = succeed(sandbox.python(Python::Hdf5_2_0, "netcdf.py").arg("check").arg(&plain).arg(&copy));
     // The copy of the copy has other chunks: set_local meets the values that it filled in before.
-    let _ = succeed(sandbox.command("nccopy").args(["-4", "-c", "time/1,z/6,y/20,x/50"]).arg(&copy).arg(&again));
+    let _ = succeed(sandbox.command("nccopy").args(["-4", "-c", "time/1,member/3,z/6,y/20,x/50"]).arg(&copy).arg(&again));
     let _ = succeed(sandbox.python(Python::Hdf5_2_0, "netcdf.py").arg("check").arg(&plain).arg(&again));
 }
 

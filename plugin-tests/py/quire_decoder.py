@@ -1,0 +1,420 @@
+#!/usr/bin/env python3
+"""A decoder of Quire streams 0.1 in plain Python, written from FORMAT.md alone (no code is shared with the plugin).
+
+    python3 quire_decoder.py FILE...     decodes files of one raw stream each to stdout
+
+It is there to be read beside FORMAT.md and to check the plugin against; it is not meant to be fast.
+"""
+
+import math
+import operator
+import struct
+import sys
+import zlib
+from array import array
+from itertools import accumulate
+from pathlib import Path
+from typing import List, NamedTuple, Optional, Sequence, Tuple
+
+DICTIONARY = Path(__file__).resolve().parent / ".." / ".." / "codec" / "dictionary" / "v0_1.bin"
+DEFAULT_LIMIT = 1 << 30
+
+STORED, CONSTANT, QUANTIZED = 0, 1, 2
+CUSTOM_BOOK = 255
+SYMBOLS = 76
+BOOKS = 75
+LONGEST_CODE = 12
+LANES = range(32)
+
+
+class StreamError(ValueError):
+    """The stream breaks a rule of FORMAT.md; says which section's."""
+
+    def __init__(self, section: str, reason: str) -> None:
+        super().__init__(f"§{section}: {reason}")
+        self.section = section
+        self.reason = reason
+
+
+class Header(NamedTuple):
+    """§3: what the header says."""
+
+    width: int  # bytes of a value: 4 or 8
+    big_endian: bool
+    coding: int
+    extents: Tuple[int, ...]
+    count: int  # values of the chunk
+
+
+class Book(NamedTuple):
+    """§8: a codebook as tables by the next 12 bits."""
+
+    symbol: List[int]
+    length: List[int]
+
+
+class Reader:
+    """§1: the bytes of a stream, read from the front."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self.data = data
+        self.at = at
+
+    def take(self, size: int, section: str, what: str) -> bytes:
+        """The next `size` bytes."""
+        if size > len(self.data) - self.at:
+            raise StreamError(section, f"the stream ends within {what}")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def padding(self, section: str) -> None:
+        """§4: bytes of 0 up to a multiple of 4 bytes."""
+        if any(self.take(-self.at % 4, section, "padding")):
+            raise StreamError(section, "padding that is not 0")
+
+
+# ---------------------------------------------------------------------------------------------------- §2, §3: stream
+
+
+def decode(stream: bytes, limit: int = DEFAULT_LIMIT) -> bytes:
+    """§2: the chunk's bytes. `limit`: the most bytes to give; few bytes can stand for 2^48 values."""
+    stream = bytes(stream)
+    header, reader = read_header(stream)
+    if header.count * header.width > limit:
+        raise StreamError("3", f"{header.count} values are more than the caller's limit of {limit} bytes")
+    if header.coding == STORED:
+        chunk = reader.take(header.count * header.width, "2", "a stored body")
+    elif header.coding == CONSTANT:
+        chunk = reader.take(header.width, "2", "a constant body") * header.count
+    else:
+        chunk = read_quantized(reader, header)
+    if reader.at != len(stream):
+        raise StreamError("2", f"{len(stream) - reader.at} bytes follow the body")
+    return chunk
+
+
+def read_header(stream: bytes) -> Tuple[Header, Reader]:
+    """§3: the header, and a reader that stands behind it."""
+    reader = Reader(stream, 0)
+    fixed = reader.take(24, "3", "the header")
+    magic, major, minor, value_type, coding, rank, reserved, checksum, length = struct.unpack("<4sBBBBB3sIQ", fixed)
+    if magic != b"QUIR":
+        raise StreamError("3", "no Quire stream: wrong magic")
+    if (major, minor) != (0, 1):
+        raise StreamError("1", f"a stream of version {major}.{minor}; this decoder reads 0.1")
+    if length != len(stream):
+        raise StreamError("3", f"the header says {length} bytes, the stream has {len(stream)}")
+    if checksum != checksum_of(stream):
+        raise StreamError("3", "wrong checksum")
+    if value_type & 0x7F > 1:
+        raise StreamError("3", f"value type {value_type & 0x7F} is reserved")
+    if coding > QUANTIZED:
+        raise StreamError("2", f"coding {coding} is reserved")
+    if not 1 <= rank <= 4:
+        raise StreamError("3", f"rank {rank}")
+    if any(reserved):
+        raise StreamError("3", "reserved bytes that are not 0")
+    extents = struct.unpack(f"<{rank}Q", reader.take(8 * rank, "3", "the extents"))
+    count = math.prod(extents)
+    if 0 in extents:
+        raise StreamError("3", "an extent of 0")
+    if count > 1 << 48:
+        raise StreamError("3", "more than 2^48 values")
+    return Header(8 if value_type & 1 else 4, value_type >= 0x80, coding, extents, count), reader
+
+
+def checksum_of(stream: bytes) -> int:
+    """§3: CRC-32 of all bytes but those of the checksum."""
+    return zlib.crc32(stream[16:], zlib.crc32(stream[:12]))
+
+
+# ---------------------------------------------------------------------------------------- §4, §5: body, quantization
+
+
+def read_quantized(reader: Reader, header: Header) -> bytes:
+    """§4: a quantized body."""
+    bound, exceptions = struct.unpack("<dQ", reader.take(16, "4", "the bound and the number of exceptions"))
+    step = step_of(bound)
+    if exceptions > header.count:
+        raise StreamError("4", f"{exceptions} exceptions among {header.count} values")
+    bits = 8 * header.width
+    codes = read_plane(reader, header.extents, bits)
+    mask: List[int] = []
+    numbers: List[int] = []
+    if exceptions:
+        mask = [value & 1 for value in read_plane(reader, header.extents, bits)]
+        if sum(mask) != exceptions:
+            raise StreamError("5", f"the mask has {sum(mask)} ones, the body's header says {exceptions}")
+        numbers = read_plane(reader, (exceptions,), bits)
+    return values_of(codes, step, mask, numbers, header)
+
+
+def step_of(bound: float) -> float:
+    """§4, §5: twice the bound, after a look at the bound."""
+    if not (math.isfinite(bound) and bound > 0):
+        raise StreamError("4", f"error bound {bound}")
+    step = 2 * bound
+    if not (math.isfinite(step) and math.isfinite(1 / step)):
+        raise StreamError("4", f"error bound {bound}: twice the bound or its reciprocal is not finite")
+    return step
+
+
+def values_of(codes: List[int], step: float, mask: List[int], numbers: List[int], header: Header) -> bytes:
+    """§5: the values as bytes of the chunk."""
+    single = header.width == 4
+    # array("f") rounds to nearest even and beyond the range to infinity; int * float converts the int first.
+    values = array("f" if single else "d", [code * step for code in codes])
+    chunk = array("i" if single else "q", values.tobytes())  # bits, so that no NaN passes through a float
+    following = iter(numbers)
+    for index, is_exception in enumerate(mask):
+        if is_exception:
+            chunk[index] = next(following)
+    if header.big_endian != (sys.byteorder == "big"):
+        chunk.byteswap()
+    return chunk.tobytes()
+
+
+# -------------------------------------------------------------------------------------------------------- §4: planes
+
+
+def read_plane(reader: Reader, extents: Sequence[int], bits: int) -> List[int]:
+    """§4: a plane of signed integers of `bits` bits."""
+    fixed = reader.take(8, "4", "a plane's header")
+    axes, log2_length, number, lane_bits, extra_bits = fixed[:5]
+    if axes >> len(extents):
+        raise StreamError("4", f"axes {axes:#x} of a plane of rank {len(extents)}")
+    if not 11 <= log2_length <= 16:
+        raise StreamError("4", f"block length 2^{log2_length}")
+    if lane_bits > 32 or extra_bits > 32:
+        raise StreamError("4", f"W = {lane_bits}, E = {extra_bits}")
+    if any(fixed[5:]):
+        raise StreamError("4", "reserved bytes of a plane that are not 0")
+    book = read_custom_book(reader) if number == CUSTOM_BOOK else dictionary_book(number)
+    count = math.prod(extents)
+    block_length = 1 << log2_length
+    index = read_index(reader, -(-count // block_length), lane_bits, extra_bits)
+    differences: List[int] = []
+    for lane_words, extra_words in index:
+        lanes = read_words(reader, lane_words, "lane words")
+        extras = read_words(reader, extra_words, "extra words")
+        read_block(lanes, extras, min(block_length, count - len(differences)), book, differences)
+    reader.padding("4")
+    return undo_prediction(differences, extents, axes, bits)
+
+
+def read_index(reader: Reader, blocks: int, lane_bits: int, extra_bits: int) -> List[Tuple[int, int]]:
+    """§4: for each block the numbers of its lane words and its extra words."""
+    entry = lane_bits + extra_bits
+    data = reader.take((blocks * entry + 7) // 8, "4", "a plane's index")
+    index = []
+    for block in range(blocks):
+        both = bits_at(data, block * entry, entry)
+        index.append((both & ((1 << lane_bits) - 1), both >> lane_bits))
+    used = blocks * entry
+    if bits_at(data, used, 8 * len(data) - used):
+        raise StreamError("4", "bits behind a plane's index that are not 0")
+    reader.padding("4")
+    return index
+
+
+def bits_at(data: bytes, at: int, size: int) -> int:
+    """§4: `size` bits from bit `at` on, least significant bits first."""
+    some = int.from_bytes(data[at >> 3 : (at + size + 7) >> 3], "little")
+    return some >> (at & 7) & ((1 << size) - 1)
+
+
+def read_words(reader: Reader, count: int, what: str) -> Tuple[int, ...]:
+    """§4: `count` words of 16 bits."""
+    data = reader.take(2 * count, "4", what)
+    return struct.unpack(f"<{count}H", data)
+
+
+# ---------------------------------------------------------------------------------------------------- §6: prediction
+
+
+def undo_prediction(plane: List[int], extents: Sequence[int], axes: int, bits: int) -> List[int]:
+    """§6: prefix sums along the axes of the set, then modulo 2^bits, signed."""
+    stride = 1
+    for axis, extent in enumerate(reversed(extents)):
+        if axes >> axis & 1 and extent > 1:
+            sum_along(plane, extent, stride)
+        stride *= extent
+    half = 1 << (bits - 1)
+    low = (1 << bits) - 1
+    return [((value + half) & low) - half for value in plane]
+
+
+def sum_along(plane: List[int], extent: int, stride: int) -> None:
+    """§6: prefix sums along one axis, for every line of it."""
+    for start in range(0, len(plane), extent * stride):
+        end = start + extent * stride
+        if stride < extent:
+            for line in range(start, start + stride):
+                plane[line:end:stride] = accumulate(plane[line:end:stride])
+        else:
+            for at in range(start + stride, end, stride):
+                before = plane[at - stride : at]
+                plane[at : at + stride] = map(operator.add, before, plane[at : at + stride])
+
+
+# ------------------------------------------------------------------------------------------------- §7, §9: one block
+
+
+def token_table() -> List[Tuple[bool, int, int]]:
+    """§7: for each symbol whether it is a run, start, extra bits. A plain difference is in no need of its row."""
+    runs = [(2, 0), (3, 0), (4, 1), (6, 1), (8, 2), (12, 2), (16, 3), (24, 3)]
+    runs += [(1 << bits, bits) for bits in range(5, 11)] + [(2048, 0)]
+    classes = [((1 << o) + (h << (o - 1)), o) for o in range(4, 10) for h in (0, 1)]
+    classes += [(1 << o, o + 1) for o in range(10, 16)]
+    classes += [(1 << (16 + 4 * g), 21 + 4 * g) for g in range(11)] + [(1 << 60, 64)]
+    table = [(True, start, bits) for start, bits in runs]
+    table += [(False, symbol - 30, 0) for symbol in range(15, 46)]
+    table += [(False, start, bits) for start, bits in classes]
+    assert len(table) == SYMBOLS
+    return table
+
+
+TOKENS = token_table()
+
+
+def read_block(lanes: Sequence[int], extras: Sequence[int], count: int, book: Book, out: List[int]) -> None:
+    """§7, §9: appends the `count` differences of a block to `out`."""
+    tokens, symbols, lengths = TOKENS, book.symbol, book.length
+    append, extend = out.append, out.extend
+    # Words behind the lane words are 0.
+    words = iter(lanes)
+    buffer = [next(words, 0) << 16 for _ in LANES]
+    for lane in LANES:
+        buffer[lane] |= next(words, 0)
+    available = [32] * 32
+    left = count
+    extra_count = len(extras)
+    extra_at = extra_buffer = extra_available = 0
+    while left:
+        for lane in LANES:
+            buffered = buffer[lane]
+            prefix = buffered >> 20
+            symbol = symbols[prefix]
+            length = lengths[prefix]
+            buffer[lane] = buffered << length & 0xFFFFFFFF
+            available[lane] -= length
+            if 15 <= symbol <= 45:
+                append(symbol - 30)
+                left -= 1
+            else:
+                is_run, number, bits = tokens[symbol]
+                while extra_available < bits:
+                    if extra_at == extra_count:
+                        raise StreamError("7", "a block has too few extra words")
+                    extra_buffer |= extras[extra_at] << extra_available
+                    extra_at += 1
+                    extra_available += 16
+                extra = extra_buffer & ((1 << bits) - 1)
+                extra_buffer >>= bits
+                extra_available -= bits
+                if is_run:
+                    number += extra
+                    if number > left:
+                        raise StreamError("7", "a run reaches over the end of its block")
+                    extend([0] * number)
+                    left -= number
+                else:
+                    number += extra >> 1
+                    append(-number if extra & 1 else number)
+                    left -= 1
+            if not left:
+                break  # the other lanes' tokens of this step are void
+        else:
+            for lane in LANES:
+                have = available[lane]
+                if have <= 16:
+                    buffer[lane] |= next(words, 0) << (16 - have)
+                    available[lane] = have + 16
+            continue
+        break
+    check_lanes_end(lanes, buffer, next(words, None))
+    if extra_at != extra_count:
+        raise StreamError("7", "a block has too many extra words")
+    if extra_buffer:
+        raise StreamError("7", "bits behind a block's extra bits that are not 0")
+
+
+def check_lanes_end(lanes: Sequence[int], buffer: List[int], unread: Optional[int]) -> None:
+    """§9: bits behind the last codes are 0, and words of 0 at the end are cut off."""
+    if lanes and lanes[-1] == 0:
+        raise StreamError("9", "a block's lane words end with a word of 0")
+    if unread is not None:
+        raise StreamError("9", "a block has lane words that no lane asks for")
+    if any(buffer):
+        raise StreamError("9", "bits behind a lane's last code that are not 0")
+
+
+# ----------------------------------------------------------------------------------------------------- §8: codebooks
+
+
+def read_custom_book(reader: Reader) -> Book:
+    """§8: a custom book."""
+    data = reader.take(40, "8", "a custom book")
+    if any(data[38:]):
+        raise StreamError("8", "reserved bytes of a custom book that are not 0")
+    return book_of([data[symbol >> 1] >> (4 * (symbol & 1)) & 15 for symbol in range(SYMBOLS)])
+
+
+def dictionary_book(number: int) -> Book:
+    """§8: a book of the dictionary."""
+    if number >= BOOKS:
+        raise StreamError("8", f"codebook {number} is not in the dictionary")
+    if not _dictionary:
+        _dictionary.extend(read_dictionary())
+    if number not in _books:
+        _books[number] = book_of(_dictionary[number])
+    return _books[number]
+
+
+def read_dictionary() -> List[bytes]:
+    """§8: the lengths of the dictionary's books. A broken file is no fault of the stream."""
+    data = DICTIONARY.read_bytes()
+    size = 1 + 8 + SYMBOLS
+    if data[:1] != bytes([BOOKS]) or len(data) != 1 + BOOKS * size:
+        raise RuntimeError(f"{DICTIONARY} is not the dictionary of version 0.1")
+    return [data[at + 9 : at + size] for at in range(1, len(data), size)]
+
+
+_dictionary: List[bytes] = []
+_books = {}
+
+
+def book_of(code_lengths: Sequence[int]) -> Book:
+    """§8: tables of the canonical code with these lengths."""
+    if max(code_lengths) > LONGEST_CODE:
+        raise StreamError("8", f"a code of {max(code_lengths)} bits")
+    if sum(1 << (LONGEST_CODE - length) for length in code_lengths if length) != 1 << LONGEST_CODE:
+        raise StreamError("8", "the code is not complete")
+    # Codes in canonical order, each followed by all its continuations to 12 bits, fill the table from 0 to its end.
+    symbols: List[int] = []
+    lengths: List[int] = []
+    for length, symbol in sorted((length, symbol) for symbol, length in enumerate(code_lengths) if length):
+        symbols += [symbol] * (1 << (LONGEST_CODE - length))
+        lengths += [length] * (1 << (LONGEST_CODE - length))
+    return Book(symbols, lengths)
+
+
+# ----------------------------------------------------------------------------------------------------- command line
+
+
+def main(paths: Sequence[str]) -> int:
+    """Decodes files to stdout; 1 after an error, 2 for wrong use."""
+    if not paths:
+        print("usage: quire_decoder.py FILE...", file=sys.stderr)
+        return 2
+    for path in paths:
+        try:
+            sys.stdout.buffer.write(decode(Path(path).read_bytes()))
+        except (StreamError, OSError) as error:
+            print(f"{path}: {error}", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
