@@ -177,7 +177,8 @@ pub fn canonical_codes(lengths: &CodeLengths) -> [u32; SYMBOLS] {
 /// bits  4 .. 10   extra bits that follow, 0 to 64
 /// bit  11         set for a run
 /// bit  12         set for a class whose start has no room here
-/// bits 13 .. 31   start of the run or the difference, two's complement; the symbol where bit 12 is set
+/// bit  13         set for all but direct codes: for runs and for whatever has extra bits
+/// bits 14 .. 31   start of the run or the difference, two's complement; the symbol where bit 12 is set
 /// ```
 pub type DecodeTable = [u32; 1 << MAX_CODE_BITS];
 
@@ -185,8 +186,10 @@ pub type DecodeTable = [u32; 1 << MAX_CODE_BITS];
 pub(crate) const RUN_ENTRY: u32 = 1 << 11;
 /// Bit that marks an entry that holds its symbol instead of a start.
 pub(crate) const WIDE_ENTRY: u32 = 1 << 12;
+/// Bit that marks an entry that is not a direct code.
+pub(crate) const SPECIAL_ENTRY: u32 = 1 << 13;
 /// Where an entry's start or symbol begins.
-pub(crate) const START_SHIFT: u32 = 13;
+pub(crate) const START_SHIFT: u32 = 14;
 
 /// Fills the table of a book.
 ///
@@ -199,10 +202,11 @@ pub fn fill_decode_table(lengths: &CodeLengths, table: &mut DecodeTable) -> Resu
             let meaning = ALPHABET[symbol];
             let run = if meaning.meaning == Meaning::Run { RUN_ENTRY } else { 0 };
             let start = match i32::try_from(meaning.start.cast_signed()) {
-                Ok(start) if start < 1 << 17 => start.cast_unsigned() << START_SHIFT,
+                Ok(start) if start < 1 << (31 - START_SHIFT) => start.cast_unsigned() << START_SHIFT,
                 _ => (symbol as u32) << START_SHIFT | WIDE_ENTRY,
             };
-            let entry = u32::from(length) | u32::from(meaning.extra_bits) << 4 | run | start;
+            let special = if meaning.meaning == Meaning::Direct { 0 } else { SPECIAL_ENTRY };
+            let entry = u32::from(length) | u32::from(meaning.extra_bits) << 4 | run | special | start;
             let count = 1usize << (MAX_CODE_BITS - length);
             let Some(entries) = table.get_mut(next..next + count) else {
                 return Err(Error::corrupt("codebook", "its code lengths make no prefix code: they ask for too many codes"));

@@ -11,8 +11,11 @@
 //! An encoder crosses a 16-bit boundary in exactly the step after which the decoder asks for a word: it then knows where the word after
 //! next will stand, and keeps two such places a lane. Words of zeros at the block's end are cut off.
 
+mod step;
+
+use self::step::{Found, Lanes, REQUEST, Step};
 use crate::alphabet::{ALPHABET, SYMBOLS, class_value};
-use crate::codebook::{DecodeTable, MAX_CODE_BITS, RUN_ENTRY, START_SHIFT, WIDE_ENTRY};
+use crate::codebook::{DecodeTable, MAX_CODE_BITS, RUN_ENTRY, SPECIAL_ENTRY, START_SHIFT, WIDE_ENTRY};
 use crate::error::{Error, Result};
 use crate::integer::Integer;
 use crate::simd::vectorized;
@@ -101,98 +104,99 @@ fn encode_lanes(symbols: &[u8], codes: &[u32; 256], words: &mut [u16; 1 << 16]) 
     end as usize
 }
 
-/// Zero bytes that [`decode`] wants behind the extra bits.
-pub const EXTRA_PADDING: usize = 16;
+/// Zero bytes that [`decode`] wants behind the extra bits: as many as a step of tokens that are not wide may take, and a window.
+pub const EXTRA_PADDING: usize = MAX_NARROW_EXTRA as usize * LANES / 8 + 8;
 
-/// Decodes a block of `values.len()` differences. `lane_words` are the lanes' words followed by [`LANES`] zeros; `extra` holds the extra
+/// Zero words that [`decode`] wants behind a block's lane words.
+pub const LANE_PADDING: usize = REQUEST;
+
+/// Decodes a block of `values.len()` differences. `lane_words` are the lanes' words followed by [`LANE_PADDING`] zeros; `extra` holds the extra
 /// bits, followed by [`EXTRA_PADDING`] zero bytes.
 ///
 /// # Errors
 /// `Corrupt` if tokens or extra bits do not come out even with the block.
 pub fn decode<C: Integer>(lane_words: &[u16], extra: &[u8], table: &DecodeTable, values: &mut [C]) -> Result<()> {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(v3) = pulp::x86::V3::try_new() {
+        return vectorized(
+            #[inline(always)]
+            || decode_lanes(step::Avx2(v3), lane_words, extra, table, values),
+        );
+    }
     vectorized(
         #[inline(always)]
-        || decode_lanes(lane_words, extra, table, values),
+        || decode_lanes(step::Portable, lane_words, extra, table, values),
     )
 }
 
 #[inline(always)]
-fn decode_lanes<C: Integer>(lane_words: &[u16], extra: &[u8], table: &DecodeTable, values: &mut [C]) -> Result<()> {
+fn decode_lanes<C: Integer>(
+    step: impl Step,
+    lane_words: &[u16],
+    extra: &[u8],
+    table: &DecodeTable,
+    values: &mut [C],
+) -> Result<()> {
     const SECTION: &str = "block";
-    let zeros_at = lane_words.len().saturating_sub(LANES);
+    let zeros_at = lane_words.len().saturating_sub(LANE_PADDING);
     let word = |index: usize| u32::from(lane_words[index.min(zeros_at)]);
-    let mut buffers: [u32; LANES] = std::array::from_fn(|lane| word(lane) << 16 | word(LANES + lane));
-    let mut available = [32u32; LANES];
+    let mut lanes = Lanes { buffers: std::array::from_fn(|lane| word(lane) << 16 | word(LANES + lane)), used: [0; LANES] };
     let mut next = (2 * LANES).min(zeros_at);
     let extra_bits = 8 * (extra.len() - EXTRA_PADDING);
     let mut extra_at = 0;
     values.fill(C::default());
     let mut at = 0;
     while at < values.len() {
-        // One token a lane.
-        let mut entries = [0u32; LANES];
-        for lane in 0..LANES {
-            entries[lane] = table[(buffers[lane] >> (32 - MAX_CODE_BITS)) as usize];
-        }
-        let mut wants = 0u32;
-        let mut any = 0;
-        for lane in 0..LANES {
-            let length = entries[lane] & 15;
-            buffers[lane] <<= length;
-            available[lane] -= length;
-            wants |= u32::from(available[lane] <= 16) << lane;
-            any |= entries[lane];
-        }
-        let request = &lane_words[next..next + LANES];
-        let mut taken = 0;
-        while wants != 0 {
-            let lane = wants.trailing_zeros() as usize % LANES;
-            buffers[lane] |= u32::from(request[taken % LANES]) << (16 - available[lane]);
-            available[lane] += 16;
-            taken += 1;
-            wants &= wants - 1;
-        }
+        let request = lane_words[next..].first_chunk().unwrap_or(&[0; REQUEST]);
+        let Found { entries, any, specials, taken } = step.step(&mut lanes, table, request);
         next = (next + taken).min(zeros_at);
 
         // What they stand for: a difference and the values it spans, computed for all lanes side by side.
-        if any & WIDE_ENTRY != 0 || extra_bits.saturating_sub(extra_at) < MAX_NARROW_EXTRA as usize * LANES {
+        if any & WIDE_ENTRY != 0 || extra_at > extra_bits {
             at = expand_one_by_one(&entries, extra, &mut extra_at, values, at);
             continue;
         }
-        let mut differences: [i32; LANES] = std::array::from_fn(|lane| entries[lane].cast_signed() >> START_SHIFT);
-        let mut spans = [1u32; LANES];
-        if any & EXTRA_MASK != 0 {
+        if specials == 0 && values.len() - at >= LANES {
+            for (value, entry) in values[at..at + LANES].iter_mut().zip(entries) {
+                *value = C::from_i64(i64::from(entry.cast_signed() >> START_SHIFT));
+            }
+            at += LANES;
+        } else if specials <= FEW {
+            // A branch that is seldom wrong costs less than doing for all what few need.
+            for entry in entries {
+                let Some(value) = values.get_mut(at) else { break };
+                if entry & SPECIAL_ENTRY == 0 {
+                    *value = C::from_i64(i64::from(entry.cast_signed() >> START_SHIFT));
+                    at += 1;
+                } else {
+                    let (difference, span) = expand_narrow(entry, read_window(extra, extra_at) as u32);
+                    extra_at += extra_count(entry) as usize;
+                    *value = C::from_i64(i64::from(difference));
+                    at += span as usize;
+                }
+            }
+        } else {
             let mut bits_here = [0u32; LANES];
             for (bits_here, entry) in bits_here.iter_mut().zip(entries) {
                 *bits_here = read_window(extra, extra_at) as u32;
                 extra_at += extra_count(entry) as usize;
             }
-            for lane in 0..LANES {
-                let kept = bits_here[lane] & ((1 << extra_count(entries[lane])) - 1);
-                let sign = (kept & 1).cast_signed();
-                let start = differences[lane];
-                differences[lane] = ((start + (kept >> 1).cast_signed()) ^ -sign) + sign;
-                spans[lane] = start.cast_unsigned().wrapping_add(kept);
+            let expanded: [(i32, u32); LANES] = std::array::from_fn(|lane| expand_narrow(entries[lane], bits_here[lane]));
+            if any & RUN_ENTRY == 0 && values.len() - at >= LANES {
+                for (value, (difference, _)) in values[at..at + LANES].iter_mut().zip(expanded) {
+                    *value = C::from_i64(i64::from(difference));
+                }
+                at += LANES;
+            } else {
+                for (&entry, (difference, span)) in entries.iter().zip(expanded) {
+                    if let Some(value) = values.get_mut(at) {
+                        *value = C::from_i64(i64::from(difference));
+                        at += span as usize;
+                    } else {
+                        extra_at -= extra_count(entry) as usize; // a void token, behind the block's end
+                    }
+                }
             }
-        } else {
-            spans = differences.map(i32::cast_unsigned);
-        }
-        if any & RUN_ENTRY == 0 && values.len() - at >= LANES {
-            for (value, difference) in values[at..at + LANES].iter_mut().zip(differences) {
-                *value = C::from_i64(i64::from(difference));
-            }
-            at += LANES;
-            continue;
-        }
-        for lane in 0..LANES {
-            let run = entries[lane] & RUN_ENTRY != 0;
-            differences[lane] = if run { 0 } else { differences[lane] };
-            spans[lane] = if run { spans[lane] } else { 1 };
-        }
-        for lane in 0..LANES {
-            let Some(value) = values.get_mut(at) else { break };
-            *value = C::from_i64(i64::from(differences[lane]));
-            at += spans[lane] as usize;
         }
     }
     if at != values.len() {
@@ -204,10 +208,20 @@ fn decode_lanes<C: Integer>(lane_words: &[u16], extra: &[u8], table: &DecodeTabl
     Ok(())
 }
 
-/// Part of a [`DecodeTable`]'s entry that counts extra bits.
-const EXTRA_MASK: u32 = 127 << 4;
 /// Most extra bits of an entry that is not wide.
 const MAX_NARROW_EXTRA: u8 = 21;
+/// So many tokens of a step may be other than direct codes before they are no longer treated as exceptions.
+const FEW: u32 = 6;
+
+/// Difference and span of an entry that is not wide, from the bits that follow it, without a branch. The difference of a run is 0.
+#[inline(always)]
+fn expand_narrow(entry: u32, bits_here: u32) -> (i32, u32) {
+    let kept = bits_here & ((1 << (extra_count(entry) & 31)) - 1);
+    let start = entry.cast_signed() >> START_SHIFT;
+    let sign = (kept & 1).cast_signed();
+    let difference = ((start + (kept >> 1).cast_signed()) ^ -sign) + sign;
+    if entry & RUN_ENTRY == 0 { (difference, 1) } else { (0, start.cast_unsigned().wrapping_add(kept)) }
+}
 
 #[inline(always)]
 fn extra_count(entry: u32) -> u32 {
@@ -266,7 +280,7 @@ mod tests {
     #[test]
     fn narrow_entries_have_few_extra_bits() {
         for symbol in ALPHABET {
-            assert!(symbol.extra_bits <= MAX_NARROW_EXTRA || symbol.start >= 1 << 17);
+            assert!(symbol.extra_bits <= MAX_NARROW_EXTRA || symbol.start >= 1 << (31 - START_SHIFT));
         }
         assert!(ALPHABET[FIRST_CLASS..].iter().any(|symbol| symbol.extra_bits == MAX_NARROW_EXTRA));
     }
@@ -287,7 +301,7 @@ mod tests {
                 let lengths = optimal_lengths(&histogram);
                 fill_decode_table(&lengths, &mut table).unwrap();
                 let mut words = encoder.encode(&tokens.symbols, &canonical_codes(&lengths)).to_vec();
-                words.extend([0; LANES]);
+                words.extend([0; LANE_PADDING]);
                 let mut extra = Vec::new();
                 tokens.extra.copy_to(0, tokens.segment_ends[tokens.segment_ends.len() - 1].extra_bit, &mut extra);
                 let mut extra: Vec<u8> = extra.iter().flat_map(|word| word.to_le_bytes()).collect();

@@ -11,7 +11,7 @@ use crate::config::CodebookPolicy;
 use crate::dictionary;
 use crate::error::{Error, Result};
 use crate::integer::Integer;
-use crate::lanes::{self, LANES, MAX_BLOCK};
+use crate::lanes::{self, MAX_BLOCK};
 use crate::layout::Shape;
 use crate::lorenzo::{self, Axes};
 use crate::tokens::{Place, Tokens, tokenize};
@@ -153,7 +153,7 @@ impl PlaneWorkspace {
             rest = after;
             self.payload.clear();
             self.payload.extend(lane_bytes.as_chunks::<2>().0.iter().map(|&word| u16::from_le_bytes(word)));
-            self.payload.extend([0; LANES]);
+            self.payload.extend([0; lanes::LANE_PADDING]);
             self.extra_bytes.clear();
             self.extra_bytes.extend_from_slice(extra_bytes);
             self.extra_bytes.extend([0; lanes::EXTRA_PADDING]);

@@ -93,6 +93,7 @@ pub fn all(seed: u64, size: Size) -> impl Iterator<Item = Field> {
     let count = size.scale(1 << 20, 1);
     let makers: Vec<Box<dyn FnOnce() -> Field>> = vec![
         Box::new(move || single("turbulence_velocity", "m/s", &cube, turbulence::velocity(seed, cube))),
+        Box::new(move || single("turbulence_resolved", "m/s", &cube, turbulence::resolved_velocity(seed, cube))),
         Box::new(move || single("turbulence_density", "1/cm3", &cube, turbulence::density(seed, cube))),
         Box::new(move || single("cloud_water", "kg/kg", &cube, cloud::water(seed, cube))),
         Box::new(move || Field {

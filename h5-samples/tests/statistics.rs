@@ -30,7 +30,7 @@ fn shapes_agree_with_the_values_and_ranges_are_sane() {
     }
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), 12);
+    assert_eq!(names.len(), 13);
 }
 
 #[test]

@@ -1,0 +1,151 @@
+//! The decoder's inner step: one token of each lane. Two implementations of one definition (FORMAT.md §9).
+
+use super::LANES;
+use crate::codebook::{DecodeTable, MAX_CODE_BITS, SPECIAL_ENTRY};
+
+/// Words that a step may look at: one a lane, and those that a vector load reads behind them.
+pub(super) const REQUEST: usize = LANES + 8;
+
+/// State of the lanes of a block.
+pub(super) struct Lanes {
+    /// Bits to come, the next one in the most significant place.
+    pub(super) buffers: [u32; LANES],
+    /// How many of the upper 16 bits are used up, below 16.
+    pub(super) used: [u32; LANES],
+}
+
+/// What a step found.
+pub(super) struct Found {
+    /// Table entry of each lane's token.
+    pub(super) entries: [u32; LANES],
+    /// All entries, joined by or.
+    pub(super) any: u32,
+    /// How many are not direct codes.
+    pub(super) specials: u32,
+    /// Words that were taken from the request.
+    pub(super) taken: usize,
+}
+
+/// Looks up one token a lane and hands the next word to each lane that has used up 16 bits, in the order of the lanes.
+pub(super) trait Step: Copy {
+    fn step(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> Found;
+}
+
+/// Any CPU. No branch depends on which lanes take a word.
+#[derive(Clone, Copy)]
+pub(super) struct Portable;
+
+impl Step for Portable {
+    #[inline(always)]
+    fn step(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> Found {
+        let mut found = Found { entries: [0; LANES], any: 0, specials: 0, taken: 0 };
+        for lane in 0..LANES {
+            let entry = table[(lanes.buffers[lane] >> (32 - MAX_CODE_BITS)) as usize];
+            let length = entry & 15;
+            let count = lanes.used[lane] + length;
+            let takes = count >> 4;
+            let word = u32::from(request[found.taken % LANES]) & takes.wrapping_neg();
+            lanes.used[lane] = count & 15;
+            lanes.buffers[lane] = lanes.buffers[lane] << length | word << (count & 15);
+            found.taken += takes as usize;
+            found.entries[lane] = entry;
+            found.any |= entry;
+            found.specials += entry / SPECIAL_ENTRY % 2;
+        }
+        found
+    }
+}
+
+/// x86 with AVX2: words are handed out eight lanes at a time by a permutation.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+pub(super) struct Avx2(pub(super) pulp::x86::V3);
+
+/// For each set of eight lanes that take a word: which of the next eight words each lane takes.
+#[cfg(target_arch = "x86_64")]
+static HAND_OUT: [[u32; 8]; 256] = {
+    let mut table = [[0; 8]; 256];
+    let mut set = 0;
+    while set < 256 {
+        let (mut lane, mut next) = (0, 0);
+        while lane < 8 {
+            if set >> lane & 1 == 1 {
+                table[set][lane] = next;
+                next += 1;
+            }
+            lane += 1;
+        }
+        set += 1;
+    }
+    table
+};
+
+#[cfg(target_arch = "x86_64")]
+impl Step for Avx2 {
+    #[inline(always)]
+    fn step(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> Found {
+        use pulp::bytemuck::cast;
+        use std::arch::x86_64::{__m128i, __m256i};
+        let (avx, avx2) = (self.0.avx, self.0.avx2);
+        let mut found = Found { entries: [0; LANES], any: 0, specials: 0, taken: 0 };
+        for (entry, buffer) in found.entries.iter_mut().zip(lanes.buffers) {
+            *entry = table[(buffer >> (32 - MAX_CODE_BITS)) as usize];
+        }
+        let fifteen: __m256i = cast([15u32; 8]);
+        let mut any: __m256i = cast([0u32; 8]);
+        let eights = found.entries.as_chunks::<8>().0.iter();
+        for ((entries, buffers), used) in eights.zip(lanes.buffers.as_chunks_mut::<8>().0).zip(lanes.used.as_chunks_mut::<8>().0)
+        {
+            let entries: __m256i = cast(*entries);
+            let length = avx2._mm256_and_si256(entries, fifteen);
+            let count = avx2._mm256_add_epi32(cast(*used), length);
+            let takes = avx2._mm256_cmpgt_epi32(count, fifteen);
+            let kept = avx2._mm256_and_si256(count, fifteen);
+            let set = avx._mm256_movemask_ps(cast(takes)) as usize % 256;
+            let words: [u16; 8] = *request[found.taken % (LANES + 1)..].first_chunk().unwrap_or(&[0; 8]);
+            let words = avx2._mm256_cvtepu16_epi32(cast::<[u16; 8], __m128i>(words));
+            let words = avx2._mm256_and_si256(avx2._mm256_permutevar8x32_epi32(words, cast(HAND_OUT[set])), takes);
+            *used = cast(kept);
+            *buffers =
+                cast(avx2._mm256_or_si256(avx2._mm256_sllv_epi32(cast(*buffers), length), avx2._mm256_sllv_epi32(words, kept)));
+            found.taken += set.count_ones() as usize;
+            any = avx2._mm256_or_si256(any, entries);
+            // The bit of special entries becomes the sign, which the mask collects.
+            let special = avx2._mm256_slli_epi32::<{ SPECIAL_ENTRY.leading_zeros() as i32 }>(entries);
+            found.specials += avx._mm256_movemask_ps(cast(special)).count_ones();
+        }
+        found.any = cast::<__m256i, [u32; 8]>(any).into_iter().fold(0, |any, entry| any | entry);
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn both_steps_do_the_same() {
+        let Some(v3) = pulp::x86::V3::try_new() else {
+            println!("skipped: this CPU has no AVX2");
+            return;
+        };
+        let mut state = 1u64;
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 32) as u32
+        };
+        let mut table = Box::new([0; 4096]);
+        for entry in table.iter_mut() {
+            *entry = random() & !15 | (1 + random() % 12);
+        }
+        for _ in 0..2000 {
+            let mut one = Lanes { buffers: std::array::from_fn(|_| random()), used: std::array::from_fn(|_| random() % 16) };
+            let mut two = Lanes { buffers: one.buffers, used: one.used };
+            let request = std::array::from_fn(|_| random() as u16);
+            let (a, b) = (Portable.step(&mut one, &table, &request), Avx2(v3).step(&mut two, &table, &request));
+            assert_eq!((a.entries, a.any, a.specials, a.taken), (b.entries, b.any, b.specials, b.taken));
+            assert_eq!((one.buffers, one.used), (two.buffers, two.used));
+        }
+    }
+}
