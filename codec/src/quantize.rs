@@ -219,6 +219,7 @@ fn quantize_groups<V: Value>(
     codes: &mut [V::Code],
     dirty: &mut Vec<usize>,
 ) {
+    let (bound, below_limit) = (quantizer.bound.to_bits(), safe_limit.to_bits().wrapping_sub(1));
     for (group, (codes, bytes)) in codes.chunks_mut(GROUP).zip(chunk.chunks(GROUP * V::SIZE)).enumerate() {
         // Zeros fill up the last group: they are never exceptions.
         let mut values = [V::default(); GROUP];
@@ -227,11 +228,13 @@ fn quantize_groups<V: Value>(
         let mut doubts = 0u64;
         for (slot, value) in rounded.iter_mut().zip(values) {
             let (sum, code, error) = round(value, quantizer);
-            doubts |= u64::from(!(error <= quantizer.bound)) | u64::from(!(code.abs() < safe_limit));
+            // Bits of numbers that are not negative order as the numbers do, NaN above all: the sign of a difference is the comparison,
+            // and vector units gather signs more easily than truth values.
+            doubts |= bound.wrapping_sub(error.to_bits()) | below_limit.wrapping_sub(code.abs().to_bits());
             *slot = V::code_from_sum(sum);
         }
         codes.copy_from_slice(&rounded[..codes.len()]);
-        if doubts != 0 {
+        if doubts >> 63 == 1 {
             dirty.push(group * GROUP);
         }
     }

@@ -194,86 +194,112 @@ fn table_index<C: Integer>(difference: C) -> usize {
     difference.to_i64().wrapping_add(TABLE_MAGNITUDE - 1).cast_unsigned() as usize
 }
 
+/// Share of a segment's values, as a divisor, above which classes are looked up value by value.
+const DENSE: usize = 16;
+
 /// Tokens of one segment; returns how many.
 ///
-/// Differences become bytes first (`difference + 15`, or [`BEYOND`]), in vector code. The edges of zero runs are found 64 at a time in
-/// a bit mask. What lies between two runs is copied 16 bytes at a time, or looked up in a table where the segment has classes.
+/// Differences become bytes first (`difference + 15`, or [`BEYOND`]), in vector code. Most bytes are symbols but for a constant: they are
+/// copied 16 at a time from one event to the next. Events are runs of two zeros or more, found in bit masks, and, where they are few,
+/// classes; where classes are many, all that lies between two runs is looked up in a table instead.
 #[inline(always)]
 fn tokenize_segment<C: Integer>(segment: &[C], symbols: &mut [u8], extra: &mut BitString) -> usize {
-    let mut bits = BitWriter::new(extra, segment.len());
     const ZERO: u8 = DIRECT_MAX as u8;
+    const WORDS: usize = SEGMENT / 64;
+    let mut bits = BitWriter::new(extra, segment.len());
     let mut bytes = [ZERO ^ 1; SEGMENT + SLACK];
-    let mut beyond = 0;
     for (byte, &difference) in bytes[..segment.len()].iter_mut().zip(segment) {
-        let index = difference.direct_index().min(u32::from(BEYOND)) as u8;
-        *byte = index;
-        beyond |= index + 1; // its sixth bit is set by BEYOND alone
+        *byte = difference.direct_index().min(u32::from(BEYOND)) as u8;
     }
-    let has_class = beyond > BEYOND;
 
-    // Places at which zeros start or stop, alternately.
-    let mut edges = [0u16; 2 * SEGMENT];
-    let mut count = 0;
-    let mut carry = 0;
-    for (word, group) in bytes[..SEGMENT].as_chunks::<64>().0.iter().enumerate().take(segment.len().div_ceil(64)) {
-        let zeros = mask_of(group, ZERO);
-        let mut changes = zeros ^ (zeros << 1 | carry);
-        carry = zeros >> 63;
-        while changes != 0 {
-            edges[count & (2 * SEGMENT - 1)] = (word * 64) as u16 + changes.trailing_zeros() as u16;
-            count += 1;
-            changes &= changes - 1;
-        }
+    let mut zeros = [0u64; WORDS + 1];
+    let mut classes = [0u64; WORDS];
+    let mut class_count = 0;
+    let used_words = segment.len().div_ceil(64);
+    for (word, group) in bytes[..64 * used_words].as_chunks::<64>().0.iter().enumerate() {
+        zeros[word] = mask_of(group, ZERO);
+        classes[word] = mask_of(group, BEYOND);
+        class_count += classes[word].count_ones() as usize;
     }
-    if count % 2 == 1 {
-        edges[count] = segment.len() as u16;
-        count += 1;
-    }
-    edges[count] = segment.len() as u16;
-    edges[count + 1] = segment.len() as u16;
+    let dense = class_count > segment.len() / DENSE;
 
-    let (mut at, mut written) = (0, 0);
     let shift = DIRECT_ZERO - ZERO;
-    for pair in edges[..count + 2].as_chunks::<2>().0 {
-        let (start, stop) = (usize::from(pair[0]), usize::from(pair[1]));
-        if has_class {
-            // Two at a time: the bit string's state is what the loop waits for.
-            let (pairs, last) = segment[at..start].as_chunks::<2>();
-            let symbol_pairs = symbols[written..].as_chunks_mut::<2>().0;
-            for (symbol, &[first, second]) in symbol_pairs.iter_mut().zip(pairs) {
-                let (index, next_index) = (table_index(first), table_index(second));
-                if index.max(next_index) < TOKEN_TABLE.len() {
-                    let (token, next_token) = (TOKEN_TABLE[index], TOKEN_TABLE[next_index]);
-                    *symbol = [token as u8, next_token as u8];
-                    let (count, next_count) = (token >> 8 & 0xff, next_token >> 8 & 0xff);
-                    bits.push_short(u64::from(token >> 16 | (next_token >> 16) << count), count + next_count);
-                } else {
-                    *symbol = [bits.push_difference(first), bits.push_difference(second)];
-                }
-            }
-            if let ([difference], Some(symbol)) = (last, symbols[written + 2 * pairs.len()..].first_mut()) {
-                *symbol = bits.push_difference(*difference);
-            }
+    let (mut at, mut written, mut carry) = (0, 0, 0);
+    let write_until = |symbols: &mut [u8], at: usize, event: usize, bits: &mut BitWriter<'_>| {
+        if dense {
+            write_looked_up(&segment[at..event], symbols, bits);
         } else {
             let mut from = at;
-            while from < start {
+            while from < event {
                 let sixteen: [u8; 16] = std::array::from_fn(|i| bytes[from + i].wrapping_add(shift));
-                symbols[written + (from - at)..][..16].copy_from_slice(&sixteen);
+                symbols[from - at..][..16].copy_from_slice(&sixteen);
                 from += 16;
             }
         }
-        written += start - at;
-        if start < stop {
-            let (symbol, value) = run_symbol(stop - start);
+    };
+    for word in 0..used_words {
+        let zero = zeros[word];
+        let mut events = zero & !(zero << 1 | carry) & (zero >> 1 | zeros[word + 1] << 63);
+        carry = zero >> 63;
+        if !dense {
+            events |= classes[word];
+        }
+        while events != 0 {
+            let event = 64 * word + events.trailing_zeros() as usize;
+            events &= events - 1;
+            write_until(&mut symbols[written..], at, event, &mut bits);
+            written += event - at;
+            let (symbol, after) = if bytes[event % SEGMENT] == BEYOND {
+                (bits.push_difference(segment[event]), event + 1)
+            } else {
+                let after = run_end(&zeros, event);
+                let (symbol, value) = run_symbol(after - event);
+                bits.push_short(value, u32::from(ALPHABET[usize::from(symbol)].extra_bits));
+                (symbol, after)
+            };
             symbols[written] = symbol;
             written += 1;
-            bits.push_short(value, u32::from(ALPHABET[usize::from(symbol)].extra_bits));
+            at = after;
         }
-        at = stop;
     }
+    write_until(&mut symbols[written..], at, segment.len(), &mut bits);
+    written += segment.len() - at;
     let end = bits.finish();
     extra.bits = end;
     written
+}
+
+/// First place behind `start` that is no zero.
+#[inline(always)]
+fn run_end(zeros: &[u64], start: usize) -> usize {
+    let ones = (!(zeros[start / 64] >> (start % 64))).trailing_zeros() as usize;
+    if start % 64 + ones < 64 {
+        return start + ones;
+    }
+    let whole = zeros[start / 64 + 1..].iter().take_while(|&&word| word == u64::MAX).count();
+    let word = start / 64 + 1 + whole;
+    64 * word + zeros.get(word).map_or(0, |word| word.trailing_ones() as usize)
+}
+
+/// Symbols and extra bits of differences among which classes are common, two at a time: the bit string's state is what the loop waits
+/// for.
+#[inline(always)]
+fn write_looked_up<C: Integer>(differences: &[C], symbols: &mut [u8], bits: &mut BitWriter<'_>) {
+    let (pairs, last) = differences.as_chunks::<2>();
+    for (symbol, &[first, second]) in symbols.as_chunks_mut::<2>().0.iter_mut().zip(pairs) {
+        let (index, next_index) = (table_index(first), table_index(second));
+        if index.max(next_index) < TOKEN_TABLE.len() {
+            let (token, next_token) = (TOKEN_TABLE[index], TOKEN_TABLE[next_index]);
+            *symbol = [token as u8, next_token as u8];
+            let (count, next_count) = (token >> 8 & 0xff, next_token >> 8 & 0xff);
+            bits.push_short(u64::from(token >> 16 | (next_token >> 16) << count), count + next_count);
+        } else {
+            *symbol = [bits.push_difference(first), bits.push_difference(second)];
+        }
+    }
+    if let ([difference], Some(symbol)) = (last, symbols.get_mut(2 * pairs.len())) {
+        *symbol = bits.push_difference(*difference);
+    }
 }
 
 /// Bit `i` says whether `group[i]` is `wanted`. All bytes are below 128.
