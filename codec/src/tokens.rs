@@ -3,6 +3,8 @@
 //! A token is a symbol of the alphabet and its extra bits. Runs of zeros become one token; the encoder ends them at multiples of
 //! [`SEGMENT`], so that segments can be coded apart and put together into blocks of any size afterwards.
 
+use std::ops::Range;
+
 use crate::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, SEGMENT, SYMBOLS, class_symbol, run_symbol};
 use crate::integer::Integer;
 use crate::simd::vectorized;
@@ -223,20 +225,8 @@ fn tokenize_segment<C: Integer>(segment: &[C], symbols: &mut [u8], extra: &mut B
     }
     let dense = class_count > segment.len() / DENSE;
 
-    let shift = DIRECT_ZERO - ZERO;
     let (mut at, mut written, mut carry) = (0, 0, 0);
-    let write_until = |symbols: &mut [u8], at: usize, event: usize, bits: &mut BitWriter<'_>| {
-        if dense {
-            write_looked_up(&segment[at..event], symbols, bits);
-        } else {
-            let mut from = at;
-            while from < event {
-                let sixteen: [u8; 16] = std::array::from_fn(|i| bytes[from + i].wrapping_add(shift));
-                symbols[from - at..][..16].copy_from_slice(&sixteen);
-                from += 16;
-            }
-        }
-    };
+    let between = Between { segment, bytes: &bytes, dense };
     for word in 0..used_words {
         let zero = zeros[word];
         let mut events = zero & !(zero << 1 | carry) & (zero >> 1 | zeros[word + 1] << 63);
@@ -247,7 +237,7 @@ fn tokenize_segment<C: Integer>(segment: &[C], symbols: &mut [u8], extra: &mut B
         while events != 0 {
             let event = 64 * word + events.trailing_zeros() as usize;
             events &= events - 1;
-            write_until(&mut symbols[written..], at, event, &mut bits);
+            between.write(at..event, &mut symbols[written..], &mut bits);
             written += event - at;
             let (symbol, after) = if bytes[event % SEGMENT] == BEYOND {
                 (bits.push_difference(segment[event]), event + 1)
@@ -262,11 +252,31 @@ fn tokenize_segment<C: Integer>(segment: &[C], symbols: &mut [u8], extra: &mut B
             at = after;
         }
     }
-    write_until(&mut symbols[written..], at, segment.len(), &mut bits);
+    between.write(at..segment.len(), &mut symbols[written..], &mut bits);
     written += segment.len() - at;
     let end = bits.finish();
     extra.bits = end;
     written
+}
+
+/// What lies between events.
+struct Between<'a, C> {
+    segment: &'a [C],
+    bytes: &'a [u8; SEGMENT + SLACK],
+    dense: bool,
+}
+
+impl<C: Integer> Between<'_, C> {
+    /// Writes the symbols of a range without events; up to 16 more are overwritten.
+    #[inline(always)]
+    fn write(&self, range: Range<usize>, symbols: &mut [u8], bits: &mut BitWriter<'_>) {
+        if self.dense {
+            return write_looked_up(&self.segment[range], symbols, bits);
+        }
+        for (from, sixteen) in range.step_by(16).zip(symbols.as_chunks_mut::<16>().0) {
+            *sixteen = std::array::from_fn(|i| self.bytes[from + i].wrapping_add(DIRECT_ZERO - DIRECT_MAX as u8));
+        }
+    }
 }
 
 /// First place behind `start` that is no zero.
