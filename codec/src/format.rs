@@ -39,7 +39,7 @@ pub struct Header {
 impl Header {
     /// Bytes of this header.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn encoded_len(&self) -> usize {
         HEADER_FIXED_LEN + 8 * self.layout.shape.dims().len()
     }
 

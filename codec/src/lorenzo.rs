@@ -201,9 +201,11 @@ pub fn restore<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes) {
 /// Differences along a row of what `value` gives at each index.
 #[inline(always)]
 fn difference<C: Integer>(output: &mut [C], value: impl Fn(usize) -> C) {
-    output[0] = value(0);
-    for i in 1..output.len() {
-        output[i] = value(i).sub(value(i - 1));
+    if let Some((first, rest)) = output.split_first_mut() {
+        *first = value(0);
+        for (i, difference) in rest.iter_mut().enumerate() {
+            *difference = value(i + 1).sub(value(i));
+        }
     }
 }
 

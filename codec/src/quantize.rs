@@ -101,7 +101,7 @@ impl Value for f32 {
     const CODE_LIMIT: f64 = 2_147_483_648.0; // 2^31
     // r = k * step * (1 + d) with |d| <= 2^-24, so r / step misses k by less than 2^22 * 2^-24 = 1/4.
     const SAFE_CODE_LIMIT: f64 = 4_194_304.0; // 2^22
-    const SMALLEST_SAFE_STEP: f64 = 1.262_177_448_353_618_9e-29; // 2^-96
+    const SMALLEST_SAFE_STEP: f64 = 1e-28;
     read_write!(4);
     #[inline(always)]
     fn to_f64(self) -> f64 {
@@ -248,7 +248,7 @@ pub fn fill_gaps<C: Integer>(codes: &mut [C], exceptions: &[usize], row: usize) 
     let mut next = 0;
     while next < exceptions.len() {
         let index = exceptions[next];
-        if index % row != 0 {
+        if !index.is_multiple_of(row) {
             codes[index] = codes[index - 1];
             next += 1;
             continue;

@@ -57,7 +57,7 @@ impl Workspace {
                 Scalar::F32 => encode_values::<f32>(&mut self.narrow, &mut self.shared, chunk, layout, config, stream),
                 Scalar::F64 => encode_values::<f64>(&mut self.wide, &mut self.shared, chunk, layout, config, stream),
             }
-            if stream.len() >= header.len() + chunk.len() {
+            if stream.len() >= header.encoded_len() + chunk.len() {
                 stream.clear();
                 Header { coding: Coding::Stored, layout: *layout }.write_to(stream);
                 stream.extend_from_slice(chunk);
@@ -84,7 +84,7 @@ impl Workspace {
                 chunk.len()
             )));
         }
-        let mut body = &stream[header.len()..];
+        let mut body = &stream[header.encoded_len()..];
         match header.coding {
             Coding::Stored => chunk.copy_from_slice(take(&mut body, layout.chunk_bytes(), SECTION)?),
             Coding::Constant => {
