@@ -1,0 +1,76 @@
+"""Makes the sample file of the current version, once: `make.py FILE`. A file that exists is never made again.
+
+Each group holds `original`, stored as it is, beside `compressed`, through the filter, with the attribute `bound`. Run it with
+HDF5_PLUGIN_PATH naming the folder of libh5zquire.so:
+
+    HDF5_PLUGIN_PATH=target/release .venv-hdf5-2.0/bin/python h5-samples/make.py h5-samples/v0_1_0.h5
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+
+import h5py
+import numpy as np
+
+FILTER_ID = 33791
+
+
+def waves(shape: tuple[int, ...]) -> np.ndarray:
+    """Sines of different lengths along the axes, with a little noise."""
+    field = np.random.default_rng(len(shape)).normal(0.0, 2e-3, shape)
+    for axis, extent in enumerate(shape):
+        along = [1] * len(shape)
+        along[axis] = extent
+        field += np.sin(np.arange(extent) * (0.07 + 0.02 * axis)).reshape(along)
+    return field
+
+
+def masked(shape: tuple[int, ...]) -> np.ndarray:
+    """Waves with land at 1e35, a patch of NaN, and infinities."""
+    field = waves(shape).astype(np.float32)
+    rows, columns = np.indices(shape)
+    field[(rows - 20) ** 2 + (columns - 25) ** 2 < 200] = 1e35
+    field[40:45, 5:30] = np.nan
+    field[0, :2] = np.inf, -np.inf
+    return field
+
+
+def samples() -> dict[str, tuple[np.ndarray, float, tuple[int, ...]]]:
+    """Name: data, bound, chunk."""
+    random = np.random.default_rng(1)
+    sparse = np.where(random.random((40, 32, 32)) < 0.02, random.random((40, 32, 32)), 0.0)
+    return {
+        "line_f64": (waves((5000,)), 1e-6, (2000,)),
+        "plane_f32_big_endian": (waves((70, 90)).astype(">f4"), 1e-3, (32, 40)),
+        "volume_f32": (waves((20, 33, 40)).astype("<f4"), 1e-3, (16, 16, 40)),
+        "four_dimensions_f64_big_endian": (waves((5, 8, 9, 11)).astype(">f8"), 1e-4, (2, 8, 9, 8)),
+        "five_dimensions_f32": (waves((3, 4, 5, 6, 7)).astype("<f4"), 1e-3, (2, 2, 5, 6, 7)),
+        "land_nan_infinities": (masked((60, 60)), 1e-2, (48, 48)),
+        "sparse": (sparse.astype("<f4"), 1e-3, (40, 32, 32)),
+        "lattice": (np.round(waves((64, 64)) * 80).astype("<f4") / 8, 1e-4, (64, 64)),
+        "wide_range": ((waves((3000,)) * 10.0 ** (np.arange(3000) % 60 - 30)).astype("<f8"), 1e-12, (1500,)),
+        "constant": (np.full((30, 30), 273.15, "<f4"), 1e-3, (30, 30)),
+        "random_bits": (random.integers(0, 2**63, 400).view("<f8"), 1e-300, (400,)),
+        "one_value": (np.array([[1.5]], "<f4"), 1e-3, (1, 1)),
+    }
+
+
+def main(path: str) -> None:
+    if os.path.exists(path):
+        sys.exit(f"{path} exists: sample files are written once, by their own version")
+    with h5py.File(path, "w", libver=("earliest", "v110")) as file:
+        for name, (data, bound, chunks) in samples().items():
+            group = file.create_group(name)
+            group.attrs["bound"] = bound
+            group.create_dataset("original", data=data)
+            options = (1, *struct.unpack("<2I", struct.pack("<d", bound)))
+            group.create_dataset("compressed", data=data, chunks=chunks, compression=FILTER_ID, compression_opts=options)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    main(sys.argv[1])
