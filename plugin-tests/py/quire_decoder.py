@@ -14,7 +14,7 @@ import zlib
 from array import array
 from itertools import accumulate
 from pathlib import Path
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 DICTIONARY = Path(__file__).resolve().parent / ".." / ".." / "codec" / "dictionary" / "v0_1.bin"
 DEFAULT_LIMIT = 1 << 30
@@ -76,8 +76,12 @@ class Reader:
 # ---------------------------------------------------------------------------------------------------- §2, §3: stream
 
 
-def decode(stream: bytes, limit: int = DEFAULT_LIMIT) -> bytes:
-    """§2: the chunk's bytes. `limit`: the most bytes to give; few bytes can stand for 2^48 values."""
+def decode(stream: bytes, limit: int = DEFAULT_LIMIT, strict: bool = True) -> bytes:
+    """§2: the chunk's bytes.
+
+    limit: the most bytes to give; few bytes can stand for 2^48 values.
+    strict: bits and words at the ends of a block's lanes and extra bits, which take no part in the values, must be 0 (§7, §9).
+    """
     stream = bytes(stream)
     header, reader = read_header(stream)
     if header.count * header.width > limit:
@@ -87,7 +91,7 @@ def decode(stream: bytes, limit: int = DEFAULT_LIMIT) -> bytes:
     elif header.coding == CONSTANT:
         chunk = reader.take(header.width, "2", "a constant body") * header.count
     else:
-        chunk = read_quantized(reader, header)
+        chunk = read_quantized(reader, header, strict)
     if reader.at != len(stream):
         raise StreamError("2", f"{len(stream) - reader.at} bytes follow the body")
     return chunk
@@ -131,21 +135,21 @@ def checksum_of(stream: bytes) -> int:
 # ---------------------------------------------------------------------------------------- §4, §5: body, quantization
 
 
-def read_quantized(reader: Reader, header: Header) -> bytes:
+def read_quantized(reader: Reader, header: Header, strict: bool) -> bytes:
     """§4: a quantized body."""
     bound, exceptions = struct.unpack("<dQ", reader.take(16, "4", "the bound and the number of exceptions"))
     step = step_of(bound)
     if exceptions > header.count:
         raise StreamError("4", f"{exceptions} exceptions among {header.count} values")
     bits = 8 * header.width
-    codes = read_plane(reader, header.extents, bits)
+    codes = read_plane(reader, header.extents, bits, strict)
     mask: List[int] = []
     numbers: List[int] = []
     if exceptions:
-        mask = [value & 1 for value in read_plane(reader, header.extents, bits)]
+        mask = [value & 1 for value in read_plane(reader, header.extents, bits, strict)]
         if sum(mask) != exceptions:
             raise StreamError("5", f"the mask has {sum(mask)} ones, the body's header says {exceptions}")
-        numbers = read_plane(reader, (exceptions,), bits)
+        numbers = read_plane(reader, (exceptions,), bits, strict)
     return values_of(codes, step, mask, numbers, header)
 
 
@@ -177,7 +181,7 @@ def values_of(codes: List[int], step: float, mask: List[int], numbers: List[int]
 # -------------------------------------------------------------------------------------------------------- §4: planes
 
 
-def read_plane(reader: Reader, extents: Sequence[int], bits: int) -> List[int]:
+def read_plane(reader: Reader, extents: Sequence[int], bits: int, strict: bool) -> List[int]:
     """§4: a plane of signed integers of `bits` bits."""
     fixed = reader.take(8, "4", "a plane's header")
     axes, log2_length, number, lane_bits, extra_bits = fixed[:5]
@@ -197,7 +201,7 @@ def read_plane(reader: Reader, extents: Sequence[int], bits: int) -> List[int]:
     for lane_words, extra_words in index:
         lanes = read_words(reader, lane_words, "lane words")
         extras = read_words(reader, extra_words, "extra words")
-        read_block(lanes, extras, min(block_length, count - len(differences)), book, differences)
+        read_block(lanes, extras, min(block_length, count - len(differences)), book, differences, strict)
     reader.padding("4")
     return undo_prediction(differences, extents, axes, bits)
 
@@ -277,7 +281,9 @@ def token_table() -> List[Tuple[bool, int, int]]:
 TOKENS = token_table()
 
 
-def read_block(lanes: Sequence[int], extras: Sequence[int], count: int, book: Book, out: List[int]) -> None:
+def read_block(
+    lanes: Sequence[int], extras: Sequence[int], count: int, book: Book, out: List[int], strict: bool
+) -> None:
     """§7, §9: appends the `count` differences of a block to `out`."""
     tokens, symbols, lengths = TOKENS, book.symbol, book.length
     append, extend = out.append, out.extend
@@ -332,21 +338,17 @@ def read_block(lanes: Sequence[int], extras: Sequence[int], count: int, book: Bo
                     available[lane] = have + 16
             continue
         break
-    check_lanes_end(lanes, buffer, next(words, None))
     if extra_at != extra_count:
         raise StreamError("7", "a block has too many extra words")
-    if extra_buffer:
-        raise StreamError("7", "bits behind a block's extra bits that are not 0")
-
-
-def check_lanes_end(lanes: Sequence[int], buffer: List[int], unread: Optional[int]) -> None:
-    """§9: bits behind the last codes are 0, and words of 0 at the end are cut off."""
-    if lanes and lanes[-1] == 0:
-        raise StreamError("9", "a block's lane words end with a word of 0")
-    if unread is not None:
-        raise StreamError("9", "a block has lane words that no lane asks for")
-    if any(buffer):
-        raise StreamError("9", "bits behind a lane's last code that are not 0")
+    if strict:
+        if extra_buffer:
+            raise StreamError("7", "bits behind a block's extra bits that are not 0")
+        if lanes and lanes[-1] == 0:
+            raise StreamError("9", "a block's lane words end with a word of 0")
+        if next(words, None) is not None:
+            raise StreamError("9", "a block has lane words that no lane asks for")
+        if any(buffer):
+            raise StreamError("9", "bits behind a lane's last code that are not 0")
 
 
 # ----------------------------------------------------------------------------------------------------- §8: codebooks
@@ -381,7 +383,7 @@ def read_dictionary() -> List[bytes]:
 
 
 _dictionary: List[bytes] = []
-_books = {}
+_books: Dict[int, Book] = {}
 
 
 def book_of(code_lengths: Sequence[int]) -> Book:
