@@ -151,6 +151,9 @@ fn stages(values: &[f32], edge: u64, relative: f64, repeats: usize) {
         lorenzo::restore(&mut work, &layout.shape, axes);
     });
     assert_eq!(work, codes);
+    row("checksum of a stream of 1/8 of the chunk", None, chunk.len(), repeats, || {
+        black_box(crc32fast::hash(black_box(&chunk[..chunk.len() / 8])));
+    });
     row("1 restore values", None, chunk.len(), repeats, || {
         quantize::restore::<f32>(&codes, &quantizer, ByteOrder::Little, &mut restored);
     });

@@ -142,70 +142,143 @@ fn decode_lanes<C: Integer>(
     let word = |index: usize| u32::from(lane_words[index.min(zeros_at)]);
     let mut lanes = Lanes { buffers: std::array::from_fn(|lane| word(lane) << 16 | word(LANES + lane)), used: [0; LANES] };
     let mut next = (2 * LANES).min(zeros_at);
-    let extra_bits = 8 * (extra.len() - EXTRA_PADDING);
-    let mut extra_at = 0;
     values.fill(C::default());
-    let mut at = 0;
-    while at < values.len() {
+    let mut output = Output { values, at: 0, extra, extra_at: 0 };
+    let mut void_lanes_are_zero = true;
+    while output.at < output.values.len() {
         let request = lane_words[next..].first_chunk().unwrap_or(&[0; REQUEST]);
-        let Found { entries, any, specials, taken } = step.step(&mut lanes, table, request);
-        next = (next + taken).min(zeros_at);
-
-        // What they stand for: a difference and the values it spans, computed for all lanes side by side.
-        if any & WIDE_ENTRY != 0 || extra_at > extra_bits {
-            at = expand_one_by_one(&entries, extra, &mut extra_at, values, at);
-            continue;
-        }
-        if specials == 0 && values.len() - at >= LANES {
-            for (value, entry) in values[at..at + LANES].iter_mut().zip(entries) {
-                *value = C::from_i64(i64::from(entry.cast_signed() >> START_SHIFT));
-            }
-            at += LANES;
-        } else if specials <= FEW {
-            // A branch that is seldom wrong costs less than doing for all what few need.
-            for entry in entries {
-                let Some(value) = values.get_mut(at) else { break };
-                if entry & SPECIAL_ENTRY == 0 {
-                    *value = C::from_i64(i64::from(entry.cast_signed() >> START_SHIFT));
-                    at += 1;
-                } else {
-                    let (difference, span) = expand_narrow(entry, read_window(extra, extra_at) as u32);
-                    extra_at += extra_count(entry) as usize;
-                    *value = C::from_i64(i64::from(difference));
-                    at += span as usize;
-                }
-            }
-        } else {
-            let mut bits_here = [0u32; LANES];
-            for (bits_here, entry) in bits_here.iter_mut().zip(entries) {
-                *bits_here = read_window(extra, extra_at) as u32;
-                extra_at += extra_count(entry) as usize;
-            }
-            let expanded: [(i32, u32); LANES] = std::array::from_fn(|lane| expand_narrow(entries[lane], bits_here[lane]));
-            if any & RUN_ENTRY == 0 && values.len() - at >= LANES {
-                for (value, (difference, _)) in values[at..at + LANES].iter_mut().zip(expanded) {
-                    *value = C::from_i64(i64::from(difference));
-                }
-                at += LANES;
-            } else {
-                for (&entry, (difference, span)) in entries.iter().zip(expanded) {
-                    if let Some(value) = values.get_mut(at) {
-                        *value = C::from_i64(i64::from(difference));
-                        at += span as usize;
-                    } else {
-                        extra_at -= extra_count(entry) as usize; // a void token, behind the block's end
-                    }
-                }
-            }
-        }
+        let found = step.step(&mut lanes, table, request);
+        next = (next + found.taken).min(zeros_at);
+        let tokens = output.expand(&found);
+        // Zeros in a buffer read as the code of zeros; with the buffer 0 afterwards too, it was 0 before.
+        void_lanes_are_zero = found.entries[tokens..].iter().all(|&entry| entry == table[0]);
     }
+
+    let Output { values, at, extra_at, .. } = output;
     if at != values.len() {
         return Err(Error::corrupt(SECTION, format!("a zero run ends {} values behind the block", at - values.len())));
     }
+    let extra_bits = 8 * (extra.len() - EXTRA_PADDING);
     if extra_at.next_multiple_of(16) != extra_bits {
         return Err(Error::corrupt(SECTION, format!("its tokens need {extra_at} extra bits, it has {extra_bits}")));
     }
+    let last_is_zero = zeros_at > 0 && word(zeros_at - 1) == 0;
+    if next != zeros_at
+        || last_is_zero
+        || !void_lanes_are_zero
+        || lanes.buffers != [0; LANES]
+        || read_window(extra, extra_at) != 0
+    {
+        return Err(Error::corrupt(
+            SECTION,
+            "bits stand behind its last token that are not 0, or words that should have been cut off",
+        ));
+    }
     Ok(())
+}
+
+/// Where the tokens of a block go.
+struct Output<'a, C> {
+    values: &'a mut [C],
+    at: usize,
+    extra: &'a [u8],
+    extra_at: usize,
+}
+
+impl<C: Integer> Output<'_, C> {
+    /// Writes what the tokens of a step stand for; returns how many there were before the block's end. Those behind it are void.
+    #[inline(always)]
+    fn expand(&mut self, found: &Found) -> usize {
+        let Found { entries, any, specials, .. } = found;
+        if any & WIDE_ENTRY != 0 || self.extra_at > 8 * (self.extra.len() - EXTRA_PADDING) {
+            return self.expand_any(entries);
+        }
+        let whole = self.values.len() - self.at >= LANES;
+        if *specials == 0 && whole {
+            self.put_all(entries.map(|entry| entry.cast_signed() >> START_SHIFT));
+            return LANES;
+        }
+        if *specials <= FEW {
+            return self.expand_few(entries);
+        }
+        // For all lanes side by side.
+        let mut bits_here = [0u32; LANES];
+        for (bits_here, &entry) in bits_here.iter_mut().zip(entries) {
+            *bits_here = read_window(self.extra, self.extra_at) as u32;
+            self.extra_at += extra_count(entry) as usize;
+        }
+        let expanded: [(i32, u32); LANES] = std::array::from_fn(|lane| expand_narrow(entries[lane], bits_here[lane]));
+        if any & RUN_ENTRY == 0 && whole {
+            self.put_all(expanded.map(|(difference, _)| difference));
+            return LANES;
+        }
+        for (token, (difference, span)) in expanded.into_iter().enumerate() {
+            if !self.put(difference, span as usize) {
+                self.extra_at -= entries[token..].iter().map(|&entry| extra_count(entry) as usize).sum::<usize>();
+                return token;
+            }
+        }
+        LANES
+    }
+
+    /// Steps in which most tokens are direct codes: a branch that is seldom wrong costs less than doing for all what few need.
+    #[inline(always)]
+    fn expand_few(&mut self, entries: &[u32; LANES]) -> usize {
+        for (token, &entry) in entries.iter().enumerate() {
+            let there = if entry & SPECIAL_ENTRY == 0 {
+                self.put(entry.cast_signed() >> START_SHIFT, 1)
+            } else if self.at < self.values.len() {
+                let (difference, span) = expand_narrow(entry, read_window(self.extra, self.extra_at) as u32);
+                self.extra_at += extra_count(entry) as usize;
+                self.put(difference, span as usize)
+            } else {
+                false
+            };
+            if !there {
+                return token;
+            }
+        }
+        LANES
+    }
+
+    /// Any token, anywhere in the block.
+    #[inline(never)]
+    fn expand_any(&mut self, entries: &[u32; LANES]) -> usize {
+        let extra_bits = 8 * (self.extra.len() - EXTRA_PADDING);
+        for (token, &entry) in entries.iter().enumerate() {
+            let Some(value) = self.values.get_mut(self.at) else { return token };
+            let payload = entry.cast_signed() >> START_SHIFT;
+            let wide = entry & WIDE_ENTRY != 0;
+            let start = if wide { ALPHABET[payload as usize % SYMBOLS].start.cast_signed() } else { i64::from(payload) };
+            let bits = read_bits(self.extra, self.extra_at.min(extra_bits), extra_count(entry));
+            self.extra_at += extra_count(entry) as usize;
+            if entry & RUN_ENTRY == 0 {
+                *value = C::from_i64(class_value(start, bits));
+                self.at += 1;
+            } else {
+                self.at += start as usize + bits as usize;
+            }
+        }
+        LANES
+    }
+
+    /// Writes a difference, or the first zero of a run, unless the block is full.
+    #[inline(always)]
+    fn put(&mut self, difference: i32, span: usize) -> bool {
+        let Some(value) = self.values.get_mut(self.at) else { return false };
+        *value = C::from_i64(i64::from(difference));
+        self.at += span;
+        true
+    }
+
+    /// Writes the differences of a step without runs.
+    #[inline(always)]
+    fn put_all(&mut self, differences: [i32; LANES]) {
+        for (value, difference) in self.values[self.at..self.at + LANES].iter_mut().zip(differences) {
+            *value = C::from_i64(i64::from(difference));
+        }
+        self.at += LANES;
+    }
 }
 
 /// Most extra bits of an entry that is not wide.
@@ -226,33 +299,6 @@ fn expand_narrow(entry: u32, bits_here: u32) -> (i32, u32) {
 #[inline(always)]
 fn extra_count(entry: u32) -> u32 {
     entry >> 4 & 127
-}
-
-/// Expands the tokens of a step, any token, anywhere in the block. Returns the place behind them.
-#[inline(never)]
-fn expand_one_by_one<C: Integer>(
-    entries: &[u32; LANES],
-    extra: &[u8],
-    extra_at: &mut usize,
-    values: &mut [C],
-    mut at: usize,
-) -> usize {
-    let extra_bits = 8 * (extra.len() - EXTRA_PADDING);
-    for &entry in entries {
-        let Some(value) = values.get_mut(at) else { break };
-        let payload = entry.cast_signed() >> START_SHIFT;
-        let start =
-            if entry & WIDE_ENTRY == 0 { i64::from(payload) } else { ALPHABET[payload as usize % SYMBOLS].start.cast_signed() };
-        let bits = read_bits(extra, (*extra_at).min(extra_bits), extra_count(entry));
-        *extra_at += extra_count(entry) as usize;
-        if entry & RUN_ENTRY == 0 {
-            *value = C::from_i64(class_value(start, bits));
-            at += 1;
-        } else {
-            at += start as usize + bits as usize;
-        }
-    }
-    at
 }
 
 /// At least 57 bits from bit `at`, least significant first. At least [`EXTRA_PADDING`] bytes follow `at`.

@@ -36,7 +36,10 @@ const CASES: [Case; 10] = [
     case("specials_f32_1d", Content::Specials, Scalar::F32, &[777], 1e-3, 0),
     case("sparse_f32_3d_long_blocks", Content::MostlyZero, Scalar::F32, &[20, 50, 50], 1e-2, 0),
     case("outliers_f32_2d", Content::Outliers, Scalar::F32, &[50, 61], 1e-3, 0),
-    Case { codebook: CodebookPolicy::Custom, ..case("lattice_f32_2d_custom_book", Content::Lattice, Scalar::F32, &[40, 50], 1e-3, 0) },
+    Case {
+        codebook: CodebookPolicy::Custom,
+        ..case("lattice_f32_2d_custom_book", Content::Lattice, Scalar::F32, &[40, 50], 1e-3, 0)
+    },
     case("constant_f64", Content::Constant, Scalar::F64, &[1000], 1e-3, 0),
     case("stored_f64", Content::Bits, Scalar::F64, &[100], 1e-300, 0),
 ];
@@ -72,7 +75,9 @@ fn golden_streams_decode_to_the_same_bytes() {
         let mut decoded = vec![0; original.len()];
         Workspace::default().decompress(&stream, &mut decoded).unwrap();
         assert_eq!(crc32fast::hash(&decoded), case.decoded, "{}: 0x{:08x}", case.name, crc32fast::hash(&decoded));
-        for ((x, x_bytes), (y, y_bytes)) in common::read(&original, &case.layout()).iter().zip(common::read(&decoded, &case.layout())) {
+        for ((x, x_bytes), (y, y_bytes)) in
+            common::read(&original, &case.layout()).iter().zip(common::read(&decoded, &case.layout()))
+        {
             assert!(*x_bytes == y_bytes || (x - y).abs() <= case.bound, "{}: {x} became {y}", case.name);
         }
     }

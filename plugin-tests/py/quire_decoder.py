@@ -76,11 +76,10 @@ class Reader:
 # ---------------------------------------------------------------------------------------------------- §2, §3: stream
 
 
-def decode(stream: bytes, limit: int = DEFAULT_LIMIT, strict: bool = True) -> bytes:
+def decode(stream: bytes, limit: int = DEFAULT_LIMIT) -> bytes:
     """§2: the chunk's bytes.
 
     limit: the most bytes to give; few bytes can stand for 2^48 values.
-    strict: bits and words at the ends of a block's lanes and extra bits, which take no part in the values, must be 0 (§7, §9).
     """
     stream = bytes(stream)
     header, reader = read_header(stream)
@@ -91,7 +90,7 @@ def decode(stream: bytes, limit: int = DEFAULT_LIMIT, strict: bool = True) -> by
     elif header.coding == CONSTANT:
         chunk = reader.take(header.width, "2", "a constant body") * header.count
     else:
-        chunk = read_quantized(reader, header, strict)
+        chunk = read_quantized(reader, header)
     if reader.at != len(stream):
         raise StreamError("2", f"{len(stream) - reader.at} bytes follow the body")
     return chunk
@@ -135,21 +134,21 @@ def checksum_of(stream: bytes) -> int:
 # ---------------------------------------------------------------------------------------- §4, §5: body, quantization
 
 
-def read_quantized(reader: Reader, header: Header, strict: bool) -> bytes:
+def read_quantized(reader: Reader, header: Header) -> bytes:
     """§4: a quantized body."""
     bound, exceptions = struct.unpack("<dQ", reader.take(16, "4", "the bound and the number of exceptions"))
     step = step_of(bound)
     if exceptions > header.count:
         raise StreamError("4", f"{exceptions} exceptions among {header.count} values")
     bits = 8 * header.width
-    codes = read_plane(reader, header.extents, bits, strict)
+    codes = read_plane(reader, header.extents, bits)
     mask: List[int] = []
     numbers: List[int] = []
     if exceptions:
-        mask = [value & 1 for value in read_plane(reader, header.extents, bits, strict)]
+        mask = [value & 1 for value in read_plane(reader, header.extents, bits)]
         if sum(mask) != exceptions:
             raise StreamError("5", f"the mask has {sum(mask)} ones, the body's header says {exceptions}")
-        numbers = read_plane(reader, (exceptions,), bits, strict)
+        numbers = read_plane(reader, (exceptions,), bits)
     return values_of(codes, step, mask, numbers, header)
 
 
@@ -181,7 +180,7 @@ def values_of(codes: List[int], step: float, mask: List[int], numbers: List[int]
 # -------------------------------------------------------------------------------------------------------- §4: planes
 
 
-def read_plane(reader: Reader, extents: Sequence[int], bits: int, strict: bool) -> List[int]:
+def read_plane(reader: Reader, extents: Sequence[int], bits: int) -> List[int]:
     """§4: a plane of signed integers of `bits` bits."""
     fixed = reader.take(8, "4", "a plane's header")
     axes, log2_length, number, lane_bits, extra_bits = fixed[:5]
@@ -201,7 +200,7 @@ def read_plane(reader: Reader, extents: Sequence[int], bits: int, strict: bool) 
     for lane_words, extra_words in index:
         lanes = read_words(reader, lane_words, "lane words")
         extras = read_words(reader, extra_words, "extra words")
-        read_block(lanes, extras, min(block_length, count - len(differences)), book, differences, strict)
+        read_block(lanes, extras, min(block_length, count - len(differences)), book, differences)
     reader.padding("4")
     return undo_prediction(differences, extents, axes, bits)
 
@@ -281,9 +280,7 @@ def token_table() -> List[Tuple[bool, int, int]]:
 TOKENS = token_table()
 
 
-def read_block(
-    lanes: Sequence[int], extras: Sequence[int], count: int, book: Book, out: List[int], strict: bool
-) -> None:
+def read_block(lanes: Sequence[int], extras: Sequence[int], count: int, book: Book, out: List[int]) -> None:
     """§7, §9: appends the `count` differences of a block to `out`."""
     tokens, symbols, lengths = TOKENS, book.symbol, book.length
     append, extend = out.append, out.extend
@@ -340,15 +337,14 @@ def read_block(
         break
     if extra_at != extra_count:
         raise StreamError("7", "a block has too many extra words")
-    if strict:
-        if extra_buffer:
-            raise StreamError("7", "bits behind a block's extra bits that are not 0")
-        if lanes and lanes[-1] == 0:
-            raise StreamError("9", "a block's lane words end with a word of 0")
-        if next(words, None) is not None:
-            raise StreamError("9", "a block has lane words that no lane asks for")
-        if any(buffer):
-            raise StreamError("9", "bits behind a lane's last code that are not 0")
+    if extra_buffer:
+        raise StreamError("7", "bits behind a block's extra bits that are not 0")
+    if lanes and lanes[-1] == 0:
+        raise StreamError("9", "a block's lane words end with a word of 0")
+    if next(words, None) is not None:
+        raise StreamError("9", "a block has lane words that no lane asks for")
+    if any(buffer):
+        raise StreamError("9", "bits behind a lane's last code that are not 0")
 
 
 # ----------------------------------------------------------------------------------------------------- §8: codebooks
