@@ -9,9 +9,10 @@ use quire_codec::alphabet::{ALPHABET, Meaning, SEGMENT, SYMBOLS};
 use quire_codec::dictionary::Family;
 use quire_codec::tokens::Histogram;
 
-/// Clusterings of the built-in dictionary, in equal parts. A mixture, since quiet and busy parts of one chunk differ: it gives run
-/// lengths the long tail that they have.
-pub const CLUSTERING: &[f64] = &[0.0, 0.4, 0.7, 0.9];
+/// Clusterings of the built-in dictionary, in equal parts. Most zeros stand alone or in pairs as if they were independent, but every field
+/// has some quiet part whose long runs a geometric law would all but rule out: two parts independent and one strongly clustered lose least
+/// of the mixtures tried on two seeds of the generator, and within 0.1 % of the least on real fields (table (d) of `quire-trainer report`).
+pub const CLUSTERING: &[f64] = &[0.0, 0.0, 0.9];
 
 /// Probability that a value of the density is at most `x`, for `x <= 0`.
 fn lower_tail(family: Family, scale: f64, x: f64) -> f64 {
@@ -81,7 +82,8 @@ mod tests {
             for scale in [0.2, 1.0, 10.0, 300.0] {
                 let weights = token_weights(family, scale, &[0.0]);
                 let total: f64 = weights.iter().map(|&weight| weight as f64).sum();
-                // Each token stands for its number of values (about the middle of its span): together they must account for all.
+                // Each token stands for its number of values: together they must account for all. A span's middle stands for it here, which
+                // is up to a tenth too long where runs get rarer within an octave.
                 let mut values = 0.0;
                 for (&weight, symbol) in weights.iter().zip(&ALPHABET) {
                     let span = match symbol.meaning {
@@ -92,7 +94,7 @@ mod tests {
                 }
                 let zero = 1.0 - magnitude_at_least(family, scale, 1.0);
                 let tokens = 1.0 - zero + zero * (1.0 - zero);
-                assert!((values / total * tokens - 1.0).abs() < 0.06, "{family:?} {scale}: {}", values / total * tokens);
+                assert!((values / total * tokens - 1.0).abs() < 0.1, "{family:?} {scale}: {}", values / total * tokens);
             }
         }
     }

@@ -1,0 +1,150 @@
+//! Ways to choose a book for a histogram. Shah et al. (ICS'23) compare entropy, Kullback-Leibler divergence and cross entropy of the
+//! densities; the codec takes the exact cost in bits, an integer sum. The others are here for the report alone.
+
+use quire_codec::alphabet::SYMBOLS;
+use quire_codec::codebook::{CodeLengths, LOG_FRACTION, log2_fixed};
+use quire_codec::dictionary::Entry;
+use quire_codec::tokens::Histogram;
+
+use crate::lengths::code_bits;
+use crate::model;
+
+/// What is least for the book that is chosen; of equal books the first is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Criterion {
+    /// Bits of the codes: the sum of `count × length`.
+    ExactCost,
+    /// `-sum p log2 q` in integers of 16 fraction bits, `q = 2^-length`. The exact cost but for the rounding of `p`.
+    CrossEntropyOfLengths,
+    /// `-sum p log2 q` in integers of 16 fraction bits, `q` from the book's density.
+    CrossEntropyOfDensity,
+    /// `sum p log2 (p/q)`, `q` from the book's density.
+    Divergence,
+    /// `|H(p) - H(q)|`, `q` from the book's density.
+    EntropyDifference,
+}
+
+impl Criterion {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::ExactCost, Self::CrossEntropyOfLengths, Self::CrossEntropyOfDensity, Self::Divergence, Self::EntropyDifference];
+
+    /// Place of the book that this criterion chooses.
+    #[must_use]
+    pub fn choose(self, histogram: &Histogram, books: &[Candidate]) -> usize {
+        let shares = shares(histogram);
+        let score = |book: &Candidate| match self {
+            Self::ExactCost => code_bits(histogram, &book.lengths) as f64,
+            Self::CrossEntropyOfLengths => {
+                cross_entropy_fixed(histogram, &book.lengths.map(|length| u64::from(length) << LOG_FRACTION)) as f64
+            }
+            Self::CrossEntropyOfDensity => cross_entropy_fixed(histogram, &book.surprise) as f64,
+            Self::Divergence => divergence(&shares, &book.shares),
+            Self::EntropyDifference => (entropy(&shares) - entropy(&book.shares)).abs(),
+        };
+        let scores: Vec<f64> = books.iter().map(score).collect();
+        (0..books.len()).min_by(|&a, &b| scores[a].total_cmp(&scores[b])).unwrap_or(0)
+    }
+}
+
+/// A book and what the criteria need of its density.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// Code lengths.
+    pub lengths: CodeLengths,
+    /// Share of each token in the density.
+    pub shares: [f64; SYMBOLS],
+    /// `-log2` of each share, with 16 fraction bits.
+    pub surprise: [u64; SYMBOLS],
+}
+
+impl Candidate {
+    /// What the criteria need of a book.
+    #[must_use]
+    pub fn new(entry: &Entry, clustering: &[f64]) -> Self {
+        let weights = model::token_weights(entry.family, entry.scale, clustering);
+        let log_total = log2_fixed(weights.iter().sum());
+        Self {
+            lengths: entry.lengths,
+            shares: shares(&weights),
+            surprise: weights.map(|weight| log_total.saturating_sub(log2_fixed(weight))),
+        }
+    }
+}
+
+/// Counts as shares of their sum; all 0 where nothing was counted.
+#[must_use]
+pub fn shares(histogram: &Histogram) -> [f64; SYMBOLS] {
+    let total = histogram.iter().sum::<u64>().max(1) as f64;
+    histogram.map(|count| count as f64 / total)
+}
+
+/// Entropy in bits a token.
+#[must_use]
+pub fn entropy(shares: &[f64; SYMBOLS]) -> f64 {
+    -shares.iter().filter(|&&p| p > 0.0).map(|&p| p * libm::log2(p)).sum::<f64>()
+}
+
+/// Kullback-Leibler divergence in bits a token: what coding for `q` costs above coding for `p`.
+#[must_use]
+pub fn divergence(p: &[f64; SYMBOLS], q: &[f64; SYMBOLS]) -> f64 {
+    p.iter().zip(q).filter(|&(&p, _)| p > 0.0).map(|(&p, &q)| p * libm::log2(p / q)).sum()
+}
+
+/// Cross entropy in bits a token with 32 fraction bits, as integers only: shares are cut to 16 fraction bits.
+#[must_use]
+pub fn cross_entropy_fixed(histogram: &Histogram, surprise: &[u64; SYMBOLS]) -> u64 {
+    let total = histogram.iter().sum::<u64>().max(1);
+    histogram.iter().zip(surprise).map(|(&count, &surprise)| (count << LOG_FRACTION) / total * surprise).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use quire_codec::dictionary::Family;
+
+    use super::*;
+    use crate::{book, dictionary, model::CLUSTERING};
+
+    fn candidates() -> Vec<Candidate> {
+        dictionary().entries.iter().map(|entry| Candidate::new(entry, CLUSTERING)).collect()
+    }
+
+    #[test]
+    fn a_books_own_distribution_is_no_distance_from_it() {
+        for (family, scale) in [(Family::Cauchy, 0.1), (Family::Laplace, 2.0), (Family::Gaussian, 30.0)] {
+            let histogram = model::token_weights(family, scale, CLUSTERING).map(|weight| weight >> 16);
+            let own = Candidate::new(&book(family, scale, CLUSTERING), CLUSTERING);
+            let p = shares(&histogram);
+            assert!(divergence(&p, &own.shares).abs() < 1e-4);
+            assert!((entropy(&p) - entropy(&own.shares)).abs() < 1e-3);
+            let fixed = cross_entropy_fixed(&histogram, &own.surprise) as f64 / libm::exp2(32.0);
+            assert!((fixed - entropy(&p)).abs() < 0.02, "{fixed} {}", entropy(&p));
+        }
+    }
+
+    #[test]
+    fn every_criterion_finds_the_book_that_a_histogram_came_from() {
+        let books = candidates();
+        for place in [3, 30, 60] {
+            let entry = &dictionary().entries[place];
+            let histogram = model::token_weights(entry.family, entry.scale, CLUSTERING).map(|weight| weight >> 16);
+            for criterion in Criterion::ALL {
+                let chosen = criterion.choose(&histogram, &books);
+                let (own, best) = (code_bits(&histogram, &books[place].lengths), code_bits(&histogram, &books[chosen].lengths));
+                assert!(best as f64 <= 1.01 * own as f64, "{criterion:?} chose {chosen} for {place}");
+            }
+        }
+    }
+
+    #[test]
+    fn entropy_of_equal_shares_is_their_logarithm() {
+        let mut histogram = [0; SYMBOLS];
+        histogram[..8].fill(5);
+        assert!((entropy(&shares(&histogram)) - 3.0).abs() < 1e-12);
+        // Against twice as many equal shares, one bit a token is wasted.
+        histogram[8..16].fill(5);
+        let wide = shares(&histogram);
+        histogram[8..16].fill(0);
+        assert!((divergence(&shares(&histogram), &wide) - 1.0).abs() < 1e-12);
+    }
+}

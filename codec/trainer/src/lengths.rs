@@ -1,0 +1,93 @@
+//! Code lengths of least cost under any limit and for any number of symbols, for the report. The codec has its own for its 76 symbols
+//! and 12 bits; a test holds both against each other.
+
+/// A symbol, or two neighbouring items of the level below (`symbol` is `None`).
+#[derive(Clone, Copy)]
+struct Item {
+    weight: u64,
+    symbol: Option<usize>,
+}
+
+/// A limit that no histogram of fewer than 2^44 tokens reaches: Huffman's code for them is shorter.
+pub const UNLIMITED: usize = 63;
+
+/// Code lengths by package-merge (Larmore and Hirschberg, JACM 37(3), 1990): of least cost among those of at most `limit` bits. A weight
+/// of 0 gets no code, a lone symbol one of one bit.
+#[must_use]
+pub fn limited_lengths(weights: &[u64], limit: usize) -> Vec<u8> {
+    let mut lengths = vec![0; weights.len()];
+    let mut leaves: Vec<Item> = (0..weights.len())
+        .filter(|&symbol| weights[symbol] > 0)
+        .map(|symbol| Item { weight: weights[symbol], symbol: Some(symbol) })
+        .collect();
+    if let [lone] = leaves[..] {
+        lengths[lone.symbol.unwrap_or(0)] = 1;
+    }
+    if leaves.len() < 2 {
+        return lengths;
+    }
+    leaves.sort_by_key(|item| (item.weight, item.symbol));
+    let levels = merge(&leaves, limit);
+    // The cheapest 2n - 2 items of the top level make the code; each pair among them stands for the next two items below.
+    let mut taken = 2 * leaves.len() - 2;
+    for level in levels.iter().rev() {
+        let (mut pairs, cheapest) = (0, &level[..taken.min(level.len())]);
+        for item in cheapest {
+            match item.symbol {
+                Some(symbol) => lengths[symbol] += 1,
+                None => pairs += 1,
+            }
+        }
+        taken = 2 * pairs;
+    }
+    lengths
+}
+
+/// A level for each bit of the limit: the leaves and the pairs of the level below, by weight, leaves first where weights are equal.
+fn merge(leaves: &[Item], limit: usize) -> Vec<Vec<Item>> {
+    let mut levels = vec![leaves.to_vec()];
+    for below in 0..limit - 1 {
+        let pairs = levels[below].chunks_exact(2).map(|pair| Item { weight: pair[0].weight + pair[1].weight, symbol: None });
+        let mut level: Vec<Item> = leaves.iter().copied().chain(pairs).collect();
+        level.sort_by_key(|item| item.weight);
+        levels.push(level);
+    }
+    levels
+}
+
+/// Bits that a histogram's codes take. Symbols that occur must have a code.
+#[must_use]
+pub fn code_bits(histogram: &[u64], lengths: &[u8]) -> u64 {
+    histogram.iter().zip(lengths).map(|(&count, &length)| count * u64::from(length)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use quire_codec::alphabet::SYMBOLS;
+    use quire_codec::codebook;
+
+    use super::*;
+
+    #[test]
+    fn limit_of_the_codec_gives_the_lengths_of_the_codec() {
+        for ratio in [1usize, 2, 5, 30] {
+            let histogram = std::array::from_fn::<u64, SYMBOLS, _>(|symbol| 1 << (40 / ratio).saturating_sub(symbol / ratio));
+            let limit = usize::from(codebook::MAX_CODE_BITS);
+            assert_eq!(limited_lengths(&histogram, limit), codebook::optimal_lengths(&histogram));
+        }
+    }
+
+    #[test]
+    fn a_wider_limit_never_costs_more() {
+        let weights: Vec<u64> = (0..200).map(|symbol| 1 + (1 << 20) / (1 + symbol * symbol)).collect();
+        let costs = [8, 9, 12, 16, UNLIMITED].map(|limit| code_bits(&weights, &limited_lengths(&weights, limit)));
+        assert!(costs.is_sorted_by(|shorter, longer| shorter >= longer), "{costs:?}");
+    }
+
+    #[test]
+    fn few_symbols() {
+        assert_eq!(limited_lengths(&[0, 0], 16), [0, 0]);
+        assert_eq!(limited_lengths(&[0, 7], 16), [0, 1]);
+        assert_eq!(limited_lengths(&[1, 1, 2, 4, 8], UNLIMITED), [4, 4, 3, 2, 1]);
+    }
+}
