@@ -7,7 +7,7 @@
 //!
 //! | # | stage | FORMAT.md | CPU | CUDA |
 //! |---|---|---|---|---|
-//! | 1 | quantize, find exceptions | §5 | `codec/src/quantize.rs` | – |
+//! | 1 | quantize, find exceptions | §5 | `codec/src/quantize.rs`, `codec/src/exceptions.rs` | – |
 //! | 2 | predict (Lorenzo) | §6 | `codec/src/lorenzo.rs` | – |
 //! | 3 | zero runs and classes | §7 | `codec/src/alphabet.rs`, `codec/src/tokens.rs` | – |
 //! | 4 | choose a codebook | §8, §11 | `codec/src/codebook.rs`, `codec/src/dictionary.rs` | – |
@@ -21,6 +21,7 @@ pub mod codebook;
 mod config;
 pub mod dictionary;
 mod error;
+pub mod exceptions;
 pub mod format;
 pub mod integer;
 pub mod lanes;

@@ -39,7 +39,9 @@ impl Axes {
         self.0
     }
 
-    fn contains(self, axis: usize) -> bool {
+    /// Whether differences are taken along an axis; 0 is the fastest.
+    #[must_use]
+    pub fn contains(self, axis: usize) -> bool {
         self.0 >> axis & 1 == 1
     }
 }
@@ -160,6 +162,9 @@ pub fn predict<C: Integer>(codes: &[C], shape: &Shape, axes: Axes, differences: 
 
 /// Restores codes from differences, in place.
 pub fn restore<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes) {
+    if axes == Axes::NONE {
+        return;
+    }
     let rows = Rows::new(shape);
     vectorized(
         #[inline(always)]

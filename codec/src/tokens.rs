@@ -172,9 +172,9 @@ pub fn tokenize<C: Integer>(differences: &[C], tokens: &mut Tokens) {
 }
 
 /// Magnitudes below this have their token in a table.
-const TABLE_MAGNITUDE: i64 = 1024;
+const TABLE_MAGNITUDE: i64 = 4096;
 
-/// Tokens of the differences `-1023 ..= 1023`: symbol in the low byte, number of extra bits in the next, the bits above.
+/// Tokens of the differences `-4095 ..= 4095`: symbol in the low byte, number of extra bits in the next, the bits above.
 static TOKEN_TABLE: [u32; 2 * TABLE_MAGNITUDE as usize - 1] = {
     let mut table = [0; 2 * TABLE_MAGNITUDE as usize - 1];
     let mut difference = 1 - TABLE_MAGNITUDE;

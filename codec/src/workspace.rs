@@ -2,6 +2,7 @@
 
 use crate::config::{Config, ErrorBound};
 use crate::error::{Error, Result};
+use crate::exceptions::{for_each_in_mask, predict_mask};
 use crate::format::{self, Coding, Header};
 use crate::layout::{Layout, Scalar, Shape};
 use crate::lorenzo::{self, Axes};
@@ -133,12 +134,7 @@ fn encode_values<V: Value>(
         return;
     }
 
-    mask.codes.clear();
-    mask.codes.resize(elements, 0);
-    for &index in &*exceptions {
-        mask.codes[index] = 1;
-    }
-    let axes = predict_mask(mask, shape);
+    let axes = predict_mask(exceptions, shape, &mut mask.codes, &mut mask.differences);
     plane.encode(&mask.differences, axes, config.codebook, stream);
 
     codes.clear();
@@ -146,29 +142,6 @@ fn encode_values<V: Value>(
     let list = Shape::line(exceptions.len() as u64);
     lorenzo::predict(codes, &list, Axes::FASTEST, &mut differences[..exceptions.len()]);
     plane.encode(&differences[..exceptions.len()], Axes::FASTEST, config.codebook, stream);
-}
-
-/// Fills the mask's differences, modulo 2, along those axes that leave the fewest ones.
-fn predict_mask(mask: &mut Buffers<i8>, shape: &Shape) -> Axes {
-    mask.differences.resize(mask.codes.len(), 0);
-    let mut predict = |axes| {
-        lorenzo::predict(&mask.codes, shape, axes, &mut mask.differences);
-        for difference in &mut mask.differences {
-            *difference &= 1;
-        }
-        mask.differences
-            .chunks(1 << 16)
-            .map(|part| part.iter().map(|&bit| u32::from(bit as u8)).sum::<u32>() as usize)
-            .sum::<usize>()
-    };
-    let candidates = [Axes::all(shape), Axes::FASTEST, Axes::NONE];
-    let best = candidates
-        .map(|axes| (predict(axes), axes))
-        .into_iter()
-        .min_by_key(|&(ones, _)| ones)
-        .map_or(Axes::NONE, |(_, axes)| axes);
-    predict(best);
-    best
 }
 
 /// Inverse of [`encode_values`].
@@ -201,18 +174,15 @@ fn decode_values<V: Value>(
     shared.plane.decode(body, shape, mask)?;
     let bits = &mut codes[..exceptions as usize];
     shared.plane.decode(body, &Shape::line(exceptions), bits)?;
-    let mut bits = bits.iter();
-    for (index, _) in mask.iter().enumerate().filter(|&(_, &mask)| mask & 1 == 1) {
-        let Some(&bits) = bits.next() else {
-            return Err(Error::corrupt("exception mask", format!("it marks more than {exceptions} exceptions")));
-        };
-        V::from_bits(bits).write(chunk, index, layout.byte_order);
-    }
-    if bits.len() > 0 {
-        return Err(Error::corrupt(
-            "exception mask",
-            format!("it marks {} of {exceptions} exceptions", exceptions as usize - bits.len()),
-        ));
+    let mut marked = 0;
+    for_each_in_mask(mask, |index| {
+        if let Some(&bits) = bits.get(marked) {
+            V::from_bits(bits).write(chunk, index, layout.byte_order);
+        }
+        marked += 1;
+    });
+    if marked as u64 != exceptions {
+        return Err(Error::corrupt("exception mask", format!("it marks {marked} exceptions, {exceptions} are announced")));
     }
     Ok(())
 }
