@@ -7,7 +7,7 @@ Run by demo.sh, which makes the environment, the plugin and the data. The work, 
 3. `measure`          each field at each bound into compressed.h5, checked and timed
 4. `check_netcdf`     the same through the netCDF4 package, which brings an HDF5 library of its own
 5. `check_tools`      h5repack in and out, h5dump, against what h5py reads
-6. `report`           the table, on the terminal and in results/demo.txt
+6. `report`           the table, on the terminal and in the file that --results names
 """
 
 import argparse
@@ -444,7 +444,7 @@ def main() -> int:
         print(f"error: {violation}", file=sys.stderr)
     if violations:
         return 1
-    arguments.results.parent.mkdir(exist_ok=True)
+    arguments.results.parent.mkdir(parents=True, exist_ok=True)
     arguments.results.write_text(text)
     print(f"every bound held; the table is in {arguments.results}")
     return 0

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Compresses scientific fields through the plugin with h5py, netCDF and the HDF5 tools, checks every value against its bound and
 # prints ratios and speeds. Needs cargo, python3 and root or sudo; installs the rest. Ends with 0 only when every bound held.
+#
+#     h5-samples/demo.sh [FILE]     the table goes to FILE as well; by default into the folder of the data, which git ignores
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 source "$here/setup.sh"
@@ -9,6 +11,7 @@ seed=1
 size=medium
 environment="$repository_root/.venv-demo"
 data="$here/data/seed$seed-$size"
+results="${1:-$data/demo.txt}"
 
 # A Python package that the demo can do without: one line when it cannot be had.
 want_package() {
@@ -40,4 +43,4 @@ fi
 
 # Only our plugin is to be found, whatever else the caller has installed.
 export HDF5_PLUGIN_PATH="$(dirname "$plugin")"
-exec "$environment/bin/python" "$here/demo.py" --data "$data" --results "$here/results/demo.txt"
+exec "$environment/bin/python" "$here/demo.py" --data "$data" --results "$results"
