@@ -207,11 +207,11 @@ impl<C: Integer> Output<'_, C> {
             *bits_here = read_window(self.extra, self.extra_at) as u32;
             self.extra_at += extra_count(entry) as usize;
         }
-        let expanded: [(i32, u32); LANES] = std::array::from_fn(|lane| expand_narrow(entries[lane], bits_here[lane]));
         if any & RUN_ENTRY == 0 && whole {
-            self.put_all(expanded.map(|(difference, _)| difference));
+            self.put_all(std::array::from_fn(|lane| narrow_difference(entries[lane], bits_here[lane])));
             return LANES;
         }
+        let expanded: [(i32, u32); LANES] = std::array::from_fn(|lane| expand_narrow(entries[lane], bits_here[lane]));
         for (token, (difference, span)) in expanded.into_iter().enumerate() {
             if !self.put(difference, span as usize) {
                 self.extra_at -= entries[token..].iter().map(|&entry| extra_count(entry) as usize).sum::<usize>();
@@ -286,14 +286,28 @@ const MAX_NARROW_EXTRA: u8 = 21;
 /// So many tokens of a step may be other than direct codes before they are no longer treated as exceptions.
 const FEW: u32 = 6;
 
-/// Difference and span of an entry that is not wide, from the bits that follow it, without a branch. The difference of a run is 0.
+/// The extra bits of an entry that is not wide, from those that follow it.
+#[inline(always)]
+fn narrow_extra(entry: u32, bits_here: u32) -> u32 {
+    bits_here & ((1 << (extra_count(entry) & 31)) - 1)
+}
+
+/// Difference of an entry that is neither wide nor a run, without a branch.
+#[inline(always)]
+fn narrow_difference(entry: u32, bits_here: u32) -> i32 {
+    let extra = narrow_extra(entry, bits_here);
+    let sign = (extra & 1).cast_signed();
+    (((entry.cast_signed() >> START_SHIFT) + (extra >> 1).cast_signed()) ^ -sign) + sign
+}
+
+/// Difference and span of an entry that is not wide, without a branch. The difference of a run is 0.
 #[inline(always)]
 fn expand_narrow(entry: u32, bits_here: u32) -> (i32, u32) {
-    let kept = bits_here & ((1 << (extra_count(entry) & 31)) - 1);
-    let start = entry.cast_signed() >> START_SHIFT;
-    let sign = (kept & 1).cast_signed();
-    let difference = ((start + (kept >> 1).cast_signed()) ^ -sign) + sign;
-    if entry & RUN_ENTRY == 0 { (difference, 1) } else { (0, start.cast_unsigned().wrapping_add(kept)) }
+    if entry & RUN_ENTRY == 0 {
+        (narrow_difference(entry, bits_here), 1)
+    } else {
+        (0, (entry >> START_SHIFT) + narrow_extra(entry, bits_here))
+    }
 }
 
 #[inline(always)]
