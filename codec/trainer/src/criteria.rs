@@ -29,6 +29,18 @@ impl Criterion {
     pub const ALL: [Self; 5] =
         [Self::ExactCost, Self::CrossEntropyOfLengths, Self::CrossEntropyOfDensity, Self::Divergence, Self::EntropyDifference];
 
+    /// Name in the report.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ExactCost => "exact cost, integers",
+            Self::CrossEntropyOfLengths => "cross entropy Q16, q = 2^-length",
+            Self::CrossEntropyOfDensity => "cross entropy Q16, q of the density",
+            Self::Divergence => "Kullback-Leibler divergence",
+            Self::EntropyDifference => "entropy difference",
+        }
+    }
+
     /// Place of the book that this criterion chooses.
     #[must_use]
     pub fn choose(self, histogram: &Histogram, books: &[Candidate]) -> usize {

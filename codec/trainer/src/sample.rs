@@ -2,6 +2,7 @@
 
 use h5_samples::{Field, Values, finite_range};
 use quire_codec::alphabet::{ALPHABET, DIRECT_ZERO, RUN_SYMBOLS};
+use quire_codec::codebook::{self, Choice, PACKED_LENGTHS};
 use quire_codec::lorenzo::{self, Axes};
 use quire_codec::plane::PlaneWorkspace;
 use quire_codec::quantize::{self, Quantizer, Value};
@@ -14,7 +15,9 @@ use crate::plain::plain_bits;
 /// Most chunks of a field.
 const CHUNKS: usize = 8;
 /// Bytes of the fixed parts of the stream's header and of the quantized body and its plane, and for each axis (FORMAT.md §3, §4).
-const HEADER_BYTES: (u64, u64) = (24 + 16 + 8, 8);
+const HEADER_BYTES: (u64, u64) = (24 + 16 + PLANE_HEADER_BYTES, 8);
+/// Bytes of a plane's header.
+const PLANE_HEADER_BYTES: u64 = 8;
 
 /// A chunk at a bound: what is to be coded of its codes plane.
 #[derive(Debug, Clone)]
@@ -37,8 +40,12 @@ pub struct Sample {
     pub classes_only_bits: u64,
     /// Bits of the codes plane with neither ([`plain_bits`]).
     pub plain_bits: u64,
-    /// Bytes of the codes plane as the codec writes it, its header and book included.
-    pub plane_bytes: u64,
+    /// Bits of the codes and what is behind them in the plane that the codec writes.
+    pub written_bits: u64,
+    /// Bytes of a custom book in that plane; 0 for one of the dictionary.
+    pub book_bytes: u64,
+    /// Bytes of that plane without header and book: lanes, extra words and index.
+    pub payload_bytes: u64,
 }
 
 impl Sample {
@@ -46,6 +53,24 @@ impl Sample {
     #[must_use]
     pub fn ratio(&self, bits: u64) -> f64 {
         self.chunk_bytes as f64 / (self.header_bytes as f64 + bits as f64 / 8.0)
+    }
+
+    /// Bytes of headers and codes plane as the codec writes them.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.header_bytes + self.book_bytes + self.payload_bytes
+    }
+
+    /// Ratio of what the codec writes.
+    #[must_use]
+    pub fn written_ratio(&self) -> f64 {
+        self.chunk_bytes as f64 / self.written_bytes() as f64
+    }
+
+    /// The same as if lanes and index added nothing to the bits.
+    #[must_use]
+    pub fn written_ratio_without_lanes(&self) -> f64 {
+        self.ratio(self.written_bits + 8 * self.book_bytes)
     }
 }
 
@@ -124,6 +149,8 @@ fn measure_values<V: Value>(chunk: &Field, bound: f64, values: &[V], config: &Co
     let zeros = differences.iter().filter(|&&difference| difference == V::Code::default()).count() as u64;
     let mut plane = Vec::new();
     PlaneWorkspace::default().encode(&differences, Axes::all(&shape), CodebookPolicy::Auto, &mut plane);
+    let choice = codebook::choose(&histogram, CodebookPolicy::Auto);
+    let book_bytes = if matches!(choice, Choice::Custom(_)) { PACKED_LENGTHS as u64 } else { 0 };
     Sample {
         field: chunk.name,
         bound,
@@ -134,7 +161,9 @@ fn measure_values<V: Value>(chunk: &Field, bound: f64, values: &[V], config: &Co
         extra_bits,
         classes_only_bits: classes_only_bits(&histogram, zeros),
         plain_bits: plain_bits(&differences),
-        plane_bytes: plane.len() as u64,
+        written_bits: code_bits(&histogram, &choice.lengths()) + extra_bits,
+        book_bytes,
+        payload_bytes: plane.len() as u64 - PLANE_HEADER_BYTES - book_bytes,
     }
 }
 
@@ -160,4 +189,62 @@ fn classes_only_bits(histogram: &Histogram, zeros: u64) -> u64 {
     without_runs[usize::from(DIRECT_ZERO)] = zeros;
     let extra_bits: u64 = without_runs.iter().zip(&ALPHABET).map(|(&count, symbol)| count * u64::from(symbol.extra_bits)).sum();
     code_bits(&without_runs, &limited_lengths(&without_runs, UNLIMITED)) + extra_bits
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A sample of which only the histogram matters.
+    pub(crate) fn sample_of(histogram: Histogram) -> Sample {
+        Sample {
+            field: "made by hand",
+            bound: 1e-3,
+            chunk_bytes: 1 << 20,
+            values: 1 << 18,
+            header_bytes: 72,
+            histogram,
+            extra_bits: 0,
+            classes_only_bits: 0,
+            plain_bits: 0,
+            written_bits: 0,
+            book_bytes: 0,
+            payload_bytes: 0,
+        }
+    }
+
+    fn ramp(dims: &[usize]) -> Field {
+        let count: usize = dims.iter().product();
+        Field {
+            name: "ramp",
+            units: "1",
+            dims: dims.to_vec(),
+            values: Values::F32((0..count).map(|place| place as f32).collect()),
+            fill: None,
+        }
+    }
+
+    #[test]
+    fn chunks_are_clipped_to_the_field_and_hold_its_values() {
+        let field = ramp(&[3, 70, 100]);
+        let chunks: Vec<Field> = chunks(&field).collect();
+        let dims: Vec<&[usize]> = chunks.iter().map(|chunk| &chunk.dims[..]).collect();
+        assert_eq!(dims, [&[3, 64, 64], &[3, 64, 36], &[3, 6, 64], &[3, 6, 36]]);
+        let Values::F32(values) = &chunks[3].values else { panic!("f32 stays f32") };
+        assert_eq!((values[0], values[36], values[6 * 36]), (6464.0, 6564.0, 13464.0));
+        assert_eq!(super::chunks(&ramp(&[1 << 20])).count(), 4);
+        assert_eq!(super::chunks(&ramp(&[2048, 2048])).count(), CHUNKS);
+    }
+
+    #[test]
+    fn a_ramp_costs_little_and_a_constant_is_left_out() {
+        let mut chunk = ramp(&[4096]);
+        // Steps of 1 against a quantization step of 2 * 819 / 8190: the first value of 0, then differences of 5.
+        let sample = measure(&chunk, 1.0 / 40950.0).unwrap();
+        assert_eq!(sample.histogram[usize::from(DIRECT_ZERO) + 5], 4095);
+        assert_eq!(sample.plain_bits, 4096);
+        assert!(sample.written_bytes() > sample.header_bytes + sample.written_bits / 8);
+        chunk.values = Values::F32(vec![7.0; 4096]);
+        assert!(measure(&chunk, 1e-3).is_none());
+    }
 }

@@ -1,0 +1,134 @@
+//! The figures by which the defaults were chosen, as text tables. Shah et al. (ICS'23) have the like in their figures 4, 6 and 7.
+
+mod choice;
+mod coding;
+
+use std::io::IsTerminal;
+
+use h5_samples::{Field, Size};
+
+use crate::sample::{self, Sample};
+use crate::table::{Table, geomean, percent, ratio};
+
+pub use choice::{choice_of_criterion, choice_of_family, choice_of_run_model, number_of_books};
+pub use coding::{layout_overhead, length_limits, without_tokens};
+
+/// Error bounds as shares of a chunk's range.
+pub const BOUNDS: [f64; 4] = [1e-1, 1e-2, 1e-3, 1e-4];
+/// Seed of the fields.
+const SEED: u64 = 1;
+
+/// All tables, each made from the same samples.
+#[must_use]
+pub fn report() -> String {
+    let samples = samples(h5_samples::all(SEED, Size::Medium));
+    let mut text = preamble(samples.len());
+    for table in [
+        number_of_books,
+        choice_of_criterion,
+        choice_of_family,
+        choice_of_run_model,
+        length_limits,
+        without_tokens,
+        layout_overhead,
+    ] {
+        text.push_str(&table(&samples));
+    }
+    text
+}
+
+/// Samples of all fields at all bounds. Says which field it is at if somebody watches.
+pub fn samples(fields: impl IntoIterator<Item = Field>) -> Vec<Sample> {
+    let watched = std::io::stderr().is_terminal();
+    let mut samples = Vec::new();
+    for field in fields {
+        if watched {
+            eprint!("\r\x1b[K{}", field.name);
+        }
+        for chunk in sample::chunks(&field) {
+            samples.extend(BOUNDS.iter().filter_map(|&bound| sample::measure(&chunk, bound)));
+        }
+    }
+    if watched {
+        eprint!("\r\x1b[K");
+    }
+    samples
+}
+
+fn preamble(samples: usize) -> String {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    format!(
+        "command: cargo run --release -p quire-trainer -- report > h5-samples/results/dictionary.txt
+machine: {}, {threads} threads usable, one used; no figure here depends on it but for the last bit of sines in the generator
+fields:  h5_samples::all({SEED}, Size::Medium), up to 8 chunks a field of 64^3, 512^2, 262144 or 4x16x64x64 values; {samples} samples
+bound:   1e-1 to 1e-4 of the chunk's range over finite values that are not fill; chunks of one value are left out
+ratio:   bytes of the chunk / bytes of headers and codes plane; exceptions (NaN, fill values) lie in planes of their own and are not
+         counted; geometric mean over chunks
+loss:    1 - ratio / ratio of a book made for the chunk, whose lengths take 40 bytes of the stream; negative where the dictionary wins
+book:    chosen by exact cost and of at most 12 bits a code unless a table says otherwise
+
+",
+        processor()
+    )
+}
+
+/// Name of the processor, as Linux has it.
+fn processor() -> String {
+    let description = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = description.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    name.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
+}
+
+/// Names of columns: one a bound between others.
+fn columns(first: &str, last: &[&str]) -> Table {
+    let bounds = BOUNDS.iter().map(|bound| format!("{bound:e}"));
+    Table::new(std::iter::once(first.to_owned()).chain(bounds).chain(last.iter().map(|&name| name.to_owned())))
+}
+
+/// Geometric mean over the samples of each bound.
+fn by_bound(samples: &[Sample], value: impl Fn(&Sample) -> f64) -> [f64; BOUNDS.len()] {
+    BOUNDS.map(|bound| geomean(samples.iter().filter(|sample| sample.bound == bound).map(&value)))
+}
+
+/// Cells: ratio by bound, and over all samples mean and worst loss against what `reference` gives.
+fn ratio_cells(samples: &[Sample], value: impl Fn(&Sample) -> f64, reference: impl Fn(&Sample) -> f64) -> Vec<String> {
+    let mut cells: Vec<String> = by_bound(samples, &value).map(ratio).to_vec();
+    cells.push(ratio(geomean(samples.iter().map(&value))));
+    let kept = |sample: &Sample| value(sample) / reference(sample);
+    cells.push(percent(1.0 - geomean(samples.iter().map(kept))));
+    cells.push(percent(1.0 - samples.iter().map(kept).fold(f64::INFINITY, f64::min)));
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_has_its_rows_on_small_fields() {
+        let samples = samples(h5_samples::all(SEED, Size::Small).take(4));
+        assert!(samples.iter().all(|sample| sample.values <= 64 * 64 * 64));
+        for (table, rows) in [
+            (number_of_books as fn(&[Sample]) -> String, ["100", "entropy"]),
+            (choice_of_criterion, ["exact cost", "entropy difference"]),
+            (choice_of_family, ["Cauchy", "all three"]),
+            (choice_of_run_model, ["independent", "learned"]),
+            (length_limits, ["10", "16"]),
+            (without_tokens, ["turbulence_velocity", "geometric mean"]),
+            (layout_overhead, ["turbulence_resolved", "cloud_water"]),
+        ] {
+            let text = table(&samples);
+            for row in rows {
+                assert!(text.lines().any(|line| line.starts_with(row)), "{row}: {text}");
+            }
+            assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_loss_is_against_the_reference() {
+        let sample = crate::sample::tests::sample_of([1 << 10; quire_codec::alphabet::SYMBOLS]);
+        let cells = ratio_cells(&[sample], |_| 3.0, |_| 4.0);
+        assert_eq!(cells[4..], ["3.00", "25.00 %", "25.00 %"]);
+    }
+}

@@ -1,0 +1,94 @@
+//! Tables (e) to (g): what the codes and their layout cost.
+
+use std::collections::BTreeSet;
+
+use super::{BOUNDS, columns, ratio_cells};
+use crate::lengths::{UNLIMITED, code_bits, limited_lengths};
+use crate::sample::Sample;
+use crate::table::{Table, geomean, percent, ratio};
+
+/// Table (e): ratio by the longest code allowed.
+#[must_use]
+pub fn length_limits(samples: &[Sample]) -> String {
+    let with_limit = |sample: &Sample, limit| {
+        let lengths = limited_lengths(&sample.histogram, limit);
+        sample.ratio(code_bits(&sample.histogram, &lengths) + sample.extra_bits)
+    };
+    let mut table = columns("bits", &["all", "mean loss", "worst", "decode table"]);
+    for limit in [10, 11, 12, 13, 14, 16] {
+        let mut cells = ratio_cells(samples, |sample| with_limit(sample, limit), |sample| with_limit(sample, UNLIMITED));
+        cells.push(format!("{} KiB", (4 << limit) >> 10));
+        table.row(&limit.to_string(), cells);
+    }
+    table.row("unlimited", ratio_cells(samples, |sample| with_limit(sample, UNLIMITED), |sample| with_limit(sample, UNLIMITED)));
+    table.to_text(
+        "(e) Ratio by the longest code allowed, a custom book for each chunk with its lengths for nothing; loss against no limit",
+    )
+}
+
+/// Names of the fields, in the order of the samples.
+fn field_names(samples: &[Sample]) -> Vec<&'static str> {
+    let mut seen = BTreeSet::new();
+    samples.iter().map(|sample| sample.field).filter(|&name| seen.insert(name)).collect()
+}
+
+/// Geometric mean over the chunks of a field at a bound.
+fn of_field(samples: &[Sample], field: &str, bound: f64, value: impl Fn(&Sample) -> f64) -> f64 {
+    geomean(samples.iter().filter(|sample| sample.field == field && sample.bound == bound).map(value))
+}
+
+/// The name of a column and the ratio in it.
+type Column = (&'static str, fn(&Sample) -> f64);
+
+/// What table (f) compares.
+const PIPELINES: [Column; 3] = [
+    ("neither", |sample| sample.ratio(sample.plain_bits)),
+    ("classes", |sample| sample.ratio(sample.classes_only_bits)),
+    ("both", Sample::written_ratio),
+];
+
+/// Table (f): the pipeline without run tokens, and without classes as well.
+#[must_use]
+pub fn without_tokens(samples: &[Sample]) -> String {
+    let bounds = &BOUNDS[1..];
+    let names = bounds.iter().flat_map(|bound| PIPELINES.map(|(name, _)| format!("{bound:e} {name}")));
+    let mut table = Table::new(std::iter::once("field".to_owned()).chain(names));
+    let fields = field_names(samples);
+    for field in &fields {
+        let cells = bounds.iter().flat_map(|&bound| PIPELINES.map(|(_, value)| ratio(of_field(samples, field, bound, value))));
+        table.row(field, cells);
+    }
+    let means = bounds.iter().flat_map(|&bound| {
+        PIPELINES.map(|(_, value)| geomean(fields.iter().map(|field| of_field(samples, field, bound, value))))
+    });
+    table.row("geometric mean of fields", means.map(ratio));
+    let design = ["20", "", "44", "12", "", "17.8", "6.3", "7.7", "9.5"];
+    table.row("29 arrays of DESIGN.md", design.map(str::to_owned));
+    table.to_text(
+        "(f) Ratio without run tokens and classes: 1023 bins, 8 bytes an outlier, codes of at most 16 bits, book for nothing; with classes
+    alone, book for nothing; and with both as the codec writes it, lanes, index and book included. Where the data lie on a lattice of
+    some 30 steps (thermal_eighths at 1e-4), few bins are in use and classes lose: their raw bits cannot tell which",
+    )
+}
+
+/// Table (g): what lanes, index and headers add to the bits of codes.
+#[must_use]
+pub fn layout_overhead(samples: &[Sample]) -> String {
+    let names = BOUNDS.iter().flat_map(|bound| ["bits", "lanes", "all"].map(|name| format!("{bound:e} {name}")));
+    let mut table = Table::new(std::iter::once("field".to_owned()).chain(names));
+    for field in field_names(samples) {
+        let cells = BOUNDS.iter().flat_map(|&bound| {
+            let sum = |value: fn(&Sample) -> u64| {
+                samples.iter().filter(|sample| sample.field == field && sample.bound == bound).map(value).sum::<u64>() as f64
+            };
+            let exact = sum(|sample| sample.written_bits) / 8.0;
+            let share = |bytes: f64| percent(bytes / exact - 1.0);
+            let bits = format!("{:.2}", 8.0 * exact / sum(|sample| sample.values));
+            [bits, share(sum(|sample| sample.payload_bytes)), share(sum(Sample::written_bytes))]
+        });
+        table.row(field, cells);
+    }
+    table.to_text(
+        "(g) Code and extra bits a value, and what is added to them by lanes and index, and by these, headers and custom books together",
+    )
+}
