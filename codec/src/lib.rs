@@ -7,7 +7,7 @@
 //!
 //! | # | stage | FORMAT.md | CPU | CUDA |
 //! |---|---|---|---|---|
-//! | 1 | quantize, find exceptions | §5 | `codec/src/quantize.rs`, `codec/src/exceptions.rs` | – |
+//! | 1 | quantize, find exceptions | §5 | `codec/src/quantize.rs`, `codec/src/lattice.rs`, `codec/src/exceptions.rs` | – |
 //! | 2 | predict (Lorenzo) | §6 | `codec/src/lorenzo.rs` | – |
 //! | 3 | zero runs and classes | §7 | `codec/src/alphabet.rs`, `codec/src/tokens.rs` | – |
 //! | 4 | choose a codebook | §8, §11 | `codec/src/codebook.rs`, `codec/src/dictionary.rs` | – |
@@ -25,6 +25,7 @@ pub mod exceptions;
 pub mod format;
 pub mod integer;
 pub mod lanes;
+pub mod lattice;
 mod layout;
 pub mod lorenzo;
 pub mod plane;

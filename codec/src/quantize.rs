@@ -6,6 +6,7 @@
 
 use crate::config::ErrorBound;
 use crate::integer::Integer;
+use crate::lattice;
 use crate::layout::ByteOrder;
 use crate::simd::vectorized;
 
@@ -28,8 +29,24 @@ impl Quantizer {
     #[must_use]
     pub fn new(bound: ErrorBound) -> Self {
         let ErrorBound::Absolute(bound) = bound;
-        let step = 2.0 * bound;
+        Self::with_step(bound, 2.0 * bound)
+    }
+
+    /// The grid for a chunk: that of the bound, or the lattice on which all of the chunk's values lie if it is wider ([`lattice`]).
+    #[must_use]
+    pub fn for_chunk<V: Value>(chunk: &[u8], order: ByteOrder, bound: ErrorBound) -> Self {
+        let grid = Self::new(bound);
+        lattice::spacing::<V>(chunk, order, grid.step).map_or(grid, |spacing| Self::with_step(grid.bound, spacing))
+    }
+
+    fn with_step(bound: f64, step: f64) -> Self {
         Self { bound, step, inverse_step: 1.0 / step }
+    }
+
+    /// Half the distance of two neighbours on the grid, as the stream names it.
+    #[must_use]
+    pub fn half_step(&self) -> f64 {
+        self.step / 2.0
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whole chunks: stages in order, buffers kept from call to call.
 
-use crate::config::{Config, ErrorBound};
+use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::exceptions::{for_each_in_mask, predict_mask};
 use crate::format::{self, Coding, Header};
@@ -106,7 +106,7 @@ impl Workspace {
     }
 }
 
-/// Appends bound, number of exceptions and planes (FORMAT.md §4).
+/// Appends half the grid's step, number of exceptions and planes (FORMAT.md §4).
 fn encode_values<V: Value>(
     buffers: &mut Buffers<V::Code>,
     shared: &mut Shared,
@@ -122,11 +122,11 @@ fn encode_values<V: Value>(
     codes.resize(elements, V::Code::default());
     differences.resize(elements, V::Code::default());
     exceptions.clear();
-    quantize::quantize::<V>(chunk, layout.byte_order, &Quantizer::new(config.bound), codes, exceptions);
+    let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, config.bound);
+    quantize::quantize::<V>(chunk, layout.byte_order, &quantizer, codes, exceptions);
     quantize::fill_gaps(codes, exceptions, shape.row());
 
-    let ErrorBound::Absolute(bound) = config.bound;
-    stream.extend_from_slice(&bound.to_le_bytes());
+    stream.extend_from_slice(&quantizer.half_step().to_le_bytes());
     stream.extend_from_slice(&(exceptions.len() as u64).to_le_bytes());
     lorenzo::predict(codes, shape, Axes::all(shape), differences);
     plane.encode(differences, Axes::all(shape), config.codebook, stream);
@@ -155,8 +155,8 @@ fn decode_values<V: Value>(
     const SECTION: &str = "quantization header";
     let shape = &layout.shape;
     let elements = shape.elements() as usize;
-    let bound = f64::from_le_bytes(*take_array(body, SECTION)?);
-    let config = Config::absolute(bound).map_err(|error| Error::corrupt(SECTION, error.to_string()))?;
+    let half_step = f64::from_le_bytes(*take_array(body, SECTION)?);
+    let config = Config::absolute(half_step).map_err(|error| Error::corrupt(SECTION, error.to_string()))?;
     let exceptions = u64::from_le_bytes(*take_array(body, SECTION)?);
     if exceptions > elements as u64 {
         return Err(Error::corrupt(SECTION, format!("it says {exceptions} exceptions, the chunk has {elements} values")));

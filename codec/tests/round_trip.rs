@@ -74,6 +74,21 @@ fn constant_noisy_and_smooth_chunks_have_their_codings() {
 }
 
 #[test]
+fn values_on_a_lattice_are_exact_and_cheap_at_any_bound() {
+    let mut workspace = Workspace::default();
+    for scalar in SCALARS {
+        let layout = layout(scalar, ByteOrder::Big, &[40, 50]);
+        let original = chunk(&values(Content::Lattice, 2000, 4), &layout, 4);
+        let coarse = check_round_trip(&mut workspace, &original, &layout, 0.06, CodebookPolicy::Auto);
+        let fine = check_round_trip(&mut workspace, &original, &layout, 1e-7, CodebookPolicy::Auto);
+        assert_eq!(fine.len(), coarse.len());
+        let mut decoded = vec![0; original.len()];
+        workspace.decompress(&fine, &mut decoded).unwrap();
+        assert!(decoded == original);
+    }
+}
+
+#[test]
 fn bytes_do_not_depend_on_what_the_workspace_did_before() {
     let layout = layout(Scalar::F32, ByteOrder::Little, &[20, 30, 40]);
     let mut used = Workspace::default();

@@ -136,8 +136,8 @@ def checksum_of(stream: bytes) -> int:
 
 def read_quantized(reader: Reader, header: Header) -> bytes:
     """§4: a quantized body."""
-    bound, exceptions = struct.unpack("<dQ", reader.take(16, "4", "the bound and the number of exceptions"))
-    step = step_of(bound)
+    half_step, exceptions = struct.unpack("<dQ", reader.take(16, "4", "the half step and the number of exceptions"))
+    step = step_of(half_step)
     if exceptions > header.count:
         raise StreamError("4", f"{exceptions} exceptions among {header.count} values")
     bits = 8 * header.width
@@ -152,13 +152,13 @@ def read_quantized(reader: Reader, header: Header) -> bytes:
     return values_of(codes, step, mask, numbers, header)
 
 
-def step_of(bound: float) -> float:
-    """§4, §5: twice the bound, after a look at the bound."""
-    if not (math.isfinite(bound) and bound > 0):
-        raise StreamError("4", f"error bound {bound}")
-    step = 2 * bound
+def step_of(half_step: float) -> float:
+    """§4, §5: the grid's step, after a look at its half."""
+    if not (math.isfinite(half_step) and half_step > 0):
+        raise StreamError("4", f"half step {half_step}")
+    step = 2 * half_step
     if not (math.isfinite(step) and math.isfinite(1 / step)):
-        raise StreamError("4", f"error bound {bound}: twice the bound or its reciprocal is not finite")
+        raise StreamError("4", f"half step {half_step}: twice it or its reciprocal is not finite")
     return step
 
 

@@ -1,0 +1,79 @@
+//! Values on a binary lattice (whole numbers, multiples of 1/8): the spacing that they share, if it is wider than the bound's own grid.
+//!
+//! On a grid of the lattice's spacing such values are exact and their codes small, where the finer grid of a tight bound would spend bits
+//! on digits that are always the same.
+
+use crate::layout::ByteOrder;
+use crate::quantize::Value;
+
+/// Values looked at before the search may stop.
+const GROUP: usize = 64;
+
+/// The largest power of two of which all finite values are multiples, if it is greater than `step`. Chunks off the lattice are given up at
+/// the first group of values that shows it.
+#[must_use]
+pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64) -> Option<f64> {
+    let needed = highest_bit(step)? + 1;
+    let mut lowest = i32::MAX;
+    for bytes in chunk.chunks(GROUP * V::SIZE) {
+        let mut values = [V::default(); GROUP];
+        V::read_all(bytes, order, &mut values);
+        lowest = values.iter().map(|value| lowest_bit(value.to_f64())).fold(lowest, i32::min);
+        if lowest < needed {
+            return None;
+        }
+    }
+    // Spacings beyond the range of normal numbers are not worth their rounding.
+    (-1000..=1000).contains(&lowest).then(|| f64::from_bits(((lowest + 1023) as u64) << 52))
+}
+
+/// Power of two of the least significant bit that is 1; the greatest number for 0, infinities and NaN, which lie on any lattice or on none.
+fn lowest_bit(value: f64) -> i32 {
+    let (exponent, mantissa) = parts(value);
+    if mantissa == 0 || !value.is_finite() { i32::MAX } else { exponent + mantissa.trailing_zeros() as i32 }
+}
+
+/// Power of two of the most significant bit that is 1.
+fn highest_bit(value: f64) -> Option<i32> {
+    let (exponent, mantissa) = parts(value);
+    mantissa.checked_ilog2().map(|bit| exponent + bit as i32)
+}
+
+/// Exponent and mantissa with `|value| = mantissa * 2^exponent`.
+fn parts(value: f64) -> (i32, u64) {
+    let bits = value.to_bits();
+    let (biased, fraction) = ((bits >> 52 & 0x7ff) as i32, bits & ((1 << 52) - 1));
+    if biased == 0 { (-1074, fraction) } else { (biased - 1075, fraction | 1 << 52) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spacing_of(values: &[f64], step: f64) -> Option<f64> {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        spacing::<f64>(&bytes, ByteOrder::Little, step)
+    }
+
+    #[test]
+    fn spacing_is_the_largest_power_of_two_that_divides_all() {
+        assert_eq!(spacing_of(&[3.0, -7.0, 12.0], 1e-3), Some(1.0));
+        assert_eq!(spacing_of(&[6.0, -12.0, 0.0], 1.0), Some(2.0));
+        assert_eq!(spacing_of(&[0.125, 3.0, 1e35], 1e-3), Some(0.125));
+        assert_eq!(spacing_of(&[f64::NAN, 0.25, f64::INFINITY, -0.0], 1e-3), Some(0.25));
+        let mut long = vec![0.5; 1000];
+        assert_eq!(spacing_of(&long, 0.1), Some(0.5));
+        long[999] = 0.1;
+        assert_eq!(spacing_of(&long, 0.1), None);
+    }
+
+    #[test]
+    fn spacing_must_be_wider_than_the_step() {
+        assert_eq!(spacing_of(&[1.0, 2.0], 1.0), None);
+        assert_eq!(spacing_of(&[1.0, 2.0], 0.999), Some(1.0));
+        assert_eq!(spacing_of(&[1.0, 2.0], 1.5), None);
+        assert_eq!(spacing_of(&[0.0, -0.0, f64::NAN], 1e-3), None);
+        assert_eq!(spacing_of(&[1e-310, 3e-310], 1e-320), None);
+        assert_eq!(spacing_of(&[2f64.powi(1023)], 1e-3), None);
+    }
+}
