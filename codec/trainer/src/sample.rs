@@ -175,7 +175,13 @@ fn differences<V: Value>(values: &[V], shape: &Shape, config: &Config) -> Vec<V:
     }
     let mut codes = vec![V::Code::default(); values.len()];
     let mut exceptions = Vec::new();
-    quantize::quantize::<V>(&bytes, ByteOrder::Little, &Quantizer::new(config.bound), &mut codes, &mut exceptions);
+    quantize::quantize::<V>(
+        &bytes,
+        ByteOrder::Little,
+        &Quantizer::for_chunk::<V>(&bytes, ByteOrder::Little, config.bound),
+        &mut codes,
+        &mut exceptions,
+    );
     quantize::fill_gaps(&mut codes, &exceptions, shape.row());
     let mut differences = codes.clone();
     lorenzo::predict(&codes, shape, Axes::all(shape), &mut differences);
