@@ -170,27 +170,28 @@ pub fn restore<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes) {
         #[inline(always)]
         || {
             let len = rows.len();
+            let batch = (BATCH / len).max(1) * len;
+            let mut summed = 0;
             rows.visit(
                 axes,
                 #[inline(always)]
                 |start, neighbours| {
-                    let (before, current) = codes.split_at_mut(start);
-                    let current = &mut current[..len];
-                    if axes.contains(0) {
-                        let mut sum = C::default();
-                        for code in &mut *current {
-                            sum = sum.add(*code);
-                            *code = sum;
+                    if start == summed && axes.contains(0) {
+                        summed = (start + batch).min(codes.len());
+                        for row in codes[start..summed].chunks_mut(len) {
+                            prefix_sum(row);
                         }
                     }
+                    let (before, current) = codes.split_at_mut(start);
+                    let current = &mut current[..len];
                     let back = |n: usize| {
                         let from = start - neighbours.list[n].0;
                         &before[from..from + len]
                     };
                     if neighbours.count == 3 {
                         let (a, b, ab) = (back(0), back(1), back(2));
-                        for i in 0..len {
-                            current[i] = current[i].add(a[i]).add(b[i].sub(ab[i]));
+                        for (((code, &a), &b), &ab) in current.iter_mut().zip(a).zip(b).zip(ab) {
+                            *code = code.add(a).add(b.sub(ab));
                         }
                     } else {
                         for n in 0..neighbours.count {
@@ -201,6 +202,20 @@ pub fn restore<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes) {
             );
         },
     );
+}
+
+/// Values whose rows are summed before vector code reads them: summing writes one value at a time, and a vector load that follows too
+/// soon has to wait for the stores.
+const BATCH: usize = 2048;
+
+/// Prefix sums along a row.
+#[inline(always)]
+fn prefix_sum<C: Integer>(row: &mut [C]) {
+    let mut sum = C::default();
+    for code in row {
+        sum = sum.add(*code);
+        *code = sum;
+    }
 }
 
 /// Differences along a row of what `value` gives at each index.
