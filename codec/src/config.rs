@@ -30,6 +30,9 @@ pub struct Config {
     pub bound: ErrorBound,
     /// Where codebooks come from.
     pub codebook: CodebookPolicy,
+    /// IEEE bits of the dataset's fill value, in the low 32 bits for f32. Values with these bits come back with them even where the
+    /// bound would allow a neighbour: a mask is found by comparing with the fill value.
+    pub fill_value: Option<u64>,
 }
 
 impl Config {
@@ -44,6 +47,6 @@ impl Config {
                 "absolute error bound is {bound:e}: it must be finite, greater than 0, and neither so small nor so large that 2*bound or 1/(2*bound) overflows"
             )));
         }
-        Ok(Self { bound: ErrorBound::Absolute(bound), codebook: CodebookPolicy::Auto })
+        Ok(Self { bound: ErrorBound::Absolute(bound), codebook: CodebookPolicy::Auto, fill_value: None })
     }
 }

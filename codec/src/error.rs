@@ -29,7 +29,7 @@ pub enum Error {
     UnsupportedVersion {
         /// Major and minor version that the stream names.
         found: (u8, u8),
-        /// The newest version that this build reads.
+        /// The version that this build reads.
         supported: (u8, u8),
     },
     /// The caller's configuration or buffer sizes make no sense.
@@ -49,11 +49,11 @@ impl fmt::Display for Error {
                 write!(f, "stream is truncated in its {section}: {needed} bytes needed, {have} left")
             }
             Self::Corrupt { section, detail } => write!(f, "stream is damaged in its {section}: {detail}"),
-            Self::UnsupportedVersion { found, supported } => write!(
-                f,
-                "stream has format version {}.{}, this build reads up to {}.{}: install a newer H5Z-Quire",
-                found.0, found.1, supported.0, supported.1
-            ),
+            Self::UnsupportedVersion { found, supported } => {
+                let (major, minor) = *found;
+                let remedy = if found > supported { "install a newer H5Z-Quire" } else { "install the H5Z-Quire that wrote it" };
+                write!(f, "stream has format version {major}.{minor}, this build reads {}.{}: {remedy}", supported.0, supported.1)
+            }
             Self::InvalidArgument(detail) => f.write_str(detail),
         }
     }

@@ -112,7 +112,7 @@ impl Header {
             return Err(Error::Truncated { section: SECTION, needed: length, have });
         }
         if length < have {
-            return Err(Error::corrupt(SECTION, format!("the stream says it has {length} bytes, {have} are present")));
+            return Err(Error::corrupt(SECTION, format!("the stream says that it has {length} bytes, {have} are present")));
         }
         let mut dims = [0; MAX_RANK];
         for (axis, extent) in dims[..rank].iter_mut().enumerate() {

@@ -9,16 +9,18 @@ use crate::quantize::Value;
 /// Values looked at before the search may stop.
 const GROUP: usize = 64;
 
-/// The largest power of two of which all finite values are multiples, if it is greater than `step`. Chunks off the lattice are given up at
-/// the first group of values that shows it.
+/// The largest power of two of which all finite values but the fill value are multiples, if it is greater than `step`. Chunks off the
+/// lattice are given up at the first group of values that shows it.
 #[must_use]
-pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64) -> Option<f64> {
+pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fill: Option<V>) -> Option<f64> {
     let needed = highest_bit(step)? + 1;
+    let fill = fill.map(Value::to_bits);
     let mut lowest = i32::MAX;
     for bytes in chunk.chunks(GROUP * V::SIZE) {
         let mut values = [V::default(); GROUP];
         V::read_all(bytes, order, &mut values);
-        lowest = values.iter().map(|value| lowest_bit(value.to_f64())).fold(lowest, i32::min);
+        let lowest_bits = values.iter().filter(|value| Some(value.to_bits()) != fill).map(|value| lowest_bit(value.to_f64()));
+        lowest = lowest_bits.fold(lowest, i32::min);
         if lowest < needed {
             return None;
         }
@@ -52,7 +54,7 @@ mod tests {
 
     fn spacing_of(values: &[f64], step: f64) -> Option<f64> {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        spacing::<f64>(&bytes, ByteOrder::Little, step)
+        spacing::<f64>(&bytes, ByteOrder::Little, step, Some(-99.99))
     }
 
     #[test]
@@ -60,6 +62,7 @@ mod tests {
         assert_eq!(spacing_of(&[3.0, -7.0, 12.0], 1e-3), Some(1.0));
         assert_eq!(spacing_of(&[6.0, -12.0, 0.0], 1.0), Some(2.0));
         assert_eq!(spacing_of(&[0.125, 3.0, 1e35], 1e-3), Some(0.125));
+        assert_eq!(spacing_of(&[4.0, -99.99, 8.0], 1e-3), Some(4.0));
         assert_eq!(spacing_of(&[f64::NAN, 0.25, f64::INFINITY, -0.0], 1e-3), Some(0.25));
         let mut long = vec![0.5; 1000];
         assert_eq!(spacing_of(&long, 0.1), Some(0.5));

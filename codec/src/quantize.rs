@@ -4,7 +4,7 @@
 //! is exact (dual quantization: Tian et al., cuSZ, PACT'20, section 3.1). The encoder decodes each code at once and compares in f64; a
 //! value that misses the bound, is not finite or lies beyond the grid becomes an exception and is kept bit for bit.
 
-use crate::config::ErrorBound;
+use crate::config::{Config, ErrorBound};
 use crate::integer::Integer;
 use crate::lattice;
 use crate::layout::ByteOrder;
@@ -22,6 +22,8 @@ pub struct Quantizer {
     bound: f64,
     step: f64,
     inverse_step: f64,
+    /// Bits of the fill value, sign extended, if the grid would not give them back.
+    fill: Option<i64>,
 }
 
 impl Quantizer {
@@ -34,13 +36,22 @@ impl Quantizer {
 
     /// The grid for a chunk: that of the bound, or the lattice on which all of the chunk's values lie if it is wider ([`lattice`]).
     #[must_use]
-    pub fn for_chunk<V: Value>(chunk: &[u8], order: ByteOrder, bound: ErrorBound) -> Self {
-        let grid = Self::new(bound);
-        lattice::spacing::<V>(chunk, order, grid.step).map_or(grid, |spacing| Self::with_step(grid.bound, spacing))
+    pub fn for_chunk<V: Value>(chunk: &[u8], order: ByteOrder, config: &Config) -> Self {
+        let fill = config.fill_value.map(|bits| V::from_bits(V::Code::from_i64(bits.cast_signed())));
+        let mut grid = Self::new(config.bound);
+        if let Some(spacing) = lattice::spacing(chunk, order, grid.step, fill) {
+            grid = Self::with_step(grid.bound, spacing);
+        }
+        // On the grid, or an exception anyway, the fill value needs no care.
+        grid.fill = fill.and_then(|fill| {
+            let restored = V::round_from(V::code_to_f64(quantize_one(fill, &grid)?) * grid.step);
+            (restored.to_bits() != fill.to_bits()).then(|| fill.to_bits().to_i64())
+        });
+        grid
     }
 
     fn with_step(bound: f64, step: f64) -> Self {
-        Self { bound, step, inverse_step: 1.0 / step }
+        Self { bound, step, inverse_step: 1.0 / step, fill: None }
     }
 
     /// Half the distance of two neighbours on the grid, as the stream names it.
@@ -193,6 +204,9 @@ fn round<V: Value>(value: V, quantizer: &Quantizer) -> (f64, f64, f64) {
 /// again, so that HDF5 may decode and encode a partly written chunk any number of times without drift.
 #[inline]
 fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<V::Code> {
+    if quantizer.fill == Some(value.to_bits().to_i64()) {
+        return None;
+    }
     let (sum, code, error) = round(value, quantizer);
     let holds = error <= quantizer.bound && code.abs() < V::CODE_LIMIT;
     (holds && round(V::round_from(code * quantizer.step), quantizer).1 == code).then(|| V::code_from_sum(sum))
@@ -211,9 +225,14 @@ pub fn quantize<V: Value>(
     let mut dirty = Vec::new();
     vectorized(
         #[inline(always)]
-        || match order {
-            ByteOrder::Little => quantize_groups::<V>(chunk, ByteOrder::Little, quantizer, safe_limit, codes, &mut dirty),
-            ByteOrder::Big => quantize_groups::<V>(chunk, ByteOrder::Big, quantizer, safe_limit, codes, &mut dirty),
+        || match (order, quantizer.fill) {
+            (ByteOrder::Little, None) => {
+                quantize_groups::<V, false>(chunk, ByteOrder::Little, quantizer, safe_limit, codes, &mut dirty);
+            }
+            (ByteOrder::Big, None) => {
+                quantize_groups::<V, false>(chunk, ByteOrder::Big, quantizer, safe_limit, codes, &mut dirty)
+            }
+            (order, Some(_)) => quantize_groups::<V, true>(chunk, order, quantizer, safe_limit, codes, &mut dirty),
         },
     );
     for first in dirty {
@@ -228,7 +247,7 @@ pub fn quantize<V: Value>(
 
 /// Quantizes all values as if they had no exceptions and notes the groups in which one may be.
 #[inline(always)]
-fn quantize_groups<V: Value>(
+fn quantize_groups<V: Value, const FILL: bool>(
     chunk: &[u8],
     order: ByteOrder,
     quantizer: &Quantizer,
@@ -236,6 +255,7 @@ fn quantize_groups<V: Value>(
     codes: &mut [V::Code],
     dirty: &mut Vec<usize>,
 ) {
+    let fill = V::Code::from_i64(quantizer.fill.unwrap_or(0));
     let (bound, below_limit) = (quantizer.bound.to_bits(), safe_limit.to_bits().wrapping_sub(1));
     for (group, (codes, bytes)) in codes.chunks_mut(GROUP).zip(chunk.chunks(GROUP * V::SIZE)).enumerate() {
         // Zeros fill up the last group: they are never exceptions.
@@ -248,6 +268,9 @@ fn quantize_groups<V: Value>(
             // Bits of numbers that are not negative order as the numbers do, NaN above all: the sign of a difference is the comparison,
             // and vector units gather signs more easily than truth values.
             doubts |= bound.wrapping_sub(error.to_bits()) | below_limit.wrapping_sub(code.abs().to_bits());
+            if FILL {
+                doubts |= u64::from(value.to_bits() == fill) << 63;
+            }
             *slot = V::code_from_sum(sum);
         }
         codes.copy_from_slice(&rounded[..codes.len()]);

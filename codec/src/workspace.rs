@@ -122,7 +122,7 @@ fn encode_values<V: Value>(
     codes.resize(elements, V::Code::default());
     differences.resize(elements, V::Code::default());
     exceptions.clear();
-    let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, config.bound);
+    let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, config);
     quantize::quantize::<V>(chunk, layout.byte_order, &quantizer, codes, exceptions);
     quantize::fill_gaps(codes, exceptions, shape.row());
 

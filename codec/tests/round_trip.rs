@@ -89,6 +89,33 @@ fn values_on_a_lattice_are_exact_and_cheap_at_any_bound() {
 }
 
 #[test]
+fn the_fill_value_comes_back_bit_for_bit() {
+    let mut workspace = Workspace::default();
+    let (mut stream, fill) = (Vec::new(), -9999.0f64);
+    for scalar in SCALARS {
+        for order in ORDERS {
+            for bound in [3.5e-3, 2e-6, 0.3, 20.0, 1e5] {
+                let layout = layout(scalar, order, &[30, 100]);
+                let smooth = values(Content::Smooth, 3000, 3);
+                let mixed: Vec<f64> =
+                    smooth.iter().enumerate().map(|(i, &x)| if i % 100 < 20 || i == 77 { fill } else { x + 9.0 }).collect();
+                let original = chunk(&mixed, &layout, 3);
+                let bits = if scalar == Scalar::F32 { u64::from((fill as f32).to_bits()) } else { fill.to_bits() };
+                let config = Config { fill_value: Some(bits), ..Config::absolute(bound).unwrap() };
+                workspace.compress(&original, &layout, &config, &mut stream).unwrap();
+                let mut decoded = vec![0; original.len()];
+                workspace.decompress(&stream, &mut decoded).unwrap();
+                for (index, (x, y)) in
+                    common::read(&original, &layout).into_iter().zip(common::read(&decoded, &layout)).enumerate()
+                {
+                    assert!(if x.0 == fill { x.1 == y.1 } else { (x.0 - y.0).abs() <= bound }, "{index}: {} became {}", x.0, y.0);
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn bytes_do_not_depend_on_what_the_workspace_did_before() {
     let layout = layout(Scalar::F32, ByteOrder::Little, &[20, 30, 40]);
     let mut used = Workspace::default();

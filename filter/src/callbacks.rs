@@ -117,6 +117,7 @@ extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, 
         let (scalar, byte_order) = library.element_type(type_id)?.ieee()?;
         let shape = Shape::fold(&library.chunk_extents(dcpl)?)?;
         parameters.layout = Some(Layout { scalar, byte_order, shape });
+        parameters.config.fill_value = library.fill_value(dcpl, type_id, scalar, byte_order)?;
         library.set_filter_parameters(dcpl, FILTER_ID, flags, &parameters.to_words()?)?;
         Ok(0)
     })

@@ -1,4 +1,4 @@
-//! The filter's parameters: up to eight unsigned 32-bit words that HDF5 calls `cd_values` and keeps with the dataset.
+//! The filter's parameters: up to ten unsigned 32-bit words that HDF5 calls `cd_values` and keeps with the dataset.
 //!
 //! | word | the user gives | `set_local` makes of it |
 //! |---|---|---|
@@ -7,6 +7,7 @@
 //! | 2 | mode 1: bits 32-63 of the bound; mode 2: `m`, or nothing, which means 1 | bits 32-63 of the bound |
 //! | 3 | nothing | bits 24-31: `0x51`, bits 16-23: version of this part, 1, bits 8-15: value type, bits 0-7: rank |
 //! | 4 to 3 + rank | nothing | extents of the chunk after [`Shape::fold`], slowest first |
+//! | the next one (binary32) or two (binary64) | nothing | bits of the fill value, low half first, if the dataset defines one |
 //!
 //! Mode 2 means the bound `m * 10^-e`, rounded once from the decimal to the nearest binary64: `2,3` is 1e-3 and `2,4,25` is 25e-4. It
 //! is there for h5repack, whose users cannot write the bits of a number: `h5repack -f dset:UD=33791,0,2,2,3`.
@@ -20,7 +21,7 @@
 use quire_codec::{ByteOrder, Config, Error, ErrorBound, Layout, MAX_RANK, Result, Scalar, Shape};
 
 /// Most words that a dataset has.
-pub(crate) const MAX_WORDS: usize = USER_WORDS + 1 + MAX_RANK;
+pub(crate) const MAX_WORDS: usize = USER_WORDS + 1 + MAX_RANK + 2;
 
 const MODE_ABSOLUTE_BITS: u32 = 1;
 const MODE_ABSOLUTE_DECIMAL: u32 = 2;
@@ -64,7 +65,10 @@ impl CdValues {
             [] => Err(Error::InvalidArgument(format!("no error bound is given (cd_values are empty): {HOW_TO}"))),
             [MODE_ABSOLUTE_BITS, low, high] => bounded(from_halves(low, high), None),
             [MODE_ABSOLUTE_BITS, low, high, ref filled @ ..] => {
-                bounded(from_halves(low, high), Some(parse_layout(filled).map_err(refused)?))
+                let (layout, fill_value) = parse_filled(filled).map_err(refused)?;
+                let mut parsed = bounded(from_halves(low, high), Some(layout))?;
+                parsed.config.fill_value = fill_value;
+                Ok(parsed)
             }
             [MODE_ABSOLUTE_BITS, ..] => {
                 Err(refused(format!("mode 1 takes the two halves of the bound, {} of them given", words.len() - 1)))
@@ -99,6 +103,9 @@ impl CdValues {
                     ))
                 })?);
             }
+            if let Some(bits) = self.config.fill_value {
+                words.extend(&[bits as u32, (bits >> 32) as u32][..fill_words(layout.scalar)]);
+            }
         }
         Ok(words)
     }
@@ -124,9 +131,14 @@ fn type_byte(layout: &Layout) -> u32 {
     }
 }
 
-/// Understands the words that `set_local` has written.
-fn parse_layout(filled: &[u32]) -> std::result::Result<Layout, String> {
-    let (description, extents) = filled.split_first().ok_or("the chunk's layout is missing")?;
+/// Words that a fill value takes.
+fn fill_words(scalar: Scalar) -> usize {
+    scalar.size() / size_of::<u32>()
+}
+
+/// Understands the words that `set_local` has written: layout, and bits of the fill value.
+fn parse_filled(filled: &[u32]) -> std::result::Result<(Layout, Option<u64>), String> {
+    let (description, rest) = filled.split_first().ok_or("the chunk's layout is missing")?;
     let [marker, version, value_type, rank] = description.to_be_bytes().map(u32::from);
     if marker != FILLED_MARKER {
         return Err(format!("word 3 is {description:#010x}: nothing may follow the bound but what the filter itself appends"));
@@ -140,16 +152,18 @@ fn parse_layout(filled: &[u32]) -> std::result::Result<Layout, String> {
         other => return Err(format!("value type {other} in word 3 is unknown")),
     };
     let byte_order = if value_type & BIG_ENDIAN_BIT == 0 { ByteOrder::Little } else { ByteOrder::Big };
-    if extents.len() != rank as usize {
-        return Err(format!("word 3 announces {rank} extents, {} follow", extents.len()));
-    }
-    let mut dims = [0; MAX_RANK];
-    for (dim, &extent) in dims.iter_mut().zip(extents) {
-        *dim = u64::from(extent);
-    }
-    // `parse` lets no more than MAX_RANK extents through.
-    let shape = Shape::new(&dims[..extents.len()]).map_err(|error| error.to_string())?;
-    Ok(Layout { scalar, byte_order, shape })
+    let (extents, fill) = rest
+        .split_at_checked(rank as usize)
+        .ok_or_else(|| format!("word 3 announces {rank} extents, {} words follow", rest.len()))?;
+    let fill_value = match *fill {
+        [] => None,
+        [low] if fill_words(scalar) == 1 => Some(u64::from(low)),
+        [low, high] if fill_words(scalar) == 2 => Some(u64::from(high) << 32 | u64::from(low)),
+        _ => return Err(format!("word 3 announces {rank} extents, {} more words follow than those", fill.len())),
+    };
+    let dims: Vec<u64> = extents.iter().map(|&extent| u64::from(extent)).collect();
+    let shape = Shape::new(&dims).map_err(|error| error.to_string())?;
+    Ok((Layout { scalar, byte_order, shape }, fill_value))
 }
 
 #[cfg(test)]
@@ -229,6 +243,20 @@ mod tests {
     }
 
     #[test]
+    fn fill_values_survive_bit_for_bit() {
+        for (scalar, bits, words) in [(Scalar::F32, 0xc61c_3c00, 1), (Scalar::F64, 0x7ff8_0000_0000_0001, 2), (Scalar::F64, 0, 2)]
+        {
+            let mut parsed = CdValues::parse(&[2, 3]).expect("accepted");
+            parsed.layout = Some(layout(scalar, ByteOrder::Big, &[5, 6, 7, 8]));
+            parsed.config.fill_value = Some(bits);
+            let filled = parsed.to_words().expect("words");
+            assert_eq!(filled.len(), 8 + words);
+            assert!(filled.len() <= MAX_WORDS);
+            assert_eq!(CdValues::parse(&filled), Ok(parsed));
+        }
+    }
+
+    #[test]
     fn the_value_type_is_the_streams() {
         for scalar in [Scalar::F32, Scalar::F64] {
             for byte_order in [ByteOrder::Little, ByteOrder::Big] {
@@ -280,10 +308,12 @@ mod tests {
         assert_refused(&with(&[0x5102_0001, 8]), "version 2");
         assert_refused(&with(&[0x5101_0201, 8]), "value type 2");
         assert_refused(&with(&[0x5101_0000]), "dimensions");
-        assert_refused(&with(&[0x5101_0001]), "announces 1 extents, 0 follow");
-        assert_refused(&with(&[0x5101_0001, 8, 8]), "announces 1 extents, 2 follow");
-        assert_refused(&with(&[0x5101_0005, 1, 1, 1, 1, 1]), "9 cd_values are more than the 8");
-        assert_refused(&with(&[0x5101_00ff, 1]), "announces 255 extents, 1 follow");
+        assert_refused(&with(&[0x5101_0001]), "announces 1 extents, 0 words follow");
+        assert_refused(&with(&[0x5101_0001, 8, 8, 8]), "announces 1 extents, 2 more words follow");
+        assert_refused(&with(&[0x5101_0101, 8, 8]), "announces 1 extents, 1 more words follow");
+        assert_refused(&with(&[0x5101_0005, 1, 1, 1, 1, 1]), "chunk has 5 dimensions");
+        assert_refused(&with(&[0x5101_0005, 1, 1, 1, 1, 1, 1, 1]), "11 cd_values are more than the 10");
+        assert_refused(&with(&[0x5101_00ff, 1]), "announces 255 extents, 1 words follow");
         assert_refused(&with(&[0x5101_0001, 0]), "no elements");
         assert_refused(&with(&[0x5101_0004, u32::MAX, u32::MAX, u32::MAX, u32::MAX]), "more than 2^48");
     }

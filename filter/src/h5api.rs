@@ -9,9 +9,10 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
 use hdf5_sys::h5::{herr_t, hsize_t};
+use hdf5_sys::h5d::H5D_FILL_VALUE_USER_DEFINED;
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5z::H5Z_filter_t;
-use quire_codec::{Error, Result};
+use quire_codec::{ByteOrder, Error, Result, Scalar};
 
 use crate::element_type::{ElementType, FloatFields};
 
@@ -173,6 +174,28 @@ impl Library {
         // SAFETY: HDF5 writes no more extents than announced.
         let rank = check("H5Pget_chunk", unsafe { get(dcpl, MAX_DATASPACE_RANK as c_int, extents.as_mut_ptr()) })?;
         Ok(extents[..MAX_DATASPACE_RANK.min(rank as usize)].to_vec())
+    }
+
+    /// IEEE bits of the fill value that the user has defined for a dataset, if any.
+    pub(crate) fn fill_value(&self, dcpl: hid_t, type_id: hid_t, scalar: Scalar, byte_order: ByteOrder) -> Result<Option<u64>> {
+        type Defined = unsafe extern "C" fn(hid_t, *mut c_int) -> herr_t;
+        type Get = unsafe extern "C" fn(hid_t, hid_t, *mut c_void) -> herr_t;
+        // SAFETY: these are their signatures in every HDF5 since 1.8; a C enum is an int.
+        let (defined, get) =
+            unsafe { (self.function::<Defined>(c"H5Pfill_value_defined")?, self.function::<Get>(c"H5Pget_fill_value")?) };
+        let mut status = 0;
+        // SAFETY: HDF5 checks the identifier and writes one int.
+        check("H5Pfill_value_defined", unsafe { defined(dcpl, &mut status) })?;
+        if status != H5D_FILL_VALUE_USER_DEFINED as c_int {
+            return Ok(None);
+        }
+        let mut bytes = [0u8; 8];
+        // SAFETY: HDF5 writes one value of the type, which has `scalar`'s 4 or 8 bytes.
+        check("H5Pget_fill_value", unsafe { get(dcpl, type_id, bytes.as_mut_ptr().cast()) })?;
+        if byte_order == ByteOrder::Big {
+            bytes[..scalar.size()].reverse();
+        }
+        Ok(Some(u64::from_le_bytes(bytes)))
     }
 
     /// What HDF5 says of a datatype.

@@ -178,7 +178,7 @@ fn differences<V: Value>(values: &[V], shape: &Shape, config: &Config) -> Vec<V:
     quantize::quantize::<V>(
         &bytes,
         ByteOrder::Little,
-        &Quantizer::for_chunk::<V>(&bytes, ByteOrder::Little, config.bound),
+        &Quantizer::for_chunk::<V>(&bytes, ByteOrder::Little, config),
         &mut codes,
         &mut exceptions,
     );
