@@ -99,11 +99,11 @@ fn stages(values: &[f32], edge: u64, relative: f64, repeats: usize) {
     let (mut exceptions, mut restored) = (Vec::new(), chunk.clone());
     row("1 quantize", None, chunk.len(), repeats, || {
         exceptions.clear();
-        quantize::quantize::<f32>(&chunk, ByteOrder::Little, &quantizer, &mut codes, &mut exceptions);
+        quantize::quantize::<f32>(&chunk, ByteOrder::Little, &quantizer, &mut codes, &mut exceptions).expect("memory");
     });
     row("2 predict", None, chunk.len(), repeats, || lorenzo::predict(&codes, &layout.shape, axes, &mut differences));
     let mut tokens = Tokens::default();
-    row("3 tokens", None, chunk.len(), repeats, || tokenize(&differences, &mut tokens));
+    row("3 tokens", None, chunk.len(), repeats, || tokenize(&differences, &mut tokens).expect("memory"));
     let (_, mut histogram) = tokens.count();
     row("4 histogram", None, chunk.len(), repeats, || histogram = black_box(&tokens).count().1);
     row("4 choose from the dictionary", None, chunk.len(), repeats, || {

@@ -32,6 +32,11 @@ pub enum Error {
         /// The version that this build reads.
         supported: (u8, u8),
     },
+    /// The system has not enough memory for a buffer.
+    OutOfMemory {
+        /// Bytes that were asked for.
+        bytes: u64,
+    },
     /// The caller's configuration or buffer sizes make no sense.
     InvalidArgument(String),
 }
@@ -53,6 +58,9 @@ impl fmt::Display for Error {
                 let (major, minor) = *found;
                 let remedy = if found > supported { "install a newer H5Z-Quire" } else { "install the H5Z-Quire that wrote it" };
                 write!(f, "stream has format version {major}.{minor}, this build reads {}.{}: {remedy}", supported.0, supported.1)
+            }
+            Self::OutOfMemory { bytes } => {
+                write!(f, "no memory for {bytes} bytes of a chunk: free some, or choose smaller chunks")
             }
             Self::InvalidArgument(detail) => f.write_str(detail),
         }

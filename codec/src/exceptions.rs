@@ -1,28 +1,33 @@
 //! The mask that says where exceptions are (FORMAT.md §5, §6): list of indices → differences modulo 2, and back.
 
+use crate::error::Result;
 use crate::layout::Shape;
 use crate::lorenzo::{self, Axes};
+use crate::memory::resize;
 
 /// With fewer exceptions than one in so many values, the mask's differences are made from the list alone.
 const SPARSE: usize = 64;
 
 /// Fills `differences` with the mask's differences modulo 2 along those axes that leave the fewest ones, of all axes, the fastest alone and
 /// none, the first of them where they tie. `mask` is room to work in. Both get the length of the shape.
-pub fn predict_mask(exceptions: &[usize], shape: &Shape, mask: &mut Vec<i8>, differences: &mut Vec<i8>) -> Axes {
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn predict_mask(exceptions: &[usize], shape: &Shape, mask: &mut Vec<i8>, differences: &mut Vec<i8>) -> Result<Axes> {
     let elements = shape.elements() as usize;
     let candidates = [Axes::all(shape), Axes::FASTEST, Axes::NONE];
     differences.clear();
-    differences.resize(elements, 0);
+    resize(differences, elements)?;
     if exceptions.len() < elements / SPARSE {
         let ones = candidates.map(|axes| ones_of_list(exceptions, shape, axes));
         let best = fewest(&ones.each_ref().map(Vec::len));
         for &index in &ones[best] {
             differences[index] = 1;
         }
-        return candidates[best];
+        return Ok(candidates[best]);
     }
     mask.clear();
-    mask.resize(elements, 0);
+    resize(mask, elements)?;
     for &index in exceptions {
         mask[index] = 1;
     }
@@ -35,7 +40,7 @@ pub fn predict_mask(exceptions: &[usize], shape: &Shape, mask: &mut Vec<i8>, dif
     };
     let best = candidates[fewest(&candidates.map(&mut predict))];
     predict(best);
-    best
+    Ok(best)
 }
 
 fn fewest(counts: &[usize; 3]) -> usize {

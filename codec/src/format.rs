@@ -67,6 +67,16 @@ impl Header {
         }
     }
 
+    /// As [`Header::read_from`], and checks the checksum: the extents can be trusted to be what was written.
+    ///
+    /// # Errors
+    /// `Truncated`, `Corrupt` or `UnsupportedVersion`.
+    pub fn read_verified(stream: &[u8]) -> Result<Self> {
+        let header = Self::read_from(stream)?;
+        verify(stream)?;
+        Ok(header)
+    }
+
     /// Reads a header from the stream's start and checks the stream's length, not its checksum.
     ///
     /// # Errors
@@ -132,7 +142,7 @@ pub(crate) fn seal(stream: &mut [u8]) {
 }
 
 /// Compares the checksum; call it after [`Header::read_from`] has accepted the header.
-pub(crate) fn verify(stream: &[u8]) -> Result<()> {
+fn verify(stream: &[u8]) -> Result<()> {
     let mut bytes = [0; 4];
     bytes.copy_from_slice(&stream[CHECKSUM_AT]);
     let (written, found) = (u32::from_le_bytes(bytes), checksum(stream));

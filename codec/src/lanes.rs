@@ -356,7 +356,7 @@ mod tests {
             for spread in [1, 3, 20, 3000] {
                 let differences: Vec<i32> =
                     (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 16) as i32 % spread - spread / 3).collect();
-                tokenize(&differences, &mut tokens);
+                tokenize(&differences, &mut tokens).unwrap();
                 let (_, histogram) = tokens.count();
                 let lengths = optimal_lengths(&histogram);
                 fill_decode_table(&lengths, &mut table).unwrap();

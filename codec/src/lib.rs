@@ -28,6 +28,7 @@ pub mod lanes;
 pub mod lattice;
 mod layout;
 pub mod lorenzo;
+mod memory;
 pub mod plane;
 pub mod quantize;
 mod simd;

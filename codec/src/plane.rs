@@ -11,9 +11,10 @@ use crate::config::CodebookPolicy;
 use crate::dictionary;
 use crate::error::{Error, Result};
 use crate::integer::Integer;
-use crate::lanes::{self, MAX_BLOCK};
+use crate::lanes::{self, LANES, MAX_BLOCK};
 use crate::layout::Shape;
 use crate::lorenzo::{self, Axes};
+use crate::memory::{reserve, resize};
 use crate::tokens::{Place, Tokens, tokenize};
 
 /// Bytes of a plane's fixed part.
@@ -53,8 +54,17 @@ impl Default for PlaneWorkspace {
 
 impl PlaneWorkspace {
     /// Appends the plane whose differences along `axes` are given.
-    pub fn encode<C: Integer>(&mut self, differences: &[C], axes: Axes, policy: CodebookPolicy, stream: &mut Vec<u8>) {
-        tokenize(differences, &mut self.tokens);
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn encode<C: Integer>(
+        &mut self,
+        differences: &[C],
+        axes: Axes,
+        policy: CodebookPolicy,
+        stream: &mut Vec<u8>,
+    ) -> Result<()> {
+        tokenize(differences, &mut self.tokens)?;
         let (extra_bits, histogram) = self.tokens.count();
         let choice = codebook::choose(&histogram, policy);
         let lengths = choice.lengths();
@@ -67,6 +77,9 @@ impl PlaneWorkspace {
         let codes = codebook::canonical_codes(&lengths);
         self.payload.clear();
         self.sizes.clear();
+        // Lanes hold back at most two words each beyond their bits, and extra bits fill up one word.
+        let blocks = self.tokens.segment_ends.len();
+        reserve(&mut self.payload, ((code_bits + extra_bits) / 16) as usize + (3 * LANES + 1) * blocks)?;
         let mut start = Place::default();
         for group in self.tokens.segment_ends.chunks(1 << group_log) {
             let end = group[group.len() - 1];
@@ -99,17 +112,18 @@ impl PlaneWorkspace {
         }
         write_index(&self.sizes, lane_width, extra_width, stream);
         let start = stream.len();
-        stream.resize(start + 2 * self.payload.len(), 0);
+        resize(stream, start + 2 * self.payload.len())?;
         for (bytes, word) in stream[start..].as_chunks_mut::<2>().0.iter_mut().zip(&self.payload) {
             *bytes = word.to_le_bytes();
         }
         stream.resize(stream.len().next_multiple_of(4), 0);
+        Ok(())
     }
 
     /// Reads the plane at the start of `stream`, which is shortened by it, into `codes`, and undoes the prediction.
     ///
     /// # Errors
-    /// `Truncated` or `Corrupt`.
+    /// `Truncated`, `Corrupt` or `OutOfMemory`.
     pub fn decode<C: Integer>(&mut self, stream: &mut &[u8], shape: &Shape, codes: &mut [C]) -> Result<()> {
         const SECTION: &str = "plane header";
         let head: &[u8; PLANE_HEADER_LEN] = take_array(stream, SECTION)?;
@@ -207,6 +221,7 @@ fn read_index(stream: &mut &[u8], blocks: usize, lane_width: u32, extra_width: u
         value
     };
     sizes.clear();
+    reserve(sizes, blocks)?;
     sizes.extend((0..blocks).map(|_| (field(lane_width), field(extra_width))));
     if bytes.any(|&byte| byte != 0) || buffer != 0 {
         return Err(Error::corrupt("block index", "its padding is not 0"));

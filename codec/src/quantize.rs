@@ -5,9 +5,11 @@
 //! value that misses the bound, is not finite or lies beyond the grid becomes an exception and is kept bit for bit.
 
 use crate::config::{Config, ErrorBound};
+use crate::error::Result;
 use crate::integer::Integer;
 use crate::lattice;
 use crate::layout::ByteOrder;
+use crate::memory::reserve;
 use crate::simd::vectorized;
 
 /// Adding this to `|p| < 2^51` leaves `p`, rounded half to even, in the low bits of the mantissa.
@@ -214,15 +216,19 @@ fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<V::Code> {
 
 /// Quantizes the values of a chunk. `codes` has one entry a value; indices of exceptions are appended to `exceptions`, ascending.
 /// The codes of exceptions are left to [`fill_gaps`].
+///
+/// # Errors
+/// `OutOfMemory`.
 pub fn quantize<V: Value>(
     chunk: &[u8],
     order: ByteOrder,
     quantizer: &Quantizer,
     codes: &mut [V::Code],
     exceptions: &mut Vec<usize>,
-) {
+) -> Result<()> {
     let safe_limit = if quantizer.step >= V::SMALLEST_SAFE_STEP { V::SAFE_CODE_LIMIT } else { 0.0 };
     let mut dirty = Vec::new();
+    reserve(&mut dirty, codes.len().div_ceil(GROUP))?;
     vectorized(
         #[inline(always)]
         || match (order, quantizer.fill) {
@@ -236,6 +242,7 @@ pub fn quantize<V: Value>(
         },
     );
     for first in dirty {
+        reserve(exceptions, GROUP)?;
         for index in first..(first + GROUP).min(codes.len()) {
             match quantize_one(V::read(chunk, index, order), quantizer) {
                 Some(code) => codes[index] = code,
@@ -243,6 +250,7 @@ pub fn quantize<V: Value>(
             }
         }
     }
+    Ok(())
 }
 
 /// Quantizes all values as if they had no exceptions and notes the groups in which one may be.

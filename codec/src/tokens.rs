@@ -6,7 +6,9 @@
 use std::ops::Range;
 
 use crate::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, SEGMENT, SYMBOLS, class_symbol, run_symbol};
+use crate::error::Result;
 use crate::integer::Integer;
+use crate::memory::{reserve, resize};
 use crate::simd::vectorized;
 
 /// How often each symbol occurs.
@@ -69,15 +71,15 @@ struct BitWriter<'a> {
 impl<'a> BitWriter<'a> {
     /// A writer for at most `pushes` pushes.
     #[inline(always)]
-    fn new(string: &'a mut BitString, pushes: usize) -> Self {
+    fn new(string: &'a mut BitString, pushes: usize) -> Result<Self> {
         let end = string.bits / 32;
         let needed = end + 2 * pushes + 2;
         if string.words.len() < needed {
-            string.words.resize(needed.next_power_of_two(), 0);
+            resize(&mut string.words, needed.next_power_of_two())?;
         }
         let count = (string.bits % 32) as u32;
         let buffer = u64::from(string.words[end]) & ((1 << count) - 1);
-        Self { words: &mut string.words, end, buffer, count }
+        Ok(Self { words: &mut string.words, end, buffer, count })
     }
 
     /// Appends up to 32 bits; those of `value` above are 0.
@@ -153,22 +155,28 @@ const SLACK: usize = 32;
 const BEYOND: u8 = 31;
 
 /// Replaces `tokens` with the tokens of `differences`.
-pub fn tokenize<C: Integer>(differences: &[C], tokens: &mut Tokens) {
-    tokens.symbols.resize(differences.len() + SLACK, 0);
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn tokenize<C: Integer>(differences: &[C], tokens: &mut Tokens) -> Result<()> {
+    resize(&mut tokens.symbols, differences.len() + SLACK)?;
     tokens.extra.bits = 0;
     tokens.segment_ends.clear();
-    let mut symbol_end = 0;
-    vectorized(
+    reserve(&mut tokens.segment_ends, differences.len().div_ceil(SEGMENT))?;
+    let symbol_end = vectorized(
         #[inline(always)]
         || {
+            let mut symbol_end = 0;
             for segment in differences.chunks(SEGMENT) {
                 let symbols = &mut tokens.symbols[symbol_end..symbol_end + segment.len() + SLACK];
-                symbol_end += tokenize_segment(segment, symbols, &mut tokens.extra);
+                symbol_end += tokenize_segment(segment, symbols, &mut tokens.extra)?;
                 tokens.segment_ends.push(Place { symbol: symbol_end, extra_bit: tokens.extra.bits });
             }
+            Ok(symbol_end)
         },
-    );
+    )?;
     tokens.symbols.truncate(symbol_end);
+    Ok(())
 }
 
 /// Magnitudes below this have their token in a table.
@@ -205,10 +213,10 @@ const DENSE: usize = 16;
 /// copied 16 at a time from one event to the next. Events are runs of two zeros or more, found in bit masks, and, where they are few,
 /// classes; where classes are many, all that lies between two runs is looked up in a table instead.
 #[inline(always)]
-fn tokenize_segment<C: Integer>(segment: &[C], symbols: &mut [u8], extra: &mut BitString) -> usize {
+fn tokenize_segment<C: Integer>(segment: &[C], symbols: &mut [u8], extra: &mut BitString) -> Result<usize> {
     const ZERO: u8 = DIRECT_MAX as u8;
     const WORDS: usize = SEGMENT / 64;
-    let mut bits = BitWriter::new(extra, segment.len());
+    let mut bits = BitWriter::new(extra, segment.len())?;
     let mut bytes = [ZERO ^ 1; SEGMENT + SLACK];
     for (byte, &difference) in bytes[..segment.len()].iter_mut().zip(segment) {
         *byte = difference.direct_index().min(u32::from(BEYOND)) as u8;
@@ -256,7 +264,7 @@ fn tokenize_segment<C: Integer>(segment: &[C], symbols: &mut [u8], extra: &mut B
     written += segment.len() - at;
     let end = bits.finish();
     extra.bits = end;
-    written
+    Ok(written)
 }
 
 /// What lies between events.
@@ -365,7 +373,7 @@ mod tests {
                     let differences: Vec<i32> = (0..len)
                         .map(|_| if random() % 16 < zero_in_16 { 0 } else { (random() % spread - spread / 2) as i32 })
                         .collect();
-                    tokenize(&differences, &mut tokens);
+                    tokenize(&differences, &mut tokens).unwrap();
                     let expected: Vec<i64> = differences.iter().map(|&d| i64::from(d)).collect();
                     assert_eq!(expand(&tokens), expected);
                     assert_eq!(tokens.segment_ends.len(), (len as usize).div_ceil(SEGMENT));
@@ -376,7 +384,7 @@ mod tests {
             }
         }
         let wild = [i64::MIN, i64::MAX, 0, 0, 16, -16, 15, -15, 0];
-        tokenize(&wild, &mut tokens);
+        tokenize(&wild, &mut tokens).unwrap();
         assert_eq!(expand(&tokens), wild);
     }
 }

@@ -6,6 +6,7 @@ use crate::exceptions::{for_each_in_mask, predict_mask};
 use crate::format::{self, Coding, Header};
 use crate::layout::{Layout, Scalar, Shape};
 use crate::lorenzo::{self, Axes};
+use crate::memory::{reserve, resize};
 use crate::plane::{PlaneWorkspace, take, take_array};
 use crate::quantize::{self, Quantizer, Value};
 
@@ -37,7 +38,7 @@ impl Workspace {
     /// Compresses the bytes of one chunk and replaces `stream` with the result, of at most [`crate::max_stream_len`] bytes.
     ///
     /// # Errors
-    /// `InvalidArgument` if `chunk` has not the length that `layout` gives.
+    /// `InvalidArgument` if `chunk` has not the length that `layout` gives, `OutOfMemory`.
     pub fn compress(&mut self, chunk: &[u8], layout: &Layout, config: &Config, stream: &mut Vec<u8>) -> Result<()> {
         if chunk.len() as u64 != layout.chunk_bytes() {
             return Err(Error::InvalidArgument(format!(
@@ -55,12 +56,13 @@ impl Workspace {
             let header = Header { coding: Coding::Quantized, layout: *layout };
             header.write_to(stream);
             match layout.scalar {
-                Scalar::F32 => encode_values::<f32>(&mut self.narrow, &mut self.shared, chunk, layout, config, stream),
-                Scalar::F64 => encode_values::<f64>(&mut self.wide, &mut self.shared, chunk, layout, config, stream),
+                Scalar::F32 => encode_values::<f32>(&mut self.narrow, &mut self.shared, chunk, layout, config, stream)?,
+                Scalar::F64 => encode_values::<f64>(&mut self.wide, &mut self.shared, chunk, layout, config, stream)?,
             }
             if stream.len() >= header.encoded_len() + chunk.len() {
                 stream.clear();
                 Header { coding: Coding::Stored, layout: *layout }.write_to(stream);
+                reserve(stream, chunk.len())?;
                 stream.extend_from_slice(chunk);
             }
         }
@@ -71,12 +73,11 @@ impl Workspace {
     /// Decompresses a stream into the bytes of its chunk, in the byte order that the stream records.
     ///
     /// # Errors
-    /// `Truncated`, `Corrupt` or `UnsupportedVersion` for a bad stream, `InvalidArgument` if `chunk` has not the chunk's length;
+    /// `Truncated`, `Corrupt` or `UnsupportedVersion` for a bad stream, `InvalidArgument` if `chunk` has not the chunk's length, or `OutOfMemory`;
     /// the contents of `chunk` are unspecified then.
     pub fn decompress(&mut self, stream: &[u8], chunk: &mut [u8]) -> Result<()> {
         const SECTION: &str = "values";
-        let header = Header::read_from(stream)?;
-        format::verify(stream)?;
+        let header = Header::read_verified(stream)?;
         let layout = &header.layout;
         if chunk.len() as u64 != layout.chunk_bytes() {
             return Err(Error::InvalidArgument(format!(
@@ -114,34 +115,34 @@ fn encode_values<V: Value>(
     layout: &Layout,
     config: &Config,
     stream: &mut Vec<u8>,
-) {
+) -> Result<()> {
     let shape = &layout.shape;
     let elements = shape.elements() as usize;
     let Buffers { codes, differences } = buffers;
     let Shared { plane, exceptions, mask } = shared;
-    codes.resize(elements, V::Code::default());
-    differences.resize(elements, V::Code::default());
+    resize(codes, elements)?;
+    resize(differences, elements)?;
     exceptions.clear();
     let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, config);
-    quantize::quantize::<V>(chunk, layout.byte_order, &quantizer, codes, exceptions);
+    quantize::quantize::<V>(chunk, layout.byte_order, &quantizer, codes, exceptions)?;
     quantize::fill_gaps(codes, exceptions, shape.row());
 
     stream.extend_from_slice(&quantizer.half_step().to_le_bytes());
     stream.extend_from_slice(&(exceptions.len() as u64).to_le_bytes());
     lorenzo::predict(codes, shape, Axes::all(shape), differences);
-    plane.encode(differences, Axes::all(shape), config.codebook, stream);
+    plane.encode(differences, Axes::all(shape), config.codebook, stream)?;
     if exceptions.is_empty() {
-        return;
+        return Ok(());
     }
 
-    let axes = predict_mask(exceptions, shape, &mut mask.codes, &mut mask.differences);
-    plane.encode(&mask.differences, axes, config.codebook, stream);
+    let axes = predict_mask(exceptions, shape, &mut mask.codes, &mut mask.differences)?;
+    plane.encode(&mask.differences, axes, config.codebook, stream)?;
 
     codes.clear();
     codes.extend(exceptions.iter().map(|&index| V::read(chunk, index, layout.byte_order).to_bits()));
     let list = Shape::line(exceptions.len() as u64);
     lorenzo::predict(codes, &list, Axes::FASTEST, &mut differences[..exceptions.len()]);
-    plane.encode(&differences[..exceptions.len()], Axes::FASTEST, config.codebook, stream);
+    plane.encode(&differences[..exceptions.len()], Axes::FASTEST, config.codebook, stream)
 }
 
 /// Inverse of [`encode_values`].
@@ -162,7 +163,7 @@ fn decode_values<V: Value>(
         return Err(Error::corrupt(SECTION, format!("it says {exceptions} exceptions, the chunk has {elements} values")));
     }
     let codes = &mut buffers.codes;
-    codes.resize(elements, V::Code::default());
+    resize(codes, elements)?;
     shared.plane.decode(body, shape, codes)?;
     quantize::restore::<V>(codes, &Quantizer::new(config.bound), layout.byte_order, chunk);
     if exceptions == 0 {
@@ -170,7 +171,7 @@ fn decode_values<V: Value>(
     }
 
     let mask = &mut shared.mask.codes;
-    mask.resize(elements, 0);
+    resize(mask, elements)?;
     shared.plane.decode(body, shape, mask)?;
     let bits = &mut codes[..exceptions as usize];
     shared.plane.decode(body, &Shape::line(exceptions), bits)?;

@@ -20,6 +20,7 @@ use quire_codec::{Error, Header, Layout, Result, Shape, Workspace};
 
 use crate::FILTER_ID;
 use crate::cd_values::{CdValues, MAX_WORDS};
+use crate::float_environment::DefaultFloatEnvironment;
 use crate::h5api::Library;
 
 /// Says yes to every dataset. A no would be ignored where the filter was set as optional, which h5py and netCDF always do, and would
@@ -181,11 +182,16 @@ fn compress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers) -
 }
 
 fn decompress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers) -> Result<usize> {
-    let layout = Header::read_from(chunk.bytes())?.layout;
-    // A stream describes itself. What this build cannot read in the cd_values is no reason not to read the data.
-    if let Some(expected) = CdValues::parse(words).ok().and_then(|parameters| parameters.layout) {
-        check_layout(&layout, &expected)?;
-    }
+    // A stream describes itself. What this build cannot read in the cd_values is no reason not to read the data; only the checksum then
+    // stands between a flipped bit in the extents and an absurd allocation.
+    let layout = match CdValues::parse(words).ok().and_then(|parameters| parameters.layout) {
+        Some(expected) => {
+            let layout = Header::read_from(chunk.bytes())?.layout;
+            check_layout(&layout, &expected)?;
+            layout
+        }
+        None => Header::read_verified(chunk.bytes())?.layout,
+    };
     let length =
         usize::try_from(layout.chunk_bytes()).ok().filter(|&length| isize::try_from(length).is_ok()).ok_or_else(|| {
             Error::InvalidArgument(format!(
@@ -234,7 +240,8 @@ struct Buffers {
 }
 
 thread_local! {
-    static KEPT: Cell<Buffers> = Cell::default();
+    // Empty while lent, which costs nothing; new buffers would.
+    static KEPT: Cell<Option<Box<Buffers>>> = const { Cell::new(None) };
 }
 
 /// Lends the thread's buffers. They are taken out meanwhile, so that a panic loses them instead of leaving them half changed.
@@ -242,10 +249,10 @@ thread_local! {
 /// HDF5 writes the last chunks from an exit handler if the program did not close its file, and a thread has no thread-local values
 /// any more by then: new buffers serve that call.
 fn with_kept_buffers<R>(body: impl FnOnce(&mut Buffers) -> R) -> R {
-    let mut buffers = KEPT.try_with(Cell::take).unwrap_or_default();
+    let mut buffers = KEPT.try_with(Cell::take).unwrap_or_default().unwrap_or_default();
     let result = body(&mut buffers);
     // Without thread-local values there is nothing to keep them for.
-    let _ = KEPT.try_with(|kept| kept.set(buffers));
+    let _ = KEPT.try_with(|kept| kept.set(Some(buffers)));
     result
 }
 
@@ -363,7 +370,7 @@ impl Drop for Allocation {
 }
 
 fn no_memory(length: usize) -> Error {
-    Error::InvalidArgument(format!("no memory for {length} bytes of a chunk: free some, or choose smaller chunks"))
+    Error::OutOfMemory { bytes: length as u64 }
 }
 
 /// Where an error came up.
@@ -387,7 +394,11 @@ impl Callback {
 /// report a bug with.
 fn fence<R>(callback: Callback, return_address: *const c_void, on_failure: R, body: impl FnOnce() -> Result<R>) -> R {
     // Nothing the body touches is seen again after a panic: the thread's buffers are lost to it, see `with_kept_buffers`.
-    let reason = match catch_unwind(AssertUnwindSafe(body)) {
+    let outcome = {
+        let _default = DefaultFloatEnvironment::enter();
+        catch_unwind(AssertUnwindSafe(body))
+    };
+    let reason = match outcome {
         Ok(Ok(value)) => return value,
         Ok(Err(error)) => error.to_string(),
         Err(payload) => format!("internal error, please report it: {}", panic_text(&*payload)),

@@ -271,12 +271,12 @@ impl Library {
         // SAFETY: takes nothing.
         let stack = unsafe { create() };
         // SAFETY: HDF5 checks identifiers and copies the strings, all of which end in 0; the format takes one string.
-        check("H5Epush2", unsafe {
+        let pushed = check("H5Epush2", unsafe {
             push(stack, c"h5z-quire".as_ptr(), function.as_ptr(), 0, class, major, minor, c"%s".as_ptr(), message.as_ptr())
-        })?;
-        // SAFETY: HDF5 checks the identifier. It also closes it.
+        });
+        // SAFETY: HDF5 checks the identifier. It also closes it, so that this is right for a stack without the message too.
         check("H5Eset_current_stack", unsafe { set_current(stack) })?;
-        Ok(())
+        pushed.map(|_| ())
     }
 
     /// A variable of the library that holds an identifier.

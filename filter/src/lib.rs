@@ -15,6 +15,8 @@ mod callbacks;
 mod cd_values;
 /// Which datatypes are IEEE floating-point numbers.
 mod element_type;
+/// The floating-point mode in which the codec computes.
+mod float_environment;
 /// The HDF5 functions we call, looked up in the library that is calling.
 mod h5api;
 

@@ -44,6 +44,15 @@ fn settings_can_be_used_again() {
 }
 
 #[test]
+fn fill_values_come_back_bit_for_bit() {
+    let sandbox = Sandbox::new();
+    for python in Python::ALL {
+        let report = succeed(sandbox.python(python, "fill_value.py").arg(sandbox.path("")));
+        println!("{}", report.stdout.trim());
+    }
+}
+
+#[test]
 fn refusals_name_the_problem() {
     let sandbox = Sandbox::new();
     for python in Python::ALL {

@@ -44,6 +44,24 @@ fn damaged_chunks_are_errors() {
 }
 
 #[test]
+fn the_bound_holds_in_any_floating_point_mode() {
+    for python in Python::ALL {
+        let sandbox = Sandbox::new();
+        let report = succeed(sandbox.python(python, "float_environment.py").arg(sandbox.path("")));
+        println!("{}", report.stdout.trim());
+    }
+}
+
+#[test]
+fn a_stream_that_wants_too_much_memory_is_an_error() {
+    for python in Python::ALL {
+        let sandbox = Sandbox::new();
+        let report = succeed(sandbox.python(python, "memory.py").arg(sandbox.path("")));
+        assert_says(&report, &["no memory for"]);
+    }
+}
+
+#[test]
 fn a_limit_on_the_size_of_files_is_an_error() {
     for python in Python::ALL {
         check_full(python, |sandbox| {

@@ -1,0 +1,52 @@
+"""A stream that asks for more memory than there is ends in an error.
+
+    memory.py FOLDER
+
+The dataset has 4096 bytes a chunk; a later version's words keep the filter from knowing that, and the stream says 16 GiB.
+"""
+
+from __future__ import annotations
+
+import resource
+import struct
+import sys
+import zlib
+from pathlib import Path
+
+import h5py
+
+from quire_client import FILTER_ID, absolute, client
+
+
+def stream(values: int) -> bytes:
+    """A quantized stream that says it has that many values, all of them zero, with a right checksum."""
+    head = b"QUIR" + bytes([0, 1, 0, 2, 1, 0, 0, 0])
+    body = struct.pack("<QdQ", values, 1e-3, 0) + bytes([1, 16, 0, 0, 0, 0, 0, 0])
+    length = struct.pack("<Q", 24 + len(body))
+    return head + struct.pack("<I", zlib.crc32(length + body, zlib.crc32(head))) + length + body
+
+
+def main(folder: Path) -> None:
+    path = folder / "large.h5"
+    with h5py.File(path, "w", libver="earliest") as file:
+        options = {"chunks": (1024,), "compression": FILTER_ID, "compression_opts": absolute(1e-3)}
+        dataset = file.create_dataset("x", (1024,), "<f4", **options)
+        dataset.id.write_direct_chunk((0,), stream(1 << 32))
+    raw = path.read_bytes()
+    words = struct.pack("<5I", *absolute(1e-3), 0x51010001, 1024)
+    assert raw.count(words) == 1
+    path.write_bytes(raw.replace(words, struct.pack("<5I", *absolute(1e-3), 0x51020001, 1024)))
+    # The chunk itself can be had, a second buffer of its size cannot.
+    limit = 20 << 30
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    with h5py.File(path, "r") as file:
+        try:
+            file["x"][()]
+        except (OSError, MemoryError) as error:
+            print(f"{client()}: {error}")
+            return
+    sys.exit(f"{client()}: 16 GiB were read within {limit} bytes")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
