@@ -203,9 +203,10 @@ impl<C: Integer> Output<'_, C> {
         }
         // For all lanes side by side.
         let mut bits_here = [0u32; LANES];
-        for (bits_here, &entry) in bits_here.iter_mut().zip(entries) {
-            *bits_here = read_window(self.extra, self.extra_at) as u32;
-            self.extra_at += extra_count(entry) as usize;
+        for (bits_here, &[first, second]) in bits_here.as_chunks_mut::<2>().0.iter_mut().zip(entries.as_chunks::<2>().0) {
+            let window = read_window(self.extra, self.extra_at);
+            *bits_here = [window as u32, (window >> extra_count(first)) as u32];
+            self.extra_at += (extra_count(first) + extra_count(second)) as usize;
         }
         if any & RUN_ENTRY == 0 && whole {
             self.put_all(std::array::from_fn(|lane| narrow_difference(entries[lane], bits_here[lane])));
