@@ -44,7 +44,7 @@ impl Config {
         let step = 2.0 * bound;
         if !(bound > 0.0 && step.is_finite() && step.recip().is_finite()) {
             return Err(Error::InvalidArgument(format!(
-                "absolute error bound is {bound:e}: it must be finite, greater than 0, and neither so small nor so large that 2*bound or 1/(2*bound) overflows"
+                "absolute error bound is {bound:?}: it must be finite, greater than 0, and neither so small nor so large that 2*bound or 1/(2*bound) overflows"
             )));
         }
         Ok(Self { bound: ErrorBound::Absolute(bound), codebook: CodebookPolicy::Auto, fill_value: None })

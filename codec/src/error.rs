@@ -51,7 +51,10 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Truncated { section, needed, have } => {
-                write!(f, "stream is truncated in its {section}: {needed} bytes needed, {have} left")
+                write!(
+                    f,
+                    "stream is truncated in its {section}, or the number of bytes there is damaged: {needed} needed, {have} left"
+                )
             }
             Self::Corrupt { section, detail } => write!(f, "stream is damaged in its {section}: {detail}"),
             Self::UnsupportedVersion { found, supported } => {
