@@ -14,71 +14,33 @@ pub trait Integer: Copy + Default + PartialEq + Send + Sync + 'static {
     fn direct_index(self) -> u32;
 }
 
-impl Integer for i32 {
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        self.wrapping_add(other)
-    }
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        self.wrapping_sub(other)
-    }
-    #[inline(always)]
-    fn to_i64(self) -> i64 {
-        i64::from(self)
-    }
-    #[inline(always)]
-    fn from_i64(value: i64) -> Self {
-        value as Self
-    }
-    #[inline(always)]
-    fn direct_index(self) -> u32 {
-        self.wrapping_add(15).cast_unsigned()
-    }
+macro_rules! integer {
+    ($type:ty, $index:expr) => {
+        impl Integer for $type {
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self {
+                self.wrapping_sub(other)
+            }
+            #[inline(always)]
+            fn to_i64(self) -> i64 {
+                i64::from(self)
+            }
+            #[inline(always)]
+            fn from_i64(value: i64) -> Self {
+                value as Self
+            }
+            #[inline(always)]
+            fn direct_index(self) -> u32 {
+                $index(self.wrapping_add(15).cast_unsigned())
+            }
+        }
+    };
 }
 
-impl Integer for i64 {
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        self.wrapping_add(other)
-    }
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        self.wrapping_sub(other)
-    }
-    #[inline(always)]
-    fn to_i64(self) -> i64 {
-        self
-    }
-    #[inline(always)]
-    fn from_i64(value: i64) -> Self {
-        value
-    }
-    #[inline(always)]
-    fn direct_index(self) -> u32 {
-        self.wrapping_add(15).cast_unsigned().min(31) as u32
-    }
-}
-
-impl Integer for i8 {
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        self.wrapping_add(other)
-    }
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        self.wrapping_sub(other)
-    }
-    #[inline(always)]
-    fn to_i64(self) -> i64 {
-        i64::from(self)
-    }
-    #[inline(always)]
-    fn from_i64(value: i64) -> Self {
-        value as Self
-    }
-    #[inline(always)]
-    fn direct_index(self) -> u32 {
-        u32::from(self.wrapping_add(15).cast_unsigned())
-    }
-}
+integer!(i8, u32::from);
+integer!(i32, u32::from);
+integer!(i64, |index: u64| index.min(31) as u32);
