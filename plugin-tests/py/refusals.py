@@ -25,7 +25,7 @@ CASES: list[tuple[str, Any, tuple[int, ...], list[str]]] = [
     ("short form without an exponent", "<f4", (2,), ["mode 2", "exponent"]),
     ("bound 0", "<f4", absolute(0.0), ["bound is 0", "greater than 0"]),
     ("bound -0", "<f4", absolute(-0.0), ["bound is -0", "greater than 0"]),
-    ("negative bound", "<f4", absolute(-1e-3), ["bound is -1e-3", "greater than 0"]),
+    ("negative bound", "<f4", absolute(-1e-3), ["bound is -0.001", "greater than 0"]),
     ("bound NaN", "<f4", absolute(float("nan")), ["bound is nan", "finite"]),
     ("bound infinity", "<f4", absolute(float("inf")), ["bound is inf", "finite"]),
     ("denormal bound", "<f8", absolute(5e-324), ["bound is", "so small"]),
