@@ -1,4 +1,4 @@
-//! Stage 3 (FORMAT.md §7): differences → tokens, and back.
+//! Stage 3 (FORMAT.md §7): differences → tokens. The way back is one with stage 5's, in [`crate::lanes`].
 //!
 //! A token is a symbol of the alphabet and its extra bits. Runs of zeros become one token; the encoder ends them at multiples of
 //! [`SEGMENT`], so that segments can be coded apart and put together into blocks of any size afterwards.
