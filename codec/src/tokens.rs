@@ -37,7 +37,7 @@ pub struct Place {
 /// Bits, least significant first.
 #[derive(Debug, Default)]
 pub struct BitString {
-    words: Vec<u32>,
+    words: Vec<u64>,
     bits: usize,
 }
 
@@ -46,13 +46,13 @@ impl BitString {
     pub fn copy_to(&self, from: usize, to: usize, words: &mut Vec<u16>) {
         let Some(last) = to.checked_sub(from + 1) else { return };
         let start = words.len();
-        let pairs = last / 32 + 1;
-        words.resize(start + 2 * pairs, 0);
-        let shift = from % 32;
-        let source = &self.words[from / 32..from / 32 + pairs + 1];
-        for (pair, source) in words[start..].as_chunks_mut::<2>().0.iter_mut().zip(source.windows(2)) {
-            let both = (u64::from(source[0]) | u64::from(source[1]) << 32) >> shift;
-            *pair = [both as u16, (both >> 16) as u16];
+        let wholes = last / 64 + 1;
+        words.resize(start + 4 * wholes, 0);
+        let shift = from % 64;
+        let source = &self.words[from / 64..from / 64 + wholes + 1];
+        for (four, source) in words[start..].as_chunks_mut::<4>().0.iter_mut().zip(source.windows(2)) {
+            let whole = source[0] >> shift | source[1] << 1 << (63 - shift);
+            *four = [whole as u16, (whole >> 16) as u16, (whole >> 32) as u16, (whole >> 48) as u16];
         }
         words.truncate(start + last / 16 + 1);
         let end = words.len() - 1;
@@ -62,7 +62,7 @@ impl BitString {
 
 /// Appends to a [`BitString`], with the state in registers.
 struct BitWriter<'a> {
-    words: &'a mut [u32],
+    words: &'a mut [u64],
     end: usize,
     buffer: u64,
     count: u32,
@@ -72,42 +72,34 @@ impl<'a> BitWriter<'a> {
     /// A writer for at most `pushes` pushes.
     #[inline(always)]
     fn new(string: &'a mut BitString, pushes: usize) -> Result<Self> {
-        let end = string.bits / 32;
-        let needed = end + 2 * pushes + 2;
+        let end = string.bits / 64;
+        // Each push may fill a word; [`BitString::copy_to`] looks at one behind the last.
+        let needed = end + pushes + 2;
         if string.words.len() < needed {
             resize(&mut string.words, needed.next_power_of_two())?;
         }
-        let count = (string.bits % 32) as u32;
-        let buffer = u64::from(string.words[end]) & ((1 << count) - 1);
+        let count = (string.bits % 64) as u32;
+        let buffer = string.words[end] & ((1 << count) - 1);
         Ok(Self { words: &mut string.words, end, buffer, count })
-    }
-
-    /// Appends up to 32 bits; those of `value` above are 0.
-    #[inline(always)]
-    fn push_short(&mut self, value: u64, bits: u32) {
-        self.buffer |= value << self.count;
-        self.count += bits;
-        self.words[self.end] = self.buffer as u32;
-        let full = self.count >> 5;
-        self.end += full as usize;
-        self.buffer >>= full << 5;
-        self.count &= 31;
     }
 
     /// Appends up to 64 bits; those of `value` above are 0.
     #[inline(always)]
     fn push(&mut self, value: u64, bits: u32) {
-        self.push_short(value & 0xffff_ffff, bits.min(32));
-        if bits > 32 {
-            self.push_short(value >> 32, bits - 32);
-        }
+        let joined = self.buffer | value << self.count;
+        self.words[self.end] = joined;
+        let carried = value >> 1 >> (63 - self.count);
+        let count = self.count + bits;
+        self.buffer = if count < 64 { joined } else { carried };
+        self.end += (count / 64) as usize;
+        self.count = count % 64;
     }
 
     /// Appends the extra bits of a difference that is not 0 and returns its symbol.
     #[inline(always)]
     fn push_difference<C: Integer>(&mut self, difference: C) -> u8 {
         if let Some(&token) = TOKEN_TABLE.get(table_index(difference)) {
-            self.push_short(u64::from(token >> 16), token >> 8 & 0xff);
+            self.push(u64::from(token >> 16), token >> 8 & 0xff);
             return token as u8;
         }
         let (symbol, value) = class_symbol(difference.to_i64());
@@ -118,8 +110,8 @@ impl<'a> BitWriter<'a> {
     /// Stores the bits that are not a whole word yet; returns the string's length.
     #[inline(always)]
     fn finish(self) -> usize {
-        self.words[self.end] = self.buffer as u32;
-        self.end * 32 + self.count as usize
+        self.words[self.end] = self.buffer;
+        self.end * 64 + self.count as usize
     }
 }
 
@@ -252,7 +244,7 @@ fn tokenize_segment<C: Integer>(segment: &[C], symbols: &mut [u8], extra: &mut B
             } else {
                 let after = run_end(&zeros, event);
                 let (symbol, value) = run_symbol(after - event);
-                bits.push_short(value, u32::from(ALPHABET[usize::from(symbol)].extra_bits));
+                bits.push(value, u32::from(ALPHABET[usize::from(symbol)].extra_bits));
                 (symbol, after)
             };
             symbols[written] = symbol;
@@ -299,24 +291,28 @@ fn run_end(zeros: &[u64], start: usize) -> usize {
     64 * word + zeros.get(word).map_or(0, |word| word.trailing_ones() as usize)
 }
 
-/// Symbols and extra bits of differences among which classes are common, two at a time: the bit string's state is what the loop waits
-/// for.
+/// Symbols and extra bits of differences among which classes are common, four at a time: the bit string's state is what the loop waits
+/// for, and the bits of four (at most 13 each) fit one push.
 #[inline(always)]
 fn write_looked_up<C: Integer>(differences: &[C], symbols: &mut [u8], bits: &mut BitWriter<'_>) {
-    let (pairs, last) = differences.as_chunks::<2>();
-    for (symbol, &[first, second]) in symbols.as_chunks_mut::<2>().0.iter_mut().zip(pairs) {
-        let (index, next_index) = (table_index(first), table_index(second));
-        if index.max(next_index) < TOKEN_TABLE.len() {
-            let (token, next_token) = (TOKEN_TABLE[index], TOKEN_TABLE[next_index]);
-            *symbol = [token as u8, next_token as u8];
-            let (count, next_count) = (token >> 8 & 0xff, next_token >> 8 & 0xff);
-            bits.push_short(u64::from(token >> 16 | (next_token >> 16) << count), count + next_count);
+    let (fours, rest) = differences.as_chunks::<4>();
+    for (symbols, four) in symbols.as_chunks_mut::<4>().0.iter_mut().zip(fours) {
+        let indices = four.map(table_index);
+        if indices.into_iter().fold(0, usize::max) < TOKEN_TABLE.len() {
+            let tokens = indices.map(|index| TOKEN_TABLE[index]);
+            *symbols = tokens.map(|token| token as u8);
+            let (mut value, mut count) = (0, 0);
+            for token in tokens {
+                value |= u64::from(token >> 16) << count;
+                count += token >> 8 & 0xff;
+            }
+            bits.push(value, count);
         } else {
-            *symbol = [bits.push_difference(first), bits.push_difference(second)];
+            *symbols = four.map(|difference| bits.push_difference(difference));
         }
     }
-    if let ([difference], Some(symbol)) = (last, symbols.get_mut(2 * pairs.len())) {
-        *symbol = bits.push_difference(*difference);
+    for (symbol, &difference) in symbols[4 * fours.len()..].iter_mut().zip(rest) {
+        *symbol = bits.push_difference(difference);
     }
 }
 
