@@ -26,6 +26,9 @@ need_venv .venv-hdf5-1.14 h5py==3.14.0
 step "lints"
 cargo clippy --workspace --all-targets -- -D warnings
 
+step "documentation"
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+
 step "the plugin, in release"
 build_plugin >/dev/null
 

@@ -1,6 +1,6 @@
 //! Stage 4 (FORMAT.md §8): histogram → codebook. Canonical length-limited Huffman codes and the choice among them.
 //!
-//! Most chunks take a book of the [dictionary](crate::dictionary), made before any data was seen (Shah et al., Lightweight Huffman
+//! Most chunks take a book of the [dictionary], made before any data was seen (Shah et al., Lightweight Huffman
 //! Coding for Efficient GPU Compression, ICS'23); a chunk that loses too much by it gets a book of its own.
 
 use crate::alphabet::{ALPHABET, Meaning, SYMBOLS};

@@ -43,7 +43,7 @@ impl Header {
         HEADER_FIXED_LEN + 8 * self.layout.shape.dims().len()
     }
 
-    /// Appends the header, with length and checksum still 0: [`seal`] fills them in once the stream is whole.
+    /// Appends the header, with length and checksum still 0: they are filled in once the stream is whole.
     pub fn write_to(&self, stream: &mut Vec<u8>) {
         let scalar = match self.layout.scalar {
             Scalar::F32 => 0,

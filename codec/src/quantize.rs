@@ -71,7 +71,7 @@ pub trait Value: Copy + Default + Send + Sync + 'static {
     const SIZE: usize;
     /// Codes of at least this magnitude are exceptions.
     const CODE_LIMIT: f64;
-    /// Below this magnitude, decoding and quantizing again is certain to give the same code (see [`quantize_one`]),
+    /// Below this magnitude, decoding and quantizing again is certain to give the same code,
     /// unless the step is below [`Value::SMALLEST_SAFE_STEP`], where results may be subnormal.
     const SAFE_CODE_LIMIT: f64;
     /// See [`Value::SAFE_CODE_LIMIT`].
@@ -86,7 +86,7 @@ pub trait Value: Copy + Default + Send + Sync + 'static {
     fn to_f64(self) -> f64;
     /// Nearest value of this type, ties to even.
     fn round_from(value: f64) -> Self;
-    /// Extracts the code from a sum with [`ROUNDING`].
+    /// Extracts the code from the low bits of a value to which 1.5 * 2^52 was added.
     fn code_from_sum(sum: f64) -> Self::Code;
     /// The code in f64.
     fn code_to_f64(code: Self::Code) -> f64;
