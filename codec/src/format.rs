@@ -133,8 +133,8 @@ impl Header {
     }
 }
 
-/// Writes length and checksum into a whole stream.
-pub(crate) fn seal(stream: &mut [u8]) {
+/// Writes length and checksum into a whole stream, which has at least [`HEADER_FIXED_LEN`] bytes.
+pub fn seal(stream: &mut [u8]) {
     let length = stream.len() as u64;
     stream[16..24].copy_from_slice(&length.to_le_bytes());
     let checksum = checksum(stream);

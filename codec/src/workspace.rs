@@ -138,11 +138,13 @@ fn encode_values<V: Value>(
     let axes = predict_mask(exceptions, shape, &mut mask.codes, &mut mask.differences)?;
     plane.encode(&mask.differences, axes, config.codebook, stream)?;
 
-    codes.clear();
-    codes.extend(exceptions.iter().map(|&index| V::read(chunk, index, layout.byte_order).to_bits()));
-    let list = Shape::line(exceptions.len() as u64);
-    lorenzo::predict(codes, &list, Axes::FASTEST, &mut differences[..exceptions.len()]);
-    plane.encode(&differences[..exceptions.len()], Axes::FASTEST, config.codebook, stream)
+    // The codes are coded: their places serve for the bits.
+    let (bits, differences) = (&mut codes[..exceptions.len()], &mut differences[..exceptions.len()]);
+    for (bits, &index) in bits.iter_mut().zip(&*exceptions) {
+        *bits = V::read(chunk, index, layout.byte_order).to_bits();
+    }
+    lorenzo::predict(bits, &Shape::line(exceptions.len() as u64), Axes::FASTEST, differences);
+    plane.encode(differences, Axes::FASTEST, config.codebook, stream)
 }
 
 /// Inverse of [`encode_values`].

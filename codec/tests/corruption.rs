@@ -5,6 +5,7 @@ mod common;
 
 use common::{CONTENTS, Content, Random, check_round_trip, chunk, layout, values};
 use proptest::prelude::*;
+use quire_codec::format::{HEADER_FIXED_LEN, seal};
 use quire_codec::{ByteOrder, CodebookPolicy, Error, Header, Layout, Scalar, Workspace};
 
 fn streams(elements: u64) -> Vec<(Layout, Vec<u8>)> {
@@ -24,13 +25,8 @@ fn streams(elements: u64) -> Vec<(Layout, Vec<u8>)> {
 
 /// Makes length and checksum right for altered bytes.
 fn reseal(stream: &mut [u8]) {
-    if stream.len() >= 24 {
-        let length = stream.len() as u64;
-        stream[16..24].copy_from_slice(&length.to_le_bytes());
-        let mut hasher = crc32fast::Hasher::new();
-        hasher.update(&stream[..12]);
-        hasher.update(&stream[16..]);
-        stream[12..16].copy_from_slice(&hasher.finalize().to_le_bytes());
+    if stream.len() >= HEADER_FIXED_LEN {
+        seal(stream);
     }
 }
 

@@ -2,6 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use quire_codec::format::{HEADER_FIXED_LEN, seal};
 use quire_codec::{Header, Workspace};
 
 /// Chunks above this are not decoded: a constant chunk of a few bytes may well stand for gigabytes.
@@ -10,13 +11,8 @@ const MAX_CHUNK: u64 = 1 << 20;
 fuzz_target!(|data: &[u8]| {
     // Length and checksum are made right, or next to nothing would get past them.
     let mut stream = data.to_vec();
-    if stream.len() >= 24 {
-        let length = stream.len() as u64;
-        stream[16..24].copy_from_slice(&length.to_le_bytes());
-        let mut hasher = crc32fast::Hasher::new();
-        hasher.update(&stream[..12]);
-        hasher.update(&stream[16..]);
-        stream[12..16].copy_from_slice(&hasher.finalize().to_le_bytes());
+    if stream.len() >= HEADER_FIXED_LEN {
+        seal(&mut stream);
     }
     let Ok(header) = Header::read_from(&stream) else { return };
     if header.layout.chunk_bytes() <= MAX_CHUNK {
