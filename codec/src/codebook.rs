@@ -14,7 +14,7 @@ pub const MAX_CODE_BITS: u8 = 12;
 /// Bytes that the code lengths of a custom book take in the stream: four bits a symbol, padded to four bytes.
 pub const PACKED_LENGTHS: usize = (SYMBOLS / 2).next_multiple_of(4);
 /// Denominator of the share that a custom book must win before it is preferred (FORMAT.md §11).
-const CUSTOM_MARGIN: u64 = 64;
+pub const CUSTOM_MARGIN: u64 = 64;
 
 /// Code lengths in bits by symbol; 0 for a symbol without a code.
 pub type CodeLengths = [u8; SYMBOLS];
@@ -183,13 +183,26 @@ pub fn canonical_codes(lengths: &CodeLengths) -> [u32; SYMBOLS] {
 pub type DecodeTable = [u32; 1 << MAX_CODE_BITS];
 
 /// Bit of a [`DecodeTable`]'s entry that marks a run.
-pub(crate) const RUN_ENTRY: u32 = 1 << 11;
+pub const RUN_ENTRY: u32 = 1 << 11;
 /// Bit that marks an entry that holds its symbol instead of a start.
-pub(crate) const WIDE_ENTRY: u32 = 1 << 12;
+pub const WIDE_ENTRY: u32 = 1 << 12;
 /// Bit that marks an entry that is not a direct code.
-pub(crate) const SPECIAL_ENTRY: u32 = 1 << 13;
+pub const SPECIAL_ENTRY: u32 = 1 << 13;
 /// Where an entry's start or symbol begins.
-pub(crate) const START_SHIFT: u32 = 14;
+pub const START_SHIFT: u32 = 14;
+
+/// The [`DecodeTable`] entry of a symbol, but for the length of its code.
+#[must_use]
+pub fn symbol_entry(symbol: usize) -> u32 {
+    let meaning = ALPHABET[symbol];
+    let run = if meaning.meaning == Meaning::Run { RUN_ENTRY } else { 0 };
+    let start = match i32::try_from(meaning.start.cast_signed()) {
+        Ok(start) if start < 1 << (31 - START_SHIFT) => start.cast_unsigned() << START_SHIFT,
+        _ => (symbol as u32) << START_SHIFT | WIDE_ENTRY,
+    };
+    let special = if meaning.meaning == Meaning::Direct { 0 } else { SPECIAL_ENTRY };
+    u32::from(meaning.extra_bits) << 4 | run | special | start
+}
 
 /// Fills the table of a book.
 ///
@@ -199,14 +212,7 @@ pub fn fill_decode_table(lengths: &CodeLengths, table: &mut DecodeTable) -> Resu
     let mut next = 0;
     for length in 1..=MAX_CODE_BITS {
         for symbol in (0..SYMBOLS).filter(|&symbol| lengths[symbol] == length) {
-            let meaning = ALPHABET[symbol];
-            let run = if meaning.meaning == Meaning::Run { RUN_ENTRY } else { 0 };
-            let start = match i32::try_from(meaning.start.cast_signed()) {
-                Ok(start) if start < 1 << (31 - START_SHIFT) => start.cast_unsigned() << START_SHIFT,
-                _ => (symbol as u32) << START_SHIFT | WIDE_ENTRY,
-            };
-            let special = if meaning.meaning == Meaning::Direct { 0 } else { SPECIAL_ENTRY };
-            let entry = u32::from(length) | u32::from(meaning.extra_bits) << 4 | run | special | start;
+            let entry = u32::from(length) | symbol_entry(symbol);
             let count = 1usize << (MAX_CODE_BITS - length);
             let Some(entries) = table.get_mut(next..next + count) else {
                 return Err(Error::corrupt("codebook", "its code lengths make no prefix code: they ask for too many codes"));

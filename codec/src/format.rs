@@ -11,8 +11,12 @@ pub const VERSION: (u8, u8) = (0, 1);
 pub const HEADER_FIXED_LEN: usize = 24;
 /// Bytes of the longest header.
 pub const HEADER_MAX_LEN: usize = HEADER_FIXED_LEN + 8 * MAX_RANK;
+/// Where the coding stands.
+pub const CODING_AT: usize = 7;
 /// Where the checksum stands.
-const CHECKSUM_AT: std::ops::Range<usize> = 12..16;
+pub const CHECKSUM_AT: std::ops::Range<usize> = 12..16;
+/// Where the length of the whole stream stands.
+pub const LENGTH_AT: usize = 16;
 /// Bit of the type byte that says big endian.
 const BIG_ENDIAN_BIT: u8 = 0x80;
 
@@ -103,7 +107,7 @@ impl Header {
             other => return Err(Error::corrupt(SECTION, format!("value type {other} is unknown"))),
         };
         let byte_order = if stream[6] & BIG_ENDIAN_BIT == 0 { ByteOrder::Little } else { ByteOrder::Big };
-        let coding = match stream[7] {
+        let coding = match stream[CODING_AT] {
             0 => Coding::Stored,
             1 => Coding::Constant,
             2 => Coding::Quantized,
@@ -117,7 +121,7 @@ impl Header {
             return Err(Error::corrupt(SECTION, format!("reserved bytes are {:02x?}, not 0", &stream[9..12])));
         }
         need(HEADER_FIXED_LEN + 8 * rank)?;
-        let length = u64_at(stream, 16);
+        let length = u64_at(stream, LENGTH_AT);
         if length > have {
             return Err(Error::Truncated { section: SECTION, needed: length, have });
         }
@@ -136,7 +140,7 @@ impl Header {
 /// Writes length and checksum into a whole stream, which has at least [`HEADER_FIXED_LEN`] bytes.
 pub fn seal(stream: &mut [u8]) {
     let length = stream.len() as u64;
-    stream[16..24].copy_from_slice(&length.to_le_bytes());
+    stream[LENGTH_AT..LENGTH_AT + 8].copy_from_slice(&length.to_le_bytes());
     let checksum = checksum(stream);
     stream[CHECKSUM_AT].copy_from_slice(&checksum.to_le_bytes());
 }

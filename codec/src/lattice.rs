@@ -35,8 +35,9 @@ fn lowest_bit(value: f64) -> i32 {
     if mantissa == 0 || !value.is_finite() { i32::MAX } else { exponent + mantissa.trailing_zeros() as i32 }
 }
 
-/// Power of two of the most significant bit that is 1.
-fn highest_bit(value: f64) -> Option<i32> {
+/// Power of two of the most significant bit that is 1; `None` for 0.
+#[must_use]
+pub fn highest_bit(value: f64) -> Option<i32> {
     let (exponent, mantissa) = parts(value);
     mantissa.checked_ilog2().map(|bit| exponent + bit as i32)
 }

@@ -18,15 +18,15 @@ use crate::memory::{reserve, resize};
 use crate::tokens::{Place, Tokens, tokenize};
 
 /// Bytes of a plane's fixed part.
-const PLANE_HEADER_LEN: usize = 8;
+pub const PLANE_HEADER_LEN: usize = 8;
 /// Codebook number that says a custom book follows.
-const CUSTOM_BOOK: u8 = 255;
+pub const CUSTOM_BOOK: u8 = 255;
 /// Log2 of the shortest block.
-const MIN_BLOCK_LOG: u8 = SEGMENT.ilog2() as u8;
+pub const MIN_BLOCK_LOG: u8 = SEGMENT.ilog2() as u8;
 /// Log2 of the longest block.
-const MAX_BLOCK_LOG: u8 = MAX_BLOCK.ilog2() as u8;
+pub const MAX_BLOCK_LOG: u8 = MAX_BLOCK.ilog2() as u8;
 /// Bits that a block should hold: enough that what the lanes leave unused stays below 3 %, few enough that blocks stay many.
-const BLOCK_BITS: u64 = 11_000;
+pub const BLOCK_BITS: u64 = 11_000;
 
 /// Buffers of the plane stages.
 #[derive(Debug)]

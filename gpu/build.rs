@@ -1,0 +1,125 @@
+//! Compiles `kernels/module.cu` to a fatbin and embeds it. Without nvcc the crate builds all the same and says at run time that it has
+//! no kernels; with `QUIRE_REQUIRE_CUDA=1` that is an error here.
+//!
+//! nvcc is looked for in `$NVCC`, `$CUDA_HOME/bin`, `$CUDA_PATH/bin`, the PATH, and `/usr/local/cuda/bin`. `NVCC=none` builds without it.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use quire_codec::alphabet::{self, ALPHABET};
+use quire_codec::{codebook, dictionary, format, lanes, plane};
+
+#[path = "src/job.rs"]
+#[allow(dead_code, unreachable_pub, missing_docs)]
+mod job;
+
+/// Machine code for these, and PTX of the last one for GPUs to come.
+const ARCHITECTURES: [&str; 2] = ["80", "90"];
+
+fn main() {
+    let output = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    println!("cargo::rustc-check-cfg=cfg(quire_kernels)");
+    println!("cargo::rerun-if-changed=kernels");
+    println!("cargo::rerun-if-changed=src/job.rs");
+    for variable in ["NVCC", "CUDA_HOME", "CUDA_PATH", "PATH", "QUIRE_REQUIRE_CUDA"] {
+        println!("cargo::rerun-if-env-changed={variable}");
+    }
+    fs::write(output.join("constants.cuh"), constants()).expect("OUT_DIR is writable");
+    let required = env::var("QUIRE_REQUIRE_CUDA").is_ok_and(|value| value == "1");
+    match find_nvcc() {
+        Some(nvcc) => {
+            compile(&nvcc, &output);
+            println!("cargo::rustc-cfg=quire_kernels");
+        }
+        None if required => {
+            panic!("QUIRE_REQUIRE_CUDA=1, but there is no nvcc in $NVCC, $CUDA_HOME, $CUDA_PATH, the PATH or /usr/local/cuda")
+        }
+        None => {}
+    }
+}
+
+fn find_nvcc() -> Option<PathBuf> {
+    if let Some(nvcc) = env::var_os("NVCC").filter(|value| !value.is_empty()) {
+        return (nvcc != "none").then(|| PathBuf::from(nvcc));
+    }
+    let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).map(|home| PathBuf::from(home).join("bin"));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = homes.chain(env::split_paths(&path).collect::<Vec<_>>()).chain([PathBuf::from("/usr/local/cuda/bin")]);
+    folders.map(|folder| folder.join("nvcc")).find(|nvcc| nvcc.is_file())
+}
+
+fn compile(nvcc: &Path, output: &Path) {
+    let mut command = Command::new(nvcc);
+    // No contraction of products and sums: the bytes must be the CPU's.
+    command.args(["--fatbin", "--std=c++17", "-O3", "--fmad=false", "-lineinfo", "--Werror", "all-warnings"]);
+    for architecture in ARCHITECTURES {
+        command.arg(format!("--generate-code=arch=compute_{architecture},code=sm_{architecture}"));
+    }
+    let last = ARCHITECTURES[ARCHITECTURES.len() - 1];
+    command.arg(format!("--generate-code=arch=compute_{last},code=compute_{last}"));
+    command.arg("-I").arg(output).arg("-o").arg(output.join("quire.fatbin")).arg("kernels/module.cu");
+    let result = command.output().unwrap_or_else(|error| panic!("{} does not run: {error}", nvcc.display()));
+    if !result.status.success() {
+        panic!(
+            "{} failed ({}): {command:?}\n{}{}\nNVCC=none builds without CUDA",
+            nvcc.display(),
+            result.status,
+            String::from_utf8_lossy(&result.stdout),
+            String::from_utf8_lossy(&result.stderr)
+        );
+    }
+}
+
+/// The format's numbers, for the kernels.
+fn constants() -> String {
+    let mut text = String::from("// Written by gpu/build.rs from quire-codec and gpu/src/job.rs.\n#pragma once\n");
+    let mut number =
+        |name: &str, value: usize| writeln!(text, "constexpr unsigned int {name} = {value};").expect("a String takes all");
+    number("SYMBOLS", alphabet::SYMBOLS);
+    number("SEGMENT", alphabet::SEGMENT);
+    number("DIRECT_MAX", alphabet::DIRECT_MAX as usize);
+    number("DIRECT_ZERO", usize::from(alphabet::DIRECT_ZERO));
+    number("FIRST_CLASS", alphabet::FIRST_CLASS);
+    number("FIRST_LONG_RUN", usize::from(alphabet::run_symbol(32).0));
+    number("MAX_CODE_BITS", usize::from(codebook::MAX_CODE_BITS));
+    number("PACKED_LENGTHS", codebook::PACKED_LENGTHS);
+    number("CUSTOM_MARGIN", codebook::CUSTOM_MARGIN as usize);
+    number("LOG_FRACTION", codebook::LOG_FRACTION as usize);
+    number("RUN_ENTRY", codebook::RUN_ENTRY as usize);
+    number("WIDE_ENTRY", codebook::WIDE_ENTRY as usize);
+    number("SPECIAL_ENTRY", codebook::SPECIAL_ENTRY as usize);
+    number("START_SHIFT", codebook::START_SHIFT as usize);
+    number("LANES", lanes::LANES);
+    number("PLANE_HEADER_LEN", plane::PLANE_HEADER_LEN);
+    number("CUSTOM_BOOK", usize::from(plane::CUSTOM_BOOK));
+    number("MIN_BLOCK_LOG", usize::from(plane::MIN_BLOCK_LOG));
+    number("MAX_BLOCK_LOG", usize::from(plane::MAX_BLOCK_LOG));
+    number("BLOCK_BITS", plane::BLOCK_BITS as usize);
+    number("HEADER_CODING_AT", format::CODING_AT);
+    number("HEADER_LENGTH_AT", format::LENGTH_AT);
+    number("CHECKSUM_AT", format::CHECKSUM_AT.start);
+    number("BOOKS_PADDED", job::BOOKS_PADDED);
+    number("DECODE_TABLE_LEN", job::DECODE_TABLE_LEN);
+    number("CRC_TILE_ROWS", job::CRC_TILE_ROWS);
+    assert_eq!(dictionary::books().len(), job::BOOKS, "the dictionary has grown: change BOOKS in gpu/src/job.rs");
+    number("BOOKS", job::BOOKS);
+    number("ENCODE_PARAMETERS_SIZE", size_of::<job::EncodeParameters>());
+    number("ENCODE_STATE_SIZE", size_of::<job::EncodeState>());
+    number("BOOK_SIZE", size_of::<job::Book>());
+    number("ENCODE_RESULT_SIZE", size_of::<job::EncodeResult>());
+    number("TABLES_SIZE", size_of::<job::Tables>());
+    number("ENCODE_JOB_SIZE", size_of::<job::EncodeJob>());
+    number("DECODE_PARAMETERS_SIZE", size_of::<job::DecodeParameters>());
+    number("DECODE_STATE_SIZE", size_of::<job::DecodeState>());
+    number("DECODE_JOB_SIZE", size_of::<job::DecodeJob>());
+    let mut table = |kind: &str, name: &str, value: fn(usize) -> u64| {
+        let values: Vec<String> = (0..ALPHABET.len()).map(|symbol| value(symbol).to_string() + "u").collect();
+        writeln!(text, "__constant__ const {kind} {name}[] = {{{}}};", values.join(", ")).expect("a String takes all");
+    };
+    table("unsigned long long", "SYMBOL_START", |symbol| ALPHABET[symbol].start);
+    table("unsigned char", "SYMBOL_EXTRA_BITS", |symbol| u64::from(ALPHABET[symbol].extra_bits));
+    table("unsigned int", "SYMBOL_ENTRY", |symbol| u64::from(codebook::symbol_entry(symbol)));
+    text
+}

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Tests and measures on a machine with a GPU but without Rust. Build where there is Rust and nvcc, and bring the programs along:
+#
+#     gpu/device.sh pack FOLDER             builds and gathers the programs
+#     gpu/device.sh test FOLDER             compares every stream with the CPU's
+#     gpu/device.sh sanitize FOLDER         compute-sanitizer over a small matrix
+#     gpu/device.sh bench FOLDER [ARG...]   measures
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+what="$1" folder="$2"
+shift 2
+case "$what" in
+  pack)
+    mkdir -p "$folder"
+    # The path of a test program is in cargo's messages alone.
+    program="$(QUIRE_REQUIRE_CUDA=1 cargo test --release -p quire-gpu --test parity --no-run 2>&1 | sed -n 's/.*(\(.*parity-[0-9a-f]*\))$/\1/p')"
+    QUIRE_REQUIRE_CUDA=1 cargo build --release -p quire-gpu --examples
+    cp "$program" "$folder/parity"
+    cp target/release/examples/bench "$folder/bench"
+    strip "$folder/parity" "$folder/bench"
+    ;;
+  test)
+    QUIRE_REQUIRE_CUDA=1 "$folder/parity" --nocapture "$@"
+    ;;
+  sanitize)
+    for tool in memcheck racecheck initcheck synccheck; do
+      echo "== $tool"
+      QUIRE_REQUIRE_CUDA=1 QUIRE_SMALL_MATRIX=1 compute-sanitizer --tool "$tool" --error-exitcode 9 "$folder/parity" --nocapture \
+        --test-threads 1 matrix batches golden "$@" 2>&1 | grep -E "ERROR SUMMARY|RACECHECK SUMMARY|comparisons|test result|=========" | sort | uniq -c | sort -rn | head -30
+    done
+    ;;
+  bench) QUIRE_REQUIRE_CUDA=1 "$folder/bench" "$@" ;;
+  *) sed -n '2,9p' "$0" >&2; exit 2 ;;
+esac

@@ -1,0 +1,101 @@
+// The stream's checksum (FORMAT.md §3): CRC-32 of all bytes but the checksum's own. CPU: codec/src/format.rs.
+//
+// CRC is linear: each thread takes four words, multiplies their remainder by x^(bits behind them) modulo the polynomial, and the results
+// are joined by exclusive or. Pieces are counted from the stream's end, so that the powers of x are the same for every stream.
+// On the way, a compressed stream also goes to the host's pinned memory.
+#pragma once
+
+#include "plane.cu"
+
+constexpr u32 WORDS_PER_THREAD = 4;
+constexpr u32 TILE_WORDS = THREADS * WORDS_PER_THREAD;
+constexpr u32 CRC_POLYNOMIAL = 0xedb88320;  // reflected
+
+/// Product modulo the polynomial, lowest power of x in the highest bit.
+__device__ __forceinline__ u32 multiply(u32 a, u32 b) {
+  u32 product = 0;
+#pragma unroll
+  for (u32 bit = 0; bit < 32; bit++) {
+    product ^= b & -(a >> (31 - bit) & 1);
+    b = b >> 1 ^ (CRC_POLYNOMIAL & -(b & 1));
+  }
+  return product;
+}
+
+/// Joins the remainders of the words of a stream of `length` bytes, a multiple of 4, into `checksum`; true for the last block of the
+/// chunk, in which every thread then sees the whole.
+__device__ bool join_checksum(const Tables& tables, const u32* stream, u32 length, u32* host, u32* checksum, u32* tiles_done, u32& whole) {
+  __shared__ u32 bytes[4][256];
+  __shared__ bool is_last;
+  const u32 t = threadIdx.x;
+  for (u32 i = t; i < 4 * 256; i += THREADS) bytes[i / 256][i % 256] = tables.crc_bytes[i / 256][i % 256];
+  __syncthreads();
+  const u32 words = length / 4 - 1;  // without the checksum's
+  const u32 tiles = ceil_div(words, TILE_WORDS);
+  u32 joined = 0;
+  for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const i32 first = i32(words) - i32((tile + 1) * TILE_WORDS) + i32(t * WORDS_PER_THREAD);
+    u32 remainder = 0;
+#pragma unroll
+    for (u32 k = 0; k < WORDS_PER_THREAD; k++) {
+      const i32 word = first + i32(k);
+      if (word < 0) continue;
+      const u32 place = u32(word) < CHECKSUM_AT / 4 ? word : word + 1;
+      const u32 value = stream[place];
+      if (host) host[place] = value;
+      remainder ^= word == 0 ? ~value : value;
+      remainder = bytes[3][remainder & 255] ^ bytes[2][remainder >> 8 & 255] ^ bytes[1][remainder >> 16 & 255] ^ bytes[0][remainder >> 24];
+    }
+    remainder = __reduce_xor_sync(ALL_LANES, multiply(remainder, tables.crc_thread[t]));
+    if (lane_id() == 0 && remainder) {
+      u32 shifted = multiply(remainder, tables.crc_tile_low[tile % 256]);
+      joined ^= tile < 256 ? shifted : multiply(shifted, tables.crc_tile_high[tile / 256]);
+    }
+  }
+  if (lane_id() == 0 && joined) atomicXor(checksum, joined);
+  // Whoever is done last sees the parts of all.
+  __threadfence();
+  __syncthreads();
+  if (t == 0) {
+    u32 busy = min(tiles, gridDim.x);
+    is_last = blockIdx.x < busy && atomicAdd(tiles_done, 1) + 1 == busy;
+  }
+  __syncthreads();
+  if (is_last) {
+    __threadfence();
+    whole = ~*reinterpret_cast<volatile u32*>(checksum);
+  }
+  return is_last;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) seal(const __grid_constant__ EncodeJob job) {
+  EncodeState& state = job.states[blockIdx.y];
+  u8* stream = job.output + blockIdx.y * job.output_stride;
+  u8* host = job.host_output ? job.host_output + blockIdx.y * job.output_stride : nullptr;
+  const u32 length = u32(job.results[blockIdx.y].length);
+  u32 whole;
+  if (join_checksum(*job.tables, reinterpret_cast<const u32*>(stream), length, reinterpret_cast<u32*>(host), &state.checksum,
+                    &state.tiles_done, whole) &&
+      threadIdx.x == 0) {
+    reinterpret_cast<u32*>(stream)[CHECKSUM_AT / 4] = whole;
+    if (host) reinterpret_cast<u32*>(host)[CHECKSUM_AT / 4] = whole;
+    if (job.host_results) job.host_results[blockIdx.y] = job.results[blockIdx.y];
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) verify(const __grid_constant__ DecodeJob job) {
+  DecodeState& state = job.states[blockIdx.y];
+  const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
+  const u8* stream = job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters);
+  u32 whole;
+  if (join_checksum(*job.tables, reinterpret_cast<const u32*>(stream), u32(parameters.stream_len), nullptr, &state.checksum,
+                    &state.tiles_done, whole) &&
+      threadIdx.x == 0 && whole != parameters.checksum) {
+    state.error = DECODE_REFUSED;
+  }
+}
+
+/// Tells the host how decoding went.
+extern "C" __global__ void report(const __grid_constant__ DecodeJob job) {
+  if (job.host_results && threadIdx.x == 0) job.host_results[blockIdx.y] = job.states[blockIdx.y];
+}

@@ -1,0 +1,201 @@
+// Stage 4 (FORMAT.md §8, §11): histogram -> codebook. CPU: codec/src/codebook.rs, codec/src/dictionary.rs.
+//
+// One block of 128 threads a plane: a thread a book for the exact costs of the dictionary, a thread a symbol for everything else. Only
+// integers, so that the choice is the CPU's. A custom book is built by package-merge where the entropy says that it may pay.
+#pragma once
+
+#include "tokens.cu"
+
+constexpr u32 CHOOSE_THREADS = 128;
+static_assert(BOOKS <= CHOOSE_THREADS && 2 * SYMBOLS - 1 <= 255, "a thread a book; places of items fit a byte");
+
+/// floor(2^16 log2(value)), up to one unit too low.
+__device__ __forceinline__ u64 log2_fixed(u64 value) {
+  u32 whole = 63 - __clzll(i64(value));
+  u64 mantissa = whole >= 31 ? value >> (whole - 31) : value << (31 - whole);
+  u64 result = whole;
+  for (u32 bit = 0; bit < LOG_FRACTION; bit++) {
+    mantissa = (mantissa * mantissa) >> 31;
+    result <<= 1;
+    if (mantissa >> 32) {
+      mantissa >>= 1;
+      result |= 1;
+    }
+  }
+  return result;
+}
+
+struct ChooseBlock {
+  u32 histogram[SYMBOLS];
+  u32 lengths[SYMBOLS];
+  u64 scratch[CHOOSE_THREADS / WARP + 1];
+  // Package-merge: leaves by weight, the items of a level and of the next one, and where the leaves stand in each level.
+  u32 leaf_symbol[SYMBOLS];
+  u64 leaf_weight[SYMBOLS];
+  u64 level[2][2 * SYMBOLS];
+  u8 leaf_place[MAX_CODE_BITS][SYMBOLS];
+};
+
+__device__ __forceinline__ u64 block_sum(u64 value, u64* scratch) {
+  u64 total;
+  block_sum_before(value, scratch, total);
+  __syncthreads();
+  return total;
+}
+
+/// Code lengths of least cost among those of at most MAX_CODE_BITS (Larmore and Hirschberg, JACM 37(3), 1990), in `block.lengths`.
+__device__ void optimal_lengths(ChooseBlock& block) {
+  const u32 t = threadIdx.x;
+  const bool present = t < SYMBOLS && block.histogram[t] > 0;
+  u32 leaves = __syncthreads_count(present);
+  // The lowest absent symbols join until there are two.
+  bool joins = present;
+  if (leaves < 2 && t < SYMBOLS && !present) {
+    u32 absent_before = 0;
+    for (u32 other = 0; other < t; other++) absent_before += block.histogram[other] == 0;
+    joins = absent_before < 2 - leaves;
+  }
+  leaves = __syncthreads_count(joins);
+  if (joins) {
+    u32 rank = 0, missing = leaves;
+    // Absent symbols that join have the least weight, and lower numbers go first.
+    for (u32 other = 0; other < SYMBOLS; other++) {
+      bool other_joins = block.histogram[other] > 0;
+      rank += other_joins && (block.histogram[other] < block.histogram[t] || (block.histogram[other] == block.histogram[t] && other < t));
+      missing -= other_joins;
+    }
+    if (present) {
+      rank += missing;
+    } else {
+      u32 absent_before = 0;
+      for (u32 other = 0; other < t; other++) absent_before += block.histogram[other] == 0;
+      rank = absent_before;
+    }
+    block.leaf_symbol[rank] = t;
+    block.leaf_weight[rank] = block.histogram[t];
+  }
+  __syncthreads();
+  u32 items = leaves;
+  if (t < leaves) {
+    block.level[0][t] = block.leaf_weight[t];
+    block.leaf_place[0][t] = u8(t);
+  }
+  __syncthreads();
+  for (u32 depth = 1; depth < MAX_CODE_BITS; depth++) {
+    const u64* below = block.level[(depth - 1) % 2];
+    u64* level = block.level[depth % 2];
+    const u32 pairs = items / 2;
+    // Leaves go first where weights are equal.
+    if (t < leaves) {
+      u64 weight = block.leaf_weight[t];
+      u32 low = 0, high = pairs;
+      while (low < high) {
+        u32 middle = (low + high) / 2;
+        if (below[2 * middle] + below[2 * middle + 1] < weight) low = middle + 1; else high = middle;
+      }
+      level[t + low] = weight;
+      block.leaf_place[depth][t] = u8(t + low);
+    }
+    if (t < pairs) {
+      u64 weight = below[2 * t] + below[2 * t + 1];
+      u32 low = 0, high = leaves;
+      while (low < high) {
+        u32 middle = (low + high) / 2;
+        if (block.leaf_weight[middle] <= weight) low = middle + 1; else high = middle;
+      }
+      level[t + low] = weight;
+    }
+    items = leaves + pairs;
+    __syncthreads();
+  }
+  if (t < SYMBOLS) block.lengths[t] = 0;
+  __syncthreads();
+  // The cheapest 2n - 2 items of the top level make the code; each pair among them stands for the next two items below.
+  u32 taken = 2 * leaves - 2;
+  u32 length = 0;
+  for (u32 depth = MAX_CODE_BITS; depth-- > 0;) {
+    bool is_taken = t < leaves && block.leaf_place[depth][t] < taken;
+    length += is_taken;
+    taken = 2 * (taken - __syncthreads_count(is_taken));
+  }
+  if (t < leaves) block.lengths[block.leaf_symbol[t]] = length;
+  __syncthreads();
+}
+
+/// Chooses the book of each plane and the length of its blocks. Grid: planes, chunks.
+extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid_constant__ EncodeJob job) {
+  __shared__ ChooseBlock block;
+  const u32 plane = blockIdx.x, t = threadIdx.x;
+  const EncodeState& state = job.states[blockIdx.y];
+  const u32 elements = plane_elements(job, state, plane);
+  if (!state.differs || elements == 0) return;
+  const u32 policy = job.parameters->policy;
+  Book& book = job.planes[plane].book[blockIdx.y];
+  const u32 count = t < SYMBOLS ? state.planes[plane].histogram[t] : 0;
+  if (t < SYMBOLS) block.histogram[t] = count;
+  __syncthreads();
+
+  // The dictionary: least cost, lowest number where costs are equal.
+  u64 key = ~0ull;
+  if (t < BOOKS) {
+    u64 cost = 0;
+#pragma unroll 19
+    for (u32 symbol = 0; symbol < SYMBOLS; symbol++) cost += u64(block.histogram[symbol]) * job.tables->book_lengths[symbol][t];
+    key = cost << 8 | t;
+  }
+#pragma unroll
+  for (u32 offset = WARP / 2; offset > 0; offset /= 2) key = min(key, __shfl_xor_sync(ALL_LANES, key, offset));
+  if (lane_id() == 0) block.scratch[warp_id()] = key;
+  __syncthreads();
+  for (u32 warp = 0; warp < CHOOSE_THREADS / WARP; warp++) key = min(key, block.scratch[warp]);
+  __syncthreads();
+  u32 number = u32(key) & 0xff;
+  u64 bits = key >> 8;
+  u32 length = t < SYMBOLS ? job.tables->book_lengths[t][number] : 0;
+
+  const u64 margin = bits / CUSTOM_MARGIN + 8 * PACKED_LENGTHS;
+  bool build = policy == 2;
+  if (policy == 0) {
+    u64 total = block_sum(count, block.scratch);
+    u64 information = 0;
+    if (count > 0) {
+      u64 log_total = log2_fixed(total), log_count = log2_fixed(count) + 2;
+      information = count * (log_total > log_count ? log_total - log_count : 0);
+    }
+    build = (block_sum(information, block.scratch) >> LOG_FRACTION) + margin < bits;
+  }
+  if (build) {
+    optimal_lengths(block);
+    u32 custom_length = t < SYMBOLS ? block.lengths[t] : 0;
+    u64 custom = block_sum(u64(count) * custom_length, block.scratch);
+    if (policy == 2 || custom + margin < bits) {
+      number = CUSTOM_BOOK;
+      bits = custom;
+      length = custom_length;
+    }
+  }
+  if (t < SYMBOLS) block.lengths[t] = length;
+  bits += block_sum(t < SYMBOLS ? u64(count) * SYMBOL_EXTRA_BITS[t] : 0, block.scratch);
+
+  if (t < SYMBOLS) {
+    // Canonical: the codes of shorter lengths come first, then lower symbols of the same length.
+    u32 code = 0;
+    if (length > 0) {
+      for (u32 other = 0; other < SYMBOLS; other++) {
+        u32 other_length = block.lengths[other];
+        if (other_length == 0) continue;
+        if (other_length < length) code += 1u << (length - other_length);
+        if (other_length == length && other < t) code++;
+      }
+    }
+    book.codes[t] = code | length << 16;
+    book.lengths[t] = u8(length);
+  }
+  if (t == 0) {
+    const u64 segments = ceil_div(elements, SEGMENT);
+    u32 log = 0;
+    while (log < MAX_BLOCK_LOG - MIN_BLOCK_LOG && bits << log < BLOCK_BITS * segments && segments > 1ull << log) log++;
+    book.number = number;
+    book.group_log = log;
+  }
+}

@@ -1,0 +1,194 @@
+// What a launch works on. The same structures stand in `gpu/src/job.rs`; the build compares their sizes.
+//
+// A job is a batch of chunks of one layout (the filter's batches hold one). Every array has a part a chunk, all of one length, so
+// that pointers are computed from the chunk's number. Arrays behind `zeroed` are 0 when a job begins.
+#pragma once
+
+#include "common.cuh"
+
+constexpr u32 PLANES = 3;
+enum PlaneNumber { CODES = 0, MASK = 1, BITS = 2 };
+constexpr u32 MAX_RANK = 4;
+/// Room for a stream's header with all extents.
+constexpr u32 HEADER_ROOM = 64;
+
+/// Extents and strides, fastest axis first; axes that a shape has not have extent 1.
+struct Shape {
+  u32 rank;
+  u32 elements;
+  u32 extents[MAX_RANK];
+  u32 strides[MAX_RANK];
+};
+
+/// What the user asked for. Stands before the chunk in the input, so that one copy brings both.
+struct EncodeParameters {
+  double bound;
+  double step;          // 2 * bound
+  double inverse_step;  // 1 / step
+  u64 fill_bits;
+  i32 needed_bit;  // least exponent of a lattice that is wider than the step
+  u32 has_fill;
+  u32 big_endian;
+  u32 policy;  // CodebookPolicy: 0 auto, 1 dictionary, 2 custom
+  u32 header_len;
+  u32 reserved[3];
+  u8 header[HEADER_ROOM];  // coding, length and checksum still 0
+};
+
+/// Counts of one plane that grow while it is coded.
+struct PlaneState {
+  u32 histogram[SYMBOLS];
+  u32 max_lane_words;
+  u32 max_extra_words;
+};
+
+struct EncodeState {
+  u32 lattice_key;  // LATTICE_ZERO - exponent of the least significant 1 bit of all values; 0 if there is none
+  u32 differs;      // whether two values differ
+  u32 exceptions;
+  u32 mask_ones[2];  // ones that the mask's differences along all axes, along the fastest axis leave
+  u32 checksum;
+  u32 tiles_done;
+  u32 reserved;
+  PlaneState planes[PLANES];
+};
+
+/// The book of a plane.
+struct Book {
+  u32 codes[SYMBOLS];  // code in the low 16 bits, length above
+  u32 number;          // in the dictionary, or CUSTOM_BOOK
+  u32 group_log;       // log2 of the segments in a block
+  u8 lengths[SYMBOLS];
+};
+
+/// What a host wants to know of a compressed chunk.
+struct EncodeResult {
+  u64 length;
+  u32 coding;
+  u32 exceptions;
+};
+
+/// Tables made once a device.
+struct Tables {
+  u8 book_lengths[SYMBOLS][BOOKS_PADDED];      // code lengths by symbol, then by book
+  u32 decode_tables[BOOKS][DECODE_TABLE_LEN];  // codec::codebook::DecodeTable
+  u32 crc_bytes[4][256];                       // CRC-32 of a byte followed by 0 to 3 zero bytes
+  u32 crc_thread[256];                         // x^(128 (255 - t)) mod P
+  u32 crc_tile_low[256];                       // x^(32768 t) mod P
+  u32 crc_tile_high[CRC_TILE_ROWS];            // x^(32768 * 256 t) mod P
+};
+
+/// Working arrays of a plane; a segment or block each, [chunk][segment].
+struct EncodePlane {
+  u8* symbols;        // SEGMENT a segment
+  u32* extra;         // extra_stride words a segment
+  u32* token_counts;  // a segment
+  u32* extra_bits;    // a segment
+  u16* lane_words;    // LANE_SLOT a segment
+  u32* lane_sizes;    // a block, words
+  u32* block_sizes;   // a block, lane and extra words
+  u32* groups;        // zeroed: sums of block_sizes
+  Book* book;
+  u64 extra_stride;
+};
+
+struct EncodeJob {
+  Shape shape;
+  u32 chunks;
+  u32 segments;  // of a chunk
+  u32 groups;    // of a chunk: ceil(segments / GROUP)
+  u32 reserved;
+  const Tables* tables;
+  const EncodeParameters* parameters;
+  const u8* input;  // [chunk][input_stride]
+  u64 input_stride;
+  void* codes;           // [chunk][elements]
+  void* exception_bits;  // [chunk][elements]
+  u32* mask;             // [chunk][segment][MASK_WORDS], a bit a value
+  u32* first_valid;      // [chunk][segment]: index of the first value that is no exception, or NONE
+  u32* last_valid;
+  u32* exception_counts;  // [chunk][segment]
+  u32* exception_groups;  // zeroed
+  EncodeState* states;    // zeroed, [chunk]
+  EncodePlane planes[PLANES];
+  u8* output;  // [chunk][output_stride]
+  u64 output_stride;
+  u8* host_output;  // pinned, or null: where the stream goes as well
+  EncodeResult* results;
+  EncodeResult* host_results;  // pinned, or null
+};
+
+/// What the host has read of a stream. Stands before the stream in the input.
+struct DecodeParameters {
+  double step;
+  u64 stream_len;
+  u32 body;  // where the first plane begins
+  u32 exceptions;
+  u32 checksum;
+  u32 big_endian;
+};
+
+/// Why a stream is refused; the CPU's decoder then finds the words.
+enum DecodeError { DECODE_OK = 0, DECODE_REFUSED = 1 };
+
+struct DecodePlaneState {
+  u32 blocks;
+  u32 block_log;
+  u32 axes;
+  u32 elements;
+};
+
+struct DecodeState {
+  u32 error;
+  u32 checksum;
+  u32 tiles_done;
+  u32 exceptions_found;
+  DecodePlaneState planes[PLANES];
+};
+
+struct DecodePlane {
+  void* values;       // [chunk][elements]
+  u32* lane_starts;   // [chunk][segment]: where a block's words begin, in 16-bit words from the stream's start
+  u32* lane_sizes;    // words
+  u32* extra_sizes;   // words
+  u32* custom_table;  // [chunk][DECODE_TABLE_LEN]
+  const u32** table;  // [chunk]
+};
+
+struct DecodeJob {
+  Shape shape;
+  u32 chunks;
+  u32 segments;
+  u32 groups;
+  u32 reserved;
+  const Tables* tables;
+  const u8* input;  // [chunk][input_stride]: DecodeParameters, then the stream
+  u64 input_stride;
+  DecodePlane planes[PLANES];
+  void* row_sums;         // [chunk][row tiles]: sums of the tiles of long rows
+  u32* exception_counts;  // [chunk][segment]
+  u32* exception_groups;  // zeroed
+  DecodeState* states;    // zeroed, [chunk]
+  u8* output;             // [chunk][output_stride]
+  u64 output_stride;
+  DecodeState* host_results;  // pinned, or null
+};
+
+static_assert(sizeof(EncodeParameters) == ENCODE_PARAMETERS_SIZE, "EncodeParameters differs from gpu/src/job.rs");
+static_assert(sizeof(EncodeState) == ENCODE_STATE_SIZE, "EncodeState differs from gpu/src/job.rs");
+static_assert(sizeof(Book) == BOOK_SIZE, "Book differs from gpu/src/job.rs");
+static_assert(sizeof(EncodeResult) == ENCODE_RESULT_SIZE, "EncodeResult differs from gpu/src/job.rs");
+static_assert(sizeof(Tables) == TABLES_SIZE, "Tables differs from gpu/src/job.rs");
+static_assert(sizeof(EncodeJob) == ENCODE_JOB_SIZE, "EncodeJob differs from gpu/src/job.rs");
+static_assert(sizeof(DecodeParameters) == DECODE_PARAMETERS_SIZE, "DecodeParameters differs from gpu/src/job.rs");
+static_assert(sizeof(DecodeState) == DECODE_STATE_SIZE, "DecodeState differs from gpu/src/job.rs");
+static_assert(sizeof(DecodeJob) == DECODE_JOB_SIZE, "DecodeJob differs from gpu/src/job.rs");
+
+/// Integers of a plane: bits come last and are as many as there are exceptions.
+__device__ __forceinline__ u32 plane_elements(const EncodeJob& job, const EncodeState& state, u32 plane) {
+  return plane == CODES ? job.shape.elements : state.exceptions == 0 ? 0 : plane == MASK ? job.shape.elements : state.exceptions;
+}
+
+__device__ __forceinline__ u32 plane_blocks(u32 elements, u32 group_log) {
+  return ceil_div(ceil_div(elements, SEGMENT), 1u << group_log);
+}

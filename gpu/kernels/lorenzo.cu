@@ -1,0 +1,343 @@
+// Stage 2 (FORMAT.md §6): codes -> differences along a set of axes, and back. CPU: codec/src/lorenzo.rs.
+//
+// Forward, each difference is computed where it is used (tokens.cu) from up to 2^rank codes, which the caches hold. Backward, a prefix
+// sum along each axis in turn: rows first, then one kernel an axis in which neighbouring threads have neighbouring columns; the last one
+// also turns codes into values.
+#pragma once
+
+#include "quantize.cu"
+
+/// Index along each axis, fastest first.
+struct Coordinates {
+  u32 at[MAX_RANK];
+
+  __device__ __forceinline__ Coordinates(const Shape& shape, u32 index) {
+    if (shape.rank == 1) {
+      at[0] = index;
+      at[1] = at[2] = at[3] = 0;
+      return;
+    }
+#pragma unroll
+    for (u32 axis = 0; axis < MAX_RANK; axis++) {
+      u32 rest = index / shape.extents[axis];
+      at[axis] = index - rest * shape.extents[axis];
+      index = rest;
+    }
+  }
+};
+
+/// The difference at `index` along axes 0 to `AXIS` of what `source` gives. `steps` has bit a set where a step back along axis a stays
+/// inside and differences are taken along it.
+template <i32 AXIS, typename Source>
+__device__ __forceinline__ auto difference_along(const Source& source, const Shape& shape, u32 index, u32 steps) {
+  if constexpr (AXIS < 0) {
+    return source(index);
+  } else {
+    auto here = difference_along<AXIS - 1>(source, shape, index, steps);
+    if (steps >> AXIS & 1) here = Source::subtract(here, difference_along<AXIS - 1>(source, shape, index - shape.strides[AXIS], steps));
+    return here;
+  }
+}
+
+template <typename Source>
+__device__ __forceinline__ auto difference(const Source& source, const Shape& shape, u32 index, u32 axes) {
+  Coordinates coordinates(shape, index);
+  u32 steps = 0;
+#pragma unroll
+  for (u32 axis = 0; axis < MAX_RANK; axis++) steps |= u32(coordinates.at[axis] > 0) << axis;
+  steps &= axes;
+  // The slowest axis that a shape has bounds the recursion, so that a line costs two reads and not a tree of branches.
+  switch (shape.rank) {
+    case 1: return difference_along<0>(source, shape, index, steps);
+    case 2: return difference_along<1>(source, shape, index, steps);
+    case 3: return difference_along<2>(source, shape, index, steps);
+    default: return difference_along<3>(source, shape, index, steps);
+  }
+}
+
+/// Integers in memory, which wrap.
+template <typename C>
+struct IntegerSource {
+  const C* values;
+  __device__ __forceinline__ C operator()(u32 index) const { return values[index]; }
+  static __device__ __forceinline__ C subtract(C a, C b);
+};
+template <>
+__device__ __forceinline__ i32 IntegerSource<i32>::subtract(i32 a, i32 b) {
+  return i32(u32(a) - u32(b));
+}
+template <>
+__device__ __forceinline__ i64 IntegerSource<i64>::subtract(i64 a, i64 b) {
+  return i64(u64(a) - u64(b));
+}
+
+/// Bits of the exception mask, modulo 2.
+struct MaskSource {
+  const u32* words;
+  __device__ __forceinline__ u32 operator()(u32 index) const { return words[index / 32] >> (index % 32) & 1; }
+  static __device__ __forceinline__ u32 subtract(u32 a, u32 b) { return a ^ b; }
+};
+
+/// The axes of the mask's differences: those that leave the fewest ones, of all, the fastest and none, the first where they tie.
+__device__ __forceinline__ u32 mask_axes(const Shape& shape, const EncodeState& state) {
+  u32 all = state.mask_ones[0], fastest = state.mask_ones[1], none = state.exceptions;
+  if (all <= fastest && all <= none) return (1u << shape.rank) - 1;
+  return fastest <= none ? 1 : 0;
+}
+
+/// Integers of the planes when prefix sums are taken: sums of unsigned numbers wrap.
+template <typename C>
+struct Unsigned;
+template <>
+struct Unsigned<i32> {
+  typedef u32 Type;
+};
+template <>
+struct Unsigned<i64> {
+  typedef u64 Type;
+};
+template <>
+struct Unsigned<u8> {
+  typedef u32 Type;
+};
+
+/// Where restored integers go: back to their place, or to the chunk as values.
+template <typename C>
+struct StoreInteger {
+  C* values;
+  __device__ __forceinline__ void operator()(u32 index, typename Unsigned<C>::Type value) const { values[index] = C(value); }
+};
+
+template <typename V>
+struct StoreValue {
+  u8* chunk;
+  double step;
+  bool big_endian;
+  __device__ __forceinline__ void operator()(u32 index, typename Unsigned<typename ValueType<V>::Code>::Type code) const {
+    V value = restore_value<V>(double(typename ValueType<V>::Code(code)), step);
+    write_bits<V>(chunk, index, big_endian, ValueType<V>::to_bits(value));
+  }
+};
+
+/// Rows up to this length are summed by one warp each; longer ones are cut into tiles.
+constexpr u32 SHORT_ROW = 4096;
+/// Values of a long row that a block sums.
+constexpr u32 ROW_TILE = 4096;
+/// Values that a lane of `sum_short_rows` has in flight.
+constexpr u32 BATCH = 8;
+
+/// Prefix sums along rows of at most SHORT_ROW values, one warp a row.
+template <typename C, typename Store>
+__device__ void sum_short_rows(const C* values, u32 length, u32 rows, bool sum, const Store& store) {
+  typedef typename Unsigned<C>::Type U;
+  const u32 warps = gridDim.x * WARPS;
+  for (u32 row = blockIdx.x * WARPS + warp_id(); row < rows; row += warps) {
+    const u32 start = row * length;
+    U carry = 0;
+    for (u32 at = 0; at < length; at += BATCH * WARP) {
+      U value[BATCH];
+#pragma unroll
+      for (u32 k = 0; k < BATCH; k++) {
+        u32 x = at + k * WARP + lane_id();
+        value[k] = x < length ? U(values[start + x]) : U(0);
+      }
+      if (sum) {
+#pragma unroll
+        for (u32 k = 0; k < BATCH; k++) value[k] = warp_prefix_sum(value[k]);
+#pragma unroll
+        for (u32 k = 0; k < BATCH; k++) {
+          value[k] += carry;
+          carry = __shfl_sync(ALL_LANES, value[k], WARP - 1);
+        }
+      }
+#pragma unroll
+      for (u32 k = 0; k < BATCH; k++) {
+        u32 x = at + k * WARP + lane_id();
+        if (x < length) store(start + x, value[k]);
+      }
+    }
+  }
+}
+
+/// Values of one thread in a tile of a long row.
+constexpr u32 TILE_VALUES = ROW_TILE / THREADS;
+
+/// Sum of each tile of each long row.
+template <typename C>
+__device__ void sum_row_tiles(const C* values, u32 length, u32 rows, typename Unsigned<C>::Type* sums) {
+  typedef typename Unsigned<C>::Type U;
+  __shared__ U scratch[WARPS + 1];
+  const u32 tiles = ceil_div(length, ROW_TILE);
+  for (u32 item = blockIdx.x; item < rows * tiles; item += gridDim.x) {
+    const u32 row = item / tiles, tile = item % tiles;
+    const u32 end = min(length, (tile + 1) * ROW_TILE);
+    U sum = 0;
+    for (u32 x = tile * ROW_TILE + threadIdx.x; x < end; x += THREADS) sum += U(values[row * length + x]);
+    U total;
+    block_sum_before(sum, scratch, total);
+    if (threadIdx.x == 0) sums[item] = total;
+    __syncthreads();
+  }
+}
+
+/// Prefix sums along long rows, one block a tile; `sums` are those of `sum_row_tiles`.
+template <typename C, typename Store>
+__device__ void sum_long_rows(const C* values, u32 length, u32 rows, bool sum, const typename Unsigned<C>::Type* sums,
+                              const Store& store) {
+  typedef typename Unsigned<C>::Type U;
+  __shared__ U scratch[WARPS + 1];
+  const u32 tiles = ceil_div(length, ROW_TILE);
+  for (u32 item = blockIdx.x; item < rows * tiles; item += gridDim.x) {
+    const u32 row = item / tiles, tile = item % tiles;
+    const u32 end = min(length, (tile + 1) * ROW_TILE);
+    U carry = 0;
+    if (sum) {
+      U before = 0;
+      for (u32 other = threadIdx.x; other < tile; other += THREADS) before += sums[row * tiles + other];
+      block_sum_before(before, scratch, carry);
+      __syncthreads();
+    }
+    // Rows of THREADS values at a time keep reads and writes next to each other.
+    for (u32 k = 0; k < TILE_VALUES; k++) {
+      u32 x = tile * ROW_TILE + k * THREADS + threadIdx.x;
+      U value = x < end ? U(values[row * length + x]) : U(0);
+      if (sum) {
+        U total;
+        U before = block_sum_before(value, scratch, total);
+        value += before + carry;
+        carry += total;
+        __syncthreads();
+      }
+      if (x < end) store(row * length + x, value);
+    }
+  }
+}
+
+/// Columns and slices of a block of `sum_axis`.
+constexpr u32 COLUMNS = WARP;
+constexpr u32 SLICES = THREADS / COLUMNS;
+constexpr u32 SLICE_VALUES = 8;
+
+/// Prefix sums along an axis that is not the fastest: the array is [outer][length][inner]. A block has COLUMNS columns and SLICES
+/// threads a column; each thread sums SLICE_VALUES values, and the slices are joined in shared memory.
+template <typename C, typename Store>
+__device__ void sum_axis(const C* values, u32 outer, u32 length, u32 inner, bool sum, const Store& store) {
+  typedef typename Unsigned<C>::Type U;
+  __shared__ U slice_sums[SLICES][COLUMNS];
+  const u32 column_groups = ceil_div(inner, COLUMNS);
+  const u32 column = threadIdx.x % COLUMNS, slice = threadIdx.x / COLUMNS;
+  for (u32 item = blockIdx.x; item < outer * column_groups; item += gridDim.x) {
+    const u32 x = item % column_groups * COLUMNS + column;
+    const u32 base = item / column_groups * length * inner + x;
+    U carry = 0;
+    for (u32 tile = 0; tile < length; tile += SLICES * SLICE_VALUES) {
+      const u32 first = tile + slice * SLICE_VALUES;
+      U value[SLICE_VALUES];
+#pragma unroll
+      for (u32 k = 0; k < SLICE_VALUES; k++) {
+        value[k] = x < inner && first + k < length ? U(values[base + (first + k) * inner]) : U(0);
+      }
+      if (sum) {
+#pragma unroll
+        for (u32 k = 1; k < SLICE_VALUES; k++) value[k] += value[k - 1];
+        slice_sums[slice][column] = value[SLICE_VALUES - 1];
+        __syncthreads();
+        U before = carry;
+#pragma unroll
+        for (u32 other = 0; other < SLICES; other++) {
+          U other_sum = slice_sums[other][column];
+          if (other < slice) before += other_sum;
+          carry += other_sum;
+        }
+        __syncthreads();
+#pragma unroll
+        for (u32 k = 0; k < SLICE_VALUES; k++) value[k] += before;
+      }
+#pragma unroll
+      for (u32 k = 0; k < SLICE_VALUES; k++) {
+        if (x < inner && first + k < length) store(base + (first + k) * inner, value[k]);
+      }
+    }
+  }
+}
+
+/// One of the passes that undo the prediction of a plane; the host launches them in order. `last` marks the codes' last pass, which
+/// writes values.
+enum Pass { SHORT_ROWS = 0, ROW_TILES = 1, LONG_ROWS = 2, AXIS = 3 };
+
+template <typename C, typename Store>
+__device__ __forceinline__ void run_pass(const DecodeJob& job, const Shape& shape, u32 elements, u32 axes, u32 pass, u32 axis, const C* values,
+                                         void* row_sums, const Store& store, bool last) {
+  typedef typename Unsigned<C>::Type U;
+  const u32 length = shape.rank == 1 ? elements : shape.extents[0];
+  const u32 rows = shape.rank == 1 ? 1 : elements / length;
+  const bool sum = axes >> axis & 1;
+  // What is not summed only moves where values are to be written.
+  if (!sum && !last) return;
+  switch (pass) {
+    case SHORT_ROWS: return sum_short_rows(values, length, rows, sum, store);
+    case ROW_TILES: return sum_row_tiles(values, length, rows, static_cast<U*>(row_sums));
+    case LONG_ROWS: return sum_long_rows(values, length, rows, sum, static_cast<const U*>(row_sums), store);
+    default: {
+      const u32 inner = shape.strides[axis], extent = shape.extents[axis];
+      return sum_axis(values, elements / (inner * extent), extent, inner, sum, store);
+    }
+  }
+}
+
+/// Tiles of long rows of a chunk, at most: where the parts of `row_sums` begin.
+__device__ __forceinline__ u32 row_tiles_room(const DecodeJob& job) { return 2 * ceil_div(job.shape.elements, ROW_TILE); }
+
+template <typename V>
+__device__ __forceinline__ void restore_codes(const DecodeJob& job, u32 pass, u32 axis, bool last) {
+  typedef typename ValueType<V>::Code C;
+  const DecodeState& state = job.states[blockIdx.y];
+  if (state.error) return;
+  const u32 elements = job.shape.elements;
+  C* values = static_cast<C*>(job.planes[CODES].values) + u64(blockIdx.y) * elements;
+  void* row_sums = static_cast<u64*>(job.row_sums) + u64(blockIdx.y) * row_tiles_room(job);
+  const u32 axes = state.planes[CODES].axes;
+  if (last) {
+    const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
+    StoreValue<V> store = {job.output + blockIdx.y * job.output_stride, parameters.step, parameters.big_endian != 0};
+    run_pass<C>(job, job.shape, elements, axes, pass, axis, values, row_sums, store, true);
+  } else {
+    run_pass<C>(job, job.shape, elements, axes, pass, axis, values, row_sums, StoreInteger<C>{values}, false);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) restore_codes_f32(const __grid_constant__ DecodeJob job, u32 pass, u32 axis, u32 last) {
+  restore_codes<float>(job, pass, axis, last);
+}
+extern "C" __global__ void __launch_bounds__(THREADS) restore_codes_f64(const __grid_constant__ DecodeJob job, u32 pass, u32 axis, u32 last) {
+  restore_codes<double>(job, pass, axis, last);
+}
+
+/// The mask, whose integers are bytes of which only the lowest bit counts.
+extern "C" __global__ void __launch_bounds__(THREADS) restore_mask(const __grid_constant__ DecodeJob job, u32 pass, u32 axis) {
+  const DecodeState& state = job.states[blockIdx.y];
+  if (state.error || state.planes[MASK].elements == 0) return;
+  const u32 elements = job.shape.elements;
+  u8* values = static_cast<u8*>(job.planes[MASK].values) + u64(blockIdx.y) * elements;
+  void* row_sums = static_cast<u64*>(job.row_sums) + u64(blockIdx.y) * row_tiles_room(job);
+  run_pass<u8>(job, job.shape, elements, state.planes[MASK].axes, pass, axis, values, row_sums, StoreInteger<u8>{values}, false);
+}
+
+/// The bits of exceptions: a line as long as there are exceptions.
+template <typename C>
+__device__ __forceinline__ void restore_line(const DecodeJob& job, u32 pass) {
+  const DecodeState& state = job.states[blockIdx.y];
+  const u32 elements = state.planes[BITS].elements;
+  if (state.error || elements == 0) return;
+  C* values = static_cast<C*>(job.planes[BITS].values) + u64(blockIdx.y) * job.shape.elements;
+  void* row_sums = static_cast<u64*>(job.row_sums) + u64(blockIdx.y) * row_tiles_room(job);
+  Shape line = {1, elements, {elements, 1, 1, 1}, {1, 1, 1, 1}};
+  run_pass<C>(job, line, elements, state.planes[BITS].axes, pass, 0, values, row_sums, StoreInteger<C>{values}, false);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) restore_bits_f32(const __grid_constant__ DecodeJob job, u32 pass) {
+  restore_line<i32>(job, pass);
+}
+extern "C" __global__ void __launch_bounds__(THREADS) restore_bits_f64(const __grid_constant__ DecodeJob job, u32 pass) {
+  restore_line<i64>(job, pass);
+}

@@ -1,0 +1,290 @@
+// Planes and streams (FORMAT.md §2 to §4): blocks -> stream, and stream -> where blocks are. CPU: codec/src/plane.rs, codec/src/workspace.rs.
+#pragma once
+
+#include "lanes.cu"
+
+enum Coding { STORED = 0, CONSTANT = 1, QUANTIZED = 2 };
+
+/// Where the parts of a plane stand.
+struct PlaneExtent {
+  u32 elements, blocks, group_log, lane_width, extra_width;
+  bool custom;
+  u64 start, index, payload, payload_words, end;  // bytes from the stream's start
+};
+
+/// For a whole warp.
+__device__ PlaneExtent plane_extent(const EncodeJob& job, const EncodeState& state, u32 number, u64 start) {
+  PlaneExtent extent = {};
+  extent.elements = plane_elements(job, state, number);
+  extent.start = extent.end = start;
+  if (extent.elements == 0) return extent;
+  const EncodePlane& plane = job.planes[number];
+  const Book& book = plane.book[blockIdx.y];
+  extent.group_log = book.group_log;
+  extent.blocks = plane_blocks(extent.elements, book.group_log);
+  extent.lane_width = bit_length(state.planes[number].max_lane_words);
+  extent.extra_width = bit_length(state.planes[number].max_extra_words);
+  extent.custom = book.number == CUSTOM_BOOK;
+  extent.index = start + PLANE_HEADER_LEN + (extent.custom ? PACKED_LENGTHS : 0);
+  extent.payload = extent.index + (u64(extent.blocks) * (extent.lane_width + extent.extra_width) + 31) / 32 * 4;
+  extent.payload_words = warp_sum_all(plane.groups + u64(blockIdx.y) * job.groups, ceil_div(extent.blocks, GROUP));
+  extent.end = round_up_4(extent.payload + 2 * extent.payload_words);
+  return extent;
+}
+
+__device__ __forceinline__ void write_u64(u8* bytes, u64 value) {
+  for (u32 i = 0; i < 8; i++) bytes[i] = u8(value >> (8 * i));
+}
+
+/// 32 bits of the index from bit `32 * word`.
+__device__ u32 index_word(const u32* lane_sizes, const u32* block_sizes, const PlaneExtent& extent, u32 word) {
+  const u32 width = extent.lane_width + extent.extra_width;
+  u64 bit = 32ull * word;
+  u32 result = 0;
+  for (u32 filled = 0; filled < 32;) {
+    const u32 block = u32(bit / width), offset = u32(bit % width);
+    if (block >= extent.blocks) break;
+    const u32 lanes = lane_sizes[block];
+    const u64 entry = u64(lanes) | u64(block_sizes[block] - lanes) << extent.lane_width;
+    result |= u32(entry >> offset) << filled;
+    const u32 step = min(width - offset, 32 - filled);
+    filled += step;
+    bit += step;
+  }
+  return result;
+}
+
+/// Up to 16 bits of a block's extra bits from bit `16 * word`: its segments' bits stand one behind the other. `ends` holds where each
+/// segment's bits end.
+__device__ u16 extra_word(const EncodePlane& plane, u64 first_segment, const u32* ends, u32 segments, u32 word) {
+  u32 bit = 16 * word, result = 0;
+  const u32 total = ends[segments - 1];
+  u32 segment = 0;
+  while (ends[segment] <= bit) segment++;
+  for (u32 filled = 0; filled < 16 && bit < total;) {
+    while (ends[segment] <= bit) segment++;
+    const u32 begin = segment ? ends[segment - 1] : 0;
+    const u32* source = plane.extra + (first_segment + segment) * plane.extra_stride;
+    const u32 at = bit - begin, count = min(16 - filled, ends[segment] - bit);
+    u64 window = source[at / 32];
+    if (at % 32 + count > 32) window |= u64(source[at / 32 + 1]) << 32;
+    result |= (u32(window >> (at % 32)) & ((1u << count) - 1)) << filled;
+    filled += count;
+    bit += count;
+  }
+  return u16(result);
+}
+
+constexpr u32 ASSEMBLE_WARPS = 8;
+constexpr u32 ASSEMBLE_THREADS = ASSEMBLE_WARPS * WARP;
+
+/// Puts the stream of a chunk together. A warp copies a block.
+template <typename V>
+__device__ void assemble(const EncodeJob& job) {
+  __shared__ PlaneExtent extents[PLANES];
+  __shared__ u32 segment_ends[ASSEMBLE_WARPS][WARP];
+  const EncodeState& state = job.states[blockIdx.y];
+  const EncodeParameters& parameters = *job.parameters;
+  const u8* chunk = job.input + blockIdx.y * job.input_stride;
+  u8* stream = job.output + blockIdx.y * job.output_stride;
+  EncodeResult& result = job.results[blockIdx.y];
+  const u32 header_len = parameters.header_len;
+  const u64 chunk_bytes = u64(job.shape.elements) * sizeof(V);
+  const u64 chunk_place = u64(blockIdx.y) * job.segments;
+  const bool head = blockIdx.x == 0;
+
+  u64 length = header_len + sizeof(V);
+  u32 coding = CONSTANT;
+  if (state.differs) {
+    if (warp_id() == 0) {
+      u64 start = header_len + 16;
+      for (u32 number = 0; number < PLANES; number++) {
+        PlaneExtent extent = plane_extent(job, state, number, start);
+        if (lane_id() == 0) extents[number] = extent;
+        start = extent.end;
+      }
+    }
+    __syncthreads();
+    length = extents[PLANES - 1].end;
+    coding = QUANTIZED;
+    if (length >= header_len + chunk_bytes) {
+      length = header_len + chunk_bytes;
+      coding = STORED;
+    }
+  }
+  if (head) {
+    if (threadIdx.x < header_len) {
+      u8 byte = parameters.header[threadIdx.x];
+      if (threadIdx.x == HEADER_CODING_AT) byte = u8(coding);
+      if (threadIdx.x >= HEADER_LENGTH_AT && threadIdx.x < HEADER_LENGTH_AT + 8) byte = u8(length >> (8 * (threadIdx.x - HEADER_LENGTH_AT)));
+      stream[threadIdx.x] = byte;
+    }
+    if (threadIdx.x == 0) {
+      result.length = length;
+      result.coding = coding;
+      result.exceptions = state.exceptions;
+    }
+  }
+  if (coding != QUANTIZED) {
+    const u64 bytes = length - header_len;
+    const u32* source = reinterpret_cast<const u32*>(chunk);
+    u32* target = reinterpret_cast<u32*>(stream + header_len);
+    for (u64 word = u64(blockIdx.x) * ASSEMBLE_THREADS + threadIdx.x; word < bytes / 4; word += u64(gridDim.x) * ASSEMBLE_THREADS) {
+      target[word] = source[word];
+    }
+    return;
+  }
+
+  if (head && threadIdx.x == 0) {
+    const Grid grid = make_grid<V>(parameters, state.lattice_key);
+    write_u64(stream + header_len, u64(__double_as_longlong(grid.step / 2.0)));
+    write_u64(stream + header_len + 8, state.exceptions);
+  }
+  for (u32 number = 0; number < PLANES; number++) {
+    const PlaneExtent& extent = extents[number];
+    if (extent.elements == 0) continue;
+    const EncodePlane& plane = job.planes[number];
+    const u32* lane_sizes = plane.lane_sizes + chunk_place;
+    const u32* block_sizes = plane.block_sizes + chunk_place;
+    const u32* groups = plane.groups + u64(blockIdx.y) * job.groups;
+    if (head) {
+      const Book& book = plane.book[blockIdx.y];
+      if (threadIdx.x == 0) {
+        u8* header = stream + extent.start;
+        header[0] = u8(number == CODES ? (1u << job.shape.rank) - 1 : number == MASK ? mask_axes(job.shape, state) : 1);
+        header[1] = u8(MIN_BLOCK_LOG + extent.group_log);
+        header[2] = u8(book.number);
+        header[3] = u8(extent.lane_width);
+        header[4] = u8(extent.extra_width);
+        header[5] = header[6] = header[7] = 0;
+        if (extent.payload_words % 2) {
+          reinterpret_cast<u16*>(stream + extent.payload)[extent.payload_words] = 0;
+        }
+      }
+      if (extent.custom && threadIdx.x < PACKED_LENGTHS) {
+        u8 packed = 0;
+        if (threadIdx.x < SYMBOLS / 2) packed = u8(book.lengths[2 * threadIdx.x] | book.lengths[2 * threadIdx.x + 1] << 4);
+        stream[extent.start + PLANE_HEADER_LEN + threadIdx.x] = packed;
+      }
+    }
+    u32* index = reinterpret_cast<u32*>(stream + extent.index);
+    for (u32 word = blockIdx.x * ASSEMBLE_THREADS + threadIdx.x; word < u32((extent.payload - extent.index) / 4);
+         word += gridDim.x * ASSEMBLE_THREADS) {
+      index[word] = index_word(lane_sizes, block_sizes, extent, word);
+    }
+    u16* payload = reinterpret_cast<u16*>(stream + extent.payload);
+    const u32 segments = ceil_div(extent.elements, SEGMENT);
+    for (u32 block = blockIdx.x + warp_id() * gridDim.x; block < extent.blocks; block += gridDim.x * ASSEMBLE_WARPS) {
+      u16* target = payload + warp_sum_before(block_sizes, groups, block);
+      const u32 lane_words = lane_sizes[block], extra_words = block_sizes[block] - lane_words;
+      const u32 first = block << extent.group_log, count = min(1u << extent.group_log, segments - first);
+      const u16* words = plane.lane_words + (chunk_place + first) * LANE_SLOT;
+      for (u32 i = lane_id(); i < lane_words; i += WARP) target[i] = words[i];
+      u32 bits = lane_id() < count ? plane.extra_bits[chunk_place + first + lane_id()] : 0;
+      __syncwarp();
+      segment_ends[warp_id()][lane_id()] = warp_prefix_sum(bits);
+      __syncwarp();
+      for (u32 i = lane_id(); i < extra_words; i += WARP) {
+        target[lane_words + i] = extra_word(plane, chunk_place + first, segment_ends[warp_id()], count, i);
+      }
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(ASSEMBLE_THREADS) assemble_f32(const __grid_constant__ EncodeJob job) { assemble<float>(job); }
+extern "C" __global__ void __launch_bounds__(ASSEMBLE_THREADS) assemble_f64(const __grid_constant__ EncodeJob job) { assemble<double>(job); }
+
+constexpr u32 PLAN_THREADS = 512;
+
+/// Reads the headers of the planes and finds where their blocks are. The host has checked the stream's header; everything behind it is
+/// checked here, before anything is read by it. One block a chunk.
+extern "C" __global__ void __launch_bounds__(PLAN_THREADS) plan(const __grid_constant__ DecodeJob job) {
+  __shared__ u64 scratch[PLAN_THREADS / WARP + 1];
+  const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
+  const u8* stream = job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters);
+  DecodeState& state = job.states[blockIdx.y];
+  const u32 t = threadIdx.x;
+  const u64 chunk_place = u64(blockIdx.y) * job.segments;
+  u64 at = parameters.body;
+  bool good = true;
+  for (u32 number = 0; number < PLANES && good; number++) {
+    const u32 elements = number == CODES ? job.shape.elements : number == MASK && parameters.exceptions ? job.shape.elements : parameters.exceptions;
+    if (elements == 0) continue;
+    const DecodePlane& plane = job.planes[number];
+    const u32 rank = number == BITS ? 1 : job.shape.rank;
+    good = at + PLANE_HEADER_LEN <= parameters.stream_len;
+    if (!good) break;
+    const u8* header = stream + at;
+    at += PLANE_HEADER_LEN;
+    const u32 axes = header[0], block_log = header[1], book = header[2], lane_width = header[3], extra_width = header[4];
+    good = axes >> rank == 0 && block_log >= MIN_BLOCK_LOG && block_log <= MAX_BLOCK_LOG && lane_width <= 32 && extra_width <= 32 &&
+           (header[5] | header[6] | header[7]) == 0 && (book == CUSTOM_BOOK || book < BOOKS);
+    const u32* table = job.tables->decode_tables[good && book != CUSTOM_BOOK ? book : 0];
+    if (good && book == CUSTOM_BOOK) {
+      good = at + PACKED_LENGTHS <= parameters.stream_len;
+      if (!good) break;
+      const u8* packed = stream + at;
+      at += PACKED_LENGTHS;
+      for (u32 i = SYMBOLS / 2; i < PACKED_LENGTHS; i++) good &= packed[i] == 0;
+      // Each thread finds its symbol's place among the canonical codes.
+      u32* custom = plane.custom_table + u64(blockIdx.y) * DECODE_TABLE_LEN;
+      const u32 length = t < SYMBOLS ? packed[t / 2] >> (4 * (t % 2)) & 15 : 0;
+      u32 begin = 0, kraft = 0;
+      for (u32 other = 0; other < SYMBOLS; other++) {
+        const u32 other_length = packed[other / 2] >> (4 * (other % 2)) & 15;
+        if (other_length == 0) continue;
+        good &= other_length <= MAX_CODE_BITS;
+        const u32 share = other_length <= MAX_CODE_BITS ? 1u << (MAX_CODE_BITS - other_length) : 0;
+        kraft += share;
+        if (other_length < length || (other_length == length && other < t)) begin += share;
+      }
+      good &= kraft == DECODE_TABLE_LEN;
+      if (good && length > 0) {
+        const u32 end = begin + (1u << (MAX_CODE_BITS - length));
+        for (u32 entry = begin; entry < end; entry++) custom[entry] = SYMBOL_ENTRY[t] | length;
+      }
+      table = custom;
+    }
+    const u32 width = lane_width + extra_width;
+    const u32 blocks = good ? ceil_div(elements, 1u << block_log) : 0;
+    const u64 index_bits = u64(blocks) * width, index_len = (index_bits + 31) / 32 * 4;
+    good = good && at + index_len <= parameters.stream_len;
+    if (!good) break;
+    const u32* index = reinterpret_cast<const u32*>(stream + at);
+    const u32 index_words = u32(index_len / 4);
+    if (index_bits % 32 != 0) good = index[index_words - 1] >> (index_bits % 32) == 0;
+    at += index_len;
+    u64 words = 0;
+    for (u32 base = 0; base < blocks; base += PLAN_THREADS) {
+      const u32 block = base + t;
+      u64 lanes = 0, extras = 0;
+      if (block < blocks && width > 0) {
+        const u64 bit = u64(block) * width;
+        const u32 word = u32(bit / 32), shift = u32(bit % 32);
+        u64 low = u64(index[word]) | (word + 1 < index_words ? u64(index[word + 1]) << 32 : 0);
+        u64 high = word + 2 < index_words ? index[word + 2] : 0;
+        u64 entry = shift ? low >> shift | high << (64 - shift) : low;
+        lanes = entry & ((1ull << lane_width) - 1);
+        extras = (lane_width < 64 ? entry >> lane_width : 0) & ((1ull << extra_width) - 1);
+      }
+      u64 total;
+      const u64 before = block_sum_before(lanes + extras, scratch, total);
+      if (block < blocks) {
+        plane.lane_starts[chunk_place + block] = u32(at / 2 + words + before);
+        plane.lane_sizes[chunk_place + block] = u32(lanes);
+        plane.extra_sizes[chunk_place + block] = u32(extras);
+      }
+      words += total;
+      __syncthreads();
+    }
+    const u64 end = round_up_4(at + 2 * words);
+    good = good && words <= parameters.stream_len && end <= parameters.stream_len;
+    if (good && words % 2) good = reinterpret_cast<const u16*>(stream + at)[words] == 0;
+    at = end;
+    if (t == 0) {
+      state.planes[number] = {blocks, block_log, axes, elements};
+      plane.table[blockIdx.y] = table;
+    }
+  }
+  if (!(good && at == parameters.stream_len) && t == 0) state.error = DECODE_REFUSED;
+}

@@ -1,0 +1,199 @@
+// Stage 1 (FORMAT.md §5): values -> quantization codes and exceptions, and back. CPU: codec/src/quantize.rs, codec/src/lattice.rs.
+//
+// All arithmetic is f64, each operation rounded by itself: the file is compiled with --fmad=false.
+#pragma once
+
+#include "job.cuh"
+
+/// Key 0 of the lattice search means that no value decides.
+constexpr i32 LATTICE_ZERO = 4096;
+
+struct Grid {
+  double bound, step, inverse_step;
+  u64 fill;
+  bool has_fill;
+};
+
+/// Adding this to |p| < 2^51 leaves p, rounded half to even, in the low bits of the mantissa.
+constexpr double ROUNDING = 6755399441055744.0;  // 1.5 * 2^52
+
+template <typename V>
+__device__ __forceinline__ typename ValueType<V>::Code code_from_sum(double sum);
+template <>
+__device__ __forceinline__ i32 code_from_sum<float>(double sum) {
+  return i32(__double2loint(sum));
+}
+template <>
+__device__ __forceinline__ i64 code_from_sum<double>(double sum) {
+  return __double_as_longlong(sum) - __double_as_longlong(ROUNDING);
+}
+
+template <typename V>
+__device__ __forceinline__ double code_limit() {
+  return sizeof(V) == 4 ? 2147483648.0 : 2251799813685248.0;  // 2^31, 2^51
+}
+
+/// The decoder's value for a code.
+template <typename V>
+__device__ __forceinline__ V restore_value(double code, double step) {
+  return V(__dmul_rn(code, step));
+}
+
+/// The code of a value; false for an exception.
+template <typename V>
+__device__ __forceinline__ bool quantize_one(V value, const Grid& grid, typename ValueType<V>::Code& code) {
+  double sum = __dadd_rn(__dmul_rn(double(value), grid.inverse_step), ROUNDING);
+  double rounded = __dsub_rn(sum, ROUNDING);
+  V restored = restore_value<V>(rounded, grid.step);
+  double error = fabs(__dsub_rn(double(value), double(restored)));
+  double again = __dsub_rn(__dadd_rn(__dmul_rn(double(restored), grid.inverse_step), ROUNDING), ROUNDING);
+  code = code_from_sum<V>(sum);
+  bool is_fill = grid.has_fill && u64(ValueType<V>::to_bits(value)) == grid.fill;
+  return error <= grid.bound && fabs(rounded) < code_limit<V>() && again == rounded && !is_fill;
+}
+
+/// Exponent of the least significant 1 bit; INT_MAX for 0, infinities and NaN.
+__device__ __forceinline__ i32 lowest_bit(double value) {
+  u64 bits = u64(__double_as_longlong(value));
+  u32 biased = u32(bits >> 52) & 0x7ff;
+  u64 mantissa = bits & ((1ull << 52) - 1);
+  i32 exponent = -1074;
+  if (biased != 0) {
+    exponent = i32(biased) - 1075;
+    mantissa |= 1ull << 52;
+  }
+  if (mantissa == 0 || biased == 0x7ff) return 0x7fffffff;
+  return exponent + __ffsll(i64(mantissa)) - 1;
+}
+
+/// The grid of a chunk, once `inspect` has seen all of it.
+template <typename V>
+__device__ Grid make_grid(const EncodeParameters& parameters, u32 lattice_key) {
+  Grid grid = {parameters.bound, parameters.step, parameters.inverse_step, 0, false};
+  i32 lowest = LATTICE_ZERO - i32(lattice_key);
+  if (lattice_key != 0 && lowest >= parameters.needed_bit && lowest >= -1000 && lowest <= 1000) {
+    grid.step = __longlong_as_double(i64(lowest + 1023) << 52);
+    grid.inverse_step = __longlong_as_double(i64(1023 - lowest) << 52);
+  }
+  if (parameters.has_fill) {
+    V fill = ValueType<V>::from_bits(typename ValueType<V>::Bits(parameters.fill_bits));
+    typename ValueType<V>::Code code;
+    // Off the grid, the fill value is an exception anyway.
+    if (quantize_one<V>(fill, grid, code)) {
+      V restored = restore_value<V>(double(code), grid.step);
+      grid.has_fill = ValueType<V>::to_bits(restored) != ValueType<V>::to_bits(fill);
+      grid.fill = parameters.fill_bits;
+    }
+  }
+  return grid;
+}
+
+/// Finds whether all values are equal, and the lattice that they share. Blocks stop as soon as nothing is left to find out.
+template <typename V>
+__device__ void inspect(const EncodeJob& job) {
+  const EncodeParameters& parameters = *job.parameters;
+  EncodeState& state = job.states[blockIdx.y];
+  const u8* chunk = job.input + blockIdx.y * job.input_stride;
+  const u32 elements = job.shape.elements;
+  const auto first = read_bits<V>(chunk, 0, parameters.big_endian);
+  const u32 off_lattice = u32(LATTICE_ZERO - parameters.needed_bit);  // keys above this end the search
+  volatile u32* seen_key = &state.lattice_key;
+  volatile u32* seen_differs = &state.differs;
+  for (u32 start = blockIdx.x * SEGMENT; start < elements; start += gridDim.x * SEGMENT) {
+    u32 key = 0;
+    bool differs = false;
+    bool done = lane_id() == 0 && *seen_differs && *seen_key > off_lattice;
+    if (__shfl_sync(ALL_LANES, done, 0)) return;
+#pragma unroll
+    for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
+      u32 index = start + k * THREADS + threadIdx.x;
+      if (index >= elements) break;
+      auto bits = read_bits<V>(chunk, index, parameters.big_endian);
+      differs |= bits != first;
+      if (parameters.has_fill && u64(bits) == parameters.fill_bits) continue;
+      i32 lowest = lowest_bit(double(ValueType<V>::from_bits(bits)));
+      if (lowest != 0x7fffffff) key = max(key, u32(LATTICE_ZERO - lowest));
+    }
+    __syncwarp();
+    key = __reduce_max_sync(ALL_LANES, key);
+    differs = __any_sync(ALL_LANES, differs);
+    if (lane_id() == 0) {
+      if (key > *seen_key) atomicMax(&state.lattice_key, key);
+      if (differs && !*seen_differs) *seen_differs = 1;
+    }
+  }
+}
+
+/// Codes, and a bit for each exception. The codes of exceptions are left to `fill_gaps`.
+template <typename V>
+__device__ void quantize(const EncodeJob& job) {
+  typedef typename ValueType<V>::Code Code;
+  __shared__ Grid grid;
+  __shared__ u32 bad[MASK_WORDS];
+  const EncodeParameters& parameters = *job.parameters;
+  EncodeState& state = job.states[blockIdx.y];
+  if (!state.differs) return;
+  if (threadIdx.x == 0) grid = make_grid<V>(parameters, state.lattice_key);
+  __syncthreads();
+  const u8* chunk = job.input + blockIdx.y * job.input_stride;
+  const u32 elements = job.shape.elements;
+  Code* codes = static_cast<Code*>(job.codes) + u64(blockIdx.y) * elements;
+  const Grid own = grid;
+  for (u32 segment = blockIdx.x; segment < job.segments; segment += gridDim.x) {
+    const u64 place = u64(blockIdx.y) * job.segments + segment;
+    const u32 start = segment * SEGMENT;
+    bool any = false;
+#pragma unroll
+    for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
+      u32 index = start + k * THREADS + threadIdx.x;
+      bool exception = false;
+      if (index < elements) {
+        Code code;
+        exception = !quantize_one<V>(ValueType<V>::from_bits(read_bits<V>(chunk, index, parameters.big_endian)), own, code);
+        codes[index] = code;
+      }
+      u32 word = __ballot_sync(ALL_LANES, exception);
+      any |= word != 0;
+      if (lane_id() == 0) {
+        bad[k * WARPS + warp_id()] = word;
+        job.mask[place * MASK_WORDS + k * WARPS + warp_id()] = word;
+      }
+    }
+    const u32 end = min(start + SEGMENT, elements);
+    u32 count = 0, first = start, last = end - 1;
+    if (__syncthreads_or(any)) {
+      if (warp_id() == 0) {
+        first = NONE;
+        last = 0;
+        for (u32 word = lane_id(); word < MASK_WORDS; word += WARP) {
+          u32 begin = start + 32 * word;
+          u32 inside = begin >= end ? 0 : end - begin >= 32 ? ALL_LANES : (1u << (end - begin)) - 1;
+          u32 valid = ~bad[word] & inside;
+          count += __popc(bad[word]);
+          if (valid) {
+            first = min(first, begin + __ffs(valid) - 1);
+            last = max(last, begin + bit_length(valid));  // one behind it: 0 means none
+          }
+        }
+        count = warp_sum(count);
+        first = __reduce_min_sync(ALL_LANES, first);
+        last = __reduce_max_sync(ALL_LANES, last) - 1;  // NONE if there is none
+      }
+    }
+    if (threadIdx.x == 0) {
+      job.exception_counts[place] = count;
+      job.first_valid[place] = first;
+      job.last_valid[place] = last;
+      if (count) {
+        atomicAdd(&state.exceptions, count);
+        atomicAdd(&job.exception_groups[u64(blockIdx.y) * job.groups + segment / GROUP], count);
+      }
+    }
+    __syncthreads();
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) inspect_f32(const __grid_constant__ EncodeJob job) { inspect<float>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) inspect_f64(const __grid_constant__ EncodeJob job) { inspect<double>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_f32(const __grid_constant__ EncodeJob job) { quantize<float>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_f64(const __grid_constant__ EncodeJob job) { quantize<double>(job); }

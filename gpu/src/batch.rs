@@ -1,0 +1,233 @@
+//! Batches of chunks that stay on the device: for measuring kernels alone, and for comparing them with the CPU.
+
+use std::time::Instant;
+
+use cudarc::driver::CudaEvent;
+use cudarc::driver::sys::CUevent_flags;
+use quire_codec::{Config, Layout};
+
+use crate::copy::copy;
+use crate::device::{Device, Lease};
+use crate::error::{Context as _, Error, Result};
+use crate::memory::bytes_of;
+use crate::plan::Exceptions;
+use crate::session::{Session, decode_parameters, encode_parameters};
+
+/// Times of one run after another, in microseconds.
+#[derive(Debug, Clone, Default)]
+pub struct Timings {
+    /// From the first launch's start to the last one's end, on the device's clock.
+    pub whole: Vec<f64>,
+    /// Each step alone, on the device's clock, in a run of its own: launches as many steps apart cost more than in `whole`.
+    pub steps: Vec<(&'static str, Vec<f64>)>,
+    /// Launching and waiting, on the host's clock.
+    pub host: Vec<f64>,
+}
+
+/// A batch of chunks of one layout on a device.
+pub struct Batch {
+    device: &'static Device,
+    lease: Lease,
+    layout: Layout,
+    chunks: usize,
+}
+
+impl Batch {
+    /// A batch with a session of its own.
+    ///
+    /// # Errors
+    /// As [`Device::compress`].
+    pub fn new(device: &'static Device, layout: &Layout, chunks: usize) -> Result<Self> {
+        device.check_size(layout)?;
+        Ok(Self { device, lease: device.lease()?, layout: *layout, chunks })
+    }
+
+    /// Compresses the chunks, which stand one behind the other, `repeats` times. Returns their streams and the times.
+    ///
+    /// # Errors
+    /// As [`Device::compress`].
+    pub fn compress(&mut self, chunks: &[u8], config: &Config, repeats: usize) -> Result<(Vec<Vec<u8>>, Timings)> {
+        let (device, layout, count) = (self.device, self.layout, self.chunks);
+        let session = self.lease.session();
+        let number = session.encoder(device, &layout, count)?;
+        let input = session.encode_plan(number).0.input;
+        session.send(bytes_of(&encode_parameters(&layout, config)), chunks, input)?;
+        let timings = {
+            let (plan, graph) = session.encode_plan(number);
+            let stream = &session.stream;
+            time(
+                device,
+                stream,
+                repeats,
+                || graph.launch(),
+                |observe| plan.enqueue(stream, device.kernels(), device.multiprocessors(), observe),
+            )?
+        };
+        let mut streams = Vec::with_capacity(count);
+        for chunk in 0..count {
+            let length = session.encode_result(chunk).length as usize;
+            let job = &session.encode_plan(number).0.job;
+            let from = job.output + chunk as u64 * job.output_stride;
+            let mut stream = vec![0; length];
+            session.receive(from, &mut stream)?;
+            streams.push(stream);
+        }
+        Ok((streams, timings))
+    }
+
+    /// Decompresses the streams of the batch's chunks `repeats` times. Returns the chunks, one behind the other, and the times.
+    ///
+    /// # Errors
+    /// As [`Device::decompress`] and [`crate::Decompressing::finish`].
+    pub fn decompress(&mut self, streams: &[Vec<u8>], repeats: usize) -> Result<(Vec<u8>, Timings)> {
+        let (device, layout, count) = (self.device, self.layout, self.chunks);
+        let mut most = 0;
+        let mut heads = Vec::with_capacity(count);
+        for stream in streams {
+            let (found, parameters) = decode_parameters(stream)?;
+            if found != layout {
+                return Err(Error::Unsupported(format!("a stream holds {found:?}, the batch {layout:?}")));
+            }
+            most = most.max(u64::from(parameters.exceptions));
+            heads.push(parameters);
+        }
+        let session = self.lease.session();
+        let number = session.decoder(device, &layout, count, Exceptions::of(most))?;
+        for (chunk, (stream, head)) in streams.iter().zip(&heads).enumerate() {
+            let job = &session.decode_plan(number).0.job;
+            let to = job.input + chunk as u64 * job.input_stride;
+            session.send(bytes_of(head), stream, to)?;
+            // The ring is free again only then.
+            session.wait()?;
+        }
+        let timings = {
+            let (plan, graph) = session.decode_plan(number);
+            let stream = &session.stream;
+            time(
+                device,
+                stream,
+                repeats,
+                || graph.launch(),
+                |observe| plan.enqueue(stream, device.kernels(), device.multiprocessors(), observe),
+            )?
+        };
+        if (0..count).any(|chunk| session.decode_result(chunk).error != 0) {
+            return Err(Error::Refused);
+        }
+        let from = session.decode_plan(number).0.job.output;
+        let mut chunks = vec![0; count * layout.chunk_bytes() as usize];
+        session.receive(from, &mut chunks)?;
+        Ok((chunks, timings))
+    }
+}
+
+/// Times `whole` and, one after another, the steps of `steps`.
+fn time(
+    device: &Device,
+    stream: &std::sync::Arc<cudarc::driver::CudaStream>,
+    repeats: usize,
+    whole: impl Fn() -> Result<()>,
+    steps: impl Fn(&mut dyn FnMut(&'static str) -> Result<()>) -> Result<()>,
+) -> Result<Timings> {
+    const WHAT: &str = "timing the kernels";
+    let event = || device.context().new_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).context(WHAT);
+    let elapsed = |from: &CudaEvent, to: &CudaEvent| from.elapsed_ms(to).context(WHAT).map(|time| f64::from(time) * 1e3);
+    let (start, end) = (event()?, event()?);
+    let mut timings = Timings::default();
+    for _ in 0..repeats.max(1) {
+        let clock = Instant::now();
+        start.record(stream).context(WHAT)?;
+        whole()?;
+        end.record(stream).context(WHAT)?;
+        stream.synchronize().context(WHAT)?;
+        timings.host.push(clock.elapsed().as_secs_f64() * 1e6);
+        timings.whole.push(elapsed(&start, &end)?);
+    }
+    if repeats > 1 {
+        let marks: Vec<CudaEvent> = (0..32).map(|_| event()).collect::<Result<_>>()?;
+        for _ in 0..repeats {
+            let mut names = Vec::new();
+            marks[0].record(stream).context(WHAT)?;
+            steps(&mut |name| {
+                names.push(name);
+                marks[names.len()].record(stream).context(WHAT)
+            })?;
+            stream.synchronize().context(WHAT)?;
+            for (at, &name) in names.iter().enumerate() {
+                let time = elapsed(&marks[at], &marks[at + 1])?;
+                match timings.steps.get_mut(at) {
+                    Some((_, times)) => times.push(time),
+                    None => timings.steps.push((name, vec![time])),
+                }
+            }
+        }
+    }
+    Ok(timings)
+}
+
+/// What the machine can do at best, in microseconds for a number of bytes.
+#[derive(Debug, Clone, Default)]
+pub struct Floors {
+    /// Copying on the host, one thread.
+    pub copy_one: Vec<f64>,
+    /// Copying on the host as transfers do.
+    pub copy: Vec<f64>,
+    /// Pinned memory to the device.
+    pub to_device: Vec<f64>,
+    /// The device to pinned memory.
+    pub from_device: Vec<f64>,
+    /// Within the device: the bytes are read once and written once.
+    pub on_device: Vec<f64>,
+    /// Launching the recorded kernels of a compression that find nothing to do, and waiting for them.
+    pub launch: Vec<f64>,
+}
+
+/// Measures [`Floors`] for `len` bytes, up to 32 MiB.
+///
+/// # Errors
+/// As [`Device::compress`].
+pub fn floors(device: &'static Device, len: usize, repeats: usize) -> Result<Floors> {
+    let mut lease = device.lease()?;
+    let session = lease.session();
+    let source: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
+    let mut target = vec![0; len];
+    let mut floors = Floors::default();
+    let microseconds = |clock: Instant| clock.elapsed().as_secs_f64() * 1e6;
+    for _ in 0..repeats {
+        let clock = Instant::now();
+        target.copy_from_slice(std::hint::black_box(&source));
+        floors.copy_one.push(microseconds(clock));
+        let clock = Instant::now();
+        copy(std::hint::black_box(&source), &mut target);
+        floors.copy.push(microseconds(clock));
+        for (times, run) in [
+            (&mut floors.to_device, Session::raw_send as fn(&mut Session, usize) -> Result<()>),
+            (&mut floors.from_device, Session::raw_receive),
+            (&mut floors.on_device, Session::raw_move),
+        ] {
+            run(session, len)?;
+            session.wait()?;
+            let clock = Instant::now();
+            run(session, len)?;
+            session.wait()?;
+            times.push(microseconds(clock));
+        }
+    }
+    let layout = Layout {
+        scalar: quire_codec::Scalar::F32,
+        byte_order: quire_codec::ByteOrder::Little,
+        shape: quire_codec::Shape::new(&[1]).map_err(|error| Error::Unsupported(error.to_string()))?,
+    };
+    // A chunk of one value is constant: its kernels find nothing to do.
+    let number = session.encoder(device, &layout, 1)?;
+    let input = session.encode_plan(number).0.input;
+    let config = Config::absolute(1.0).map_err(|error| Error::Unsupported(error.to_string()))?;
+    session.send(bytes_of(&encode_parameters(&layout, &config)), &[0; 4], input)?;
+    for _ in 0..repeats {
+        let clock = Instant::now();
+        session.encode_plan(number).1.launch()?;
+        session.wait()?;
+        floors.launch.push(microseconds(clock));
+    }
+    Ok(floors)
+}

@@ -1,0 +1,353 @@
+//! A GPU of this process: context, kernels and tables, opened once; sessions, lent to callers.
+
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use cudarc::driver::CudaContext;
+use cudarc::driver::sys::CUdevice_attribute;
+use once_cell::sync::OnceCell;
+use quire_codec::{Config, Layout};
+
+use crate::error::{Context as _, Error, Result};
+use crate::job::{Address, Tables};
+use crate::launch::{Kernels, RestoreContext, driver_is_present};
+use crate::memory::{ALLOCATIONS, DeviceMemory, bytes_of, upload};
+use crate::session::Session;
+use crate::tables::tables;
+
+/// Devices that a process can use, by number.
+const MAX_DEVICES: usize = 64;
+/// Sessions of a device at once: enough to keep it busy, few enough to bound memory. Further callers wait.
+const MAX_SESSIONS: usize = 8;
+/// Longest chunk for the GPU. Indices in kernels have 32 bits, and a job takes about five times its chunk.
+pub const MAX_CHUNK_BYTES: u64 = 1 << 30;
+/// After an attempt to open a device that may succeed later (no memory), the next one is made no sooner.
+const RETRY: Duration = Duration::from_secs(10);
+
+static DEVICES: [OnceCell<Device>; MAX_DEVICES] = [const { OnceCell::new() }; MAX_DEVICES];
+/// Why devices could not be opened, and when that was found.
+static FAILURES: Mutex<Vec<(usize, Error, Instant)>> = Mutex::new(Vec::new());
+/// The process that first asked for a device. A CUDA context does not live on in a forked child, and locks may be held there for ever.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+static CONTEXTS: AtomicU64 = AtomicU64::new(0);
+static SESSIONS: AtomicU64 = AtomicU64::new(0);
+static RECORDED: AtomicU64 = AtomicU64::new(0);
+
+/// What this process has done so far that costs time once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Statistics {
+    /// Contexts opened, each with its kernels and tables.
+    pub contexts: u64,
+    /// Sessions made, each with a stream.
+    pub sessions: u64,
+    /// Allocations of device or pinned memory.
+    pub allocations: u64,
+    /// Sequences of launches recorded.
+    pub recorded: u64,
+}
+
+/// Counts of everything that a warm call does not do.
+#[must_use]
+pub fn statistics() -> Statistics {
+    Statistics {
+        contexts: CONTEXTS.load(Ordering::Relaxed),
+        sessions: SESSIONS.load(Ordering::Relaxed),
+        allocations: ALLOCATIONS.load(Ordering::Relaxed),
+        recorded: RECORDED.load(Ordering::Relaxed),
+    }
+}
+
+/// Counts a recording.
+pub(crate) fn count_recording() {
+    RECORDED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A GPU with everything that is kept from call to call.
+pub struct Device {
+    context: Arc<CudaContext>,
+    kernels: Kernels,
+    tables: DeviceMemory,
+    name: String,
+    multiprocessors: u32,
+    idle: Mutex<Idle>,
+    returned: Condvar,
+    failure: OnceCell<String>,
+}
+
+/// Sessions that nobody uses, and how many there are in all.
+#[derive(Default)]
+struct Idle {
+    sessions: Vec<Session>,
+    made: usize,
+}
+
+/// Opens a device, or finds it open.
+///
+/// # Errors
+/// `Unavailable` or `OutOfMemory`, with the reason. Reasons that stay are found once a process.
+pub fn device(ordinal: usize) -> Result<&'static Device> {
+    let process = std::process::id();
+    let first = PROCESS.compare_exchange(0, process, Ordering::Relaxed, Ordering::Relaxed).unwrap_or_else(|first| first);
+    if first != 0 && first != process {
+        return Err(Error::Unavailable(format!(
+            "this process was forked from process {first} after that had used the GPU: CUDA does not work here; start workers with spawn"
+        )));
+    }
+    let Some(slot) = DEVICES.get(ordinal) else {
+        return Err(Error::Unavailable(format!("there is no GPU {ordinal}: numbers go up to {}", MAX_DEVICES - 1)));
+    };
+    if let Some(device) = slot.get() {
+        return match device.failure.get() {
+            Some(reason) => Err(Error::Unavailable(format!("the GPU failed earlier in this process: {reason}"))),
+            None => Ok(device),
+        };
+    }
+    let mut failures = FAILURES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, error, since)) = failures.iter().find(|(failed, ..)| *failed == ordinal)
+        && (!matches!(error, Error::OutOfMemory(_)) || since.elapsed() < RETRY)
+    {
+        return Err(error.clone());
+    }
+    failures.retain(|(failed, ..)| *failed != ordinal);
+    slot.get_or_try_init(|| Device::open(ordinal)).inspect_err(|error| failures.push((ordinal, error.clone(), Instant::now())))
+}
+
+/// What a call says where the build had no nvcc.
+pub(crate) fn kernels_not_built() -> Error {
+    Error::Unavailable("this build has no GPU kernels: it was made without nvcc (see README, GPU)".to_owned())
+}
+
+impl Device {
+    fn open(ordinal: usize) -> Result<Self> {
+        if !cfg!(quire_kernels) {
+            return Err(kernels_not_built());
+        }
+        if !driver_is_present() {
+            return Err(Error::Unavailable("there is no NVIDIA driver: libcuda.so is not found".to_owned()));
+        }
+        // cudarc panics where a driver is so old that it lacks a function.
+        catch_unwind(|| Self::open_with_driver(ordinal)).unwrap_or_else(|_| {
+            Err(Error::Unavailable("the NVIDIA driver is too old: it lacks functions of CUDA 12.2".to_owned()))
+        })
+    }
+
+    fn open_with_driver(ordinal: usize) -> Result<Self> {
+        // Whatever goes wrong here stays wrong, but for a lack of memory.
+        let lasting = |error| match error {
+            Error::Failed(reason) => Error::Unavailable(reason),
+            other => other,
+        };
+        cudarc::driver::result::init().context("starting the NVIDIA driver").map_err(lasting)?;
+        let count = CudaContext::device_count().context("counting GPUs").map_err(lasting)?;
+        if ordinal as i64 >= i64::from(count) {
+            return Err(Error::Unavailable(format!("there is no GPU {ordinal}: the driver shows {count}, numbered from 0")));
+        }
+        let _restore = RestoreContext::new();
+        let context = CudaContext::new(ordinal).context("opening a CUDA context").map_err(lasting)?;
+        let (major, minor) = context.compute_capability().context("asking for the compute capability").map_err(lasting)?;
+        let name = context.name().context("asking for the GPU's name").map_err(lasting)?;
+        if major < 8 {
+            return Err(Error::Unavailable(format!(
+                "{name} has compute capability {major}.{minor}, the kernels need 8.0 or newer"
+            )));
+        }
+        let multiprocessors = context
+            .attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+            .context("counting multiprocessors")
+            .map_err(lasting)?;
+        let kernels = Kernels::load(&context).map_err(lasting)?;
+        let mut memory = DeviceMemory::new(context.clone());
+        memory.grow(size_of::<Tables>()).map_err(lasting)?;
+        upload(&context, bytes_of(&*tables()), &memory).map_err(lasting)?;
+        CONTEXTS.fetch_add(1, Ordering::Relaxed);
+        Ok(Self {
+            context,
+            kernels,
+            tables: memory,
+            name,
+            multiprocessors: multiprocessors.max(1) as u32,
+            idle: Mutex::default(),
+            returned: Condvar::new(),
+            failure: OnceCell::new(),
+        })
+    }
+
+    /// What the driver calls it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn context(&self) -> &Arc<CudaContext> {
+        &self.context
+    }
+
+    pub(crate) fn kernels(&self) -> &Kernels {
+        &self.kernels
+    }
+
+    pub(crate) fn tables(&self) -> Address {
+        self.tables.address()
+    }
+
+    pub(crate) fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
+    }
+
+    pub(crate) fn check_size(&self, layout: &Layout) -> Result<()> {
+        if layout.chunk_bytes() > MAX_CHUNK_BYTES {
+            return Err(Error::Unsupported(format!(
+                "chunk has {} bytes, the GPU takes chunks of up to {MAX_CHUNK_BYTES}",
+                layout.chunk_bytes()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Sends a chunk to the GPU and starts compressing it there. The chunk is not needed any more when this returns.
+    ///
+    /// # Errors
+    /// `Unsupported`, `OutOfMemory` or `Failed`.
+    pub fn compress(&'static self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<Compressed> {
+        self.check_size(layout)?;
+        if chunk.len() as u64 != layout.chunk_bytes() {
+            return Err(Error::Unsupported(format!("chunk has {} bytes, its layout says {}", chunk.len(), layout.chunk_bytes())));
+        }
+        let mut lease = self.lease()?;
+        let started = lease.session().start_compressing(self, chunk, layout, config);
+        let plan = lease.check(started)?;
+        let waited = lease.session().wait();
+        lease.check(waited)?;
+        let length = lease.session().encode_result(0).length as usize;
+        Ok(Compressed { lease, plan, length })
+    }
+
+    /// Sends a stream to the GPU and starts decompressing it there. The stream is not needed any more when this returns, unless an error
+    /// comes up later.
+    ///
+    /// # Errors
+    /// `Unsupported`, `OutOfMemory`, `Failed`, or `Refused` for a stream whose header already is wrong.
+    pub fn decompress(&'static self, stream: &[u8]) -> Result<Decompressing> {
+        let mut lease = self.lease()?;
+        let started = lease.session().start_decompressing(self, stream);
+        let plan = lease.check(started)?;
+        Ok(Decompressing { lease, plan })
+    }
+
+    /// A session for one caller; waits where all are in use.
+    pub(crate) fn lease(&'static self) -> Result<Lease> {
+        let restore = RestoreContext::new();
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(session) = idle.sessions.pop() {
+                return Ok(Lease { device: self, session: Some(session), sound: true, _restore: restore });
+            }
+            if idle.made < MAX_SESSIONS {
+                break;
+            }
+            idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
+        }
+        idle.made += 1;
+        drop(idle);
+        let mut lease = Lease { device: self, session: None, sound: true, _restore: restore };
+        let session = Session::new(self);
+        lease.session = Some(lease.check(session)?);
+        SESSIONS.fetch_add(1, Ordering::Relaxed);
+        Ok(lease)
+    }
+}
+
+/// A session in use. Given back when dropped, unless something went wrong.
+pub(crate) struct Lease {
+    device: &'static Device,
+    session: Option<Session>,
+    sound: bool,
+    _restore: RestoreContext,
+}
+
+impl Lease {
+    pub(crate) fn session(&mut self) -> &mut Session {
+        #[expect(
+            clippy::unwrap_used,
+            reason = "only `drop` takes the session, and `Device::lease` hands out no lease without one"
+        )]
+        self.session.as_mut().unwrap()
+    }
+
+    /// Takes note of failures: a session in an unknown state is not used again, and neither is a device whose driver failed.
+    pub(crate) fn check<T>(&mut self, result: Result<T>) -> Result<T> {
+        match &result {
+            Err(Error::Failed(reason)) => {
+                self.sound = false;
+                let _ = self.device.failure.set(reason.clone());
+            }
+            Err(Error::OutOfMemory(_)) => self.sound = false,
+            _ => {}
+        }
+        result
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        // Nobody but the next caller may use the memory, and only when the GPU has done with it.
+        let session = self.session.take().filter(|session| session.wait().is_ok() && self.sound && !std::thread::panicking());
+        let mut idle = self.device.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        match session {
+            Some(session) => idle.sessions.push(session),
+            None => idle.made -= 1,
+        }
+        drop(idle);
+        self.device.returned.notify_one();
+    }
+}
+
+/// A compressed chunk in a session's memory.
+pub struct Compressed {
+    lease: Lease,
+    plan: usize,
+    length: usize,
+}
+
+impl Compressed {
+    /// Bytes of the stream.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Never: a stream has a header.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Copies the stream to `target`, which has its length.
+    ///
+    /// # Errors
+    /// `Failed`.
+    pub fn copy_to(mut self, target: &mut [u8]) -> Result<()> {
+        assert_eq!(target.len(), self.length, "room for the stream, no more, no less");
+        let fetched = self.lease.session().fetch_stream(self.plan, target);
+        self.lease.check(fetched)
+    }
+}
+
+/// A stream that is being decompressed.
+pub struct Decompressing {
+    lease: Lease,
+    plan: usize,
+}
+
+impl Decompressing {
+    /// Waits for the chunk and writes it to `chunk`, which has its length. After an error its contents are unspecified.
+    ///
+    /// # Errors
+    /// `Refused` for a stream that is not as FORMAT.md says, `Unsupported` if `chunk` has another length, `Failed`.
+    pub fn finish(mut self, chunk: &mut [u8]) -> Result<()> {
+        let fetched = self.lease.session().fetch_values(self.plan, chunk);
+        self.lease.check(fetched)
+    }
+}

@@ -1,0 +1,201 @@
+//! What kernels work on, as `kernels/job.cuh` has it: the build writes these sizes into `constants.cuh`, and nvcc compares them.
+//!
+//! Addresses are the device's, as integers: nothing here is ever dereferenced on the host.
+
+/// Planes of a chunk: codes, exception mask, exception bits.
+pub const PLANES: usize = 3;
+/// Room for a stream's header with all extents.
+pub const HEADER_ROOM: usize = 64;
+/// Books of the dictionary, filled up so that rows of lengths stay aligned.
+pub const BOOKS_PADDED: usize = 80;
+/// Symbols of the alphabet.
+pub const SYMBOLS: usize = quire_codec::alphabet::SYMBOLS;
+/// Most books that the kernels' tables have room for.
+pub const BOOKS: usize = 75;
+/// Entries of a decoding table.
+pub const DECODE_TABLE_LEN: usize = 1 << quire_codec::codebook::MAX_CODE_BITS;
+/// Entries of the table of high tile powers; a tile is 4096 bytes, and a row of 256 tiles has one entry.
+pub const CRC_TILE_ROWS: usize = 2048;
+
+/// An address in device memory, or in pinned memory that the device reaches.
+pub type Address = u64;
+
+/// Extents and strides, fastest axis first.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Shape {
+    pub rank: u32,
+    pub elements: u32,
+    pub extents: [u32; 4],
+    pub strides: [u32; 4],
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct EncodeParameters {
+    pub bound: f64,
+    pub step: f64,
+    pub inverse_step: f64,
+    pub fill_bits: u64,
+    pub needed_bit: i32,
+    pub has_fill: u32,
+    pub big_endian: u32,
+    pub policy: u32,
+    pub header_len: u32,
+    pub reserved: [u32; 3],
+    pub header: [u8; HEADER_ROOM],
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct PlaneState {
+    pub histogram: [u32; SYMBOLS],
+    pub max_lane_words: u32,
+    pub max_extra_words: u32,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct EncodeState {
+    pub lattice_key: u32,
+    pub differs: u32,
+    pub exceptions: u32,
+    pub mask_ones: [u32; 2],
+    pub checksum: u32,
+    pub tiles_done: u32,
+    pub reserved: u32,
+    pub planes: [PlaneState; PLANES],
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Book {
+    pub codes: [u32; SYMBOLS],
+    pub number: u32,
+    pub group_log: u32,
+    pub lengths: [u8; SYMBOLS],
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EncodeResult {
+    pub length: u64,
+    pub coding: u32,
+    pub exceptions: u32,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Tables {
+    pub book_lengths: [[u8; BOOKS_PADDED]; SYMBOLS],
+    pub decode_tables: [[u32; DECODE_TABLE_LEN]; BOOKS],
+    pub crc_bytes: [[u32; 256]; 4],
+    pub crc_thread: [u32; 256],
+    pub crc_tile_low: [u32; 256],
+    pub crc_tile_high: [u32; CRC_TILE_ROWS],
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EncodePlane {
+    pub symbols: Address,
+    pub extra: Address,
+    pub token_counts: Address,
+    pub extra_bits: Address,
+    pub lane_words: Address,
+    pub lane_sizes: Address,
+    pub block_sizes: Address,
+    pub groups: Address,
+    pub book: Address,
+    pub extra_stride: u64,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EncodeJob {
+    pub shape: Shape,
+    pub chunks: u32,
+    pub segments: u32,
+    pub groups: u32,
+    pub reserved: u32,
+    pub tables: Address,
+    pub parameters: Address,
+    pub input: Address,
+    pub input_stride: u64,
+    pub codes: Address,
+    pub exception_bits: Address,
+    pub mask: Address,
+    pub first_valid: Address,
+    pub last_valid: Address,
+    pub exception_counts: Address,
+    pub exception_groups: Address,
+    pub states: Address,
+    pub planes: [EncodePlane; PLANES],
+    pub output: Address,
+    pub output_stride: u64,
+    pub host_output: Address,
+    pub results: Address,
+    pub host_results: Address,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DecodeParameters {
+    pub step: f64,
+    pub stream_len: u64,
+    pub body: u32,
+    pub exceptions: u32,
+    pub checksum: u32,
+    pub big_endian: u32,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DecodePlaneState {
+    pub blocks: u32,
+    pub block_log: u32,
+    pub axes: u32,
+    pub elements: u32,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DecodeState {
+    pub error: u32,
+    pub checksum: u32,
+    pub tiles_done: u32,
+    pub exceptions_found: u32,
+    pub planes: [DecodePlaneState; PLANES],
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DecodePlane {
+    pub values: Address,
+    pub lane_starts: Address,
+    pub lane_sizes: Address,
+    pub extra_sizes: Address,
+    pub custom_table: Address,
+    pub table: Address,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DecodeJob {
+    pub shape: Shape,
+    pub chunks: u32,
+    pub segments: u32,
+    pub groups: u32,
+    pub reserved: u32,
+    pub tables: Address,
+    pub input: Address,
+    pub input_stride: u64,
+    pub planes: [DecodePlane; PLANES],
+    pub row_sums: Address,
+    pub exception_counts: Address,
+    pub exception_groups: Address,
+    pub states: Address,
+    pub output: Address,
+    pub output_stride: u64,
+    pub host_results: Address,
+}

@@ -1,0 +1,152 @@
+//! The kernels, and launching them. Unsafe code of this crate is here and in `memory.rs`.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::{self, CUcontext, CUgraphInstantiate_flags, CUstreamCaptureMode};
+use cudarc::driver::{CudaContext, CudaFunction, CudaGraph, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg as _, result};
+
+use crate::error::{Context as _, Error, Result};
+use crate::job::{DecodeJob, EncodeJob};
+
+// SAFETY: `repr(C)` structures of numbers; the build has compared their sizes with the kernels'.
+unsafe impl DeviceRepr for EncodeJob {}
+// SAFETY: as above.
+unsafe impl DeviceRepr for DecodeJob {}
+
+/// Kernels of one value type.
+pub(crate) struct TypeKernels {
+    pub(crate) inspect: CudaFunction,
+    pub(crate) quantize: CudaFunction,
+    pub(crate) fill_gaps: CudaFunction,
+    pub(crate) tokenize: CudaFunction,
+    pub(crate) assemble: CudaFunction,
+    pub(crate) decode_lanes: CudaFunction,
+    pub(crate) restore_codes: CudaFunction,
+    pub(crate) restore_bits: CudaFunction,
+    pub(crate) write_exceptions: CudaFunction,
+}
+
+/// All kernels of a device.
+pub(crate) struct Kernels {
+    pub(crate) f32: TypeKernels,
+    pub(crate) f64: TypeKernels,
+    pub(crate) choose: CudaFunction,
+    pub(crate) encode_lanes: CudaFunction,
+    pub(crate) seal: CudaFunction,
+    pub(crate) verify: CudaFunction,
+    pub(crate) plan: CudaFunction,
+    pub(crate) restore_mask: CudaFunction,
+    pub(crate) count_exceptions: CudaFunction,
+    pub(crate) report: CudaFunction,
+}
+
+/// The kernels as the build made them.
+#[cfg(quire_kernels)]
+static FATBIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/quire.fatbin"));
+
+impl Kernels {
+    #[cfg(not(quire_kernels))]
+    pub(crate) fn load(_context: &Arc<CudaContext>) -> Result<Self> {
+        Err(crate::kernels_not_built())
+    }
+
+    #[cfg(quire_kernels)]
+    pub(crate) fn load(context: &Arc<CudaContext>) -> Result<Self> {
+        let module = context
+            .load_module(cudarc::nvrtc::Ptx::from_binary(FATBIN.to_vec()))
+            .context("loading the kernels (built for compute capability 8.0 and newer)")?;
+        let function = |name: &str| module.load_function(name).context(&format!("looking up the kernel {name}"));
+        let of_type = |suffix: &str| -> Result<TypeKernels> {
+            let function = |name: &str| function(&format!("{name}_{suffix}"));
+            Ok(TypeKernels {
+                inspect: function("inspect")?,
+                quantize: function("quantize")?,
+                fill_gaps: function("fill_gaps")?,
+                tokenize: function("tokenize")?,
+                assemble: function("assemble")?,
+                decode_lanes: function("decode_lanes")?,
+                restore_codes: function("restore_codes")?,
+                restore_bits: function("restore_bits")?,
+                write_exceptions: function("write_exceptions")?,
+            })
+        };
+        Ok(Self {
+            f32: of_type("f32")?,
+            f64: of_type("f64")?,
+            choose: function("choose")?,
+            encode_lanes: function("encode_lanes")?,
+            seal: function("seal")?,
+            verify: function("verify")?,
+            plan: function("plan")?,
+            restore_mask: function("restore_mask")?,
+            count_exceptions: function("count_exceptions")?,
+            report: function("report")?,
+        })
+    }
+}
+
+/// Launches a kernel that takes a job and up to three numbers more.
+pub(crate) fn launch<J: DeviceRepr>(
+    stream: &CudaStream,
+    function: &CudaFunction,
+    grid: (u32, u32),
+    threads: u32,
+    job: &J,
+    numbers: &[u32],
+) -> Result<()> {
+    let mut arguments = stream.launch_builder(function);
+    arguments.arg(job);
+    for number in numbers {
+        arguments.arg(number);
+    }
+    let config = LaunchConfig { grid_dim: (grid.0, grid.1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: 0 };
+    // SAFETY: kernels stay inside the arrays of the job, which `session.rs` lays out in the session's own memory; the numbers are those
+    // of `kernels/*.cu`, where each kernel's signature stands.
+    unsafe { arguments.launch(config) }.context("launching a kernel")?;
+    Ok(())
+}
+
+/// Launches recorded once and started with one call.
+pub(crate) struct Graph(CudaGraph);
+
+// SAFETY: a graph belongs to one session, and a session to one thread at a time.
+unsafe impl Send for Graph {}
+
+impl Graph {
+    /// Records what `enqueue` puts into the stream.
+    pub(crate) fn record(stream: &Arc<CudaStream>, enqueue: impl FnOnce() -> Result<()>) -> Result<Self> {
+        const WHAT: &str = "recording the kernels";
+        stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).context(WHAT)?;
+        let enqueued = enqueue();
+        let graph = stream.end_capture(CUgraphInstantiate_flags(0)).context(WHAT);
+        enqueued?;
+        graph?.map(Self).ok_or_else(|| Error::Failed(format!("{WHAT}: the graph is empty")))
+    }
+
+    pub(crate) fn launch(&self) -> Result<()> {
+        self.0.launch().context("launching the kernels")
+    }
+}
+
+/// Gives the calling thread its CUDA context back: the host program may use another one.
+pub(crate) struct RestoreContext(Option<CUcontext>);
+
+impl RestoreContext {
+    /// Call it after the driver was initialised.
+    pub(crate) fn new() -> Self {
+        Self(result::ctx::get_current().ok().flatten())
+    }
+}
+
+impl Drop for RestoreContext {
+    fn drop(&mut self) {
+        // SAFETY: the context was current before, or none was.
+        let _ = unsafe { result::ctx::set_current(self.0.unwrap_or(std::ptr::null_mut())) };
+    }
+}
+
+/// Whether the driver's library can be loaded.
+pub(crate) fn driver_is_present() -> bool {
+    // SAFETY: loads a library by name; NVIDIA's does nothing before it is called.
+    unsafe { sys::is_culib_present() }
+}

@@ -1,0 +1,40 @@
+//! The H5Z-Quire codec on NVIDIA GPUs: the stages of `quire-codec` under the same names, and the same bytes.
+//!
+//! ```text
+//! device ─ lends ─> session ─ plan: arrays and launches ─> kernels/*.cu
+//!    │                 └──── copies through pinned memory
+//!    └─ context, kernels, tables: once a process
+//! ```
+//!
+//! The kernels are compiled by the build where there is nvcc, and embedded. Nothing of CUDA is linked: the driver is looked for when a
+//! device is first asked for. Without one, every call says why and the CPU does the work.
+//!
+//! | kernels | stage | CPU |
+//! |---|---|---|
+//! | `quantize.cu`, `exceptions.cu` | 1 | `quantize.rs`, `lattice.rs`, `exceptions.rs` |
+//! | `lorenzo.cu` | 2 | `lorenzo.rs` |
+//! | `alphabet.cuh`, `tokens.cu` | 3 | `alphabet.rs`, `tokens.rs` |
+//! | `codebook.cu` | 4 | `codebook.rs`, `dictionary.rs` |
+//! | `lanes.cu` | 5 | `lanes.rs` |
+//! | `plane.cu`, `checksum.cu` | streams | `plane.rs`, `workspace.rs`, `format.rs` |
+
+mod batch;
+mod copy;
+mod device;
+mod error;
+#[allow(
+    unreachable_pub,
+    missing_docs,
+    reason = "the build script includes this file as well; kernels/job.cuh explains the fields"
+)]
+mod job;
+mod launch;
+mod memory;
+mod plan;
+mod session;
+mod tables;
+
+pub use batch::{Batch, Floors, Timings, floors};
+use device::kernels_not_built;
+pub use device::{Compressed, Decompressing, Device, MAX_CHUNK_BYTES, Statistics, device, statistics};
+pub use error::{Error, Result};

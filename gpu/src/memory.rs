@@ -1,0 +1,217 @@
+//! Memory that grows and stays: on the device, and pinned on the host. Unsafe code of this crate is here and in `launch.rs`.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cudarc::driver::{CudaContext, CudaStream, result};
+
+use crate::error::{Context as _, Error, Result};
+use crate::job::Address;
+
+/// Allocations so far, on the device and pinned, of this process.
+pub(crate) static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes on the device. Their contents are lost when they grow.
+pub(crate) struct DeviceMemory {
+    context: Arc<CudaContext>,
+    address: Address,
+    len: usize,
+}
+
+impl DeviceMemory {
+    pub(crate) fn new(context: Arc<CudaContext>) -> Self {
+        Self { context, address: 0, len: 0 }
+    }
+
+    /// Makes room for `len` bytes; true if the address is new. The caller has waited for all work on the old bytes.
+    pub(crate) fn grow(&mut self, len: usize) -> Result<bool> {
+        if len <= self.len {
+            return Ok(false);
+        }
+        self.free();
+        self.context.bind_to_thread().context("binding the CUDA context")?;
+        // Sizes differ a little from dataset to dataset: room to spare saves the next growth.
+        let len = len.next_multiple_of(1 << 21);
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: plain allocation; the address is kept by `self` alone.
+        self.address = unsafe { result::malloc_sync(len) }.context(&format!("allocating {len} bytes on the GPU"))?;
+        self.len = len;
+        Ok(true)
+    }
+
+    pub(crate) fn address(&self) -> Address {
+        self.address
+    }
+
+    fn free(&mut self) {
+        if self.len > 0 && self.context.bind_to_thread().is_ok() {
+            // SAFETY: from `malloc_sync`, freed once. A failure leaves a context that is of no use any more.
+            let _ = unsafe { result::free_sync(self.address) };
+        }
+        (self.address, self.len) = (0, 0);
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        self.free();
+    }
+}
+
+/// Pinned host bytes, which the device reads and writes under the same address. All zero at first.
+pub(crate) struct PinnedMemory {
+    context: Arc<CudaContext>,
+    address: *mut u8,
+    len: usize,
+}
+
+// SAFETY: the address is that of memory which this value owns; it is the same for all threads.
+unsafe impl Send for PinnedMemory {}
+
+impl PinnedMemory {
+    pub(crate) fn new(context: Arc<CudaContext>) -> Self {
+        Self { context, address: std::ptr::null_mut(), len: 0 }
+    }
+
+    /// Makes room for `len` bytes; true if the address is new. The caller has waited for all work on the old bytes.
+    pub(crate) fn grow(&mut self, len: usize) -> Result<bool> {
+        if len <= self.len {
+            return Ok(false);
+        }
+        self.free();
+        self.context.bind_to_thread().context("binding the CUDA context")?;
+        let len = len.next_multiple_of(1 << 16);
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // Not write-combined: the host reads what the device writes.
+        // SAFETY: plain allocation; the address is kept by `self` alone.
+        let address = unsafe { result::malloc_host(len, 0) }.context(&format!("allocating {len} bytes of pinned memory"))?;
+        // SAFETY: `len` bytes that nobody else knows; a slice must not have undefined bytes.
+        unsafe { address.cast::<u8>().write_bytes(0, len) };
+        (self.address, self.len) = (address.cast(), len);
+        Ok(true)
+    }
+
+    pub(crate) fn address(&self) -> Address {
+        self.address as Address
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The bytes. Callers wait for the device's work on them first: `Session` does, before it lends them.
+    pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        assert!(range.start <= range.end && range.end <= self.len);
+        // SAFETY: within the allocation, which is initialised; the device is done with it.
+        unsafe { std::slice::from_raw_parts(self.address.add(range.start), range.len()) }
+    }
+
+    /// As [`PinnedMemory::bytes`].
+    pub(crate) fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        assert!(range.start <= range.end && range.end <= self.len);
+        // SAFETY: as above, and `self` is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.address.add(range.start), range.len()) }
+    }
+
+    fn free(&mut self) {
+        if self.len > 0 && self.context.bind_to_thread().is_ok() {
+            // SAFETY: from `malloc_host`, freed once.
+            let _ = unsafe { result::free_host(self.address.cast()) };
+        }
+        (self.address, self.len) = (std::ptr::null_mut(), 0);
+    }
+}
+
+impl Drop for PinnedMemory {
+    fn drop(&mut self) {
+        self.free();
+    }
+}
+
+/// Bytes of a plain structure of numbers without padding, as the kernels read it.
+pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: `Plain` promises that all bytes are defined.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
+/// A structure from its bytes.
+pub(crate) fn read_plain<T: Plain>(bytes: &[u8]) -> T {
+    assert!(bytes.len() >= size_of::<T>());
+    // SAFETY: enough bytes, and any bytes make a value.
+    unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) }
+}
+
+/// Structures of numbers without padding: every byte is defined, and any bytes are a value.
+///
+/// # Safety
+/// As said.
+pub(crate) unsafe trait Plain: Copy {}
+// SAFETY: numbers only, and their sizes add up to the structures'.
+unsafe impl Plain for crate::job::EncodeParameters {}
+// SAFETY: as above.
+unsafe impl Plain for crate::job::EncodeResult {}
+// SAFETY: as above.
+unsafe impl Plain for crate::job::DecodeParameters {}
+// SAFETY: as above.
+unsafe impl Plain for crate::job::DecodeState {}
+// SAFETY: as above.
+unsafe impl Plain for crate::job::Tables {}
+
+/// Starts a copy to the device. The source stays as it is until the stream is past the copy.
+pub(crate) fn copy_to_device(stream: &CudaStream, from: &PinnedMemory, range: Range<usize>, to: Address) -> Result<()> {
+    let source = from.bytes(range);
+    stream.context().bind_to_thread().context("binding the CUDA context")?;
+    // SAFETY: pinned memory outlives the session's work; `to` is inside the session's device memory.
+    unsafe { result::memcpy_htod_async(to, source, stream.cu_stream()) }.context("copying to the GPU")
+}
+
+/// Starts a copy from the device. The target is not looked at until the stream is past the copy.
+pub(crate) fn copy_from_device(stream: &CudaStream, from: Address, to: &mut PinnedMemory, range: Range<usize>) -> Result<()> {
+    stream.context().bind_to_thread().context("binding the CUDA context")?;
+    // SAFETY: as above.
+    unsafe { result::memcpy_dtoh_async(to.bytes_mut(range), from, stream.cu_stream()) }.context("copying from the GPU")
+}
+
+/// Starts a copy within the device.
+pub(crate) fn copy_on_device(stream: &CudaStream, from: Address, to: Address, len: usize) -> Result<()> {
+    stream.context().bind_to_thread().context("binding the CUDA context")?;
+    // SAFETY: both inside the session's device memory.
+    unsafe { result::memcpy_dtod_async(to, from, len, stream.cu_stream()) }.context("copying on the GPU")
+}
+
+/// Starts filling device memory with zeros.
+pub(crate) fn clear(stream: &CudaStream, address: Address, len: usize) -> Result<()> {
+    stream.context().bind_to_thread().context("binding the CUDA context")?;
+    // SAFETY: inside the session's device memory.
+    unsafe { result::memset_d8_async(address, 0, len, stream.cu_stream()) }.context("clearing GPU memory")
+}
+
+/// Copies bytes that need not be pinned, and waits.
+pub(crate) fn upload(context: &CudaContext, bytes: &[u8], to: &DeviceMemory) -> Result<()> {
+    if bytes.len() > to.len {
+        return Err(Error::Failed(format!("{} bytes do not fit {}", bytes.len(), to.len)));
+    }
+    context.bind_to_thread().context("binding the CUDA context")?;
+    // SAFETY: the length was checked.
+    unsafe { result::memcpy_htod_sync(to.address, bytes) }.context("copying to the GPU")
+}
+
+/// Lengths of arrays that stand one behind the other, at addresses that any access is aligned to.
+#[derive(Debug, Default)]
+pub(crate) struct Arena {
+    len: usize,
+}
+
+impl Arena {
+    /// Offset of `count` elements of `size` bytes.
+    pub(crate) fn take(&mut self, count: usize, size: usize) -> u64 {
+        let at = self.len.next_multiple_of(256);
+        self.len = at + count * size;
+        at as u64
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}

@@ -1,0 +1,436 @@
+//! Where a job's arrays stand in a session's memory, and the order of its launches.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use quire_codec::alphabet::SEGMENT;
+use quire_codec::codebook::MAX_CODE_BITS;
+use quire_codec::lanes::LANES;
+use quire_codec::{Layout, Scalar, max_stream_len};
+
+use crate::error::Result;
+use crate::job::{
+    Address, Book, DECODE_TABLE_LEN, DecodeJob, DecodeParameters, DecodePlane, DecodeState, EncodeJob, EncodeParameters,
+    EncodePlane, EncodeResult, EncodeState, PLANES, Shape,
+};
+use crate::launch::{Kernels, TypeKernels, launch};
+use crate::memory::{Arena, clear};
+
+/// Counts that share a sum: `GROUP` in `kernels/common.cuh`.
+const GROUP: usize = 64;
+/// Threads of most kernels: `THREADS` in `kernels/common.cuh`.
+const THREADS: u32 = 256;
+/// Threads of a block of `choose`: `CHOOSE_THREADS` in `kernels/codebook.cu`.
+const CHOOSE_THREADS: u32 = 128;
+/// Threads of a block that codes lanes: `LANE_THREADS` in `kernels/lanes.cu`.
+const LANE_THREADS: u32 = 128;
+/// Threads of `plan`: `PLAN_THREADS` in `kernels/plane.cu`.
+const PLAN_THREADS: u32 = 512;
+/// Bytes of a tile of the checksum: `TILE_WORDS` in `kernels/checksum.cu`.
+const TILE_BYTES: u64 = 4096;
+/// Words that the lanes of a segment can take: `LANE_SLOT` in `kernels/lanes.cu`.
+const LANE_SLOT: usize = SEGMENT * MAX_CODE_BITS as usize / 16 + 2 * LANES;
+/// Rows longer than this are cut into tiles of as many values: `SHORT_ROW` and `ROW_TILE` in `kernels/lorenzo.cu`.
+const SHORT_ROW: usize = 4096;
+/// Values that a warp and a block of `sum_axis` take side by side: `COLUMNS` in `kernels/lorenzo.cu`.
+const COLUMNS: u32 = 32;
+
+/// What launches depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) scalar: Scalar,
+    pub(crate) shape: quire_codec::Shape,
+    pub(crate) chunks: usize,
+    /// For decoding: how exceptions are to be restored.
+    pub(crate) exceptions: Exceptions,
+}
+
+/// Which launches exceptions need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exceptions {
+    None,
+    /// As many as a warp sums.
+    Few,
+    Many,
+}
+
+impl Exceptions {
+    pub(crate) fn of(count: u64) -> Self {
+        match count {
+            0 => Self::None,
+            count if count <= SHORT_ROW as u64 => Self::Few,
+            _ => Self::Many,
+        }
+    }
+}
+
+/// Sizes that both directions share.
+struct Sizes {
+    chunks: usize,
+    elements: usize,
+    segments: usize,
+    groups: usize,
+    value: usize,
+}
+
+impl Sizes {
+    fn new(key: &Key) -> Self {
+        let elements = key.shape.elements() as usize;
+        let segments = elements.div_ceil(SEGMENT);
+        Self { chunks: key.chunks, elements, segments, groups: segments.div_ceil(GROUP), value: key.scalar.size() }
+    }
+
+    fn per_value(&self, arena: &mut Arena, size: usize) -> Address {
+        arena.take(self.chunks * self.elements, size)
+    }
+
+    fn per_segment(&self, arena: &mut Arena, size: usize) -> Address {
+        arena.take(self.chunks * self.segments, size)
+    }
+
+    fn per_group(&self, arena: &mut Arena) -> Address {
+        arena.take(self.chunks * self.groups, 4)
+    }
+
+    /// Blocks of threads for `items` pieces of work a chunk: as many as fill the device a few times over, no more than there is work.
+    fn grid(&self, multiprocessors: u32, per_multiprocessor: u32, items: usize) -> (u32, u32) {
+        let chunks = self.chunks as u32;
+        let wanted = (multiprocessors * per_multiprocessor).div_ceil(chunks).max(if chunks > 1 { 4 } else { 1 });
+        (wanted.min(items as u32).max(1), chunks)
+    }
+}
+
+fn shape(shape: &quire_codec::Shape) -> Shape {
+    let mut result =
+        Shape { rank: shape.dims().len() as u32, elements: shape.elements() as u32, extents: [1; 4], strides: [1; 4] };
+    let mut stride = 1;
+    for axis in 0..4 {
+        if let Some(&extent) = shape.dims().iter().rev().nth(axis) {
+            result.extents[axis] = extent as u32;
+        }
+        result.strides[axis] = stride;
+        stride *= result.extents[axis];
+    }
+    result
+}
+
+/// A job for compressing chunks of one layout.
+pub(crate) struct EncodePlan {
+    pub(crate) job: EncodeJob,
+    /// Parameters and input, in one piece.
+    pub(crate) input: Address,
+    zeroed: (Address, usize),
+    scalar: Scalar,
+    sizes: Sizes,
+}
+
+impl EncodePlan {
+    /// A plan with offsets in place of addresses; the second is the length of the memory it needs.
+    pub(crate) fn new(key: &Key, layout: &Layout) -> (Self, usize) {
+        let sizes = Sizes::new(key);
+        let mut arena = Arena::default();
+        let states = arena.take(sizes.chunks, size_of::<EncodeState>());
+        let exception_groups = sizes.per_group(&mut arena);
+        let groups: [Address; PLANES] = std::array::from_fn(|_| sizes.per_group(&mut arena));
+        let zeroed = (0, arena.len());
+        let input_stride = sizes.elements * sizes.value;
+        let input = arena.take(size_of::<EncodeParameters>() + sizes.chunks * input_stride, 1);
+        // 33 bits a 32-bit difference, 64 a 64-bit one, and no more than 512 a segment of the mask: see `EXTRA_WORDS` in `kernels/tokens.cu`.
+        let wide = SEGMENT * if sizes.value == 4 { 33 } else { 64 } / 32;
+        let planes = std::array::from_fn(|number| {
+            let extra_stride = if number == 1 { 64 } else { wide };
+            EncodePlane {
+                symbols: sizes.per_segment(&mut arena, SEGMENT),
+                extra: sizes.per_segment(&mut arena, 4 * extra_stride),
+                token_counts: sizes.per_segment(&mut arena, 4),
+                extra_bits: sizes.per_segment(&mut arena, 4),
+                lane_words: sizes.per_segment(&mut arena, 2 * LANE_SLOT),
+                lane_sizes: sizes.per_segment(&mut arena, 4),
+                block_sizes: sizes.per_segment(&mut arena, 4),
+                groups: groups[number],
+                book: arena.take(sizes.chunks, size_of::<Book>()),
+                extra_stride: extra_stride as u64,
+            }
+        });
+        let output_stride = max_stream_len(layout).next_multiple_of(16);
+        let job = EncodeJob {
+            shape: shape(&key.shape),
+            chunks: sizes.chunks as u32,
+            segments: sizes.segments as u32,
+            groups: sizes.groups as u32,
+            reserved: 0,
+            tables: 0,
+            parameters: input,
+            input: input + size_of::<EncodeParameters>() as u64,
+            input_stride: input_stride as u64,
+            codes: sizes.per_value(&mut arena, sizes.value),
+            exception_bits: sizes.per_value(&mut arena, sizes.value),
+            mask: sizes.per_segment(&mut arena, SEGMENT / 8),
+            first_valid: sizes.per_segment(&mut arena, 4),
+            last_valid: sizes.per_segment(&mut arena, 4),
+            exception_counts: sizes.per_segment(&mut arena, 4),
+            exception_groups,
+            states,
+            planes,
+            output: arena.take(sizes.chunks, output_stride as usize),
+            output_stride,
+            host_output: 0,
+            results: arena.take(sizes.chunks, size_of::<EncodeResult>()),
+            host_results: 0,
+        };
+        (Self { job, input, zeroed, scalar: key.scalar, sizes }, arena.len())
+    }
+
+    /// Turns offsets into addresses.
+    pub(crate) fn place(&mut self, base: Address) {
+        let job = &mut self.job;
+        for address in [
+            &mut self.input,
+            &mut self.zeroed.0,
+            &mut job.parameters,
+            &mut job.input,
+            &mut job.codes,
+            &mut job.exception_bits,
+            &mut job.mask,
+            &mut job.first_valid,
+            &mut job.last_valid,
+            &mut job.exception_counts,
+            &mut job.exception_groups,
+            &mut job.states,
+            &mut job.output,
+            &mut job.results,
+        ] {
+            *address += base;
+        }
+        for plane in &mut job.planes {
+            for address in [
+                &mut plane.symbols,
+                &mut plane.extra,
+                &mut plane.token_counts,
+                &mut plane.extra_bits,
+                &mut plane.lane_words,
+                &mut plane.lane_sizes,
+                &mut plane.block_sizes,
+                &mut plane.groups,
+                &mut plane.book,
+            ] {
+                *address += base;
+            }
+        }
+    }
+
+    /// The launches, in order, with a name each. `observe` is called after each one, and may time it.
+    pub(crate) fn enqueue(
+        &self,
+        stream: &Arc<CudaStream>,
+        kernels: &Kernels,
+        multiprocessors: u32,
+        mut observe: impl FnMut(&'static str) -> Result<()>,
+    ) -> Result<()> {
+        let TypeKernels { inspect, quantize, fill_gaps, tokenize, assemble, .. } = of_type(kernels, self.scalar);
+        let grid = |per_multiprocessor| self.sizes.grid(multiprocessors, per_multiprocessor, self.sizes.segments);
+        let job = &self.job;
+        clear(stream, self.zeroed.0, self.zeroed.1)?;
+        observe("clear")?;
+        launch(stream, inspect, grid(2), THREADS, job, &[])?;
+        observe("1 inspect")?;
+        launch(stream, quantize, grid(16), THREADS, job, &[])?;
+        observe("1 quantize")?;
+        launch(stream, fill_gaps, grid(8), THREADS, job, &[])?;
+        observe("1 exceptions")?;
+        launch(stream, tokenize, grid(8), THREADS, job, &[])?;
+        observe("2, 3 tokens")?;
+        launch(stream, &kernels.choose, (PLANES as u32, job.chunks), CHOOSE_THREADS, job, &[])?;
+        observe("4 choose")?;
+        launch(stream, &kernels.encode_lanes, grid(16), LANE_THREADS, job, &[])?;
+        observe("5 lanes")?;
+        launch(stream, assemble, grid(8), THREADS, job, &[])?;
+        observe("assemble")?;
+        let tiles = job.output_stride.div_ceil(TILE_BYTES) as usize;
+        launch(stream, &kernels.seal, self.sizes.grid(multiprocessors, 8, tiles), THREADS, job, &[])?;
+        observe("checksum")
+    }
+}
+
+/// A job for decompressing streams of one layout.
+pub(crate) struct DecodePlan {
+    pub(crate) job: DecodeJob,
+    zeroed: (Address, usize),
+    scalar: Scalar,
+    exceptions: Exceptions,
+    sizes: Sizes,
+}
+
+impl DecodePlan {
+    /// As [`EncodePlan::new`].
+    pub(crate) fn new(key: &Key, layout: &Layout) -> (Self, usize) {
+        let sizes = Sizes::new(key);
+        let mut arena = Arena::default();
+        let states = arena.take(sizes.chunks, size_of::<DecodeState>());
+        let exception_groups = sizes.per_group(&mut arena);
+        let zeroed = (0, arena.len());
+        let input_stride = (size_of::<DecodeParameters>() as u64 + max_stream_len(layout)).next_multiple_of(256);
+        let input = arena.take(sizes.chunks, input_stride as usize);
+        let planes: [DecodePlane; PLANES] = std::array::from_fn(|number| {
+            let size = if number == 1 { 1 } else { sizes.value };
+            // Without exceptions their planes take no room.
+            let here = number == 0 || key.exceptions != Exceptions::None;
+            let sizes = if here { Sizes { ..sizes } } else { Sizes { elements: 1, segments: 1, ..sizes } };
+            DecodePlane {
+                values: sizes.per_value(&mut arena, size),
+                lane_starts: sizes.per_segment(&mut arena, 4),
+                lane_sizes: sizes.per_segment(&mut arena, 4),
+                extra_sizes: sizes.per_segment(&mut arena, 4),
+                custom_table: arena.take(sizes.chunks, 4 * DECODE_TABLE_LEN),
+                table: arena.take(sizes.chunks, 8),
+            }
+        });
+        let job = DecodeJob {
+            shape: shape(&key.shape),
+            chunks: sizes.chunks as u32,
+            segments: sizes.segments as u32,
+            groups: sizes.groups as u32,
+            reserved: 0,
+            tables: 0,
+            input,
+            input_stride,
+            planes,
+            row_sums: arena.take(sizes.chunks * 2 * sizes.elements.div_ceil(SHORT_ROW), 8),
+            exception_counts: sizes.per_segment(&mut arena, 4),
+            exception_groups,
+            states,
+            // Values take the places of their codes.
+            output: planes[0].values,
+            output_stride: (sizes.elements * sizes.value) as u64,
+            host_results: 0,
+        };
+        (Self { job, zeroed, scalar: key.scalar, exceptions: key.exceptions, sizes }, arena.len())
+    }
+
+    /// As [`EncodePlan::place`].
+    pub(crate) fn place(&mut self, base: Address) {
+        let job = &mut self.job;
+        for address in [
+            &mut self.zeroed.0,
+            &mut job.input,
+            &mut job.row_sums,
+            &mut job.exception_counts,
+            &mut job.exception_groups,
+            &mut job.states,
+            &mut job.output,
+        ] {
+            *address += base;
+        }
+        for plane in &mut job.planes {
+            for address in [
+                &mut plane.values,
+                &mut plane.lane_starts,
+                &mut plane.lane_sizes,
+                &mut plane.extra_sizes,
+                &mut plane.custom_table,
+                &mut plane.table,
+            ] {
+                *address += base;
+            }
+        }
+    }
+
+    /// As [`EncodePlan::enqueue`].
+    pub(crate) fn enqueue(
+        &self,
+        stream: &Arc<CudaStream>,
+        kernels: &Kernels,
+        multiprocessors: u32,
+        mut observe: impl FnMut(&'static str) -> Result<()>,
+    ) -> Result<()> {
+        let of_type = of_type(kernels, self.scalar);
+        let job = &self.job;
+        let sizes = &self.sizes;
+        let segment_grid = |per_multiprocessor| sizes.grid(multiprocessors, per_multiprocessor, sizes.segments);
+        clear(stream, self.zeroed.0, self.zeroed.1)?;
+        observe("clear")?;
+        let tiles = job.input_stride.div_ceil(TILE_BYTES) as usize;
+        launch(stream, &kernels.verify, sizes.grid(multiprocessors, 8, tiles), THREADS, job, &[])?;
+        observe("checksum")?;
+        launch(stream, &kernels.plan, (1, job.chunks), PLAN_THREADS, job, &[])?;
+        observe("plan")?;
+        launch(stream, &of_type.decode_lanes, segment_grid(6), LANE_THREADS, job, &[])?;
+        observe("5 lanes, 3 tokens")?;
+
+        // The codes' last pass writes values.
+        let passes = self.passes();
+        for (at, pass) in passes.iter().enumerate() {
+            let last = u32::from(at == passes.len() - 1);
+            let grid = sizes.grid(multiprocessors, 8, pass.items);
+            launch(stream, &of_type.restore_codes, grid, THREADS, job, &[pass.kind, pass.axis, last])?;
+            observe(if last == 1 { "2, 1 values" } else { "2 sums" })?;
+        }
+        if self.exceptions != Exceptions::None {
+            for pass in &passes {
+                let grid = sizes.grid(multiprocessors, 8, pass.items);
+                launch(stream, &kernels.restore_mask, grid, THREADS, job, &[pass.kind, pass.axis])?;
+            }
+            observe("2 sums of the mask")?;
+            if self.exceptions == Exceptions::Few {
+                launch(stream, &of_type.restore_bits, (1, job.chunks), THREADS, job, &[SHORT_ROWS])?;
+            } else {
+                let grid = sizes.grid(multiprocessors, 8, sizes.elements.div_ceil(SHORT_ROW));
+                launch(stream, &of_type.restore_bits, grid, THREADS, job, &[ROW_TILES])?;
+                launch(stream, &of_type.restore_bits, grid, THREADS, job, &[LONG_ROWS])?;
+            }
+            launch(stream, &kernels.count_exceptions, segment_grid(8), THREADS, job, &[])?;
+            launch(stream, &of_type.write_exceptions, segment_grid(8), THREADS, job, &[])?;
+            observe("1 exceptions")?;
+        }
+        launch(stream, &kernels.report, (1, job.chunks), 32, job, &[])?;
+        observe("report")
+    }
+
+    /// The passes that undo the prediction.
+    fn passes(&self) -> Vec<Pass> {
+        let Shape { rank, extents, strides, .. } = self.job.shape;
+        let length = extents[0] as usize;
+        let rows = self.sizes.elements / length;
+        let mut passes = Vec::new();
+        if length <= SHORT_ROW {
+            passes.push(Pass { kind: SHORT_ROWS, axis: 0, items: rows.div_ceil(8) });
+        } else {
+            let items = rows * length.div_ceil(SHORT_ROW);
+            passes.push(Pass { kind: ROW_TILES, axis: 0, items });
+            passes.push(Pass { kind: LONG_ROWS, axis: 0, items });
+        }
+        for axis in 1..rank {
+            // Along an axis of one value there is nothing to sum.
+            if extents[axis as usize] > 1 {
+                let (inner, extent) = (strides[axis as usize], extents[axis as usize]);
+                let outer = self.sizes.elements as u32 / (inner * extent);
+                passes.push(Pass { kind: AXIS, axis, items: (outer * inner.div_ceil(COLUMNS)) as usize });
+            }
+        }
+        passes
+    }
+}
+
+/// A launch of `restore_codes` or its siblings.
+struct Pass {
+    kind: u32,
+    axis: u32,
+    /// Pieces of work.
+    items: usize,
+}
+
+/// Kinds of passes: `Pass` in `kernels/lorenzo.cu`.
+const SHORT_ROWS: u32 = 0;
+/// As above.
+const ROW_TILES: u32 = 1;
+/// As above.
+const LONG_ROWS: u32 = 2;
+/// As above.
+const AXIS: u32 = 3;
+
+fn of_type(kernels: &Kernels, scalar: Scalar) -> &TypeKernels {
+    match scalar {
+        Scalar::F32 => &kernels.f32,
+        Scalar::F64 => &kernels.f64,
+    }
+}

@@ -1,0 +1,372 @@
+//! One caller's share of the device: a stream, memory that stays, and the recorded launches of the layouts it has seen.
+//!
+//! ```text
+//! caller's chunk ─ copy, several threads ─> pinned ring ─ bus ─> device memory ─ kernels ─> pinned memory ─ copy ─> caller's buffer
+//! ```
+//!
+//! Copies go in pieces, so that the bus carries one piece while the next one is being copied.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUevent_flags;
+use cudarc::driver::{CudaEvent, CudaStream};
+use quire_codec::format::CHECKSUM_AT;
+use quire_codec::lattice::highest_bit;
+use quire_codec::{CodebookPolicy, Coding, Config, ErrorBound, Header, Layout, max_stream_len};
+
+use crate::copy::copy;
+use crate::device::{Device, count_recording};
+use crate::error::{Context as _, Error, Result};
+use crate::job::{Address, DecodeParameters, DecodeState, EncodeParameters, EncodeResult, HEADER_ROOM};
+use crate::launch::Graph;
+use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, copy_from_device, copy_on_device, copy_to_device, read_plain};
+use crate::plan::{DecodePlan, EncodePlan, Exceptions, Key};
+
+/// Most bytes of a pinned ring; larger transfers go round.
+const RING: usize = 32 << 20;
+/// Pieces are no shorter: a transfer has a price of its own.
+const MIN_PIECE: usize = 256 << 10;
+/// And no longer: the first one and the last one have nothing to overlap with.
+const MAX_PIECE: usize = 4 << 20;
+/// Most pieces in flight.
+const PIECES: usize = RING / MIN_PIECE;
+/// Streams that can be no longer than this are written to pinned memory by the kernels themselves; longer ones are fetched once their
+/// length is known.
+const DIRECT: usize = 4 << 20;
+/// Recorded jobs that a session keeps.
+const KEPT: usize = 16;
+
+/// See the module's text.
+pub(crate) struct Session {
+    pub(crate) stream: Arc<CudaStream>,
+    events: Vec<CudaEvent>,
+    memory: DeviceMemory,
+    ring: PinnedMemory,
+    direct: PinnedMemory,
+    results: PinnedMemory,
+    encoders: Vec<(Key, EncodePlan, Graph)>,
+    decoders: Vec<(Key, DecodePlan, Graph)>,
+}
+
+/// A transfer of `len` bytes in pieces through a ring.
+struct Pieces {
+    len: usize,
+    piece: usize,
+    slots: usize,
+}
+
+impl Pieces {
+    fn new(len: usize) -> Self {
+        let piece = (len / 4).clamp(MIN_PIECE, MAX_PIECE).next_multiple_of(4096);
+        let slots = len.div_ceil(piece).min(RING / piece).max(1);
+        Self { len, piece, slots }
+    }
+
+    fn count(&self) -> usize {
+        self.len.div_ceil(self.piece)
+    }
+
+    fn ring_len(&self) -> usize {
+        self.slots * self.piece
+    }
+
+    /// Part of the transfer that piece `index` is.
+    fn part(&self, index: usize) -> std::ops::Range<usize> {
+        index * self.piece..((index + 1) * self.piece).min(self.len)
+    }
+
+    /// Where piece `index` is in the ring.
+    fn slot(&self, index: usize) -> std::ops::Range<usize> {
+        let start = index % self.slots * self.piece;
+        start..start + self.part(index).len()
+    }
+}
+
+impl Session {
+    pub(crate) fn new(device: &Device) -> Result<Self> {
+        let context = device.context();
+        let stream = context.new_stream().context("making a CUDA stream")?;
+        let events = (0..PIECES)
+            .map(|_| context.new_event(Some(CUevent_flags::CU_EVENT_DISABLE_TIMING)))
+            .collect::<std::result::Result<_, _>>()
+            .context("making CUDA events")?;
+        Ok(Self {
+            stream,
+            events,
+            memory: DeviceMemory::new(context.clone()),
+            ring: PinnedMemory::new(context.clone()),
+            direct: PinnedMemory::new(context.clone()),
+            results: PinnedMemory::new(context.clone()),
+            encoders: Vec::new(),
+            decoders: Vec::new(),
+        })
+    }
+
+    /// Waits for all that this session has started.
+    pub(crate) fn wait(&self) -> Result<()> {
+        self.stream.synchronize().context("waiting for the GPU")
+    }
+
+    /// Makes room; whatever was recorded for other addresses is forgotten.
+    fn reserve(&mut self, device_len: usize, direct_len: usize, results_len: usize) -> Result<()> {
+        let mut moved = self.memory.grow(device_len)?;
+        moved |= self.direct.grow(direct_len)?;
+        moved |= self.results.grow(results_len)?;
+        if moved {
+            self.encoders.clear();
+            self.decoders.clear();
+        }
+        Ok(())
+    }
+
+    /// The job for compressing `chunks` chunks of a layout, recorded now if it is new. Returns its number.
+    pub(crate) fn encoder(&mut self, device: &Device, layout: &Layout, chunks: usize) -> Result<usize> {
+        let key = Key { scalar: layout.scalar, shape: layout.shape, chunks, exceptions: Exceptions::None };
+        if let Some(found) = self.encoders.iter().position(|(known, ..)| *known == key) {
+            return Ok(found);
+        }
+        let (mut plan, len) = EncodePlan::new(&key, layout);
+        let direct = if plan.job.output_stride as usize <= DIRECT && chunks == 1 { plan.job.output_stride as usize } else { 0 };
+        self.reserve(len, direct, chunks * size_of::<EncodeResult>())?;
+        plan.place(self.memory.address());
+        plan.job.tables = device.tables();
+        plan.job.host_output = if direct > 0 { self.direct.address() } else { 0 };
+        plan.job.host_results = self.results.address();
+        let graph =
+            Graph::record(&self.stream, || plan.enqueue(&self.stream, device.kernels(), device.multiprocessors(), |_| Ok(())))?;
+        count_recording();
+        if self.encoders.len() == KEPT {
+            self.encoders.remove(0);
+        }
+        self.encoders.push((key, plan, graph));
+        Ok(self.encoders.len() - 1)
+    }
+
+    /// The same for decompressing.
+    pub(crate) fn decoder(&mut self, device: &Device, layout: &Layout, chunks: usize, exceptions: Exceptions) -> Result<usize> {
+        let key = Key { scalar: layout.scalar, shape: layout.shape, chunks, exceptions };
+        if let Some(found) = self.decoders.iter().position(|(known, ..)| *known == key) {
+            return Ok(found);
+        }
+        let (mut plan, len) = DecodePlan::new(&key, layout);
+        self.reserve(len, 0, chunks * size_of::<DecodeState>())?;
+        plan.place(self.memory.address());
+        plan.job.tables = device.tables();
+        plan.job.host_results = self.results.address();
+        let graph =
+            Graph::record(&self.stream, || plan.enqueue(&self.stream, device.kernels(), device.multiprocessors(), |_| Ok(())))?;
+        count_recording();
+        if self.decoders.len() == KEPT {
+            self.decoders.remove(0);
+        }
+        self.decoders.push((key, plan, graph));
+        Ok(self.decoders.len() - 1)
+    }
+
+    pub(crate) fn encode_plan(&self, number: usize) -> (&EncodePlan, &Graph) {
+        (&self.encoders[number].1, &self.encoders[number].2)
+    }
+
+    pub(crate) fn decode_plan(&self, number: usize) -> (&DecodePlan, &Graph) {
+        (&self.decoders[number].1, &self.decoders[number].2)
+    }
+
+    /// Makes the ring long enough. Its address is in no recorded launch, but transfers may be under way.
+    fn grow_ring(&mut self, pieces: &Pieces) -> Result<()> {
+        if self.ring.len() < pieces.ring_len() {
+            self.wait()?;
+            self.ring.grow(pieces.ring_len())?;
+        }
+        Ok(())
+    }
+
+    /// Starts sending `head` and `body`, one behind the other.
+    pub(crate) fn send(&mut self, head: &[u8], body: &[u8], to: Address) -> Result<()> {
+        let pieces = Pieces::new(head.len() + body.len());
+        self.grow_ring(&pieces)?;
+        for index in 0..pieces.count() {
+            let (part, slot) = (pieces.part(index), pieces.slot(index));
+            let event = &self.events[index % pieces.slots];
+            if index >= pieces.slots {
+                event.synchronize().context("waiting for a transfer")?;
+            }
+            let target = self.ring.bytes_mut(slot.clone());
+            let from_head = head.len().saturating_sub(part.start).min(target.len());
+            let (front, rest) = target.split_at_mut(from_head);
+            front.copy_from_slice(&head[part.start.min(head.len())..][..from_head]);
+            copy(&body[part.start + from_head - head.len()..part.end - head.len()], rest);
+            copy_to_device(&self.stream, &self.ring, slot, to + part.start as u64)?;
+            if pieces.count() > pieces.slots {
+                event.record(&self.stream).context("recording an event")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for what stands at `from` and copies it to `to`.
+    pub(crate) fn receive(&mut self, from: Address, to: &mut [u8]) -> Result<()> {
+        let pieces = Pieces::new(to.len());
+        self.grow_ring(&pieces)?;
+        let start = |index: usize, ring: &mut PinnedMemory| -> Result<()> {
+            copy_from_device(&self.stream, from + pieces.part(index).start as u64, ring, pieces.slot(index))?;
+            self.events[index % pieces.slots].record(&self.stream).context("recording an event")
+        };
+        for index in 0..pieces.slots.min(pieces.count()) {
+            start(index, &mut self.ring)?;
+        }
+        for index in 0..pieces.count() {
+            self.events[index % pieces.slots].synchronize().context("waiting for the GPU")?;
+            copy(self.ring.bytes(pieces.slot(index)), &mut to[pieces.part(index)]);
+            if index + pieces.slots < pieces.count() {
+                start(index + pieces.slots, &mut self.ring)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn encode_result(&self, chunk: usize) -> EncodeResult {
+        let size = size_of::<EncodeResult>();
+        read_plain(self.results.bytes(chunk * size..(chunk + 1) * size))
+    }
+
+    pub(crate) fn decode_result(&self, chunk: usize) -> DecodeState {
+        let size = size_of::<DecodeState>();
+        read_plain(self.results.bytes(chunk * size..(chunk + 1) * size))
+    }
+
+    /// Sends a chunk and starts compressing it.
+    pub(crate) fn start_compressing(&mut self, device: &Device, chunk: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
+        let number = self.encoder(device, layout, 1)?;
+        let input = self.encode_plan(number).0.input;
+        self.send(bytes_of(&encode_parameters(layout, config)), chunk, input)?;
+        self.encode_plan(number).1.launch()?;
+        Ok(number)
+    }
+
+    /// Copies a compressed stream of `length` bytes, all of which are there.
+    pub(crate) fn fetch_stream(&mut self, number: usize, to: &mut [u8]) -> Result<()> {
+        let job = &self.encode_plan(number).0.job;
+        if job.host_output == 0 {
+            return self.receive(job.output, to);
+        }
+        copy(self.direct.bytes(0..to.len()), to);
+        Ok(())
+    }
+
+    /// Sends a stream and starts decompressing it.
+    pub(crate) fn start_decompressing(&mut self, device: &Device, stream: &[u8]) -> Result<usize> {
+        let (layout, parameters) = decode_parameters(stream)?;
+        device.check_size(&layout)?;
+        let number = self.decoder(device, &layout, 1, Exceptions::of(u64::from(parameters.exceptions)))?;
+        let input = self.decode_plan(number).0.job.input;
+        self.send(bytes_of(&parameters), stream, input)?;
+        self.decode_plan(number).1.launch()?;
+        Ok(number)
+    }
+
+    /// Waits for the values of a chunk and copies them.
+    pub(crate) fn fetch_values(&mut self, number: usize, to: &mut [u8]) -> Result<()> {
+        let job = &self.decode_plan(number).0.job;
+        if to.len() as u64 != job.output_stride {
+            return Err(Error::Unsupported(format!(
+                "the stream holds {} bytes, the caller has room for {}",
+                job.output_stride,
+                to.len()
+            )));
+        }
+        self.receive(job.output, to)?;
+        if self.decode_result(0).error != 0 { Err(Error::Refused) } else { Ok(()) }
+    }
+}
+
+/// Transfers alone, for measuring. The bytes have no meaning.
+impl Session {
+    fn make_room(&mut self, len: usize) -> Result<()> {
+        if self.ring.len() < len {
+            self.ring.grow(len)?;
+        }
+        self.reserve(2 * len, 0, 0)
+    }
+
+    pub(crate) fn raw_send(&mut self, len: usize) -> Result<()> {
+        self.make_room(len)?;
+        copy_to_device(&self.stream, &self.ring, 0..len, self.memory.address())
+    }
+
+    pub(crate) fn raw_receive(&mut self, len: usize) -> Result<()> {
+        self.make_room(len)?;
+        copy_from_device(&self.stream, self.memory.address(), &mut self.ring, 0..len)
+    }
+
+    pub(crate) fn raw_move(&mut self, len: usize) -> Result<()> {
+        self.make_room(len)?;
+        copy_on_device(&self.stream, self.memory.address(), self.memory.address() + len as u64, len)
+    }
+}
+
+/// What the kernels are to know of a configuration.
+pub(crate) fn encode_parameters(layout: &Layout, config: &Config) -> EncodeParameters {
+    let bound = match config.bound {
+        ErrorBound::Absolute(bound) => bound,
+        // `ErrorBound` and `CodebookPolicy` may grow; the kernels must then learn of it.
+        _ => unreachable!("an error bound that the kernels do not know"),
+    };
+    let step = 2.0 * bound;
+    let mask = if layout.scalar.size() == 4 { u64::from(u32::MAX) } else { u64::MAX };
+    let mut header = Vec::with_capacity(HEADER_ROOM);
+    Header { coding: Coding::Stored, layout: *layout }.write_to(&mut header);
+    let mut padded = [0; HEADER_ROOM];
+    padded[..header.len()].copy_from_slice(&header);
+    EncodeParameters {
+        bound,
+        step,
+        inverse_step: 1.0 / step,
+        fill_bits: config.fill_value.unwrap_or(0) & mask,
+        // Bounds are positive, so that there is a highest bit.
+        needed_bit: highest_bit(step).unwrap_or(0) + 1,
+        has_fill: u32::from(config.fill_value.is_some()),
+        big_endian: u32::from(layout.byte_order == quire_codec::ByteOrder::Big),
+        policy: match config.codebook {
+            CodebookPolicy::Auto => 0,
+            CodebookPolicy::Dictionary => 1,
+            CodebookPolicy::Custom => 2,
+            _ => unreachable!("a codebook policy that the kernels do not know"),
+        },
+        header_len: header.len() as u32,
+        reserved: [0; 3],
+        header: padded,
+    }
+}
+
+/// Layout of a stream, and what the kernels are to know of it. Streams that are not quantized are not for the GPU.
+pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParameters)> {
+    let header = Header::read_from(stream).map_err(|_| Error::Refused)?;
+    if header.coding != Coding::Quantized {
+        return Err(Error::Unsupported(format!("a {:?} chunk is only copied", header.coding)));
+    }
+    if stream.len() as u64 > max_stream_len(&header.layout) {
+        return Err(Error::Refused);
+    }
+    let start = header.encoded_len();
+    let (Some(half_step), Some(exceptions)) = (u64_at(stream, start), u64_at(stream, start + 8)) else {
+        return Err(Error::Refused);
+    };
+    let half_step = f64::from_bits(half_step);
+    if Config::absolute(half_step).is_err() || exceptions > header.layout.shape.elements() {
+        return Err(Error::Refused);
+    }
+    let checksum = stream[CHECKSUM_AT].iter().rev().fold(0, |value, &byte| value << 8 | u32::from(byte));
+    let parameters = DecodeParameters {
+        step: 2.0 * half_step,
+        stream_len: stream.len() as u64,
+        body: (start + 16) as u32,
+        exceptions: u32::try_from(exceptions).map_err(|_| Error::Unsupported("more than 2^32 exceptions".to_owned()))?,
+        checksum,
+        big_endian: u32::from(header.layout.byte_order == quire_codec::ByteOrder::Big),
+    };
+    Ok((header.layout, parameters))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}

@@ -1,0 +1,440 @@
+//! The GPU's streams are the CPU's, byte for byte, and each side decodes the other's; streams that the CPU refuses, the GPU refuses.
+//!
+//! Without a GPU each test says why it is skipped; `QUIRE_REQUIRE_CUDA=1` makes that a failure.
+
+#[path = "../../codec/tests/common/mod.rs"]
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use common::{CONTENTS, Content, Random, chunk, layout, values};
+use quire_codec::{ByteOrder, CodebookPolicy, Coding, Config, Header, Layout, Scalar, Workspace, format};
+use quire_gpu::{Batch, Device, Error, device, statistics};
+
+const SCALARS: [Scalar; 2] = [Scalar::F32, Scalar::F64];
+const ORDERS: [ByteOrder; 2] = [ByteOrder::Little, ByteOrder::Big];
+
+/// The GPU, or `None` with the reason printed.
+fn gpu() -> Option<&'static Device> {
+    match device(0) {
+        Ok(device) => Some(device),
+        Err(reason) => {
+            assert!(std::env::var("QUIRE_REQUIRE_CUDA").as_deref() != Ok("1"), "QUIRE_REQUIRE_CUDA=1, but: {reason}");
+            println!("skipped: {reason}");
+            None
+        }
+    }
+}
+
+fn compress(device: &'static Device, chunk: &[u8], layout: &Layout, config: &Config) -> Vec<u8> {
+    let compressed = device.compress(chunk, layout, config).expect("the GPU compresses");
+    let mut stream = vec![0xee; compressed.len()];
+    compressed.copy_to(&mut stream).expect("the stream is fetched");
+    stream
+}
+
+fn decompress(device: &'static Device, stream: &[u8], len: usize) -> Result<Vec<u8>, Error> {
+    let mut chunk = vec![0xee; len];
+    device.decompress(stream)?.finish(&mut chunk)?;
+    Ok(chunk)
+}
+
+/// Comparisons so far, and what went wrong.
+#[derive(Default)]
+struct Report {
+    done: usize,
+    failures: Vec<String>,
+}
+
+impl Report {
+    fn check(&mut self, what: &str, found: &[u8], expected: &[u8]) {
+        self.done += 1;
+        if found == expected {
+            return;
+        }
+        let at = found.iter().zip(expected).position(|(a, b)| a != b).unwrap_or(found.len().min(expected.len()));
+        let around = |bytes: &[u8]| format!("{:02x?}", &bytes[at.min(bytes.len())..(at + 16).min(bytes.len())]);
+        self.failures.push(format!(
+            "{what}: {} bytes, {} expected; first difference at {at}: {} instead of {}",
+            found.len(),
+            expected.len(),
+            around(found),
+            around(expected)
+        ));
+    }
+
+    /// Both directions, with both codecs.
+    fn compare(
+        &mut self,
+        device: &'static Device,
+        cpu: &mut Workspace,
+        what: &str,
+        chunk: &[u8],
+        layout: &Layout,
+        config: &Config,
+    ) {
+        let mut expected = Vec::new();
+        cpu.compress(chunk, layout, config, &mut expected).expect("the CPU compresses");
+        let stream = compress(device, chunk, layout, config);
+        self.check(&format!("{what} compressed"), &stream, &expected);
+        let mut restored = vec![0; chunk.len()];
+        cpu.decompress(&expected, &mut restored).expect("the CPU decompresses");
+        match decompress(device, &expected, chunk.len()) {
+            Ok(found) => self.check(&format!("{what} decompressed"), &found, &restored),
+            Err(Error::Unsupported(_)) => {
+                assert_ne!(Header::read_from(&expected).expect("a header").coding, Coding::Quantized, "{what}");
+            }
+            Err(error) => self.failures.push(format!("{what} decompressed: {error}")),
+        }
+    }
+
+    fn finish(self, name: &str) {
+        for failure in self.failures.iter().take(12) {
+            println!("{failure}");
+        }
+        println!("{name}: {} comparisons, {} differ", self.done, self.failures.len());
+        assert!(self.failures.is_empty());
+    }
+}
+
+fn config(bound: f64, codebook: CodebookPolicy, fill_value: Option<u64>) -> Config {
+    let mut config = Config::absolute(bound).expect("a good bound");
+    config.codebook = codebook;
+    config.fill_value = fill_value;
+    config
+}
+
+#[test]
+fn matrix_of_contents_types_and_shapes() {
+    let Some(device) = gpu() else { return };
+    let shapes: [&[u64]; 19] = [
+        &[1],
+        &[2],
+        &[31],
+        &[2047],
+        &[2048],
+        &[2049],
+        &[10_007],
+        &[1, 1, 1, 1],
+        &[13, 17],
+        &[100, 3],
+        &[7, 11, 13],
+        &[16, 16, 16],
+        &[1, 64, 64],
+        &[3, 5, 7, 11],
+        &[2, 1, 40, 50],
+        &[3, 5000],
+        &[2, 3, 4097],
+        &[300, 70],
+        &[5, 3, 70, 9],
+    ];
+    let (mut cpu, mut report) = (Workspace::default(), Report::default());
+    // A small one for the sanitizers, which are slow.
+    let small = std::env::var_os("QUIRE_SMALL_MATRIX").is_some();
+    for dims in shapes.into_iter().filter(|dims| !small || dims.iter().product::<u64>() % 5 < 2) {
+        for scalar in SCALARS {
+            for order in ORDERS {
+                let layout = layout(scalar, order, dims);
+                for content in CONTENTS {
+                    let chunk = chunk(&values(content, layout.shape.elements() as usize, 9), &layout, 9);
+                    let bounds: &[f64] = if small { &[1e-3] } else { &[1e-300, 1e-44, 1e-12, 1e-3, 0.5, 1e3, 1e30, 1e300] };
+                    for &bound in bounds {
+                        let what = format!("{content:?} {dims:?} {scalar:?} {order:?} bound {bound:e}");
+                        report.compare(device, &mut cpu, &what, &chunk, &layout, &config(bound, CodebookPolicy::Auto, None));
+                    }
+                }
+            }
+        }
+    }
+    report.finish("matrix");
+}
+
+#[test]
+fn books_and_fill_values() {
+    let Some(device) = gpu() else { return };
+    let (mut cpu, mut report) = (Workspace::default(), Report::default());
+    for dims in [&[5000u64][..], &[60, 70], &[20, 30, 40]] {
+        for scalar in SCALARS {
+            let layout = layout(scalar, ByteOrder::Little, dims);
+            for content in CONTENTS {
+                let values = values(content, layout.shape.elements() as usize, 5);
+                let chunk = chunk(&values, &layout, 5);
+                let first = &chunk[..scalar.size()];
+                let bits = first.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
+                for fill in [None, Some(bits), Some(0), Some(u64::MAX)] {
+                    for codebook in [CodebookPolicy::Auto, CodebookPolicy::Dictionary, CodebookPolicy::Custom] {
+                        for bound in [1e-5, 1e-2, 2.0] {
+                            let what = format!("{content:?} {dims:?} {scalar:?} fill {fill:x?} {codebook:?} bound {bound:e}");
+                            report.compare(device, &mut cpu, &what, &chunk, &layout, &config(bound, codebook, fill));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    report.finish("books and fill values");
+}
+
+#[test]
+fn large_chunks() {
+    let Some(device) = gpu() else { return };
+    let (mut cpu, mut report) = (Workspace::default(), Report::default());
+    let dims: [&[u64]; 7] =
+        [&[64, 64, 64], &[128, 128, 96], &[1_000_003], &[3, 700_001], &[1000, 1037], &[256, 256, 256], &[17, 33, 65, 129]];
+    for dims in dims {
+        for scalar in SCALARS {
+            let layout = layout(scalar, ByteOrder::Little, dims);
+            let huge = layout.chunk_bytes() > 40 << 20;
+            for content in CONTENTS {
+                if huge && !matches!(content, Content::Smooth | Content::LandMask | Content::Noise) {
+                    continue;
+                }
+                let chunk = chunk(&values(content, layout.shape.elements() as usize, 3), &layout, 3);
+                for bound in if huge { &[1e-3][..] } else { &[1e-4, 1e-2, 0.3] } {
+                    let what = format!("{content:?} {dims:?} {scalar:?} bound {bound:e}");
+                    report.compare(device, &mut cpu, &what, &chunk, &layout, &config(*bound, CodebookPolicy::Auto, None));
+                }
+            }
+        }
+    }
+    report.finish("large chunks");
+}
+
+/// Long runs of exceptions over rows and segments: the code of a gap comes from far away.
+#[test]
+fn gaps_of_all_lengths() {
+    let Some(device) = gpu() else { return };
+    let (mut cpu, mut report) = (Workspace::default(), Report::default());
+    for dims in [&[30_000u64][..], &[7, 4300], &[3, 70, 143], &[600_000]] {
+        let layout = layout(Scalar::F32, ByteOrder::Little, dims);
+        let elements = layout.shape.elements();
+        let mut random = Random(77);
+        for round in 0..12 {
+            let mut values = values(Content::Smooth, elements as usize, round);
+            for _ in 0..=round {
+                let start = random.below(elements) as usize;
+                let len = 1 + random.below([3, 100, 5000, elements][round as usize % 4]) as usize;
+                for value in values.iter_mut().skip(start).take(len) {
+                    *value = f64::NAN;
+                }
+            }
+            if round == 11 {
+                values.fill(f64::NAN);
+                values[random.below(elements) as usize] = 1.0;
+            }
+            let chunk = chunk(&values, &layout, round);
+            report.compare(
+                device,
+                &mut cpu,
+                &format!("gaps {dims:?} round {round}"),
+                &chunk,
+                &layout,
+                &config(1e-3, CodebookPolicy::Auto, None),
+            );
+        }
+    }
+    report.finish("gaps");
+}
+
+#[test]
+fn golden_streams() {
+    let Some(device) = gpu() else { return };
+    let mut report = Report::default();
+    // By cargo, or by hand in the repository's root on a machine without it.
+    let root = std::env::var("CARGO_MANIFEST_DIR").map_or_else(|_| PathBuf::from("."), |gpu| Path::new(&gpu).join(".."));
+    let folder = root.join("codec/tests/golden");
+    let mut found = 0;
+    for entry in std::fs::read_dir(&folder).expect("golden streams") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_none_or(|extension| extension != "quire") {
+            continue;
+        }
+        found += 1;
+        let stream = std::fs::read(&path).expect("a stream");
+        let len = Header::read_from(&stream).expect("a header").layout.chunk_bytes() as usize;
+        let mut expected = vec![0; len];
+        Workspace::default().decompress(&stream, &mut expected).expect("the CPU decompresses");
+        match decompress(device, &stream, len) {
+            Ok(chunk) => report.check(&path.display().to_string(), &chunk, &expected),
+            Err(Error::Unsupported(_)) => {}
+            Err(error) => report.failures.push(format!("{}: {error}", path.display())),
+        }
+    }
+    assert!(found >= 10);
+    report.finish("golden streams");
+}
+
+/// Flips and cuts, with the checksum made right again, so that the checks behind it are reached.
+#[test]
+fn damaged_streams_are_refused_alike() {
+    let Some(device) = gpu() else { return };
+    let mut cpu = Workspace::default();
+    let mut random = Random(11);
+    let (mut refused, mut accepted) = (0, 0);
+    let cases = [
+        (Content::Smooth, &[9u64, 20, 31][..], 1e-3, CodebookPolicy::Auto),
+        (Content::LandMask, &[60, 70], 1e-2, CodebookPolicy::Auto),
+        (Content::Specials, &[777], 1e-3, CodebookPolicy::Custom),
+        (Content::MostlyZero, &[20, 50, 50], 1e-2, CodebookPolicy::Auto),
+        (Content::Outliers, &[50, 61], 1e-3, CodebookPolicy::Custom),
+        (Content::HugeRange, &[40, 50], 1e-3, CodebookPolicy::Auto),
+    ];
+    for (content, dims, bound, codebook) in cases {
+        for scalar in SCALARS {
+            let layout = layout(scalar, ByteOrder::Little, dims);
+            let chunk = chunk(&values(content, layout.shape.elements() as usize, 2), &layout, 2);
+            let mut stream = Vec::new();
+            cpu.compress(&chunk, &layout, &config(bound, codebook, None), &mut stream).expect("the CPU compresses");
+            let start = Header::read_from(&stream).expect("a header").encoded_len();
+            let header_bits = 8 * 64;
+            for round in 0..600 {
+                let mut damaged = stream.clone();
+                let resealed = round % 8 != 0;
+                if round % 10 == 9 {
+                    damaged.truncate(damaged.len() - 1 - random.below(damaged.len() as u64 / 2) as usize);
+                } else {
+                    let bits = (damaged.len() - start) as u64 * 8;
+                    let bit = if round % 2 == 0 { random.below(bits) } else { random.below(bits.min(header_bits)) };
+                    damaged[start + bit as usize / 8] ^= 1 << (bit % 8);
+                }
+                if resealed && damaged.len() > 64 {
+                    format::seal(&mut damaged);
+                }
+                let mut expected = vec![0; chunk.len()];
+                let decoded = cpu.decompress(&damaged, &mut expected);
+                match (decoded, decompress(device, &damaged, chunk.len())) {
+                    (Ok(()), Ok(found)) => {
+                        assert_eq!(found, expected, "{content:?} {scalar:?} round {round}");
+                        accepted += 1;
+                    }
+                    (Err(_), Err(Error::Refused)) => refused += 1,
+                    (Ok(()), Err(Error::Unsupported(_))) => {}
+                    (cpu, gpu) => panic!("{content:?} {scalar:?} round {round}: CPU {cpu:?}, GPU {:?}", gpu.map(|_| ())),
+                }
+            }
+        }
+    }
+    println!("damaged streams: {refused} refused, {accepted} read alike");
+    assert!(refused > 1000 && accepted > 100);
+}
+
+#[test]
+fn batches_are_chunk_by_chunk() {
+    let Some(device) = gpu() else { return };
+    let (mut cpu, mut report) = (Workspace::default(), Report::default());
+    for (scalar, dims, count) in [(Scalar::F32, &[16u64, 16, 16][..], 40), (Scalar::F64, &[33, 65], 9), (Scalar::F32, &[5001], 7)]
+    {
+        let layout = layout(scalar, ByteOrder::Little, dims);
+        let chunks: Vec<Vec<u8>> = (0..count)
+            .map(|i| chunk(&values(CONTENTS[i % CONTENTS.len()], layout.shape.elements() as usize, i as u64), &layout, i as u64))
+            .collect();
+        let config = config(1e-3, CodebookPolicy::Auto, None);
+        let mut batch = Batch::new(device, &layout, count).expect("a batch");
+        let (streams, _) = batch.compress(&chunks.concat(), &config, 1).expect("compresses");
+        let mut quantized = Vec::new();
+        let mut restored = Vec::new();
+        for (i, (chunk, stream)) in chunks.iter().zip(&streams).enumerate() {
+            let mut expected = Vec::new();
+            cpu.compress(chunk, &layout, &config, &mut expected).expect("the CPU compresses");
+            report.check(&format!("{scalar:?} {dims:?} chunk {i}"), stream, &expected);
+            if Header::read_from(&expected).expect("a header").coding == Coding::Quantized {
+                let mut chunk = vec![0; chunk.len()];
+                cpu.decompress(&expected, &mut chunk).expect("the CPU decompresses");
+                restored.extend(chunk);
+                quantized.push(expected);
+            }
+        }
+        let mut batch = Batch::new(device, &layout, quantized.len()).expect("a batch");
+        let (chunks, _) = batch.decompress(&quantized, 1).expect("decompresses");
+        report.check(&format!("{scalar:?} {dims:?} restored"), &chunks, &restored);
+    }
+    report.finish("batches");
+}
+
+/// After the first call of a kind, a call opens nothing, allocates nothing on the device or pinned, and records nothing; and its bytes
+/// stay the same.
+#[test]
+fn warm_calls_do_only_their_work() {
+    let Some(device) = gpu() else { return };
+    // Other tests of this process count as well: this one runs on a session of its own count only when it is alone.
+    if std::env::var_os("QUIRE_ALONE").is_none() {
+        let status = std::process::Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "warm_calls_do_only_their_work", "--nocapture"])
+            .env("QUIRE_ALONE", "1")
+            .status()
+            .expect("runs");
+        assert!(status.success());
+        return;
+    }
+    let layouts = [layout(Scalar::F32, ByteOrder::Little, &[64, 64, 64]), layout(Scalar::F64, ByteOrder::Little, &[100, 50])];
+    let chunks: Vec<Vec<u8>> =
+        layouts.iter().map(|layout| chunk(&values(Content::LandMask, layout.shape.elements() as usize, 1), layout, 1)).collect();
+    let config = config(1e-3, CodebookPolicy::Auto, None);
+    let run = || -> Vec<Vec<u8>> {
+        layouts
+            .iter()
+            .zip(&chunks)
+            .map(|(layout, chunk)| {
+                let stream = compress(device, chunk, layout, &config);
+                decompress(device, &stream, chunk.len()).expect("decompresses");
+                stream
+            })
+            .collect()
+    };
+    run();
+    let streams = run();
+    let warm = statistics();
+    for _ in 0..200 {
+        assert_eq!(run(), streams);
+    }
+    assert_eq!(statistics(), warm);
+    assert_eq!(warm.contexts, 1);
+    println!("800 warm calls: {warm:?} before and after");
+}
+
+#[test]
+fn threads_share_the_device() {
+    let Some(device) = gpu() else { return };
+    const THREADS: usize = 12;
+    let layout = layout(Scalar::F32, ByteOrder::Little, &[64, 64, 64]);
+    let config = config(1e-3, CodebookPolicy::Auto, None);
+    let chunks: Vec<Vec<u8>> = (0..THREADS)
+        .map(|i| chunk(&values(CONTENTS[i], layout.shape.elements() as usize, i as u64), &layout, i as u64))
+        .collect();
+    let expected: Vec<Vec<u8>> = chunks.iter().map(|chunk| compress(device, chunk, &layout, &config)).collect();
+    let work = |i: usize, rounds: usize| {
+        for _ in 0..rounds {
+            assert_eq!(compress(device, &chunks[i], &layout, &config), expected[i]);
+            if let Ok(found) = decompress(device, &expected[i], chunks[i].len()) {
+                let mut restored = vec![0; found.len()];
+                Workspace::default().decompress(&expected[i], &mut restored).expect("the CPU decompresses");
+                assert_eq!(found, restored);
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..THREADS).for_each(|i| _ = scope.spawn(move || work(i, 20))));
+    // Speed: compressing alone, all threads against one after another.
+    let rounds = 100;
+    let compress_only = |i: usize| (0..rounds).for_each(|_| _ = compress(device, &chunks[i], &layout, &config));
+    let clock = Instant::now();
+    (0..THREADS).for_each(compress_only);
+    let serial = clock.elapsed();
+    let clock = Instant::now();
+    std::thread::scope(|scope| (0..THREADS).for_each(|i| _ = scope.spawn(move || compress_only(i))));
+    let together = clock.elapsed();
+    println!("{THREADS} threads, {rounds} chunks each: one after another {serial:.1?}, together {together:.1?}");
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let reason = device(63).err().expect("there are no 64 GPUs").to_string();
+    assert!(
+        ["no GPU kernels", "no NVIDIA driver", "there is no GPU 63", "starting the NVIDIA driver"]
+            .iter()
+            .any(|text| reason.contains(text)),
+        "{reason}"
+    );
+    let reason = device(64).err().expect("numbers end at 63").to_string();
+    assert!(reason.contains("63"), "{reason}");
+}
