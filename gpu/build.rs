@@ -103,6 +103,8 @@ fn constants() -> String {
     number("BOOKS_PADDED", job::BOOKS_PADDED);
     number("DECODE_TABLE_LEN", job::DECODE_TABLE_LEN);
     number("CRC_TILE_ROWS", job::CRC_TILE_ROWS);
+    number("ROWS_BLOCK_LOG", usize::from(job::ROWS_BLOCK_LOG));
+    number("THREADS", job::THREADS as usize);
     assert_eq!(dictionary::books().len(), job::BOOKS, "the dictionary has grown: change BOOKS in gpu/src/job.rs");
     number("BOOKS", job::BOOKS);
     number("ENCODE_PARAMETERS_SIZE", size_of::<job::EncodeParameters>());

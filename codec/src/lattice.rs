@@ -3,6 +3,8 @@
 //! On a grid of the lattice's spacing such values are exact and their codes small, where the finer grid of a tight bound would spend bits
 //! on digits that are always the same.
 
+use crate::config::{Config, ErrorBound};
+use crate::integer::Integer as _;
 use crate::layout::ByteOrder;
 use crate::quantize::Value;
 
@@ -27,6 +29,17 @@ pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fill: Option
     }
     // Spacings beyond the range of normal numbers are not worth their rounding.
     (-1000..=1000).contains(&lowest).then(|| f64::from_bits(((lowest + 1023) as u64) << 52))
+}
+
+/// Whether some of a chunk's values already show that [`spacing`] finds no lattice for the whole of it.
+#[must_use]
+pub fn is_off<V: Value>(values: &[u8], order: ByteOrder, config: &Config) -> bool {
+    let ErrorBound::Absolute(bound) = config.bound;
+    let Some(needed) = highest_bit(2.0 * bound).map(|bit| bit + 1) else { return false };
+    let fill = config.fill_value.map(|bits| V::Code::from_i64(bits.cast_signed()));
+    (0..values.len() / V::SIZE)
+        .map(|index| V::read(values, index, order))
+        .any(|value| Some(value.to_bits()) != fill && lowest_bit(value.to_f64()) < needed)
 }
 
 /// Power of two of the least significant bit that is 1; the greatest number for 0, infinities and NaN, which lie on any lattice or on none.

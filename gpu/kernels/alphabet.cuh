@@ -3,50 +3,51 @@
 
 #include "common.cuh"
 
-/// What symbols stand for, where every thread can look it up.
-struct Alphabet {
-  u64 start[SYMBOLS];
-  u8 extra_bits[SYMBOLS];
-
-  /// For all threads of a block; a barrier must follow.
-  __device__ __forceinline__ void fill() {
-    for (u32 symbol = threadIdx.x; symbol < SYMBOLS; symbol += blockDim.x) {
-      start[symbol] = SYMBOL_START[symbol];
-      extra_bits[symbol] = SYMBOL_EXTRA_BITS[symbol];
-    }
-  }
-};
-
+/// A symbol and its extra bits; those of a 32-bit difference fit 32 bits.
+template <typename Bits>
 struct Token {
   u32 symbol;
   u32 extra_bits;
-  u64 extra;
+  Bits extra;
 };
 
 /// Token of a run of 2 to SEGMENT zeros.
-__device__ __forceinline__ Token run_token(u32 run, const Alphabet& alphabet) {
-  u32 octave = 31 - __clz(run);
-  u32 symbol = octave < 5 ? 2 * (octave - 1) + (run >> (octave - 1) & 1) : FIRST_LONG_RUN + octave - 5;
-  return {symbol, alphabet.extra_bits[symbol], run - alphabet.start[symbol]};
+template <typename Bits>
+__device__ __forceinline__ Token<Bits> run_token(u32 run) {
+  const u32 octave = 31 - __clz(run);
+  const bool is_long = octave >= 5;
+  const u32 symbol = is_long ? FIRST_LONG_RUN + octave - 5 : 2 * (octave - 1) + (run >> (octave - 1) & 1);
+  const u32 bits = run == SEGMENT ? 0 : is_long ? octave : octave - 1;
+  return {symbol, bits, Bits(run & ((1u << bits) - 1))};
 }
 
-/// Token of one difference.
-__device__ __forceinline__ Token difference_token(i64 difference, const Alphabet& alphabet) {
-  u64 magnitude = difference < 0 ? 0 - u64(difference) : u64(difference);
-  if (magnitude <= DIRECT_MAX) return {u32(DIRECT_ZERO + i32(difference)), 0, 0};
-  u32 octave = 63 - __clzll(i64(magnitude));
-  u32 symbol = FIRST_CLASS;
+/// Token of one difference of magnitude `magnitude`, whose highest 1 is bit `octave`.
+template <typename Bits>
+__device__ __forceinline__ Token<Bits> class_token(Bits magnitude, u32 octave, u32 negative) {
+  // Bits below the highest one that the symbol does not tell, but for the last four-octave classes, whose start is subtracted.
   if (octave < 10) {
-    symbol += 2 * (octave - 4) + (u32(magnitude >> (octave - 1)) & 1);
-  } else if (octave < 16) {
-    symbol += 12 + octave - 10;
-  } else if (octave < 60) {
-    symbol += 18 + (octave - 16) / 4;
-  } else {
-    symbol += 29;
+    const Bits rest = magnitude & ((Bits(1) << (octave - 1)) - 1);
+    return {FIRST_CLASS + 2 * (octave - 4) + (u32(magnitude >> (octave - 1)) & 1), octave, rest << 1 | negative};
   }
-  u64 extra = (magnitude - alphabet.start[symbol]) << 1 | u64(difference < 0);
-  return {symbol, alphabet.extra_bits[symbol], extra};
+  if (octave < 16) {
+    const Bits rest = magnitude & ((Bits(1) << octave) - 1);
+    return {FIRST_CLASS + 12 + octave - 10, octave + 1, rest << 1 | negative};
+  }
+  const u32 wide = octave < 60 ? (octave - 16) / 4 : 11;
+  const u32 start = 16 + 4 * wide;
+  return {FIRST_CLASS + 18 + wide, octave < 60 ? start + 5 : 64, (magnitude - (Bits(1) << start)) << 1 | negative};
+}
+
+__device__ __forceinline__ Token<u32> difference_token(i32 difference) {
+  const u32 magnitude = difference < 0 ? 0 - u32(difference) : u32(difference);
+  if (magnitude <= DIRECT_MAX) return {u32(DIRECT_ZERO + difference), 0, 0};
+  return class_token<u32>(magnitude, 31 - __clz(i32(magnitude)), difference < 0);
+}
+
+__device__ __forceinline__ Token<u64> difference_token(i64 difference) {
+  const u64 magnitude = difference < 0 ? 0 - u64(difference) : u64(difference);
+  if (magnitude <= DIRECT_MAX) return {u32(DIRECT_ZERO + i32(difference)), 0, 0};
+  return class_token<u64>(magnitude, 63 - __clzll(i64(magnitude)), difference < 0);
 }
 
 /// The difference that a class's start and extra bits stand for.

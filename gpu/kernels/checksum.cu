@@ -22,49 +22,61 @@ __device__ __forceinline__ u32 multiply(u32 a, u32 b) {
   return product;
 }
 
-/// Joins the remainders of the words of a stream of `length` bytes, a multiple of 4, into `checksum`; true for the last block of the
-/// chunk, in which every thread then sees the whole.
-__device__ bool join_checksum(const Tables& tables, const u32* stream, u32 length, u32* host, u32* checksum, u32* tiles_done, u32& whole) {
+/// Joins the remainders of the words of a stream of `length` bytes, a multiple of 4, into `checksum`. Block `number` of `blocks` takes
+/// every so many'th tile. True for all threads of the block that is done last, which sees the whole.
+__device__ bool join_checksum(const Tables& tables, const u32* stream, u32 length, u32* host, u32* checksum, u32* tiles_done, u32 number, u32 blocks,
+                              u32& whole) {
   __shared__ u32 bytes[4][256];
+  __shared__ u32 parts[WARPS];
   __shared__ bool is_last;
   const u32 t = threadIdx.x;
+  const u32 words = length / 4 - 1;  // without the checksum's
+  const u32 tiles = ceil_div(words, TILE_WORDS), busy = min(tiles, blocks);
+  if (number >= busy) return false;
   for (u32 i = t; i < 4 * 256; i += THREADS) bytes[i / 256][i % 256] = tables.crc_bytes[i / 256][i % 256];
   __syncthreads();
-  const u32 words = length / 4 - 1;  // without the checksum's
-  const u32 tiles = ceil_div(words, TILE_WORDS);
   u32 joined = 0;
-  for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    const i32 first = i32(words) - i32((tile + 1) * TILE_WORDS) + i32(t * WORDS_PER_THREAD);
+  for (u32 tile = number; tile < tiles; tile += blocks) {
+    const i32 start = i32(words) - i32((tile + 1) * TILE_WORDS);
+    const i32 first = start + i32(t * WORDS_PER_THREAD);
     u32 remainder = 0;
 #pragma unroll
     for (u32 k = 0; k < WORDS_PER_THREAD; k++) {
       const i32 word = first + i32(k);
       if (word < 0) continue;
-      const u32 place = u32(word) < CHECKSUM_AT / 4 ? word : word + 1;
-      const u32 value = stream[place];
-      if (host) host[place] = value;
+      const u32 value = stream[u32(word) < CHECKSUM_AT / 4 ? word : word + 1];
       remainder ^= word == 0 ? ~value : value;
       remainder = bytes[3][remainder & 255] ^ bytes[2][remainder >> 8 & 255] ^ bytes[1][remainder >> 16 & 255] ^ bytes[0][remainder >> 24];
     }
-    remainder = __reduce_xor_sync(ALL_LANES, multiply(remainder, tables.crc_thread[t]));
-    if (lane_id() == 0 && remainder) {
-      u32 shifted = multiply(remainder, tables.crc_tile_low[tile % 256]);
-      joined ^= tile < 256 ? shifted : multiply(shifted, tables.crc_tile_high[tile / 256]);
+    if (host) {
+      // Neighbouring threads write neighbouring words, or the bus carries a quarter of what it could.
+      for (u32 k = 0; k < WORDS_PER_THREAD; k++) {
+        const i32 word = start + i32(k * THREADS + t);
+        if (word < 0) continue;
+        const u32 place = u32(word) < CHECKSUM_AT / 4 ? word : word + 1;
+        host[place] = stream[place];
+      }
+    }
+    remainder = multiply(remainder, tables.crc_thread[t]);
+    remainder = __reduce_xor_sync(ALL_LANES, remainder);
+    __syncthreads();
+    if (lane_id() == 0) parts[warp_id()] = remainder;
+    __syncthreads();
+    if (t == 0) {
+      for (u32 warp = 1; warp < WARPS; warp++) remainder ^= parts[warp];
+      remainder = multiply(remainder, tables.crc_tile_low[tile % 256]);
+      joined ^= tile < 256 ? remainder : multiply(remainder, tables.crc_tile_high[tile / 256]);
     }
   }
-  if (lane_id() == 0 && joined) atomicXor(checksum, joined);
-  // Whoever is done last sees the parts of all.
-  __threadfence();
-  __syncthreads();
   if (t == 0) {
-    u32 busy = min(tiles, gridDim.x);
-    is_last = blockIdx.x < busy && atomicAdd(tiles_done, 1) + 1 == busy;
+    atomicXor(checksum, joined);
+    // Whoever is done last sees the parts of all.
+    __threadfence();
+    is_last = atomicAdd(tiles_done, 1) + 1 == busy;
+    __threadfence();
   }
   __syncthreads();
-  if (is_last) {
-    __threadfence();
-    whole = ~*reinterpret_cast<volatile u32*>(checksum);
-  }
+  if (is_last) whole = ~*reinterpret_cast<volatile u32*>(checksum);
   return is_last;
 }
 
@@ -75,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) seal(const __grid_constant
   const u32 length = u32(job.results[blockIdx.y].length);
   u32 whole;
   if (join_checksum(*job.tables, reinterpret_cast<const u32*>(stream), length, reinterpret_cast<u32*>(host), &state.checksum,
-                    &state.tiles_done, whole) &&
+                    &state.tiles_done, blockIdx.x, gridDim.x, whole) &&
       threadIdx.x == 0) {
     reinterpret_cast<u32*>(stream)[CHECKSUM_AT / 4] = whole;
     if (host) reinterpret_cast<u32*>(host)[CHECKSUM_AT / 4] = whole;
@@ -83,19 +95,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) seal(const __grid_constant
   }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) verify(const __grid_constant__ DecodeJob job) {
+/// Finds where a stream's blocks are, and compares its checksum: the first block of threads does the one, the others do the other.
+extern "C" __global__ void __launch_bounds__(THREADS) open_stream(const __grid_constant__ DecodeJob job) {
+  if (blockIdx.x == 0) return find_blocks(job);
   DecodeState& state = job.states[blockIdx.y];
   const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
   const u8* stream = job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters);
   u32 whole;
-  if (join_checksum(*job.tables, reinterpret_cast<const u32*>(stream), u32(parameters.stream_len), nullptr, &state.checksum,
-                    &state.tiles_done, whole) &&
+  if (join_checksum(*job.tables, reinterpret_cast<const u32*>(stream), u32(parameters.stream_len), nullptr, &state.checksum, &state.tiles_done,
+                    blockIdx.x - 1, gridDim.x - 1, whole) &&
       threadIdx.x == 0 && whole != parameters.checksum) {
     state.error = DECODE_REFUSED;
   }
-}
-
-/// Tells the host how decoding went.
-extern "C" __global__ void report(const __grid_constant__ DecodeJob job) {
-  if (job.host_results && threadIdx.x == 0) job.host_results[blockIdx.y] = job.states[blockIdx.y];
 }

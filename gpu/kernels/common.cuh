@@ -16,8 +16,7 @@ typedef long long i64;
 constexpr u32 WARP = 32;
 constexpr u32 ALL_LANES = 0xffffffffu;
 constexpr u32 NONE = 0xffffffffu;
-/// Threads of a block that works on segments: eight values each.
-constexpr u32 THREADS = 256;
+// Most kernels have THREADS threads a block; those that work on segments take eight values each.
 constexpr u32 WARPS = THREADS / WARP;
 constexpr u32 VALUES_PER_THREAD = SEGMENT / THREADS;
 /// Words of a segment's bit mask.

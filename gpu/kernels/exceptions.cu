@@ -38,6 +38,20 @@ __device__ u32 first_valid_behind(const u32* first_valid, u32 segment, u32 row_e
   return NONE;
 }
 
+/// Whether no exception is near enough to a segment to make one of its mask's differences other than 0. For a warp or more, all of whose
+/// lanes get the same answer.
+__device__ __forceinline__ bool mask_is_flat(const EncodeJob& job, u32 segment) {
+  const u32* counts = job.exception_counts + u64(blockIdx.y) * job.segments;
+  // The farthest step back is one along every axis.
+  u32 reach = 0;
+#pragma unroll
+  for (u32 axis = 0; axis < MAX_RANK; axis++) reach += axis < job.shape.rank ? job.shape.strides[axis] : 0;
+  const u32 lowest = segment - min(segment, ceil_div(reach, SEGMENT));
+  u32 any = 0;
+  for (u32 other = lowest + lane_id(); other <= segment; other += WARP) any |= counts[other];
+  return !__any_sync(ALL_LANES, any);
+}
+
 /// Gives exceptions the code of their left neighbour in the row, or of the row's first value that is none, or 0; gathers their bits; and
 /// counts the ones that the mask's differences leave.
 template <typename V>
@@ -61,11 +75,12 @@ __device__ void fill_gaps(const EncodeJob& job) {
   u32 ones_all = 0, ones_fastest = 0;
   for (u32 segment = blockIdx.x; segment < job.segments; segment += gridDim.x) {
     const u32 start = segment * SEGMENT, end = min(start + SEGMENT, elements);
-    for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
-      u32 index = start + k * THREADS + threadIdx.x;
-      if (index < end) {
-        ones_all += difference(MaskSource{mask}, job.shape, index, all_axes);
-        ones_fastest += difference(MaskSource{mask}, job.shape, index, 1);
+    if (threadIdx.x < MASK_WORDS && !mask_is_flat(job, segment)) {
+      const u32 first = start + 32 * threadIdx.x;
+      const u32 inside = first >= end ? 0 : end - first >= 32 ? ALL_LANES : (1u << (end - first)) - 1;
+      if (inside) {
+        ones_all += __popc(mask_difference(mask, job.shape, first, all_axes) & inside);
+        ones_fastest += __popc(mask_difference(mask, job.shape, first, 1) & inside);
       }
     }
     if (job.exception_counts[chunk_place + segment] == 0) continue;
@@ -161,13 +176,11 @@ __device__ void write_exceptions(const DecodeJob& job) {
   typedef typename ValueType<V>::Code Code;
   __shared__ u32 scratch[WARPS + 1];
   __shared__ u32 list_start;
-  DecodeState& state = job.states[blockIdx.y];
+  DecodeState state = job.states[blockIdx.y];
   const u32 listed = state.planes[BITS].elements;
+  if (state.planes[MASK].elements != 0 && state.exceptions_found != listed) state.error = DECODE_REFUSED;
+  report(job, state);
   if (state.error || state.planes[MASK].elements == 0) return;
-  if (state.exceptions_found != listed) {
-    if (blockIdx.x == 0 && threadIdx.x == 0) state.error = DECODE_REFUSED;
-    return;
-  }
   const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
   const u32 elements = job.shape.elements;
   const u64 chunk_place = u64(blockIdx.y) * job.segments;

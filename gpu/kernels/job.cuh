@@ -18,6 +18,7 @@ struct Shape {
   u32 elements;
   u32 extents[MAX_RANK];
   u32 strides[MAX_RANK];
+  u32 advance[MAX_RANK];  // THREADS as a number with these extents as its bases
 };
 
 /// What the user asked for. Stands before the chunk in the input, so that one copy brings both.
@@ -71,7 +72,7 @@ struct EncodeResult {
 /// Tables made once a device.
 struct Tables {
   u8 book_lengths[SYMBOLS][BOOKS_PADDED];      // code lengths by symbol, then by book
-  u32 decode_tables[BOOKS][DECODE_TABLE_LEN];  // codec::codebook::DecodeTable
+  u16 decode_tables[BOOKS][DECODE_TABLE_LEN];  // length of the code, symbol << 4
   u32 crc_bytes[4][256];                       // CRC-32 of a byte followed by 0 to 3 zero bytes
   u32 crc_thread[256];                         // x^(128 (255 - t)) mod P
   u32 crc_tile_low[256];                       // x^(32768 t) mod P
@@ -97,7 +98,7 @@ struct EncodeJob {
   u32 chunks;
   u32 segments;  // of a chunk
   u32 groups;    // of a chunk: ceil(segments / GROUP)
-  u32 reserved;
+  u32 inspected;  // the host has seen that the chunks are neither constant nor on a lattice
   const Tables* tables;
   const EncodeParameters* parameters;
   const u8* input;  // [chunk][input_stride]
@@ -151,8 +152,8 @@ struct DecodePlane {
   u32* lane_starts;   // [chunk][segment]: where a block's words begin, in 16-bit words from the stream's start
   u32* lane_sizes;    // words
   u32* extra_sizes;   // words
-  u32* custom_table;  // [chunk][DECODE_TABLE_LEN]
-  const u32** table;  // [chunk]
+  u16* custom_table;  // [chunk][DECODE_TABLE_LEN]
+  const u16** table;  // [chunk]
 };
 
 struct DecodeJob {
@@ -160,7 +161,7 @@ struct DecodeJob {
   u32 chunks;
   u32 segments;
   u32 groups;
-  u32 reserved;
+  u32 rows_in_blocks;  // blocks of codes hold whole rows, which stage 5 sums at once
   const Tables* tables;
   const u8* input;  // [chunk][input_stride]: DecodeParameters, then the stream
   u64 input_stride;
@@ -188,6 +189,9 @@ static_assert(sizeof(DecodeJob) == DECODE_JOB_SIZE, "DecodeJob differs from gpu/
 __device__ __forceinline__ u32 plane_elements(const EncodeJob& job, const EncodeState& state, u32 plane) {
   return plane == CODES ? job.shape.elements : state.exceptions == 0 ? 0 : plane == MASK ? job.shape.elements : state.exceptions;
 }
+
+/// Whether all values of the chunk are equal. `inspect` comes first.
+__device__ __forceinline__ bool is_constant(const EncodeJob& job, const EncodeState& state) { return !job.inspected && !state.differs; }
 
 __device__ __forceinline__ u32 plane_blocks(u32 elements, u32 group_log) {
   return ceil_div(ceil_div(elements, SEGMENT), 1u << group_log);

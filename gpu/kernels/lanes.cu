@@ -1,8 +1,12 @@
 // Stage 5 (FORMAT.md §9): tokens -> 32 lanes of 16-bit words, and back to differences. CPU: codec/src/lanes.rs.
 //
-// One warp codes a block, one lane of the warp a lane of the block. Forward: one ballot a step says which lanes have filled a word; a
-// lane knows where its next two words stand. Backward: one look-up, one ballot and one popcount a step; what the tokens stand for is
-// worked out for STEPS steps at once, so that their prefix sums overlap.
+// A lane of a block is a lane of a warp. Forward, a warp codes a block: one ballot a step says which lanes have filled a word, and a lane
+// knows where its next two words stand. Backward, a block of threads decodes a block of the stream:
+//
+//   warp 0         one look-up, one ballot, one popcount a step ─ symbols, a tile at a time ─┐
+//   warps 1 to 3   the tile before: extra bits, runs, prefix sums, differences to their places <─┘
+//
+// A lane's bit string is a chain of look-ups that no second warp can shorten, so everything else is taken out of its way.
 #pragma once
 
 #include "codebook.cu"
@@ -14,89 +18,112 @@ constexpr u32 LANE_THREADS = LANE_WARPS * WARP;
 /// Words that the lanes of a segment can take.
 constexpr u32 LANE_SLOT = SEGMENT * MAX_CODE_BITS / 16 + 2 * LANES;
 
+/// Steps of the encoder whose symbols are read ahead.
+constexpr u32 AHEAD = 8;
+
 /// Codes the tokens of a block.
-__device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodePlane& plane, PlaneState& state, const u32* codes, u32 block,
-                                             u32 group_log, u32 segments) {
+__device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodePlane& plane, PlaneState& state, const u32* codes,
+                                             u32* segment_ends, u32 block, u32 group_log, u32 segments) {
   const u32 lane = lane_id();
   const u64 chunk_place = u64(blockIdx.y) * job.segments;
   const u32 first = block << group_log, end = min(first + (1u << group_log), segments);
   // At most 32 segments: one a lane.
   const bool has_segment = first + lane < end;
-  const u32 tokens = warp_sum(has_segment ? plane.token_counts[chunk_place + first + lane] : 0);
+  const u32 ends = warp_prefix_sum(has_segment ? plane.token_counts[chunk_place + first + lane] : 0);
+  const u32 tokens = __shfl_sync(ALL_LANES, ends, WARP - 1);
   const u32 extra_bits = warp_sum(has_segment ? plane.extra_bits[chunk_place + first + lane] : 0);
+  __syncwarp();
+  segment_ends[lane] = ends;
+  __syncwarp();
   u16* words = plane.lane_words + (chunk_place + first) * LANE_SLOT;
+  const u8* symbols = plane.symbols + (chunk_place + first) * SEGMENT;
 
   // Pending bits, their number (below 16), and where the word in the making and the one after it will stand.
   u32 pending = 0, bits = 0, place = lane, next_place = LANES + lane, next = 2 * LANES;
   u32 used = 0;  // one behind the last word that is not 0
-  u32 segment = first, segment_start = 0, segment_end = plane.token_counts[chunk_place + first];
-  const u8* symbols = plane.symbols + (chunk_place + first) * SEGMENT;
-  for (u32 step = 0; step < tokens; step += LANES) {
-    const u32 token = step + lane;
-    u32 entry = 0;
-    if (token < tokens) {
-      while (token >= segment_end) {
-        segment++;
-        symbols += SEGMENT;
-        segment_start = segment_end;
-        segment_end += plane.token_counts[chunk_place + segment];
+  u32 segment = 0, segment_start = 0, segment_end = segment_ends[0];
+  const auto read = [&](u32 token) -> u32 {
+    if (token >= tokens) return SYMBOLS;
+    while (token >= segment_end) {
+      segment++;
+      segment_start = segment_end;
+      segment_end = segment_ends[segment];
+    }
+    return symbols[segment * SEGMENT + token - segment_start];
+  };
+  u32 ahead[AHEAD];
+#pragma unroll
+  for (u32 k = 0; k < AHEAD; k++) ahead[k] = read(k * LANES + lane);
+  for (u32 step = 0; step < tokens; step += AHEAD * LANES) {
+    u32 entries[AHEAD];
+#pragma unroll
+    for (u32 k = 0; k < AHEAD; k++) entries[k] = codes[ahead[k]];
+#pragma unroll
+    for (u32 k = 0; k < AHEAD; k++) ahead[k] = read(step + (AHEAD + k) * LANES + lane);
+#pragma unroll
+    for (u32 k = 0; k < AHEAD; k++) {
+      const u32 length = entries[k] >> 16;
+      pending = pending << length | (entries[k] & 0xffff);
+      bits += length;
+      const bool full = bits >= 16;
+      const u32 ballot = __ballot_sync(ALL_LANES, full);
+      if (full) {
+        bits -= 16;
+        const u16 word = u16(pending >> bits);
+        words[place] = word;
+        if (word) used = place + 1;
+        place = next_place;
+        next_place = next + __popc(ballot & lanes_below());
       }
-      entry = codes[symbols[token - segment_start]];
+      next += __popc(ballot);
     }
-    const u32 length = entry >> 16;
-    pending = pending << length | (entry & 0xffff);
-    bits += length;
-    const bool full = bits >= 16;
-    const u32 ballot = __ballot_sync(ALL_LANES, full);
-    if (full) {
-      bits -= 16;
-      u16 word = u16(pending >> bits);
-      words[place] = word;
-      if (word) used = place + 1;
-      place = next_place;
-      next_place = next + __popc(ballot & lanes_below());
-    }
-    next += __popc(ballot);
   }
-  u16 word = u16(pending << (16 - bits));
+  const u16 word = u16(pending << (16 - bits));
   words[place] = word;
-  if (word) used = max(used, place + 1);
+  if (word) used = place + 1;
   words[next_place] = 0;
   used = __reduce_max_sync(ALL_LANES, used);
   if (lane == 0) {
     const u32 extra_words = ceil_div(extra_bits, 16);
     plane.lane_sizes[chunk_place + block] = used;
     plane.block_sizes[chunk_place + block] = used + extra_words;
-    if (used > state.max_lane_words) atomicMax(&state.max_lane_words, used);
-    if (extra_words > state.max_extra_words) atomicMax(&state.max_extra_words, extra_words);
+    if (used > *static_cast<volatile u32*>(&state.max_lane_words)) atomicMax(&state.max_lane_words, used);
+    if (extra_words > *static_cast<volatile u32*>(&state.max_extra_words)) atomicMax(&state.max_extra_words, extra_words);
     atomicAdd(&plane.groups[u64(blockIdx.y) * job.groups + block / GROUP], used + extra_words);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(LANE_THREADS) encode_lanes(const __grid_constant__ EncodeJob job) {
-  __shared__ u32 codes[SYMBOLS];
+  __shared__ u32 codes[SYMBOLS + 1];  // the last one stands for no token, and has no bits
+  __shared__ u32 segment_ends[LANE_WARPS][WARP];
   EncodeState& state = job.states[blockIdx.y];
-  if (!state.differs) return;
+  if (is_constant(job, state)) return;
   for (u32 number = 0; number < PLANES; number++) {
     const u32 elements = plane_elements(job, state, number);
     if (elements == 0) continue;
     const EncodePlane& plane = job.planes[number];
     const Book& book = plane.book[blockIdx.y];
     __syncthreads();
-    for (u32 symbol = threadIdx.x; symbol < SYMBOLS; symbol += LANE_THREADS) codes[symbol] = book.codes[symbol];
+    for (u32 symbol = threadIdx.x; symbol <= SYMBOLS; symbol += LANE_THREADS) codes[symbol] = symbol < SYMBOLS ? book.codes[symbol] : 0;
     __syncthreads();
-    const u32 blocks = plane_blocks(elements, book.group_log);
+    const u32 group_log = book.group_log, blocks = plane_blocks(elements, group_log);
     // Neighbouring blocks go to different multiprocessors first.
     for (u32 block = blockIdx.x + warp_id() * gridDim.x; block < blocks; block += gridDim.x * LANE_WARPS) {
-      encode_block(job, plane, state.planes[number], codes, block, book.group_log, ceil_div(elements, SEGMENT));
+      encode_block(job, plane, state.planes[number], codes, segment_ends[warp_id()], block, group_log, ceil_div(elements, SEGMENT));
     }
   }
 }
 
-/// Steps of the decoder between two looks at what the tokens stand for.
-constexpr u32 STEPS = 8;
-/// Words of a block that are brought to shared memory; what lies behind them is read where it is.
+/// Steps of a tile, and the tokens that each thread of warps 1 to 3 takes of it.
+constexpr u32 TILE_STEPS = 12;
+constexpr u32 TILE_TOKENS = TILE_STEPS * LANES;
+constexpr u32 EXPANDERS = LANE_THREADS - WARP;
+constexpr u32 TOKENS_PER_THREAD = 4;
+static_assert(TILE_TOKENS == EXPANDERS * TOKENS_PER_THREAD, "a tile is shared out evenly");
+/// Words of a block that are brought to shared memory; a block of more is read where it is.
 constexpr u32 STAGE_WORDS = 2560;
+/// Differences of a block that are put together in shared memory; those of a longer block, which is mostly zeros, go to their places.
+constexpr u32 OUT_VALUES = 1u << ROWS_BLOCK_LOG;
 
 struct BlockWords {
   const u16* words;
@@ -105,27 +132,22 @@ struct BlockWords {
   __device__ __forceinline__ u32 operator[](u32 index) const { return index < count ? words[index] : 0; }
 };
 
-/// `count` bits from bit `at`, least significant first.
-__device__ __forceinline__ u64 read_extra(const BlockWords& extra, u32 at, u32 count) {
+/// 64 bits from bit `at`, least significant first.
+__device__ __forceinline__ u64 extra_window(const BlockWords& extra, u32 at) {
   const u32 word = at / 16, shift = at % 16;
-  u64 window = u64(extra[word]) | u64(extra[word + 1]) << 16 | u64(extra[word + 2]) << 32;
-  if (count > 32) {
-    window |= u64(extra[word + 3]) << 48;
-    u64 high = extra[word + 4];
-    window = shift ? window >> shift | high << (64 - shift) : window;
-  } else {
-    window >>= shift;
-  }
-  return count == 64 ? window : window & ((1ull << count) - 1);
+  const u64 low = u64(extra[word]) | u64(extra[word + 1]) << 16 | u64(extra[word + 2]) << 32 | u64(extra[word + 3]) << 48;
+  return shift ? low >> shift | u64(extra[word + 4]) << (64 - shift) : low;
 }
 
+/// State of a lane of the decoder.
 struct Lane {
-  u32 buffer;
-  u32 used;  // bits of the buffer's upper half that are used up
+  u32 buffer;  // bits to come, the next one in the most significant place
+  u32 used;    // how many of the upper 16 are used up
+  u32 next;    // the block's next word, the same for all lanes
 };
 
-/// One step: the entry of this lane's token, and the next word for each lane that asks for one.
-__device__ __forceinline__ u32 decode_step(Lane& lane, u32& next, const u32* table, const BlockWords& lanes) {
+/// One step: this lane's symbol, and the next word for each lane that asks for one.
+__device__ __forceinline__ u32 decode_step(Lane& lane, const u16* table, const BlockWords& words) {
   const u32 entry = table[lane.buffer >> (32 - MAX_CODE_BITS)];
   const u32 length = entry & 15;
   lane.buffer <<= length;
@@ -134,161 +156,236 @@ __device__ __forceinline__ u32 decode_step(Lane& lane, u32& next, const u32* tab
   const u32 ballot = __ballot_sync(ALL_LANES, asks);
   if (asks) {
     lane.used -= 16;
-    lane.buffer |= lanes[next + __popc(ballot & lanes_below())] << lane.used;
+    lane.buffer |= words[lane.next + __popc(ballot & lanes_below())] << lane.used;
   }
-  next += __popc(ballot);
-  return entry;
+  lane.next += __popc(ballot);
+  return entry >> 4;
 }
 
-__device__ __forceinline__ u32 entry_extra_bits(u32 entry) { return entry >> 4 & 127; }
-
-/// Decodes a block of `length` differences; false if it is not as FORMAT.md says.
-template <typename C>
-__device__ bool decode_block(const BlockWords& lanes, const BlockWords& extra, const u32* table, const Alphabet& alphabet, C* values, u32 length) {
-  for (u32 i = lane_id(); i < length; i += WARP) values[i] = 0;
-  __syncwarp();
-  Lane lane = {lanes[lane_id()] << 16 | lanes[LANES + lane_id()], 0};
-  u32 next = 2 * LANES;
-  u32 at = 0, extra_at = 0;
-  while (true) {
-    const Lane lane_before = lane;
-    const u32 next_before = next;
-    u32 entries[STEPS];
-    bool any_special = false;
-#pragma unroll
-    for (u32 step = 0; step < STEPS; step++) {
-      entries[step] = decode_step(lane, next, table, lanes);
-      any_special |= (entries[step] & SPECIAL_ENTRY) != 0;
-    }
-    u32 place[STEPS], span[STEPS], bits_before[STEPS];
-    i64 difference[STEPS];
-    u32 end = at;
-    if (__any_sync(ALL_LANES, any_special)) {
-#pragma unroll
-      for (u32 step = 0; step < STEPS; step++) bits_before[step] = warp_prefix_sum(entry_extra_bits(entries[step]));
-#pragma unroll
-      for (u32 step = 0; step < STEPS; step++) {
-        const u32 count = entry_extra_bits(entries[step]);
-        const u32 total = __shfl_sync(ALL_LANES, bits_before[step], WARP - 1);
-        bits_before[step] += extra_at - count;
-        extra_at += total;
-        const u64 bits = count ? read_extra(extra, bits_before[step], count) : 0;
-        const i32 payload = i32(entries[step]) >> START_SHIFT;
-        const bool run = entries[step] & RUN_ENTRY;
-        span[step] = run ? u32(payload) + u32(bits) : 1;
-        if (entries[step] & WIDE_ENTRY) {
-          difference[step] = class_value(alphabet.start[u32(payload)], bits);
-        } else {
-          difference[step] = class_value(u64(i64(payload)), bits);
-        }
-        if (run) difference[step] = 0;
-      }
-#pragma unroll
-      for (u32 step = 0; step < STEPS; step++) place[step] = warp_prefix_sum(span[step]);
-#pragma unroll
-      for (u32 step = 0; step < STEPS; step++) {
-        const u32 total = __shfl_sync(ALL_LANES, place[step], WARP - 1);
-        place[step] += end - span[step];
-        end += total;
-      }
-    } else {
-#pragma unroll
-      for (u32 step = 0; step < STEPS; step++) {
-        bits_before[step] = extra_at;
-        span[step] = 1;
-        difference[step] = i32(entries[step]) >> START_SHIFT;
-        place[step] = end + lane_id();
-        end += WARP;
-      }
-    }
-#pragma unroll
-    for (u32 step = 0; step < STEPS; step++) {
-      // A run's zeros are there already.
-      if (place[step] < length && difference[step] != 0) values[place[step]] = C(difference[step]);
-    }
-    at = end;
-    if (at < length) continue;
-
-    // The block is full. Its last step is the first one behind which it is; the lanes go back to where they were before it.
-    Lane last = lane_before;
-    u32 words_read = next_before;
-    bool good = false;
-    u32 full_at = 0, bits_used = 0;
-    bool found = false;
-#pragma unroll
-    for (u32 step = 0; step < STEPS; step++) {
-      if (found) continue;
-      const bool token = place[step] < length;
-      // Tokens of a block are those that begin inside; the last one must end with it.
-      const u32 tokens = __popc(__ballot_sync(ALL_LANES, token));
-      const u32 step_end = __shfl_sync(ALL_LANES, place[step] + span[step], tokens - 1);
-      if (step_end < length) {
-        decode_step(last, words_read, table, lanes);
-        continue;
-      }
-      found = true;
-      full_at = step_end;
-      bits_used = __shfl_sync(ALL_LANES, bits_before[step] + entry_extra_bits(entries[step]), tokens - 1);
-      if (token) last.buffer <<= entries[step] & 15;
-      good = __all_sync(ALL_LANES, last.buffer == 0);
-    }
-    good = good && full_at == length && words_read >= lanes.count;
-    good = good && (lanes.count == 0 || lanes[lanes.count - 1] != 0);
-    good = good && ceil_div(bits_used, 16) == extra.count;
-    good = good && (bits_used % 16 == 0 || extra[bits_used / 16] >> (bits_used % 16) == 0);
-    return good;
-  }
-}
-
-struct DecodeBlockMemory {
-  u32 table[DECODE_TABLE_LEN];
-  u16 stage[LANE_WARPS][STAGE_WORDS];
-  Alphabet alphabet;
+/// How far a block is after a tile.
+struct Progress {
+  u32 at;        // differences
+  u32 extra_at;  // extra bits
+  u32 done;      // whether the block is full
+  u32 tokens;    // then: tokens of the tile that belong to it
 };
 
 template <typename C>
-__device__ void decode_plane(const DecodeJob& job, u32 number, DecodeBlockMemory& memory) {
+struct DecodeBlock {
+  union {
+    u16 table[DECODE_TABLE_LEN];
+    uint4 table_quads[DECODE_TABLE_LEN / 8];
+  };
+  union {
+    C out[OUT_VALUES];
+    uint4 out_quads[OUT_VALUES * sizeof(C) / 16];
+  };
+  u32 symbols[2][TILE_TOKENS / 4];
+  u16 stage[STAGE_WORDS];
+  u32 meaning[SYMBOLS];
+  u64 start[SYMBOLS];
+  u32 scratch[2][LANE_WARPS];
+  Progress progress[2];
+  bool good;
+};
+
+/// Sum over the threads of warps 1 to 3 before this one, and over all of them.
+__device__ __forceinline__ u32 expander_sum_before(u32 value, u32* scratch, u32& total) {
+  const u32 inclusive = warp_prefix_sum(value);
+  if (lane_id() == WARP - 1) scratch[warp_id()] = inclusive;
+  asm volatile("bar.sync 1, %0;" ::"n"(EXPANDERS) : "memory");
+  const u32 first = scratch[1], second = scratch[2];
+  total = first + second + scratch[3];
+  return inclusive - value + (warp_id() > 1 ? first : 0) + (warp_id() > 2 ? second : 0);
+}
+
+/// Puts what a tile's tokens stand for into `out`, a block of `length` differences that are 0.
+template <typename C>
+__device__ __forceinline__ void expand_tile(DecodeBlock<C>& block, const u32* symbols, const BlockWords& extra, const Progress& from, Progress& to, C* out,
+                                            u32 length) {
+  const u32 thread = threadIdx.x - WARP;
+  const u32 packed = symbols[thread];
+  u32 meaning[TOKENS_PER_THREAD], bits = 0;
+#pragma unroll
+  for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+    meaning[k] = block.meaning[packed >> (8 * k) & 0xff];
+    bits += meaning[k] >> 4 & 127;
+  }
+  u32 total_bits;
+  u32 bit_at = from.extra_at + expander_sum_before(bits, block.scratch[0], total_bits);
+  // The bits of a thread's tokens are neighbours: one window mostly holds them all.
+  const bool joint = bits <= 64;
+  const u64 window = bits > 0 && joint ? extra_window(extra, bit_at) : 0;
+  const u32 bits_before = bit_at;
+  u32 spans[TOKENS_PER_THREAD], span = 0;
+  C differences[TOKENS_PER_THREAD];
+#pragma unroll
+  for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+    const u32 count = meaning[k] >> 4 & 127;
+    u64 value = 0;
+    if (count > 0) {
+      value = joint ? window >> (bit_at - bits_before) : extra_window(extra, bit_at);
+      if (count < 64) value &= (1ull << count) - 1;
+      bit_at += count;
+    }
+    const i32 payload = i32(meaning[k]) >> START_SHIFT;
+    const bool run = meaning[k] & RUN_ENTRY;
+    spans[k] = run ? u32(payload) + u32(value) : 1;
+    span += spans[k];
+    if (meaning[k] & WIDE_ENTRY) {
+      differences[k] = C(class_value(block.start[payload], value));
+    } else {
+      differences[k] = run ? C(0) : C(class_value(u64(i64(payload)), value));
+    }
+  }
+  u32 total_span;
+  u32 place = from.at + expander_sum_before(span, block.scratch[1], total_span);
+  u32 bit_end = bits_before;
+#pragma unroll
+  for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+    if (place >= length) break;
+    if (differences[k] != 0) out[place] = differences[k];
+    place += spans[k];
+    bit_end += meaning[k] >> 4 & 127;
+    if (place >= length) {
+      // The block's last token, which one thread has.
+      to = {place, bit_end, 1, thread * TOKENS_PER_THREAD + k + 1};
+    }
+  }
+  if (thread == 0 && from.at + total_span < length) to = {from.at + total_span, from.extra_at + total_bits, 0, 0};
+}
+
+/// Decodes a block of `length` differences into `out`, which is all 0; whether it is as FORMAT.md says ends up in `block.good`.
+template <typename C>
+__device__ void decode_block(DecodeBlock<C>& block, const BlockWords& words, const BlockWords& extra, C* out, u32 length) {
+  Lane lane, before, before_that;
+  const auto decode_tile = [&](u32 tile) {
+    before_that = before;
+    before = lane;
+    u8* symbols = reinterpret_cast<u8*>(block.symbols[tile % 2]);
+#pragma unroll
+    for (u32 step = 0; step < TILE_STEPS; step++) symbols[step * LANES + lane_id()] = u8(decode_step(lane, block.table, words));
+  };
+  if (warp_id() == 0) {
+    lane = {words[lane_id()] << 16 | words[LANES + lane_id()], 0, 2 * LANES};
+    before = lane;
+    decode_tile(0);
+  }
+  if (threadIdx.x == 0) block.progress[1] = {0, 0, 0, 0};
+  __syncthreads();
+  for (u32 tile = 0;; tile++) {
+    Progress& to = block.progress[tile % 2];
+    if (warp_id() == 0) {
+      decode_tile(tile + 1);
+    } else {
+      expand_tile(block, block.symbols[tile % 2], extra, block.progress[(tile + 1) % 2], to, out, length);
+    }
+    __syncthreads();
+    if (to.done) break;
+  }
+  if (warp_id() == 0) {
+    // Back to the block's last step: the lanes that have a token in it go past its code, and nobody asks for a word any more.
+    const Progress& end = block.progress[0].done ? block.progress[0] : block.progress[1];
+    lane = before_that;
+    const u32 steps = (end.tokens - 1) / LANES, last = (end.tokens - 1) % LANES;
+    for (u32 step = 0; step < steps; step++) decode_step(lane, block.table, words);
+    if (lane_id() <= last) lane.buffer <<= block.table[lane.buffer >> (32 - MAX_CODE_BITS)] & 15;
+    bool good = __all_sync(ALL_LANES, lane.buffer == 0);
+    good = good && end.at == length && lane.next >= words.count;
+    good = good && (words.count == 0 || words[words.count - 1] != 0);
+    good = good && ceil_div(end.extra_at, 16) == extra.count;
+    good = good && (end.extra_at % 16 == 0 || extra[end.extra_at / 16] >> (end.extra_at % 16) == 0);
+    if (lane_id() == 0) block.good = good;
+  }
+  // Progress is read to its end.
+  __syncthreads();
+}
+
+/// Prefix sums along rows of `row` differences in shared memory, a warp a row.
+template <typename C>
+__device__ __forceinline__ void sum_rows(C* values, u32 length, u32 row) {
+  typedef typename Unsigned<C>::Type U;
+  constexpr u32 PIECES = 4;
+  for (u32 start = warp_id() * row; start < length; start += LANE_WARPS * row) {
+    U carry = 0;
+    for (u32 at = 0; at < row; at += PIECES * WARP) {
+      U value[PIECES];
+#pragma unroll
+      for (u32 k = 0; k < PIECES; k++) {
+        const u32 x = at + k * WARP + lane_id();
+        value[k] = warp_prefix_sum(x < row ? U(values[start + x]) : U(0));
+      }
+#pragma unroll
+      for (u32 k = 0; k < PIECES; k++) {
+        const u32 x = at + k * WARP + lane_id();
+        value[k] += carry;
+        carry = __shfl_sync(ALL_LANES, value[k], WARP - 1);
+        if (x < row) values[start + x] = C(value[k]);
+      }
+    }
+  }
+}
+
+/// Decodes the blocks of a plane. `row` is not 0 where blocks hold whole rows, which are summed at once.
+template <typename C, typename Block>
+__device__ void decode_plane(const DecodeJob& job, u32 number, DecodeBlock<Block>& memory, u32 row) {
+  static_assert(sizeof(C) <= sizeof(Block), "one memory for the planes of a chunk");
+  DecodeBlock<C>& block = reinterpret_cast<DecodeBlock<C>&>(memory);
   DecodeState& state = job.states[blockIdx.y];
   const DecodePlane& plane = job.planes[number];
   const DecodePlaneState& plane_state = state.planes[number];
-  const u32 elements = plane_state.elements;
-  if (elements == 0 || blockIdx.x >= plane_state.blocks) return;
+  const u32 elements = plane_state.elements, blocks = plane_state.blocks, block_log = plane_state.block_log;
+  if (elements == 0 || blockIdx.x >= blocks) return;
   const u64 chunk_place = u64(blockIdx.y) * job.segments;
   const u16* stream = reinterpret_cast<const u16*>(job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters));
-  const u32* table = plane.table[blockIdx.y];
+  const uint4* table = reinterpret_cast<const uint4*>(plane.table[blockIdx.y]);
   C* values = static_cast<C*>(plane.values) + u64(blockIdx.y) * job.shape.elements;
   __syncthreads();
-  for (u32 i = threadIdx.x; i < DECODE_TABLE_LEN / 4; i += LANE_THREADS) {
-    reinterpret_cast<uint4*>(memory.table)[i] = reinterpret_cast<const uint4*>(table)[i];
+  for (u32 i = threadIdx.x; i < DECODE_TABLE_LEN / 8; i += LANE_THREADS) block.table_quads[i] = table[i];
+  for (u32 symbol = threadIdx.x; symbol < SYMBOLS; symbol += LANE_THREADS) {
+    block.meaning[symbol] = SYMBOL_ENTRY[symbol];
+    block.start[symbol] = SYMBOL_START[symbol];
   }
-  __syncthreads();
-  u16* stage = memory.stage[warp_id()];
   bool good = true;
-  for (u32 block = blockIdx.x + warp_id() * gridDim.x; block < plane_state.blocks; block += gridDim.x * LANE_WARPS) {
-    const u32 start = plane.lane_starts[chunk_place + block];
-    const u32 lane_words = plane.lane_sizes[chunk_place + block], extra_words = plane.extra_sizes[chunk_place + block];
-    const u16* words = stream + start;
+  for (u32 index = blockIdx.x; index < blocks; index += gridDim.x) {
+    const u32 lane_words = plane.lane_sizes[chunk_place + index], extra_words = plane.extra_sizes[chunk_place + index];
+    const u16* words = stream + plane.lane_starts[chunk_place + index];
+    const u32 first = index << block_log, length = min(elements - first, 1u << block_log);
+    const bool in_memory = length <= OUT_VALUES;
     if (lane_words + extra_words <= STAGE_WORDS) {
-      __syncwarp();
-      for (u32 i = lane_id(); i < lane_words + extra_words; i += WARP) stage[i] = words[i];
-      __syncwarp();
-      words = stage;
+      for (u32 i = threadIdx.x; i < lane_words + extra_words; i += LANE_THREADS) block.stage[i] = words[i];
+      words = block.stage;
     }
-    const u32 first = block << plane_state.block_log;
-    const u32 length = min(elements - first, 1u << plane_state.block_log);
-    good &= decode_block<C>({words, lane_words}, {words + lane_words, extra_words}, memory.table, memory.alphabet, values + first, length);
+    if (in_memory) {
+      for (u32 i = threadIdx.x; i < OUT_VALUES * sizeof(C) / 16; i += LANE_THREADS) block.out_quads[i] = make_uint4(0, 0, 0, 0);
+    } else {
+      for (u32 i = threadIdx.x; i < length; i += LANE_THREADS) values[first + i] = 0;
+    }
+    __syncthreads();
+    decode_block(block, BlockWords{words, lane_words}, BlockWords{words + lane_words, extra_words}, in_memory ? block.out : values + first, length);
+    good = good && block.good;
+    if (in_memory) {
+      if (row) {
+        sum_rows(block.out, length, row);
+        __syncthreads();
+      }
+      for (u32 i = threadIdx.x; i < length; i += LANE_THREADS) values[first + i] = block.out[i];
+    }
+    __syncthreads();
   }
-  if (!good && lane_id() == 0) state.error = DECODE_REFUSED;
+  if (!good && threadIdx.x == 0) state.error = DECODE_REFUSED;
 }
 
 template <typename C>
 __device__ void decode_lanes(const DecodeJob& job) {
-  __shared__ __align__(16) DecodeBlockMemory memory;
-  if (job.states[blockIdx.y].error) return;
-  memory.alphabet.fill();
-  decode_plane<C>(job, CODES, memory);
-  decode_plane<u8>(job, MASK, memory);
-  decode_plane<C>(job, BITS, memory);
+  __shared__ DecodeBlock<C> memory;
+  const DecodeState& state = job.states[blockIdx.y];
+  if (state.error) return;
+  const bool sums_rows = job.rows_in_blocks && (state.planes[CODES].axes & 1);
+  decode_plane<C>(job, CODES, memory, sums_rows ? job.shape.extents[0] : 0);
+  if (state.planes[MASK].elements == 0) return;
+  decode_plane<u8>(job, MASK, memory, 0);
+  decode_plane<C>(job, BITS, memory, 0);
 }
 
 extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes_f32(const __grid_constant__ DecodeJob job) { decode_lanes<i32>(job); }

@@ -1,89 +1,12 @@
 // Stage 2 (FORMAT.md §6): codes -> differences along a set of axes, and back. CPU: codec/src/lorenzo.rs.
 //
-// Forward, each difference is computed where it is used (tokens.cu) from up to 2^rank codes, which the caches hold. Backward, a prefix
+// Forward, differences are computed where they are used (tokens.cu): along the slow axes from codes that the caches hold, along the fastest
+// from neighbours. Backward, a prefix
 // sum along each axis in turn: rows first, then one kernel an axis in which neighbouring threads have neighbouring columns; the last one
 // also turns codes into values.
 #pragma once
 
 #include "quantize.cu"
-
-/// Index along each axis, fastest first.
-struct Coordinates {
-  u32 at[MAX_RANK];
-
-  __device__ __forceinline__ Coordinates(const Shape& shape, u32 index) {
-    if (shape.rank == 1) {
-      at[0] = index;
-      at[1] = at[2] = at[3] = 0;
-      return;
-    }
-#pragma unroll
-    for (u32 axis = 0; axis < MAX_RANK; axis++) {
-      u32 rest = index / shape.extents[axis];
-      at[axis] = index - rest * shape.extents[axis];
-      index = rest;
-    }
-  }
-};
-
-/// The difference at `index` along axes 0 to `AXIS` of what `source` gives. `steps` has bit a set where a step back along axis a stays
-/// inside and differences are taken along it.
-template <i32 AXIS, typename Source>
-__device__ __forceinline__ auto difference_along(const Source& source, const Shape& shape, u32 index, u32 steps) {
-  if constexpr (AXIS < 0) {
-    return source(index);
-  } else {
-    auto here = difference_along<AXIS - 1>(source, shape, index, steps);
-    if (steps >> AXIS & 1) here = Source::subtract(here, difference_along<AXIS - 1>(source, shape, index - shape.strides[AXIS], steps));
-    return here;
-  }
-}
-
-template <typename Source>
-__device__ __forceinline__ auto difference(const Source& source, const Shape& shape, u32 index, u32 axes) {
-  Coordinates coordinates(shape, index);
-  u32 steps = 0;
-#pragma unroll
-  for (u32 axis = 0; axis < MAX_RANK; axis++) steps |= u32(coordinates.at[axis] > 0) << axis;
-  steps &= axes;
-  // The slowest axis that a shape has bounds the recursion, so that a line costs two reads and not a tree of branches.
-  switch (shape.rank) {
-    case 1: return difference_along<0>(source, shape, index, steps);
-    case 2: return difference_along<1>(source, shape, index, steps);
-    case 3: return difference_along<2>(source, shape, index, steps);
-    default: return difference_along<3>(source, shape, index, steps);
-  }
-}
-
-/// Integers in memory, which wrap.
-template <typename C>
-struct IntegerSource {
-  const C* values;
-  __device__ __forceinline__ C operator()(u32 index) const { return values[index]; }
-  static __device__ __forceinline__ C subtract(C a, C b);
-};
-template <>
-__device__ __forceinline__ i32 IntegerSource<i32>::subtract(i32 a, i32 b) {
-  return i32(u32(a) - u32(b));
-}
-template <>
-__device__ __forceinline__ i64 IntegerSource<i64>::subtract(i64 a, i64 b) {
-  return i64(u64(a) - u64(b));
-}
-
-/// Bits of the exception mask, modulo 2.
-struct MaskSource {
-  const u32* words;
-  __device__ __forceinline__ u32 operator()(u32 index) const { return words[index / 32] >> (index % 32) & 1; }
-  static __device__ __forceinline__ u32 subtract(u32 a, u32 b) { return a ^ b; }
-};
-
-/// The axes of the mask's differences: those that leave the fewest ones, of all, the fastest and none, the first where they tie.
-__device__ __forceinline__ u32 mask_axes(const Shape& shape, const EncodeState& state) {
-  u32 all = state.mask_ones[0], fastest = state.mask_ones[1], none = state.exceptions;
-  if (all <= fastest && all <= none) return (1u << shape.rank) - 1;
-  return fastest <= none ? 1 : 0;
-}
 
 /// Integers of the planes when prefix sums are taken: sums of unsigned numbers wrap.
 template <typename C>
@@ -100,6 +23,92 @@ template <>
 struct Unsigned<u8> {
   typedef u32 Type;
 };
+
+/// Index along each axis, fastest first. Axes from RANK on are not looked at.
+template <u32 RANK>
+struct Coordinates {
+  u32 at[RANK];
+
+  __device__ __forceinline__ Coordinates(const Shape& shape, u32 index) {
+#pragma unroll
+    for (u32 axis = 0; axis < RANK; axis++) {
+      // The slowest axis needs no division.
+      u32 rest = axis + 1 < RANK ? index / shape.extents[axis] : 0;
+      at[axis] = index - rest * shape.extents[axis];
+      index = rest;
+    }
+  }
+
+  /// Moves THREADS values on.
+  __device__ __forceinline__ void advance(const Shape& shape) {
+    u32 carry = 0;
+#pragma unroll
+    for (u32 axis = 0; axis < RANK; axis++) {
+      at[axis] += shape.advance[axis] + carry;
+      carry = axis + 1 < RANK && at[axis] >= shape.extents[axis];
+      if (carry) at[axis] -= shape.extents[axis];
+    }
+  }
+};
+
+/// The difference at `index` along axes 1 to RANK - 1: all but the fastest. Where there is no step back, the integer itself is read in
+/// its place and not subtracted, so that all reads can be under way at once.
+template <u32 RANK, typename C, u32 ALL>
+__device__ __forceinline__ C slow_difference(const C* values, const Shape& shape, u32 index, const Coordinates<ALL>& coordinates) {
+  if constexpr (RANK == 1) {
+    return values[index];
+  } else {
+    const bool inside = coordinates.at[RANK - 1] > 0;
+    C here = slow_difference<RANK - 1>(values, shape, index, coordinates);
+    C back = slow_difference<RANK - 1>(values, shape, index - (inside ? shape.strides[RANK - 1] : 0), coordinates);
+    typedef typename Unsigned<C>::Type U;
+    return inside ? C(U(here) - U(back)) : here;
+  }
+}
+
+/// 32 bits of a mask from bit `at`, which may lie before its start.
+__device__ __forceinline__ u32 mask_bits(const u32* words, i32 at) {
+  const i32 word = at >> 5;
+  const u32 low = word >= 0 ? words[word] : 0, high = word >= -1 && at % 32 ? words[word + 1] : 0;
+  return __funnelshift_r(low, high, at & 31);
+}
+
+/// Differences of a mask's bits, modulo 2, along `axes`: 32 of them, from index `first` on.
+__device__ __forceinline__ u32 mask_difference(const u32* words, const Shape& shape, u32 first, u32 axes) {
+  u32 inside[MAX_RANK] = {};  // bits that have a step back along an axis
+  Coordinates<MAX_RANK> coordinates(shape, first);
+  for (u32 bit = 0; bit < 32; bit++) {
+    u32 carry = 1;
+#pragma unroll
+    for (u32 axis = 0; axis < MAX_RANK; axis++) {
+      inside[axis] |= u32(coordinates.at[axis] > 0) << bit;
+      coordinates.at[axis] += carry;
+      carry = coordinates.at[axis] >= shape.extents[axis];
+      if (carry) coordinates.at[axis] = 0;
+    }
+  }
+  u32 result = 0;
+  for (u32 set = 0; set < 1u << shape.rank; set++) {
+    if (set & ~axes) continue;
+    u32 back = 0, bits = ALL_LANES;
+#pragma unroll
+    for (u32 axis = 0; axis < MAX_RANK; axis++) {
+      if (set >> axis & 1) {
+        back += shape.strides[axis];
+        bits &= inside[axis];
+      }
+    }
+    if (bits) result ^= mask_bits(words, i32(first - back)) & bits;
+  }
+  return result;
+}
+
+/// The axes of the mask's differences: those that leave the fewest ones, of all, the fastest and none, the first where they tie.
+__device__ __forceinline__ u32 mask_axes(const Shape& shape, const EncodeState& state) {
+  u32 all = state.mask_ones[0], fastest = state.mask_ones[1], none = state.exceptions;
+  if (all <= fastest && all <= none) return (1u << shape.rank) - 1;
+  return fastest <= none ? 1 : 0;
+}
 
 /// Where restored integers go: back to their place, or to the chunk as values.
 template <typename C>
@@ -285,6 +294,11 @@ __device__ __forceinline__ void run_pass(const DecodeJob& job, const Shape& shap
   }
 }
 
+/// Tells the host how decoding went; a job's last launch does it.
+__device__ __forceinline__ void report(const DecodeJob& job, const DecodeState& state) {
+  if (job.host_results && blockIdx.x == 0 && threadIdx.x == 0) job.host_results[blockIdx.y] = state;
+}
+
 /// Tiles of long rows of a chunk, at most: where the parts of `row_sums` begin.
 __device__ __forceinline__ u32 row_tiles_room(const DecodeJob& job) { return 2 * ceil_div(job.shape.elements, ROW_TILE); }
 
@@ -292,6 +306,7 @@ template <typename V>
 __device__ __forceinline__ void restore_codes(const DecodeJob& job, u32 pass, u32 axis, bool last) {
   typedef typename ValueType<V>::Code C;
   const DecodeState& state = job.states[blockIdx.y];
+  if (last) report(job, state);
   if (state.error) return;
   const u32 elements = job.shape.elements;
   C* values = static_cast<C*>(job.planes[CODES].values) + u64(blockIdx.y) * elements;

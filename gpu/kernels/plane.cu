@@ -12,11 +12,10 @@ struct PlaneExtent {
   u64 start, index, payload, payload_words, end;  // bytes from the stream's start
 };
 
-/// For a whole warp.
-__device__ PlaneExtent plane_extent(const EncodeJob& job, const EncodeState& state, u32 number, u64 start) {
+/// Extents of a plane that begins at 0. For a whole warp.
+__device__ PlaneExtent plane_extent(const EncodeJob& job, const EncodeState& state, u32 number) {
   PlaneExtent extent = {};
   extent.elements = plane_elements(job, state, number);
-  extent.start = extent.end = start;
   if (extent.elements == 0) return extent;
   const EncodePlane& plane = job.planes[number];
   const Book& book = plane.book[blockIdx.y];
@@ -25,7 +24,7 @@ __device__ PlaneExtent plane_extent(const EncodeJob& job, const EncodeState& sta
   extent.lane_width = bit_length(state.planes[number].max_lane_words);
   extent.extra_width = bit_length(state.planes[number].max_extra_words);
   extent.custom = book.number == CUSTOM_BOOK;
-  extent.index = start + PLANE_HEADER_LEN + (extent.custom ? PACKED_LENGTHS : 0);
+  extent.index = PLANE_HEADER_LEN + (extent.custom ? PACKED_LENGTHS : 0);
   extent.payload = extent.index + (u64(extent.blocks) * (extent.lane_width + extent.extra_width) + 31) / 32 * 4;
   extent.payload_words = warp_sum_all(plane.groups + u64(blockIdx.y) * job.groups, ceil_div(extent.blocks, GROUP));
   extent.end = round_up_4(extent.payload + 2 * extent.payload_words);
@@ -75,14 +74,11 @@ __device__ u16 extra_word(const EncodePlane& plane, u64 first_segment, const u32
   return u16(result);
 }
 
-constexpr u32 ASSEMBLE_WARPS = 8;
-constexpr u32 ASSEMBLE_THREADS = ASSEMBLE_WARPS * WARP;
-
 /// Puts the stream of a chunk together. A warp copies a block.
 template <typename V>
 __device__ void assemble(const EncodeJob& job) {
   __shared__ PlaneExtent extents[PLANES];
-  __shared__ u32 segment_ends[ASSEMBLE_WARPS][WARP];
+  __shared__ u32 segment_ends[WARPS][WARP];
   const EncodeState& state = job.states[blockIdx.y];
   const EncodeParameters& parameters = *job.parameters;
   const u8* chunk = job.input + blockIdx.y * job.input_stride;
@@ -95,13 +91,19 @@ __device__ void assemble(const EncodeJob& job) {
 
   u64 length = header_len + sizeof(V);
   u32 coding = CONSTANT;
-  if (state.differs) {
-    if (warp_id() == 0) {
+  if (!is_constant(job, state)) {
+    if (warp_id() < PLANES) {
+      const PlaneExtent extent = plane_extent(job, state, warp_id());
+      if (lane_id() == 0) extents[warp_id()] = extent;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
       u64 start = header_len + 16;
-      for (u32 number = 0; number < PLANES; number++) {
-        PlaneExtent extent = plane_extent(job, state, number, start);
-        if (lane_id() == 0) extents[number] = extent;
-        start = extent.end;
+      for (PlaneExtent& extent : extents) {
+        extent.start = start;
+        extent.index += start;
+        extent.payload += start;
+        start = extent.end += start;
       }
     }
     __syncthreads();
@@ -129,7 +131,7 @@ __device__ void assemble(const EncodeJob& job) {
     const u64 bytes = length - header_len;
     const u32* source = reinterpret_cast<const u32*>(chunk);
     u32* target = reinterpret_cast<u32*>(stream + header_len);
-    for (u64 word = u64(blockIdx.x) * ASSEMBLE_THREADS + threadIdx.x; word < bytes / 4; word += u64(gridDim.x) * ASSEMBLE_THREADS) {
+    for (u64 word = u64(blockIdx.x) * THREADS + threadIdx.x; word < bytes / 4; word += u64(gridDim.x) * THREADS) {
       target[word] = source[word];
     }
     return;
@@ -168,13 +170,13 @@ __device__ void assemble(const EncodeJob& job) {
       }
     }
     u32* index = reinterpret_cast<u32*>(stream + extent.index);
-    for (u32 word = blockIdx.x * ASSEMBLE_THREADS + threadIdx.x; word < u32((extent.payload - extent.index) / 4);
-         word += gridDim.x * ASSEMBLE_THREADS) {
+    for (u32 word = blockIdx.x * THREADS + threadIdx.x; word < u32((extent.payload - extent.index) / 4);
+         word += gridDim.x * THREADS) {
       index[word] = index_word(lane_sizes, block_sizes, extent, word);
     }
     u16* payload = reinterpret_cast<u16*>(stream + extent.payload);
     const u32 segments = ceil_div(extent.elements, SEGMENT);
-    for (u32 block = blockIdx.x + warp_id() * gridDim.x; block < extent.blocks; block += gridDim.x * ASSEMBLE_WARPS) {
+    for (u32 block = blockIdx.x + warp_id() * gridDim.x; block < extent.blocks; block += gridDim.x * WARPS) {
       u16* target = payload + warp_sum_before(block_sizes, groups, block);
       const u32 lane_words = lane_sizes[block], extra_words = block_sizes[block] - lane_words;
       const u32 first = block << extent.group_log, count = min(1u << extent.group_log, segments - first);
@@ -191,43 +193,48 @@ __device__ void assemble(const EncodeJob& job) {
   }
 }
 
-extern "C" __global__ void __launch_bounds__(ASSEMBLE_THREADS) assemble_f32(const __grid_constant__ EncodeJob job) { assemble<float>(job); }
-extern "C" __global__ void __launch_bounds__(ASSEMBLE_THREADS) assemble_f64(const __grid_constant__ EncodeJob job) { assemble<double>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) assemble_f32(const __grid_constant__ EncodeJob job) { assemble<float>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) assemble_f64(const __grid_constant__ EncodeJob job) { assemble<double>(job); }
 
-constexpr u32 PLAN_THREADS = 512;
+/// Blocks of the stream that a thread finds at a time.
+constexpr u32 BLOCKS_PER_THREAD = 4;
 
 /// Reads the headers of the planes and finds where their blocks are. The host has checked the stream's header; everything behind it is
-/// checked here, before anything is read by it. One block a chunk.
-extern "C" __global__ void __launch_bounds__(PLAN_THREADS) plan(const __grid_constant__ DecodeJob job) {
-  __shared__ u64 scratch[PLAN_THREADS / WARP + 1];
+/// checked here, before anything is read by it. For one block of threads a chunk.
+__device__ void find_blocks(const DecodeJob& job) {
+  __shared__ u64 scratch[WARPS + 1];
   const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
   const u8* stream = job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters);
   DecodeState& state = job.states[blockIdx.y];
   const u32 t = threadIdx.x;
-  const u64 chunk_place = u64(blockIdx.y) * job.segments;
+  const u64 chunk_place = u64(blockIdx.y) * job.segments, stream_len = parameters.stream_len;
+  const u32 exceptions = parameters.exceptions;
   u64 at = parameters.body;
   bool good = true;
   for (u32 number = 0; number < PLANES && good; number++) {
-    const u32 elements = number == CODES ? job.shape.elements : number == MASK && parameters.exceptions ? job.shape.elements : parameters.exceptions;
+    const u32 elements = number == CODES || (number == MASK && exceptions) ? job.shape.elements : exceptions;
     if (elements == 0) continue;
     const DecodePlane& plane = job.planes[number];
     const u32 rank = number == BITS ? 1 : job.shape.rank;
-    good = at + PLANE_HEADER_LEN <= parameters.stream_len;
+    good = at + PLANE_HEADER_LEN <= stream_len;
     if (!good) break;
-    const u8* header = stream + at;
+    const u32* header = reinterpret_cast<const u32*>(stream + at);
+    const u32 low = header[0], high = header[1];
     at += PLANE_HEADER_LEN;
-    const u32 axes = header[0], block_log = header[1], book = header[2], lane_width = header[3], extra_width = header[4];
+    const u32 axes = low & 255, block_log = low >> 8 & 255, book = low >> 16 & 255, lane_width = low >> 24, extra_width = high & 255;
     good = axes >> rank == 0 && block_log >= MIN_BLOCK_LOG && block_log <= MAX_BLOCK_LOG && lane_width <= 32 && extra_width <= 32 &&
-           (header[5] | header[6] | header[7]) == 0 && (book == CUSTOM_BOOK || book < BOOKS);
-    const u32* table = job.tables->decode_tables[good && book != CUSTOM_BOOK ? book : 0];
+           high >> 8 == 0 && (book == CUSTOM_BOOK || book < BOOKS);
+    // What the host has planned by: rows that are summed where they are decoded.
+    if (number == CODES && job.rows_in_blocks) good = good && block_log <= ROWS_BLOCK_LOG && (1u << block_log) % job.shape.extents[0] == 0;
+    const u16* table = job.tables->decode_tables[good && book != CUSTOM_BOOK ? book : 0];
     if (good && book == CUSTOM_BOOK) {
-      good = at + PACKED_LENGTHS <= parameters.stream_len;
+      good = at + PACKED_LENGTHS <= stream_len;
       if (!good) break;
       const u8* packed = stream + at;
       at += PACKED_LENGTHS;
       for (u32 i = SYMBOLS / 2; i < PACKED_LENGTHS; i++) good &= packed[i] == 0;
       // Each thread finds its symbol's place among the canonical codes.
-      u32* custom = plane.custom_table + u64(blockIdx.y) * DECODE_TABLE_LEN;
+      u16* custom = plane.custom_table + u64(blockIdx.y) * DECODE_TABLE_LEN;
       const u32 length = t < SYMBOLS ? packed[t / 2] >> (4 * (t % 2)) & 15 : 0;
       u32 begin = 0, kraft = 0;
       for (u32 other = 0; other < SYMBOLS; other++) {
@@ -241,44 +248,54 @@ extern "C" __global__ void __launch_bounds__(PLAN_THREADS) plan(const __grid_con
       good &= kraft == DECODE_TABLE_LEN;
       if (good && length > 0) {
         const u32 end = begin + (1u << (MAX_CODE_BITS - length));
-        for (u32 entry = begin; entry < end; entry++) custom[entry] = SYMBOL_ENTRY[t] | length;
+        for (u32 entry = begin; entry < end; entry++) custom[entry] = u16(t << 4 | length);
       }
       table = custom;
     }
     const u32 width = lane_width + extra_width;
     const u32 blocks = good ? ceil_div(elements, 1u << block_log) : 0;
     const u64 index_bits = u64(blocks) * width, index_len = (index_bits + 31) / 32 * 4;
-    good = good && at + index_len <= parameters.stream_len;
+    good = good && at + index_len <= stream_len;
     if (!good) break;
     const u32* index = reinterpret_cast<const u32*>(stream + at);
     const u32 index_words = u32(index_len / 4);
     if (index_bits % 32 != 0) good = index[index_words - 1] >> (index_bits % 32) == 0;
     at += index_len;
     u64 words = 0;
-    for (u32 base = 0; base < blocks; base += PLAN_THREADS) {
-      const u32 block = base + t;
-      u64 lanes = 0, extras = 0;
-      if (block < blocks && width > 0) {
-        const u64 bit = u64(block) * width;
-        const u32 word = u32(bit / 32), shift = u32(bit % 32);
-        u64 low = u64(index[word]) | (word + 1 < index_words ? u64(index[word + 1]) << 32 : 0);
-        u64 high = word + 2 < index_words ? index[word + 2] : 0;
-        u64 entry = shift ? low >> shift | high << (64 - shift) : low;
-        lanes = entry & ((1ull << lane_width) - 1);
-        extras = (lane_width < 64 ? entry >> lane_width : 0) & ((1ull << extra_width) - 1);
+    for (u32 base = 0; base < blocks; base += BLOCKS_PER_THREAD * THREADS) {
+      u64 lanes[BLOCKS_PER_THREAD], extras[BLOCKS_PER_THREAD], sum = 0;
+#pragma unroll
+      for (u32 k = 0; k < BLOCKS_PER_THREAD; k++) {
+        const u32 block = base + t * BLOCKS_PER_THREAD + k;
+        lanes[k] = extras[k] = 0;
+        if (block < blocks && width > 0) {
+          const u64 bit = u64(block) * width;
+          const u32 word = u32(bit / 32), shift = u32(bit % 32);
+          const u64 first = u64(index[word]) | (word + 1 < index_words ? u64(index[word + 1]) << 32 : 0);
+          const u64 behind = word + 2 < index_words ? index[word + 2] : 0;
+          const u64 entry = shift ? first >> shift | behind << (64 - shift) : first;
+          lanes[k] = entry & ((1ull << lane_width) - 1);
+          extras[k] = entry >> lane_width & ((1ull << extra_width) - 1);
+        }
+        sum += lanes[k] + extras[k];
       }
       u64 total;
-      const u64 before = block_sum_before(lanes + extras, scratch, total);
-      if (block < blocks) {
-        plane.lane_starts[chunk_place + block] = u32(at / 2 + words + before);
-        plane.lane_sizes[chunk_place + block] = u32(lanes);
-        plane.extra_sizes[chunk_place + block] = u32(extras);
+      u64 before = words + block_sum_before(sum, scratch, total);
+#pragma unroll
+      for (u32 k = 0; k < BLOCKS_PER_THREAD; k++) {
+        const u32 block = base + t * BLOCKS_PER_THREAD + k;
+        if (block < blocks) {
+          plane.lane_starts[chunk_place + block] = u32(at / 2 + before);
+          plane.lane_sizes[chunk_place + block] = u32(lanes[k]);
+          plane.extra_sizes[chunk_place + block] = u32(extras[k]);
+        }
+        before += lanes[k] + extras[k];
       }
       words += total;
       __syncthreads();
     }
     const u64 end = round_up_4(at + 2 * words);
-    good = good && words <= parameters.stream_len && end <= parameters.stream_len;
+    good = good && words <= stream_len && end <= stream_len;
     if (good && words % 2) good = reinterpret_cast<const u16*>(stream + at)[words] == 0;
     at = end;
     if (t == 0) {
@@ -286,5 +303,5 @@ extern "C" __global__ void __launch_bounds__(PLAN_THREADS) plan(const __grid_con
       plane.table[blockIdx.y] = table;
     }
   }
-  if (!(good && at == parameters.stream_len) && t == 0) state.error = DECODE_REFUSED;
+  if (!(good && at == stream_len) && t == 0) state.error = DECODE_REFUSED;
 }

@@ -91,36 +91,41 @@ __device__ Grid make_grid(const EncodeParameters& parameters, u32 lattice_key) {
 /// Finds whether all values are equal, and the lattice that they share. Blocks stop as soon as nothing is left to find out.
 template <typename V>
 __device__ void inspect(const EncodeJob& job) {
+  __shared__ u32 keys[WARPS];
+  __shared__ bool done;
   const EncodeParameters& parameters = *job.parameters;
   EncodeState& state = job.states[blockIdx.y];
   const u8* chunk = job.input + blockIdx.y * job.input_stride;
   const u32 elements = job.shape.elements;
   const auto first = read_bits<V>(chunk, 0, parameters.big_endian);
   const u32 off_lattice = u32(LATTICE_ZERO - parameters.needed_bit);  // keys above this end the search
-  volatile u32* seen_key = &state.lattice_key;
-  volatile u32* seen_differs = &state.differs;
   for (u32 start = blockIdx.x * SEGMENT; start < elements; start += gridDim.x * SEGMENT) {
     u32 key = 0;
     bool differs = false;
-    bool done = lane_id() == 0 && *seen_differs && *seen_key > off_lattice;
-    if (__shfl_sync(ALL_LANES, done, 0)) return;
 #pragma unroll
     for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
       u32 index = start + k * THREADS + threadIdx.x;
-      if (index >= elements) break;
+      if (index >= elements) continue;
       auto bits = read_bits<V>(chunk, index, parameters.big_endian);
       differs |= bits != first;
       if (parameters.has_fill && u64(bits) == parameters.fill_bits) continue;
       i32 lowest = lowest_bit(double(ValueType<V>::from_bits(bits)));
       if (lowest != 0x7fffffff) key = max(key, u32(LATTICE_ZERO - lowest));
     }
-    __syncwarp();
     key = __reduce_max_sync(ALL_LANES, key);
-    differs = __any_sync(ALL_LANES, differs);
-    if (lane_id() == 0) {
-      if (key > *seen_key) atomicMax(&state.lattice_key, key);
-      if (differs && !*seen_differs) *seen_differs = 1;
+    if (lane_id() == 0) keys[warp_id()] = key;
+    differs = __syncthreads_or(differs);
+    if (threadIdx.x == 0) {
+      for (u32 warp = 0; warp < WARPS; warp++) key = max(key, keys[warp]);
+      // Others may have found as much already: what is read here may be old, which costs no more than an update too many.
+      u32 known = *static_cast<volatile u32*>(&state.lattice_key);
+      if (key > known) atomicMax(&state.lattice_key, key);
+      bool known_to_differ = *static_cast<volatile u32*>(&state.differs);
+      if (differs && !known_to_differ) *static_cast<volatile u32*>(&state.differs) = 1;
+      done = (differs || known_to_differ) && max(key, known) > off_lattice;
     }
+    __syncthreads();
+    if (done) return;
   }
 }
 
@@ -132,7 +137,7 @@ __device__ void quantize(const EncodeJob& job) {
   __shared__ u32 bad[MASK_WORDS];
   const EncodeParameters& parameters = *job.parameters;
   EncodeState& state = job.states[blockIdx.y];
-  if (!state.differs) return;
+  if (is_constant(job, state)) return;
   if (threadIdx.x == 0) grid = make_grid<V>(parameters, state.lattice_key);
   __syncthreads();
   const u8* chunk = job.input + blockIdx.y * job.input_stride;

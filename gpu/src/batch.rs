@@ -10,7 +10,7 @@ use crate::copy::copy;
 use crate::device::{Device, Lease};
 use crate::error::{Context as _, Error, Result};
 use crate::memory::bytes_of;
-use crate::plan::Exceptions;
+use crate::plan::DecodeVariant;
 use crate::session::{Session, decode_parameters, encode_parameters};
 
 /// Times of one run after another, in microseconds.
@@ -49,7 +49,7 @@ impl Batch {
     pub fn compress(&mut self, chunks: &[u8], config: &Config, repeats: usize) -> Result<(Vec<Vec<u8>>, Timings)> {
         let (device, layout, count) = (self.device, self.layout, self.chunks);
         let session = self.lease.session();
-        let number = session.encoder(device, &layout, count)?;
+        let number = session.encoder(device, &layout, count, false)?;
         let input = session.encode_plan(number).0.input;
         session.send(bytes_of(&encode_parameters(&layout, config)), chunks, input)?;
         let timings = {
@@ -81,18 +81,19 @@ impl Batch {
     /// As [`Device::decompress`] and [`crate::Decompressing::finish`].
     pub fn decompress(&mut self, streams: &[Vec<u8>], repeats: usize) -> Result<(Vec<u8>, Timings)> {
         let (device, layout, count) = (self.device, self.layout, self.chunks);
-        let mut most = 0;
+        let mut joined: Option<DecodeVariant> = None;
         let mut heads = Vec::with_capacity(count);
         for stream in streams {
-            let (found, parameters) = decode_parameters(stream)?;
+            let (found, parameters, variant) = decode_parameters(stream)?;
             if found != layout {
                 return Err(Error::Unsupported(format!("a stream holds {found:?}, the batch {layout:?}")));
             }
-            most = most.max(u64::from(parameters.exceptions));
+            joined = Some(joined.map_or(variant, |joined| joined.join(variant)));
             heads.push(parameters);
         }
         let session = self.lease.session();
-        let number = session.decoder(device, &layout, count, Exceptions::of(most))?;
+        let variant = joined.ok_or_else(|| Error::Unsupported("an empty batch".to_owned()))?;
+        let number = session.decoder(device, &layout, count, variant)?;
         for (chunk, (stream, head)) in streams.iter().zip(&heads).enumerate() {
             let job = &session.decode_plan(number).0.job;
             let to = job.input + chunk as u64 * job.input_stride;
@@ -219,7 +220,7 @@ pub fn floors(device: &'static Device, len: usize, repeats: usize) -> Result<Flo
         shape: quire_codec::Shape::new(&[1]).map_err(|error| Error::Unsupported(error.to_string()))?,
     };
     // A chunk of one value is constant: its kernels find nothing to do.
-    let number = session.encoder(device, &layout, 1)?;
+    let number = session.encoder(device, &layout, 1, false)?;
     let input = session.encode_plan(number).0.input;
     let config = Config::absolute(1.0).map_err(|error| Error::Unsupported(error.to_string()))?;
     session.send(bytes_of(&encode_parameters(&layout, &config)), &[0; 4], input)?;

@@ -13,7 +13,7 @@ use quire_codec::{Config, Layout};
 use crate::error::{Context as _, Error, Result};
 use crate::job::{Address, Tables};
 use crate::launch::{Kernels, RestoreContext, driver_is_present};
-use crate::memory::{ALLOCATIONS, DeviceMemory, bytes_of, upload};
+use crate::memory::{ALLOCATIONS, DeviceMemory, upload};
 use crate::session::Session;
 use crate::tables::tables;
 
@@ -160,7 +160,7 @@ impl Device {
         let kernels = Kernels::load(&context).map_err(lasting)?;
         let mut memory = DeviceMemory::new(context.clone());
         memory.grow(size_of::<Tables>()).map_err(lasting)?;
-        upload(&context, bytes_of(&*tables()), &memory).map_err(lasting)?;
+        upload(&context, &tables(), &memory).map_err(lasting)?;
         CONTEXTS.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
             context,

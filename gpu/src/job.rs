@@ -17,6 +17,11 @@ pub const DECODE_TABLE_LEN: usize = 1 << quire_codec::codebook::MAX_CODE_BITS;
 /// Entries of the table of high tile powers; a tile is 4096 bytes, and a row of 256 tiles has one entry.
 pub const CRC_TILE_ROWS: usize = 2048;
 
+/// Log2 of the longest block that is put together in shared memory.
+pub const ROWS_BLOCK_LOG: u8 = 12;
+/// Threads of most kernels.
+pub const THREADS: u32 = 256;
+
 /// An address in device memory, or in pinned memory that the device reaches.
 pub type Address = u64;
 
@@ -28,6 +33,7 @@ pub struct Shape {
     pub elements: u32,
     pub extents: [u32; 4],
     pub strides: [u32; 4],
+    pub advance: [u32; 4],
 }
 
 #[repr(C)]
@@ -88,7 +94,7 @@ pub struct EncodeResult {
 #[derive(Debug, Clone, Copy)]
 pub struct Tables {
     pub book_lengths: [[u8; BOOKS_PADDED]; SYMBOLS],
-    pub decode_tables: [[u32; DECODE_TABLE_LEN]; BOOKS],
+    pub decode_tables: [[u16; DECODE_TABLE_LEN]; BOOKS],
     pub crc_bytes: [[u32; 256]; 4],
     pub crc_thread: [u32; 256],
     pub crc_tile_low: [u32; 256],
@@ -117,7 +123,7 @@ pub struct EncodeJob {
     pub chunks: u32,
     pub segments: u32,
     pub groups: u32,
-    pub reserved: u32,
+    pub inspected: u32,
     pub tables: Address,
     pub parameters: Address,
     pub input: Address,
@@ -186,7 +192,7 @@ pub struct DecodeJob {
     pub chunks: u32,
     pub segments: u32,
     pub groups: u32,
-    pub reserved: u32,
+    pub rows_in_blocks: u32,
     pub tables: Address,
     pub input: Address,
     pub input_stride: u64,

@@ -33,11 +33,9 @@ pub(crate) struct Kernels {
     pub(crate) choose: CudaFunction,
     pub(crate) encode_lanes: CudaFunction,
     pub(crate) seal: CudaFunction,
-    pub(crate) verify: CudaFunction,
-    pub(crate) plan: CudaFunction,
+    pub(crate) open_stream: CudaFunction,
     pub(crate) restore_mask: CudaFunction,
     pub(crate) count_exceptions: CudaFunction,
-    pub(crate) report: CudaFunction,
 }
 
 /// The kernels as the build made them.
@@ -76,11 +74,9 @@ impl Kernels {
             choose: function("choose")?,
             encode_lanes: function("encode_lanes")?,
             seal: function("seal")?,
-            verify: function("verify")?,
-            plan: function("plan")?,
+            open_stream: function("open_stream")?,
             restore_mask: function("restore_mask")?,
             count_exceptions: function("count_exceptions")?,
-            report: function("report")?,
         })
     }
 }

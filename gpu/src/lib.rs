@@ -35,6 +35,7 @@ mod session;
 mod tables;
 
 pub use batch::{Batch, Floors, Timings, floors};
+#[cfg(not(quire_kernels))]
 use device::kernels_not_built;
 pub use device::{Compressed, Decompressing, Device, MAX_CHUNK_BYTES, Statistics, device, statistics};
 pub use error::{Error, Result};

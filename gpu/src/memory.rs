@@ -155,8 +155,6 @@ unsafe impl Plain for crate::job::EncodeResult {}
 unsafe impl Plain for crate::job::DecodeParameters {}
 // SAFETY: as above.
 unsafe impl Plain for crate::job::DecodeState {}
-// SAFETY: as above.
-unsafe impl Plain for crate::job::Tables {}
 
 /// Starts a copy to the device. The source stays as it is until the stream is past the copy.
 pub(crate) fn copy_to_device(stream: &CudaStream, from: &PinnedMemory, range: Range<usize>, to: Address) -> Result<()> {

@@ -11,21 +11,17 @@ use quire_codec::{Layout, Scalar, max_stream_len};
 use crate::error::Result;
 use crate::job::{
     Address, Book, DECODE_TABLE_LEN, DecodeJob, DecodeParameters, DecodePlane, DecodeState, EncodeJob, EncodeParameters,
-    EncodePlane, EncodeResult, EncodeState, PLANES, Shape,
+    EncodePlane, EncodeResult, EncodeState, PLANES, ROWS_BLOCK_LOG, Shape, THREADS,
 };
 use crate::launch::{Kernels, TypeKernels, launch};
 use crate::memory::{Arena, clear};
 
 /// Counts that share a sum: `GROUP` in `kernels/common.cuh`.
 const GROUP: usize = 64;
-/// Threads of most kernels: `THREADS` in `kernels/common.cuh`.
-const THREADS: u32 = 256;
 /// Threads of a block of `choose`: `CHOOSE_THREADS` in `kernels/codebook.cu`.
 const CHOOSE_THREADS: u32 = 128;
 /// Threads of a block that codes lanes: `LANE_THREADS` in `kernels/lanes.cu`.
 const LANE_THREADS: u32 = 128;
-/// Threads of `plan`: `PLAN_THREADS` in `kernels/plane.cu`.
-const PLAN_THREADS: u32 = 512;
 /// Bytes of a tile of the checksum: `TILE_WORDS` in `kernels/checksum.cu`.
 const TILE_BYTES: u64 = 4096;
 /// Words that the lanes of a segment can take: `LANE_SLOT` in `kernels/lanes.cu`.
@@ -41,8 +37,41 @@ pub(crate) struct Key {
     pub(crate) scalar: Scalar,
     pub(crate) shape: quire_codec::Shape,
     pub(crate) chunks: usize,
-    /// For decoding: how exceptions are to be restored.
+    pub(crate) variant: Variant,
+}
+
+/// What else launches depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Variant {
+    /// Compressing. `inspected` says that the host has seen the chunks to be neither constant nor on a lattice.
+    Encode { inspected: bool },
+    /// Decompressing.
+    Decode(DecodeVariant),
+}
+
+/// What the launches that decompress depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DecodeVariant {
+    /// How exceptions are to be restored.
     pub(crate) exceptions: Exceptions,
+    /// Whether there are several rows, and blocks hold whole ones and are short enough to be put together in shared memory.
+    pub(crate) rows_in_blocks: bool,
+}
+
+impl DecodeVariant {
+    /// The variant for a stream, by its number of exceptions and the block length of its codes.
+    pub(crate) fn new(shape: &quire_codec::Shape, exceptions: u64, block_log: u8) -> Self {
+        let rows_in_blocks = block_log <= ROWS_BLOCK_LOG
+            && (1usize << block_log).is_multiple_of(shape.row())
+            && shape.elements() > shape.row() as u64;
+        Self { exceptions: Exceptions::of(exceptions), rows_in_blocks }
+    }
+
+    /// A variant that suits both.
+    pub(crate) fn join(self, other: Self) -> Self {
+        let exceptions = if self.exceptions as u8 > other.exceptions as u8 { self.exceptions } else { other.exceptions };
+        Self { exceptions, rows_in_blocks: self.rows_in_blocks && other.rows_in_blocks }
+    }
 }
 
 /// Which launches exceptions need.
@@ -102,14 +131,16 @@ impl Sizes {
 
 fn shape(shape: &quire_codec::Shape) -> Shape {
     let mut result =
-        Shape { rank: shape.dims().len() as u32, elements: shape.elements() as u32, extents: [1; 4], strides: [1; 4] };
-    let mut stride = 1;
+        Shape { rank: shape.dims().len() as u32, elements: shape.elements() as u32, extents: [1; 4], strides: [1; 4], advance: [0; 4] };
+    let (mut stride, mut rest) = (1, THREADS);
     for axis in 0..4 {
         if let Some(&extent) = shape.dims().iter().rev().nth(axis) {
             result.extents[axis] = extent as u32;
         }
         result.strides[axis] = stride;
         stride *= result.extents[axis];
+        result.advance[axis] = rest % result.extents[axis];
+        rest /= result.extents[axis];
     }
     result
 }
@@ -121,6 +152,7 @@ pub(crate) struct EncodePlan {
     pub(crate) input: Address,
     zeroed: (Address, usize),
     scalar: Scalar,
+    inspected: bool,
     sizes: Sizes,
 }
 
@@ -129,6 +161,7 @@ impl EncodePlan {
     pub(crate) fn new(key: &Key, layout: &Layout) -> (Self, usize) {
         let sizes = Sizes::new(key);
         let mut arena = Arena::default();
+        let inspected = matches!(key.variant, Variant::Encode { inspected: true });
         let states = arena.take(sizes.chunks, size_of::<EncodeState>());
         let exception_groups = sizes.per_group(&mut arena);
         let groups: [Address; PLANES] = std::array::from_fn(|_| sizes.per_group(&mut arena));
@@ -158,7 +191,7 @@ impl EncodePlan {
             chunks: sizes.chunks as u32,
             segments: sizes.segments as u32,
             groups: sizes.groups as u32,
-            reserved: 0,
+            inspected: u32::from(inspected),
             tables: 0,
             parameters: input,
             input: input + size_of::<EncodeParameters>() as u64,
@@ -178,7 +211,7 @@ impl EncodePlan {
             results: arena.take(sizes.chunks, size_of::<EncodeResult>()),
             host_results: 0,
         };
-        (Self { job, input, zeroed, scalar: key.scalar, sizes }, arena.len())
+        (Self { job, input, zeroed, scalar: key.scalar, inspected, sizes }, arena.len())
     }
 
     /// Turns offsets into addresses.
@@ -232,8 +265,10 @@ impl EncodePlan {
         let job = &self.job;
         clear(stream, self.zeroed.0, self.zeroed.1)?;
         observe("clear")?;
-        launch(stream, inspect, grid(2), THREADS, job, &[])?;
-        observe("1 inspect")?;
+        if !self.inspected {
+            launch(stream, inspect, grid(2), THREADS, job, &[])?;
+            observe("1 inspect")?;
+        }
         launch(stream, quantize, grid(16), THREADS, job, &[])?;
         observe("1 quantize")?;
         launch(stream, fill_gaps, grid(8), THREADS, job, &[])?;
@@ -247,7 +282,7 @@ impl EncodePlan {
         launch(stream, assemble, grid(8), THREADS, job, &[])?;
         observe("assemble")?;
         let tiles = job.output_stride.div_ceil(TILE_BYTES) as usize;
-        launch(stream, &kernels.seal, self.sizes.grid(multiprocessors, 8, tiles), THREADS, job, &[])?;
+        launch(stream, &kernels.seal, self.sizes.grid(multiprocessors, 2, tiles), THREADS, job, &[])?;
         observe("checksum")
     }
 }
@@ -257,13 +292,13 @@ pub(crate) struct DecodePlan {
     pub(crate) job: DecodeJob,
     zeroed: (Address, usize),
     scalar: Scalar,
-    exceptions: Exceptions,
+    variant: DecodeVariant,
     sizes: Sizes,
 }
 
 impl DecodePlan {
     /// As [`EncodePlan::new`].
-    pub(crate) fn new(key: &Key, layout: &Layout) -> (Self, usize) {
+    pub(crate) fn new(key: &Key, layout: &Layout, variant: DecodeVariant) -> (Self, usize) {
         let sizes = Sizes::new(key);
         let mut arena = Arena::default();
         let states = arena.take(sizes.chunks, size_of::<DecodeState>());
@@ -274,14 +309,14 @@ impl DecodePlan {
         let planes: [DecodePlane; PLANES] = std::array::from_fn(|number| {
             let size = if number == 1 { 1 } else { sizes.value };
             // Without exceptions their planes take no room.
-            let here = number == 0 || key.exceptions != Exceptions::None;
+            let here = number == 0 || variant.exceptions != Exceptions::None;
             let sizes = if here { Sizes { ..sizes } } else { Sizes { elements: 1, segments: 1, ..sizes } };
             DecodePlane {
                 values: sizes.per_value(&mut arena, size),
                 lane_starts: sizes.per_segment(&mut arena, 4),
                 lane_sizes: sizes.per_segment(&mut arena, 4),
                 extra_sizes: sizes.per_segment(&mut arena, 4),
-                custom_table: arena.take(sizes.chunks, 4 * DECODE_TABLE_LEN),
+                custom_table: arena.take(sizes.chunks, 2 * DECODE_TABLE_LEN),
                 table: arena.take(sizes.chunks, 8),
             }
         });
@@ -290,7 +325,7 @@ impl DecodePlan {
             chunks: sizes.chunks as u32,
             segments: sizes.segments as u32,
             groups: sizes.groups as u32,
-            reserved: 0,
+            rows_in_blocks: u32::from(variant.rows_in_blocks),
             tables: 0,
             input,
             input_stride,
@@ -304,7 +339,7 @@ impl DecodePlan {
             output_stride: (sizes.elements * sizes.value) as u64,
             host_results: 0,
         };
-        (Self { job, zeroed, scalar: key.scalar, exceptions: key.exceptions, sizes }, arena.len())
+        (Self { job, zeroed, scalar: key.scalar, variant, sizes }, arena.len())
     }
 
     /// As [`EncodePlan::place`].
@@ -349,29 +384,29 @@ impl DecodePlan {
         let segment_grid = |per_multiprocessor| sizes.grid(multiprocessors, per_multiprocessor, sizes.segments);
         clear(stream, self.zeroed.0, self.zeroed.1)?;
         observe("clear")?;
+        // A block of threads for the index, the others for the checksum.
         let tiles = job.input_stride.div_ceil(TILE_BYTES) as usize;
-        launch(stream, &kernels.verify, sizes.grid(multiprocessors, 8, tiles), THREADS, job, &[])?;
-        observe("checksum")?;
-        launch(stream, &kernels.plan, (1, job.chunks), PLAN_THREADS, job, &[])?;
-        observe("plan")?;
-        launch(stream, &of_type.decode_lanes, segment_grid(6), LANE_THREADS, job, &[])?;
+        let (blocks, chunks) = sizes.grid(multiprocessors, 2, tiles);
+        launch(stream, &kernels.open_stream, (blocks + 1, chunks), THREADS, job, &[])?;
+        observe("index and checksum")?;
+        launch(stream, &of_type.decode_lanes, segment_grid(7), LANE_THREADS, job, &[])?;
         observe("5 lanes, 3 tokens")?;
 
         // The codes' last pass writes values.
-        let passes = self.passes();
+        let passes = self.passes(self.variant.rows_in_blocks);
         for (at, pass) in passes.iter().enumerate() {
             let last = u32::from(at == passes.len() - 1);
             let grid = sizes.grid(multiprocessors, 8, pass.items);
             launch(stream, &of_type.restore_codes, grid, THREADS, job, &[pass.kind, pass.axis, last])?;
             observe(if last == 1 { "2, 1 values" } else { "2 sums" })?;
         }
-        if self.exceptions != Exceptions::None {
-            for pass in &passes {
+        if self.variant.exceptions != Exceptions::None {
+            for pass in &self.passes(false) {
                 let grid = sizes.grid(multiprocessors, 8, pass.items);
                 launch(stream, &kernels.restore_mask, grid, THREADS, job, &[pass.kind, pass.axis])?;
             }
             observe("2 sums of the mask")?;
-            if self.exceptions == Exceptions::Few {
+            if self.variant.exceptions == Exceptions::Few {
                 launch(stream, &of_type.restore_bits, (1, job.chunks), THREADS, job, &[SHORT_ROWS])?;
             } else {
                 let grid = sizes.grid(multiprocessors, 8, sizes.elements.div_ceil(SHORT_ROW));
@@ -382,17 +417,18 @@ impl DecodePlan {
             launch(stream, &of_type.write_exceptions, segment_grid(8), THREADS, job, &[])?;
             observe("1 exceptions")?;
         }
-        launch(stream, &kernels.report, (1, job.chunks), 32, job, &[])?;
-        observe("report")
+        Ok(())
     }
 
-    /// The passes that undo the prediction.
-    fn passes(&self) -> Vec<Pass> {
+    /// The passes that undo the prediction of an array of the chunk's shape.
+    fn passes(&self, rows_are_done: bool) -> Vec<Pass> {
         let Shape { rank, extents, strides, .. } = self.job.shape;
         let length = extents[0] as usize;
         let rows = self.sizes.elements / length;
         let mut passes = Vec::new();
-        if length <= SHORT_ROW {
+        if rows_are_done {
+            // Where they were decoded; there is another axis, whose pass writes values.
+        } else if length <= SHORT_ROW {
             passes.push(Pass { kind: SHORT_ROWS, axis: 0, items: rows.div_ceil(8) });
         } else {
             let items = rows * length.div_ceil(SHORT_ROW);

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUevent_flags;
 use cudarc::driver::{CudaEvent, CudaStream};
 use quire_codec::format::CHECKSUM_AT;
-use quire_codec::lattice::highest_bit;
-use quire_codec::{CodebookPolicy, Coding, Config, ErrorBound, Header, Layout, max_stream_len};
+use quire_codec::lattice::{self, highest_bit};
+use quire_codec::{CodebookPolicy, Coding, Config, ErrorBound, Header, Layout, Scalar, max_stream_len};
 
 use crate::copy::copy;
 use crate::device::{Device, count_recording};
@@ -20,7 +20,7 @@ use crate::error::{Context as _, Error, Result};
 use crate::job::{Address, DecodeParameters, DecodeState, EncodeParameters, EncodeResult, HEADER_ROOM};
 use crate::launch::Graph;
 use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, copy_from_device, copy_on_device, copy_to_device, read_plain};
-use crate::plan::{DecodePlan, EncodePlan, Exceptions, Key};
+use crate::plan::{DecodePlan, DecodeVariant, EncodePlan, Key, Variant};
 
 /// Most bytes of a pinned ring; larger transfers go round.
 const RING: usize = 32 << 20;
@@ -120,8 +120,8 @@ impl Session {
     }
 
     /// The job for compressing `chunks` chunks of a layout, recorded now if it is new. Returns its number.
-    pub(crate) fn encoder(&mut self, device: &Device, layout: &Layout, chunks: usize) -> Result<usize> {
-        let key = Key { scalar: layout.scalar, shape: layout.shape, chunks, exceptions: Exceptions::None };
+    pub(crate) fn encoder(&mut self, device: &Device, layout: &Layout, chunks: usize, inspected: bool) -> Result<usize> {
+        let key = Key { scalar: layout.scalar, shape: layout.shape, chunks, variant: Variant::Encode { inspected } };
         if let Some(found) = self.encoders.iter().position(|(known, ..)| *known == key) {
             return Ok(found);
         }
@@ -143,12 +143,12 @@ impl Session {
     }
 
     /// The same for decompressing.
-    pub(crate) fn decoder(&mut self, device: &Device, layout: &Layout, chunks: usize, exceptions: Exceptions) -> Result<usize> {
-        let key = Key { scalar: layout.scalar, shape: layout.shape, chunks, exceptions };
+    pub(crate) fn decoder(&mut self, device: &Device, layout: &Layout, chunks: usize, variant: DecodeVariant) -> Result<usize> {
+        let key = Key { scalar: layout.scalar, shape: layout.shape, chunks, variant: Variant::Decode(variant) };
         if let Some(found) = self.decoders.iter().position(|(known, ..)| *known == key) {
             return Ok(found);
         }
-        let (mut plan, len) = DecodePlan::new(&key, layout);
+        let (mut plan, len) = DecodePlan::new(&key, layout, variant);
         self.reserve(len, 0, chunks * size_of::<DecodeState>())?;
         plan.place(self.memory.address());
         plan.job.tables = device.tables();
@@ -236,7 +236,7 @@ impl Session {
 
     /// Sends a chunk and starts compressing it.
     pub(crate) fn start_compressing(&mut self, device: &Device, chunk: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
-        let number = self.encoder(device, layout, 1)?;
+        let number = self.encoder(device, layout, 1, has_nothing_to_inspect(chunk, layout, config))?;
         let input = self.encode_plan(number).0.input;
         self.send(bytes_of(&encode_parameters(layout, config)), chunk, input)?;
         self.encode_plan(number).1.launch()?;
@@ -255,9 +255,9 @@ impl Session {
 
     /// Sends a stream and starts decompressing it.
     pub(crate) fn start_decompressing(&mut self, device: &Device, stream: &[u8]) -> Result<usize> {
-        let (layout, parameters) = decode_parameters(stream)?;
+        let (layout, parameters, variant) = decode_parameters(stream)?;
         device.check_size(&layout)?;
-        let number = self.decoder(device, &layout, 1, Exceptions::of(u64::from(parameters.exceptions)))?;
+        let number = self.decoder(device, &layout, 1, variant)?;
         let input = self.decode_plan(number).0.job.input;
         self.send(bytes_of(&parameters), stream, input)?;
         self.decode_plan(number).1.launch()?;
@@ -338,8 +338,26 @@ pub(crate) fn encode_parameters(layout: &Layout, config: &Config) -> EncodeParam
     }
 }
 
-/// Layout of a stream, and what the kernels are to know of it. Streams that are not quantized are not for the GPU.
-pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParameters)> {
+/// Values at a chunk's start that the host looks at.
+const GLANCE: usize = 256;
+
+/// Whether a chunk's first values already show that it is neither constant nor on a lattice, as most do; the kernel that looks at all
+/// of them is then not needed.
+fn has_nothing_to_inspect(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
+    let size = layout.scalar.size();
+    let glance = &chunk[..chunk.len().min(GLANCE * size)];
+    let differ = glance.chunks_exact(size).any(|value| value != &glance[..size]);
+    let order = layout.byte_order;
+    differ
+        && match layout.scalar {
+            Scalar::F32 => lattice::is_off::<f32>(glance, order, config),
+            Scalar::F64 => lattice::is_off::<f64>(glance, order, config),
+        }
+}
+
+/// Layout of a stream, what the kernels are to know of it, and which launches it needs. Streams that are not quantized are not for the
+/// GPU.
+pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParameters, DecodeVariant)> {
     let header = Header::read_from(stream).map_err(|_| Error::Refused)?;
     if header.coding != Coding::Quantized {
         return Err(Error::Unsupported(format!("a {:?} chunk is only copied", header.coding)));
@@ -364,7 +382,10 @@ pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParamete
         checksum,
         big_endian: u32::from(header.layout.byte_order == quire_codec::ByteOrder::Big),
     };
-    Ok((header.layout, parameters))
+    // A stream too short for this byte is refused by the kernels.
+    let block_log = stream.get(start + 16 + 1).copied().unwrap_or(0);
+    let variant = DecodeVariant::new(&header.layout.shape, exceptions, block_log);
+    Ok((header.layout, parameters, variant))
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {

@@ -1,53 +1,50 @@
 //! What the kernels look up, made once a device: the dictionary and the powers that the checksum needs.
 
+use quire_codec::codebook::MAX_CODE_BITS;
 use quire_codec::{codebook, dictionary};
 
-use crate::job::{BOOKS, BOOKS_PADDED, CRC_TILE_ROWS, DECODE_TABLE_LEN, SYMBOLS, Tables};
+use crate::job::{BOOKS_PADDED, CRC_TILE_ROWS, DECODE_TABLE_LEN, SYMBOLS, Tables};
 
 /// CRC-32's polynomial, lowest power of x in the highest bit.
 const POLYNOMIAL: u32 = 0xedb8_8320;
 /// 1 in the same order of bits.
 const ONE: u32 = 0x8000_0000;
 
-/// The tables, on the heap: they are 1.3 MB.
-pub(crate) fn tables() -> Box<Tables> {
-    let mut tables = Box::new(Tables {
-        book_lengths: [[0; BOOKS_PADDED]; SYMBOLS],
-        decode_tables: [[0; DECODE_TABLE_LEN]; BOOKS],
-        crc_bytes: [[0; 256]; 4],
-        crc_thread: [0; 256],
-        crc_tile_low: [0; 256],
-        crc_tile_high: [0; CRC_TILE_ROWS],
-    });
-    for (book, lengths) in dictionary::books().iter().enumerate() {
-        for (symbol, &length) in lengths.iter().enumerate() {
-            tables.book_lengths[symbol][book] = length;
-        }
-        // Books of the dictionary are complete: a test of the codec says so.
-        let _ = codebook::fill_decode_table(lengths, &mut tables.decode_tables[book]);
+/// The tables' bytes, as `Tables` in `kernels/job.cuh` has them. They are 700 kB: no thread's stack is asked for them.
+pub(crate) fn tables() -> Vec<u8> {
+    let books = dictionary::books();
+    let mut bytes = Vec::with_capacity(size_of::<Tables>());
+    for symbol in 0..SYMBOLS {
+        bytes.extend((0..BOOKS_PADDED).map(|book| books.get(book).map_or(0, |lengths| lengths[symbol])));
     }
-    for byte in 0..256 {
-        let mut remainder = byte as u32;
-        for zeros in 0..4 {
-            remainder = times_x(remainder, 8);
-            tables.crc_bytes[zeros][byte] = remainder;
+    for lengths in books {
+        let mut table = vec![0u16; DECODE_TABLE_LEN];
+        for (symbol, code) in codebook::canonical_codes(lengths).into_iter().enumerate() {
+            let (code, length) = ((code & 0xffff) as usize, code >> 16);
+            let rest = u32::from(MAX_CODE_BITS) - length;
+            table[code << rest..(code + 1) << rest].fill((symbol as u16) << 4 | length as u16);
         }
+        bytes.extend(table.iter().flat_map(|entry| entry.to_le_bytes()));
     }
+    for powers in crc_tables().concat() {
+        bytes.extend(powers.to_le_bytes());
+    }
+    bytes
+}
+
+/// Remainders of a byte followed by 0 to 3 zero bytes, then powers of x: for threads, for tiles, for rows of tiles.
+fn crc_tables() -> [Vec<u32>; 7] {
+    let bytes = |zeros: u32| (0..256).map(|byte| times_x(byte, 8 * (zeros + 1))).collect();
     let thread = power_of_x(4 * 32);
     let tile = power_of_x(256 * 4 * 32);
     let row = (0..8).fold(tile, |power, _| multiply(power, power));
-    fill_powers(tables.crc_thread.iter_mut().rev(), thread);
-    fill_powers(tables.crc_tile_low.iter_mut(), tile);
-    fill_powers(tables.crc_tile_high.iter_mut(), row);
-    tables
+    let mut threads = powers(thread, 256);
+    threads.reverse();
+    [bytes(0), bytes(1), bytes(2), bytes(3), threads, powers(tile, 256), powers(row, CRC_TILE_ROWS)]
 }
 
-fn fill_powers<'a>(places: impl Iterator<Item = &'a mut u32>, base: u32) {
-    let mut power = ONE;
-    for place in places {
-        *place = power;
-        power = multiply(power, base);
-    }
+fn powers(base: u32, count: usize) -> Vec<u32> {
+    std::iter::successors(Some(ONE), |&power| Some(multiply(power, base))).take(count).collect()
 }
 
 fn times_x(value: u32, times: u32) -> u32 {
@@ -68,7 +65,7 @@ mod tests {
     use super::*;
 
     /// The kernel's sum, on the host.
-    fn checksum(tables: &Tables, words: &[u32]) -> u32 {
+    fn checksum([zero, one, two, three, threads, tiles, rows]: &[Vec<u32>; 7], words: &[u32]) -> u32 {
         let mut joined = 0;
         for (from_end, tile) in words.rchunks(1024).enumerate() {
             for (thread, piece) in tile.rchunks(4).enumerate() {
@@ -76,13 +73,10 @@ mod tests {
                 for (i, word) in piece.iter().enumerate() {
                     let first = std::ptr::eq(word, &words[0]) && i == 0;
                     let [a, b, c, d] = (remainder ^ if first { !word } else { *word }).to_le_bytes();
-                    remainder = tables.crc_bytes[3][usize::from(a)]
-                        ^ tables.crc_bytes[2][usize::from(b)]
-                        ^ tables.crc_bytes[1][usize::from(c)]
-                        ^ tables.crc_bytes[0][usize::from(d)];
+                    remainder = three[usize::from(a)] ^ two[usize::from(b)] ^ one[usize::from(c)] ^ zero[usize::from(d)];
                 }
-                let shifted = multiply(multiply(remainder, tables.crc_thread[255 - thread]), tables.crc_tile_low[from_end % 256]);
-                joined ^= multiply(shifted, tables.crc_tile_high[from_end / 256]);
+                let shifted = multiply(multiply(remainder, threads[255 - thread]), tiles[from_end % 256]);
+                joined ^= multiply(shifted, rows[from_end / 256]);
             }
         }
         !joined
@@ -90,7 +84,8 @@ mod tests {
 
     #[test]
     fn pieces_join_to_crc_32() {
-        let tables = tables();
+        assert_eq!(tables().len(), size_of::<Tables>());
+        let tables = crc_tables();
         for len in [8, 9, 1023, 1024, 1025, 5000, 300_000] {
             let words: Vec<u32> = (0..len).map(|i: u32| i.wrapping_mul(2_654_435_761) ^ i >> 3).collect();
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
