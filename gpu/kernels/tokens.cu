@@ -226,5 +226,5 @@ __device__ void tokenize(const EncodeJob& job) {
   });
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) tokenize_f32(const __grid_constant__ EncodeJob job) { tokenize<float>(job); }
-extern "C" __global__ void __launch_bounds__(THREADS) tokenize_f64(const __grid_constant__ EncodeJob job) { tokenize<double>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS, 4) tokenize_f32(const __grid_constant__ EncodeJob job) { tokenize<float>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS, 3) tokenize_f64(const __grid_constant__ EncodeJob job) { tokenize<double>(job); }

@@ -130,8 +130,13 @@ impl Sizes {
 }
 
 fn shape(shape: &quire_codec::Shape) -> Shape {
-    let mut result =
-        Shape { rank: shape.dims().len() as u32, elements: shape.elements() as u32, extents: [1; 4], strides: [1; 4], advance: [0; 4] };
+    let mut result = Shape {
+        rank: shape.dims().len() as u32,
+        elements: shape.elements() as u32,
+        extents: [1; 4],
+        strides: [1; 4],
+        advance: [0; 4],
+    };
     let (mut stride, mut rest) = (1, THREADS);
     for axis in 0..4 {
         if let Some(&extent) = shape.dims().iter().rev().nth(axis) {
