@@ -9,16 +9,16 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_int, c_uint, c_void};
-use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 
 use hdf5_sys::h5::{herr_t, htri_t};
 use hdf5_sys::h5i::hid_t;
-use hdf5_sys::h5z::H5Z_FLAG_REVERSE;
+use hdf5_sys::h5z::{H5Z_FLAG_OPTIONAL, H5Z_FLAG_REVERSE};
 use quire_codec::{Error, Header, Layout, Result, Shape, Workspace};
 
 use crate::FILTER_ID;
+use crate::backend;
 use crate::cd_values::{CdValues, MAX_WORDS};
 use crate::float_environment::DefaultFloatEnvironment;
 use crate::h5api::Library;
@@ -117,7 +117,9 @@ extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, 
         let mut parameters = CdValues::parse(&words)?;
         let (scalar, byte_order) = library.element_type(type_id)?.ieee()?;
         let shape = Shape::fold(&library.chunk_extents(dcpl)?)?;
-        parameters.layout = Some(Layout { scalar, byte_order, shape });
+        let layout = Layout { scalar, byte_order, shape };
+        backend::check_dataset(&layout)?;
+        parameters.layout = Some(layout);
         parameters.config.fill_value = library.fill_value(dcpl, type_id, scalar, byte_order)?;
         library.set_filter_parameters(dcpl, FILTER_ID, flags, &parameters.to_words()?)?;
         Ok(0)
@@ -150,7 +152,11 @@ unsafe extern "C" fn filter_called_from(
     buf: *mut *mut c_void,
     return_address: *const c_void,
 ) -> usize {
-    fence(Callback::Filter, return_address, 0, || {
+    let callback = match (flags & H5Z_FLAG_REVERSE, flags & H5Z_FLAG_OPTIONAL) {
+        (0, H5Z_FLAG_OPTIONAL) => Callback::OptionalFilter,
+        _ => Callback::Filter,
+    };
+    fence(callback, return_address, 0, || {
         // SAFETY: the caller's promise.
         let words = unsafe { words_from_raw(cd_nelmts, cd_values)? };
         // SAFETY: the caller's promise.
@@ -177,7 +183,7 @@ fn compress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers) -
             layout.scalar,
         )));
     }
-    kept.workspace.compress(chunk.bytes(), &layout, &config, &mut kept.stream)?;
+    backend::compress(chunk.bytes(), &layout, &config, &mut kept.workspace, &mut kept.stream)?;
     chunk.replace_with(&kept.stream)
 }
 
@@ -204,7 +210,7 @@ fn decompress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers)
         kept.stream.clear();
         kept.stream.try_reserve(chunk.bytes().len()).map_err(|_| no_memory(chunk.bytes().len()))?;
         kept.stream.extend_from_slice(chunk.bytes());
-        let decoded = kept.workspace.decompress(&kept.stream, chunk.room(length));
+        let decoded = backend::decompress(&kept.stream, chunk.room(length), &mut kept.workspace);
         if decoded.is_err() {
             // An application may tell HDF5 to go on after a failed filter, with the data as they were.
             chunk.replace_with(&kept.stream)?;
@@ -212,7 +218,7 @@ fn decompress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers)
         return decoded.map(|()| length);
     }
     let mut decoded = Allocation::zeroed(length)?;
-    kept.workspace.decompress(chunk.bytes(), decoded.bytes_mut())?;
+    backend::decompress(chunk.bytes(), decoded.bytes_mut(), &mut kept.workspace)?;
     chunk.adopt(decoded);
     Ok(length)
 }
@@ -378,13 +384,15 @@ fn no_memory(length: usize) -> Error {
 enum Callback {
     SetLocal,
     Filter,
+    /// Compressing where the filter was set as optional: HDF5 clears the error stack, and stores the chunk as it is.
+    OptionalFilter,
 }
 
 impl Callback {
     fn name(self) -> &'static CStr {
         match self {
             Self::SetLocal => c"set_local",
-            Self::Filter => c"filter",
+            Self::Filter | Self::OptionalFilter => c"filter",
         }
     }
 }
@@ -403,7 +411,7 @@ fn fence<R>(callback: Callback, return_address: *const c_void, on_failure: R, bo
         Ok(Err(error)) => error.to_string(),
         Err(payload) => format!("internal error, please report it: {}", panic_text(&*payload)),
     };
-    report(callback, return_address, &format!("H5Z-Quire: {reason}"));
+    report(callback, return_address, &reason);
     on_failure
 }
 
@@ -415,18 +423,21 @@ fn panic_text(payload: &(dyn Any + Send)) -> &str {
     }
 }
 
-/// Puts the reason on the error stack; where there is none, or none that this thread may use, writes one line to stderr.
+/// Puts the reason on the error stack; where there is none, none that this thread may use, or none that anybody will see, writes one line
+/// to stderr.
 fn report(callback: Callback, return_address: *const c_void, reason: &str) {
+    if callback == Callback::OptionalFilter {
+        return backend::say_once(&format!("{reason}; the filter is optional here, so that HDF5 stores the chunk uncompressed"));
+    }
     let pushed = Library::of_caller(return_address).and_then(|library| {
         if callback == Callback::Filter && library.has_filter_threads() {
             return Err(Error::InvalidArgument("filters must not call this HDF5 library".to_owned()));
         }
-        let message = CString::new(reason.replace('\0', "\\0")).unwrap_or_default();
+        let message = CString::new(format!("H5Z-Quire: {}", reason.replace('\0', "\\0"))).unwrap_or_default();
         library.push_error(callback.name(), &message)
     });
     if pushed.is_err() {
-        // `eprintln!` panics where stderr is closed.
-        let _ = writeln!(std::io::stderr(), "{reason}");
+        backend::say(reason);
     }
 }
 

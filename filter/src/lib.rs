@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! H5Dcreate ──► set_local ──► cd_values: the user's bound + the chunk's type and extents
-//! H5Dwrite  ──► filter    ──► quire_codec::Workspace::compress
-//! H5Dread   ──► filter    ──► quire_codec::Workspace::decompress
+//! H5Dwrite  ──► filter    ──► backend::compress   ──► quire_gpu, or quire_codec::Workspace
+//! H5Dread   ──► filter    ──► backend::decompress ──► quire_gpu, or quire_codec::Workspace
 //! ```
 //!
 //! HDF5 loads this library when a file or a program names filter [`FILTER_ID`], and tools like h5dump load every plugin they find. So
 //! loading does nothing: no thread, no allocation, no output. The library is not linked with libhdf5 (see `h5api` for why).
 
+/// Which processor does a call: the environment's word, the GPU, the CPU.
+mod backend;
 /// The C callbacks and the fence around them.
 mod callbacks;
 /// The filter's parameters as HDF5 stores them.

@@ -1,0 +1,368 @@
+//! Which processor does a call.
+//!
+//! ```text
+//! environment ─> Settings ─> a GPU for this call? ─ yes ─> quire_gpu ─ done ──────────────────> log
+//!                                 │ no: Obstacle               │ no: Obstacle
+//!                                 └────────────────────────────┴─> quire_codec, or an error ──> log
+//! ```
+//!
+//! The bytes are the same on both, so that nothing but speed depends on it. The environment is read when the first call comes:
+//!
+//! | variable | values |
+//! |---|---|
+//! | `QUIRE_BACKEND` | `auto` (default): the GPU for chunks of at least [`GPU_FROM_BYTES`], the CPU for others and wherever the GPU cannot; `cpu`; `cuda`: what the GPU cannot do is an error |
+//! | `QUIRE_DEVICE` | number of the GPU, 0 by default |
+//! | `QUIRE_LOG` | `1`: a line on stderr whenever the processor, or the reason for it, changes; 0 by default |
+//! | `QUIRE_CODEBOOK` | `auto` (default), `dictionary`, `custom`: for measurements, see [`CodebookPolicy`] |
+//!
+//! Nothing of CUDA runs before a chunk asks for it; `cuda` asks when a dataset is created.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::Write as _;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use quire_codec::{CodebookPolicy, Coding, Config, Error, Header, Layout, Result, Workspace};
+use quire_gpu::{Device, MAX_CHUNK_BYTES};
+
+/// Bytes of the uncompressed chunk from which on `auto` takes the GPU. Below it, the way to the GPU and back takes longer than the
+/// CPU's work.
+const GPU_FROM_BYTES: usize = 128 << 10;
+
+/// Compresses a chunk into `stream`, which is replaced. The chunk stays as it is, so that a failure loses nothing.
+///
+/// # Errors
+/// The codec's, and `InvalidArgument` where the environment does not allow the CPU.
+pub(crate) fn compress(
+    chunk: &[u8],
+    layout: &Layout,
+    config: &Config,
+    workspace: &mut Workspace,
+    stream: &mut Vec<u8>,
+) -> Result<()> {
+    let settings = Settings::get()?;
+    let config = Config { codebook: settings.codebook, ..*config };
+    let attempt = settings.gpu(chunk.len()).and_then(|device| compress_on(device, chunk, layout, &config, stream));
+    if settings.is_done(Direction::Compress, attempt)? {
+        return Ok(());
+    }
+    workspace.compress(chunk, layout, &config, stream)
+}
+
+/// Decompresses a stream into `chunk`, which has the length that the stream's header gives. After an error its contents are unspecified.
+///
+/// # Errors
+/// As [`compress`].
+pub(crate) fn decompress(stream: &[u8], chunk: &mut [u8], workspace: &mut Workspace) -> Result<()> {
+    let settings = Settings::get()?;
+    // Constant and stored chunks are only copied, whatever the settings: nobody gains by sending them to a GPU.
+    if !Header::read_from(stream).is_ok_and(|header| header.coding == Coding::Quantized) {
+        return workspace.decompress(stream, chunk);
+    }
+    let attempt = settings.gpu(chunk.len()).and_then(|device| decompress_on(device, stream, chunk));
+    if let Err(Obstacle::Gpu(quire_gpu::Error::Refused)) = attempt {
+        // The words for what is wrong with the stream are in the CPU's decoder.
+        workspace.decompress(stream, chunk)?;
+        say_once("the GPU refused a stream that the CPU decodes. The data are right; please report this bug");
+        return Ok(());
+    }
+    if settings.is_done(Direction::Decompress, attempt)? {
+        return Ok(());
+    }
+    workspace.decompress(stream, chunk)
+}
+
+/// Finds what already stands against compressing a dataset when it is created. HDF5 passes over an optional filter's failure to compress
+/// a chunk, and h5py and netCDF make all filters optional; a failure to create the dataset is always an error.
+///
+/// # Errors
+/// `InvalidArgument` for an environment that makes no sense, or that asks for a GPU which is not to be had.
+pub(crate) fn check_dataset(layout: &Layout) -> Result<()> {
+    let settings = Settings::get()?;
+    if settings.backend != Backend::Cuda {
+        return Ok(());
+    }
+    let obstacle = if layout.chunk_bytes() > MAX_CHUNK_BYTES {
+        Some(Obstacle::Large(layout.chunk_bytes()))
+    } else {
+        quire_gpu::device(settings.device).err().map(Obstacle::Gpu)
+    };
+    obstacle.map_or(Ok(()), |obstacle| Err(obstacle.into_error()))
+}
+
+fn compress_on(
+    device: &'static Device,
+    chunk: &[u8],
+    layout: &Layout,
+    config: &Config,
+    stream: &mut Vec<u8>,
+) -> std::result::Result<&'static Device, Obstacle> {
+    let compressed = device.compress(chunk, layout, config)?;
+    // Not straight into HDF5's buffer: that holds the chunk, which must survive a failure of this last copy.
+    let length = compressed.len();
+    stream.try_reserve(length.saturating_sub(stream.len())).map_err(|_| Obstacle::NoMemory(length))?;
+    // Only what has never been written is zeroed, once a thread.
+    stream.resize(length, 0);
+    compressed.copy_to(stream)?;
+    Ok(device)
+}
+
+fn decompress_on(device: &'static Device, stream: &[u8], chunk: &mut [u8]) -> std::result::Result<&'static Device, Obstacle> {
+    device.decompress(stream)?.finish(chunk)?;
+    Ok(device)
+}
+
+/// What a process is to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Backend {
+    Auto,
+    Cpu,
+    Cuda,
+}
+
+/// What the environment says.
+#[derive(Debug, PartialEq, Eq)]
+struct Settings {
+    backend: Backend,
+    device: usize,
+    log: bool,
+    codebook: CodebookPolicy,
+}
+
+impl Settings {
+    /// Reads the environment once a process.
+    fn get() -> Result<&'static Self> {
+        static SETTINGS: OnceLock<Result<Settings>> = OnceLock::new();
+        SETTINGS.get_or_init(|| Self::read(|name| std::env::var_os(name))).as_ref().map_err(Clone::clone)
+    }
+
+    /// Understands variables; an empty one counts as missing.
+    fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
+        let text = |name| variable(name).map(|value| value.to_string_lossy().into_owned()).filter(|value| !value.is_empty());
+        let device = text("QUIRE_DEVICE").unwrap_or_else(|| "0".to_owned());
+        Ok(Self {
+            backend: choose(
+                "QUIRE_BACKEND",
+                text("QUIRE_BACKEND"),
+                &[("auto", Backend::Auto), ("cpu", Backend::Cpu), ("cuda", Backend::Cuda)],
+            )?,
+            device: device.parse().map_err(|_| {
+                Error::InvalidArgument(format!("QUIRE_DEVICE={device} is no number of a GPU: give 0, 1, 2, ... as in nvidia-smi"))
+            })?,
+            log: choose("QUIRE_LOG", text("QUIRE_LOG"), &[("0", false), ("1", true)])?,
+            codebook: choose(
+                "QUIRE_CODEBOOK",
+                text("QUIRE_CODEBOOK"),
+                &[("auto", CodebookPolicy::Auto), ("dictionary", CodebookPolicy::Dictionary), ("custom", CodebookPolicy::Custom)],
+            )?,
+        })
+    }
+
+    /// The GPU, if a chunk of so many bytes is to go there.
+    fn gpu(&self, chunk_bytes: usize) -> std::result::Result<&'static Device, Obstacle> {
+        match self.backend {
+            Backend::Cpu => Err(Obstacle::Unwanted),
+            Backend::Auto if chunk_bytes < GPU_FROM_BYTES => Err(Obstacle::Small(chunk_bytes)),
+            Backend::Auto | Backend::Cuda => Ok(quire_gpu::device(self.device)?),
+        }
+    }
+
+    /// Whether the GPU has done a call; if not, it is the CPU's.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the CPU may not do it.
+    fn is_done(&self, direction: Direction, attempt: std::result::Result<&'static Device, Obstacle>) -> Result<bool> {
+        match attempt {
+            Ok(device) => {
+                self.log(direction, format_args!("on cuda:{} ({})", self.device, device.name()));
+                Ok(true)
+            }
+            Err(obstacle) if self.backend == Backend::Cuda => Err(obstacle.into_error()),
+            Err(obstacle) => {
+                self.log(direction, format_args!("on the CPU: {obstacle}"));
+                if obstacle.is_surprise() && !self.log {
+                    say_once(&format!("{} on the CPU: {obstacle}", direction.name()));
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    /// Says what a call runs on, unless the last one of this direction said the same.
+    fn log(&self, direction: Direction, place: fmt::Arguments<'_>) {
+        static LAST: [Mutex<String>; 2] = [const { Mutex::new(String::new()) }; 2];
+        if !self.log {
+            return;
+        }
+        let line = format!("{} {place}", direction.name());
+        {
+            // Held for as short as can be: a fork in another thread meanwhile would leave it locked in the child.
+            let mut last = LAST[direction as usize].lock().unwrap_or_else(PoisonError::into_inner);
+            if *last == line {
+                return;
+            }
+            last.clone_from(&line);
+        }
+        say(&line);
+    }
+}
+
+/// Understands a variable with a few values, of which the first is the default.
+fn choose<T: Copy>(name: &str, value: Option<String>, choices: &[(&str, T)]) -> Result<T> {
+    let Some(value) = value else { return Ok(choices[0].1) };
+    choices.iter().find(|(text, _)| *text == value).map(|&(_, choice)| choice).ok_or_else(|| {
+        let texts: Vec<&str> = choices.iter().map(|&(text, _)| text).collect();
+        Error::InvalidArgument(format!("{name}={value} is unknown: the choices are {}", texts.join(", ")))
+    })
+}
+
+/// What a call does.
+#[derive(Clone, Copy, Debug)]
+enum Direction {
+    Compress,
+    Decompress,
+}
+
+impl Direction {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Compress => "compress",
+            Self::Decompress => "decompress",
+        }
+    }
+}
+
+/// What keeps a call from the GPU.
+#[derive(Debug)]
+enum Obstacle {
+    /// `QUIRE_BACKEND=cpu`
+    Unwanted,
+    /// A chunk of so many bytes is better off on the CPU.
+    Small(usize),
+    /// A chunk of so many bytes is more than the GPU takes.
+    Large(u64),
+    /// The host has no room for a stream of so many bytes.
+    NoMemory(usize),
+    /// The GPU itself.
+    Gpu(quire_gpu::Error),
+}
+
+impl Obstacle {
+    /// Whether a GPU that was there has let us down. That is said even where nobody asked.
+    fn is_surprise(&self) -> bool {
+        matches!(self, Self::Gpu(quire_gpu::Error::Failed(_) | quire_gpu::Error::OutOfMemory(_)))
+    }
+
+    /// The error where nothing but the GPU will do.
+    fn into_error(self) -> Error {
+        Error::InvalidArgument(format!("QUIRE_BACKEND=cuda, but {self}"))
+    }
+}
+
+impl From<quire_gpu::Error> for Obstacle {
+    fn from(error: quire_gpu::Error) -> Self {
+        Self::Gpu(error)
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unwanted => formatter.write_str("QUIRE_BACKEND=cpu"),
+            Self::Small(bytes) => write!(formatter, "chunk of {bytes} bytes is below {GPU_FROM_BYTES}, where the GPU gains"),
+            Self::Large(bytes) => write!(formatter, "chunk has {bytes} bytes, the GPU takes chunks of up to {MAX_CHUNK_BYTES}"),
+            Self::NoMemory(bytes) => write!(formatter, "the host has no memory for a stream of {bytes} bytes"),
+            Self::Gpu(error) => error.fmt(formatter),
+        }
+    }
+}
+
+/// Writes a line to stderr, in one piece. `eprintln!` panics where stderr is closed.
+pub(crate) fn say(text: &str) {
+    let _ = std::io::stderr().write_all(format!("H5Z-Quire: {text}\n").as_bytes());
+}
+
+/// The same, unless this process has said it before.
+pub(crate) fn say_once(text: &str) {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    {
+        let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.iter().any(|known| known == text) {
+            return;
+        }
+        said.push(text.to_owned());
+    }
+    say(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<Settings> {
+        Settings::read(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into()))
+    }
+
+    fn reason(variables: &[(&str, &str)]) -> String {
+        read(variables).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn nothing_set_means_auto() {
+        let default = Settings { backend: Backend::Auto, device: 0, log: false, codebook: CodebookPolicy::Auto };
+        assert_eq!(read(&[]), Ok(default));
+        assert_eq!(read(&[("QUIRE_BACKEND", ""), ("QUIRE_DEVICE", ""), ("QUIRE_LOG", "")]), read(&[]));
+    }
+
+    #[test]
+    fn every_value_is_understood() {
+        let variables = [("QUIRE_BACKEND", "cuda"), ("QUIRE_DEVICE", "3"), ("QUIRE_LOG", "1"), ("QUIRE_CODEBOOK", "custom")];
+        let all = Settings { backend: Backend::Cuda, device: 3, log: true, codebook: CodebookPolicy::Custom };
+        assert_eq!(read(&variables), Ok(all));
+        assert_eq!(read(&[("QUIRE_BACKEND", "cpu")]).map(|settings| settings.backend), Ok(Backend::Cpu));
+        assert_eq!(read(&[("QUIRE_CODEBOOK", "dictionary")]).map(|settings| settings.codebook), Ok(CodebookPolicy::Dictionary));
+    }
+
+    #[test]
+    fn other_values_are_refused_with_the_choices() {
+        assert_eq!(reason(&[("QUIRE_BACKEND", "gpu")]), "QUIRE_BACKEND=gpu is unknown: the choices are auto, cpu, cuda");
+        assert_eq!(reason(&[("QUIRE_LOG", "yes")]), "QUIRE_LOG=yes is unknown: the choices are 0, 1");
+        assert_eq!(
+            reason(&[("QUIRE_CODEBOOK", "best")]),
+            "QUIRE_CODEBOOK=best is unknown: the choices are auto, dictionary, custom"
+        );
+        for device in ["-1", "one", "0x1", "99999999999999999999"] {
+            assert!(reason(&[("QUIRE_DEVICE", device)]).starts_with(&format!("QUIRE_DEVICE={device} is no number of a GPU")));
+        }
+    }
+
+    #[test]
+    fn a_forced_gpu_takes_chunks_of_any_size_and_gives_reasons_for_an_error() {
+        let forced = read(&[("QUIRE_BACKEND", "cuda"), ("QUIRE_DEVICE", "64")]).expect("settings");
+        let Err(obstacle @ Obstacle::Gpu(_)) = forced.gpu(4) else { panic!("there are no 65 GPUs") };
+        let error = forced.is_done(Direction::Compress, Err(obstacle)).expect_err("forced").to_string();
+        assert_eq!(error, "QUIRE_BACKEND=cuda, but there is no GPU 64: numbers go up to 63");
+    }
+
+    #[test]
+    fn auto_leaves_small_chunks_and_what_the_gpu_cannot_do_to_the_cpu() {
+        let auto = read(&[("QUIRE_DEVICE", "64")]).expect("settings");
+        for (bytes, text) in
+            [(GPU_FROM_BYTES - 1, "chunk of 131071 bytes is below 131072"), (GPU_FROM_BYTES, "there is no GPU 64")]
+        {
+            let Err(obstacle) = auto.gpu(bytes) else { panic!("there are no 65 GPUs") };
+            assert!(obstacle.to_string().starts_with(text), "{obstacle}");
+            assert_eq!(auto.is_done(Direction::Compress, Err(obstacle)), Ok(false));
+        }
+    }
+
+    #[test]
+    fn only_what_a_gpu_has_broken_off_is_told_unasked() {
+        let text = String::new;
+        assert!(Obstacle::Gpu(quire_gpu::Error::Failed(text())).is_surprise());
+        assert!(Obstacle::Gpu(quire_gpu::Error::OutOfMemory(text())).is_surprise());
+        for quiet in [Obstacle::Unwanted, Obstacle::Small(4), Obstacle::Gpu(quire_gpu::Error::Unavailable(text()))] {
+            assert!(!quiet.is_surprise(), "{quiet:?}");
+        }
+    }
+}
