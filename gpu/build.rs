@@ -1,5 +1,5 @@
 //! Compiles `kernels/module.cu` to a fatbin and embeds it. Without nvcc the crate builds all the same and says at run time that it has
-//! no kernels; with `QUIRE_REQUIRE_CUDA=1` that is an error here.
+//! no kernels; with `QUIRE_REQUIRE_CUDA=1` that is an error here. `kernels/measure` becomes a fatbin of its own, which examples alone embed.
 //!
 //! nvcc is looked for in `$NVCC`, `$CUDA_HOME/bin`, `$CUDA_PATH/bin`, the PATH, and `/usr/local/cuda/bin`. `NVCC=none` builds without it.
 
@@ -9,6 +9,7 @@ use std::process::Command;
 use std::{env, fs};
 
 use quire_codec::alphabet::{self, ALPHABET};
+use quire_codec::quantize::Value;
 use quire_codec::{codebook, dictionary, format, lanes, plane};
 
 #[path = "src/job.rs"]
@@ -30,7 +31,8 @@ fn main() {
     let required = env::var("QUIRE_REQUIRE_CUDA").is_ok_and(|value| value == "1");
     match find_nvcc() {
         Some(nvcc) => {
-            compile(&nvcc, &output);
+            compile(&nvcc, &output, "kernels/module.cu", "quire.fatbin");
+            compile(&nvcc, &output, "kernels/measure/codebooks.cu", "codebooks.fatbin");
             println!("cargo::rustc-cfg=quire_kernels");
         }
         None if required => {
@@ -50,7 +52,7 @@ fn find_nvcc() -> Option<PathBuf> {
     folders.map(|folder| folder.join("nvcc")).find(|nvcc| nvcc.is_file())
 }
 
-fn compile(nvcc: &Path, output: &Path) {
+fn compile(nvcc: &Path, output: &Path, source: &str, fatbin: &str) {
     let mut command = Command::new(nvcc);
     // No contraction of products and sums: the bytes must be the CPU's.
     command.args(["--fatbin", "--std=c++17", "-O3", "--fmad=false", "-lineinfo", "--Werror", "all-warnings"]);
@@ -59,7 +61,7 @@ fn compile(nvcc: &Path, output: &Path) {
     }
     let last = ARCHITECTURES[ARCHITECTURES.len() - 1];
     command.arg(format!("--generate-code=arch=compute_{last},code=compute_{last}"));
-    command.arg("-I").arg(output).arg("-o").arg(output.join("quire.fatbin")).arg("kernels/module.cu");
+    command.arg("-I").arg(output).arg("-o").arg(output.join(fatbin)).arg(source);
     let result = command.output().unwrap_or_else(|error| panic!("{} does not run: {error}", nvcc.display()));
     if !result.status.success() {
         panic!(
@@ -104,6 +106,7 @@ fn constants() -> String {
     number("DECODE_TABLE_LEN", job::DECODE_TABLE_LEN);
     number("CRC_TILE_ROWS", job::CRC_TILE_ROWS);
     number("ROWS_BLOCK_LOG", usize::from(job::ROWS_BLOCK_LOG));
+    number("FEW_EXCEPTIONS", job::FEW_EXCEPTIONS);
     number("THREADS", job::THREADS as usize);
     assert_eq!(dictionary::books().len(), job::BOOKS, "the dictionary has grown: change BOOKS in gpu/src/job.rs");
     number("BOOKS", job::BOOKS);
@@ -116,6 +119,13 @@ fn constants() -> String {
     number("DECODE_PARAMETERS_SIZE", size_of::<job::DecodeParameters>());
     number("DECODE_STATE_SIZE", size_of::<job::DecodeState>());
     number("DECODE_JOB_SIZE", size_of::<job::DecodeJob>());
+    let mut real = |name: &str, value: f64| writeln!(text, "constexpr double {name} = {value:e};").expect("a String takes all");
+    real("CODE_LIMIT_F32", f32::CODE_LIMIT);
+    real("CODE_LIMIT_F64", f64::CODE_LIMIT);
+    real("SAFE_CODE_LIMIT_F32", f32::SAFE_CODE_LIMIT);
+    real("SAFE_CODE_LIMIT_F64", f64::SAFE_CODE_LIMIT);
+    real("SMALLEST_SAFE_STEP_F32", f32::SMALLEST_SAFE_STEP);
+    real("SMALLEST_SAFE_STEP_F64", f64::SMALLEST_SAFE_STEP);
     let mut table = |kind: &str, name: &str, value: fn(usize) -> u64| {
         let values: Vec<String> = (0..ALPHABET.len()).map(|symbol| value(symbol).to_string() + "u").collect();
         writeln!(text, "__constant__ const {kind} {name}[] = {{{}}};", values.join(", ")).expect("a String takes all");

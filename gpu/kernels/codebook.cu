@@ -138,9 +138,12 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
   // The dictionary: least cost, lowest number where costs are equal.
   u64 key = ~0ull;
   if (t < BOOKS) {
+    u32 lengths[SYMBOLS / 4];
+#pragma unroll
+    for (u32 four = 0; four < SYMBOLS / 4; four++) lengths[four] = *reinterpret_cast<const u32*>(job.tables->book_lengths[four][t]);
     u64 cost = 0;
-#pragma unroll 19
-    for (u32 symbol = 0; symbol < SYMBOLS; symbol++) cost += u64(block.histogram[symbol]) * job.tables->book_lengths[symbol][t];
+#pragma unroll
+    for (u32 symbol = 0; symbol < SYMBOLS; symbol++) cost += u64(block.histogram[symbol]) * (lengths[symbol / 4] >> (8 * (symbol % 4)) & 0xff);
     key = cost << 8 | t;
   }
 #pragma unroll
@@ -151,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
   __syncthreads();
   u32 number = u32(key) & 0xff;
   u64 bits = key >> 8;
-  u32 length = t < SYMBOLS ? job.tables->book_lengths[t][number] : 0;
+  u32 length = t < SYMBOLS ? job.tables->book_lengths[t / 4][number][t % 4] : 0;
 
   const u64 margin = bits / CUSTOM_MARGIN + 8 * PACKED_LENGTHS;
   bool build = policy == 2;

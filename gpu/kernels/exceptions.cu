@@ -79,8 +79,9 @@ __device__ void fill_gaps(const EncodeJob& job) {
       const u32 first = start + 32 * threadIdx.x;
       const u32 inside = first >= end ? 0 : end - first >= 32 ? ALL_LANES : (1u << (end - first)) - 1;
       if (inside) {
-        ones_all += __popc(mask_difference(mask, job.shape, first, all_axes) & inside);
-        ones_fastest += __popc(mask_difference(mask, job.shape, first, 1) & inside);
+        const StepsBack steps(job.shape, first);
+        ones_all += __popc(mask_difference(mask, job.shape, first, steps, all_axes) & inside);
+        ones_fastest += __popc(mask_difference(mask, job.shape, first, steps, 1) & inside);
       }
     }
     if (job.exception_counts[chunk_place + segment] == 0) continue;
@@ -150,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_exceptions(const __g
   __shared__ u32 scratch[WARPS + 1];
   DecodeState& state = job.states[blockIdx.y];
   if (state.error || state.planes[MASK].elements == 0) return;
-  const u8* mask = static_cast<const u8*>(job.planes[MASK].values) + u64(blockIdx.y) * job.shape.elements;
+  const u8* mask = plane_values<u8>(job, MASK);
   for (u32 segment = blockIdx.x; segment < job.segments; segment += gridDim.x) {
     u32 count = 0;
     for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
@@ -184,8 +185,8 @@ __device__ void write_exceptions(const DecodeJob& job) {
   const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
   const u32 elements = job.shape.elements;
   const u64 chunk_place = u64(blockIdx.y) * job.segments;
-  const u8* mask = static_cast<const u8*>(job.planes[MASK].values) + u64(blockIdx.y) * elements;
-  const Code* list = static_cast<const Code*>(job.planes[BITS].values) + u64(blockIdx.y) * elements;
+  const u8* mask = plane_values<u8>(job, MASK);
+  const Code* list = plane_values<Code>(job, BITS);
   for (u32 segment = blockIdx.x; segment < job.segments; segment += gridDim.x) {
     if (job.exception_counts[chunk_place + segment] == 0) continue;
     if (warp_id() == 0) {
@@ -211,7 +212,48 @@ __device__ void write_exceptions(const DecodeJob& job) {
   }
 }
 
+/// The same where exceptions are few: their places are a list in any order, and their bits are still differences. An exception's place in
+/// the order of the chunk is the number of those before it. One block of threads a chunk.
+template <typename V>
+__device__ void write_few_exceptions(const DecodeJob& job) {
+  typedef typename ValueType<V>::Code Code;
+  typedef typename Unsigned<Code>::Type U;
+  __shared__ u32 list[FEW_EXCEPTIONS];
+  __shared__ U bits[FEW_EXCEPTIONS];
+  __shared__ U scratch[WARPS + 1];
+  DecodeState state = job.states[blockIdx.y];
+  const u32 count = state.planes[BITS].elements;
+  if (count > FEW_EXCEPTIONS || (state.planes[MASK].elements != 0 && state.exceptions_found != count)) state.error = DECODE_REFUSED;
+  report(job, state);
+  if (state.error || count == 0) return;
+  const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
+  const Code* differences = plane_values<Code>(job, BITS);
+  const bool sum = state.planes[BITS].axes & 1;
+  constexpr u32 EACH = FEW_EXCEPTIONS / THREADS;
+  U own[EACH], own_sum = 0;
+  for (u32 k = 0; k < EACH; k++) {
+    const u32 i = threadIdx.x * EACH + k;
+    own[k] = i < count ? U(differences[i]) : U(0);
+    if (i < count) list[i] = job.exception_list[u64(blockIdx.y) * FEW_EXCEPTIONS + i];
+    own_sum += own[k];
+  }
+  U total;
+  U before = block_sum_before(own_sum, scratch, total);
+  for (u32 k = 0; k < EACH; k++) {
+    before += own[k];
+    bits[threadIdx.x * EACH + k] = sum ? before : own[k];
+  }
+  __syncthreads();
+  for (u32 i = threadIdx.x; i < count; i += THREADS) {
+    u32 rank = 0;
+    for (u32 other = 0; other < count; other++) rank += list[other] < list[i];
+    write_bits<V>(job.output + blockIdx.y * job.output_stride, list[i], parameters.big_endian != 0, typename ValueType<V>::Bits(bits[rank]));
+  }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS) fill_gaps_f32(const __grid_constant__ EncodeJob job) { fill_gaps<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) fill_gaps_f64(const __grid_constant__ EncodeJob job) { fill_gaps<double>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) write_exceptions_f32(const __grid_constant__ DecodeJob job) { write_exceptions<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) write_exceptions_f64(const __grid_constant__ DecodeJob job) { write_exceptions<double>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) write_few_exceptions_f32(const __grid_constant__ DecodeJob job) { write_few_exceptions<float>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) write_few_exceptions_f64(const __grid_constant__ DecodeJob job) { write_few_exceptions<double>(job); }

@@ -71,7 +71,7 @@ struct EncodeResult {
 
 /// Tables made once a device.
 struct Tables {
-  u8 book_lengths[SYMBOLS][BOOKS_PADDED];      // code lengths by symbol, then by book
+  u8 book_lengths[SYMBOLS / 4][BOOKS_PADDED][4];  // code lengths of four symbols at a time, by book
   u16 decode_tables[BOOKS][DECODE_TABLE_LEN];  // length of the code, symbol << 4
   u32 crc_bytes[4][256];                       // CRC-32 of a byte followed by 0 to 3 zero bytes
   u32 crc_thread[256];                         // x^(128 (255 - t)) mod P
@@ -148,7 +148,8 @@ struct DecodeState {
 };
 
 struct DecodePlane {
-  void* values;       // [chunk][elements]
+  void* values;       // [chunk][stride]
+  u64 stride;         // integers of a chunk, rounded up to a multiple of 16
   u32* lane_starts;   // [chunk][segment]: where a block's words begin, in 16-bit words from the stream's start
   u32* lane_sizes;    // words
   u32* extra_sizes;   // words
@@ -166,7 +167,8 @@ struct DecodeJob {
   const u8* input;  // [chunk][input_stride]: DecodeParameters, then the stream
   u64 input_stride;
   DecodePlane planes[PLANES];
-  void* row_sums;         // [chunk][row tiles]: sums of the tiles of long rows
+  u64* row_sums;          // [chunk][plane][row tiles]: sums of the tiles of long rows
+  u32* exception_list;    // [chunk][FEW_EXCEPTIONS]: where they are, in any order
   u32* exception_counts;  // [chunk][segment]
   u32* exception_groups;  // zeroed
   DecodeState* states;    // zeroed, [chunk]

@@ -41,9 +41,13 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
   // Pending bits, their number (below 16), and where the word in the making and the one after it will stand.
   u32 pending = 0, bits = 0, place = lane, next_place = LANES + lane, next = 2 * LANES;
   u32 used = 0;  // one behind the last word that is not 0
-  u32 segment = 0, segment_start = 0, segment_end = segment_ends[0];
+  // Symbols of up to two segments are found without a search.
+  const u32 first_end = segment_ends[0], gap = SEGMENT - first_end;
+  const bool few = end - first <= 2;
+  u32 segment = 0, segment_start = 0, segment_end = first_end;
   const auto read = [&](u32 token) -> u32 {
     if (token >= tokens) return SYMBOLS;
+    if (few) return symbols[token + (token >= first_end ? gap : 0)];
     while (token >= segment_end) {
       segment++;
       segment_start = segment_end;
@@ -67,14 +71,12 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
       bits += length;
       const bool full = bits >= 16;
       const u32 ballot = __ballot_sync(ALL_LANES, full);
-      if (full) {
-        bits -= 16;
-        const u16 word = u16(pending >> bits);
-        words[place] = word;
-        if (word) used = place + 1;
-        place = next_place;
-        next_place = next + __popc(ballot & lanes_below());
-      }
+      bits &= 15;
+      const u16 word = u16(pending >> bits);
+      if (full) words[place] = word;
+      used = full && word ? place + 1 : used;
+      place = full ? next_place : place;
+      next_place = full ? next + __popc(ballot & lanes_below()) : next_place;
       next += __popc(ballot);
     }
   }
@@ -120,24 +122,44 @@ constexpr u32 TILE_TOKENS = TILE_STEPS * LANES;
 constexpr u32 EXPANDERS = LANE_THREADS - WARP;
 constexpr u32 TOKENS_PER_THREAD = 4;
 static_assert(TILE_TOKENS == EXPANDERS * TOKENS_PER_THREAD, "a tile is shared out evenly");
-/// Words of a block that are brought to shared memory; a block of more is read where it is.
-constexpr u32 STAGE_WORDS = 2560;
+/// Lane words of a block that are brought to shared memory, and extra words; a block of more is read where it is.
+constexpr u32 STAGE_WORDS = 1536;
 /// Differences of a block that are put together in shared memory; those of a longer block, which is mostly zeros, go to their places.
 constexpr u32 OUT_VALUES = 1u << ROWS_BLOCK_LOG;
 
-struct BlockWords {
-  const u16* words;
-  u32 count;
+/// The words of a block in global memory.
+struct FarWords {
+  const u16* lanes;
+  u32 lane_count;
+  const u16* extras;
+  u32 extra_count;
+
   /// Words behind the block's are 0.
-  __device__ __forceinline__ u32 operator[](u32 index) const { return index < count ? words[index] : 0; }
+  __device__ __forceinline__ u32 lane_word(u32 index) const { return index < lane_count ? lanes[index] : 0; }
+  __device__ __forceinline__ u32 extra_word(u32 index) const { return index < extra_count ? extras[index] : 0; }
+  /// 64 extra bits from bit `at`, least significant first.
+  __device__ __forceinline__ u64 extra_window(u32 at) const {
+    const u32 word = at / 16, shift = at % 16;
+    const u64 low = u64(extra_word(word)) | u64(extra_word(word + 1)) << 16 | u64(extra_word(word + 2)) << 32 | u64(extra_word(word + 3)) << 48;
+    return shift ? low >> shift | u64(extra_word(word + 4)) << (64 - shift) : low;
+  }
 };
 
-/// 64 bits from bit `at`, least significant first.
-__device__ __forceinline__ u64 extra_window(const BlockWords& extra, u32 at) {
-  const u32 word = at / 16, shift = at % 16;
-  const u64 low = u64(extra[word]) | u64(extra[word + 1]) << 16 | u64(extra[word + 2]) << 32 | u64(extra[word + 3]) << 48;
-  return shift ? low >> shift | u64(extra[word + 4]) << (64 - shift) : low;
-}
+/// The words of a block in shared memory: a 0 stands behind the lanes' words, and eight behind the extra bits'.
+struct NearWords {
+  const u16* lanes;
+  u32 lane_count;
+  const u32* extras;
+  u32 extra_count;  // of 16 bits
+
+  __device__ __forceinline__ u32 lane_word(u32 index) const { return lanes[min(index, lane_count)]; }
+  __device__ __forceinline__ u32 extra_word(u32 index) const { return index < extra_count ? extras[index / 2] >> (16 * (index % 2)) & 0xffff : 0; }
+  __device__ __forceinline__ u64 extra_window(u32 at) const {
+    const u32 word = min(at / 32, (extra_count + 1) / 2);
+    const u32 low = extras[word], middle = extras[word + 1], high = extras[word + 2];
+    return u64(__funnelshift_r(middle, high, at)) << 32 | __funnelshift_r(low, middle, at);
+  }
+};
 
 /// State of a lane of the decoder.
 struct Lane {
@@ -147,17 +169,17 @@ struct Lane {
 };
 
 /// One step: this lane's symbol, and the next word for each lane that asks for one.
-__device__ __forceinline__ u32 decode_step(Lane& lane, const u16* table, const BlockWords& words) {
+template <typename Words>
+__device__ __forceinline__ u32 decode_step(Lane& lane, const u16* table, const Words& words) {
   const u32 entry = table[lane.buffer >> (32 - MAX_CODE_BITS)];
   const u32 length = entry & 15;
   lane.buffer <<= length;
   lane.used += length;
   const bool asks = lane.used >= 16;
   const u32 ballot = __ballot_sync(ALL_LANES, asks);
-  if (asks) {
-    lane.used -= 16;
-    lane.buffer |= words[lane.next + __popc(ballot & lanes_below())] << lane.used;
-  }
+  lane.used &= 15;
+  const u32 word = words.lane_word(lane.next + __popc(ballot & lanes_below()));
+  lane.buffer |= asks ? word << lane.used : 0;
   lane.next += __popc(ballot);
   return entry >> 4;
 }
@@ -181,7 +203,8 @@ struct DecodeBlock {
     uint4 out_quads[OUT_VALUES * sizeof(C) / 16];
   };
   u32 symbols[2][TILE_TOKENS / 4];
-  u16 stage[STAGE_WORDS];
+  u16 lane_words[STAGE_WORDS + 2];
+  u32 extra_words[STAGE_WORDS / 2 + 4];
   u32 meaning[SYMBOLS];
   u64 start[SYMBOLS];
   u32 scratch[2][LANE_WARPS];
@@ -200,8 +223,8 @@ __device__ __forceinline__ u32 expander_sum_before(u32 value, u32* scratch, u32&
 }
 
 /// Puts what a tile's tokens stand for into `out`, a block of `length` differences that are 0.
-template <typename C>
-__device__ __forceinline__ void expand_tile(DecodeBlock<C>& block, const u32* symbols, const BlockWords& extra, const Progress& from, Progress& to, C* out,
+template <typename C, typename Words>
+__device__ __forceinline__ void expand_tile(DecodeBlock<C>& block, const u32* symbols, const Words& words, const Progress& from, Progress& to, C* out,
                                             u32 length) {
   const u32 thread = threadIdx.x - WARP;
   const u32 packed = symbols[thread];
@@ -215,7 +238,7 @@ __device__ __forceinline__ void expand_tile(DecodeBlock<C>& block, const u32* sy
   u32 bit_at = from.extra_at + expander_sum_before(bits, block.scratch[0], total_bits);
   // The bits of a thread's tokens are neighbours: one window mostly holds them all.
   const bool joint = bits <= 64;
-  const u64 window = bits > 0 && joint ? extra_window(extra, bit_at) : 0;
+  const u64 window = bits > 0 && joint ? words.extra_window(bit_at) : 0;
   const u32 bits_before = bit_at;
   u32 spans[TOKENS_PER_THREAD], span = 0;
   C differences[TOKENS_PER_THREAD];
@@ -224,7 +247,7 @@ __device__ __forceinline__ void expand_tile(DecodeBlock<C>& block, const u32* sy
     const u32 count = meaning[k] >> 4 & 127;
     u64 value = 0;
     if (count > 0) {
-      value = joint ? window >> (bit_at - bits_before) : extra_window(extra, bit_at);
+      value = joint ? window >> (bit_at - bits_before) : words.extra_window(bit_at);
       if (count < 64) value &= (1ull << count) - 1;
       bit_at += count;
     }
@@ -256,8 +279,8 @@ __device__ __forceinline__ void expand_tile(DecodeBlock<C>& block, const u32* sy
 }
 
 /// Decodes a block of `length` differences into `out`, which is all 0; whether it is as FORMAT.md says ends up in `block.good`.
-template <typename C>
-__device__ void decode_block(DecodeBlock<C>& block, const BlockWords& words, const BlockWords& extra, C* out, u32 length) {
+template <typename C, typename Words>
+__device__ void decode_block(DecodeBlock<C>& block, const Words& words, C* out, u32 length) {
   Lane lane, before, before_that;
   const auto decode_tile = [&](u32 tile) {
     before_that = before;
@@ -267,7 +290,7 @@ __device__ void decode_block(DecodeBlock<C>& block, const BlockWords& words, con
     for (u32 step = 0; step < TILE_STEPS; step++) symbols[step * LANES + lane_id()] = u8(decode_step(lane, block.table, words));
   };
   if (warp_id() == 0) {
-    lane = {words[lane_id()] << 16 | words[LANES + lane_id()], 0, 2 * LANES};
+    lane = {words.lane_word(lane_id()) << 16 | words.lane_word(LANES + lane_id()), 0, 2 * LANES};
     before = lane;
     decode_tile(0);
   }
@@ -278,7 +301,7 @@ __device__ void decode_block(DecodeBlock<C>& block, const BlockWords& words, con
     if (warp_id() == 0) {
       decode_tile(tile + 1);
     } else {
-      expand_tile(block, block.symbols[tile % 2], extra, block.progress[(tile + 1) % 2], to, out, length);
+      expand_tile(block, block.symbols[tile % 2], words, block.progress[(tile + 1) % 2], to, out, length);
     }
     __syncthreads();
     if (to.done) break;
@@ -291,10 +314,10 @@ __device__ void decode_block(DecodeBlock<C>& block, const BlockWords& words, con
     for (u32 step = 0; step < steps; step++) decode_step(lane, block.table, words);
     if (lane_id() <= last) lane.buffer <<= block.table[lane.buffer >> (32 - MAX_CODE_BITS)] & 15;
     bool good = __all_sync(ALL_LANES, lane.buffer == 0);
-    good = good && end.at == length && lane.next >= words.count;
-    good = good && (words.count == 0 || words[words.count - 1] != 0);
-    good = good && ceil_div(end.extra_at, 16) == extra.count;
-    good = good && (end.extra_at % 16 == 0 || extra[end.extra_at / 16] >> (end.extra_at % 16) == 0);
+    good = good && end.at == length && lane.next >= words.lane_count;
+    good = good && (words.lane_count == 0 || words.lane_word(words.lane_count - 1) != 0);
+    good = good && ceil_div(end.extra_at, 16) == words.extra_count;
+    good = good && (end.extra_at % 16 == 0 || words.extra_word(end.extra_at / 16) >> (end.extra_at % 16) == 0);
     if (lane_id() == 0) block.good = good;
   }
   // Progress is read to its end.
@@ -326,67 +349,80 @@ __device__ __forceinline__ void sum_rows(C* values, u32 length, u32 row) {
   }
 }
 
-/// Decodes the blocks of a plane. `row` is not 0 where blocks hold whole rows, which are summed at once.
+/// Decodes block `index` of a plane, whose table is in shared memory. `row` is not 0 where blocks hold whole rows, which are summed at
+/// once. False if the block is not as FORMAT.md says.
 template <typename C, typename Block>
-__device__ void decode_plane(const DecodeJob& job, u32 number, DecodeBlock<Block>& memory, u32 row) {
+__device__ bool decode_plane_block(const DecodeJob& job, u32 number, const DecodePlaneState& state, u32 index, DecodeBlock<Block>& memory, u32 row) {
   static_assert(sizeof(C) <= sizeof(Block), "one memory for the planes of a chunk");
   DecodeBlock<C>& block = reinterpret_cast<DecodeBlock<C>&>(memory);
-  DecodeState& state = job.states[blockIdx.y];
   const DecodePlane& plane = job.planes[number];
-  const DecodePlaneState& plane_state = state.planes[number];
-  const u32 elements = plane_state.elements, blocks = plane_state.blocks, block_log = plane_state.block_log;
-  if (elements == 0 || blockIdx.x >= blocks) return;
-  const u64 chunk_place = u64(blockIdx.y) * job.segments;
+  const u64 place = u64(blockIdx.y) * job.segments + index;
   const u16* stream = reinterpret_cast<const u16*>(job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters));
-  const uint4* table = reinterpret_cast<const uint4*>(plane.table[blockIdx.y]);
-  C* values = static_cast<C*>(plane.values) + u64(blockIdx.y) * job.shape.elements;
+  const u32 lane_words = plane.lane_sizes[place], extra_words = plane.extra_sizes[place];
+  const u16* words = stream + plane.lane_starts[place];
+  const u32 first = index << state.block_log, length = min(state.elements - first, 1u << state.block_log);
+  C* values = static_cast<C*>(plane.values) + u64(blockIdx.y) * plane.stride + first;
+  const bool in_memory = length <= OUT_VALUES;
+  uint4* zeroed = in_memory ? block.out_quads : reinterpret_cast<uint4*>(values);
+  // The length of a plane's part is rounded up to whole quads.
+  for (u32 i = threadIdx.x; i < ceil_div(length * u32(sizeof(C)), 16); i += LANE_THREADS) zeroed[i] = make_uint4(0, 0, 0, 0);
+  C* out = in_memory ? block.out : values;
+  if (lane_words <= STAGE_WORDS && extra_words <= STAGE_WORDS) {
+    for (u32 i = threadIdx.x; i <= lane_words; i += LANE_THREADS) block.lane_words[i] = i < lane_words ? words[i] : 0;
+    u16* halves = reinterpret_cast<u16*>(block.extra_words);
+    for (u32 i = threadIdx.x; i < extra_words + 8; i += LANE_THREADS) halves[i] = i < extra_words ? words[lane_words + i] : 0;
+    __syncthreads();
+    decode_block(block, NearWords{block.lane_words, lane_words, block.extra_words, extra_words}, out, length);
+  } else {
+    __syncthreads();
+    decode_block(block, FarWords{words, lane_words, words + lane_words, extra_words}, out, length);
+  }
+  if (in_memory) {
+    if (row) {
+      sum_rows(block.out, length, row);
+      __syncthreads();
+    }
+    constexpr u32 VALUES_PER_QUAD = 16 / sizeof(C);
+    uint4* quads = reinterpret_cast<uint4*>(values);
+    for (u32 i = threadIdx.x; i < ceil_div(length, VALUES_PER_QUAD); i += LANE_THREADS) quads[i] = block.out_quads[i];
+  }
+  const bool good = block.good;
   __syncthreads();
-  for (u32 i = threadIdx.x; i < DECODE_TABLE_LEN / 8; i += LANE_THREADS) block.table_quads[i] = table[i];
+  return good;
+}
+
+/// Decodes the blocks of all planes of a chunk. They are numbered through, so that those of the mask do not wait for those of the codes.
+template <typename C>
+__device__ void decode_lanes(const DecodeJob& job) {
+  __shared__ DecodeBlock<C> block;
+  DecodeState& state = job.states[blockIdx.y];
+  if (state.error) return;
+  const DecodePlaneState planes[PLANES] = {state.planes[CODES], state.planes[MASK], state.planes[BITS]};
+  const u32 mask_begins = planes[CODES].blocks, bits_begin = mask_begins + planes[MASK].blocks, end = bits_begin + planes[BITS].blocks;
+  const u32 row = job.rows_in_blocks && (planes[CODES].axes & 1) ? job.shape.extents[0] : 0;
   for (u32 symbol = threadIdx.x; symbol < SYMBOLS; symbol += LANE_THREADS) {
     block.meaning[symbol] = SYMBOL_ENTRY[symbol];
     block.start[symbol] = SYMBOL_START[symbol];
   }
   bool good = true;
-  for (u32 index = blockIdx.x; index < blocks; index += gridDim.x) {
-    const u32 lane_words = plane.lane_sizes[chunk_place + index], extra_words = plane.extra_sizes[chunk_place + index];
-    const u16* words = stream + plane.lane_starts[chunk_place + index];
-    const u32 first = index << block_log, length = min(elements - first, 1u << block_log);
-    const bool in_memory = length <= OUT_VALUES;
-    if (lane_words + extra_words <= STAGE_WORDS) {
-      for (u32 i = threadIdx.x; i < lane_words + extra_words; i += LANE_THREADS) block.stage[i] = words[i];
-      words = block.stage;
+  u32 table_of = PLANES;
+  for (u32 index = blockIdx.x; index < end; index += gridDim.x) {
+    const u32 number = index < mask_begins ? CODES : index < bits_begin ? MASK : BITS;
+    if (number != table_of) {
+      const uint4* table = reinterpret_cast<const uint4*>(job.planes[number].table[blockIdx.y]);
+      for (u32 i = threadIdx.x; i < DECODE_TABLE_LEN / 8; i += LANE_THREADS) block.table_quads[i] = table[i];
+      table_of = number;
     }
-    if (in_memory) {
-      for (u32 i = threadIdx.x; i < OUT_VALUES * sizeof(C) / 16; i += LANE_THREADS) block.out_quads[i] = make_uint4(0, 0, 0, 0);
+    // The barrier that the table needs stands before its first use.
+    if (number == MASK) {
+      good = good & decode_plane_block<u8>(job, MASK, planes[MASK], index - mask_begins, block, 0);
     } else {
-      for (u32 i = threadIdx.x; i < length; i += LANE_THREADS) values[first + i] = 0;
+      const bool codes = number == CODES;
+      good = good & decode_plane_block<C>(job, number, planes[number], index - (codes ? 0 : bits_begin), block, codes ? row : 0);
     }
-    __syncthreads();
-    decode_block(block, BlockWords{words, lane_words}, BlockWords{words + lane_words, extra_words}, in_memory ? block.out : values + first, length);
-    good = good && block.good;
-    if (in_memory) {
-      if (row) {
-        sum_rows(block.out, length, row);
-        __syncthreads();
-      }
-      for (u32 i = threadIdx.x; i < length; i += LANE_THREADS) values[first + i] = block.out[i];
-    }
-    __syncthreads();
   }
   if (!good && threadIdx.x == 0) state.error = DECODE_REFUSED;
 }
 
-template <typename C>
-__device__ void decode_lanes(const DecodeJob& job) {
-  __shared__ DecodeBlock<C> memory;
-  const DecodeState& state = job.states[blockIdx.y];
-  if (state.error) return;
-  const bool sums_rows = job.rows_in_blocks && (state.planes[CODES].axes & 1);
-  decode_plane<C>(job, CODES, memory, sums_rows ? job.shape.extents[0] : 0);
-  if (state.planes[MASK].elements == 0) return;
-  decode_plane<u8>(job, MASK, memory, 0);
-  decode_plane<C>(job, BITS, memory, 0);
-}
-
-extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes_f32(const __grid_constant__ DecodeJob job) { decode_lanes<i32>(job); }
-extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes_f64(const __grid_constant__ DecodeJob job) { decode_lanes<i64>(job); }
+extern "C" __global__ void __launch_bounds__(LANE_THREADS, 7) decode_lanes_f32(const __grid_constant__ DecodeJob job) { decode_lanes<i32>(job); }
+extern "C" __global__ void __launch_bounds__(LANE_THREADS, 4) decode_lanes_f64(const __grid_constant__ DecodeJob job) { decode_lanes<i64>(job); }

@@ -73,20 +73,29 @@ __device__ __forceinline__ u32 mask_bits(const u32* words, i32 at) {
   return __funnelshift_r(low, high, at & 31);
 }
 
-/// Differences of a mask's bits, modulo 2, along `axes`: 32 of them, from index `first` on.
-__device__ __forceinline__ u32 mask_difference(const u32* words, const Shape& shape, u32 first, u32 axes) {
-  u32 inside[MAX_RANK] = {};  // bits that have a step back along an axis
-  Coordinates<MAX_RANK> coordinates(shape, first);
-  for (u32 bit = 0; bit < 32; bit++) {
-    u32 carry = 1;
+/// Which of 32 values have a step back along each axis.
+struct StepsBack {
+  u32 inside[MAX_RANK];
+
+  __device__ __forceinline__ StepsBack(const Shape& shape, u32 first) {
+    Coordinates<MAX_RANK> coordinates(shape, first);
 #pragma unroll
-    for (u32 axis = 0; axis < MAX_RANK; axis++) {
-      inside[axis] |= u32(coordinates.at[axis] > 0) << bit;
-      coordinates.at[axis] += carry;
-      carry = coordinates.at[axis] >= shape.extents[axis];
-      if (carry) coordinates.at[axis] = 0;
+    for (u32 axis = 0; axis < MAX_RANK; axis++) inside[axis] = 0;
+    for (u32 bit = 0; bit < 32; bit++) {
+      u32 carry = 1;
+#pragma unroll
+      for (u32 axis = 0; axis < MAX_RANK; axis++) {
+        inside[axis] |= u32(coordinates.at[axis] > 0) << bit;
+        coordinates.at[axis] += carry;
+        carry = coordinates.at[axis] >= shape.extents[axis];
+        if (carry) coordinates.at[axis] = 0;
+      }
     }
   }
+};
+
+/// Differences of a mask's bits, modulo 2, along `axes`: 32 of them, from index `first` on.
+__device__ __forceinline__ u32 mask_difference(const u32* words, const Shape& shape, u32 first, const StepsBack& steps, u32 axes) {
   u32 result = 0;
   for (u32 set = 0; set < 1u << shape.rank; set++) {
     if (set & ~axes) continue;
@@ -95,7 +104,7 @@ __device__ __forceinline__ u32 mask_difference(const u32* words, const Shape& sh
     for (u32 axis = 0; axis < MAX_RANK; axis++) {
       if (set >> axis & 1) {
         back += shape.strides[axis];
-        bits &= inside[axis];
+        bits &= steps.inside[axis];
       }
     }
     if (bits) result ^= mask_bits(words, i32(first - back)) & bits;
@@ -135,12 +144,17 @@ constexpr u32 ROW_TILE = 4096;
 /// Values that a lane of `sum_short_rows` has in flight.
 constexpr u32 BATCH = 8;
 
+/// The blocks of threads that share a piece of work, and which of them this one is.
+struct Blocks {
+  u32 number, count;
+};
+
 /// Prefix sums along rows of at most SHORT_ROW values, one warp a row.
 template <typename C, typename Store>
-__device__ void sum_short_rows(const C* values, u32 length, u32 rows, bool sum, const Store& store) {
+__device__ void sum_short_rows(Blocks blocks, const C* values, u32 length, u32 rows, bool sum, const Store& store) {
   typedef typename Unsigned<C>::Type U;
-  const u32 warps = gridDim.x * WARPS;
-  for (u32 row = blockIdx.x * WARPS + warp_id(); row < rows; row += warps) {
+  const u32 warps = blocks.count * WARPS;
+  for (u32 row = blocks.number * WARPS + warp_id(); row < rows; row += warps) {
     const u32 start = row * length;
     U carry = 0;
     for (u32 at = 0; at < length; at += BATCH * WARP) {
@@ -173,11 +187,11 @@ constexpr u32 TILE_VALUES = ROW_TILE / THREADS;
 
 /// Sum of each tile of each long row.
 template <typename C>
-__device__ void sum_row_tiles(const C* values, u32 length, u32 rows, typename Unsigned<C>::Type* sums) {
+__device__ void sum_row_tiles(Blocks blocks, const C* values, u32 length, u32 rows, typename Unsigned<C>::Type* sums) {
   typedef typename Unsigned<C>::Type U;
   __shared__ U scratch[WARPS + 1];
   const u32 tiles = ceil_div(length, ROW_TILE);
-  for (u32 item = blockIdx.x; item < rows * tiles; item += gridDim.x) {
+  for (u32 item = blocks.number; item < rows * tiles; item += blocks.count) {
     const u32 row = item / tiles, tile = item % tiles;
     const u32 end = min(length, (tile + 1) * ROW_TILE);
     U sum = 0;
@@ -191,12 +205,12 @@ __device__ void sum_row_tiles(const C* values, u32 length, u32 rows, typename Un
 
 /// Prefix sums along long rows, one block a tile; `sums` are those of `sum_row_tiles`.
 template <typename C, typename Store>
-__device__ void sum_long_rows(const C* values, u32 length, u32 rows, bool sum, const typename Unsigned<C>::Type* sums,
+__device__ void sum_long_rows(Blocks blocks, const C* values, u32 length, u32 rows, bool sum, const typename Unsigned<C>::Type* sums,
                               const Store& store) {
   typedef typename Unsigned<C>::Type U;
   __shared__ U scratch[WARPS + 1];
   const u32 tiles = ceil_div(length, ROW_TILE);
-  for (u32 item = blockIdx.x; item < rows * tiles; item += gridDim.x) {
+  for (u32 item = blocks.number; item < rows * tiles; item += blocks.count) {
     const u32 row = item / tiles, tile = item % tiles;
     const u32 end = min(length, (tile + 1) * ROW_TILE);
     U carry = 0;
@@ -230,12 +244,12 @@ constexpr u32 SLICE_VALUES = 8;
 /// Prefix sums along an axis that is not the fastest: the array is [outer][length][inner]. A block has COLUMNS columns and SLICES
 /// threads a column; each thread sums SLICE_VALUES values, and the slices are joined in shared memory.
 template <typename C, typename Store>
-__device__ void sum_axis(const C* values, u32 outer, u32 length, u32 inner, bool sum, const Store& store) {
+__device__ void sum_axis(Blocks blocks, const C* values, u32 outer, u32 length, u32 inner, bool sum, const Store& store) {
   typedef typename Unsigned<C>::Type U;
   __shared__ U slice_sums[SLICES][COLUMNS];
   const u32 column_groups = ceil_div(inner, COLUMNS);
   const u32 column = threadIdx.x % COLUMNS, slice = threadIdx.x / COLUMNS;
-  for (u32 item = blockIdx.x; item < outer * column_groups; item += gridDim.x) {
+  for (u32 item = blocks.number; item < outer * column_groups; item += blocks.count) {
     const u32 x = item % column_groups * COLUMNS + column;
     const u32 base = item / column_groups * length * inner + x;
     U carry = 0;
@@ -270,26 +284,24 @@ __device__ void sum_axis(const C* values, u32 outer, u32 length, u32 inner, bool
   }
 }
 
-/// One of the passes that undo the prediction of a plane; the host launches them in order. `last` marks the codes' last pass, which
-/// writes values.
+/// A pass over a plane; undoing the prediction takes one an axis, and two for long rows.
 enum Pass { SHORT_ROWS = 0, ROW_TILES = 1, LONG_ROWS = 2, AXIS = 3 };
 
+/// `must_store` is set where integers go elsewhere than to their places: then they have to, also if there is nothing to sum.
 template <typename C, typename Store>
-__device__ __forceinline__ void run_pass(const DecodeJob& job, const Shape& shape, u32 elements, u32 axes, u32 pass, u32 axis, const C* values,
-                                         void* row_sums, const Store& store, bool last) {
+__device__ __forceinline__ void run_pass(Blocks blocks, const Shape& shape, u32 axes, u32 pass, u32 axis, const C* values, void* row_sums,
+                                         const Store& store, bool must_store) {
   typedef typename Unsigned<C>::Type U;
-  const u32 length = shape.rank == 1 ? elements : shape.extents[0];
-  const u32 rows = shape.rank == 1 ? 1 : elements / length;
+  const u32 length = shape.extents[0], rows = shape.elements / length;
   const bool sum = axes >> axis & 1;
-  // What is not summed only moves where values are to be written.
-  if (!sum && !last) return;
+  if (!sum && !must_store) return;
   switch (pass) {
-    case SHORT_ROWS: return sum_short_rows(values, length, rows, sum, store);
-    case ROW_TILES: return sum_row_tiles(values, length, rows, static_cast<U*>(row_sums));
-    case LONG_ROWS: return sum_long_rows(values, length, rows, sum, static_cast<const U*>(row_sums), store);
+    case SHORT_ROWS: return sum_short_rows(blocks, values, length, rows, sum, store);
+    case ROW_TILES: return sum_row_tiles(blocks, values, length, rows, static_cast<U*>(row_sums));
+    case LONG_ROWS: return sum_long_rows(blocks, values, length, rows, sum, static_cast<const U*>(row_sums), store);
     default: {
       const u32 inner = shape.strides[axis], extent = shape.extents[axis];
-      return sum_axis(values, elements / (inner * extent), extent, inner, sum, store);
+      return sum_axis(blocks, values, shape.elements / (inner * extent), extent, inner, sum, store);
     }
   }
 }
@@ -299,55 +311,82 @@ __device__ __forceinline__ void report(const DecodeJob& job, const DecodeState& 
   if (job.host_results && blockIdx.x == 0 && threadIdx.x == 0) job.host_results[blockIdx.y] = state;
 }
 
-/// Tiles of long rows of a chunk, at most: where the parts of `row_sums` begin.
-__device__ __forceinline__ u32 row_tiles_room(const DecodeJob& job) { return 2 * ceil_div(job.shape.elements, ROW_TILE); }
+/// Integers of a plane of this chunk.
+template <typename C>
+__device__ __forceinline__ C* plane_values(const DecodeJob& job, u32 plane) {
+  return static_cast<C*>(job.planes[plane].values) + blockIdx.y * job.planes[plane].stride;
+}
 
+/// Room for the sums of the tiles of a plane's long rows.
+__device__ __forceinline__ void* row_sums(const DecodeJob& job, u32 plane) {
+  return job.row_sums + (u64(blockIdx.y) * PLANES + plane) * 2 * ceil_div(job.shape.elements, ROW_TILE);
+}
+
+/// Notes where the mask's ones are, in any order; `exception_list` has room for all that are announced.
+struct ListOnes {
+  u32* list;
+  u32* found;
+  u32 room;
+  __device__ __forceinline__ void operator()(u32 index, u32 value) const {
+    if (value & 1) {
+      const u32 place = atomicAdd(found, 1);
+      if (place < room) list[place] = index;
+    }
+  }
+};
+
+/// A pass over the codes by the first `codes_blocks` blocks of threads, and one over the mask by the others. `last` marks the last one over
+/// the codes, which writes values; `list` the last one over a mask of few ones, which makes a list of them.
 template <typename V>
-__device__ __forceinline__ void restore_codes(const DecodeJob& job, u32 pass, u32 axis, bool last) {
+__device__ __forceinline__ void restore_planes(const DecodeJob& job, u32 codes_blocks, u32 codes_pass, u32 codes_axis, bool last, u32 mask_pass,
+                                               u32 mask_axis, bool list) {
   typedef typename ValueType<V>::Code C;
-  const DecodeState& state = job.states[blockIdx.y];
+  DecodeState& state = job.states[blockIdx.y];
   if (last) report(job, state);
   if (state.error) return;
-  const u32 elements = job.shape.elements;
-  C* values = static_cast<C*>(job.planes[CODES].values) + u64(blockIdx.y) * elements;
-  void* row_sums = static_cast<u64*>(job.row_sums) + u64(blockIdx.y) * row_tiles_room(job);
-  const u32 axes = state.planes[CODES].axes;
-  if (last) {
-    const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
-    StoreValue<V> store = {job.output + blockIdx.y * job.output_stride, parameters.step, parameters.big_endian != 0};
-    run_pass<C>(job, job.shape, elements, axes, pass, axis, values, row_sums, store, true);
+  if (blockIdx.x < codes_blocks) {
+    C* values = plane_values<C>(job, CODES);
+    const Blocks blocks = {blockIdx.x, codes_blocks};
+    const u32 axes = state.planes[CODES].axes;
+    if (last) {
+      const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
+      const StoreValue<V> store = {job.output + blockIdx.y * job.output_stride, parameters.step, parameters.big_endian != 0};
+      run_pass<C>(blocks, job.shape, axes, codes_pass, codes_axis, values, row_sums(job, CODES), store, true);
+    } else {
+      run_pass<C>(blocks, job.shape, axes, codes_pass, codes_axis, values, row_sums(job, CODES), StoreInteger<C>{values}, false);
+    }
+    return;
+  }
+  if (state.planes[MASK].elements == 0) return;
+  u8* values = plane_values<u8>(job, MASK);
+  const Blocks blocks = {blockIdx.x - codes_blocks, gridDim.x - codes_blocks};
+  const u32 axes = state.planes[MASK].axes;
+  if (list) {
+    const ListOnes store = {job.exception_list + blockIdx.y * FEW_EXCEPTIONS, &state.exceptions_found, FEW_EXCEPTIONS};
+    run_pass<u8>(blocks, job.shape, axes, mask_pass, mask_axis, values, row_sums(job, MASK), store, true);
   } else {
-    run_pass<C>(job, job.shape, elements, axes, pass, axis, values, row_sums, StoreInteger<C>{values}, false);
+    run_pass<u8>(blocks, job.shape, axes, mask_pass, mask_axis, values, row_sums(job, MASK), StoreInteger<u8>{values}, false);
   }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) restore_codes_f32(const __grid_constant__ DecodeJob job, u32 pass, u32 axis, u32 last) {
-  restore_codes<float>(job, pass, axis, last);
+extern "C" __global__ void __launch_bounds__(THREADS) restore_planes_f32(const __grid_constant__ DecodeJob job, u32 codes_blocks, u32 codes_pass,
+                                                                         u32 codes_axis, u32 last, u32 mask_pass, u32 mask_axis, u32 list) {
+  restore_planes<float>(job, codes_blocks, codes_pass, codes_axis, last, mask_pass, mask_axis, list);
 }
-extern "C" __global__ void __launch_bounds__(THREADS) restore_codes_f64(const __grid_constant__ DecodeJob job, u32 pass, u32 axis, u32 last) {
-  restore_codes<double>(job, pass, axis, last);
-}
-
-/// The mask, whose integers are bytes of which only the lowest bit counts.
-extern "C" __global__ void __launch_bounds__(THREADS) restore_mask(const __grid_constant__ DecodeJob job, u32 pass, u32 axis) {
-  const DecodeState& state = job.states[blockIdx.y];
-  if (state.error || state.planes[MASK].elements == 0) return;
-  const u32 elements = job.shape.elements;
-  u8* values = static_cast<u8*>(job.planes[MASK].values) + u64(blockIdx.y) * elements;
-  void* row_sums = static_cast<u64*>(job.row_sums) + u64(blockIdx.y) * row_tiles_room(job);
-  run_pass<u8>(job, job.shape, elements, state.planes[MASK].axes, pass, axis, values, row_sums, StoreInteger<u8>{values}, false);
+extern "C" __global__ void __launch_bounds__(THREADS) restore_planes_f64(const __grid_constant__ DecodeJob job, u32 codes_blocks, u32 codes_pass,
+                                                                         u32 codes_axis, u32 last, u32 mask_pass, u32 mask_axis, u32 list) {
+  restore_planes<double>(job, codes_blocks, codes_pass, codes_axis, last, mask_pass, mask_axis, list);
 }
 
-/// The bits of exceptions: a line as long as there are exceptions.
+/// The bits of many exceptions: a line as long as there are exceptions.
 template <typename C>
 __device__ __forceinline__ void restore_line(const DecodeJob& job, u32 pass) {
   const DecodeState& state = job.states[blockIdx.y];
   const u32 elements = state.planes[BITS].elements;
   if (state.error || elements == 0) return;
-  C* values = static_cast<C*>(job.planes[BITS].values) + u64(blockIdx.y) * job.shape.elements;
-  void* row_sums = static_cast<u64*>(job.row_sums) + u64(blockIdx.y) * row_tiles_room(job);
-  Shape line = {1, elements, {elements, 1, 1, 1}, {1, 1, 1, 1}};
-  run_pass<C>(job, line, elements, state.planes[BITS].axes, pass, 0, values, row_sums, StoreInteger<C>{values}, false);
+  C* values = plane_values<C>(job, BITS);
+  const Shape line = {1, elements, {elements, 1, 1, 1}, {1, 1, 1, 1}, {}};
+  run_pass<C>({blockIdx.x, gridDim.x}, line, state.planes[BITS].axes, pass, 0, values, row_sums(job, BITS), StoreInteger<C>{values}, false);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) restore_bits_f32(const __grid_constant__ DecodeJob job, u32 pass) {

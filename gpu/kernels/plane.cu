@@ -74,7 +74,10 @@ __device__ u16 extra_word(const EncodePlane& plane, u64 first_segment, const u32
   return u16(result);
 }
 
-/// Puts the stream of a chunk together. A warp copies a block.
+/// Most warps that share a block.
+constexpr u32 MAX_SLICES = 16;
+
+/// Puts the stream of a chunk together.
 template <typename V>
 __device__ void assemble(const EncodeJob& job) {
   __shared__ PlaneExtent extents[PLANES];
@@ -148,7 +151,6 @@ __device__ void assemble(const EncodeJob& job) {
     const EncodePlane& plane = job.planes[number];
     const u32* lane_sizes = plane.lane_sizes + chunk_place;
     const u32* block_sizes = plane.block_sizes + chunk_place;
-    const u32* groups = plane.groups + u64(blockIdx.y) * job.groups;
     if (head) {
       const Book& book = plane.book[blockIdx.y];
       if (threadIdx.x == 0) {
@@ -174,21 +176,29 @@ __device__ void assemble(const EncodeJob& job) {
          word += gridDim.x * THREADS) {
       index[word] = index_word(lane_sizes, block_sizes, extent, word);
     }
-    u16* payload = reinterpret_cast<u16*>(stream + extent.payload);
-    const u32 segments = ceil_div(extent.elements, SEGMENT);
-    for (u32 block = blockIdx.x + warp_id() * gridDim.x; block < extent.blocks; block += gridDim.x * WARPS) {
-      u16* target = payload + warp_sum_before(block_sizes, groups, block);
-      const u32 lane_words = lane_sizes[block], extra_words = block_sizes[block] - lane_words;
-      const u32 first = block << extent.group_log, count = min(1u << extent.group_log, segments - first);
-      const u16* words = plane.lane_words + (chunk_place + first) * LANE_SLOT;
-      for (u32 i = lane_id(); i < lane_words; i += WARP) target[i] = words[i];
-      u32 bits = lane_id() < count ? plane.extra_bits[chunk_place + first + lane_id()] : 0;
-      __syncwarp();
-      segment_ends[warp_id()][lane_id()] = warp_prefix_sum(bits);
-      __syncwarp();
-      for (u32 i = lane_id(); i < extra_words; i += WARP) {
-        target[lane_words + i] = extra_word(plane, chunk_place + first, segment_ends[warp_id()], count, i);
-      }
+  }
+
+  // A warp copies a block, or a slice of one where there are more warps than blocks. Planes are numbered through.
+  const u32 mask_begins = extents[CODES].blocks, bits_begin = mask_begins + extents[MASK].blocks, blocks = bits_begin + extents[BITS].blocks;
+  const u32 slices = max(1u, min(MAX_SLICES, gridDim.x * WARPS / blocks));
+  for (u32 item = blockIdx.x + warp_id() * gridDim.x; item < blocks * slices; item += gridDim.x * WARPS) {
+    const u32 slice = item / blocks, numbered = item % blocks;
+    const u32 number = numbered < mask_begins ? CODES : numbered < bits_begin ? MASK : BITS;
+    const u32 block = numbered - (number == CODES ? 0 : number == MASK ? mask_begins : bits_begin);
+    const PlaneExtent& extent = extents[number];
+    const EncodePlane& plane = job.planes[number];
+    const u32* block_sizes = plane.block_sizes + chunk_place;
+    u16* target = reinterpret_cast<u16*>(stream + extent.payload) + warp_sum_before(block_sizes, plane.groups + u64(blockIdx.y) * job.groups, block);
+    const u32 words = block_sizes[block], lane_words = plane.lane_sizes[chunk_place + block];
+    const u32 first = block << extent.group_log, count = min(1u << extent.group_log, ceil_div(extent.elements, SEGMENT) - first);
+    const u16* lanes = plane.lane_words + (chunk_place + first) * LANE_SLOT;
+    const u32 bits = lane_id() < count ? plane.extra_bits[chunk_place + first + lane_id()] : 0;
+    __syncwarp();
+    segment_ends[warp_id()][lane_id()] = warp_prefix_sum(bits);
+    __syncwarp();
+#pragma unroll 4
+    for (u32 i = slice * WARP + lane_id(); i < words; i += slices * WARP) {
+      target[i] = i < lane_words ? lanes[i] : extra_word(plane, chunk_place + first, segment_ends[warp_id()], count, i - lane_words);
     }
   }
 }

@@ -9,7 +9,7 @@
 constexpr i32 LATTICE_ZERO = 4096;
 
 struct Grid {
-  double bound, step, inverse_step;
+  double bound, step, inverse_step, safe_limit;
   u64 fill;
   bool has_fill;
 };
@@ -30,7 +30,7 @@ __device__ __forceinline__ i64 code_from_sum<double>(double sum) {
 
 template <typename V>
 __device__ __forceinline__ double code_limit() {
-  return sizeof(V) == 4 ? 2147483648.0 : 2251799813685248.0;  // 2^31, 2^51
+  return sizeof(V) == 4 ? CODE_LIMIT_F32 : CODE_LIMIT_F64;
 }
 
 /// The decoder's value for a code.
@@ -39,17 +39,28 @@ __device__ __forceinline__ V restore_value(double code, double step) {
   return V(__dmul_rn(code, step));
 }
 
+/// Below this magnitude a decoded value is certain to have its own code again; see `SAFE_CODE_LIMIT` in codec/src/quantize.rs. 0 where
+/// steps are so small that values may be subnormal.
+template <typename V>
+__device__ __forceinline__ double safe_code_limit(double step) {
+  if (sizeof(V) == 4) return step >= SMALLEST_SAFE_STEP_F32 ? SAFE_CODE_LIMIT_F32 : 0.0;
+  return step >= SMALLEST_SAFE_STEP_F64 ? SAFE_CODE_LIMIT_F64 : 0.0;
+}
+
 /// The code of a value; false for an exception.
 template <typename V>
 __device__ __forceinline__ bool quantize_one(V value, const Grid& grid, typename ValueType<V>::Code& code) {
-  double sum = __dadd_rn(__dmul_rn(double(value), grid.inverse_step), ROUNDING);
-  double rounded = __dsub_rn(sum, ROUNDING);
-  V restored = restore_value<V>(rounded, grid.step);
-  double error = fabs(__dsub_rn(double(value), double(restored)));
-  double again = __dsub_rn(__dadd_rn(__dmul_rn(double(restored), grid.inverse_step), ROUNDING), ROUNDING);
+  const double sum = __dadd_rn(__dmul_rn(double(value), grid.inverse_step), ROUNDING);
+  const double rounded = __dsub_rn(sum, ROUNDING);
+  const V restored = restore_value<V>(rounded, grid.step);
+  const double error = fabs(__dsub_rn(double(value), double(restored)));
   code = code_from_sum<V>(sum);
-  bool is_fill = grid.has_fill && u64(ValueType<V>::to_bits(value)) == grid.fill;
-  return error <= grid.bound && fabs(rounded) < code_limit<V>() && again == rounded && !is_fill;
+  bool holds = error <= grid.bound && !(grid.has_fill && u64(ValueType<V>::to_bits(value)) == grid.fill);
+  if (!(fabs(rounded) < grid.safe_limit)) {
+    const double again = __dsub_rn(__dadd_rn(__dmul_rn(double(restored), grid.inverse_step), ROUNDING), ROUNDING);
+    holds = holds && fabs(rounded) < code_limit<V>() && again == rounded;
+  }
+  return holds;
 }
 
 /// Exponent of the least significant 1 bit; INT_MAX for 0, infinities and NaN.
@@ -69,12 +80,13 @@ __device__ __forceinline__ i32 lowest_bit(double value) {
 /// The grid of a chunk, once `inspect` has seen all of it.
 template <typename V>
 __device__ Grid make_grid(const EncodeParameters& parameters, u32 lattice_key) {
-  Grid grid = {parameters.bound, parameters.step, parameters.inverse_step, 0, false};
+  Grid grid = {parameters.bound, parameters.step, parameters.inverse_step, 0.0, 0, false};
   i32 lowest = LATTICE_ZERO - i32(lattice_key);
   if (lattice_key != 0 && lowest >= parameters.needed_bit && lowest >= -1000 && lowest <= 1000) {
     grid.step = __longlong_as_double(i64(lowest + 1023) << 52);
     grid.inverse_step = __longlong_as_double(i64(1023 - lowest) << 52);
   }
+  grid.safe_limit = safe_code_limit<V>(grid.step);
   if (parameters.has_fill) {
     V fill = ValueType<V>::from_bits(typename ValueType<V>::Bits(parameters.fill_bits));
     typename ValueType<V>::Code code;

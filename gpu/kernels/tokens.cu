@@ -2,8 +2,10 @@
 //
 // A block of 256 threads turns a segment of 2048 integers into tokens:
 //
-//   differences along slow axes, neighbouring threads side by side ─ shared memory ─> eight neighbours a thread
-//   differences along the fastest axis ─> one bit a zero ─> run starts ─> tokens of a thread ─ prefix sum ─> places in the segment
+//   eight neighbours a thread ─> their differences ─> one bit a zero ─> run starts ─> tokens ─ prefix sum ─> places in the segment
+//
+// Where rows are a multiple of eight values, a thread's eight lie in one row and are read by vector loads; otherwise neighbouring threads
+// read neighbouring values, which change hands in shared memory.
 //
 // Segments are coded apart, so symbols and extra bits wait in slots, one a segment, until blocks are put together (lanes.cu, plane.cu).
 // Reads the codes (and neighbours, from caches), writes a byte a token and the extra bits.
@@ -16,6 +18,9 @@
 template <typename C>
 constexpr u32 EXTRA_WORDS = SEGMENT * (sizeof(C) == 4 ? 33 : 64) / 32;
 
+/// Segments of the mask that a block of threads looks at together.
+constexpr u32 MAX_LISTED = THREADS;
+
 template <typename C>
 struct TokenBlock {
   union {
@@ -25,6 +30,8 @@ struct TokenBlock {
   };
   C before;  // the value before the segment's first
   u32 zeros[MASK_WORDS];
+  u32 listed;  // segments of the mask that need all threads
+  u32 list[MAX_LISTED];
   union {
     u8 symbols[SEGMENT];
     u32 symbol_words[SEGMENT / 4];
@@ -34,17 +41,17 @@ struct TokenBlock {
   u32 scratch[WARPS + 1];
 };
 
-/// Zeros from `place` on, to the end of the segment at most.
-__device__ __forceinline__ u32 zero_run(const u32* zeros, u32 place) {
-  const u32 begin = place;
-  u32 word = place / 32;
-  const u32 ones = ~(zeros[word] >> (place % 32));  // the bits shifted in count as ones
+/// Zeros behind the eight values of thread `thread`, to the end of the segment at most.
+__device__ __forceinline__ u32 zeros_behind(const u32* zeros, u32 thread) {
+  const u32 begin = (thread + 1) * VALUES_PER_THREAD;
+  if (begin >= SEGMENT) return 0;
+  u32 word = begin / 32;
+  const u32 ones = ~(zeros[word] >> (begin % 32));  // the bits shifted in count as ones
   const u32 run = __ffs(ones) - 1;
-  if (ones != 0 && run < 32 - place % 32) return run;
-  place = 32 * (word + 1);
-  for (word++; word < MASK_WORDS && zeros[word] == ALL_LANES; word++) place += 32;
-  if (word < MASK_WORDS) place += __ffs(~zeros[word]) - 1;
-  return place - begin;
+  if (ones != 0 && run < 32 - begin % 32) return run;
+  for (word++; word < MASK_WORDS && zeros[word] == ALL_LANES; word++) {
+  }
+  return 32 * word + (word < MASK_WORDS ? __ffs(~zeros[word]) - 1 : 0) - begin;
 }
 
 /// A thread's eight differences.
@@ -54,7 +61,68 @@ struct Own {
   u32 zeros;  // a bit each; 0 behind the plane's end
 };
 
-/// Differences of a segment of a plane of integers in memory, along all of its axes.
+/// Eight neighbouring integers.
+template <typename C>
+struct Eight {
+  union {
+    uint4 quads[sizeof(C) / 2];
+    C values[VALUES_PER_THREAD];
+  };
+};
+
+template <typename C>
+__device__ __forceinline__ Eight<C> read_eight(const C* values) {
+  Eight<C> result;
+#pragma unroll
+  for (u32 i = 0; i < sizeof(C) / 2; i++) result.quads[i] = reinterpret_cast<const uint4*>(values)[i];
+  return result;
+}
+
+/// As `slow_difference`, for eight values of one row.
+template <u32 RANK, typename C, u32 ALL>
+__device__ __forceinline__ Eight<C> slow_differences(const C* values, const Shape& shape, u32 index, const Coordinates<ALL>& coordinates) {
+  if constexpr (RANK == 1) {
+    return read_eight(values + index);
+  } else {
+    typedef typename Unsigned<C>::Type U;
+    const bool inside = coordinates.at[RANK - 1] > 0;
+    Eight<C> here = slow_differences<RANK - 1>(values, shape, index, coordinates);
+    Eight<C> back = slow_differences<RANK - 1>(values, shape, index - (inside ? shape.strides[RANK - 1] : 0), coordinates);
+#pragma unroll
+    for (u32 k = 0; k < VALUES_PER_THREAD; k++) here.values[k] = C(U(here.values[k]) - (inside ? U(back.values[k]) : U(0)));
+    return here;
+  }
+}
+
+/// Differences of a segment of a plane in memory along all of its axes, where rows are a multiple of eight values.
+template <u32 RANK, typename C>
+__device__ __forceinline__ void row_differences(TokenBlock<C>& block, const C* values, const Shape& shape, u32 start, u32 length, Own<C>& own) {
+  typedef typename Unsigned<C>::Type U;
+  const u32 first = threadIdx.x * VALUES_PER_THREAD;
+  const bool inside = first < length;
+  Eight<C> here = {};
+  U before = 0;
+  Coordinates<RANK> coordinates(shape, start + first);
+  if (inside) {
+    here = slow_differences<RANK>(values, shape, start + first, coordinates);
+    // The first lane has no neighbour to ask.
+    if (lane_id() == 0 && coordinates.at[0] > 0) before = slow_difference<RANK>(values, shape, start + first - 1, coordinates);
+  }
+  const U neighbour = __shfl_up_sync(ALL_LANES, U(here.values[VALUES_PER_THREAD - 1]), 1);
+  if (lane_id() > 0 && coordinates.at[0] > 0) before = neighbour;
+  own.zeros = 0;
+#pragma unroll
+  for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
+    own.differences[k] = C(U(here.values[k]) - before);
+    own.zeros |= u32(own.differences[k] == 0) << k;
+    before = here.values[k];
+  }
+  if (!inside) own.zeros = 0;
+  reinterpret_cast<u8*>(block.zeros)[threadIdx.x] = u8(own.zeros);
+  __syncthreads();
+}
+
+/// Differences of a segment of a plane in memory along all of its axes.
 template <u32 RANK, typename C>
 __device__ __forceinline__ void integer_differences(TokenBlock<C>& block, const C* values, const Shape& shape, u32 start, u32 length, Own<C>& own) {
   Coordinates<RANK> coordinates(shape, start + threadIdx.x);
@@ -93,12 +161,12 @@ __device__ __forceinline__ void integer_differences(TokenBlock<C>& block, const 
 
 /// Differences of a segment of the exception mask.
 template <typename C>
-__device__ __forceinline__ void mask_differences(TokenBlock<C>& block, const u32* mask, const Shape& shape, u32 start, u32 length, u32 axes, bool flat,
+__device__ __forceinline__ void mask_differences(TokenBlock<C>& block, const u32* mask, const Shape& shape, u32 start, u32 length, u32 axes,
                                                  Own<C>& own) {
   if (threadIdx.x < MASK_WORDS) {
     const u32 first = 32 * threadIdx.x;
     const u32 inside = first >= length ? 0 : length - first >= 32 ? ALL_LANES : (1u << (length - first)) - 1;
-    u32 ones = inside && !flat ? mask_difference(mask, shape, start + first, axes) : 0;
+    u32 ones = inside ? mask_difference(mask, shape, start + first, StepsBack(shape, start + first), axes) : 0;
     block.zeros[threadIdx.x] = ~ones & inside;
   }
   __syncthreads();
@@ -116,13 +184,17 @@ __device__ __forceinline__ void write_tokens(TokenBlock<C>& block, const EncodeP
   const u32 inside = first >= length ? 0 : min(length - first, VALUES_PER_THREAD);
   // Zeros behind another zero have no token of their own.
   const u32 starts = ~(own.zeros & (own.zeros << 1 | zero_before)) & ((1u << inside) - 1);
+  const u32 last = 1u << (VALUES_PER_THREAD - 1);
+  // Only a run that begins here and reaches the last value goes on behind it.
+  const u32 behind = (own.zeros & last) && (starts & own.zeros) ? zeros_behind(block.zeros, threadIdx.x) : 0;
   Token<U> tokens[VALUES_PER_THREAD];
   u32 bits = 0;
 #pragma unroll
   for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
     tokens[k] = {0, 0, 0};
     if (!(starts >> k & 1)) continue;
-    const u32 run = own.zeros >> k & 1 ? zero_run(block.zeros, first + k) : 0;
+    u32 run = __ffs(~(own.zeros >> k)) - 1;
+    if (run == VALUES_PER_THREAD - k) run += behind;
     tokens[k] = run > 1 ? run_token<U>(run) : difference_token(own.differences[k]);
     bits += tokens[k].extra_bits;
     atomicAdd(&block.histogram[tokens[k].symbol][lane_id()], 1);
@@ -172,20 +244,15 @@ __device__ __forceinline__ void write_tokens(TokenBlock<C>& block, const EncodeP
   __syncthreads();
 }
 
-/// Tokens of a plane of `elements` integers; `differences` gives those of a segment.
-template <typename C, typename Differences>
-__device__ __forceinline__ void tokenize_plane(TokenBlock<C>& block, const EncodeJob& job, u32 number, u32 elements, const Differences& differences) {
-  const u32 segments = ceil_div(elements, SEGMENT);
-  if (blockIdx.x >= segments) return;
+template <typename C>
+__device__ __forceinline__ void count_from_zero(TokenBlock<C>& block) {
   for (u32 i = threadIdx.x; i < SYMBOLS * WARP; i += THREADS) block.histogram[0][i] = 0;
   __syncthreads();
-  for (u32 segment = blockIdx.x; segment < segments; segment += gridDim.x) {
-    const u32 start = segment * SEGMENT, length = min(SEGMENT, elements - start);
-    Own<C> own;
-    differences(segment, start, length, own);
-    write_tokens(block, job.planes[number], u64(blockIdx.y) * job.segments + segment, length, own);
-  }
-  PlaneState& state = job.states[blockIdx.y].planes[number];
+}
+
+/// Adds what this block of threads has counted to the plane's counts.
+template <typename C>
+__device__ __forceinline__ void add_counts(TokenBlock<C>& block, PlaneState& state) {
   for (u32 symbol = threadIdx.x; symbol < SYMBOLS; symbol += THREADS) {
     u32 count = 0;
     // Each thread begins in another bank.
@@ -193,6 +260,62 @@ __device__ __forceinline__ void tokenize_plane(TokenBlock<C>& block, const Encod
     if (count) atomicAdd(&state.histogram[symbol], count);
   }
   __syncthreads();
+}
+
+/// Tokens of a plane of `elements` integers; `differences` gives those of a segment.
+template <typename C, typename Differences>
+__device__ __forceinline__ void tokenize_plane(TokenBlock<C>& block, const EncodeJob& job, u32 number, u32 elements, const Differences& differences) {
+  const u32 segments = ceil_div(elements, SEGMENT);
+  if (blockIdx.x >= segments) return;
+  count_from_zero(block);
+  for (u32 segment = blockIdx.x; segment < segments; segment += gridDim.x) {
+    const u32 start = segment * SEGMENT, length = min(SEGMENT, elements - start);
+    Own<C> own;
+    differences(start, length, own);
+    write_tokens(block, job.planes[number], u64(blockIdx.y) * job.segments + segment, length, own);
+  }
+  add_counts(block, job.states[blockIdx.y].planes[number]);
+}
+
+/// Tokens of the exception mask. Where no exception is near, a segment is one run of zeros, which one lane writes.
+template <typename C>
+__device__ __forceinline__ void tokenize_mask(TokenBlock<C>& block, const EncodeJob& job, const EncodeState& state) {
+  const Shape& shape = job.shape;
+  const u32* mask = job.mask + u64(blockIdx.y) * job.segments * MASK_WORDS;
+  const u32 axes = mask_axes(shape, state);
+  const EncodePlane& plane = job.planes[MASK];
+  count_from_zero(block);
+  for (u32 base = blockIdx.x; base < job.segments; base += MAX_LISTED * gridDim.x) {
+    if (threadIdx.x == 0) block.listed = 0;
+    __syncthreads();
+    for (u32 k = warp_id(); k < MAX_LISTED && base + k * gridDim.x < job.segments; k += WARPS) {
+      const u32 segment = base + k * gridDim.x, length = min(SEGMENT, shape.elements - segment * SEGMENT);
+      const bool flat = mask_is_flat(job, segment);
+      if (lane_id() != 0) continue;
+      if (!flat) {
+        block.list[atomicAdd(&block.listed, 1)] = segment;
+        continue;
+      }
+      const u64 place = u64(blockIdx.y) * job.segments + segment;
+      const Token<u32> token = length > 1 ? run_token<u32>(length) : Token<u32>{DIRECT_ZERO, 0, 0};
+      plane.symbols[place * SEGMENT] = u8(token.symbol);
+      plane.extra[place * plane.extra_stride] = token.extra;
+      plane.token_counts[place] = 1;
+      plane.extra_bits[place] = token.extra_bits;
+      atomicAdd(&block.histogram[token.symbol][0], 1);
+    }
+    __syncthreads();
+    // Every segment has its own slot, so that their order does not matter.
+    const u32 listed = block.listed;
+    for (u32 k = 0; k < listed; k++) {
+      const u32 segment = block.list[k], start = segment * SEGMENT, length = min(SEGMENT, shape.elements - start);
+      Own<C> own;
+      mask_differences(block, mask, shape, start, length, axes, own);
+      write_tokens(block, plane, u64(blockIdx.y) * job.segments + segment, length, own);
+    }
+    __syncthreads();
+  }
+  add_counts(block, job.states[blockIdx.y].planes[MASK]);
 }
 
 template <typename V>
@@ -204,24 +327,25 @@ __device__ void tokenize(const EncodeJob& job) {
   const Shape& shape = job.shape;
   const u32 elements = shape.elements;
   const C* codes = static_cast<const C*>(job.codes) + u64(blockIdx.y) * elements;
-  tokenize_plane(block, job, CODES, elements, [&](u32, u32 start, u32 length, Own<C>& own) {
-    switch (shape.rank) {
+  const bool in_rows = shape.extents[0] % VALUES_PER_THREAD == 0;
+  tokenize_plane(block, job, CODES, elements, [&](u32 start, u32 length, Own<C>& own) {
+    switch (shape.rank | u32(in_rows) << 3) {
       case 1: return integer_differences<1>(block, codes, shape, start, length, own);
       case 2: return integer_differences<2>(block, codes, shape, start, length, own);
       case 3: return integer_differences<3>(block, codes, shape, start, length, own);
-      default: return integer_differences<4>(block, codes, shape, start, length, own);
+      case 4: return integer_differences<4>(block, codes, shape, start, length, own);
+      case 8 | 1: return row_differences<1>(block, codes, shape, start, length, own);
+      case 8 | 2: return row_differences<2>(block, codes, shape, start, length, own);
+      case 8 | 3: return row_differences<3>(block, codes, shape, start, length, own);
+      default: return row_differences<4>(block, codes, shape, start, length, own);
     }
   });
   if (state.exceptions == 0) return;
 
-  const u32* mask = job.mask + u64(blockIdx.y) * job.segments * MASK_WORDS;
-  const u32 axes = mask_axes(shape, state);
-  tokenize_plane(block, job, MASK, elements, [&](u32 segment, u32 start, u32 length, Own<C>& own) {
-    mask_differences(block, mask, shape, start, length, axes, mask_is_flat(job, segment), own);
-  });
+  tokenize_mask(block, job, state);
 
   const C* bits = static_cast<const C*>(job.exception_bits) + u64(blockIdx.y) * elements;
-  tokenize_plane(block, job, BITS, state.exceptions, [&](u32, u32 start, u32 length, Own<C>& own) {
+  tokenize_plane(block, job, BITS, state.exceptions, [&](u32 start, u32 length, Own<C>& own) {
     integer_differences<1>(block, bits, shape, start, length, own);
   });
 }

@@ -115,9 +115,12 @@ impl Batch {
         if (0..count).any(|chunk| session.decode_result(chunk).error != 0) {
             return Err(Error::Refused);
         }
-        let from = session.decode_plan(number).0.job.output;
         let mut chunks = vec![0; count * layout.chunk_bytes() as usize];
-        session.receive(from, &mut chunks)?;
+        for (index, chunk) in chunks.chunks_exact_mut(layout.chunk_bytes() as usize).enumerate() {
+            let job = &session.decode_plan(number).0.job;
+            let from = job.output + index as u64 * job.output_stride;
+            session.receive(from, chunk)?;
+        }
         Ok((chunks, timings))
     }
 }

@@ -19,6 +19,8 @@ pub const CRC_TILE_ROWS: usize = 2048;
 
 /// Log2 of the longest block that is put together in shared memory.
 pub const ROWS_BLOCK_LOG: u8 = 12;
+/// So many exceptions are put in order by comparing each with each.
+pub const FEW_EXCEPTIONS: usize = 1024;
 /// Threads of most kernels.
 pub const THREADS: u32 = 256;
 
@@ -93,7 +95,7 @@ pub struct EncodeResult {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Tables {
-    pub book_lengths: [[u8; BOOKS_PADDED]; SYMBOLS],
+    pub book_lengths: [[[u8; 4]; BOOKS_PADDED]; SYMBOLS / 4],
     pub decode_tables: [[u16; DECODE_TABLE_LEN]; BOOKS],
     pub crc_bytes: [[u32; 256]; 4],
     pub crc_thread: [u32; 256],
@@ -178,6 +180,7 @@ pub struct DecodeState {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DecodePlane {
     pub values: Address,
+    pub stride: u64,
     pub lane_starts: Address,
     pub lane_sizes: Address,
     pub extra_sizes: Address,
@@ -198,6 +201,7 @@ pub struct DecodeJob {
     pub input_stride: u64,
     pub planes: [DecodePlane; PLANES],
     pub row_sums: Address,
+    pub exception_list: Address,
     pub exception_counts: Address,
     pub exception_groups: Address,
     pub states: Address,

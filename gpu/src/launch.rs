@@ -21,9 +21,10 @@ pub(crate) struct TypeKernels {
     pub(crate) tokenize: CudaFunction,
     pub(crate) assemble: CudaFunction,
     pub(crate) decode_lanes: CudaFunction,
-    pub(crate) restore_codes: CudaFunction,
+    pub(crate) restore_planes: CudaFunction,
     pub(crate) restore_bits: CudaFunction,
     pub(crate) write_exceptions: CudaFunction,
+    pub(crate) write_few_exceptions: CudaFunction,
 }
 
 /// All kernels of a device.
@@ -34,7 +35,6 @@ pub(crate) struct Kernels {
     pub(crate) encode_lanes: CudaFunction,
     pub(crate) seal: CudaFunction,
     pub(crate) open_stream: CudaFunction,
-    pub(crate) restore_mask: CudaFunction,
     pub(crate) count_exceptions: CudaFunction,
 }
 
@@ -63,9 +63,10 @@ impl Kernels {
                 tokenize: function("tokenize")?,
                 assemble: function("assemble")?,
                 decode_lanes: function("decode_lanes")?,
-                restore_codes: function("restore_codes")?,
+                restore_planes: function("restore_planes")?,
                 restore_bits: function("restore_bits")?,
                 write_exceptions: function("write_exceptions")?,
+                write_few_exceptions: function("write_few_exceptions")?,
             })
         };
         Ok(Self {
@@ -75,13 +76,12 @@ impl Kernels {
             encode_lanes: function("encode_lanes")?,
             seal: function("seal")?,
             open_stream: function("open_stream")?,
-            restore_mask: function("restore_mask")?,
             count_exceptions: function("count_exceptions")?,
         })
     }
 }
 
-/// Launches a kernel that takes a job and up to three numbers more.
+/// Launches a kernel that takes a job and some numbers more.
 pub(crate) fn launch<J: DeviceRepr>(
     stream: &CudaStream,
     function: &CudaFunction,

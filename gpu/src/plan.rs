@@ -11,7 +11,7 @@ use quire_codec::{Layout, Scalar, max_stream_len};
 use crate::error::Result;
 use crate::job::{
     Address, Book, DECODE_TABLE_LEN, DecodeJob, DecodeParameters, DecodePlane, DecodeState, EncodeJob, EncodeParameters,
-    EncodePlane, EncodeResult, EncodeState, PLANES, ROWS_BLOCK_LOG, Shape, THREADS,
+    EncodePlane, EncodeResult, EncodeState, FEW_EXCEPTIONS, PLANES, ROWS_BLOCK_LOG, Shape, THREADS,
 };
 use crate::launch::{Kernels, TypeKernels, launch};
 use crate::memory::{Arena, clear};
@@ -78,7 +78,7 @@ impl DecodeVariant {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exceptions {
     None,
-    /// As many as a warp sums.
+    /// Up to [`FEW_EXCEPTIONS`].
     Few,
     Many,
 }
@@ -87,7 +87,7 @@ impl Exceptions {
     pub(crate) fn of(count: u64) -> Self {
         match count {
             0 => Self::None,
-            count if count <= SHORT_ROW as u64 => Self::Few,
+            count if count <= FEW_EXCEPTIONS as u64 => Self::Few,
             _ => Self::Many,
         }
     }
@@ -287,7 +287,7 @@ impl EncodePlan {
         launch(stream, assemble, grid(8), THREADS, job, &[])?;
         observe("assemble")?;
         let tiles = job.output_stride.div_ceil(TILE_BYTES) as usize;
-        launch(stream, &kernels.seal, self.sizes.grid(multiprocessors, 2, tiles), THREADS, job, &[])?;
+        launch(stream, &kernels.seal, self.sizes.grid(multiprocessors, 4, tiles), THREADS, job, &[])?;
         observe("checksum")
     }
 }
@@ -302,6 +302,11 @@ pub(crate) struct DecodePlan {
 }
 
 impl DecodePlan {
+    /// Bytes of a chunk.
+    pub(crate) fn chunk_len(&self) -> usize {
+        self.sizes.elements * self.sizes.value
+    }
+
     /// As [`EncodePlan::new`].
     pub(crate) fn new(key: &Key, layout: &Layout, variant: DecodeVariant) -> (Self, usize) {
         let sizes = Sizes::new(key);
@@ -316,8 +321,10 @@ impl DecodePlan {
             // Without exceptions their planes take no room.
             let here = number == 0 || variant.exceptions != Exceptions::None;
             let sizes = if here { Sizes { ..sizes } } else { Sizes { elements: 1, segments: 1, ..sizes } };
+            let stride = sizes.elements.next_multiple_of(16);
             DecodePlane {
-                values: sizes.per_value(&mut arena, size),
+                values: arena.take(sizes.chunks * stride, size),
+                stride: stride as u64,
                 lane_starts: sizes.per_segment(&mut arena, 4),
                 lane_sizes: sizes.per_segment(&mut arena, 4),
                 extra_sizes: sizes.per_segment(&mut arena, 4),
@@ -335,13 +342,14 @@ impl DecodePlan {
             input,
             input_stride,
             planes,
-            row_sums: arena.take(sizes.chunks * 2 * sizes.elements.div_ceil(SHORT_ROW), 8),
+            row_sums: arena.take(sizes.chunks * PLANES * 2 * sizes.elements.div_ceil(SHORT_ROW), 8),
+            exception_list: arena.take(sizes.chunks * FEW_EXCEPTIONS, 4),
             exception_counts: sizes.per_segment(&mut arena, 4),
             exception_groups,
             states,
             // Values take the places of their codes.
             output: planes[0].values,
-            output_stride: (sizes.elements * sizes.value) as u64,
+            output_stride: planes[0].stride * sizes.value as u64,
             host_results: 0,
         };
         (Self { job, zeroed, scalar: key.scalar, variant, sizes }, arena.len())
@@ -354,6 +362,7 @@ impl DecodePlan {
             &mut self.zeroed.0,
             &mut job.input,
             &mut job.row_sums,
+            &mut job.exception_list,
             &mut job.exception_counts,
             &mut job.exception_groups,
             &mut job.states,
@@ -391,38 +400,39 @@ impl DecodePlan {
         observe("clear")?;
         // A block of threads for the index, the others for the checksum.
         let tiles = job.input_stride.div_ceil(TILE_BYTES) as usize;
-        let (blocks, chunks) = sizes.grid(multiprocessors, 2, tiles);
+        let (blocks, chunks) = sizes.grid(multiprocessors, 4, tiles);
         launch(stream, &kernels.open_stream, (blocks + 1, chunks), THREADS, job, &[])?;
         observe("index and checksum")?;
         launch(stream, &of_type.decode_lanes, segment_grid(7), LANE_THREADS, job, &[])?;
         observe("5 lanes, 3 tokens")?;
 
-        // The codes' last pass writes values.
-        let passes = self.passes(self.variant.rows_in_blocks);
-        for (at, pass) in passes.iter().enumerate() {
-            let last = u32::from(at == passes.len() - 1);
-            let grid = sizes.grid(multiprocessors, 8, pass.items);
-            launch(stream, &of_type.restore_codes, grid, THREADS, job, &[pass.kind, pass.axis, last])?;
-            observe(if last == 1 { "2, 1 values" } else { "2 sums" })?;
+        // The codes' last pass writes values; that of a mask of few exceptions makes a list.
+        let codes = self.passes(self.variant.rows_in_blocks);
+        let mask = if self.variant.exceptions == Exceptions::None { Vec::new() } else { self.passes(false) };
+        let idle = Pass { kind: AXIS, axis: 0, items: 0 };
+        for at in 0..codes.len().max(mask.len()) {
+            let blocks = |pass: &Pass| if pass.items == 0 { 0 } else { sizes.grid(multiprocessors, 8, pass.items).0 };
+            let (of_codes, of_mask) = (codes.get(at).unwrap_or(&idle), mask.get(at).unwrap_or(&idle));
+            let last = at + 1 == codes.len();
+            let list = at + 1 == mask.len() && self.variant.exceptions == Exceptions::Few;
+            let grid = (blocks(of_codes) + blocks(of_mask), job.chunks);
+            let numbers =
+                [blocks(of_codes), of_codes.kind, of_codes.axis, u32::from(last), of_mask.kind, of_mask.axis, u32::from(list)];
+            launch(stream, &of_type.restore_planes, grid, THREADS, job, &numbers)?;
+            observe(if last { "2, 1 values" } else { "2 sums" })?;
         }
-        if self.variant.exceptions != Exceptions::None {
-            for pass in &self.passes(false) {
-                let grid = sizes.grid(multiprocessors, 8, pass.items);
-                launch(stream, &kernels.restore_mask, grid, THREADS, job, &[pass.kind, pass.axis])?;
-            }
-            observe("2 sums of the mask")?;
-            if self.variant.exceptions == Exceptions::Few {
-                launch(stream, &of_type.restore_bits, (1, job.chunks), THREADS, job, &[SHORT_ROWS])?;
-            } else {
+        match self.variant.exceptions {
+            Exceptions::None => return Ok(()),
+            Exceptions::Few => launch(stream, &of_type.write_few_exceptions, (1, job.chunks), THREADS, job, &[])?,
+            Exceptions::Many => {
                 let grid = sizes.grid(multiprocessors, 8, sizes.elements.div_ceil(SHORT_ROW));
                 launch(stream, &of_type.restore_bits, grid, THREADS, job, &[ROW_TILES])?;
                 launch(stream, &of_type.restore_bits, grid, THREADS, job, &[LONG_ROWS])?;
+                launch(stream, &kernels.count_exceptions, segment_grid(8), THREADS, job, &[])?;
+                launch(stream, &of_type.write_exceptions, segment_grid(8), THREADS, job, &[])?;
             }
-            launch(stream, &kernels.count_exceptions, segment_grid(8), THREADS, job, &[])?;
-            launch(stream, &of_type.write_exceptions, segment_grid(8), THREADS, job, &[])?;
-            observe("1 exceptions")?;
         }
-        Ok(())
+        observe("1 exceptions")
     }
 
     /// The passes that undo the prediction of an array of the chunk's shape.
@@ -452,7 +462,7 @@ impl DecodePlan {
     }
 }
 
-/// A launch of `restore_codes` or its siblings.
+/// A pass over a plane: part of a launch of `restore_planes`.
 struct Pass {
     kind: u32,
     axis: u32,

@@ -266,15 +266,12 @@ impl Session {
 
     /// Waits for the values of a chunk and copies them.
     pub(crate) fn fetch_values(&mut self, number: usize, to: &mut [u8]) -> Result<()> {
-        let job = &self.decode_plan(number).0.job;
-        if to.len() as u64 != job.output_stride {
-            return Err(Error::Unsupported(format!(
-                "the stream holds {} bytes, the caller has room for {}",
-                job.output_stride,
-                to.len()
-            )));
+        let plan = self.decode_plan(number).0;
+        let (from, len) = (plan.job.output, plan.chunk_len());
+        if to.len() != len {
+            return Err(Error::Unsupported(format!("the stream holds {len} bytes, the caller has room for {}", to.len())));
         }
-        self.receive(job.output, to)?;
+        self.receive(from, to)?;
         if self.decode_result(0).error != 0 { Err(Error::Refused) } else { Ok(()) }
     }
 }
