@@ -366,6 +366,7 @@ def report(rows: list[Row], remarks: list[str], plugin: Path) -> str:
     lines = [
         "command: h5-samples/demo.sh",
         f"machine: {machine()}",
+        f"backend: {backend()}",
         f"plugin:  {shown}, under h5py {h5py.__version__}, HDF5 {h5py.version.hdf5_version}",
         "bound:   share of the range over finite values that are not fill, and the absolute bound that it gives",
         f"MB/s:    uncompressed, whole data set through h5py, median of {REPETITIONS}; worst: largest error in bounds",
@@ -406,6 +407,34 @@ def machine() -> str:
     except (RuntimeError, OSError):
         pass  # in a container without /sys lscpu fails; the table does not depend on it
     return f"{model}, {len(os.sched_getaffinity(0))} threads usable"
+
+
+# Writes and reads one chunk of the usual size; the plugin's log says what it ran on.
+PROBE = f"""
+import h5py, numpy, sys
+data = numpy.sin(numpy.arange({CHUNK_BYTES // 4}, dtype="f4"))
+with h5py.File(sys.argv[1], "w") as file:
+    file.create_dataset("x", data=data, chunks=data.shape, compression={FILTER}, compression_opts=({DECIMAL}, 3))
+with h5py.File(sys.argv[1]) as file:
+    file["x"][...]
+"""
+
+
+def backend() -> str:
+    """What chunks of this size run on here, in the plugin's own words."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", PROBE, f"{folder}/probe.h5"], env={**os.environ, "QUIRE_LOG": "1"}, capture_output=True, text=True
+        )
+    if done.returncode != 0:
+        raise RuntimeError(f"a chunk could not be written and read: {done.stderr.strip()}")
+    places = {}
+    for line in done.stderr.splitlines():
+        for direction in ("compress", "decompress"):
+            _, found, place = line.partition(f"H5Z-Quire: {direction} on ")
+            if found:
+                places[direction] = place.replace("the CPU: ", "CPU: ", 1)
+    return "; ".join(dict.fromkeys(places.values())) if places else "unknown: the plugin wrote no log"
 
 
 def main() -> int:

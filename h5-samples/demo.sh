@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Compresses scientific fields through the plugin with h5py, netCDF and the HDF5 tools, checks every value against its bound and
 # prints ratios and speeds. Needs cargo, python3 and root or sudo; installs the rest. Ends with 0 only when every bound held.
+# Where there is a GPU, it does the work; QUIRE_BACKEND=cpu keeps it from that.
 #
 #     h5-samples/demo.sh [FILE]     the table goes to FILE as well; by default into the folder of the data, which git ignores
 set -euo pipefail
@@ -30,6 +31,17 @@ step "Python packages"
 need_venv "$environment" "h5py==3.16.*" "numpy==2.*"
 want_package "netCDF4==1.7.*" netCDF4 "going on without the netCDF-4 file"
 want_package "iris-sample-data==2.5.*" iris_sample_data "going on without real climate fields"
+
+if has_gpu; then
+  step "a GPU: the plugin gets its kernels"
+  need_nvcc
+elif NVCC="$(find_nvcc)"; then
+  export NVCC
+  step "no GPU found; the kernels are compiled all the same, as nvcc is there: $NVCC"
+else
+  export NVCC=none
+  step "no GPU found: the plugin is built for the CPU alone"
+fi
 
 step "plugin and generator, release build"
 plugin="$(build_plugin -p h5-samples)"

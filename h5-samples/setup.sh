@@ -4,6 +4,9 @@
 #   fail "text"                    say what went wrong, and stop
 #   need_apt package...            install Debian packages, only those that are missing
 #   need_venv folder requirement...  a Python environment holding exactly these requirements
+#   find_nvcc                      print the path of CUDA's compiler, if this machine has it
+#   has_gpu                        whether there is an NVIDIA GPU, as far as can be seen without CUDA
+#   need_nvcc                      have CUDA's compiler, from PyPI if need be, and export NVCC for the builds that follow
 #   build_plugin [cargo option...] build libh5zquire.so in release and print its path: plugin="$(build_plugin)"
 #
 # Every function is cheap when its work is already done, so that a second run of a script costs next to nothing.
@@ -64,6 +67,48 @@ need_venv() {
   "$folder/bin/python" -m pip install "${quiet_pip[@]}" --disable-pip-version-check --only-binary :all: "$@" >&2 ||
     fail "pip could not install: $*"
   printf '%s\n' "$wanted" >"$stamp"
+}
+
+# CUDA's compiler and what it needs to compile kernels, without drivers or libraries for running them; about 100 MB to fetch.
+nvcc_packages=("nvidia-cuda-nvcc==13.0.*" "nvidia-cuda-crt==13.0.*" "nvidia-nvvm==13.0.*" "nvidia-cuda-runtime==13.0.*"
+  "nvidia-cuda-cccl==13.0.*")
+nvcc_environment="$repository_root/.venv-nvcc"
+
+# The places where gpu/build.rs looks, in its order, then the environment that need_nvcc makes.
+find_nvcc() {
+  local candidate
+  local -a ours=()
+  # need_venv writes this file last.
+  [[ ! -f "$nvcc_environment/requirements-installed" ]] || ours=("$nvcc_environment"/lib/python3*/site-packages/nvidia/cu13/bin/nvcc)
+  if [[ -n "${NVCC:-}" && "$NVCC" != none ]]; then
+    printf '%s\n' "$NVCC"
+    return 0
+  fi
+  for candidate in ${CUDA_HOME:+"$CUDA_HOME/bin/nvcc"} ${CUDA_PATH:+"$CUDA_PATH/bin/nvcc"} "$(command -v nvcc || true)" \
+    /usr/local/cuda/bin/nvcc "${ours[@]}"; do
+    if [[ -x "$candidate" ]]; then
+      printf '%s\n' "$candidate"
+      return 0
+    fi
+  done
+  return 1
+}
+
+has_gpu() {
+  [[ -e /dev/nvidia0 ]] || command -v nvidia-smi >/dev/null || { PATH="$PATH:/sbin" ldconfig -p 2>/dev/null | grep 'libcuda\.so' >/dev/null; }
+}
+
+need_nvcc() {
+  if ! NVCC="$(find_nvcc)"; then
+    step "no nvcc on this machine: fetching NVIDIA's compiler from PyPI"
+    need_venv "$nvcc_environment" "${nvcc_packages[@]}"
+    NVCC="$(find_nvcc)" || fail "PyPI's nvidia-cuda-nvcc has no nvcc in $nvcc_environment: install the CUDA toolkit and set NVCC"
+  fi
+  command -v "$NVCC" >/dev/null || fail "NVCC=$NVCC is not there"
+  # nvcc has the host's C++ compiler preprocess the kernels.
+  command -v g++ >/dev/null || need_apt g++
+  export NVCC
+  step "GPU kernels will be compiled by $NVCC"
 }
 
 build_plugin() {

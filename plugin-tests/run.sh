@@ -3,6 +3,7 @@
 #
 #     plugin-tests/run.sh
 #
+# No GPU is needed: the kernels are compiled, and what happens without a GPU is tested. plugin-tests/gpu.sh tests on one.
 # Needs root or sudo once, for the clients that are Debian packages. What is there already is left alone, so that a second
 # run only tests. Cheap checks come first.
 set -euo pipefail
@@ -22,6 +23,10 @@ need_apt gcc libc6-dev binutils pkg-config libhdf5-dev hdf5-tools netcdf-bin \
 step "clients from PyPI: h5py on HDF5 2.0 with netCDF4 and PyTables, h5py on HDF5 1.14"
 need_venv .venv-hdf5-2.0 h5py==3.16.0 netCDF4==1.7.5.1.post1 tables==3.11.1
 need_venv .venv-hdf5-1.14 h5py==3.14.0
+
+step "CUDA's compiler"
+[[ "${NVCC:-}" != none ]] || fail "NVCC=none: the tests compile every kernel; unset it, or name an nvcc"
+need_nvcc
 
 step "lints"
 cargo clippy --workspace --all-targets -- -D warnings
