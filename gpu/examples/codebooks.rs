@@ -28,7 +28,9 @@ use quire_codec::{codebook, dictionary};
 #[path = "../src/job.rs"]
 #[allow(dead_code, unreachable_pub, missing_docs)]
 mod job;
-use job::{BOOKS, BOOKS_PADDED, Book, EncodeJob, EncodeParameters, EncodeState, Tables};
+#[path = "../src/tables.rs"]
+mod tables;
+use job::{BOOKS, BOOKS_PADDED, Book, EncodeJob, EncodeParameters, EncodeState};
 
 /// The kernels to measure, and the plugin's own.
 #[cfg(quire_kernels)]
@@ -278,9 +280,7 @@ struct Ours {
 }
 
 impl Ours {
-    fn new(stream: &Arc<CudaStream>, lengths: &[u8]) -> Self {
-        let mut tables = vec![0; size_of::<Tables>()];
-        tables[std::mem::offset_of!(Tables, book_lengths)..][..lengths.len()].copy_from_slice(lengths);
+    fn new(stream: &Arc<CudaStream>) -> Self {
         let parameters = [0u32, 1, 2].map(|policy| {
             let mut bytes = vec![0; size_of::<EncodeParameters>()];
             bytes[std::mem::offset_of!(EncodeParameters, policy)..][..4].copy_from_slice(&policy.to_le_bytes());
@@ -290,7 +290,7 @@ impl Ours {
             state: stream.alloc_zeros(size_of::<EncodeState>()).expect("memory"),
             parameters,
             book: stream.alloc_zeros(size_of::<Book>()).expect("memory"),
-            tables: stream.clone_htod(&tables).expect("memory"),
+            tables: stream.clone_htod(&tables::tables()).expect("memory"),
         }
     }
 
@@ -343,7 +343,7 @@ impl<'a> Bench<'a> {
             number: stream.alloc_zeros(1).expect("memory"),
             lengths: stream.clone_htod(&lengths).expect("memory"),
             book_codes: stream.clone_htod(&book_codes).expect("memory"),
-            ours: (symbols == SYMBOLS).then(|| Ours::new(&stream, &lengths)),
+            ours: (symbols == SYMBOLS).then(|| Ours::new(&stream)),
             counted: Pinned::new(),
             coded: Pinned::new(),
             huffman: Huffman::new(symbols),
