@@ -13,6 +13,7 @@
 
 static_assert(LANES == WARP, "a lane of a block is a lane of a warp");
 
+/// Threads of a block that decodes: a warp for the lanes, the others for what their symbols stand for.
 constexpr u32 LANE_WARPS = 4;
 constexpr u32 LANE_THREADS = LANE_WARPS * WARP;
 /// Words that the lanes of a segment can take.
@@ -95,9 +96,11 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
   }
 }
 
-extern "C" __global__ void __launch_bounds__(LANE_THREADS) encode_lanes(const __grid_constant__ EncodeJob job) {
+/// Codes the blocks of all planes. One warp a block of threads: a block of the stream is a long chain for one warp, so that all of them
+/// should begin at once, on as many multiprocessors as there are.
+extern "C" __global__ void __launch_bounds__(WARP) encode_lanes(const __grid_constant__ EncodeJob job) {
   __shared__ u32 codes[SYMBOLS + 1];  // the last one stands for no token, and has no bits
-  __shared__ u32 segment_ends[LANE_WARPS][WARP];
+  __shared__ u32 segment_ends[WARP];
   EncodeState& state = job.states[blockIdx.y];
   if (is_constant(job, state)) return;
   for (u32 number = 0; number < PLANES; number++) {
@@ -105,13 +108,15 @@ extern "C" __global__ void __launch_bounds__(LANE_THREADS) encode_lanes(const __
     if (elements == 0) continue;
     const EncodePlane& plane = job.planes[number];
     const Book& book = plane.book[blockIdx.y];
-    __syncthreads();
-    for (u32 symbol = threadIdx.x; symbol <= SYMBOLS; symbol += LANE_THREADS) codes[symbol] = symbol < SYMBOLS ? book.codes[symbol] : 0;
-    __syncthreads();
     const u32 group_log = book.group_log, blocks = plane_blocks(elements, group_log);
-    // Neighbouring blocks go to different multiprocessors first.
-    for (u32 block = blockIdx.x + warp_id() * gridDim.x; block < blocks; block += gridDim.x * LANE_WARPS) {
-      encode_block(job, plane, state.planes[number], codes, segment_ends[warp_id()], block, group_log, ceil_div(elements, SEGMENT));
+    // The blocks of the smaller planes begin at the other end of the grid.
+    const u32 number_here = number == CODES ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
+    if (number_here >= blocks) continue;
+    __syncwarp();
+    for (u32 symbol = threadIdx.x; symbol <= SYMBOLS; symbol += WARP) codes[symbol] = symbol < SYMBOLS ? book.codes[symbol] : 0;
+    __syncwarp();
+    for (u32 block = number_here; block < blocks; block += gridDim.x) {
+      encode_block(job, plane, state.planes[number], codes, segment_ends, block, group_log, ceil_div(elements, SEGMENT));
     }
   }
 }
@@ -198,10 +203,6 @@ struct DecodeBlock {
     u16 table[DECODE_TABLE_LEN];
     uint4 table_quads[DECODE_TABLE_LEN / 8];
   };
-  union {
-    C out[OUT_VALUES];
-    uint4 out_quads[OUT_VALUES * sizeof(C) / 16];
-  };
   u32 symbols[2][TILE_TOKENS / 4];
   u16 lane_words[STAGE_WORDS + 2];
   u32 extra_words[STAGE_WORDS / 2 + 4];
@@ -210,6 +211,11 @@ struct DecodeBlock {
   u32 scratch[2][LANE_WARPS];
   Progress progress[2];
   bool good;
+  // Last, so that all else stands in the same places for every type of integers.
+  union {
+    C out[OUT_VALUES];
+    uint4 out_quads[OUT_VALUES * sizeof(C) / 16];
+  };
 };
 
 /// Sum over the threads of warps 1 to 3 before this one, and over all of them.

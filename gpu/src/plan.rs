@@ -20,7 +20,9 @@ use crate::memory::{Arena, clear};
 const GROUP: usize = 64;
 /// Threads of a block of `choose`: `CHOOSE_THREADS` in `kernels/codebook.cu`.
 const CHOOSE_THREADS: u32 = 128;
-/// Threads of a block that codes lanes: `LANE_THREADS` in `kernels/lanes.cu`.
+/// Threads of a block that encodes lanes.
+const WARP: u32 = 32;
+/// Threads of a block that decodes lanes: `LANE_THREADS` in `kernels/lanes.cu`.
 const LANE_THREADS: u32 = 128;
 /// Bytes of a tile of the checksum: `TILE_WORDS` in `kernels/checksum.cu`.
 const TILE_BYTES: u64 = 4096;
@@ -282,7 +284,7 @@ impl EncodePlan {
         observe("2, 3 tokens")?;
         launch(stream, &kernels.choose, (PLANES as u32, job.chunks), CHOOSE_THREADS, job, &[])?;
         observe("4 choose")?;
-        launch(stream, &kernels.encode_lanes, grid(16), LANE_THREADS, job, &[])?;
+        launch(stream, &kernels.encode_lanes, grid(32), WARP, job, &[])?;
         observe("5 lanes")?;
         launch(stream, assemble, grid(8), THREADS, job, &[])?;
         observe("assemble")?;
