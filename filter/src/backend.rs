@@ -347,9 +347,8 @@ mod tests {
     #[test]
     fn auto_leaves_small_chunks_and_what_the_gpu_cannot_do_to_the_cpu() {
         let auto = read(&[("QUIRE_DEVICE", "64")]).expect("settings");
-        for (bytes, text) in
-            [(GPU_FROM_BYTES - 1, "chunk of 131071 bytes is below 131072"), (GPU_FROM_BYTES, "there is no GPU 64")]
-        {
+        let small = format!("chunk of {} bytes is below {GPU_FROM_BYTES}", GPU_FROM_BYTES - 1);
+        for (bytes, text) in [(GPU_FROM_BYTES - 1, small.as_str()), (GPU_FROM_BYTES, "there is no GPU 64")] {
             let Err(obstacle) = auto.gpu(bytes) else { panic!("there are no 65 GPUs") };
             assert!(obstacle.to_string().starts_with(text), "{obstacle}");
             assert_eq!(auto.is_done(Direction::Compress, Err(obstacle)), Ok(false));

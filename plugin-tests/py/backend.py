@@ -19,9 +19,9 @@ import numpy as np
 from quire_client import FILTER_ID, absolute, assert_bound, smooth
 
 BOUND = 1e-3
-DATA = smooth((64, 64, 64), "<f4")
-# 4 KiB and 512 KiB.
-CHUNKS = {"small": (4, 16, 16), "large": (32, 64, 64)}
+DATA = smooth((64, 128, 128), "<f4")
+# 4 KiB and 2 MiB.
+CHUNKS = {"small": (4, 16, 16), "large": (32, 128, 128)}
 
 
 def create(file: h5py.File, flag: int) -> None:

@@ -1,0 +1,358 @@
+"""Checks the plugin on a GPU: see plugin-tests/gpu.sh, which runs this.
+
+    gpu_checks.py LIBRARY
+
+Each check is a function, each client a process. A line a check, then the numbers of passed and failed ones.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Callable, Iterator
+
+import h5py
+
+HERE = Path(__file__).resolve().parent
+SECONDS = 300
+CPU, CUDA, LOG = {"QUIRE_BACKEND": "cpu"}, {"QUIRE_BACKEND": "cuda"}, {"QUIRE_LOG": "1"}
+ON_GPU = re.compile(r"^H5Z-Quire: (compress|decompress) on cuda:\d+ \(.+\)$")
+FORCED = "QUIRE_BACKEND=cuda, but "
+
+Check = Callable[[str, Path], str]
+
+
+class Skipped(Exception):
+    """A check that cannot be made here, with the reason."""
+
+
+class Ended:
+    """A client that has ended, with what it said."""
+
+    def __init__(self, code: int, stdout: str, stderr: str) -> None:
+        self.code, self.stdout, self.stderr = code, stdout, stderr
+        self.log = [line for line in stderr.splitlines() if line.startswith("H5Z-Quire: ")]
+
+    def __str__(self) -> str:
+        return f"code {self.code}; stdout: {self.stdout.strip()!r}; stderr: {self.stderr.strip()!r}"
+
+
+def start(settings: dict[str, str], script: str, *arguments: object) -> subprocess.Popen:
+    """A client that is spoken to."""
+    command = [sys.executable, str(HERE / script), *map(str, arguments)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env={**os.environ, **settings}, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
+def end(process: subprocess.Popen, last_word: str = "") -> Ended:
+    """Waits for a client."""
+    try:
+        stdout, stderr = process.communicate(last_word, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        stdout, stderr = process.communicate()
+        raise AssertionError(f"{process.args} hung: {stdout!r} {stderr!r}") from None
+    return Ended(process.returncode, stdout, stderr)
+
+
+def client(settings: dict[str, str], script: str, *arguments: object) -> Ended:
+    """A client that must end with 0."""
+    ended = end(start(settings, script, *arguments))
+    assert ended.code == 0, f"{script} {arguments} under {settings}: {ended}"
+    return ended
+
+
+def must_say(ended: Ended, *texts: str) -> None:
+    for text in texts:
+        assert text in ended.stdout or text in ended.stderr, f"{text!r} was not said: {ended}"
+
+
+def must_log(ended: Ended, *patterns: str) -> None:
+    """The log is these lines, each a pattern from its start."""
+    assert len(ended.log) == len(patterns), f"{len(patterns)} lines of log are expected: {ended}"
+    for line, pattern in zip(ended.log, patterns):
+        assert re.match(f"H5Z-Quire: {pattern}", line), f"{line!r} is not {pattern!r}"
+
+
+def need_torch() -> None:
+    if importlib.util.find_spec("torch") is None:
+        raise Skipped("torch is not installed, and fills the GPU's memory")
+
+
+# The same bytes
+
+
+def raw_chunks(path: Path) -> dict[tuple[str, tuple[int, ...]], bytes]:
+    """Every chunk of every compressed dataset as it is stored."""
+    found = {}
+    with h5py.File(path, "r") as file:
+
+        def visit(name: str, item: object) -> None:
+            if isinstance(item, h5py.Dataset) and item.chunks and item.id.get_create_plist().get_nfilters():
+                for index in range(item.id.get_num_chunks()):
+                    info = item.id.get_chunk_info(index)
+                    assert info.filter_mask == 0, f"{path.name}: {name}: the chunk at {info.chunk_offset} is not compressed"
+                    found[name, info.chunk_offset] = item.id.read_direct_chunk(info.chunk_offset)[1]
+
+        file.visititems(visit)
+    return found
+
+
+def same_bytes(folder: Path, script: str) -> str:
+    """Files from both processors have the same chunks, and both read the other's."""
+    files = {name: folder / f"{name}_{script}.h5" for name in ("cuda", "cpu")}
+    written = client({**CUDA, **LOG}, script, "write", files["cuda"])
+    assert written.log and all(map(ON_GPU.match, written.log)), written
+    client(CPU, script, "write", files["cpu"])
+    chunks = {name: raw_chunks(file) for name, file in files.items()}
+    assert chunks["cuda"].keys() == chunks["cpu"].keys() and chunks["cpu"], "other chunks"
+    differ = [key for key, raw in chunks["cuda"].items() if raw != chunks["cpu"][key]]
+    assert not differ, f"{len(differ)} of {len(chunks['cpu'])} chunks differ, the first is {differ[0]}"
+    client(CPU, script, "check", files["cuda"])
+    read = client({**CUDA, **LOG}, script, "check", files["cpu"])
+    assert read.log and all(map(ON_GPU.match, read.log)), read
+    return f"{len(chunks['cpu'])} chunks, {sum(map(len, chunks['cpu'].values()))} bytes, written by each and read by the other"
+
+
+def large_chunks_are_the_same(_: str, folder: Path) -> str:
+    return same_bytes(folder, "gpu_client.py")
+
+
+def every_rank_and_content_is_the_same(_: str, folder: Path) -> str:
+    return same_bytes(folder, "round_trip.py")
+
+
+def codebook_policies_are_the_same(_: str, folder: Path) -> str:
+    for policy in ("dictionary", "custom"):
+        files = []
+        for backend in (CUDA, CPU):
+            files.append(folder / f"{policy}_{backend['QUIRE_BACKEND']}.h5")
+            must_say(client({**backend, "QUIRE_CODEBOOK": policy}, "backend.py", "write", files[-1]), "write: done")
+        assert raw_chunks(files[0]) == raw_chunks(files[1]), f"{policy}: chunks differ"
+    return "dictionary and custom"
+
+
+def other_clients_on_the_gpu(_: str, folder: Path) -> str:
+    """The scripts that test the CPU, with every chunk on the GPU."""
+    samples = sorted((HERE.parent.parent / "h5-samples").glob("v*.h5"))
+    scripts = [("damage.py", folder), ("fill_value.py", folder), ("rewrite.py", "rows", folder), ("rewrite.py", "settings", folder)]
+    scripts += [("float_environment.py", folder), ("samples.py", *samples)]
+    for script, *arguments in scripts:
+        client(CUDA, script, *arguments)
+    path = folder / "processes.h5"
+    client(CUDA, "round_trip.py", "write", path)
+    client(CUDA, "processes.py", "threads", path)
+    client({}, "processes.py", "fork", path)
+    return f"damage, fill values, rewriting, floating-point modes, {len(samples)} sample files, threads, forks"
+
+
+# What runs where
+
+
+def auto_takes_the_gpu_for_large_chunks_alone(_: str, folder: Path) -> str:
+    path, small = folder / "auto.h5", r"on the CPU: chunk of 4096 bytes is below \d+, where the GPU gains$"
+    for what, direction in (("write", "compress"), ("read", "decompress")):
+        ended = client(LOG, "backend.py", what, path)
+        must_say(ended, f"{what}: done")
+        must_log(ended, f"{direction} {small}", rf"{direction} on cuda:0 \(.+\)$")
+    silent = client({}, "backend.py", "read", path)
+    must_log(silent)
+    return ended.log[0]
+
+
+def hidden_gpus_are_a_reason(_: str, folder: Path) -> str:
+    path = folder / "hidden.h5"
+    for settings, reason in (
+        ({"CUDA_VISIBLE_DEVICES": ""}, "CUDA_ERROR_NO_DEVICE"),
+        ({"QUIRE_DEVICE": "63"}, "there is no GPU 63"),
+        ({"QUIRE_DEVICE": "64"}, "there is no GPU 64"),
+    ):
+        ended = client({**settings, **LOG}, "backend.py", "write", path)
+        must_say(ended, "write: done", "compress on the CPU: ", reason)
+        must_say(client({**settings, **CUDA}, "backend.py", "read", path), "read: error", FORCED, reason)
+        must_say(client({**settings, **CUDA}, "backend.py", "write", folder / "none.h5"), "write: error", FORCED, reason)
+    return "CUDA_VISIBLE_DEVICES empty, QUIRE_DEVICE=63 and 64"
+
+
+def a_forked_child_works_on_the_cpu(_: str, folder: Path) -> str:
+    path, reason = folder / "fork.h5", r"this process was forked from process \d+"
+    ended = client(LOG, "gpu_client.py", "fork", path)
+    must_say(ended, "child: done", "child ended with 0")
+    assert ended.stdout.count("parent: done") == 2, ended
+    here = [r"compress on cuda:0 \(.+\)$", r"decompress on cuda:0 \(.+\)$"]
+    must_log(ended, *here, f"compress on the CPU: {reason}", f"decompress on the CPU: {reason}")
+    forced = client(CUDA, "gpu_client.py", "fork", path)
+    assert re.search(f"child: error: .*{FORCED}{reason}", forced.stdout), forced
+    assert forced.stdout.count("parent: done") == 2, forced
+    return "child on the CPU, parent on the GPU before and after; an error where cuda is demanded"
+
+
+def a_file_that_is_not_closed(_: str, folder: Path) -> str:
+    """HDF5 writes the last chunks while the process ends, perhaps after CUDA has ended."""
+    path = folder / "exit.h5"
+    ended = client(LOG, "gpu_client.py", "exit", path)
+    with h5py.File(path, "r") as file:
+        stored = file["x"].id.get_num_chunks()
+    assert stored == 2, f"{stored} chunks of 2 are in the file"
+    assert all(mask.startswith(b"QUIR") for mask in raw_chunks(path).values())
+    return ended.log[-1] if ended.log else "nothing in the log"
+
+
+# Memory
+
+
+def memory_taken_by_this_process(_: str, folder: Path) -> str:
+    need_torch()
+    lines = []
+    for leave in (0, 40):
+        # 40 MiB suffice for the kernels and not for a session; 0 perhaps not even for the kernels.
+        path = folder / "memory.h5"
+        ended = client(LOG, "gpu_client.py", "memory", path, leave)
+        must_say(ended, "full: done", "free again: done")
+        lines.append(next((line for line in ended.log if "on the CPU" in line), "no reason"))
+        assert ON_GPU.match(ended.log[-1]), f"{leave} MiB: the GPU is not used again: {ended}"
+        if leave == 0:
+            assert "OUT_OF_MEMORY" in lines[0], ended
+            told = client({}, "gpu_client.py", "memory", path, leave)
+            assert told.log and "OUT_OF_MEMORY" in told.log[0], f"without QUIRE_LOG it is said as well: {told}"
+            forced = client(CUDA, "gpu_client.py", "memory", path, leave)
+            must_say(forced, "full: error: ", FORCED, "OUT_OF_MEMORY", "free again: done")
+    return " | ".join(lines)
+
+
+def memory_taken_by_another_process(_: str, folder: Path) -> str:
+    need_torch()
+    said = []
+    for settings, first in ((LOG, "full: done"), (CUDA, "full: error: ")):
+        holder = start({}, "gpu_client.py", "hold")
+        try:
+            while (line := holder.stdout.readline().strip()) != "ready":
+                assert line, f"the holder ended: {end(holder)}"
+            waiting = start(settings, "gpu_client.py", "wait", folder / "other.h5")
+            line = waiting.stdout.readline().strip()
+        finally:
+            end(holder, "\n")
+        ended = end(waiting, "\n")
+        assert ended.code == 0 and line.startswith(first), f"{line!r}; {ended}"
+        must_say(ended, "free again: done")
+        if settings is LOG:
+            assert ON_GPU.match(ended.log[-1]), f"the GPU is not used again: {ended}"
+            assert "OUT_OF_MEMORY" in ended.log[0], ended
+            said.append(ended.log[0])
+        else:
+            assert FORCED in line and "OUT_OF_MEMORY" in line, line
+    return said[0]
+
+
+# Many at once
+
+
+def four_processes_at_once(library: str, _: Path) -> str:
+    times = 25
+
+    def run(processes: int, calls: int, settings: dict[str, str]) -> tuple[float, set[str]]:
+        running = [start(settings, "gpu_client.py", "calls", library, calls) for _ in range(processes)]
+        for process in running:
+            assert process.stdout.readline().strip() == "ready", end(process)
+        begin = time.perf_counter()
+        for process in running:
+            process.stdin.write("\n")
+            process.stdin.flush()
+        results = [process.stdout.readline() for process in running]
+        seconds = time.perf_counter() - begin
+        ended = [end(process) for process in running]
+        assert all(each.code == 0 for each in ended), " / ".join(map(str, ended))
+        return seconds, {json.loads(result)["digest"] for result in results}
+
+    expected = run(1, 1, CPU)[1]
+    alone, digest_alone = run(1, 4 * times, CUDA)
+    together, digests = run(4, times, CUDA)
+    assert digests == digest_alone == expected, "not the CPU's bytes"
+    assert together < 2 * alone, f"4 processes take {together:.3f} s, one with all their calls {alone:.3f} s"
+    return f"{4 * times} chunks of 8 MiB to and fro: {together:.3f} s by 4 processes, {alone:.3f} s by one"
+
+
+def eight_threads_at_once(library: str, _: Path) -> str:
+    times = 12
+    ended = client({**CUDA, **LOG}, "gpu_client.py", "threads", library, times)
+    report = json.loads(ended.stdout)
+    assert report["same"], "threads get other bytes than one alone"
+    expected = json.loads(client(CPU, "gpu_client.py", "threads", library, 1).stdout)["digests"]
+    assert report["digests"] == expected, "not the CPU's bytes"
+    assert report["together"] < 1.5 * report["alone"], report
+    return f"{8 * times} chunks of 8 MiB to and fro: {report['together']:.3f} s by 8 threads, {report['alone']:.3f} s by one"
+
+
+def warm_calls_only_work(library: str, _: Path) -> str:
+    report = json.loads(client(CUDA, "gpu_client.py", "warm", library).stdout)
+    assert report["before"] == report["after"], report
+    milliseconds = {name: 1000 * report[name] for name in ("first", "compress", "decompress", "slowest")}
+    assert max(milliseconds["compress"], milliseconds["decompress"]) < milliseconds["first"] / 10, milliseconds
+    return "64^3 chunk, ms: " + ", ".join(f"{name} {value:.3f}" for name, value in milliseconds.items()) + f"; {report['after']}"
+
+
+CHECKS: tuple[Check, ...] = (
+    large_chunks_are_the_same,
+    every_rank_and_content_is_the_same,
+    codebook_policies_are_the_same,
+    other_clients_on_the_gpu,
+    auto_takes_the_gpu_for_large_chunks_alone,
+    hidden_gpus_are_a_reason,
+    a_forked_child_works_on_the_cpu,
+    a_file_that_is_not_closed,
+    memory_taken_by_this_process,
+    memory_taken_by_another_process,
+    four_processes_at_once,
+    eight_threads_at_once,
+    warm_calls_only_work,
+)
+
+
+def obstacle(folder: Path) -> str:
+    """Why there is nothing to test; empty if there is a GPU."""
+    ended = client(LOG, "backend.py", "write", folder / "probe.h5")
+    must_say(ended, "write: done")
+    return "" if any(ON_GPU.match(line) for line in ended.log) else "; ".join(ended.log[-1:]) or "the plugin wrote no log"
+
+
+def run_all(library: str, folder: Path, chosen: list[str]) -> Iterator[bool]:
+    for check in CHECKS:
+        name = check.__name__.replace("_", " ")
+        if chosen and not any(word in check.__name__ for word in chosen):
+            continue
+        begin = time.perf_counter()
+        try:
+            detail = check(library, folder)
+        except Skipped as reason:
+            print(f"skipped  {name}: {reason}", flush=True)
+            continue
+        except Exception as error:  # noqa: BLE001: whatever a check raises, the next ones run
+            print(f"FAILED   {name}: {type(error).__name__}: {error}", flush=True)
+            yield False
+        else:
+            print(f"ok       {name} ({time.perf_counter() - begin:.1f} s): {detail}", flush=True)
+            yield True
+
+
+def main() -> int:
+    library = sys.argv[1]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        reason = obstacle(folder)
+        if reason:
+            print(f"no GPU to test: {reason}\n0 passed, 0 failed")
+            return int(os.environ.get("QUIRE_REQUIRE_CUDA") == "1")
+        results = list(run_all(library, folder, sys.argv[2:]))
+    print(f"{sum(results)} passed, {len(results) - sum(results)} failed")
+    return int(not all(results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,259 @@
+"""What gpu_checks.py has done in processes of their own, as the plugin reads its settings once a process.
+
+    gpu_client.py write FILE           datasets whose chunks are worth a GPU
+    gpu_client.py check FILE           reads them and checks every value
+    gpu_client.py fork FILE            forks after the filter was used; child and parent go on
+    gpu_client.py memory FILE LEAVE    torch takes all but LEAVE MiB of the GPU's memory, gives it back, and the filter works before and after
+    gpu_client.py hold                 takes all of the GPU's memory until a line comes
+    gpu_client.py wait FILE            uses the filter, waits for a line and then until a GPU is tried again, uses it once more
+    gpu_client.py calls LIBRARY N      prints `ready`, waits for a line, then N calls to and fro; seconds, and a sum of the bytes
+    gpu_client.py threads LIBRARY N    the same by 8 threads with N calls each, then by one with all of them
+    gpu_client.py warm LIBRARY         what calls cost when everything is there
+    gpu_client.py exit FILE            ends without closing its file
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from statistics import median
+from typing import Any, Iterator
+
+import h5py
+import numpy as np
+
+from gpu_filter import Filter
+from quire_client import FILTER_ID, absolute, assert_bound, nasty, smooth
+
+BOUND = 1e-3
+LAND = 1e35
+# The plugin tries a GPU without memory again after so many seconds.
+RETRY = 11.0
+
+
+def say(text: Any) -> None:
+    print(text, flush=True)
+
+
+# Datasets
+
+
+def fields() -> Iterator[tuple[str, np.ndarray, tuple[int, ...], float | None]]:
+    """Name, values, chunks, fill value. Chunks divide no extent, so that there are partial ones."""
+    yield "smooth", smooth((130, 70, 100), "<f4"), (64, 64, 64), None
+    yield "smooth_f8", smooth((700, 900), "<f8"), (512, 512), None
+    yield "smooth_four", smooth((5, 40, 50, 60), "<f4", 3), (2, 32, 32, 32), None
+    for dtype in ("<f4", ">f4", "<f8", ">f8"):
+        yield f"nasty_{dtype[1:]}_{'big' if dtype[0] == '>' else 'little'}", nasty((90, 70, 60), dtype, 5), (64, 64, 32), None
+    sea = smooth((3, 360, 700), "<f4", 7)
+    sea[:, 100:250, 300:500] = LAND
+    sea[:, smooth((360, 700), "<f4", 8) > 1.2] = LAND
+    yield "sea", sea, (1, 180, 512), LAND
+    holes = smooth((600, 700), "<f8", 9)
+    holes[np.random.default_rng(1).random(holes.shape) < 0.1] = np.nan
+    holes[:50] = np.nan
+    yield "holes", holes, (256, 512), None
+    yield "constant", np.full((512, 600), 3.25, "<f4"), (256, 256), None
+    yield "nothing", np.full((300, 300), np.nan, "<f4"), (256, 256), None
+    yield "eighths", (np.round(8 * smooth((500, 600), "<f4", 11)) / 8).astype("<f4"), (256, 256), None
+    bits = np.random.default_rng(2).integers(0, 1 << 32, 300_000, dtype=np.uint32)
+    yield "noise", bits.view("<f4"), (100_000,), None
+    # More than the ring through which the GPU gets its data.
+    yield "long", smooth((12_000_000,), "<f4", 13), (11_000_000,), None
+
+
+def write(path: str) -> None:
+    with h5py.File(path, "w") as file:
+        for name, values, chunks, fill in fields():
+            file.create_dataset(
+                name, data=values, chunks=chunks, fillvalue=fill, compression=FILTER_ID, compression_opts=absolute(BOUND)
+            )
+    say("done")
+
+
+def check(path: str) -> None:
+    with h5py.File(path, "r") as file:
+        for name, values, _, fill in fields():
+            read = file[name][()]
+            assert_bound(values, read, BOUND, name)
+            if fill is not None:
+                assert ((values == values.dtype.type(fill)) == (read == read.dtype.type(fill))).all(), f"{name}: the mask changed"
+    say("done")
+
+
+def use(path: str) -> str:
+    """Writes and reads chunks of 2 MiB; the error, if HDF5 reports one."""
+    values = smooth((64, 128, 128), "<f4")
+    try:
+        with h5py.File(path, "w") as file:
+            properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            properties.set_chunk((32, 128, 128))
+            # HDF5 would pass over an error of an optional filter.
+            properties.set_filter(FILTER_ID, h5py.h5z.FLAG_MANDATORY, absolute(BOUND))
+            space = h5py.h5s.create_simple(values.shape)
+            dataset = h5py.Dataset(h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F32LE, space, properties))
+            dataset[...] = values
+            file.flush()
+        with h5py.File(path, "r") as file:
+            assert_bound(values, file["x"][()], BOUND, path)
+    except (OSError, ValueError, RuntimeError) as error:
+        return f"error: {error}"
+    return "done"
+
+
+# Processes
+
+
+def fork(path: str) -> None:
+    say(f"parent: {use(path)}")
+    child = multiprocessing.get_context("fork").Process(target=lambda: say(f"child: {use(path + '.child')}"))
+    child.start()
+    child.join(120)
+    say(f"child ended with {child.exitcode}")
+    say(f"parent: {use(path)}")
+
+
+def exit_without_closing(path: str) -> None:
+    file = h5py.File(path, "w", rdcc_nbytes=64 << 20)
+    values = smooth((64, 128, 128), "<f4")
+    dataset = file.create_dataset("x", values.shape, "<f4", chunks=(32, 128, 128), compression=FILTER_ID, compression_opts=(2, 3))
+    dataset[...] = values
+    globals()["kept"] = (file, dataset)
+    say("done")
+
+
+# Memory
+
+
+def fill_gpu(leave: int) -> list[Any]:
+    """Takes all of the GPU's memory but `leave` bytes, as far as that can be had."""
+    import torch
+
+    held, piece = [], 1 << 40
+    while piece >= 1 << 20:
+        free = torch.cuda.mem_get_info()[0] - leave
+        piece = min(piece, free)
+        if piece < 1 << 20:
+            break
+        try:
+            held.append(torch.empty(piece, dtype=torch.uint8, device="cuda"))
+        except RuntimeError:  # torch.cuda.OutOfMemoryError is one
+            piece //= 2
+    say(f"free: {torch.cuda.mem_get_info()[0] >> 20} MiB")
+    return held
+
+
+def memory(path: str, leave: str) -> None:
+    import torch
+
+    torch.cuda.init()
+    held = fill_gpu(int(leave) << 20)
+    say(f"full: {use(path)}")
+    del held
+    torch.cuda.empty_cache()
+    time.sleep(RETRY)
+    say(f"free again: {use(path)}")
+
+
+def hold() -> None:
+    held = fill_gpu(0)
+    say("ready")
+    sys.stdin.readline()
+    del held
+
+
+def wait(path: str) -> None:
+    say(f"full: {use(path)}")
+    sys.stdin.readline()
+    time.sleep(RETRY)
+    say(f"free again: {use(path)}")
+
+
+# Calls
+
+
+CHUNK_SHAPE = (128, 128, 128)  # 8 MiB
+
+
+def to_and_fro(filter: Filter, chunk: np.ndarray, times: int) -> str:
+    """Hash of the stream and of the chunk that comes back, which are the same each time."""
+    expected = None
+    for turn in range(times):
+        _, stream = filter.compress(chunk, BOUND)
+        # One way in four without room: it takes another path, and page faults that would hide what is measured.
+        _, back = filter.decompress(stream, chunk, has_room=turn % 4 > 0)
+        # Samples see a difference and take no time; the hash at the end sees all.
+        found = (stream.size, stream[::61].tobytes(), back.reshape(-1)[::4099].tobytes())
+        assert expected in (None, found), f"turn {turn}: other bytes than before"
+        expected = found
+    assert_bound(chunk, back, BOUND, "to and fro")
+    return hashlib.sha256(stream.tobytes() + back.tobytes()).hexdigest()
+
+
+def calls(library: str, times: str) -> None:
+    filter, chunk = Filter(library), smooth(CHUNK_SHAPE, "<f4")
+    to_and_fro(filter, chunk, 2)
+    say("ready")
+    sys.stdin.readline()
+    start = time.perf_counter()
+    digest = to_and_fro(filter, chunk, int(times))
+    say(json.dumps({"seconds": time.perf_counter() - start, "digest": digest}))
+
+
+def threads(library: str, times: str) -> None:
+    chunks = [smooth(CHUNK_SHAPE, "<f4", seed) for seed in range(8)]
+    filters = [Filter(library) for _ in chunks]
+
+    def run(number: int) -> str:
+        return to_and_fro(filters[number], chunks[number], int(times))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(run, range(8)))
+        start = time.perf_counter()
+        together = list(pool.map(run, range(8)))
+        parallel = time.perf_counter() - start
+    start = time.perf_counter()
+    alone = [run(number) for number in range(8)]
+    say(json.dumps({"together": parallel, "alone": time.perf_counter() - start, "same": together == alone, "digests": alone}))
+
+
+def state() -> dict[str, int]:
+    """What must not grow from call to call: threads, file descriptors, and free memory of the GPU where torch can tell."""
+    status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    found = {"threads": int(status["Threads"]), "descriptors": len(os.listdir("/proc/self/fd"))}
+    if "torch" in sys.modules:
+        found["gpu_mib"] = sys.modules["torch"].cuda.mem_get_info()[0] >> 20
+    return found
+
+
+def warm(library: str) -> None:
+    try:
+        import torch
+
+        torch.cuda.mem_get_info()
+    except ImportError:
+        pass
+    filter, chunk = Filter(library), smooth((64, 64, 64), "<f4")
+    first, stream = filter.compress(chunk, BOUND)
+    for _ in range(5):
+        filter.compress(chunk, BOUND)
+        filter.decompress(stream, chunk)
+    before = state()
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(200):
+        times[0].append(filter.compress(chunk, BOUND)[0])
+        times[1].append(filter.decompress(stream, chunk)[0])
+    report = {"first": first, "compress": median(times[0]), "decompress": median(times[1]), "slowest": max(*times[0], *times[1])}
+    say(json.dumps({**report, "before": before, "after": state()}))
+
+
+if __name__ == "__main__":
+    {
+        "write": write, "check": check, "fork": fork, "memory": memory, "hold": hold, "wait": wait,
+        "calls": calls, "threads": threads, "warm": warm, "exit": exit_without_closing,
+    }[sys.argv[1]](*sys.argv[2:])  # fmt: skip
