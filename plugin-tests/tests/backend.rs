@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use plugin_tests::{Python, Report, Sandbox, assert_says, crate_folder, succeed};
+use plugin_tests::{Python, Report, Sandbox, assert_says, crate_folder, end_in_order, succeed};
 
 /// A limit stands between the two.
 const SMALL: [&str; 2] = ["on the CPU: chunk of 4096 bytes is below ", ", where the GPU gains"];
@@ -93,6 +93,18 @@ fn a_gpu_that_is_demanded_and_not_there_is_an_error() {
         for what in ["write", "mandatory"] {
             assert_says(&succeed(client(&sandbox, python, &settings).arg(what).arg(sandbox.path("none.h5"))), &words);
         }
+    }
+}
+
+#[test]
+fn a_chunk_that_no_gpu_takes_is_refused_where_a_gpu_is_demanded() {
+    let sandbox = Sandbox::new();
+    let script = "import h5py, sys; f = h5py.File(sys.argv[1], 'w'); \
+                  f.create_dataset('x', (1 << 29,), 'f4', chunks=(1 << 29,), compression=33791, compression_opts=(2, 3))";
+    for python in Python::ALL {
+        let mut command = sandbox.command(python.interpreter());
+        let refusal = end_in_order(command.env("QUIRE_BACKEND", "cuda").args(["-c", script]).arg(sandbox.path("large.h5")));
+        assert_says(&refusal, &["QUIRE_BACKEND=cuda, but chunk has 2147483648 bytes, the GPU takes chunks of up to 1073741824"]);
     }
 }
 
