@@ -22,6 +22,11 @@ __device__ __forceinline__ u32 multiply(u32 a, u32 b) {
   return product;
 }
 
+/// x to the bits of `tiles` tiles.
+__device__ __forceinline__ u32 power_of_tile(const Tables& tables, u32 tiles) {
+  return tiles < 256 ? tables.crc_tile_low[tiles] : multiply(tables.crc_tile_low[tiles % 256], tables.crc_tile_high[tiles / 256]);
+}
+
 /// Joins the remainders of the words of a stream of `length` bytes, a multiple of 4, into `checksum`. Block `number` of `blocks` takes
 /// every so many'th tile. True for all threads of the block that is done last, which sees the whole.
 __device__ bool join_checksum(const Tables& tables, const u32* stream, u32 length, u32* host, u32* checksum, u32* tiles_done, u32 number, u32 blocks,
@@ -35,8 +40,11 @@ __device__ bool join_checksum(const Tables& tables, const u32* stream, u32 lengt
   if (number >= busy) return false;
   for (u32 i = t; i < 4 * 256; i += THREADS) bytes[i / 256][i % 256] = tables.crc_bytes[i / 256][i % 256];
   __syncthreads();
+  // From the farthest tile to the nearest: what has been joined moves on by one round of all blocks, and the next remainder is added.
+  const u32 round = power_of_tile(tables, busy);
   u32 joined = 0;
-  for (u32 tile = number; tile < tiles; tile += blocks) {
+  for (u32 tiles_left = (tiles - 1 - number) / busy + 1; tiles_left-- > 0;) {
+    const u32 tile = number + tiles_left * busy;
     const i32 start = i32(words) - i32((tile + 1) * TILE_WORDS);
     const i32 first = start + i32(t * WORDS_PER_THREAD);
     u32 remainder = 0;
@@ -57,16 +65,14 @@ __device__ bool join_checksum(const Tables& tables, const u32* stream, u32 lengt
         host[place] = stream[place];
       }
     }
-    remainder = multiply(remainder, tables.crc_thread[t]);
-    remainder = __reduce_xor_sync(ALL_LANES, remainder);
-    __syncthreads();
-    if (lane_id() == 0) parts[warp_id()] = remainder;
-    __syncthreads();
-    if (t == 0) {
-      for (u32 warp = 1; warp < WARPS; warp++) remainder ^= parts[warp];
-      remainder = multiply(remainder, tables.crc_tile_low[tile % 256]);
-      joined ^= tile < 256 ? remainder : multiply(remainder, tables.crc_tile_high[tile / 256]);
-    }
+    joined = (joined ? multiply(joined, round) : 0) ^ remainder;
+  }
+  joined = __reduce_xor_sync(ALL_LANES, multiply(joined, tables.crc_thread[t]));
+  if (lane_id() == 0) parts[warp_id()] = joined;
+  __syncthreads();
+  if (t == 0) {
+    for (u32 warp = 1; warp < WARPS; warp++) joined ^= parts[warp];
+    joined = multiply(joined, power_of_tile(tables, number));
   }
   if (t == 0) {
     atomicXor(checksum, joined);

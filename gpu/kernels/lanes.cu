@@ -41,7 +41,7 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
 
   // Pending bits, their number (below 16), and where the word in the making and the one after it will stand.
   u32 pending = 0, bits = 0, place = lane, next_place = LANES + lane, next = 2 * LANES;
-  u32 used = 0;  // one behind the last word that is not 0
+  const u32 below = lanes_below();
   // Symbols of up to two segments are found without a search.
   const u32 first_end = segment_ends[0], gap = SEGMENT - first_end;
   const bool few = end - first <= 2;
@@ -63,8 +63,16 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
     u32 entries[AHEAD];
 #pragma unroll
     for (u32 k = 0; k < AHEAD; k++) entries[k] = codes[ahead[k]];
+    if (few && step + 2 * AHEAD * LANES <= tokens) {
 #pragma unroll
-    for (u32 k = 0; k < AHEAD; k++) ahead[k] = read(step + (AHEAD + k) * LANES + lane);
+      for (u32 k = 0; k < AHEAD; k++) {
+        const u32 token = step + (AHEAD + k) * LANES + lane;
+        ahead[k] = symbols[token + (token >= first_end ? gap : 0)];
+      }
+    } else {
+#pragma unroll
+      for (u32 k = 0; k < AHEAD; k++) ahead[k] = read(step + (AHEAD + k) * LANES + lane);
+    }
 #pragma unroll
     for (u32 k = 0; k < AHEAD; k++) {
       const u32 length = entries[k] >> 16;
@@ -73,19 +81,24 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
       const bool full = bits >= 16;
       const u32 ballot = __ballot_sync(ALL_LANES, full);
       bits &= 15;
-      const u16 word = u16(pending >> bits);
-      if (full) words[place] = word;
-      used = full && word ? place + 1 : used;
-      place = full ? next_place : place;
-      next_place = full ? next + __popc(ballot & lanes_below()) : next_place;
+      if (full) {
+        words[place] = u16(pending >> bits);
+        place = next_place;
+        next_place = next + __popc(ballot & below);
+      }
       next += __popc(ballot);
     }
   }
-  const u16 word = u16(pending << (16 - bits));
-  words[place] = word;
-  if (word) used = place + 1;
+  words[place] = u16(pending << (16 - bits));
   words[next_place] = 0;
-  used = __reduce_max_sync(ALL_LANES, used);
+  __syncwarp();
+  // Words of 0 at the end are cut off.
+  u32 used = next, nonzero = 0;
+  while (nonzero == 0 && used > 0) {
+    const u32 behind = used - min(used, lane);
+    nonzero = __ballot_sync(ALL_LANES, behind > 0 && words[behind - 1] != 0);
+    used = nonzero ? used - (__ffs(nonzero) - 1) : used - min(used, WARP);
+  }
   if (lane == 0) {
     const u32 extra_words = ceil_div(extra_bits, 16);
     plane.lane_sizes[chunk_place + block] = used;
@@ -207,7 +220,6 @@ struct DecodeBlock {
   u16 lane_words[STAGE_WORDS + 2];
   u32 extra_words[STAGE_WORDS / 2 + 4];
   u32 meaning[SYMBOLS];
-  u64 start[SYMBOLS];
   u32 scratch[2][LANE_WARPS];
   Progress progress[2];
   bool good;
@@ -234,41 +246,64 @@ __device__ __forceinline__ void expand_tile(DecodeBlock<C>& block, const u32* sy
                                             u32 length) {
   const u32 thread = threadIdx.x - WARP;
   const u32 packed = symbols[thread];
-  u32 meaning[TOKENS_PER_THREAD], bits = 0;
+  u32 meaning[TOKENS_PER_THREAD], bits = 0, any = 0;
 #pragma unroll
   for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
     meaning[k] = block.meaning[packed >> (8 * k) & 0xff];
     bits += meaning[k] >> 4 & 127;
+    any |= meaning[k];
   }
-  u32 total_bits;
-  u32 bit_at = from.extra_at + expander_sum_before(bits, block.scratch[0], total_bits);
-  // The bits of a thread's tokens are neighbours: one window mostly holds them all.
-  const bool joint = bits <= 64;
-  const u64 window = bits > 0 && joint ? words.extra_window(bit_at) : 0;
+  // Threads that have runs are counted above the bits.
+  constexpr u32 RUNS_SHIFT = 20;
+  u32 total;
+  const u32 sum_before = expander_sum_before(bits | u32((any & RUN_ENTRY) != 0) << RUNS_SHIFT, block.scratch[0], total);
+  const u32 total_bits = total & ((1u << RUNS_SHIFT) - 1);
+  u32 bit_at = from.extra_at + (sum_before & ((1u << RUNS_SHIFT) - 1));
   const u32 bits_before = bit_at;
   u32 spans[TOKENS_PER_THREAD], span = 0;
   C differences[TOKENS_PER_THREAD];
+  if (sizeof(C) <= 4 && !(any & WIDE_ENTRY) && bits <= 64) {
+    // The bits of a thread's tokens are neighbours, and no number has more than 21.
+    u64 window = bits > 0 ? words.extra_window(bit_at) : 0;
 #pragma unroll
-  for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
-    const u32 count = meaning[k] >> 4 & 127;
-    u64 value = 0;
-    if (count > 0) {
-      value = joint ? window >> (bit_at - bits_before) : words.extra_window(bit_at);
+    for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+      const u32 count = meaning[k] >> 4 & 31;
+      const u32 value = u32(window) & ((1u << count) - 1);
+      window >>= count;
+      const i32 payload = i32(meaning[k]) >> START_SHIFT;
+      const bool run = meaning[k] & RUN_ENTRY;
+      const i32 sign = i32(value & 1);
+      spans[k] = run ? u32(payload) + value : 1;
+      differences[k] = run ? C(0) : C(((payload + i32(value >> 1)) ^ -sign) + sign);
+      span += spans[k];
+    }
+  } else {
+#pragma unroll
+    for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+      const u32 count = meaning[k] >> 4 & 127;
+      u64 value = count > 0 ? words.extra_window(bit_at) : 0;
       if (count < 64) value &= (1ull << count) - 1;
       bit_at += count;
-    }
-    const i32 payload = i32(meaning[k]) >> START_SHIFT;
-    const bool run = meaning[k] & RUN_ENTRY;
-    spans[k] = run ? u32(payload) + u32(value) : 1;
-    span += spans[k];
-    if (meaning[k] & WIDE_ENTRY) {
-      differences[k] = C(class_value(block.start[payload], value));
-    } else {
-      differences[k] = run ? C(0) : C(class_value(u64(i64(payload)), value));
+      const i32 payload = i32(meaning[k]) >> START_SHIFT;
+      const bool run = meaning[k] & RUN_ENTRY;
+      spans[k] = run ? u32(payload) + u32(value) : 1;
+      span += spans[k];
+      differences[k] = run ? C(0) : C(class_value(meaning[k] & WIDE_ENTRY ? SYMBOL_START[payload] : u64(i64(payload)), value));
     }
   }
-  u32 total_span;
-  u32 place = from.at + expander_sum_before(span, block.scratch[1], total_span);
+  u32 total_span = TILE_TOKENS;
+  u32 place = from.at + thread * TOKENS_PER_THREAD;
+  if (total >> RUNS_SHIFT) place = from.at + expander_sum_before(span, block.scratch[1], total_span);
+  if (from.at + total_span < length) {
+#pragma unroll
+    for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+      if (differences[k] != 0) out[place] = differences[k];
+      place += spans[k];
+    }
+    if (thread == 0) to = {from.at + total_span, from.extra_at + total_bits, 0, 0};
+    return;
+  }
+  // The block ends here.
   u32 bit_end = bits_before;
 #pragma unroll
   for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
@@ -276,12 +311,9 @@ __device__ __forceinline__ void expand_tile(DecodeBlock<C>& block, const u32* sy
     if (differences[k] != 0) out[place] = differences[k];
     place += spans[k];
     bit_end += meaning[k] >> 4 & 127;
-    if (place >= length) {
-      // The block's last token, which one thread has.
-      to = {place, bit_end, 1, thread * TOKENS_PER_THREAD + k + 1};
-    }
+    // The block's last token, which one thread has.
+    if (place >= length) to = {place, bit_end, 1, thread * TOKENS_PER_THREAD + k + 1};
   }
-  if (thread == 0 && from.at + total_span < length) to = {from.at + total_span, from.extra_at + total_bits, 0, 0};
 }
 
 /// Decodes a block of `length` differences into `out`, which is all 0; whether it is as FORMAT.md says ends up in `block.good`.
@@ -330,27 +362,37 @@ __device__ void decode_block(DecodeBlock<C>& block, const Words& words, C* out, 
   __syncthreads();
 }
 
-/// Prefix sums along rows of `row` differences in shared memory, a warp a row.
+/// Prefix sums along rows of differences in shared memory, OUT_VALUES in all, those behind the block's end among them. Rows are a power of
+/// two long. A lane takes four neighbours; a warp takes 128 values at a time, which are several rows, or a part of one that it then goes
+/// on with.
 template <typename C>
-__device__ __forceinline__ void sum_rows(C* values, u32 length, u32 row) {
+__device__ __forceinline__ void sum_rows(DecodeBlock<C>& block, u32 length, u32 row) {
   typedef typename Unsigned<C>::Type U;
-  constexpr u32 PIECES = 4;
-  for (u32 start = warp_id() * row; start < length; start += LANE_WARPS * row) {
+  constexpr u32 PIECE = 4 * WARP;
+  union Four {
+    uint4 quads[sizeof(C) >= 4 ? sizeof(C) / 4 : 1];
+    C values[4];
+  };
+  const u32 span = max(row, PIECE), width = min(max(row / 4, 1u), WARP);
+  for (u32 start = warp_id() * span; start < length; start += LANE_WARPS * span) {
     U carry = 0;
-    for (u32 at = 0; at < row; at += PIECES * WARP) {
-      U value[PIECES];
+    for (u32 at = start; at < start + span; at += PIECE) {
+      Four* place = reinterpret_cast<Four*>(block.out + at) + lane_id();
+      Four four = *place;
+      U value[4];
 #pragma unroll
-      for (u32 k = 0; k < PIECES; k++) {
-        const u32 x = at + k * WARP + lane_id();
-        value[k] = warp_prefix_sum(x < row ? U(values[start + x]) : U(0));
+      for (u32 k = 0; k < 4; k++) value[k] = U(four.values[k]) + (k & (row - 1) ? value[k > 0 ? k - 1 : 0] : U(0));
+      U sum = value[3];
+      for (u32 offset = 1; offset < width; offset *= 2) {
+        const U other = __shfl_up_sync(ALL_LANES, sum, offset, width);
+        if (lane_id() % width >= offset) sum += other;
       }
+      // Rows of fewer than four values end inside a lane's.
+      const U before = (row < 4 ? U(0) : sum - value[3]) + carry;
+      if (row > PIECE) carry += __shfl_sync(ALL_LANES, sum, WARP - 1);
 #pragma unroll
-      for (u32 k = 0; k < PIECES; k++) {
-        const u32 x = at + k * WARP + lane_id();
-        value[k] += carry;
-        carry = __shfl_sync(ALL_LANES, value[k], WARP - 1);
-        if (x < row) values[start + x] = C(value[k]);
-      }
+      for (u32 k = 0; k < 4; k++) four.values[k] = C(value[k] + before);
+      *place = four;
     }
   }
 }
@@ -385,7 +427,7 @@ __device__ bool decode_plane_block(const DecodeJob& job, u32 number, const Decod
   }
   if (in_memory) {
     if (row) {
-      sum_rows(block.out, length, row);
+      if constexpr (sizeof(C) >= 4) sum_rows(block, length, row);
       __syncthreads();
     }
     constexpr u32 VALUES_PER_QUAD = 16 / sizeof(C);
@@ -408,7 +450,6 @@ __device__ void decode_lanes(const DecodeJob& job) {
   const u32 row = job.rows_in_blocks && (planes[CODES].axes & 1) ? job.shape.extents[0] : 0;
   for (u32 symbol = threadIdx.x; symbol < SYMBOLS; symbol += LANE_THREADS) {
     block.meaning[symbol] = SYMBOL_ENTRY[symbol];
-    block.start[symbol] = SYMBOL_START[symbol];
   }
   bool good = true;
   u32 table_of = PLANES;

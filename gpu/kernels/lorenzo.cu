@@ -24,6 +24,21 @@ struct Unsigned<u8> {
   typedef u32 Type;
 };
 
+/// Four bytes of the mask, of which only the lowest bits count: their sum is modulo 2.
+struct FourBits {
+  u32 bytes;
+  FourBits() = default;
+  __device__ __forceinline__ explicit FourBits(u32 bytes) : bytes(bytes) {}
+  __device__ __forceinline__ FourBits& operator+=(FourBits other) {
+    bytes ^= other.bytes;
+    return *this;
+  }
+};
+template <>
+struct Unsigned<u32> {
+  typedef FourBits Type;
+};
+
 /// Index along each axis, fastest first. Axes from RANK on are not looked at.
 template <u32 RANK>
 struct Coordinates {
@@ -79,8 +94,14 @@ struct StepsBack {
 
   __device__ __forceinline__ StepsBack(const Shape& shape, u32 first) {
     Coordinates<MAX_RANK> coordinates(shape, first);
+    // All 32 in one row.
+    const bool together = shape.extents[0] % 32 == 0;
 #pragma unroll
-    for (u32 axis = 0; axis < MAX_RANK; axis++) inside[axis] = 0;
+    for (u32 axis = 0; axis < MAX_RANK; axis++) inside[axis] = together && coordinates.at[axis] > 0 ? ALL_LANES : 0;
+    if (together) {
+      inside[0] |= ~1u;
+      return;
+    }
     for (u32 bit = 0; bit < 32; bit++) {
       u32 carry = 1;
 #pragma unroll
@@ -97,9 +118,10 @@ struct StepsBack {
 /// Differences of a mask's bits, modulo 2, along `axes`: 32 of them, from index `first` on.
 __device__ __forceinline__ u32 mask_difference(const u32* words, const Shape& shape, u32 first, const StepsBack& steps, u32 axes) {
   u32 result = 0;
-  for (u32 set = 0; set < 1u << shape.rank; set++) {
-    if (set & ~axes) continue;
-    u32 back = 0, bits = ALL_LANES;
+  // Unrolled, so that all reads are under way at once.
+#pragma unroll
+  for (u32 set = 0; set < 1u << MAX_RANK; set++) {
+    u32 back = 0, bits = set & ~axes ? 0 : ALL_LANES;
 #pragma unroll
     for (u32 axis = 0; axis < MAX_RANK; axis++) {
       if (set >> axis & 1) {
@@ -124,6 +146,12 @@ template <typename C>
 struct StoreInteger {
   C* values;
   __device__ __forceinline__ void operator()(u32 index, typename Unsigned<C>::Type value) const { values[index] = C(value); }
+};
+
+template <>
+struct StoreInteger<u32> {
+  u32* values;
+  __device__ __forceinline__ void operator()(u32 index, FourBits value) const { values[index] = value.bytes; }
 };
 
 template <typename V>
@@ -252,7 +280,7 @@ __device__ void sum_axis(Blocks blocks, const C* values, u32 outer, u32 length, 
   for (u32 item = blocks.number; item < outer * column_groups; item += blocks.count) {
     const u32 x = item % column_groups * COLUMNS + column;
     const u32 base = item / column_groups * length * inner + x;
-    U carry = 0;
+    U carry = U(0);
     for (u32 tile = 0; tile < length; tile += SLICES * SLICE_VALUES) {
       const u32 first = tile + slice * SLICE_VALUES;
       U value[SLICE_VALUES];
@@ -333,7 +361,24 @@ struct ListOnes {
       if (place < room) list[place] = index;
     }
   }
+  /// The same for four neighbours, by the index of the first divided by 4.
+  __device__ __forceinline__ void operator()(u32 index, FourBits value) const {
+    if (value.bytes & 0x01010101) {
+      for (u32 k = 0; k < 4; k++) (*this)(4 * index + k, value.bytes >> (8 * k));
+    }
+  }
 };
+
+/// A pass over the mask. Where rows are a multiple of four values, slow axes are summed four columns at a time.
+template <typename Store, typename StoreFour>
+__device__ __forceinline__ void run_mask_pass(Blocks blocks, const Shape& shape, u32 axes, u32 pass, u32 axis, u8* values, void* row_sums, const Store& store,
+                                              const StoreFour& store_four, bool must_store) {
+  if (pass != AXIS || shape.extents[0] % 4 != 0) return run_pass<u8>(blocks, shape, axes, pass, axis, values, row_sums, store, must_store);
+  const bool sum = axes >> axis & 1;
+  if (!sum && !must_store) return;
+  const u32 inner = shape.strides[axis], extent = shape.extents[axis];
+  sum_axis(blocks, reinterpret_cast<const u32*>(values), shape.elements / (inner * extent), extent, inner / 4, sum, store_four);
+}
 
 /// A pass over the codes by the first `codes_blocks` blocks of threads, and one over the mask by the others. `last` marks the last one over
 /// the codes, which writes values; `list` the last one over a mask of few ones, which makes a list of them.
@@ -363,9 +408,10 @@ __device__ __forceinline__ void restore_planes(const DecodeJob& job, u32 codes_b
   const u32 axes = state.planes[MASK].axes;
   if (list) {
     const ListOnes store = {job.exception_list + blockIdx.y * FEW_EXCEPTIONS, &state.exceptions_found, FEW_EXCEPTIONS};
-    run_pass<u8>(blocks, job.shape, axes, mask_pass, mask_axis, values, row_sums(job, MASK), store, true);
+    run_mask_pass(blocks, job.shape, axes, mask_pass, mask_axis, values, row_sums(job, MASK), store, store, true);
   } else {
-    run_pass<u8>(blocks, job.shape, axes, mask_pass, mask_axis, values, row_sums(job, MASK), StoreInteger<u8>{values}, false);
+    u32* fours = reinterpret_cast<u32*>(values);
+    run_mask_pass(blocks, job.shape, axes, mask_pass, mask_axis, values, row_sums(job, MASK), StoreInteger<u8>{values}, StoreInteger<u32>{fours}, false);
   }
 }
 

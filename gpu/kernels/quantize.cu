@@ -100,44 +100,61 @@ __device__ Grid make_grid(const EncodeParameters& parameters, u32 lattice_key) {
   return grid;
 }
 
-/// Finds whether all values are equal, and the lattice that they share. Blocks stop as soon as nothing is left to find out.
+/// What values show of a chunk.
+struct Finding {
+  u32 key;
+  bool differs;
+};
+
+/// Looks at the values from `start` on, one or more a thread.
+template <typename V, u32 EACH>
+__device__ __forceinline__ Finding look(const EncodeParameters& parameters, const u8* chunk, u32 start, u32 elements, typename ValueType<V>::Bits first) {
+  Finding found = {0, false};
+#pragma unroll
+  for (u32 k = 0; k < EACH; k++) {
+    u32 index = start + k * THREADS + threadIdx.x;
+    if (index >= elements) continue;
+    auto bits = read_bits<V>(chunk, index, parameters.big_endian);
+    found.differs |= bits != first;
+    if (parameters.has_fill && u64(bits) == parameters.fill_bits) continue;
+    i32 lowest = lowest_bit(double(ValueType<V>::from_bits(bits)));
+    if (lowest != 0x7fffffff) found.key = max(found.key, u32(LATTICE_ZERO - lowest));
+  }
+  return found;
+}
+
+/// Finds whether all values are equal, and the lattice that they share. The first few values mostly tell: then nobody looks any further.
 template <typename V>
 __device__ void inspect(const EncodeJob& job) {
-  __shared__ u32 keys[WARPS];
-  __shared__ bool done;
+  __shared__ u32 scratch[WARPS];
   const EncodeParameters& parameters = *job.parameters;
   EncodeState& state = job.states[blockIdx.y];
   const u8* chunk = job.input + blockIdx.y * job.input_stride;
   const u32 elements = job.shape.elements;
   const auto first = read_bits<V>(chunk, 0, parameters.big_endian);
   const u32 off_lattice = u32(LATTICE_ZERO - parameters.needed_bit);  // keys above this end the search
-  for (u32 start = blockIdx.x * SEGMENT; start < elements; start += gridDim.x * SEGMENT) {
-    u32 key = 0;
-    bool differs = false;
-#pragma unroll
-    for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
-      u32 index = start + k * THREADS + threadIdx.x;
-      if (index >= elements) continue;
-      auto bits = read_bits<V>(chunk, index, parameters.big_endian);
-      differs |= bits != first;
-      if (parameters.has_fill && u64(bits) == parameters.fill_bits) continue;
-      i32 lowest = lowest_bit(double(ValueType<V>::from_bits(bits)));
-      if (lowest != 0x7fffffff) key = max(key, u32(LATTICE_ZERO - lowest));
+  const Finding glance = look<V, 1>(parameters, chunk, 0, elements, first);
+  if (__syncthreads_or(glance.differs) && __syncthreads_or(glance.key > off_lattice)) {
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+      state.differs = 1;
+      state.lattice_key = off_lattice + 1;
     }
-    key = __reduce_max_sync(ALL_LANES, key);
-    if (lane_id() == 0) keys[warp_id()] = key;
-    differs = __syncthreads_or(differs);
+    return;
+  }
+  for (u32 start = blockIdx.x * SEGMENT; start < elements; start += gridDim.x * SEGMENT) {
+    const Finding found = look<V, VALUES_PER_THREAD>(parameters, chunk, start, elements, first);
+    const bool differs = __syncthreads_or(found.differs);
+    const u32 key = block_max(found.key, scratch);
+    bool done = false;
     if (threadIdx.x == 0) {
-      for (u32 warp = 0; warp < WARPS; warp++) key = max(key, keys[warp]);
       // Others may have found as much already: what is read here may be old, which costs no more than an update too many.
-      u32 known = *static_cast<volatile u32*>(&state.lattice_key);
+      const u32 known = *static_cast<volatile u32*>(&state.lattice_key);
       if (key > known) atomicMax(&state.lattice_key, key);
-      bool known_to_differ = *static_cast<volatile u32*>(&state.differs);
+      const bool known_to_differ = *static_cast<volatile u32*>(&state.differs);
       if (differs && !known_to_differ) *static_cast<volatile u32*>(&state.differs) = 1;
       done = (differs || known_to_differ) && max(key, known) > off_lattice;
     }
-    __syncthreads();
-    if (done) return;
+    if (__syncthreads_or(done)) return;
   }
 }
 

@@ -318,6 +318,18 @@ __device__ __forceinline__ void tokenize_mask(TokenBlock<C>& block, const Encode
   add_counts(block, job.states[blockIdx.y].planes[MASK]);
 }
 
+/// Tokens of the planes that there are only with exceptions.
+template <typename V, typename C>
+__device__ __forceinline__ void tokenize_exceptions(TokenBlock<C>& block, const EncodeJob& job, const EncodeState& state) {
+  if (state.exceptions == 0) return;
+  tokenize_mask(block, job, state);
+  const C* bits = static_cast<const C*>(job.exception_bits) + u64(blockIdx.y) * job.shape.elements;
+  tokenize_plane(block, job, BITS, state.exceptions, [&](u32 start, u32 length, Own<C>& own) {
+    integer_differences<1>(block, bits, job.shape, start, length, own);
+  });
+}
+
+/// Tokens of all planes of a chunk. Grid: segments, chunks, 2: blocks of threads for the codes, and blocks for exceptions.
 template <typename V>
 __device__ void tokenize(const EncodeJob& job) {
   typedef typename ValueType<V>::Code C;
@@ -327,6 +339,7 @@ __device__ void tokenize(const EncodeJob& job) {
   const Shape& shape = job.shape;
   const u32 elements = shape.elements;
   const C* codes = static_cast<const C*>(job.codes) + u64(blockIdx.y) * elements;
+  if (blockIdx.z == 1) return tokenize_exceptions<V>(block, job, state);
   const bool in_rows = shape.extents[0] % VALUES_PER_THREAD == 0;
   tokenize_plane(block, job, CODES, elements, [&](u32 start, u32 length, Own<C>& own) {
     switch (shape.rank | u32(in_rows) << 3) {
@@ -339,14 +352,6 @@ __device__ void tokenize(const EncodeJob& job) {
       case 8 | 3: return row_differences<3>(block, codes, shape, start, length, own);
       default: return row_differences<4>(block, codes, shape, start, length, own);
     }
-  });
-  if (state.exceptions == 0) return;
-
-  tokenize_mask(block, job, state);
-
-  const C* bits = static_cast<const C*>(job.exception_bits) + u64(blockIdx.y) * elements;
-  tokenize_plane(block, job, BITS, state.exceptions, [&](u32 start, u32 length, Own<C>& own) {
-    integer_differences<1>(block, bits, shape, start, length, own);
   });
 }
 

@@ -10,8 +10,11 @@ use crate::copy::copy;
 use crate::device::{Device, Lease};
 use crate::error::{Context as _, Error, Result};
 use crate::memory::bytes_of;
-use crate::plan::DecodeVariant;
+use crate::plan::{DecodeVariant, EncodeVariant};
 use crate::session::{Session, decode_parameters, encode_parameters};
+
+/// As if the host had never seen the chunks, and had no use for the streams.
+const STAYS: EncodeVariant = EncodeVariant { inspected: false, to_host: false };
 
 /// Times of one run after another, in microseconds.
 #[derive(Debug, Clone, Default)]
@@ -49,7 +52,7 @@ impl Batch {
     pub fn compress(&mut self, chunks: &[u8], config: &Config, repeats: usize) -> Result<(Vec<Vec<u8>>, Timings)> {
         let (device, layout, count) = (self.device, self.layout, self.chunks);
         let session = self.lease.session();
-        let number = session.encoder(device, &layout, count, false)?;
+        let number = session.encoder(device, &layout, count, STAYS)?;
         let input = session.encode_plan(number).0.input;
         session.send(bytes_of(&encode_parameters(&layout, config)), chunks, input)?;
         let timings = {
@@ -223,7 +226,7 @@ pub fn floors(device: &'static Device, len: usize, repeats: usize) -> Result<Flo
         shape: quire_codec::Shape::new(&[1]).map_err(|error| Error::Unsupported(error.to_string()))?,
     };
     // A chunk of one value is constant: its kernels find nothing to do.
-    let number = session.encoder(device, &layout, 1, false)?;
+    let number = session.encoder(device, &layout, 1, STAYS)?;
     let input = session.encode_plan(number).0.input;
     let config = Config::absolute(1.0).map_err(|error| Error::Unsupported(error.to_string()))?;
     session.send(bytes_of(&encode_parameters(&layout, &config)), &[0; 4], input)?;

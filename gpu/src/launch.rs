@@ -85,7 +85,7 @@ impl Kernels {
 pub(crate) fn launch<J: DeviceRepr>(
     stream: &CudaStream,
     function: &CudaFunction,
-    grid: (u32, u32),
+    grid: (u32, u32, u32),
     threads: u32,
     job: &J,
     numbers: &[u32],
@@ -95,7 +95,7 @@ pub(crate) fn launch<J: DeviceRepr>(
     for number in numbers {
         arguments.arg(number);
     }
-    let config = LaunchConfig { grid_dim: (grid.0, grid.1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: 0 };
+    let config = LaunchConfig { grid_dim: grid, block_dim: (threads, 1, 1), shared_mem_bytes: 0 };
     // SAFETY: kernels stay inside the arrays of the job, which `session.rs` lays out in the session's own memory; the numbers are those
     // of `kernels/*.cu`, where each kernel's signature stands.
     unsafe { arguments.launch(config) }.context("launching a kernel")?;

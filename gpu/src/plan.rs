@@ -45,10 +45,19 @@ pub(crate) struct Key {
 /// What else launches depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Variant {
-    /// Compressing. `inspected` says that the host has seen the chunks to be neither constant nor on a lattice.
-    Encode { inspected: bool },
+    /// Compressing.
+    Encode(EncodeVariant),
     /// Decompressing.
     Decode(DecodeVariant),
+}
+
+/// What the launches that compress depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EncodeVariant {
+    /// The host has seen that the chunks are neither constant nor on a lattice.
+    pub(crate) inspected: bool,
+    /// Streams go to the host.
+    pub(crate) to_host: bool,
 }
 
 /// What the launches that decompress depend on.
@@ -124,10 +133,10 @@ impl Sizes {
     }
 
     /// Blocks of threads for `items` pieces of work a chunk: as many as fill the device a few times over, no more than there is work.
-    fn grid(&self, multiprocessors: u32, per_multiprocessor: u32, items: usize) -> (u32, u32) {
+    fn grid(&self, multiprocessors: u32, per_multiprocessor: u32, items: usize) -> (u32, u32, u32) {
         let chunks = self.chunks as u32;
         let wanted = (multiprocessors * per_multiprocessor).div_ceil(chunks).max(if chunks > 1 { 4 } else { 1 });
-        (wanted.min(items as u32).max(1), chunks)
+        (wanted.min(items as u32).max(1), chunks, 1)
     }
 }
 
@@ -165,10 +174,10 @@ pub(crate) struct EncodePlan {
 
 impl EncodePlan {
     /// A plan with offsets in place of addresses; the second is the length of the memory it needs.
-    pub(crate) fn new(key: &Key, layout: &Layout) -> (Self, usize) {
+    pub(crate) fn new(key: &Key, layout: &Layout, variant: EncodeVariant) -> (Self, usize) {
         let sizes = Sizes::new(key);
         let mut arena = Arena::default();
-        let inspected = matches!(key.variant, Variant::Encode { inspected: true });
+        let inspected = variant.inspected;
         let states = arena.take(sizes.chunks, size_of::<EncodeState>());
         let exception_groups = sizes.per_group(&mut arena);
         let groups: [Address; PLANES] = std::array::from_fn(|_| sizes.per_group(&mut arena));
@@ -280,9 +289,10 @@ impl EncodePlan {
         observe("1 quantize")?;
         launch(stream, fill_gaps, grid(8), THREADS, job, &[])?;
         observe("1 exceptions")?;
-        launch(stream, tokenize, grid(8), THREADS, job, &[])?;
+        let (blocks, chunks, _) = grid(4);
+        launch(stream, tokenize, (blocks, chunks, 2), THREADS, job, &[])?;
         observe("2, 3 tokens")?;
-        launch(stream, &kernels.choose, (PLANES as u32, job.chunks), CHOOSE_THREADS, job, &[])?;
+        launch(stream, &kernels.choose, (PLANES as u32, job.chunks, 1), CHOOSE_THREADS, job, &[])?;
         observe("4 choose")?;
         launch(stream, &kernels.encode_lanes, grid(32), WARP, job, &[])?;
         observe("5 lanes")?;
@@ -402,8 +412,8 @@ impl DecodePlan {
         observe("clear")?;
         // A block of threads for the index, the others for the checksum.
         let tiles = job.input_stride.div_ceil(TILE_BYTES) as usize;
-        let (blocks, chunks) = sizes.grid(multiprocessors, 4, tiles);
-        launch(stream, &kernels.open_stream, (blocks + 1, chunks), THREADS, job, &[])?;
+        let (blocks, chunks, _) = sizes.grid(multiprocessors, 4, tiles);
+        launch(stream, &kernels.open_stream, (blocks + 1, chunks, 1), THREADS, job, &[])?;
         observe("index and checksum")?;
         launch(stream, &of_type.decode_lanes, segment_grid(7), LANE_THREADS, job, &[])?;
         observe("5 lanes, 3 tokens")?;
@@ -417,7 +427,7 @@ impl DecodePlan {
             let (of_codes, of_mask) = (codes.get(at).unwrap_or(&idle), mask.get(at).unwrap_or(&idle));
             let last = at + 1 == codes.len();
             let list = at + 1 == mask.len() && self.variant.exceptions == Exceptions::Few;
-            let grid = (blocks(of_codes) + blocks(of_mask), job.chunks);
+            let grid = (blocks(of_codes) + blocks(of_mask), job.chunks, 1);
             let numbers =
                 [blocks(of_codes), of_codes.kind, of_codes.axis, u32::from(last), of_mask.kind, of_mask.axis, u32::from(list)];
             launch(stream, &of_type.restore_planes, grid, THREADS, job, &numbers)?;
@@ -425,7 +435,7 @@ impl DecodePlan {
         }
         match self.variant.exceptions {
             Exceptions::None => return Ok(()),
-            Exceptions::Few => launch(stream, &of_type.write_few_exceptions, (1, job.chunks), THREADS, job, &[])?,
+            Exceptions::Few => launch(stream, &of_type.write_few_exceptions, (1, job.chunks, 1), THREADS, job, &[])?,
             Exceptions::Many => {
                 let grid = sizes.grid(multiprocessors, 8, sizes.elements.div_ceil(SHORT_ROW));
                 launch(stream, &of_type.restore_bits, grid, THREADS, job, &[ROW_TILES])?;

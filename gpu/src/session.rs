@@ -20,7 +20,7 @@ use crate::error::{Context as _, Error, Result};
 use crate::job::{Address, DecodeParameters, DecodeState, EncodeParameters, EncodeResult, HEADER_ROOM};
 use crate::launch::Graph;
 use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, copy_from_device, copy_on_device, copy_to_device, read_plain};
-use crate::plan::{DecodePlan, DecodeVariant, EncodePlan, Key, Variant};
+use crate::plan::{DecodePlan, DecodeVariant, EncodePlan, EncodeVariant, Key, Variant};
 
 /// Most bytes of a pinned ring; larger transfers go round.
 const RING: usize = 32 << 20;
@@ -120,13 +120,13 @@ impl Session {
     }
 
     /// The job for compressing `chunks` chunks of a layout, recorded now if it is new. Returns its number.
-    pub(crate) fn encoder(&mut self, device: &Device, layout: &Layout, chunks: usize, inspected: bool) -> Result<usize> {
-        let key = Key { scalar: layout.scalar, shape: layout.shape, chunks, variant: Variant::Encode { inspected } };
+    pub(crate) fn encoder(&mut self, device: &Device, layout: &Layout, chunks: usize, variant: EncodeVariant) -> Result<usize> {
+        let key = Key { scalar: layout.scalar, shape: layout.shape, chunks, variant: Variant::Encode(variant) };
         if let Some(found) = self.encoders.iter().position(|(known, ..)| *known == key) {
             return Ok(found);
         }
-        let (mut plan, len) = EncodePlan::new(&key, layout);
-        let direct = if plan.job.output_stride as usize <= DIRECT && chunks == 1 { plan.job.output_stride as usize } else { 0 };
+        let (mut plan, len) = EncodePlan::new(&key, layout, variant);
+        let direct = if variant.to_host && plan.job.output_stride as usize <= DIRECT { plan.job.output_stride as usize } else { 0 };
         self.reserve(len, direct, chunks * size_of::<EncodeResult>())?;
         plan.place(self.memory.address());
         plan.job.tables = device.tables();
@@ -236,7 +236,8 @@ impl Session {
 
     /// Sends a chunk and starts compressing it.
     pub(crate) fn start_compressing(&mut self, device: &Device, chunk: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
-        let number = self.encoder(device, layout, 1, has_nothing_to_inspect(chunk, layout, config))?;
+        let variant = EncodeVariant { inspected: has_nothing_to_inspect(chunk, layout, config), to_host: true };
+        let number = self.encoder(device, layout, 1, variant)?;
         let input = self.encode_plan(number).0.input;
         self.send(bytes_of(&encode_parameters(layout, config)), chunk, input)?;
         self.encode_plan(number).1.launch()?;
