@@ -4,7 +4,9 @@
 #     gpu/device.sh pack FOLDER             builds and gathers the programs
 #     gpu/device.sh test FOLDER             compares every stream with the CPU's
 #     gpu/device.sh sanitize FOLDER         compute-sanitizer over a small matrix
-#     gpu/device.sh bench FOLDER [ARG...]   measures
+#     gpu/device.sh plugin FOLDER           the plugin under h5py
+#     gpu/device.sh bench FOLDER [ARG...]   measures kernels and transfers
+#     gpu/device.sh codebooks FOLDER        measures choosing books against building them
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 what="$1" folder="$2"
@@ -14,10 +16,10 @@ case "$what" in
     mkdir -p "$folder"
     # The path of a test program is in cargo's messages alone.
     program="$(QUIRE_REQUIRE_CUDA=1 cargo test --release -p quire-gpu --test parity --no-run 2>&1 | sed -n 's/.*(\(.*parity-[0-9a-f]*\))$/\1/p')"
-    QUIRE_REQUIRE_CUDA=1 cargo build --release -p quire-gpu --examples
+    QUIRE_REQUIRE_CUDA=1 cargo build --release -p quire-gpu --examples -p h5z-quire
     cp "$program" "$folder/parity"
-    cp target/release/examples/bench "$folder/bench"
-    strip "$folder/parity" "$folder/bench"
+    cp target/release/examples/{gpu_bench,codebooks} target/release/libh5zquire.so "$folder"
+    strip "$folder/parity" "$folder/gpu_bench" "$folder/codebooks"
     ;;
   test)
     QUIRE_REQUIRE_CUDA=1 "$folder/parity" --nocapture "$@"
@@ -29,6 +31,8 @@ case "$what" in
         --test-threads 1 matrix batches golden "$@" 2>&1 | grep -E "ERROR SUMMARY|RACECHECK SUMMARY|comparisons|test result|=========" | sort | uniq -c | sort -rn | head -30
     done
     ;;
-  bench) QUIRE_REQUIRE_CUDA=1 "$folder/bench" "$@" ;;
-  *) sed -n '2,9p' "$0" >&2; exit 2 ;;
+  bench) QUIRE_REQUIRE_CUDA=1 "$folder/gpu_bench" "$@" ;;
+  codebooks) QUIRE_REQUIRE_CUDA=1 "$folder/codebooks" "$@" ;;
+  plugin) QUIRE_REQUIRE_CUDA=1 plugin-tests/gpu.sh "$folder" "$@" ;;
+  *) sed -n '2,11p' "$0" >&2; exit 2 ;;
 esac

@@ -39,6 +39,7 @@ __device__ bool join_checksum(const Tables& tables, const u32* stream, u32 lengt
   const u32 tiles = ceil_div(words, TILE_WORDS), busy = min(tiles, blocks);
   if (number >= busy) return false;
   for (u32 i = t; i < 4 * 256; i += THREADS) bytes[i / 256][i % 256] = tables.crc_bytes[i / 256][i % 256];
+  const u32 thread_power = tables.crc_thread[t], tile_power = t == 0 ? power_of_tile(tables, number) : 0;
   __syncthreads();
   // From the farthest tile to the nearest: what has been joined moves on by one round of all blocks, and the next remainder is added.
   const u32 round = power_of_tile(tables, busy);
@@ -67,12 +68,12 @@ __device__ bool join_checksum(const Tables& tables, const u32* stream, u32 lengt
     }
     joined = (joined ? multiply(joined, round) : 0) ^ remainder;
   }
-  joined = __reduce_xor_sync(ALL_LANES, multiply(joined, tables.crc_thread[t]));
+  joined = __reduce_xor_sync(ALL_LANES, multiply(joined, thread_power));
   if (lane_id() == 0) parts[warp_id()] = joined;
   __syncthreads();
   if (t == 0) {
     for (u32 warp = 1; warp < WARPS; warp++) joined ^= parts[warp];
-    joined = multiply(joined, power_of_tile(tables, number));
+    joined = multiply(joined, tile_power);
   }
   if (t == 0) {
     atomicXor(checksum, joined);

@@ -25,10 +25,15 @@ __device__ __forceinline__ u64 log2_fixed(u64 value) {
   return result;
 }
 
+/// Bits that hold a symbol's number.
+constexpr u32 SYMBOL_BITS = 7;
+static_assert(SYMBOLS <= 1u << SYMBOL_BITS, "a symbol fits its bits");
+
 struct ChooseBlock {
   u32 histogram[SYMBOLS];
   u32 lengths[SYMBOLS];
   u64 scratch[CHOOSE_THREADS / WARP + 1];
+  u64 keys[SYMBOLS];
   // Package-merge: leaves by weight, the items of a level and of the next one, and where the leaves stand in each level.
   u32 leaf_symbol[SYMBOLS];
   u64 leaf_weight[SYMBOLS];
@@ -56,21 +61,14 @@ __device__ void optimal_lengths(ChooseBlock& block) {
     joins = absent_before < 2 - leaves;
   }
   leaves = __syncthreads_count(joins);
+  if (t < SYMBOLS) block.keys[t] = joins ? u64(block.histogram[t]) << SYMBOL_BITS | t : ~0ull;
+  __syncthreads();
   if (joins) {
-    u32 rank = 0, missing = leaves;
-    // Absent symbols that join have the least weight, and lower numbers go first.
-    for (u32 other = 0; other < SYMBOLS; other++) {
-      bool other_joins = block.histogram[other] > 0;
-      rank += other_joins && (block.histogram[other] < block.histogram[t] || (block.histogram[other] == block.histogram[t] && other < t));
-      missing -= other_joins;
-    }
-    if (present) {
-      rank += missing;
-    } else {
-      u32 absent_before = 0;
-      for (u32 other = 0; other < t; other++) absent_before += block.histogram[other] == 0;
-      rank = absent_before;
-    }
+    // By weight, then by symbol. Absent symbols have the least weight.
+    const u64 key = block.keys[t];
+    u32 rank = 0;
+#pragma unroll
+    for (u32 other = 0; other < SYMBOLS; other++) rank += block.keys[other] < key;
     block.leaf_symbol[rank] = t;
     block.leaf_weight[rank] = block.histogram[t];
   }
@@ -181,17 +179,15 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
   bits += block_sum(t < SYMBOLS ? u64(count) * SYMBOL_EXTRA_BITS[t] : 0, block.scratch);
 
   if (t < SYMBOLS) {
-    // Canonical: the codes of shorter lengths come first, then lower symbols of the same length.
-    u32 code = 0;
-    if (length > 0) {
-      for (u32 other = 0; other < SYMBOLS; other++) {
-        u32 other_length = block.lengths[other];
-        if (other_length == 0) continue;
-        if (other_length < length) code += 1u << (length - other_length);
-        if (other_length == length && other < t) code++;
-      }
+    // Canonical: codes stand in the order of their lengths, then of their symbols, each with its share of all bit strings.
+    u32 begin = 0;
+#pragma unroll
+    for (u32 other = 0; other < SYMBOLS; other++) {
+      const u32 other_length = block.lengths[other];
+      const bool before = (other_length << SYMBOL_BITS | other) < (length << SYMBOL_BITS | t);
+      begin += before && other_length > 0 ? 1u << (MAX_CODE_BITS - other_length) : 0;
     }
-    book.codes[t] = code | length << 16;
+    book.codes[t] = (length > 0 ? begin >> (MAX_CODE_BITS - length) : 0) | length << 16;
     book.lengths[t] = u8(length);
   }
   if (t == 0) {

@@ -22,6 +22,12 @@ constexpr u32 LANE_SLOT = SEGMENT * MAX_CODE_BITS / 16 + 2 * LANES;
 /// Steps of the encoder whose symbols are read ahead.
 constexpr u32 AHEAD = 8;
 
+/// A code in the highest bits and its length in the lowest five: one funnel shift, which looks at no more of its count, then appends it.
+__device__ __forceinline__ u32 aligned_code(u32 code) {
+  const u32 length = code >> 16;
+  return length > 0 ? code << (32 - length) | length : 0;
+}
+
 /// Codes the tokens of a block.
 __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodePlane& plane, PlaneState& state, const u32* codes,
                                              u32* segment_ends, u32 block, u32 group_log, u32 segments) {
@@ -75,9 +81,8 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
     }
 #pragma unroll
     for (u32 k = 0; k < AHEAD; k++) {
-      const u32 length = entries[k] >> 16;
-      pending = pending << length | (entries[k] & 0xffff);
-      bits += length;
+      pending = __funnelshift_l(entries[k], pending, entries[k]);
+      bits += entries[k] & 31;
       const bool full = bits >= 16;
       const u32 ballot = __ballot_sync(ALL_LANES, full);
       bits &= 15;
@@ -126,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(WARP) encode_lanes(const __grid_con
     const u32 number_here = number == CODES ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
     if (number_here >= blocks) continue;
     __syncwarp();
-    for (u32 symbol = threadIdx.x; symbol <= SYMBOLS; symbol += WARP) codes[symbol] = symbol < SYMBOLS ? book.codes[symbol] : 0;
+    for (u32 symbol = threadIdx.x; symbol <= SYMBOLS; symbol += WARP) codes[symbol] = symbol < SYMBOLS ? aligned_code(book.codes[symbol]) : 0;
     __syncwarp();
     for (u32 block = number_here; block < blocks; block += gridDim.x) {
       encode_block(job, plane, state.planes[number], codes, segment_ends, block, group_log, ceil_div(elements, SEGMENT));

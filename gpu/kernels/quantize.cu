@@ -158,6 +158,20 @@ __device__ void inspect(const EncodeJob& job) {
   }
 }
 
+/// Bits of a thread's values of a segment; 0 behind the chunk's end.
+template <typename V>
+struct SegmentBits {
+  typename ValueType<V>::Bits of[VALUES_PER_THREAD];
+
+  __device__ __forceinline__ void read(const u8* chunk, u32 start, u32 elements, bool big_endian) {
+#pragma unroll
+    for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
+      const u32 index = start + k * THREADS + threadIdx.x;
+      of[k] = index < elements ? read_bits<V>(chunk, index, big_endian) : 0;
+    }
+  }
+};
+
 /// Codes, and a bit for each exception. The codes of exceptions are left to `fill_gaps`.
 template <typename V>
 __device__ void quantize(const EncodeJob& job) {
@@ -166,16 +180,21 @@ __device__ void quantize(const EncodeJob& job) {
   __shared__ u32 bad[MASK_WORDS];
   const EncodeParameters& parameters = *job.parameters;
   EncodeState& state = job.states[blockIdx.y];
+  const u8* chunk = job.input + blockIdx.y * job.input_stride;
+  const u32 elements = job.shape.elements;
+  const bool big_endian = parameters.big_endian;
+  // Under way while the grid is made.
+  SegmentBits<V> bits;
+  bits.read(chunk, blockIdx.x * SEGMENT, elements, big_endian);
   if (is_constant(job, state)) return;
   if (threadIdx.x == 0) grid = make_grid<V>(parameters, state.lattice_key);
   __syncthreads();
-  const u8* chunk = job.input + blockIdx.y * job.input_stride;
-  const u32 elements = job.shape.elements;
   Code* codes = static_cast<Code*>(job.codes) + u64(blockIdx.y) * elements;
   const Grid own = grid;
   for (u32 segment = blockIdx.x; segment < job.segments; segment += gridDim.x) {
     const u64 place = u64(blockIdx.y) * job.segments + segment;
     const u32 start = segment * SEGMENT;
+    if (segment != blockIdx.x) bits.read(chunk, start, elements, big_endian);
     bool any = false;
 #pragma unroll
     for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
@@ -183,7 +202,7 @@ __device__ void quantize(const EncodeJob& job) {
       bool exception = false;
       if (index < elements) {
         Code code;
-        exception = !quantize_one<V>(ValueType<V>::from_bits(read_bits<V>(chunk, index, parameters.big_endian)), own, code);
+        exception = !quantize_one<V>(ValueType<V>::from_bits(bits.of[k]), own, code);
         codes[index] = code;
       }
       u32 word = __ballot_sync(ALL_LANES, exception);

@@ -1,10 +1,14 @@
-//! Copies between the caller's memory and pinned memory. One thread moves 13 GB/s, less than the bus; large copies go to several.
+//! Copies between the caller's memory and pinned memory. One thread moves less than the bus carries; large copies go to several.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use once_cell::sync::OnceCell;
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 
 /// Copies below this length stay on the calling thread: waking others takes longer.
-const SPLIT: usize = 256 << 10;
+pub(crate) const SPLIT: usize = 256 << 10;
 /// Threads beside the caller's.
 const HELPERS: usize = 3;
 
@@ -22,22 +26,106 @@ fn helpers() -> Option<&'static ThreadPool> {
     .as_ref()
 }
 
+/// Does `work` for each number below `count`, on several threads if there is more than one. The calling thread asks `done` after each
+/// of its own, and then until the answer is yes.
+fn share(count: usize, work: impl Fn(usize) + Sync, mut done: impl FnMut() -> bool) {
+    let pool = if count > 1 { helpers() } else { None };
+    let threads = pool.map_or(1, |pool| pool.current_num_threads() + 1).min(count.max(1));
+    let mut own = || {
+        for number in (0..count).step_by(threads) {
+            work(number);
+            done();
+        }
+        while !done() {
+            std::hint::spin_loop();
+        }
+    };
+    match pool {
+        Some(pool) => pool.in_place_scope(|scope| {
+            let work = &work;
+            for thread in 1..threads {
+                scope.spawn(move |_| (thread..count).step_by(threads).for_each(work));
+            }
+            own();
+        }),
+        None => own(),
+    }
+}
+
+/// Copies `from` to `to`, which has the same length, in pieces of `piece` bytes. Calls `ready` on the calling thread with the number of
+/// each piece, in order, when it is there.
+pub(crate) fn copy_in(from: &[u8], to: &mut [u8], piece: usize, mut ready: impl FnMut(usize)) {
+    let pieces: Vec<_> = from.chunks(piece).zip(to.chunks_mut(piece)).map(|piece| (Mutex::new(piece), AtomicBool::new(false))).collect();
+    let mut reported = 0;
+    share(
+        pieces.len(),
+        |number| {
+            let (piece, there) = &pieces[number];
+            let mut piece = piece.lock().unwrap_or_else(PoisonError::into_inner);
+            let (from, to) = &mut *piece;
+            to.copy_from_slice(from);
+            there.store(true, Ordering::Release);
+        },
+        || {
+            while reported < pieces.len() && pieces[reported].1.load(Ordering::Acquire) {
+                ready(reported);
+                reported += 1;
+            }
+            reported == pieces.len()
+        },
+    );
+}
+
+/// Fills `to` in pieces of `piece` bytes: `wait` blocks until piece `number` is there and returns it, on any thread.
+pub(crate) fn copy_out<'a, E: Send>(
+    to: &mut [u8],
+    piece: usize,
+    wait: impl Fn(usize) -> Result<&'a [u8], E> + Sync,
+) -> Result<(), E> {
+    let pieces: Vec<_> = to.chunks_mut(piece).map(Mutex::new).collect();
+    let failure = Mutex::new(None);
+    share(
+        pieces.len(),
+        |number| match wait(number) {
+            Ok(from) => pieces[number].lock().unwrap_or_else(PoisonError::into_inner).copy_from_slice(from),
+            Err(error) => *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error),
+        },
+        || true,
+    );
+    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
 /// Copies `from` to `to`, which has the same length.
 pub(crate) fn copy(from: &[u8], to: &mut [u8]) {
     if from.len() < SPLIT {
         return to.copy_from_slice(from);
     }
-    let Some(pool) = helpers() else { return to.copy_from_slice(from) };
-    // Whole pages, so that no two threads write to one.
-    let part = from.len().div_ceil(pool.current_num_threads() + 1).next_multiple_of(4096);
-    pool.in_place_scope(|scope| {
-        let mut parts = to.chunks_mut(part).zip(from.chunks(part));
-        let own = parts.next();
-        for (to, from) in parts {
-            scope.spawn(move |_| to.copy_from_slice(from));
+    copy_in(from, to, (from.len() / 8).next_multiple_of(4096), |_| {});
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_arrive_in_order_and_whole() {
+        for len in [0, 1, 4095, 300_000, 5_000_001] {
+            let from: Vec<u8> = (0..len).map(|i: usize| (i * 31 % 251) as u8).collect();
+            let mut to = vec![0; len];
+            let mut order = Vec::new();
+            copy_in(&from, &mut to, 100_000, |number| order.push(number));
+            assert_eq!(to, from);
+            assert_eq!(order, (0..len.div_ceil(100_000)).collect::<Vec<_>>());
+            let mut back = vec![0; len];
+            copy_out(&mut back, 70_000, |number| Ok::<_, ()>(&from[number * 70_000..((number + 1) * 70_000).min(len)])).unwrap();
+            assert_eq!(back, from);
+            copy(&from, &mut back);
+            assert_eq!(back, from);
         }
-        if let Some((to, from)) = own {
-            to.copy_from_slice(from);
-        }
-    });
+        let failed = copy_out(&mut [0; 10], 3, |number| if number == 2 { Err("third") } else { Ok(&[0; 3][..if number == 3 { 1 } else { 3 }]) });
+        assert_eq!(failed, Err("third"));
+    }
 }

@@ -12,8 +12,8 @@ use quire_codec::{Config, Layout};
 
 use crate::error::{Context as _, Error, Result};
 use crate::job::{Address, Tables};
-use crate::launch::{Kernels, RestoreContext, driver_is_present};
-use crate::memory::{ALLOCATIONS, DeviceMemory, upload};
+use crate::launch::{Kernels, RestoreContext, driver_is_present, missing_function};
+use crate::memory::{ALLOCATIONS, DeviceMemory, upload_and_wait};
 use crate::session::Session;
 use crate::tables::tables;
 
@@ -29,7 +29,7 @@ const RETRY: Duration = Duration::from_secs(10);
 static DEVICES: [OnceCell<Device>; MAX_DEVICES] = [const { OnceCell::new() }; MAX_DEVICES];
 /// Why devices could not be opened, and when that was found.
 static FAILURES: Mutex<Vec<(usize, Error, Instant)>> = Mutex::new(Vec::new());
-/// The process that first asked for a device. A CUDA context does not live on in a forked child, and locks may be held there for ever.
+/// The process that has started the driver, or 0. A CUDA context does not live on in a forked child, and locks may be held there for ever.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 static CONTEXTS: AtomicU64 = AtomicU64::new(0);
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
@@ -88,9 +88,8 @@ struct Idle {
 /// # Errors
 /// `Unavailable` or `OutOfMemory`, with the reason. Reasons that stay are found once a process.
 pub fn device(ordinal: usize) -> Result<&'static Device> {
-    let process = std::process::id();
-    let first = PROCESS.compare_exchange(0, process, Ordering::Relaxed, Ordering::Relaxed).unwrap_or_else(|first| first);
-    if first != 0 && first != process {
+    let first = PROCESS.load(Ordering::Relaxed);
+    if first != 0 && first != std::process::id() {
         return Err(Error::Unavailable(format!(
             "this process was forked from process {first} after that had used the GPU: CUDA does not work here; start workers with spawn"
         )));
@@ -127,10 +126,13 @@ impl Device {
         if !driver_is_present() {
             return Err(Error::Unavailable("there is no NVIDIA driver: libcuda.so is not found".to_owned()));
         }
-        // cudarc panics where a driver is so old that it lacks a function.
-        catch_unwind(|| Self::open_with_driver(ordinal)).unwrap_or_else(|_| {
-            Err(Error::Unavailable("the NVIDIA driver is too old: it lacks functions of CUDA 12.2".to_owned()))
-        })
+        let too_old = |what: &str| Error::Unavailable(format!("the NVIDIA driver is too old: it lacks {what} (CUDA 12.2 has it)"));
+        if let Some(missing) = missing_function() {
+            return Err(too_old(missing));
+        }
+        PROCESS.store(std::process::id(), Ordering::Relaxed);
+        // cudarc panics where a function is missing that is not asked for above.
+        catch_unwind(|| Self::open_with_driver(ordinal)).unwrap_or_else(|_| Err(too_old("a function")))
     }
 
     fn open_with_driver(ordinal: usize) -> Result<Self> {
@@ -160,7 +162,7 @@ impl Device {
         let kernels = Kernels::load(&context).map_err(lasting)?;
         let mut memory = DeviceMemory::new(context.clone());
         memory.grow(size_of::<Tables>()).map_err(lasting)?;
-        upload(&context, &tables(), &memory).map_err(lasting)?;
+        upload_and_wait(&context, &tables(), &memory).map_err(lasting)?;
         CONTEXTS.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
             context,
@@ -322,6 +324,13 @@ impl Compressed {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
+    }
+
+    /// The stream, if it is in the host's memory already: copying it cannot fail then.
+    #[must_use]
+    pub fn bytes(&mut self) -> Option<&[u8]> {
+        let (plan, length) = (self.plan, self.length);
+        self.lease.session().stream_on_host(plan, length)
     }
 
     /// Copies the stream to `target`, which has its length.

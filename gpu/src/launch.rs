@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUcontext, CUgraphInstantiate_flags, CUstreamCaptureMode};
-use cudarc::driver::{CudaContext, CudaFunction, CudaGraph, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg as _, result};
+use cudarc::driver::{
+    CudaContext, CudaFunction, CudaGraph, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg as _, result,
+};
 
 use crate::error::{Context as _, Error, Result};
 use crate::job::{DecodeJob, EncodeJob};
@@ -82,6 +84,9 @@ impl Kernels {
 }
 
 /// Launches a kernel that takes a job and some numbers more.
+///
+/// Programmatic dependent launch, by which a kernel's blocks are set up while the kernel before it still runs, was tried and left out: on
+/// an H200 a recorded compression of 64^3 values took 55.1 us with it and 54.7 without, a decompression 47.9 and 39.8.
 pub(crate) fn launch<J: DeviceRepr>(
     stream: &CudaStream,
     function: &CudaFunction,
@@ -96,8 +101,8 @@ pub(crate) fn launch<J: DeviceRepr>(
         arguments.arg(number);
     }
     let config = LaunchConfig { grid_dim: grid, block_dim: (threads, 1, 1), shared_mem_bytes: 0 };
-    // SAFETY: kernels stay inside the arrays of the job, which `session.rs` lays out in the session's own memory; the numbers are those
-    // of `kernels/*.cu`, where each kernel's signature stands.
+    // SAFETY: kernels stay inside the arrays of the job, which `plan.rs` lays out in the session's own memory; the numbers are those of
+    // `kernels/*.cu`, where each kernel's signature stands.
     unsafe { arguments.launch(config) }.context("launching a kernel")?;
     Ok(())
 }
@@ -145,4 +150,25 @@ impl Drop for RestoreContext {
 pub(crate) fn driver_is_present() -> bool {
     // SAFETY: loads a library by name; NVIDIA's does nothing before it is called.
     unsafe { sys::is_culib_present() }
+}
+
+/// The first of the driver's functions that this crate calls and the driver does not have.
+pub(crate) fn missing_function() -> Option<&'static str> {
+    const FUNCTIONS: [&str; 12] = [
+        "cuInit",
+        "cuDriverGetVersion",
+        "cuDeviceGetCount",
+        "cuDevicePrimaryCtxRetain",
+        "cuCtxGetCurrent",
+        "cuModuleLoadData",
+        "cuMemAlloc_v2",
+        "cuMemHostAlloc",
+        "cuStreamBeginCapture_v2",
+        "cuGraphInstantiateWithFlags",
+        "cuGraphLaunch",
+        "cuLaunchKernel",
+    ];
+    // SAFETY: the library is present, see `driver_is_present`; symbols are looked up, not called.
+    let has = |name: &str| unsafe { sys::culib().get::<unsafe extern "C" fn()>(name.as_bytes()) }.is_ok();
+    FUNCTIONS.into_iter().find(|name| !has(name))
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! device ─ lends ─> session ─ plan: arrays and launches ─> kernels/*.cu
-//!    │                 └──── copies through pinned memory
+//!    │                 └──── ring: transfers through pinned memory
 //!    └─ context, kernels, tables: once a process
 //! ```
 //!
@@ -31,6 +31,7 @@ mod job;
 mod launch;
 mod memory;
 mod plan;
+mod ring;
 mod session;
 mod tables;
 

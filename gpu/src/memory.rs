@@ -1,10 +1,11 @@
 //! Memory that grows and stays: on the device, and pinned on the host. Unsafe code of this crate is here and in `launch.rs`.
 
+use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cudarc::driver::{CudaContext, CudaStream, result};
+use cudarc::driver::{CudaContext, CudaStream, result, sys};
 
 use crate::error::{Context as _, Error, Result};
 use crate::job::Address;
@@ -68,6 +69,8 @@ pub(crate) struct PinnedMemory {
 
 // SAFETY: the address is that of memory which this value owns; it is the same for all threads.
 unsafe impl Send for PinnedMemory {}
+// SAFETY: shared access reads bytes alone.
+unsafe impl Sync for PinnedMemory {}
 
 impl PinnedMemory {
     pub(crate) fn new(context: Arc<CudaContext>) -> Self {
@@ -156,19 +159,18 @@ unsafe impl Plain for crate::job::DecodeParameters {}
 // SAFETY: as above.
 unsafe impl Plain for crate::job::DecodeState {}
 
-/// Starts a copy to the device. The source stays as it is until the stream is past the copy.
-pub(crate) fn copy_to_device(stream: &CudaStream, from: &PinnedMemory, range: Range<usize>, to: Address) -> Result<()> {
-    let source = from.bytes(range);
+/// Starts a copy of `len` bytes of pinned memory to the device. They stay as they are until the stream is past the copy.
+pub(crate) fn upload(stream: &CudaStream, from: Address, to: Address, len: usize) -> Result<()> {
     stream.context().bind_to_thread().context("binding the CUDA context")?;
-    // SAFETY: pinned memory outlives the session's work; `to` is inside the session's device memory.
-    unsafe { result::memcpy_htod_async(to, source, stream.cu_stream()) }.context("copying to the GPU")
+    // SAFETY: `from` is inside pinned memory, `to` inside the session's device memory; the driver alone reads the bytes.
+    unsafe { sys::cuMemcpyHtoDAsync_v2(to, from as *const c_void, len, stream.cu_stream()) }.result().context("copying to the GPU")
 }
 
-/// Starts a copy from the device. The target is not looked at until the stream is past the copy.
-pub(crate) fn copy_from_device(stream: &CudaStream, from: Address, to: &mut PinnedMemory, range: Range<usize>) -> Result<()> {
+/// Starts a copy of `len` bytes from the device to pinned memory. They are not looked at until the stream is past the copy.
+pub(crate) fn download(stream: &CudaStream, from: Address, to: Address, len: usize) -> Result<()> {
     stream.context().bind_to_thread().context("binding the CUDA context")?;
-    // SAFETY: as above.
-    unsafe { result::memcpy_dtoh_async(to.bytes_mut(range), from, stream.cu_stream()) }.context("copying from the GPU")
+    // SAFETY: as above, the other way round.
+    unsafe { sys::cuMemcpyDtoHAsync_v2(to as *mut c_void, from, len, stream.cu_stream()) }.result().context("copying from the GPU")
 }
 
 /// Starts a copy within the device.
@@ -186,7 +188,7 @@ pub(crate) fn clear(stream: &CudaStream, address: Address, len: usize) -> Result
 }
 
 /// Copies bytes that need not be pinned, and waits.
-pub(crate) fn upload(context: &CudaContext, bytes: &[u8], to: &DeviceMemory) -> Result<()> {
+pub(crate) fn upload_and_wait(context: &CudaContext, bytes: &[u8], to: &DeviceMemory) -> Result<()> {
     if bytes.len() > to.len {
         return Err(Error::Failed(format!("{} bytes do not fit {}", bytes.len(), to.len)));
     }

@@ -1,15 +1,12 @@
 //! One caller's share of the device: a stream, memory that stays, and the recorded launches of the layouts it has seen.
 //!
 //! ```text
-//! caller's chunk ─ copy, several threads ─> pinned ring ─ bus ─> device memory ─ kernels ─> pinned memory ─ copy ─> caller's buffer
+//! caller's chunk ─ ring ─> device memory ─ kernels ─> device memory ─ ring ─> caller's buffer
 //! ```
-//!
-//! Copies go in pieces, so that the bus carries one piece while the next one is being copied.
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUevent_flags;
-use cudarc::driver::{CudaEvent, CudaStream};
+use cudarc::driver::CudaStream;
 use quire_codec::format::CHECKSUM_AT;
 use quire_codec::lattice::{self, highest_bit};
 use quire_codec::{CodebookPolicy, Coding, Config, ErrorBound, Header, Layout, Scalar, max_stream_len};
@@ -19,17 +16,10 @@ use crate::device::{Device, count_recording};
 use crate::error::{Context as _, Error, Result};
 use crate::job::{Address, DecodeParameters, DecodeState, EncodeParameters, EncodeResult, HEADER_ROOM};
 use crate::launch::Graph;
-use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, copy_from_device, copy_on_device, copy_to_device, read_plain};
+use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, copy_on_device, download, read_plain, upload};
+use crate::ring::Ring;
 use crate::plan::{DecodePlan, DecodeVariant, EncodePlan, EncodeVariant, Key, Variant};
 
-/// Most bytes of a pinned ring; larger transfers go round.
-const RING: usize = 32 << 20;
-/// Pieces are no shorter: a transfer has a price of its own.
-const MIN_PIECE: usize = 256 << 10;
-/// And no longer: the first one and the last one have nothing to overlap with.
-const MAX_PIECE: usize = 4 << 20;
-/// Most pieces in flight.
-const PIECES: usize = RING / MIN_PIECE;
 /// Streams that can be no longer than this are written to pinned memory by the kernels themselves; longer ones are fetched once their
 /// length is known.
 const DIRECT: usize = 4 << 20;
@@ -39,62 +29,22 @@ const KEPT: usize = 16;
 /// See the module's text.
 pub(crate) struct Session {
     pub(crate) stream: Arc<CudaStream>,
-    events: Vec<CudaEvent>,
     memory: DeviceMemory,
-    ring: PinnedMemory,
+    ring: Ring,
     direct: PinnedMemory,
     results: PinnedMemory,
     encoders: Vec<(Key, EncodePlan, Graph)>,
     decoders: Vec<(Key, DecodePlan, Graph)>,
 }
 
-/// A transfer of `len` bytes in pieces through a ring.
-struct Pieces {
-    len: usize,
-    piece: usize,
-    slots: usize,
-}
-
-impl Pieces {
-    fn new(len: usize) -> Self {
-        let piece = (len / 4).clamp(MIN_PIECE, MAX_PIECE).next_multiple_of(4096);
-        let slots = len.div_ceil(piece).min(RING / piece).max(1);
-        Self { len, piece, slots }
-    }
-
-    fn count(&self) -> usize {
-        self.len.div_ceil(self.piece)
-    }
-
-    fn ring_len(&self) -> usize {
-        self.slots * self.piece
-    }
-
-    /// Part of the transfer that piece `index` is.
-    fn part(&self, index: usize) -> std::ops::Range<usize> {
-        index * self.piece..((index + 1) * self.piece).min(self.len)
-    }
-
-    /// Where piece `index` is in the ring.
-    fn slot(&self, index: usize) -> std::ops::Range<usize> {
-        let start = index % self.slots * self.piece;
-        start..start + self.part(index).len()
-    }
-}
-
 impl Session {
     pub(crate) fn new(device: &Device) -> Result<Self> {
         let context = device.context();
         let stream = context.new_stream().context("making a CUDA stream")?;
-        let events = (0..PIECES)
-            .map(|_| context.new_event(Some(CUevent_flags::CU_EVENT_DISABLE_TIMING)))
-            .collect::<std::result::Result<_, _>>()
-            .context("making CUDA events")?;
         Ok(Self {
             stream,
-            events,
             memory: DeviceMemory::new(context.clone()),
-            ring: PinnedMemory::new(context.clone()),
+            ring: Ring::new(context)?,
             direct: PinnedMemory::new(context.clone()),
             results: PinnedMemory::new(context.clone()),
             encoders: Vec::new(),
@@ -171,57 +121,14 @@ impl Session {
         (&self.decoders[number].1, &self.decoders[number].2)
     }
 
-    /// Makes the ring long enough. Its address is in no recorded launch, but transfers may be under way.
-    fn grow_ring(&mut self, pieces: &Pieces) -> Result<()> {
-        if self.ring.len() < pieces.ring_len() {
-            self.wait()?;
-            self.ring.grow(pieces.ring_len())?;
-        }
-        Ok(())
-    }
-
     /// Starts sending `head` and `body`, one behind the other.
     pub(crate) fn send(&mut self, head: &[u8], body: &[u8], to: Address) -> Result<()> {
-        let pieces = Pieces::new(head.len() + body.len());
-        self.grow_ring(&pieces)?;
-        for index in 0..pieces.count() {
-            let (part, slot) = (pieces.part(index), pieces.slot(index));
-            let event = &self.events[index % pieces.slots];
-            if index >= pieces.slots {
-                event.synchronize().context("waiting for a transfer")?;
-            }
-            let target = self.ring.bytes_mut(slot.clone());
-            let from_head = head.len().saturating_sub(part.start).min(target.len());
-            let (front, rest) = target.split_at_mut(from_head);
-            front.copy_from_slice(&head[part.start.min(head.len())..][..from_head]);
-            copy(&body[part.start + from_head - head.len()..part.end - head.len()], rest);
-            copy_to_device(&self.stream, &self.ring, slot, to + part.start as u64)?;
-            if pieces.count() > pieces.slots {
-                event.record(&self.stream).context("recording an event")?;
-            }
-        }
-        Ok(())
+        self.ring.send(&self.stream, head, body, to)
     }
 
     /// Waits for what stands at `from` and copies it to `to`.
     pub(crate) fn receive(&mut self, from: Address, to: &mut [u8]) -> Result<()> {
-        let pieces = Pieces::new(to.len());
-        self.grow_ring(&pieces)?;
-        let start = |index: usize, ring: &mut PinnedMemory| -> Result<()> {
-            copy_from_device(&self.stream, from + pieces.part(index).start as u64, ring, pieces.slot(index))?;
-            self.events[index % pieces.slots].record(&self.stream).context("recording an event")
-        };
-        for index in 0..pieces.slots.min(pieces.count()) {
-            start(index, &mut self.ring)?;
-        }
-        for index in 0..pieces.count() {
-            self.events[index % pieces.slots].synchronize().context("waiting for the GPU")?;
-            copy(self.ring.bytes(pieces.slot(index)), &mut to[pieces.part(index)]);
-            if index + pieces.slots < pieces.count() {
-                start(index + pieces.slots, &mut self.ring)?;
-            }
-        }
-        Ok(())
+        self.ring.receive(&self.stream, from, to)
     }
 
     pub(crate) fn encode_result(&self, chunk: usize) -> EncodeResult {
@@ -244,14 +151,20 @@ impl Session {
         Ok(number)
     }
 
-    /// Copies a compressed stream of `length` bytes, all of which are there.
+    /// A compressed stream of `length` bytes, all of which are there, if the kernels have written it to pinned memory.
+    pub(crate) fn stream_on_host(&self, number: usize, length: usize) -> Option<&[u8]> {
+        (self.encode_plan(number).0.job.host_output != 0).then(|| self.direct.bytes(0..length))
+    }
+
+    /// Copies a compressed stream, all of which is there.
     pub(crate) fn fetch_stream(&mut self, number: usize, to: &mut [u8]) -> Result<()> {
-        let job = &self.encode_plan(number).0.job;
-        if job.host_output == 0 {
-            return self.receive(job.output, to);
+        match self.stream_on_host(number, to.len()) {
+            Some(stream) => {
+                copy(stream, to);
+                Ok(())
+            }
+            None => self.receive(self.encode_plan(number).0.job.output, to),
         }
-        copy(self.direct.bytes(0..to.len()), to);
-        Ok(())
     }
 
     /// Sends a stream and starts decompressing it.
@@ -279,25 +192,18 @@ impl Session {
 
 /// Transfers alone, for measuring. The bytes have no meaning.
 impl Session {
-    fn make_room(&mut self, len: usize) -> Result<()> {
-        if self.ring.len() < len {
-            self.ring.grow(len)?;
-        }
-        self.reserve(2 * len, 0, 0)
-    }
-
     pub(crate) fn raw_send(&mut self, len: usize) -> Result<()> {
-        self.make_room(len)?;
-        copy_to_device(&self.stream, &self.ring, 0..len, self.memory.address())
+        self.reserve(2 * len, 0, 0)?;
+        upload(&self.stream, self.ring.room(&self.stream, len)?, self.memory.address(), len)
     }
 
     pub(crate) fn raw_receive(&mut self, len: usize) -> Result<()> {
-        self.make_room(len)?;
-        copy_from_device(&self.stream, self.memory.address(), &mut self.ring, 0..len)
+        self.reserve(2 * len, 0, 0)?;
+        download(&self.stream, self.memory.address(), self.ring.room(&self.stream, len)?, len)
     }
 
     pub(crate) fn raw_move(&mut self, len: usize) -> Result<()> {
-        self.make_room(len)?;
+        self.reserve(2 * len, 0, 0)?;
         copy_on_device(&self.stream, self.memory.address(), self.memory.address() + len as u64, len)
     }
 }

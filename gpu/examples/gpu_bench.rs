@@ -1,4 +1,4 @@
-//! Measures the GPU: `cargo run --release -p quire-gpu --example bench [-- REPEATS [EDGE...]]`.
+//! Measures the GPU: `cargo run --release -p quire-gpu --example gpu_bench [-- REPEATS [EDGE...]]`.
 //!
 //! Every stream is compared with the CPU's and every value with its bound before a time is printed. Then, a row a chunk and bound: ratio;
 //! host to host (what the filter does, without HDF5) both ways; kernels alone both ways; median and quartiles in microseconds and GB/s
@@ -27,7 +27,7 @@ fn main() {
         std::thread::available_parallelism().map_or(1, usize::from),
         processor()
     );
-    println!("command: cargo run --release -p quire-gpu --example bench -- {}", join(&arguments));
+    println!("command: cargo run --release -p quire-gpu --example gpu_bench -- {}", join(&arguments));
     println!(
         "field: resolved turbulent velocity of h5-samples, 256^3, repeated beyond (it is periodic); bounds are shares of the chunk's range"
     );
