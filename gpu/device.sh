@@ -16,7 +16,8 @@ case "$what" in
     mkdir -p "$folder"
     # The path of a test program is in cargo's messages alone.
     program="$(QUIRE_REQUIRE_CUDA=1 cargo test --release -p quire-gpu --test parity --no-run 2>&1 | sed -n 's/.*(\(.*parity-[0-9a-f]*\))$/\1/p')"
-    QUIRE_REQUIRE_CUDA=1 cargo build --release -p quire-gpu --examples -p h5z-quire
+    QUIRE_REQUIRE_CUDA=1 cargo build --release -p quire-gpu --examples
+    QUIRE_REQUIRE_CUDA=1 cargo build --release -p h5z-quire
     cp "$program" "$folder/parity"
     cp target/release/examples/{gpu_bench,codebooks} target/release/libh5zquire.so "$folder"
     strip "$folder/parity" "$folder/gpu_bench" "$folder/codebooks"

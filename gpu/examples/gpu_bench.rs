@@ -67,6 +67,11 @@ fn main() {
             }
         }
     }
+    println!("\nwhere the GPU begins to gain: host to host against one thread of the codec, us, f32, bound 1e-3");
+    println!("{:<22} {:>12} {:>12} {:>14} {:>14}", "chunk", "CPU compress", "GPU compress", "CPU decompress", "GPU decompress");
+    for edge in [8, 12, 16, 20, 24, 28, 32, 40, 48, 64] {
+        threshold_row(device, &field, edge, repeats);
+    }
     println!("\n512 chunks of 64^3 in one launch set, f32");
     for relative in [1e-2, 1e-3, 1e-4] {
         batch_row(device, &field, relative, repeats.min(51));
@@ -155,6 +160,36 @@ fn chunk_row(device: &'static Device, field: &[f32], edge: usize, scalar: Scalar
         cell(&there.whole),
         cell(&back.whole)
     );
+}
+
+fn threshold_row(device: &'static Device, field: &[f32], edge: usize, repeats: usize) {
+    let (chunk, layout, config) = case(field, edge, Scalar::F32, 1e-3);
+    let mut workspace = Workspace::default();
+    let (mut stream, mut buffer, mut restored) = (Vec::new(), vec![0; chunk.len() + 64], vec![0; chunk.len()]);
+    let mut times: [Vec<f64>; 4] = Default::default();
+    for _ in 0..repeats + 3 {
+        let mut clock = Instant::now();
+        let mut lap = |times: &mut Vec<f64>| {
+            times.push(clock.elapsed().as_secs_f64() * 1e6);
+            clock = Instant::now();
+        };
+        workspace.compress(&chunk, &layout, &config, &mut stream).expect("compresses");
+        lap(&mut times[0]);
+        let compressed = device.compress(&chunk, &layout, &config).expect("compresses");
+        let length = compressed.len();
+        compressed.copy_to(&mut buffer[..length]).expect("compresses");
+        lap(&mut times[1]);
+        assert_eq!(buffer[..length], stream);
+        lap(&mut Vec::new());
+        workspace.decompress(&stream, &mut restored).expect("decompresses");
+        lap(&mut times[2]);
+        device.decompress(&stream).expect("decompresses").finish(&mut restored).expect("decompresses");
+        lap(&mut times[3]);
+        check(&chunk, &restored, &layout, &config);
+        lap(&mut Vec::new());
+    }
+    let [cpu_in, gpu_in, cpu_out, gpu_out] = times.map(|times| at(&times[3..], 0.5));
+    println!("{:<22} {cpu_in:>12.1} {gpu_in:>12.1} {cpu_out:>14.1} {gpu_out:>14.1}", format!("{edge}^3, {:.0} KiB", chunk.len() as f64 / 1024.0));
 }
 
 fn batch_row(device: &'static Device, field: &[f32], relative: f64, repeats: usize) {

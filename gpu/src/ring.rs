@@ -1,0 +1,125 @@
+//! Transfers through pinned memory that is used round after round.
+//!
+//! ```text
+//! caller's bytes ─ several threads, a piece each ─> one half of the ring ─ bus, a piece at a time ─> device
+//!                                                   the other half: the round before, still on the bus
+//! ```
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUevent_flags;
+use cudarc::driver::{CudaContext, CudaEvent, CudaStream};
+
+use crate::copy::{SPLIT, copy_in, copy_out};
+use crate::error::{Context as _, Result};
+use crate::job::Address;
+use crate::memory::{PinnedMemory, download, upload};
+
+/// Most bytes of a round. Longer transfers take several, in the halves of the ring by turns.
+const ROUND: usize = 16 << 20;
+/// Most pieces of a round. More of them overlap better, but each is a transfer with a price of its own.
+const PIECES: usize = 8;
+/// Pieces are no shorter.
+const MIN_PIECE: usize = SPLIT / 2;
+/// Room before the first half, for what is sent in front of the bytes.
+const HEAD_ROOM: usize = 4096;
+
+/// Pinned memory, and the events that say when its pieces have arrived.
+pub(crate) struct Ring {
+    memory: PinnedMemory,
+    pieces: [Vec<CudaEvent>; 2],
+    halves: [CudaEvent; 2],
+}
+
+/// How many bytes go in a round, and in a piece of it.
+fn cut(len: usize) -> (usize, usize) {
+    let round = len.clamp(1, ROUND);
+    (round, round.div_ceil(PIECES).max(MIN_PIECE).next_multiple_of(4096))
+}
+
+impl Ring {
+    pub(crate) fn new(context: &Arc<CudaContext>) -> Result<Self> {
+        let event = || context.new_event(Some(CUevent_flags::CU_EVENT_DISABLE_TIMING)).context("making CUDA events");
+        let pieces = || (0..PIECES).map(|_| event()).collect::<Result<Vec<_>>>();
+        Ok(Self { memory: PinnedMemory::new(context.clone()), pieces: [pieces()?, pieces()?], halves: [event()?, event()?] })
+    }
+
+    /// Makes the ring long enough for a transfer of `len` bytes. Its address is in no recorded launch, but transfers may be under way.
+    fn reserve(&mut self, stream: &CudaStream, len: usize) -> Result<()> {
+        let needed = HEAD_ROOM + len.min(2 * ROUND);
+        if self.memory.len() < needed {
+            stream.synchronize().context("waiting for the GPU")?;
+            self.memory.grow(needed)?;
+        }
+        Ok(())
+    }
+
+    /// Starts sending `head`, of at most [`HEAD_ROOM`] bytes, and `body` behind it. Earlier transfers are over.
+    pub(crate) fn send(&mut self, stream: &CudaStream, head: &[u8], body: &[u8], to: Address) -> Result<()> {
+        self.reserve(stream, body.len())?;
+        let (round, piece) = cut(body.len());
+        self.memory.bytes_mut(HEAD_ROOM - head.len()..HEAD_ROOM).copy_from_slice(head);
+        for (number, part) in body.chunks(round).enumerate() {
+            let half = number % 2;
+            if number >= 2 {
+                self.halves[half].synchronize().context("waiting for a transfer")?;
+            }
+            let start = HEAD_ROOM + half * round;
+            let from = self.memory.address() + start as u64;
+            let to = to + (head.len() + number * round) as u64;
+            let mut started = Ok(());
+            copy_in(part, self.memory.bytes_mut(start..start + part.len()), piece, |index| {
+                let at = index * piece;
+                let len = piece.min(part.len() - at);
+                // What goes in front goes with the first piece.
+                let front = if number == 0 && index == 0 { head.len() } else { 0 };
+                if started.is_ok() {
+                    started = upload(stream, from + at as u64 - front as u64, to + at as u64 - front as u64, len + front);
+                }
+            });
+            started?;
+            self.halves[half].record(stream).context("recording an event")?;
+        }
+        Ok(())
+    }
+
+    /// Waits for what the stream leaves at `from` and copies it to `to`.
+    pub(crate) fn receive(&mut self, stream: &CudaStream, from: Address, to: &mut [u8]) -> Result<()> {
+        self.reserve(stream, to.len())?;
+        let (round, piece) = cut(to.len());
+        let len = to.len();
+        let start = |number: usize| -> Result<()> {
+            let half = number % 2;
+            let base = self.memory.address() + (HEAD_ROOM + half * round) as u64;
+            let in_round = round.min(len - number * round);
+            for (index, event) in self.pieces[half].iter().enumerate().take(in_round.div_ceil(piece)) {
+                let at = index * piece;
+                download(stream, from + (number * round + at) as u64, base + at as u64, piece.min(in_round - at))?;
+                event.record(stream).context("recording an event")?;
+            }
+            Ok(())
+        };
+        if len > 0 {
+            start(0)?;
+        }
+        for (number, part) in to.chunks_mut(round).enumerate() {
+            if (number + 1) * round < len {
+                start(number + 1)?;
+            }
+            let (half, in_round) = (number % 2, part.len());
+            let base = HEAD_ROOM + half * round;
+            copy_out(part, piece, |index| {
+                self.pieces[half][index].synchronize().context("waiting for the GPU")?;
+                let at = index * piece;
+                Ok(self.memory.bytes(base + at..base + (at + piece).min(in_round)))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Pinned memory and its room, for measuring transfers alone.
+    pub(crate) fn room(&mut self, stream: &CudaStream, len: usize) -> Result<Address> {
+        self.reserve(stream, len)?;
+        Ok(self.memory.address())
+    }
+}
