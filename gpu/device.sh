@@ -20,7 +20,7 @@ case "$what" in
     QUIRE_REQUIRE_CUDA=1 cargo build --release -p h5z-quire
     cp "$program" "$folder/parity"
     cp target/release/examples/{gpu_bench,codebooks} target/release/libh5zquire.so "$folder"
-    strip "$folder/parity" "$folder/gpu_bench" "$folder/codebooks"
+    strip "$folder"/{parity,gpu_bench,codebooks,libh5zquire.so}
     ;;
   test)
     QUIRE_REQUIRE_CUDA=1 "$folder/parity" --nocapture "$@"

@@ -17,12 +17,10 @@ done here, with the plugin's own two ways: QUIRE_CODEBOOK=dictionary and custom.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import multiprocessing
 import os
 import platform
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
@@ -36,11 +34,12 @@ from statistics import quantiles
 import h5py
 import numpy as np
 
+from filter_call import PLUGIN_FILE, Plugin, bound_words, chunk_words
+
 FILTER = 33791
 SEED = 1
 DECADES = 9.0
 WAYS = ("dictionary", "custom")
-PLUGIN_FILE = "libh5zquire.so"
 
 
 def step(text: str) -> None:
@@ -75,37 +74,13 @@ def density(size: int) -> np.ndarray:
 # 2. Workers
 
 
-class FilterClass(ctypes.Structure):
-    """H5Z_class2_t"""
-
-    Filter = ctypes.CFUNCTYPE(
-        ctypes.c_size_t, ctypes.c_uint, ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint),
-        ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_void_p),
-    )  # fmt: skip
-    _fields_ = [
-        ("version", ctypes.c_int), ("id", ctypes.c_int), ("encoder_present", ctypes.c_uint), ("decoder_present", ctypes.c_uint),
-        ("name", ctypes.c_char_p), ("can_apply", ctypes.c_void_p), ("set_local", ctypes.c_void_p), ("filter", Filter),
-    ]  # fmt: skip
-
-
-def bound_words(bound: float) -> tuple[int, int, int]:
-    """The user's part of the filter's parameters: an absolute bound."""
-    return (1, *struct.unpack("<II", struct.pack("<d", bound)))
-
-
 class Worker:
     """Compresses the field in its own process and environment."""
 
     def __init__(self, folder: Path, plugin: Path) -> None:
         self.field = np.load(folder / "field.npy", mmap_mode="r")
         self.file = folder / "compressed.h5"
-        self.plugin = ctypes.CDLL(str(plugin / PLUGIN_FILE))
-        self.plugin.H5PLget_plugin_info.restype = ctypes.POINTER(FilterClass)
-        self.filter = self.plugin.H5PLget_plugin_info().contents.filter
-        self.libc = ctypes.CDLL(None)
-        self.libc.malloc.restype = ctypes.c_void_p
-        self.libc.malloc.argtypes = [ctypes.c_size_t]
-        self.libc.free.argtypes = [ctypes.c_void_p]
+        self.plugin = Plugin(plugin / PLUGIN_FILE)
         self.edge = 0
         self.chunks = np.empty(0)
 
@@ -141,23 +116,13 @@ class Worker:
             parts = len(self.field) // edge
             blocks = self.field.reshape(parts, edge, parts, edge, parts, edge).transpose(0, 2, 4, 1, 3, 5)
             self.edge, self.chunks = edge, np.ascontiguousarray(blocks).reshape(parts**3, edge**3)
-        length = self.chunks[0].nbytes
-        room = ctypes.c_size_t(length)
-        buffer = ctypes.c_void_p(self.libc.malloc(room.value))
-        # Behind the bound stands what set_local adds: marker, version, value type and rank, extents.
-        words = (*bound_words(bound), 0x51 << 24 | 1 << 16 | 3, edge, edge, edge)
-        values = (ctypes.c_uint * len(words))(*words)
+        words = chunk_words(bound, (edge,) * 3)
         seconds, total, checksum = 0.0, 0, 0
         for chunk in self.chunks[:most]:
-            ctypes.memmove(buffer, chunk.ctypes.data, length)
-            start = time.perf_counter()
-            used = self.filter(0, len(words), values, length, ctypes.byref(room), ctypes.byref(buffer))
-            seconds += time.perf_counter() - start
-            if used == 0:
-                raise RuntimeError(f"filter() failed on a chunk of {edge}^3")
+            taken, used = self.plugin.call(0, words, chunk)
+            seconds += taken
             total += used
-            checksum = zlib.crc32((ctypes.c_ubyte * used).from_address(buffer.value), checksum)
-        self.libc.free(buffer)
+            checksum = zlib.crc32(self.plugin.bytes(used), checksum)
         return seconds, total, checksum
 
 

@@ -9,8 +9,6 @@ checked in f64 on every value before anything is timed. GB/s are of uncompressed
 from __future__ import annotations
 
 import argparse
-import ctypes
-import struct
 import subprocess
 import sys
 import time
@@ -21,46 +19,7 @@ import numpy as np
 import zfpy
 from pysz import sz, szConfig, szErrorBoundMode
 
-REVERSE = 0x0100  # H5Z_FLAG_REVERSE: decompress
-FILTER = ctypes.CFUNCTYPE(
-    ctypes.c_size_t, ctypes.c_uint, ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint),
-    ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_void_p),
-)  # fmt: skip
-
-
-class FilterClass(ctypes.Structure):
-    """H5Z_class2_t"""
-
-    _fields_ = [
-        ("version", ctypes.c_int), ("id", ctypes.c_int), ("encoder_present", ctypes.c_uint), ("decoder_present", ctypes.c_uint),
-        ("name", ctypes.c_char_p), ("can_apply", ctypes.c_void_p), ("set_local", ctypes.c_void_p), ("filter", FILTER),
-    ]  # fmt: skip
-
-
-class Plugin:
-    """The filter of libh5zquire.so, with one buffer from malloc that it takes and gives back, as HDF5 does."""
-
-    def __init__(self, library: str) -> None:
-        self.library = ctypes.CDLL(library)
-        self.library.H5PLget_plugin_info.restype = ctypes.POINTER(FilterClass)
-        self.filter = self.library.H5PLget_plugin_info().contents.filter
-        self.libc = ctypes.CDLL(None)
-        self.libc.malloc.restype = ctypes.c_void_p
-        self.libc.malloc.argtypes = [ctypes.c_size_t]
-        self.size = ctypes.c_size_t(1 << 26)
-        self.buffer = ctypes.c_void_p(self.libc.malloc(self.size.value))
-
-    def run(self, flags: int, words: list[int], data: np.ndarray) -> tuple[float, np.ndarray]:
-        """Seconds in filter(), and the bytes it gives. Copying the chunk in and out is not timed."""
-        ctypes.memmove(self.buffer, data.ctypes.data, data.nbytes)
-        values = (ctypes.c_uint * len(words))(*words)
-        start = time.perf_counter()
-        length = self.filter(flags, len(words), values, data.nbytes, ctypes.byref(self.size), ctypes.byref(self.buffer))
-        seconds = time.perf_counter() - start
-        if length == 0:
-            sys.exit("the filter failed, see above")
-        return seconds, np.ctypeslib.as_array(ctypes.cast(self.buffer, ctypes.POINTER(ctypes.c_ubyte)), (length,)).copy()
-
+from filter_call import REVERSE, Plugin, chunk_words
 
 Codec = tuple[Callable[[], tuple[float, np.ndarray]], Callable[[np.ndarray], tuple[float, np.ndarray]]]
 
@@ -73,7 +32,7 @@ def timed(call: Callable[[], object]) -> tuple[float, object]:
 
 def codecs(plugin: Plugin, chunk: np.ndarray, bound: float) -> dict[str, Codec]:
     """Compress and decompress of each codec; both give seconds and a result."""
-    words = [1, *struct.unpack("<2I", struct.pack("<d", bound)), 0x51 << 24 | 1 << 16 | chunk.ndim, *chunk.shape]
+    words = chunk_words(bound, chunk.shape)
     config = szConfig(chunk.shape)
     config.errorBoundMode, config.absErrorBound = szErrorBoundMode.ABS, bound
     return {

@@ -1,0 +1,75 @@
+"""filter() of libh5zquire.so, called as HDF5 calls it, without HDF5 around it: for measurements."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import time
+from pathlib import Path
+
+import numpy as np
+
+REVERSE = 0x0100  # H5Z_FLAG_REVERSE: decompress
+PLUGIN_FILE = "libh5zquire.so"
+
+
+class FilterClass(ctypes.Structure):
+    """H5Z_class2_t"""
+
+    Filter = ctypes.CFUNCTYPE(
+        ctypes.c_size_t, ctypes.c_uint, ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint),
+        ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_void_p),
+    )  # fmt: skip
+    _fields_ = [
+        ("version", ctypes.c_int), ("id", ctypes.c_int), ("encoder_present", ctypes.c_uint), ("decoder_present", ctypes.c_uint),
+        ("name", ctypes.c_char_p), ("can_apply", ctypes.c_void_p), ("set_local", ctypes.c_void_p), ("filter", Filter),
+    ]  # fmt: skip
+
+
+def bound_words(bound: float) -> tuple[int, int, int]:
+    """The user's part of the filter's parameters: an absolute bound."""
+    return (1, *struct.unpack("<II", struct.pack("<d", bound)))
+
+
+def chunk_words(bound: float, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """All parameters of a chunk of little-endian f32: behind the bound stands what set_local adds, marker, version, type and extents."""
+    return (*bound_words(bound), 0x51 << 24 | 1 << 16 | len(shape), *shape)
+
+
+class Plugin:
+    """The filter, with one buffer from malloc that it takes and gives back, as HDF5 does."""
+
+    def __init__(self, library: str | Path) -> None:
+        self.library = ctypes.CDLL(str(library))
+        self.library.H5PLget_plugin_info.restype = ctypes.POINTER(FilterClass)
+        self.filter = self.library.H5PLget_plugin_info().contents.filter
+        self.libc = ctypes.CDLL(None)
+        self.libc.malloc.restype = ctypes.c_void_p
+        self.libc.malloc.argtypes = [ctypes.c_size_t]
+        self.libc.free.argtypes = [ctypes.c_void_p]
+        self.size = ctypes.c_size_t(0)
+        self.buffer = ctypes.c_void_p(None)
+
+    def call(self, flags: int, words: tuple[int, ...], data: np.ndarray) -> tuple[float, int]:
+        """Seconds in filter(), and how many bytes it leaves in the buffer. Copying the chunk there is not timed."""
+        if self.size.value < data.nbytes:
+            self.libc.free(self.buffer)
+            self.size = ctypes.c_size_t(data.nbytes)
+            self.buffer = ctypes.c_void_p(self.libc.malloc(data.nbytes))
+        ctypes.memmove(self.buffer, data.ctypes.data, data.nbytes)
+        values = (ctypes.c_uint * len(words))(*words)
+        start = time.perf_counter()
+        length = self.filter(flags, len(words), values, data.nbytes, ctypes.byref(self.size), ctypes.byref(self.buffer))
+        seconds = time.perf_counter() - start
+        if length == 0:
+            raise RuntimeError(f"filter() failed on {data.nbytes} bytes with parameters {words}: see above")
+        return seconds, length
+
+    def bytes(self, length: int) -> np.ndarray:
+        """The buffer's first bytes; they change with the next call."""
+        return np.ctypeslib.as_array(ctypes.cast(self.buffer, ctypes.POINTER(ctypes.c_ubyte)), (length,))
+
+    def run(self, flags: int, words: tuple[int, ...], data: np.ndarray) -> tuple[float, np.ndarray]:
+        """Seconds in filter(), and a copy of the bytes it gives."""
+        seconds, length = self.call(flags, words, data)
+        return seconds, self.bytes(length).copy()

@@ -1,0 +1,175 @@
+"""What a user gets from the GPU: filter() on one chunk, and a field through h5py to a file in memory, GPU, CPU and no filter in turns.
+
+    h5-samples/gpu.py --plugin FOLDER [--results FILE] [--repeats 51]
+
+Every value's bound is checked in f64, and the GPU's chunks must be the CPU's byte for byte, before anything is timed. GB/s are of
+uncompressed data; figures are medians and quartiles. The plugin reads its environment once, so that each backend has a process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import quantiles
+
+import h5py
+import numpy as np
+
+from filter_call import PLUGIN_FILE, REVERSE, Plugin, bound_words, chunk_words
+from paper import FILTER, machine, step
+
+SIZE = 256
+EDGES = (32, 64, 128, 256)
+RELATIVE = (1e-2, 1e-3, 1e-4)
+
+
+def velocity() -> np.ndarray:
+    """A Gaussian field with the power of turbulence, k^(-11/3), and a dissipation range beyond an eighth of the grid's highest wave."""
+    waves = np.fft.rfftn(np.random.default_rng(1).standard_normal((SIZE,) * 3, dtype=np.float32))
+    along, fastest = np.fft.fftfreq(SIZE), np.fft.rfftfreq(SIZE)
+    squared = along[:, None, None] ** 2 + along[:, None] ** 2 + fastest**2
+    squared[0, 0, 0] = 1
+    waves *= squared ** (-11 / 12) * np.exp(-np.sqrt(squared) * 16)
+    waves[0, 0, 0] = 0
+    return np.fft.irfftn(waves, s=(SIZE,) * 3).astype(np.float32)
+
+
+class Worker:
+    """One backend, in a process of its own."""
+
+    def __init__(self, folder: Path, plugin: Path) -> None:
+        self.field = np.load(folder / "field.npy")
+        self.plugin = Plugin(plugin / PLUGIN_FILE)
+        self.file = folder / f"{os.environ.get('QUIRE_BACKEND', 'none')}.h5"
+
+    def chunk(self, edge: int, bound: float) -> tuple[float, float, bytes]:
+        """Seconds to compress and to decompress the field's first cube, and its stream. The bound is checked."""
+        chunk = np.ascontiguousarray(self.field[:edge, :edge, :edge])
+        words = chunk_words(bound, chunk.shape)
+        there, stream = self.plugin.run(0, words, chunk)
+        back, restored = self.plugin.run(REVERSE, words, stream)
+        errors = np.abs(restored.view(np.float32).astype(np.float64) - chunk.ravel())
+        if not np.all(errors <= bound):
+            raise RuntimeError(f"the bound {bound:g} is broken at {edge}^3: {errors.max():g}")
+        return there, back, stream.tobytes()
+
+    def write(self, bound: float | None) -> tuple[float, float, float]:
+        """Seconds to write the field in chunks of 64^3 and to read it back, and the ratio."""
+        options = {} if bound is None else {"compression": FILTER, "compression_opts": bound_words(bound)}
+        self.file.unlink(missing_ok=True)
+        start = time.perf_counter()
+        with h5py.File(self.file, "w") as target:
+            target.create_dataset("v", data=self.field, chunks=(64,) * 3, **options)
+        there = time.perf_counter() - start
+        restored = np.empty_like(self.field)
+        start = time.perf_counter()
+        with h5py.File(self.file) as source:
+            source["v"].read_direct(restored)
+        back = time.perf_counter() - start
+        with h5py.File(self.file) as source:
+            data = source["v"].id
+            if bound is not None and any(data.get_chunk_info(number).filter_mask for number in range(data.get_num_chunks())):
+                raise RuntimeError("HDF5 left a chunk uncompressed, so the filter failed: see QUIRE_LOG=1")
+            ratio = self.field.nbytes / data.get_storage_size()
+        if not np.all(np.abs(restored.astype(np.float64) - self.field) <= (bound or 0.0)):
+            raise RuntimeError("the bound is broken through h5py")
+        return there, back, ratio
+
+
+def serve(connection: object, folder: Path, plugin: Path, backend: str) -> None:
+    os.environ["QUIRE_BACKEND"] = backend
+    worker = Worker(folder, plugin)
+    while (request := connection.recv()) is not None:
+        try:
+            connection.send(getattr(worker, request[0])(*request[1:]))
+        except Exception as error:  # the other side says it
+            connection.send(error)
+
+
+class Remote:
+    """A worker as seen from here."""
+
+    def __init__(self, folder: Path, plugin: Path, backend: str) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, other = context.Pipe()
+        context.Process(target=serve, args=(other, folder, plugin, backend), daemon=True).start()
+
+    def ask(self, *request: object) -> tuple:
+        self.connection.send(request)
+        answer = self.connection.recv()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def cell(times: list[float], size: int) -> str:
+    first, middle, third = quantiles(times, n=4, method="inclusive")
+    return f"{1e6 * middle:9.0f} ({1e6 * first:.0f}-{1e6 * third:.0f}) {size / middle / 1e9:7.2f}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--plugin", type=Path, required=True, help="folder of libh5zquire.so, built with kernels")
+    parser.add_argument("--results", type=Path, help="the table goes to this file as well")
+    parser.add_argument("--repeats", type=int, default=51)
+    arguments = parser.parse_args()
+    os.environ["HDF5_PLUGIN_PATH"] = str(arguments.plugin.resolve())
+    lines = [f"machine: {machine()}", f"command: h5-samples/gpu.py --plugin {arguments.plugin} --repeats {arguments.repeats}"]
+    step("field")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        field = velocity()
+        np.save(Path(folder) / "field.npy", field)
+        remotes = {backend: Remote(Path(folder), arguments.plugin, backend) for backend in ("cuda", "cpu")}
+        lines += ["", "filter() alone, f32, us (quartiles) and GB/s", f"{'chunk':<8}{'bound':>7}{'ratio':>7}{'backend':>9}   {'compress':<32}{'decompress':<32}"]
+        for edge in EDGES:
+            for relative in RELATIVE:
+                step(f"{edge}^3, {relative:g}")
+                cube = field[:edge, :edge, :edge]
+                bound = relative * float(cube.max() - cube.min())
+                results = {backend: [] for backend in remotes}
+                # The CPU is here for comparison: it needs fewer runs of what takes it long.
+                for repeat in range(arguments.repeats + 2):
+                    for backend, remote in remotes.items():
+                        if backend == "cuda" or edge < 256 or repeat < 7:
+                            results[backend].append(remote.ask("chunk", edge, bound))
+                streams = {stream for rows in results.values() for _, _, stream in rows}
+                if len(streams) != 1:
+                    raise RuntimeError(f"{len(streams)} different streams of {edge}^3")
+                for backend, rows in results.items():
+                    there, back = ([row[which] for row in rows[2:]] for which in (0, 1))
+                    ratio = cube.nbytes / len(rows[0][2])
+                    lines.append(f"{edge}^3".ljust(8) + f"{relative:7g}{ratio:7.2f}{backend:>9}   {cell(there, cube.nbytes):<32}{cell(back, cube.nbytes):<32}")
+        lines += ["", f"{SIZE}^3 f32 in chunks of 64^3 through h5py {h5py.version.version} (HDF5 {h5py.version.hdf5_version}) to a RAM disk"]
+        lines += [f"{'bound':<10}{'ratio':>7}{'backend':>9}   {'write':<36}{'read':<36}times no filter"]
+        span = float(field.max() - field.min())
+        for relative in RELATIVE:
+            step(f"h5py, {relative:g}")
+            bound = relative * span
+            results = {"none": [], "cuda": [], "cpu": []}
+            for repeat in range(max(9, arguments.repeats // 3)):
+                results["none"].append(remotes["cuda"].ask("write", None))
+                results["cuda"].append(remotes["cuda"].ask("write", bound))
+                if repeat < 7:
+                    results["cpu"].append(remotes["cpu"].ask("write", bound))
+            middles = {}
+            for backend, rows in results.items():
+                there, back = ([row[which] for row in rows[1:]] for which in (0, 1))
+                middles[backend] = [quantiles(times, n=4, method="inclusive")[1] for times in (there, back)]
+                times = " / ".join(f"{without / own:.2f}" for without, own in zip(middles["none"], middles[backend]))
+                lines.append(f"{relative:<10g}{rows[0][2]:7.2f}{backend:>9}   {cell(there, field.nbytes):<36}{cell(back, field.nbytes):<36}{times}")
+        for remote in remotes.values():
+            remote.connection.send(None)
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if arguments.results:
+        arguments.results.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
