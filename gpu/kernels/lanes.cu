@@ -145,6 +145,9 @@ constexpr u32 TILE_TOKENS = TILE_STEPS * LANES;
 constexpr u32 EXPANDERS = LANE_THREADS - WARP;
 constexpr u32 TOKENS_PER_THREAD = 4;
 static_assert(TILE_TOKENS == EXPANDERS * TOKENS_PER_THREAD, "a tile is shared out evenly");
+/// Parts of a tile for warp 0: one more than the barriers that the other warps pass in it.
+constexpr u32 PARTS = 3;
+static_assert(TILE_STEPS % PARTS == 0, "a tile is cut evenly");
 /// Lane words of a block that are brought to shared memory, and extra words; a block of more is read where it is.
 constexpr u32 STAGE_WORDS = 1536;
 /// Differences of a block that are put together in shared memory; those of a longer block, which is mostly zeros, go to their places.
@@ -235,17 +238,17 @@ struct DecodeBlock {
   };
 };
 
-/// Sum over the threads of warps 1 to 3 before this one, and over all of them.
+/// Sum over the threads of warps 1 to 3 before this one, and over all of them. The block's barrier stands between: warp 0 passes one too.
 __device__ __forceinline__ u32 expander_sum_before(u32 value, u32* scratch, u32& total) {
   const u32 inclusive = warp_prefix_sum(value);
   if (lane_id() == WARP - 1) scratch[warp_id()] = inclusive;
-  asm volatile("bar.sync 1, %0;" ::"n"(EXPANDERS) : "memory");
+  __syncthreads();
   const u32 first = scratch[1], second = scratch[2];
   total = first + second + scratch[3];
   return inclusive - value + (warp_id() > 1 ? first : 0) + (warp_id() > 2 ? second : 0);
 }
 
-/// Puts what a tile's tokens stand for into `out`, a block of `length` differences that are 0.
+/// Puts what a tile's tokens stand for into `out`, a block of `length` differences that are 0. Passes two barriers on the way.
 template <typename C, typename Words>
 __device__ __forceinline__ void expand_tile(DecodeBlock<C>& block, const u32* symbols, const Words& words, const Progress& from, Progress& to, C* out,
                                             u32 length) {
@@ -258,12 +261,8 @@ __device__ __forceinline__ void expand_tile(DecodeBlock<C>& block, const u32* sy
     bits += meaning[k] >> 4 & 127;
     any |= meaning[k];
   }
-  // Threads that have runs are counted above the bits.
-  constexpr u32 RUNS_SHIFT = 20;
-  u32 total;
-  const u32 sum_before = expander_sum_before(bits | u32((any & RUN_ENTRY) != 0) << RUNS_SHIFT, block.scratch[0], total);
-  const u32 total_bits = total & ((1u << RUNS_SHIFT) - 1);
-  u32 bit_at = from.extra_at + (sum_before & ((1u << RUNS_SHIFT) - 1));
+  u32 total_bits;
+  u32 bit_at = from.extra_at + expander_sum_before(bits, block.scratch[0], total_bits);
   const u32 bits_before = bit_at;
   u32 spans[TOKENS_PER_THREAD], span = 0;
   C differences[TOKENS_PER_THREAD];
@@ -296,9 +295,8 @@ __device__ __forceinline__ void expand_tile(DecodeBlock<C>& block, const u32* sy
       differences[k] = run ? C(0) : C(class_value(meaning[k] & WIDE_ENTRY ? SYMBOL_START[payload] : u64(i64(payload)), value));
     }
   }
-  u32 total_span = TILE_TOKENS;
-  u32 place = from.at + thread * TOKENS_PER_THREAD;
-  if (total >> RUNS_SHIFT) place = from.at + expander_sum_before(span, block.scratch[1], total_span);
+  u32 total_span;
+  u32 place = from.at + expander_sum_before(span, block.scratch[1], total_span);
   if (from.at + total_span < length) {
 #pragma unroll
     for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
@@ -325,24 +323,31 @@ __device__ __forceinline__ void expand_tile(DecodeBlock<C>& block, const u32* sy
 template <typename C, typename Words>
 __device__ void decode_block(DecodeBlock<C>& block, const Words& words, C* out, u32 length) {
   Lane lane, before, before_that;
-  const auto decode_tile = [&](u32 tile) {
-    before_that = before;
-    before = lane;
+  const auto decode_steps = [&](u32 tile, u32 part) {
     u8* symbols = reinterpret_cast<u8*>(block.symbols[tile % 2]);
 #pragma unroll
-    for (u32 step = 0; step < TILE_STEPS; step++) symbols[step * LANES + lane_id()] = u8(decode_step(lane, block.table, words));
+    for (u32 k = 0; k < TILE_STEPS / PARTS; k++) {
+      const u32 step = part * (TILE_STEPS / PARTS) + k;
+      symbols[step * LANES + lane_id()] = u8(decode_step(lane, block.table, words));
+    }
   };
   if (warp_id() == 0) {
     lane = {words.lane_word(lane_id()) << 16 | words.lane_word(LANES + lane_id()), 0, 2 * LANES};
     before = lane;
-    decode_tile(0);
+    for (u32 part = 0; part < PARTS; part++) decode_steps(0, part);
   }
   if (threadIdx.x == 0) block.progress[1] = {0, 0, 0, 0};
   __syncthreads();
   for (u32 tile = 0;; tile++) {
     Progress& to = block.progress[tile % 2];
     if (warp_id() == 0) {
-      decode_tile(tile + 1);
+      before_that = before;
+      before = lane;
+      // The others have two barriers to pass: warp 0 meets them there.
+      for (u32 part = 0; part < PARTS; part++) {
+        decode_steps(tile + 1, part);
+        if (part + 1 < PARTS) __syncthreads();
+      }
     } else {
       expand_tile(block, block.symbols[tile % 2], words, block.progress[(tile + 1) % 2], to, out, length);
     }
@@ -449,7 +454,8 @@ template <typename C>
 __device__ void decode_lanes(const DecodeJob& job) {
   __shared__ DecodeBlock<C> block;
   DecodeState& state = job.states[blockIdx.y];
-  if (state.error) return;
+  // Blocks of this launch set it too: its threads have to agree on what they have seen.
+  if (__syncthreads_or(state.error != 0)) return;
   const DecodePlaneState planes[PLANES] = {state.planes[CODES], state.planes[MASK], state.planes[BITS]};
   const u32 mask_begins = planes[CODES].blocks, bits_begin = mask_begins + planes[MASK].blocks, end = bits_begin + planes[BITS].blocks;
   const u32 row = job.rows_in_blocks && (planes[CODES].axes & 1) ? job.shape.extents[0] : 0;

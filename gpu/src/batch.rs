@@ -27,6 +27,9 @@ pub struct Timings {
     pub host: Vec<f64>,
 }
 
+/// Most chunks of a batch: they are a dimension of the grids.
+const MAX_CHUNKS: usize = 65_535;
+
 /// A batch of chunks of one layout on a device.
 pub struct Batch {
     device: &'static Device,
@@ -42,6 +45,9 @@ impl Batch {
     /// As [`Device::compress`].
     pub fn new(device: &'static Device, layout: &Layout, chunks: usize) -> Result<Self> {
         device.check_size(layout)?;
+        if !(1..=MAX_CHUNKS).contains(&chunks) {
+            return Err(Error::Unsupported(format!("a batch of {chunks} chunks: 1 to {MAX_CHUNKS} are possible")));
+        }
         Ok(Self { device, lease: device.lease()?, layout: *layout, chunks })
     }
 
@@ -50,6 +56,11 @@ impl Batch {
     /// # Errors
     /// As [`Device::compress`].
     pub fn compress(&mut self, chunks: &[u8], config: &Config, repeats: usize) -> Result<(Vec<Vec<u8>>, Timings)> {
+        let done = self.compress_here(chunks, config, repeats);
+        self.lease.check(done)
+    }
+
+    fn compress_here(&mut self, chunks: &[u8], config: &Config, repeats: usize) -> Result<(Vec<Vec<u8>>, Timings)> {
         let (device, layout, count) = (self.device, self.layout, self.chunks);
         let session = self.lease.session();
         let number = session.encoder(device, &layout, count, STAYS)?;
@@ -83,6 +94,11 @@ impl Batch {
     /// # Errors
     /// As [`Device::decompress`] and [`crate::Decompressing::finish`].
     pub fn decompress(&mut self, streams: &[Vec<u8>], repeats: usize) -> Result<(Vec<u8>, Timings)> {
+        let done = self.decompress_here(streams, repeats);
+        self.lease.check(done)
+    }
+
+    fn decompress_here(&mut self, streams: &[Vec<u8>], repeats: usize) -> Result<(Vec<u8>, Timings)> {
         let (device, layout, count) = (self.device, self.layout, self.chunks);
         let mut joined: Option<DecodeVariant> = None;
         let mut heads = Vec::with_capacity(count);
@@ -172,6 +188,9 @@ fn time(
     Ok(timings)
 }
 
+/// Longest transfer that [`floors`] measures: it has to fit the ring.
+const MAX_FLOOR: usize = 32 << 20;
+
 /// What the machine can do at best, in microseconds for a number of bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Floors {
@@ -194,6 +213,9 @@ pub struct Floors {
 /// # Errors
 /// As [`Device::compress`].
 pub fn floors(device: &'static Device, len: usize, repeats: usize) -> Result<Floors> {
+    if len > MAX_FLOOR {
+        return Err(Error::Unsupported(format!("{len} bytes: up to {MAX_FLOOR} are measured")));
+    }
     let mut lease = device.lease()?;
     let session = lease.session();
     let source: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();

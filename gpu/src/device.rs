@@ -23,13 +23,17 @@ const MAX_DEVICES: usize = 64;
 const MAX_SESSIONS: usize = 8;
 /// Longest chunk for the GPU. Indices in kernels have 32 bits, and a job takes about five times its chunk.
 pub const MAX_CHUNK_BYTES: u64 = 1 << 30;
+/// Chunks of shorter rows than this, and of more rows than [`MAX_NARROW`], are not for the GPU.
+const MIN_COLUMNS: u64 = 32;
+/// See [`MIN_COLUMNS`].
+const MAX_NARROW: u64 = 1 << 17;
 /// After an attempt to open a device that may succeed later (no memory), the next one is made no sooner.
 const RETRY: Duration = Duration::from_secs(10);
 
 static DEVICES: [OnceCell<Device>; MAX_DEVICES] = [const { OnceCell::new() }; MAX_DEVICES];
 /// Why devices could not be opened, and when that was found.
 static FAILURES: Mutex<Vec<(usize, Error, Instant)>> = Mutex::new(Vec::new());
-/// The process that has started the driver, or 0. A CUDA context does not live on in a forked child, and locks may be held there for ever.
+/// The process that has asked for a device, or 0 while there is none and no driver. A CUDA context does not live on in a forked child, and locks may be held there for ever.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 static CONTEXTS: AtomicU64 = AtomicU64::new(0);
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
@@ -103,6 +107,10 @@ pub fn device(ordinal: usize) -> Result<&'static Device> {
             None => Ok(device),
         };
     }
+    // Noted before any lock is taken: a child that is forked meanwhile must not wait for one that nobody in it will release.
+    if first == 0 {
+        PROCESS.store(std::process::id(), Ordering::Relaxed);
+    }
     let mut failures = FAILURES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, error, since)) = failures.iter().find(|(failed, ..)| *failed == ordinal)
         && (!matches!(error, Error::OutOfMemory(_)) || since.elapsed() < RETRY)
@@ -110,7 +118,13 @@ pub fn device(ordinal: usize) -> Result<&'static Device> {
         return Err(error.clone());
     }
     failures.retain(|(failed, ..)| *failed != ordinal);
-    slot.get_or_try_init(|| Device::open(ordinal)).inspect_err(|error| failures.push((ordinal, error.clone(), Instant::now())))
+    slot.get_or_try_init(|| Device::open(ordinal)).inspect_err(|error| {
+        failures.push((ordinal, error.clone(), Instant::now()));
+        // Without a driver a fork does no harm, and its children should hear the true reason.
+        if !cfg!(quire_kernels) || !driver_is_present() {
+            PROCESS.store(0, Ordering::Relaxed);
+        }
+    })
 }
 
 /// What a call says where the build had no nvcc.
@@ -123,14 +137,13 @@ impl Device {
         if !cfg!(quire_kernels) {
             return Err(kernels_not_built());
         }
-        if !driver_is_present() {
+        if !cfg!(quire_kernels) || !driver_is_present() {
             return Err(Error::Unavailable("there is no NVIDIA driver: libcuda.so is not found".to_owned()));
         }
         let too_old = |what: &str| Error::Unavailable(format!("the NVIDIA driver is too old: it lacks {what} (CUDA 12.2 has it)"));
         if let Some(missing) = missing_function() {
             return Err(too_old(missing));
         }
-        PROCESS.store(std::process::id(), Ordering::Relaxed);
         // cudarc panics where a function is missing that is not asked for above.
         catch_unwind(|| Self::open_with_driver(ordinal)).unwrap_or_else(|_| Err(too_old("a function")))
     }
@@ -199,6 +212,11 @@ impl Device {
     }
 
     pub(crate) fn check_size(&self, layout: &Layout) -> Result<()> {
+        // A slow axis is summed by as many threads as there are columns: few columns would take for ever.
+        let (row, elements) = (layout.shape.row() as u64, layout.shape.elements());
+        if row < MIN_COLUMNS && elements / row > MAX_NARROW {
+            return Err(Error::Unsupported(format!("chunk has {} rows of only {row} values, which the CPU does faster", elements / row)));
+        }
         if layout.chunk_bytes() > MAX_CHUNK_BYTES {
             return Err(Error::Unsupported(format!(
                 "chunk has {} bytes, the GPU takes chunks of up to {MAX_CHUNK_BYTES}",

@@ -25,10 +25,10 @@ impl DeviceMemory {
         Self { context, address: 0, len: 0 }
     }
 
-    /// Makes room for `len` bytes; true if the address is new. The caller has waited for all work on the old bytes.
-    pub(crate) fn grow(&mut self, len: usize) -> Result<bool> {
+    /// Makes room for `len` bytes, mostly at another address. The caller has waited for all work on the old bytes.
+    pub(crate) fn grow(&mut self, len: usize) -> Result<()> {
         if len <= self.len {
-            return Ok(false);
+            return Ok(());
         }
         self.free();
         self.context.bind_to_thread().context("binding the CUDA context")?;
@@ -38,11 +38,15 @@ impl DeviceMemory {
         // SAFETY: plain allocation; the address is kept by `self` alone.
         self.address = unsafe { result::malloc_sync(len) }.context(&format!("allocating {len} bytes on the GPU"))?;
         self.len = len;
-        Ok(true)
+        Ok(())
     }
 
     pub(crate) fn address(&self) -> Address {
         self.address
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
     }
 
     fn free(&mut self) {
@@ -77,10 +81,10 @@ impl PinnedMemory {
         Self { context, address: std::ptr::null_mut(), len: 0 }
     }
 
-    /// Makes room for `len` bytes; true if the address is new. The caller has waited for all work on the old bytes.
-    pub(crate) fn grow(&mut self, len: usize) -> Result<bool> {
+    /// Makes room for `len` bytes, mostly at another address. The caller has waited for all work on the old bytes.
+    pub(crate) fn grow(&mut self, len: usize) -> Result<()> {
         if len <= self.len {
-            return Ok(false);
+            return Ok(());
         }
         self.free();
         self.context.bind_to_thread().context("binding the CUDA context")?;
@@ -92,7 +96,7 @@ impl PinnedMemory {
         // SAFETY: `len` bytes that nobody else knows; a slice must not have undefined bytes.
         unsafe { address.cast::<u8>().write_bytes(0, len) };
         (self.address, self.len) = (address.cast(), len);
-        Ok(true)
+        Ok(())
     }
 
     pub(crate) fn address(&self) -> Address {

@@ -57,16 +57,15 @@ impl Session {
         self.stream.synchronize().context("waiting for the GPU")
     }
 
-    /// Makes room; whatever was recorded for other addresses is forgotten.
+    /// Makes room; whatever was recorded for other addresses is forgotten, also where there is no room to be had.
     fn reserve(&mut self, device_len: usize, direct_len: usize, results_len: usize) -> Result<()> {
-        let mut moved = self.memory.grow(device_len)?;
-        moved |= self.direct.grow(direct_len)?;
-        moved |= self.results.grow(results_len)?;
-        if moved {
+        if device_len > self.memory.len() || direct_len > self.direct.len() || results_len > self.results.len() {
             self.encoders.clear();
             self.decoders.clear();
         }
-        Ok(())
+        self.memory.grow(device_len)?;
+        self.direct.grow(direct_len)?;
+        self.results.grow(results_len)
     }
 
     /// The job for compressing `chunks` chunks of a layout, recorded now if it is new. Returns its number.
@@ -267,7 +266,8 @@ pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParamete
         return Err(Error::Unsupported(format!("a {:?} chunk is only copied", header.coding)));
     }
     if stream.len() as u64 > max_stream_len(&header.layout) {
-        return Err(Error::Refused);
+        // Our encoder writes none; the CPU reads it all the same.
+        return Err(Error::Unsupported("the stream is longer than its chunk".to_owned()));
     }
     let start = header.encoded_len();
     let (Some(half_step), Some(exceptions)) = (u64_at(stream, start), u64_at(stream, start + 8)) else {
