@@ -36,7 +36,7 @@ def velocity() -> np.ndarray:
     squared[0, 0, 0] = 1
     waves *= squared ** (-11 / 12) * np.exp(-np.sqrt(squared) * 16)
     waves[0, 0, 0] = 0
-    return np.fft.irfftn(waves, s=(SIZE,) * 3).astype(np.float32)
+    return np.fft.irfftn(waves, s=(SIZE,) * 3, axes=(0, 1, 2)).astype(np.float32)
 
 
 class Worker:
@@ -47,26 +47,30 @@ class Worker:
         self.plugin = Plugin(plugin / PLUGIN_FILE)
         self.file = folder / f"{os.environ.get('QUIRE_BACKEND', 'none')}.h5"
 
-    def chunk(self, edge: int, bound: float) -> tuple[float, float, bytes]:
-        """Seconds to compress and to decompress the field's first cube, and its stream. The bound is checked."""
+    def chunk(self, edge: int, bound: float, repeats: int) -> tuple[list[float], list[float], bytes]:
+        """Seconds to compress and to decompress the field's first cube, in a row, and its stream. The bound is checked."""
         chunk = np.ascontiguousarray(self.field[:edge, :edge, :edge])
         words = chunk_words(bound, chunk.shape)
-        there, stream = self.plugin.run(0, words, chunk)
-        back, restored = self.plugin.run(REVERSE, words, stream)
+        _, stream = self.plugin.run(0, words, chunk)
+        _, restored = self.plugin.run(REVERSE, words, stream)
         errors = np.abs(restored.view(np.float32).astype(np.float64) - chunk.ravel())
         if not np.all(errors <= bound):
             raise RuntimeError(f"the bound {bound:g} is broken at {edge}^3: {errors.max():g}")
+        there = [self.plugin.call(0, words, chunk)[0] for _ in range(repeats)]
+        back = [self.plugin.call(REVERSE, words, stream)[0] for _ in range(repeats)]
         return there, back, stream.tobytes()
 
-    def write(self, bound: float | None) -> tuple[float, float, float]:
-        """Seconds to write the field in chunks of 64^3 and to read it back, and the ratio."""
+    def write(self, bound: float | None, flat: bool = False) -> tuple[float, float, float]:
+        """Seconds to write the field in chunks of 64^3 and to read it back, and the ratio. A `flat` field has one value, so that filter() has
+        next to nothing to do and what is left is HDF5's."""
+        field = np.zeros_like(self.field) if flat else self.field
         options = {} if bound is None else {"compression": FILTER, "compression_opts": bound_words(bound)}
         self.file.unlink(missing_ok=True)
         start = time.perf_counter()
         with h5py.File(self.file, "w") as target:
-            target.create_dataset("v", data=self.field, chunks=(64,) * 3, **options)
+            target.create_dataset("v", data=field, chunks=(64,) * 3, **options)
         there = time.perf_counter() - start
-        restored = np.empty_like(self.field)
+        restored = np.empty_like(field)
         start = time.perf_counter()
         with h5py.File(self.file) as source:
             source["v"].read_direct(restored)
@@ -75,8 +79,8 @@ class Worker:
             data = source["v"].id
             if bound is not None and any(data.get_chunk_info(number).filter_mask for number in range(data.get_num_chunks())):
                 raise RuntimeError("HDF5 left a chunk uncompressed, so the filter failed: see QUIRE_LOG=1")
-            ratio = self.field.nbytes / data.get_storage_size()
-        if not np.all(np.abs(restored.astype(np.float64) - self.field) <= (bound or 0.0)):
+            ratio = field.nbytes / data.get_storage_size()
+        if not np.all(np.abs(restored.astype(np.float64) - field) <= (bound or 0.0)):
             raise RuntimeError("the bound is broken through h5py")
         return there, back, ratio
 
@@ -132,28 +136,29 @@ def main() -> int:
                 cube = field[:edge, :edge, :edge]
                 bound = relative * float(cube.max() - cube.min())
                 results = {backend: [] for backend in remotes}
-                # The CPU is here for comparison: it needs fewer runs of what takes it long.
-                for repeat in range(arguments.repeats + 2):
+                # In turns. The CPU is here for comparison: it needs fewer runs of what takes it long.
+                for _ in range(5):
                     for backend, remote in remotes.items():
-                        if backend == "cuda" or edge < 256 or repeat < 7:
-                            results[backend].append(remote.ask("chunk", edge, bound))
+                        repeats = arguments.repeats if backend == "cuda" else max(3, arguments.repeats * 32**3 // edge**3)
+                        results[backend].append(remote.ask("chunk", edge, bound, repeats))
                 streams = {stream for rows in results.values() for _, _, stream in rows}
                 if len(streams) != 1:
                     raise RuntimeError(f"{len(streams)} different streams of {edge}^3")
                 for backend, rows in results.items():
-                    there, back = ([row[which] for row in rows[2:]] for which in (0, 1))
+                    there, back = ([time for row in rows[1:] for time in row[which]] for which in (0, 1))
                     ratio = cube.nbytes / len(rows[0][2])
                     lines.append(f"{edge}^3".ljust(8) + f"{relative:7g}{ratio:7.2f}{backend:>9}   {cell(there, cube.nbytes):<32}{cell(back, cube.nbytes):<32}")
         lines += ["", f"{SIZE}^3 f32 in chunks of 64^3 through h5py {h5py.version.version} (HDF5 {h5py.version.hdf5_version}) to a RAM disk"]
-        lines += [f"{'bound':<10}{'ratio':>7}{'backend':>9}   {'write':<36}{'read':<36}times no filter"]
+        lines += [f"{'bound':<10}{'ratio':>7}{'filter':>10}   {'write':<36}{'read':<36}times no filter"]
         span = float(field.max() - field.min())
         for relative in RELATIVE:
             step(f"h5py, {relative:g}")
             bound = relative * span
-            results = {"none": [], "cuda": [], "cpu": []}
+            results = {"none": [], "cuda": [], "cpu": [], "one value": []}
             for repeat in range(max(9, arguments.repeats // 3)):
                 results["none"].append(remotes["cuda"].ask("write", None))
                 results["cuda"].append(remotes["cuda"].ask("write", bound))
+                results["one value"].append(remotes["cuda"].ask("write", bound, True))
                 if repeat < 7:
                     results["cpu"].append(remotes["cpu"].ask("write", bound))
             middles = {}
@@ -161,7 +166,7 @@ def main() -> int:
                 there, back = ([row[which] for row in rows[1:]] for which in (0, 1))
                 middles[backend] = [quantiles(times, n=4, method="inclusive")[1] for times in (there, back)]
                 times = " / ".join(f"{without / own:.2f}" for without, own in zip(middles["none"], middles[backend]))
-                lines.append(f"{relative:<10g}{rows[0][2]:7.2f}{backend:>9}   {cell(there, field.nbytes):<36}{cell(back, field.nbytes):<36}{times}")
+                lines.append(f"{relative:<10g}{rows[0][2]:7.2f}{backend:>10}   {cell(there, field.nbytes):<36}{cell(back, field.nbytes):<36}{times}")
         for remote in remotes.values():
             remote.connection.send(None)
     text = "\n".join(lines) + "\n"

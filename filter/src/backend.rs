@@ -23,30 +23,54 @@ use std::io::Write as _;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use quire_codec::{CodebookPolicy, Coding, Config, Error, Header, Layout, Result, Workspace};
-use quire_gpu::{Device, MAX_CHUNK_BYTES};
+use quire_gpu::{Compressed, Device, MAX_CHUNK_BYTES};
 
 /// Bytes of the uncompressed chunk from which on `auto` takes the GPU. Below it, the way to the GPU and back takes longer than the
-/// CPU's work.
-const GPU_FROM_BYTES: usize = 128 << 10;
+/// CPU's work: on an H200 the two meet at 50 KiB for compressing and at 86 KiB for decompressing (h5-samples/results/gpu_codec.txt).
+const GPU_FROM_BYTES: usize = 96 << 10;
 
-/// Compresses a chunk into `stream`, which is replaced. The chunk stays as it is, so that a failure loses nothing.
+/// A compressed chunk, where it has come to be.
+pub(crate) enum Stream<'a> {
+    /// In the caller's vector.
+    Kept(&'a [u8]),
+    /// In pinned memory, until this is dropped.
+    Pinned(Compressed),
+}
+
+impl Stream<'_> {
+    /// Hands out the stream's bytes.
+    pub(crate) fn with_bytes<R>(self, use_bytes: impl FnOnce(&[u8]) -> R) -> R {
+        match self {
+            Self::Kept(bytes) => use_bytes(bytes),
+            // `compress_on` lets none pass that is elsewhere.
+            Self::Pinned(mut compressed) => use_bytes(compressed.bytes().unwrap_or_default()),
+        }
+    }
+}
+
+/// Compresses a chunk. `kept` is room for the stream. The chunk stays as it is, so that a failure loses nothing; what comes back no longer
+/// needs it, and can be written over it.
 ///
 /// # Errors
 /// The codec's, and `InvalidArgument` where the environment does not allow the CPU.
-pub(crate) fn compress(
+pub(crate) fn compress<'a>(
     chunk: &[u8],
     layout: &Layout,
     config: &Config,
     workspace: &mut Workspace,
-    stream: &mut Vec<u8>,
-) -> Result<()> {
+    kept: &'a mut Vec<u8>,
+) -> Result<Stream<'a>> {
     let settings = Settings::get()?;
     let config = Config { codebook: settings.codebook, ..*config };
-    let attempt = settings.gpu(chunk.len()).and_then(|device| compress_on(device, chunk, layout, &config, stream));
-    if settings.is_done(Direction::Compress, attempt)? {
-        return Ok(());
+    let mut pinned = None;
+    let attempt = settings.gpu(chunk.len()).and_then(|device| {
+        pinned = compress_on(device, chunk, layout, &config, kept)?;
+        Ok(device)
+    });
+    if !settings.is_done(Direction::Compress, attempt)? {
+        workspace.compress(chunk, layout, &config, kept)?;
     }
-    workspace.compress(chunk, layout, &config, stream)
+    Ok(pinned.map_or(Stream::Kept(kept), Stream::Pinned))
 }
 
 /// Decompresses a stream into `chunk`, which has the length that the stream's header gives. After an error its contents are unspecified.
@@ -90,21 +114,25 @@ pub(crate) fn check_dataset(layout: &Layout) -> Result<()> {
     obstacle.map_or(Ok(()), |obstacle| Err(obstacle.into_error()))
 }
 
+/// Compresses a chunk on the GPU. The stream stays in pinned memory if it is there; it goes to `kept` if it has to be fetched, which may
+/// fail while the chunk is still whole.
 fn compress_on(
     device: &'static Device,
     chunk: &[u8],
     layout: &Layout,
     config: &Config,
-    stream: &mut Vec<u8>,
-) -> std::result::Result<&'static Device, Obstacle> {
-    let compressed = device.compress(chunk, layout, config)?;
-    // Not straight into HDF5's buffer: that holds the chunk, which must survive a failure of this last copy.
+    kept: &mut Vec<u8>,
+) -> std::result::Result<Option<Compressed>, Obstacle> {
+    let mut compressed = device.compress(chunk, layout, config)?;
+    if compressed.bytes().is_some() {
+        return Ok(Some(compressed));
+    }
     let length = compressed.len();
-    stream.try_reserve(length.saturating_sub(stream.len())).map_err(|_| Obstacle::NoMemory(length))?;
+    kept.try_reserve(length.saturating_sub(kept.len())).map_err(|_| Obstacle::NoMemory(length))?;
     // Only what has never been written is zeroed, once a thread.
-    stream.resize(length, 0);
-    compressed.copy_to(stream)?;
-    Ok(device)
+    kept.resize(length, 0);
+    compressed.copy_to(kept)?;
+    Ok(None)
 }
 
 fn decompress_on(device: &'static Device, stream: &[u8], chunk: &mut [u8]) -> std::result::Result<&'static Device, Obstacle> {

@@ -183,8 +183,8 @@ fn compress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers) -
             layout.scalar,
         )));
     }
-    backend::compress(chunk.bytes(), &layout, &config, &mut kept.workspace, &mut kept.stream)?;
-    chunk.replace_with(&kept.stream)
+    let stream = backend::compress(chunk.bytes(), &layout, &config, &mut kept.workspace, &mut kept.stream)?;
+    stream.with_bytes(|bytes| chunk.replace_with(bytes))
 }
 
 fn decompress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers) -> Result<usize> {

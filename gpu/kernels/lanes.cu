@@ -145,7 +145,7 @@ constexpr u32 TILE_TOKENS = TILE_STEPS * LANES;
 constexpr u32 EXPANDERS = LANE_THREADS - WARP;
 constexpr u32 TOKENS_PER_THREAD = 4;
 static_assert(TILE_TOKENS == EXPANDERS * TOKENS_PER_THREAD, "a tile is shared out evenly");
-/// Parts of a tile for warp 0: one more than the barriers that the other warps pass in it.
+/// Parts in which warp 0 decodes a tile and the others work on the one before.
 constexpr u32 PARTS = 3;
 static_assert(TILE_STEPS % PARTS == 0, "a tile is cut evenly");
 /// Lane words of a block that are brought to shared memory, and extra words; a block of more is read where it is.
@@ -238,86 +238,111 @@ struct DecodeBlock {
   };
 };
 
-/// Sum over the threads of warps 1 to 3 before this one, and over all of them. The block's barrier stands between: warp 0 passes one too.
-__device__ __forceinline__ u32 expander_sum_before(u32 value, u32* scratch, u32& total) {
-  const u32 inclusive = warp_prefix_sum(value);
-  if (lane_id() == WARP - 1) scratch[warp_id()] = inclusive;
-  __syncthreads();
-  const u32 first = scratch[1], second = scratch[2];
-  total = first + second + scratch[3];
-  return inclusive - value + (warp_id() > 1 ? first : 0) + (warp_id() > 2 ? second : 0);
-}
-
-/// Puts what a tile's tokens stand for into `out`, a block of `length` differences that are 0. Passes two barriers on the way.
-template <typename C, typename Words>
-__device__ __forceinline__ void expand_tile(DecodeBlock<C>& block, const u32* symbols, const Words& words, const Progress& from, Progress& to, C* out,
-                                            u32 length) {
-  const u32 thread = threadIdx.x - WARP;
-  const u32 packed = symbols[thread];
-  u32 meaning[TOKENS_PER_THREAD], bits = 0, any = 0;
-#pragma unroll
-  for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
-    meaning[k] = block.meaning[packed >> (8 * k) & 0xff];
-    bits += meaning[k] >> 4 & 127;
-    any |= meaning[k];
-  }
-  u32 total_bits;
-  u32 bit_at = from.extra_at + expander_sum_before(bits, block.scratch[0], total_bits);
-  const u32 bits_before = bit_at;
-  u32 spans[TOKENS_PER_THREAD], span = 0;
+/// What a thread of warps 1 to 3 knows of its tokens of a tile. Sums over threads take a barrier each, which all warps pass together: the work
+/// comes in three parts, one for each of the parts in which warp 0 decodes the next tile.
+template <typename C>
+struct Expander {
+  u32 meaning[TOKENS_PER_THREAD];
   C differences[TOKENS_PER_THREAD];
-  if (sizeof(C) <= 4 && !(any & WIDE_ENTRY) && bits <= 64) {
-    // The bits of a thread's tokens are neighbours, and no number has more than 21.
-    u64 window = bits > 0 ? words.extra_window(bit_at) : 0;
-#pragma unroll
-    for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
-      const u32 count = meaning[k] >> 4 & 31;
-      const u32 value = u32(window) & ((1u << count) - 1);
-      window >>= count;
-      const i32 payload = i32(meaning[k]) >> START_SHIFT;
-      const bool run = meaning[k] & RUN_ENTRY;
-      const i32 sign = i32(value & 1);
-      spans[k] = run ? u32(payload) + value : 1;
-      differences[k] = run ? C(0) : C(((payload + i32(value >> 1)) ^ -sign) + sign);
-      span += spans[k];
-    }
-  } else {
-#pragma unroll
-    for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
-      const u32 count = meaning[k] >> 4 & 127;
-      u64 value = count > 0 ? words.extra_window(bit_at) : 0;
-      if (count < 64) value &= (1ull << count) - 1;
-      bit_at += count;
-      const i32 payload = i32(meaning[k]) >> START_SHIFT;
-      const bool run = meaning[k] & RUN_ENTRY;
-      spans[k] = run ? u32(payload) + u32(value) : 1;
-      span += spans[k];
-      differences[k] = run ? C(0) : C(class_value(meaning[k] & WIDE_ENTRY ? SYMBOL_START[payload] : u64(i64(payload)), value));
-    }
+  u32 spans[TOKENS_PER_THREAD];
+  u32 bits, any, bits_before, bit_at, span, span_before;
+
+  /// Leaves the sums of each warp in `scratch`; returns the sum over the warp's lanes before this one.
+  static __device__ __forceinline__ u32 sum_before(u32 value, u32* scratch) {
+    const u32 inclusive = warp_prefix_sum(value);
+    if (lane_id() == WARP - 1) scratch[warp_id()] = inclusive;
+    return inclusive - value;
   }
-  u32 total_span;
-  u32 place = from.at + expander_sum_before(span, block.scratch[1], total_span);
-  if (from.at + total_span < length) {
+
+  /// Sum over the warps before this one, and over all of them.
+  static __device__ __forceinline__ u32 warps_before(const u32* scratch, u32& total) {
+    const u32 first = scratch[1], second = scratch[2];
+    total = first + second + scratch[3];
+    return (warp_id() > 1 ? first : 0) + (warp_id() > 2 ? second : 0);
+  }
+
+  /// Which tokens, and how many extra bits.
+  __device__ __forceinline__ void look_up(DecodeBlock<C>& block, const u32* symbols) {
+    const u32 packed = symbols[threadIdx.x - WARP];
+    bits = any = 0;
 #pragma unroll
     for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+      meaning[k] = block.meaning[packed >> (8 * k) & 0xff];
+      bits += meaning[k] >> 4 & 127;
+      any |= meaning[k];
+    }
+    bits_before = sum_before(bits, block.scratch[0]);
+  }
+
+  /// The extra bits, differences, and how many differences.
+  template <typename Words>
+  __device__ __forceinline__ void read(DecodeBlock<C>& block, const Words& words, const Progress& from) {
+    u32 total_bits;
+    bit_at = from.extra_at + bits_before + warps_before(block.scratch[0], total_bits);
+    span = 0;
+    if (sizeof(C) <= 4 && !(any & WIDE_ENTRY) && bits <= 64) {
+      // The bits of a thread's tokens are neighbours, and no number has more than 21.
+      u64 window = bits > 0 ? words.extra_window(bit_at) : 0;
+#pragma unroll
+      for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+        const u32 count = meaning[k] >> 4 & 31;
+        const u32 value = u32(window) & ((1u << count) - 1);
+        window >>= count;
+        const i32 payload = i32(meaning[k]) >> START_SHIFT;
+        const bool run = meaning[k] & RUN_ENTRY;
+        const i32 sign = i32(value & 1);
+        spans[k] = run ? u32(payload) + value : 1;
+        differences[k] = run ? C(0) : C(((payload + i32(value >> 1)) ^ -sign) + sign);
+        span += spans[k];
+      }
+    } else {
+      u32 at = bit_at;
+#pragma unroll
+      for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+        const u32 count = meaning[k] >> 4 & 127;
+        u64 value = count > 0 ? words.extra_window(at) : 0;
+        if (count < 64) value &= (1ull << count) - 1;
+        at += count;
+        const i32 payload = i32(meaning[k]) >> START_SHIFT;
+        const bool run = meaning[k] & RUN_ENTRY;
+        spans[k] = run ? u32(payload) + u32(value) : 1;
+        span += spans[k];
+        differences[k] = run ? C(0) : C(class_value(meaning[k] & WIDE_ENTRY ? SYMBOL_START[payload] : u64(i64(payload)), value));
+      }
+    }
+    span_before = sum_before(span, block.scratch[1]);
+  }
+
+  /// Differences to their places in `out`, a block of `length` that are 0, and how far the block is now.
+  __device__ __forceinline__ void write(DecodeBlock<C>& block, const Progress& from, Progress& to, C* out, u32 length) {
+    const u32 thread = threadIdx.x - WARP;
+    u32 total_span, total_bits;
+    u32 place = from.at + span_before + warps_before(block.scratch[1], total_span);
+    if (from.at + total_span < length) {
+#pragma unroll
+      for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+        if (differences[k] != 0) out[place] = differences[k];
+        place += spans[k];
+      }
+      if (thread == 0) {
+        warps_before(block.scratch[0], total_bits);
+        to = {from.at + total_span, from.extra_at + total_bits, 0, 0};
+      }
+      return;
+    }
+    // The block ends here.
+    u32 bit_end = bit_at;
+#pragma unroll
+    for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+      if (place >= length) break;
       if (differences[k] != 0) out[place] = differences[k];
       place += spans[k];
+      bit_end += meaning[k] >> 4 & 127;
+      // The block's last token, which one thread has.
+      if (place >= length) to = {place, bit_end, 1, thread * TOKENS_PER_THREAD + k + 1};
     }
-    if (thread == 0) to = {from.at + total_span, from.extra_at + total_bits, 0, 0};
-    return;
   }
-  // The block ends here.
-  u32 bit_end = bits_before;
-#pragma unroll
-  for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
-    if (place >= length) break;
-    if (differences[k] != 0) out[place] = differences[k];
-    place += spans[k];
-    bit_end += meaning[k] >> 4 & 127;
-    // The block's last token, which one thread has.
-    if (place >= length) to = {place, bit_end, 1, thread * TOKENS_PER_THREAD + k + 1};
-  }
-}
+};
 
 /// Decodes a block of `length` differences into `out`, which is all 0; whether it is as FORMAT.md says ends up in `block.good`.
 template <typename C, typename Words>
@@ -339,18 +364,21 @@ __device__ void decode_block(DecodeBlock<C>& block, const Words& words, C* out, 
   if (threadIdx.x == 0) block.progress[1] = {0, 0, 0, 0};
   __syncthreads();
   for (u32 tile = 0;; tile++) {
+    const Progress& from = block.progress[(tile + 1) % 2];
     Progress& to = block.progress[tile % 2];
-    if (warp_id() == 0) {
+    const bool decodes = warp_id() == 0;
+    Expander<C> expander;
+    if (decodes) {
       before_that = before;
       before = lane;
-      // The others have two barriers to pass: warp 0 meets them there.
-      for (u32 part = 0; part < PARTS; part++) {
-        decode_steps(tile + 1, part);
-        if (part + 1 < PARTS) __syncthreads();
-      }
+      decode_steps(tile + 1, 0);
     } else {
-      expand_tile(block, block.symbols[tile % 2], words, block.progress[(tile + 1) % 2], to, out, length);
+      expander.look_up(block, block.symbols[tile % 2]);
     }
+    __syncthreads();
+    if (decodes) decode_steps(tile + 1, 1); else expander.read(block, words, from);
+    __syncthreads();
+    if (decodes) decode_steps(tile + 1, 2); else expander.write(block, from, to, out, length);
     __syncthreads();
     if (to.done) break;
   }

@@ -222,7 +222,7 @@ def memory_taken_by_this_process(_: str, folder: Path) -> str:
             assert "OUT_OF_MEMORY" in lines[0], ended
             told = client({}, "gpu_client.py", "memory", path, leave)
             assert told.log and "OUT_OF_MEMORY" in told.log[0], f"without QUIRE_LOG it is said as well: {told}"
-            forced = client(CUDA, "gpu_client.py", "memory", path, leave)
+            forced = client(CUDA, "gpu_client.py", "memory_for_reading", path, leave)
             must_say(forced, "full: error: ", FORCED, "OUT_OF_MEMORY", "free again: done")
     return " | ".join(lines)
 
