@@ -91,8 +91,13 @@ impl Workspace {
             Coding::Stored => chunk.copy_from_slice(take(&mut body, layout.chunk_bytes(), SECTION)?),
             Coding::Constant => {
                 let value = take(&mut body, layout.scalar.size() as u64, SECTION)?;
-                for element in chunk.chunks_exact_mut(value.len()) {
-                    element.copy_from_slice(value);
+                // What is there already is copied behind itself: few long copies instead of many short ones.
+                let mut filled = value.len();
+                chunk[..filled].copy_from_slice(value);
+                while filled < chunk.len() {
+                    let length = filled.min(chunk.len() - filled);
+                    chunk.copy_within(..length, filled);
+                    filled += length;
                 }
             }
             Coding::Quantized => match layout.scalar {

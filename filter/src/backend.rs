@@ -34,7 +34,7 @@ pub(crate) enum Stream<'a> {
     /// In the caller's vector.
     Kept(&'a [u8]),
     /// In pinned memory, until this is dropped.
-    Pinned(Compressed),
+    Pinned(Box<Compressed>),
 }
 
 impl Stream<'_> {
@@ -70,7 +70,7 @@ pub(crate) fn compress<'a>(
     if !settings.is_done(Direction::Compress, attempt)? {
         workspace.compress(chunk, layout, &config, kept)?;
     }
-    Ok(pinned.map_or(Stream::Kept(kept), Stream::Pinned))
+    Ok(pinned.map_or(Stream::Kept(kept), |compressed| Stream::Pinned(Box::new(compressed))))
 }
 
 /// Decompresses a stream into `chunk`, which has the length that the stream's header gives. After an error its contents are unspecified.

@@ -189,7 +189,10 @@ fn threshold_row(device: &'static Device, field: &[f32], edge: usize, repeats: u
         lap(&mut Vec::new());
     }
     let [cpu_in, gpu_in, cpu_out, gpu_out] = times.map(|times| at(&times[3..], 0.5));
-    println!("{:<22} {cpu_in:>12.1} {gpu_in:>12.1} {cpu_out:>14.1} {gpu_out:>14.1}", format!("{edge}^3, {:.0} KiB", chunk.len() as f64 / 1024.0));
+    println!(
+        "{:<22} {cpu_in:>12.1} {gpu_in:>12.1} {cpu_out:>14.1} {gpu_out:>14.1}",
+        format!("{edge}^3, {:.0} KiB", chunk.len() as f64 / 1024.0)
+    );
 }
 
 fn batch_row(device: &'static Device, field: &[f32], relative: f64, repeats: usize) {

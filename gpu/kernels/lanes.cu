@@ -145,11 +145,11 @@ constexpr u32 TILE_TOKENS = TILE_STEPS * LANES;
 constexpr u32 EXPANDERS = LANE_THREADS - WARP;
 constexpr u32 TOKENS_PER_THREAD = 4;
 static_assert(TILE_TOKENS == EXPANDERS * TOKENS_PER_THREAD, "a tile is shared out evenly");
-/// Parts in which warp 0 decodes a tile and the others work on the one before.
-constexpr u32 PARTS = 3;
-static_assert(TILE_STEPS % PARTS == 0, "a tile is cut evenly");
-/// Lane words of a block that are brought to shared memory, and extra words; a block of more is read where it is.
-constexpr u32 STAGE_WORDS = 1536;
+static_assert(TILE_STEPS % 2 == 0, "a tile is decoded in halves");
+/// Lane words of a block that are brought to shared memory, and extra words; a block of more is read where it is. Blocks of our encoder have
+/// at most 22 000 bits, but for the shortest ones.
+constexpr u32 STAGE_LANE_WORDS = 1536;
+constexpr u32 STAGE_EXTRA_WORDS = 1024;
 /// Differences of a block that are put together in shared memory; those of a longer block, which is mostly zeros, go to their places.
 constexpr u32 OUT_VALUES = 1u << ROWS_BLOCK_LOG;
 
@@ -225,10 +225,11 @@ struct DecodeBlock {
     uint4 table_quads[DECODE_TABLE_LEN / 8];
   };
   u32 symbols[2][TILE_TOKENS / 4];
-  u16 lane_words[STAGE_WORDS + 2];
-  u32 extra_words[STAGE_WORDS / 2 + 4];
+  u16 lane_words[STAGE_LANE_WORDS + 2];
+  u32 extra_words[STAGE_EXTRA_WORDS / 2 + 4];
   u32 meaning[SYMBOLS];
   u32 scratch[2][LANE_WARPS];
+  uint2 lanes_before[3][WARP];  // where the lanes were before the last three tiles
   Progress progress[2];
   bool good;
   // Last, so that all else stands in the same places for every type of integers.
@@ -239,13 +240,13 @@ struct DecodeBlock {
 };
 
 /// What a thread of warps 1 to 3 knows of its tokens of a tile. Sums over threads take a barrier each, which all warps pass together: the work
-/// comes in three parts, one for each of the parts in which warp 0 decodes the next tile.
+/// comes in three parts with a barrier behind each.
 template <typename C>
 struct Expander {
-  u32 meaning[TOKENS_PER_THREAD];
   C differences[TOKENS_PER_THREAD];
   u32 spans[TOKENS_PER_THREAD];
-  u32 bits, any, bits_before, bit_at, span, span_before;
+  u32 packed, bits, any, bits_before, bit_at, total_bits, span, span_before;
+  u32 counts;  // extra bits of each token, a byte each
 
   /// Leaves the sums of each warp in `scratch`; returns the sum over the warp's lanes before this one.
   static __device__ __forceinline__ u32 sum_before(u32 value, u32* scratch) {
@@ -263,13 +264,14 @@ struct Expander {
 
   /// Which tokens, and how many extra bits.
   __device__ __forceinline__ void look_up(DecodeBlock<C>& block, const u32* symbols) {
-    const u32 packed = symbols[threadIdx.x - WARP];
-    bits = any = 0;
+    packed = symbols[threadIdx.x - WARP];
+    bits = any = counts = 0;
 #pragma unroll
     for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
-      meaning[k] = block.meaning[packed >> (8 * k) & 0xff];
-      bits += meaning[k] >> 4 & 127;
-      any |= meaning[k];
+      const u32 meaning = block.meaning[packed >> (8 * k) & 0xff];
+      counts |= (meaning >> 4 & 127) << (8 * k);
+      bits += meaning >> 4 & 127;
+      any |= meaning;
     }
     bits_before = sum_before(bits, block.scratch[0]);
   }
@@ -277,7 +279,6 @@ struct Expander {
   /// The extra bits, differences, and how many differences.
   template <typename Words>
   __device__ __forceinline__ void read(DecodeBlock<C>& block, const Words& words, const Progress& from) {
-    u32 total_bits;
     bit_at = from.extra_at + bits_before + warps_before(block.scratch[0], total_bits);
     span = 0;
     if (sizeof(C) <= 4 && !(any & WIDE_ENTRY) && bits <= 64) {
@@ -285,11 +286,12 @@ struct Expander {
       u64 window = bits > 0 ? words.extra_window(bit_at) : 0;
 #pragma unroll
       for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
-        const u32 count = meaning[k] >> 4 & 31;
+        const u32 meaning = block.meaning[packed >> (8 * k) & 0xff];
+        const u32 count = meaning >> 4 & 31;
         const u32 value = u32(window) & ((1u << count) - 1);
         window >>= count;
-        const i32 payload = i32(meaning[k]) >> START_SHIFT;
-        const bool run = meaning[k] & RUN_ENTRY;
+        const i32 payload = i32(meaning) >> START_SHIFT;
+        const bool run = meaning & RUN_ENTRY;
         const i32 sign = i32(value & 1);
         spans[k] = run ? u32(payload) + value : 1;
         differences[k] = run ? C(0) : C(((payload + i32(value >> 1)) ^ -sign) + sign);
@@ -299,15 +301,16 @@ struct Expander {
       u32 at = bit_at;
 #pragma unroll
       for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
-        const u32 count = meaning[k] >> 4 & 127;
+        const u32 meaning = block.meaning[packed >> (8 * k) & 0xff];
+        const u32 count = meaning >> 4 & 127;
         u64 value = count > 0 ? words.extra_window(at) : 0;
         if (count < 64) value &= (1ull << count) - 1;
         at += count;
-        const i32 payload = i32(meaning[k]) >> START_SHIFT;
-        const bool run = meaning[k] & RUN_ENTRY;
+        const i32 payload = i32(meaning) >> START_SHIFT;
+        const bool run = meaning & RUN_ENTRY;
         spans[k] = run ? u32(payload) + u32(value) : 1;
         span += spans[k];
-        differences[k] = run ? C(0) : C(class_value(meaning[k] & WIDE_ENTRY ? SYMBOL_START[payload] : u64(i64(payload)), value));
+        differences[k] = run ? C(0) : C(class_value(meaning & WIDE_ENTRY ? SYMBOL_START[payload] : u64(i64(payload)), value));
       }
     }
     span_before = sum_before(span, block.scratch[1]);
@@ -316,7 +319,7 @@ struct Expander {
   /// Differences to their places in `out`, a block of `length` that are 0, and how far the block is now.
   __device__ __forceinline__ void write(DecodeBlock<C>& block, const Progress& from, Progress& to, C* out, u32 length) {
     const u32 thread = threadIdx.x - WARP;
-    u32 total_span, total_bits;
+    u32 total_span;
     u32 place = from.at + span_before + warps_before(block.scratch[1], total_span);
     if (from.at + total_span < length) {
 #pragma unroll
@@ -324,10 +327,7 @@ struct Expander {
         if (differences[k] != 0) out[place] = differences[k];
         place += spans[k];
       }
-      if (thread == 0) {
-        warps_before(block.scratch[0], total_bits);
-        to = {from.at + total_span, from.extra_at + total_bits, 0, 0};
-      }
+      if (thread == 0) to = {from.at + total_span, from.extra_at + total_bits, 0, 0};
       return;
     }
     // The block ends here.
@@ -337,7 +337,7 @@ struct Expander {
       if (place >= length) break;
       if (differences[k] != 0) out[place] = differences[k];
       place += spans[k];
-      bit_end += meaning[k] >> 4 & 127;
+      bit_end += counts >> (8 * k) & 127;
       // The block's last token, which one thread has.
       if (place >= length) to = {place, bit_end, 1, thread * TOKENS_PER_THREAD + k + 1};
     }
@@ -345,50 +345,58 @@ struct Expander {
 };
 
 /// Decodes a block of `length` differences into `out`, which is all 0; whether it is as FORMAT.md says ends up in `block.good`.
+///
+/// ```text
+/// turn t      warp 0                        warps 1 to 3
+///   barrier   first half of tile t + 1      write tile t - 1, look up tile t
+///   barrier   second half of tile t + 1     read tile t
+/// ```
 template <typename C, typename Words>
 __device__ void decode_block(DecodeBlock<C>& block, const Words& words, C* out, u32 length) {
-  Lane lane, before, before_that;
-  const auto decode_steps = [&](u32 tile, u32 part) {
+  Lane lane;
+  const auto decode_half = [&](u32 tile, u32 half) {
     u8* symbols = reinterpret_cast<u8*>(block.symbols[tile % 2]);
 #pragma unroll
-    for (u32 k = 0; k < TILE_STEPS / PARTS; k++) {
-      const u32 step = part * (TILE_STEPS / PARTS) + k;
+    for (u32 k = 0; k < TILE_STEPS / 2; k++) {
+      const u32 step = half * (TILE_STEPS / 2) + k;
       symbols[step * LANES + lane_id()] = u8(decode_step(lane, block.table, words));
     }
   };
-  if (warp_id() == 0) {
+  const bool decodes = warp_id() == 0;
+  if (decodes) {
     lane = {words.lane_word(lane_id()) << 16 | words.lane_word(LANES + lane_id()), 0, 2 * LANES};
-    before = lane;
-    for (u32 part = 0; part < PARTS; part++) decode_steps(0, part);
+    block.lanes_before[0][lane_id()] = make_uint2(lane.buffer, lane.next << 4 | lane.used);
+    decode_half(0, 0);
+    decode_half(0, 1);
   }
   if (threadIdx.x == 0) block.progress[1] = {0, 0, 0, 0};
-  __syncthreads();
-  for (u32 tile = 0;; tile++) {
-    const Progress& from = block.progress[(tile + 1) % 2];
-    Progress& to = block.progress[tile % 2];
-    const bool decodes = warp_id() == 0;
-    Expander<C> expander;
+  Expander<C> expander;
+  const Progress* last = &block.progress[1];  // how far the block is behind the tile that was written last
+  u32 tile_begun = 0;
+  for (u32 turn = 0;; turn++) {
+    __syncthreads();
+    tile_begun = turn + 1;
     if (decodes) {
-      before_that = before;
-      before = lane;
-      decode_steps(tile + 1, 0);
+      block.lanes_before[(turn + 1) % 3][lane_id()] = make_uint2(lane.buffer, lane.next << 4 | lane.used);
+      decode_half(turn + 1, 0);
     } else {
-      expander.look_up(block, block.symbols[tile % 2]);
+      if (turn > 0) expander.write(block, block.progress[turn % 2], block.progress[(turn + 1) % 2], out, length);
+      expander.look_up(block, block.symbols[turn % 2]);
     }
     __syncthreads();
-    if (decodes) decode_steps(tile + 1, 1); else expander.read(block, words, from);
-    __syncthreads();
-    if (decodes) decode_steps(tile + 1, 2); else expander.write(block, from, to, out, length);
-    __syncthreads();
-    if (to.done) break;
+    last = &block.progress[(turn + 1) % 2];
+    if (last->done) break;
+    if (decodes) decode_half(turn + 1, 1); else expander.read(block, words, *last);
   }
-  if (warp_id() == 0) {
+  if (decodes) {
     // Back to the block's last step: the lanes that have a token in it go past its code, and nobody asks for a word any more.
-    const Progress& end = block.progress[0].done ? block.progress[0] : block.progress[1];
-    lane = before_that;
-    const u32 steps = (end.tokens - 1) / LANES, last = (end.tokens - 1) % LANES;
+    const Progress& end = *last;
+    // The tile that was written last is two before the one that this warp has begun.
+    const uint2 before = block.lanes_before[(tile_begun + 1) % 3][lane_id()];
+    lane = {before.x, before.y & 15, before.y >> 4};
+    const u32 steps = (end.tokens - 1) / LANES, last_lane = (end.tokens - 1) % LANES;
     for (u32 step = 0; step < steps; step++) decode_step(lane, block.table, words);
-    if (lane_id() <= last) lane.buffer <<= block.table[lane.buffer >> (32 - MAX_CODE_BITS)] & 15;
+    if (lane_id() <= last_lane) lane.buffer <<= block.table[lane.buffer >> (32 - MAX_CODE_BITS)] & 15;
     bool good = __all_sync(ALL_LANES, lane.buffer == 0);
     good = good && end.at == length && lane.next >= words.lane_count;
     good = good && (words.lane_count == 0 || words.lane_word(words.lane_count - 1) != 0);
@@ -453,7 +461,7 @@ __device__ bool decode_plane_block(const DecodeJob& job, u32 number, const Decod
   // The length of a plane's part is rounded up to whole quads.
   for (u32 i = threadIdx.x; i < ceil_div(length * u32(sizeof(C)), 16); i += LANE_THREADS) zeroed[i] = make_uint4(0, 0, 0, 0);
   C* out = in_memory ? block.out : values;
-  if (lane_words <= STAGE_WORDS && extra_words <= STAGE_WORDS) {
+  if (lane_words <= STAGE_LANE_WORDS && extra_words <= STAGE_EXTRA_WORDS) {
     for (u32 i = threadIdx.x; i <= lane_words; i += LANE_THREADS) block.lane_words[i] = i < lane_words ? words[i] : 0;
     u16* halves = reinterpret_cast<u16*>(block.extra_words);
     for (u32 i = threadIdx.x; i < extra_words + 8; i += LANE_THREADS) halves[i] = i < extra_words ? words[lane_words + i] : 0;

@@ -55,7 +55,8 @@ fn share(count: usize, work: impl Fn(usize) + Sync, mut done: impl FnMut() -> bo
 /// Copies `from` to `to`, which has the same length, in pieces of `piece` bytes. Calls `ready` on the calling thread with the number of
 /// each piece, in order, when it is there.
 pub(crate) fn copy_in(from: &[u8], to: &mut [u8], piece: usize, mut ready: impl FnMut(usize)) {
-    let pieces: Vec<_> = from.chunks(piece).zip(to.chunks_mut(piece)).map(|piece| (Mutex::new(piece), AtomicBool::new(false))).collect();
+    let pieces: Vec<_> =
+        from.chunks(piece).zip(to.chunks_mut(piece)).map(|piece| (Mutex::new(piece), AtomicBool::new(false))).collect();
     let mut reported = 0;
     share(
         pieces.len(),
@@ -125,7 +126,12 @@ mod tests {
             copy(&from, &mut back);
             assert_eq!(back, from);
         }
-        let failed = copy_out(&mut [0; 10], 3, |number| if number == 2 { Err("third") } else { Ok(&[0; 3][..if number == 3 { 1 } else { 3 }]) });
+        let failed =
+            copy_out(
+                &mut [0; 10],
+                3,
+                |number| if number == 2 { Err("third") } else { Ok(&[0; 3][..if number == 3 { 1 } else { 3 }]) },
+            );
         assert_eq!(failed, Err("third"));
     }
 }

@@ -140,7 +140,8 @@ impl Device {
         if !cfg!(quire_kernels) || !driver_is_present() {
             return Err(Error::Unavailable("there is no NVIDIA driver: libcuda.so is not found".to_owned()));
         }
-        let too_old = |what: &str| Error::Unavailable(format!("the NVIDIA driver is too old: it lacks {what} (CUDA 12.2 has it)"));
+        let too_old =
+            |what: &str| Error::Unavailable(format!("the NVIDIA driver is too old: it lacks {what} (CUDA 12.2 has it)"));
         if let Some(missing) = missing_function() {
             return Err(too_old(missing));
         }
@@ -215,7 +216,10 @@ impl Device {
         // A slow axis is summed by as many threads as there are columns: few columns would take for ever.
         let (row, elements) = (layout.shape.row() as u64, layout.shape.elements());
         if row < MIN_COLUMNS && elements / row > MAX_NARROW {
-            return Err(Error::Unsupported(format!("chunk has {} rows of only {row} values, which the CPU does faster", elements / row)));
+            return Err(Error::Unsupported(format!(
+                "chunk has {} rows of only {row} values, which the CPU does faster",
+                elements / row
+            )));
         }
         if layout.chunk_bytes() > MAX_CHUNK_BYTES {
             return Err(Error::Unsupported(format!(

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUcontext, CUgraphInstantiate_flags, CUstreamCaptureMode};
-use cudarc::driver::{
-    CudaContext, CudaFunction, CudaGraph, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg as _, result,
-};
+use cudarc::driver::{CudaContext, CudaFunction, CudaGraph, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg as _, result};
 
 use crate::error::{Context as _, Error, Result};
 use crate::job::{DecodeJob, EncodeJob};

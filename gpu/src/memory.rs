@@ -167,14 +167,18 @@ unsafe impl Plain for crate::job::DecodeState {}
 pub(crate) fn upload(stream: &CudaStream, from: Address, to: Address, len: usize) -> Result<()> {
     stream.context().bind_to_thread().context("binding the CUDA context")?;
     // SAFETY: `from` is inside pinned memory, `to` inside the session's device memory; the driver alone reads the bytes.
-    unsafe { sys::cuMemcpyHtoDAsync_v2(to, from as *const c_void, len, stream.cu_stream()) }.result().context("copying to the GPU")
+    unsafe { sys::cuMemcpyHtoDAsync_v2(to, from as *const c_void, len, stream.cu_stream()) }
+        .result()
+        .context("copying to the GPU")
 }
 
 /// Starts a copy of `len` bytes from the device to pinned memory. They are not looked at until the stream is past the copy.
 pub(crate) fn download(stream: &CudaStream, from: Address, to: Address, len: usize) -> Result<()> {
     stream.context().bind_to_thread().context("binding the CUDA context")?;
     // SAFETY: as above, the other way round.
-    unsafe { sys::cuMemcpyDtoHAsync_v2(to as *mut c_void, from, len, stream.cu_stream()) }.result().context("copying from the GPU")
+    unsafe { sys::cuMemcpyDtoHAsync_v2(to as *mut c_void, from, len, stream.cu_stream()) }
+        .result()
+        .context("copying from the GPU")
 }
 
 /// Starts a copy within the device.

@@ -17,8 +17,8 @@ use crate::error::{Context as _, Error, Result};
 use crate::job::{Address, DecodeParameters, DecodeState, EncodeParameters, EncodeResult, HEADER_ROOM};
 use crate::launch::Graph;
 use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, copy_on_device, download, read_plain, upload};
-use crate::ring::Ring;
 use crate::plan::{DecodePlan, DecodeVariant, EncodePlan, EncodeVariant, Key, Variant};
+use crate::ring::Ring;
 
 /// Streams that can be no longer than this are written to pinned memory by the kernels themselves; longer ones are fetched once their
 /// length is known.
@@ -75,7 +75,8 @@ impl Session {
             return Ok(found);
         }
         let (mut plan, len) = EncodePlan::new(&key, layout, variant);
-        let direct = if variant.to_host && plan.job.output_stride as usize <= DIRECT { plan.job.output_stride as usize } else { 0 };
+        let direct =
+            if variant.to_host && plan.job.output_stride as usize <= DIRECT { plan.job.output_stride as usize } else { 0 };
         self.reserve(len, direct, chunks * size_of::<EncodeResult>())?;
         plan.place(self.memory.address());
         plan.job.tables = device.tables();

@@ -15,7 +15,9 @@ pub(crate) fn tables() -> Vec<u8> {
     let books = dictionary::books();
     let mut bytes = Vec::with_capacity(size_of::<Tables>());
     for four in 0..SYMBOLS / 4 {
-        bytes.extend((0..BOOKS_PADDED).flat_map(|book| books.get(book).map_or([0; 4], |lengths| lengths.as_chunks::<4>().0[four])));
+        bytes.extend(
+            (0..BOOKS_PADDED).flat_map(|book| books.get(book).map_or([0; 4], |lengths| lengths.as_chunks::<4>().0[four])),
+        );
     }
     for lengths in books {
         let mut table = vec![0u16; DECODE_TABLE_LEN];
