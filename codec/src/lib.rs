@@ -7,12 +7,12 @@
 //!
 //! | # | stage | FORMAT.md | CPU | CUDA |
 //! |---|---|---|---|---|
-//! | 1 | quantize, find exceptions | §5 | `codec/src/quantize.rs`, `codec/src/lattice.rs`, `codec/src/exceptions.rs` | – |
-//! | 2 | predict (Lorenzo) | §6 | `codec/src/lorenzo.rs` | – |
-//! | 3 | zero runs and classes | §7 | `codec/src/alphabet.rs`, `codec/src/tokens.rs` | – |
-//! | 4 | choose a codebook | §8, §11 | `codec/src/codebook.rs`, `codec/src/dictionary.rs` | – |
-//! | 5 | Huffman code in 32 lanes | §9 | `codec/src/lanes.rs` | – |
-//! | – | planes and whole chunks | §2–§4 | `codec/src/plane.rs`, `codec/src/workspace.rs` | – |
+//! | 1 | quantize, find exceptions | §5 | `codec/src/quantize.rs`, `codec/src/lattice.rs`, `codec/src/exceptions.rs` | `gpu/kernels/quantize.cu`, `gpu/kernels/exceptions.cu` |
+//! | 2 | predict (Lorenzo) | §6 | `codec/src/lorenzo.rs` | `gpu/kernels/lorenzo.cu` |
+//! | 3 | zero runs and classes | §7 | `codec/src/alphabet.rs`, `codec/src/tokens.rs` | `gpu/kernels/alphabet.cuh`, `gpu/kernels/tokens.cu` |
+//! | 4 | choose a codebook | §8, §11 | `codec/src/codebook.rs`, `codec/src/dictionary.rs` | `gpu/kernels/codebook.cu` |
+//! | 5 | Huffman code in 32 lanes | §9 | `codec/src/lanes.rs` | `gpu/kernels/lanes.cu` |
+//! | – | planes and whole chunks | §2–§4 | `codec/src/plane.rs`, `codec/src/workspace.rs` | `gpu/kernels/plane.cu`, `gpu/kernels/checksum.cu` |
 
 #![forbid(unsafe_code)]
 
