@@ -12,7 +12,7 @@ use quire_codec::{Config, Layout};
 
 use crate::error::{Context as _, Error, Result};
 use crate::job::{Address, Tables};
-use crate::launch::{Kernels, RestoreContext, driver_is_present, missing_function};
+use crate::launch::{FUNCTIONS, Kernels, RestoreContext, driver_is_present, has_function};
 use crate::memory::{ALLOCATIONS, DeviceMemory, upload_and_wait};
 use crate::session::Session;
 use crate::tables::tables;
@@ -132,6 +132,11 @@ pub(crate) fn kernels_not_built() -> Error {
     Error::Unavailable("this build has no GPU kernels: it was made without nvcc (see README, GPU)".to_owned())
 }
 
+/// What a call says where the driver does not have what this crate calls.
+fn too_old(missing: &str) -> Error {
+    Error::Unavailable(format!("the NVIDIA driver is too old: it lacks {missing} (CUDA 12.2 has it)"))
+}
+
 impl Device {
     fn open(ordinal: usize) -> Result<Self> {
         if !cfg!(quire_kernels) {
@@ -140,12 +145,10 @@ impl Device {
         if !cfg!(quire_kernels) || !driver_is_present() {
             return Err(Error::Unavailable("there is no NVIDIA driver: libcuda.so is not found".to_owned()));
         }
-        let too_old =
-            |what: &str| Error::Unavailable(format!("the NVIDIA driver is too old: it lacks {what} (CUDA 12.2 has it)"));
-        if let Some(missing) = missing_function() {
-            return Err(too_old(missing));
+        // cudarc panics where a function is missing; those that are looked for spare the user the panic's message.
+        if !has_function("cuInit") {
+            return Err(too_old("cuInit"));
         }
-        // cudarc panics where a function is missing that is not asked for above.
         catch_unwind(|| Self::open_with_driver(ordinal)).unwrap_or_else(|_| Err(too_old("a function")))
     }
 
@@ -159,6 +162,9 @@ impl Device {
         let count = CudaContext::device_count().context("counting GPUs").map_err(lasting)?;
         if ordinal as i64 >= i64::from(count) {
             return Err(Error::Unavailable(format!("there is no GPU {ordinal}: the driver shows {count}, numbered from 0")));
+        }
+        if let Some(missing) = FUNCTIONS.into_iter().find(|name| !has_function(name)) {
+            return Err(too_old(missing));
         }
         let _restore = RestoreContext::new();
         let context = CudaContext::new(ordinal).context("opening a CUDA context").map_err(lasting)?;

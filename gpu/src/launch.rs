@@ -150,23 +150,21 @@ pub(crate) fn driver_is_present() -> bool {
     unsafe { sys::is_culib_present() }
 }
 
-/// The first of the driver's functions that this crate calls and the driver does not have.
-pub(crate) fn missing_function() -> Option<&'static str> {
-    const FUNCTIONS: [&str; 12] = [
-        "cuInit",
-        "cuDriverGetVersion",
-        "cuDeviceGetCount",
-        "cuDevicePrimaryCtxRetain",
-        "cuCtxGetCurrent",
-        "cuModuleLoadData",
-        "cuMemAlloc_v2",
-        "cuMemHostAlloc",
-        "cuStreamBeginCapture_v2",
-        "cuGraphInstantiateWithFlags",
-        "cuGraphLaunch",
-        "cuLaunchKernel",
-    ];
-    // SAFETY: the library is present, see `driver_is_present`; symbols are looked up, not called.
-    let has = |name: &str| unsafe { sys::culib().get::<unsafe extern "C" fn()>(name.as_bytes()) }.is_ok();
-    FUNCTIONS.into_iter().find(|name| !has(name))
+/// Functions of the driver that this crate calls and old drivers may not have.
+pub(crate) const FUNCTIONS: [&str; 9] = [
+    "cuDevicePrimaryCtxRetain",
+    "cuCtxGetCurrent",
+    "cuModuleLoadData",
+    "cuMemAlloc_v2",
+    "cuMemHostAlloc",
+    "cuStreamBeginCapture_v2",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphLaunch",
+    "cuLaunchKernel",
+];
+
+/// Whether the driver, which is present, has a function.
+pub(crate) fn has_function(name: &str) -> bool {
+    // SAFETY: the symbol is looked up, not called.
+    unsafe { sys::culib().get::<unsafe extern "C" fn()>(name.as_bytes()) }.is_ok()
 }

@@ -189,7 +189,7 @@ fn a_driver_that_does_not_work_is_a_reason() {
     let cases: [(&str, &[&str], &str); 3] = [
         ("no_device", &["-DRESULT=100"], "starting the NVIDIA driver: CUDA_ERROR_NO_DEVICE (said by the fake libcuda)"),
         ("no_count", &["-DRESULT=0"], "there is no GPU 0: the driver shows 0, numbered from 0"),
-        ("too_old", &[], "the NVIDIA driver is too old: it lacks functions of CUDA 12.2"),
+        ("too_old", &[], "the NVIDIA driver is too old: it lacks cuInit"),
     ];
     for (name, options, words) in cases {
         let driver = fake_driver(&sandbox, name, options);
