@@ -50,12 +50,15 @@ class Plugin:
         self.size = ctypes.c_size_t(0)
         self.buffer = ctypes.c_void_p(None)
 
+    def allocate(self, room: int) -> None:
+        """A new buffer in place of the old one."""
+        self.libc.free(self.buffer)
+        self.size, self.buffer = ctypes.c_size_t(room), ctypes.c_void_p(self.libc.malloc(room))
+
     def call(self, flags: int, words: tuple[int, ...], data: np.ndarray) -> tuple[float, int]:
         """Seconds in filter(), and how many bytes it leaves in the buffer. Copying the chunk there is not timed."""
         if self.size.value < data.nbytes:
-            self.libc.free(self.buffer)
-            self.size = ctypes.c_size_t(data.nbytes)
-            self.buffer = ctypes.c_void_p(self.libc.malloc(data.nbytes))
+            self.allocate(data.nbytes)
         ctypes.memmove(self.buffer, data.ctypes.data, data.nbytes)
         values = (ctypes.c_uint * len(words))(*words)
         start = time.perf_counter()

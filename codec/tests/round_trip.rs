@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{CONTENTS, Content, Random, check_config, check_round_trip, chunk, layout, values};
+use common::{CONTENTS, Content, Random, SHAPES, check_config, check_round_trip, chunk, layout, values};
 use proptest::prelude::*;
 use quire_codec::{ByteOrder, CodebookPolicy, Coding, Config, Header, Scalar, Workspace};
 
@@ -11,26 +11,9 @@ const ORDERS: [ByteOrder; 2] = [ByteOrder::Little, ByteOrder::Big];
 
 #[test]
 fn matrix_of_contents_types_and_shapes() {
-    let shapes: [&[u64]; 15] = [
-        &[1],
-        &[2],
-        &[31],
-        &[2047],
-        &[2048],
-        &[2049],
-        &[10_007],
-        &[1, 1, 1, 1],
-        &[13, 17],
-        &[100, 3],
-        &[7, 11, 13],
-        &[16, 16, 16],
-        &[1, 64, 64],
-        &[3, 5, 7, 11],
-        &[2, 1, 40, 50],
-    ];
     let mut workspace = Workspace::default();
     let mut rounds = 0;
-    for dims in shapes {
+    for dims in SHAPES {
         for content in CONTENTS {
             for scalar in SCALARS {
                 for order in ORDERS {
@@ -44,7 +27,7 @@ fn matrix_of_contents_types_and_shapes() {
             }
         }
     }
-    assert_eq!(rounds, shapes.len() * CONTENTS.len() * 2 * 2 * 8);
+    assert_eq!(rounds, SHAPES.len() * CONTENTS.len() * 2 * 2 * 8);
 }
 
 #[test]

@@ -2,54 +2,26 @@
 
 from __future__ import annotations
 
-import ctypes
-import time
+import sys
+from pathlib import Path
 
 import numpy as np
 
 from quire_client import absolute
 
-REVERSE = 0x0100  # H5Z_FLAG_REVERSE: decompress
-FILTER = ctypes.CFUNCTYPE(
-    ctypes.c_size_t, ctypes.c_uint, ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint),
-    ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_void_p),
-)  # fmt: skip
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "h5-samples"))
+from filter_call import REVERSE, Plugin  # noqa: E402: beside the other measurements
 
 
-class FilterClass(ctypes.Structure):
-    """H5Z_class2_t"""
-
-    _fields_ = [
-        ("version", ctypes.c_int), ("id", ctypes.c_int), ("encoder_present", ctypes.c_uint), ("decoder_present", ctypes.c_uint),
-        ("name", ctypes.c_char_p), ("can_apply", ctypes.c_void_p), ("set_local", ctypes.c_void_p), ("filter", FILTER),
-    ]  # fmt: skip
-
-
-class Filter:
-    """The filter, with a buffer from malloc that it takes and gives back. One thread at a time uses it; ctypes lets the others run."""
-
-    def __init__(self, library: str) -> None:
-        self.library = ctypes.CDLL(library)
-        self.library.H5PLget_plugin_info.restype = ctypes.POINTER(FilterClass)
-        self.filter = self.library.H5PLget_plugin_info().contents.filter
-        self.libc = ctypes.CDLL(None)
-        self.libc.malloc.restype = ctypes.c_void_p
-        self.libc.malloc.argtypes = [ctypes.c_size_t]
-        self.libc.free.argtypes = [ctypes.c_void_p]
-        self.size, self.buffer = ctypes.c_size_t(0), ctypes.c_void_p(None)
+class Filter(Plugin):
+    """The filter with as much room in its buffer as a caller of HDF5 may leave. One thread at a time uses it; ctypes lets the others run."""
 
     def run(self, flags: int, words: tuple[int, ...], data: np.ndarray, room: int) -> tuple[float, np.ndarray]:
         """Seconds in filter(), and the bytes it gives, which are there until the next call."""
         if self.size.value != room:
-            self.libc.free(self.buffer)
-            self.size, self.buffer = ctypes.c_size_t(room), ctypes.c_void_p(self.libc.malloc(room))
-        ctypes.memmove(self.buffer, data.ctypes.data, data.nbytes)
-        values = (ctypes.c_uint * len(words))(*words)
-        start = time.perf_counter()
-        length = self.filter(flags, len(words), values, data.nbytes, ctypes.byref(self.size), ctypes.byref(self.buffer))
-        seconds = time.perf_counter() - start
-        assert length > 0, "the filter failed, see stderr"
-        return seconds, np.ctypeslib.as_array(ctypes.cast(self.buffer, ctypes.POINTER(ctypes.c_ubyte)), (length,))
+            self.allocate(room)
+        seconds, length = self.call(flags, words, data)
+        return seconds, self.bytes(length)
 
     def compress(self, chunk: np.ndarray, bound: float) -> tuple[float, np.ndarray]:
         """Seconds and stream of a little-endian chunk of at most four dimensions."""

@@ -59,6 +59,25 @@ pub(crate) const CONTENTS: [Content; 13] = [
     Content::MinusZero,
 ];
 
+/// Shapes that every matrix has.
+pub(crate) const SHAPES: [&[u64]; 15] = [
+    &[1],
+    &[2],
+    &[31],
+    &[2047],
+    &[2048],
+    &[2049],
+    &[10_007],
+    &[1, 1, 1, 1],
+    &[13, 17],
+    &[100, 3],
+    &[7, 11, 13],
+    &[16, 16, 16],
+    &[1, 64, 64],
+    &[3, 5, 7, 11],
+    &[2, 1, 40, 50],
+];
+
 /// Values of one kind, in f64; [`chunk`] rounds them to the chunk's type.
 pub(crate) fn values(content: Content, elements: usize, seed: u64) -> Vec<f64> {
     let mut random = Random(seed);
