@@ -108,6 +108,17 @@ fn constants() -> String {
     number("ROWS_BLOCK_LOG", usize::from(job::ROWS_BLOCK_LOG));
     number("FEW_EXCEPTIONS", job::FEW_EXCEPTIONS);
     number("THREADS", job::THREADS as usize);
+    number("CHOOSE_THREADS", job::CHOOSE_THREADS as usize);
+    number("LANE_THREADS", job::LANE_THREADS as usize);
+    number("GROUP", job::GROUP);
+    number("LANE_SLOT", job::LANE_SLOT);
+    number("CHECKSUM_TILE", job::CHECKSUM_TILE);
+    number("ROW_TILE", job::ROW_TILE);
+    number("COLUMNS", job::COLUMNS as usize);
+    number("SHORT_ROWS", job::SHORT_ROWS as usize);
+    number("ROW_TILES", job::ROW_TILES as usize);
+    number("LONG_ROWS", job::LONG_ROWS as usize);
+    number("AXIS", job::AXIS as usize);
     assert_eq!(dictionary::books().len(), job::BOOKS, "the dictionary has grown: change BOOKS in gpu/src/job.rs");
     number("BOOKS", job::BOOKS);
     number("ENCODE_PARAMETERS_SIZE", size_of::<job::EncodeParameters>());

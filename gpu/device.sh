@@ -14,12 +14,18 @@ shift 2
 case "$what" in
   pack)
     mkdir -p "$folder"
+    QUIRE_REQUIRE_CUDA=1 cargo test --release -p quire-gpu --test parity --no-run
     # The path of a test program is in cargo's messages alone.
     program="$(QUIRE_REQUIRE_CUDA=1 cargo test --release -p quire-gpu --test parity --no-run 2>&1 | sed -n 's/.*(\(.*parity-[0-9a-f]*\))$/\1/p')"
     QUIRE_REQUIRE_CUDA=1 cargo build --release -p quire-gpu --examples
     QUIRE_REQUIRE_CUDA=1 cargo build --release -p h5z-quire
     cp "$program" "$folder/parity"
     cp target/release/examples/{gpu_bench,codebooks} target/release/libh5zquire.so "$folder"
+    # A driver whose launches fail, for plugin-tests/gpu.sh; its other half is a link that the test makes.
+    mkdir -p "$folder/failing_cuda"
+    cc -shared -fPIC -Wl,-soname,libcuda_real.so -x c /dev/null -o "$folder/libcuda_real.so"
+    cc -shared -fPIC plugin-tests/c/failing_cuda.c -Wl,--no-as-needed "$folder/libcuda_real.so" -o "$folder/failing_cuda/libcuda.so.1" -ldl
+    rm "$folder/libcuda_real.so"
     strip "$folder"/{parity,gpu_bench,codebooks,libh5zquire.so}
     ;;
   test)

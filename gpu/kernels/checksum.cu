@@ -7,8 +7,8 @@
 
 #include "plane.cu"
 
-constexpr u32 WORDS_PER_THREAD = 4;
-constexpr u32 TILE_WORDS = THREADS * WORDS_PER_THREAD;
+constexpr u32 TILE_WORDS = CHECKSUM_TILE / 4;
+constexpr u32 WORDS_PER_THREAD = TILE_WORDS / THREADS;
 constexpr u32 CRC_POLYNOMIAL = 0xedb88320;  // reflected
 
 /// Product modulo the polynomial, lowest power of x in the highest bit.

@@ -6,7 +6,6 @@
 
 #include "tokens.cu"
 
-constexpr u32 CHOOSE_THREADS = 128;
 static_assert(BOOKS <= CHOOSE_THREADS && 2 * SYMBOLS - 1 <= 255, "a thread a book; places of items fit a byte");
 
 /// floor(2^16 log2(value)), up to one unit too low.

@@ -21,8 +21,6 @@ constexpr u32 WARPS = THREADS / WARP;
 constexpr u32 VALUES_PER_THREAD = SEGMENT / THREADS;
 /// Words of a segment's bit mask.
 constexpr u32 MASK_WORDS = SEGMENT / 32;
-/// Counts that one group sum stands for, see `warp_sum_before`.
-constexpr u32 GROUP = 64;
 
 __device__ __forceinline__ u32 lane_id() { return threadIdx.x % WARP; }
 __device__ __forceinline__ u32 warp_id() { return threadIdx.x / WARP; }

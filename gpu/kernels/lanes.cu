@@ -13,11 +13,9 @@
 
 static_assert(LANES == WARP, "a lane of a block is a lane of a warp");
 
-/// Threads of a block that decodes: a warp for the lanes, the others for what their symbols stand for.
-constexpr u32 LANE_WARPS = 4;
-constexpr u32 LANE_THREADS = LANE_WARPS * WARP;
-/// Words that the lanes of a segment can take.
-constexpr u32 LANE_SLOT = SEGMENT * MAX_CODE_BITS / 16 + 2 * LANES;
+
+/// Warps of a block that decodes: one for the lanes, the others for what their symbols stand for.
+constexpr u32 LANE_WARPS = LANE_THREADS / WARP;
 
 /// Steps of the encoder whose symbols are read ahead.
 constexpr u32 AHEAD = 8;

@@ -165,10 +165,6 @@ struct StoreValue {
   }
 };
 
-/// Rows up to this length are summed by one warp each; longer ones are cut into tiles.
-constexpr u32 SHORT_ROW = 4096;
-/// Values of a long row that a block sums.
-constexpr u32 ROW_TILE = 4096;
 /// Values that a lane of `sum_short_rows` has in flight.
 constexpr u32 BATCH = 8;
 
@@ -177,7 +173,7 @@ struct Blocks {
   u32 number, count;
 };
 
-/// Prefix sums along rows of at most SHORT_ROW values, one warp a row.
+/// Prefix sums along rows of at most ROW_TILE values, one warp a row.
 template <typename C, typename Store>
 __device__ void sum_short_rows(Blocks blocks, const C* values, u32 length, u32 rows, bool sum, const Store& store) {
   typedef typename Unsigned<C>::Type U;
@@ -264,8 +260,7 @@ __device__ void sum_long_rows(Blocks blocks, const C* values, u32 length, u32 ro
   }
 }
 
-/// Columns and slices of a block of `sum_axis`.
-constexpr u32 COLUMNS = WARP;
+/// Threads of a column of `sum_axis`, and values of each.
 constexpr u32 SLICES = THREADS / COLUMNS;
 constexpr u32 SLICE_VALUES = 8;
 
@@ -313,8 +308,6 @@ __device__ void sum_axis(Blocks blocks, const C* values, u32 outer, u32 length, 
 }
 
 /// A pass over a plane; undoing the prediction takes one an axis, and two for long rows.
-enum Pass { SHORT_ROWS = 0, ROW_TILES = 1, LONG_ROWS = 2, AXIS = 3 };
-
 /// `must_store` is set where integers go elsewhere than to their places: then they have to, also if there is nothing to sum.
 template <typename C, typename Store>
 __device__ __forceinline__ void run_pass(Blocks blocks, const Shape& shape, u32 axes, u32 pass, u32 axis, const C* values, void* row_sums,

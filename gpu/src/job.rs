@@ -23,6 +23,30 @@ pub const ROWS_BLOCK_LOG: u8 = 12;
 pub const FEW_EXCEPTIONS: usize = 1024;
 /// Threads of most kernels.
 pub const THREADS: u32 = 256;
+/// Threads of a block of `choose`.
+pub const CHOOSE_THREADS: u32 = 128;
+/// Threads of a block that decodes lanes.
+pub const LANE_THREADS: u32 = 128;
+/// Counts that share a sum.
+pub const GROUP: usize = 64;
+/// 16-bit words that the lanes of a segment can take.
+pub const LANE_SLOT: usize =
+    quire_codec::alphabet::SEGMENT * quire_codec::codebook::MAX_CODE_BITS as usize / 16 + 2 * quire_codec::lanes::LANES;
+/// Bytes of a tile of the checksum.
+pub const CHECKSUM_TILE: usize = 4096;
+/// Rows longer than this are cut into tiles of as many values.
+pub const ROW_TILE: usize = 4096;
+/// Values that a block takes side by side where it sums along a slow axis.
+pub const COLUMNS: u32 = 32;
+
+/// Kinds of passes that undo the prediction: rows of up to [`ROW_TILE`] values.
+pub const SHORT_ROWS: u32 = 0;
+/// The sums of the tiles of longer rows.
+pub const ROW_TILES: u32 = 1;
+/// Longer rows, by these sums.
+pub const LONG_ROWS: u32 = 2;
+/// A slow axis.
+pub const AXIS: u32 = 3;
 
 /// An address in device memory, or in pinned memory that the device reaches.
 pub type Address = u64;

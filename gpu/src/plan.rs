@@ -4,34 +4,19 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 use quire_codec::alphabet::SEGMENT;
-use quire_codec::codebook::MAX_CODE_BITS;
-use quire_codec::lanes::LANES;
 use quire_codec::{Layout, Scalar, max_stream_len};
 
 use crate::error::Result;
 use crate::job::{
-    Address, Book, DECODE_TABLE_LEN, DecodeJob, DecodeParameters, DecodePlane, DecodeState, EncodeJob, EncodeParameters,
-    EncodePlane, EncodeResult, EncodeState, FEW_EXCEPTIONS, PLANES, ROWS_BLOCK_LOG, Shape, THREADS,
+    AXIS, Address, Book, CHECKSUM_TILE, CHOOSE_THREADS, COLUMNS, DECODE_TABLE_LEN, DecodeJob, DecodeParameters, DecodePlane,
+    DecodeState, EncodeJob, EncodeParameters, EncodePlane, EncodeResult, EncodeState, FEW_EXCEPTIONS, GROUP, LANE_SLOT,
+    LANE_THREADS, LONG_ROWS, PLANES, ROW_TILE, ROW_TILES, ROWS_BLOCK_LOG, SHORT_ROWS, Shape, THREADS,
 };
 use crate::launch::{Kernels, TypeKernels, launch};
 use crate::memory::{Arena, clear};
 
-/// Counts that share a sum: `GROUP` in `kernels/common.cuh`.
-const GROUP: usize = 64;
-/// Threads of a block of `choose`: `CHOOSE_THREADS` in `kernels/codebook.cu`.
-const CHOOSE_THREADS: u32 = 128;
 /// Threads of a block that encodes lanes.
 const WARP: u32 = 32;
-/// Threads of a block that decodes lanes: `LANE_THREADS` in `kernels/lanes.cu`.
-const LANE_THREADS: u32 = 128;
-/// Bytes of a tile of the checksum: `TILE_WORDS` in `kernels/checksum.cu`.
-const TILE_BYTES: u64 = 4096;
-/// Words that the lanes of a segment can take: `LANE_SLOT` in `kernels/lanes.cu`.
-const LANE_SLOT: usize = SEGMENT * MAX_CODE_BITS as usize / 16 + 2 * LANES;
-/// Rows longer than this are cut into tiles of as many values: `SHORT_ROW` and `ROW_TILE` in `kernels/lorenzo.cu`.
-const SHORT_ROW: usize = 4096;
-/// Values that a warp and a block of `sum_axis` take side by side: `COLUMNS` in `kernels/lorenzo.cu`.
-const COLUMNS: u32 = 32;
 
 /// What launches depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -298,7 +283,7 @@ impl EncodePlan {
         observe("5 lanes")?;
         launch(stream, assemble, grid(8), THREADS, job, &[])?;
         observe("assemble")?;
-        let tiles = job.output_stride.div_ceil(TILE_BYTES) as usize;
+        let tiles = job.output_stride.div_ceil(CHECKSUM_TILE as u64) as usize;
         launch(stream, &kernels.seal, self.sizes.grid(multiprocessors, 4, tiles), THREADS, job, &[])?;
         observe("checksum")
     }
@@ -354,7 +339,7 @@ impl DecodePlan {
             input,
             input_stride,
             planes,
-            row_sums: arena.take(sizes.chunks * PLANES * 2 * sizes.elements.div_ceil(SHORT_ROW), 8),
+            row_sums: arena.take(sizes.chunks * PLANES * 2 * sizes.elements.div_ceil(ROW_TILE), 8),
             exception_list: arena.take(sizes.chunks * FEW_EXCEPTIONS, 4),
             exception_counts: sizes.per_segment(&mut arena, 4),
             exception_groups,
@@ -411,7 +396,7 @@ impl DecodePlan {
         clear(stream, self.zeroed.0, self.zeroed.1)?;
         observe("clear")?;
         // A block of threads for the index, the others for the checksum.
-        let tiles = job.input_stride.div_ceil(TILE_BYTES) as usize;
+        let tiles = job.input_stride.div_ceil(CHECKSUM_TILE as u64) as usize;
         let (blocks, chunks, _) = sizes.grid(multiprocessors, 4, tiles);
         launch(stream, &kernels.open_stream, (blocks + 1, chunks, 1), THREADS, job, &[])?;
         observe("index and checksum")?;
@@ -437,7 +422,7 @@ impl DecodePlan {
             Exceptions::None => return Ok(()),
             Exceptions::Few => launch(stream, &of_type.write_few_exceptions, (1, job.chunks, 1), THREADS, job, &[])?,
             Exceptions::Many => {
-                let grid = sizes.grid(multiprocessors, 8, sizes.elements.div_ceil(SHORT_ROW));
+                let grid = sizes.grid(multiprocessors, 8, sizes.elements.div_ceil(ROW_TILE));
                 launch(stream, &of_type.restore_bits, grid, THREADS, job, &[ROW_TILES])?;
                 launch(stream, &of_type.restore_bits, grid, THREADS, job, &[LONG_ROWS])?;
                 launch(stream, &kernels.count_exceptions, segment_grid(8), THREADS, job, &[])?;
@@ -455,10 +440,10 @@ impl DecodePlan {
         let mut passes = Vec::new();
         if rows_are_done {
             // Where they were decoded; there is another axis, whose pass writes values.
-        } else if length <= SHORT_ROW {
+        } else if length <= ROW_TILE {
             passes.push(Pass { kind: SHORT_ROWS, axis: 0, items: rows.div_ceil(8) });
         } else {
-            let items = rows * length.div_ceil(SHORT_ROW);
+            let items = rows * length.div_ceil(ROW_TILE);
             passes.push(Pass { kind: ROW_TILES, axis: 0, items });
             passes.push(Pass { kind: LONG_ROWS, axis: 0, items });
         }
@@ -481,15 +466,6 @@ struct Pass {
     /// Pieces of work.
     items: usize,
 }
-
-/// Kinds of passes: `Pass` in `kernels/lorenzo.cu`.
-const SHORT_ROWS: u32 = 0;
-/// As above.
-const ROW_TILES: u32 = 1;
-/// As above.
-const LONG_ROWS: u32 = 2;
-/// As above.
-const AXIS: u32 = 3;
 
 fn of_type(kernels: &Kernels, scalar: Scalar) -> &TypeKernels {
     match scalar {

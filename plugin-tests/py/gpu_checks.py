@@ -11,6 +11,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -205,6 +206,34 @@ def a_file_that_is_not_closed(_: str, folder: Path) -> str:
     return ended.log[-1] if ended.log else "nothing in the log"
 
 
+def a_launch_that_fails(library: str, folder: Path) -> str:
+    """The chunk goes to the CPU, so do all that follow, and the reason is told."""
+    shim = Path(library).with_name("failing_cuda") / "libcuda.so.1"
+    if not shim.is_file():
+        raise Skipped(f"there is no {shim}: `gpu/device.sh pack` makes it")
+    listed = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
+    driver = re.search(r"libcuda\.so\.1 \(.*x86-64.*\) => (.+)", listed)
+    if driver is None:
+        raise Skipped("the driver's library is not in the loader's cache")
+    beside = folder / "failing_cuda"
+    beside.mkdir()
+    shutil.copy(shim, beside)
+    # Whichever name is looked for first.
+    (beside / "libcuda.so").symlink_to("libcuda.so.1")
+    (beside / "libcuda_real.so").symlink_to(Path(driver[1]).resolve())
+    failing, path = {"LD_LIBRARY_PATH": str(beside)}, folder / "failing.h5"
+    reason = r"on the CPU: .*CUDA_ERROR_LAUNCH_FAILED"
+    # A launch a chunk: the second chunk's fails.
+    fails = client({**failing, **LOG, "QUIRE_TEST_LAUNCHES": "1"}, "gpu_client.py", "write", path)
+    assert ON_GPU.match(fails.log[0]), fails
+    assert any(re.search(reason, line) for line in fails.log), fails
+    client(CPU, "gpu_client.py", "check", path)
+    silent = client(failing, "backend.py", "write", path)
+    assert any(re.search(reason, line) for line in silent.log), f"without QUIRE_LOG it is said as well: {silent}"
+    must_say(client({**failing, **CUDA}, "backend.py", "read", path), "read: error", FORCED, "CUDA_ERROR_LAUNCH_FAILED")
+    return next(line for line in fails.log if re.search(reason, line))
+
+
 # Memory
 
 
@@ -279,6 +308,29 @@ def four_processes_at_once(library: str, _: Path) -> str:
     return f"{4 * times} chunks of 8 MiB to and fro: {together:.3f} s by 4 processes, {alone:.3f} s by one"
 
 
+def four_processes_under_mps(library: str, folder: Path) -> str:
+    control = shutil.which("nvidia-cuda-mps-control")
+    if control is None:
+        raise Skipped("there is no nvidia-cuda-mps-control")
+    settings = {"CUDA_MPS_PIPE_DIRECTORY": str(folder / "pipe"), "CUDA_MPS_LOG_DIRECTORY": str(folder / "log")}
+    environment = {**os.environ, **settings}
+    started = subprocess.run([control, "-d"], env=environment, capture_output=True, text=True, timeout=SECONDS)
+    if started.returncode != 0:
+        raise Skipped(f"MPS does not start: {started.stdout}{started.stderr}")
+    try:
+        running = [start({**CUDA, **LOG, **settings}, "round_trip.py", "write", folder / f"mps{number}.h5") for number in range(4)]
+        ended = [end(process) for process in running]
+        served = subprocess.run([control], input="get_server_list", env=environment, capture_output=True, text=True, timeout=SECONDS)
+    finally:
+        subprocess.run([control], input="quit", env=environment, capture_output=True, text=True, timeout=SECONDS)
+    assert all(each.code == 0 and all(map(ON_GPU.match, each.log)) for each in ended), " / ".join(map(str, ended))
+    assert served.stdout.strip(), f"no process was served by MPS: {served.stderr}"
+    client(CPU, "round_trip.py", "write", folder / "cpu.h5")
+    expected = raw_chunks(folder / "cpu.h5")
+    assert all(raw_chunks(folder / f"mps{number}.h5") == expected for number in range(4)), "not the CPU's bytes"
+    return f"{len(expected)} chunks by each of 4 processes, server {served.stdout.strip()}"
+
+
 def eight_threads_at_once(library: str, _: Path) -> str:
     times = 12
     ended = client({**CUDA, **LOG}, "gpu_client.py", "threads", library, times)
@@ -307,9 +359,11 @@ CHECKS: tuple[Check, ...] = (
     hidden_gpus_are_a_reason,
     a_forked_child_works_on_the_cpu,
     a_file_that_is_not_closed,
+    a_launch_that_fails,
     memory_taken_by_this_process,
     memory_taken_by_another_process,
     four_processes_at_once,
+    four_processes_under_mps,
     eight_threads_at_once,
     warm_calls_only_work,
 )
