@@ -31,9 +31,12 @@ def bound_words(bound: float) -> tuple[int, int, int]:
     return (1, *struct.unpack("<II", struct.pack("<d", bound)))
 
 
-def chunk_words(bound: float, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """All parameters of a chunk of little-endian f32: behind the bound stands what set_local adds, marker, version, type and extents."""
-    return (*bound_words(bound), 0x51 << 24 | 1 << 16 | len(shape), *shape)
+def chunk_words(bound: float, shape: tuple[int, ...], dtype: np.dtype | type = np.float32, fill: float | None = None) -> tuple[int, ...]:
+    """All parameters of a chunk of little-endian f32 or f64: behind the bound stands what set_local adds, marker, version, type and
+    extents, then the bits of the fill value, if there is one."""
+    dtype = np.dtype(dtype).newbyteorder("<")
+    fill_words = () if fill is None else np.array([fill], dtype).view("<u4").tolist()
+    return (*bound_words(bound), 0x51 << 24 | 1 << 16 | (dtype.itemsize == 8) << 8 | len(shape), *shape, *fill_words)
 
 
 class Plugin:
