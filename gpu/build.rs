@@ -10,7 +10,7 @@ use std::{env, fs};
 
 use quire_codec::alphabet::{self, ALPHABET};
 use quire_codec::quantize::Value;
-use quire_codec::{codebook, dictionary, format, lanes, plane};
+use quire_codec::{codebook, dictionary, finegrid, format, interpolation, lanes, plane, predictor};
 
 #[path = "src/job.rs"]
 #[allow(dead_code, unreachable_pub, missing_docs)]
@@ -114,6 +114,14 @@ fn constants() -> String {
     number("LANE_SLOT", job::LANE_SLOT);
     number("CHECKSUM_TILE", job::CHECKSUM_TILE);
     number("ROW_TILE", job::ROW_TILE);
+    number("COARSE_VALUES", job::COARSE_VALUES);
+    number("COARSE_THREADS", job::COARSE_THREADS as usize);
+    number("INTERPOLATION", usize::from(predictor::INTERPOLATION));
+    number("PLACES", finegrid::PLACES as usize);
+    number("PLACES_LOG", finegrid::PLACES.ilog2() as usize);
+    number("ESCAPE_FROM", interpolation::ESCAPE_FROM as usize);
+    number("ESCAPE_BASE", interpolation::ESCAPE_BASE as usize);
+    number("ESCAPE_REACH", interpolation::ESCAPE_REACH as usize);
     number("COLUMNS", job::COLUMNS as usize);
     number("SHORT_ROWS", job::SHORT_ROWS as usize);
     number("ROW_TILES", job::ROW_TILES as usize);
@@ -137,6 +145,10 @@ fn constants() -> String {
     real("SAFE_CODE_LIMIT_F64", f64::SAFE_CODE_LIMIT);
     real("SMALLEST_SAFE_STEP_F32", f32::SMALLEST_SAFE_STEP);
     real("SMALLEST_SAFE_STEP_F64", f64::SMALLEST_SAFE_STEP);
+    real("STEPS_LIMIT_F32", f32::STEPS_LIMIT);
+    real("STEPS_LIMIT_F64", f64::STEPS_LIMIT);
+    real("FINE_SPACING", finegrid::SPACING);
+    real("PLACES_A_STEP", finegrid::PLACES_A_STEP);
     let mut table = |kind: &str, name: &str, value: fn(usize) -> u64| {
         let values: Vec<String> = (0..ALPHABET.len()).map(|symbol| value(symbol).to_string() + "u").collect();
         writeln!(text, "__constant__ const {kind} {name}[] = {{{}}};", values.join(", ")).expect("a String takes all");

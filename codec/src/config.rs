@@ -23,6 +23,21 @@ pub enum CodebookPolicy {
     Custom,
 }
 
+/// How the values of a chunk are predicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum PredictorPolicy {
+    /// What promises the fewest bits on a sample of the chunk (FORMAT.md, Encoder).
+    #[default]
+    Auto,
+    /// Always differences along all axes. For measurements.
+    Lorenzo,
+    /// Always differences along these axes, bit 0 the fastest. For measurements.
+    Axes(u8),
+    /// Interpolation, where the grid is not a lattice. For measurements.
+    Interpolation,
+}
+
 /// Everything that steers the encoder. A decoder needs none of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Config {
@@ -30,6 +45,8 @@ pub struct Config {
     pub bound: ErrorBound,
     /// Where codebooks come from.
     pub codebook: CodebookPolicy,
+    /// How values are predicted.
+    pub predictor: PredictorPolicy,
     /// IEEE bits of the dataset's fill value, in the low 32 bits for f32. Values with these bits come back with them even where the
     /// bound would allow a neighbour: a mask is found by comparing with the fill value.
     pub fill_value: Option<u64>,
@@ -47,6 +64,11 @@ impl Config {
                 "absolute error bound is {bound:?}: it must be finite, greater than 0, and neither so small nor so large that 2*bound or 1/(2*bound) overflows"
             )));
         }
-        Ok(Self { bound: ErrorBound::Absolute(bound), codebook: CodebookPolicy::Auto, fill_value: None })
+        Ok(Self {
+            bound: ErrorBound::Absolute(bound),
+            codebook: CodebookPolicy::Auto,
+            predictor: PredictorPolicy::Auto,
+            fill_value: None,
+        })
     }
 }

@@ -43,6 +43,25 @@ pub fn predict_mask(exceptions: &[usize], shape: &Shape, mask: &mut Vec<i8>, dif
     Ok(best)
 }
 
+/// Puts indices in ascending order. `mask` is room to work in.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn sort_indices(indices: &mut Vec<usize>, elements: usize, mask: &mut Vec<i8>) -> Result<()> {
+    if indices.len() < elements / SPARSE {
+        indices.sort_unstable();
+        return Ok(());
+    }
+    mask.clear();
+    resize(mask, elements)?;
+    for &index in &*indices {
+        mask[index] = 1;
+    }
+    indices.clear();
+    for_each_in_mask(mask, |index| indices.push(index));
+    Ok(())
+}
+
 fn fewest(counts: &[usize; 3]) -> usize {
     (0..counts.len()).min_by_key(|&candidate| counts[candidate]).unwrap_or(0)
 }

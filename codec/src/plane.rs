@@ -15,6 +15,7 @@ use crate::lanes::{self, LANES, MAX_BLOCK};
 use crate::layout::Shape;
 use crate::lorenzo::{self, Axes};
 use crate::memory::{reserve, resize};
+use crate::predictor::{INTERPOLATION, Predictor};
 use crate::tokens::{Place, Tokens, tokenize};
 
 /// Bytes of a plane's fixed part.
@@ -27,6 +28,9 @@ pub const MIN_BLOCK_LOG: u8 = SEGMENT.ilog2() as u8;
 pub const MAX_BLOCK_LOG: u8 = MAX_BLOCK.ilog2() as u8;
 /// Bits that a block should hold: enough that what the lanes leave unused stays below 3 %, few enough that blocks stay many.
 pub const BLOCK_BITS: u64 = 11_000;
+
+/// What errors call a plane's fixed part.
+const HEADER: &str = "plane header";
 
 /// Buffers of the plane stages.
 #[derive(Debug)]
@@ -53,14 +57,14 @@ impl Default for PlaneWorkspace {
 }
 
 impl PlaneWorkspace {
-    /// Appends the plane whose differences along `axes` are given.
+    /// Appends the plane of which the predictor has left `differences`.
     ///
     /// # Errors
     /// `OutOfMemory`.
     pub fn encode<C: Integer>(
         &mut self,
         differences: &[C],
-        axes: Axes,
+        predictor: Predictor,
         policy: CodebookPolicy,
         stream: &mut Vec<u8>,
     ) -> Result<()> {
@@ -98,7 +102,7 @@ impl PlaneWorkspace {
             Choice::Custom(_) => CUSTOM_BOOK,
         };
         stream.extend_from_slice(&[
-            axes.to_byte(),
+            predictor.to_byte(),
             MIN_BLOCK_LOG + group_log,
             book,
             lane_width as u8,
@@ -125,12 +129,25 @@ impl PlaneWorkspace {
     /// # Errors
     /// `Truncated`, `Corrupt` or `OutOfMemory`.
     pub fn decode<C: Integer>(&mut self, stream: &mut &[u8], shape: &Shape, codes: &mut [C]) -> Result<()> {
-        const SECTION: &str = "plane header";
-        let head: &[u8; PLANE_HEADER_LEN] = take_array(stream, SECTION)?;
-        let [axes_byte, block_log, book, lane_width, extra_width, reserved @ ..] = *head;
-        let axes = Axes::from_byte(axes_byte, shape).ok_or_else(|| {
-            Error::corrupt(SECTION, format!("axes {axes_byte:#b} are not all among the chunk's {}", shape.dims().len()))
+        let byte = self.decode_differences(stream, codes)?;
+        let axes = Axes::from_byte(byte, shape).ok_or_else(|| {
+            Error::corrupt(
+                HEADER,
+                format!("its predictor is {byte:#x}, which names no axes of the {} there are", shape.dims().len()),
+            )
         })?;
+        lorenzo::restore(codes, shape, axes);
+        Ok(())
+    }
+
+    /// Reads what the predictor of the plane at the start of `stream` has left, and the predictor's byte.
+    ///
+    /// # Errors
+    /// As [`PlaneWorkspace::decode`].
+    pub fn decode_differences<C: Integer>(&mut self, stream: &mut &[u8], codes: &mut [C]) -> Result<u8> {
+        const SECTION: &str = HEADER;
+        let head: &[u8; PLANE_HEADER_LEN] = take_array(stream, SECTION)?;
+        let [predictor, block_log, book, lane_width, extra_width, reserved @ ..] = *head;
         if !(MIN_BLOCK_LOG..=MAX_BLOCK_LOG).contains(&block_log) {
             return Err(Error::corrupt(
                 SECTION,
@@ -177,9 +194,14 @@ impl PlaneWorkspace {
         if take(stream, padding, "plane payload")?.iter().any(|&byte| byte != 0) {
             return Err(Error::corrupt("plane payload", "its padding is not 0"));
         }
-        lorenzo::restore(codes, shape, axes);
-        Ok(())
+        Ok(predictor)
     }
+}
+
+/// Whether the plane at the start of a stream is interpolated.
+#[must_use]
+pub fn is_interpolated(stream: &[u8]) -> bool {
+    stream.first() == Some(&INTERPOLATION)
 }
 
 /// Bytes of an index over `blocks` blocks.

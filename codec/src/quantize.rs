@@ -6,6 +6,7 @@
 
 use crate::config::{Config, ErrorBound};
 use crate::error::Result;
+use crate::finegrid::FineGrid;
 use crate::integer::Integer;
 use crate::lattice;
 use crate::layout::ByteOrder;
@@ -13,7 +14,7 @@ use crate::memory::reserve;
 use crate::simd::vectorized;
 
 /// Adding this to `|p| < 2^51` leaves `p`, rounded half to even, in the low bits of the mantissa.
-const ROUNDING: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
+pub(crate) const ROUNDING: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
 
 /// Values that are checked together before the slow path looks at each one.
 const GROUP: usize = 64;
@@ -61,6 +62,28 @@ impl Quantizer {
     pub fn half_step(&self) -> f64 {
         self.step / 2.0
     }
+
+    pub(crate) fn bound(&self) -> f64 {
+        self.bound
+    }
+
+    pub(crate) fn step(&self) -> f64 {
+        self.step
+    }
+
+    pub(crate) fn inverse_step(&self) -> f64 {
+        self.inverse_step
+    }
+
+    pub(crate) fn fill(&self) -> Option<i64> {
+        self.fill
+    }
+
+    /// The fine grid for interpolation, unless the grid is a lattice or so narrow that values on it may be subnormal.
+    #[must_use]
+    pub fn fine<V: Value>(&self) -> Option<FineGrid<V>> {
+        (self.step == 2.0 * self.bound && self.step >= V::SMALLEST_SAFE_STEP).then(|| FineGrid::new(self))
+    }
 }
 
 /// A value type: how it is read from bytes, rounded and restored. All arithmetic is IEEE f64 without contraction.
@@ -82,6 +105,9 @@ pub trait Value: Copy + Default + Send + Sync + 'static {
     fn read_all(bytes: &[u8], order: ByteOrder, values: &mut [Self]);
     /// Writes value `index` of the chunk.
     fn write(self, bytes: &mut [u8], index: usize, order: ByteOrder);
+    /// Interpolation restores values of fewer steps than this, a power of two. Chance lets a value of type f32 stand on the fine grid with
+    /// a probability of up to `STEPS_LIMIT / 2^20`, and such values cost more than others.
+    const STEPS_LIMIT: f64;
     /// The value in f64, exactly.
     fn to_f64(self) -> f64;
     /// Nearest value of this type, ties to even.
@@ -94,6 +120,11 @@ pub trait Value: Copy + Default + Send + Sync + 'static {
     fn to_bits(self) -> Self::Code;
     /// The value with these IEEE bits.
     fn from_bits(bits: Self::Code) -> Self;
+    /// The IEEE bits, sign extended.
+    #[inline(always)]
+    fn to_bits_i64(self) -> i64 {
+        self.to_bits().to_i64()
+    }
 }
 
 macro_rules! read_write {
@@ -132,6 +163,7 @@ impl Value for f32 {
     // r = k * step * (1 + d) with |d| <= 2^-24, so r / step misses k by less than 2^22 * 2^-24 = 1/4.
     const SAFE_CODE_LIMIT: f64 = 4_194_304.0; // 2^22
     const SMALLEST_SAFE_STEP: f64 = 1e-28;
+    const STEPS_LIMIT: f64 = 2048.0;
     read_write!(4);
     #[inline(always)]
     fn to_f64(self) -> f64 {
@@ -166,6 +198,7 @@ impl Value for f64 {
     // Three roundings of 2^-53 each (product, inverse step, product): k is missed by less than 2^50 * 3 * 2^-53 = 3/8.
     const SAFE_CODE_LIMIT: f64 = 1_125_899_906_842_624.0; // 2^50
     const SMALLEST_SAFE_STEP: f64 = 1e-290;
+    const STEPS_LIMIT: f64 = 32_768.0;
     read_write!(8);
     #[inline(always)]
     fn to_f64(self) -> f64 {
@@ -202,8 +235,9 @@ fn round<V: Value>(value: V, quantizer: &Quantizer) -> (f64, f64, f64) {
     (sum, code, error)
 }
 
-/// The code of a value, or `None` for an exception. The last condition makes the encoder idempotent: a decoded value has its own code
-/// again, so that HDF5 may decode and encode a partly written chunk any number of times without drift.
+/// The code of a value, or `None` for an exception. The last two conditions make the encoder idempotent: a decoded value has its own code
+/// again, and one that interpolation has restored keeps its place between this grid's, so that HDF5 may decode and encode a partly written
+/// chunk any number of times without drift.
 #[inline]
 fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<V::Code> {
     if quantizer.fill == Some(value.to_bits().to_i64()) {
@@ -211,7 +245,9 @@ fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<V::Code> {
     }
     let (sum, code, error) = round(value, quantizer);
     let holds = error <= quantizer.bound && code.abs() < V::CODE_LIMIT;
-    (holds && round(V::round_from(code * quantizer.step), quantizer).1 == code).then(|| V::code_from_sum(sum))
+    let returns = || round(V::round_from(code * quantizer.step), quantizer).1 == code;
+    let moves = || quantizer.fine::<V>().is_some_and(|fine| fine.is_between_steps(value));
+    (holds && returns() && !moves()).then(|| V::code_from_sum(sum))
 }
 
 /// Quantizes the values of a chunk. `codes` has one entry a value; indices of exceptions are appended to `exceptions`, ascending.
@@ -265,6 +301,9 @@ fn quantize_groups<V: Value, const FILL: bool>(
 ) {
     let fill = V::Code::from_i64(quantizer.fill.unwrap_or(0));
     let (bound, below_limit) = (quantizer.bound.to_bits(), safe_limit.to_bits().wrapping_sub(1));
+    // On a lattice no value stands between the steps.
+    let fine = quantizer.fine::<V>().unwrap_or(FineGrid::new(quantizer));
+    let fine_limit = if quantizer.fine::<V>().is_some() { V::STEPS_LIMIT.to_bits() } else { 0 };
     for (group, (codes, bytes)) in codes.chunks_mut(GROUP).zip(chunk.chunks(GROUP * V::SIZE)).enumerate() {
         // Zeros fill up the last group: they are never exceptions.
         let mut values = [V::default(); GROUP];
@@ -276,6 +315,7 @@ fn quantize_groups<V: Value, const FILL: bool>(
             // Bits of numbers that are not negative order as the numbers do, NaN above all: the sign of a difference is the comparison,
             // and vector units gather signs more easily than truth values.
             doubts |= bound.wrapping_sub(error.to_bits()) | below_limit.wrapping_sub(code.abs().to_bits());
+            doubts |= code.abs().to_bits().wrapping_sub(fine_limit) & fine.between_steps_sign(value, code);
             if FILL {
                 doubts |= u64::from(value.to_bits() == fill) << 63;
             }
@@ -307,6 +347,22 @@ pub fn fill_gaps<C: Integer>(codes: &mut [C], exceptions: &[usize], row: usize) 
         codes[index..index + leading].fill(code);
         next += leading;
     }
+}
+
+/// Reads the IEEE bits of a chunk's values.
+pub fn read_bits<V: Value>(chunk: &[u8], order: ByteOrder, bits: &mut [V::Code]) {
+    vectorized(
+        #[inline(always)]
+        || {
+            for (bits, bytes) in bits.chunks_mut(GROUP).zip(chunk.chunks(GROUP * V::SIZE)) {
+                let mut values = [V::default(); GROUP];
+                V::read_all(bytes, order, &mut values);
+                for (bits, value) in bits.iter_mut().zip(values) {
+                    *bits = value.to_bits();
+                }
+            }
+        },
+    );
 }
 
 /// Restores the values of a chunk from their codes. Exceptions are overwritten afterwards.

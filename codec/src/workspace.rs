@@ -2,12 +2,14 @@
 
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::exceptions::{for_each_in_mask, predict_mask};
+use crate::exceptions::{for_each_in_mask, predict_mask, sort_indices};
 use crate::format::{self, Coding, Header};
+use crate::interpolation::Interpolation;
 use crate::layout::{Layout, Scalar, Shape};
 use crate::lorenzo::{self, Axes};
 use crate::memory::{reserve, resize};
-use crate::plane::{PlaneWorkspace, take, take_array};
+use crate::plane::{self, PlaneWorkspace, take, take_array};
+use crate::predictor::{Chooser, Predictor};
 use crate::quantize::{self, Quantizer, Value};
 
 /// Buffers that compressing and decompressing need, kept from chunk to chunk so that a call allocates nothing once warm.
@@ -32,6 +34,10 @@ struct Shared {
     /// Indices of exceptions, ascending.
     exceptions: Vec<usize>,
     mask: Buffers<i8>,
+    chooser: Chooser,
+    interpolation: Interpolation,
+    /// What interpolation leaves.
+    residuals: Vec<i32>,
 }
 
 impl Workspace {
@@ -124,24 +130,36 @@ fn encode_values<V: Value>(
     let shape = &layout.shape;
     let elements = shape.elements() as usize;
     let Buffers { codes, differences } = buffers;
-    let Shared { plane, exceptions, mask } = shared;
+    let Shared { plane, exceptions, mask, chooser, interpolation, residuals } = shared;
     resize(codes, elements)?;
     resize(differences, elements)?;
     exceptions.clear();
     let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, config);
-    quantize::quantize::<V>(chunk, layout.byte_order, &quantizer, codes, exceptions)?;
-    quantize::fill_gaps(codes, exceptions, shape.row());
-
+    let predictor = chooser.choose::<V>(chunk, layout, &quantizer, config)?;
     stream.extend_from_slice(&quantizer.half_step().to_le_bytes());
-    stream.extend_from_slice(&(exceptions.len() as u64).to_le_bytes());
-    lorenzo::predict(codes, shape, Axes::all(shape), differences);
-    plane.encode(differences, Axes::all(shape), config.codebook, stream)?;
+    match (predictor, quantizer.fine::<V>()) {
+        (Predictor::Interpolation, Some(fine)) => {
+            quantize::read_bits::<V>(chunk, layout.byte_order, codes);
+            interpolation.forward(codes, differences, shape, &fine, residuals, exceptions)?;
+            sort_indices(exceptions, elements, &mut mask.codes)?;
+            stream.extend_from_slice(&(exceptions.len() as u64).to_le_bytes());
+            plane.encode(&residuals[..elements], predictor, config.codebook, stream)?;
+        }
+        (Predictor::Differences(axes), _) => {
+            quantize::quantize::<V>(chunk, layout.byte_order, &quantizer, codes, exceptions)?;
+            quantize::fill_gaps(codes, exceptions, shape.row());
+            stream.extend_from_slice(&(exceptions.len() as u64).to_le_bytes());
+            lorenzo::predict(codes, shape, axes, differences);
+            plane.encode(differences, predictor, config.codebook, stream)?;
+        }
+        (Predictor::Interpolation, None) => unreachable!("interpolation is chosen where there is a fine grid"),
+    }
     if exceptions.is_empty() {
         return Ok(());
     }
 
     let axes = predict_mask(exceptions, shape, &mut mask.codes, &mut mask.differences)?;
-    plane.encode(&mask.differences, axes, config.codebook, stream)?;
+    plane.encode(&mask.differences, axes.into(), config.codebook, stream)?;
 
     // The codes are coded: their places serve for the bits.
     let (bits, differences) = (&mut codes[..exceptions.len()], &mut differences[..exceptions.len()]);
@@ -149,7 +167,7 @@ fn encode_values<V: Value>(
         *bits = V::read(chunk, index, layout.byte_order).to_bits();
     }
     lorenzo::predict(bits, &Shape::line(exceptions.len() as u64), Axes::FASTEST, differences);
-    plane.encode(differences, Axes::FASTEST, config.codebook, stream)
+    plane.encode(differences, Axes::FASTEST.into(), config.codebook, stream)
 }
 
 /// Inverse of [`encode_values`].
@@ -171,8 +189,19 @@ fn decode_values<V: Value>(
     }
     let codes = &mut buffers.codes;
     resize(codes, elements)?;
-    shared.plane.decode(body, shape, codes)?;
-    quantize::restore::<V>(codes, &Quantizer::new(config.bound), layout.byte_order, chunk);
+    let quantizer = Quantizer::new(config.bound);
+    if plane::is_interpolated(body) {
+        let fine = quantizer
+            .fine::<V>()
+            .ok_or_else(|| Error::corrupt(SECTION, format!("half step {half_step:e} is too small to interpolate")))?;
+        resize(&mut shared.residuals, elements)?;
+        let residuals = &mut shared.residuals[..elements];
+        shared.plane.decode_differences(body, residuals)?;
+        fine.restore_all(shared.interpolation.inverse(residuals, shape)?, layout.byte_order, chunk);
+    } else {
+        shared.plane.decode(body, shape, codes)?;
+        quantize::restore::<V>(codes, &quantizer, layout.byte_order, chunk);
+    }
     if exceptions == 0 {
         return Ok(());
     }

@@ -5,7 +5,7 @@ mod common;
 
 use common::{CONTENTS, Content, Random, check_round_trip, chunk, layout, values};
 use proptest::prelude::*;
-use quire_codec::format::{HEADER_FIXED_LEN, seal};
+use quire_codec::format::{HEADER_FIXED_LEN, VERSION, seal};
 use quire_codec::{ByteOrder, CodebookPolicy, Error, Header, Layout, Scalar, Workspace};
 
 fn streams(elements: u64) -> Vec<(Layout, Vec<u8>)> {
@@ -106,7 +106,7 @@ fn other_versions_are_named() {
     let mut stream = check_round_trip(&mut Workspace::default(), &original, &layout, 1e-2, CodebookPolicy::Auto);
     stream[5] = 7;
     let error = decode(&mut Workspace::default(), &layout, &stream).unwrap_err();
-    assert_eq!(error, Error::UnsupportedVersion { found: (0, 7), supported: (0, 1) });
+    assert_eq!(error, Error::UnsupportedVersion { found: (0, 7), supported: VERSION });
     assert!(error.to_string().contains("0.7"));
 }
 

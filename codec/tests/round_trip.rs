@@ -4,7 +4,7 @@ mod common;
 
 use common::{CONTENTS, Content, Random, SHAPES, check_config, check_round_trip, chunk, layout, values};
 use proptest::prelude::*;
-use quire_codec::{ByteOrder, CodebookPolicy, Coding, Config, Header, Scalar, Workspace};
+use quire_codec::{ByteOrder, CodebookPolicy, Coding, Config, Header, PredictorPolicy, Scalar, Workspace};
 
 const SCALARS: [Scalar; 2] = [Scalar::F32, Scalar::F64];
 const ORDERS: [ByteOrder; 2] = [ByteOrder::Little, ByteOrder::Big];
@@ -119,6 +119,40 @@ fn rows_written_one_by_one_do_not_drift() {
     }
     for (x, y) in common::read(&original, &layout).into_iter().zip(common::read(&current, &layout)) {
         assert!((x.0 - y.0).abs() <= 1e-3);
+    }
+}
+
+#[test]
+fn what_interpolation_has_restored_keeps_its_place_beside_what_is_written() {
+    for scalar in SCALARS {
+        let layout = layout(scalar, ByteOrder::Little, &[20, 30, 40]);
+        let size = layout.scalar.size();
+        let (first, second) =
+            (chunk(&values(Content::Smooth, 24_000, 1), &layout, 1), chunk(&values(Content::Noise, 24_000, 2), &layout, 2));
+        let (mut workspace, mut stream, mut current) = (Workspace::default(), Vec::new(), vec![0; first.len()]);
+        let config = |predictor| Config { predictor, ..Config::absolute(0.05).unwrap() };
+        workspace.compress(&first, &layout, &config(PredictorPolicy::Interpolation), &mut stream).unwrap();
+        let interpolated = stream.len();
+        workspace.decompress(&stream, &mut current).unwrap();
+        let before = current.clone();
+        // A box of other values, as a client writes it that knows no chunks.
+        let written = |index: usize| index / 1200 % 20 > 12 && index / 40 % 30 < 9;
+        for index in (0..24_000).filter(|&index| written(index)) {
+            let bytes = index * size..(index + 1) * size;
+            current[bytes.clone()].copy_from_slice(&second[bytes]);
+        }
+        for predictor in [PredictorPolicy::Auto, PredictorPolicy::Lorenzo, PredictorPolicy::Interpolation] {
+            workspace.compress(&current, &layout, &config(predictor), &mut stream).unwrap();
+            let mut decoded = vec![0; first.len()];
+            workspace.decompress(&stream, &mut decoded).unwrap();
+            for index in (0..24_000).filter(|&index| !written(index)) {
+                let bytes = index * size..(index + 1) * size;
+                assert!(before[bytes.clone()] == decoded[bytes], "{scalar:?}: value {index} moved with {predictor:?}");
+            }
+            if predictor == PredictorPolicy::Interpolation {
+                assert!(stream.len() < 4 * interpolated + 4000, "{} bytes, {interpolated} before", stream.len());
+            }
+        }
     }
 }
 

@@ -104,9 +104,10 @@ __device__ void fill_gaps(const EncodeJob& job) {
     const u32 left_row = start - start % row;
     const u32 right_row_end = min(end - 1 - (end - 1) % row + row, elements);
     u32 before = NONE, behind = NONE;
-    if (left_row < start && (bad[0] & 1)) before = last_valid_before(last_valid, segment, left_row, scratch);
+    // Interpolation has filled the gaps of its own accord.
+    if (!job.interpolated && left_row < start && (bad[0] & 1)) before = last_valid_before(last_valid, segment, left_row, scratch);
     const u32 last = end - 1 - start;
-    if (right_row_end > end && (bad[last / 32] >> (last % 32) & 1)) {
+    if (!job.interpolated && right_row_end > end && (bad[last / 32] >> (last % 32) & 1)) {
       behind = first_valid_behind(first_valid, segment, right_row_end, scratch);
     }
     for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
@@ -115,6 +116,7 @@ __device__ void fill_gaps(const EncodeJob& job) {
       if (index >= end || !(word >> bit & 1)) continue;
       list[list_start + rank_of_word[place / 32] + __popc(word & ((1u << bit) - 1))] =
           Code(read_bits<V>(chunk, index, job.parameters->big_endian));
+      if (job.interpolated) continue;
 
       const u32 row_start = index - index % row, row_end = min(row_start + row, elements);
       // To the left, within the segment and the row; then before the segment; then to the right.

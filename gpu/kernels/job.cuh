@@ -32,7 +32,8 @@ struct EncodeParameters {
   u32 big_endian;
   u32 policy;  // CodebookPolicy: 0 auto, 1 dictionary, 2 custom
   u32 header_len;
-  u32 reserved[3];
+  u32 axes;  // of the codes' differences
+  u32 reserved[2];
   u8 header[HEADER_ROOM];  // coding, length and checksum still 0
 };
 
@@ -99,13 +100,16 @@ struct EncodeJob {
   u32 segments;  // of a chunk
   u32 groups;    // of a chunk: ceil(segments / GROUP)
   u32 inspected;  // the host has seen that the chunks are neither constant nor on a lattice
+  u32 interpolated;
+  u32 reserved;
   const Tables* tables;
   const EncodeParameters* parameters;
   const u8* input;  // [chunk][input_stride]
   u64 input_stride;
-  void* codes;           // [chunk][elements]
+  void* codes;           // [chunk][elements]; residuals in the order of the classes where the chunk is interpolated
+  i32* places;           // [chunk][elements], of an interpolated chunk
   void* exception_bits;  // [chunk][elements]
-  u32* mask;             // [chunk][segment][MASK_WORDS], a bit a value
+  u32* mask;             // [chunk][segment][MASK_WORDS], a bit a value; zeroed where the chunk is interpolated
   u32* first_valid;      // [chunk][segment]: index of the first value that is no exception, or NONE
   u32* last_valid;
   u32* exception_counts;  // [chunk][segment]
@@ -163,10 +167,13 @@ struct DecodeJob {
   u32 segments;
   u32 groups;
   u32 rows_in_blocks;  // blocks of codes hold whole rows, which stage 5 sums at once
+  u32 interpolated;
+  u32 reserved;
   const Tables* tables;
   const u8* input;  // [chunk][input_stride]: DecodeParameters, then the stream
   u64 input_stride;
   DecodePlane planes[PLANES];
+  i32* places;            // [chunk][elements], of an interpolated chunk
   u64* row_sums;          // [chunk][plane][row tiles]: sums of the tiles of long rows
   u32* exception_list;    // [chunk][FEW_EXCEPTIONS]: where they are, in any order
   u32* exception_counts;  // [chunk][segment]

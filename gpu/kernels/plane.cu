@@ -155,7 +155,7 @@ __device__ void assemble(const EncodeJob& job) {
       const Book& book = plane.book[blockIdx.y];
       if (threadIdx.x == 0) {
         u8* header = stream + extent.start;
-        header[0] = u8(number == CODES ? (1u << job.shape.rank) - 1 : number == MASK ? mask_axes(job.shape, state) : 1);
+        header[0] = u8(number == CODES ? (job.interpolated ? INTERPOLATION : job.parameters->axes) : number == MASK ? mask_axes(job.shape, state) : 1);
         header[1] = u8(MIN_BLOCK_LOG + extent.group_log);
         header[2] = u8(book.number);
         header[3] = u8(extent.lane_width);
@@ -232,7 +232,9 @@ __device__ void find_blocks(const DecodeJob& job) {
     const u32 low = header[0], high = header[1];
     at += PLANE_HEADER_LEN;
     const u32 axes = low & 255, block_log = low >> 8 & 255, book = low >> 16 & 255, lane_width = low >> 24, extra_width = high & 255;
-    good = axes >> rank == 0 && block_log >= MIN_BLOCK_LOG && block_log <= MAX_BLOCK_LOG && lane_width <= 32 && extra_width <= 32 &&
+    // The host has planned by the first plane's predictor.
+    good = number == CODES && job.interpolated ? axes == INTERPOLATION : axes >> rank == 0;
+    good = good && block_log >= MIN_BLOCK_LOG && block_log <= MAX_BLOCK_LOG && lane_width <= 32 && extra_width <= 32 &&
            high >> 8 == 0 && (book == CUSTOM_BOOK || book < BOOKS);
     // What the host has planned by: rows that are summed where they are decoded.
     if (number == CODES && job.rows_in_blocks) good = good && block_log <= ROWS_BLOCK_LOG && (1u << block_log) % job.shape.extents[0] == 0;

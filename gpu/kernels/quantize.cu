@@ -8,14 +8,50 @@
 /// Key 0 of the lattice search means that no value decides.
 constexpr i32 LATTICE_ZERO = 4096;
 
+/// Adding this to |p| < 2^51 leaves p, rounded half to even, in the low bits of the mantissa.
+constexpr double ROUNDING = 6755399441055744.0;  // 1.5 * 2^52
+
+/// The grid on which interpolation restores values (FORMAT.md §5.2): PLACES places a step. CPU: codec/src/finegrid.rs.
+struct FineGrid {
+  double step, inverse_step, spacing;
+  double limit;  // values of as many steps have no place; 0 where there is no fine grid
+
+  __device__ __forceinline__ double value(i32 place) const {
+    const i32 steps = i32(u32(place) + PLACES / 2) >> PLACES_LOG;
+    const i32 rest = i32(u32(place) - u32(steps) * PLACES);
+    return double(steps) * step + double(rest) * spacing;
+  }
+  template <typename V>
+  __device__ __forceinline__ V restore(i32 place) const {
+    return V(value(place));
+  }
+};
+
+template <typename V>
+__device__ __forceinline__ FineGrid make_fine_grid(double step, double inverse_step) {
+  const double smallest = sizeof(V) == 4 ? SMALLEST_SAFE_STEP_F32 : SMALLEST_SAFE_STEP_F64;
+  const double limit = sizeof(V) == 4 ? STEPS_LIMIT_F32 : STEPS_LIMIT_F64;
+  return {step, inverse_step, step * FINE_SPACING, step >= smallest ? limit : 0.0};
+}
+
+/// The place nearest to a value of so many steps, and whether the value stands there.
+template <typename V>
+struct Nearest {
+  double steps, rest;
+  bool exact;
+
+  __device__ __forceinline__ Nearest(const FineGrid& fine, V value, double steps) : steps(steps) {
+    rest = ((double(value) * fine.inverse_step - steps) * PLACES_A_STEP + ROUNDING) - ROUNDING;
+    exact = double(V(steps * fine.step + rest * fine.spacing)) == double(value);
+  }
+};
+
 struct Grid {
   double bound, step, inverse_step, safe_limit;
+  FineGrid fine;
   u64 fill;
   bool has_fill;
 };
-
-/// Adding this to |p| < 2^51 leaves p, rounded half to even, in the low bits of the mantissa.
-constexpr double ROUNDING = 6755399441055744.0;  // 1.5 * 2^52
 
 template <typename V>
 __device__ __forceinline__ typename ValueType<V>::Code code_from_sum(double sum);
@@ -60,6 +96,11 @@ __device__ __forceinline__ bool quantize_one(V value, const Grid& grid, typename
     const double again = __dsub_rn(__dadd_rn(__dmul_rn(double(restored), grid.inverse_step), ROUNDING), ROUNDING);
     holds = holds && fabs(rounded) < code_limit<V>() && again == rounded;
   }
+  if (fabs(rounded) < grid.fine.limit) {
+    // What interpolation has restored between two steps keeps its place.
+    const Nearest<V> nearest(grid.fine, value, rounded);
+    holds = holds && !(nearest.exact && nearest.rest != 0.0);
+  }
   return holds;
 }
 
@@ -80,11 +121,12 @@ __device__ __forceinline__ i32 lowest_bit(double value) {
 /// The grid of a chunk, once `inspect` has seen all of it.
 template <typename V>
 __device__ Grid make_grid(const EncodeParameters& parameters, u32 lattice_key) {
-  Grid grid = {parameters.bound, parameters.step, parameters.inverse_step, 0.0, 0, false};
+  Grid grid = {parameters.bound, parameters.step, parameters.inverse_step, 0.0, make_fine_grid<V>(parameters.step, parameters.inverse_step), 0, false};
   i32 lowest = LATTICE_ZERO - i32(lattice_key);
   if (lattice_key != 0 && lowest >= parameters.needed_bit && lowest >= -1000 && lowest <= 1000) {
     grid.step = __longlong_as_double(i64(lowest + 1023) << 52);
     grid.inverse_step = __longlong_as_double(i64(1023 - lowest) << 52);
+    grid.fine.limit = 0.0;
   }
   grid.safe_limit = safe_code_limit<V>(grid.step);
   if (parameters.has_fill) {

@@ -4,6 +4,8 @@ use std::time::Instant;
 
 use cudarc::driver::CudaEvent;
 use cudarc::driver::sys::CUevent_flags;
+use quire_codec::lorenzo::Axes;
+use quire_codec::predictor::{Chooser, Predictor};
 use quire_codec::{Config, Layout};
 
 use crate::copy::copy;
@@ -11,10 +13,10 @@ use crate::device::{Device, Lease};
 use crate::error::{Context as _, Error, Result};
 use crate::memory::bytes_of;
 use crate::plan::{DecodeVariant, EncodeVariant};
-use crate::session::{Session, decode_parameters, encode_parameters};
+use crate::session::{Session, choose_predictor, decode_parameters, encode_parameters};
 
 /// As if the host had never seen the chunks, and had no use for the streams.
-const STAYS: EncodeVariant = EncodeVariant { inspected: false, to_host: false };
+const STAYS: EncodeVariant = EncodeVariant { inspected: false, to_host: false, interpolated: false };
 
 /// Times of one run after another, in microseconds.
 #[derive(Debug, Clone, Default)]
@@ -63,9 +65,11 @@ impl Batch {
     fn compress_here(&mut self, chunks: &[u8], config: &Config, repeats: usize) -> Result<(Vec<Vec<u8>>, Timings)> {
         let (device, layout, count) = (self.device, self.layout, self.chunks);
         let session = self.lease.session();
-        let number = session.encoder(device, &layout, count, STAYS)?;
+        let predictor = batch_predictor(chunks, &layout, config)?;
+        let variant = EncodeVariant { interpolated: predictor == Predictor::Interpolation, ..STAYS };
+        let number = session.encoder(device, &layout, count, variant)?;
         let input = session.encode_plan(number).0.input;
-        session.send(bytes_of(&encode_parameters(&layout, config)), chunks, input)?;
+        session.send(bytes_of(&encode_parameters(&layout, config, predictor)), chunks, input)?;
         let timings = {
             let (plan, graph) = session.encode_plan(number);
             let stream = &session.stream;
@@ -107,7 +111,8 @@ impl Batch {
             if found != layout {
                 return Err(Error::Unsupported(format!("a stream holds {found:?}, the batch {layout:?}")));
             }
-            joined = Some(joined.map_or(variant, |joined| joined.join(variant)));
+            let mixed = || Error::Unsupported("a batch of which only some chunks are interpolated".to_owned());
+            joined = Some(joined.map_or(Some(variant), |joined| joined.join(variant)).ok_or_else(mixed)?);
             heads.push(parameters);
         }
         let session = self.lease.session();
@@ -142,6 +147,14 @@ impl Batch {
         }
         Ok((chunks, timings))
     }
+}
+
+/// The predictor of a batch: that of its first chunk.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn batch_predictor(chunks: &[u8], layout: &Layout, config: &Config) -> Result<Predictor> {
+    choose_predictor(&mut Chooser::default(), &chunks[..layout.chunk_bytes() as usize], layout, config)
 }
 
 /// Times `whole` and, one after another, the steps of `steps`.
@@ -251,7 +264,7 @@ pub fn floors(device: &'static Device, len: usize, repeats: usize) -> Result<Flo
     let number = session.encoder(device, &layout, 1, STAYS)?;
     let input = session.encode_plan(number).0.input;
     let config = Config::absolute(1.0).map_err(|error| Error::Unsupported(error.to_string()))?;
-    session.send(bytes_of(&encode_parameters(&layout, &config)), &[0; 4], input)?;
+    session.send(bytes_of(&encode_parameters(&layout, &config, Axes::FASTEST.into())), &[0; 4], input)?;
     for _ in 0..repeats {
         let clock = Instant::now();
         session.encode_plan(number).1.launch()?;

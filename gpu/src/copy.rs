@@ -26,6 +26,19 @@ fn helpers() -> Option<&'static ThreadPool> {
     .as_ref()
 }
 
+/// Does `here` on the calling thread and `there` on a helper, if there is one.
+pub(crate) fn beside<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send) -> (A, B) {
+    let Some(pool) = helpers() else { return (here(), there()) };
+    let mut result = None;
+    let done = pool.in_place_scope(|scope| {
+        let result = &mut result;
+        scope.spawn(move |_| *result = Some(there()));
+        here()
+    });
+    #[expect(clippy::unwrap_used, reason = "the scope has waited for the helper, and passes its panics on")]
+    (done, result.unwrap())
+}
+
 /// Does `work` for each number below `count`, on several threads if there is more than one. The calling thread asks `done` after each
 /// of its own, and then until the answer is yes.
 fn share(count: usize, work: impl Fn(usize) + Sync, mut done: impl FnMut() -> bool) {

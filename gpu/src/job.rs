@@ -39,6 +39,11 @@ pub const ROW_TILE: usize = 4096;
 /// Values that a block takes side by side where it sums along a slow axis.
 pub const COLUMNS: u32 = 32;
 
+/// Most values of the grids that one block of threads interpolates, and its threads.
+pub const COARSE_VALUES: usize = 4096;
+/// See [`COARSE_VALUES`].
+pub const COARSE_THREADS: u32 = 1024;
+
 /// Kinds of passes that undo the prediction: rows of up to [`ROW_TILE`] values.
 pub const SHORT_ROWS: u32 = 0;
 /// The sums of the tiles of longer rows.
@@ -74,7 +79,8 @@ pub struct EncodeParameters {
     pub big_endian: u32,
     pub policy: u32,
     pub header_len: u32,
-    pub reserved: [u32; 3],
+    pub axes: u32,
+    pub reserved: [u32; 2],
     pub header: [u8; HEADER_ROOM],
 }
 
@@ -150,11 +156,14 @@ pub struct EncodeJob {
     pub segments: u32,
     pub groups: u32,
     pub inspected: u32,
+    pub interpolated: u32,
+    pub reserved: u32,
     pub tables: Address,
     pub parameters: Address,
     pub input: Address,
     pub input_stride: u64,
     pub codes: Address,
+    pub places: Address,
     pub exception_bits: Address,
     pub mask: Address,
     pub first_valid: Address,
@@ -220,10 +229,13 @@ pub struct DecodeJob {
     pub segments: u32,
     pub groups: u32,
     pub rows_in_blocks: u32,
+    pub interpolated: u32,
+    pub reserved: u32,
     pub tables: Address,
     pub input: Address,
     pub input_stride: u64,
     pub planes: [DecodePlane; PLANES],
+    pub places: Address,
     pub row_sums: Address,
     pub exception_list: Address,
     pub exception_counts: Address,

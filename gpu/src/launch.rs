@@ -25,6 +25,11 @@ pub(crate) struct TypeKernels {
     pub(crate) restore_bits: CudaFunction,
     pub(crate) write_exceptions: CudaFunction,
     pub(crate) write_few_exceptions: CudaFunction,
+    pub(crate) interpolate_coarse: CudaFunction,
+    pub(crate) interpolate_pass: CudaFunction,
+    pub(crate) restore_coarse: CudaFunction,
+    pub(crate) restore_pass: CudaFunction,
+    pub(crate) restore_values: CudaFunction,
 }
 
 /// All kernels of a device.
@@ -36,6 +41,7 @@ pub(crate) struct Kernels {
     pub(crate) seal: CudaFunction,
     pub(crate) open_stream: CudaFunction,
     pub(crate) count_exceptions: CudaFunction,
+    pub(crate) count_marked: CudaFunction,
 }
 
 /// The kernels as the build made them.
@@ -67,6 +73,11 @@ impl Kernels {
                 restore_bits: function("restore_bits")?,
                 write_exceptions: function("write_exceptions")?,
                 write_few_exceptions: function("write_few_exceptions")?,
+                interpolate_coarse: function("interpolate_coarse")?,
+                interpolate_pass: function("interpolate_pass")?,
+                restore_coarse: function("restore_coarse")?,
+                restore_pass: function("restore_pass")?,
+                restore_values: function("restore_values")?,
             })
         };
         Ok(Self {
@@ -77,6 +88,7 @@ impl Kernels {
             seal: function("seal")?,
             open_stream: function("open_stream")?,
             count_exceptions: function("count_exceptions")?,
+            count_marked: function("count_marked")?,
         })
     }
 }

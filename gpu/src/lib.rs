@@ -35,7 +35,7 @@ mod ring;
 mod session;
 mod tables;
 
-pub use batch::{Batch, Floors, Timings, floors};
+pub use batch::{Batch, Floors, Timings, batch_predictor, floors};
 #[cfg(not(quire_kernels))]
 use device::kernels_not_built;
 pub use device::{Compressed, Decompressing, Device, MAX_CHUNK_BYTES, Statistics, device, statistics};

@@ -8,9 +8,10 @@ use quire_codec::{Layout, Scalar, max_stream_len};
 
 use crate::error::Result;
 use crate::job::{
-    AXIS, Address, Book, CHECKSUM_TILE, CHOOSE_THREADS, COLUMNS, DECODE_TABLE_LEN, DecodeJob, DecodeParameters, DecodePlane,
-    DecodeState, EncodeJob, EncodeParameters, EncodePlane, EncodeResult, EncodeState, FEW_EXCEPTIONS, GROUP, LANE_SLOT,
-    LANE_THREADS, LONG_ROWS, PLANES, ROW_TILE, ROW_TILES, ROWS_BLOCK_LOG, SHORT_ROWS, Shape, THREADS,
+    AXIS, Address, Book, CHECKSUM_TILE, CHOOSE_THREADS, COARSE_THREADS, COARSE_VALUES, COLUMNS, DECODE_TABLE_LEN, DecodeJob,
+    DecodeParameters, DecodePlane, DecodeState, EncodeJob, EncodeParameters, EncodePlane, EncodeResult, EncodeState,
+    FEW_EXCEPTIONS, GROUP, LANE_SLOT, LANE_THREADS, LONG_ROWS, PLANES, ROW_TILE, ROW_TILES, ROWS_BLOCK_LOG, SHORT_ROWS, Shape,
+    THREADS,
 };
 use crate::launch::{Kernels, TypeKernels, launch};
 use crate::memory::{Arena, clear};
@@ -43,6 +44,8 @@ pub(crate) struct EncodeVariant {
     pub(crate) inspected: bool,
     /// Streams go to the host.
     pub(crate) to_host: bool,
+    /// Values are interpolated; otherwise differences are coded.
+    pub(crate) interpolated: bool,
 }
 
 /// What the launches that decompress depend on.
@@ -52,21 +55,25 @@ pub(crate) struct DecodeVariant {
     pub(crate) exceptions: Exceptions,
     /// Whether there are several rows, and blocks hold whole ones and are short enough to be put together in shared memory.
     pub(crate) rows_in_blocks: bool,
+    /// Values are interpolated.
+    pub(crate) interpolated: bool,
 }
 
 impl DecodeVariant {
-    /// The variant for a stream, by its number of exceptions and the block length of its codes.
-    pub(crate) fn new(shape: &quire_codec::Shape, exceptions: u64, block_log: u8) -> Self {
-        let rows_in_blocks = block_log <= ROWS_BLOCK_LOG
+    /// The variant for a stream, by its number of exceptions and the predictor and the block length of its codes.
+    pub(crate) fn new(shape: &quire_codec::Shape, exceptions: u64, interpolated: bool, block_log: u8) -> Self {
+        let rows_in_blocks = !interpolated
+            && block_log <= ROWS_BLOCK_LOG
             && (1usize << block_log).is_multiple_of(shape.row())
             && shape.elements() > shape.row() as u64;
-        Self { exceptions: Exceptions::of(exceptions), rows_in_blocks }
+        Self { exceptions: Exceptions::of(exceptions), rows_in_blocks, interpolated }
     }
 
-    /// A variant that suits both.
-    pub(crate) fn join(self, other: Self) -> Self {
+    /// A variant that suits both, unless only one is interpolated.
+    pub(crate) fn join(self, other: Self) -> Option<Self> {
         let exceptions = if self.exceptions as u8 > other.exceptions as u8 { self.exceptions } else { other.exceptions };
-        Self { exceptions, rows_in_blocks: self.rows_in_blocks && other.rows_in_blocks }
+        let rows_in_blocks = self.rows_in_blocks && other.rows_in_blocks;
+        (self.interpolated == other.interpolated).then_some(Self { exceptions, rows_in_blocks, interpolated: self.interpolated })
     }
 }
 
@@ -153,7 +160,7 @@ pub(crate) struct EncodePlan {
     pub(crate) input: Address,
     zeroed: (Address, usize),
     scalar: Scalar,
-    inspected: bool,
+    variant: EncodeVariant,
     sizes: Sizes,
 }
 
@@ -162,11 +169,14 @@ impl EncodePlan {
     pub(crate) fn new(key: &Key, layout: &Layout, variant: EncodeVariant) -> (Self, usize) {
         let sizes = Sizes::new(key);
         let mut arena = Arena::default();
-        let inspected = variant.inspected;
         let states = arena.take(sizes.chunks, size_of::<EncodeState>());
         let exception_groups = sizes.per_group(&mut arena);
         let groups: [Address; PLANES] = std::array::from_fn(|_| sizes.per_group(&mut arena));
-        let zeroed = (0, arena.len());
+        // Interpolation marks exceptions in a mask that is empty at first. Everything has the same place whether a chunk is interpolated or
+        // not: the chunk is sent before that is known.
+        let before_mask = arena.len();
+        let mask = sizes.per_segment(&mut arena, SEGMENT / 8);
+        let zeroed = (0, if variant.interpolated { arena.len() } else { before_mask });
         let input_stride = sizes.elements * sizes.value;
         let input = arena.take(size_of::<EncodeParameters>() + sizes.chunks * input_stride, 1);
         // 33 bits a 32-bit difference, 64 a 64-bit one, and no more than 512 a segment of the mask: see `EXTRA_WORDS` in `kernels/tokens.cu`.
@@ -192,14 +202,17 @@ impl EncodePlan {
             chunks: sizes.chunks as u32,
             segments: sizes.segments as u32,
             groups: sizes.groups as u32,
-            inspected: u32::from(inspected),
+            inspected: u32::from(variant.inspected),
+            interpolated: u32::from(variant.interpolated),
+            reserved: 0,
             tables: 0,
             parameters: input,
             input: input + size_of::<EncodeParameters>() as u64,
             input_stride: input_stride as u64,
             codes: sizes.per_value(&mut arena, sizes.value),
+            places: sizes.per_value(&mut arena, 4),
             exception_bits: sizes.per_value(&mut arena, sizes.value),
-            mask: sizes.per_segment(&mut arena, SEGMENT / 8),
+            mask,
             first_valid: sizes.per_segment(&mut arena, 4),
             last_valid: sizes.per_segment(&mut arena, 4),
             exception_counts: sizes.per_segment(&mut arena, 4),
@@ -212,7 +225,7 @@ impl EncodePlan {
             results: arena.take(sizes.chunks, size_of::<EncodeResult>()),
             host_results: 0,
         };
-        (Self { job, input, zeroed, scalar: key.scalar, inspected, sizes }, arena.len())
+        (Self { job, input, zeroed, scalar: key.scalar, variant, sizes }, arena.len())
     }
 
     /// Turns offsets into addresses.
@@ -224,6 +237,7 @@ impl EncodePlan {
             &mut job.parameters,
             &mut job.input,
             &mut job.codes,
+            &mut job.places,
             &mut job.exception_bits,
             &mut job.mask,
             &mut job.first_valid,
@@ -261,17 +275,32 @@ impl EncodePlan {
         multiprocessors: u32,
         mut observe: impl FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
-        let TypeKernels { inspect, quantize, fill_gaps, tokenize, assemble, .. } = of_type(kernels, self.scalar);
+        let TypeKernels { inspect, quantize, interpolate_coarse, interpolate_pass, fill_gaps, tokenize, assemble, .. } =
+            of_type(kernels, self.scalar);
         let grid = |per_multiprocessor| self.sizes.grid(multiprocessors, per_multiprocessor, self.sizes.segments);
         let job = &self.job;
         clear(stream, self.zeroed.0, self.zeroed.1)?;
         observe("clear")?;
-        if !self.inspected {
+        if !self.variant.inspected {
             launch(stream, inspect, grid(2), THREADS, job, &[])?;
             observe("1 inspect")?;
         }
-        launch(stream, quantize, grid(16), THREADS, job, &[])?;
-        observe("1 quantize")?;
+        if self.variant.interpolated {
+            let levels = Levels::new(&job.shape);
+            launch(stream, interpolate_coarse, (1, job.chunks, 1), COARSE_THREADS, job, &levels.coarse())?;
+            observe("2 coarse levels")?;
+            for (numbers, values) in levels.passes() {
+                let warps = values.div_ceil(WARP as usize);
+                let grid = self.sizes.grid(multiprocessors, 8, warps.div_ceil((THREADS / WARP) as usize));
+                launch(stream, interpolate_pass, grid, THREADS, job, &numbers)?;
+                observe("2 fine levels")?;
+            }
+            launch(stream, &kernels.count_marked, grid(8), THREADS, job, &[])?;
+            observe("1 count")?;
+        } else {
+            launch(stream, quantize, grid(16), THREADS, job, &[])?;
+            observe("1 quantize")?;
+        }
         launch(stream, fill_gaps, grid(8), THREADS, job, &[])?;
         observe("1 exceptions")?;
         let (blocks, chunks, _) = grid(4);
@@ -335,10 +364,13 @@ impl DecodePlan {
             segments: sizes.segments as u32,
             groups: sizes.groups as u32,
             rows_in_blocks: u32::from(variant.rows_in_blocks),
+            interpolated: u32::from(variant.interpolated),
+            reserved: 0,
             tables: 0,
             input,
             input_stride,
             planes,
+            places: if variant.interpolated { sizes.per_value(&mut arena, 4) } else { 0 },
             row_sums: arena.take(sizes.chunks * PLANES * 2 * sizes.elements.div_ceil(ROW_TILE), 8),
             exception_list: arena.take(sizes.chunks * FEW_EXCEPTIONS, 4),
             exception_counts: sizes.per_segment(&mut arena, 4),
@@ -358,6 +390,7 @@ impl DecodePlan {
         for address in [
             &mut self.zeroed.0,
             &mut job.input,
+            &mut job.places,
             &mut job.row_sums,
             &mut job.exception_list,
             &mut job.exception_counts,
@@ -404,7 +437,7 @@ impl DecodePlan {
         observe("5 lanes, 3 tokens")?;
 
         // The codes' last pass writes values; that of a mask of few exceptions makes a list.
-        let codes = self.passes(self.variant.rows_in_blocks);
+        let codes = if self.variant.interpolated { Vec::new() } else { self.passes(self.variant.rows_in_blocks) };
         let mask = if self.variant.exceptions == Exceptions::None { Vec::new() } else { self.passes(false) };
         let idle = Pass { kind: AXIS, axis: 0, items: 0 };
         for at in 0..codes.len().max(mask.len()) {
@@ -417,6 +450,19 @@ impl DecodePlan {
                 [blocks(of_codes), of_codes.kind, of_codes.axis, u32::from(last), of_mask.kind, of_mask.axis, u32::from(list)];
             launch(stream, &of_type.restore_planes, grid, THREADS, job, &numbers)?;
             observe(if last { "2, 1 values" } else { "2 sums" })?;
+        }
+        if self.variant.interpolated {
+            let levels = Levels::new(&job.shape);
+            launch(stream, &of_type.restore_coarse, (1, job.chunks, 1), COARSE_THREADS, job, &levels.coarse())?;
+            observe("2 coarse levels")?;
+            for (numbers, values) in levels.passes() {
+                let warps = values.div_ceil(WARP as usize);
+                let grid = sizes.grid(multiprocessors, 8, warps.div_ceil((THREADS / WARP) as usize));
+                launch(stream, &of_type.restore_pass, grid, THREADS, job, &numbers)?;
+                observe("2 fine levels")?;
+            }
+            launch(stream, &of_type.restore_values, segment_grid(8), THREADS, job, &[])?;
+            observe("1 values")?;
         }
         match self.variant.exceptions {
             Exceptions::None => return Ok(()),
@@ -456,6 +502,42 @@ impl DecodePlan {
             }
         }
         passes
+    }
+}
+
+/// Levels of an interpolated chunk, by number: level `l` is the grid of every `2^l`-th value.
+struct Levels {
+    rank: u32,
+    /// Values of each grid.
+    values: Vec<usize>,
+    /// The first grid that one block of threads does, with all coarser ones.
+    coarse: usize,
+}
+
+impl Levels {
+    fn new(shape: &Shape) -> Self {
+        let mut extents = shape.extents;
+        let count = |extents: &[u32; 4]| extents.iter().map(|&extent| extent as usize).product();
+        let mut values = vec![count(&extents)];
+        while values[values.len() - 1] > 1 {
+            extents = extents.map(|extent| extent.div_ceil(2));
+            values.push(count(&extents));
+        }
+        let coarse = values.iter().position(|&values| values <= COARSE_VALUES).unwrap_or(values.len() - 1);
+        Self { rank: shape.rank, values, coarse }
+    }
+
+    /// What the kernel for the coarse levels is told.
+    fn coarse(&self) -> [u32; 2] {
+        [self.coarse as u32, self.values.len() as u32 - 1]
+    }
+
+    /// What the kernel for a pass of a fine level is told, and how many values the level adds at most.
+    fn passes(&self) -> impl Iterator<Item = ([u32; 2], usize)> {
+        (0..self.coarse).rev().flat_map(move |level| {
+            let added = self.values[level] - self.values[level + 1];
+            (1..=self.rank).map(move |size| ([level as u32, size], added))
+        })
     }
 }
 

@@ -83,6 +83,14 @@ impl Ring {
         Ok(())
     }
 
+    /// Starts sending what stands in front of a body that [`Ring::send`] has sent without it.
+    pub(crate) fn send_head(&mut self, stream: &CudaStream, head: &[u8], to: Address) -> Result<()> {
+        self.reserve(stream, 0)?;
+        let start = HEAD_ROOM - head.len();
+        self.memory.bytes_mut(start..HEAD_ROOM).copy_from_slice(head);
+        upload(stream, self.memory.address() + start as u64, to, head.len())
+    }
+
     /// Waits for what the stream leaves at `from` and copies it to `to`.
     pub(crate) fn receive(&mut self, stream: &CudaStream, from: Address, to: &mut [u8]) -> Result<()> {
         self.reserve(stream, to.len())?;

@@ -9,9 +9,12 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 use quire_codec::format::CHECKSUM_AT;
 use quire_codec::lattice::{self, highest_bit};
+use quire_codec::plane::is_interpolated;
+use quire_codec::predictor::{Chooser, Predictor};
+use quire_codec::quantize::{Quantizer, Value};
 use quire_codec::{CodebookPolicy, Coding, Config, ErrorBound, Header, Layout, Scalar, max_stream_len};
 
-use crate::copy::copy;
+use crate::copy::{beside, copy};
 use crate::device::{Device, count_recording};
 use crate::error::{Context as _, Error, Result};
 use crate::job::{Address, DecodeParameters, DecodeState, EncodeParameters, EncodeResult, HEADER_ROOM};
@@ -33,6 +36,7 @@ pub(crate) struct Session {
     ring: Ring,
     direct: PinnedMemory,
     results: PinnedMemory,
+    chooser: Chooser,
     encoders: Vec<(Key, EncodePlan, Graph)>,
     decoders: Vec<(Key, DecodePlan, Graph)>,
 }
@@ -47,6 +51,7 @@ impl Session {
             ring: Ring::new(context)?,
             direct: PinnedMemory::new(context.clone()),
             results: PinnedMemory::new(context.clone()),
+            chooser: Chooser::default(),
             encoders: Vec::new(),
             decoders: Vec::new(),
         })
@@ -143,10 +148,22 @@ impl Session {
 
     /// Sends a chunk and starts compressing it.
     pub(crate) fn start_compressing(&mut self, device: &Device, chunk: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
-        let variant = EncodeVariant { inspected: has_nothing_to_inspect(chunk, layout, config), to_host: true };
-        let number = self.encoder(device, layout, 1, variant)?;
+        let inspected = has_nothing_to_inspect(chunk, layout, config);
+        let variant = EncodeVariant { inspected, to_host: true, interpolated: false };
+        let mut number = self.encoder(device, layout, 1, variant)?;
         let input = self.encode_plan(number).0.input;
-        self.send(bytes_of(&encode_parameters(layout, config)), chunk, input)?;
+        let body = input + size_of::<EncodeParameters>() as u64;
+        let Self { ring, stream, chooser, .. } = self;
+        // The chunk is on its way while its predictor is chosen.
+        let (sent, predictor) =
+            beside(|| ring.send(stream, &[], chunk, body), || choose_predictor(chooser, chunk, layout, config));
+        sent?;
+        let predictor = predictor?;
+        if predictor == Predictor::Interpolation {
+            // Its arrays have the places of the first plan's.
+            number = self.encoder(device, layout, 1, EncodeVariant { interpolated: true, ..variant })?;
+        }
+        self.ring.send_head(&self.stream, bytes_of(&encode_parameters(layout, config, predictor)), input)?;
         self.encode_plan(number).1.launch()?;
         Ok(number)
     }
@@ -209,7 +226,7 @@ impl Session {
 }
 
 /// What the kernels are to know of a configuration.
-pub(crate) fn encode_parameters(layout: &Layout, config: &Config) -> EncodeParameters {
+pub(crate) fn encode_parameters(layout: &Layout, config: &Config, predictor: Predictor) -> EncodeParameters {
     let bound = match config.bound {
         ErrorBound::Absolute(bound) => bound,
         // `ErrorBound` and `CodebookPolicy` may grow; the kernels must then learn of it.
@@ -237,9 +254,28 @@ pub(crate) fn encode_parameters(layout: &Layout, config: &Config) -> EncodeParam
             _ => unreachable!("a codebook policy that the kernels do not know"),
         },
         header_len: header.len() as u32,
-        reserved: [0; 3],
+        axes: u32::from(predictor.to_byte()),
+        reserved: [0; 2],
         header: padded,
     }
+}
+
+/// The predictor of a chunk: the codec's own choice.
+pub(crate) fn choose_predictor(chooser: &mut Chooser, chunk: &[u8], layout: &Layout, config: &Config) -> Result<Predictor> {
+    fn of_type<V: Value>(
+        chooser: &mut Chooser,
+        chunk: &[u8],
+        layout: &Layout,
+        config: &Config,
+    ) -> quire_codec::Result<Predictor> {
+        let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, config);
+        chooser.choose::<V>(chunk, layout, &quantizer, config)
+    }
+    match layout.scalar {
+        Scalar::F32 => of_type::<f32>(chooser, chunk, layout, config),
+        Scalar::F64 => of_type::<f64>(chooser, chunk, layout, config),
+    }
+    .map_err(|error| Error::OutOfMemory(error.to_string()))
 }
 
 /// Values at a chunk's start that the host looks at.
@@ -287,9 +323,17 @@ pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParamete
         checksum,
         big_endian: u32::from(header.layout.byte_order == quire_codec::ByteOrder::Big),
     };
-    // A stream too short for this byte is refused by the kernels.
+    // A stream too short for these bytes is refused by the kernels.
+    let interpolated = is_interpolated(stream.get(start + 16..).unwrap_or_default());
+    let fine = match header.layout.scalar {
+        Scalar::F32 => 2.0 * half_step >= f32::SMALLEST_SAFE_STEP,
+        Scalar::F64 => 2.0 * half_step >= f64::SMALLEST_SAFE_STEP,
+    };
+    if interpolated && !fine {
+        return Err(Error::Refused);
+    }
     let block_log = stream.get(start + 16 + 1).copied().unwrap_or(0);
-    let variant = DecodeVariant::new(&header.layout.shape, exceptions, block_log);
+    let variant = DecodeVariant::new(&header.layout.shape, exceptions, interpolated, block_log);
     Ok((header.layout, parameters, variant))
 }
 

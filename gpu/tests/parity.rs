@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use common::{CONTENTS, Content, Random, SHAPES, chunk, layout, values};
-use quire_codec::{ByteOrder, CodebookPolicy, Coding, Config, Header, Layout, Scalar, Workspace, format};
-use quire_gpu::{Batch, Device, Error, device, statistics};
+use quire_codec::predictor::Predictor;
+use quire_codec::{ByteOrder, CodebookPolicy, Coding, Config, Header, Layout, PredictorPolicy, Scalar, Workspace, format};
+use quire_gpu::{Batch, Device, Error, batch_predictor, device, statistics};
 
 const SCALARS: [Scalar; 2] = [Scalar::F32, Scalar::F64];
 const ORDERS: [ByteOrder; 2] = [ByteOrder::Little, ByteOrder::Big];
@@ -98,6 +99,10 @@ impl Report {
     }
 }
 
+/// Predictors that are compared whether the encoder would choose them or not.
+const PREDICTORS: [PredictorPolicy; 4] =
+    [PredictorPolicy::Interpolation, PredictorPolicy::Axes(0), PredictorPolicy::Axes(1), PredictorPolicy::Axes(6)];
+
 fn config(bound: f64, codebook: CodebookPolicy, fill_value: Option<u64>) -> Config {
     let mut config = Config::absolute(bound).expect("a good bound");
     config.codebook = codebook;
@@ -123,6 +128,12 @@ fn matrix_of_contents_types_and_shapes() {
                     for &bound in bounds {
                         let what = format!("{content:?} {dims:?} {scalar:?} {order:?} bound {bound:e}");
                         report.compare(device, &mut cpu, &what, &chunk, &layout, &config(bound, CodebookPolicy::Auto, None));
+                    }
+                    let others: &[f64] = if small { &[0.5] } else { &[1e-4, 1e-2, 0.5, 1e3] };
+                    for (&bound, predictor) in others.iter().flat_map(|bound| PREDICTORS.map(|predictor| (bound, predictor))) {
+                        let what = format!("{content:?} {dims:?} {scalar:?} {order:?} bound {bound:e} {predictor:?}");
+                        let config = Config { predictor, ..config(bound, CodebookPolicy::Auto, None) };
+                        report.compare(device, &mut cpu, &what, &chunk, &layout, &config);
                     }
                 }
             }
@@ -304,15 +315,24 @@ fn damaged_streams_are_refused_alike() {
 fn batches_are_chunk_by_chunk() {
     let Some(device) = gpu() else { return };
     let (mut cpu, mut report) = (Workspace::default(), Report::default());
-    for (scalar, dims, count) in [(Scalar::F32, &[16u64, 16, 16][..], 40), (Scalar::F64, &[33, 65], 9), (Scalar::F32, &[5001], 7)]
-    {
+    let layouts = [(Scalar::F32, &[16u64, 16, 16][..], 40), (Scalar::F64, &[33, 65], 9), (Scalar::F32, &[5001], 7)];
+    let both = [PredictorPolicy::Lorenzo, PredictorPolicy::Interpolation];
+    for ((scalar, dims, count), predictor) in layouts.into_iter().flat_map(|layout| both.map(|predictor| (layout, predictor))) {
         let layout = layout(scalar, ByteOrder::Little, dims);
         let chunks: Vec<Vec<u8>> = (0..count)
             .map(|i| chunk(&values(CONTENTS[i % CONTENTS.len()], layout.shape.elements() as usize, i as u64), &layout, i as u64))
             .collect();
-        let config = config(1e-3, CodebookPolicy::Auto, None);
-        let mut batch = Batch::new(device, &layout, count).expect("a batch");
-        let (streams, _) = batch.compress(&chunks.concat(), &config, 1).expect("compresses");
+        // A batch has one predictor. Values on a lattice are not interpolated, which a batch does not look for.
+        let config = Config { predictor, ..config(1e-3, CodebookPolicy::Auto, None) };
+        let chunks: Vec<&Vec<u8>> = chunks
+            .iter()
+            .filter(|chunk| {
+                predictor == PredictorPolicy::Lorenzo || batch_predictor(chunk, &layout, &config) == Ok(Predictor::Interpolation)
+            })
+            .collect();
+        let mut batch = Batch::new(device, &layout, chunks.len()).expect("a batch");
+        let joined: Vec<u8> = chunks.iter().flat_map(|chunk| chunk.iter().copied()).collect();
+        let (streams, _) = batch.compress(&joined, &config, 1).expect("compresses");
         let mut quantized = Vec::new();
         let mut restored = Vec::new();
         for (i, (chunk, stream)) in chunks.iter().zip(&streams).enumerate() {

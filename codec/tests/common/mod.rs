@@ -1,7 +1,9 @@
 //! Chunks that the tests of this folder share, and the check that each round trip must pass.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use quire_codec::{ByteOrder, CodebookPolicy, Config, ErrorBound, Layout, Scalar, Shape, Workspace, max_stream_len};
+use quire_codec::{
+    ByteOrder, CodebookPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Shape, Workspace, max_stream_len,
+};
 
 /// Reproducible numbers: SplitMix64 (Steele et al., OOPSLA'14).
 pub(crate) struct Random(pub(crate) u64);
@@ -188,7 +190,18 @@ pub(crate) fn check_round_trip(
     check_config(workspace, original, layout, &Config { codebook, ..Config::absolute(bound).unwrap() })
 }
 
-/// Compresses, decompresses, checks every value, and checks that doing so again changes nothing. Returns the stream.
+/// Predictors that follow each other when a chunk is written again and again.
+const CHAIN: [PredictorPolicy; 6] = [
+    PredictorPolicy::Auto,
+    PredictorPolicy::Interpolation,
+    PredictorPolicy::Lorenzo,
+    PredictorPolicy::Axes(2),
+    PredictorPolicy::Interpolation,
+    PredictorPolicy::Auto,
+];
+
+/// Compresses, decompresses and checks every value. Then does so again and again: whatever predictors follow each other, no value leaves
+/// its bound, and none that was rounded once is ever moved again. Returns the stream.
 pub(crate) fn check_config(workspace: &mut Workspace, original: &[u8], layout: &Layout, config: &Config) -> Vec<u8> {
     let ErrorBound::Absolute(bound) = config.bound else { panic!("{config:?} has no absolute bound") };
     let fill = config.fill_value.map(|bits| bits.to_le_bytes()[..layout.scalar.size()].to_vec());
@@ -197,15 +210,26 @@ pub(crate) fn check_config(workspace: &mut Workspace, original: &[u8], layout: &
     assert!(stream.len() as u64 <= max_stream_len(layout));
     let mut decoded = vec![0xa5; original.len()];
     workspace.decompress(&stream, &mut decoded).unwrap();
-    for (index, ((x, x_bytes), (y, y_bytes))) in read(original, layout).into_iter().zip(read(&decoded, layout)).enumerate() {
-        let is_fill = fill.as_ref() == Some(&x_bytes);
-        let holds = x_bytes == y_bytes || (x.is_finite() && !is_fill && (x - y).abs() <= bound);
-        assert!(holds, "value {index} of {layout:?}: {x:e} became {y:e}, {config:?}");
+    let check = |decoded: &[u8], config: &Config| {
+        for (index, ((x, x_bytes), (y, y_bytes))) in read(original, layout).into_iter().zip(read(decoded, layout)).enumerate() {
+            let is_fill = fill.as_ref() == Some(&x_bytes);
+            let holds = x_bytes == y_bytes || (x.is_finite() && !is_fill && (x - y).abs() <= bound);
+            assert!(holds, "value {index} of {layout:?}: {x:e} became {y:e}, {config:?}");
+        }
+    };
+    check(&decoded, config);
+    let size = layout.scalar.size();
+    for predictor in CHAIN {
+        let config = Config { predictor, ..*config };
+        let (mut again, mut twice) = (Vec::new(), vec![0x5a; original.len()]);
+        workspace.compress(&decoded, layout, &config, &mut again).unwrap();
+        workspace.decompress(&again, &mut twice).unwrap();
+        check(&twice, &config);
+        let rows = original.chunks(size).zip(decoded.chunks(size)).zip(twice.chunks(size));
+        for (index, ((x, y), z)) in rows.enumerate() {
+            assert!(x == y || y == z, "value {index} of {layout:?} moved again with {config:?}");
+        }
+        decoded = twice;
     }
-    let mut again = Vec::new();
-    workspace.compress(&decoded, layout, config, &mut again).unwrap();
-    let mut twice = vec![0x5a; original.len()];
-    workspace.decompress(&again, &mut twice).unwrap();
-    assert!(decoded == twice, "values of {layout:?} drift with {config:?}");
     stream
 }

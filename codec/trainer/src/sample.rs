@@ -149,7 +149,7 @@ fn measure_values<V: Value>(chunk: &Field, bound: f64, values: &[V], config: &Co
     let zeros = differences.iter().filter(|&&difference| difference == V::Code::default()).count() as u64;
     let mut plane = Vec::new();
     PlaneWorkspace::default()
-        .encode(&differences, Axes::all(&shape), CodebookPolicy::Auto, &mut plane)
+        .encode(&differences, Axes::all(&shape).into(), CodebookPolicy::Auto, &mut plane)
         .expect("memory for a chunk");
     let choice = codebook::choose(&histogram, CodebookPolicy::Auto);
     let book_bytes = if matches!(choice, Choice::Custom(_)) { PACKED_LENGTHS as u64 } else { 0 };

@@ -1,0 +1,251 @@
+//! The grid on which interpolation restores values (FORMAT.md §5.2): [`PLACES`] places to a step of the bound's own grid, so that a value
+//! need not be rounded to the nearest step before its neighbours have foretold it.
+//!
+//! ```text
+//! places  -4    -3    -2    -1     0     1     2     3     4   ...  8
+//! values  -4s   -3s   -2s   -s     0     s     2s    3s  step-4s    step       s = (1 - 1/1021) step / 8
+//! ```
+//!
+//! A prediction `p` and a number of steps `m` give place `p + 8 m`: the restored value misses by half a step, the bound, at most.
+//!
+//! A value that stands on the grid already must keep its place: it may be one that a decoder has returned, of which only neighbours were
+//! written anew, and a second rounding would take it out of its bound. So other places than multiples of eight stand where no number of
+//! few decimals stands: what the grid's values have in common with a user's own should be chance.
+
+use std::marker::PhantomData;
+
+use crate::interpolation::{ESCAPE_BASE, ESCAPE_FROM, ESCAPE_REACH};
+use crate::layout::ByteOrder;
+use crate::quantize::{Quantizer, ROUNDING, Value};
+use crate::simd::vectorized;
+
+/// Places in a step.
+pub const PLACES: i32 = 8;
+/// Places between two multiples of eight stand closer than an eighth of a step by this share.
+const NARROWED: f64 = 1020.0 / 1021.0;
+/// Distance of such places, in steps.
+pub const SPACING: f64 = NARROWED / PLACES as f64;
+/// Such places that a step has room for.
+pub const PLACES_A_STEP: f64 = PLACES as f64 / NARROWED;
+
+/// A step's fine grid for values of a type.
+#[derive(Debug, Clone, Copy)]
+pub struct FineGrid<V> {
+    bound: f64,
+    step: f64,
+    inverse_step: f64,
+    /// Distance of neighbouring places.
+    spacing: f64,
+    /// Bits of the fill value, if the grid would not give them back.
+    fill: Option<i64>,
+    value: PhantomData<V>,
+}
+
+impl<V: Value> FineGrid<V> {
+    /// The fine grid of a step.
+    #[must_use]
+    pub fn new(quantizer: &Quantizer) -> Self {
+        let step = quantizer.step();
+        Self {
+            bound: quantizer.bound(),
+            step,
+            inverse_step: quantizer.inverse_step(),
+            spacing: step * SPACING,
+            fill: quantizer.fill(),
+            value: PhantomData,
+        }
+    }
+
+    /// Value of a place, before it is rounded to its type.
+    #[inline(always)]
+    #[must_use]
+    pub fn value(&self, place: i32) -> f64 {
+        let (steps, beyond) = self.parts(place);
+        steps * self.step + beyond
+    }
+
+    /// Steps of a place, and how far its value lies beyond theirs.
+    #[inline(always)]
+    fn parts(&self, place: i32) -> (f64, f64) {
+        let steps = place.wrapping_add(PLACES / 2) >> PLACES.trailing_zeros();
+        let rest = place.wrapping_sub(steps.wrapping_mul(PLACES));
+        (f64::from(steps), f64::from(rest) * self.spacing)
+    }
+
+    /// Value of a place.
+    #[inline(always)]
+    #[must_use]
+    pub fn restore(&self, place: i32) -> V {
+        V::round_from(self.value(place))
+    }
+
+    /// Writes the values of places to a chunk.
+    pub fn restore_all(&self, places: &[i32], order: ByteOrder, chunk: &mut [u8]) {
+        vectorized(
+            #[inline(always)]
+            || match order {
+                ByteOrder::Little => self.write_all(places, ByteOrder::Little, chunk),
+                ByteOrder::Big => self.write_all(places, ByteOrder::Big, chunk),
+            },
+        );
+    }
+
+    #[inline(always)]
+    fn write_all(&self, places: &[i32], order: ByteOrder, chunk: &mut [u8]) {
+        let chunk = &mut chunk[..places.len() * V::SIZE];
+        for (index, &place) in places.iter().enumerate() {
+            self.restore(place).write(chunk, index, order);
+        }
+    }
+
+    /// Nearest steps and rest of a value, and the value of that place.
+    #[inline(always)]
+    fn nearest(&self, value: f64) -> (f64, f64, f64) {
+        let scaled = value * self.inverse_step;
+        let steps = scaled + ROUNDING - ROUNDING;
+        let rest = (scaled - steps) * PLACES_A_STEP + ROUNDING - ROUNDING;
+        (steps, rest, V::round_from(steps * self.step + rest * self.spacing).to_f64())
+    }
+
+    /// The place nearest to a value, and whether the value stands there exactly. `None` for values that are out of the grid's reach.
+    #[must_use]
+    pub fn place(&self, value: V) -> Option<(i32, bool)> {
+        let (steps, rest, restored) = self.nearest(value.to_f64());
+        (steps.abs() < V::STEPS_LIMIT).then(|| ((steps * f64::from(PLACES) + rest) as i32, restored == value.to_f64()))
+    }
+
+    /// Whether a value stands on a place that is no multiple of eight, where the bound's own grid would move it.
+    #[must_use]
+    pub fn is_between_steps(&self, value: V) -> bool {
+        self.place(value).is_some_and(|(place, exact)| exact && place % PLACES != 0)
+    }
+
+    /// The highest bit says what [`FineGrid::is_between_steps`] says, for a value within reach and its nearest number of steps.
+    #[inline(always)]
+    pub(crate) fn between_steps_sign(&self, value: V, steps: f64) -> u64 {
+        let x = value.to_f64();
+        let rest = (x * self.inverse_step - steps) * PLACES_A_STEP + ROUNDING - ROUNDING;
+        let restored = V::round_from(steps * self.step + rest * self.spacing).to_f64();
+        (restored - x).abs().to_bits().wrapping_sub(1) & 0u64.wrapping_sub(rest.abs().to_bits())
+    }
+
+    /// Whether a value is to be kept bit for bit: it has no place, or it is the fill value and would not come back as it is.
+    #[inline(always)]
+    fn has_no_place(&self, value: V) -> bool {
+        self.fill == Some(value.to_bits_i64()) || !((value.to_f64() * self.inverse_step).abs() < V::STEPS_LIMIT)
+    }
+
+    /// Whether a place restores a value to within the bound.
+    fn holds(&self, value: V, place: i32) -> bool {
+        let limit = V::STEPS_LIMIT as i32 * PLACES;
+        (-limit..limit).contains(&place) && (value.to_f64() - self.restore(place).to_f64()).abs() <= self.bound
+    }
+
+    /// Residuals and places of values with the given predictions, all equally many and at most 64; calls `exception` with the indices of
+    /// values that must be kept bit for bit. Those take the place of their prediction.
+    #[inline(always)]
+    pub fn encode(
+        &self,
+        values: &[V],
+        predictions: &[i32],
+        residuals: &mut [i32],
+        places: &mut [i32],
+        mut exception: impl FnMut(usize),
+    ) {
+        let below_limit = V::STEPS_LIMIT.to_bits() - 1;
+        let below_place_limit = (V::STEPS_LIMIT * f64::from(PLACES)).to_bits() - 1;
+        let below_escapes = f64::from(ESCAPE_FROM).to_bits() - 1;
+        let fill = self.fill;
+        let mut doubts = 0u64;
+        for (((&value, &prediction), residual), place) in values.iter().zip(predictions).zip(&mut *residuals).zip(&mut *places) {
+            let x = value.to_f64();
+            // The prediction's place and that of the result are whole steps apart.
+            let (predicted, beyond) = self.parts(prediction);
+            let sum = (x - (predicted * self.step + beyond)) * self.inverse_step + ROUNDING;
+            let taken = sum - ROUNDING;
+            *residual = sum.to_bits() as i32;
+            *place = prediction.wrapping_add(residual.wrapping_mul(PLACES));
+            let error = (x - V::round_from((predicted + taken) * self.step + beyond).to_f64()).abs();
+            let place = f64::from(*place);
+            let (steps, rest, restored) = self.nearest(x);
+            let moved = steps * f64::from(PLACES) + rest - place;
+            // As in `quantize_groups`: the sign of a difference of bits is the comparison.
+            doubts |= self.bound.to_bits().wrapping_sub(error.to_bits())
+                | below_escapes.wrapping_sub(taken.abs().to_bits())
+                | below_place_limit.wrapping_sub(place.abs().to_bits())
+                | below_limit.wrapping_sub(steps.abs().to_bits())
+                | (restored - x).abs().to_bits().wrapping_sub(1) & 0u64.wrapping_sub(moved.abs().to_bits());
+        }
+        if let Some(fill) = fill {
+            doubts |= u64::from(values.iter().any(|value| value.to_bits_i64() == fill)) << 63;
+        }
+        if doubts >> 63 == 1 {
+            for (at, (&value, &prediction)) in values.iter().zip(predictions).enumerate() {
+                (residuals[at], places[at]) = self.encode_one(value, prediction).unwrap_or_else(|| {
+                    exception(at);
+                    (0, prediction)
+                });
+            }
+        }
+    }
+
+    /// Residual and place of a value, or `None` for an exception.
+    fn encode_one(&self, value: V, prediction: i32) -> Option<(i32, i32)> {
+        if self.has_no_place(value) {
+            return None;
+        }
+        let (nearest, exact) = self.place(value)?;
+        let steps = (value.to_f64() - self.value(prediction)) * self.inverse_step + ROUNDING - ROUNDING;
+        if steps.abs() < f64::from(ESCAPE_FROM) {
+            let place = prediction.wrapping_add((steps as i32).wrapping_mul(PLACES));
+            if self.holds(value, place) && (!exact || place == nearest) {
+                return Some((steps as i32, place));
+            }
+        }
+        let distance = nearest.wrapping_sub(prediction);
+        let reached = (-ESCAPE_REACH..ESCAPE_REACH).contains(&distance);
+        (reached && self.holds(value, nearest)).then(|| (distance + ESCAPE_BASE, nearest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ErrorBound;
+    use crate::interpolation::restore;
+
+    #[test]
+    fn places_keep_their_values() {
+        let fine = FineGrid::<f32>::new(&Quantizer::new(ErrorBound::Absolute(1e-3)));
+        for place in (-16_000..16_000).step_by(7).chain(-20..20) {
+            let value = fine.restore(place);
+            assert_eq!(fine.place(value), Some((place, true)), "{place}");
+            for prediction in [0, place, place + 3, place - 8, place + 801] {
+                let (residual, kept) = fine.encode_one(value, prediction).unwrap();
+                assert_eq!((kept, restore(prediction, residual)), (place, place));
+            }
+        }
+    }
+
+    #[test]
+    fn any_value_comes_back_within_the_bound() {
+        let bound = 0.125;
+        let fine = FineGrid::<f64>::new(&Quantizer::new(ErrorBound::Absolute(bound)));
+        for i in 0..5000 {
+            let value = f64::from(i) * 0.017_3 - 40.0;
+            for prediction in [-300, -1, 0, 5, 1234] {
+                let (residual, place) = fine.encode_one(value, prediction).unwrap();
+                assert_eq!(place, restore(prediction, residual));
+                assert!((fine.restore(place) - value).abs() <= bound);
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_place_is_an_exception() {
+        let fine = FineGrid::<f32>::new(&Quantizer::new(ErrorBound::Absolute(1e-3)));
+        for value in [f32::NAN, f32::INFINITY, 1e35, -1e6] {
+            assert!(fine.encode_one(value, 0).is_none());
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Which prediction a chunk gets (FORMAT.md §6, §11): differences along some of its axes, or interpolation. The encoder tries all of them
+//! on a few tiles of the chunk and estimates the bits of each.
+
+use crate::codebook::{LOG_FRACTION, log2_fixed};
+use crate::config::{Config, PredictorPolicy};
+use crate::error::Result;
+use crate::finegrid::FineGrid;
+use crate::integer::Integer as _;
+use crate::interpolation::{ESCAPE_FROM, Interpolation, extents};
+use crate::layout::{Layout, MAX_RANK, Shape};
+use crate::lorenzo::Axes;
+use crate::memory::resize;
+use crate::quantize::{Quantizer, ROUNDING, Value};
+use crate::simd::vectorized;
+
+/// How the codes of a chunk are predicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Predictor {
+    /// Codes on the bound's grid, of which differences along these axes are coded.
+    Differences(Axes),
+    /// Places on the fine grid, predicted by interpolation.
+    Interpolation,
+}
+
+/// How a plane names interpolation; smaller bytes name axes.
+pub const INTERPOLATION: u8 = 0x80;
+
+impl Predictor {
+    /// The predictor as a plane names it.
+    #[must_use]
+    pub fn to_byte(self) -> u8 {
+        match self {
+            Self::Differences(axes) => axes.to_byte(),
+            Self::Interpolation => INTERPOLATION,
+        }
+    }
+}
+
+impl From<Axes> for Predictor {
+    fn from(axes: Axes) -> Self {
+        Self::Differences(axes)
+    }
+}
+
+/// Tiles of a chunk that are tried.
+const TILES: usize = 8;
+/// How much longer than its other sides a tile's rows are: long rows go faster.
+const LONGER: usize = 2;
+/// About so many values a tile.
+const TILE_VALUES: usize = 512;
+/// Differences beyond this magnitude count as this one: a few spikes are not to decide.
+const LARGEST: u32 = 1 << 15;
+/// Bits that a value costs which needs a place of its own: an exception or an escape.
+const RARE_BITS: u64 = 40;
+
+/// Buffers of the choice.
+#[derive(Debug, Default)]
+pub struct Chooser {
+    interpolation: Interpolation,
+    /// Codes of a tile, then its differences along each set of axes.
+    differences: Vec<i32>,
+    residuals: Vec<i32>,
+    exceptions: Vec<usize>,
+}
+
+/// What is known of the values that a predictor leaves.
+#[derive(Debug, Clone, Copy, Default)]
+struct Leftovers {
+    values: u64,
+    zeros: u64,
+    /// Bits of all magnitudes.
+    lengths: u64,
+    rare: u64,
+}
+
+impl Leftovers {
+    #[inline(always)]
+    fn add(&mut self, row: &[i32]) {
+        let (mut zeros, mut lengths) = (0u32, 0u32);
+        for &value in row {
+            zeros += u32::from(value == 0);
+            // A float's exponent tells the number of bits in vector code as well.
+            let magnitude = value.unsigned_abs().min(LARGEST) as f32;
+            lengths += (magnitude.to_bits() >> 23).saturating_sub(126);
+        }
+        self.values += row.len() as u64;
+        self.zeros += u64::from(zeros);
+        self.lengths += u64::from(lengths);
+    }
+
+    fn with(self, other: Self) -> Self {
+        Self {
+            values: self.values + other.values,
+            zeros: self.zeros + other.zeros,
+            lengths: self.lengths + other.lengths,
+            rare: self.rare + other.rare,
+        }
+    }
+
+    /// Estimate of the bits, in fixed point: the entropy of being zero or not; for others a sign, their bits below the highest, and the
+    /// entropy of a geometric distribution of their lengths.
+    fn bits(&self) -> u64 {
+        let weighted = |count: u64| if count == 0 { 0 } else { count * log2_fixed(count) };
+        let nonzero = self.values - self.zeros;
+        let whether = weighted(self.values) - weighted(self.zeros) - weighted(nonzero);
+        let lengths = weighted(self.lengths).saturating_sub(weighted(self.lengths - nonzero) + weighted(nonzero));
+        // A sign takes the place of the highest bit.
+        whether + lengths + ((self.lengths + RARE_BITS * self.rare) << LOG_FRACTION)
+    }
+}
+
+impl Chooser {
+    /// The predictor for a chunk, from its values alone.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn choose<V: Value>(
+        &mut self,
+        chunk: &[u8],
+        layout: &Layout,
+        quantizer: &Quantizer,
+        config: &Config,
+    ) -> Result<Predictor> {
+        let all = Axes::all(&layout.shape);
+        match config.predictor {
+            PredictorPolicy::Lorenzo => return Ok(all.into()),
+            PredictorPolicy::Axes(byte) => return Ok(Axes::from_byte(byte & all.to_byte(), &layout.shape).unwrap_or(all).into()),
+            PredictorPolicy::Interpolation => {
+                return Ok(if quantizer.fine::<V>().is_some() { Predictor::Interpolation } else { all.into() });
+            }
+            PredictorPolicy::Auto => {}
+        }
+        let whole = extents(&layout.shape);
+        let extents = tile_extents(whole);
+        let len = extents.iter().product();
+        let sets = usize::from(all.to_byte()) + 1;
+        resize(&mut self.differences, sets * len)?;
+        // Interpolation, which takes longer, is tried on every other tile.
+        let mut left = [[Leftovers::default(); 1 << MAX_RANK]; 2];
+        let mut interpolated = Leftovers::default();
+        let mut fine = quantizer.fine::<V>();
+        let mut values = vec![V::Code::default(); 2 * len];
+        for tile in 0..TILES {
+            let (values, ordered) = values.split_at_mut(len);
+            read_tile::<V>(chunk, layout, whole, extents, tile, values);
+            let rare = codes::<V>(values, quantizer, fine.as_ref(), &mut self.differences[..len], extents[0]);
+            vectorized(
+                #[inline(always)]
+                || differ(&mut self.differences, len, extents, sets, &mut left[tile % 2]),
+            );
+            for left in &mut left[tile % 2] {
+                left.rare += rare.between_steps;
+            }
+            if rare.out_of_fine_reach > len / 16 {
+                fine = None;
+            }
+            let Some(fine) = fine.as_ref().filter(|_| tile % 2 == 0) else { continue };
+            self.exceptions.clear();
+            let shape = tile_shape(extents);
+            self.interpolation.forward(values, ordered, &shape, fine, &mut self.residuals, &mut self.exceptions)?;
+            // The coarsest values are few in a chunk and many in a tile.
+            let residuals = &mut self.residuals[coarse_values(extents)..len];
+            for residual in &mut *residuals {
+                if residual.unsigned_abs() >= ESCAPE_FROM.unsigned_abs() {
+                    interpolated.rare += 1;
+                    *residual = 0;
+                }
+            }
+            vectorized(
+                #[inline(always)]
+                || interpolated.add(residuals),
+            );
+            interpolated.rare += rare.in_reach(self.exceptions.len());
+        }
+        let bits = |set: &usize| left[0][*set].with(left[1][*set]).bits();
+        let set = (1..sets).rev().chain([0]).min_by_key(bits).unwrap_or(sets - 1);
+        if fine.is_some() {
+            let per_value = |left: &Leftovers, other: &Leftovers| u128::from(left.bits()) * u128::from(other.values);
+            if per_value(&interpolated, &left[0][set]) < per_value(&left[0][set], &interpolated) {
+                return Ok(Predictor::Interpolation);
+            }
+        }
+        Ok(Axes::from_byte(set as u8, &layout.shape).unwrap_or(all).into())
+    }
+}
+
+/// Extents of a tile: about [`TILE_VALUES`] values, as even as the chunk allows. One value more than a power of two lets interpolation end
+/// on a known value, as most of a chunk's values see it.
+fn tile_extents(whole: [usize; MAX_RANK]) -> [usize; MAX_RANK] {
+    let mut side = [1; MAX_RANK];
+    while side.iter().product::<usize>() < TILE_VALUES {
+        let growing = (0..MAX_RANK)
+            .filter(|&axis| side[axis] < whole[axis])
+            .min_by_key(|&axis| if axis == 0 { side[0] / LONGER } else { side[axis] });
+        let Some(axis) = growing else { break };
+        side[axis] *= 2;
+    }
+    std::array::from_fn(|axis| if side[axis] == 1 { 1 } else { (side[axis] + 1).min(whole[axis]) })
+}
+
+fn tile_shape(extents: [usize; MAX_RANK]) -> Shape {
+    let dims: [u64; MAX_RANK] = std::array::from_fn(|axis| extents[MAX_RANK - 1 - axis] as u64);
+    #[expect(clippy::unwrap_used, reason = "four small extents above 0")]
+    Shape::new(&dims).unwrap()
+}
+
+/// Values of a tile's grid of every fourth value.
+fn coarse_values(extents: [usize; MAX_RANK]) -> usize {
+    extents.iter().map(|extent| extent.div_ceil(4)).product()
+}
+
+/// Where tiles begin along the axes, in thirds of the way.
+const ORIGINS: [[usize; MAX_RANK]; TILES] =
+    [[0, 1, 2, 3], [1, 3, 0, 2], [2, 0, 3, 1], [3, 2, 1, 0], [0, 3, 1, 2], [1, 0, 2, 3], [2, 1, 3, 0], [3, 0, 0, 1]];
+
+/// Bits of a tile's values.
+fn read_tile<V: Value>(
+    chunk: &[u8],
+    layout: &Layout,
+    whole: [usize; MAX_RANK],
+    extents: [usize; MAX_RANK],
+    tile: usize,
+    values: &mut [V::Code],
+) {
+    let origin: [usize; MAX_RANK] = std::array::from_fn(|axis| (whole[axis] - extents[axis]) * ORIGINS[tile][axis] / 3);
+    let [len, ny, nz, _] = extents;
+    vectorized(
+        #[inline(always)]
+        || {
+            let mut row_values = [V::default(); 64];
+            for (row, bits) in values.chunks_exact_mut(len).enumerate() {
+                let (y, z, w) = (row % ny + origin[1], row / ny % nz + origin[2], row / ny / nz + origin[3]);
+                let first = ((w * whole[2] + z) * whole[1] + y) * whole[0] + origin[0];
+                for (bits, bytes) in bits.chunks_mut(64).zip(chunk[first * V::SIZE..(first + len) * V::SIZE].chunks(64 * V::SIZE))
+                {
+                    V::read_all(bytes, layout.byte_order, &mut row_values);
+                    for (bits, value) in bits.iter_mut().zip(&row_values) {
+                        *bits = value.to_bits();
+                    }
+                }
+            }
+        },
+    );
+}
+
+/// Values of a tile that cost more than others.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rare {
+    /// Interpolation has restored them, or seems to: exceptions where differences are coded.
+    between_steps: u64,
+    /// Exceptions of interpolation alone.
+    out_of_fine_reach: usize,
+    /// Exceptions in any case.
+    out_of_reach: usize,
+}
+
+impl Rare {
+    /// Exceptions of interpolation that are none otherwise.
+    fn in_reach(self, exceptions: usize) -> u64 {
+        exceptions.saturating_sub(self.out_of_reach) as u64
+    }
+}
+
+/// Codes of a tile's values, modulo 2^32; values without one take their left neighbour's.
+fn codes<V: Value>(values: &[V::Code], quantizer: &Quantizer, fine: Option<&FineGrid<V>>, codes: &mut [i32], row: usize) -> Rare {
+    let mut rare = Rare::default();
+    let within = fine.map_or(0, |_| V::STEPS_LIMIT.to_bits());
+    let below_limit = V::STEPS_LIMIT.to_bits() - 1;
+    let fine = fine.copied().unwrap_or(FineGrid::new(quantizer));
+    vectorized(
+        #[inline(always)]
+        || {
+            for (values, codes) in values.chunks_exact(row).zip(codes.chunks_exact_mut(row)) {
+                let (mut between_steps, mut doubts) = (0, 0);
+                for (&bits, code) in values.iter().zip(&mut *codes) {
+                    let value = V::from_bits(bits);
+                    let scaled = value.to_f64() * quantizer.inverse_step();
+                    let sum = scaled + ROUNDING;
+                    let steps = (sum - ROUNDING).abs().to_bits();
+                    *code = V::code_from_sum(sum).to_i64() as i32;
+                    between_steps += (steps.wrapping_sub(within) & fine.between_steps_sign(value, sum - ROUNDING)) >> 63;
+                    doubts |= below_limit.wrapping_sub(steps);
+                }
+                rare.between_steps += between_steps;
+                if doubts >> 63 == 1 || quantizer.fill().is_some() {
+                    careful_codes::<V>(values, quantizer, codes, &mut rare);
+                }
+            }
+        },
+    );
+    rare
+}
+
+/// Codes of a row in which some values are out of reach or fill values.
+fn careful_codes<V: Value>(values: &[V::Code], quantizer: &Quantizer, codes: &mut [i32], rare: &mut Rare) {
+    let mut last = 0;
+    for (&bits, code) in values.iter().zip(codes) {
+        let value = V::from_bits(bits);
+        let scaled = value.to_f64() * quantizer.inverse_step();
+        if scaled.abs() < V::CODE_LIMIT && quantizer.fill() != Some(bits.to_i64()) {
+            rare.out_of_fine_reach += usize::from(scaled.abs() >= V::STEPS_LIMIT);
+            last = *code;
+        } else {
+            rare.out_of_reach += 1;
+        }
+        *code = last;
+    }
+}
+
+/// Differences of a tile's codes along all sets of axes, and what they leave beyond the tile's first values along each axis.
+#[inline(always)]
+fn differ(differences: &mut [i32], len: usize, extents: [usize; MAX_RANK], sets: usize, left: &mut [Leftovers; 1 << MAX_RANK]) {
+    let first = extents.map(|extent| usize::from(extent > 1));
+    let mut stride = [1; MAX_RANK];
+    for axis in 1..MAX_RANK {
+        stride[axis] = stride[axis - 1] * extents[axis - 1];
+    }
+    for set in 0..sets {
+        if set > 0 {
+            let axis = set.ilog2() as usize;
+            let (before, here) = differences.split_at_mut(set * len);
+            let parent = &before[(set ^ 1 << axis) * len..][..len];
+            let back = stride[axis];
+            for ((difference, &code), &other) in here[back..len].iter_mut().zip(&parent[back..]).zip(parent) {
+                *difference = code.wrapping_sub(other);
+            }
+        }
+        let here = &differences[set * len..(set + 1) * len];
+        for w in first[3]..extents[3] {
+            for z in first[2]..extents[2] {
+                for y in first[1]..extents[1] {
+                    let start = ((w * extents[2] + z) * extents[1] + y) * extents[0];
+                    left[set].add(&here[start + first[0]..start + extents[0]]);
+                }
+            }
+        }
+    }
+}
