@@ -3,7 +3,7 @@
 Each group holds `original`, stored as it is, beside `compressed`, through the filter, with the attribute `bound`. Run it with
 HDF5_PLUGIN_PATH naming the folder of libh5zquire.so:
 
-    HDF5_PLUGIN_PATH=target/release .venv-hdf5-2.0/bin/python h5-samples/make.py h5-samples/v0_1_0.h5
+    HDF5_PLUGIN_PATH=target/release .venv-hdf5-2.0/bin/python h5-samples/make.py h5-samples/v0_2_0.h5
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ def samples() -> dict[str, tuple[np.ndarray, float, tuple[int, ...]]]:
         "four_dimensions_f64_big_endian": (waves((5, 8, 9, 11)).astype(">f8"), 1e-4, (2, 8, 9, 8)),
         "five_dimensions_f32": (waves((3, 4, 5, 6, 7)).astype("<f4"), 1e-3, (2, 2, 5, 6, 7)),
         "land_nan_infinities": (masked((60, 60)), 1e-2, (48, 48)),
+        "interpolated_volume_f32": (waves((20, 33, 40)).astype("<f4"), 5e-2, (20, 32, 40)),
+        "interpolated_land_f64": (masked((60, 60)).astype(">f8"), 1e-1, (48, 48)),
         "sparse": (sparse.astype("<f4"), 1e-3, (40, 32, 32)),
         "lattice": (np.round(waves((64, 64)) * 80).astype("<f4") / 8, 1e-4, (64, 64)),
         "wide_range": ((waves((3000,)) * 10.0 ** (np.arange(3000) % 60 - 30)).astype("<f8"), 1e-12, (1500,)),

@@ -10,7 +10,8 @@
 //!
 //! A value that stands on the grid already must keep its place: it may be one that a decoder has returned, of which only neighbours were
 //! written anew, and a second rounding would take it out of its bound. So other places than multiples of eight stand where no number of
-//! few decimals stands: what the grid's values have in common with a user's own should be chance.
+//! few decimals stands, and their values carry a mark in their lowest bits: what the grid has in common with a user's own values should be
+//! chance, and rare.
 
 use std::marker::PhantomData;
 
@@ -76,7 +77,15 @@ impl<V: Value> FineGrid<V> {
     #[inline(always)]
     #[must_use]
     pub fn restore(&self, place: i32) -> V {
-        V::round_from(self.value(place))
+        let (steps, beyond) = self.parts(place);
+        self.restore_parts(steps, beyond)
+    }
+
+    /// Value of so many steps and what lies beyond them.
+    #[inline(always)]
+    fn restore_parts(&self, steps: f64, beyond: f64) -> V {
+        let value = V::round_from(steps * self.step + beyond);
+        if beyond == 0.0 { value } else { value.marked() }
     }
 
     /// Writes the values of places to a chunk.
@@ -104,7 +113,7 @@ impl<V: Value> FineGrid<V> {
         let scaled = value * self.inverse_step;
         let steps = scaled + ROUNDING - ROUNDING;
         let rest = (scaled - steps) * PLACES_A_STEP + ROUNDING - ROUNDING;
-        (steps, rest, V::round_from(steps * self.step + rest * self.spacing).to_f64())
+        (steps, rest, self.restore_parts(steps, rest * self.spacing).to_f64())
     }
 
     /// The place nearest to a value, and whether the value stands there exactly. `None` for values that are out of the grid's reach.
@@ -125,7 +134,7 @@ impl<V: Value> FineGrid<V> {
     pub(crate) fn between_steps_sign(&self, value: V, steps: f64) -> u64 {
         let x = value.to_f64();
         let rest = (x * self.inverse_step - steps) * PLACES_A_STEP + ROUNDING - ROUNDING;
-        let restored = V::round_from(steps * self.step + rest * self.spacing).to_f64();
+        let restored = V::round_from(steps * self.step + rest * self.spacing).marked().to_f64();
         (restored - x).abs().to_bits().wrapping_sub(1) & 0u64.wrapping_sub(rest.abs().to_bits())
     }
 
@@ -165,7 +174,7 @@ impl<V: Value> FineGrid<V> {
             let taken = sum - ROUNDING;
             *residual = sum.to_bits() as i32;
             *place = prediction.wrapping_add(residual.wrapping_mul(PLACES));
-            let error = (x - V::round_from((predicted + taken) * self.step + beyond).to_f64()).abs();
+            let error = (x - self.restore_parts(predicted + taken, beyond).to_f64()).abs();
             let place = f64::from(*place);
             let (steps, rest, restored) = self.nearest(x);
             let moved = steps * f64::from(PLACES) + rest - place;
@@ -216,14 +225,24 @@ mod tests {
 
     #[test]
     fn places_keep_their_values() {
-        let fine = FineGrid::<f32>::new(&Quantizer::new(ErrorBound::Absolute(1e-3)));
-        for place in (-16_000..16_000).step_by(7).chain(-20..20) {
-            let value = fine.restore(place);
-            assert_eq!(fine.place(value), Some((place, true)), "{place}");
-            for prediction in [0, place, place + 3, place - 8, place + 801] {
-                let (residual, kept) = fine.encode_one(value, prediction).unwrap();
-                assert_eq!((kept, restore(prediction, residual)), (place, place));
+        fn keep<V: Value>(bound: f64, limit: i32) {
+            let fine = FineGrid::<V>::new(&Quantizer::new(ErrorBound::Absolute(bound)));
+            for place in (-limit..limit).step_by(limit as usize / 1000).chain(-20..20) {
+                let value = fine.restore(place);
+                assert_eq!(fine.place(value), Some((place, true)), "{place} at {bound}");
+                assert_eq!(fine.is_between_steps(value), place % PLACES != 0);
+                for prediction in [0, place, place + 3, place - 8, place + 801] {
+                    if let Some((residual, kept)) = fine.encode_one(value, prediction) {
+                        assert_eq!((kept, restore(prediction, residual)), (place, place));
+                    } else {
+                        assert!((place - prediction).abs() > ESCAPE_REACH / 2);
+                    }
+                }
             }
+        }
+        for bound in [1e-3, 0.5, 0.1, 123.456, 7e-20, 1e27] {
+            keep::<f32>(bound, 4092);
+            keep::<f64>(bound, 262_140);
         }
     }
 

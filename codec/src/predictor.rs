@@ -134,6 +134,9 @@ impl Chooser {
         let extents = tile_extents(whole);
         let len = extents.iter().product();
         let sets = usize::from(all.to_byte()) + 1;
+        // Along an axis of one value there are no differences.
+        let flat = (0..MAX_RANK).filter(|&axis| extents[axis] == 1).fold(0, |set, axis| set | 1 << axis);
+        let differing = |set: &usize| set & flat == 0;
         resize(&mut self.differences, sets * len)?;
         // Interpolation, which takes longer, is tried on every other tile.
         let mut left = [[Leftovers::default(); 1 << MAX_RANK]; 2];
@@ -173,7 +176,7 @@ impl Chooser {
             interpolated.rare += rare.in_reach(self.exceptions.len());
         }
         let bits = |set: &usize| left[0][*set].with(left[1][*set]).bits();
-        let set = (1..sets).rev().chain([0]).min_by_key(bits).unwrap_or(sets - 1);
+        let set = (0..sets).rev().filter(differing).min_by_key(bits).unwrap_or(0);
         if fine.is_some() {
             let per_value = |left: &Leftovers, other: &Leftovers| u128::from(left.bits()) * u128::from(other.values);
             if per_value(&interpolated, &left[0][set]) < per_value(&left[0][set], &interpolated) {
@@ -315,7 +318,8 @@ fn differ(differences: &mut [i32], len: usize, extents: [usize; MAX_RANK], sets:
     for axis in 1..MAX_RANK {
         stride[axis] = stride[axis - 1] * extents[axis - 1];
     }
-    for set in 0..sets {
+    let flat = (0..MAX_RANK).filter(|&axis| extents[axis] == 1).fold(0, |set, axis| set | 1 << axis);
+    for set in (0..sets).filter(|set| set & flat == 0) {
         if set > 0 {
             let axis = set.ilog2() as usize;
             let (before, here) = differences.split_at_mut(set * len);

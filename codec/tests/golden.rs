@@ -8,9 +8,9 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::{Content, chunk, layout, values};
-use quire_codec::{ByteOrder, CodebookPolicy, Config, Header, Layout, Scalar, Workspace};
+use quire_codec::{ByteOrder, CodebookPolicy, Config, Header, Layout, PredictorPolicy, Scalar, Workspace};
 
-const VERSION: &str = "v0_1_0";
+const VERSION: &str = "v0_2_0";
 
 struct Case {
     name: &'static str,
@@ -20,20 +20,22 @@ struct Case {
     dims: &'static [u64],
     bound: f64,
     codebook: CodebookPolicy,
+    predictor: PredictorPolicy,
     /// CRC-32 of the decoded bytes.
     decoded: u32,
 }
 
 const fn case(name: &'static str, content: Content, scalar: Scalar, dims: &'static [u64], bound: f64, decoded: u32) -> Case {
-    Case { name, content, scalar, byte_order: ByteOrder::Little, dims, bound, codebook: CodebookPolicy::Auto, decoded }
+    let (codebook, predictor) = (CodebookPolicy::Auto, PredictorPolicy::Auto);
+    Case { name, content, scalar, byte_order: ByteOrder::Little, dims, bound, codebook, predictor, decoded }
 }
 
-const CASES: [Case; 10] = [
+const CASES: [Case; 14] = [
     case("smooth_f32_3d", Content::Smooth, Scalar::F32, &[9, 20, 31], 1e-3, 0x675e_32c9),
     case("smooth_f64_4d", Content::Smooth, Scalar::F64, &[3, 4, 11, 13], 1e-9, 0xe5a9_68a7),
     Case {
         byte_order: ByteOrder::Big,
-        ..case("mask_f32_2d_big_endian", Content::LandMask, Scalar::F32, &[60, 70], 1e-2, 0xeae1_08e2)
+        ..case("mask_f32_2d_big_endian", Content::LandMask, Scalar::F32, &[60, 70], 1e-2, 0xae59_ab32)
     },
     case("gaps_f64_1d", Content::Gaps, Scalar::F64, &[3001], 1e-4, 0xb8b0_a8cf),
     case("specials_f32_1d", Content::Specials, Scalar::F32, &[777], 1e-3, 0xf6ec_11a9),
@@ -42,6 +44,23 @@ const CASES: [Case; 10] = [
     Case {
         codebook: CodebookPolicy::Custom,
         ..case("lattice_f32_2d_custom_book", Content::Lattice, Scalar::F32, &[40, 50], 1e-3, 0xf5b5_b65c)
+    },
+    Case {
+        predictor: PredictorPolicy::Interpolation,
+        ..case("interpolated_f32_3d", Content::Noise, Scalar::F32, &[17, 20, 33], 0.3, 0x9595_ebfb)
+    },
+    Case {
+        predictor: PredictorPolicy::Interpolation,
+        byte_order: ByteOrder::Big,
+        ..case("interpolated_gaps_f64_2d_big_endian", Content::Gaps, Scalar::F64, &[41, 70], 0.01, 0x31a6_56fb)
+    },
+    Case {
+        predictor: PredictorPolicy::Interpolation,
+        ..case("interpolated_outliers_f32_4d", Content::Outliers, Scalar::F32, &[3, 9, 10, 13], 0.1, 0xe88c_79c2)
+    },
+    Case {
+        predictor: PredictorPolicy::Axes(0b101),
+        ..case("two_axes_f32_3d", Content::Smooth, Scalar::F32, &[9, 20, 31], 1e-3, 0x675e_32c9)
     },
     case("constant_f64", Content::Constant, Scalar::F64, &[1000], 1e-3, 0xa924_39bd),
     case("stored_f64", Content::Bits, Scalar::F64, &[100], 1e-300, 0x25c1_e68f),
@@ -62,7 +81,7 @@ impl Case {
     }
 
     fn compress(&self, original: &[u8]) -> Vec<u8> {
-        let config = Config { codebook: self.codebook, ..Config::absolute(self.bound).unwrap() };
+        let config = Config { codebook: self.codebook, predictor: self.predictor, ..Config::absolute(self.bound).unwrap() };
         let mut stream = Vec::new();
         Workspace::default().compress(original, &self.layout(), &config, &mut stream).unwrap();
         stream

@@ -93,12 +93,17 @@ fn the_fill_value_comes_back_bit_for_bit() {
 
 #[test]
 fn bytes_do_not_depend_on_what_the_workspace_did_before() {
-    let layout = layout(Scalar::F32, ByteOrder::Little, &[20, 30, 40]);
     let mut used = Workspace::default();
-    for content in CONTENTS {
-        let original = chunk(&values(content, 24_000, 5), &layout, 5);
-        let fresh = check_round_trip(&mut Workspace::default(), &original, &layout, 1e-2, CodebookPolicy::Auto);
-        assert_eq!(fresh, check_round_trip(&mut used, &original, &layout, 1e-2, CodebookPolicy::Auto), "{content:?}");
+    for dims in [&[20, 30, 40][..], &[1, 64, 64], &[40, 1, 50], &[2049], &[3, 1, 20, 20]] {
+        let layout = layout(Scalar::F32, ByteOrder::Little, dims);
+        for content in CONTENTS {
+            let original = chunk(&values(content, layout.shape.elements() as usize, 5), &layout, 5);
+            for bound in [1e-3, 1e-1] {
+                let fresh = check_round_trip(&mut Workspace::default(), &original, &layout, bound, CodebookPolicy::Auto);
+                let again = check_round_trip(&mut used, &original, &layout, bound, CodebookPolicy::Auto);
+                assert_eq!(fresh, again, "{content:?} {dims:?}");
+            }
+        }
     }
 }
 

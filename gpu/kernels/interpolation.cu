@@ -185,13 +185,31 @@ struct DecodeSide {
   __device__ __forceinline__ i32 take(V, u32, u32 coded, i32 prediction) const { return restore_place(prediction, i32(residuals[coded])); }
 };
 
+/// Quotient of numbers below 2^18, without the steps that an integer division takes.
+__device__ __forceinline__ u32 small_quotient(u32 dividend, u32 divisor) { return u32(__fdividef(float(dividend) + 0.5f, float(divisor))); }
+
+/// Index along each axis of value `number` of a grid of few values.
+__device__ __forceinline__ void small_coordinates(u32 number, const Extents& extents, u32 (&at)[MAX_RANK]) {
+#pragma unroll
+  for (u32 axis = 0; axis + 1 < MAX_RANK; axis++) {
+    const u32 rest = small_quotient(number, extents.of[axis]);
+    at[axis] = number - rest * extents.of[axis];
+    number = rest;
+  }
+  at[MAX_RANK - 1] = number;
+}
+
+/// Levels that a grid of COARSE_VALUES values can have below it.
+constexpr u32 COARSE_LEVELS = 12;
+static_assert(1u << COARSE_LEVELS == COARSE_VALUES && COARSE_LEVELS * SETS <= COARSE_THREADS, "a thread a level and set");
+
 /// All levels down to `level`, the first whose grid has at most COARSE_VALUES values. One block of threads a chunk. A value waits in shared
 /// memory where its place will stand.
 template <typename V, typename Side>
 __device__ __forceinline__ void coarse_levels(const Side& side, const Shape& shape, u32 level, u32 top) {
   typedef typename ValueType<V>::Bits Bits;
   __shared__ Bits waiting[COARSE_VALUES];
-  __shared__ u32 starts[SETS];
+  __shared__ u32 starts[COARSE_LEVELS][SETS];
   const Extents whole = grid_extents(shape, level);
   const u32 total = whole.count();
   const auto chunk_index = [&](const u32 (&at)[MAX_RANK], u32 shift) {
@@ -200,17 +218,12 @@ __device__ __forceinline__ void coarse_levels(const Side& side, const Shape& sha
     for (u32 axis = 0; axis < MAX_RANK; axis++) index += (at[axis] << shift) * shape.strides[axis];
     return index;
   };
-  const auto coordinates = [](u32 number, const Extents& extents, u32 (&at)[MAX_RANK]) {
-#pragma unroll
-    for (u32 axis = 0; axis < MAX_RANK; axis++) {
-      const u32 rest = number / extents.of[axis];
-      at[axis] = number - rest * extents.of[axis];
-      number = rest;
-    }
-  };
-  for (u32 number = threadIdx.x; number < total; number += blockDim.x) {
+  if (threadIdx.x < (top - level) * SETS) {
+    starts[threadIdx.x / SETS][threadIdx.x % SETS] = class_start(grid_extents(shape, level + threadIdx.x / SETS), threadIdx.x % SETS);
+  }
+  for (u32 number = threadIdx.x; number < total; number += COARSE_THREADS) {
     u32 at[MAX_RANK];
-    coordinates(number, whole, at);
+    small_coordinates(number, whole, at);
     waiting[number] = ValueType<V>::to_bits(side.value(chunk_index(at, level)));
   }
   __syncthreads();
@@ -224,35 +237,37 @@ __device__ __forceinline__ void coarse_levels(const Side& side, const Shape& sha
   for (u32 depth = top; depth-- > level;) {
     const Extents grid = grid_extents(shape, depth);
     const u32 shift = depth - level;
-    __syncthreads();
-    if (threadIdx.x < SETS) starts[threadIdx.x] = class_start(grid, threadIdx.x);
     u32 level_stride[MAX_RANK];
 #pragma unroll
     for (u32 axis = 0; axis < MAX_RANK; axis++) level_stride[axis] = stride[axis] << shift;
     for (u32 size = 1; size <= shape.rank; size++) {
       __syncthreads();
-      for (u32 number = threadIdx.x; number < grid.count(); number += blockDim.x) {
-        u32 at[MAX_RANK], set = 0, index = 0;
-        coordinates(number, grid, at);
-#pragma unroll
-        for (u32 axis = 0; axis < MAX_RANK; axis++) {
-          set |= (at[axis] & 1) << axis;
-          index += at[axis] * level_stride[axis];
-        }
+      u32 before = 0;
+      for (u32 set = 1; set < SETS; set++) {
         if (u32(__popc(set)) != size) continue;
         const Extents extents = class_extents(grid, set);
-        u32 coded = 0;
+        const u32 count = extents.count();
+        // The classes of a pass share the threads.
+        for (u32 number = (threadIdx.x - before) % COARSE_THREADS; number < count; number += COARSE_THREADS) {
+          u32 at[MAX_RANK], index = 0;
+          small_coordinates(number, extents, at);
 #pragma unroll
-        for (u32 axis = MAX_RANK; axis-- > 0;) coded = coded * extents.of[axis] + at[axis] / 2;
-        const i32 prediction = predict(places, grid, level_stride, at, index, set);
-        waiting[index] = Bits(u32(side.take(ValueType<V>::from_bits(waiting[index]), chunk_index(at, depth), starts[set] + coded, prediction)));
+          for (u32 axis = 0; axis < MAX_RANK; axis++) {
+            at[axis] = 2 * at[axis] + (set >> axis & 1);
+            index += at[axis] * level_stride[axis];
+          }
+          const i32 prediction = predict(places, grid, level_stride, at, index, set);
+          const V value = ValueType<V>::from_bits(waiting[index]);
+          waiting[index] = Bits(u32(side.take(value, chunk_index(at, depth), starts[shift][set] + number, prediction)));
+        }
+        before += count;
       }
     }
   }
   __syncthreads();
-  for (u32 number = threadIdx.x; number < total; number += blockDim.x) {
+  for (u32 number = threadIdx.x; number < total; number += COARSE_THREADS) {
     u32 at[MAX_RANK];
-    coordinates(number, whole, at);
+    small_coordinates(number, whole, at);
     side.places[chunk_index(at, level)] = places(number);
   }
 }

@@ -66,17 +66,17 @@ struct Coordinates {
   }
 };
 
-/// The difference at `index` along those of axes 1 to RANK - 1 that are in `axes`. Where there is no step back, the integer itself is read in
+/// The difference at `index` along those of axes 1 to RANK - 1 that are in `axes`, or along every one. Where there is no step back, the integer itself is read in
 /// its place and not subtracted, so that all reads can be under way at once.
-template <u32 RANK, typename C, u32 ALL>
+template <u32 RANK, bool EVERY, typename C, u32 ALL>
 __device__ __forceinline__ C slow_difference(const C* values, const Shape& shape, u32 index, const Coordinates<ALL>& coordinates, u32 axes) {
   if constexpr (RANK == 1) {
     return values[index];
   } else {
-    if (!(axes >> (RANK - 1) & 1)) return slow_difference<RANK - 1>(values, shape, index, coordinates, axes);
+    if (!EVERY && !(axes >> (RANK - 1) & 1)) return slow_difference<RANK - 1, EVERY>(values, shape, index, coordinates, axes);
     const bool inside = coordinates.at[RANK - 1] > 0;
-    C here = slow_difference<RANK - 1>(values, shape, index, coordinates, axes);
-    C back = slow_difference<RANK - 1>(values, shape, index - (inside ? shape.strides[RANK - 1] : 0), coordinates, axes);
+    C here = slow_difference<RANK - 1, EVERY>(values, shape, index, coordinates, axes);
+    C back = slow_difference<RANK - 1, EVERY>(values, shape, index - (inside ? shape.strides[RANK - 1] : 0), coordinates, axes);
     typedef typename Unsigned<C>::Type U;
     return inside ? C(U(here) - U(back)) : here;
   }

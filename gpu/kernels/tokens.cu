@@ -79,16 +79,16 @@ __device__ __forceinline__ Eight<C> read_eight(const C* values) {
 }
 
 /// As `slow_difference`, for eight values of one row.
-template <u32 RANK, typename C, u32 ALL>
+template <u32 RANK, bool EVERY, typename C, u32 ALL>
 __device__ __forceinline__ Eight<C> slow_differences(const C* values, const Shape& shape, u32 index, const Coordinates<ALL>& coordinates, u32 axes) {
   if constexpr (RANK == 1) {
     return read_eight(values + index);
   } else {
     typedef typename Unsigned<C>::Type U;
-    if (!(axes >> (RANK - 1) & 1)) return slow_differences<RANK - 1>(values, shape, index, coordinates, axes);
+    if (!EVERY && !(axes >> (RANK - 1) & 1)) return slow_differences<RANK - 1, EVERY>(values, shape, index, coordinates, axes);
     const bool inside = coordinates.at[RANK - 1] > 0;
-    Eight<C> here = slow_differences<RANK - 1>(values, shape, index, coordinates, axes);
-    Eight<C> back = slow_differences<RANK - 1>(values, shape, index - (inside ? shape.strides[RANK - 1] : 0), coordinates, axes);
+    Eight<C> here = slow_differences<RANK - 1, EVERY>(values, shape, index, coordinates, axes);
+    Eight<C> back = slow_differences<RANK - 1, EVERY>(values, shape, index - (inside ? shape.strides[RANK - 1] : 0), coordinates, axes);
 #pragma unroll
     for (u32 k = 0; k < VALUES_PER_THREAD; k++) here.values[k] = C(U(here.values[k]) - (inside ? U(back.values[k]) : U(0)));
     return here;
@@ -96,7 +96,7 @@ __device__ __forceinline__ Eight<C> slow_differences(const C* values, const Shap
 }
 
 /// Differences of a segment of a plane in memory along `axes`, where rows are a multiple of eight values.
-template <u32 RANK, typename C>
+template <u32 RANK, bool EVERY, typename C>
 __device__ __forceinline__ void row_differences(TokenBlock<C>& block, const C* values, const Shape& shape, u32 start, u32 length, u32 axes,
                                                 Own<C>& own) {
   typedef typename Unsigned<C>::Type U;
@@ -106,16 +106,16 @@ __device__ __forceinline__ void row_differences(TokenBlock<C>& block, const C* v
   U before = 0;
   Coordinates<RANK> coordinates(shape, start + first);
   if (inside) {
-    here = slow_differences<RANK>(values, shape, start + first, coordinates, axes);
+    here = slow_differences<RANK, EVERY>(values, shape, start + first, coordinates, axes);
     // The first lane has no neighbour to ask.
-    if (lane_id() == 0 && coordinates.at[0] > 0) before = slow_difference<RANK>(values, shape, start + first - 1, coordinates, axes);
+    if (lane_id() == 0 && coordinates.at[0] > 0) before = slow_difference<RANK, EVERY>(values, shape, start + first - 1, coordinates, axes);
   }
   const U neighbour = __shfl_up_sync(ALL_LANES, U(here.values[VALUES_PER_THREAD - 1]), 1);
   if (lane_id() > 0 && coordinates.at[0] > 0) before = neighbour;
   own.zeros = 0;
 #pragma unroll
   for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
-    own.differences[k] = C(U(here.values[k]) - (axes & 1 ? before : U(0)));
+    own.differences[k] = C(U(here.values[k]) - (EVERY || axes & 1 ? before : U(0)));
     own.zeros |= u32(own.differences[k] == 0) << k;
     before = here.values[k];
   }
@@ -125,19 +125,19 @@ __device__ __forceinline__ void row_differences(TokenBlock<C>& block, const C* v
 }
 
 /// Differences of a segment of a plane in memory along `axes`.
-template <u32 RANK, typename C>
+template <u32 RANK, bool EVERY, typename C>
 __device__ __forceinline__ void integer_differences(TokenBlock<C>& block, const C* values, const Shape& shape, u32 start, u32 length, u32 axes,
                                                     Own<C>& own) {
-  const bool along_row = axes & 1;
+  const bool along_row = EVERY || axes & 1;
   Coordinates<RANK> coordinates(shape, start + threadIdx.x);
 #pragma unroll
   for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
     const u32 p = k * THREADS + threadIdx.x;
-    if (p < length) block.values[p] = slow_difference<RANK>(values, shape, start + p, coordinates, axes);
+    if (p < length) block.values[p] = slow_difference<RANK, EVERY>(values, shape, start + p, coordinates, axes);
     coordinates.advance(shape);
   }
   if (threadIdx.x == 0 && start > 0) {
-    block.before = slow_difference<RANK>(values, shape, start - 1, Coordinates<RANK>(shape, start - 1), axes);
+    block.before = slow_difference<RANK, EVERY>(values, shape, start - 1, Coordinates<RANK>(shape, start - 1), axes);
   }
   __syncthreads();
   typedef typename Unsigned<C>::Type U;
@@ -329,7 +329,7 @@ __device__ __forceinline__ void tokenize_exceptions(TokenBlock<C>& block, const 
   tokenize_mask(block, job, state);
   const C* bits = static_cast<const C*>(job.exception_bits) + u64(blockIdx.y) * job.shape.elements;
   tokenize_plane(block, job, BITS, state.exceptions, [&](u32 start, u32 length, Own<C>& own) {
-    integer_differences<1>(block, bits, job.shape, start, length, 1, own);
+    integer_differences<1, true>(block, bits, job.shape, start, length, 1, own);
   });
 }
 
@@ -348,15 +348,25 @@ __device__ void tokenize(const EncodeJob& job) {
   const u32 axes = job.interpolated ? 0 : job.parameters->axes, rank = job.interpolated ? 1 : shape.rank;
   const bool in_rows = (job.interpolated ? elements : shape.extents[0]) % VALUES_PER_THREAD == 0;
   tokenize_plane(block, job, CODES, elements, [&](u32 start, u32 length, Own<C>& own) {
-    switch (rank | u32(in_rows) << 3) {
-      case 1: return integer_differences<1>(block, codes, shape, start, length, axes, own);
-      case 2: return integer_differences<2>(block, codes, shape, start, length, axes, own);
-      case 3: return integer_differences<3>(block, codes, shape, start, length, axes, own);
-      case 4: return integer_differences<4>(block, codes, shape, start, length, axes, own);
-      case 8 | 1: return row_differences<1>(block, codes, shape, start, length, axes, own);
-      case 8 | 2: return row_differences<2>(block, codes, shape, start, length, axes, own);
-      case 8 | 3: return row_differences<3>(block, codes, shape, start, length, axes, own);
-      default: return row_differences<4>(block, codes, shape, start, length, axes, own);
+    // Along all axes, the number of reads is known to the compiler, and they are under way together.
+    const bool every = axes == (1u << rank) - 1;
+    switch (rank | u32(in_rows) << 3 | u32(every) << 4) {
+      case 1: return integer_differences<1, false>(block, codes, shape, start, length, axes, own);
+      case 2: return integer_differences<2, false>(block, codes, shape, start, length, axes, own);
+      case 3: return integer_differences<3, false>(block, codes, shape, start, length, axes, own);
+      case 4: return integer_differences<4, false>(block, codes, shape, start, length, axes, own);
+      case 8 | 1: return row_differences<1, false>(block, codes, shape, start, length, axes, own);
+      case 8 | 2: return row_differences<2, false>(block, codes, shape, start, length, axes, own);
+      case 8 | 3: return row_differences<3, false>(block, codes, shape, start, length, axes, own);
+      case 8 | 4: return row_differences<4, false>(block, codes, shape, start, length, axes, own);
+      case 16 | 1: return integer_differences<1, true>(block, codes, shape, start, length, axes, own);
+      case 16 | 2: return integer_differences<2, true>(block, codes, shape, start, length, axes, own);
+      case 16 | 3: return integer_differences<3, true>(block, codes, shape, start, length, axes, own);
+      case 16 | 4: return integer_differences<4, true>(block, codes, shape, start, length, axes, own);
+      case 24 | 1: return row_differences<1, true>(block, codes, shape, start, length, axes, own);
+      case 24 | 2: return row_differences<2, true>(block, codes, shape, start, length, axes, own);
+      case 24 | 3: return row_differences<3, true>(block, codes, shape, start, length, axes, own);
+      default: return row_differences<4, true>(block, codes, shape, start, length, axes, own);
     }
   });
 }
