@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A decoder of Quire streams 0.1 in plain Python, written from FORMAT.md alone (no code is shared with the plugin).
+"""A decoder of Quire streams 0.2 in Python and numpy, written from FORMAT.md alone (no code is shared with the plugin).
 
     python3 quire_decoder.py FILE...     decodes files of one raw stream each to stdout
 
@@ -12,14 +12,19 @@ import struct
 import sys
 import zlib
 from array import array
-from itertools import accumulate
+from itertools import accumulate, product
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Sequence, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
 
 DICTIONARY = Path(__file__).resolve().parent / ".." / ".." / "codec" / "dictionary" / "v0_1.bin"
 DEFAULT_LIMIT = 1 << 30
 
 STORED, CONSTANT, QUANTIZED = 0, 1, 2
+INTERPOLATION = 128  # the predictor that is no set of axes
+LEAST_STEP = {4: 1e-28, 8: 1e-290}  # of an interpolated plane, by the width of a value
+FINE = float.fromhex("0x1.ff7f9fb7c9d76p-4")  # places of the fine grid, in steps: (1020 / 1021) / 8
 CUSTOM_BOOK = 255
 SYMBOLS = 76
 BOOKS = 75
@@ -103,8 +108,8 @@ def read_header(stream: bytes) -> Tuple[Header, Reader]:
     magic, major, minor, value_type, coding, rank, reserved, checksum, length = struct.unpack("<4sBBBBB3sIQ", fixed)
     if magic != b"QUIR":
         raise StreamError("3", "no Quire stream: wrong magic")
-    if (major, minor) != (0, 1):
-        raise StreamError("1", f"a stream of version {major}.{minor}; this decoder reads 0.1")
+    if (major, minor) != (0, 2):
+        raise StreamError("1", f"a stream of version {major}.{minor}; this decoder reads 0.2")
     if length != len(stream):
         raise StreamError("3", f"the header says {length} bytes, the stream has {len(stream)}")
     if checksum != checksum_of(stream):
@@ -141,7 +146,7 @@ def read_quantized(reader: Reader, header: Header) -> bytes:
     if exceptions > header.count:
         raise StreamError("4", f"{exceptions} exceptions among {header.count} values")
     bits = 8 * header.width
-    codes = read_plane(reader, header.extents, bits)
+    values = read_values(reader, header, step)
     mask: List[int] = []
     numbers: List[int] = []
     if exceptions:
@@ -149,7 +154,7 @@ def read_quantized(reader: Reader, header: Header) -> bytes:
         if sum(mask) != exceptions:
             raise StreamError("5", f"the mask has {sum(mask)} ones, the body's header says {exceptions}")
         numbers = read_plane(reader, (exceptions,), bits)
-    return values_of(codes, step, mask, numbers, header)
+    return chunk_of(values, mask, numbers, header)
 
 
 def step_of(half_step: float) -> float:
@@ -162,12 +167,40 @@ def step_of(half_step: float) -> float:
     return step
 
 
-def values_of(codes: List[int], step: float, mask: List[int], numbers: List[int], header: Header) -> bytes:
-    """§5: the values as bytes of the chunk."""
-    single = header.width == 4
+def read_values(reader: Reader, header: Header, step: float) -> bytes:
+    """§5: the first plane's values as native bytes, before there are exceptions."""
+    predictor, integers = read_integers(reader, header.extents)
+    if predictor != INTERPOLATION:
+        return values_of_codes(undo_differences(integers, header.extents, predictor, 8 * header.width), step, header)
+    if step < LEAST_STEP[header.width]:
+        raise StreamError("5.2", f"an interpolated plane with a step of {step}")
+    places = undo_interpolation(np.array(wrapped(integers, 32), np.int32), header.extents)
+    return values_of_places(places, step, header)
+
+
+def values_of_codes(codes: List[int], step: float, header: Header) -> bytes:
+    """§5.1: the values on the grid of differences."""
     # array("f") rounds to nearest even and beyond the range to infinity; int * float converts the int first.
-    values = array("f" if single else "d", [code * step for code in codes])
-    chunk = array("i" if single else "q", values.tobytes())  # bits, so that no NaN passes through a float
+    return array("f" if header.width == 4 else "d", [code * step for code in codes]).tobytes()
+
+
+def values_of_places(places: np.ndarray, step: float, header: Header) -> bytes:
+    """§5.2: the values on the fine grid."""
+    wide = places.astype(np.int64)
+    steps = (wide + 4) // 8
+    rest = wide - 8 * steps
+    with np.errstate(over="ignore"):
+        values = steps * step + rest * (step * FINE)
+        if header.width == 8:
+            return values.tobytes()
+        # Marked as being between two steps: 9 in the lowest four bits.
+        bits = values.astype(np.float32).view(np.uint32)
+    return np.where(rest != 0, bits & ~np.uint32(15) | np.uint32(9), bits).tobytes()
+
+
+def chunk_of(values: bytes, mask: List[int], numbers: List[int], header: Header) -> bytes:
+    """§5.1: the chunk's bytes: exceptions in their places, all in the chunk's byte order."""
+    chunk = array("i" if header.width == 4 else "q", values)  # bits, so that no NaN passes through a float
     following = iter(numbers)
     for index, is_exception in enumerate(mask):
         if is_exception:
@@ -181,11 +214,15 @@ def values_of(codes: List[int], step: float, mask: List[int], numbers: List[int]
 
 
 def read_plane(reader: Reader, extents: Sequence[int], bits: int) -> List[int]:
-    """§4: a plane of signed integers of `bits` bits."""
+    """§4: a plane of signed integers of `bits` bits, which are differences."""
+    predictor, differences = read_integers(reader, extents)
+    return undo_differences(differences, extents, predictor, bits)
+
+
+def read_integers(reader: Reader, extents: Sequence[int]) -> Tuple[int, List[int]]:
+    """§4: a plane's predictor and the integers that it codes."""
     fixed = reader.take(8, "4", "a plane's header")
-    axes, log2_length, number, lane_bits, extra_bits = fixed[:5]
-    if axes >> len(extents):
-        raise StreamError("4", f"axes {axes:#x} of a plane of rank {len(extents)}")
+    predictor, log2_length, number, lane_bits, extra_bits = fixed[:5]
     if not 11 <= log2_length <= 16:
         raise StreamError("4", f"block length 2^{log2_length}")
     if lane_bits > 32 or extra_bits > 32:
@@ -196,13 +233,13 @@ def read_plane(reader: Reader, extents: Sequence[int], bits: int) -> List[int]:
     count = math.prod(extents)
     block_length = 1 << log2_length
     index = read_index(reader, -(-count // block_length), lane_bits, extra_bits)
-    differences: List[int] = []
+    integers: List[int] = []
     for lane_words, extra_words in index:
         lanes = read_words(reader, lane_words, "lane words")
         extras = read_words(reader, extra_words, "extra words")
-        read_block(lanes, extras, min(block_length, count - len(differences)), book, differences)
+        read_block(lanes, extras, min(block_length, count - len(integers)), book, integers)
     reader.padding("4")
-    return undo_prediction(differences, extents, axes, bits)
+    return predictor, integers
 
 
 def read_index(reader: Reader, blocks: int, lane_bits: int, extra_bits: int) -> List[Tuple[int, int]]:
@@ -232,23 +269,30 @@ def read_words(reader: Reader, count: int, what: str) -> Tuple[int, ...]:
     return struct.unpack(f"<{count}H", data)
 
 
-# ---------------------------------------------------------------------------------------------------- §6: prediction
+# -------------------------------------------------------------------------------------------------- §6.1: differences
 
 
-def undo_prediction(plane: List[int], extents: Sequence[int], axes: int, bits: int) -> List[int]:
-    """§6: prefix sums along the axes of the set, then modulo 2^bits, signed."""
+def undo_differences(plane: List[int], extents: Sequence[int], axes: int, bits: int) -> List[int]:
+    """§6.1: prefix sums along the axes of the set, then modulo 2^bits, signed."""
+    if axes >> len(extents):
+        raise StreamError("4", f"predictor {axes:#x} of a plane of rank {len(extents)}")
     stride = 1
     for axis, extent in enumerate(reversed(extents)):
         if axes >> axis & 1 and extent > 1:
             sum_along(plane, extent, stride)
         stride *= extent
+    return wrapped(plane, bits)
+
+
+def wrapped(integers: Sequence[int], bits: int) -> List[int]:
+    """§6: the integers modulo 2^bits, signed."""
     half = 1 << (bits - 1)
     low = (1 << bits) - 1
-    return [((value + half) & low) - half for value in plane]
+    return [((value + half) & low) - half for value in integers]
 
 
 def sum_along(plane: List[int], extent: int, stride: int) -> None:
-    """§6: prefix sums along one axis, for every line of it."""
+    """§6.1: prefix sums along one axis, for every line of it."""
     for start in range(0, len(plane), extent * stride):
         end = start + extent * stride
         if stride < extent:
@@ -258,6 +302,82 @@ def sum_along(plane: List[int], extent: int, stride: int) -> None:
             for at in range(start + stride, end, stride):
                 before = plane[at - stride : at]
                 plane[at : at + stride] = map(operator.add, before, plane[at : at + stride])
+
+
+# ------------------------------------------------------------------------------------------------ §6.2: interpolation
+
+# The weights of a, b, c and d by which of a, c and d exist.
+WEIGHTS = {
+    (True, True, True): (-1, 9, 9, -1),
+    (False, True, True): (0, 6, 12, -2),
+    (True, True, False): (-2, 12, 6, 0),
+    (False, True, False): (0, 8, 8, 0),
+    (True, False, False): (-8, 24, 0, 0),
+    (False, False, False): (0, 16, 0, 0),
+}
+
+
+def undo_interpolation(residuals: np.ndarray, extents: Sequence[int]) -> np.ndarray:
+    """§6.2: the places of a chunk, in C order, from the line of their residuals."""
+    places = np.zeros(extents, np.int32)
+    places.reshape(-1)[:1] = restored(np.zeros(1, np.int64), residuals[:1])
+    at = 1
+    for stride, axes, there in classes(extents):
+        shape = places[there].shape
+        grid = places[(slice(None, None, stride),) * len(extents)]
+        some = residuals[at : at + math.prod(shape)].reshape(shape)
+        places[there] = restored(prediction(grid, axes), some)
+        at += some.size
+    assert at == len(residuals)
+    return places.reshape(-1)
+
+
+def classes(extents: Sequence[int]) -> Iterator[Tuple[int, Tuple[int, ...], Tuple[slice, ...]]]:
+    """§6.2: the classes that have values, in order: the grid's stride, the axes (0 is the slowest), where the values are."""
+    rank = len(extents)
+    for level, number in product(reversed(range((max(extents) - 1).bit_length())), sorted(range(1, 1 << rank), key=class_order)):
+        stride = 1 << level
+        axes = tuple(rank - 1 - bit for bit in range(rank) if number >> bit & 1)
+        if all(extents[axis] > stride for axis in axes):
+            yield stride, axes, tuple(slice(stride * (axis in axes), None, 2 * stride) for axis in range(rank))
+
+
+def class_order(number: int) -> Tuple[int, int]:
+    """§6.2: what sets of axes are ordered by."""
+    return bin(number).count("1"), number
+
+
+def restored(predictions: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+    """§6.2: places from predictions and residuals."""
+    wide = residuals.astype(np.int64)
+    return (predictions + np.where(np.abs(wide) < 65536, 8 * wide, wide - 98304)).astype(np.int32)
+
+
+def prediction(grid: np.ndarray, axes: Tuple[int, ...]) -> np.ndarray:
+    """§6.2: the predictions of a class. Sums of 64 bits hold all that 32 bits would wrap, so that one cut at the end does."""
+    sums, between = zip(*(along(grid, axis, axes) for axis in axes))
+    any_between = np.any(np.broadcast_arrays(*between), axis=0)
+    count, total = np.int64(0), np.int64(0)
+    for one_sum, one_between in zip(sums, between):
+        counts = one_between | ~any_between
+        count = count + counts
+        total = total + np.where(counts, one_sum, 0)
+    return (total + 8 * count).astype(np.int32) // (16 * count)
+
+
+def along(grid: np.ndarray, axis: int, axes: Tuple[int, ...]) -> Tuple[np.ndarray, np.ndarray]:
+    """§6.2: what one axis says of the values of a class, in sixteenths, and where there is a neighbour on its far side."""
+    even = grid[tuple(slice(one in axes and one != axis, None, 2) for one in range(grid.ndim))]
+    # Odd index 2j + 1 has b at j of the even ones, a at j - 1, c at j + 1 and d at j + 2.
+    beside = np.arange(grid.shape[axis] // 2)[:, None] + np.array([-1, 0, 1, 2])
+    exist = (0 <= beside) & (beside < even.shape[axis])
+    weights = np.array([WEIGHTS[bool(a), bool(c), bool(d)] for a, _, c, d in exist], np.int64)
+    upright = tuple(-1 if one == axis else 1 for one in range(grid.ndim))
+    total = np.int64(0)
+    for neighbour in range(4):
+        values = even.take(beside[:, neighbour], axis, mode="clip")  # those clipped weigh nothing
+        total = total + weights[:, neighbour].reshape(upright) * values
+    return total, exist[:, 2].reshape(upright)
 
 
 # ------------------------------------------------------------------------------------------------- §7, §9: one block
@@ -374,7 +494,7 @@ def read_dictionary() -> List[bytes]:
     data = DICTIONARY.read_bytes()
     size = 1 + 8 + SYMBOLS
     if data[:1] != bytes([BOOKS]) or len(data) != 1 + BOOKS * size:
-        raise RuntimeError(f"{DICTIONARY} is not the dictionary of version 0.1")
+        raise RuntimeError(f"{DICTIONARY} is not the dictionary")
     return [data[at + 9 : at + size] for at in range(1, len(data), size)]
 
 
