@@ -1,14 +1,18 @@
 //! H5Z-Quire's stream format and its reference implementation. FORMAT.md is the law; this crate follows it.
 //!
 //! ```text
-//! chunk bytes ─ quantize ─> codes ─ lorenzo ─> differences ─ tokens ─> tokens ─ codebook, lanes ─> stream
+//!             ┌ quantize ─> codes ─ lorenzo ─> differences ┐
+//! chunk bytes ┤                                            ├ tokens ─> tokens ─ codebook, lanes ─> stream
+//!             └ interpolation ───────────────> residuals   ┘
 //!                  └──────> exceptions: a mask and their bits, coded as two more planes of integers
 //! ```
 //!
 //! | # | stage | FORMAT.md | CPU | CUDA |
 //! |---|---|---|---|---|
-//! | 1 | quantize, find exceptions | §5 | `codec/src/quantize.rs`, `codec/src/lattice.rs`, `codec/src/exceptions.rs` | `gpu/kernels/quantize.cu`, `gpu/kernels/exceptions.cu` |
-//! | 2 | predict (Lorenzo) | §6 | `codec/src/lorenzo.rs` | `gpu/kernels/lorenzo.cu` |
+//! | 0 | choose a predictor | §11 | `codec/src/predictor.rs` | the same function |
+//! | 1 | quantize, find exceptions | §5.1 | `codec/src/quantize.rs`, `codec/src/lattice.rs`, `codec/src/exceptions.rs` | `gpu/kernels/quantize.cu`, `gpu/kernels/exceptions.cu` |
+//! | 2 | predict by differences | §6.1 | `codec/src/lorenzo.rs` | `gpu/kernels/lorenzo.cu` |
+//! | 2' | or quantize and predict by interpolation | §5.2, §6.2 | `codec/src/interpolation.rs`, `codec/src/finegrid.rs` | `gpu/kernels/interpolation.cu` |
 //! | 3 | zero runs and classes | §7 | `codec/src/alphabet.rs`, `codec/src/tokens.rs` | `gpu/kernels/alphabet.cuh`, `gpu/kernels/tokens.cu` |
 //! | 4 | choose a codebook | §8, §11 | `codec/src/codebook.rs`, `codec/src/dictionary.rs` | `gpu/kernels/codebook.cu` |
 //! | 5 | Huffman code in 32 lanes | §9 | `codec/src/lanes.rs` | `gpu/kernels/lanes.cu` |
