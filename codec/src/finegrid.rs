@@ -138,10 +138,10 @@ impl<V: Value> FineGrid<V> {
         (restored - x).abs().to_bits().wrapping_sub(1) & 0u64.wrapping_sub(rest.abs().to_bits())
     }
 
-    /// Whether a value is to be kept bit for bit: it has no place, or it is the fill value and would not come back as it is.
+    /// Whether a value is within reach, and not the fill value where that would not come back as it is.
     #[inline(always)]
-    fn has_no_place(&self, value: V) -> bool {
-        self.fill == Some(value.to_bits_i64()) || !((value.to_f64() * self.inverse_step).abs() < V::STEPS_LIMIT)
+    fn is_in_reach(&self, value: V) -> bool {
+        self.fill != Some(value.to_bits_i64()) && (value.to_f64() * self.inverse_step).abs() < V::STEPS_LIMIT
     }
 
     /// Whether a place restores a value to within the bound.
@@ -200,7 +200,7 @@ impl<V: Value> FineGrid<V> {
 
     /// Residual and place of a value, or `None` for an exception.
     fn encode_one(&self, value: V, prediction: i32) -> Option<(i32, i32)> {
-        if self.has_no_place(value) {
+        if !self.is_in_reach(value) {
             return None;
         }
         let (nearest, exact) = self.place(value)?;

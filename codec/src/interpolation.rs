@@ -322,8 +322,8 @@ fn add_along(inner: &mut [i32], along: &[i32]) {
     if inside > 0 {
         add_along_row(&mut inner[0], along, 0);
     }
-    for at in full.end..inside {
-        add_along_row(&mut inner[at], along, at);
+    for (at, sum) in inner.iter_mut().enumerate().skip(full.end) {
+        add_along_row(sum, along, at);
     }
     if !full.is_empty() {
         let len = full.len();
