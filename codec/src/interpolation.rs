@@ -154,15 +154,22 @@ struct Sources<'a> {
 }
 
 impl<'a> Sources<'a> {
-    /// The known row at `place` along an axis, from the class that stands on the coarser grid along it.
+    /// The values that a class is predicted from along an axis: the class that stands on the coarser grid along it, or that grid. Their
+    /// extents, and the indices with `place` along the axis.
     #[inline(always)]
-    fn row(&self, axis: usize, place: usize) -> &'a [i32] {
+    fn along(&self, axis: usize, place: usize) -> (&'a [i32], Extents, [usize; MAX_RANK]) {
         let set = self.class.set & !(1 << axis);
         let source = if set == 0 { self.grid } else { &self.known[self.level.starts[set]..] };
-        let mut extents = self.class.extents;
+        let (mut extents, mut at) = (self.class.extents, self.indices);
         extents[axis] = self.level.coarse[axis];
-        let mut at = self.indices;
         at[axis] = place;
+        (source, extents, at)
+    }
+
+    /// The known row at `place` along an axis.
+    #[inline(always)]
+    fn row(&self, axis: usize, place: usize) -> &'a [i32] {
+        let (source, extents, at) = self.along(axis, place);
         let row = (at[3] * extents[2] + at[2]) * extents[1] + at[1];
         &source[row * extents[0]..(row + 1) * extents[0]]
     }
@@ -170,12 +177,7 @@ impl<'a> Sources<'a> {
     /// The known slab at `place` along an axis: rows `[ny][nx]` at fixed places along the two slowest axes.
     #[inline(always)]
     fn slab(&self, axis: usize, place: usize) -> &'a [i32] {
-        let set = self.class.set & !(1 << axis);
-        let source = if set == 0 { self.grid } else { &self.known[self.level.starts[set]..] };
-        let mut extents = self.class.extents;
-        extents[axis] = self.level.coarse[axis];
-        let mut at = self.indices;
-        at[axis] = place;
+        let (source, extents, at) = self.along(axis, place);
         let size = extents[0] * extents[1];
         &source[(at[3] * extents[2] + at[2]) * size..][..size]
     }

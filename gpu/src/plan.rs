@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::CudaStream;
+use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr};
 use quire_codec::alphabet::SEGMENT;
 use quire_codec::{Layout, Scalar, max_stream_len};
 
@@ -286,15 +286,15 @@ impl EncodePlan {
             observe("1 inspect")?;
         }
         if self.variant.interpolated {
-            let levels = Levels::new(&job.shape);
-            launch(stream, interpolate_coarse, (1, job.chunks, 1), COARSE_THREADS, job, &levels.coarse())?;
-            observe("2 coarse levels")?;
-            for (numbers, values) in levels.passes() {
-                let warps = values.div_ceil(WARP as usize);
-                let grid = self.sizes.grid(multiprocessors, 8, warps.div_ceil((THREADS / WARP) as usize));
-                launch(stream, interpolate_pass, grid, THREADS, job, &numbers)?;
-                observe("2 fine levels")?;
-            }
+            interpolate(
+                stream,
+                [interpolate_coarse, interpolate_pass],
+                job,
+                &job.shape,
+                &self.sizes,
+                multiprocessors,
+                &mut observe,
+            )?;
             launch(stream, &kernels.count_marked, grid(8), THREADS, job, &[])?;
             observe("1 count")?;
         } else {
@@ -452,15 +452,8 @@ impl DecodePlan {
             observe(if last { "2, 1 values" } else { "2 sums" })?;
         }
         if self.variant.interpolated {
-            let levels = Levels::new(&job.shape);
-            launch(stream, &of_type.restore_coarse, (1, job.chunks, 1), COARSE_THREADS, job, &levels.coarse())?;
-            observe("2 coarse levels")?;
-            for (numbers, values) in levels.passes() {
-                let warps = values.div_ceil(WARP as usize);
-                let grid = sizes.grid(multiprocessors, 8, warps.div_ceil((THREADS / WARP) as usize));
-                launch(stream, &of_type.restore_pass, grid, THREADS, job, &numbers)?;
-                observe("2 fine levels")?;
-            }
+            let kernels = [&of_type.restore_coarse, &of_type.restore_pass];
+            interpolate(stream, kernels, job, &job.shape, sizes, multiprocessors, &mut observe)?;
             launch(stream, &of_type.restore_values, segment_grid(8), THREADS, job, &[])?;
             observe("1 values")?;
         }
@@ -539,6 +532,27 @@ impl Levels {
             (1..=self.rank).map(move |size| ([level as u32, size], added))
         })
     }
+}
+
+/// Launches the kernels of all levels, either way: the first for the coarse ones, the second for each pass of a fine one.
+fn interpolate<J: DeviceRepr>(
+    stream: &CudaStream,
+    [coarse, pass]: [&CudaFunction; 2],
+    job: &J,
+    shape: &Shape,
+    sizes: &Sizes,
+    multiprocessors: u32,
+    observe: &mut impl FnMut(&'static str) -> Result<()>,
+) -> Result<()> {
+    let levels = Levels::new(shape);
+    launch(stream, coarse, (1, sizes.chunks as u32, 1), COARSE_THREADS, job, &levels.coarse())?;
+    observe("2' coarse levels")?;
+    for (numbers, values) in levels.passes() {
+        let grid = sizes.grid(multiprocessors, 8, values.div_ceil(THREADS as usize));
+        launch(stream, pass, grid, THREADS, job, &numbers)?;
+        observe("2' fine levels")?;
+    }
+    Ok(())
 }
 
 /// A pass over a plane: part of a launch of `restore_planes`.
