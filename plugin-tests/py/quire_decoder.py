@@ -186,9 +186,9 @@ def values_of_codes(codes: List[int], step: float, header: Header) -> bytes:
 
 def values_of_places(places: np.ndarray, step: float, header: Header) -> bytes:
     """§5.2: the values on the fine grid."""
-    wide = places.astype(np.int64)
-    steps = (wide + 4) // 8
-    rest = wide - 8 * steps
+    # In 32 bits, so that the last four places wrap to the first steps.
+    steps = (places + np.int32(4)) // np.int32(8)
+    rest = places - np.int32(8) * steps
     with np.errstate(over="ignore"):
         values = steps * step + rest * (step * FINE)
         if header.width == 8:
@@ -269,7 +269,7 @@ def read_words(reader: Reader, count: int, what: str) -> Tuple[int, ...]:
     return struct.unpack(f"<{count}H", data)
 
 
-# -------------------------------------------------------------------------------------------------- §6.1: differences
+# ------------------------------------------------------------------------------------------------- §6.1: differences
 
 
 def undo_differences(plane: List[int], extents: Sequence[int], axes: int, bits: int) -> List[int]:
@@ -304,7 +304,7 @@ def sum_along(plane: List[int], extent: int, stride: int) -> None:
                 plane[at : at + stride] = map(operator.add, before, plane[at : at + stride])
 
 
-# ------------------------------------------------------------------------------------------------ §6.2: interpolation
+# ----------------------------------------------------------------------------------------------- §6.2: interpolation
 
 # The weights of a, b, c and d by which of a, c and d exist.
 WEIGHTS = {
