@@ -9,7 +9,7 @@ use std::process::Command;
 use std::{env, fs};
 
 use quire_codec::alphabet::{self, ALPHABET};
-use quire_codec::quantize::{self, Value};
+use quire_codec::quantize::Value;
 use quire_codec::{codebook, dictionary, finegrid, format, interpolation, lanes, plane, predictor};
 
 #[path = "src/job.rs"]
@@ -81,6 +81,7 @@ fn constants() -> String {
         |name: &str, value: usize| writeln!(text, "constexpr unsigned int {name} = {value};").expect("a String takes all");
     number("SYMBOLS", alphabet::SYMBOLS);
     number("SEGMENT", alphabet::SEGMENT);
+    number("SEGMENT_LOG", alphabet::SEGMENT.ilog2() as usize);
     number("DIRECT_MAX", alphabet::DIRECT_MAX as usize);
     number("DIRECT_ZERO", usize::from(alphabet::DIRECT_ZERO));
     number("FIRST_CLASS", alphabet::FIRST_CLASS);
@@ -117,8 +118,6 @@ fn constants() -> String {
     number("COARSE_VALUES", job::COARSE_VALUES);
     number("COARSE_THREADS", job::COARSE_THREADS as usize);
     number("INTERPOLATION", usize::from(predictor::INTERPOLATION));
-    number("MARK_BITS", quantize::MARK_BITS as usize);
-    number("MARK", quantize::MARK as usize);
     number("PLACES", finegrid::PLACES as usize);
     number("PLACES_LOG", finegrid::PLACES.ilog2() as usize);
     number("ESCAPE_FROM", interpolation::ESCAPE_FROM as usize);

@@ -10,8 +10,7 @@
 //!
 //! A value that stands on the grid already must keep its place: it may be one that a decoder has returned, of which only neighbours were
 //! written anew, and a second rounding would take it out of its bound. So other places than multiples of eight stand where no number of
-//! few decimals stands, and their values carry a mark in their lowest bits: what the grid has in common with a user's own values should be
-//! chance, and rare.
+//! few decimals stands: what the grid's values have in common with a user's own should be chance.
 
 use std::marker::PhantomData;
 
@@ -84,8 +83,7 @@ impl<V: Value> FineGrid<V> {
     /// Value of so many steps and what lies beyond them.
     #[inline(always)]
     fn restore_parts(&self, steps: f64, beyond: f64) -> V {
-        let value = V::round_from(steps * self.step + beyond);
-        if beyond == 0.0 { value } else { value.marked() }
+        V::round_from(steps * self.step + beyond)
     }
 
     /// Writes the values of places to a chunk.
@@ -134,7 +132,7 @@ impl<V: Value> FineGrid<V> {
     pub(crate) fn between_steps_sign(&self, value: V, steps: f64) -> u64 {
         let x = value.to_f64();
         let rest = (x * self.inverse_step - steps) * PLACES_A_STEP + ROUNDING - ROUNDING;
-        let restored = V::round_from(steps * self.step + rest * self.spacing).marked().to_f64();
+        let restored = V::round_from(steps * self.step + rest * self.spacing).to_f64();
         (restored - x).abs().to_bits().wrapping_sub(1) & 0u64.wrapping_sub(rest.abs().to_bits())
     }
 

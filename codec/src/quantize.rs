@@ -16,11 +16,6 @@ use crate::simd::vectorized;
 /// Adding this to `|p| < 2^51` leaves `p`, rounded half to even, in the low bits of the mantissa.
 pub(crate) const ROUNDING: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
 
-/// The lowest bits of binary32 values between two steps, and what stands there.
-pub const MARK_BITS: u32 = 15;
-/// See [`MARK_BITS`].
-pub const MARK: u32 = 9;
-
 /// Values that are checked together before the slow path looks at each one.
 const GROUP: usize = 64;
 
@@ -111,7 +106,7 @@ pub trait Value: Copy + Default + Send + Sync + 'static {
     /// Writes value `index` of the chunk.
     fn write(self, bytes: &mut [u8], index: usize, order: ByteOrder);
     /// Interpolation restores values of fewer steps than this, a power of two. Chance lets a value of type f32 stand on the fine grid with
-    /// a probability of up to `STEPS_LIMIT / 2^24`, and such values cost more than others.
+    /// a probability of up to `7 STEPS_LIMIT / 2^23`, and such values cost more than others.
     const STEPS_LIMIT: f64;
     /// The value in f64, exactly.
     fn to_f64(self) -> f64;
@@ -125,8 +120,6 @@ pub trait Value: Copy + Default + Send + Sync + 'static {
     fn to_bits(self) -> Self::Code;
     /// The value with these IEEE bits.
     fn from_bits(bits: Self::Code) -> Self;
-    /// The value of a place between two steps: a mark in its lowest bits makes it unlikely that other values stand there by chance.
-    fn marked(self) -> Self;
     /// The IEEE bits, sign extended.
     #[inline(always)]
     fn to_bits_i64(self) -> i64 {
@@ -196,10 +189,6 @@ impl Value for f32 {
     fn from_bits(bits: i32) -> Self {
         Self::from_bits(bits.cast_unsigned())
     }
-    #[inline(always)]
-    fn marked(self) -> Self {
-        Self::from_bits(self.to_bits() & !MARK_BITS | MARK)
-    }
 }
 
 impl Value for f64 {
@@ -234,11 +223,6 @@ impl Value for f64 {
     #[inline(always)]
     fn from_bits(bits: i64) -> Self {
         Self::from_bits(bits.cast_unsigned())
-    }
-    #[inline(always)]
-    fn marked(self) -> Self {
-        // Chance has 2^29 times as many values to hit.
-        self
     }
 }
 

@@ -38,17 +38,18 @@ __device__ u32 first_valid_behind(const u32* first_valid, u32 segment, u32 row_e
   return NONE;
 }
 
-/// Whether no exception is near enough to a segment to make one of its mask's differences other than 0. For a warp or more, all of whose
-/// lanes get the same answer.
+/// Whether no exception is a step back along any set of axes from a segment, so that all of its mask's differences are 0. For a warp or
+/// more, all of whose lanes get the same answer.
 __device__ __forceinline__ bool mask_is_flat(const EncodeJob& job, u32 segment) {
+  static_assert(2u << MAX_RANK == WARP, "two segments a set of axes");
   const u32* counts = job.exception_counts + u64(blockIdx.y) * job.segments;
-  // The farthest step back is one along every axis.
-  u32 reach = 0;
+  // A segment that is moved back lies in two.
+  const u32 set = lane_id() / 2;
+  u32 back = 0;
 #pragma unroll
-  for (u32 axis = 0; axis < MAX_RANK; axis++) reach += axis < job.shape.rank ? job.shape.strides[axis] : 0;
-  const u32 lowest = segment - min(segment, ceil_div(reach, SEGMENT));
-  u32 any = 0;
-  for (u32 other = lowest + lane_id(); other <= segment; other += WARP) any |= counts[other];
+  for (u32 axis = 0; axis < MAX_RANK; axis++) back += set >> axis & 1 && axis < job.shape.rank ? job.shape.strides[axis] : 0;
+  const i64 other = ((i64(segment) * SEGMENT - i64(back)) >> SEGMENT_LOG) + lane_id() % 2;
+  const u32 any = other >= 0 && other <= i64(segment) ? counts[other] : 0;
   return !__any_sync(ALL_LANES, any);
 }
 

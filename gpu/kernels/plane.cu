@@ -209,10 +209,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) assemble_f64(const __grid_
 /// Blocks of the stream that a thread finds at a time.
 constexpr u32 BLOCKS_PER_THREAD = 4;
 
+/// The first entry of a symbol in a decoding table, and what stands there.
+struct CodeSpan {
+  u32 begin;
+  u16 entry;
+};
+
 /// Reads the headers of the planes and finds where their blocks are. The host has checked the stream's header; everything behind it is
 /// checked here, before anything is read by it. For one block of threads a chunk.
 __device__ void find_blocks(const DecodeJob& job) {
   __shared__ u64 scratch[WARPS + 1];
+  __shared__ CodeSpan spans[SYMBOLS];
   const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
   const u8* stream = job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters);
   DecodeState& state = job.states[blockIdx.y];
@@ -258,10 +265,15 @@ __device__ void find_blocks(const DecodeJob& job) {
         if (other_length < length || (other_length == length && other < t)) begin += share;
       }
       good &= kraft == DECODE_TABLE_LEN;
-      if (good && length > 0) {
-        const u32 end = begin + (1u << (MAX_CODE_BITS - length));
-        for (u32 entry = begin; entry < end; entry++) custom[entry] = u16(t << 4 | length);
+      // All threads fill in the entries of one symbol after another: short codes have many.
+      if (t < SYMBOLS) spans[t] = {begin, u16(t << 4 | length)};
+      __syncthreads();
+      for (u32 symbol = 0; symbol < SYMBOLS && good; symbol++) {
+        const u32 code_length = spans[symbol].entry & 15;
+        const u32 end = code_length ? spans[symbol].begin + (1u << (MAX_CODE_BITS - code_length)) : 0;
+        for (u32 entry = spans[symbol].begin + t; entry < end; entry += THREADS) custom[entry] = spans[symbol].entry;
       }
+      __syncthreads();
       table = custom;
     }
     const u32 width = lane_width + extra_width;

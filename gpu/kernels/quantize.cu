@@ -11,10 +11,6 @@ constexpr i32 LATTICE_ZERO = 4096;
 /// Adding this to |p| < 2^51 leaves p, rounded half to even, in the low bits of the mantissa.
 constexpr double ROUNDING = 6755399441055744.0;  // 1.5 * 2^52
 
-/// A value between two steps carries a mark.
-__device__ __forceinline__ float marked(float value) { return __uint_as_float((__float_as_uint(value) & ~MARK_BITS) | MARK); }
-__device__ __forceinline__ double marked(double value) { return value; }
-
 /// The grid on which interpolation restores values (FORMAT.md §5.2): PLACES places a step. CPU: codec/src/finegrid.rs.
 struct FineGrid {
   double step, inverse_step, spacing;
@@ -27,8 +23,7 @@ struct FineGrid {
   }
   template <typename V>
   __device__ __forceinline__ V restore(i32 place) const {
-    const V restored = V(value(place));
-    return (place & i32(PLACES - 1)) == 0 ? restored : marked(restored);
+    return V(value(place));
   }
 };
 
@@ -47,8 +42,7 @@ struct Nearest {
 
   __device__ __forceinline__ Nearest(const FineGrid& fine, V value, double steps) : steps(steps) {
     rest = ((double(value) * fine.inverse_step - steps) * PLACES_A_STEP + ROUNDING) - ROUNDING;
-    const V restored = V(steps * fine.step + rest * fine.spacing);
-    exact = double(rest == 0.0 ? restored : marked(restored)) == double(value);
+    exact = double(V(steps * fine.step + rest * fine.spacing)) == double(value);
   }
 };
 

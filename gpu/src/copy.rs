@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use once_cell::sync::OnceCell;
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
@@ -39,13 +39,15 @@ pub(crate) fn beside<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() 
     (done, result.unwrap())
 }
 
-/// Does `work` for each number below `count`, on several threads if there is more than one. The calling thread asks `done` after each
-/// of its own, and then until the answer is yes.
+/// Does `work` for each number below `count`, on several threads if there is more than one: whoever is free takes the next number, as a
+/// helper may be busy with something else. The calling thread asks `done` after each of its own, and then until the answer is yes.
 fn share(count: usize, work: impl Fn(usize) + Sync, mut done: impl FnMut() -> bool) {
     let pool = if count > 1 { helpers() } else { None };
     let threads = pool.map_or(1, |pool| pool.current_num_threads() + 1).min(count.max(1));
+    let next = AtomicUsize::new(0);
+    let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&number| number < count);
     let mut own = || {
-        for number in (0..count).step_by(threads) {
+        while let Some(number) = take() {
             work(number);
             done();
         }
@@ -55,9 +57,13 @@ fn share(count: usize, work: impl Fn(usize) + Sync, mut done: impl FnMut() -> bo
     };
     match pool {
         Some(pool) => pool.in_place_scope(|scope| {
-            let work = &work;
-            for thread in 1..threads {
-                scope.spawn(move |_| (thread..count).step_by(threads).for_each(work));
+            let (work, take) = (&work, &take);
+            for _ in 1..threads {
+                scope.spawn(move |_| {
+                    while let Some(number) = take() {
+                        work(number);
+                    }
+                });
             }
             own();
         }),
