@@ -234,11 +234,7 @@ class Rules:
 
     def restored(self, steps, rest):
         """Section 5.2's value of so many steps and a rest, which may be 4."""
-        values = (steps * self.step + rest * (self.step * FINE)).astype(self.type)
-        if self.type.itemsize == 4:
-            bits = values.view("u4")
-            values = np.where(rest == 0, bits, bits & 0xFFFFFFF0 | 9).astype("u4").view("f4")
-        return values.astype("f8")
+        return (steps * self.step + rest * (self.step * FINE)).astype(self.type).astype("f8")
 
     def try_codes(self):
         """Section 5.1: codes, and where rules 1 to 4 hold."""

@@ -191,11 +191,7 @@ def values_of_places(places: np.ndarray, step: float, header: Header) -> bytes:
     rest = places - np.int32(8) * steps
     with np.errstate(over="ignore"):
         values = steps * step + rest * (step * FINE)
-        if header.width == 8:
-            return values.tobytes()
-        # Marked as being between two steps: 9 in the lowest four bits.
-        bits = values.astype(np.float32).view(np.uint32)
-    return np.where(rest != 0, bits & ~np.uint32(15) | np.uint32(9), bits).tobytes()
+        return values.tobytes() if header.width == 8 else values.astype(np.float32).tobytes()
 
 
 def chunk_of(values: bytes, mask: List[int], numbers: List[int], header: Header) -> bytes:
