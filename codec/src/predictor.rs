@@ -42,7 +42,7 @@ impl From<Axes> for Predictor {
     }
 }
 
-/// Tiles of a chunk that are tried.
+/// Most tiles of a chunk that are tried.
 const TILES: usize = 8;
 /// How much longer than its other sides a tile's rows are: long rows go faster.
 const LONGER: usize = 2;
@@ -132,7 +132,7 @@ impl Chooser {
         }
         let whole = extents(&layout.shape);
         let extents = tile_extents(whole);
-        let len = extents.iter().product();
+        let len: usize = extents.iter().product();
         let sets = usize::from(all.to_byte()) + 1;
         // Along an axis of one value there are no differences.
         let flat = (0..MAX_RANK).filter(|&axis| extents[axis] == 1).fold(0, |set, axis| set | 1 << axis);
@@ -143,7 +143,9 @@ impl Chooser {
         let mut interpolated = Leftovers::default();
         let mut fine = quantizer.fine::<V>();
         let mut values = vec![V::Code::default(); 2 * len];
-        for tile in 0..TILES {
+        // Tiles of a small chunk would be the same values again and again.
+        let tiles = (whole.iter().product::<usize>() / len).clamp(1, TILES);
+        for tile in 0..tiles {
             let (values, ordered) = values.split_at_mut(len);
             read_tile::<V>(chunk, layout, whole, extents, tile, values);
             let rare = codes::<V>(values, quantizer, fine.as_ref(), &mut self.differences[..len], extents[0]);

@@ -12,7 +12,7 @@ use crate::plane::{self, PlaneWorkspace, take, take_array};
 use crate::predictor::{Chooser, Predictor};
 use crate::quantize::{self, Quantizer, Value};
 
-/// Buffers that compressing and decompressing need, kept from chunk to chunk so that a call allocates nothing once warm.
+/// Buffers that compressing and decompressing need, kept from chunk to chunk so that a warm call allocates nothing that stands in proportion to its chunk.
 #[derive(Debug, Default)]
 pub struct Workspace {
     narrow: Buffers<i32>,
