@@ -102,7 +102,7 @@ impl Leftovers {
     fn bits(&self) -> u64 {
         let weighted = |count: u64| if count == 0 { 0 } else { count * log2_fixed(count) };
         let nonzero = self.values - self.zeros;
-        let whether = weighted(self.values) - weighted(self.zeros) - weighted(nonzero);
+        let whether = weighted(self.values).saturating_sub(weighted(self.zeros) + weighted(nonzero));
         let lengths = weighted(self.lengths).saturating_sub(weighted(self.lengths - nonzero) + weighted(nonzero));
         // A sign takes the place of the highest bit.
         whether + lengths + ((self.lengths + RARE_BITS * self.rare) << LOG_FRACTION)
