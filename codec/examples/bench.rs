@@ -8,7 +8,9 @@ use std::time::Instant;
 
 use h5_samples::{cloud, turbulence};
 use quire_codec::codebook::{self, MAX_CODE_BITS};
+use quire_codec::interpolation::Interpolation;
 use quire_codec::lorenzo::{self, Axes};
+use quire_codec::predictor::Chooser;
 use quire_codec::quantize::{self, Quantizer};
 use quire_codec::tokens::{Place, Tokens, tokenize};
 use quire_codec::{ByteOrder, CodebookPolicy, Config, Layout, Scalar, Shape, Workspace, lanes};
@@ -97,6 +99,10 @@ fn stages(values: &[f32], edge: u64, relative: f64, repeats: usize) {
     let quantizer = Quantizer::new(Config::absolute(range(values) * relative).expect("a field has a range").bound);
     let (mut codes, mut differences) = (vec![0; values.len()], vec![0; values.len()]);
     let (mut exceptions, mut restored) = (Vec::new(), chunk.clone());
+    let (mut chooser, config) = (Chooser::default(), Config::absolute(quantizer.half_step()).expect("a bound"));
+    row("0 choose a predictor", None, chunk.len(), repeats, || {
+        black_box(chooser.choose::<f32>(&chunk, &layout, &quantizer, &config).expect("memory"));
+    });
     row("1 quantize", None, chunk.len(), repeats, || {
         exceptions.clear();
         quantize::quantize::<f32>(&chunk, ByteOrder::Little, &quantizer, &mut codes, &mut exceptions).expect("memory");
@@ -153,6 +159,16 @@ fn stages(values: &[f32], edge: u64, relative: f64, repeats: usize) {
     assert_eq!(work, codes);
     row("checksum of a stream of 1/8 of the chunk", None, chunk.len(), repeats, || {
         black_box(crc32fast::hash(black_box(&chunk[..chunk.len() / 8])));
+    });
+    let fine = quantizer.fine::<f32>().expect("a bound that is no lattice's");
+    let (mut interpolation, mut residuals) = (Interpolation::default(), Vec::new());
+    row("2' quantize and interpolate", None, chunk.len(), repeats, || {
+        quantize::read_bits::<f32>(&chunk, ByteOrder::Little, &mut codes);
+        exceptions.clear();
+        interpolation.forward(&mut codes, &mut work, &layout.shape, &fine, &mut residuals, &mut exceptions).expect("memory");
+    });
+    row("2' undo the interpolation, restore values", None, chunk.len(), repeats, || {
+        fine.restore_all(interpolation.inverse(&residuals, &layout.shape).expect("memory"), ByteOrder::Little, &mut restored);
     });
     row("1 restore values", None, chunk.len(), repeats, || {
         quantize::restore::<f32>(&codes, &quantizer, ByteOrder::Little, &mut restored);
