@@ -26,11 +26,7 @@ pub fn predict_mask(exceptions: &[usize], shape: &Shape, mask: &mut Vec<i8>, dif
         }
         return Ok(candidates[best]);
     }
-    mask.clear();
-    resize(mask, elements)?;
-    for &index in exceptions {
-        mask[index] = 1;
-    }
+    fill_mask(exceptions, elements, mask)?;
     let mut predict = |axes| {
         lorenzo::predict(mask, shape, axes, differences);
         for difference in &mut *differences {
@@ -43,6 +39,16 @@ pub fn predict_mask(exceptions: &[usize], shape: &Shape, mask: &mut Vec<i8>, dif
     Ok(best)
 }
 
+/// Makes a mask with ones at the indices.
+fn fill_mask(indices: &[usize], elements: usize, mask: &mut Vec<i8>) -> Result<()> {
+    mask.clear();
+    resize(mask, elements)?;
+    for &index in indices {
+        mask[index] = 1;
+    }
+    Ok(())
+}
+
 /// Puts indices in ascending order. `mask` is room to work in.
 ///
 /// # Errors
@@ -52,11 +58,7 @@ pub fn sort_indices(indices: &mut Vec<usize>, elements: usize, mask: &mut Vec<i8
         indices.sort_unstable();
         return Ok(());
     }
-    mask.clear();
-    resize(mask, elements)?;
-    for &index in &*indices {
-        mask[index] = 1;
-    }
+    fill_mask(indices, elements, mask)?;
     indices.clear();
     for_each_in_mask(mask, |index| indices.push(index));
     Ok(())

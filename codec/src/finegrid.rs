@@ -36,24 +36,40 @@ pub struct FineGrid<V> {
     inverse_step: f64,
     /// Distance of neighbouring places.
     spacing: f64,
+    /// Values of fewer steps have places; 0 where there is no fine grid.
+    reach: f64,
     /// Bits of the fill value, if the grid would not give them back.
     fill: Option<i64>,
     value: PhantomData<V>,
 }
 
 impl<V: Value> FineGrid<V> {
-    /// The fine grid of a step.
+    /// The fine grid of a step. It reaches nothing where the grid is a lattice, or so narrow that values on it may be subnormal.
     #[must_use]
     pub fn new(quantizer: &Quantizer) -> Self {
         let step = quantizer.step();
+        let is_there = step == 2.0 * quantizer.bound() && step >= V::SMALLEST_SAFE_STEP;
         Self {
             bound: quantizer.bound(),
             step,
             inverse_step: quantizer.inverse_step(),
             spacing: step * SPACING,
+            reach: if is_there { V::STEPS_LIMIT } else { 0.0 },
             fill: quantizer.fill(),
             value: PhantomData,
         }
+    }
+
+    /// Whether any value has a place.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.reach > 0.0
+    }
+
+    /// The same grid, as if it reached nothing.
+    #[must_use]
+    pub fn out_of_reach(self) -> Self {
+        Self { reach: 0.0, ..self }
     }
 
     /// Value of a place, before it is rounded to its type.
@@ -76,8 +92,7 @@ impl<V: Value> FineGrid<V> {
     #[inline(always)]
     #[must_use]
     pub fn restore(&self, place: i32) -> V {
-        let (steps, beyond) = self.parts(place);
-        self.restore_parts(steps, beyond)
+        V::round_from(self.value(place))
     }
 
     /// Value of so many steps and what lies beyond them.
@@ -127,13 +142,15 @@ impl<V: Value> FineGrid<V> {
         self.place(value).is_some_and(|(place, exact)| exact && place % PLACES != 0)
     }
 
-    /// The highest bit says what [`FineGrid::is_between_steps`] says, for a value within reach and its nearest number of steps.
+    /// The highest bit says what [`FineGrid::is_between_steps`] says, for a value and its nearest number of steps.
     #[inline(always)]
     pub(crate) fn between_steps_sign(&self, value: V, steps: f64) -> u64 {
         let x = value.to_f64();
         let rest = (x * self.inverse_step - steps) * PLACES_A_STEP + ROUNDING - ROUNDING;
-        let restored = V::round_from(steps * self.step + rest * self.spacing).to_f64();
-        (restored - x).abs().to_bits().wrapping_sub(1) & 0u64.wrapping_sub(rest.abs().to_bits())
+        let restored = self.restore_parts(steps, rest * self.spacing).to_f64();
+        steps.abs().to_bits().wrapping_sub(self.reach.to_bits())
+            & (restored - x).abs().to_bits().wrapping_sub(1)
+            & 0u64.wrapping_sub(rest.abs().to_bits())
     }
 
     /// Whether a value is within reach, and not the fill value where that would not come back as it is.

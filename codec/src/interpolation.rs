@@ -37,6 +37,8 @@ pub struct Interpolation {
     places: Vec<i32>,
     /// Places on a whole grid, and room for the next one.
     grid: [Vec<i32>; 2],
+    /// Predictions of a slab.
+    sums: Vec<i32>,
 }
 
 /// Extents, fastest axis first.
@@ -44,16 +46,6 @@ type Extents = [usize; MAX_RANK];
 
 fn count(extents: Extents) -> usize {
     extents.iter().product()
-}
-
-/// A shape's extents, fastest first.
-#[must_use]
-pub fn extents(shape: &Shape) -> Extents {
-    let mut extents = [1; MAX_RANK];
-    for (extent, &dim) in extents.iter_mut().zip(shape.dims().iter().rev()) {
-        *extent = dim as usize;
-    }
-    extents
 }
 
 /// The grids of a shape from the finest, which is the shape, to the coarsest, a single value.
@@ -441,8 +433,9 @@ impl Interpolation {
         residuals: &mut Vec<i32>,
         exceptions: &mut Vec<usize>,
     ) -> Result<()> {
-        let grids = grids(extents(shape));
+        let grids = grids(shape.extents());
         resize(residuals, values.len())?;
+        resize(&mut self.sums, slab_len(grids[0]))?;
         resize(&mut self.places, values.len())?;
         for grid in &mut self.grid {
             resize(grid, values.len().div_ceil(2).max(1))?;
@@ -480,7 +473,6 @@ impl Interpolation {
         residuals: &mut [i32],
         exceptions: &mut Vec<usize>,
     ) {
-        let mut sums = Sums::default();
         let mut part_values = [V::default(); PART];
         for class in level.classes() {
             let [len, ny, ..] = class.extents;
@@ -489,7 +481,7 @@ impl Interpolation {
             class.slabs(
                 #[inline(always)]
                 |start, at| {
-                    let sums = sums.of(size);
+                    let sums = &mut self.sums[..size];
                     predict_slab(level, class, at, known, &self.grid[0], sums);
                     for from in (0..size).step_by(PART) {
                         let part = from..size.min(from + PART);
@@ -516,8 +508,9 @@ impl Interpolation {
     /// # Errors
     /// `OutOfMemory`.
     pub fn inverse(&mut self, residuals: &[i32], shape: &Shape) -> Result<&[i32]> {
-        let grids = grids(extents(shape));
+        let grids = grids(shape.extents());
         resize(&mut self.places, residuals.len())?;
+        resize(&mut self.sums, slab_len(grids[0]))?;
         for grid in &mut self.grid {
             resize(grid, residuals.len())?;
         }
@@ -525,7 +518,6 @@ impl Interpolation {
             #[inline(always)]
             || {
                 self.grid[0][0] = restore(0, residuals[0]);
-                let mut sums = Sums::default();
                 for extents in grids.iter().rev().skip(1) {
                     let level = Level::new(*extents);
                     for class in level.classes() {
@@ -534,7 +526,7 @@ impl Interpolation {
                         class.slabs(
                             #[inline(always)]
                             |start, at| {
-                                let sums = sums.of(size);
+                                let sums = &mut self.sums[..size];
                                 predict_slab(&level, class, at, known, &self.grid[0], sums);
                                 let residuals = &residuals[class.start + start..][..size];
                                 for ((place, &prediction), &residual) in
@@ -558,17 +550,9 @@ impl Interpolation {
 /// Values that are quantized together.
 const PART: usize = 64;
 
-/// Room for the predictions of a slab, kept from slab to slab.
-#[derive(Default)]
-struct Sums(Vec<i32>);
-
-impl Sums {
-    fn of(&mut self, len: usize) -> &mut [i32] {
-        if self.0.len() < len {
-            self.0.resize(len, 0);
-        }
-        &mut self.0[..len]
-    }
+/// Most values of a slab of a grid's classes: at most half of each row, and of the rows, round up.
+fn slab_len(grid: Extents) -> usize {
+    grid[0].div_ceil(2) * grid[1].div_ceil(2)
 }
 
 /// The place that a residual leads to.
@@ -585,7 +569,7 @@ pub fn restore(prediction: i32, residual: i32) -> i32 {
 
 /// Index in the chunk of a class's value, whose grid has every `2^depth`-th value.
 fn index_in_chunk(set: usize, indices: [usize; MAX_RANK], depth: usize, shape: &Shape) -> usize {
-    let extents = extents(shape);
+    let extents = shape.extents();
     (0..MAX_RANK).rev().fold(0, |index, axis| {
         let along = (2 * indices[axis] + usize::from(has(set, axis))) << depth;
         index * extents[axis] + along

@@ -62,6 +62,16 @@ impl Shape {
         Ok(shape)
     }
 
+    /// Extents along all axes that a shape can have, fastest first; 1 where it has none.
+    #[must_use]
+    pub fn extents(&self) -> [usize; MAX_RANK] {
+        let mut extents = [1; MAX_RANK];
+        for (extent, &dim) in extents.iter_mut().zip(self.dims().iter().rev()) {
+            *extent = dim as usize;
+        }
+        extents
+    }
+
     /// A shape for a chunk of any rank: extents of 1 are dropped, then the slowest ones are folded together until four are left.
     /// Neither changes the order of the elements.
     ///

@@ -62,10 +62,7 @@ struct Rows {
 
 impl Rows {
     fn new(shape: &Shape) -> Self {
-        let mut extents = [1; MAX_RANK];
-        for (extent, &dim) in extents.iter_mut().zip(shape.dims().iter().rev()) {
-            *extent = dim as usize;
-        }
+        let extents = shape.extents();
         let mut strides = [1; MAX_RANK];
         for axis in 1..MAX_RANK {
             strides[axis] = strides[axis - 1] * extents[axis - 1];

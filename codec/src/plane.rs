@@ -145,18 +145,17 @@ impl PlaneWorkspace {
     /// # Errors
     /// As [`PlaneWorkspace::decode`].
     pub fn decode_differences<C: Integer>(&mut self, stream: &mut &[u8], codes: &mut [C]) -> Result<u8> {
-        const SECTION: &str = HEADER;
-        let head: &[u8; PLANE_HEADER_LEN] = take_array(stream, SECTION)?;
+        let head: &[u8; PLANE_HEADER_LEN] = take_array(stream, HEADER)?;
         let [predictor, block_log, book, lane_width, extra_width, reserved @ ..] = *head;
         if !(MIN_BLOCK_LOG..=MAX_BLOCK_LOG).contains(&block_log) {
             return Err(Error::corrupt(
-                SECTION,
+                HEADER,
                 format!("log2 of the block length is {block_log}, not {MIN_BLOCK_LOG} to {MAX_BLOCK_LOG}"),
             ));
         }
         if lane_width > 32 || extra_width > 32 || reserved != [0; 3] {
             return Err(Error::corrupt(
-                SECTION,
+                HEADER,
                 format!("index widths are {lane_width} and {extra_width} bits, reserved bytes {reserved:02x?}"),
             ));
         }
@@ -166,7 +165,7 @@ impl PlaneWorkspace {
             Choice::Dictionary(book)
         } else {
             return Err(Error::corrupt(
-                SECTION,
+                HEADER,
                 format!("codebook {book} is not in the dictionary of {}", dictionary::books().len()),
             ));
         };

@@ -6,7 +6,7 @@ use crate::config::{Config, PredictorPolicy};
 use crate::error::Result;
 use crate::finegrid::FineGrid;
 use crate::integer::Integer as _;
-use crate::interpolation::{ESCAPE_FROM, Interpolation, extents};
+use crate::interpolation::{ESCAPE_FROM, Interpolation};
 use crate::layout::{Layout, MAX_RANK, Shape};
 use crate::lorenzo::Axes;
 use crate::memory::resize;
@@ -130,25 +130,25 @@ impl Chooser {
             }
             PredictorPolicy::Auto => {}
         }
-        let whole = extents(&layout.shape);
+        let whole = layout.shape.extents();
         let extents = tile_extents(whole);
         let len: usize = extents.iter().product();
         let sets = usize::from(all.to_byte()) + 1;
         // Along an axis of one value there are no differences.
-        let flat = (0..MAX_RANK).filter(|&axis| extents[axis] == 1).fold(0, |set, axis| set | 1 << axis);
+        let flat = flat_axes(extents);
         let differing = |set: &usize| set & flat == 0;
         resize(&mut self.differences, sets * len)?;
         // Interpolation, which takes longer, is tried on every other tile.
         let mut left = [[Leftovers::default(); 1 << MAX_RANK]; 2];
         let mut interpolated = Leftovers::default();
-        let mut fine = quantizer.fine::<V>();
+        let mut fine = FineGrid::<V>::new(quantizer);
         let mut values = vec![V::Code::default(); 2 * len];
         // Tiles of a small chunk would be the same values again and again.
         let tiles = (whole.iter().product::<usize>() / len).clamp(1, TILES);
         for tile in 0..tiles {
             let (values, ordered) = values.split_at_mut(len);
             read_tile::<V>(chunk, layout, whole, extents, tile, values);
-            let rare = codes::<V>(values, quantizer, fine.as_ref(), &mut self.differences[..len], extents[0]);
+            let rare = codes::<V>(values, quantizer, &fine, &mut self.differences[..len], extents[0]);
             vectorized(
                 #[inline(always)]
                 || differ(&mut self.differences, len, extents, sets, &mut left[tile % 2]),
@@ -157,12 +157,14 @@ impl Chooser {
                 left.rare += rare.between_steps;
             }
             if rare.out_of_fine_reach > len / 16 {
-                fine = None;
+                fine = fine.out_of_reach();
             }
-            let Some(fine) = fine.as_ref().filter(|_| tile % 2 == 0) else { continue };
+            if !fine.is_there() || tile % 2 == 1 {
+                continue;
+            }
             self.exceptions.clear();
             let shape = tile_shape(extents);
-            self.interpolation.forward(values, ordered, &shape, fine, &mut self.residuals, &mut self.exceptions)?;
+            self.interpolation.forward(values, ordered, &shape, &fine, &mut self.residuals, &mut self.exceptions)?;
             // The coarsest values are few in a chunk and many in a tile.
             let residuals = &mut self.residuals[coarse_values(extents)..len];
             for residual in &mut *residuals {
@@ -179,7 +181,7 @@ impl Chooser {
         }
         let bits = |set: &usize| left[0][*set].with(left[1][*set]).bits();
         let set = (0..sets).rev().filter(differing).min_by_key(bits).unwrap_or(0);
-        if fine.is_some() {
+        if fine.is_there() {
             let per_value = |left: &Leftovers, other: &Leftovers| u128::from(left.bits()) * u128::from(other.values);
             if per_value(&interpolated, &left[0][set]) < per_value(&left[0][set], &interpolated) {
                 return Ok(Predictor::Interpolation);
@@ -201,6 +203,11 @@ fn tile_extents(whole: [usize; MAX_RANK]) -> [usize; MAX_RANK] {
         side[axis] *= 2;
     }
     std::array::from_fn(|axis| if side[axis] == 1 { 1 } else { (side[axis] + 1).min(whole[axis]) })
+}
+
+/// Axes along which there is but one value.
+fn flat_axes(extents: [usize; MAX_RANK]) -> usize {
+    (0..MAX_RANK).filter(|&axis| extents[axis] == 1).fold(0, |set, axis| set | 1 << axis)
 }
 
 fn tile_shape(extents: [usize; MAX_RANK]) -> Shape {
@@ -267,11 +274,9 @@ impl Rare {
 }
 
 /// Codes of a tile's values, modulo 2^32; values without one take their left neighbour's.
-fn codes<V: Value>(values: &[V::Code], quantizer: &Quantizer, fine: Option<&FineGrid<V>>, codes: &mut [i32], row: usize) -> Rare {
+fn codes<V: Value>(values: &[V::Code], quantizer: &Quantizer, fine: &FineGrid<V>, codes: &mut [i32], row: usize) -> Rare {
     let mut rare = Rare::default();
-    let within = fine.map_or(0, |_| V::STEPS_LIMIT.to_bits());
     let below_limit = V::STEPS_LIMIT.to_bits() - 1;
-    let fine = fine.copied().unwrap_or(FineGrid::new(quantizer));
     vectorized(
         #[inline(always)]
         || {
@@ -283,7 +288,7 @@ fn codes<V: Value>(values: &[V::Code], quantizer: &Quantizer, fine: Option<&Fine
                     let sum = scaled + ROUNDING;
                     let steps = (sum - ROUNDING).abs().to_bits();
                     *code = V::code_from_sum(sum).to_i64() as i32;
-                    between_steps += (steps.wrapping_sub(within) & fine.between_steps_sign(value, sum - ROUNDING)) >> 63;
+                    between_steps += fine.between_steps_sign(value, sum - ROUNDING) >> 63;
                     doubts |= below_limit.wrapping_sub(steps);
                 }
                 rare.between_steps += between_steps;
@@ -320,7 +325,7 @@ fn differ(differences: &mut [i32], len: usize, extents: [usize; MAX_RANK], sets:
     for axis in 1..MAX_RANK {
         stride[axis] = stride[axis - 1] * extents[axis - 1];
     }
-    let flat = (0..MAX_RANK).filter(|&axis| extents[axis] == 1).fold(0, |set, axis| set | 1 << axis);
+    let flat = flat_axes(extents);
     for set in (0..sets).filter(|set| set & flat == 0) {
         if set > 0 {
             let axis = set.ilog2() as usize;

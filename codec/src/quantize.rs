@@ -79,10 +79,10 @@ impl Quantizer {
         self.fill
     }
 
-    /// The fine grid for interpolation, unless the grid is a lattice or so narrow that values on it may be subnormal.
+    /// The fine grid for interpolation, if there is one.
     #[must_use]
     pub fn fine<V: Value>(&self) -> Option<FineGrid<V>> {
-        (self.step == 2.0 * self.bound && self.step >= V::SMALLEST_SAFE_STEP).then(|| FineGrid::new(self))
+        Some(FineGrid::new(self)).filter(FineGrid::is_there)
     }
 }
 
@@ -301,9 +301,7 @@ fn quantize_groups<V: Value, const FILL: bool>(
 ) {
     let fill = V::Code::from_i64(quantizer.fill.unwrap_or(0));
     let (bound, below_limit) = (quantizer.bound.to_bits(), safe_limit.to_bits().wrapping_sub(1));
-    // On a lattice no value stands between the steps.
-    let fine = quantizer.fine::<V>().unwrap_or(FineGrid::new(quantizer));
-    let fine_limit = if quantizer.fine::<V>().is_some() { V::STEPS_LIMIT.to_bits() } else { 0 };
+    let fine = FineGrid::<V>::new(quantizer);
     for (group, (codes, bytes)) in codes.chunks_mut(GROUP).zip(chunk.chunks(GROUP * V::SIZE)).enumerate() {
         // Zeros fill up the last group: they are never exceptions.
         let mut values = [V::default(); GROUP];
@@ -315,7 +313,7 @@ fn quantize_groups<V: Value, const FILL: bool>(
             // Bits of numbers that are not negative order as the numbers do, NaN above all: the sign of a difference is the comparison,
             // and vector units gather signs more easily than truth values.
             doubts |= bound.wrapping_sub(error.to_bits()) | below_limit.wrapping_sub(code.abs().to_bits());
-            doubts |= code.abs().to_bits().wrapping_sub(fine_limit) & fine.between_steps_sign(value, code);
+            doubts |= fine.between_steps_sign(value, code);
             if FILL {
                 doubts |= u64::from(value.to_bits() == fill) << 63;
             }

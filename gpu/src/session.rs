@@ -325,9 +325,10 @@ pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParamete
     };
     // A stream too short for these bytes is refused by the kernels.
     let interpolated = is_interpolated(stream.get(start + 16..).unwrap_or_default());
+    let quantizer = Quantizer::new(ErrorBound::Absolute(half_step));
     let fine = match header.layout.scalar {
-        Scalar::F32 => 2.0 * half_step >= f32::SMALLEST_SAFE_STEP,
-        Scalar::F64 => 2.0 * half_step >= f64::SMALLEST_SAFE_STEP,
+        Scalar::F32 => quantizer.fine::<f32>().is_some(),
+        Scalar::F64 => quantizer.fine::<f64>().is_some(),
     };
     if interpolated && !fine {
         return Err(Error::Refused);
