@@ -107,7 +107,6 @@ fn constants() -> String {
     number("DECODE_TABLE_LEN", job::DECODE_TABLE_LEN);
     number("CRC_TILE_ROWS", job::CRC_TILE_ROWS);
     number("ROWS_BLOCK_LOG", usize::from(job::ROWS_BLOCK_LOG));
-    number("FEW_EXCEPTIONS", job::FEW_EXCEPTIONS);
     number("THREADS", job::THREADS as usize);
     number("CHOOSE_THREADS", job::CHOOSE_THREADS as usize);
     number("LANE_THREADS", job::LANE_THREADS as usize);

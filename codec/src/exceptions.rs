@@ -1,12 +1,87 @@
-//! The mask that says where exceptions are (FORMAT.md §5, §6): list of indices → differences modulo 2, and back.
+//! Where exceptions are (FORMAT.md §4): few of them stand in a list; that of many is a mask: list of indices → differences modulo 2, and
+//! back.
 
-use crate::error::Result;
-use crate::layout::Shape;
+use crate::error::{Error, Result};
+use crate::layout::{ByteOrder, Shape};
 use crate::lorenzo::{self, Axes};
 use crate::memory::resize;
+use crate::plane::take;
+use crate::quantize::Value;
 
 /// With fewer exceptions than one in so many values, the mask's differences are made from the list alone.
 const SPARSE: usize = 64;
+
+/// The most exceptions of a chunk that stand in a list.
+///
+/// An entry takes 8 bytes where the planes take about 6 for an exception that stands alone: the list costs no more than 1/256 bit a value
+/// beyond them, and saves both sides two planes.
+#[must_use]
+pub const fn most_listed(elements: u64) -> u64 {
+    16 + elements / 4096
+}
+
+/// Bytes of an index in a list.
+const fn index_len(elements: u64) -> usize {
+    if elements > 1 << 32 { 8 } else { 4 }
+}
+
+/// A chunk's list of exceptions, checked.
+#[derive(Debug, Clone, Copy)]
+pub struct List<'a> {
+    indices: &'a [u8],
+    bits: &'a [u8],
+    index_len: usize,
+}
+
+impl<'a> List<'a> {
+    /// Takes the list of `count` exceptions off the front of `stream`; an empty one if they are none, or so many that a mask says where they are.
+    ///
+    /// # Errors
+    /// `Truncated` or `Corrupt`.
+    pub fn take(stream: &mut &'a [u8], count: u64, elements: u64, value_len: usize) -> Result<Self> {
+        const SECTION: &str = "list of exceptions";
+        let count = if count > most_listed(elements) { 0 } else { count };
+        let index_len = index_len(elements);
+        let indices = take(stream, count * index_len as u64, SECTION)?;
+        let bits = take(stream, count * value_len as u64, SECTION)?;
+        let list = Self { indices, bits, index_len };
+        let mut lowest = 0;
+        for index in list.indices() {
+            if index < lowest || index >= elements {
+                return Err(Error::corrupt(
+                    SECTION,
+                    format!("index {index} stands where {lowest} to {} may stand", elements.saturating_sub(1)),
+                ));
+            }
+            lowest = index + 1;
+        }
+        Ok(list)
+    }
+
+    fn indices(&self) -> impl Iterator<Item = u64> {
+        let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte));
+        self.indices.chunks_exact(self.index_len).map(number)
+    }
+
+    /// Writes the exceptions of a chunk.
+    pub fn restore<V: Value>(&self, byte_order: ByteOrder, chunk: &mut [u8]) {
+        for (at, index) in self.indices().enumerate() {
+            V::read(self.bits, at, ByteOrder::Little).write(chunk, index as usize, byte_order);
+        }
+    }
+}
+
+/// Appends the list of a chunk's exceptions.
+pub fn write_list<V: Value>(exceptions: &[usize], chunk: &[u8], byte_order: ByteOrder, elements: u64, stream: &mut Vec<u8>) {
+    for &index in exceptions {
+        stream.extend_from_slice(&(index as u64).to_le_bytes()[..index_len(elements)]);
+    }
+    let start = stream.len();
+    stream.resize(start + exceptions.len() * size_of::<V>(), 0);
+    for (at, &index) in exceptions.iter().enumerate() {
+        V::read(chunk, index, byte_order).write(&mut stream[start..], at, ByteOrder::Little);
+    }
+}
 
 /// Fills `differences` with the mask's differences modulo 2 along those axes that leave the fewest ones, of all axes, the fastest alone and
 /// none, the first of them where they tie. `mask` is room to work in. Both get the length of the shape.

@@ -6,7 +6,7 @@ use crate::layout::{ByteOrder, Layout, MAX_RANK, Scalar, Shape};
 /// First four bytes of every stream.
 pub const MAGIC: [u8; 4] = *b"QUIR";
 /// Major and minor format version that this build writes; it reads this one only, until 1.0.
-pub const VERSION: (u8, u8) = (0, 2);
+pub const VERSION: (u8, u8) = (0, 3);
 /// Bytes of the header before the extents.
 pub const HEADER_FIXED_LEN: usize = 24;
 /// Bytes of the longest header.

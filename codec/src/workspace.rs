@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::exceptions::{for_each_in_mask, predict_mask, sort_indices};
+use crate::exceptions::{List, for_each_in_mask, most_listed, predict_mask, sort_indices, write_list};
 use crate::format::{self, Coding, Header};
 use crate::interpolation::Interpolation;
 use crate::layout::{Layout, Scalar, Shape};
@@ -142,19 +142,25 @@ fn encode_values<V: Value>(
             quantize::read_bits::<V>(chunk, layout.byte_order, codes);
             interpolation.forward(codes, differences, shape, &fine, residuals, exceptions)?;
             sort_indices(exceptions, elements, &mut mask.codes)?;
-            stream.extend_from_slice(&(exceptions.len() as u64).to_le_bytes());
-            plane.encode(&residuals[..elements], predictor, config.codebook, stream)?;
         }
         (Predictor::Differences(axes), _) => {
             quantize::quantize::<V>(chunk, layout.byte_order, &quantizer, codes, exceptions)?;
             quantize::fill_gaps(codes, exceptions, shape.row());
-            stream.extend_from_slice(&(exceptions.len() as u64).to_le_bytes());
             lorenzo::predict(codes, shape, axes, differences);
-            plane.encode(differences, predictor, config.codebook, stream)?;
         }
         (Predictor::Interpolation, None) => unreachable!("interpolation is chosen where there is a fine grid"),
     }
-    if exceptions.is_empty() {
+    stream.extend_from_slice(&(exceptions.len() as u64).to_le_bytes());
+    let are_listed = exceptions.len() as u64 <= most_listed(elements as u64);
+    if are_listed {
+        write_list::<V>(exceptions, chunk, layout.byte_order, elements as u64, stream);
+    }
+    if predictor == Predictor::Interpolation {
+        plane.encode(&residuals[..elements], predictor, config.codebook, stream)?;
+    } else {
+        plane.encode(differences, predictor, config.codebook, stream)?;
+    }
+    if are_listed {
         return Ok(());
     }
 
@@ -187,6 +193,7 @@ fn decode_values<V: Value>(
     if exceptions > elements as u64 {
         return Err(Error::corrupt(SECTION, format!("it says {exceptions} exceptions, the chunk has {elements} values")));
     }
+    let list = List::take(body, exceptions, elements as u64, size_of::<V>())?;
     let codes = &mut buffers.codes;
     resize(codes, elements)?;
     let quantizer = Quantizer::new(config.bound);
@@ -202,7 +209,8 @@ fn decode_values<V: Value>(
         shared.plane.decode(body, shape, codes)?;
         quantize::restore::<V>(codes, &quantizer, layout.byte_order, chunk);
     }
-    if exceptions == 0 {
+    if exceptions <= most_listed(elements as u64) {
+        list.restore::<V>(layout.byte_order, chunk);
         return Ok(());
     }
 

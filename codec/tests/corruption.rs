@@ -110,6 +110,33 @@ fn other_versions_are_named() {
     assert!(error.to_string().contains("0.7"));
 }
 
+#[test]
+fn indices_of_a_list_ascend_within_the_chunk() {
+    let layout = layout(Scalar::F32, ByteOrder::Little, &[50, 100]);
+    // Whole numbers, so that none is an exception by chance.
+    let mut numbers: Vec<f64> = (0..5000).map(|index| f64::from(index % 50)).collect();
+    [7, 900, 4000].into_iter().for_each(|index: usize| numbers[index] = f64::NAN);
+    let original = chunk(&numbers, &layout, 1);
+    let stream = check_round_trip(&mut Workspace::default(), &original, &layout, 1e-2, CodebookPolicy::Auto);
+    let list = HEADER_FIXED_LEN + 16 + 16;
+    assert_eq!(stream[list..list + 12], [7, 0, 0, 0, 132, 3, 0, 0, 160, 15, 0, 0]);
+    for (indices, good) in [
+        ([0u32, 1, 2], true),
+        ([7, 8, 4999], true),
+        ([7, 7, 4000], false),
+        ([900, 7, 4000], false),
+        ([7, 900, 5000], false),
+        ([7, 900, u32::MAX], false),
+    ] {
+        let mut stream = stream.clone();
+        stream[list..list + 12].copy_from_slice(indices.map(u32::to_le_bytes).as_flattened());
+        reseal(&mut stream);
+        let result = decode(&mut Workspace::default(), &layout, &stream);
+        assert_eq!(result.is_ok(), good, "{indices:?}: {result:?}");
+        assert!(good || result.unwrap_err().to_string().contains("list of exceptions"));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -133,7 +160,7 @@ proptest! {
         }
         reseal(&mut stream);
         let _ = decode(&mut Workspace::default(), layout, &stream);
-        stream.splice(..24, [81, 85, 73, 82, 0, 1, u8::from(layout.scalar == Scalar::F64), 2, 2, 0, 0, 0].into_iter().chain([0; 12]));
+        stream.splice(..24, [81, 85, 73, 82, VERSION.0, VERSION.1, u8::from(layout.scalar == Scalar::F64), 2, 2, 0, 0, 0].into_iter().chain([0; 12]));
         reseal(&mut stream);
         let _ = decode(&mut Workspace::default(), layout, &stream);
     }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use common::{Content, chunk, layout, values};
 use quire_codec::{ByteOrder, CodebookPolicy, Config, Header, Layout, PredictorPolicy, Scalar, Workspace};
 
-const VERSION: &str = "v0_2_0";
+const VERSION: &str = "v0_3_0";
 
 struct Case {
     name: &'static str,

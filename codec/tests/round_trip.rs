@@ -4,6 +4,7 @@ mod common;
 
 use common::{CONTENTS, Content, Random, SHAPES, check_config, check_round_trip, chunk, layout, values};
 use proptest::prelude::*;
+use quire_codec::exceptions::most_listed;
 use quire_codec::{ByteOrder, CodebookPolicy, Coding, Config, Header, PredictorPolicy, Scalar, Workspace};
 
 const SCALARS: [Scalar; 2] = [Scalar::F32, Scalar::F64];
@@ -157,6 +158,31 @@ fn what_interpolation_has_restored_keeps_its_place_beside_what_is_written() {
             if predictor == PredictorPolicy::Interpolation {
                 assert!(stream.len() < 4 * interpolated + 4000, "{} bytes, {interpolated} before", stream.len());
             }
+        }
+    }
+}
+
+#[test]
+fn few_exceptions_are_listed_and_more_have_planes() {
+    let mut random = Random(3);
+    for (scalar, order) in SCALARS.into_iter().flat_map(|scalar| ORDERS.map(|order| (scalar, order))) {
+        let layout = layout(scalar, order, &[80, 100]);
+        let limit = most_listed(8000);
+        for count in [1, 2, limit - 1, limit, limit + 1, 3 * limit] {
+            // Whole numbers, so that none is an exception by chance.
+            let mut numbers: Vec<f64> = (0..8000).map(|index| f64::from(index % 70)).collect();
+            let mut left = count;
+            while left > 0 {
+                let number = &mut numbers[random.below(8000) as usize];
+                left -= u64::from(number.is_finite());
+                *number = f64::NAN;
+            }
+            let original = chunk(&numbers, &layout, 1);
+            let stream = check_round_trip(&mut Workspace::default(), &original, &layout, 1e-2, CodebookPolicy::Auto);
+            let body = Header::read_from(&stream).unwrap().encoded_len();
+            assert_eq!(stream[body + 8..body + 16], count.to_le_bytes());
+            let first = numbers.iter().position(|number| number.is_nan()).unwrap() as u32;
+            assert_eq!(stream[body + 16..body + 20] == first.to_le_bytes(), count <= limit, "{count} exceptions");
         }
     }
 }

@@ -124,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
   __shared__ ChooseBlock block;
   const u32 plane = blockIdx.x, t = threadIdx.x;
   const EncodeState& state = job.states[blockIdx.y];
-  const u32 elements = plane_elements(job, state, plane);
+  const u32 elements = plane_elements(job, state.exceptions, plane);
   if (is_constant(job, state) || elements == 0) return;
   const u32 policy = job.parameters->policy;
   Book& book = job.planes[plane].book[blockIdx.y];

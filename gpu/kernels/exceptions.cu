@@ -1,7 +1,7 @@
 // Exceptions (FORMAT.md §5, §6): values that the grid cannot hold. CPU: codec/src/exceptions.rs, `fill_gaps` in codec/src/quantize.rs.
 //
-// The places of exceptions are a mask of bits while a chunk is coded and bytes while it is decoded; their IEEE bits are gathered into a
-// list in the order of the chunk, at positions that come from prefix sums over segments.
+// The places of exceptions are a mask of bits while a chunk is coded; their IEEE bits, and their places if they are few, are gathered into
+// lists in the order of the chunk, at positions that come from prefix sums over segments. A decoded mask has a byte a value.
 #pragma once
 
 #include "lorenzo.cu"
@@ -53,8 +53,8 @@ __device__ __forceinline__ bool mask_is_flat(const EncodeJob& job, u32 segment) 
   return !__any_sync(ALL_LANES, any);
 }
 
-/// Gives exceptions the code of their left neighbour in the row, or of the row's first value that is none, or 0; gathers their bits; and
-/// counts the ones that the mask's differences leave.
+/// Gives exceptions the code of their left neighbour in the row, or of the row's first value that is none, or 0; gathers their bits; and,
+/// where they are too many for a list, counts the ones that the mask's differences leave.
 template <typename V>
 __device__ void fill_gaps(const EncodeJob& job) {
   typedef typename ValueType<V>::Code Code;
@@ -69,6 +69,8 @@ __device__ void fill_gaps(const EncodeJob& job) {
   const u8* chunk = job.input + blockIdx.y * job.input_stride;
   Code* codes = static_cast<Code*>(job.codes) + u64(blockIdx.y) * elements;
   Code* list = static_cast<Code*>(job.exception_bits) + u64(blockIdx.y) * elements;
+  const bool are_listed = state.exceptions <= job.most_listed;
+  u32* places = job.exception_list + u64(blockIdx.y) * job.most_listed;
   const u32* first_valid = job.first_valid + chunk_place;
   const u32* last_valid = job.last_valid + chunk_place;
   const u32* mask = job.mask + chunk_place * MASK_WORDS;
@@ -76,7 +78,7 @@ __device__ void fill_gaps(const EncodeJob& job) {
   u32 ones_all = 0, ones_fastest = 0;
   for (u32 segment = blockIdx.x; segment < job.segments; segment += gridDim.x) {
     const u32 start = segment * SEGMENT, end = min(start + SEGMENT, elements);
-    if (threadIdx.x < MASK_WORDS && !mask_is_flat(job, segment)) {
+    if (!are_listed && threadIdx.x < MASK_WORDS && !mask_is_flat(job, segment)) {
       const u32 first = start + 32 * threadIdx.x;
       const u32 inside = first >= end ? 0 : end - first >= 32 ? ALL_LANES : (1u << (end - first)) - 1;
       if (inside) {
@@ -115,8 +117,9 @@ __device__ void fill_gaps(const EncodeJob& job) {
       const u32 place = k * THREADS + threadIdx.x, index = start + place;
       const u32 word = bad[place / 32], bit = place % 32;
       if (index >= end || !(word >> bit & 1)) continue;
-      list[list_start + rank_of_word[place / 32] + __popc(word & ((1u << bit) - 1))] =
-          Code(read_bits<V>(chunk, index, job.parameters->big_endian));
+      const u32 rank = list_start + rank_of_word[place / 32] + __popc(word & ((1u << bit) - 1));
+      list[rank] = Code(read_bits<V>(chunk, index, job.parameters->big_endian));
+      if (are_listed) places[rank] = index;
       if (job.interpolated) continue;
 
       const u32 row_start = index - index % row, row_end = min(row_start + row, elements);
@@ -215,42 +218,25 @@ __device__ void write_exceptions(const DecodeJob& job) {
   }
 }
 
-/// The same where exceptions are few: their places are a list in any order, and their bits are still differences. An exception's place in
-/// the order of the chunk is the number of those before it. One block of threads a chunk.
+/// Writes the exceptions of a list, which the host has checked and which stands before the first plane.
 template <typename V>
-__device__ void write_few_exceptions(const DecodeJob& job) {
-  typedef typename ValueType<V>::Code Code;
-  typedef typename Unsigned<Code>::Type U;
-  __shared__ u32 list[FEW_EXCEPTIONS];
-  __shared__ U bits[FEW_EXCEPTIONS];
-  __shared__ U scratch[WARPS + 1];
-  DecodeState state = job.states[blockIdx.y];
-  const u32 count = state.planes[BITS].elements;
-  if (count > FEW_EXCEPTIONS || (state.planes[MASK].elements != 0 && state.exceptions_found != count)) state.error = DECODE_REFUSED;
-  report(job, state);
-  if (state.error || count == 0) return;
-  const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
-  const Code* differences = plane_values<Code>(job, BITS);
-  const bool sum = state.planes[BITS].axes & 1;
-  constexpr u32 EACH = FEW_EXCEPTIONS / THREADS;
-  U own[EACH], own_sum = 0;
-  for (u32 k = 0; k < EACH; k++) {
-    const u32 i = threadIdx.x * EACH + k;
-    own[k] = i < count ? U(differences[i]) : U(0);
-    if (i < count) list[i] = job.exception_list[u64(blockIdx.y) * FEW_EXCEPTIONS + i];
-    own_sum += own[k];
-  }
-  U total;
-  U before = block_sum_before(own_sum, scratch, total);
-  for (u32 k = 0; k < EACH; k++) {
-    before += own[k];
-    bits[threadIdx.x * EACH + k] = sum ? before : own[k];
-  }
-  __syncthreads();
-  for (u32 i = threadIdx.x; i < count; i += THREADS) {
-    u32 rank = 0;
-    for (u32 other = 0; other < count; other++) rank += list[other] < list[i];
-    write_bits<V>(job.output + blockIdx.y * job.output_stride, list[i], parameters.big_endian != 0, typename ValueType<V>::Bits(bits[rank]));
+__device__ void write_listed(const DecodeJob& job) {
+  typedef typename ValueType<V>::Bits Bits;
+  const DecodeState& state = job.states[blockIdx.y];
+  const u8* input = job.input + blockIdx.y * job.input_stride;
+  const auto& parameters = *reinterpret_cast<const DecodeParameters*>(input);
+  const u32 count = parameters.exceptions;
+  if (state.error || count > job.most_listed) return;
+  const u32* bits = reinterpret_cast<const u32*>(input + sizeof(DecodeParameters) + parameters.body - count * sizeof(V));
+  const u32* places = bits - count;
+  for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < count; i += gridDim.x * THREADS) {
+    Bits value;
+    if constexpr (sizeof(V) == 4) {
+      value = bits[i];
+    } else {
+      value = bits[2 * i] | Bits(bits[2 * i + 1]) << 32;
+    }
+    write_bits<V>(job.output + blockIdx.y * job.output_stride, places[i], parameters.big_endian != 0, value);
   }
 }
 
@@ -258,5 +244,5 @@ extern "C" __global__ void __launch_bounds__(THREADS) fill_gaps_f32(const __grid
 extern "C" __global__ void __launch_bounds__(THREADS) fill_gaps_f64(const __grid_constant__ EncodeJob job) { fill_gaps<double>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) write_exceptions_f32(const __grid_constant__ DecodeJob job) { write_exceptions<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) write_exceptions_f64(const __grid_constant__ DecodeJob job) { write_exceptions<double>(job); }
-extern "C" __global__ void __launch_bounds__(THREADS) write_few_exceptions_f32(const __grid_constant__ DecodeJob job) { write_few_exceptions<float>(job); }
-extern "C" __global__ void __launch_bounds__(THREADS) write_few_exceptions_f64(const __grid_constant__ DecodeJob job) { write_few_exceptions<double>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) write_listed_f32(const __grid_constant__ DecodeJob job) { write_listed<float>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) write_listed_f64(const __grid_constant__ DecodeJob job) { write_listed<double>(job); }

@@ -99,9 +99,9 @@ struct EncodeJob {
   u32 chunks;
   u32 segments;  // of a chunk
   u32 groups;    // of a chunk: ceil(segments / GROUP)
+  u32 most_listed;  // exceptions that stand in a list; more have planes
   u32 inspected;  // the host has seen that the chunks are neither constant nor on a lattice
   u32 interpolated;
-  u32 reserved;
   const Tables* tables;
   const EncodeParameters* parameters;
   const u8* input;  // [chunk][input_stride]
@@ -109,6 +109,7 @@ struct EncodeJob {
   void* codes;           // [chunk][elements]; residuals in the order of the classes where the chunk is interpolated
   i32* places;           // [chunk][elements], of an interpolated chunk
   void* exception_bits;  // [chunk][elements]
+  u32* exception_list;   // [chunk][most_listed]: where few exceptions are, ascending
   u32* mask;             // [chunk][segment][MASK_WORDS], a bit a value; zeroed where the chunk is interpolated
   u32* first_valid;      // [chunk][segment]: index of the first value that is no exception, or NONE
   u32* last_valid;
@@ -127,7 +128,7 @@ struct EncodeJob {
 struct DecodeParameters {
   double step;
   u64 stream_len;
-  u32 body;  // where the first plane begins
+  u32 body;  // where the first plane begins, behind the list of exceptions
   u32 exceptions;
   u32 checksum;
   u32 big_endian;
@@ -166,16 +167,15 @@ struct DecodeJob {
   u32 chunks;
   u32 segments;
   u32 groups;
+  u32 most_listed;
   u32 rows_in_blocks;  // blocks of codes hold whole rows, which stage 5 sums at once
   u32 interpolated;
-  u32 reserved;
   const Tables* tables;
   const u8* input;  // [chunk][input_stride]: DecodeParameters, then the stream
   u64 input_stride;
   DecodePlane planes[PLANES];
   i32* places;            // [chunk][elements], of an interpolated chunk
   u64* row_sums;          // [chunk][plane][row tiles]: sums of the tiles of long rows
-  u32* exception_list;    // [chunk][FEW_EXCEPTIONS]: where they are, in any order
   u32* exception_counts;  // [chunk][segment]
   u32* exception_groups;  // zeroed
   DecodeState* states;    // zeroed, [chunk]
@@ -194,9 +194,10 @@ static_assert(sizeof(DecodeParameters) == DECODE_PARAMETERS_SIZE, "DecodeParamet
 static_assert(sizeof(DecodeState) == DECODE_STATE_SIZE, "DecodeState differs from gpu/src/job.rs");
 static_assert(sizeof(DecodeJob) == DECODE_JOB_SIZE, "DecodeJob differs from gpu/src/job.rs");
 
-/// Integers of a plane: bits come last and are as many as there are exceptions.
-__device__ __forceinline__ u32 plane_elements(const EncodeJob& job, const EncodeState& state, u32 plane) {
-  return plane == CODES ? job.shape.elements : state.exceptions == 0 ? 0 : plane == MASK ? job.shape.elements : state.exceptions;
+/// Integers of a plane: without exceptions, or where they are listed, there are the codes alone.
+template <typename Job>
+__device__ __forceinline__ u32 plane_elements(const Job& job, u32 exceptions, u32 plane) {
+  return plane == CODES ? job.shape.elements : exceptions <= job.most_listed ? 0 : plane == MASK ? job.shape.elements : exceptions;
 }
 
 /// Whether all values of the chunk are equal. `inspect` comes first.

@@ -120,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(WARP) encode_lanes(const __grid_con
   EncodeState& state = job.states[blockIdx.y];
   if (is_constant(job, state)) return;
   for (u32 number = 0; number < PLANES; number++) {
-    const u32 elements = plane_elements(job, state, number);
+    const u32 elements = plane_elements(job, state.exceptions, number);
     if (elements == 0) continue;
     const EncodePlane& plane = job.planes[number];
     const Book& book = plane.book[blockIdx.y];

@@ -344,43 +344,24 @@ __device__ __forceinline__ void* row_sums(const DecodeJob& job, u32 plane) {
   return job.row_sums + (u64(blockIdx.y) * PLANES + plane) * 2 * ceil_div(job.shape.elements, ROW_TILE);
 }
 
-/// Notes where the mask's ones are, in any order; `exception_list` has room for all that are announced.
-struct ListOnes {
-  u32* list;
-  u32* found;
-  u32 room;
-  __device__ __forceinline__ void operator()(u32 index, u32 value) const {
-    if (value & 1) {
-      const u32 place = atomicAdd(found, 1);
-      if (place < room) list[place] = index;
-    }
-  }
-  /// The same for four neighbours, by the index of the first divided by 4.
-  __device__ __forceinline__ void operator()(u32 index, FourBits value) const {
-    if (value.bytes & 0x01010101) {
-      for (u32 k = 0; k < 4; k++) (*this)(4 * index + k, value.bytes >> (8 * k));
-    }
-  }
-};
-
 /// A pass over the mask. Where rows are a multiple of four values, slow axes are summed four columns at a time.
-template <typename Store, typename StoreFour>
-__device__ __forceinline__ void run_mask_pass(Blocks blocks, const Shape& shape, u32 axes, u32 pass, u32 axis, u8* values, void* row_sums, const Store& store,
-                                              const StoreFour& store_four, bool must_store) {
-  if (pass != AXIS || shape.extents[0] % 4 != 0) return run_pass<u8>(blocks, shape, axes, pass, axis, values, row_sums, store, must_store);
-  const bool sum = axes >> axis & 1;
-  if (!sum && !must_store) return;
+__device__ __forceinline__ void run_mask_pass(Blocks blocks, const Shape& shape, u32 axes, u32 pass, u32 axis, u8* values, void* row_sums) {
+  if (pass != AXIS || shape.extents[0] % 4 != 0) {
+    return run_pass<u8>(blocks, shape, axes, pass, axis, values, row_sums, StoreInteger<u8>{values}, false);
+  }
+  if (!(axes >> axis & 1)) return;
+  u32* fours = reinterpret_cast<u32*>(values);
   const u32 inner = shape.strides[axis], extent = shape.extents[axis];
-  sum_axis(blocks, reinterpret_cast<const u32*>(values), shape.elements / (inner * extent), extent, inner / 4, sum, store_four);
+  sum_axis<u32>(blocks, fours, shape.elements / (inner * extent), extent, inner / 4, true, StoreInteger<u32>{fours});
 }
 
 /// A pass over the codes by the first `codes_blocks` blocks of threads, and one over the mask by the others. `last` marks the last one over
-/// the codes, which writes values; `list` the last one over a mask of few ones, which makes a list of them.
+/// the codes, which writes values.
 template <typename V>
 __device__ __forceinline__ void restore_planes(const DecodeJob& job, u32 codes_blocks, u32 codes_pass, u32 codes_axis, bool last, u32 mask_pass,
-                                               u32 mask_axis, bool list) {
+                                               u32 mask_axis) {
   typedef typename ValueType<V>::Code C;
-  DecodeState& state = job.states[blockIdx.y];
+  const DecodeState& state = job.states[blockIdx.y];
   if (last) report(job, state);
   if (state.error) return;
   if (blockIdx.x < codes_blocks) {
@@ -394,28 +375,19 @@ __device__ __forceinline__ void restore_planes(const DecodeJob& job, u32 codes_b
     } else {
       run_pass<C>(blocks, job.shape, axes, codes_pass, codes_axis, values, row_sums(job, CODES), StoreInteger<C>{values}, false);
     }
-    return;
-  }
-  if (state.planes[MASK].elements == 0) return;
-  u8* values = plane_values<u8>(job, MASK);
-  const Blocks blocks = {blockIdx.x - codes_blocks, gridDim.x - codes_blocks};
-  const u32 axes = state.planes[MASK].axes;
-  if (list) {
-    const ListOnes store = {job.exception_list + blockIdx.y * FEW_EXCEPTIONS, &state.exceptions_found, FEW_EXCEPTIONS};
-    run_mask_pass(blocks, job.shape, axes, mask_pass, mask_axis, values, row_sums(job, MASK), store, store, true);
-  } else {
-    u32* fours = reinterpret_cast<u32*>(values);
-    run_mask_pass(blocks, job.shape, axes, mask_pass, mask_axis, values, row_sums(job, MASK), StoreInteger<u8>{values}, StoreInteger<u32>{fours}, false);
+  } else if (state.planes[MASK].elements != 0) {
+    const Blocks blocks = {blockIdx.x - codes_blocks, gridDim.x - codes_blocks};
+    run_mask_pass(blocks, job.shape, state.planes[MASK].axes, mask_pass, mask_axis, plane_values<u8>(job, MASK), row_sums(job, MASK));
   }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) restore_planes_f32(const __grid_constant__ DecodeJob job, u32 codes_blocks, u32 codes_pass,
-                                                                         u32 codes_axis, u32 last, u32 mask_pass, u32 mask_axis, u32 list) {
-  restore_planes<float>(job, codes_blocks, codes_pass, codes_axis, last, mask_pass, mask_axis, list);
+                                                                         u32 codes_axis, u32 last, u32 mask_pass, u32 mask_axis) {
+  restore_planes<float>(job, codes_blocks, codes_pass, codes_axis, last, mask_pass, mask_axis);
 }
 extern "C" __global__ void __launch_bounds__(THREADS) restore_planes_f64(const __grid_constant__ DecodeJob job, u32 codes_blocks, u32 codes_pass,
-                                                                         u32 codes_axis, u32 last, u32 mask_pass, u32 mask_axis, u32 list) {
-  restore_planes<double>(job, codes_blocks, codes_pass, codes_axis, last, mask_pass, mask_axis, list);
+                                                                         u32 codes_axis, u32 last, u32 mask_pass, u32 mask_axis) {
+  restore_planes<double>(job, codes_blocks, codes_pass, codes_axis, last, mask_pass, mask_axis);
 }
 
 /// The bits of many exceptions: a line as long as there are exceptions.

@@ -15,7 +15,7 @@ struct PlaneExtent {
 /// Extents of a plane that begins at 0. For a whole warp.
 __device__ PlaneExtent plane_extent(const EncodeJob& job, const EncodeState& state, u32 number) {
   PlaneExtent extent = {};
-  extent.elements = plane_elements(job, state, number);
+  extent.elements = plane_elements(job, state.exceptions, number);
   if (extent.elements == 0) return extent;
   const EncodePlane& plane = job.planes[number];
   const Book& book = plane.book[blockIdx.y];
@@ -101,7 +101,8 @@ __device__ void assemble(const EncodeJob& job) {
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      u64 start = header_len + 16;
+      const u32 listed = state.exceptions <= job.most_listed ? state.exceptions : 0;
+      u64 start = header_len + 16 + listed * (sizeof(u32) + sizeof(V));
       for (PlaneExtent& extent : extents) {
         extent.start = start;
         extent.index += start;
@@ -144,6 +145,15 @@ __device__ void assemble(const EncodeJob& job) {
     const Grid grid = make_grid<V>(parameters, state.lattice_key);
     write_u64(stream + header_len, u64(__double_as_longlong(grid.step / 2.0)));
     write_u64(stream + header_len + 8, state.exceptions);
+  }
+  if (state.exceptions <= job.most_listed) {
+    const u32 count = state.exceptions, words = sizeof(V) / sizeof(u32);
+    const u32* places = job.exception_list + u64(blockIdx.y) * job.most_listed;
+    const u32* bits = static_cast<const u32*>(job.exception_bits) + u64(blockIdx.y) * job.shape.elements * words;
+    u32* list = reinterpret_cast<u32*>(stream + header_len + 16);
+    for (u32 word = blockIdx.x * THREADS + threadIdx.x; word < count * (1 + words); word += gridDim.x * THREADS) {
+      list[word] = word < count ? places[word] : bits[word - count];
+    }
   }
   for (u32 number = 0; number < PLANES; number++) {
     const PlaneExtent& extent = extents[number];
@@ -225,11 +235,10 @@ __device__ void find_blocks(const DecodeJob& job) {
   DecodeState& state = job.states[blockIdx.y];
   const u32 t = threadIdx.x;
   const u64 chunk_place = u64(blockIdx.y) * job.segments, stream_len = parameters.stream_len;
-  const u32 exceptions = parameters.exceptions;
   u64 at = parameters.body;
   bool good = true;
   for (u32 number = 0; number < PLANES && good; number++) {
-    const u32 elements = number == CODES || (number == MASK && exceptions) ? job.shape.elements : exceptions;
+    const u32 elements = plane_elements(job, parameters.exceptions, number);
     if (elements == 0) continue;
     const DecodePlane& plane = job.planes[number];
     const u32 rank = number == BITS ? 1 : job.shape.rank;

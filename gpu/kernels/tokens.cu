@@ -322,10 +322,10 @@ __device__ __forceinline__ void tokenize_mask(TokenBlock<C>& block, const Encode
   add_counts(block, job.states[blockIdx.y].planes[MASK]);
 }
 
-/// Tokens of the planes that there are only with exceptions.
+/// Tokens of the planes that there are only with many exceptions.
 template <typename V, typename C>
 __device__ __forceinline__ void tokenize_exceptions(TokenBlock<C>& block, const EncodeJob& job, const EncodeState& state) {
-  if (state.exceptions == 0) return;
+  if (state.exceptions <= job.most_listed) return;
   tokenize_mask(block, job, state);
   const C* bits = static_cast<const C*>(job.exception_bits) + u64(blockIdx.y) * job.shape.elements;
   tokenize_plane(block, job, BITS, state.exceptions, [&](u32 start, u32 length, Own<C>& own) {

@@ -19,8 +19,6 @@ pub const CRC_TILE_ROWS: usize = 2048;
 
 /// Log2 of the longest block that is put together in shared memory.
 pub const ROWS_BLOCK_LOG: u8 = 12;
-/// So many exceptions are put in order by comparing each with each.
-pub const FEW_EXCEPTIONS: usize = 1024;
 /// Threads of most kernels.
 pub const THREADS: u32 = 256;
 /// Threads of a block of `choose`.
@@ -155,9 +153,9 @@ pub struct EncodeJob {
     pub chunks: u32,
     pub segments: u32,
     pub groups: u32,
+    pub most_listed: u32,
     pub inspected: u32,
     pub interpolated: u32,
-    pub reserved: u32,
     pub tables: Address,
     pub parameters: Address,
     pub input: Address,
@@ -165,6 +163,7 @@ pub struct EncodeJob {
     pub codes: Address,
     pub places: Address,
     pub exception_bits: Address,
+    pub exception_list: Address,
     pub mask: Address,
     pub first_valid: Address,
     pub last_valid: Address,
@@ -228,16 +227,15 @@ pub struct DecodeJob {
     pub chunks: u32,
     pub segments: u32,
     pub groups: u32,
+    pub most_listed: u32,
     pub rows_in_blocks: u32,
     pub interpolated: u32,
-    pub reserved: u32,
     pub tables: Address,
     pub input: Address,
     pub input_stride: u64,
     pub planes: [DecodePlane; PLANES],
     pub places: Address,
     pub row_sums: Address,
-    pub exception_list: Address,
     pub exception_counts: Address,
     pub exception_groups: Address,
     pub states: Address,

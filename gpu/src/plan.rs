@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr};
 use quire_codec::alphabet::SEGMENT;
+use quire_codec::exceptions::most_listed;
 use quire_codec::{Layout, Scalar, max_stream_len};
 
 use crate::error::Result;
 use crate::job::{
     AXIS, Address, Book, CHECKSUM_TILE, CHOOSE_THREADS, COARSE_THREADS, COARSE_VALUES, COLUMNS, DECODE_TABLE_LEN, DecodeJob,
     DecodeParameters, DecodePlane, DecodeState, EncodeJob, EncodeParameters, EncodePlane, EncodeResult, EncodeState,
-    FEW_EXCEPTIONS, GROUP, LANE_SLOT, LANE_THREADS, LONG_ROWS, PLANES, ROW_TILE, ROW_TILES, ROWS_BLOCK_LOG, SHORT_ROWS, Shape,
+    GROUP, LANE_SLOT, LANE_THREADS, LONG_ROWS, PLANES, ROW_TILE, ROW_TILES, ROWS_BLOCK_LOG, SHORT_ROWS, Shape,
     THREADS,
 };
 use crate::launch::{Kernels, TypeKernels, launch};
@@ -66,7 +67,7 @@ impl DecodeVariant {
             && block_log <= ROWS_BLOCK_LOG
             && (1usize << block_log).is_multiple_of(shape.row())
             && shape.elements() > shape.row() as u64;
-        Self { exceptions: Exceptions::of(exceptions), rows_in_blocks, interpolated }
+        Self { exceptions: Exceptions::of(exceptions, shape.elements()), rows_in_blocks, interpolated }
     }
 
     /// A variant that suits both, unless only one is interpolated.
@@ -81,17 +82,20 @@ impl DecodeVariant {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exceptions {
     None,
-    /// Up to [`FEW_EXCEPTIONS`].
-    Few,
+    /// They stand in a list.
+    Listed,
+    /// They have planes, in some chunks of a batch at least.
     Many,
 }
 
 impl Exceptions {
-    pub(crate) fn of(count: u64) -> Self {
-        match count {
-            0 => Self::None,
-            count if count <= FEW_EXCEPTIONS as u64 => Self::Few,
-            _ => Self::Many,
+    fn of(count: u64, elements: u64) -> Self {
+        if count == 0 {
+            Self::None
+        } else if count <= most_listed(elements) {
+            Self::Listed
+        } else {
+            Self::Many
         }
     }
 }
@@ -102,6 +106,8 @@ struct Sizes {
     elements: usize,
     segments: usize,
     groups: usize,
+    /// Exceptions of a chunk that stand in a list.
+    most_listed: usize,
     value: usize,
 }
 
@@ -109,7 +115,8 @@ impl Sizes {
     fn new(key: &Key) -> Self {
         let elements = key.shape.elements() as usize;
         let segments = elements.div_ceil(SEGMENT);
-        Self { chunks: key.chunks, elements, segments, groups: segments.div_ceil(GROUP), value: key.scalar.size() }
+        let most_listed = most_listed(elements as u64) as usize;
+        Self { chunks: key.chunks, elements, segments, groups: segments.div_ceil(GROUP), most_listed, value: key.scalar.size() }
     }
 
     fn per_value(&self, arena: &mut Arena, size: usize) -> Address {
@@ -202,9 +209,9 @@ impl EncodePlan {
             chunks: sizes.chunks as u32,
             segments: sizes.segments as u32,
             groups: sizes.groups as u32,
+            most_listed: sizes.most_listed as u32,
             inspected: u32::from(variant.inspected),
             interpolated: u32::from(variant.interpolated),
-            reserved: 0,
             tables: 0,
             parameters: input,
             input: input + size_of::<EncodeParameters>() as u64,
@@ -212,6 +219,7 @@ impl EncodePlan {
             codes: sizes.per_value(&mut arena, sizes.value),
             places: sizes.per_value(&mut arena, 4),
             exception_bits: sizes.per_value(&mut arena, sizes.value),
+            exception_list: arena.take(sizes.chunks * sizes.most_listed, 4),
             mask,
             first_valid: sizes.per_segment(&mut arena, 4),
             last_valid: sizes.per_segment(&mut arena, 4),
@@ -239,6 +247,7 @@ impl EncodePlan {
             &mut job.codes,
             &mut job.places,
             &mut job.exception_bits,
+            &mut job.exception_list,
             &mut job.mask,
             &mut job.first_valid,
             &mut job.last_valid,
@@ -344,8 +353,8 @@ impl DecodePlan {
         let input = arena.take(sizes.chunks, input_stride as usize);
         let planes: [DecodePlane; PLANES] = std::array::from_fn(|number| {
             let size = if number == 1 { 1 } else { sizes.value };
-            // Without exceptions their planes take no room.
-            let here = number == 0 || variant.exceptions != Exceptions::None;
+            // Planes that there are not take no room.
+            let here = number == 0 || variant.exceptions == Exceptions::Many;
             let sizes = if here { Sizes { ..sizes } } else { Sizes { elements: 1, segments: 1, ..sizes } };
             let stride = sizes.elements.next_multiple_of(16);
             DecodePlane {
@@ -363,16 +372,15 @@ impl DecodePlan {
             chunks: sizes.chunks as u32,
             segments: sizes.segments as u32,
             groups: sizes.groups as u32,
+            most_listed: sizes.most_listed as u32,
             rows_in_blocks: u32::from(variant.rows_in_blocks),
             interpolated: u32::from(variant.interpolated),
-            reserved: 0,
             tables: 0,
             input,
             input_stride,
             planes,
             places: if variant.interpolated { sizes.per_value(&mut arena, 4) } else { 0 },
             row_sums: arena.take(sizes.chunks * PLANES * 2 * sizes.elements.div_ceil(ROW_TILE), 8),
-            exception_list: arena.take(sizes.chunks * FEW_EXCEPTIONS, 4),
             exception_counts: sizes.per_segment(&mut arena, 4),
             exception_groups,
             states,
@@ -392,7 +400,6 @@ impl DecodePlan {
             &mut job.input,
             &mut job.places,
             &mut job.row_sums,
-            &mut job.exception_list,
             &mut job.exception_counts,
             &mut job.exception_groups,
             &mut job.states,
@@ -436,18 +443,16 @@ impl DecodePlan {
         launch(stream, &of_type.decode_lanes, segment_grid(7), LANE_THREADS, job, &[])?;
         observe("5 lanes, 3 tokens")?;
 
-        // The codes' last pass writes values; that of a mask of few exceptions makes a list.
+        // The codes' last pass writes values.
         let codes = if self.variant.interpolated { Vec::new() } else { self.passes(self.variant.rows_in_blocks) };
-        let mask = if self.variant.exceptions == Exceptions::None { Vec::new() } else { self.passes(false) };
+        let mask = if self.variant.exceptions == Exceptions::Many { self.passes(false) } else { Vec::new() };
         let idle = Pass { kind: AXIS, axis: 0, items: 0 };
         for at in 0..codes.len().max(mask.len()) {
             let blocks = |pass: &Pass| if pass.items == 0 { 0 } else { sizes.grid(multiprocessors, 8, pass.items).0 };
             let (of_codes, of_mask) = (codes.get(at).unwrap_or(&idle), mask.get(at).unwrap_or(&idle));
             let last = at + 1 == codes.len();
-            let list = at + 1 == mask.len() && self.variant.exceptions == Exceptions::Few;
             let grid = (blocks(of_codes) + blocks(of_mask), job.chunks, 1);
-            let numbers =
-                [blocks(of_codes), of_codes.kind, of_codes.axis, u32::from(last), of_mask.kind, of_mask.axis, u32::from(list)];
+            let numbers = [blocks(of_codes), of_codes.kind, of_codes.axis, u32::from(last), of_mask.kind, of_mask.axis];
             launch(stream, &of_type.restore_planes, grid, THREADS, job, &numbers)?;
             observe(if last { "2, 1 values" } else { "2 sums" })?;
         }
@@ -457,16 +462,17 @@ impl DecodePlan {
             launch(stream, &of_type.restore_values, segment_grid(8), THREADS, job, &[])?;
             observe("1 values")?;
         }
-        match self.variant.exceptions {
-            Exceptions::None => return Ok(()),
-            Exceptions::Few => launch(stream, &of_type.write_few_exceptions, (1, job.chunks, 1), THREADS, job, &[])?,
-            Exceptions::Many => {
-                let grid = sizes.grid(multiprocessors, 8, sizes.elements.div_ceil(ROW_TILE));
-                launch(stream, &of_type.restore_bits, grid, THREADS, job, &[ROW_TILES])?;
-                launch(stream, &of_type.restore_bits, grid, THREADS, job, &[LONG_ROWS])?;
-                launch(stream, &kernels.count_exceptions, segment_grid(8), THREADS, job, &[])?;
-                launch(stream, &of_type.write_exceptions, segment_grid(8), THREADS, job, &[])?;
-            }
+        if self.variant.exceptions == Exceptions::None {
+            return Ok(());
+        }
+        let blocks = sizes.grid(multiprocessors, 1, sizes.most_listed.div_ceil(THREADS as usize));
+        launch(stream, &of_type.write_listed, blocks, THREADS, job, &[])?;
+        if self.variant.exceptions == Exceptions::Many {
+            let grid = sizes.grid(multiprocessors, 8, sizes.elements.div_ceil(ROW_TILE));
+            launch(stream, &of_type.restore_bits, grid, THREADS, job, &[ROW_TILES])?;
+            launch(stream, &of_type.restore_bits, grid, THREADS, job, &[LONG_ROWS])?;
+            launch(stream, &kernels.count_exceptions, segment_grid(8), THREADS, job, &[])?;
+            launch(stream, &of_type.write_exceptions, segment_grid(8), THREADS, job, &[])?;
         }
         observe("1 exceptions")
     }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
+use quire_codec::exceptions::List;
 use quire_codec::format::CHECKSUM_AT;
 use quire_codec::lattice::{self, highest_bit};
 use quire_codec::plane::is_interpolated;
@@ -315,16 +316,20 @@ pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParamete
         return Err(Error::Refused);
     }
     let checksum = stream[CHECKSUM_AT].iter().rev().fold(0, |value, &byte| value << 8 | u32::from(byte));
+    // The kernels read the list as it is; they refuse a stream that is too short for a plane behind it.
+    let elements = header.layout.shape.elements();
+    let mut planes = &stream[start + 16..];
+    List::take(&mut planes, exceptions, elements, header.layout.scalar.size()).map_err(|_| Error::Refused)?;
+    let interpolated = is_interpolated(planes);
+    let block_log = planes.get(1).copied().unwrap_or(0);
     let parameters = DecodeParameters {
         step: 2.0 * half_step,
         stream_len: stream.len() as u64,
-        body: (start + 16) as u32,
+        body: (stream.len() - planes.len()) as u32,
         exceptions: u32::try_from(exceptions).map_err(|_| Error::Unsupported("more than 2^32 exceptions".to_owned()))?,
         checksum,
         big_endian: u32::from(header.layout.byte_order == quire_codec::ByteOrder::Big),
     };
-    // A stream too short for these bytes is refused by the kernels.
-    let interpolated = is_interpolated(stream.get(start + 16..).unwrap_or_default());
     let quantizer = Quantizer::new(ErrorBound::Absolute(half_step));
     let fine = match header.layout.scalar {
         Scalar::F32 => quantizer.fine::<f32>().is_some(),
@@ -333,7 +338,6 @@ pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParamete
     if interpolated && !fine {
         return Err(Error::Refused);
     }
-    let block_log = stream.get(start + 16 + 1).copied().unwrap_or(0);
     let variant = DecodeVariant::new(&header.layout.shape, exceptions, interpolated, block_log);
     Ok((header.layout, parameters, variant))
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use common::{CONTENTS, Content, Random, SHAPES, chunk, layout, values};
+use quire_codec::exceptions::most_listed;
 use quire_codec::predictor::Predictor;
 use quire_codec::{ByteOrder, CodebookPolicy, Coding, Config, Header, Layout, PredictorPolicy, Scalar, Workspace, format};
 use quire_gpu::{Batch, Device, Error, batch_predictor, device, statistics};
@@ -230,6 +231,36 @@ fn gaps_of_all_lengths() {
         }
     }
     report.finish("gaps");
+}
+
+/// Exceptions that stand alone, as many as a list holds and a few more or less.
+#[test]
+fn lists_and_masks() {
+    let Some(device) = gpu() else { return };
+    let (mut cpu, mut report) = (Workspace::default(), Report::default());
+    for dims in [&[30u64, 40][..], &[25, 60, 70], &[128, 128, 128]] {
+        for (scalar, order) in [(Scalar::F32, ByteOrder::Little), (Scalar::F64, ByteOrder::Big)] {
+            let layout = layout(scalar, order, dims);
+            let elements = layout.shape.elements();
+            let limit = most_listed(elements);
+            for count in [1, limit - 1, limit, limit + 1] {
+                let mut values = values(Content::Smooth, elements as usize, count);
+                let mut random = Random(count);
+                let mut left = count;
+                while left > 0 {
+                    let value = &mut values[random.below(elements) as usize];
+                    left -= u64::from(value.is_finite());
+                    *value = f64::INFINITY;
+                }
+                let chunk = chunk(&values, &layout, 1);
+                for predictor in [PredictorPolicy::Lorenzo, PredictorPolicy::Interpolation] {
+                    let config = Config { predictor, ..config(1e-3, CodebookPolicy::Auto, None) };
+                    report.compare(device, &mut cpu, &format!("{count} exceptions in {dims:?}"), &chunk, &layout, &config);
+                }
+            }
+        }
+    }
+    report.finish("lists and masks");
 }
 
 #[test]

@@ -22,7 +22,7 @@ import numpy as np
 
 from quire_decoder import (
     FINE, INTERPOLATION, LEAST_STEP, QUANTIZED, TOKENS, Reader, StreamError, book_of, classes, decode, prediction,
-    read_dictionary, read_header, read_integers, read_plane, undo_differences, undo_interpolation, values_of_places, wrapped,
+    most_listed, read_dictionary, read_header, read_integers, read_list, read_plane, undo_differences, undo_interpolation, values_of_places, wrapped,
 )  # fmt: skip
 
 FILTER = 33791
@@ -195,6 +195,8 @@ class Parts:
         self.header, reader = read_header(stream)
         self.half_step, self.ones = struct.unpack("<dQ", reader.take(16, "4", "the body"))
         extents, bits = self.header.extents, 8 * self.header.width
+        listed = self.ones <= most_listed(self.header.count)
+        places, _ = read_list(reader, self.ones if listed else 0, self.header)
         self.predictor, integers = read_integers(reader, extents)
         self.interpolated = self.predictor == INTERPOLATION
         if self.interpolated:
@@ -202,7 +204,8 @@ class Parts:
             self.places = undo_interpolation(self.residuals, extents).reshape(extents)
         else:
             self.codes = np.array(undo_differences(integers, extents, self.predictor, bits)).reshape(extents)
-        mask = np.array(read_plane(reader, extents, bits) if self.ones else [0] * self.header.count)
+        mask = np.zeros(self.header.count, int) if listed else np.array(read_plane(reader, extents, bits))
+        mask[places] = 1
         self.exceptions = (mask & 1 == 1).reshape(extents)
 
 
@@ -405,7 +408,7 @@ class Craft:
         """A quantized stream of these planes."""
         body = struct.pack("<dQ", bound, ones) + planes
         value_type = (dtype.itemsize == 8) + (0x80 if dtype.byteorder == ">" else 0)
-        head = b"QUIR\0\2" + bytes([value_type, QUANTIZED, len(extents), 0, 0, 0]) + bytes(12)
+        head = b"QUIR\0\3" + bytes([value_type, QUANTIZED, len(extents), 0, 0, 0]) + bytes(12)
         return fresh_checksum(with_length(head + struct.pack(f"<{len(extents)}Q", *extents) + body))
 
     def lengths(self):
@@ -622,11 +625,11 @@ def rules(plugin, tally, rng):
             tally.disagree(f"{name}: {'refused' if good else 'read'} by both")
 
     def constant(*extents):
-        head = b"QUIR\0\2\0\1" + bytes([len(extents)]) + bytes(15) + struct.pack(f"<{len(extents)}Q", *extents)
+        head = b"QUIR\0\3\0\1" + bytes([len(extents)]) + bytes(15) + struct.pack(f"<{len(extents)}Q", *extents)
         return fresh_checksum(with_length(head + b"\1\2\3\4"))
 
     plain = craft.plane((24,))
-    head = b"QUIR\0\2\0\2\1" + bytes(15) + struct.pack("<Q", 24)
+    head = b"QUIR\0\3\0\2\1" + bytes(15) + struct.pack("<Q", 24)
 
     def quantized(bound, ones=0, rest=b""):
         return fresh_checksum(with_length(head + struct.pack("<dQ", bound, ones) + plain + rest))

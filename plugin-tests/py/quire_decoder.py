@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A decoder of Quire streams 0.2 in Python and numpy, written from FORMAT.md alone (no code is shared with the plugin).
+"""A decoder of Quire streams 0.3 in Python and numpy, written from FORMAT.md alone (no code is shared with the plugin).
 
     python3 quire_decoder.py FILE...     decodes files of one raw stream each to stdout
 
@@ -108,8 +108,8 @@ def read_header(stream: bytes) -> Tuple[Header, Reader]:
     magic, major, minor, value_type, coding, rank, reserved, checksum, length = struct.unpack("<4sBBBBB3sIQ", fixed)
     if magic != b"QUIR":
         raise StreamError("3", "no Quire stream: wrong magic")
-    if (major, minor) != (0, 2):
-        raise StreamError("1", f"a stream of version {major}.{minor}; this decoder reads 0.2")
+    if (major, minor) != (0, 3):
+        raise StreamError("1", f"a stream of version {major}.{minor}; this decoder reads 0.3")
     if length != len(stream):
         raise StreamError("3", f"the header says {length} bytes, the stream has {len(stream)}")
     if checksum != checksum_of(stream):
@@ -146,15 +146,32 @@ def read_quantized(reader: Reader, header: Header) -> bytes:
     if exceptions > header.count:
         raise StreamError("4", f"{exceptions} exceptions among {header.count} values")
     bits = 8 * header.width
+    listed = exceptions <= most_listed(header.count)
+    places, numbers = read_list(reader, exceptions if listed else 0, header)
     values = read_values(reader, header, step)
-    mask: List[int] = []
-    numbers: List[int] = []
-    if exceptions:
-        mask = [value & 1 for value in read_plane(reader, header.extents, bits)]
-        if sum(mask) != exceptions:
-            raise StreamError("5", f"the mask has {sum(mask)} ones, the body's header says {exceptions}")
+    if not listed:
+        mask = read_plane(reader, header.extents, bits)
+        places = [index for index, value in enumerate(mask) if value & 1]
+        if len(places) != exceptions:
+            raise StreamError("5", f"the mask has {len(places)} ones, the body's header says {exceptions}")
         numbers = read_plane(reader, (exceptions,), bits)
-    return chunk_of(values, mask, numbers, header)
+    return chunk_of(values, places, numbers, header)
+
+
+def most_listed(count: int) -> int:
+    """§4: the most exceptions of a chunk of so many values that are few."""
+    return 16 + count // 4096
+
+
+def read_list(reader: Reader, exceptions: int, header: Header) -> Tuple[List[int], List[int]]:
+    """§4: the list of few exceptions: where they are, and their bits."""
+    index = "I" if header.count <= 1 << 32 else "Q"
+    size = exceptions * struct.calcsize(f"<{index}")
+    places = list(struct.unpack(f"<{exceptions}{index}", reader.take(size, "4", "the list of exceptions")))
+    if any(a >= b for a, b in zip(places, places[1:])) or (places and places[-1] >= header.count):
+        raise StreamError("4", f"the exceptions' indices {places} do not ascend below {header.count}")
+    bits = reader.take(exceptions * header.width, "4", "the exceptions' bits")
+    return places, list(struct.unpack(f"<{exceptions}{'i' if header.width == 4 else 'q'}", bits))
 
 
 def step_of(half_step: float) -> float:
@@ -194,13 +211,11 @@ def values_of_places(places: np.ndarray, step: float, header: Header) -> bytes:
         return values.tobytes() if header.width == 8 else values.astype(np.float32).tobytes()
 
 
-def chunk_of(values: bytes, mask: List[int], numbers: List[int], header: Header) -> bytes:
+def chunk_of(values: bytes, places: List[int], numbers: List[int], header: Header) -> bytes:
     """§5.1: the chunk's bytes: exceptions in their places, all in the chunk's byte order."""
     chunk = array("i" if header.width == 4 else "q", values)  # bits, so that no NaN passes through a float
-    following = iter(numbers)
-    for index, is_exception in enumerate(mask):
-        if is_exception:
-            chunk[index] = next(following)
+    for index, number in zip(places, numbers):
+        chunk[index] = number
     if header.big_endian != (sys.byteorder == "big"):
         chunk.byteswap()
     return chunk.tobytes()
