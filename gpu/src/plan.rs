@@ -10,9 +10,8 @@ use quire_codec::{Layout, Scalar, max_stream_len};
 use crate::error::Result;
 use crate::job::{
     AXIS, Address, Book, CHECKSUM_TILE, CHOOSE_THREADS, COARSE_THREADS, COARSE_VALUES, COLUMNS, DECODE_TABLE_LEN, DecodeJob,
-    DecodeParameters, DecodePlane, DecodeState, EncodeJob, EncodeParameters, EncodePlane, EncodeResult, EncodeState,
-    GROUP, LANE_SLOT, LANE_THREADS, LONG_ROWS, PLANES, ROW_TILE, ROW_TILES, ROWS_BLOCK_LOG, SHORT_ROWS, Shape,
-    THREADS,
+    DecodeParameters, DecodePlane, DecodeState, EncodeJob, EncodeParameters, EncodePlane, EncodeResult, EncodeState, GROUP,
+    LANE_SLOT, LANE_THREADS, LONG_ROWS, PLANES, ROW_TILE, ROW_TILES, ROWS_BLOCK_LOG, SHORT_ROWS, Shape, THREADS,
 };
 use crate::launch::{Kernels, TypeKernels, launch};
 use crate::memory::{Arena, clear};
