@@ -97,6 +97,7 @@ fn constants() -> String {
     number("LANES", lanes::LANES);
     number("PLANE_HEADER_LEN", plane::PLANE_HEADER_LEN);
     number("CUSTOM_BOOK", usize::from(plane::CUSTOM_BOOK));
+    number("BIT_PLANES", usize::from(plane::BIT_PLANES));
     number("MIN_BLOCK_LOG", usize::from(plane::MIN_BLOCK_LOG));
     number("MAX_BLOCK_LOG", usize::from(plane::MAX_BLOCK_LOG));
     number("BLOCK_BITS", plane::BLOCK_BITS as usize);

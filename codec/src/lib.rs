@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod alphabet;
+pub mod bitshuffle;
 pub mod codebook;
 mod config;
 pub mod dictionary;
@@ -42,7 +43,7 @@ mod simd;
 pub mod tokens;
 mod workspace;
 
-pub use config::{CodebookPolicy, Config, ErrorBound, PredictorPolicy};
+pub use config::{CodebookPolicy, CodingPolicy, Config, ErrorBound, PredictorPolicy};
 pub use error::{Error, Result};
 pub use format::{Coding, Header};
 pub use layout::{ByteOrder, Layout, MAX_RANK, Scalar, Shape};

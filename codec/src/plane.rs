@@ -1,13 +1,15 @@
 //! A plane (FORMAT.md §4): an array of integers, coded by stages 2 to 5 on its own. A chunk has a plane of quantization codes and, if
-//! there are exceptions, one that says where they are and one that holds their bits.
+//! there are many exceptions, one that says where they are and one that holds their bits.
 //!
 //! ```text
 //! codes → differences → tokens → codebook → blocks of 32 lanes
+//!                     → blocks of bit planes
 //! ```
 
 use crate::alphabet::SEGMENT;
-use crate::codebook::{self, Choice, DecodeTable, MAX_CODE_BITS, PACKED_LENGTHS};
-use crate::config::CodebookPolicy;
+use crate::bitshuffle::{self, Bitshuffle};
+use crate::codebook::{self, Choice, CodeLengths, DecodeTable, MAX_CODE_BITS, PACKED_LENGTHS};
+use crate::config::{CodebookPolicy, CodingPolicy, Config};
 use crate::dictionary;
 use crate::error::{Error, Result};
 use crate::integer::Integer;
@@ -22,6 +24,8 @@ use crate::tokens::{Place, Tokens, tokenize};
 pub const PLANE_HEADER_LEN: usize = 8;
 /// Codebook number that says a custom book follows.
 pub const CUSTOM_BOOK: u8 = 255;
+/// Codebook number that says that there is none: blocks are bit planes.
+pub const BIT_PLANES: u8 = 254;
 /// Log2 of the shortest block.
 pub const MIN_BLOCK_LOG: u8 = SEGMENT.ilog2() as u8;
 /// Log2 of the longest block.
@@ -41,6 +45,7 @@ pub struct PlaneWorkspace {
     extra_bytes: Vec<u8>,
     sizes: Vec<(u32, u32)>,
     table: Box<DecodeTable>,
+    bitshuffle: Bitshuffle,
 }
 
 impl Default for PlaneWorkspace {
@@ -52,6 +57,7 @@ impl Default for PlaneWorkspace {
             extra_bytes: Vec::new(),
             sizes: Vec::new(),
             table: Box::new([0; 1 << MAX_CODE_BITS]),
+            bitshuffle: Bitshuffle::default(),
         }
     }
 }
@@ -62,6 +68,31 @@ impl PlaneWorkspace {
     /// # Errors
     /// `OutOfMemory`.
     pub fn encode<C: Integer>(
+        &mut self,
+        differences: &[C],
+        predictor: Predictor,
+        config: &Config,
+        stream: &mut Vec<u8>,
+    ) -> Result<()> {
+        match config.coding {
+            CodingPolicy::Bitshuffle => self.encode_bit_planes(differences, predictor, stream),
+            CodingPolicy::Auto | CodingPolicy::Huffman => self.encode_huffman(differences, predictor, config.codebook, stream),
+        }
+    }
+
+    fn encode_bit_planes<C: Integer>(&mut self, differences: &[C], predictor: Predictor, stream: &mut Vec<u8>) -> Result<()> {
+        self.payload.clear();
+        self.sizes.clear();
+        for block in differences.chunks(bitshuffle::BLOCK) {
+            let words = self.bitshuffle.encode(block).as_chunks::<2>().0;
+            reserve(&mut self.payload, words.len())?;
+            self.payload.extend(words.iter().map(|&word| u16::from_le_bytes(word)));
+            self.sizes.push((words.len() as u32, 0));
+        }
+        self.write(predictor, MIN_BLOCK_LOG, BIT_PLANES, None, stream)
+    }
+
+    fn encode_huffman<C: Integer>(
         &mut self,
         differences: &[C],
         predictor: Predictor,
@@ -95,24 +126,26 @@ impl PlaneWorkspace {
             start = end;
         }
 
+        match choice {
+            Choice::Dictionary(book) => self.write(predictor, MIN_BLOCK_LOG + group_log, book, None, stream),
+            Choice::Custom(lengths) => self.write(predictor, MIN_BLOCK_LOG + group_log, CUSTOM_BOOK, Some(&lengths), stream),
+        }
+    }
+
+    /// Appends the plane whose blocks have the sizes and the words that are there.
+    fn write(
+        &self,
+        predictor: Predictor,
+        block_log: u8,
+        book: u8,
+        lengths: Option<&CodeLengths>,
+        stream: &mut Vec<u8>,
+    ) -> Result<()> {
         let width = |size: fn(&(u32, u32)) -> u32| 32 - self.sizes.iter().map(size).max().unwrap_or(0).leading_zeros();
         let (lane_width, extra_width) = (width(|size| size.0), width(|size| size.1));
-        let book = match choice {
-            Choice::Dictionary(book) => book,
-            Choice::Custom(_) => CUSTOM_BOOK,
-        };
-        stream.extend_from_slice(&[
-            predictor.to_byte(),
-            MIN_BLOCK_LOG + group_log,
-            book,
-            lane_width as u8,
-            extra_width as u8,
-            0,
-            0,
-            0,
-        ]);
-        if let Choice::Custom(lengths) = choice {
-            codebook::pack_lengths(&lengths, stream);
+        stream.extend_from_slice(&[predictor.to_byte(), block_log, book, lane_width as u8, extra_width as u8, 0, 0, 0]);
+        if let Some(lengths) = lengths {
+            codebook::pack_lengths(lengths, stream);
         }
         write_index(&self.sizes, lane_width, extra_width, stream);
         let start = stream.len();
@@ -159,17 +192,24 @@ impl PlaneWorkspace {
                 format!("index widths are {lane_width} and {extra_width} bits, reserved bytes {reserved:02x?}"),
             ));
         }
-        let choice = if book == CUSTOM_BOOK {
-            Choice::Custom(codebook::unpack_lengths(take_array::<PACKED_LENGTHS>(stream, "codebook")?)?)
-        } else if usize::from(book) < dictionary::books().len() {
-            Choice::Dictionary(book)
-        } else {
+        let are_bit_planes = book == BIT_PLANES;
+        if are_bit_planes && (block_log != MIN_BLOCK_LOG || extra_width != 0) {
             return Err(Error::corrupt(
                 HEADER,
-                format!("codebook {book} is not in the dictionary of {}", dictionary::books().len()),
+                format!("blocks of bit planes have 2^{block_log} integers and extra words of {extra_width} bits"),
             ));
-        };
-        codebook::fill_decode_table(&choice.lengths(), &mut self.table)?;
+        }
+        if !are_bit_planes {
+            let choice = match book {
+                CUSTOM_BOOK => Choice::Custom(codebook::unpack_lengths(take_array::<PACKED_LENGTHS>(stream, "codebook")?)?),
+                book if usize::from(book) < dictionary::books().len() => Choice::Dictionary(book),
+                _ => {
+                    let books = dictionary::books().len();
+                    return Err(Error::corrupt(HEADER, format!("codebook {book} is not in the dictionary of {books}")));
+                }
+            };
+            codebook::fill_decode_table(&choice.lengths(), &mut self.table)?;
+        }
 
         let block_len = 1usize << block_log;
         let blocks = codes.len().div_ceil(block_len);
@@ -181,6 +221,10 @@ impl PlaneWorkspace {
             let (lane_bytes, after) = rest.split_at(2 * lane_words as usize);
             let (extra_bytes, after) = after.split_at(2 * extra_words as usize);
             rest = after;
+            if are_bit_planes {
+                self.bitshuffle.decode(lane_bytes, block)?;
+                continue;
+            }
             self.payload.clear();
             self.payload.extend(lane_bytes.as_chunks::<2>().0.iter().map(|&word| u16::from_le_bytes(word)));
             self.payload.extend([0; lanes::LANE_PADDING]);

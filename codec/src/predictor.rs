@@ -2,7 +2,7 @@
 //! on a few tiles of the chunk and estimates the bits of each.
 
 use crate::codebook::{LOG_FRACTION, log2_fixed};
-use crate::config::{Config, PredictorPolicy};
+use crate::config::{CodingPolicy, Config, PredictorPolicy};
 use crate::error::Result;
 use crate::finegrid::FineGrid;
 use crate::integer::Integer as _;
@@ -142,6 +142,9 @@ impl Chooser {
         let mut left = [[Leftovers::default(); 1 << MAX_RANK]; 2];
         let mut interpolated = Leftovers::default();
         let mut fine = FineGrid::<V>::new(quantizer);
+        if config.coding == CodingPolicy::Bitshuffle {
+            fine = fine.out_of_reach();
+        }
         let mut values = vec![V::Code::default(); 2 * len];
         // Tiles of a small chunk would be the same values again and again.
         let tiles = (whole.iter().product::<usize>() / len).clamp(1, TILES);

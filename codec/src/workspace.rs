@@ -156,16 +156,16 @@ fn encode_values<V: Value>(
         write_list::<V>(exceptions, chunk, layout.byte_order, elements as u64, stream);
     }
     if predictor == Predictor::Interpolation {
-        plane.encode(&residuals[..elements], predictor, config.codebook, stream)?;
+        plane.encode(&residuals[..elements], predictor, config, stream)?;
     } else {
-        plane.encode(differences, predictor, config.codebook, stream)?;
+        plane.encode(differences, predictor, config, stream)?;
     }
     if are_listed {
         return Ok(());
     }
 
     let axes = predict_mask(exceptions, shape, &mut mask.codes, &mut mask.differences)?;
-    plane.encode(&mask.differences, axes.into(), config.codebook, stream)?;
+    plane.encode(&mask.differences, axes.into(), config, stream)?;
 
     // The codes are coded: their places serve for the bits.
     let (bits, differences) = (&mut codes[..exceptions.len()], &mut differences[..exceptions.len()]);
@@ -173,7 +173,7 @@ fn encode_values<V: Value>(
         *bits = V::read(chunk, index, layout.byte_order).to_bits();
     }
     lorenzo::predict(bits, &Shape::line(exceptions.len() as u64), Axes::FASTEST, differences);
-    plane.encode(differences, Axes::FASTEST.into(), config.codebook, stream)
+    plane.encode(differences, Axes::FASTEST.into(), config, stream)
 }
 
 /// Inverse of [`encode_values`].

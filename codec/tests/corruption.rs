@@ -3,20 +3,25 @@
 
 mod common;
 
-use common::{CONTENTS, Content, Random, check_round_trip, chunk, layout, values};
+use common::{CONTENTS, Content, Random, check_config, check_round_trip, chunk, layout, values};
 use proptest::prelude::*;
 use quire_codec::format::{HEADER_FIXED_LEN, VERSION, seal};
-use quire_codec::{ByteOrder, CodebookPolicy, Error, Header, Layout, Scalar, Workspace};
+use quire_codec::{ByteOrder, CodebookPolicy, CodingPolicy, Config, Error, Header, Layout, Scalar, Workspace};
 
 fn streams(elements: u64) -> Vec<(Layout, Vec<u8>)> {
     let mut workspace = Workspace::default();
     let mut streams = Vec::new();
     for content in CONTENTS {
         for scalar in [Scalar::F32, Scalar::F64] {
-            for policy in [CodebookPolicy::Dictionary, CodebookPolicy::Custom] {
-                let layout = layout(scalar, ByteOrder::Little, &[elements / 8, 8]);
-                let original = chunk(&values(content, elements as usize, 2), &layout, 2);
-                streams.push((layout, check_round_trip(&mut workspace, &original, &layout, 1e-2, policy)));
+            let layout = layout(scalar, ByteOrder::Little, &[elements / 8, 8]);
+            let original = chunk(&values(content, elements as usize, 2), &layout, 2);
+            for (coding, codebook) in [
+                (CodingPolicy::Huffman, CodebookPolicy::Dictionary),
+                (CodingPolicy::Huffman, CodebookPolicy::Custom),
+                (CodingPolicy::Bitshuffle, CodebookPolicy::Auto),
+            ] {
+                let config = Config { coding, codebook, ..Config::absolute(1e-2).unwrap() };
+                streams.push((layout, check_config(&mut workspace, &original, &layout, &config)));
             }
         }
     }

@@ -8,7 +8,7 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::{Content, chunk, layout, values};
-use quire_codec::{ByteOrder, CodebookPolicy, Config, Header, Layout, PredictorPolicy, Scalar, Workspace};
+use quire_codec::{ByteOrder, CodebookPolicy, CodingPolicy, Config, Header, Layout, PredictorPolicy, Scalar, Workspace};
 
 const VERSION: &str = "v0_3_0";
 
@@ -19,6 +19,7 @@ struct Case {
     byte_order: ByteOrder,
     dims: &'static [u64],
     bound: f64,
+    coding: CodingPolicy,
     codebook: CodebookPolicy,
     predictor: PredictorPolicy,
     /// CRC-32 of the decoded bytes.
@@ -26,11 +27,11 @@ struct Case {
 }
 
 const fn case(name: &'static str, content: Content, scalar: Scalar, dims: &'static [u64], bound: f64, decoded: u32) -> Case {
-    let (codebook, predictor) = (CodebookPolicy::Auto, PredictorPolicy::Auto);
-    Case { name, content, scalar, byte_order: ByteOrder::Little, dims, bound, codebook, predictor, decoded }
+    let (coding, codebook, predictor) = (CodingPolicy::Auto, CodebookPolicy::Auto, PredictorPolicy::Auto);
+    Case { name, content, scalar, byte_order: ByteOrder::Little, dims, bound, coding, codebook, predictor, decoded }
 }
 
-const CASES: [Case; 14] = [
+const CASES: [Case; 16] = [
     case("smooth_f32_3d", Content::Smooth, Scalar::F32, &[9, 20, 31], 1e-3, 0x675e_32c9),
     case("smooth_f64_4d", Content::Smooth, Scalar::F64, &[3, 4, 11, 13], 1e-9, 0xe5a9_68a7),
     Case {
@@ -62,6 +63,15 @@ const CASES: [Case; 14] = [
         predictor: PredictorPolicy::Axes(0b101),
         ..case("two_axes_f32_3d", Content::Smooth, Scalar::F32, &[9, 20, 31], 1e-3, 0x675e_32c9)
     },
+    Case {
+        coding: CodingPolicy::Bitshuffle,
+        ..case("bit_planes_f32_3d", Content::Smooth, Scalar::F32, &[9, 20, 31], 1e-3, 0x675e_32c9)
+    },
+    Case {
+        coding: CodingPolicy::Bitshuffle,
+        byte_order: ByteOrder::Big,
+        ..case("bit_planes_gaps_f64_2d_big_endian", Content::Gaps, Scalar::F64, &[41, 70], 1e-9, 0xc745_39ae)
+    },
     case("constant_f64", Content::Constant, Scalar::F64, &[1000], 1e-3, 0xa924_39bd),
     case("stored_f64", Content::Bits, Scalar::F64, &[100], 1e-300, 0x25c1_e68f),
 ];
@@ -81,7 +91,8 @@ impl Case {
     }
 
     fn compress(&self, original: &[u8]) -> Vec<u8> {
-        let config = Config { codebook: self.codebook, predictor: self.predictor, ..Config::absolute(self.bound).unwrap() };
+        let Self { coding, codebook, predictor, bound, .. } = *self;
+        let config = Config { coding, codebook, predictor, ..Config::absolute(bound).unwrap() };
         let mut stream = Vec::new();
         Workspace::default().compress(original, &self.layout(), &config, &mut stream).unwrap();
         stream

@@ -2,7 +2,7 @@
 //!
 //! | word | the user gives | `set_local` makes of it |
 //! |---|---|---|
-//! | 0 | mode: 1 or 2 | 1 |
+//! | 0 | mode, 1 or 2, + 256 × coding | 1 + 256 × coding |
 //! | 1 | mode 1: bits 0-31 of the absolute bound, an IEEE binary64; mode 2: `e` | bits 0-31 of the bound |
 //! | 2 | mode 1: bits 32-63 of the bound; mode 2: `m`, or nothing, which means 1 | bits 32-63 of the bound |
 //! | 3 | nothing | bits 24-31: `0x51`, bits 16-23: version of this part, 1, bits 8-15: value type, bits 0-7: rank |
@@ -12,19 +12,23 @@
 //! Mode 2 means the bound `m * 10^-e`, rounded once from the decimal to the nearest binary64: `2,3` is 1e-3 and `2,4,25` is 25e-4. It
 //! is there for h5repack, whose users cannot write the bits of a number: `h5repack -f dset:UD=33791,0,2,2,3`.
 //!
+//! The coding is 0 for what promises the fewest bits, 1 for Huffman codes, 2 for bit planes, the fast lane of a GPU.
+//!
 //! The value type is 0 for binary32 and 1 for binary64, plus 0x80 for big endian, as in the stream's header.
 //!
 //! Words from 3 on are written by `set_local`. It may meet its own words again, when a property list is used for a second dataset or
 //! h5repack changes the chunks, and then starts from words 0 to 2. The words steer the encoder; a decoder compares streams with them
 //! but decodes without them.
 
-use quire_codec::{ByteOrder, Config, Error, ErrorBound, Layout, MAX_RANK, Result, Scalar, Shape};
+use quire_codec::{ByteOrder, CodingPolicy, Config, Error, ErrorBound, Layout, MAX_RANK, Result, Scalar, Shape};
 
 /// Most words that a dataset has.
 pub(crate) const MAX_WORDS: usize = USER_WORDS + 1 + MAX_RANK + 2;
 
 const MODE_ABSOLUTE_BITS: u32 = 1;
 const MODE_ABSOLUTE_DECIMAL: u32 = 2;
+/// The codings, by their numbers in bits 8 to 31 of word 0.
+const CODINGS: [CodingPolicy; 3] = [CodingPolicy::Auto, CodingPolicy::Huffman, CodingPolicy::Bitshuffle];
 /// Words of the user's part in mode 1.
 const USER_WORDS: usize = 3;
 /// 'Q' in the top byte of word 3.
@@ -33,7 +37,8 @@ const FILLED_VERSION: u32 = 1;
 const BIG_ENDIAN_BIT: u32 = 0x80;
 
 const HOW_TO: &str = "give 2,e or 2,e,m for an absolute error bound of m * 10^-e (2,3 is 1e-3), or 1,lo,hi with the two halves of the bound's \
-                      64 bits, low half first (1,3539053052,1062232653 is 1e-3)";
+                      64 bits, low half first (1,3539053052,1062232653 is 1e-3); add 256 to the first number for Huffman codes, 512 for bit planes \
+                      (fast on a GPU)";
 
 /// The parameters, understood.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,28 +62,34 @@ impl CdValues {
             )));
         }
         let refused = |detail: String| Error::InvalidArgument(format!("cd_values {words:?}: {detail}; {HOW_TO}"));
+        let Some((&first, rest)) = words.split_first() else {
+            return Err(Error::InvalidArgument(format!("no error bound is given (cd_values are empty): {HOW_TO}")));
+        };
+        let (mode, number) = (first & 0xff, first >> 8);
+        let coding = *CODINGS
+            .get(number as usize)
+            .ok_or_else(|| refused(format!("word 0 asks for coding {number} (its bits from 8 on), there are 0 to 2")))?;
         let bounded = |bound: f64, layout| match Config::absolute(bound) {
-            Ok(config) => Ok(Self { config, layout }),
+            Ok(config) => Ok(Self { config: Config { coding, ..config }, layout }),
             Err(error) => Err(refused(error.to_string())),
         };
-        match *words {
-            [] => Err(Error::InvalidArgument(format!("no error bound is given (cd_values are empty): {HOW_TO}"))),
-            [MODE_ABSOLUTE_BITS, low, high] => bounded(from_halves(low, high), None),
-            [MODE_ABSOLUTE_BITS, low, high, ref filled @ ..] => {
+        match (mode, rest) {
+            (MODE_ABSOLUTE_BITS, &[low, high]) => bounded(from_halves(low, high), None),
+            (MODE_ABSOLUTE_BITS, &[low, high, ref filled @ ..]) => {
                 let (layout, fill_value) = parse_filled(filled).map_err(refused)?;
                 let mut parsed = bounded(from_halves(low, high), Some(layout))?;
                 parsed.config.fill_value = fill_value;
                 Ok(parsed)
             }
-            [MODE_ABSOLUTE_BITS, ..] => {
-                Err(refused(format!("mode 1 takes the two halves of the bound, {} of them given", words.len() - 1)))
+            (MODE_ABSOLUTE_BITS, _) => {
+                Err(refused(format!("mode 1 takes the two halves of the bound, {} of them given", rest.len())))
             }
-            [MODE_ABSOLUTE_DECIMAL, exponent] => bounded(from_decimal(1, exponent), None),
-            [MODE_ABSOLUTE_DECIMAL, exponent, mantissa] => bounded(from_decimal(mantissa, exponent), None),
-            [MODE_ABSOLUTE_DECIMAL, ..] => {
-                Err(refused(format!("mode 2 takes the exponent e and perhaps m, {} values given", words.len() - 1)))
+            (MODE_ABSOLUTE_DECIMAL, &[exponent]) => bounded(from_decimal(1, exponent), None),
+            (MODE_ABSOLUTE_DECIMAL, &[exponent, mantissa]) => bounded(from_decimal(mantissa, exponent), None),
+            (MODE_ABSOLUTE_DECIMAL, _) => {
+                Err(refused(format!("mode 2 takes the exponent e and perhaps m, {} values given", rest.len())))
             }
-            [mode, ..] => Err(refused(format!("mode {mode} is unknown, there are 1 and 2"))),
+            _ => Err(refused(format!("mode {mode} is unknown, there are 1 and 2"))),
         }
     }
 
@@ -91,7 +102,8 @@ impl CdValues {
             return Err(Error::InvalidArgument(format!("{:?} has no form in cd_values", self.config.bound)));
         };
         let bits = bound.to_bits();
-        let mut words = vec![MODE_ABSOLUTE_BITS, bits as u32, (bits >> 32) as u32];
+        let coding = CODINGS.iter().position(|&coding| coding == self.config.coding).unwrap_or(0) as u32;
+        let mut words = vec![coding << 8 | MODE_ABSOLUTE_BITS, bits as u32, (bits >> 32) as u32];
         if let Some(layout) = self.layout {
             let dims = layout.shape.dims();
             words.push(FILLED_MARKER << 24 | FILLED_VERSION << 16 | type_byte(&layout) << 8 | dims.len() as u32);
@@ -274,8 +286,22 @@ mod tests {
     }
 
     #[test]
+    fn codings_survive() {
+        for (number, coding) in CODINGS.into_iter().enumerate() {
+            let parsed = CdValues::parse(&[(number as u32) << 8 | 2, 3]).expect("accepted");
+            assert_eq!(parsed.config, Config { coding, ..Config::absolute(1e-3).expect("a bound") });
+            let words = parsed.to_words().expect("words");
+            assert_eq!(words, [(number as u32) << 8 | 1, 3539053052, 1062232653]);
+            assert_eq!(CdValues::parse(&words), Ok(parsed));
+        }
+        assert_refused(&[0x302, 3], "coding 3");
+        assert_refused(&[0x1_0002, 3], "coding 256");
+        assert_refused(&[u32::MAX], "coding 16777215");
+    }
+
+    #[test]
     fn unknown_modes_are_refused() {
-        for mode in [0, 3, 4, 0x5101_0001, u32::MAX] {
+        for mode in [0, 3, 4, 255] {
             assert_refused(&[mode], &format!("mode {mode} is unknown"));
             assert_refused(&[mode, 1, 2, 3], &format!("mode {mode} is unknown"));
         }

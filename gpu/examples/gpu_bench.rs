@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use h5_samples::turbulence;
-use quire_codec::{ByteOrder, CodebookPolicy, Config, Layout, Scalar, Shape, Workspace};
+use quire_codec::{ByteOrder, CodebookPolicy, CodingPolicy, Config, Layout, Scalar, Shape, Workspace};
 use quire_gpu::{Batch, Device, Timings, batch_predictor, device, floors};
 
 fn main() {
@@ -63,7 +63,15 @@ fn main() {
     for &edge in &edges {
         for scalar in [Scalar::F32, Scalar::F64] {
             for relative in [1e-2, 1e-3, 1e-4] {
-                chunk_row(device, &field, edge, scalar, relative, repeats);
+                chunk_row(device, &field, edge, scalar, relative, CodingPolicy::Auto, repeats);
+            }
+        }
+    }
+    println!("\nthe same with bit planes");
+    for edge in edges.iter().copied().filter(|&edge| edge < 512) {
+        for scalar in [Scalar::F32, Scalar::F64] {
+            for relative in [1e-2, 1e-3, 1e-4] {
+                chunk_row(device, &field, edge, scalar, relative, CodingPolicy::Bitshuffle, repeats);
             }
         }
     }
@@ -73,16 +81,18 @@ fn main() {
         threshold_row(device, &field, edge, repeats);
     }
     println!("\n512 chunks of 64^3 in one launch set, f32");
-    for relative in [1e-2, 1e-3, 1e-4] {
-        batch_row(device, &field, relative, repeats.min(51));
+    for (coding, relative) in CODINGS.into_iter().flat_map(|coding| [1e-2, 1e-3, 1e-4].map(|relative| (coding, relative))) {
+        batch_row(device, &field, relative, coding, repeats.min(51));
     }
     println!("\nsteps, each timed by events of its own (which cost about 2 us a step), f32");
     for edge in edges.iter().copied().filter(|edge| [64, 256].contains(edge)) {
-        for relative in [1e-2, 1e-3] {
-            steps(device, &field, edge, relative, repeats);
+        for (coding, relative) in [(CODINGS[0], 1e-2), (CODINGS[0], 1e-3), (CODINGS[1], 1e-3)] {
+            steps(device, &field, edge, relative, coding, repeats);
         }
     }
 }
+
+const CODINGS: [CodingPolicy; 2] = [CodingPolicy::Auto, CodingPolicy::Bitshuffle];
 
 /// A cube of the field as bytes, its layout and its configuration.
 fn case(field: &[f32], edge: usize, scalar: Scalar, relative: f64) -> (Vec<u8>, Layout, Config) {
@@ -119,8 +129,17 @@ fn check(chunk: &[u8], restored: &[u8], layout: &Layout, config: &Config) {
     }
 }
 
-fn chunk_row(device: &'static Device, field: &[f32], edge: usize, scalar: Scalar, relative: f64, repeats: usize) {
-    let (chunk, layout, config) = case(field, edge, scalar, relative);
+fn chunk_row(
+    device: &'static Device,
+    field: &[f32],
+    edge: usize,
+    scalar: Scalar,
+    relative: f64,
+    coding: CodingPolicy,
+    repeats: usize,
+) {
+    let (chunk, layout, mut config) = case(field, edge, scalar, relative);
+    config.coding = coding;
     // Large chunks take long to check and to copy; fifty runs are enough for them.
     let repeats = if chunk.len() > 100 << 20 { repeats.min(51) } else { repeats };
     let mut expected = Vec::new();
@@ -197,10 +216,11 @@ fn threshold_row(device: &'static Device, field: &[f32], edge: usize, repeats: u
     );
 }
 
-fn batch_row(device: &'static Device, field: &[f32], relative: f64, repeats: usize) {
+fn batch_row(device: &'static Device, field: &[f32], relative: f64, coding: CodingPolicy, repeats: usize) {
     const CHUNKS: usize = 512;
     // The 64 cubes of the field, eight times over.
-    let (_, layout, config) = case(field, 64, Scalar::F32, relative);
+    let (_, layout, mut config) = case(field, 64, Scalar::F32, relative);
+    config.coding = coding;
     let chunks: Vec<u8> = (0..CHUNKS)
         .flat_map(|i| (0..64 * 64).map(move |row| (i % 4 * 64 + row / 64, i / 4 % 4 * 64 + row % 64, i / 16 % 4 * 64)))
         .flat_map(|(z, y, x)| field[(z * 256 + y) * 256 + x..][..64].iter().flat_map(|value| value.to_le_bytes()))
@@ -230,15 +250,16 @@ fn batch_row(device: &'static Device, field: &[f32], relative: f64, repeats: usi
         )
     };
     println!(
-        "bound {relative:.0e}, ratio {:.2}: compress {}; decompress {}",
+        "{coding:?}, bound {relative:.0e}, ratio {:.2}: compress {}; decompress {}",
         chunks.len() as f64 / compressed as f64,
         cell(&there),
         cell(&back)
     );
 }
 
-fn steps(device: &'static Device, field: &[f32], edge: usize, relative: f64, repeats: usize) {
+fn steps(device: &'static Device, field: &[f32], edge: usize, relative: f64, coding: CodingPolicy, repeats: usize) {
     let (chunk, layout, mut config) = case(field, edge, Scalar::F32, relative);
+    config.coding = coding;
     let predictor = batch_predictor(&chunk, &layout, &config).expect("memory");
     let mut batch = Batch::new(device, &layout, 1).expect("a batch");
     let (streams, there) = batch.compress(&chunk, &config, repeats).expect("compresses");
@@ -247,13 +268,16 @@ fn steps(device: &'static Device, field: &[f32], edge: usize, relative: f64, rep
     let (_, custom) = batch.compress(&chunk, &config, repeats).expect("compresses");
     for (name, timings) in [("compress", &there), ("decompress", &back)] {
         println!(
-            "{edge}^3, {relative:e}, {predictor:?}, {name}: recorded launches {:.1} us on the device, {:.1} us for the host",
+            "{edge}^3, {relative:e}, {coding:?}, {predictor:?}, {name}: recorded launches {:.1} us on the device, {:.1} us for the host",
             at(&timings.whole, 0.5),
             at(&timings.host, 0.5)
         );
         for (step, times) in &timings.steps {
             println!("    {step:<22} {:>8.1} us ({:.1}-{:.1})", at(times, 0.5), at(times, 0.25), at(times, 0.75));
         }
+    }
+    if coding == CodingPolicy::Bitshuffle {
+        return;
     }
     let choose = |timings: &Timings| {
         timings.steps.iter().find(|(step, _)| step.contains("choose")).map_or(0.0, |(_, times)| at(times, 0.5))

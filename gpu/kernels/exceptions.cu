@@ -53,6 +53,29 @@ __device__ __forceinline__ bool mask_is_flat(const EncodeJob& job, u32 segment) 
   return !__any_sync(ALL_LANES, any);
 }
 
+/// Segments that a block of threads looks at together.
+constexpr u32 MAX_LISTED = THREADS;
+
+/// Counts the ones that the mask's differences leave.
+__device__ void count_mask_ones(const EncodeJob& job, EncodeState& state, const u32* mask) {
+  const u32 elements = job.shape.elements, all_axes = (1u << job.shape.rank) - 1;
+  u32 ones_all = 0, ones_fastest = 0;
+  for (u32 segment = blockIdx.x; segment < job.segments; segment += gridDim.x) {
+    const u32 first = segment * SEGMENT + 32 * threadIdx.x, end = min((segment + 1) * SEGMENT, elements);
+    if (threadIdx.x >= MASK_WORDS || mask_is_flat(job, segment) || first >= end) continue;
+    const u32 inside = end - first >= 32 ? ALL_LANES : (1u << (end - first)) - 1;
+    const StepsBack steps(job.shape, first);
+    ones_all += __popc(mask_difference(mask, job.shape, first, steps, all_axes) & inside);
+    ones_fastest += __popc(mask_difference(mask, job.shape, first, steps, 1) & inside);
+  }
+  ones_all = warp_sum(ones_all);
+  ones_fastest = warp_sum(ones_fastest);
+  if (lane_id() == 0) {
+    if (ones_all) atomicAdd(&state.mask_ones[0], ones_all);
+    if (ones_fastest) atomicAdd(&state.mask_ones[1], ones_fastest);
+  }
+}
+
 /// Gives exceptions the code of their left neighbour in the row, or of the row's first value that is none, or 0; gathers their bits; and,
 /// where they are too many for a list, counts the ones that the mask's differences leave.
 template <typename V>
@@ -62,6 +85,8 @@ __device__ void fill_gaps(const EncodeJob& job) {
   __shared__ u32 rank_of_word[MASK_WORDS];
   __shared__ u32 scratch[WARPS];
   __shared__ u32 list_start;
+  __shared__ u32 segments_here;
+  __shared__ u32 segment_list[MAX_LISTED];
   EncodeState& state = job.states[blockIdx.y];
   if (state.exceptions == 0) return;
   const u32 elements = job.shape.elements, row = job.shape.extents[0];
@@ -74,81 +99,74 @@ __device__ void fill_gaps(const EncodeJob& job) {
   const u32* first_valid = job.first_valid + chunk_place;
   const u32* last_valid = job.last_valid + chunk_place;
   const u32* mask = job.mask + chunk_place * MASK_WORDS;
-  const u32 all_axes = (1u << job.shape.rank) - 1;
-  u32 ones_all = 0, ones_fastest = 0;
-  for (u32 segment = blockIdx.x; segment < job.segments; segment += gridDim.x) {
-    const u32 start = segment * SEGMENT, end = min(start + SEGMENT, elements);
-    if (!are_listed && threadIdx.x < MASK_WORDS && !mask_is_flat(job, segment)) {
-      const u32 first = start + 32 * threadIdx.x;
-      const u32 inside = first >= end ? 0 : end - first >= 32 ? ALL_LANES : (1u << (end - first)) - 1;
-      if (inside) {
-        const StepsBack steps(job.shape, first);
-        ones_all += __popc(mask_difference(mask, job.shape, first, steps, all_axes) & inside);
-        ones_fastest += __popc(mask_difference(mask, job.shape, first, steps, 1) & inside);
+  if (!are_listed) count_mask_ones(job, state, mask);
+  const u32* counts = job.exception_counts + chunk_place;
+  for (u32 base = blockIdx.x; base < job.segments; base += MAX_LISTED * gridDim.x) {
+    // Most segments have none. Every segment has its own places, so that their order does not matter.
+    if (threadIdx.x == 0) segments_here = 0;
+    __syncthreads();
+    const u64 own = base + u64(threadIdx.x) * gridDim.x;
+    if (own < job.segments && counts[own] != 0) segment_list[atomicAdd(&segments_here, 1)] = u32(own);
+    __syncthreads();
+    const u32 found = segments_here;
+    for (u32 number = 0; number < found; number++) {
+      const u32 segment = segment_list[number], start = segment * SEGMENT, end = min(start + SEGMENT, elements);
+      __syncthreads();
+      if (threadIdx.x < MASK_WORDS) bad[threadIdx.x] = mask[segment * MASK_WORDS + threadIdx.x];
+      if (warp_id() == WARPS - 1) {
+        u32 before = warp_sum_before(job.exception_counts + chunk_place, job.exception_groups + u64(blockIdx.y) * job.groups, segment);
+        if (lane_id() == 0) list_start = before;
       }
-    }
-    if (job.exception_counts[chunk_place + segment] == 0) continue;
+      __syncthreads();
+      if (warp_id() == 0) {
+        u32 low = __popc(bad[lane_id()]), high = __popc(bad[WARP + lane_id()]);
+        u32 low_sum = warp_prefix_sum(low), high_sum = warp_prefix_sum(high);
+        rank_of_word[lane_id()] = low_sum - low;
+        rank_of_word[WARP + lane_id()] = __shfl_sync(ALL_LANES, low_sum, WARP - 1) + high_sum - high;
+      }
+      __syncthreads();
+      // The row that reaches into the segment from the left, and the one that reaches out of it.
+      const u32 left_row = start - start % row;
+      const u32 right_row_end = min(end - 1 - (end - 1) % row + row, elements);
+      u32 before = NONE, behind = NONE;
+      // Interpolation has filled the gaps of its own accord.
+      if (!job.interpolated && left_row < start && (bad[0] & 1)) before = last_valid_before(last_valid, segment, left_row, scratch);
+      const u32 last = end - 1 - start;
+      if (!job.interpolated && right_row_end > end && (bad[last / 32] >> (last % 32) & 1)) {
+        behind = first_valid_behind(first_valid, segment, right_row_end, scratch);
+      }
+      for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
+        const u32 place = k * THREADS + threadIdx.x, index = start + place;
+        const u32 word = bad[place / 32], bit = place % 32;
+        if (index >= end || !(word >> bit & 1)) continue;
+        const u32 rank = list_start + rank_of_word[place / 32] + __popc(word & ((1u << bit) - 1));
+        list[rank] = Code(read_bits<V>(chunk, index, job.parameters->big_endian));
+        if (are_listed) places[rank] = index;
+        if (job.interpolated) continue;
 
-    __syncthreads();
-    if (threadIdx.x < MASK_WORDS) bad[threadIdx.x] = mask[segment * MASK_WORDS + threadIdx.x];
-    if (warp_id() == WARPS - 1) {
-      u32 before = warp_sum_before(job.exception_counts + chunk_place, job.exception_groups + u64(blockIdx.y) * job.groups, segment);
-      if (lane_id() == 0) list_start = before;
-    }
-    __syncthreads();
-    if (warp_id() == 0) {
-      u32 low = __popc(bad[lane_id()]), high = __popc(bad[WARP + lane_id()]);
-      u32 low_sum = warp_prefix_sum(low), high_sum = warp_prefix_sum(high);
-      rank_of_word[lane_id()] = low_sum - low;
-      rank_of_word[WARP + lane_id()] = __shfl_sync(ALL_LANES, low_sum, WARP - 1) + high_sum - high;
-    }
-    __syncthreads();
-    // The row that reaches into the segment from the left, and the one that reaches out of it.
-    const u32 left_row = start - start % row;
-    const u32 right_row_end = min(end - 1 - (end - 1) % row + row, elements);
-    u32 before = NONE, behind = NONE;
-    // Interpolation has filled the gaps of its own accord.
-    if (!job.interpolated && left_row < start && (bad[0] & 1)) before = last_valid_before(last_valid, segment, left_row, scratch);
-    const u32 last = end - 1 - start;
-    if (!job.interpolated && right_row_end > end && (bad[last / 32] >> (last % 32) & 1)) {
-      behind = first_valid_behind(first_valid, segment, right_row_end, scratch);
-    }
-    for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
-      const u32 place = k * THREADS + threadIdx.x, index = start + place;
-      const u32 word = bad[place / 32], bit = place % 32;
-      if (index >= end || !(word >> bit & 1)) continue;
-      const u32 rank = list_start + rank_of_word[place / 32] + __popc(word & ((1u << bit) - 1));
-      list[rank] = Code(read_bits<V>(chunk, index, job.parameters->big_endian));
-      if (are_listed) places[rank] = index;
-      if (job.interpolated) continue;
-
-      const u32 row_start = index - index % row, row_end = min(row_start + row, elements);
-      // To the left, within the segment and the row; then before the segment; then to the right.
-      u32 source = NONE;
-      const u32 low_place = row_start > start ? row_start - start : 0;
-      for (i32 w = i32(place / 32); w >= i32(low_place / 32) && source == NONE; w--) {
-        u32 valid = ~bad[w];
-        if (u32(w) == place / 32) valid &= (1u << bit) - 1;
-        if (u32(w) == low_place / 32) valid &= ~0u << (low_place % 32);
-        if (valid) source = start + 32 * w + bit_length(valid) - 1;
+        const u32 row_start = index - index % row, row_end = min(row_start + row, elements);
+        // To the left, within the segment and the row; then before the segment; then to the right.
+        u32 source = NONE;
+        const u32 low_place = row_start > start ? row_start - start : 0;
+        for (i32 w = i32(place / 32); w >= i32(low_place / 32) && source == NONE; w--) {
+          u32 valid = ~bad[w];
+          if (u32(w) == place / 32) valid &= (1u << bit) - 1;
+          if (u32(w) == low_place / 32) valid &= ~0u << (low_place % 32);
+          if (valid) source = start + 32 * w + bit_length(valid) - 1;
+        }
+        if (source == NONE && row_start < start) source = before;
+        const u32 high_place = min(row_end, end) - start;
+        for (u32 w = place / 32; 32 * w < high_place && source == NONE; w++) {
+          u32 valid = ~bad[w];
+          if (w == place / 32) valid &= ~0u << bit;
+          if (high_place - 32 * w < 32) valid &= (1u << (high_place - 32 * w)) - 1;
+          if (valid) source = start + 32 * w + __ffs(valid) - 1;
+        }
+        if (source == NONE && row_end > end) source = behind;
+        codes[index] = source == NONE ? Code(0) : codes[source];
       }
-      if (source == NONE && row_start < start) source = before;
-      const u32 high_place = min(row_end, end) - start;
-      for (u32 w = place / 32; 32 * w < high_place && source == NONE; w++) {
-        u32 valid = ~bad[w];
-        if (w == place / 32) valid &= ~0u << bit;
-        if (high_place - 32 * w < 32) valid &= (1u << (high_place - 32 * w)) - 1;
-        if (valid) source = start + 32 * w + __ffs(valid) - 1;
-      }
-      if (source == NONE && row_end > end) source = behind;
-      codes[index] = source == NONE ? Code(0) : codes[source];
     }
-  }
-  ones_all = warp_sum(ones_all);
-  ones_fastest = warp_sum(ones_fastest);
-  if (lane_id() == 0) {
-    if (ones_all) atomicAdd(&state.mask_ones[0], ones_all);
-    if (ones_fastest) atomicAdd(&state.mask_ones[1], ones_fastest);
+    __syncthreads();
   }
 }
 

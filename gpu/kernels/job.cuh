@@ -86,7 +86,7 @@ struct EncodePlane {
   u32* extra;         // extra_stride words a segment
   u32* token_counts;  // a segment
   u32* extra_bits;    // a segment
-  u16* lane_words;    // LANE_SLOT a segment
+  u16* lane_words;    // LANE_SLOT a segment; bit planes stand in `extra`
   u32* lane_sizes;    // a block, words
   u32* block_sizes;   // a block, lane and extra words
   u32* groups;        // zeroed: sums of block_sizes
@@ -100,8 +100,10 @@ struct EncodeJob {
   u32 segments;  // of a chunk
   u32 groups;    // of a chunk: ceil(segments / GROUP)
   u32 most_listed;  // exceptions that stand in a list; more have planes
+  u32 bit_planes;   // in place of tokens and lanes
   u32 inspected;  // the host has seen that the chunks are neither constant nor on a lattice
   u32 interpolated;
+  u32 reserved;
   const Tables* tables;
   const EncodeParameters* parameters;
   const u8* input;  // [chunk][input_stride]
@@ -142,6 +144,7 @@ struct DecodePlaneState {
   u32 block_log;
   u32 axes;
   u32 elements;
+  u32 are_bit_planes;
 };
 
 struct DecodeState {

@@ -406,11 +406,11 @@ __device__ void decode_block(DecodeBlock<C>& block, const Words& words, C* out, 
   __syncthreads();
 }
 
-/// Prefix sums along rows of differences in shared memory, OUT_VALUES in all, those behind the block's end among them. Rows are a power of
+/// Prefix sums along rows of differences in shared memory, of which there are whole rows, those behind the block's end among them. Rows are a power of
 /// two long. A lane takes four neighbours; a warp takes 128 values at a time, which are several rows, or a part of one that it then goes
 /// on with.
 template <typename C>
-__device__ __forceinline__ void sum_rows(DecodeBlock<C>& block, u32 length, u32 row) {
+__device__ __forceinline__ void sum_rows(C* out, u32 length, u32 row) {
   typedef typename Unsigned<C>::Type U;
   constexpr u32 PIECE = 4 * WARP;
   union Four {
@@ -421,7 +421,7 @@ __device__ __forceinline__ void sum_rows(DecodeBlock<C>& block, u32 length, u32 
   for (u32 start = warp_id() * span; start < length; start += LANE_WARPS * span) {
     U carry = 0;
     for (u32 at = start; at < start + span; at += PIECE) {
-      Four* place = reinterpret_cast<Four*>(block.out + at) + lane_id();
+      Four* place = reinterpret_cast<Four*>(out + at) + lane_id();
       Four four = *place;
       U value[4];
 #pragma unroll
@@ -471,7 +471,7 @@ __device__ bool decode_plane_block(const DecodeJob& job, u32 number, const Decod
   }
   if (in_memory) {
     if (row) {
-      if constexpr (sizeof(C) >= 4) sum_rows(block, length, row);
+      if constexpr (sizeof(C) >= 4) sum_rows(block.out, length, row);
       __syncthreads();
     }
     constexpr u32 VALUES_PER_QUAD = 16 / sizeof(C);
@@ -491,7 +491,8 @@ __device__ void decode_lanes(const DecodeJob& job) {
   // Blocks of this launch set it too: its threads have to agree on what they have seen.
   if (__syncthreads_or(state.error != 0)) return;
   const DecodePlaneState planes[PLANES] = {state.planes[CODES], state.planes[MASK], state.planes[BITS]};
-  const u32 mask_begins = planes[CODES].blocks, bits_begin = mask_begins + planes[MASK].blocks, end = bits_begin + planes[BITS].blocks;
+  const auto blocks_of = [&](u32 number) { return planes[number].are_bit_planes ? 0 : planes[number].blocks; };
+  const u32 mask_begins = blocks_of(CODES), bits_begin = mask_begins + blocks_of(MASK), end = bits_begin + blocks_of(BITS);
   const u32 row = job.rows_in_blocks && (planes[CODES].axes & 1) ? job.shape.extents[0] : 0;
   for (u32 symbol = threadIdx.x; symbol < SYMBOLS; symbol += LANE_THREADS) {
     block.meaning[symbol] = SYMBOL_ENTRY[symbol];

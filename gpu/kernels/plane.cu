@@ -1,7 +1,7 @@
 // Planes and streams (FORMAT.md §2 to §4): blocks -> stream, and stream -> where blocks are. CPU: codec/src/plane.rs, codec/src/workspace.rs.
 #pragma once
 
-#include "lanes.cu"
+#include "bitshuffle.cu"
 
 enum Coding { STORED = 0, CONSTANT = 1, QUANTIZED = 2 };
 
@@ -201,6 +201,14 @@ __device__ void assemble(const EncodeJob& job) {
     u16* target = reinterpret_cast<u16*>(stream + extent.payload) + warp_sum_before(block_sizes, plane.groups + u64(blockIdx.y) * job.groups, block);
     const u32 words = block_sizes[block], lane_words = plane.lane_sizes[chunk_place + block];
     const u32 first = block << extent.group_log, count = min(1u << extent.group_log, ceil_div(extent.elements, SEGMENT) - first);
+    if (job.bit_planes) {
+      // Blocks are a segment each, and whole words.
+      const u32* source = plane.extra + (chunk_place + block) * plane.extra_stride;
+      u32* whole = reinterpret_cast<u32*>(target);
+#pragma unroll 4
+      for (u32 i = slice * WARP + lane_id(); i < words / 2; i += slices * WARP) whole[i] = source[i];
+      continue;
+    }
     const u16* lanes = plane.lane_words + (chunk_place + first) * LANE_SLOT;
     const u32 bits = lane_id() < count ? plane.extra_bits[chunk_place + first + lane_id()] : 0;
     __syncwarp();
@@ -251,10 +259,11 @@ __device__ void find_blocks(const DecodeJob& job) {
     // The host has planned by the first plane's predictor.
     good = number == CODES && job.interpolated ? axes == INTERPOLATION : axes >> rank == 0;
     good = good && block_log >= MIN_BLOCK_LOG && block_log <= MAX_BLOCK_LOG && lane_width <= 32 && extra_width <= 32 &&
-           high >> 8 == 0 && (book == CUSTOM_BOOK || book < BOOKS);
+           high >> 8 == 0 && (book == CUSTOM_BOOK || book == BIT_PLANES || book < BOOKS);
+    if (book == BIT_PLANES) good = good && block_log == MIN_BLOCK_LOG && extra_width == 0;
     // What the host has planned by: rows that are summed where they are decoded.
     if (number == CODES && job.rows_in_blocks) good = good && block_log <= ROWS_BLOCK_LOG && (1u << block_log) % job.shape.extents[0] == 0;
-    const u16* table = job.tables->decode_tables[good && book != CUSTOM_BOOK ? book : 0];
+    const u16* table = job.tables->decode_tables[good && book < BOOKS ? book : 0];
     if (good && book == CUSTOM_BOOK) {
       good = at + PACKED_LENGTHS <= stream_len;
       if (!good) break;
@@ -332,7 +341,7 @@ __device__ void find_blocks(const DecodeJob& job) {
     if (good && words % 2) good = reinterpret_cast<const u16*>(stream + at)[words] == 0;
     at = end;
     if (t == 0) {
-      state.planes[number] = {blocks, block_log, axes, elements};
+      state.planes[number] = {blocks, block_log, axes, elements, book == BIT_PLANES};
       plane.table[blockIdx.y] = table;
     }
   }

@@ -14,15 +14,13 @@
 #include "alphabet.cuh"
 #include "exceptions.cu"
 
-/// Words that the extra bits of a segment's integers can take: 33 bits a 32-bit integer, 64 a 64-bit one.
+/// Words that the extra bits of a segment's integers can take, or their bit planes: 33 bits a 32-bit integer, 65 a 64-bit one.
 template <typename C>
-constexpr u32 EXTRA_WORDS = SEGMENT * (sizeof(C) == 4 ? 33 : 64) / 32;
+constexpr u32 EXTRA_WORDS = SEGMENT * (8 * sizeof(C) + 1) / 32;
 
-/// Segments of the mask that a block of threads looks at together.
-constexpr u32 MAX_LISTED = THREADS;
-
+/// What differences need, and room for what is made of them.
 template <typename C>
-struct TokenBlock {
+struct DifferenceBlock {
   union {
     C values[SEGMENT];
     uint4 quads[SEGMENT * sizeof(C) / 16];
@@ -30,6 +28,10 @@ struct TokenBlock {
   };
   C before;  // the value before the segment's first
   u32 zeros[MASK_WORDS];
+};
+
+template <typename C>
+struct TokenBlock : DifferenceBlock<C> {
   u32 listed;  // segments of the mask that need all threads
   u32 list[MAX_LISTED];
   union {
@@ -97,7 +99,7 @@ __device__ __forceinline__ Eight<C> slow_differences(const C* values, const Shap
 
 /// Differences of a segment of a plane in memory along `axes`, where rows are a multiple of eight values.
 template <u32 RANK, bool EVERY, typename C>
-__device__ __forceinline__ void row_differences(TokenBlock<C>& block, const C* values, const Shape& shape, u32 start, u32 length, u32 axes,
+__device__ __forceinline__ void row_differences(DifferenceBlock<C>& block, const C* values, const Shape& shape, u32 start, u32 length, u32 axes,
                                                 Own<C>& own) {
   typedef typename Unsigned<C>::Type U;
   const u32 first = threadIdx.x * VALUES_PER_THREAD;
@@ -126,7 +128,7 @@ __device__ __forceinline__ void row_differences(TokenBlock<C>& block, const C* v
 
 /// Differences of a segment of a plane in memory along `axes`.
 template <u32 RANK, bool EVERY, typename C>
-__device__ __forceinline__ void integer_differences(TokenBlock<C>& block, const C* values, const Shape& shape, u32 start, u32 length, u32 axes,
+__device__ __forceinline__ void integer_differences(DifferenceBlock<C>& block, const C* values, const Shape& shape, u32 start, u32 length, u32 axes,
                                                     Own<C>& own) {
   const bool along_row = EVERY || axes & 1;
   Coordinates<RANK> coordinates(shape, start + threadIdx.x);
@@ -165,7 +167,7 @@ __device__ __forceinline__ void integer_differences(TokenBlock<C>& block, const 
 
 /// Differences of a segment of the exception mask.
 template <typename C>
-__device__ __forceinline__ void mask_differences(TokenBlock<C>& block, const u32* mask, const Shape& shape, u32 start, u32 length, u32 axes,
+__device__ __forceinline__ void mask_differences(DifferenceBlock<C>& block, const u32* mask, const Shape& shape, u32 start, u32 length, u32 axes,
                                                  Own<C>& own) {
   if (threadIdx.x < MASK_WORDS) {
     const u32 first = 32 * threadIdx.x;
@@ -177,6 +179,45 @@ __device__ __forceinline__ void mask_differences(TokenBlock<C>& block, const u32
   own.zeros = reinterpret_cast<u8*>(block.zeros)[threadIdx.x];
 #pragma unroll
   for (u32 k = 0; k < VALUES_PER_THREAD; k++) own.differences[k] = C(~own.zeros >> k & 1);
+}
+
+/// Differences of a segment of the codes.
+template <typename V>
+__device__ __forceinline__ void code_differences(DifferenceBlock<typename ValueType<V>::Code>& block, const EncodeJob& job, u32 start, u32 length,
+                                                 Own<typename ValueType<V>::Code>& own) {
+  typedef typename ValueType<V>::Code C;
+  const Shape& shape = job.shape;
+  const C* codes = static_cast<const C*>(job.codes) + u64(blockIdx.y) * shape.elements;
+  // What interpolation leaves is a line of its own.
+  const u32 axes = job.interpolated ? 0 : job.parameters->axes, rank = job.interpolated ? 1 : shape.rank;
+  const bool in_rows = (job.interpolated ? shape.elements : shape.extents[0]) % VALUES_PER_THREAD == 0;
+  // Along all axes, the number of reads is known to the compiler, and they are under way together.
+  const bool every = axes == (1u << rank) - 1;
+  switch (rank | u32(in_rows) << 3 | u32(every) << 4) {
+    case 1: return integer_differences<1, false>(block, codes, shape, start, length, axes, own);
+    case 2: return integer_differences<2, false>(block, codes, shape, start, length, axes, own);
+    case 3: return integer_differences<3, false>(block, codes, shape, start, length, axes, own);
+    case 4: return integer_differences<4, false>(block, codes, shape, start, length, axes, own);
+    case 8 | 1: return row_differences<1, false>(block, codes, shape, start, length, axes, own);
+    case 8 | 2: return row_differences<2, false>(block, codes, shape, start, length, axes, own);
+    case 8 | 3: return row_differences<3, false>(block, codes, shape, start, length, axes, own);
+    case 8 | 4: return row_differences<4, false>(block, codes, shape, start, length, axes, own);
+    case 16 | 1: return integer_differences<1, true>(block, codes, shape, start, length, axes, own);
+    case 16 | 2: return integer_differences<2, true>(block, codes, shape, start, length, axes, own);
+    case 16 | 3: return integer_differences<3, true>(block, codes, shape, start, length, axes, own);
+    case 16 | 4: return integer_differences<4, true>(block, codes, shape, start, length, axes, own);
+    case 24 | 1: return row_differences<1, true>(block, codes, shape, start, length, axes, own);
+    case 24 | 2: return row_differences<2, true>(block, codes, shape, start, length, axes, own);
+    case 24 | 3: return row_differences<3, true>(block, codes, shape, start, length, axes, own);
+    default: return row_differences<4, true>(block, codes, shape, start, length, axes, own);
+  }
+}
+
+/// Differences of a segment of the bits of many exceptions.
+template <typename C>
+__device__ __forceinline__ void bits_differences(DifferenceBlock<C>& block, const EncodeJob& job, u32 start, u32 length, Own<C>& own) {
+  const C* bits = static_cast<const C*>(job.exception_bits) + u64(blockIdx.y) * job.shape.elements;
+  integer_differences<1, true>(block, bits, job.shape, start, length, 1, own);
 }
 
 /// Tokens of a segment of `length` integers.
@@ -323,14 +364,12 @@ __device__ __forceinline__ void tokenize_mask(TokenBlock<C>& block, const Encode
 }
 
 /// Tokens of the planes that there are only with many exceptions.
-template <typename V, typename C>
+template <typename C>
 __device__ __forceinline__ void tokenize_exceptions(TokenBlock<C>& block, const EncodeJob& job, const EncodeState& state) {
   if (state.exceptions <= job.most_listed) return;
   tokenize_mask(block, job, state);
-  const C* bits = static_cast<const C*>(job.exception_bits) + u64(blockIdx.y) * job.shape.elements;
-  tokenize_plane(block, job, BITS, state.exceptions, [&](u32 start, u32 length, Own<C>& own) {
-    integer_differences<1, true>(block, bits, job.shape, start, length, 1, own);
-  });
+  tokenize_plane(block, job, BITS, state.exceptions,
+                 [&](u32 start, u32 length, Own<C>& own) { bits_differences<C>(block, job, start, length, own); });
 }
 
 /// Tokens of all planes of a chunk. Grid: segments, chunks, 2: blocks of threads for the codes, and blocks for exceptions.
@@ -340,35 +379,9 @@ __device__ void tokenize(const EncodeJob& job) {
   __shared__ TokenBlock<C> block;
   const EncodeState& state = job.states[blockIdx.y];
   if (is_constant(job, state)) return;
-  const Shape& shape = job.shape;
-  const u32 elements = shape.elements;
-  const C* codes = static_cast<const C*>(job.codes) + u64(blockIdx.y) * elements;
-  if (blockIdx.z == 1) return tokenize_exceptions<V>(block, job, state);
-  // What interpolation leaves is a line of its own.
-  const u32 axes = job.interpolated ? 0 : job.parameters->axes, rank = job.interpolated ? 1 : shape.rank;
-  const bool in_rows = (job.interpolated ? elements : shape.extents[0]) % VALUES_PER_THREAD == 0;
-  tokenize_plane(block, job, CODES, elements, [&](u32 start, u32 length, Own<C>& own) {
-    // Along all axes, the number of reads is known to the compiler, and they are under way together.
-    const bool every = axes == (1u << rank) - 1;
-    switch (rank | u32(in_rows) << 3 | u32(every) << 4) {
-      case 1: return integer_differences<1, false>(block, codes, shape, start, length, axes, own);
-      case 2: return integer_differences<2, false>(block, codes, shape, start, length, axes, own);
-      case 3: return integer_differences<3, false>(block, codes, shape, start, length, axes, own);
-      case 4: return integer_differences<4, false>(block, codes, shape, start, length, axes, own);
-      case 8 | 1: return row_differences<1, false>(block, codes, shape, start, length, axes, own);
-      case 8 | 2: return row_differences<2, false>(block, codes, shape, start, length, axes, own);
-      case 8 | 3: return row_differences<3, false>(block, codes, shape, start, length, axes, own);
-      case 8 | 4: return row_differences<4, false>(block, codes, shape, start, length, axes, own);
-      case 16 | 1: return integer_differences<1, true>(block, codes, shape, start, length, axes, own);
-      case 16 | 2: return integer_differences<2, true>(block, codes, shape, start, length, axes, own);
-      case 16 | 3: return integer_differences<3, true>(block, codes, shape, start, length, axes, own);
-      case 16 | 4: return integer_differences<4, true>(block, codes, shape, start, length, axes, own);
-      case 24 | 1: return row_differences<1, true>(block, codes, shape, start, length, axes, own);
-      case 24 | 2: return row_differences<2, true>(block, codes, shape, start, length, axes, own);
-      case 24 | 3: return row_differences<3, true>(block, codes, shape, start, length, axes, own);
-      default: return row_differences<4, true>(block, codes, shape, start, length, axes, own);
-    }
-  });
+  if (blockIdx.z == 1) return tokenize_exceptions(block, job, state);
+  tokenize_plane(block, job, CODES, job.shape.elements,
+                 [&](u32 start, u32 length, Own<C>& own) { code_differences<V>(block, job, start, length, own); });
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 4) tokenize_f32(const __grid_constant__ EncodeJob job) { tokenize<float>(job); }

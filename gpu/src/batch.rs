@@ -6,7 +6,7 @@ use cudarc::driver::CudaEvent;
 use cudarc::driver::sys::CUevent_flags;
 use quire_codec::lorenzo::Axes;
 use quire_codec::predictor::{Chooser, Predictor};
-use quire_codec::{Config, Layout};
+use quire_codec::{CodingPolicy, Config, Layout};
 
 use crate::copy::copy;
 use crate::device::{Device, Lease};
@@ -16,7 +16,7 @@ use crate::plan::{DecodeVariant, EncodeVariant};
 use crate::session::{Session, choose_predictor, decode_parameters, encode_parameters};
 
 /// As if the host had never seen the chunks, and had no use for the streams.
-const STAYS: EncodeVariant = EncodeVariant { inspected: false, to_host: false, interpolated: false };
+const STAYS: EncodeVariant = EncodeVariant { inspected: false, to_host: false, interpolated: false, bit_planes: false };
 
 /// Times of one run after another, in microseconds.
 #[derive(Debug, Clone, Default)]
@@ -66,7 +66,8 @@ impl Batch {
         let (device, layout, count) = (self.device, self.layout, self.chunks);
         let session = self.lease.session();
         let predictor = batch_predictor(chunks, &layout, config)?;
-        let variant = EncodeVariant { interpolated: predictor == Predictor::Interpolation, ..STAYS };
+        let bit_planes = config.coding == CodingPolicy::Bitshuffle;
+        let variant = EncodeVariant { interpolated: predictor == Predictor::Interpolation, bit_planes, ..STAYS };
         let number = session.encoder(device, &layout, count, variant)?;
         let input = session.encode_plan(number).0.input;
         session.send(bytes_of(&encode_parameters(&layout, config, predictor)), chunks, input)?;

@@ -154,8 +154,10 @@ pub struct EncodeJob {
     pub segments: u32,
     pub groups: u32,
     pub most_listed: u32,
+    pub bit_planes: u32,
     pub inspected: u32,
     pub interpolated: u32,
+    pub reserved: u32,
     pub tables: Address,
     pub parameters: Address,
     pub input: Address,
@@ -196,6 +198,7 @@ pub struct DecodePlaneState {
     pub block_log: u32,
     pub axes: u32,
     pub elements: u32,
+    pub are_bit_planes: u32,
 }
 
 #[repr(C)]

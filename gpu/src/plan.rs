@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr};
 use quire_codec::alphabet::SEGMENT;
 use quire_codec::exceptions::most_listed;
+use quire_codec::plane::{BIT_PLANES, is_interpolated};
 use quire_codec::{Layout, Scalar, max_stream_len};
 
 use crate::error::Result;
@@ -46,6 +47,8 @@ pub(crate) struct EncodeVariant {
     pub(crate) to_host: bool,
     /// Values are interpolated; otherwise differences are coded.
     pub(crate) interpolated: bool,
+    /// Planes are coded as bit planes; otherwise as tokens.
+    pub(crate) bit_planes: bool,
 }
 
 /// What the launches that decompress depend on.
@@ -57,23 +60,39 @@ pub(crate) struct DecodeVariant {
     pub(crate) rows_in_blocks: bool,
     /// Values are interpolated.
     pub(crate) interpolated: bool,
+    /// Planes may have tokens.
+    pub(crate) tokens: bool,
+    /// Planes may be bit planes.
+    pub(crate) bit_planes: bool,
 }
 
 impl DecodeVariant {
-    /// The variant for a stream, by its number of exceptions and the predictor and the block length of its codes.
-    pub(crate) fn new(shape: &quire_codec::Shape, exceptions: u64, interpolated: bool, block_log: u8) -> Self {
+    /// The variant for a stream, by its number of exceptions and the header of the plane of its codes, as far as it is there.
+    pub(crate) fn new(shape: &quire_codec::Shape, exceptions: u64, plane: &[u8]) -> Self {
+        let interpolated = is_interpolated(plane);
+        let block_log = plane.get(1).copied().unwrap_or(0);
+        let exceptions = Exceptions::of(exceptions, shape.elements());
+        let are_bit_planes = plane.get(2) == Some(&BIT_PLANES);
+        // Where the planes of exceptions begin is not known here.
+        let any = exceptions == Exceptions::Many;
         let rows_in_blocks = !interpolated
             && block_log <= ROWS_BLOCK_LOG
             && (1usize << block_log).is_multiple_of(shape.row())
             && shape.elements() > shape.row() as u64;
-        Self { exceptions: Exceptions::of(exceptions, shape.elements()), rows_in_blocks, interpolated }
+        Self { exceptions, rows_in_blocks, interpolated, tokens: any || !are_bit_planes, bit_planes: any || are_bit_planes }
     }
 
     /// A variant that suits both, unless only one is interpolated.
     pub(crate) fn join(self, other: Self) -> Option<Self> {
         let exceptions = if self.exceptions as u8 > other.exceptions as u8 { self.exceptions } else { other.exceptions };
         let rows_in_blocks = self.rows_in_blocks && other.rows_in_blocks;
-        (self.interpolated == other.interpolated).then_some(Self { exceptions, rows_in_blocks, interpolated: self.interpolated })
+        (self.interpolated == other.interpolated).then_some(Self {
+            exceptions,
+            rows_in_blocks,
+            interpolated: self.interpolated,
+            tokens: self.tokens || other.tokens,
+            bit_planes: self.bit_planes || other.bit_planes,
+        })
     }
 }
 
@@ -185,10 +204,10 @@ impl EncodePlan {
         let zeroed = (0, if variant.interpolated { arena.len() } else { before_mask });
         let input_stride = sizes.elements * sizes.value;
         let input = arena.take(size_of::<EncodeParameters>() + sizes.chunks * input_stride, 1);
-        // 33 bits a 32-bit difference, 64 a 64-bit one, and no more than 512 a segment of the mask: see `EXTRA_WORDS` in `kernels/tokens.cu`.
-        let wide = SEGMENT * if sizes.value == 4 { 33 } else { 64 } / 32;
+        // 33 bits a 32-bit difference, 65 a 64-bit one, and one and a little for the mask: see `EXTRA_WORDS` in `kernels/tokens.cu`.
+        let wide = SEGMENT * (8 * sizes.value + 1) / 32;
         let planes = std::array::from_fn(|number| {
-            let extra_stride = if number == 1 { 64 } else { wide };
+            let extra_stride = if number == 1 { 72 } else { wide };
             EncodePlane {
                 symbols: sizes.per_segment(&mut arena, SEGMENT),
                 extra: sizes.per_segment(&mut arena, 4 * extra_stride),
@@ -209,8 +228,10 @@ impl EncodePlan {
             segments: sizes.segments as u32,
             groups: sizes.groups as u32,
             most_listed: sizes.most_listed as u32,
+            bit_planes: u32::from(variant.bit_planes),
             inspected: u32::from(variant.inspected),
             interpolated: u32::from(variant.interpolated),
+            reserved: 0,
             tables: 0,
             parameters: input,
             input: input + size_of::<EncodeParameters>() as u64,
@@ -283,8 +304,9 @@ impl EncodePlan {
         multiprocessors: u32,
         mut observe: impl FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
-        let TypeKernels { inspect, quantize, interpolate_coarse, interpolate_pass, fill_gaps, tokenize, assemble, .. } =
+        let TypeKernels { inspect, quantize, interpolate_coarse, interpolate_pass, fill_gaps, .. } =
             of_type(kernels, self.scalar);
+        let TypeKernels { tokenize, shuffle, assemble, .. } = of_type(kernels, self.scalar);
         let grid = |per_multiprocessor| self.sizes.grid(multiprocessors, per_multiprocessor, self.sizes.segments);
         let job = &self.job;
         clear(stream, self.zeroed.0, self.zeroed.1)?;
@@ -311,13 +333,19 @@ impl EncodePlan {
         }
         launch(stream, fill_gaps, grid(8), THREADS, job, &[])?;
         observe("1 exceptions")?;
-        let (blocks, chunks, _) = grid(4);
-        launch(stream, tokenize, (blocks, chunks, 2), THREADS, job, &[])?;
-        observe("2, 3 tokens")?;
-        launch(stream, &kernels.choose, (PLANES as u32, job.chunks, 1), CHOOSE_THREADS, job, &[])?;
-        observe("4 choose")?;
-        launch(stream, &kernels.encode_lanes, grid(32), WARP, job, &[])?;
-        observe("5 lanes")?;
+        if self.variant.bit_planes {
+            let (blocks, chunks, _) = grid(8);
+            launch(stream, shuffle, (blocks, chunks, 2), THREADS, job, &[])?;
+            observe("2, 5 bit planes")?;
+        } else {
+            let (blocks, chunks, _) = grid(4);
+            launch(stream, tokenize, (blocks, chunks, 2), THREADS, job, &[])?;
+            observe("2, 3 tokens")?;
+            launch(stream, &kernels.choose, (PLANES as u32, job.chunks, 1), CHOOSE_THREADS, job, &[])?;
+            observe("4 choose")?;
+            launch(stream, &kernels.encode_lanes, grid(32), WARP, job, &[])?;
+            observe("5 lanes")?;
+        }
         launch(stream, assemble, grid(8), THREADS, job, &[])?;
         observe("assemble")?;
         let tiles = job.output_stride.div_ceil(CHECKSUM_TILE as u64) as usize;
@@ -439,8 +467,14 @@ impl DecodePlan {
         let (blocks, chunks, _) = sizes.grid(multiprocessors, 4, tiles);
         launch(stream, &kernels.open_stream, (blocks + 1, chunks, 1), THREADS, job, &[])?;
         observe("index and checksum")?;
-        launch(stream, &of_type.decode_lanes, segment_grid(7), LANE_THREADS, job, &[])?;
-        observe("5 lanes, 3 tokens")?;
+        if self.variant.tokens {
+            launch(stream, &of_type.decode_lanes, segment_grid(7), LANE_THREADS, job, &[])?;
+            observe("5 lanes, 3 tokens")?;
+        }
+        if self.variant.bit_planes {
+            launch(stream, &of_type.unshuffle, segment_grid(12), LANE_THREADS, job, &[])?;
+            observe("5 bit planes")?;
+        }
 
         // The codes' last pass writes values.
         let codes = if self.variant.interpolated { Vec::new() } else { self.passes(self.variant.rows_in_blocks) };

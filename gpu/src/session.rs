@@ -13,7 +13,7 @@ use quire_codec::lattice::{self, highest_bit};
 use quire_codec::plane::is_interpolated;
 use quire_codec::predictor::{Chooser, Predictor};
 use quire_codec::quantize::{Quantizer, Value};
-use quire_codec::{CodebookPolicy, Coding, Config, ErrorBound, Header, Layout, Scalar, max_stream_len};
+use quire_codec::{CodebookPolicy, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, Scalar, max_stream_len};
 
 use crate::copy::{beside, copy};
 use crate::device::{Device, count_recording};
@@ -150,7 +150,8 @@ impl Session {
     /// Sends a chunk and starts compressing it.
     pub(crate) fn start_compressing(&mut self, device: &Device, chunk: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
         let inspected = has_nothing_to_inspect(chunk, layout, config);
-        let variant = EncodeVariant { inspected, to_host: true, interpolated: false };
+        let bit_planes = config.coding == CodingPolicy::Bitshuffle;
+        let variant = EncodeVariant { inspected, to_host: true, interpolated: false, bit_planes };
         let mut number = self.encoder(device, layout, 1, variant)?;
         let input = self.encode_plan(number).0.input;
         let body = input + size_of::<EncodeParameters>() as u64;
@@ -320,8 +321,6 @@ pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParamete
     let elements = header.layout.shape.elements();
     let mut planes = &stream[start + 16..];
     List::take(&mut planes, exceptions, elements, header.layout.scalar.size()).map_err(|_| Error::Refused)?;
-    let interpolated = is_interpolated(planes);
-    let block_log = planes.get(1).copied().unwrap_or(0);
     let parameters = DecodeParameters {
         step: 2.0 * half_step,
         stream_len: stream.len() as u64,
@@ -335,10 +334,10 @@ pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParamete
         Scalar::F32 => quantizer.fine::<f32>().is_some(),
         Scalar::F64 => quantizer.fine::<f64>().is_some(),
     };
-    if interpolated && !fine {
+    if is_interpolated(planes) && !fine {
         return Err(Error::Refused);
     }
-    let variant = DecodeVariant::new(&header.layout.shape, exceptions, interpolated, block_log);
+    let variant = DecodeVariant::new(&header.layout.shape, exceptions, planes);
     Ok((header.layout, parameters, variant))
 }
 

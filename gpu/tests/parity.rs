@@ -11,10 +11,13 @@ use std::time::Instant;
 use common::{CONTENTS, Content, Random, SHAPES, chunk, layout, values};
 use quire_codec::exceptions::most_listed;
 use quire_codec::predictor::Predictor;
-use quire_codec::{ByteOrder, CodebookPolicy, Coding, Config, Header, Layout, PredictorPolicy, Scalar, Workspace, format};
+use quire_codec::{
+    ByteOrder, CodebookPolicy, Coding, CodingPolicy, Config, Header, Layout, PredictorPolicy, Scalar, Workspace, format,
+};
 use quire_gpu::{Batch, Device, Error, batch_predictor, device, statistics};
 
 const SCALARS: [Scalar; 2] = [Scalar::F32, Scalar::F64];
+const CODINGS: [CodingPolicy; 2] = [CodingPolicy::Huffman, CodingPolicy::Bitshuffle];
 const ORDERS: [ByteOrder; 2] = [ByteOrder::Little, ByteOrder::Big];
 
 /// The GPU, or `None` with the reason printed.
@@ -64,6 +67,21 @@ impl Report {
             around(found),
             around(expected)
         ));
+    }
+
+    /// As [`Report::compare`], with tokens and with bit planes.
+    fn compare_codings(
+        &mut self,
+        device: &'static Device,
+        cpu: &mut Workspace,
+        what: &str,
+        chunk: &[u8],
+        layout: &Layout,
+        config: &Config,
+    ) {
+        for coding in CODINGS {
+            self.compare(device, cpu, &format!("{what} {coding:?}"), chunk, layout, &Config { coding, ..*config });
+        }
     }
 
     /// Both directions, with both codecs.
@@ -128,7 +146,14 @@ fn matrix_of_contents_types_and_shapes() {
                     let bounds: &[f64] = if small { &[1e-3] } else { &[1e-300, 1e-44, 1e-12, 1e-3, 0.5, 1e3, 1e30, 1e300] };
                     for &bound in bounds {
                         let what = format!("{content:?} {dims:?} {scalar:?} {order:?} bound {bound:e}");
-                        report.compare(device, &mut cpu, &what, &chunk, &layout, &config(bound, CodebookPolicy::Auto, None));
+                        report.compare_codings(
+                            device,
+                            &mut cpu,
+                            &what,
+                            &chunk,
+                            &layout,
+                            &config(bound, CodebookPolicy::Auto, None),
+                        );
                     }
                     let others: &[f64] = if small { &[0.5] } else { &[1e-4, 1e-2, 0.5, 1e3] };
                     let predictors = &PREDICTORS[..if small { 1 } else { PREDICTORS.len() }];
@@ -139,6 +164,9 @@ fn matrix_of_contents_types_and_shapes() {
                         let config = Config { predictor, ..config(bound, CodebookPolicy::Auto, None) };
                         report.compare(device, &mut cpu, &what, &chunk, &layout, &config);
                     }
+                    let config = Config { predictor: PredictorPolicy::Interpolation, ..config(0.5, CodebookPolicy::Auto, None) };
+                    let what = format!("{content:?} {dims:?} {scalar:?} {order:?} interpolated");
+                    report.compare_codings(device, &mut cpu, &what, &chunk, &layout, &config);
                 }
             }
         }
@@ -159,8 +187,11 @@ fn books_and_fill_values() {
                 let first = &chunk[..scalar.size()];
                 let bits = first.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
                 for fill in [None, Some(bits), Some(0), Some(u64::MAX)] {
-                    for codebook in [CodebookPolicy::Auto, CodebookPolicy::Dictionary, CodebookPolicy::Custom] {
-                        for bound in [1e-5, 1e-2, 2.0] {
+                    for bound in [1e-5, 1e-2, 2.0] {
+                        let bit_planes = Config { coding: CodingPolicy::Bitshuffle, ..config(bound, CodebookPolicy::Auto, fill) };
+                        let what = format!("{content:?} {dims:?} {scalar:?} fill {fill:x?} bit planes bound {bound:e}");
+                        report.compare(device, &mut cpu, &what, &chunk, &layout, &bit_planes);
+                        for codebook in [CodebookPolicy::Auto, CodebookPolicy::Dictionary, CodebookPolicy::Custom] {
                             let what = format!("{content:?} {dims:?} {scalar:?} fill {fill:x?} {codebook:?} bound {bound:e}");
                             report.compare(device, &mut cpu, &what, &chunk, &layout, &config(bound, codebook, fill));
                         }
@@ -189,7 +220,7 @@ fn large_chunks() {
                 let chunk = chunk(&values(content, layout.shape.elements() as usize, 3), &layout, 3);
                 for bound in if huge { &[1e-3][..] } else { &[1e-4, 1e-2, 0.3] } {
                     let what = format!("{content:?} {dims:?} {scalar:?} bound {bound:e}");
-                    report.compare(device, &mut cpu, &what, &chunk, &layout, &config(*bound, CodebookPolicy::Auto, None));
+                    report.compare_codings(device, &mut cpu, &what, &chunk, &layout, &config(*bound, CodebookPolicy::Auto, None));
                 }
             }
         }
@@ -220,7 +251,7 @@ fn gaps_of_all_lengths() {
                 values[random.below(elements) as usize] = 1.0;
             }
             let chunk = chunk(&values, &layout, round);
-            report.compare(
+            report.compare_codings(
                 device,
                 &mut cpu,
                 &format!("gaps {dims:?} round {round}"),
@@ -255,7 +286,14 @@ fn lists_and_masks() {
                 let chunk = chunk(&values, &layout, 1);
                 for predictor in [PredictorPolicy::Lorenzo, PredictorPolicy::Interpolation] {
                     let config = Config { predictor, ..config(1e-3, CodebookPolicy::Auto, None) };
-                    report.compare(device, &mut cpu, &format!("{count} exceptions in {dims:?}"), &chunk, &layout, &config);
+                    report.compare_codings(
+                        device,
+                        &mut cpu,
+                        &format!("{count} exceptions in {dims:?}"),
+                        &chunk,
+                        &layout,
+                        &config,
+                    );
                 }
             }
         }
@@ -307,11 +345,12 @@ fn damaged_streams_are_refused_alike() {
         (Content::HugeRange, &[40, 50], 1e-3, CodebookPolicy::Auto),
     ];
     for (content, dims, bound, codebook) in cases {
-        for scalar in SCALARS {
+        for (scalar, coding) in SCALARS.into_iter().flat_map(|scalar| CODINGS.map(|coding| (scalar, coding))) {
             let layout = layout(scalar, ByteOrder::Little, dims);
             let chunk = chunk(&values(content, layout.shape.elements() as usize, 2), &layout, 2);
             let mut stream = Vec::new();
-            cpu.compress(&chunk, &layout, &config(bound, codebook, None), &mut stream).expect("the CPU compresses");
+            let config = Config { coding, ..config(bound, codebook, None) };
+            cpu.compress(&chunk, &layout, &config, &mut stream).expect("the CPU compresses");
             let start = Header::read_from(&stream).expect("a header").encoded_len();
             let header_bits = 8 * 64;
             for round in 0..600 {
@@ -350,14 +389,18 @@ fn batches_are_chunk_by_chunk() {
     let Some(device) = gpu() else { return };
     let (mut cpu, mut report) = (Workspace::default(), Report::default());
     let layouts = [(Scalar::F32, &[16u64, 16, 16][..], 40), (Scalar::F64, &[33, 65], 9), (Scalar::F32, &[5001], 7)];
-    let both = [PredictorPolicy::Lorenzo, PredictorPolicy::Interpolation];
-    for ((scalar, dims, count), predictor) in layouts.into_iter().flat_map(|layout| both.map(|predictor| (layout, predictor))) {
+    let ways = [PredictorPolicy::Lorenzo, PredictorPolicy::Interpolation]
+        .into_iter()
+        .flat_map(|way| CODINGS.map(|coding| (way, coding)));
+    for ((scalar, dims, count), (predictor, coding)) in
+        layouts.into_iter().flat_map(|layout| ways.clone().map(move |way| (layout, way)))
+    {
         let layout = layout(scalar, ByteOrder::Little, dims);
         let chunks: Vec<Vec<u8>> = (0..count)
             .map(|i| chunk(&values(CONTENTS[i % CONTENTS.len()], layout.shape.elements() as usize, i as u64), &layout, i as u64))
             .collect();
         // A batch has one predictor. Values on a lattice are not interpolated, which a batch does not look for.
-        let config = Config { predictor, ..config(1e-3, CodebookPolicy::Auto, None) };
+        let config = Config { predictor, coding, ..config(1e-3, CodebookPolicy::Auto, None) };
         let chunks: Vec<&Vec<u8>> = chunks
             .iter()
             .filter(|chunk| {

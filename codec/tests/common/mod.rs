@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use quire_codec::{
-    ByteOrder, CodebookPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Shape, Workspace, max_stream_len,
+    ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Shape, Workspace,
+    max_stream_len,
 };
 
 /// Reproducible numbers: SplitMix64 (Steele et al., OOPSLA'14).
@@ -190,14 +191,14 @@ pub(crate) fn check_round_trip(
     check_config(workspace, original, layout, &Config { codebook, ..Config::absolute(bound).unwrap() })
 }
 
-/// Predictors that follow each other when a chunk is written again and again.
-const CHAIN: [PredictorPolicy; 6] = [
-    PredictorPolicy::Auto,
-    PredictorPolicy::Interpolation,
-    PredictorPolicy::Lorenzo,
-    PredictorPolicy::Axes(2),
-    PredictorPolicy::Interpolation,
-    PredictorPolicy::Auto,
+/// Predictors and codings that follow each other when a chunk is written again and again.
+const CHAIN: [(PredictorPolicy, CodingPolicy); 6] = [
+    (PredictorPolicy::Auto, CodingPolicy::Auto),
+    (PredictorPolicy::Interpolation, CodingPolicy::Bitshuffle),
+    (PredictorPolicy::Lorenzo, CodingPolicy::Bitshuffle),
+    (PredictorPolicy::Axes(2), CodingPolicy::Huffman),
+    (PredictorPolicy::Interpolation, CodingPolicy::Huffman),
+    (PredictorPolicy::Auto, CodingPolicy::Bitshuffle),
 ];
 
 /// Compresses, decompresses and checks every value. Then does so again and again: whatever predictors follow each other, no value leaves
@@ -219,8 +220,8 @@ pub(crate) fn check_config(workspace: &mut Workspace, original: &[u8], layout: &
     };
     check(&decoded, config);
     let size = layout.scalar.size();
-    for predictor in CHAIN {
-        let config = Config { predictor, ..*config };
+    for (predictor, coding) in CHAIN {
+        let config = Config { predictor, coding, ..*config };
         let (mut again, mut twice) = (Vec::new(), vec![0x5a; original.len()]);
         workspace.compress(&decoded, layout, &config, &mut again).unwrap();
         workspace.decompress(&again, &mut twice).unwrap();
