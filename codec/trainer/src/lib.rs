@@ -6,6 +6,7 @@ pub mod learned;
 pub mod lengths;
 pub mod model;
 pub mod plain;
+pub mod planes;
 pub mod report;
 pub mod sample;
 pub mod table;
