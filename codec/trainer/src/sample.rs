@@ -10,11 +10,12 @@ use quire_codec::{ByteOrder, CodebookPolicy, Config, Layout, Scalar, Shape};
 use crate::lengths::{UNLIMITED, code_bits, limited_lengths};
 use crate::plain::plain_bits;
 use crate::planes::{Plane, planes};
+use crate::zeros::ZEROS;
 
 /// Most chunks of a field.
 const CHUNKS: usize = 8;
 /// Bytes of the fixed parts of the stream's header and of the quantized body and its plane, and for each axis (FORMAT.md §3, §4).
-const HEADER_BYTES: (u64, u64) = (24 + 16 + PLANE_HEADER_BYTES, 8);
+pub const HEADER_BYTES: (u64, u64) = (24 + 16 + PLANE_HEADER_BYTES, 8);
 /// Bytes of a plane's header.
 const PLANE_HEADER_BYTES: u64 = 8;
 
@@ -39,6 +40,8 @@ pub struct Sample {
     pub classes_only_bits: u64,
     /// Bits of the codes plane with neither ([`plain_bits`]).
     pub plain_bits: u64,
+    /// Bits of the codes plane with each way to code zeros, in the order of [`ZEROS`].
+    pub zeros_bits: [u64; ZEROS.len()],
     /// Bits of the codes and what is behind them in the plane that the codec writes.
     pub written_bits: u64,
     /// Bytes of a custom book in that plane; 0 for one of the dictionary.
@@ -172,6 +175,7 @@ pub fn measure(chunk: &Field, bound: f64) -> Option<Sample> {
         extra_bits,
         classes_only_bits: classes_only_bits(&histogram, zeros),
         plain_bits: plain_bits(leftovers),
+        zeros_bits: ZEROS.map(|way| way.bits(leftovers)),
         written_bits: code_bits(&histogram, &choice.lengths()) + extra_bits,
         book_bytes,
         payload_bytes: plane.len() as u64 - PLANE_HEADER_BYTES - book_bytes,
@@ -203,6 +207,7 @@ pub(crate) mod tests {
             extra_bits: 0,
             classes_only_bits: 0,
             plain_bits: 0,
+            zeros_bits: [0; ZEROS.len()],
             written_bits: 0,
             book_bytes: 0,
             payload_bytes: 0,
