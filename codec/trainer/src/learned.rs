@@ -1,5 +1,5 @@
-//! Books made from the tokens of chunks instead of densities, by turns of giving chunks to their cheapest books and making the books again
-//! for their chunks. They lost: see table (d).
+//! Books made for the tokens of chunks, from books of densities, by turns of giving chunks to their cheapest books and making the books
+//! again for their chunks and a share of the density.
 
 use quire_codec::alphabet::SYMBOLS;
 use quire_codec::codebook;
@@ -8,7 +8,7 @@ use quire_codec::dictionary::Entry;
 use crate::criteria::shares;
 use crate::lengths::code_bits;
 use crate::model;
-use crate::selection::Target;
+use crate::training::Target;
 
 /// Turns.
 const ROUNDS: usize = 12;
@@ -46,7 +46,7 @@ mod tests {
     use quire_codec::tokens::Histogram;
 
     use super::*;
-    use crate::dictionary;
+    use crate::density::Density;
 
     #[test]
     fn learned_books_cost_their_targets_no_more() {
@@ -55,7 +55,7 @@ mod tests {
         histogram[31] = 500;
         histogram[29] = 500;
         let targets = vec![Target { histogram, other_bits: 0 }; 100];
-        let start = dictionary().entries;
+        let start: Vec<Entry> = Density::all().step_by(40).map(|density| density.book()).collect();
         let least = |books: &[Entry]| books.iter().filter_map(|book| codebook::cost(&histogram, &book.lengths)).min();
         assert!(least(&learned_books(&start, &targets)) < least(&start));
     }

@@ -1,7 +1,6 @@
 //! Makes the dictionary of precomputed codebooks: probability densities → token frequencies → code lengths. And reports what was gained
 //! and lost by each choice, on chunks of the generator's fields.
 
-pub mod books;
 pub mod criteria;
 pub mod density;
 pub mod learned;
@@ -13,14 +12,29 @@ pub mod report;
 pub mod sample;
 pub mod selection;
 pub mod table;
+pub mod training;
 pub mod zeros;
 
-use quire_codec::dictionary::Dictionary;
+use density::Density;
+use learned::learned_books;
+use quire_codec::dictionary::{Dictionary, Entry};
+use selection::select;
+use training::Target;
+
+/// Books of the dictionary.
+pub const BOOKS: usize = 75;
+
+/// Books of the densities of a pool that fit the targets best, each then made anew for what it fits.
+#[must_use]
+pub fn trained_books(targets: &[Target], pool: &[Density], count: usize) -> Vec<Entry> {
+    let start: Vec<Entry> = select(targets, pool, count).iter().map(Density::book).collect();
+    learned_books(&start, targets)
+}
 
 /// The dictionary that the codec embeds.
 #[must_use]
 pub fn dictionary() -> Dictionary {
-    Dictionary { entries: books::BOOKS.iter().map(density::Density::book).collect() }
+    Dictionary { entries: trained_books(&training::targets(), &Density::all().collect::<Vec<_>>(), BOOKS) }
 }
 
 #[cfg(test)]

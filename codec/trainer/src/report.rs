@@ -9,8 +9,8 @@ use std::io::IsTerminal;
 use h5_samples::{Field, Size};
 
 use crate::sample::{self, Sample};
-use crate::selection::training_targets;
 use crate::table::{Table, geomean, percent, ratio};
+use crate::training;
 
 pub use choice::{choice_of_criterion, choice_of_family, choice_of_model, loss_by_field, number_of_books};
 pub use coding::{layout_overhead, length_limits, ways_to_code_zeros, without_tokens};
@@ -24,7 +24,7 @@ const SEED: u64 = 1;
 #[must_use]
 pub fn report() -> String {
     let samples = samples(h5_samples::all(SEED, Size::Medium));
-    let targets = training_targets();
+    let targets = training::targets();
     let mut text = preamble(samples.len());
     text.push_str(&number_of_books(&samples, &targets));
     text.push_str(&choice_of_criterion(&samples));
@@ -114,7 +114,7 @@ fn ratio_cells(samples: &[Sample], value: impl Fn(&Sample) -> f64, reference: im
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::selection::Target;
+    use crate::training::Target;
 
     #[test]
     fn every_table_has_its_rows_on_small_fields() {

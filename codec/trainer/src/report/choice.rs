@@ -7,20 +7,13 @@ use quire_codec::tokens::Histogram;
 use super::{BOUNDS, by_bound, columns, field_names, of_field, ratio_cells};
 use crate::criteria::{Candidate, Criterion, entropy, shares};
 use crate::density::{Density, FAMILIES, MAX_SPREAD};
-use crate::dictionary;
 use crate::learned::learned_books;
 use crate::lengths::code_bits;
 use crate::sample::Sample;
-use crate::selection::{Target, select};
+use crate::selection::select;
 use crate::table::{Table, geomean, percent};
-
-/// Books of the dictionary.
-const COUNT: usize = 75;
-
-/// So many books of some densities, chosen on the training fields.
-fn selected(targets: &[Target], pool: impl Iterator<Item = Density>, count: usize) -> Vec<Entry> {
-    select(targets, &pool.collect::<Vec<_>>(), count).iter().map(Density::book).collect()
-}
+use crate::training::Target;
+use crate::{BOOKS, dictionary, trained_books};
 
 /// Bits of a histogram's codes with the cheapest of some books.
 fn cheapest(histogram: &Histogram, books: &[Entry]) -> u64 {
@@ -52,8 +45,9 @@ fn entropy_ratio(sample: &Sample) -> f64 {
 #[must_use]
 pub fn number_of_books(samples: &[Sample], targets: &[Target]) -> String {
     let mut table = columns("books", &["all", "mean loss", "worst"]);
+    let all: Vec<Density> = Density::all().collect();
     for count in [5, 10, 15, 25, 50, 75, 100] {
-        let books = selected(targets, Density::all(), count);
+        let books = trained_books(targets, &all, count);
         table.row(&count.to_string(), ratio_cells(samples, |sample| dictionary_ratio(sample, &books), custom_ratio));
     }
     table.row("75 or custom, by the codec", ratio_cells(samples, Sample::written_ratio_without_lanes, custom_ratio));
@@ -61,7 +55,7 @@ pub fn number_of_books(samples: &[Sample], targets: &[Target]) -> String {
     let free = |sample: &Sample| sample.ratio(custom_bits(&sample.histogram) + sample.extra_bits);
     table.row("custom, lengths for nothing", ratio_cells(samples, free, custom_ratio));
     table.row("entropy", ratio_cells(samples, entropy_ratio, custom_ratio));
-    table.to_text("(a) Ratio by number of books, chosen anew for each number, and by relative bound")
+    table.to_text("(a) Ratio by number of books, made anew for each number, and by relative bound")
 }
 
 /// Table (b): ratio by the criterion that chooses among the books.
@@ -88,7 +82,8 @@ pub fn choice_of_criterion(samples: &[Sample]) -> String {
 pub fn choice_of_family(samples: &[Sample], targets: &[Target]) -> String {
     let mut table = columns("families", &["all", "mean loss", "worst"]);
     let mut row = |name: &str, families: &[Family]| {
-        let books = selected(targets, Density::all().filter(|density| families.contains(&density.family())), COUNT);
+        let pool: Vec<Density> = Density::all().filter(|density| families.contains(&density.family())).collect();
+        let books = trained_books(targets, &pool, BOOKS);
         table.row(name, ratio_cells(samples, |sample| dictionary_ratio(sample, &books), custom_ratio));
     };
     for family in FAMILIES {
@@ -99,12 +94,14 @@ pub fn choice_of_family(samples: &[Sample], targets: &[Target]) -> String {
         row(&format!("{first:?} and {second:?}"), &[first, second]);
     }
     row("all three", &FAMILIES);
-    table.to_text("(c) Ratio by family of densities, 75 books chosen from each set of families")
+    table.to_text("(c) Ratio by family of densities, 75 books that start from each set of families")
 }
 
 /// Table (d): loss by the model that books are made from.
 #[must_use]
 pub fn choice_of_model(samples: &[Sample], targets: &[Target]) -> String {
+    let all: Vec<Density> = Density::all().collect();
+    let books_of = |densities: &[Density]| densities.iter().map(Density::book).collect::<Vec<Entry>>();
     let mut table = columns("books", &["all", "worst"]);
     let mut row = |name: &str, books: &[Entry]| {
         let kept = |sample: &Sample| dictionary_ratio(sample, books) / custom_ratio(sample);
@@ -117,15 +114,17 @@ pub fn choice_of_model(samples: &[Sample], targets: &[Target]) -> String {
             0 => "one scale a book".to_owned(),
             _ => format!("spread up to {}", f64::from(most) / 2.0),
         };
-        row(&name, &selected(targets, Density::all().filter(|density| density.spread <= most), COUNT));
+        let pool: Vec<Density> = Density::all().filter(|density| density.spread <= most).collect();
+        row(&name, &books_of(&select(targets, &pool, BOOKS)));
     }
-    row("in use", &dictionary().entries);
-    let all: Vec<Entry> = Density::all().map(|density| density.book()).collect();
-    row(&format!("all {}", all.len()), &all);
-    row("learned from the training fields", &learned_books(&dictionary().entries, targets));
+    row(&format!("all {} densities", all.len()), &books_of(&all));
+    row("learned, in use", &dictionary().entries);
     let own: Vec<Target> = samples.iter().map(Target::from).collect();
     row("learned from these samples", &learned_books(&dictionary().entries, &own));
-    table.to_text("(d) Mean loss by how books are made, and worst loss: 75 books of densities whose scale varies up to some spread; all densities'\n    books at once; 75 books learned from chunks' tokens")
+    table.to_text(
+        "(d) Mean loss by how books are made, and worst loss: 75 books of densities whose scale varies up to some spread; books of all densities;
+    75 books of densities, made again for the chunks that they fit: those of another seed, and the very chunks of this table",
+    )
 }
 
 /// Table (h): loss by field and bound.
