@@ -1,5 +1,5 @@
-//! Makes the dictionary of precomputed codebooks: probability densities → token frequencies → code lengths. And reports what was gained
-//! and lost by each choice, on chunks of the generator's fields.
+//! Makes the dictionary of precomputed codebooks: probability densities → token frequencies → code lengths, made again for the frequencies in
+//! chunks of generated fields. And reports what was gained and lost by each choice.
 
 pub mod criteria;
 pub mod density;
