@@ -8,11 +8,11 @@ use crate::tokens::Histogram;
 
 /// The dictionary file, in bincode. bincode is unmaintained (RUSTSEC-2025-0141): it reads this embedded file, with a limit, and no
 /// byte of any stream.
-static FILE: &[u8] = include_bytes!("../dictionary/v0_1.bin");
+static FILE: &[u8] = include_bytes!("../dictionary/v0_3.bin");
 /// Most bytes that decoding a dictionary file may ask for.
 const FILE_LIMIT: usize = 1 << 16;
 
-/// Family of the probability density that a book was made from.
+/// Family of the probability density that a book started from, at scale `s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, bincode::Encode, bincode::Decode)]
 pub enum Family {
     /// `1 / (1 + (x/s)^2)`
@@ -26,10 +26,12 @@ pub enum Family {
 /// A book and where it comes from.
 #[derive(Debug, Clone, PartialEq, bincode::Encode, bincode::Decode)]
 pub struct Entry {
-    /// Density from which the book was made.
+    /// Density that the book started from, before it was made again for the chunks that it fits.
     pub family: Family,
     /// The density's scale, in quantization steps.
     pub scale: f64,
+    /// How much the scale varies within a chunk: standard deviation of its natural logarithm, 0 if it does not.
+    pub spread: f64,
     /// Code lengths by symbol; every symbol has a code.
     pub lengths: CodeLengths,
 }

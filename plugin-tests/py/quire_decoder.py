@@ -18,7 +18,7 @@ from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-DICTIONARY = Path(__file__).resolve().parent / ".." / ".." / "codec" / "dictionary" / "v0_1.bin"
+DICTIONARY = Path(__file__).resolve().parent / ".." / ".." / "codec" / "dictionary" / "v0_3.bin"
 DEFAULT_LIMIT = 1 << 30
 
 STORED, CONSTANT, QUANTIZED = 0, 1, 2
@@ -503,10 +503,10 @@ def dictionary_book(number: int) -> Book:
 def read_dictionary() -> List[bytes]:
     """§8: the lengths of the dictionary's books. A broken file is no fault of the stream."""
     data = DICTIONARY.read_bytes()
-    size = 1 + 8 + SYMBOLS
+    size = 1 + 8 + 8 + SYMBOLS
     if data[:1] != bytes([BOOKS]) or len(data) != 1 + BOOKS * size:
         raise RuntimeError(f"{DICTIONARY} is not the dictionary")
-    return [data[at + 9 : at + size] for at in range(1, len(data), size)]
+    return [data[at + 17 : at + size] for at in range(1, len(data), size)]
 
 
 _dictionary: List[bytes] = []

@@ -71,10 +71,10 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// What the criteria need of a book.
+    /// What the criteria need of a book. Its density is the one that it started from.
     #[must_use]
-    pub fn new(entry: &Entry, clustering: &[f64]) -> Self {
-        let weights = model::token_weights(entry.family, entry.scale, clustering);
+    pub fn new(entry: &Entry) -> Self {
+        let weights = model::token_weights(entry.family, entry.scale, entry.spread);
         let log_total = log2_fixed(weights.iter().sum());
         Self {
             lengths: entry.lengths,
@@ -112,20 +112,19 @@ pub fn cross_entropy_fixed(histogram: &Histogram, surprise: &[u64; SYMBOLS]) -> 
 
 #[cfg(test)]
 mod tests {
-    use quire_codec::dictionary::Family;
-
     use super::*;
-    use crate::{book, dictionary, model::CLUSTERING};
+    use crate::density::Density;
 
-    fn candidates() -> Vec<Candidate> {
-        dictionary().entries.iter().map(|entry| Candidate::new(entry, CLUSTERING)).collect()
+    /// Books of densities as they are, before they are made again for what they fit.
+    fn books() -> Vec<Entry> {
+        Density::all().step_by(9).map(|density| density.book()).collect()
     }
 
     #[test]
     fn a_books_own_distribution_is_no_distance_from_it() {
-        for (family, scale) in [(Family::Cauchy, 0.1), (Family::Laplace, 2.0), (Family::Gaussian, 30.0)] {
-            let histogram = model::token_weights(family, scale, CLUSTERING).map(|weight| weight >> 16);
-            let own = Candidate::new(&book(family, scale, CLUSTERING), CLUSTERING);
+        for entry in &books() {
+            let histogram = model::token_weights(entry.family, entry.scale, entry.spread).map(|weight| weight >> 16);
+            let own = Candidate::new(entry);
             let p = shares(&histogram);
             assert!(divergence(&p, &own.shares).abs() < 1e-4);
             assert!((entropy(&p) - entropy(&own.shares)).abs() < 1e-3);
@@ -136,10 +135,11 @@ mod tests {
 
     #[test]
     fn every_criterion_finds_the_book_that_a_histogram_came_from() {
-        let books = candidates();
+        let entries = books();
+        let books: Vec<Candidate> = entries.iter().map(Candidate::new).collect();
         for place in [3, 30, 60] {
-            let entry = &dictionary().entries[place];
-            let histogram = model::token_weights(entry.family, entry.scale, CLUSTERING).map(|weight| weight >> 16);
+            let entry = &entries[place];
+            let histogram = model::token_weights(entry.family, entry.scale, entry.spread).map(|weight| weight >> 16);
             for criterion in Criterion::ALL {
                 let chosen = criterion.choose(&histogram, &books);
                 let (own, best) = (code_bits(&histogram, &books[place].lengths), code_bits(&histogram, &books[chosen].lengths));

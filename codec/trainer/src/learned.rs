@@ -1,66 +1,62 @@
-//! Books whose share of zeros and runs is learned from the samples themselves. They know the answers, so what they lose is about what is
-//! left to lose when only the model of run tokens is changed. They never become a dictionary, which must be made before any data is seen.
+//! Books made for the tokens of chunks, from books of densities, by turns of giving chunks to their cheapest books and making the books
+//! again for their chunks and a share of the density.
 
-use quire_codec::alphabet::{DIRECT_ZERO, RUN_SYMBOLS, SYMBOLS};
+use quire_codec::alphabet::SYMBOLS;
 use quire_codec::codebook;
 use quire_codec::dictionary::Entry;
-use quire_codec::tokens::Histogram;
 
-use crate::criteria::{Candidate, Criterion, shares};
-use crate::model::{self, CLUSTERING};
-use crate::sample::Sample;
+use crate::criteria::shares;
+use crate::lengths::code_bits;
+use crate::model;
+use crate::training::Target;
 
-/// Times that samples are given to their cheapest books and the books made again for their samples.
-const ROUNDS: usize = 4;
+/// Turns.
+const ROUNDS: usize = 12;
+/// Chunks that the density counts for with which a book starts: what no chunk of the book has shown still has a code.
+const DENSITY: f64 = 1.0;
 
-/// The books with shares of zeros and runs learned from the samples.
+/// Books learned from the targets, from the books of densities.
 #[must_use]
-pub fn learned_books(start: &[Entry], samples: &[Sample]) -> Vec<Entry> {
+pub fn learned_books(start: &[Entry], targets: &[Target]) -> Vec<Entry> {
     let mut books = start.to_vec();
     for _ in 0..ROUNDS {
-        let candidates: Vec<Candidate> = books.iter().map(|entry| Candidate::new(entry, CLUSTERING)).collect();
-        let mut sums = vec![[0.0; SYMBOLS]; books.len()];
-        for sample in samples {
-            let book = Criterion::ExactCost.choose(&sample.histogram, &candidates);
-            for (sum, share) in sums[book].iter_mut().zip(shares(&sample.histogram)) {
-                *sum += share;
+        let mut sums: Vec<[f64; SYMBOLS]> = start
+            .iter()
+            .map(|book| shares(&model::token_weights(book.family, book.scale, book.spread)).map(|share| DENSITY * share))
+            .collect();
+        for target in targets {
+            let cheapest = (0..books.len()).min_by_key(|&book| code_bits(&target.histogram, &books[book].lengths)).unwrap_or(0);
+            // A bit wasted counts by its share of what is spent: the fewer a token takes, the more.
+            let tokens: u64 = target.histogram.iter().sum();
+            let tokens_a_bit = tokens as f64 / target.custom_bits();
+            for (sum, share) in sums[cheapest].iter_mut().zip(shares(&target.histogram)) {
+                *sum += tokens_a_bit * share;
             }
         }
-        for (book, sum) in books.iter_mut().zip(&sums).filter(|(_, sum)| sum.iter().any(|&share| share > 0.0)) {
-            book.lengths = codebook::optimal_lengths(&with_zeros(book, sum));
+        for (book, sum) in books.iter_mut().zip(&sums) {
+            let total: f64 = sum.iter().sum();
+            book.lengths = codebook::optimal_lengths(&sum.map(|share| (share / total * libm::exp2(40.0)) as u64 + 1));
         }
     }
     books
 }
 
-/// Token weights of a book's density, with those of zeros and runs replaced by their shares in `learned`.
-fn with_zeros(book: &Entry, learned: &[f64; SYMBOLS]) -> Histogram {
-    let mut weights = model::token_weights(book.family, book.scale, CLUSTERING).map(|weight| weight as f64);
-    let is_zero = |symbol: usize| symbol < RUN_SYMBOLS || symbol == usize::from(DIRECT_ZERO);
-    let sum_of_others = |values: &[f64; SYMBOLS]| -> f64 { (0..SYMBOLS).filter(|&s| !is_zero(s)).map(|s| values[s]).sum() };
-    let scale = sum_of_others(&weights) / sum_of_others(learned).max(1e-9);
-    for symbol in (0..SYMBOLS).filter(|&symbol| is_zero(symbol)) {
-        weights[symbol] = learned[symbol] * scale;
-    }
-    let total: f64 = weights.iter().sum();
-    weights.map(|weight| (weight / total * libm::exp2(40.0)) as u64 + 1)
-}
-
 #[cfg(test)]
 mod tests {
+    use quire_codec::tokens::Histogram;
+
     use super::*;
-    use crate::dictionary;
-    use crate::sample::tests::sample_of;
+    use crate::density::Density;
 
     #[test]
-    fn learned_books_cost_their_samples_no_more() {
-        let mut histogram = [0; SYMBOLS];
-        histogram[12] = 1000; // long runs between ones, as no geometric law has them
+    fn learned_books_cost_their_targets_no_more() {
+        let mut histogram: Histogram = [0; SYMBOLS];
+        histogram[12] = 1000; // long runs between ones, as no density has them
         histogram[31] = 500;
         histogram[29] = 500;
-        let samples = [sample_of(histogram)];
-        let start = dictionary().entries;
+        let targets = vec![Target { histogram, other_bits: 0 }; 100];
+        let start: Vec<Entry> = Density::all().step_by(40).map(|density| density.book()).collect();
         let least = |books: &[Entry]| books.iter().filter_map(|book| codebook::cost(&histogram, &book.lengths)).min();
-        assert!(least(&learned_books(&start, &samples)) < least(&start));
+        assert!(least(&learned_books(&start, &targets)) < least(&start));
     }
 }

@@ -2,14 +2,17 @@
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: quire-trainer train FILE    writes the dictionary, e.g. to codec/dictionary/v0_1.bin
+const USAGE: &str =
+    "usage: quire-trainer sample FILE   counts the tokens of the generator's fields, for codec/trainer/training.bin
+       quire-trainer train FILE    writes the dictionary, e.g. to codec/dictionary/v0_3.bin
        quire-trainer report        prints what each choice gains and loses, as tables";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments[..] {
-        ["train", path] => train(path),
+        ["sample", path] => write(path, &quire_trainer::training::sample_fields()),
+        ["train", path] => quire_trainer::dictionary().to_bytes().and_then(|bytes| write(path, &bytes)),
         ["report"] => {
             print!("{}", quire_trainer::report::report());
             Ok(())
@@ -25,8 +28,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes the dictionary file.
-fn train(path: &str) -> Result<(), String> {
-    let bytes = quire_trainer::dictionary().to_bytes()?;
+fn write(path: &str, bytes: &[u8]) -> Result<(), String> {
     std::fs::write(path, bytes).map_err(|error| format!("{path}: {error}"))
 }

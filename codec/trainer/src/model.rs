@@ -1,19 +1,18 @@
 //! How often each token occurs when differences follow a probability density.
 //!
 //! Shah et al. (ICS'23, section 4) discretise Cauchy, Laplace and Gaussian densities with location 0 over a sweep of scales. Our
-//! alphabet has run tokens as well, for which a density alone says nothing: zeros of real fields stand together. The model is a
-//! two-state chain in which a zero follows a zero with probability `b = p0 + c (1 - p0)`, where `p0` is the density's share of zeros and
-//! `c` the clustering, 0 for independent values. Runs are then geometric with mean `1 / (1 - b)`, and the share of zeros stays `p0`.
+//! alphabet has run tokens as well, for which a density alone says nothing: zeros of real fields stand together, where the field is
+//! quiet. So the scale varies over a chunk, slowly, and is log-normal: all of a run's values are drawn at one scale, and tokens are
+//! counted over all scales. One parameter, the spread of the scale's logarithm, thus makes runs longer and tails heavier together.
 
 use quire_codec::alphabet::{ALPHABET, Meaning, SEGMENT, SYMBOLS};
 use quire_codec::dictionary::Family;
 use quire_codec::tokens::Histogram;
 
-/// Clusterings of the built-in dictionary, in equal parts. Most zeros stand as if they were independent, but nearly every chunk has quiet
-/// parts whose long runs that would all but rule out: two parts independent and one strongly clustered lose 3.9 % against a book made
-/// for the chunk where independent zeros lose 5.0 % (table (d) of `quire-trainer report`). It is the best mixture of those tried on two seeds
-/// of the generator and within 0.1 % of the best on real fields.
-pub const CLUSTERING: &[f64] = &[0.0, 0.0, 0.9];
+/// Scales either side of the middle one that stand for a log-normal scale.
+const NODES: i32 = 8;
+/// Their distance, in standard deviations of the logarithm.
+const NODE_DISTANCE: f64 = 0.375;
 
 /// Probability that a value of the density is at most `x`, for `x <= 0`.
 fn lower_tail(family: Family, scale: f64, x: f64) -> f64 {
@@ -32,56 +31,68 @@ fn magnitude_at_least(family: Family, scale: f64, start: f64) -> f64 {
     2.0 * lower_tail(family, scale, 0.5 - start)
 }
 
-/// Token weights for a density and a mixture of clusterings, as integers that sum to about 2^40; none is 0.
+/// Token weights for a density whose scale varies with `spread`, as integers that sum to about 2^40; none is 0.
 #[must_use]
-pub fn token_weights(family: Family, scale: f64, clustering: &[f64]) -> Histogram {
-    let not_zero = magnitude_at_least(family, scale, 1.0);
-    let zero = 1.0 - not_zero;
+pub fn token_weights(family: Family, scale: f64, spread: f64) -> Histogram {
     let mut weights = [0.0; SYMBOLS];
-    for (number, (weight, symbol)) in weights.iter_mut().zip(&ALPHABET).enumerate() {
-        let start = symbol.start;
-        *weight = match symbol.meaning {
-            Meaning::Run => run_weight(zero, not_zero, clustering, start, start + (1 << symbol.extra_bits)),
-            Meaning::Direct if start == 0 => run_weight(zero, not_zero, clustering, 1, 2),
-            Meaning::Direct => {
-                let magnitude = start.cast_signed().unsigned_abs() as f64;
-                0.5 * (magnitude_at_least(family, scale, magnitude) - magnitude_at_least(family, scale, magnitude + 1.0))
-            }
-            Meaning::Class => {
-                let next = ALPHABET.get(number + 1).map_or(f64::INFINITY, |next| next.start as f64);
-                magnitude_at_least(family, scale, start as f64) - magnitude_at_least(family, scale, next)
-            }
-        };
+    if spread > 0.0 {
+        for node in -NODES..=NODES {
+            let deviation = NODE_DISTANCE * f64::from(node);
+            let share = libm::exp(-0.5 * deviation * deviation);
+            add_tokens(family, scale * libm::exp(spread * deviation), share, &mut weights);
+        }
+    } else {
+        add_tokens(family, scale, 1.0, &mut weights);
     }
     let total: f64 = weights.iter().sum();
     weights.map(|weight| (weight / total * libm::exp2(40.0)) as u64 + 1)
 }
 
+/// Adds the tokens of `values` independent values of one scale.
+fn add_tokens(family: Family, scale: f64, values: f64, weights: &mut [f64; SYMBOLS]) {
+    let not_zero = magnitude_at_least(family, scale, 1.0);
+    for (number, (weight, symbol)) in weights.iter_mut().zip(&ALPHABET).enumerate() {
+        let start = symbol.start;
+        *weight += values
+            * match symbol.meaning {
+                Meaning::Run => run_weight(not_zero, start, start + (1 << symbol.extra_bits)),
+                Meaning::Direct if start == 0 => run_weight(not_zero, 1, 2),
+                Meaning::Direct => {
+                    let magnitude = start.cast_signed().unsigned_abs() as f64;
+                    0.5 * (magnitude_at_least(family, scale, magnitude) - magnitude_at_least(family, scale, magnitude + 1.0))
+                }
+                Meaning::Class => {
+                    let next = ALPHABET.get(number + 1).map_or(f64::INFINITY, |next| next.start as f64);
+                    magnitude_at_least(family, scale, start as f64) - magnitude_at_least(family, scale, next)
+                }
+            };
+    }
+}
+
 /// Runs of `from` to `below - 1` zeros that start at a value, on average. Runs of a whole segment or more count as one of each segment.
-fn run_weight(zero: f64, not_zero: f64, clustering: &[f64], from: u64, below: u64) -> f64 {
-    let mean = |weight: &dyn Fn(f64) -> f64| clustering.iter().map(|&c| weight(c)).sum::<f64>() / clustering.len() as f64;
-    mean(&|c| {
-        let stop = not_zero * (1.0 - c);
-        let log_stay = libm::log1p(-stop);
-        let at_least = |run: u64| libm::exp(log_stay * (run - 1) as f64);
-        if from == SEGMENT as u64 {
-            // Segments that are zero throughout: probability of starting with a zero and staying.
-            zero * at_least(from) / SEGMENT as f64
-        } else {
-            zero * stop * (at_least(from) - at_least(below))
-        }
-    })
+fn run_weight(not_zero: f64, from: u64, below: u64) -> f64 {
+    let zero = 1.0 - not_zero;
+    let log_zero = libm::log1p(-not_zero);
+    let at_least = |run: u64| libm::exp(log_zero * (run - 1) as f64);
+    if from == SEGMENT as u64 {
+        // Segments that are zero throughout: probability of starting with a zero and staying.
+        zero * at_least(from) / SEGMENT as f64
+    } else {
+        zero * not_zero * (at_least(from) - at_least(below))
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use quire_codec::alphabet::FIRST_CLASS;
+
     use super::*;
 
     #[test]
     fn weights_follow_the_density() {
         for family in [Family::Cauchy, Family::Laplace, Family::Gaussian] {
             for scale in [0.2, 1.0, 10.0, 300.0] {
-                let weights = token_weights(family, scale, &[0.0]);
+                let weights = token_weights(family, scale, 0.0);
                 let total: f64 = weights.iter().map(|&weight| weight as f64).sum();
                 // Each token stands for its number of values: together they must account for all. A span's middle stands for it here, which
                 // is up to a tenth too long where runs get rarer within an octave.
@@ -101,8 +112,9 @@ mod tests {
     }
 
     #[test]
-    fn clustering_makes_runs_longer() {
-        let (apart, together) = (token_weights(Family::Laplace, 0.5, &[0.0]), token_weights(Family::Laplace, 0.5, &[0.8]));
-        assert!(together[8] > 4 * apart[8]);
+    fn spread_makes_runs_longer_and_tails_heavier() {
+        let (even, uneven) = (token_weights(Family::Laplace, 0.5, 0.0), token_weights(Family::Laplace, 0.5, 1.0));
+        assert!(uneven[8] > 4 * even[8]);
+        assert!(uneven[FIRST_CLASS] > 4 * even[FIRST_CLASS]);
     }
 }

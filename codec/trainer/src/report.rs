@@ -3,15 +3,17 @@
 mod choice;
 mod coding;
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 
 use h5_samples::{Field, Size};
 
 use crate::sample::{self, Sample};
 use crate::table::{Table, geomean, percent, ratio};
+use crate::training;
 
-pub use choice::{choice_of_criterion, choice_of_family, choice_of_run_model, number_of_books};
-pub use coding::{layout_overhead, length_limits, without_tokens};
+pub use choice::{choice_of_criterion, choice_of_family, choice_of_model, loss_by_field, number_of_books};
+pub use coding::{layout_overhead, length_limits, ways_to_code_zeros, without_tokens};
 
 /// Error bounds as shares of a chunk's range.
 pub const BOUNDS: [f64; 4] = [1e-1, 1e-2, 1e-3, 1e-4];
@@ -22,16 +24,13 @@ const SEED: u64 = 1;
 #[must_use]
 pub fn report() -> String {
     let samples = samples(h5_samples::all(SEED, Size::Medium));
+    let targets = training::targets();
     let mut text = preamble(samples.len());
-    for table in [
-        number_of_books,
-        choice_of_criterion,
-        choice_of_family,
-        choice_of_run_model,
-        length_limits,
-        without_tokens,
-        layout_overhead,
-    ] {
+    text.push_str(&number_of_books(&samples, &targets));
+    text.push_str(&choice_of_criterion(&samples));
+    text.push_str(&choice_of_family(&samples, &targets));
+    text.push_str(&choice_of_model(&samples, &targets));
+    for table in [length_limits, without_tokens, layout_overhead, loss_by_field, ways_to_code_zeros] {
         text.push_str(&table(&samples));
     }
     text
@@ -60,7 +59,8 @@ fn preamble(samples: usize) -> String {
     format!(
         "command: cargo run --release -p quire-trainer -- report > h5-samples/results/dictionary.txt
 machine: {}, {threads} threads usable, one used; no figure here depends on it but for the last bit of sines in the generator
-fields:  h5_samples::all({SEED}, Size::Medium), up to 8 chunks a field of 64^3, 512^2, 262144 or 4x16x64x64 values; {samples} samples
+fields:  h5_samples::all({SEED}, Size::Medium), up to 8 chunks a field of 64^3, 512^2, 262144 or 4x16x64x64 values; {samples} samples,
+         each predicted as the codec chooses; books are chosen on the fields of other seeds
 bound:   1e-1 to 1e-4 of the chunk's range over finite values that are not fill; chunks of one value are left out
 ratio:   bytes of the chunk / bytes of headers and codes plane; exceptions (NaN, fill values) lie in planes of their own and are not
          counted; geometric mean over chunks
@@ -90,6 +90,17 @@ fn by_bound(samples: &[Sample], value: impl Fn(&Sample) -> f64) -> [f64; BOUNDS.
     BOUNDS.map(|bound| geomean(samples.iter().filter(|sample| sample.bound == bound).map(&value)))
 }
 
+/// Names of the fields, in the order of the samples.
+fn field_names(samples: &[Sample]) -> Vec<&'static str> {
+    let mut seen = BTreeSet::new();
+    samples.iter().map(|sample| sample.field).filter(|&name| seen.insert(name)).collect()
+}
+
+/// Geometric mean over the chunks of a field at a bound.
+fn of_field(samples: &[Sample], field: &str, bound: f64, value: impl Fn(&Sample) -> f64) -> f64 {
+    geomean(samples.iter().filter(|sample| sample.field == field && sample.bound == bound).map(value))
+}
+
 /// Cells: ratio by bound, and over all samples mean and worst loss against what `reference` gives.
 fn ratio_cells(samples: &[Sample], value: impl Fn(&Sample) -> f64, reference: impl Fn(&Sample) -> f64) -> Vec<String> {
     let mut cells: Vec<String> = by_bound(samples, &value).map(ratio).to_vec();
@@ -103,21 +114,24 @@ fn ratio_cells(samples: &[Sample], value: impl Fn(&Sample) -> f64, reference: im
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::training::Target;
 
     #[test]
     fn every_table_has_its_rows_on_small_fields() {
         let samples = samples(h5_samples::all(SEED, Size::Small).take(4));
         assert!(samples.iter().all(|sample| sample.values <= 64 * 64 * 64));
-        for (table, rows) in [
-            (number_of_books as fn(&[Sample]) -> String, ["100", "entropy"]),
-            (choice_of_criterion, ["exact cost", "entropy difference"]),
-            (choice_of_family, ["Cauchy", "all three"]),
-            (choice_of_run_model, ["independent", "learned"]),
-            (length_limits, ["10", "16"]),
-            (without_tokens, ["turbulence_velocity", "geometric mean"]),
-            (layout_overhead, ["turbulence_resolved", "cloud_water"]),
+        let targets: Vec<Target> = samples.iter().map(Target::from).collect();
+        for (text, rows) in [
+            (number_of_books(&samples, &targets), ["100", "entropy"]),
+            (choice_of_criterion(&samples), ["exact cost", "entropy difference"]),
+            (choice_of_family(&samples, &targets), ["Cauchy", "all three"]),
+            (choice_of_model(&samples, &targets), ["one scale", "learned"]),
+            (length_limits(&samples), ["10", "16"]),
+            (without_tokens(&samples), ["turbulence_velocity", "geometric mean"]),
+            (layout_overhead(&samples), ["turbulence_resolved", "cloud_water"]),
+            (loss_by_field(&samples), ["turbulence_resolved", "all chunks"]),
+            (ways_to_code_zeros(&samples), ["run tokens", "a flag a block of 64"]),
         ] {
-            let text = table(&samples);
             for row in rows {
                 assert!(text.lines().any(|line| line.starts_with(row)), "{row}: {text}");
             }

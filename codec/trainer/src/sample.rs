@@ -3,19 +3,19 @@
 use h5_samples::{Field, Values, finite_range};
 use quire_codec::alphabet::{ALPHABET, DIRECT_ZERO, RUN_SYMBOLS};
 use quire_codec::codebook::{self, Choice, PACKED_LENGTHS};
-use quire_codec::lorenzo::{self, Axes};
 use quire_codec::plane::PlaneWorkspace;
-use quire_codec::quantize::{self, Quantizer, Value};
-use quire_codec::tokens::{Histogram, Tokens, tokenize};
-use quire_codec::{ByteOrder, CodebookPolicy, Config, Shape};
+use quire_codec::tokens::Histogram;
+use quire_codec::{ByteOrder, CodebookPolicy, Config, Layout, Scalar, Shape};
 
 use crate::lengths::{UNLIMITED, code_bits, limited_lengths};
 use crate::plain::plain_bits;
+use crate::planes::{Plane, planes};
+use crate::zeros::ZEROS;
 
 /// Most chunks of a field.
 const CHUNKS: usize = 8;
 /// Bytes of the fixed parts of the stream's header and of the quantized body and its plane, and for each axis (FORMAT.md §3, §4).
-const HEADER_BYTES: (u64, u64) = (24 + 16 + PLANE_HEADER_BYTES, 8);
+pub const HEADER_BYTES: (u64, u64) = (24 + 16 + PLANE_HEADER_BYTES, 8);
 /// Bytes of a plane's header.
 const PLANE_HEADER_BYTES: u64 = 8;
 
@@ -40,6 +40,8 @@ pub struct Sample {
     pub classes_only_bits: u64,
     /// Bits of the codes plane with neither ([`plain_bits`]).
     pub plain_bits: u64,
+    /// Bits of the codes plane with each way to code zeros, in the order of [`ZEROS`].
+    pub zeros_bits: [u64; ZEROS.len()],
     /// Bits of the codes and what is behind them in the plane that the codec writes.
     pub written_bits: u64,
     /// Bytes of a custom book in that plane; 0 for one of the dictionary.
@@ -129,66 +131,55 @@ fn cut_values<V: Copy>(values: &[V], dims: &[usize], origin: &[usize], extents: 
     (0..rows).flat_map(|row| values[row_start(row)..][..extents[rank - 1]].iter().copied()).collect()
 }
 
-/// The sample of a chunk at a bound relative to its range, or `None` where the range is 0 or the bound too small for the type.
+/// Bytes of a chunk and how they are to be read.
 #[must_use]
-pub fn measure(chunk: &Field, bound: f64) -> Option<Sample> {
-    let config = Config::absolute(bound * finite_range(chunk)).ok()?;
-    Some(match &chunk.values {
-        Values::F32(values) => measure_values(chunk, bound, values, &config),
-        Values::F64(values) => measure_values(chunk, bound, values, &config),
+pub fn bytes_and_layout(chunk: &Field) -> (Vec<u8>, Layout) {
+    let dims: Vec<u64> = chunk.dims.iter().map(|&dim| dim as u64).collect();
+    let shape = Shape::new(&dims).expect("a chunk has 1 to 4 axes");
+    let (bytes, scalar) = match &chunk.values {
+        Values::F32(values) => (values.iter().flat_map(|value| value.to_le_bytes()).collect(), Scalar::F32),
+        Values::F64(values) => (values.iter().flat_map(|value| value.to_le_bytes()).collect(), Scalar::F64),
+    };
+    (bytes, Layout { scalar, byte_order: ByteOrder::Little, shape })
+}
+
+/// Bits of a chunk's fill value, as the codec is told of it.
+#[must_use]
+pub fn fill_bits(chunk: &Field) -> Option<u64> {
+    chunk.fill.map(|fill| match &chunk.values {
+        Values::F32(_) => u64::from((fill as f32).to_bits()),
+        Values::F64(_) => fill.to_bits(),
     })
 }
 
-fn measure_values<V: Value>(chunk: &Field, bound: f64, values: &[V], config: &Config) -> Sample {
-    let dims: Vec<u64> = chunk.dims.iter().map(|&dim| dim as u64).collect();
-    let shape = Shape::new(&dims).expect("a chunk has 1 to 4 axes");
-    let differences = differences(values, &shape, config);
-    let mut tokens = Tokens::default();
-    tokenize(&differences, &mut tokens).expect("memory for a chunk");
-    let (extra_bits, histogram) = tokens.count();
-    let zeros = differences.iter().filter(|&&difference| difference == V::Code::default()).count() as u64;
+/// The sample of a chunk at a bound relative to its range, or `None` where the range is 0 or the bound too small for the type.
+#[must_use]
+pub fn measure(chunk: &Field, bound: f64) -> Option<Sample> {
+    let config = Config { fill_value: fill_bits(chunk), ..Config::absolute(bound * finite_range(chunk)).ok()? };
+    let (bytes, layout) = bytes_and_layout(chunk);
+    let planes = planes(&bytes, &layout, &config).expect("memory for a chunk");
+    let Plane { predictor, leftovers } = &planes[0];
+    let (histogram, extra_bits) = planes[0].count().expect("memory for a chunk");
+    let zeros = leftovers.iter().filter(|&&leftover| leftover == 0).count() as u64;
     let mut plane = Vec::new();
-    PlaneWorkspace::default()
-        .encode(&differences, Axes::all(&shape).into(), CodebookPolicy::Auto, &mut plane)
-        .expect("memory for a chunk");
+    PlaneWorkspace::default().encode(leftovers, *predictor, CodebookPolicy::Auto, &mut plane).expect("memory for a chunk");
     let choice = codebook::choose(&histogram, CodebookPolicy::Auto);
     let book_bytes = if matches!(choice, Choice::Custom(_)) { PACKED_LENGTHS as u64 } else { 0 };
-    Sample {
+    Some(Sample {
         field: chunk.name,
         bound,
-        chunk_bytes: (values.len() * V::SIZE) as u64,
-        values: values.len() as u64,
-        header_bytes: HEADER_BYTES.0 + HEADER_BYTES.1 * dims.len() as u64,
+        chunk_bytes: bytes.len() as u64,
+        values: layout.shape.elements(),
+        header_bytes: HEADER_BYTES.0 + HEADER_BYTES.1 * chunk.dims.len() as u64,
         histogram,
         extra_bits,
         classes_only_bits: classes_only_bits(&histogram, zeros),
-        plain_bits: plain_bits(&differences),
+        plain_bits: plain_bits(leftovers),
+        zeros_bits: ZEROS.map(|way| way.bits(leftovers)),
         written_bits: code_bits(&histogram, &choice.lengths()) + extra_bits,
         book_bytes,
         payload_bytes: plane.len() as u64 - PLANE_HEADER_BYTES - book_bytes,
-    }
-}
-
-/// Stages 1 and 2 of the codec.
-fn differences<V: Value>(values: &[V], shape: &Shape, config: &Config) -> Vec<V::Code> {
-    let mut bytes = vec![0; values.len() * V::SIZE];
-    for (index, value) in values.iter().enumerate() {
-        value.write(&mut bytes, index, ByteOrder::Little);
-    }
-    let mut codes = vec![V::Code::default(); values.len()];
-    let mut exceptions = Vec::new();
-    quantize::quantize::<V>(
-        &bytes,
-        ByteOrder::Little,
-        &Quantizer::for_chunk::<V>(&bytes, ByteOrder::Little, config),
-        &mut codes,
-        &mut exceptions,
-    )
-    .expect("memory for a chunk");
-    quantize::fill_gaps(&mut codes, &exceptions, shape.row());
-    let mut differences = codes.clone();
-    lorenzo::predict(&codes, shape, Axes::all(shape), &mut differences);
-    differences
+    })
 }
 
 /// Bits with a code for each zero in place of run tokens, the table of the book for nothing.
@@ -216,6 +207,7 @@ pub(crate) mod tests {
             extra_bits: 0,
             classes_only_bits: 0,
             plain_bits: 0,
+            zeros_bits: [0; ZEROS.len()],
             written_bits: 0,
             book_bytes: 0,
             payload_bytes: 0,

@@ -1,17 +1,19 @@
-//! Tables (a) to (d): which books the dictionary holds, and how one is chosen.
+//! Tables (a) to (d) and (h): which books the dictionary holds, how one is chosen, and what it loses.
 
 use quire_codec::codebook::{self, PACKED_LENGTHS};
 use quire_codec::dictionary::{Entry, Family};
 use quire_codec::tokens::Histogram;
 
-use super::{by_bound, columns, ratio_cells};
+use super::{BOUNDS, by_bound, columns, field_names, of_field, ratio_cells};
 use crate::criteria::{Candidate, Criterion, entropy, shares};
+use crate::density::{Density, FAMILIES, MAX_SPREAD};
 use crate::learned::learned_books;
 use crate::lengths::code_bits;
-use crate::model::CLUSTERING;
 use crate::sample::Sample;
-use crate::table::{geomean, percent};
-use crate::{BOOKS_PER_FAMILY, FAMILIES, dictionary, family_books, spread_books};
+use crate::selection::select;
+use crate::table::{Table, geomean, percent};
+use crate::training::Target;
+use crate::{BOOKS, dictionary, trained_books};
 
 /// Bits of a histogram's codes with the cheapest of some books.
 fn cheapest(histogram: &Histogram, books: &[Entry]) -> u64 {
@@ -41,10 +43,11 @@ fn entropy_ratio(sample: &Sample) -> f64 {
 
 /// Table (a): ratio by number of books.
 #[must_use]
-pub fn number_of_books(samples: &[Sample]) -> String {
+pub fn number_of_books(samples: &[Sample], targets: &[Target]) -> String {
     let mut table = columns("books", &["all", "mean loss", "worst"]);
+    let all: Vec<Density> = Density::all().collect();
     for count in [5, 10, 15, 25, 50, 75, 100] {
-        let books = spread_books(count, CLUSTERING);
+        let books = trained_books(targets, &all, count);
         table.row(&count.to_string(), ratio_cells(samples, |sample| dictionary_ratio(sample, &books), custom_ratio));
     }
     table.row("75 or custom, by the codec", ratio_cells(samples, Sample::written_ratio_without_lanes, custom_ratio));
@@ -52,13 +55,13 @@ pub fn number_of_books(samples: &[Sample]) -> String {
     let free = |sample: &Sample| sample.ratio(custom_bits(&sample.histogram) + sample.extra_bits);
     table.row("custom, lengths for nothing", ratio_cells(samples, free, custom_ratio));
     table.row("entropy", ratio_cells(samples, entropy_ratio, custom_ratio));
-    table.to_text("(a) Ratio by number of books, spread evenly over the three families, and by relative bound")
+    table.to_text("(a) Ratio by number of books, made anew for each number, and by relative bound")
 }
 
 /// Table (b): ratio by the criterion that chooses among the books.
 #[must_use]
 pub fn choice_of_criterion(samples: &[Sample]) -> String {
-    let books: Vec<Candidate> = dictionary().entries.iter().map(|entry| Candidate::new(entry, CLUSTERING)).collect();
+    let books: Vec<Candidate> = dictionary().entries.iter().map(Candidate::new).collect();
     let mut table = columns("criterion", &["all", "mean loss", "worst", "finds cheapest"]);
     for criterion in Criterion::ALL {
         let bits = |sample: &Sample| {
@@ -76,66 +79,73 @@ pub fn choice_of_criterion(samples: &[Sample]) -> String {
 
 /// Table (c): ratio by family.
 #[must_use]
-pub fn choice_of_family(samples: &[Sample]) -> String {
-    let mut table = columns("books", &["all", "mean loss", "worst"]);
-    let mut row = |name: &str, books: &[Entry]| {
-        table.row(name, ratio_cells(samples, |sample| dictionary_ratio(sample, books), custom_ratio));
+pub fn choice_of_family(samples: &[Sample], targets: &[Target]) -> String {
+    let mut table = columns("families", &["all", "mean loss", "worst"]);
+    let mut row = |name: &str, families: &[Family]| {
+        let pool: Vec<Density> = Density::all().filter(|density| families.contains(&density.family())).collect();
+        let books = trained_books(targets, &pool, BOOKS);
+        table.row(name, ratio_cells(samples, |sample| dictionary_ratio(sample, &books), custom_ratio));
     };
-    let count = BOOKS_PER_FAMILY;
     for family in FAMILIES {
-        row(&format!("{family:?}, {count}"), &family_books(family, count, CLUSTERING));
-    }
-    for family in FAMILIES {
-        row(&format!("{family:?}, {}", 3 * count), &family_books(family, 3 * count, CLUSTERING));
+        row(&format!("{family:?}"), &[family]);
     }
     let pairs = [(Family::Cauchy, Family::Laplace), (Family::Cauchy, Family::Gaussian), (Family::Laplace, Family::Gaussian)];
     for (first, second) in pairs {
-        let books = [first, second].map(|family| family_books(family, count, CLUSTERING)).concat();
-        row(&format!("{first:?} and {second:?}, {count} each"), &books);
+        row(&format!("{first:?} and {second:?}"), &[first, second]);
     }
-    row(&format!("all three, {count} each"), &dictionary().entries);
-    table.to_text("(c) Ratio by family of densities")
+    row("all three", &FAMILIES);
+    table.to_text("(c) Ratio by family of densities, 75 books that start from each set of families")
 }
 
-/// Table (d): loss by the model of run tokens.
+/// Table (d): loss by the model that books are made from.
 #[must_use]
-pub fn choice_of_run_model(samples: &[Sample]) -> String {
-    let mut table = columns("clustering", &["all", "worst"]);
+pub fn choice_of_model(samples: &[Sample], targets: &[Target]) -> String {
+    let all: Vec<Density> = Density::all().collect();
+    let books_of = |densities: &[Density]| densities.iter().map(Density::book).collect::<Vec<Entry>>();
+    let mut table = columns("books", &["all", "worst"]);
     let mut row = |name: &str, books: &[Entry]| {
         let kept = |sample: &Sample| dictionary_ratio(sample, books) / custom_ratio(sample);
         let worst = samples.iter().map(kept).fold(f64::INFINITY, f64::min);
         let means = by_bound(samples, kept).into_iter().chain([geomean(samples.iter().map(kept)), worst]);
         table.row(name, means.map(|kept| percent(1.0 - kept)));
     };
-    for clustering in MIXTURES {
-        let name = match clustering {
-            [0.0] => "independent zeros: 0".to_owned(),
-            [one] => format!("one: {one}"),
-            many => format!("equal parts: {}{}", join(many), if *many == CLUSTERING { " (in use)" } else { "" }),
+    for most in 0..=MAX_SPREAD {
+        let name = match most {
+            0 => "one scale a book".to_owned(),
+            _ => format!("spread up to {}", f64::from(most) / 2.0),
         };
-        row(&name, &spread_books(3 * BOOKS_PER_FAMILY, clustering));
+        let pool: Vec<Density> = Density::all().filter(|density| density.spread <= most).collect();
+        row(&name, &books_of(&select(targets, &pool, BOOKS)));
     }
-    row("learned from these samples", &learned_books(&dictionary().entries, samples));
-    table.to_text("(d) Mean loss of 75 books by the model of run tokens: clustering of zeros (see model.rs), and worst loss")
+    row(&format!("all {} densities", all.len()), &books_of(&all));
+    row("learned, in use", &dictionary().entries);
+    let own: Vec<Target> = samples.iter().map(Target::from).collect();
+    row("learned from these samples", &learned_books(&dictionary().entries, &own));
+    table.to_text(
+        "(d) Mean loss by how books are made, and worst loss: 75 books of densities whose scale varies up to some spread; books of all densities;
+    75 books of densities, made again for the chunks that they fit: those of another seed, and the very chunks of this table",
+    )
 }
 
-/// Mixtures of clusterings that table (d) compares.
-const MIXTURES: &[&[f64]] = &[
-    &[0.0],
-    &[0.4],
-    &[0.7],
-    &[0.9],
-    &[0.0, 0.7],
-    &[0.0, 0.9],
-    &[0.0, 0.0, 0.8],
-    CLUSTERING,
-    &[0.0, 0.0, 0.95],
-    &[0.0, 0.0, 0.0, 0.9],
-    &[0.0, 0.3, 0.9],
-    &[0.0, 0.4, 0.7, 0.9],
-    &[0.0, 0.5, 0.8, 0.95],
-];
-
-fn join(numbers: &[f64]) -> String {
-    numbers.iter().map(f64::to_string).collect::<Vec<_>>().join(", ")
+/// Table (h): loss by field and bound.
+#[must_use]
+pub fn loss_by_field(samples: &[Sample]) -> String {
+    let names = BOUNDS.iter().flat_map(|bound| ["mean", "worst"].map(|name| format!("{bound:e} {name}")));
+    let mut table = Table::new(std::iter::once("field".to_owned()).chain(names));
+    let books = dictionary().entries;
+    let kept = |sample: &Sample| dictionary_ratio(sample, &books) / custom_ratio(sample);
+    for field in field_names(samples) {
+        let cells = BOUNDS.iter().flat_map(|&bound| {
+            let here = samples.iter().filter(|sample| sample.field == field && sample.bound == bound);
+            let worst = here.map(kept).fold(f64::INFINITY, f64::min);
+            [of_field(samples, field, bound, kept), worst].map(|kept| percent(1.0 - kept))
+        });
+        table.row(field, cells);
+    }
+    let all = BOUNDS.iter().flat_map(|&bound| {
+        let here = || samples.iter().filter(|sample| sample.bound == bound).map(kept);
+        [geomean(here()), here().fold(f64::INFINITY, f64::min)].map(|kept| percent(1.0 - kept))
+    });
+    table.row("all chunks", all);
+    table.to_text("(h) Loss of the dictionary's cheapest book by field and bound")
 }

@@ -1,11 +1,10 @@
-//! Tables (e) to (g): what the codes and their layout cost.
+//! Tables (e) to (g) and (i): what the codes and their layout cost.
 
-use std::collections::BTreeSet;
-
-use super::{BOUNDS, columns, ratio_cells};
+use super::{BOUNDS, columns, field_names, of_field, ratio_cells};
 use crate::lengths::{UNLIMITED, code_bits, limited_lengths};
 use crate::sample::Sample;
 use crate::table::{Table, geomean, percent, ratio};
+use crate::zeros::ZEROS;
 
 /// Table (e): ratio by the longest code allowed.
 #[must_use]
@@ -24,17 +23,6 @@ pub fn length_limits(samples: &[Sample]) -> String {
     table.to_text(
         "(e) Ratio by the longest code allowed, a custom book for each chunk with its lengths for nothing; loss against no limit",
     )
-}
-
-/// Names of the fields, in the order of the samples.
-fn field_names(samples: &[Sample]) -> Vec<&'static str> {
-    let mut seen = BTreeSet::new();
-    samples.iter().map(|sample| sample.field).filter(|&name| seen.insert(name)).collect()
-}
-
-/// Geometric mean over the chunks of a field at a bound.
-fn of_field(samples: &[Sample], field: &str, bound: f64, value: impl Fn(&Sample) -> f64) -> f64 {
-    geomean(samples.iter().filter(|sample| sample.field == field && sample.bound == bound).map(value))
 }
 
 /// The name of a column and the ratio in it.
@@ -91,4 +79,15 @@ pub fn layout_overhead(samples: &[Sample]) -> String {
     table.to_text(
         "(g) Code and extra bits a value, and what is added to them by lanes and index, and by these, headers and custom books together",
     )
+}
+
+/// Table (i): ways to code zeros that stand together.
+#[must_use]
+pub fn ways_to_code_zeros(samples: &[Sample]) -> String {
+    let mut table = columns("zeros", &["all", "mean loss", "worst"]);
+    for (place, way) in ZEROS.iter().enumerate() {
+        let with = |sample: &Sample| sample.ratio(sample.zeros_bits[place]);
+        table.row(&way.name(), ratio_cells(samples, with, |sample| sample.ratio(sample.zeros_bits[0])));
+    }
+    table.to_text("(i) Ratio by the way to code zeros that stand together, a custom book for each chunk with its lengths for nothing; loss against\n    run tokens, negative where they lose")
 }

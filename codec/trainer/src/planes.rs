@@ -1,0 +1,121 @@
+//! What the codec's predictors leave of a chunk: the integers that its planes code. Stages 0 to 2, as `encode_values` of the codec joins
+//! them; a test holds both against each other.
+
+use quire_codec::exceptions::{most_listed, predict_mask, sort_indices};
+use quire_codec::interpolation::Interpolation;
+use quire_codec::lorenzo::{self, Axes};
+use quire_codec::predictor::{Chooser, Predictor};
+use quire_codec::quantize::{self, Quantizer, Value};
+use quire_codec::tokens::{Histogram, Tokens, tokenize};
+use quire_codec::{Config, Error, Layout, Scalar, Shape};
+
+/// A plane before stage 3.
+#[derive(Debug, Clone)]
+pub struct Plane {
+    /// How its integers were predicted.
+    pub predictor: Predictor,
+    /// Differences or residuals.
+    pub leftovers: Vec<i64>,
+}
+
+impl Plane {
+    fn new<C: Copy + Into<i64>>(predictor: Predictor, leftovers: &[C]) -> Self {
+        Self { predictor, leftovers: leftovers.iter().map(|&leftover| leftover.into()).collect() }
+    }
+
+    /// How often each token occurs, and the bits behind the codes.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn count(&self) -> Result<(Histogram, u64), Error> {
+        let mut tokens = Tokens::default();
+        tokenize(&self.leftovers, &mut tokens)?;
+        let (extra_bits, histogram) = tokens.count();
+        Ok((histogram, extra_bits))
+    }
+}
+
+/// The planes of a chunk in the stream's order: that of the values, then those of the exceptions' mask and bits where these have planes.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn planes(chunk: &[u8], layout: &Layout, config: &Config) -> Result<Vec<Plane>, Error> {
+    match layout.scalar {
+        Scalar::F32 => planes_of::<f32>(chunk, layout, config),
+        Scalar::F64 => planes_of::<f64>(chunk, layout, config),
+    }
+}
+
+fn planes_of<V: Value<Code: Into<i64>>>(chunk: &[u8], layout: &Layout, config: &Config) -> Result<Vec<Plane>, Error> {
+    let shape = &layout.shape;
+    let elements = shape.elements() as usize;
+    let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, config);
+    let predictor = Chooser::default().choose::<V>(chunk, layout, &quantizer, config)?;
+    let mut codes = vec![V::Code::default(); elements];
+    let mut differences = codes.clone();
+    let mut exceptions = Vec::new();
+    let values = match (predictor, quantizer.fine::<V>()) {
+        (Predictor::Interpolation, Some(fine)) => {
+            let mut residuals = Vec::new();
+            quantize::read_bits::<V>(chunk, layout.byte_order, &mut codes);
+            let mut interpolation = Interpolation::default();
+            interpolation.forward(&mut codes, &mut differences, shape, &fine, &mut residuals, &mut exceptions)?;
+            sort_indices(&mut exceptions, elements, &mut Vec::new())?;
+            Plane::new(predictor, &residuals[..elements])
+        }
+        (Predictor::Differences(axes), _) => {
+            quantize::quantize::<V>(chunk, layout.byte_order, &quantizer, &mut codes, &mut exceptions)?;
+            quantize::fill_gaps(&mut codes, &exceptions, shape.row());
+            lorenzo::predict(&codes, shape, axes, &mut differences);
+            Plane::new(predictor, &differences)
+        }
+        (Predictor::Interpolation, None) => unreachable!("interpolation is chosen where there is a fine grid"),
+    };
+    if exceptions.len() as u64 <= most_listed(elements as u64) {
+        return Ok(vec![values]);
+    }
+    let (mut mask, mut flips) = (Vec::new(), Vec::new());
+    let axes = predict_mask(&exceptions, shape, &mut mask, &mut flips)?;
+    let bits: Vec<V::Code> = exceptions.iter().map(|&index| V::read(chunk, index, layout.byte_order).to_bits()).collect();
+    let mut differences = vec![V::Code::default(); bits.len()];
+    lorenzo::predict(&bits, &Shape::new(&[bits.len() as u64])?, Axes::FASTEST, &mut differences);
+    Ok(vec![values, Plane::new(axes.into(), &flips), Plane::new(Axes::FASTEST.into(), &differences)])
+}
+
+#[cfg(test)]
+mod tests {
+    use h5_samples::{Size, finite_range};
+    use quire_codec::plane::PlaneWorkspace;
+    use quire_codec::{CodebookPolicy, Workspace};
+
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn planes_are_those_of_the_stream() {
+        let mut workspace = Workspace::default();
+        let mut seen = [false; 3];
+        for chunk in h5_samples::all(3, Size::Small).flat_map(|field| sample::chunks(&field).take(2).collect::<Vec<_>>()) {
+            let (bytes, layout) = sample::bytes_and_layout(&chunk);
+            for bound in [1e-2, 1e-4] {
+                let Ok(mut config) = Config::absolute(bound * finite_range(&chunk)) else { continue };
+                config.codebook = CodebookPolicy::Dictionary;
+                config.fill_value = sample::fill_bits(&chunk);
+                let mut stream = Vec::new();
+                workspace.compress(&bytes, &layout, &config, &mut stream).unwrap();
+                let planes = planes(&bytes, &layout, &config).unwrap();
+                let mut body = Vec::new();
+                for plane in &planes {
+                    PlaneWorkspace::default()
+                        .encode(&plane.leftovers, plane.predictor, CodebookPolicy::Dictionary, &mut body)
+                        .unwrap();
+                }
+                assert!(stream.ends_with(&body), "{} at {bound:e}", chunk.name);
+                seen[0] |= planes.len() > 1;
+                seen[1] |= planes[0].predictor == Predictor::Interpolation;
+                seen[2] |= planes[0].predictor == Axes::all(&layout.shape).into();
+            }
+        }
+        assert_eq!(seen, [true; 3]);
+    }
+}

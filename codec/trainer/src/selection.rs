@@ -1,0 +1,74 @@
+//! Which densities a dictionary starts from: those whose books together cost the targets least.
+
+use crate::density::Density;
+use crate::lengths::code_bits;
+use crate::training::Target;
+
+/// Times that each chosen book may be exchanged for a better one once all are chosen.
+const EXCHANGES: usize = 2;
+
+/// The densities of a number of books that together cost the targets about least, each target in proportion to what its own book
+/// would cost: one after the other that helps most, then each exchanged for a better one. Ascending.
+#[must_use]
+pub fn select(targets: &[Target], pool: &[Density], count: usize) -> Vec<Density> {
+    let weights: Vec<f64> = targets.iter().map(|target| target.custom_bits().recip()).collect();
+    let costs: Vec<Vec<f32>> = pool
+        .iter()
+        .map(|density| {
+            let lengths = density.book().lengths;
+            targets
+                .iter()
+                .zip(&weights)
+                .map(|(target, weight)| (code_bits(&target.histogram, &lengths) as f64 * weight) as f32)
+                .collect()
+        })
+        .collect();
+    let mut chosen = Vec::new();
+    for _ in 0..count {
+        chosen.push(best_addition(&costs, &least(&costs, &chosen, targets.len())));
+    }
+    for place in (0..count).cycle().take(EXCHANGES * count) {
+        chosen.swap_remove(place);
+        let other = best_addition(&costs, &least(&costs, &chosen, targets.len()));
+        chosen.push(other);
+        chosen.swap(place, count - 1);
+    }
+    let mut chosen: Vec<Density> = chosen.into_iter().map(|place| pool[place]).collect();
+    chosen.sort_unstable();
+    chosen
+}
+
+/// Cost of each target with the cheapest of the chosen books.
+fn least(costs: &[Vec<f32>], chosen: &[usize], targets: usize) -> Vec<f32> {
+    let mut least = vec![f32::INFINITY; targets];
+    for &book in chosen {
+        for (least, &cost) in least.iter_mut().zip(&costs[book]) {
+            *least = least.min(cost);
+        }
+    }
+    least
+}
+
+/// Place of the book that lowers the sum of the least costs most.
+fn best_addition(costs: &[Vec<f32>], least: &[f32]) -> usize {
+    let sum = |book: &Vec<f32>| -> f64 { book.iter().zip(least).map(|(&cost, &least)| f64::from(cost.min(least))).sum() };
+    let sums: Vec<f64> = costs.iter().map(sum).collect();
+    (0..sums.len()).min_by(|&a, &b| sums[a].total_cmp(&sums[b])).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_densities_that_targets_came_from_are_chosen() {
+        let pool: Vec<Density> = Density::all().step_by(11).collect();
+        let own = [pool[3], pool[30], pool[60]];
+        let targets: Vec<Target> = own.into_iter().map(Target::of_density).collect();
+        let cost = |books: &[Density]| -> u64 {
+            let cheapest = |target: &Target| books.iter().map(|book| code_bits(&target.histogram, &book.book().lengths)).min();
+            targets.iter().filter_map(cheapest).sum()
+        };
+        assert!(cost(&select(&targets, &pool, 3)) <= cost(&own));
+    }
+}

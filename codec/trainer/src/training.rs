@@ -1,0 +1,129 @@
+//! What the dictionary's books are made for: chunks of the generator's fields, and a chunk of each density for all that the generator does
+//! not make. Real data is kept out, so that it can tell what the dictionary is worth.
+//!
+//! How often each token occurs in the generator's chunks stands in a file, for the last bits of the generator's sines differ between
+//! machines and the dictionary must not.
+
+use h5_samples::{Size, finite_range};
+use quire_codec::Config;
+use quire_codec::alphabet::{ALPHABET, Meaning, SYMBOLS};
+use quire_codec::codebook::{self, PACKED_LENGTHS};
+use quire_codec::dictionary::Entry;
+use quire_codec::tokens::Histogram;
+
+use crate::density::Density;
+use crate::lengths::code_bits;
+use crate::model;
+use crate::planes::planes;
+use crate::sample::{self, HEADER_BYTES, Sample};
+
+/// The file that [`sample_fields`] has made: for each chunk and bound a byte a symbol, 0 if it does not occur, otherwise 1 more than
+/// [`LOG_STEPS`] times the binary logarithm of its count.
+static FILE: &[u8] = include_bytes!("../training.bin");
+/// Steps an octave of the counts in [`FILE`].
+const LOG_STEPS: f64 = 8.0;
+/// Seed of its fields; the report's figures are of another.
+const SEED: u64 = 2;
+/// Bounds of its chunks as shares of their range.
+const BOUNDS: [f64; 9] = [1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5];
+/// Values of a chunk that stands for a density.
+const DENSITY_VALUES: f64 = 262_144.0;
+
+/// Tokens that books are to code.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// How often each occurs.
+    pub histogram: Histogram,
+    /// Bits that depend on no book: headers and extra bits.
+    pub other_bits: u64,
+}
+
+impl Target {
+    fn new(histogram: Histogram) -> Self {
+        let extra_bits: u64 = histogram.iter().zip(&ALPHABET).map(|(&count, symbol)| count * u64::from(symbol.extra_bits)).sum();
+        Self { histogram, other_bits: extra_bits + 8 * HEADER_BYTES.0 }
+    }
+
+    /// Bits of everything with a book made for these tokens.
+    #[must_use]
+    pub fn custom_bits(&self) -> f64 {
+        let codes = code_bits(&self.histogram, &codebook::optimal_lengths(&self.histogram));
+        (codes + 8 * PACKED_LENGTHS as u64 + self.other_bits) as f64
+    }
+
+    /// What a chunk of a density would be.
+    #[must_use]
+    pub fn of_density(density: Density) -> Self {
+        let Entry { family, scale, spread, .. } = density.book();
+        let weights = model::token_weights(family, scale, spread);
+        let values_of = |symbol: usize| match ALPHABET[symbol].meaning {
+            Meaning::Run => ALPHABET[symbol].start as f64 + (libm::exp2(f64::from(ALPHABET[symbol].extra_bits)) - 1.0) / 2.0,
+            _ => 1.0,
+        };
+        let values: f64 = weights.iter().enumerate().map(|(symbol, &weight)| weight as f64 * values_of(symbol)).sum();
+        Self::new(weights.map(|weight| (weight as f64 / values * DENSITY_VALUES) as u64))
+    }
+}
+
+impl From<&Sample> for Target {
+    fn from(sample: &Sample) -> Self {
+        Self { histogram: sample.histogram, other_bits: sample.extra_bits + 8 * sample.header_bytes }
+    }
+}
+
+/// What the dictionary's books are made for.
+#[must_use]
+pub fn targets() -> Vec<Target> {
+    let sampled = FILE.as_chunks::<SYMBOLS>().0.iter().map(|logs| Target::new(logs.map(count)));
+    Density::all().map(Target::of_density).chain(sampled).collect()
+}
+
+fn count(log: u8) -> u64 {
+    if log == 0 { 0 } else { libm::round(libm::exp2(f64::from(log - 1) / LOG_STEPS)) as u64 }
+}
+
+fn log(count: u64) -> u8 {
+    if count == 0 { 0 } else { 1 + libm::round(LOG_STEPS * libm::log2(count as f64)) as u8 }
+}
+
+/// Contents of the file of training.
+#[must_use]
+pub fn sample_fields() -> Vec<u8> {
+    let mut file = Vec::new();
+    for chunk in h5_samples::all(SEED, Size::Medium).flat_map(|field| sample::chunks(&field).collect::<Vec<_>>()) {
+        let (bytes, layout) = sample::bytes_and_layout(&chunk);
+        for bound in BOUNDS {
+            let Ok(config) = Config::absolute(bound * finite_range(&chunk)) else { continue };
+            let config = Config { fill_value: sample::fill_bits(&chunk), ..config };
+            let planes = planes(&bytes, &layout, &config).expect("memory for a chunk");
+            file.extend(planes[0].count().expect("memory for a chunk").0.map(log));
+        }
+    }
+    file
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_come_back_nearly() {
+        for occurrences in [0, 1, 2, 3, 100, 262_144, 1 << 30] {
+            let back = count(log(occurrences));
+            assert!(occurrences.abs_diff(back) * 20 <= occurrences, "{occurrences} {back}");
+        }
+    }
+
+    #[test]
+    fn a_density_has_the_values_of_a_chunk() {
+        for density in Density::all().step_by(50) {
+            let target = Target::of_density(density);
+            let values = |symbol: usize| match ALPHABET[symbol].meaning {
+                Meaning::Run => target.histogram[symbol] * ALPHABET[symbol].start,
+                _ => target.histogram[symbol],
+            };
+            let values: u64 = (0..SYMBOLS).map(values).sum();
+            assert!(values as f64 <= DENSITY_VALUES && values as f64 > 0.4 * DENSITY_VALUES, "{density:?}: {values}");
+        }
+    }
+}

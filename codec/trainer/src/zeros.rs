@@ -1,0 +1,177 @@
+//! Other ways to code zeros that stand together, to compare run tokens with: flags of blocks that are all zero, and a second pass over
+//! what a Huffman code without runs leaves. A code is made for each chunk everywhere, its lengths for nothing.
+
+use std::collections::HashMap;
+
+use quire_codec::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, SYMBOLS, class_symbol};
+use quire_codec::codebook::{MAX_CODE_BITS, canonical_codes, optimal_lengths};
+use quire_codec::tokens::{Histogram, Tokens, tokenize};
+
+use crate::criteria::{entropy, shares};
+use crate::lengths::{code_bits, limited_lengths};
+
+/// A way to code zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Zeros {
+    /// Tokens for runs, as the codec has them.
+    Runs,
+    /// The same at the entropy of single tokens: what an ideal coder in place of Huffman's would take.
+    RunsAtEntropy,
+    /// The same at the entropy of a token that knows the one before it, its statistics for nothing.
+    RunsAtPairEntropy,
+    /// A flag of one bit for each block of so many values, of which those that are all zero are left out.
+    Flags(usize),
+    /// The same with flags at their entropy.
+    FlagsAtEntropy(usize),
+    /// A code for each zero, then zero bytes left out of the codes' bits, a flag a byte; the flags' zero bytes left out in turn.
+    SecondPass,
+}
+
+/// The ways that are compared.
+pub const ZEROS: [Zeros; 10] = [
+    Zeros::Runs,
+    Zeros::RunsAtEntropy,
+    Zeros::RunsAtPairEntropy,
+    Zeros::Flags(16),
+    Zeros::Flags(32),
+    Zeros::Flags(64),
+    Zeros::FlagsAtEntropy(16),
+    Zeros::FlagsAtEntropy(32),
+    Zeros::FlagsAtEntropy(64),
+    Zeros::SecondPass,
+];
+
+impl Zeros {
+    /// Name in the report.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            Self::Runs => "run tokens".to_owned(),
+            Self::RunsAtEntropy => "run tokens, at their entropy".to_owned(),
+            Self::RunsAtPairEntropy => "run tokens, at the entropy after the token before".to_owned(),
+            Self::Flags(block) => format!("a flag a block of {block}"),
+            Self::FlagsAtEntropy(block) => format!("a flag a block of {block}, flags at their entropy"),
+            Self::SecondPass => "zero bytes left out of codes without runs, twice".to_owned(),
+        }
+    }
+
+    /// Bits of a plane.
+    #[must_use]
+    pub fn bits(self, leftovers: &[i64]) -> u64 {
+        match self {
+            Self::Runs | Self::RunsAtEntropy | Self::RunsAtPairEntropy => {
+                let mut tokens = Tokens::default();
+                tokenize(leftovers, &mut tokens).expect("memory for a chunk");
+                let (extra_bits, histogram) = tokens.count();
+                extra_bits
+                    + match self {
+                        Self::Runs => huffman(&histogram),
+                        Self::RunsAtEntropy => entropy_bits(&histogram),
+                        _ => pair_entropy_bits(&tokens.symbols),
+                    }
+            }
+            Self::Flags(block) => blocks_left(leftovers, block) + leftovers.len().div_ceil(block) as u64,
+            Self::FlagsAtEntropy(block) => blocks_left(leftovers, block) + flag_bits(leftovers, block),
+            Self::SecondPass => second_pass(leftovers),
+        }
+    }
+}
+
+fn huffman(histogram: &Histogram) -> u64 {
+    code_bits(histogram, &limited_lengths(histogram, usize::from(MAX_CODE_BITS)))
+}
+
+fn entropy_bits(histogram: &Histogram) -> u64 {
+    (entropy(&shares(histogram)) * histogram.iter().sum::<u64>() as f64) as u64
+}
+
+/// Bits of tokens of which each knows the one before.
+fn pair_entropy_bits(symbols: &[u8]) -> u64 {
+    let mut after: HashMap<u8, Histogram> = HashMap::new();
+    for pair in symbols.windows(2) {
+        after.entry(pair[0]).or_insert([0; SYMBOLS])[usize::from(pair[1])] += 1;
+    }
+    after.values().map(entropy_bits).sum()
+}
+
+fn symbol(leftover: i64) -> u8 {
+    if leftover.abs() <= DIRECT_MAX { (i64::from(DIRECT_ZERO) + leftover) as u8 } else { class_symbol(leftover).0 }
+}
+
+/// Tokens without runs.
+fn count(leftovers: impl Iterator<Item = i64>) -> (Histogram, u64) {
+    let mut histogram = [0; SYMBOLS];
+    leftovers.for_each(|leftover| histogram[usize::from(symbol(leftover))] += 1);
+    let extra_bits = histogram.iter().zip(&ALPHABET).map(|(&count, symbol)| count * u64::from(symbol.extra_bits)).sum();
+    (histogram, extra_bits)
+}
+
+/// Bits of the blocks that are not all zero.
+fn blocks_left(leftovers: &[i64], block: usize) -> u64 {
+    let left = leftovers.chunks(block).filter(|block| !is_zero(block)).flatten();
+    let (histogram, extra_bits) = count(left.copied());
+    huffman(&histogram) + extra_bits
+}
+
+fn flag_bits(leftovers: &[i64], block: usize) -> u64 {
+    let mut histogram = [0; SYMBOLS];
+    leftovers.chunks(block).for_each(|block| histogram[usize::from(is_zero(block))] += 1);
+    entropy_bits(&histogram)
+}
+
+fn is_zero<C: Default + PartialEq>(block: &[C]) -> bool {
+    block.iter().all(|value| *value == C::default())
+}
+
+fn second_pass(leftovers: &[i64]) -> u64 {
+    let (histogram, extra_bits) = count(leftovers.iter().copied());
+    // All codes are turned so that the most frequent symbol's, one of the shortest, is zero.
+    let codes = canonical_codes(&optimal_lengths(&histogram));
+    let most_frequent = (0..SYMBOLS).max_by_key(|&symbol| histogram[symbol]).map_or(0, |symbol| codes[symbol]);
+    let longest = u32::from(MAX_CODE_BITS);
+    let turn = (most_frequent & 0xffff) << (longest - (most_frequent >> 16));
+    let mut bytes = Vec::new();
+    let (mut buffer, mut filled) = (0u64, 0);
+    for &leftover in leftovers {
+        let code = codes[usize::from(symbol(leftover))];
+        let length = code >> 16;
+        buffer = buffer << length | u64::from(code & 0xffff ^ turn >> (longest - length));
+        filled += length;
+        while filled >= 8 {
+            filled -= 8;
+            bytes.push((buffer >> filled) as u8);
+        }
+    }
+    bytes.push((buffer << (8 - filled)) as u8);
+    let flags = without_zero_bytes(&bytes);
+    let flags_of_flags = without_zero_bytes(&flags.0);
+    extra_bits + 8 * (flags.1 + flags_of_flags.1 + flags_of_flags.0.len() as u64)
+}
+
+/// A flag for each byte, eight in a byte, and how many bytes are not zero.
+fn without_zero_bytes(bytes: &[u8]) -> (Vec<u8>, u64) {
+    let flags = bytes.chunks(8).map(|eight| eight.iter().fold(0, |flags, &byte| flags << 1 | u8::from(byte != 0))).collect();
+    (flags, bytes.iter().filter(|&&byte| byte != 0).count() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_zero_is_nearly_nothing_in_any_way() {
+        let zeros = vec![0; 1 << 16];
+        assert_eq!(Zeros::Flags(64).bits(&zeros), 1 << 10);
+        assert_eq!(Zeros::FlagsAtEntropy(64).bits(&zeros), 0);
+        assert_eq!(Zeros::SecondPass.bits(&zeros), (1 << 16) / 64 + 8);
+        assert_eq!(Zeros::Runs.bits(&zeros), 32);
+    }
+
+    #[test]
+    fn without_zeros_flags_are_all_that_is_added() {
+        let ones: Vec<i64> = (0..1 << 12).map(|place| if place % 2 == 0 { 1 } else { -1 }).collect();
+        assert_eq!(Zeros::Runs.bits(&ones), 1 << 12);
+        assert_eq!(Zeros::Flags(32).bits(&ones), (1 << 12) + (1 << 7));
+        assert_eq!(Zeros::RunsAtPairEntropy.bits(&ones), 0);
+    }
+}
