@@ -14,7 +14,7 @@ pub const MAX_CODE_BITS: u8 = 12;
 /// Bytes that the code lengths of a custom book take in the stream: four bits a symbol, padded to four bytes.
 pub const PACKED_LENGTHS: usize = (SYMBOLS / 2).next_multiple_of(4);
 /// Denominator of the share that a custom book must win before it is preferred (FORMAT.md §11).
-pub const CUSTOM_MARGIN: u64 = 128;
+pub const CUSTOM_MARGIN: u64 = 64;
 
 /// Code lengths in bits by symbol; 0 for a symbol without a code.
 pub type CodeLengths = [u8; SYMBOLS];
