@@ -248,7 +248,7 @@ fn read_planes(stream: &[u8], planes: &mut [Plane; 64], most: usize, len: usize)
         }
     }
     // Up to a whole word.
-    let padding = bytes.len() < WORD && stream.len() % WORD == 0 && bytes.iter().all(|&byte| byte == 0);
+    let padding = bytes.len() < WORD && stream.len().is_multiple_of(WORD) && bytes.iter().all(|&byte| byte == 0);
     if nibbles.any(|nibble| nibble != 0) || !padding {
         return Err("something is left behind the planes".to_owned());
     }
@@ -260,7 +260,7 @@ fn read_planes(stream: &[u8], planes: &mut [Plane; 64], most: usize, len: usize)
 fn nibble(word: &[u8; WORD]) -> u8 {
     let word = u32::from_le_bytes(*word);
     // The highest bit of each byte that is not 0.
-    let any = (word & 0x7f7f_7f7f) + 0x7f7f_7f7f | word;
+    let any = ((word & 0x7f7f_7f7f) + 0x7f7f_7f7f) | word;
     ((any >> 7 & 0x0101_0101).wrapping_mul(0x0102_0408) >> 24) as u8
 }
 

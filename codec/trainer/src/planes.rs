@@ -106,9 +106,7 @@ mod tests {
                 let planes = planes(&bytes, &layout, &config).unwrap();
                 let mut body = Vec::new();
                 for plane in &planes {
-                    PlaneWorkspace::default()
-                        .encode(&plane.leftovers, plane.predictor, CodebookPolicy::Dictionary, &mut body)
-                        .unwrap();
+                    PlaneWorkspace::default().encode(&plane.leftovers, plane.predictor, &config, &mut body).unwrap();
                 }
                 assert!(stream.ends_with(&body), "{} at {bound:e}", chunk.name);
                 seen[0] |= planes.len() > 1;

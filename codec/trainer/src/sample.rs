@@ -162,7 +162,7 @@ pub fn measure(chunk: &Field, bound: f64) -> Option<Sample> {
     let (histogram, extra_bits) = planes[0].count().expect("memory for a chunk");
     let zeros = leftovers.iter().filter(|&&leftover| leftover == 0).count() as u64;
     let mut plane = Vec::new();
-    PlaneWorkspace::default().encode(leftovers, *predictor, CodebookPolicy::Auto, &mut plane).expect("memory for a chunk");
+    PlaneWorkspace::default().encode(leftovers, *predictor, &config, &mut plane).expect("memory for a chunk");
     let choice = codebook::choose(&histogram, CodebookPolicy::Auto);
     let book_bytes = if matches!(choice, Choice::Custom(_)) { PACKED_LENGTHS as u64 } else { 0 };
     Some(Sample {
