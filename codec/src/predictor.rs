@@ -295,6 +295,9 @@ fn read_tile<V: Value>(
     );
 }
 
+/// Values that are looked at together.
+const PART: usize = 64;
+
 /// Values of a tile that cost more than others.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rare {
@@ -321,17 +324,28 @@ fn codes<V: Value>(values: &[V::Code], quantizer: &Quantizer, fine: &FineGrid<V>
         #[inline(always)]
         || {
             for (values, codes) in values.chunks_exact(row).zip(codes.chunks_exact_mut(row)) {
-                let (mut between_steps, mut doubts) = (0, 0);
+                let mut doubts = 0;
                 for (&bits, code) in values.iter().zip(&mut *codes) {
                     let value = V::from_bits(bits);
                     let scaled = value.to_f64() * quantizer.inverse_step();
                     let sum = scaled + ROUNDING;
                     let steps = (sum - ROUNDING).abs().to_bits();
                     *code = V::code_from_sum(sum).to_i64() as i32;
-                    between_steps += fine.between_steps_sign(value, sum - ROUNDING) >> 63;
                     doubts |= below_limit.wrapping_sub(steps);
                 }
-                rare.between_steps += between_steps;
+                for part in values.chunks(PART).filter(|_| fine.is_there()) {
+                    let mut part_values = [V::default(); PART];
+                    for (value, &bits) in part_values.iter_mut().zip(part) {
+                        *value = V::from_bits(bits);
+                    }
+                    let part_values = &part_values[..part.len()];
+                    if fine.glance(part_values).may_stand {
+                        for &value in part_values {
+                            let steps = value.to_f64() * quantizer.inverse_step() + ROUNDING - ROUNDING;
+                            rare.between_steps += fine.between_steps_sign(value, steps) >> 63;
+                        }
+                    }
+                }
                 if doubts >> 63 == 1 || quantizer.fill().is_some() {
                     careful_codes::<V>(values, quantizer, codes, &mut rare);
                 }
