@@ -9,7 +9,7 @@ use std::process::Command;
 use std::{env, fs};
 
 use quire_codec::alphabet::{self, ALPHABET};
-use quire_codec::quantize::{self, Value};
+use quire_codec::quantize::Value;
 use quire_codec::{codebook, dictionary, finegrid, format, interpolation, lanes, plane, predictor};
 
 #[path = "src/job.rs"]
@@ -89,6 +89,7 @@ fn constants() -> String {
     number("MAX_CODE_BITS", usize::from(codebook::MAX_CODE_BITS));
     number("PACKED_LENGTHS", codebook::PACKED_LENGTHS);
     number("CUSTOM_MARGIN", codebook::CUSTOM_MARGIN as usize);
+    number("CUSTOM_EXCESS", codebook::CUSTOM_EXCESS as usize);
     number("LOG_FRACTION", codebook::LOG_FRACTION as usize);
     number("RUN_ENTRY", codebook::RUN_ENTRY as usize);
     number("WIDE_ENTRY", codebook::WIDE_ENTRY as usize);
@@ -149,8 +150,6 @@ fn constants() -> String {
     real("STEPS_LIMIT_F32", f32::STEPS_LIMIT);
     real("STEPS_LIMIT_F64", f64::STEPS_LIMIT);
     real("FINE_SPACING", finegrid::SPACING);
-    real("GLANCE_TOLERANCE", f64::from(quantize::GLANCE_TOLERANCE));
-    real("GLANCE_REACH", f64::from(quantize::GLANCE_REACH));
     real("PLACES_A_STEP", finegrid::PLACES_A_STEP);
     let mut table = |kind: &str, name: &str, value: fn(usize) -> u64| {
         let values: Vec<String> = (0..ALPHABET.len()).map(|symbol| value(symbol).to_string() + "u").collect();

@@ -103,31 +103,25 @@ __device__ __forceinline__ i32 restore_place(i32 prediction, i32 residual) {
 /// Residual of a value, and its place; false for an exception, whose place is its prediction.
 template <typename V>
 __device__ __forceinline__ bool encode_place(V value, const EncodeParameters& parameters, const FineGrid& fine, i32 prediction, i32& residual, i32& place) {
-  const double x = double(value);
+  const double x = double(value), scaled = x * fine.inverse_step;
+  residual = 0;
+  place = prediction;
+  if (!(fabs(scaled) < fine.limit)) return false;
+  const Nearest<V> nearest(fine, value, (scaled + ROUNDING) - ROUNDING);
+  if (!(fabs(nearest.steps) < fine.limit)) return false;
+  const i32 nearest_place = i32(nearest.steps * double(PLACES) + nearest.rest);
   const i32 limit = i32(fine.limit) * i32(PLACES);
   const auto holds = [&](i32 candidate) {
     return candidate >= -limit && candidate < limit && fabs(x - double(fine.restore<V>(candidate))) <= parameters.bound;
   };
   const double steps = ((x - fine.value(prediction)) * fine.inverse_step + ROUNDING) - ROUNDING;
-  const i32 candidate = i32(u32(prediction) + u32(i32(steps)) * PLACES);
-  const bool is_near = fabs(steps) < double(ESCAPE_FROM) && holds(candidate);
-  const Glance glance(fine, value);
-  if (is_near && !glance.may_stand && !glance.may_be_far) {
-    residual = i32(steps);
-    place = candidate;
-    return true;
-  }
-  residual = 0;
-  place = prediction;
-  const double scaled = x * fine.inverse_step;
-  if (!(fabs(scaled) < fine.limit)) return false;
-  const Nearest<V> nearest(fine, value, (scaled + ROUNDING) - ROUNDING);
-  if (!(fabs(nearest.steps) < fine.limit)) return false;
-  const i32 nearest_place = i32(nearest.steps * double(PLACES) + nearest.rest);
-  if (is_near && (!nearest.exact || candidate == nearest_place)) {
-    residual = i32(steps);
-    place = candidate;
-    return true;
+  if (fabs(steps) < double(ESCAPE_FROM)) {
+    const i32 candidate = i32(u32(prediction) + u32(i32(steps)) * PLACES);
+    if (holds(candidate) && (!nearest.exact || candidate == nearest_place)) {
+      residual = i32(steps);
+      place = candidate;
+      return true;
+    }
   }
   const i32 distance = i32(u32(nearest_place) - u32(prediction));
   if (distance < -i32(ESCAPE_REACH) || distance >= i32(ESCAPE_REACH) || !holds(nearest_place)) return false;

@@ -15,7 +15,6 @@ constexpr double ROUNDING = 6755399441055744.0;  // 1.5 * 2^52
 struct FineGrid {
   double step, inverse_step, spacing;
   double limit;  // values of as many steps have no place; 0 where there is no fine grid
-  float glance_step;  // the inverse step for a glance; 0 where f32 cannot hold it
 
   __device__ __forceinline__ double value(i32 place) const {
     const i32 steps = i32(u32(place) + PLACES / 2) >> PLACES_LOG;
@@ -32,22 +31,8 @@ template <typename V>
 __device__ __forceinline__ FineGrid make_fine_grid(double step, double inverse_step) {
   const double smallest = sizeof(V) == 4 ? SMALLEST_SAFE_STEP_F32 : SMALLEST_SAFE_STEP_F64;
   const double limit = sizeof(V) == 4 ? STEPS_LIMIT_F32 : STEPS_LIMIT_F64;
-  const bool fits = sizeof(V) == 4 && step >= 1e-30 && step < 1e30;
-  return {step, inverse_step, step * FINE_SPACING, step >= smallest ? limit : 0.0, fits ? float(inverse_step) : 0.0f};
+  return {step, inverse_step, step * FINE_SPACING, step >= smallest ? limit : 0.0};
 }
-
-/// What a look at a value in f32 tells, which costs much less than one in f64: see `glance` in codec/src/quantize.rs.
-struct Glance {
-  bool may_stand, may_be_far;
-
-  template <typename V>
-  __device__ __forceinline__ Glance(const FineGrid& fine, V value) : may_stand(true), may_be_far(true) {
-    if (sizeof(V) != 4 || fine.glance_step == 0.0f) return;
-    const float scaled = float(value) * fine.glance_step, rest = (scaled - rintf(scaled)) * float(PLACES_A_STEP);
-    may_stand = !(fabsf(rest - rintf(rest)) >= float(GLANCE_TOLERANCE));
-    may_be_far = !(fabsf(scaled) <= float(GLANCE_REACH));
-  }
-};
 
 /// The place nearest to a value of so many steps, and whether the value stands there.
 template <typename V>
@@ -111,7 +96,7 @@ __device__ __forceinline__ bool quantize_one(V value, const Grid& grid, typename
     const double again = __dsub_rn(__dadd_rn(__dmul_rn(double(restored), grid.inverse_step), ROUNDING), ROUNDING);
     holds = holds && fabs(rounded) < code_limit<V>() && again == rounded;
   }
-  if (fabs(rounded) < grid.fine.limit && Glance(grid.fine, value).may_stand) {
+  if (fabs(rounded) < grid.fine.limit) {
     // What interpolation has restored between two steps keeps its place.
     const Nearest<V> nearest(grid.fine, value, rounded);
     holds = holds && !(nearest.exact && nearest.rest != 0.0);
