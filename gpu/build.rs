@@ -9,7 +9,7 @@ use std::process::Command;
 use std::{env, fs};
 
 use quire_codec::alphabet::{self, ALPHABET};
-use quire_codec::quantize::Value;
+use quire_codec::quantize::{self, Value};
 use quire_codec::{codebook, dictionary, finegrid, format, interpolation, lanes, plane, predictor};
 
 #[path = "src/job.rs"]
@@ -149,6 +149,7 @@ fn constants() -> String {
     real("SMALLEST_SAFE_STEP_F64", f64::SMALLEST_SAFE_STEP);
     real("STEPS_LIMIT_F32", f32::STEPS_LIMIT);
     real("STEPS_LIMIT_F64", f64::STEPS_LIMIT);
+    real("FAR_FILL", quantize::FAR_FILL);
     real("FINE_SPACING", finegrid::SPACING);
     real("PLACES_A_STEP", finegrid::PLACES_A_STEP);
     let mut table = |kind: &str, name: &str, value: fn(usize) -> u64| {

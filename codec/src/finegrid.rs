@@ -40,7 +40,7 @@ pub struct FineGrid<V> {
     spacing: f64,
     /// Values of fewer steps have places; 0 where there is no fine grid.
     reach: f64,
-    /// Bits of the fill value, if the grid would not give them back.
+    /// Bits of the fill value, if it is always an exception.
     fill: Option<i64>,
     value: PhantomData<V>,
 }

@@ -34,9 +34,13 @@ pub struct Quantizer {
     bound: f64,
     step: f64,
     inverse_step: f64,
-    /// Bits of the fill value, sign extended, if the grid would not give them back.
+    /// Bits of the fill value, sign extended, if it is always an exception.
     fill: Option<i64>,
 }
+
+/// A fill value of as many steps is an exception even if the grid gives it back: as a code it would be a spike for its neighbours, where a mask
+/// costs little. Smaller ones, 0 above all, may well be values among others.
+pub const FAR_FILL: f64 = 32.0;
 
 impl Quantizer {
     /// The grid of an absolute bound; `bound` has passed [`crate::Config::absolute`].
@@ -54,10 +58,11 @@ impl Quantizer {
         if let Some(spacing) = lattice::spacing(chunk, order, grid.step, fill) {
             grid = Self::with_step(grid.bound, spacing);
         }
-        // On the grid, or an exception anyway, the fill value needs no care.
+        // On the grid and small, or an exception anyway, the fill value needs no care.
         grid.fill = fill.and_then(|fill| {
-            let restored = V::round_from(V::code_to_f64(quantize_one(fill, &grid)?) * grid.step);
-            (restored.to_bits() != fill.to_bits()).then(|| fill.to_bits().to_i64())
+            let code = V::code_to_f64(quantize_one(fill, &grid)?);
+            let comes_back = V::round_from(code * grid.step).to_bits() == fill.to_bits();
+            (!comes_back || code.abs() >= FAR_FILL).then(|| fill.to_bits().to_i64())
         });
         grid
     }

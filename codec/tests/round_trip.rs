@@ -187,6 +187,46 @@ fn few_exceptions_are_listed_and_more_have_planes() {
     }
 }
 
+/// A land mask costs what its outline costs, not more: no more than run lengths of 16 bits would, and the values beside it cost what they cost
+/// without it.
+#[test]
+fn a_mask_costs_no_more_than_its_runs() {
+    const SIDE: usize = 256;
+    let layout = layout(Scalar::F32, ByteOrder::Little, &[SIDE as u64, SIDE as u64]);
+    let place = |index: usize| ((index % SIDE) as f64, (index / SIDE) as f64);
+    let mut random = Random(8);
+    // Rough enough that differences are not all 0, and no lattice.
+    let sea: Vec<f64> = (0..SIDE * SIDE)
+        .map(|index| {
+            let (x, y) = place(index);
+            15.0 + 8.0 * (x * 0.021).sin() * (y * 0.017).cos() + 0.3 * (x * 0.31 + y * 0.23).sin() + 0.02 * random.unit()
+        })
+        .collect();
+    let is_land = |index: usize| {
+        let (x, y) = place(index);
+        (x * 0.05 + (y * 0.09).sin()).sin() + (y * 0.07 + (x * 0.11).cos()).cos() > 0.62
+    };
+    let land = (0..sea.len()).filter(|&index| is_land(index)).count();
+    assert!((0.25..0.40).contains(&(land as f64 / sea.len() as f64)), "{land} of {}", sea.len());
+    let runs = 1 + (1..sea.len()).filter(|&index| is_land(index) != is_land(index - 1)).count();
+    for bound in [0.5, 0.05, 0.005] {
+        let bytes = |values: &[f64]| values.iter().flat_map(|&value| (value as f32).to_le_bytes()).collect::<Vec<u8>>();
+        let original = bytes(&sea);
+        let config = Config::absolute(bound).unwrap();
+        let without = check_config(&mut Workspace::default(), &original, &layout, &config).len();
+        for fill in [f64::NAN, 1e35, -9999.0] {
+            let masked: Vec<f64> =
+                sea.iter().enumerate().map(|(index, &value)| if is_land(index) { fill } else { value }).collect();
+            let config = Config { fill_value: Some(u64::from((fill as f32).to_bits())), ..config };
+            let with = check_config(&mut Workspace::default(), &bytes(&masked), &layout, &config).len();
+            assert!(
+                with <= without + 2 * runs,
+                "{with} bytes with the mask of {fill}, {without} without, {runs} runs, bound {bound}"
+            );
+        }
+    }
+}
+
 #[test]
 fn wrong_lengths_are_refused() {
     let layout = layout(Scalar::F32, ByteOrder::Little, &[10]);

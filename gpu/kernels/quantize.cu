@@ -135,7 +135,7 @@ __device__ Grid make_grid(const EncodeParameters& parameters, u32 lattice_key) {
     // Off the grid, the fill value is an exception anyway.
     if (quantize_one<V>(fill, grid, code)) {
       V restored = restore_value<V>(double(code), grid.step);
-      grid.has_fill = ValueType<V>::to_bits(restored) != ValueType<V>::to_bits(fill);
+      grid.has_fill = ValueType<V>::to_bits(restored) != ValueType<V>::to_bits(fill) || fabs(double(code)) >= FAR_FILL;
       grid.fill = parameters.fill_bits;
     }
   }
