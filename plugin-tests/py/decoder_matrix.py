@@ -20,7 +20,7 @@ import numpy as np
 
 from bit_plane_edges import bit_plane_edges
 from encoder_rules import Parts, check_encoder
-from quire_decoder import DENSE, EMPTY, QUANTIZED, SPARSE, StreamError, decode
+from quire_decoder import BIT_PLANES, DENSE, EMPTY, QUANTIZED, SPARSE, StreamError, decode
 from stream_check import FILL, TYPES, Plugin, Tally, check_stream, decode_or_error, read_by_both
 from stream_craft import Craft, fresh_checksum, with_length
 from stream_edges import edges, lists, predictors, rules
@@ -182,7 +182,10 @@ def crafted(plugin, tally, rng, number):
         dataset = plugin.dataset(shape, shape, dtype, 1e-3)
         stream = craft.stream(shape, dtype, bound)
         tally.crafted += 1
-        read_by_both(dataset, tally, stream, name)
+        if not read_by_both(dataset, tally, stream, name):
+            continue
+        parts = Parts(stream)
+        tally.mixtures[(parts.interpolated, *(plane.book == BIT_PLANES for plane in parts.planes))] += 1
         if dataset.size > 1000:
             continue
         for at in rng.integers(8 * 24, 8 * len(stream), 5):
@@ -198,6 +201,9 @@ def crafted(plugin, tally, rng, number):
             except StreamError:  # a loose mask, which has no count of ones
                 continue
             check_stream(dataset, tally, stream, f"{name}, loose")
+    for mixture in itertools.product((False, True), repeat=4):
+        if not tally.mixtures[mixture] or not tally.mixtures[mixture[:2]]:
+            tally.disagree(f"no crafted stream of interpolation and bit planes for values, mask, exceptions: {mixture}")
 
 
 def matrix(plugin, tally, rng, every_bound):

@@ -40,6 +40,7 @@ class Tally:
     def __init__(self):
         self.chunks = self.altered = self.refused = self.disagreements = 0
         self.crafted = 0
+        self.mixtures = Counter()  # of crafted streams, by whether they are interpolated, and which planes are bit planes
         self.codings = [0, 0, 0]
         self.kept = self.escapes = 0
         self.modes = Counter()  # of planes of bits, by which plane of the chunk, bytes of a value, and mode
@@ -87,11 +88,12 @@ def check_stream(dataset, tally, stream, name):
 
 
 def read_by_both(dataset, tally, stream, name):
-    """A stream that both readers must read, to the same bytes."""
+    """A stream that both readers must read, to the same bytes; whether they did."""
     refused, disagreements = tally.refused, tally.disagreements
     check_stream(dataset, tally, stream, name)
     if tally.disagreements == disagreements and tally.refused != refused:
         tally.disagree(f"{name}: refused by both")
+    return tally.disagreements == disagreements
 
 
 def verdict(dataset, tally, stream, name, good):

@@ -150,7 +150,7 @@ class Craft:
         count = int(np.prod(extents))
         if predictor is None:
             predictor = int(rng.integers(1 << len(extents)))
-        if rng.random() < 0.4:
+        if rng.random() < 0.5:
             blocks = [self.bit_block(min(2048, count - at), bits) for at in range(0, count, 2048)]
             return bit_plane(blocks, predictor, 32 if rng.random() < 0.1 else None)
         custom, number = b"", int(rng.integers(BOOKS))
