@@ -271,7 +271,8 @@ def covered(tally):
             tally.disagree(f"few sets of axes at rank {rank}: {dict(kinds)}")
     if not tally.escapes:
         tally.disagree("no escapes")
-    print("planes of bits, by what they are of, bytes of a value, and mode: " + ", ".join(f"{kind} {n}" for kind, n in sorted(tally.modes.items())))
+    modes = ", ".join(f"{kind} {count}" for kind, count in sorted(tally.modes.items()))
+    print(f"planes of bits, by what they are of, bytes of a value, and mode: {modes}")
     for kind in itertools.product(("values", "mask", "exceptions"), (4, 8), (EMPTY, DENSE, SPARSE)):
         # A mask's differences are 0 or 1, so that it has one plane, which is not empty.
         if not tally.modes[kind] and (kind[0], kind[2]) != ("mask", EMPTY):

@@ -54,14 +54,16 @@ def predictors(plugin, tally, rng):
 
         tokens = craft.exactly
         for coded, other in ((tokens, exact_bits), (exact_bits, tokens)):
+            plain, interpolated, sums, bits = coded(range(48), 0), other(range(48), INTERPOLATION), mask(other, 0), other(range(ones), 0)
             for byte in range(256):
-                if byte > INTERPOLATION and (byte % 2 == 0) == (coded is tokens):
-                    continue  # no plane has such a predictor; one coding for each is enough
-                check(f"predictor {byte:#x} of the first plane", byte in axes or byte == INTERPOLATION, coded(range(48), byte), 0)
-                for before in (coded(range(48), 0), other(range(48), INTERPOLATION)):
-                    planes = before + mask(coded, byte) + other(range(ones), 0)
+                some = byte in axes or byte == INTERPOLATION
+                if not some and (byte % 2 == 0) == (coded is tokens):
+                    continue  # no plane has such a predictor: one coding for each is enough, and one first plane
+                check(f"predictor {byte:#x} of the first plane", some, coded(range(48), byte), 0)
+                for before in (plain, interpolated) if some else (plain,):
+                    planes = before + mask(coded, byte) + bits
                     check(f"predictor {byte:#x} of the mask", byte in axes, planes, ones)
-                    planes = before + mask(other, 0) + coded(range(ones), byte)
+                    planes = before + sums + coded(range(ones), byte)
                     check(f"predictor {byte:#x} of the bits", byte < 2, planes, ones)
         least = LEAST_STEP[dtype.itemsize] / 2
         for bound, good in ((least, True), (np.nextafter(least, 1), True), (np.nextafter(least, 0), False), (least / 1e9, False)):
