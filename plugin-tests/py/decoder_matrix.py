@@ -239,6 +239,17 @@ def chosen(plugin, tally, rng, every_bound):
             written_again(plugin, tally, values, np.where(new, beside, 0), new, bound, name, first, then)
 
 
+def reach(plugin, tally):
+    """Values up to where the fine grid of interpolation ends (section 5.2), written again in either coding."""
+    for dtype, sign, then in itertools.product(TYPES, (1, -1), CODINGS):
+        shape, bound = (17, 18, 33), 1e-3
+        last = 512 if dtype.endswith("4") else 32768
+        along = (np.indices(shape).T * (0.23, 0.17, 0.31)).sum(-1).T
+        steps = sign * (last - 20 + 19.45 * np.sin(along))
+        values = (2 * bound * steps).astype(dtype)
+        written_again(plugin, tally, values, values, np.zeros(shape, bool), bound, f"reach {dtype} {sign}", 0, then)
+
+
 def written_again(plugin, tally, values, beside, new, bound, name, first, then):
     """Some values of a chunk are written again, in another coding perhaps: what was rounded stays, whatever is written beside it."""
     shape, dtype = values.shape, values.dtype
@@ -331,6 +342,7 @@ def main():
     print(f"matrix: {time.perf_counter() - start:.1f} s")
     chosen(plugin, tally, np.random.default_rng(6), arguments.all)
     print(f"predictors chosen: {time.perf_counter() - start:.1f} s, {tally.kept} values kept, {tally.escapes} escapes")
+    reach(plugin, tally)
     covered(tally)
     rules(plugin, tally, np.random.default_rng(5))
     predictors(plugin, tally, np.random.default_rng(7))
