@@ -89,6 +89,7 @@ fn constants() -> String {
     number("MAX_CODE_BITS", usize::from(codebook::MAX_CODE_BITS));
     number("PACKED_LENGTHS", codebook::PACKED_LENGTHS);
     number("CUSTOM_MARGIN", codebook::CUSTOM_MARGIN as usize);
+    number("CUSTOM_EXCESS", codebook::CUSTOM_EXCESS as usize);
     number("LOG_FRACTION", codebook::LOG_FRACTION as usize);
     number("RUN_ENTRY", codebook::RUN_ENTRY as usize);
     number("WIDE_ENTRY", codebook::WIDE_ENTRY as usize);

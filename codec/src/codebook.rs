@@ -15,6 +15,9 @@ pub const MAX_CODE_BITS: u8 = 12;
 pub const PACKED_LENGTHS: usize = (SYMBOLS / 2).next_multiple_of(4);
 /// Denominator of the share that a custom book must win before it is preferred (FORMAT.md §11).
 pub const CUSTOM_MARGIN: u64 = 64;
+/// A custom book is not built unless it would win with a cost of this share above the entropy (denominator). Over 40 arrays at three bounds, books cost 1.04 %
+/// more than the entropy in the median; of 607 built for the entropy alone 405 won, of 450 built for this 395.
+pub const CUSTOM_EXCESS: u64 = 128;
 
 /// Code lengths in bits by symbol; 0 for a symbol without a code.
 pub type CodeLengths = [u8; SYMBOLS];
@@ -62,9 +65,10 @@ pub fn choose(histogram: &Histogram, policy: CodebookPolicy) -> Choice {
     if policy == CodebookPolicy::Dictionary {
         return Choice::Dictionary(book);
     }
-    // A custom book must win a margin; where not even the entropy lies that low, none has to be built.
+    // A custom book must win a margin; where it hardly can, none has to be built.
     let margin = bits / CUSTOM_MARGIN + 8 * PACKED_LENGTHS as u64;
-    if entropy_bits(histogram) + margin < bits {
+    let entropy = entropy_bits(histogram);
+    if entropy + entropy / CUSTOM_EXCESS + margin < bits {
         let lengths = optimal_lengths(histogram);
         if cost(histogram, &lengths).is_some_and(|custom| custom + margin < bits) {
             return Choice::Custom(lengths);

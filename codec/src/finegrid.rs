@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 
 use crate::interpolation::{ESCAPE_BASE, ESCAPE_FROM, ESCAPE_REACH};
 use crate::layout::ByteOrder;
-use crate::quantize::{Quantizer, ROUNDING, Value};
+use crate::quantize::{Glance, Quantizer, ROUNDING, Value};
 use crate::simd::vectorized;
 
 /// Places in a step.
@@ -34,6 +34,8 @@ pub struct FineGrid<V> {
     bound: f64,
     step: f64,
     inverse_step: f64,
+    /// The inverse step for a glance; 0 where f32 cannot hold it with all its digits.
+    glance_step: f32,
     /// Distance of neighbouring places.
     spacing: f64,
     /// Values of fewer steps have places; 0 where there is no fine grid.
@@ -53,6 +55,7 @@ impl<V: Value> FineGrid<V> {
             bound: quantizer.bound(),
             step,
             inverse_step: quantizer.inverse_step(),
+            glance_step: if (1e-30..1e30).contains(&step) { quantizer.inverse_step() as f32 } else { 0.0 },
             spacing: step * SPACING,
             reach: if is_there { V::STEPS_LIMIT } else { 0.0 },
             fill: quantizer.fill(),
@@ -70,6 +73,12 @@ impl<V: Value> FineGrid<V> {
     #[must_use]
     pub fn out_of_reach(self) -> Self {
         Self { reach: 0.0, ..self }
+    }
+
+    /// What is quickly seen of some values.
+    #[inline(always)]
+    pub(crate) fn glance(&self, values: &[V]) -> Glance {
+        V::glance(values, self.glance_step)
     }
 
     /// Value of a place, before it is rounded to its type.
@@ -176,8 +185,6 @@ impl<V: Value> FineGrid<V> {
         places: &mut [i32],
         mut exception: impl FnMut(usize),
     ) {
-        let below_limit = V::STEPS_LIMIT.to_bits() - 1;
-        let below_place_limit = (V::STEPS_LIMIT * f64::from(PLACES)).to_bits() - 1;
         let below_escapes = f64::from(ESCAPE_FROM).to_bits() - 1;
         let fill = self.fill;
         let mut doubts = 0u64;
@@ -190,15 +197,12 @@ impl<V: Value> FineGrid<V> {
             *residual = sum.to_bits() as i32;
             *place = prediction.wrapping_add(residual.wrapping_mul(PLACES));
             let error = (x - self.restore_parts(predicted + taken, beyond).to_f64()).abs();
-            let place = f64::from(*place);
-            let (steps, rest, restored) = self.nearest(x);
-            let moved = steps * f64::from(PLACES) + rest - place;
             // As in `quantize_groups`: the sign of a difference of bits is the comparison.
-            doubts |= self.bound.to_bits().wrapping_sub(error.to_bits())
-                | below_escapes.wrapping_sub(taken.abs().to_bits())
-                | below_place_limit.wrapping_sub(place.abs().to_bits())
-                | below_limit.wrapping_sub(steps.abs().to_bits())
-                | (restored - x).abs().to_bits().wrapping_sub(1) & 0u64.wrapping_sub(moved.abs().to_bits());
+            doubts |= self.bound.to_bits().wrapping_sub(error.to_bits()) | below_escapes.wrapping_sub(taken.abs().to_bits());
+        }
+        let glance = self.glance(values);
+        if glance.may_stand || glance.may_be_far {
+            doubts |= self.doubts_of_places(values, places);
         }
         if let Some(fill) = fill {
             doubts |= u64::from(values.iter().any(|value| value.to_bits_i64() == fill)) << 63;
@@ -211,6 +215,23 @@ impl<V: Value> FineGrid<V> {
                 });
             }
         }
+    }
+
+    /// The highest bit says whether a value is out of reach, or its place, or whether it stands on another place.
+    #[inline(always)]
+    fn doubts_of_places(&self, values: &[V], places: &[i32]) -> u64 {
+        let below_limit = V::STEPS_LIMIT.to_bits() - 1;
+        let below_place_limit = (V::STEPS_LIMIT * f64::from(PLACES)).to_bits() - 1;
+        let mut doubts = 0;
+        for (&value, &place) in values.iter().zip(places) {
+            let (x, place) = (value.to_f64(), f64::from(place));
+            let (steps, rest, restored) = self.nearest(x);
+            let moved = steps * f64::from(PLACES) + rest - place;
+            doubts |= below_place_limit.wrapping_sub(place.abs().to_bits())
+                | below_limit.wrapping_sub(steps.abs().to_bits())
+                | (restored - x).abs().to_bits().wrapping_sub(1) & 0u64.wrapping_sub(moved.abs().to_bits());
+        }
+        doubts
     }
 
     /// Residual and place of a value, or `None` for an exception.
@@ -258,6 +279,26 @@ mod tests {
         for bound in [1e-3, 0.5, 0.1, 123.456, 7e-20, 1e27] {
             keep::<f32>(bound, 4092);
             keep::<f64>(bound, 262_140);
+        }
+    }
+
+    #[test]
+    fn a_glance_misses_no_value_that_stands_and_none_that_is_far() {
+        for bound in [1e-3, 0.5, 0.1, 123.456, 7e-28, 1e27, 3.3e-12, 0.043_21] {
+            let fine = FineGrid::<f32>::new(&Quantizer::new(ErrorBound::Absolute(bound)));
+            for place in -4096..4096 {
+                assert!(fine.glance(&[fine.restore(place)]).may_stand, "{place} at {bound}");
+            }
+            let mut seen = 0;
+            for i in 0..20_000 {
+                let value = (f64::from(i) * 0.061_8 - 618.0) * 2.0 * bound;
+                let glance = fine.glance(&[value as f32]);
+                let steps = value / (2.0 * bound);
+                assert!(glance.may_be_far || steps.abs() < 510.0);
+                seen += i32::from(glance.may_stand);
+            }
+            assert!(seen < 200, "{seen} of 20 000 may stand");
+            assert!(!fine.glance(&[f32::NAN]).may_stand);
         }
     }
 

@@ -162,7 +162,8 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
       u64 log_total = log2_fixed(total), log_count = log2_fixed(count) + 2;
       information = count * (log_total > log_count ? log_total - log_count : 0);
     }
-    build = (block_sum(information, block.scratch) >> LOG_FRACTION) + margin < bits;
+    const u64 entropy = block_sum(information, block.scratch) >> LOG_FRACTION;
+    build = entropy + entropy / CUSTOM_EXCESS + margin < bits;
   }
   if (build) {
     optimal_lengths(block);

@@ -14,9 +14,13 @@ FILTER_ID = 33791
 FILL_VALUES = (9.969209968386869e36, 1e35)
 
 
-def absolute(bound: float) -> tuple[int, ...]:
-    """cd_values for an absolute bound: mode 1 and the IEEE bits of the f64, low word first."""
-    return (1, *struct.unpack("<2I", struct.pack("<d", bound)))
+# Codings of cd_values: Huffman codes, bit planes.
+HUFFMAN, BIT_PLANES = 1, 2
+
+
+def absolute(bound: float, coding: int = 0) -> tuple[int, ...]:
+    """cd_values for an absolute bound: mode 1 with the coding, and the IEEE bits of the f64, low word first."""
+    return (1 + 256 * coding, *struct.unpack("<2I", struct.pack("<d", bound)))
 
 
 def decimal(exponent: int, mantissa: Optional[int] = None) -> tuple[int, ...]:

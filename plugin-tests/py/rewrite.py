@@ -17,11 +17,11 @@ from quire_client import FILTER_ID, absolute, assert_bound, assert_same_bits, na
 
 def rows(folder: Path) -> None:
     """With rdcc_nbytes = 0 each write reads the chunk, decodes, changes one row, and encodes all of it again."""
-    for dtype, bound in (("<f4", 1e-3), (">f4", 1e-1), ("<f8", 1e-6), (">f8", 1e-12)):
+    for dtype, bound, coding in (("<f4", 1e-3, 0), (">f4", 1e-1, 0), ("<f8", 1e-6, 0), (">f8", 1e-12, 0), ("<f4", 1e-2, 2), (">f8", 1e-5, 2)):
         data = nasty((64, 75), dtype, 11)
-        label = f"rows {dtype} {bound:g}"
+        label = f"rows {dtype} {bound:g} coding {coding}"
         with h5py.File(folder / f"rows_{dtype[1:]}_{bound:g}.h5", "w", rdcc_nbytes=0) as file:
-            settings = {"chunks": (64, 80), "compression": FILTER_ID, "compression_opts": absolute(bound), "maxshape": (None, None)}
+            settings = {"chunks": (64, 80), "compression": FILTER_ID, "compression_opts": absolute(bound, coding), "maxshape": (None, None)}
             dataset = file.create_dataset("x", data.shape, dtype, **settings)
             previous = dataset[()]
             for row in range(64):

@@ -13,7 +13,7 @@ from typing import Any, Iterator
 import h5py
 import numpy as np
 
-from quire_client import FILL_VALUES, FILTER_ID, absolute, assert_bound, decimal, nasty, smooth
+from quire_client import BIT_PLANES, FILL_VALUES, FILTER_ID, HUFFMAN, absolute, assert_bound, decimal, nasty, smooth
 
 # Extents and chunk extents; the chunks never divide the extents, so that every axis has a partial edge chunk.
 SHAPES = {
@@ -49,7 +49,12 @@ def write_ranks(file: h5py.File) -> None:
             for bound in (1e-2, 1e-6):
                 seed += 1
                 name = f"rank{rank}_{dtype.replace('<', 'le_').replace('>', 'be_')}_{bound:g}"
-                write_pair(file, name, nasty(shape, dtype, seed), bound, chunks=chunks)
+                data = nasty(shape, dtype, seed)
+                write_pair(file, name, data, bound, chunks=chunks)
+                for coding in (HUFFMAN, BIT_PLANES):
+                    dataset = write_pair(file, f"{name}_coding{coding}", data, bound, chunks=chunks, compression_opts=absolute(bound, coding))
+                    if dataset.id.get_create_plist().get_filter(0)[2][0] != 1 + 256 * coding:
+                        raise AssertionError(f"{name}: coding {coding} is not kept with the dataset")
 
 
 def write_contents(file: h5py.File) -> None:
