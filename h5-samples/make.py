@@ -3,7 +3,7 @@
 Each group holds `original`, stored as it is, beside `compressed`, through the filter, with the attribute `bound`. Run it with
 HDF5_PLUGIN_PATH naming the folder of libh5zquire.so:
 
-    HDF5_PLUGIN_PATH=target/release .venv-hdf5-2.0/bin/python h5-samples/make.py h5-samples/v0_2_0.h5
+    HDF5_PLUGIN_PATH=target/release .venv-hdf5-2.0/bin/python h5-samples/make.py h5-samples/v0_3_0.h5
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import h5py
 import numpy as np
 
 FILTER_ID = 33791
+BIT_PLANES = 2  # the coding that cd_values ask for
 
 
 def waves(shape: tuple[int, ...]) -> np.ndarray:
@@ -39,7 +40,7 @@ def masked(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def samples() -> dict[str, tuple[np.ndarray, float, tuple[int, ...]]]:
-    """Name: data, bound, chunk."""
+    """Name: data, bound, chunk. Those whose names begin with `bit_planes` are coded so."""
     random = np.random.default_rng(1)
     sparse = np.where(random.random((40, 32, 32)) < 0.02, random.random((40, 32, 32)), 0.0)
     return {
@@ -56,6 +57,9 @@ def samples() -> dict[str, tuple[np.ndarray, float, tuple[int, ...]]]:
         "wide_range": ((waves((3000,)) * 10.0 ** (np.arange(3000) % 60 - 30)).astype("<f8"), 1e-12, (1500,)),
         "constant": (np.full((30, 30), 273.15, "<f4"), 1e-3, (30, 30)),
         "random_bits": (random.integers(0, 2**63, 400).view("<f8"), 1e-300, (400,)),
+        # With many exceptions, so that the mask and the exceptions' bits are bit planes, too.
+        "bit_planes_land_f64_big_endian": (masked((60, 60)).astype(">f8"), 1e-2, (48, 48)),
+        "bit_planes_volume_f32": (waves((20, 33, 40)).astype("<f4"), 1e-3, (16, 16, 40)),
         "one_value": (np.array([[1.5]], "<f4"), 1e-3, (1, 1)),
     }
 
@@ -68,7 +72,8 @@ def main(path: str) -> None:
             group = file.create_group(name)
             group.attrs["bound"] = bound
             group.create_dataset("original", data=data)
-            options = (1, *struct.unpack("<2I", struct.pack("<d", bound)))
+            mode = 1 + 256 * (BIT_PLANES if name.startswith("bit_planes") else 0)
+            options = struct.unpack("<3I", struct.pack("<Id", mode, bound))
             group.create_dataset("compressed", data=data, chunks=chunks, compression=FILTER_ID, compression_opts=options)
 
 

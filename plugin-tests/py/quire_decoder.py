@@ -26,9 +26,11 @@ INTERPOLATION = 128  # the predictor that is no set of axes
 LEAST_STEP = {4: 1e-28, 8: 1e-290}  # of an interpolated plane, by the width of a value
 FINE = float.fromhex("0x1.ff7f9fb7c9d76p-4")  # places of the fine grid, in steps: (1020 / 1021) / 8
 CUSTOM_BOOK = 255
+BIT_PLANES = 254  # in the place of a codebook
 SYMBOLS = 76
 BOOKS = 75
 LONGEST_CODE = 12
+NARROW = 32  # bits of the integers of residuals and of the mask, whatever the values have
 LANES = range(32)
 
 
@@ -68,7 +70,7 @@ class Reader:
     def take(self, size: int, section: str, what: str) -> bytes:
         """The next `size` bytes."""
         if size > len(self.data) - self.at:
-            raise StreamError(section, f"the stream ends within {what}")
+            raise StreamError(section, f"the bytes end within {what}")
         self.at += size
         return self.data[self.at - size : self.at]
 
@@ -150,7 +152,7 @@ def read_quantized(reader: Reader, header: Header) -> bytes:
     places, numbers = read_list(reader, exceptions if listed else 0, header)
     values = read_values(reader, header, step)
     if not listed:
-        mask = read_plane(reader, header.extents, bits)
+        mask = read_plane(reader, header.extents, NARROW)
         places = [index for index, value in enumerate(mask) if value & 1]
         if len(places) != exceptions:
             raise StreamError("5", f"the mask has {len(places)} ones, the body's header says {exceptions}")
@@ -164,14 +166,19 @@ def most_listed(count: int) -> int:
 
 
 def read_list(reader: Reader, exceptions: int, header: Header) -> Tuple[List[int], List[int]]:
-    """§4: the list of few exceptions: where they are, and their bits."""
-    index = "I" if header.count <= 1 << 32 else "Q"
-    size = exceptions * struct.calcsize(f"<{index}")
-    places = list(struct.unpack(f"<{exceptions}{index}", reader.take(size, "4", "the list of exceptions")))
-    if any(a >= b for a, b in zip(places, places[1:])) or (places and places[-1] >= header.count):
-        raise StreamError("4", f"the exceptions' indices {places} do not ascend below {header.count}")
-    bits = reader.take(exceptions * header.width, "4", "the exceptions' bits")
-    return places, list(struct.unpack(f"<{exceptions}{'i' if header.width == 4 else 'q'}", bits))
+    """§4: the list of few exceptions, or of none: where they are, and their bits as signed integers."""
+    places = read_numbers(reader, exceptions, "I" if header.count <= 1 << 32 else "Q", "the list of exceptions")
+    if any(one >= following for one, following in zip(places, places[1:])):
+        raise StreamError("4", "the list's indices do not ascend")
+    if places and places[-1] >= header.count:
+        raise StreamError("4", f"an exception at index {places[-1]} of {header.count} values")
+    return places, read_numbers(reader, exceptions, "i" if header.width == 4 else "q", "the exceptions' bits")
+
+
+def read_numbers(reader: Reader, count: int, kind: str, what: str) -> List[int]:
+    """§1: `count` integers of a kind of `struct`'s."""
+    data = reader.take(count * struct.calcsize(f"<{kind}"), "4", what)
+    return list(struct.unpack(f"<{count}{kind}", data))
 
 
 def step_of(half_step: float) -> float:
@@ -186,12 +193,13 @@ def step_of(half_step: float) -> float:
 
 def read_values(reader: Reader, header: Header, step: float) -> bytes:
     """§5: the first plane's values as native bytes, before there are exceptions."""
-    predictor, integers = read_integers(reader, header.extents)
+    bits = 8 * header.width
+    predictor, integers = read_integers(reader, header.extents, bits)
     if predictor != INTERPOLATION:
-        return values_of_codes(undo_differences(integers, header.extents, predictor, 8 * header.width), step, header)
+        return values_of_codes(undo_differences(integers, header.extents, predictor, bits), step, header)
     if step < LEAST_STEP[header.width]:
         raise StreamError("5.2", f"an interpolated plane with a step of {step}")
-    places = undo_interpolation(np.array(wrapped(integers, 32), np.int32), header.extents)
+    places = undo_interpolation(np.array(wrapped(integers, NARROW), np.int32), header.extents)
     return values_of_places(places, step, header)
 
 
@@ -226,12 +234,12 @@ def chunk_of(values: bytes, places: List[int], numbers: List[int], header: Heade
 
 def read_plane(reader: Reader, extents: Sequence[int], bits: int) -> List[int]:
     """§4: a plane of signed integers of `bits` bits, which are differences."""
-    predictor, differences = read_integers(reader, extents)
+    predictor, differences = read_integers(reader, extents, bits)
     return undo_differences(differences, extents, predictor, bits)
 
 
-def read_integers(reader: Reader, extents: Sequence[int]) -> Tuple[int, List[int]]:
-    """§4: a plane's predictor and the integers that it codes."""
+def read_integers(reader: Reader, extents: Sequence[int], bits: int) -> Tuple[int, List[int]]:
+    """§4: a plane's predictor and the numbers that it codes: differences modulo 2^bits, or residuals."""
     fixed = reader.take(8, "4", "a plane's header")
     predictor, log2_length, number, lane_bits, extra_bits = fixed[:5]
     if not 11 <= log2_length <= 16:
@@ -240,15 +248,22 @@ def read_integers(reader: Reader, extents: Sequence[int]) -> Tuple[int, List[int
         raise StreamError("4", f"W = {lane_bits}, E = {extra_bits}")
     if any(fixed[5:]):
         raise StreamError("4", "reserved bytes of a plane that are not 0")
-    book = read_custom_book(reader) if number == CUSTOM_BOOK else dictionary_book(number)
+    if number == BIT_PLANES and (log2_length, extra_bits) != (11, 0):
+        raise StreamError("9.2", f"bit planes in blocks of 2^{log2_length}, E = {extra_bits}")
+    book = None if number == BIT_PLANES else read_custom_book(reader) if number == CUSTOM_BOOK else dictionary_book(number)
     count = math.prod(extents)
     block_length = 1 << log2_length
     index = read_index(reader, -(-count // block_length), lane_bits, extra_bits)
     integers: List[int] = []
     for lane_words, extra_words in index:
+        length = min(block_length, count - len(integers))
+        if book is None:
+            block = reader.take(2 * lane_words, "4", "a block of bit planes")
+            integers += read_bit_planes(block, length, NARROW if predictor == INTERPOLATION else bits)
+            continue
         lanes = read_words(reader, lane_words, "lane words")
         extras = read_words(reader, extra_words, "extra words")
-        read_block(lanes, extras, min(block_length, count - len(integers)), book, integers)
+        read_block(lanes, extras, length, book, integers)
     reader.padding("4")
     return predictor, integers
 
@@ -391,7 +406,7 @@ def along(grid: np.ndarray, axis: int, axes: Tuple[int, ...]) -> Tuple[np.ndarra
     return total, exist[:, 2].reshape(upright)
 
 
-# ------------------------------------------------------------------------------------------------- §7, §9: one block
+# ----------------------------------------------------------------------------------------------- §7, §9.1: one block
 
 
 def token_table() -> List[Tuple[bool, int, int]]:
@@ -412,7 +427,7 @@ TOKENS = token_table()
 
 
 def read_block(lanes: Sequence[int], extras: Sequence[int], count: int, book: Book, out: List[int]) -> None:
-    """§7, §9: appends the `count` differences of a block to `out`."""
+    """§7, §9.1: appends the `count` differences of a block to `out`."""
     tokens, symbols, lengths = TOKENS, book.symbol, book.length
     append, extend = out.append, out.extend
     # Words behind the lane words are 0.
@@ -471,11 +486,104 @@ def read_block(lanes: Sequence[int], extras: Sequence[int], count: int, book: Bo
     if extra_buffer:
         raise StreamError("7", "bits behind a block's extra bits that are not 0")
     if lanes and lanes[-1] == 0:
-        raise StreamError("9", "a block's lane words end with a word of 0")
+        raise StreamError("9.1", "a block's lane words end with a word of 0")
     if next(words, None) is not None:
-        raise StreamError("9", "a block has lane words that no lane asks for")
+        raise StreamError("9.1", "a block has lane words that no lane asks for")
     if any(buffer):
-        raise StreamError("9", "bits behind a lane's last code that are not 0")
+        raise StreamError("9.1", "bits behind a lane's last code that are not 0")
+
+
+# --------------------------------------------------------------------------------------------------- §9.2: bit planes
+
+EMPTY, DENSE, SPARSE = 0, 1, 2  # modes of a plane
+
+
+def read_bit_planes(block: bytes, count: int, bits: int) -> List[int]:
+    """§9.2: the `count` differences or residuals of a block, of so many bits each."""
+    if not block:
+        return [0] * count
+    if len(block) % 4:
+        raise StreamError("9.2", f"a block of {len(block)} bytes")
+    reader = Reader(block, 0)
+    words = -(-count // 32)
+    modes = read_modes(reader, bits)
+    flags = [read_flags(reader, words) for mode in modes if mode == SPARSE]
+    nibbles = read_nibbles(reader, sum(map(len, flags)))
+    numbers = np.zeros(count, np.uint64)
+    flagged, which = iter(flags), iter(nibbles)
+    for plane, mode in enumerate(modes):
+        if mode == EMPTY:
+            continue
+        if mode == DENSE:
+            data = reader.take(4 * words, "9.2", "a dense plane")
+        else:
+            data = read_sparse(reader, next(flagged), which, words)
+        # Byte j of a word has its bits 8j to 8j + 7: little-endian in bytes and in bits.
+        ones = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
+        if ones[count:].any():
+            raise StreamError("9.2", "bits behind a block's last integer that are not 0")
+        if plane == len(modes) - 1 and not ones.any():
+            raise StreamError("9.2", "the last plane is all 0")
+        numbers |= ones[:count].astype(np.uint64) << np.uint64(plane)
+    reader.padding("9.2")
+    if reader.at != len(block):
+        raise StreamError("9.2", f"{len(block) - reader.at} bytes behind a block's padding")
+    return list(map(signed, numbers.tolist()))
+
+
+def signed(number: int) -> int:
+    """§9.2: the integer that a number stands for. The greatest number gives 2^(width - 1), which wraps to the least integer."""
+    return (number + 1) // 2 if number & 1 else -(number // 2)
+
+
+def read_modes(reader: Reader, bits: int) -> List[int]:
+    """§9.2: the modes of a block's planes."""
+    (planes,) = reader.take(1, "9.2", "the number of planes")
+    if not 1 <= planes <= bits:
+        raise StreamError("9.2", f"{planes} planes of integers of {bits} bits")
+    data = int.from_bytes(reader.take((planes + 3) // 4, "9.2", "the modes of planes"), "little")
+    if data >> (2 * planes):
+        raise StreamError("9.2", "modes of planes that there are not")
+    modes = [data >> (2 * plane) & 3 for plane in range(planes)]
+    if 3 in modes:
+        raise StreamError("9.2", "a plane of mode 3")
+    if modes[-1] == EMPTY:
+        raise StreamError("9.2", "the last plane's mode says that it is all 0")
+    return modes
+
+
+def read_flags(reader: Reader, words: int) -> List[int]:
+    """§9.2: which words of a sparse plane are not 0."""
+    flags = int.from_bytes(reader.take(8, "9.2", "the flags of a sparse plane"), "little")
+    if not flags:
+        raise StreamError("9.2", "a sparse plane without a flag")
+    if flags >> words:
+        raise StreamError("9.2", "flags of words that there are not")
+    return [word for word in range(words) if flags >> word & 1]
+
+
+def read_nibbles(reader: Reader, count: int) -> List[int]:
+    """§9.2: for each flagged word which of its four bytes are not 0."""
+    data = reader.take((count + 1) // 2, "9.2", "the four bits of flagged words")
+    nibbles = [half for byte in data for half in (byte & 15, byte >> 4)]
+    if any(nibbles[count:]):
+        raise StreamError("9.2", "four bits of a word that there is not")
+    if 0 in nibbles[:count]:
+        raise StreamError("9.2", "a flagged word without bytes")
+    return nibbles[:count]
+
+
+def read_sparse(reader: Reader, flagged: Sequence[int], nibbles: Iterator[int], words: int) -> bytes:
+    """§9.2: all bytes of a sparse plane, of which only those that are not 0 stand in the block."""
+    plane = bytearray(4 * words)
+    for word in flagged:
+        nibble = next(nibbles)
+        for byte in range(4):
+            if nibble >> byte & 1:
+                (plane[4 * word + byte],) = reader.take(1, "9.2", "a sparse plane")
+                if not plane[4 * word + byte]:
+                    raise StreamError("9.2", "a byte of a sparse plane that is 0")
+    return bytes(plane)
 
 
 # ----------------------------------------------------------------------------------------------------- §8: codebooks

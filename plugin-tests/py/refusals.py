@@ -20,6 +20,8 @@ CASES: list[tuple[str, Any, tuple[int, ...], list[str]]] = [
     ("mode 0", "<f4", (0, 0, 0), ["mode", "0"]),
     ("mode 77", "<f4", (77, 0, 0), ["mode", "77"]),
     ("coding 3", "<f4", (2 + 3 * 256, 3), ["coding 3", "0 to 2"]),
+    ("coding 2 without a mode", "<f4", (512, 3), ["512", "mode 0"]),
+    ("coding 2 and bit 31", "<f4", (514 + (1 << 31), 3), ["coding"]),
     ("no cd_values", "<f4", (), ["cd_values"]),
     ("absolute mode without a bound", "<f4", (1,), ["bound"]),
     ("half a bound", "<f4", absolute(1e-3)[:2], ["bound"]),

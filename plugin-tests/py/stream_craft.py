@@ -1,0 +1,254 @@
+"""Streams and parts of streams that the plugin's encoder would not write, made from FORMAT.md alone."""
+
+import struct
+import zlib
+from typing import List, NamedTuple, Optional
+
+import numpy as np
+
+from quire_decoder import (
+    BIT_PLANES, BOOKS, DENSE, EMPTY, INTERPOLATION, LEAST_STEP, QUANTIZED, SPARSE, SYMBOLS, TOKENS, Reader, book_of,
+    most_listed, read_dictionary, read_plane,
+)  # fmt: skip
+
+
+def fresh_checksum(stream):
+    """The stream with the checksum that belongs to it, if it is long enough to have one."""
+    if len(stream) < 16:
+        return stream
+    return stream[:12] + struct.pack("<I", zlib.crc32(stream[16:], zlib.crc32(stream[:12]))) + stream[16:]
+
+
+def with_length(stream):
+    """The stream with its own length in its header, too."""
+    return stream[:16] + struct.pack("<Q", len(stream)) + stream[24:] if len(stream) >= 24 else stream
+
+
+class BitBlock(NamedTuple):
+    """Section 9.2: the fields of a block of bit planes; some may be wrong."""
+
+    planes: int
+    modes: List[int]
+    flags: List[int]
+    nibbles: List[int]
+    data: bytes
+    padding: Optional[bytes] = None  # by default what is needed
+
+    def pack(self):
+        """The block's bytes: none if there are no planes and nothing else is said."""
+        if not self.planes and not self.modes:
+            return b""
+        fields = max(self.planes, len(self.modes))
+        modes = sum(mode << 2 * plane for plane, mode in enumerate(self.modes)).to_bytes((fields + 3) // 4, "little")
+        nibbles = sum(nibble << 4 * at for at, nibble in enumerate(self.nibbles)).to_bytes((len(self.nibbles) + 1) // 2, "little")
+        block = bytes([self.planes]) + modes + struct.pack(f"<{len(self.flags)}Q", *self.flags) + nibbles + self.data
+        return block + (bytes(-len(block) % 4) if self.padding is None else self.padding)
+
+
+def numbers_of(integers, bits):
+    """Section 9.2: the numbers that integers of so many bits stand as."""
+    least = -(1 << (bits - 1))
+    return np.array([(1 << bits) - 1 if v == least else 2 * v - 1 if v > 0 else -2 * v for v in map(int, integers)], np.uint64)
+
+
+def bit_block(numbers, mode_of):
+    """Section 9.2: a block of at most 2048 numbers; mode_of chooses a plane's mode, and sees its words as rows of four bytes."""
+    planes = int(numbers.max()).bit_length()
+    modes, flags, nibbles, data = [], [], [], b""
+    for plane in range(planes):
+        bits = (numbers >> np.uint64(plane) & np.uint64(1)).astype(np.uint8)
+        words = np.packbits(np.pad(bits, (0, -len(bits) % 32)), bitorder="little").reshape(-1, 4)
+        mode = mode_of(words)
+        modes.append(mode)
+        if mode == SPARSE:
+            flags.append(sum(1 << int(word) for word in np.flatnonzero(words.any(1))))
+            nibbles += [sum(1 << int(byte) for byte in np.flatnonzero(word)) for word in words if word.any()]
+            data += words[words != 0].tobytes()
+        elif mode == DENSE:
+            data += words.tobytes()
+    return BitBlock(planes, modes, flags, nibbles, data)
+
+
+def bit_plane(blocks, predictor, lane_bits=None, log2_length=11, extra_bits=0):
+    """Sections 4 and 9.2: a plane of such blocks, whose index is as narrow as it can be unless the caller knows better."""
+    sizes = [len(block) // 2 for block in blocks]
+    wide = max(sizes).bit_length() if lane_bits is None else lane_bits
+    entry = wide + extra_bits
+    index = sum(size << entry * at for at, size in enumerate(sizes)).to_bytes((len(blocks) * entry + 31) // 32 * 4, "little")
+    body = b"".join(blocks)
+    return bytes([predictor, log2_length, BIT_PLANES, wide, extra_bits, 0, 0, 0]) + index + body + bytes(-len(body) % 4)
+
+
+def exact_bits(integers, predictor, bits=32):
+    """A plane of these integers in bit planes, all of them dense."""
+    numbers = numbers_of(integers, bits)
+    blocks = [bit_block(numbers[at : at + 2048], lambda plane: DENSE).pack() for at in range(0, len(numbers), 2048)]
+    return bit_plane(blocks, predictor)
+
+
+def listed(places, bits):
+    """Section 4: the list of few exceptions in a chunk of at most 2^32 values, with their bits as bytes."""
+    return struct.pack(f"<{len(places)}I", *map(int, places)) + bits
+
+
+class Craft:
+    """Streams that the plugin's encoder would not write: any book, any tokens, any index."""
+
+    def __init__(self, rng):
+        self.rng = rng
+        self.loose = 0.0  # part of blocks with words that they are in no need of
+
+    def stream(self, extents, dtype, bound):
+        """A quantized stream, with exceptions in a list or in planes, or without any."""
+        rng = self.rng
+        width = dtype.itemsize
+        interpolated = 2 * bound >= LEAST_STEP[width] and rng.random() < 0.5
+        plane = self.plane(extents, 32 if interpolated else 8 * width, INTERPOLATION if interpolated else None)
+        count = int(np.prod(extents))
+        most = min(most_listed(count), count)
+        kind = rng.random()
+        if kind < 0.6:
+            mask = self.plane(extents, 32)
+            ones = sum(value & 1 for value in read_plane(Reader(mask, 0), extents, 32))
+            if ones > most:
+                return self.around(plane + mask + self.plane((ones,), 8 * width), extents, dtype, bound, ones)
+        ones = int(rng.choice([1, most, rng.integers(most + 1)])) if kind < 0.8 else 0
+        places = np.sort(rng.permutation(count)[:ones])
+        return self.around(listed(places, rng.bytes(ones * width)) + plane, extents, dtype, bound, ones)
+
+    def around(self, planes, extents, dtype, bound, ones):
+        """A quantized stream of these planes, behind the list if there is one."""
+        body = struct.pack("<dQ", bound, ones) + planes
+        value_type = (dtype.itemsize == 8) + (0x80 if dtype.byteorder == ">" else 0)
+        head = b"QUIR\0\3" + bytes([value_type, QUANTIZED, len(extents), 0, 0, 0]) + bytes(12)
+        return fresh_checksum(with_length(head + struct.pack(f"<{len(extents)}Q", *extents) + body))
+
+    def lengths(self):
+        """Lengths of a complete book, with a symbol for single differences."""
+        rng = self.rng
+        lengths = [1, 1]
+        for _ in range(int(rng.integers(0, SYMBOLS - 1))):
+            at = int(rng.integers(len(lengths)))
+            if rng.random() < 0.3:
+                at = int(np.argmax(lengths))
+            if lengths[at] < 12:
+                lengths[at] += 1
+                lengths.append(lengths[at])
+        symbols = [int(symbol) for symbol in rng.permutation(76)]
+        if rng.random() < 0.3:
+            symbols.sort(key=lambda symbol: symbol < 15)  # no runs, or few
+        if all(symbol < 15 for symbol in symbols[: len(lengths)]):
+            symbols.insert(0, symbols.pop(next(at for at, symbol in enumerate(symbols) if symbol >= 15)))
+        book = [0] * 76
+        for symbol, length in zip(symbols, lengths):
+            book[symbol] = length
+        return book
+
+    def plane(self, extents, bits, predictor=None):
+        """A plane of random tokens or of random bits, with this predictor or any that may stand there."""
+        rng = self.rng
+        count = int(np.prod(extents))
+        if predictor is None:
+            predictor = int(rng.integers(1 << len(extents)))
+        if rng.random() < 0.5:
+            blocks = [self.bit_block(min(2048, count - at), bits) for at in range(0, count, 2048)]
+            return bit_plane(blocks, predictor, 32 if rng.random() < 0.1 else None)
+        custom, number = b"", int(rng.integers(BOOKS))
+        lengths = list(read_dictionary()[number])
+        if rng.random() < 0.6:
+            number, lengths = 255, self.lengths()
+            custom = bytes(a | b << 4 for a, b in zip(lengths[::2], lengths[1::2])) + b"\0\0"
+        log2_length = int(rng.integers(11, 17))
+        blocks = [
+            self.block(lengths, min(1 << log2_length, count - at)) for at in range(0, count, 1 << log2_length)
+        ]
+        wide = [max(len(block[part]) for block in blocks).bit_length() for part in (0, 1)]
+        if rng.random() < 0.3:
+            wide = [int(rng.integers(w, 33)) for w in wide]
+        index = at = 0
+        for block in blocks:
+            for words, bits in zip(block, wide):
+                index |= len(words) << at
+                at += bits
+        index_bytes = index.to_bytes((at + 31) // 32 * 4, "little")
+        body = b"".join(struct.pack(f"<{len(words)}H", *words) for block in blocks for words in block)
+        head = bytes([predictor, log2_length, number, *wide, 0, 0, 0])
+        return head + custom + index_bytes + body + bytes(-len(body) % 4)
+
+    def exactly(self, integers, predictor):
+        """A plane of at most 2048 integers of 32 bits, in tokens."""
+        lengths = [1 if symbol in (30, 67) else 0 for symbol in range(76)]
+        packed = bytes(a | b << 4 for a, b in zip(lengths[::2], lengths[1::2])) + b"\0\0"
+        lanes = self.lanes([(1, 1)] * len(integers))  # symbol 67 for each: 2^28 and more, which may wrap, by 33 extra bits
+        extra = sum((int(value) - (1 << 28)) % (1 << 32) << (33 * at + 1) for at, value in enumerate(integers))
+        extras = [extra >> at & 0xFFFF for at in range(0, 33 * len(integers), 16)]
+        words = struct.pack(f"<{len(lanes) + len(extras)}H", *lanes, *extras)
+        index = struct.pack("<HH", len(lanes), len(extras))
+        return bytes([predictor, 11, 255, 16, 16, 0, 0, 0]) + packed + index + words + bytes(-len(words) % 4)
+
+    def bit_block(self, count, bits):
+        """A block of bit planes: few planes or all, few numbers or many, and any mode that may stand there (section 9.2)."""
+        rng = self.rng
+        top = int(rng.choice([0, 1, rng.integers(bits + 1), bits]))
+        numbers = np.frombuffer(rng.bytes(8 * count), np.uint64) & np.uint64((1 << top) - 1)
+        numbers[rng.random(count) < rng.choice([0, 0.9, 0.99])] = 0
+        if rng.random() < 0.2:
+            numbers &= np.uint64(sum(1 << plane for plane in range(bits) if rng.random() < 0.1))  # planes that are all 0
+        if rng.random() < 0.3:
+            numbers[int(rng.integers(count))] = (1 << bits) - 1  # the least integer
+        words = bit_block(numbers, lambda plane: int(rng.choice([DENSE, SPARSE] if plane.any() else [EMPTY, DENSE]))).pack()
+        if rng.random() < self.loose:
+            words += bytes(int(byte) * int(rng.integers(2)) for byte in rng.integers(256, size=2 * rng.integers(1, 5)))
+        return words
+
+    def block(self, lengths, count):
+        """Lane words and extra words of a block (sections 7, 9)."""
+        rng = self.rng
+        book = book_of(lengths)
+        codes = {}
+        for prefix, (symbol, length) in enumerate(zip(book.symbol, book.length)):
+            codes.setdefault(symbol, (prefix >> (12 - length), length))
+        weights = np.array([2.0 ** -lengths[s] for s in codes]) if rng.random() < 0.5 else np.ones(len(codes))
+        chosen = iter(())
+        tokens, extra_bits, extra_size = [], 0, 0
+        while count:
+            symbol = next(chosen, None)
+            if symbol is None:
+                chosen = iter([int(s) for s in rng.choice(list(codes), 200, p=weights / weights.sum())])
+                continue
+            is_run, start, bits = TOKENS[symbol]
+            extra = int.from_bytes(rng.bytes(8), "little") >> (64 - bits)
+            size = start + extra if is_run else 1
+            if size > count:
+                continue
+            count -= size
+            tokens.append(codes[symbol])
+            extra_bits |= extra << extra_size
+            extra_size += bits
+        extras = [extra_bits >> at & 0xFFFF for at in range(0, extra_size, 16)]
+        words = self.lanes(tokens)
+        if rng.random() < self.loose:
+            more = [int(word) * int(rng.integers(2)) for word in rng.integers(1 << 16, size=rng.integers(1, 70))]
+            (words if rng.random() < 0.7 else extras).extend(more)
+        return words, extras
+
+    def lanes(self, tokens):
+        """The lanes' words in the order in which section 9's decoder asks for them."""
+        strings = ["".join(f"{code:0{length}b}" for code, length in tokens[lane::32]) for lane in range(32)]
+
+        def word(lane, number):
+            return int(strings[lane][16 * number : 16 * number + 16].ljust(16, "0"), 2)
+
+        words = [word(lane, number) for number in (0, 1) for lane in range(32)]
+        asked, available = [2] * 32, [32] * 32
+        for step in range(0, len(tokens), 32):
+            for lane, (_, length) in enumerate(tokens[step : step + 32]):
+                available[lane] -= length
+            for lane in range(32):
+                if available[lane] <= 16:
+                    words.append(word(lane, asked[lane]))
+                    asked[lane] += 1
+                    available[lane] += 16
+        while words and words[-1] == 0:
+            words.pop()
+        return words
