@@ -217,6 +217,9 @@ fn read_planes(stream: &[u8], planes: &mut [Plane; 64], most: usize, len: usize)
             EMPTY => plane.fill(0),
             DENSE => {
                 let (there, rest) = bytes.split_at_checked(WORD * words).ok_or_else(too_short)?;
+                if number == count - 1 && there.iter().all(|&byte| byte == 0) {
+                    return Err(format!("the last of {count} planes is all 0"));
+                }
                 plane[..there.len()].copy_from_slice(there);
                 bytes = rest;
             }
@@ -377,6 +380,7 @@ mod tests {
             (vec![1, SPARSE, 4, 0, 0, 0, 0, 0, 0, 0, 1, 1], "flags 0x4"),
             (vec![1, DENSE, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0], "behind the last integer"),
             (vec![1, DENSE, 1, 0, 0, 0, 0, 0], "missing"),
+            (vec![1, DENSE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], "all 0"),
         ] {
             let error = Bitshuffle::default().decode(&bytes, &mut block).unwrap_err().to_string();
             assert!(error.contains(why), "{bytes:?}: {error}");

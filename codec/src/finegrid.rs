@@ -170,7 +170,7 @@ impl<V: Value> FineGrid<V> {
 
     /// Whether a place restores a value to within the bound.
     fn holds(&self, value: V, place: i32) -> bool {
-        let limit = V::STEPS_LIMIT as i32 * PLACES;
+        let limit = place_limit::<V>();
         (-limit..limit).contains(&place) && (value.to_f64() - self.restore(place).to_f64()).abs() <= self.bound
     }
 
@@ -221,7 +221,7 @@ impl<V: Value> FineGrid<V> {
     #[inline(always)]
     fn doubts_of_places(&self, values: &[V], places: &[i32]) -> u64 {
         let below_limit = V::STEPS_LIMIT.to_bits() - 1;
-        let below_place_limit = (V::STEPS_LIMIT * f64::from(PLACES)).to_bits() - 1;
+        let below_place_limit = f64::from(place_limit::<V>()).to_bits() - 1;
         let mut doubts = 0;
         for (&value, &place) in values.iter().zip(places) {
             let (x, place) = (value.to_f64(), f64::from(place));
@@ -251,6 +251,11 @@ impl<V: Value> FineGrid<V> {
         let reached = (-ESCAPE_REACH..ESCAPE_REACH).contains(&distance);
         (reached && self.holds(value, nearest)).then(|| (distance + ESCAPE_BASE, nearest))
     }
+}
+
+/// Places from its negative on to below this one are of fewer steps than the reach: their values stand on the grid.
+fn place_limit<V: Value>() -> i32 {
+    V::STEPS_LIMIT as i32 * PLACES - PLACES / 2
 }
 
 #[cfg(test)]

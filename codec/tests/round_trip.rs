@@ -187,6 +187,19 @@ fn few_exceptions_are_listed_and_more_have_planes() {
     }
 }
 
+#[test]
+fn values_at_the_end_of_the_fine_grid_keep_their_places() {
+    for (scalar, reach) in SCALARS.into_iter().zip([512.0, 32_768.0]) {
+        let layout = layout(scalar, ByteOrder::Little, &[60, 100]);
+        let mut random = Random(5);
+        for sign in [1.0, -1.0] {
+            let values: Vec<f64> = (0..6000).map(|_| sign * 2e-3 * (reach - 3.0 + 6.0 * random.unit())).collect();
+            let config = Config { predictor: PredictorPolicy::Interpolation, ..Config::absolute(1e-3).unwrap() };
+            check_config(&mut Workspace::default(), &chunk(&values, &layout, 1), &layout, &config);
+        }
+    }
+}
+
 /// A land mask costs what its outline costs, not more: no more than run lengths of 16 bits would, and the values beside it cost what they cost
 /// without it.
 #[test]

@@ -386,6 +386,7 @@ __device__ bool read_planes(UnshuffleBlock<C>& block, const u8* stream, u32 size
         good = good && (mode == PLANE_DENSE || nibble_of(words_of_lane[half]) == nibbles[half]);
       }
     }
+    if (number == count - 1) good = good && __any_sync(ALL_LANES, words_of_lane[0] | words_of_lane[1]);
     block.plane_words[number][lane_id()] = words_of_lane[0];
     block.plane_words[number][WARP + lane_id()] = words_of_lane[1];
   }

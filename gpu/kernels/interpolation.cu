@@ -110,7 +110,7 @@ __device__ __forceinline__ bool encode_place(V value, const EncodeParameters& pa
   const Nearest<V> nearest(fine, value, (scaled + ROUNDING) - ROUNDING);
   if (!(fabs(nearest.steps) < fine.limit)) return false;
   const i32 nearest_place = i32(nearest.steps * double(PLACES) + nearest.rest);
-  const i32 limit = i32(fine.limit) * i32(PLACES);
+  const i32 limit = i32(fine.limit) * i32(PLACES) - i32(PLACES) / 2;
   const auto holds = [&](i32 candidate) {
     return candidate >= -limit && candidate < limit && fabs(x - double(fine.restore<V>(candidate))) <= parameters.bound;
   };

@@ -95,7 +95,7 @@ class Rules:
         most = 2.0 ** (31 if self.type.itemsize == 4 else 51)
         fill = self.bits.dtype.type(np.array(FILL, self.type).view(self.bits.dtype))
         back = (self.nearest * self.step + 0.0).astype(self.type)
-        self.fill_lost = (self.bits == fill) & (back.view(self.bits.dtype) != fill)
+        self.fill_lost = (self.bits == fill) & ((back.view(self.bits.dtype) != fill) | (np.abs(self.nearest) >= 32))
         good = (np.abs(self.x - back) <= self.bound) & (np.abs(self.nearest) < most)
         good &= (np.rint(back.astype("f8") * self.inverse) == self.nearest) & ~self.fill_lost
         return np.where(good, self.nearest, 0).astype("i8"), good
@@ -123,7 +123,7 @@ class Rules:
         x, reach = self.x[there], self.reach
 
         def holds(places):
-            return (-8 * reach <= places) & (places < 8 * reach) & (np.abs(x - self.value(places)) <= self.bound)
+            return (-8 * reach + 4 <= places) & (places < 8 * reach - 4) & (np.abs(x - self.value(places)) <= self.bound)
 
         steps = np.rint((x - self.unrounded(predicted)) * self.inverse)
         few = np.abs(steps) < 65536
