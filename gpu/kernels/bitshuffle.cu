@@ -337,7 +337,8 @@ __device__ bool read_planes(UnshuffleBlock<C>& block, const u8* stream, u32 size
     u32 bytes = mode == PLANE_DENSE ? 4 * words : 0;
     if (mode == PLANE_SPARSE) {
       u32 nibbles[2];
-      good = good && nibbles_of(number, nibbles);
+      const bool fit = nibbles_of(number, nibbles);
+      good = good && fit;
       bytes = __reduce_add_sync(ALL_LANES, __popc(nibbles[0]) + __popc(nibbles[1]));
     }
     if (lane_id() == 0) block.bytes[number] = bytes;
@@ -386,7 +387,9 @@ __device__ bool read_planes(UnshuffleBlock<C>& block, const u8* stream, u32 size
         good = good && (mode == PLANE_DENSE || nibble_of(words_of_lane[half]) == nibbles[half]);
       }
     }
-    if (number == count - 1) good = good && __any_sync(ALL_LANES, words_of_lane[0] | words_of_lane[1]);
+    // All lanes ask, whatever they have seen so far.
+    const bool is_empty = !__any_sync(ALL_LANES, words_of_lane[0] | words_of_lane[1]);
+    if (number == count - 1 && is_empty) good = false;
     block.plane_words[number][lane_id()] = words_of_lane[0];
     block.plane_words[number][WARP + lane_id()] = words_of_lane[1];
   }
