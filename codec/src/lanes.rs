@@ -1,4 +1,4 @@
-//! Stage 5 (FORMAT.md §9): tokens of a block → 32 interleaved bit strings, and back.
+//! Stage 5 (FORMAT.md §9.1): tokens of a block → 32 interleaved bit strings, and back.
 //!
 //! Lane `l` of 32 codes tokens `l`, `l + 32`, … of its block, so that 32 threads, or the 32 slots of a loop, decode side by side. The
 //! lanes' 16-bit words stand in the order in which a decoder with 32-bit buffers asks for them, and need no index:

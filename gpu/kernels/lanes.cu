@@ -1,4 +1,4 @@
-// Stage 5 (FORMAT.md §9): tokens -> 32 lanes of 16-bit words, and back to differences. CPU: codec/src/lanes.rs.
+// Stage 5 (FORMAT.md §9.1): tokens -> 32 lanes of 16-bit words, and back to differences. CPU: codec/src/lanes.rs.
 //
 // A lane of a block is a lane of a warp. Forward, a warp codes a block: one ballot a step says which lanes have filled a word, and a lane
 // knows where its next two words stand. Backward, a block of threads decodes a block of the stream:

@@ -13,9 +13,11 @@
 //! |---|---|---|
 //! | `quantize.cu`, `exceptions.cu` | 1 | `quantize.rs`, `lattice.rs`, `exceptions.rs` |
 //! | `lorenzo.cu` | 2 | `lorenzo.rs` |
+//! | `interpolation.cu` | 1 and 2 in one | `interpolation.rs`, `finegrid.rs` |
 //! | `alphabet.cuh`, `tokens.cu` | 3 | `alphabet.rs`, `tokens.rs` |
 //! | `codebook.cu` | 4 | `codebook.rs`, `dictionary.rs` |
 //! | `lanes.cu` | 5 | `lanes.rs` |
+//! | `bitshuffle.cu` | in place of 3 to 5 | `bitshuffle.rs` |
 //! | `plane.cu`, `checksum.cu` | streams | `plane.rs`, `workspace.rs`, `format.rs` |
 
 mod batch;

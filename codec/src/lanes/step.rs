@@ -1,4 +1,4 @@
-//! The decoder's inner step: one token of each lane. Two implementations of one definition (FORMAT.md §9).
+//! The decoder's inner step: one token of each lane. Two implementations of one definition (FORMAT.md §9.1).
 
 use super::LANES;
 use crate::codebook::{DecodeTable, MAX_CODE_BITS, SPECIAL_ENTRY};
