@@ -98,7 +98,8 @@ struct Block {
   const std::function<void()>* body;
   const char* name;
   unsigned warps, current;
-  unsigned alive, arrived, turn;
+  unsigned alive, arrived, turn;  // of the block's barrier
+  unsigned first_arrived;
   unsigned holding[2], all[2];
   Fiber fibers[MAX_THREADS];
   Warp warp[MAX_THREADS / 32];
@@ -187,8 +188,9 @@ void Block::run(unsigned threads) {
   cuda_on_cpu_switch(&caller, fibers[current].stack_pointer);
 }
 
-void Block::check_same(Kind kind, const Where& where, const Fiber& other) {
-  if (kind == other.kind && where.line() == other.where.line() && !strcmp(where.file_name(), other.where.file_name())) return;
+inline void Block::check_same(Kind kind, const Where& where, const Fiber& other) {
+  // One translation unit has each file's name once.
+  if (kind == other.kind && where.line() == other.where.line() && where.file_name() == other.where.file_name()) return;
   fail("threads meet in different operations");
 }
 
@@ -199,7 +201,7 @@ Lanes& meet_warp(Kind kind, unsigned mask, uint64_t value, Where where, uint64_t
   Fiber& fiber = b.fibers[b.current];
   fiber.kind = kind, fiber.where = where;
   if (mask != 0xffffffffu) b.fail("a mask without all lanes is not known here");
-  if (w.arrived) b.check_same(kind, where, b.fibers[b.current / 32 * 32 + unsigned(__builtin_ctz(w.arrived))]);
+  if (w.arrived) b.check_same(kind, where, b.fibers[b.current - lane + unsigned(__builtin_ctz(w.arrived))]);
   w.values[turn][lane] = value;
   w.arrived |= 1u << lane;
   if (w.arrived == 0xffffffffu) {
@@ -229,7 +231,12 @@ Count meet_block(Kind kind, bool predicate, Where where) {
   const unsigned turn = b.turn;
   Fiber& fiber = b.fibers[b.current];
   fiber.kind = kind, fiber.where = where;
-  if (b.arrived == 0) b.holding[turn] = 0;
+  if (b.arrived == 0) {
+    b.holding[turn] = 0;
+    b.first_arrived = b.current;
+  } else {
+    b.check_same(kind, where, b.fibers[b.first_arrived]);
+  }
   b.holding[turn] += predicate;
   b.arrived++;
   w.runnable &= ~(1u << b.current % 32);
