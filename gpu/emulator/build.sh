@@ -13,7 +13,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 sed -n 's/^extern "C" __global__ .* \([a-z0-9_]*\)(const __grid_constant__.*/KERNEL(\1)/p' "$kernels"/*.cu >"$scratch/kernels.inc"
 # Without contraction, as nvcc compiles them. Wide shifts and unaligned words are other numbers or faults on a GPU.
-"${CXX:-g++}" -x c++ -std=c++20 -O2 -march=x86-64-v3 -g1 -ffp-contract=off -fno-strict-aliasing -fwrapv -mtls-dialect=gnu2 -shared -fPIC -pthread \
+"${CXX:-g++}" -x c++ -std=c++20 -O2 -march=x86-64-v3 -g1 -ffp-contract=off -fno-strict-aliasing -fwrapv -mtls-dialect=gnu2 \
+  -shared -fPIC -fvisibility=hidden -pthread \
   -fsanitize=alignment,shift-exponent -fno-sanitize-recover=all -Wno-unknown-pragmas -Wno-attributes \
   -include "$here/cuda_on_cpu.h" -I "$scratch" -I "$constants" -I "$kernels" \
   -Wl,-soname,libcuda.so.1 -o "$scratch/libcuda.so.1" "$here/driver.cpp"

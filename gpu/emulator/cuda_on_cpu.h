@@ -8,8 +8,10 @@
 //
 // What nobody can finish is a deadlock: it is printed with the lines at which the threads wait, and the process ends.
 //
-// Not shown by this stand-in: races between threads that never meet (QUIRE_EMULATOR_ORDER=reverse or random:NUMBER finds some of them),
-// rounding of approximate instructions (`__fdividef` is exact here), and reads of memory that an earlier job has left behind.
+// Not shown by this stand-in: races between threads that do not meet in between (QUIRE_EMULATOR_ORDER=reverse or random:NUMBER finds
+// some of them), what a warp operation does not promise to memory (all threads of a block see every write at once), rounding of
+// approximate instructions (`__fdividef` is exact here), accesses outside of an array but inside of an allocation, reads of memory that
+// an earlier job has left behind, and whatever nvcc makes of a kernel: registers, spills, its own faults.
 #pragma once
 
 #include <math.h>
@@ -33,7 +35,7 @@ struct Here {
 inline thread_local Here here;
 
 /// What the threads of a warp or a block do together.
-enum class Kind { NONE, SYNCWARP, BALLOT, ANY, ALL, SHUFFLE, SHUFFLE_UP, SHUFFLE_XOR, ADD, MIN, MAX, XOR, BARRIER, BARRIER_OR, BARRIER_AND, BARRIER_COUNT };
+enum class Kind { NONE, SYNCWARP, BALLOT, ANY, ALL, SHUFFLE, SHUFFLE_UP, SHUFFLE_XOR, ADD, MIN, MAX, XOR, BARRIER, OR, AND, COUNT };
 
 /// Values of a warp's lanes. They stay until the lanes have met twice more.
 typedef const uint64_t Lanes[32];
@@ -120,17 +122,21 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return
 #define KIND(name) cuda_on_cpu::Kind::name
 
 inline void __syncthreads(WHERE) { cuda_on_cpu::meet_block(KIND(BARRIER), false, where); }
-inline int __syncthreads_or(bool predicate, WHERE) { return cuda_on_cpu::meet_block(KIND(BARRIER_OR), predicate, where).holding > 0; }
+inline int __syncthreads_or(bool predicate, WHERE) { return cuda_on_cpu::meet_block(KIND(OR), predicate, where).holding > 0; }
 inline int __syncthreads_and(bool predicate, WHERE) {
-  const cuda_on_cpu::Count count = cuda_on_cpu::meet_block(KIND(BARRIER_AND), predicate, where);
+  const cuda_on_cpu::Count count = cuda_on_cpu::meet_block(KIND(AND), predicate, where);
   return count.holding == count.all;
 }
-inline int __syncthreads_count(bool predicate, WHERE) { return int(cuda_on_cpu::meet_block(KIND(BARRIER_COUNT), predicate, where).holding); }
+inline int __syncthreads_count(bool predicate, WHERE) {
+  return int(cuda_on_cpu::meet_block(KIND(COUNT), predicate, where).holding);
+}
 
 inline void __syncwarp(unsigned mask = 0xffffffffu, WHERE) { cuda_on_cpu::meet_warp(KIND(SYNCWARP), mask, 0, where, nullptr, nullptr); }
 inline unsigned __ballot_sync(unsigned mask, bool predicate, WHERE) { return cuda_on_cpu::ballot(KIND(BALLOT), mask, predicate, where); }
 inline int __any_sync(unsigned mask, bool predicate, WHERE) { return cuda_on_cpu::ballot(KIND(ANY), mask, predicate, where) != 0; }
-inline int __all_sync(unsigned mask, bool predicate, WHERE) { return cuda_on_cpu::ballot(KIND(ALL), mask, predicate, where) == 0xffffffffu; }
+inline int __all_sync(unsigned mask, bool predicate, WHERE) {
+  return cuda_on_cpu::ballot(KIND(ALL), mask, predicate, where) == 0xffffffffu;
+}
 
 template <typename T>
 T __shfl_sync(unsigned mask, T value, int from, int width = 32, WHERE) {

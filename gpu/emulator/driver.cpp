@@ -56,9 +56,10 @@ constexpr unsigned MAX_THREADS = 1024;
 constexpr size_t STACK = 256 << 10;
 constexpr unsigned char SPOILED = 0xb7;
 
-const char* const KINDS[] = {"nothing", "__syncwarp", "__ballot_sync", "__any_sync", "__all_sync", "__shfl_sync", "__shfl_up_sync", "__shfl_xor_sync",
-                             "__reduce_add_sync", "__reduce_min_sync", "__reduce_max_sync", "__reduce_xor_sync", "__syncthreads", "__syncthreads_or",
-                             "__syncthreads_and", "__syncthreads_count"};
+const char* const KINDS[] = {"nothing",          "__syncwarp",        "__ballot_sync",     "__any_sync",        "__all_sync",
+                             "__shfl_sync",      "__shfl_up_sync",    "__shfl_xor_sync",   "__reduce_add_sync", "__reduce_min_sync",
+                             "__reduce_max_sync", "__reduce_xor_sync", "__syncthreads",    "__syncthreads_or",  "__syncthreads_and",
+                             "__syncthreads_count"};
 
 /// Whom the scheduler takes next: nothing may depend on it.
 struct Order {
@@ -452,7 +453,9 @@ static int copy_bytes(void* to, const void* from, size_t size, Stream* stream, b
 API cuMemcpyHtoD_v2(Address to, const void* from, size_t size) {
   return copy_bytes(reinterpret_cast<void*>(to), from, size, nullptr, true, false);
 }
-API cuMemcpyDtoH_v2(void* to, Address from, size_t size) { return copy_bytes(to, reinterpret_cast<void*>(from), size, nullptr, false, true); }
+API cuMemcpyDtoH_v2(void* to, Address from, size_t size) {
+  return copy_bytes(to, reinterpret_cast<void*>(from), size, nullptr, false, true);
+}
 API cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t size, Stream* stream) {
   return copy_bytes(reinterpret_cast<void*>(to), from, size, stream);
 }
@@ -492,8 +495,8 @@ API cuEventQuery(void*) { return OK; }
 API cuEventElapsedTime(float* milliseconds, void*, void*) { return *milliseconds = 0, OK; }
 API cuEventElapsedTime_v2(float* milliseconds, void*, void*) { return *milliseconds = 0, OK; }
 
-API cuLaunchKernel(const Kernel* kernel, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned rows, unsigned slices, unsigned shared,
-                   Stream* stream, void** arguments, void**) {
+API cuLaunchKernel(const Kernel* kernel, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned rows, unsigned slices,
+                   unsigned shared, Stream* stream, void** arguments, void**) {
   const bool known = threads % 32 == 0 && threads > 0 && threads <= MAX_THREADS && rows == 1 && slices == 1 && shared == 0;
   if (!known || x == 0 || y == 0 || z == 0 || y > 65535 || z > 65535) return INVALID_VALUE;
   return enqueue(stream, Launch{kernel->name, {x, y, z}, {threads, 1, 1}, kernel->bind(arguments)});
