@@ -9,9 +9,9 @@
 // What nobody can finish is a deadlock: it is printed with the lines at which the threads wait, and the process ends.
 //
 // Not shown by this stand-in: races between threads that do not meet in between (QUIRE_EMULATOR_ORDER=reverse or random:NUMBER finds
-// some of them), what a warp operation does not promise to memory (all threads of a block see every write at once), rounding of
-// approximate instructions (`__fdividef` is exact here), accesses outside of an array but inside of an allocation, reads of memory that
-// an earlier job has left behind, and whatever nvcc makes of a kernel: registers, spills, its own faults.
+// some of them), what a warp operation does not promise to memory (here all threads of a block see every write at once), accesses
+// outside of an array but inside of an allocation, reads of memory that an earlier job has left behind, and whatever nvcc makes of a
+// kernel: registers, spills, its own faults.
 #pragma once
 
 #include <math.h>
@@ -227,9 +227,13 @@ constexpr std::common_type_t<A, B> max(A a, B b) {
 inline double __dadd_rn(double a, double b) { return a + b; }
 inline double __dsub_rn(double a, double b) { return a - b; }
 inline double __dmul_rn(double a, double b) { return a * b; }
-inline float __fdividef(float a, float b) { return a / b; }
 inline long long __double_as_longlong(double value) { return cuda_on_cpu::cast_bits<long long>(value); }
 inline double __longlong_as_double(long long bits) { return cuda_on_cpu::cast_bits<double>(bits); }
 inline unsigned __float_as_uint(float value) { return cuda_on_cpu::cast_bits<unsigned>(value); }
 inline float __uint_as_float(unsigned bits) { return cuda_on_cpu::cast_bits<float>(bits); }
+/// An error of 2 units in the last place is allowed: it is taken, up or down.
+inline float __fdividef(float a, float b) {
+  const unsigned quotient = __float_as_uint(a / b);
+  return __uint_as_float(__builtin_parity(__float_as_uint(a) ^ __float_as_uint(b)) ? quotient + 2 : quotient - 2);
+}
 inline int __double2loint(double value) { return int(cuda_on_cpu::cast_bits<uint64_t>(value)); }
