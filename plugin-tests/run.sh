@@ -3,7 +3,8 @@
 #
 #     plugin-tests/run.sh
 #
-# No GPU is needed: the kernels are compiled, and what happens without a GPU is tested. plugin-tests/gpu.sh tests on one.
+# No GPU is needed: the kernels are compiled by nvcc, and run on the CPU against the codec, and what happens without a GPU is tested.
+# plugin-tests/gpu.sh tests on one.
 # Needs root or sudo once, for the clients that are Debian packages. What is there already is left alone, so that a second
 # run only tests. Cheap checks come first.
 set -euo pipefail
@@ -17,7 +18,7 @@ cargo fmt --all --check
 
 # hdf5-sys looks at libhdf5-dev's headers, so nothing compiles without it.
 step "clients from Debian: h5py, h5py with MPI, the HDF5 tools and headers, netCDF, Open MPI"
-need_apt gcc libc6-dev binutils pkg-config libhdf5-dev hdf5-tools netcdf-bin \
+need_apt gcc g++ libc6-dev binutils pkg-config libhdf5-dev hdf5-tools netcdf-bin \
   python3-h5py python3-h5py-mpi python3-mpi4py openmpi-bin openssh-client
 
 step "clients from PyPI: h5py on HDF5 2.0 with netCDF4 and PyTables, h5py on HDF5 1.14"
@@ -37,11 +38,19 @@ RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 step "the plugin, in release"
 build_plugin >/dev/null
 
-step "unit tests, codec tests, and every client against the plugin"
 log="$(mktemp)"
 trap 'rm -f "$log"' EXIT
 status=0
-cargo test --workspace --release --no-fail-fast 2>&1 | tee "$log" || status=$?
+
+if [[ "$(uname -m)" == x86_64 ]] && grep -qw avx2 /proc/cpuinfo; then
+  step "the kernels on the CPU, against the codec"
+  gpu/emulator/test.sh golden lists_and batches gaps matrix damaged 2>&1 | tee -a "$log" || status=$?
+else
+  step "no x86-64 with AVX2 here: the kernels are not run on the CPU"
+fi
+
+step "unit tests, codec tests, and every client against the plugin"
+cargo test --workspace --release --no-fail-fast 2>&1 | tee -a "$log" || status=$?
 
 # cargo prints a line per test program, and the last one is of some crate without examples in its documentation.
 awk '/^test result:/ { passed += $4; failed += $6 } END { printf "%d passed, %d failed\n", passed, failed }' "$log"
