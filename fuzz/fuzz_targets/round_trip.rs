@@ -1,8 +1,8 @@
-//! Any values: every one keeps the bound, also when it is decoded and encoded again with another predictor, and none is moved twice. `cargo +nightly fuzz run round_trip`.
+//! Any values: every one keeps the bound, also when it is decoded and encoded again with another predictor and coding, and none is moved twice. `cargo +nightly fuzz run round_trip`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quire_codec::{ByteOrder, Config, Layout, PredictorPolicy, Scalar, Shape, Workspace};
+use quire_codec::{ByteOrder, CodingPolicy, Config, Layout, PredictorPolicy, Scalar, Shape, Workspace};
 
 fuzz_target!(|data: &[u8]| {
     let Some((head, values)) = data.split_first_chunk::<12>() else { return };
@@ -19,6 +19,7 @@ fuzz_target!(|data: &[u8]| {
     let original = &values[..layout.chunk_bytes() as usize];
 
     config.predictor = predictor(head[8] >> 3);
+    config.coding = coding(head[11]);
     let mut workspace = Workspace::default();
     let (mut stream, mut decoded, mut again) = (Vec::new(), vec![0; original.len()], vec![0; original.len()]);
     workspace.compress(original, &layout, &config, &mut stream).expect("a chunk of the right length compresses");
@@ -32,6 +33,7 @@ fuzz_target!(|data: &[u8]| {
     };
     check(&decoded);
     config.predictor = predictor(head[8] >> 5);
+    config.coding = coding(head[11] >> 1);
     workspace.compress(&decoded, &layout, &config, &mut stream).expect("decoded values compress");
     workspace.decompress(&stream, &mut again).expect("and decompress");
     check(&again);
@@ -48,6 +50,10 @@ fn predictor(number: u8) -> PredictorPolicy {
         2 => PredictorPolicy::Lorenzo,
         _ => PredictorPolicy::Axes(2),
     }
+}
+
+fn coding(number: u8) -> CodingPolicy {
+    if number & 1 == 0 { CodingPolicy::Huffman } else { CodingPolicy::Bitshuffle }
 }
 
 fn value(raw: &[u8], order: ByteOrder) -> f64 {
