@@ -6,12 +6,13 @@
 //! by flags for words and for the bytes of words that are not 0. Over 40 arrays at 1e-2, 1e-3 and 1e-4 of their range, leaving out words
 //! alone gave ratios of 13.4, 7.7 and 4.9, this gives 17.8, 9.2 and 5.7; a width for every 8 values 13.4, 8.2 and 5.4.
 
+use crate::alphabet::SEGMENT;
 use crate::error::{Error, Result};
 use crate::integer::Integer;
 use crate::simd::vectorized;
 
 /// Integers of a block.
-pub const BLOCK: usize = 2048;
+pub const BLOCK: usize = SEGMENT;
 /// Integers whose bits share a byte.
 const OCTET: usize = 8;
 /// Bytes of a bit plane.

@@ -20,11 +20,11 @@ pub(crate) const ROUNDING: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
 const ROUNDING_F32: f32 = 12_582_912.0; // 1.5 * 2^23
 /// A value that stands on a place is less than so many places off it in f32: its product with the inverse step, itself rounded, is off by up to
 /// 2^-23 of 513 steps, and the value by up to 2^-24 of them; that times eight places a step is below 0.000 8.
-pub const GLANCE_TOLERANCE: f32 = 1e-3;
+const GLANCE_TOLERANCE: f32 = 1e-3;
 /// Values of as many steps in f32 are certain to be out of the fine grid's reach,
-pub const GLANCE_LIMIT: f32 = 513.0;
+const GLANCE_LIMIT: f32 = 513.0;
 /// and those of no more are certain to be in reach, together with any place within a step of them.
-pub const GLANCE_REACH: f32 = 509.0;
+const GLANCE_REACH: f32 = 509.0;
 /// Values that are checked together before the slow path looks at each one.
 const GROUP: usize = 64;
 

@@ -347,24 +347,15 @@ __device__ bool read_planes(UnshuffleBlock<C>& block, const u8* stream, u32 size
   if (all.words % 2 && nibble(all.words) != 0) good = false;
   if (!__syncthreads_and(good)) return false;
   if (warp_id() == 0) {
-    u64 sums[MOST_PLANES<C> / WARP];
-#pragma unroll
-    for (u32 k = 0; k < MOST_PLANES<C> / WARP; k++) {
-      const u32 number = k * WARP + lane_id();
-      sums[k] = number < count ? block.bytes[number] : 0;
-    }
-    u64 carry = 0;
-#pragma unroll
-    for (u32 k = 0; k < MOST_PLANES<C> / WARP; k++) {
-      const u32 number = k * WARP + lane_id();
-      const u64 inclusive = warp_prefix_sum(sums[k]);
-      if (number < count) block.sums[number] += carry + inclusive - sums[k];
-      carry += __shfl_sync(ALL_LANES, inclusive, WARP - 1);
-    }
-    const u64 end = bytes_at + carry;
+    // Once more, with the bytes that are known by now.
+    sum_planes<MOST_PLANES<C>>(block.sums, count, [&](u32 number) {
+      return PlaneSums::pack(block.modes[number] == PLANE_SPARSE, __popcll(block.flags[number]), block.bytes[number]);
+    });
+    __syncwarp();
+    const u32 end = bytes_at + PlaneSums::unpack(block.sums[count]).bytes;
     // Up to a whole word.
     good = end <= size && size - end < 4;
-    for (u32 at = u32(end); good && at < size; at++) good = stream[at] == 0;
+    for (u32 at = end; good && at < size; at++) good = stream[at] == 0;
   }
   if (!__syncthreads_and(good)) return false;
   for (u32 number = warp_id(); number < (count + 7) / 8 * 8; number += PLANE_WARPS) {
