@@ -14,9 +14,10 @@
 
 use std::marker::PhantomData;
 
+use crate::glance::Glance;
 use crate::interpolation::{ESCAPE_BASE, ESCAPE_FROM, ESCAPE_REACH};
 use crate::layout::ByteOrder;
-use crate::quantize::{Glance, Quantizer, ROUNDING, Value};
+use crate::quantize::{Quantizer, ROUNDING, Value};
 use crate::simd::vectorized;
 
 /// Places in a step.
@@ -34,8 +35,7 @@ pub struct FineGrid<V> {
     bound: f64,
     step: f64,
     inverse_step: f64,
-    /// The inverse step for a glance; 0 where f32 cannot hold it with all its digits.
-    glance_step: f32,
+    glance: Option<Glance>,
     /// Distance of neighbouring places.
     spacing: f64,
     /// Values of fewer steps have places; 0 where there is no fine grid.
@@ -55,7 +55,7 @@ impl<V: Value> FineGrid<V> {
             bound: quantizer.bound(),
             step,
             inverse_step: quantizer.inverse_step(),
-            glance_step: if (1e-30..1e30).contains(&step) { quantizer.inverse_step() as f32 } else { 0.0 },
+            glance: Glance::new(quantizer),
             spacing: step * SPACING,
             reach: if is_there { V::STEPS_LIMIT } else { 0.0 },
             fill: quantizer.fill(),
@@ -73,12 +73,6 @@ impl<V: Value> FineGrid<V> {
     #[must_use]
     pub fn out_of_reach(self) -> Self {
         Self { reach: 0.0, ..self }
-    }
-
-    /// What is quickly seen of some values.
-    #[inline(always)]
-    pub(crate) fn glance(&self, values: &[V]) -> Glance {
-        V::glance(values, self.glance_step)
     }
 
     /// Value of a place, before it is rounded to its type.
@@ -185,10 +179,24 @@ impl<V: Value> FineGrid<V> {
         places: &mut [i32],
         mut exception: impl FnMut(usize),
     ) {
+        let has_fill = self.fill.is_some_and(|fill| values.iter().any(|value| value.to_bits_i64() == fill));
+        let is_certain = self.glance.is_some_and(|glance| V::glance_residuals(glance, values, predictions, residuals, places));
+        if has_fill || !is_certain && self.encode_in_doubt(values, predictions, residuals, places) {
+            for (at, (&value, &prediction)) in values.iter().zip(predictions).enumerate() {
+                (residuals[at], places[at]) = self.encode_one(value, prediction).unwrap_or_else(|| {
+                    exception(at);
+                    (0, prediction)
+                });
+            }
+        }
+    }
+
+    /// Residuals and places of values as if all could be given by a number of steps; returns whether one may have to be given otherwise.
+    #[inline(always)]
+    fn encode_in_doubt(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], places: &mut [i32]) -> bool {
         let below_escapes = f64::from(ESCAPE_FROM).to_bits() - 1;
-        let fill = self.fill;
         let mut doubts = 0u64;
-        for (((&value, &prediction), residual), place) in values.iter().zip(predictions).zip(&mut *residuals).zip(&mut *places) {
+        for (((&value, &prediction), residual), place) in values.iter().zip(predictions).zip(residuals).zip(&mut *places) {
             let x = value.to_f64();
             // The prediction's place and that of the result are whole steps apart.
             let (predicted, beyond) = self.parts(prediction);
@@ -200,21 +208,7 @@ impl<V: Value> FineGrid<V> {
             // As in `quantize_groups`: the sign of a difference of bits is the comparison.
             doubts |= self.bound.to_bits().wrapping_sub(error.to_bits()) | below_escapes.wrapping_sub(taken.abs().to_bits());
         }
-        let glance = self.glance(values);
-        if glance.may_stand || glance.may_be_far {
-            doubts |= self.doubts_of_places(values, places);
-        }
-        if let Some(fill) = fill {
-            doubts |= u64::from(values.iter().any(|value| value.to_bits_i64() == fill)) << 63;
-        }
-        if doubts >> 63 == 1 {
-            for (at, (&value, &prediction)) in values.iter().zip(predictions).enumerate() {
-                (residuals[at], places[at]) = self.encode_one(value, prediction).unwrap_or_else(|| {
-                    exception(at);
-                    (0, prediction)
-                });
-            }
-        }
+        (doubts | self.doubts_of_places(values, places)) >> 63 == 1
     }
 
     /// The highest bit says whether a value is out of reach, or its place, or whether it stands on another place.
@@ -264,6 +258,15 @@ mod tests {
     use crate::config::ErrorBound;
     use crate::interpolation::restore;
 
+    /// Numbers that look random, the same in each run.
+    fn random() -> impl FnMut() -> u32 {
+        let mut state = 1u64;
+        move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 32) as u32
+        }
+    }
+
     #[test]
     fn places_keep_their_values() {
         fn keep<V: Value>(bound: f64, limit: i32) {
@@ -288,22 +291,42 @@ mod tests {
     }
 
     #[test]
-    fn a_glance_misses_no_value_that_stands_and_none_that_is_far() {
-        for bound in [1e-3, 0.5, 0.1, 123.456, 7e-28, 1e27, 3.3e-12, 0.043_21] {
-            let fine = FineGrid::<f32>::new(&Quantizer::new(ErrorBound::Absolute(bound)));
+    fn a_glance_decides_as_f64_does() {
+        let mut random = random();
+        for bound in [1e-3, 0.5, 0.1, 123.456, 7e-28, 4e27, 3.3e-12, 0.043_21] {
+            let quantizer = Quantizer::new(ErrorBound::Absolute(bound));
+            let fine = FineGrid::<f32>::new(&quantizer);
+            let glance = Glance::new(&quantizer).unwrap();
+            let (mut certain, mut residual, mut kept) = (0, [0], [0]);
             for place in -4096..4096 {
-                assert!(fine.glance(&[fine.restore(place)]).may_stand, "{place} at {bound}");
+                let on_place = fine.restore(place);
+                assert!(glance.codes(&[on_place], &mut [0]).may_stand, "{place} at {bound}");
+                let near = random() as i32 % 4000 + place;
+                if glance.residuals(&[on_place], &[near], &mut residual, &mut kept) {
+                    assert_eq!((fine.place(on_place), kept), (None, kept), "{place} at {bound}");
+                }
             }
-            let mut seen = 0;
             for i in 0..20_000 {
-                let value = (f64::from(i) * 0.061_8 - 618.0) * 2.0 * bound;
-                let glance = fine.glance(&[value as f32]);
-                let steps = value / (2.0 * bound);
-                assert!(glance.may_be_far || steps.abs() < 510.0);
-                seen += i32::from(glance.may_stand);
+                // In steps, most within reach, some at a tie.
+                let spread = [1.0, 30.0, 600.0, 5000.0][i % 4];
+                let mut steps = (f64::from(random()) / f64::from(u32::MAX) * 2.0 - 1.0) * spread;
+                let prediction = (steps * 8.0) as i32 + random() as i32 % [3, 100, 30_000][i % 3];
+                if i % 5 == 0 {
+                    steps = (fine.value(prediction) / quantizer.step())
+                        + f64::from(random() as i32 % 40)
+                        + 0.5
+                        + f64::from(random()) * 1e-14;
+                }
+                let value = (steps * quantizer.step()) as f32;
+                if glance.residuals(&[value], &[prediction], &mut residual, &mut kept) {
+                    assert_eq!(fine.encode_one(value, prediction), Some((residual[0], kept[0])), "{value} at {bound}");
+                    certain += 1;
+                }
             }
-            assert!(seen < 200, "{seen} of 20 000 may stand");
-            assert!(!fine.glance(&[f32::NAN]).may_stand);
+            assert!(certain > 8000, "{certain} of 20 000 are certain");
+            for value in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX] {
+                assert!(!glance.residuals(&[value], &[0], &mut residual, &mut kept));
+            }
         }
     }
 

@@ -198,8 +198,8 @@ impl<C: Integer> Output<'_, C> {
             self.put_all(entries.map(|entry| entry.cast_signed() >> START_SHIFT));
             return LANES;
         }
-        if *specials <= FEW {
-            return self.expand_few(entries);
+        if specials.count_ones() <= FEW {
+            return self.expand_few(entries, *specials);
         }
         // For all lanes side by side.
         let mut bits_here = [0u32; LANES];
@@ -222,10 +222,42 @@ impl<C: Integer> Output<'_, C> {
         LANES
     }
 
-    /// Steps in which most tokens are direct codes: a branch that is seldom wrong costs less than doing for all what few need.
+    /// Steps in which most tokens are direct codes. All are written as if they were, then again behind each one that is not: copies of a fixed
+    /// length cost less than branches that are often wrong.
     #[inline(always)]
-    fn expand_few(&mut self, entries: &[u32; LANES]) -> usize {
-        for (token, &entry) in entries.iter().enumerate() {
+    fn expand_few(&mut self, entries: &[u32; LANES], mut specials: u32) -> usize {
+        let mut differences = [0; 2 * LANES];
+        for (difference, &entry) in differences.iter_mut().zip(entries) {
+            *difference = entry.cast_signed() >> START_SHIFT;
+        }
+        let mut token = 0;
+        while self.values.len() - self.at >= 2 * LANES {
+            self.write(*differences[token..].first_chunk().unwrap_or(&[0; LANES]));
+            if specials == 0 {
+                self.at += LANES - token;
+                return LANES;
+            }
+            let special = specials.trailing_zeros() as usize % LANES;
+            specials &= specials - 1;
+            self.at += special - token;
+            token = special + 1;
+            let entry = entries[special];
+            let (difference, span) = expand_narrow(entry, read_window(self.extra, self.extra_at) as u32);
+            self.extra_at += extra_count(entry) as usize;
+            let mut first = [0; LANES];
+            first[0] = difference;
+            self.write(first);
+            self.at += span as usize;
+            if self.at > self.values.len() {
+                return token;
+            }
+        }
+        self.expand_last(entries, token)
+    }
+
+    /// The tokens of a step from one on, near the block's end.
+    fn expand_last(&mut self, entries: &[u32; LANES], first: usize) -> usize {
+        for (token, &entry) in entries.iter().enumerate().skip(first) {
             let there = if entry & SPECIAL_ENTRY == 0 {
                 self.put(entry.cast_signed() >> START_SHIFT, 1)
             } else if self.at < self.values.len() {
@@ -275,17 +307,23 @@ impl<C: Integer> Output<'_, C> {
     /// Writes the differences of a step without runs.
     #[inline(always)]
     fn put_all(&mut self, differences: [i32; LANES]) {
+        self.write(differences);
+        self.at += LANES;
+    }
+
+    /// Writes differences where the next ones stand.
+    #[inline(always)]
+    fn write(&mut self, differences: [i32; LANES]) {
         for (value, difference) in self.values[self.at..self.at + LANES].iter_mut().zip(differences) {
             *value = C::from_i64(i64::from(difference));
         }
-        self.at += LANES;
     }
 }
 
 /// Most extra bits of an entry that is not wide.
 const MAX_NARROW_EXTRA: u8 = 21;
 /// So many tokens of a step may be other than direct codes before they are no longer treated as exceptions.
-const FEW: u32 = 6;
+const FEW: u32 = 5;
 
 /// The extra bits of an entry that is not wide, from those that follow it.
 #[inline(always)]

@@ -30,6 +30,7 @@ mod error;
 pub mod exceptions;
 pub mod finegrid;
 pub mod format;
+pub mod glance;
 pub mod integer;
 pub mod interpolation;
 pub mod lanes;

@@ -5,6 +5,7 @@ use crate::codebook::{LOG_FRACTION, log2_fixed};
 use crate::config::{CodingPolicy, Config, PredictorPolicy};
 use crate::error::Result;
 use crate::finegrid::FineGrid;
+use crate::glance::{Glance, Seen};
 use crate::integer::Integer as _;
 use crate::interpolation::{ESCAPE_FROM, Interpolation};
 use crate::layout::{Layout, MAX_RANK, Shape};
@@ -320,27 +321,31 @@ impl Rare {
 fn codes<V: Value>(values: &[V::Code], quantizer: &Quantizer, fine: &FineGrid<V>, codes: &mut [i32], row: usize) -> Rare {
     let mut rare = Rare::default();
     let below_limit = V::STEPS_LIMIT.to_bits() - 1;
+    let glance = Glance::new(quantizer);
     vectorized(
         #[inline(always)]
         || {
             for (values, codes) in values.chunks_exact(row).zip(codes.chunks_exact_mut(row)) {
                 let mut doubts = 0;
-                for (&bits, code) in values.iter().zip(&mut *codes) {
-                    let value = V::from_bits(bits);
-                    let scaled = value.to_f64() * quantizer.inverse_step();
-                    let sum = scaled + ROUNDING;
-                    let steps = (sum - ROUNDING).abs().to_bits();
-                    *code = V::code_from_sum(sum).to_i64() as i32;
-                    doubts |= below_limit.wrapping_sub(steps);
-                }
-                for part in values.chunks(PART).filter(|_| fine.is_there()) {
-                    let mut part_values = [V::default(); PART];
-                    for (value, &bits) in part_values.iter_mut().zip(part) {
+                for (values, codes) in values.chunks(PART).zip(codes.chunks_mut(PART)) {
+                    let (mut part, mut part_codes) = ([V::default(); PART], [V::Code::default(); PART]);
+                    for (value, &bits) in part.iter_mut().zip(values) {
                         *value = V::from_bits(bits);
                     }
-                    let part_values = &part_values[..part.len()];
-                    if fine.glance(part_values).may_stand {
-                        for &value in part_values {
+                    let seen = glance.map_or(Seen::NOTHING, |glance| V::glance_codes(glance, &part, &mut part_codes));
+                    if !seen.codes_are_certain {
+                        for (value, code) in part.iter().zip(&mut part_codes) {
+                            let sum = value.to_f64() * quantizer.inverse_step() + ROUNDING;
+                            *code = V::code_from_sum(sum);
+                            doubts |= below_limit.wrapping_sub((sum - ROUNDING).abs().to_bits());
+                        }
+                    }
+                    for (code, part_code) in codes.iter_mut().zip(part_codes) {
+                        *code = part_code.to_i64() as i32;
+                        doubts |= i64::from(V::STEPS_LIMIT as i32 - 1 - code.wrapping_abs()).cast_unsigned();
+                    }
+                    if fine.is_there() && seen.may_stand {
+                        for &value in &part[..values.len()] {
                             let steps = value.to_f64() * quantizer.inverse_step() + ROUNDING - ROUNDING;
                             rare.between_steps += fine.between_steps_sign(value, steps) >> 63;
                         }

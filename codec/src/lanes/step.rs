@@ -20,7 +20,7 @@ pub(super) struct Found {
     pub(super) entries: [u32; LANES],
     /// All entries, joined by or.
     pub(super) any: u32,
-    /// How many are not direct codes.
+    /// Lanes whose tokens are not direct codes, by bits.
     pub(super) specials: u32,
     /// Words that were taken from the request.
     pub(super) taken: usize,
@@ -50,7 +50,7 @@ impl Step for Portable {
             found.taken += takes as usize;
             found.entries[lane] = entry;
             found.any |= entry;
-            found.specials += entry / SPECIAL_ENTRY % 2;
+            found.specials |= (entry / SPECIAL_ENTRY % 2) << lane;
         }
         found
     }
@@ -88,15 +88,14 @@ impl Step for Avx2 {
         use std::arch::x86_64::{__m128i, __m256i};
         let (avx, avx2) = (self.0.avx, self.0.avx2);
         let mut found = Found { entries: [0; LANES], any: 0, specials: 0, taken: 0 };
-        for (entry, buffer) in found.entries.iter_mut().zip(lanes.buffers) {
-            *entry = table[(buffer >> (32 - MAX_CODE_BITS)) as usize];
-        }
         let fifteen: __m256i = cast([15u32; 8]);
         let mut any: __m256i = cast([0u32; 8]);
-        let eights = found.entries.as_chunks::<8>().0.iter();
-        for ((entries, buffers), used) in eights.zip(lanes.buffers.as_chunks_mut::<8>().0).zip(lanes.used.as_chunks_mut::<8>().0)
-        {
-            let entries: __m256i = cast(*entries);
+        let looked_up = lanes.buffers.map(|buffer| table[(buffer >> (32 - MAX_CODE_BITS)) as usize]);
+        let eights = looked_up.as_chunks::<8>().0.iter().zip(found.entries.as_chunks_mut::<8>().0);
+        let eights = eights.zip(lanes.buffers.as_chunks_mut::<8>().0).zip(lanes.used.as_chunks_mut::<8>().0);
+        for (eight, (((looked_up, found_entries), buffers), used)) in eights.enumerate() {
+            let entries: __m256i = cast(*looked_up);
+            *found_entries = cast(entries);
             let length = avx2._mm256_and_si256(entries, fifteen);
             let count = avx2._mm256_add_epi32(cast(*used), length);
             let takes = avx2._mm256_cmpgt_epi32(count, fifteen);
@@ -112,7 +111,7 @@ impl Step for Avx2 {
             any = avx2._mm256_or_si256(any, entries);
             // The bit of special entries becomes the sign, which the mask collects.
             let special = avx2._mm256_slli_epi32::<{ SPECIAL_ENTRY.leading_zeros() as i32 }>(entries);
-            found.specials += avx._mm256_movemask_ps(cast(special)).count_ones();
+            found.specials |= avx._mm256_movemask_ps(cast(special)).cast_unsigned() << (8 * eight);
         }
         found.any = cast::<__m256i, [u32; 8]>(any).into_iter().fold(0, |any, entry| any | entry);
         found
