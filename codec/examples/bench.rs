@@ -163,12 +163,11 @@ fn stages(values: &[f32], edge: u64, relative: f64, repeats: usize) {
     let fine = quantizer.fine::<f32>().expect("a bound that is no lattice's");
     let (mut interpolation, mut residuals) = (Interpolation::default(), Vec::new());
     row("2' quantize and interpolate", None, chunk.len(), repeats, || {
-        quantize::read_bits::<f32>(&chunk, ByteOrder::Little, &mut codes);
         exceptions.clear();
-        interpolation.forward(&mut codes, &mut work, &layout.shape, &fine, &mut residuals, &mut exceptions).expect("memory");
+        interpolation.forward(&chunk, ByteOrder::Little, &layout.shape, &fine, &mut residuals, &mut exceptions).expect("memory");
     });
     row("2' undo the interpolation, restore values", None, chunk.len(), repeats, || {
-        fine.restore_all(interpolation.inverse(&residuals, &layout.shape).expect("memory"), ByteOrder::Little, &mut restored);
+        interpolation.inverse(&residuals, &layout.shape, &fine, ByteOrder::Little, &mut restored).expect("memory");
     });
     row("1 restore values", None, chunk.len(), repeats, || {
         quantize::restore::<f32>(&codes, &quantizer, ByteOrder::Little, &mut restored);

@@ -99,7 +99,7 @@ const fn alphabet() -> [Symbol; SYMBOLS] {
 /// Symbol and distance from its start for a run of 1 to [`SEGMENT`] zeros.
 #[inline(always)]
 #[must_use]
-pub fn run_symbol(run: usize) -> (u8, u64) {
+pub const fn run_symbol(run: usize) -> (u8, u64) {
     let symbol = RUN_TO_SYMBOL[run & (2 * SEGMENT - 1)];
     // A span of 2^b runs starts at a multiple of 2^b, so the distance is in the low bits; a single zero has none.
     let mask = (1u64 << ALPHABET[symbol as usize].extra_bits) - 1;

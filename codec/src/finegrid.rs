@@ -20,6 +20,8 @@ use crate::layout::ByteOrder;
 use crate::quantize::{Quantizer, ROUNDING, Value};
 use crate::simd::vectorized;
 
+/// Most values that [`FineGrid::encode`] takes.
+pub const MOST_VALUES: usize = 64;
 /// Places in a step.
 pub const PLACES: i32 = 8;
 /// Places between two multiples of eight stand closer than an eighth of a step by this share.
@@ -108,19 +110,20 @@ impl<V: Value> FineGrid<V> {
     pub fn restore_all(&self, places: &[i32], order: ByteOrder, chunk: &mut [u8]) {
         vectorized(
             #[inline(always)]
-            || match order {
-                ByteOrder::Little => self.write_all(places, ByteOrder::Little, chunk),
-                ByteOrder::Big => self.write_all(places, ByteOrder::Big, chunk),
-            },
+            || self.write_all(places, order, chunk),
         );
     }
 
+    /// The same, for a caller that is in such a context already.
     #[inline(always)]
-    fn write_all(&self, places: &[i32], order: ByteOrder, chunk: &mut [u8]) {
-        let chunk = &mut chunk[..places.len() * V::SIZE];
-        for (index, &place) in places.iter().enumerate() {
-            self.restore(place).write(chunk, index, order);
-        }
+    pub(crate) fn write_all(&self, places: &[i32], order: ByteOrder, chunk: &mut [u8]) {
+        V::write_all(
+            places,
+            #[inline(always)]
+            |place| self.restore(place),
+            order,
+            chunk,
+        );
     }
 
     /// Nearest steps and rest of a value, and the value of that place.
@@ -168,7 +171,7 @@ impl<V: Value> FineGrid<V> {
         (-limit..limit).contains(&place) && (value.to_f64() - self.restore(place).to_f64()).abs() <= self.bound
     }
 
-    /// Residuals and places of values with the given predictions, all equally many and at most 64; calls `exception` with the indices of
+    /// Residuals and places of values with the given predictions, all equally many and at most [`MOST_VALUES`]; calls `exception` with the indices of
     /// values that must be kept bit for bit. Those take the place of their prediction.
     #[inline(always)]
     pub fn encode(
@@ -180,9 +183,13 @@ impl<V: Value> FineGrid<V> {
         mut exception: impl FnMut(usize),
     ) {
         let has_fill = self.fill.is_some_and(|fill| values.iter().any(|value| value.to_bits_i64() == fill));
-        let is_certain = self.glance.is_some_and(|glance| V::glance_residuals(glance, values, predictions, residuals, places));
-        if has_fill || !is_certain && self.encode_in_doubt(values, predictions, residuals, places) {
-            for (at, (&value, &prediction)) in values.iter().zip(predictions).enumerate() {
+        if !has_fill && self.glance.is_some_and(|glance| V::glance_residuals(glance, values, predictions, residuals, places)) {
+            return;
+        }
+        let mut doubts = [0; MOST_VALUES];
+        self.encode_in_doubt(values, predictions, residuals, places, &mut doubts);
+        for (at, (&value, &prediction)) in values.iter().zip(predictions).enumerate() {
+            if doubts[at] >> 63 == 1 || has_fill {
                 (residuals[at], places[at]) = self.encode_one(value, prediction).unwrap_or_else(|| {
                     exception(at);
                     (0, prediction)
@@ -191,12 +198,19 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// Residuals and places of values as if all could be given by a number of steps; returns whether one may have to be given otherwise.
+    /// Residuals and places of values as if all could be given by a number of steps; the highest bits of `doubts` say which may have to be given otherwise.
     #[inline(always)]
-    fn encode_in_doubt(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], places: &mut [i32]) -> bool {
+    fn encode_in_doubt(
+        &self,
+        values: &[V],
+        predictions: &[i32],
+        residuals: &mut [i32],
+        places: &mut [i32],
+        doubts: &mut [u64; MOST_VALUES],
+    ) {
         let below_escapes = f64::from(ESCAPE_FROM).to_bits() - 1;
-        let mut doubts = 0u64;
-        for (((&value, &prediction), residual), place) in values.iter().zip(predictions).zip(residuals).zip(&mut *places) {
+        let results = residuals.iter_mut().zip(&mut *places).zip(&mut *doubts);
+        for ((&value, &prediction), ((residual, place), doubt)) in values.iter().zip(predictions).zip(results) {
             let x = value.to_f64();
             // The prediction's place and that of the result are whole steps apart.
             let (predicted, beyond) = self.parts(prediction);
@@ -206,26 +220,24 @@ impl<V: Value> FineGrid<V> {
             *place = prediction.wrapping_add(residual.wrapping_mul(PLACES));
             let error = (x - self.restore_parts(predicted + taken, beyond).to_f64()).abs();
             // As in `quantize_groups`: the sign of a difference of bits is the comparison.
-            doubts |= self.bound.to_bits().wrapping_sub(error.to_bits()) | below_escapes.wrapping_sub(taken.abs().to_bits());
+            *doubt = self.bound.to_bits().wrapping_sub(error.to_bits()) | below_escapes.wrapping_sub(taken.abs().to_bits());
         }
-        (doubts | self.doubts_of_places(values, places)) >> 63 == 1
+        for ((&value, &place), doubt) in values.iter().zip(&*places).zip(doubts) {
+            *doubt |= self.doubt_of_place(value, place);
+        }
     }
 
     /// The highest bit says whether a value is out of reach, or its place, or whether it stands on another place.
     #[inline(always)]
-    fn doubts_of_places(&self, values: &[V], places: &[i32]) -> u64 {
+    fn doubt_of_place(&self, value: V, place: i32) -> u64 {
         let below_limit = V::STEPS_LIMIT.to_bits() - 1;
         let below_place_limit = f64::from(place_limit::<V>()).to_bits() - 1;
-        let mut doubts = 0;
-        for (&value, &place) in values.iter().zip(places) {
-            let (x, place) = (value.to_f64(), f64::from(place));
-            let (steps, rest, restored) = self.nearest(x);
-            let moved = steps * f64::from(PLACES) + rest - place;
-            doubts |= below_place_limit.wrapping_sub(place.abs().to_bits())
-                | below_limit.wrapping_sub(steps.abs().to_bits())
-                | (restored - x).abs().to_bits().wrapping_sub(1) & 0u64.wrapping_sub(moved.abs().to_bits());
-        }
-        doubts
+        let (x, place) = (value.to_f64(), f64::from(place));
+        let (steps, rest, restored) = self.nearest(x);
+        let moved = steps * f64::from(PLACES) + rest - place;
+        below_place_limit.wrapping_sub(place.abs().to_bits())
+            | below_limit.wrapping_sub(steps.abs().to_bits())
+            | (restored - x).abs().to_bits().wrapping_sub(1) & 0u64.wrapping_sub(moved.abs().to_bits())
     }
 
     /// Residual and place of a value, or `None` for an exception.

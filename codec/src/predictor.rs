@@ -8,7 +8,7 @@ use crate::finegrid::FineGrid;
 use crate::glance::{Glance, Seen};
 use crate::integer::Integer as _;
 use crate::interpolation::{ESCAPE_FROM, Interpolation};
-use crate::layout::{Layout, MAX_RANK, Shape};
+use crate::layout::{ByteOrder, Layout, MAX_RANK, Shape};
 use crate::lorenzo::Axes;
 use crate::memory::resize;
 use crate::quantize::{Quantizer, ROUNDING, Value};
@@ -61,6 +61,7 @@ const COLUMNS: usize = 16;
 #[derive(Debug, Default)]
 pub struct Chooser {
     interpolation: Interpolation,
+    tile: Vec<u8>,
     /// Codes of a tile, then its differences along each set of axes.
     differences: Vec<i32>,
     residuals: Vec<i32>,
@@ -169,13 +170,12 @@ impl Chooser {
         if config.coding == CodingPolicy::Bitshuffle {
             fine = fine.out_of_reach();
         }
-        let mut values = vec![V::Code::default(); 2 * len];
+        resize(&mut self.tile, len * V::SIZE)?;
         // Tiles of a small chunk would be the same values again and again.
         let tiles = (whole.iter().product::<usize>() / len).clamp(1, TILES);
         for tile in 0..tiles {
-            let (values, ordered) = values.split_at_mut(len);
-            read_tile::<V>(chunk, layout, whole, extents, tile, values);
-            let rare = codes::<V>(values, quantizer, &fine, &mut self.differences[..len], extents[0]);
+            copy_tile(chunk, V::SIZE, whole, extents, tile, &mut self.tile);
+            let rare = codes::<V>(&self.tile, layout.byte_order, quantizer, &fine, &mut self.differences[..len], extents[0]);
             vectorized(
                 #[inline(always)]
                 || differ(&mut self.differences, len, extents, sets, &mut left[tile % 2]),
@@ -191,7 +191,8 @@ impl Chooser {
             }
             self.exceptions.clear();
             let shape = tile_shape(extents);
-            self.interpolation.forward(values, ordered, &shape, &fine, &mut self.residuals, &mut self.exceptions)?;
+            let Self { interpolation, tile, residuals, exceptions, .. } = self;
+            interpolation.forward(tile, layout.byte_order, &shape, &fine, residuals, exceptions)?;
             // The coarsest values are few in a chunk and many in a tile.
             let residuals = &mut self.residuals[coarse_values(extents)..len];
             for residual in &mut *residuals {
@@ -266,34 +267,15 @@ fn coarse_values(extents: [usize; MAX_RANK]) -> usize {
 const ORIGINS: [[usize; MAX_RANK]; TILES] =
     [[0, 1, 2, 3], [1, 3, 0, 2], [2, 0, 3, 1], [3, 2, 1, 0], [0, 3, 1, 2], [1, 0, 2, 3], [2, 1, 3, 0], [3, 0, 0, 1]];
 
-/// Bits of a tile's values.
-fn read_tile<V: Value>(
-    chunk: &[u8],
-    layout: &Layout,
-    whole: [usize; MAX_RANK],
-    extents: [usize; MAX_RANK],
-    tile: usize,
-    values: &mut [V::Code],
-) {
+/// Copies a tile's values.
+fn copy_tile(chunk: &[u8], size: usize, whole: [usize; MAX_RANK], extents: [usize; MAX_RANK], tile: usize, values: &mut [u8]) {
     let origin: [usize; MAX_RANK] = std::array::from_fn(|axis| (whole[axis] - extents[axis]) * ORIGINS[tile][axis] / 3);
     let [len, ny, nz, _] = extents;
-    vectorized(
-        #[inline(always)]
-        || {
-            let mut row_values = [V::default(); 64];
-            for (row, bits) in values.chunks_exact_mut(len).enumerate() {
-                let (y, z, w) = (row % ny + origin[1], row / ny % nz + origin[2], row / ny / nz + origin[3]);
-                let first = ((w * whole[2] + z) * whole[1] + y) * whole[0] + origin[0];
-                for (bits, bytes) in bits.chunks_mut(64).zip(chunk[first * V::SIZE..(first + len) * V::SIZE].chunks(64 * V::SIZE))
-                {
-                    V::read_all(bytes, layout.byte_order, &mut row_values);
-                    for (bits, value) in bits.iter_mut().zip(&row_values) {
-                        *bits = value.to_bits();
-                    }
-                }
-            }
-        },
-    );
+    for (row, values) in values.chunks_exact_mut(len * size).enumerate() {
+        let (y, z, w) = (row % ny + origin[1], row / ny % nz + origin[2], row / ny / nz + origin[3]);
+        let first = ((w * whole[2] + z) * whole[1] + y) * whole[0] + origin[0];
+        values.copy_from_slice(&chunk[first * size..(first + len) * size]);
+    }
 }
 
 /// Values that are looked at together.
@@ -318,20 +300,25 @@ impl Rare {
 }
 
 /// Codes of a tile's values, modulo 2^32; values without one take their left neighbour's.
-fn codes<V: Value>(values: &[V::Code], quantizer: &Quantizer, fine: &FineGrid<V>, codes: &mut [i32], row: usize) -> Rare {
+fn codes<V: Value>(
+    values: &[u8],
+    order: ByteOrder,
+    quantizer: &Quantizer,
+    fine: &FineGrid<V>,
+    codes: &mut [i32],
+    row: usize,
+) -> Rare {
     let mut rare = Rare::default();
     let below_limit = V::STEPS_LIMIT.to_bits() - 1;
     let glance = Glance::new(quantizer);
     vectorized(
         #[inline(always)]
         || {
-            for (values, codes) in values.chunks_exact(row).zip(codes.chunks_exact_mut(row)) {
+            for (values, codes) in values.chunks_exact(row * V::SIZE).zip(codes.chunks_exact_mut(row)) {
                 let mut doubts = 0;
-                for (values, codes) in values.chunks(PART).zip(codes.chunks_mut(PART)) {
+                for (values, codes) in values.chunks(PART * V::SIZE).zip(codes.chunks_mut(PART)) {
                     let (mut part, mut part_codes) = ([V::default(); PART], [V::Code::default(); PART]);
-                    for (value, &bits) in part.iter_mut().zip(values) {
-                        *value = V::from_bits(bits);
-                    }
+                    V::read_all(values, order, &mut part);
                     let seen = glance.map_or(Seen::NOTHING, |glance| V::glance_codes(glance, &part, &mut part_codes));
                     if !seen.codes_are_certain {
                         for (value, code) in part.iter().zip(&mut part_codes) {
@@ -345,14 +332,14 @@ fn codes<V: Value>(values: &[V::Code], quantizer: &Quantizer, fine: &FineGrid<V>
                         doubts |= i64::from(V::STEPS_LIMIT as i32 - 1 - code.wrapping_abs()).cast_unsigned();
                     }
                     if fine.is_there() && seen.may_stand {
-                        for &value in &part[..values.len()] {
+                        for &value in &part[..codes.len()] {
                             let steps = value.to_f64() * quantizer.inverse_step() + ROUNDING - ROUNDING;
                             rare.between_steps += fine.between_steps_sign(value, steps) >> 63;
                         }
                     }
                 }
                 if doubts >> 63 == 1 || quantizer.fill().is_some() {
-                    careful_codes::<V>(values, quantizer, codes, &mut rare);
+                    careful_codes::<V>(values, order, quantizer, codes, &mut rare);
                 }
             }
         },
@@ -361,12 +348,12 @@ fn codes<V: Value>(values: &[V::Code], quantizer: &Quantizer, fine: &FineGrid<V>
 }
 
 /// Codes of a row in which some values are out of reach or fill values.
-fn careful_codes<V: Value>(values: &[V::Code], quantizer: &Quantizer, codes: &mut [i32], rare: &mut Rare) {
+fn careful_codes<V: Value>(values: &[u8], order: ByteOrder, quantizer: &Quantizer, codes: &mut [i32], rare: &mut Rare) {
     let mut last = 0;
-    for (&bits, code) in values.iter().zip(codes) {
-        let value = V::from_bits(bits);
+    for (index, code) in codes.iter_mut().enumerate() {
+        let value = V::read(values, index, order);
         let scaled = value.to_f64() * quantizer.inverse_step();
-        if scaled.abs() < V::CODE_LIMIT && quantizer.fill() != Some(bits.to_i64()) {
+        if scaled.abs() < V::CODE_LIMIT && quantizer.fill() != Some(value.to_bits_i64()) {
             rare.out_of_fine_reach += usize::from(scaled.abs() >= V::STEPS_LIMIT);
             last = *code;
         } else {

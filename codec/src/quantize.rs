@@ -109,6 +109,10 @@ pub trait Value: Copy + Default + Send + Sync + 'static {
     fn read(bytes: &[u8], index: usize, order: ByteOrder) -> Self;
     /// Reads as many values as `values` has room for.
     fn read_all(bytes: &[u8], order: ByteOrder, values: &mut [Self]);
+    /// Reads every other value, from the first or the second one on, as many as `values` has room for.
+    fn read_alternate(bytes: &[u8], from_second: bool, order: ByteOrder, values: &mut [Self]);
+    /// Writes what `value` makes of each source, from the first value of the chunk on.
+    fn write_all<T: Copy>(sources: &[T], value: impl Fn(T) -> Self, order: ByteOrder, bytes: &mut [u8]);
     /// Writes value `index` of the chunk.
     fn write(self, bytes: &mut [u8], index: usize, order: ByteOrder);
     /// Interpolation restores values of fewer steps than this, a power of two. Chance lets a value of type f32 stand on the fine grid with
@@ -154,6 +158,35 @@ macro_rules! read_write {
                     ByteOrder::Little => Self::from_le_bytes(raw),
                     ByteOrder::Big => Self::from_be_bytes(raw),
                 };
+            }
+        }
+        #[inline(always)]
+        fn read_alternate(bytes: &[u8], from_second: bool, order: ByteOrder, values: &mut [Self]) {
+            let (pairs, last) = bytes.as_chunks::<{ 2 * $size }>();
+            let pairs_of_values = values.iter_mut().zip(pairs);
+            match (order, from_second) {
+                (ByteOrder::Little, false) => {
+                    pairs_of_values.for_each(|(value, pair)| *value = Self::read(pair, 0, ByteOrder::Little))
+                }
+                (ByteOrder::Little, true) => {
+                    pairs_of_values.for_each(|(value, pair)| *value = Self::read(pair, 1, ByteOrder::Little))
+                }
+                (ByteOrder::Big, false) => pairs_of_values.for_each(|(value, pair)| *value = Self::read(pair, 0, ByteOrder::Big)),
+                (ByteOrder::Big, true) => pairs_of_values.for_each(|(value, pair)| *value = Self::read(pair, 1, ByteOrder::Big)),
+            }
+            if let Some(value) = values.get_mut(pairs.len())
+                && !last.is_empty()
+            {
+                *value = Self::read(last, 0, order);
+            }
+        }
+        #[inline(always)]
+        fn write_all<T: Copy>(sources: &[T], value: impl Fn(T) -> Self, order: ByteOrder, bytes: &mut [u8]) {
+            // An index to write at would keep vector code from the last values.
+            let places = bytes.as_chunks_mut::<$size>().0.iter_mut().zip(sources);
+            match order {
+                ByteOrder::Little => places.for_each(|(bytes, &source)| *bytes = value(source).to_le_bytes()),
+                ByteOrder::Big => places.for_each(|(bytes, &source)| *bytes = value(source).to_be_bytes()),
             }
         }
         #[inline(always)]
@@ -383,36 +416,19 @@ pub fn fill_gaps<C: Integer>(codes: &mut [C], exceptions: &[usize], row: usize) 
     }
 }
 
-/// Reads the IEEE bits of a chunk's values.
-pub fn read_bits<V: Value>(chunk: &[u8], order: ByteOrder, bits: &mut [V::Code]) {
+/// Restores the values of a chunk from their codes. Exceptions are overwritten afterwards.
+pub fn restore<V: Value>(codes: &[V::Code], quantizer: &Quantizer, order: ByteOrder, chunk: &mut [u8]) {
+    let step = quantizer.step;
     vectorized(
         #[inline(always)]
         || {
-            for (bits, bytes) in bits.chunks_mut(GROUP).zip(chunk.chunks(GROUP * V::SIZE)) {
-                let mut values = [V::default(); GROUP];
-                V::read_all(bytes, order, &mut values);
-                for (bits, value) in bits.iter_mut().zip(values) {
-                    *bits = value.to_bits();
-                }
-            }
-        },
-    );
-}
-
-/// Restores the values of a chunk from their codes. Exceptions are overwritten afterwards.
-pub fn restore<V: Value>(codes: &[V::Code], quantizer: &Quantizer, order: ByteOrder, chunk: &mut [u8]) {
-    #[inline(always)]
-    fn run<V: Value>(codes: &[V::Code], step: f64, order: ByteOrder, chunk: &mut [u8]) {
-        let chunk = &mut chunk[..codes.len() * V::SIZE];
-        for (index, &code) in codes.iter().enumerate() {
-            V::round_from(V::code_to_f64(code) * step).write(chunk, index, order);
-        }
-    }
-    vectorized(
-        #[inline(always)]
-        || match order {
-            ByteOrder::Little => run::<V>(codes, quantizer.step, ByteOrder::Little, chunk),
-            ByteOrder::Big => run::<V>(codes, quantizer.step, ByteOrder::Big, chunk),
+            V::write_all(
+                codes,
+                #[inline(always)]
+                |code| V::round_from(V::code_to_f64(code) * step),
+                order,
+                chunk,
+            );
         },
     );
 }

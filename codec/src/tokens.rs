@@ -3,8 +3,11 @@
 //! A token is a symbol of the alphabet and its extra bits. Runs of zeros become one token; the encoder ends them at multiples of
 //! [`SEGMENT`], so that segments can be coded apart and put together into blocks of any size afterwards.
 
+mod mask;
+
 use std::ops::Range;
 
+use self::mask::Masks;
 use crate::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, SEGMENT, SYMBOLS, class_symbol, run_symbol};
 use crate::error::Result;
 use crate::integer::Integer;
@@ -98,13 +101,21 @@ impl<'a> BitWriter<'a> {
     /// Appends the extra bits of a difference that is not 0 and returns its symbol.
     #[inline(always)]
     fn push_difference<C: Integer>(&mut self, difference: C) -> u8 {
-        if let Some(&token) = TOKEN_TABLE.get(table_index(difference)) {
-            self.push(u64::from(token >> 16), token >> 8 & 0xff);
-            return token as u8;
+        let index = table_index(difference);
+        if index < RUNS_AT {
+            return self.push_token(index);
         }
         let (symbol, value) = class_symbol(difference.to_i64());
         self.push(value, u32::from(ALPHABET[usize::from(symbol)].extra_bits));
         symbol
+    }
+
+    /// Appends the extra bits of a token of the table and returns its symbol.
+    #[inline(always)]
+    fn push_token(&mut self, index: usize) -> u8 {
+        let token = TOKEN_TABLE[index];
+        self.push(u64::from(token >> 16), token >> 8 & 0xff);
+        token as u8
     }
 
     /// Stores the bits that are not a whole word yet; returns the string's length.
@@ -155,18 +166,27 @@ pub fn tokenize<C: Integer>(differences: &[C], tokens: &mut Tokens) -> Result<()
     tokens.extra.bits = 0;
     tokens.segment_ends.clear();
     reserve(&mut tokens.segment_ends, differences.len().div_ceil(SEGMENT))?;
-    let symbol_end = vectorized(
+    #[cfg(target_arch = "x86_64")]
+    if let Some(v3) = pulp::x86::V3::try_new() {
+        return vectorized(
+            #[inline(always)]
+            || tokenize_segments(mask::Avx2(v3), differences, tokens),
+        );
+    }
+    vectorized(
         #[inline(always)]
-        || {
-            let mut symbol_end = 0;
-            for segment in differences.chunks(SEGMENT) {
-                let symbols = &mut tokens.symbols[symbol_end..symbol_end + segment.len() + SLACK];
-                symbol_end += tokenize_segment(segment, symbols, &mut tokens.extra)?;
-                tokens.segment_ends.push(Place { symbol: symbol_end, extra_bit: tokens.extra.bits });
-            }
-            Ok(symbol_end)
-        },
-    )?;
+        || tokenize_segments(mask::Portable, differences, tokens),
+    )
+}
+
+#[inline(always)]
+fn tokenize_segments<C: Integer>(masks: impl Masks, differences: &[C], tokens: &mut Tokens) -> Result<()> {
+    let mut symbol_end = 0;
+    for segment in differences.chunks(SEGMENT) {
+        let symbols = &mut tokens.symbols[symbol_end..symbol_end + segment.len() + SLACK];
+        symbol_end += tokenize_segment(masks, segment, symbols, &mut tokens.extra)?;
+        tokens.segment_ends.push(Place { symbol: symbol_end, extra_bit: tokens.extra.bits });
+    }
     tokens.symbols.truncate(symbol_end);
     Ok(())
 }
@@ -174,9 +194,10 @@ pub fn tokenize<C: Integer>(differences: &[C], tokens: &mut Tokens) -> Result<()
 /// Magnitudes below this have their token in a table.
 const TABLE_MAGNITUDE: i64 = 4096;
 
-/// Tokens of the differences `-4095 ..= 4095`: symbol in the low byte, number of extra bits in the next, the bits above.
-static TOKEN_TABLE: [u32; 2 * TABLE_MAGNITUDE as usize - 1] = {
-    let mut table = [0; 2 * TABLE_MAGNITUDE as usize - 1];
+/// Tokens of the differences `-4095 ..= 4095`, and behind them, from [`RUNS_AT`] on, of runs of up to [`SEGMENT`] zeros: symbol in the low byte, number of
+/// extra bits in the next, the bits above.
+static TOKEN_TABLE: [u32; RUNS_AT + SEGMENT + 1] = {
+    let mut table = [0; RUNS_AT + SEGMENT + 1];
     let mut difference = 1 - TABLE_MAGNITUDE;
     while difference < TABLE_MAGNITUDE {
         table[(difference + TABLE_MAGNITUDE - 1) as usize] = if difference.abs() <= DIRECT_MAX {
@@ -187,10 +208,18 @@ static TOKEN_TABLE: [u32; 2 * TABLE_MAGNITUDE as usize - 1] = {
         };
         difference += 1;
     }
+    let mut run = 1;
+    while run <= SEGMENT {
+        let (symbol, extra) = run_symbol(run);
+        table[RUNS_AT + run] = symbol as u32 | (ALPHABET[symbol as usize].extra_bits as u32) << 8 | (extra as u32) << 16;
+        run += 1;
+    }
     table
 };
+/// Place of a run of no zeros in [`TOKEN_TABLE`].
+const RUNS_AT: usize = 2 * TABLE_MAGNITUDE as usize - 1;
 
-/// Place of a difference in [`TOKEN_TABLE`]; beyond its end for one that is not there.
+/// Place of a difference in [`TOKEN_TABLE`]; at [`RUNS_AT`] or behind for one that is not there.
 #[inline(always)]
 fn table_index<C: Integer>(difference: C) -> usize {
     difference.to_i64().wrapping_add(TABLE_MAGNITUDE - 1).cast_unsigned() as usize
@@ -205,7 +234,7 @@ const DENSE: usize = 16;
 /// copied 16 at a time from one event to the next. Events are runs of two zeros or more, found in bit masks, and, where they are few,
 /// classes; where classes are many, all that lies between two runs is looked up in a table instead.
 #[inline(always)]
-fn tokenize_segment<C: Integer>(segment: &[C], symbols: &mut [u8], extra: &mut BitString) -> Result<usize> {
+fn tokenize_segment<C: Integer>(masks: impl Masks, segment: &[C], symbols: &mut [u8], extra: &mut BitString) -> Result<usize> {
     const ZERO: u8 = DIRECT_MAX as u8;
     const WORDS: usize = SEGMENT / 64;
     let mut bits = BitWriter::new(extra, segment.len())?;
@@ -219,8 +248,8 @@ fn tokenize_segment<C: Integer>(segment: &[C], symbols: &mut [u8], extra: &mut B
     let mut class_count = 0;
     let used_words = segment.len().div_ceil(64);
     for (word, group) in bytes[..64 * used_words].as_chunks::<64>().0.iter().enumerate() {
-        zeros[word] = mask_of(group, ZERO);
-        classes[word] = mask_of(group, BEYOND);
+        zeros[word] = masks.equal(group, ZERO);
+        classes[word] = masks.equal(group, BEYOND);
         class_count += classes[word].count_ones() as usize;
     }
     let dense = class_count > segment.len() / DENSE;
@@ -239,14 +268,13 @@ fn tokenize_segment<C: Integer>(segment: &[C], symbols: &mut [u8], extra: &mut B
             events &= events - 1;
             between.write(at..event, &mut symbols[written..], &mut bits);
             written += event - at;
-            let (symbol, after) = if bytes[event % SEGMENT] == BEYOND {
-                (bits.push_difference(segment[event]), event + 1)
-            } else {
-                let after = run_end(&zeros, event);
-                let (symbol, value) = run_symbol(after - event);
-                bits.push(value, u32::from(ALPHABET[usize::from(symbol)].extra_bits));
-                (symbol, after)
-            };
+            // What comes next is hard to foretell: a choice between numbers costs less than a branch.
+            let is_class = bytes[event % SEGMENT] == BEYOND;
+            let after = if is_class { event + 1 } else { run_end(&zeros, event) };
+            let difference = table_index(segment[event]);
+            let index = if is_class { difference } else { RUNS_AT + after - event };
+            let symbol =
+                if is_class && difference >= RUNS_AT { bits.push_difference(segment[event]) } else { bits.push_token(index) };
             symbols[written] = symbol;
             written += 1;
             at = after;
@@ -273,8 +301,18 @@ impl<C: Integer> Between<'_, C> {
         if self.dense {
             return write_looked_up(&self.segment[range], symbols, bits);
         }
-        for (from, sixteen) in range.step_by(16).zip(symbols.as_chunks_mut::<16>().0) {
-            *sixteen = std::array::from_fn(|i| self.bytes[from + i].wrapping_add(DIRECT_ZERO - DIRECT_MAX as u8));
+        // Mostly a copy or none will do, and one too many costs less than the question.
+        let mut copies = symbols.as_chunks_mut::<16>().0.iter_mut();
+        let mut from = range.start;
+        loop {
+            let bytes: &[u8; 16] = self.bytes[from..].first_chunk().unwrap_or(&[0; 16]);
+            if let Some(sixteen) = copies.next() {
+                *sixteen = bytes.map(|byte| byte.wrapping_add(DIRECT_ZERO - DIRECT_MAX as u8));
+            }
+            from += 16;
+            if from >= range.end {
+                break;
+            }
         }
     }
 }
@@ -298,7 +336,7 @@ fn write_looked_up<C: Integer>(differences: &[C], symbols: &mut [u8], bits: &mut
     let (fours, rest) = differences.as_chunks::<4>();
     for (symbols, four) in symbols.as_chunks_mut::<4>().0.iter_mut().zip(fours) {
         let indices = four.map(table_index);
-        if indices.into_iter().fold(0, usize::max) < TOKEN_TABLE.len() {
+        if indices.into_iter().fold(0, usize::max) < RUNS_AT {
             let tokens = indices.map(|index| TOKEN_TABLE[index]);
             *symbols = tokens.map(|token| token as u8);
             let (mut value, mut count) = (0, 0);
@@ -314,20 +352,6 @@ fn write_looked_up<C: Integer>(differences: &[C], symbols: &mut [u8], bits: &mut
     for (symbol, &difference) in symbols[4 * fours.len()..].iter_mut().zip(rest) {
         *symbol = bits.push_difference(difference);
     }
-}
-
-/// Bit `i` says whether `group[i]` is `wanted`. All bytes are below 128.
-#[inline(always)]
-fn mask_of(group: &[u8; 64], wanted: u8) -> u64 {
-    let mut mask = 0;
-    for (index, eight) in group.as_chunks::<8>().0.iter().enumerate() {
-        let differs = u64::from_le_bytes(*eight) ^ (0x0101_0101_0101_0101 * u64::from(wanted));
-        // The top bit of each byte becomes 1 where the byte differs; the product gathers the inverse's top bits in its highest byte.
-        let equal = !(differs + 0x7f7f_7f7f_7f7f_7f7f) & 0x8080_8080_8080_8080;
-        let bits = (equal >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-        mask |= bits << (8 * index);
-    }
-    mask
 }
 
 #[cfg(test)]

@@ -139,8 +139,7 @@ fn encode_values<V: Value>(
     stream.extend_from_slice(&quantizer.half_step().to_le_bytes());
     match (predictor, quantizer.fine::<V>()) {
         (Predictor::Interpolation, Some(fine)) => {
-            quantize::read_bits::<V>(chunk, layout.byte_order, codes);
-            interpolation.forward(codes, differences, shape, &fine, residuals, exceptions)?;
+            interpolation.forward(chunk, layout.byte_order, shape, &fine, residuals, exceptions)?;
             sort_indices(exceptions, elements, &mut mask.codes)?;
         }
         (Predictor::Differences(axes), _) => {
@@ -204,7 +203,7 @@ fn decode_values<V: Value>(
         resize(&mut shared.residuals, elements)?;
         let residuals = &mut shared.residuals[..elements];
         shared.plane.decode_differences(body, residuals)?;
-        fine.restore_all(shared.interpolation.inverse(residuals, shape)?, layout.byte_order, chunk);
+        shared.interpolation.inverse(residuals, shape, &fine, layout.byte_order, chunk)?;
     } else {
         shared.plane.decode(body, shape, codes)?;
         quantize::restore::<V>(codes, &quantizer, layout.byte_order, chunk);

@@ -57,9 +57,8 @@ fn planes_of<V: Value<Code: Into<i64>>>(chunk: &[u8], layout: &Layout, config: &
     let values = match (predictor, quantizer.fine::<V>()) {
         (Predictor::Interpolation, Some(fine)) => {
             let mut residuals = Vec::new();
-            quantize::read_bits::<V>(chunk, layout.byte_order, &mut codes);
             let mut interpolation = Interpolation::default();
-            interpolation.forward(&mut codes, &mut differences, shape, &fine, &mut residuals, &mut exceptions)?;
+            interpolation.forward(chunk, layout.byte_order, shape, &fine, &mut residuals, &mut exceptions)?;
             sort_indices(&mut exceptions, elements, &mut Vec::new())?;
             Plane::new(predictor, &residuals[..elements])
         }

@@ -1,0 +1,86 @@
+//! Grids of a chunk, and the classes of values that each adds to the next coarser one (FORMAT.md §6.2).
+
+use crate::layout::MAX_RANK;
+
+/// Extents or indices, fastest axis first.
+pub(super) type Extents = [usize; MAX_RANK];
+
+/// Sets of axes, by bits.
+pub(super) const SETS: usize = 1 << MAX_RANK;
+
+pub(super) fn count(extents: Extents) -> usize {
+    extents.iter().product()
+}
+
+#[inline(always)]
+pub(super) fn has(set: usize, axis: usize) -> bool {
+    set >> axis & 1 == 1
+}
+
+/// Index of a value in an array of these extents.
+#[inline(always)]
+pub(super) fn index(extents: Extents, at: Extents) -> usize {
+    ((at[3] * extents[2] + at[2]) * extents[1] + at[1]) * extents[0] + at[0]
+}
+
+/// The grids of a shape from the finest, which is the shape, to the coarsest, a single value.
+pub(super) fn grids(mut extents: Extents) -> Vec<Extents> {
+    let mut grids = vec![extents];
+    while count(extents) > 1 {
+        extents = extents.map(|extent| extent.div_ceil(2));
+        grids.push(extents);
+    }
+    grids
+}
+
+/// The values that a grid has and the next coarser one has not: a class for each set of axes along which they stand between the coarser
+/// one's. Classes are coded one behind the other, behind all coarser levels, by the size of their sets and then by the sets' bits.
+pub(super) struct Level {
+    /// Extents of the grid.
+    pub fine: Extents,
+    /// Extents of the next coarser grid.
+    pub coarse: Extents,
+    /// Classes in their order; empty ones are left out.
+    classes: [Class; SETS],
+    class_count: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+pub(super) struct Class {
+    /// Axes along which its values stand between those of the coarser grid.
+    pub set: usize,
+    pub extents: Extents,
+    /// Where its values begin among all residuals.
+    pub start: usize,
+}
+
+impl Level {
+    pub(super) fn new(fine: Extents) -> Self {
+        let coarse = fine.map(|extent| extent.div_ceil(2));
+        let mut level = Self { fine, coarse, classes: [Class::default(); SETS], class_count: 0 };
+        let mut start = count(coarse);
+        for size in 1..=MAX_RANK as u32 {
+            for set in (1..SETS).filter(|set| set.count_ones() == size) {
+                let extents: Extents = std::array::from_fn(|axis| if has(set, axis) { fine[axis] / 2 } else { coarse[axis] });
+                if count(extents) > 0 {
+                    level.classes[level.class_count] = Class { set, extents, start };
+                    level.class_count += 1;
+                    start += count(extents);
+                }
+            }
+        }
+        level
+    }
+
+    pub(super) fn classes(&self) -> &[Class] {
+        &self.classes[..self.class_count]
+    }
+}
+
+impl Class {
+    /// Where one of its values stands in the grid.
+    #[inline(always)]
+    pub(super) fn in_grid(&self, at: Extents) -> Extents {
+        std::array::from_fn(|axis| 2 * at[axis] + usize::from(has(self.set, axis)))
+    }
+}

@@ -1,0 +1,401 @@
+//! One level of the interpolation, a sheet at a time.
+//!
+//! A level is coded along its slowest axis: with each place of the coarser grid along it come the classes that stand on that grid there
+//! (even sheets), and two places later, when their neighbours on both sides are known, those that stand behind it (odd sheets). So few sheets
+//! are in use at any time, and they stay in the cache.
+//!
+//! ```text
+//! place along the slowest axis    0       1       2       3
+//! even sheets                     E0      E1      E2      E3    ...
+//! odd sheets                          O0      O1      O2
+//! order                           E0 E1 E2 O0 E3 O1 ...         O1 is predicted from E0, E1, E2 and E3
+//! ```
+//!
+//! Sheets have a place more at both ends of each axis. What stands there continues the known values as a parabola does, or a line where there are but two:
+//! cubic interpolation from it is the quadratic interpolation that FORMAT.md §6.2 wants at the ends, and one loop does for all.
+
+use super::level::{Class, Extents, Level, SETS, has};
+use crate::error::Result;
+use crate::layout::MAX_RANK;
+use crate::memory::resize;
+
+/// Even sheets of a class that are known at a time.
+const RING: usize = 4;
+/// Odd sheets are coded behind so many even ones more.
+const LAG: usize = 2;
+
+/// Sheets of one level.
+pub(super) struct Sheets<'a> {
+    level: &'a Level,
+    /// The axis along which sheets follow each other: the slowest one that is longer than 1. A row is one sheet.
+    axis: usize,
+    /// Distances of neighbours along the axes in a sheet.
+    strides: Extents,
+    /// Place of a sheet's first value.
+    origin: usize,
+    /// Length of a sheet.
+    size: usize,
+    /// Even sheets of a class in the ring.
+    ring: usize,
+    /// Number of each class's first sheet.
+    first_sheet: [usize; SETS],
+    places: &'a mut [i32],
+    predictions: &'a mut [i32],
+}
+
+/// The rows of a class at fixed indices along the two slowest axes.
+pub(super) struct Slab<'a> {
+    pub class: &'a Class,
+    /// Indices of its first value in the class.
+    pub indices: Extents,
+    pub rows: usize,
+    /// Distance of rows among predictions and places.
+    pub stride: usize,
+}
+
+/// Places from which others are predicted along an axis: those at distances -3, -1, 1 and 3.
+type Neighbours<'a> = [&'a [i32]; 4];
+
+impl<'a> Sheets<'a> {
+    /// Sheets of a level; the vectors are their room.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    #[inline(always)]
+    pub(super) fn new(level: &'a Level, places: &'a mut Vec<i32>, predictions: &'a mut Vec<i32>) -> Result<Self> {
+        let axis = (1..MAX_RANK).rev().find(|&axis| level.fine[axis] > 1).unwrap_or(MAX_RANK - 1);
+        let (mut strides, mut origin, mut size) = ([0; MAX_RANK], 0, 1);
+        for other in (0..MAX_RANK).filter(|&other| other != axis) {
+            let margin = usize::from(level.fine[other] > 1);
+            strides[other] = size;
+            origin += margin * size;
+            size *= level.coarse[other] + 2 * margin;
+        }
+        let ring = if level.coarse[axis] > 1 { RING } else { 1 };
+        let (mut first_sheet, mut sheets) = ([0; SETS], 0);
+        for set in std::iter::once(0).chain(level.classes().iter().map(|class| class.set)) {
+            first_sheet[set] = sheets;
+            sheets += if has(set, axis) { 1 } else { ring };
+        }
+        resize(places, sheets * size)?;
+        resize(predictions, size)?;
+        Ok(Self { level, axis, strides, origin, size, ring, first_sheet, places, predictions })
+    }
+
+    /// Goes through the level. `coarse` has the places of the coarser grid. `code` is to turn a slab's predictions into places; `merge` gets the index
+    /// of a row of the grid, and its even and its odd places.
+    #[inline(always)]
+    pub(super) fn run(
+        &mut self,
+        coarse: &[i32],
+        mut code: impl FnMut(&Slab<'_>, &[i32], &mut [i32]),
+        mut merge: impl FnMut(usize, &[i32], &[i32]),
+    ) {
+        let (level, axis) = (self.level, self.axis);
+        let known = level.coarse[axis];
+        for step in 0..known + LAG {
+            if step < known {
+                self.take(coarse, step);
+            }
+            // The classes on the coarser grid first, then those behind it.
+            for odd in [false, true] {
+                if odd && step == LAG.min(known - 1) {
+                    self.continue_sheets([0, 1, 2], RING - 1);
+                }
+                if odd && step == known {
+                    self.continue_sheets([known - 1, known.wrapping_sub(2), known.wrapping_sub(3)], known);
+                }
+                for class in level.classes().iter().filter(|class| has(class.set, axis) == odd) {
+                    let place = step.wrapping_sub(if odd { LAG } else { 0 });
+                    if place < class.extents[axis] {
+                        self.code_sheet(class, place, &mut code);
+                    }
+                }
+            }
+            if step >= LAG {
+                self.merge_sheets(step - LAG, &mut merge);
+            }
+        }
+    }
+
+    /// Hands on the rows of the grid at a place, and behind it.
+    #[inline(always)]
+    fn merge_sheets(&self, place: usize, merge: &mut impl FnMut(usize, &[i32], &[i32])) {
+        let level = self.level;
+        let (mut start, mut end) = ([0; MAX_RANK], level.fine);
+        start[self.axis] = 2 * place;
+        end[self.axis] = end[self.axis].min(2 * place + 2);
+        for w in start[3]..end[3] {
+            for z in start[2]..end[2] {
+                let first = self.at([0, 0, z / 2, w / 2]);
+                for y in start[1]..end[1] {
+                    let set = (y & 1) << 1 | (z & 1) << 2 | (w & 1) << 3;
+                    let at = first + y / 2 * self.strides[1];
+                    let evens = &self.sheet(set, place)[at..][..level.coarse[0]];
+                    let odds = &self.sheet(set | 1, place)[at..][..level.fine[0] / 2];
+                    merge((w * level.fine[2] + z) * level.fine[1] + y, evens, odds);
+                }
+            }
+        }
+    }
+
+    /// Where the value at some indices stands in its sheet.
+    #[inline(always)]
+    fn at(&self, indices: Extents) -> usize {
+        (0..MAX_RANK).fold(self.origin, |at, axis| at + indices[axis] * self.strides[axis])
+    }
+
+    /// Number of a class's sheet at a place.
+    #[inline(always)]
+    fn number(&self, set: usize, place: usize) -> usize {
+        self.first_sheet[set] + if has(set, self.axis) { 0 } else { place % self.ring }
+    }
+
+    #[inline(always)]
+    fn sheet(&self, set: usize, place: usize) -> &[i32] {
+        &self.places[self.number(set, place) * self.size..][..self.size]
+    }
+
+    /// Copies the coarser grid's places into their sheet.
+    #[inline(always)]
+    fn take(&mut self, coarse: &[i32], place: usize) {
+        let extents = self.level.coarse;
+        let sheet = self.number(0, place) * self.size;
+        let (mut start, mut end) = ([0; MAX_RANK], extents);
+        (start[self.axis], end[self.axis]) = (place, place + 1);
+        for w in start[3]..end[3] {
+            for z in start[2]..end[2] {
+                for y in start[1]..end[1] {
+                    let row = (w * extents[2] + z) * extents[1] + y;
+                    let at = sheet + self.at([0, y, z, w]);
+                    self.places[at..at + extents[0]].copy_from_slice(&coarse[row * extents[0]..][..extents[0]]);
+                }
+            }
+        }
+        self.continue_axes(0, extents, sheet);
+    }
+
+    /// Predicts and codes a class's sheet at a place.
+    #[inline(always)]
+    fn code_sheet(&mut self, class: &Class, place: usize, code: &mut impl FnMut(&Slab<'_>, &[i32], &mut [i32])) {
+        let sheet = self.number(class.set, place) * self.size;
+        let mut extents = class.extents;
+        extents[self.axis] = 1;
+        let [len, rows, nz, nw] = extents;
+        for w in 0..nw {
+            for z in 0..nz {
+                let mut indices = [0, 0, z, w];
+                indices[self.axis] = place;
+                self.predict_slab(class, indices, rows);
+                let at = sheet + self.at([0, 0, z, w]);
+                let stride = self.strides[1];
+                let slab = Slab { class, indices, rows, stride };
+                code(&slab, self.predictions, &mut self.places[at..at + (rows - 1) * stride + len]);
+            }
+        }
+        self.continue_axes(class.set, extents, sheet);
+    }
+
+    /// The neighbours along an axis of what stands at `at` in a class's sheet at a place, and of all behind it.
+    #[inline(always)]
+    fn neighbours(&self, set: usize, axis: usize, place: usize, at: usize) -> Neighbours<'_> {
+        let source = set & !(1 << axis);
+        if axis == self.axis {
+            // The one before the first is at the ring's end.
+            [place + RING - 1, place, place + 1, place + 2].map(|place| &self.sheet(source, place)[at..])
+        } else {
+            let (sheet, stride) = (self.sheet(source, place), self.strides[axis]);
+            [
+                &sheet[at - stride..],
+                &sheet[at..],
+                &sheet[(at + stride).min(self.size)..],
+                &sheet[(at + 2 * stride).min(self.size)..],
+            ]
+        }
+    }
+
+    /// Predicts the rows of a class at fixed indices along the two slowest axes.
+    #[inline(always)]
+    fn predict_slab(&mut self, class: &Class, slab: Extents, rows: usize) {
+        let known = self.level.coarse;
+        // Along these axes values are known on both sides of all rows.
+        let slow = (1..MAX_RANK)
+            .filter(|&axis| has(class.set, axis) && (axis != 1 || self.axis == 1) && slab[axis] + 1 < known[axis])
+            .fold(0, |axes, axis| axes | 1 << axis);
+        // The last row, and the last value of each row, may have nothing behind them.
+        let rows_differ = has(class.set, 1) && self.axis != 1;
+        let inner_rows = if rows_differ { rows.min(known[1] - 1) } else { rows };
+        let inner_slow = if rows_differ { slow | 1 << 1 } else { slow };
+        let len = class.extents[0];
+        let inner_len = if has(class.set, 0) { len.min(known[0] - 1) } else { len };
+        // Where rows are sheets, one is predicted at a time.
+        let stride = self.strides[1].max(1);
+        let mut in_sheet = slab;
+        (in_sheet[1], in_sheet[self.axis]) = (0, 0);
+        let at = self.at(in_sheet);
+        let predictions = std::mem::take(&mut self.predictions);
+        for (first, last, slow) in [(0, inner_rows, inner_slow), (inner_rows, rows, slow)] {
+            for (from, to, axes, step) in [(0, inner_len, slow | class.set & 1, 1), (inner_len, len, slow, stride)] {
+                if first < last && from < to {
+                    // What lies between two rows is predicted as well, and not used.
+                    let target = first * stride + from..(last - 1) * stride + to;
+                    let at = at + target.start;
+                    if axes == 0 {
+                        self.extrapolate(class.set, slab[self.axis], at, &mut predictions[target], step);
+                    } else {
+                        self.interpolate(class.set, axes, slab[self.axis], at, &mut predictions[target], step);
+                    }
+                }
+            }
+        }
+        self.predictions = predictions;
+    }
+
+    /// Predicts every `step`-th value from its neighbours along the given axes, which exist on both sides.
+    #[inline(always)]
+    fn interpolate(&self, set: usize, axes: usize, place: usize, at: usize, target: &mut [i32], step: usize) {
+        let mut neighbours: [Neighbours<'_>; MAX_RANK] = [[&[]; 4]; MAX_RANK];
+        let mut used = 0;
+        for axis in (0..MAX_RANK).filter(|&axis| has(axes, axis)) {
+            neighbours[used] = self.neighbours(set, axis, place, at);
+            used += 1;
+        }
+        match used {
+            1 => mean_of::<1>(neighbours, target, step),
+            2 => mean_of::<2>(neighbours, target, step),
+            3 => mean_of::<3>(neighbours, target, step),
+            _ => mean_of::<4>(neighbours, target, step),
+        }
+    }
+
+    /// Predicts every `step`-th value from what lies before it along all axes of its class: behind it there is nothing along any.
+    #[inline(always)]
+    fn extrapolate(&self, set: usize, place: usize, at: usize, target: &mut [i32], step: usize) {
+        let (mut neighbours, mut alone) = ([[&[][..]; 2]; MAX_RANK], [false; MAX_RANK]);
+        let mut axes = 0;
+        for axis in (0..MAX_RANK).filter(|&axis| has(set, axis)) {
+            let [before, here, ..] = self.neighbours(set, axis, place, at);
+            neighbours[axes] = [&before[..target.len()], &here[..target.len()]];
+            alone[axes] = self.level.coarse[axis] == 1;
+            axes += 1;
+        }
+        for (i, target) in target.iter_mut().enumerate().step_by(step) {
+            let along = |axis: usize| {
+                let [before, here] = neighbours[axis].map(|places| places[i]);
+                if alone[axis] { here.wrapping_mul(16) } else { here.wrapping_mul(24).wrapping_sub(before.wrapping_mul(8)) }
+            };
+            *target = mean((0..axes).fold(0i32, |sum, axis| sum.wrapping_add(along(axis))), axes);
+        }
+    }
+
+    /// Continues a sheet along its axes, if something is predicted along them.
+    #[inline(always)]
+    fn continue_axes(&mut self, set: usize, extents: Extents, sheet: usize) {
+        for axis in (0..self.axis).filter(|&axis| !has(set, axis) && self.level.coarse[axis] > 1) {
+            let (known, stride) = (self.level.coarse[axis], self.strides[axis]);
+            if axis == 0 {
+                self.continue_rows(extents, sheet);
+                continue;
+            }
+            // Slower axes than this one in a sheet: there is one at most.
+            let (count, distance) =
+                (axis + 1..self.axis).map(|slower| (extents[slower], self.strides[slower])).next().unwrap_or((1, 0));
+            // Where blocks of all faster axes begin, margins and all.
+            let origin = (axis..self.axis).map(|axis| usize::from(self.level.fine[axis] > 1) * self.strides[axis]).sum::<usize>();
+            for block in 0..count {
+                let start = |place: usize| (sheet + origin + block * distance).wrapping_add(place.wrapping_mul(stride));
+                let last = known - 1;
+                self.continue_block([start(0), start(1), start(2)], start(0) - stride, stride, known);
+                self.continue_block([start(last), start(last - 1), start(last.wrapping_sub(2))], start(known), stride, known);
+            }
+        }
+    }
+
+    /// Continues the rows of a sheet on both sides.
+    #[inline(always)]
+    fn continue_rows(&mut self, extents: Extents, sheet: usize) {
+        let known = self.level.coarse[0];
+        let third = if known > 2 { 3 } else { 0 };
+        for w in 0..if self.axis == 3 { 1 } else { extents[3] } {
+            for z in 0..if self.axis == 2 { 1 } else { extents[2] } {
+                let first = sheet + self.at([0, 0, z, w]) - 1;
+                for y in 0..if self.axis == 1 { 1 } else { extents[1] } {
+                    let row = &mut self.places[first + y * self.strides[1]..][..known + 2];
+                    let thirds = (third > 0).then(|| (row[third], row[known + 1 - third]));
+                    row[0] = continued(row[1], row[2], thirds.map(|thirds| thirds.0));
+                    row[known + 1] = continued(row[known], row[known - 1], thirds.map(|thirds| thirds.1));
+                }
+            }
+        }
+    }
+
+    /// Continues all even sheets at places that are known to a place before or behind them.
+    #[inline(always)]
+    fn continue_sheets(&mut self, places: [usize; 3], to: usize) {
+        let known = self.level.coarse[self.axis];
+        if known < 2 {
+            return;
+        }
+        for set in 0..SETS {
+            if set == 0 || self.level.classes().iter().any(|class| class.set == set && !has(set, self.axis)) {
+                let [a, b, c, to] = [places[0], places[1], places[2], to].map(|place| self.number(set, place % RING) * self.size);
+                self.continue_block([a, b, c], to, self.size, known);
+            }
+        }
+    }
+
+    /// Writes the block at `to` that continues those at three places, of which the third counts if as many are known.
+    #[inline(always)]
+    fn continue_block(&mut self, from: [usize; 3], to: usize, len: usize, known: usize) {
+        for i in 0..len {
+            let third = (known > 2).then(|| self.places[from[2] + i]);
+            self.places[to + i] = continued(self.places[from[0] + i], self.places[from[1] + i], third);
+        }
+    }
+}
+
+/// What continues two or three values, the nearest first.
+#[inline(always)]
+fn continued(first: i32, second: i32, third: Option<i32>) -> i32 {
+    match third {
+        Some(third) => first.wrapping_sub(second).wrapping_mul(3).wrapping_add(third),
+        None => first.wrapping_mul(2).wrapping_sub(second),
+    }
+}
+
+/// Means of the predictions from the first `AXES` neighbours, of every `step`-th value.
+#[inline(always)]
+fn mean_of<const AXES: usize>(neighbours: [Neighbours<'_>; MAX_RANK], target: &mut [i32], step: usize) {
+    let len = target.len();
+    let neighbours: [Neighbours<'_>; AXES] = std::array::from_fn(|axis| neighbours[axis].map(|places| &places[..len]));
+    if step == 1 {
+        for (i, target) in target.iter_mut().enumerate() {
+            *target = mean_at(&neighbours, i);
+        }
+    } else {
+        for (i, target) in target.iter_mut().enumerate().step_by(step) {
+            *target = mean_at(&neighbours, i);
+        }
+    }
+}
+
+#[inline(always)]
+fn mean_at<const AXES: usize>(neighbours: &[Neighbours<'_>; AXES], i: usize) -> i32 {
+    let mut sum = 0i32;
+    for [a, b, c, d] in neighbours {
+        let near = b[i].wrapping_add(c[i]).wrapping_mul(9);
+        sum = sum.wrapping_add(near.wrapping_sub(a[i].wrapping_add(d[i])));
+    }
+    mean(sum, AXES)
+}
+
+/// The mean of predictions along so many axes from their sum in sixteenths, rounded half up.
+#[inline(always)]
+fn mean(sum: i32, axes: usize) -> i32 {
+    match axes {
+        1 => sum.wrapping_add(8) >> 4,
+        2 => sum.wrapping_add(16) >> 5,
+        3 => sum.wrapping_add(24).div_euclid(48),
+        _ => sum.wrapping_add(32) >> 6,
+    }
+}
