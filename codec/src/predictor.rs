@@ -314,31 +314,33 @@ fn codes<V: Value>(
     vectorized(
         #[inline(always)]
         || {
-            for (values, codes) in values.chunks_exact(row * V::SIZE).zip(codes.chunks_exact_mut(row)) {
-                let mut doubts = 0;
-                for (values, codes) in values.chunks(PART * V::SIZE).zip(codes.chunks_mut(PART)) {
-                    let (mut part, mut part_codes) = ([V::default(); PART], [V::Code::default(); PART]);
-                    V::read_all(values, order, &mut part);
-                    let seen = glance.map_or(Seen::NOTHING, |glance| V::glance_codes(glance, &part, &mut part_codes));
-                    if !seen.codes_are_certain {
-                        for (value, code) in part.iter().zip(&mut part_codes) {
-                            let sum = value.to_f64() * quantizer.inverse_step() + ROUNDING;
-                            *code = V::code_from_sum(sum);
-                            doubts |= below_limit.wrapping_sub((sum - ROUNDING).abs().to_bits());
-                        }
-                    }
-                    for (code, part_code) in codes.iter_mut().zip(part_codes) {
-                        *code = part_code.to_i64() as i32;
-                        doubts |= i64::from(V::STEPS_LIMIT as i32 - 1 - code.wrapping_abs()).cast_unsigned();
-                    }
-                    if fine.is_there() && seen.may_stand {
-                        for &value in &part[..codes.len()] {
-                            let steps = value.to_f64() * quantizer.inverse_step() + ROUNDING - ROUNDING;
-                            rare.between_steps += fine.between_steps_sign(value, steps) >> 63;
-                        }
+            let mut doubts = 0;
+            for (values, codes) in values.chunks(PART * V::SIZE).zip(codes.chunks_mut(PART)) {
+                let (mut part, mut part_codes) = ([V::default(); PART], [V::Code::default(); PART]);
+                V::read_all(values, order, &mut part);
+                // Not what fills the part up: zeros stand on a place.
+                let part = &part[..codes.len()];
+                let seen = glance.map_or(Seen::NOTHING, |glance| V::glance_codes(glance, part, &mut part_codes));
+                if !seen.codes_are_certain {
+                    for (value, code) in part.iter().zip(&mut part_codes) {
+                        let sum = value.to_f64() * quantizer.inverse_step() + ROUNDING;
+                        *code = V::code_from_sum(sum);
+                        doubts |= below_limit.wrapping_sub((sum - ROUNDING).abs().to_bits());
                     }
                 }
-                if doubts >> 63 == 1 || quantizer.fill().is_some() {
+                for (code, part_code) in codes.iter_mut().zip(part_codes) {
+                    *code = part_code.to_i64() as i32;
+                    doubts |= i64::from(V::STEPS_LIMIT as i32 - 1 - code.wrapping_abs()).cast_unsigned();
+                }
+                if fine.is_there() && seen.may_stand {
+                    for &value in part {
+                        let steps = value.to_f64() * quantizer.inverse_step() + ROUNDING - ROUNDING;
+                        rare.between_steps += fine.between_steps_sign(value, steps) >> 63;
+                    }
+                }
+            }
+            if doubts >> 63 == 1 || quantizer.fill().is_some() {
+                for (values, codes) in values.chunks_exact(row * V::SIZE).zip(codes.chunks_exact_mut(row)) {
                     careful_codes::<V>(values, order, quantizer, codes, &mut rare);
                 }
             }
@@ -347,7 +349,7 @@ fn codes<V: Value>(
     rare
 }
 
-/// Codes of a row in which some values are out of reach or fill values.
+/// Codes of a row in a tile in which some values are out of reach or fill values.
 fn careful_codes<V: Value>(values: &[u8], order: ByteOrder, quantizer: &Quantizer, codes: &mut [i32], rare: &mut Rare) {
     let mut last = 0;
     for (index, code) in codes.iter_mut().enumerate() {

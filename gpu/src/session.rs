@@ -10,6 +10,7 @@ use cudarc::driver::CudaStream;
 use quire_codec::exceptions::List;
 use quire_codec::format::CHECKSUM_AT;
 use quire_codec::lattice::{self, highest_bit};
+use quire_codec::lorenzo::Axes;
 use quire_codec::plane::is_interpolated;
 use quire_codec::predictor::{Chooser, Predictor};
 use quire_codec::quantize::{Quantizer, Value};
@@ -270,6 +271,10 @@ pub(crate) fn choose_predictor(chooser: &mut Chooser, chunk: &[u8], layout: &Lay
         layout: &Layout,
         config: &Config,
     ) -> quire_codec::Result<Predictor> {
+        // A constant chunk has no use for a predictor, and the search for its lattice would go through all of it.
+        if chunk[V::SIZE..] == chunk[..chunk.len() - V::SIZE] {
+            return Ok(Axes::all(&layout.shape).into());
+        }
         let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, config);
         chooser.choose::<V>(chunk, layout, &quantizer, config)
     }
