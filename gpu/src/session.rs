@@ -157,9 +157,18 @@ impl Session {
         let input = self.encode_plan(number).0.input;
         let body = input + size_of::<EncodeParameters>() as u64;
         let Self { ring, stream, chooser, .. } = self;
-        // The chunk is on its way while its predictor is chosen.
-        let (sent, predictor) =
-            beside(|| ring.send(stream, &[], chunk, body), || choose_predictor(chooser, chunk, layout, config));
+        // The chunk is on its way while its predictor is chosen. A constant one has no use for it, and the search for its lattice would go
+        // through all of it.
+        let size = layout.scalar.size();
+        let (sent, predictor) = beside(
+            || ring.send(stream, &[], chunk, body),
+            || {
+                if chunk[size..] == chunk[..chunk.len() - size] {
+                    return Ok(Axes::all(&layout.shape).into());
+                }
+                choose_predictor(chooser, chunk, layout, config)
+            },
+        );
         sent?;
         let predictor = predictor?;
         if predictor == Predictor::Interpolation {
@@ -271,10 +280,6 @@ pub(crate) fn choose_predictor(chooser: &mut Chooser, chunk: &[u8], layout: &Lay
         layout: &Layout,
         config: &Config,
     ) -> quire_codec::Result<Predictor> {
-        // A constant chunk has no use for a predictor, and the search for its lattice would go through all of it.
-        if chunk[V::SIZE..] == chunk[..chunk.len() - V::SIZE] {
-            return Ok(Axes::all(&layout.shape).into());
-        }
         let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, config);
         chooser.choose::<V>(chunk, layout, &quantizer, config)
     }
