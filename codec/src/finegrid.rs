@@ -188,9 +188,6 @@ impl<V: Value> FineGrid<V> {
         }
         let mut doubts = [0; MOST_VALUES];
         self.encode_in_doubt(values, predictions, residuals, places, &mut doubts);
-        if !has_fill && doubts.iter().fold(0, |any, doubt| any | doubt) >> 63 == 0 {
-            return;
-        }
         for (at, (&value, &prediction)) in values.iter().zip(predictions).enumerate() {
             if doubts[at] >> 63 == 1 || has_fill {
                 (residuals[at], places[at]) = self.encode_one(value, prediction).unwrap_or_else(|| {
