@@ -18,7 +18,6 @@ use crate::glance::Glance;
 use crate::interpolation::{ESCAPE_BASE, ESCAPE_FROM, ESCAPE_REACH};
 use crate::layout::ByteOrder;
 use crate::quantize::{Quantizer, ROUNDING, Value};
-use crate::simd::vectorized;
 
 /// Most values that [`FineGrid::encode`] takes.
 pub const MOST_VALUES: usize = 64;
@@ -107,16 +106,8 @@ impl<V: Value> FineGrid<V> {
     }
 
     /// Writes the values of places to a chunk.
-    pub fn restore_all(&self, places: &[i32], order: ByteOrder, chunk: &mut [u8]) {
-        vectorized(
-            #[inline(always)]
-            || self.write_all(places, order, chunk),
-        );
-    }
-
-    /// The same, for a caller that is in such a context already.
     #[inline(always)]
-    pub(crate) fn write_all(&self, places: &[i32], order: ByteOrder, chunk: &mut [u8]) {
+    pub(crate) fn restore_all(&self, places: &[i32], order: ByteOrder, chunk: &mut [u8]) {
         V::write_all(
             places,
             #[inline(always)]

@@ -152,7 +152,7 @@ impl Interpolation {
             #[inline(always)]
             || {
                 self.grid[0][0] = restore(0, residuals[0]);
-                fine.restore_all(&self.grid[0][..1], order, &mut chunk[..V::SIZE]);
+                fine.restore(self.grid[0][0]).write(chunk, 0, order);
                 for (depth, &extents) in grids.iter().enumerate().rev().skip(1) {
                     let level = Level::new(extents);
                     let [from, to] = &mut self.grid;
@@ -179,7 +179,7 @@ impl Interpolation {
                                 interleave(evens, odds, &mut to[row]);
                             } else {
                                 interleave(evens, odds, &mut self.row);
-                                fine.write_all(&self.row, order, &mut chunk[row.start * V::SIZE..row.end * V::SIZE]);
+                                fine.restore_all(&self.row, order, &mut chunk[row.start * V::SIZE..row.end * V::SIZE]);
                             }
                         },
                     );

@@ -137,4 +137,11 @@ impl Layout {
     pub fn chunk_bytes(&self) -> u64 {
         self.shape.elements() * self.scalar.size() as u64
     }
+
+    /// Whether all values of a chunk have the same bytes.
+    #[must_use]
+    pub fn is_constant(&self, chunk: &[u8]) -> bool {
+        let size = self.scalar.size();
+        chunk[size..] == chunk[..chunk.len() - size]
+    }
 }

@@ -55,7 +55,7 @@ impl Workspace {
         }
         stream.clear();
         let size = layout.scalar.size();
-        if chunk[size..] == chunk[..chunk.len() - size] {
+        if layout.is_constant(chunk) {
             Header { coding: Coding::Constant, layout: *layout }.write_to(stream);
             stream.extend_from_slice(&chunk[..size]);
         } else {

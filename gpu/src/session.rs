@@ -159,11 +159,10 @@ impl Session {
         let Self { ring, stream, chooser, .. } = self;
         // The chunk is on its way while its predictor is chosen. A constant one has no use for it, and the search for its lattice would go
         // through all of it.
-        let size = layout.scalar.size();
         let (sent, predictor) = beside(
             || ring.send(stream, &[], chunk, body),
             || {
-                if chunk[size..] == chunk[..chunk.len() - size] {
+                if layout.is_constant(chunk) {
                     return Ok(Axes::all(&layout.shape).into());
                 }
                 choose_predictor(chooser, chunk, layout, config)
