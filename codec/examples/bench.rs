@@ -96,7 +96,7 @@ fn stages(values: &[f32], edge: u64, relative: f64, repeats: usize) {
     let chunk = f32::bytes(values);
     let layout = layout(Scalar::F32, edge);
     let axes = Axes::all(&layout.shape);
-    let quantizer = Quantizer::new(Config::absolute(range(values) * relative).expect("a field has a range").bound);
+    let quantizer = Quantizer::new(range(values) * relative);
     let (mut codes, mut differences) = (vec![0; values.len()], vec![0; values.len()]);
     let (mut exceptions, mut restored) = (Vec::new(), chunk.clone());
     let (mut chooser, config) = (Chooser::default(), Config::absolute(quantizer.half_step()).expect("a bound"));

@@ -1,13 +1,30 @@
 //! What the user asks of the encoder.
 
+use crate::element::Element;
 use crate::error::{Error, Result};
+use crate::integer::Integer as _;
 
 /// How far a decoded value may lie from the original.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum ErrorBound {
-    /// `|x - x'| <= bound`, in the data's own units, compared in f64.
+    /// `|x - x'| <= bound`, in the data's own units, compared in f64. 0 asks for the exact bits.
     Absolute(f64),
+    /// The same with this share of the range of the chunk's finite values but the fill value.
+    Relative(f64),
+    /// `|x - x'| <= bound * |x|`: zeros stay zeros, and signs are kept. For floating-point types.
+    PointwiseRelative(f64),
+    /// The chunk's peak signal-to-noise ratio in dB, `20 log10(range) - 10 log10(mean squared error)`, over its finite values but the fill value.
+    Psnr(f64),
+    /// The chunk's bytes over its stream's.
+    Ratio {
+        /// The ratio to reach.
+        ratio: f64,
+        /// An absolute bound that is not exceeded for it.
+        ceiling: Option<f64>,
+    },
+    /// The exact bits.
+    Lossless,
 }
 
 /// How what the predictor leaves is coded.
@@ -62,29 +79,79 @@ pub struct Config {
     pub codebook: CodebookPolicy,
     /// How values are predicted.
     pub predictor: PredictorPolicy,
-    /// IEEE bits of the dataset's fill value, in the low 32 bits for f32. Values with these bits come back with them even where the
+    /// Bits of the dataset's fill value, in the low bits for types of fewer than 64. Values with these bits come back with them even where the
     /// bound would allow a neighbour: a mask is found by comparing with the fill value.
     pub fill_value: Option<u64>,
 }
 
 impl Config {
-    /// A configuration with an absolute error bound, in the data's own units.
+    /// A configuration with an error bound.
     ///
     /// # Errors
-    /// `InvalidArgument` unless `bound` is finite, positive, and so large that `1 / (2 bound)` is finite.
-    pub fn absolute(bound: f64) -> Result<Self> {
-        let step = 2.0 * bound;
-        if !(bound > 0.0 && step.is_finite() && step.recip().is_finite()) {
-            return Err(Error::InvalidArgument(format!(
-                "absolute error bound is {bound:?}: it must be finite, greater than 0, and neither so small nor so large that 2*bound or 1/(2*bound) overflows"
-            )));
-        }
+    /// `InvalidArgument` for a bound that makes no sense.
+    pub fn new(bound: ErrorBound) -> Result<Self> {
+        let refuse =
+            |what: &str, value: f64, rule: &str| Err(Error::InvalidArgument(format!("{what} is {value:?}: it must be {rule}")));
+        let bound = match bound {
+            ErrorBound::Absolute(0.0) => ErrorBound::Lossless,
+            ErrorBound::Absolute(bound) if !is_absolute(bound) => return refuse("absolute error bound", bound, ABSOLUTE_RULE),
+            ErrorBound::Ratio { ceiling: Some(ceiling), .. } if !is_absolute(ceiling) => {
+                return refuse("absolute error bound beside the ratio", ceiling, ABSOLUTE_RULE);
+            }
+            ErrorBound::Relative(share) if !(share > 0.0 && share <= 1.0) => {
+                return refuse("relative error bound", share, "a share of the range, greater than 0 and at most 1");
+            }
+            ErrorBound::PointwiseRelative(share) if !(share > 0.0 && share < 1.0) => {
+                return refuse("point-wise relative error bound", share, "a share of each value, greater than 0 and less than 1");
+            }
+            ErrorBound::Psnr(decibels) if !(decibels > 0.0 && decibels <= MAX_PSNR) => {
+                return refuse("PSNR", decibels, "in dB, greater than 0 and at most 1000");
+            }
+            ErrorBound::Ratio { ratio, .. } if !(ratio > 1.0 && ratio <= MAX_RATIO) => {
+                return refuse("compression ratio", ratio, "greater than 1 and at most 1e6");
+            }
+            bound => bound,
+        };
         Ok(Self {
-            bound: ErrorBound::Absolute(bound),
+            bound,
             coding: CodingPolicy::Auto,
             codebook: CodebookPolicy::Auto,
             predictor: PredictorPolicy::Auto,
             fill_value: None,
         })
     }
+
+    /// A configuration with an absolute error bound, in the data's own units; 0 asks for the exact bits.
+    ///
+    /// # Errors
+    /// `InvalidArgument` unless `bound` is finite and not negative, and so large, if it is not 0, that `1 / (2 bound)` is finite.
+    pub fn absolute(bound: f64) -> Result<Self> {
+        Self::new(ErrorBound::Absolute(bound))
+    }
+
+    /// The same configuration with another bound, which has passed [`Config::new`].
+    #[must_use]
+    pub fn with_bound(self, bound: ErrorBound) -> Self {
+        Self { bound, ..self }
+    }
+
+    /// The fill value as an element.
+    #[must_use]
+    pub fn fill<V: Element>(&self) -> Option<V> {
+        self.fill_value.map(|bits| V::from_bits(V::Code::from_i64(bits.cast_signed())))
+    }
+}
+
+/// Most decibels that make sense: f64 has a dynamic range of some 12 000, but digits for 320.
+const MAX_PSNR: f64 = 1000.0;
+/// Largest ratio that may be asked for; the header alone keeps a stream from more.
+const MAX_RATIO: f64 = 1e6;
+
+const ABSOLUTE_RULE: &str = "finite, 0 or greater, and neither so small nor so large that 2*bound or 1/(2*bound) overflows";
+
+/// Whether a number can be the half step of a grid.
+#[must_use]
+pub(crate) fn is_absolute(bound: f64) -> bool {
+    let step = 2.0 * bound;
+    bound > 0.0 && step.is_finite() && step.recip().is_finite()
 }

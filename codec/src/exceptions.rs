@@ -1,12 +1,12 @@
 //! Where exceptions are (FORMAT.md §4): few of them stand in a list; that of many is a mask: list of indices → differences modulo 2, and
 //! back.
 
+use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::layout::{ByteOrder, Shape};
 use crate::lorenzo::{self, Axes};
 use crate::memory::resize;
 use crate::plane::take;
-use crate::quantize::Value;
 
 /// With fewer exceptions than one in so many values, the mask's differences are made from the list alone.
 const SPARSE: usize = 64;
@@ -44,6 +44,10 @@ impl<'a> List<'a> {
         let index_len = index_len(elements);
         let indices = take(stream, count * index_len as u64, SECTION)?;
         let bits = take(stream, count * value_len as u64, SECTION)?;
+        let padding = take(stream, bits.len().wrapping_neg() as u64 % 4, SECTION)?;
+        if padding.iter().any(|&byte| byte != 0) {
+            return Err(Error::corrupt(SECTION, format!("padding is {padding:02x?}, not 0")));
+        }
         let list = Self { indices, bits, index_len };
         let mut lowest = 0;
         for index in list.indices() {
@@ -64,7 +68,7 @@ impl<'a> List<'a> {
     }
 
     /// Writes the exceptions of a chunk.
-    pub fn restore<V: Value>(&self, byte_order: ByteOrder, chunk: &mut [u8]) {
+    pub fn restore<V: Element>(&self, byte_order: ByteOrder, chunk: &mut [u8]) {
         for (at, index) in self.indices().enumerate() {
             V::read(self.bits, at, ByteOrder::Little).write(chunk, index as usize, byte_order);
         }
@@ -72,12 +76,12 @@ impl<'a> List<'a> {
 }
 
 /// Appends the list of a chunk's exceptions.
-pub fn write_list<V: Value>(exceptions: &[usize], chunk: &[u8], byte_order: ByteOrder, elements: u64, stream: &mut Vec<u8>) {
+pub fn write_list<V: Element>(exceptions: &[usize], chunk: &[u8], byte_order: ByteOrder, elements: u64, stream: &mut Vec<u8>) {
     for &index in exceptions {
         stream.extend_from_slice(&(index as u64).to_le_bytes()[..index_len(elements)]);
     }
     let start = stream.len();
-    stream.resize(start + exceptions.len() * size_of::<V>(), 0);
+    stream.resize(start + (exceptions.len() * V::SIZE).next_multiple_of(4), 0);
     for (at, &index) in exceptions.iter().enumerate() {
         V::read(chunk, index, byte_order).write(&mut stream[start..], at, ByteOrder::Little);
     }

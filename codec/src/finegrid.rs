@@ -47,7 +47,8 @@ pub struct FineGrid<V> {
 }
 
 impl<V: Value> FineGrid<V> {
-    /// The fine grid of a step. It reaches nothing where the grid is a lattice, or so narrow that values on it may be subnormal.
+    /// The fine grid of a step. It reaches nothing where the grid is a lattice, or so narrow that values on it may be subnormal, and for types that have
+    /// none.
     #[must_use]
     pub fn new(quantizer: &Quantizer) -> Self {
         let step = quantizer.step();
@@ -221,7 +222,7 @@ impl<V: Value> FineGrid<V> {
     /// The highest bit says whether a value is out of reach, or its place, or whether it stands on another place.
     #[inline(always)]
     fn doubt_of_place(&self, value: V, place: i32) -> u64 {
-        let below_limit = V::STEPS_LIMIT.to_bits() - 1;
+        let below_limit = V::STEPS_LIMIT.to_bits().wrapping_sub(1);
         let below_place_limit = f64::from(place_limit::<V>()).to_bits() - 1;
         let (x, place) = (value.to_f64(), f64::from(place));
         let (steps, rest, restored) = self.nearest(x);
@@ -258,7 +259,6 @@ fn place_limit<V: Value>() -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::ErrorBound;
     use crate::interpolation::restore;
 
     /// Numbers that look random, the same in each run.
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn places_keep_their_values() {
         fn keep<V: Value>(bound: f64, limit: i32) {
-            let fine = FineGrid::<V>::new(&Quantizer::new(ErrorBound::Absolute(bound)));
+            let fine = FineGrid::<V>::new(&Quantizer::new(bound));
             for place in (-limit..limit).step_by(limit as usize / 1000).chain(-20..20) {
                 let value = fine.restore(place);
                 assert_eq!(fine.place(value), Some((place, true)), "{place} at {bound}");
@@ -297,7 +297,7 @@ mod tests {
     fn a_glance_decides_as_f64_does() {
         let mut random = random();
         for bound in [1e-3, 0.5, 0.1, 123.456, 7e-28, 4e27, 3.3e-12, 0.043_21] {
-            let quantizer = Quantizer::new(ErrorBound::Absolute(bound));
+            let quantizer = Quantizer::new(bound);
             let fine = FineGrid::<f32>::new(&quantizer);
             let glance = Glance::new(&quantizer).unwrap();
             let (mut certain, mut residual, mut kept) = (0, [0], [0]);
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn any_value_comes_back_within_the_bound() {
         let bound = 0.125;
-        let fine = FineGrid::<f64>::new(&Quantizer::new(ErrorBound::Absolute(bound)));
+        let fine = FineGrid::<f64>::new(&Quantizer::new(bound));
         for i in 0..5000 {
             let value = f64::from(i) * 0.017_3 - 40.0;
             for prediction in [-300, -1, 0, 5, 1234] {
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn what_has_no_place_is_an_exception() {
-        let fine = FineGrid::<f32>::new(&Quantizer::new(ErrorBound::Absolute(1e-3)));
+        let fine = FineGrid::<f32>::new(&Quantizer::new(1e-3));
         for value in [f32::NAN, f32::INFINITY, 1e35, -1e6] {
             assert!(fine.encode_one(value, 0).is_none());
         }

@@ -1,12 +1,12 @@
 //! The stream's constants and its header (FORMAT.md §2, §3). No other file repeats a number of the format.
 
 use crate::error::{Error, Result};
-use crate::layout::{ByteOrder, Layout, MAX_RANK, Scalar, Shape};
+use crate::layout::{Layout, MAX_RANK, Scalar, Shape, type_of_byte};
 
 /// First four bytes of every stream.
 pub const MAGIC: [u8; 4] = *b"QUIR";
 /// Major and minor format version that this build writes; it reads this one only, until 1.0.
-pub const VERSION: (u8, u8) = (0, 3);
+pub const VERSION: (u8, u8) = (0, 4);
 /// Bytes of the header before the extents.
 pub const HEADER_FIXED_LEN: usize = 24;
 /// Bytes of the longest header.
@@ -17,9 +17,6 @@ pub const CODING_AT: usize = 7;
 pub const CHECKSUM_AT: std::ops::Range<usize> = 12..16;
 /// Where the length of the whole stream stands.
 pub const LENGTH_AT: usize = 16;
-/// Bit of the type byte that says big endian.
-const BIG_ENDIAN_BIT: u8 = 0x80;
-
 /// How the values of a chunk are represented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coding {
@@ -27,8 +24,34 @@ pub enum Coding {
     Stored,
     /// One value that every element has, bit for bit.
     Constant,
-    /// Quantized, predicted and Huffman coded.
+    /// Rounded to a grid of even steps.
     Quantized,
+    /// Integers that stand for the values exactly.
+    Exact,
+    /// Whole numbers, rounded to multiples of a whole number.
+    Steps,
+    /// Rounded to a grid of even steps of the logarithm.
+    Logarithmic,
+}
+
+impl Coding {
+    /// All codings, in the order of their numbers in a stream.
+    const ALL: [Self; 6] = [Self::Stored, Self::Constant, Self::Quantized, Self::Exact, Self::Steps, Self::Logarithmic];
+
+    /// The coding as a stream names it.
+    #[must_use]
+    pub fn to_byte(self) -> u8 {
+        Self::ALL.iter().position(|&coding| coding == self).unwrap_or(0) as u8
+    }
+
+    /// Whether values of a type can be represented so.
+    fn fits(self, scalar: Scalar) -> bool {
+        match self {
+            Self::Stored | Self::Constant | Self::Exact => true,
+            Self::Quantized | Self::Logarithmic => scalar.is_float(),
+            Self::Steps => !scalar.is_float(),
+        }
+    }
 }
 
 /// What a stream says of itself.
@@ -49,22 +72,18 @@ impl Header {
 
     /// Appends the header, with length and checksum still 0: they are filled in once the stream is whole.
     pub fn write_to(&self, stream: &mut Vec<u8>) {
-        let scalar = match self.layout.scalar {
-            Scalar::F32 => 0,
-            Scalar::F64 => 1,
-        };
-        let order = match self.layout.byte_order {
-            ByteOrder::Little => 0,
-            ByteOrder::Big => BIG_ENDIAN_BIT,
-        };
-        let coding = match self.coding {
-            Coding::Stored => 0,
-            Coding::Constant => 1,
-            Coding::Quantized => 2,
-        };
         let dims = self.layout.shape.dims();
         stream.extend_from_slice(&MAGIC);
-        stream.extend_from_slice(&[VERSION.0, VERSION.1, scalar | order, coding, dims.len() as u8, 0, 0, 0]);
+        stream.extend_from_slice(&[
+            VERSION.0,
+            VERSION.1,
+            self.layout.type_byte(),
+            self.coding.to_byte(),
+            dims.len() as u8,
+            0,
+            0,
+            0,
+        ]);
         stream.extend_from_slice(&[0; 12]);
         for extent in dims {
             stream.extend_from_slice(&extent.to_le_bytes());
@@ -101,18 +120,14 @@ impl Header {
         if (stream[4], stream[5]) != VERSION {
             return Err(Error::UnsupportedVersion { found: (stream[4], stream[5]), supported: VERSION });
         }
-        let scalar = match stream[6] & !BIG_ENDIAN_BIT {
-            0 => Scalar::F32,
-            1 => Scalar::F64,
-            other => return Err(Error::corrupt(SECTION, format!("value type {other} is unknown"))),
-        };
-        let byte_order = if stream[6] & BIG_ENDIAN_BIT == 0 { ByteOrder::Little } else { ByteOrder::Big };
-        let coding = match stream[CODING_AT] {
-            0 => Coding::Stored,
-            1 => Coding::Constant,
-            2 => Coding::Quantized,
-            other => return Err(Error::corrupt(SECTION, format!("coding {other} is unknown"))),
-        };
+        let (scalar, byte_order) =
+            type_of_byte(stream[6]).ok_or_else(|| Error::corrupt(SECTION, format!("value type {} is unknown", stream[6])))?;
+        let coding = *Coding::ALL
+            .get(usize::from(stream[CODING_AT]))
+            .ok_or_else(|| Error::corrupt(SECTION, format!("coding {} is unknown", stream[CODING_AT])))?;
+        if !coding.fits(scalar) {
+            return Err(Error::corrupt(SECTION, format!("coding {} is not for value type {}", stream[CODING_AT], stream[6])));
+        }
         let rank = usize::from(stream[8]);
         if rank == 0 || rank > MAX_RANK {
             return Err(Error::corrupt(SECTION, format!("rank is {rank}, not 1 to {MAX_RANK}")));

@@ -3,8 +3,7 @@
 //! On a grid of the lattice's spacing such values are exact and their codes small, where the finer grid of a tight bound would spend bits
 //! on digits that are always the same.
 
-use crate::config::{Config, ErrorBound};
-use crate::integer::Integer as _;
+use crate::element::Element;
 use crate::layout::ByteOrder;
 use crate::quantize::Value;
 
@@ -16,7 +15,7 @@ const GROUP: usize = 64;
 #[must_use]
 pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fill: Option<V>) -> Option<f64> {
     let needed = highest_bit(step)? + 1;
-    let fill = fill.map(Value::to_bits);
+    let fill = fill.map(Element::to_bits);
     let mut lowest = i32::MAX;
     for bytes in chunk.chunks(GROUP * V::SIZE) {
         let mut values = [V::default(); GROUP];
@@ -27,19 +26,47 @@ pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fill: Option
             return None;
         }
     }
-    // Spacings beyond the range of normal numbers are not worth their rounding.
-    (-1000..=1000).contains(&lowest).then(|| f64::from_bits(((lowest + 1023) as u64) << 52))
+    power_of_two(lowest)
+}
+
+/// A spacing. Those beyond the range of normal numbers are not worth their rounding.
+fn power_of_two(exponent: i32) -> Option<f64> {
+    (-1000..=1000).contains(&exponent).then(|| f64::from_bits(((exponent + 1023) as u64) << 52))
 }
 
 /// Whether some of a chunk's values already show that [`spacing`] finds no lattice for the whole of it.
 #[must_use]
-pub fn is_off<V: Value>(values: &[u8], order: ByteOrder, config: &Config) -> bool {
-    let ErrorBound::Absolute(bound) = config.bound;
-    let Some(needed) = highest_bit(2.0 * bound).map(|bit| bit + 1) else { return false };
-    let fill = config.fill_value.map(|bits| V::Code::from_i64(bits.cast_signed()));
+pub fn is_off<V: Value>(values: &[u8], order: ByteOrder, step: f64, fill: Option<V>) -> bool {
+    let Some(needed) = highest_bit(step).map(|bit| bit + 1) else { return false };
+    let fill = fill.map(Element::to_bits);
     (0..values.len() / V::SIZE)
         .map(|index| V::read(values, index, order))
         .any(|value| Some(value.to_bits()) != fill && lowest_bit(value.to_f64()) < needed)
+}
+
+/// The largest power of two of which all finite values are multiples, if a grid of that spacing gives all of them back bit for bit: where
+/// it has codes for all, and none is -0.
+#[must_use]
+pub fn exact_spacing<V: Value>(chunk: &[u8], order: ByteOrder) -> Option<f64> {
+    let code_bits = highest_bit(V::CODE_LIMIT)?;
+    let (mut lowest, mut highest) = (i32::MAX, i32::MIN);
+    for bytes in chunk.chunks(GROUP * V::SIZE) {
+        let mut values = [V::default(); GROUP];
+        V::read_all(bytes, order, &mut values);
+        for value in values.iter().map(|value| value.to_f64()) {
+            if value == 0.0 && value.is_sign_negative() {
+                return None;
+            }
+            if let Some(highest_bit) = highest_bit(value).filter(|_| value.is_finite()) {
+                lowest = lowest.min(lowest_bit(value));
+                highest = highest.max(highest_bit);
+            }
+        }
+        if highest >= lowest.saturating_add(code_bits) {
+            return None;
+        }
+    }
+    power_of_two(lowest)
 }
 
 /// Power of two of the least significant bit that is 1; the greatest number for 0, infinities and NaN, which lie on any lattice or on none.

@@ -5,23 +5,67 @@ use crate::error::{Error, Result};
 /// The most dimensions a stream describes. More are folded into the slowest by [`Shape::fold`].
 pub const MAX_RANK: usize = 4;
 
-/// IEEE 754 type of the values.
+/// Type of a chunk's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scalar {
-    /// binary32
+    /// IEEE 754 binary32
     F32,
-    /// binary64
+    /// IEEE 754 binary64
     F64,
+    /// IEEE 754 binary16
+    F16,
+    /// bfloat16, the upper half of a binary32
+    BF16,
+    /// Integer of 8 bits, two's complement
+    I8,
+    /// Integer of 8 bits without a sign
+    U8,
+    /// Integer of 16 bits, two's complement
+    I16,
+    /// Integer of 16 bits without a sign
+    U16,
+    /// Integer of 32 bits, two's complement
+    I32,
+    /// Integer of 32 bits without a sign
+    U32,
+    /// Integer of 64 bits, two's complement
+    I64,
+    /// Integer of 64 bits without a sign
+    U64,
 }
 
 impl Scalar {
+    /// All types, in the order of their numbers in a stream.
+    pub const ALL: [Self; 12] = [
+        Self::F32,
+        Self::F64,
+        Self::F16,
+        Self::BF16,
+        Self::I8,
+        Self::U8,
+        Self::I16,
+        Self::U16,
+        Self::I32,
+        Self::U32,
+        Self::I64,
+        Self::U64,
+    ];
+
     /// Bytes a value takes.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
-            Self::F32 => 4,
-            Self::F64 => 8,
+            Self::I8 | Self::U8 => 1,
+            Self::F16 | Self::BF16 | Self::I16 | Self::U16 => 2,
+            Self::F32 | Self::I32 | Self::U32 => 4,
+            Self::F64 | Self::I64 | Self::U64 => 8,
         }
+    }
+
+    /// Whether this is a floating-point type.
+    #[must_use]
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F64 | Self::F16 | Self::BF16)
     }
 }
 
@@ -144,4 +188,24 @@ impl Layout {
         let size = self.scalar.size();
         chunk[size..] == chunk[..chunk.len() - size]
     }
+
+    /// Type and byte order in a byte, as streams and cd_values have them.
+    #[must_use]
+    pub fn type_byte(&self) -> u8 {
+        let number = Scalar::ALL.iter().position(|&scalar| scalar == self.scalar).unwrap_or(0) as u8;
+        match self.byte_order {
+            ByteOrder::Little => number,
+            ByteOrder::Big => number | BIG_ENDIAN_BIT,
+        }
+    }
+}
+
+/// Bit of the type byte that says big endian.
+const BIG_ENDIAN_BIT: u8 = 0x80;
+
+/// Inverse of [`Layout::type_byte`]; `None` for a type that is unknown.
+#[must_use]
+pub fn type_of_byte(byte: u8) -> Option<(Scalar, ByteOrder)> {
+    let scalar = *Scalar::ALL.get(usize::from(byte & !BIG_ENDIAN_BIT))?;
+    Some((scalar, if byte & BIG_ENDIAN_BIT == 0 { ByteOrder::Little } else { ByteOrder::Big }))
 }

@@ -1,18 +1,19 @@
 //! H5Z-Quire's stream format and its reference implementation. FORMAT.md is the law; this crate follows it.
 //!
 //! ```text
-//!             ┌ quantize ─> codes ─ lorenzo ─> differences ┐
-//! chunk bytes ┤                                            ├ tokens ─> tokens ─ codebook, lanes ─> stream
-//!             └ interpolation ───────────────> residuals   ┘
+//!             ┌ a grid's ─────> codes ─ lorenzo ─> differences ┐
+//! chunk bytes ┤                                                ├ tokens ─> tokens ─ codebook, lanes ─> stream
+//!             └ interpolation ───────────────────> residuals   ┘
 //!                  └──────> exceptions: a mask and their bits, coded as two more planes of integers
 //! ```
 //!
 //! | # | stage | FORMAT.md | CPU | CUDA |
 //! |---|---|---|---|---|
-//! | 0 | choose a predictor | §11 | `codec/src/predictor.rs` | the same function |
+//! | 0 | settle the bound, choose grid and predictor | §11 | `codec/src/bound.rs`, `codec/src/grid.rs`, `codec/src/predictor.rs` | the same functions |
 //! | 1 | quantize, find exceptions | §5.1 | `codec/src/quantize.rs`, `codec/src/lattice.rs`, `codec/src/exceptions.rs` | `gpu/kernels/quantize.cu`, `gpu/kernels/exceptions.cu` |
+//! | 1' | or exact integers, steps of integers, steps of the logarithm | §5.3–§5.5 | `codec/src/element.rs`, `codec/src/steps.rs`, `codec/src/logarithm.rs` | `gpu/kernels/grid.cu`, `gpu/kernels/steps.cu`, `gpu/kernels/logarithm.cu` |
 //! | 2 | predict by differences | §6.1 | `codec/src/lorenzo.rs` | `gpu/kernels/lorenzo.cu` |
-//! | 2' | or quantize and predict by interpolation | §5.2, §6.2 | `codec/src/interpolation.rs`, `codec/src/finegrid.rs` | `gpu/kernels/interpolation.cu` |
+//! | 2' | or quantize and predict by interpolation | §5.2, §6.2 | `codec/src/interpolation.rs`, `codec/src/finegrid.rs`, `codec/src/glance.rs` | `gpu/kernels/interpolation.cu` |
 //! | 3 | zero runs and classes | §7 | `codec/src/alphabet.rs`, `codec/src/tokens.rs` | `gpu/kernels/alphabet.cuh`, `gpu/kernels/tokens.cu` |
 //! | 4 | choose a codebook | §8, §11 | `codec/src/codebook.rs`, `codec/src/dictionary.rs` | `gpu/kernels/codebook.cu` |
 //! | 5 | Huffman code in 32 lanes | §9.1 | `codec/src/lanes.rs` | `gpu/kernels/lanes.cu` |
@@ -23,32 +24,39 @@
 
 pub mod alphabet;
 pub mod bitshuffle;
+pub mod bound;
 pub mod codebook;
 mod config;
 pub mod dictionary;
+pub mod element;
 mod error;
 pub mod exceptions;
 pub mod finegrid;
 pub mod format;
 pub mod glance;
+pub mod grid;
 pub mod integer;
 pub mod interpolation;
 pub mod lanes;
 pub mod lattice;
 mod layout;
+pub mod logarithm;
 pub mod lorenzo;
 mod memory;
+pub mod options;
 pub mod plane;
 pub mod predictor;
 pub mod quantize;
 mod simd;
+pub mod small_float;
+pub mod steps;
 pub mod tokens;
 mod workspace;
 
 pub use config::{CodebookPolicy, CodingPolicy, Config, ErrorBound, PredictorPolicy};
 pub use error::{Error, Result};
 pub use format::{Coding, Header};
-pub use layout::{ByteOrder, Layout, MAX_RANK, Scalar, Shape};
+pub use layout::{ByteOrder, Layout, MAX_RANK, Scalar, Shape, type_of_byte};
 pub use workspace::Workspace;
 
 /// Most bytes that a stream of this layout can take: a chunk that does not shrink is stored.

@@ -3,10 +3,11 @@
 
 use crate::codebook::{LOG_FRACTION, log2_fixed};
 use crate::config::{CodingPolicy, Config, PredictorPolicy};
+use crate::element::Element;
 use crate::error::Result;
 use crate::finegrid::FineGrid;
 use crate::glance::{Glance, Seen};
-use crate::integer::Integer as _;
+use crate::integer::Integer;
 use crate::interpolation::{ESCAPE_FROM, Interpolation};
 use crate::layout::{ByteOrder, Layout, MAX_RANK, Shape};
 use crate::lorenzo::Axes;
@@ -64,6 +65,8 @@ pub struct Chooser {
     tile: Vec<u8>,
     /// Codes of a tile, then its differences along each set of axes.
     differences: Vec<i32>,
+    /// The same where all bits count.
+    wide: Vec<i64>,
     residuals: Vec<i32>,
     exceptions: Vec<usize>,
 }
@@ -136,7 +139,52 @@ impl Leftovers {
 }
 
 impl Chooser {
-    /// The predictor for a chunk, from its values alone.
+    /// The axes for codes of which every bit counts, and the estimate of the bits that they leave of the tiles, in fixed point.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn choose_axes<V: Element>(
+        &mut self,
+        chunk: &[u8],
+        layout: &Layout,
+        policy: PredictorPolicy,
+        code: impl Fn(V) -> i64,
+    ) -> Result<(Axes, u64)> {
+        let all = Axes::all(&layout.shape);
+        let whole = layout.shape.extents();
+        let extents = tile_extents(whole);
+        let len: usize = extents.iter().product();
+        let sets = usize::from(all.to_byte()) + 1;
+        let flat = flat_axes(extents);
+        resize(&mut self.wide, sets * len)?;
+        resize(&mut self.tile, len * V::SIZE)?;
+        let mut left = [[Leftovers::default(); 1 << MAX_RANK]; 2];
+        for tile in 0..tile_count(whole, len) {
+            copy_tile(chunk, V::SIZE, whole, extents, tile, &mut self.tile);
+            for (index, wide) in self.wide[..len].iter_mut().enumerate() {
+                *wide = code(V::read(&self.tile, index, layout.byte_order));
+            }
+            differ(&mut self.wide, len, extents, sets, |set, row| {
+                let left = &mut left[0][set];
+                left.values += row.len() as u64;
+                for &difference in row {
+                    // Differences wrap in the codes' own width.
+                    let magnitude = V::Code::from_i64(difference).to_i64().unsigned_abs();
+                    left.zeros += u64::from(magnitude == 0);
+                    left.lengths += u64::from(u64::BITS - magnitude.leading_zeros());
+                }
+            });
+        }
+        let axes = |set: usize| Axes::from_byte(set as u8, &layout.shape).unwrap_or(all);
+        let set = match policy {
+            PredictorPolicy::Axes(byte) => usize::from(byte) & (sets - 1) & !flat,
+            PredictorPolicy::Lorenzo | PredictorPolicy::Interpolation => (sets - 1) & !flat,
+            PredictorPolicy::Auto => best_set(&left, sets, flat),
+        };
+        Ok((axes(set), left[0][set].bits()))
+    }
+
+    /// The predictor for a chunk on an absolute bound's grid, from its values alone.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -171,14 +219,25 @@ impl Chooser {
             fine = fine.out_of_reach();
         }
         resize(&mut self.tile, len * V::SIZE)?;
-        // Tiles of a small chunk would be the same values again and again.
-        let tiles = (whole.iter().product::<usize>() / len).clamp(1, TILES);
-        for tile in 0..tiles {
+        for tile in 0..tile_count(whole, len) {
             copy_tile(chunk, V::SIZE, whole, extents, tile, &mut self.tile);
             let rare = codes::<V>(&self.tile, layout.byte_order, quantizer, &fine, &mut self.differences[..len], extents[0]);
             vectorized(
                 #[inline(always)]
-                || differ(&mut self.differences, len, extents, sets, &mut left[tile % 2]),
+                || {
+                    let mut columns = [(); 1 << MAX_RANK].map(|()| Columns::default());
+                    differ(
+                        &mut self.differences,
+                        len,
+                        extents,
+                        sets,
+                        #[inline(always)]
+                        |set, row| columns[set].add(row),
+                    );
+                    for (left, columns) in left[tile % 2].iter_mut().zip(&columns) {
+                        left.add(columns);
+                    }
+                },
             );
             for left in &mut left[tile % 2] {
                 left.rare += rare.between_steps;
@@ -247,6 +306,11 @@ fn tile_extents(whole: [usize; MAX_RANK]) -> [usize; MAX_RANK] {
     std::array::from_fn(|axis| if side[axis] == 1 { 1 } else { (side[axis] + 1).min(whole[axis]) })
 }
 
+/// Tiles that are tried: those of a small chunk would be the same values again and again.
+fn tile_count(whole: [usize; MAX_RANK], tile: usize) -> usize {
+    (whole.iter().product::<usize>() / tile).clamp(1, TILES)
+}
+
 /// Axes along which there is but one value.
 fn flat_axes(extents: [usize; MAX_RANK]) -> usize {
     (0..MAX_RANK).filter(|&axis| extents[axis] == 1).fold(0, |set, axis| set | 1 << axis)
@@ -309,7 +373,7 @@ fn codes<V: Value>(
     row: usize,
 ) -> Rare {
     let mut rare = Rare::default();
-    let below_limit = V::STEPS_LIMIT.to_bits() - 1;
+    let below_limit = V::STEPS_LIMIT.to_bits().wrapping_sub(1);
     let glance = Glance::new(quantizer);
     vectorized(
         #[inline(always)]
@@ -330,7 +394,7 @@ fn codes<V: Value>(
                 }
                 for (code, part_code) in codes.iter_mut().zip(part_codes) {
                     *code = part_code.to_i64() as i32;
-                    doubts |= i64::from(V::STEPS_LIMIT as i32 - 1 - code.wrapping_abs()).cast_unsigned();
+                    doubts |= i64::from((V::STEPS_LIMIT as i32 - 1).wrapping_sub(code.wrapping_abs())).cast_unsigned();
                 }
                 if fine.is_there() && seen.may_stand {
                     for &value in part {
@@ -365,9 +429,15 @@ fn careful_codes<V: Value>(values: &[u8], order: ByteOrder, quantizer: &Quantize
     }
 }
 
-/// Differences of a tile's codes along all sets of axes, and what they leave beyond the tile's first values along each axis.
+/// Differences of a tile's codes along all sets of axes; `add` gets the rows of each set beyond the tile's first values along each axis.
 #[inline(always)]
-fn differ(differences: &mut [i32], len: usize, extents: [usize; MAX_RANK], sets: usize, left: &mut [Leftovers; 1 << MAX_RANK]) {
+fn differ<C: Integer>(
+    differences: &mut [C],
+    len: usize,
+    extents: [usize; MAX_RANK],
+    sets: usize,
+    mut add: impl FnMut(usize, &[C]),
+) {
     let first = extents.map(|extent| usize::from(extent > 1));
     let mut stride = [1; MAX_RANK];
     for axis in 1..MAX_RANK {
@@ -381,19 +451,17 @@ fn differ(differences: &mut [i32], len: usize, extents: [usize; MAX_RANK], sets:
             let parent = &before[(set ^ 1 << axis) * len..][..len];
             let back = stride[axis];
             for ((difference, &code), &other) in here[back..len].iter_mut().zip(&parent[back..]).zip(parent) {
-                *difference = code.wrapping_sub(other);
+                *difference = code.sub(other);
             }
         }
         let here = &differences[set * len..(set + 1) * len];
-        let mut columns = Columns::default();
         for w in first[3]..extents[3] {
             for z in first[2]..extents[2] {
                 for y in first[1]..extents[1] {
                     let start = ((w * extents[2] + z) * extents[1] + y) * extents[0];
-                    columns.add(&here[start + first[0]..start + extents[0]]);
+                    add(set, &here[start + first[0]..start + extents[0]]);
                 }
             }
         }
-        left[set].add(&columns);
     }
 }

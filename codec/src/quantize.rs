@@ -4,7 +4,7 @@
 //! is exact (dual quantization: Tian et al., cuSZ, PACT'20, section 3.1). The encoder decodes each code at once and compares in f64; a
 //! value that misses the bound, is not finite or lies beyond the grid becomes an exception and is kept bit for bit.
 
-use crate::config::{Config, ErrorBound};
+use crate::element::Element;
 use crate::error::Result;
 use crate::finegrid::FineGrid;
 use crate::glance::{Glance, Seen};
@@ -13,6 +13,7 @@ use crate::lattice;
 use crate::layout::ByteOrder;
 use crate::memory::reserve;
 use crate::simd::vectorized;
+use crate::small_float::{BFloat16, Binary16};
 
 /// Adding this to `|p| < 2^51` leaves `p`, rounded half to even, in the low bits of the mantissa.
 pub(crate) const ROUNDING: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
@@ -35,18 +36,16 @@ pub struct Quantizer {
 pub const FAR_FILL: f64 = 32.0;
 
 impl Quantizer {
-    /// The grid of an absolute bound; `bound` has passed [`crate::Config::absolute`].
+    /// The grid of an absolute bound that has passed [`crate::Config::absolute`].
     #[must_use]
-    pub fn new(bound: ErrorBound) -> Self {
-        let ErrorBound::Absolute(bound) = bound;
+    pub fn new(bound: f64) -> Self {
         Self::with_step(bound, 2.0 * bound)
     }
 
     /// The grid for a chunk: that of the bound, or the lattice on which all of the chunk's values lie if it is wider ([`lattice`]).
     #[must_use]
-    pub fn for_chunk<V: Value>(chunk: &[u8], order: ByteOrder, config: &Config) -> Self {
-        let fill = config.fill_value.map(|bits| V::from_bits(V::Code::from_i64(bits.cast_signed())));
-        let mut grid = Self::new(config.bound);
+    pub fn for_chunk<V: Value>(chunk: &[u8], order: ByteOrder, bound: f64, fill: Option<V>) -> Self {
+        let mut grid = Self::new(bound);
         if let Some(spacing) = lattice::spacing(chunk, order, grid.step, fill) {
             grid = Self::with_step(grid.bound, spacing);
         }
@@ -54,9 +53,15 @@ impl Quantizer {
         grid.fill = fill.and_then(|fill| {
             let code = V::code_to_f64(quantize_one(fill, &grid)?);
             let comes_back = V::round_from(code * grid.step).to_bits() == fill.to_bits();
-            (!comes_back || code.abs() >= FAR_FILL).then(|| fill.to_bits().to_i64())
+            (!comes_back || code.abs() >= FAR_FILL).then(|| fill.to_bits_i64())
         });
         grid
+    }
+
+    /// The grid of a lattice that gives every number on it back as it is.
+    #[must_use]
+    pub fn exact(spacing: f64) -> Self {
+        Self::with_step(0.0, spacing)
     }
 
     fn with_step(bound: f64, step: f64) -> Self {
@@ -92,12 +97,8 @@ impl Quantizer {
     }
 }
 
-/// A value type: how it is read from bytes, rounded and restored. All arithmetic is IEEE f64 without contraction.
-pub trait Value: Copy + Default + Send + Sync + 'static {
-    /// Width of the quantization codes.
-    type Code: Integer;
-    /// Bytes of a value.
-    const SIZE: usize;
+/// A floating-point type: how its values are rounded and restored. All arithmetic is IEEE f64 without contraction.
+pub trait Value: Element {
     /// Codes of at least this magnitude are exceptions.
     const CODE_LIMIT: f64;
     /// Below this magnitude, decoding and quantizing again is certain to give the same code,
@@ -105,17 +106,9 @@ pub trait Value: Copy + Default + Send + Sync + 'static {
     const SAFE_CODE_LIMIT: f64;
     /// See [`Value::SAFE_CODE_LIMIT`].
     const SMALLEST_SAFE_STEP: f64;
-    /// Reads value `index` of the chunk.
-    fn read(bytes: &[u8], index: usize, order: ByteOrder) -> Self;
-    /// Reads as many values as `values` has room for.
-    fn read_all(bytes: &[u8], order: ByteOrder, values: &mut [Self]);
     /// Reads every other value, from the first or the second one on, as many as `values` has room for.
     fn read_alternate(bytes: &[u8], from_second: bool, order: ByteOrder, values: &mut [Self]);
-    /// Writes what `value` makes of each source, from the first value of the chunk on.
-    fn write_all<T: Copy>(sources: &[T], value: impl Fn(T) -> Self, order: ByteOrder, bytes: &mut [u8]);
-    /// Writes value `index` of the chunk.
-    fn write(self, bytes: &mut [u8], index: usize, order: ByteOrder);
-    /// Interpolation restores values of fewer steps than this, a power of two. Chance lets a value of type f32 stand on the fine grid with
+    /// Interpolation restores values of fewer steps than this, a power of two, or 0 for none. Chance lets a value of type f32 stand on the fine grid with
     /// a probability of up to `7 STEPS_LIMIT / 2^23`, and such values cost more than others.
     const STEPS_LIMIT: f64;
     /// The value in f64, exactly.
@@ -126,40 +119,14 @@ pub trait Value: Copy + Default + Send + Sync + 'static {
     fn code_from_sum(sum: f64) -> Self::Code;
     /// The code in f64.
     fn code_to_f64(code: Self::Code) -> f64;
-    /// The IEEE bits, as an integer of the codes' width.
-    fn to_bits(self) -> Self::Code;
-    /// The value with these IEEE bits.
-    fn from_bits(bits: Self::Code) -> Self;
     /// See [`Glance::codes`].
     fn glance_codes(glance: Glance, values: &[Self], codes: &mut [Self::Code]) -> Seen;
     /// See [`Glance::residuals`].
     fn glance_residuals(glance: Glance, values: &[Self], predictions: &[i32], residuals: &mut [i32], places: &mut [i32]) -> bool;
-    /// The IEEE bits, sign extended.
-    #[inline(always)]
-    fn to_bits_i64(self) -> i64 {
-        self.to_bits().to_i64()
-    }
 }
 
-macro_rules! read_write {
+macro_rules! read_alternate {
     ($size:literal) => {
-        #[inline(always)]
-        fn read(bytes: &[u8], index: usize, order: ByteOrder) -> Self {
-            let raw = bytes.as_chunks::<$size>().0[index];
-            match order {
-                ByteOrder::Little => Self::from_le_bytes(raw),
-                ByteOrder::Big => Self::from_be_bytes(raw),
-            }
-        }
-        #[inline(always)]
-        fn read_all(bytes: &[u8], order: ByteOrder, values: &mut [Self]) {
-            for (value, &raw) in values.iter_mut().zip(bytes.as_chunks::<$size>().0) {
-                *value = match order {
-                    ByteOrder::Little => Self::from_le_bytes(raw),
-                    ByteOrder::Big => Self::from_be_bytes(raw),
-                };
-            }
-        }
         #[inline(always)]
         fn read_alternate(bytes: &[u8], from_second: bool, order: ByteOrder, values: &mut [Self]) {
             let (pairs, last) = bytes.as_chunks::<{ 2 * $size }>();
@@ -180,34 +147,51 @@ macro_rules! read_write {
                 *value = Self::read(last, 0, order);
             }
         }
+    };
+}
+
+/// What is the same for all types of 32-bit codes.
+macro_rules! narrow_codes {
+    () => {
+        const CODE_LIMIT: f64 = 2_147_483_648.0; // 2^31
         #[inline(always)]
-        fn write_all<T: Copy>(sources: &[T], value: impl Fn(T) -> Self, order: ByteOrder, bytes: &mut [u8]) {
-            // An index to write at would keep vector code from the last values.
-            let places = bytes.as_chunks_mut::<$size>().0.iter_mut().zip(sources);
-            match order {
-                ByteOrder::Little => places.for_each(|(bytes, &source)| *bytes = value(source).to_le_bytes()),
-                ByteOrder::Big => places.for_each(|(bytes, &source)| *bytes = value(source).to_be_bytes()),
-            }
+        fn code_from_sum(sum: f64) -> i32 {
+            sum.to_bits() as i32
         }
         #[inline(always)]
-        fn write(self, bytes: &mut [u8], index: usize, order: ByteOrder) {
-            bytes.as_chunks_mut::<$size>().0[index] = match order {
-                ByteOrder::Little => self.to_le_bytes(),
-                ByteOrder::Big => self.to_be_bytes(),
-            };
+        fn code_to_f64(code: i32) -> f64 {
+            f64::from(code)
+        }
+    };
+}
+
+/// For types that are never looked at in f32, where the arithmetic of values is too short to help.
+macro_rules! no_glance {
+    () => {
+        #[inline(always)]
+        fn glance_codes(_glance: Glance, _values: &[Self], _codes: &mut [Self::Code]) -> Seen {
+            Seen::NOTHING
+        }
+        #[inline(always)]
+        fn glance_residuals(
+            _: Glance,
+            _values: &[Self],
+            _predictions: &[i32],
+            _residuals: &mut [i32],
+            _places: &mut [i32],
+        ) -> bool {
+            false
         }
     };
 }
 
 impl Value for f32 {
-    type Code = i32;
-    const SIZE: usize = 4;
-    const CODE_LIMIT: f64 = 2_147_483_648.0; // 2^31
     // r = k * step * (1 + d) with |d| <= 2^-24, so r / step misses k by less than 2^22 * 2^-24 = 1/4.
     const SAFE_CODE_LIMIT: f64 = 4_194_304.0; // 2^22
     const SMALLEST_SAFE_STEP: f64 = 1e-28;
     const STEPS_LIMIT: f64 = 512.0;
-    read_write!(4);
+    narrow_codes!();
+    read_alternate!(4);
     #[inline(always)]
     fn to_f64(self) -> f64 {
         f64::from(self)
@@ -224,33 +208,16 @@ impl Value for f32 {
     fn glance_residuals(glance: Glance, values: &[Self], predictions: &[i32], residuals: &mut [i32], places: &mut [i32]) -> bool {
         glance.residuals(values, predictions, residuals, places)
     }
-    #[inline(always)]
-    fn code_from_sum(sum: f64) -> i32 {
-        sum.to_bits() as i32
-    }
-    #[inline(always)]
-    fn code_to_f64(code: i32) -> f64 {
-        f64::from(code)
-    }
-    #[inline(always)]
-    fn to_bits(self) -> i32 {
-        Self::to_bits(self).cast_signed()
-    }
-    #[inline(always)]
-    fn from_bits(bits: i32) -> Self {
-        Self::from_bits(bits.cast_unsigned())
-    }
 }
 
 impl Value for f64 {
-    type Code = i64;
-    const SIZE: usize = 8;
     const CODE_LIMIT: f64 = 2_251_799_813_685_248.0; // 2^51
     // Three roundings of 2^-53 each (product, inverse step, product): k is missed by less than 2^50 * 3 * 2^-53 = 3/8.
     const SAFE_CODE_LIMIT: f64 = 1_125_899_906_842_624.0; // 2^50
     const SMALLEST_SAFE_STEP: f64 = 1e-290;
     const STEPS_LIMIT: f64 = 32_768.0;
-    read_write!(8);
+    no_glance!();
+    read_alternate!(8);
     #[inline(always)]
     fn to_f64(self) -> f64 {
         self
@@ -260,14 +227,6 @@ impl Value for f64 {
         value
     }
     #[inline(always)]
-    fn glance_codes(_glance: Glance, _values: &[Self], _codes: &mut [i64]) -> Seen {
-        Seen::NOTHING
-    }
-    #[inline(always)]
-    fn glance_residuals(_glance: Glance, _: &[Self], _predictions: &[i32], _residuals: &mut [i32], _places: &mut [i32]) -> bool {
-        false
-    }
-    #[inline(always)]
     fn code_from_sum(sum: f64) -> i64 {
         sum.to_bits().wrapping_sub(ROUNDING.to_bits()).cast_signed()
     }
@@ -275,15 +234,33 @@ impl Value for f64 {
     fn code_to_f64(code: i64) -> f64 {
         code as Self
     }
-    #[inline(always)]
-    fn to_bits(self) -> i64 {
-        Self::to_bits(self).cast_signed()
-    }
-    #[inline(always)]
-    fn from_bits(bits: i64) -> Self {
-        Self::from_bits(bits.cast_unsigned())
-    }
 }
+
+/// Types of 16 bits. So few of their values lie between two steps of a useful bound that most would stand on a fine grid by chance.
+macro_rules! small_value {
+    ($type:ty, $safe_code_limit:literal, $smallest_safe_step:literal) => {
+        impl Value for $type {
+            // As for f32, with |d| <= 2^-(mantissa bits + 1).
+            const SAFE_CODE_LIMIT: f64 = $safe_code_limit;
+            const SMALLEST_SAFE_STEP: f64 = $smallest_safe_step;
+            const STEPS_LIMIT: f64 = 0.0;
+            narrow_codes!();
+            no_glance!();
+            read_alternate!(2);
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                <$type>::to_f64(self)
+            }
+            #[inline(always)]
+            fn round_from(value: f64) -> Self {
+                Self::from_f64(value)
+            }
+        }
+    };
+}
+
+small_value!(Binary16, 512.0, 1e-4);
+small_value!(BFloat16, 64.0, 1e-28);
 
 /// Rounds one value: its code in the sum's mantissa, the code in f64, and how far the restored value is off.
 #[inline(always)]
@@ -299,7 +276,7 @@ fn round<V: Value>(value: V, quantizer: &Quantizer) -> (f64, f64, f64) {
 /// chunk any number of times without drift.
 #[inline]
 fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<V::Code> {
-    if quantizer.fill == Some(value.to_bits().to_i64()) {
+    if quantizer.fill == Some(value.to_bits_i64()) {
         return None;
     }
     let (sum, code, error) = round(value, quantizer);
@@ -439,7 +416,7 @@ mod tests {
 
     #[test]
     fn rounds_half_to_even() {
-        let quantizer = Quantizer::new(ErrorBound::Absolute(0.5));
+        let quantizer = Quantizer::new(0.5);
         for (value, code) in [(0.5f32, 0), (1.5, 2), (2.5, 2), (-0.5, 0), (-1.5, -2), (-2.5, -2), (0.499, 0)] {
             assert_eq!(quantize_one(value, &quantizer), Some(code), "{value}");
             assert_eq!(quantize_one(f64::from(value), &quantizer), Some(i64::from(code)), "{value}");
@@ -450,7 +427,7 @@ mod tests {
     fn a_glance_decides_as_f64_does() {
         let mut state = 1u64;
         for bound in [1e-3, 0.5, 123.456, 7e-28, 4e27, 3.3e-12] {
-            let quantizer = Quantizer::new(ErrorBound::Absolute(bound));
+            let quantizer = Quantizer::new(bound);
             let glance = Glance::new(&quantizer).unwrap();
             let (mut code, mut certain) = ([0], 0);
             for i in 0..20_000 {
@@ -478,7 +455,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_held_is_an_exception() {
-        let quantizer = Quantizer::new(ErrorBound::Absolute(1e-3));
+        let quantizer = Quantizer::new(1e-3);
         for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e35, f32::MAX, -9.97e36] {
             assert_eq!(quantize_one(value, &quantizer), None, "{value}");
             assert_eq!(quantize_one(f64::from(value), &quantizer), None, "{value}");

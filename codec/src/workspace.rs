@@ -1,16 +1,23 @@
 //! Whole chunks: stages in order, buffers kept from call to call.
 
+use crate::bound::with_settled_bound;
 use crate::config::Config;
+use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::exceptions::{List, for_each_in_mask, most_listed, predict_mask, sort_indices, write_list};
 use crate::format::{self, Coding, Header};
+use crate::grid::{Fixed, Grid, with_float, with_whole};
+use crate::integer::Integer;
 use crate::interpolation::Interpolation;
-use crate::layout::{Layout, Scalar, Shape};
+use crate::layout::{Layout, Shape};
+use crate::logarithm;
 use crate::lorenzo::{self, Axes};
 use crate::memory::{reserve, resize};
-use crate::plane::{self, PlaneWorkspace, take, take_array};
+use crate::plane::{self, PlaneWorkspace, take};
 use crate::predictor::{Chooser, Predictor};
-use crate::quantize::{self, Quantizer, Value};
+use crate::quantize::{self, Value};
+use crate::simd::vectorized;
+use crate::steps::{self, Whole};
 
 /// Buffers that compressing and decompressing need, kept from chunk to chunk so that a warm call allocates nothing that stands in proportion to its chunk.
 #[derive(Debug, Default)]
@@ -40,11 +47,28 @@ struct Shared {
     residuals: Vec<i32>,
 }
 
+/// Integers that codes can be, and the buffers for them.
+trait Code: Integer {
+    fn buffers<'a>(narrow: &'a mut Buffers<i32>, wide: &'a mut Buffers<i64>) -> &'a mut Buffers<Self>;
+}
+
+impl Code for i32 {
+    fn buffers<'a>(narrow: &'a mut Buffers<i32>, _wide: &'a mut Buffers<i64>) -> &'a mut Buffers<Self> {
+        narrow
+    }
+}
+
+impl Code for i64 {
+    fn buffers<'a>(_narrow: &'a mut Buffers<i32>, wide: &'a mut Buffers<i64>) -> &'a mut Buffers<Self> {
+        wide
+    }
+}
+
 impl Workspace {
     /// Compresses the bytes of one chunk and replaces `stream` with the result, of at most [`crate::max_stream_len`] bytes.
     ///
     /// # Errors
-    /// `InvalidArgument` if `chunk` has not the length that `layout` gives, `OutOfMemory`.
+    /// `InvalidArgument` if `chunk` has not the length that `layout` gives, or if values of its type cannot have the bound; `OutOfMemory`.
     pub fn compress(&mut self, chunk: &[u8], layout: &Layout, config: &Config, stream: &mut Vec<u8>) -> Result<()> {
         if chunk.len() as u64 != layout.chunk_bytes() {
             return Err(Error::InvalidArgument(format!(
@@ -53,18 +77,40 @@ impl Workspace {
                 layout.chunk_bytes()
             )));
         }
+        with_settled_bound(
+            chunk,
+            layout,
+            config,
+            |config| {
+                self.compress_settled(chunk, layout, config, stream)?;
+                Ok(stream.len())
+            },
+            |&length| length,
+        )?;
+        Ok(())
+    }
+
+    fn compress_settled(&mut self, chunk: &[u8], layout: &Layout, config: &Config, stream: &mut Vec<u8>) -> Result<()> {
         stream.clear();
-        let size = layout.scalar.size();
         if layout.is_constant(chunk) {
             Header { coding: Coding::Constant, layout: *layout }.write_to(stream);
-            stream.extend_from_slice(&chunk[..size]);
+            stream.extend_from_slice(&chunk[..layout.scalar.size()]);
         } else {
-            let header = Header { coding: Coding::Quantized, layout: *layout };
+            let Self { narrow, wide, shared } = self;
+            let (grid, predictor) = Grid::for_chunk(chunk, layout, config, &mut shared.chooser)?;
+            let header = Header { coding: grid.coding(), layout: *layout };
             header.write_to(stream);
-            match layout.scalar {
-                Scalar::F32 => encode_values::<f32>(&mut self.narrow, &mut self.shared, chunk, layout, config, stream)?,
-                Scalar::F64 => encode_values::<f64>(&mut self.wide, &mut self.shared, chunk, layout, config, stream)?,
-            }
+            grid.write_to(stream);
+            let task = Task { chunk, layout, config, predictor };
+            with_float!(
+                layout.scalar,
+                V => encode_floats::<V>(&grid, <V as Element>::Code::buffers(narrow, wide), shared, &task, stream)?,
+                else with_whole!(
+                    layout.scalar,
+                    V => encode_whole_numbers::<V>(&grid, <V as Element>::Code::buffers(narrow, wide), shared, &task, stream)?,
+                    else unreachable!("a type is one or the other")
+                )
+            );
             if stream.len() >= header.encoded_len() + chunk.len() {
                 stream.clear();
                 Header { coding: Coding::Stored, layout: *layout }.write_to(stream);
@@ -93,23 +139,26 @@ impl Workspace {
             )));
         }
         let mut body = &stream[header.encoded_len()..];
+        let Self { narrow, wide, shared } = self;
         match header.coding {
             Coding::Stored => chunk.copy_from_slice(take(&mut body, layout.chunk_bytes(), SECTION)?),
-            Coding::Constant => {
-                let value = take(&mut body, layout.scalar.size() as u64, SECTION)?;
-                // What is there already is copied behind itself: few long copies instead of many short ones.
-                let mut filled = value.len();
-                chunk[..filled].copy_from_slice(value);
-                while filled < chunk.len() {
-                    let length = filled.min(chunk.len() - filled);
-                    chunk.copy_within(..length, filled);
-                    filled += length;
-                }
+            Coding::Constant => fill(chunk, take(&mut body, layout.scalar.size() as u64, SECTION)?),
+            Coding::Quantized | Coding::Exact | Coding::Steps | Coding::Logarithmic => {
+                let fixed = Fixed::read(&header, body)?;
+                body = &body[fixed.len..];
+                with_float!(
+                    layout.scalar,
+                    V => decode_floats::<V>(&fixed, <V as Element>::Code::buffers(narrow, wide), shared, &mut body, layout, chunk)?,
+                    else with_whole!(
+                        layout.scalar,
+                        V => {
+                            let buffers = <V as Element>::Code::buffers(narrow, wide);
+                            decode_whole_numbers::<V>(&fixed, buffers, shared, &mut body, layout, chunk)?
+                        },
+                        else unreachable!("a type is one or the other")
+                    )
+                );
             }
-            Coding::Quantized => match layout.scalar {
-                Scalar::F32 => decode_values::<f32>(&mut self.narrow, &mut self.shared, &mut body, layout, chunk)?,
-                Scalar::F64 => decode_values::<f64>(&mut self.wide, &mut self.shared, &mut body, layout, chunk)?,
-            },
         }
         if !body.is_empty() {
             return Err(Error::corrupt(SECTION, format!("{} bytes are left over behind the last section", body.len())));
@@ -118,110 +167,251 @@ impl Workspace {
     }
 }
 
-/// Appends half the grid's step, number of exceptions and planes (FORMAT.md §4).
-fn encode_values<V: Value>(
+/// Fills a chunk with one value. What is there already is copied behind itself: few long copies instead of many short ones.
+fn fill(chunk: &mut [u8], value: &[u8]) {
+    let mut filled = value.len();
+    chunk[..filled].copy_from_slice(value);
+    while filled < chunk.len() {
+        let length = filled.min(chunk.len() - filled);
+        chunk.copy_within(..length, filled);
+        filled += length;
+    }
+}
+
+/// A chunk that is to be encoded.
+struct Task<'a> {
+    chunk: &'a [u8],
+    layout: &'a Layout,
+    config: &'a Config,
+    predictor: Predictor,
+}
+
+/// Appends the body of a chunk of floating-point numbers (FORMAT.md §4).
+fn encode_floats<V: Value>(
+    grid: &Grid,
     buffers: &mut Buffers<V::Code>,
     shared: &mut Shared,
-    chunk: &[u8],
-    layout: &Layout,
-    config: &Config,
+    task: &Task<'_>,
     stream: &mut Vec<u8>,
 ) -> Result<()> {
-    let shape = &layout.shape;
+    let Task { chunk, layout: &Layout { byte_order, shape, .. }, predictor, .. } = *task;
+    let elements = shape.elements() as usize;
+    resize(&mut buffers.codes, elements)?;
+    shared.exceptions.clear();
+    let Shared { exceptions, mask, interpolation, residuals, .. } = shared;
+    match grid {
+        Grid::Linear(quantizer) => {
+            if predictor == Predictor::Interpolation {
+                let Some(fine) = quantizer.fine::<V>() else {
+                    unreachable!("interpolation is chosen where there is a fine grid")
+                };
+                interpolation.forward(chunk, byte_order, &shape, &fine, residuals, exceptions)?;
+                sort_indices(exceptions, elements, &mut mask.codes)?;
+            } else {
+                quantize::quantize::<V>(chunk, byte_order, quantizer, &mut buffers.codes, exceptions)?;
+            }
+        }
+        Grid::Logarithmic(logarithm) => {
+            logarithm::quantize::<V>(chunk, byte_order, logarithm, &mut buffers.codes, exceptions)?;
+        }
+        Grid::Exact => return encode_exact::<V>(buffers, shared, task, stream),
+        Grid::Steps(_) => unreachable!("steps are for whole numbers"),
+    }
+    encode_planes::<V>(buffers, shared, task, stream)
+}
+
+/// The same for whole numbers.
+fn encode_whole_numbers<V: Whole>(
+    grid: &Grid,
+    buffers: &mut Buffers<V::Code>,
+    shared: &mut Shared,
+    task: &Task<'_>,
+    stream: &mut Vec<u8>,
+) -> Result<()> {
+    let Grid::Steps(steps) = grid else { return encode_exact::<V>(buffers, shared, task, stream) };
+    resize(&mut buffers.codes, task.layout.shape.elements() as usize)?;
+    shared.exceptions.clear();
+    steps::quantize::<V>(task.chunk, task.layout.byte_order, steps, &mut buffers.codes, &mut shared.exceptions)?;
+    encode_planes::<V>(buffers, shared, task, stream)
+}
+
+/// Appends the plane of the integers that stand for the values.
+fn encode_exact<V: Element>(
+    buffers: &mut Buffers<V::Code>,
+    shared: &mut Shared,
+    task: &Task<'_>,
+    stream: &mut Vec<u8>,
+) -> Result<()> {
+    let Task { chunk, layout: &Layout { byte_order, shape, .. }, config, predictor } = *task;
+    let Buffers { codes, differences } = buffers;
+    resize(codes, shape.elements() as usize)?;
+    resize(differences, shape.elements() as usize)?;
+    vectorized(
+        #[inline(always)]
+        || codes.iter_mut().enumerate().for_each(|(index, code)| *code = V::read(chunk, index, byte_order).to_code()),
+    );
+    lorenzo::predict(codes, &shape, axes_of(predictor), differences);
+    shared.plane.encode(differences, predictor, config, stream)
+}
+
+fn axes_of(predictor: Predictor) -> Axes {
+    match predictor {
+        Predictor::Differences(axes) => axes,
+        Predictor::Interpolation => unreachable!("only an absolute bound's grid is interpolated"),
+    }
+}
+
+/// Appends number of exceptions and planes, of codes or residuals that are there.
+fn encode_planes<V: Element>(
+    buffers: &mut Buffers<V::Code>,
+    shared: &mut Shared,
+    task: &Task<'_>,
+    stream: &mut Vec<u8>,
+) -> Result<()> {
+    let Task { chunk, layout: &Layout { byte_order, shape, .. }, config, predictor } = *task;
     let elements = shape.elements() as usize;
     let Buffers { codes, differences } = buffers;
-    let Shared { plane, exceptions, mask, chooser, interpolation, residuals } = shared;
-    resize(codes, elements)?;
+    let Shared { plane, exceptions, mask, residuals, .. } = shared;
     resize(differences, elements)?;
-    exceptions.clear();
-    let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, config);
-    let predictor = chooser.choose::<V>(chunk, layout, &quantizer, config)?;
-    stream.extend_from_slice(&quantizer.half_step().to_le_bytes());
-    match (predictor, quantizer.fine::<V>()) {
-        (Predictor::Interpolation, Some(fine)) => {
-            interpolation.forward(chunk, layout.byte_order, shape, &fine, residuals, exceptions)?;
-            sort_indices(exceptions, elements, &mut mask.codes)?;
-        }
-        (Predictor::Differences(axes), _) => {
-            quantize::quantize::<V>(chunk, layout.byte_order, &quantizer, codes, exceptions)?;
-            quantize::fill_gaps(codes, exceptions, shape.row());
-            lorenzo::predict(codes, shape, axes, differences);
-        }
-        (Predictor::Interpolation, None) => unreachable!("interpolation is chosen where there is a fine grid"),
-    }
     stream.extend_from_slice(&(exceptions.len() as u64).to_le_bytes());
     let are_listed = exceptions.len() as u64 <= most_listed(elements as u64);
     if are_listed {
-        write_list::<V>(exceptions, chunk, layout.byte_order, elements as u64, stream);
+        write_list::<V>(exceptions, chunk, byte_order, elements as u64, stream);
     }
-    if predictor == Predictor::Interpolation {
-        plane.encode(&residuals[..elements], predictor, config, stream)?;
-    } else {
-        plane.encode(differences, predictor, config, stream)?;
+    match predictor {
+        Predictor::Interpolation => plane.encode(&residuals[..elements], predictor, config, stream)?,
+        Predictor::Differences(axes) => {
+            quantize::fill_gaps(codes, exceptions, shape.row());
+            lorenzo::predict(codes, &shape, axes, differences);
+            plane.encode(differences, predictor, config, stream)?;
+        }
     }
     if are_listed {
         return Ok(());
     }
 
-    let axes = predict_mask(exceptions, shape, &mut mask.codes, &mut mask.differences)?;
+    let axes = predict_mask(exceptions, &shape, &mut mask.codes, &mut mask.differences)?;
     plane.encode(&mask.differences, axes.into(), config, stream)?;
 
     // The codes are coded: their places serve for the bits.
     let (bits, differences) = (&mut codes[..exceptions.len()], &mut differences[..exceptions.len()]);
     for (bits, &index) in bits.iter_mut().zip(&*exceptions) {
-        *bits = V::read(chunk, index, layout.byte_order).to_bits();
+        *bits = V::read(chunk, index, byte_order).to_bits();
     }
     lorenzo::predict(bits, &Shape::line(exceptions.len() as u64), Axes::FASTEST, differences);
     plane.encode(differences, Axes::FASTEST.into(), config, stream)
 }
 
-/// Inverse of [`encode_values`].
-fn decode_values<V: Value>(
+/// Inverse of [`encode_exact`].
+fn decode_exact<V: Element>(
     buffers: &mut Buffers<V::Code>,
     shared: &mut Shared,
     body: &mut &[u8],
     layout: &Layout,
     chunk: &mut [u8],
 ) -> Result<()> {
-    const SECTION: &str = "quantization header";
-    let shape = &layout.shape;
-    let elements = shape.elements() as usize;
-    let half_step = f64::from_le_bytes(*take_array(body, SECTION)?);
-    let config = Config::absolute(half_step).map_err(|error| Error::corrupt(SECTION, error.to_string()))?;
-    let exceptions = u64::from_le_bytes(*take_array(body, SECTION)?);
-    if exceptions > elements as u64 {
-        return Err(Error::corrupt(SECTION, format!("it says {exceptions} exceptions, the chunk has {elements} values")));
+    let codes = decode_codes(buffers, shared, body, layout)?;
+    vectorized(
+        #[inline(always)]
+        || V::write_all(codes, V::from_code, layout.byte_order, chunk),
+    );
+    Ok(())
+}
+
+/// Decodes a chunk of floating-point numbers.
+fn decode_floats<V: Value>(
+    fixed: &Fixed,
+    buffers: &mut Buffers<V::Code>,
+    shared: &mut Shared,
+    body: &mut &[u8],
+    layout: &Layout,
+    chunk: &mut [u8],
+) -> Result<()> {
+    let order = layout.byte_order;
+    match &fixed.grid {
+        Grid::Exact => decode_exact::<V>(buffers, shared, body, layout, chunk),
+        Grid::Logarithmic(grid) => {
+            let list = take_list::<V>(fixed, body, layout)?;
+            let codes = decode_codes(buffers, shared, body, layout)?;
+            logarithm::restore::<V>(codes, grid, order, chunk);
+            decode_exceptions::<V>(fixed, &list, buffers, shared, body, layout, chunk)
+        }
+        Grid::Linear(quantizer) => {
+            let list = take_list::<V>(fixed, body, layout)?;
+            match quantizer.fine::<V>().filter(|_| plane::is_interpolated(body)) {
+                Some(fine) => {
+                    resize(&mut buffers.codes, layout.shape.elements() as usize)?;
+                    resize(&mut shared.residuals, layout.shape.elements() as usize)?;
+                    let residuals = &mut shared.residuals[..layout.shape.elements() as usize];
+                    shared.plane.decode_differences(body, residuals)?;
+                    shared.interpolation.inverse(residuals, &layout.shape, &fine, order, chunk)?;
+                }
+                // Without a fine grid the plane's predictor is refused.
+                None => quantize::restore::<V>(decode_codes(buffers, shared, body, layout)?, quantizer, order, chunk),
+            }
+            decode_exceptions::<V>(fixed, &list, buffers, shared, body, layout, chunk)
+        }
+        Grid::Steps(_) => unreachable!("steps are for whole numbers"),
     }
-    let list = List::take(body, exceptions, elements as u64, size_of::<V>())?;
-    let codes = &mut buffers.codes;
-    resize(codes, elements)?;
-    let quantizer = Quantizer::new(config.bound);
-    if plane::is_interpolated(body) {
-        let fine = quantizer
-            .fine::<V>()
-            .ok_or_else(|| Error::corrupt(SECTION, format!("half step {half_step:e} is too small to interpolate")))?;
-        resize(&mut shared.residuals, elements)?;
-        let residuals = &mut shared.residuals[..elements];
-        shared.plane.decode_differences(body, residuals)?;
-        shared.interpolation.inverse(residuals, shape, &fine, layout.byte_order, chunk)?;
-    } else {
-        shared.plane.decode(body, shape, codes)?;
-        quantize::restore::<V>(codes, &quantizer, layout.byte_order, chunk);
-    }
-    if exceptions <= most_listed(elements as u64) {
-        list.restore::<V>(layout.byte_order, chunk);
+}
+
+/// Decodes a chunk of whole numbers.
+fn decode_whole_numbers<V: Whole>(
+    fixed: &Fixed,
+    buffers: &mut Buffers<V::Code>,
+    shared: &mut Shared,
+    body: &mut &[u8],
+    layout: &Layout,
+    chunk: &mut [u8],
+) -> Result<()> {
+    let Grid::Steps(steps) = &fixed.grid else { return decode_exact::<V>(buffers, shared, body, layout, chunk) };
+    let list = take_list::<V>(fixed, body, layout)?;
+    let codes = decode_codes(buffers, shared, body, layout)?;
+    steps::restore::<V>(codes, steps, layout.byte_order, chunk);
+    decode_exceptions::<V>(fixed, &list, buffers, shared, body, layout, chunk)
+}
+
+fn take_list<'a, V: Element>(fixed: &Fixed, body: &mut &'a [u8], layout: &Layout) -> Result<List<'a>> {
+    List::take(body, fixed.exceptions, layout.shape.elements(), V::SIZE)
+}
+
+/// Decodes the codes of a chunk.
+fn decode_codes<'a, C: Integer>(
+    buffers: &'a mut Buffers<C>,
+    shared: &mut Shared,
+    body: &mut &[u8],
+    layout: &Layout,
+) -> Result<&'a [C]> {
+    resize(&mut buffers.codes, layout.shape.elements() as usize)?;
+    shared.plane.decode(body, &layout.shape, &mut buffers.codes)?;
+    Ok(&buffers.codes)
+}
+
+/// Decodes exceptions and writes them over what the grid gave.
+fn decode_exceptions<V: Element>(
+    fixed: &Fixed,
+    list: &List<'_>,
+    buffers: &mut Buffers<V::Code>,
+    shared: &mut Shared,
+    body: &mut &[u8],
+    layout: &Layout,
+    chunk: &mut [u8],
+) -> Result<()> {
+    let Layout { shape, byte_order, .. } = layout;
+    let exceptions = fixed.exceptions;
+    if exceptions <= most_listed(shape.elements()) {
+        list.restore::<V>(*byte_order, chunk);
         return Ok(());
     }
-
     let mask = &mut shared.mask.codes;
-    resize(mask, elements)?;
+    resize(mask, shape.elements() as usize)?;
     shared.plane.decode(body, shape, mask)?;
-    let bits = &mut codes[..exceptions as usize];
+    let bits = &mut buffers.codes[..exceptions as usize];
     shared.plane.decode(body, &Shape::line(exceptions), bits)?;
     let mut marked = 0;
     for_each_in_mask(mask, |index| {
         if let Some(&bits) = bits.get(marked) {
-            V::from_bits(bits).write(chunk, index, layout.byte_order);
+            V::from_bits(bits).write(chunk, index, *byte_order);
         }
         marked += 1;
     });

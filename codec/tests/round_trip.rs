@@ -5,7 +5,7 @@ mod common;
 use common::{CONTENTS, Content, Random, SHAPES, check_config, check_round_trip, chunk, layout, values};
 use proptest::prelude::*;
 use quire_codec::exceptions::most_listed;
-use quire_codec::{ByteOrder, CodebookPolicy, Coding, Config, Header, PredictorPolicy, Scalar, Workspace};
+use quire_codec::{ByteOrder, CodebookPolicy, Coding, Config, ErrorBound, Header, Layout, PredictorPolicy, Scalar, Workspace};
 
 const SCALARS: [Scalar; 2] = [Scalar::F32, Scalar::F64];
 const ORDERS: [ByteOrder; 2] = [ByteOrder::Little, ByteOrder::Big];
@@ -124,7 +124,7 @@ fn rows_written_one_by_one_do_not_drift() {
         assert_eq!(before, current[..bytes.start], "rows before row {row} changed");
     }
     for (x, y) in common::read(&original, &layout).into_iter().zip(common::read(&current, &layout)) {
-        assert!((x.0 - y.0).abs() <= 1e-3);
+        assert!(x.is_within(1e-3, &y));
     }
 }
 
@@ -252,8 +252,129 @@ fn wrong_lengths_are_refused() {
 
 #[test]
 fn bounds_without_meaning_are_refused() {
-    for bound in [0.0, -1.0, f64::NAN, f64::INFINITY, f64::MAX, 5e-324, f64::NEG_INFINITY] {
+    for bound in [-1.0, f64::NAN, f64::INFINITY, f64::MAX, 5e-324, f64::NEG_INFINITY] {
         assert!(Config::absolute(bound).is_err(), "{bound}");
+    }
+    assert_eq!(Config::absolute(0.0).unwrap().bound, ErrorBound::Lossless);
+    assert_eq!(Config::absolute(-0.0).unwrap().bound, ErrorBound::Lossless);
+    let original = [1u8, 2, 3, 4];
+    let layout = layout(Scalar::U8, ByteOrder::Little, &[4]);
+    let config = Config::new(ErrorBound::PointwiseRelative(0.1)).unwrap();
+    let error = Workspace::default().compress(&original, &layout, &config, &mut Vec::new()).unwrap_err().to_string();
+    assert!(error.contains("point-wise relative bound is for floating-point types, these are U8"), "{error}");
+}
+
+/// Bounds of every kind that says something of each value.
+const BOUNDS: [ErrorBound; 10] = [
+    ErrorBound::Lossless,
+    ErrorBound::Absolute(1e-3),
+    ErrorBound::Absolute(1.0),
+    ErrorBound::Absolute(3.7),
+    ErrorBound::Absolute(1e6),
+    ErrorBound::Relative(1e-3),
+    ErrorBound::Relative(1.0),
+    ErrorBound::PointwiseRelative(0.3),
+    ErrorBound::PointwiseRelative(1e-3),
+    ErrorBound::PointwiseRelative(1e-9),
+];
+
+fn can_have(scalar: Scalar, bound: ErrorBound) -> bool {
+    scalar.is_float() || !matches!(bound, ErrorBound::PointwiseRelative(_))
+}
+
+#[test]
+fn matrix_of_bounds_types_and_contents() {
+    let mut workspace = Workspace::default();
+    let mut codings = Vec::new();
+    for dims in [&[1][..], &[2], &[10_007], &[7, 11, 13], &[3, 5, 7, 11]] {
+        for content in CONTENTS {
+            for scalar in Scalar::ALL {
+                let layout = layout(scalar, ORDERS[dims.len() % 2], dims);
+                let original = chunk(&values(content, layout.shape.elements() as usize, 9), &layout, 9);
+                for bound in BOUNDS.into_iter().filter(|&bound| can_have(scalar, bound)) {
+                    let config = Config::new(bound).unwrap();
+                    let stream = check_config(&mut workspace, &original, &layout, &config);
+                    codings.push(Header::read_from(&stream).unwrap().coding);
+                    // The chunk's last value as the fill value.
+                    let mut fill = common::read(&original, &layout).pop().unwrap().bytes;
+                    fill.resize(8, 0);
+                    let fill_value = Some(u64::from_le_bytes(fill.try_into().unwrap()));
+                    check_config(&mut workspace, &original, &layout, &Config { fill_value, ..config });
+                }
+            }
+        }
+    }
+    for coding in [Coding::Stored, Coding::Constant, Coding::Quantized, Coding::Exact, Coding::Steps, Coding::Logarithmic] {
+        assert!(codings.iter().filter(|&&found| found == coding).count() > 20, "hardly any chunk is {coding:?}");
+    }
+}
+
+/// Mean square error and range of finite values.
+fn noise(original: &[u8], decoded: &[u8], layout: &Layout) -> (f64, f64) {
+    let (mut sum, mut count, mut least, mut greatest) = (0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY);
+    for (x, y) in
+        common::read(original, layout).into_iter().zip(common::read(decoded, layout)).filter(|(x, _)| x.value.is_finite())
+    {
+        (least, greatest) = (least.min(x.value), greatest.max(x.value));
+        sum += (x.value - y.value) * (x.value - y.value);
+        count += 1.0;
+    }
+    (sum / count, greatest - least)
+}
+
+#[test]
+fn a_psnr_is_reached_and_hardly_exceeded() {
+    let mut workspace = Workspace::default();
+    for content in [Content::Smooth, Content::Noise, Content::MostlyZero, Content::Gaps] {
+        for scalar in [Scalar::F32, Scalar::F64, Scalar::I32, Scalar::U16] {
+            let layout = layout(scalar, ByteOrder::Little, &[30, 40, 50]);
+            let original = chunk(&values(content, 60_000, 5), &layout, 5);
+            for decibels in [30.0, 55.5, 70.0] {
+                let config = Config::new(ErrorBound::Psnr(decibels)).unwrap();
+                let (mut stream, mut decoded) = (Vec::new(), vec![0; original.len()]);
+                workspace.compress(&original, &layout, &config, &mut stream).unwrap();
+                workspace.decompress(&stream, &mut decoded).unwrap();
+                let (error, range) = noise(&original, &decoded, &layout);
+                let reached = 10.0 * (range * range / error).log10();
+                let floating = scalar.is_float();
+                let most = if floating { decibels + 0.5 } else { f64::INFINITY };
+                assert!(
+                    (decibels - 0.1..=most).contains(&reached),
+                    "{content:?} {scalar:?}: {reached} where {decibels} was asked for"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_ratio_is_reached_but_not_beyond_the_ceiling() {
+    let mut workspace = Workspace::default();
+    for scalar in [Scalar::F32, Scalar::F64, Scalar::I32, Scalar::F16] {
+        let layout = layout(scalar, ByteOrder::Little, &[64, 40, 50]);
+        let mut smooth = values(Content::Smooth, 128_000, 5);
+        for (value, noise) in smooth.iter_mut().zip(values(Content::Noise, 128_000, 6)) {
+            *value += noise * 0.01;
+        }
+        let original = chunk(&smooth, &layout, 5);
+        for ratio in [3.0, 10.0, 40.0] {
+            let config = Config::new(ErrorBound::Ratio { ratio, ceiling: None }).unwrap();
+            let mut stream = Vec::new();
+            workspace.compress(&original, &layout, &config, &mut stream).unwrap();
+            let reached = original.len() as f64 / stream.len() as f64;
+            // Between rounding all values and none there is nothing for half precision at 3.
+            let is_possible = scalar != Scalar::F16 || ratio > 3.0;
+            assert!((reached / ratio - 1.0).abs() <= 0.05 || !is_possible, "{scalar:?}: {reached} where {ratio} was asked for");
+
+            let ceiling = if scalar == Scalar::I32 { 1000.0 } else { 1e-4 };
+            let config = Config::new(ErrorBound::Ratio { ratio: 1000.0, ceiling: Some(ceiling) }).unwrap();
+            let mut decoded = vec![0; original.len()];
+            workspace.compress(&original, &layout, &config, &mut stream).unwrap();
+            workspace.decompress(&stream, &mut decoded).unwrap();
+            for (x, y) in common::read(&original, &layout).into_iter().zip(common::read(&decoded, &layout)) {
+                assert!(x.is_within(ceiling, &y), "{x:?} became {y:?}");
+            }
+        }
     }
 }
 
@@ -264,13 +385,14 @@ proptest! {
     fn any_chunk_keeps_its_bound(
         seed: u64,
         dims in prop::collection::vec(1u64..24, 1..=4),
-        wide: bool,
+        scalar in 0..Scalar::ALL.len(),
         big: bool,
         kinds in (0..CONTENTS.len(), 0..CONTENTS.len()),
         exponent in -60i32..40,
         mantissa in 1.0f64..10.0,
+        kind in 0..8u8,
     ) {
-        let layout = layout(SCALARS[usize::from(wide)], ORDERS[usize::from(big)], &dims);
+        let layout = layout(Scalar::ALL[scalar], ORDERS[usize::from(big)], &dims);
         let elements = layout.shape.elements() as usize;
         let (mut some, other) = (values(CONTENTS[kinds.0], elements, seed), values(CONTENTS[kinds.1], elements, seed ^ 1));
         let mut random = Random(seed);
@@ -282,10 +404,16 @@ proptest! {
             }
         }
         let original = chunk(&some, &layout, seed);
-        let config = Config::absolute(mantissa * 10f64.powi(exponent)).unwrap();
+        let bound = match kind {
+            0 => ErrorBound::Lossless,
+            1 => ErrorBound::Relative(10f64.powi(-exponent.abs() / 3)),
+            2 | 3 if layout.scalar.is_float() => ErrorBound::PointwiseRelative(mantissa / 10.0 * 10f64.powi(-exponent.abs() / 4)),
+            _ => ErrorBound::Absolute(mantissa * 10f64.powi(exponent)),
+        };
+        let config = Config::new(bound).unwrap();
         check_config(&mut Workspace::default(), &original, &layout, &config);
         // One of the values as the fill value, which then comes back bit for bit.
-        let (_, mut fill) = common::read(&original, &layout).swap_remove(random.below(elements as u64) as usize);
+        let mut fill = common::read(&original, &layout).swap_remove(random.below(elements as u64) as usize).bytes;
         fill.resize(8, 0);
         let fill_value = Some(u64::from_le_bytes(fill.try_into().unwrap()));
         check_config(&mut Workspace::default(), &original, &layout, &Config { fill_value, ..config });

@@ -1,6 +1,7 @@
 //! Chunks that the tests of this folder share, and the check that each round trip must pass.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+use quire_codec::small_float::{BFloat16, Binary16};
 use quire_codec::{
     ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Shape, Workspace,
     max_stream_len,
@@ -134,22 +135,30 @@ pub(crate) fn values(content: Content, elements: usize, seed: u64) -> Vec<f64> {
 }
 
 /// The bytes of values in a layout.
+///
+/// Whole numbers are spread over a good part of their type's range; what lies beyond it becomes its end.
 pub(crate) fn chunk(values: &[f64], layout: &Layout, seed: u64) -> Vec<u8> {
     let mut random = Random(!seed);
     values
         .iter()
-        .flat_map(|&value| match (layout.scalar, layout.byte_order) {
+        .flat_map(|&value| {
             // A NaN's payload must survive as well.
-            (Scalar::F32, order) => {
-                let value = value as f32;
-                let bits = if value.is_nan() { value.to_bits() | (random.next() as u32 & 0x803f_ffff) } else { value.to_bits() };
-                in_order(&bits.to_le_bytes(), order)
-            }
-            (Scalar::F64, order) => {
-                let bits =
-                    if value.is_nan() { value.to_bits() | (random.next() & 0x8007_ffff_ffff_ffff) } else { value.to_bits() };
-                in_order(&bits.to_le_bytes(), order)
-            }
+            let payload = if value.is_nan() { random.next() } else { 0 };
+            let bits = match layout.scalar {
+                Scalar::F32 => u64::from((value as f32).to_bits() | payload as u32 & 0x803f_ffff),
+                Scalar::F64 => value.to_bits() | payload & 0x8007_ffff_ffff_ffff,
+                Scalar::F16 => u64::from(Binary16::from_f64(value).to_bits() | payload as u16 & 0x81ff),
+                Scalar::BF16 => u64::from(BFloat16::from_f64(value).to_bits() | payload as u16 & 0x803f),
+                Scalar::I8 => (value * 8.0) as i8 as u64,
+                Scalar::U8 => u64::from((value * 8.0 + 100.0) as u8),
+                Scalar::I16 => (value * 1e3) as i16 as u64,
+                Scalar::U16 => u64::from((value * 1e3 + 2e4) as u16),
+                Scalar::I32 => (value * 1e7) as i32 as u64,
+                Scalar::U32 => u64::from((value * 1e7 + 2e9) as u32),
+                Scalar::I64 => (value * 1e15) as i64 as u64,
+                Scalar::U64 => (value * 1e15 + 5e15) as u64,
+            };
+            in_order(&bits.to_le_bytes()[..layout.scalar.size()], layout.byte_order)
         })
         .collect()
 }
@@ -161,17 +170,51 @@ fn in_order(little: &[u8], order: ByteOrder) -> Vec<u8> {
     }
 }
 
-/// Values of a chunk, in f64, and their bytes in little-endian order.
-pub(crate) fn read(chunk: &[u8], layout: &Layout) -> Vec<(f64, Vec<u8>)> {
+/// A value of a chunk.
+#[derive(Debug, Clone)]
+pub(crate) struct Read {
+    /// Exactly, unless it is a whole number of more than 53 bits.
+    pub(crate) value: f64,
+    /// Whole numbers, exactly.
+    pub(crate) whole: Option<i128>,
+    /// Little-endian.
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Read {
+    /// Whether this is no farther from another value than a bound.
+    pub(crate) fn is_within(&self, bound: f64, other: &Self) -> bool {
+        match (self.whole, other.whole) {
+            // A comparison in f64 would be a rounded one.
+            (Some(one), Some(other)) => (one - other).unsigned_abs() <= bound.min(1e30) as u128,
+            _ => self.value.is_finite() && (self.value - other.value).abs() <= bound,
+        }
+    }
+}
+
+/// Values of a chunk.
+pub(crate) fn read(chunk: &[u8], layout: &Layout) -> Vec<Read> {
     chunk
         .chunks(layout.scalar.size())
         .map(|raw| {
-            let little = in_order(raw, layout.byte_order);
-            let value = match layout.scalar {
-                Scalar::F32 => f64::from(f32::from_le_bytes(little.as_slice().try_into().unwrap())),
-                Scalar::F64 => f64::from_le_bytes(little.as_slice().try_into().unwrap()),
+            let bytes = in_order(raw, layout.byte_order);
+            let bits = bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
+            let whole = match layout.scalar {
+                Scalar::I8 => Some(i128::from(bits as i8)),
+                Scalar::I16 => Some(i128::from(bits as i16)),
+                Scalar::I32 => Some(i128::from(bits as i32)),
+                Scalar::I64 => Some(i128::from(bits as i64)),
+                Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64 => Some(i128::from(bits)),
+                _ => None,
             };
-            (value, little)
+            let value = match layout.scalar {
+                Scalar::F32 => f64::from(f32::from_bits(bits as u32)),
+                Scalar::F64 => f64::from_bits(bits),
+                Scalar::F16 => Binary16::from_bits(bits as u16).to_f64(),
+                Scalar::BF16 => BFloat16::from_bits(bits as u16).to_f64(),
+                _ => whole.unwrap_or(0) as f64,
+            };
+            Read { value, whole, bytes }
         })
         .collect()
 }
@@ -204,21 +247,37 @@ const CHAIN: [(PredictorPolicy, CodingPolicy); 6] = [
 /// Compresses, decompresses and checks every value. Then does so again and again: whatever predictors follow each other, no value leaves
 /// its bound, and none that was rounded once is ever moved again. Returns the stream.
 pub(crate) fn check_config(workspace: &mut Workspace, original: &[u8], layout: &Layout, config: &Config) -> Vec<u8> {
-    let ErrorBound::Absolute(bound) = config.bound else { panic!("{config:?} has no absolute bound") };
     let fill = config.fill_value.map(|bits| bits.to_le_bytes()[..layout.scalar.size()].to_vec());
     let mut stream = Vec::new();
     workspace.compress(original, layout, config, &mut stream).unwrap();
     assert!(stream.len() as u64 <= max_stream_len(layout));
     let mut decoded = vec![0xa5; original.len()];
     workspace.decompress(&stream, &mut decoded).unwrap();
+    let before = read(original, layout);
+    let range = before.iter().filter(|x| x.value.is_finite() && fill.as_ref() != Some(&x.bytes)).fold(None, |range, x| {
+        let (least, greatest) = range.unwrap_or((x.value, x.value));
+        Some((f64::min(least, x.value), f64::max(greatest, x.value)))
+    });
     let check = |decoded: &[u8], config: &Config| {
-        for (index, ((x, x_bytes), (y, y_bytes))) in read(original, layout).into_iter().zip(read(decoded, layout)).enumerate() {
-            let is_fill = fill.as_ref() == Some(&x_bytes);
-            let holds = x_bytes == y_bytes || (x.is_finite() && !is_fill && (x - y).abs() <= bound);
-            assert!(holds, "value {index} of {layout:?}: {x:e} became {y:e}, {config:?}");
+        for (index, (x, y)) in before.iter().zip(read(decoded, layout)).enumerate() {
+            let is_fill = fill.as_ref() == Some(&x.bytes);
+            let holds = match config.bound {
+                ErrorBound::Absolute(bound) => x.is_within(bound, &y),
+                ErrorBound::Relative(share) => range.is_some_and(|(least, greatest)| x.is_within(share * (greatest - least), &y)),
+                ErrorBound::PointwiseRelative(share) => {
+                    x.is_within(share * x.value.abs(), &y) && x.value.is_sign_negative() == y.value.is_sign_negative()
+                }
+                ErrorBound::Lossless => false,
+                _ => panic!("{config:?} has no bound for values"),
+            };
+            assert!(x.bytes == y.bytes || holds && !is_fill, "value {index} of {layout:?}: {x:?} became {y:?}, {config:?}");
         }
     };
     check(&decoded, config);
+    if matches!(config.bound, ErrorBound::Relative(_)) {
+        // A range that rounding has changed may be another bound.
+        return stream;
+    }
     let size = layout.scalar.size();
     for (predictor, coding) in CHAIN {
         let config = Config { predictor, coding, ..*config };

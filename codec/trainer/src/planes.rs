@@ -2,6 +2,7 @@
 //! them; a test holds both against each other.
 
 use quire_codec::exceptions::{most_listed, predict_mask, sort_indices};
+use quire_codec::grid::Grid;
 use quire_codec::interpolation::Interpolation;
 use quire_codec::lorenzo::{self, Axes};
 use quire_codec::predictor::{Chooser, Predictor};
@@ -38,19 +39,27 @@ impl Plane {
 /// The planes of a chunk in the stream's order: that of the values, then those of the exceptions' mask and bits where these have planes.
 ///
 /// # Errors
-/// `OutOfMemory`.
+/// `InvalidArgument` unless these are floating-point numbers with an absolute bound; `OutOfMemory`.
 pub fn planes(chunk: &[u8], layout: &Layout, config: &Config) -> Result<Vec<Plane>, Error> {
-    match layout.scalar {
-        Scalar::F32 => planes_of::<f32>(chunk, layout, config),
-        Scalar::F64 => planes_of::<f64>(chunk, layout, config),
+    let (grid, predictor) = Grid::for_chunk(chunk, layout, config, &mut Chooser::default())?;
+    match (layout.scalar, grid) {
+        (Scalar::F32, Grid::Linear(quantizer)) => planes_of::<f32>(chunk, layout, &quantizer, predictor),
+        (Scalar::F64, Grid::Linear(quantizer)) => planes_of::<f64>(chunk, layout, &quantizer, predictor),
+        (scalar, _) => Err(Error::InvalidArgument(format!(
+            "{scalar:?} with {:?}: f32 or f64 with an absolute bound is needed",
+            config.bound
+        ))),
     }
 }
 
-fn planes_of<V: Value<Code: Into<i64>>>(chunk: &[u8], layout: &Layout, config: &Config) -> Result<Vec<Plane>, Error> {
+fn planes_of<V: Value<Code: Into<i64>>>(
+    chunk: &[u8],
+    layout: &Layout,
+    quantizer: &Quantizer,
+    predictor: Predictor,
+) -> Result<Vec<Plane>, Error> {
     let shape = &layout.shape;
     let elements = shape.elements() as usize;
-    let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, config);
-    let predictor = Chooser::default().choose::<V>(chunk, layout, &quantizer, config)?;
     let mut codes = vec![V::Code::default(); elements];
     let mut differences = codes.clone();
     let mut exceptions = Vec::new();
@@ -63,7 +72,7 @@ fn planes_of<V: Value<Code: Into<i64>>>(chunk: &[u8], layout: &Layout, config: &
             Plane::new(predictor, &residuals[..elements])
         }
         (Predictor::Differences(axes), _) => {
-            quantize::quantize::<V>(chunk, layout.byte_order, &quantizer, &mut codes, &mut exceptions)?;
+            quantize::quantize::<V>(chunk, layout.byte_order, quantizer, &mut codes, &mut exceptions)?;
             quantize::fill_gaps(&mut codes, &exceptions, shape.row());
             lorenzo::predict(&codes, shape, axes, &mut differences);
             Plane::new(predictor, &differences)
@@ -83,7 +92,7 @@ fn planes_of<V: Value<Code: Into<i64>>>(chunk: &[u8], layout: &Layout, config: &
 
 #[cfg(test)]
 mod tests {
-    use h5_samples::{Size, finite_range};
+    use h5_samples::Size;
     use quire_codec::plane::PlaneWorkspace;
     use quire_codec::{CodebookPolicy, Workspace};
 
@@ -97,9 +106,8 @@ mod tests {
         for chunk in h5_samples::all(3, Size::Small).flat_map(|field| sample::chunks(&field).take(2).collect::<Vec<_>>()) {
             let (bytes, layout) = sample::bytes_and_layout(&chunk);
             for bound in [1e-2, 1e-4] {
-                let Ok(mut config) = Config::absolute(bound * finite_range(&chunk)) else { continue };
+                let Some(mut config) = sample::config(&chunk, bound) else { continue };
                 config.codebook = CodebookPolicy::Dictionary;
-                config.fill_value = sample::fill_bits(&chunk);
                 let mut stream = Vec::new();
                 workspace.compress(&bytes, &layout, &config, &mut stream).unwrap();
                 let planes = planes(&bytes, &layout, &config).unwrap();

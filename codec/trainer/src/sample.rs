@@ -152,10 +152,17 @@ pub fn fill_bits(chunk: &Field) -> Option<u64> {
     })
 }
 
+/// What the encoder is asked for: this share of the chunk's range. `None` for a constant chunk, which has none.
+#[must_use]
+pub fn config(chunk: &Field, bound: f64) -> Option<Config> {
+    let bound = Some(bound * finite_range(chunk)).filter(|&bound| bound > 0.0)?;
+    Some(Config { fill_value: fill_bits(chunk), ..Config::absolute(bound).ok()? })
+}
+
 /// The sample of a chunk at a bound relative to its range, or `None` where the range is 0 or the bound too small for the type.
 #[must_use]
 pub fn measure(chunk: &Field, bound: f64) -> Option<Sample> {
-    let config = Config { fill_value: fill_bits(chunk), ..Config::absolute(bound * finite_range(chunk)).ok()? };
+    let config = config(chunk, bound)?;
     let (bytes, layout) = bytes_and_layout(chunk);
     let planes = planes(&bytes, &layout, &config).expect("memory for a chunk");
     let Plane { predictor, leftovers } = &planes[0];

@@ -4,8 +4,7 @@
 //! How often each token occurs in the generator's chunks stands in a file, for the last bits of the generator's sines differ between
 //! machines and the dictionary must not.
 
-use h5_samples::{Size, finite_range};
-use quire_codec::Config;
+use h5_samples::Size;
 use quire_codec::alphabet::{ALPHABET, Meaning, SYMBOLS};
 use quire_codec::codebook::{self, PACKED_LENGTHS};
 use quire_codec::dictionary::Entry;
@@ -93,8 +92,7 @@ pub fn sample_fields() -> Vec<u8> {
     for chunk in h5_samples::all(SEED, Size::Medium).flat_map(|field| sample::chunks(&field).collect::<Vec<_>>()) {
         let (bytes, layout) = sample::bytes_and_layout(&chunk);
         for bound in BOUNDS {
-            let Ok(config) = Config::absolute(bound * finite_range(&chunk)) else { continue };
-            let config = Config { fill_value: sample::fill_bits(&chunk), ..config };
+            let Some(config) = sample::config(&chunk, bound) else { continue };
             let planes = planes(&bytes, &layout, &config).expect("memory for a chunk");
             file.extend(planes[0].count().expect("memory for a chunk").0.map(log));
         }

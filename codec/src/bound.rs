@@ -1,0 +1,346 @@
+//! What a bound that depends on the chunk comes to for it: the range's share, the bound that reaches a PSNR, or that which reaches a ratio.
+//!
+//! What is settled is an absolute bound, a point-wise relative one, or the exact bits, for which [`crate::grid::Grid`] has a grid. Nothing here
+//! is part of the format, but both the CPU and a GPU call it, and its arithmetic is rounded alike everywhere: the same chunk and
+//! configuration settle for the same bound on every machine.
+
+use crate::config::{Config, ErrorBound, is_absolute};
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::grid::with_element;
+use crate::layout::{ByteOrder, Layout, Shape};
+use crate::logarithm::{EXP_TERMS, LOG_TERMS, exp2, log2};
+use crate::quantize::ROUNDING;
+use crate::simd::vectorized;
+use crate::workspace::Workspace;
+
+/// Bits of a settled bound's fraction: the bound is at most 3 % below what was asked for, and mostly stays the same when HDF5 decodes a chunk,
+/// writes a part of it and encodes it again, where its range may be another by a rounding. Values on its grid are not moved then.
+const FRACTION_BITS: u32 = 5;
+
+/// A ratio is reached if the stream's length is off by no more than this share.
+const TOLERANCE: f64 = 0.03;
+/// Most attempts to reach a ratio with the whole chunk, and with a sample of it.
+const ATTEMPTS: usize = 6;
+/// Chunks of so many values have a sample, of an eighth of them.
+const SAMPLED_FROM: u64 = 1 << 16;
+const SAMPLE: u64 = 8;
+/// Most values that a PSNR is estimated from.
+const PSNR_SAMPLE: usize = 1 << 16;
+/// Values that are looked at together.
+const GROUP: usize = 64;
+
+/// Compresses a chunk with the bound that the configuration's comes to. `compress` is called with a settled bound, and again where a ratio is not
+/// reached, or where a chunk does not shrink and is to be tried as exact bits; `length` says how many bytes came of it.
+///
+/// # Errors
+/// Those of `compress`, and `InvalidArgument` for a bound that values of the type cannot have.
+pub fn with_settled_bound<R, E: From<Error>>(
+    chunk: &[u8],
+    layout: &Layout,
+    config: &Config,
+    mut compress: impl FnMut(&Config) -> std::result::Result<R, E>,
+    length: impl Fn(&R) -> usize,
+) -> std::result::Result<R, E> {
+    check(layout, config)?;
+    // Bounds below the data's own precision leave chunks that do not shrink; their exact bits may.
+    let mut compress = |bound: ErrorBound| {
+        let result = compress(&config.with_bound(bound))?;
+        if bound == ErrorBound::Lossless || length(&result) <= chunk.len() {
+            return Ok(result);
+        }
+        drop(result);
+        compress(&config.with_bound(ErrorBound::Lossless))
+    };
+    match config.bound {
+        bound @ (ErrorBound::Absolute(_) | ErrorBound::PointwiseRelative(_) | ErrorBound::Lossless) => compress(bound),
+        _ if layout.is_constant(chunk) => compress(ErrorBound::Lossless),
+        ErrorBound::Relative(share) => compress(absolute(share * Range::of(chunk, layout, config).extent())),
+        ErrorBound::Psnr(decibels) => compress(bound_for_psnr(decibels, chunk, layout, config)),
+        ErrorBound::Ratio { ratio, ceiling } => {
+            let range = Range::of(chunk, layout, config).extent();
+            let search = Search::new(ratio, ceiling, range, layout);
+            let start = search.on_sample(chunk, layout, config).unwrap_or_else(|| search.start());
+            search.run(start, compress, &length)
+        }
+    }
+}
+
+/// Whether values of a type can have a bound.
+///
+/// # Errors
+/// `InvalidArgument`.
+pub fn check(layout: &Layout, config: &Config) -> Result<()> {
+    match config.bound {
+        ErrorBound::PointwiseRelative(_) if !layout.scalar.is_float() => Err(Error::InvalidArgument(format!(
+            "a point-wise relative bound is for floating-point types, these are {:?}: give an absolute one, or one relative to the range",
+            layout.scalar
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// A bound as a settled one.
+fn absolute(bound: f64) -> ErrorBound {
+    const LARGEST: f64 = 1e300;
+    let bound = f64::from_bits(bound.clamp(0.0, LARGEST).to_bits() & !((1 << (52 - FRACTION_BITS)) - 1));
+    if is_absolute(bound) { ErrorBound::Absolute(bound) } else { ErrorBound::Lossless }
+}
+
+/// The finite values of a chunk but the fill value lie from one number to another, the first above the second if there are none.
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    least: f64,
+    greatest: f64,
+}
+
+impl Range {
+    fn of(chunk: &[u8], layout: &Layout, config: &Config) -> Self {
+        let mut range = Self { least: f64::INFINITY, greatest: f64::NEG_INFINITY };
+        with_element!(layout.scalar, V => vectorized(
+            #[inline(always)]
+            || for_each_group::<V>(chunk, layout.byte_order, config, 1, #[inline(always)] |values, counts| {
+                for (value, counts) in values.iter().zip(counts) {
+                    range.least = if *counts && *value < range.least { *value } else { range.least };
+                    range.greatest = if *counts && *value > range.greatest { *value } else { range.greatest };
+                }
+            })
+        ));
+        range
+    }
+
+    /// The range's length, 0 without values.
+    fn extent(self) -> f64 {
+        if self.least <= self.greatest { (self.greatest - self.least).min(f64::MAX) } else { 0.0 }
+    }
+}
+
+/// Hands every `stride`-th group of a chunk's values to `look`, with whether each counts: whether it is finite and not the fill value.
+#[inline(always)]
+fn for_each_group<V: Element>(
+    chunk: &[u8],
+    order: ByteOrder,
+    config: &Config,
+    stride: usize,
+    mut look: impl FnMut(&[f64; GROUP], &[bool; GROUP]),
+) {
+    let fill = config.fill::<V>().map(Element::to_bits_i64);
+    for bytes in chunk.chunks(GROUP * V::SIZE).step_by(stride) {
+        let mut group = [V::default(); GROUP];
+        V::read_all(bytes, order, &mut group);
+        let here = bytes.len() / V::SIZE;
+        let values = group.map(Element::approximate);
+        let mut counts: [bool; GROUP] = std::array::from_fn(|index| index < here && values[index].abs() <= f64::MAX);
+        if let Some(fill) = fill {
+            for (counts, value) in counts.iter_mut().zip(group) {
+                *counts &= value.to_bits_i64() != fill;
+            }
+        }
+        look(&values, &counts);
+    }
+}
+
+/// The largest bound found whose rounding leaves a chunk no more noise than a PSNR allows.
+///
+/// Errors that are spread evenly have a mean square of a third of the bound's. Where most values are on the grid anyway, zeros above all, the
+/// bound may be larger, and where they gather between its points it must be smaller: at the square root of the allowed mean square, no
+/// values are too far off.
+fn bound_for_psnr(decibels: f64, chunk: &[u8], layout: &Layout, config: &Config) -> ErrorBound {
+    const QUARTER_OF_A_BIT: f64 = 1.189_207_115_002_721; // 2^(1/4)
+    let range = Range::of(chunk, layout, config).extent();
+    // A tenth of log2 10 for each decibel.
+    let share = exp2(-decibels * 0.332_192_809_488_736_23, EXP_TERMS.len());
+    let noise = range * share.sqrt();
+    let stride = (layout.shape.elements() as usize).div_ceil(PSNR_SAMPLE);
+    // Whole numbers with a bound of e have steps of 2 e + 1, not 2 e.
+    let settled = |bound: f64| absolute(if layout.scalar.is_float() { bound } else { bound - 0.5 });
+    let is_quiet = |bound: f64| {
+        let half_step = match settled(bound) {
+            ErrorBound::Absolute(bound) if layout.scalar.is_float() => bound,
+            ErrorBound::Absolute(bound) if bound >= 1.0 => bound.floor() + 0.5,
+            _ => return true,
+        };
+        let allowed = noise / (2.0 * half_step);
+        mean_square(half_step, chunk, layout, config, stride) <= allowed * allowed
+    };
+    let (mut least, mut most) = (noise, noise * 16.0);
+    let mut bound = noise * 1.732_050_807_568_877_2;
+    // Sixteen quarters of a bit lead to the greatest bound from the least, and a few less from here.
+    const STEPS: usize = 16;
+    if is_quiet(bound) {
+        for _ in 0..STEPS {
+            least = bound;
+            bound *= QUARTER_OF_A_BIT;
+            if bound >= most || !is_quiet(bound) {
+                most = most.min(bound);
+                break;
+            }
+        }
+    } else {
+        for _ in 0..STEPS {
+            most = bound;
+            bound /= QUARTER_OF_A_BIT;
+            if bound <= least || is_quiet(bound) {
+                least = least.max(bound);
+                break;
+            }
+        }
+    }
+    for _ in 0..3 {
+        let middle = least + (most - least) / 2.0;
+        if is_quiet(middle) {
+            least = middle;
+        } else {
+            most = middle;
+        }
+    }
+    settled(least)
+}
+
+/// Mean square, in steps, of what a bound's grid takes off the values of every `stride`-th group.
+fn mean_square(bound: f64, chunk: &[u8], layout: &Layout, config: &Config, stride: usize) -> f64 {
+    let inverse_step = 1.0 / (2.0 * bound);
+    let (mut sums, mut count) = ([0.0; 8], 0u64);
+    with_element!(layout.scalar, V => vectorized(
+        #[inline(always)]
+        || for_each_group::<V>(chunk, layout.byte_order, config, stride, #[inline(always)] |values, counts| {
+            for (values, counts) in values.as_chunks::<8>().0.iter().zip(counts.as_chunks::<8>().0) {
+                for ((sum, &value), &counts) in sums.iter_mut().zip(values).zip(counts) {
+                    let scaled = value * inverse_step;
+                    let error = scaled - (scaled + ROUNDING - ROUNDING);
+                    // Values beyond the reach of the rounding are exceptions.
+                    *sum += if counts && error.abs() <= 0.5 { error * error } else { 0.0 };
+                    count += u64::from(counts);
+                }
+            }
+        })
+    ));
+    sums.iter().sum::<f64>() / count.max(1) as f64
+}
+
+/// The search for the bound that gives a stream a length.
+#[derive(Debug, Clone, Copy)]
+struct Search {
+    /// log2 of the length to reach.
+    wanted: f64,
+    values: f64,
+    /// log2 of the least bound, below which the exact bits are as good, and of the greatest.
+    least: f64,
+    greatest: f64,
+}
+
+/// Bounds between which the right one lies, as log2, with log2 of the lengths that they give.
+#[derive(Debug, Clone, Copy, Default)]
+struct Bracket {
+    too_long: Option<(f64, f64)>,
+    too_short: Option<(f64, f64)>,
+}
+
+impl Search {
+    fn new(ratio: f64, ceiling: Option<f64>, range: f64, layout: &Layout) -> Self {
+        // Beyond half the range there is nothing to gain, and below the type's own precision nothing to lose.
+        let digits =
+            if layout.scalar.is_float() { [10.0, 12.0, 25.0, 54.0][layout.scalar.size().ilog2() as usize] } else { 65.0 };
+        let range = range.clamp(f64::MIN_POSITIVE, 1e300);
+        let greatest = log2(range.min(ceiling.unwrap_or(range)).max(f64::MIN_POSITIVE), LOG_TERMS.len());
+        let bytes = layout.chunk_bytes() as f64;
+        Self {
+            wanted: log2(bytes / ratio, LOG_TERMS.len()),
+            values: layout.shape.elements() as f64,
+            least: (log2(range, LOG_TERMS.len()) - digits).min(greatest),
+            greatest,
+        }
+    }
+
+    /// Where to begin if nothing is known.
+    fn start(&self) -> f64 {
+        (self.least.max(self.greatest - 10.0)).min(self.greatest)
+    }
+
+    fn bound(&self, logarithm: f64) -> ErrorBound {
+        if logarithm <= self.least && self.least < self.greatest {
+            ErrorBound::Lossless
+        } else {
+            absolute(exp2(logarithm, EXP_TERMS.len()))
+        }
+    }
+
+    /// The bound that gives a sample of the chunk its share of the length, as log2.
+    fn on_sample(&self, chunk: &[u8], layout: &Layout, config: &Config) -> Option<f64> {
+        let dims = layout.shape.dims();
+        if layout.shape.elements() < SAMPLED_FROM || dims[0] < SAMPLE {
+            return None;
+        }
+        let mut sample_dims = dims.to_vec();
+        sample_dims[0] = dims[0] / SAMPLE;
+        let sample_layout = Layout { shape: Shape::new(&sample_dims).ok()?, ..*layout };
+        let row = layout.chunk_bytes() as usize / dims[0] as usize;
+        let first = (dims[0] - sample_dims[0]) as usize / 2 * row;
+        let sample = &chunk[first..first + sample_layout.chunk_bytes() as usize];
+        let share = sample_dims[0] as f64 / dims[0] as f64;
+        let search = Self { wanted: self.wanted + log2(share, LOG_TERMS.len()), values: self.values * share, ..*self };
+        let (mut workspace, mut stream) = (Workspace::default(), Vec::new());
+        let (mut at, mut bracket) = (search.start(), Bracket::default());
+        for _ in 0..ATTEMPTS {
+            let config = config.with_bound(search.bound(at));
+            workspace.compress(sample, &sample_layout, &config, &mut stream).ok()?;
+            let next = search.next(at, stream.len(), &mut bracket)?;
+            if (next - at).abs() < 0.05 {
+                return Some(next);
+            }
+            at = next;
+        }
+        Some(at)
+    }
+
+    /// Where to try next; `None` if the length is reached, or cannot be.
+    fn next(&self, at: f64, length: usize, bracket: &mut Bracket) -> Option<f64> {
+        let found = log2(length as f64, LOG_TERMS.len());
+        let off = found - self.wanted;
+        if off.abs() <= log2(1.0 + TOLERANCE, LOG_TERMS.len()) {
+            return None;
+        }
+        if off > 0.0 {
+            bracket.too_long = Some((at, off))
+        } else {
+            bracket.too_short = Some((at, off))
+        }
+        let next = match (bracket.too_long, bracket.too_short) {
+            (Some((low, above)), Some((high, below))) => {
+                // Straight between the two, but never so close to either that the bracket hardly shrinks.
+                let share = (above / (above - below)).clamp(0.1, 0.9);
+                low + (high - low) * share
+            }
+            // A bit a value less for each doubling of the bound (CEAZ: Zhang et al., ICS'22, section 4.3), and at least half a doubling.
+            _ => {
+                let bits = 8.0 * (length as f64 - exp2(self.wanted, EXP_TERMS.len())) / self.values;
+                at + if off > 0.0 { bits.max(0.5) } else { bits.min(-0.5) }
+            }
+        };
+        let next = next.clamp(self.least, self.greatest);
+        ((next - at).abs() > 0.01).then_some(next)
+    }
+
+    fn run<R, E>(
+        &self,
+        start: f64,
+        mut compress: impl FnMut(ErrorBound) -> std::result::Result<R, E>,
+        length: impl Fn(&R) -> usize,
+    ) -> std::result::Result<R, E> {
+        let (mut at, mut bracket) = (start, Bracket::default());
+        let mut best = (f64::INFINITY, start);
+        for _ in 0..ATTEMPTS {
+            let result = compress(self.bound(at))?;
+            let off = (log2(length(&result) as f64, LOG_TERMS.len()) - self.wanted).abs();
+            if off < best.0 {
+                best = (off, at);
+            }
+            match self.next(at, length(&result), &mut bracket) {
+                Some(next) => at = next,
+                None if best.1 == at => return Ok(result),
+                None => break,
+            }
+        }
+        compress(self.bound(best.1))
+    }
+}

@@ -1,0 +1,153 @@
+//! The options text: `abs=1e-3,coding=huffman` and the like, for command lines, scripts, and plugin interfaces that pass strings.
+//!
+//! | key | value |
+//! |---|---|
+//! | `abs` | absolute bound, in the data's own units; beside `ratio`, what it may not exceed |
+//! | `rel` | share of the range of each chunk's finite values |
+//! | `pwrel` | share of each value |
+//! | `psnr` | dB, of each chunk |
+//! | `ratio` | bytes of a chunk over those of its stream |
+//! | `lossless` | no value |
+//! | `coding` | `auto`, `huffman`, `bitshuffle` |
+
+use crate::config::{CodingPolicy, Config, ErrorBound};
+use crate::error::{Error, Result};
+
+/// Names of the codings.
+const CODINGS: [(&str, CodingPolicy); 3] =
+    [("auto", CodingPolicy::Auto), ("huffman", CodingPolicy::Huffman), ("bitshuffle", CodingPolicy::Bitshuffle)];
+
+const HOW_TO: &str = "give one of abs=, rel=, pwrel=, psnr=, ratio= (with abs= beside it, if you like) or lossless, and perhaps coding=auto, huffman or \
+                      bitshuffle, with commas between them, as in abs=1e-3,coding=huffman";
+
+/// Understands an options text.
+///
+/// # Errors
+/// `InvalidArgument` with what was wrong and what can be given.
+pub fn parse(text: &str) -> Result<Config> {
+    let refused = |detail: String| Error::InvalidArgument(format!("options {text:?}: {detail}; {HOW_TO}"));
+    let mut numbers: [Option<f64>; 5] = [None; 5];
+    const NUMBERS: [&str; 5] = ["abs", "rel", "pwrel", "psnr", "ratio"];
+    let (mut lossless, mut coding) = (false, None);
+    for option in text.split(',').map(str::trim).filter(|option| !option.is_empty()) {
+        let (key, value) = match option.split_once('=') {
+            Some((key, value)) => (key.trim(), Some(value.trim())),
+            None => (option, None),
+        };
+        let twice = || refused(format!("{key} stands there twice"));
+        if let Some(number) = NUMBERS.iter().position(|&name| name == key) {
+            let value = value.ok_or_else(|| refused(format!("{key} needs a value")))?;
+            let value: f64 = value.parse().map_err(|_| refused(format!("{key}={value} is no number")))?;
+            if numbers[number].replace(value).is_some() {
+                return Err(twice());
+            }
+        } else if key == "lossless" {
+            if let Some(value) = value {
+                return Err(refused(format!("lossless takes no value, {value:?} given")));
+            }
+            if std::mem::replace(&mut lossless, true) {
+                return Err(twice());
+            }
+        } else if key == "coding" {
+            let found = value.and_then(|value| CODINGS.iter().find(|(name, _)| *name == value));
+            let (_, found) = found.ok_or_else(|| refused(format!("coding={} is unknown", value.unwrap_or(""))))?;
+            if coding.replace(*found).is_some() {
+                return Err(twice());
+            }
+        } else {
+            return Err(refused(format!("{key:?} is unknown")));
+        }
+    }
+    let bound = match (numbers, lossless) {
+        ([Some(bound), None, None, None, None], false) => ErrorBound::Absolute(bound),
+        ([None, Some(share), None, None, None], false) => ErrorBound::Relative(share),
+        ([None, None, Some(share), None, None], false) => ErrorBound::PointwiseRelative(share),
+        ([None, None, None, Some(decibels), None], false) => ErrorBound::Psnr(decibels),
+        ([ceiling, None, None, None, Some(ratio)], false) => ErrorBound::Ratio { ratio, ceiling },
+        ([None, None, None, None, None], true) => ErrorBound::Lossless,
+        ([None, None, None, None, None], false) => return Err(refused("they have no bound".to_owned())),
+        _ => return Err(refused("they have more than one bound".to_owned())),
+    };
+    let config = Config::new(bound).map_err(|error| refused(error.to_string()))?;
+    Ok(Config { coding: coding.unwrap_or_default(), ..config })
+}
+
+/// The options text of a configuration, as far as there are options for it. [`parse`] gives the same configuration again.
+#[must_use]
+pub fn format(config: &Config) -> String {
+    let bound = match config.bound {
+        ErrorBound::Absolute(bound) => format!("abs={bound:e}"),
+        ErrorBound::Relative(share) => format!("rel={share:e}"),
+        ErrorBound::PointwiseRelative(share) => format!("pwrel={share:e}"),
+        ErrorBound::Psnr(decibels) => format!("psnr={decibels}"),
+        ErrorBound::Ratio { ratio, ceiling: None } => format!("ratio={ratio}"),
+        ErrorBound::Ratio { ratio, ceiling: Some(ceiling) } => format!("ratio={ratio},abs={ceiling:e}"),
+        ErrorBound::Lossless => "lossless".to_owned(),
+    };
+    match CODINGS.iter().find(|(_, coding)| *coding == config.coding) {
+        Some((name, coding)) if *coding != CodingPolicy::default() => format!("{bound},coding={name}"),
+        _ => bound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_and_configurations_are_the_same() {
+        for (text, bound) in [
+            ("abs=1e-3", ErrorBound::Absolute(1e-3)),
+            ("abs=2.5e2", ErrorBound::Absolute(250.0)),
+            ("rel=1e-4", ErrorBound::Relative(1e-4)),
+            ("pwrel=1e-2", ErrorBound::PointwiseRelative(0.01)),
+            ("psnr=64.5", ErrorBound::Psnr(64.5)),
+            ("ratio=20", ErrorBound::Ratio { ratio: 20.0, ceiling: None }),
+            ("ratio=20,abs=1e-1", ErrorBound::Ratio { ratio: 20.0, ceiling: Some(0.1) }),
+            ("lossless", ErrorBound::Lossless),
+        ] {
+            for (suffix, coding) in [
+                ("", CodingPolicy::Auto),
+                (",coding=huffman", CodingPolicy::Huffman),
+                (",coding=bitshuffle", CodingPolicy::Bitshuffle),
+            ] {
+                let config = Config { coding, ..Config::new(bound).unwrap() };
+                let text = format!("{text}{suffix}");
+                assert_eq!(parse(&text), Ok(config), "{text}");
+                assert_eq!(format(&config), text);
+            }
+        }
+        assert_eq!(parse(" abs = 0.1 , coding=auto,"), Config::absolute(0.1));
+        assert_eq!(parse("abs=0").map(|config| config.bound), Ok(ErrorBound::Lossless));
+        for bound in [0.1 + 0.2, 1e-300, f64::MIN_POSITIVE * 4.0, 1.234_567_890_123_456_7e89] {
+            let config = Config::absolute(bound).unwrap();
+            assert_eq!(parse(&format(&config)), Ok(config));
+        }
+    }
+
+    #[test]
+    fn refusals_say_what_was_wrong_and_what_can_be_given() {
+        for (text, reason) in [
+            ("", "no bound"),
+            ("coding=auto", "no bound"),
+            ("abs", "abs needs a value"),
+            ("abs=one", "abs=one is no number"),
+            ("abs=-1", "absolute error bound is -1"),
+            ("abs=nan", "absolute error bound is NaN"),
+            ("abs=1,rel=1", "more than one bound"),
+            ("abs=1,abs=2", "abs stands there twice"),
+            ("lossless,abs=1", "more than one bound"),
+            ("lossless=1", "takes no value"),
+            ("rel=2", "relative error bound is 2"),
+            ("pwrel=1", "point-wise relative error bound is 1"),
+            ("psnr=0", "PSNR is 0"),
+            ("ratio=1", "compression ratio is 1"),
+            ("ratio=9,abs=-2", "beside the ratio is -2"),
+            ("abs=1,coding=zstd", "coding=zstd is unknown"),
+            ("eb=1", "\"eb\" is unknown"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(reason) && error.contains("abs=1e-3,coding=huffman"), "{text:?}: {error}");
+        }
+    }
+}

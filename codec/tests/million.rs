@@ -1,0 +1,168 @@
+//! A million small chunks of any type, shape, content and bound, each from its own number: `QUIRE_CASE=123 cargo test -p quire-codec --test million`
+//! runs one of them again.
+
+mod common;
+
+use std::num::NonZero;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::{Random, read};
+use quire_codec::{
+    ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Shape, Workspace, bound,
+    max_stream_len,
+};
+
+const CASES: u64 = 1_000_000;
+
+/// One of a few.
+fn pick<T: Copy>(random: &mut Random, choices: &[T]) -> T {
+    choices[random.below(choices.len() as u64) as usize]
+}
+
+fn layout(random: &mut Random) -> Layout {
+    let mut dims: Vec<u64> = (0..1 + random.below(4)).map(|_| 1 + random.below(9)).collect();
+    if random.below(50) == 0 {
+        dims[0] += random.below(3000) / dims.iter().product::<u64>();
+    }
+    Layout {
+        scalar: pick(random, &Scalar::ALL),
+        byte_order: pick(random, &[ByteOrder::Little, ByteOrder::Big]),
+        shape: Shape::new(&dims).unwrap(),
+    }
+}
+
+/// Bytes of a chunk: a walk of small or large steps, on a lattice or off, with values of any bits and repeated ones sprinkled in.
+fn chunk(random: &mut Random, layout: &Layout) -> Vec<u8> {
+    let elements = layout.shape.elements() as usize;
+    let (spread, offset) = (10f64.powi(random.below(80) as i32 - 40), random.unit() * pick(random, &[0.0, 1.0, 100.0, 1e4]));
+    let rare = pick(random, &[0, 0, 3, 30, 100]);
+    let lattice = random.below(4) == 0;
+    let (mut at, mut last) = (offset, 0);
+    let values: Vec<f64> = (0..elements)
+        .map(|_| {
+            at += random.unit();
+            if lattice { (at * 8.0).round() / 8.0 } else { at * spread }
+        })
+        .collect();
+    let mut bytes = common::chunk(&values, layout, random.next());
+    for value in bytes.chunks_mut(layout.scalar.size()) {
+        if random.below(100) < rare {
+            if random.below(3) > 0 {
+                last = pick(random, &[random.0, 0, 1, u64::MAX, 1 << 63, 0x7f80_0000, 0x7ff0 << 48, 0x8000, 0x7c00, 0x80]);
+            }
+            for (byte, of_last) in value.iter_mut().zip(last.to_le_bytes()) {
+                *byte = of_last;
+            }
+        }
+    }
+    bytes
+}
+
+fn config(random: &mut Random, layout: &Layout, chunk: &[u8]) -> Option<Config> {
+    let number = (1.0 + random.unit() * 0.9) * 10f64.powi(random.below(60) as i32 - 45);
+    let bound = match random.below(10) {
+        0 => ErrorBound::Lossless,
+        1 => ErrorBound::Relative(10f64.powf(-8.0 * random.unit().abs())),
+        2 | 3 => ErrorBound::PointwiseRelative(10f64.powf(-12.0 * random.unit().abs() - 1e-9)),
+        4 => ErrorBound::Psnr(1.0 + 150.0 * random.unit().abs()),
+        5 => ErrorBound::Ratio { ratio: 1.01 + 9.0 * random.unit().abs(), ceiling: Some(number) },
+        _ => ErrorBound::Absolute(number),
+    };
+    let mut config = Config::new(bound).ok()?;
+    bound::check(layout, &config).ok()?;
+    if random.below(3) == 0 {
+        let size = layout.scalar.size();
+        let at = random.below(layout.shape.elements()) as usize * size;
+        let add = |bits: u64, &byte: &u8| bits << 8 | u64::from(byte);
+        let raw = &chunk[at..at + size];
+        config.fill_value = Some(match layout.byte_order {
+            ByteOrder::Big => raw.iter().fold(0, add),
+            ByteOrder::Little => raw.iter().rev().fold(0, add),
+        });
+    }
+    config.coding = pick(random, &[CodingPolicy::Auto, CodingPolicy::Huffman, CodingPolicy::Bitshuffle]);
+    config.codebook =
+        pick(random, &[CodebookPolicy::Auto, CodebookPolicy::Auto, CodebookPolicy::Dictionary, CodebookPolicy::Custom]);
+    config.predictor =
+        pick(random, &[PredictorPolicy::Auto, PredictorPolicy::Auto, PredictorPolicy::Interpolation, PredictorPolicy::Axes(2)]);
+    Some(config)
+}
+
+/// Whether every value is as the bound says.
+fn hold(original: &[u8], decoded: &[u8], layout: &Layout, config: &Config) -> bool {
+    if original == decoded {
+        return true;
+    }
+    let mut fill = config.fill_value.map(|bits| bits.to_le_bytes().to_vec());
+    if let Some(fill) = &mut fill {
+        fill.truncate(layout.scalar.size());
+    }
+    let (before, after) = (read(original, layout), read(decoded, layout));
+    let counts = |value: &&common::Read| value.value.is_finite() && Some(&value.bytes) != fill.as_ref();
+    let ends = before
+        .iter()
+        .filter(counts)
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, greatest), value| (least.min(value.value), greatest.max(value.value)));
+    before.iter().zip(&after).all(|(x, y)| {
+        x.bytes == y.bytes
+            || counts(&x)
+                && match config.bound {
+                    ErrorBound::Absolute(bound) | ErrorBound::Ratio { ceiling: Some(bound), .. } => x.is_within(bound, y),
+                    ErrorBound::Relative(share) => x.is_within(share * (ends.1 - ends.0), y),
+                    ErrorBound::PointwiseRelative(share) => {
+                        x.is_within(share * x.value.abs(), y) && x.value.is_sign_negative() == y.value.is_sign_negative()
+                    }
+                    // No value may be farther off than all noise that is allowed would be if it were this one's; the bounds tried go no further than that.
+                    ErrorBound::Psnr(decibels) => x.is_within(16.0 * (ends.1 - ends.0) * 10f64.powf(-decibels / 20.0), y),
+                    _ => false,
+                }
+    })
+}
+
+fn run(case: u64, workspace: &mut Workspace, stream: &mut Vec<u8>) -> bool {
+    let mut random = Random(case.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let layout = layout(&mut random);
+    let original = chunk(&mut random, &layout);
+    let Some(config) = config(&mut random, &layout, &original) else { return false };
+    workspace.compress(&original, &layout, &config, stream).unwrap();
+    assert!(stream.len() as u64 <= max_stream_len(&layout), "case {case}: {layout:?} {config:?}");
+    let mut decoded = vec![0xa5; original.len()];
+    workspace.decompress(stream, &mut decoded).unwrap();
+    if !hold(&original, &decoded, &layout, &config) {
+        let pairs = read(&original, &layout).into_iter().zip(read(&decoded, &layout));
+        pairs.filter(|(x, y)| x.bytes != y.bytes).take(40).for_each(|(x, y)| println!("{x:?} became {y:?}"));
+        panic!("case {case}: {layout:?} {config:?}");
+    }
+    true
+}
+
+#[test]
+fn a_million_chunks_keep_their_bounds() {
+    let mut workspace = Workspace::default();
+    if let Some(case) = std::env::var("QUIRE_CASE").ok().and_then(|text| text.parse().ok()) {
+        assert!(run(case, &mut workspace, &mut Vec::new()), "this case asks for what its type cannot have");
+        return;
+    }
+    let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let handles = Vec::from_iter((0..threads).map(|_| {
+            scope.spawn(|| {
+                let (mut workspace, mut stream) = (Workspace::default(), Vec::new());
+                while done.load(Ordering::Relaxed) < CASES {
+                    let case = next.fetch_add(1, Ordering::Relaxed);
+                    // A failure ends the other threads' work as well.
+                    let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| run(case, &mut workspace, &mut stream)));
+                    let counts = outcome.unwrap_or_else(|failure| {
+                        done.store(CASES, Ordering::Relaxed);
+                        std::panic::resume_unwind(failure)
+                    });
+                    done.fetch_add(u64::from(counts), Ordering::Relaxed);
+                }
+            })
+        }));
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+    });
+    println!("{} cases", done.into_inner());
+}
