@@ -10,7 +10,7 @@ use std::{env, fs};
 
 use quire_codec::alphabet::{self, ALPHABET};
 use quire_codec::quantize::{self, Value};
-use quire_codec::{codebook, dictionary, finegrid, format, interpolation, lanes, plane, predictor};
+use quire_codec::{codebook, dictionary, finegrid, format, interpolation, lanes, logarithm, plane, predictor};
 
 #[path = "src/job.rs"]
 #[allow(dead_code, unreachable_pub, missing_docs)]
@@ -129,6 +129,16 @@ fn constants() -> String {
     number("ROW_TILES", job::ROW_TILES as usize);
     number("LONG_ROWS", job::LONG_ROWS as usize);
     number("AXIS", job::AXIS as usize);
+    number("LINEAR", job::LINEAR as usize);
+    number("EXACT_FLOATS", job::EXACT_FLOATS as usize);
+    number("EXACT_WHOLE_NUMBERS", job::EXACT_WHOLE_NUMBERS as usize);
+    number("SIGNED_STEPS", job::SIGNED_STEPS as usize);
+    number("UNSIGNED_STEPS", job::UNSIGNED_STEPS as usize);
+    number("LOGARITHMIC", job::LOGARITHMIC as usize);
+    number("NARROW_LOG_TERMS", logarithm::NARROW_TERMS.0);
+    number("NARROW_EXP_TERMS", logarithm::NARROW_TERMS.1);
+    number("WIDE_LOG_TERMS", logarithm::LOG_TERMS.len());
+    number("WIDE_EXP_TERMS", logarithm::EXP_TERMS.len());
     assert_eq!(dictionary::books().len(), job::BOOKS, "the dictionary has grown: change BOOKS in gpu/src/job.rs");
     number("BOOKS", job::BOOKS);
     number("ENCODE_PARAMETERS_SIZE", size_of::<job::EncodeParameters>());
@@ -152,6 +162,10 @@ fn constants() -> String {
     real("FAR_FILL", quantize::FAR_FILL);
     real("FINE_SPACING", finegrid::SPACING);
     real("PLACES_A_STEP", finegrid::PLACES_A_STEP);
+    for (name, terms) in [("LOG_TERMS", &logarithm::LOG_TERMS[..]), ("EXP_TERMS", &logarithm::EXP_TERMS)] {
+        let terms: Vec<String> = terms.iter().map(|term| format!("{term:e}")).collect();
+        writeln!(text, "__constant__ const double {name}[] = {{{}}};", terms.join(", ")).expect("a String takes all");
+    }
     let mut table = |kind: &str, name: &str, value: fn(usize) -> u64| {
         let values: Vec<String> = (0..ALPHABET.len()).map(|symbol| value(symbol).to_string() + "u").collect();
         writeln!(text, "__constant__ const {kind} {name}[] = {{{}}};", values.join(", ")).expect("a String takes all");

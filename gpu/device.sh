@@ -36,7 +36,7 @@ case "$what" in
       echo "== $tool"
       # Racecheck follows every access to shared memory: the matrix would take it ten minutes.
       tests=(batches golden)
-      [[ "$tool" == racecheck ]] || tests+=(matrix)
+      [[ "$tool" == racecheck ]] || tests+=(matrix bounds)
       QUIRE_REQUIRE_CUDA=1 QUIRE_SMALL_MATRIX=1 compute-sanitizer --tool "$tool" --error-exitcode 9 "$folder/parity" --nocapture \
         --test-threads 1 "${tests[@]}" "$@" 2>&1 | grep -E "ERROR SUMMARY|RACECHECK SUMMARY|comparisons|test result|=========" | sort | uniq -c | sort -rn | head -30
     done

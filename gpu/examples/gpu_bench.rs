@@ -104,8 +104,8 @@ fn case(field: &[f32], edge: usize, scalar: Scalar, relative: f64) -> (Vec<u8>, 
             let value = field[(z * 256 + y) * 256 + x % 256];
             range = (range.0.min(f64::from(value)), range.1.max(f64::from(value)));
             match scalar {
-                Scalar::F32 => bytes.extend(value.to_le_bytes()),
                 Scalar::F64 => bytes.extend(f64::from(value).to_le_bytes()),
+                _ => bytes.extend(value.to_le_bytes()),
             }
         }
     }
@@ -116,8 +116,8 @@ fn case(field: &[f32], edge: usize, scalar: Scalar, relative: f64) -> (Vec<u8>, 
 
 fn value(bytes: &[u8], scalar: Scalar, index: usize) -> f64 {
     match scalar {
-        Scalar::F32 => f64::from(f32::from_le_bytes(bytes.as_chunks().0[index])),
         Scalar::F64 => f64::from_le_bytes(bytes.as_chunks().0[index]),
+        _ => f64::from(f32::from_le_bytes(bytes.as_chunks().0[index])),
     }
 }
 

@@ -33,7 +33,11 @@ struct EncodeParameters {
   u32 policy;  // CodebookPolicy: 0 auto, 1 dictionary, 2 custom
   u32 header_len;
   u32 axes;  // of the codes' differences
-  u32 reserved[2];
+  u32 kind;    // of the grid
+  u32 coding;  // of a stream that is neither constant nor stored
+  u64 fixed[2];   // what the body begins with, but for a lattice's half step, which only `inspect` finds
+  u32 fixed_len;  // bytes of that and of the number of exceptions; 0 where there are none
+  u32 reserved[3];
   u8 header[HEADER_ROOM];  // coding, length and checksum still 0
 };
 
@@ -134,6 +138,9 @@ struct DecodeParameters {
   u32 exceptions;
   u32 checksum;
   u32 big_endian;
+  u64 extra;  // a bound of steps, or the offset of a logarithm
+  u32 kind;
+  u32 reserved;
 };
 
 /// Why a stream is refused; the CPU's decoder then finds the words.

@@ -3,7 +3,8 @@
 
 #include "bitshuffle.cu"
 
-enum Coding { STORED = 0, CONSTANT = 1, QUANTIZED = 2 };
+/// Other streams have planes.
+enum Coding { STORED = 0, CONSTANT = 1 };
 
 /// Where the parts of a plane stand.
 struct PlaneExtent {
@@ -102,7 +103,7 @@ __device__ void assemble(const EncodeJob& job) {
     __syncthreads();
     if (threadIdx.x == 0) {
       const u32 listed = state.exceptions <= job.most_listed ? state.exceptions : 0;
-      u64 start = header_len + 16 + listed * (sizeof(u32) + sizeof(V));
+      u64 start = header_len + parameters.fixed_len + listed * (sizeof(u32) + sizeof(V));
       for (PlaneExtent& extent : extents) {
         extent.start = start;
         extent.index += start;
@@ -112,7 +113,7 @@ __device__ void assemble(const EncodeJob& job) {
     }
     __syncthreads();
     length = extents[PLANES - 1].end;
-    coding = QUANTIZED;
+    coding = parameters.coding;
     if (length >= header_len + chunk_bytes) {
       length = header_len + chunk_bytes;
       coding = STORED;
@@ -131,7 +132,7 @@ __device__ void assemble(const EncodeJob& job) {
       result.exceptions = state.exceptions;
     }
   }
-  if (coding != QUANTIZED) {
+  if (coding == CONSTANT || coding == STORED) {
     const u64 bytes = length - header_len;
     const u32* source = reinterpret_cast<const u32*>(chunk);
     u32* target = reinterpret_cast<u32*>(stream + header_len);
@@ -141,16 +142,17 @@ __device__ void assemble(const EncodeJob& job) {
     return;
   }
 
-  if (head && threadIdx.x == 0) {
-    const Grid grid = make_grid<V>(parameters, state.lattice_key);
-    write_u64(stream + header_len, u64(__double_as_longlong(grid.step / 2.0)));
-    write_u64(stream + header_len + 8, state.exceptions);
+  if (head && threadIdx.x == 0 && parameters.fixed_len) {
+    const u64 half_step = u64(__double_as_longlong(make_grid<V>(parameters, state.lattice_key).step / 2.0));
+    write_u64(stream + header_len, parameters.kind == LINEAR ? half_step : parameters.fixed[0]);
+    if (parameters.fixed_len > 16) write_u64(stream + header_len + 8, parameters.fixed[1]);
+    write_u64(stream + header_len + parameters.fixed_len - 8, state.exceptions);
   }
   if (state.exceptions <= job.most_listed) {
     const u32 count = state.exceptions, words = sizeof(V) / sizeof(u32);
     const u32* places = job.exception_list + u64(blockIdx.y) * job.most_listed;
     const u32* bits = static_cast<const u32*>(job.exception_bits) + u64(blockIdx.y) * job.shape.elements * words;
-    u32* list = reinterpret_cast<u32*>(stream + header_len + 16);
+    u32* list = reinterpret_cast<u32*>(stream + header_len + parameters.fixed_len);
     for (u32 word = blockIdx.x * THREADS + threadIdx.x; word < count * (1 + words); word += gridDim.x * THREADS) {
       list[word] = word < count ? places[word] : bits[word - count];
     }

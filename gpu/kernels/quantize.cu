@@ -128,6 +128,8 @@ __device__ Grid make_grid(const EncodeParameters& parameters, u32 lattice_key) {
     grid.inverse_step = __longlong_as_double(i64(1023 - lowest) << 52);
     grid.fine.limit = 0.0;
   }
+  // Where the step does not bound the error, it is a lattice that the host has found.
+  if (grid.step != 2.0 * grid.bound) grid.fine.limit = 0.0;
   grid.safe_limit = safe_code_limit<V>(grid.step);
   if (parameters.has_fill) {
     V fill = ValueType<V>::from_bits(typename ValueType<V>::Bits(parameters.fill_bits));
@@ -214,11 +216,12 @@ struct SegmentBits {
   }
 };
 
-/// Codes, and a bit for each exception. The codes of exceptions are left to `fill_gaps`.
-template <typename V>
-__device__ void quantize(const EncodeJob& job) {
+/// Codes, and a bit for each exception. The codes of exceptions are left to `fill_gaps`. `Coder` is made once a block of threads and says what a value's
+/// bits become, and whether that is an exception.
+template <typename V, typename Coder>
+__device__ __forceinline__ void make_codes(const EncodeJob& job) {
   typedef typename ValueType<V>::Code Code;
-  __shared__ Grid grid;
+  __shared__ Coder coder;
   __shared__ u32 bad[MASK_WORDS];
   const EncodeParameters& parameters = *job.parameters;
   EncodeState& state = job.states[blockIdx.y];
@@ -229,10 +232,10 @@ __device__ void quantize(const EncodeJob& job) {
   SegmentBits<V> bits;
   bits.read(chunk, blockIdx.x * SEGMENT, elements, big_endian);
   if (is_constant(job, state)) return;
-  if (threadIdx.x == 0) grid = make_grid<V>(parameters, state.lattice_key);
+  if (threadIdx.x == 0) coder = Coder(parameters, state);
   __syncthreads();
   Code* codes = static_cast<Code*>(job.codes) + u64(blockIdx.y) * elements;
-  const Grid own = grid;
+  const Coder own = coder;
   for (u32 segment = blockIdx.x; segment < job.segments; segment += gridDim.x) {
     const u64 place = u64(blockIdx.y) * job.segments + segment;
     const u32 start = segment * SEGMENT;
@@ -244,7 +247,7 @@ __device__ void quantize(const EncodeJob& job) {
       bool exception = false;
       if (index < elements) {
         Code code;
-        exception = !quantize_one<V>(ValueType<V>::from_bits(bits.of[k]), own, code);
+        exception = !own(bits.of[k], code);
         codes[index] = code;
       }
       u32 word = __ballot_sync(ALL_LANES, exception);
@@ -286,6 +289,23 @@ __device__ void quantize(const EncodeJob& job) {
     }
     __syncthreads();
   }
+}
+
+/// An absolute bound's grid, or a lattice.
+template <typename V>
+struct LinearCoder {
+  Grid grid;
+
+  LinearCoder() = default;
+  __device__ LinearCoder(const EncodeParameters& parameters, const EncodeState& state) : grid(make_grid<V>(parameters, state.lattice_key)) {}
+  __device__ __forceinline__ bool operator()(typename ValueType<V>::Bits bits, typename ValueType<V>::Code& code) const {
+    return quantize_one<V>(ValueType<V>::from_bits(bits), grid, code);
+  }
+};
+
+template <typename V>
+__device__ void quantize(const EncodeJob& job) {
+  make_codes<V, LinearCoder<V>>(job);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) inspect_f32(const __grid_constant__ EncodeJob job) { inspect<float>(job); }

@@ -13,10 +13,11 @@ use crate::device::{Device, Lease};
 use crate::error::{Context as _, Error, Result};
 use crate::memory::bytes_of;
 use crate::plan::{DecodeVariant, EncodeVariant};
-use crate::session::{Session, choose_predictor, decode_parameters, encode_parameters};
+use crate::session::{Session, decode_parameters, for_chunk, linear_parameters};
 
 /// As if the host had never seen the chunks, and had no use for the streams.
-const STAYS: EncodeVariant = EncodeVariant { inspected: false, to_host: false, interpolated: false, bit_planes: false };
+const STAYS: EncodeVariant =
+    EncodeVariant { inspected: false, to_host: false, interpolated: false, linear: true, bit_planes: false };
 
 /// Times of one run after another, in microseconds.
 #[derive(Debug, Clone, Default)]
@@ -70,7 +71,7 @@ impl Batch {
         let variant = EncodeVariant { interpolated: predictor == Predictor::Interpolation, bit_planes, ..STAYS };
         let number = session.encoder(device, &layout, count, variant)?;
         let input = session.encode_plan(number).0.input;
-        session.send(bytes_of(&encode_parameters(&layout, config, predictor)), chunks, input)?;
+        session.send(bytes_of(&linear_parameters(&layout, config, predictor)?), chunks, input)?;
         let timings = {
             let (plan, graph) = session.encode_plan(number);
             let stream = &session.stream;
@@ -155,7 +156,7 @@ impl Batch {
 /// # Errors
 /// `OutOfMemory`.
 pub fn batch_predictor(chunks: &[u8], layout: &Layout, config: &Config) -> Result<Predictor> {
-    choose_predictor(&mut Chooser::default(), &chunks[..layout.chunk_bytes() as usize], layout, config)
+    Ok(for_chunk(&mut Chooser::default(), &chunks[..layout.chunk_bytes() as usize], layout, config)?.1)
 }
 
 /// Times `whole` and, one after another, the steps of `steps`.
@@ -265,7 +266,7 @@ pub fn floors(device: &'static Device, len: usize, repeats: usize) -> Result<Flo
     let number = session.encoder(device, &layout, 1, STAYS)?;
     let input = session.encode_plan(number).0.input;
     let config = Config::absolute(1.0).map_err(|error| Error::Unsupported(error.to_string()))?;
-    session.send(bytes_of(&encode_parameters(&layout, &config, Axes::FASTEST.into())), &[0; 4], input)?;
+    session.send(bytes_of(&linear_parameters(&layout, &config, Axes::FASTEST.into())?), &[0; 4], input)?;
     for _ in 0..repeats {
         let clock = Instant::now();
         session.encode_plan(number).1.launch()?;

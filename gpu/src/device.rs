@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use cudarc::driver::CudaContext;
 use cudarc::driver::sys::CUdevice_attribute;
 use once_cell::sync::OnceCell;
+use quire_codec::bound::with_settled_bound;
 use quire_codec::{Config, Layout};
 
 use crate::error::{Context as _, Error, Result};
@@ -227,6 +228,12 @@ impl Device {
                 elements / row
             )));
         }
+        if layout.scalar.size() < size_of::<u32>() {
+            return Err(Error::Unsupported(format!(
+                "chunk has values of {} bytes, the GPU takes those of 4 and 8",
+                layout.scalar.size()
+            )));
+        }
         if layout.chunk_bytes() > MAX_CHUNK_BYTES {
             return Err(Error::Unsupported(format!(
                 "chunk has {} bytes, the GPU takes chunks of up to {MAX_CHUNK_BYTES}",
@@ -245,6 +252,10 @@ impl Device {
         if chunk.len() as u64 != layout.chunk_bytes() {
             return Err(Error::Unsupported(format!("chunk has {} bytes, its layout says {}", chunk.len(), layout.chunk_bytes())));
         }
+        with_settled_bound(chunk, layout, config, |config| self.compress_settled(chunk, layout, config), Compressed::len)
+    }
+
+    fn compress_settled(&'static self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<Compressed> {
         let mut lease = self.lease()?;
         let started = lease.session().start_compressing(self, chunk, layout, config);
         let plan = lease.check(started)?;

@@ -37,6 +37,13 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+impl From<quire_codec::Error> for Error {
+    /// What the codec itself refuses; asking the CPU gives the same error.
+    fn from(error: quire_codec::Error) -> Self {
+        Self::Unsupported(error.to_string())
+    }
+}
+
 /// Says what the driver was asked for when it failed.
 pub(crate) trait Context<T> {
     fn context(self, what: &str) -> Result<T>;

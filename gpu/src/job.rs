@@ -51,6 +51,19 @@ pub const LONG_ROWS: u32 = 2;
 /// A slow axis.
 pub const AXIS: u32 = 3;
 
+/// Kinds of grids: an absolute bound's or a lattice.
+pub const LINEAR: u32 = 0;
+/// Integers that order as floating-point numbers do.
+pub const EXACT_FLOATS: u32 = 1;
+/// Whole numbers as they are.
+pub const EXACT_WHOLE_NUMBERS: u32 = 2;
+/// Multiples of a whole number, signed.
+pub const SIGNED_STEPS: u32 = 3;
+/// Multiples of a whole number, unsigned.
+pub const UNSIGNED_STEPS: u32 = 4;
+/// Steps of the logarithm.
+pub const LOGARITHMIC: u32 = 5;
+
 /// An address in device memory, or in pinned memory that the device reaches.
 pub type Address = u64;
 
@@ -78,7 +91,11 @@ pub struct EncodeParameters {
     pub policy: u32,
     pub header_len: u32,
     pub axes: u32,
-    pub reserved: [u32; 2],
+    pub kind: u32,
+    pub coding: u32,
+    pub fixed: [u64; 2],
+    pub fixed_len: u32,
+    pub reserved: [u32; 3],
     pub header: [u8; HEADER_ROOM],
 }
 
@@ -189,6 +206,9 @@ pub struct DecodeParameters {
     pub exceptions: u32,
     pub checksum: u32,
     pub big_endian: u32,
+    pub extra: u64,
+    pub kind: u32,
+    pub reserved: u32,
 }
 
 #[repr(C)]

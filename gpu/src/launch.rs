@@ -32,6 +32,8 @@ pub(crate) struct TypeKernels {
     pub(crate) restore_coarse: CudaFunction,
     pub(crate) restore_pass: CudaFunction,
     pub(crate) restore_values: CudaFunction,
+    pub(crate) quantize_any: CudaFunction,
+    pub(crate) restore_any: CudaFunction,
 }
 
 /// All kernels of a device.
@@ -82,6 +84,8 @@ impl Kernels {
                 restore_coarse: function("restore_coarse")?,
                 restore_pass: function("restore_pass")?,
                 restore_values: function("restore_values")?,
+                quantize_any: function("quantize_any")?,
+                restore_any: function("restore_any")?,
             })
         };
         Ok(Self {

@@ -12,6 +12,7 @@
 //! | kernels | stage | CPU |
 //! |---|---|---|
 //! | `quantize.cu`, `exceptions.cu` | 1 | `quantize.rs`, `lattice.rs`, `exceptions.rs` |
+//! | `grid.cu`, `steps.cu`, `logarithm.cu` | 1, on other grids | `grid.rs`, `element.rs`, `steps.rs`, `logarithm.rs` |
 //! | `lorenzo.cu` | 2 | `lorenzo.rs` |
 //! | `interpolation.cu` | 1 and 2 in one | `interpolation.rs`, `finegrid.rs` |
 //! | `alphabet.cuh`, `tokens.cu` | 3 | `alphabet.rs`, `tokens.rs` |

@@ -47,6 +47,8 @@ pub(crate) struct EncodeVariant {
     pub(crate) to_host: bool,
     /// Values are interpolated; otherwise differences are coded.
     pub(crate) interpolated: bool,
+    /// The grid is linear.
+    pub(crate) linear: bool,
     /// Planes are coded as bit planes; otherwise as tokens.
     pub(crate) bit_planes: bool,
 }
@@ -60,6 +62,8 @@ pub(crate) struct DecodeVariant {
     pub(crate) rows_in_blocks: bool,
     /// Values are interpolated.
     pub(crate) interpolated: bool,
+    /// The grid is linear.
+    pub(crate) linear: bool,
     /// Planes may have tokens.
     pub(crate) tokens: bool,
     /// Planes may be bit planes.
@@ -68,7 +72,7 @@ pub(crate) struct DecodeVariant {
 
 impl DecodeVariant {
     /// The variant for a stream, by its number of exceptions and the header of the plane of its codes, as far as it is there.
-    pub(crate) fn new(shape: &quire_codec::Shape, exceptions: u64, plane: &[u8]) -> Self {
+    pub(crate) fn new(shape: &quire_codec::Shape, linear: bool, exceptions: u64, plane: &[u8]) -> Self {
         let interpolated = is_interpolated(plane);
         let block_log = plane.get(1).copied().unwrap_or(0);
         let exceptions = Exceptions::of(exceptions, shape.elements());
@@ -79,17 +83,25 @@ impl DecodeVariant {
             && block_log <= ROWS_BLOCK_LOG
             && (1usize << block_log).is_multiple_of(shape.row())
             && shape.elements() > shape.row() as u64;
-        Self { exceptions, rows_in_blocks, interpolated, tokens: any || !are_bit_planes, bit_planes: any || are_bit_planes }
+        Self {
+            exceptions,
+            rows_in_blocks,
+            interpolated,
+            linear,
+            tokens: any || !are_bit_planes,
+            bit_planes: any || are_bit_planes,
+        }
     }
 
-    /// A variant that suits both, unless only one is interpolated.
+    /// A variant that suits both, unless only one is interpolated, or on a linear grid.
     pub(crate) fn join(self, other: Self) -> Option<Self> {
         let exceptions = if self.exceptions as u8 > other.exceptions as u8 { self.exceptions } else { other.exceptions };
         let rows_in_blocks = self.rows_in_blocks && other.rows_in_blocks;
-        (self.interpolated == other.interpolated).then_some(Self {
+        ((self.interpolated, self.linear) == (other.interpolated, other.linear)).then_some(Self {
             exceptions,
             rows_in_blocks,
             interpolated: self.interpolated,
+            linear: self.linear,
             tokens: self.tokens || other.tokens,
             bit_planes: self.bit_planes || other.bit_planes,
         })
@@ -306,7 +318,7 @@ impl EncodePlan {
     ) -> Result<()> {
         let TypeKernels { inspect, quantize, interpolate_coarse, interpolate_pass, fill_gaps, .. } =
             of_type(kernels, self.scalar);
-        let TypeKernels { tokenize, shuffle, assemble, .. } = of_type(kernels, self.scalar);
+        let TypeKernels { quantize_any, tokenize, shuffle, assemble, .. } = of_type(kernels, self.scalar);
         let grid = |per_multiprocessor| self.sizes.grid(multiprocessors, per_multiprocessor, self.sizes.segments);
         let job = &self.job;
         clear(stream, self.zeroed.0, self.zeroed.1)?;
@@ -328,6 +340,7 @@ impl EncodePlan {
             launch(stream, &kernels.count_marked, grid(8), THREADS, job, &[])?;
             observe("1 count")?;
         } else {
+            let quantize = if self.variant.linear { quantize } else { quantize_any };
             launch(stream, quantize, grid(16), THREADS, job, &[])?;
             observe("1 quantize")?;
         }
@@ -476,14 +489,14 @@ impl DecodePlan {
             observe("5 bit planes")?;
         }
 
-        // The codes' last pass writes values.
+        // The codes' last pass writes values, if their grid is linear.
         let codes = if self.variant.interpolated { Vec::new() } else { self.passes(self.variant.rows_in_blocks) };
         let mask = if self.variant.exceptions == Exceptions::Many { self.passes(false) } else { Vec::new() };
         let idle = Pass { kind: AXIS, axis: 0, items: 0 };
         for at in 0..codes.len().max(mask.len()) {
             let blocks = |pass: &Pass| if pass.items == 0 { 0 } else { sizes.grid(multiprocessors, 8, pass.items).0 };
             let (of_codes, of_mask) = (codes.get(at).unwrap_or(&idle), mask.get(at).unwrap_or(&idle));
-            let last = at + 1 == codes.len();
+            let last = self.variant.linear && at + 1 == codes.len();
             let grid = (blocks(of_codes) + blocks(of_mask), job.chunks, 1);
             let numbers = [blocks(of_codes), of_codes.kind, of_codes.axis, u32::from(last), of_mask.kind, of_mask.axis];
             launch(stream, &of_type.restore_planes, grid, THREADS, job, &numbers)?;
@@ -493,6 +506,10 @@ impl DecodePlan {
             let kernels = [&of_type.restore_coarse, &of_type.restore_pass];
             interpolate(stream, kernels, job, &job.shape, sizes, multiprocessors, &mut observe)?;
             launch(stream, &of_type.restore_values, segment_grid(8), THREADS, job, &[])?;
+            observe("1 values")?;
+        }
+        if !self.variant.linear {
+            launch(stream, &of_type.restore_any, segment_grid(8), THREADS, job, &[])?;
             observe("1 values")?;
         }
         if self.variant.exceptions == Exceptions::None {
@@ -603,8 +620,5 @@ struct Pass {
 }
 
 fn of_type(kernels: &Kernels, scalar: Scalar) -> &TypeKernels {
-    match scalar {
-        Scalar::F32 => &kernels.f32,
-        Scalar::F64 => &kernels.f64,
-    }
+    if scalar.size() == 8 { &kernels.f64 } else { &kernels.f32 }
 }

@@ -116,7 +116,7 @@ impl Ring {
             }
             let (half, in_round) = (number % 2, part.len());
             let base = HEAD_ROOM + half * round;
-            copy_out(part, piece, |index| {
+            copy_out(part, piece, |index| -> Result<_> {
                 self.pieces[half][index].synchronize().context("waiting for the GPU")?;
                 let at = index * piece;
                 Ok(self.memory.bytes(base + at..base + (at + piece).min(in_round)))

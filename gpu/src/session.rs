@@ -9,17 +9,20 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 use quire_codec::exceptions::List;
 use quire_codec::format::CHECKSUM_AT;
+use quire_codec::grid::{Fixed, Grid};
 use quire_codec::lattice::{self, highest_bit};
-use quire_codec::lorenzo::Axes;
 use quire_codec::plane::is_interpolated;
 use quire_codec::predictor::{Chooser, Predictor};
-use quire_codec::quantize::{Quantizer, Value};
+use quire_codec::quantize::Quantizer;
 use quire_codec::{CodebookPolicy, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, Scalar, max_stream_len};
 
 use crate::copy::{beside, copy};
 use crate::device::{Device, count_recording};
 use crate::error::{Context as _, Error, Result};
-use crate::job::{Address, DecodeParameters, DecodeState, EncodeParameters, EncodeResult, HEADER_ROOM};
+use crate::job::{
+    Address, DecodeParameters, DecodeState, EXACT_FLOATS, EXACT_WHOLE_NUMBERS, EncodeParameters, EncodeResult, HEADER_ROOM,
+    LINEAR, LOGARITHMIC, SIGNED_STEPS, UNSIGNED_STEPS,
+};
 use crate::launch::Graph;
 use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, copy_on_device, download, read_plain, upload};
 use crate::plan::{DecodePlan, DecodeVariant, EncodePlan, EncodeVariant, Key, Variant};
@@ -148,33 +151,38 @@ impl Session {
         read_plain(self.results.bytes(chunk * size..(chunk + 1) * size))
     }
 
-    /// Sends a chunk and starts compressing it.
+    /// Sends a chunk and starts compressing it. `config` has a settled bound.
     pub(crate) fn start_compressing(&mut self, device: &Device, chunk: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
-        let inspected = has_nothing_to_inspect(chunk, layout, config);
+        let searched = matches!(config.bound, ErrorBound::Absolute(_)) && layout.scalar.is_float();
+        // On a grid that is not an absolute bound's the kernels never look for a lattice, but may meet a constant chunk.
+        let inspected = searched && has_nothing_to_inspect(chunk, layout, config);
         let bit_planes = config.coding == CodingPolicy::Bitshuffle;
-        let variant = EncodeVariant { inspected, to_host: true, interpolated: false, bit_planes };
+        let variant = EncodeVariant { inspected, to_host: true, interpolated: false, linear: true, bit_planes };
         let mut number = self.encoder(device, layout, 1, variant)?;
         let input = self.encode_plan(number).0.input;
         let body = input + size_of::<EncodeParameters>() as u64;
         let Self { ring, stream, chooser, .. } = self;
-        // The chunk is on its way while its predictor is chosen. A constant one has no use for it, and the search for its lattice would go
-        // through all of it.
-        let (sent, predictor) = beside(
+        // The chunk is on its way while its grid and its predictor are chosen. A constant one has no use for them, and the search for its
+        // lattice would go through all of it.
+        let (sent, chosen) = beside(
             || ring.send(stream, &[], chunk, body),
-            || {
-                if layout.is_constant(chunk) {
-                    return Ok(Axes::all(&layout.shape).into());
-                }
-                choose_predictor(chooser, chunk, layout, config)
-            },
+            || if layout.is_constant(chunk) { Ok(None) } else { for_chunk(chooser, chunk, layout, config).map(Some) },
         );
         sent?;
-        let predictor = predictor?;
-        if predictor == Predictor::Interpolation {
-            // Its arrays have the places of the first plan's.
-            number = self.encoder(device, layout, 1, EncodeVariant { interpolated: true, ..variant })?;
-        }
-        self.ring.send_head(&self.stream, bytes_of(&encode_parameters(layout, config, predictor)), input)?;
+        let parameters = match chosen? {
+            None => constant_parameters(layout),
+            Some((grid, predictor)) => {
+                let linear = matches!(grid, Grid::Linear(_));
+                let interpolated = predictor == Predictor::Interpolation;
+                let chosen = EncodeVariant { interpolated, linear, inspected: inspected || !searched, ..variant };
+                if chosen != variant {
+                    // Its arrays have the places of the first plan's.
+                    number = self.encoder(device, layout, 1, chosen)?;
+                }
+                encode_parameters(layout, config, &grid, predictor)
+            }
+        };
+        self.ring.send_head(&self.stream, bytes_of(&parameters), input)?;
         self.encode_plan(number).1.launch()?;
         Ok(number)
     }
@@ -236,57 +244,106 @@ impl Session {
     }
 }
 
-/// What the kernels are to know of a configuration.
-pub(crate) fn encode_parameters(layout: &Layout, config: &Config, predictor: Predictor) -> EncodeParameters {
-    let bound = match config.bound {
-        ErrorBound::Absolute(bound) => bound,
-        // `ErrorBound` and `CodebookPolicy` may grow; the kernels must then learn of it.
-        _ => unreachable!("an error bound that the kernels do not know"),
-    };
-    let step = 2.0 * bound;
-    let mask = if layout.scalar.size() == 4 { u64::from(u32::MAX) } else { u64::MAX };
+/// What the kernels are to know of a configuration with an absolute bound, of chunks whose lattice they look for themselves.
+pub(crate) fn linear_parameters(layout: &Layout, config: &Config, predictor: Predictor) -> Result<EncodeParameters> {
+    match config.bound {
+        ErrorBound::Absolute(bound) if layout.scalar.is_float() => {
+            Ok(encode_parameters(layout, config, &Grid::Linear(Quantizer::new(bound)), predictor))
+        }
+        bound => Err(Error::Unsupported(format!(
+            "{bound:?} of {:?}: only absolute bounds of f32 and f64 go in batches",
+            layout.scalar
+        ))),
+    }
+}
+
+/// What the kernels are to know of a chunk that they will find constant.
+fn constant_parameters(layout: &Layout) -> EncodeParameters {
+    of_grid(layout, LINEAR, 1.0, &[])
+}
+
+/// What the kernels are to know of a grid, without the encoder's other choices.
+fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeParameters {
+    let step = 2.0 * half_step;
     let mut header = Vec::with_capacity(HEADER_ROOM);
     Header { coding: Coding::Stored, layout: *layout }.write_to(&mut header);
     let mut padded = [0; HEADER_ROOM];
     padded[..header.len()].copy_from_slice(&header);
+    let numbers = if kind == EXACT_FLOATS || kind == EXACT_WHOLE_NUMBERS { 0 } else { fixed.len() + 1 };
     EncodeParameters {
-        bound,
+        bound: half_step,
         step,
         inverse_step: 1.0 / step,
-        fill_bits: config.fill_value.unwrap_or(0) & mask,
-        // Bounds are positive, so that there is a highest bit.
+        fill_bits: 0,
+        // Steps are positive, so that there is a highest bit.
         needed_bit: highest_bit(step).unwrap_or(0) + 1,
-        has_fill: u32::from(config.fill_value.is_some()),
+        has_fill: 0,
         big_endian: u32::from(layout.byte_order == quire_codec::ByteOrder::Big),
-        policy: match config.codebook {
-            CodebookPolicy::Auto => 0,
-            CodebookPolicy::Dictionary => 1,
-            CodebookPolicy::Custom => 2,
-            _ => unreachable!("a codebook policy that the kernels do not know"),
-        },
+        policy: 0,
         header_len: header.len() as u32,
-        axes: u32::from(predictor.to_byte()),
-        reserved: [0; 2],
+        axes: 0,
+        kind,
+        coding: 0,
+        fixed: std::array::from_fn(|number| fixed.get(number).copied().unwrap_or(0)),
+        fixed_len: 8 * numbers as u32,
+        reserved: [0; 3],
         header: padded,
     }
 }
 
-/// The predictor of a chunk: the codec's own choice.
-pub(crate) fn choose_predictor(chooser: &mut Chooser, chunk: &[u8], layout: &Layout, config: &Config) -> Result<Predictor> {
-    fn of_type<V: Value>(
-        chooser: &mut Chooser,
-        chunk: &[u8],
-        layout: &Layout,
-        config: &Config,
-    ) -> quire_codec::Result<Predictor> {
-        let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, config);
-        chooser.choose::<V>(chunk, layout, &quantizer, config)
+/// What the kernels are to know of a chunk.
+fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: Predictor) -> EncodeParameters {
+    let fill_bits = |fill: Option<i64>| {
+        let mask = if layout.scalar.size() == 4 { u64::from(u32::MAX) } else { u64::MAX };
+        (fill.unwrap_or(0).cast_unsigned() & mask, u32::from(fill.is_some()))
+    };
+    let (of_grid, (fill_bits, has_fill)) = match grid {
+        Grid::Linear(quantizer) => {
+            let half_step = quantizer.half_step();
+            let of_grid = of_grid(layout, LINEAR, half_step, &[half_step.to_bits()]);
+            match config.bound {
+                // The kernels find out whether the fill value needs care, with the lattice.
+                ErrorBound::Absolute(bound) => {
+                    let of_bound = self::of_grid(layout, LINEAR, bound, &[bound.to_bits()]);
+                    (of_bound, fill_bits(config.fill_value.map(u64::cast_signed)))
+                }
+                _ => (EncodeParameters { bound: 0.0, ..of_grid }, fill_bits(None)),
+            }
+        }
+        Grid::Exact if layout.scalar.is_float() => (of_grid(layout, EXACT_FLOATS, 1.0, &[]), fill_bits(None)),
+        Grid::Exact => (of_grid(layout, EXACT_WHOLE_NUMBERS, 1.0, &[]), fill_bits(None)),
+        Grid::Steps(steps) => {
+            let kind = if matches!(layout.scalar, Scalar::U32 | Scalar::U64) { UNSIGNED_STEPS } else { SIGNED_STEPS };
+            (of_grid(layout, kind, steps.bound() as f64 + 0.5, &[steps.bound()]), fill_bits(steps.fill()))
+        }
+        Grid::Logarithmic(grid) => {
+            let fixed = [grid.half_step().to_bits(), grid.offset().cast_unsigned()];
+            let of_grid = of_grid(layout, LOGARITHMIC, grid.half_step(), &fixed);
+            (EncodeParameters { bound: grid.bound(), ..of_grid }, fill_bits(grid.fill()))
+        }
+    };
+    EncodeParameters {
+        fill_bits,
+        has_fill,
+        policy: match config.codebook {
+            CodebookPolicy::Auto => 0,
+            CodebookPolicy::Dictionary => 1,
+            CodebookPolicy::Custom => 2,
+            // The kernels must learn of another.
+            _ => unreachable!("a codebook policy that the kernels do not know"),
+        },
+        axes: u32::from(predictor.to_byte()),
+        coding: u32::from(grid.coding().to_byte()),
+        ..of_grid
     }
-    match layout.scalar {
-        Scalar::F32 => of_type::<f32>(chooser, chunk, layout, config),
-        Scalar::F64 => of_type::<f64>(chooser, chunk, layout, config),
-    }
-    .map_err(|error| Error::OutOfMemory(error.to_string()))
+}
+
+/// Grid and predictor of a chunk: the codec's own choice.
+pub(crate) fn for_chunk(chooser: &mut Chooser, chunk: &[u8], layout: &Layout, config: &Config) -> Result<(Grid, Predictor)> {
+    Grid::for_chunk(chunk, layout, config, chooser).map_err(|error| match error {
+        quire_codec::Error::OutOfMemory { .. } => Error::OutOfMemory(error.to_string()),
+        other => Error::Unsupported(other.to_string()),
+    })
 }
 
 /// Values at a chunk's start that the host looks at.
@@ -297,12 +354,13 @@ const GLANCE: usize = 256;
 fn has_nothing_to_inspect(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
     let size = layout.scalar.size();
     let glance = &chunk[..chunk.len().min(GLANCE * size)];
-    let differ = glance.chunks_exact(size).any(|value| value != &glance[..size]);
-    let order = layout.byte_order;
-    differ
+    let ErrorBound::Absolute(bound) = config.bound else { return false };
+    let (order, step) = (layout.byte_order, 2.0 * bound);
+    glance.chunks_exact(size).any(|value| value != &glance[..size])
         && match layout.scalar {
-            Scalar::F32 => lattice::is_off::<f32>(glance, order, config),
-            Scalar::F64 => lattice::is_off::<f64>(glance, order, config),
+            Scalar::F32 => lattice::is_off::<f32>(glance, order, step, config.fill()),
+            Scalar::F64 => lattice::is_off::<f64>(glance, order, step, config.fill()),
+            _ => false,
         }
 }
 
@@ -310,46 +368,47 @@ fn has_nothing_to_inspect(chunk: &[u8], layout: &Layout, config: &Config) -> boo
 /// GPU.
 pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParameters, DecodeVariant)> {
     let header = Header::read_from(stream).map_err(|_| Error::Refused)?;
-    if header.coding != Coding::Quantized {
-        return Err(Error::Unsupported(format!("a {:?} chunk is only copied", header.coding)));
-    }
+    let (scalar, shape) = (header.layout.scalar, &header.layout.shape);
+    let kind = match header.coding {
+        Coding::Stored | Coding::Constant => {
+            return Err(Error::Unsupported(format!("a {:?} chunk is only copied", header.coding)));
+        }
+        Coding::Quantized => LINEAR,
+        Coding::Exact if scalar.is_float() => EXACT_FLOATS,
+        Coding::Exact => EXACT_WHOLE_NUMBERS,
+        Coding::Steps if matches!(scalar, Scalar::U32 | Scalar::U64) => UNSIGNED_STEPS,
+        Coding::Steps => SIGNED_STEPS,
+        Coding::Logarithmic => LOGARITHMIC,
+    };
     if stream.len() as u64 > max_stream_len(&header.layout) {
         // Our encoder writes none; the CPU reads it all the same.
         return Err(Error::Unsupported("the stream is longer than its chunk".to_owned()));
     }
-    let start = header.encoded_len();
-    let (Some(half_step), Some(exceptions)) = (u64_at(stream, start), u64_at(stream, start + 8)) else {
-        return Err(Error::Refused);
-    };
-    let half_step = f64::from_bits(half_step);
-    if Config::absolute(half_step).is_err() || exceptions > header.layout.shape.elements() {
-        return Err(Error::Refused);
-    }
+    let fixed = Fixed::read(&header, &stream[header.encoded_len()..]).map_err(|_| Error::Refused)?;
     let checksum = stream[CHECKSUM_AT].iter().rev().fold(0, |value, &byte| value << 8 | u32::from(byte));
     // The kernels read the list as it is; they refuse a stream that is too short for a plane behind it.
-    let elements = header.layout.shape.elements();
-    let mut planes = &stream[start + 16..];
-    List::take(&mut planes, exceptions, elements, header.layout.scalar.size()).map_err(|_| Error::Refused)?;
+    let mut planes = &stream[header.encoded_len() + fixed.len..];
+    List::take(&mut planes, fixed.exceptions, shape.elements(), scalar.size()).map_err(|_| Error::Refused)?;
+    let (half_step, extra) = match fixed.grid {
+        Grid::Linear(quantizer) => (quantizer.half_step(), 0),
+        Grid::Logarithmic(grid) => (grid.half_step(), grid.offset().cast_unsigned()),
+        Grid::Steps(steps) => (0.0, steps.bound()),
+        Grid::Exact => (0.0, 0),
+    };
     let parameters = DecodeParameters {
         step: 2.0 * half_step,
         stream_len: stream.len() as u64,
         body: (stream.len() - planes.len()) as u32,
-        exceptions: u32::try_from(exceptions).map_err(|_| Error::Unsupported("more than 2^32 exceptions".to_owned()))?,
+        exceptions: u32::try_from(fixed.exceptions).map_err(|_| Error::Unsupported("more than 2^32 exceptions".to_owned()))?,
         checksum,
         big_endian: u32::from(header.layout.byte_order == quire_codec::ByteOrder::Big),
+        extra,
+        kind,
+        reserved: 0,
     };
-    let quantizer = Quantizer::new(ErrorBound::Absolute(half_step));
-    let fine = match header.layout.scalar {
-        Scalar::F32 => quantizer.fine::<f32>().is_some(),
-        Scalar::F64 => quantizer.fine::<f64>().is_some(),
-    };
-    if is_interpolated(planes) && !fine {
+    if is_interpolated(planes) && !fixed.can_be_interpolated(scalar) {
         return Err(Error::Refused);
     }
-    let variant = DecodeVariant::new(&header.layout.shape, exceptions, planes);
+    let variant = DecodeVariant::new(shape, kind == LINEAR, fixed.exceptions, planes);
     Ok((header.layout, parameters, variant))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }

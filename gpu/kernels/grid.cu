@@ -1,0 +1,69 @@
+// Grids other than those of an absolute bound (FORMAT.md §5.3 to §5.5). CPU: codec/src/grid.rs, codec/src/element.rs.
+//
+// One kernel each way for all of them: what a kind of grid does to a value is little beside reading and writing it, and the branch is the
+// same for all threads. Decoding takes a pass of its own, which leaves the one over an absolute bound's codes as lean as it is.
+#pragma once
+
+#include "interpolation.cu"
+#include "logarithm.cu"
+#include "steps.cu"
+
+/// The integer that stands for a floating-point number, by its bits; it is its own inverse.
+template <typename Code>
+__device__ __forceinline__ Code order_of(Code bits) {
+  typedef typename Unsigned<Code>::Type U;
+  return bits < 0 ? Code(U(bits) ^ (~U(0) >> 1)) : bits;
+}
+
+/// What a value's bits become on any grid that is not linear.
+template <typename V>
+struct AnyCoder {
+  typedef typename ValueType<V>::Code Code;
+  const EncodeParameters* parameters;
+
+  AnyCoder() = default;
+  __device__ AnyCoder(const EncodeParameters& parameters, const EncodeState&) : parameters(&parameters) {}
+  __device__ __forceinline__ bool operator()(typename ValueType<V>::Bits bits, Code& code) const {
+    switch (parameters->kind) {
+      case EXACT_FLOATS: code = order_of(Code(bits)); return true;
+      case SIGNED_STEPS: return StepsCoder<V, true>(*parameters)(bits, code);
+      case UNSIGNED_STEPS: return StepsCoder<V, false>(*parameters)(bits, code);
+      case LOGARITHMIC: return LogarithmicCoder<V>(*parameters)(bits, code);
+      default: code = Code(bits); return true;
+    }
+  }
+};
+
+template <typename V>
+__device__ void quantize_any(const EncodeJob& job) {
+  make_codes<V, AnyCoder<V>>(job);
+}
+
+/// Values of all codes, in their places.
+template <typename V>
+__device__ void restore_any(const DecodeJob& job) {
+  typedef typename ValueType<V>::Code Code;
+  typedef typename ValueType<V>::Bits Bits;
+  const DecodeState& state = job.states[blockIdx.y];
+  report(job, state);
+  if (state.error) return;
+  const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
+  const Code* codes = plane_values<Code>(job, CODES);
+  for (u32 index = blockIdx.x * THREADS + threadIdx.x; index < job.shape.elements; index += gridDim.x * THREADS) {
+    const Code code = codes[index];
+    Bits bits;
+    switch (parameters.kind) {
+      case EXACT_FLOATS: bits = Bits(order_of(code)); break;
+      case SIGNED_STEPS: bits = Bits(multiple_of<Code, true>(code, parameters.extra)); break;
+      case UNSIGNED_STEPS: bits = Bits(multiple_of<Code, false>(code, parameters.extra)); break;
+      case LOGARITHMIC: bits = ValueType<V>::to_bits(logarithmic_value<V>(code, i64(parameters.extra), parameters.step)); break;
+      default: bits = Bits(code);
+    }
+    write_bits<V>(job.output + blockIdx.y * job.output_stride, index, parameters.big_endian != 0, bits);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_f32(const __grid_constant__ EncodeJob job) { quantize_any<float>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_f64(const __grid_constant__ EncodeJob job) { quantize_any<double>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) restore_any_f32(const __grid_constant__ DecodeJob job) { restore_any<float>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) restore_any_f64(const __grid_constant__ DecodeJob job) { restore_any<double>(job); }
