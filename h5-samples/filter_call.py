@@ -32,11 +32,15 @@ def bound_words(bound: float) -> tuple[int, int, int]:
 
 
 def chunk_words(bound: float, shape: tuple[int, ...], dtype: np.dtype | type = np.float32, fill: float | None = None) -> tuple[int, ...]:
-    """All parameters of a chunk of little-endian f32 or f64: behind the bound stands what set_local adds, marker, version, type and
-    extents, then the bits of the fill value, if there is one."""
+    """All parameters of a chunk of little-endian f32 or f64 with an absolute bound."""
+    return with_layout(bound_words(bound), shape, dtype, fill)
+
+
+def with_layout(words: tuple[int, ...], shape: tuple[int, ...], dtype: np.dtype | type, fill: float | None = None) -> tuple[int, ...]:
+    """Behind the user's words stands what set_local adds: marker, version, type and extents, then the bits of the fill value, if there is one."""
     dtype = np.dtype(dtype).newbyteorder("<")
     fill_words = () if fill is None else np.array([fill], dtype).view("<u4").tolist()
-    return (*bound_words(bound), 0x51 << 24 | 1 << 16 | (dtype.itemsize == 8) << 8 | len(shape), *shape, *fill_words)
+    return (*words, 0x51 << 24 | 1 << 16 | (dtype.itemsize == 8) << 8 | len(shape), *shape, *fill_words)
 
 
 class Plugin:

@@ -115,9 +115,10 @@ extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, 
         check_position(&library.filters(dcpl)?)?;
         let (flags, words) = library.filter_parameters(dcpl, FILTER_ID, MAX_WORDS)?;
         let mut parameters = CdValues::parse(&words)?;
-        let (scalar, byte_order) = library.element_type(type_id)?.ieee()?;
+        let (scalar, byte_order) = library.element_type(type_id)?.scalar()?;
         let shape = Shape::fold(&library.chunk_extents(dcpl)?)?;
         let layout = Layout { scalar, byte_order, shape };
+        quire_codec::bound::check(&layout, &parameters.config)?;
         backend::check_dataset(&layout)?;
         parameters.layout = Some(layout);
         parameters.config.fill_value = library.fill_value(dcpl, type_id, scalar, byte_order)?;
@@ -126,7 +127,7 @@ extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, 
     })
 }
 
-/// A filter before this one would hand it bytes that are no floating-point numbers any more: after a byte shuffle, say, the error bound
+/// A filter before this one would hand it bytes that are no numbers any more: after a byte shuffle, say, the error bound
 /// would hold for meaningless values and the user's own would be off by anything.
 fn check_position(filters: &[c_int]) -> Result<()> {
     match filters.iter().position(|&filter| filter == FILTER_ID) {
@@ -135,7 +136,7 @@ fn check_position(filters: &[c_int]) -> Result<()> {
         }
         Some(0) => Ok(()),
         _ => Err(Error::InvalidArgument(format!(
-            "the filters of this dataset are {filters:?}, in this order: {FILTER_ID} must be the first, as it needs floating-point numbers; \
+            "the filters of this dataset are {filters:?}, in this order: {FILTER_ID} must be the first, as it needs numbers; \
              leave out the others (2 is shuffle, 3 is fletcher32) or set them after it"
         ))),
     }

@@ -1,44 +1,59 @@
-//! The filter's parameters: up to ten unsigned 32-bit words that HDF5 calls `cd_values` and keeps with the dataset.
+//! The filter's parameters: up to twelve unsigned 32-bit words that HDF5 calls `cd_values` and keeps with the dataset.
 //!
-//! | word | the user gives | `set_local` makes of it |
-//! |---|---|---|
-//! | 0 | mode, 1 or 2, + 256 × coding | 1 + 256 × coding |
-//! | 1 | mode 1: bits 0-31 of the absolute bound, an IEEE binary64; mode 2: `e` | bits 0-31 of the bound |
-//! | 2 | mode 1: bits 32-63 of the bound; mode 2: `m`, or nothing, which means 1 | bits 32-63 of the bound |
-//! | 3 | nothing | bits 24-31: `0x51`, bits 16-23: version of this part, 1, bits 8-15: value type, bits 0-7: rank |
-//! | 4 to 3 + rank | nothing | extents of the chunk after [`Shape::fold`], slowest first |
-//! | the next one (binary32) or two (binary64) | nothing | bits of the fill value, low half first, if the dataset defines one |
+//! Word 0 is mode + 256 × coding. The words of the mode follow, then those that `set_local` adds when a dataset is created.
 //!
-//! Mode 2 means the bound `m * 10^-e`, rounded once from the decimal to the nearest binary64: `2,3` is 1e-3 and `2,4,25` is 25e-4. It
-//! is there for h5repack, whose users cannot write the bits of a number: `h5repack -f dset:UD=33791,0,2,2,3`.
+//! | mode | words of the user | meaning | the dataset keeps |
+//! |---|---|---|---|
+//! | 0 | – | the exact bits | 0 |
+//! | 1 | `lo, hi` | absolute bound | 1 |
+//! | 2 | `e` or `e, m` | the same as a decimal | 1 |
+//! | 3, 4 | as 1, 2 | share of the chunk's range | 3 |
+//! | 5, 6 | as 1, 2 | share of each value | 5 |
+//! | 7, 8 | as 1, 2 | PSNR of the chunk, in dB | 7 |
+//! | 9, 10 | as 1, 2 | compression ratio of the chunk | 9 |
+//! | 11 | `lo, hi, lo, hi` | the same, and the absolute bound that is not exceeded for it | 11 |
+//! | 12 | `e, m, e, m` | the same as decimals | 11 |
+//!
+//! `lo` and `hi` are bits 0-31 and 32-63 of an IEEE binary64. A decimal is `m * 10^-e`, rounded once to the nearest binary64; a missing `m` is
+//! 1: `2,3` is 1e-3 and `2,4,25` is 25e-4. It is there for h5repack, whose users cannot write the bits of a number: `h5repack -f
+//! dset:UD=33791,0,2,2,3`.
 //!
 //! The coding is 0 for what promises the fewest bits, 1 for Huffman codes, 2 for bit planes, the fast lane of a GPU.
 //!
-//! The value type is 0 for binary32 and 1 for binary64, plus 0x80 for big endian, as in the stream's header.
+//! | words of `set_local` | |
+//! |---|---|
+//! | 1 | bits 24-31: `0x51`, bits 16-23: version of this part, 1, bits 8-15: value type as in the stream's header, bits 0-7: rank |
+//! | rank | extents of the chunk after [`quire_codec::Shape::fold`], slowest first |
+//! | 1, or 2 for types of 64 bits | bits of the fill value, low half first, if the dataset defines one |
 //!
-//! Words from 3 on are written by `set_local`. It may meet its own words again, when a property list is used for a second dataset or
-//! h5repack changes the chunks, and then starts from words 0 to 2. The words steer the encoder; a decoder compares streams with them
-//! but decodes without them.
+//! `set_local` may meet its own words again, when a property list is used for a second dataset or h5repack changes the chunks, and then
+//! starts from the user's part. The words steer the encoder; a decoder compares streams with them but decodes without them.
 
-use quire_codec::{ByteOrder, CodingPolicy, Config, Error, ErrorBound, Layout, MAX_RANK, Result, Scalar, Shape};
+use quire_codec::{CodingPolicy, Config, Error, ErrorBound, Layout, MAX_RANK, Result, Scalar, Shape, options, type_of_byte};
 
 /// Most words that a dataset has.
-pub(crate) const MAX_WORDS: usize = USER_WORDS + 1 + MAX_RANK + 2;
+pub(crate) const MAX_WORDS: usize = 1 + 4 + 1 + MAX_RANK + 2;
 
-const MODE_ABSOLUTE_BITS: u32 = 1;
-const MODE_ABSOLUTE_DECIMAL: u32 = 2;
 /// The codings, by their numbers in bits 8 to 31 of word 0.
 const CODINGS: [CodingPolicy; 3] = [CodingPolicy::Auto, CodingPolicy::Huffman, CodingPolicy::Bitshuffle];
-/// Words of the user's part in mode 1.
-const USER_WORDS: usize = 3;
-/// 'Q' in the top byte of word 3.
+/// 'Q' in the top byte of the first word of `set_local`.
 const FILLED_MARKER: u32 = 0x51;
 const FILLED_VERSION: u32 = 1;
-const BIG_ENDIAN_BIT: u32 = 0x80;
+
+const LOSSLESS: u32 = 0;
+const ABSOLUTE: u32 = 1;
+const RELATIVE: u32 = 3;
+const POINTWISE_RELATIVE: u32 = 5;
+const PSNR: u32 = 7;
+const RATIO: u32 = 9;
+const CAPPED_RATIO: u32 = 11;
+/// A mode of decimals is one more than that of bits.
+const LAST_MODE: u32 = CAPPED_RATIO + 1;
 
 const HOW_TO: &str = "give 2,e or 2,e,m for an absolute error bound of m * 10^-e (2,3 is 1e-3), or 1,lo,hi with the two halves of the bound's \
-                      64 bits, low half first (1,3539053052,1062232653 is 1e-3); add 256 to the first number for Huffman codes, 512 for bit planes \
-                      (fast on a GPU)";
+                      64 bits, low half first (1,3539053052,1062232653 is 1e-3); 4 or 3 in place of 2 or 1 for a share of the chunk's range, 6 \
+                      or 5 for a share of each value, 8 or 7 for a PSNR, 10 or 9 for a ratio, 0 alone for the exact bits; add 256 to the first \
+                      number for Huffman codes, 512 for bit planes (fast on a GPU)";
 
 /// The parameters, understood.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,6 +62,22 @@ pub(crate) struct CdValues {
     pub(crate) config: Config,
     /// The chunk, once `set_local` has filled it in.
     pub(crate) layout: Option<Layout>,
+}
+
+/// The `cd_values` for an options text such as `abs=1e-3,coding=huffman` ([`quire_codec::options`]).
+///
+/// # Errors
+/// `InvalidArgument` with what was wrong and what can be given.
+pub fn from_options(text: &str) -> Result<Vec<u32>> {
+    CdValues { config: options::parse(text)?, layout: None }.to_words()
+}
+
+/// The options text of `cd_values`, a user's or a dataset's.
+///
+/// # Errors
+/// As [`from_options`].
+pub fn to_options(words: &[u32]) -> Result<String> {
+    Ok(options::format(&CdValues::parse(words)?.config))
 }
 
 impl CdValues {
@@ -69,44 +100,45 @@ impl CdValues {
         let coding = *CODINGS
             .get(number as usize)
             .ok_or_else(|| refused(format!("word 0 asks for coding {number} (its bits from 8 on), there are 0 to 2")))?;
-        let bounded = |bound: f64, layout| match Config::absolute(bound) {
-            Ok(config) => Ok(Self { config: Config { coding, ..config }, layout }),
-            Err(error) => Err(refused(error.to_string())),
-        };
-        match (mode, rest) {
-            (MODE_ABSOLUTE_BITS, &[low, high]) => bounded(from_halves(low, high), None),
-            (MODE_ABSOLUTE_BITS, &[low, high, ref filled @ ..]) => {
-                let (layout, fill_value) = parse_filled(filled).map_err(refused)?;
-                let mut parsed = bounded(from_halves(low, high), Some(layout))?;
-                parsed.config.fill_value = fill_value;
-                Ok(parsed)
-            }
-            (MODE_ABSOLUTE_BITS, _) => {
-                Err(refused(format!("mode 1 takes the two halves of the bound, {} of them given", rest.len())))
-            }
-            (MODE_ABSOLUTE_DECIMAL, &[exponent]) => bounded(from_decimal(1, exponent), None),
-            (MODE_ABSOLUTE_DECIMAL, &[exponent, mantissa]) => bounded(from_decimal(mantissa, exponent), None),
-            (MODE_ABSOLUTE_DECIMAL, _) => {
-                Err(refused(format!("mode 2 takes the exponent e and perhaps m, {} values given", rest.len())))
-            }
-            _ => Err(refused(format!("mode {mode} is unknown, there are 1 and 2"))),
+        if mode > LAST_MODE {
+            return Err(refused(format!("mode {mode} is unknown, there are 0 to {LAST_MODE}")));
         }
+        let (numbers, filled) = take_numbers(mode, rest).map_err(refused)?;
+        let bound = match (mode.next_multiple_of(2).saturating_sub(1), numbers) {
+            (ABSOLUTE, [bound, _]) => ErrorBound::Absolute(bound),
+            (RELATIVE, [share, _]) => ErrorBound::Relative(share),
+            (POINTWISE_RELATIVE, [share, _]) => ErrorBound::PointwiseRelative(share),
+            (PSNR, [decibels, _]) => ErrorBound::Psnr(decibels),
+            (RATIO, [ratio, _]) => ErrorBound::Ratio { ratio, ceiling: None },
+            (CAPPED_RATIO, [ratio, ceiling]) => ErrorBound::Ratio { ratio, ceiling: Some(ceiling) },
+            _ => ErrorBound::Lossless,
+        };
+        let config = Config::new(bound).map_err(|error| refused(error.to_string()))?;
+        let (layout, fill_value) = if filled.is_empty() { (None, None) } else { parse_filled(filled).map_err(refused)? };
+        Ok(Self { config: Config { coding, fill_value, ..config }, layout })
     }
 
-    /// The words that stand for the same parameters; always in mode 1.
+    /// The words that stand for the same parameters; never decimals.
     ///
     /// # Errors
     /// `InvalidArgument` if an extent does not fit 32 bits.
     pub(crate) fn to_words(self) -> Result<Vec<u32>> {
-        let ErrorBound::Absolute(bound) = self.config.bound else {
-            return Err(Error::InvalidArgument(format!("{:?} has no form in cd_values", self.config.bound)));
+        let (mode, numbers) = match self.config.bound {
+            ErrorBound::Lossless => (LOSSLESS, vec![]),
+            ErrorBound::Absolute(bound) => (ABSOLUTE, vec![bound]),
+            ErrorBound::Relative(share) => (RELATIVE, vec![share]),
+            ErrorBound::PointwiseRelative(share) => (POINTWISE_RELATIVE, vec![share]),
+            ErrorBound::Psnr(decibels) => (PSNR, vec![decibels]),
+            ErrorBound::Ratio { ratio, ceiling: None } => (RATIO, vec![ratio]),
+            ErrorBound::Ratio { ratio, ceiling: Some(ceiling) } => (CAPPED_RATIO, vec![ratio, ceiling]),
+            bound => return Err(Error::InvalidArgument(format!("{bound:?} has no form in cd_values"))),
         };
-        let bits = bound.to_bits();
         let coding = CODINGS.iter().position(|&coding| coding == self.config.coding).unwrap_or(0) as u32;
-        let mut words = vec![coding << 8 | MODE_ABSOLUTE_BITS, bits as u32, (bits >> 32) as u32];
+        let mut words = vec![coding << 8 | mode];
+        words.extend(numbers.into_iter().map(f64::to_bits).flat_map(|bits| [bits as u32, (bits >> 32) as u32]));
         if let Some(layout) = self.layout {
             let dims = layout.shape.dims();
-            words.push(FILLED_MARKER << 24 | FILLED_VERSION << 16 | type_byte(&layout) << 8 | dims.len() as u32);
+            words.push(FILLED_MARKER << 24 | FILLED_VERSION << 16 | u32::from(layout.type_byte()) << 8 | dims.len() as u32);
             for &extent in dims {
                 words.push(u32::try_from(extent).map_err(|_| {
                     Error::InvalidArgument(format!(
@@ -123,65 +155,72 @@ impl CdValues {
     }
 }
 
-fn from_halves(low: u32, high: u32) -> f64 {
-    f64::from_bits(u64::from(high) << 32 | u64::from(low))
+/// Takes a mode's numbers off the words behind word 0; what it has not is 0. Only words of bits may be followed by others.
+fn take_numbers(mode: u32, words: &[u32]) -> std::result::Result<([f64; 2], &[u32]), String> {
+    let bits = |low: u32, high: u32| f64::from_bits(u64::from(high) << 32 | u64::from(low));
+    let given = words.len();
+    match (mode, words) {
+        (LOSSLESS, filled) => Ok(([0.0; 2], filled)),
+        (CAPPED_RATIO, &[low, high, low_2, high_2, ref filled @ ..]) => Ok(([bits(low, high), bits(low_2, high_2)], filled)),
+        (LAST_MODE, &[exponent, mantissa, exponent_2, mantissa_2]) => {
+            Ok(([decimal(mantissa, exponent)?, decimal(mantissa_2, exponent_2)?], &[]))
+        }
+        (CAPPED_RATIO | LAST_MODE, _) => {
+            Err(format!("mode {mode} takes four words, two for the ratio and two for the bound, {given} given"))
+        }
+        (mode, &[low, high, ref filled @ ..]) if mode % 2 == 1 => Ok(([bits(low, high), 0.0], filled)),
+        (mode, _) if mode % 2 == 1 => Err(format!("mode {mode} takes the two halves of a number, {given} of them given")),
+        (_, &[exponent]) => Ok(([decimal(1, exponent)?, 0.0], &[])),
+        (_, &[exponent, mantissa]) => Ok(([decimal(mantissa, exponent)?, 0.0], &[])),
+        _ => Err(format!("mode {mode} takes the exponent e and perhaps m, {given} values given")),
+    }
 }
 
 /// `mantissa * 10^-exponent` rounded once. Multiplying by a power of ten would round twice, so the decimal is parsed.
-fn from_decimal(mantissa: u32, exponent: u32) -> f64 {
-    format!("{mantissa}e-{exponent}").parse().unwrap_or(f64::NAN)
-}
-
-fn type_byte(layout: &Layout) -> u32 {
-    let scalar = match layout.scalar {
-        Scalar::F32 => 0,
-        Scalar::F64 => 1,
-    };
-    match layout.byte_order {
-        ByteOrder::Little => scalar,
-        ByteOrder::Big => scalar | BIG_ENDIAN_BIT,
-    }
+fn decimal(mantissa: u32, exponent: u32) -> std::result::Result<f64, String> {
+    let number = format!("{mantissa}e-{exponent}").parse().unwrap_or(f64::NAN);
+    if number == 0.0 && mantissa > 0 { Err(format!("{mantissa}e-{exponent} is too small for a binary64")) } else { Ok(number) }
 }
 
 /// Words that a fill value takes.
 fn fill_words(scalar: Scalar) -> usize {
-    scalar.size() / size_of::<u32>()
+    scalar.size().div_ceil(size_of::<u32>())
 }
 
 /// Understands the words that `set_local` has written: layout, and bits of the fill value.
-fn parse_filled(filled: &[u32]) -> std::result::Result<(Layout, Option<u64>), String> {
+fn parse_filled(filled: &[u32]) -> std::result::Result<(Option<Layout>, Option<u64>), String> {
     let (description, rest) = filled.split_first().ok_or("the chunk's layout is missing")?;
-    let [marker, version, value_type, rank] = description.to_be_bytes().map(u32::from);
-    if marker != FILLED_MARKER {
-        return Err(format!("word 3 is {description:#010x}: nothing may follow the bound but what the filter itself appends"));
+    let [marker, version, value_type, rank] = description.to_be_bytes();
+    if u32::from(marker) != FILLED_MARKER {
+        return Err(format!(
+            "{description:#010x} stands behind the bound: nothing may follow it but what the filter itself appends"
+        ));
     }
-    if version != FILLED_VERSION {
-        return Err(format!("word 3 has version {version}, this build knows {FILLED_VERSION}: install a newer H5Z-Quire"));
+    if u32::from(version) != FILLED_VERSION {
+        return Err(format!(
+            "the filter's own words have version {version}, this build knows {FILLED_VERSION}: install a newer H5Z-Quire"
+        ));
     }
-    let scalar = match value_type & !BIG_ENDIAN_BIT {
-        0 => Scalar::F32,
-        1 => Scalar::F64,
-        other => return Err(format!("value type {other} in word 3 is unknown")),
-    };
-    let byte_order = if value_type & BIG_ENDIAN_BIT == 0 { ByteOrder::Little } else { ByteOrder::Big };
+    let (scalar, byte_order) =
+        type_of_byte(value_type).ok_or_else(|| format!("value type {value_type} in {description:#010x} is unknown"))?;
     let (extents, fill) = rest
-        .split_at_checked(rank as usize)
-        .ok_or_else(|| format!("word 3 announces {rank} extents, {} words follow", rest.len()))?;
+        .split_at_checked(usize::from(rank))
+        .ok_or_else(|| format!("{description:#010x} announces {rank} extents, {} words follow", rest.len()))?;
     let fill_value = match *fill {
         [] => None,
         [low] if fill_words(scalar) == 1 => Some(u64::from(low)),
         [low, high] if fill_words(scalar) == 2 => Some(u64::from(high) << 32 | u64::from(low)),
-        _ => return Err(format!("word 3 announces {rank} extents, {} more words follow than those", fill.len())),
+        _ => return Err(format!("{description:#010x} announces {rank} extents, {} more words follow than those", fill.len())),
     };
     let dims: Vec<u64> = extents.iter().map(|&extent| u64::from(extent)).collect();
     let shape = Shape::new(&dims).map_err(|error| error.to_string())?;
-    Ok((Layout { scalar, byte_order, shape }, fill_value))
+    Ok((Some(Layout { scalar, byte_order, shape }), fill_value))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quire_codec::{Coding, Header};
+    use quire_codec::{ByteOrder, Coding, Header};
 
     fn bound_of(words: &[u32]) -> f64 {
         let ErrorBound::Absolute(bound) = CdValues::parse(words).expect("accepted").config.bound else { panic!("not absolute") };
@@ -213,6 +252,59 @@ mod tests {
         assert_eq!(bound_of(&[2, 23, 1]), 1e-23); // 1.0 / 1e23 gives its neighbour
         assert_eq!(bound_of(&[2, 300, 4294967295]), 4294967295e-300);
         assert_eq!(bound_of(&[2, 300]).to_bits(), 1e-300f64.to_bits());
+    }
+
+    #[test]
+    fn every_mode_has_both_forms_and_survives() {
+        let halves = |number: f64| [number.to_bits() as u32, (number.to_bits() >> 32) as u32];
+        for (mode, decimal, number, bound) in [
+            (1, &[2, 3, 25][..], 0.025, ErrorBound::Absolute(0.025)),
+            (3, &[4, 3], 1e-3, ErrorBound::Relative(1e-3)),
+            (5, &[6, 2, 5], 0.05, ErrorBound::PointwiseRelative(0.05)),
+            (7, &[8, 1, 645], 64.5, ErrorBound::Psnr(64.5)),
+            (9, &[10, 0, 20], 20.0, ErrorBound::Ratio { ratio: 20.0, ceiling: None }),
+        ] {
+            let config = Config::new(bound).expect("a bound");
+            let words = [&[mode][..], &halves(number)].concat();
+            for given in [decimal, &words] {
+                let parsed = CdValues::parse(given).expect("accepted");
+                assert_eq!(parsed, CdValues { config, layout: None });
+                assert_eq!(parsed.to_words().expect("words"), words);
+            }
+        }
+        let capped = Config::new(ErrorBound::Ratio { ratio: 20.0, ceiling: Some(0.1) }).expect("a bound");
+        let words = [&[11][..], &halves(20.0), &halves(0.1)].concat();
+        for given in [&[12, 0, 20, 1, 1][..], &words] {
+            let mut parsed = CdValues::parse(given).expect("accepted");
+            assert_eq!(parsed, CdValues { config: capped, layout: None });
+            assert_eq!(parsed.to_words().expect("words"), words);
+            parsed.layout = Some(layout(Scalar::U64, ByteOrder::Big, &[5, 6, 7, 8]));
+            parsed.config.fill_value = Some(u64::MAX);
+            let filled = parsed.to_words().expect("words");
+            assert_eq!((filled.len(), CdValues::parse(&filled)), (MAX_WORDS, Ok(parsed)));
+        }
+        for given in [&[0][..], &[1, 0, 0], &[2, 7, 0]] {
+            let mut parsed = CdValues::parse(given).expect("accepted");
+            assert_eq!((parsed.config.bound, parsed.to_words()), (ErrorBound::Lossless, Ok(vec![0])));
+            parsed.layout = Some(layout(Scalar::I8, ByteOrder::Little, &[7]));
+            let filled = parsed.to_words().expect("words");
+            assert_eq!((filled.as_slice(), CdValues::parse(&filled)), (&[0, 0x5101_0401, 7][..], Ok(parsed)));
+        }
+    }
+
+    #[test]
+    fn options_and_words_are_the_same() {
+        for (text, words) in [
+            ("abs=1e-3", &[1, 3539053052, 1062232653][..]),
+            ("lossless,coding=bitshuffle", &[512]),
+            ("psnr=60,coding=huffman", &[256 + 7, 0, 0x404e_0000]),
+            ("ratio=20,abs=5e-1", &[11, 0, 0x4034_0000, 0, 0x3fe0_0000]),
+        ] {
+            assert_eq!(from_options(text).expect("accepted"), words);
+            assert_eq!(to_options(words).expect("accepted"), text);
+        }
+        assert_eq!(to_options(&[2, 3]), Ok("abs=1e-3".to_owned()));
+        assert!(from_options("abs=x").is_err() && to_options(&[99]).is_err());
     }
 
     #[test]
@@ -270,12 +362,13 @@ mod tests {
 
     #[test]
     fn the_value_type_is_the_streams() {
-        for scalar in [Scalar::F32, Scalar::F64] {
+        for scalar in Scalar::ALL {
             for byte_order in [ByteOrder::Little, ByteOrder::Big] {
                 let layout = layout(scalar, byte_order, &[1]);
                 let mut stream = Vec::new();
                 Header { coding: Coding::Stored, layout }.write_to(&mut stream);
-                assert_eq!(type_byte(&layout), u32::from(stream[6]));
+                let parsed = CdValues { layout: Some(layout), ..CdValues::parse(&[0]).expect("accepted") };
+                assert_eq!(parsed.to_words().expect("words")[1] >> 8 & 0xff, u32::from(stream[6]));
             }
         }
     }
@@ -301,7 +394,7 @@ mod tests {
 
     #[test]
     fn unknown_modes_are_refused() {
-        for mode in [0, 3, 4, 255] {
+        for mode in [13, 14, 255] {
             assert_refused(&[mode], &format!("mode {mode} is unknown"));
             assert_refused(&[mode, 1, 2, 3], &format!("mode {mode} is unknown"));
         }
@@ -313,32 +406,41 @@ mod tests {
         assert_refused(&[1, 7], "1 of them given");
         assert_refused(&[2], "0 values given");
         assert_refused(&[2, 3, 1, 0], "3 values given");
+        assert_refused(&[7, 3], "takes the two halves of a number, 1 of them given");
+        assert_refused(&[11, 3, 1, 0], "takes four words");
+        assert_refused(&[12, 3, 1, 0], "takes four words");
+        assert_refused(&[12, 3, 1, 0, 1, 1], "takes four words");
     }
 
     #[test]
     fn senseless_bounds_are_refused() {
-        for bound in [0.0, -0.0, -1e-3, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::from_bits(1)] {
+        for bound in [-1e-3, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::from_bits(1)] {
             let bits = bound.to_bits();
             assert_refused(&[1, bits as u32, (bits >> 32) as u32], "absolute error bound is");
         }
-        assert_refused(&[2, 3, 0], "absolute error bound is 0");
-        assert_refused(&[2, 400], "absolute error bound is 0");
-        assert_refused(&[2, u32::MAX], "absolute error bound is 0");
+        assert_refused(&[2, 400], "1e-400 is too small");
+        assert_refused(&[2, u32::MAX], "1e-4294967295 is too small");
+        assert_refused(&[4, 0, 2], "relative error bound is 2");
+        assert_refused(&[6, 0, 1], "point-wise relative error bound is 1");
+        assert_refused(&[8, 0, 0], "PSNR is 0");
+        assert_refused(&[10, 0, 1], "compression ratio is 1");
+        assert_refused(&[12, 0, 10, 400, 1], "1e-400 is too small");
     }
 
     #[test]
     fn anything_else_behind_the_bound_is_refused() {
         let with = |tail: &[u32]| [&[1, 3539053052, 1062232653], tail].concat();
-        assert_refused(&with(&[0]), "word 3 is 0x00000000");
-        assert_refused(&with(&[0x5001_0001, 8]), "word 3 is 0x50010001");
+        assert_refused(&with(&[0]), "0x00000000 stands behind the bound");
+        assert_refused(&with(&[0x5001_0001, 8]), "0x50010001 stands behind the bound");
         assert_refused(&with(&[0x5102_0001, 8]), "version 2");
-        assert_refused(&with(&[0x5101_0201, 8]), "value type 2");
+        assert_refused(&with(&[0x5101_0c01, 8]), "value type 12");
+        assert_refused(&[0, 1], "0x00000001 stands behind the bound");
         assert_refused(&with(&[0x5101_0000]), "dimensions");
         assert_refused(&with(&[0x5101_0001]), "announces 1 extents, 0 words follow");
         assert_refused(&with(&[0x5101_0001, 8, 8, 8]), "announces 1 extents, 2 more words follow");
         assert_refused(&with(&[0x5101_0101, 8, 8]), "announces 1 extents, 1 more words follow");
         assert_refused(&with(&[0x5101_0005, 1, 1, 1, 1, 1]), "chunk has 5 dimensions");
-        assert_refused(&with(&[0x5101_0005, 1, 1, 1, 1, 1, 1, 1]), "11 cd_values are more than the 10");
+        assert_refused(&with(&[0x5101_0005, 1, 1, 1, 1, 1, 1, 1, 1, 1]), "13 cd_values are more than the 12");
         assert_refused(&with(&[0x5101_00ff, 1]), "announces 255 extents, 1 words follow");
         assert_refused(&with(&[0x5101_0001, 0]), "no elements");
         assert_refused(&with(&[0x5101_0004, u32::MAX, u32::MAX, u32::MAX, u32::MAX]), "more than 2^48");

@@ -1,8 +1,8 @@
-//! Which HDF5 datatypes are IEEE floating-point numbers.
+//! Which HDF5 datatypes are numbers that the codec knows.
 //!
-//! Comparing with `H5T_IEEE_F32LE` would need library-wide identifiers, so we compare what makes those types what they are.
+//! Comparing with `H5T_IEEE_F32LE` and its like would need library-wide identifiers, so we compare what makes those types what they are.
 
-use hdf5_sys::h5t::{H5T_FLOAT, H5T_NORM_IMPLIED, H5T_ORDER_BE, H5T_ORDER_LE};
+use hdf5_sys::h5t::{H5T_FLOAT, H5T_INTEGER, H5T_NORM_IMPLIED, H5T_ORDER_BE, H5T_ORDER_LE, H5T_SGN_2, H5T_SGN_NONE};
 use quire_codec::{ByteOrder, Error, Result, Scalar};
 use std::ffi::c_int;
 
@@ -15,8 +15,28 @@ pub(crate) struct ElementType {
     pub(crate) size: usize,
     /// `H5T_order_t`
     pub(crate) order: c_int,
-    /// Present if `class` is `H5T_FLOAT`.
-    pub(crate) float: Option<FloatFields>,
+    /// What more there is to say of numbers.
+    pub(crate) fields: Fields,
+}
+
+/// What only numbers have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fields {
+    /// If `class` is `H5T_FLOAT`.
+    Float(FloatFields),
+    /// If `class` is `H5T_INTEGER`.
+    Integer(IntegerFields),
+    /// For all other classes.
+    None,
+}
+
+/// Where the bits of an integer stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IntegerFields {
+    pub(crate) precision: usize,
+    pub(crate) offset: c_int,
+    /// `H5T_sign_t`
+    pub(crate) sign: c_int,
 }
 
 /// Where the parts of a floating-point number stand, in bits from the least significant one.
@@ -58,15 +78,32 @@ const BINARY64: FloatFields = FloatFields {
     norm: H5T_NORM_IMPLIED as c_int,
 };
 
+/// As h5py, Julia and HDF5 2.0 make it for half precision.
+const BINARY16: FloatFields = FloatFields {
+    precision: 16,
+    sign_at: 15,
+    exponent_at: 10,
+    exponent_bits: 5,
+    exponent_bias: 15,
+    mantissa_bits: 10,
+    ..BINARY32
+};
+
+/// As HDF5 2.0 has it, and as anybody can make it before.
+const BFLOAT16: FloatFields = FloatFields { precision: 16, sign_at: 15, exponent_at: 7, mantissa_bits: 7, ..BINARY32 };
+
 impl ElementType {
     /// The codec's name for this type.
     ///
     /// # Errors
-    /// `InvalidArgument` unless this is IEEE binary32 or binary64 in little or big endian order.
-    pub(crate) fn ieee(&self) -> Result<(Scalar, ByteOrder)> {
-        let scalar = match (self.size, self.float) {
-            (4, Some(BINARY32)) => Scalar::F32,
-            (8, Some(BINARY64)) => Scalar::F64,
+    /// `InvalidArgument` unless this is IEEE binary16, binary32 or binary64, bfloat16, or an integer of 8, 16, 32 or 64 bits, in little or big endian order.
+    pub(crate) fn scalar(&self) -> Result<(Scalar, ByteOrder)> {
+        let scalar = match (self.size, self.fields) {
+            (2, Fields::Float(BINARY16)) => Scalar::F16,
+            (2, Fields::Float(BFLOAT16)) => Scalar::BF16,
+            (4, Fields::Float(BINARY32)) => Scalar::F32,
+            (8, Fields::Float(BINARY64)) => Scalar::F64,
+            (size, Fields::Integer(fields)) => self.integer(size, fields).ok_or_else(|| self.refusal())?,
             _ => return Err(self.refusal()),
         };
         let byte_order = match self.order {
@@ -77,17 +114,42 @@ impl ElementType {
         Ok((scalar, byte_order))
     }
 
+    /// The integer whose bits fill its bytes.
+    fn integer(&self, size: usize, fields: IntegerFields) -> Option<Scalar> {
+        if fields.precision != 8 * size || fields.offset != 0 {
+            return None;
+        }
+        let is_signed = match fields.sign {
+            sign if sign == H5T_SGN_2 as c_int => true,
+            sign if sign == H5T_SGN_NONE as c_int => false,
+            _ => return None,
+        };
+        Some(match (size, is_signed) {
+            (1, true) => Scalar::I8,
+            (1, false) => Scalar::U8,
+            (2, true) => Scalar::I16,
+            (2, false) => Scalar::U16,
+            (4, true) => Scalar::I32,
+            (4, false) => Scalar::U32,
+            (8, true) => Scalar::I64,
+            (8, false) => Scalar::U64,
+            _ => return None,
+        })
+    }
+
     fn refusal(&self) -> Error {
-        let detail = match self.float {
-            Some(float) => format!(
+        let detail = match self.fields {
+            Fields::Float(float) => format!(
                 " ({} exponent and {} mantissa bits, byte order {})",
                 float.exponent_bits, float.mantissa_bits, self.order
             ),
-            None => String::new(),
+            Fields::Integer(integer) => format!(" ({} bits from bit {} on)", integer.precision, integer.offset),
+            Fields::None => String::new(),
         };
         Error::InvalidArgument(format!(
-            "the dataset's element type is of class {}, {} bytes{detail}; only IEEE 754 binary32 and binary64 in little or big endian \
-             order can be compressed: create this dataset without the filter, or as float32 or float64",
+            "the dataset's element type is of class {}, {} bytes{detail}; only IEEE 754 binary16, binary32 and binary64, bfloat16, and integers \
+             that fill 1, 2, 4 or 8 bytes can be compressed, in little or big endian order: create this dataset without the filter, or with one \
+             of these types",
             self.class_name(),
             self.size
         ))
@@ -118,50 +180,63 @@ impl ElementType {
     pub(crate) fn is_float_class(class: c_int) -> bool {
         class == H5T_FLOAT as c_int
     }
+
+    /// Whether it is to be asked for those of an integer.
+    pub(crate) fn is_integer_class(class: c_int) -> bool {
+        class == H5T_INTEGER as c_int
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const F32: ElementType = ElementType { class: 1, size: 4, order: 0, float: Some(BINARY32) };
-    const F64: ElementType = ElementType { class: 1, size: 8, order: 0, float: Some(BINARY64) };
+    const F32: ElementType = ElementType { class: 1, size: 4, order: 0, fields: Fields::Float(BINARY32) };
+    const F64: ElementType = ElementType { class: 1, size: 8, order: 0, fields: Fields::Float(BINARY64) };
+
+    fn integer(size: usize, sign: c_int) -> ElementType {
+        let fields = Fields::Integer(IntegerFields { precision: 8 * size, offset: 0, sign });
+        ElementType { class: 0, size, order: 0, fields }
+    }
 
     #[test]
-    fn ieee_types_in_both_byte_orders_are_accepted() {
-        assert_eq!(F32.ieee(), Ok((Scalar::F32, ByteOrder::Little)));
-        assert_eq!(F64.ieee(), Ok((Scalar::F64, ByteOrder::Little)));
-        assert_eq!(ElementType { order: 1, ..F32 }.ieee(), Ok((Scalar::F32, ByteOrder::Big)));
-        assert_eq!(ElementType { order: 1, ..F64 }.ieee(), Ok((Scalar::F64, ByteOrder::Big)));
+    fn numbers_in_both_byte_orders_are_accepted() {
+        for (element, scalar) in [
+            (F32, Scalar::F32),
+            (F64, Scalar::F64),
+            (ElementType { size: 2, fields: Fields::Float(BINARY16), ..F32 }, Scalar::F16),
+            (ElementType { size: 2, fields: Fields::Float(BFLOAT16), ..F32 }, Scalar::BF16),
+            (integer(1, 1), Scalar::I8),
+            (integer(1, 0), Scalar::U8),
+            (integer(2, 1), Scalar::I16),
+            (integer(2, 0), Scalar::U16),
+            (integer(4, 1), Scalar::I32),
+            (integer(4, 0), Scalar::U32),
+            (integer(8, 1), Scalar::I64),
+            (integer(8, 0), Scalar::U64),
+        ] {
+            assert_eq!(element.scalar(), Ok((scalar, ByteOrder::Little)));
+            assert_eq!(ElementType { order: 1, ..element }.scalar(), Ok((scalar, ByteOrder::Big)));
+        }
     }
 
     #[test]
     fn a_refusal_names_class_and_size() {
+        let of_12_bits = Fields::Integer(IntegerFields { precision: 12, offset: 2, sign: 1 });
+        let of_4_bits = Fields::Float(FloatFields { exponent_bits: 4, exponent_bias: 7, mantissa_bits: 3, ..BINARY16 });
         for (element, seen) in [
-            (ElementType { class: 0, size: 4, order: 0, float: None }, "class integer, 4 bytes;"),
-            (ElementType { class: 3, size: 17, order: 4, float: None }, "class string, 17 bytes;"),
-            (ElementType { class: 6, size: 12, order: 4, float: None }, "class compound, 12 bytes"),
-            (ElementType { class: 11, size: 8, order: 0, float: None }, "class complex, 8 bytes"),
-            (ElementType { class: 40, size: 8, order: 0, float: None }, "class 40 (unknown), 8 bytes"),
-            (
-                ElementType {
-                    size: 2,
-                    float: Some(FloatFields {
-                        precision: 16,
-                        sign_at: 15,
-                        exponent_at: 10,
-                        exponent_bits: 5,
-                        exponent_bias: 15,
-                        mantissa_bits: 10,
-                        ..BINARY32
-                    }),
-                    ..F32
-                },
-                "class float, 2 bytes (5 exponent and 10 mantissa bits",
-            ),
+            (ElementType { fields: of_12_bits, ..integer(2, 1) }, "class integer, 2 bytes (12 bits from bit 2 on);"),
+            (integer(3, 1), "class integer, 3 bytes (24 bits"),
+            (integer(16, 0), "class integer, 16 bytes (128 bits"),
+            (integer(4, 2), "class integer, 4 bytes (32 bits"),
+            (ElementType { class: 3, size: 17, order: 4, fields: Fields::None }, "class string, 17 bytes;"),
+            (ElementType { class: 6, size: 12, order: 4, fields: Fields::None }, "class compound, 12 bytes"),
+            (ElementType { class: 11, size: 8, order: 0, fields: Fields::None }, "class complex, 8 bytes"),
+            (ElementType { class: 40, size: 8, order: 0, fields: Fields::None }, "class 40 (unknown), 8 bytes"),
+            (ElementType { size: 1, fields: of_4_bits, ..F32 }, "class float, 1 bytes (4 exponent and 3 mantissa bits"),
             (ElementType { size: 16, ..F64 }, "class float, 16 bytes"),
         ] {
-            let text = element.ieee().expect_err("refused").to_string();
+            let text = element.scalar().expect_err("refused").to_string();
             assert!(text.contains(seen), "{text:?} does not say {seen:?}");
         }
     }
@@ -175,9 +250,10 @@ mod tests {
             FloatFields { offset: 1, ..BINARY32 },
             FloatFields { sign_at: 0, ..BINARY32 },
         ] {
-            assert!(ElementType { float: Some(float), ..F32 }.ieee().is_err(), "{float:?}");
+            assert!(ElementType { fields: Fields::Float(float), ..F32 }.scalar().is_err(), "{float:?}");
         }
-        assert!(ElementType { order: 2, ..F32 }.ieee().is_err(), "VAX byte order");
-        assert!(ElementType { size: 8, ..F32 }.ieee().is_err(), "padded binary32");
+        assert!(ElementType { order: 2, ..F32 }.scalar().is_err(), "VAX byte order");
+        assert!(ElementType { order: 2, ..integer(4, 1) }.scalar().is_err(), "VAX byte order");
+        assert!(ElementType { size: 8, ..F32 }.scalar().is_err(), "padded binary32");
     }
 }

@@ -14,7 +14,7 @@ use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5z::H5Z_filter_t;
 use quire_codec::{ByteOrder, Error, Result, Scalar};
 
-use crate::element_type::{ElementType, FloatFields};
+use crate::element_type::{ElementType, Fields, FloatFields, IntegerFields};
 
 /// Exported by every HDF5 library since 1.8 and by nothing else.
 const PROBE: &CStr = c"H5Zregister";
@@ -190,7 +190,7 @@ impl Library {
             return Ok(None);
         }
         let mut bytes = [0u8; 8];
-        // SAFETY: HDF5 writes one value of the type, which has `scalar`'s 4 or 8 bytes.
+        // SAFETY: HDF5 writes one value of the type, which has `scalar`'s 1 to 8 bytes.
         check("H5Pget_fill_value", unsafe { get(dcpl, type_id, bytes.as_mut_ptr().cast()) })?;
         if byte_order == ByteOrder::Big {
             bytes[..scalar.size()].reverse();
@@ -202,25 +202,32 @@ impl Library {
     pub(crate) fn element_type(&self, type_id: hid_t) -> Result<ElementType> {
         type Integer = unsafe extern "C" fn(hid_t) -> c_int;
         type Size = unsafe extern "C" fn(hid_t) -> usize;
-        type Fields = unsafe extern "C" fn(hid_t, *mut usize, *mut usize, *mut usize, *mut usize, *mut usize) -> herr_t;
+        type GetFields = unsafe extern "C" fn(hid_t, *mut usize, *mut usize, *mut usize, *mut usize, *mut usize) -> herr_t;
         // SAFETY: these are their signatures in every HDF5; a C enum is returned as an int.
-        let (class, order, norm, offset, size, precision, bias, fields) = unsafe {
+        let (class, order, norm, offset, sign, size, precision, bias, fields) = unsafe {
             (
                 self.function::<Integer>(c"H5Tget_class")?,
                 self.function::<Integer>(c"H5Tget_order")?,
                 self.function::<Integer>(c"H5Tget_norm")?,
                 self.function::<Integer>(c"H5Tget_offset")?,
+                self.function::<Integer>(c"H5Tget_sign")?,
                 self.function::<Size>(c"H5Tget_size")?,
                 self.function::<Size>(c"H5Tget_precision")?,
                 self.function::<Size>(c"H5Tget_ebias")?,
-                self.function::<Fields>(c"H5Tget_fields")?,
+                self.function::<GetFields>(c"H5Tget_fields")?,
             )
         };
         // SAFETY: HDF5 checks identifiers.
         let (class, size) = unsafe { (check("H5Tget_class", class(type_id))?, size(type_id)) };
+        if ElementType::is_integer_class(class) {
+            // SAFETY: HDF5 checks identifiers.
+            let (order, precision, offset, sign) =
+                unsafe { (order(type_id), precision(type_id), offset(type_id), sign(type_id)) };
+            return Ok(ElementType { class, size, order, fields: Fields::Integer(IntegerFields { precision, offset, sign }) });
+        }
         if !ElementType::is_float_class(class) {
             // The other questions are errors for classes such as compound.
-            return Ok(ElementType { class, size, order: -1, float: None });
+            return Ok(ElementType { class, size, order: -1, fields: Fields::None });
         }
         let (mut sign_at, mut exponent_at, mut exponent_bits, mut mantissa_at, mut mantissa_bits) = (0, 0, 0, 0, 0);
         // SAFETY: HDF5 checks the identifier and writes one number to each pointer.
@@ -230,7 +237,7 @@ impl Library {
         // SAFETY: HDF5 checks identifiers.
         let (order, precision, offset, exponent_bias, norm) =
             unsafe { (order(type_id), precision(type_id), offset(type_id), bias(type_id), norm(type_id)) };
-        let float = FloatFields {
+        let float = Fields::Float(FloatFields {
             precision,
             offset,
             sign_at,
@@ -240,8 +247,8 @@ impl Library {
             mantissa_at,
             mantissa_bits,
             norm,
-        };
-        Ok(ElementType { class, size, order, float: Some(float) })
+        });
+        Ok(ElementType { class, size, order, fields: float })
     }
 
     /// Makes a message the innermost entry of the calling thread's error stack, where it becomes part of the application's error text.

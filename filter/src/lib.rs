@@ -14,8 +14,8 @@ mod backend;
 /// The C callbacks and the fence around them.
 mod callbacks;
 /// The filter's parameters as HDF5 stores them.
-mod cd_values;
-/// Which datatypes are IEEE floating-point numbers.
+pub mod cd_values;
+/// Which datatypes are numbers that the codec knows.
 mod element_type;
 /// The floating-point mode in which the codec computes.
 mod float_environment;

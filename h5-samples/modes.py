@@ -1,0 +1,176 @@
+"""What each kind of bound gives over generated and real arrays: the exact bits beside lossless compressors, and how close PSNR, ratio and the point-wise
+bound come to what was asked. Run by modes.sh; every promise is checked in f64 on every value before a figure is printed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import geometric_mean, median
+
+import h5py
+import hdf5plugin
+import numpy as np
+
+from compare import cut, load_arrays
+from demo import Field, machine, progress
+from filter_call import PLUGIN_FILE, REVERSE, Plugin, with_layout
+from quire_options import cd_values
+
+REPEATS = 5
+Coded = tuple[int, np.ndarray, float, float]  # bytes, decoded values, seconds in and out
+
+
+def quire(plugin: Plugin, chunk: Field, options: str) -> Coded:
+    words = with_layout(cd_values(options), chunk.values.shape, chunk.values.dtype, chunk.fill)
+    runs = [plugin.run(0, words, chunk.values) for _ in range(REPEATS)]
+    stream = runs[0][1]
+    back = [plugin.run(REVERSE, words, stream) for _ in range(REPEATS)]
+    decoded = back[0][1].view(chunk.values.dtype).reshape(chunk.values.shape)
+    return stream.nbytes, decoded, median(run[0] for run in runs), median(run[0] for run in back)
+
+
+def through_hdf5(chunk: Field, options: dict) -> Coded:
+    """A dataset of one chunk, in a file in memory. It is opened again to be read: HDF5's cache would give the originals."""
+    seconds_in, seconds_out = [], []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        with h5py.File("memory", "w", driver="core", backing_store=False) as target:
+            data = target.create_dataset("x", data=chunk.values, chunks=chunk.values.shape, **options)
+            target.flush()
+            seconds_in.append(time.perf_counter() - start)
+            stored, image = data.id.get_storage_size(), target.id.get_file_image()
+        start = time.perf_counter()
+        with h5py.File(h5py.h5f.open_file_image(image)) as source:
+            decoded = source["x"][...]
+        seconds_out.append(time.perf_counter() - start)
+    return stored, decoded, median(seconds_in), median(seconds_out)
+
+
+LOSSLESS: dict[str, Callable[[Field], dict]] = {
+    "Blosc2 zstd, bitshuffle": lambda chunk: hdf5plugin.Blosc2(cname="zstd", clevel=5, filters=hdf5plugin.Blosc2.BITSHUFFLE),
+    "gzip, shuffle": lambda chunk: {"compression": "gzip", "shuffle": True},
+    "bitshuffle, LZ4": lambda chunk: hdf5plugin.Bitshuffle(),
+}
+
+
+def mean_ratio(chunks: list[Field], coded: list[Coded]) -> float:
+    return sum(chunk.values.nbytes for chunk in chunks) / sum(result[0] for result in coded)
+
+
+def speeds(chunks: list[Field], coded: list[Coded]) -> tuple[float, float]:
+    """MB/s of uncompressed data, in and out."""
+    size = sum(chunk.values.nbytes for chunk in chunks) / 1e6
+    return size / sum(result[2] for result in coded), size / sum(result[3] for result in coded)
+
+
+def same_bits(chunk: Field, decoded: np.ndarray) -> bool:
+    return chunk.values.tobytes() == decoded.tobytes()
+
+
+def lossless(plugin: Plugin, arrays: dict[str, list[Field]]) -> None:
+    print("exact bits: ratio, and MB/s in and out (ours: filter() alone; others: through HDF5 in memory)\n")
+    names = ["Quire", *LOSSLESS]
+    print(f"{'array':<26} {'type':<4}" + "".join(f" {name:>26}" for name in names))
+    ratios: dict[str, list[float]] = {name: [] for name in names}
+    for name, chunks in arrays.items():
+        progress(f"exact bits: {name}")
+        row = f"{name:<26} {chunks[0].values.dtype.str[1:]:<4}"
+        for codec in names:
+            coded = [quire(plugin, chunk, "lossless") if codec == "Quire" else through_hdf5(chunk, LOSSLESS[codec](chunk)) for chunk in chunks]
+            if not all(same_bits(chunk, result[1]) for chunk, result in zip(chunks, coded)):
+                sys.exit(f"{name}: {codec} does not give the bits back")
+            ratios[codec].append(mean_ratio(chunks, coded))
+            row += " {:>10.3f} {:>7.0f} {:>7.0f}".format(ratios[codec][-1], *speeds(chunks, coded))
+        print(row)
+    progress("")
+    print(f"{'geometric mean':<31}" + "".join(f" {geometric_mean(ratios[name]):>10.3f}{'':>16}" for name in names))
+
+
+def noise(chunk: Field, decoded: np.ndarray) -> float:
+    """PSNR in dB over finite values but the fill value."""
+    wide, other = chunk.values.astype(np.float64), decoded.astype(np.float64)
+    counts = np.isfinite(wide) & (True if chunk.fill is None else chunk.values != np.array(chunk.fill, chunk.values.dtype))
+    error = np.sqrt(np.mean((wide[counts] - other[counts]) ** 2))
+    return np.inf if error == 0 else 20 * np.log10(np.ptp(wide[counts]) / error)
+
+
+def psnr(plugin: Plugin, arrays: dict[str, list[Field]]) -> None:
+    """Chunk by chunk; what is exact at any bound has no PSNR."""
+    print("\nPSNR: dB beyond what was asked for, least and median over the chunks of an array, and ratio beside that of an even spread of errors\n")
+    print(f"{'array':<26}" + "".join(f" {f'{asked} dB':>28}" for asked in (50, 70, 90)))
+    for name, chunks in arrays.items():
+        row = f"{name:<26}"
+        for asked in (50, 70, 90):
+            progress(f"PSNR: {name} {asked}")
+            coded = [quire(plugin, chunk, f"psnr={asked}") for chunk in chunks]
+            beyond = [noise(chunk, result[1]) - asked for chunk, result in zip(chunks, coded)]
+            even = [quire(plugin, chunk, f"abs={chunk.range * 3**0.5 * 10 ** (-asked / 20)!r}") for chunk in chunks]
+            gain = mean_ratio(chunks, coded) / mean_ratio(chunks, even)
+            row += f" {min(beyond):>8.2f} {median(beyond):>8.2f} {gain:>8.3f}x "
+        print(row)
+    progress("")
+
+
+def ratio(plugin: Plugin, arrays: dict[str, list[Field]]) -> None:
+    print("\nratio: farthest chunk's, beside what was asked for, and MB/s in beside that of the same chunks at rel=1e-3\n")
+    print(f"{'array':<26}" + "".join(f" {f'{asked}':>18}" for asked in (4, 8, 16, 32)))
+    off: list[float] = []
+    for name, chunks in arrays.items():
+        row = f"{name:<26}"
+        plain = speeds(chunks, [quire(plugin, chunk, "rel=1e-3") for chunk in chunks])[0]
+        for asked in (4, 8, 16, 32):
+            progress(f"ratio: {name} {asked}")
+            coded = [quire(plugin, chunk, f"ratio={asked}") for chunk in chunks]
+            reached = [chunk.values.nbytes / result[0] / asked for chunk, result in zip(chunks, coded)]
+            off += [abs(value - 1) for value in reached]
+            row += f" {max(reached, key=lambda value: abs(np.log(value))):>8.3f} {speeds(chunks, coded)[0] / plain:>7.2f}x "
+        print(row)
+    progress("")
+    print(f"within 5 %: {sum(value <= 0.05 for value in off)} of {len(off)}")
+
+
+def pointwise(plugin: Plugin, arrays: dict[str, list[Field]]) -> None:
+    print("\npoint-wise relative bound: ratio, and MB/s in and out\n")
+    print(f"{'array':<26}" + "".join(f" {f'{share:g}':>26}" for share in (1e-1, 1e-2, 1e-3)))
+    for name, chunks in arrays.items():
+        row = f"{name:<26}"
+        for share in (1e-1, 1e-2, 1e-3):
+            progress(f"point-wise: {name} {share}")
+            coded = [quire(plugin, chunk, f"pwrel={share}") for chunk in chunks]
+            for chunk, result in zip(chunks, coded):
+                wide, other = chunk.values.astype(np.float64), result[1].astype(np.float64)
+                finite = np.isfinite(wide)
+                held = (np.abs(wide - other) <= share * np.abs(wide)) & (np.signbit(wide) == np.signbit(other))
+                if not held[finite].all() or chunk.values[~finite].tobytes() != result[1][~finite].tobytes():
+                    sys.exit(f"{name}: pwrel={share} does not hold")
+            row += " {:>10.2f} {:>7.0f} {:>7.0f}".format(mean_ratio(chunks, coded), *speeds(chunks, coded))
+        print(row)
+    progress("")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("fields", type=Path, help="folder of the generator's fields")
+    parser.add_argument("parts", nargs="*", help="lossless, psnr, ratio, pointwise; all by default")
+    arguments = parser.parse_args()
+    plugin = Plugin(Path(os.environ["HDF5_PLUGIN_PATH"]) / PLUGIN_FILE)
+    arrays = {array.name: cut(array) for array in load_arrays(arguments.fields)}
+    arrays = {name: chunks for name, chunks in arrays.items() if chunks}
+    generated = {name: chunks for name, chunks in arrays.items() if not name.startswith("real_")}
+    print(f"command: h5-samples/modes.sh\nmachine: {machine()}, one of them used\nchunks:  about 1 MiB, at most eight an array, {len(arrays)} arrays\n")
+    parts = {
+        "lossless": lambda: lossless(plugin, arrays),
+        "psnr": lambda: psnr(plugin, generated),
+        "ratio": lambda: ratio(plugin, generated),
+        "pointwise": lambda: pointwise(plugin, generated),
+    }
+    for part in arguments.parts or parts:
+        parts[part]()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""The filter's options in words, as HDF5's `cd_values`, and back (FORMAT.md §10).
+
+    import quire_options
+    f.create_dataset("t", data=x, chunks=..., compression=quire_options.FILTER_ID, compression_opts=quire_options.cd_values("rel=1e-4"))
+
+    python3 quire_options.py abs=1e-3,coding=bitshuffle     prints what h5py, h5repack, nccopy and C programs take
+    python3 quire_options.py 1,3539053052,1062232653        prints what such words say
+
+The words are abs=, rel=, pwrel=, psnr=, ratio= (with abs= beside it or without) or lossless, and coding=auto, huffman or bitshuffle.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import sys
+from typing import Dict, Optional, Sequence, Tuple
+
+FILTER_ID = 33791
+
+# Mode of the bits of a number, by the option's name; that of decimals is one more.
+MODES = {"abs": 1, "rel": 3, "pwrel": 5, "psnr": 7, "ratio": 9}
+LOSSLESS = 0
+CAPPED_RATIO = 11
+CODINGS = ("auto", "huffman", "bitshuffle")
+# What the filter adds when a dataset is created begins with a word of which this is the highest byte.
+MARKER = 0x51
+
+
+def cd_values(options: str) -> Tuple[int, ...]:
+    """The words for options such as `abs=1e-3,coding=huffman`; ValueError with the reason for others."""
+    given: Dict[str, Optional[str]] = {}
+    for option in filter(None, map(str.strip, options.split(","))):
+        key, equals, value = (part.strip() for part in option.partition("="))
+        if key not in (*MODES, "lossless", "coding"):
+            raise ValueError(f"options {options!r}: {key!r} is unknown, there are {', '.join(MODES)}, lossless and coding")
+        if key in given:
+            raise ValueError(f"options {options!r}: {key} stands there twice")
+        if bool(equals) == (key == "lossless"):
+            raise ValueError(f"options {options!r}: {key} {'takes no' if equals else 'needs a'} value")
+        given[key] = value
+    coding = given.pop("coding", None) or "auto"
+    if coding not in CODINGS:
+        raise ValueError(f"options {options!r}: coding={coding} is unknown, there are {', '.join(CODINGS)}")
+    bounds = {key: _number(options, key, value) for key, value in given.items() if key != "lossless"}
+    if set(given) == {"ratio", "abs"}:
+        mode, numbers = CAPPED_RATIO, [bounds["ratio"], bounds["abs"]]
+    elif len(given) != 1:
+        raise ValueError(f"options {options!r}: they have {'more than one' if given else 'no'} bound")
+    elif "lossless" in given or bounds.get("abs") == 0:
+        mode, numbers = LOSSLESS, []
+    else:
+        ((key, number),) = bounds.items()
+        mode, numbers = MODES[key], [number]
+    return (256 * CODINGS.index(coding) + mode, *(word for number in numbers for word in struct.unpack("<2I", struct.pack("<d", number))))
+
+
+def _number(options: str, key: str, value: str) -> float:
+    """The number of an option that may stand there."""
+    try:
+        number = float(value)
+    except ValueError:
+        raise ValueError(f"options {options!r}: {key}={value} is no number") from None
+    step_holds = number == 0 or (number > 0 and math.isfinite(2 * number) and 0 < 1 / (2 * number) < math.inf)
+    holds = {"abs": step_holds, "rel": 0 < number <= 1, "pwrel": 0 < number < 1, "psnr": 0 < number <= 1000, "ratio": 1 < number <= 1e6}[key]
+    if not holds:
+        raise ValueError(f"options {options!r}: {key}={value} is out of range")
+    return number
+
+
+def options(words: Sequence[int]) -> str:
+    """The options that words say, a user's or those that a dataset keeps; ValueError for words that say nothing."""
+    if not words or words[0] % 256 > CAPPED_RATIO + 1 or words[0] >> 8 >= len(CODINGS):
+        raise ValueError(f"cd_values {tuple(words)} are not the filter's")
+    mode, coding = words[0] % 256, CODINGS[words[0] >> 8]
+    rest = list(words[1:])
+    if mode != LOSSLESS and mode % 2 == 0:
+        # Decimals: m * 10^-e, rounded once.
+        pairs = [rest[at : at + 2] for at in range(0, len(rest), 2)]
+        numbers = [float(f"{pair[1] if len(pair) == 2 else 1}e-{pair[0]}") for pair in pairs]
+        mode -= 1
+    else:
+        count = {LOSSLESS: 0, CAPPED_RATIO: 2}.get(mode, 1)
+        added = rest[2 * count :]
+        if len(rest) < 2 * count or (added and added[0] >> 24 != MARKER):
+            raise ValueError(f"cd_values {tuple(words)} are not the filter's")
+        numbers = list(struct.unpack(f"<{count}d", struct.pack(f"<{2 * count}I", *rest[: 2 * count])))
+    names = {LOSSLESS: (), CAPPED_RATIO: ("ratio", "abs")}.get(mode) if mode in (LOSSLESS, CAPPED_RATIO) else (next(key for key, value in MODES.items() if value == mode),)
+    if len(numbers) != len(names):
+        raise ValueError(f"cd_values {tuple(words)} have {len(numbers)} numbers, mode {mode} takes {len(names)}")
+    said = [f"{name}={number:g}" if float(f"{number:g}") == number else f"{name}={number!r}" for name, number in zip(names, numbers)] or ["lossless"]
+    return ",".join(said + ([f"coding={coding}"] if coding != "auto" else []))
+
+
+def main(text: str) -> None:
+    if text[0].isdigit():
+        return print(options([int(word) for word in text.split(",")]))
+    words = cd_values(text)
+    listed = ",".join(map(str, words))
+    print(f"h5py, xarray  compression={FILTER_ID}, compression_opts={words}")
+    print(f"h5repack      -f DATASET:UD={FILTER_ID},0,{len(words)},{listed}")
+    print(f"nccopy        -F DATASET,{FILTER_ID},{listed}")
+    print(f"C             unsigned values[] = {{{listed}}}; H5Pset_filter(dcpl, {FILTER_ID}, H5Z_FLAG_MANDATORY, {len(words)}, values);")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or not sys.argv[1]:
+        sys.exit(__doc__)
+    try:
+        main(sys.argv[1])
+    except ValueError as error:
+        sys.exit(f"error: {error}")
