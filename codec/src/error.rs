@@ -17,6 +17,8 @@ pub enum Error {
         needed: u64,
         /// Bytes that are left for it.
         have: u64,
+        /// How far the stream was read, in bytes from its start.
+        offset: u64,
     },
     /// The stream contradicts FORMAT.md.
     Corrupt {
@@ -24,6 +26,8 @@ pub enum Error {
         section: &'static str,
         /// What was expected, and the value that was found.
         detail: String,
+        /// How far the stream was read, in bytes from its start: what is wrong stands there, or shortly before.
+        offset: u64,
     },
     /// The stream was written by a format version that this build cannot read.
     UnsupportedVersion {
@@ -43,20 +47,34 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn corrupt(section: &'static str, detail: impl Into<String>) -> Self {
-        Self::Corrupt { section, detail: detail.into() }
+        Self::Corrupt { section, detail: detail.into(), offset: 0 }
+    }
+
+    pub(crate) fn truncated(section: &'static str, needed: u64, have: u64) -> Self {
+        Self::Truncated { section, needed, have, offset: 0 }
+    }
+
+    /// The error of a stream that was read so far.
+    pub(crate) fn at(mut self, read: usize) -> Self {
+        if let Self::Truncated { offset, .. } | Self::Corrupt { offset, .. } = &mut self {
+            *offset = read as u64;
+        }
+        self
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Truncated { section, needed, have } => {
+            Self::Truncated { section, needed, have, offset } => {
                 write!(
                     f,
-                    "stream is truncated in its {section}, or the number of bytes there is damaged: {needed} needed, {have} left"
+                    "stream is truncated at byte {offset}, in its {section}, or the number of bytes there is damaged: {needed} needed, {have} left"
                 )
             }
-            Self::Corrupt { section, detail } => write!(f, "stream is damaged in its {section}: {detail}"),
+            Self::Corrupt { section, detail, offset } => {
+                write!(f, "stream is damaged at byte {offset}, in its {section}: {detail}")
+            }
             Self::UnsupportedVersion { found, supported } => {
                 let (major, minor) = *found;
                 let remedy = if found > supported { "install a newer H5Z-Quire" } else { "install the H5Z-Quire that wrote it" };

@@ -11,6 +11,10 @@ pub const VERSION: (u8, u8) = (0, 4);
 pub const HEADER_FIXED_LEN: usize = 24;
 /// Bytes of the longest header.
 pub const HEADER_MAX_LEN: usize = HEADER_FIXED_LEN + 8 * MAX_RANK;
+/// Where the value type stands.
+const TYPE_AT: usize = 6;
+/// Where the rank stands.
+const RANK_AT: usize = 8;
 /// Where the coding stands.
 pub const CODING_AT: usize = 7;
 /// Where the checksum stands.
@@ -107,47 +111,48 @@ impl Header {
     pub fn read_from(stream: &[u8]) -> Result<Self> {
         const SECTION: &str = "header";
         let have = stream.len() as u64;
+        let wrong = |at: usize, detail: String| Error::corrupt(SECTION, detail).at(at);
         let need = |needed: usize| {
-            if stream.len() < needed { Err(Error::Truncated { section: SECTION, needed: needed as u64, have }) } else { Ok(()) }
+            if stream.len() < needed { Err(Error::truncated(SECTION, needed as u64, have)) } else { Ok(()) }
         };
         need(HEADER_FIXED_LEN)?;
         if stream[..4] != MAGIC {
-            return Err(Error::corrupt(
-                SECTION,
-                format!("bytes {:02x?} stand where {MAGIC:02x?} (\"QUIR\") is expected", &stream[..4]),
-            ));
+            return Err(wrong(0, format!("bytes {:02x?} stand where {MAGIC:02x?} (\"QUIR\") is expected", &stream[..4])));
         }
         if (stream[4], stream[5]) != VERSION {
             return Err(Error::UnsupportedVersion { found: (stream[4], stream[5]), supported: VERSION });
         }
         let (scalar, byte_order) =
-            type_of_byte(stream[6]).ok_or_else(|| Error::corrupt(SECTION, format!("value type {} is unknown", stream[6])))?;
+            type_of_byte(stream[TYPE_AT]).ok_or_else(|| wrong(TYPE_AT, format!("value type {} is unknown", stream[TYPE_AT])))?;
         let coding = *Coding::ALL
             .get(usize::from(stream[CODING_AT]))
-            .ok_or_else(|| Error::corrupt(SECTION, format!("coding {} is unknown", stream[CODING_AT])))?;
+            .ok_or_else(|| wrong(CODING_AT, format!("coding {} is unknown", stream[CODING_AT])))?;
         if !coding.fits(scalar) {
-            return Err(Error::corrupt(SECTION, format!("coding {} is not for value type {}", stream[CODING_AT], stream[6])));
+            return Err(wrong(CODING_AT, format!("coding {} is not for value type {}", stream[CODING_AT], stream[TYPE_AT])));
         }
-        let rank = usize::from(stream[8]);
+        let rank = usize::from(stream[RANK_AT]);
         if rank == 0 || rank > MAX_RANK {
-            return Err(Error::corrupt(SECTION, format!("rank is {rank}, not 1 to {MAX_RANK}")));
+            return Err(wrong(RANK_AT, format!("rank is {rank}, not 1 to {MAX_RANK}")));
         }
-        if stream[9..12] != [0; 3] {
-            return Err(Error::corrupt(SECTION, format!("reserved bytes are {:02x?}, not 0", &stream[9..12])));
+        if stream[RANK_AT + 1..CHECKSUM_AT.start] != [0; 3] {
+            return Err(wrong(
+                RANK_AT + 1,
+                format!("reserved bytes are {:02x?}, not 0", &stream[RANK_AT + 1..CHECKSUM_AT.start]),
+            ));
         }
         need(HEADER_FIXED_LEN + 8 * rank)?;
         let length = u64_at(stream, LENGTH_AT);
         if length > have {
-            return Err(Error::Truncated { section: SECTION, needed: length, have });
+            return Err(Error::truncated(SECTION, length, have).at(LENGTH_AT));
         }
         if length < have {
-            return Err(Error::corrupt(SECTION, format!("the stream says that it has {length} bytes, {have} are present")));
+            return Err(wrong(LENGTH_AT, format!("the stream says that it has {length} bytes, {have} are present")));
         }
         let mut dims = [0; MAX_RANK];
         for (axis, extent) in dims[..rank].iter_mut().enumerate() {
             *extent = u64_at(stream, HEADER_FIXED_LEN + 8 * axis);
         }
-        let shape = Shape::new(&dims[..rank]).map_err(|error| Error::corrupt(SECTION, error.to_string()))?;
+        let shape = Shape::new(&dims[..rank]).map_err(|error| wrong(HEADER_FIXED_LEN, error.to_string()))?;
         Ok(Self { coding, layout: Layout { scalar, byte_order, shape } })
     }
 }
@@ -166,7 +171,9 @@ fn verify(stream: &[u8]) -> Result<()> {
     bytes.copy_from_slice(&stream[CHECKSUM_AT]);
     let (written, found) = (u32::from_le_bytes(bytes), checksum(stream));
     if written != found {
-        return Err(Error::corrupt("checksum", format!("header says {written:08x}, the bytes give {found:08x}")));
+        return Err(
+            Error::corrupt("checksum", format!("header says {written:08x}, the bytes give {found:08x}")).at(CHECKSUM_AT.start)
+        );
     }
     Ok(())
 }

@@ -297,7 +297,7 @@ fn read_index(stream: &mut &[u8], blocks: usize, lane_width: u32, extra_width: u
 /// Splits `len` bytes off the front of the stream.
 pub(crate) fn take<'a>(stream: &mut &'a [u8], len: u64, section: &'static str) -> Result<&'a [u8]> {
     if len > stream.len() as u64 {
-        return Err(Error::Truncated { section, needed: len, have: stream.len() as u64 });
+        return Err(Error::truncated(section, len, stream.len() as u64));
     }
     let (front, rest) = stream.split_at(len as usize);
     *stream = rest;
@@ -307,7 +307,7 @@ pub(crate) fn take<'a>(stream: &mut &'a [u8], len: u64, section: &'static str) -
 /// Splits an array off the front of the stream.
 pub(crate) fn take_array<'a, const N: usize>(stream: &mut &'a [u8], section: &'static str) -> Result<&'a [u8; N]> {
     let have = stream.len() as u64;
-    let (front, rest) = stream.split_first_chunk().ok_or(Error::Truncated { section, needed: N as u64, have })?;
+    let (front, rest) = stream.split_first_chunk().ok_or(Error::truncated(section, N as u64, have))?;
     *stream = rest;
     Ok(front)
 }

@@ -128,7 +128,6 @@ impl Workspace {
     /// `Truncated`, `Corrupt` or `UnsupportedVersion` for a bad stream, `InvalidArgument` if `chunk` has not the chunk's length, or `OutOfMemory`;
     /// the contents of `chunk` are unspecified then.
     pub fn decompress(&mut self, stream: &[u8], chunk: &mut [u8]) -> Result<()> {
-        const SECTION: &str = "values";
         let header = Header::read_verified(stream)?;
         let layout = &header.layout;
         if chunk.len() as u64 != layout.chunk_bytes() {
@@ -139,33 +138,46 @@ impl Workspace {
             )));
         }
         let mut body = &stream[header.encoded_len()..];
+        let outcome = self.decode_body(&header, &mut body, chunk).and_then(|()| {
+            let left = body.len();
+            if left == 0 {
+                Ok(())
+            } else {
+                Err(Error::corrupt(SECTION, format!("{left} bytes are left over behind the last section")))
+            }
+        });
+        outcome.map_err(|error| error.at(stream.len() - body.len()))
+    }
+
+    fn decode_body(&mut self, header: &Header, body: &mut &[u8], chunk: &mut [u8]) -> Result<()> {
+        let layout = &header.layout;
         let Self { narrow, wide, shared } = self;
         match header.coding {
-            Coding::Stored => chunk.copy_from_slice(take(&mut body, layout.chunk_bytes(), SECTION)?),
-            Coding::Constant => fill(chunk, take(&mut body, layout.scalar.size() as u64, SECTION)?),
+            Coding::Stored => chunk.copy_from_slice(take(body, layout.chunk_bytes(), SECTION)?),
+            Coding::Constant => fill(chunk, take(body, layout.scalar.size() as u64, SECTION)?),
             Coding::Quantized | Coding::Exact | Coding::Steps | Coding::Logarithmic => {
-                let fixed = Fixed::read(&header, body)?;
-                body = &body[fixed.len..];
-                with_float!(
+                let fixed = Fixed::read(header, body)?;
+                *body = &body[fixed.len..];
+                return with_float!(
                     layout.scalar,
-                    V => decode_floats::<V>(&fixed, <V as Element>::Code::buffers(narrow, wide), shared, &mut body, layout, chunk)?,
+                    V => decode_floats::<V>(&fixed, <V as Element>::Code::buffers(narrow, wide), shared, body, layout, chunk),
                     else with_whole!(
                         layout.scalar,
                         V => {
                             let buffers = <V as Element>::Code::buffers(narrow, wide);
-                            decode_whole_numbers::<V>(&fixed, buffers, shared, &mut body, layout, chunk)?
+                            decode_whole_numbers::<V>(&fixed, buffers, shared, body, layout, chunk)
                         },
                         else unreachable!("a type is one or the other")
                     )
                 );
             }
         }
-        if !body.is_empty() {
-            return Err(Error::corrupt(SECTION, format!("{} bytes are left over behind the last section", body.len())));
-        }
         Ok(())
     }
 }
+
+/// What errors call the values of a stored or constant chunk, and what follows all.
+const SECTION: &str = "values";
 
 /// Fills a chunk with one value. What is there already is copied behind itself: few long copies instead of many short ones.
 fn fill(chunk: &mut [u8], value: &[u8]) {

@@ -53,6 +53,15 @@ fn fill_values_come_back_bit_for_bit() {
 }
 
 #[test]
+fn every_bound_holds_in_every_type() {
+    let sandbox = Sandbox::new();
+    for python in Python::ALL {
+        let report = succeed(sandbox.python(python, "bounds.py").arg(sandbox.path("bounds.h5")));
+        println!("{}", report.stdout.trim());
+    }
+}
+
+#[test]
 fn refusals_name_the_problem() {
     let sandbox = Sandbox::new();
     for python in Python::ALL {

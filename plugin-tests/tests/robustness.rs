@@ -44,6 +44,15 @@ fn damaged_chunks_are_errors() {
 }
 
 #[test]
+fn a_killed_writer_leaves_what_it_had_flushed() {
+    for python in Python::ALL {
+        let sandbox = Sandbox::new();
+        let report = succeed(sandbox.python(python, "killed.py").arg(sandbox.path("killed.h5")));
+        println!("{}", report.stdout.trim());
+    }
+}
+
+#[test]
 fn the_bound_holds_in_any_floating_point_mode() {
     for python in Python::ALL {
         let sandbox = Sandbox::new();
