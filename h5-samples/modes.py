@@ -116,16 +116,18 @@ def psnr(plugin: Plugin, arrays: dict[str, list[Field]]) -> None:
 
 
 def ratio(plugin: Plugin, arrays: dict[str, list[Field]]) -> None:
-    print("\nratio: farthest chunk's, beside what was asked for, and MB/s in beside that of the same chunks at rel=1e-3\n")
+    print("\nratio: farthest chunk's, beside what was asked for or that of its exact bits, if that is more, and MB/s in beside that of the same chunks at rel=1e-3\n")
     print(f"{'array':<26}" + "".join(f" {f'{asked}':>18}" for asked in (4, 8, 16, 32)))
     off: list[float] = []
     for name, chunks in arrays.items():
         row = f"{name:<26}"
+        exactly = [quire(plugin, chunk, "lossless") for chunk in chunks]
         plain = speeds(chunks, [quire(plugin, chunk, "rel=1e-3") for chunk in chunks])[0]
         for asked in (4, 8, 16, 32):
             progress(f"ratio: {name} {asked}")
             coded = [quire(plugin, chunk, f"ratio={asked}") for chunk in chunks]
-            reached = [chunk.values.nbytes / result[0] / asked for chunk, result in zip(chunks, coded)]
+            possible = [max(asked, chunk.values.nbytes / exact[0]) for chunk, exact in zip(chunks, exactly)]
+            reached = [chunk.values.nbytes / result[0] / most for chunk, result, most in zip(chunks, coded, possible)]
             off += [abs(value - 1) for value in reached]
             row += f" {max(reached, key=lambda value: abs(np.log(value))):>8.3f} {speeds(chunks, coded)[0] / plain:>7.2f}x "
         print(row)

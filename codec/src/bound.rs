@@ -4,7 +4,7 @@
 //! is part of the format, but both the CPU and a GPU call it, and its arithmetic is rounded alike everywhere: the same chunk and
 //! configuration settle for the same bound on every machine.
 
-use crate::config::{Config, ErrorBound, is_absolute};
+use crate::config::{Config, ErrorBound, PredictorPolicy, is_absolute};
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::grid::with_element;
@@ -21,7 +21,7 @@ const FRACTION_BITS: u32 = 5;
 /// A ratio is reached if the stream's length is off by no more than this share.
 const TOLERANCE: f64 = 0.03;
 /// Most attempts to reach a ratio with the whole chunk, and with a sample of it.
-const ATTEMPTS: usize = 6;
+const ATTEMPTS: usize = 8;
 /// Chunks of so many values have a sample, of an eighth of them.
 const SAMPLED_FROM: u64 = 1 << 16;
 const SAMPLE: u64 = 8;
@@ -44,24 +44,37 @@ pub fn with_settled_bound<R, E: From<Error>>(
 ) -> std::result::Result<R, E> {
     check(layout, config)?;
     // Bounds below the data's own precision leave chunks that do not shrink; their exact bits may.
-    let mut compress = |bound: ErrorBound| {
-        let result = compress(&config.with_bound(bound))?;
+    let mut compress_as = |predictor: PredictorPolicy, bound: ErrorBound| {
+        let result = compress(&Config { predictor, ..config.with_bound(bound) })?;
         if bound == ErrorBound::Lossless || length(&result) <= chunk.len() {
             return Ok(result);
         }
         drop(result);
         compress(&config.with_bound(ErrorBound::Lossless))
     };
+    let mut compress = |bound: ErrorBound| compress_as(config.predictor, bound);
     match config.bound {
         bound @ (ErrorBound::Absolute(_) | ErrorBound::PointwiseRelative(_) | ErrorBound::Lossless) => compress(bound),
         _ if layout.is_constant(chunk) => compress(ErrorBound::Lossless),
         ErrorBound::Relative(share) => compress(absolute(share * Range::of(chunk, layout, config).extent())),
-        ErrorBound::Psnr(decibels) => compress(bound_for_psnr(decibels, chunk, layout, config)),
+        ErrorBound::Psnr(decibels) => {
+            let (bound, wider) = bounds_for_psnr(decibels, chunk, layout, config);
+            let result = compress(bound)?;
+            let Some(wider) = wider else { return Ok(result) };
+            let as_asked = length(&result);
+            drop(result);
+            let wider = compress_as(PredictorPolicy::Differences, wider)?;
+            if length(&wider) < as_asked {
+                return Ok(wider);
+            }
+            drop(wider);
+            compress_as(config.predictor, bound)
+        }
         ErrorBound::Ratio { ratio, ceiling } => {
             let range = Range::of(chunk, layout, config).extent();
             let search = Search::new(ratio, ceiling, range, layout);
             let start = search.on_sample(chunk, layout, config).unwrap_or_else(|| search.start());
-            search.run(start, compress, &length)
+            search.run(start, &mut compress, &length)
         }
     }
 }
@@ -140,21 +153,25 @@ fn for_each_group<V: Element>(
     }
 }
 
-/// The largest bound found whose rounding leaves a chunk no more noise than a PSNR allows.
+/// The largest bound whose rounding leaves a chunk no more noise than a PSNR allows, however it is predicted, and a wider one, if there is one that does
+/// where differences are coded.
 ///
-/// Errors that are spread evenly have a mean square of a third of the bound's. Where most values are on the grid anyway, zeros above all, the
-/// bound may be larger, and where they gather between its points it must be smaller: at the square root of the allowed mean square, no
-/// values are too far off.
-fn bound_for_psnr(decibels: f64, chunk: &[u8], layout: &Layout, config: &Config) -> ErrorBound {
+/// Errors that are spread evenly, as interpolation spreads them, have a mean square of a third of the bound's. Where values gather between the points of the grid of
+/// differences, the bound must be smaller: at the square root of the allowed mean square, no values are too far off. Where most are on that grid
+/// anyway, zeros above all, differences can have a wider one.
+fn bounds_for_psnr(decibels: f64, chunk: &[u8], layout: &Layout, config: &Config) -> (ErrorBound, Option<ErrorBound>) {
     const QUARTER_OF_A_BIT: f64 = 1.189_207_115_002_721; // 2^(1/4)
+    const EIGHTH_OF_A_BIT: f64 = 1.090_507_732_665_257_7; // 2^(1/8)
+    const STEPS: usize = 16;
     let range = Range::of(chunk, layout, config).extent();
     // A tenth of log2 10 for each decibel.
     let share = exp2(-decibels * 0.332_192_809_488_736_23, EXP_TERMS.len());
     let noise = range * share.sqrt();
-    let stride = (layout.shape.elements() as usize).div_ceil(PSNR_SAMPLE);
+    // Odd, so that the groups of a sample do not stand in columns.
+    let stride = (layout.shape.elements() as usize).div_ceil(PSNR_SAMPLE) | 1;
     // Whole numbers with a bound of e have steps of 2 e + 1, not 2 e.
     let settled = |bound: f64| absolute(if layout.scalar.is_float() { bound } else { bound - 0.5 });
-    let is_quiet = |bound: f64| {
+    let is_quiet_in = |stride: usize, bound: f64| {
         let half_step = match settled(bound) {
             ErrorBound::Absolute(bound) if layout.scalar.is_float() => bound,
             ErrorBound::Absolute(bound) if bound >= 1.0 => bound.floor() + 0.5,
@@ -163,10 +180,11 @@ fn bound_for_psnr(decibels: f64, chunk: &[u8], layout: &Layout, config: &Config)
         let allowed = noise / (2.0 * half_step);
         mean_square(half_step, chunk, layout, config, stride) <= allowed * allowed
     };
+    let is_quiet = |bound: f64| is_quiet_in(stride, bound);
     let (mut least, mut most) = (noise, noise * 16.0);
-    let mut bound = noise * 1.732_050_807_568_877_2;
+    let even = noise * 1.732_050_807_568_877_2;
+    let mut bound = even;
     // Sixteen quarters of a bit lead to the greatest bound from the least, and a few less from here.
-    const STEPS: usize = 16;
     if is_quiet(bound) {
         for _ in 0..STEPS {
             least = bound;
@@ -194,7 +212,14 @@ fn bound_for_psnr(decibels: f64, chunk: &[u8], layout: &Layout, config: &Config)
             most = middle;
         }
     }
-    settled(least)
+    // What the sample has said is checked with all values.
+    for _ in 0..2 * STEPS {
+        if stride == 1 || least <= noise || is_quiet_in(1, least) {
+            break;
+        }
+        least = (least / EIGHTH_OF_A_BIT).max(noise);
+    }
+    if least > even { (settled(even), Some(settled(least))) } else { (settled(least), None) }
 }
 
 /// Mean square, in steps, of what a bound's grid takes off the values of every `stride`-th group.
@@ -234,6 +259,8 @@ struct Search {
 struct Bracket {
     too_long: Option<(f64, f64)>,
     too_short: Option<(f64, f64)>,
+    /// The one that was tried last.
+    last: Option<(f64, f64)>,
 }
 
 impl Search {
@@ -305,16 +332,20 @@ impl Search {
         } else {
             bracket.too_short = Some((at, off))
         }
+        let last = bracket.last.replace((at, off));
         let next = match (bracket.too_long, bracket.too_short) {
             (Some((low, above)), Some((high, below))) => {
                 // Straight between the two, but never so close to either that the bracket hardly shrinks.
                 let share = (above / (above - below)).clamp(0.1, 0.9);
                 low + (high - low) * share
             }
-            // A bit a value less for each doubling of the bound (CEAZ: Zhang et al., ICS'22, section 4.3), and at least half a doubling.
+            // A bit a value less for each doubling of the bound (CEAZ: Zhang et al., ICS'22, section 4.3); once there are two lengths, what they say of it, and a
+            // little beyond, so that the right bound lies between the two.
             _ => {
                 let bits = 8.0 * (length as f64 - exp2(self.wanted, EXP_TERMS.len())) / self.values;
-                at + if off > 0.0 { bits.max(0.5) } else { bits.min(-0.5) }
+                let by_last = last.map(|(last_at, last_off)| 1.2 * off * (at - last_at) / (last_off - off));
+                let doublings = by_last.filter(|step| step.is_finite() && step * off > 0.0).unwrap_or(bits).abs().clamp(0.5, 6.0);
+                at + if off > 0.0 { doublings } else { -doublings }
             }
         };
         let next = next.clamp(self.least, self.greatest);

@@ -60,6 +60,8 @@ pub enum PredictorPolicy {
     /// What promises the fewest bits on a sample of the chunk (FORMAT.md, Encoder).
     #[default]
     Auto,
+    /// The same, without interpolation.
+    Differences,
     /// Always differences along all axes. For measurements.
     Lorenzo,
     /// Always differences along these axes, bit 0 the fastest. For measurements.

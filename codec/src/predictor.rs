@@ -179,7 +179,7 @@ impl Chooser {
         let set = match policy {
             PredictorPolicy::Axes(byte) => usize::from(byte) & (sets - 1) & !flat,
             PredictorPolicy::Lorenzo | PredictorPolicy::Interpolation => (sets - 1) & !flat,
-            PredictorPolicy::Auto => best_set(&left, sets, flat),
+            PredictorPolicy::Auto | PredictorPolicy::Differences => best_set(&left, sets, flat),
         };
         Ok((axes(set), left[0][set].bits()))
     }
@@ -202,7 +202,7 @@ impl Chooser {
             PredictorPolicy::Interpolation => {
                 return Ok(if quantizer.fine::<V>().is_some() { Predictor::Interpolation } else { all.into() });
             }
-            PredictorPolicy::Auto => {}
+            PredictorPolicy::Auto | PredictorPolicy::Differences => {}
         }
         let whole = layout.shape.extents();
         let extents = tile_extents(whole);
@@ -215,7 +215,7 @@ impl Chooser {
         let mut left = [[Leftovers::default(); 1 << MAX_RANK]; 2];
         let mut interpolated = Leftovers::default();
         let mut fine = FineGrid::<V>::new(quantizer);
-        if config.coding == CodingPolicy::Bitshuffle {
+        if config.coding == CodingPolicy::Bitshuffle || config.predictor == PredictorPolicy::Differences {
             fine = fine.out_of_reach();
         }
         resize(&mut self.tile, len * V::SIZE)?;

@@ -23,7 +23,7 @@ use std::io::Write as _;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use quire_codec::{CodebookPolicy, Coding, Config, Error, Header, Layout, Result, Workspace};
-use quire_gpu::{Compressed, Device, MAX_CHUNK_BYTES};
+use quire_gpu::{Compressed, Device};
 
 /// Bytes of the uncompressed chunk from which on `auto` takes the GPU. Below it, the way to the GPU and back takes longer than the
 /// CPU's work: on an H200 the two meet at 50 KiB for compressing and at 86 KiB for decompressing (h5-samples/results/gpu_codec.txt).
@@ -106,12 +106,8 @@ pub(crate) fn check_dataset(layout: &Layout) -> Result<()> {
     if settings.backend != Backend::Cuda {
         return Ok(());
     }
-    let obstacle = if layout.chunk_bytes() > MAX_CHUNK_BYTES {
-        Some(Obstacle::Large(layout.chunk_bytes()))
-    } else {
-        quire_gpu::device(settings.device).err().map(Obstacle::Gpu)
-    };
-    obstacle.map_or(Ok(()), |obstacle| Err(obstacle.into_error()))
+    let possible = Device::check_layout(layout).and_then(|()| quire_gpu::device(settings.device));
+    possible.map(|_| ()).map_err(|error| Obstacle::Gpu(error).into_error())
 }
 
 /// Compresses a chunk on the GPU. The stream stays in pinned memory if it is there; it goes to `kept` if it has to be fetched, which may
@@ -267,8 +263,6 @@ enum Obstacle {
     Unwanted,
     /// A chunk of so many bytes is better off on the CPU.
     Small(usize),
-    /// A chunk of so many bytes is more than the GPU takes.
-    Large(u64),
     /// The host has no room for a stream of so many bytes.
     NoMemory(usize),
     /// The GPU itself.
@@ -298,7 +292,6 @@ impl fmt::Display for Obstacle {
         match self {
             Self::Unwanted => formatter.write_str("QUIRE_BACKEND=cpu"),
             Self::Small(bytes) => write!(formatter, "chunk of {bytes} bytes is below {GPU_FROM_BYTES}, where the GPU gains"),
-            Self::Large(bytes) => write!(formatter, "chunk has {bytes} bytes, the GPU takes chunks of up to {MAX_CHUNK_BYTES}"),
             Self::NoMemory(bytes) => write!(formatter, "the host has no memory for a stream of {bytes} bytes"),
             Self::Gpu(error) => error.fmt(formatter),
         }

@@ -47,7 +47,7 @@ impl Batch {
     /// # Errors
     /// As [`Device::compress`].
     pub fn new(device: &'static Device, layout: &Layout, chunks: usize) -> Result<Self> {
-        device.check_size(layout)?;
+        Device::check_layout(layout)?;
         if !(1..=MAX_CHUNKS).contains(&chunks) {
             return Err(Error::Unsupported(format!("a batch of {chunks} chunks: 1 to {MAX_CHUNKS} are possible")));
         }

@@ -219,7 +219,11 @@ impl Device {
         self.multiprocessors
     }
 
-    pub(crate) fn check_size(&self, layout: &Layout) -> Result<()> {
+    /// Whether chunks of a layout are for the GPU.
+    ///
+    /// # Errors
+    /// `Unsupported`, with the reason.
+    pub fn check_layout(layout: &Layout) -> Result<()> {
         // A slow axis is summed by as many threads as there are columns: few columns would take for ever.
         let (row, elements) = (layout.shape.row() as u64, layout.shape.elements());
         if row < MIN_COLUMNS && elements / row > MAX_NARROW {
@@ -248,7 +252,7 @@ impl Device {
     /// # Errors
     /// `Unsupported`, `OutOfMemory` or `Failed`.
     pub fn compress(&'static self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<Compressed> {
-        self.check_size(layout)?;
+        Self::check_layout(layout)?;
         if chunk.len() as u64 != layout.chunk_bytes() {
             return Err(Error::Unsupported(format!("chunk has {} bytes, its layout says {}", chunk.len(), layout.chunk_bytes())));
         }

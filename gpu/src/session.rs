@@ -206,7 +206,7 @@ impl Session {
     /// Sends a stream and starts decompressing it.
     pub(crate) fn start_decompressing(&mut self, device: &Device, stream: &[u8]) -> Result<usize> {
         let (layout, parameters, variant) = decode_parameters(stream)?;
-        device.check_size(&layout)?;
+        Device::check_layout(&layout)?;
         let number = self.decoder(device, &layout, 1, variant)?;
         let input = self.decode_plan(number).0.job.input;
         self.send(bytes_of(&parameters), stream, input)?;

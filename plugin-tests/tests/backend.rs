@@ -99,12 +99,16 @@ fn a_gpu_that_is_demanded_and_not_there_is_an_error() {
 #[test]
 fn a_chunk_that_no_gpu_takes_is_refused_where_a_gpu_is_demanded() {
     let sandbox = Sandbox::new();
-    let script = "import h5py, sys; f = h5py.File(sys.argv[1], 'w'); \
-                  f.create_dataset('x', (1 << 29,), 'f4', chunks=(1 << 29,), compression=33791, compression_opts=(2, 3))";
+    let script = "import h5py, sys; f = h5py.File(sys.argv[1], 'w'); n = int(sys.argv[3]); \
+                  f.create_dataset('x', (n,), sys.argv[2], chunks=(n,), compression=33791, compression_opts=(2, 3))";
+    let too_large = "QUIRE_BACKEND=cuda, but chunk has 2147483648 bytes, the GPU takes chunks of up to 1073741824";
+    let too_short = "QUIRE_BACKEND=cuda, but chunk has values of 2 bytes, the GPU takes those of 4 and 8";
     for python in Python::ALL {
-        let mut command = sandbox.command(python.interpreter());
-        let refusal = end_in_order(command.env("QUIRE_BACKEND", "cuda").args(["-c", script]).arg(sandbox.path("large.h5")));
-        assert_says(&refusal, &["QUIRE_BACKEND=cuda, but chunk has 2147483648 bytes, the GPU takes chunks of up to 1073741824"]);
+        for (of_type, values, reason) in [("f4", "536870912", too_large), ("i2", "100000", too_short)] {
+            let mut command = sandbox.command(python.interpreter());
+            command.env("QUIRE_BACKEND", "cuda").args(["-c", script]).arg(sandbox.path("refused.h5")).args([of_type, values]);
+            assert_says(&end_in_order(&mut command), &[reason]);
+        }
     }
 }
 
