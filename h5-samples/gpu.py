@@ -14,14 +14,16 @@ import os
 import sys
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 from statistics import quantiles
 
 import h5py
 import numpy as np
 
-from filter_call import PLUGIN_FILE, REVERSE, Plugin, bound_words, chunk_words
+from filter_call import PLUGIN_FILE, REVERSE, Plugin, bound_words, chunk_words, with_layout
 from paper import FILTER, machine, step
+from quire_options import cd_values
 
 SIZE = 256
 EDGES = (32, 64, 128, 256)
@@ -60,6 +62,18 @@ class Worker:
         back = [self.plugin.call(REVERSE, words, stream)[0] for _ in range(repeats)]
         return there, back, stream.tobytes()
 
+    def options(self, edge: int, options: str, repeats: int) -> tuple[list[float], list[float], bytes]:
+        """The same with options in words; `options_hold` checks what comes back."""
+        chunk = np.ascontiguousarray(self.field[:edge, :edge, :edge])
+        words = with_layout(cd_values(options), chunk.shape, chunk.dtype)
+        _, stream = self.plugin.run(0, words, chunk)
+        _, restored = self.plugin.run(REVERSE, words, stream)
+        if not options_hold(options, chunk, restored.view(np.float32).reshape(chunk.shape), stream.nbytes):
+            raise RuntimeError(f"{options} does not hold at {edge}^3")
+        there = [self.plugin.call(0, words, chunk)[0] for _ in range(repeats)]
+        back = [self.plugin.call(REVERSE, words, stream)[0] for _ in range(repeats)]
+        return there, back, stream.tobytes()
+
     def write(self, bound: float | None, flat: bool = False) -> tuple[float, float, float]:
         """Seconds to write the field in chunks of 64^3 and to read it back, and the ratio. A `flat` field has one value, so that filter() has
         next to nothing to do and what is left is HDF5's."""
@@ -83,6 +97,24 @@ class Worker:
         if not np.all(np.abs(restored.astype(np.float64) - field) <= (bound or 0.0)):
             raise RuntimeError("the bound is broken through h5py")
         return there, back, ratio
+
+
+OPTIONS = ("lossless", "lossless,coding=bitshuffle", "pwrel=1e-3", "rel=1e-3", "psnr=65", "ratio=8")
+
+
+def options_hold(options: str, chunk: np.ndarray, restored: np.ndarray, stored: int) -> bool:
+    """Whether a chunk of finite values is as its options say."""
+    key, _, number = options.split(",")[0].partition("=")
+    if key == "lossless":
+        return chunk.tobytes() == restored.tobytes()
+    wide, error = chunk.astype(np.float64), np.abs(chunk.astype(np.float64) - restored)
+    span = float(wide.max() - wide.min())
+    return {
+        "pwrel": lambda: bool((error <= float(number) * np.abs(wide)).all()),
+        "rel": lambda: error.max() <= float(number) * span,
+        "psnr": lambda: np.sqrt(np.mean(error**2)) <= span * 10 ** ((0.1 - float(number)) / 20),
+        "ratio": lambda: abs(chunk.nbytes / stored / float(number) - 1) <= 0.05,
+    }[key]()
 
 
 def serve(connection: object, folder: Path, plugin: Path, backend: str) -> None:
@@ -148,6 +180,15 @@ def main() -> int:
                     there, back = ([time for row in rows[1:] for time in row[which]] for which in (0, 1))
                     ratio = cube.nbytes / len(rows[0][2])
                     lines.append(f"{edge}^3".ljust(8) + f"{relative:7g}{ratio:7.2f}{backend:>9}   {cell(there, cube.nbytes):<32}{cell(back, cube.nbytes):<32}")
+        lines += ["", "the same for other bounds", f"{'chunk':<8}{'options':<27}{'ratio':>7}{'backend':>9}   {'compress':<32}{'decompress':<32}"]
+        for edge, options in product((64, 256), OPTIONS):
+            step(f"{edge}^3, {options}")
+            results = {backend: remote.ask("options", edge, options, 21 if backend == "cuda" else max(2, 21 * 64**3 // edge**3)) for backend, remote in remotes.items()}
+            if results["cuda"][2] != results["cpu"][2]:
+                raise RuntimeError(f"different streams of {edge}^3 with {options}")
+            for backend, (there, back, stream) in results.items():
+                size = 4 * edge**3
+                lines.append(f"{edge}^3".ljust(8) + f"{options:<27}{size / len(stream):7.2f}{backend:>9}   {cell(there, size):<32}{cell(back, size):<32}")
         lines += ["", f"{SIZE}^3 f32 in chunks of 64^3 through h5py {h5py.version.version} (HDF5 {h5py.version.hdf5_version}) to a RAM disk"]
         lines += [f"{'bound':<10}{'ratio':>7}{'filter':>10}   {'write':<36}{'read':<36}times no filter"]
         span = float(field.max() - field.min())

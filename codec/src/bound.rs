@@ -109,17 +109,22 @@ struct Range {
 
 impl Range {
     fn of(chunk: &[u8], layout: &Layout, config: &Config) -> Self {
-        let mut range = Self { least: f64::INFINITY, greatest: f64::NEG_INFINITY };
+        let (mut least, mut greatest) = ([f64::INFINITY; 8], [f64::NEG_INFINITY; 8]);
         with_element!(layout.scalar, V => vectorized(
             #[inline(always)]
-            || for_each_group::<V>(chunk, layout.byte_order, config, 1, #[inline(always)] |values, counts| {
-                for (value, counts) in values.iter().zip(counts) {
-                    range.least = if *counts && *value < range.least { *value } else { range.least };
-                    range.greatest = if *counts && *value > range.greatest { *value } else { range.greatest };
+            || for_each_group::<V>(chunk, layout.byte_order, config, 1, #[inline(always)] |values| {
+                for eight in values.as_chunks::<8>().0 {
+                    for ((least, greatest), &value) in least.iter_mut().zip(&mut greatest).zip(eight) {
+                        *least = if value < *least { value } else { *least };
+                        *greatest = if value > *greatest { value } else { *greatest };
+                    }
                 }
             })
         ));
-        range
+        Self {
+            least: least.into_iter().fold(f64::INFINITY, f64::min),
+            greatest: greatest.into_iter().fold(f64::NEG_INFINITY, f64::max),
+        }
     }
 
     /// The range's length, 0 without values.
@@ -128,28 +133,34 @@ impl Range {
     }
 }
 
-/// Hands every `stride`-th group of a chunk's values to `look`, with whether each counts: whether it is finite and not the fill value.
+/// Hands every `stride`-th group of a chunk's values to `look`. NaN stands for those that do not count: what is not finite, the fill value, and what fills
+/// up the last group.
 #[inline(always)]
 fn for_each_group<V: Element>(
     chunk: &[u8],
     order: ByteOrder,
     config: &Config,
     stride: usize,
-    mut look: impl FnMut(&[f64; GROUP], &[bool; GROUP]),
+    mut look: impl FnMut(&[f64; GROUP]),
 ) {
     let fill = config.fill::<V>().map(Element::to_bits_i64);
     for bytes in chunk.chunks(GROUP * V::SIZE).step_by(stride) {
         let mut group = [V::default(); GROUP];
         V::read_all(bytes, order, &mut group);
-        let here = bytes.len() / V::SIZE;
-        let values = group.map(Element::approximate);
-        let mut counts: [bool; GROUP] = std::array::from_fn(|index| index < here && values[index].abs() <= f64::MAX);
+        let mut values = group.map(
+            #[inline(always)]
+            |value| {
+                let value = value.approximate();
+                if value.abs() <= f64::MAX { value } else { f64::NAN }
+            },
+        );
         if let Some(fill) = fill {
-            for (counts, value) in counts.iter_mut().zip(group) {
-                *counts &= value.to_bits_i64() != fill;
+            for (value, element) in values.iter_mut().zip(group) {
+                *value = if element.to_bits_i64() == fill { f64::NAN } else { *value };
             }
         }
-        look(&values, &counts);
+        values[bytes.len() / V::SIZE..].fill(f64::NAN);
+        look(&values);
     }
 }
 
@@ -225,22 +236,22 @@ fn bounds_for_psnr(decibels: f64, chunk: &[u8], layout: &Layout, config: &Config
 /// Mean square, in steps, of what a bound's grid takes off the values of every `stride`-th group.
 fn mean_square(bound: f64, chunk: &[u8], layout: &Layout, config: &Config, stride: usize) -> f64 {
     let inverse_step = 1.0 / (2.0 * bound);
-    let (mut sums, mut count) = ([0.0; 8], 0u64);
+    let (mut sums, mut counts) = ([0.0; 8], [0u64; 8]);
     with_element!(layout.scalar, V => vectorized(
         #[inline(always)]
-        || for_each_group::<V>(chunk, layout.byte_order, config, stride, #[inline(always)] |values, counts| {
-            for (values, counts) in values.as_chunks::<8>().0.iter().zip(counts.as_chunks::<8>().0) {
-                for ((sum, &value), &counts) in sums.iter_mut().zip(values).zip(counts) {
+        || for_each_group::<V>(chunk, layout.byte_order, config, stride, #[inline(always)] |values| {
+            for eight in values.as_chunks::<8>().0 {
+                for ((sum, count), &value) in sums.iter_mut().zip(&mut counts).zip(eight) {
                     let scaled = value * inverse_step;
                     let error = scaled - (scaled + ROUNDING - ROUNDING);
                     // Values beyond the reach of the rounding are exceptions.
-                    *sum += if counts && error.abs() <= 0.5 { error * error } else { 0.0 };
-                    count += u64::from(counts);
+                    *sum += if error.abs() <= 0.5 { error * error } else { 0.0 };
+                    *count += u64::from(!value.is_nan());
                 }
             }
         })
     ));
-    sums.iter().sum::<f64>() / count.max(1) as f64
+    sums.iter().sum::<f64>() / counts.iter().sum::<u64>().max(1) as f64
 }
 
 /// The search for the bound that gives a stream a length.

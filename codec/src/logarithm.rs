@@ -20,7 +20,7 @@ use crate::simd::vectorized;
 /// Values that are looked at together.
 const GROUP: usize = 64;
 const MANTISSA: u32 = 52;
-const BIAS: i64 = 1023;
+const BIAS: i32 = 1023;
 /// Bits of the square root of 1/2: mantissas are taken from there to the square root of 2.
 const SQRT_HALF: u64 = 0x3fe6_a09e_667f_3bcd;
 
@@ -57,15 +57,18 @@ pub fn is_too_fine(bound: f64, scalar_size: usize) -> bool {
 #[inline(always)]
 pub(crate) fn log2(value: f64, terms: usize) -> f64 {
     let bits = value.to_bits();
-    let exponent = bits.wrapping_sub(SQRT_HALF).cast_signed() >> MANTISSA;
-    let mantissa = f64::from_bits(bits.wrapping_sub((exponent << MANTISSA).cast_unsigned()));
+    // Made positive first: vector units shift such numbers more easily.
+    const RAISED: u64 = 1 << 62;
+    let raised = bits.wrapping_sub(SQRT_HALF).wrapping_add(RAISED) >> MANTISSA;
+    let exponent = raised as i32 - (RAISED >> MANTISSA) as i32;
+    let mantissa = f64::from_bits(bits.wrapping_sub(raised << MANTISSA).wrapping_add(RAISED));
     let s = (mantissa - 1.0) / (mantissa + 1.0);
     let z = s * s;
     let mut sum = LOG_TERMS[terms - 1];
     for &term in LOG_TERMS[..terms - 1].iter().rev() {
         sum = sum * z + term;
     }
-    f64::from(exponent as i32) + s * sum
+    f64::from(exponent) + s * sum
 }
 
 /// 2^exponent; 0 below 2^-1022.5 and infinity from 2^1023.5 on.
@@ -79,8 +82,8 @@ pub(crate) fn exp2(exponent: f64, terms: usize) -> f64 {
     for &term in EXP_TERMS[..terms - 1].iter().rev() {
         power = power * f + term;
     }
-    let biased = (whole as i32).clamp(-BIAS as i32, BIAS as i32 + 1) + BIAS as i32;
-    power * f64::from_bits((biased as u64) << MANTISSA)
+    let biased = (sum.to_bits() as i32).clamp(-BIAS, BIAS + 1) + BIAS;
+    power * f64::from_bits(u64::from(biased.cast_unsigned()) << MANTISSA)
 }
 
 /// The grid of a point-wise relative bound.
@@ -164,14 +167,50 @@ impl Logarithm {
     #[inline(always)]
     pub(crate) fn code<V: Value>(&self, value: V) -> (V::Code, bool) {
         let x = value.to_f64();
-        let is_zero = x == 0.0;
         let steps = self.steps::<V>(x.abs());
-        let in_range = steps >= 1.0 && steps < V::CODE_LIMIT && x.abs() <= f64::MAX && !is_zero;
-        let magnitude = if in_range { steps as i64 } else { 0 };
-        let code = V::Code::from_i64(if x < 0.0 { -magnitude } else { magnitude });
+        // No branches: values are looked at many at a time.
+        let in_range = (steps >= 1.0) & (steps < V::CODE_LIMIT) & (x.abs() <= f64::MAX) & (x != 0.0);
+        let magnitude = if in_range { steps } else { 0.0 };
+        let code = V::code_from_sum(magnitude.copysign(x) + ROUNDING);
         let restored = self.value::<V>(code).to_f64();
-        let holds = (x - restored).abs() <= self.bound * x.abs() && self.steps::<V>(restored.abs()) == steps;
-        (code, if is_zero { x.is_sign_positive() } else { in_range && holds })
+        let holds = ((x - restored).abs() <= self.bound * x.abs()) & (self.steps::<V>(restored.abs()) == steps);
+        (code, (in_range & holds) | (value.to_bits_i64() == 0))
+    }
+}
+
+impl Logarithm {
+    /// [`Logarithm::code`] of many values, a step after the other for all of them: compilers make vector code of short loops.
+    #[inline(always)]
+    fn code_group<V: Value>(&self, values: &[V; GROUP]) -> ([V::Code; GROUP], [bool; GROUP]) {
+        let x = values.map(
+            #[inline(always)]
+            |value| value.to_f64(),
+        );
+        let mut steps = [0.0; GROUP];
+        for (steps, x) in steps.iter_mut().zip(&x) {
+            *steps = self.steps::<V>(x.abs());
+        }
+        let mut codes = [V::Code::default(); GROUP];
+        let mut in_range = [0u64; GROUP];
+        for (((code, in_range), &x), &steps) in codes.iter_mut().zip(&mut in_range).zip(&x).zip(&steps) {
+            let is_in = (steps >= 1.0) & (steps < V::CODE_LIMIT) & (x.abs() <= f64::MAX) & (x != 0.0);
+            *in_range = u64::from(is_in);
+            *code = V::code_from_sum((if is_in { steps } else { 0.0 }).copysign(x) + ROUNDING);
+        }
+        let mut restored = [0.0; GROUP];
+        for (restored, &code) in restored.iter_mut().zip(&codes) {
+            *restored = self.value::<V>(code).to_f64();
+        }
+        let mut again = [0.0; GROUP];
+        for (again, restored) in again.iter_mut().zip(&restored) {
+            *again = self.steps::<V>(restored.abs());
+        }
+        let mut holds = in_range;
+        for ((((holds, &x), &restored), &again), &steps) in holds.iter_mut().zip(&x).zip(&restored).zip(&again).zip(&steps) {
+            *holds &= u64::from(((x - restored).abs() <= self.bound * x.abs()) & (again == steps));
+        }
+        let held = std::array::from_fn(|index| holds[index] == 1 || values[index].to_bits_i64() == 0);
+        (codes, held)
     }
 }
 
@@ -216,22 +255,17 @@ pub fn quantize<V: Value>(
     for (group, (codes, bytes)) in codes.chunks_mut(GROUP).zip(chunk.chunks(GROUP * V::SIZE)).enumerate() {
         let mut values = [V::default(); GROUP];
         V::read_all(bytes, order, &mut values);
-        let mut held = [true; GROUP];
-        let mut rounded = [V::Code::default(); GROUP];
-        let all_hold = vectorized(
+        let (rounded, mut held) = vectorized(
             #[inline(always)]
-            || {
-                for ((value, code), held) in values.into_iter().zip(&mut rounded).zip(&mut held) {
-                    let is_fill = grid.fill.is_some_and(|fill| value.to_bits_i64() == fill);
-                    let (of_value, holds) = grid.code(value);
-                    let returns = !is_fill || grid.value::<V>(of_value).to_bits() == value.to_bits();
-                    (*code, *held) = (of_value, holds & returns);
-                }
-                held.iter().fold(true, |all, &held| all & held)
-            },
+            || grid.code_group(&values),
         );
+        if let Some(fill) = grid.fill {
+            for ((value, &code), held) in values.into_iter().zip(&rounded).zip(&mut held) {
+                *held &= value.to_bits_i64() != fill || grid.value::<V>(code).to_bits_i64() == fill;
+            }
+        }
         codes.copy_from_slice(&rounded[..codes.len()]);
-        if !all_hold {
+        if held.contains(&false) {
             reserve(exceptions, GROUP)?;
             exceptions.extend((0..codes.len()).filter(|&index| !held[index]).map(|index| group * GROUP + index));
         }
@@ -272,6 +306,21 @@ mod tests {
         }
         assert_eq!((exp2(-1e300, 9), exp2(1e300, 9), exp2(f64::NAN, 9).is_nan()), (0.0, f64::INFINITY, true));
         assert_eq!((log2(1.0, 6), log2(8.0, 6), log2(0.25, 6)), (0.0, 3.0, -2.0));
+    }
+
+    #[test]
+    fn a_group_is_coded_value_by_value() {
+        let mut state = 1u64;
+        let values: [f32; GROUP] = std::array::from_fn(|i| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            [f32::from_bits((state >> 32) as u32), 0.0, -0.0, f32::NAN, f32::NEG_INFINITY, 1e-40, (state >> 40) as f32][i % 7]
+        });
+        let chunk: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let grid = Logarithm::for_chunk::<f32>(&chunk, ByteOrder::Little, 1e-3, None);
+        let (codes, held) = grid.code_group(&values);
+        for (i, &value) in values.iter().enumerate() {
+            assert_eq!((codes[i], held[i]), grid.code(value), "{value}");
+        }
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub(crate) fn compress<'a>(
 pub(crate) fn decompress(stream: &[u8], chunk: &mut [u8], workspace: &mut Workspace) -> Result<()> {
     let settings = Settings::get()?;
     // Constant and stored chunks are only copied, whatever the settings: nobody gains by sending them to a GPU.
-    if !Header::read_from(stream).is_ok_and(|header| header.coding == Coding::Quantized) {
+    if !Header::read_from(stream).is_ok_and(|header| !matches!(header.coding, Coding::Stored | Coding::Constant)) {
         return workspace.decompress(stream, chunk);
     }
     let attempt = settings.gpu(chunk.len()).and_then(|device| decompress_on(device, stream, chunk));
