@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Iterator
 
 import h5py
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from quire_client import FILTER_ID, absolute, assert_bound, assert_words, smooth
 
 BOUND = 1e-3
+LOSSLESS, POINTWISE = (0,), 5  # words of the exact bits; the mode of a share of each value's magnitude
 
 
 def attempt(dataset: h5py.Dataset, stream: bytes, label: str) -> None:
@@ -28,44 +30,49 @@ def attempt(dataset: h5py.Dataset, stream: bytes, label: str) -> None:
         raise AssertionError(f"{label}: damage was not noticed")
 
 
-def contents(dtype: str) -> dict[str, np.ndarray]:
-    """Small chunks in every coding: quantized, a constant, and noise that does not shrink."""
+def contents() -> Iterator[tuple[str, np.ndarray, tuple[int, ...], float]]:
+    """Small chunks in every coding, with the words of their datasets and what bound these keep here."""
     shape = (12, 13)
-    return {
-        "smooth": smooth(shape, dtype),
-        "constant": np.full(shape, 9.97e36, dtype),
-        "noise": np.random.default_rng(3).normal(0, 1e30, shape).astype(dtype),
-    }
+    for dtype in ("<f4", ">f8"):
+        yield f"smooth{dtype[1:]}", smooth(shape, dtype), absolute(BOUND), BOUND
+        yield f"constant{dtype[1:]}", np.full(shape, 9.97e36, dtype), absolute(BOUND), BOUND
+        noise = np.random.default_rng(3).normal(0, 1e30, shape).astype(dtype)  # does not shrink
+        yield f"noise{dtype[1:]}", noise, absolute(BOUND), BOUND
+    whole = np.round(1000 * smooth(shape, "<f8"))
+    yield "exact", whole.astype(">i4"), LOSSLESS, 0.0
+    yield "steps", whole.astype("<i8"), absolute(3.0), 3.0
+    share = absolute(0.01)[1:]
+    yield "logarithmic", smooth(shape, "<f4"), (POINTWISE, *share), 0.01 * 4
 
 
 def every_byte(file: h5py.File) -> int:
     """Flips every byte in three ways, cuts the stream at every length, and adds to it."""
     attempts = 0
-    for dtype in ("<f4", ">f8"):
-        for content, data in contents(dtype).items():
-            dataset = file.create_dataset(
-                f"{content}{dtype[1:]}", data=data, chunks=data.shape, compression=FILTER_ID, compression_opts=absolute(BOUND)
-            )
-            file.flush()
-            mask, stream = dataset.id.read_direct_chunk((0, 0))
-            assert mask == 0, f"{dataset.name}: the chunk was stored without the filter"
-            for at in range(len(stream)):
-                for flip in (0x01, 0x80, 0xFF):
-                    damaged = bytearray(stream)
-                    damaged[at] ^= flip
-                    attempt(dataset, bytes(damaged), f"{dataset.name}: byte {at} ^ {flip:#x}")
-                    attempts += 1
-            for length in range(1, len(stream)):
-                attempt(dataset, stream[:length], f"{dataset.name}: cut to {length} bytes")
+    codings = set()
+    for content, data, words, bound in contents():
+        dataset = file.create_dataset(content, data=data, chunks=data.shape, compression=FILTER_ID, compression_opts=words)
+        file.flush()
+        mask, stream = dataset.id.read_direct_chunk((0, 0))
+        assert mask == 0, f"{dataset.name}: the chunk was stored without the filter"
+        codings.add(stream[7])
+        for at in range(len(stream)):
+            for flip in (0x01, 0x80, 0xFF):
+                damaged = bytearray(stream)
+                damaged[at] ^= flip
+                attempt(dataset, bytes(damaged), f"{dataset.name}: byte {at} ^ {flip:#x}")
                 attempts += 1
-            for more in (b"\0", b"\0" * 4096, stream):
-                attempt(dataset, stream + more, f"{dataset.name}: {len(more)} bytes added")
-                attempts += 1
-            for value in (0, 0xFF):
-                attempt(dataset, bytes([value]) * 4096, f"{dataset.name}: 4096 bytes of {value}")
-                attempts += 1
-            dataset.id.write_direct_chunk((0, 0), stream)
-            assert_bound(data, dataset[()], BOUND, f"{dataset.name}: undamaged again")
+        for length in range(1, len(stream)):
+            attempt(dataset, stream[:length], f"{dataset.name}: cut to {length} bytes")
+            attempts += 1
+        for more in (b"\0", b"\0" * 4096, stream):
+            attempt(dataset, stream + more, f"{dataset.name}: {len(more)} bytes added")
+            attempts += 1
+        for value in (0, 0xFF):
+            attempt(dataset, bytes([value]) * 4096, f"{dataset.name}: 4096 bytes of {value}")
+            attempts += 1
+        dataset.id.write_direct_chunk((0, 0), stream)
+        assert_bound(data, dataset[()], bound, f"{dataset.name}: undamaged again")
+    assert codings == set(range(6)), f"codings {codings}"
     return attempts
 
 

@@ -1,17 +1,35 @@
-"""What FORMAT.md asks of an encoder (sections 5.1, 5.2, 6.1, and of 11 what is said of bit planes), recomputed from a stream's values."""
+"""What FORMAT.md asks of an encoder, recomputed from a stream's values: section 5, of 6.1 the predictors of exceptions, of 11 what is said
+of bounds and of bit planes; and what section 10 promises of each mode."""
 
 import itertools
+import math
 import struct
+import sys
 from typing import List, NamedTuple
 
 import numpy as np
 
 from quire_decoder import (
-    BIT_PLANES, DENSE, EMPTY, FINE, INTERPOLATION, LEAST_STEP, SPARSE, classes, most_listed, prediction, read_header,
-    read_integers, read_list, undo_differences, undo_interpolation, values_of_places, wrapped,
+    BFLOAT, BIT_PLANES, CONSTANT, DENSE, EMPTY, EXACT, FINE, INTERPOLATION, LEAST_STEP, QUANTIZED, SPARSE, STEPS, STORED,
+    UNSIGNED, Grid, classes, low_bits, most_listed, prediction, read_exceptions, read_grid, read_header, read_integers, read_list, rounded,
+    undo_differences, undo_interpolation, values_of_logarithms, values_of_places, values_of_steps, wrapped,
 )  # fmt: skip
-from stream_check import FILL
 from stream_craft import bit_block, bit_plane, numbers_of
+
+# Section 10's modes of bits, which are those that a dataset keeps.
+LOSSLESS, ABSOLUTE, RELATIVE, POINTWISE, PSNR, RATIO, RATIO_WITHIN = 0, 1, 3, 5, 7, 9, 11
+GREATEST_BOUND = 1e300  # that comes of a range
+SQUARE_ROOT = float.fromhex("0x1.6a09e667f3bcdp+0")  # of 2: twice 0x3FE6A09E667F3BCD
+LOG2_E = float.fromhex("0x1.71547652b82fep+0")  # 0x3FF71547652B82FE
+
+
+class Request(NamedTuple):
+    """Section 10: what a dataset asks of its chunks."""
+
+    mode: int
+    numbers: tuple  # those of the mode
+    coding: int
+    fill: int  # bits of the fill value
 
 
 class Plane(NamedTuple):
@@ -25,31 +43,34 @@ class Plane(NamedTuple):
 
 
 class Parts:
-    """What a quantized stream says before there are values."""
+    """What a stream of planes says before there are values."""
 
     def __init__(self, stream):
         self.header, reader = read_header(stream)
-        self.half_step, self.ones = struct.unpack("<dQ", reader.take(16, "4", "the body"))
+        extents, bits = self.header.extents, self.header.bits
         self.planes = []
-        extents, bits = self.header.extents, 8 * self.header.width
+        self.grid, self.ones = Grid(0), 0
+        if self.header.coding != EXACT:
+            self.grid = read_grid(reader, self.header)
+            self.ones = read_exceptions(reader, self.header)
         listed = self.ones <= most_listed(self.header.count)
-        places, numbers = read_list(reader, self.ones if listed else 0, self.header)
+        places, self.numbers = read_list(reader, self.ones if listed else 0, self.header)
         self.predictor, integers = self.plane(reader, extents, bits)
         self.interpolated = self.predictor == INTERPOLATION
         if self.interpolated:
             self.residuals = np.array(wrapped(integers, 32), np.int32)
             self.places = undo_interpolation(self.residuals, extents).reshape(extents)
         else:
-            self.codes = np.array(undo_differences(integers, extents, self.predictor, bits)).reshape(extents)
+            self.codes = np.array(undo_differences(integers, extents, self.predictor, bits), np.int64).reshape(extents)
         mask = np.zeros(self.header.count, int)
         mask[places] = 1
         if not listed:
             predictor, integers = self.plane(reader, extents, 32)
             mask = np.array(undo_differences(integers, extents, predictor, 32)) & 1
             predictor, integers = self.plane(reader, (self.ones,), bits)
-            numbers = undo_differences(integers, (self.ones,), predictor, bits)
+            self.wide_numbers = undo_differences(integers, (self.ones,), predictor, bits)
+            self.numbers = low_bits(self.wide_numbers, self.header)
         self.exceptions = (mask == 1).reshape(extents)
-        self.numbers = np.array(numbers, f"i{self.header.width}").view(f"u{self.header.width}")
 
     def plane(self, reader, extents, bits):
         """Reads a plane, and keeps it as it stands."""
@@ -60,26 +81,102 @@ class Parts:
         return predictor, integers
 
 
+class Values:
+    """The values of a chunk, by their bits."""
+
+    def __init__(self, header, bits, fill):
+        self.header, self.bits, self.fill = header, bits.reshape(header.extents), fill
+        self.x = in_binary64(self.bits, header)
+        self.is_fill = self.bits == self.bits.dtype.type(fill)
+        self.counted = np.isfinite(self.x) & ~self.is_fill  # "finite values but the fill value"
+
+    def integers(self):
+        """Section 5.4: integers as they are."""
+        return self.bits.view(f"{self.header.kind}{self.header.width}").reshape(-1).tolist()
+
+    def range(self):
+        """Section 10: the range, 0 if there are no values that count."""
+        some = self.x[self.counted]
+        return min(float(some.max() - some.min()), sys.float_info.max) if some.size else 0.0
+
+
+def in_binary64(bits, header):
+    """The values in binary64, of which integers of 64 bits may be rounded."""
+    if header.kind == BFLOAT:
+        return (bits.astype("u4") << np.uint32(16)).view("f4").astype("f8")
+    return bits.view(f"{header.kind}{header.width}").astype("f8")
+
+
+# --------------------------------------------------------------------------------------------- section 11: the bound
+
+
+def cut(number):
+    """Section 11: a mantissa cut to 5 bits behind the point; of a subnormal number the bits that stand in their place."""
+    (bits,) = struct.unpack("<Q", struct.pack("<d", number))
+    return struct.unpack("<d", struct.pack("<Q", bits >> 47 << 47))[0]
+
+
+def settled_bound(request, values):
+    """Section 11: the absolute bound of a chunk, 0 for the exact bits, or None where FORMAT.md leaves it to the code."""
+    if request.mode in (LOSSLESS, ABSOLUTE):
+        bound = request.numbers[0] if request.mode else 0.0
+    elif request.mode == RELATIVE:
+        bound = cut(min(values.range() * request.numbers[0], GREATEST_BOUND))
+    else:
+        return None
+    usable = 0 < bound and math.isfinite(2 * bound) and math.isfinite(1 / (2 * bound) if 2 * bound else math.inf)
+    return bound if usable else 0.0
+
+
+def greatest_power(numbers):
+    """The exponent of the greatest power of two of which all numbers are multiples, or None if they are all 0."""
+    numbers = numbers[numbers != 0]
+    if not numbers.size:
+        return None
+    mantissas, exponents = np.frexp(numbers)
+    whole = np.abs(mantissas * 2.0**53).astype("i8")
+    return int((exponents - 53 + np.log2((whole & -whole).astype("f8")).astype(int)).min())
+
+
+def half_step_of(bound, values):
+    """Section 11: the half step that belongs to a bound, which a lattice of the values may widen."""
+    power = greatest_power(values.x[values.counted])
+    if power is None or power < -1000 or not 2.0 ** min(power, 1000) > 2 * bound:
+        return bound
+    return 2.0 ** (min(power, 1000) - 1)
+
+
+def lattice_of_bits(values):
+    """Section 11: the half step of the lattice on which a chunk's exact bits may stand, or None."""
+    finite = values.x[np.isfinite(values.x)]
+    power = greatest_power(finite)
+    if power is None or not -1000 <= power <= 1000 or np.any((finite == 0) & np.signbit(finite)):
+        return None
+    return 2.0 ** (power - 1) if np.abs(finite * 2.0**-power).max() < code_limit(values.header) else None
+
+
+# ----------------------------------------------------------------------------------------------- section 5: the codes
+
+
 class Rules:
     """Sections 5.1 and 5.2 for an encoder, of one chunk's values."""
 
     def __init__(self, parts, values, bound):
-        native = values.astype(values.dtype.newbyteorder("=")).reshape(parts.header.extents)
-        self.header, self.type, self.bits = parts.header, native.dtype, native.view(f"u{native.itemsize}")
-        self.x = native.astype("f8")
-        self.bound, self.step = bound, 2 * parts.half_step
+        self.header, self.grid, self.x = parts.header, parts.grid, values.x
+        self.values, self.bound, self.step = values, bound, parts.grid.step
         self.inverse = 1 / self.step
-        self.reach = 512 if native.itemsize == 4 else 32768
-        self.fine = parts.half_step == bound and self.step >= LEAST_STEP[native.itemsize]
+        self.reach = 512 if self.header.width == 4 else 32768
+        least = LEAST_STEP.get((self.header.kind, self.header.width), math.inf)
+        self.fine = parts.grid.half_step == bound and self.step >= least
         self.scaled = self.x * self.inverse
         self.nearest = np.rint(self.scaled)
         self.codes, self.coded = self.try_codes()
-        self.places, self.stands = self.try_places()
+        if self.fine:
+            self.places, self.stands = self.try_places()
 
     def value(self, places):
         """Section 5.2's value of a place as a number of the chunk's type, in binary64."""
-        values = np.frombuffer(values_of_places(places, self.step, self.header), self.type)
-        return values.reshape(places.shape).astype("f8")
+        return in_binary64(values_of_places(places, self.grid, self.header), self.header)
 
     def unrounded(self, places):
         """Section 5.2's value of a place before it is rounded to its type."""
@@ -88,16 +185,16 @@ class Rules:
 
     def restored(self, steps, rest):
         """Section 5.2's value of so many steps and a rest, which may be 4."""
-        return (steps * self.step + rest * (self.step * FINE)).astype(self.type).astype("f8")
+        return in_binary64(rounded(steps * self.step + rest * (self.step * FINE), self.header), self.header)
 
     def try_codes(self):
         """Section 5.1: codes, and where rules 1 to 4 hold."""
-        most = 2.0 ** (31 if self.type.itemsize == 4 else 51)
-        fill = self.bits.dtype.type(np.array(FILL, self.type).view(self.bits.dtype))
-        back = (self.nearest * self.step + 0.0).astype(self.type)
-        self.fill_lost = (self.bits == fill) & ((back.view(self.bits.dtype) != fill) | (np.abs(self.nearest) >= 32))
-        good = (np.abs(self.x - back) <= self.bound) & (np.abs(self.nearest) < most)
-        good &= (np.rint(back.astype("f8") * self.inverse) == self.nearest) & ~self.fill_lost
+        most = code_limit(self.header)
+        back = rounded(self.nearest * self.step + 0.0, self.header)
+        self.fill_lost = self.values.is_fill & ((back != self.values.bits) | (np.abs(self.nearest) >= 32))
+        number = in_binary64(back, self.header)
+        good = (np.abs(self.x - number) <= self.bound) & (np.abs(self.nearest) < most)
+        good &= (np.rint(number * self.inverse) == self.nearest) & ~self.fill_lost
         return np.where(good, self.nearest, 0).astype("i8"), good
 
     def try_places(self):
@@ -112,11 +209,7 @@ class Rules:
         good = self.coded
         if self.fine:
             good = good & ~(self.stands & (self.places % 8 != 0))
-        # The place of the last good value of the row so far; before it, the first one of all.
-        row = np.arange(good.shape[-1])
-        before = np.maximum.accumulate(np.where(good, row, -1), -1)
-        before = np.where(before < 0, good.argmax(-1)[..., None], before)
-        return np.where(good.any(-1)[..., None], np.take_along_axis(self.codes, before, -1), 0), ~good
+        return codes_beside(self.codes, good), ~good
 
     def residuals_and_exceptions(self, there, predicted):
         """Section 5.2: the residuals of a class of values, and which are exceptions."""
@@ -134,6 +227,95 @@ class Rules:
         distance = near - predicted
         by_escape = ~out & ~by_steps & holds(near) & (-32768 <= distance) & (distance <= 32767)
         return np.where(by_steps, steps, np.where(by_escape, distance + 98304, 0)), ~(by_steps | by_escape)
+
+
+def code_limit(header):
+    """Section 5.1, rule 2."""
+    return 2.0**51 if header.bits == 64 else 2.0**31
+
+
+def codes_beside(codes, good):
+    """Section 5.1: the plane of codes, in which exceptions have those of other values of their row."""
+    row = np.arange(good.shape[-1])
+    # The place of the last good value of the row so far; before it, the first one of all.
+    before = np.maximum.accumulate(np.where(good, row, -1), -1)
+    before = np.where(before < 0, good.argmax(-1)[..., None], before)
+    return np.where(good.any(-1)[..., None], np.take_along_axis(codes, before, -1), 0)
+
+
+def lattice_codes(parts, values):
+    """Section 11: codes on the lattice of the exact bits: all finite values have theirs, of which none needs the rules of section 5.1."""
+    finite = np.isfinite(values.x)
+    return codes_beside(np.where(finite, values.x / parts.grid.step, 0).astype("i8"), finite), ~finite
+
+
+def exact_codes(values):
+    """Section 5.3."""
+    header, bits = values.header, values.bits
+    if not header.integer:
+        numbers = bits.view(f"i{header.width}").astype("i8")
+        return np.where(numbers < 0, numbers ^ ((1 << (8 * header.width - 1)) - 1), numbers)
+    return np.array(wrapped(values.integers(), header.bits), np.int64).reshape(bits.shape)
+
+
+def step_codes(parts, values):
+    """Section 5.4: codes, and which are exceptions."""
+    bound, integers = parts.grid.half_step, values.integers()
+    codes = [(integer + bound) // (2 * bound + 1) for integer in integers]
+    back = values_of_steps(codes, parts.grid, parts.header).reshape(values.bits.shape)
+    good = ~values.is_fill | (back == values.bits)
+    return codes_beside(np.array(codes, np.int64).reshape(good.shape), good), ~good
+
+
+def logarithm(numbers, terms):
+    """Section 5.5: L(x), with u_0 to u_terms. The bits of a subnormal number are taken as if it had an implicit 1, too."""
+    series = [2 * LOG2_E / (2 * index + 1) for index in range(terms + 1)]
+    bits = np.asarray(numbers, np.float64).view(np.uint64)
+    exponents = (bits >> np.uint64(52)).astype(int) - 1023
+    mantissas = (bits & np.uint64((1 << 52) - 1) | np.uint64(1023 << 52)).view(np.float64)
+    high = mantissas >= SQUARE_ROOT
+    mantissas, exponents = np.where(high, mantissas / 2, mantissas), exponents + high
+    s = (mantissas - 1) / (mantissas + 1)
+    z = s * s
+    q = np.full(np.shape(s), series[-1])
+    for term in reversed(series[:-1]):
+        q = q * z + term
+    return exponents + s * q
+
+
+def logarithm_grid(values, share):
+    """Section 5.5: half step and offset."""
+    half_step = float(logarithm(np.float64(1 + share), 10))
+    magnitudes = np.abs(values.x[np.isfinite(values.x)])
+    magnitudes = magnitudes[magnitudes >= 2.0**-1022]
+    if not magnitudes.size:
+        return Grid(half_step, 0)
+    least = logarithm(magnitudes.min(), terms_of(values.header))
+    return Grid(half_step, math.floor(least * (1 / (2 * half_step))) - 1)
+
+
+def terms_of(header):
+    """Section 5.5: the last of the terms of L."""
+    return 10 if header.width == 8 else 5
+
+
+def logarithm_codes(parts, values, share, subnormal):
+    """Section 5.5: codes, and which are exceptions; whether values that are subnormal in binary64 may have codes."""
+    header, grid = parts.header, parts.grid
+
+    def places(numbers):
+        return np.rint(logarithm(np.abs(numbers), terms_of(header)) * (1 / grid.step)) - grid.offset
+
+    x = values.x
+    magnitude = places(x)
+    good = (1 <= magnitude) & (magnitude < code_limit(header)) & np.isfinite(x) & (np.abs(x) >= (5e-324 if subnormal else 2.0**-1022))
+    codes = np.where(good, np.copysign(magnitude, x), 0).astype("i8")
+    back = values_of_logarithms(codes.reshape(-1).tolist(), grid, header).reshape(values.bits.shape)
+    number = in_binary64(back, header)
+    good &= (np.abs(x - number) <= share * np.abs(x)) & (places(number) == magnitude)
+    good |= values.bits == 0
+    good &= ~values.is_fill | (back == values.bits)
+    return codes_beside(codes, good), ~good
 
 
 def check_planes(tally, parts, coding, name):
@@ -165,7 +347,7 @@ def encoders_mode(plane):
 
 
 def check_mask(tally, parts, name):
-    """Section 6.1: the predictors of the mask and of the exceptions' bits."""
+    """Section 6.1: the predictors of the mask and of the exceptions' bits, and what these are above those of a value."""
     rank = parts.exceptions.ndim
     ones = {}
     for axes in ((1 << rank) - 1, 1, 0):
@@ -179,38 +361,150 @@ def check_mask(tally, parts, name):
         tally.disagree(f"{name}: encoder, predictor {mask.predictor} of a mask with {ones} ones")
     if bits.predictor != 1:
         tally.disagree(f"{name}: encoder, predictor {bits.predictor} of the exceptions' bits")
+    header = parts.header
+    extended = parts.numbers if header.kind == UNSIGNED else parts.numbers.view(f"i{header.width}")
+    if wrapped(extended.tolist(), header.bits) != parts.wide_numbers:
+        tally.disagree(f"{name}: encoder, exceptions' bits are not extended as section 5.3 extends codes")
 
 
-def check_encoder(tally, stream, values, bound, coding, name):
-    """The codes or residuals and the mask of a stream are those that sections 5.1 and 5.2 ask an encoder for, its planes section 11's."""
+def check_encoder(tally, stream, bits, request, name):
+    """The codes or residuals and the mask of a stream are those that section 5 asks an encoder for, its planes section 11's."""
+    header, _ = read_header(stream)
+    coding, stored = header.coding, 24 + 8 * len(header.extents) + header.count * header.width
+    same = bool((bits == bits.reshape(-1)[0]).all())
+    if (coding == CONSTANT) != same:
+        tally.disagree(f"{name}: encoder, coding {coding}, where values are {'all' if same else 'not all'} the same")
+    if coding not in (STORED, CONSTANT) and len(stream) >= stored:
+        tally.disagree(f"{name}: encoder, {len(stream)} bytes are not stored ones")
+    if coding in (STORED, CONSTANT):
+        return
     parts = Parts(stream)
-    check_planes(tally, parts, coding, name)
-    kind = "interpolated" if parts.interpolated else parts.predictor
-    tally.predictors[len(parts.header.extents), values.dtype.str, kind, parts.ones > 0] += 1
+    order = "" if header.width == 1 else ">" if header.big_endian else "<"
+    element = order + ("bfloat16" if header.kind == BFLOAT else f"{header.kind}{header.width}")
+    tally.encoded[coding, element, parts.ones > 0] += 1
+    check_planes(tally, parts, request.coding, name)
     with np.errstate(all="ignore"):
-        rules = Rules(parts, values, bound)
-        if not np.array_equal(rules.bits[parts.exceptions], parts.numbers):
+        values = Values(header, bits, request.fill)
+        if not np.array_equal(values.bits[parts.exceptions], parts.numbers):
             tally.disagree(f"{name}: encoder, other bits of exceptions")
-        if not parts.interpolated:
-            codes, exceptions = rules.codes_and_exceptions()
-            if not np.array_equal(exceptions, parts.exceptions):
-                tally.disagree(f"{name}: encoder, {int((exceptions != parts.exceptions).sum())} other exceptions")
-            elif not np.array_equal(codes, parts.codes):
-                tally.disagree(f"{name}: encoder, {int((codes != parts.codes).sum())} other codes")
+        if coding == QUANTIZED:
+            check_quantized(tally, parts, values, request, element, name)
             return
-        if not rules.fine:
-            tally.disagree(f"{name}: encoder, interpolation without a fine grid")
-        tally.escapes += int((np.abs(parts.residuals.astype("i8")) >= 65536).sum())
-        extents = parts.header.extents
-        first = (slice(1),) * len(extents)
-        at = 0
-        for stride, axes, there in itertools.chain([(0, (), first)], classes(extents)):
-            grid = parts.places[(slice(None, None, stride or None),) * len(extents)]
-            predicted = prediction(grid, axes) if axes else np.zeros(grid[first].shape, "i8")
-            residuals, exceptions = rules.residuals_and_exceptions(there, predicted)
-            wrong = (residuals != parts.residuals[at : at + residuals.size].reshape(residuals.shape)) | (exceptions != parts.exceptions[there])
-            if wrong.any():
-                value = rules.x[there][wrong][0]
-                tally.disagree(f"{name}: encoder, {int(wrong.sum())} residuals of stride {stride}, axes {axes}; the first for {value!r}")
-                return
-            at += residuals.size
+        if parts.interpolated:
+            tally.disagree(f"{name}: encoder, coding {coding} is interpolated")
+            return
+        if coding == EXACT:
+            ways = [(exact_codes(values), np.zeros(values.bits.shape, bool))]
+        elif coding == STEPS:
+            bound = settled_bound(request, values)
+            if bound is not None and parts.grid.half_step != min(math.floor(bound), (1 << (header.bits - 1)) - 1):
+                tally.disagree(f"{name}: encoder, steps of {parts.grid.half_step} for a bound of {bound}")
+            ways = [step_codes(parts, values)]
+        else:
+            (share,) = request.numbers
+            grid = logarithm_grid(values, share)
+            if parts.grid != grid or request.mode != POINTWISE:
+                tally.disagree(f"{name}: encoder, mode {request.mode}, {parts.grid}, by section 5.5 {grid}")
+            # Section 5.5 has no L of subnormal numbers: they are exceptions, or L is of their bits.
+            ways = [logarithm_codes(parts, values, share, subnormal) for subnormal in (True, False)]
+        same_codes(tally, parts, values, ways, name)
+
+
+def same_codes(tally, parts, values, ways, name):
+    """The codes and exceptions of a stream are those of one of these ways; what is said is of the first."""
+    if any(np.array_equal(codes, parts.codes) and np.array_equal(exceptions, parts.exceptions) for codes, exceptions in ways):
+        return
+    codes, exceptions = ways[0]
+    if not np.array_equal(exceptions, parts.exceptions):
+        wrong = exceptions != parts.exceptions
+        what = f"the first, {values.x[wrong][0]!r}, is {'one' if exceptions[wrong][0] else 'none'} by FORMAT.md"
+        tally.disagree(f"{name}: encoder, {int(wrong.sum())} other exceptions, {what}")
+    elif not np.array_equal(codes, parts.codes):
+        wrong = codes != parts.codes
+        what = f"the first, of {values.x[wrong][0]!r}, is {codes[wrong][0]} by FORMAT.md, not {parts.codes[wrong][0]}"
+        tally.disagree(f"{name}: encoder, {int(wrong.sum())} other codes, {what}")
+
+
+def check_quantized(tally, parts, values, request, element, name):
+    """Sections 5.1, 5.2 and 11, for coding 2."""
+    kind = "interpolated" if parts.interpolated else parts.predictor
+    tally.predictors[len(parts.header.extents), element, kind, parts.ones > 0] += 1
+    bound, half_step = settled_bound(request, values), parts.grid.half_step
+    if bound is None:
+        if math.frexp(half_step)[0] == 0.5:
+            return  # a bound that nobody knows, or a lattice
+        if half_step != cut(half_step):
+            tally.disagree(f"{name}: encoder, half step {half_step!r}, which is not cut")
+        bound = half_step
+    of_bound, of_bits = half_step_of(bound, values), lattice_of_bits(values)
+    rules = Rules(parts, values, bound)
+    if not parts.interpolated:
+        # The grid of a bound may be that of the exact bits, which stand in its place where its stream is too long.
+        ways = [rules.codes_and_exceptions()] if bound and half_step == of_bound else []
+        ways += [lattice_codes(parts, values)] if half_step == of_bits else []
+        if not ways:
+            tally.disagree(f"{name}: encoder, half step {half_step!r} for a bound of {bound!r}, by section 11 {of_bound!r} or {of_bits!r}")
+            return
+        same_codes(tally, parts, values, ways, name)
+        return
+    if not rules.fine:
+        tally.disagree(f"{name}: encoder, interpolation without a fine grid")
+        return
+    tally.escapes += int((np.abs(parts.residuals.astype("i8")) >= 65536).sum())
+    extents = parts.header.extents
+    first = (slice(1),) * len(extents)
+    at = 0
+    for stride, axes, there in itertools.chain([(0, (), first)], classes(extents)):
+        grid = parts.places[(slice(None, None, stride or None),) * len(extents)]
+        predicted = prediction(grid, axes) if axes else np.zeros(grid[first].shape, "i8")
+        residuals, exceptions = rules.residuals_and_exceptions(there, predicted)
+        wrong = (residuals != parts.residuals[at : at + residuals.size].reshape(residuals.shape)) | (exceptions != parts.exceptions[there])
+        if wrong.any():
+            value = rules.x[there][wrong][0]
+            tally.disagree(f"{name}: encoder, {int(wrong.sum())} residuals of stride {stride}, axes {axes}; the first for {value!r}")
+            return
+        at += residuals.size
+
+
+# ------------------------------------------------------------------------------------------- section 10: the promises
+
+
+def check_promise(tally, request, header, bits, read, size, content, name):
+    """What section 10 promises of a mode: of a chunk's bits, those that the plugin reads, and the stream's size."""
+    with np.errstate(all="ignore"):
+        before, after = Values(header, bits, request.fill), Values(header, read, request.fill)
+        x, y = before.x, after.x
+        kept = before.bits == after.bits
+        broken = ~kept & ~np.isfinite(x)  # none but finite values may change
+        mode, numbers = request.mode, request.numbers
+        if mode == LOSSLESS:
+            broken |= ~kept
+        elif mode == POINTWISE:
+            broken |= ~kept & ~((np.abs(x - y) <= numbers[0] * np.abs(x)) & (np.signbit(x) == np.signbit(y)) & (y != 0))
+        elif mode in (ABSOLUTE, RELATIVE, RATIO_WITHIN):
+            bound = before.range() * numbers[0] if mode == RELATIVE else numbers[-1]
+            broken |= ~kept & ~within(before, after, bound)
+        if mode != POINTWISE:
+            broken |= before.is_fill & ~kept
+        if broken.any():
+            first = x[broken][0], y[broken][0]
+            tally.disagree(f"{name}: promise, {int(broken.sum())} values, the first {first[0]!r}, read as {first[1]!r}")
+        if mode == PSNR and content in ("smooth", "noise") and before.header.kind in "fb":
+            some = before.counted
+            noise = float(np.mean((x[some] - y[some]) ** 2))
+            psnr = 20 * math.log10(before.range()) - 10 * math.log10(noise) if noise else math.inf
+            if psnr < numbers[0] - 0.5:
+                tally.disagree(f"{name}: promise, {psnr:.2f} dB")
+        # The grids that keep a bound of numbers of 16 bits are few.
+        if mode == RATIO and content == "smooth" and before.header.kind == "f" and header.width > 2:
+            ratio = bits.size * header.width / size
+            if abs(ratio / numbers[0] - 1) > 0.05:
+                tally.disagree(f"{name}: promise, a ratio of {ratio:.3f}")
+
+
+def within(before, after, bound):
+    """Where values are within the bound: in binary64, integers exactly."""
+    if not before.header.integer:
+        return np.abs(before.x - after.x) <= bound
+    far = [abs(one - other) <= bound for one, other in zip(before.integers(), after.integers())]
+    return np.array(far).reshape(before.bits.shape)

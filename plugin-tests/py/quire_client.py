@@ -75,7 +75,7 @@ def nasty(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.ndarray:
     return field
 
 
-def assert_bound(original: np.ndarray, read: np.ndarray, bound: float, label: str) -> None:
+def assert_bound(original: np.ndarray, read: np.ndarray, bound: "float | np.ndarray", label: str) -> None:
     """|x - x'| <= bound in f64 for every finite value, and the same bits for every NaN and infinity."""
     label = f"{client()}: {label}"
     assert original.shape == read.shape, f"{label}: shape {read.shape}, expected {original.shape}"
@@ -91,7 +91,7 @@ def assert_bound(original: np.ndarray, read: np.ndarray, bound: float, label: st
     bad = np.argwhere(~good)
     at = tuple(int(i) for i in bad[0])
     raise AssertionError(
-        f"{label}: {len(bad)} of {good.size} values miss the bound {bound:g}; the first at {at}: "
+        f"{label}: {len(bad)} of {good.size} values miss the bound {np.max(bound):g}; the first at {at}: "
         f"wrote {wide[at]!r} (bits {int(unsigned(original)[at]):x}), read {wide_read[at]!r} (bits {int(unsigned(read)[at]):x})"
     )
 

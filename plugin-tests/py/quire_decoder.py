@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A decoder of Quire streams 0.3 in Python and numpy, written from FORMAT.md alone (no code is shared with the plugin).
+"""A decoder of Quire streams 0.4 in Python and numpy, written from FORMAT.md alone (no code is shared with the plugin).
 
     python3 quire_decoder.py FILE...     decodes files of one raw stream each to stdout
 
@@ -11,7 +11,6 @@ import operator
 import struct
 import sys
 import zlib
-from array import array
 from itertools import accumulate, product
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
@@ -21,11 +20,15 @@ import numpy as np
 DICTIONARY = Path(__file__).resolve().parent / ".." / ".." / "codec" / "dictionary" / "v0_3.bin"
 DEFAULT_LIMIT = 1 << 30
 
-STORED, CONSTANT, QUANTIZED = 0, 1, 2
+STORED, CONSTANT, QUANTIZED, EXACT, STEPS, LOGARITHMIC = range(6)
+FLOAT, BFLOAT, SIGNED, UNSIGNED = "f", "b", "i", "u"  # kinds of value types
+# §3: kind and bytes of each value type.
+VALUE_TYPES = ((FLOAT, 4), (FLOAT, 8), (FLOAT, 2), (BFLOAT, 2), *((kind, width) for width in (1, 2, 4, 8) for kind in (SIGNED, UNSIGNED)))
 INTERPOLATION = 128  # the predictor that is no set of axes
-LEAST_STEP = {4: 1e-28, 8: 1e-290}  # of an interpolated plane, by the width of a value
+LEAST_STEP = {(FLOAT, 4): 1e-28, (FLOAT, 8): 1e-290}  # of an interpolated plane, by the value type; others have none
 FINE = float.fromhex("0x1.ff7f9fb7c9d76p-4")  # places of the fine grid, in steps: (1020 / 1021) / 8
 CUSTOM_BOOK = 255
+LN_2 = float.fromhex("0x1.62e42fefa39efp-1")  # 0x3FE62E42FEFA39EF
 BIT_PLANES = 254  # in the place of a codebook
 SYMBOLS = 76
 BOOKS = 75
@@ -46,11 +49,34 @@ class StreamError(ValueError):
 class Header(NamedTuple):
     """§3: what the header says."""
 
-    width: int  # bytes of a value: 4 or 8
+    kind: str  # of the value type
+    width: int  # bytes of a value: 1, 2, 4 or 8
     big_endian: bool
     coding: int
     extents: Tuple[int, ...]
     count: int  # values of the chunk
+
+    @property
+    def bits(self) -> int:
+        """§3: the bits of a code."""
+        return 64 if self.width == 8 else 32
+
+    @property
+    def integer(self) -> bool:
+        """§3: whether values are integers."""
+        return self.kind in (SIGNED, UNSIGNED)
+
+
+class Grid(NamedTuple):
+    """§4: what a body says of its grid."""
+
+    half_step: float  # coding 4: the bound, an integer
+    offset: int = 0  # of coding 5, in steps
+
+    @property
+    def step(self) -> float:
+        """§5.1: the step of any grid but that of §5.4."""
+        return 2 * self.half_step
 
 
 class Book(NamedTuple):
@@ -96,8 +122,10 @@ def decode(stream: bytes, limit: int = DEFAULT_LIMIT) -> bytes:
         chunk = reader.take(header.count * header.width, "2", "a stored body")
     elif header.coding == CONSTANT:
         chunk = reader.take(header.width, "2", "a constant body") * header.count
+    elif header.coding == EXACT:
+        chunk = chunk_of(values_of_exact(read_plane(reader, header.extents, header.bits), header), header)
     else:
-        chunk = read_quantized(reader, header)
+        chunk = chunk_of(read_on_grid(reader, header), header)
     if reader.at != len(stream):
         raise StreamError("2", f"{len(stream) - reader.at} bytes follow the body")
     return chunk
@@ -110,15 +138,15 @@ def read_header(stream: bytes) -> Tuple[Header, Reader]:
     magic, major, minor, value_type, coding, rank, reserved, checksum, length = struct.unpack("<4sBBBBB3sIQ", fixed)
     if magic != b"QUIR":
         raise StreamError("3", "no Quire stream: wrong magic")
-    if (major, minor) != (0, 3):
-        raise StreamError("1", f"a stream of version {major}.{minor}; this decoder reads 0.3")
+    if (major, minor) != (0, 4):
+        raise StreamError("1", f"a stream of version {major}.{minor}; this decoder reads 0.4")
     if length != len(stream):
         raise StreamError("3", f"the header says {length} bytes, the stream has {len(stream)}")
     if checksum != checksum_of(stream):
         raise StreamError("3", "wrong checksum")
-    if value_type & 0x7F > 1:
+    if value_type & 0x7F >= len(VALUE_TYPES):
         raise StreamError("3", f"value type {value_type & 0x7F} is reserved")
-    if coding > QUANTIZED:
+    if coding > LOGARITHMIC:
         raise StreamError("2", f"coding {coding} is reserved")
     if not 1 <= rank <= 4:
         raise StreamError("3", f"rank {rank}")
@@ -130,7 +158,10 @@ def read_header(stream: bytes) -> Tuple[Header, Reader]:
         raise StreamError("3", "an extent of 0")
     if count > 1 << 48:
         raise StreamError("3", "more than 2^48 values")
-    return Header(8 if value_type & 1 else 4, value_type >= 0x80, coding, extents, count), reader
+    header = Header(*VALUE_TYPES[value_type & 0x7F], value_type >= 0x80, coding, extents, count)
+    if coding in (QUANTIZED, LOGARITHMIC) and header.integer or coding == STEPS and not header.integer:
+        raise StreamError("2", f"coding {coding} of value type {value_type & 0x7F}")
+    return header, reader
 
 
 def checksum_of(stream: bytes) -> int:
@@ -141,23 +172,48 @@ def checksum_of(stream: bytes) -> int:
 # ---------------------------------------------------------------------------------------- §4, §5: body, quantization
 
 
-def read_quantized(reader: Reader, header: Header) -> bytes:
-    """§4: a quantized body."""
-    half_step, exceptions = struct.unpack("<dQ", reader.take(16, "4", "the half step and the number of exceptions"))
-    step = step_of(half_step)
-    if exceptions > header.count:
-        raise StreamError("4", f"{exceptions} exceptions among {header.count} values")
-    bits = 8 * header.width
+def read_on_grid(reader: Reader, header: Header) -> np.ndarray:
+    """§4: the bits of the values of a body with a grid."""
+    grid = read_grid(reader, header)
+    exceptions = read_exceptions(reader, header)
     listed = exceptions <= most_listed(header.count)
     places, numbers = read_list(reader, exceptions if listed else 0, header)
-    values = read_values(reader, header, step)
+    values = read_values(reader, header, grid)
     if not listed:
         mask = read_plane(reader, header.extents, NARROW)
         places = [index for index, value in enumerate(mask) if value & 1]
         if len(places) != exceptions:
-            raise StreamError("5", f"the mask has {len(places)} ones, the body's header says {exceptions}")
-        numbers = read_plane(reader, (exceptions,), bits)
-    return chunk_of(values, places, numbers, header)
+            raise StreamError("5.1", f"the mask has {len(places)} ones, the body's header says {exceptions}")
+        numbers = low_bits(read_plane(reader, (exceptions,), header.bits), header)
+    values[places] = numbers
+    return values
+
+
+def read_grid(reader: Reader, header: Header) -> Grid:
+    """§4: the grid, up to the number of exceptions."""
+    first = reader.take(8, "4", "the grid")
+    if header.coding == STEPS:
+        (bound,) = struct.unpack("<Q", first)
+        if not 1 <= bound < 1 << (header.bits - 1):
+            raise StreamError("4", f"steps with a bound of {bound}")
+        return Grid(bound)
+    (half_step,) = struct.unpack("<d", first)
+    if not (math.isfinite(half_step) and half_step > 0):
+        raise StreamError("4", f"half step {half_step}")
+    step = 2 * half_step
+    if not (math.isfinite(step) and math.isfinite(1 / step)):
+        raise StreamError("4", f"half step {half_step}: twice it or its reciprocal is not finite")
+    if header.coding != LOGARITHMIC:
+        return Grid(half_step)
+    return Grid(half_step, *struct.unpack("<q", reader.take(8, "4", "the grid's offset")))
+
+
+def read_exceptions(reader: Reader, header: Header) -> int:
+    """§4: the number of exceptions."""
+    (exceptions,) = struct.unpack("<Q", reader.take(8, "4", "the number of exceptions"))
+    if exceptions > header.count:
+        raise StreamError("4", f"{exceptions} exceptions among {header.count} values")
+    return exceptions
 
 
 def most_listed(count: int) -> int:
@@ -165,68 +221,114 @@ def most_listed(count: int) -> int:
     return 16 + count // 4096
 
 
-def read_list(reader: Reader, exceptions: int, header: Header) -> Tuple[List[int], List[int]]:
-    """§4: the list of few exceptions, or of none: where they are, and their bits as signed integers."""
-    places = read_numbers(reader, exceptions, "I" if header.count <= 1 << 32 else "Q", "the list of exceptions")
+def read_list(reader: Reader, exceptions: int, header: Header) -> Tuple[List[int], np.ndarray]:
+    """§4: the list of few exceptions, or of none: where they are, and their bits."""
+    kind = "I" if header.count <= 1 << 32 else "Q"
+    data = reader.take(exceptions * struct.calcsize(f"<{kind}"), "4", "the list of exceptions")
+    places = list(struct.unpack(f"<{exceptions}{kind}", data))
     if any(one >= following for one, following in zip(places, places[1:])):
         raise StreamError("4", "the list's indices do not ascend")
     if places and places[-1] >= header.count:
         raise StreamError("4", f"an exception at index {places[-1]} of {header.count} values")
-    return places, read_numbers(reader, exceptions, "i" if header.width == 4 else "q", "the exceptions' bits")
+    numbers = np.frombuffer(reader.take(exceptions * header.width, "4", "the exceptions' bits"), f"<u{header.width}")
+    reader.padding("4")
+    return places, numbers
 
 
-def read_numbers(reader: Reader, count: int, kind: str, what: str) -> List[int]:
-    """§1: `count` integers of a kind of `struct`'s."""
-    data = reader.take(count * struct.calcsize(f"<{kind}"), "4", what)
-    return list(struct.unpack(f"<{count}{kind}", data))
-
-
-def step_of(half_step: float) -> float:
-    """§4, §5: the grid's step, after a look at its half."""
-    if not (math.isfinite(half_step) and half_step > 0):
-        raise StreamError("4", f"half step {half_step}")
-    step = 2 * half_step
-    if not (math.isfinite(step) and math.isfinite(1 / step)):
-        raise StreamError("4", f"half step {half_step}: twice it or its reciprocal is not finite")
-    return step
-
-
-def read_values(reader: Reader, header: Header, step: float) -> bytes:
-    """§5: the first plane's values as native bytes, before there are exceptions."""
-    bits = 8 * header.width
-    predictor, integers = read_integers(reader, header.extents, bits)
+def read_values(reader: Reader, header: Header, grid: Grid) -> np.ndarray:
+    """§5: the bits of the first plane's values, before there are exceptions."""
+    predictor, integers = read_integers(reader, header.extents, header.bits)
     if predictor != INTERPOLATION:
-        return values_of_codes(undo_differences(integers, header.extents, predictor, bits), step, header)
-    if step < LEAST_STEP[header.width]:
-        raise StreamError("5.2", f"an interpolated plane with a step of {step}")
+        codes = undo_differences(integers, header.extents, predictor, header.bits)
+        if header.coding == STEPS:
+            return values_of_steps(codes, grid, header)
+        return values_of_logarithms(codes, grid, header) if header.coding == LOGARITHMIC else values_of_codes(codes, grid, header)
+    if header.coding != QUANTIZED:
+        raise StreamError("4", f"an interpolated plane of coding {header.coding}")
+    if (header.kind, header.width) not in LEAST_STEP:
+        raise StreamError("5.2", "an interpolated plane of another type than binary32 and binary64")
+    if grid.step < LEAST_STEP[header.kind, header.width]:
+        raise StreamError("5.2", f"an interpolated plane with a step of {grid.step}")
     places = undo_interpolation(np.array(wrapped(integers, NARROW), np.int32), header.extents)
-    return values_of_places(places, step, header)
+    return values_of_places(places, grid, header)
 
 
-def values_of_codes(codes: List[int], step: float, header: Header) -> bytes:
+def values_of_codes(codes: Sequence[int], grid: Grid, header: Header) -> np.ndarray:
     """§5.1: the values on the grid of differences."""
-    # array("f") rounds to nearest even and beyond the range to infinity; int * float converts the int first.
-    return array("f" if header.width == 4 else "d", [code * step for code in codes]).tobytes()
+    with np.errstate(over="ignore"):
+        return rounded(np.array(codes, np.int64).astype(np.float64) * grid.step, header)
 
 
-def values_of_places(places: np.ndarray, step: float, header: Header) -> bytes:
+def rounded(values: np.ndarray, header: Header) -> np.ndarray:
+    """§5.1: the bits of numbers of binary64, rounded once to the header's type."""
+    with np.errstate(over="ignore", under="ignore"):
+        if header.kind != BFLOAT:
+            return values.astype(f"f{header.width}").view(f"u{header.width}")
+        # A bfloat16 has 8 bits from the highest one on, and none below 2^-133. What they hold stands in the upper half of a binary32.
+        _, exponents = np.frexp(values)
+        unit = np.ldexp(1.0, np.maximum(exponents, -125) - 8)
+        return (np.float32(np.rint(values / unit) * unit).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+
+
+def values_of_places(places: np.ndarray, grid: Grid, header: Header) -> np.ndarray:
     """§5.2: the values on the fine grid."""
     # In 32 bits, so that the last four places wrap to the first steps.
     steps = (places + np.int32(4)) // np.int32(8)
     rest = places - np.int32(8) * steps
     with np.errstate(over="ignore"):
-        values = steps * step + rest * (step * FINE)
-        return values.tobytes() if header.width == 8 else values.astype(np.float32).tobytes()
+        return rounded(steps * grid.step + rest * (grid.step * FINE), header)
 
 
-def chunk_of(values: bytes, places: List[int], numbers: List[int], header: Header) -> bytes:
-    """§5.1: the chunk's bytes: exceptions in their places, all in the chunk's byte order."""
-    chunk = array("i" if header.width == 4 else "q", values)  # bits, so that no NaN passes through a float
-    for index, number in zip(places, numbers):
-        chunk[index] = number
-    if header.big_endian != (sys.byteorder == "big"):
-        chunk.byteswap()
-    return chunk.tobytes()
+def values_of_exact(codes: Sequence[int], header: Header) -> np.ndarray:
+    """§5.3: the values that codes stand for."""
+    bits = low_bits(codes, header)
+    if header.integer:
+        return bits
+    sign = 1 << (8 * header.width - 1)
+    return np.where(bits >= sign, bits ^ bits.dtype.type(sign - 1), bits)
+
+
+def low_bits(integers: Sequence[int], header: Header) -> np.ndarray:
+    """§4, §5.3: those bits of integers that a value has."""
+    mask = (1 << 8 * header.width) - 1
+    return np.array([integer & mask for integer in integers], f"u{header.width}")
+
+
+def values_of_steps(codes: Sequence[int], grid: Grid, header: Header) -> np.ndarray:
+    """§5.4: the values on the grid of integers."""
+    bits = 8 * header.width
+    least, most = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if header.kind == SIGNED else (0, (1 << bits) - 1)
+    step = 2 * grid.half_step + 1
+    return low_bits([min(max(code * step, least), most) for code in codes], header)
+
+
+def values_of_logarithms(codes: Sequence[int], grid: Grid, header: Header) -> np.ndarray:
+    """§5.5: the values on the grid of logarithms."""
+    places = np.array(wrapped([abs(code) + grid.offset for code in codes], 64), np.int64)
+    signs = np.sign(np.array(codes, np.int64))
+    with np.errstate(over="ignore"):
+        return rounded(np.where(signs, np.copysign(exponential(places.astype(np.float64) * grid.step, header), signs), 0.0), header)
+
+
+def exponential(numbers: np.ndarray, header: Header) -> np.ndarray:
+    """§5.5: E(y), which is about 2^y."""
+    terms = [1.0]
+    for number in range(1, 15 if header.width == 8 else 9):
+        terms.append(terms[-1] * LN_2 / number)
+    numbers = np.clip(numbers, -2000, 2000)
+    whole = np.rint(numbers)
+    part = numbers - whole
+    series = np.full(part.shape, terms[-1])
+    for term in reversed(terms[:-1]):
+        series = series * part + term
+    with np.errstate(over="ignore", under="ignore"):
+        power = np.where(whole < -1022, 0.0, np.ldexp(1.0, whole.astype(int)))
+        return series * power
+
+
+def chunk_of(values: np.ndarray, header: Header) -> bytes:
+    """§5.1: the chunk's bytes from the values' bits, in the chunk's byte order."""
+    return values.astype(values.dtype.newbyteorder(">" if header.big_endian else "<")).tobytes()
 
 
 # -------------------------------------------------------------------------------------------------------- §4: planes

@@ -7,9 +7,34 @@ from typing import List, NamedTuple, Optional
 import numpy as np
 
 from quire_decoder import (
-    BIT_PLANES, BOOKS, DENSE, EMPTY, INTERPOLATION, LEAST_STEP, QUANTIZED, SPARSE, SYMBOLS, TOKENS, Reader, book_of,
-    most_listed, read_dictionary, read_plane,
+    BFLOAT, BIT_PLANES, BOOKS, CONSTANT, DENSE, EMPTY, EXACT, FLOAT, INTERPOLATION, LEAST_STEP, LOGARITHMIC, QUANTIZED, SPARSE,
+    STEPS, STORED, SYMBOLS, TOKENS, VALUE_TYPES, Reader, book_of, most_listed, read_dictionary, read_plane,
 )  # fmt: skip
+
+
+class Element:
+    """A type of values by the name that numpy has for it, or "<bfloat16", or ">bfloat16"."""
+
+    def __init__(self, name):
+        self.name = name
+        self.dtype = np.dtype(name.replace("bfloat16", "u2"))  # of bfloat16 the bits'
+        self.kind = BFLOAT if name.endswith("bfloat16") else self.dtype.kind
+        self.width = self.dtype.itemsize
+        self.big_endian = self.dtype.byteorder == ">"
+        self.value_type = VALUE_TYPES.index((self.kind, self.width)) + 0x80 * self.big_endian
+
+    def __str__(self):
+        return self.name
+
+    @property
+    def bits(self):
+        """Section 3: the bits of a code."""
+        return 64 if self.width == 8 else 32
+
+    @property
+    def codings(self):
+        """Section 2: the codings that fit the type."""
+        return (STORED, CONSTANT, EXACT, *((QUANTIZED, LOGARITHMIC) if self.kind in (FLOAT, BFLOAT) else (STEPS,)))
 
 
 def fresh_checksum(stream):
@@ -61,8 +86,10 @@ def bit_block(numbers, mode_of):
         mode = mode_of(words)
         modes.append(mode)
         if mode == SPARSE:
-            flags.append(sum(1 << int(word) for word in np.flatnonzero(words.any(1))))
-            nibbles += [sum(1 << int(byte) for byte in np.flatnonzero(word)) for word in words if word.any()]
+            there = words != 0
+            flagged = np.flatnonzero(there.any(1))
+            flags.append(sum(1 << word for word in flagged.tolist()))
+            nibbles += (there[flagged] @ np.array([1, 2, 4, 8])).tolist()
             data += words[words != 0].tobytes()
         elif mode == DENSE:
             data += words.tobytes()
@@ -87,8 +114,21 @@ def exact_bits(integers, predictor, bits=32):
 
 
 def listed(places, bits):
-    """Section 4: the list of few exceptions in a chunk of at most 2^32 values, with their bits as bytes."""
-    return struct.pack(f"<{len(places)}I", *map(int, places)) + bits
+    """Section 4: the list of few exceptions in a chunk of at most 2^32 values, with their bits as bytes, and padding."""
+    return struct.pack(f"<{len(places)}I", *map(int, places)) + bits + bytes(-len(bits) % 4)
+
+
+def whole(element, coding, extents, body):
+    """Sections 2 and 3: a stream; element may be a number that stands for the value type."""
+    value_type = getattr(element, "value_type", element)
+    head = b"QUIR\0\4" + bytes([value_type, coding, len(extents), 0, 0, 0]) + bytes(12)
+    return fresh_checksum(with_length(head + struct.pack(f"<{len(extents)}Q", *extents) + body))
+
+
+def grid(half_step, offset=None):
+    """Section 4: a body up to its number of exceptions; an integer is the bound of steps."""
+    first = struct.pack("<Q" if isinstance(half_step, int) else "<d", half_step)
+    return first if offset is None else first + struct.pack("<q", offset)
 
 
 class Craft:
@@ -98,12 +138,11 @@ class Craft:
         self.rng = rng
         self.loose = 0.0  # part of blocks with words that they are in no need of
 
-    def stream(self, extents, dtype, bound):
-        """A quantized stream, with exceptions in a list or in planes, or without any."""
+    def stream(self, extents, element, half_step, offset=None):
+        """A stream of a body with a grid, with exceptions in a list or in planes, or without any."""
         rng = self.rng
-        width = dtype.itemsize
-        interpolated = 2 * bound >= LEAST_STEP[width] and rng.random() < 0.5
-        plane = self.plane(extents, 32 if interpolated else 8 * width, INTERPOLATION if interpolated else None)
+        coded = self.interpolates(element, half_step) and offset is None and rng.random() < 0.5
+        plane = self.plane(extents, 32 if coded else element.bits, INTERPOLATION if coded else None)
         count = int(np.prod(extents))
         most = min(most_listed(count), count)
         kind = rng.random()
@@ -111,17 +150,38 @@ class Craft:
             mask = self.plane(extents, 32)
             ones = sum(value & 1 for value in read_plane(Reader(mask, 0), extents, 32))
             if ones > most:
-                return self.around(plane + mask + self.plane((ones,), 8 * width), extents, dtype, bound, ones)
+                return self.around(plane + mask + self.plane((ones,), element.bits), extents, element, half_step, ones, offset)
         ones = int(rng.choice([1, most, rng.integers(most + 1)])) if kind < 0.8 else 0
         places = np.sort(rng.permutation(count)[:ones])
-        return self.around(listed(places, rng.bytes(ones * width)) + plane, extents, dtype, bound, ones)
+        return self.around(listed(places, rng.bytes(ones * element.width)) + plane, extents, element, half_step, ones, offset)
 
-    def around(self, planes, extents, dtype, bound, ones):
-        """A quantized stream of these planes, behind the list if there is one."""
-        body = struct.pack("<dQ", bound, ones) + planes
-        value_type = (dtype.itemsize == 8) + (0x80 if dtype.byteorder == ">" else 0)
-        head = b"QUIR\0\3" + bytes([value_type, QUANTIZED, len(extents), 0, 0, 0]) + bytes(12)
-        return fresh_checksum(with_length(head + struct.pack(f"<{len(extents)}Q", *extents) + body))
+    def interpolates(self, element, half_step):
+        """Section 5.2: whether a plane may be interpolated."""
+        least = LEAST_STEP.get((element.kind, element.width))
+        return least is not None and 2 * half_step >= least
+
+    def around(self, planes, extents, element, half_step, ones, offset=None):
+        """A stream of these planes, behind the list if there is one."""
+        coding = STEPS if isinstance(half_step, int) else QUANTIZED if offset is None else LOGARITHMIC
+        return whole(element, coding, extents, grid(half_step, offset) + struct.pack("<Q", ones) + planes)
+
+    def any_stream(self, extents, element, coding):
+        """A stream of a coding that fits the type."""
+        rng = self.rng
+        count = int(np.prod(extents))
+        if coding in (STORED, CONSTANT):
+            return whole(element, coding, extents, rng.bytes(element.width * (count if coding == STORED else 1)))
+        if coding == EXACT:
+            return whole(element, coding, extents, self.plane(extents, element.bits))
+        if coding == STEPS:
+            top = element.bits - 1
+            return self.stream(extents, element, int(rng.choice([1, 2, 1 << rng.integers(top), (1 << top) - 1])))
+        if coding == QUANTIZED:
+            return self.stream(extents, element, float(rng.choice([1e-12, 1e-3, 10.0, 1e30, 3e-309, 8e307, 7e-46])))
+        half_step = 2.0 ** float(rng.choice([rng.uniform(-40, 8), rng.uniform(-1024, 1022), -24.0]))
+        far = int(rng.uniform(-1, 1) * 2.0 ** rng.uniform(0, 63))
+        offset = int(rng.choice([0, int(rng.normal(0, 2000)), far, -(1 << 63), (1 << 63) - 1]))
+        return self.stream(extents, element, half_step, offset)
 
     def lengths(self):
         """Lengths of a complete book, with a symbol for single differences."""
@@ -176,7 +236,7 @@ class Craft:
         return head + custom + index_bytes + body + bytes(-len(body) % 4)
 
     def exactly(self, integers, predictor):
-        """A plane of at most 2048 integers of 32 bits, in tokens."""
+        """A plane of at most 2048 integers of at most 32 bits, in tokens."""
         lengths = [1 if symbol in (30, 67) else 0 for symbol in range(76)]
         packed = bytes(a | b << 4 for a, b in zip(lengths[::2], lengths[1::2])) + b"\0\0"
         lanes = self.lanes([(1, 1)] * len(integers))  # symbol 67 for each: 2^28 and more, which may wrap, by 33 extra bits

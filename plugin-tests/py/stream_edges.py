@@ -5,9 +5,18 @@ import struct
 
 import numpy as np
 
-from quire_decoder import INTERPOLATION, LEAST_STEP, Reader, read_plane
-from stream_check import TYPES, read_by_both, verdict
-from stream_craft import Craft, exact_bits, fresh_checksum, listed, with_length
+from quire_decoder import (
+    CONSTANT, EXACT, FLOAT, INTERPOLATION, LEAST_STEP, LOGARITHMIC, QUANTIZED, STEPS, STORED, VALUE_TYPES, Reader, read_plane,
+)  # fmt: skip
+from stream_check import TYPES, read_by_both, verdict, words_of
+from stream_craft import Craft, Element, exact_bits, grid, listed, whole
+
+EVERY_TYPE = (
+    "<f2", ">f2", "<bfloat16", ">bfloat16", "<f4", ">f4", "<f8", ">f8",
+    "i1", "u1", "<i2", ">i2", "<u2", ">u2", "<i4", ">i4", "<u4", ">u4", "<i8", ">i8", "<u8", ">u8",
+)  # fmt: skip
+LOSSLESS = words_of(0)
+ABSOLUTE = words_of(1, 1e-3)
 
 
 def edges(plugin, tally, rng, number):
@@ -20,15 +29,15 @@ def edges(plugin, tally, rng, number):
     bounds = {4: (1.0, 1e-28, 1e30, 1e35, 3e38, 1e300), 8: (1.0, 1e-290, 1e299, 8e307)}
     shapes = ((1,), (2,), (7,), (24,), (3, 5), (6, 1), (4, 9), (3, 4, 5), (2, 2, 2), (2, 3, 2, 3), (4, 5, 6, 7), (1, 3, 1, 4))
     for turn in range(number):
-        shape, dtype = shapes[turn % len(shapes)], np.dtype(TYPES[int(rng.integers(4))])
-        bound = float(rng.choice(bounds[dtype.itemsize]))
+        shape, element = shapes[turn % len(shapes)], Element(TYPES[int(rng.integers(4))])
+        bound = float(rng.choice(bounds[element.width]))
         residuals = rng.choice(turns, int(np.prod(shape)))
         residuals[rng.random(residuals.size) < rng.choice([0, 0.5, 0.95])] = 0
         plane = (craft.exactly, exact_bits)[turn % 2](residuals, INTERPOLATION)
-        stream = craft.around(plane, shape, dtype, bound, 0)
+        stream = craft.around(plane, shape, element, bound, 0)
         tally.crafted += 1
-        name = f"edges {turn} {dtype} {shape} {bound} {residuals[:9].tolist()}"
-        read_by_both(plugin.dataset(shape, shape, dtype, 1e-3), tally, stream, name)
+        name = f"edges {turn} {element} {shape} {bound} {residuals[:9].tolist()}"
+        read_by_both(plugin.dataset(shape, shape, element, ABSOLUTE), tally, stream, name)
 
 
 def predictors(plugin, tally, rng):
@@ -36,14 +45,14 @@ def predictors(plugin, tally, rng):
     craft = Craft(rng)
     ones = 20  # of 48 values: more than a list takes
     for turn, extents in enumerate(((48,), (4, 12), (1, 48), (4, 3, 4), (2, 3, 4, 2), (1, 1, 1, 48))):
-        dtype = np.dtype(TYPES[turn % 4])
-        dataset = plugin.dataset((48,), (48,), dtype, 1e-3)
+        element = Element(TYPES[turn % 4])
+        dataset = plugin.dataset((48,), (48,), element, ABSOLUTE)
         axes = range(1 << len(extents))
         there = rng.permutation(np.arange(48) < ones).reshape(extents).astype(int)
 
         def check(name, good, planes, ones, bound=1.0):
-            stream = craft.around(planes, extents, dtype, bound, ones)
-            verdict(dataset, tally, stream, f"{dtype} {extents} {name}", good)
+            stream = craft.around(planes, extents, element, bound, ones)
+            verdict(dataset, tally, stream, f"{element} {extents} {name}", good)
 
         def mask(coded, byte):
             differences = there
@@ -65,7 +74,7 @@ def predictors(plugin, tally, rng):
                     check(f"predictor {byte:#x} of the mask", byte in axes, planes, ones)
                     planes = before + sums + coded(range(ones), byte)
                     check(f"predictor {byte:#x} of the bits", byte < 2, planes, ones)
-        least = LEAST_STEP[dtype.itemsize] / 2
+        least = LEAST_STEP[FLOAT, element.width] / 2
         for bound, good in ((least, True), (np.nextafter(least, 1), True), (np.nextafter(least, 0), False), (least / 1e9, False)):
             for byte, coded in itertools.product((0, INTERPOLATION), (tokens, exact_bits)):
                 check(f"half step {bound!r}, predictor {byte}", good or not byte, coded(range(48), byte), 0, bound)
@@ -73,21 +82,19 @@ def predictors(plugin, tally, rng):
 
 def rules(plugin, tally, rng):
     """Single rules at their edges: which streams must be read, and which refused."""
-    dataset = plugin.dataset((48,), (48,), "<f4", 1e-3)
-    value_type, craft = np.dtype("<f4"), Craft(rng)
+    element = Element("<f4")
+    dataset, craft = plugin.dataset((48,), (48,), element, ABSOLUTE), Craft(rng)
 
     def check(name, stream, good):
         verdict(dataset, tally, stream, name, good)
 
     def constant(*extents):
-        head = b"QUIR\0\3\0\1" + bytes([len(extents)]) + bytes(15) + struct.pack(f"<{len(extents)}Q", *extents)
-        return fresh_checksum(with_length(head + b"\1\2\3\4"))
+        return whole(element, CONSTANT, extents, b"\1\2\3\4")
 
     plain = craft.plane((48,), 32)
-    head = b"QUIR\0\3\0\2\1" + bytes(15) + struct.pack("<Q", 48)
 
     def quantized(bound, ones=0, rest=b""):
-        return fresh_checksum(with_length(head + struct.pack("<dQ", bound, ones) + plain + rest))
+        return craft.around(plain + rest, (48,), element, float(bound), ones)
 
     least = 2.0**-1025
     above = np.nextafter(least, 1)
@@ -96,7 +103,7 @@ def rules(plugin, tally, rng):
     for bound in (least, 5e-324, 2.0**1023, np.inf, np.nan, 0.0, -0.0, -1.0):
         check(f"bound {bound}", quantized(bound), False)
     for extents in ((48,), (4, 12), (1, 48), (48, 1), (4, 3, 4), (2, 3, 4, 2), (1, 1, 1, 48)):
-        check(f"extents {extents}", craft.stream(extents, value_type, 1e-3), True)
+        check(f"extents {extents}", craft.stream(extents, element, 1e-3), True)
         check(f"constant, extents {extents}", constant(*extents), True)
     fifth = pow(5, -1, 1 << 64)  # 5 × (48 × fifth) is 48 modulo 2^64
     for extents in ((49,), (0,), (48, 0), (1 << 32, 1 << 32), (2, 3, 4, 2, 1), (5, 48 * fifth % (1 << 64))):
@@ -135,19 +142,22 @@ def rules(plugin, tally, rng):
 
 
 def lists(plugin, tally, rng):
-    """Section 4: the list of few exceptions at its limits, and its indices."""
+    """Section 4: the list of few exceptions at its limits, its indices, and its padding."""
     craft = Craft(rng)
-    for turn, count in enumerate((1, 2, 16, 17, 48, 4095, 4096, 4097, 8191, 8192, 70000)):
-        dtype = np.dtype(TYPES[turn % 4])
-        dataset = plugin.dataset((count,), (count,), dtype, 1e-3)
-        width = dtype.itemsize
+    counts = (1, 2, 16, 17, 48, 4095, 4096, 4097, 8191, 8192, 70000)
+    for turn, (count, name) in enumerate([(count, None) for count in counts] + [(48, name) for name in EVERY_TYPE]):
+        element = Element(name or TYPES[turn % 4])
+        dataset = plugin.dataset((count,), (count,), element, LOSSLESS)
+        width = element.width
+        half_step, offset = [(1.0, None), (1.0, 0), (1, None)][turn % 2 if STEPS not in element.codings else 2]
         plane = exact_bits([0] * count, 0)
         limit = 16 + count // 4096
 
         def check(name, planes, ones, good):
-            verdict(dataset, tally, craft.around(planes, (count,), dtype, 1.0, ones), f"{dtype} {count} values, {name}", good)
+            stream = craft.around(planes, (count,), element, half_step, ones, offset)
+            verdict(dataset, tally, stream, f"{element} {count} values, {name}", good)
 
-        for ones in (0, 1, limit - 1, limit, limit + 1, 2 * limit):
+        for ones in sorted({0, 1, 2, 3, 4, limit - 1, limit, limit + 1, 2 * limit}):
             if ones > count:
                 check(f"{ones} exceptions", listed(range(ones), rng.bytes(width * ones)) + plane, ones, False)
                 continue
@@ -156,9 +166,21 @@ def lists(plugin, tally, rng):
             check(f"{ones} exceptions listed behind the plane", plane + listed(places, bits), ones, not ones)
             mask = np.zeros(count, int)
             mask[places] = 1
-            planes = plane + exact_bits(mask, 0) + exact_bits(range(max(ones, 1)), 1, 8 * width)
+            planes = plane + exact_bits(mask, 0) + exact_bits(range(max(ones, 1)), 1, element.bits)
             check(f"{ones} exceptions in planes", planes, ones, ones > limit)
             check(f"{ones} exceptions listed and in planes", listed(places, bits) + planes, ones, False)
+            if ones > limit:
+                # Bits that no value of the type has.
+                planes = plane + exact_bits(mask, 0) + exact_bits(rng.integers(-(1 << 31), 1 << 31, ones), 0, element.bits)
+                check(f"{ones} exceptions in planes, any bits", planes, ones, True)
+            need = -len(bits) % 4
+            for size in range(8):
+                for padding in {bytes(size), bytes(size)[1:] + b"\1", b"\x80" + bytes(size)[1:]}:
+                    good = padding == bytes(need) and ones <= limit
+                    whole_list = listed(places, bits)[: 4 * ones + len(bits)]
+                    if size and not (ones and need):
+                        continue  # the plane's own bytes follow
+                    check(f"{ones} exceptions, padding {padding.hex()}", whole_list + padding + plane, ones, good)
         if count < 17:
             continue
         places, bits = [0, 3, 7, 9, count - 2, count - 1], rng.bytes(6 * width)
@@ -176,8 +198,142 @@ def lists(plugin, tally, rng):
         ):
             changed = [change.get(at, place) for at, place in enumerate(places)]
             check(f"indices, {name}", listed(changed, bits) + plane, 6, good)
-        whole = listed(places, bits)
-        check("a list too short", whole[:-4] + plane, 6, False)
-        check("a list too long", whole + bytes(4) + plane, 6, False)
+        whole_list = listed(places, bits)
+        check("a list too short", whole_list[:-4] + plane, 6, False)
+        check("a list too long", whole_list + bytes(4) + plane, 6, False)
         check("indices of 64 bits", struct.pack("<6Q", *places) + bits + plane, 6, False)
-        check("each index with its bits", b"".join(struct.pack("<I", place) + bits[:width] for place in places) + plane, 6, False)
+        each = b"".join(struct.pack("<I", place) + bits[:width] for place in places)
+        check("each index with its bits", each + bytes(-len(each) % 4) + plane, 6, False)
+        if width < 4:
+            padded = b"".join(bits[at : at + width] + bytes(4 - width) for at in range(0, 6 * width, width))
+            check("each of the bits padded", listed(places, padded) + plane, 6, False)
+
+
+def bodies(plugin, tally, rng):
+    """Section 2 and the table of section 3: which coding fits which type, and the bodies that all types may have."""
+    craft = Craft(rng)
+    plane = exact_bits(range(48), 0)
+    bodies_of = {
+        QUANTIZED: grid(1.0) + bytes(8) + plane,
+        EXACT: plane,
+        STEPS: grid(1) + bytes(8) + plane,
+        LOGARITHMIC: grid(1.0, 0) + bytes(8) + plane,
+    }
+    for name in EVERY_TYPE:
+        element = Element(name)
+        dataset = plugin.dataset((48,), (48,), element, LOSSLESS)
+
+        def check(what, stream, good):
+            verdict(dataset, tally, stream, f"{element}: {what}", good)
+
+        bodies_of[STORED], bodies_of[CONSTANT] = rng.bytes(48 * element.width), rng.bytes(element.width)
+        for coding, body in bodies_of.items():
+            good = coding in element.codings
+            check(f"coding {coding}", whole(element, coding, (48,), body), good)
+            check(f"coding {coding}, 4 bytes less", whole(element, coding, (48,), body[:-4]), False)
+            check(f"coding {coding}, a byte less", whole(element, coding, (48,), body[:-1]), False)
+            for more in (b"\0", bytes(4), bytes(8)):
+                check(f"coding {coding}, {len(more)} bytes more", whole(element, coding, (48,), body + more), False)
+            for byte in range(256) if coding == STORED else ():
+                if byte % 128 >= len(VALUE_TYPES):
+                    check(f"value type {byte}", whole(byte, coding, (48,), body), False)
+        for coding in (*range(6, 12), 127, 128, 254, 255):
+            for body in bodies_of.values():
+                check(f"coding {coding}", whole(element, coding, (48,), body), False)
+        # Interpolation: of quantized planes of two types only, and of those with the two formulas of section 5.2.
+        interpolated = exact_bits([5, -7, 65536, -65536] * 12, INTERPOLATION)
+        check("exact, interpolated", whole(element, EXACT, (48,), interpolated), False)
+        for half_step, offset in ((1.0, None), (1.0, 0), (1, None)):
+            coding = STEPS if isinstance(half_step, int) else QUANTIZED if offset is None else LOGARITHMIC
+            good = coding == QUANTIZED and (element.kind, element.width) in LEAST_STEP
+            check(f"coding {coding}, interpolated", craft.around(interpolated, (48,), element, half_step, 0, offset), good)
+        # A plane's predictor, of exact integers in four dimensions.
+        for byte in range(256):
+            coded = (craft.exactly, exact_bits)[byte % 2](range(48), byte)
+            check(f"exact, predictor {byte:#x}", whole(element, EXACT, (2, 3, 4, 2), coded), byte < 16)
+
+
+def exact(plugin, tally, rng):
+    """Section 5.3: codes at the ends of each type, and codes that are no type's."""
+    for name in EVERY_TYPE:
+        element = Element(name)
+        dataset = plugin.dataset((48,), (48,), element, LOSSLESS)
+        top = 8 * element.width - 1
+        ends = [side + by for side in (0, 1 << top, -(1 << top), 1 << (top + 1), 1 << (element.bits - 1)) for by in (-2, -1, 0, 1, 2)]
+        for turn in range(4):
+            codes = ends + [int.from_bytes(rng.bytes(8), "little") for _ in range(48 - len(ends))]
+            plane = exact_bits(signed(codes, element.bits), 0, element.bits)
+            read_by_both(dataset, tally, whole(element, EXACT, (48,), plane), f"exact codes {turn} of {element}")
+            tally.crafted += 1
+
+
+def steps(plugin, tally, rng):
+    """Section 5.4: the bound's limits, and multiples within a type's range and beyond."""
+    craft = Craft(rng)
+    for name in EVERY_TYPE:
+        element = Element(name)
+        if STEPS not in element.codings:
+            continue
+        dataset = plugin.dataset((48,), (48,), element, LOSSLESS)
+        top = element.bits - 1
+        plane = exact_bits(range(48), 0)
+        for bound in (0, 1, 2, (1 << 31) - 1, 1 << 31, (1 << 32) + 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1):
+            stream = craft.around(plane, (48,), element, bound, 0)
+            verdict(dataset, tally, stream, f"steps of {element}, bound {bound}", 1 <= bound < 1 << top)
+        ends = (0, (1 << 8 * element.width) - 1, 1 << (8 * element.width - 1), -(1 << (8 * element.width - 1)))
+        for bound in (1, 2, 3, 127, 1 << 14, (1 << 30) - 1, 1 << 30, (1 << top) - 1):
+            step = 2 * bound + 1
+            turns = [end // step + by for end in ends for by in (-1, 0, 1, 2)]
+            turns += [side + by for side in (0, 1 << top, 1 << (top - 1), 1 << (top // 2)) for by in (-1, 0, 1)]
+            turns += [int.from_bytes(rng.bytes(8), "little") for _ in range(48 - len(turns))]
+            stream = craft.around(exact_bits(signed(turns, element.bits), 0, element.bits), (48,), element, bound, 0)
+            read_by_both(dataset, tally, stream, f"codes of {element} in steps, bound {bound}")
+            tally.crafted += 1
+
+
+def logarithms(plugin, tally, rng, number):
+    """Section 5.5: the grid's limits, and codes whose values overflow, vanish, or are rounded in all ways."""
+    craft = Craft(rng)
+    least, end = 2.0**-1025, 1 << 63
+    for name in EVERY_TYPE:
+        element = Element(name)
+        if LOGARITHMIC not in element.codings:
+            continue
+        dataset = plugin.dataset((48,), (48,), element, LOSSLESS)
+        plane = exact_bits(range(48), 0)
+
+        def check(what, half_step, offset, good, plane=plane):
+            stream = craft.around(plane, (48,), element, half_step, 0, offset)
+            verdict(dataset, tally, stream, f"logarithms of {element}, {what}", good)
+
+        for half_step in (least, 5e-324, 2.0**1023, np.inf, -np.inf, np.nan, 0.0, -0.0, -1.0):
+            check(f"half step {half_step!r}", half_step, 0, False)
+        for half_step in (np.nextafter(least, 1), 2.0**1022, np.nextafter(2.0**1023, 0), 1.0, 1e-300):
+            for offset in (0, -24, end - 1, -end):
+                check(f"half step {half_step!r}, offset {offset}", float(half_step), offset, True)
+        half = 1 << (element.bits - 1)
+        for offset in (0, 1, -1, 47, -48, end - 1, end - 48, -end, 1 - end, (1 << 53) + 1, -(1 << 53) - 1, 1 << 62):
+            # Sums that wrap, and codes that are the least of their width.
+            turns = [side + by for side in (0, half, half // 2, -offset, offset, end - offset) for by in (-2, -1, 0, 1, 2)]
+            turns += [int.from_bytes(rng.bytes(8), "little") for _ in range(48 - len(turns))]
+            for half_step in (2.0**-60, 2.0**-50, 2.0**-12, 0.5, 1000.0):
+                codes = exact_bits(signed(turns, element.bits), 0, element.bits)
+                check(f"half step {half_step!r}, codes about offset {offset}", half_step, offset, True, codes)
+        # Logarithms where the type's range ends, at its last bits, and where E brings what it is given to within 2000.
+        range_ends = {2: (-25, -14, 15, 16), 4: (-150, -149, -126, 127, 128), 8: (-1075, -1074, -1023, -1022, 1023, 1024)}[element.width]
+        if name.endswith("bfloat16"):
+            range_ends = (-134, -133, -126, 127, 128)
+        for turn in range(number):
+            half_step = float(rng.choice([2.0**-11, 2.0**-30, 1.2345e-3, 0.3, 7e-11, 0.25]))
+            center = float(rng.choice([*range_ends, -2000, 2000, 0, rng.uniform(range_ends[0], range_ends[-1])]))
+            offset = int(center / (2 * half_step)) - int(rng.integers(100))
+            codes = rng.integers(1, 200, 48) * rng.choice([-1, 1], 48)
+            codes[rng.random(48) < 0.05] = 0
+            plane = (craft.exactly if element.bits == 32 and turn % 2 else exact_bits)(codes, 0)
+            check(f"half step {half_step!r}, logarithms about {center}", half_step, offset, True, plane)
+
+
+def signed(integers, bits):
+    """Integers modulo 2^bits, in two's complement."""
+    half = 1 << (bits - 1)
+    return [(integer + half) % (1 << bits) - half for integer in integers]
