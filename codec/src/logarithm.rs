@@ -169,7 +169,7 @@ impl Logarithm {
         let x = value.to_f64();
         let steps = self.steps::<V>(x.abs());
         // No branches: values are looked at many at a time.
-        let in_range = (steps >= 1.0) & (steps < V::CODE_LIMIT) & (x.abs() <= f64::MAX) & (x != 0.0);
+        let in_range = (steps >= 1.0) & (steps < V::CODE_LIMIT) & (x.abs() <= f64::MAX) & (x.abs() >= f64::MIN_POSITIVE);
         let magnitude = if in_range { steps } else { 0.0 };
         let code = V::code_from_sum(magnitude.copysign(x) + ROUNDING);
         let restored = self.value::<V>(code).to_f64();
@@ -193,7 +193,7 @@ impl Logarithm {
         let mut codes = [V::Code::default(); GROUP];
         let mut in_range = [0u64; GROUP];
         for (((code, in_range), &x), &steps) in codes.iter_mut().zip(&mut in_range).zip(&x).zip(&steps) {
-            let is_in = (steps >= 1.0) & (steps < V::CODE_LIMIT) & (x.abs() <= f64::MAX) & (x != 0.0);
+            let is_in = (steps >= 1.0) & (steps < V::CODE_LIMIT) & (x.abs() <= f64::MAX) & (x.abs() >= f64::MIN_POSITIVE);
             *in_range = u64::from(is_in);
             *code = V::code_from_sum((if is_in { steps } else { 0.0 }).copysign(x) + ROUNDING);
         }
@@ -332,6 +332,8 @@ mod tests {
         // Where steps are wide, the smallest number is not far from what the logarithm of 0 would be.
         let wide = Logarithm::for_chunk::<f64>(&f64::MIN_POSITIVE.to_le_bytes(), ByteOrder::Little, 0.9, None);
         assert_eq!(wide.code(0.0f64), (0, true));
+        // A share of such a number may round up to the number itself.
+        assert!(!wide.code(5e-324f64).1);
         let (small, holds) = grid.code(1e-6f32);
         assert!(holds && (1..=3).contains(&small), "{small}");
         assert_eq!(grid.code(-1e-6f32), (-small, true));

@@ -6,6 +6,7 @@
 #include "quantize.cu"
 
 constexpr double LARGEST_DOUBLE = 1.7976931348623157e308;
+constexpr double SMALLEST_NORMAL_DOUBLE = 2.2250738585072014e-308;
 /// Bits of the square root of 1/2.
 constexpr u64 SQRT_HALF = 0x3fe6a09e667f3bcdull;
 
@@ -71,7 +72,7 @@ struct LogarithmicCoder {
     const V value = ValueType<V>::from_bits(bits);
     const double x = double(value), size = fabs(x);
     const double here = steps(size);
-    const bool in_range = here >= 1.0 && here < code_limit<V>() && size <= LARGEST_DOUBLE && x != 0.0;
+    const bool in_range = here >= 1.0 && here < code_limit<V>() && size <= LARGEST_DOUBLE && size >= SMALLEST_NORMAL_DOUBLE;
     const i64 magnitude = in_range ? i64(here) : 0;
     code = Code(x < 0.0 ? -magnitude : magnitude);
     const V restored = logarithmic_value<V>(code, offset, step);

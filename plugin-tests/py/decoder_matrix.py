@@ -631,8 +631,7 @@ def main():
     modes(plugin, tally, np.random.default_rng(15))
     bounds(plugin, tally, np.random.default_rng(16), 20000 if arguments.all else 1200)
     every_number(plugin, tally, np.random.default_rng(17))
-    if arguments.all:
-        least_numbers(plugin, tally)
+    least_numbers(plugin, tally)
     print(f"modes and bounds: {time.perf_counter() - begun:.1f} s")
     begun = time.perf_counter()
     crafted(plugin, tally, np.random.default_rng(4), 2000 if arguments.all else 500)
