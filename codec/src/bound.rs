@@ -56,7 +56,7 @@ pub fn with_settled_bound<R, E: From<Error>>(
     match config.bound {
         bound @ (ErrorBound::Absolute(_) | ErrorBound::PointwiseRelative(_) | ErrorBound::Lossless) => compress(bound),
         _ if layout.is_constant(chunk) => compress(ErrorBound::Lossless),
-        ErrorBound::Relative(share) => compress(absolute(share * Range::of(chunk, layout, config).extent())),
+        ErrorBound::Relative(share) => compress(absolute(share * range_of(chunk, layout, config))),
         ErrorBound::Psnr(decibels) => {
             let (bound, wider) = bounds_for_psnr(decibels, chunk, layout, config);
             let result = compress(bound)?;
@@ -71,7 +71,7 @@ pub fn with_settled_bound<R, E: From<Error>>(
             compress_as(config.predictor, bound)
         }
         ErrorBound::Ratio { ratio, ceiling } => {
-            let range = Range::of(chunk, layout, config).extent();
+            let range = range_of(chunk, layout, config);
             let search = Search::new(ratio, ceiling, range, layout);
             let start = search.on_sample(chunk, layout, config).unwrap_or_else(|| search.start());
             search.run(start, &mut compress, &length)
@@ -100,37 +100,23 @@ fn absolute(bound: f64) -> ErrorBound {
     if is_absolute(bound) { ErrorBound::Absolute(bound) } else { ErrorBound::Lossless }
 }
 
-/// The finite values of a chunk but the fill value lie from one number to another, the first above the second if there are none.
-#[derive(Debug, Clone, Copy)]
-struct Range {
-    least: f64,
-    greatest: f64,
-}
-
-impl Range {
-    fn of(chunk: &[u8], layout: &Layout, config: &Config) -> Self {
-        let (mut least, mut greatest) = ([f64::INFINITY; 8], [f64::NEG_INFINITY; 8]);
-        with_element!(layout.scalar, V => vectorized(
-            #[inline(always)]
-            || for_each_group::<V>(chunk, layout.byte_order, config, 1, #[inline(always)] |values| {
-                for eight in values.as_chunks::<8>().0 {
-                    for ((least, greatest), &value) in least.iter_mut().zip(&mut greatest).zip(eight) {
-                        *least = if value < *least { value } else { *least };
-                        *greatest = if value > *greatest { value } else { *greatest };
-                    }
+/// How far the finite values of a chunk but the fill value lie apart; 0 without values.
+fn range_of(chunk: &[u8], layout: &Layout, config: &Config) -> f64 {
+    let (mut least, mut greatest) = ([f64::INFINITY; 8], [f64::NEG_INFINITY; 8]);
+    with_element!(layout.scalar, V => vectorized(
+        #[inline(always)]
+        || for_each_group::<V>(chunk, layout.byte_order, config, 1, #[inline(always)] |values| {
+            for eight in values.as_chunks::<8>().0 {
+                for ((least, greatest), &value) in least.iter_mut().zip(&mut greatest).zip(eight) {
+                    *least = if value < *least { value } else { *least };
+                    *greatest = if value > *greatest { value } else { *greatest };
                 }
-            })
-        ));
-        Self {
-            least: least.into_iter().fold(f64::INFINITY, f64::min),
-            greatest: greatest.into_iter().fold(f64::NEG_INFINITY, f64::max),
-        }
-    }
-
-    /// The range's length, 0 without values.
-    fn extent(self) -> f64 {
-        if self.least <= self.greatest { (self.greatest - self.least).min(f64::MAX) } else { 0.0 }
-    }
+            }
+        })
+    ));
+    let least = least.into_iter().fold(f64::INFINITY, f64::min);
+    let greatest = greatest.into_iter().fold(f64::NEG_INFINITY, f64::max);
+    if least <= greatest { (greatest - least).min(f64::MAX) } else { 0.0 }
 }
 
 /// Hands every `stride`-th group of a chunk's values to `look`. NaN stands for those that do not count: what is not finite, the fill value, and what fills
@@ -174,7 +160,7 @@ fn bounds_for_psnr(decibels: f64, chunk: &[u8], layout: &Layout, config: &Config
     const QUARTER_OF_A_BIT: f64 = 1.189_207_115_002_721; // 2^(1/4)
     const EIGHTH_OF_A_BIT: f64 = 1.090_507_732_665_257_7; // 2^(1/8)
     const STEPS: usize = 16;
-    let range = Range::of(chunk, layout, config).extent();
+    let range = range_of(chunk, layout, config);
     // A tenth of log2 10 for each decibel.
     let share = exp2(-decibels * 0.332_192_809_488_736_23, EXP_TERMS.len());
     let noise = range * share.sqrt();

@@ -130,9 +130,7 @@ impl Grid {
             )
         )
     }
-}
 
-impl Grid {
     /// Appends what the body of a stream says of the grid.
     pub(crate) fn write_to(&self, stream: &mut Vec<u8>) {
         match self {
@@ -223,7 +221,7 @@ fn for_floats<V: Value>(chunk: &[u8], layout: &Layout, config: &Config, chooser:
         }
         ErrorBound::PointwiseRelative(bound) if !is_too_fine(bound, V::SIZE) => {
             let grid = Logarithm::for_chunk::<V>(chunk, order, bound, config.fill::<V>());
-            let code = |value: V| grid.code(value).0.to_i64();
+            let code = |value: V| grid.nearest(value).to_i64();
             let (axes, _) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
             Ok((Grid::Logarithmic(grid), axes.into()))
         }

@@ -163,23 +163,23 @@ impl Logarithm {
         })
     }
 
-    /// The code of a value, and whether it holds the bound, gives itself back, and is a value of a code at all.
+    /// The code of a value that is so many steps from the offset, and whether the value has one at all.
     #[inline(always)]
-    pub(crate) fn code<V: Value>(&self, value: V) -> (V::Code, bool) {
-        let x = value.to_f64();
-        let steps = self.steps::<V>(x.abs());
+    fn code_at<V: Value>(&self, x: f64, steps: f64) -> (V::Code, bool) {
         // No branches: values are looked at many at a time.
-        let in_range = (steps >= 1.0) & (steps < V::CODE_LIMIT) & (x.abs() <= f64::MAX) & (x.abs() >= f64::MIN_POSITIVE);
-        let magnitude = if in_range { steps } else { 0.0 };
-        let code = V::code_from_sum(magnitude.copysign(x) + ROUNDING);
-        let restored = self.value::<V>(code).to_f64();
-        let holds = ((x - restored).abs() <= self.bound * x.abs()) & (self.steps::<V>(restored.abs()) == steps);
-        (code, (in_range & holds) | (value.to_bits_i64() == 0))
+        let is_in = (steps >= 1.0) & (steps < V::CODE_LIMIT) & (x.abs() <= f64::MAX) & (x.abs() >= f64::MIN_POSITIVE);
+        (V::code_from_sum((if is_in { steps } else { 0.0 }).copysign(x) + ROUNDING), is_in)
     }
-}
 
-impl Logarithm {
-    /// [`Logarithm::code`] of many values, a step after the other for all of them: compilers make vector code of short loops.
+    /// The code of a value, whether or not it holds the bound.
+    #[inline(always)]
+    pub(crate) fn nearest<V: Value>(&self, value: V) -> V::Code {
+        let x = value.to_f64();
+        self.code_at::<V>(x, self.steps::<V>(x.abs())).0
+    }
+
+    /// Codes of values, and whether each holds the bound and gives itself back: a step after the other for all of them, as compilers make vector code of short
+    /// loops.
     #[inline(always)]
     fn code_group<V: Value>(&self, values: &[V; GROUP]) -> ([V::Code; GROUP], [bool; GROUP]) {
         let x = values.map(
@@ -193,9 +193,8 @@ impl Logarithm {
         let mut codes = [V::Code::default(); GROUP];
         let mut in_range = [0u64; GROUP];
         for (((code, in_range), &x), &steps) in codes.iter_mut().zip(&mut in_range).zip(&x).zip(&steps) {
-            let is_in = (steps >= 1.0) & (steps < V::CODE_LIMIT) & (x.abs() <= f64::MAX) & (x.abs() >= f64::MIN_POSITIVE);
-            *in_range = u64::from(is_in);
-            *code = V::code_from_sum((if is_in { steps } else { 0.0 }).copysign(x) + ROUNDING);
+            let (of_value, is_in) = self.code_at::<V>(x, steps);
+            (*code, *in_range) = (of_value, u64::from(is_in));
         }
         let mut restored = [0.0; GROUP];
         for (restored, &code) in restored.iter_mut().zip(&codes) {
@@ -293,6 +292,14 @@ pub fn restore<V: Value>(codes: &[V::Code], grid: &Logarithm, order: ByteOrder, 
 mod tests {
     use super::*;
 
+    /// The code of a value among zeros, and whether it holds.
+    fn code<V: Value>(grid: &Logarithm, value: V) -> (V::Code, bool) {
+        let mut values = [V::default(); GROUP];
+        values[5] = value;
+        let (codes, held) = grid.code_group(&values);
+        (codes[5], held[5])
+    }
+
     #[test]
     fn polynomials_are_as_close_as_the_finest_bounds_need() {
         let mut x = 1e-300;
@@ -319,7 +326,8 @@ mod tests {
         let grid = Logarithm::for_chunk::<f32>(&chunk, ByteOrder::Little, 1e-3, None);
         let (codes, held) = grid.code_group(&values);
         for (i, &value) in values.iter().enumerate() {
-            assert_eq!((codes[i], held[i]), grid.code(value), "{value}");
+            assert_eq!(codes[i], grid.nearest(value), "{value}");
+            assert_eq!((codes[i], held[i]), code(&grid, value), "{value}");
         }
     }
 
@@ -327,19 +335,19 @@ mod tests {
     fn zeros_have_code_0_and_signs_are_kept() {
         let chunk: Vec<u8> = [0.0f32, 1e-6, -1e-6, 5.0, -5.0, 3e38].iter().flat_map(|value| value.to_le_bytes()).collect();
         let grid = Logarithm::for_chunk::<f32>(&chunk, ByteOrder::Little, 1e-3, None);
-        assert_eq!(grid.code(0.0f32), (0, true));
-        assert!(!grid.code(-0.0f32).1, "its sign would be lost");
+        assert_eq!(code(&grid, 0.0f32), (0, true));
+        assert!(!code(&grid, -0.0f32).1, "its sign would be lost");
         // Where steps are wide, the smallest number is not far from what the logarithm of 0 would be.
         let wide = Logarithm::for_chunk::<f64>(&f64::MIN_POSITIVE.to_le_bytes(), ByteOrder::Little, 0.9, None);
-        assert_eq!(wide.code(0.0f64), (0, true));
+        assert_eq!(code(&wide, 0.0f64), (0, true));
         // A share of such a number may round up to the number itself.
-        assert!(!wide.code(5e-324f64).1);
-        let (small, holds) = grid.code(1e-6f32);
+        assert!(!code(&wide, 5e-324f64).1);
+        let (small, holds) = code(&grid, 1e-6f32);
         assert!(holds && (1..=3).contains(&small), "{small}");
-        assert_eq!(grid.code(-1e-6f32), (-small, true));
-        assert_eq!(grid.code(5.0f32).0, -grid.code(-5.0f32).0);
+        assert_eq!(code(&grid, -1e-6f32), (-small, true));
+        assert_eq!(code(&grid, 5.0f32).0, -code(&grid, -5.0f32).0);
         for value in [f32::NAN, f32::INFINITY, 1e-30] {
-            assert!(!grid.code(value).1, "{value}");
+            assert!(!code(&grid, value).1, "{value}");
         }
     }
 }

@@ -339,32 +339,28 @@ fn decode_floats<V: Value>(
     layout: &Layout,
     chunk: &mut [u8],
 ) -> Result<()> {
-    let order = layout.byte_order;
-    match &fixed.grid {
-        Grid::Exact => decode_exact::<V>(buffers, shared, body, layout, chunk),
-        Grid::Logarithmic(grid) => {
-            let list = take_list::<V>(fixed, body, layout)?;
-            let codes = decode_codes(buffers, shared, body, layout)?;
-            logarithm::restore::<V>(codes, grid, order, chunk);
-            decode_exceptions::<V>(fixed, &list, buffers, shared, body, layout, chunk)
-        }
-        Grid::Linear(quantizer) => {
-            let list = take_list::<V>(fixed, body, layout)?;
-            match quantizer.fine::<V>().filter(|_| plane::is_interpolated(body)) {
-                Some(fine) => {
-                    resize(&mut buffers.codes, layout.shape.elements() as usize)?;
-                    resize(&mut shared.residuals, layout.shape.elements() as usize)?;
-                    let residuals = &mut shared.residuals[..layout.shape.elements() as usize];
-                    shared.plane.decode_differences(body, residuals)?;
-                    shared.interpolation.inverse(residuals, &layout.shape, &fine, order, chunk)?;
-                }
-                // Without a fine grid the plane's predictor is refused.
-                None => quantize::restore::<V>(decode_codes(buffers, shared, body, layout)?, quantizer, order, chunk),
-            }
-            decode_exceptions::<V>(fixed, &list, buffers, shared, body, layout, chunk)
-        }
-        Grid::Steps(_) => unreachable!("steps are for whole numbers"),
+    if fixed.grid == Grid::Exact {
+        return decode_exact::<V>(buffers, shared, body, layout, chunk);
     }
+    let order = layout.byte_order;
+    let list = take_list::<V>(fixed, body, layout)?;
+    match &fixed.grid {
+        Grid::Logarithmic(grid) => logarithm::restore::<V>(decode_codes(buffers, shared, body, layout)?, grid, order, chunk),
+        Grid::Linear(quantizer) => match quantizer.fine::<V>().filter(|_| plane::is_interpolated(body)) {
+            Some(fine) => {
+                let elements = layout.shape.elements() as usize;
+                resize(&mut buffers.codes, elements)?;
+                resize(&mut shared.residuals, elements)?;
+                let residuals = &mut shared.residuals[..elements];
+                shared.plane.decode_differences(body, residuals)?;
+                shared.interpolation.inverse(residuals, &layout.shape, &fine, order, chunk)?;
+            }
+            // Without a fine grid the plane's predictor is refused.
+            None => quantize::restore::<V>(decode_codes(buffers, shared, body, layout)?, quantizer, order, chunk),
+        },
+        Grid::Exact | Grid::Steps(_) => unreachable!("exact ones are done, and steps are for whole numbers"),
+    }
+    decode_exceptions::<V>(fixed, &list, buffers, shared, body, layout, chunk)
 }
 
 /// Decodes a chunk of whole numbers.

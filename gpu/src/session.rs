@@ -262,6 +262,19 @@ fn constant_parameters(layout: &Layout) -> EncodeParameters {
     of_grid(layout, LINEAR, 1.0, &[])
 }
 
+/// What the kernels call the grid of a coding; `None` for codings without one.
+fn kind_of(coding: Coding, scalar: Scalar) -> Option<u32> {
+    Some(match coding {
+        Coding::Stored | Coding::Constant => return None,
+        Coding::Quantized => LINEAR,
+        Coding::Exact if scalar.is_float() => EXACT_FLOATS,
+        Coding::Exact => EXACT_WHOLE_NUMBERS,
+        Coding::Steps if matches!(scalar, Scalar::U32 | Scalar::U64) => UNSIGNED_STEPS,
+        Coding::Steps => SIGNED_STEPS,
+        Coding::Logarithmic => LOGARITHMIC,
+    })
+}
+
 /// What the kernels are to know of a grid, without the encoder's other choices.
 fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeParameters {
     let step = 2.0 * half_step;
@@ -297,28 +310,21 @@ fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: P
         let mask = if layout.scalar.size() == 4 { u64::from(u32::MAX) } else { u64::MAX };
         (fill.unwrap_or(0).cast_unsigned() & mask, u32::from(fill.is_some()))
     };
-    let (of_grid, (fill_bits, has_fill)) = match grid {
-        Grid::Linear(quantizer) => {
-            let half_step = quantizer.half_step();
-            let of_grid = of_grid(layout, LINEAR, half_step, &[half_step.to_bits()]);
-            match config.bound {
-                // The kernels find out whether the fill value needs care, with the lattice.
-                ErrorBound::Absolute(bound) => {
-                    let of_bound = self::of_grid(layout, LINEAR, bound, &[bound.to_bits()]);
-                    (of_bound, fill_bits(config.fill_value.map(u64::cast_signed)))
-                }
-                _ => (EncodeParameters { bound: 0.0, ..of_grid }, fill_bits(None)),
-            }
+    let kind = kind_of(grid.coding(), layout.scalar).unwrap_or(LINEAR);
+    let of_grid = |half_step: f64, fixed: &[u64]| of_grid(layout, kind, half_step, fixed);
+    let (of_grid, (fill_bits, has_fill)) = match (grid, config.bound) {
+        // The kernels find the lattice themselves, and with it whether the fill value needs care.
+        (Grid::Linear(_), ErrorBound::Absolute(bound)) => {
+            (of_grid(bound, &[bound.to_bits()]), fill_bits(config.fill_value.map(u64::cast_signed)))
         }
-        Grid::Exact if layout.scalar.is_float() => (of_grid(layout, EXACT_FLOATS, 1.0, &[]), fill_bits(None)),
-        Grid::Exact => (of_grid(layout, EXACT_WHOLE_NUMBERS, 1.0, &[]), fill_bits(None)),
-        Grid::Steps(steps) => {
-            let kind = if matches!(layout.scalar, Scalar::U32 | Scalar::U64) { UNSIGNED_STEPS } else { SIGNED_STEPS };
-            (of_grid(layout, kind, steps.bound() as f64 + 0.5, &[steps.bound()]), fill_bits(steps.fill()))
+        (Grid::Linear(lattice), _) => {
+            let half_step = lattice.half_step();
+            (EncodeParameters { bound: 0.0, ..of_grid(half_step, &[half_step.to_bits()]) }, fill_bits(None))
         }
-        Grid::Logarithmic(grid) => {
-            let fixed = [grid.half_step().to_bits(), grid.offset().cast_unsigned()];
-            let of_grid = of_grid(layout, LOGARITHMIC, grid.half_step(), &fixed);
+        (Grid::Exact, _) => (of_grid(1.0, &[]), fill_bits(None)),
+        (Grid::Steps(steps), _) => (of_grid(steps.bound() as f64 + 0.5, &[steps.bound()]), fill_bits(steps.fill())),
+        (Grid::Logarithmic(grid), _) => {
+            let of_grid = of_grid(grid.half_step(), &[grid.half_step().to_bits(), grid.offset().cast_unsigned()]);
             (EncodeParameters { bound: grid.bound(), ..of_grid }, fill_bits(grid.fill()))
         }
     };
@@ -369,17 +375,8 @@ fn has_nothing_to_inspect(chunk: &[u8], layout: &Layout, config: &Config) -> boo
 pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParameters, DecodeVariant)> {
     let header = Header::read_from(stream).map_err(|_| Error::Refused)?;
     let (scalar, shape) = (header.layout.scalar, &header.layout.shape);
-    let kind = match header.coding {
-        Coding::Stored | Coding::Constant => {
-            return Err(Error::Unsupported(format!("a {:?} chunk is only copied", header.coding)));
-        }
-        Coding::Quantized => LINEAR,
-        Coding::Exact if scalar.is_float() => EXACT_FLOATS,
-        Coding::Exact => EXACT_WHOLE_NUMBERS,
-        Coding::Steps if matches!(scalar, Scalar::U32 | Scalar::U64) => UNSIGNED_STEPS,
-        Coding::Steps => SIGNED_STEPS,
-        Coding::Logarithmic => LOGARITHMIC,
-    };
+    let kind = kind_of(header.coding, scalar)
+        .ok_or_else(|| Error::Unsupported(format!("a {:?} chunk is only copied", header.coding)))?;
     if stream.len() as u64 > max_stream_len(&header.layout) {
         // Our encoder writes none; the CPU reads it all the same.
         return Err(Error::Unsupported("the stream is longer than its chunk".to_owned()));
