@@ -141,6 +141,7 @@ fn constants() -> String {
     number("WIDE_EXP_TERMS", logarithm::EXP_TERMS.len());
     assert_eq!(dictionary::books().len(), job::BOOKS, "the dictionary has grown: change BOOKS in gpu/src/job.rs");
     number("BOOKS", job::BOOKS);
+    number("MAX_BOOKS", job::MAX_BOOKS);
     number("ENCODE_PARAMETERS_SIZE", size_of::<job::EncodeParameters>());
     number("ENCODE_STATE_SIZE", size_of::<job::EncodeState>());
     number("BOOK_SIZE", size_of::<job::Book>());

@@ -113,12 +113,12 @@ fn stages(values: &[f32], edge: u64, relative: f64, repeats: usize) {
     let (_, mut histogram) = tokens.count();
     row("4 histogram", None, chunk.len(), repeats, || histogram = black_box(&tokens).count().1);
     row("4 choose from the dictionary", None, chunk.len(), repeats, || {
-        black_box(codebook::choose(black_box(&histogram), CodebookPolicy::Auto));
+        black_box(codebook::choose(black_box(&histogram), CodebookPolicy::Auto, &[]));
     });
     row("4 build a custom book", None, chunk.len(), repeats, || {
-        black_box(codebook::choose(black_box(&histogram), CodebookPolicy::Custom));
+        black_box(codebook::choose(black_box(&histogram), CodebookPolicy::Custom, &[]));
     });
-    let lengths = codebook::choose(&histogram, CodebookPolicy::Auto).lengths();
+    let lengths = codebook::choose(&histogram, CodebookPolicy::Auto, &[]).lengths();
     let codes_of = codebook::canonical_codes(&lengths);
     let mut encoder = lanes::Encoder::default();
     row("5 code in lanes (blocks of 4096)", None, chunk.len(), repeats, || {

@@ -13,6 +13,8 @@ use crate::tokens::Histogram;
 pub const MAX_CODE_BITS: u8 = 12;
 /// Bytes that the code lengths of a custom book take in the stream: four bits a symbol, padded to four bytes.
 pub const PACKED_LENGTHS: usize = (SYMBOLS / 2).next_multiple_of(4);
+/// Bits of the same.
+const BOOK_BITS: u64 = 8 * PACKED_LENGTHS as u64;
 /// Denominator of the share that a custom book must win before it is preferred (FORMAT.md §11).
 pub const CUSTOM_MARGIN: u64 = 64;
 /// A custom book is not built unless it would win with a cost of this share above the entropy (denominator). Over 40 arrays at three bounds, books cost 1.04 %
@@ -55,18 +57,24 @@ pub fn cost(histogram: &Histogram, lengths: &CodeLengths) -> Option<u64> {
     Some(bits)
 }
 
-/// Chooses the book for a histogram. Exact integers only, so that every machine chooses alike.
+/// Chooses the book for a histogram, from the dictionary and from `books` besides. Exact integers only, so that every machine chooses alike.
 #[must_use]
-pub fn choose(histogram: &Histogram, policy: CodebookPolicy) -> Choice {
+pub fn choose(histogram: &Histogram, policy: CodebookPolicy, books: &[CodeLengths]) -> Choice {
     if policy == CodebookPolicy::Custom {
         return Choice::Custom(optimal_lengths(histogram));
     }
-    let (book, bits) = dictionary::cheapest(histogram);
+    let (book, mut bits) = dictionary::cheapest(histogram);
+    let mut choice = Choice::Dictionary(book);
     if policy == CodebookPolicy::Dictionary {
-        return Choice::Dictionary(book);
+        return choice;
     }
-    // A custom book must win a margin; where it hardly can, none has to be built.
-    let margin = bits / CUSTOM_MARGIN + 8 * PACKED_LENGTHS as u64;
+    for lengths in books {
+        if let Some(cost) = cost(histogram, lengths).map(|cost| cost + BOOK_BITS).filter(|&cost| cost < bits) {
+            (choice, bits) = (Choice::Custom(*lengths), cost);
+        }
+    }
+    // A book of the plane's own must win a margin; where it hardly can, none has to be built.
+    let margin = bits / CUSTOM_MARGIN + BOOK_BITS;
     let entropy = entropy_bits(histogram);
     if entropy + entropy / CUSTOM_EXCESS + margin < bits {
         let lengths = optimal_lengths(histogram);
@@ -74,7 +82,7 @@ pub fn choose(histogram: &Histogram, policy: CodebookPolicy) -> Choice {
             return Choice::Custom(lengths);
         }
     }
-    Choice::Dictionary(book)
+    choice
 }
 
 /// Lower bound of any code's cost: the histogram's entropy in bits, from logarithms in fixed point that are rounded so that the

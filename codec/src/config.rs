@@ -1,5 +1,6 @@
 //! What the user asks of the encoder.
 
+use crate::codebook::CodeLengths;
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::integer::Integer as _;
@@ -44,12 +45,12 @@ pub enum CodingPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum CodebookPolicy {
-    /// The cheapest book of the dictionary, or a custom one where that wins by a margin (FORMAT.md, Encoder).
+    /// The cheapest of the dictionary's books and [`Config::books`], or one made for the plane where that wins by a margin (FORMAT.md, Encoder).
     #[default]
     Auto,
     /// Always the cheapest book of the dictionary. For measurements.
     Dictionary,
-    /// Always a custom book. For measurements.
+    /// Always one made for the plane. For measurements.
     Custom,
 }
 
@@ -72,13 +73,19 @@ pub enum PredictorPolicy {
 
 /// Everything that steers the encoder. A decoder needs none of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Config {
+pub struct Config<'a> {
     /// How far a decoded value may lie from the original.
     pub bound: ErrorBound,
     /// How what the predictor leaves is coded.
     pub coding: CodingPolicy,
     /// Where codebooks come from.
     pub codebook: CodebookPolicy,
+    /// Books to choose from besides the dictionary's, as an [`AdaptiveDictionary`] has them: at most [`MAX_BOOKS`]. Those that are used travel in
+    /// the stream as custom books do, so that any decoder reads it.
+    ///
+    /// [`AdaptiveDictionary`]: crate::adaptive::AdaptiveDictionary
+    /// [`MAX_BOOKS`]: crate::adaptive::MAX_BOOKS
+    pub books: &'a [CodeLengths],
     /// How values are predicted.
     pub predictor: PredictorPolicy,
     /// Bits of the dataset's fill value, in the low bits for types of fewer than 64. Values with these bits come back with them even where the
@@ -86,7 +93,7 @@ pub struct Config {
     pub fill_value: Option<u64>,
 }
 
-impl Config {
+impl Config<'_> {
     /// A configuration with an error bound.
     ///
     /// # Errors
@@ -118,6 +125,7 @@ impl Config {
             bound,
             coding: CodingPolicy::Auto,
             codebook: CodebookPolicy::Auto,
+            books: &[],
             predictor: PredictorPolicy::Auto,
             fill_value: None,
         })

@@ -48,6 +48,12 @@ impl Coding {
         Self::ALL.iter().position(|&coding| coding == self).unwrap_or(0) as u8
     }
 
+    /// Whether the values are in planes of integers.
+    #[must_use]
+    pub fn has_planes(self) -> bool {
+        !matches!(self, Self::Stored | Self::Constant)
+    }
+
     /// Whether values of a type can be represented so.
     fn fits(self, scalar: Scalar) -> bool {
         match self {

@@ -24,7 +24,7 @@ const HOW_TO: &str = "give one of abs=, rel=, pwrel=, psnr=, ratio= (with abs= b
 ///
 /// # Errors
 /// `InvalidArgument` with what was wrong and what can be given.
-pub fn parse(text: &str) -> Result<Config> {
+pub fn parse(text: &str) -> Result<Config<'static>> {
     let refused = |detail: String| Error::InvalidArgument(format!("options {text:?}: {detail}; {HOW_TO}"));
     let mut numbers: [Option<f64>; 5] = [None; 5];
     const NUMBERS: [&str; 5] = ["abs", "rel", "pwrel", "psnr", "ratio"];

@@ -9,7 +9,7 @@
 use crate::alphabet::SEGMENT;
 use crate::bitshuffle::{self, Bitshuffle};
 use crate::codebook::{self, Choice, CodeLengths, DecodeTable, MAX_CODE_BITS, PACKED_LENGTHS};
-use crate::config::{CodebookPolicy, CodingPolicy, Config};
+use crate::config::{CodingPolicy, Config};
 use crate::dictionary;
 use crate::error::{Error, Result};
 use crate::integer::Integer;
@@ -76,7 +76,7 @@ impl PlaneWorkspace {
     ) -> Result<()> {
         match config.coding {
             CodingPolicy::Bitshuffle => self.encode_bit_planes(differences, predictor, stream),
-            CodingPolicy::Auto | CodingPolicy::Huffman => self.encode_huffman(differences, predictor, config.codebook, stream),
+            CodingPolicy::Auto | CodingPolicy::Huffman => self.encode_huffman(differences, predictor, config, stream),
         }
     }
 
@@ -96,12 +96,12 @@ impl PlaneWorkspace {
         &mut self,
         differences: &[C],
         predictor: Predictor,
-        policy: CodebookPolicy,
+        config: &Config,
         stream: &mut Vec<u8>,
     ) -> Result<()> {
         tokenize(differences, &mut self.tokens)?;
         let (extra_bits, histogram) = self.tokens.count();
-        let choice = codebook::choose(&histogram, policy);
+        let choice = codebook::choose(&histogram, config.codebook, config.books);
         let lengths = choice.lengths();
         let code_bits = codebook::cost(&histogram, &lengths).unwrap_or(0);
         let segments = self.tokens.segment_ends.len() as u64;
@@ -245,6 +245,20 @@ impl PlaneWorkspace {
 #[must_use]
 pub fn is_interpolated(stream: &[u8]) -> bool {
     stream.first() == Some(&INTERPOLATION)
+}
+
+/// Whether the plane at the start of a stream is of bit planes.
+#[must_use]
+pub fn is_bit_planes(stream: &[u8]) -> bool {
+    stream.get(2) == Some(&BIT_PLANES)
+}
+
+/// The custom book of the plane at the start of a stream.
+#[must_use]
+pub fn custom_book(stream: &[u8]) -> Option<CodeLengths> {
+    let (head, rest) = stream.split_first_chunk::<PLANE_HEADER_LEN>()?;
+    let packed = rest.first_chunk::<PACKED_LENGTHS>().filter(|_| head[2] == CUSTOM_BOOK)?;
+    codebook::unpack_lengths(packed).ok()
 }
 
 /// Bytes of an index over `blocks` blocks.

@@ -194,7 +194,7 @@ fn fill(chunk: &mut [u8], value: &[u8]) {
 struct Task<'a> {
     chunk: &'a [u8],
     layout: &'a Layout,
-    config: &'a Config,
+    config: &'a Config<'a>,
     predictor: Predictor,
 }
 

@@ -59,7 +59,7 @@ fn chunk(random: &mut Random, layout: &Layout) -> Vec<u8> {
     bytes
 }
 
-fn config(random: &mut Random, layout: &Layout, chunk: &[u8]) -> Option<Config> {
+fn config(random: &mut Random, layout: &Layout, chunk: &[u8]) -> Option<Config<'static>> {
     let number = (1.0 + random.unit() * 0.9) * 10f64.powi(random.below(60) as i32 - 45);
     let bound = match random.below(10) {
         0 => ErrorBound::Lossless,
@@ -84,6 +84,7 @@ fn config(random: &mut Random, layout: &Layout, chunk: &[u8]) -> Option<Config> 
     config.coding = pick(random, &[CodingPolicy::Auto, CodingPolicy::Huffman, CodingPolicy::Bitshuffle]);
     config.codebook =
         pick(random, &[CodebookPolicy::Auto, CodebookPolicy::Auto, CodebookPolicy::Dictionary, CodebookPolicy::Custom]);
+    config.books = pick(random, &[&[][..], &common::books()[..3], common::books()]);
     config.predictor =
         pick(random, &[PredictorPolicy::Auto, PredictorPolicy::Auto, PredictorPolicy::Interpolation, PredictorPolicy::Axes(2)]);
     Some(config)

@@ -59,7 +59,7 @@ const HOW_TO: &str = "give 2,e or 2,e,m for an absolute error bound of m * 10^-e
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct CdValues {
     /// What the encoder is to do.
-    pub(crate) config: Config,
+    pub(crate) config: Config<'static>,
     /// The chunk, once `set_local` has filled it in.
     pub(crate) layout: Option<Layout>,
 }

@@ -95,7 +95,7 @@ fn main() {
 const CODINGS: [CodingPolicy; 2] = [CodingPolicy::Auto, CodingPolicy::Bitshuffle];
 
 /// A cube of the field as bytes, its layout and its configuration.
-fn case(field: &[f32], edge: usize, scalar: Scalar, relative: f64) -> (Vec<u8>, Layout, Config) {
+fn case(field: &[f32], edge: usize, scalar: Scalar, relative: f64) -> (Vec<u8>, Layout, Config<'static>) {
     let mut range = (f64::INFINITY, f64::NEG_INFINITY);
     let mut bytes = Vec::with_capacity(edge.pow(3) * scalar.size());
     for row in 0..edge * edge {

@@ -6,7 +6,7 @@
 
 #include "tokens.cu"
 
-static_assert(BOOKS <= CHOOSE_THREADS && 2 * SYMBOLS - 1 <= 255, "a thread a book; places of items fit a byte");
+static_assert(BOOKS <= CHOOSE_THREADS && MAX_BOOKS <= CHOOSE_THREADS && 2 * SYMBOLS - 1 <= 255, "a thread a book; places of items fit a byte");
 
 /// floor(2^16 log2(value)), up to one unit too low.
 __device__ __forceinline__ u64 log2_fixed(u64 value) {
@@ -45,6 +45,17 @@ __device__ __forceinline__ u64 block_sum(u64 value, u64* scratch) {
   block_sum_before(value, scratch, total);
   __syncthreads();
   return total;
+}
+
+/// The least of a block's keys, in every thread.
+__device__ __forceinline__ u64 block_min(u64 key, u64* scratch) {
+#pragma unroll
+  for (u32 offset = WARP / 2; offset > 0; offset /= 2) key = min(key, __shfl_xor_sync(ALL_LANES, key, offset));
+  if (lane_id() == 0) scratch[warp_id()] = key;
+  __syncthreads();
+  for (u32 warp = 0; warp < CHOOSE_THREADS / WARP; warp++) key = min(key, scratch[warp]);
+  __syncthreads();
+  return key;
 }
 
 /// Code lengths of least cost among those of at most MAX_CODE_BITS (Larmore and Hirschberg, JACM 37(3), 1990), in `block.lengths`.
@@ -143,17 +154,35 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
     for (u32 symbol = 0; symbol < SYMBOLS; symbol++) cost += u64(block.histogram[symbol]) * (lengths[symbol / 4] >> (8 * (symbol % 4)) & 0xff);
     key = cost << 8 | t;
   }
-#pragma unroll
-  for (u32 offset = WARP / 2; offset > 0; offset /= 2) key = min(key, __shfl_xor_sync(ALL_LANES, key, offset));
-  if (lane_id() == 0) block.scratch[warp_id()] = key;
-  __syncthreads();
-  for (u32 warp = 0; warp < CHOOSE_THREADS / WARP; warp++) key = min(key, block.scratch[warp]);
-  __syncthreads();
+  key = block_min(key, block.scratch);
   u32 number = u32(key) & 0xff;
   u64 bits = key >> 8;
   u32 length = t < SYMBOLS ? job.tables->book_lengths[t / 4][number][t % 4] : 0;
 
-  const u64 margin = bits / CUSTOM_MARGIN + 8 * PACKED_LENGTHS;
+  // Books besides: each pays for its lengths, and may have no code for a symbol.
+  constexpr u64 BOOK_BITS = 8 * PACKED_LENGTHS;
+  const u32 books = job.parameters->books;
+  if (policy == 0 && books > 0) {
+    key = ~0ull;
+    if (t < books) {
+      const u8* lengths = job.parameters->book_lengths[t];
+      u64 cost = BOOK_BITS;
+      bool codes_all = true;
+      for (u32 symbol = 0; symbol < SYMBOLS; symbol++) {
+        codes_all &= block.histogram[symbol] == 0 || lengths[symbol] > 0;
+        cost += u64(block.histogram[symbol]) * lengths[symbol];
+      }
+      if (codes_all) key = cost << 8 | t;
+    }
+    key = block_min(key, block.scratch);
+    if (key >> 8 < bits) {
+      number = CUSTOM_BOOK;
+      bits = key >> 8;
+      length = t < SYMBOLS ? job.parameters->book_lengths[key & 0xff][t] : 0;
+    }
+  }
+
+  const u64 margin = bits / CUSTOM_MARGIN + BOOK_BITS;
   bool build = policy == 2;
   if (policy == 0) {
     u64 total = block_sum(count, block.scratch);
@@ -171,12 +200,11 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
     u64 custom = block_sum(u64(count) * custom_length, block.scratch);
     if (policy == 2 || custom + margin < bits) {
       number = CUSTOM_BOOK;
-      bits = custom;
       length = custom_length;
     }
   }
   if (t < SYMBOLS) block.lengths[t] = length;
-  bits += block_sum(t < SYMBOLS ? u64(count) * SYMBOL_EXTRA_BITS[t] : 0, block.scratch);
+  bits = block_sum(t < SYMBOLS ? u64(count) * (length + SYMBOL_EXTRA_BITS[t]) : 0, block.scratch);
 
   if (t < SYMBOLS) {
     // Canonical: codes stand in the order of their lengths, then of their symbols, each with its share of all bit strings.

@@ -37,8 +37,10 @@ struct EncodeParameters {
   u32 coding;  // of a stream that is neither constant nor stored
   u64 fixed[2];   // what the body begins with, but for a lattice's half step, which only `inspect` finds
   u32 fixed_len;  // bytes of that and of the number of exceptions; 0 where there are none
-  u32 reserved[3];
+  u32 books;      // that a plane may take besides the dictionary's
+  u32 reserved[2];
   u8 header[HEADER_ROOM];  // coding, length and checksum still 0
+  u8 book_lengths[MAX_BOOKS][SYMBOLS];
 };
 
 /// Counts of one plane that grow while it is coded.

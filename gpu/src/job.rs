@@ -12,6 +12,8 @@ pub const BOOKS_PADDED: usize = 80;
 pub const SYMBOLS: usize = quire_codec::alphabet::SYMBOLS;
 /// Most books that the kernels' tables have room for.
 pub const BOOKS: usize = 75;
+/// Most books besides those.
+pub const MAX_BOOKS: usize = quire_codec::adaptive::MAX_BOOKS;
 /// Entries of a decoding table.
 pub const DECODE_TABLE_LEN: usize = 1 << quire_codec::codebook::MAX_CODE_BITS;
 /// Entries of the table of high tile powers; a tile is 4096 bytes, and a row of 256 tiles has one entry.
@@ -95,8 +97,10 @@ pub struct EncodeParameters {
     pub coding: u32,
     pub fixed: [u64; 2],
     pub fixed_len: u32,
-    pub reserved: [u32; 3],
+    pub books: u32,
+    pub reserved: [u32; 2],
     pub header: [u8; HEADER_ROOM],
+    pub book_lengths: [[u8; SYMBOLS]; MAX_BOOKS],
 }
 
 #[repr(C)]

@@ -21,7 +21,7 @@ use crate::device::{Device, count_recording};
 use crate::error::{Context as _, Error, Result};
 use crate::job::{
     Address, DecodeParameters, DecodeState, EXACT_FLOATS, EXACT_WHOLE_NUMBERS, EncodeParameters, EncodeResult, HEADER_ROOM,
-    LINEAR, LOGARITHMIC, SIGNED_STEPS, UNSIGNED_STEPS,
+    LINEAR, LOGARITHMIC, MAX_BOOKS, SIGNED_STEPS, SYMBOLS, UNSIGNED_STEPS,
 };
 use crate::launch::Graph;
 use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, copy_on_device, download, read_plain, upload};
@@ -299,8 +299,10 @@ fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeP
         coding: 0,
         fixed: std::array::from_fn(|number| fixed.get(number).copied().unwrap_or(0)),
         fixed_len: 8 * numbers as u32,
-        reserved: [0; 3],
+        books: 0,
+        reserved: [0; 2],
         header: padded,
+        book_lengths: [[0; SYMBOLS]; MAX_BOOKS],
     }
 }
 
@@ -340,6 +342,8 @@ fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: P
         },
         axes: u32::from(predictor.to_byte()),
         coding: u32::from(grid.coding().to_byte()),
+        books: config.books.len() as u32,
+        book_lengths: std::array::from_fn(|book| config.books.get(book).copied().unwrap_or([0; SYMBOLS])),
         ..of_grid
     }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use common::{CONTENTS, Content, Random, SHAPES, chunk, layout, values};
+use quire_codec::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS, custom_book};
 use quire_codec::exceptions::most_listed;
 use quire_codec::predictor::Predictor;
 use quire_codec::{
@@ -124,7 +125,7 @@ impl Report {
 const PREDICTORS: [PredictorPolicy; 4] =
     [PredictorPolicy::Interpolation, PredictorPolicy::Axes(0), PredictorPolicy::Axes(1), PredictorPolicy::Axes(6)];
 
-fn config(bound: f64, codebook: CodebookPolicy, fill_value: Option<u64>) -> Config {
+fn config(bound: f64, codebook: CodebookPolicy, fill_value: Option<u64>) -> Config<'static> {
     let mut config = Config::absolute(bound).expect("a good bound");
     config.codebook = codebook;
     config.fill_value = fill_value;
@@ -478,6 +479,35 @@ fn batches_are_chunk_by_chunk() {
         report.check(&format!("{scalar:?} {dims:?} restored"), &chunks, &restored);
     }
     report.finish("batches");
+}
+
+/// Chunks one after another with the books of those before, and with as many others as there may be.
+#[test]
+fn adaptive_dictionaries() {
+    let Some(device) = gpu() else { return };
+    let (mut cpu, mut report) = (Workspace::default(), Report::default());
+    let mut taken = 0;
+    for (scalar, dims) in [(Scalar::F32, &[16u64, 16, 16][..]), (Scalar::F64, &[33, 65]), (Scalar::F32, &[20_000])] {
+        let layout = layout(scalar, ByteOrder::Little, dims);
+        let mut history = AdaptiveDictionary::new(&common::books()[..MAX_USER_BOOKS]);
+        for round in 0..6 {
+            for (content, bound) in CONTENTS.into_iter().flat_map(|content| [1e-1, 1e-3].map(|bound| (content, bound))) {
+                let chunk = chunk(&values(content, layout.shape.elements() as usize, round), &layout, round);
+                for (books, name) in [(history.books(), "history"), (common::books(), "all")] {
+                    let config = Config { books, ..config(bound, CodebookPolicy::Auto, None) };
+                    let what = format!("{content:?} {dims:?} {scalar:?} bound {bound:e} round {round} {name}");
+                    report.compare(device, &mut cpu, &what, &chunk, &layout, &config);
+                }
+                let config = Config { books: history.books(), ..config(bound, CodebookPolicy::Auto, None) };
+                let stream = compress(device, &chunk, &layout, &config);
+                taken += usize::from(custom_book(&stream).is_some_and(|book| history.books().contains(&book)));
+                history.learn(&stream);
+            }
+        }
+    }
+    println!("adaptive dictionaries: {taken} books taken");
+    assert!(taken > 50, "{taken}");
+    report.finish("adaptive dictionaries");
 }
 
 /// After the first call of a kind, a call opens nothing, allocates nothing on the device or pinned, and records nothing; and its bytes

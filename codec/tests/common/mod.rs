@@ -1,6 +1,10 @@
 //! Chunks that the tests of this folder share, and the check that each round trip must pass.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+use std::sync::LazyLock;
+
+use quire_codec::adaptive::MAX_BOOKS;
+use quire_codec::codebook::{self, CodeLengths};
 use quire_codec::small_float::{BFloat16, Binary16};
 use quire_codec::{
     ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Shape, Workspace,
@@ -27,6 +31,23 @@ impl Random {
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
+}
+
+/// As many books as there may be besides the dictionary's, with codes for all symbols and for some.
+pub(crate) fn books() -> &'static [CodeLengths] {
+    static BOOKS: LazyLock<Vec<CodeLengths>> = LazyLock::new(|| {
+        let mut random = Random(5);
+        let mut book = |number: usize| {
+            let spread = 1 + number as u64 % 7;
+            let mut count = |symbol: u64| match random.below(12) {
+                0 if number % 3 > 0 => 0,
+                _ => (1 << 20) >> (symbol.abs_diff(30 + number as u64 % 5) / spread).min(20) | random.below(2),
+            };
+            codebook::optimal_lengths(&std::array::from_fn(|symbol| count(symbol as u64)))
+        };
+        (0..MAX_BOOKS).map(&mut book).collect()
+    });
+    &BOOKS
 }
 
 /// Kinds of content.

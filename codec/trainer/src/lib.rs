@@ -1,6 +1,7 @@
 //! Makes the dictionary of precomputed codebooks: probability densities → token frequencies → code lengths, made again for the frequencies in
 //! chunks of generated fields. And reports what was gained and lost by each choice.
 
+pub mod adaptive;
 pub mod criteria;
 pub mod density;
 pub mod learned;
@@ -13,6 +14,7 @@ pub mod sample;
 pub mod selection;
 pub mod table;
 pub mod training;
+pub mod user_books;
 pub mod zeros;
 
 use density::Density;

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 const USAGE: &str =
     "usage: quire-trainer sample FILE   counts the tokens of the generator's fields, for codec/trainer/training.bin
        quire-trainer train FILE    writes the dictionary, e.g. to codec/dictionary/v0_3.bin
-       quire-trainer report        prints what each choice gains and loses, as tables";
+       quire-trainer report        prints what each choice gains and loses, as tables
+       quire-trainer adaptive FILE prints what books kept from chunk to chunk gain; a series goes to FILE (.csv)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -13,6 +14,11 @@ fn main() -> ExitCode {
     let done = match arguments[..] {
         ["sample", path] => write(path, &quire_trainer::training::sample_fields()),
         ["train", path] => quire_trainer::dictionary().to_bytes().and_then(|bytes| write(path, &bytes)),
+        ["adaptive", path] => {
+            let (text, csv) = quire_trainer::adaptive::report();
+            print!("{text}");
+            write(path, csv.as_bytes())
+        }
         ["report"] => {
             print!("{}", quire_trainer::report::report());
             Ok(())

@@ -78,10 +78,25 @@ impl Sample {
 
 /// Chunks of a field, at most eight, evenly spread over it. A chunk holds 64^3 values where the field is large enough.
 pub fn chunks(field: &Field) -> impl Iterator<Item = Field> + '_ {
-    let extents: Vec<usize> = chunk_dims(field.dims.len()).iter().zip(&field.dims).map(|(&most, &dim)| most.min(dim)).collect();
+    chunks_of(field, chunk_dims(field.dims.len()), CHUNKS)
+}
+
+/// The same, with chunks of 32^3 values and at most so many of them.
+pub fn small_chunks(field: &Field, most: usize) -> impl Iterator<Item = Field> + '_ {
+    let dims: &[usize] = match field.dims.len() {
+        1 => &[1 << 15],
+        2 => &[181, 181],
+        3 => &[32, 32, 32],
+        _ => &[1, 16, 45, 45],
+    };
+    chunks_of(field, dims, most)
+}
+
+fn chunks_of<'a>(field: &'a Field, dims: &[usize], most: usize) -> impl Iterator<Item = Field> + 'a {
+    let extents: Vec<usize> = dims.iter().zip(&field.dims).map(|(&most, &dim)| most.min(dim)).collect();
     let counts: Vec<usize> = extents.iter().zip(&field.dims).map(|(&extent, &dim)| dim.div_ceil(extent)).collect();
     let total: usize = counts.iter().product();
-    let taken = total.min(CHUNKS);
+    let taken = total.min(most);
     (0..taken).map(move |place| {
         let origin: Vec<usize> =
             place_in(&counts, place * total / taken).iter().zip(&extents).map(|(&index, &extent)| index * extent).collect();
@@ -154,7 +169,7 @@ pub fn fill_bits(chunk: &Field) -> Option<u64> {
 
 /// What the encoder is asked for: this share of the chunk's range. `None` for a constant chunk, which has none.
 #[must_use]
-pub fn config(chunk: &Field, bound: f64) -> Option<Config> {
+pub fn config(chunk: &Field, bound: f64) -> Option<Config<'static>> {
     let bound = Some(bound * finite_range(chunk)).filter(|&bound| bound > 0.0)?;
     Some(Config { fill_value: fill_bits(chunk), ..Config::absolute(bound).ok()? })
 }
@@ -170,7 +185,7 @@ pub fn measure(chunk: &Field, bound: f64) -> Option<Sample> {
     let zeros = leftovers.iter().filter(|&&leftover| leftover == 0).count() as u64;
     let mut plane = Vec::new();
     PlaneWorkspace::default().encode(leftovers, *predictor, &config, &mut plane).expect("memory for a chunk");
-    let choice = codebook::choose(&histogram, CodebookPolicy::Auto);
+    let choice = codebook::choose(&histogram, CodebookPolicy::Auto, &[]);
     let book_bytes = if matches!(choice, Choice::Custom(_)) { PACKED_LENGTHS as u64 } else { 0 };
     Some(Sample {
         field: chunk.name,

@@ -50,8 +50,8 @@ fn least(costs: &[Vec<f32>], chosen: &[usize], targets: usize) -> Vec<f32> {
 }
 
 /// Place of the book that lowers the sum of the least costs most.
-fn best_addition(costs: &[Vec<f32>], least: &[f32]) -> usize {
-    let sum = |book: &Vec<f32>| -> f64 { book.iter().zip(least).map(|(&cost, &least)| f64::from(cost.min(least))).sum() };
+pub(crate) fn best_addition<C: Copy + Into<f64>>(costs: &[Vec<C>], least: &[C]) -> usize {
+    let sum = |book: &Vec<C>| -> f64 { book.iter().zip(least).map(|(&cost, &least)| cost.into().min(least.into())).sum() };
     let sums: Vec<f64> = costs.iter().map(sum).collect();
     (0..sums.len()).min_by(|&a, &b| sums[a].total_cmp(&sums[b])).unwrap_or(0)
 }

@@ -1,0 +1,233 @@
+//! Books kept from chunk to chunk: what they save over a series of chunks, and how CEAZ's rule compares, which keeps or renews a book by the
+//! change of the histogram's standard deviation (ICS'22, the experiment with two datasets one behind the other).
+
+use std::fmt::Write as _;
+
+use h5_samples::{Field, Size, finite_range};
+use quire_codec::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS, token_counts};
+use quire_codec::alphabet::SYMBOLS;
+use quire_codec::codebook::{self, Choice, CodeLengths, PACKED_LENGTHS};
+use quire_codec::dictionary;
+use quire_codec::tokens::Histogram;
+use quire_codec::{CodebookPolicy, Config, Workspace};
+
+use crate::criteria::shares;
+use crate::lengths::code_bits;
+use crate::sample;
+use crate::table::{Table, percent, ratio};
+use crate::user_books::user_books;
+
+/// Seed of the series.
+const SEED: u64 = 1;
+/// Seed of the fields that books for a domain are made from.
+const TRAINING_SEED: u64 = 2;
+/// Most chunks of a field.
+const CHUNKS: usize = 64;
+/// Error bounds as shares of the field's range.
+const BOUNDS: [f64; 3] = [1e-2, 1e-3, 1e-4];
+/// Bits of a book in the stream.
+const BOOK_BITS: u64 = 8 * PACKED_LENGTHS as u64;
+/// The series that the picture shows: from a field that the dictionary fits to one that it does not.
+const SHOWN: (&str, f64) = ("detector_counts", 1e-3);
+
+/// A chunk of a series: what its first plane holds, and its length.
+#[derive(Debug, Clone)]
+pub struct Chunk {
+    histogram: Histogram,
+    /// Bytes before compression.
+    bytes: u64,
+    /// Bits of the stream that depend on no book of the first plane.
+    other_bits: u64,
+}
+
+/// Two datasets, the chunks of one behind those of the other.
+#[derive(Debug, Clone)]
+pub struct Series {
+    names: [&'static str; 2],
+    bound: f64,
+    chunks: Vec<Chunk>,
+}
+
+/// A way to come by a book for each chunk of a series.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Policy {
+    /// A book for each chunk, whose bytes do not count.
+    Ideal,
+    /// A book for each chunk.
+    Custom,
+    /// The dictionary alone.
+    Dictionary,
+    /// What the encoder does unless asked otherwise.
+    Auto,
+    /// The same with the books of the chunks before: `adapt=history`.
+    History,
+    /// The same with books made for the fields of another seed: `QUIRE_DICTIONARY`.
+    User,
+    /// Both.
+    UserAndHistory,
+    /// A book is kept while the standard deviation of the shares of the symbols changes by no more than the first share; renewed up to the second;
+    /// beyond it the dictionary codes the chunk, and the next one gets a book made for this one.
+    Deviation(f64, f64),
+}
+
+impl Policy {
+    fn name(self) -> String {
+        match self {
+            Self::Ideal => "a book for each, for nothing".to_owned(),
+            Self::Custom => "a book for each".to_owned(),
+            Self::Dictionary => "dictionary alone".to_owned(),
+            Self::Auto => "auto".to_owned(),
+            Self::History => "adapt=history".to_owned(),
+            Self::User => "user's dictionary".to_owned(),
+            Self::UserAndHistory => "both".to_owned(),
+            Self::Deviation(keep, renew) => format!("deviation {keep} {renew}"),
+        }
+    }
+
+    /// Bits that each chunk's first plane takes for codes and book, and how many books had to be built.
+    fn run(self, chunks: &[Chunk], user: &[CodeLengths]) -> (Vec<u64>, usize) {
+        match self {
+            Self::Ideal => (chunks.iter().map(|chunk| optimal_bits(&chunk.histogram)).collect(), chunks.len()),
+            Self::Custom => (chunks.iter().map(|chunk| optimal_bits(&chunk.histogram) + BOOK_BITS).collect(), chunks.len()),
+            Self::Dictionary => (chunks.iter().map(|chunk| dictionary::cheapest(&chunk.histogram).1).collect(), 0),
+            Self::Auto => choices(chunks, AdaptiveDictionary::new(&[]), false),
+            Self::History => choices(chunks, AdaptiveDictionary::new(&[]), true),
+            Self::User => choices(chunks, AdaptiveDictionary::new(user), false),
+            Self::UserAndHistory => choices(chunks, AdaptiveDictionary::new(user), true),
+            Self::Deviation(keep, renew) => by_deviation(chunks, keep, renew),
+        }
+    }
+}
+
+fn optimal_bits(histogram: &Histogram) -> u64 {
+    code_bits(histogram, &codebook::optimal_lengths(histogram))
+}
+
+/// The codec's own choices.
+fn choices(chunks: &[Chunk], mut books: AdaptiveDictionary, learns: bool) -> (Vec<u64>, usize) {
+    let mut built = 0;
+    let bits = chunks.iter().map(|Chunk { histogram, .. }| match codebook::choose(histogram, CodebookPolicy::Auto, books.books()) {
+        Choice::Dictionary(book) => code_bits(histogram, &dictionary::books()[usize::from(book)]),
+        Choice::Custom(lengths) => {
+            built += usize::from(!books.books().contains(&lengths));
+            if learns {
+                books.learn_book(&lengths);
+            }
+            code_bits(histogram, &lengths) + BOOK_BITS
+        }
+    });
+    (bits.collect(), built)
+}
+
+/// See [`Policy::Deviation`].
+fn by_deviation(chunks: &[Chunk], keep: f64, renew: f64) -> (Vec<u64>, usize) {
+    let mut kept: Option<(f64, CodeLengths)> = None;
+    let mut built = 0;
+    let mut bits = Vec::new();
+    for Chunk { histogram, .. } in chunks {
+        let deviation = standard_deviation(histogram);
+        let change = kept.map_or(f64::INFINITY, |(before, _)| (deviation / before - 1.0).abs());
+        if let Some((_, book)) = kept.filter(|_| change <= keep) {
+            bits.push(code_bits(histogram, &book) + BOOK_BITS);
+            continue;
+        }
+        // A kept book meets other chunks: every symbol needs a code.
+        let book = codebook::optimal_lengths(&histogram.map(|count| count + 1));
+        built += 1;
+        kept = Some((deviation, book));
+        bits.push(if change <= renew { code_bits(histogram, &book) + BOOK_BITS } else { dictionary::cheapest(histogram).1 });
+    }
+    (bits, built)
+}
+
+/// Standard deviation of the symbols' shares of a histogram.
+fn standard_deviation(histogram: &Histogram) -> f64 {
+    let mean = 1.0 / SYMBOLS as f64;
+    (shares(histogram).iter().map(|share| (share - mean).powi(2)).sum::<f64>() * mean).sqrt()
+}
+
+/// The chunks of a field at a bound, in the order in which HDF5 would write them.
+fn chunks_of(field: &Field, bound: f64) -> Vec<Chunk> {
+    let Ok(config) = Config::absolute(bound * finite_range(field)) else { return Vec::new() };
+    let config = Config { fill_value: sample::fill_bits(field), codebook: CodebookPolicy::Dictionary, ..config };
+    let mut workspace = Workspace::default();
+    let mut stream = Vec::new();
+    sample::small_chunks(field, CHUNKS)
+        .map(|chunk| {
+            let (bytes, layout) = sample::bytes_and_layout(&chunk);
+            workspace.compress(&bytes, &layout, &config, &mut stream).expect("memory for a chunk");
+            let histogram = token_counts(&stream).expect("a stream that was just made");
+            let code_bits = dictionary::cheapest(&histogram).1;
+            let other_bits = (8 * stream.len() as u64).saturating_sub(code_bits);
+            Chunk { histogram, bytes: bytes.len() as u64, other_bits }
+        })
+        .collect()
+}
+
+/// A series for each field and the next one, at each bound, and the books made for both fields of another seed.
+fn all_series() -> Vec<(Series, Vec<CodeLengths>)> {
+    let fields: Vec<[Field; 2]> = h5_samples::all(SEED, Size::Medium).zip(h5_samples::all(TRAINING_SEED, Size::Medium)).map(Into::into).collect();
+    let mut all = Vec::new();
+    for bound in BOUNDS {
+        let chunks: Vec<[Vec<Chunk>; 2]> = fields.iter().map(|pair| pair.each_ref().map(|field| chunks_of(field, bound))).collect();
+        for first in 0..fields.len() {
+            let second = (first + 1) % fields.len();
+            let both = |seed: usize| [chunks[first][seed].clone(), chunks[second][seed].clone()].concat();
+            let histograms: Vec<Histogram> = both(1).iter().map(|chunk| chunk.histogram).collect();
+            let names = [fields[first][0].name, fields[second][0].name];
+            all.push((Series { names, bound, chunks: both(0) }, user_books(&histograms, MAX_USER_BOOKS)));
+        }
+    }
+    all
+}
+
+/// The report, and the series of [`SHOWN`] as CSV: ratio of each chunk over time by policy.
+#[must_use]
+pub fn report() -> (String, String) {
+    let mut policies = vec![
+        Policy::Ideal,
+        Policy::Custom,
+        Policy::Dictionary,
+        Policy::Auto,
+        Policy::History,
+        Policy::User,
+        Policy::UserAndHistory,
+    ];
+    for keep in [0.01, 0.02, 0.05, 0.1, 0.2] {
+        policies.extend([0.2, 0.5, f64::INFINITY].into_iter().filter(|&renew| renew > keep).map(|renew| Policy::Deviation(keep, renew)));
+    }
+    let all = all_series();
+    let chunks: usize = all.iter().map(|(series, _)| series.chunks.len()).sum();
+    let mut table = Table::new(["policy", "longer than ideal", "worst series", "ratio", "books built", "of chunks"]);
+    for policy in &policies {
+        let (mut losses, mut ratios, mut built) = (Vec::new(), Vec::new(), 0);
+        for (series, user) in &all {
+            let (bits, books) = policy.run(&series.chunks, user);
+            let other: u64 = series.chunks.iter().map(|chunk| chunk.other_bits).sum();
+            let total = (bits.iter().sum::<u64>() + other) as f64;
+            let ideal = (Policy::Ideal.run(&series.chunks, user).0.iter().sum::<u64>() + other) as f64;
+            losses.push(total / ideal - 1.0);
+            ratios.push(8.0 * series.chunks.iter().map(|chunk| chunk.bytes).sum::<u64>() as f64 / total);
+            built += books;
+        }
+        let mean = losses.iter().sum::<f64>() / losses.len() as f64;
+        let worst = losses.iter().copied().fold(0.0, f64::max);
+        let cells = [percent(mean), percent(worst), ratio(crate::table::geomean(ratios)), built.to_string(), percent(built as f64 / chunks as f64)];
+        table.row(&policy.name(), cells);
+    }
+    let text = table.to_text(&format!("{} series of two fields, {chunks} chunks", all.len()));
+    let shown = all.iter().find(|(series, _)| (series.names[1], series.bound) == SHOWN);
+    (text, shown.map(|(series, user)| csv(series, user)).unwrap_or_default())
+}
+
+fn csv(series: &Series, user: &[CodeLengths]) -> String {
+    let policies =
+        [Policy::Ideal, Policy::Dictionary, Policy::Auto, Policy::History, Policy::User, Policy::Deviation(0.05, 0.5)];
+    let bits = policies.map(|policy| policy.run(&series.chunks, user).0);
+    let mut text = format!("chunk,{}\n", policies.map(Policy::name).join(","));
+    for (place, chunk) in series.chunks.iter().enumerate() {
+        let ratios = bits.each_ref().map(|bits| ratio(8.0 * chunk.bytes as f64 / (bits[place] + chunk.other_bits) as f64));
+        let _ = writeln!(text, "{place},{}", ratios.join(","));
+    }
+    text
+}
