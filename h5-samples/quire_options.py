@@ -6,7 +6,8 @@
     python3 quire_options.py abs=1e-3,coding=bitshuffle     prints what h5py, h5repack, nccopy and C programs take
     python3 quire_options.py 1,3539053052,1062232653        prints what such words say
 
-The words are abs=, rel=, pwrel=, psnr=, ratio= (with abs= beside it or without) or lossless, and coding=auto, huffman or bitshuffle.
+The words are abs=, rel=, pwrel=, psnr=, ratio= (with abs= beside it or without) or lossless, and coding=auto, huffman or
+bitshuffle, and adapt=none or history.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ MODES = {"abs": 1, "rel": 3, "pwrel": 5, "psnr": 7, "ratio": 9}
 LOSSLESS = 0
 CAPPED_RATIO = 11
 CODINGS = ("auto", "huffman", "bitshuffle")
+ADAPTING = ("none", "history")
 # What the filter adds when a dataset is created begins with a word of which this is the highest byte.
 MARKER = 0x51
 
@@ -32,16 +34,19 @@ def cd_values(options: str) -> Tuple[int, ...]:
     given: Dict[str, Optional[str]] = {}
     for option in filter(None, map(str.strip, options.split(","))):
         key, equals, value = (part.strip() for part in option.partition("="))
-        if key not in (*MODES, "lossless", "coding"):
-            raise ValueError(f"options {options!r}: {key!r} is unknown, there are {', '.join(MODES)}, lossless and coding")
+        if key not in (*MODES, "lossless", "coding", "adapt"):
+            raise ValueError(f"options {options!r}: {key!r} is unknown, there are {', '.join(MODES)}, lossless, coding and adapt")
         if key in given:
             raise ValueError(f"options {options!r}: {key} stands there twice")
         if bool(equals) == (key == "lossless"):
             raise ValueError(f"options {options!r}: {key} {'takes no' if equals else 'needs a'} value")
         given[key] = value
-    coding = given.pop("coding", None) or "auto"
-    if coding not in CODINGS:
-        raise ValueError(f"options {options!r}: coding={coding} is unknown, there are {', '.join(CODINGS)}")
+    choices = []
+    for key, names in (("coding", CODINGS), ("adapt", ADAPTING)):
+        choice = given.pop(key, names[0])
+        if choice not in names:
+            raise ValueError(f"options {options!r}: {key}={choice} is unknown, there are {', '.join(names)}")
+        choices.append(names.index(choice))
     bounds = {key: _number(options, key, value) for key, value in given.items() if key != "lossless"}
     if set(given) == {"ratio", "abs"}:
         mode, numbers = CAPPED_RATIO, [bounds["ratio"], bounds["abs"]]
@@ -52,7 +57,7 @@ def cd_values(options: str) -> Tuple[int, ...]:
     else:
         ((key, number),) = bounds.items()
         mode, numbers = MODES[key], [number]
-    return (256 * CODINGS.index(coding) + mode, *(word for number in numbers for word in struct.unpack("<2I", struct.pack("<d", number))))
+    return (65536 * choices[1] + 256 * choices[0] + mode, *(word for number in numbers for word in struct.unpack("<2I", struct.pack("<d", number))))
 
 
 def _number(options: str, key: str, value: str) -> float:
@@ -70,9 +75,9 @@ def _number(options: str, key: str, value: str) -> float:
 
 def options(words: Sequence[int]) -> str:
     """The options that words say, a user's or those that a dataset keeps; ValueError for words that say nothing."""
-    if not words or words[0] % 256 > CAPPED_RATIO + 1 or words[0] >> 8 >= len(CODINGS):
+    mode, coding, adapt = (words[0] % 256, words[0] >> 8 & 255, words[0] >> 16) if words else (255, 0, 0)
+    if mode > CAPPED_RATIO + 1 or coding >= len(CODINGS) or adapt >= len(ADAPTING):
         raise ValueError(f"cd_values {tuple(words)} are not the filter's")
-    mode, coding = words[0] % 256, CODINGS[words[0] >> 8]
     rest = list(words[1:])
     if mode != LOSSLESS and mode % 2 == 0:
         # Decimals: m * 10^-e, rounded once.
@@ -89,7 +94,8 @@ def options(words: Sequence[int]) -> str:
     if len(numbers) != len(names):
         raise ValueError(f"cd_values {tuple(words)} have {len(numbers)} numbers, mode {mode} takes {len(names)}")
     said = [f"{name}={number:g}" if float(f"{number:g}") == number else f"{name}={number!r}" for name, number in zip(names, numbers)] or ["lossless"]
-    return ",".join(said + ([f"coding={coding}"] if coding != "auto" else []))
+    said += [f"{key}={names[choice]}" for key, names, choice in (("coding", CODINGS, coding), ("adapt", ADAPTING, adapt)) if choice]
+    return ",".join(said)
 
 
 def main(text: str) -> None:

@@ -54,6 +54,18 @@ pub enum CodebookPolicy {
     Custom,
 }
 
+/// Whether books are kept from chunk to chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum AdaptPolicy {
+    /// A chunk's bytes depend on nothing but the chunk and this configuration.
+    #[default]
+    None,
+    /// Custom books of the chunks before may be taken again, so that bytes depend on these and their order. For whoever calls the encoder, who keeps
+    /// an [`AdaptiveDictionary`](crate::adaptive::AdaptiveDictionary): the encoder itself keeps nothing.
+    History,
+}
+
 /// How the values of a chunk are predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -86,6 +98,8 @@ pub struct Config<'a> {
     /// [`AdaptiveDictionary`]: crate::adaptive::AdaptiveDictionary
     /// [`MAX_BOOKS`]: crate::adaptive::MAX_BOOKS
     pub books: &'a [CodeLengths],
+    /// Whether these come from the chunks before.
+    pub adapt: AdaptPolicy,
     /// How values are predicted.
     pub predictor: PredictorPolicy,
     /// Bits of the dataset's fill value, in the low bits for types of fewer than 64. Values with these bits come back with them even where the
@@ -126,6 +140,7 @@ impl Config<'_> {
             coding: CodingPolicy::Auto,
             codebook: CodebookPolicy::Auto,
             books: &[],
+            adapt: AdaptPolicy::None,
             predictor: PredictorPolicy::Auto,
             fill_value: None,
         })

@@ -54,7 +54,7 @@ pub mod steps;
 pub mod tokens;
 mod workspace;
 
-pub use config::{CodebookPolicy, CodingPolicy, Config, ErrorBound, PredictorPolicy};
+pub use config::{AdaptPolicy, CodebookPolicy, CodingPolicy, Config, ErrorBound, PredictorPolicy};
 pub use error::{Error, Result};
 pub use format::{Coding, Header};
 pub use layout::{ByteOrder, Layout, MAX_RANK, Scalar, Shape, type_of_byte};

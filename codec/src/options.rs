@@ -9,16 +9,19 @@
 //! | `ratio` | bytes of a chunk over those of its stream |
 //! | `lossless` | no value |
 //! | `coding` | `auto`, `huffman`, `bitshuffle` |
+//! | `adapt` | `none`; `history`: codebooks of the chunks before may be taken again |
 
-use crate::config::{CodingPolicy, Config, ErrorBound};
+use crate::config::{AdaptPolicy, CodingPolicy, Config, ErrorBound};
 use crate::error::{Error, Result};
 
 /// Names of the codings.
 const CODINGS: [(&str, CodingPolicy); 3] =
     [("auto", CodingPolicy::Auto), ("huffman", CodingPolicy::Huffman), ("bitshuffle", CodingPolicy::Bitshuffle)];
+/// Names of the ways to adapt.
+const ADAPTING: [(&str, AdaptPolicy); 2] = [("none", AdaptPolicy::None), ("history", AdaptPolicy::History)];
 
 const HOW_TO: &str = "give one of abs=, rel=, pwrel=, psnr=, ratio= (with abs= beside it, if you like) or lossless, and perhaps coding=auto, huffman or \
-                      bitshuffle, with commas between them, as in abs=1e-3,coding=huffman";
+                      bitshuffle, and adapt=none or history, with commas between them, as in abs=1e-3,coding=huffman";
 
 /// Understands an options text.
 ///
@@ -28,7 +31,7 @@ pub fn parse(text: &str) -> Result<Config<'static>> {
     let refused = |detail: String| Error::InvalidArgument(format!("options {text:?}: {detail}; {HOW_TO}"));
     let mut numbers: [Option<f64>; 5] = [None; 5];
     const NUMBERS: [&str; 5] = ["abs", "rel", "pwrel", "psnr", "ratio"];
-    let (mut lossless, mut coding) = (false, None);
+    let (mut lossless, mut coding, mut adapt) = (false, None, None);
     for option in text.split(',').map(str::trim).filter(|option| !option.is_empty()) {
         let (key, value) = match option.split_once('=') {
             Some((key, value)) => (key.trim(), Some(value.trim())),
@@ -49,9 +52,11 @@ pub fn parse(text: &str) -> Result<Config<'static>> {
                 return Err(twice());
             }
         } else if key == "coding" {
-            let found = value.and_then(|value| CODINGS.iter().find(|(name, _)| *name == value));
-            let (_, found) = found.ok_or_else(|| refused(format!("coding={} is unknown", value.unwrap_or(""))))?;
-            if coding.replace(*found).is_some() {
+            if coding.replace(named(&CODINGS, key, value).map_err(refused)?).is_some() {
+                return Err(twice());
+            }
+        } else if key == "adapt" {
+            if adapt.replace(named(&ADAPTING, key, value).map_err(refused)?).is_some() {
                 return Err(twice());
             }
         } else {
@@ -69,7 +74,19 @@ pub fn parse(text: &str) -> Result<Config<'static>> {
         _ => return Err(refused("they have more than one bound".to_owned())),
     };
     let config = Config::new(bound).map_err(|error| refused(error.to_string()))?;
-    Ok(Config { coding: coding.unwrap_or_default(), ..config })
+    Ok(Config { coding: coding.unwrap_or_default(), adapt: adapt.unwrap_or_default(), ..config })
+}
+
+/// The choice that a value names.
+fn named<T: Copy>(choices: &[(&str, T)], key: &str, value: Option<&str>) -> std::result::Result<T, String> {
+    let found = value.and_then(|value| choices.iter().find(|(name, _)| *name == value));
+    found.map(|&(_, choice)| choice).ok_or_else(|| format!("{key}={} is unknown", value.unwrap_or("")))
+}
+
+/// The option for a choice, with a comma before it; nothing for the default.
+fn option<T: Copy + PartialEq + Default>(choices: &[(&str, T)], key: &str, choice: T) -> String {
+    let name = choices.iter().find(|(_, other)| *other == choice && choice != T::default());
+    name.map(|(name, _)| format!(",{key}={name}")).unwrap_or_default()
 }
 
 /// The options text of a configuration, as far as there are options for it. [`parse`] gives the same configuration again.
@@ -84,10 +101,7 @@ pub fn format(config: &Config) -> String {
         ErrorBound::Ratio { ratio, ceiling: Some(ceiling) } => format!("ratio={ratio},abs={ceiling:e}"),
         ErrorBound::Lossless => "lossless".to_owned(),
     };
-    match CODINGS.iter().find(|(_, coding)| *coding == config.coding) {
-        Some((name, coding)) if *coding != CodingPolicy::default() => format!("{bound},coding={name}"),
-        _ => bound,
-    }
+    bound + &option(&CODINGS, "coding", config.coding) + &option(&ADAPTING, "adapt", config.adapt)
 }
 
 #[cfg(test)]
@@ -106,18 +120,20 @@ mod tests {
             ("ratio=20,abs=1e-1", ErrorBound::Ratio { ratio: 20.0, ceiling: Some(0.1) }),
             ("lossless", ErrorBound::Lossless),
         ] {
-            for (suffix, coding) in [
-                ("", CodingPolicy::Auto),
-                (",coding=huffman", CodingPolicy::Huffman),
-                (",coding=bitshuffle", CodingPolicy::Bitshuffle),
+            for (suffix, coding, adapt) in [
+                ("", CodingPolicy::Auto, AdaptPolicy::None),
+                (",coding=huffman", CodingPolicy::Huffman, AdaptPolicy::None),
+                (",coding=bitshuffle", CodingPolicy::Bitshuffle, AdaptPolicy::None),
+                (",adapt=history", CodingPolicy::Auto, AdaptPolicy::History),
+                (",coding=huffman,adapt=history", CodingPolicy::Huffman, AdaptPolicy::History),
             ] {
-                let config = Config { coding, ..Config::new(bound).unwrap() };
+                let config = Config { coding, adapt, ..Config::new(bound).unwrap() };
                 let text = format!("{text}{suffix}");
                 assert_eq!(parse(&text), Ok(config), "{text}");
                 assert_eq!(format(&config), text);
             }
         }
-        assert_eq!(parse(" abs = 0.1 , coding=auto,"), Config::absolute(0.1));
+        assert_eq!(parse(" adapt=none, abs = 0.1 , coding=auto,"), Config::absolute(0.1));
         assert_eq!(parse("abs=0").map(|config| config.bound), Ok(ErrorBound::Lossless));
         for bound in [0.1 + 0.2, 1e-300, f64::MIN_POSITIVE * 4.0, 1.234_567_890_123_456_7e89] {
             let config = Config::absolute(bound).unwrap();
@@ -144,6 +160,8 @@ mod tests {
             ("ratio=1", "compression ratio is 1"),
             ("ratio=9,abs=-2", "beside the ratio is -2"),
             ("abs=1,coding=zstd", "coding=zstd is unknown"),
+            ("abs=1,adapt", "adapt= is unknown"),
+            ("abs=1,adapt=none,adapt=none", "adapt stands there twice"),
             ("eb=1", "\"eb\" is unknown"),
         ] {
             let error = parse(text).unwrap_err().to_string();

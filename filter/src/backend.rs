@@ -13,6 +13,7 @@
 //! | `QUIRE_BACKEND` | `auto` (default): the GPU for chunks of at least [`GPU_FROM_BYTES`], the CPU for others and wherever the GPU cannot; `cpu`; `cuda`: what the GPU cannot do is an error |
 //! | `QUIRE_DEVICE` | number of the GPU, 0 by default |
 //! | `QUIRE_LOG` | `1`: a line on stderr whenever the processor, or the reason for it, changes; 0 by default |
+//! | `QUIRE_DICTIONARY` | a file with codebooks to choose from besides the built-in ones, see [`crate::dictionary`]; none by default |
 //! | `QUIRE_CODEBOOK` | `auto` (default), `dictionary`, `custom`: for measurements, see [`CodebookPolicy`] |
 //!
 //! Nothing of CUDA runs before a chunk asks for it; `cuda` asks when a dataset is created.
@@ -22,8 +23,11 @@ use std::fmt;
 use std::io::Write as _;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use quire_codec::{CodebookPolicy, Coding, Config, Error, Header, Layout, Result, Workspace};
+use quire_codec::adaptive::{AdaptiveDictionary, UserDictionary};
+use quire_codec::{AdaptPolicy, CodebookPolicy, Config, Error, Header, Layout, Result, Workspace};
 use quire_gpu::{Compressed, Device};
+
+use crate::dictionary;
 
 /// Bytes of the uncompressed chunk from which on `auto` takes the GPU. Below it, the way to the GPU and back takes longer than the
 /// CPU's work: on an H200 the two meet at 50 KiB for compressing and at 86 KiB for decompressing (h5-samples/results/gpu_codec.txt).
@@ -38,17 +42,17 @@ pub(crate) enum Stream<'a> {
 }
 
 impl Stream<'_> {
-    /// Hands out the stream's bytes.
-    pub(crate) fn with_bytes<R>(self, use_bytes: impl FnOnce(&[u8]) -> R) -> R {
+    /// The stream's bytes.
+    pub(crate) fn bytes(&mut self) -> &[u8] {
         match self {
-            Self::Kept(bytes) => use_bytes(bytes),
+            Self::Kept(bytes) => bytes,
             // `compress_on` lets none pass that is elsewhere.
-            Self::Pinned(mut compressed) => use_bytes(compressed.bytes().unwrap_or_default()),
+            Self::Pinned(compressed) => compressed.bytes().unwrap_or_default(),
         }
     }
 }
 
-/// Compresses a chunk. `kept` is room for the stream. The chunk stays as it is, so that a failure loses nothing; what comes back no longer
+/// Compresses a chunk. `kept` is room for the stream, `history` what the thread's chunks before have left. The chunk stays as it is, so that a failure loses nothing; what comes back no longer
 /// needs it, and can be written over it.
 ///
 /// # Errors
@@ -59,9 +63,11 @@ pub(crate) fn compress<'a>(
     config: &Config,
     workspace: &mut Workspace,
     kept: &'a mut Vec<u8>,
+    history: &mut Option<AdaptiveDictionary>,
 ) -> Result<Stream<'a>> {
     let settings = Settings::get()?;
-    let config = Config { codebook: settings.codebook, ..*config };
+    let adapt = config.adapt;
+    let config = Config { codebook: settings.codebook, books: dictionary::books(config, history)?, ..*config };
     let mut pinned = None;
     let attempt = settings.gpu(chunk.len()).and_then(|device| {
         pinned = compress_on(device, chunk, layout, &config, kept)?;
@@ -70,7 +76,11 @@ pub(crate) fn compress<'a>(
     if !settings.is_done(Direction::Compress, attempt)? {
         workspace.compress(chunk, layout, &config, kept)?;
     }
-    Ok(pinned.map_or(Stream::Kept(kept), |compressed| Stream::Pinned(Box::new(compressed))))
+    let mut stream = pinned.map_or(Stream::Kept(kept), |compressed| Stream::Pinned(Box::new(compressed)));
+    if let Some(history) = history.as_mut().filter(|_| adapt == AdaptPolicy::History) {
+        history.learn(stream.bytes());
+    }
+    Ok(stream)
 }
 
 /// Decompresses a stream into `chunk`, which has the length that the stream's header gives. After an error its contents are unspecified.
@@ -80,7 +90,7 @@ pub(crate) fn compress<'a>(
 pub(crate) fn decompress(stream: &[u8], chunk: &mut [u8], workspace: &mut Workspace) -> Result<()> {
     let settings = Settings::get()?;
     // Constant and stored chunks are only copied, whatever the settings: nobody gains by sending them to a GPU.
-    if !Header::read_from(stream).is_ok_and(|header| !matches!(header.coding, Coding::Stored | Coding::Constant)) {
+    if !Header::read_from(stream).is_ok_and(|header| header.coding.has_planes()) {
         return workspace.decompress(stream, chunk);
     }
     let attempt = settings.gpu(chunk.len()).and_then(|device| decompress_on(device, stream, chunk));
@@ -100,9 +110,12 @@ pub(crate) fn decompress(stream: &[u8], chunk: &mut [u8], workspace: &mut Worksp
 /// a chunk, and h5py and netCDF make all filters optional; a failure to create the dataset is always an error.
 ///
 /// # Errors
-/// `InvalidArgument` for an environment that makes no sense, or that asks for a GPU which is not to be had.
+/// `InvalidArgument` for an environment that makes no sense, that names a dictionary which is none, or that asks for a GPU which is not to be had.
 pub(crate) fn check_dataset(layout: &Layout) -> Result<()> {
     let settings = Settings::get()?;
+    if let Some(UserDictionary { origin, books }) = dictionary::user()?.filter(|_| settings.log) {
+        say_once(&format!("{} more codebooks: {origin}", books.len()));
+    }
     if settings.backend != Backend::Cuda {
         return Ok(());
     }

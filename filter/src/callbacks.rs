@@ -15,6 +15,7 @@ use std::slice;
 use hdf5_sys::h5::{herr_t, htri_t};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5z::{H5Z_FLAG_OPTIONAL, H5Z_FLAG_REVERSE};
+use quire_codec::adaptive::AdaptiveDictionary;
 use quire_codec::{Error, Header, Layout, Result, Shape, Workspace};
 
 use crate::FILTER_ID;
@@ -184,8 +185,9 @@ fn compress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers) -
             layout.scalar,
         )));
     }
-    let stream = backend::compress(chunk.bytes(), &layout, &config, &mut kept.workspace, &mut kept.stream)?;
-    stream.with_bytes(|bytes| chunk.replace_with(bytes))
+    let Buffers { workspace, stream, history } = kept;
+    let mut stream = backend::compress(chunk.bytes(), &layout, &config, workspace, stream, history)?;
+    chunk.replace_with(stream.bytes())
 }
 
 fn decompress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers) -> Result<usize> {
@@ -244,6 +246,8 @@ fn check_layout(found: &Layout, expected: &Layout) -> Result<()> {
 struct Buffers {
     workspace: Workspace,
     stream: Vec<u8>,
+    /// Books of the chunks before, once a dataset has asked for them.
+    history: Option<AdaptiveDictionary>,
 }
 
 thread_local! {

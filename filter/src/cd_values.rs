@@ -1,6 +1,6 @@
 //! The filter's parameters: up to twelve unsigned 32-bit words that HDF5 calls `cd_values` and keeps with the dataset.
 //!
-//! Word 0 is mode + 256 × coding. The words of the mode follow, then those that `set_local` adds when a dataset is created.
+//! Word 0 is mode + 256 × coding + 65536 × adaptation. The words of the mode follow, then those that `set_local` adds when a dataset is created.
 //!
 //! | mode | words of the user | meaning | the dataset keeps |
 //! |---|---|---|---|
@@ -18,7 +18,8 @@
 //! 1: `2,3` is 1e-3 and `2,4,25` is 25e-4. It is there for h5repack, whose users cannot write the bits of a number: `h5repack -f
 //! dset:UD=33791,0,2,2,3`.
 //!
-//! The coding is 0 for what promises the fewest bits, 1 for Huffman codes, 2 for bit planes, the fast lane of a GPU.
+//! The coding is 0 for what promises the fewest bits, 1 for Huffman codes, 2 for bit planes, the fast lane of a GPU. The adaptation is 1 if books
+//! of the chunks before may be taken again, else 0.
 //!
 //! | words of `set_local` | |
 //! |---|---|
@@ -29,13 +30,15 @@
 //! `set_local` may meet its own words again, when a property list is used for a second dataset or h5repack changes the chunks, and then
 //! starts from the user's part. The words steer the encoder; a decoder compares streams with them but decodes without them.
 
-use quire_codec::{CodingPolicy, Config, Error, ErrorBound, Layout, MAX_RANK, Result, Scalar, Shape, options, type_of_byte};
+use quire_codec::{AdaptPolicy, CodingPolicy, Config, Error, ErrorBound, Layout, MAX_RANK, Result, Scalar, Shape, options, type_of_byte};
 
 /// Most words that a dataset has.
 pub(crate) const MAX_WORDS: usize = 1 + 4 + 1 + MAX_RANK + 2;
 
-/// The codings, by their numbers in bits 8 to 31 of word 0.
+/// The codings, by their numbers in bits 8 to 15 of word 0.
 const CODINGS: [CodingPolicy; 3] = [CodingPolicy::Auto, CodingPolicy::Huffman, CodingPolicy::Bitshuffle];
+/// The ways to adapt, by their numbers in bits 16 to 31 of word 0.
+const ADAPTING: [AdaptPolicy; 2] = [AdaptPolicy::None, AdaptPolicy::History];
 /// 'Q' in the top byte of the first word of `set_local`.
 const FILLED_MARKER: u32 = 0x51;
 const FILLED_VERSION: u32 = 1;
@@ -53,7 +56,7 @@ const LAST_MODE: u32 = CAPPED_RATIO + 1;
 const HOW_TO: &str = "give 2,e or 2,e,m for an absolute error bound of m * 10^-e (2,3 is 1e-3), or 1,lo,hi with the two halves of the bound's \
                       64 bits, low half first (1,3539053052,1062232653 is 1e-3); 4 or 3 in place of 2 or 1 for a share of the chunk's range, 6 \
                       or 5 for a share of each value, 8 or 7 for a PSNR, 10 or 9 for a ratio, 0 alone for the exact bits; add 256 to the first \
-                      number for Huffman codes, 512 for bit planes (fast on a GPU)";
+                      number for Huffman codes, 512 for bit planes (fast on a GPU), and 65536 for codebooks of the chunks before";
 
 /// The parameters, understood.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -96,10 +99,13 @@ impl CdValues {
         let Some((&first, rest)) = words.split_first() else {
             return Err(Error::InvalidArgument(format!("no error bound is given (cd_values are empty): {HOW_TO}")));
         };
-        let (mode, number) = (first & 0xff, first >> 8);
+        let (mode, coding, adaptation) = (first & 0xff, first >> 8 & 0xff, first >> 16);
         let coding = *CODINGS
-            .get(number as usize)
-            .ok_or_else(|| refused(format!("word 0 asks for coding {number} (its bits from 8 on), there are 0 to 2")))?;
+            .get(coding as usize)
+            .ok_or_else(|| refused(format!("word 0 asks for coding {coding} (its bits 8 to 15), there are 0 to 2")))?;
+        let adapt = *ADAPTING
+            .get(adaptation as usize)
+            .ok_or_else(|| refused(format!("word 0 asks for adaptation {adaptation} (its bits from 16 on), there are 0 and 1")))?;
         if mode > LAST_MODE {
             return Err(refused(format!("mode {mode} is unknown, there are 0 to {LAST_MODE}")));
         }
@@ -115,7 +121,7 @@ impl CdValues {
         };
         let config = Config::new(bound).map_err(|error| refused(error.to_string()))?;
         let (layout, fill_value) = if filled.is_empty() { (None, None) } else { parse_filled(filled).map_err(refused)? };
-        Ok(Self { config: Config { coding, fill_value, ..config }, layout })
+        Ok(Self { config: Config { coding, adapt, fill_value, ..config }, layout })
     }
 
     /// The words that stand for the same parameters; never decimals.
@@ -134,7 +140,8 @@ impl CdValues {
             bound => return Err(Error::InvalidArgument(format!("{bound:?} has no form in cd_values"))),
         };
         let coding = CODINGS.iter().position(|&coding| coding == self.config.coding).unwrap_or(0) as u32;
-        let mut words = vec![coding << 8 | mode];
+        let adaptation = ADAPTING.iter().position(|&adapt| adapt == self.config.adapt).unwrap_or(0) as u32;
+        let mut words = vec![adaptation << 16 | coding << 8 | mode];
         words.extend(numbers.into_iter().map(f64::to_bits).flat_map(|bits| [bits as u32, (bits >> 32) as u32]));
         if let Some(layout) = self.layout {
             let dims = layout.shape.dims();
@@ -298,6 +305,7 @@ mod tests {
             ("abs=1e-3", &[1, 3539053052, 1062232653][..]),
             ("lossless,coding=bitshuffle", &[512]),
             ("psnr=60,coding=huffman", &[256 + 7, 0, 0x404e_0000]),
+            ("abs=1e-3,coding=bitshuffle,adapt=history", &[65536 + 512 + 1, 3539053052, 1062232653]),
             ("ratio=20,abs=5e-1", &[11, 0, 0x4034_0000, 0, 0x3fe0_0000]),
         ] {
             assert_eq!(from_options(text).expect("accepted"), words);
@@ -379,7 +387,10 @@ mod tests {
     }
 
     #[test]
-    fn codings_survive() {
+    fn codings_and_adaptations_survive() {
+        let adapting = CdValues::parse(&[65536 + 512 + 2, 3]).expect("accepted");
+        assert_eq!((adapting.config.coding, adapting.config.adapt), (CodingPolicy::Bitshuffle, AdaptPolicy::History));
+        assert_eq!(adapting.to_words().expect("words")[0], 65536 + 512 + 1);
         for (number, coding) in CODINGS.into_iter().enumerate() {
             let parsed = CdValues::parse(&[(number as u32) << 8 | 2, 3]).expect("accepted");
             assert_eq!(parsed.config, Config { coding, ..Config::absolute(1e-3).expect("a bound") });
@@ -388,8 +399,8 @@ mod tests {
             assert_eq!(CdValues::parse(&words), Ok(parsed));
         }
         assert_refused(&[0x302, 3], "coding 3");
-        assert_refused(&[0x1_0002, 3], "coding 256");
-        assert_refused(&[u32::MAX], "coding 16777215");
+        assert_refused(&[0x2_0002, 3], "adaptation 2");
+        assert_refused(&[u32::MAX], "coding 255");
     }
 
     #[test]

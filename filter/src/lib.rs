@@ -15,6 +15,8 @@ mod backend;
 mod callbacks;
 /// The filter's parameters as HDF5 stores them.
 pub mod cd_values;
+/// The user's dictionary of codebooks.
+mod dictionary;
 /// Which datatypes are numbers that the codec knows.
 mod element_type;
 /// The floating-point mode in which the codec computes.

@@ -194,20 +194,33 @@ pub fn assert_says(report: &Report, words: &[&str]) {
 #[must_use]
 pub fn plugin_library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let target = target_folder();
-        // The outer cargo waits for us without holding the lock of the build folder.
-        let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--release", "-p", "h5z-quire", "--target-dir"])
-            .arg(&target)
-            .current_dir(repository())
-            .status()
-            .expect("cargo could not be run");
-        assert!(status.success(), "the plugin does not build");
-        let library = target.join("release").join(LIBRARY_NAME);
-        assert!(library.is_file(), "cargo built no {}", library.display());
-        library
-    })
+    LIBRARY.get_or_init(|| build("h5z-quire", LIBRARY_NAME))
+}
+
+/// The command line, built in release.
+///
+/// # Panics
+/// If it does not build.
+#[must_use]
+pub fn command_line() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| build("quire-cli", "quire"))
+}
+
+/// Builds a package in release; the path of a file that comes of it.
+fn build(package: &str, file: &str) -> PathBuf {
+    let target = target_folder();
+    // The outer cargo waits for us without holding the lock of the build folder.
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--release", "-p", package, "--target-dir"])
+        .arg(&target)
+        .current_dir(repository())
+        .status()
+        .expect("cargo could not be run");
+    assert!(status.success(), "{package} does not build");
+    let built = target.join("release").join(file);
+    assert!(built.is_file(), "cargo built no {}", built.display());
+    built
 }
 
 /// Cargo's target folder: a test runs in `<target>/<profile>/deps`.

@@ -9,7 +9,7 @@ use quire_codec::alphabet::SYMBOLS;
 use quire_codec::codebook::{self, Choice, CodeLengths, PACKED_LENGTHS};
 use quire_codec::dictionary;
 use quire_codec::tokens::Histogram;
-use quire_codec::{CodebookPolicy, Config, Workspace};
+use quire_codec::{CodebookPolicy, CodingPolicy, Config, Layout, Result, Workspace};
 
 use crate::criteria::shares;
 use crate::lengths::code_bits;
@@ -33,11 +33,27 @@ const SHOWN: (&str, f64) = ("detector_counts", 1e-3);
 /// A chunk of a series: what its first plane holds, and its length.
 #[derive(Debug, Clone)]
 pub struct Chunk {
-    histogram: Histogram,
+    /// Tokens of the first plane.
+    pub histogram: Histogram,
     /// Bytes before compression.
-    bytes: u64,
+    pub bytes: u64,
     /// Bits of the stream that depend on no book of the first plane.
-    other_bits: u64,
+    pub other_bits: u64,
+}
+
+impl Chunk {
+    /// A chunk as the encoder takes it apart.
+    ///
+    /// # Errors
+    /// As [`Workspace::compress`].
+    pub fn new(chunk: &[u8], layout: &Layout, config: &Config, workspace: &mut Workspace) -> Result<Self> {
+        let config = Config { coding: CodingPolicy::Huffman, codebook: CodebookPolicy::Dictionary, ..*config };
+        let mut stream = Vec::new();
+        workspace.compress(chunk, layout, &config, &mut stream)?;
+        let histogram = token_counts(&stream)?;
+        let other_bits = (8 * stream.len() as u64).saturating_sub(dictionary::cheapest(&histogram).1);
+        Ok(Self { histogram, bytes: chunk.len() as u64, other_bits })
+    }
 }
 
 /// Two datasets, the chunks of one behind those of the other.
@@ -103,8 +119,9 @@ fn optimal_bits(histogram: &Histogram) -> u64 {
     code_bits(histogram, &codebook::optimal_lengths(histogram))
 }
 
-/// The codec's own choices.
-fn choices(chunks: &[Chunk], mut books: AdaptiveDictionary, learns: bool) -> (Vec<u64>, usize) {
+/// The codec's own choices: bits that each chunk's first plane takes for codes and book, and how many books had to be built.
+#[must_use]
+pub fn choices(chunks: &[Chunk], mut books: AdaptiveDictionary, learns: bool) -> (Vec<u64>, usize) {
     let mut built = 0;
     let bits = chunks.iter().map(|Chunk { histogram, .. }| match codebook::choose(histogram, CodebookPolicy::Auto, books.books()) {
         Choice::Dictionary(book) => code_bits(histogram, &dictionary::books()[usize::from(book)]),
@@ -149,17 +166,12 @@ fn standard_deviation(histogram: &Histogram) -> f64 {
 /// The chunks of a field at a bound, in the order in which HDF5 would write them.
 fn chunks_of(field: &Field, bound: f64) -> Vec<Chunk> {
     let Ok(config) = Config::absolute(bound * finite_range(field)) else { return Vec::new() };
-    let config = Config { fill_value: sample::fill_bits(field), codebook: CodebookPolicy::Dictionary, ..config };
+    let config = Config { fill_value: sample::fill_bits(field), ..config };
     let mut workspace = Workspace::default();
-    let mut stream = Vec::new();
     sample::small_chunks(field, CHUNKS)
         .map(|chunk| {
             let (bytes, layout) = sample::bytes_and_layout(&chunk);
-            workspace.compress(&bytes, &layout, &config, &mut stream).expect("memory for a chunk");
-            let histogram = token_counts(&stream).expect("a stream that was just made");
-            let code_bits = dictionary::cheapest(&histogram).1;
-            let other_bits = (8 * stream.len() as u64).saturating_sub(code_bits);
-            Chunk { histogram, bytes: bytes.len() as u64, other_bits }
+            Chunk::new(&bytes, &layout, &config, &mut workspace).expect("memory for a chunk")
         })
         .collect()
 }

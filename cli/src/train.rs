@@ -1,0 +1,147 @@
+//! `quire train`: a dictionary of codebooks from the user's own files, after CEAZ (ICS'22), which makes books for a domain offline.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use quire_codec::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS, UserDictionary};
+use quire_codec::codebook::CodeLengths;
+use quire_codec::{Config, Workspace, options};
+use quire_trainer::adaptive::{Chunk, choices};
+use quire_trainer::user_books::user_books;
+
+use crate::datasets::Found;
+
+/// Make a dictionary of codebooks from your own data
+///
+/// Compresses a sample of the chunks and makes the codebooks that, beside the built-in ones, would code them in the fewest bits. With QUIRE_DICTIONARY=OUTPUT
+/// in its environment a program that writes through the plugin chooses from them as well. Files stay readable without OUTPUT: a book travels with the chunk.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Files, or FILE:/path of a dataset or group in one
+    #[arg(required = true, value_name = "FILE[:/PATH]")]
+    sources: Vec<String>,
+    /// What the data will be written with, such as rel=1e-3 or abs=0.5,coding=huffman; give it again for other bounds
+    #[arg(long = "options", required = true, value_name = "OPTIONS")]
+    options: Vec<String>,
+    /// The dictionary to write
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Most books
+    #[arg(long, default_value_t = MAX_USER_BOOKS, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=MAX_USER_BOOKS as u64))]
+    books: usize,
+    /// Shape of the chunks to be written, such as 64x64x64, for datasets of that rank; others have the chunks that they have
+    #[arg(long, value_name = "SHAPE", value_parser = shape)]
+    chunks: Option<Shape>,
+    /// Most chunks of a dataset to look at, spread evenly over it
+    #[arg(long, default_value_t = 64, value_name = "COUNT")]
+    sample: usize,
+}
+
+/// Extents, slowest first.
+#[derive(Debug, Clone)]
+struct Shape(Vec<usize>);
+
+fn shape(text: &str) -> Result<Shape, String> {
+    let sides: Result<Vec<usize>, _> = text.split('x').map(str::parse).collect();
+    match sides {
+        Ok(sides) if !sides.contains(&0) => Ok(Shape(sides)),
+        _ => Err(format!("{text:?} is no shape: give extents of at least 1 with x between them, slowest first, as in 64x64x64")),
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// With what was wrong and where.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
+    let configs: Vec<Config> =
+        arguments.options.iter().map(|text| options::parse(text)).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+    let mut found = Found::default();
+    for name in &arguments.sources {
+        found.add(name, arguments.chunks.as_ref().map(|Shape(sides)| &sides[..]))?;
+    }
+    found.skipped.iter().for_each(|reason| eprintln!("skipped {reason}"));
+    let chunks = chunks(&found, &configs, arguments.sample)?;
+    let books = make(&chunks.iter().collect::<Vec<_>>(), arguments.books);
+    let datasets = found.sources.len();
+    let plural = if datasets == 1 { "" } else { "s" };
+    println!("{datasets} dataset{plural}, {} chunks at {}", chunks.len(), arguments.options.join(" and "));
+    if books.is_empty() {
+        println!("the built-in codebooks suit these data: others would save nothing, and none are written");
+        return Ok(());
+    }
+    let origin = format!("{} at {}", arguments.sources.join(", "), arguments.options.join(" and "));
+    write(&UserDictionary { origin, books: books.clone() }, &arguments.output)?;
+    let output = arguments.output.display();
+    println!("{} codebooks in {output}, to be used with QUIRE_DICTIONARY={output}", books.len());
+    report(&chunks, arguments.books);
+    Ok(())
+}
+
+/// Chunks of all sources, each at all bounds.
+fn chunks(found: &Found, configs: &[Config], sample: usize) -> Result<Vec<Chunk>, String> {
+    let total: usize = found.sources.iter().map(|source| source.blocks().min(sample)).sum();
+    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} chunks, {eta} left {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    let progress = ProgressBar::new(total as u64).with_style(style);
+    let mut workspace = Workspace::default();
+    let mut chunks = Vec::new();
+    for source in &found.sources {
+        progress.set_message(source.name.clone());
+        let (blocks, taken) = (source.blocks(), source.blocks().min(sample));
+        for place in 0..taken {
+            let (bytes, layout) = source.read(place * blocks / taken)?;
+            for config in configs {
+                let config = Config { fill_value: source.fill_value, ..*config };
+                let chunk = Chunk::new(&bytes, &layout, &config, &mut workspace);
+                chunks.push(chunk.map_err(|error| format!("{}: {error}", source.name))?);
+            }
+            progress.inc(1);
+        }
+    }
+    progress.finish_and_clear();
+    if chunks.is_empty() {
+        return Err("there is nothing to learn from: no dataset of numbers, or none of its chunks".to_owned());
+    }
+    Ok(chunks)
+}
+
+fn make(chunks: &[&Chunk], count: usize) -> Vec<CodeLengths> {
+    user_books(&chunks.iter().map(|chunk| chunk.histogram).collect::<Vec<_>>(), count)
+}
+
+/// Writes the file, whole or not at all.
+fn write(dictionary: &UserDictionary, path: &Path) -> Result<(), String> {
+    let refused = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let bytes = dictionary.to_bytes()?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // The user's umask, not the temporary file's own caution, says who may read it.
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut file = builder.tempfile_in(folder).map_err(|error| refused(&error))?;
+    file.write_all(&bytes).and_then(|()| file.as_file().sync_all()).map_err(|error| refused(&error))?;
+    file.persist(path).map_err(|error| refused(&error.error))?;
+    Ok(())
+}
+
+/// Says what such books do for chunks that they were not made from: those of every other chunk for the ones between.
+fn report(chunks: &[Chunk], count: usize) {
+    let halves = [0, 1].map(|first| chunks.iter().skip(first).step_by(2).collect::<Vec<_>>());
+    let (mut bytes, mut before, mut after) = (0, (0, 0), (0, 0));
+    for (made_from, tried) in [(&halves[0], &halves[1]), (&halves[1], &halves[0])] {
+        let tried: Vec<Chunk> = tried.iter().map(|&chunk| chunk.clone()).collect();
+        let other: u64 = tried.iter().map(|chunk| chunk.other_bits).sum();
+        bytes += tried.iter().map(|chunk| chunk.bytes).sum::<u64>();
+        for (sums, books) in [(&mut before, vec![]), (&mut after, make(made_from, count))] {
+            let (bits, built) = choices(&tried, AdaptiveDictionary::new(&books), false);
+            sums.0 += bits.iter().sum::<u64>() + other;
+            sums.1 += built;
+        }
+    }
+    let ratio = |bits: u64| 8.0 * bytes as f64 / bits as f64;
+    println!("tried on chunks that they were not made from:");
+    println!("  built-in codebooks alone  ratio {:8.3}, {:5} of {} chunks build a codebook of their own", ratio(before.0), before.1, chunks.len());
+    println!("  with such a dictionary    ratio {:8.3}, {:5}", ratio(after.0), after.1);
+}
