@@ -83,7 +83,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
 /// Chunks of all sources, each at all bounds.
 fn chunks(found: &Found, configs: &[Config], sample: usize) -> Result<Vec<Chunk>, String> {
     let total: usize = found.sources.iter().map(|source| source.blocks().min(sample)).sum();
-    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} chunks, {eta} left {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} chunks, {eta} left {msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
     let progress = ProgressBar::new(total as u64).with_style(style);
     let mut workspace = Workspace::default();
     let mut chunks = Vec::new();
@@ -142,6 +143,11 @@ fn report(chunks: &[Chunk], count: usize) {
     }
     let ratio = |bits: u64| 8.0 * bytes as f64 / bits as f64;
     println!("tried on chunks that they were not made from:");
-    println!("  built-in codebooks alone  ratio {:8.3}, {:5} of {} chunks build a codebook of their own", ratio(before.0), before.1, chunks.len());
+    println!(
+        "  built-in codebooks alone  ratio {:8.3}, {:5} of {} chunks build a codebook of their own",
+        ratio(before.0),
+        before.1,
+        chunks.len()
+    );
     println!("  with such a dictionary    ratio {:8.3}, {:5}", ratio(after.0), after.1);
 }

@@ -118,6 +118,16 @@ fn stages(values: &[f32], edge: u64, relative: f64, repeats: usize) {
     row("4 build a custom book", None, chunk.len(), repeats, || {
         black_box(codebook::choose(black_box(&histogram), CodebookPolicy::Custom, &[]));
     });
+    row("4 sort by weight, as the book begins", None, chunk.len(), repeats, || {
+        let mut leaves: Vec<(u64, usize)> = black_box(&histogram)
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0)
+            .map(|(symbol, &count)| (count, symbol))
+            .collect();
+        leaves.sort_unstable();
+        black_box(leaves);
+    });
     let lengths = codebook::choose(&histogram, CodebookPolicy::Auto, &[]).lengths();
     let codes_of = codebook::canonical_codes(&lengths);
     let mut encoder = lanes::Encoder::default();

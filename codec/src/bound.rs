@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::grid::with_element;
 use crate::layout::{ByteOrder, Layout, Shape};
 use crate::logarithm::{EXP_TERMS, LOG_TERMS, exp2, log2};
+use crate::padding::without_padding;
 use crate::quantize::ROUNDING;
 use crate::simd::vectorized;
 use crate::workspace::Workspace;
@@ -56,9 +57,14 @@ pub fn with_settled_bound<R, E: From<Error>>(
     match config.bound {
         bound @ (ErrorBound::Absolute(_) | ErrorBound::PointwiseRelative(_) | ErrorBound::Lossless) => compress(bound),
         _ if layout.is_constant(chunk) => compress(ErrorBound::Lossless),
-        ErrorBound::Relative(share) => compress(absolute(share * range_of(chunk, layout, config))),
+        ErrorBound::Relative(share) => {
+            let (counted, counted_layout) = without_padding(chunk, layout)?;
+            compress(absolute(share * range_of(&counted, &counted_layout, config)))
+        }
         ErrorBound::Psnr(decibels) => {
-            let (bound, wider) = bounds_for_psnr(decibels, chunk, layout, config);
+            let (counted, counted_layout) = without_padding(chunk, layout)?;
+            let (bound, wider) = bounds_for_psnr(decibels, &counted, &counted_layout, config);
+            drop(counted);
             let result = compress(bound)?;
             let Some(wider) = wider else { return Ok(result) };
             let as_asked = length(&result);

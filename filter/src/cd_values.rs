@@ -30,7 +30,9 @@
 //! `set_local` may meet its own words again, when a property list is used for a second dataset or h5repack changes the chunks, and then
 //! starts from the user's part. The words steer the encoder; a decoder compares streams with them but decodes without them.
 
-use quire_codec::{AdaptPolicy, CodingPolicy, Config, Error, ErrorBound, Layout, MAX_RANK, Result, Scalar, Shape, options, type_of_byte};
+use quire_codec::{
+    AdaptPolicy, CodingPolicy, Config, Error, ErrorBound, Layout, MAX_RANK, Result, Scalar, Shape, options, type_of_byte,
+};
 
 /// Most words that a dataset has.
 pub(crate) const MAX_WORDS: usize = 1 + 4 + 1 + MAX_RANK + 2;
@@ -103,9 +105,9 @@ impl CdValues {
         let coding = *CODINGS
             .get(coding as usize)
             .ok_or_else(|| refused(format!("word 0 asks for coding {coding} (its bits 8 to 15), there are 0 to 2")))?;
-        let adapt = *ADAPTING
-            .get(adaptation as usize)
-            .ok_or_else(|| refused(format!("word 0 asks for adaptation {adaptation} (its bits from 16 on), there are 0 and 1")))?;
+        let adapt = *ADAPTING.get(adaptation as usize).ok_or_else(|| {
+            refused(format!("word 0 asks for adaptation {adaptation} (its bits from 16 on), there are 0 and 1"))
+        })?;
         if mode > LAST_MODE {
             return Err(refused(format!("mode {mode} is unknown, there are 0 to {LAST_MODE}")));
         }

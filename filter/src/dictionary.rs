@@ -54,7 +54,10 @@ mod tests {
     fn what_is_wrong_is_said_with_the_path() {
         let reason = |path: &str| read(OsStr::new(path)).expect_err("refused").to_string();
         assert!(reason("/nowhere/books").starts_with("QUIRE_DICTIONARY=/nowhere/books: it cannot be read: No such file"));
-        assert!(reason("/dev/zero").starts_with("QUIRE_DICTIONARY=/dev/zero: it is no dictionary of codebooks: `quire train` makes one"));
+        assert!(
+            reason("/dev/zero")
+                .starts_with("QUIRE_DICTIONARY=/dev/zero: it is no dictionary of codebooks: `quire train` makes one")
+        );
         assert!(reason("/dev/null").contains("it is no dictionary"));
     }
 }

@@ -109,6 +109,7 @@ enum Way {
     Empty,
     HostHuffman,
     HostPackageMerge,
+    Sort,
     Build,
     Choose,
     OursDictionary,
@@ -122,6 +123,7 @@ impl Way {
             Self::Empty => "floor: an empty kernel".to_owned(),
             Self::HostHuffman => "host: Huffman, two queues".to_owned(),
             Self::HostPackageMerge => "host: the codec's package-merge".to_owned(),
+            Self::Sort => "device: package-merge's sort alone".to_owned(),
             Self::Build => format!("device: package-merge, {} bits", alphabet.max_bits),
             Self::Choose => format!("choose: of {BOOKS} books"),
             Self::OursDictionary => "ours: dictionary".to_owned(),
@@ -149,7 +151,7 @@ struct Times {
 fn measure(alphabet: &Alphabet, runs: usize) -> String {
     let books = books(alphabet);
     let mut bench = Bench::new(alphabet, &books);
-    let mut ways = vec![Way::Empty, Way::HostHuffman, Way::Build, Way::Choose];
+    let mut ways = vec![Way::Empty, Way::HostHuffman, Way::Sort, Way::Build, Way::Choose];
     if alphabet.symbols == SYMBOLS {
         ways.insert(2, Way::HostPackageMerge);
         ways.extend([Way::OursDictionary, Way::OursAuto, Way::OursCustom]);
@@ -257,7 +259,7 @@ impl Drop for Pinned {
 struct Bench<'a> {
     alphabet: &'a Alphabet,
     stream: Arc<CudaStream>,
-    kernels: [CudaFunction; 4], // empty, build, choose, ours
+    kernels: [CudaFunction; 5], // empty, build, choose, ours, sort
     histogram: CudaSlice<u32>,
     codes: CudaSlice<u32>,
     number: CudaSlice<u32>,
@@ -328,6 +330,7 @@ impl<'a> Bench<'a> {
             measured.load_function(&format!("build_{symbols}")),
             measured.load_function(&format!("choose_{symbols}")),
             ours.load_function("choose"),
+            measured.load_function(&format!("sort_{symbols}")),
         ]
         .map(|kernel| kernel.expect("a kernel of this name"));
         let lengths: Vec<u8> = (0..symbols)
@@ -369,6 +372,7 @@ impl<'a> Bench<'a> {
             Way::Empty => self.launch(0, 128, false),
             Way::Build => self.launch(1, self.alphabet.build_threads, false),
             Way::Choose => self.launch(2, self.alphabet.choose_threads, true),
+            Way::Sort => self.launch(4, self.alphabet.build_threads, false),
             Way::OursAuto => self.launch_ours(0),
             Way::OursDictionary => self.launch_ours(1),
             Way::OursCustom => self.launch_ours(2),
@@ -440,6 +444,12 @@ impl<'a> Bench<'a> {
                 assert!(cost(histogram, &lengths_of(&codes)) <= cost(histogram, &best), "Huffman without a limit costs no more");
             }
             Way::HostPackageMerge => assert_eq!(codes, codebook::canonical_codes(best[..].try_into().expect("76 lengths"))),
+            Way::Sort => {
+                let mut symbols: Vec<u32> =
+                    (0..histogram.len() as u32).filter(|&symbol| histogram[symbol as usize] > 0).collect();
+                symbols.sort_by_key(|&symbol| (histogram[symbol as usize], symbol));
+                assert_eq!(codes[..symbols.len()], symbols, "the device sorts as the host does");
+            }
             Way::Build => {
                 check_codes(&codes, histogram);
                 let lengths = lengths_of(&codes);

@@ -28,7 +28,8 @@ fn books_of_other_chunks_are_taken_and_files_need_none_of_them() {
     let sandbox = Sandbox::new();
     let (sample, books) = (sandbox.path("sample.h5"), sandbox.path("books"));
     let _ = succeed(&mut client(&sandbox, Python::Hdf5_2_0, "make", &sample, None));
-    let trained = succeed(sandbox.command(command_line()).args(["train", "--options", "abs=0.01", "--output"]).arg(&books).arg(&sample));
+    let trained =
+        succeed(sandbox.command(command_line()).args(["train", "--options", "abs=0.01", "--output"]).arg(&books).arg(&sample));
     assert_says(&trained, &["1 dataset, 24 chunks at abs=0.01", "with such a dictionary"]);
     for python in Python::ALL {
         let file = sandbox.path("written.h5");
@@ -54,7 +55,9 @@ fn a_dictionary_that_is_none_is_refused_where_data_are_written_and_nowhere_else(
     let sandbox = Sandbox::new();
     let (written, other) = (sandbox.path("written.h5"), sandbox.path("other.h5"));
     let _ = succeed(&mut client(&sandbox, Python::Hdf5_2_0, "write", &written, None));
-    for (dictionary, reason) in [(sandbox.path("missing"), "it cannot be read"), (written.clone(), "it is no dictionary of codebooks")] {
+    for (dictionary, reason) in
+        [(sandbox.path("missing"), "it cannot be read"), (written.clone(), "it is no dictionary of codebooks")]
+    {
         for python in Python::ALL {
             let report = end_in_order(&mut client(&sandbox, python, "create", &other, Some(&dictionary)));
             let named = format!("QUIRE_DICTIONARY={}: {reason}", dictionary.display());
@@ -76,7 +79,10 @@ fn training_says_what_it_cannot_use_and_leaves_no_half_file() {
     for (arguments, reason) in [
         (&["--options", "abs=-1", "-o", &output, &sample][..], "absolute error bound is -1"),
         (&["--options", "abs=1", "-o", &output, "nowhere.h5"], "nowhere.h5: "),
-        (&["--options", "abs=1", "-o", &output, &format!("{sample}:/nothing")], ":/nothing: the file has no dataset and no group of that name"),
+        (
+            &["--options", "abs=1", "-o", &output, &format!("{sample}:/nothing")],
+            ":/nothing: the file has no dataset and no group of that name",
+        ),
         (&["--options", "pwrel=0.1", "--chunks", "0", "-o", &output, &sample], "\"0\" is no shape"),
         (&["-o", &output, &sample], "--options"),
     ] {

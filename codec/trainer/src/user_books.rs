@@ -23,8 +23,11 @@ const BOOK_BITS: u64 = 8 * PACKED_LENGTHS as u64;
 pub fn user_books(histograms: &[Histogram], count: usize) -> Vec<CodeLengths> {
     let dictionary: Vec<f64> = histograms.iter().map(|histogram| dictionary::cheapest(histogram).1 as f64).collect();
     let step = histograms.len().div_ceil(CANDIDATES).max(1);
-    let candidates: Vec<CodeLengths> =
-        histograms.iter().step_by(step).flat_map(|histogram| [true, false].map(|complete| book_for(histogram, complete))).collect();
+    let candidates: Vec<CodeLengths> = histograms
+        .iter()
+        .step_by(step)
+        .flat_map(|histogram| [true, false].map(|complete| book_for(histogram, complete)))
+        .collect();
     let costs: Vec<Vec<f64>> =
         candidates.iter().map(|book| histograms.iter().map(|histogram| cost(histogram, book)).collect()).collect();
 
@@ -107,8 +110,7 @@ mod tests {
 
     #[test]
     fn what_the_dictionary_codes_well_needs_no_books() {
-        let histograms: Vec<Histogram> =
-            dictionary::books().iter().map(|book| book.map(|length| 1 << (14 - length))).collect();
+        let histograms: Vec<Histogram> = dictionary::books().iter().map(|book| book.map(|length| 1 << (14 - length))).collect();
         assert_eq!(user_books(&histograms, 16), Vec::<CodeLengths>::new());
         assert_eq!(user_books(&[], 16), Vec::<CodeLengths>::new());
     }

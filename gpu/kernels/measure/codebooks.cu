@@ -173,10 +173,23 @@ __device__ __forceinline__ void choose_book(const u32* histogram, const u32* len
 /// Takes what `build` takes, and does nothing: the floor of a launch.
 extern "C" __global__ void empty(const u32*, u32*) {}
 
+/// The sort alone that `build` begins with: symbols by weight, those that do not occur last.
+template <u32 COUNT, u32 BLOCK>
+__device__ __forceinline__ void sort_symbols(const u32* histogram, u32* symbols) {
+  __shared__ u64 keys[2][BLOCK];
+  const u32 t = threadIdx.x;
+  const u32 count = t < COUNT ? histogram[t] : 0;
+  const u64 key = sort_block<BLOCK>(count > 0 ? u64(count) << 32 | t : ~0ull, keys);
+  if (t < COUNT) symbols[t] = u32(key);
+}
+
 /// The kernels of a symbol count: the longest code, and the threads of a block. `examples/codebooks.rs` has the same numbers.
 #define CODEBOOK_KERNELS(COUNT, MAX_BITS, BUILD_BLOCK, CHOOSE_BLOCK)                                                        \
   extern "C" __global__ void __launch_bounds__(BUILD_BLOCK) build_##COUNT(const u32* histogram, u32* codes) {               \
     build<COUNT, MAX_BITS, BUILD_BLOCK>(histogram, codes);                                                                  \
+  }                                                                                                                         \
+  extern "C" __global__ void __launch_bounds__(BUILD_BLOCK) sort_##COUNT(const u32* histogram, u32* symbols) {              \
+    sort_symbols<COUNT, BUILD_BLOCK>(histogram, symbols);                                                                   \
   }                                                                                                                         \
   extern "C" __global__ void __launch_bounds__(CHOOSE_BLOCK)                                                                \
       choose_##COUNT(const u32* histogram, u32* codes, const u32* lengths, const u32* book_codes, u32* number) {            \

@@ -1,0 +1,87 @@
+//! What HDF5 fills chunks up with that reach beyond their dataset. Unless the dataset defines a fill value that is 0, and would make the range of temperatures in
+//! kelvin seven times as wide: where a bound follows the chunk's own range or noise, it must not count.
+
+use std::borrow::Cow;
+
+use crate::error::Result;
+use crate::layout::{Layout, Shape};
+use crate::memory::reserve;
+
+/// The part of a chunk before the last slabs along each axis of which all bytes are 0, and its layout; the chunk itself where there are none. At least one
+/// slab stays.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub(crate) fn without_padding<'a>(chunk: &'a [u8], layout: &Layout) -> Result<(Cow<'a, [u8]>, Layout)> {
+    let dims = layout.shape.dims();
+    let rank = dims.len();
+    let mut counted = dims.to_vec();
+    // Bytes of one step along each axis.
+    let mut strides = vec![layout.scalar.size(); rank];
+    for axis in (1..rank).rev() {
+        strides[axis - 1] = strides[axis] * dims[axis] as usize;
+    }
+    for axis in 0..rank {
+        let period = strides[axis] * dims[axis] as usize;
+        let is_zero = |slab: u64| {
+            let start = slab as usize * strides[axis];
+            chunk.chunks_exact(period).all(|block| block[start..start + strides[axis]].iter().all(|&byte| byte == 0))
+        };
+        while counted[axis] > 1 && is_zero(counted[axis] - 1) {
+            counted[axis] -= 1;
+        }
+    }
+    if counted == dims {
+        return Ok((Cow::Borrowed(chunk), *layout));
+    }
+    let layout = Layout { shape: Shape::new(&counted)?, ..*layout };
+    let mut kept = Vec::new();
+    reserve(&mut kept, layout.chunk_bytes() as usize)?;
+    copy_box(chunk, &counted, &strides, &mut kept);
+    Ok((Cow::Owned(kept), layout))
+}
+
+/// Appends the first `extents` along each axis.
+fn copy_box(chunk: &[u8], extents: &[u64], strides: &[usize], kept: &mut Vec<u8>) {
+    match (extents, strides) {
+        ([extent], [size]) => kept.extend_from_slice(&chunk[..*extent as usize * size]),
+        ([extent, faster @ ..], [stride, strides @ ..]) => {
+            chunk.chunks_exact(*stride).take(*extent as usize).for_each(|slab| copy_box(slab, faster, strides, kept));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{ByteOrder, Scalar};
+
+    fn layout(dims: &[u64]) -> Layout {
+        Layout { scalar: Scalar::I16, byte_order: ByteOrder::Little, shape: Shape::new(dims).unwrap() }
+    }
+
+    fn bytes(values: impl IntoIterator<Item = i16>) -> Vec<u8> {
+        values.into_iter().flat_map(i16::to_le_bytes).collect()
+    }
+
+    #[test]
+    fn zeros_behind_the_data_go_along_every_axis() {
+        // 2 x 3 x 4 values in a chunk of 4 x 5 x 6.
+        let value = |z: usize, y: usize, x: usize| if z < 2 && y < 3 && x < 4 { (100 + 12 * z + 4 * y + x) as i16 } else { 0 };
+        let chunk = bytes((0..120).map(|place| value(place / 30, place / 6 % 5, place % 6)));
+        let (kept, found) = without_padding(&chunk, &layout(&[4, 5, 6])).unwrap();
+        assert_eq!(found, layout(&[2, 3, 4]));
+        assert_eq!(*kept, bytes(100..124));
+    }
+
+    #[test]
+    fn zeros_among_the_data_stay() {
+        let chunk = bytes([0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        let (kept, found) = without_padding(&chunk, &layout(&[3, 4])).unwrap();
+        assert_eq!((&*kept, found), (&chunk[..], layout(&[3, 4])));
+        let zeros = bytes([0; 12]);
+        let (kept, found) = without_padding(&zeros, &layout(&[3, 4])).unwrap();
+        assert_eq!((&*kept, found), (&[0, 0][..], layout(&[1, 1])));
+    }
+}
