@@ -6,13 +6,12 @@
 //! What is saved is the time to build one, and the margin by which a new one must win.
 
 use crate::alphabet::SYMBOLS;
-use crate::codebook::{self, CodeLengths, DecodeTable, MAX_CODE_BITS};
+use crate::codebook::{self, Choice, CodeLengths, DecodeTable, MAX_CODE_BITS};
 use crate::error::{Error, Result};
-use crate::exceptions::List;
 use crate::format::Header;
-use crate::grid::Fixed;
+use crate::inspect;
 use crate::memory::resize;
-use crate::plane::{self, PlaneWorkspace};
+use crate::plane::{Head, PlaneWorkspace};
 use crate::tokens::{Histogram, Tokens, tokenize};
 
 /// Most books of a user's dictionary.
@@ -116,24 +115,15 @@ impl AdaptiveDictionary {
     }
 }
 
-/// The first plane of a stream and what follows it; `None` for a stream without planes.
-fn first_plane(stream: &[u8]) -> Result<Option<&[u8]>> {
-    let header = Header::read_from(stream)?;
-    if !header.coding.has_planes() {
-        return Ok(None);
-    }
-    let mut body = &stream[header.encoded_len()..];
-    let fixed = Fixed::read(&header, body)?;
-    body = &body[fixed.len..];
-    let Header { layout, .. } = header;
-    List::take(&mut body, fixed.exceptions, layout.shape.elements(), layout.scalar.size())?;
-    Ok(Some(body))
-}
-
 /// The custom book of a stream's first plane.
 #[must_use]
 pub fn custom_book(stream: &[u8]) -> Option<CodeLengths> {
-    plane::custom_book(first_plane(stream).ok()??)
+    let header = Header::read_from(stream).ok()?;
+    let (_, mut planes) = inspect::planes(stream, &header).ok()??;
+    match Head::read(&mut planes).ok()?.choice {
+        Some(Choice::Custom(lengths)) => Some(lengths),
+        _ => None,
+    }
 }
 
 /// Counts the tokens of a stream's first plane, for making books for its like. All 0 for a stream without planes.
@@ -142,13 +132,13 @@ pub fn custom_book(stream: &[u8]) -> Option<CodeLengths> {
 /// `InvalidArgument` for a stream of bit planes, otherwise as [`Workspace::decompress`](crate::Workspace::decompress).
 pub fn token_counts(stream: &[u8]) -> Result<Histogram> {
     let header = Header::read_verified(stream)?;
-    let Some(mut body) = first_plane(stream)? else { return Ok([0; SYMBOLS]) };
-    if plane::is_bit_planes(body) {
+    let Some((_, mut planes)) = inspect::planes(stream, &header)? else { return Ok([0; SYMBOLS]) };
+    if Head::read(&mut &*planes)?.choice.is_none() {
         return Err(Error::InvalidArgument("a stream of bit planes has no tokens: compress with Huffman codes".to_owned()));
     }
     let mut differences: Vec<i64> = Vec::new();
     resize(&mut differences, header.layout.shape.elements() as usize)?;
-    PlaneWorkspace::default().decode_differences(&mut body, &mut differences)?;
+    PlaneWorkspace::default().decode_differences(&mut planes, &mut differences)?;
     let mut tokens = Tokens::default();
     tokenize(&differences, &mut tokens)?;
     Ok(tokens.count().1)

@@ -36,6 +36,7 @@ pub mod finegrid;
 pub mod format;
 pub mod glance;
 pub mod grid;
+pub mod inspect;
 pub mod integer;
 pub mod interpolation;
 pub mod lanes;

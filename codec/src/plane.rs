@@ -35,6 +35,82 @@ pub const BLOCK_BITS: u64 = 11_000;
 
 /// What errors call a plane's fixed part.
 const HEADER: &str = "plane header";
+/// What errors call its blocks.
+const PAYLOAD: &str = "plane payload";
+
+/// What a plane begins with, read and checked.
+#[derive(Debug, Clone, Copy)]
+pub struct Head {
+    /// Byte of the predictor, which is not checked: that takes the shape.
+    pub predictor: u8,
+    /// The book of the codes, or `None` for bit planes.
+    pub choice: Option<Choice>,
+    block_log: u8,
+    lane_width: u8,
+    extra_width: u8,
+}
+
+impl Head {
+    /// Reads it from the front of `stream`, which is shortened by it and by a custom book.
+    ///
+    /// # Errors
+    /// `Truncated` or `Corrupt`.
+    pub fn read(stream: &mut &[u8]) -> Result<Self> {
+        let head: &[u8; PLANE_HEADER_LEN] = take_array(stream, HEADER)?;
+        let [predictor, block_log, book, lane_width, extra_width, reserved @ ..] = *head;
+        if !(MIN_BLOCK_LOG..=MAX_BLOCK_LOG).contains(&block_log) {
+            return Err(Error::corrupt(
+                HEADER,
+                format!("log2 of the block length is {block_log}, not {MIN_BLOCK_LOG} to {MAX_BLOCK_LOG}"),
+            ));
+        }
+        if lane_width > 32 || extra_width > 32 || reserved != [0; 3] {
+            return Err(Error::corrupt(
+                HEADER,
+                format!("index widths are {lane_width} and {extra_width} bits, reserved bytes {reserved:02x?}"),
+            ));
+        }
+        if book == BIT_PLANES && (block_log != MIN_BLOCK_LOG || extra_width != 0) {
+            return Err(Error::corrupt(
+                HEADER,
+                format!("blocks of bit planes have 2^{block_log} integers and extra words of {extra_width} bits"),
+            ));
+        }
+        let choice = match book {
+            BIT_PLANES => None,
+            CUSTOM_BOOK => Some(Choice::Custom(codebook::unpack_lengths(take_array::<PACKED_LENGTHS>(stream, "codebook")?)?)),
+            book if usize::from(book) < dictionary::books().len() => Some(Choice::Dictionary(book)),
+            _ => {
+                let books = dictionary::books().len();
+                return Err(Error::corrupt(HEADER, format!("codebook {book} is not in the dictionary of {books}")));
+            }
+        };
+        Ok(Self { predictor, choice, block_log, lane_width, extra_width })
+    }
+
+    /// Integers of a block.
+    #[must_use]
+    pub fn block_len(&self) -> usize {
+        1 << self.block_log
+    }
+
+    /// Reads the index behind it into `sizes`: 16-bit words of each block's lanes and extra bits.
+    fn read_index(&self, stream: &mut &[u8], integers: usize, sizes: &mut Vec<(u32, u32)>) -> Result<()> {
+        let blocks = integers.div_ceil(self.block_len());
+        read_index(stream, blocks, u32::from(self.lane_width), u32::from(self.extra_width), sizes)
+    }
+
+    /// Goes past the index and the payload of a plane of so many integers.
+    ///
+    /// # Errors
+    /// `Truncated`, `Corrupt` or `OutOfMemory`.
+    pub fn skip(&self, stream: &mut &[u8], integers: usize) -> Result<()> {
+        let mut sizes = Vec::new();
+        self.read_index(stream, integers, &mut sizes)?;
+        let words: u64 = sizes.iter().map(|&(lanes, extras)| u64::from(lanes) + u64::from(extras)).sum();
+        take(stream, words.saturating_mul(2).next_multiple_of(4), PAYLOAD).map(|_| ())
+    }
+}
 
 /// Buffers of the plane stages.
 #[derive(Debug)]
@@ -178,44 +254,15 @@ impl PlaneWorkspace {
     /// # Errors
     /// As [`PlaneWorkspace::decode`].
     pub fn decode_differences<C: Integer>(&mut self, stream: &mut &[u8], codes: &mut [C]) -> Result<u8> {
-        let head: &[u8; PLANE_HEADER_LEN] = take_array(stream, HEADER)?;
-        let [predictor, block_log, book, lane_width, extra_width, reserved @ ..] = *head;
-        if !(MIN_BLOCK_LOG..=MAX_BLOCK_LOG).contains(&block_log) {
-            return Err(Error::corrupt(
-                HEADER,
-                format!("log2 of the block length is {block_log}, not {MIN_BLOCK_LOG} to {MAX_BLOCK_LOG}"),
-            ));
-        }
-        if lane_width > 32 || extra_width > 32 || reserved != [0; 3] {
-            return Err(Error::corrupt(
-                HEADER,
-                format!("index widths are {lane_width} and {extra_width} bits, reserved bytes {reserved:02x?}"),
-            ));
-        }
-        let are_bit_planes = book == BIT_PLANES;
-        if are_bit_planes && (block_log != MIN_BLOCK_LOG || extra_width != 0) {
-            return Err(Error::corrupt(
-                HEADER,
-                format!("blocks of bit planes have 2^{block_log} integers and extra words of {extra_width} bits"),
-            ));
-        }
-        if !are_bit_planes {
-            let choice = match book {
-                CUSTOM_BOOK => Choice::Custom(codebook::unpack_lengths(take_array::<PACKED_LENGTHS>(stream, "codebook")?)?),
-                book if usize::from(book) < dictionary::books().len() => Choice::Dictionary(book),
-                _ => {
-                    let books = dictionary::books().len();
-                    return Err(Error::corrupt(HEADER, format!("codebook {book} is not in the dictionary of {books}")));
-                }
-            };
+        let head = Head::read(stream)?;
+        if let Some(choice) = &head.choice {
             codebook::fill_decode_table(&choice.lengths(), &mut self.table)?;
         }
-
-        let block_len = 1usize << block_log;
-        let blocks = codes.len().div_ceil(block_len);
-        read_index(stream, blocks, u32::from(lane_width), u32::from(extra_width), &mut self.sizes)?;
+        let are_bit_planes = head.choice.is_none();
+        let block_len = head.block_len();
+        head.read_index(stream, codes.len(), &mut self.sizes)?;
         let words: u64 = self.sizes.iter().map(|&(lanes, extras)| u64::from(lanes) + u64::from(extras)).sum();
-        let payload = take(stream, words.saturating_mul(2), "plane payload")?;
+        let payload = take(stream, words.saturating_mul(2), PAYLOAD)?;
         let mut rest = payload;
         for (block, &(lane_words, extra_words)) in codes.chunks_mut(block_len).zip(&self.sizes) {
             let (lane_bytes, after) = rest.split_at(2 * lane_words as usize);
@@ -234,10 +281,10 @@ impl PlaneWorkspace {
             lanes::decode(&self.payload, &self.extra_bytes, &self.table, block)?;
         }
         let padding = (payload.len().next_multiple_of(4) - payload.len()) as u64;
-        if take(stream, padding, "plane payload")?.iter().any(|&byte| byte != 0) {
-            return Err(Error::corrupt("plane payload", "its padding is not 0"));
+        if take(stream, padding, PAYLOAD)?.iter().any(|&byte| byte != 0) {
+            return Err(Error::corrupt(PAYLOAD, "its padding is not 0"));
         }
-        Ok(predictor)
+        Ok(head.predictor)
     }
 }
 
@@ -245,20 +292,6 @@ impl PlaneWorkspace {
 #[must_use]
 pub fn is_interpolated(stream: &[u8]) -> bool {
     stream.first() == Some(&INTERPOLATION)
-}
-
-/// Whether the plane at the start of a stream is of bit planes.
-#[must_use]
-pub fn is_bit_planes(stream: &[u8]) -> bool {
-    stream.get(2) == Some(&BIT_PLANES)
-}
-
-/// The custom book of the plane at the start of a stream.
-#[must_use]
-pub fn custom_book(stream: &[u8]) -> Option<CodeLengths> {
-    let (head, rest) = stream.split_first_chunk::<PLANE_HEADER_LEN>()?;
-    let packed = rest.first_chunk::<PACKED_LENGTHS>().filter(|_| head[2] == CUSTOM_BOOK)?;
-    codebook::unpack_lengths(packed).ok()
 }
 
 /// Bytes of an index over `blocks` blocks.
