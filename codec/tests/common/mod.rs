@@ -40,7 +40,7 @@ pub(crate) fn books() -> &'static [CodeLengths] {
         let mut book = |number: usize| {
             let spread = 1 + number as u64 % 7;
             let mut count = |symbol: u64| match random.below(12) {
-                0 if number % 3 > 0 => 0,
+                0 if !number.is_multiple_of(3) => 0,
                 _ => (1 << 20) >> (symbol.abs_diff(30 + number as u64 % 5) / spread).min(20) | random.below(2),
             };
             codebook::optimal_lengths(&std::array::from_fn(|symbol| count(symbol as u64)))
