@@ -138,7 +138,7 @@ mod tests {
         assert_eq!((found.planes[0].coding, found.planes[0].block_len), (PlaneCoding::BitPlanes, 2048));
         let found = describe(smooth, Config { codebook: CodebookPolicy::Custom, ..config });
         assert_eq!(found.planes[0].coding, PlaneCoding::Custom);
-        let gaps = |place: u64| if place % 3 == 0 { f32::NAN } else { smooth(place) };
+        let gaps = |place: u64| if place.is_multiple_of(3) { f32::NAN } else { smooth(place) };
         let found = describe(gaps, config);
         assert_eq!((found.exceptions, found.planes.len()), (1400, 3));
         assert!(matches!(found.planes[1].prediction, Prediction::Differences(_)));
