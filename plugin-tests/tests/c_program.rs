@@ -2,15 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use plugin_tests::{Python, Sandbox, assert_says, crate_folder, end_in_order, succeed};
+use plugin_tests::{Python, Sandbox, assert_says, crate_folder, end_in_order, repository, succeed};
 
 /// One dataset of each type and rank is enough to see that the program came through.
 const DATASETS: [&str; 5] = ["f32_little_rank1", "f32_big_rank2", "f64_little_rank3", "f64_big_rank4", "f64_big_rank5"];
 
-/// Compiles the program, linked as the option says.
+/// Compiles `round_trip.c`, linked as the option says.
 fn build(sandbox: &Sandbox, linked: &str) -> PathBuf {
-    let program = sandbox.path(&format!("round_trip{linked}"));
-    let source = crate_folder().join("c/round_trip.c");
+    compile(sandbox, &crate_folder().join("c/round_trip.c"), linked)
+}
+
+fn compile(sandbox: &Sandbox, source: &Path, linked: &str) -> PathBuf {
+    let program = sandbox.path(&format!("program{linked}"));
     let mut command = sandbox.command("h5cc");
     let _ = succeed(command.args([linked, "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source).arg("-lm"));
     program
@@ -33,6 +36,16 @@ fn a_c_program_writes_reads_and_copies_chunks() {
     for python in Python::ALL {
         let _ = succeed(sandbox.command(python.interpreter()).args(["-c", script]).arg(&file));
     }
+}
+
+#[test]
+fn the_example_of_the_documents_runs_and_says_what_is_missing() {
+    let sandbox = Sandbox::new();
+    let program = compile(&sandbox, &repository().join("docs/example.c"), "-shlib");
+    let file = sandbox.path("example.h5");
+    assert_says(&succeed(sandbox.command(&program).arg(&file)), &["ratio ", "within the bound of 0.001"]);
+    let lost = end_in_order(sandbox.command(&program).arg(&file).env("HDF5_PLUGIN_PATH", "/nowhere"));
+    assert_says(&lost, &["finding the filter (is HDF5_PLUGIN_PATH set?) failed"]);
 }
 
 #[test]

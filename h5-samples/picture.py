@@ -1,0 +1,105 @@
+"""Two pictures: what a bound does to a field (as it was, as it is read, the error), and the ratios of compare.txt.
+
+Run by picture.sh.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import h5py
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from PIL import Image
+
+import quire_options
+
+FIELD, TITLE, UNIT = "turbulence_resolved", "turbulent velocity, resolved", "m/s"
+SHARES = (1e-1, 1e-2, 1e-3)
+CODECS = {"Quire": "#d62728", "SZ3": "#1f77b4", "ZFP": "#2ca02c"}
+
+
+def through_the_filter(values: np.ndarray, share: float) -> "tuple[np.ndarray, float]":
+    """The field as HDF5 gives it back, and the ratio."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "field.h5"
+        words = quire_options.cd_values(f"abs={share * float(np.ptp(values))!r}")
+        with h5py.File(path, "w") as file:
+            file.create_dataset("field", data=values, chunks=(64, 64, 64), compression=quire_options.FILTER_ID, compression_opts=words)
+        with h5py.File(path) as file:
+            return file["field"][()], values.nbytes / file["field"].id.get_storage_size()
+
+
+def draw_bound(data: Path, target: Path) -> None:
+    values = np.load(data / f"{FIELD}.npy")
+    middle, span = len(values) // 2, float(np.ptp(values))
+    figure, axes = plt.subplots(2, 1 + len(SHARES), figsize=(13, 6.4), layout="constrained")
+    limits = {"vmin": float(values[middle].min()), "vmax": float(values[middle].max()), "cmap": "viridis"}
+    shown = axes[0, 0].imshow(values[middle], **limits)
+    axes[0, 0].set_title(f"{TITLE}, {UNIT}", fontsize=11)
+    for column, share in zip(axes.T[1:], SHARES):
+        read, ratio = through_the_filter(values, share)
+        error = read.astype("f8") - values.astype("f8")
+        assert np.abs(error).max() <= share * span
+        column[0].imshow(read[middle], **limits)
+        column[0].set_title(f"bound {share:g} of range, ratio {ratio:.1f}", fontsize=11)
+        errors = column[1].imshow(error[middle] / (share * span), vmin=-1, vmax=1, cmap="RdBu")
+        column[1].set_title(f"PSNR {20 * np.log10(span / np.sqrt(np.mean(error**2))):.1f} dB")
+    axes[1, 0].axis("off")
+    figure.colorbar(shown, ax=axes[0, -1], label=UNIT)
+    figure.colorbar(errors, ax=axes[1, -1], label="error, in bounds")
+    for axis in axes.flat:
+        axis.set_xticks([])
+        axis.set_yticks([])
+    figure.savefig(target, dpi=70)
+    # Noise does not compress, here neither: 64 colors are a third of the bytes.
+    Image.open(target).convert("P", palette=Image.Palette.ADAPTIVE, colors=64).save(target, optimize=True)
+
+
+def ratios(table: Path) -> "dict[float, list[tuple[str, dict[str, float]]]]":
+    """Ratios of the arrays of compare.txt, by bound: the rows of its first table."""
+    found: "dict[float, list[tuple[str, dict[str, float]]]]" = {}
+    lines = iter(table.read_text().splitlines())
+    names = next(line for line in lines if line.startswith("array ")).split()[2:5]
+    assert names == list(CODECS), names
+    for line in lines:
+        cells = line.split()
+        if not cells:
+            break
+        row = {codec: float(cell.rstrip("!*")) for codec, cell in zip(names, cells[2:]) if cell != "-"}
+        found.setdefault(float(cells[1]), []).append((cells[0], row))
+    return found
+
+
+def draw_ratios(table: Path, target: Path) -> None:
+    by_bound = ratios(table)
+    figure, axes = plt.subplots(1, len(by_bound), figsize=(12, 4), sharey=True, layout="constrained")
+    for axis, (bound, rows) in zip(axes, by_bound.items()):
+        ordered = sorted(rows, key=lambda row: row[1]["Quire"])
+        for codec, color in CODECS.items():
+            axis.plot([row.get(codec, np.nan) for _, row in ordered], color=color, marker=".", lw=1.8 if codec == "Quire" else 1, label=codec)
+        axis.set_yscale("log")
+        axis.set_title(f"bound {bound:g} of each chunk's range")
+        axis.set_xlabel(f"{len(ordered)} arrays, by our ratio")
+        axis.grid(axis="y", alpha=0.3)
+    axes[0].set_ylabel("compression ratio")
+    axes[0].legend()
+    figure.savefig(target, dpi=90)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("results", type=Path)
+    arguments = parser.parse_args()
+    draw_bound(arguments.data, arguments.results / "bound.png")
+    draw_ratios(arguments.results / "compare.txt", arguments.results / "ratios.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# The README's pictures: what a bound does to a field, and ratios beside SZ3's and ZFP's as compare.sh has left them. Run compare.sh before it once: it makes
+# the environment and the arrays.
+#
+#     h5-samples/picture.sh [FOLDER]     bound.png and ratios.png go to FOLDER, h5-samples/results by default
+set -euo pipefail
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+source "$here/setup.sh"
+
+environment="$repository_root/.venv-compare"
+data="$here/data/seed1-medium"
+[[ -x "$environment/bin/python" && -f "$data/fields.json" ]] || fail "no arrays yet: run h5-samples/compare.sh first"
+export NVCC=none # the CPU gives the same bytes
+plugin="$(build_plugin)"
+export HDF5_PLUGIN_PATH="$(dirname "$plugin")" QUIRE_BACKEND=cpu
+exec "$environment/bin/python" "$here/picture.py" "$data" "${1:-$here/results}"
