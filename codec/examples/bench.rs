@@ -1,4 +1,5 @@
-//! Measures the codec, single threaded: `cargo run --release -p quire-codec --example bench [-- REPEATS]`.
+//! Measures the codec, single threaded: `cargo run --release -p quire-codec --example bench [-- REPEATS]`. With `-- REPEATS FILE DIMS BOUND`, as
+//! h5-samples/sweep does it, only the stages of a chunk: little-endian f32 in a file, extents such as 64x64x64, an absolute bound.
 //!
 //! The bound is checked in f64 on every value of every chunk first. Then come median and quartiles of the time, GB/s of
 //! *uncompressed* data and the ratio; a row for the whole, a row for each stage, and the floor: copying the chunk once.
@@ -16,7 +17,13 @@ use quire_codec::tokens::{Place, Tokens, tokenize};
 use quire_codec::{ByteOrder, CodebookPolicy, Config, Layout, Scalar, Shape, Workspace, lanes};
 
 fn main() {
-    let repeats = std::env::args().nth(1).map_or(51, |text| text.parse().expect("REPEATS is a number"));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let repeats = arguments.first().map_or(51, |text| text.parse().expect("REPEATS is a number"));
+    if let [_, file, dims, bound] = &arguments[..] {
+        let dims: Vec<u64> = dims.split('x').map(|side| side.parse().expect("DIMS are numbers")).collect();
+        let chunk = std::fs::read(file).expect("FILE can be read");
+        return stages(&chunk, Shape::new(&dims).expect("a shape"), bound.parse().expect("BOUND is a number"), repeats);
+    }
     println!("machine: {}", machine());
     println!("command: cargo run --release -p quire-codec --example bench -- {repeats}");
     println!("{:<46} {:>7} {:>9} {:>19} {:>7}", "chunk and stage", "ratio", "median us", "quartiles us", "GB/s");
@@ -38,7 +45,8 @@ fn main() {
     whole("velocity f64 64^3 rel 1e-3", &wide, 64, 1e-3, repeats);
     for (name, field) in [("velocity", &velocity), ("resolved", &resolved)] {
         println!("stages of {name} f32 64^3 rel 1e-3");
-        stages(&cube(field, 64), 64, 1e-3, repeats);
+        let values = cube(field, 64);
+        stages(&f32::bytes(&values), cubic(64), range(&values) * 1e-3, repeats);
     }
 }
 
@@ -92,21 +100,22 @@ fn whole<T: Element>(name: &str, values: &[T], edge: u64, relative: f64, repeats
     });
 }
 
-fn stages(values: &[f32], edge: u64, relative: f64, repeats: usize) {
-    let chunk = f32::bytes(values);
-    let layout = layout(Scalar::F32, edge);
+fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
+    let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape };
     let axes = Axes::all(&layout.shape);
-    let quantizer = Quantizer::new(range(values) * relative);
-    let (mut codes, mut differences) = (vec![0; values.len()], vec![0; values.len()]);
-    let (mut exceptions, mut restored) = (Vec::new(), chunk.clone());
+    let quantizer = Quantizer::for_chunk::<f32>(chunk, ByteOrder::Little, bound, None);
+    let elements = layout.shape.elements() as usize;
+    let (mut codes, mut differences) = (vec![0; elements], vec![0; elements]);
+    let (mut exceptions, mut restored) = (Vec::new(), chunk.to_vec());
     let (mut chooser, config) = (Chooser::default(), Config::absolute(quantizer.half_step()).expect("a bound"));
     row("0 choose a predictor", None, chunk.len(), repeats, || {
-        black_box(chooser.choose::<f32>(&chunk, &layout, &quantizer, &config).expect("memory"));
+        black_box(chooser.choose::<f32>(chunk, &layout, &quantizer, &config).expect("memory"));
     });
     row("1 quantize", None, chunk.len(), repeats, || {
         exceptions.clear();
-        quantize::quantize::<f32>(&chunk, ByteOrder::Little, &quantizer, &mut codes, &mut exceptions).expect("memory");
+        quantize::quantize::<f32>(chunk, ByteOrder::Little, &quantizer, &mut codes, &mut exceptions).expect("memory");
     });
+    quantize::fill_gaps(&mut codes, &exceptions, layout.shape.row());
     row("2 predict", None, chunk.len(), repeats, || lorenzo::predict(&codes, &layout.shape, axes, &mut differences));
     let mut tokens = Tokens::default();
     row("3 tokens", None, chunk.len(), repeats, || tokenize(&differences, &mut tokens).expect("memory"));
@@ -170,17 +179,17 @@ fn stages(values: &[f32], edge: u64, relative: f64, repeats: usize) {
     row("checksum of a stream of 1/8 of the chunk", None, chunk.len(), repeats, || {
         black_box(crc32fast::hash(black_box(&chunk[..chunk.len() / 8])));
     });
-    let fine = quantizer.fine::<f32>().expect("a bound that is no lattice's");
+    row("1 restore values", None, chunk.len(), repeats, || {
+        quantize::restore::<f32>(&codes, &quantizer, ByteOrder::Little, &mut restored);
+    });
+    let Some(fine) = quantizer.fine::<f32>() else { return };
     let (mut interpolation, mut residuals) = (Interpolation::default(), Vec::new());
     row("2' quantize and interpolate", None, chunk.len(), repeats, || {
         exceptions.clear();
-        interpolation.forward(&chunk, ByteOrder::Little, &layout.shape, &fine, &mut residuals, &mut exceptions).expect("memory");
+        interpolation.forward(chunk, ByteOrder::Little, &layout.shape, &fine, &mut residuals, &mut exceptions).expect("memory");
     });
     row("2' undo the interpolation, restore values", None, chunk.len(), repeats, || {
         interpolation.inverse(&residuals, &layout.shape, &fine, ByteOrder::Little, &mut restored).expect("memory");
-    });
-    row("1 restore values", None, chunk.len(), repeats, || {
-        quantize::restore::<f32>(&codes, &quantizer, ByteOrder::Little, &mut restored);
     });
 }
 
@@ -203,7 +212,11 @@ fn row(name: &str, ratio: Option<f64>, bytes: usize, repeats: usize, mut run: im
 }
 
 fn layout(scalar: Scalar, edge: u64) -> Layout {
-    Layout { scalar, byte_order: ByteOrder::Little, shape: Shape::new(&[edge; 3]).expect("a cube") }
+    Layout { scalar, byte_order: ByteOrder::Little, shape: cubic(edge) }
+}
+
+fn cubic(edge: u64) -> Shape {
+    Shape::new(&[edge; 3]).expect("a cube")
 }
 
 /// The corner of a 128^3 field.
