@@ -83,6 +83,7 @@ impl Kernels {
             let named = |name: &str, suffix: &str| function(&format!("{name}_{suffix}"));
             let pair =
                 |first: &str, second: &str| -> Result<[CudaFunction; 2]> { Ok([named(first, value)?, named(second, value)?]) };
+            // Bytes are whole numbers alone, and only types as long as their codes have a fine grid.
             let (is_float, is_interpolated) = (value != "byte", value == codes);
             Ok(TypeKernels {
                 quantize_any: named("quantize_any", value)?,

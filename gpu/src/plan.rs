@@ -406,7 +406,11 @@ impl DecodePlan {
             }
         });
         // Values take the places of their codes, unless they are shorter: then they would overwrite other codes.
-        let output = if sizes.value == sizes.code { planes[0].values } else { sizes.per_value(&mut arena, sizes.value) };
+        let (output, stride) = if sizes.value == sizes.code {
+            (planes[0].values, planes[0].stride)
+        } else {
+            (sizes.per_value(&mut arena, sizes.value), sizes.elements as u64)
+        };
         let job = DecodeJob {
             shape: shape(&key.shape),
             chunks: sizes.chunks as u32,
@@ -425,7 +429,7 @@ impl DecodePlan {
             exception_groups,
             states,
             output,
-            output_stride: if sizes.value == sizes.code { planes[0].stride } else { sizes.elements as u64 } * sizes.value as u64,
+            output_stride: stride * sizes.value as u64,
             host_results: 0,
         };
         (Self { job, zeroed, scalar: key.scalar, variant, sizes }, arena.len())
@@ -618,7 +622,7 @@ struct Pass {
     items: usize,
 }
 
-/// Kernels that a type has if it comes here; `Unsupported` is for the caller who has sent another.
+/// Kernels for a grid that not every type has.
 fn known<T>(kernels: &Option<T>) -> Result<&T> {
     kernels
         .as_ref()
