@@ -383,6 +383,35 @@ fn lists_of_fill_values() {
     report.finish("lists of fill values");
 }
 
+/// All values that short types have: whatever rounding can meet.
+#[test]
+fn every_value_of_short_types() {
+    let Some(device) = gpu() else { return };
+    let (mut cpu, mut report) = (Workspace::default(), Report::default());
+    let bounds = [1e-9, 3e-5, 1e-3, 0.3, 4.0, 1e3, 1e6]
+        .map(ErrorBound::Absolute)
+        .into_iter()
+        .chain([1e-3, 0.03, 0.9].map(ErrorBound::PointwiseRelative))
+        .chain([ErrorBound::Lossless]);
+    for (scalar, order) in
+        Scalar::ALL.into_iter().filter(|scalar| scalar.size() < 4).flat_map(|scalar| ORDERS.map(|order| (scalar, order)))
+    {
+        let layout = layout(scalar, order, &[256, if scalar.size() == 1 { 1 } else { 256 }]);
+        let bytes = |bits: u64| match order {
+            ByteOrder::Little => bits.to_le_bytes()[..scalar.size()].to_vec(),
+            ByteOrder::Big => bits.to_be_bytes()[8 - scalar.size()..].to_vec(),
+        };
+        let chunk: Vec<u8> = (0..layout.shape.elements()).flat_map(bytes).collect();
+        for bound in bounds.clone() {
+            let config = Config::new(bound).expect("a bound");
+            if quire_codec::bound::check(&layout, &config).is_ok() {
+                report.compare_codings(device, &mut cpu, &format!("{scalar:?} {order:?} {bound:?}"), &chunk, &layout, &config);
+            }
+        }
+    }
+    report.finish("every value of short types");
+}
+
 /// Chunks that do not shrink, and constant ones, of all lengths modulo four: the only streams that do not end with a whole word.
 #[test]
 fn streams_of_any_length() {
