@@ -10,6 +10,7 @@ use std::{env, fs};
 
 use quire_codec::alphabet::{self, ALPHABET};
 use quire_codec::quantize::{self, Value};
+use quire_codec::small_float::{BFloat16, Binary16};
 use quire_codec::{codebook, dictionary, finegrid, format, interpolation, lanes, logarithm, plane, predictor};
 
 #[path = "src/job.rs"]
@@ -55,7 +56,7 @@ fn find_nvcc() -> Option<PathBuf> {
 fn compile(nvcc: &Path, output: &Path, source: &str, fatbin: &str) {
     let mut command = Command::new(nvcc);
     // No contraction of products and sums: the bytes must be the CPU's.
-    command.args(["--fatbin", "--std=c++17", "-O3", "--fmad=false", "-lineinfo", "--Werror", "all-warnings"]);
+    command.args(["--fatbin", "--std=c++17", "-O3", "--fmad=false", "--Werror", "all-warnings"]);
     for architecture in ARCHITECTURES {
         command.arg(format!("--generate-code=arch=compute_{architecture},code=sm_{architecture}"));
     }
@@ -72,6 +73,14 @@ fn compile(nvcc: &Path, output: &Path, source: &str, fatbin: &str) {
             String::from_utf8_lossy(&result.stderr)
         );
     }
+}
+
+/// The numbers of a floating-point type.
+fn limits<V: Value>(suffix: &str, real: &mut impl FnMut(&str, f64)) {
+    real(&format!("CODE_LIMIT_{suffix}"), V::CODE_LIMIT);
+    real(&format!("SAFE_CODE_LIMIT_{suffix}"), V::SAFE_CODE_LIMIT);
+    real(&format!("SMALLEST_SAFE_STEP_{suffix}"), V::SMALLEST_SAFE_STEP);
+    real(&format!("STEPS_LIMIT_{suffix}"), V::STEPS_LIMIT);
 }
 
 /// The format's numbers, for the kernels.
@@ -131,7 +140,8 @@ fn constants() -> String {
     number("AXIS", job::AXIS as usize);
     number("LINEAR", job::LINEAR as usize);
     number("EXACT_FLOATS", job::EXACT_FLOATS as usize);
-    number("EXACT_WHOLE_NUMBERS", job::EXACT_WHOLE_NUMBERS as usize);
+    number("EXACT_SIGNED", job::EXACT_SIGNED as usize);
+    number("EXACT_UNSIGNED", job::EXACT_UNSIGNED as usize);
     number("SIGNED_STEPS", job::SIGNED_STEPS as usize);
     number("UNSIGNED_STEPS", job::UNSIGNED_STEPS as usize);
     number("LOGARITHMIC", job::LOGARITHMIC as usize);
@@ -152,14 +162,10 @@ fn constants() -> String {
     number("DECODE_STATE_SIZE", size_of::<job::DecodeState>());
     number("DECODE_JOB_SIZE", size_of::<job::DecodeJob>());
     let mut real = |name: &str, value: f64| writeln!(text, "constexpr double {name} = {value:e};").expect("a String takes all");
-    real("CODE_LIMIT_F32", f32::CODE_LIMIT);
-    real("CODE_LIMIT_F64", f64::CODE_LIMIT);
-    real("SAFE_CODE_LIMIT_F32", f32::SAFE_CODE_LIMIT);
-    real("SAFE_CODE_LIMIT_F64", f64::SAFE_CODE_LIMIT);
-    real("SMALLEST_SAFE_STEP_F32", f32::SMALLEST_SAFE_STEP);
-    real("SMALLEST_SAFE_STEP_F64", f64::SMALLEST_SAFE_STEP);
-    real("STEPS_LIMIT_F32", f32::STEPS_LIMIT);
-    real("STEPS_LIMIT_F64", f64::STEPS_LIMIT);
+    limits::<f32>("F32", &mut real);
+    limits::<f64>("F64", &mut real);
+    limits::<Binary16>("F16", &mut real);
+    limits::<BFloat16>("BF16", &mut real);
     real("FAR_FILL", quantize::FAR_FILL);
     real("FINE_SPACING", finegrid::SPACING);
     real("PLACES_A_STEP", finegrid::PLACES_A_STEP);

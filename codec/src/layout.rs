@@ -62,6 +62,12 @@ impl Scalar {
         }
     }
 
+    /// Bytes of the integers of its codes (FORMAT.md §3).
+    #[must_use]
+    pub const fn code_size(self) -> usize {
+        if self.size() == 8 { 8 } else { 4 }
+    }
+
     /// Whether this is a floating-point type.
     #[must_use]
     pub const fn is_float(self) -> bool {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compares the kernels with the CPU's codec on a machine without a GPU and without nvcc: see cuda_on_cpu.h. About five minutes on two cores.
+# Compares the kernels with the CPU's codec on a machine without a GPU and without nvcc: see cuda_on_cpu.h. About eight minutes on two cores.
 #
 #     gpu/emulator/test.sh [ARG...]     ARG: for the test program; without any, all but large_chunks and threads_share
 #

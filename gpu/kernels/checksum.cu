@@ -27,8 +27,8 @@ __device__ __forceinline__ u32 power_of_tile(const Tables& tables, u32 tiles) {
   return tiles < 256 ? tables.crc_tile_low[tiles] : multiply(tables.crc_tile_low[tiles % 256], tables.crc_tile_high[tiles / 256]);
 }
 
-/// Joins the remainders of the words of a stream of `length` bytes, a multiple of 4, into `checksum`. Block `number` of `blocks` takes
-/// every so many'th tile. True for all threads of the block that is done last, which sees the whole.
+/// Joins the remainders of the words of a stream of `length` bytes into `checksum`. Block `number` of `blocks` takes every so many'th tile. True
+/// for all threads of the block that is done last, which sees the whole.
 __device__ bool join_checksum(const Tables& tables, const u32* stream, u32 length, u32* host, u32* checksum, u32* tiles_done, u32 number, u32 blocks,
                               u32& whole) {
   __shared__ u32 bytes[4][256];
@@ -83,8 +83,17 @@ __device__ bool join_checksum(const Tables& tables, const u32* stream, u32 lengt
     __threadfence();
   }
   __syncthreads();
-  if (is_last) whole = ~*reinterpret_cast<volatile u32*>(checksum);
-  return is_last;
+  if (!is_last) return false;
+  u32 remainder = *reinterpret_cast<volatile u32*>(checksum);
+  // Bytes behind the last word: only a constant or stored chunk of short values has any.
+#pragma unroll 1
+  for (u32 at = length - length % 4; at < length; at++) {
+    const u8 byte = reinterpret_cast<const u8*>(stream)[at];
+    remainder = bytes[0][(remainder ^ byte) & 255] ^ remainder >> 8;
+    if (host && t == 0) reinterpret_cast<u8*>(host)[at] = byte;
+  }
+  whole = ~remainder;
+  return true;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) seal(const __grid_constant__ EncodeJob job) {

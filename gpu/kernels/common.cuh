@@ -4,14 +4,7 @@
 // positions may not; they come from prefix sums.
 #pragma once
 
-#include "constants.cuh"
-
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef int i32;
-typedef long long i64;
+#include "small_float.cuh"
 
 constexpr u32 WARP = 32;
 constexpr u32 ALL_LANES = 0xffffffffu;
@@ -94,21 +87,35 @@ __device__ __forceinline__ u32 warp_sum_all(const u32* values, u32 count) {
   return warp_sum(sum);
 }
 
-/// The value types: their integers, and how their bytes stand in a chunk.
+/// A whole number of 8 bits.
+struct Byte {
+  u8 bits;
+};
+
+/// The types that kernels are made for: their integers, and how their bytes stand in a chunk. Kernels for floating-point numbers are those of
+/// whole numbers of the same size as well, but for bfloat16's.
 template <typename V>
 struct ValueType;
 template <>
 struct ValueType<float> {
+  static constexpr bool IS_FLOAT = true, IS_WHOLE = true;
+  static constexpr double CODE_LIMIT = CODE_LIMIT_F32, SAFE_CODE_LIMIT = SAFE_CODE_LIMIT_F32;
+  static constexpr double SMALLEST_SAFE_STEP = SMALLEST_SAFE_STEP_F32, STEPS_LIMIT = STEPS_LIMIT_F32;
   typedef i32 Code;
-  typedef u32 Bits;
+  typedef u32 Bits;    // in registers
+  typedef u32 Stored;  // in a chunk
   static __device__ __forceinline__ u32 swap(u32 bits) { return __byte_perm(bits, 0, 0x0123); }
   static __device__ __forceinline__ float from_bits(u32 bits) { return __uint_as_float(bits); }
   static __device__ __forceinline__ u32 to_bits(float value) { return __float_as_uint(value); }
 };
 template <>
 struct ValueType<double> {
+  static constexpr bool IS_FLOAT = true, IS_WHOLE = true;
+  static constexpr double CODE_LIMIT = CODE_LIMIT_F64, SAFE_CODE_LIMIT = SAFE_CODE_LIMIT_F64;
+  static constexpr double SMALLEST_SAFE_STEP = SMALLEST_SAFE_STEP_F64, STEPS_LIMIT = STEPS_LIMIT_F64;
   typedef i64 Code;
   typedef u64 Bits;
+  typedef u64 Stored;
   static __device__ __forceinline__ u64 swap(u64 bits) {
     return u64(__byte_perm(u32(bits), 0, 0x0123)) << 32 | __byte_perm(u32(bits >> 32), 0, 0x0123);
   }
@@ -116,14 +123,61 @@ struct ValueType<double> {
   static __device__ __forceinline__ u64 to_bits(double value) { return u64(__double_as_longlong(value)); }
 };
 
-/// IEEE bits of value `index` of a chunk.
+template <typename V>
+struct SmallFloatType {
+  typedef i32 Code;
+  typedef u32 Bits;
+  typedef u16 Stored;
+  static __device__ __forceinline__ u16 swap(u16 bits) { return u16(bits << 8 | bits >> 8); }
+  static __device__ __forceinline__ V from_bits(u32 bits) { return V::from_bits(u16(bits)); }
+  static __device__ __forceinline__ u32 to_bits(V value) { return value.bits; }
+};
+template <>
+struct ValueType<Binary16> : SmallFloatType<Binary16> {
+  static constexpr bool IS_FLOAT = true, IS_WHOLE = true;
+  static constexpr double CODE_LIMIT = CODE_LIMIT_F16, SAFE_CODE_LIMIT = SAFE_CODE_LIMIT_F16;
+  static constexpr double SMALLEST_SAFE_STEP = SMALLEST_SAFE_STEP_F16, STEPS_LIMIT = STEPS_LIMIT_F16;
+};
+template <>
+struct ValueType<BFloat16> : SmallFloatType<BFloat16> {
+  static constexpr bool IS_FLOAT = true, IS_WHOLE = false;
+  static constexpr double CODE_LIMIT = CODE_LIMIT_BF16, SAFE_CODE_LIMIT = SAFE_CODE_LIMIT_BF16;
+  static constexpr double SMALLEST_SAFE_STEP = SMALLEST_SAFE_STEP_BF16, STEPS_LIMIT = STEPS_LIMIT_BF16;
+};
+template <>
+struct ValueType<Byte> {
+  static constexpr bool IS_FLOAT = false, IS_WHOLE = true;
+  typedef i32 Code;
+  typedef u32 Bits;
+  typedef u8 Stored;
+  static __device__ __forceinline__ u8 swap(u8 bits) { return bits; }
+};
+
+/// Bits of value `index` of a chunk, with zeros above them.
 template <typename V>
 __device__ __forceinline__ typename ValueType<V>::Bits read_bits(const void* chunk, u32 index, bool big_endian) {
-  auto bits = static_cast<const typename ValueType<V>::Bits*>(chunk)[index];
+  auto bits = static_cast<const typename ValueType<V>::Stored*>(chunk)[index];
   return big_endian ? ValueType<V>::swap(bits) : bits;
 }
 
+/// Writes the low ones of `bits`, as many as a value has.
 template <typename V>
 __device__ __forceinline__ void write_bits(void* chunk, u32 index, bool big_endian, typename ValueType<V>::Bits bits) {
-  static_cast<typename ValueType<V>::Bits*>(chunk)[index] = big_endian ? ValueType<V>::swap(bits) : bits;
+  typedef typename ValueType<V>::Stored Stored;
+  static_cast<Stored*>(chunk)[index] = big_endian ? ValueType<V>::swap(Stored(bits)) : Stored(bits);
+}
+
+/// The low ones of `bits`, as many as a value has, as a code: extended by the value's sign.
+template <typename V>
+__device__ __forceinline__ typename ValueType<V>::Code sign_extended(typename ValueType<V>::Bits bits) {
+  typedef typename ValueType<V>::Code Code;
+  constexpr u32 above = 8 * (sizeof(Code) - sizeof(V));
+  return Code(bits << above) >> above;
+}
+
+/// A value's bits as a code, extended as its type is: by the sign, but for whole numbers without one.
+template <typename V>
+__device__ __forceinline__ typename ValueType<V>::Code extended(typename ValueType<V>::Bits bits, u32 kind) {
+  const bool is_unsigned = kind == EXACT_UNSIGNED || kind == UNSIGNED_STEPS;
+  return is_unsigned ? typename ValueType<V>::Code(bits) : sign_extended<V>(bits);
 }

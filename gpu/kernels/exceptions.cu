@@ -140,7 +140,7 @@ __device__ void fill_gaps(const EncodeJob& job) {
         const u32 word = bad[place / 32], bit = place % 32;
         if (index >= end || !(word >> bit & 1)) continue;
         const u32 rank = list_start + rank_of_word[place / 32] + __popc(word & ((1u << bit) - 1));
-        list[rank] = Code(read_bits<V>(chunk, index, job.parameters->big_endian));
+        list[rank] = extended<V>(read_bits<V>(chunk, index, job.parameters->big_endian), job.parameters->kind);
         if (are_listed) places[rank] = index;
         if (job.interpolated) continue;
 
@@ -240,17 +240,18 @@ __device__ void write_exceptions(const DecodeJob& job) {
 template <typename V>
 __device__ void write_listed(const DecodeJob& job) {
   typedef typename ValueType<V>::Bits Bits;
+  typedef typename ValueType<V>::Stored Stored;
   const DecodeState& state = job.states[blockIdx.y];
   const u8* input = job.input + blockIdx.y * job.input_stride;
   const auto& parameters = *reinterpret_cast<const DecodeParameters*>(input);
   const u32 count = parameters.exceptions;
   if (state.error || count > job.most_listed) return;
-  const u32* bits = reinterpret_cast<const u32*>(input + sizeof(DecodeParameters) + parameters.body - count * sizeof(V));
+  const u32* bits = reinterpret_cast<const u32*>(input + sizeof(DecodeParameters) + parameters.body - round_up_4(count * sizeof(V)));
   const u32* places = bits - count;
   for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < count; i += gridDim.x * THREADS) {
     Bits value;
-    if constexpr (sizeof(V) == 4) {
-      value = bits[i];
+    if constexpr (sizeof(V) <= 4) {
+      value = reinterpret_cast<const Stored*>(bits)[i];
     } else {
       value = bits[2 * i] | Bits(bits[2 * i + 1]) << 32;
     }
@@ -260,7 +261,13 @@ __device__ void write_listed(const DecodeJob& job) {
 
 extern "C" __global__ void __launch_bounds__(THREADS) fill_gaps_f32(const __grid_constant__ EncodeJob job) { fill_gaps<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) fill_gaps_f64(const __grid_constant__ EncodeJob job) { fill_gaps<double>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) fill_gaps_f16(const __grid_constant__ EncodeJob job) { fill_gaps<Binary16>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) fill_gaps_byte(const __grid_constant__ EncodeJob job) { fill_gaps<Byte>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) write_exceptions_f32(const __grid_constant__ DecodeJob job) { write_exceptions<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) write_exceptions_f64(const __grid_constant__ DecodeJob job) { write_exceptions<double>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) write_exceptions_f16(const __grid_constant__ DecodeJob job) { write_exceptions<Binary16>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) write_exceptions_byte(const __grid_constant__ DecodeJob job) { write_exceptions<Byte>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) write_listed_f32(const __grid_constant__ DecodeJob job) { write_listed<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) write_listed_f64(const __grid_constant__ DecodeJob job) { write_listed<double>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) write_listed_f16(const __grid_constant__ DecodeJob job) { write_listed<Binary16>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) write_listed_byte(const __grid_constant__ DecodeJob job) { write_listed<Byte>(job); }

@@ -8,11 +8,13 @@
 #include "logarithm.cu"
 #include "steps.cu"
 
-/// The integer that stands for a floating-point number, by its bits; it is its own inverse.
-template <typename Code>
-__device__ __forceinline__ Code order_of(Code bits) {
+/// The integer that stands for a floating-point number, by its bits, extended by their sign; it is its own inverse.
+template <typename V>
+__device__ __forceinline__ typename ValueType<V>::Code order_of(typename ValueType<V>::Bits bits) {
+  typedef typename ValueType<V>::Code Code;
   typedef typename Unsigned<Code>::Type U;
-  return bits < 0 ? Code(U(bits) ^ (~U(0) >> 1)) : bits;
+  const Code code = sign_extended<V>(bits);
+  return code < 0 ? Code(U(code) ^ (~U(0) >> (1 + 8 * (sizeof(U) - sizeof(V))))) : code;
 }
 
 /// What a value's bits become on any grid that is not linear.
@@ -25,12 +27,19 @@ struct AnyCoder {
   __device__ AnyCoder(const EncodeParameters& parameters, const EncodeState&) : parameters(&parameters) {}
   __device__ __forceinline__ bool operator()(typename ValueType<V>::Bits bits, Code& code) const {
     switch (parameters->kind) {
-      case EXACT_FLOATS: code = order_of(Code(bits)); return true;
-      case SIGNED_STEPS: return StepsCoder<V, true>(*parameters)(bits, code);
-      case UNSIGNED_STEPS: return StepsCoder<V, false>(*parameters)(bits, code);
-      case LOGARITHMIC: return LogarithmicCoder<V>(*parameters)(bits, code);
-      default: code = Code(bits); return true;
+      case EXACT_FLOATS: code = order_of<V>(bits); return true;
+      case SIGNED_STEPS:
+        if constexpr (ValueType<V>::IS_WHOLE) return StepsCoder<V, true>(*parameters)(bits, code);
+        break;
+      case UNSIGNED_STEPS:
+        if constexpr (ValueType<V>::IS_WHOLE) return StepsCoder<V, false>(*parameters)(bits, code);
+        break;
+      case LOGARITHMIC:
+        if constexpr (ValueType<V>::IS_FLOAT) return LogarithmicCoder<V>(*parameters)(bits, code);
+        break;
     }
+    code = extended<V>(bits, parameters->kind);
+    return true;
   }
 };
 
@@ -51,13 +60,20 @@ __device__ void restore_any(const DecodeJob& job) {
   const Code* codes = plane_values<Code>(job, CODES);
   for (u32 index = blockIdx.x * THREADS + threadIdx.x; index < job.shape.elements; index += gridDim.x * THREADS) {
     const Code code = codes[index];
-    Bits bits;
+    Bits bits = Bits(code);
     switch (parameters.kind) {
-      case EXACT_FLOATS: bits = Bits(order_of(code)); break;
-      case SIGNED_STEPS: bits = Bits(multiple_of<Code, true>(code, parameters.extra)); break;
-      case UNSIGNED_STEPS: bits = Bits(multiple_of<Code, false>(code, parameters.extra)); break;
-      case LOGARITHMIC: bits = ValueType<V>::to_bits(logarithmic_value<V>(code, i64(parameters.extra), parameters.step)); break;
-      default: bits = Bits(code);
+      case EXACT_FLOATS: bits = Bits(order_of<V>(Bits(code))); break;
+      case SIGNED_STEPS: bits = Bits(multiple_of<V, true>(code, parameters.extra)); break;
+      case UNSIGNED_STEPS: bits = Bits(multiple_of<V, false>(code, parameters.extra)); break;
+      case LOGARITHMIC:
+        if constexpr (ValueType<V>::IS_FLOAT) bits = ValueType<V>::to_bits(logarithmic_value<V>(code, i64(parameters.extra), parameters.step));
+        break;
+      case LINEAR:
+        // Values that are shorter than their codes are not written in the codes' places, where the last sum leaves others.
+        if constexpr (ValueType<V>::IS_FLOAT && sizeof(V) < sizeof(Code)) {
+          bits = ValueType<V>::to_bits(restore_value<V>(double(code), parameters.step));
+        }
+        break;
     }
     write_bits<V>(job.output + blockIdx.y * job.output_stride, index, parameters.big_endian != 0, bits);
   }
@@ -65,5 +81,11 @@ __device__ void restore_any(const DecodeJob& job) {
 
 extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_f32(const __grid_constant__ EncodeJob job) { quantize_any<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_f64(const __grid_constant__ EncodeJob job) { quantize_any<double>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_f16(const __grid_constant__ EncodeJob job) { quantize_any<Binary16>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_bf16(const __grid_constant__ EncodeJob job) { quantize_any<BFloat16>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_byte(const __grid_constant__ EncodeJob job) { quantize_any<Byte>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) restore_any_f32(const __grid_constant__ DecodeJob job) { restore_any<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) restore_any_f64(const __grid_constant__ DecodeJob job) { restore_any<double>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) restore_any_f16(const __grid_constant__ DecodeJob job) { restore_any<Binary16>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) restore_any_bf16(const __grid_constant__ DecodeJob job) { restore_any<BFloat16>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) restore_any_byte(const __grid_constant__ DecodeJob job) { restore_any<Byte>(job); }

@@ -116,7 +116,7 @@ struct EncodeJob {
   u64 input_stride;
   void* codes;           // [chunk][elements]; residuals in the order of the classes where the chunk is interpolated
   i32* places;           // [chunk][elements], of an interpolated chunk
-  void* exception_bits;  // [chunk][elements]
+  void* exception_bits;  // [chunk][elements], as wide as codes
   u32* exception_list;   // [chunk][most_listed]: where few exceptions are, ascending
   u32* mask;             // [chunk][segment][MASK_WORDS], a bit a value; zeroed where the chunk is interpolated
   u32* first_valid;      // [chunk][segment]: index of the first value that is no exception, or NONE
@@ -191,7 +191,7 @@ struct DecodeJob {
   u32* exception_counts;  // [chunk][segment]
   u32* exception_groups;  // zeroed
   DecodeState* states;    // zeroed, [chunk]
-  u8* output;             // [chunk][output_stride]
+  u8* output;             // [chunk][output_stride]; the codes' place where values are as long as they
   u64 output_stride;
   DecodeState* host_results;  // pinned, or null
 };

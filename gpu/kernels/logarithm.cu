@@ -13,7 +13,7 @@ constexpr u64 SQRT_HALF = 0x3fe6a09e667f3bcdull;
 /// log2 of a positive number that is not subnormal.
 template <typename V>
 __device__ __forceinline__ double log2_of(double value) {
-  constexpr u32 terms = sizeof(V) == 4 ? NARROW_LOG_TERMS : WIDE_LOG_TERMS;
+  constexpr u32 terms = sizeof(V) == 8 ? WIDE_LOG_TERMS : NARROW_LOG_TERMS;
   const u64 bits = u64(__double_as_longlong(value));
   const i64 exponent = i64(bits - SQRT_HALF) >> 52;
   const double mantissa = __longlong_as_double(i64(bits - u64(exponent << 52)));
@@ -28,7 +28,7 @@ __device__ __forceinline__ double log2_of(double value) {
 /// 2^exponent; 0 below 2^-1022.5 and infinity from 2^1023.5 on.
 template <typename V>
 __device__ __forceinline__ double exp2_of(double exponent) {
-  constexpr u32 terms = sizeof(V) == 4 ? NARROW_EXP_TERMS : WIDE_EXP_TERMS;
+  constexpr u32 terms = sizeof(V) == 8 ? WIDE_EXP_TERMS : NARROW_EXP_TERMS;
   exponent = exponent < -2000.0 ? -2000.0 : exponent > 2000.0 ? 2000.0 : exponent;
   const double whole = (exponent + ROUNDING) - ROUNDING;
   const double f = exponent - whole;
@@ -72,7 +72,7 @@ struct LogarithmicCoder {
     const V value = ValueType<V>::from_bits(bits);
     const double x = double(value), size = fabs(x);
     const double here = steps(size);
-    const bool in_range = here >= 1.0 && here < code_limit<V>() && size <= LARGEST_DOUBLE && size >= SMALLEST_NORMAL_DOUBLE;
+    const bool in_range = here >= 1.0 && here < ValueType<V>::CODE_LIMIT && size <= LARGEST_DOUBLE && size >= SMALLEST_NORMAL_DOUBLE;
     const i64 magnitude = in_range ? i64(here) : 0;
     code = Code(x < 0.0 ? -magnitude : magnitude);
     const V restored = logarithmic_value<V>(code, offset, step);

@@ -75,6 +75,23 @@ __device__ u16 extra_word(const EncodePlane& plane, u64 first_segment, const u32
   return u16(result);
 }
 
+/// Word `word` of a list of values' bits, which stand in `codes` as wide as codes; what is behind the last one is 0.
+template <typename V>
+__device__ __forceinline__ u32 list_word(const u32* codes, u32 count, u32 word) {
+  if constexpr (sizeof(V) >= sizeof(u32)) {
+    return codes[word];
+  } else {
+    constexpr u32 each = sizeof(u32) / sizeof(V);
+    u32 result = 0;
+#pragma unroll
+    for (u32 k = 0; k < each; k++) {
+      const u32 index = word * each + k;
+      if (index < count) result |= u32(typename ValueType<V>::Stored(codes[index])) << (8 * sizeof(V) * k);
+    }
+    return result;
+  }
+}
+
 /// Most warps that share a block.
 constexpr u32 MAX_SLICES = 16;
 
@@ -103,7 +120,7 @@ __device__ void assemble(const EncodeJob& job) {
     __syncthreads();
     if (threadIdx.x == 0) {
       const u32 listed = state.exceptions <= job.most_listed ? state.exceptions : 0;
-      u64 start = header_len + parameters.fixed_len + listed * (sizeof(u32) + sizeof(V));
+      u64 start = header_len + parameters.fixed_len + listed * sizeof(u32) + round_up_4(listed * sizeof(V));
       for (PlaneExtent& extent : extents) {
         extent.start = start;
         extent.index += start;
@@ -133,28 +150,33 @@ __device__ void assemble(const EncodeJob& job) {
     }
   }
   if (coding == CONSTANT || coding == STORED) {
-    const u64 bytes = length - header_len;
-    const u32* source = reinterpret_cast<const u32*>(chunk);
-    u32* target = reinterpret_cast<u32*>(stream + header_len);
-    for (u64 word = u64(blockIdx.x) * THREADS + threadIdx.x; word < bytes / 4; word += u64(gridDim.x) * THREADS) {
-      target[word] = source[word];
+    // A value at a time: the chunks of a batch stand one behind the other, where words of short ones need not be aligned.
+    typedef typename ValueType<V>::Stored Stored;
+    const u64 values = (length - header_len) / sizeof(V);
+    const Stored* source = reinterpret_cast<const Stored*>(chunk);
+    Stored* target = reinterpret_cast<Stored*>(stream + header_len);
+    for (u64 index = u64(blockIdx.x) * THREADS + threadIdx.x; index < values; index += u64(gridDim.x) * THREADS) {
+      target[index] = source[index];
     }
     return;
   }
 
   if (head && threadIdx.x == 0 && parameters.fixed_len) {
-    const u64 half_step = u64(__double_as_longlong(make_grid<V>(parameters, state.lattice_key).step / 2.0));
+    double step = parameters.step, inverse_step = 0.0;
+    take_lattice(parameters, state.lattice_key, step, inverse_step);
+    const u64 half_step = u64(__double_as_longlong(step / 2.0));
     write_u64(stream + header_len, parameters.kind == LINEAR ? half_step : parameters.fixed[0]);
     if (parameters.fixed_len > 16) write_u64(stream + header_len + 8, parameters.fixed[1]);
     write_u64(stream + header_len + parameters.fixed_len - 8, state.exceptions);
   }
   if (state.exceptions <= job.most_listed) {
-    const u32 count = state.exceptions, words = sizeof(V) / sizeof(u32);
+    constexpr u32 code_words = sizeof(typename ValueType<V>::Code) / sizeof(u32);
+    const u32 count = state.exceptions, words = u32(round_up_4(count * sizeof(V)) / sizeof(u32));
     const u32* places = job.exception_list + u64(blockIdx.y) * job.most_listed;
-    const u32* bits = static_cast<const u32*>(job.exception_bits) + u64(blockIdx.y) * job.shape.elements * words;
+    const u32* bits = static_cast<const u32*>(job.exception_bits) + u64(blockIdx.y) * job.shape.elements * code_words;
     u32* list = reinterpret_cast<u32*>(stream + header_len + parameters.fixed_len);
-    for (u32 word = blockIdx.x * THREADS + threadIdx.x; word < count * (1 + words); word += gridDim.x * THREADS) {
-      list[word] = word < count ? places[word] : bits[word - count];
+    for (u32 word = blockIdx.x * THREADS + threadIdx.x; word < count + words; word += gridDim.x * THREADS) {
+      list[word] = word < count ? places[word] : list_word<V>(bits, count, word - count);
     }
   }
   for (u32 number = 0; number < PLANES; number++) {
@@ -225,6 +247,8 @@ __device__ void assemble(const EncodeJob& job) {
 
 extern "C" __global__ void __launch_bounds__(THREADS) assemble_f32(const __grid_constant__ EncodeJob job) { assemble<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) assemble_f64(const __grid_constant__ EncodeJob job) { assemble<double>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) assemble_f16(const __grid_constant__ EncodeJob job) { assemble<Binary16>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) assemble_byte(const __grid_constant__ EncodeJob job) { assemble<Byte>(job); }
 
 /// Blocks of the stream that a thread finds at a time.
 constexpr u32 BLOCKS_PER_THREAD = 4;

@@ -8,9 +8,6 @@
 /// Key 0 of the lattice search means that no value decides.
 constexpr i32 LATTICE_ZERO = 4096;
 
-/// Adding this to |p| < 2^51 leaves p, rounded half to even, in the low bits of the mantissa.
-constexpr double ROUNDING = 6755399441055744.0;  // 1.5 * 2^52
-
 /// The grid on which interpolation restores values (FORMAT.md §5.2): PLACES places a step. CPU: codec/src/finegrid.rs.
 struct FineGrid {
   double step, inverse_step, spacing;
@@ -29,9 +26,7 @@ struct FineGrid {
 
 template <typename V>
 __device__ __forceinline__ FineGrid make_fine_grid(double step, double inverse_step) {
-  const double smallest = sizeof(V) == 4 ? SMALLEST_SAFE_STEP_F32 : SMALLEST_SAFE_STEP_F64;
-  const double limit = sizeof(V) == 4 ? STEPS_LIMIT_F32 : STEPS_LIMIT_F64;
-  return {step, inverse_step, step * FINE_SPACING, step >= smallest ? limit : 0.0};
+  return {step, inverse_step, step * FINE_SPACING, step >= ValueType<V>::SMALLEST_SAFE_STEP ? ValueType<V>::STEPS_LIMIT : 0.0};
 }
 
 /// The place nearest to a value of so many steps, and whether the value stands there.
@@ -54,19 +49,12 @@ struct Grid {
 };
 
 template <typename V>
-__device__ __forceinline__ typename ValueType<V>::Code code_from_sum(double sum);
-template <>
-__device__ __forceinline__ i32 code_from_sum<float>(double sum) {
-  return i32(__double2loint(sum));
-}
-template <>
-__device__ __forceinline__ i64 code_from_sum<double>(double sum) {
-  return __double_as_longlong(sum) - __double_as_longlong(ROUNDING);
-}
-
-template <typename V>
-__device__ __forceinline__ double code_limit() {
-  return sizeof(V) == 4 ? CODE_LIMIT_F32 : CODE_LIMIT_F64;
+__device__ __forceinline__ typename ValueType<V>::Code code_from_sum(double sum) {
+  if constexpr (sizeof(typename ValueType<V>::Code) == 4) {
+    return i32(__double2loint(sum));
+  } else {
+    return __double_as_longlong(sum) - __double_as_longlong(ROUNDING);
+  }
 }
 
 /// The decoder's value for a code.
@@ -79,8 +67,7 @@ __device__ __forceinline__ V restore_value(double code, double step) {
 /// steps are so small that values may be subnormal.
 template <typename V>
 __device__ __forceinline__ double safe_code_limit(double step) {
-  if (sizeof(V) == 4) return step >= SMALLEST_SAFE_STEP_F32 ? SAFE_CODE_LIMIT_F32 : 0.0;
-  return step >= SMALLEST_SAFE_STEP_F64 ? SAFE_CODE_LIMIT_F64 : 0.0;
+  return step >= ValueType<V>::SMALLEST_SAFE_STEP ? ValueType<V>::SAFE_CODE_LIMIT : 0.0;
 }
 
 /// The code of a value; false for an exception.
@@ -94,12 +81,14 @@ __device__ __forceinline__ bool quantize_one(V value, const Grid& grid, typename
   bool holds = error <= grid.bound && !(grid.has_fill && u64(ValueType<V>::to_bits(value)) == grid.fill);
   if (!(fabs(rounded) < grid.safe_limit)) {
     const double again = __dsub_rn(__dadd_rn(__dmul_rn(double(restored), grid.inverse_step), ROUNDING), ROUNDING);
-    holds = holds && fabs(rounded) < code_limit<V>() && again == rounded;
+    holds = holds && fabs(rounded) < ValueType<V>::CODE_LIMIT && again == rounded;
   }
-  if (fabs(rounded) < grid.fine.limit) {
-    // What interpolation has restored between two steps keeps its place.
-    const Nearest<V> nearest(grid.fine, value, rounded);
-    holds = holds && !(nearest.exact && nearest.rest != 0.0);
+  if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
+    if (fabs(rounded) < grid.fine.limit) {
+      // What interpolation has restored between two steps keeps its place.
+      const Nearest<V> nearest(grid.fine, value, rounded);
+      holds = holds && !(nearest.exact && nearest.rest != 0.0);
+    }
   }
   return holds;
 }
@@ -118,16 +107,20 @@ __device__ __forceinline__ i32 lowest_bit(double value) {
   return exponent + __ffsll(i64(mantissa)) - 1;
 }
 
-/// The grid of a chunk, once `inspect` has seen all of it.
+/// Puts the chunk's lattice in place of the bound's steps if it is wider, once `inspect` has seen all of the chunk.
+__device__ __forceinline__ bool take_lattice(const EncodeParameters& parameters, u32 lattice_key, double& step, double& inverse_step) {
+  i32 lowest = LATTICE_ZERO - i32(lattice_key);
+  if (lattice_key == 0 || lowest < parameters.needed_bit || lowest < -1000 || lowest > 1000) return false;
+  step = __longlong_as_double(i64(lowest + 1023) << 52);
+  inverse_step = __longlong_as_double(i64(1023 - lowest) << 52);
+  return true;
+}
+
+/// The grid of a chunk.
 template <typename V>
 __device__ Grid make_grid(const EncodeParameters& parameters, u32 lattice_key) {
   Grid grid = {parameters.bound, parameters.step, parameters.inverse_step, 0.0, make_fine_grid<V>(parameters.step, parameters.inverse_step), 0, false};
-  i32 lowest = LATTICE_ZERO - i32(lattice_key);
-  if (lattice_key != 0 && lowest >= parameters.needed_bit && lowest >= -1000 && lowest <= 1000) {
-    grid.step = __longlong_as_double(i64(lowest + 1023) << 52);
-    grid.inverse_step = __longlong_as_double(i64(1023 - lowest) << 52);
-    grid.fine.limit = 0.0;
-  }
+  if (take_lattice(parameters, lattice_key, grid.step, grid.inverse_step)) grid.fine.limit = 0.0;
   // Where the step does not bound the error, it is a lattice that the host has found.
   if (grid.step != 2.0 * grid.bound) grid.fine.limit = 0.0;
   grid.safe_limit = safe_code_limit<V>(grid.step);
@@ -310,5 +303,9 @@ __device__ void quantize(const EncodeJob& job) {
 
 extern "C" __global__ void __launch_bounds__(THREADS) inspect_f32(const __grid_constant__ EncodeJob job) { inspect<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) inspect_f64(const __grid_constant__ EncodeJob job) { inspect<double>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) inspect_f16(const __grid_constant__ EncodeJob job) { inspect<Binary16>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) inspect_bf16(const __grid_constant__ EncodeJob job) { inspect<BFloat16>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) quantize_f32(const __grid_constant__ EncodeJob job) { quantize<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) quantize_f64(const __grid_constant__ EncodeJob job) { quantize<double>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_f16(const __grid_constant__ EncodeJob job) { quantize<Binary16>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_bf16(const __grid_constant__ EncodeJob job) { quantize<BFloat16>(job); }

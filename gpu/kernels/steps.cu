@@ -3,11 +3,12 @@
 
 #include "quantize.cu"
 
-/// The multiple of `2 bound + 1` that is nearest to a value, as a code. `Signed` says how its bits are to be read.
-template <typename Code, bool SIGNED>
-__device__ __forceinline__ Code nearest_multiple(u64 bits, u64 bound, double inverse_step) {
+/// The multiple of `2 bound + 1` that is nearest to a value, as a code. `SIGNED` says how its bits are to be read.
+template <typename V, bool SIGNED>
+__device__ __forceinline__ typename ValueType<V>::Code nearest_multiple(typename ValueType<V>::Bits bits, u64 bound, double inverse_step) {
+  typedef typename ValueType<V>::Code Code;
   if constexpr (sizeof(Code) == 4) {
-    const i64 value = SIGNED ? i64(i32(u32(bits))) : i64(u32(bits));
+    const i64 value = SIGNED ? i64(sign_extended<V>(bits)) : i64(bits);
     const i64 step = 2 * i64(bound) + 1, shifted = value + i64(bound);
     const i64 estimate = i64(floor(double(shifted) * inverse_step));
     const i64 rest = shifted - estimate * step;
@@ -21,10 +22,11 @@ __device__ __forceinline__ Code nearest_multiple(u64 bits, u64 bound, double inv
 }
 
 /// Bits of the multiple that a code names, or of what the type has next to it.
-template <typename Code, bool SIGNED>
-__device__ __forceinline__ u64 multiple_of(Code code, u64 bound) {
-  if constexpr (sizeof(Code) == 4) {
-    const i64 least = SIGNED ? -(1ll << 31) : 0, greatest = SIGNED ? (1ll << 31) - 1 : (1ll << 32) - 1;
+template <typename V, bool SIGNED>
+__device__ __forceinline__ u64 multiple_of(typename ValueType<V>::Code code, u64 bound) {
+  if constexpr (sizeof(V) <= 4) {
+    constexpr u32 digits = 8 * sizeof(V) - SIGNED;
+    const i64 least = SIGNED ? -(1ll << digits) : 0, greatest = (1ll << digits) - 1;
     return u64(max(least, min(greatest, i64(code) * (2 * i64(bound) + 1))));
   } else {
     const __int128 multiple = __int128(code) * (2 * __int128(bound) + 1);
@@ -46,7 +48,7 @@ struct StepsCoder {
       : bound(parameters.fixed[0]), fill(parameters.fill_bits), inverse_step(parameters.inverse_step), has_fill(parameters.has_fill) {}
 
   __device__ __forceinline__ bool operator()(Bits bits, Code& code) const {
-    code = nearest_multiple<Code, SIGNED>(bits, bound, inverse_step);
-    return !(has_fill && u64(bits) == fill && Bits(multiple_of<Code, SIGNED>(code, bound)) != bits);
+    code = nearest_multiple<V, SIGNED>(bits, bound, inverse_step);
+    return !(has_fill && u64(bits) == fill && typename ValueType<V>::Stored(multiple_of<V, SIGNED>(code, bound)) != bits);
   }
 };

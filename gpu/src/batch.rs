@@ -67,11 +67,12 @@ impl Batch {
         let (device, layout, count) = (self.device, self.layout, self.chunks);
         let session = self.lease.session();
         let predictor = batch_predictor(chunks, &layout, config)?;
+        let parameters = linear_parameters(&layout, config, predictor)?;
         let bit_planes = config.coding == CodingPolicy::Bitshuffle;
         let variant = EncodeVariant { interpolated: predictor == Predictor::Interpolation, bit_planes, ..STAYS };
         let number = session.encoder(device, &layout, count, variant)?;
         let input = session.encode_plan(number).0.input;
-        session.send(bytes_of(&linear_parameters(&layout, config, predictor)?), chunks, input)?;
+        session.send(bytes_of(&parameters), chunks, input)?;
         let timings = {
             let (plan, graph) = session.encode_plan(number);
             let stream = &session.stream;

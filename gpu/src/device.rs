@@ -22,7 +22,8 @@ use crate::tables::tables;
 const MAX_DEVICES: usize = 64;
 /// Sessions of a device at once: enough to keep it busy, few enough to bound memory. Further callers wait.
 const MAX_SESSIONS: usize = 8;
-/// Longest chunk for the GPU. Indices in kernels have 32 bits, and a job takes about five times its chunk.
+/// Longest chunk for the GPU, values of 1 and 2 bytes counted as 4: as their codes have. Indices in kernels have 32 bits, and a job takes about
+/// five times as much.
 pub const MAX_CHUNK_BYTES: u64 = 1 << 30;
 /// Chunks of shorter rows than this, and of more rows than [`MAX_NARROW`], are not for the GPU.
 const MIN_COLUMNS: u64 = 32;
@@ -232,16 +233,11 @@ impl Device {
                 elements / row
             )));
         }
-        if layout.scalar.size() < size_of::<u32>() {
+        let code_size = layout.scalar.code_size() as u64;
+        if elements > MAX_CHUNK_BYTES / code_size {
             return Err(Error::Unsupported(format!(
-                "chunk has values of {} bytes, the GPU takes those of 4 and 8",
-                layout.scalar.size()
-            )));
-        }
-        if layout.chunk_bytes() > MAX_CHUNK_BYTES {
-            return Err(Error::Unsupported(format!(
-                "chunk has {} bytes, the GPU takes chunks of up to {MAX_CHUNK_BYTES}",
-                layout.chunk_bytes()
+                "chunk has {elements} values, the GPU takes chunks of up to {} of this type",
+                MAX_CHUNK_BYTES / code_size
             )));
         }
         Ok(())

@@ -57,14 +57,16 @@ pub const AXIS: u32 = 3;
 pub const LINEAR: u32 = 0;
 /// Integers that order as floating-point numbers do.
 pub const EXACT_FLOATS: u32 = 1;
-/// Whole numbers as they are.
-pub const EXACT_WHOLE_NUMBERS: u32 = 2;
+/// Whole numbers as they are, signed.
+pub const EXACT_SIGNED: u32 = 2;
 /// Multiples of a whole number, signed.
 pub const SIGNED_STEPS: u32 = 3;
 /// Multiples of a whole number, unsigned.
 pub const UNSIGNED_STEPS: u32 = 4;
 /// Steps of the logarithm.
 pub const LOGARITHMIC: u32 = 5;
+/// Whole numbers as they are, unsigned.
+pub const EXACT_UNSIGNED: u32 = 6;
 
 /// An address in device memory, or in pinned memory that the device reaches.
 pub type Address = u64;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUcontext, CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{CudaContext, CudaFunction, CudaGraph, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg as _, result};
+use quire_codec::Scalar;
 
 use crate::error::{Context as _, Error, Result};
 use crate::job::{DecodeJob, EncodeJob};
@@ -15,31 +16,44 @@ unsafe impl DeviceRepr for DecodeJob {}
 
 /// Kernels of one value type.
 pub(crate) struct TypeKernels {
-    pub(crate) inspect: CudaFunction,
-    pub(crate) quantize: CudaFunction,
+    pub(crate) quantize_any: CudaFunction,
+    pub(crate) restore_any: CudaFunction,
     pub(crate) fill_gaps: CudaFunction,
+    pub(crate) assemble: CudaFunction,
+    pub(crate) write_exceptions: CudaFunction,
+    pub(crate) write_listed: CudaFunction,
     pub(crate) tokenize: CudaFunction,
     pub(crate) shuffle: CudaFunction,
-    pub(crate) assemble: CudaFunction,
     pub(crate) decode_lanes: CudaFunction,
     pub(crate) unshuffle: CudaFunction,
     pub(crate) restore_planes: CudaFunction,
     pub(crate) restore_bits: CudaFunction,
-    pub(crate) write_exceptions: CudaFunction,
-    pub(crate) write_listed: CudaFunction,
-    pub(crate) interpolate_coarse: CudaFunction,
-    pub(crate) interpolate_pass: CudaFunction,
-    pub(crate) restore_coarse: CudaFunction,
-    pub(crate) restore_pass: CudaFunction,
+    /// For floating-point numbers.
+    pub(crate) linear: Option<LinearKernels>,
+    /// For those that have a fine grid.
+    pub(crate) interpolation: Option<InterpolationKernels>,
+}
+
+/// Kernels for an absolute bound.
+pub(crate) struct LinearKernels {
+    pub(crate) inspect: CudaFunction,
+    pub(crate) quantize: CudaFunction,
+}
+
+/// Kernels for interpolation, coarse levels before fine ones.
+pub(crate) struct InterpolationKernels {
+    pub(crate) interpolate: [CudaFunction; 2],
+    pub(crate) restore: [CudaFunction; 2],
     pub(crate) restore_values: CudaFunction,
-    pub(crate) quantize_any: CudaFunction,
-    pub(crate) restore_any: CudaFunction,
 }
 
 /// All kernels of a device.
 pub(crate) struct Kernels {
-    pub(crate) f32: TypeKernels,
-    pub(crate) f64: TypeKernels,
+    f32: TypeKernels,
+    f64: TypeKernels,
+    f16: TypeKernels,
+    bf16: TypeKernels,
+    byte: TypeKernels,
     pub(crate) choose: CudaFunction,
     pub(crate) encode_lanes: CudaFunction,
     pub(crate) seal: CudaFunction,
@@ -64,33 +78,49 @@ impl Kernels {
             .load_module(cudarc::nvrtc::Ptx::from_binary(FATBIN.to_vec()))
             .context("loading the kernels (built for compute capability 8.0 and newer)")?;
         let function = |name: &str| module.load_function(name).context(&format!("looking up the kernel {name}"));
-        let of_type = |suffix: &str| -> Result<TypeKernels> {
-            let function = |name: &str| function(&format!("{name}_{suffix}"));
+        // Kernels are named after what they depend on: the type itself, one of its size, or one whose codes are as wide.
+        let of_type = |value: &str, size: &str, codes: &str| -> Result<TypeKernels> {
+            let named = |name: &str, suffix: &str| function(&format!("{name}_{suffix}"));
+            let pair =
+                |first: &str, second: &str| -> Result<[CudaFunction; 2]> { Ok([named(first, value)?, named(second, value)?]) };
+            // Bytes are whole numbers alone, and only types as long as their codes have a fine grid.
+            let (is_float, is_interpolated) = (value != "byte", value == codes);
             Ok(TypeKernels {
-                inspect: function("inspect")?,
-                quantize: function("quantize")?,
-                fill_gaps: function("fill_gaps")?,
-                tokenize: function("tokenize")?,
-                shuffle: function("shuffle")?,
-                assemble: function("assemble")?,
-                decode_lanes: function("decode_lanes")?,
-                unshuffle: function("unshuffle")?,
-                restore_planes: function("restore_planes")?,
-                restore_bits: function("restore_bits")?,
-                write_exceptions: function("write_exceptions")?,
-                write_listed: function("write_listed")?,
-                interpolate_coarse: function("interpolate_coarse")?,
-                interpolate_pass: function("interpolate_pass")?,
-                restore_coarse: function("restore_coarse")?,
-                restore_pass: function("restore_pass")?,
-                restore_values: function("restore_values")?,
-                quantize_any: function("quantize_any")?,
-                restore_any: function("restore_any")?,
+                quantize_any: named("quantize_any", value)?,
+                restore_any: named("restore_any", value)?,
+                fill_gaps: named("fill_gaps", size)?,
+                assemble: named("assemble", size)?,
+                write_exceptions: named("write_exceptions", size)?,
+                write_listed: named("write_listed", size)?,
+                tokenize: named("tokenize", codes)?,
+                shuffle: named("shuffle", codes)?,
+                decode_lanes: named("decode_lanes", codes)?,
+                unshuffle: named("unshuffle", codes)?,
+                restore_planes: named("restore_planes", codes)?,
+                restore_bits: named("restore_bits", codes)?,
+                linear: if is_float {
+                    let [inspect, quantize] = pair("inspect", "quantize")?;
+                    Some(LinearKernels { inspect, quantize })
+                } else {
+                    None
+                },
+                interpolation: if is_interpolated {
+                    Some(InterpolationKernels {
+                        interpolate: pair("interpolate_coarse", "interpolate_pass")?,
+                        restore: pair("restore_coarse", "restore_pass")?,
+                        restore_values: named("restore_values", value)?,
+                    })
+                } else {
+                    None
+                },
             })
         };
         Ok(Self {
-            f32: of_type("f32")?,
-            f64: of_type("f64")?,
+            f32: of_type("f32", "f32", "f32")?,
+            f64: of_type("f64", "f64", "f64")?,
+            f16: of_type("f16", "f16", "f32")?,
+            bf16: of_type("bf16", "f16", "f32")?,
+            byte: of_type("byte", "byte", "f32")?,
             choose: function("choose")?,
             encode_lanes: function("encode_lanes")?,
             seal: function("seal")?,
@@ -98,6 +128,17 @@ impl Kernels {
             count_exceptions: function("count_exceptions")?,
             count_marked: function("count_marked")?,
         })
+    }
+
+    /// Those for a type. Whole numbers have the kernels of floating-point numbers of their size.
+    pub(crate) fn of_type(&self, scalar: Scalar) -> &TypeKernels {
+        match scalar {
+            Scalar::F32 | Scalar::I32 | Scalar::U32 => &self.f32,
+            Scalar::F64 | Scalar::I64 | Scalar::U64 => &self.f64,
+            Scalar::F16 | Scalar::I16 | Scalar::U16 => &self.f16,
+            Scalar::BF16 => &self.bf16,
+            Scalar::I8 | Scalar::U8 => &self.byte,
+        }
     }
 }
 

@@ -11,7 +11,7 @@
 //!
 //! | kernels | stage | CPU |
 //! |---|---|---|
-//! | `quantize.cu`, `exceptions.cu` | 1 | `quantize.rs`, `lattice.rs`, `exceptions.rs` |
+//! | `quantize.cu`, `exceptions.cu`, `small_float.cuh` | 1 | `quantize.rs`, `lattice.rs`, `exceptions.rs`, `small_float.rs` |
 //! | `grid.cu`, `steps.cu`, `logarithm.cu` | 1, on other grids | `grid.rs`, `element.rs`, `steps.rs`, `logarithm.rs` |
 //! | `lorenzo.cu` | 2 | `lorenzo.rs` |
 //! | `interpolation.cu` | 1 and 2 in one | `interpolation.rs`, `finegrid.rs` |

@@ -8,7 +8,7 @@ use quire_codec::exceptions::most_listed;
 use quire_codec::plane::{BIT_PLANES, is_interpolated};
 use quire_codec::{Layout, Scalar, max_stream_len};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::{
     AXIS, Address, Book, CHECKSUM_TILE, CHOOSE_THREADS, COARSE_THREADS, COARSE_VALUES, COLUMNS, DECODE_TABLE_LEN, DecodeJob,
     DecodeParameters, DecodePlane, DecodeState, EncodeJob, EncodeParameters, EncodePlane, EncodeResult, EncodeState, GROUP,
@@ -62,8 +62,8 @@ pub(crate) struct DecodeVariant {
     pub(crate) rows_in_blocks: bool,
     /// Values are interpolated.
     pub(crate) interpolated: bool,
-    /// The grid is linear.
-    pub(crate) linear: bool,
+    /// The last pass over codes or residuals writes values: the grid is linear, and values are as long as their codes.
+    pub(crate) in_place: bool,
     /// Planes may have tokens.
     pub(crate) tokens: bool,
     /// Planes may be bit planes.
@@ -72,7 +72,7 @@ pub(crate) struct DecodeVariant {
 
 impl DecodeVariant {
     /// The variant for a stream, by its number of exceptions and the header of the plane of its codes, as far as it is there.
-    pub(crate) fn new(shape: &quire_codec::Shape, linear: bool, exceptions: u64, plane: &[u8]) -> Self {
+    pub(crate) fn new(shape: &quire_codec::Shape, in_place: bool, exceptions: u64, plane: &[u8]) -> Self {
         let interpolated = is_interpolated(plane);
         let block_log = plane.get(1).copied().unwrap_or(0);
         let exceptions = Exceptions::of(exceptions, shape.elements());
@@ -87,21 +87,21 @@ impl DecodeVariant {
             exceptions,
             rows_in_blocks,
             interpolated,
-            linear,
+            in_place,
             tokens: any || !are_bit_planes,
             bit_planes: any || are_bit_planes,
         }
     }
 
-    /// A variant that suits both, unless only one is interpolated, or on a linear grid.
+    /// A variant that suits both, unless only one is interpolated, or written in place.
     pub(crate) fn join(self, other: Self) -> Option<Self> {
         let exceptions = if self.exceptions as u8 > other.exceptions as u8 { self.exceptions } else { other.exceptions };
         let rows_in_blocks = self.rows_in_blocks && other.rows_in_blocks;
-        ((self.interpolated, self.linear) == (other.interpolated, other.linear)).then_some(Self {
+        ((self.interpolated, self.in_place) == (other.interpolated, other.in_place)).then_some(Self {
             exceptions,
             rows_in_blocks,
             interpolated: self.interpolated,
-            linear: self.linear,
+            in_place: self.in_place,
             tokens: self.tokens || other.tokens,
             bit_planes: self.bit_planes || other.bit_planes,
         })
@@ -138,7 +138,9 @@ struct Sizes {
     groups: usize,
     /// Exceptions of a chunk that stand in a list.
     most_listed: usize,
+    /// Bytes of a value, and of its code.
     value: usize,
+    code: usize,
 }
 
 impl Sizes {
@@ -146,7 +148,8 @@ impl Sizes {
         let elements = key.shape.elements() as usize;
         let segments = elements.div_ceil(SEGMENT);
         let most_listed = most_listed(elements as u64) as usize;
-        Self { chunks: key.chunks, elements, segments, groups: segments.div_ceil(GROUP), most_listed, value: key.scalar.size() }
+        let (value, code) = (key.scalar.size(), key.scalar.code_size());
+        Self { chunks: key.chunks, elements, segments, groups: segments.div_ceil(GROUP), most_listed, value, code }
     }
 
     fn per_value(&self, arena: &mut Arena, size: usize) -> Address {
@@ -217,7 +220,7 @@ impl EncodePlan {
         let input_stride = sizes.elements * sizes.value;
         let input = arena.take(size_of::<EncodeParameters>() + sizes.chunks * input_stride, 1);
         // 33 bits a 32-bit difference, 65 a 64-bit one, and one and a little for the mask: see `EXTRA_WORDS` in `kernels/tokens.cu`.
-        let wide = SEGMENT * (8 * sizes.value + 1) / 32;
+        let wide = SEGMENT * (8 * sizes.code + 1) / 32;
         let planes = std::array::from_fn(|number| {
             let extra_stride = if number == 1 { 72 } else { wide };
             EncodePlane {
@@ -248,9 +251,9 @@ impl EncodePlan {
             parameters: input,
             input: input + size_of::<EncodeParameters>() as u64,
             input_stride: input_stride as u64,
-            codes: sizes.per_value(&mut arena, sizes.value),
+            codes: sizes.per_value(&mut arena, sizes.code),
             places: sizes.per_value(&mut arena, 4),
-            exception_bits: sizes.per_value(&mut arena, sizes.value),
+            exception_bits: sizes.per_value(&mut arena, sizes.code),
             exception_list: arena.take(sizes.chunks * sizes.most_listed, 4),
             mask,
             first_valid: sizes.per_segment(&mut arena, 4),
@@ -316,31 +319,26 @@ impl EncodePlan {
         multiprocessors: u32,
         mut observe: impl FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
-        let TypeKernels { inspect, quantize, interpolate_coarse, interpolate_pass, fill_gaps, .. } =
-            of_type(kernels, self.scalar);
-        let TypeKernels { quantize_any, tokenize, shuffle, assemble, .. } = of_type(kernels, self.scalar);
+        let TypeKernels { linear, interpolation, quantize_any, fill_gaps, tokenize, shuffle, assemble, .. } =
+            kernels.of_type(self.scalar);
         let grid = |per_multiprocessor| self.sizes.grid(multiprocessors, per_multiprocessor, self.sizes.segments);
         let job = &self.job;
         clear(stream, self.zeroed.0, self.zeroed.1)?;
         observe("clear")?;
-        if !self.variant.inspected {
-            launch(stream, inspect, grid(2), THREADS, job, &[])?;
+        // A type without this kernel has no lattices, and its chunks are equal all over if the host has not seen otherwise.
+        if !self.variant.inspected
+            && let Some(linear) = linear
+        {
+            launch(stream, &linear.inspect, grid(2), THREADS, job, &[])?;
             observe("1 inspect")?;
         }
         if self.variant.interpolated {
-            interpolate(
-                stream,
-                [interpolate_coarse, interpolate_pass],
-                job,
-                &job.shape,
-                &self.sizes,
-                multiprocessors,
-                &mut observe,
-            )?;
+            let pair = &known(interpolation)?.interpolate;
+            interpolate(stream, pair, job, &job.shape, &self.sizes, multiprocessors, &mut observe)?;
             launch(stream, &kernels.count_marked, grid(8), THREADS, job, &[])?;
             observe("1 count")?;
         } else {
-            let quantize = if self.variant.linear { quantize } else { quantize_any };
+            let quantize = if self.variant.linear { &known(linear)?.quantize } else { quantize_any };
             launch(stream, quantize, grid(16), THREADS, job, &[])?;
             observe("1 quantize")?;
         }
@@ -392,7 +390,7 @@ impl DecodePlan {
         let input_stride = (size_of::<DecodeParameters>() as u64 + max_stream_len(layout)).next_multiple_of(256);
         let input = arena.take(sizes.chunks, input_stride as usize);
         let planes: [DecodePlane; PLANES] = std::array::from_fn(|number| {
-            let size = if number == 1 { 1 } else { sizes.value };
+            let size = if number == 1 { 1 } else { sizes.code };
             // Planes that there are not take no room.
             let here = number == 0 || variant.exceptions == Exceptions::Many;
             let sizes = if here { Sizes { ..sizes } } else { Sizes { elements: 1, segments: 1, ..sizes } };
@@ -407,6 +405,12 @@ impl DecodePlan {
                 table: arena.take(sizes.chunks, 8),
             }
         });
+        // Values take the places of their codes, unless they are shorter: then they would overwrite other codes.
+        let (output, stride) = if sizes.value == sizes.code {
+            (planes[0].values, planes[0].stride)
+        } else {
+            (sizes.per_value(&mut arena, sizes.value), sizes.elements as u64)
+        };
         let job = DecodeJob {
             shape: shape(&key.shape),
             chunks: sizes.chunks as u32,
@@ -424,9 +428,8 @@ impl DecodePlan {
             exception_counts: sizes.per_segment(&mut arena, 4),
             exception_groups,
             states,
-            // Values take the places of their codes.
-            output: planes[0].values,
-            output_stride: planes[0].stride * sizes.value as u64,
+            output,
+            output_stride: stride * sizes.value as u64,
             host_results: 0,
         };
         (Self { job, zeroed, scalar: key.scalar, variant, sizes }, arena.len())
@@ -469,7 +472,7 @@ impl DecodePlan {
         multiprocessors: u32,
         mut observe: impl FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
-        let of_type = of_type(kernels, self.scalar);
+        let of_type = kernels.of_type(self.scalar);
         let job = &self.job;
         let sizes = &self.sizes;
         let segment_grid = |per_multiprocessor| sizes.grid(multiprocessors, per_multiprocessor, sizes.segments);
@@ -489,26 +492,26 @@ impl DecodePlan {
             observe("5 bit planes")?;
         }
 
-        // The codes' last pass writes values, if their grid is linear.
+        // The codes' last pass writes values, if they go in place.
         let codes = if self.variant.interpolated { Vec::new() } else { self.passes(self.variant.rows_in_blocks) };
         let mask = if self.variant.exceptions == Exceptions::Many { self.passes(false) } else { Vec::new() };
         let idle = Pass { kind: AXIS, axis: 0, items: 0 };
         for at in 0..codes.len().max(mask.len()) {
             let blocks = |pass: &Pass| if pass.items == 0 { 0 } else { sizes.grid(multiprocessors, 8, pass.items).0 };
             let (of_codes, of_mask) = (codes.get(at).unwrap_or(&idle), mask.get(at).unwrap_or(&idle));
-            let last = self.variant.linear && at + 1 == codes.len();
+            let last = self.variant.in_place && at + 1 == codes.len();
             let grid = (blocks(of_codes) + blocks(of_mask), job.chunks, 1);
             let numbers = [blocks(of_codes), of_codes.kind, of_codes.axis, u32::from(last), of_mask.kind, of_mask.axis];
             launch(stream, &of_type.restore_planes, grid, THREADS, job, &numbers)?;
             observe(if last { "2, 1 values" } else { "2 sums" })?;
         }
         if self.variant.interpolated {
-            let kernels = [&of_type.restore_coarse, &of_type.restore_pass];
-            interpolate(stream, kernels, job, &job.shape, sizes, multiprocessors, &mut observe)?;
-            launch(stream, &of_type.restore_values, segment_grid(8), THREADS, job, &[])?;
+            let kernels = known(&of_type.interpolation)?;
+            interpolate(stream, &kernels.restore, job, &job.shape, sizes, multiprocessors, &mut observe)?;
+            launch(stream, &kernels.restore_values, segment_grid(8), THREADS, job, &[])?;
             observe("1 values")?;
         }
-        if !self.variant.linear {
+        if !self.variant.in_place {
             launch(stream, &of_type.restore_any, segment_grid(8), THREADS, job, &[])?;
             observe("1 values")?;
         }
@@ -593,7 +596,7 @@ impl Levels {
 /// Launches the kernels of all levels, either way: the first for the coarse ones, the second for each pass of a fine one.
 fn interpolate<J: DeviceRepr>(
     stream: &CudaStream,
-    [coarse, pass]: [&CudaFunction; 2],
+    [coarse, pass]: &[CudaFunction; 2],
     job: &J,
     shape: &Shape,
     sizes: &Sizes,
@@ -619,6 +622,9 @@ struct Pass {
     items: usize,
 }
 
-fn of_type(kernels: &Kernels, scalar: Scalar) -> &TypeKernels {
-    if scalar.size() == 8 { &kernels.f64 } else { &kernels.f32 }
+/// Kernels for a grid that not every type has.
+fn known<T>(kernels: &Option<T>) -> Result<&T> {
+    kernels
+        .as_ref()
+        .ok_or_else(|| Error::Unsupported("the GPU has no kernels for values of this type with such a grid".to_owned()))
 }

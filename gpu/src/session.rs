@@ -14,14 +14,15 @@ use quire_codec::lattice::{self, highest_bit};
 use quire_codec::plane::is_interpolated;
 use quire_codec::predictor::{Chooser, Predictor};
 use quire_codec::quantize::Quantizer;
+use quire_codec::small_float::{BFloat16, Binary16};
 use quire_codec::{CodebookPolicy, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, Scalar, max_stream_len};
 
 use crate::copy::{beside, copy};
 use crate::device::{Device, count_recording};
 use crate::error::{Context as _, Error, Result};
 use crate::job::{
-    Address, DecodeParameters, DecodeState, EXACT_FLOATS, EXACT_WHOLE_NUMBERS, EncodeParameters, EncodeResult, HEADER_ROOM,
-    LINEAR, LOGARITHMIC, MAX_BOOKS, SIGNED_STEPS, SYMBOLS, UNSIGNED_STEPS,
+    Address, DecodeParameters, DecodeState, EXACT_FLOATS, EXACT_SIGNED, EXACT_UNSIGNED, EncodeParameters, EncodeResult,
+    HEADER_ROOM, LINEAR, LOGARITHMIC, MAX_BOOKS, SIGNED_STEPS, SYMBOLS, UNSIGNED_STEPS,
 };
 use crate::launch::Graph;
 use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, copy_on_device, download, read_plain, upload};
@@ -157,7 +158,8 @@ impl Session {
         // On a grid that is not an absolute bound's the kernels never look for a lattice, but may meet a constant chunk.
         let inspected = searched && has_nothing_to_inspect(chunk, layout, config);
         let bit_planes = config.coding == CodingPolicy::Bitshuffle;
-        let variant = EncodeVariant { inspected, to_host: true, interpolated: false, linear: true, bit_planes };
+        let linear = layout.scalar.is_float();
+        let variant = EncodeVariant { inspected, to_host: true, interpolated: false, linear, bit_planes };
         let mut number = self.encoder(device, layout, 1, variant)?;
         let input = self.encode_plan(number).0.input;
         let body = input + size_of::<EncodeParameters>() as u64;
@@ -251,7 +253,7 @@ pub(crate) fn linear_parameters(layout: &Layout, config: &Config, predictor: Pre
             Ok(encode_parameters(layout, config, &Grid::Linear(Quantizer::new(bound)), predictor))
         }
         bound => Err(Error::Unsupported(format!(
-            "{bound:?} of {:?}: only absolute bounds of f32 and f64 go in batches",
+            "{bound:?} of {:?}: only absolute bounds of floating-point numbers go in batches",
             layout.scalar
         ))),
     }
@@ -264,12 +266,14 @@ fn constant_parameters(layout: &Layout) -> EncodeParameters {
 
 /// What the kernels call the grid of a coding; `None` for codings without one.
 fn kind_of(coding: Coding, scalar: Scalar) -> Option<u32> {
+    let is_unsigned = matches!(scalar, Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64);
     Some(match coding {
         Coding::Stored | Coding::Constant => return None,
         Coding::Quantized => LINEAR,
         Coding::Exact if scalar.is_float() => EXACT_FLOATS,
-        Coding::Exact => EXACT_WHOLE_NUMBERS,
-        Coding::Steps if matches!(scalar, Scalar::U32 | Scalar::U64) => UNSIGNED_STEPS,
+        Coding::Exact if is_unsigned => EXACT_UNSIGNED,
+        Coding::Exact => EXACT_SIGNED,
+        Coding::Steps if is_unsigned => UNSIGNED_STEPS,
         Coding::Steps => SIGNED_STEPS,
         Coding::Logarithmic => LOGARITHMIC,
     })
@@ -282,7 +286,7 @@ fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeP
     Header { coding: Coding::Stored, layout: *layout }.write_to(&mut header);
     let mut padded = [0; HEADER_ROOM];
     padded[..header.len()].copy_from_slice(&header);
-    let numbers = if kind == EXACT_FLOATS || kind == EXACT_WHOLE_NUMBERS { 0 } else { fixed.len() + 1 };
+    let numbers = if matches!(kind, EXACT_FLOATS | EXACT_SIGNED | EXACT_UNSIGNED) { 0 } else { fixed.len() + 1 };
     EncodeParameters {
         bound: half_step,
         step,
@@ -309,7 +313,7 @@ fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeP
 /// What the kernels are to know of a chunk.
 fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: Predictor) -> EncodeParameters {
     let fill_bits = |fill: Option<i64>| {
-        let mask = if layout.scalar.size() == 4 { u64::from(u32::MAX) } else { u64::MAX };
+        let mask = u64::MAX >> (64 - 8 * layout.scalar.size());
         (fill.unwrap_or(0).cast_unsigned() & mask, u32::from(fill.is_some()))
     };
     let kind = kind_of(grid.coding(), layout.scalar).unwrap_or(LINEAR);
@@ -370,6 +374,8 @@ fn has_nothing_to_inspect(chunk: &[u8], layout: &Layout, config: &Config) -> boo
         && match layout.scalar {
             Scalar::F32 => lattice::is_off::<f32>(glance, order, step, config.fill()),
             Scalar::F64 => lattice::is_off::<f64>(glance, order, step, config.fill()),
+            Scalar::F16 => lattice::is_off::<Binary16>(glance, order, step, config.fill()),
+            Scalar::BF16 => lattice::is_off::<BFloat16>(glance, order, step, config.fill()),
             _ => false,
         }
 }
@@ -410,6 +416,7 @@ pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParamete
     if is_interpolated(planes) && !fixed.can_be_interpolated(scalar) {
         return Err(Error::Refused);
     }
-    let variant = DecodeVariant::new(shape, kind == LINEAR, fixed.exceptions, planes);
+    let in_place = kind == LINEAR && scalar.size() == scalar.code_size();
+    let variant = DecodeVariant::new(shape, in_place, fixed.exceptions, planes);
     Ok((header.layout, parameters, variant))
 }

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Any, Iterator
 
@@ -125,12 +124,11 @@ def plain(path: str) -> None:
 
 
 def pairs(file: h5py.File) -> Iterator[tuple[str, h5py.Group]]:
-    """All groups, at any depth, that hold `original` beside `compressed`; where a GPU is demanded, those that it takes."""
-    shortest = 4 if os.environ.get("QUIRE_BACKEND") == "cuda" else 1
+    """All groups, at any depth, that hold `original` beside `compressed`."""
     found: list[str] = []
     file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Group) else None)
     for name in found:
-        if {"original", "compressed"} <= set(file[name]) and file[name]["compressed"].dtype.itemsize >= shortest:
+        if {"original", "compressed"} <= set(file[name]):
             yield name, file[name]
 
 
