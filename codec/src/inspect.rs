@@ -111,6 +111,7 @@ pub(crate) fn planes<'a>(stream: &'a [u8], header: &Header) -> Result<Option<(Fi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::seal;
     use crate::{ByteOrder, CodebookPolicy, Coding, CodingPolicy, Config, Layout, Scalar, Shape, Workspace};
 
     fn describe(value: impl Fn(u64) -> f32, config: Config) -> Description {
@@ -142,6 +143,20 @@ mod tests {
         let found = describe(gaps, config);
         assert_eq!((found.exceptions, found.planes.len()), (1400, 3));
         assert!(matches!(found.planes[1].prediction, Prediction::Differences(_)));
+    }
+
+    #[test]
+    fn absurd_extents_do_not_allocate() {
+        let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape: Shape::new(&[1 << 47]).unwrap() };
+        let mut stream = Vec::new();
+        Header { coding: Coding::Quantized, layout }.write_to(&mut stream);
+        stream.extend([1.0f64.to_le_bytes(), [0; 8]].concat());
+        for (widths, is_good) in [([0, 0], true), ([1, 0], false)] {
+            let mut stream = stream.clone();
+            stream.extend([1, 11, 0, widths[0], widths[1], 0, 0, 0]);
+            seal(&mut stream);
+            assert_eq!(Description::of(&stream).is_ok(), is_good, "{widths:?}");
+        }
     }
 
     #[test]

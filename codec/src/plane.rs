@@ -106,6 +106,10 @@ impl Head {
     /// `Truncated`, `Corrupt` or `OutOfMemory`.
     pub fn skip(&self, stream: &mut &[u8], integers: usize) -> Result<()> {
         let mut sizes = Vec::new();
+        if self.lane_width == 0 && self.extra_width == 0 {
+            // An index of no bits, which may stand for any number of empty blocks.
+            return Ok(());
+        }
         self.read_index(stream, integers, &mut sizes)?;
         let words: u64 = sizes.iter().map(|&(lanes, extras)| u64::from(lanes) + u64::from(extras)).sum();
         take(stream, words.saturating_mul(2).next_multiple_of(4), PAYLOAD).map(|_| ())

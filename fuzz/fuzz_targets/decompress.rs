@@ -1,8 +1,9 @@
-//! Any bytes: an error or a chunk of the right length, never a panic. `cargo +nightly fuzz run decompress`.
+//! Any bytes: an error or a chunk of the right length, an error or a description, never a panic. `cargo +nightly fuzz run decompress`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use quire_codec::format::{HEADER_FIXED_LEN, seal};
+use quire_codec::inspect::Description;
 use quire_codec::{Header, Workspace};
 
 /// Chunks above this are not decoded: a constant chunk of a few bytes may well stand for gigabytes.
@@ -14,6 +15,7 @@ fuzz_target!(|data: &[u8]| {
     if stream.len() >= HEADER_FIXED_LEN {
         seal(&mut stream);
     }
+    let _ = Description::of(&stream);
     let Ok(header) = Header::read_from(&stream) else { return };
     if header.layout.chunk_bytes() <= MAX_CHUNK {
         let mut chunk = vec![0; header.layout.chunk_bytes() as usize];
