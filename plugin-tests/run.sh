@@ -18,7 +18,7 @@ cargo fmt --all --check
 
 # hdf5-sys looks at libhdf5-dev's headers, so nothing compiles without it.
 step "clients from Debian: h5py, h5py with MPI, the HDF5 tools and headers, netCDF, Open MPI"
-need_apt gcc g++ libc6-dev binutils pkg-config libhdf5-dev hdf5-tools netcdf-bin \
+need_apt gcc g++ libc6-dev binutils pkg-config cmake make libhdf5-dev hdf5-tools netcdf-bin \
   python3-h5py python3-h5py-mpi python3-mpi4py openmpi-bin openssh-client
 
 step "clients from PyPI: h5py on HDF5 2.0 with netCDF4 and PyTables, h5py on HDF5 1.14"

@@ -1,0 +1,30 @@
+//! The plugin as `cmake --install` leaves it, used with nothing of the source tree around it.
+
+use std::process::Command;
+
+use plugin_tests::{Sandbox, assert_says, repository, succeed};
+
+#[test]
+fn cmake_installs_a_plugin_that_a_bare_environment_finds() {
+    let sandbox = Sandbox::new();
+    let (build, prefix) = (sandbox.path("build"), sandbox.path("prefix"));
+    // A build of its own, without kernels: the others have been compiled before.
+    let cmake = |arguments: &[&str]| {
+        let mut command = sandbox.command("cmake");
+        command.args(arguments).env_remove("NVCC").env_remove("CARGO_TARGET_DIR").env_remove("HDF5_PLUGIN_PATH");
+        succeed(&mut command)
+    };
+    let (build, source) = (build.to_string_lossy(), repository().to_string_lossy());
+    let _ = cmake(&["-S", &source, "-B", &build, "-DNVCC=none", &format!("-DCMAKE_INSTALL_PREFIX={}", prefix.display())]);
+    let _ = cmake(&["--build", &build]);
+    assert_says(&cmake(&["--install", &build]), &["lib/plugin/libh5zquire.so"]);
+
+    let program = sandbox.path("example");
+    let source = repository().join("docs/example.c");
+    let _ = succeed(sandbox.command("h5cc").args(["-shlib", "-o"]).arg(&program).arg(source).arg("-lm"));
+    let moved = sandbox.path("elsewhere");
+    std::fs::rename(prefix.join("lib/plugin"), &moved).expect("the plugin's folder can be moved");
+    let mut bare = Command::new(&program);
+    bare.arg(sandbox.path("example.h5")).env_clear().env("HDF5_PLUGIN_PATH", &moved).current_dir(sandbox.path(""));
+    assert_says(&succeed(&mut bare), &["within the bound of 0.001"]);
+}
