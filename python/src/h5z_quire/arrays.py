@@ -95,17 +95,18 @@ def _bfloat16() -> "np.dtype[Any]":
         import ml_dtypes
     except ImportError:
         raise ValueError("the stream holds bfloat16, which numpy does not have: install ml_dtypes") from None
-    return np.dtype(ml_dtypes.bfloat16)
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return found
 
 
 def _fill_value(value: Any, dtype: "np.dtype[Any]") -> "npt.NDArray[Any]":
     """The value as an array of one value of the type."""
     try:
-        made = np.array([value]).astype(dtype) if dtype.name == "bfloat16" else np.array([value], dtype)
+        given = np.array([value])
+        made = given.astype(dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"fill value {value!r} is no {dtype}: {error}") from None
-    if made.shape != (1,) or (dtype.kind in "iu" and made[0] != value):
+    # Rounding to a float's precision is what the array's own values went through; an integer is itself or another one.
+    if made.shape != (1,) or given.dtype.kind not in "fiu" or (dtype.kind in "iu" and int(made[0]) != value):
         raise ValueError(f"fill value {value!r} is no {dtype}")
     return made
-
-

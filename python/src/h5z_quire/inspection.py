@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, List, NamedTuple, Optional, Tuple, Union
 
-from . import library
+from . import datasets, library
 from .arrays import BytesLike, as_bytes
 from .options import FILTER_ID
 
@@ -109,10 +109,7 @@ def inspect(dataset: Any) -> List[Chunk]:
 
     Raises ValueError if the dataset does not have this filter, has another one behind it than fletcher32, or holds a damaged chunk.
     """
-    if not hasattr(getattr(dataset, "id", None), "get_num_chunks"):
-        raise ValueError(f"{dataset!r} is no dataset of h5py: open the file with h5py.File, and give file[name]")
-    properties = dataset.id.get_create_plist()
-    filters = [properties.get_filter(index)[0] for index in range(properties.get_nfilters())]
+    filters = list(datasets.filters(dataset))
     if filters not in ([FILTER_ID], [FILTER_ID, _FLETCHER32]):
         raise ValueError(
             f"{dataset.name!r} has the filters {filters}: only {[FILTER_ID]}, or with fletcher32 behind it {[FILTER_ID, _FLETCHER32]}, can be inspected"

@@ -14,6 +14,7 @@ from typing import Any
 
 import netCDF4
 import numpy as np
+from netCDF4 import _netCDF4
 
 from .options import FILTER_ID
 from .registration import register
@@ -28,7 +29,7 @@ register()
 
 def _library() -> ctypes.CDLL:
     """netCDF-C, by way of the extension module that links it."""
-    library = ctypes.CDLL(netCDF4._netCDF4.__file__)
+    library = ctypes.CDLL(_netCDF4.__file__)
     if not hasattr(library, "nc_def_var_filter"):
         raise OSError(f"netCDF-C {netCDF4.__netcdf4libversion__} has no nc_def_var_filter: it must be 4.6.0 or newer")
     library.nc_strerror.restype = ctypes.c_char_p

@@ -63,11 +63,14 @@ class QuireCodec(Codec):  # type: ignore[misc]
         values = arrays.decompress(buf)
         if out is None:
             return values
-        target = np.frombuffer(out, np.uint8) if not isinstance(out, np.ndarray) else out.reshape(-1, order="A").view(np.uint8)
-        if target.nbytes != values.nbytes:
-            raise ValueError(f"the stream holds {values.nbytes} bytes, out has {target.nbytes}")
-        if not np.shares_memory(target, np.asanyarray(out)):
-            raise ValueError("out does not lie in one piece in memory")
+        # An array in Fortran's order gets its bytes as they lie in memory.
+        in_order = out.T if isinstance(out, np.ndarray) and out.flags.f_contiguous else out
+        try:
+            target = np.frombuffer(in_order, np.uint8)
+        except (TypeError, ValueError, BufferError) as error:
+            raise ValueError(f"out must be bytes in a row: {error}") from None
+        if target.nbytes != values.nbytes or not target.flags.writeable:
+            raise ValueError(f"the stream holds {values.nbytes} bytes, out has room for {target.nbytes if target.flags.writeable else 0}")
         target[...] = values.reshape(-1).view(np.uint8)
         result: "npt.NDArray[Any]" = np.asanyarray(out)
         return result

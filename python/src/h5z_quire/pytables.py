@@ -41,7 +41,7 @@ def create_carray(file: tables.File, where: Any, name: str, quire: Quire, *, obj
     obj         an array of float32, float64, or integers of 8 to 64 bits, in either byte order, of at least one dimension
     chunkshape  extents of a chunk, as many as `obj` has
 
-    Raises ValueError for a type or a shape that cannot be; PyTables' own errors for the rest, and OSError where HDF5 refuses.
+    Raises ValueError for a type or a shape that cannot be; PyTables' own errors for the rest, HDF5ExtError with HDF5's reasons among them.
     """
     values = np.asanyarray(obj)
     quire.check(values.dtype)
@@ -49,6 +49,8 @@ def create_carray(file: tables.File, where: Any, name: str, quire: Quire, *, obj
         raise ValueError(f"values of type {values.dtype} cannot be stored by this function: make the file with h5py")
     if len(chunkshape) != values.ndim or not values.ndim or min(chunkshape) < 1:
         raise ValueError(f"chunkshape is {tuple(chunkshape)}: for an array of shape {values.shape} it must have {values.ndim} extents of 1 or more")
+    if file.mode == "r":
+        raise tables.FileModeError(f"{file.filename!r} was opened to be read only")
     group = file.get_node(where, classname="Group")
     if name in group:
         raise tables.NodeError(f"group {group._v_pathname!r} has a node {name!r} already")
@@ -76,7 +78,8 @@ def _create(group: int, name: str, quire: Quire, values: "npt.NDArray[Any]", chu
         def opened(identifier: int, close: Any) -> Any:
             """An identifier that is closed in the end."""
             if identifier < 0:
-                raise OSError(f"HDF5 did not create {name!r}: {close.__name__[:3]} gave {identifier}")
+                # It takes HDF5's own reasons along.
+                raise tables.HDF5ExtError(f"HDF5 did not create {name!r} in chunks of {tuple(chunkshape)}")
             open_ids.callback(close, _hid(identifier))
             return _hid(identifier)
 
@@ -84,6 +87,6 @@ def _create(group: int, name: str, quire: Quire, values: "npt.NDArray[Any]", chu
         properties = opened(library.H5Pcreate(_hid.in_dll(library, "H5P_CLS_DATASET_CREATE_ID_g")), library.H5Pclose)
         library.H5Pset_chunk(properties, values.ndim, chunk)
         if library.H5Pset_filter(properties, FILTER_ID, _MANDATORY, ctypes.c_size_t(len(words)), words) < 0:
-            raise OSError(f"PyTables' HDF5 ({tables.hdf5_version}) does not find filter {FILTER_ID} on its plugin path: call h5z_quire.register()")
+            raise tables.HDF5ExtError(f"PyTables' HDF5 ({tables.hdf5_version}) does not find filter {FILTER_ID} on its plugin path: call h5z_quire.register()")
         default = _hid(_DEFAULT)
         opened(library.H5Dcreate2(_hid(group), name.encode(), element, space, default, properties, default), library.H5Dclose)

@@ -7,7 +7,7 @@ from typing import Any, Iterator, Mapping, NoReturn, Optional, Sequence, Support
 import numpy as np
 import numpy.typing as npt
 
-from . import arrays
+from . import arrays, datasets
 from .options import FILTER_ID, cd_values, decimal, options, parse
 
 _KEYS = ("compression", "compression_opts")
@@ -73,14 +73,10 @@ class Quire(Mapping[str, Any]):
     @classmethod
     def from_dataset(cls, dataset: Any) -> "Quire":
         """What a dataset of h5py was made with. Raises ValueError if it does not have this filter."""
-        properties = getattr(getattr(dataset, "id", None), "get_create_plist", None)
-        if properties is None:
-            raise ValueError(f"{dataset!r} is no dataset of h5py: open the file with h5py.File, and give file[name]")
-        plist = properties()
-        filters = {number: words for number, _, words, _ in map(plist.get_filter, range(plist.get_nfilters()))}
+        filters = datasets.filters(dataset)
         if FILTER_ID not in filters:
             raise ValueError(f"{dataset.name!r} is not compressed with filter {FILTER_ID}: its filters are {list(filters)}")
-        return cls.from_cd_values([int(word) for word in filters[FILTER_ID]])
+        return cls.from_cd_values(filters[FILTER_ID])
 
     @classmethod
     def _of_words(cls, words: Tuple[int, ...]) -> "Quire":
