@@ -13,7 +13,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Command, Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
@@ -59,20 +59,38 @@ class BuildWithLibrary(build_py):
     """Puts the library into the package."""
 
     def run(self) -> None:
-        if self.editable_mode:
-            raise SystemExit("error: an editable install would need the library in the source tree: install with pip install python/")
+        # What an earlier build has left, and the package no longer has, is not to get into the wheel.
+        shutil.rmtree(self.build_lib, ignore_errors=True)
         super().run()
         folder = Path(self.build_lib) / "h5z_quire" / "plugins"
         self.mkpath(str(folder))
         shutil.copyfile(library(), folder / LIBRARY_NAME)
 
 
-class PlatformWheel(bdist_wheel):
-    """A wheel for any Python 3, but for one kind of machine: it has no extension module, and a library."""
+class WithLibrary(Distribution):
+    """What has a library goes where extension modules go."""
+
+    def has_ext_modules(self) -> bool:
+        return True
+
+
+class NoEditableWheel(Command):
+    """Refuses `pip install -e`, which would need the library in the source tree."""
+
+    user_options: "list[tuple[str, str, str]]" = [("dist-info-dir=", None, ""), ("dist-dir=", "d", "")]
+
+    def initialize_options(self) -> None:
+        self.dist_info_dir = self.dist_dir = None
 
     def finalize_options(self) -> None:
-        super().finalize_options()
-        self.root_is_pure = False
+        pass
+
+    def run(self) -> None:
+        raise SystemExit("error: an editable install would need the library in the source tree: install with pip install python/")
+
+
+class PlatformWheel(bdist_wheel):
+    """A wheel for any Python 3, as it has no extension module, but for one kind of machine."""
 
     def get_tag(self) -> "tuple[str, str, str]":
         (built,) = Path(self.bdist_dir).glob(f"**/{LIBRARY_NAME}")
@@ -81,4 +99,4 @@ class PlatformWheel(bdist_wheel):
         return "py3", "none", f"manylinux_2_{minor}_{platform.machine()}"
 
 
-setup(version=version(), cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": PlatformWheel})
+setup(version=version(), distclass=WithLibrary, cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": PlatformWheel, "editable_wheel": NoEditableWheel})

@@ -12,7 +12,7 @@ LIBRARIES = ("h5py", "netCDF4", "tables")
 
 # Imports modules in a given order, then writes and reads with every library; a child process an order, as an import cannot be taken back.
 ORDERS = '''
-import os, sys
+import os, sys, traceback
 import numpy as np
 # What the libraries need besides HDF5, so that the children need not load it again.
 import blosc2, cftime, numexpr
@@ -63,17 +63,21 @@ def check(order, number):
     with open("/proc/self/maps") as maps:
         assert len({line.split()[-1] for line in maps if "libh5zquire" in line}) == 1
 
-for number, order in enumerate(text.split(",") for text in sys.argv[1:]):
-    child = os.fork()
-    if not child:
+def child(number, order):
+    pid = os.fork()
+    if not pid:
         try:
             check(order, number)
             os._exit(0)
-        except BaseException as error:
-            import traceback
+        except BaseException:
             traceback.print_exc()
             os._exit(1)
-    assert os.waitpid(child, 0)[1] == 0, order
+    return pid
+
+orders = list(enumerate(text.split(",") for text in sys.argv[1:]))
+for first in range(0, len(orders), 2):
+    for pid, (_, order) in [(child(*numbered), numbered) for numbered in orders[first : first + 2]]:
+        assert os.waitpid(pid, 0)[1] == 0, order
 print("done")
 '''
 

@@ -11,7 +11,7 @@ from .inspection import info
 from .options import for_clients
 
 
-def main(arguments: "list[str]") -> None:
+def main(arguments: list[str]) -> None:
     """Runs the command line."""
     if not arguments:
         for key, value in info()._asdict().items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ _BFLOAT16 = _TYPES.index("bfloat16")
 _BIG_ENDIAN = 128
 
 
-def compress(values: npt.ArrayLike, quire: "Union[Quire, str]", *, fill_value: Any = None) -> bytes:
+def compress(values: npt.ArrayLike, quire: Quire | str, *, fill_value: Any = None) -> bytes:
     """The stream of an array.
 
     values      an array of any shape of float16, float32, float64, bfloat16 (of ml_dtypes), or integers of 8 to 64 bits, in either byte order. One that
@@ -40,7 +40,7 @@ def compress(values: npt.ArrayLike, quire: "Union[Quire, str]", *, fill_value: A
     return library.compress(options, number, array.shape, fill, array)
 
 
-def decompress(stream: BytesLike, *, shape: Optional[Sequence[int]] = None) -> "npt.NDArray[Any]":
+def decompress(stream: BytesLike, *, shape: Sequence[int] | None = None) -> npt.NDArray[Any]:
     """The array of a stream, with the type and byte order of the one that was compressed.
 
     stream  anything with the stream's bytes
@@ -68,7 +68,7 @@ def as_bytes(stream: BytesLike) -> library.Buffer:
         raise ValueError(f"a stream is bytes in a row, {type(stream).__name__} given: {error}") from None
 
 
-def type_number(dtype: "np.dtype[Any]") -> int:
+def type_number(dtype: np.dtype[Any]) -> int:
     """The number of a type in a stream's header. Raises ValueError for a type that cannot be compressed."""
     if dtype.name == "bfloat16" and dtype.isnative:
         return _BFLOAT16
@@ -81,7 +81,7 @@ def type_number(dtype: "np.dtype[Any]") -> int:
     return _TYPES.index(code) + (_BIG_ENDIAN if dtype.str[0] == ">" else 0)
 
 
-def _numbers(number: int) -> "np.dtype[Any]":
+def _numbers(number: int) -> np.dtype[Any]:
     """The type in which numpy receives the values of a stream; bfloat16 as the 16 bits that it is."""
     order = ">" if number >= _BIG_ENDIAN else "<"
     number %= _BIG_ENDIAN
@@ -90,7 +90,7 @@ def _numbers(number: int) -> "np.dtype[Any]":
     return np.dtype(order + ("u2" if number == _BFLOAT16 else _TYPES[number]))
 
 
-def _bfloat16() -> "np.dtype[Any]":
+def _bfloat16() -> np.dtype[Any]:
     try:
         import ml_dtypes
     except ImportError:
@@ -99,7 +99,7 @@ def _bfloat16() -> "np.dtype[Any]":
     return found
 
 
-def _fill_value(value: Any, dtype: "np.dtype[Any]") -> "npt.NDArray[Any]":
+def _fill_value(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """The value as an array of one value of the type."""
     try:
         given = np.array([value])

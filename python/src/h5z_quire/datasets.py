@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Tuple
+from typing import Any
 
 
-def filters(dataset: Any) -> Dict[int, Tuple[int, ...]]:
+def filters(dataset: Any) -> dict[int, tuple[int, ...]]:
     """The parameters of a dataset's filters by their numbers, in the order in which a write applies them. Raises ValueError for anything but a dataset of h5py."""
     identifier: Any = getattr(dataset, "id", None)
     if not hasattr(identifier, "get_num_chunks"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, NamedTuple
 
 from . import datasets, library
 from .arrays import BytesLike, as_bytes
@@ -20,11 +20,11 @@ class Plane(NamedTuple):
     #: "differences" or "interpolation"
     prediction: str
     #: Axes of the differences, as places in the extents.
-    axes: Tuple[int, ...]
+    axes: tuple[int, ...]
     #: "huffman" or "bitshuffle"
     coding: str
     #: Number in the dictionary, "custom", or None for bit planes.
-    codebook: Union[int, str, None]
+    codebook: int | str | None
     #: Integers of a block.
     block_len: int
     #: Bytes of the plane.
@@ -41,32 +41,32 @@ class Description(NamedTuple):
     #: "little" or "big"
     byte_order: str
     #: Slowest first; those of 1 are dropped, and slow ones folded together until four are left.
-    extents: Tuple[int, ...]
+    extents: tuple[int, ...]
     #: Half the step of the grid, in the data's own units; of binary logarithms if the coding is "logarithmic"; None for exact values.
-    half_step: Optional[float]
+    half_step: float | None
     #: Values that are kept bit for bit beside the grid.
     exceptions: int
     #: The planes, in their order.
-    planes: Tuple[Plane, ...]
+    planes: tuple[Plane, ...]
 
 
 class Chunk(NamedTuple):
     """A chunk of a dataset. A list of them makes a table: `pandas.DataFrame(inspect(dataset))`."""
 
     #: Place of its first value in the dataset.
-    offset: Tuple[int, ...]
+    offset: tuple[int, ...]
     #: As in `Description`; "unfiltered" if HDF5 has stored the chunk without the filter.
     coding: str
     #: "interpolation", or "differences" and the axes, as places in the stream's extents; None if there are no codes.
-    predictor: Optional[str]
+    predictor: str | None
     #: Number in the dictionary, "custom", "bit planes"; None if there are no codes.
-    codebook: Union[int, str, None]
+    codebook: int | str | None
     #: Bytes of the whole chunk over those in the file.
     ratio: float
     #: Values that are kept bit for bit beside the grid.
     exceptions: int
     #: As in `Description`.
-    half_step: Optional[float]
+    half_step: float | None
     #: In the file.
     bytes: int
 
@@ -83,7 +83,7 @@ class Info(NamedTuple):
     #: "cuda", "cpu", or "none" where the environment stands against every call.
     backend: str
     #: The GPU's name.
-    device: Optional[str]
+    device: str | None
     #: The reason for the backend.
     why: str
     #: Whether GPU kernels are in the library.
@@ -104,7 +104,7 @@ def describe(stream: BytesLike) -> Description:
     return Description(**{**found, "extents": tuple(found["extents"]), "planes": planes})
 
 
-def inspect(dataset: Any) -> List[Chunk]:
+def inspect(dataset: Any) -> list[Chunk]:
     """A row for each chunk that a dataset of h5py has in its file, in the file's order. Chunks that were never written have none.
 
     Raises ValueError if the dataset does not have this filter, has another one behind it than fletcher32, or holds a damaged chunk.
@@ -132,8 +132,8 @@ def _chunk(dataset: Any, index: int, whole: int, filters: int) -> Chunk:
         found = describe(stored[:-_CHECKSUM_BYTES] if has_checksum else stored)
     except ValueError as error:
         raise ValueError(f"{dataset.name!r}, chunk at {place.chunk_offset}: {error}") from None
-    predictor: Optional[str] = None
-    codebook: Union[int, str, None] = None
+    predictor: str | None = None
+    codebook: int | str | None = None
     if found.planes:
         codes = found.planes[0]
         predictor = " ".join((codes.prediction, ",".join(map(str, codes.axes)))).strip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
-from typing import Any, Tuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -64,7 +64,7 @@ def _call(function: Any, *arguments: object) -> bytes:
     raise {_NO_MEMORY: MemoryError, _INTERNAL: RuntimeError}.get(status, ValueError)(reason or "no memory for the reason")
 
 
-def compress(options: str, value_type: int, extents: Tuple[int, ...], fill_value: "npt.NDArray[Any] | None", values: "npt.NDArray[Any]") -> bytes:
+def compress(options: str, value_type: int, extents: tuple[int, ...], fill_value: npt.NDArray[Any] | None, values: npt.NDArray[Any]) -> bytes:
     """The stream of an array, which lies in C order in memory."""
     given = (ctypes.c_uint64 * len(extents))(*extents)
     fill = None if fill_value is None else fill_value.ctypes.data
@@ -74,14 +74,14 @@ def compress(options: str, value_type: int, extents: Tuple[int, ...], fill_value
     return _call(_LIBRARY.quire_compress, options.encode(), value_type, len(extents), given, fill, values.ctypes.data, values.nbytes)
 
 
-def read_layout(stream: Buffer) -> Tuple[int, Tuple[int, ...]]:
+def read_layout(stream: Buffer) -> tuple[int, tuple[int, ...]]:
     """Value type and extents of a stream, whose checksum is verified."""
     layout = _Layout()
     _call(_LIBRARY.quire_read_layout, stream.ctypes.data, stream.nbytes, ctypes.byref(layout))
     return layout.value_type, tuple(layout.extents[: layout.rank])
 
 
-def decompress(stream: Buffer, values: "npt.NDArray[Any]") -> None:
+def decompress(stream: Buffer, values: npt.NDArray[Any]) -> None:
     """Decompresses a stream into an array, which lies in C order in memory and has the stream's length."""
     _call(_LIBRARY.quire_decompress, stream.ctypes.data, stream.nbytes, values.ctypes.data, values.nbytes)
 

@@ -60,7 +60,7 @@ def def_var_filter(variable: Any, quire: Quire) -> None:
         )
 
 
-def inq_var_filter(variable: Any) -> "Quire | None":
+def inq_var_filter(variable: Any) -> Quire | None:
     """What a variable is compressed with; None if it is not compressed with this filter."""
     if not isinstance(variable, netCDF4.Variable):
         raise ValueError(f"{variable!r} is no variable of netCDF4")

@@ -8,7 +8,7 @@ For zarr's format 3 see `h5z_quire.zarr`. numcodecs finds the codec by its name 
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Union
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ class QuireCodec(Codec):  # type: ignore[misc]
 
     codec_id = "quire"
 
-    def __init__(self, quire: Union[Quire, str], dtype: Optional[npt.DTypeLike] = None, fill_value: Union[int, float, None] = None) -> None:
+    def __init__(self, quire: Quire | str, dtype: npt.DTypeLike | None = None, fill_value: int | float | None = None) -> None:
         self.quire = Quire.from_options(quire) if isinstance(quire, str) else quire
         self.dtype = None if dtype is None else np.dtype(dtype)
         self.fill_value = fill_value
@@ -55,7 +55,7 @@ class QuireCodec(Codec):  # type: ignore[misc]
             values = values.T
         return arrays.compress(values, self.quire, fill_value=self.fill_value)
 
-    def decode(self, buf: Any, out: Any = None) -> "npt.NDArray[Any]":
+    def decode(self, buf: Any, out: Any = None) -> npt.NDArray[Any]:
         """The array of a stream, with the extents that streams keep. `out`, if given, receives its bytes and must have as many of them.
 
         Raises ValueError, with the reason, for a damaged stream.
@@ -72,12 +72,12 @@ class QuireCodec(Codec):  # type: ignore[misc]
         if target.nbytes != values.nbytes or not target.flags.writeable:
             raise ValueError(f"the stream holds {values.nbytes} bytes, out has room for {target.nbytes if target.flags.writeable else 0}")
         target[...] = values.reshape(-1).view(np.uint8)
-        result: "npt.NDArray[Any]" = np.asanyarray(out)
+        result: npt.NDArray[Any] = np.asanyarray(out)
         return result
 
-    def get_config(self) -> Dict[str, Any]:
+    def get_config(self) -> dict[str, Any]:
         """What numcodecs writes into metadata."""
-        config: Dict[str, Any] = {"id": self.codec_id, "quire": self.quire.options}
+        config: dict[str, Any] = {"id": self.codec_id, "quire": self.quire.options}
         if self.dtype is not None:
             config["dtype"] = self.dtype.str
         if self.fill_value is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Sequence
 
 #: Number under which HDF5 knows the filter.
 FILTER_ID = 33791
@@ -33,9 +33,9 @@ RANGES = {
 MARKER = 0x51
 
 
-def parse(text: str) -> Dict[str, str]:
+def parse(text: str) -> dict[str, str]:
     """The options of a text such as `abs=1e-3,coding=huffman` by their keys; ValueError for an unknown, a repeated or an unfinished one."""
-    given: Dict[str, str] = {}
+    given: dict[str, str] = {}
     for option in filter(None, map(str.strip, text.split(","))):
         key, equals, value = (part.strip() for part in option.partition("="))
         if key not in (*MODES, "lossless", "coding", "adapt"):
@@ -48,7 +48,7 @@ def parse(text: str) -> Dict[str, str]:
     return given
 
 
-def cd_values(text: str) -> Tuple[int, ...]:
+def cd_values(text: str) -> tuple[int, ...]:
     """The words for options such as `abs=1e-3,coding=huffman`; ValueError with the reason for others."""
     given = parse(text)
     choices = []
@@ -58,7 +58,7 @@ def cd_values(text: str) -> Tuple[int, ...]:
             raise ValueError(f"options {text!r}: {key}={choice} is unknown, there are {', '.join(names)}")
         choices.append(names.index(choice))
     bounds = {key: _number(text, key, value) for key, value in given.items() if key != "lossless"}
-    numbers: List[float]
+    numbers: list[float]
     if set(given) == {"ratio", "abs"}:
         if bounds["abs"] == 0:
             raise ValueError(f"options {text!r}: abs={given['abs']} leaves no room for a ratio; it must be above 0, or give lossless alone")

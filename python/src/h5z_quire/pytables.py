@@ -64,7 +64,7 @@ def create_carray(file: tables.File, where: Any, name: str, quire: Quire, *, obj
     return node
 
 
-def _create(group: int, name: str, quire: Quire, values: "npt.NDArray[Any]", chunkshape: Sequence[int]) -> None:
+def _create(group: int, name: str, quire: Quire, values: npt.NDArray[Any], chunkshape: Sequence[int]) -> None:
     """Makes the dataset, without its values."""
     library = ctypes.CDLL(hdf5extension.__file__)
     extents, chunk = ((ctypes.c_uint64 * values.ndim)(*map(int, given)) for given in (values.shape, chunkshape))

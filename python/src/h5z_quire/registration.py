@@ -10,7 +10,7 @@ import ctypes
 import os
 import sys
 from pathlib import Path
-from typing import Any, Dict, Iterator
+from typing import Any, Iterator
 
 from .library import PLUGIN_FOLDER
 
@@ -55,10 +55,10 @@ def _register_with_loaded() -> None:
                 raise OSError(f"an HDF5 library of this process does not take {PLUGIN_FOLDER} for a folder of plugins")
 
 
-def _loaded_libraries() -> Dict[int, ctypes.CDLL]:
+def _loaded_libraries() -> dict[int, ctypes.CDLL]:
     """The HDF5 libraries of this process by the address of one of their functions: a look-up also searches an object's dependencies, so that
     libhdf5_hl and extension modules lead to the same library."""
-    found: Dict[int, ctypes.CDLL] = {}
+    found: dict[int, ctypes.CDLL] = {}
     for path in _mapped_objects():
         try:
             library = ctypes.CDLL(path, mode=os.RTLD_LAZY | os.RTLD_NOLOAD)
@@ -81,7 +81,7 @@ def _mapped_objects() -> Iterator[str]:
             yield fields[5]
 
 
-def _address(library: ctypes.CDLL) -> "int | None":
+def _address(library: ctypes.CDLL) -> int | None:
     try:
         function: Any = getattr(library, _PROBE)
     except AttributeError:
@@ -89,7 +89,7 @@ def _address(library: ctypes.CDLL) -> "int | None":
     return ctypes.cast(function, ctypes.c_void_p).value
 
 
-def _plugin_path(library: ctypes.CDLL) -> "list[bytes]":
+def _plugin_path(library: ctypes.CDLL) -> list[bytes]:
     """The folders in which a library looks for plugins."""
     size = ctypes.c_uint()
     library.H5PLget.restype = ctypes.c_ssize_t

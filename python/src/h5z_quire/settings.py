@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Mapping, NoReturn, Optional, Sequence, SupportsFloat, Tuple
+from typing import Any, Iterator, Mapping, NoReturn, Sequence, SupportsFloat
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,7 @@ class Quire(Mapping[str, Any]):
     """
 
     __slots__ = ("_words",)
-    _words: Tuple[int, ...]
+    _words: tuple[int, ...]
 
     #: Number under which HDF5 knows the filter.
     filter_id = FILTER_ID
@@ -46,11 +46,11 @@ class Quire(Mapping[str, Any]):
     def __init__(
         self,
         *,
-        abs: Optional[SupportsFloat] = None,
-        rel: Optional[SupportsFloat] = None,
-        pwrel: Optional[SupportsFloat] = None,
-        psnr: Optional[SupportsFloat] = None,
-        ratio: Optional[SupportsFloat] = None,
+        abs: SupportsFloat | None = None,
+        rel: SupportsFloat | None = None,
+        pwrel: SupportsFloat | None = None,
+        psnr: SupportsFloat | None = None,
+        ratio: SupportsFloat | None = None,
         lossless: bool = False,
         coding: str = "auto",
         adapt: str = "none",
@@ -61,17 +61,17 @@ class Quire(Mapping[str, Any]):
         object.__setattr__(self, "_words", cd_values(",".join((*texts, f"coding={coding}", f"adapt={adapt}"))))
 
     @classmethod
-    def from_options(cls, text: str) -> "Quire":
+    def from_options(cls, text: str) -> Quire:
         """The same from a text such as `rel=1e-4,coding=bitshuffle`. Raises ValueError for one that makes no sense."""
         return cls._of_words(cd_values(text))
 
     @classmethod
-    def from_cd_values(cls, words: Sequence[int]) -> "Quire":
+    def from_cd_values(cls, words: Sequence[int]) -> Quire:
         """The same from the filter's parameters in HDF5, a user's or those that a dataset keeps. Raises ValueError for others."""
         return cls.from_options(options(words))
 
     @classmethod
-    def from_dataset(cls, dataset: Any) -> "Quire":
+    def from_dataset(cls, dataset: Any) -> Quire:
         """What a dataset of h5py was made with. Raises ValueError if it does not have this filter."""
         filters = datasets.filters(dataset)
         if FILTER_ID not in filters:
@@ -79,7 +79,7 @@ class Quire(Mapping[str, Any]):
         return cls.from_cd_values(filters[FILTER_ID])
 
     @classmethod
-    def _of_words(cls, words: Tuple[int, ...]) -> "Quire":
+    def _of_words(cls, words: tuple[int, ...]) -> Quire:
         made = cls.__new__(cls)
         object.__setattr__(made, "_words", words)
         return made
@@ -90,7 +90,7 @@ class Quire(Mapping[str, Any]):
         return options(self._words)
 
     @property
-    def cd_values(self) -> Tuple[int, ...]:
+    def cd_values(self) -> tuple[int, ...]:
         """The filter's parameters in HDF5, for any client (FORMAT.md, section 10)."""
         return self._words
 
@@ -125,7 +125,7 @@ class Quire(Mapping[str, Any]):
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"a Quire cannot be changed: {name} stays")
 
-    def __reduce__(self) -> "tuple[Any, tuple[str]]":
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
         return Quire.from_options, (self.options,)
 
 
