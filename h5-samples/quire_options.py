@@ -1,4 +1,4 @@
-"""The filter's options in words, as HDF5's `cd_values`, and back (FORMAT.md §10).
+"""The filter's options in words, as HDF5's `cd_values`, and back, without the package: its module h5z_quire.options, for scripts of this repository.
 
     import quire_options
     f.create_dataset("t", data=x, chunks=..., compression=quire_options.FILTER_ID, compression_opts=quire_options.cd_values("rel=1e-4"))
@@ -12,107 +12,25 @@ bitshuffle, and adapt=none or history.
 
 from __future__ import annotations
 
-import math
-import struct
+import importlib.util
 import sys
-from typing import Dict, Optional, Sequence, Tuple
+from pathlib import Path
 
-FILTER_ID = 33791
+# By its path: importing the package would ask for the library, which only a wheel carries.
+_HOME = Path(__file__).resolve().parents[1] / "python" / "src" / "h5z_quire" / "options.py"
+_spec = importlib.util.spec_from_file_location("h5z_quire_options", _HOME)
+assert _spec is not None and _spec.loader is not None, _HOME
+_home = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_home)
 
-# Mode of the bits of a number, by the option's name; that of decimals is one more.
-MODES = {"abs": 1, "rel": 3, "pwrel": 5, "psnr": 7, "ratio": 9}
-LOSSLESS = 0
-CAPPED_RATIO = 11
-CODINGS = ("auto", "huffman", "bitshuffle")
-ADAPTING = ("none", "history")
-# What the filter adds when a dataset is created begins with a word of which this is the highest byte.
-MARKER = 0x51
+FILTER_ID, cd_values, for_clients, options = _home.FILTER_ID, _home.cd_values, _home.for_clients, _home.options
 
-
-def cd_values(options: str) -> Tuple[int, ...]:
-    """The words for options such as `abs=1e-3,coding=huffman`; ValueError with the reason for others."""
-    given: Dict[str, Optional[str]] = {}
-    for option in filter(None, map(str.strip, options.split(","))):
-        key, equals, value = (part.strip() for part in option.partition("="))
-        if key not in (*MODES, "lossless", "coding", "adapt"):
-            raise ValueError(f"options {options!r}: {key!r} is unknown, there are {', '.join(MODES)}, lossless, coding and adapt")
-        if key in given:
-            raise ValueError(f"options {options!r}: {key} stands there twice")
-        if bool(equals) == (key == "lossless"):
-            raise ValueError(f"options {options!r}: {key} {'takes no' if equals else 'needs a'} value")
-        given[key] = value
-    choices = []
-    for key, names in (("coding", CODINGS), ("adapt", ADAPTING)):
-        choice = given.pop(key, names[0])
-        if choice not in names:
-            raise ValueError(f"options {options!r}: {key}={choice} is unknown, there are {', '.join(names)}")
-        choices.append(names.index(choice))
-    bounds = {key: _number(options, key, value) for key, value in given.items() if key != "lossless"}
-    if set(given) == {"ratio", "abs"}:
-        mode, numbers = CAPPED_RATIO, [bounds["ratio"], bounds["abs"]]
-    elif len(given) != 1:
-        raise ValueError(f"options {options!r}: they have {'more than one' if given else 'no'} bound")
-    elif "lossless" in given or bounds.get("abs") == 0:
-        mode, numbers = LOSSLESS, []
-    else:
-        ((key, number),) = bounds.items()
-        mode, numbers = MODES[key], [number]
-    return (65536 * choices[1] + 256 * choices[0] + mode, *(word for number in numbers for word in struct.unpack("<2I", struct.pack("<d", number))))
-
-
-def _number(options: str, key: str, value: str) -> float:
-    """The number of an option that may stand there."""
-    try:
-        number = float(value)
-    except ValueError:
-        raise ValueError(f"options {options!r}: {key}={value} is no number") from None
-    step_holds = number == 0 or (number > 0 and math.isfinite(2 * number) and 0 < 1 / (2 * number) < math.inf)
-    holds = {"abs": step_holds, "rel": 0 < number <= 1, "pwrel": 0 < number < 1, "psnr": 0 < number <= 1000, "ratio": 1 < number <= 1e6}[key]
-    if not holds:
-        raise ValueError(f"options {options!r}: {key}={value} is out of range")
-    return number
-
-
-def options(words: Sequence[int]) -> str:
-    """The options that words say, a user's or those that a dataset keeps; ValueError for words that say nothing."""
-    mode, coding, adapt = (words[0] % 256, words[0] >> 8 & 255, words[0] >> 16) if words else (255, 0, 0)
-    if mode > CAPPED_RATIO + 1 or coding >= len(CODINGS) or adapt >= len(ADAPTING):
-        raise ValueError(f"cd_values {tuple(words)} are not the filter's")
-    rest = list(words[1:])
-    if mode != LOSSLESS and mode % 2 == 0:
-        # Decimals: m * 10^-e, rounded once.
-        pairs = [rest[at : at + 2] for at in range(0, len(rest), 2)]
-        numbers = [float(f"{pair[1] if len(pair) == 2 else 1}e-{pair[0]}") for pair in pairs]
-        mode -= 1
-    else:
-        count = {LOSSLESS: 0, CAPPED_RATIO: 2}.get(mode, 1)
-        added = rest[2 * count :]
-        if len(rest) < 2 * count or (added and added[0] >> 24 != MARKER):
-            raise ValueError(f"cd_values {tuple(words)} are not the filter's")
-        numbers = list(struct.unpack(f"<{count}d", struct.pack(f"<{2 * count}I", *rest[: 2 * count])))
-    names = {LOSSLESS: (), CAPPED_RATIO: ("ratio", "abs")}.get(mode) if mode in (LOSSLESS, CAPPED_RATIO) else (next(key for key, value in MODES.items() if value == mode),)
-    if len(numbers) != len(names):
-        raise ValueError(f"cd_values {tuple(words)} have {len(numbers)} numbers, mode {mode} takes {len(names)}")
-    said = [f"{name}={number:g}" if float(f"{number:g}") == number else f"{name}={number!r}" for name, number in zip(names, numbers)] or ["lossless"]
-    said += [f"{key}={names[choice]}" for key, names, choice in (("coding", CODINGS, coding), ("adapt", ADAPTING, adapt)) if choice]
-    return ",".join(said)
-
-
-def main(text: str) -> None:
-    if text[0].isdigit():
-        return print(options([int(word) for word in text.split(",")]))
-    words = cd_values(text)
-    listed = ",".join(map(str, words))
-    print(f"h5py, xarray  compression={FILTER_ID}, compression_opts={words}")
-    print(f"h5repack      -f DATASET:UD={FILTER_ID},0,{len(words)},{listed}")
-    print(f"nccopy        -F DATASET,{FILTER_ID},{listed}")
-    print(f"C             unsigned values[] = {{{listed}}}; H5Pset_filter(dcpl, {FILTER_ID}, H5Z_FLAG_MANDATORY, {len(words)}, values);")
-
+__all__ = ["FILTER_ID", "cd_values", "for_clients", "options"]
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or not sys.argv[1]:
         sys.exit(__doc__)
     try:
-        main(sys.argv[1])
+        print(for_clients(sys.argv[1]))
     except ValueError as error:
         sys.exit(f"error: {error}")

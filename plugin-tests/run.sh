@@ -52,6 +52,16 @@ fi
 step "unit tests, codec tests, and every client against the plugin"
 cargo test --workspace --release --no-fail-fast 2>&1 | tee -a "$log" || status=$?
 
-# cargo prints a line per test program, and the last one is of some crate without examples in its documentation.
-awk '/^test result:/ { passed += $4; failed += $6 } END { printf "%d passed, %d failed\n", passed, failed }' "$log"
+step "the Python package, beside old and new versions of h5py, numpy, netCDF4, PyTables, xarray and zarr"
+python/test.sh 2>&1 | tee -a "$log" || status=$?
+
+# cargo prints a line per test program, and the last one is of some crate without examples in its documentation; pytest prints one per environment.
+awk '/^test result:/ { passed += $4; failed += $6 }
+  /^[0-9]+ (passed|failed|skipped|errors?).* in [0-9.]+s/ {
+    for (word = 1; word < NF; word++) {
+      if ($(word + 1) ~ /^passed/) passed += $word
+      if ($(word + 1) ~ /^(failed|error)/) failed += $word
+    }
+  }
+  END { printf "%d passed, %d failed\n", passed, failed }' "$log"
 exit "$status"

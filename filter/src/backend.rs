@@ -106,6 +106,39 @@ pub(crate) fn decompress(stream: &[u8], chunk: &mut [u8], workspace: &mut Worksp
     workspace.decompress(stream, chunk)
 }
 
+/// Where chunks will be compressed and decompressed, as far as can be told before there are any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Outlook {
+    /// `cuda`, `cpu`, or `none` where the environment stands against every call.
+    pub(crate) backend: &'static str,
+    /// What the driver calls the GPU, if it is to be used.
+    pub(crate) device: Option<String>,
+    /// Why it is this backend.
+    pub(crate) why: String,
+}
+
+/// Tells where chunks of a type and a size that are for a GPU will go. Asks for the GPU as the first of them would, which opens it.
+pub(crate) fn outlook() -> Outlook {
+    let settings = match Settings::get() {
+        Ok(settings) => settings,
+        Err(error) => return Outlook { backend: "none", device: None, why: error.to_string() },
+    };
+    match settings.gpu(GPU_FROM_BYTES) {
+        Ok(device) => Outlook {
+            backend: "cuda",
+            device: Some(device.name().to_owned()),
+            why: match settings.backend {
+                Backend::Cuda => "QUIRE_BACKEND=cuda".to_owned(),
+                _ => format!("GPU {} can be used, by chunks of {GPU_FROM_BYTES} bytes and more", settings.device),
+            },
+        },
+        Err(obstacle) if settings.backend == Backend::Cuda => {
+            Outlook { backend: "none", device: None, why: obstacle.into_error().to_string() }
+        }
+        Err(obstacle) => Outlook { backend: "cpu", device: None, why: obstacle.to_string() },
+    }
+}
+
 /// Finds what already stands against compressing a dataset when it is created. HDF5 passes over an optional filter's failure to compress
 /// a chunk, and h5py and netCDF make all filters optional; a failure to create the dataset is always an error.
 ///
@@ -387,6 +420,13 @@ mod tests {
             assert!(obstacle.to_string().starts_with(text), "{obstacle}");
             assert_eq!(auto.is_done(Direction::Compress, Err(obstacle)), Ok(false));
         }
+    }
+
+    #[test]
+    fn the_outlook_gives_a_reason() {
+        let outlook = outlook();
+        assert!(["cuda", "cpu", "none"].contains(&outlook.backend) && !outlook.why.is_empty(), "{outlook:?}");
+        assert_eq!(outlook.device.is_some(), outlook.backend == "cuda");
     }
 
     #[test]

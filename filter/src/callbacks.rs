@@ -6,22 +6,18 @@
 //!
 //! `filter` needs HDF5 for nothing but that entry: data can be read and written where no symbol of the library is to be found.
 
-use std::any::Any;
-use std::cell::Cell;
 use std::ffi::{CStr, CString, c_int, c_uint, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 
 use hdf5_sys::h5::{herr_t, htri_t};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5z::{H5Z_FLAG_OPTIONAL, H5Z_FLAG_REVERSE};
-use quire_codec::adaptive::AdaptiveDictionary;
-use quire_codec::{Error, Header, Layout, Result, Shape, Workspace};
+use quire_codec::{Error, Header, Layout, Result, Shape};
 
 use crate::FILTER_ID;
 use crate::backend;
 use crate::cd_values::{CdValues, MAX_WORDS};
-use crate::float_environment::DefaultFloatEnvironment;
+use crate::fence::{Buffers, contain, with_kept_buffers};
 use crate::h5api::Library;
 
 /// Says yes to every dataset. A no would be ignored where the filter was set as optional, which h5py and netCDF always do, and would
@@ -241,32 +237,6 @@ fn check_layout(found: &Layout, expected: &Layout) -> Result<()> {
     Ok(())
 }
 
-/// What a thread keeps from chunk to chunk.
-#[derive(Default)]
-struct Buffers {
-    workspace: Workspace,
-    stream: Vec<u8>,
-    /// Books of the chunks before, once a dataset has asked for them.
-    history: Option<AdaptiveDictionary>,
-}
-
-thread_local! {
-    // Empty while lent, which costs nothing; new buffers would.
-    static KEPT: Cell<Option<Box<Buffers>>> = const { Cell::new(None) };
-}
-
-/// Lends the thread's buffers. They are taken out meanwhile, so that a panic loses them instead of leaving them half changed.
-///
-/// HDF5 writes the last chunks from an exit handler if the program did not close its file, and a thread has no thread-local values
-/// any more by then: new buffers serve that call.
-fn with_kept_buffers<R>(body: impl FnOnce(&mut Buffers) -> R) -> R {
-    let mut buffers = KEPT.try_with(Cell::take).unwrap_or_default().unwrap_or_default();
-    let result = body(&mut buffers);
-    // Without thread-local values there is nothing to keep them for.
-    let _ = KEPT.try_with(|kept| kept.set(Some(buffers)));
-    result
-}
-
 /// # Safety
 /// `cd_values` points to `cd_nelmts` words that do not change during `'a`, unless it is null.
 unsafe fn words_from_raw<'a>(cd_nelmts: usize, cd_values: *const c_uint) -> Result<&'a [c_uint]> {
@@ -402,30 +372,12 @@ impl Callback {
     }
 }
 
-/// Runs the body of a callback. An error or a panic becomes an entry on the error stack and `on_failure`; unwinding into C would end the
-/// process. Before a panic gets here, Rust's panic hook has written it to stderr with its place in the source, which is all there is to
-/// report a bug with.
+/// Runs the body of a callback. An error or a panic becomes an entry on the error stack and `on_failure`.
 fn fence<R>(callback: Callback, return_address: *const c_void, on_failure: R, body: impl FnOnce() -> Result<R>) -> R {
-    // Nothing the body touches is seen again after a panic: the thread's buffers are lost to it, see `with_kept_buffers`.
-    let outcome = {
-        let _default = DefaultFloatEnvironment::enter();
-        catch_unwind(AssertUnwindSafe(body))
-    };
-    let reason = match outcome {
-        Ok(Ok(value)) => return value,
-        Ok(Err(error)) => error.to_string(),
-        Err(payload) => format!("internal error, please report it: {}", panic_text(&*payload)),
-    };
-    report(callback, return_address, &reason);
-    on_failure
-}
-
-fn panic_text(payload: &(dyn Any + Send)) -> &str {
-    match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
-        (Some(text), _) => text,
-        (_, Some(text)) => text,
-        _ => "panic without a text",
-    }
+    contain(body).unwrap_or_else(|failure| {
+        report(callback, return_address, &failure.to_string());
+        on_failure
+    })
 }
 
 /// Puts the reason on the error stack; where there is none, none that this thread may use, or none that anybody will see, writes one line

@@ -4,6 +4,7 @@
 //! H5Dcreate ──► set_local ──► cd_values: the user's bound + the chunk's type and extents
 //! H5Dwrite  ──► filter    ──► backend::compress   ──► quire_gpu, or quire_codec::Workspace
 //! H5Dread   ──► filter    ──► backend::decompress ──► quire_gpu, or quire_codec::Workspace
+//! C, Python ──► quire_*   ──► the same two, without HDF5
 //! ```
 //!
 //! HDF5 loads this library when a file or a program names filter [`FILTER_ID`], and tools like h5dump load every plugin they find. So
@@ -11,7 +12,9 @@
 
 /// Which processor does a call: the environment's word, the GPU, the CPU.
 mod backend;
-/// The C callbacks and the fence around them.
+/// The codec as C functions for programs without HDF5, and for Python.
+pub mod c_api;
+/// What HDF5 calls.
 mod callbacks;
 /// The filter's parameters as HDF5 stores them.
 pub mod cd_values;
@@ -19,6 +22,8 @@ pub mod cd_values;
 mod dictionary;
 /// Which datatypes are numbers that the codec knows.
 mod element_type;
+/// What stands between our code and callers in C.
+mod fence;
 /// The floating-point mode in which the codec computes.
 mod float_environment;
 /// The HDF5 functions we call, looked up in the library that is calling.

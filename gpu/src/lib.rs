@@ -43,3 +43,6 @@ pub use batch::{Batch, Floors, Timings, batch_predictor, floors};
 use device::kernels_not_built;
 pub use device::{Compressed, Decompressing, Device, MAX_CHUNK_BYTES, Statistics, device, statistics};
 pub use error::{Error, Result};
+
+/// Whether the build had nvcc, so that the kernels are in this library.
+pub const KERNELS_BUILT: bool = cfg!(quire_kernels);

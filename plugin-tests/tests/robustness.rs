@@ -19,7 +19,7 @@ fn the_library_links_no_hdf5_and_no_cuda_and_stays_loaded() {
 }
 
 #[test]
-fn the_library_exports_the_two_plugin_calls_alone() {
+fn the_library_exports_the_plugin_calls_and_its_c_api_alone() {
     let sandbox = Sandbox::new();
     let symbols = |which: &str| {
         let report = succeed(sandbox.command("nm").args(["-D", which]).arg(plugin_library()));
@@ -28,7 +28,14 @@ fn the_library_exports_the_two_plugin_calls_alone() {
     };
     let mut exported = symbols("--defined-only");
     exported.sort();
-    assert_eq!(exported, ["H5PLget_plugin_info", "H5PLget_plugin_type"]);
+    // The header is what C programs and the Python package go by.
+    let header = include_str!("../../filter/include/h5z_quire.h");
+    let declared = header.lines().filter_map(|line| line.strip_prefix("int ").or_else(|| line.strip_prefix("void ")));
+    let mut expected: Vec<&str> = declared.filter_map(|line| line.split('(').next()).collect();
+    assert_eq!(expected.len(), 6, "{expected:?}");
+    expected.extend(["H5PLget_plugin_info", "H5PLget_plugin_type"]);
+    expected.sort();
+    assert_eq!(exported, expected);
     // An H5 function that the loader has to find would come from whichever HDF5 was loaded globally, or from none.
     let wanted: Vec<String> = symbols("--undefined-only").into_iter().filter(|name| name.starts_with("H5")).collect();
     assert!(wanted.is_empty(), "the plugin waits for {wanted:?} to be loaded");

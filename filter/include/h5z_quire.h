@@ -1,0 +1,110 @@
+/* H5Z-Quire's codec for programs that have arrays but no HDF5 dataset.
+ *
+ * libh5zquire.so is an HDF5 plugin and this library in one. Link it, or dlopen it: loading starts no thread, touches no GPU and prints nothing.
+ * Streams are those that the HDF5 filter writes (FORMAT.md), and are the same on every machine, with a GPU or without.
+ *
+ *     uint64_t extents[] = {64, 64, 64};
+ *     quire_bytes stream;
+ *     if (quire_compress("abs=1e-3", QUIRE_F32, 3, extents, NULL, values, sizeof values, &stream) != QUIRE_OK)
+ *         fprintf(stderr, "%s\n", stream.address ? (char *)stream.address : "no memory");
+ *     ...
+ *     quire_free(&stream);
+ *
+ * Every function returns a status, and may be called by any number of threads. With a status other than QUIRE_OK the last argument holds the reason, as
+ * a text in UTF-8 with a 0 byte behind it (an address of NULL if there was no memory for it). Either way, hand it to quire_free. */
+#ifndef H5Z_QUIRE_H
+#define H5Z_QUIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum quire_status {
+    QUIRE_OK = 0,
+    QUIRE_INVALID = 1,   /* options, type, extents, lengths or environment make no sense */
+    QUIRE_DAMAGED = 2,   /* the stream is truncated, or contradicts FORMAT.md */
+    QUIRE_VERSION = 3,   /* the stream is of a format version that this library does not read */
+    QUIRE_NO_MEMORY = 4,
+    QUIRE_INTERNAL = 5   /* a bug: please report it */
+};
+
+/* Types of values, as in byte 6 of a stream's header. */
+enum quire_value_type {
+    QUIRE_F32 = 0,
+    QUIRE_F64 = 1,
+    QUIRE_F16 = 2,
+    QUIRE_BF16 = 3,
+    QUIRE_I8 = 4,
+    QUIRE_U8 = 5,
+    QUIRE_I16 = 6,
+    QUIRE_U16 = 7,
+    QUIRE_I32 = 8,
+    QUIRE_U32 = 9,
+    QUIRE_I64 = 10,
+    QUIRE_U64 = 11,
+    QUIRE_BIG_ENDIAN = 128 /* added to one of them */
+};
+
+enum { QUIRE_MAX_RANK = 4 };
+
+/* What a call delivers: `length` bytes from malloc, and a 0 byte behind them. */
+typedef struct quire_bytes {
+    unsigned char *address;
+    size_t length;
+} quire_bytes;
+
+/* How the bytes of an array are to be read. Extents are the slowest first; those behind `rank` are 1. */
+typedef struct quire_layout {
+    uint32_t value_type;
+    uint32_t rank;
+    uint64_t extents[QUIRE_MAX_RANK];
+} quire_layout;
+
+/* Compresses an array.
+ *   options     as in README.md, Options: "abs=1e-3", "rel=1e-4,coding=bitshuffle", "lossless", ...
+ *   value_type  of every value, with QUIRE_BIG_ENDIAN or without
+ *   extents     `rank` of them, 1 to 32, slowest first. Extents of 1 are dropped and the slowest folded together until QUIRE_MAX_RANK are left
+ *   fill_value  one value of that type and byte order that comes back bit for bit, or NULL
+ *   values      the array, `length` bytes in C order, aligned or not
+ *   result      receives the stream */
+int quire_compress(const char *options, uint32_t value_type, uint32_t rank, const uint64_t *extents, const void *fill_value,
+                   const void *values, size_t length, quire_bytes *result);
+
+/* Reads type and extents off a stream of `length` bytes, whose checksum is verified first. */
+int quire_read_layout(const void *stream, size_t length, quire_layout *layout, quire_bytes *reason);
+
+/* Decompresses a stream into `values`, whose `length` in bytes must be that of the type times the extents. After an error the values are unspecified. */
+int quire_decompress(const void *stream, size_t stream_length, void *values, size_t length, quire_bytes *reason);
+
+/* Describes a stream without decoding it, as JSON, an object with
+ *   coding      "stored", "constant", "quantized", "exact", "steps" or "logarithmic"
+ *   value_type  "f4", "f8", "f2", "bfloat16", "i1", "u1", "i2", ... (digits are bytes);  byte_order  "little" or "big";  extents
+ *   half_step   half the step of the grid, of binary logarithms if the coding is logarithmic; null for exact values
+ *   exceptions  values that are kept bit for bit beside the grid
+ *   planes      of the codes, then, where there are many exceptions, of their mask and of their bits, each with
+ *     prediction  "differences" (along axes, as places in extents) or "interpolation";  axes
+ *     coding      "huffman" or "bitshuffle"
+ *     codebook    number in the dictionary, "custom", or null for bit planes
+ *     block_len   in integers;  bytes  of the plane */
+int quire_describe(const void *stream, size_t length, quire_bytes *result);
+
+/* Says what this library is and where it will compute, as JSON, an object with
+ *   version, stream_version, filter_id
+ *   backend        "cuda", "cpu", or "none" where the environment stands against every call
+ *   device         the GPU's name, or null
+ *   why            the reason for that backend
+ *   kernels_built  whether GPU kernels are in this library
+ * Looks for a GPU as the first large array would, which takes some 300 ms where there is one. */
+int quire_info(quire_bytes *result);
+
+/* Frees what a call has delivered, and sets it to NULL and 0. */
+void quire_free(quire_bytes *bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,388 @@
+//! The codec as C functions, for programs that have arrays but no HDF5 dataset, and for the Python package, which calls them through ctypes.
+//!
+//! `filter/include/h5z_quire.h` declares them and says what they do. Streams are those that the filter writes, and the GPU is used as there.
+//!
+//! ```text
+//! C ─ pointers ─> raw ─ slices ─> contain ─ Result ─> deliver ─> status, and bytes: what was asked for, or the reason
+//! ```
+
+use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
+use std::fmt::Write as _;
+use std::slice;
+
+use quire_codec::inspect::{Description, Plane, PlaneCoding, Prediction};
+use quire_codec::{
+    ByteOrder, Coding, Config, Error, Header, Layout, MAX_RANK, Result, Scalar, Shape, format, options, type_of_byte,
+};
+
+use crate::FILTER_ID;
+use crate::backend::{self, Outlook};
+use crate::fence::{Buffers, Failure, contain, with_kept_buffers};
+
+/// `QUIRE_OK`
+const OK: c_int = 0;
+/// `QUIRE_INVALID`: options, type, extents, lengths or environment make no sense.
+const INVALID: c_int = 1;
+/// `QUIRE_DAMAGED`: the stream is truncated or contradicts FORMAT.md.
+const DAMAGED: c_int = 2;
+/// `QUIRE_VERSION`: the stream is of another format version.
+const VERSION: c_int = 3;
+/// `QUIRE_NO_MEMORY`
+const NO_MEMORY: c_int = 4;
+/// `QUIRE_INTERNAL`: a bug.
+const INTERNAL: c_int = 5;
+
+/// Most extents that a caller may give: as many as HDF5 has, far more than any array.
+const MOST_EXTENTS: u32 = 32;
+
+/// `quire_bytes`: what a call delivers, from malloc, with a 0 byte behind it.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Bytes {
+    address: *mut c_uchar,
+    length: usize,
+}
+
+/// `quire_layout`: how the bytes of an array are to be read.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ArrayLayout {
+    value_type: u32,
+    rank: u32,
+    extents: [u64; MAX_RANK],
+}
+
+/// Compresses an array.
+///
+/// # Safety
+/// `options` is null or a string; `extents` holds `rank` numbers, `fill_value` is null or holds a value of the type, `values` holds `length` bytes; `result` is null or
+/// can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quire_compress(
+    options: *const c_char,
+    value_type: u32,
+    rank: u32,
+    extents: *const u64,
+    fill_value: *const c_void,
+    values: *const c_void,
+    length: usize,
+    result: *mut Bytes,
+) -> c_int {
+    let body = || {
+        // SAFETY: the caller's promise.
+        let text = unsafe { text_from_raw(options)? };
+        if rank > MOST_EXTENTS {
+            return Err(Error::InvalidArgument(format!("rank is {rank}: an array has at most {MOST_EXTENTS} extents")));
+        }
+        // SAFETY: the caller's promise.
+        let extents = unsafe { slice_from_raw(extents, rank as usize, "extents")? };
+        let (scalar, byte_order) = value_type_of(value_type)?;
+        let layout = Layout { scalar, byte_order, shape: Shape::fold(extents)? };
+        let fill_value = match fill_value.is_null() {
+            true => None,
+            // SAFETY: the caller's promise.
+            false => Some(bits(unsafe { slice_from_raw(fill_value.cast(), scalar.size(), "fill value")? }, byte_order)),
+        };
+        let config = Config { fill_value, ..options::parse(text)? };
+        // SAFETY: the caller's promise.
+        let values = unsafe { slice_from_raw(values.cast(), length, "values")? };
+        if values.len() as u64 != layout.chunk_bytes() {
+            return Err(Error::InvalidArgument(format!(
+                "the array has {} bytes, its type and extents {extents:?} say {}",
+                values.len(),
+                layout.chunk_bytes()
+            )));
+        }
+        with_kept_buffers(|Buffers { workspace, stream, history }| {
+            Bytes::copy_of(backend::compress(values, &layout, &config, workspace, stream, history)?.bytes())
+        })
+    };
+    // SAFETY: the caller's promise.
+    unsafe { deliver(result, contain(body)) }
+}
+
+/// Reads type and extents off a stream, and verifies its checksum.
+///
+/// # Safety
+/// `stream` holds `length` bytes; `layout` and `reason` are null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quire_read_layout(
+    stream: *const c_void,
+    length: usize,
+    layout: *mut ArrayLayout,
+    reason: *mut Bytes,
+) -> c_int {
+    let body = || {
+        // SAFETY: the caller's promise.
+        let (stream, target) = unsafe { (slice_from_raw(stream.cast(), length, "stream")?, layout.as_mut()) };
+        let target = target.ok_or_else(|| Error::InvalidArgument("the address of the layout is null".to_owned()))?;
+        let found = Header::read_verified(stream)?.layout;
+        let dims = found.shape.dims();
+        *target = ArrayLayout { value_type: found.type_byte().into(), rank: dims.len() as u32, extents: [1; MAX_RANK] };
+        target.extents[..dims.len()].copy_from_slice(dims);
+        Bytes::copy_of(&[])
+    };
+    // SAFETY: the caller's promise.
+    unsafe { deliver(reason, contain(body)) }
+}
+
+/// Decompresses a stream into the caller's array.
+///
+/// # Safety
+/// `stream` holds `stream_length` bytes; `values` holds `length` bytes that nobody else uses meanwhile; `reason` is null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quire_decompress(
+    stream: *const c_void,
+    stream_length: usize,
+    values: *mut c_void,
+    length: usize,
+    reason: *mut Bytes,
+) -> c_int {
+    let body = || {
+        // SAFETY: the caller's promise.
+        let stream = unsafe { slice_from_raw(stream.cast(), stream_length, "stream")? };
+        let layout = Header::read_verified(stream)?.layout;
+        if layout.chunk_bytes() != length as u64 {
+            return Err(Error::InvalidArgument(format!(
+                "the stream holds an array of {} bytes, there is room for {length}: ask quire_read_layout first",
+                layout.chunk_bytes()
+            )));
+        }
+        check_address(values.cast_const(), length, "values")?;
+        // SAFETY: not null, of a possible length, and the caller vouches for the bytes, of which a decoder reads none that it has not written.
+        let values = unsafe { slice::from_raw_parts_mut(values.cast(), length) };
+        with_kept_buffers(|kept| backend::decompress(stream, values, &mut kept.workspace))?;
+        Bytes::copy_of(&[])
+    };
+    // SAFETY: the caller's promise.
+    unsafe { deliver(reason, contain(body)) }
+}
+
+/// Describes a stream, as JSON.
+///
+/// # Safety
+/// `stream` holds `length` bytes; `result` is null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quire_describe(stream: *const c_void, length: usize, result: *mut Bytes) -> c_int {
+    let body = || {
+        // SAFETY: the caller's promise.
+        let stream = unsafe { slice_from_raw(stream.cast(), length, "stream")? };
+        Bytes::copy_of(description(&Description::of(stream)?).as_bytes())
+    };
+    // SAFETY: the caller's promise.
+    unsafe { deliver(result, contain(body)) }
+}
+
+/// Says what this library is and where it will compute, as JSON.
+///
+/// # Safety
+/// `result` is null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quire_info(result: *mut Bytes) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { deliver(result, contain(|| Bytes::copy_of(info(&backend::outlook()).as_bytes()))) }
+}
+
+/// Frees what a call has delivered, and leaves nothing there.
+///
+/// # Safety
+/// `bytes` is null, or leads to what a call has written, or to zeroes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quire_free(bytes: *mut Bytes) {
+    // SAFETY: the caller's promise.
+    if let Some(bytes) = unsafe { bytes.as_mut() } {
+        // SAFETY: from malloc, or null.
+        unsafe { libc::free(bytes.address.cast()) };
+        *bytes = Bytes::NONE;
+    }
+}
+
+impl Bytes {
+    const NONE: Self = Self { address: std::ptr::null_mut(), length: 0 };
+
+    /// A copy from malloc, with a 0 byte behind it, so that texts are C's strings.
+    fn copy_of(bytes: &[u8]) -> Result<Self> {
+        // SAFETY: malloc takes any length; a slice's and 1 do not overflow.
+        let address: *mut c_uchar = unsafe { libc::malloc(bytes.len() + 1) }.cast();
+        if address.is_null() {
+            return Err(Error::OutOfMemory { bytes: bytes.len() as u64 });
+        }
+        // SAFETY: the new bytes are one more than those copied, and lie elsewhere.
+        unsafe {
+            address.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            address.add(bytes.len()).write(0);
+        }
+        Ok(Self { address, length: bytes.len() })
+    }
+}
+
+/// Writes what a call has come to, or the reason why not; the status.
+///
+/// # Safety
+/// `target` is null or can be written.
+unsafe fn deliver(target: *mut Bytes, outcome: std::result::Result<Bytes, Failure>) -> c_int {
+    let (status, mut bytes) = match outcome {
+        Ok(bytes) => (OK, bytes),
+        Err(failure) => {
+            let status = match &failure {
+                Failure::Panicked(_) => INTERNAL,
+                Failure::Refused(Error::Truncated { .. } | Error::Corrupt { .. }) => DAMAGED,
+                Failure::Refused(Error::UnsupportedVersion { .. }) => VERSION,
+                Failure::Refused(Error::OutOfMemory { .. }) => NO_MEMORY,
+                Failure::Refused(_) => INVALID,
+            };
+            // Without memory for the reason the status must do.
+            (status, Bytes::copy_of(failure.to_string().as_bytes()).unwrap_or(Bytes::NONE))
+        }
+    };
+    if target.is_null() {
+        // SAFETY: ours.
+        unsafe { quire_free(&mut bytes) };
+        return if status == OK { INVALID } else { status };
+    }
+    // SAFETY: the caller's promise. What stood there is not read: it need not be initialized.
+    unsafe { target.write(bytes) };
+    status
+}
+
+/// # Safety
+/// `address` is null, or leads to `length` values of `T` that do not change during `'a`.
+unsafe fn slice_from_raw<'a, T>(address: *const T, length: usize, what: &str) -> Result<&'a [T]> {
+    if length == 0 {
+        return Ok(&[]);
+    }
+    check_address(address, length, what)?;
+    // SAFETY: not null, aligned, of a possible length, and the caller vouches for the values.
+    Ok(unsafe { slice::from_raw_parts(address, length) })
+}
+
+/// Whether there can be a slice.
+fn check_address<T>(address: *const T, length: usize, what: &str) -> Result<()> {
+    let possible = length.checked_mul(size_of::<T>()).is_some_and(|bytes| isize::try_from(bytes).is_ok());
+    if address.is_null() || !address.is_aligned() || !possible {
+        return Err(Error::InvalidArgument(format!("the {what} cannot lie at {address:?} and have the length {length}")));
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `address` is null or leads to a string that does not change during `'a`.
+unsafe fn text_from_raw<'a>(address: *const c_char) -> Result<&'a str> {
+    if address.is_null() {
+        return Err(Error::InvalidArgument("the address of the options is null".to_owned()));
+    }
+    // SAFETY: not null, and the caller vouches for the string.
+    let text = unsafe { CStr::from_ptr(address) };
+    text.to_str().map_err(|_| Error::InvalidArgument(format!("options {text:?} are no UTF-8")))
+}
+
+fn value_type_of(number: u32) -> Result<(Scalar, ByteOrder)> {
+    u8::try_from(number).ok().and_then(type_of_byte).ok_or_else(|| {
+        Error::InvalidArgument(format!(
+            "value type {number} is unknown: there are 0 to {}, and 128 more for big endian",
+            Scalar::ALL.len() - 1
+        ))
+    })
+}
+
+/// The bits of a value as [`Config::fill_value`] wants them.
+fn bits(value: &[u8], byte_order: ByteOrder) -> u64 {
+    let fold = |bits: u64, byte: &u8| bits << 8 | u64::from(*byte);
+    match byte_order {
+        ByteOrder::Little => value.iter().rev().fold(0, fold),
+        ByteOrder::Big => value.iter().fold(0, fold),
+    }
+}
+
+/// The description as JSON. Axes are places in the extents.
+fn description(found: &Description) -> String {
+    let Layout { scalar, byte_order, shape } = found.header.layout;
+    let half_step = found.half_step.filter(|step| step.is_finite()).map_or("null".to_owned(), |step| format!("{step:?}"));
+    let planes: Vec<String> = found.planes.iter().map(|plane| plane_description(plane, shape.dims().len())).collect();
+    format!(
+        r#"{{"coding":"{}","value_type":"{}","byte_order":"{}","extents":{:?},"half_step":{half_step},"exceptions":{},"planes":[{}]}}"#,
+        coding_name(found.header.coding),
+        scalar_name(scalar),
+        if byte_order == ByteOrder::Big { "big" } else { "little" },
+        shape.dims(),
+        found.exceptions,
+        planes.join(",")
+    )
+}
+
+fn plane_description(plane: &Plane, rank: usize) -> String {
+    let (prediction, axes) = match plane.prediction {
+        Prediction::Interpolation => ("interpolation", Vec::new()),
+        Prediction::Differences(set) => ("differences", (0..rank).filter(|axis| set >> (rank - 1 - axis) & 1 == 1).collect()),
+    };
+    let (coding, codebook) = match plane.coding {
+        PlaneCoding::Dictionary(book) => ("huffman", book.to_string()),
+        PlaneCoding::Custom => ("huffman", r#""custom""#.to_owned()),
+        PlaneCoding::BitPlanes => ("bitshuffle", "null".to_owned()),
+    };
+    let Plane { block_len, bytes, .. } = plane;
+    format!(
+        r#"{{"prediction":"{prediction}","axes":{axes:?},"coding":"{coding}","codebook":{codebook},"block_len":{block_len},"bytes":{bytes}}}"#
+    )
+}
+
+fn info(outlook: &Outlook) -> String {
+    format!(
+        r#"{{"version":{},"stream_version":"{}.{}","filter_id":{FILTER_ID},"backend":"{}","device":{},"why":{},"kernels_built":{}}}"#,
+        json_text(env!("CARGO_PKG_VERSION")),
+        format::VERSION.0,
+        format::VERSION.1,
+        outlook.backend,
+        outlook.device.as_deref().map_or("null".to_owned(), json_text),
+        json_text(&outlook.why),
+        quire_gpu::KERNELS_BUILT,
+    )
+}
+
+/// A text as JSON writes it.
+fn json_text(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            control if control.is_control() => {
+                // Writing to a String does not fail.
+                let _ = write!(quoted, "\\u{:04x}", u32::from(control));
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted + "\""
+}
+
+/// numpy's name of a type, but for bfloat16, for which it has none.
+fn scalar_name(scalar: Scalar) -> &'static str {
+    match scalar {
+        Scalar::F32 => "f4",
+        Scalar::F64 => "f8",
+        Scalar::F16 => "f2",
+        Scalar::BF16 => "bfloat16",
+        Scalar::I8 => "i1",
+        Scalar::U8 => "u1",
+        Scalar::I16 => "i2",
+        Scalar::U16 => "u2",
+        Scalar::I32 => "i4",
+        Scalar::U32 => "u4",
+        Scalar::I64 => "i8",
+        Scalar::U64 => "u8",
+    }
+}
+
+fn coding_name(coding: Coding) -> &'static str {
+    match coding {
+        Coding::Stored => "stored",
+        Coding::Constant => "constant",
+        Coding::Quantized => "quantized",
+        Coding::Exact => "exact",
+        Coding::Steps => "steps",
+        Coding::Logarithmic => "logarithmic",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+/* Compresses arrays with the plugin's C functions, without HDF5, and checks what comes back. Ends with 0 and a line, or with 1 and the reason on
+ * standard error. Linked with the plugin. */
+
+#include <h5z_quire.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MUST(condition)                                                                                      \
+    do {                                                                                                     \
+        if (!(condition)) {                                                                                  \
+            fprintf(stderr, "arrays.c:%d: failed: %s\n", __LINE__, #condition);                              \
+            exit(1);                                                                                         \
+        }                                                                                                    \
+    } while (0)
+
+enum { ROWS = 50, COLUMNS = 60, VALUES = ROWS * COLUMNS };
+
+/* What a call delivered contains a text, and is then freed. */
+static int says(quire_bytes *bytes, const char *text)
+{
+    int found = bytes->address && strlen((char *)bytes->address) == bytes->length && strstr((char *)bytes->address, text);
+    quire_free(bytes);
+    return found && !bytes->address && !bytes->length;
+}
+
+int main(void)
+{
+    const uint64_t extents[] = {ROWS, 1, COLUMNS};
+    const double bound = 1e-3, fill = -9999.25;
+    static double values[VALUES], decoded[VALUES];
+    quire_bytes stream, text;
+    quire_layout layout;
+
+    for (int place = 0; place < VALUES; place++)
+        values[place] = place % 17 ? sin(place * 0.01) * 100 : fill;
+    MUST(quire_compress("abs=1e-3", QUIRE_F64, 3, extents, &fill, values, sizeof values, &stream) == QUIRE_OK);
+    MUST(stream.length < sizeof values / 2 && !memcmp(stream.address, "QUIR", 4));
+
+    MUST(quire_read_layout(stream.address, stream.length, &layout, &text) == QUIRE_OK);
+    quire_free(&text);
+    MUST(layout.value_type == QUIRE_F64 && layout.rank == 2 && layout.extents[0] == ROWS && layout.extents[1] == COLUMNS);
+
+    MUST(quire_decompress(stream.address, stream.length, decoded, sizeof decoded, &text) == QUIRE_OK);
+    quire_free(&text);
+    for (int place = 0; place < VALUES; place++)
+        MUST(place % 17 ? fabs(values[place] - decoded[place]) <= bound : decoded[place] == fill);
+
+    MUST(quire_describe(stream.address, stream.length, &text) == QUIRE_OK);
+    MUST(says(&text, "\"coding\":\"quantized\",\"value_type\":\"f8\""));
+    MUST(quire_info(&text) == QUIRE_OK);
+    MUST(says(&text, "\"filter_id\":33791"));
+
+    /* Every status but the two that cannot be made to happen. */
+    MUST(quire_compress("abs=-1", QUIRE_F64, 3, extents, NULL, values, sizeof values, &text) == QUIRE_INVALID);
+    MUST(says(&text, "absolute error bound is -1"));
+    MUST(quire_compress("abs=1", QUIRE_U64 + 1, 3, extents, NULL, values, sizeof values, &text) == QUIRE_INVALID);
+    MUST(says(&text, "value type 12 is unknown"));
+    MUST(quire_decompress(stream.address, stream.length - 1, decoded, sizeof decoded, &text) == QUIRE_DAMAGED);
+    MUST(says(&text, "truncated"));
+    stream.address[4] = 9;
+    MUST(quire_decompress(stream.address, stream.length, decoded, sizeof decoded, &text) == QUIRE_VERSION);
+    MUST(says(&text, "install a newer"));
+    quire_free(&stream);
+
+    /* Integers in the other byte order, of which the stream keeps the type. */
+    const unsigned char counts[] = {0, 1, 0, 2, 0, 3, 1, 44};
+    const uint64_t four = 4;
+    MUST(quire_compress("lossless", QUIRE_U16 | QUIRE_BIG_ENDIAN, 1, &four, NULL, counts, sizeof counts, &stream) == QUIRE_OK);
+    MUST(quire_read_layout(stream.address, stream.length, &layout, &text) == QUIRE_OK && layout.value_type == (QUIRE_U16 | QUIRE_BIG_ENDIAN));
+    quire_free(&text);
+    MUST(quire_decompress(stream.address, stream.length, decoded, sizeof counts, &text) == QUIRE_OK && !memcmp(decoded, counts, sizeof counts));
+    quire_free(&text);
+    quire_free(&stream);
+    printf("arrays come back\n");
+    return 0;
+}

@@ -1,0 +1,50 @@
+"""H5Z-Quire in Python: an HDF5 filter that keeps an error bound for every value, on the CPU or on an NVIDIA GPU, with the same bytes.
+
+Importing this package makes the filter known to every HDF5 library of the process, so that h5py, netCDF4, PyTables and xarray read
+what was compressed with it. `Quire` says what to keep when they write::
+
+    import h5py, h5z_quire
+    with h5py.File("small.h5", "w") as file:
+        file.create_dataset("t", data=x, chunks=(64, 64, 64), **h5z_quire.Quire(abs=1e-3))
+
+============================ ==========================================================================
+`Quire`                      what to keep: a bound, and how to code
+`compress`, `decompress`     arrays to streams and back, without HDF5
+`inspect`, `describe`        what was done to each chunk of a dataset, to a stream
+`info`                       version, backend, device, and why
+`register`                   again, for an HDF5 whose plugin path was replaced
+`h5z_quire.netcdf4`          for netCDF4's variables
+`h5z_quire.pytables`         for PyTables
+`h5z_quire.numcodecs`        a codec for numcodecs and zarr's format 2, `h5z_quire.zarr` one for zarr's format 3
+============================ ==========================================================================
+
+Errors are ValueError, with the reason; those that HDF5 raises stay as they are. `QUIRE_BACKEND` and the other variables of README.md, GPU, steer
+the library.
+"""
+
+from importlib.metadata import version as _version
+
+from .arrays import compress, decompress
+from .inspection import Chunk, Description, Info, Plane, describe, info, inspect
+from .options import FILTER_ID
+from .registration import register
+from .settings import Quire
+
+__version__ = _version("h5z-quire")
+
+__all__ = [
+    "FILTER_ID",
+    "Chunk",
+    "Description",
+    "Info",
+    "Plane",
+    "Quire",
+    "compress",
+    "decompress",
+    "describe",
+    "info",
+    "inspect",
+    "register",
+]
+
+register()

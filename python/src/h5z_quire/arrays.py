@@ -1,0 +1,112 @@
+"""Arrays to streams and back, without HDF5. Streams are those that the HDF5 filter writes, and a GPU is used where it would be there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from . import library
+
+if TYPE_CHECKING:
+    from .settings import Quire
+
+#: Anything with bytes in a row: bytes, bytearray, memoryview, arrays.
+BytesLike = Any
+
+# Numbers of the types in a stream's header (filter/include/h5z_quire.h).
+_TYPES = ("f4", "f8", "f2", "bfloat16", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
+_BFLOAT16 = _TYPES.index("bfloat16")
+_BIG_ENDIAN = 128
+
+
+def compress(values: npt.ArrayLike, quire: Quire | str, *, fill_value: Any = None) -> bytes:
+    """The stream of an array.
+
+    values      an array of any shape of float16, float32, float64, bfloat16 (of ml_dtypes), or integers of 8 to 64 bits, in either byte order. One that
+                does not lie in C order in memory is copied; a bare number counts as one of shape (1,)
+    quire       what to keep, as a Quire or as options: `compress(x, Quire(abs=1e-3))`, `compress(x, "rel=1e-4")`
+    fill_value  a value that comes back bit for bit, whatever the bound allows
+
+    Raises ValueError, with the reason, for a type or options that cannot be, and MemoryError.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        raise ValueError("a masked array has no value where it is masked: give array.filled(value), and fill_value=value")
+    array = np.ascontiguousarray(values)
+    number = type_number(array.dtype)
+    fill = None if fill_value is None else _fill_value(fill_value, array.dtype)
+    options = quire if isinstance(quire, str) else quire.options
+    return library.compress(options, number, array.shape, fill, array)
+
+
+def decompress(stream: BytesLike, *, shape: Sequence[int] | None = None) -> npt.NDArray[Any]:
+    """The array of a stream, with the type and byte order of the one that was compressed.
+
+    stream  anything with the stream's bytes
+    shape   of the result. Without it, it has the extents that streams keep: those of 1 are dropped, and slow ones folded together until four are left
+
+    Raises ValueError, with the reason, for a damaged stream, one of another format version, or a shape that does not fit, and MemoryError.
+    """
+    source = as_bytes(stream)
+    number, extents = library.read_layout(source)
+    if shape is not None and np.prod([int(extent) for extent in shape], dtype=object) != np.prod(extents, dtype=object):
+        raise ValueError(f"the stream holds an array of {list(extents)}, which shape {list(shape)} does not fit")
+    dtype = _numbers(number)
+    array = np.empty(extents, dtype)
+    library.decompress(source, array)
+    if number % _BIG_ENDIAN == _BFLOAT16:
+        array = array.astype(np.uint16).view(_bfloat16())
+    return array if shape is None else array.reshape([int(extent) for extent in shape])
+
+
+def as_bytes(stream: BytesLike) -> library.Buffer:
+    """The bytes of anything that has them in a row, without a copy. Raises ValueError for anything else."""
+    try:
+        return np.frombuffer(stream, np.uint8)
+    except (TypeError, ValueError, BufferError) as error:
+        raise ValueError(f"a stream is bytes in a row, {type(stream).__name__} given: {error}") from None
+
+
+def type_number(dtype: np.dtype[Any]) -> int:
+    """The number of a type in a stream's header. Raises ValueError for a type that cannot be compressed."""
+    if dtype.name == "bfloat16" and dtype.isnative:
+        return _BFLOAT16
+    code = dtype.str[1:]
+    if dtype.kind not in "fiu" or code not in _TYPES:
+        raise ValueError(
+            f"values of type {dtype} cannot be compressed, only float16, float32, float64, bfloat16, and integers of 8 to 64 bits: convert them with "
+            "astype, or view their bits as one of these types"
+        )
+    return _TYPES.index(code) + (_BIG_ENDIAN if dtype.str[0] == ">" else 0)
+
+
+def _numbers(number: int) -> np.dtype[Any]:
+    """The type in which numpy receives the values of a stream; bfloat16 as the 16 bits that it is."""
+    order = ">" if number >= _BIG_ENDIAN else "<"
+    number %= _BIG_ENDIAN
+    if number == _BFLOAT16:
+        _bfloat16()
+    return np.dtype(order + ("u2" if number == _BFLOAT16 else _TYPES[number]))
+
+
+def _bfloat16() -> np.dtype[Any]:
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise ValueError("the stream holds bfloat16, which numpy does not have: install ml_dtypes") from None
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return found
+
+
+def _fill_value(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """The value as an array of one value of the type."""
+    try:
+        given = np.array([value])
+        made = given.astype(dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"fill value {value!r} is no {dtype}: {error}") from None
+    # Rounding to a float's precision is what the array's own values went through; an integer is itself or another one.
+    if made.shape != (1,) or given.dtype.kind not in "fiu" or (dtype.kind in "iu" and int(made[0]) != value):
+        raise ValueError(f"fill value {value!r} is no {dtype}")
+    return made

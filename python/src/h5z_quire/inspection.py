@@ -1,0 +1,141 @@
+"""What was done to each chunk, and what the library is, without decoding anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from . import datasets, library
+from .arrays import BytesLike, as_bytes
+from .options import FILTER_ID
+
+_FLETCHER32 = 3
+_CHECKSUM_BYTES = 4
+
+
+class Plane(NamedTuple):
+    """A plane of a stream: the codes; then, where there are many exceptions, their mask and their bits."""
+
+    #: "differences" or "interpolation"
+    prediction: str
+    #: Axes of the differences, as places in the extents.
+    axes: tuple[int, ...]
+    #: "huffman" or "bitshuffle"
+    coding: str
+    #: Number in the dictionary, "custom", or None for bit planes.
+    codebook: int | str | None
+    #: Integers of a block.
+    block_len: int
+    #: Bytes of the plane.
+    bytes: int
+
+
+class Description(NamedTuple):
+    """What a stream says of itself."""
+
+    #: "stored", "constant", "quantized", "exact", "steps" or "logarithmic"
+    coding: str
+    #: "f4", "f8", "f2", "bfloat16", "i1", "u1", ...; the digits are bytes
+    value_type: str
+    #: "little" or "big"
+    byte_order: str
+    #: Slowest first; those of 1 are dropped, and slow ones folded together until four are left.
+    extents: tuple[int, ...]
+    #: Half the step of the grid, in the data's own units; of binary logarithms if the coding is "logarithmic"; None for exact values.
+    half_step: float | None
+    #: Values that are kept bit for bit beside the grid.
+    exceptions: int
+    #: The planes, in their order.
+    planes: tuple[Plane, ...]
+
+
+class Chunk(NamedTuple):
+    """A chunk of a dataset. A list of them makes a table: `pandas.DataFrame(inspect(dataset))`."""
+
+    #: Place of its first value in the dataset.
+    offset: tuple[int, ...]
+    #: As in `Description`; "unfiltered" if HDF5 has stored the chunk without the filter.
+    coding: str
+    #: "interpolation", or "differences" and the axes, as places in the stream's extents; None if there are no codes.
+    predictor: str | None
+    #: Number in the dictionary, "custom", "bit planes"; None if there are no codes.
+    codebook: int | str | None
+    #: Bytes of the whole chunk over those in the file.
+    ratio: float
+    #: Values that are kept bit for bit beside the grid.
+    exceptions: int
+    #: As in `Description`.
+    half_step: float | None
+    #: In the file.
+    bytes: int
+
+
+class Info(NamedTuple):
+    """What this package is, and where it computes."""
+
+    #: Of package and library.
+    version: str
+    #: Of the stream format.
+    stream_version: str
+    #: Number under which HDF5 knows the filter.
+    filter_id: int
+    #: "cuda", "cpu", or "none" where the environment stands against every call.
+    backend: str
+    #: The GPU's name.
+    device: str | None
+    #: The reason for the backend.
+    why: str
+    #: Whether GPU kernels are in the library.
+    kernels_built: bool
+    #: The plugin. Another one counts for an HDF5 that had loaded that before this package was imported.
+    library: Path
+
+
+def info() -> Info:
+    """What this package is, and where it computes. Looks for a GPU as the first large chunk would, which takes some 300 ms where there is one."""
+    return Info(**json.loads(library.info()), library=library.LIBRARY)
+
+
+def describe(stream: BytesLike) -> Description:
+    """Describes a stream: what `compress` gives, or a chunk that was read from a file as it is. Raises ValueError for a damaged one."""
+    found = json.loads(library.describe(as_bytes(stream)))
+    planes = tuple(Plane(**{**plane, "axes": tuple(plane["axes"])}) for plane in found.pop("planes"))
+    return Description(**{**found, "extents": tuple(found["extents"]), "planes": planes})
+
+
+def inspect(dataset: Any) -> list[Chunk]:
+    """A row for each chunk that a dataset of h5py has in its file, in the file's order. Chunks that were never written have none.
+
+    Raises ValueError if the dataset does not have this filter, has another one behind it than fletcher32, or holds a damaged chunk.
+    """
+    filters = list(datasets.filters(dataset))
+    if filters not in ([FILTER_ID], [FILTER_ID, _FLETCHER32]):
+        raise ValueError(
+            f"{dataset.name!r} has the filters {filters}: only {[FILTER_ID]}, or with fletcher32 behind it {[FILTER_ID, _FLETCHER32]}, can be inspected"
+        )
+    whole = dataset.dtype.itemsize
+    for extent in dataset.chunks:
+        whole *= extent
+    return [_chunk(dataset, index, whole, len(filters)) for index in range(dataset.id.get_num_chunks())]
+
+
+def _chunk(dataset: Any, index: int, whole: int, filters: int) -> Chunk:
+    """A chunk, of `whole` bytes before it was compressed. Bit n of its mask says that it was stored without the nth filter."""
+    place = dataset.id.get_chunk_info(index)
+    mask, stored = dataset.id.read_direct_chunk(place.chunk_offset)
+    ratio = whole / place.size
+    if mask & 1:
+        return Chunk(place.chunk_offset, "unfiltered", None, None, ratio, 0, None, place.size)
+    has_checksum = filters == 2 and not mask & 2
+    try:
+        found = describe(stored[:-_CHECKSUM_BYTES] if has_checksum else stored)
+    except ValueError as error:
+        raise ValueError(f"{dataset.name!r}, chunk at {place.chunk_offset}: {error}") from None
+    predictor: str | None = None
+    codebook: int | str | None = None
+    if found.planes:
+        codes = found.planes[0]
+        predictor = " ".join((codes.prediction, ",".join(map(str, codes.axes)))).strip()
+        codebook = "bit planes" if codes.codebook is None else codes.codebook
+    return Chunk(place.chunk_offset, found.coding, predictor, codebook, ratio, found.exceptions, found.half_step, place.size)

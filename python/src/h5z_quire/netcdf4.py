@@ -1,0 +1,78 @@
+"""The filter for variables of netCDF4, whose own `createVariable` has only the filters that it knows by name::
+
+    variable = dataset.createVariable("t", "f4", ("time", "y", "x"), chunksizes=(1, 256, 256))
+    h5z_quire.netcdf4.def_var_filter(variable, Quire(abs=1e-3))
+    variable[...] = values
+
+The calls go to the netCDF-C library that netCDF4 has loaded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import netCDF4
+import numpy as np
+from netCDF4 import _netCDF4
+
+from .options import FILTER_ID
+from .registration import register
+from .settings import Quire
+
+_NOT_FOUND = -136  # NC_ENOFILTER
+_MOST_WORDS = 12
+
+# netCDF4 is loaded by now, and may be the first that needs an HDF5 library of its own.
+register()
+
+
+def _library() -> ctypes.CDLL:
+    """netCDF-C, by way of the extension module that links it."""
+    library = ctypes.CDLL(_netCDF4.__file__)
+    if not hasattr(library, "nc_def_var_filter"):
+        raise OSError(f"netCDF-C {netCDF4.__netcdf4libversion__} has no nc_def_var_filter: it must be 4.6.0 or newer")
+    library.nc_strerror.restype = ctypes.c_char_p
+    return library
+
+
+def def_var_filter(variable: Any, quire: Quire) -> None:
+    """Compresses what will be written to a variable. Call it after createVariable, before data are written and before any `sync`.
+
+    A chunked variable is best: give `chunksizes` to createVariable. Without them, netCDF-C chooses some for any variable that has dimensions.
+
+    Raises ValueError for a type or a variable that cannot be compressed so, OSError with netCDF-C's words for anything else.
+    """
+    if not isinstance(variable, netCDF4.Variable):
+        raise ValueError(f"{variable!r} is no variable of netCDF4")
+    if not variable.ndim:
+        raise ValueError(f"variable {variable.name!r} is a scalar, which HDF5 cannot compress")
+    if not isinstance(variable.dtype, np.dtype):
+        raise ValueError(f"variable {variable.name!r} has values of type {variable.dtype}, which cannot be compressed")
+    quire.check(variable.dtype)
+    words = (ctypes.c_uint * len(quire.cd_values))(*quire.cd_values)
+    library = _library()
+    status = library.nc_def_var_filter(variable._grpid, variable._varid, ctypes.c_uint(FILTER_ID), ctypes.c_size_t(len(words)), words)
+    if status:
+        raise OSError(
+            f"variable {variable.name!r}: nc_def_var_filter says {library.nc_strerror(status).decode()!r} ({status}); "
+            "the file must be of format NETCDF4, and nothing written to the variable yet"
+        )
+
+
+def inq_var_filter(variable: Any) -> Quire | None:
+    """What a variable is compressed with; None if it is not compressed with this filter."""
+    if not isinstance(variable, netCDF4.Variable):
+        raise ValueError(f"{variable!r} is no variable of netCDF4")
+    library = _library()
+    count, words = ctypes.c_size_t(), (ctypes.c_uint * _MOST_WORDS)()
+    inquire = library.nc_inq_var_filter_info
+    place = (variable._grpid, variable._varid, ctypes.c_uint(FILTER_ID), ctypes.byref(count))
+    status = inquire(*place, None)
+    if status == _NOT_FOUND:
+        return None
+    if status == 0 and count.value <= _MOST_WORDS:
+        status = inquire(*place, words)
+    if status or count.value > _MOST_WORDS:
+        raise OSError(f"variable {variable.name!r}: nc_inq_var_filter_info says {library.nc_strerror(status).decode()!r} ({status})")
+    return Quire.from_cd_values(words[: count.value])

@@ -1,0 +1,142 @@
+"""`Quire`: what the filter is to keep of the data."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping, NoReturn, Sequence, SupportsFloat
+
+import numpy as np
+import numpy.typing as npt
+
+from . import arrays, datasets
+from .options import FILTER_ID, cd_values, decimal, options, parse
+
+_KEYS = ("compression", "compression_opts")
+
+
+class Quire(Mapping[str, Any]):
+    """What the filter is to keep of the data: one bound, and how to code.
+
+    ========== ==========================================================================================================
+    abs        no value is off by more, in the data's own units; for integers, whole units. 0 asks for the exact bits
+    rel        the same, as a share (above 0, at most 1) of the range of each chunk's finite values but the fill value
+    pwrel      no value is off by more than this share (above 0, below 1) of itself; for floating-point types
+    psnr       peak signal-to-noise ratio of each chunk, in dB
+    ratio      bytes of each chunk over those of its stream, above 1, as far as the data allow; with `abs`, no value is off by more than that for it
+    lossless   the exact bits
+    coding     "auto", "huffman", or "bitshuffle": faster on a GPU, streams are a fifth to a tenth larger
+    adapt      "none", or "history": codebooks that chunks before needed may be taken again; streams then depend on the order of writing
+    ========== ==========================================================================================================
+
+    It is a mapping with the keys `compression` and `compression_opts`, for h5py and whatever is made of it::
+
+        file.create_dataset("t", data=x, chunks=(64, 64, 64), **Quire(abs=1e-3))
+        dataset.to_netcdf(path, engine="h5netcdf", encoding={"t": {**Quire(rel=1e-4)}})
+
+    Values are equal where their options are, hashable, and cannot be changed.
+
+    Raises ValueError, with the reason, for options that make no sense.
+    """
+
+    __slots__ = ("_words",)
+    _words: tuple[int, ...]
+
+    #: Number under which HDF5 knows the filter.
+    filter_id = FILTER_ID
+
+    def __init__(
+        self,
+        *,
+        abs: SupportsFloat | None = None,
+        rel: SupportsFloat | None = None,
+        pwrel: SupportsFloat | None = None,
+        psnr: SupportsFloat | None = None,
+        ratio: SupportsFloat | None = None,
+        lossless: bool = False,
+        coding: str = "auto",
+        adapt: str = "none",
+    ) -> None:
+        numbers = {"abs": abs, "rel": rel, "pwrel": pwrel, "psnr": psnr, "ratio": ratio}
+        texts = [f"{key}={_decimal(key, number)}" for key, number in numbers.items() if number is not None]
+        texts += ["lossless"] if lossless else []
+        object.__setattr__(self, "_words", cd_values(",".join((*texts, f"coding={coding}", f"adapt={adapt}"))))
+
+    @classmethod
+    def from_options(cls, text: str) -> Quire:
+        """The same from a text such as `rel=1e-4,coding=bitshuffle`. Raises ValueError for one that makes no sense."""
+        return cls._of_words(cd_values(text))
+
+    @classmethod
+    def from_cd_values(cls, words: Sequence[int]) -> Quire:
+        """The same from the filter's parameters in HDF5, a user's or those that a dataset keeps. Raises ValueError for others."""
+        return cls.from_options(options(words))
+
+    @classmethod
+    def from_dataset(cls, dataset: Any) -> Quire:
+        """What a dataset of h5py was made with. Raises ValueError if it does not have this filter."""
+        filters = datasets.filters(dataset)
+        if FILTER_ID not in filters:
+            raise ValueError(f"{dataset.name!r} is not compressed with filter {FILTER_ID}: its filters are {list(filters)}")
+        return cls.from_cd_values(filters[FILTER_ID])
+
+    @classmethod
+    def _of_words(cls, words: tuple[int, ...]) -> Quire:
+        made = cls.__new__(cls)
+        object.__setattr__(made, "_words", words)
+        return made
+
+    @property
+    def options(self) -> str:
+        """The options as a text, as command lines and metadata have them: `abs=0.001,coding=bitshuffle`."""
+        return options(self._words)
+
+    @property
+    def cd_values(self) -> tuple[int, ...]:
+        """The filter's parameters in HDF5, for any client (FORMAT.md, section 10)."""
+        return self._words
+
+    def check(self, dtype: npt.DTypeLike) -> None:
+        """Raises ValueError, with the reason, if values of this type cannot be compressed so."""
+        arrays.compress(np.zeros(1, dtype), self)
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in _KEYS:
+            raise KeyError(key)
+        return FILTER_ID if key == _KEYS[0] else self._words
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_KEYS)
+
+    def __len__(self) -> int:
+        return len(_KEYS)
+
+    def __eq__(self, other: object) -> bool:
+        return self._words == other._words if isinstance(other, Quire) else super().__eq__(other)
+
+    def __hash__(self) -> int:
+        return hash(self._words)
+
+    def __repr__(self) -> str:
+        said = parse(self.options)
+        return f"Quire({', '.join('lossless=True' if key == 'lossless' else f'{key}={_repr(value)}' for key, value in said.items())})"
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a Quire cannot be changed: make another one to set {name}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a Quire cannot be changed: {name} stays")
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return Quire.from_options, (self.options,)
+
+
+def _decimal(key: str, number: SupportsFloat) -> str:
+    try:
+        return decimal(float(number))
+    except (TypeError, ValueError):
+        raise ValueError(f"{key} is {number!r}: it must be a number") from None
+
+
+def _repr(value: str) -> str:
+    return repr(value) if value.isalpha() else value
+
+

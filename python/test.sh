@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Tests the Python package: builds the wheel with cargo, installs it beside new and beside old versions of the libraries that it works with, checks its
+# type hints, and runs its tests there.
+#
+#     python/test.sh
+#
+# The environments are made once, in a minute or two; a further run takes less than a minute and a half.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=../h5-samples/setup.sh
+source h5-samples/setup.sh
+
+need_venv .venv-python-new h5py==3.16.0 numpy==2.4.6 netCDF4==1.7.5.1.post1 tables==3.11.1 xarray==2026.9.0 h5netcdf==1.8.2 zarr==3.1.6 \
+  numcodecs==0.16.6 ml-dtypes==0.6.0 mypy==1.18.2 pytest==8.4.2
+need_venv .venv-python-old h5py==3.8.0 numpy==1.26.4 netCDF4==1.6.5 tables==3.9.2 xarray==2024.1.1 pandas==2.2.3 h5netcdf==1.3.0 zarr==2.18.3 \
+  numcodecs==0.12.1 ml-dtypes==0.3.2 pytest==8.4.2
+
+step "the wheel"
+build_plugin >/dev/null
+wheels="$(mktemp -d)"
+trap 'rm -rf "$wheels"' EXIT
+.venv-python-new/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$wheels" python/
+for environment in .venv-python-new .venv-python-old; do
+  "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall "$wheels"/*.whl
+done
+
+step "type hints"
+(cd python && ../.venv-python-new/bin/python -m mypy)
+
+status=0
+step "tests with h5py 3.16 and numpy 2.4"
+(cd python && ../.venv-python-new/bin/python -m pytest -p no:cacheprovider) || status=$?
+step "tests with h5py 3.8 and numpy 1.26"
+# Its zarr is version 2, which has no format 3.
+(cd python && ../.venv-python-old/bin/python -m pytest -p no:cacheprovider --ignore tests/test_zarr.py) || status=$?
+exit "$status"

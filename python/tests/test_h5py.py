@@ -1,0 +1,94 @@
+"""Datasets of h5py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from h5z_quire import Quire, compress, decompress, inspect
+from conftest import TYPES, assert_bound, field
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_every_type_keeps_its_bound(dtype: str, tmp_path: Path) -> None:
+    values = field(dtype)
+    quire = Quire(abs=0.05 if values.dtype.kind == "f" else 2)
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        file.create_dataset("t", data=values, chunks=(16, 16, 16), **quire)
+    with h5py.File(tmp_path / "t.h5") as file:
+        assert_bound(values, file["t"][()], 0.05 if values.dtype.kind == "f" else 2)
+        assert file["t"].dtype == values.dtype
+        assert file["t"].id.get_storage_size() < values.nbytes
+        assert Quire.from_dataset(file["t"]) == quire
+
+
+@pytest.mark.parametrize("quire", [Quire(rel=1e-3), Quire(psnr=60), Quire(ratio=5), Quire(ratio=50, abs=0.1), Quire(lossless=True), Quire(abs=1, adapt="history")])
+def test_a_dataset_says_what_it_was_made_with(quire: Quire, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        dataset = file.create_dataset("t", data=field("f4"), chunks=(16, 16, 16), fillvalue=-1, **quire)
+        assert Quire.from_dataset(dataset) == quire
+        for other in (file.create_dataset("plain", data=np.zeros(3)), file):
+            with pytest.raises(ValueError, match="is not compressed with filter 33791|is no dataset"):
+                Quire.from_dataset(other)
+
+
+def test_a_chunk_in_a_file_is_the_stream_of_its_array(tmp_path: Path) -> None:
+    values = field(">f4", (32, 16, 48))
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        dataset = file.create_dataset("t", data=values, chunks=(16, 16, 16), **Quire(rel=1e-3))
+        for chunk in dataset.iter_chunks():
+            _, stored = dataset.id.read_direct_chunk(tuple(part.start for part in chunk))
+            assert bytes(stored) == compress(values[chunk], Quire(rel=1e-3))
+            assert np.array_equal(decompress(stored), dataset[chunk])
+
+
+def test_a_refusal_is_an_error_with_the_reason(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        for data, options, reason in (
+            (np.zeros((4, 4), "c8"), Quire(abs=1), "class compound"),
+            (np.zeros((4, 4), "i4"), Quire(pwrel=0.1), "point-wise"),
+        ):
+            with pytest.raises(ValueError, match=reason):
+                file.create_dataset("t", data=data, chunks=(2, 2), **options)
+        with pytest.raises(ValueError, match="must be the first"):
+            file.create_dataset("t", data=np.zeros((4, 4)), chunks=(2, 2), shuffle=True, **Quire(abs=1))
+
+
+def test_chunks_are_inspected(tmp_path: Path) -> None:
+    values = field("f4", (32, 40))
+    values[:16, :16] = 7
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        dataset = file.create_dataset("t", shape=(64, 40), dtype="f4", chunks=(16, 16), **Quire(abs=1e-3, coding="bitshuffle"))
+        dataset[:32] = values
+        # As HDF5 leaves a chunk that an optional filter could not compress.
+        dataset.id.write_direct_chunk((32, 0), np.zeros((16, 16), "f4").tobytes(), filter_mask=1)
+        file.flush()
+        rows = {row.offset: row for row in inspect(dataset)}
+        assert sorted(rows) == [(0, 0), (0, 16), (0, 32), (16, 0), (16, 16), (16, 32), (32, 0)]
+        constant, coded, skipped = rows[0, 0], rows[16, 16], rows[32, 0]
+        assert constant[1:4] == ("constant", None, None) and constant.ratio == 1024 / constant.bytes > 20
+        assert coded.coding == "quantized" and coded.codebook == "bit planes" and coded.half_step == 1e-3 and coded.exceptions == 0
+        assert coded.predictor is not None and coded.predictor.startswith("differences ")
+        assert skipped == ((32, 0), "unfiltered", None, None, 1.0, 0, None, 1024)
+
+
+def test_a_checksum_behind_the_filter_is_no_obstacle(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        dataset = file.create_dataset("t", data=field("f8"), chunks=(16, 16, 16), fletcher32=True, **Quire(rel=1e-3))
+        rows = inspect(dataset)
+        assert len(rows) == 2 * 2 * 3 and {row.coding for row in rows} == {"quantized"}
+        assert {type(row.codebook) for row in rows} <= {int, str}
+
+
+def test_what_cannot_be_inspected_is_a_value_error(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        plain = file.create_dataset("plain", data=np.zeros(9))
+        behind = file.create_dataset("gzip", data=np.zeros(9), chunks=(3,), compression="gzip")
+        damaged = file.create_dataset("damaged", shape=(9,), dtype="f4", chunks=(9,), **Quire(abs=1))
+        damaged.id.write_direct_chunk((0,), b"no stream at all, but some bytes")
+        for dataset, reason in ((plain, "has the filters"), (behind, "has the filters"), (damaged, "chunk at .0,.: stream is damaged"), (file, "no dataset")):
+            with pytest.raises(ValueError, match=reason):
+                inspect(dataset)

@@ -1,0 +1,105 @@
+"""netCDF4, h5netcdf and xarray."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import netCDF4
+import numpy as np
+import pytest
+import xarray
+
+import h5z_quire.netcdf4
+from h5z_quire import Quire, inspect
+from h5z_quire.netcdf4 import def_var_filter, inq_var_filter
+from conftest import Array, assert_bound, field
+
+DIMENSIONS = ("z", "y", "x")
+
+
+def variable_of(file: Any, values: Array, name: str = "t", **options: Any) -> Any:
+    for dimension, extent in zip(DIMENSIONS, values.shape):
+        if dimension not in file.dimensions:
+            file.createDimension(dimension, extent)
+    return file.createVariable(name, values.dtype, DIMENSIONS, **options)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i2", "u4"])
+@pytest.mark.parametrize("chunks", [None, (10, 16, 16)])
+def test_netcdf4_writes_and_reads_within_the_bound(dtype: str, chunks: "tuple[int, ...] | None", tmp_path: Path) -> None:
+    values, quire = field(dtype), Quire(abs=2 if dtype[0] in "iu" else 1e-3)
+    with netCDF4.Dataset(tmp_path / "t.nc", "w") as file:
+        variable = variable_of(file, values, fill_value=values.dtype.type(99), chunksizes=chunks)
+        def_var_filter(variable, quire)
+        variable.set_auto_mask(False)
+        values[3] = 99
+        variable[...] = values
+        assert inq_var_filter(variable) == quire
+    with netCDF4.Dataset(tmp_path / "t.nc") as file:
+        file["t"].set_auto_mask(False)
+        found = np.asarray(file["t"][...])
+        assert_bound(values, found, 2 if dtype[0] in "iu" else 1e-3)
+        assert (found[3] == 99).all() and inq_var_filter(file["t"]) == quire
+    with h5py.File(tmp_path / "t.nc") as file:
+        assert Quire.from_dataset(file["t"]) == quire and inspect(file["t"])
+
+
+def test_a_variable_without_the_filter_says_none(tmp_path: Path) -> None:
+    with netCDF4.Dataset(tmp_path / "t.nc", "w") as file:
+        assert inq_var_filter(variable_of(file, field("f4"))) is None
+        assert inq_var_filter(variable_of(file, field("f4"), "u", zlib=True)) is None
+
+
+def test_variables_that_cannot_be_compressed_are_value_errors(tmp_path: Path) -> None:
+    with netCDF4.Dataset(tmp_path / "t.nc", "w") as file:
+        scalar = file.createVariable("scalar", "f4", ())
+        file.createDimension("n", 3)
+        text = file.createVariable("text", str, ("n",))
+        letters = file.createVariable("letters", "S1", ("n",))
+        whole = file.createVariable("whole", "i4", ("n",))
+        for variable, quire, reason in (
+            (scalar, Quire(abs=1), "'scalar' is a scalar"),
+            (text, Quire(abs=1), "'text' has values of type"),
+            (letters, Quire(abs=1), "cannot be compressed"),
+            (whole, Quire(pwrel=0.1), "point-wise"),
+            (file, Quire(abs=1), "no variable of netCDF4"),
+        ):
+            with pytest.raises(ValueError, match=reason):
+                def_var_filter(variable, quire)
+        written = file.createVariable("written", "f4", ("n",))
+        written[...] = 1
+        file.sync()
+        with pytest.raises(OSError, match="nc_def_var_filter says"):
+            def_var_filter(written, Quire(abs=1))
+    with netCDF4.Dataset(tmp_path / "old.nc", "w", format="NETCDF3_CLASSIC") as file:
+        with pytest.raises(OSError, match="must be of format NETCDF4"):
+            def_var_filter(variable_of(file, field("f4")), Quire(abs=1))
+
+
+@pytest.mark.parametrize("quire", [Quire(rel=1e-4), Quire(abs=1e-3, coding="bitshuffle"), Quire(lossless=True)])
+def test_xarray_writes_through_h5netcdf(quire: Quire, tmp_path: Path) -> None:
+    values = field("f4")
+    values[0, 0, :5] = np.nan
+    dataset = xarray.Dataset({"t": (DIMENSIONS, values), "plain": (DIMENSIONS, values)}, coords={"x": np.arange(40.0)})
+    dataset.to_netcdf(tmp_path / "t.nc", engine="h5netcdf", encoding={"t": {**quire, "chunksizes": (10, 16, 16)}})
+    bound = {"rel=0.0001": 1e-4 * (np.nanmax(values) - np.nanmin(values)), "lossless": 0}.get(quire.options, 1e-3)
+    for engine in ("h5netcdf", "netcdf4"):
+        with xarray.open_dataset(tmp_path / "t.nc", engine=engine) as found:
+            read = found["t"].values
+            assert np.array_equal(np.isnan(read), np.isnan(values))
+            assert_bound(np.nan_to_num(values), np.nan_to_num(read), bound)
+            assert np.array_equal(found["plain"].values, values, equal_nan=True)
+    with h5py.File(tmp_path / "t.nc") as file:
+        assert Quire.from_dataset(file["t"]) == quire
+
+
+def test_h5netcdf_itself(tmp_path: Path) -> None:
+    h5netcdf = pytest.importorskip("h5netcdf")
+    values = field("f8")
+    with h5netcdf.File(tmp_path / "t.nc", "w") as file:
+        file.dimensions = dict(zip(DIMENSIONS, values.shape))
+        file.create_variable("t", DIMENSIONS, data=values, chunks=(10, 16, 16), **Quire(abs=1e-6))
+    with h5netcdf.File(tmp_path / "t.nc", "r") as file:
+        assert_bound(values, file["t"][...], 1e-6)

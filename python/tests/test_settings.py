@@ -1,0 +1,104 @@
+"""Quire: options in words, in numbers, and in datasets."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from h5z_quire import FILTER_ID, Quire
+
+
+@pytest.mark.parametrize(
+    ("quire", "options", "words"),
+    [
+        (Quire(abs=1e-3), "abs=0.001", (1, 3539053052, 1062232653)),
+        (Quire(abs=0.1 + 0.2), "abs=0.30000000000000004", (1, 858993460, 1070805811)),
+        (Quire(rel=1e-4), "rel=0.0001", (3, 3944497965, 1058682594)),
+        (Quire(pwrel=np.float32(0.5)), "pwrel=0.5", (5, 0, 1071644672)),
+        (Quire(psnr=60, coding="huffman"), "psnr=60,coding=huffman", (256 + 7, 0, 0x404E0000)),
+        (Quire(ratio=20), "ratio=20", (9, 0, 0x40340000)),
+        (Quire(ratio=20, abs=0.5), "ratio=20,abs=0.5", (11, 0, 0x40340000, 0, 0x3FE00000)),
+        (Quire(lossless=True), "lossless", (0,)),
+        (Quire(abs=0), "lossless", (0,)),
+        (Quire(lossless=True, coding="bitshuffle"), "lossless,coding=bitshuffle", (512,)),
+        (Quire(abs=2, adapt="history"), "abs=2,adapt=history", (65536 + 1, 0, 0x40000000)),
+    ],
+)
+def test_it_is_its_options(quire: Quire, options: str, words: "tuple[int, ...]") -> None:
+    assert (quire.options, quire.cd_values) == (options, words)
+    assert dict(quire) == {"compression": FILTER_ID, "compression_opts": words} == {**quire}
+    for same in (Quire.from_options(options), Quire.from_cd_values(words), eval(repr(quire)), pickle.loads(pickle.dumps(quire)), copy.deepcopy(quire)):
+        assert same == quire and hash(same) == hash(quire) and repr(same) == repr(quire)
+
+
+def test_it_is_a_mapping_that_does_not_change() -> None:
+    quire = Quire(abs=1e-3)
+    assert isinstance(quire, Mapping) and len(quire) == 2 and list(quire) == ["compression", "compression_opts"]
+    assert quire != Quire(abs=2e-3) and quire != Quire(rel=1e-3) and quire == dict(quire) and quire != 1
+    assert len({quire, Quire(abs=1e-3), Quire(rel=1e-3)}) == 2
+    assert repr(Quire(abs=2.5e-3, coding="bitshuffle")) == "Quire(abs=0.0025, coding='bitshuffle')"
+    with pytest.raises(KeyError):
+        quire["chunks"]
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        quire.abs = 2
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        del quire._words
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({}, "no bound"),
+        ({"coding": "huffman"}, "no bound"),
+        ({"abs": 1, "rel": 0.1}, "more than one bound"),
+        ({"lossless": True, "abs": 1}, "more than one bound"),
+        ({"abs": -1}, "abs=-1 is out of range: it must be a number in the data's own units"),
+        ({"abs": float("nan")}, "out of range"),
+        ({"abs": float("inf")}, "out of range"),
+        ({"abs": 1e-320}, "out of range"),
+        ({"abs": "thick"}, "abs is 'thick': it must be a number"),
+        ({"abs": [1]}, "it must be a number"),
+        ({"rel": 0}, "above 0 and at most 1"),
+        ({"rel": 2}, "above 0 and at most 1"),
+        ({"pwrel": 1}, "above 0 and below 1"),
+        ({"psnr": 0}, "in dB"),
+        ({"ratio": 1}, "above 1"),
+        ({"ratio": 9, "abs": -2}, "abs=-2 is out of range"),
+        ({"ratio": 9, "abs": 0}, "leaves no room for a ratio"),
+        ({"abs": 1, "coding": "zstd"}, "coding=zstd is unknown, there are auto, huffman, bitshuffle"),
+        ({"abs": 1, "adapt": "always"}, "adapt=always is unknown, there are none, history"),
+    ],
+)
+def test_what_makes_no_sense_is_a_value_error(given: "dict[str, Any]", reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        Quire(**given)
+
+
+@pytest.mark.parametrize("text", ["", "eb=1", "abs", "abs=1,abs=2", "lossless=1", "abs=x", "abs=1;rel=2"])
+def test_texts_that_make_no_sense_are_value_errors(text: str) -> None:
+    with pytest.raises(ValueError, match="options "):
+        Quire.from_options(text)
+
+
+@pytest.mark.parametrize("words", [(), (99,), (1,), (2,), (0x302, 3), (1, 2, 3, 4)])
+def test_words_that_say_nothing_are_value_errors(words: "tuple[int, ...]") -> None:
+    with pytest.raises(ValueError, match="cd_values"):
+        Quire.from_cd_values(words)
+
+
+def test_decimals_are_understood() -> None:
+    assert Quire.from_cd_values((2, 4, 25)) == Quire(abs=2.5e-3)
+    assert Quire.from_cd_values((12, 0, 20, 1, 5)) == Quire(ratio=20, abs=0.5)
+
+
+def test_types_can_be_checked() -> None:
+    Quire(pwrel=0.1).check("f4")
+    with pytest.raises(ValueError, match="point-wise"):
+        Quire(pwrel=0.1).check("i4")
+    with pytest.raises(ValueError, match="complex64"):
+        Quire(abs=1).check("c8")

@@ -1,0 +1,96 @@
+"""The codec of zarr's format 3."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+zarr = pytest.importorskip("zarr", minversion="3.1")
+
+from h5z_quire import Quire, compress  # noqa: E402
+from h5z_quire.zarr import QuireCodec  # noqa: E402
+from conftest import TYPES, Array, RunPython, assert_bound, field  # noqa: E402
+
+
+def make(path: Path, values: Array, quire: Any, **options: Any) -> Any:
+    given = {"shape": values.shape, "dtype": values.dtype, "chunks": (16, 16, 16), "compressors": None, **options}
+    array = zarr.create_array(str(path), serializer=QuireCodec(quire), **given)
+    array[...] = values
+    return array
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("options", [{}, {"shards": (32, 32, 32)}, {"order": "F"}], ids=["chunks", "shards", "fortran"])
+@pytest.mark.filterwarnings("ignore:The `order` keyword")
+def test_arrays_keep_their_bound(dtype: str, options: "dict[str, Any]", tmp_path: Path) -> None:
+    values = field(dtype)
+    bound = 0.05 if values.dtype.kind == "f" else 2
+    if "order" in options:
+        options = {"config": {"order": "F"}}
+    make(tmp_path / "t.zarr", values, Quire(abs=bound), **options)
+    found = zarr.open_array(str(tmp_path / "t.zarr"), mode="r")
+    assert_bound(values, found[...], bound)
+    assert_bound(values[3:5, ::7, 1], found[3:5, ::7, 1], bound)
+    assert sum(path.stat().st_size for path in (tmp_path / "t.zarr").rglob("c/**/*") if path.is_file()) < values.nbytes
+
+
+def test_a_chunk_is_the_stream_of_its_array_and_metadata_say_the_options(tmp_path: Path) -> None:
+    values = field("f4", (16, 32, 16))
+    make(tmp_path / "t.zarr", values, "rel=1e-3,coding=bitshuffle")
+    assert (tmp_path / "t.zarr" / "c" / "0" / "1" / "0").read_bytes() == compress(values[:, 16:], Quire(rel=1e-3, coding="bitshuffle"))
+    codecs = json.loads((tmp_path / "t.zarr" / "zarr.json").read_text())["codecs"]
+    assert codecs == [{"name": "quire", "configuration": {"options": "rel=0.001,coding=bitshuffle"}}]
+
+
+def test_a_reader_needs_not_import_the_package(tmp_path: Path, run_python: RunPython) -> None:
+    values = field("f4")
+    make(tmp_path / "t.zarr", values, "abs=1e-3")
+    np.save(tmp_path / "expected.npy", values)
+    run_python("""
+import zarr, numpy as np
+array = zarr.open("t.zarr", mode="r+")
+assert abs(array[...].astype("f8") - np.load("expected.npy")).max() <= 1e-3
+array[:3] = 5
+assert abs(array[:3].astype("f8") - 5).max() <= 1e-3
+""")
+
+
+def test_the_fill_value_stays_exact(tmp_path: Path) -> None:
+    values = field("f8")
+    values[3] = -9999.25
+    array = make(tmp_path / "t.zarr", values, Quire(abs=1), fill_value=-9999.25)
+    assert (array[3] == -9999.25).all()
+    values[3] = np.nan
+    array = make(tmp_path / "u.zarr", values, Quire(rel=1e-3), fill_value=np.nan)
+    assert np.isnan(array[3]).all() and not np.isnan(array[4:]).any()
+
+
+def test_what_cannot_be_is_a_value_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="complex64"):
+        make(tmp_path / "a.zarr", np.zeros((4, 4, 4), "c8"), Quire(abs=1))
+    with pytest.raises(ValueError, match="point-wise"):
+        make(tmp_path / "b.zarr", np.zeros((4, 4, 4), "i4"), Quire(pwrel=0.1))
+    with pytest.raises(ValueError, match="no bound"):
+        QuireCodec("coding=auto")
+    for configuration in ({}, {"options": 5}, {"options": "abs=1", "more": 1}):
+        with pytest.raises(ValueError, match="it must have one text"):
+            QuireCodec.from_dict({"name": "quire", "configuration": configuration})
+    make(tmp_path / "c.zarr", field("f4"), Quire(abs=1))
+    chunk = tmp_path / "c.zarr" / "c" / "0" / "0" / "0"
+    chunk.write_bytes(chunk.read_bytes()[:-1])
+    with pytest.raises(ValueError, match="truncated"):
+        zarr.open_array(str(tmp_path / "c.zarr"))[...]
+    chunk.write_bytes(compress(np.zeros((16, 16, 16), "f8"), Quire(abs=1)))
+    with pytest.raises(ValueError, match="belongs to another array"):
+        zarr.open_array(str(tmp_path / "c.zarr"))[...]
+
+
+def test_the_codec_is_the_same_from_its_metadata() -> None:
+    codec = QuireCodec(Quire(abs=1e-3))
+    assert QuireCodec.from_dict(codec.to_dict()) == codec and hash(codec) == hash(QuireCodec("abs=1e-3"))
+    with pytest.raises(NotImplementedError):
+        codec.compute_encoded_size(100, None)  # type: ignore[arg-type]
