@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use hdf5::plist::DatasetAccess;
-use hdf5::{Dataset, File, Group, IndexType, IterationOrder, LinkInfo, LinkType, LocationType};
+use hdf5::{Dataset, File, Group, IndexType, IterationOrder, LinkInfo, LinkType, Location, LocationType};
 use quire_codec::{Layout, Shape};
 
 use crate::library::numbers::Numbers;
@@ -22,6 +22,21 @@ pub(crate) struct Named {
     pub(crate) dataset: Dataset,
     /// `FILE:/path/in/it`.
     pub(crate) name: String,
+    /// The path alone.
+    pub(crate) path: String,
+    /// The object's place in its file: the same for all its names.
+    pub(crate) token: Token,
+}
+
+/// An object's place in its file, which its names share.
+pub(crate) type Token = String;
+
+/// The place of an object.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn token(object: &Location) -> Result<Token, String> {
+    object.loc_info().map(|info| format!("{:?}", info.token)).map_err(|error| error.to_string())
 }
 
 /// The file and the path in it that a user's `FILE`, `FILE:/path` or `FILE/path` means.
@@ -50,12 +65,12 @@ pub(crate) fn find(name: &str) -> Result<Vec<Named>, String> {
     let file = open(path)?;
     let mut found = Vec::new();
     if let Ok(dataset) = open_dataset(&file, inside) {
-        found.push(Named { dataset, name: format!("{path}:{inside}") });
+        let (name, token) = (format!("{path}:{inside}"), token(&dataset)?);
+        found.push(Named { dataset, name, path: inside.to_owned(), token });
         return Ok(found);
     }
     let group = file.group(inside).map_err(|_| format!("{name}: the file has no dataset and no group of that name"))?;
-    let below = format!("{path}:{}", inside.trim_end_matches('/'));
-    collect(&group, &below, &mut HashSet::new(), &mut found).map_err(refused)?;
+    collect(&group, path, inside.trim_end_matches('/'), &mut HashSet::new(), &mut found).map_err(refused)?;
     Ok(found)
 }
 
@@ -85,21 +100,24 @@ pub(crate) fn links(group: &Group) -> hdf5::Result<Vec<(String, LinkInfo)>> {
     in_order(IndexType::CreationOrder).or_else(|_| in_order(IndexType::Name))
 }
 
-fn collect(group: &Group, path: &str, met: &mut HashSet<String>, found: &mut Vec<Named>) -> hdf5::Result<()> {
+fn collect(group: &Group, file: &str, path: &str, met: &mut HashSet<Token>, found: &mut Vec<Named>) -> hdf5::Result<()> {
     // Links may lead back to where they came from. Soft ones lead to objects that are found anyway, or to nothing.
-    if !met.insert(format!("{:?}", group.loc_info()?.token)) {
+    if !met.insert(token(group)?) {
         return Ok(());
     }
     for (link, info) in links(group)? {
         if info.link_type != LinkType::Hard {
             continue;
         }
-        let name = format!("{path}/{link}");
-        let location = group.loc_info_by_name(&link)?;
-        match location.loc_type {
-            LocationType::Group => collect(&group.group(&link)?, &name, met, found)?,
-            LocationType::Dataset if met.insert(format!("{:?}", location.token)) => {
-                found.push(Named { dataset: open_dataset(group, &link)?, name });
+        let path = format!("{path}/{link}");
+        match group.loc_type_by_name(&link)? {
+            LocationType::Group => collect(&group.group(&link)?, file, &path, met, found)?,
+            LocationType::Dataset => {
+                let dataset = open_dataset(group, &link)?;
+                let token = token(&dataset)?;
+                if met.insert(token.clone()) {
+                    found.push(Named { dataset, name: format!("{file}:{path}"), path, token });
+                }
             }
             _ => {}
         }
@@ -120,6 +138,39 @@ pub(crate) struct Source {
     pub(crate) block: Vec<usize>,
 }
 
+/// Where the blocks of a grid lie, which end with the extents.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grid<'a> {
+    pub(crate) extents: &'a [usize],
+    /// Sides of at least 1, as many as extents.
+    pub(crate) block: &'a [usize],
+}
+
+impl Grid<'_> {
+    /// Blocks along each axis.
+    fn counts(&self) -> Vec<usize> {
+        self.extents.iter().zip(self.block).map(|(&extent, &side)| extent.div_ceil(side)).collect()
+    }
+
+    /// Blocks of the grid: one where there are no axes.
+    pub(crate) fn blocks(&self) -> usize {
+        self.counts().iter().product()
+    }
+
+    /// Where a block starts along each axis, and how far it goes.
+    pub(crate) fn ranges(&self, number: usize) -> Vec<(usize, usize)> {
+        let mut rest = number;
+        let mut ranges: Vec<(usize, usize)> = Vec::new();
+        for ((&count, &side), &extent) in self.counts().iter().zip(self.block).zip(self.extents).rev() {
+            let start = rest % count * side;
+            rest /= count;
+            ranges.push((start, side.min(extent - start)));
+        }
+        ranges.reverse();
+        ranges
+    }
+}
+
 /// What can be read, and what not, with the reason.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
@@ -133,7 +184,7 @@ impl Found {
     /// # Errors
     /// With the name, where there is no such file or object.
     pub(crate) fn add(&mut self, name: &str, block: Option<&[usize]>) -> Result<(), String> {
-        for Named { dataset, name } in find(name)? {
+        for Named { dataset, name, .. } in find(name)? {
             match Source::new(dataset, name.clone(), block) {
                 Ok(source) => self.sources.push(source),
                 Err(reason) => self.skipped.push(format!("{name}: {reason}")),
@@ -172,27 +223,14 @@ impl Source {
         Self { dataset, name, numbers, fill_value: self.fill_value, extents: self.extents.clone(), block }
     }
 
-    /// Blocks along each axis.
-    fn counts(&self) -> Vec<usize> {
-        self.extents.iter().zip(&self.block).map(|(&extent, &side)| extent.div_ceil(side)).collect()
+    /// Its blocks.
+    pub(crate) fn grid(&self) -> Grid<'_> {
+        Grid { extents: &self.extents, block: &self.block }
     }
 
-    /// Blocks of the dataset.
+    /// How many there are.
     pub(crate) fn blocks(&self) -> usize {
-        self.counts().iter().product()
-    }
-
-    /// Where a block lies. Those at the edges end with the dataset.
-    pub(crate) fn ranges(&self, number: usize) -> Vec<(usize, usize)> {
-        let mut rest = number;
-        let mut ranges: Vec<(usize, usize)> = Vec::new();
-        for ((&count, &side), &extent) in self.counts().iter().zip(&self.block).zip(&self.extents).rev() {
-            let start = rest % count * side;
-            rest /= count;
-            ranges.push((start, side.min(extent - start)));
-        }
-        ranges.reverse();
-        ranges
+        self.grid().blocks()
     }
 
     /// Replaces `bytes` with a block's, in the order of the file, and gives their layout.
@@ -201,7 +239,7 @@ impl Source {
     /// With the dataset's name.
     pub(crate) fn read(&self, number: usize, bytes: &mut Vec<u8>) -> Result<Layout, String> {
         let named = |error: &dyn std::fmt::Display| format!("{}: {error}", self.name);
-        let ranges = self.ranges(number);
+        let ranges = self.grid().ranges(number);
         self.numbers.read(&self.dataset, &ranges, bytes).map_err(|error| named(&error))?;
         let dims: Vec<u64> = ranges.iter().map(|&(_, count)| count as u64).collect();
         let shape = Shape::fold(&dims).map_err(|error| named(&error))?;

@@ -195,10 +195,9 @@ fn print(trials: &[(&Source, &String, Trial)]) {
         let type_name = format!("{:?}", source.numbers.scalar).to_lowercase();
         let mut row = vec![source.name.clone(), type_name, shape_text(&source.block), tried, (*options).clone()];
         if trial.problem.is_none() {
-            let psnr = trial.difference.psnr();
             row.extend([
                 format!("{:.2}", trial.ratio()),
-                if psnr.is_finite() { format!("{psnr:.1}") } else { "exact".to_owned() },
+                trial.difference.psnr_text(),
                 format!("{:.3e}", trial.difference.greatest),
                 format!("{:.0}", trial.speed(trial.compressing)),
                 format!("{:.0}", trial.speed(trial.decompressing)),

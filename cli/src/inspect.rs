@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     Ok(Outcome::Wrong)
 }
 
-fn report(Named { dataset, name }: Named) -> Result<Report, String> {
+fn report(Named { dataset, name, .. }: Named) -> Result<Report, String> {
     let refused = |error: &dyn std::fmt::Display| format!("{name}: {error}");
     let properties = dataset.dcpl().map_err(|error| refused(&error))?;
     let filters = properties.get_filters().map_err(|error| refused(&error))?;
@@ -137,7 +137,7 @@ fn report(Named { dataset, name }: Named) -> Result<Report, String> {
 }
 
 /// A filter, as people call it.
-fn filter_name(filter: &Filter) -> String {
+pub(crate) fn filter_name(filter: &Filter) -> String {
     match filter {
         Filter::Deflate(level) => format!("gzip {level}"),
         Filter::Shuffle => "shuffle".to_owned(),

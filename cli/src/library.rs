@@ -4,6 +4,7 @@ pub(crate) mod chunks;
 pub(crate) mod numbers;
 pub(crate) mod objects;
 pub(crate) mod plugins;
+pub(crate) mod values;
 
 use std::ffi::{CString, c_int};
 

@@ -15,6 +15,7 @@ mod inspect;
 mod library;
 mod output;
 mod promise;
+mod repack;
 mod shell;
 mod train;
 
@@ -36,6 +37,7 @@ enum Command {
     Args(args::Arguments),
     Inspect(inspect::Arguments),
     Estimate(estimate::Arguments),
+    Repack(repack::Arguments),
     Doctor(doctor::Arguments),
     Train(train::Arguments),
     Completions(shell::Completions),
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Command::Args(arguments) => args::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Estimate(arguments) => estimate::run(&arguments),
+        Command::Repack(arguments) => repack::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Train(arguments) => train::run(&arguments),
         Command::Completions(arguments) => shell::completions(&arguments, Arguments::command()),

@@ -42,9 +42,22 @@ impl Difference {
         if self.least <= self.most { self.most - self.least } else { 0.0 }
     }
 
-    /// In dB; infinite where nothing differs.
+    /// In dB; infinite where nothing differs, NaN where squares of errors are beyond what a number can be.
     pub(crate) fn psnr(&self) -> f64 {
-        20.0 * self.range().log10() - 10.0 * (self.squares / self.values as f64).log10()
+        if self.greatest == 0.0 {
+            return f64::INFINITY;
+        }
+        let psnr = 20.0 * self.range().log10() - 10.0 * (self.squares / self.values as f64).log10();
+        if psnr.is_finite() { psnr } else { f64::NAN }
+    }
+
+    /// The PSNR for people.
+    pub(crate) fn psnr_text(&self) -> String {
+        match self.psnr() {
+            f64::INFINITY => "exact".to_owned(),
+            psnr if psnr.is_nan() => "-".to_owned(),
+            psnr => format!("{psnr:.1}"),
+        }
     }
 }
 

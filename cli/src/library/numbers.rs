@@ -92,11 +92,12 @@ impl Numbers {
 }
 
 /// The selection of a box in the file, a space in memory for it, and its number of values.
-fn spaces(dataset: &Dataset, ranges: &Ranges) -> Result<(Dataspace, Dataspace, usize)> {
+pub(super) fn spaces(dataset: &Dataset, ranges: &Ranges) -> Result<(Dataspace, Dataspace, usize)> {
     let slices = ranges.iter().map(|&(start, count)| SliceOrIndex::SliceCount { start, step: 1, count, block: 1 });
     let selection = Hyperslab::from(slices.collect::<Vec<_>>());
     let count = ranges.iter().map(|&(_, count)| count).product();
-    let selected = dataset.space().and_then(|space| space.select(selection));
+    // A dataset without axes has nothing to select from.
+    let selected = dataset.space().and_then(|space| if ranges.is_empty() { Ok(space) } else { space.select(selection) });
     let file = selected.map_err(|error| error.to_string())?;
     // HDF5 reads and writes as many values as are selected, which need not be what was asked for beyond the extents.
     if file.selection_size() != count {
