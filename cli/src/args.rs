@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     let said = |error: quire_codec::Error| error.to_string();
     let given = match &arguments.text {
         // h5dump prints words as signed numbers.
-        Some(text) if text.starts_with(|first: char| first.is_ascii_digit() || first == '-') => {
+        Some(text) if text.starts_with(|first: char| first.is_ascii_digit()) => {
             let words = text.split([',', ' ']).filter(|word| !word.is_empty());
             let word = |word: &str| word.parse::<u32>().or_else(|_| word.parse::<i32>().map(i32::cast_unsigned));
             let words: Result<Vec<u32>, _> = words.map(word).collect();

@@ -11,19 +11,19 @@ pub(crate) struct Bounds {
     #[arg(long = "options", value_name = "OPTIONS")]
     options: Vec<String>,
     /// Every value is off by no more, in the data's own units
-    #[arg(long, value_name = "BOUND")]
+    #[arg(long, value_name = "BOUND", allow_negative_numbers = true)]
     abs: Vec<String>,
     /// Every value is off by no more than this share of the range of its chunk
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     rel: Vec<String>,
     /// Every value is off by no more than this share of itself
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pwrel: Vec<String>,
     /// Peak signal-to-noise ratio of each chunk, in dB
-    #[arg(long, value_name = "DECIBELS")]
+    #[arg(long, value_name = "DECIBELS", allow_negative_numbers = true)]
     psnr: Vec<String>,
     /// Each chunk shrinks to one part of so many; with one --abs beside it, which is not exceeded for it
-    #[arg(long, value_name = "RATIO")]
+    #[arg(long, value_name = "RATIO", allow_negative_numbers = true)]
     ratio: Vec<String>,
     /// The exact bits
     #[arg(long)]

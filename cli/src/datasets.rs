@@ -19,7 +19,8 @@ const CACHE_SLOTS: usize = 12_421;
 /// A dataset, and where it stands.
 #[derive(Debug)]
 pub(crate) struct Named {
-    pub(crate) dataset: Dataset,
+    /// The dataset, or why HDF5 does not open it: a newer HDF5 may have written what this one does not know.
+    pub(crate) dataset: Result<Dataset, String>,
     /// `FILE:/path/in/it`.
     pub(crate) name: String,
     /// The path alone.
@@ -64,9 +65,10 @@ pub(crate) fn find(name: &str) -> Result<Vec<Named>, String> {
     let refused = |error: hdf5::Error| format!("{name}: {error}");
     let file = open(path)?;
     let mut found = Vec::new();
-    if let Ok(dataset) = open_dataset(&file, inside) {
+    if let Ok(LocationType::Dataset) = file.loc_type_by_name(inside) {
+        let dataset = open_dataset(&file, inside).map_err(|error| format!("{name}: {}", not_opened(&error)))?;
         let (name, token) = (format!("{path}:{inside}"), token(&dataset)?);
-        found.push(Named { dataset, name, path: inside.to_owned(), token });
+        found.push(Named { dataset: Ok(dataset), name, path: inside.to_owned(), token });
         return Ok(found);
     }
     let group = file.group(inside).map_err(|_| format!("{name}: the file has no dataset and no group of that name"))?;
@@ -91,6 +93,12 @@ fn open_dataset(group: &Group, name: &str) -> hdf5::Result<Dataset> {
     crate::library::objects::open_dataset(group, name, &access).map_err(hdf5::Error::from)
 }
 
+/// Says that this HDF5 does not open a dataset.
+fn not_opened(error: &hdf5::Error) -> String {
+    let (major, minor, micro) = hdf5::library_version();
+    format!("HDF5 {major}.{minor}.{micro}, which this program is linked with, does not open it: {error}")
+}
+
 /// A group's links, in the order in which they were made if the file knows it, and else by name.
 ///
 /// # Errors
@@ -110,12 +118,13 @@ fn collect(group: &Group, file: &str, path: &str, met: &mut HashSet<Token>, foun
             continue;
         }
         let path = format!("{path}/{link}");
-        match group.loc_type_by_name(&link)? {
+        let info = group.loc_info_by_name(&link)?;
+        match info.loc_type {
             LocationType::Group => collect(&group.group(&link)?, file, &path, met, found)?,
             LocationType::Dataset => {
-                let dataset = open_dataset(group, &link)?;
-                let token = token(&dataset)?;
+                let token = format!("{:?}", info.token);
                 if met.insert(token.clone()) {
+                    let dataset = open_dataset(group, &link).map_err(|error| not_opened(&error));
                     found.push(Named { dataset, name: format!("{file}:{path}"), path, token });
                 }
             }
@@ -185,7 +194,7 @@ impl Found {
     /// With the name, where there is no such file or object.
     pub(crate) fn add(&mut self, name: &str, block: Option<&[usize]>) -> Result<(), String> {
         for Named { dataset, name, .. } in find(name)? {
-            match Source::new(dataset, name.clone(), block) {
+            match dataset.and_then(|dataset| Source::new(dataset, name.clone(), block)) {
                 Ok(source) => self.sources.push(source),
                 Err(reason) => self.skipped.push(format!("{name}: {reason}")),
             }

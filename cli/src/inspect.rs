@@ -94,6 +94,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
 
 fn report(Named { dataset, name, .. }: Named) -> Result<Report, String> {
     let refused = |error: &dyn std::fmt::Display| format!("{name}: {error}");
+    let dataset = match dataset {
+        Ok(dataset) => dataset,
+        Err(reason) => return Ok(Report { name, contents: Contents::Other(reason) }),
+    };
     let properties = dataset.dcpl().map_err(|error| refused(&error))?;
     let filters = properties.get_filters().map_err(|error| refused(&error))?;
     let other = |reason: String| Ok(Report { name: name.clone(), contents: Contents::Other(reason) });
@@ -322,17 +326,18 @@ fn print_chunks(report: &Report) {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for row in &compressed.rows {
         let mut cells = vec![shape_of_corner(&row.corner), row.values()];
-        match &row.state {
-            Err(reason) => cells.push(reason.clone()),
-            Ok(_) => cells.extend([
-                or_dash(row.coding()),
-                or_dash(row.predictor()),
-                or_dash(row.codebook()),
-                row.bytes.to_string(),
-                format!("{:.2}", row.ratio(compressed)),
-                or_dash(row.description().map(|description| description.exceptions.to_string())),
-            ]),
+        if let Err(reason) = &row.state {
+            table.push_with_text(cells, reason.clone());
+            continue;
         }
+        cells.extend([
+            or_dash(row.coding()),
+            or_dash(row.predictor()),
+            or_dash(row.codebook()),
+            row.bytes.to_string(),
+            format!("{:.2}", row.ratio(compressed)),
+            or_dash(row.description().map(|description| description.exceptions.to_string())),
+        ]);
         table.push(cells);
     }
     table.print();

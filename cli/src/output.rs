@@ -29,27 +29,35 @@ pub(crate) fn number(value: f64) -> Value {
 /// Rows of text under a heading, in columns as wide as their widest cell: the first to the left, all others to the right.
 #[derive(Debug)]
 pub(crate) struct Table {
-    rows: Vec<Vec<String>>,
+    /// Cells, and what stands behind them without a column of its own.
+    rows: Vec<(Vec<String>, String)>,
 }
 
 impl Table {
     pub(crate) fn new(heading: &[&str]) -> Self {
-        Self { rows: vec![heading.iter().map(|&cell| cell.to_owned()).collect()] }
+        Self { rows: vec![(heading.iter().map(|&cell| cell.to_owned()).collect(), String::new())] }
     }
 
     pub(crate) fn push(&mut self, row: Vec<String>) {
-        self.rows.push(row);
+        self.rows.push((row, String::new()));
+    }
+
+    /// Adds a row that ends with a text which may be long.
+    pub(crate) fn push_with_text(&mut self, row: Vec<String>, text: String) {
+        self.rows.push((row, text));
     }
 
     pub(crate) fn print(&self) {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+        let columns = self.rows.iter().map(|(row, _)| row.len()).max().unwrap_or(0);
+        let width =
+            |column: usize| self.rows.iter().filter_map(|(row, _)| row.get(column)).map(|cell| cell.chars().count()).max();
         let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
-        for row in &self.rows {
+        for (row, text) in &self.rows {
             let cells = row.iter().zip(&widths).enumerate();
-            let line: Vec<String> = cells
+            let mut line: Vec<String> = cells
                 .map(|(column, (cell, &width))| if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") })
                 .collect();
+            line.push(text.clone());
             println!("{}", line.join("  ").trim_end());
         }
     }

@@ -30,7 +30,8 @@ use crate::promise::Difference;
 ///
 /// Datasets of numbers are compressed; everything else is copied as it is: groups, links, attributes, other datasets, types, fill values. Other filters of datasets that
 /// are compressed go. Whole numbers keep their exact bits unless --round-integers is given, and what is skipped is listed with the reason. The new file is read again and
-/// compared with the old one, every value with its bound in double precision, before it gets its name: after an error, or when the program is ended, there is no OUT.
+/// compared with the old one, every value with its bound in double precision, before it gets its name: after an error, or when the program is ended, there is no OUT. A program
+/// that is killed may leave a file OUT.*.part.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The file to read

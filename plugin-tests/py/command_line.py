@@ -5,6 +5,8 @@
     command_line.py large FILE           writes a file that takes a while to repack
     command_line.py netcdf FILE          writes a netCDF-4 file with dimensions, by netCDF's own library
     command_line.py netcdf-check FILE NEW REL
+    command_line.py sparse FILE          a dataset of which two chunks in a million are written
+    command_line.py sparse-check FILE NEW
     command_line.py damage FILE          compresses a dataset, and spoils one of its chunks
     command_line.py partial FILE         datasets that can have no row for each chunk: unwritten ones, one that was stored without the filter, other filters
     command_line.py json                 reads JSON from standard input, and prints an expression over it: command_line.py json 'value["a"]'
@@ -162,7 +164,7 @@ def check(path: str, new: str, share: str) -> None:
         assert copy["types/number"].attrs["unit"] == "K"
         assert copy["same"] == copy["fields/u"] and copy["fields/again"] == copy["fields"]
         field = copy["scales/field"]
-        assert field.dims[0].label == "along" and field.dims[0][0] == copy["scales/x"] and copy["scales/x"].is_scale
+        assert field.dims[0].label == "along" and field.dims[0][0] == copy["scales/x"] and copy["scales/x"].attrs["CLASS"] == b"DIMENSION_SCALE"
         assert copy[copy["scales/x"].attrs["REFERENCE_LIST"][0][0]] == field
         objects = copy["references/objects"]
         led_to = [copy[reference] for reference in objects[:3]]
@@ -260,6 +262,21 @@ def _filters(path: str, name: str) -> str:
         return str(file[name]._filters)
 
 
+def sparse(path: str) -> None:
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("t", (100_000, 100_000), "<f4", chunks=(100, 100), fillvalue=7.5)
+        dataset[500:600, 500:600] = smooth((100, 100), "<f4", 1)
+        dataset[99_950:, 0:50] = smooth((50, 50), "<f4", 2)
+
+
+def sparse_check(path: str, new: str) -> None:
+    with h5py.File(path, "r") as old, h5py.File(new, "r") as copy:
+        for place in (np.s_[450:650, 450:650], np.s_[99_900:, 0:100]):
+            assert_bound(old["t"][place], copy["t"][place], 1e-3, "sparse")
+            assert ((old["t"][place] == 7.5) == (copy["t"][place] == 7.5)).all()
+        print(f"{copy['t'].id.get_num_chunks()} of 1000000 chunks")
+
+
 def damage(path: str) -> None:
     with h5py.File(path, "w") as file:
         options = quire_options.cd_values("abs=1e-3")
@@ -298,6 +315,8 @@ if __name__ == "__main__":
         "large": large,
         "netcdf": netcdf,
         "netcdf-check": netcdf_check,
+        "sparse": sparse,
+        "sparse-check": sparse_check,
         "damage": damage,
         "partial": partial,
         "json": from_json,

@@ -15,10 +15,11 @@ use hdf5_sys::h5l::{
 };
 use hdf5_sys::h5o::{H5O_COPY_MERGE_COMMITTED_DTYPE_FLAG, H5O_COPY_WITHOUT_ATTR_FLAG, H5Ocopy};
 use hdf5_sys::h5p::{
-    H5P_DEFAULT, H5Padd_merge_committed_dtype_path, H5Pget_attr_creation_order, H5Pget_attr_phase_change, H5Pget_est_link_info,
-    H5Pget_external_count, H5Pget_link_creation_order, H5Pget_link_phase_change, H5Pget_local_heap_size_hint, H5Premove_filter,
-    H5Pset_alloc_time, H5Pset_attr_creation_order, H5Pset_attr_phase_change, H5Pset_chunk, H5Pset_chunk_opts, H5Pset_copy_object,
-    H5Pset_est_link_info, H5Pset_filter, H5Pset_link_creation_order, H5Pset_link_phase_change, H5Pset_local_heap_size_hint,
+    H5P_DEFAULT, H5Padd_merge_committed_dtype_path, H5Pget_attr_creation_order, H5Pget_attr_phase_change, H5Pget_chunk_opts,
+    H5Pget_est_link_info, H5Pget_external_count, H5Pget_link_creation_order, H5Pget_link_phase_change,
+    H5Pget_local_heap_size_hint, H5Premove_filter, H5Pset_alloc_time, H5Pset_attr_creation_order, H5Pset_attr_phase_change,
+    H5Pset_chunk, H5Pset_chunk_opts, H5Pset_copy_object, H5Pset_est_link_info, H5Pset_filter, H5Pset_link_creation_order,
+    H5Pset_link_phase_change, H5Pset_local_heap_size_hint,
 };
 use hdf5_sys::h5t::{H5Tcommitted, H5Tequal, H5Topen2};
 use hdf5_sys::h5z::{H5Z_FILTER_ALL, H5Z_FLAG_MANDATORY};
@@ -250,7 +251,12 @@ pub(crate) fn compress(properties: &DatasetCreate, chunk: &[usize], words: &[u32
     // SAFETY: `sides` and `words` have as many numbers as HDF5 is told; it checks the identifier.
     locked(|| unsafe {
         check(H5Pset_chunk(id, sides.len() as c_int, sides.as_ptr()))?;
-        check(H5Pset_chunk_opts(id, 0))?;
+        // Partial chunks are compressed like others. HDF5 takes a newer form of layout as soon as this is set at all, which readers before 1.10 do not know.
+        let mut left_out = 0;
+        check(H5Pget_chunk_opts(id, &mut left_out))?;
+        if left_out != 0 {
+            check(H5Pset_chunk_opts(id, 0))?;
+        }
         check(H5Premove_filter(id, H5Z_FILTER_ALL))?;
         check(H5Pset_alloc_time(id, H5D_alloc_time_t::H5D_ALLOC_TIME_INCR))?;
         check(H5Pset_filter(id, h5zquire::FILTER_ID, H5Z_FLAG_MANDATORY, words.len(), words.as_ptr()))

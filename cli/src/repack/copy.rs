@@ -1,6 +1,6 @@
 //! Everything of a file made anew in another: first all objects, in the order of their links; then attributes and values that may refer to them; then the chunks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use hdf5::plist::link_create::CharEncoding;
 use hdf5::{Dataset, Datatype, File, Group, IndexType, IterationOrder, LinkType, Location, LocationType};
@@ -75,7 +75,7 @@ impl Copier<'_> {
     /// Copies committed datatypes into a group of their own, whose name comes back: a dataset or an attribute may need one before its link's turn comes.
     fn stage_types(&mut self, from: &Group, to: &Group) -> Result<Option<String>, String> {
         let mut found = Vec::new();
-        committed_types(from, &mut Vec::new(), &mut found)?;
+        committed_types(from, &mut HashSet::new(), &mut found)?;
         if found.is_empty() {
             return Ok(None);
         }
@@ -269,21 +269,19 @@ fn token_of_type(datatype: &Datatype) -> Result<Token, String> {
 }
 
 /// Committed datatypes that hard links lead to, each once.
-fn committed_types(group: &Group, met: &mut Vec<Token>, found: &mut Vec<(Token, Location)>) -> Result<(), String> {
+fn committed_types(group: &Group, met: &mut HashSet<Token>, found: &mut Vec<(Token, Location)>) -> Result<(), String> {
     let failed = |error: hdf5::Error| error.to_string();
-    let key = token(group)?;
-    if met.contains(&key) {
+    if !met.insert(token(group)?) {
         return Ok(());
     }
-    met.push(key);
-    for (name, info) in links(group).map_err(failed)?.into_iter().filter(|(_, info)| info.link_type == LinkType::Hard) {
-        let _ = info;
-        match group.loc_type_by_name(&name).map_err(failed)? {
+    for (name, _) in links(group).map_err(failed)?.into_iter().filter(|(_, info)| info.link_type == LinkType::Hard) {
+        let info = group.loc_info_by_name(&name).map_err(failed)?;
+        match info.loc_type {
             LocationType::Group => committed_types(&group.group(&name).map_err(failed)?, met, found)?,
             LocationType::NamedDatatype => {
-                let datatype = group.loc_info_by_name(&name).and_then(|info| group.open_by_token(info.token)).map_err(failed)?;
+                let datatype = group.open_by_token(info.token).map_err(failed)?;
                 let key = token(&datatype)?;
-                if !found.iter().any(|(other, _)| *other == key) {
+                if met.insert(key.clone()) {
                     found.push((key, datatype));
                 }
             }

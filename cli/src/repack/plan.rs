@@ -78,7 +78,9 @@ impl Plan {
         let mut plan = Self { tasks: Vec::new(), by_token: HashMap::new(), skipped: Vec::new() };
         let mut ranks = Vec::new();
         for named in find(input)? {
-            ranks.push(named.dataset.ndim());
+            // It could not be compared with its copy either.
+            let dataset = named.dataset.as_ref().map_err(|reason| format!("{}: {reason}", named.name))?;
+            ranks.push(dataset.ndim());
             let (path, token) = (named.path.clone(), named.token.clone());
             match decide(named, arguments, options, &selection) {
                 Ok(task) => {
@@ -107,6 +109,7 @@ struct Selection {
 /// How a dataset is compressed, or else why it is not.
 fn decide(named: Named, arguments: &Arguments, given: &str, selection: &Selection) -> Result<Task, String> {
     let Named { dataset, path, token, .. } = named;
+    let dataset = dataset?;
     if !arguments.only.is_empty() && !selection.all.contains(&token) {
         return Err("--only names others".to_owned());
     }
