@@ -1,28 +1,183 @@
-//! Datasets of the user's files, read a block at a time as the filter would meet them.
+//! Datasets of the user's files: how they are named, and their numbers, read a block at a time as the filter would meet them.
 
 use std::collections::HashSet;
 use std::path::Path;
 
-use hdf5::plist::dataset_create::FillValue;
-use hdf5::types::{FloatSize, IntSize, TypeDescriptor};
-use hdf5::{Dataset, File, Group, H5Type, Hyperslab, SliceOrIndex};
-use ndarray::IxDyn;
-use quire_codec::{ByteOrder, Layout, Scalar, Shape};
+use hdf5::plist::DatasetAccess;
+use hdf5::{Dataset, File, Group, IndexType, IterationOrder, LinkInfo, LinkType, Location, LocationType};
+use quire_codec::{Layout, Shape};
+
+use crate::library::numbers::Numbers;
 
 /// Most values of a block where neither the user nor the dataset says how long its sides are.
 const BLOCK_VALUES: usize = 64 * 64 * 64;
+/// HDF5 keeps so many bytes of a dataset's decoded chunks, so that blocks of another shape than the chunks do not decode them again and again.
+const CACHE_BYTES: usize = 64 << 20;
+/// Slots of that cache: a prime, far above the number of chunks in it.
+const CACHE_SLOTS: usize = 12_421;
+
+/// A dataset, and where it stands.
+#[derive(Debug)]
+pub(crate) struct Named {
+    /// The dataset, or why HDF5 does not open it: a newer HDF5 may have written what this one does not know.
+    pub(crate) dataset: Result<Dataset, String>,
+    /// `FILE:/path/in/it`.
+    pub(crate) name: String,
+    /// The path alone.
+    pub(crate) path: String,
+    /// The object's place in its file: the same for all its names.
+    pub(crate) token: Token,
+}
+
+/// An object's place in its file, which its names share.
+pub(crate) type Token = String;
+
+/// The place of an object.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn token(object: &Location) -> Result<Token, String> {
+    object.loc_info().map(|info| format!("{:?}", info.token)).map_err(|error| error.to_string())
+}
+
+/// The file and the path in it that a user's `FILE`, `FILE:/path` or `FILE/path` means.
+#[must_use]
+pub(crate) fn file_and_path(name: &str) -> (&str, &str) {
+    // A file's own name may have a colon.
+    if Path::new(name).is_file() {
+        return (name, "/");
+    }
+    match name.rsplit_once(':') {
+        Some((file, inside)) if inside.starts_with('/') => return (file, inside),
+        _ => {}
+    }
+    // Nothing lies below a file, so that a part of the name which is one leaves no doubt.
+    let mut slashes = name.match_indices('/').map(|(at, _)| name.split_at(at));
+    slashes.find(|(file, _)| Path::new(file).is_file()).unwrap_or((name, "/"))
+}
+
+/// The datasets that a name means, a group's with all below it, each once.
+///
+/// # Errors
+/// With the name, where there is no such file or object.
+pub(crate) fn find(name: &str) -> Result<Vec<Named>, String> {
+    let (path, inside) = file_and_path(name);
+    let refused = |error: hdf5::Error| format!("{name}: {error}");
+    let file = open(path)?;
+    let mut found = Vec::new();
+    if let Ok(LocationType::Dataset) = file.loc_type_by_name(inside) {
+        let dataset = open_dataset(&file, inside).map_err(|error| format!("{name}: {}", not_opened(&error)))?;
+        let (name, token) = (format!("{path}:{inside}"), token(&dataset)?);
+        found.push(Named { dataset: Ok(dataset), name, path: inside.to_owned(), token });
+        return Ok(found);
+    }
+    let group = file.group(inside).map_err(|_| format!("{name}: the file has no dataset and no group of that name"))?;
+    collect(&group, path, inside.trim_end_matches('/'), &mut HashSet::new(), &mut found).map_err(refused)?;
+    Ok(found)
+}
+
+/// Opens a file for reading.
+///
+/// # Errors
+/// With its name.
+pub(crate) fn open(path: &str) -> Result<File, String> {
+    if !Path::new(path).exists() {
+        return Err(format!("{path}: there is no such file"));
+    }
+    File::open(path).map_err(|error| format!("{path}: it cannot be read as HDF5: {error}"))
+}
+
+/// Opens a dataset whose decoded chunks are kept.
+fn open_dataset(group: &Group, name: &str) -> hdf5::Result<Dataset> {
+    let access = DatasetAccess::build().chunk_cache(CACHE_SLOTS, CACHE_BYTES, 1.0).finish()?;
+    crate::library::objects::open_dataset(group, name, &access).map_err(hdf5::Error::from)
+}
+
+/// Says that this HDF5 does not open a dataset.
+fn not_opened(error: &hdf5::Error) -> String {
+    let (major, minor, micro) = hdf5::library_version();
+    format!("HDF5 {major}.{minor}.{micro}, which this program is linked with, does not open it: {error}")
+}
+
+/// A group's links, in the order in which they were made if the file knows it, and else by name.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn links(group: &Group) -> hdf5::Result<Vec<(String, LinkInfo)>> {
+    let in_order = |index| group.links(index, IterationOrder::Increasing);
+    in_order(IndexType::CreationOrder).or_else(|_| in_order(IndexType::Name))
+}
+
+fn collect(group: &Group, file: &str, path: &str, met: &mut HashSet<Token>, found: &mut Vec<Named>) -> hdf5::Result<()> {
+    // Links may lead back to where they came from. Soft ones lead to objects that are found anyway, or to nothing.
+    if !met.insert(token(group)?) {
+        return Ok(());
+    }
+    for (link, info) in links(group)? {
+        if info.link_type != LinkType::Hard {
+            continue;
+        }
+        let path = format!("{path}/{link}");
+        let info = group.loc_info_by_name(&link)?;
+        match info.loc_type {
+            LocationType::Group => collect(&group.group(&link)?, file, &path, met, found)?,
+            LocationType::Dataset => {
+                let token = format!("{:?}", info.token);
+                if met.insert(token.clone()) {
+                    let dataset = open_dataset(group, &link).map_err(|error| not_opened(&error));
+                    found.push(Named { dataset, name: format!("{file}:{path}"), path, token });
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
 
 /// A dataset of numbers.
 #[derive(Debug)]
 pub(crate) struct Source {
-    dataset: Dataset,
+    pub(crate) dataset: Dataset,
     /// `FILE:/path/in/it`.
     pub(crate) name: String,
-    reader: Reader,
+    pub(crate) numbers: Numbers,
     /// Bits of the fill value, if the dataset defines one.
     pub(crate) fill_value: Option<u64>,
-    extents: Vec<usize>,
-    block: Vec<usize>,
+    pub(crate) extents: Vec<usize>,
+    pub(crate) block: Vec<usize>,
+}
+
+/// Where the blocks of a grid lie, which end with the extents.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grid<'a> {
+    pub(crate) extents: &'a [usize],
+    /// Sides of at least 1, as many as extents.
+    pub(crate) block: &'a [usize],
+}
+
+impl Grid<'_> {
+    /// Blocks along each axis.
+    fn counts(&self) -> Vec<usize> {
+        self.extents.iter().zip(self.block).map(|(&extent, &side)| extent.div_ceil(side)).collect()
+    }
+
+    /// Blocks of the grid: one where there are no axes.
+    pub(crate) fn blocks(&self) -> usize {
+        self.counts().iter().product()
+    }
+
+    /// Where a block starts along each axis, and how far it goes.
+    pub(crate) fn ranges(&self, number: usize) -> Vec<(usize, usize)> {
+        let mut rest = number;
+        let mut ranges: Vec<(usize, usize)> = Vec::new();
+        for ((&count, &side), &extent) in self.counts().iter().zip(self.block).zip(self.extents).rev() {
+            let start = rest % count * side;
+            rest /= count;
+            ranges.push((start, side.min(extent - start)));
+        }
+        ranges.reverse();
+        ranges
+    }
 }
 
 /// What can be read, and what not, with the reason.
@@ -33,49 +188,28 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Finds the datasets that `FILE` or `FILE:/path` names, a group's with all below it. `block` is the shape of blocks for those of its rank.
+    /// Finds the datasets of numbers that a name means. `block` is the shape of blocks for those of its rank.
     ///
     /// # Errors
     /// With the name, where there is no such file or object.
     pub(crate) fn add(&mut self, name: &str, block: Option<&[usize]>) -> Result<(), String> {
-        // A file's own name may have a colon.
-        let (path, inside) = match name.rsplit_once(':') {
-            Some((path, inside)) if inside.starts_with('/') && !Path::new(name).exists() => (path, inside),
-            _ => (name, "/"),
-        };
-        let refused = |error: hdf5::Error| format!("{name}: {error}");
-        let file = File::open(path).map_err(refused)?;
-        if let Ok(dataset) = file.dataset(inside) {
-            self.add_dataset(path, dataset, block);
-            return Ok(());
+        for Named { dataset, name, .. } in find(name)? {
+            match dataset.and_then(|dataset| Source::new(dataset, name.clone(), block)) {
+                Ok(source) => self.sources.push(source),
+                Err(reason) => self.skipped.push(format!("{name}: {reason}")),
+            }
         }
-        let group = file.group(inside).map_err(|_| format!("{name}: the file has no dataset and no group of that name"))?;
-        self.add_group(path, &group, block, &mut HashSet::new()).map_err(refused)
-    }
-
-    fn add_group(&mut self, path: &str, group: &Group, block: Option<&[usize]>, met: &mut HashSet<String>) -> hdf5::Result<()> {
-        // Links may lead back to where they came from.
-        if !met.insert(format!("{:?}", group.loc_info()?.token)) {
-            return Ok(());
-        }
-        group.datasets()?.into_iter().for_each(|dataset| self.add_dataset(path, dataset, block));
-        group.groups()?.iter().try_for_each(|group| self.add_group(path, group, block, met))
-    }
-
-    fn add_dataset(&mut self, path: &str, dataset: Dataset, block: Option<&[usize]>) {
-        let name = format!("{path}:{}", dataset.name());
-        match Source::new(dataset, name.clone(), block) {
-            Ok(source) => self.sources.push(source),
-            Err(reason) => self.skipped.push(format!("{name}: {reason}")),
-        }
+        Ok(())
     }
 }
 
 impl Source {
-    fn new(dataset: Dataset, name: String, block: Option<&[usize]>) -> Result<Self, String> {
-        let descriptor = dataset.dtype().and_then(|datatype| datatype.to_descriptor());
-        let descriptor = descriptor.map_err(|error| format!("its type is not known here: {error}"))?;
-        let reader = Reader::of(&descriptor).ok_or_else(|| format!("its type is {descriptor}, not one of numbers"))?;
+    /// A dataset that has numbers.
+    ///
+    /// # Errors
+    /// With the reason why it has none.
+    pub(crate) fn new(dataset: Dataset, name: String, block: Option<&[usize]>) -> Result<Self, String> {
+        let numbers = Numbers::of(&dataset)?;
         let extents = dataset.shape();
         if dataset.size() < 2 {
             return Err(format!("it has {} values", dataset.size()));
@@ -85,118 +219,46 @@ impl Source {
             None => dataset.chunk().unwrap_or_else(|| block_of(&extents)),
         };
         let block = block.iter().zip(&extents).map(|(&side, &extent)| side.min(extent)).collect();
-        let fill_value = (reader.fill)(&dataset).map_err(|error| error.to_string())?;
-        Ok(Self { dataset, name, reader, fill_value, extents, block })
+        let properties = dataset.dcpl().map_err(|error| error.to_string())?;
+        let fill_value = numbers.fill_value(&properties)?;
+        Ok(Self { dataset, name, numbers, fill_value, extents, block })
     }
 
-    /// Blocks along each axis.
-    fn counts(&self) -> Vec<usize> {
-        self.extents.iter().zip(&self.block).map(|(&extent, &side)| extent.div_ceil(side)).collect()
+    /// The same dataset in blocks of another shape, which has its rank.
+    #[must_use]
+    pub(crate) fn with_block(&self, block: &[usize]) -> Self {
+        let block = block.iter().zip(&self.extents).map(|(&side, &extent)| side.min(extent)).collect();
+        let (dataset, name, numbers) = (self.dataset.clone(), self.name.clone(), self.numbers.clone());
+        Self { dataset, name, numbers, fill_value: self.fill_value, extents: self.extents.clone(), block }
     }
 
-    /// Blocks of the dataset.
+    /// Its blocks.
+    pub(crate) fn grid(&self) -> Grid<'_> {
+        Grid { extents: &self.extents, block: &self.block }
+    }
+
+    /// How many there are.
     pub(crate) fn blocks(&self) -> usize {
-        self.counts().iter().product()
+        self.grid().blocks()
     }
 
-    /// A block's bytes, little endian, and their layout. Blocks at the edges end with the dataset.
+    /// Replaces `bytes` with a block's, in the order of the file, and gives their layout.
     ///
     /// # Errors
     /// With the dataset's name.
-    pub(crate) fn read(&self, number: usize) -> Result<(Vec<u8>, Layout), String> {
-        let mut rest = number;
-        let mut ranges: Vec<(usize, usize)> = Vec::new();
-        for ((&count, &side), &extent) in self.counts().iter().zip(&self.block).zip(&self.extents).rev() {
-            let start = rest % count * side;
-            rest /= count;
-            ranges.push((start, side.min(extent - start)));
-        }
-        ranges.reverse();
-        let slices = ranges.iter().map(|&(start, count)| SliceOrIndex::SliceCount { start, step: 1, count, block: 1 });
-        let selection = Hyperslab::from(slices.collect::<Vec<_>>());
-        let bytes = (self.reader.read)(&self.dataset, selection).map_err(|error| format!("{}: {error}", self.name))?;
+    pub(crate) fn read(&self, number: usize, bytes: &mut Vec<u8>) -> Result<Layout, String> {
+        let named = |error: &dyn std::fmt::Display| format!("{}: {error}", self.name);
+        let ranges = self.grid().ranges(number);
+        self.numbers.read(&self.dataset, &ranges, bytes).map_err(|error| named(&error))?;
         let dims: Vec<u64> = ranges.iter().map(|&(_, count)| count as u64).collect();
-        let shape = Shape::fold(&dims).map_err(|error| format!("{}: {error}", self.name))?;
-        Ok((bytes, Layout { scalar: self.reader.scalar, byte_order: ByteOrder::Little, shape }))
+        let shape = Shape::fold(&dims).map_err(|error| named(&error))?;
+        Ok(Layout { scalar: self.numbers.scalar, byte_order: self.numbers.byte_order, shape })
     }
-}
-
-/// How values of a type are read.
-#[derive(Debug, Clone, Copy)]
-struct Reader {
-    scalar: Scalar,
-    /// Bytes of a selection, little endian.
-    read: fn(&Dataset, Hyperslab) -> hdf5::Result<Vec<u8>>,
-    /// Bits of the fill value, if the dataset defines one.
-    fill: fn(&Dataset) -> hdf5::Result<Option<u64>>,
-}
-
-impl Reader {
-    /// The reader for an HDF5 type that the codec has too.
-    fn of(descriptor: &TypeDescriptor) -> Option<Self> {
-        Some(match descriptor {
-            TypeDescriptor::Float(FloatSize::U4) => Self::new::<f32>(Scalar::F32),
-            TypeDescriptor::Float(FloatSize::U8) => Self::new::<f64>(Scalar::F64),
-            TypeDescriptor::Integer(IntSize::U1) => Self::new::<i8>(Scalar::I8),
-            TypeDescriptor::Integer(IntSize::U2) => Self::new::<i16>(Scalar::I16),
-            TypeDescriptor::Integer(IntSize::U4) => Self::new::<i32>(Scalar::I32),
-            TypeDescriptor::Integer(IntSize::U8) => Self::new::<i64>(Scalar::I64),
-            TypeDescriptor::Unsigned(IntSize::U1) => Self::new::<u8>(Scalar::U8),
-            TypeDescriptor::Unsigned(IntSize::U2) => Self::new::<u16>(Scalar::U16),
-            TypeDescriptor::Unsigned(IntSize::U4) => Self::new::<u32>(Scalar::U32),
-            TypeDescriptor::Unsigned(IntSize::U8) => Self::new::<u64>(Scalar::U64),
-            _ => return None,
-        })
-    }
-
-    fn new<T: Number>(scalar: Scalar) -> Self {
-        Self { scalar, read: read::<T>, fill: fill::<T> }
-    }
-}
-
-fn read<T: Number>(dataset: &Dataset, selection: Hyperslab) -> hdf5::Result<Vec<u8>> {
-    let values = dataset.read_slice::<T, _, IxDyn>(selection)?;
-    Ok(values.iter().flat_map(|value| value.bits().to_le_bytes().into_iter().take(size_of::<T>())).collect())
-}
-
-fn fill<T: Number>(dataset: &Dataset) -> hdf5::Result<Option<u64>> {
-    let list = dataset.dcpl()?;
-    let defined = list.get_fill_value_defined()? == FillValue::UserDefined;
-    Ok(if defined { list.get_fill_value_as::<T>()?.map(Number::bits) } else { None })
-}
-
-/// A type of HDF5 and of the codec.
-trait Number: H5Type + Copy {
-    /// Its bits, in the low bits.
-    fn bits(self) -> u64;
-}
-
-macro_rules! numbers {
-    ($($type:ty: $bits:expr),*) => {
-        $(impl Number for $type {
-            fn bits(self) -> u64 {
-                let bits: fn($type) -> u64 = $bits;
-                bits(self)
-            }
-        })*
-    };
-}
-
-numbers! {
-    f32: |value| u64::from(value.to_bits()),
-    f64: |value| value.to_bits(),
-    i8: |value| u64::from(value.cast_unsigned()),
-    i16: |value| u64::from(value.cast_unsigned()),
-    i32: |value| u64::from(value.cast_unsigned()),
-    i64: |value| value.cast_unsigned(),
-    u8: |value| u64::from(value),
-    u16: |value| u64::from(value),
-    u32: |value| u64::from(value),
-    u64: |value| value
 }
 
 /// A block of at most [`BLOCK_VALUES`] values: the longest side is halved until it is small enough.
-fn block_of(extents: &[usize]) -> Vec<usize> {
+#[must_use]
+pub(crate) fn block_of(extents: &[usize]) -> Vec<usize> {
     let mut block = extents.to_vec();
     while block.iter().product::<usize>() > BLOCK_VALUES {
         if let Some(longest) = block.iter_mut().max() {

@@ -4,14 +4,15 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use quire_codec::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS, UserDictionary};
 use quire_codec::codebook::CodeLengths;
 use quire_codec::{Config, Workspace, options};
 use quire_trainer::adaptive::{Chunk, choices};
 use quire_trainer::user_books::user_books;
 
+use crate::arguments::{Shape, shape};
 use crate::datasets::Found;
+use crate::output::{Outcome, begin, keep, progress};
 
 /// Make a dictionary of codebooks from your own data
 ///
@@ -39,23 +40,11 @@ pub(crate) struct Arguments {
     sample: usize,
 }
 
-/// Extents, slowest first.
-#[derive(Debug, Clone)]
-struct Shape(Vec<usize>);
-
-fn shape(text: &str) -> Result<Shape, String> {
-    let sides: Result<Vec<usize>, _> = text.split('x').map(str::parse).collect();
-    match sides {
-        Ok(sides) if !sides.contains(&0) => Ok(Shape(sides)),
-        _ => Err(format!("{text:?} is no shape: give extents of at least 1 with x between them, slowest first, as in 64x64x64")),
-    }
-}
-
 /// Runs the command.
 ///
 /// # Errors
 /// With what was wrong and where.
-pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     let configs: Vec<Config> =
         arguments.options.iter().map(|text| options::parse(text)).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
     let mut found = Found::default();
@@ -70,29 +59,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     println!("{datasets} dataset{plural}, {} chunks at {}", chunks.len(), arguments.options.join(" and "));
     if books.is_empty() {
         println!("the built-in codebooks suit these data: others would save nothing, and none are written");
-        return Ok(());
+        return Ok(Outcome::Done);
     }
     let origin = format!("{} at {}", arguments.sources.join(", "), arguments.options.join(" and "));
     write(&UserDictionary { origin, books: books.clone() }, &arguments.output)?;
     let output = arguments.output.display();
     println!("{} codebooks in {output}, to be used with QUIRE_DICTIONARY={output}", books.len());
     report(&chunks, arguments.books);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 /// Chunks of all sources, each at all bounds.
 fn chunks(found: &Found, configs: &[Config], sample: usize) -> Result<Vec<Chunk>, String> {
     let total: usize = found.sources.iter().map(|source| source.blocks().min(sample)).sum();
-    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} chunks, {eta} left {msg}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    let progress = ProgressBar::new(total as u64).with_style(style);
+    let progress = progress(total as u64, "chunks");
     let mut workspace = Workspace::default();
-    let mut chunks = Vec::new();
+    let (mut chunks, mut bytes) = (Vec::new(), Vec::new());
     for source in &found.sources {
         progress.set_message(source.name.clone());
         let (blocks, taken) = (source.blocks(), source.blocks().min(sample));
         for place in 0..taken {
-            let (bytes, layout) = source.read(place * blocks / taken)?;
+            let layout = source.read(place * blocks / taken, &mut bytes)?;
             for config in configs {
                 let config = Config { fill_value: source.fill_value, ..*config };
                 let chunk = Chunk::new(&bytes, &layout, &config, &mut workspace);
@@ -116,15 +103,9 @@ fn make(chunks: &[&Chunk], count: usize) -> Vec<CodeLengths> {
 fn write(dictionary: &UserDictionary, path: &Path) -> Result<(), String> {
     let refused = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let bytes = dictionary.to_bytes()?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // The user's umask, not the temporary file's own caution, says who may read it.
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.tempfile_in(folder).map_err(|error| refused(&error))?;
-    file.write_all(&bytes).and_then(|()| file.as_file().sync_all()).map_err(|error| refused(&error))?;
-    file.persist(path).map_err(|error| refused(&error.error))?;
-    Ok(())
+    let mut file = begin(path)?;
+    file.write_all(&bytes).map_err(|error| refused(&error))?;
+    keep(file, path, true)
 }
 
 /// Says what such books do for chunks that they were not made from: those of every other chunk for the ones between.

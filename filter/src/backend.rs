@@ -156,6 +156,15 @@ pub(crate) fn check_dataset(layout: &Layout) -> Result<()> {
     possible.map(|_| ()).map_err(|error| Obstacle::Gpu(error).into_error())
 }
 
+/// Reads the environment, and the dictionary that it names.
+///
+/// # Errors
+/// As [`check_dataset`], but for the GPU's.
+pub(crate) fn check_environment() -> Result<()> {
+    Settings::get()?;
+    dictionary::user().map(|_| ())
+}
+
 /// Compresses a chunk on the GPU. The stream stays in pinned memory if it is there; it goes to `kept` if it has to be fetched, which may
 /// fail while the chunk is still whole.
 fn compress_on(

@@ -8,20 +8,20 @@ use std::ffi::c_int;
 
 /// A dataset's element type, as HDF5 describes it. The codes are C's integers: a newer library may know more than our enums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ElementType {
+pub struct ElementType {
     /// `H5T_class_t`
-    pub(crate) class: c_int,
+    pub class: c_int,
     /// Bytes of an element.
-    pub(crate) size: usize,
+    pub size: usize,
     /// `H5T_order_t`
-    pub(crate) order: c_int,
+    pub order: c_int,
     /// What more there is to say of numbers.
-    pub(crate) fields: Fields,
+    pub fields: Fields,
 }
 
 /// What only numbers have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fields {
+pub enum Fields {
     /// If `class` is `H5T_FLOAT`.
     Float(FloatFields),
     /// If `class` is `H5T_INTEGER`.
@@ -32,26 +32,36 @@ pub(crate) enum Fields {
 
 /// Where the bits of an integer stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct IntegerFields {
-    pub(crate) precision: usize,
-    pub(crate) offset: c_int,
+pub struct IntegerFields {
+    /// Bits that count.
+    pub precision: usize,
+    /// The first of them.
+    pub offset: c_int,
     /// `H5T_sign_t`
-    pub(crate) sign: c_int,
+    pub sign: c_int,
 }
 
 /// Where the parts of a floating-point number stand, in bits from the least significant one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FloatFields {
-    pub(crate) precision: usize,
-    pub(crate) offset: c_int,
-    pub(crate) sign_at: usize,
-    pub(crate) exponent_at: usize,
-    pub(crate) exponent_bits: usize,
-    pub(crate) exponent_bias: usize,
-    pub(crate) mantissa_at: usize,
-    pub(crate) mantissa_bits: usize,
+pub struct FloatFields {
+    /// Bits that count.
+    pub precision: usize,
+    /// The first of them.
+    pub offset: c_int,
+    /// The sign's.
+    pub sign_at: usize,
+    /// The exponent's first.
+    pub exponent_at: usize,
+    /// The exponent's number of bits.
+    pub exponent_bits: usize,
+    /// What is added to exponents.
+    pub exponent_bias: usize,
+    /// The mantissa's first bit.
+    pub mantissa_at: usize,
+    /// The mantissa's number of bits.
+    pub mantissa_bits: usize,
     /// `H5T_norm_t`
-    pub(crate) norm: c_int,
+    pub norm: c_int,
 }
 
 const BINARY32: FloatFields = FloatFields {
@@ -97,7 +107,7 @@ impl ElementType {
     ///
     /// # Errors
     /// `InvalidArgument` unless this is IEEE binary16, binary32 or binary64, bfloat16, or an integer of 8, 16, 32 or 64 bits, in little or big endian order.
-    pub(crate) fn scalar(&self) -> Result<(Scalar, ByteOrder)> {
+    pub fn scalar(&self) -> Result<(Scalar, ByteOrder)> {
         let scalar = match (self.size, self.fields) {
             (2, Fields::Float(BINARY16)) => Scalar::F16,
             (2, Fields::Float(BFLOAT16)) => Scalar::BF16,
@@ -177,12 +187,12 @@ impl ElementType {
     }
 
     /// Whether the library is to be asked for the fields of a floating-point number.
-    pub(crate) fn is_float_class(class: c_int) -> bool {
+    pub fn is_float_class(class: c_int) -> bool {
         class == H5T_FLOAT as c_int
     }
 
     /// Whether it is to be asked for those of an integer.
-    pub(crate) fn is_integer_class(class: c_int) -> bool {
+    pub fn is_integer_class(class: c_int) -> bool {
         class == H5T_INTEGER as c_int
     }
 }

@@ -21,7 +21,7 @@ pub mod cd_values;
 /// The user's dictionary of codebooks.
 mod dictionary;
 /// Which datatypes are numbers that the codec knows.
-mod element_type;
+pub mod element_type;
 /// What stands between our code and callers in C.
 mod fence;
 /// The floating-point mode in which the codec computes.
@@ -33,6 +33,14 @@ use std::ffi::c_void;
 
 use hdf5_sys::h5pl::{H5PL_TYPE_FILTER, H5PL_type_t};
 use hdf5_sys::h5z::{H5Z_CLASS_T_VERS, H5Z_class2_t, H5Z_filter_t};
+
+/// Reads the filter's environment variables as the first chunk would, the dictionary among them.
+///
+/// # Errors
+/// `InvalidArgument` with the variable, its value and what to give.
+pub fn check_environment() -> quire_codec::Result<()> {
+    backend::check_environment()
+}
 
 /// Number under which HDF5 knows the filter; from the range for private use until The HDF Group has registered one.
 pub const FILTER_ID: H5Z_filter_t = 33791;

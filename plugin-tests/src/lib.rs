@@ -146,6 +146,17 @@ pub fn end_in_order(command: &mut Command) -> Report {
     report
 }
 
+/// Runs the command, which must end by itself with this code.
+///
+/// # Panics
+/// If it cannot be run or ends in any other way. The message holds all that it printed.
+#[must_use]
+pub fn end_with(code: i32, command: &mut Command) -> Report {
+    let (found, report) = run(command);
+    assert!(found == code, "{code} was expected: {}", describe(command, found, &report));
+    report
+}
+
 /// Whether the command was ended by a signal, or by us because it hung; and what it said.
 ///
 /// # Panics

@@ -1,0 +1,63 @@
+//! `quire args`: options in words as what HDF5's clients take, and back.
+
+use clap::Args;
+use h5zquire::{FILTER_ID, cd_values};
+use serde_json::json;
+
+use crate::arguments::{Bounds, refuse_arguments};
+use crate::output::{Outcome, print_json};
+
+/// Turn options into what h5repack, h5py, nccopy and C take, and back
+///
+/// Prints the numbers (`cd_values`) that stand for the options, in the form that each client wants. Given such numbers, with commas between them, prints the options.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Options such as abs=1e-3 or rel=1e-4,coding=bitshuffle; or numbers such as 1,3539053052,1062232653
+    #[arg(value_name = "OPTIONS|NUMBERS")]
+    text: Option<String>,
+    #[command(flatten)]
+    bounds: Bounds,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// With what was wrong with the options.
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
+    let said = |error: quire_codec::Error| error.to_string();
+    let given = match &arguments.text {
+        // h5dump prints words as signed numbers.
+        Some(text) if text.starts_with(|first: char| first.is_ascii_digit()) => {
+            let words = text.split([',', ' ']).filter(|word| !word.is_empty());
+            let word = |word: &str| word.parse::<u32>().or_else(|_| word.parse::<i32>().map(i32::cast_unsigned));
+            let words: Result<Vec<u32>, _> = words.map(word).collect();
+            let words = words.map_err(|_| format!("{text:?} is no list of numbers of 32 bits with commas between them"));
+            let options = words.and_then(|words| cd_values::to_options(&words).map_err(said));
+            options.unwrap_or_else(|error| refuse_arguments(&error))
+        }
+        Some(text) if arguments.bounds.texts().is_empty() => text.clone(),
+        Some(text) => refuse_arguments(&format!("{text:?} and a bound by a flag: give one of them")),
+        None => arguments.bounds.text(),
+    };
+    let words = cd_values::from_options(&given).unwrap_or_else(|error| refuse_arguments(&error.to_string()));
+    let options = cd_values::to_options(&words).map_err(said)?;
+    let listed = words.iter().map(u32::to_string).collect::<Vec<_>>();
+    let (count, spaced, listed) = (words.len(), listed.join(", "), listed.join(","));
+    let h5repack = format!("UD={FILTER_ID},0,{count},{listed}");
+    if arguments.json {
+        print_json(&json!({ "options": options, "filter": FILTER_ID, "cd_values": words, "h5repack": h5repack }));
+        return Ok(Outcome::Done);
+    }
+    println!("options       {options}");
+    println!("cd_values     {listed}");
+    println!("h5repack      -f DATASET:{h5repack}");
+    println!("h5py, xarray  compression={FILTER_ID}, compression_opts=({spaced}{})", if count == 1 { "," } else { "" });
+    println!("nccopy        -F DATASET,{FILTER_ID},{listed}");
+    println!(
+        "C             unsigned values[] = {{{listed}}}; H5Pset_filter(dcpl, {FILTER_ID}, H5Z_FLAG_MANDATORY, {count}, values);"
+    );
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,292 @@
+//! `quire doctor`: what is found of HDF5, the plugin, driver and device, whether they work together, and what to do where they do not.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use h5zquire::FILTER_ID;
+use hdf5::File;
+use hdf5::filters::Filter;
+use serde_json::{Value, json};
+
+use crate::library::{chunks, plugins};
+use crate::output::{Outcome, print_json};
+
+/// Find out whether the filter works here, and what to do if not
+///
+/// Looks for HDF5, its plugin folders, the plugin, the NVIDIA driver and a GPU, checks the environment, and sends a dataset through HDF5 and the plugin, in memory. The
+/// exit code is 1 if something keeps the filter from working. No GPU is nothing wrong: the CPU does the work then.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// File name of the plugin.
+const LIBRARY_NAME: &str = "libh5zquire.so";
+/// What the environment can say.
+const VARIABLES: [&str; 7] = [
+    "HDF5_PLUGIN_PATH",
+    "HDF5_PLUGIN_PRELOAD",
+    "QUIRE_BACKEND",
+    "QUIRE_DEVICE",
+    "QUIRE_LOG",
+    "QUIRE_DICTIONARY",
+    "QUIRE_CODEBOOK",
+];
+
+/// Whether a finding is well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Well,
+    /// Worth knowing, but the filter works all the same.
+    Note,
+    /// It keeps the filter from working.
+    Wrong,
+}
+
+/// What was found.
+#[derive(Debug)]
+struct Finding {
+    about: &'static str,
+    state: State,
+    text: String,
+    /// What to do.
+    remedy: Option<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// None: what is wrong is a finding.
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
+    let mut findings = vec![hdf5_library()];
+    findings.extend(environment());
+    findings.extend(plugin_files());
+    findings.push(registered());
+    findings.push(gpu());
+    findings.push(round_trip());
+    let is_well = findings.iter().all(|finding| finding.state != State::Wrong);
+    if arguments.json {
+        print_json(&json!({ "well": is_well, "findings": findings.iter().map(Finding::json).collect::<Vec<_>>() }));
+    } else {
+        findings.iter().for_each(Finding::print);
+        println!("{}", if is_well { "the filter works here" } else { "the filter does not work here" });
+    }
+    Ok(if is_well { Outcome::Done } else { Outcome::Wrong })
+}
+
+impl Finding {
+    fn well(about: &'static str, text: String) -> Self {
+        Self { about, state: State::Well, text, remedy: None }
+    }
+
+    fn with_remedy(about: &'static str, state: State, text: String, remedy: impl Into<String>) -> Self {
+        Self { about, state, text, remedy: Some(remedy.into()) }
+    }
+
+    fn print(&self) {
+        let mark = match self.state {
+            State::Well => "ok   ",
+            State::Note => "note ",
+            State::Wrong => "WRONG",
+        };
+        println!("{mark}  {:<12}  {}", self.about, self.text);
+        if let Some(remedy) = &self.remedy {
+            println!("                     -> {remedy}");
+        }
+    }
+
+    fn json(&self) -> Value {
+        let state = match self.state {
+            State::Well => "well",
+            State::Note => "note",
+            State::Wrong => "wrong",
+        };
+        json!({ "about": self.about, "state": state, "text": self.text, "remedy": self.remedy })
+    }
+}
+
+fn hdf5_library() -> Finding {
+    let (major, minor, micro) = hdf5::library_version();
+    let text = format!("HDF5 {major}.{minor}.{micro} is linked into this program; other programs may bring their own");
+    Finding::well("HDF5", text)
+}
+
+fn environment() -> Vec<Finding> {
+    const ABOUT: &str = "environment";
+    let set = VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let mut findings: Vec<Finding> =
+        set.map(|(name, value)| Finding::well(ABOUT, format!("{name}={}", value.to_string_lossy()))).collect();
+    let known = |name: &str| VARIABLES.contains(&name) || name == "QUIRE_REQUIRE_CUDA";
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("QUIRE_") && !known(&name) {
+            let text = format!("{name} is set, which the filter does not know");
+            findings.push(Finding::with_remedy(
+                ABOUT,
+                State::Note,
+                text,
+                format!("the variables are {}", VARIABLES[2..].join(", ")),
+            ));
+        }
+    }
+    if let Err(error) = h5zquire::check_environment() {
+        let remedy = "set it as it says, or unset it; until then the filter refuses every dataset";
+        findings.push(Finding::with_remedy(ABOUT, State::Wrong, error.to_string(), remedy));
+    }
+    findings
+}
+
+/// What the folders hold in which HDF5 looks for plugins.
+fn plugin_files() -> Vec<Finding> {
+    const ABOUT: &str = "plugin";
+    let folders = match plugins::folders() {
+        Ok(folders) => folders,
+        Err(error) => {
+            return vec![Finding::with_remedy(ABOUT, State::Wrong, error, "set HDF5_PLUGIN_PATH to the plugin's folder")];
+        }
+    };
+    let mut findings = Vec::new();
+    let mut files = 0;
+    for folder in &folders {
+        let shown = folder.display();
+        let file = folder.join(LIBRARY_NAME);
+        if !folder.is_dir() {
+            let remedy = "correct HDF5_PLUGIN_PATH, which has folders with colons between them, if the plugin is to be there";
+            findings.push(Finding::with_remedy(
+                ABOUT,
+                State::Note,
+                format!("HDF5 looks into {shown}, which is no folder"),
+                remedy,
+            ));
+        } else if !file.exists() {
+            findings.push(Finding::well(ABOUT, format!("HDF5 looks into {shown}: no {LIBRARY_NAME} there")));
+        } else {
+            files += 1;
+            findings.push(plugin_file(file));
+        }
+    }
+    if files > 1 {
+        let text = format!("there are {files} files {LIBRARY_NAME}: HDF5 takes the first that loads");
+        findings.push(Finding::with_remedy(ABOUT, State::Note, text, "leave the one that you mean"));
+    }
+    if files == 0 {
+        let remedy = match beside_this_program() {
+            Some(folder) => format!("export HDF5_PLUGIN_PATH={}, where there is one", folder.display()),
+            None => {
+                format!("build it (cargo build --release -p h5z-quire) and name the folder of {LIBRARY_NAME} in HDF5_PLUGIN_PATH")
+            }
+        };
+        findings.push(Finding::with_remedy(ABOUT, State::Wrong, format!("no folder of HDF5's has {LIBRARY_NAME}"), remedy));
+    }
+    findings
+}
+
+fn plugin_file(file: PathBuf) -> Finding {
+    const ABOUT: &str = "plugin";
+    let shown = file.display();
+    match plugins::filter_of(&file) {
+        Ok((FILTER_ID, name)) => Finding::well(ABOUT, format!("{shown}: filter {FILTER_ID}, {name}")),
+        Ok((id, name)) => {
+            let text = format!("{shown} is filter {id}, {name}, where {FILTER_ID} is ours");
+            Finding::with_remedy(ABOUT, State::Wrong, text, "replace it by a build of the same H5Z-Quire as this program")
+        }
+        Err(reason) => {
+            let remedy = "replace it by a build for this system: `ldd -r` on it says what it misses";
+            Finding::with_remedy(ABOUT, State::Wrong, format!("{shown}: {reason}"), remedy)
+        }
+    }
+}
+
+/// The folder of this program, if the plugin lies in it as cargo leaves it.
+fn beside_this_program() -> Option<PathBuf> {
+    let folder = std::env::current_exe().ok()?.parent()?.to_path_buf();
+    folder.join(LIBRARY_NAME).is_file().then_some(folder)
+}
+
+/// Whether HDF5 has the filter when it is asked for it.
+fn registered() -> Finding {
+    const ABOUT: &str = "filter";
+    let info = Filter::get_info(FILTER_ID);
+    if info.is_available && info.encode_enabled && info.decode_enabled {
+        return Finding::well(ABOUT, format!("HDF5 finds filter {FILTER_ID} for writing and reading"));
+    }
+    match plugins::may_load_filters() {
+        Ok(false) => {
+            let remedy = "unset HDF5_PLUGIN_PRELOAD";
+            Finding::with_remedy(ABOUT, State::Wrong, "HDF5 is told to load no plugins".to_owned(), remedy)
+        }
+        _ => {
+            let text = format!("HDF5 does not find filter {FILTER_ID}");
+            Finding::with_remedy(ABOUT, State::Wrong, text, "see to the plugin, above: HDF5_PLUGIN_PATH must name its folder")
+        }
+    }
+}
+
+fn gpu() -> Finding {
+    const ABOUT: &str = "GPU";
+    let number = std::env::var("QUIRE_DEVICE").ok().filter(|text| !text.is_empty());
+    // What is no number is a finding about the environment already.
+    let number = number.and_then(|text| text.parse().ok()).unwrap_or(0);
+    match quire_gpu::device(number) {
+        Ok(device) => Finding::well(ABOUT, format!("cuda:{number} is {}", device.name())),
+        Err(error) => {
+            let is_forced = std::env::var("QUIRE_BACKEND").is_ok_and(|backend| backend == "cuda");
+            let text = format!("this program can use no GPU {number}: {error}");
+            let (state, remedy) = if is_forced {
+                (State::Wrong, "QUIRE_BACKEND=cuda takes nothing else: unset it, or see README, GPU")
+            } else {
+                (State::Note, "the CPU does the work; README, GPU, says what a GPU needs")
+            };
+            Finding::with_remedy(ABOUT, state, text, remedy)
+        }
+    }
+}
+
+/// Sends a small dataset through HDF5 and the plugin.
+fn round_trip() -> Finding {
+    const ABOUT: &str = "round trip";
+    match try_round_trip() {
+        Ok(text) => Finding::well(ABOUT, text),
+        Err(reason) => {
+            let remedy = "see to what is wrong above; if nothing is, please report this with what `quire doctor --json` says";
+            Finding::with_remedy(ABOUT, State::Wrong, reason, remedy)
+        }
+    }
+}
+
+/// More values than the chunk cache keeps, so that what is read has been through the filter.
+const VALUES: usize = 1 << 19;
+const BOUND: f64 = 1e-3;
+
+fn try_round_trip() -> Result<String, String> {
+    // HDF5 skips an optional filter that it does not find, and the crate makes all filters optional: what was stored is looked at below.
+    let failed = |error: hdf5::Error| error.to_string();
+    let words = h5zquire::cd_values::from_options(&format!("abs={BOUND}")).map_err(|error| error.to_string())?;
+    let memory = File::with_options().with_fapl(|list| list.core_filebacked(false)).create("quire-doctor").map_err(failed)?;
+    let values: Vec<f32> = (0..VALUES).map(|place| (place as f32 * 1e-3).sin()).collect();
+    let builder = memory.new_dataset::<f32>().shape(VALUES).chunk(VALUES).add_filter(FILTER_ID, &words);
+    let dataset = builder.create("values").map_err(failed)?;
+    dataset.write_raw(&values).map_err(failed)?;
+    drop(dataset);
+    let dataset = memory.dataset("values").map_err(failed)?;
+    let mut stream = Vec::new();
+    if chunks::read(&dataset, &[0], &mut stream)? != 0 {
+        return Err("HDF5 stored the data without the filter".to_owned());
+    }
+    let read = dataset.read_raw::<f32>().map_err(failed)?;
+    let is_kept = |(&before, &after): (&f32, &f32)| (f64::from(before) - f64::from(after)).abs() <= BOUND;
+    if read.len() != VALUES || !values.iter().zip(&read).all(is_kept) {
+        return Err(format!("values came back off by more than {BOUND:e}, which was the bound"));
+    }
+    let version = stream.get(4..6).map(|bytes| format!("{}.{}", bytes[0], bytes[1])).unwrap_or_default();
+    let ratio = (VALUES * size_of::<f32>()) as f64 / stream.len() as f64;
+    let (major, minor) = quire_codec::format::VERSION;
+    if version != format!("{major}.{minor}") {
+        return Err(format!(
+            "the plugin writes streams of format {version}, this program reads {major}.{minor}: install both from one build"
+        ));
+    }
+    Ok(format!("{VALUES} values through HDF5 and the plugin: within the bound, ratio {ratio:.1}, streams of format {version}"))
+}

@@ -1,0 +1,214 @@
+//! `quire estimate`: what bounds and chunk shapes would give, on a sample of the user's data, one chunk in memory at a time.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use quire_codec::{Config, Workspace, options};
+use serde_json::{Value, json};
+
+use crate::arguments::{Bounds, Shape, refuse_arguments, shape, shape_text};
+use crate::datasets::{Found, Source};
+use crate::output::{Outcome, Table, number, print_json, progress};
+use crate::promise::{Difference, Kind, check};
+
+/// Try bounds and chunk shapes on a sample of your data
+///
+/// Compresses and decompresses some chunks of each dataset, spread evenly over it, on one thread of the CPU, and prints ratio, PSNR, largest error and speed. Nothing is
+/// written. Every value is checked to keep its bound. Bounds and shapes may be given again, and each is tried with each; --ratio with one --abs is one bound.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Files, or FILE:/path of a dataset or group in one
+    #[arg(required = true, value_name = "FILE[:/PATH]")]
+    sources: Vec<String>,
+    #[command(flatten)]
+    bounds: Bounds,
+    /// Shape of chunks to try, such as 64x64x64, for datasets of that rank; without one, the chunks that a dataset has
+    #[arg(long, value_name = "SHAPE", value_parser = shape)]
+    chunks: Vec<Shape>,
+    /// Most chunks of a dataset to try
+    #[arg(long, default_value_t = 16, value_name = "COUNT", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+    sample: usize,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Bounds that are tried where none is given.
+const BOUNDS: [&str; 4] = ["rel=1e-2", "rel=1e-3", "rel=1e-4", "lossless"];
+
+/// What came of a bound and a shape.
+#[derive(Debug, Default)]
+struct Trial {
+    chunks: usize,
+    bytes: u64,
+    stored: u64,
+    compressing: Duration,
+    decompressing: Duration,
+    difference: Difference,
+    /// Where the bound does not hold, or cannot be had.
+    problem: Option<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Where there is nothing to try, or data cannot be read.
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
+    let mut bounds = arguments.bounds.texts();
+    if bounds.is_empty() {
+        bounds = BOUNDS.map(str::to_owned).to_vec();
+    }
+    let configs: Vec<Config> =
+        bounds.iter().map(|text| options::parse(text)).collect::<quire_codec::Result<_>>().map_err(|error| error.to_string())?;
+    let mut found = Found::default();
+    for name in &arguments.sources {
+        found.add(name, None)?;
+    }
+    found.skipped.iter().for_each(|reason| eprintln!("skipped {reason}"));
+    if found.sources.is_empty() {
+        return Err("there is nothing to try: no dataset of numbers".to_owned());
+    }
+    let ranks: Vec<usize> = found.sources.iter().map(|source| source.extents.len()).collect();
+    if let Some(shape) = arguments.chunks.iter().find(|shape| !ranks.contains(&shape.0.len())) {
+        let text = shape_text(&shape.0);
+        refuse_arguments(&format!("chunks of {text} have {} axes, which none of the datasets has", shape.0.len()));
+    }
+    let tasks: Vec<Source> = found.sources.iter().flat_map(|source| blocks(source, &arguments.chunks)).collect();
+    let total: usize = tasks.iter().map(|source| source.blocks().min(arguments.sample)).sum();
+    let bar = progress((total * configs.len()) as u64, "chunks");
+    let mut workspace = Workspace::default();
+    let mut trials = Vec::new();
+    for source in &tasks {
+        bar.set_message(source.name.clone());
+        let tried = try_all(source, &configs, arguments.sample, &mut workspace, || bar.inc(1))?;
+        trials.extend(bounds.iter().zip(tried).map(|(text, trial)| (source, text, trial)));
+    }
+    bar.finish_and_clear();
+    if arguments.json {
+        print_json(&json!({ "trials": trials.iter().map(|(source, text, trial)| trial.json(source, text)).collect::<Vec<_>>() }));
+    } else {
+        print(&trials);
+    }
+    Ok(if trials.iter().all(|(.., trial)| trial.problem.is_none()) { Outcome::Done } else { Outcome::Wrong })
+}
+
+/// A dataset in blocks of each shape that has its rank, or else of its own.
+fn blocks(source: &Source, shapes: &[Shape]) -> Vec<Source> {
+    let fitting = shapes.iter().filter(|shape| shape.0.len() == source.extents.len());
+    let mut sources: Vec<Source> = fitting.map(|shape| source.with_block(&shape.0)).collect();
+    if sources.is_empty() {
+        sources.push(source.with_block(&source.block));
+    }
+    sources
+}
+
+/// Tries all bounds on the sample of one dataset in one shape.
+fn try_all(
+    source: &Source,
+    configs: &[Config],
+    sample: usize,
+    workspace: &mut Workspace,
+    done: impl Fn(),
+) -> Result<Vec<Trial>, String> {
+    let mut trials: Vec<Trial> = configs.iter().map(|_| Trial::default()).collect();
+    let (mut chunk, mut stream, mut decoded) = (Vec::new(), Vec::new(), Vec::new());
+    let (blocks, taken) = (source.blocks(), source.blocks().min(sample));
+    for place in 0..taken {
+        let layout = source.read((place as u128 * blocks as u128 / taken as u128) as usize, &mut chunk)?;
+        decoded.resize(chunk.len(), 0);
+        for (config, trial) in configs.iter().zip(&mut trials).filter(|(_, trial)| trial.problem.is_none()) {
+            let config = Config { fill_value: source.fill_value, ..*config };
+            // The first chunk of all makes room in the workspace, which is no part of what a chunk takes.
+            for _ in 0..if place == 0 { 2 } else { 1 } {
+                let start = Instant::now();
+                if let Err(error) = workspace.compress(&chunk, &layout, &config, &mut stream) {
+                    trial.problem = Some(error.to_string());
+                    break;
+                }
+                trial.compressing = start.elapsed() + if place == 0 { Duration::ZERO } else { trial.compressing };
+                let start = Instant::now();
+                let decompressed = workspace.decompress(&stream, &mut decoded);
+                trial.decompressing = start.elapsed() + if place == 0 { Duration::ZERO } else { trial.decompressing };
+                decompressed.map_err(|error| format!("{}: {error}", source.name))?;
+            }
+            if trial.problem.is_none() {
+                let kind = Kind { scalar: layout.scalar, byte_order: layout.byte_order, fill_value: source.fill_value };
+                match check(&chunk, &decoded, kind, &config.bound) {
+                    Ok(difference) => trial.difference.add(&difference),
+                    Err(reason) => trial.problem = Some(reason),
+                }
+                trial.chunks += 1;
+                trial.bytes += chunk.len() as u64;
+                trial.stored += stream.len() as u64;
+            }
+            done();
+        }
+    }
+    Ok(trials)
+}
+
+impl Trial {
+    fn ratio(&self) -> f64 {
+        self.bytes as f64 / self.stored as f64
+    }
+
+    /// Megabytes of values a second.
+    fn speed(&self, time: Duration) -> f64 {
+        self.bytes as f64 / 1e6 / time.as_secs_f64()
+    }
+
+    fn json(&self, source: &Source, options: &str) -> Value {
+        json!({
+            "dataset": source.name,
+            "type": format!("{:?}", source.numbers.scalar),
+            "options": options,
+            "chunk_shape": source.block,
+            "chunks": self.chunks,
+            "of_chunks": source.blocks(),
+            "bytes": self.bytes,
+            "stored_bytes": self.stored,
+            "ratio": number(self.ratio()),
+            "psnr": number(self.difference.psnr()),
+            "greatest_error": number(self.difference.greatest),
+            "compress_mb_s": number(self.speed(self.compressing)),
+            "decompress_mb_s": number(self.speed(self.decompressing)),
+            "problem": self.problem,
+        })
+    }
+}
+
+fn print(trials: &[(&Source, &String, Trial)]) {
+    let mut table = Table::new(&[
+        "dataset",
+        "type",
+        "chunks",
+        "tried",
+        "options",
+        "ratio",
+        "PSNR/dB",
+        "largest error",
+        "in MB/s",
+        "out MB/s",
+    ]);
+    for (source, options, trial) in trials {
+        let tried = format!("{} of {}", trial.chunks, source.blocks());
+        let type_name = format!("{:?}", source.numbers.scalar).to_lowercase();
+        let mut row = vec![source.name.clone(), type_name, shape_text(&source.block), tried, (*options).clone()];
+        if trial.problem.is_none() {
+            row.extend([
+                format!("{:.2}", trial.ratio()),
+                trial.difference.psnr_text(),
+                format!("{:.3e}", trial.difference.greatest),
+                format!("{:.0}", trial.speed(trial.compressing)),
+                format!("{:.0}", trial.speed(trial.decompressing)),
+            ]);
+        }
+        table.push(row);
+    }
+    table.print();
+    for (source, options, trial) in trials {
+        if let Some(problem) = &trial.problem {
+            println!("{} at {options}: {problem}", source.name);
+        }
+    }
+}

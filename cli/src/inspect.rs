@@ -1,0 +1,349 @@
+//! `quire inspect`: what was done to the chunks of a file, from what their streams say of themselves.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use h5zquire::{FILTER_ID, cd_values};
+use hdf5::filters::Filter;
+use quire_codec::inspect::{Description, PlaneCoding, Prediction};
+use quire_codec::{Coding, Scalar};
+use serde_json::{Value, json};
+
+use crate::arguments::shape_text;
+use crate::datasets::{Named, find};
+use crate::library::chunks;
+use crate::library::numbers::Numbers;
+use crate::output::{Outcome, Table, number, print_json};
+
+/// Say what was done to the chunks of a file
+///
+/// A row a dataset, or with --chunks a row a chunk, from the streams themselves: nothing is decoded, and the plugin is not needed. Checksums are verified; a chunk
+/// that is damaged is a row that says what is wrong, and the exit code is 1 then.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Files, or FILE:/path of a dataset or group in one
+    #[arg(required = true, value_name = "FILE[:/PATH]")]
+    sources: Vec<String>,
+    /// A row a chunk
+    #[arg(long)]
+    chunks: bool,
+    /// Print all of it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What there is to say of a dataset.
+struct Report {
+    name: String,
+    contents: Contents,
+}
+
+enum Contents {
+    /// The filter has no part in it; what it has instead.
+    Other(String),
+    Compressed(Compressed),
+}
+
+struct Compressed {
+    options: String,
+    scalar: Scalar,
+    extents: Vec<usize>,
+    chunk: Vec<usize>,
+    rows: Vec<Row>,
+}
+
+/// A chunk.
+struct Row {
+    corner: Vec<u64>,
+    bytes: u64,
+    state: Result<State, String>,
+}
+
+enum State {
+    /// HDF5 left the filter out when it wrote the chunk, as it may where the filter is optional.
+    Unfiltered,
+    Described(Description),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Where a file or an object is not there, or HDF5 cannot say what it is.
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
+    let mut reports = Vec::new();
+    for source in &arguments.sources {
+        for named in find(source)? {
+            reports.push(report(named)?);
+        }
+    }
+    let damaged: usize = reports.iter().map(Report::damaged).sum();
+    if arguments.json {
+        let datasets: Vec<Value> = reports.iter().map(Report::json).collect();
+        print_json(&json!({ "datasets": datasets, "damaged": damaged }));
+    } else if arguments.chunks {
+        reports.iter().for_each(print_chunks);
+    } else {
+        print_summary(&reports);
+    }
+    if damaged == 0 {
+        return Ok(Outcome::Done);
+    }
+    eprintln!("{damaged} damaged chunk{}", if damaged == 1 { "" } else { "s" });
+    Ok(Outcome::Wrong)
+}
+
+fn report(Named { dataset, name, .. }: Named) -> Result<Report, String> {
+    let refused = |error: &dyn std::fmt::Display| format!("{name}: {error}");
+    let dataset = match dataset {
+        Ok(dataset) => dataset,
+        Err(reason) => return Ok(Report { name, contents: Contents::Other(reason) }),
+    };
+    let properties = dataset.dcpl().map_err(|error| refused(&error))?;
+    let filters = properties.get_filters().map_err(|error| refused(&error))?;
+    let other = |reason: String| Ok(Report { name: name.clone(), contents: Contents::Other(reason) });
+    let Some(Filter::User(_, words)) = filters.iter().find(|filter| filter.id() == FILTER_ID) else {
+        let names: Vec<String> = filters.iter().map(filter_name).collect();
+        return other(if names.is_empty() { "no filter".to_owned() } else { names.join(", ") });
+    };
+    // Behind the filter a checksum can be taken off; what others made of a stream can not.
+    let behind = match &filters[..] {
+        [Filter::User(FILTER_ID, _)] => 0,
+        [Filter::User(FILTER_ID, _), Filter::Fletcher32] => 4,
+        filters => {
+            let names: Vec<String> = filters.iter().map(filter_name).collect();
+            return other(format!("{}: streams that other filters have changed are not read", names.join(", ")));
+        }
+    };
+    let options = cd_values::to_options(words).map_err(|error| refused(&error))?;
+    let scalar = Numbers::of(&dataset).map_err(|error| refused(&error))?.scalar;
+    let chunk = dataset.chunk().ok_or_else(|| refused(&"it has the filter, but no chunks"))?;
+    let chunk_bytes = (chunk.iter().product::<usize>() * scalar.size()) as u64;
+    let mut stream = Vec::new();
+    let row = |corner: Vec<u64>| {
+        let state = chunks::read(&dataset, &corner, &mut stream).and_then(|left_out| {
+            if left_out & 1 != 0 {
+                return Ok(State::Unfiltered);
+            }
+            let end = stream.len().saturating_sub(behind);
+            let description = Description::of(&stream[..end]).map_err(|error| error.to_string())?;
+            let found = description.header.layout.chunk_bytes();
+            if found == chunk_bytes {
+                Ok(State::Described(description))
+            } else {
+                Err(format!("its stream holds {found} bytes, a chunk of the dataset has {chunk_bytes}"))
+            }
+        });
+        Row { corner, bytes: stream.len() as u64, state }
+    };
+    let rows = chunks::corners(&dataset, &chunk).map_err(|error| refused(&error))?.into_iter().map(row).collect();
+    let extents = dataset.shape();
+    Ok(Report { name, contents: Contents::Compressed(Compressed { options, scalar, extents, chunk, rows }) })
+}
+
+/// A filter, as people call it.
+pub(crate) fn filter_name(filter: &Filter) -> String {
+    match filter {
+        Filter::Deflate(level) => format!("gzip {level}"),
+        Filter::Shuffle => "shuffle".to_owned(),
+        Filter::Fletcher32 => "fletcher32".to_owned(),
+        Filter::User(FILTER_ID, _) => "quire".to_owned(),
+        other => format!("filter {}", other.id()),
+    }
+}
+
+impl Report {
+    fn damaged(&self) -> usize {
+        match &self.contents {
+            Contents::Compressed(compressed) => compressed.rows.iter().filter(|row| row.state.is_err()).count(),
+            Contents::Other(_) => 0,
+        }
+    }
+
+    fn json(&self) -> Value {
+        match &self.contents {
+            Contents::Other(reason) => json!({ "name": self.name, "compressed": false, "filters": reason }),
+            Contents::Compressed(compressed) => json!({
+                "name": self.name,
+                "compressed": true,
+                "options": compressed.options,
+                "type": format!("{:?}", compressed.scalar),
+                "shape": compressed.extents,
+                "chunk_shape": compressed.chunk,
+                "bytes": compressed.chunk_bytes() * compressed.rows.len() as u64,
+                "stored_bytes": compressed.stored(),
+                "ratio": number(compressed.ratio()),
+                "damaged": self.damaged(),
+                "chunks": compressed.rows.iter().map(|row| row.json(compressed)).collect::<Vec<_>>(),
+            }),
+        }
+    }
+}
+
+impl Compressed {
+    fn chunk_bytes(&self) -> u64 {
+        (self.chunk.iter().product::<usize>() * self.scalar.size()) as u64
+    }
+
+    fn stored(&self) -> u64 {
+        self.rows.iter().map(|row| row.bytes).sum()
+    }
+
+    fn ratio(&self) -> f64 {
+        (self.chunk_bytes() * self.rows.len() as u64) as f64 / self.stored() as f64
+    }
+
+    /// How many chunks say the same, as `name` or `name 3, other 5`.
+    fn tally(&self, word: impl Fn(&Row) -> Option<String>) -> String {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for word in self.rows.iter().filter_map(word) {
+            *counts.entry(word).or_default() += 1;
+        }
+        match &counts.iter().collect::<Vec<_>>()[..] {
+            [] => "-".to_owned(),
+            [(word, count)] if **count == self.rows.len() => (*word).clone(),
+            words => words.iter().map(|(word, count)| format!("{word} {count}")).collect::<Vec<_>>().join(", "),
+        }
+    }
+}
+
+impl Row {
+    fn description(&self) -> Option<&Description> {
+        match &self.state {
+            Ok(State::Described(description)) => Some(description),
+            _ => None,
+        }
+    }
+
+    /// What the values became.
+    fn values(&self) -> String {
+        match self.description().map(|description| description.header.coding) {
+            Some(Coding::Stored) => "stored",
+            Some(Coding::Constant) => "constant",
+            Some(Coding::Quantized) => "quantized",
+            Some(Coding::Exact) => "exact",
+            Some(Coding::Steps) => "steps",
+            Some(Coding::Logarithmic) => "logarithmic",
+            None if self.state.is_ok() => "unfiltered",
+            None => "damaged",
+        }
+        .to_owned()
+    }
+
+    /// How the first plane is coded, by which predictor, with which book; the others are those of many exceptions.
+    fn coding(&self) -> Option<String> {
+        let plane = self.description()?.planes.first()?;
+        Some(if plane.coding == PlaneCoding::BitPlanes { "bit planes" } else { "huffman" }.to_owned())
+    }
+
+    fn predictor(&self) -> Option<String> {
+        const AXES: [char; 4] = ['x', 'y', 'z', 'w'];
+        Some(match self.description()?.planes.first()?.prediction {
+            Prediction::Interpolation => "interpolation".to_owned(),
+            Prediction::Differences(0) => "none".to_owned(),
+            Prediction::Differences(bits) => {
+                let axes = AXES.iter().enumerate().filter(|(axis, _)| bits >> axis & 1 != 0);
+                format!("differences {}", axes.map(|(_, name)| name).collect::<String>())
+            }
+        })
+    }
+
+    fn codebook(&self) -> Option<String> {
+        match self.description()?.planes.first()?.coding {
+            PlaneCoding::Dictionary(book) => Some(book.to_string()),
+            PlaneCoding::Custom => Some("custom".to_owned()),
+            PlaneCoding::BitPlanes => None,
+        }
+    }
+
+    fn ratio(&self, compressed: &Compressed) -> f64 {
+        compressed.chunk_bytes() as f64 / self.bytes as f64
+    }
+
+    fn json(&self, compressed: &Compressed) -> Value {
+        let description = self.description();
+        json!({
+            "corner": self.corner,
+            "bytes": self.bytes,
+            "ratio": number(self.ratio(compressed)),
+            "values": self.values(),
+            "coding": self.coding(),
+            "predictor": self.predictor(),
+            "codebook": self.codebook(),
+            "half_step": description.and_then(|description| description.half_step),
+            "exceptions": description.map(|description| description.exceptions),
+            "error": self.state.as_ref().err(),
+        })
+    }
+}
+
+fn print_summary(reports: &[Report]) {
+    let mut table =
+        Table::new(&["dataset", "options", "chunks", "ratio", "values", "coding", "predictor", "custom books", "exceptions"]);
+    for Report { name, contents } in reports {
+        let compressed = match contents {
+            Contents::Other(reason) => {
+                table.push(vec![name.clone(), format!("({reason})")]);
+                continue;
+            }
+            Contents::Compressed(compressed) => compressed,
+        };
+        let exceptions: u64 = compressed.rows.iter().filter_map(Row::description).map(|found| found.exceptions).sum();
+        let custom = compressed.rows.iter().filter(|row| row.codebook().is_some_and(|book| book == "custom")).count();
+        table.push(vec![
+            name.clone(),
+            compressed.options.clone(),
+            compressed.rows.len().to_string(),
+            format!("{:.2}", compressed.ratio()),
+            compressed.tally(|row| Some(row.values())),
+            compressed.tally(Row::coding),
+            compressed.tally(Row::predictor),
+            custom.to_string(),
+            exceptions.to_string(),
+        ]);
+    }
+    table.print();
+    for Report { name, contents } in reports {
+        let Contents::Compressed(compressed) = contents else { continue };
+        for row in &compressed.rows {
+            if let Err(reason) = &row.state {
+                println!("{name}: the chunk at {} is damaged: {reason}", shape_of_corner(&row.corner));
+            }
+        }
+    }
+}
+
+fn print_chunks(report: &Report) {
+    let compressed = match &report.contents {
+        Contents::Other(reason) => {
+            println!("{}: not compressed by this filter ({reason})\n", report.name);
+            return;
+        }
+        Contents::Compressed(compressed) => compressed,
+    };
+    let (extents, chunk) = (shape_text(&compressed.extents), shape_text(&compressed.chunk));
+    println!("{}: {:?} {extents} in chunks of {chunk}, {}", report.name, compressed.scalar, compressed.options);
+    let mut table = Table::new(&["chunk at", "values", "coding", "predictor", "codebook", "bytes", "ratio", "exceptions"]);
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    for row in &compressed.rows {
+        let mut cells = vec![shape_of_corner(&row.corner), row.values()];
+        if let Err(reason) = &row.state {
+            table.push_with_text(cells, reason.clone());
+            continue;
+        }
+        cells.extend([
+            or_dash(row.coding()),
+            or_dash(row.predictor()),
+            or_dash(row.codebook()),
+            row.bytes.to_string(),
+            format!("{:.2}", row.ratio(compressed)),
+            or_dash(row.description().map(|description| description.exceptions.to_string())),
+        ]);
+        table.push(cells);
+    }
+    table.print();
+    println!();
+}
+
+fn shape_of_corner(corner: &[u64]) -> String {
+    format!("({})", corner.iter().map(u64::to_string).collect::<Vec<_>>().join(", "))
+}

@@ -1,0 +1,64 @@
+//! Chunks as they lie in the file, filters and all.
+
+use hdf5::Dataset;
+use hdf5_sys::h5::{herr_t, hsize_t};
+use hdf5_sys::h5d::H5Dread_chunk1;
+use hdf5_sys::h5i::hid_t;
+use hdf5_sys::h5p::H5P_DEFAULT;
+
+use super::{Result, check, locked};
+
+// SAFETY: HDF5 has had this function with this signature since 1.10.2; `hdf5-sys` leaves it out.
+unsafe extern "C" {
+    fn H5Dget_chunk_storage_size(dataset: hid_t, offset: *const hsize_t, bytes: *mut hsize_t) -> herr_t;
+}
+
+/// First corners of the chunks that there are, in the order of the dataset.
+///
+/// # Errors
+/// If HDF5 cannot say.
+pub(crate) fn corners(dataset: &Dataset, chunk: &[usize]) -> Result<Vec<Vec<u64>>> {
+    let extents = dataset.shape();
+    let counts: Vec<usize> = extents.iter().zip(chunk).map(|(extent, side)| extent.div_ceil(*side)).collect();
+    let there = dataset.num_chunks().ok_or("HDF5 does not say how many chunks it has")?;
+    if counts.iter().try_fold(1usize, |product, &count| product.checked_mul(count)) == Some(there) {
+        return Ok((0..there).map(|number| corner(number, &counts, chunk)).collect());
+    }
+    // HDF5 finds each by walking over those before it, so it is only asked where chunks are missing.
+    let corners: Option<Vec<Vec<u64>>> = (0..there).map(|index| dataset.chunk_info(index).map(|info| info.offset)).collect();
+    let mut corners = corners.ok_or("HDF5 does not say where its chunks lie")?;
+    corners.sort();
+    Ok(corners)
+}
+
+fn corner(number: usize, counts: &[usize], chunk: &[usize]) -> Vec<u64> {
+    let mut rest = number;
+    let mut corner: Vec<u64> = Vec::new();
+    for (&count, &side) in counts.iter().zip(chunk).rev() {
+        corner.push((rest % count * side) as u64);
+        rest /= count;
+    }
+    corner.reverse();
+    corner
+}
+
+/// Replaces `bytes` with those of a chunk as the last filter left them. Which filters were left out when it was written comes back, bit 0 for the first.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn read(dataset: &Dataset, corner: &[u64], bytes: &mut Vec<u8>) -> Result<u32> {
+    if corner.len() != dataset.ndim() {
+        return Err(format!("{corner:?} has not the dataset's {} axes", dataset.ndim()));
+    }
+    let (mut length, mut left_out) = (0, 0);
+    // SAFETY: `corner` has as many numbers as the dataset has axes; HDF5 checks the identifier and writes one number.
+    locked(|| unsafe { check(H5Dget_chunk_storage_size(dataset.id(), corner.as_ptr(), &mut length)) })?;
+    bytes.clear();
+    bytes.try_reserve(length as usize).map_err(|_| format!("no memory for a chunk of {length} bytes"))?;
+    bytes.resize(length as usize, 0);
+    // SAFETY: as above, and `bytes` has room for the whole chunk, of which HDF5 has just given the length.
+    locked(|| unsafe {
+        check(H5Dread_chunk1(dataset.id(), H5P_DEFAULT, corner.as_ptr(), &mut left_out, bytes.as_mut_ptr().cast()))
+    })?;
+    Ok(left_out)
+}

@@ -1,0 +1,138 @@
+//! Datasets of numbers: their type as the codec names it, and their bytes as the file has them, which no conversion has touched.
+
+use h5zquire::element_type::{ElementType, Fields, FloatFields, IntegerFields};
+use hdf5::plist::DatasetCreate;
+use hdf5::{Dataset, Dataspace, Datatype, Hyperslab, SliceOrIndex};
+use hdf5_sys::h5d::{H5D_fill_value_t, H5Dread, H5Dwrite};
+use hdf5_sys::h5p::{H5P_DEFAULT, H5Pfill_value_defined, H5Pget_fill_value};
+use hdf5_sys::h5t::{
+    H5Tget_class, H5Tget_ebias, H5Tget_fields, H5Tget_norm, H5Tget_offset, H5Tget_order, H5Tget_precision, H5Tget_sign,
+    H5Tget_size,
+};
+use quire_codec::{ByteOrder, Scalar};
+
+use super::{Result, check, locked};
+
+/// A range of each axis: where it starts, and how many.
+pub(crate) type Ranges = [(usize, usize)];
+
+/// A type of numbers that the codec knows.
+#[derive(Debug, Clone)]
+pub(crate) struct Numbers {
+    datatype: Datatype,
+    pub(crate) scalar: Scalar,
+    pub(crate) byte_order: ByteOrder,
+}
+
+impl Numbers {
+    /// The type of a dataset.
+    ///
+    /// # Errors
+    /// With what it is, if it is no number.
+    pub(crate) fn of(dataset: &Dataset) -> Result<Self> {
+        let datatype = dataset.dtype().map_err(|error| format!("its type is not known here: {error}"))?;
+        // Behind the semicolon stands what to do when a dataset is created.
+        let refused = |error: quire_codec::Error| error.to_string().split(';').next().unwrap_or_default().to_owned();
+        let (scalar, byte_order) = element_type(&datatype)?.scalar().map_err(refused)?;
+        Ok(Self { datatype, scalar, byte_order })
+    }
+
+    /// Bits of the fill value, if the dataset defines one.
+    ///
+    /// # Errors
+    /// HDF5's.
+    pub(crate) fn fill_value(&self, properties: &DatasetCreate) -> Result<Option<u64>> {
+        let mut bytes = [0; 8];
+        let mut defined = H5D_fill_value_t::H5D_FILL_VALUE_UNDEFINED;
+        // SAFETY: HDF5 checks identifiers, writes one value of the type, of at most eight bytes, and one state.
+        locked(|| unsafe {
+            check(H5Pfill_value_defined(properties.id(), &mut defined))?;
+            if defined != H5D_fill_value_t::H5D_FILL_VALUE_USER_DEFINED {
+                return Ok(None);
+            }
+            check(H5Pget_fill_value(properties.id(), self.datatype.id(), bytes.as_mut_ptr().cast()))?;
+            if self.byte_order == ByteOrder::Big {
+                bytes[..self.scalar.size()].reverse();
+            }
+            Ok(Some(u64::from_le_bytes(bytes)))
+        })
+    }
+
+    /// Replaces `bytes` with those of a box of the dataset.
+    ///
+    /// # Errors
+    /// HDF5's, such as that of a filter.
+    pub(crate) fn read(&self, dataset: &Dataset, ranges: &Ranges, bytes: &mut Vec<u8>) -> Result<()> {
+        let (file, memory, count) = spaces(dataset, ranges)?;
+        bytes.clear();
+        bytes.resize(count * self.scalar.size(), 0);
+        // SAFETY: `bytes` has room for the selection's values of this type, which is one of plain numbers; HDF5 checks identifiers.
+        locked(|| unsafe {
+            let to = bytes.as_mut_ptr().cast();
+            check(H5Dread(dataset.id(), self.datatype.id(), memory.id(), file.id(), H5P_DEFAULT, to))
+        })
+    }
+
+    /// Writes the bytes of a box.
+    ///
+    /// # Errors
+    /// HDF5's, such as that of a filter.
+    ///
+    /// # Panics
+    /// If `bytes` has not the box's length.
+    pub(crate) fn write(&self, dataset: &Dataset, ranges: &Ranges, bytes: &[u8]) -> Result<()> {
+        let (file, memory, count) = spaces(dataset, ranges)?;
+        assert_eq!(bytes.len(), count * self.scalar.size(), "bytes of a box of {count} values");
+        // SAFETY: `bytes` has the selection's values of this type, as was just checked; HDF5 checks identifiers.
+        locked(|| unsafe {
+            let from = bytes.as_ptr().cast();
+            check(H5Dwrite(dataset.id(), self.datatype.id(), memory.id(), file.id(), H5P_DEFAULT, from))
+        })
+    }
+}
+
+/// The selection of a box in the file, a space in memory for it, and its number of values.
+pub(super) fn spaces(dataset: &Dataset, ranges: &Ranges) -> Result<(Dataspace, Dataspace, usize)> {
+    let slices = ranges.iter().map(|&(start, count)| SliceOrIndex::SliceCount { start, step: 1, count, block: 1 });
+    let selection = Hyperslab::from(slices.collect::<Vec<_>>());
+    let count = ranges.iter().map(|&(_, count)| count).product();
+    // A dataset without axes has nothing to select from.
+    let selected = dataset.space().and_then(|space| if ranges.is_empty() { Ok(space) } else { space.select(selection) });
+    let file = selected.map_err(|error| error.to_string())?;
+    // HDF5 reads and writes as many values as are selected, which need not be what was asked for beyond the extents.
+    if file.selection_size() != count {
+        return Err(format!("{ranges:?} does not lie within the dataset's extents"));
+    }
+    let memory = Dataspace::try_new(vec![count]).map_err(|error| error.to_string())?;
+    Ok((file, memory, count))
+}
+
+/// What HDF5 says of a datatype, as the plugin asks.
+fn element_type(datatype: &Datatype) -> Result<ElementType> {
+    let id = datatype.id();
+    // SAFETY: HDF5 checks identifiers, and writes one number to each pointer.
+    locked(|| unsafe {
+        let (class, size, order) = (H5Tget_class(id) as i32, H5Tget_size(id), H5Tget_order as unsafe extern "C" fn(_) -> _);
+        let fields = if ElementType::is_integer_class(class) {
+            let (precision, offset, sign) = (H5Tget_precision(id), H5Tget_offset(id), H5Tget_sign(id) as i32);
+            Fields::Integer(IntegerFields { precision, offset, sign })
+        } else if ElementType::is_float_class(class) {
+            let (mut sign_at, mut exponent_at, mut exponent_bits, mut mantissa_at, mut mantissa_bits) = (0, 0, 0, 0, 0);
+            check(H5Tget_fields(id, &mut sign_at, &mut exponent_at, &mut exponent_bits, &mut mantissa_at, &mut mantissa_bits))?;
+            Fields::Float(FloatFields {
+                precision: H5Tget_precision(id),
+                offset: H5Tget_offset(id),
+                sign_at,
+                exponent_at,
+                exponent_bits,
+                exponent_bias: H5Tget_ebias(id),
+                mantissa_at,
+                mantissa_bits,
+                norm: H5Tget_norm(id) as i32,
+            })
+        } else {
+            return Ok(ElementType { class, size, order: -1, fields: Fields::None });
+        };
+        Ok(ElementType { class, size, order: order(id) as i32, fields })
+    })
+}

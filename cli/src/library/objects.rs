@@ -1,0 +1,292 @@
+//! Objects, their links and their properties, as far as the crate `hdf5` has no form for what a faithful copy needs.
+
+use std::ffi::{CStr, CString, c_int, c_uint};
+use std::mem::MaybeUninit;
+
+use hdf5::plist::link_create::CharEncoding;
+use hdf5::plist::{DatasetAccess, DatasetCreate, FileCreate, GroupCreate, LinkCreate, ObjectCopy};
+use hdf5::{Dataset, Dataspace, Datatype, File, Group, Location};
+use hdf5_sys::h5d::{H5D_alloc_time_t, H5Dcreate2, H5Dopen2};
+use hdf5_sys::h5f::{H5F_info2_t, H5Fget_info2};
+use hdf5_sys::h5g::H5Gcreate2;
+use hdf5_sys::h5i::hid_t;
+use hdf5_sys::h5l::{
+    H5L_type_t, H5Lcreate_external, H5Lcreate_hard, H5Lcreate_soft, H5Ldelete, H5Lget_info1, H5Lget_val, H5Lunpack_elink_val,
+};
+use hdf5_sys::h5o::{H5O_COPY_MERGE_COMMITTED_DTYPE_FLAG, H5O_COPY_WITHOUT_ATTR_FLAG, H5Ocopy};
+use hdf5_sys::h5p::{
+    H5P_DEFAULT, H5Padd_merge_committed_dtype_path, H5Pget_attr_creation_order, H5Pget_attr_phase_change, H5Pget_chunk_opts,
+    H5Pget_est_link_info, H5Pget_external_count, H5Pget_link_creation_order, H5Pget_link_phase_change,
+    H5Pget_local_heap_size_hint, H5Premove_filter, H5Pset_alloc_time, H5Pset_attr_creation_order, H5Pset_attr_phase_change,
+    H5Pset_chunk, H5Pset_chunk_opts, H5Pset_copy_object, H5Pset_est_link_info, H5Pset_filter, H5Pset_link_creation_order,
+    H5Pset_link_phase_change, H5Pset_local_heap_size_hint,
+};
+use hdf5_sys::h5t::{H5Tcommitted, H5Tequal, H5Topen2};
+use hdf5_sys::h5z::{H5Z_FILTER_ALL, H5Z_FLAG_MANDATORY};
+
+use super::{Result, c_name, check, check_id, locked};
+
+/// Takes over a new identifier that nobody else owns. To be used under the lock that it was made under.
+macro_rules! owned {
+    ($call:expr) => {
+        check_id($call).and_then(|id| hdf5::from_id(id).map_err(|error| error.to_string()))
+    };
+}
+pub(super) use owned;
+
+/// Opens a dataset with access properties, such as the size of its chunk cache.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn open_dataset(group: &Group, name: &str, access: &DatasetAccess) -> Result<Dataset> {
+    let name = c_name(name)?;
+    // SAFETY: the name ends with a zero byte; HDF5 checks identifiers; the new one belongs to the value that comes back.
+    locked(|| unsafe { owned!(H5Dopen2(group.id(), name.as_ptr(), access.id())) })
+}
+
+/// Makes a group with the properties of another.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn create_group(parent: &Group, name: &str, link: &LinkCreate, like: &Group) -> Result<Group> {
+    let name = c_name(name)?;
+    let failed = |error: hdf5::Error| error.to_string();
+    let (from, to) = (like.gcpl().map_err(failed)?, GroupCreate::build().finish().map_err(failed)?);
+    copy_group_properties(from.id(), to.id())?;
+    // SAFETY: as in `open_dataset`.
+    locked(|| unsafe { owned!(H5Gcreate2(parent.id(), name.as_ptr(), link.id(), to.id(), H5P_DEFAULT)) })
+}
+
+/// Copies what a group's properties say of links and attributes, one by one: where many links made HDF5 keep them in a heap, the list also holds that heap's address, which
+/// means nothing in another file.
+fn copy_group_properties(from: hid_t, to: hid_t) -> Result<()> {
+    let (mut one, mut other): (c_uint, c_uint) = (0, 0);
+    let mut bytes = 0;
+    // SAFETY: HDF5 checks identifiers and writes one number to each pointer.
+    locked(|| unsafe {
+        check(H5Pget_link_creation_order(from, &mut one))?;
+        check(H5Pset_link_creation_order(to, one))?;
+        check(H5Pget_attr_creation_order(from, &mut one))?;
+        check(H5Pset_attr_creation_order(to, one))?;
+        check(H5Pget_link_phase_change(from, &mut one, &mut other))?;
+        check(H5Pset_link_phase_change(to, one, other))?;
+        check(H5Pget_attr_phase_change(from, &mut one, &mut other))?;
+        check(H5Pset_attr_phase_change(to, one, other))?;
+        check(H5Pget_est_link_info(from, &mut one, &mut other))?;
+        check(H5Pset_est_link_info(to, one, other))?;
+        check(H5Pget_local_heap_size_hint(from, &mut bytes))?;
+        check(H5Pset_local_heap_size_hint(to, bytes))
+    })
+}
+
+/// Makes a dataset. A committed `datatype` must be one of the same file.
+///
+/// # Errors
+/// HDF5's, and those of a filter that refuses the dataset.
+pub(crate) fn create_dataset(
+    parent: &Group,
+    name: &str,
+    link: &LinkCreate,
+    datatype: &Datatype,
+    space: &Dataspace,
+    properties: &DatasetCreate,
+) -> Result<Dataset> {
+    let name = c_name(name)?;
+    // SAFETY: as in `open_dataset`.
+    locked(|| unsafe {
+        owned!(H5Dcreate2(parent.id(), name.as_ptr(), datatype.id(), space.id(), link.id(), properties.id(), H5P_DEFAULT))
+    })
+}
+
+/// Copies an object without its attributes; a dataset with its chunks as they are. `committed` is the path of its datatype in the other file.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn copy(from: &Location, to: &Group, name: &str, link: &LinkCreate, committed: Option<&str>) -> Result<()> {
+    let name = c_name(name)?;
+    let properties = ObjectCopy::build().finish().map_err(|error| error.to_string())?;
+    let committed = committed.map(c_name).transpose()?;
+    let mut flags = H5O_COPY_WITHOUT_ATTR_FLAG;
+    // SAFETY: names end with a zero byte; HDF5 checks identifiers.
+    locked(|| unsafe {
+        if let Some(path) = &committed {
+            flags |= H5O_COPY_MERGE_COMMITTED_DTYPE_FLAG;
+            check(H5Padd_merge_committed_dtype_path(properties.id(), path.as_ptr()))?;
+        }
+        check(H5Pset_copy_object(properties.id(), flags))?;
+        check(H5Ocopy(from.id(), c".".as_ptr(), to.id(), name.as_ptr(), properties.id(), link.id()))
+    })
+}
+
+/// Gives an object another's comment, from before there were attributes.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn copy_comment(from: &Location, to: &Location) -> Result<()> {
+    #[allow(deprecated, reason = "old files have comments")]
+    from.comment().map_or(Ok(()), |comment| to.set_comment(&comment)).map_err(|error| error.to_string())
+}
+
+/// Properties of a link whose name is encoded so.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn link_properties(encoding: CharEncoding) -> Result<LinkCreate> {
+    LinkCreate::build().char_encoding(encoding).finish().map_err(|error| error.to_string())
+}
+
+/// Where a link that is not a hard one leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    Soft(CString),
+    External { file: CString, object: CString },
+}
+
+impl Target {
+    /// Where a group's link leads.
+    ///
+    /// # Errors
+    /// HDF5's, and for links of a kind that a program has defined.
+    pub(crate) fn of(group: &Group, link: &str) -> Result<Self> {
+        let name = c_name(link)?;
+        let mut info = MaybeUninit::uninit();
+        // SAFETY: the name ends with a zero byte; HDF5 checks the identifier and fills the whole of `info`, of which the kind is read as the
+        // number that it is, since a program may have defined others than the enum has.
+        let (kind, length) = locked(|| unsafe {
+            check(H5Lget_info1(group.id(), name.as_ptr(), info.as_mut_ptr(), H5P_DEFAULT))?;
+            let info = info.as_ptr();
+            let length = (&raw const (*info).u).cast::<usize>().read();
+            Ok::<_, String>(((&raw const (*info).type_).cast::<c_int>().read(), length))
+        })?;
+        let mut value = vec![0u8; length];
+        // SAFETY: as above; HDF5 writes no more bytes than it is told there are.
+        locked(|| unsafe { check(H5Lget_val(group.id(), name.as_ptr(), value.as_mut_ptr().cast(), value.len(), H5P_DEFAULT)) })?;
+        if kind == H5L_type_t::H5L_TYPE_SOFT as c_int {
+            let target = CStr::from_bytes_until_nul(&value).map_err(|_| format!("the soft link {link:?} has no end"))?;
+            return Ok(Self::Soft(target.to_owned()));
+        }
+        if kind != H5L_type_t::H5L_TYPE_EXTERNAL as c_int {
+            return Err(format!(
+                "the link {link:?} is of kind {kind}, which a program has defined for itself: it cannot be copied"
+            ));
+        }
+        let (mut flags, mut file, mut object) = (0, std::ptr::null(), std::ptr::null());
+        // SAFETY: HDF5 checks the value, and gives two texts in it that end with a zero byte.
+        locked(|| unsafe {
+            check(H5Lunpack_elink_val(value.as_ptr().cast(), value.len(), &mut flags, &mut file, &mut object))?;
+            Ok(Self::External { file: CStr::from_ptr(file).to_owned(), object: CStr::from_ptr(object).to_owned() })
+        })
+    }
+
+    /// Makes such a link.
+    ///
+    /// # Errors
+    /// HDF5's.
+    pub(crate) fn link(&self, group: &Group, link: &str, properties: &LinkCreate) -> Result<()> {
+        let name = c_name(link)?;
+        let (group, name, properties) = (group.id(), name.as_ptr(), properties.id());
+        // SAFETY: all texts end with a zero byte; HDF5 checks identifiers.
+        locked(|| unsafe {
+            check(match self {
+                Self::Soft(target) => H5Lcreate_soft(target.as_ptr(), group, name, properties, H5P_DEFAULT),
+                Self::External { file, object } => {
+                    H5Lcreate_external(file.as_ptr(), object.as_ptr(), group, name, properties, H5P_DEFAULT)
+                }
+            })
+        })
+    }
+}
+
+/// Links an object, which has the absolute path `object`, once more.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn link_again(group: &Group, object: &str, link: &str, properties: &LinkCreate) -> Result<()> {
+    let (object, name) = (c_name(object)?, c_name(link)?);
+    let (group, properties) = (group.id(), properties.id());
+    // SAFETY: both names end with a zero byte; HDF5 checks identifiers.
+    locked(|| unsafe { check(H5Lcreate_hard(group, object.as_ptr(), group, name.as_ptr(), properties, H5P_DEFAULT)) })
+}
+
+/// Takes a link away.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn unlink(group: &Group, link: &str) -> Result<()> {
+    let name = c_name(link)?;
+    // SAFETY: the name ends with a zero byte; HDF5 checks the identifier.
+    locked(|| unsafe { check(H5Ldelete(group.id(), name.as_ptr(), H5P_DEFAULT)) })
+}
+
+/// Version of a file's superblock: from 2 on, what was added in HDF5 1.8 may stand in it.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn superblock_version(file: &File) -> Result<u32> {
+    let mut info = H5F_info2_t::default();
+    // SAFETY: HDF5 checks the identifier and fills the structure.
+    locked(|| unsafe { check(H5Fget_info2(file.id(), &mut info)) })?;
+    Ok(info.super_.version)
+}
+
+/// Properties to make a file like another with. What HDF5 leaves out of them is what the root group has as a group.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn file_properties(file: &File) -> Result<FileCreate> {
+    let properties = file.fcpl().map_err(|error| error.to_string())?;
+    let root = file.group("/").and_then(|root| root.gcpl()).map_err(|error| error.to_string())?;
+    copy_group_properties(root.id(), properties.id())?;
+    Ok(properties)
+}
+
+/// Makes properties of a dataset those of one that the filter compresses, with `words` for its `cd_values`: in chunks, with no other filter. A chunk that cannot be
+/// compressed is an error, not one that is stored without a word; each is made when its data are written, so that none is compressed twice.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn compress(properties: &DatasetCreate, chunk: &[usize], words: &[u32]) -> Result<()> {
+    let sides: Vec<u64> = chunk.iter().map(|&side| side as u64).collect();
+    let id = properties.id();
+    // SAFETY: `sides` and `words` have as many numbers as HDF5 is told; it checks the identifier.
+    locked(|| unsafe {
+        check(H5Pset_chunk(id, sides.len() as c_int, sides.as_ptr()))?;
+        // Partial chunks are compressed like others. HDF5 takes a newer form of layout as soon as this is set at all, which readers before 1.10 do not know.
+        let mut left_out = 0;
+        check(H5Pget_chunk_opts(id, &mut left_out))?;
+        if left_out != 0 {
+            check(H5Pset_chunk_opts(id, 0))?;
+        }
+        check(H5Premove_filter(id, H5Z_FILTER_ALL))?;
+        check(H5Pset_alloc_time(id, H5D_alloc_time_t::H5D_ALLOC_TIME_INCR))?;
+        check(H5Pset_filter(id, h5zquire::FILTER_ID, H5Z_FLAG_MANDATORY, words.len(), words.as_ptr()))
+    })
+}
+
+/// Whether a dataset's values lie in other files.
+pub(crate) fn is_external(properties: &DatasetCreate) -> bool {
+    // SAFETY: HDF5 checks the identifier.
+    locked(|| unsafe { H5Pget_external_count(properties.id()) }) > 0
+}
+
+/// Whether a datatype is an object of its own in a file.
+pub(crate) fn is_committed(datatype: &Datatype) -> bool {
+    // SAFETY: HDF5 checks the identifier.
+    locked(|| unsafe { H5Tcommitted(datatype.id()) }) > 0
+}
+
+/// Whether two datatypes are the same.
+pub(crate) fn is_same_type(one: &Datatype, other: &Datatype) -> bool {
+    // SAFETY: HDF5 checks identifiers.
+    locked(|| unsafe { H5Tequal(one.id(), other.id()) }) > 0
+}
+
+/// Opens a committed datatype.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn open_datatype(file: &File, path: &str) -> Result<Datatype> {
+    let path = c_name(path)?;
+    // SAFETY: as in `open_dataset`.
+    locked(|| unsafe { owned!(H5Topen2(file.id(), path.as_ptr(), H5P_DEFAULT)) })
+}

@@ -1,0 +1,77 @@
+//! Where HDF5 looks for plugins, and what a plugin's file is.
+
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use hdf5_sys::h5pl::{H5PLget, H5PLget_loading_state, H5PLsize};
+use hdf5_sys::h5z::H5Z_class2_t;
+
+use super::{Result, check, locked};
+
+/// The folders, in the order in which HDF5 looks into them.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn folders() -> Result<Vec<PathBuf>> {
+    let mut count = 0;
+    // SAFETY: HDF5 writes one number.
+    locked(|| unsafe { check(H5PLsize(&mut count)) })?;
+    (0..count)
+        .map(|index| {
+            let mut name = vec![0u8; 4096];
+            // SAFETY: HDF5 writes at most as many bytes as there is room for, with a zero behind them.
+            let length = locked(|| unsafe { H5PLget(index, name.as_mut_ptr().cast(), name.len()) });
+            let length = usize::try_from(length).map_err(|_| format!("HDF5 does not say what its plugin folder {index} is"))?;
+            name.truncate(length);
+            Ok(PathBuf::from(std::ffi::OsStr::from_bytes(&name)))
+        })
+        .collect()
+}
+
+/// Whether HDF5 loads filters at all; `HDF5_PLUGIN_PRELOAD=::` forbids it.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn may_load_filters() -> Result<bool> {
+    let mut state = 0;
+    // SAFETY: HDF5 writes one number.
+    locked(|| unsafe { check(H5PLget_loading_state(&mut state)) })?;
+    Ok(state & 1 != 0)
+}
+
+/// Loads a plugin as HDF5 would, and gives the number and the name of its filter.
+///
+/// # Errors
+/// With the reason why it cannot be loaded, or what is missing in it.
+pub(crate) fn filter_of(path: &Path) -> Result<(c_int, String)> {
+    type Kind = unsafe extern "C" fn() -> c_int;
+    type Info = unsafe extern "C" fn() -> *const H5Z_class2_t;
+    const FILTER: c_int = 0;
+    let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| "its path holds a zero byte".to_owned())?;
+    // SAFETY: the name ends with a zero byte. Loading runs the library's constructors, as it does when HDF5 or h5dump load it.
+    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if library.is_null() {
+        // SAFETY: after a failure, `dlerror` gives a text that stays until the thread's next call of its kind.
+        let reason = unsafe { CStr::from_ptr(libc::dlerror()) };
+        return Err(format!("it cannot be loaded: {}", reason.to_string_lossy()));
+    }
+    // It is never closed: HDF5 loads it again in a moment.
+    let (kind, info) = (symbol(library, c"H5PLget_plugin_type")?, symbol(library, c"H5PLget_plugin_info")?);
+    // SAFETY: HDF5 prescribes these signatures, and that the second returns its class for a filter plugin.
+    unsafe {
+        let (kind, info) = (std::mem::transmute::<*mut c_void, Kind>(kind), std::mem::transmute::<*mut c_void, Info>(info));
+        if kind() != FILTER {
+            return Err("it is no plugin for filters".to_owned());
+        }
+        let class = info().as_ref().ok_or("it gives no filter")?;
+        let name = if class.name.is_null() { String::new() } else { CStr::from_ptr(class.name).to_string_lossy().into_owned() };
+        Ok((class.id, name))
+    }
+}
+
+fn symbol(library: *mut c_void, name: &CStr) -> Result<*mut c_void> {
+    // SAFETY: the library is open, the name ends with a zero byte.
+    let found = unsafe { libc::dlsym(library, name.as_ptr()) };
+    if found.is_null() { Err(format!("it has no {}: it is no plugin of HDF5", name.to_string_lossy())) } else { Ok(found) }
+}

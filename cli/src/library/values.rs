@@ -1,0 +1,354 @@
+//! Values of any type, as attributes and datasets hold them, with a way to the references among them, which are places in their file and must be made anew in another.
+
+use std::ffi::{CStr, c_char};
+use std::slice::{from_raw_parts, from_raw_parts_mut};
+
+use hdf5::plist::AttributeCreate;
+use hdf5::{Attribute, Container, Dataset, Dataspace, Datatype, File, Location};
+use hdf5_sys::h5a::{H5Acreate2, H5Aget_create_plist, H5Aread, H5Awrite};
+use hdf5_sys::h5d::{H5Dread, H5Dvlen_reclaim, H5Dwrite};
+use hdf5_sys::h5i::hid_t;
+use hdf5_sys::h5p::H5P_DEFAULT;
+use hdf5_sys::h5r::{H5R_type_t, H5Rcreate, H5Rdereference, H5Rget_region};
+use hdf5_sys::h5t::{
+    H5T_STD_REF_DSETREG, H5T_STD_REF_OBJ, H5T_class_t, H5Tcopy, H5Tequal, H5Tget_class, H5Tget_member_offset, H5Tget_member_type,
+    H5Tget_nmembers, H5Tget_size, H5Tget_super, H5Tis_variable_str, hvl_t,
+};
+
+use super::numbers::{Ranges, spaces};
+use super::objects::owned;
+use super::{Result, c_name, check, check_id, locked};
+
+/// How the values of a type lie in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Form {
+    /// Bytes that mean the same in every file.
+    Plain(usize),
+    /// A pointer to a text.
+    Text,
+    /// A place in the file.
+    Reference(Kind),
+    /// Members, each at its place.
+    Compound(Vec<(usize, Self)>),
+    /// So many of so many bytes each.
+    Array(usize, usize, Box<Self>),
+    /// A pointer to elements of so many bytes, and how many.
+    Sequence(usize, Box<Self>),
+}
+
+/// The kinds of references.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Object,
+    Region,
+}
+
+impl Kind {
+    /// Bytes in memory.
+    fn size(self) -> usize {
+        match self {
+            Self::Object => 8,
+            Self::Region => 12,
+        }
+    }
+
+    /// HDF5's number for it, whose name in the enum is another from HDF5 1.12 on.
+    fn number(self) -> H5R_type_t {
+        let number: i32 = match self {
+            Self::Object => 0,
+            Self::Region => 1,
+        };
+        // SAFETY: the enum has these two numbers in every version, and is as large as a C int.
+        unsafe { std::mem::transmute(number) }
+    }
+}
+
+impl Form {
+    /// The form of a type.
+    ///
+    /// # Errors
+    /// For a type of reference that came after HDF5 1.10, and HDF5's.
+    fn of(datatype: hid_t) -> Result<Self> {
+        // SAFETY: HDF5 checks identifiers; those that it makes are taken over.
+        locked(|| unsafe {
+            let size = H5Tget_size(datatype);
+            let base = || -> Result<Datatype> { owned!(H5Tget_super(datatype)) };
+            Ok(match H5Tget_class(datatype) {
+                H5T_class_t::H5T_REFERENCE if H5Tequal(datatype, *H5T_STD_REF_OBJ) > 0 => Self::Reference(Kind::Object),
+                H5T_class_t::H5T_REFERENCE if H5Tequal(datatype, *H5T_STD_REF_DSETREG) > 0 => Self::Reference(Kind::Region),
+                H5T_class_t::H5T_REFERENCE => {
+                    return Err("it holds references of a kind that came with HDF5 1.12: they cannot be copied".to_owned());
+                }
+                H5T_class_t::H5T_STRING if H5Tis_variable_str(datatype) > 0 => Self::Text,
+                H5T_class_t::H5T_VLEN => {
+                    let base = base()?;
+                    Self::Sequence(H5Tget_size(base.id()), Box::new(Self::of(base.id())?))
+                }
+                H5T_class_t::H5T_ARRAY => {
+                    let base = base()?;
+                    let each = H5Tget_size(base.id());
+                    match Self::of(base.id())? {
+                        Self::Plain(_) => Self::Plain(size),
+                        form => Self::Array(size / each, each, Box::new(form)),
+                    }
+                }
+                H5T_class_t::H5T_COMPOUND => {
+                    let count = check_id(H5Tget_nmembers(datatype).into())?;
+                    let member = |number: u32| -> Result<(usize, Self)> {
+                        let member: Datatype = owned!(H5Tget_member_type(datatype, number))?;
+                        Ok((H5Tget_member_offset(datatype, number), Self::of(member.id())?))
+                    };
+                    Self::Compound((0..count as u32).map(member).collect::<Result<_>>()?)
+                }
+                _ => Self::Plain(size),
+            })
+        })
+    }
+
+    /// Whether a value is more than its bytes.
+    fn is_plain(&self) -> bool {
+        match self {
+            Self::Plain(_) => true,
+            Self::Compound(members) => members.iter().all(|(_, form)| form.is_plain()),
+            _ => false,
+        }
+    }
+
+    /// Whether a value has references in it.
+    fn has_references(&self) -> bool {
+        match self {
+            Self::Plain(_) | Self::Text => false,
+            Self::Reference(_) => true,
+            Self::Compound(members) => members.iter().any(|(_, form)| form.has_references()),
+            Self::Array(_, _, form) | Self::Sequence(_, form) => form.has_references(),
+        }
+    }
+
+    /// Shows every part of a value that is not made of others.
+    ///
+    /// # Safety
+    /// A value of this form, as HDF5 has read it, must stand at `value`.
+    unsafe fn visit(&self, value: *mut u8, see: &mut dyn FnMut(Part<'_>) -> Result<()>) -> Result<()> {
+        // SAFETY: the caller's promise covers the value's bytes, and where there are pointers in it, what HDF5 has made them lead to. They may stand
+        // at any address.
+        unsafe {
+            match self {
+                Self::Plain(size) => see(Part::Bytes(from_raw_parts(value, *size))),
+                Self::Text => {
+                    let text = value.cast::<*const c_char>().read_unaligned();
+                    see(Part::Text(if text.is_null() { None } else { Some(CStr::from_ptr(text)) }))
+                }
+                Self::Reference(kind) => see(Part::Reference(*kind, from_raw_parts_mut(value, kind.size()))),
+                Self::Compound(members) => members.iter().try_for_each(|(at, form)| form.visit(value.add(*at), see)),
+                Self::Array(count, each, form) => (0..*count).try_for_each(|number| form.visit(value.add(number * each), see)),
+                Self::Sequence(each, form) => {
+                    let sequence = value.cast::<hvl_t>().read_unaligned();
+                    see(Part::Length(sequence.len))?;
+                    (0..sequence.len).try_for_each(|number| form.visit(sequence.p.cast::<u8>().add(number * each), see))
+                }
+            }
+        }
+    }
+}
+
+/// A part of a value.
+pub(crate) enum Part<'a> {
+    Bytes(&'a [u8]),
+    Text(Option<&'a CStr>),
+    /// How many parts of a sequence follow.
+    Length(usize),
+    Reference(Kind, &'a mut [u8]),
+}
+
+/// Whether values of a type have references in them.
+///
+/// # Errors
+/// As for a type of reference that came after HDF5 1.10.
+pub(crate) fn has_references(datatype: &Datatype) -> Result<bool> {
+    Ok(Form::of(datatype.id())?.has_references())
+}
+
+/// Values of a type, read.
+pub(crate) struct Values {
+    bytes: Vec<u8>,
+    form: Form,
+    datatype: Datatype,
+    /// As many as there are values; none where there are none.
+    space: Option<Dataspace>,
+    each: usize,
+}
+
+impl Drop for Values {
+    fn drop(&mut self) {
+        if let Some(space) = self.space.as_ref().filter(|_| !self.form.is_plain()) {
+            // SAFETY: HDF5 has read the values into `bytes` by this type, and so many; what it has allocated for them is given back once.
+            #[allow(deprecated, reason = "HDF5 1.10 has no other")]
+            locked(|| unsafe { H5Dvlen_reclaim(self.datatype.id(), space.id(), H5P_DEFAULT, self.bytes.as_mut_ptr().cast()) });
+        }
+    }
+}
+
+impl Values {
+    /// An attribute's.
+    ///
+    /// # Errors
+    /// HDF5's.
+    pub(crate) fn of_attribute(attribute: &Attribute) -> Result<Self> {
+        let count = attribute.space().map_err(|error| error.to_string())?.size();
+        // SAFETY: `read` makes room for the attribute's values by the type that HDF5 is told.
+        Self::read(attribute, count, |datatype, _, to| unsafe { check(H5Aread(attribute.id(), datatype, to)) })
+    }
+
+    /// Those of a box of a dataset; of a dataset without axes, `ranges` is empty.
+    ///
+    /// # Errors
+    /// HDF5's.
+    pub(crate) fn of_box(dataset: &Dataset, ranges: &Ranges) -> Result<Self> {
+        let (file, _, count) = spaces(dataset, ranges)?;
+        // SAFETY: `read` makes room for as many values as are selected, by the type that HDF5 is told.
+        Self::read(dataset, count, |datatype, memory, to| unsafe {
+            check(H5Dread(dataset.id(), datatype, memory, file.id(), H5P_DEFAULT, to))
+        })
+    }
+
+    fn read(
+        container: &Container,
+        count: usize,
+        read: impl FnOnce(hid_t, hid_t, *mut std::ffi::c_void) -> Result<()>,
+    ) -> Result<Self> {
+        let failed = |error: hdf5::Error| error.to_string();
+        let datatype = container.dtype().map_err(failed)?;
+        let form = Form::of(datatype.id())?;
+        // SAFETY: HDF5 checks the identifier.
+        let each = locked(|| unsafe { H5Tget_size(datatype.id()) });
+        let mut values = Self { bytes: vec![0; count * each], form, datatype, space: None, each };
+        if count > 0 {
+            let space = Dataspace::try_new(vec![count]).map_err(failed)?;
+            locked(|| read(values.datatype.id(), space.id(), values.bytes.as_mut_ptr().cast()))?;
+            values.space = Some(space);
+        }
+        Ok(values)
+    }
+
+    /// Shows every part of every value.
+    ///
+    /// # Errors
+    /// Those of `see`.
+    pub(crate) fn visit(&mut self, mut see: impl FnMut(Part<'_>) -> Result<()>) -> Result<()> {
+        if let Form::Plain(_) = self.form {
+            return see(Part::Bytes(&self.bytes));
+        }
+        let Self { bytes, form, each, .. } = self;
+        // SAFETY: HDF5 has read values of this form, each of so many bytes, into `bytes`.
+        bytes.chunks_exact_mut(*each).try_for_each(|value| unsafe { form.visit(value.as_mut_ptr(), &mut see) })
+    }
+
+    /// Makes references lead to where `find` says that they lead in another file; it gives the object's path there, and none for what is gone. How many were gone comes
+    /// back.
+    ///
+    /// # Errors
+    /// HDF5's, and those of `find`.
+    pub(crate) fn translate(
+        &mut self,
+        from: &File,
+        to: &File,
+        mut find: impl FnMut(&Location) -> Option<String>,
+    ) -> Result<usize> {
+        let mut gone = 0;
+        self.visit(|part| {
+            let Part::Reference(kind, bytes) = part else { return Ok(()) };
+            if bytes.iter().all(|&byte| byte == 0) {
+                return Ok(());
+            }
+            let found = follow(from, kind, bytes).and_then(|(object, region)| Some((find(&object)?, region)));
+            bytes.fill(0);
+            let Some((path, region)) = found else {
+                gone += 1;
+                return Ok(());
+            };
+            let path = c_name(&path)?;
+            let region = region.as_ref().map_or(-1, |region| region.id());
+            // SAFETY: the bytes are those of a reference of this kind; the path ends with a zero byte; HDF5 checks identifiers.
+            locked(|| unsafe { check(H5Rcreate(bytes.as_mut_ptr().cast(), to.id(), path.as_ptr(), kind.number(), region)) })
+        })?;
+        Ok(gone)
+    }
+
+    /// Writes all values to an attribute of the same type and space.
+    ///
+    /// # Errors
+    /// HDF5's.
+    ///
+    /// # Panics
+    /// If it has not as many values.
+    pub(crate) fn write_attribute(&self, attribute: &Attribute) -> Result<()> {
+        assert_eq!(
+            attribute.space().map(|space| space.size()).ok(),
+            Some(self.bytes.len() / self.each),
+            "values of an attribute"
+        );
+        if self.space.is_none() {
+            return Ok(());
+        }
+        // SAFETY: the bytes are those of the attribute's number of values of this type, as was just checked; HDF5 checks identifiers.
+        locked(|| unsafe { check(H5Awrite(attribute.id(), self.datatype.id(), self.bytes.as_ptr().cast())) })
+    }
+
+    /// Writes all values to a box of a dataset of the same type.
+    ///
+    /// # Errors
+    /// HDF5's.
+    ///
+    /// # Panics
+    /// If the box has not as many values.
+    pub(crate) fn write_box(&self, dataset: &Dataset, ranges: &Ranges) -> Result<()> {
+        let (file, _, count) = spaces(dataset, ranges)?;
+        assert_eq!(self.bytes.len(), count * self.each, "values of a box");
+        let Some(memory) = &self.space else { return Ok(()) };
+        // SAFETY: the bytes are those of the box's number of values of this type, as was just checked; HDF5 checks identifiers.
+        locked(|| unsafe {
+            let from = self.bytes.as_ptr().cast();
+            check(H5Dwrite(dataset.id(), self.datatype.id(), memory.id(), file.id(), H5P_DEFAULT, from))
+        })
+    }
+}
+
+/// The object that a reference leads to, and the part of it if it has one; none where that is gone.
+pub(crate) fn follow(file: &File, kind: Kind, reference: &[u8]) -> Option<(Location, Option<Dataspace>)> {
+    if reference.len() != kind.size() {
+        return None;
+    }
+    let bytes = reference.as_ptr().cast();
+    // SAFETY: the bytes are those of a reference of this kind; HDF5 checks identifiers; those that it makes are taken over.
+    locked(|| unsafe {
+        let object: Location = owned!(H5Rdereference(file.id(), H5P_DEFAULT, kind.number(), bytes)).ok()?;
+        let region = match kind {
+            Kind::Object => None,
+            Kind::Region => Some(owned!(H5Rget_region(file.id(), kind.number(), bytes)).ok()?),
+        };
+        Some((object, region))
+    })
+}
+
+/// A datatype that belongs to no file.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn transient(datatype: &Datatype) -> Result<Datatype> {
+    // SAFETY: HDF5 checks the identifier; the new one is taken over.
+    locked(|| unsafe { owned!(H5Tcopy(datatype.id())) })
+}
+
+/// Makes an attribute like another on an object of another file, with no values yet.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn create_attribute(like: &Attribute, name: &str, datatype: &Datatype, on: &Location) -> Result<Attribute> {
+    let c_name = c_name(name)?;
+    let space = like.space().map_err(|error| error.to_string())?;
+    // SAFETY: the name ends with a zero byte; HDF5 checks identifiers; those that it makes are taken over.
+    locked(|| unsafe {
+        let properties: AttributeCreate = owned!(H5Aget_create_plist(like.id()))?;
+        owned!(H5Acreate2(on.id(), c_name.as_ptr(), datatype.id(), space.id(), properties.id(), H5P_DEFAULT))
+    })
+}

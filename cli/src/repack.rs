@@ -1,0 +1,191 @@
+//! `quire repack`: a whole file compressed, copied faithfully otherwise, verified, and only then under its name.
+//!
+//! ```text
+//! plan: which datasets, how ─> copy: groups, links, attributes, other datasets; chunks ─> verify: every value and all else ─> rename
+//! ```
+//!
+//! h5repack could write the file, too, but its versions differ in what they lose: where a filter refuses a dataset, 1.10 ends with 0; the order in which links were made is
+//! forgotten, which netCDF-4 goes by; where its buffer ends within a chunk, the chunk is compressed twice, and a bound that follows the chunk is then exceeded.
+
+mod copy;
+mod plan;
+mod verify;
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use hdf5::File;
+use hdf5::filters::Filter;
+use serde_json::json;
+
+use crate::arguments::{Bounds, Shape, shape, shape_text};
+use crate::datasets;
+use crate::library::objects;
+use crate::output::{Outcome, Table, begin, keep, number, print_json, progress};
+use crate::promise::Difference;
+
+/// Write a file anew with its datasets compressed
+///
+/// Datasets of numbers are compressed; everything else is copied as it is: groups, links, attributes, other datasets, types, fill values. Other filters of datasets that
+/// are compressed go. Whole numbers keep their exact bits unless --round-integers is given, and what is skipped is listed with the reason. The new file is read again and
+/// compared with the old one, every value with its bound in double precision, before it gets its name: after an error, or when the program is ended, there is no OUT. A program
+/// that is killed may leave a file OUT.*.part.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The file to read
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// The file to write
+    #[arg(value_name = "OUT")]
+    output: PathBuf,
+    #[command(flatten)]
+    bounds: Bounds,
+    /// Shape of chunks for datasets of that rank, such as 64x64x64; may be given for several ranks. Others keep the chunks that they have
+    #[arg(long, value_name = "SHAPE", value_parser = shape)]
+    chunks: Vec<Shape>,
+    /// Compress this dataset, or those in this group, alone; may be given again. A dataset that is named is compressed though it is small or a dimension scale
+    #[arg(long, value_name = "PATH")]
+    only: Vec<String>,
+    /// Leave datasets of fewer bytes as they are
+    #[arg(long, value_name = "BYTES", default_value_t = 16384)]
+    min_size: u64,
+    /// Apply the bound to whole numbers as well
+    #[arg(long)]
+    round_integers: bool,
+    /// Replace OUT if it is there
+    #[arg(long)]
+    force: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What came of a dataset.
+struct Done {
+    stored: u64,
+    difference: Difference,
+}
+
+impl Done {
+    fn ratio(&self, task: &plan::Task) -> f64 {
+        task.bytes() as f64 / self.stored as f64
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// With what was wrong. There is no output then.
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
+    let options = arguments.bounds.text();
+    refuse_output(arguments)?;
+    let input = arguments.input.to_str().ok_or_else(|| format!("{}: its name is no UTF-8", arguments.input.display()))?;
+    let from = datasets::open(input)?;
+    if !Filter::get_info(h5zquire::FILTER_ID).is_available {
+        return Err(format!(
+            "HDF5 does not find the filter {}: name the folder of libh5zquire.so in HDF5_PLUGIN_PATH; `quire doctor` says more",
+            h5zquire::FILTER_ID
+        ));
+    }
+    let plan = plan::Plan::new(input, arguments, &options)?;
+    if plan.tasks.is_empty() {
+        plan.skipped.iter().for_each(|(path, reason)| eprintln!("skipped {path}: {reason}"));
+        return Err(format!("{input}: there is nothing to compress in it, and nothing is written"));
+    }
+    let written = begin(&arguments.output)?;
+    let bar = progress(2 * plan.tasks.iter().map(plan::Task::bytes_written).sum::<u64>(), "bytes");
+    let notes = write(&from, written.path(), &plan, &bar)?;
+    let done = verify::verify(&from, written.path(), &plan, &bar)?;
+    bar.finish_and_clear();
+    keep(written, &arguments.output, arguments.force)?;
+    report(arguments, &plan, &done, &notes)
+}
+
+/// Refuses an output that is the input, or that is there and not to be replaced.
+fn refuse_output(arguments: &Arguments) -> Result<(), String> {
+    let (input, output) = (&arguments.input, &arguments.output);
+    let shown = output.display();
+    if is_same_file(input, output) {
+        return Err(format!("{shown} is the file that is to be read: name another to write"));
+    }
+    if output.is_dir() {
+        return Err(format!("{shown} is a folder: name a file in it"));
+    }
+    if output.symlink_metadata().is_ok() && !arguments.force {
+        return Err(format!("{shown} is there already: name another file, or give --force to replace it"));
+    }
+    Ok(())
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Writes the whole file, and gives notes on what could not be kept.
+fn write(from: &File, path: &Path, plan: &plan::Plan, bar: &indicatif::ProgressBar) -> Result<Vec<String>, String> {
+    let failed = |error: hdf5::Error| format!("{}: {error}", path.display());
+    let properties = objects::file_properties(from)?;
+    let is_old = objects::superblock_version(from)? < 2;
+    let mut options = File::with_options();
+    options.with_fapl(|list| if is_old { list.libver_earliest() } else { list.libver_v18() });
+    let to = options.set_fcpl(&properties).and_then(|options| options.create(path)).map_err(failed)?;
+    let notes = copy::copy(from, &to, plan, bar)?;
+    // What is only written when the file is closed would have no way to say that it failed.
+    to.flush().map_err(failed)?;
+    to.close().map_err(failed)?;
+    copy_user_block(Path::new(&from.filename()), path, from.userblock())?;
+    Ok(notes)
+}
+
+/// Bytes in front of what is HDF5's, which are the user's own.
+fn copy_user_block(from: &Path, to: &Path, length: u64) -> Result<(), String> {
+    let mut block = Vec::new();
+    let failed = |error: std::io::Error| format!("{}: {error}", to.display());
+    fs::File::open(from).and_then(|file| file.take(length).read_to_end(&mut block)).map_err(failed)?;
+    fs::OpenOptions::new().write(true).open(to).and_then(|mut file| file.write_all(&block)).map_err(failed)
+}
+
+fn report(arguments: &Arguments, plan: &plan::Plan, done: &[Done], notes: &[String]) -> Result<Outcome, String> {
+    let size = |path: &Path| fs::metadata(path).map(|found| found.len()).map_err(|error| format!("{}: {error}", path.display()));
+    let (before, after) = (size(&arguments.input)?, size(&arguments.output)?);
+    if arguments.json {
+        let datasets = plan.tasks.iter().zip(done).map(|(task, done)| {
+            json!({
+                "path": task.path, "options": task.options, "chunk_shape": task.chunk, "bytes": task.bytes(), "stored_bytes": done.stored,
+                "ratio": number(done.ratio(task)), "greatest_error": number(done.difference.greatest),
+                "psnr": number(done.difference.psnr()),
+            })
+        });
+        let skipped = plan.skipped.iter().map(|(path, reason)| json!({ "path": path, "reason": reason }));
+        print_json(&json!({
+            "input": arguments.input.display().to_string(), "output": arguments.output.display().to_string(),
+            "input_bytes": before, "output_bytes": after, "verified": true,
+            "datasets": datasets.collect::<Vec<_>>(), "skipped": skipped.collect::<Vec<_>>(), "notes": notes,
+        }));
+        return Ok(Outcome::Done);
+    }
+    let mut table = Table::new(&["dataset", "options", "chunks", "bytes", "stored", "ratio", "PSNR/dB", "largest error"]);
+    for (task, done) in plan.tasks.iter().zip(done) {
+        // What was never written takes no bytes.
+        let ratio = if done.stored == 0 { "-".to_owned() } else { format!("{:.2}", done.ratio(task)) };
+        table.push(vec![
+            task.path.clone(),
+            task.options.clone(),
+            shape_text(&task.chunk),
+            task.bytes().to_string(),
+            done.stored.to_string(),
+            ratio,
+            done.difference.psnr_text(),
+            format!("{:.3e}", done.difference.greatest),
+        ]);
+    }
+    table.print();
+    plan.skipped.iter().for_each(|(path, reason)| println!("skipped {path}: {reason}"));
+    notes.iter().for_each(|note| println!("note: {note}"));
+    println!("{} bytes -> {} bytes, verified: {}", before, after, arguments.output.display());
+    Ok(Outcome::Done)
+}

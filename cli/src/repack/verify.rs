@@ -1,0 +1,308 @@
+//! The new file, read again and compared with the old one: every compressed value with its bound, and all else for being the same.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use hdf5::plist::dataset_create::Layout;
+use hdf5::{Container, Dataset, File, Group, LinkType, Location, LocationType};
+use indicatif::ProgressBar;
+
+use super::Done;
+use super::copy::attribute_names;
+use super::plan::{Plan, Task};
+use crate::datasets::{Grid, Token, block_of, links, token};
+use crate::library::objects::{Target, is_committed, is_external, is_same_type};
+use crate::library::values::{Part, Values, follow};
+use crate::promise::{Difference, check};
+
+/// Compares a file with the one that it was made from; what came of each dataset of the plan comes back.
+///
+/// # Errors
+/// With the first thing that is not as it should be.
+pub(super) fn verify(from: &File, written: &Path, plan: &Plan, bar: &ProgressBar) -> Result<Vec<Done>, String> {
+    let failed = |error: hdf5::Error| format!("the written file cannot be read: {error}");
+    let to = File::open(written).map_err(failed)?;
+    let mut comparison = Comparison {
+        old: Side { file: from, paths: HashMap::new() },
+        new: Side { file: &to, paths: HashMap::new() },
+        plan,
+        objects: Vec::new(),
+        compressed: HashMap::new(),
+    };
+    let root = |file: &File| file.group("/").map_err(failed);
+    let (old, new) = (root(from)?, root(&to)?);
+    comparison.old.paths.insert(token(&old)?, "/".to_owned());
+    comparison.new.paths.insert(token(&new)?, "/".to_owned());
+    comparison.objects.push(("/".to_owned(), (*old).clone(), (*new).clone()));
+    comparison.group(&old, &new, "")?;
+    // References are compared by where they lead, which is known now.
+    for (path, old, new) in &comparison.objects {
+        comparison.attributes(path, old, new).map_err(|reason| not_as_before(path, &reason))?;
+    }
+    plan.tasks
+        .iter()
+        .enumerate()
+        .map(|(number, task)| {
+            bar.set_message(format!("verifying {}", task.path));
+            let dataset = comparison.compressed.get(&number).ok_or_else(|| not_as_before(&task.path, "it is missing"))?;
+            compressed(task, dataset, bar).map_err(|reason| not_as_before(&task.path, &reason))
+        })
+        .collect()
+}
+
+fn not_as_before(path: &str, reason: &str) -> String {
+    format!("{path}: the written file is not as it should be, and is thrown away: {reason}")
+}
+
+/// Compares a compressed dataset chunk by chunk.
+fn compressed(task: &Task, dataset: &Dataset, bar: &ProgressBar) -> Result<Done, String> {
+    if !dataset.filters().iter().any(|filter| filter.id() == h5zquire::FILTER_ID) {
+        return Err("it has been stored without the filter".to_owned());
+    }
+    let (mut original, mut read) = (Vec::new(), Vec::new());
+    let mut difference = Difference::default();
+    for ranges in &task.boxes {
+        task.source.numbers.read(&task.source.dataset, ranges, &mut original)?;
+        task.source.numbers.read(dataset, ranges, &mut read)?;
+        let found = check(&original, &read, task.kind(), &task.config.bound)
+            .map_err(|reason| format!("{reason}; the chunk is {ranges:?}"))?;
+        difference.add(&found);
+        bar.inc(original.len() as u64);
+    }
+    Ok(Done { stored: dataset.storage_size(), difference })
+}
+
+/// A file, with the first path of each of its objects.
+struct Side<'a> {
+    file: &'a File,
+    paths: HashMap<Token, String>,
+}
+
+struct Comparison<'a> {
+    old: Side<'a>,
+    new: Side<'a>,
+    plan: &'a Plan,
+    objects: Vec<(String, Location, Location)>,
+    /// The new datasets of the plan's tasks.
+    compressed: HashMap<usize, Dataset>,
+}
+
+impl Comparison<'_> {
+    fn group(&mut self, old: &Group, new: &Group, path: &str) -> Result<(), String> {
+        let failed = |error: hdf5::Error| error.to_string();
+        let (old_links, new_links) = (links(old).map_err(failed)?, links(new).map_err(failed)?);
+        let key = |(name, info): &(String, hdf5::LinkInfo)| (name.clone(), info.link_type, info.char_encoding);
+        if old_links.iter().map(key).ne(new_links.iter().map(key)) {
+            return Err(not_as_before(&format!("{path}/"), "its links are others"));
+        }
+        for (name, info) in &old_links {
+            let path = format!("{path}/{name}");
+            if info.link_type == LinkType::Hard {
+                self.object(old, new, name, &path)?;
+            } else if Target::of(old, name)? != Target::of(new, name)? {
+                return Err(not_as_before(&path, "the link leads elsewhere"));
+            }
+        }
+        Ok(())
+    }
+
+    fn object(&mut self, old: &Group, new: &Group, name: &str, path: &str) -> Result<(), String> {
+        let open = |group: &Group| {
+            let info = group.loc_info_by_name(name)?;
+            Ok((info.loc_type, group.open_by_token(info.token)?))
+        };
+        let opened = |group: &Group| open(group).map_err(|error: hdf5::Error| format!("{path}: {error}"));
+        let ((kind, old_object), (new_kind, new_object)) = (opened(old)?, opened(new)?);
+        if kind != new_kind {
+            return Err(not_as_before(path, &format!("it is a {new_kind:?} where it was a {kind:?}")));
+        }
+        let first = |paths: &mut HashMap<Token, String>, object: &Location| -> Result<String, String> {
+            Ok(paths.entry(token(object)?).or_insert_with(|| path.to_owned()).clone())
+        };
+        let (old_first, new_first) = (first(&mut self.old.paths, &old_object)?, first(&mut self.new.paths, &new_object)?);
+        if old_first != new_first {
+            return Err(not_as_before(path, &format!("it is the same as {new_first} where it was the same as {old_first}")));
+        }
+        if old_first != path {
+            return Ok(());
+        }
+        let failed = |error: hdf5::Error| format!("{path}: {error}");
+        if kind == LocationType::Group {
+            self.group(&old.group(name).map_err(failed)?, &new.group(name).map_err(failed)?, path)?;
+        } else if kind == LocationType::Dataset
+            && let Some(&task) = self.plan.by_token.get(&token(&old_object)?)
+        {
+            self.compressed.insert(task, new.dataset(name).map_err(failed)?);
+        }
+        self.objects.push((path.to_owned(), old_object, new_object));
+        Ok(())
+    }
+
+    /// Compares what an object has besides its links: attributes, comment, type and extents, and the values of a dataset that is not compressed.
+    fn attributes(&self, path: &str, old: &Location, new: &Location) -> Result<(), String> {
+        let names = attribute_names(old)?;
+        if names != attribute_names(new)? {
+            return Err("its attributes are others".to_owned());
+        }
+        if old.comment() != new.comment() {
+            return Err("its comment is another".to_owned());
+        }
+        for name in names {
+            let open = |object: &Location| object.attr(&name).map_err(|error| error.to_string());
+            let (old, new) = (open(old)?, open(new)?);
+            self.form(&old, &new).map_err(|reason| format!("attribute {name:?}: {reason}"))?;
+            self.values(Values::of_attribute(&old)?, Values::of_attribute(&new)?)
+                .map_err(|reason| format!("attribute {name:?}: {reason}"))?;
+        }
+        let (Ok(old), Ok(new)) = (self.old.file.dataset(path), self.new.file.dataset(path)) else { return Ok(()) };
+        self.form(&old, &new)?;
+        if self.plan.by_token.contains_key(&token(&old)?) {
+            return Ok(());
+        }
+        self.dataset(&old, &new)
+    }
+
+    /// Compares type and extents.
+    fn form(&self, old: &Container, new: &Container) -> Result<(), String> {
+        let failed = |error: hdf5::Error| error.to_string();
+        let (old_type, new_type) = (old.dtype().map_err(failed)?, new.dtype().map_err(failed)?);
+        if !is_same_type(&old_type, &new_type) {
+            return Err("its type is another".to_owned());
+        }
+        // A committed datatype that has no path is copied as one that is not committed.
+        if is_committed(&new_type) && !is_committed(&old_type) {
+            return Err("its type has become an object of its own".to_owned());
+        }
+        let extents = |container: &Container| container.space().and_then(|space| space.extents()).map_err(failed);
+        if extents(old)? != extents(new)? {
+            return Err("its extents are others".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Compares the values of a dataset that is as it was.
+    fn dataset(&self, old: &Dataset, new: &Dataset) -> Result<(), String> {
+        if old.storage_size() != new.storage_size()
+            && old.chunk().is_some()
+            && old.chunk() == new.chunk()
+            && old.filters().is_empty()
+        {
+            return Err(format!("it takes {} bytes where it took {}", new.storage_size(), old.storage_size()));
+        }
+        // What lies in other files is found from where a file stands, which may be elsewhere now.
+        let properties = old.dcpl().map_err(|error| error.to_string())?;
+        if properties.layout() == Layout::Virtual || is_external(&properties) {
+            return Ok(());
+        }
+        // What has filters that are not here was copied without being decoded, and cannot be read in either file.
+        if old.size() == 0 || old.storage_size() == 0 || old.filters().iter().any(|filter| !filter.is_available()) {
+            return Ok(());
+        }
+        let extents = old.shape();
+        let block = old.chunk().unwrap_or_else(|| block_of(&extents));
+        let grid = Grid { extents: &extents, block: &block };
+        (0..grid.blocks()).try_for_each(|number| {
+            let ranges = grid.ranges(number);
+            self.values(Values::of_box(old, &ranges)?, Values::of_box(new, &ranges)?)
+        })
+    }
+
+    fn values(&self, old: Values, new: Values) -> Result<(), String> {
+        if self.old.told(old)? == self.new.told(new)? { Ok(()) } else { Err("its values are others".to_owned()) }
+    }
+}
+
+impl Side<'_> {
+    /// What values say, wherever in memory and in the file they stand.
+    fn told(&self, mut values: Values) -> Result<Vec<u8>, String> {
+        let mut told = Vec::new();
+        values.visit(|part| {
+            match part {
+                Part::Bytes(bytes) => told.extend_from_slice(bytes),
+                Part::Text(None) => told.push(0),
+                Part::Text(Some(text)) => {
+                    told.push(1);
+                    told.extend_from_slice(text.to_bytes_with_nul());
+                }
+                Part::Length(length) => told.extend_from_slice(&length.to_le_bytes()),
+                Part::Reference(kind, bytes) => {
+                    // A reference that leads nowhere says as little as one that is null.
+                    let found = if bytes.iter().all(|&byte| byte == 0) { None } else { follow(self.file, kind, bytes) };
+                    let path = found.as_ref().and_then(|(object, _)| self.paths.get(&token(object).ok()?));
+                    told.extend_from_slice(path.map_or("", |path| path).as_bytes());
+                    told.push(0);
+                    if let (Some(_), Some((_, Some(region)))) = (path, &found) {
+                        told.extend_from_slice(&region.encode().map_err(|error| error.to_string())?);
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        Ok(told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use hdf5::plist::file_access::FileCloseDegree;
+
+    use super::*;
+    use crate::repack::copy;
+
+    fn file(path: &PathBuf) -> File {
+        File::with_options().with_fapl(|list| list.fclose_degree(FileCloseDegree::Strong)).create(path).expect("a file")
+    }
+
+    fn fill(file: &File) {
+        let group = file.create_group("group").expect("a group");
+        group.new_attr::<i32>().create("number").and_then(|attribute| attribute.write_scalar(&5)).expect("an attribute");
+        let values: Vec<f64> = (0..100).map(f64::from).collect();
+        group.new_dataset_builder().with_data(&values).create("values").expect("a dataset");
+        file.link_soft("/group", "soft").expect("a link");
+        file.link_hard("/group/values", "again").expect("a link");
+    }
+
+    fn nothing() -> Plan {
+        Plan { tasks: Vec::new(), by_token: HashMap::new(), skipped: Vec::new() }
+    }
+
+    #[test]
+    fn whatever_differs_is_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let original = file(&folder.path().join("original.h5"));
+        fill(&original);
+        let path = folder.path().join("copy.h5");
+        type Change = fn(&File) -> hdf5::Result<()>;
+        let changes: [(Change, &str); 8] = [
+            (|_| Ok(()), ""),
+            (|copy| copy.group("group")?.attr("number")?.write_scalar(&6), "/group: the written file is not as it should be"),
+            (|copy| copy.group("group")?.delete_attr("number"), "its attributes are others"),
+            (|copy| copy.dataset("again")?.write_slice(&[7.0], 3..4), "its values are others"),
+            (|copy| copy.unlink("again"), "its links are others"),
+            (|copy| copy.unlink("soft").and_then(|()| copy.link_soft("/again", "soft")), "the link leads elsewhere"),
+            (
+                |copy| copy.unlink("again").and_then(|()| copy.new_dataset::<f64>().shape(100).create("again").map(|_| ())),
+                "it is the same as",
+            ),
+            (
+                |copy| {
+                    copy.unlink("group/values")
+                        .and_then(|()| copy.new_dataset::<f32>().shape(100).create("group/values").map(|_| ()))
+                },
+                "/group/values",
+            ),
+        ];
+        for (change, reason) in changes {
+            let written = file(&path);
+            copy::copy(&original, &written, &nothing(), &ProgressBar::hidden()).expect("copied");
+            change(&written).expect("changed");
+            written.close().expect("closed");
+            match verify(&original, &path, &nothing(), &ProgressBar::hidden()) {
+                Ok(_) => assert!(reason.is_empty(), "{reason} was not found"),
+                Err(error) => assert!(!reason.is_empty() && error.contains(reason), "{error} for {reason}"),
+            }
+        }
+    }
+}

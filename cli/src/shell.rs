@@ -1,0 +1,76 @@
+//! `quire completions` and `quire man`: made from the same description of the arguments that clap reads them by.
+
+use std::io::{Write as _, stdout};
+
+use clap::{Args, Command, ValueEnum};
+use clap_complete::{Shell, generate};
+use clap_mangen::Man;
+
+use crate::output::Outcome;
+
+/// Print completions for a shell
+///
+/// For bash, `quire completions bash > ~/.local/share/bash-completion/completions/quire`; for zsh, into `_quire` in a folder of $fpath; for fish, into
+/// `~/.config/fish/completions/quire.fish`.
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    shell: Named,
+}
+
+/// The shells that people ask for.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Named {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// Print the manual page
+///
+/// `quire man > quire.1`, and `quire man inspect > quire-inspect.1` for that of a subcommand.
+#[derive(Debug, Args)]
+pub(crate) struct Manual {
+    /// The subcommand whose page is wanted
+    subcommand: Option<String>,
+}
+
+/// Prints completions.
+///
+/// # Errors
+/// If they cannot be written.
+pub(crate) fn completions(arguments: &Completions, mut command: Command) -> Result<Outcome, String> {
+    let shell = match arguments.shell {
+        Named::Bash => Shell::Bash,
+        Named::Zsh => Shell::Zsh,
+        Named::Fish => Shell::Fish,
+    };
+    let mut text = Vec::new();
+    generate(shell, &mut command, "quire", &mut text);
+    print(&text)
+}
+
+/// Prints a manual page.
+///
+/// # Errors
+/// With the subcommands that there are, if there is none of that name; if it cannot be written.
+pub(crate) fn manual(arguments: &Manual, mut command: Command) -> Result<Outcome, String> {
+    // What clap adds when it parses: names such as quire-inspect, the help subcommand, the global options.
+    command.build();
+    let wanted = match &arguments.subcommand {
+        None => command,
+        Some(name) => {
+            let names: Vec<String> = command.get_subcommands().map(|each| each.get_name().to_owned()).collect();
+            let found = command.find_subcommand(name).cloned();
+            found.ok_or_else(|| format!("there is no subcommand {name:?}: there are {}", names.join(", ")))?
+        }
+    };
+    let mut text = Vec::new();
+    Man::new(wanted).render(&mut text).map_err(|error| error.to_string())?;
+    print(&text)
+}
+
+fn print(text: &[u8]) -> Result<Outcome, String> {
+    stdout().write_all(text).map_err(|error| format!("standard output: {error}"))?;
+    Ok(Outcome::Done)
+}
