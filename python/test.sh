@@ -4,7 +4,7 @@
 #
 #     python/test.sh
 #
-# The environments are made once, in a minute or two; a further run takes less than a minute and a half.
+# The environments are made once, in two or three minutes; a further run takes about two minutes on two cores.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
