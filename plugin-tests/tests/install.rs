@@ -17,7 +17,7 @@ fn cmake_installs_a_plugin_that_a_bare_environment_finds() {
     let (build, source) = (build.to_string_lossy(), repository().to_string_lossy());
     let _ = cmake(&["-S", &source, "-B", &build, "-DNVCC=none", &format!("-DCMAKE_INSTALL_PREFIX={}", prefix.display())]);
     let _ = cmake(&["--build", &build]);
-    assert_says(&cmake(&["--install", &build]), &["lib/plugin/libh5zquire.so"]);
+    assert_says(&cmake(&["--install", &build]), &["lib/plugin/libh5zquire.so", "include/h5z_quire.h"]);
 
     let program = sandbox.path("example");
     let source = repository().join("docs/example.c");
