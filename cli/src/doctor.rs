@@ -64,6 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     findings.extend(environment());
     findings.extend(plugin_files());
     findings.push(registered());
+    findings.push(driver());
     findings.push(gpu());
     findings.push(round_trip());
     let is_well = findings.iter().all(|finding| finding.state != State::Wrong);
@@ -220,6 +221,27 @@ fn registered() -> Finding {
         _ => {
             let text = format!("HDF5 does not find filter {FILTER_ID}");
             Finding::with_remedy(ABOUT, State::Wrong, text, "see to the plugin, above: HDF5_PLUGIN_PATH must name its folder")
+        }
+    }
+}
+
+/// Where the NVIDIA driver says its version.
+const DRIVER: &str = "/proc/driver/nvidia/version";
+
+fn driver() -> Finding {
+    const ABOUT: &str = "driver";
+    match std::fs::read_to_string(DRIVER) {
+        Ok(text) => {
+            Finding::well(ABOUT, text.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" "))
+        }
+        Err(_) => {
+            let text = format!("no NVIDIA driver is loaded: there is no {DRIVER}");
+            Finding::with_remedy(
+                ABOUT,
+                State::Note,
+                text,
+                "where there is an NVIDIA GPU, install its driver; without one, nothing is to be done",
+            )
         }
     }
 }

@@ -282,7 +282,7 @@ fn print_summary(reports: &[Report]) {
     for Report { name, contents } in reports {
         let compressed = match contents {
             Contents::Other(reason) => {
-                table.push(vec![name.clone(), format!("({reason})")]);
+                table.push_with_text(vec![name.clone()], format!("({reason})"));
                 continue;
             }
             Contents::Compressed(compressed) => compressed,

@@ -1,6 +1,7 @@
 //! What the program prints, and the files that it writes.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -98,5 +99,12 @@ pub(crate) fn keep(file: NamedTempFile, path: &Path, force: bool) -> Result<(), 
     // Opened anew: HDF5 has written through a descriptor of its own.
     File::open(file.path()).and_then(|written| written.sync_all()).map_err(refused)?;
     let kept = if force { file.persist(path) } else { file.persist_noclobber(path) };
+    let kept = match kept {
+        // Not every file system can rename without replacing; there, looking first is what is left.
+        Err(error) if error.error.kind() != ErrorKind::AlreadyExists && path.symlink_metadata().is_err() => {
+            error.file.persist(path)
+        }
+        kept => kept,
+    };
     kept.map(|_| ()).map_err(|error| refused(error.error))
 }

@@ -56,6 +56,7 @@ def make(path: str) -> None:
         other.create_dataset("no_values", (0, 5), "<f4", maxshape=(None, 5), chunks=(10, 5))
         other["small"] = smooth((10, 10), "<f4")
         other["text"] = np.array(["one", "two", "f\u00fcnf"], dtype=h5py.string_dtype())
+        other.create_dataset("filled_text", (4,), h5py.string_dtype(), chunks=(2,), fillvalue="nothing yet")[0] = "something"
         other["fixed_text"] = np.array([b"one", b"three"])
         other["truth"] = np.array([True, False, True])
         compound = np.zeros(3000, [("place", "<f4", (3,)), ("name", h5py.string_dtype()), ("count", ">i8")])
@@ -196,8 +197,13 @@ def assert_tree(old: h5py.Group, copy: h5py.Group) -> None:
         elif isinstance(one, h5py.Dataset):
             assert_attributes(one, two)
             assert one.dtype == two.dtype and one.shape == two.shape, one.name
+            # Debian's h5py 3.7 crashes where a fill value is a text.
+            if one.dtype.kind != "O" or h5py.version.version_tuple[:2] >= (3, 14):
+                assert repr(one.fillvalue) == repr(two.fillvalue), f"{one.name}: fill value {one.fillvalue} became {two.fillvalue}"
             if str(FILTER_ID) not in two._filters and one.shape is not None and not _refers(one.dtype):
-                assert _bytes(one[()]) == _bytes(two[()]), f"{one.name}: values"
+                # HDF5 does not read texts that were never written in a file that is open for reading.
+                part = np.s_[:2] if name == "filled_text" else ()
+                assert _bytes(one[part]) == _bytes(two[part]), f"{one.name}: values"
                 assert one._filters == two._filters and one.chunks == two.chunks, f"{one.name}: filters"
 
 

@@ -4,12 +4,12 @@ use std::ffi::{CStr, CString, c_int, c_uint};
 use std::mem::MaybeUninit;
 
 use hdf5::plist::link_create::CharEncoding;
-use hdf5::plist::{DatasetAccess, DatasetCreate, FileCreate, GroupCreate, LinkCreate, ObjectCopy};
+use hdf5::plist::{DatasetAccess, DatasetCreate, FileCreate, GroupCreate, LinkCreate, ObjectCopy, PropertyList};
 use hdf5::{Dataset, Dataspace, Datatype, File, Group, Location};
-use hdf5_sys::h5d::{H5D_alloc_time_t, H5Dcreate2, H5Dopen2};
+use hdf5_sys::h5d::{H5D_alloc_time_t, H5Dcreate2, H5Dget_create_plist, H5Dopen2};
 use hdf5_sys::h5f::{H5F_info2_t, H5Fget_info2};
-use hdf5_sys::h5g::H5Gcreate2;
-use hdf5_sys::h5i::hid_t;
+use hdf5_sys::h5g::{H5Gcreate2, H5Gget_create_plist};
+use hdf5_sys::h5i::{H5I_type_t, hid_t};
 use hdf5_sys::h5l::{
     H5L_type_t, H5Lcreate_external, H5Lcreate_hard, H5Lcreate_soft, H5Ldelete, H5Lget_info1, H5Lget_val, H5Lunpack_elink_val,
 };
@@ -21,7 +21,7 @@ use hdf5_sys::h5p::{
     H5Pset_chunk, H5Pset_chunk_opts, H5Pset_copy_object, H5Pset_est_link_info, H5Pset_filter, H5Pset_link_creation_order,
     H5Pset_link_phase_change, H5Pset_local_heap_size_hint,
 };
-use hdf5_sys::h5t::{H5Tcommitted, H5Tequal, H5Topen2};
+use hdf5_sys::h5t::{H5Tcommitted, H5Tequal, H5Tget_create_plist, H5Topen2};
 use hdf5_sys::h5z::{H5Z_FILTER_ALL, H5Z_FLAG_MANDATORY};
 
 use super::{Result, c_name, check, check_id, locked};
@@ -289,4 +289,24 @@ pub(crate) fn open_datatype(file: &File, path: &str) -> Result<Datatype> {
     let path = c_name(path)?;
     // SAFETY: as in `open_dataset`.
     locked(|| unsafe { owned!(H5Topen2(file.id(), path.as_ptr(), H5P_DEFAULT)) })
+}
+
+/// Whether an object knows in which order its attributes were made. Where it does not, HDF5 gives some order all the same, which a copy need not have.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn knows_order_of_attributes(object: &Location) -> Result<bool> {
+    let mut flags: c_uint = 0;
+    // SAFETY: HDF5 checks identifiers and writes one number; the list that it makes is taken over.
+    locked(|| unsafe {
+        let id = object.id();
+        let list = match object.id_type() {
+            H5I_type_t::H5I_DATASET => H5Dget_create_plist(id),
+            H5I_type_t::H5I_DATATYPE => H5Tget_create_plist(id),
+            _ => H5Gget_create_plist(id),
+        };
+        let list: PropertyList = owned!(list)?;
+        check(H5Pget_attr_creation_order(list.id(), &mut flags))
+    })?;
+    Ok(flags != 0)
 }

@@ -114,16 +114,6 @@ impl Form {
         }
     }
 
-    /// Whether a value has references in it.
-    fn has_references(&self) -> bool {
-        match self {
-            Self::Plain(_) | Self::Text => false,
-            Self::Reference(_) => true,
-            Self::Compound(members) => members.iter().any(|(_, form)| form.has_references()),
-            Self::Array(_, _, form) | Self::Sequence(_, form) => form.has_references(),
-        }
-    }
-
     /// Shows every part of a value that is not made of others.
     ///
     /// # Safety
@@ -160,12 +150,12 @@ pub(crate) enum Part<'a> {
     Reference(Kind, &'a mut [u8]),
 }
 
-/// Whether values of a type have references in them.
+/// Whether values of a type are their bytes, which mean the same in every file.
 ///
 /// # Errors
-/// As for a type of reference that came after HDF5 1.10.
-pub(crate) fn has_references(datatype: &Datatype) -> Result<bool> {
-    Ok(Form::of(datatype.id())?.has_references())
+/// For a type of reference that came after HDF5 1.10, and HDF5's.
+pub(crate) fn is_plain(datatype: &Datatype) -> Result<bool> {
+    Ok(Form::of(datatype.id())?.is_plain())
 }
 
 /// Values of a type, read.

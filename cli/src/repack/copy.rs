@@ -7,9 +7,9 @@ use hdf5::{Dataset, Datatype, File, Group, IndexType, IterationOrder, LinkType, 
 use indicatif::ProgressBar;
 
 use super::plan::{Plan, Task};
-use crate::datasets::{Grid, Token, block_of, links, token};
+use crate::datasets::{Token, block_of, links, token, written_boxes};
 use crate::library::objects::{self, Target, link_properties};
-use crate::library::values::{Values, create_attribute, has_references, transient};
+use crate::library::values::{Values, create_attribute, is_plain, transient};
 
 /// Copies all of a file, with the datasets of the plan compressed. Notes come back on what could not be kept.
 ///
@@ -25,7 +25,7 @@ pub(super) fn copy(from: &File, to: &File, plan: &Plan, bar: &ProgressBar) -> Re
         made: HashMap::new(),
         types: HashMap::new(),
         pairs: Vec::new(),
-        referring: Vec::new(),
+        valued: Vec::new(),
         tasks: Vec::new(),
     };
     let staging = copier.stage_types(&from_root, &to_root)?;
@@ -65,8 +65,8 @@ struct Copier<'a> {
     types: HashMap<Token, String>,
     /// Every object in both files, and its path: for the attributes.
     pairs: Vec<(Location, Location, String)>,
-    /// Datasets of values that refer to objects.
-    referring: Vec<(Dataset, Dataset, String)>,
+    /// Datasets of values that are more than their bytes, such as references and texts.
+    valued: Vec<(Dataset, Dataset, String)>,
     /// Datasets to be compressed, by their number in the plan.
     tasks: Vec<(usize, Dataset)>,
 }
@@ -158,7 +158,8 @@ impl Copier<'_> {
         let failed = |error: hdf5::Error| error.to_string();
         let datatype = dataset.dtype().map_err(failed)?;
         let task = self.plan.by_token.get(&object.token).copied();
-        if task.is_none() && !has_references(&datatype)? {
+        // HDF5 copies other values as well, but makes references null, and loses fill values of variable length (seen with 1.10.8).
+        if task.is_none() && is_plain(&datatype)? {
             return objects::copy(&object.from, to, object.name, link, self.staged(&datatype)?.as_deref());
         }
         let (space, properties) = (dataset.space().map_err(failed)?, dataset.dcpl().map_err(failed)?);
@@ -169,7 +170,7 @@ impl Copier<'_> {
         let made = objects::create_dataset(to, object.name, link, &self.datatype(&datatype)?, &space, &properties)?;
         match task {
             Some(task) => self.tasks.push((task, made)),
-            None => self.referring.push((dataset.clone(), made, object.path.to_owned())),
+            None => self.valued.push((dataset.clone(), made, object.path.to_owned())),
         }
         Ok(())
     }
@@ -190,7 +191,7 @@ impl Copier<'_> {
         }
     }
 
-    /// Gives all objects their attributes, and datasets of references their values. Notes come back on references that lead nowhere.
+    /// Gives all objects their attributes, and datasets their values, where these are more than bytes. Notes come back on references that lead nowhere.
     fn attributes_and_references(&self) -> Result<Vec<String>, String> {
         let mut notes = Vec::new();
         for (from, to, path) in &self.pairs {
@@ -201,8 +202,8 @@ impl Copier<'_> {
                 notes.extend(note(gone, &place));
             }
         }
-        for (from, to, path) in &self.referring {
-            let gone = self.references(from, to).map_err(|error| format!("{path}: {error}"))?;
+        for (from, to, path) in &self.valued {
+            let gone = self.values(from, to).map_err(|error| format!("{path}: {error}"))?;
             notes.extend(note(gone, path));
         }
         Ok(notes)
@@ -220,13 +221,9 @@ impl Copier<'_> {
     }
 
     /// Copies the values of a dataset.
-    fn references(&self, from: &Dataset, to: &Dataset) -> Result<usize, String> {
-        let extents = from.shape();
-        let block = from.chunk().unwrap_or_else(|| block_of(&extents));
-        let grid = Grid { extents: &extents, block: &block };
-        let blocks = if from.size() == 0 { 0 } else { grid.blocks() };
-        (0..blocks).try_fold(0, |gone, number| {
-            let ranges = grid.ranges(number);
+    fn values(&self, from: &Dataset, to: &Dataset) -> Result<usize, String> {
+        let block = from.chunk().unwrap_or_else(|| block_of(&from.shape()));
+        written_boxes(from, &block)?.into_iter().try_fold(0, |gone, ranges| {
             let mut values = Values::of_box(from, &ranges)?;
             let more = self.translate(&mut values)?;
             values.write_box(to, &ranges)?;
@@ -258,8 +255,8 @@ fn note(gone: usize, place: &str) -> Option<String> {
 /// # Errors
 /// HDF5's.
 pub(super) fn attribute_names(object: &Location) -> Result<Vec<String>, String> {
-    let in_order = |index| object.attr_names_by(index, IterationOrder::Increasing);
-    in_order(IndexType::CreationOrder).or_else(|_| in_order(IndexType::Name)).map_err(|error| error.to_string())
+    let index = if objects::knows_order_of_attributes(object)? { IndexType::CreationOrder } else { IndexType::Name };
+    object.attr_names_by(index, IterationOrder::Increasing).map_err(|error| error.to_string())
 }
 
 /// The place of a committed datatype.

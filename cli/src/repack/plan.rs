@@ -8,9 +8,9 @@ use quire_codec::{Config, options};
 
 use super::Arguments;
 use crate::arguments::Shape;
-use crate::datasets::{Grid, Named, Source, Token, block_of, find};
+use crate::datasets::{Named, Source, Token, block_of, find, written_boxes};
 use crate::inspect::filter_name;
-use crate::library::{chunks, objects};
+use crate::library::objects;
 use crate::promise::Kind;
 
 /// What is to become of the datasets of a file.
@@ -165,22 +165,7 @@ fn decide(named: Named, arguments: &Arguments, given: &str, selection: &Selectio
         (None, Some(own)) => own.clone(),
         (None, None) => block_of(&extents),
     };
-    let grid = Grid { extents: &extents, block: &chunk };
-    let boxes = if source.dataset.storage_size() == 0 {
-        Vec::new()
-    } else if own_chunk.as_ref() == Some(&chunk) {
-        let ends = |corner: Vec<u64>| {
-            corner
-                .iter()
-                .zip(&chunk)
-                .zip(&extents)
-                .map(|((&start, &side), &extent)| (start as usize, side.min(extent - start as usize)))
-                .collect()
-        };
-        chunks::corners(&source.dataset, &chunk)?.into_iter().map(ends).collect()
-    } else {
-        (0..grid.blocks()).map(|number| grid.ranges(number)).collect()
-    };
+    let boxes = written_boxes(&source.dataset, &chunk)?;
     let options = options::format(&config);
     let words = cd_values::from_options(&options).map_err(|error| error.to_string())?;
     let config = Config { fill_value: source.fill_value, ..config };
