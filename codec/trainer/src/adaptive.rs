@@ -196,7 +196,7 @@ fn all_series() -> Vec<(Series, Vec<CodeLengths>)> {
     all
 }
 
-/// The report, and the series of [`SHOWN`] as CSV: ratio of each chunk over time by policy.
+/// The report, and one of its series as CSV: ratio of each chunk over time by policy.
 #[must_use]
 pub fn report() -> (String, String) {
     let mut policies = vec![
