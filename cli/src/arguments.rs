@@ -31,6 +31,9 @@ pub(crate) struct Bounds {
     /// How what the prediction leaves is coded: auto, huffman, or bitshuffle, which a GPU codes fastest
     #[arg(long, value_name = "CODING")]
     coding: Option<String>,
+    /// Whether codebooks of the chunks before may be taken again: none, or history
+    #[arg(long, value_name = "HOW")]
+    adapt: Option<String>,
 }
 
 impl Bounds {
@@ -39,7 +42,9 @@ impl Bounds {
     /// # Errors
     /// With what was wrong and what can be given.
     fn understood(&self) -> Result<Vec<String>, String> {
-        let coding = self.coding.as_ref().map(|coding| format!(",coding={coding}")).unwrap_or_default();
+        let option =
+            |key: &str, value: &Option<String>| value.as_ref().map(|value| format!(",{key}={value}")).unwrap_or_default();
+        let coding = option("coding", &self.coding) + &option("adapt", &self.adapt);
         let mut texts: Vec<String> = self.options.iter().map(|text| format!("{text}{coding}")).collect();
         let mut abs = &self.abs[..];
         if let ([ratio], [ceiling]) = (&self.ratio[..], abs) {

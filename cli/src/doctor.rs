@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     findings.extend(plugin_files());
     findings.push(registered());
     findings.push(driver());
-    findings.push(gpu());
+    findings.extend(backend());
     findings.push(round_trip());
     let is_well = findings.iter().all(|finding| finding.state != State::Wrong);
     if arguments.json {
@@ -246,24 +246,39 @@ fn driver() -> Finding {
     }
 }
 
-fn gpu() -> Finding {
+/// What the plugin itself says of where it will compute; `None` without a plugin.
+fn backend() -> Option<Finding> {
     const ABOUT: &str = "GPU";
-    let number = std::env::var("QUIRE_DEVICE").ok().filter(|text| !text.is_empty());
-    // What is no number is a finding about the environment already.
-    let number = number.and_then(|text| text.parse().ok()).unwrap_or(0);
-    match quire_gpu::device(number) {
-        Ok(device) => Finding::well(ABOUT, format!("cuda:{number} is {}", device.name())),
-        Err(error) => {
-            let is_forced = std::env::var("QUIRE_BACKEND").is_ok_and(|backend| backend == "cuda");
-            let text = format!("this program can use no GPU {number}: {error}");
-            let (state, remedy) = if is_forced {
-                (State::Wrong, "QUIRE_BACKEND=cuda takes nothing else: unset it, or see README, GPU")
-            } else {
-                (State::Note, "the CPU does the work; README, GPU, says what a GPU needs")
-            };
-            Finding::with_remedy(ABOUT, state, text, remedy)
+    let file = plugins::folders().ok()?.into_iter().map(|folder| folder.join(LIBRARY_NAME)).find(|file| file.is_file())?;
+    let info = match plugins::info_of(&file) {
+        Ok(info) => info,
+        Err(reason) => {
+            let remedy = "replace it by a build of the same H5Z-Quire as this program";
+            return Some(Finding::with_remedy(ABOUT, State::Note, format!("{}: {reason}", file.display()), remedy));
         }
-    }
+    };
+    let text_of = |key: &str| info[key].as_str().unwrap_or_default().to_owned();
+    let why = text_of("why");
+    Some(match info["backend"].as_str() {
+        Some("cuda") => {
+            Finding::well(ABOUT, format!("the plugin, version {}, uses {}: {why}", text_of("version"), text_of("device")))
+        }
+        Some("cpu") => {
+            let remedy = "the CPU does the work; README, GPU, says what a GPU needs";
+            Finding::with_remedy(
+                ABOUT,
+                State::Note,
+                format!("the plugin, version {}, uses the CPU: {why}", text_of("version")),
+                remedy,
+            )
+        }
+        _ => Finding::with_remedy(
+            ABOUT,
+            State::Wrong,
+            format!("the plugin computes nowhere: {why}"),
+            "unset QUIRE_BACKEND, or see README, GPU",
+        ),
+    })
 }
 
 /// Sends a small dataset through HDF5 and the plugin.

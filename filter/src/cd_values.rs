@@ -179,6 +179,11 @@ fn take_numbers(mode: u32, words: &[u32]) -> std::result::Result<([f64; 2], &[u3
         }
         (mode, &[low, high, ref filled @ ..]) if mode % 2 == 1 => Ok(([bits(low, high), 0.0], filled)),
         (mode, _) if mode % 2 == 1 => Err(format!("mode {mode} takes the two halves of a number, {given} of them given")),
+        // HDF5's parameters are whole numbers, and h5py makes 0 of (2, 1e-3) without a word: the bound would be 1.
+        (mode, &[0]) => Err(format!(
+            "mode {mode} and 0 alone would be a bound of 1. Parameters are whole numbers, and clients cut a fraction such as 1e-3 to 0: give its \
+             exponent, as in {mode},3, or {mode},0,1 if 1 is meant"
+        )),
         (_, &[exponent]) => Ok(([decimal(1, exponent)?, 0.0], &[])),
         (_, &[exponent, mantissa]) => Ok(([decimal(mantissa, exponent)?, 0.0], &[])),
         _ => Err(format!("mode {mode} takes the exponent e and perhaps m, {given} values given")),
@@ -254,7 +259,7 @@ mod tests {
 
     #[test]
     fn decimals_are_rounded_once() {
-        assert_eq!(bound_of(&[2, 0]), 1.0);
+        assert_eq!(bound_of(&[2, 0, 1]), 1.0);
         assert_eq!(bound_of(&[2, 0, 250]), 250.0);
         assert_eq!(bound_of(&[2, 4, 25]), 0.0025);
         assert_eq!(bound_of(&[2, 22, 3]), 3e-22);
@@ -418,6 +423,7 @@ mod tests {
         assert_refused(&[1], "0 of them given");
         assert_refused(&[1, 7], "1 of them given");
         assert_refused(&[2], "0 values given");
+        assert_refused(&[2, 0], "give its exponent, as in 2,3, or 2,0,1 if 1 is meant");
         assert_refused(&[2, 3, 1, 0], "3 values given");
         assert_refused(&[7, 3], "takes the two halves of a number, 1 of them given");
         assert_refused(&[11, 3, 1, 0], "takes four words");

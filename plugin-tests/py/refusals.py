@@ -28,6 +28,7 @@ CASES: list[tuple[str, Any, tuple[int, ...], list[str]]] = [
     ("absolute mode without a bound", "<f4", (1,), ["bound"]),
     ("half a bound", "<f4", absolute(1e-3)[:2], ["bound"]),
     ("short form without an exponent", "<f4", (2,), ["mode 2", "exponent"]),
+    ("a fraction that h5py cuts to 0", "<f4", (2, 1e-3), ["cut a fraction", "2,3", "2,0,1"]),
     ("negative bound", "<f4", absolute(-1e-3), ["bound is -0.001", "0 or greater"]),
     ("bound NaN", "<f4", absolute(float("nan")), ["bound is nan", "finite"]),
     ("bound infinity", "<f4", absolute(float("inf")), ["bound is inf", "finite"]),

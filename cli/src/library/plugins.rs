@@ -1,6 +1,6 @@
 //! Where HDF5 looks for plugins, and what a plugin's file is.
 
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -48,15 +48,7 @@ pub(crate) fn filter_of(path: &Path) -> Result<(c_int, String)> {
     type Kind = unsafe extern "C" fn() -> c_int;
     type Info = unsafe extern "C" fn() -> *const H5Z_class2_t;
     const FILTER: c_int = 0;
-    let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| "its path holds a zero byte".to_owned())?;
-    // SAFETY: the name ends with a zero byte. Loading runs the library's constructors, as it does when HDF5 or h5dump load it.
-    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if library.is_null() {
-        // SAFETY: after a failure, `dlerror` gives a text that stays until the thread's next call of its kind.
-        let reason = unsafe { CStr::from_ptr(libc::dlerror()) };
-        return Err(format!("it cannot be loaded: {}", reason.to_string_lossy()));
-    }
-    // It is never closed: HDF5 loads it again in a moment.
+    let library = open(path)?;
     let (kind, info) = (symbol(library, c"H5PLget_plugin_type")?, symbol(library, c"H5PLget_plugin_info")?);
     // SAFETY: HDF5 prescribes these signatures, and that the second returns its class for a filter plugin.
     unsafe {
@@ -70,8 +62,52 @@ pub(crate) fn filter_of(path: &Path) -> Result<(c_int, String)> {
     }
 }
 
+/// Opens a library. It is never closed: HDF5 loads it again in a moment.
+fn open(path: &Path) -> Result<*mut c_void> {
+    let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| "its path holds a zero byte".to_owned())?;
+    // SAFETY: the name ends with a zero byte. Loading runs the library's constructors, as it does when HDF5 or h5dump load it.
+    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if library.is_null() {
+        // SAFETY: after a failure, `dlerror` gives a text that stays until the thread's next call of its kind.
+        let reason = unsafe { CStr::from_ptr(libc::dlerror()) };
+        return Err(format!("it cannot be loaded: {}", reason.to_string_lossy()));
+    }
+    Ok(library)
+}
+
+/// What a plugin says of itself (`quire_info` in `h5z_quire.h`).
+///
+/// # Errors
+/// With the reason why it cannot be loaded, or says nothing.
+pub(crate) fn info_of(path: &Path) -> Result<serde_json::Value> {
+    #[repr(C)]
+    struct Bytes {
+        address: *const c_char,
+        length: usize,
+    }
+    type Info = unsafe extern "C" fn(*mut Bytes) -> c_int;
+    type Free = unsafe extern "C" fn(*mut Bytes);
+    let library = open(path)?;
+    let (info, free) = (symbol(library, c"quire_info")?, symbol(library, c"quire_free")?);
+    let mut bytes = Bytes { address: std::ptr::null(), length: 0 };
+    // SAFETY: the header prescribes these signatures, and that what is delivered is a text with a zero byte behind it, or null.
+    let text = unsafe {
+        let (info, free) = (std::mem::transmute::<*mut c_void, Info>(info), std::mem::transmute::<*mut c_void, Free>(free));
+        info(&mut bytes);
+        let text =
+            if bytes.address.is_null() { String::new() } else { CStr::from_ptr(bytes.address).to_string_lossy().into_owned() };
+        free(&mut bytes);
+        text
+    };
+    serde_json::from_str(&text).map_err(|_| format!("it says {text:?} of itself"))
+}
+
 fn symbol(library: *mut c_void, name: &CStr) -> Result<*mut c_void> {
     // SAFETY: the library is open, the name ends with a zero byte.
     let found = unsafe { libc::dlsym(library, name.as_ptr()) };
-    if found.is_null() { Err(format!("it has no {}: it is no plugin of HDF5", name.to_string_lossy())) } else { Ok(found) }
+    if found.is_null() {
+        Err(format!("it has no {}: it is no plugin of HDF5, or another version of ours", name.to_string_lossy()))
+    } else {
+        Ok(found)
+    }
 }
