@@ -47,6 +47,11 @@ OURS = ("Quire", "Quire bit planes")
 PEERS = ("SZ3", "ZFP", "SPERR", "Blosc2", "bitshuffle", "gzip")
 LOSSLESS = ("Blosc2", "bitshuffle", "gzip")
 REPEATS = 3
+# In the picture; on a GPU ours are darker.
+COLORS = {
+    "Quire": "#d62728", "Quire bit planes": "#ff7f0e", "Quire cuda": "#7f0000", "Quire bit planes cuda": "#a35200", "SZ3": "#1f77b4", "ZFP": "#2ca02c", "SPERR": "#9467bd",
+    "Blosc2": "#8c564b", "bitshuffle": "#e377c2", "gzip": "#7f7f7f",
+}  # fmt: skip
 # Seconds for a row.
 LIMIT = 300
 KEY = ("field", "codec", "chunk", "option", "backend", "codebook")
@@ -295,12 +300,14 @@ def plot(path: Path) -> None:
             if row["field"] == field and row["option"] in (shown, "lossless") and row["codebook"] == "auto" and not (row["codec"] in OURS and row["option"] == "lossless"):
                 values = int(np.prod([int(side) for side in row["chunk"].split("x")]))
                 name = f"{row['codec']} {row['backend']}".strip() if row["backend"] != "cpu" else row["codec"]
-                is_slice = row["chunk"].split("x")[0] == "1" and "x" in row["chunk"]
+                sides = row["chunk"].split("x")
+                is_slice = sum(side != "1" for side in sides) < min(len(sides), 3)
                 series.setdefault(name, []).append((values, *(float(row[what]) for what in ("ratio", "write MB/s", "read MB/s")), is_slice))
         for axis, place, what in zip(column, (1, 2, 3), ("ratio", "write MB/s", "read MB/s")):
-            for number, (name, points) in enumerate(sorted(series.items())):
+            for name, points in sorted(series.items()):
                 cubes = sorted(point for point in points if not point[4])
-                line = {"lw": 2.2, "color": f"C{3 - number}"} if name.startswith("Quire") else {"lw": 1, "color": f"C{4 + number % 6}", "ls": "--"}
+                line = {"lw": 2.2} if name.startswith("Quire") else {"lw": 1, "ls": "--"}
+                line["color"] = COLORS.get(name, "black")
                 axis.plot([point[0] for point in cubes], [point[place] for point in cubes], marker=".", label=name, **line)
                 slices = [point for point in points if point[4]]
                 axis.plot([point[0] for point in slices], [point[place] for point in slices], "x", color=line["color"], ms=5)
