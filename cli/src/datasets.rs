@@ -262,6 +262,12 @@ impl Source {
         self.grid().blocks()
     }
 
+    /// Numbers of at most so many of them, spread evenly.
+    pub(crate) fn sample(&self, most: usize) -> impl ExactSizeIterator<Item = usize> + use<> {
+        let (blocks, taken) = (self.blocks(), self.blocks().min(most));
+        (0..taken).map(move |place| (place as u128 * blocks as u128 / taken as u128) as usize)
+    }
+
     /// Replaces `bytes` with a block's, in the order of the file, and gives their layout.
     ///
     /// # Errors

@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
         refuse_arguments(&format!("chunks of {text} have {} axes, which none of the datasets has", shape.0.len()));
     }
     let tasks: Vec<Source> = found.sources.iter().flat_map(|source| blocks(source, &arguments.chunks)).collect();
-    let total: usize = tasks.iter().map(|source| source.blocks().min(arguments.sample)).sum();
+    let total: usize = tasks.iter().map(|source| source.sample(arguments.sample).len()).sum();
     let bar = progress((total * configs.len()) as u64, "chunks");
     let mut workspace = Workspace::default();
     let mut trials = Vec::new();
@@ -112,9 +112,8 @@ fn try_all(
 ) -> Result<Vec<Trial>, String> {
     let mut trials: Vec<Trial> = configs.iter().map(|_| Trial::default()).collect();
     let (mut chunk, mut stream, mut decoded) = (Vec::new(), Vec::new(), Vec::new());
-    let (blocks, taken) = (source.blocks(), source.blocks().min(sample));
-    for place in 0..taken {
-        let layout = source.read((place as u128 * blocks as u128 / taken as u128) as usize, &mut chunk)?;
+    for (place, number) in source.sample(sample).enumerate() {
+        let layout = source.read(number, &mut chunk)?;
         decoded.resize(chunk.len(), 0);
         for (config, trial) in configs.iter().zip(&mut trials).filter(|(_, trial)| trial.problem.is_none()) {
             let config = Config { fill_value: source.fill_value, ..*config };

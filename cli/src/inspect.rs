@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use clap::Args;
 use h5zquire::{FILTER_ID, cd_values};
 use hdf5::filters::Filter;
+use quire_codec::Scalar;
 use quire_codec::inspect::{Description, PlaneCoding, Prediction};
-use quire_codec::{Coding, Scalar};
 use serde_json::{Value, json};
 
 use crate::arguments::shape_text;
@@ -216,13 +216,8 @@ impl Row {
 
     /// What the values became.
     fn values(&self) -> String {
-        match self.description().map(|description| description.header.coding) {
-            Some(Coding::Stored) => "stored",
-            Some(Coding::Constant) => "constant",
-            Some(Coding::Quantized) => "quantized",
-            Some(Coding::Exact) => "exact",
-            Some(Coding::Steps) => "steps",
-            Some(Coding::Logarithmic) => "logarithmic",
+        match self.description() {
+            Some(description) => description.header.coding.name(),
             None if self.state.is_ok() => "unfiltered",
             None => "damaged",
         }

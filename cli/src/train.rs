@@ -71,15 +71,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
 
 /// Chunks of all sources, each at all bounds.
 fn chunks(found: &Found, configs: &[Config], sample: usize) -> Result<Vec<Chunk>, String> {
-    let total: usize = found.sources.iter().map(|source| source.blocks().min(sample)).sum();
+    let total: usize = found.sources.iter().map(|source| source.sample(sample).len()).sum();
     let progress = progress(total as u64, "chunks");
     let mut workspace = Workspace::default();
     let (mut chunks, mut bytes) = (Vec::new(), Vec::new());
     for source in &found.sources {
         progress.set_message(source.name.clone());
-        let (blocks, taken) = (source.blocks(), source.blocks().min(sample));
-        for place in 0..taken {
-            let layout = source.read(place * blocks / taken, &mut bytes)?;
+        for number in source.sample(sample) {
+            let layout = source.read(number, &mut bytes)?;
             for config in configs {
                 let config = Config { fill_value: source.fill_value, ..*config };
                 let chunk = Chunk::new(&bytes, &layout, &config, &mut workspace);

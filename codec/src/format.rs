@@ -48,6 +48,19 @@ impl Coding {
         Self::ALL.iter().position(|&coding| coding == self).unwrap_or(0) as u8
     }
 
+    /// The coding as tools name it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stored => "stored",
+            Self::Constant => "constant",
+            Self::Quantized => "quantized",
+            Self::Exact => "exact",
+            Self::Steps => "steps",
+            Self::Logarithmic => "logarithmic",
+        }
+    }
+
     /// Whether the values are in planes of integers.
     #[must_use]
     pub fn has_planes(self) -> bool {

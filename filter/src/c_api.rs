@@ -11,9 +11,7 @@ use std::fmt::Write as _;
 use std::slice;
 
 use quire_codec::inspect::{Description, Plane, PlaneCoding, Prediction};
-use quire_codec::{
-    ByteOrder, Coding, Config, Error, Header, Layout, MAX_RANK, Result, Scalar, Shape, format, options, type_of_byte,
-};
+use quire_codec::{ByteOrder, Config, Error, Header, Layout, MAX_RANK, Result, Scalar, Shape, format, options, type_of_byte};
 
 use crate::FILTER_ID;
 use crate::backend::{self, Outlook};
@@ -301,7 +299,7 @@ fn description(found: &Description) -> String {
     let planes: Vec<String> = found.planes.iter().map(|plane| plane_description(plane, shape.dims().len())).collect();
     format!(
         r#"{{"coding":"{}","value_type":"{}","byte_order":"{}","extents":{:?},"half_step":{half_step},"exceptions":{},"planes":[{}]}}"#,
-        coding_name(found.header.coding),
+        found.header.coding.name(),
         scalar_name(scalar),
         if byte_order == ByteOrder::Big { "big" } else { "little" },
         shape.dims(),
@@ -370,17 +368,6 @@ fn scalar_name(scalar: Scalar) -> &'static str {
         Scalar::U32 => "u4",
         Scalar::I64 => "i8",
         Scalar::U64 => "u8",
-    }
-}
-
-fn coding_name(coding: Coding) -> &'static str {
-    match coding {
-        Coding::Stored => "stored",
-        Coding::Constant => "constant",
-        Coding::Quantized => "quantized",
-        Coding::Exact => "exact",
-        Coding::Steps => "steps",
-        Coding::Logarithmic => "logarithmic",
     }
 }
 
