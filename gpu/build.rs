@@ -11,7 +11,7 @@ use std::{env, fs};
 use quire_codec::alphabet::{self, ALPHABET};
 use quire_codec::quantize::{self, Value};
 use quire_codec::small_float::{BFloat16, Binary16};
-use quire_codec::{codebook, dictionary, finegrid, format, interpolation, lanes, logarithm, plane, predictor};
+use quire_codec::{codebook, dictionary, finegrid, format, glance, interpolation, lanes, logarithm, plane, predictor};
 
 #[path = "src/job.rs"]
 #[allow(dead_code, unreachable_pub, missing_docs)]
@@ -121,9 +121,15 @@ fn constants() -> String {
     number("THREADS", job::THREADS as usize);
     number("CHOOSE_THREADS", job::CHOOSE_THREADS as usize);
     number("LANE_THREADS", job::LANE_THREADS as usize);
+    number("EXPAND_THREADS", job::EXPAND_THREADS as usize);
+    number("COLUMNS_APART", job::COLUMNS_APART as usize);
+    number("COLUMNS_JOINED", job::COLUMNS_JOINED as usize);
+    number("COLUMNS_WHOLE", job::COLUMNS_WHOLE as usize);
+    number("MIN_BLOCK_ROWS", job::MIN_BLOCK_ROWS);
     number("GROUP", job::GROUP);
     number("LANE_SLOT", job::LANE_SLOT);
     number("CHECKSUM_TILE", job::CHECKSUM_TILE);
+    number("INDEX_TILE", job::INDEX_TILE);
     number("ROW_TILE", job::ROW_TILE);
     number("COARSE_VALUES", job::COARSE_VALUES);
     number("COARSE_THREADS", job::COARSE_THREADS as usize);
@@ -168,6 +174,11 @@ fn constants() -> String {
     limits::<BFloat16>("BF16", &mut real);
     real("FAR_FILL", quantize::FAR_FILL);
     real("FINE_SPACING", finegrid::SPACING);
+    real("GLANCE_SMALLEST_STEP", glance::SMALLEST_STEP);
+    real("GLANCE_ROUNDING", f64::from(glance::ROUNDING));
+    real("GLANCE_DOUBT_SHARE", f64::from(glance::DOUBT_SHARE));
+    real("GLANCE_STANDING", f64::from(glance::STANDING));
+    real("GLANCE_OUT_OF_REACH", f64::from(glance::OUT_OF_REACH));
     real("PLACES_A_STEP", finegrid::PLACES_A_STEP);
     for (name, terms) in [("LOG_TERMS", &logarithm::LOG_TERMS[..]), ("EXP_TERMS", &logarithm::EXP_TERMS)] {
         let terms: Vec<String> = terms.iter().map(|term| format!("{term:e}")).collect();

@@ -8,13 +8,15 @@ use crate::finegrid::{PLACES, PLACES_A_STEP, SPACING};
 use crate::quantize::Quantizer;
 
 /// Adding this to `|p| < 2^22` leaves `p`, rounded half to even, in the low bits of the mantissa.
-const ROUNDING: f32 = 12_582_912.0; // 1.5 * 2^23
+pub const ROUNDING: f32 = 12_582_912.0; // 1.5 * 2^23
+/// Steps from this to its inverse have all their digits in f32.
+pub const SMALLEST_STEP: f64 = 1e-28;
 /// Share of a value that errors of its product and of its restored value cannot reach.
-const DOUBT_SHARE: f32 = 1.0 / 4_194_304.0; // 2^-22
+pub const DOUBT_SHARE: f32 = 1.0 / 4_194_304.0; // 2^-22
 /// A value that stands on a place is less than so many places off it: errors of up to 2^-23 and 2^-24 of 513 steps, times eight places a step, are below 0.000 8.
-const STANDING: f32 = 1e-3;
+pub const STANDING: f32 = 1e-3;
 /// Values of as many steps are certain to be out of the fine grid's reach,
-const OUT_OF_REACH: f32 = 513.0;
+pub const OUT_OF_REACH: f32 = 513.0;
 /// and those of no more are certain to be in reach, together with any place within a step of them.
 const IN_REACH: f32 = 509.0;
 /// Distances from predictions are below 2048 steps, or no residual is certain; errors of the value's product and of two differences that long, and the
@@ -48,7 +50,7 @@ impl Glance {
     #[must_use]
     pub fn new(quantizer: &Quantizer) -> Option<Self> {
         let step = quantizer.step();
-        ((1e-28..1e28).contains(&step) && step == 2.0 * quantizer.bound())
+        ((SMALLEST_STEP..1.0 / SMALLEST_STEP).contains(&step) && step == 2.0 * quantizer.bound())
             .then(|| Self { inverse_step: quantizer.inverse_step() as f32 })
     }
 

@@ -407,10 +407,9 @@ __device__ bool read_planes(UnshuffleBlock<C>& block, const u8* stream, u32 size
   return __syncthreads_and(good);
 }
 
-/// Decodes block `index` of a plane. `row` is not 0 where blocks hold whole rows, which are summed at once. False if the block is not as
-/// FORMAT.md says.
+/// Decodes block `index` of a plane. False if it is not as FORMAT.md says.
 template <typename C, typename Block>
-__device__ bool unshuffle_block(const DecodeJob& job, u32 number, const DecodePlaneState& state, u32 index, UnshuffleBlock<Block>& memory, u32 row) {
+__device__ bool unshuffle_block(const DecodeJob& job, u32 number, const DecodePlaneState& state, u32 index, UnshuffleBlock<Block>& memory) {
   static_assert(sizeof(UnshuffleBlock<C>) <= sizeof(UnshuffleBlock<Block>), "one memory for the planes of a chunk");
   UnshuffleBlock<C>& block = reinterpret_cast<UnshuffleBlock<C>&>(memory);
   const DecodePlane& plane = job.planes[number];
@@ -424,6 +423,8 @@ __device__ bool unshuffle_block(const DecodeJob& job, u32 number, const DecodePl
   if (halves > MOST_BYTES<C> / 2) return false;
   if (halves == 0) {
     for (u32 i = threadIdx.x; i < ceil_div(length, VALUES_PER_QUAD); i += LANE_THREADS) quads[i] = make_uint4(0, 0, 0, 0);
+    C* edge = number == CODES ? edge_of<C>(job, index) : nullptr;
+    for (u32 x = threadIdx.x; edge && x < job.shape.extents[0]; x += LANE_THREADS) edge[x] = 0;
     return true;
   }
   // Blocks are whole words.
@@ -434,11 +435,10 @@ __device__ bool unshuffle_block(const DecodeJob& job, u32 number, const DecodePl
   const u32 most = number == CODES && job.interpolated ? 32 : MOST_PLANES<C>;
   const bool good = read_planes(block, reinterpret_cast<const u8*>(block.words), 2 * halves, most, length);
   if (good) {
-    if (row) {
-      if constexpr (sizeof(C) >= 4) sum_rows(block.out, length, row);
-      __syncthreads();
+    if constexpr (sizeof(C) >= 4) {
+      if (number == CODES) sum_block<LANE_THREADS>(job, state, index, block.out, length);
     }
-    for (u32 i = threadIdx.x; i < ceil_div(length, VALUES_PER_QUAD); i += LANE_THREADS) quads[i] = block.out_quads[i];
+    copy_out<LANE_THREADS>(values, block.out_quads, length);
   }
   __syncthreads();
   return good;
@@ -455,9 +455,8 @@ __device__ void unshuffle(const DecodeJob& job) {
   for (u32 number = 0; number < PLANES; number++) {
     const DecodePlaneState plane = state.planes[number];
     if (!plane.are_bit_planes) continue;
-    const u32 row = number == CODES && job.rows_in_blocks && (plane.axes & 1) ? job.shape.extents[0] : 0;
     for (u32 index = blockIdx.x; index < plane.blocks; index += gridDim.x) {
-      good &= number == MASK ? unshuffle_block<u8>(job, MASK, plane, index, block, 0) : unshuffle_block<C>(job, number, plane, index, block, row);
+      good &= number == MASK ? unshuffle_block<u8>(job, MASK, plane, index, block) : unshuffle_block<C>(job, number, plane, index, block);
     }
   }
   if (!good && threadIdx.x == 0) state.error = DECODE_REFUSED;

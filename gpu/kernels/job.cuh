@@ -164,12 +164,21 @@ struct DecodeState {
   DecodePlaneState planes[PLANES];
 };
 
+/// How the lanes of a block end: after so many steps all words are read and all bits that are left are 0; and the lanes that had others before the last one. NONE
+/// steps: never.
+struct LanesEnd {
+  u32 steps;
+  u32 lanes_before;
+};
+
 struct DecodePlane {
   void* values;       // [chunk][stride]
   u64 stride;         // integers of a chunk, rounded up to a multiple of 16
   u32* lane_starts;   // [chunk][segment]: where a block's words begin, in 16-bit words from the stream's start
   u32* lane_sizes;    // words
   u32* extra_sizes;   // words
+  u8* symbols;        // [chunk][segment]: SEGMENT a segment
+  LanesEnd* lane_ends;
   u16* custom_table;  // [chunk][DECODE_TABLE_LEN]
   const u16** table;  // [chunk]
 };
@@ -180,14 +189,19 @@ struct DecodeJob {
   u32 segments;
   u32 groups;
   u32 most_listed;
-  u32 rows_in_blocks;  // blocks of codes hold whole rows, which stage 5 sums at once
+  u32 rows_in_blocks;     // blocks of codes hold whole rows, which are summed at once
+  u32 columns_in_blocks;  // the columns of those rows, too
   u32 interpolated;
+  u32 reserved;
   const Tables* tables;
   const u8* input;  // [chunk][input_stride]: DecodeParameters, then the stream
   u64 input_stride;
   DecodePlane planes[PLANES];
   i32* places;            // [chunk][elements], of an interpolated chunk
   u64* row_sums;          // [chunk][plane][row tiles]: sums of the tiles of long rows
+  void* edges;            // [chunk][edge_stride]: of each block of codes its last row, columns summed within the block
+  void* carries;          // what the blocks before a block add to its first rows, likewise
+  u64 edge_stride;
   u32* exception_counts;  // [chunk][segment]
   u32* exception_groups;  // zeroed
   DecodeState* states;    // zeroed, [chunk]
@@ -214,6 +228,11 @@ __device__ __forceinline__ u32 plane_elements(const Job& job, u32 exceptions, u3
 
 /// Whether all values of the chunk are equal. `inspect` comes first.
 __device__ __forceinline__ bool is_constant(const EncodeJob& job, const EncodeState& state) { return !job.inspected && !state.differs; }
+
+/// Integers of block `index` of a plane.
+__device__ __forceinline__ u32 block_length(const DecodePlaneState& plane, u32 index) {
+  return min(plane.elements - (index << plane.block_log), 1u << plane.block_log);
+}
 
 __device__ __forceinline__ u32 plane_blocks(u32 elements, u32 group_log) {
   return ceil_div(ceil_div(elements, SEGMENT), 1u << group_log);

@@ -250,8 +250,26 @@ extern "C" __global__ void __launch_bounds__(THREADS) assemble_f64(const __grid_
 extern "C" __global__ void __launch_bounds__(THREADS) assemble_f16(const __grid_constant__ EncodeJob job) { assemble<Binary16>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) assemble_byte(const __grid_constant__ EncodeJob job) { assemble<Byte>(job); }
 
-/// Blocks of the stream that a thread finds at a time.
-constexpr u32 BLOCKS_PER_THREAD = 4;
+/// Blocks of the stream that a thread finds.
+constexpr u32 BLOCKS_PER_THREAD = INDEX_TILE / THREADS;
+
+/// The index of a plane.
+struct PlaneIndex {
+  const u32* words;
+  u32 count, lane_width, extra_width;
+
+  /// Words of a block that is there.
+  __device__ __forceinline__ u64 read(u32 block, u64& lanes) const {
+    const u32 width = lane_width + extra_width;
+    const u64 bit = u64(block) * width;
+    const u32 word = u32(bit / 32), shift = u32(bit % 32);
+    const auto at = [&](u32 index) { return index < count ? words[index] : 0; };
+    const u64 first = u64(at(word)) | u64(at(word + 1)) << 32, behind = at(word + 2);
+    const u64 entry = shift ? first >> shift | behind << (64 - shift) : first;
+    lanes = entry & ((1ull << lane_width) - 1);
+    return lanes + (entry >> lane_width & ((1ull << extra_width) - 1));
+  }
+};
 
 /// The first entry of a symbol in a decoding table, and what stands there.
 struct CodeSpan {
@@ -259,11 +277,41 @@ struct CodeSpan {
   u16 entry;
 };
 
-/// Reads the headers of the planes and finds where their blocks are. The host has checked the stream's header; everything behind it is
-/// checked here, before anything is read by it. For one block of threads a chunk.
-__device__ void find_blocks(const DecodeJob& job) {
-  __shared__ u64 scratch[WARPS + 1];
+/// Fills the decoding table of a custom book; false if its code is not complete. For a block of threads.
+__device__ bool fill_table(const u8* packed, u16* custom) {
   __shared__ CodeSpan spans[SYMBOLS];
+  const u32 t = threadIdx.x;
+  bool good = true;
+  for (u32 i = SYMBOLS / 2; i < PACKED_LENGTHS; i++) good &= packed[i] == 0;
+  // Each thread finds its symbol's place among the canonical codes.
+  const u32 length = t < SYMBOLS ? packed[t / 2] >> (4 * (t % 2)) & 15 : 0;
+  u32 begin = 0, kraft = 0;
+  for (u32 other = 0; other < SYMBOLS; other++) {
+    const u32 other_length = packed[other / 2] >> (4 * (other % 2)) & 15;
+    if (other_length == 0) continue;
+    good &= other_length <= MAX_CODE_BITS;
+    const u32 share = other_length <= MAX_CODE_BITS ? 1u << (MAX_CODE_BITS - other_length) : 0;
+    kraft += share;
+    if (other_length < length || (other_length == length && other < t)) begin += share;
+  }
+  good &= kraft == DECODE_TABLE_LEN;
+  // All threads fill in the entries of one symbol after another: short codes have many.
+  if (t < SYMBOLS) spans[t] = {begin, u16(t << 4 | length)};
+  __syncthreads();
+  for (u32 symbol = 0; symbol < SYMBOLS && good; symbol++) {
+    const u32 code_length = spans[symbol].entry & 15;
+    const u32 end = code_length ? spans[symbol].begin + (1u << (MAX_CODE_BITS - code_length)) : 0;
+    for (u32 entry = spans[symbol].begin + t; entry < end; entry += THREADS) custom[entry] = spans[symbol].entry;
+  }
+  __syncthreads();
+  return good;
+}
+
+/// Reads the headers of the planes and finds where their blocks are. The host has checked the stream's header; everything behind it is
+/// checked here, before anything is read by it. Every block of threads reads all of the index, so that none waits for another, and finds
+/// INDEX_TILE blocks of each plane; the first one also says what the planes are.
+__device__ void find_blocks(const DecodeJob& job, u32 part) {
+  __shared__ u64 scratch[WARPS + 1];
   const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
   const u8* stream = job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters);
   DecodeState& state = job.states[blockIdx.y];
@@ -287,37 +335,20 @@ __device__ void find_blocks(const DecodeJob& job) {
     good = good && block_log >= MIN_BLOCK_LOG && block_log <= MAX_BLOCK_LOG && lane_width <= 32 && extra_width <= 32 &&
            high >> 8 == 0 && (book == CUSTOM_BOOK || book == BIT_PLANES || book < BOOKS);
     if (book == BIT_PLANES) good = good && block_log == MIN_BLOCK_LOG && extra_width == 0;
-    // What the host has planned by: rows that are summed where they are decoded.
+    // What the host has planned by: rows and columns that are summed where they are decoded.
     if (number == CODES && job.rows_in_blocks) good = good && block_log <= ROWS_BLOCK_LOG && (1u << block_log) % job.shape.extents[0] == 0;
+    if (number == CODES && job.columns_in_blocks == COLUMNS_JOINED) {
+      good = good && job.shape.strides[2] % (1u << block_log) == 0 && 1u << block_log >= MIN_BLOCK_ROWS * job.shape.extents[0];
+    }
+    if (number == CODES && job.columns_in_blocks == COLUMNS_WHOLE) good = good && (1u << block_log) % job.shape.strides[2] == 0;
     const u16* table = job.tables->decode_tables[good && book < BOOKS ? book : 0];
     if (good && book == CUSTOM_BOOK) {
       good = at + PACKED_LENGTHS <= stream_len;
       if (!good) break;
       const u8* packed = stream + at;
       at += PACKED_LENGTHS;
-      for (u32 i = SYMBOLS / 2; i < PACKED_LENGTHS; i++) good &= packed[i] == 0;
-      // Each thread finds its symbol's place among the canonical codes.
       u16* custom = plane.custom_table + u64(blockIdx.y) * DECODE_TABLE_LEN;
-      const u32 length = t < SYMBOLS ? packed[t / 2] >> (4 * (t % 2)) & 15 : 0;
-      u32 begin = 0, kraft = 0;
-      for (u32 other = 0; other < SYMBOLS; other++) {
-        const u32 other_length = packed[other / 2] >> (4 * (other % 2)) & 15;
-        if (other_length == 0) continue;
-        good &= other_length <= MAX_CODE_BITS;
-        const u32 share = other_length <= MAX_CODE_BITS ? 1u << (MAX_CODE_BITS - other_length) : 0;
-        kraft += share;
-        if (other_length < length || (other_length == length && other < t)) begin += share;
-      }
-      good &= kraft == DECODE_TABLE_LEN;
-      // All threads fill in the entries of one symbol after another: short codes have many.
-      if (t < SYMBOLS) spans[t] = {begin, u16(t << 4 | length)};
-      __syncthreads();
-      for (u32 symbol = 0; symbol < SYMBOLS && good; symbol++) {
-        const u32 code_length = spans[symbol].entry & 15;
-        const u32 end = code_length ? spans[symbol].begin + (1u << (MAX_CODE_BITS - code_length)) : 0;
-        for (u32 entry = spans[symbol].begin + t; entry < end; entry += THREADS) custom[entry] = spans[symbol].entry;
-      }
-      __syncthreads();
+      if (part == 0) good = fill_table(packed, custom);
       table = custom;
     }
     const u32 width = lane_width + extra_width;
@@ -329,44 +360,48 @@ __device__ void find_blocks(const DecodeJob& job) {
     const u32 index_words = u32(index_len / 4);
     if (index_bits % 32 != 0) good = index[index_words - 1] >> (index_bits % 32) == 0;
     at += index_len;
-    u64 words = 0;
-    for (u32 base = 0; base < blocks; base += BLOCKS_PER_THREAD * THREADS) {
-      u64 lanes[BLOCKS_PER_THREAD], extras[BLOCKS_PER_THREAD], sum = 0;
+    const PlaneIndex sizes = {index, index_words, lane_width, extra_width};
+    const u32 begin = part * INDEX_TILE;
+    u64 lanes[BLOCKS_PER_THREAD] = {}, sums[BLOCKS_PER_THREAD] = {}, own = 0, words = 0;
 #pragma unroll
-      for (u32 k = 0; k < BLOCKS_PER_THREAD; k++) {
-        const u32 block = base + t * BLOCKS_PER_THREAD + k;
-        lanes[k] = extras[k] = 0;
-        if (block < blocks && width > 0) {
-          const u64 bit = u64(block) * width;
-          const u32 word = u32(bit / 32), shift = u32(bit % 32);
-          const u64 first = u64(index[word]) | (word + 1 < index_words ? u64(index[word + 1]) << 32 : 0);
-          const u64 behind = word + 2 < index_words ? index[word + 2] : 0;
-          const u64 entry = shift ? first >> shift | behind << (64 - shift) : first;
-          lanes[k] = entry & ((1ull << lane_width) - 1);
-          extras[k] = entry >> lane_width & ((1ull << extra_width) - 1);
-        }
-        sum += lanes[k] + extras[k];
-      }
-      u64 total;
-      u64 before = words + block_sum_before(sum, scratch, total);
-#pragma unroll
-      for (u32 k = 0; k < BLOCKS_PER_THREAD; k++) {
-        const u32 block = base + t * BLOCKS_PER_THREAD + k;
-        if (block < blocks) {
-          plane.lane_starts[chunk_place + block] = u32(at / 2 + before);
-          plane.lane_sizes[chunk_place + block] = u32(lanes[k]);
-          plane.extra_sizes[chunk_place + block] = u32(extras[k]);
-        }
-        before += lanes[k] + extras[k];
-      }
-      words += total;
-      __syncthreads();
+    for (u32 k = 0; k < BLOCKS_PER_THREAD; k++) {
+      const u32 block = begin + t * BLOCKS_PER_THREAD + k;
+      if (block < blocks && width > 0) sums[k] = sizes.read(block, lanes[k]);
+      own += sums[k];
     }
+    u64 before = block_sum_before(own, scratch, words);
+    if (blocks > INDEX_TILE) {
+      // Words of all blocks, and of those before this part's.
+      u64 all = 0, below = 0, parts_before;
+#pragma unroll 4
+      for (u32 block = t; block < blocks && width > 0; block += THREADS) {
+        u64 block_lanes;
+        const u64 sum = sizes.read(block, block_lanes);
+        all += sum;
+        below += block < begin ? sum : 0;
+      }
+      __syncthreads();
+      block_sum_before(all, scratch, words);
+      __syncthreads();
+      block_sum_before(below, scratch, parts_before);
+      before += parts_before;
+    }
+#pragma unroll
+    for (u32 k = 0; k < BLOCKS_PER_THREAD; k++) {
+      const u32 block = begin + t * BLOCKS_PER_THREAD + k;
+      if (block < blocks) {
+        plane.lane_starts[chunk_place + block] = u32(at / 2 + before);
+        plane.lane_sizes[chunk_place + block] = u32(lanes[k]);
+        plane.extra_sizes[chunk_place + block] = u32(sums[k] - lanes[k]);
+      }
+      before += sums[k];
+    }
+    __syncthreads();
     const u64 end = round_up_4(at + 2 * words);
     good = good && words <= stream_len && end <= stream_len;
     if (good && words % 2) good = reinterpret_cast<const u16*>(stream + at)[words] == 0;
     at = end;
-    if (t == 0) {
+    if (t == 0 && part == 0) {
       state.planes[number] = {blocks, block_log, axes, elements, book == BIT_PLANES};
       plane.table[blockIdx.y] = table;
     }

@@ -41,9 +41,32 @@ struct Nearest {
   }
 };
 
+/// What arithmetic in binary32 decides for certain of most values of that type. CPU: codec/src/glance.rs, where its errors are reckoned.
+struct Glance {
+  float inverse_step;  // NaN where nothing is certain
+
+  __device__ __forceinline__ void make(double bound, double step) {
+    // Lattices' steps do not bound the error.
+    const bool of_use = step == 2.0 * bound && step >= GLANCE_SMALLEST_STEP && step < 1.0 / GLANCE_SMALLEST_STEP;
+    inverse_step = of_use ? float(1.0 / step) : __uint_as_float(0x7fffffff);
+  }
+
+  /// Whether the code is certain, and holds the value.
+  __device__ __forceinline__ bool quantize(float value, i32& code) const {
+    constexpr float ROUND = float(GLANCE_ROUNDING);
+    const float scaled = value * inverse_step, sum = scaled + ROUND;
+    const float miss = scaled - (sum - ROUND), rest = miss * float(PLACES_A_STEP);
+    const float off = fabsf(rest - ((rest + ROUND) - ROUND));
+    code = i32(__float_as_uint(sum) - __float_as_uint(ROUND));
+    const bool may_stand = off < float(GLANCE_STANDING) && fabsf(rest) > 0.5f && fabsf(scaled) < float(GLANCE_OUT_OF_REACH);
+    return fabsf(miss) + fabsf(scaled) * float(GLANCE_DOUBT_SHARE) < 0.5f && !may_stand;
+  }
+};
+
 struct Grid {
   double bound, step, inverse_step, safe_limit;
   FineGrid fine;
+  Glance glance;
   u64 fill;
   bool has_fill;
 };
@@ -70,9 +93,17 @@ __device__ __forceinline__ double safe_code_limit(double step) {
   return step >= ValueType<V>::SMALLEST_SAFE_STEP ? ValueType<V>::SAFE_CODE_LIMIT : 0.0;
 }
 
+template <typename V>
+constexpr bool IS_BINARY32 = false;
+template <>
+constexpr bool IS_BINARY32<float> = true;
+
 /// The code of a value; false for an exception.
 template <typename V>
 __device__ __forceinline__ bool quantize_one(V value, const Grid& grid, typename ValueType<V>::Code& code) {
+  if constexpr (IS_BINARY32<V>) {
+    if (grid.glance.quantize(value, code)) return !(grid.has_fill && ValueType<V>::to_bits(value) == grid.fill);
+  }
   const double sum = __dadd_rn(__dmul_rn(double(value), grid.inverse_step), ROUNDING);
   const double rounded = __dsub_rn(sum, ROUNDING);
   const V restored = restore_value<V>(rounded, grid.step);
@@ -119,11 +150,12 @@ __device__ __forceinline__ bool take_lattice(const EncodeParameters& parameters,
 /// The grid of a chunk.
 template <typename V>
 __device__ Grid make_grid(const EncodeParameters& parameters, u32 lattice_key) {
-  Grid grid = {parameters.bound, parameters.step, parameters.inverse_step, 0.0, make_fine_grid<V>(parameters.step, parameters.inverse_step), 0, false};
+  Grid grid = {parameters.bound, parameters.step, parameters.inverse_step, 0.0, make_fine_grid<V>(parameters.step, parameters.inverse_step), {}, 0, false};
   if (take_lattice(parameters, lattice_key, grid.step, grid.inverse_step)) grid.fine.limit = 0.0;
   // Where the step does not bound the error, it is a lattice that the host has found.
   if (grid.step != 2.0 * grid.bound) grid.fine.limit = 0.0;
   grid.safe_limit = safe_code_limit<V>(grid.step);
+  grid.glance.make(grid.bound, grid.step);
   if (parameters.has_fill) {
     V fill = ValueType<V>::from_bits(typename ValueType<V>::Bits(parameters.fill_bits));
     typename ValueType<V>::Code code;
@@ -195,17 +227,17 @@ __device__ void inspect(const EncodeJob& job) {
   }
 }
 
-/// Bits of a thread's values of a segment; 0 behind the chunk's end.
+/// A thread's values of a segment as they stand in the chunk; 0 behind its end.
 template <typename V>
-struct SegmentBits {
-  typename ValueType<V>::Bits of[VALUES_PER_THREAD];
+struct SegmentValues {
+  typename ValueType<V>::Stored of[VALUES_PER_THREAD];
 
-  __device__ __forceinline__ void read(const u8* chunk, u32 start, u32 elements, bool big_endian) {
+  __device__ __forceinline__ void read(const u8* chunk, u32 start, u32 elements) {
+    typedef typename ValueType<V>::Stored Stored;
+    const Stored* from = reinterpret_cast<const Stored*>(chunk) + start + threadIdx.x;
+    const u32 left = elements - min(start + threadIdx.x, elements);
 #pragma unroll
-    for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
-      const u32 index = start + k * THREADS + threadIdx.x;
-      of[k] = index < elements ? read_bits<V>(chunk, index, big_endian) : 0;
-    }
+    for (u32 k = 0; k < VALUES_PER_THREAD; k++) of[k] = k * THREADS < left ? from[k * THREADS] : Stored(0);
   }
 };
 
@@ -222,8 +254,8 @@ __device__ __forceinline__ void make_codes(const EncodeJob& job) {
   const u32 elements = job.shape.elements;
   const bool big_endian = parameters.big_endian;
   // Under way while the grid is made.
-  SegmentBits<V> bits;
-  bits.read(chunk, blockIdx.x * SEGMENT, elements, big_endian);
+  SegmentValues<V> next;
+  next.read(chunk, blockIdx.x * SEGMENT, elements);
   if (is_constant(job, state)) return;
   if (threadIdx.x == 0) coder = Coder(parameters, state);
   __syncthreads();
@@ -232,27 +264,33 @@ __device__ __forceinline__ void make_codes(const EncodeJob& job) {
   for (u32 segment = blockIdx.x; segment < job.segments; segment += gridDim.x) {
     const u64 place = u64(blockIdx.y) * job.segments + segment;
     const u32 start = segment * SEGMENT;
-    if (segment != blockIdx.x) bits.read(chunk, start, elements, big_endian);
-    bool any = false;
+    const SegmentValues<V> here = next;
+    // Under way while this segment is coded.
+    if (segment + gridDim.x < job.segments) next.read(chunk, start + gridDim.x * SEGMENT, elements);
+    Code* to = codes + start + threadIdx.x;
+    const u32 left = elements - min(start + threadIdx.x, elements);
+    // A warp makes a word of the mask with each of its values; a lane keeps one of them.
+    u32 own_word = 0, any = 0;
 #pragma unroll
     for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
-      u32 index = start + k * THREADS + threadIdx.x;
       bool exception = false;
-      if (index < elements) {
+      if (k * THREADS < left) {
         Code code;
-        exception = !own(bits.of[k], code);
-        codes[index] = code;
+        exception = !own(big_endian ? ValueType<V>::swap(here.of[k]) : here.of[k], code);
+        to[k * THREADS] = code;
       }
-      u32 word = __ballot_sync(ALL_LANES, exception);
-      any |= word != 0;
-      if (lane_id() == 0) {
-        bad[k * WARPS + warp_id()] = word;
-        job.mask[place * MASK_WORDS + k * WARPS + warp_id()] = word;
-      }
+      const u32 word = __ballot_sync(ALL_LANES, exception);
+      any |= word;
+      own_word = lane_id() == k ? word : own_word;
+    }
+    if (lane_id() < VALUES_PER_THREAD) {
+      const u32 at = lane_id() * WARPS + warp_id();
+      bad[at] = own_word;
+      job.mask[place * MASK_WORDS + at] = own_word;
     }
     const u32 end = min(start + SEGMENT, elements);
     u32 count = 0, first = start, last = end - 1;
-    if (__syncthreads_or(any)) {
+    if (__syncthreads_or(any != 0)) {
       if (warp_id() == 0) {
         first = NONE;
         last = 0;

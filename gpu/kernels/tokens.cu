@@ -1,6 +1,6 @@
-// Stages 2 and 3 (FORMAT.md §6, §7): codes -> differences -> tokens, and how often each symbol occurs. CPU: codec/src/tokens.rs.
+// Stages 2 and 3 (FORMAT.md §6, §7): codes -> differences -> tokens, and how often each symbol occurs; and back. CPU: codec/src/tokens.rs.
 //
-// A block of 256 threads turns a segment of 2048 integers into tokens:
+// Forward, a block of 256 threads turns a segment of 2048 integers into tokens:
 //
 //   eight neighbours a thread ─> their differences ─> one bit a zero ─> run starts ─> tokens ─ prefix sum ─> places in the segment
 //
@@ -9,6 +9,10 @@
 //
 // Segments are coded apart, so symbols and extra bits wait in slots, one a segment, until blocks are put together (lanes.cu, plane.cu).
 // Reads the codes (and neighbours, from caches), writes a byte a token and the extra bits.
+//
+// Backward, a block of threads takes a block of the stream, whose symbols lanes.cu has found, a tile of tokens at a time: their numbers of extra
+// bits ─ prefix sum ─> extra bits, spans ─ prefix sum ─> places. Differences are put together in shared memory; where blocks hold whole rows,
+// they are summed there (lorenzo.cu).
 #pragma once
 
 #include "alphabet.cuh"
@@ -386,3 +390,272 @@ __device__ void tokenize(const EncodeJob& job) {
 
 extern "C" __global__ void __launch_bounds__(THREADS, 4) tokenize_f32(const __grid_constant__ EncodeJob job) { tokenize<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS, 3) tokenize_f64(const __grid_constant__ EncodeJob job) { tokenize<double>(job); }
+
+/// Warps of a block that expands tokens, and the tokens that a thread takes of a tile.
+constexpr u32 EXPAND_WARPS = EXPAND_THREADS / WARP;
+constexpr u32 TOKENS_PER_THREAD = 8;
+constexpr u32 TILE_TOKENS = EXPAND_THREADS * TOKENS_PER_THREAD;
+/// Extra words of a block that are brought to shared memory; those of a block of more are read where they are.
+constexpr u32 STAGE_EXTRA_WORDS = 1024;
+/// Differences of a block that are put together in shared memory; those of a longer block, which is mostly zeros, go to their places.
+constexpr u32 OUT_VALUES = 1u << ROWS_BLOCK_LOG;
+
+/// The extra words of a block in global memory.
+struct FarExtraWords {
+  const u16* words;
+  u32 count;
+
+  /// Words behind the block's are 0.
+  __device__ __forceinline__ u32 operator[](u32 index) const { return index < count ? words[index] : 0; }
+  /// 64 extra bits from bit `at`, least significant first.
+  __device__ __forceinline__ u64 window(u32 at) const {
+    const FarExtraWords& own = *this;
+    const u32 word = at / 16, shift = at % 16;
+    const u64 low = u64(own[word]) | u64(own[word + 1]) << 16 | u64(own[word + 2]) << 32 | u64(own[word + 3]) << 48;
+    return shift ? low >> shift | u64(own[word + 4]) << (64 - shift) : low;
+  }
+};
+
+/// The extra words of a block in shared memory, two in one, behind which stand eight that are 0.
+struct NearExtraWords {
+  const u32* pairs;
+  u32 count;  // of 16 bits
+
+  __device__ __forceinline__ u32 operator[](u32 index) const { return index < count ? pairs[index / 2] >> (16 * (index % 2)) & 0xffff : 0; }
+  __device__ __forceinline__ u64 window(u32 at) const {
+    const u32 word = min(at / 32, (count + 1) / 2);
+    const u32 low = pairs[word], middle = pairs[word + 1], high = pairs[word + 2];
+    return u64(__funnelshift_r(middle, high, at)) << 32 | __funnelshift_r(low, middle, at);
+  }
+};
+
+/// The symbols of a thread's tokens, four in one.
+struct TokenSymbols {
+  u32 fours[TOKENS_PER_THREAD / 4];
+};
+
+/// The symbols of a block: what the lanes gave, and behind it the symbol whose code is all zeros, as often as it takes.
+struct BlockSymbols {
+  const uint2* eights;
+  u32 count;
+  u32 behind;  // four of the symbol behind
+
+  __device__ __forceinline__ TokenSymbols read(u32 token) const {
+    static_assert(TOKENS_PER_THREAD == 8 && LANES % TOKENS_PER_THREAD == 0, "all symbols of a thread are there, or none");
+    const uint2 eight = token < count ? eights[token / 8] : make_uint2(behind, behind);
+    return {{eight.x, eight.y}};
+  }
+};
+
+template <typename C>
+struct ExpandBlock {
+  u32 extra_words[STAGE_EXTRA_WORDS / 2 + 4];
+  u32 meaning[SYMBOLS];
+  u32 scratch[2][EXPAND_WARPS];
+  bool good;
+  // Last, so that all else stands in the same places for every type of integers.
+  union {
+    C out[OUT_VALUES];
+    uint4 out_quads[OUT_VALUES * sizeof(C) / 16];
+  };
+};
+
+/// What a thread knows of its tokens of a tile.
+template <typename C>
+struct Expander {
+  u32 meanings[TOKENS_PER_THREAD];
+  C differences[TOKENS_PER_THREAD];
+  u32 spans[TOKENS_PER_THREAD];
+
+  /// Which tokens; returns how many extra bits they have.
+  __device__ __forceinline__ u32 look_up(const ExpandBlock<C>& block, const TokenSymbols& symbols) {
+    u32 bits = 0;
+#pragma unroll
+    for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+      meanings[k] = block.meaning[symbols.fours[k / 4] >> (8 * (k % 4)) & 0xff];
+      bits += meanings[k] & 127 << 4;
+    }
+    return bits >> 4;
+  }
+
+  /// The extra bits, `bits` from bit `bit_at` on: differences, and how many differences each token stands for. Returns how many all do.
+  template <typename Words>
+  __device__ __forceinline__ u32 read(const Words& words, u32 bit_at, u32 bits) {
+    u32 span = 0, any = 0;
+#pragma unroll
+    for (u32 k = 0; k < TOKENS_PER_THREAD; k++) any |= meanings[k];
+    if (sizeof(C) <= 4 && !(any & WIDE_ENTRY) && bits <= 64) {
+      // The bits of a thread's tokens are neighbours, and no number has more than 21.
+      u64 window = bits > 0 ? words.window(bit_at) : 0;
+#pragma unroll
+      for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+        const u32 count = meanings[k] >> 4 & 31;
+        const u32 value = u32(window) & ~(ALL_LANES << count);
+        window >>= count;
+        const i32 payload = i32(meanings[k]) >> START_SHIFT;
+        const bool run = meanings[k] & RUN_ENTRY;
+        const i32 sign = i32(value & 1);
+        spans[k] = run ? u32(payload) + value : 1;
+        differences[k] = run ? C(0) : C(((payload + i32(value >> 1)) ^ -sign) + sign);
+        span += spans[k];
+      }
+      return span;
+    }
+    u32 at = bit_at;
+#pragma unroll
+    for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+      const u32 count = meanings[k] >> 4 & 127;
+      u64 value = count > 0 ? words.window(at) : 0;
+      if (count < 64) value &= (1ull << count) - 1;
+      at += count;
+      const i32 payload = i32(meanings[k]) >> START_SHIFT;
+      const bool run = meanings[k] & RUN_ENTRY;
+      spans[k] = run ? u32(payload) + u32(value) : 1;
+      span += spans[k];
+      differences[k] = run ? C(0) : C(class_value(meanings[k] & WIDE_ENTRY ? SYMBOL_START[payload] : u64(i64(payload)), value));
+    }
+    return span;
+  }
+};
+
+/// The sum over the threads before this one, and over all. The first half leaves each warp's sum in `scratch`, behind a barrier the second joins them.
+struct ExpandSum {
+  u32 before;
+
+  __device__ __forceinline__ ExpandSum(u32 value, u32* scratch) {
+    const u32 inclusive = warp_prefix_sum(value);
+    if (lane_id() == WARP - 1) scratch[warp_id()] = inclusive;
+    before = inclusive - value;
+  }
+
+  __device__ __forceinline__ u32 join(const u32* scratch) {
+    u32 total = 0;
+#pragma unroll
+    for (u32 warp = 0; warp < EXPAND_WARPS; warp++) {
+      if (warp < warp_id()) before += scratch[warp];
+      total += scratch[warp];
+    }
+    return total;
+  }
+};
+
+/// Whether a block of `tokens` tokens ends as FORMAT.md says its lanes do.
+__device__ __forceinline__ bool lanes_end_well(const LanesEnd& end, u32 tokens) {
+  if (end.steps == NONE) return false;
+  if (tokens >= end.steps * LANES) return true;
+  // Within the last step: lanes without a token in it had no bit left before it.
+  const u32 before = (end.steps - 1) * LANES;
+  return tokens > before && end.lanes_before >> (tokens - before) == 0;
+}
+
+/// Expands a block of `length` differences into `out`, which is all 0; whether it is as FORMAT.md says ends up in `block.good`, behind a barrier.
+template <typename C, typename Words>
+__device__ void expand_block(ExpandBlock<C>& block, const BlockSymbols& symbols, const LanesEnd& end, const Words& words, C* out, u32 length) {
+  u32 at = 0, extra_at = 0, token = threadIdx.x * TOKENS_PER_THREAD;
+  TokenSymbols next = symbols.read(token);
+  // Every token stands for a difference at least.
+  for (;; token += TILE_TOKENS) {
+    Expander<C> expander;
+    const u32 own_bits = expander.look_up(block, next);
+    // Under way while this tile is expanded.
+    next = symbols.read(token + TILE_TOKENS);
+    ExpandSum bits(own_bits, block.scratch[0]);
+    __syncthreads();
+    const u32 total_bits = bits.join(block.scratch[0]), bit_at = extra_at + bits.before;
+    ExpandSum spans(expander.read(words, bit_at, own_bits), block.scratch[1]);
+    __syncthreads();
+    const u32 total_span = spans.join(block.scratch[1]);
+    u32 place = at + spans.before;
+    if (at + total_span < length) {
+#pragma unroll
+      for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+        if (expander.differences[k] != 0) out[place] = expander.differences[k];
+        place += expander.spans[k];
+      }
+      at += total_span;
+      extra_at += total_bits;
+      continue;
+    }
+    // The block ends here.
+    u32 bit_end = bit_at;
+#pragma unroll
+    for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+      if (place >= length) break;
+      if (expander.differences[k] != 0) out[place] = expander.differences[k];
+      place += expander.spans[k];
+      bit_end += expander.meanings[k] >> 4 & 127;
+      if (place < length) continue;
+      // The block's last token, which one thread has.
+      bool good = place == length && lanes_end_well(end, token + k + 1) && ceil_div(bit_end, 16) == words.count;
+      good = good && (bit_end % 16 == 0 || words[bit_end / 16] >> (bit_end % 16) == 0);
+      block.good = good;
+    }
+    break;
+  }
+  __syncthreads();
+}
+
+/// Expands block `index` of a plane. False if it is not as FORMAT.md says.
+template <typename C, typename Block>
+__device__ bool expand_plane_block(const DecodeJob& job, u32 number, const DecodePlaneState& state, u32 index, ExpandBlock<Block>& memory) {
+  static_assert(sizeof(C) <= sizeof(Block), "one memory for the planes of a chunk");
+  ExpandBlock<C>& block = reinterpret_cast<ExpandBlock<C>&>(memory);
+  const DecodePlane& plane = job.planes[number];
+  const u64 place = u64(blockIdx.y) * job.segments + index;
+  const LanesEnd end = plane.lane_ends[place];
+  const u32 count = plane.extra_sizes[place], start = plane.lane_starts[place] + plane.lane_sizes[place], length = block_length(state, index);
+  const u16* words = reinterpret_cast<const u16*>(job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters)) + start;
+  const u64 first = u64(index) << state.block_log;
+  const u32 zero_symbol = plane.table[blockIdx.y][0] >> 4;
+  const BlockSymbols symbols = {reinterpret_cast<const uint2*>(plane.symbols + u64(blockIdx.y) * job.segments * SEGMENT + first),
+                                end.steps == NONE ? 0 : end.steps * LANES, zero_symbol * 0x01010101};
+  C* values = static_cast<C*>(plane.values) + u64(blockIdx.y) * plane.stride + first;
+  const bool in_memory = length <= OUT_VALUES;
+  uint4* zeroed = in_memory ? block.out_quads : reinterpret_cast<uint4*>(values);
+  // The length of a plane's part is rounded up to whole quads.
+  for (u32 i = threadIdx.x; i < ceil_div(length * u32(sizeof(C)), 16); i += EXPAND_THREADS) zeroed[i] = make_uint4(0, 0, 0, 0);
+  C* out = in_memory ? block.out : values;
+  if (count <= STAGE_EXTRA_WORDS) {
+    u16* halves = reinterpret_cast<u16*>(block.extra_words);
+#pragma unroll 4
+    for (u32 i = threadIdx.x; i < count + 8; i += EXPAND_THREADS) halves[i] = i < count ? words[i] : 0;
+    __syncthreads();
+    expand_block(block, symbols, end, NearExtraWords{block.extra_words, count}, out, length);
+  } else {
+    __syncthreads();
+    expand_block(block, symbols, end, FarExtraWords{words, count}, out, length);
+  }
+  const bool good = block.good;
+  if (in_memory) {
+    if constexpr (sizeof(C) >= 4) {
+      if (number == CODES) sum_block<EXPAND_THREADS>(job, state, index, block.out, length);
+    }
+    copy_out<EXPAND_THREADS>(values, block.out_quads, length);
+  }
+  __syncthreads();
+  return good;
+}
+
+/// Expands the blocks of all planes of a chunk. They are numbered through, so that those of the mask do not wait for those of the codes.
+template <typename C>
+__device__ void expand(const DecodeJob& job) {
+  __shared__ ExpandBlock<C> block;
+  DecodeState& state = job.states[blockIdx.y];
+  // Blocks of this launch set it too: its threads have to agree on what they have seen.
+  if (__syncthreads_or(state.error != 0)) return;
+  for (u32 symbol = threadIdx.x; symbol < SYMBOLS; symbol += EXPAND_THREADS) block.meaning[symbol] = SYMBOL_ENTRY[symbol];
+  bool good = true;
+  u32 index = blockIdx.x;
+  for (u32 number = 0; number < PLANES; number++) {
+    const DecodePlaneState plane = state.planes[number];
+    const u32 blocks = plane.are_bit_planes ? 0 : plane.blocks;
+    for (; index < blocks; index += gridDim.x) {
+      good &= number == MASK ? expand_plane_block<u8>(job, MASK, plane, index, block) : expand_plane_block<C>(job, number, plane, index, block);
+    }
+    index -= blocks;
+  }
+  if (!good && threadIdx.x == 0) state.error = DECODE_REFUSED;
+}
+
+extern "C" __global__ void __launch_bounds__(EXPAND_THREADS, 8) expand_f32(const __grid_constant__ DecodeJob job) { expand<i32>(job); }
+extern "C" __global__ void __launch_bounds__(EXPAND_THREADS, 4) expand_f64(const __grid_constant__ DecodeJob job) { expand<i64>(job); }

@@ -25,8 +25,10 @@ pub const ROWS_BLOCK_LOG: u8 = 12;
 pub const THREADS: u32 = 256;
 /// Threads of a block of `choose`.
 pub const CHOOSE_THREADS: u32 = 128;
-/// Threads of a block that decodes lanes.
+/// Threads of a block that decodes lanes or bit planes, and of one that expands tokens.
 pub const LANE_THREADS: u32 = 128;
+/// See [`LANE_THREADS`].
+pub const EXPAND_THREADS: u32 = 128;
 /// Counts that share a sum.
 pub const GROUP: usize = 64;
 /// 16-bit words that the lanes of a segment can take.
@@ -34,6 +36,8 @@ pub const LANE_SLOT: usize =
     quire_codec::alphabet::SEGMENT * quire_codec::codebook::MAX_CODE_BITS as usize / 16 + 2 * quire_codec::lanes::LANES;
 /// Bytes of a tile of the checksum.
 pub const CHECKSUM_TILE: usize = 4096;
+/// Blocks of a plane's index that a block of threads finds.
+pub const INDEX_TILE: usize = 1024;
 /// Rows longer than this are cut into tiles of as many values.
 pub const ROW_TILE: usize = 4096;
 /// Values that a block takes side by side where it sums along a slow axis.
@@ -52,6 +56,15 @@ pub const ROW_TILES: u32 = 1;
 pub const LONG_ROWS: u32 = 2;
 /// A slow axis.
 pub const AXIS: u32 = 3;
+
+/// How columns of codes are summed: by a pass over all of them.
+pub const COLUMNS_APART: u32 = 0;
+/// Within blocks, which are then joined.
+pub const COLUMNS_JOINED: u32 = 1;
+/// Within blocks, which hold whole ones.
+pub const COLUMNS_WHOLE: u32 = 2;
+/// Rows that a block has at least where columns are summed within blocks: with fewer, joining them would be as long as a pass.
+pub const MIN_BLOCK_ROWS: usize = 4;
 
 /// Kinds of grids: an absolute bound's or a lattice.
 pub const LINEAR: u32 = 0;
@@ -245,6 +258,8 @@ pub struct DecodePlane {
     pub lane_starts: Address,
     pub lane_sizes: Address,
     pub extra_sizes: Address,
+    pub symbols: Address,
+    pub lane_ends: Address,
     pub custom_table: Address,
     pub table: Address,
 }
@@ -258,13 +273,18 @@ pub struct DecodeJob {
     pub groups: u32,
     pub most_listed: u32,
     pub rows_in_blocks: u32,
+    pub columns_in_blocks: u32,
     pub interpolated: u32,
+    pub reserved: u32,
     pub tables: Address,
     pub input: Address,
     pub input_stride: u64,
     pub planes: [DecodePlane; PLANES],
     pub places: Address,
     pub row_sums: Address,
+    pub edges: Address,
+    pub carries: Address,
+    pub edge_stride: u64,
     pub exception_counts: Address,
     pub exception_groups: Address,
     pub states: Address,

@@ -24,8 +24,9 @@ pub(crate) struct TypeKernels {
     pub(crate) write_listed: CudaFunction,
     pub(crate) tokenize: CudaFunction,
     pub(crate) shuffle: CudaFunction,
-    pub(crate) decode_lanes: CudaFunction,
+    pub(crate) expand: CudaFunction,
     pub(crate) unshuffle: CudaFunction,
+    pub(crate) join_columns: CudaFunction,
     pub(crate) restore_planes: CudaFunction,
     pub(crate) restore_bits: CudaFunction,
     /// For floating-point numbers.
@@ -58,6 +59,7 @@ pub(crate) struct Kernels {
     pub(crate) encode_lanes: CudaFunction,
     pub(crate) seal: CudaFunction,
     pub(crate) open_stream: CudaFunction,
+    pub(crate) decode_lanes: CudaFunction,
     pub(crate) count_exceptions: CudaFunction,
     pub(crate) count_marked: CudaFunction,
 }
@@ -94,8 +96,9 @@ impl Kernels {
                 write_listed: named("write_listed", size)?,
                 tokenize: named("tokenize", codes)?,
                 shuffle: named("shuffle", codes)?,
-                decode_lanes: named("decode_lanes", codes)?,
+                expand: named("expand", codes)?,
                 unshuffle: named("unshuffle", codes)?,
+                join_columns: named("join_columns", codes)?,
                 restore_planes: named("restore_planes", codes)?,
                 restore_bits: named("restore_bits", codes)?,
                 linear: if is_float {
@@ -125,6 +128,7 @@ impl Kernels {
             encode_lanes: function("encode_lanes")?,
             seal: function("seal")?,
             open_stream: function("open_stream")?,
+            decode_lanes: function("decode_lanes")?,
             count_exceptions: function("count_exceptions")?,
             count_marked: function("count_marked")?,
         })

@@ -10,9 +10,10 @@ use quire_codec::{Layout, Scalar, max_stream_len};
 
 use crate::error::{Error, Result};
 use crate::job::{
-    AXIS, Address, Book, CHECKSUM_TILE, CHOOSE_THREADS, COARSE_THREADS, COARSE_VALUES, COLUMNS, DECODE_TABLE_LEN, DecodeJob,
-    DecodeParameters, DecodePlane, DecodeState, EncodeJob, EncodeParameters, EncodePlane, EncodeResult, EncodeState, GROUP,
-    LANE_SLOT, LANE_THREADS, LONG_ROWS, PLANES, ROW_TILE, ROW_TILES, ROWS_BLOCK_LOG, SHORT_ROWS, Shape, THREADS,
+    AXIS, Address, Book, CHECKSUM_TILE, CHOOSE_THREADS, COARSE_THREADS, COARSE_VALUES, COLUMNS, COLUMNS_APART, COLUMNS_JOINED,
+    COLUMNS_WHOLE, DECODE_TABLE_LEN, DecodeJob, DecodeParameters, DecodePlane, DecodeState, EXPAND_THREADS, EncodeJob,
+    EncodeParameters, EncodePlane, EncodeResult, EncodeState, GROUP, INDEX_TILE, LANE_SLOT, LANE_THREADS, LONG_ROWS,
+    MIN_BLOCK_ROWS, PLANES, ROW_TILE, ROW_TILES, ROWS_BLOCK_LOG, SHORT_ROWS, Shape, THREADS,
 };
 use crate::launch::{Kernels, TypeKernels, launch};
 use crate::memory::{Arena, clear};
@@ -60,6 +61,8 @@ pub(crate) struct DecodeVariant {
     pub(crate) exceptions: Exceptions,
     /// Whether there are several rows, and blocks hold whole ones and are short enough to be put together in shared memory.
     pub(crate) rows_in_blocks: bool,
+    /// Where columns of those rows are summed.
+    pub(crate) columns: Columns,
     /// Values are interpolated.
     pub(crate) interpolated: bool,
     /// The last pass over codes or residuals writes values: the grid is linear, and values are as long as their codes.
@@ -83,9 +86,11 @@ impl DecodeVariant {
             && block_log <= ROWS_BLOCK_LOG
             && (1usize << block_log).is_multiple_of(shape.row())
             && shape.elements() > shape.row() as u64;
+        let columns = if rows_in_blocks { Columns::of(shape, 1 << block_log) } else { Columns::Apart };
         Self {
             exceptions,
             rows_in_blocks,
+            columns,
             interpolated,
             in_place,
             tokens: any || !are_bit_planes,
@@ -97,14 +102,57 @@ impl DecodeVariant {
     pub(crate) fn join(self, other: Self) -> Option<Self> {
         let exceptions = if self.exceptions as u8 > other.exceptions as u8 { self.exceptions } else { other.exceptions };
         let rows_in_blocks = self.rows_in_blocks && other.rows_in_blocks;
+        let columns = if self.columns == other.columns { self.columns } else { Columns::Apart };
         ((self.interpolated, self.in_place) == (other.interpolated, other.in_place)).then_some(Self {
             exceptions,
             rows_in_blocks,
+            columns,
             interpolated: self.interpolated,
             in_place: self.in_place,
             tokens: self.tokens || other.tokens,
             bit_planes: self.bit_planes || other.bit_planes,
         })
+    }
+}
+
+/// How columns of codes are summed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Columns {
+    /// In a pass of their own.
+    Apart,
+    /// Within blocks, each of which holds a part of columns; then these are joined.
+    Joined,
+    /// Within blocks that hold whole ones.
+    Whole,
+}
+
+impl Columns {
+    /// For blocks of so many values that hold whole rows.
+    fn of(shape: &quire_codec::Shape, block: usize) -> Self {
+        // Threads stand side by side in a row, and the pass along the third axis joins the columns.
+        const MIN_ROW: usize = 32;
+        let extents: Vec<usize> = shape.dims().iter().rev().map(|&extent| extent as usize).collect();
+        match extents[..] {
+            [row, columns, behind, ..] if row >= MIN_ROW && columns > 1 && behind > 1 => {
+                let plane = row * columns;
+                if block.is_multiple_of(plane) {
+                    Self::Whole
+                } else if plane.is_multiple_of(block) && block >= MIN_BLOCK_ROWS * row {
+                    Self::Joined
+                } else {
+                    Self::Apart
+                }
+            }
+            _ => Self::Apart,
+        }
+    }
+
+    fn number(self) -> u32 {
+        match self {
+            Self::Apart => COLUMNS_APART,
+            Self::Joined => COLUMNS_JOINED,
+            Self::Whole => COLUMNS_WHOLE,
+        }
     }
 }
 
@@ -342,10 +390,10 @@ impl EncodePlan {
             launch(stream, quantize, grid(16), THREADS, job, &[])?;
             observe("1 quantize")?;
         }
-        launch(stream, fill_gaps, grid(8), THREADS, job, &[])?;
+        launch(stream, fill_gaps, grid(16), THREADS, job, &[])?;
         observe("1 exceptions")?;
         if self.variant.bit_planes {
-            let (blocks, chunks, _) = grid(8);
+            let (blocks, chunks, _) = grid(16);
             launch(stream, shuffle, (blocks, chunks, 2), THREADS, job, &[])?;
             observe("2, 5 bit planes")?;
         } else {
@@ -360,7 +408,7 @@ impl EncodePlan {
         launch(stream, assemble, grid(8), THREADS, job, &[])?;
         observe("assemble")?;
         let tiles = job.output_stride.div_ceil(CHECKSUM_TILE as u64) as usize;
-        launch(stream, &kernels.seal, self.sizes.grid(multiprocessors, 4, tiles), THREADS, job, &[])?;
+        launch(stream, &kernels.seal, self.sizes.grid(multiprocessors, 3, tiles), THREADS, job, &[])?;
         observe("checksum")
     }
 }
@@ -401,6 +449,8 @@ impl DecodePlan {
                 lane_starts: sizes.per_segment(&mut arena, 4),
                 lane_sizes: sizes.per_segment(&mut arena, 4),
                 extra_sizes: sizes.per_segment(&mut arena, 4),
+                symbols: if variant.tokens { sizes.per_segment(&mut arena, SEGMENT) } else { 0 },
+                lane_ends: if variant.tokens { sizes.per_segment(&mut arena, 8) } else { 0 },
                 custom_table: arena.take(sizes.chunks, 2 * DECODE_TABLE_LEN),
                 table: arena.take(sizes.chunks, 8),
             }
@@ -411,6 +461,8 @@ impl DecodePlan {
         } else {
             (sizes.per_value(&mut arena, sizes.value), sizes.elements as u64)
         };
+        let edge_stride = if variant.columns == Columns::Joined { sizes.elements / MIN_BLOCK_ROWS } else { 0 };
+        let edges = |arena: &mut Arena| arena.take(sizes.chunks * edge_stride, sizes.code);
         let job = DecodeJob {
             shape: shape(&key.shape),
             chunks: sizes.chunks as u32,
@@ -418,13 +470,18 @@ impl DecodePlan {
             groups: sizes.groups as u32,
             most_listed: sizes.most_listed as u32,
             rows_in_blocks: u32::from(variant.rows_in_blocks),
+            columns_in_blocks: variant.columns.number(),
             interpolated: u32::from(variant.interpolated),
+            reserved: 0,
             tables: 0,
             input,
             input_stride,
             planes,
             places: if variant.interpolated { sizes.per_value(&mut arena, 4) } else { 0 },
             row_sums: arena.take(sizes.chunks * PLANES * 2 * sizes.elements.div_ceil(ROW_TILE), 8),
+            edges: edges(&mut arena),
+            carries: edges(&mut arena),
+            edge_stride: edge_stride as u64,
             exception_counts: sizes.per_segment(&mut arena, 4),
             exception_groups,
             states,
@@ -443,6 +500,8 @@ impl DecodePlan {
             &mut job.input,
             &mut job.places,
             &mut job.row_sums,
+            &mut job.edges,
+            &mut job.carries,
             &mut job.exception_counts,
             &mut job.exception_groups,
             &mut job.states,
@@ -456,6 +515,8 @@ impl DecodePlan {
                 &mut plane.lane_starts,
                 &mut plane.lane_sizes,
                 &mut plane.extra_sizes,
+                &mut plane.symbols,
+                &mut plane.lane_ends,
                 &mut plane.custom_table,
                 &mut plane.table,
             ] {
@@ -478,23 +539,36 @@ impl DecodePlan {
         let segment_grid = |per_multiprocessor| sizes.grid(multiprocessors, per_multiprocessor, sizes.segments);
         clear(stream, self.zeroed.0, self.zeroed.1)?;
         observe("clear")?;
-        // A block of threads for the index, the others for the checksum.
+        // The first blocks of threads are for the index, the others for the checksum.
         let tiles = job.input_stride.div_ceil(CHECKSUM_TILE as u64) as usize;
-        let (blocks, chunks, _) = sizes.grid(multiprocessors, 4, tiles);
-        launch(stream, &kernels.open_stream, (blocks + 1, chunks, 1), THREADS, job, &[])?;
+        let (blocks, chunks, _) = sizes.grid(multiprocessors, 3, tiles);
+        let index_parts = sizes.segments.div_ceil(INDEX_TILE) as u32;
+        launch(stream, &kernels.open_stream, (blocks + index_parts, chunks, 1), THREADS, job, &[])?;
         observe("index and checksum")?;
         if self.variant.tokens {
-            launch(stream, &of_type.decode_lanes, segment_grid(7), LANE_THREADS, job, &[])?;
-            observe("5 lanes, 3 tokens")?;
+            launch(stream, &kernels.decode_lanes, segment_grid(9), LANE_THREADS, job, &[])?;
+            observe("5 lanes")?;
+            launch(stream, &of_type.expand, segment_grid(16), EXPAND_THREADS, job, &[])?;
+            observe("3 tokens")?;
         }
         if self.variant.bit_planes {
             launch(stream, &of_type.unshuffle, segment_grid(12), LANE_THREADS, job, &[])?;
             observe("5 bit planes")?;
         }
 
+        if self.variant.columns == Columns::Joined {
+            let columns = sizes.elements / job.shape.extents[1] as usize;
+            let grid = sizes.grid(multiprocessors, 8, columns.div_ceil(THREADS as usize));
+            launch(stream, &of_type.join_columns, grid, THREADS, job, &[])?;
+            observe("2 columns")?;
+        }
         // The codes' last pass writes values, if they go in place.
-        let codes = if self.variant.interpolated { Vec::new() } else { self.passes(self.variant.rows_in_blocks) };
-        let mask = if self.variant.exceptions == Exceptions::Many { self.passes(false) } else { Vec::new() };
+        let codes = if self.variant.interpolated {
+            Vec::new()
+        } else {
+            self.passes(self.variant.rows_in_blocks, self.variant.columns != Columns::Apart)
+        };
+        let mask = if self.variant.exceptions == Exceptions::Many { self.passes(false, false) } else { Vec::new() };
         let idle = Pass { kind: AXIS, axis: 0, items: 0 };
         for at in 0..codes.len().max(mask.len()) {
             let blocks = |pass: &Pass| if pass.items == 0 { 0 } else { sizes.grid(multiprocessors, 8, pass.items).0 };
@@ -531,7 +605,7 @@ impl DecodePlan {
     }
 
     /// The passes that undo the prediction of an array of the chunk's shape.
-    fn passes(&self, rows_are_done: bool) -> Vec<Pass> {
+    fn passes(&self, rows_are_done: bool, columns_are_done: bool) -> Vec<Pass> {
         let Shape { rank, extents, strides, .. } = self.job.shape;
         let length = extents[0] as usize;
         let rows = self.sizes.elements / length;
@@ -545,7 +619,7 @@ impl DecodePlan {
             passes.push(Pass { kind: ROW_TILES, axis: 0, items });
             passes.push(Pass { kind: LONG_ROWS, axis: 0, items });
         }
-        for axis in 1..rank {
+        for axis in if columns_are_done { 2 } else { 1 }..rank {
             // Along an axis of one value there is nothing to sum.
             if extents[axis as usize] > 1 {
                 let (inner, extent) = (strides[axis as usize], extents[axis as usize]);
