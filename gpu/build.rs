@@ -111,6 +111,7 @@ fn constants() -> String {
     number("MIN_BLOCK_LOG", usize::from(plane::MIN_BLOCK_LOG));
     number("MAX_BLOCK_LOG", usize::from(plane::MAX_BLOCK_LOG));
     number("BLOCK_BITS", plane::BLOCK_BITS as usize);
+    number("BLOCK_TOKENS", plane::BLOCK_TOKENS);
     number("HEADER_CODING_AT", format::CODING_AT);
     number("HEADER_LENGTH_AT", format::LENGTH_AT);
     number("CHECKSUM_AT", format::CHECKSUM_AT.start);

@@ -127,6 +127,19 @@ impl<'a> BitWriter<'a> {
 }
 
 impl Tokens {
+    /// Most tokens of so many segments that stand together.
+    #[must_use]
+    pub fn longest_group(&self, segments: usize) -> usize {
+        let mut begin = 0;
+        let tokens_of = |group: &[Place]| {
+            let end = group.last().map_or(begin, |place| place.symbol);
+            let tokens = end - begin;
+            begin = end;
+            tokens
+        };
+        self.segment_ends.chunks(segments).map(tokens_of).max().unwrap_or(0)
+    }
+
     /// Sum of all extra bits, and how often each symbol occurs.
     #[must_use]
     pub fn count(&self) -> (u64, Histogram) {

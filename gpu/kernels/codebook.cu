@@ -130,6 +130,18 @@ __device__ void optimal_lengths(ChooseBlock& block) {
   __syncthreads();
 }
 
+/// Most tokens of 2^log segments that stand together. For a block of threads, all of which get it.
+__device__ u32 longest_group(ChooseBlock& block, const u32* tokens, u32 segments, u32 log) {
+  u64 longest = 0;
+  for (u32 group = threadIdx.x; group << log < segments; group += CHOOSE_THREADS) {
+    u32 sum = 0;
+#pragma unroll 8
+    for (u32 segment = group << log; segment < min((group + 1) << log, segments); segment++) sum += tokens[segment];
+    longest = max(longest, u64(sum));
+  }
+  return u32(~block_min(~longest, block.scratch));
+}
+
 /// Chooses the book of each plane and the length of its blocks. Grid: planes, chunks.
 extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid_constant__ EncodeJob job) {
   __shared__ ChooseBlock block;
@@ -218,10 +230,13 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
     book.codes[t] = (length > 0 ? begin >> (MAX_CODE_BITS - length) : 0) | length << 16;
     book.lengths[t] = u8(length);
   }
+  const u64 segments = ceil_div(elements, SEGMENT);
+  u32 log = 0;
+  while (log < MAX_BLOCK_LOG - MIN_BLOCK_LOG && bits << log < BLOCK_BITS * segments && segments > 1ull << log) log++;
+  // A segment has no more tokens than values.
+  const u32* tokens = job.planes[plane].token_counts + u64(blockIdx.y) * job.segments;
+  while (SEGMENT << log > BLOCK_TOKENS && longest_group(block, tokens, u32(segments), log) > BLOCK_TOKENS) log--;
   if (t == 0) {
-    const u64 segments = ceil_div(elements, SEGMENT);
-    u32 log = 0;
-    while (log < MAX_BLOCK_LOG - MIN_BLOCK_LOG && bits << log < BLOCK_BITS * segments && segments > 1ull << log) log++;
     book.number = number;
     book.group_log = log;
   }
