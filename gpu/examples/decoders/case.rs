@@ -11,6 +11,9 @@ use quire_codec::{ByteOrder, Config, ErrorBound, Header, Layout, Scalar, Shape, 
 
 use super::Result;
 
+/// Where a symbol begins in an entry of the decoding table, as in `job.cuh`.
+const LENGTH_BITS: u32 = 5;
+
 /// A periodic cube of values.
 pub(crate) struct Field {
     edge: usize,
@@ -54,13 +57,13 @@ impl Case {
         codebook::canonical_codes(&self.lengths)
     }
 
-    /// Symbols and lengths by the next bits: length, symbol << 4.
+    /// Symbols and lengths by the next bits: length, symbol << [`LENGTH_BITS`].
     pub(crate) fn table(&self) -> Vec<u16> {
         let mut table = vec![0; 1 << MAX_CODE_BITS];
         for (symbol, entry) in self.codes().into_iter().enumerate().filter(|&(_, entry)| entry > 0) {
             let (code, length) = (entry & 0xffff, entry >> 16);
             let free = u32::from(MAX_CODE_BITS) - length;
-            table[(code << free) as usize..][..1 << free].fill(length as u16 | (symbol as u16) << 4);
+            table[(code << free) as usize..][..1 << free].fill(length as u16 | (symbol as u16) << LENGTH_BITS);
         }
         assert!(table.iter().all(|&entry| entry > 0), "the code is complete");
         table

@@ -12,7 +12,9 @@ use cudarc::driver::{
 
 use super::Result;
 use super::case::Case;
-use super::job::{CHANGED, CLASSES, COUNTERS, ENCODER_THREADS, FIRST_CLASS_COUNT, Job, SCAN_THREADS, SCAN_TILE};
+use super::job::{
+    CHANGED, CLASSES, COMPARE_THREADS, COUNTERS, DIFFERENCES, ENCODER_THREADS, FIRST_CLASS_COUNT, Job, SCAN_THREADS, SCAN_TILE,
+};
 use super::way::Way;
 
 #[cfg(quire_kernels)]
@@ -23,7 +25,7 @@ static FATBIN: &[u8] = &[];
 /// Symbols of a tile of the encoder of one bit string.
 const STRING_TILE: u32 = 1024;
 /// Symbols of the shortest block of any way, and bits of the shortest subsequence.
-const SHORTEST_BLOCK: usize = 512;
+const SHORTEST_BLOCK: usize = 256;
 const SHORTEST_SUBSEQUENCE: usize = 128;
 /// Words of the longest sequence, and what decoders read ahead.
 const LONGEST_SEQUENCE: usize = 1024;
@@ -393,6 +395,15 @@ impl Bench {
         // Where a block begins, and for the stream's own blocks how many symbols stand before.
         let numbers = if block.is_none() { 2 } else { 1 };
         Ok(Plan { encode, decode, stream_bytes: 2 * u64::from(words), index_bytes: 4 * numbers * u64::from(tiles) })
+    }
+
+    /// How many of the decoded symbols are not those that were encoded, counted on the device. The counter is 0 since `run_once`.
+    pub(crate) fn differences(&mut self, arrays: &Arrays) -> Result<u32> {
+        let job = arrays.job(&self.stream);
+        let blocks = arrays.symbol_count.div_ceil(16 * COMPARE_THREADS);
+        let compare = self.resident("count_differences", blocks.max(1), COMPARE_THREADS, job)?;
+        self.run(std::slice::from_ref(&compare))?;
+        Ok(self.fetch(&arrays.counters, 0..COUNTERS)?[DIFFERENCES])
     }
 
     /// Microseconds of launches, `row` times in a row, divided, as often as asked.

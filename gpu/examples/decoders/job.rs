@@ -8,8 +8,12 @@ pub(crate) const CLASSES: usize = 4;
 pub(crate) const CHANGED: usize = 1;
 /// Where the classes' counters stand.
 pub(crate) const FIRST_CLASS_COUNT: usize = 2;
+/// Where the number of symbols stands that are not what was encoded.
+pub(crate) const DIFFERENCES: usize = FIRST_CLASS_COUNT + CLASSES;
 /// Counters in all.
-pub(crate) const COUNTERS: usize = FIRST_CLASS_COUNT + CLASSES;
+pub(crate) const COUNTERS: usize = DIFFERENCES + 1;
+/// Threads of a block that compares symbols.
+pub(crate) const COMPARE_THREADS: u32 = 256;
 /// What a block of a scan sums up.
 pub(crate) const SCAN_TILE: u32 = 4096;
 /// Threads of a block of a scan.

@@ -48,7 +48,7 @@ impl Way {
     pub(crate) fn all() -> Vec<Self> {
         let mut ways = Vec::new();
         for table in [false, true] {
-            for block in [512, 1024, 2048, 4096] {
+            for block in [256, 512, 1024, 2048, 4096] {
                 ways.extend([32, 128].map(|threads| Self::Coarse { table, block, threads }));
             }
         }

@@ -9,6 +9,7 @@
 // The layouts hold the same symbols in the same order, one byte each when they are decoded.
 
 #include "decoders/coarse.cu"
+#include "decoders/compare.cu"
 #include "decoders/gap_array.cu"
 #include "decoders/lanes_alone.cu"
 #include "decoders/plain.cu"

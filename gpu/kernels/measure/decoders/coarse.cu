@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(COARSE_MOST_THREADS) coarse_table(c
   const auto four = [&] {
     u32 symbols = 0;
 #pragma unroll
-    for (u32 k = 0; k < 4; k++) symbols |= reader.take(table.entries) >> 4 << (8 * k);
+    for (u32 k = 0; k < 4; k++) symbols |= reader.take(table.entries) >> LENGTH_BITS << (8 * k);
     return symbols;
   };
   for (; at + 16 <= end; at += 16) {
@@ -55,5 +55,5 @@ extern "C" __global__ void __launch_bounds__(COARSE_MOST_THREADS) coarse_table(c
     quad.w = four();
     *reinterpret_cast<uint4*>(job.decoded + at) = quad;
   }
-  for (; at < end; at++) job.decoded[at] = u8(reader.take(table.entries) >> 4);
+  for (; at < end; at++) job.decoded[at] = u8(reader.take(table.entries) >> LENGTH_BITS);
 }

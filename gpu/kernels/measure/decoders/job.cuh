@@ -9,14 +9,18 @@ constexpr u32 CLASSES = 4;
 /// Symbols that a sequence of a class holds at most.
 __device__ __forceinline__ constexpr u32 class_room(u32 sequence_bits, u32 number) { return sequence_bits / (CLASSES - number); }
 
-/// Places of `counters`; those of the classes stand behind.
-enum Counter { TICKET = 0, CHANGED = 1, FIRST_CLASS_COUNT = 2 };
+/// Where a symbol begins in an entry of the table. With five bits below, a shift that looks at no more of its count takes the entry as it is.
+constexpr u32 LENGTH_BITS = 5;
+constexpr u32 LENGTH_MASK = (1 << LENGTH_BITS) - 1;
+
+/// Places of `counters`; the classes have one each.
+enum Counter { TICKET = 0, CHANGED = 1, FIRST_CLASS_COUNT = 2, DIFFERENCES = FIRST_CLASS_COUNT + CLASSES };
 
 struct DecoderJob {
   const u8* symbols;  // to encode
   u8* decoded;
   const u32* codes;      // by symbol: code, length << 16
-  const u16* table;      // by the next MAX_CODE_BITS bits: length, symbol << 4
+  const u16* table;      // by the next MAX_CODE_BITS bits: length, symbol << LENGTH_BITS
   const u32* canonical;  // by length: the code behind the last one, 16 numbers; place less code, 16; then symbols by place
   u32* words;            // of plain bit strings: the first bit is the most significant of the first word
   u16* lane_words;
@@ -80,7 +84,7 @@ struct BitReader {
   /// The entry of the next code, which is passed.
   __device__ __forceinline__ u32 take(const u16* table) {
     const u32 entry = table[window() >> (32 - MAX_CODE_BITS)];
-    skip(entry & 15);
+    skip(entry & LENGTH_MASK);
     return entry;
   }
 };
@@ -100,7 +104,7 @@ __device__ __forceinline__ Reach decode_to(const Source& source, const u16* tabl
   BitReader<Source> reader(source, from);
   Reach reach = {from, 0};
   while (reach.end < limit) {
-    reach.end += reader.take(table) & 15;
+    reach.end += reader.take(table) & LENGTH_MASK;
     reach.count++;
   }
   return reach;

@@ -170,7 +170,7 @@ struct BankedTable {
     table.load(from);
     const auto entry = [&](u32 number) -> u32 {
       const u32 found = from[number << (MAX_CODE_BITS - BANKED_BITS)];
-      return (found & 15) <= BANKED_BITS ? found : 0;
+      return (found & LENGTH_MASK) <= BANKED_BITS ? found : 0;
     };
     for (u32 i = threadIdx.x; i < WARP << (BANKED_BITS - 1); i += blockDim.x) {
       const u32 pair = i / WARP;
@@ -195,20 +195,21 @@ __device__ __forceinline__ void decode_alone(const DecoderJob& job) {
     const BlockSymbols range(job, block);
     const u32 start = job.index[block];
     Words words(job.lane_words + start, job.index[block + 1] - start, room[warp_id()]);
-    // Bits to come, the next one in the most significant place, and how many of the upper 16 are used up.
+    // Bits to come, the next one in the most significant place, and in five bits how many of them are used up, 15 at most before a step; what
+    // adds up above is not looked at.
     u32 buffer = words(lane) << 16 | words(LANES + lane), used = 0, next = 2 * LANES;
     const auto step = [&]() -> u32 {
       words.advance(next);
-      const u32 entry = entries(buffer), length = entry & 15;
-      buffer <<= length;
-      used += length;
-      const bool asks = used >= 16;
+      const u32 entry = entries(buffer);
+      buffer = __funnelshift_l(0, buffer, entry);
+      used += entry;
+      const bool asks = used & 16;
       const u32 ballot = __ballot_sync(ALL_LANES, asks);
-      used &= 15;
+      used &= ~16u;
       const u32 word = words(next + __popc(ballot & below));
-      buffer |= asks ? word << used : 0;
+      buffer |= asks ? __funnelshift_l(0, word, used) : 0;
       next += __popc(ballot);
-      return entry >> 4;
+      return entry >> LENGTH_BITS;
     };
     u8* out = job.decoded + range.first + lane;
     u32 left = range.end - range.first;

@@ -35,7 +35,7 @@ __device__ __forceinline__ void write_staged(const DecoderJob& job) {
     const u32 place = sum_before(job, sequence), shift = place % 16;
     u8* out = stage.symbols + shift + before;
     BitReader<typename Words::Source> reader(words.own(), note & 15);
-    for (u32 count = note >> 4; count > 0; count--) *out++ = u8(reader.take(table.entries) >> 4);
+    for (u32 count = note >> 4; count > 0; count--) *out++ = u8(reader.take(table.entries) >> LENGTH_BITS);
     __syncthreads();
     // Quads of the symbols' own alignment; the first and the last one are shared with other sequences.
     u8* to = job.decoded + (place - shift);
