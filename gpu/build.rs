@@ -1,5 +1,5 @@
 //! Compiles `kernels/module.cu` to a fatbin and embeds it. Without nvcc the crate builds all the same and says at run time that it has
-//! no kernels; with `QUIRE_REQUIRE_CUDA=1` that is an error here. `kernels/measure` becomes a fatbin of its own, which examples alone embed.
+//! no kernels; with `QUIRE_REQUIRE_CUDA=1` that is an error here. Those of `kernels/measure` become fatbins of their own, which examples alone embed.
 //!
 //! nvcc is looked for in `$NVCC`, `$CUDA_HOME/bin`, `$CUDA_PATH/bin`, the PATH, and `/usr/local/cuda/bin`. `NVCC=none` builds without it.
 
@@ -34,6 +34,7 @@ fn main() {
         Some(nvcc) => {
             compile(&nvcc, &output, "kernels/module.cu", "quire.fatbin");
             compile(&nvcc, &output, "kernels/measure/codebooks.cu", "codebooks.fatbin");
+            compile(&nvcc, &output, "kernels/measure/decoders.cu", "decoders.fatbin");
             println!("cargo::rustc-cfg=quire_kernels");
         }
         None if required => {

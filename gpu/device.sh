@@ -7,6 +7,7 @@
 #     gpu/device.sh plugin FOLDER           the plugin under h5py
 #     gpu/device.sh bench FOLDER [ARG...]   measures kernels and transfers
 #     gpu/device.sh codebooks FOLDER        measures choosing books against building them
+#     gpu/device.sh decoders FOLDER [ARG...]  measures decoders of Huffman codes
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 what="$1" folder="$2"
@@ -20,13 +21,13 @@ case "$what" in
     QUIRE_REQUIRE_CUDA=1 cargo build --release -p quire-gpu --examples
     QUIRE_REQUIRE_CUDA=1 cargo build --release -p h5z-quire
     cp "$program" "$folder/parity"
-    cp target/release/examples/{gpu_bench,codebooks} target/release/libh5zquire.so "$folder"
+    cp target/release/examples/{gpu_bench,codebooks,decoders} target/release/libh5zquire.so "$folder"
     # A driver whose launches fail, for plugin-tests/gpu.sh; its other half is a link that the test makes.
     mkdir -p "$folder/failing_cuda"
     cc -shared -fPIC -Wl,-soname,libcuda_real.so -x c /dev/null -o "$folder/libcuda_real.so"
     cc -shared -fPIC plugin-tests/c/failing_cuda.c -Wl,--no-as-needed "$folder/libcuda_real.so" -o "$folder/failing_cuda/libcuda.so.1" -ldl
     rm "$folder/libcuda_real.so"
-    strip "$folder"/{parity,gpu_bench,codebooks,libh5zquire.so}
+    strip "$folder"/{parity,gpu_bench,codebooks,decoders,libh5zquire.so}
     ;;
   test)
     QUIRE_REQUIRE_CUDA=1 "$folder/parity" --nocapture "$@"
@@ -43,6 +44,7 @@ case "$what" in
     ;;
   bench) QUIRE_REQUIRE_CUDA=1 "$folder/gpu_bench" "$@" ;;
   codebooks) QUIRE_REQUIRE_CUDA=1 "$folder/codebooks" "$@" ;;
+  decoders) QUIRE_REQUIRE_CUDA=1 "$folder/decoders" "$@" ;;
   plugin) QUIRE_REQUIRE_CUDA=1 plugin-tests/gpu.sh "$folder" "$@" ;;
-  *) sed -n '2,11p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,12p' "$0" >&2; exit 2 ;;
 esac

@@ -45,6 +45,7 @@ status=0
 if [[ "$(uname -m)" == x86_64 ]] && grep -qw avx2 /proc/cpuinfo; then
   step "the kernels on the CPU, against the codec"
   gpu/emulator/test.sh golden lists_and batches gaps matrix damaged adaptive 2>&1 | tee -a "$log" || status=$?
+  gpu/emulator/decoders.sh 2>&1 | tee -a "$log" || status=$?
 else
   step "no x86-64 with AVX2 here: the kernels are not run on the CPU"
 fi
