@@ -20,6 +20,8 @@ pub trait Element: Copy + Default + Send + Sync + 'static {
     fn read_all(bytes: &[u8], order: ByteOrder, values: &mut [Self]);
     /// Writes what `value` makes of each source, from the first element of the chunk on.
     fn write_all<T: Copy>(sources: &[T], value: impl Fn(T) -> Self, order: ByteOrder, bytes: &mut [u8]);
+    /// The same with sources of the even and of the odd elements.
+    fn write_alternate<T: Copy>(evens: &[T], odds: &[T], value: impl Fn(T) -> Self, order: ByteOrder, bytes: &mut [u8]);
     /// Writes element `index` of the chunk.
     fn write(self, bytes: &mut [u8], index: usize, order: ByteOrder);
     /// The element's bits, as an integer of the codes' width.
@@ -67,6 +69,22 @@ macro_rules! read_write {
             match order {
                 ByteOrder::Little => places.for_each(|(bytes, &source)| *bytes = value(source).to_le_bytes()),
                 ByteOrder::Big => places.for_each(|(bytes, &source)| *bytes = value(source).to_be_bytes()),
+            }
+        }
+        #[inline(always)]
+        fn write_alternate<T: Copy>(evens: &[T], odds: &[T], value: impl Fn(T) -> Self, order: ByteOrder, bytes: &mut [u8]) {
+            let (pairs, last) = bytes.as_chunks_mut::<{ 2 * $size }>();
+            for ((pair, &even), &odd) in pairs.iter_mut().zip(evens).zip(odds) {
+                let (even, odd) = (value(even), value(odd));
+                let (first, second) = match order {
+                    ByteOrder::Little => (even.to_le_bytes(), odd.to_le_bytes()),
+                    ByteOrder::Big => (even.to_be_bytes(), odd.to_be_bytes()),
+                };
+                pair[..$size].copy_from_slice(&first);
+                pair[$size..].copy_from_slice(&second);
+            }
+            if let (false, Some(&even)) = (last.is_empty(), evens.last()) {
+                value(even).write(last, 0, order);
             }
         }
         #[inline(always)]

@@ -147,23 +147,38 @@ fn fewest(counts: &[usize; 3]) -> usize {
     (0..counts.len()).min_by_key(|&candidate| counts[candidate]).unwrap_or(0)
 }
 
-/// Places of the ones among the differences of a mask with few ones: each one in the mask flips the difference at its own place and at
-/// the next place along each set of axes.
+/// Places of the ones among the differences of a mask with few ones, in ascending order as those of the mask are: along each axis, each one flips the
+/// difference at its own place and at the next place.
 fn ones_of_list(exceptions: &[usize], shape: &Shape, axes: Axes) -> Vec<usize> {
-    let mut flips = exceptions.to_vec();
+    let mut ones = exceptions.to_vec();
     let mut stride = 1;
     for (axis, &extent) in shape.dims().iter().rev().enumerate() {
         let extent = extent as usize;
         if axes.contains(axis) {
             let next: Vec<usize> =
-                flips.iter().filter(|&&index| index / stride % extent + 1 < extent).map(|index| index + stride).collect();
-            flips.extend(next);
+                ones.iter().filter(|&&index| index / stride % extent + 1 < extent).map(|index| index + stride).collect();
+            ones = in_one_alone(&ones, &next);
         }
         stride *= extent;
     }
-    flips.sort_unstable();
-    // What is flipped twice is as it was.
-    flips.chunk_by(|a, b| a == b).filter(|same| same.len() % 2 == 1).map(|same| same[0]).collect()
+    ones
+}
+
+/// What stands in one of two ascending lists alone, in ascending order: what is flipped twice is as it was.
+fn in_one_alone(one: &[usize], other: &[usize]) -> Vec<usize> {
+    let mut alone = vec![0; one.len() + other.len()];
+    let (mut i, mut j, mut count) = (0, 0, 0);
+    while let (Some(&a), Some(&b)) = (one.get(i), other.get(j)) {
+        // Numbers instead of branches, which would often be foretold wrong.
+        alone[count] = a.min(b);
+        count += usize::from(a != b);
+        i += usize::from(a <= b);
+        j += usize::from(b <= a);
+    }
+    alone.truncate(count);
+    alone.extend_from_slice(&one[i..]);
+    alone.extend_from_slice(&other[j..]);
+    alone
 }
 
 /// Calls `visit` with each index whose lowest bit is set.

@@ -19,6 +19,8 @@ use crate::interpolation::{ESCAPE_BASE, ESCAPE_FROM, ESCAPE_REACH};
 use crate::layout::ByteOrder;
 use crate::quantize::{Quantizer, ROUNDING, Value};
 
+/// With no more values in doubt, each is decided on its own.
+const FEW_DOUBTS: u32 = 4;
 /// Most values that [`FineGrid::encode`] takes.
 pub const MOST_VALUES: usize = 64;
 /// Places in a step.
@@ -57,7 +59,7 @@ impl<V: Value> FineGrid<V> {
             bound: quantizer.bound(),
             step,
             inverse_step: quantizer.inverse_step(),
-            glance: Glance::new(quantizer),
+            glance: Glance::new(quantizer).filter(|_| V::GLANCES),
             spacing: step * SPACING,
             reach: if is_there { V::STEPS_LIMIT } else { 0.0 },
             fill: quantizer.fill(),
@@ -106,15 +108,16 @@ impl<V: Value> FineGrid<V> {
         V::round_from(steps * self.step + beyond)
     }
 
-    /// Writes the values of places to a chunk.
+    /// Writes the values of a row's even and odd places to a chunk.
     #[inline(always)]
-    pub(crate) fn restore_all(&self, places: &[i32], order: ByteOrder, chunk: &mut [u8]) {
-        V::write_all(
-            places,
+    pub(crate) fn restore_row(&self, evens: &[i32], odds: &[i32], order: ByteOrder, row: &mut [u8]) {
+        V::write_alternate(
+            evens,
+            odds,
             #[inline(always)]
             |place| self.restore(place),
             order,
-            chunk,
+            row,
         );
     }
 
@@ -175,19 +178,34 @@ impl<V: Value> FineGrid<V> {
         mut exception: impl FnMut(usize),
     ) {
         let has_fill = self.fill.is_some_and(|fill| values.iter().any(|value| value.to_bits_i64() == fill));
-        if !has_fill && self.glance.is_some_and(|glance| V::glance_residuals(glance, values, predictions, residuals, places)) {
-            return;
+        if let Some(glance) = self.glance.filter(|_| !has_fill) {
+            if V::glance_residuals(glance, values, predictions, residuals, places) {
+                return;
+            }
+            // Mostly one value is in doubt, and the others are as they should be.
+            let mut doubts = [0; MOST_VALUES];
+            V::glance_doubts(glance, values, predictions, &mut doubts[..values.len()]);
+            if doubts.iter().map(|doubt| doubt >> 31).sum::<u32>() <= FEW_DOUBTS {
+                for at in (0..values.len()).filter(|&at| doubts[at] >> 31 == 1) {
+                    (residuals[at], places[at]) = self.decide(values[at], predictions[at], || exception(at));
+                }
+                return;
+            }
         }
         let mut doubts = [0; MOST_VALUES];
         self.encode_in_doubt(values, predictions, residuals, places, &mut doubts);
-        for (at, (&value, &prediction)) in values.iter().zip(predictions).enumerate() {
-            if doubts[at] >> 63 == 1 || has_fill {
-                (residuals[at], places[at]) = self.encode_one(value, prediction).unwrap_or_else(|| {
-                    exception(at);
-                    (0, prediction)
-                });
-            }
+        for at in (0..values.len()).filter(|&at| doubts[at] >> 63 == 1 || has_fill) {
+            (residuals[at], places[at]) = self.decide(values[at], predictions[at], || exception(at));
         }
+    }
+
+    /// Residual and place of a value, or those of an exception.
+    #[inline]
+    fn decide(&self, value: V, prediction: i32, exception: impl FnOnce()) -> (i32, i32) {
+        self.encode_one(value, prediction).unwrap_or_else(|| {
+            exception();
+            (0, prediction)
+        })
     }
 
     /// Residuals and places of values as if all could be given by a number of steps; the highest bits of `doubts` say which may have to be given otherwise.

@@ -72,22 +72,39 @@ impl Glance {
     /// Residuals of values and the places that they lead to, if all are certain and no value may stand on another place.
     #[inline(always)]
     pub fn residuals(self, values: &[f32], predictions: &[i32], residuals: &mut [i32], places: &mut [i32]) -> bool {
-        let mut doubts = 0u32;
-        for (((value, &prediction), residual), place) in values.iter().zip(predictions).zip(residuals).zip(places) {
-            let scaled = value * self.inverse_step;
-            let miss = scaled - (scaled + ROUNDING - ROUNDING);
-            let predicted = prediction.wrapping_add(PLACES / 2) >> PLACES.trailing_zeros();
-            let beyond = prediction.wrapping_sub(predicted.wrapping_mul(PLACES));
-            let distance = scaled - predicted as f32 - beyond as f32 * SPACING as f32;
-            let sum = distance + ROUNDING;
-            *residual = code_of(sum);
-            *place = prediction.wrapping_add(residual.wrapping_mul(PLACES));
-            doubts |= may_stand(scaled, miss)
-                | above(scaled.abs(), IN_REACH)
-                | above(distance.abs(), FARTHEST)
-                | above((distance - (sum - ROUNDING)).abs(), 0.5 - TIE);
+        let mut doubts = 0;
+        for (((&value, &prediction), residual), place) in values.iter().zip(predictions).zip(residuals).zip(places) {
+            let doubt;
+            (*residual, *place, doubt) = self.residual(value, prediction);
+            doubts |= doubt;
         }
         doubts >> 31 == 0
+    }
+
+    /// Which of these values are in doubt: the highest bits say so.
+    #[inline(always)]
+    pub fn doubts(self, values: &[f32], predictions: &[i32], doubts: &mut [u32]) {
+        for ((&value, &prediction), doubt) in values.iter().zip(predictions).zip(doubts) {
+            *doubt = self.residual(value, prediction).2;
+        }
+    }
+
+    /// Residual of a value, the place that it leads to, and, in the highest bit, whether they are in doubt.
+    #[inline(always)]
+    fn residual(self, value: f32, prediction: i32) -> (i32, i32, u32) {
+        let scaled = value * self.inverse_step;
+        let miss = scaled - (scaled + ROUNDING - ROUNDING);
+        let predicted = prediction.wrapping_add(PLACES / 2) >> PLACES.trailing_zeros();
+        let beyond = prediction.wrapping_sub(predicted.wrapping_mul(PLACES));
+        let distance = scaled - predicted as f32 - beyond as f32 * SPACING as f32;
+        let sum = distance + ROUNDING;
+        let residual = code_of(sum);
+        // Values out of reach stand nowhere, and are in doubt anyway.
+        let doubt = stands(miss)
+            | above(scaled.abs(), IN_REACH)
+            | above(distance.abs(), FARTHEST)
+            | above((distance - (sum - ROUNDING)).abs(), 0.5 - TIE);
+        (residual, prediction.wrapping_add(residual.wrapping_mul(PLACES)), doubt)
     }
 }
 
@@ -107,7 +124,13 @@ fn above(number: f32, limit: f32) -> u32 {
 /// The highest bit says whether a value of so many steps, off the nearest whole number by `miss`, may stand on a place of the fine grid.
 #[inline(always)]
 fn may_stand(scaled: f32, miss: f32) -> u32 {
+    stands(miss) & above(OUT_OF_REACH, scaled.abs())
+}
+
+/// The same for values that are not out of reach.
+#[inline(always)]
+fn stands(miss: f32) -> u32 {
     let rest = miss * PLACES_A_STEP as f32;
     let off = (rest - (rest + ROUNDING - ROUNDING)).abs();
-    above(STANDING, off) & above(OUT_OF_REACH, scaled.abs())
+    above(STANDING, off)
 }

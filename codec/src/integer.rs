@@ -12,10 +12,12 @@ pub trait Integer: Copy + Default + PartialEq + Send + Sync + 'static {
     fn from_i64(value: i64) -> Self;
     /// `value + 15` where that lies in `0..=30`, else a number of 31 or more.
     fn direct_index(self) -> u32;
+    /// `value + bias` where that is not negative and below 2^31, else a number of 2^31 or more. `bias` is positive.
+    fn biased(self, bias: i32) -> u32;
 }
 
 macro_rules! integer {
-    ($type:ty, $index:expr) => {
+    ($type:ty, $index:expr, $biased:expr) => {
         impl Integer for $type {
             #[inline(always)]
             fn add(self, other: Self) -> Self {
@@ -37,10 +39,16 @@ macro_rules! integer {
             fn direct_index(self) -> u32 {
                 $index(self.wrapping_add(15).cast_unsigned())
             }
+            #[inline(always)]
+            fn biased(self, bias: i32) -> u32 {
+                $biased(self, bias)
+            }
         }
     };
 }
 
-integer!(i8, u32::from);
-integer!(i32, u32::from);
-integer!(i64, |index: u64| index.min(31) as u32);
+integer!(i8, u32::from, |value: i8, bias: i32| (i32::from(value) + bias).cast_unsigned());
+integer!(i32, u32::from, |value: i32, bias: i32| value.wrapping_add(bias).cast_unsigned());
+integer!(i64, |index: u64| index.min(31) as u32, |value: i64, bias: i32| {
+    value.wrapping_add(i64::from(bias)).cast_unsigned().min(1 << 31) as u32
+});

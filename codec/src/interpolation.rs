@@ -44,8 +44,6 @@ pub struct Interpolation {
     /// See [`Sheets`].
     sheets: Vec<i32>,
     predictions: Vec<i32>,
-    /// Places of a row.
-    row: Vec<i32>,
     /// Values of the grids but the finest, from the second finest on.
     values: Vec<u8>,
 }
@@ -147,7 +145,6 @@ impl Interpolation {
         for grid in &mut self.grid {
             resize(grid, grids.get(1).map_or(1, |&grid| count(grid)))?;
         }
-        resize(&mut self.row, grids[0][0])?;
         vectorized(
             #[inline(always)]
             || {
@@ -178,8 +175,7 @@ impl Interpolation {
                             if depth > 0 {
                                 interleave(evens, odds, &mut to[row]);
                             } else {
-                                interleave(evens, odds, &mut self.row);
-                                fine.restore_all(&self.row, order, &mut chunk[row.start * V::SIZE..row.end * V::SIZE]);
+                                fine.restore_row(evens, odds, order, &mut chunk[row.start * V::SIZE..row.end * V::SIZE]);
                             }
                         },
                     );

@@ -59,11 +59,10 @@ impl Encoder {
 
 #[inline(always)]
 fn encode_lanes(symbols: &[u8], codes: &[u32; 256], words: &mut [u16; 1 << 16]) -> usize {
-    // Pending bits of each lane, their number (below 16), and where the word in the making and the one after it will stand.
+    // Pending bits of each lane, their number (below 16), and where the word in the making and, in the upper half, the one after it will stand.
     let mut pending = [0u32; LANES];
     let mut bits = [0u32; LANES];
-    let mut place: [u16; LANES] = std::array::from_fn(|lane| lane as u16);
-    let mut next_place: [u16; LANES] = std::array::from_fn(|lane| (LANES + lane) as u16);
+    let mut places: [u32; LANES] = std::array::from_fn(|lane| (lane | (LANES + lane) << 16) as u32);
     let mut end = 2 * LANES as u32;
     words[..2 * LANES].fill(0);
 
@@ -85,9 +84,9 @@ fn encode_lanes(symbols: &[u8], codes: &[u32; 256], words: &mut [u16; 1 << 16]) 
         }
         while full != 0 {
             let lane = full.trailing_zeros() as usize % LANES;
-            words[usize::from(place[lane])] = finished[lane] as u16;
-            place[lane] = next_place[lane];
-            next_place[lane] = end as u16;
+            let place = places[lane];
+            words[usize::from(place as u16)] = finished[lane] as u16;
+            places[lane] = place >> 16 | end << 16;
             end += 1;
             full &= full - 1;
         }
@@ -98,8 +97,8 @@ fn encode_lanes(symbols: &[u8], codes: &[u32; 256], words: &mut [u16; 1 << 16]) 
     }
     code_step(rest);
     for lane in 0..LANES {
-        words[usize::from(place[lane])] = ((pending[lane] << 16) >> bits[lane]) as u16;
-        words[usize::from(next_place[lane])] = 0;
+        words[usize::from(places[lane] as u16)] = ((pending[lane] << 16) >> bits[lane]) as u16;
+        words[(places[lane] >> 16) as usize] = 0;
     }
     end as usize
 }

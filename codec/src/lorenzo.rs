@@ -157,46 +157,47 @@ pub fn predict<C: Integer>(codes: &[C], shape: &Shape, axes: Axes, differences: 
     );
 }
 
-/// Restores codes from differences, in place.
+/// Restores codes from differences, in place: prefix sums along each axis in turn, for a few rows at a time while they are in the cache.
 pub fn restore<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes) {
     if axes == Axes::NONE {
         return;
     }
-    let rows = Rows::new(shape);
+    let [len, ny, nz, _] = shape.extents();
+    let (plane_len, rows) = (len * ny, (BATCH / len).max(1));
     vectorized(
         #[inline(always)]
         || {
-            let len = rows.len();
-            let batch = (BATCH / len).max(1) * len;
-            let mut summed = 0;
-            rows.visit(
-                axes,
-                #[inline(always)]
-                |start, neighbours| {
-                    if start == summed && axes.contains(0) {
-                        summed = (start + batch).min(codes.len());
-                        for row in codes[start..summed].chunks_mut(len) {
-                            prefix_sum(row);
+            for plane in 0..codes.len() / plane_len {
+                let (before, current) = codes.split_at_mut(plane * plane_len);
+                let current = &mut current[..plane_len];
+                let plane_before = (axes.contains(2) && plane % nz > 0).then(|| &before[before.len() - plane_len..]);
+                for first in (0..ny).step_by(rows) {
+                    let batch = first * len..ny.min(first + rows) * len;
+                    if axes.contains(0) {
+                        current[batch.clone()].chunks_exact_mut(len).for_each(prefix_sum);
+                    }
+                    if axes.contains(1) {
+                        for row in batch.clone().step_by(len).skip(usize::from(first == 0)) {
+                            let (above, row) = current[row - len..].split_at_mut(len);
+                            combine(&mut row[..len], above, false);
                         }
                     }
-                    let (before, current) = codes.split_at_mut(start);
-                    let current = &mut current[..len];
-                    let back = |n: usize| {
-                        let from = start - neighbours.list[n].0;
-                        &before[from..from + len]
-                    };
-                    if neighbours.count == 3 {
-                        let (a, b, ab) = (back(0), back(1), back(2));
-                        for (((code, &a), &b), &ab) in current.iter_mut().zip(a).zip(b).zip(ab) {
-                            *code = code.add(a).add(b.sub(ab));
-                        }
-                    } else {
-                        for n in 0..neighbours.count {
-                            combine(current, back(n), !neighbours.list[n].1);
-                        }
+                    // Where rows are summed too, the row below wants this one without the plane before.
+                    if let Some(plane_before) = plane_before.filter(|_| !axes.contains(1)) {
+                        combine(&mut current[batch.clone()], &plane_before[batch], false);
                     }
-                },
-            );
+                }
+                if let Some(plane_before) = plane_before.filter(|_| axes.contains(1)) {
+                    combine(current, plane_before, false);
+                }
+            }
+            // What a volume adds to the next one is whole only now.
+            if axes.contains(3) {
+                for volume in (nz * plane_len..codes.len()).step_by(nz * plane_len) {
+                    let (before, current) = codes[volume - nz * plane_len..].split_at_mut(nz * plane_len);
+                    combine(&mut current[..nz * plane_len], before, false);
+                }
+            }
         },
     );
 }

@@ -119,27 +119,31 @@ pub trait Value: Element {
     fn code_from_sum(sum: f64) -> Self::Code;
     /// The code in f64.
     fn code_to_f64(code: Self::Code) -> f64;
+    /// Whether its values are looked at in f32.
+    const GLANCES: bool;
     /// See [`Glance::codes`].
     fn glance_codes(glance: Glance, values: &[Self], codes: &mut [Self::Code]) -> Seen;
     /// See [`Glance::residuals`].
     fn glance_residuals(glance: Glance, values: &[Self], predictions: &[i32], residuals: &mut [i32], places: &mut [i32]) -> bool;
+    /// See [`Glance::doubts`].
+    fn glance_doubts(glance: Glance, values: &[Self], predictions: &[i32], doubts: &mut [u32]);
 }
 
+/// A pair of values is one integer, of which a shift and a truncation leave either: strided copies in vector code end in single values, because they
+/// must not read beyond the last.
 macro_rules! read_alternate {
-    ($size:literal) => {
+    ($size:literal, $bits:ty, $pair:ty) => {
         #[inline(always)]
         fn read_alternate(bytes: &[u8], from_second: bool, order: ByteOrder, values: &mut [Self]) {
             let (pairs, last) = bytes.as_chunks::<{ 2 * $size }>();
             let pairs_of_values = values.iter_mut().zip(pairs);
-            match (order, from_second) {
-                (ByteOrder::Little, false) => {
-                    pairs_of_values.for_each(|(value, pair)| *value = Self::read(pair, 0, ByteOrder::Little))
-                }
-                (ByteOrder::Little, true) => {
-                    pairs_of_values.for_each(|(value, pair)| *value = Self::read(pair, 1, ByteOrder::Little))
-                }
-                (ByteOrder::Big, false) => pairs_of_values.for_each(|(value, pair)| *value = Self::read(pair, 0, ByteOrder::Big)),
-                (ByteOrder::Big, true) => pairs_of_values.for_each(|(value, pair)| *value = Self::read(pair, 1, ByteOrder::Big)),
+            let is_high = from_second == (order == ByteOrder::Little);
+            let shift = if is_high { <$bits>::BITS } else { 0 };
+            match order {
+                ByteOrder::Little => pairs_of_values
+                    .for_each(|(value, &pair)| *value = Self::from_bits((<$pair>::from_le_bytes(pair) >> shift) as $bits)),
+                ByteOrder::Big => pairs_of_values
+                    .for_each(|(value, &pair)| *value = Self::from_bits((<$pair>::from_be_bytes(pair) >> shift) as $bits)),
             }
             if let Some(value) = values.get_mut(pairs.len())
                 && !last.is_empty()
@@ -168,6 +172,7 @@ macro_rules! narrow_codes {
 /// For types that are never looked at in f32, where the arithmetic of values is too short to help.
 macro_rules! no_glance {
     () => {
+        const GLANCES: bool = false;
         #[inline(always)]
         fn glance_codes(_glance: Glance, _values: &[Self], _codes: &mut [Self::Code]) -> Seen {
             Seen::NOTHING
@@ -182,6 +187,10 @@ macro_rules! no_glance {
         ) -> bool {
             false
         }
+        #[inline(always)]
+        fn glance_doubts(_glance: Glance, _values: &[Self], _predictions: &[i32], doubts: &mut [u32]) {
+            doubts.fill(u32::MAX);
+        }
     };
 }
 
@@ -190,8 +199,9 @@ impl Value for f32 {
     const SAFE_CODE_LIMIT: f64 = 4_194_304.0; // 2^22
     const SMALLEST_SAFE_STEP: f64 = 1e-28;
     const STEPS_LIMIT: f64 = 512.0;
+    const GLANCES: bool = true;
     narrow_codes!();
-    read_alternate!(4);
+    read_alternate!(4, u32, u64);
     #[inline(always)]
     fn to_f64(self) -> f64 {
         f64::from(self)
@@ -208,6 +218,10 @@ impl Value for f32 {
     fn glance_residuals(glance: Glance, values: &[Self], predictions: &[i32], residuals: &mut [i32], places: &mut [i32]) -> bool {
         glance.residuals(values, predictions, residuals, places)
     }
+    #[inline(always)]
+    fn glance_doubts(glance: Glance, values: &[Self], predictions: &[i32], doubts: &mut [u32]) {
+        glance.doubts(values, predictions, doubts);
+    }
 }
 
 impl Value for f64 {
@@ -217,7 +231,7 @@ impl Value for f64 {
     const SMALLEST_SAFE_STEP: f64 = 1e-290;
     const STEPS_LIMIT: f64 = 32_768.0;
     no_glance!();
-    read_alternate!(8);
+    read_alternate!(8, u64, u128);
     #[inline(always)]
     fn to_f64(self) -> f64 {
         self
@@ -246,7 +260,7 @@ macro_rules! small_value {
             const STEPS_LIMIT: f64 = 0.0;
             narrow_codes!();
             no_glance!();
-            read_alternate!(2);
+            read_alternate!(2, u16, u32);
             #[inline(always)]
             fn to_f64(self) -> f64 {
                 <$type>::to_f64(self)

@@ -113,7 +113,12 @@ impl<'a> BitWriter<'a> {
     /// Appends the extra bits of a token of the table and returns its symbol.
     #[inline(always)]
     fn push_token(&mut self, index: usize) -> u8 {
-        let token = TOKEN_TABLE[index];
+        self.push_entry(TOKEN_TABLE[index])
+    }
+
+    /// The same for the table's entry.
+    #[inline(always)]
+    fn push_entry(&mut self, token: u32) -> u8 {
         self.push(u64::from(token >> 16), token >> 8 & 0xff);
         token as u8
     }
@@ -170,6 +175,22 @@ const SLACK: usize = 32;
 /// Marks a difference beyond the direct codes until its class is known.
 const BEYOND: u8 = 31;
 
+/// What a segment's differences become on the way; only what a segment itself has written there counts.
+struct Scratch {
+    /// `difference + 15`, or [`BEYOND`].
+    bytes: [u8; SEGMENT + SLACK],
+    /// Places in [`TOKEN_TABLE`].
+    places: [u16; SEGMENT + SLACK],
+    /// The same with runs put in.
+    list: [u16; SEGMENT + SLACK],
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self { bytes: [0; SEGMENT + SLACK], places: [0; SEGMENT + SLACK], list: [0; SEGMENT + SLACK] }
+    }
+}
+
 /// Replaces `tokens` with the tokens of `differences`.
 ///
 /// # Errors
@@ -194,10 +215,10 @@ pub fn tokenize<C: Integer>(differences: &[C], tokens: &mut Tokens) -> Result<()
 
 #[inline(always)]
 fn tokenize_segments<C: Integer>(masks: impl Masks, differences: &[C], tokens: &mut Tokens) -> Result<()> {
-    let mut symbol_end = 0;
+    let (mut symbol_end, mut scratch) = (0, Scratch::default());
     for segment in differences.chunks(SEGMENT) {
         let symbols = &mut tokens.symbols[symbol_end..symbol_end + segment.len() + SLACK];
-        symbol_end += tokenize_segment(masks, segment, symbols, &mut tokens.extra)?;
+        symbol_end += tokenize_segment(masks, segment, symbols, &mut tokens.extra, &mut scratch)?;
         tokens.segment_ends.push(Place { symbol: symbol_end, extra_bit: tokens.extra.bits });
     }
     tokens.symbols.truncate(symbol_end);
@@ -208,9 +229,9 @@ fn tokenize_segments<C: Integer>(masks: impl Masks, differences: &[C], tokens: &
 const TABLE_MAGNITUDE: i64 = 4096;
 
 /// Tokens of the differences `-4095 ..= 4095`, and behind them, from [`RUNS_AT`] on, of runs of up to [`SEGMENT`] zeros: symbol in the low byte, number of
-/// extra bits in the next, the bits above.
-static TOKEN_TABLE: [u32; RUNS_AT + SEGMENT + 1] = {
-    let mut table = [0; RUNS_AT + SEGMENT + 1];
+/// extra bits in the next, the bits above. What stands behind them is [`WILD`].
+static TOKEN_TABLE: [u32; 1 << 14] = {
+    let mut table = [WILD; 1 << 14];
     let mut difference = 1 - TABLE_MAGNITUDE;
     while difference < TABLE_MAGNITUDE {
         table[(difference + TABLE_MAGNITUDE - 1) as usize] = if difference.abs() <= DIRECT_MAX {
@@ -229,6 +250,10 @@ static TOKEN_TABLE: [u32; RUNS_AT + SEGMENT + 1] = {
     }
     table
 };
+/// Entry of [`TOKEN_TABLE`] for differences that are not there. Its bit is in no other entry.
+const WILD: u32 = 1 << 31;
+/// Place of such an entry.
+const WILD_AT: u16 = (RUNS_AT + SEGMENT + 1) as u16;
 /// Place of a run of no zeros in [`TOKEN_TABLE`].
 const RUNS_AT: usize = 2 * TABLE_MAGNITUDE as usize - 1;
 
@@ -238,6 +263,9 @@ fn table_index<C: Integer>(difference: C) -> usize {
     difference.to_i64().wrapping_add(TABLE_MAGNITUDE - 1).cast_unsigned() as usize
 }
 
+/// Words of a bit for each value of a segment.
+const WORDS: usize = SEGMENT / 64;
+
 /// Share of a segment's values, as a divisor, above which classes are looked up value by value.
 const DENSE: usize = 16;
 
@@ -245,16 +273,23 @@ const DENSE: usize = 16;
 ///
 /// Differences become bytes first (`difference + 15`, or [`BEYOND`]), in vector code. Most bytes are symbols but for a constant: they are
 /// copied 16 at a time from one event to the next. Events are runs of two zeros or more, found in bit masks, and, where they are few,
-/// classes; where classes are many, all that lies between two runs is looked up in a table instead.
+/// classes; where classes are many, all tokens are looked up in a table instead.
 #[inline(always)]
-fn tokenize_segment<C: Integer>(masks: impl Masks, segment: &[C], symbols: &mut [u8], extra: &mut BitString) -> Result<usize> {
+fn tokenize_segment<C: Integer>(
+    masks: impl Masks,
+    segment: &[C],
+    symbols: &mut [u8],
+    extra: &mut BitString,
+    scratch: &mut Scratch,
+) -> Result<usize> {
     const ZERO: u8 = DIRECT_MAX as u8;
-    const WORDS: usize = SEGMENT / 64;
     let mut bits = BitWriter::new(extra, segment.len())?;
-    let mut bytes = [ZERO ^ 1; SEGMENT + SLACK];
-    for (byte, &difference) in bytes[..segment.len()].iter_mut().zip(segment) {
+    let bytes = &mut scratch.bytes;
+    for (byte, &difference) in bytes.iter_mut().zip(segment) {
         *byte = difference.direct_index().min(u32::from(BEYOND)) as u8;
     }
+    // What a longer segment has left.
+    bytes[segment.len()..].fill(ZERO ^ 1);
 
     let mut zeros = [0u64; WORDS + 1];
     let mut classes = [0u64; WORDS];
@@ -265,25 +300,49 @@ fn tokenize_segment<C: Integer>(masks: impl Masks, segment: &[C], symbols: &mut 
         classes[word] = masks.equal(group, BEYOND);
         class_count += classes[word].count_ones() as usize;
     }
-    let dense = class_count > segment.len() / DENSE;
+    let written = if class_count > segment.len() / DENSE {
+        look_up(segment, &zeros, symbols, &mut bits, &mut scratch.places, &mut scratch.list)
+    } else {
+        copy_between(segment, bytes, &zeros, &classes, symbols, &mut bits)
+    };
+    let end = bits.finish();
+    extra.bits = end;
+    Ok(written)
+}
 
+/// A segment in which differences that are equal to zero, and such as have classes, are marked: bits of 64-bit words.
+type Marks<const WORDS: usize> = [u64; WORDS];
+
+/// Zeros that begin a run of two or more, of the 64 that a word marks. `carry` says whether the last one before them is a zero.
+#[inline(always)]
+fn run_starts(zeros: &Marks<{ WORDS + 1 }>, word: usize, carry: &mut u64) -> u64 {
+    let zero = zeros[word];
+    let starts = zero & !(zero << 1 | *carry) & (zero >> 1 | zeros[word + 1] << 63);
+    *carry = zero >> 63;
+    starts
+}
+
+/// Tokens of a segment with few classes.
+#[inline(always)]
+fn copy_between<C: Integer>(
+    segment: &[C],
+    bytes: &[u8; SEGMENT + SLACK],
+    zeros: &Marks<{ WORDS + 1 }>,
+    classes: &Marks<WORDS>,
+    symbols: &mut [u8],
+    bits: &mut BitWriter<'_>,
+) -> usize {
     let (mut at, mut written, mut carry) = (0, 0, 0);
-    let between = Between { segment, bytes: &bytes, dense };
-    for word in 0..used_words {
-        let zero = zeros[word];
-        let mut events = zero & !(zero << 1 | carry) & (zero >> 1 | zeros[word + 1] << 63);
-        carry = zero >> 63;
-        if !dense {
-            events |= classes[word];
-        }
+    for (word, class) in classes.iter().enumerate().take(segment.len().div_ceil(64)) {
+        let mut events = run_starts(zeros, word, &mut carry) | class;
         while events != 0 {
             let event = 64 * word + events.trailing_zeros() as usize;
             events &= events - 1;
-            between.write(at..event, &mut symbols[written..], &mut bits);
+            copy_symbols(bytes, at..event, &mut symbols[written..]);
             written += event - at;
             // What comes next is hard to foretell: a choice between numbers costs less than a branch.
             let is_class = bytes[event % SEGMENT] == BEYOND;
-            let after = if is_class { event + 1 } else { run_end(&zeros, event) };
+            let after = if is_class { event + 1 } else { run_end(zeros, event) };
             let difference = table_index(segment[event]);
             let index = if is_class { difference } else { RUNS_AT + after - event };
             let symbol =
@@ -293,41 +352,121 @@ fn tokenize_segment<C: Integer>(masks: impl Masks, segment: &[C], symbols: &mut 
             at = after;
         }
     }
-    between.write(at..segment.len(), &mut symbols[written..], &mut bits);
-    written += segment.len() - at;
-    let end = bits.finish();
-    extra.bits = end;
-    Ok(written)
+    copy_symbols(bytes, at..segment.len(), &mut symbols[written..]);
+    written + segment.len() - at
 }
 
-/// What lies between events.
-struct Between<'a, C> {
-    segment: &'a [C],
-    bytes: &'a [u8; SEGMENT + SLACK],
-    dense: bool,
-}
-
-impl<C: Integer> Between<'_, C> {
-    /// Writes the symbols of a range without events; up to 16 more are overwritten.
-    #[inline(always)]
-    fn write(&self, range: Range<usize>, symbols: &mut [u8], bits: &mut BitWriter<'_>) {
-        if self.dense {
-            return write_looked_up(&self.segment[range], symbols, bits);
+/// Writes the symbols of a range without events; up to 16 more are overwritten.
+#[inline(always)]
+fn copy_symbols(bytes: &[u8; SEGMENT + SLACK], range: Range<usize>, symbols: &mut [u8]) {
+    // Mostly a copy or none will do, and one too many costs less than the question.
+    let mut copies = symbols.as_chunks_mut::<16>().0.iter_mut();
+    let mut from = range.start;
+    loop {
+        let bytes: &[u8; 16] = bytes[from..].first_chunk().unwrap_or(&[0; 16]);
+        if let Some(sixteen) = copies.next() {
+            *sixteen = bytes.map(|byte| byte.wrapping_add(DIRECT_ZERO - DIRECT_MAX as u8));
         }
-        // Mostly a copy or none will do, and one too many costs less than the question.
-        let mut copies = symbols.as_chunks_mut::<16>().0.iter_mut();
+        from += 16;
+        if from >= range.end {
+            break;
+        }
+    }
+}
+
+/// Tokens of a segment with many classes: places in the table first, with runs put in, then four tokens at a time, whatever they are. The bit string's
+/// state is what the loop waits for, and the bits of four (at most 13 each) fit one push.
+#[inline(always)]
+fn look_up<C: Integer>(
+    segment: &[C],
+    zeros: &Marks<{ WORDS + 1 }>,
+    symbols: &mut [u8],
+    bits: &mut BitWriter<'_>,
+    places: &mut [u16; SEGMENT + SLACK],
+    list: &mut [u16; SEGMENT + SLACK],
+) -> usize {
+    for (place, &difference) in places.iter_mut().zip(segment) {
+        let index = difference.biased(TABLE_MAGNITUDE as i32 - 1);
+        *place = if index < RUNS_AT as u32 { index as u16 } else { WILD_AT };
+    }
+    let (mut at, mut count, mut carry) = (0, 0, 0);
+    let copy = |range: Range<usize>, list: &mut [u16]| {
+        let mut copies = list.as_chunks_mut::<16>().0.iter_mut();
         let mut from = range.start;
         loop {
-            let bytes: &[u8; 16] = self.bytes[from..].first_chunk().unwrap_or(&[0; 16]);
-            if let Some(sixteen) = copies.next() {
-                *sixteen = bytes.map(|byte| byte.wrapping_add(DIRECT_ZERO - DIRECT_MAX as u8));
+            let sixteen: &[u16; 16] = places[from..].first_chunk().unwrap_or(&[0; 16]);
+            if let Some(copied) = copies.next() {
+                *copied = *sixteen;
             }
             from += 16;
             if from >= range.end {
                 break;
             }
         }
+    };
+    for word in 0..segment.len().div_ceil(64) {
+        let mut runs = run_starts(zeros, word, &mut carry);
+        while runs != 0 {
+            let start = 64 * word + runs.trailing_zeros() as usize;
+            runs &= runs - 1;
+            copy(at..start, &mut list[count..]);
+            count += start - at;
+            at = run_end(zeros, start);
+            list[count] = (RUNS_AT + at - start) as u16;
+            count += 1;
+        }
     }
+    copy(at..segment.len(), &mut list[count..]);
+    count += segment.len() - at;
+
+    let mut wild = segment.iter().filter(|&&difference| table_index(difference) >= RUNS_AT);
+    let mut done = 0;
+    loop {
+        done += push_fours(&list[done..count], &mut symbols[done..count], bits);
+        // The last ones, or four among which there is a wild one.
+        for at in done..count.min(done + 4) {
+            let entry = entry(list[at]);
+            symbols[at] = match (entry & WILD != 0).then(|| wild.next()).flatten() {
+                Some(&difference) => bits.push_difference(difference),
+                None => bits.push_entry(entry),
+            };
+        }
+        done += 4;
+        if done >= count {
+            return count;
+        }
+    }
+}
+
+/// Tokens of entries in the table, four at a time until one of them is wild or there are fewer; returns how many.
+#[inline(always)]
+fn push_fours(list: &[u16], symbols: &mut [u8], bits: &mut BitWriter<'_>) -> usize {
+    let fours = list.as_chunks::<4>().0;
+    for (done, (symbols, four)) in symbols.as_chunks_mut::<4>().0.iter_mut().zip(fours).enumerate() {
+        let entries = four.map(entry);
+        let [a, b, c, d] = entries;
+        if (a | b | c | d) & WILD != 0 {
+            return 4 * done;
+        }
+        *symbols = entries.map(|entry| entry as u8);
+        let (first, first_bits) = join(a, b);
+        let (second, second_bits) = join(c, d);
+        bits.push(u64::from(first) | u64::from(second) << first_bits, first_bits + second_bits);
+    }
+    4 * fours.len()
+}
+
+/// What [`TOKEN_TABLE`] has at a place.
+#[inline(always)]
+fn entry(place: u16) -> u32 {
+    TOKEN_TABLE[usize::from(place) % TOKEN_TABLE.len()]
+}
+
+/// The bits of two tokens of the table, and their number.
+#[inline(always)]
+fn join(first: u32, second: u32) -> (u32, u32) {
+    let count = first >> 8 & 0xff;
+    (first >> 16 | second >> 16 << count, count + (second >> 8 & 0xff))
 }
 
 /// First place behind `start` that is no zero.
@@ -340,31 +479,6 @@ fn run_end(zeros: &[u64], start: usize) -> usize {
     let whole = zeros[start / 64 + 1..].iter().take_while(|&&word| word == u64::MAX).count();
     let word = start / 64 + 1 + whole;
     64 * word + zeros.get(word).map_or(0, |word| word.trailing_ones() as usize)
-}
-
-/// Symbols and extra bits of differences among which classes are common, four at a time: the bit string's state is what the loop waits
-/// for, and the bits of four (at most 13 each) fit one push.
-#[inline(always)]
-fn write_looked_up<C: Integer>(differences: &[C], symbols: &mut [u8], bits: &mut BitWriter<'_>) {
-    let (fours, rest) = differences.as_chunks::<4>();
-    for (symbols, four) in symbols.as_chunks_mut::<4>().0.iter_mut().zip(fours) {
-        let indices = four.map(table_index);
-        if indices.into_iter().fold(0, usize::max) < RUNS_AT {
-            let tokens = indices.map(|index| TOKEN_TABLE[index]);
-            *symbols = tokens.map(|token| token as u8);
-            let (mut value, mut count) = (0, 0);
-            for token in tokens {
-                value |= u64::from(token >> 16) << count;
-                count += token >> 8 & 0xff;
-            }
-            bits.push(value, count);
-        } else {
-            *symbols = four.map(|difference| bits.push_difference(difference));
-        }
-    }
-    for (symbol, &difference) in symbols[4 * fours.len()..].iter_mut().zip(rest) {
-        *symbol = bits.push_difference(difference);
-    }
 }
 
 #[cfg(test)]

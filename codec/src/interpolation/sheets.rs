@@ -18,6 +18,7 @@ use super::level::{Class, Extents, Level, SETS, has};
 use crate::error::Result;
 use crate::layout::MAX_RANK;
 use crate::memory::resize;
+use crate::simd::apart;
 
 /// Even sheets of a class that are known at a time.
 const RING: usize = 4;
@@ -95,7 +96,10 @@ impl<'a> Sheets<'a> {
         let known = level.coarse[axis];
         for step in 0..known + LAG {
             if step < known {
-                self.take(coarse, step);
+                apart(
+                    #[inline(always)]
+                    || self.take(coarse, step),
+                );
             }
             // The classes on the coarser grid first, then those behind it.
             for odd in [false, true] {
@@ -113,7 +117,10 @@ impl<'a> Sheets<'a> {
                 }
             }
             if step >= LAG {
-                self.merge_sheets(step - LAG, &mut merge);
+                apart(
+                    #[inline(always)]
+                    || self.merge_sheets(step - LAG, &mut merge),
+                );
             }
         }
     }
@@ -186,14 +193,24 @@ impl<'a> Sheets<'a> {
             for z in 0..nz {
                 let mut indices = [0, 0, z, w];
                 indices[self.axis] = place;
-                self.predict_slab(class, indices, rows);
+                apart(
+                    #[inline(always)]
+                    || self.predict_slab(class, indices, rows),
+                );
                 let at = sheet + self.at([0, 0, z, w]);
                 let stride = self.strides[1];
                 let slab = Slab { class, indices, rows, stride };
-                code(&slab, self.predictions, &mut self.places[at..at + (rows - 1) * stride + len]);
+                let (predictions, places) = (&*self.predictions, &mut self.places[at..at + (rows - 1) * stride + len]);
+                apart(
+                    #[inline(always)]
+                    || code(&slab, predictions, places),
+                );
             }
         }
-        self.continue_axes(class.set, extents, sheet);
+        apart(
+            #[inline(always)]
+            || self.continue_axes(class.set, extents, sheet),
+        );
     }
 
     /// The neighbours along an axis of what stands at `at` in a class's sheet at a place, and of all behind it.
@@ -315,15 +332,22 @@ impl<'a> Sheets<'a> {
     #[inline(always)]
     fn continue_rows(&mut self, extents: Extents, sheet: usize) {
         let known = self.level.coarse[0];
-        let third = if known > 2 { 3 } else { 0 };
         for w in 0..if self.axis == 3 { 1 } else { extents[3] } {
             for z in 0..if self.axis == 2 { 1 } else { extents[2] } {
                 let first = sheet + self.at([0, 0, z, w]) - 1;
-                for y in 0..if self.axis == 1 { 1 } else { extents[1] } {
-                    let row = &mut self.places[first + y * self.strides[1]..][..known + 2];
-                    let thirds = (third > 0).then(|| (row[third], row[known + 1 - third]));
-                    row[0] = continued(row[1], row[2], thirds.map(|thirds| thirds.0));
-                    row[known + 1] = continued(row[known], row[known - 1], thirds.map(|thirds| thirds.1));
+                let (rows, stride) = if self.axis == 1 { (1, self.size) } else { (extents[1], self.strides[1]) };
+                for row in self.places[first..].chunks_mut(stride).take(rows) {
+                    let row = &mut row[..known + 2];
+                    if let Some([to, a, b, c]) = row.first_chunk_mut().filter(|_| known > 2) {
+                        *to = continued(*a, *b, Some(*c));
+                    } else if let Some([to, a, b]) = row.first_chunk_mut() {
+                        *to = continued(*a, *b, None);
+                    }
+                    if let Some([c, b, a, to]) = row.last_chunk_mut().filter(|_| known > 2) {
+                        *to = continued(*a, *b, Some(*c));
+                    } else if let Some([b, a, to]) = row.last_chunk_mut() {
+                        *to = continued(*a, *b, None);
+                    }
                 }
             }
         }
@@ -347,7 +371,22 @@ impl<'a> Sheets<'a> {
     /// Writes the block at `to` that continues those at three places, of which the third counts if as many are known.
     #[inline(always)]
     fn continue_block(&mut self, from: [usize; 3], to: usize, len: usize, known: usize) {
-        for i in 0..len {
+        // Some at a time, as arrays: the places read and those written are in one vector.
+        const SOME: usize = 8;
+        let third = if known > 2 { from[2] } else { from[1] };
+        let mut i = 0;
+        while i + SOME <= len {
+            let some = |from: usize| *self.places[from + i..].first_chunk::<SOME>().unwrap_or(&[0; SOME]);
+            let (a, b, c) = (some(from[0]), some(from[1]), some(third));
+            let continued: [i32; SOME] = if known > 2 {
+                std::array::from_fn(|j| continued(a[j], b[j], Some(c[j])))
+            } else {
+                std::array::from_fn(|j| continued(a[j], b[j], None))
+            };
+            self.places[to + i..][..SOME].copy_from_slice(&continued);
+            i += SOME;
+        }
+        for i in i..len {
             let third = (known > 2).then(|| self.places[from[2] + i]);
             self.places[to + i] = continued(self.places[from[0] + i], self.places[from[1] + i], third);
         }

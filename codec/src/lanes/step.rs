@@ -61,9 +61,9 @@ impl Step for Portable {
 #[derive(Clone, Copy)]
 pub(super) struct Avx2(pub(super) pulp::x86::V3);
 
-/// For each set of eight lanes that take a word: which of the next eight words each lane takes.
+/// For each set of eight lanes that take a word: which of the next eight words each lane takes. Bytes, because the cache is full of the decoding table.
 #[cfg(target_arch = "x86_64")]
-static HAND_OUT: [[u32; 8]; 256] = {
+static HAND_OUT: [[u8; 8]; 256] = {
     let mut table = [[0; 8]; 256];
     let mut set = 0;
     while set < 256 {
@@ -103,7 +103,8 @@ impl Step for Avx2 {
             let set = avx._mm256_movemask_ps(cast(takes)) as usize % 256;
             let words: [u16; 8] = *request[found.taken % (LANES + 1)..].first_chunk().unwrap_or(&[0; 8]);
             let words = avx2._mm256_cvtepu16_epi32(cast::<[u16; 8], __m128i>(words));
-            let words = avx2._mm256_and_si256(avx2._mm256_permutevar8x32_epi32(words, cast(HAND_OUT[set])), takes);
+            let order = avx2._mm256_cvtepu8_epi32(cast([HAND_OUT[set], [0; 8]]));
+            let words = avx2._mm256_and_si256(avx2._mm256_permutevar8x32_epi32(words, order), takes);
             *used = cast(kept);
             *buffers =
                 cast(avx2._mm256_or_si256(avx2._mm256_sllv_epi32(cast(*buffers), length), avx2._mm256_sllv_epi32(words, kept)));
