@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
 import h5py
-import hdf5plugin
 import numpy as np
 
 import quire_options
@@ -128,6 +127,9 @@ def settings(row: Row, values: np.ndarray, fill: "float | None") -> "tuple[dict[
     if row.codec in OURS:
         options = (f"abs={bound!r}" if bound is not None else row.option) + (",coding=bitshuffle" if row.codec == OURS[1] else "")
         return {"compression": quire_options.FILTER_ID, "compression_opts": quire_options.cd_values(options)}, bound
+    # Not needed for ours alone, as on a GPU machine without packages.
+    import hdf5plugin
+
     peers = {
         "SZ3": lambda: hdf5plugin.SZ3(absolute=bound),
         "ZFP": lambda: hdf5plugin.Zfp(accuracy=bound),
@@ -251,7 +253,10 @@ def text_of(value: Any) -> str:
 
 
 def sweep(arguments: argparse.Namespace) -> Path:
-    from tqdm import tqdm
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        tqdm = None
 
     arguments.results.mkdir(parents=True, exist_ok=True)
     path = arguments.results / "sweep.csv"
@@ -266,9 +271,11 @@ def sweep(arguments: argparse.Namespace) -> Path:
         if not done:
             writer.writeheader()
         failures = 0
-        progress = tqdm([row for row in wanted if tuple(row) not in done], unit="row", disable=None)
+        left = [row for row in wanted if tuple(row) not in done]
+        progress = tqdm(left, unit="row", disable=None) if tqdm else left
         for row in progress:
-            progress.set_postfix_str(f"{row.field} {row.codec} {row.chunk}")
+            if tqdm:
+                progress.set_postfix_str(f"{row.field} {row.codec} {row.chunk}")
             found = in_a_process(arguments, row)
             writer.writerow({**dict(zip(KEY, row)), **{name: text_of(found.get(name, "")) for name in MEASURED}})
             file.flush()
@@ -283,7 +290,10 @@ def sweep(arguments: argparse.Namespace) -> Path:
 
 def plot(path: Path) -> None:
     """Ratio and speed over the chunk's size, a column of panels a field, at a bound of 1e-3 of the range."""
-    import matplotlib
+    try:
+        import matplotlib
+    except ImportError:
+        return print(f"no picture: there is no matplotlib; run again with it to draw one of {path}")
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Compares the kernels with the CPU's codec on a machine without a GPU and without nvcc: see cuda_on_cpu.h. About eight minutes on two cores.
 #
-#     gpu/emulator/test.sh [ARG...]     ARG: for the test program; without any, all but large_chunks and threads_share
+#     gpu/emulator/test.sh [ARG...]     ARG: for the test program; without any, all but threads_share
 #
 # QUIRE_EMULATOR_ORDER=reverse or random:NUMBER runs threads and blocks in another order.
 set -eu
@@ -12,5 +12,5 @@ export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/emulator"
 export NVCC="$here/nvcc" QUIRE_REQUIRE_CUDA=1 QUIRE_SMALL_MATRIX=1
 cargo test --release -p quire-gpu --test parity --no-run
 "$here/build.sh" "$CARGO_TARGET_DIR"
-[ $# -gt 0 ] || set -- --skip large_chunks --skip threads_share
+[ $# -gt 0 ] || set -- --skip threads_share
 LD_LIBRARY_PATH="$CARGO_TARGET_DIR${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" cargo test --release -p quire-gpu --test parity -- --nocapture "$@"

@@ -370,8 +370,8 @@ __device__ void find_blocks(const DecodeJob& job, u32 part) {
       own += sums[k];
     }
     u64 before = block_sum_before(own, scratch, words);
-    if (blocks > INDEX_TILE) {
-      // Words of all blocks, and of those before this part's.
+    if (part > 0 || blocks > INDEX_TILE) {
+      // Words of all blocks, and of those before this part's; there may be fewer blocks than parts expect.
       u64 all = 0, below = 0, parts_before;
 #pragma unroll 4
       for (u32 block = t; block < blocks && width > 0; block += THREADS) {

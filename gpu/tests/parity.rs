@@ -22,6 +22,11 @@ const FLOATS: [Scalar; 4] = [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::BF16
 const CODINGS: [CodingPolicy; 2] = [CodingPolicy::Huffman, CodingPolicy::Bitshuffle];
 const ORDERS: [ByteOrder; 2] = [ByteOrder::Little, ByteOrder::Big];
 
+/// Whether to compare a part of all, for machines that take long.
+fn is_small() -> bool {
+    std::env::var_os("QUIRE_SMALL_MATRIX").is_some()
+}
+
 /// The GPU, or `None` with the reason printed.
 fn gpu() -> Option<&'static Device> {
     match device(0) {
@@ -139,7 +144,7 @@ fn matrix_of_contents_types_and_shapes() {
     let shapes = SHAPES.into_iter().chain([&[3, 5000][..], &[2, 3, 4097], &[300, 70], &[5, 3, 70, 9]]);
     let (mut cpu, mut report) = (Workspace::default(), Report::default());
     // A small one for the sanitizers, which are slow.
-    let small = std::env::var_os("QUIRE_SMALL_MATRIX").is_some();
+    let small = is_small();
     for dims in shapes.filter(|dims| !small || dims.iter().product::<u64>() % 5 < 2) {
         for scalar in FLOATS {
             for order in ORDERS {
@@ -223,7 +228,7 @@ fn bounds_and_types() {
     ];
     let Some(device) = gpu() else { return };
     let (mut cpu, mut report) = (Workspace::default(), Report::default());
-    let small = std::env::var_os("QUIRE_SMALL_MATRIX").is_some();
+    let small = is_small();
     let shapes: [&[u64]; 7] = [&[60, 70], &[7, 11, 13], &[31], &[1], &[5003], &[3, 5, 70, 9], &[40, 50, 41]];
     for dims in &shapes[..if small { 3 } else { 7 }] {
         for (number, scalar) in Scalar::ALL.into_iter().enumerate() {
@@ -258,16 +263,21 @@ fn large_chunks() {
     let (mut cpu, mut report) = (Workspace::default(), Report::default());
     let dims: [&[u64]; 7] =
         [&[64, 64, 64], &[128, 128, 96], &[1_000_003], &[3, 700_001], &[1000, 1037], &[256, 256, 256], &[17, 33, 65, 129]];
+    // So large that several blocks of threads read the index, at one time more of them than it has blocks for.
+    const MANY_SEGMENTS: &[u64] = &[66, 256, 128];
+    let (dims, scalars) = if is_small() { (&[MANY_SEGMENTS][..], &FLOATS[..1]) } else { (&dims[..], &FLOATS[..]) };
     for dims in dims {
-        for scalar in FLOATS {
+        for &scalar in scalars {
             let layout = layout(scalar, ByteOrder::Little, dims);
             let huge = layout.chunk_bytes() > 40 << 20;
             for content in CONTENTS {
-                if huge && !matches!(content, Content::Smooth | Content::LandMask | Content::Noise) {
+                if (huge && !matches!(content, Content::Smooth | Content::LandMask | Content::Noise))
+                    || (is_small() && !matches!(content, Content::Smooth | Content::LandMask))
+                {
                     continue;
                 }
                 let chunk = chunk(&values(content, layout.shape.elements() as usize, 3), &layout, 3);
-                for bound in if huge { &[1e-3][..] } else { &[1e-4, 1e-2, 0.3] } {
+                for bound in if is_small() { &[1e-4, 0.3][..] } else if huge { &[1e-3][..] } else { &[1e-4, 1e-2, 0.3][..] } {
                     let what = format!("{content:?} {dims:?} {scalar:?} bound {bound:e}");
                     report.compare_codings(device, &mut cpu, &what, &chunk, &layout, &config(*bound, CodebookPolicy::Auto, None));
                 }
@@ -419,7 +429,7 @@ fn streams_of_any_length() {
     let Some(device) = gpu() else { return };
     let (mut cpu, mut report) = (Workspace::default(), Report::default());
     let mut random = Random(3);
-    let small = std::env::var_os("QUIRE_SMALL_MATRIX").is_some();
+    let small = is_small();
     // Around a tile of the checksum, several of them, and more than kernels write to the host themselves.
     let lengths = [1, 2, 3, 5, 30, 31, 4065, 4066, 4067, 9001, 70_002, 70_003, 5_000_001];
     for elements in lengths.into_iter().filter(|&elements| !small || elements < 70_003) {
