@@ -277,7 +277,14 @@ fn large_chunks() {
                     continue;
                 }
                 let chunk = chunk(&values(content, layout.shape.elements() as usize, 3), &layout, 3);
-                for bound in if is_small() { &[1e-4, 0.3][..] } else if huge { &[1e-3][..] } else { &[1e-4, 1e-2, 0.3][..] } {
+                let bounds = [1e-4, 0.3, 1e-2, 1e-3];
+                for bound in if is_small() {
+                    &bounds[..2]
+                } else if huge {
+                    &bounds[3..]
+                } else {
+                    &bounds[..3]
+                } {
                     let what = format!("{content:?} {dims:?} {scalar:?} bound {bound:e}");
                     report.compare_codings(device, &mut cpu, &what, &chunk, &layout, &config(*bound, CodebookPolicy::Auto, None));
                 }
