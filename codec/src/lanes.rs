@@ -197,7 +197,12 @@ impl<C: Integer> Output<'_, C> {
             self.put_all(entries.map(|entry| entry.cast_signed() >> START_SHIFT));
             return LANES;
         }
-        if specials.count_ones() <= FEW {
+        let count = specials.count_ones();
+        if any & RUN_ENTRY == 0 && whole && count <= MOST_PATCHED {
+            self.patch(entries, *specials);
+            return LANES;
+        }
+        if count <= FEW {
             return self.expand_few(entries, *specials);
         }
         // For all lanes side by side.
@@ -219,6 +224,21 @@ impl<C: Integer> Output<'_, C> {
             }
         }
         LANES
+    }
+
+    /// Steps without runs, with a few classes: all are written as if they were direct codes, then the classes over them.
+    #[inline(always)]
+    fn patch(&mut self, entries: &[u32; LANES], mut specials: u32) {
+        let begin = self.at;
+        self.put_all(entries.map(|entry| entry.cast_signed() >> START_SHIFT));
+        let values = &mut self.values[begin..begin + LANES];
+        while specials != 0 {
+            let lane = specials.trailing_zeros() as usize % LANES;
+            specials &= specials - 1;
+            let difference = narrow_difference(entries[lane], read_window(self.extra, self.extra_at) as u32);
+            self.extra_at += extra_count(entries[lane]) as usize;
+            values[lane] = C::from_i64(i64::from(difference));
+        }
     }
 
     /// Steps in which most tokens are direct codes. All are written as if they were, then again behind each one that is not: copies of a fixed
@@ -323,6 +343,8 @@ impl<C: Integer> Output<'_, C> {
 const MAX_NARROW_EXTRA: u8 = 21;
 /// So many tokens of a step may be other than direct codes before they are no longer treated as exceptions.
 const FEW: u32 = 5;
+/// So many, if there are only classes among them.
+const MOST_PATCHED: u32 = 12;
 
 /// The extra bits of an entry that is not wide, from those that follow it.
 #[inline(always)]
