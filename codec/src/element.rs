@@ -6,6 +6,7 @@
 
 use crate::integer::Integer;
 use crate::layout::ByteOrder;
+use crate::simd::ROW_GROUP;
 use crate::small_float::{BFloat16, Binary16};
 
 /// A type of elements.
@@ -73,15 +74,27 @@ macro_rules! read_write {
         }
         #[inline(always)]
         fn write_alternate<T: Copy>(evens: &[T], odds: &[T], value: impl Fn(T) -> Self, order: ByteOrder, bytes: &mut [u8]) {
-            let (pairs, last) = bytes.as_chunks_mut::<{ 2 * $size }>();
-            for ((pair, &even), &odd) in pairs.iter_mut().zip(evens).zip(odds) {
-                let (even, odd) = (value(even), value(odd));
-                let (first, second) = match order {
+            let put = |pair: &mut [u8], even: Self, odd: Self| {
+                let (even, odd) = match order {
                     ByteOrder::Little => (even.to_le_bytes(), odd.to_le_bytes()),
                     ByteOrder::Big => (even.to_be_bytes(), odd.to_be_bytes()),
                 };
-                pair[..$size].copy_from_slice(&first);
-                pair[$size..].copy_from_slice(&second);
+                pair[..$size].copy_from_slice(&even);
+                pair[$size..].copy_from_slice(&odd);
+            };
+            let (groups, rest) = bytes.as_chunks_mut::<{ 2 * $size * ROW_GROUP }>();
+            let ((many_evens, rest_evens), (many_odds, rest_odds)) =
+                (evens.split_at(ROW_GROUP * groups.len()), odds.split_at(ROW_GROUP * groups.len()));
+            let sources = many_evens.as_chunks::<ROW_GROUP>().0.iter().zip(many_odds.as_chunks::<ROW_GROUP>().0);
+            for (group, (evens, odds)) in groups.iter_mut().zip(sources) {
+                let (evens, odds) = (evens.map(&value), odds.map(&value));
+                for (i, pair) in group.as_chunks_mut::<{ 2 * $size }>().0.iter_mut().enumerate() {
+                    put(pair, evens[i], odds[i]);
+                }
+            }
+            let (pairs, last) = rest.as_chunks_mut::<{ 2 * $size }>();
+            for ((pair, &even), &odd) in pairs.iter_mut().zip(rest_evens).zip(rest_odds) {
+                put(pair, value(even), value(odd));
             }
             if let (false, Some(&even)) = (last.is_empty(), evens.last()) {
                 value(even).write(last, 0, order);

@@ -110,7 +110,7 @@ impl<V: Value> FineGrid<V> {
 
     /// Writes the values of a row's even and odd places to a chunk.
     #[inline(always)]
-    pub(crate) fn restore_row(&self, evens: &[i32], odds: &[i32], order: ByteOrder, row: &mut [u8]) {
+    pub(crate) fn restore_row(self, evens: &[i32], odds: &[i32], order: ByteOrder, row: &mut [u8]) {
         V::write_alternate(
             evens,
             odds,

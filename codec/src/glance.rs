@@ -6,6 +6,7 @@
 
 use crate::finegrid::{PLACES, PLACES_A_STEP, SPACING};
 use crate::quantize::Quantizer;
+use crate::simd::ROW_GROUP;
 
 /// Adding this to `|p| < 2^22` leaves `p`, rounded half to even, in the low bits of the mantissa.
 pub const ROUNDING: f32 = 12_582_912.0; // 1.5 * 2^23
@@ -72,7 +73,19 @@ impl Glance {
     /// Residuals of values and the places that they lead to, if all are certain and no value may stand on another place.
     #[inline(always)]
     pub fn residuals(self, values: &[f32], predictions: &[i32], residuals: &mut [i32], places: &mut [i32]) -> bool {
-        let mut doubts = 0;
+        let whole = values.len() / ROW_GROUP * ROW_GROUP;
+        let ((many_values, values), (many_predictions, predictions)) = (values.split_at(whole), predictions.split_at(whole));
+        let ((many_residuals, residuals), (many_places, places)) = (residuals.split_at_mut(whole), places.split_at_mut(whole));
+        let sources = many_values.as_chunks::<ROW_GROUP>().0.iter().zip(many_predictions.as_chunks::<ROW_GROUP>().0);
+        let targets = many_residuals.as_chunks_mut::<ROW_GROUP>().0.iter_mut().zip(many_places.as_chunks_mut::<ROW_GROUP>().0);
+        let mut doubts = [0; ROW_GROUP];
+        for ((values, predictions), (residuals, places)) in sources.zip(targets) {
+            let found: [(i32, i32, u32); ROW_GROUP] = std::array::from_fn(|i| self.residual(values[i], predictions[i]));
+            *residuals = found.map(|(residual, ..)| residual);
+            *places = found.map(|(_, place, _)| place);
+            doubts = std::array::from_fn(|i| doubts[i] | found[i].2);
+        }
+        let mut doubts = doubts.into_iter().fold(0, |doubts, doubt| doubts | doubt);
         for (((&value, &prediction), residual), place) in values.iter().zip(predictions).zip(residuals).zip(places) {
             let doubt;
             (*residual, *place, doubt) = self.residual(value, prediction);

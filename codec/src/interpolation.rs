@@ -24,7 +24,7 @@ use crate::finegrid::{FineGrid, MOST_VALUES};
 use crate::layout::{ByteOrder, Shape};
 use crate::memory::resize;
 use crate::quantize::Value;
-use crate::simd::vectorized;
+use crate::simd::{ROW_GROUP, vectorized};
 
 /// Residuals of this magnitude or more say a place instead of a number of steps.
 pub const ESCAPE_FROM: i32 = 1 << 16;
@@ -79,7 +79,7 @@ impl Interpolation {
                     (before, room) = (values, rest);
                 }
                 let mut places = [0];
-                fine.encode(&[V::read(before, 0, order)], &[0], residuals, &mut places, |_| exceptions.push(0));
+                fine.encode(&[V::read(before, 0, order)], &[0], &mut residuals[..1], &mut places, |_| exceptions.push(0));
                 self.grid[0][0] = places[0];
                 let mut end = self.values.len();
                 for (depth, &extents) in grids.iter().enumerate().rev().skip(1) {
@@ -98,16 +98,17 @@ impl Interpolation {
                             in_grid[0] = 0;
                             let first = index(extents, in_grid) * V::SIZE;
                             let residuals = &mut residuals[class.start + index(class.extents, slab.indices)..][..slab.rows * len];
-                            for (y, residuals) in residuals.chunks_exact_mut(len).enumerate() {
-                                let row = &values[first + y * 2 * extents[0] * V::SIZE..][..extents[0] * V::SIZE];
-                                let at = y * slab.stride;
-                                let (predictions, places) = (&predictions[at..at + len], &mut places[at..at + len]);
-                                for from in (0..len).step_by(PART) {
-                                    let part = from..len.min(from + PART);
-                                    let values = &mut part_values[..part.len()];
+                            let rows = values[first..].chunks(2 * extents[0] * V::SIZE).zip(residuals.chunks_exact_mut(len));
+                            let stride = slab.stride.max(len);
+                            let rows = rows.zip(predictions.chunks(stride)).zip(places.chunks_mut(stride));
+                            for (y, (((row, residuals), predictions), places)) in rows.enumerate() {
+                                for (part, residuals) in residuals.chunks_mut(PART).enumerate() {
+                                    let from = part * PART;
+                                    let part = from..from + residuals.len();
+                                    let values = &mut part_values[..residuals.len()];
                                     V::read_alternate(&row[2 * from * V::SIZE..], has(class.set, 0), order, values);
-                                    let (predictions, places) = (&predictions[part.clone()], &mut places[part.clone()]);
-                                    fine.encode(values, predictions, &mut residuals[part], places, |place| {
+                                    let (predictions, places) = (&predictions[part.clone()], &mut places[part]);
+                                    fine.encode(values, predictions, residuals, places, |place| {
                                         let [_, y_first, z, w] = slab.indices;
                                         let at = class.in_grid([from + place, y_first + y, z, w]);
                                         exceptions.push(index(grids[0], at.map(|index| index << depth)));
@@ -159,14 +160,11 @@ impl Interpolation {
                         |slab, predictions, places| {
                             let len = slab.class.extents[0];
                             let first = slab.class.start + index(slab.class.extents, slab.indices);
-                            for (y, residuals) in residuals[first..][..slab.rows * len].chunks_exact(len).enumerate() {
-                                let at = y * slab.stride;
-                                let predictions = &predictions[at..at + len];
-                                for ((place, &prediction), &residual) in
-                                    places[at..at + len].iter_mut().zip(predictions).zip(residuals)
-                                {
-                                    *place = restore(prediction, residual);
-                                }
+                            let residuals = residuals[first..][..slab.rows * len].chunks_exact(len);
+                            let stride = slab.stride.max(len);
+                            let rows = predictions.chunks(stride).zip(places.chunks_mut(stride)).zip(residuals);
+                            for ((predictions, places), residuals) in rows {
+                                restore_all(&predictions[..len], residuals, &mut places[..len]);
                             }
                         },
                         #[inline(always)]
@@ -197,6 +195,20 @@ pub fn restore(prediction: i32, residual: i32) -> i32 {
         residual.wrapping_sub(ESCAPE_BASE)
     };
     prediction.wrapping_add(distance)
+}
+
+/// The places that residuals lead to from predictions.
+#[inline(always)]
+fn restore_all(predictions: &[i32], residuals: &[i32], places: &mut [i32]) {
+    let (groups, places) = places.as_chunks_mut::<ROW_GROUP>();
+    let (many_predictions, predictions) = predictions.as_chunks::<ROW_GROUP>();
+    let (many_residuals, residuals) = residuals.as_chunks::<ROW_GROUP>();
+    for ((group, predictions), residuals) in groups.iter_mut().zip(many_predictions).zip(many_residuals) {
+        *group = std::array::from_fn(|i| restore(predictions[i], residuals[i]));
+    }
+    for ((place, &prediction), &residual) in places.iter_mut().zip(predictions).zip(residuals) {
+        *place = restore(prediction, residual);
+    }
 }
 
 /// Copies the values of a grid that the next coarser one has too.

@@ -188,22 +188,22 @@ impl<C: Integer> Output<'_, C> {
     /// Writes what the tokens of a step stand for; returns how many there were before the block's end. Those behind it are void.
     #[inline(always)]
     fn expand(&mut self, found: &Found) -> usize {
-        let Found { entries, any, specials, .. } = found;
-        if any & WIDE_ENTRY != 0 || self.extra_at > 8 * (self.extra.len() - EXTRA_PADDING) {
+        let &Found { ref entries, has_run, has_wide, specials, .. } = found;
+        if has_wide || self.extra_at > 8 * (self.extra.len() - EXTRA_PADDING) {
             return self.expand_any(entries);
         }
         let whole = self.values.len() - self.at >= LANES;
-        if *specials == 0 && whole {
+        if specials == 0 && whole {
             self.put_all(entries.map(|entry| entry.cast_signed() >> START_SHIFT));
             return LANES;
         }
         let count = specials.count_ones();
-        if any & RUN_ENTRY == 0 && whole && count <= MOST_PATCHED {
-            self.patch(entries, *specials);
+        if !has_run && whole && count <= MOST_PATCHED {
+            self.patch(entries, specials);
             return LANES;
         }
         if count <= FEW {
-            return self.expand_few(entries, *specials);
+            return self.expand_few(entries, specials);
         }
         // For all lanes side by side.
         let mut bits_here = [0u32; LANES];
@@ -212,7 +212,7 @@ impl<C: Integer> Output<'_, C> {
             *bits_here = [window as u32, (window >> extra_count(first)) as u32];
             self.extra_at += (extra_count(first) + extra_count(second)) as usize;
         }
-        if any & RUN_ENTRY == 0 && whole {
+        if !has_run && whole {
             self.put_all(std::array::from_fn(|lane| narrow_difference(entries[lane], bits_here[lane])));
             return LANES;
         }

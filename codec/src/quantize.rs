@@ -12,7 +12,7 @@ use crate::integer::Integer;
 use crate::lattice;
 use crate::layout::ByteOrder;
 use crate::memory::reserve;
-use crate::simd::vectorized;
+use crate::simd::{ROW_GROUP, vectorized};
 use crate::small_float::{BFloat16, Binary16};
 
 /// Adding this to `|p| < 2^51` leaves `p`, rounded half to even, in the low bits of the mantissa.
@@ -136,14 +136,23 @@ macro_rules! read_alternate {
         #[inline(always)]
         fn read_alternate(bytes: &[u8], from_second: bool, order: ByteOrder, values: &mut [Self]) {
             let (pairs, last) = bytes.as_chunks::<{ 2 * $size }>();
-            let pairs_of_values = values.iter_mut().zip(pairs);
             let is_high = from_second == (order == ByteOrder::Little);
             let shift = if is_high { <$bits>::BITS } else { 0 };
-            match order {
-                ByteOrder::Little => pairs_of_values
-                    .for_each(|(value, &pair)| *value = Self::from_bits((<$pair>::from_le_bytes(pair) >> shift) as $bits)),
-                ByteOrder::Big => pairs_of_values
-                    .for_each(|(value, &pair)| *value = Self::from_bits((<$pair>::from_be_bytes(pair) >> shift) as $bits)),
+            let read = |pair: [u8; 2 * $size]| {
+                let pair = match order {
+                    ByteOrder::Little => <$pair>::from_le_bytes(pair),
+                    ByteOrder::Big => <$pair>::from_be_bytes(pair),
+                };
+                Self::from_bits((pair >> shift) as $bits)
+            };
+            let whole = values.len().min(pairs.len()) / ROW_GROUP * ROW_GROUP;
+            let ((many_values, values), (many_pairs, pairs)) = (values.split_at_mut(whole), pairs.split_at(whole));
+            let groups = many_values.as_chunks_mut::<ROW_GROUP>().0.iter_mut().zip(many_pairs.as_chunks::<ROW_GROUP>().0);
+            for (values, &pairs) in groups {
+                *values = pairs.map(read);
+            }
+            for (value, &pair) in values.iter_mut().zip(pairs) {
+                *value = read(pair);
             }
             if let Some(value) = values.get_mut(pairs.len())
                 && !last.is_empty()
@@ -427,6 +436,34 @@ pub fn restore<V: Value>(codes: &[V::Code], quantizer: &Quantizer, order: ByteOr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_of_any_length_are_taken_apart_and_put_together() {
+        fn come_back<V: Value>(value: impl Fn(usize) -> V) {
+            for (len, order) in (1..70).flat_map(|len| [ByteOrder::Little, ByteOrder::Big].map(|order| (len, order))) {
+                let mut row = vec![0; len * V::SIZE];
+                for index in 0..len {
+                    value(index).write(&mut row, index, order);
+                }
+                let [evens, odds] = [(false, len.div_ceil(2)), (true, len / 2)].map(|(from_second, count)| {
+                    let mut values = vec![V::default(); count];
+                    V::read_alternate(&row, from_second, order, &mut values);
+                    for (index, read) in values.iter().enumerate() {
+                        let expected = value(2 * index + usize::from(from_second));
+                        assert!(read.to_bits() == expected.to_bits(), "{index} of {len}");
+                    }
+                    values
+                });
+                let mut written = vec![0; row.len()];
+                V::write_alternate(&evens, &odds, |value| value, order, &mut written);
+                assert_eq!(written, row, "{len} values");
+            }
+        }
+        come_back(|index| index as f32 + 0.5);
+        come_back(|index| index as f64 - 0.5);
+        come_back(|index| Binary16::from_f64(index as f64));
+        come_back(|index| BFloat16::from_f64(-(index as f64)));
+    }
 
     #[test]
     fn rounds_half_to_even() {

@@ -1,5 +1,9 @@
 //! Runs loops with the widest vector instructions that the CPU has.
 
+/// Values that loops over rows take at a time, as arrays. Rows are often so short that what a compiler puts before and behind a loop of vector code,
+/// such as the question whether slices overlap, costs as much as the loop.
+pub(crate) const ROW_GROUP: usize = 8;
+
 /// Calls `body` in a context where the compiler may use AVX2, AVX-512 or NEON, as the CPU at hand allows. `body` and all that it calls
 /// must be `#[inline(always)]`, else they are compiled for the baseline.
 ///

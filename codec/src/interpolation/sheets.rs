@@ -18,7 +18,7 @@ use super::level::{Class, Extents, Level, SETS, has};
 use crate::error::Result;
 use crate::layout::MAX_RANK;
 use crate::memory::resize;
-use crate::simd::apart;
+use crate::simd::{ROW_GROUP, apart};
 
 /// Even sheets of a class that are known at a time.
 const RING: usize = 4;
@@ -135,12 +135,16 @@ impl<'a> Sheets<'a> {
         for w in start[3]..end[3] {
             for z in start[2]..end[2] {
                 let first = self.at([0, 0, z / 2, w / 2]);
+                let slow = (z & 1) << 2 | (w & 1) << 3;
+                let rows = [0, 1 << 1].map(|y| [0, 1].map(|x| &self.sheet(slow | y | x, place)[first..]));
                 for y in start[1]..end[1] {
-                    let set = (y & 1) << 1 | (z & 1) << 2 | (w & 1) << 3;
-                    let at = first + y / 2 * self.strides[1];
-                    let evens = &self.sheet(set, place)[at..][..level.coarse[0]];
-                    let odds = &self.sheet(set | 1, place)[at..][..level.fine[0] / 2];
-                    merge((w * level.fine[2] + z) * level.fine[1] + y, evens, odds);
+                    let at = y / 2 * self.strides[1];
+                    let [evens, odds] = rows[y & 1];
+                    merge(
+                        (w * level.fine[2] + z) * level.fine[1] + y,
+                        &evens[at..][..level.coarse[0]],
+                        &odds[at..][..level.fine[0] / 2],
+                    );
                 }
             }
         }
@@ -371,20 +375,19 @@ impl<'a> Sheets<'a> {
     /// Writes the block at `to` that continues those at three places, of which the third counts if as many are known.
     #[inline(always)]
     fn continue_block(&mut self, from: [usize; 3], to: usize, len: usize, known: usize) {
-        // Some at a time, as arrays: the places read and those written are in one vector.
-        const SOME: usize = 8;
+        // The places read and those written are in one vector.
         let third = if known > 2 { from[2] } else { from[1] };
         let mut i = 0;
-        while i + SOME <= len {
-            let some = |from: usize| *self.places[from + i..].first_chunk::<SOME>().unwrap_or(&[0; SOME]);
+        while i + ROW_GROUP <= len {
+            let some = |from: usize| *self.places[from + i..].first_chunk::<ROW_GROUP>().unwrap_or(&[0; ROW_GROUP]);
             let (a, b, c) = (some(from[0]), some(from[1]), some(third));
-            let continued: [i32; SOME] = if known > 2 {
+            let continued: [i32; ROW_GROUP] = if known > 2 {
                 std::array::from_fn(|j| continued(a[j], b[j], Some(c[j])))
             } else {
                 std::array::from_fn(|j| continued(a[j], b[j], None))
             };
-            self.places[to + i..][..SOME].copy_from_slice(&continued);
-            i += SOME;
+            self.places[to + i..][..ROW_GROUP].copy_from_slice(&continued);
+            i += ROW_GROUP;
         }
         for i in i..len {
             let third = (known > 2).then(|| self.places[from[2] + i]);

@@ -1,7 +1,7 @@
 //! The decoder's inner step: one token of each lane. Two implementations of one definition (FORMAT.md §9.1).
 
 use super::LANES;
-use crate::codebook::{DecodeTable, MAX_CODE_BITS, SPECIAL_ENTRY};
+use crate::codebook::{DecodeTable, MAX_CODE_BITS, RUN_ENTRY, SPECIAL_ENTRY, WIDE_ENTRY};
 
 /// Words that a step may look at: one a lane, and those that a vector load reads behind them.
 pub(super) const REQUEST: usize = LANES + 8;
@@ -18,8 +18,10 @@ pub(super) struct Lanes {
 pub(super) struct Found {
     /// Table entry of each lane's token.
     pub(super) entries: [u32; LANES],
-    /// All entries, joined by or.
-    pub(super) any: u32,
+    /// Whether there is a run among them.
+    pub(super) has_run: bool,
+    /// Whether there is one that is wide.
+    pub(super) has_wide: bool,
     /// Lanes whose tokens are not direct codes, by bits.
     pub(super) specials: u32,
     /// Words that were taken from the request.
@@ -38,7 +40,8 @@ pub(super) struct Portable;
 impl Step for Portable {
     #[inline(always)]
     fn step(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> Found {
-        let mut found = Found { entries: [0; LANES], any: 0, specials: 0, taken: 0 };
+        let mut found = Found { entries: [0; LANES], has_run: false, has_wide: false, specials: 0, taken: 0 };
+        let mut any = 0;
         for lane in 0..LANES {
             let entry = table[(lanes.buffers[lane] >> (32 - MAX_CODE_BITS)) as usize];
             let length = entry & 15;
@@ -49,9 +52,10 @@ impl Step for Portable {
             lanes.buffers[lane] = lanes.buffers[lane] << length | word << (count & 15);
             found.taken += takes as usize;
             found.entries[lane] = entry;
-            found.any |= entry;
+            any |= entry;
             found.specials |= (entry / SPECIAL_ENTRY % 2) << lane;
         }
+        (found.has_run, found.has_wide) = (any & RUN_ENTRY != 0, any & WIDE_ENTRY != 0);
         found
     }
 }
@@ -87,7 +91,7 @@ impl Step for Avx2 {
         use pulp::bytemuck::cast;
         use std::arch::x86_64::{__m128i, __m256i};
         let (avx, avx2) = (self.0.avx, self.0.avx2);
-        let mut found = Found { entries: [0; LANES], any: 0, specials: 0, taken: 0 };
+        let mut found = Found { entries: [0; LANES], has_run: false, has_wide: false, specials: 0, taken: 0 };
         let fifteen: __m256i = cast([15u32; 8]);
         let mut any: __m256i = cast([0u32; 8]);
         let looked_up = lanes.buffers.map(|buffer| table[(buffer >> (32 - MAX_CODE_BITS)) as usize]);
@@ -114,7 +118,10 @@ impl Step for Avx2 {
             let special = avx2._mm256_slli_epi32::<{ SPECIAL_ENTRY.leading_zeros() as i32 }>(entries);
             found.specials |= avx._mm256_movemask_ps(cast(special)).cast_unsigned() << (8 * eight);
         }
-        found.any = cast::<__m256i, [u32; 8]>(any).into_iter().fold(0, |any, entry| any | entry);
+        let runs = avx2._mm256_slli_epi32::<{ RUN_ENTRY.leading_zeros() as i32 }>(any);
+        let wides = avx2._mm256_slli_epi32::<{ WIDE_ENTRY.leading_zeros() as i32 }>(any);
+        found.has_run = avx._mm256_movemask_ps(cast(runs)) != 0;
+        found.has_wide = avx._mm256_movemask_ps(cast(wides)) != 0;
         found
     }
 }
@@ -144,7 +151,10 @@ mod tests {
             let mut two = Lanes { buffers: one.buffers, used: one.used };
             let request = std::array::from_fn(|_| random() as u16);
             let (a, b) = (Portable.step(&mut one, &table, &request), Avx2(v3).step(&mut two, &table, &request));
-            assert_eq!((a.entries, a.any, a.specials, a.taken), (b.entries, b.any, b.specials, b.taken));
+            assert_eq!(
+                (a.entries, a.has_run, a.has_wide, a.specials, a.taken),
+                (b.entries, b.has_run, b.has_wide, b.specials, b.taken)
+            );
             assert_eq!((one.buffers, one.used), (two.buffers, two.used));
         }
     }
