@@ -279,29 +279,33 @@ struct CodeSpan {
 
 /// Fills the decoding table of a custom book; false if its code is not complete. For a block of threads.
 __device__ bool fill_table(const u8* packed, u16* custom) {
+  __shared__ u8 lengths[SYMBOLS];
   __shared__ CodeSpan spans[SYMBOLS];
   const u32 t = threadIdx.x;
   bool good = true;
   for (u32 i = SYMBOLS / 2; i < PACKED_LENGTHS; i++) good &= packed[i] == 0;
-  // Each thread finds its symbol's place among the canonical codes.
   const u32 length = t < SYMBOLS ? packed[t / 2] >> (4 * (t % 2)) & 15 : 0;
+  if (t < SYMBOLS) lengths[t] = u8(length);
+  __syncthreads();
+  // Each thread finds its symbol's place among the canonical codes.
   u32 begin = 0, kraft = 0;
+#pragma unroll 4
   for (u32 other = 0; other < SYMBOLS; other++) {
-    const u32 other_length = packed[other / 2] >> (4 * (other % 2)) & 15;
-    if (other_length == 0) continue;
+    const u32 other_length = lengths[other];
     good &= other_length <= MAX_CODE_BITS;
-    const u32 share = other_length <= MAX_CODE_BITS ? 1u << (MAX_CODE_BITS - other_length) : 0;
+    const u32 share = other_length - 1 < MAX_CODE_BITS ? 1u << (MAX_CODE_BITS - other_length) : 0;
     kraft += share;
     if (other_length < length || (other_length == length && other < t)) begin += share;
   }
   good &= kraft == DECODE_TABLE_LEN;
-  // All threads fill in the entries of one symbol after another: short codes have many.
   if (t < SYMBOLS) spans[t] = {begin, u16(t << 4 | length)};
   __syncthreads();
-  for (u32 symbol = 0; symbol < SYMBOLS && good; symbol++) {
-    const u32 code_length = spans[symbol].entry & 15;
-    const u32 end = code_length ? spans[symbol].begin + (1u << (MAX_CODE_BITS - code_length)) : 0;
-    for (u32 entry = spans[symbol].begin + t; entry < end; entry += THREADS) custom[entry] = spans[symbol].entry;
+  // A warp fills in the entries of a symbol: short codes have many.
+  for (u32 symbol = warp_id(); symbol < SYMBOLS && good; symbol += WARPS) {
+    const CodeSpan span = spans[symbol];
+    const u32 code_length = span.entry & 15;
+    const u32 end = code_length ? span.begin + (1u << (MAX_CODE_BITS - code_length)) : 0;
+    for (u32 entry = span.begin + lane_id(); entry < end; entry += WARP) custom[entry] = span.entry;
   }
   __syncthreads();
   return good;
