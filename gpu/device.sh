@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests and measures on a machine with a GPU but without Rust. Build where there is Rust and nvcc, and bring the programs along:
+# Tests and measures on a machine with a GPU but without Rust. Build where there is Rust and nvcc, and bring the programs along (git ignores .carry):
 #
 #     gpu/device.sh pack FOLDER             builds and gathers the programs
 #     gpu/device.sh test FOLDER             compares every stream with the CPU's
