@@ -30,7 +30,7 @@ use quire_gpu::{Compressed, Device};
 use crate::dictionary;
 
 /// Bytes of the uncompressed chunk from which on `auto` takes the GPU. Below it, the way to the GPU and back takes longer than the
-/// CPU's work: on an H200 the two meet at 50 KiB for compressing and at 86 KiB for decompressing (h5-samples/results/gpu_codec.txt).
+/// CPU's work: on an H200 the two meet at 57 KiB for compressing and at 64 KiB for decompressing, by the run (h5-samples/results/gpu_codec.txt).
 const GPU_FROM_BYTES: usize = 96 << 10;
 
 /// A compressed chunk, where it has come to be.
