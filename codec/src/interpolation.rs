@@ -99,8 +99,7 @@ impl Interpolation {
                             let first = index(extents, in_grid) * V::SIZE;
                             let residuals = &mut residuals[class.start + index(class.extents, slab.indices)..][..slab.rows * len];
                             let rows = values[first..].chunks(2 * extents[0] * V::SIZE).zip(residuals.chunks_exact_mut(len));
-                            let stride = slab.stride.max(len);
-                            let rows = rows.zip(predictions.chunks(stride)).zip(places.chunks_mut(stride));
+                            let rows = rows.zip(predictions.chunks(slab.stride)).zip(places.chunks_mut(slab.stride));
                             for (y, (((row, residuals), predictions), places)) in rows.enumerate() {
                                 for (part, residuals) in residuals.chunks_mut(PART).enumerate() {
                                     let from = part * PART;
@@ -161,8 +160,7 @@ impl Interpolation {
                             let len = slab.class.extents[0];
                             let first = slab.class.start + index(slab.class.extents, slab.indices);
                             let residuals = residuals[first..][..slab.rows * len].chunks_exact(len);
-                            let stride = slab.stride.max(len);
-                            let rows = predictions.chunks(stride).zip(places.chunks_mut(stride)).zip(residuals);
+                            let rows = predictions.chunks(slab.stride).zip(places.chunks_mut(slab.stride)).zip(residuals);
                             for ((predictions, places), residuals) in rows {
                                 restore_all(&predictions[..len], residuals, &mut places[..len]);
                             }

@@ -193,10 +193,6 @@ impl<C: Integer> Output<'_, C> {
             return self.expand_any(entries);
         }
         let whole = self.values.len() - self.at >= LANES;
-        if specials == 0 && whole {
-            self.put_all(entries.map(|entry| entry.cast_signed() >> START_SHIFT));
-            return LANES;
-        }
         let count = specials.count_ones();
         if !has_run && whole && count <= MOST_PATCHED {
             self.patch(entries, specials);
@@ -226,7 +222,7 @@ impl<C: Integer> Output<'_, C> {
         LANES
     }
 
-    /// Steps without runs, with a few classes: all are written as if they were direct codes, then the classes over them.
+    /// Steps without runs, with few classes or none: all are written as if they were direct codes, then the classes over them.
     #[inline(always)]
     fn patch(&mut self, entries: &[u32; LANES], mut specials: u32) {
         let begin = self.at;

@@ -50,7 +50,7 @@ pub(super) struct Slab<'a> {
     /// Indices of its first value in the class.
     pub indices: Extents,
     pub rows: usize,
-    /// Distance of rows among predictions and places.
+    /// Distance of rows among predictions and places, at least a row's length: where rows are sheets, there is one.
     pub stride: usize,
 }
 
@@ -203,7 +203,7 @@ impl<'a> Sheets<'a> {
                 );
                 let at = sheet + self.at([0, 0, z, w]);
                 let stride = self.strides[1];
-                let slab = Slab { class, indices, rows, stride };
+                let slab = Slab { class, indices, rows, stride: stride.max(len) };
                 let (predictions, places) = (&*self.predictions, &mut self.places[at..at + (rows - 1) * stride + len]);
                 apart(
                     #[inline(always)]
