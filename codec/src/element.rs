@@ -21,8 +21,8 @@ pub trait Element: Copy + Default + Send + Sync + 'static {
     fn read_all(bytes: &[u8], order: ByteOrder, values: &mut [Self]);
     /// Writes what `value` makes of each source, from the first element of the chunk on.
     fn write_all<T: Copy>(sources: &[T], value: impl Fn(T) -> Self, order: ByteOrder, bytes: &mut [u8]);
-    /// The same with sources of the even and of the odd elements.
-    fn write_alternate<T: Copy>(evens: &[T], odds: &[T], value: impl Fn(T) -> Self, order: ByteOrder, bytes: &mut [u8]);
+    /// Writes as many even and odd elements by turns.
+    fn write_pairs(evens: [Self; ROW_GROUP], odds: [Self; ROW_GROUP], order: ByteOrder, bytes: &mut [u8]);
     /// Writes element `index` of the chunk.
     fn write(self, bytes: &mut [u8], index: usize, order: ByteOrder);
     /// The element's bits, as an integer of the codes' width.
@@ -73,31 +73,14 @@ macro_rules! read_write {
             }
         }
         #[inline(always)]
-        fn write_alternate<T: Copy>(evens: &[T], odds: &[T], value: impl Fn(T) -> Self, order: ByteOrder, bytes: &mut [u8]) {
-            let put = |pair: &mut [u8], even: Self, odd: Self| {
+        fn write_pairs(evens: [Self; ROW_GROUP], odds: [Self; ROW_GROUP], order: ByteOrder, bytes: &mut [u8]) {
+            for (i, pair) in bytes.as_chunks_mut::<{ 2 * $size }>().0.iter_mut().take(ROW_GROUP).enumerate() {
                 let (even, odd) = match order {
-                    ByteOrder::Little => (even.to_le_bytes(), odd.to_le_bytes()),
-                    ByteOrder::Big => (even.to_be_bytes(), odd.to_be_bytes()),
+                    ByteOrder::Little => (evens[i].to_le_bytes(), odds[i].to_le_bytes()),
+                    ByteOrder::Big => (evens[i].to_be_bytes(), odds[i].to_be_bytes()),
                 };
                 pair[..$size].copy_from_slice(&even);
                 pair[$size..].copy_from_slice(&odd);
-            };
-            let (groups, rest) = bytes.as_chunks_mut::<{ 2 * $size * ROW_GROUP }>();
-            let ((many_evens, rest_evens), (many_odds, rest_odds)) =
-                (evens.split_at(ROW_GROUP * groups.len()), odds.split_at(ROW_GROUP * groups.len()));
-            let sources = many_evens.as_chunks::<ROW_GROUP>().0.iter().zip(many_odds.as_chunks::<ROW_GROUP>().0);
-            for (group, (evens, odds)) in groups.iter_mut().zip(sources) {
-                let (evens, odds) = (evens.map(&value), odds.map(&value));
-                for (i, pair) in group.as_chunks_mut::<{ 2 * $size }>().0.iter_mut().enumerate() {
-                    put(pair, evens[i], odds[i]);
-                }
-            }
-            let (pairs, last) = rest.as_chunks_mut::<{ 2 * $size }>();
-            for ((pair, &even), &odd) in pairs.iter_mut().zip(rest_evens).zip(rest_odds) {
-                put(pair, value(even), value(odd));
-            }
-            if let (false, Some(&even)) = (last.is_empty(), evens.last()) {
-                value(even).write(last, 0, order);
             }
         }
         #[inline(always)]

@@ -18,6 +18,7 @@ use crate::glance::Glance;
 use crate::interpolation::{ESCAPE_BASE, ESCAPE_FROM, ESCAPE_REACH};
 use crate::layout::ByteOrder;
 use crate::quantize::{Quantizer, ROUNDING, Value};
+use crate::simd::{ROW_GROUP, ROW_GROUPS, common_row};
 
 /// With no more values in doubt, each is decided on its own.
 const FEW_DOUBTS: u32 = 4;
@@ -111,14 +112,28 @@ impl<V: Value> FineGrid<V> {
     /// Writes the values of a row's even and odd places to a chunk.
     #[inline(always)]
     pub(crate) fn restore_row(self, evens: &[i32], odds: &[i32], order: ByteOrder, row: &mut [u8]) {
-        V::write_alternate(
-            evens,
-            odds,
-            #[inline(always)]
-            |place| self.restore(place),
-            order,
-            row,
-        );
+        if let (Some(evens), Some(odds)) = (common_row(evens), common_row(odds)) {
+            return self.restore_pairs(evens, odds, order, &mut row[..2 * ROW_GROUPS * ROW_GROUP * V::SIZE]);
+        }
+        let (many_evens, many_odds) = (evens.as_chunks().0, odds.as_chunks().0);
+        self.restore_pairs(many_evens, many_odds, order, row);
+        let first = ROW_GROUP * many_odds.len();
+        for (at, &odd) in odds.iter().enumerate().skip(first) {
+            self.restore(odd).write(row, 2 * at + 1, order);
+        }
+        for (at, &even) in evens.iter().enumerate().skip(first) {
+            self.restore(even).write(row, 2 * at, order);
+        }
+    }
+
+    /// Writes the values of pairs of places.
+    #[inline(always)]
+    fn restore_pairs(self, evens: &[[i32; ROW_GROUP]], odds: &[[i32; ROW_GROUP]], order: ByteOrder, row: &mut [u8]) {
+        for ((pairs, evens), odds) in row.chunks_exact_mut(2 * ROW_GROUP * V::SIZE).zip(evens).zip(odds) {
+            let evens = std::array::from_fn(|i| self.restore(evens[i]));
+            let odds = std::array::from_fn(|i| self.restore(odds[i]));
+            V::write_pairs(evens, odds, order, pairs);
+        }
     }
 
     /// Nearest steps and rest of a value, and the value of that place.

@@ -24,7 +24,7 @@ use crate::finegrid::{FineGrid, MOST_VALUES};
 use crate::layout::{ByteOrder, Shape};
 use crate::memory::resize;
 use crate::quantize::Value;
-use crate::simd::{ROW_GROUP, vectorized};
+use crate::simd::{ROW_GROUP, common_row, common_row_mut, vectorized};
 
 /// Residuals of this magnitude or more say a place instead of a number of steps.
 pub const ESCAPE_FROM: i32 = 1 << 16;
@@ -162,7 +162,7 @@ impl Interpolation {
                             let residuals = residuals[first..][..slab.rows * len].chunks_exact(len);
                             let rows = predictions.chunks(slab.stride).zip(places.chunks_mut(slab.stride)).zip(residuals);
                             for ((predictions, places), residuals) in rows {
-                                restore_all(&predictions[..len], residuals, &mut places[..len]);
+                                restore_row(&predictions[..len], residuals, &mut places[..len]);
                             }
                         },
                         #[inline(always)]
@@ -195,17 +195,27 @@ pub fn restore(prediction: i32, residual: i32) -> i32 {
     prediction.wrapping_add(distance)
 }
 
-/// The places that residuals lead to from predictions.
+/// The places that a row's residuals lead to from predictions.
 #[inline(always)]
-fn restore_all(predictions: &[i32], residuals: &[i32], places: &mut [i32]) {
-    let (groups, places) = places.as_chunks_mut::<ROW_GROUP>();
-    let (many_predictions, predictions) = predictions.as_chunks::<ROW_GROUP>();
-    let (many_residuals, residuals) = residuals.as_chunks::<ROW_GROUP>();
-    for ((group, predictions), residuals) in groups.iter_mut().zip(many_predictions).zip(many_residuals) {
-        *group = std::array::from_fn(|i| restore(predictions[i], residuals[i]));
+fn restore_row(predictions: &[i32], residuals: &[i32], places: &mut [i32]) {
+    if let (Some(predictions), Some(residuals), Some(places)) =
+        (common_row(predictions), common_row(residuals), common_row_mut(&mut *places))
+    {
+        return restore_groups(predictions, residuals, places);
     }
+    let (groups, places) = places.as_chunks_mut();
+    let (many_predictions, predictions) = predictions.as_chunks();
+    let (many_residuals, residuals) = residuals.as_chunks();
+    restore_groups(many_predictions, many_residuals, groups);
     for ((place, &prediction), &residual) in places.iter_mut().zip(predictions).zip(residuals) {
         *place = restore(prediction, residual);
+    }
+}
+
+#[inline(always)]
+fn restore_groups(predictions: &[[i32; ROW_GROUP]], residuals: &[[i32; ROW_GROUP]], places: &mut [[i32; ROW_GROUP]]) {
+    for ((places, predictions), residuals) in places.iter_mut().zip(predictions).zip(residuals) {
+        *places = std::array::from_fn(|i| restore(predictions[i], residuals[i]));
     }
 }
 
