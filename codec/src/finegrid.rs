@@ -18,7 +18,7 @@ use crate::glance::Glance;
 use crate::interpolation::{ESCAPE_BASE, ESCAPE_FROM, ESCAPE_REACH};
 use crate::layout::ByteOrder;
 use crate::quantize::{Quantizer, ROUNDING, Value};
-use crate::simd::{ROW_GROUP, ROW_GROUPS, common_row};
+use crate::simd::{COMMON_ROW, ROW_GROUP, common_row};
 
 /// With no more values in doubt, each is decided on its own.
 const FEW_DOUBTS: u32 = 4;
@@ -113,7 +113,7 @@ impl<V: Value> FineGrid<V> {
     #[inline(always)]
     pub(crate) fn restore_row(self, evens: &[i32], odds: &[i32], order: ByteOrder, row: &mut [u8]) {
         if let (Some(evens), Some(odds)) = (common_row(evens), common_row(odds)) {
-            return self.restore_pairs(evens, odds, order, &mut row[..2 * ROW_GROUPS * ROW_GROUP * V::SIZE]);
+            return self.restore_pairs(evens, odds, order, &mut row[..2 * COMMON_ROW * V::SIZE]);
         }
         let (many_evens, many_odds) = (evens.as_chunks().0, odds.as_chunks().0);
         self.restore_pairs(many_evens, many_odds, order, row);
@@ -181,6 +181,17 @@ impl<V: Value> FineGrid<V> {
         (-limit..limit).contains(&place) && (value.to_f64() - self.restore(place).to_f64()).abs() <= self.bound
     }
 
+    /// Residuals and places of values with the given predictions, all equally many, as [`FineGrid::encode`] gives them, if a glance is certain of all.
+    #[inline(always)]
+    pub fn glance(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], places: &mut [i32]) -> bool {
+        !self.has_fill(values)
+            && self.glance.is_some_and(|glance| V::glance_residuals(glance, values, predictions, residuals, places))
+    }
+
+    fn has_fill(&self, values: &[V]) -> bool {
+        self.fill.is_some_and(|fill| values.iter().any(|value| value.to_bits_i64() == fill))
+    }
+
     /// Residuals and places of values with the given predictions, all equally many and at most [`MOST_VALUES`]; calls `exception` with the indices of
     /// values that must be kept bit for bit. Those take the place of their prediction.
     #[inline(always)]
@@ -190,13 +201,25 @@ impl<V: Value> FineGrid<V> {
         predictions: &[i32],
         residuals: &mut [i32],
         places: &mut [i32],
+        exception: impl FnMut(usize),
+    ) {
+        if !self.glance(values, predictions, residuals, places) {
+            self.encode_after_glance(values, predictions, residuals, places, exception);
+        }
+    }
+
+    /// The same where a glance was not certain of all, and has left residuals and places.
+    #[inline(always)]
+    pub fn encode_after_glance(
+        &self,
+        values: &[V],
+        predictions: &[i32],
+        residuals: &mut [i32],
+        places: &mut [i32],
         mut exception: impl FnMut(usize),
     ) {
-        let has_fill = self.fill.is_some_and(|fill| values.iter().any(|value| value.to_bits_i64() == fill));
+        let has_fill = self.has_fill(values);
         if let Some(glance) = self.glance.filter(|_| !has_fill) {
-            if V::glance_residuals(glance, values, predictions, residuals, places) {
-                return;
-            }
             // Mostly one value is in doubt, and the others are as they should be.
             let mut doubts = [0; MOST_VALUES];
             V::glance_doubts(glance, values, predictions, &mut doubts[..values.len()]);

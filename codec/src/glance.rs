@@ -6,7 +6,7 @@
 
 use crate::finegrid::{PLACES, PLACES_A_STEP, SPACING};
 use crate::quantize::Quantizer;
-use crate::simd::ROW_GROUP;
+use crate::simd::{ROW_GROUP, common_row, common_row_mut};
 
 /// Adding this to `|p| < 2^22` leaves `p`, rounded half to even, in the low bits of the mantissa.
 pub const ROUNDING: f32 = 12_582_912.0; // 1.5 * 2^23
@@ -73,25 +73,40 @@ impl Glance {
     /// Residuals of values and the places that they lead to, if all are certain and no value may stand on another place.
     #[inline(always)]
     pub fn residuals(self, values: &[f32], predictions: &[i32], residuals: &mut [i32], places: &mut [i32]) -> bool {
-        let whole = values.len() / ROW_GROUP * ROW_GROUP;
-        let ((many_values, values), (many_predictions, predictions)) = (values.split_at(whole), predictions.split_at(whole));
-        let ((many_residuals, residuals), (many_places, places)) = (residuals.split_at_mut(whole), places.split_at_mut(whole));
-        let sources = many_values.as_chunks::<ROW_GROUP>().0.iter().zip(many_predictions.as_chunks::<ROW_GROUP>().0);
-        let targets = many_residuals.as_chunks_mut::<ROW_GROUP>().0.iter_mut().zip(many_places.as_chunks_mut::<ROW_GROUP>().0);
-        let mut doubts = [0; ROW_GROUP];
-        for ((values, predictions), (residuals, places)) in sources.zip(targets) {
-            let found: [(i32, i32, u32); ROW_GROUP] = std::array::from_fn(|i| self.residual(values[i], predictions[i]));
-            *residuals = found.map(|(residual, ..)| residual);
-            *places = found.map(|(_, place, _)| place);
-            doubts = std::array::from_fn(|i| doubts[i] | found[i].2);
+        if let (Some(values), Some(predictions), Some(residuals), Some(places)) =
+            (common_row(values), common_row(predictions), common_row_mut(&mut *residuals), common_row_mut(&mut *places))
+        {
+            return self.residuals_of_groups(values, predictions, residuals, places) >> 31 == 0;
         }
-        let mut doubts = doubts.into_iter().fold(0, |doubts, doubt| doubts | doubt);
+        let ((many_values, values), (many_predictions, predictions)) = (values.as_chunks(), predictions.as_chunks());
+        let ((many_residuals, residuals), (many_places, places)) = (residuals.as_chunks_mut(), places.as_chunks_mut());
+        let mut doubts = self.residuals_of_groups(many_values, many_predictions, many_residuals, many_places);
         for (((&value, &prediction), residual), place) in values.iter().zip(predictions).zip(residuals).zip(places) {
             let doubt;
             (*residual, *place, doubt) = self.residual(value, prediction);
             doubts |= doubt;
         }
         doubts >> 31 == 0
+    }
+
+    /// The same for groups; the highest bit says whether there is a doubt.
+    #[inline(always)]
+    fn residuals_of_groups(
+        self,
+        values: &[[f32; ROW_GROUP]],
+        predictions: &[[i32; ROW_GROUP]],
+        residuals: &mut [[i32; ROW_GROUP]],
+        places: &mut [[i32; ROW_GROUP]],
+    ) -> u32 {
+        let mut doubts = [0; ROW_GROUP];
+        let targets = residuals.iter_mut().zip(places);
+        for ((values, predictions), (residuals, places)) in values.iter().zip(predictions).zip(targets) {
+            let found: [(i32, i32, u32); ROW_GROUP] = std::array::from_fn(|i| self.residual(values[i], predictions[i]));
+            *residuals = found.map(|(residual, ..)| residual);
+            *places = found.map(|(_, place, _)| place);
+            doubts = std::array::from_fn(|i| doubts[i] | found[i].2);
+        }
+        doubts.into_iter().fold(0, |doubts, doubt| doubts | doubt)
     }
 
     /// Which of these values are in doubt: the highest bits say so.

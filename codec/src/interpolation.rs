@@ -18,13 +18,13 @@ mod level;
 mod sheets;
 
 use self::level::{Extents, Level, count, grids, has, index};
-use self::sheets::Sheets;
+use self::sheets::{Sheets, Slab};
 use crate::error::Result;
 use crate::finegrid::{FineGrid, MOST_VALUES};
 use crate::layout::{ByteOrder, Shape};
 use crate::memory::resize;
 use crate::quantize::Value;
-use crate::simd::{ROW_GROUP, common_row, common_row_mut, vectorized};
+use crate::simd::{COMMON_ROW, ROW_GROUP, common_row, common_row_mut, vectorized};
 
 /// Residuals of this magnitude or more say a place instead of a number of steps.
 pub const ESCAPE_FROM: i32 = 1 << 16;
@@ -82,6 +82,7 @@ impl Interpolation {
                 fine.encode(&[V::read(before, 0, order)], &[0], &mut residuals[..1], &mut places, |_| exceptions.push(0));
                 self.grid[0][0] = places[0];
                 let mut end = self.values.len();
+                let mut doubtful = Vec::new();
                 for (depth, &extents) in grids.iter().enumerate().rev().skip(1) {
                     end -= count(grids[depth + 1]) * V::SIZE;
                     let values = if depth == 0 { chunk } else { &self.values[end - count(extents) * V::SIZE..end] };
@@ -98,20 +99,31 @@ impl Interpolation {
                             in_grid[0] = 0;
                             let first = index(extents, in_grid) * V::SIZE;
                             let residuals = &mut residuals[class.start + index(class.extents, slab.indices)..][..slab.rows * len];
-                            let rows = values[first..].chunks(2 * extents[0] * V::SIZE).zip(residuals.chunks_exact_mut(len));
-                            let rows = rows.zip(predictions.chunks(slab.stride)).zip(places.chunks_mut(slab.stride));
-                            for (y, (((row, residuals), predictions), places)) in rows.enumerate() {
+                            let source = Rows {
+                                bytes: &values[first..],
+                                distance: 2 * extents[0] * V::SIZE,
+                                from_second: has(class.set, 0),
+                                order,
+                            };
+                            let are_common = glance_rows(fine, &source, slab, predictions, residuals, places, &mut doubtful);
+                            for &row in &doubtful {
+                                let (residuals, at) = (&mut residuals[row * len..][..len], row * slab.stride);
                                 for (part, residuals) in residuals.chunks_mut(PART).enumerate() {
                                     let from = part * PART;
-                                    let part = from..from + residuals.len();
+                                    let part = at + from..at + from + residuals.len();
                                     let values = &mut part_values[..residuals.len()];
-                                    V::read_alternate(&row[2 * from * V::SIZE..], has(class.set, 0), order, values);
+                                    source.read(row, from, values);
                                     let (predictions, places) = (&predictions[part.clone()], &mut places[part]);
-                                    fine.encode(values, predictions, residuals, places, |place| {
-                                        let [_, y_first, z, w] = slab.indices;
-                                        let at = class.in_grid([from + place, y_first + y, z, w]);
+                                    let exception = |place| {
+                                        let [_, first_row, z, w] = slab.indices;
+                                        let at = class.in_grid([from + place, first_row + row, z, w]);
                                         exceptions.push(index(grids[0], at.map(|index| index << depth)));
-                                    });
+                                    };
+                                    if are_common {
+                                        fine.encode_after_glance(values, predictions, residuals, places, exception);
+                                    } else {
+                                        fine.encode(values, predictions, residuals, places, exception);
+                                    }
                                 }
                             }
                         },
@@ -181,6 +193,54 @@ impl Interpolation {
             },
         )
     }
+}
+
+/// Rows of every other value of a grid's rows.
+struct Rows<'a> {
+    bytes: &'a [u8],
+    /// Bytes from one row's first value of the grid to the next one's.
+    distance: usize,
+    from_second: bool,
+    order: ByteOrder,
+}
+
+impl Rows<'_> {
+    /// Reads values of a row from one on.
+    #[inline(always)]
+    fn read<V: Value>(&self, row: usize, from: usize, values: &mut [V]) {
+        V::read_alternate(&self.bytes[row * self.distance + 2 * from * V::SIZE..], self.from_second, self.order, values);
+    }
+}
+
+/// Encodes those rows of a slab of which a glance is certain, if they are of the commonest length, and says whether they are; `doubtful` becomes
+/// the list of the other rows.
+#[inline(always)]
+fn glance_rows<V: Value>(
+    fine: &FineGrid<V>,
+    source: &Rows<'_>,
+    slab: &Slab<'_>,
+    predictions: &[i32],
+    residuals: &mut [i32],
+    places: &mut [i32],
+    doubtful: &mut Vec<usize>,
+) -> bool {
+    doubtful.clear();
+    let fit = source.bytes.len() >= (slab.rows - 1) * source.distance + 2 * COMMON_ROW * V::SIZE;
+    if slab.class.extents[0] != COMMON_ROW || !fit {
+        doubtful.extend(0..slab.rows);
+        return false;
+    }
+    for (row, residuals) in residuals.as_chunks_mut::<COMMON_ROW>().0.iter_mut().enumerate() {
+        // Slices of a length that the compiler knows: see `common_row`.
+        let bytes = &source.bytes[row * source.distance..][..2 * COMMON_ROW * V::SIZE];
+        let at = row * slab.stride..row * slab.stride + COMMON_ROW;
+        let mut values = [V::default(); COMMON_ROW];
+        V::read_alternate(bytes, source.from_second, source.order, &mut values);
+        if !fine.glance(&values, &predictions[at.clone()][..COMMON_ROW], residuals, &mut places[at][..COMMON_ROW]) {
+            doubtful.push(row);
+        }
+    }
+    true
 }
 
 /// The place that a residual leads to.

@@ -4,19 +4,20 @@
 /// such as the question whether slices overlap, costs as much as the loop.
 pub(crate) const ROW_GROUP: usize = 8;
 
-/// Groups of a row of 32 values, the commonest: those that are new at the finest level of a row of 64.
-pub(crate) const ROW_GROUPS: usize = 4;
+/// Length of the commonest row: what is new at the finest level of a row of 64.
+pub(crate) const COMMON_ROW: usize = 32;
+const COMMON_GROUPS: usize = COMMON_ROW / ROW_GROUP;
 
-/// The groups of a row that is made of the commonest number of them: a loop over so many needs no question where it ends.
+/// The groups of a row of the commonest length: a loop over so many needs no question where it ends.
 #[inline(always)]
-pub(crate) fn common_row<T>(row: &[T]) -> Option<&[[T; ROW_GROUP]; ROW_GROUPS]> {
-    if row.len() == ROW_GROUPS * ROW_GROUP { row.as_chunks().0.first_chunk() } else { None }
+pub(crate) fn common_row<T>(row: &[T]) -> Option<&[[T; ROW_GROUP]; COMMON_GROUPS]> {
+    if row.len() == COMMON_ROW { row.as_chunks().0.first_chunk() } else { None }
 }
 
 /// The same, to be written.
 #[inline(always)]
-pub(crate) fn common_row_mut<T>(row: &mut [T]) -> Option<&mut [[T; ROW_GROUP]; ROW_GROUPS]> {
-    if row.len() == ROW_GROUPS * ROW_GROUP { row.as_chunks_mut().0.first_chunk_mut() } else { None }
+pub(crate) fn common_row_mut<T>(row: &mut [T]) -> Option<&mut [[T; ROW_GROUP]; COMMON_GROUPS]> {
+    if row.len() == COMMON_ROW { row.as_chunks_mut().0.first_chunk_mut() } else { None }
 }
 
 /// Calls `body` in a context where the compiler may use AVX2, AVX-512 or NEON, as the CPU at hand allows. `body` and all that it calls
