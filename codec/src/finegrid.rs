@@ -350,6 +350,26 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_any_length_are_restored() {
+        fn are_restored<V: Value>() {
+            let fine = FineGrid::<V>::new(&Quantizer::new(1e-3));
+            for (len, order) in (1..70).flat_map(|len| [ByteOrder::Little, ByteOrder::Big].map(|order| (len, order))) {
+                let places: Vec<i32> = (0..len as i32).map(|index| 37 * index - 1000).collect();
+                let [evens, odds] = [0, 1].map(|from| places.iter().copied().skip(from).step_by(2).collect::<Vec<i32>>());
+                // What stands behind a row is not touched.
+                let mut row = vec![7; (len + 1) * V::SIZE];
+                fine.restore_row(&evens, &odds, order, &mut row[..len * V::SIZE]);
+                for (index, &place) in places.iter().enumerate() {
+                    assert!(V::read(&row, index, order).to_bits() == fine.restore(place).to_bits(), "{index} of {len}");
+                }
+                assert_eq!(row[len * V::SIZE..], vec![7; V::SIZE], "{len} values");
+            }
+        }
+        are_restored::<f32>();
+        are_restored::<f64>();
+    }
+
+    #[test]
     fn a_glance_decides_as_f64_does() {
         let mut random = random();
         for bound in [1e-3, 0.5, 0.1, 123.456, 7e-28, 4e27, 3.3e-12, 0.043_21] {

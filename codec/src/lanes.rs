@@ -15,7 +15,7 @@ mod step;
 
 use self::step::{Found, Lanes, REQUEST, Step};
 use crate::alphabet::{ALPHABET, SYMBOLS, class_value};
-use crate::codebook::{DecodeTable, MAX_CODE_BITS, RUN_ENTRY, SPECIAL_ENTRY, START_SHIFT, WIDE_ENTRY};
+use crate::codebook::{DecodeTable, MAX_CODE_BITS, RUN_ENTRY, START_SHIFT, WIDE_ENTRY};
 use crate::error::{Error, Result};
 use crate::integer::Integer;
 use crate::simd::vectorized;
@@ -141,14 +141,18 @@ fn decode_lanes<C: Integer>(
     let word = |index: usize| u32::from(lane_words[index.min(zeros_at)]);
     let mut lanes = Lanes { buffers: std::array::from_fn(|lane| word(lane) << 16 | word(LANES + lane)), used: [0; LANES] };
     let mut next = (2 * LANES).min(zeros_at);
-    values.fill(C::default());
-    let mut output = Output { values, at: 0, extra, extra_at: 0 };
+    // Where most values are zeros of runs, runs are passed over. Else they are written when they come, and the others once.
+    let is_zero = 16 * lane_words.len() < FILLED_BITS * values.len();
+    if is_zero {
+        values.fill(C::default());
+    }
+    let mut output = Output { values, is_zero, at: 0, extra, extra_at: 0 };
     let mut void_lanes_are_zero = true;
     while output.at < output.values.len() {
         let request = lane_words[next..].first_chunk().unwrap_or(&[0; REQUEST]);
         let found = step.step(&mut lanes, table, request);
         next = (next + found.taken).min(zeros_at);
-        let tokens = output.expand(&found);
+        let tokens = output.expand(&found, step);
         // Zeros in a buffer read as the code of zeros; with the buffer 0 afterwards too, it was 0 before.
         void_lanes_are_zero = found.entries[tokens..].iter().all(|&entry| entry == table[0]);
     }
@@ -179,6 +183,8 @@ fn decode_lanes<C: Integer>(
 /// Where the tokens of a block go.
 struct Output<'a, C> {
     values: &'a mut [C],
+    /// Whether all was 0 before.
+    is_zero: bool,
     at: usize,
     extra: &'a [u8],
     extra_at: usize,
@@ -187,19 +193,21 @@ struct Output<'a, C> {
 impl<C: Integer> Output<'_, C> {
     /// Writes what the tokens of a step stand for; returns how many there were before the block's end. Those behind it are void.
     #[inline(always)]
-    fn expand(&mut self, found: &Found) -> usize {
+    fn expand(&mut self, found: &Found, step: impl Step) -> usize {
         let &Found { ref entries, has_run, has_wide, specials, .. } = found;
         if has_wide || self.extra_at > 8 * (self.extra.len() - EXTRA_PADDING) {
             return self.expand_any(entries);
         }
-        let whole = self.values.len() - self.at >= LANES;
         let count = specials.count_ones();
-        if !has_run && whole && count <= MOST_PATCHED {
+        if has_run && count <= FEW {
+            return self.expand_few(entries, specials);
+        }
+        if !has_run && self.values.len() - self.at < LANES {
+            return self.expand_last(entries, 0);
+        }
+        if !has_run && count <= MOST_PATCHED {
             self.patch(entries, specials);
             return LANES;
-        }
-        if count <= FEW {
-            return self.expand_few(entries, specials);
         }
         // For all lanes side by side.
         let mut bits_here = [0u32; LANES];
@@ -208,18 +216,61 @@ impl<C: Integer> Output<'_, C> {
             *bits_here = [window as u32, (window >> extra_count(first)) as u32];
             self.extra_at += (extra_count(first) + extra_count(second)) as usize;
         }
-        if !has_run && whole {
+        if !has_run {
             self.put_all(std::array::from_fn(|lane| narrow_difference(entries[lane], bits_here[lane])));
             return LANES;
         }
+        let runs = step.marked(entries, RUN_ENTRY);
+        if runs.count_ones() <= FEW_RUNS {
+            return self.expand_runs(entries, &bits_here, runs);
+        }
         let expanded: [(i32, u32); LANES] = std::array::from_fn(|lane| expand_narrow(entries[lane], bits_here[lane]));
+        if !self.is_zero {
+            let end = self.at + expanded.iter().map(|&(_, span)| span).sum::<u32>() as usize;
+            let end = end.min(self.values.len());
+            self.values[self.at..end].fill(C::default());
+        }
         for (token, (difference, span)) in expanded.into_iter().enumerate() {
-            if !self.put(difference, span as usize) {
-                self.extra_at -= entries[token..].iter().map(|&entry| extra_count(entry) as usize).sum::<usize>();
+            let Some(value) = self.values.get_mut(self.at) else {
+                self.unread(&entries[token..]);
                 return token;
-            }
+            };
+            *value = C::from_i64(i64::from(difference));
+            self.at += span as usize;
         }
         LANES
+    }
+
+    /// Goes back over the bits of tokens.
+    fn unread(&mut self, entries: &[u32]) {
+        self.extra_at -= entries.iter().map(|&entry| extra_count(entry) as usize).sum::<usize>();
+    }
+
+    /// Steps with few runs among many classes: all tokens are written as if they stood for one difference, then again behind each run.
+    #[inline(always)]
+    fn expand_runs(&mut self, entries: &[u32; LANES], bits_here: &[u32; LANES], mut runs: u32) -> usize {
+        let mut differences = [0; 2 * LANES];
+        for (lane, difference) in differences[..LANES].iter_mut().enumerate() {
+            *difference = expand_narrow(entries[lane], bits_here[lane]).0;
+        }
+        let mut token = 0;
+        while self.values.len() - self.at >= 2 * LANES {
+            self.write(*differences[token..].first_chunk().unwrap_or(&[0; LANES]));
+            if runs == 0 {
+                self.at += LANES - token;
+                return LANES;
+            }
+            let run = runs.trailing_zeros() as usize % LANES;
+            runs &= runs - 1;
+            self.at += run - token;
+            token = run + 1;
+            self.put_run(0, run_length(entries[run], bits_here[run]) as usize);
+            if self.at > self.values.len() {
+                break;
+            }
+        }
+        self.unread(&entries[token..]);
+        if self.at > self.values.len() { token } else { self.expand_last(entries, token) }
     }
 
     /// Steps without runs, with few classes or none: all are written as if they were direct codes, then the classes over them.
@@ -257,12 +308,10 @@ impl<C: Integer> Output<'_, C> {
             self.at += special - token;
             token = special + 1;
             let entry = entries[special];
-            let (difference, span) = expand_narrow(entry, read_window(self.extra, self.extra_at) as u32);
+            let bits_here = read_window(self.extra, self.extra_at) as u32;
             self.extra_at += extra_count(entry) as usize;
-            let mut first = [0; LANES];
-            first[0] = difference;
-            self.write(first);
-            self.at += span as usize;
+            let (difference, span) = expand_narrow(entry, bits_here);
+            self.put_run(difference, span as usize);
             if self.at > self.values.len() {
                 return token;
             }
@@ -273,17 +322,15 @@ impl<C: Integer> Output<'_, C> {
     /// The tokens of a step from one on, near the block's end.
     fn expand_last(&mut self, entries: &[u32; LANES], first: usize) -> usize {
         for (token, &entry) in entries.iter().enumerate().skip(first) {
-            let there = if entry & SPECIAL_ENTRY == 0 {
-                self.put(entry.cast_signed() >> START_SHIFT, 1)
-            } else if self.at < self.values.len() {
-                let (difference, span) = expand_narrow(entry, read_window(self.extra, self.extra_at) as u32);
-                self.extra_at += extra_count(entry) as usize;
-                self.put(difference, span as usize)
-            } else {
-                false
-            };
-            if !there {
+            if self.at >= self.values.len() {
                 return token;
+            }
+            let bits_here = read_window(self.extra, self.extra_at) as u32;
+            self.extra_at += extra_count(entry) as usize;
+            if entry & RUN_ENTRY != 0 {
+                self.skip(run_length(entry, bits_here) as usize);
+            } else {
+                self.put(narrow_difference(entry, bits_here).into());
             }
         }
         LANES
@@ -294,29 +341,57 @@ impl<C: Integer> Output<'_, C> {
     fn expand_any(&mut self, entries: &[u32; LANES]) -> usize {
         let extra_bits = 8 * (self.extra.len() - EXTRA_PADDING);
         for (token, &entry) in entries.iter().enumerate() {
-            let Some(value) = self.values.get_mut(self.at) else { return token };
+            if self.at >= self.values.len() {
+                return token;
+            }
             let payload = entry.cast_signed() >> START_SHIFT;
             let wide = entry & WIDE_ENTRY != 0;
             let start = if wide { ALPHABET[payload as usize % SYMBOLS].start.cast_signed() } else { i64::from(payload) };
             let bits = read_bits(self.extra, self.extra_at.min(extra_bits), extra_count(entry));
             self.extra_at += extra_count(entry) as usize;
-            if entry & RUN_ENTRY == 0 {
-                *value = C::from_i64(class_value(start, bits));
-                self.at += 1;
+            if entry & RUN_ENTRY != 0 {
+                self.skip(start as usize + bits as usize);
             } else {
-                self.at += start as usize + bits as usize;
+                self.put(class_value(start, bits));
             }
         }
         LANES
     }
 
-    /// Writes a difference, or the first zero of a run, unless the block is full.
+    /// Writes a difference where there is room for one.
     #[inline(always)]
-    fn put(&mut self, difference: i32, span: usize) -> bool {
-        let Some(value) = self.values.get_mut(self.at) else { return false };
-        *value = C::from_i64(i64::from(difference));
-        self.at += span;
-        true
+    fn put(&mut self, difference: i64) {
+        self.values[self.at] = C::from_i64(difference);
+        self.at += 1;
+    }
+
+    /// Writes a run of zeros as far as there is room for it, and goes to its end.
+    #[inline(always)]
+    fn skip(&mut self, run: usize) {
+        let end = (self.at + run).min(self.values.len());
+        self.values[self.at..end].fill(C::default());
+        self.at += run;
+    }
+
+    /// Writes a difference and the zeros that make a run of it, where there is room for [`LANES`] values, all of which are written.
+    #[inline(always)]
+    fn put_run(&mut self, difference: i32, run: usize) {
+        let mut first = [0; LANES];
+        first[0] = difference;
+        self.write(first);
+        let end = self.at + run;
+        if self.is_zero {
+            self.at = end;
+            return;
+        }
+        self.at += LANES;
+        while self.at < end && self.values.len() - self.at >= LANES {
+            self.put_all([0; LANES]);
+        }
+        if self.at < end {
+            self.values[self.at..].fill(C::default());
+        }
+        self.at = end;
     }
 
     /// Writes the differences of a step without runs.
@@ -337,8 +412,12 @@ impl<C: Integer> Output<'_, C> {
 
 /// Most extra bits of an entry that is not wide.
 const MAX_NARROW_EXTRA: u8 = 21;
+/// A block of fewer bits a value is filled with zeros before it is decoded: how long a run is is hard to foretell.
+const FILLED_BITS: usize = 2;
 /// So many tokens of a step may be other than direct codes before they are no longer treated as exceptions.
 const FEW: u32 = 5;
+/// So many runs may stand among classes.
+const FEW_RUNS: u32 = 5;
 /// So many, if there are only classes among them.
 const MOST_PATCHED: u32 = 12;
 
@@ -359,11 +438,13 @@ fn narrow_difference(entry: u32, bits_here: u32) -> i32 {
 /// Difference and span of an entry that is not wide, without a branch. The difference of a run is 0.
 #[inline(always)]
 fn expand_narrow(entry: u32, bits_here: u32) -> (i32, u32) {
-    if entry & RUN_ENTRY == 0 {
-        (narrow_difference(entry, bits_here), 1)
-    } else {
-        (0, (entry >> START_SHIFT) + narrow_extra(entry, bits_here))
-    }
+    if entry & RUN_ENTRY == 0 { (narrow_difference(entry, bits_here), 1) } else { (0, run_length(entry, bits_here)) }
+}
+
+/// Zeros of a run, from the bits that follow it.
+#[inline(always)]
+fn run_length(entry: u32, bits_here: u32) -> u32 {
+    (entry >> START_SHIFT) + narrow_extra(entry, bits_here)
 }
 
 #[inline(always)]

@@ -438,31 +438,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_any_length_are_taken_apart_and_put_together() {
-        fn come_back<V: Value>(value: impl Fn(usize) -> V) {
+    fn rows_of_any_length_are_taken_apart() {
+        fn are_read<V: Value>(value: impl Fn(usize) -> V) {
             for (len, order) in (1..70).flat_map(|len| [ByteOrder::Little, ByteOrder::Big].map(|order| (len, order))) {
                 let mut row = vec![0; len * V::SIZE];
                 for index in 0..len {
                     value(index).write(&mut row, index, order);
                 }
-                let [evens, odds] = [(false, len.div_ceil(2)), (true, len / 2)].map(|(from_second, count)| {
+                for (from_second, count) in [(false, len.div_ceil(2)), (true, len / 2)] {
                     let mut values = vec![V::default(); count];
                     V::read_alternate(&row, from_second, order, &mut values);
                     for (index, read) in values.iter().enumerate() {
                         let expected = value(2 * index + usize::from(from_second));
                         assert!(read.to_bits() == expected.to_bits(), "{index} of {len}");
                     }
-                    values
-                });
-                let mut written = vec![0; row.len()];
-                V::write_alternate(&evens, &odds, |value| value, order, &mut written);
-                assert_eq!(written, row, "{len} values");
+                }
             }
         }
-        come_back(|index| index as f32 + 0.5);
-        come_back(|index| index as f64 - 0.5);
-        come_back(|index| Binary16::from_f64(index as f64));
-        come_back(|index| BFloat16::from_f64(-(index as f64)));
+        are_read(|index| index as f32 + 0.5);
+        are_read(|index| index as f64 - 0.5);
+        are_read(|index| Binary16::from_f64(index as f64));
+        are_read(|index| BFloat16::from_f64(-(index as f64)));
     }
 
     #[test]

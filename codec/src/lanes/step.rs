@@ -31,6 +31,8 @@ pub(super) struct Found {
 /// Looks up one token a lane and hands the next word to each lane that has used up 16 bits, in the order of the lanes.
 pub(super) trait Step: Copy {
     fn step(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> Found;
+    /// Lanes whose entries have a bit, by bits.
+    fn marked(self, entries: &[u32; LANES], bit: u32) -> u32;
 }
 
 /// Any CPU. No branch depends on which lanes take a word.
@@ -57,6 +59,11 @@ impl Step for Portable {
         }
         (found.has_run, found.has_wide) = (any & RUN_ENTRY != 0, any & WIDE_ENTRY != 0);
         found
+    }
+
+    #[inline(always)]
+    fn marked(self, entries: &[u32; LANES], bit: u32) -> u32 {
+        entries.iter().enumerate().fold(0, |marked, (lane, entry)| marked | u32::from(entry & bit != 0) << lane)
     }
 }
 
@@ -124,6 +131,17 @@ impl Step for Avx2 {
         found.has_wide = avx._mm256_movemask_ps(cast(wides)) != 0;
         found
     }
+
+    #[inline(always)]
+    fn marked(self, entries: &[u32; LANES], bit: u32) -> u32 {
+        use pulp::bytemuck::cast;
+        let (avx, avx2) = (self.0.avx, self.0.avx2);
+        let bit = cast([bit; 8]);
+        entries.as_chunks::<8>().0.iter().enumerate().fold(0, |marked, (eight, entries)| {
+            let has_bit = avx2._mm256_cmpeq_epi32(avx2._mm256_and_si256(cast(*entries), bit), bit);
+            marked | avx._mm256_movemask_ps(cast(has_bit)).cast_unsigned() << (8 * eight)
+        })
+    }
 }
 
 #[cfg(test)]
@@ -156,6 +174,9 @@ mod tests {
                 (b.entries, b.has_run, b.has_wide, b.specials, b.taken)
             );
             assert_eq!((one.buffers, one.used), (two.buffers, two.used));
+            for bit in [RUN_ENTRY, WIDE_ENTRY, SPECIAL_ENTRY] {
+                assert_eq!(Portable.marked(&a.entries, bit), Avx2(v3).marked(&a.entries, bit));
+            }
         }
     }
 }
