@@ -192,6 +192,6 @@ fn constants() -> String {
     };
     table("unsigned long long", "SYMBOL_START", |symbol| ALPHABET[symbol].start);
     table("unsigned char", "SYMBOL_EXTRA_BITS", |symbol| u64::from(ALPHABET[symbol].extra_bits));
-    table("unsigned int", "SYMBOL_ENTRY", |symbol| u64::from(codebook::symbol_entry(symbol)));
+    table("unsigned int", "SYMBOL_ENTRY", |symbol| u64::from(codebook::symbol_entry(symbol, codebook::WIDE_START)));
     text
 }

@@ -8,8 +8,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use h5_samples::{cloud, turbulence};
-use quire_codec::codebook::{self, MAX_CODE_BITS};
-use quire_codec::interpolation::Interpolation;
+use quire_codec::codebook::{self, MAX_CODE_BITS, WIDE_START};
+use quire_codec::interpolation::{Interpolation, Residuals};
 use quire_codec::lorenzo::{self, Axes};
 use quire_codec::predictor::Chooser;
 use quire_codec::quantize::{self, Quantizer};
@@ -150,7 +150,7 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
     });
     let mut table = Box::new([0; 1 << MAX_CODE_BITS]);
     row("4 fill the decoding table", None, chunk.len(), repeats, || {
-        codebook::fill_decode_table(&lengths, &mut table).expect("a good book");
+        codebook::fill_decode_table(&lengths, WIDE_START, &mut table).expect("a good book");
     });
     let mut blocks = Vec::new();
     let mut start = Place::default();
@@ -167,7 +167,7 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
     }
     row("5 decode lanes (blocks of 4096)", None, chunk.len(), repeats, || {
         for (block, (words, extra)) in differences.chunks_mut(4096).zip(&blocks) {
-            lanes::decode(words, extra, &table, block).expect("decodes");
+            lanes::decode(words, extra, &table, block, &mut |_, _| {}).expect("decodes");
         }
     });
     let mut work = differences.clone();
@@ -188,6 +188,12 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
         exceptions.clear();
         interpolation.forward(chunk, ByteOrder::Little, &layout.shape, &fine, &mut residuals, &mut exceptions).expect("memory");
     });
+    let near: Vec<i16> = residuals.iter().map(|&residual| i16::try_from(residual).unwrap_or(i16::MIN)).collect();
+    let far: Vec<(usize, i64)> = (residuals.iter().zip(&near).enumerate())
+        .filter(|(_, (_, near))| **near == i16::MIN)
+        .map(|(index, (&residual, _))| (index, i64::from(residual)))
+        .collect();
+    let residuals = Residuals { near: &near, far: &far };
     row("2' undo the interpolation, restore values", None, chunk.len(), repeats, || {
         interpolation.inverse(&residuals, &layout.shape, &fine, ByteOrder::Little, &mut restored).expect("memory");
     });

@@ -191,7 +191,7 @@ pub fn canonical_codes(lengths: &CodeLengths) -> [u32; SYMBOLS] {
 /// bits  0 ..  3   code length
 /// bits  4 .. 10   extra bits that follow, 0 to 64
 /// bit  11         set for a run
-/// bit  12         set for a class whose start has no room here
+/// bit  12         set for a class whose start has no room here, or whose differences none in the integers that are decoded
 /// bit  13         set for all but direct codes: for runs and for whatever has extra bits
 /// bits 14 .. 31   start of the run or the difference, two's complement; the symbol where bit 12 is set
 /// ```
@@ -206,28 +206,35 @@ pub const SPECIAL_ENTRY: u32 = 1 << 13;
 /// Where an entry's start or symbol begins.
 pub const START_SHIFT: u32 = 14;
 
-/// The [`DecodeTable`] entry of a symbol, but for the length of its code.
+/// The least start of a class that has no room in a [`DecodeTable`]'s entry.
+pub const WIDE_START: i64 = 1 << (31 - START_SHIFT);
+
+/// The [`DecodeTable`] entry of a symbol, but for the length of its code. Classes from `wide_start` on are marked as wide.
 #[must_use]
-pub fn symbol_entry(symbol: usize) -> u32 {
+pub fn symbol_entry(symbol: usize, wide_start: i64) -> u32 {
     let meaning = ALPHABET[symbol];
     let run = if meaning.meaning == Meaning::Run { RUN_ENTRY } else { 0 };
-    let start = match i32::try_from(meaning.start.cast_signed()) {
-        Ok(start) if start < 1 << (31 - START_SHIFT) => start.cast_unsigned() << START_SHIFT,
-        _ => (symbol as u32) << START_SHIFT | WIDE_ENTRY,
+    let start = meaning.start.cast_signed();
+    let start = if start < wide_start.min(WIDE_START) {
+        (start as u32) << START_SHIFT
+    } else {
+        (symbol as u32) << START_SHIFT | WIDE_ENTRY
     };
     let special = if meaning.meaning == Meaning::Direct { 0 } else { SPECIAL_ENTRY };
     u32::from(meaning.extra_bits) << 4 | run | special | start
 }
 
-/// Fills the table of a book.
+/// Fills the table of a book, for integers that hold the differences of classes below `wide_start` or have no [`Integer::FAR`].
 ///
 /// # Errors
 /// `Corrupt` if a length passes [`MAX_CODE_BITS`] or the lengths do not make a complete prefix code.
-pub fn fill_decode_table(lengths: &CodeLengths, table: &mut DecodeTable) -> Result<()> {
+///
+/// [`Integer::FAR`]: crate::integer::Integer::FAR
+pub fn fill_decode_table(lengths: &CodeLengths, wide_start: i64, table: &mut DecodeTable) -> Result<()> {
     let mut next = 0;
     for length in 1..=MAX_CODE_BITS {
         for symbol in (0..SYMBOLS).filter(|&symbol| lengths[symbol] == length) {
-            let entry = u32::from(length) | symbol_entry(symbol);
+            let entry = u32::from(length) | symbol_entry(symbol, wide_start);
             let count = 1usize << (MAX_CODE_BITS - length);
             let Some(entries) = table.get_mut(next..next + count) else {
                 return Err(Error::corrupt("codebook", "its code lengths make no prefix code: they ask for too many codes"));
@@ -290,7 +297,7 @@ mod tests {
             assert_eq!(kraft(&lengths), 1 << MAX_CODE_BITS);
             let bits = cost(&histogram, &lengths).unwrap();
             assert!(entropy_bits(&histogram) <= bits);
-            fill_decode_table(&lengths, &mut [0; 4096]).unwrap();
+            fill_decode_table(&lengths, WIDE_START, &mut [0; 4096]).unwrap();
         }
     }
 
@@ -314,14 +321,14 @@ mod tests {
     #[test]
     fn bad_lengths_are_refused() {
         let mut table = [0; 4096];
-        assert!(fill_decode_table(&[0; SYMBOLS], &mut table).is_err());
-        assert!(fill_decode_table(&[1; SYMBOLS], &mut table).is_err());
-        assert!(fill_decode_table(&[12; SYMBOLS], &mut table).is_err());
+        assert!(fill_decode_table(&[0; SYMBOLS], WIDE_START, &mut table).is_err());
+        assert!(fill_decode_table(&[1; SYMBOLS], WIDE_START, &mut table).is_err());
+        assert!(fill_decode_table(&[12; SYMBOLS], WIDE_START, &mut table).is_err());
         let mut long = [0; SYMBOLS];
         long[..2].copy_from_slice(&[1, 1]);
-        assert!(fill_decode_table(&long, &mut table).is_ok());
+        assert!(fill_decode_table(&long, WIDE_START, &mut table).is_ok());
         long[2] = 15;
-        assert!(fill_decode_table(&long, &mut table).is_err());
+        assert!(fill_decode_table(&long, WIDE_START, &mut table).is_err());
     }
 
     #[test]

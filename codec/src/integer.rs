@@ -1,7 +1,10 @@
-//! The integers that planes hold: `i32` for the codes of f32 chunks, `i64` for those of f64 chunks, `i8` for the exception mask.
+//! The integers that planes hold: `i32` for the codes of f32 chunks, `i64` for those of f64 chunks, `i8` for the exception mask, and `i16` for residuals
+//! of interpolation on their way out.
 
 /// An integer with two's complement wrap-around, so that the order of additions never matters.
 pub trait Integer: Copy + Default + PartialEq + Send + Sync + 'static {
+    /// What stands for integers that the type cannot hold, if those are kept apart: see [`crate::lanes::decode`].
+    const FAR: Option<Self>;
     /// Sum modulo 2^bits.
     fn add(self, other: Self) -> Self;
     /// Difference modulo 2^bits.
@@ -17,8 +20,9 @@ pub trait Integer: Copy + Default + PartialEq + Send + Sync + 'static {
 }
 
 macro_rules! integer {
-    ($type:ty, $index:expr, $biased:expr) => {
+    ($type:ty, $far:expr, $index:expr, $biased:expr) => {
         impl Integer for $type {
+            const FAR: Option<Self> = $far;
             #[inline(always)]
             fn add(self, other: Self) -> Self {
                 self.wrapping_add(other)
@@ -47,8 +51,9 @@ macro_rules! integer {
     };
 }
 
-integer!(i8, u32::from, |value: i8, bias: i32| (i32::from(value) + bias).cast_unsigned());
-integer!(i32, u32::from, |value: i32, bias: i32| value.wrapping_add(bias).cast_unsigned());
-integer!(i64, |index: u64| index.min(31) as u32, |value: i64, bias: i32| {
+integer!(i8, None, u32::from, |value: i8, bias: i32| (i32::from(value) + bias).cast_unsigned());
+integer!(i16, Some(i16::MIN), u32::from, |value: i16, bias: i32| (i32::from(value) + bias).cast_unsigned());
+integer!(i32, None, u32::from, |value: i32, bias: i32| value.wrapping_add(bias).cast_unsigned());
+integer!(i64, None, |index: u64| index.min(31) as u32, |value: i64, bias: i32| {
     value.wrapping_add(i64::from(bias)).cast_unsigned().min(1 << 31) as u32
 });

@@ -20,9 +20,11 @@ mod sheets;
 use self::level::{Extents, Level, count, grids, has, index};
 use self::sheets::{Sheets, Slab};
 use crate::error::Result;
-use crate::finegrid::{FineGrid, MOST_VALUES};
+use crate::finegrid::{FineGrid, MOST_VALUES, PLACES};
+use crate::integer::Integer;
 use crate::layout::{ByteOrder, Shape};
 use crate::memory::resize;
+use crate::plane::Far;
 use crate::quantize::Value;
 use crate::simd::{COMMON_ROW, ROW_GROUP, common_row, common_row_mut, vectorized};
 
@@ -147,7 +149,7 @@ impl Interpolation {
     /// `OutOfMemory`.
     pub fn inverse<V: Value>(
         &mut self,
-        residuals: &[i32],
+        residuals: &Residuals<'_>,
         shape: &Shape,
         fine: &FineGrid<V>,
         order: ByteOrder,
@@ -160,7 +162,7 @@ impl Interpolation {
         vectorized(
             #[inline(always)]
             || {
-                self.grid[0][0] = restore(0, residuals[0]);
+                self.grid[0][0] = restore(0, residuals.at(0));
                 fine.restore(self.grid[0][0]).write(chunk, 0, order);
                 for (depth, &extents) in grids.iter().enumerate().rev().skip(1) {
                     let level = Level::new(extents);
@@ -171,10 +173,13 @@ impl Interpolation {
                         |slab, predictions, places| {
                             let len = slab.class.extents[0];
                             let first = slab.class.start + index(slab.class.extents, slab.indices);
-                            let residuals = residuals[first..][..slab.rows * len].chunks_exact(len);
-                            let rows = predictions.chunks(slab.stride).zip(places.chunks_mut(slab.stride)).zip(residuals);
-                            for ((predictions, places), residuals) in rows {
-                                restore_row(&predictions[..len], residuals, &mut places[..len]);
+                            let near = residuals.near[first..][..slab.rows * len].chunks_exact(len);
+                            let rows = predictions.chunks(slab.stride).zip(places.chunks_mut(slab.stride)).zip(near);
+                            for (row, ((predictions, places), near)) in rows.enumerate() {
+                                let (predictions, places) = (&predictions[..len], &mut places[..len]);
+                                if restore_row(predictions, near, places) {
+                                    residuals.restore_far(first + row * len, predictions, places);
+                                }
                             }
                         },
                         #[inline(always)]
@@ -248,16 +253,55 @@ fn glance_rows<V: Value>(
 #[must_use]
 pub fn restore(prediction: i32, residual: i32) -> i32 {
     let distance = if residual.unsigned_abs() < ESCAPE_FROM.unsigned_abs() {
-        residual.wrapping_mul(crate::finegrid::PLACES)
+        residual.wrapping_mul(PLACES)
     } else {
         residual.wrapping_sub(ESCAPE_BASE)
     };
     prediction.wrapping_add(distance)
 }
 
-/// The places that a row's residuals lead to from predictions.
+/// Residuals as the decoder reads them: most fit 16 bits, and half the memory is half the time that it takes.
+#[derive(Debug, Clone, Copy)]
+pub struct Residuals<'a> {
+    /// All of them; [`FAR`] stands for one that is far.
+    pub near: &'a [i16],
+    /// Indices and residuals of those that are far, ascending.
+    pub far: &'a [Far],
+}
+
+/// What stands for a residual that is far.
+const FAR: i16 = match <i16 as Integer>::FAR {
+    Some(far) => far,
+    None => panic!("residuals are kept apart"),
+};
+
+impl Residuals<'_> {
+    /// Those that are far from an index on.
+    fn far_from(&self, index: usize) -> &[Far] {
+        &self.far[self.far.partition_point(|&(other, _)| other < index)..]
+    }
+
+    fn at(&self, index: usize) -> i32 {
+        match self.far_from(index).first() {
+            Some(&(other, residual)) if other == index => residual as i32,
+            _ => i32::from(self.near[index]),
+        }
+    }
+
+    /// Puts right the places of a row in which there are residuals that are far. The row begins at index `first`.
+    #[cold]
+    #[inline(never)]
+    fn restore_far(&self, first: usize, predictions: &[i32], places: &mut [i32]) {
+        let end = first + places.len();
+        for &(index, residual) in self.far_from(first).iter().take_while(|&&(index, _)| index < end) {
+            places[index - first] = restore(predictions[index - first], residual as i32);
+        }
+    }
+}
+
+/// The places that a row's residuals lead to from predictions; says whether one of the residuals is far, and its place wrong.
 #[inline(always)]
-fn restore_row(predictions: &[i32], residuals: &[i32], places: &mut [i32]) {
+fn restore_row(predictions: &[i32], residuals: &[i16], places: &mut [i32]) -> bool {
     if let (Some(predictions), Some(residuals), Some(places)) =
         (common_row(predictions), common_row(residuals), common_row_mut(&mut *places))
     {
@@ -266,17 +310,29 @@ fn restore_row(predictions: &[i32], residuals: &[i32], places: &mut [i32]) {
     let (groups, places) = places.as_chunks_mut();
     let (many_predictions, predictions) = predictions.as_chunks();
     let (many_residuals, residuals) = residuals.as_chunks();
-    restore_groups(many_predictions, many_residuals, groups);
+    let mut is_far = restore_groups(many_predictions, many_residuals, groups);
     for ((place, &prediction), &residual) in places.iter_mut().zip(predictions).zip(residuals) {
-        *place = restore(prediction, residual);
+        *place = restore_near(prediction, residual);
+        is_far |= residual == FAR;
     }
+    is_far
 }
 
 #[inline(always)]
-fn restore_groups(predictions: &[[i32; ROW_GROUP]], residuals: &[[i32; ROW_GROUP]], places: &mut [[i32; ROW_GROUP]]) {
+fn restore_groups(predictions: &[[i32; ROW_GROUP]], residuals: &[[i16; ROW_GROUP]], places: &mut [[i32; ROW_GROUP]]) -> bool {
+    let mut lowest = [0i16; ROW_GROUP];
     for ((places, predictions), residuals) in places.iter_mut().zip(predictions).zip(residuals) {
-        *places = std::array::from_fn(|i| restore(predictions[i], residuals[i]));
+        *places = std::array::from_fn(|i| restore_near(predictions[i], residuals[i]));
+        lowest = std::array::from_fn(|i| lowest[i].min(residuals[i]));
     }
+    lowest.contains(&FAR)
+}
+
+/// The place that a residual of 16 bits leads to.
+#[inline(always)]
+fn restore_near(prediction: i32, residual: i16) -> i32 {
+    const { assert!(i16::MIN.unsigned_abs() as i32 <= ESCAPE_FROM) };
+    prediction.wrapping_add(i32::from(residual) * PLACES)
 }
 
 /// Copies the values of a grid that the next coarser one has too.

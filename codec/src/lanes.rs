@@ -109,22 +109,31 @@ pub const EXTRA_PADDING: usize = MAX_NARROW_EXTRA as usize * LANES / 8 + 8;
 /// Zero words that [`decode`] wants behind a block's lane words.
 pub const LANE_PADDING: usize = REQUEST;
 
+/// Takes the index of a difference that [`Integer::FAR`] stands for, and the difference.
+pub type KeepFar<'a> = &'a mut dyn FnMut(usize, i64);
+
 /// Decodes a block of `values.len()` differences. `lane_words` are the lanes' words followed by [`LANE_PADDING`] zeros; `extra` holds the extra
-/// bits, followed by [`EXTRA_PADDING`] zero bytes.
+/// bits, followed by [`EXTRA_PADDING`] zero bytes. If `C` has an [`Integer::FAR`], all classes of `table` that are not wide fit the type.
 ///
 /// # Errors
 /// `Corrupt` if tokens or extra bits do not come out even with the block.
-pub fn decode<C: Integer>(lane_words: &[u16], extra: &[u8], table: &DecodeTable, values: &mut [C]) -> Result<()> {
+pub fn decode<C: Integer>(
+    lane_words: &[u16],
+    extra: &[u8],
+    table: &DecodeTable,
+    values: &mut [C],
+    keep_far: KeepFar<'_>,
+) -> Result<()> {
     #[cfg(target_arch = "x86_64")]
     if let Some(v3) = pulp::x86::V3::try_new() {
         return vectorized(
             #[inline(always)]
-            || decode_lanes(step::Avx2(v3), lane_words, extra, table, values),
+            || decode_lanes(step::Avx2(v3), lane_words, extra, table, values, keep_far),
         );
     }
     vectorized(
         #[inline(always)]
-        || decode_lanes(step::Portable, lane_words, extra, table, values),
+        || decode_lanes(step::Portable, lane_words, extra, table, values, keep_far),
     )
 }
 
@@ -135,6 +144,7 @@ fn decode_lanes<C: Integer>(
     extra: &[u8],
     table: &DecodeTable,
     values: &mut [C],
+    keep_far: KeepFar<'_>,
 ) -> Result<()> {
     const SECTION: &str = "block";
     let zeros_at = lane_words.len().saturating_sub(LANE_PADDING);
@@ -146,7 +156,7 @@ fn decode_lanes<C: Integer>(
     if is_zero {
         values.fill(C::default());
     }
-    let mut output = Output { values, is_zero, at: 0, extra, extra_at: 0 };
+    let mut output = Output { values, is_zero, at: 0, extra, extra_at: 0, keep_far };
     let mut void_lanes_are_zero = true;
     while output.at < output.values.len() {
         let request = lane_words[next..].first_chunk().unwrap_or(&[0; REQUEST]);
@@ -188,6 +198,7 @@ struct Output<'a, C> {
     at: usize,
     extra: &'a [u8],
     extra_at: usize,
+    keep_far: KeepFar<'a>,
 }
 
 impl<C: Integer> Output<'_, C> {
@@ -330,7 +341,7 @@ impl<C: Integer> Output<'_, C> {
             if entry & RUN_ENTRY != 0 {
                 self.skip(run_length(entry, bits_here) as usize);
             } else {
-                self.put(narrow_difference(entry, bits_here).into());
+                self.put_any(narrow_difference(entry, bits_here).into());
             }
         }
         LANES
@@ -352,7 +363,7 @@ impl<C: Integer> Output<'_, C> {
             if entry & RUN_ENTRY != 0 {
                 self.skip(start as usize + bits as usize);
             } else {
-                self.put(class_value(start, bits));
+                self.put_any(class_value(start, bits));
             }
         }
         LANES
@@ -360,8 +371,15 @@ impl<C: Integer> Output<'_, C> {
 
     /// Writes a difference where there is room for one.
     #[inline(always)]
-    fn put(&mut self, difference: i64) {
-        self.values[self.at] = C::from_i64(difference);
+    fn put_any(&mut self, difference: i64) {
+        let value = C::from_i64(difference);
+        self.values[self.at] = match C::FAR {
+            Some(far) if value == far || value.to_i64() != difference => {
+                (self.keep_far)(self.at, difference);
+                far
+            }
+            _ => value,
+        };
         self.at += 1;
     }
 
@@ -481,7 +499,7 @@ mod tests {
         }
         assert!(ALPHABET[FIRST_CLASS..].iter().any(|symbol| symbol.extra_bits == MAX_NARROW_EXTRA));
     }
-    use crate::codebook::{canonical_codes, fill_decode_table, optimal_lengths};
+    use crate::codebook::{WIDE_START, canonical_codes, fill_decode_table, optimal_lengths};
     use crate::tokens::{Tokens, tokenize};
 
     #[test]
@@ -490,13 +508,13 @@ mod tests {
         let mut table = [0; 4096];
         let mut tokens = Tokens::default();
         for len in [1usize, 31, 32, 33, 64, 1000, 2048, 65_536] {
-            for spread in [1, 3, 20, 3000] {
+            for spread in [1, 3, 20, 3000, 40_000, 150_000] {
                 let differences: Vec<i32> =
-                    (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 16) as i32 % spread - spread / 3).collect();
+                    (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 12) as i32 % spread - spread / 3).collect();
                 tokenize(&differences, &mut tokens).unwrap();
                 let (_, histogram) = tokens.count();
                 let lengths = optimal_lengths(&histogram);
-                fill_decode_table(&lengths, &mut table).unwrap();
+                fill_decode_table(&lengths, WIDE_START, &mut table).unwrap();
                 let mut words = encoder.encode(&tokens.symbols, &canonical_codes(&lengths)).to_vec();
                 words.extend([0; LANE_PADDING]);
                 let mut extra = Vec::new();
@@ -504,8 +522,21 @@ mod tests {
                 let mut extra: Vec<u8> = extra.iter().flat_map(|word| word.to_le_bytes()).collect();
                 extra.extend([0; EXTRA_PADDING]);
                 let mut decoded = vec![7; len];
-                decode(&words, &extra, &table, &mut decoded).unwrap();
+                decode(&words, &extra, &table, &mut decoded, &mut |_, _| unreachable!("all fit")).unwrap();
                 assert_eq!(decoded, differences);
+
+                fill_decode_table(&lengths, 1 << 15, &mut table).unwrap();
+                let (mut narrow, mut far) = (vec![7i16; len], Vec::new());
+                decode(&words, &extra, &table, &mut narrow, &mut |index, difference| far.push((index, difference))).unwrap();
+                let mut far = far.into_iter();
+                for (index, (&difference, &narrow)) in differences.iter().zip(&narrow).enumerate() {
+                    if (-32_767..=32_767).contains(&difference) {
+                        assert_eq!(i32::from(narrow), difference);
+                    } else {
+                        assert_eq!((narrow, far.next()), (i16::MIN, Some((index, i64::from(difference)))));
+                    }
+                }
+                assert_eq!(far.next(), None);
             }
         }
     }

@@ -130,7 +130,11 @@ pub struct PlaneWorkspace {
     sizes: Vec<(u32, u32)>,
     table: Box<DecodeTable>,
     bitshuffle: Bitshuffle,
+    far: Vec<Far>,
 }
+
+/// Index and value of an integer that [`Integer::FAR`] stands for.
+pub type Far = (usize, i64);
 
 impl Default for PlaneWorkspace {
     fn default() -> Self {
@@ -142,6 +146,7 @@ impl Default for PlaneWorkspace {
             sizes: Vec::new(),
             table: Box::new([0; 1 << MAX_CODE_BITS]),
             bitshuffle: Bitshuffle::default(),
+            far: Vec::new(),
         }
     }
 }
@@ -258,27 +263,56 @@ impl PlaneWorkspace {
         Ok(())
     }
 
-    /// Reads what the predictor of the plane at the start of `stream` has left, and the predictor's byte.
+    /// Differences that [`Integer::FAR`] has stood for in the plane that was decoded last, in ascending order of their indices.
+    #[must_use]
+    pub fn far(&self) -> &[Far] {
+        &self.far
+    }
+
+    /// Reads what the predictor of the plane at the start of `stream` has left, and the predictor's byte. See [`PlaneWorkspace::far`] for what `C` cannot
+    /// hold.
     ///
     /// # Errors
     /// As [`PlaneWorkspace::decode`].
     pub fn decode_differences<C: Integer>(&mut self, stream: &mut &[u8], codes: &mut [C]) -> Result<u8> {
         let head = Head::read(stream)?;
         if let Some(choice) = &head.choice {
-            codebook::fill_decode_table(&choice.lengths(), &mut self.table)?;
+            // The far integer is the lowest of its type: what is nearer to 0 fits.
+            let wide_start = C::FAR.map_or(codebook::WIDE_START, |far| -far.to_i64());
+            codebook::fill_decode_table(&choice.lengths(), wide_start, &mut self.table)?;
         }
+        self.far.clear();
+        let mut is_kept = Ok(());
         let are_bit_planes = head.choice.is_none();
         let block_len = head.block_len();
         head.read_index(stream, codes.len(), &mut self.sizes)?;
         let words: u64 = self.sizes.iter().map(|&(lanes, extras)| u64::from(lanes) + u64::from(extras)).sum();
         let payload = take(stream, words.saturating_mul(2), PAYLOAD)?;
         let mut rest = payload;
-        for (block, &(lane_words, extra_words)) in codes.chunks_mut(block_len).zip(&self.sizes) {
+        for (number, (block, &(lane_words, extra_words))) in codes.chunks_mut(block_len).zip(&self.sizes).enumerate() {
+            let mut keep_far = |index: usize, value| match reserve(&mut self.far, 1) {
+                Ok(()) => self.far.push((number * block_len + index, value)),
+                Err(error) => is_kept = Err(error),
+            };
             let (lane_bytes, after) = rest.split_at(2 * lane_words as usize);
             let (extra_bytes, after) = after.split_at(2 * extra_words as usize);
             rest = after;
             if are_bit_planes {
-                self.bitshuffle.decode(lane_bytes, block)?;
+                if let Some(far) = C::FAR {
+                    let mut wide = [0i32; bitshuffle::BLOCK];
+                    let wide = &mut wide[..block.len()];
+                    self.bitshuffle.decode(lane_bytes, wide)?;
+                    for (index, (value, wide)) in block.iter_mut().zip(wide).enumerate() {
+                        let wide = wide.to_i64();
+                        *value = C::from_i64(wide);
+                        if *value == far || value.to_i64() != wide {
+                            *value = far;
+                            keep_far(index, wide);
+                        }
+                    }
+                } else {
+                    self.bitshuffle.decode(lane_bytes, block)?;
+                }
                 continue;
             }
             self.payload.clear();
@@ -287,8 +321,9 @@ impl PlaneWorkspace {
             self.extra_bytes.clear();
             self.extra_bytes.extend_from_slice(extra_bytes);
             self.extra_bytes.extend([0; lanes::EXTRA_PADDING]);
-            lanes::decode(&self.payload, &self.extra_bytes, &self.table, block)?;
+            lanes::decode(&self.payload, &self.extra_bytes, &self.table, block, &mut keep_far)?;
         }
+        is_kept?;
         let padding = (payload.len().next_multiple_of(4) - payload.len()) as u64;
         if take(stream, padding, PAYLOAD)?.iter().any(|&byte| byte != 0) {
             return Err(Error::corrupt(PAYLOAD, "its padding is not 0"));

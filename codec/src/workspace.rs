@@ -8,7 +8,7 @@ use crate::exceptions::{List, for_each_in_mask, most_listed, predict_mask, sort_
 use crate::format::{self, Coding, Header};
 use crate::grid::{Fixed, Grid, with_float, with_whole};
 use crate::integer::Integer;
-use crate::interpolation::Interpolation;
+use crate::interpolation::{Interpolation, Residuals};
 use crate::layout::{Layout, Shape};
 use crate::logarithm;
 use crate::lorenzo::{self, Axes};
@@ -45,6 +45,8 @@ struct Shared {
     interpolation: Interpolation,
     /// What interpolation leaves.
     residuals: Vec<i32>,
+    /// The same as it is read, without what is far.
+    near_residuals: Vec<i16>,
 }
 
 /// Integers that codes can be, and the buffers for them.
@@ -350,10 +352,11 @@ fn decode_floats<V: Value>(
             Some(fine) => {
                 let elements = layout.shape.elements() as usize;
                 resize(&mut buffers.codes, elements)?;
-                resize(&mut shared.residuals, elements)?;
-                let residuals = &mut shared.residuals[..elements];
-                shared.plane.decode_differences(body, residuals)?;
-                shared.interpolation.inverse(residuals, &layout.shape, &fine, order, chunk)?;
+                resize(&mut shared.near_residuals, elements)?;
+                let near = &mut shared.near_residuals[..elements];
+                shared.plane.decode_differences(body, near)?;
+                let residuals = Residuals { near, far: shared.plane.far() };
+                shared.interpolation.inverse(&residuals, &layout.shape, &fine, order, chunk)?;
             }
             // Without a fine grid the plane's predictor is refused.
             None => quantize::restore::<V>(decode_codes(buffers, shared, body, layout)?, quantizer, order, chunk),
