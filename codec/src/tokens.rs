@@ -12,7 +12,7 @@ use crate::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, SEGMENT, SYMBOLS, class
 use crate::error::Result;
 use crate::integer::Integer;
 use crate::memory::{reserve, resize};
-use crate::simd::vectorized;
+use crate::simd::{apart, vectorized};
 
 /// How often each symbol occurs.
 pub type Histogram = [u64; SYMBOLS];
@@ -119,8 +119,8 @@ impl<'a> BitWriter<'a> {
     /// The same for the table's entry.
     #[inline(always)]
     fn push_entry(&mut self, token: u32) -> u8 {
-        self.push(u64::from(token >> 16), token >> 8 & 0xff);
-        token as u8
+        self.push(u64::from(token >> 16), token & 0xff);
+        (token >> 8) as u8
     }
 
     /// Stores the bits that are not a whole word yet; returns the string's length.
@@ -228,28 +228,33 @@ fn tokenize_segments<C: Integer>(masks: impl Masks, differences: &[C], tokens: &
 /// Magnitudes below this have their token in a table.
 const TABLE_MAGNITUDE: i64 = 4096;
 
-/// Tokens of the differences `-4095 ..= 4095`, and behind them, from [`RUNS_AT`] on, of runs of up to [`SEGMENT`] zeros: symbol in the low byte, number of
-/// extra bits in the next, the bits above. What stands behind them is [`WILD`].
+/// Tokens of the differences `-4095 ..= 4095`, and behind them, from [`RUNS_AT`] on, of runs of up to [`SEGMENT`] zeros: number of extra bits in the low
+/// byte, where shifts by it and sums of four need no mask, symbol in the next, the bits above. What stands behind them is [`WILD`].
 static TOKEN_TABLE: [u32; 1 << 14] = {
     let mut table = [WILD; 1 << 14];
     let mut difference = 1 - TABLE_MAGNITUDE;
     while difference < TABLE_MAGNITUDE {
         table[(difference + TABLE_MAGNITUDE - 1) as usize] = if difference.abs() <= DIRECT_MAX {
-            (DIRECT_ZERO as i64 + difference) as u32
+            table_entry((DIRECT_ZERO as i64 + difference) as u8, 0)
         } else {
             let (symbol, extra) = class_symbol(difference);
-            symbol as u32 | (ALPHABET[symbol as usize].extra_bits as u32) << 8 | (extra as u32) << 16
+            table_entry(symbol, extra)
         };
         difference += 1;
     }
     let mut run = 1;
     while run <= SEGMENT {
         let (symbol, extra) = run_symbol(run);
-        table[RUNS_AT + run] = symbol as u32 | (ALPHABET[symbol as usize].extra_bits as u32) << 8 | (extra as u32) << 16;
+        table[RUNS_AT + run] = table_entry(symbol, extra);
         run += 1;
     }
     table
 };
+
+const fn table_entry(symbol: u8, extra: u64) -> u32 {
+    ALPHABET[symbol as usize].extra_bits as u32 | (symbol as u32) << 8 | (extra as u32) << 16
+}
+
 /// Entry of [`TOKEN_TABLE`] for differences that are not there. Its bit is in no other entry.
 const WILD: u32 = 1 << 31;
 /// Place of such an entry.
@@ -422,7 +427,10 @@ fn look_up<C: Integer>(
     let mut wild = segment.iter().filter(|&&difference| table_index(difference) >= RUNS_AT);
     let mut done = 0;
     loop {
-        done += push_fours(&list[done..count], &mut symbols[done..count], bits);
+        done += apart(
+            #[inline(always)]
+            || push_fours(&list[done..count], &mut symbols[done..count], bits),
+        );
         // The last ones, or four among which there is a wild one.
         for at in done..count.min(done + 4) {
             let entry = entry(list[at]);
@@ -442,18 +450,22 @@ fn look_up<C: Integer>(
 #[inline(always)]
 fn push_fours(list: &[u16], symbols: &mut [u8], bits: &mut BitWriter<'_>) -> usize {
     let fours = list.as_chunks::<4>().0;
+    let mut writer = BitWriter { words: &mut *bits.words, ..*bits };
+    let mut pushed = 4 * fours.len();
     for (done, (symbols, four)) in symbols.as_chunks_mut::<4>().0.iter_mut().zip(fours).enumerate() {
         let entries = four.map(entry);
         let [a, b, c, d] = entries;
         if (a | b | c | d) & WILD != 0 {
-            return 4 * done;
+            pushed = 4 * done;
+            break;
         }
-        *symbols = entries.map(|entry| entry as u8);
-        let (first, first_bits) = join(a, b);
-        let (second, second_bits) = join(c, d);
-        bits.push(u64::from(first) | u64::from(second) << first_bits, first_bits + second_bits);
+        *symbols = entries.map(|entry| (entry >> 8) as u8);
+        // Four times 13 bits and their sum fit the low six bits, by which a shift goes.
+        let (first, second, first_bits) = (join(a, b), join(c, d), a.wrapping_add(b));
+        writer.push(first | second << (first_bits & 63), first_bits.wrapping_add(c).wrapping_add(d) & 63);
     }
-    4 * fours.len()
+    (bits.end, bits.buffer, bits.count) = (writer.end, writer.buffer, writer.count);
+    pushed
 }
 
 /// What [`TOKEN_TABLE`] has at a place.
@@ -462,11 +474,10 @@ fn entry(place: u16) -> u32 {
     TOKEN_TABLE[usize::from(place) % TOKEN_TABLE.len()]
 }
 
-/// The bits of two tokens of the table, and their number.
+/// The bits of two tokens of the table.
 #[inline(always)]
-fn join(first: u32, second: u32) -> (u32, u32) {
-    let count = first >> 8 & 0xff;
-    (first >> 16 | second >> 16 << count, count + (second >> 8 & 0xff))
+fn join(first: u32, second: u32) -> u64 {
+    u64::from(first >> 16) | u64::from(second >> 16) << (first & 63)
 }
 
 /// First place behind `start` that is no zero.
