@@ -183,11 +183,21 @@ struct Scratch {
     places: [u16; SEGMENT + SLACK],
     /// The same with runs put in.
     list: [u16; SEGMENT + SLACK],
+    /// Where on that list those stand that are no direct codes.
+    specials: [u16; SEGMENT + SLACK],
+    /// Their symbols.
+    special_symbols: [u8; SEGMENT + SLACK],
 }
 
 impl Default for Scratch {
     fn default() -> Self {
-        Self { bytes: [0; SEGMENT + SLACK], places: [0; SEGMENT + SLACK], list: [0; SEGMENT + SLACK] }
+        Self {
+            bytes: [0; SEGMENT + SLACK],
+            places: [0; SEGMENT + SLACK],
+            list: [0; SEGMENT + SLACK],
+            specials: [0; SEGMENT + SLACK],
+            special_symbols: [0; SEGMENT + SLACK],
+        }
     }
 }
 
@@ -259,6 +269,8 @@ const fn table_entry(symbol: u8, extra: u64) -> u32 {
 const WILD: u32 = 1 << 31;
 /// Place of such an entry.
 const WILD_AT: u16 = (RUNS_AT + SEGMENT + 1) as u16;
+/// Place of the first direct code in [`TOKEN_TABLE`].
+const DIRECT_AT: u16 = (TABLE_MAGNITUDE - 1 - DIRECT_MAX) as u16;
 /// Place of a run of no zeros in [`TOKEN_TABLE`].
 const RUNS_AT: usize = 2 * TABLE_MAGNITUDE as usize - 1;
 
@@ -271,14 +283,16 @@ fn table_index<C: Integer>(difference: C) -> usize {
 /// Words of a bit for each value of a segment.
 const WORDS: usize = SEGMENT / 64;
 
-/// Share of a segment's values, as a divisor, above which classes are looked up value by value.
-const DENSE: usize = 16;
+/// Share of a segment's values, as a divisor, above which classes are looked up in a table.
+const SOME: usize = 16;
+/// The same above which all values are.
+const MANY: usize = 3;
 
 /// Tokens of one segment; returns how many.
 ///
 /// Differences become bytes first (`difference + 15`, or [`BEYOND`]), in vector code. Most bytes are symbols but for a constant: they are
 /// copied 16 at a time from one event to the next. Events are runs of two zeros or more, found in bit masks, and, where they are few,
-/// classes; where classes are many, all tokens are looked up in a table instead.
+/// classes; where they are some, runs are put in first and what is no direct code is looked up in a table then; where they are many, all tokens are.
 #[inline(always)]
 fn tokenize_segment<C: Integer>(
     masks: impl Masks,
@@ -305,10 +319,16 @@ fn tokenize_segment<C: Integer>(
         classes[word] = masks.equal(group, BEYOND);
         class_count += classes[word].count_ones() as usize;
     }
-    let written = if class_count > segment.len() / DENSE {
-        look_up(segment, &zeros, symbols, &mut bits, &mut scratch.places, &mut scratch.list)
-    } else {
+    let written = if class_count <= segment.len() / SOME {
         copy_between(segment, bytes, &zeros, &classes, symbols, &mut bits)
+    } else {
+        let count = list_places(segment, &zeros, &mut scratch.places, &mut scratch.list);
+        if class_count <= segment.len() / MANY {
+            look_up_specials(masks, segment, count, symbols, &mut bits, scratch);
+        } else {
+            look_up(segment, &scratch.list[..count], symbols, &mut bits);
+        }
+        count
     };
     let end = bits.finish();
     extra.bits = end;
@@ -379,14 +399,11 @@ fn copy_symbols(bytes: &[u8; SEGMENT + SLACK], range: Range<usize>, symbols: &mu
     }
 }
 
-/// Tokens of a segment with many classes: places in the table first, with runs put in, then four tokens at a time, whatever they are. The bit string's
-/// state is what the loop waits for, and the bits of four (at most 13 each) fit one push.
+/// Lists the places in the table of a segment's tokens; returns how many there are.
 #[inline(always)]
-fn look_up<C: Integer>(
+fn list_places<C: Integer>(
     segment: &[C],
     zeros: &Marks<{ WORDS + 1 }>,
-    symbols: &mut [u8],
-    bits: &mut BitWriter<'_>,
     places: &mut [u16; SEGMENT + SLACK],
     list: &mut [u16; SEGMENT + SLACK],
 ) -> usize {
@@ -422,8 +439,55 @@ fn look_up<C: Integer>(
         }
     }
     copy(at..segment.len(), &mut list[count..]);
-    count += segment.len() - at;
+    count + segment.len() - at
+}
 
+/// Tokens of a segment with some classes, of which `count` places are listed: symbols of direct codes in vector code, all others apart.
+#[inline(always)]
+fn look_up_specials<C: Integer>(
+    masks: impl Masks,
+    segment: &[C],
+    count: usize,
+    symbols: &mut [u8],
+    bits: &mut BitWriter<'_>,
+    scratch: &mut Scratch,
+) {
+    let Scratch { places: special_places, list, specials, special_symbols, .. } = scratch;
+    let mut found = 0;
+    for (group, (places, symbols)) in list[..count].chunks(64).zip(symbols[..count].chunks_mut(64)).enumerate() {
+        let mut bytes = [0; 64];
+        for (byte, &place) in bytes.iter_mut().zip(places) {
+            *byte = place.wrapping_sub(DIRECT_AT).min(u16::from(BEYOND)) as u8;
+        }
+        for (symbol, &byte) in symbols.iter_mut().zip(&bytes) {
+            *symbol = byte.wrapping_add(DIRECT_ZERO - DIRECT_MAX as u8);
+        }
+        // Sixteen at a time, whether there are as many or not: mostly once, where a loop over each would end anywhere.
+        let mut marks = masks.equal(&bytes, BEYOND);
+        let end = found + marks.count_ones() as usize;
+        while found < end {
+            for special in specials[found..].iter_mut().take(16) {
+                *special = (64 * group) as u16 + marks.trailing_zeros() as u16;
+                marks &= marks.wrapping_sub(1);
+            }
+            found += 16;
+        }
+        found = end;
+    }
+    for (place, &special) in special_places.iter_mut().zip(&specials[..found]) {
+        *place = list[usize::from(special)];
+    }
+    look_up(segment, &special_places[..found], special_symbols, bits);
+    for (&symbol, &special) in special_symbols.iter().zip(&specials[..found]) {
+        symbols[usize::from(special)] = symbol;
+    }
+}
+
+/// Tokens of places on a list, which has all that are wild: four tokens at a time, whatever they are. The bit string's state is what the loop
+/// waits for, and the bits of four (at most 13 each) fit one push.
+#[inline(always)]
+fn look_up<C: Integer>(segment: &[C], list: &[u16], symbols: &mut [u8], bits: &mut BitWriter<'_>) {
+    let count = list.len();
     let mut wild = segment.iter().filter(|&&difference| table_index(difference) >= RUNS_AT);
     let mut done = 0;
     loop {
@@ -441,7 +505,7 @@ fn look_up<C: Integer>(
         }
         done += 4;
         if done >= count {
-            return count;
+            return;
         }
     }
 }
