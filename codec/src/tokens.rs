@@ -7,7 +7,7 @@ mod mask;
 
 use std::ops::Range;
 
-use self::mask::Masks;
+use self::mask::{Masks, keep, list_ones};
 use crate::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, SEGMENT, SYMBOLS, class_symbol, run_symbol};
 use crate::error::Result;
 use crate::integer::Integer;
@@ -183,9 +183,9 @@ struct Scratch {
     places: [u16; SEGMENT + SLACK],
     /// The same with runs put in.
     list: [u16; SEGMENT + SLACK],
-    /// Where on that list those stand that are no direct codes.
+    /// Indices of differences whose tokens are no direct codes, runs by their first zeros.
     specials: [u16; SEGMENT + SLACK],
-    /// Their symbols.
+    /// The symbols of those tokens.
     special_symbols: [u8; SEGMENT + SLACK],
 }
 
@@ -269,8 +269,6 @@ const fn table_entry(symbol: u8, extra: u64) -> u32 {
 const WILD: u32 = 1 << 31;
 /// Place of such an entry.
 const WILD_AT: u16 = (RUNS_AT + SEGMENT + 1) as u16;
-/// Place of the first direct code in [`TOKEN_TABLE`].
-const DIRECT_AT: u16 = (TABLE_MAGNITUDE - 1 - DIRECT_MAX) as u16;
 /// Place of a run of no zeros in [`TOKEN_TABLE`].
 const RUNS_AT: usize = 2 * TABLE_MAGNITUDE as usize - 1;
 
@@ -283,16 +281,16 @@ fn table_index<C: Integer>(difference: C) -> usize {
 /// Words of a bit for each value of a segment.
 const WORDS: usize = SEGMENT / 64;
 
-/// Share of a segment's values, as a divisor, above which classes are looked up in a table.
-const SOME: usize = 16;
-/// The same above which all values are.
+/// Share of a segment's values, as a divisor, up to which classes and runs are events between which symbols are copied.
+const FEW: usize = 16;
+/// The same from which classes are so many that all values are looked up.
 const MANY: usize = 3;
 
 /// Tokens of one segment; returns how many.
 ///
-/// Differences become bytes first (`difference + 15`, or [`BEYOND`]), in vector code. Most bytes are symbols but for a constant: they are
-/// copied 16 at a time from one event to the next. Events are runs of two zeros or more, found in bit masks, and, where they are few,
-/// classes; where they are some, runs are put in first and what is no direct code is looked up in a table then; where they are many, all tokens are.
+/// Differences become bytes first (`difference + 15`, or [`BEYOND`]), in vector code. Most bytes are symbols but for a constant. Runs of two zeros
+/// or more and classes are found in bit masks. Where these are few, symbols are copied 16 at a time from one to the next; where they are some, they are looked
+/// up in a table, and their symbols put among the others; where classes are many, all tokens are looked up.
 #[inline(always)]
 fn tokenize_segment<C: Integer>(
     masks: impl Masks,
@@ -319,15 +317,16 @@ fn tokenize_segment<C: Integer>(
         classes[word] = masks.equal(group, BEYOND);
         class_count += classes[word].count_ones() as usize;
     }
-    let written = if class_count <= segment.len() / SOME {
-        copy_between(segment, bytes, &zeros, &classes, symbols, &mut bits)
+    let mut carry = 0;
+    let starts: Marks<WORDS> = std::array::from_fn(|word| run_starts(&zeros, word, &mut carry));
+    let runs: usize = starts.iter().map(|starts| starts.count_ones() as usize).sum();
+    let written = if class_count + runs <= segment.len() / FEW {
+        copy_between(segment, bytes, &zeros, &starts, &classes, symbols, &mut bits)
+    } else if class_count < segment.len() / MANY {
+        look_up_specials(masks, segment, &zeros, &starts, &classes, symbols, &mut bits, scratch)
     } else {
-        let count = list_places(segment, &zeros, &mut scratch.places, &mut scratch.list);
-        if class_count <= segment.len() / MANY {
-            look_up_specials(masks, segment, count, symbols, &mut bits, scratch);
-        } else {
-            look_up(segment, &scratch.list[..count], symbols, &mut bits);
-        }
+        let count = list_places(segment, &zeros, &starts, &mut scratch.places, &mut scratch.list);
+        look_up(segment, &scratch.list[..count], symbols, &mut bits);
         count
     };
     let end = bits.finish();
@@ -353,13 +352,14 @@ fn copy_between<C: Integer>(
     segment: &[C],
     bytes: &[u8; SEGMENT + SLACK],
     zeros: &Marks<{ WORDS + 1 }>,
+    starts: &Marks<WORDS>,
     classes: &Marks<WORDS>,
     symbols: &mut [u8],
     bits: &mut BitWriter<'_>,
 ) -> usize {
-    let (mut at, mut written, mut carry) = (0, 0, 0);
-    for (word, class) in classes.iter().enumerate().take(segment.len().div_ceil(64)) {
-        let mut events = run_starts(zeros, word, &mut carry) | class;
+    let (mut at, mut written) = (0, 0);
+    for (word, (starts, class)) in starts.iter().zip(classes).enumerate() {
+        let mut events = starts | class;
         while events != 0 {
             let event = 64 * word + events.trailing_zeros() as usize;
             events &= events - 1;
@@ -404,14 +404,12 @@ fn copy_symbols(bytes: &[u8; SEGMENT + SLACK], range: Range<usize>, symbols: &mu
 fn list_places<C: Integer>(
     segment: &[C],
     zeros: &Marks<{ WORDS + 1 }>,
+    starts: &Marks<WORDS>,
     places: &mut [u16; SEGMENT + SLACK],
     list: &mut [u16; SEGMENT + SLACK],
 ) -> usize {
-    for (place, &difference) in places.iter_mut().zip(segment) {
-        let index = difference.biased(TABLE_MAGNITUDE as i32 - 1);
-        *place = if index < RUNS_AT as u32 { index as u16 } else { WILD_AT };
-    }
-    let (mut at, mut count, mut carry) = (0, 0, 0);
+    find_places(segment, places);
+    let (mut at, mut count) = (0, 0);
     let copy = |range: Range<usize>, list: &mut [u16]| {
         let mut copies = list.as_chunks_mut::<16>().0.iter_mut();
         let mut from = range.start;
@@ -426,8 +424,8 @@ fn list_places<C: Integer>(
             }
         }
     };
-    for word in 0..segment.len().div_ceil(64) {
-        let mut runs = run_starts(zeros, word, &mut carry);
+    for (word, &starts) in starts.iter().enumerate() {
+        let mut runs = starts;
         while runs != 0 {
             let start = 64 * word + runs.trailing_zeros() as usize;
             runs &= runs - 1;
@@ -442,45 +440,64 @@ fn list_places<C: Integer>(
     count + segment.len() - at
 }
 
-/// Tokens of a segment with some classes, of which `count` places are listed: symbols of direct codes in vector code, all others apart.
+/// Places in [`TOKEN_TABLE`] of differences.
+#[inline(always)]
+fn find_places<C: Integer>(segment: &[C], places: &mut [u16; SEGMENT + SLACK]) {
+    for (place, &difference) in places.iter_mut().zip(segment) {
+        let index = difference.biased(TABLE_MAGNITUDE as i32 - 1);
+        *place = if index < RUNS_AT as u32 { index as u16 } else { WILD_AT };
+    }
+}
+
+/// Tokens of a segment with some classes or runs. All of these are looked up; their symbols are put among the bytes of the others, from which then zeros behind
+/// the first one of a run are left out.
 #[inline(always)]
 fn look_up_specials<C: Integer>(
     masks: impl Masks,
     segment: &[C],
-    count: usize,
+    zeros: &Marks<{ WORDS + 1 }>,
+    starts: &Marks<WORDS>,
+    classes: &Marks<WORDS>,
     symbols: &mut [u8],
     bits: &mut BitWriter<'_>,
     scratch: &mut Scratch,
-) {
-    let Scratch { places: special_places, list, specials, special_symbols, .. } = scratch;
+) -> usize {
+    const BIAS: u8 = DIRECT_ZERO - DIRECT_MAX as u8;
+    let Scratch { bytes, places, list: special_places, specials, special_symbols } = scratch;
+    find_places(segment, places);
     let mut found = 0;
-    for (group, (places, symbols)) in list[..count].chunks(64).zip(symbols[..count].chunks_mut(64)).enumerate() {
-        let mut bytes = [0; 64];
-        for (byte, &place) in bytes.iter_mut().zip(places) {
-            *byte = place.wrapping_sub(DIRECT_AT).min(u16::from(BEYOND)) as u8;
+    for (word, (&starts, classes)) in starts.iter().zip(classes).enumerate() {
+        let mut runs = starts;
+        while runs != 0 {
+            let start = 64 * word + runs.trailing_zeros() as usize;
+            runs &= runs - 1;
+            places[start] = (RUNS_AT + run_end(zeros, start) - start) as u16;
         }
-        for (symbol, &byte) in symbols.iter_mut().zip(&bytes) {
-            *symbol = byte.wrapping_add(DIRECT_ZERO - DIRECT_MAX as u8);
+        if starts | classes != 0 {
+            found += list_ones(starts | classes, (64 * word) as u16, &mut specials[found..]);
         }
-        // Sixteen at a time, whether there are as many or not: mostly once, where a loop over each would end anywhere.
-        let mut marks = masks.equal(&bytes, BEYOND);
-        let end = found + marks.count_ones() as usize;
-        while found < end {
-            for special in specials[found..].iter_mut().take(16) {
-                *special = (64 * group) as u16 + marks.trailing_zeros() as u16;
-                marks &= marks.wrapping_sub(1);
-            }
-            found += 16;
-        }
-        found = end;
     }
     for (place, &special) in special_places.iter_mut().zip(&specials[..found]) {
-        *place = list[usize::from(special)];
+        *place = places[usize::from(special) % SEGMENT];
     }
     look_up(segment, &special_places[..found], special_symbols, bits);
     for (&symbol, &special) in special_symbols.iter().zip(&specials[..found]) {
-        symbols[usize::from(special)] = symbol;
+        bytes[usize::from(special) % SEGMENT] = symbol.wrapping_sub(BIAS);
     }
+
+    let (mut written, mut carry) = (0, 0);
+    for (word, group) in bytes[..64 * segment.len().div_ceil(64)].as_chunks::<64>().0.iter().enumerate() {
+        let zero = zeros[word];
+        let kept = !(zero & (zero << 1 | carry)) & (u64::MAX >> (64 - (segment.len() - 64 * word).min(64)));
+        carry = zero >> 63;
+        if kept != 0 {
+            written += keep(masks, group, kept, &mut symbols[written..]);
+        }
+    }
+    for symbol in &mut symbols[..written] {
+        *symbol = symbol.wrapping_add(BIAS);
+    }
+    written
 }
 
 /// Tokens of places on a list, which has all that are wild: four tokens at a time, whatever they are. The bit string's state is what the loop

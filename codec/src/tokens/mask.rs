@@ -1,8 +1,56 @@
-//! Which of 64 bytes are equal to a given one. Two implementations of one definition.
+//! Which of 64 bytes are equal to a given one, and those of 64 bytes that are to be kept. Two implementations of one definition.
 
-/// Bit `i` of the result says whether `group[i]` is `wanted`; all bytes are below 128.
 pub(super) trait Masks: Copy {
+    /// Bit `i` of the result says whether `group[i]` is `wanted`; all bytes are below 128.
     fn equal(self, group: &[u8; 64], wanted: u8) -> u64;
+    /// Bytes at the places that `order` says, all below 8.
+    fn permute(self, bytes: [u8; 8], order: [u8; 8]) -> [u8; 8];
+}
+
+/// For each byte the places of its ones, and anything below 8 behind them.
+static ONES: [[u8; 8]; 256] = {
+    let mut table = [[0; 8]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut bit, mut count) = (0, 0);
+        while bit < 8 {
+            if byte >> bit & 1 == 1 {
+                table[byte][count] = bit as u8;
+                count += 1;
+            }
+            bit += 1;
+        }
+        byte += 1;
+    }
+    table
+};
+
+/// Writes the places of a mask's ones, counted from `first`, and returns how many there are; up to eight more numbers are overwritten. How many a byte of
+/// the mask has is hard to foretell: all eight places are written.
+#[inline(always)]
+pub(super) fn list_ones(mask: u64, first: u16, places: &mut [u16]) -> usize {
+    let mut count = 0;
+    for (index, byte) in mask.to_le_bytes().into_iter().enumerate() {
+        let ones = &ONES[usize::from(byte)];
+        if let Some(eight) = places[count..].first_chunk_mut() {
+            *eight = std::array::from_fn::<u16, 8, _>(|i| first + (8 * index) as u16 + u16::from(ones[i]));
+        }
+        count += byte.count_ones() as usize;
+    }
+    count
+}
+
+/// Writes the bytes of a group that a mask says, and returns how many there are; up to eight more are overwritten.
+#[inline(always)]
+pub(super) fn keep(masks: impl Masks, group: &[u8; 64], mask: u64, kept: &mut [u8]) -> usize {
+    let mut count = 0;
+    for (&eight, byte) in group.as_chunks::<8>().0.iter().zip(mask.to_le_bytes()) {
+        if let Some(target) = kept[count..].first_chunk_mut() {
+            *target = masks.permute(eight, ONES[usize::from(byte)]);
+        }
+        count += byte.count_ones() as usize;
+    }
+    count
 }
 
 /// Any CPU: eight bytes at a time.
@@ -22,6 +70,11 @@ impl Masks for Portable {
         }
         mask
     }
+
+    #[inline(always)]
+    fn permute(self, bytes: [u8; 8], order: [u8; 8]) -> [u8; 8] {
+        std::array::from_fn(|i| bytes[usize::from(order[i]) % 8])
+    }
 }
 
 /// x86 with AVX2, which gathers a bit of each of 32 bytes in one instruction.
@@ -40,6 +93,13 @@ impl Masks for Avx2 {
             let equal = avx2._mm256_cmpeq_epi8(cast(*half), cast([wanted; 32]));
             mask << 32 | u64::from(avx2._mm256_movemask_epi8(equal).cast_unsigned())
         })
+    }
+
+    #[inline(always)]
+    fn permute(self, bytes: [u8; 8], order: [u8; 8]) -> [u8; 8] {
+        use pulp::bytemuck::cast;
+        let permuted: [[u8; 8]; 2] = cast(self.0.ssse3._mm_shuffle_epi8(cast([bytes, bytes]), cast([order, order])));
+        permuted[0]
     }
 }
 
@@ -63,6 +123,17 @@ mod tests {
             for wanted in [0, 8, 56, 120, 127] {
                 let expected = (0..64).fold(0, |mask, i| mask | u64::from(group[i] == wanted) << i);
                 assert_eq!((Portable.equal(&group, wanted), Avx2(v3).equal(&group, wanted)), (expected, expected));
+            }
+            let mask = u64::from_le_bytes(*group[..8].as_array().unwrap()).wrapping_mul(state);
+            let ones: Vec<usize> = (0..64).filter(|&i| mask >> i & 1 == 1).collect();
+            let (mut places, mut one, mut two) = ([0; 72], [0; 72], [0; 72]);
+            assert_eq!(list_ones(mask, 1000, &mut places), ones.len());
+            assert_eq!(
+                (keep(Portable, &group, mask, &mut one), keep(Avx2(v3), &group, mask, &mut two)),
+                (ones.len(), ones.len())
+            );
+            for (index, &place) in ones.iter().enumerate() {
+                assert_eq!((places[index], one[index], two[index]), (1000 + place as u16, group[place], group[place]));
             }
         }
     }
