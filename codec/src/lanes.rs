@@ -211,7 +211,7 @@ impl<C: Integer> Output<'_, C> {
         }
         let count = specials.count_ones();
         if has_run && count <= FEW {
-            return self.expand_few(entries, specials);
+            return self.expand_some(entries, specials);
         }
         if !has_run && self.values.len() - self.at < LANES {
             return self.expand_last(entries, 0);
@@ -232,24 +232,14 @@ impl<C: Integer> Output<'_, C> {
             return LANES;
         }
         let runs = step.marked(entries, RUN_ENTRY);
-        if runs.count_ones() <= FEW_RUNS {
-            return self.expand_runs(entries, &bits_here, runs);
+        let mut differences = [C::default(); 2 * LANES];
+        let mut spans = [0; LANES];
+        for (lane, (difference, span)) in differences.iter_mut().zip(&mut spans).enumerate() {
+            let found;
+            (found, *span) = expand_narrow(entries[lane], bits_here[lane]);
+            *difference = C::from_i64(found.into());
         }
-        let expanded: [(i32, u32); LANES] = std::array::from_fn(|lane| expand_narrow(entries[lane], bits_here[lane]));
-        if !self.is_zero {
-            let end = self.at + expanded.iter().map(|&(_, span)| span).sum::<u32>() as usize;
-            let end = end.min(self.values.len());
-            self.values[self.at..end].fill(C::default());
-        }
-        for (token, (difference, span)) in expanded.into_iter().enumerate() {
-            let Some(value) = self.values.get_mut(self.at) else {
-                self.unread(&entries[token..]);
-                return token;
-            };
-            *value = C::from_i64(i64::from(difference));
-            self.at += span as usize;
-        }
-        LANES
+        self.put_runs(entries, &differences, runs, &spans)
     }
 
     /// Goes back over the bits of tokens.
@@ -257,16 +247,62 @@ impl<C: Integer> Output<'_, C> {
         self.extra_at -= entries.iter().map(|&entry| extra_count(entry) as usize).sum::<usize>();
     }
 
-    /// Steps with few runs among many classes: all tokens are written as if they stood for one difference, then again behind each run.
+    /// Steps with runs, in which most tokens are direct codes.
     #[inline(always)]
-    fn expand_runs(&mut self, entries: &[u32; LANES], bits_here: &[u32; LANES], mut runs: u32) -> usize {
-        let mut differences = [0; 2 * LANES];
-        for (lane, difference) in differences[..LANES].iter_mut().enumerate() {
-            *difference = expand_narrow(entries[lane], bits_here[lane]).0;
+    fn expand_some(&mut self, entries: &[u32; LANES], mut specials: u32) -> usize {
+        let mut differences = [C::default(); 2 * LANES];
+        for (difference, &entry) in differences.iter_mut().zip(entries) {
+            *difference = C::from_i64(i64::from(entry.cast_signed() >> START_SHIFT));
         }
+        let (mut runs, mut spans) = (0, [1; LANES]);
+        while specials != 0 {
+            let lane = specials.trailing_zeros() as usize % LANES;
+            specials &= specials - 1;
+            let entry = entries[lane];
+            let (difference, span) = expand_narrow(entry, read_window(self.extra, self.extra_at) as u32);
+            self.extra_at += extra_count(entry) as usize;
+            differences[lane] = C::from_i64(difference.into());
+            spans[lane] = span;
+            runs |= (entry / RUN_ENTRY % 2) << lane;
+        }
+        self.put_runs(entries, &differences, runs, &spans)
+    }
+
+    /// Writes the differences of a step with runs. The bits of all tokens have been passed.
+    #[inline(always)]
+    fn put_runs(&mut self, entries: &[u32; LANES], differences: &[C; 2 * LANES], runs: u32, spans: &[u32; LANES]) -> usize {
+        if runs.count_ones() <= FEW_RUNS {
+            return self.copy_between(entries, differences, runs, spans);
+        }
+        if !self.is_zero {
+            let end = self.at + spans.iter().sum::<u32>() as usize;
+            let end = end.min(self.values.len());
+            self.values[self.at..end].fill(C::default());
+        }
+        for (token, (&difference, &span)) in differences.iter().zip(spans).enumerate() {
+            let Some(value) = self.values.get_mut(self.at) else {
+                self.unread(&entries[token..]);
+                return token;
+            };
+            *value = difference;
+            self.at += span as usize;
+        }
+        LANES
+    }
+
+    /// The same where runs are few: all is written as if there were none, then again behind each. Copies of a fixed length cost less than branches that are
+    /// often wrong.
+    #[inline(always)]
+    fn copy_between(
+        &mut self,
+        entries: &[u32; LANES],
+        differences: &[C; 2 * LANES],
+        mut runs: u32,
+        spans: &[u32; LANES],
+    ) -> usize {
         let mut token = 0;
         while self.values.len() - self.at >= 2 * LANES {
-            self.write(*differences[token..].first_chunk().unwrap_or(&[0; LANES]));
+            self.write(differences[token..].first_chunk().unwrap_or(&[C::default(); LANES]));
             if runs == 0 {
                 self.at += LANES - token;
                 return LANES;
@@ -275,7 +311,7 @@ impl<C: Integer> Output<'_, C> {
             runs &= runs - 1;
             self.at += run - token;
             token = run + 1;
-            self.put_run(0, run_length(entries[run], bits_here[run]) as usize);
+            self.put_run(spans[run] as usize);
             if self.at > self.values.len() {
                 break;
             }
@@ -297,37 +333,6 @@ impl<C: Integer> Output<'_, C> {
             self.extra_at += extra_count(entries[lane]) as usize;
             values[lane] = C::from_i64(i64::from(difference));
         }
-    }
-
-    /// Steps in which most tokens are direct codes. All are written as if they were, then again behind each one that is not: copies of a fixed
-    /// length cost less than branches that are often wrong.
-    #[inline(always)]
-    fn expand_few(&mut self, entries: &[u32; LANES], mut specials: u32) -> usize {
-        let mut differences = [0; 2 * LANES];
-        for (difference, &entry) in differences.iter_mut().zip(entries) {
-            *difference = entry.cast_signed() >> START_SHIFT;
-        }
-        let mut token = 0;
-        while self.values.len() - self.at >= 2 * LANES {
-            self.write(*differences[token..].first_chunk().unwrap_or(&[0; LANES]));
-            if specials == 0 {
-                self.at += LANES - token;
-                return LANES;
-            }
-            let special = specials.trailing_zeros() as usize % LANES;
-            specials &= specials - 1;
-            self.at += special - token;
-            token = special + 1;
-            let entry = entries[special];
-            let bits_here = read_window(self.extra, self.extra_at) as u32;
-            self.extra_at += extra_count(entry) as usize;
-            let (difference, span) = expand_narrow(entry, bits_here);
-            self.put_run(difference, span as usize);
-            if self.at > self.values.len() {
-                return token;
-            }
-        }
-        self.expand_last(entries, token)
     }
 
     /// The tokens of a step from one on, near the block's end.
@@ -391,12 +396,10 @@ impl<C: Integer> Output<'_, C> {
         self.at += run;
     }
 
-    /// Writes a difference and the zeros that make a run of it, where there is room for [`LANES`] values, all of which are written.
+    /// The same where there is room for [`LANES`] zeros, all of which are written.
     #[inline(always)]
-    fn put_run(&mut self, difference: i32, run: usize) {
-        let mut first = [0; LANES];
-        first[0] = difference;
-        self.write(first);
+    fn put_run(&mut self, run: usize) {
+        self.write(&[C::default(); LANES]);
         let end = self.at + run;
         if self.is_zero {
             self.at = end;
@@ -404,7 +407,8 @@ impl<C: Integer> Output<'_, C> {
         }
         self.at += LANES;
         while self.at < end && self.values.len() - self.at >= LANES {
-            self.put_all([0; LANES]);
+            self.write(&[C::default(); LANES]);
+            self.at += LANES;
         }
         if self.at < end {
             self.values[self.at..].fill(C::default());
@@ -415,16 +419,14 @@ impl<C: Integer> Output<'_, C> {
     /// Writes the differences of a step without runs.
     #[inline(always)]
     fn put_all(&mut self, differences: [i32; LANES]) {
-        self.write(differences);
+        self.write(&std::array::from_fn(|lane| C::from_i64(differences[lane].into())));
         self.at += LANES;
     }
 
     /// Writes differences where the next ones stand.
     #[inline(always)]
-    fn write(&mut self, differences: [i32; LANES]) {
-        for (value, difference) in self.values[self.at..self.at + LANES].iter_mut().zip(differences) {
-            *value = C::from_i64(i64::from(difference));
-        }
+    fn write(&mut self, differences: &[C; LANES]) {
+        self.values[self.at..self.at + LANES].copy_from_slice(differences);
     }
 }
 
@@ -433,11 +435,11 @@ const MAX_NARROW_EXTRA: u8 = 21;
 /// A block of fewer bits a value is filled with zeros before it is decoded: how long a run is is hard to foretell.
 const FILLED_BITS: usize = 2;
 /// So many tokens of a step may be other than direct codes before they are no longer treated as exceptions.
-const FEW: u32 = 5;
-/// So many runs may stand among classes.
-const FEW_RUNS: u32 = 5;
-/// So many, if there are only classes among them.
 const MOST_PATCHED: u32 = 12;
+/// So many, if there are runs among them.
+const FEW: u32 = 7;
+/// With more runs in a step, tokens are written one by one.
+const FEW_RUNS: u32 = 5;
 
 /// The extra bits of an entry that is not wide, from those that follow it.
 #[inline(always)]
