@@ -103,8 +103,12 @@ fn encode_lanes(symbols: &[u8], codes: &[u32; 256], words: &mut [u16; 1 << 16]) 
     end as usize
 }
 
-/// Zero bytes that [`decode`] wants behind the extra bits: as many as a step of tokens that are not wide may take, and a window.
-pub const EXTRA_PADDING: usize = MAX_NARROW_EXTRA as usize * LANES / 8 + 8;
+/// Zero bytes that [`decode`] wants behind the extra bits.
+pub const EXTRA_PADDING: usize = STEP_BYTES;
+/// Bytes from that of a step's first extra bit on that all of them lie in if no token is wide, and behind each of which there are as many as a window has.
+const STEP_BYTES: usize = STEP_PLACES + 8;
+/// The same without the window; a power of two, so that an index needs a mask where it would need a question.
+const STEP_PLACES: usize = (MAX_NARROW_EXTRA as usize * LANES / 8 + 1).next_power_of_two();
 
 /// Zero words that [`decode`] wants behind a block's lane words.
 pub const LANE_PADDING: usize = REQUEST;
@@ -206,27 +210,28 @@ impl<C: Integer> Output<'_, C> {
     #[inline(always)]
     fn expand(&mut self, found: &Found, step: impl Step) -> usize {
         let &Found { ref entries, has_run, has_wide, specials, .. } = found;
-        if has_wide || self.extra_at > 8 * (self.extra.len() - EXTRA_PADDING) {
+        let Some(bytes) = self.extra.get(self.extra_at / 8..).and_then(<[u8]>::first_chunk).filter(|_| !has_wide) else {
             return self.expand_any(entries);
-        }
+        };
+        let mut bits = StepBits { bytes, at: self.extra_at % 8 };
         let count = specials.count_ones();
         if has_run && count <= FEW {
-            return self.expand_some(entries, specials);
+            return self.expand_some(entries, specials, bits);
         }
         if !has_run && self.values.len() - self.at < LANES {
             return self.expand_last(entries, 0);
         }
         if !has_run && count <= MOST_PATCHED {
-            self.patch(entries, specials);
+            self.patch(entries, specials, bits);
             return LANES;
         }
         // For all lanes side by side.
         let mut bits_here = [0u32; LANES];
         for (bits_here, &[first, second]) in bits_here.as_chunks_mut::<2>().0.iter_mut().zip(entries.as_chunks::<2>().0) {
-            let window = read_window(self.extra, self.extra_at);
+            let window = bits.take(extra_count(first) + extra_count(second));
             *bits_here = [window as u32, (window >> extra_count(first)) as u32];
-            self.extra_at += (extra_count(first) + extra_count(second)) as usize;
         }
+        self.pass(&bits);
         if !has_run {
             self.put_all(std::array::from_fn(|lane| narrow_difference(entries[lane], bits_here[lane])));
             return LANES;
@@ -242,6 +247,12 @@ impl<C: Integer> Output<'_, C> {
         self.put_runs(entries, &differences, runs, &spans)
     }
 
+    /// Goes to where a step's bits have been taken.
+    #[inline(always)]
+    fn pass(&mut self, bits: &StepBits<'_>) {
+        self.extra_at = self.extra_at / 8 * 8 + bits.at;
+    }
+
     /// Goes back over the bits of tokens.
     fn unread(&mut self, entries: &[u32]) {
         self.extra_at -= entries.iter().map(|&entry| extra_count(entry) as usize).sum::<usize>();
@@ -249,7 +260,7 @@ impl<C: Integer> Output<'_, C> {
 
     /// Steps with runs, in which most tokens are direct codes.
     #[inline(always)]
-    fn expand_some(&mut self, entries: &[u32; LANES], mut specials: u32) -> usize {
+    fn expand_some(&mut self, entries: &[u32; LANES], mut specials: u32, mut bits: StepBits<'_>) -> usize {
         let mut differences = [C::default(); 2 * LANES];
         for (difference, &entry) in differences.iter_mut().zip(entries) {
             *difference = C::from_i64(i64::from(entry.cast_signed() >> START_SHIFT));
@@ -259,12 +270,12 @@ impl<C: Integer> Output<'_, C> {
             let lane = specials.trailing_zeros() as usize % LANES;
             specials &= specials - 1;
             let entry = entries[lane];
-            let (difference, span) = expand_narrow(entry, read_window(self.extra, self.extra_at) as u32);
-            self.extra_at += extra_count(entry) as usize;
+            let (difference, span) = expand_narrow(entry, bits.take(extra_count(entry)) as u32);
             differences[lane] = C::from_i64(difference.into());
             spans[lane] = span;
             runs |= (entry / RUN_ENTRY % 2) << lane;
         }
+        self.pass(&bits);
         self.put_runs(entries, &differences, runs, &spans)
     }
 
@@ -322,17 +333,17 @@ impl<C: Integer> Output<'_, C> {
 
     /// Steps without runs, with few classes or none: all are written as if they were direct codes, then the classes over them.
     #[inline(always)]
-    fn patch(&mut self, entries: &[u32; LANES], mut specials: u32) {
+    fn patch(&mut self, entries: &[u32; LANES], mut specials: u32, mut bits: StepBits<'_>) {
         let begin = self.at;
         self.put_all(entries.map(|entry| entry.cast_signed() >> START_SHIFT));
         let values = &mut self.values[begin..begin + LANES];
         while specials != 0 {
             let lane = specials.trailing_zeros() as usize % LANES;
             specials &= specials - 1;
-            let difference = narrow_difference(entries[lane], read_window(self.extra, self.extra_at) as u32);
-            self.extra_at += extra_count(entries[lane]) as usize;
+            let difference = narrow_difference(entries[lane], bits.take(extra_count(entries[lane])) as u32);
             values[lane] = C::from_i64(i64::from(difference));
         }
+        self.pass(&bits);
     }
 
     /// The tokens of a step from one on, near the block's end.
@@ -427,6 +438,23 @@ impl<C: Integer> Output<'_, C> {
     #[inline(always)]
     fn write(&mut self, differences: &[C; LANES]) {
         self.values[self.at..self.at + LANES].copy_from_slice(differences);
+    }
+}
+
+/// Extra bits of a step without wide tokens.
+struct StepBits<'a> {
+    bytes: &'a [u8; STEP_BYTES],
+    at: usize,
+}
+
+impl StepBits<'_> {
+    /// A window of at least 57 bits, least significant first, of which the first `count` are taken.
+    #[inline(always)]
+    fn take(&mut self, count: u32) -> u64 {
+        let window = self.bytes[self.at / 8 % STEP_PLACES..].first_chunk().map_or(0, |&window| u64::from_le_bytes(window));
+        let window = window >> (self.at % 8);
+        self.at += count as usize;
+        window
     }
 }
 
