@@ -320,12 +320,13 @@ fn tokenize_segment<C: Integer>(
     let mut carry = 0;
     let starts: Marks<WORDS> = std::array::from_fn(|word| run_starts(&zeros, word, &mut carry));
     let runs: usize = starts.iter().map(|starts| starts.count_ones() as usize).sum();
+    let marked = Marked { zeros, starts, classes };
     let written = if class_count + runs <= segment.len() / FEW {
-        copy_between(segment, bytes, &zeros, &starts, &classes, symbols, &mut bits)
+        copy_between(segment, bytes, &marked, symbols, &mut bits)
     } else if class_count < segment.len() / MANY {
-        look_up_specials(masks, segment, &zeros, &starts, &classes, symbols, &mut bits, scratch)
+        look_up_specials(masks, segment, &marked, symbols, &mut bits, scratch)
     } else {
-        let count = list_places(segment, &zeros, &starts, &mut scratch.places, &mut scratch.list);
+        let count = list_places(segment, &marked, &mut scratch.places, &mut scratch.list);
         look_up(segment, &scratch.list[..count], symbols, &mut bits);
         count
     };
@@ -334,8 +335,18 @@ fn tokenize_segment<C: Integer>(
     Ok(written)
 }
 
-/// A segment in which differences that are equal to zero, and such as have classes, are marked: bits of 64-bit words.
+/// Differences of a segment that have something in common: bits of 64-bit words.
 type Marks<const WORDS: usize> = [u64; WORDS];
+
+/// What is marked of a segment's differences.
+struct Marked {
+    /// Those that are zero.
+    zeros: Marks<{ WORDS + 1 }>,
+    /// Zeros that begin a run of two or more.
+    starts: Marks<WORDS>,
+    /// Such as have classes.
+    classes: Marks<WORDS>,
+}
 
 /// Zeros that begin a run of two or more, of the 64 that a word marks. `carry` says whether the last one before them is a zero.
 #[inline(always)]
@@ -351,9 +362,7 @@ fn run_starts(zeros: &Marks<{ WORDS + 1 }>, word: usize, carry: &mut u64) -> u64
 fn copy_between<C: Integer>(
     segment: &[C],
     bytes: &[u8; SEGMENT + SLACK],
-    zeros: &Marks<{ WORDS + 1 }>,
-    starts: &Marks<WORDS>,
-    classes: &Marks<WORDS>,
+    Marked { zeros, starts, classes }: &Marked,
     symbols: &mut [u8],
     bits: &mut BitWriter<'_>,
 ) -> usize {
@@ -403,8 +412,7 @@ fn copy_symbols(bytes: &[u8; SEGMENT + SLACK], range: Range<usize>, symbols: &mu
 #[inline(always)]
 fn list_places<C: Integer>(
     segment: &[C],
-    zeros: &Marks<{ WORDS + 1 }>,
-    starts: &Marks<WORDS>,
+    Marked { zeros, starts, .. }: &Marked,
     places: &mut [u16; SEGMENT + SLACK],
     list: &mut [u16; SEGMENT + SLACK],
 ) -> usize {
@@ -455,9 +463,7 @@ fn find_places<C: Integer>(segment: &[C], places: &mut [u16; SEGMENT + SLACK]) {
 fn look_up_specials<C: Integer>(
     masks: impl Masks,
     segment: &[C],
-    zeros: &Marks<{ WORDS + 1 }>,
-    starts: &Marks<WORDS>,
-    classes: &Marks<WORDS>,
+    Marked { zeros, starts, classes }: &Marked,
     symbols: &mut [u8],
     bits: &mut BitWriter<'_>,
     scratch: &mut Scratch,
