@@ -23,7 +23,7 @@ use crate::error::Result;
 use crate::finegrid::{FineGrid, MOST_VALUES, PLACES};
 use crate::integer::Integer;
 use crate::layout::{ByteOrder, Shape};
-use crate::memory::resize;
+use crate::memory::{reserve, resize};
 use crate::plane::Far;
 use crate::quantize::Value;
 use crate::simd::{COMMON_ROW, ROW_GROUP, common_row, common_row_mut, vectorized};
@@ -48,6 +48,8 @@ pub struct Interpolation {
     predictions: Vec<i32>,
     /// Values of the grids but the finest, from the second finest on.
     values: Vec<u8>,
+    /// Rows of a slab that a glance leaves in doubt.
+    doubtful: Vec<usize>,
 }
 
 impl Interpolation {
@@ -70,6 +72,8 @@ impl Interpolation {
         for grid in &mut self.grid {
             resize(grid, grids.get(1).map_or(1, |&grid| count(grid)))?;
         }
+        self.doubtful.clear();
+        reserve(&mut self.doubtful, grids[0][1])?;
         vectorized(
             #[inline(always)]
             || {
@@ -84,7 +88,6 @@ impl Interpolation {
                 fine.encode(&[V::read(before, 0, order)], &[0], &mut residuals[..1], &mut places, |_| exceptions.push(0));
                 self.grid[0][0] = places[0];
                 let mut end = self.values.len();
-                let mut doubtful = Vec::new();
                 for (depth, &extents) in grids.iter().enumerate().rev().skip(1) {
                     end -= count(grids[depth + 1]) * V::SIZE;
                     let values = if depth == 0 { chunk } else { &self.values[end - count(extents) * V::SIZE..end] };
@@ -107,8 +110,8 @@ impl Interpolation {
                                 from_second: has(class.set, 0),
                                 order,
                             };
-                            let are_common = glance_rows(fine, &source, slab, predictions, residuals, places, &mut doubtful);
-                            for &row in &doubtful {
+                            let are_common = glance_rows(fine, &source, slab, predictions, residuals, places, &mut self.doubtful);
+                            for &row in &self.doubtful {
                                 let (residuals, at) = (&mut residuals[row * len..][..len], row * slab.stride);
                                 for (part, residuals) in residuals.chunks_mut(PART).enumerate() {
                                     let from = part * PART;
