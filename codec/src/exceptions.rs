@@ -7,7 +7,6 @@ use crate::layout::{ByteOrder, Shape};
 use crate::lorenzo::{self, Axes};
 use crate::memory::resize;
 use crate::plane::take;
-use crate::simd::vectorized;
 
 /// With fewer exceptions than one in so many values, the mask's differences are made from the list alone.
 const SPARSE: usize = 64;
@@ -184,19 +183,18 @@ fn in_one_alone(one: &[usize], other: &[usize]) -> Vec<usize> {
 
 /// Calls `visit` with each index whose lowest bit is set.
 pub fn for_each_in_mask(mask: &[i8], mut visit: impl FnMut(usize)) {
-    vectorized(
-        #[inline(always)]
-        || {
-            for (group, part) in mask.chunks(64).enumerate() {
-                // Most groups have none.
-                if part.iter().fold(0, |any, &bit| any | bit) & 1 == 1 {
-                    for (index, _) in part.iter().enumerate().filter(|&(_, &bit)| bit & 1 == 1) {
-                        visit(group * 64 + index);
-                    }
-                }
+    let (groups, rest) = mask.as_chunks::<64>();
+    for (group, part) in groups.iter().enumerate() {
+        // Most groups have none.
+        if part.iter().fold(0, |any, &bit| any | bit) & 1 == 1 {
+            for (index, _) in part.iter().enumerate().filter(|&(_, &bit)| bit & 1 == 1) {
+                visit(group * 64 + index);
             }
-        },
-    );
+        }
+    }
+    for (index, _) in rest.iter().enumerate().filter(|&(_, &bit)| bit & 1 == 1) {
+        visit(groups.len() * 64 + index);
+    }
 }
 
 #[cfg(test)]
