@@ -266,7 +266,7 @@ pub fn restore(prediction: i32, residual: i32) -> i32 {
 /// Residuals as the decoder reads them: most fit 16 bits, and half the memory is half the time that it takes.
 #[derive(Debug, Clone, Copy)]
 pub struct Residuals<'a> {
-    /// All of them; [`FAR`] stands for one that is far.
+    /// All of them; [`Integer::FAR`] stands for one that is far.
     pub near: &'a [i16],
     /// Indices and residuals of those that are far, ascending.
     pub far: &'a [Far],
