@@ -174,6 +174,8 @@ impl Tokens {
 const SLACK: usize = 32;
 /// Marks a difference beyond the direct codes until its class is known.
 const BEYOND: u8 = 31;
+/// The symbol of a direct code less its byte, which is `difference + 15`.
+const BIAS: u8 = DIRECT_ZERO - DIRECT_MAX as u8;
 
 /// What a segment's differences become on the way; only what a segment itself has written there counts.
 struct Scratch {
@@ -399,7 +401,7 @@ fn copy_symbols(bytes: &[u8; SEGMENT + SLACK], range: Range<usize>, symbols: &mu
     loop {
         let bytes: &[u8; 16] = bytes[from..].first_chunk().unwrap_or(&[0; 16]);
         if let Some(sixteen) = copies.next() {
-            *sixteen = bytes.map(|byte| byte.wrapping_add(DIRECT_ZERO - DIRECT_MAX as u8));
+            *sixteen = bytes.map(|byte| byte.wrapping_add(BIAS));
         }
         from += 16;
         if from >= range.end {
@@ -468,7 +470,6 @@ fn look_up_specials<C: Integer>(
     bits: &mut BitWriter<'_>,
     scratch: &mut Scratch,
 ) -> usize {
-    const BIAS: u8 = DIRECT_ZERO - DIRECT_MAX as u8;
     let Scratch { bytes, places, list: special_places, specials, special_symbols } = scratch;
     find_places(segment, places);
     let mut found = 0;
