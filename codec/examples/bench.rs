@@ -8,6 +8,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use h5_samples::{cloud, turbulence};
+use quire_codec::bitmap::Bitmap;
 use quire_codec::codebook::{self, MAX_CODE_BITS, WIDE_START};
 use quire_codec::interpolation::{Interpolation, Residuals};
 use quire_codec::lorenzo::{self, Axes};
@@ -106,14 +107,14 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
     let quantizer = Quantizer::for_chunk::<f32>(chunk, ByteOrder::Little, bound, None);
     let elements = layout.shape.elements() as usize;
     let (mut codes, mut differences) = (vec![0; elements], vec![0; elements]);
-    let (mut exceptions, mut restored) = (Vec::new(), chunk.to_vec());
+    let (mut exceptions, mut restored) = (Bitmap::default(), chunk.to_vec());
     let (mut chooser, config) = (Chooser::default(), Config::absolute(quantizer.half_step()).expect("a bound"));
     row("0 choose a predictor", None, chunk.len(), repeats, || {
         black_box(chooser.choose::<f32>(chunk, &layout, &quantizer, &config).expect("memory"));
     });
     row("1 quantize", None, chunk.len(), repeats, || {
-        exceptions.clear();
-        quantize::quantize::<f32>(chunk, ByteOrder::Little, &quantizer, &mut codes, &mut exceptions).expect("memory");
+        exceptions.clear(elements).expect("memory");
+        quantize::quantize::<f32>(chunk, ByteOrder::Little, &quantizer, &mut codes, &mut exceptions);
     });
     quantize::fill_gaps(&mut codes, &exceptions, layout.shape.row());
     row("2 predict", None, chunk.len(), repeats, || lorenzo::predict(&codes, &layout.shape, axes, &mut differences));
@@ -185,7 +186,7 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
     let Some(fine) = quantizer.fine::<f32>() else { return };
     let (mut interpolation, mut residuals) = (Interpolation::default(), Vec::new());
     row("2' quantize and interpolate", None, chunk.len(), repeats, || {
-        exceptions.clear();
+        exceptions.clear(elements).expect("memory");
         interpolation.forward(chunk, ByteOrder::Little, &layout.shape, &fine, &mut residuals, &mut exceptions).expect("memory");
     });
     let near: Vec<i16> = residuals.iter().map(|&residual| i16::try_from(residual).unwrap_or(i16::MIN)).collect();

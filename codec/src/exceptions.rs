@@ -1,15 +1,13 @@
 //! Where exceptions are (FORMAT.md §4): few of them stand in a list; that of many is a mask: list of indices → differences modulo 2, and
 //! back.
 
+use crate::bitmap::Bitmap;
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::layout::{ByteOrder, Shape};
-use crate::lorenzo::{self, Axes};
+use crate::lorenzo::Axes;
 use crate::memory::resize;
 use crate::plane::take;
-
-/// With fewer exceptions than one in so many values, the mask's differences are made from the list alone.
-const SPARSE: usize = 64;
 
 /// The most exceptions of a chunk that stand in a list.
 ///
@@ -76,159 +74,38 @@ impl<'a> List<'a> {
 }
 
 /// Appends the list of a chunk's exceptions.
-pub fn write_list<V: Element>(exceptions: &[usize], chunk: &[u8], byte_order: ByteOrder, elements: u64, stream: &mut Vec<u8>) {
-    for &index in exceptions {
+pub fn write_list<V: Element>(exceptions: &Bitmap, chunk: &[u8], byte_order: ByteOrder, elements: u64, stream: &mut Vec<u8>) {
+    for index in exceptions.indices() {
         stream.extend_from_slice(&(index as u64).to_le_bytes()[..index_len(elements)]);
     }
     let start = stream.len();
-    stream.resize(start + (exceptions.len() * V::SIZE).next_multiple_of(4), 0);
-    for (at, &index) in exceptions.iter().enumerate() {
+    stream.resize(start + (exceptions.count() * V::SIZE).next_multiple_of(4), 0);
+    for (at, index) in exceptions.indices().enumerate() {
         V::read(chunk, index, byte_order).write(&mut stream[start..], at, ByteOrder::Little);
     }
 }
 
-/// Fills `differences` with the mask's differences modulo 2 along those axes that leave the fewest ones, of all axes, the fastest alone and
-/// none, the first of them where they tie. `mask` is room to work in. Both get the length of the shape.
+/// Writes differences modulo 2 of the mask to `differences`, along those axes that leave the fewest ones, of all axes, the fastest alone and none, the first of
+/// them where they tie. `mask` is room to work in.
 ///
 /// # Errors
 /// `OutOfMemory`.
-pub fn predict_mask(exceptions: &[usize], shape: &Shape, mask: &mut Vec<i8>, differences: &mut Vec<i8>) -> Result<Axes> {
-    let elements = shape.elements() as usize;
-    let candidates = [Axes::all(shape), Axes::FASTEST, Axes::NONE];
-    differences.clear();
-    resize(differences, elements)?;
-    if exceptions.len() < elements / SPARSE {
-        let ones = candidates.map(|axes| ones_of_list(exceptions, shape, axes));
-        let best = fewest(&ones.each_ref().map(Vec::len));
-        for &index in &ones[best] {
-            differences[index] = 1;
-        }
-        return Ok(candidates[best]);
-    }
-    fill_mask(exceptions, elements, mask)?;
-    let mut predict = |axes| {
-        lorenzo::predict(mask, shape, axes, differences);
-        for difference in &mut *differences {
-            *difference &= 1;
-        }
-        differences.chunks(255).map(|part| usize::from(part.iter().map(|&bit| bit.cast_unsigned()).sum::<u8>())).sum()
+pub fn predict_mask(exceptions: &Bitmap, shape: &Shape, mask: &mut Bitmap, differences: &mut Vec<i8>) -> Result<Axes> {
+    let mut predict = |axes| -> Result<usize> {
+        mask.copy_from(exceptions)?;
+        mask.predict(shape, axes)?;
+        Ok(mask.count())
     };
-    let best = candidates[fewest(&candidates.map(&mut predict))];
-    predict(best);
+    let (mut best, mut fewest) = (Axes::NONE, usize::MAX);
+    for axes in [Axes::all(shape), Axes::FASTEST, Axes::NONE] {
+        let ones = predict(axes)?;
+        if ones < fewest {
+            (best, fewest) = (axes, ones);
+        }
+    }
+    predict(best)?;
+    differences.clear();
+    resize(differences, shape.elements() as usize)?;
+    mask.write(differences);
     Ok(best)
-}
-
-/// Makes a mask with ones at the indices.
-fn fill_mask(indices: &[usize], elements: usize, mask: &mut Vec<i8>) -> Result<()> {
-    mask.clear();
-    resize(mask, elements)?;
-    for &index in indices {
-        mask[index] = 1;
-    }
-    Ok(())
-}
-
-/// Puts indices in ascending order. `mask` is room to work in.
-///
-/// # Errors
-/// `OutOfMemory`.
-pub fn sort_indices(indices: &mut Vec<usize>, elements: usize, mask: &mut Vec<i8>) -> Result<()> {
-    if indices.len() < elements / SPARSE {
-        indices.sort_unstable();
-        return Ok(());
-    }
-    fill_mask(indices, elements, mask)?;
-    indices.clear();
-    for_each_in_mask(mask, |index| indices.push(index));
-    Ok(())
-}
-
-fn fewest(counts: &[usize; 3]) -> usize {
-    (0..counts.len()).min_by_key(|&candidate| counts[candidate]).unwrap_or(0)
-}
-
-/// Places of the ones among the differences of a mask with few ones, in ascending order as those of the mask are: along each axis, each one flips the
-/// difference at its own place and at the next place.
-fn ones_of_list(exceptions: &[usize], shape: &Shape, axes: Axes) -> Vec<usize> {
-    let mut ones = exceptions.to_vec();
-    let mut stride = 1;
-    for (axis, &extent) in shape.dims().iter().rev().enumerate() {
-        let extent = extent as usize;
-        if axes.contains(axis) {
-            let next: Vec<usize> =
-                ones.iter().filter(|&&index| index / stride % extent + 1 < extent).map(|index| index + stride).collect();
-            ones = in_one_alone(&ones, &next);
-        }
-        stride *= extent;
-    }
-    ones
-}
-
-/// What stands in one of two ascending lists alone, in ascending order: what is flipped twice is as it was.
-fn in_one_alone(one: &[usize], other: &[usize]) -> Vec<usize> {
-    let mut alone = vec![0; one.len() + other.len()];
-    let (mut i, mut j, mut count) = (0, 0, 0);
-    while let (Some(&a), Some(&b)) = (one.get(i), other.get(j)) {
-        // Numbers instead of branches, which would often be foretold wrong.
-        alone[count] = a.min(b);
-        count += usize::from(a != b);
-        i += usize::from(a <= b);
-        j += usize::from(b <= a);
-    }
-    alone.truncate(count);
-    alone.extend_from_slice(&one[i..]);
-    alone.extend_from_slice(&other[j..]);
-    alone
-}
-
-/// Calls `visit` with each index whose lowest bit is set.
-pub fn for_each_in_mask(mask: &[i8], mut visit: impl FnMut(usize)) {
-    let (groups, rest) = mask.as_chunks::<64>();
-    for (group, part) in groups.iter().enumerate() {
-        // Most groups have none.
-        if part.iter().fold(0, |any, &bit| any | bit) & 1 == 1 {
-            for (index, _) in part.iter().enumerate().filter(|&(_, &bit)| bit & 1 == 1) {
-                visit(group * 64 + index);
-            }
-        }
-    }
-    for (index, _) in rest.iter().enumerate().filter(|&(_, &bit)| bit & 1 == 1) {
-        visit(groups.len() * 64 + index);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn list_and_mask_give_the_same_ones() {
-        let mut state = 5u64;
-        let mut random = |limit: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % limit
-        };
-        for dims in [&[4000u64][..], &[50, 70], &[9, 20, 31], &[3, 4, 11, 13], &[700, 1, 3]] {
-            let shape = Shape::new(dims).unwrap();
-            let elements = shape.elements();
-            for count in [1, 2, 7, elements / 100] {
-                let mut exceptions: Vec<usize> = (0..count).map(|_| random(elements) as usize).collect();
-                // Runs too, so that flips meet.
-                exceptions.extend((exceptions[0]..exceptions[0] + 9).filter(|&index| index < elements as usize));
-                exceptions.sort_unstable();
-                exceptions.dedup();
-                let mut mask = vec![0i8; elements as usize];
-                exceptions.iter().for_each(|&index| mask[index] = 1);
-                for axes in [Axes::all(&shape), Axes::FASTEST, Axes::NONE] {
-                    let mut differences = mask.clone();
-                    lorenzo::predict(&mask, &shape, axes, &mut differences);
-                    let expected: Vec<usize> = (0..mask.len()).filter(|&index| differences[index] & 1 == 1).collect();
-                    assert_eq!(ones_of_list(&exceptions, &shape, axes), expected, "{dims:?} {axes:?}");
-                }
-                let mut found = Vec::new();
-                for_each_in_mask(&mask, |index| found.push(index));
-                assert_eq!(found, exceptions);
-            }
-        }
-    }
 }

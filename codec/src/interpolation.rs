@@ -19,6 +19,7 @@ mod sheets;
 
 use self::level::{Extents, Level, count, grids, has, index};
 use self::sheets::{Sheets, Slab};
+use crate::bitmap::Bitmap;
 use crate::error::Result;
 use crate::finegrid::{FineGrid, MOST_VALUES, PLACES};
 use crate::integer::Integer;
@@ -53,7 +54,7 @@ pub struct Interpolation {
 }
 
 impl Interpolation {
-    /// Residuals of a chunk's values, in the order of the classes. Indices of exceptions are appended to `exceptions` in no order.
+    /// Residuals of a chunk's values, in the order of the classes. Exceptions are marked in `exceptions`, zeros so far.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -64,7 +65,7 @@ impl Interpolation {
         shape: &Shape,
         fine: &FineGrid<V>,
         residuals: &mut Vec<i32>,
-        exceptions: &mut Vec<usize>,
+        exceptions: &mut Bitmap,
     ) -> Result<()> {
         let grids = grids(shape.extents());
         resize(residuals, count(grids[0]))?;
@@ -85,7 +86,7 @@ impl Interpolation {
                     (before, room) = (values, rest);
                 }
                 let mut places = [0];
-                fine.encode(&[V::read(before, 0, order)], &[0], &mut residuals[..1], &mut places, |_| exceptions.push(0));
+                fine.encode(&[V::read(before, 0, order)], &[0], &mut residuals[..1], &mut places, |_| exceptions.set(0));
                 self.grid[0][0] = places[0];
                 let mut end = self.values.len();
                 for (depth, &extents) in grids.iter().enumerate().rev().skip(1) {
@@ -122,7 +123,7 @@ impl Interpolation {
                                     let exception = |place| {
                                         let [_, first_row, z, w] = slab.indices;
                                         let at = class.in_grid([from + place, first_row + row, z, w]);
-                                        exceptions.push(index(grids[0], at.map(|index| index << depth)));
+                                        exceptions.set(index(grids[0], at.map(|index| index << depth)));
                                     };
                                     if are_common {
                                         fine.encode_after_glance(values, predictions, residuals, places, exception);

@@ -24,6 +24,7 @@
 
 pub mod adaptive;
 pub mod alphabet;
+pub mod bitmap;
 pub mod bitshuffle;
 pub mod bound;
 pub mod codebook;

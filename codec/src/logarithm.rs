@@ -9,11 +9,10 @@
 //! own for the latter two (SZ: Liang et al., CLUSTER'18). The logarithm and its inverse are polynomials in f64, so that every machine
 //! finds the same codes; the encoder decodes each one and compares.
 
+use crate::bitmap::Bitmap;
 use crate::element::Element;
-use crate::error::Result;
 use crate::integer::Integer;
 use crate::layout::ByteOrder;
-use crate::memory::reserve;
 use crate::quantize::{ROUNDING, Value};
 use crate::simd::vectorized;
 
@@ -240,17 +239,14 @@ fn smallest_magnitude<V: Value>(chunk: &[u8], order: ByteOrder) -> f64 {
     smallest.into_iter().fold(f64::INFINITY, f64::min)
 }
 
-/// Codes of a chunk's values; indices of exceptions are appended to `exceptions`, ascending.
-///
-/// # Errors
-/// `OutOfMemory`.
+/// Codes of a chunk's values; exceptions are marked in `exceptions`, zeros so far.
 pub fn quantize<V: Value>(
     chunk: &[u8],
     order: ByteOrder,
     grid: &Logarithm,
     codes: &mut [V::Code],
-    exceptions: &mut Vec<usize>,
-) -> Result<()> {
+    exceptions: &mut Bitmap,
+) {
     for (group, (codes, bytes)) in codes.chunks_mut(GROUP).zip(chunk.chunks(GROUP * V::SIZE)).enumerate() {
         let mut values = [V::default(); GROUP];
         V::read_all(bytes, order, &mut values);
@@ -265,11 +261,9 @@ pub fn quantize<V: Value>(
         }
         codes.copy_from_slice(&rounded[..codes.len()]);
         if held.contains(&false) {
-            reserve(exceptions, GROUP)?;
-            exceptions.extend((0..codes.len()).filter(|&index| !held[index]).map(|index| group * GROUP + index));
+            (0..codes.len()).filter(|&index| !held[index]).for_each(|index| exceptions.set(group * GROUP + index));
         }
     }
-    Ok(())
 }
 
 /// Restores the values of a chunk from their codes. Exceptions are overwritten afterwards.

@@ -252,15 +252,23 @@ impl PlaneWorkspace {
     /// # Errors
     /// `Truncated`, `Corrupt` or `OutOfMemory`.
     pub fn decode<C: Integer>(&mut self, stream: &mut &[u8], shape: &Shape, codes: &mut [C]) -> Result<()> {
-        let byte = self.decode_differences(stream, codes)?;
-        let axes = Axes::from_byte(byte, shape).ok_or_else(|| {
+        let axes = self.decode_differences_along(stream, shape, codes)?;
+        lorenzo::restore(codes, shape, axes);
+        Ok(())
+    }
+
+    /// Reads the differences of the plane at the start of `stream`, and along which axes they are.
+    ///
+    /// # Errors
+    /// As [`PlaneWorkspace::decode`].
+    pub fn decode_differences_along<C: Integer>(&mut self, stream: &mut &[u8], shape: &Shape, differences: &mut [C]) -> Result<Axes> {
+        let byte = self.decode_differences(stream, differences)?;
+        Axes::from_byte(byte, shape).ok_or_else(|| {
             Error::corrupt(
                 HEADER,
                 format!("its predictor is {byte:#x}, which names no axes of the {} there are", shape.dims().len()),
             )
-        })?;
-        lorenzo::restore(codes, shape, axes);
-        Ok(())
+        })
     }
 
     /// Differences that [`Integer::FAR`] has stood for in the plane that was decoded last, in ascending order of their indices.

@@ -4,14 +4,13 @@
 //! is exact (dual quantization: Tian et al., cuSZ, PACT'20, section 3.1). The encoder decodes each code at once and compares in f64; a
 //! value that misses the bound, is not finite or lies beyond the grid becomes an exception and is kept bit for bit.
 
+use crate::bitmap::{Bitmap, gather};
 use crate::element::Element;
-use crate::error::Result;
 use crate::finegrid::FineGrid;
 use crate::glance::{Glance, Seen};
 use crate::integer::Integer;
 use crate::lattice;
 use crate::layout::ByteOrder;
-use crate::memory::reserve;
 use crate::simd::{ROW_GROUP, vectorized};
 use crate::small_float::{BFloat16, Binary16};
 
@@ -115,6 +114,8 @@ pub trait Value: Element {
     fn to_f64(self) -> f64;
     /// Nearest value of this type, ties to even.
     fn round_from(value: f64) -> Self;
+    /// Whether this is a number of a smaller magnitude than a positive one.
+    fn is_below(self, other: Self) -> bool;
     /// Extracts the code from the low bits of a value to which 1.5 * 2^52 was added.
     fn code_from_sum(sum: f64) -> Self::Code;
     /// The code in f64.
@@ -220,6 +221,10 @@ impl Value for f32 {
         value as Self
     }
     #[inline(always)]
+    fn is_below(self, other: Self) -> bool {
+        self.abs() < other
+    }
+    #[inline(always)]
     fn glance_codes(glance: Glance, values: &[Self], codes: &mut [i32]) -> Seen {
         glance.codes(values, codes)
     }
@@ -250,6 +255,10 @@ impl Value for f64 {
         value
     }
     #[inline(always)]
+    fn is_below(self, other: Self) -> bool {
+        self.abs() < other
+    }
+    #[inline(always)]
     fn code_from_sum(sum: f64) -> i64 {
         sum.to_bits().wrapping_sub(ROUNDING.to_bits()).cast_signed()
     }
@@ -277,6 +286,10 @@ macro_rules! small_value {
             #[inline(always)]
             fn round_from(value: f64) -> Self {
                 Self::from_f64(value)
+            }
+            #[inline(always)]
+            fn is_below(self, other: Self) -> bool {
+                <$type>::to_f64(self).abs() < <$type>::to_f64(other)
             }
         }
     };
@@ -309,89 +322,150 @@ fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<V::Code> {
     (holds && returns() && !moves()).then(|| V::code_from_sum(sum))
 }
 
-/// Quantizes the values of a chunk. `codes` has one entry a value; indices of exceptions are appended to `exceptions`, ascending.
-/// The codes of exceptions are left to [`fill_gaps`].
-///
-/// # Errors
-/// `OutOfMemory`.
+/// Quantizes the values of a chunk. `codes` has one entry a value; exceptions are marked in `exceptions`, zeros so far. The codes of exceptions are left to
+/// [`fill_gaps`].
 pub fn quantize<V: Value>(
     chunk: &[u8],
     order: ByteOrder,
     quantizer: &Quantizer,
     codes: &mut [V::Code],
-    exceptions: &mut Vec<usize>,
-) -> Result<()> {
-    let safe_limit = if quantizer.step >= V::SMALLEST_SAFE_STEP { V::SAFE_CODE_LIMIT } else { 0.0 };
-    let mut dirty = Vec::new();
-    reserve(&mut dirty, codes.len().div_ceil(GROUP))?;
+    exceptions: &mut Bitmap,
+) {
+    let groups = Groups::<V>::new(quantizer);
     vectorized(
         #[inline(always)]
         || match (order, quantizer.fill) {
-            (ByteOrder::Little, None) => {
-                quantize_groups::<V, false>(chunk, ByteOrder::Little, quantizer, safe_limit, codes, &mut dirty);
-            }
-            (ByteOrder::Big, None) => {
-                quantize_groups::<V, false>(chunk, ByteOrder::Big, quantizer, safe_limit, codes, &mut dirty)
-            }
-            (order, Some(_)) => quantize_groups::<V, true>(chunk, order, quantizer, safe_limit, codes, &mut dirty),
+            (ByteOrder::Little, None) => groups.quantize::<false>(chunk, ByteOrder::Little, codes, exceptions),
+            (ByteOrder::Big, None) => groups.quantize::<false>(chunk, ByteOrder::Big, codes, exceptions),
+            (order, Some(_)) => groups.quantize::<true>(chunk, order, codes, exceptions),
         },
     );
-    for first in dirty {
-        reserve(exceptions, GROUP)?;
-        for index in first..(first + GROUP).min(codes.len()) {
-            match quantize_one(V::read(chunk, index, order), quantizer) {
-                Some(code) => codes[index] = code,
-                None => exceptions.push(index),
+}
+
+/// What groups of values are quantized with.
+struct Groups<'a, V> {
+    quantizer: &'a Quantizer,
+    fine: FineGrid<V>,
+    glance: Option<Glance>,
+    /// Bits of the largest number below which codes are safe, all ones if none is.
+    below_limit: u64,
+    /// From this magnitude on, values are beyond the grid. Some that are smaller may be, too.
+    beyond: V,
+}
+
+impl<'a, V: Value> Groups<'a, V> {
+    fn new(quantizer: &'a Quantizer) -> Self {
+        // 0 when no code is safe: then every group is in doubt.
+        let safe_limit = if quantizer.step >= V::SMALLEST_SAFE_STEP { V::SAFE_CODE_LIMIT } else { 0.0 };
+        let below_limit = safe_limit.to_bits().wrapping_sub(1);
+        // More than rounding can take away.
+        let beyond = V::round_from(1.01 * V::CODE_LIMIT * quantizer.step);
+        Self { quantizer, fine: FineGrid::new(quantizer), glance: Glance::new(quantizer), below_limit, beyond }
+    }
+
+    /// Quantizes all values.
+    #[inline(always)]
+    fn quantize<const FILL: bool>(&self, chunk: &[u8], order: ByteOrder, codes: &mut [V::Code], exceptions: &mut Bitmap) {
+        let fill = V::Code::from_i64(self.quantizer.fill.unwrap_or(0));
+        for (group, (codes, bytes)) in codes.chunks_mut(GROUP).zip(chunk.chunks(GROUP * V::SIZE)).enumerate() {
+            // Zeros fill up the last group: they are never exceptions.
+            let mut values = [V::default(); GROUP];
+            V::read_all(bytes, order, &mut values);
+            let mut rounded = [V::Code::default(); GROUP];
+            let has_fill = FILL && values.iter().fold(false, |any, value| any | (value.to_bits() == fill));
+            if has_fill || self.round(&values, &mut rounded) >> 63 == 1 {
+                exceptions.set_word(group, self.look_again(&values, codes));
+            } else {
+                codes.copy_from_slice(&rounded[..codes.len()]);
             }
         }
     }
-    Ok(())
-}
 
-/// Quantizes all values as if they had no exceptions and notes the groups in which one may be.
-#[inline(always)]
-fn quantize_groups<V: Value, const FILL: bool>(
-    chunk: &[u8],
-    order: ByteOrder,
-    quantizer: &Quantizer,
-    safe_limit: f64, // 0 when no code is safe: then every group is in doubt
-    codes: &mut [V::Code],
-    dirty: &mut Vec<usize>,
-) {
-    let fill = V::Code::from_i64(quantizer.fill.unwrap_or(0));
-    let (bound, below_limit) = (quantizer.bound.to_bits(), safe_limit.to_bits().wrapping_sub(1));
-    let fine = FineGrid::<V>::new(quantizer);
-    let glance = Glance::new(quantizer);
-    for (group, (codes, bytes)) in codes.chunks_mut(GROUP).zip(chunk.chunks(GROUP * V::SIZE)).enumerate() {
-        // Zeros fill up the last group: they are never exceptions.
-        let mut values = [V::default(); GROUP];
-        V::read_all(bytes, order, &mut values);
-        let mut rounded = [V::Code::default(); GROUP];
-        let seen = glance.map_or(Seen::NOTHING, |glance| V::glance_codes(glance, &values, &mut rounded));
-        let mut doubts = 0u64;
+    /// Rounds values as if none of them were an exception; the highest bit says whether one may be.
+    #[inline(always)]
+    fn round(&self, values: &[V; GROUP], rounded: &mut [V::Code; GROUP]) -> u64 {
+        let seen = self.glance.map_or(Seen::NOTHING, |glance| V::glance_codes(glance, values, rounded));
+        let mut doubts = 0;
         if !seen.codes_are_certain {
-            for (slot, value) in rounded.iter_mut().zip(values) {
-                let (sum, code, error) = round(value, quantizer);
-                // Bits of numbers that are not negative order as the numbers do, NaN above all: the sign of a difference is the comparison,
-                // and vector units gather signs more easily than truth values.
-                doubts |= bound.wrapping_sub(error.to_bits()) | below_limit.wrapping_sub(code.abs().to_bits());
-                *slot = V::code_from_sum(sum);
+            if V::GLANCES && values.iter().fold(false, |any, value| any | !value.is_below(self.beyond)) {
+                return 1 << 63;
+            }
+            for (slot, &value) in rounded.iter_mut().zip(values) {
+                let doubt;
+                (*slot, doubt) = self.round_one(value);
+                doubts |= doubt;
             }
         }
+        if seen.may_stand && self.fine.is_there() {
+            for &value in values {
+                doubts |= self.between_steps(value);
+            }
+        }
+        doubts
+    }
+
+    /// Codes of those values of a group that are no exceptions, and a bit for each that is one.
+    #[inline(never)]
+    fn look_again(&self, values: &[V; GROUP], codes: &mut [V::Code]) -> u64 {
+        // What is beyond the grid stands for no fill value.
+        let fill = self.quantizer.fill.map_or(self.beyond.to_bits(), V::Code::from_i64);
+        // Mostly what is in doubt is a mask. A value in its place that stands on no place of any grid leaves no doubt.
+        let ordinary = V::round_from(self.quantizer.step / 16.0);
+        let (mut others, mut masked) = (*values, [0u8; GROUP]);
+        let mut rounded = [V::Code::default(); GROUP];
+        let mut doubts = [0; GROUP];
+        let is_certain = vectorized(
+            #[inline(always)]
+            || {
+                for (masked, &value) in masked.iter_mut().zip(values) {
+                    *masked = u8::from(!value.is_below(self.beyond) | (value.to_bits() == fill));
+                }
+                for (value, &masked) in others.iter_mut().zip(&masked) {
+                    *value = if masked == 1 { ordinary } else { *value };
+                }
+                let count = usize::from(masked.iter().sum::<u8>());
+                if count == GROUP || count > 0 && self.round(&others, &mut rounded) >> 63 == 0 {
+                    return true;
+                }
+                for ((&value, slot), doubt) in others.iter().zip(&mut rounded).zip(&mut doubts) {
+                    (*slot, *doubt) = self.round_one(value);
+                }
+                if self.fine.is_there() {
+                    for (&value, doubt) in others.iter().zip(&mut doubts) {
+                        *doubt |= self.between_steps(value);
+                    }
+                }
+                false
+            },
+        );
         codes.copy_from_slice(&rounded[..codes.len()]);
-        if FILL {
-            for value in values {
-                doubts |= u64::from(value.to_bits() == fill) << 63;
+        let mut exceptions = gather(&masked);
+        if is_certain {
+            return exceptions;
+        }
+        for at in (0..codes.len()).filter(|&at| doubts[at] >> 63 == 1) {
+            match quantize_one(others[at], self.quantizer) {
+                Some(code) => codes[at] = code,
+                None => exceptions |= 1 << at,
             }
         }
-        if fine.is_there() && seen.may_stand {
-            for value in values {
-                doubts |= fine.between_steps_sign(value, round(value, quantizer).1);
-            }
-        }
-        if doubts >> 63 == 1 {
-            dirty.push(group * GROUP);
-        }
+        exceptions
+    }
+
+    /// The code of a value; the highest bit says whether it may miss the bound or not be safe.
+    #[inline(always)]
+    fn round_one(&self, value: V) -> (V::Code, u64) {
+        let (sum, code, error) = round(value, self.quantizer);
+        // Bits of numbers that are not negative order as the numbers do, NaN above all: the sign of a difference is the comparison, and vector units gather
+        // signs more easily than truth values.
+        let misses = self.quantizer.bound.to_bits().wrapping_sub(error.to_bits());
+        (V::code_from_sum(sum), misses | self.below_limit.wrapping_sub(code.abs().to_bits()))
+    }
+
+    /// The highest bit says whether a value stands between steps.
+    #[inline(always)]
+    fn between_steps(&self, value: V) -> u64 {
+        self.fine.between_steps_sign(value, round(value, self.quantizer).1)
     }
 }
 
@@ -399,20 +473,22 @@ fn quantize_groups<V: Value, const FILL: bool>(
 /// and those of a row without such a value 0: regions of fill values then have no differences inside and no spikes at their borders.
 ///
 /// `row` is the extent of the fastest axis. The decoder does not depend on this choice.
-pub fn fill_gaps<C: Integer>(codes: &mut [C], exceptions: &[usize], row: usize) {
-    let mut next = 0;
-    while next < exceptions.len() {
-        let index = exceptions[next];
-        if !index.is_multiple_of(row) {
-            codes[index] = codes[index - 1];
-            next += 1;
-            continue;
+pub fn fill_gaps<C: Integer>(codes: &mut [C], exceptions: &Bitmap, row: usize) {
+    for run in exceptions.runs() {
+        let mut start = run.start;
+        while start < run.end {
+            let row_start = start - start % row;
+            let end = run.end.min(row_start + row);
+            let code = if start > row_start {
+                codes[start - 1]
+            } else if end < row_start + row {
+                codes[end]
+            } else {
+                C::default()
+            };
+            codes[start..end].fill(code);
+            start = end;
         }
-        let leading =
-            exceptions[next..].iter().zip(index..index + row).take_while(|&(&exception, expected)| exception == expected).count();
-        let code = if leading == row { C::default() } else { codes[index + leading] };
-        codes[index..index + leading].fill(code);
-        next += leading;
     }
 }
 
@@ -512,11 +588,17 @@ mod tests {
 
     #[test]
     fn gaps_continue_their_row() {
+        let marked = |indices: &[usize], len| {
+            let mut bitmap = Bitmap::default();
+            bitmap.clear(len).unwrap();
+            indices.iter().for_each(|&index| bitmap.set(index));
+            bitmap
+        };
         let mut codes = [9, 9, 5, 9, 7, 9, 9, 9, 1, 9, 9, 9];
-        fill_gaps(&mut codes, &[0, 1, 3, 5, 6, 7, 9, 10, 11], 4);
+        fill_gaps(&mut codes, &marked(&[0, 1, 3, 5, 6, 7, 9, 10, 11], 12), 4);
         assert_eq!(codes, [5, 5, 5, 5, 7, 7, 7, 7, 1, 1, 1, 1]);
         let mut codes = [9; 4];
-        fill_gaps(&mut codes, &[0, 1, 2, 3], 2);
+        fill_gaps(&mut codes, &marked(&[0, 1, 2, 3], 4), 2);
         assert_eq!(codes, [0; 4]);
     }
 }

@@ -2,11 +2,10 @@
 //!
 //! With a bound of `e`, multiples of the odd step `2 e + 1` are at most `e` away from any whole number, and no two of them are equally near.
 
+use crate::bitmap::Bitmap;
 use crate::element::Element;
-use crate::error::Result;
 use crate::integer::Integer;
 use crate::layout::ByteOrder;
-use crate::memory::reserve;
 use crate::simd::vectorized;
 
 /// A type of whole numbers.
@@ -100,30 +99,25 @@ macro_rules! wide {
 wide!(i64);
 wide!(u64);
 
-/// Codes of a chunk's values; indices of exceptions, which only the fill value can be, are appended to `exceptions`, ascending.
-///
-/// # Errors
-/// `OutOfMemory`.
+/// Codes of a chunk's values; exceptions, which only the fill value can be, are marked in `exceptions`, zeros so far.
 pub fn quantize<V: Whole>(
     chunk: &[u8],
     order: ByteOrder,
     steps: &Steps,
     codes: &mut [V::Code],
-    exceptions: &mut Vec<usize>,
-) -> Result<()> {
+    exceptions: &mut Bitmap,
+) {
     vectorized(
         #[inline(always)]
         || codes.iter_mut().enumerate().for_each(|(index, code)| *code = V::read(chunk, index, order).nearest(steps)),
     );
-    let Some(fill) = steps.fill.map(|bits| V::from_bits(V::Code::from_i64(bits))) else { return Ok(()) };
+    let Some(fill) = steps.fill.map(|bits| V::from_bits(V::Code::from_i64(bits))) else { return };
     if V::multiple(fill.nearest(steps), steps).to_bits() == fill.to_bits() {
-        return Ok(());
+        return;
     }
     for index in (0..codes.len()).filter(|&index| V::read(chunk, index, order).to_bits() == fill.to_bits()) {
-        reserve(exceptions, 1)?;
-        exceptions.push(index);
+        exceptions.set(index);
     }
-    Ok(())
 }
 
 /// Restores the values of a chunk from their codes. Exceptions are overwritten afterwards.

@@ -1,10 +1,11 @@
 //! Whole chunks: stages in order, buffers kept from call to call.
 
+use crate::bitmap::Bitmap;
 use crate::bound::with_settled_bound;
 use crate::config::Config;
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::exceptions::{List, for_each_in_mask, most_listed, predict_mask, sort_indices, write_list};
+use crate::exceptions::{List, most_listed, predict_mask, write_list};
 use crate::format::{self, Coding, Header};
 use crate::grid::{Fixed, Grid, with_float, with_whole};
 use crate::integer::Integer;
@@ -38,9 +39,10 @@ struct Buffers<C> {
 #[derive(Debug, Default)]
 struct Shared {
     plane: PlaneWorkspace,
-    /// Indices of exceptions, ascending.
-    exceptions: Vec<usize>,
-    mask: Buffers<i8>,
+    /// Where exceptions are.
+    exceptions: Bitmap,
+    mask: Bitmap,
+    mask_differences: Vec<i8>,
     chooser: Chooser,
     interpolation: Interpolation,
     /// What interpolation leaves.
@@ -211,8 +213,8 @@ fn encode_floats<V: Value>(
     let Task { chunk, layout: &Layout { byte_order, shape, .. }, predictor, .. } = *task;
     let elements = shape.elements() as usize;
     resize(&mut buffers.codes, elements)?;
-    shared.exceptions.clear();
-    let Shared { exceptions, mask, interpolation, residuals, .. } = shared;
+    shared.exceptions.clear(elements)?;
+    let Shared { exceptions, interpolation, residuals, .. } = shared;
     match grid {
         Grid::Linear(quantizer) => {
             if predictor == Predictor::Interpolation {
@@ -220,13 +222,12 @@ fn encode_floats<V: Value>(
                     unreachable!("interpolation is chosen where there is a fine grid")
                 };
                 interpolation.forward(chunk, byte_order, &shape, &fine, residuals, exceptions)?;
-                sort_indices(exceptions, elements, &mut mask.codes)?;
             } else {
-                quantize::quantize::<V>(chunk, byte_order, quantizer, &mut buffers.codes, exceptions)?;
+                quantize::quantize::<V>(chunk, byte_order, quantizer, &mut buffers.codes, exceptions);
             }
         }
         Grid::Logarithmic(logarithm) => {
-            logarithm::quantize::<V>(chunk, byte_order, logarithm, &mut buffers.codes, exceptions)?;
+            logarithm::quantize::<V>(chunk, byte_order, logarithm, &mut buffers.codes, exceptions);
         }
         Grid::Exact => return encode_exact::<V>(buffers, shared, task, stream),
         Grid::Steps(_) => unreachable!("steps are for whole numbers"),
@@ -243,9 +244,10 @@ fn encode_whole_numbers<V: Whole>(
     stream: &mut Vec<u8>,
 ) -> Result<()> {
     let Grid::Steps(steps) = grid else { return encode_exact::<V>(buffers, shared, task, stream) };
-    resize(&mut buffers.codes, task.layout.shape.elements() as usize)?;
-    shared.exceptions.clear();
-    steps::quantize::<V>(task.chunk, task.layout.byte_order, steps, &mut buffers.codes, &mut shared.exceptions)?;
+    let elements = task.layout.shape.elements() as usize;
+    resize(&mut buffers.codes, elements)?;
+    shared.exceptions.clear(elements)?;
+    steps::quantize::<V>(task.chunk, task.layout.byte_order, steps, &mut buffers.codes, &mut shared.exceptions);
     encode_planes::<V>(buffers, shared, task, stream)
 }
 
@@ -285,10 +287,11 @@ fn encode_planes<V: Element>(
     let Task { chunk, layout: &Layout { byte_order, shape, .. }, config, predictor } = *task;
     let elements = shape.elements() as usize;
     let Buffers { codes, differences } = buffers;
-    let Shared { plane, exceptions, mask, residuals, .. } = shared;
+    let Shared { plane, exceptions, mask, mask_differences, residuals, .. } = shared;
     resize(differences, elements)?;
-    stream.extend_from_slice(&(exceptions.len() as u64).to_le_bytes());
-    let are_listed = exceptions.len() as u64 <= most_listed(elements as u64);
+    let count = exceptions.count();
+    stream.extend_from_slice(&(count as u64).to_le_bytes());
+    let are_listed = count as u64 <= most_listed(elements as u64);
     if are_listed {
         write_list::<V>(exceptions, chunk, byte_order, elements as u64, stream);
     }
@@ -304,15 +307,20 @@ fn encode_planes<V: Element>(
         return Ok(());
     }
 
-    let axes = predict_mask(exceptions, &shape, &mut mask.codes, &mut mask.differences)?;
-    plane.encode(&mask.differences, axes.into(), config, stream)?;
+    let axes = predict_mask(exceptions, &shape, mask, mask_differences)?;
+    plane.encode(mask_differences, axes.into(), config, stream)?;
 
     // The codes are coded: their places serve for the bits.
-    let (bits, differences) = (&mut codes[..exceptions.len()], &mut differences[..exceptions.len()]);
-    for (bits, &index) in bits.iter_mut().zip(&*exceptions) {
-        *bits = V::read(chunk, index, byte_order).to_bits();
+    let (bits, differences) = (&mut codes[..count], &mut differences[..count]);
+    let mut rest = &mut *bits;
+    for run in exceptions.runs() {
+        let (of_run, others) = rest.split_at_mut(run.len());
+        rest = others;
+        for (bits, index) in of_run.iter_mut().zip(run) {
+            *bits = V::read(chunk, index, byte_order).to_bits();
+        }
     }
-    lorenzo::predict(bits, &Shape::line(exceptions.len() as u64), Axes::FASTEST, differences);
+    lorenzo::predict(bits, &Shape::line(count as u64), Axes::FASTEST, differences);
     plane.encode(differences, Axes::FASTEST.into(), config, stream)
 }
 
@@ -414,20 +422,24 @@ fn decode_exceptions<V: Element>(
         list.restore::<V>(*byte_order, chunk);
         return Ok(());
     }
-    let mask = &mut shared.mask.codes;
-    resize(mask, shape.elements() as usize)?;
-    shared.plane.decode(body, shape, mask)?;
+    let Shared { plane, exceptions: marked, mask_differences, .. } = shared;
+    resize(mask_differences, shape.elements() as usize)?;
+    let axes = plane.decode_differences_along(body, shape, mask_differences)?;
+    marked.read(mask_differences)?;
+    marked.restore(shape, axes)?;
     let bits = &mut buffers.codes[..exceptions as usize];
-    shared.plane.decode(body, &Shape::line(exceptions), bits)?;
-    let mut marked = 0;
-    for_each_in_mask(mask, |index| {
-        if let Some(&bits) = bits.get(marked) {
-            V::from_bits(bits).write(chunk, index, *byte_order);
-        }
-        marked += 1;
-    });
-    if marked as u64 != exceptions {
-        return Err(Error::corrupt("exception mask", format!("it marks {marked} exceptions, {exceptions} are announced")));
+    plane.decode(body, &Shape::line(exceptions), bits)?;
+    if marked.count() as u64 != exceptions {
+        return Err(Error::corrupt(
+            "exception mask",
+            format!("it marks {} exceptions, {exceptions} are announced", marked.count()),
+        ));
+    }
+    let mut rest = &*bits;
+    for run in marked.runs() {
+        let (of_run, others) = rest.split_at(run.len());
+        rest = others;
+        V::write_all(of_run, V::from_bits, *byte_order, &mut chunk[run.start * V::SIZE..run.end * V::SIZE]);
     }
     Ok(())
 }

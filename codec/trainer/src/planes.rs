@@ -1,7 +1,8 @@
 //! What the codec's predictors leave of a chunk: the integers that its planes code. Stages 0 to 2, as `encode_values` of the codec joins
 //! them; a test holds both against each other.
 
-use quire_codec::exceptions::{most_listed, predict_mask, sort_indices};
+use quire_codec::bitmap::Bitmap;
+use quire_codec::exceptions::{most_listed, predict_mask};
 use quire_codec::grid::Grid;
 use quire_codec::interpolation::Interpolation;
 use quire_codec::lorenzo::{self, Axes};
@@ -62,29 +63,29 @@ fn planes_of<V: Value<Code: Into<i64>>>(
     let elements = shape.elements() as usize;
     let mut codes = vec![V::Code::default(); elements];
     let mut differences = codes.clone();
-    let mut exceptions = Vec::new();
+    let mut exceptions = Bitmap::default();
+    exceptions.clear(elements)?;
     let values = match (predictor, quantizer.fine::<V>()) {
         (Predictor::Interpolation, Some(fine)) => {
             let mut residuals = Vec::new();
             let mut interpolation = Interpolation::default();
             interpolation.forward(chunk, layout.byte_order, shape, &fine, &mut residuals, &mut exceptions)?;
-            sort_indices(&mut exceptions, elements, &mut Vec::new())?;
             Plane::new(predictor, &residuals[..elements])
         }
         (Predictor::Differences(axes), _) => {
-            quantize::quantize::<V>(chunk, layout.byte_order, quantizer, &mut codes, &mut exceptions)?;
+            quantize::quantize::<V>(chunk, layout.byte_order, quantizer, &mut codes, &mut exceptions);
             quantize::fill_gaps(&mut codes, &exceptions, shape.row());
             lorenzo::predict(&codes, shape, axes, &mut differences);
             Plane::new(predictor, &differences)
         }
         (Predictor::Interpolation, None) => unreachable!("interpolation is chosen where there is a fine grid"),
     };
-    if exceptions.len() as u64 <= most_listed(elements as u64) {
+    if exceptions.count() as u64 <= most_listed(elements as u64) {
         return Ok(vec![values]);
     }
-    let (mut mask, mut flips) = (Vec::new(), Vec::new());
+    let (mut mask, mut flips) = (Bitmap::default(), Vec::new());
     let axes = predict_mask(&exceptions, shape, &mut mask, &mut flips)?;
-    let bits: Vec<V::Code> = exceptions.iter().map(|&index| V::read(chunk, index, layout.byte_order).to_bits()).collect();
+    let bits: Vec<V::Code> = exceptions.indices().map(|index| V::read(chunk, index, layout.byte_order).to_bits()).collect();
     let mut differences = vec![V::Code::default(); bits.len()];
     lorenzo::predict(&bits, &Shape::new(&[bits.len() as u64])?, Axes::FASTEST, &mut differences);
     Ok(vec![values, Plane::new(axes.into(), &flips), Plane::new(Axes::FASTEST.into(), &differences)])

@@ -1,0 +1,301 @@
+//! A bit a value: which values of a chunk are exceptions. What is asked of a mask costs a few instructions for 64 values at a time: regions of fill values
+//! may be a third of a chunk, and are to cost less than its values.
+
+use std::ops::Range;
+
+use crate::error::Result;
+use crate::layout::Shape;
+use crate::lorenzo::Axes;
+use crate::memory::resize;
+use crate::simd::vectorized;
+
+/// Bits of a word.
+pub const WORD: usize = u64::BITS as usize;
+
+/// A bit for each value of a chunk, in the order of the values, with room to compute another one.
+#[derive(Debug, Clone, Default)]
+pub struct Bitmap {
+    /// The first value is the lowest bit of the first word. Bits behind the last value are 0.
+    words: Vec<u64>,
+    /// Room for what becomes of them.
+    others: Vec<u64>,
+    len: usize,
+}
+
+impl Bitmap {
+    /// Makes it one of `len` zeros.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn clear(&mut self, len: usize) -> Result<()> {
+        self.words.clear();
+        self.len = len;
+        resize(&mut self.words, len.div_ceil(WORD))
+    }
+
+    /// Sets a bit.
+    pub fn set(&mut self, index: usize) {
+        self.words[index / WORD] |= 1 << (index % WORD);
+    }
+
+    /// Sets bits of a word: the lowest one is that of value `word * WORD`.
+    pub fn set_word(&mut self, word: usize, bits: u64) {
+        self.words[word] |= bits;
+    }
+
+    /// How many bits are set.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Indices of the bits that are set, ascending.
+    pub fn indices(&self) -> impl Iterator<Item = usize> {
+        self.runs().flatten()
+    }
+
+    /// Runs of bits that are set, each as long as it gets, in ascending order.
+    pub fn runs(&self) -> impl Iterator<Item = Range<usize>> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let start = self.next(at, 0)?;
+            at = self.next(start, u64::MAX).unwrap_or(self.len);
+            Some(start..at)
+        })
+    }
+
+    /// The first index from one on at which the bit is not that of `skipped`, which is all zeros or all ones.
+    fn next(&self, from: usize, skipped: u64) -> Option<usize> {
+        let first = from / WORD;
+        let mut word = (self.words.get(first)? ^ skipped) & u64::MAX << (from % WORD);
+        let mut number = first;
+        while word == 0 {
+            number += 1;
+            word = self.words.get(number)? ^ skipped;
+        }
+        Some(number * WORD + word.trailing_zeros() as usize).filter(|&index| index < self.len)
+    }
+
+    /// Copies another one.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn copy_from(&mut self, other: &Self) -> Result<()> {
+        self.clear(other.len)?;
+        self.words.copy_from_slice(&other.words);
+        Ok(())
+    }
+
+    /// Makes it the lowest bits of integers.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn read(&mut self, integers: &[i8]) -> Result<()> {
+        self.clear(integers.len())?;
+        vectorized(
+            #[inline(always)]
+            || {
+                let (groups, rest) = integers.as_chunks::<WORD>();
+                for (word, group) in self.words.iter_mut().zip(groups) {
+                    // Most differences of a mask are zeros.
+                    if group.iter().fold(0, |any, &integer| any | integer) & 1 == 1 {
+                        *word = gather(&group.map(|integer| integer.cast_unsigned() & 1));
+                    }
+                }
+                for (at, &integer) in rest.iter().enumerate() {
+                    self.words[groups.len()] |= u64::from(integer.cast_unsigned() & 1) << at;
+                }
+            },
+        );
+        Ok(())
+    }
+
+    /// Writes the bits as integers, which are as many and 0 so far.
+    pub fn write(&self, integers: &mut [i8]) {
+        for (&word, group) in self.words.iter().zip(integers.chunks_mut(WORD)) {
+            if word != 0 {
+                for (at, integer) in group.iter_mut().enumerate() {
+                    *integer = (word >> at & 1) as i8;
+                }
+            }
+        }
+    }
+
+    /// Makes it its differences modulo 2 along axes: see [`crate::lorenzo`].
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn predict(&mut self, shape: &Shape, axes: Axes) -> Result<()> {
+        for (stride, extent) in axes_of(shape, axes) {
+            self.flip_by_previous(stride * extent, stride)?;
+        }
+        Ok(())
+    }
+
+    /// Inverse of [`Bitmap::predict`]: along each axis, a bit becomes the sum modulo 2 of those up to it.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn restore(&mut self, shape: &Shape, axes: Axes) -> Result<()> {
+        for (stride, extent) in axes_of(shape, axes) {
+            if stride == 1 {
+                self.sum_rows(extent);
+                continue;
+            }
+            // Sums of 2, 4, 8 ... along the axis.
+            let mut reach = 1;
+            while reach < extent {
+                self.flip_by_previous(stride * extent, stride * reach)?;
+                reach *= 2;
+            }
+        }
+        Ok(())
+    }
+
+    /// Flips each bit before which, at a distance, stands a 1 of the same block of so many bits.
+    fn flip_by_previous(&mut self, block: usize, distance: usize) -> Result<()> {
+        let Self { words, others, len } = self;
+        resize(others, words.len())?;
+        let (skipped, shift) = (distance / WORD, (distance % WORD) as u32);
+        let skipped = skipped.min(words.len());
+        others[..skipped].copy_from_slice(&words[..skipped]);
+        vectorized(
+            #[inline(always)]
+            || {
+                let mut carried = 0;
+                for ((other, &word), &source) in others[skipped..].iter_mut().zip(&words[skipped..]).zip(&words[..]) {
+                    *other = word ^ (source << shift | carried);
+                    carried = source.unbounded_shr(WORD as u32 - shift);
+                }
+            },
+        );
+        // What stands at a block's start has nothing before it.
+        for start in (0..*len).step_by(block) {
+            copy_bits(words, others, start..(start + distance.min(block)).min(*len));
+        }
+        std::mem::swap(words, others);
+        self.trim();
+        Ok(())
+    }
+
+    /// Makes the bits behind the last value 0.
+    fn trim(&mut self) {
+        if let Some(last) = self.words.last_mut() {
+            *last &= u64::MAX >> (self.len.wrapping_neg() % WORD);
+        }
+    }
+
+    /// Sums modulo 2 along rows.
+    fn sum_rows(&mut self, row: usize) {
+        let mut carried = 0;
+        for word in &mut self.words {
+            for shift in [1, 2, 4, 8, 16, 32] {
+                *word ^= *word << shift;
+            }
+            *word ^= carried;
+            carried = (word.cast_signed() >> (WORD - 1)).cast_unsigned();
+        }
+        // These are sums from the chunk's start on: what stands before a row is taken away again, from the last one on.
+        for start in (row..self.len).step_by(row).rev() {
+            let before = start - 1;
+            if self.words[before / WORD] >> (before % WORD) & 1 == 1 {
+                for_each_part(start..start + row, |word, bits| self.words[word] ^= bits);
+            }
+        }
+        self.trim();
+    }
+}
+
+/// Stride and extent of those axes of a shape that are in a set and are longer than 1, the fastest first.
+fn axes_of(shape: &Shape, axes: Axes) -> impl Iterator<Item = (usize, usize)> {
+    let mut stride = 1;
+    shape.extents().into_iter().enumerate().filter_map(move |(axis, extent)| {
+        let step = stride;
+        stride *= extent;
+        (axes.contains(axis) && extent > 1).then_some((step, extent))
+    })
+}
+
+/// Calls `visit` with each word that a range of bits reaches into, and the range's bits in it.
+#[inline(always)]
+fn for_each_part(range: Range<usize>, mut visit: impl FnMut(usize, u64)) {
+    let (first, last) = (range.start / WORD, (range.end - 1) / WORD);
+    for word in first..=last {
+        let from = if word == first { u64::MAX << (range.start % WORD) } else { u64::MAX };
+        let to = if word == last { u64::MAX >> (range.end.wrapping_neg() % WORD) } else { u64::MAX };
+        visit(word, from & to);
+    }
+}
+
+/// Copies a range of bits that is not empty.
+fn copy_bits(source: &[u64], target: &mut [u64], range: Range<usize>) {
+    for_each_part(range, |word, bits| target[word] = target[word] & !bits | source[word] & bits);
+}
+
+/// The bits that bytes of 0 or 1 are, the first one lowest.
+#[inline(always)]
+#[must_use]
+pub fn gather(bytes: &[u8; WORD]) -> u64 {
+    // A product puts the bits of eight bytes side by side into its highest byte.
+    const SIDE_BY_SIDE: u64 = 0x0102_0408_1020_4080;
+    let mut word = 0;
+    for (number, &eight) in bytes.as_chunks::<8>().0.iter().enumerate() {
+        word |= (u64::from_le_bytes(eight).wrapping_mul(SIDE_BY_SIDE) >> 56) << (8 * number);
+    }
+    word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lorenzo;
+
+    #[test]
+    fn bits_are_what_integers_modulo_2_are() {
+        let mut state = 5u64;
+        let mut random = |limit: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % limit
+        };
+        for dims in [&[4000u64][..], &[1], &[64], &[50, 70], &[9, 20, 31], &[3, 4, 11, 13], &[700, 1, 3], &[5, 64, 64], &[3, 128, 65]] {
+            let shape = Shape::new(dims).unwrap();
+            let elements = shape.elements() as usize;
+            for ones in [0, 1, 2, 7, elements / 100, elements / 3, elements] {
+                let mut integers = vec![0i8; elements];
+                for _ in 0..ones {
+                    integers[random(elements as u64) as usize] = 1;
+                }
+                // Runs too.
+                let start = random(elements as u64) as usize;
+                integers[start..(start + 3 * ones).min(elements)].fill(1);
+                let mut bitmap = Bitmap::default();
+                bitmap.read(&integers).unwrap();
+                let expected: Vec<usize> = (0..elements).filter(|&index| integers[index] == 1).collect();
+                assert_eq!(bitmap.count(), expected.len());
+                assert!(bitmap.indices().eq(expected.iter().copied()));
+                for run in bitmap.runs() {
+                    assert!(run.end == elements || integers[run.end] == 0);
+                }
+                let mut set = Bitmap::default();
+                set.clear(elements).unwrap();
+                expected.iter().for_each(|&index| set.set(index));
+                assert_eq!(set.words, bitmap.words);
+
+                for byte in 0..=Axes::all(&shape).to_byte() {
+                    let axes = Axes::from_byte(byte, &shape).unwrap();
+                    let mut differences = vec![0; elements];
+                    lorenzo::predict(&integers, &shape, axes, &mut differences);
+                    differences.iter_mut().for_each(|difference| *difference &= 1);
+                    let mut predicted = Bitmap::default();
+                    predicted.copy_from(&bitmap).unwrap();
+                    predicted.predict(&shape, axes).unwrap();
+                    let mut written = vec![0; elements];
+                    predicted.write(&mut written);
+                    assert_eq!(written, differences, "{dims:?} axes {byte:b}");
+                    predicted.restore(&shape, axes).unwrap();
+                    assert_eq!(predicted.words, bitmap.words, "{dims:?} axes {byte:b}");
+                }
+            }
+        }
+    }
+}
