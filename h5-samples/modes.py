@@ -15,7 +15,7 @@ import h5py
 import hdf5plugin
 import numpy as np
 
-from compare import cut, load_arrays
+from arrays import cut, load_arrays
 from demo import Field, machine, progress
 from filter_call import PLUGIN_FILE, REVERSE, Plugin, with_layout
 from quire_options import cd_values

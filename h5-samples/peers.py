@@ -1,32 +1,33 @@
-"""Speed and ratio of the plugin's filter() beside SZ3 and ZFP, on one chunk, in one process, taking turns.
+"""Speed and ratio of the plugin's filter() beside SZ3 and ZFP, on the middle chunk of each array, in one process, taking turns.
 
-    h5-samples/peers.sh [REPEATS]
+    h5-samples/peers.sh [REPEATS [NAME...]]
 
-The filter is called as HDF5 calls it (H5Z_class2_t.filter on a buffer from malloc), without HDF5 around it. Every codec's bound is
-checked in f64 on every value before anything is timed. MB/s are of uncompressed data; each figure is the median of the repeats. How many times as fast as
-SZ3 a codec is comes from each repeat by itself, in which both took their turns within a few milliseconds: median and quartiles, so that a machine
-that changes its speed in between, as virtual ones do, says the same.
+The filter is called as HDF5 calls it (H5Z_class2_t.filter on a buffer from malloc), without HDF5 around it. Every value of ours and of SZ3's is checked
+in f64 before anything is timed. MB/s are of uncompressed data; each figure is the median of the repeats. How many times as fast as SZ3 ours is comes
+from each repeat by itself, in which both took their turns within a few milliseconds: median and quartiles, so that a machine that changes its speed
+in between, as virtual ones do, says the same.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable
 
 import numpy as np
 import zfpy
 from pysz import sz, szConfig, szErrorBoundMode
 
+from arrays import load_arrays, middle_chunk
+from demo import RELATIVE_BOUNDS, Field, progress
 from filter_call import REVERSE, Plugin, chunk_words
 
+OURS, SZ3, ZFP = "Quire", "SZ3", "ZFP"
+
+# Compress and decompress; both give seconds and a result.
 Codec = tuple[Callable[[], tuple[float, np.ndarray]], Callable[[np.ndarray], tuple[float, np.ndarray]]]
-
-
-SZ3 = "SZ3 (pysz)"
 
 
 def timed(call: Callable[[], object]) -> tuple[float, object]:
@@ -35,66 +36,96 @@ def timed(call: Callable[[], object]) -> tuple[float, object]:
     return time.perf_counter() - start, result
 
 
-def codecs(plugin: Plugin, chunk: np.ndarray, bound: float) -> dict[str, Codec]:
-    """Compress and decompress of each codec; both give seconds and a result."""
-    words = chunk_words(bound, chunk.shape)
-    config = szConfig(chunk.shape)
+def codecs(plugin: Plugin, chunk: Field, bound: float) -> dict[str, Codec]:
+    values = chunk.values
+    words = chunk_words(bound, values.shape, values.dtype, chunk.fill)
+    config = szConfig(values.shape)
     config.errorBoundMode, config.absErrorBound = szErrorBoundMode.ABS, bound
-    return {
-        "Quire filter()": (
-            lambda: plugin.run(0, words, chunk),
-            lambda stream: (lambda s, b: (s, b.view(chunk.dtype).reshape(chunk.shape)))(*plugin.run(REVERSE, words, stream)),
-        ),
-        SZ3: (
-            lambda: (lambda s, r: (s, r[0]))(*timed(lambda: sz.compress(chunk, config))),
-            lambda stream: (lambda s, r: (s, r[0]))(*timed(lambda: sz.decompress(stream, chunk.dtype, chunk.shape))),
-        ),
-        "ZFP (zfpy)": (
-            lambda: (lambda s, r: (s, np.frombuffer(r, np.uint8)))(*timed(lambda: zfpy.compress_numpy(chunk, tolerance=bound))),
-            lambda stream: timed(lambda: zfpy.decompress_numpy(stream.tobytes())),
-        ),
-    }
+
+    def quire_back(stream: np.ndarray) -> tuple[float, np.ndarray]:
+        seconds, decoded = plugin.run(REVERSE, words, stream)
+        return seconds, decoded.view(values.dtype).reshape(values.shape)
+
+    def sz3() -> tuple[float, np.ndarray]:
+        seconds, (stream, _) = timed(lambda: sz.compress(values, config))
+        return seconds, stream
+
+    def sz3_back(stream: np.ndarray) -> tuple[float, np.ndarray]:
+        seconds, (decoded, _) = timed(lambda: sz.decompress(stream, values.dtype, values.shape))
+        return seconds, decoded
+
+    def zfp() -> tuple[float, np.ndarray]:
+        seconds, stream = timed(lambda: zfpy.compress_numpy(values, tolerance=bound))
+        return seconds, np.frombuffer(stream, np.uint8)
+
+    def zfp_back(stream: np.ndarray) -> tuple[float, np.ndarray]:
+        source = stream.tobytes()
+        return timed(lambda: zfpy.decompress_numpy(source))
+
+    return {OURS: (lambda: plugin.run(0, words, values), quire_back), SZ3: (sz3, sz3_back), ZFP: (zfp, zfp_back)}
 
 
-def measure(plugin: Plugin, name: str, chunk: np.ndarray, relative: float, repeats: int) -> None:
-    bound = relative * (float(chunk.max()) - float(chunk.min()))
-    rows = {}
+def worst_error(chunk: Field, decoded: np.ndarray) -> float:
+    """Of an ordinary value; infinity where one comes back as NaN."""
+    error = float(np.abs(decoded[chunk.valid].astype(np.float64) - chunk.values[chunk.valid].astype(np.float64)).max())
+    return np.inf if np.isnan(error) else error
+
+
+def measure(plugin: Plugin, chunk: Field, relative: float, repeats: int) -> str:
+    """A line of the table."""
+    bound = relative * chunk.range
     contestants = codecs(plugin, chunk, bound)
+    streams = {}
     for codec, (compress, decompress) in contestants.items():
-        _, stream = compress()
-        worst = np.abs(decompress(stream)[1].astype(np.float64) - chunk.astype(np.float64)).max() / bound
-        rows[codec] = (stream, worst, [], [])
-    for _ in range(repeats):
-        for codec, (compress, decompress) in contestants.items():
-            stream, _, encode, decode = rows[codec]
-            encode.append(compress()[0])
-            decode.append(decompress(stream)[0])
-    for codec, (stream, worst, encode, decode) in rows.items():
-        speeds = [chunk.nbytes / np.quantile(times, 0.5) / 1e6 for times in (encode, decode)]
-        times_as_fast = [
-            "{1:.2f} ({0:.2f} to {2:.2f})".format(*np.quantile(np.divide(sz3, times), (0.25, 0.5, 0.75)))
-            for sz3, times in zip(rows[SZ3][2:], (encode, decode))
+        _, streams[codec] = compress()
+        worst = worst_error(chunk, decompress(streams[codec])[1])
+        if codec == OURS and worst > bound:
+            sys.exit(f"{chunk.name} at {relative:g}: an error of {worst / bound} bounds")
+        if codec == SZ3 and worst > bound:
+            progress("")
+            print(f"    SZ3 on {chunk.name} at {relative:g}: an error of {worst / bound:.7g} bounds", file=sys.stderr)
+    runs = np.empty((repeats, len(contestants), 2))
+    for run in runs:
+        for seconds, (codec, (compress, decompress)) in zip(run, contestants.items()):
+            seconds[:] = compress()[0], decompress(streams[codec])[0]
+    size = chunk.values.nbytes
+    ratios = [size / stream.nbytes for stream in streams.values()]
+    speeds = size / np.median(runs, axis=0).T / 1e6
+    ours, sz3 = (runs[:, list(contestants).index(codec)] for codec in (OURS, SZ3))
+    quartiles = np.quantile(sz3 / ours, (0.25, 0.5, 0.75), axis=0).T
+    return " ".join(
+        [
+            f"{chunk.name:<26} {relative:<6g}",
+            *(f"{ratio:>7.2f}" for ratio in ratios),
+            *(f"{speed:>6.0f}" for way in speeds for speed in way),
+            *(f"{middle:>7.2f} ({low:.2f} to {high:.2f})" for low, middle, high in quartiles),
         ]
-        print(
-            f"{name:<20} {relative:<6g} {codec:<15} {chunk.nbytes / stream.nbytes:>6.2f} {worst:>8.4f} {speeds[0]:>9.0f} {speeds[1]:>11.0f}"
-            f"  {times_as_fast[0]:>20} {times_as_fast[1]:>20}"
-        )
+    )
+
+
+def shape_and_type(values: np.ndarray) -> str:
+    return f"{'x'.join(map(str, values.shape))} f{8 * values.itemsize}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library")
-    parser.add_argument("fields", type=Path, help="folder of .npy files, from the program generate")
+    parser.add_argument("data", type=Path, help="folder of .npy files, from the program generate")
     parser.add_argument("repeats", type=int, nargs="?", default=31)
+    parser.add_argument("names", nargs="*", help="of arrays; all by default")
     arguments = parser.parse_args()
     model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown")
-    print(f"command: h5-samples/peers.sh {arguments.repeats}\nmachine: {model}; one thread; f32 chunks of 64^3")
-    print(f"{'field':<20} {'bound':<6} {'codec':<15} {'ratio':>6} {'worst':>8} {'MB/s in':>9} {'MB/s out':>11}  {'times SZ3 in':>20} {'out':>20}")
+    chunks = [chunk for array in load_arrays(arguments.data) if (chunk := middle_chunk(array))]
+    chunks = [chunk for chunk in chunks if not arguments.names or chunk.name in arguments.names]
+    print(f"command: h5-samples/peers.sh {' '.join(sys.argv[3:])}\nmachine: {model}, one thread\nratio and MB/s: {OURS}, {SZ3} (pysz), {ZFP} (zfpy)\n")
     plugin = Plugin(arguments.library)
-    for name in ("turbulence_resolved", "turbulence_velocity", "turbulence_density", "cloud_water"):
-        chunk = np.ascontiguousarray(np.load(arguments.fields / f"{name}.npy")[32:96, 32:96, 32:96])
-        for relative in (1e-2, 1e-3, 1e-4):
-            measure(plugin, name, chunk, relative, arguments.repeats)
+    for number, chunk in enumerate(chunks, 1):
+        print(f"{chunk.name} {shape_and_type(chunk.values)}")
+        for relative in RELATIVE_BOUNDS:
+            progress(f"{number}/{len(chunks)}: {chunk.name} at {relative:g}")
+            line = measure(plugin, chunk, relative, arguments.repeats)
+            progress("")
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

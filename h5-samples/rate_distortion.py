@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from compare import OURS, Results, cut, measure
+from arrays import middle_chunk
+from compare import OURS, Results, measure
 from demo import Field, step
 
 BOUNDS = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
@@ -26,11 +27,10 @@ TITLES = {
 }
 
 
-def middle_chunk(folder: Path, name: str) -> Field:
+def one_chunk(folder: Path, name: str) -> Field:
     """One chunk of a field. SPERR takes three axes at most: of those with a time in front, one time."""
     values = np.load(folder / f"{name}.npy")
-    chunks = cut(Field(name, values[0] if values.ndim > 3 else values, None))
-    return chunks[len(chunks) // 2]
+    return middle_chunk(Field(name, values[0] if values.ndim > 3 else values, None))
 
 
 def table(results: Results) -> str:
@@ -79,7 +79,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results", help="folder for the numbers and the picture")
     arguments = parser.parse_args()
 
-    chunks = {name: middle_chunk(arguments.data, name) for name in TITLES}
+    chunks = {name: one_chunk(arguments.data, name) for name in TITLES}
     step(f"bits per value against PSNR: {len(chunks)} fields, {len(COLORS)} codecs, {len(BOUNDS)} bounds")
     results = measure({name: [chunk] for name, chunk in chunks.items()}, BOUNDS, COLORS)
     arguments.results.mkdir(parents=True, exist_ok=True)

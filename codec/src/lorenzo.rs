@@ -206,14 +206,30 @@ pub fn restore<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes) {
 /// soon has to wait for the stores.
 const BATCH: usize = 2048;
 
-/// Prefix sums along a row.
+/// Prefix sums along a row. What is masked, and what is coded for it, leaves long runs of zeros, which are foretold rightly and need no sums.
 #[inline(always)]
 fn prefix_sum<C: Integer>(row: &mut [C]) {
+    const RUN: usize = 64;
     let mut sum = C::default();
-    for code in row {
+    let (groups, rest) = row.as_chunks_mut::<RUN>();
+    for group in groups {
+        if group.iter().fold(true, |all, &code| all & (code == C::default())) {
+            *group = [sum; RUN];
+        } else {
+            sum = add_up(group, sum);
+        }
+    }
+    add_up(rest, sum);
+}
+
+/// Prefix sums from a sum on; gives the last one.
+#[inline(always)]
+fn add_up<C: Integer>(codes: &mut [C], mut sum: C) -> C {
+    for code in codes {
         sum = sum.add(*code);
         *code = sum;
     }
+    sum
 }
 
 /// Differences along a row of what `value` gives at each index.
