@@ -12,13 +12,13 @@
 //! written anew, and a second rounding would take it out of its bound. So other places than multiples of eight stand where no number of
 //! few decimals stands: what the grid's values have in common with a user's own should be chance.
 
-use std::marker::PhantomData;
-
+use crate::bitmap::gather;
 use crate::glance::Glance;
+use crate::integer::Integer as _;
 use crate::interpolation::{ESCAPE_BASE, ESCAPE_FROM, ESCAPE_REACH};
 use crate::layout::ByteOrder;
 use crate::quantize::{Quantizer, ROUNDING, Value};
-use crate::simd::{COMMON_ROW, ROW_GROUP, common_row};
+use crate::simd::{COMMON_ROW, ROW_GROUP, common_row, vectorized};
 
 /// With no more values in doubt, each is decided on its own.
 const FEW_DOUBTS: u32 = 4;
@@ -46,7 +46,8 @@ pub struct FineGrid<V> {
     reach: f64,
     /// Bits of the fill value, if it is always an exception.
     fill: Option<i64>,
-    value: PhantomData<V>,
+    /// From this magnitude on, values are beyond the reach. Some that are smaller may be, too.
+    beyond: V,
 }
 
 impl<V: Value> FineGrid<V> {
@@ -64,7 +65,8 @@ impl<V: Value> FineGrid<V> {
             spacing: step * SPACING,
             reach: if is_there { V::STEPS_LIMIT } else { 0.0 },
             fill: quantizer.fill(),
-            value: PhantomData,
+            // More than rounding can take away.
+            beyond: V::round_from(1.01 * V::STEPS_LIMIT * step),
         }
     }
 
@@ -189,7 +191,7 @@ impl<V: Value> FineGrid<V> {
     }
 
     fn has_fill(&self, values: &[V]) -> bool {
-        self.fill.is_some_and(|fill| values.iter().any(|value| value.to_bits_i64() == fill))
+        self.fill.is_some_and(|fill| values.iter().fold(false, |any, value| any | (value.to_bits() == V::Code::from_i64(fill))))
     }
 
     /// Residuals and places of values with the given predictions, all equally many and at most [`MOST_VALUES`]; calls `exception` with the indices of
@@ -216,23 +218,101 @@ impl<V: Value> FineGrid<V> {
         predictions: &[i32],
         residuals: &mut [i32],
         places: &mut [i32],
-        mut exception: impl FnMut(usize),
+        exception: impl FnMut(usize),
     ) {
-        let has_fill = self.has_fill(values);
-        if let Some(glance) = self.glance.filter(|_| !has_fill) {
-            // Mostly one value is in doubt, and the others are as they should be.
-            let mut doubts = [0; MOST_VALUES];
-            V::glance_doubts(glance, values, predictions, &mut doubts[..values.len()]);
-            if doubts.iter().map(|doubt| doubt >> 31).sum::<u32>() <= FEW_DOUBTS {
-                for at in (0..values.len()).filter(|&at| doubts[at] >> 31 == 1) {
-                    (residuals[at], places[at]) = self.decide(values[at], predictions[at], || exception(at));
-                }
-                return;
-            }
+        if self.has_fill(values) {
+            return self.encode_masked(values, predictions, residuals, places, exception);
         }
         let mut doubts = [0; MOST_VALUES];
-        self.encode_in_doubt(values, predictions, residuals, places, &mut doubts);
-        for at in (0..values.len()).filter(|&at| doubts[at] >> 63 == 1 || has_fill) {
+        let doubts = &mut doubts[..values.len()];
+        match self.glance {
+            Some(glance) => V::glance_doubts(glance, values, predictions, doubts),
+            None => self.encode_in_doubt(values, predictions, residuals, places, doubts),
+        }
+        // Mostly one value is in doubt, and the others are as they should be.
+        if count(doubts) > FEW_DOUBTS {
+            if self.mask(values, &mut [0; MOST_VALUES]) {
+                return self.encode_masked(values, predictions, residuals, places, exception);
+            }
+            self.encode_in_doubt(values, predictions, residuals, places, doubts);
+        }
+        self.decide_doubts(values, predictions, residuals, places, doubts, exception);
+    }
+
+    /// Encodes values some of which are masked, that is, are exceptions whatever is predicted.
+    #[inline(never)]
+    fn encode_masked(
+        &self,
+        values: &[V],
+        predictions: &[i32],
+        residuals: &mut [i32],
+        places: &mut [i32],
+        mut exception: impl FnMut(usize),
+    ) {
+        let mut masked = [0; MOST_VALUES];
+        let mut others = [V::default(); MOST_VALUES];
+        let others = &mut others[..values.len()];
+        let mut doubts = [0; MOST_VALUES];
+        let doubts = &mut doubts[..values.len()];
+        vectorized(
+            #[inline(always)]
+            || {
+                self.mask(values, &mut masked);
+                if masked[..values.len()].iter().fold(1, |all, &masked| all & masked) == 1 {
+                    residuals.fill(0);
+                    places.copy_from_slice(predictions);
+                    return;
+                }
+                // A value half a place off its prediction, which stands nowhere, takes the prediction's place for certain.
+                for (((other, &value), &prediction), &masked) in others.iter_mut().zip(values).zip(predictions).zip(&masked) {
+                    *other = if masked == 1 { V::round_from(self.value(prediction) + self.spacing / 2.0) } else { value };
+                }
+                if !self.glance(others, predictions, residuals, places) {
+                    self.encode_in_doubt(others, predictions, residuals, places, doubts);
+                    for ((((residual, place), &prediction), doubt), &masked) in
+                        residuals.iter_mut().zip(&mut *places).zip(predictions).zip(&mut *doubts).zip(&masked)
+                    {
+                        if masked == 1 {
+                            (*residual, *place, *doubt) = (0, prediction, 0);
+                        }
+                    }
+                }
+            },
+        );
+        let mut bits = gather(&masked);
+        while bits != 0 {
+            exception(bits.trailing_zeros() as usize);
+            bits &= bits - 1;
+        }
+        if count(doubts) > 0 {
+            self.decide_doubts(others, predictions, residuals, places, doubts, exception);
+        }
+    }
+
+    /// Says which values are exceptions whatever is predicted, and whether there are any. Not all that are need be found.
+    #[inline(always)]
+    fn mask(&self, values: &[V], masked: &mut [u8]) -> bool {
+        let fill = self.fill.map_or(self.beyond.to_bits(), V::Code::from_i64);
+        let mut any = 0;
+        for (masked, &value) in masked.iter_mut().zip(values) {
+            *masked = u8::from(!value.is_below(self.beyond) | (value.to_bits() == fill));
+            any |= *masked;
+        }
+        any == 1
+    }
+
+    /// Residuals and places of those values that are in doubt.
+    #[inline(always)]
+    fn decide_doubts(
+        &self,
+        values: &[V],
+        predictions: &[i32],
+        residuals: &mut [i32],
+        places: &mut [i32],
+        doubts: &[u32],
+        mut exception: impl FnMut(usize),
+    ) {
+        for at in (0..values.len()).filter(|&at| doubts[at] >> 31 == 1) {
             (residuals[at], places[at]) = self.decide(values[at], predictions[at], || exception(at));
         }
     }
@@ -254,7 +334,7 @@ impl<V: Value> FineGrid<V> {
         predictions: &[i32],
         residuals: &mut [i32],
         places: &mut [i32],
-        doubts: &mut [u64; MOST_VALUES],
+        doubts: &mut [u32],
     ) {
         let below_escapes = f64::from(ESCAPE_FROM).to_bits() - 1;
         let results = residuals.iter_mut().zip(&mut *places).zip(&mut *doubts);
@@ -268,10 +348,11 @@ impl<V: Value> FineGrid<V> {
             *place = prediction.wrapping_add(residual.wrapping_mul(PLACES));
             let error = (x - self.restore_parts(predicted + taken, beyond).to_f64()).abs();
             // As in `quantize_groups`: the sign of a difference of bits is the comparison.
-            *doubt = self.bound.to_bits().wrapping_sub(error.to_bits()) | below_escapes.wrapping_sub(taken.abs().to_bits());
+            let doubts = self.bound.to_bits().wrapping_sub(error.to_bits()) | below_escapes.wrapping_sub(taken.abs().to_bits());
+            *doubt = (doubts >> 32) as u32;
         }
         for ((&value, &place), doubt) in values.iter().zip(&*places).zip(doubts) {
-            *doubt |= self.doubt_of_place(value, place);
+            *doubt |= (self.doubt_of_place(value, place) >> 32) as u32;
         }
     }
 
@@ -305,6 +386,12 @@ impl<V: Value> FineGrid<V> {
         let reached = (-ESCAPE_REACH..ESCAPE_REACH).contains(&distance);
         (reached && self.holds(value, nearest)).then(|| (distance + ESCAPE_BASE, nearest))
     }
+}
+
+/// How many of the highest bits are set.
+#[inline(always)]
+fn count(doubts: &[u32]) -> u32 {
+    doubts.iter().map(|doubt| doubt >> 31).sum()
 }
 
 /// Places from its negative on to below this one are of fewer steps than the reach: their values stand on the grid.

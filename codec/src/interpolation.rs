@@ -114,17 +114,16 @@ impl Interpolation {
                             let are_common = glance_rows(fine, &source, slab, predictions, residuals, places, &mut self.doubtful);
                             for &row in &self.doubtful {
                                 let (residuals, at) = (&mut residuals[row * len..][..len], row * slab.stride);
+                                let [_, first_row, z, w] = slab.indices;
+                                let in_grid = class.in_grid([0, first_row + row, z, w]);
+                                let in_chunk = index(grids[0], in_grid.map(|index| index << depth));
                                 for (part, residuals) in residuals.chunks_mut(PART).enumerate() {
                                     let from = part * PART;
                                     let part = at + from..at + from + residuals.len();
                                     let values = &mut part_values[..residuals.len()];
                                     source.read(row, from, values);
                                     let (predictions, places) = (&predictions[part.clone()], &mut places[part]);
-                                    let exception = |place| {
-                                        let [_, first_row, z, w] = slab.indices;
-                                        let at = class.in_grid([from + place, first_row + row, z, w]);
-                                        exceptions.set(index(grids[0], at.map(|index| index << depth)));
-                                    };
+                                    let exception = |place| exceptions.set(in_chunk + ((from + place) << (depth + 1)));
                                     if are_common {
                                         fine.encode_after_glance(values, predictions, residuals, places, exception);
                                     } else {
