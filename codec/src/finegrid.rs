@@ -12,6 +12,8 @@
 //! written anew, and a second rounding would take it out of its bound. So other places than multiples of eight stand where no number of
 //! few decimals stands: what the grid's values have in common with a user's own should be chance.
 
+use std::slice;
+
 use crate::bitmap::gather;
 use crate::glance::Glance;
 use crate::integer::Integer as _;
@@ -117,14 +119,22 @@ impl<V: Value> FineGrid<V> {
         if let (Some(evens), Some(odds)) = (common_row(evens), common_row(odds)) {
             return self.restore_pairs(evens, odds, order, &mut row[..2 * COMMON_ROW * V::SIZE]);
         }
-        let (many_evens, many_odds) = (evens.as_chunks().0, odds.as_chunks().0);
-        self.restore_pairs(many_evens, many_odds, order, row);
-        let first = ROW_GROUP * many_odds.len();
-        for (at, &odd) in odds.iter().enumerate().skip(first) {
-            self.restore(odd).write(row, 2 * at + 1, order);
+        let (pairs, last) = evens.split_at(odds.len());
+        self.restore_pairs(pairs.as_chunks().0, odds.as_chunks().0, order, row);
+        if !odds.len().is_multiple_of(ROW_GROUP) {
+            if let (Some(evens), Some(odds)) = (pairs.last_chunk(), odds.last_chunk()) {
+                // What is left goes together with what stands before it.
+                let from = 2 * (pairs.len() - ROW_GROUP) * V::SIZE;
+                self.restore_pairs(slice::from_ref(evens), slice::from_ref(odds), order, &mut row[from..]);
+            } else {
+                for (at, (&even, &odd)) in pairs.iter().zip(odds).enumerate() {
+                    self.restore(even).write(row, 2 * at, order);
+                    self.restore(odd).write(row, 2 * at + 1, order);
+                }
+            }
         }
-        for (at, &even) in evens.iter().enumerate().skip(first) {
-            self.restore(even).write(row, 2 * at, order);
+        if let Some(&even) = last.first() {
+            self.restore(even).write(row, 2 * odds.len(), order);
         }
     }
 

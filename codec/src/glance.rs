@@ -4,6 +4,8 @@
 //! Errors below are in steps, for a value `x` of the given number of steps. Its product with the inverse step is off by up to `2^-23 x`, half of it for
 //! the inverse step's own rounding; a value of type f32 is up to `2^-24 x` off what it was rounded from.
 
+use std::slice;
+
 use crate::finegrid::{PLACES, PLACES_A_STEP, SPACING};
 use crate::quantize::Quantizer;
 use crate::simd::{ROW_GROUP, common_row, common_row_mut};
@@ -78,13 +80,27 @@ impl Glance {
         {
             return self.residuals_of_groups(values, predictions, residuals, places) >> 31 == 0;
         }
-        let ((many_values, values), (many_predictions, predictions)) = (values.as_chunks(), predictions.as_chunks());
-        let ((many_residuals, residuals), (many_places, places)) = (residuals.as_chunks_mut(), places.as_chunks_mut());
-        let mut doubts = self.residuals_of_groups(many_values, many_predictions, many_residuals, many_places);
-        for (((&value, &prediction), residual), place) in values.iter().zip(predictions).zip(residuals).zip(places) {
-            let doubt;
-            (*residual, *place, doubt) = self.residual(value, prediction);
-            doubts |= doubt;
+        let mut doubts = self.residuals_of_groups(
+            values.as_chunks().0,
+            predictions.as_chunks().0,
+            residuals.as_chunks_mut().0,
+            places.as_chunks_mut().0,
+        );
+        if values.len().is_multiple_of(ROW_GROUP) {
+            return doubts >> 31 == 0;
+        }
+        if let (Some(values), Some(predictions), Some(residuals), Some(places)) =
+            (values.last_chunk(), predictions.last_chunk(), residuals.last_chunk_mut(), places.last_chunk_mut())
+        {
+            // What is left goes together with what stands before it.
+            let (residuals, places) = (slice::from_mut(residuals), slice::from_mut(places));
+            doubts |= self.residuals_of_groups(slice::from_ref(values), slice::from_ref(predictions), residuals, places);
+        } else {
+            for (((&value, &prediction), residual), place) in values.iter().zip(predictions).zip(residuals).zip(places) {
+                let doubt;
+                (*residual, *place, doubt) = self.residual(value, prediction);
+                doubts |= doubt;
+            }
         }
         doubts >> 31 == 0
     }

@@ -17,6 +17,8 @@
 mod level;
 mod sheets;
 
+use std::slice;
+
 use self::level::{Extents, Level, count, grids, has, index};
 use self::sheets::{Sheets, Slab};
 use crate::bitmap::Bitmap;
@@ -310,10 +312,16 @@ fn restore_row(predictions: &[i32], residuals: &[i16], places: &mut [i32]) -> bo
     {
         return restore_groups(predictions, residuals, places);
     }
-    let (groups, places) = places.as_chunks_mut();
-    let (many_predictions, predictions) = predictions.as_chunks();
-    let (many_residuals, residuals) = residuals.as_chunks();
-    let mut is_far = restore_groups(many_predictions, many_residuals, groups);
+    let mut is_far = restore_groups(predictions.as_chunks().0, residuals.as_chunks().0, places.as_chunks_mut().0);
+    if places.len().is_multiple_of(ROW_GROUP) {
+        return is_far;
+    }
+    if let (Some(predictions), Some(residuals), Some(places)) =
+        (predictions.last_chunk(), residuals.last_chunk(), places.last_chunk_mut())
+    {
+        // What is left goes together with what stands before it.
+        return is_far | restore_groups(slice::from_ref(predictions), slice::from_ref(residuals), slice::from_mut(places));
+    }
     for ((place, &prediction), &residual) in places.iter_mut().zip(predictions).zip(residuals) {
         *place = restore_near(prediction, residual);
         is_far |= residual == FAR;

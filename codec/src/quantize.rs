@@ -146,14 +146,21 @@ macro_rules! read_alternate {
                 };
                 Self::from_bits((pair >> shift) as $bits)
             };
-            let whole = values.len().min(pairs.len()) / ROW_GROUP * ROW_GROUP;
-            let ((many_values, values), (many_pairs, pairs)) = (values.split_at_mut(whole), pairs.split_at(whole));
+            let whole = values.len().min(pairs.len());
+            let (many_values, many_pairs) = (&mut values[..whole], &pairs[..whole]);
             let groups = many_values.as_chunks_mut::<ROW_GROUP>().0.iter_mut().zip(many_pairs.as_chunks::<ROW_GROUP>().0);
             for (values, &pairs) in groups {
                 *values = pairs.map(read);
             }
-            for (value, &pair) in values.iter_mut().zip(pairs) {
-                *value = read(pair);
+            if !whole.is_multiple_of(ROW_GROUP) {
+                if let (Some(values), Some(&pairs)) = (many_values.last_chunk_mut::<ROW_GROUP>(), many_pairs.last_chunk()) {
+                    // What is left goes together with what stands before it.
+                    *values = pairs.map(read);
+                } else {
+                    for (value, &pair) in many_values.iter_mut().zip(many_pairs) {
+                        *value = read(pair);
+                    }
+                }
             }
             if let Some(value) = values.get_mut(pairs.len())
                 && !last.is_empty()
