@@ -130,36 +130,25 @@ pub trait Value: Element {
     fn glance_doubts(glance: Glance, values: &[Self], predictions: &[i32], doubts: &mut [u32]);
 }
 
-/// A pair of values is one integer, of which a shift and a truncation leave either: strided copies in vector code end in single values, because they
-/// must not read beyond the last.
+/// Values by pairs, of which one is picked out by a loop of its own.
 macro_rules! read_alternate {
     ($size:literal, $bits:ty, $pair:ty) => {
         #[inline(always)]
         fn read_alternate(bytes: &[u8], from_second: bool, order: ByteOrder, values: &mut [Self]) {
             let (pairs, last) = bytes.as_chunks::<{ 2 * $size }>();
-            let is_high = from_second == (order == ByteOrder::Little);
-            let shift = if is_high { <$bits>::BITS } else { 0 };
-            let read = |pair: [u8; 2 * $size]| {
-                let pair = match order {
-                    ByteOrder::Little => <$pair>::from_le_bytes(pair),
-                    ByteOrder::Big => <$pair>::from_be_bytes(pair),
-                };
-                Self::from_bits((pair >> shift) as $bits)
-            };
             let whole = values.len().min(pairs.len());
-            let (many_values, many_pairs) = (&mut values[..whole], &pairs[..whole]);
-            let groups = many_values.as_chunks_mut::<ROW_GROUP>().0.iter_mut().zip(many_pairs.as_chunks::<ROW_GROUP>().0);
-            for (values, &pairs) in groups {
-                *values = pairs.map(read);
+            // A pair is one integer, of which a shift and a truncation leave either: strided copies in vector code end in single values, because they must
+            // not read beyond the last.
+            if from_second {
+                pick(&pairs[..whole], &mut values[..whole], |pair| {
+                    Self::from_bits((<$pair>::from_le_bytes(pair) >> <$bits>::BITS) as $bits)
+                });
+            } else {
+                pick(&pairs[..whole], &mut values[..whole], |pair| Self::from_bits(<$pair>::from_le_bytes(pair) as $bits));
             }
-            if !whole.is_multiple_of(ROW_GROUP) {
-                if let (Some(values), Some(&pairs)) = (many_values.last_chunk_mut::<ROW_GROUP>(), many_pairs.last_chunk()) {
-                    // What is left goes together with what stands before it.
-                    *values = pairs.map(read);
-                } else {
-                    for (value, &pair) in many_values.iter_mut().zip(many_pairs) {
-                        *value = read(pair);
-                    }
+            if order == ByteOrder::Big {
+                for value in &mut values[..whole] {
+                    *value = Self::from_bits(value.to_bits().swap_bytes());
                 }
             }
             if let Some(value) = values.get_mut(pairs.len())
@@ -169,6 +158,26 @@ macro_rules! read_alternate {
             }
         }
     };
+}
+
+/// Makes values of as many pairs.
+#[inline(always)]
+fn pick<P: Copy, V>(pairs: &[P], values: &mut [V], read: impl Fn(P) -> V + Copy) {
+    let groups = values.as_chunks_mut::<ROW_GROUP>().0.iter_mut().zip(pairs.as_chunks::<ROW_GROUP>().0);
+    for (values, &pairs) in groups {
+        *values = pairs.map(read);
+    }
+    if values.len().is_multiple_of(ROW_GROUP) {
+        return;
+    }
+    if let (Some(values), Some(&pairs)) = (values.last_chunk_mut::<ROW_GROUP>(), pairs.last_chunk()) {
+        // What is left goes together with what stands before it.
+        *values = pairs.map(read);
+    } else {
+        for (value, &pair) in values.iter_mut().zip(pairs) {
+            *value = read(pair);
+        }
+    }
 }
 
 /// What is the same for all types of 32-bit codes.
