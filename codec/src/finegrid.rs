@@ -205,7 +205,8 @@ impl<V: Value> FineGrid<V> {
     }
 
     /// Residuals and places of values with the given predictions, all equally many and at most [`MOST_VALUES`]; calls `exception` with the indices of
-    /// values that must be kept bit for bit. Those take the place of their prediction.
+    /// values that must be kept bit for bit. Those take the place of their prediction. `were_masked` says, and is told, whether some values are masked: where
+    /// it was so before, a mask is looked for first.
     #[inline(always)]
     pub fn encode(
         &self,
@@ -213,10 +214,11 @@ impl<V: Value> FineGrid<V> {
         predictions: &[i32],
         residuals: &mut [i32],
         places: &mut [i32],
+        were_masked: &mut bool,
         exception: impl FnMut(usize),
     ) {
-        if !self.glance(values, predictions, residuals, places) {
-            self.encode_after_glance(values, predictions, residuals, places, exception);
+        if *were_masked || !self.glance(values, predictions, residuals, places) {
+            self.encode_after_glance(values, predictions, residuals, places, were_masked, exception);
         }
     }
 
@@ -228,10 +230,18 @@ impl<V: Value> FineGrid<V> {
         predictions: &[i32],
         residuals: &mut [i32],
         places: &mut [i32],
+        were_masked: &mut bool,
         exception: impl FnMut(usize),
     ) {
-        if self.has_fill(values) {
-            return self.encode_masked(values, predictions, residuals, places, exception);
+        if *were_masked || self.has_fill(values) {
+            *were_masked = self.mask(values, &mut [0; MOST_VALUES]);
+            if *were_masked {
+                return self.encode_masked(values, predictions, residuals, places, exception);
+            }
+            // Where nobody has glanced yet, somebody must.
+            if self.glance(values, predictions, residuals, places) {
+                return;
+            }
         }
         let mut doubts = [0; MOST_VALUES];
         let doubts = &mut doubts[..values.len()];
@@ -241,7 +251,8 @@ impl<V: Value> FineGrid<V> {
         }
         // Mostly one value is in doubt, and the others are as they should be.
         if count(doubts) > FEW_DOUBTS {
-            if self.mask(values, &mut [0; MOST_VALUES]) {
+            *were_masked = self.mask(values, &mut [0; MOST_VALUES]);
+            if *were_masked {
                 return self.encode_masked(values, predictions, residuals, places, exception);
             }
             self.encode_in_doubt(values, predictions, residuals, places, doubts);
