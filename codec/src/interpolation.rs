@@ -15,6 +15,7 @@
 //! eight places a step ([`FineGrid`]): that is what lets a value that a decoder has returned keep its place for ever.
 
 mod level;
+mod line;
 mod sheets;
 
 use std::slice;
@@ -98,14 +99,16 @@ impl Interpolation {
                     let level = Level::new(extents);
                     let [from, to] = &mut self.grid;
                     let mut part_values = [V::default(); PART];
-                    Sheets::new(&level, &mut self.sheets, &mut self.predictions)?.run(
+                    run(
+                        &level,
                         from,
+                        &mut self.sheets,
+                        &mut self.predictions,
                         #[inline(always)]
                         |slab, predictions, places| {
-                            let class = slab.class;
-                            let len = class.extents[0];
+                            let &Slab { class, len, .. } = slab;
                             let mut in_grid = class.in_grid(slab.indices);
-                            in_grid[0] = 0;
+                            in_grid[0] = 2 * slab.indices[0];
                             let first = index(extents, in_grid) * V::SIZE;
                             let residuals = &mut residuals[class.start + index(class.extents, slab.indices)..][..slab.rows * len];
                             let source = Rows {
@@ -117,8 +120,8 @@ impl Interpolation {
                             let are_common = glance_rows(fine, &source, slab, predictions, residuals, places, &mut self.doubtful);
                             for &row in &self.doubtful {
                                 let (residuals, at) = (&mut residuals[row * len..][..len], row * slab.stride);
-                                let [_, first_row, z, w] = slab.indices;
-                                let in_grid = class.in_grid([0, first_row + row, z, w]);
+                                let [first, first_row, z, w] = slab.indices;
+                                let in_grid = class.in_grid([first, first_row + row, z, w]);
                                 let in_chunk = index(grids[0], in_grid.map(|index| index << depth));
                                 for (part, residuals) in residuals.chunks_mut(PART).enumerate() {
                                     let from = part * PART;
@@ -136,12 +139,12 @@ impl Interpolation {
                             }
                         },
                         #[inline(always)]
-                        |row, evens, odds| {
+                        |first, evens, odds| {
                             if depth > 0 {
-                                interleave(evens, odds, &mut to[row * extents[0]..(row + 1) * extents[0]]);
+                                interleave(evens, odds, &mut to[first..first + evens.len() + odds.len()]);
                             }
                         },
-                    );
+                    )?;
                     self.grid.swap(0, 1);
                 }
                 Ok(())
@@ -173,11 +176,14 @@ impl Interpolation {
                 for (depth, &extents) in grids.iter().enumerate().rev().skip(1) {
                     let level = Level::new(extents);
                     let [from, to] = &mut self.grid;
-                    Sheets::new(&level, &mut self.sheets, &mut self.predictions)?.run(
+                    run(
+                        &level,
                         from,
+                        &mut self.sheets,
+                        &mut self.predictions,
                         #[inline(always)]
                         |slab, predictions, places| {
-                            let len = slab.class.extents[0];
+                            let len = slab.len;
                             let first = slab.class.start + index(slab.class.extents, slab.indices);
                             let near = residuals.near[first..][..slab.rows * len].chunks_exact(len);
                             let rows = predictions.chunks(slab.stride).zip(places.chunks_mut(slab.stride)).zip(near);
@@ -189,20 +195,38 @@ impl Interpolation {
                             }
                         },
                         #[inline(always)]
-                        |row, evens, odds| {
-                            let row = row * extents[0]..(row + 1) * extents[0];
+                        |first, evens, odds| {
+                            let row = first..first + evens.len() + odds.len();
                             if depth > 0 {
                                 interleave(evens, odds, &mut to[row]);
                             } else {
                                 fine.restore_row(evens, odds, order, &mut chunk[row.start * V::SIZE..row.end * V::SIZE]);
                             }
                         },
-                    );
+                    )?;
                     self.grid.swap(0, 1);
                 }
                 Ok(())
             },
         )
+    }
+}
+
+/// Goes through a level: see [`Sheets::run`]. The vectors are room.
+#[inline(always)]
+fn run(
+    level: &Level,
+    coarse: &[i32],
+    places: &mut Vec<i32>,
+    predictions: &mut Vec<i32>,
+    code: impl FnMut(&Slab<'_>, &[i32], &mut [i32]),
+    merge: impl FnMut(usize, &[i32], &[i32]),
+) -> Result<()> {
+    if line::is_line(level) {
+        line::run(level, coarse, places, predictions, code, merge)
+    } else {
+        Sheets::new(level, places, predictions)?.run(coarse, code, merge);
+        Ok(())
     }
 }
 
@@ -237,7 +261,7 @@ fn glance_rows<V: Value>(
 ) -> bool {
     doubtful.clear();
     let fit = source.bytes.len() >= (slab.rows - 1) * source.distance + 2 * COMMON_ROW * V::SIZE;
-    if slab.class.extents[0] != COMMON_ROW || !fit {
+    if slab.len != COMMON_ROW || !fit {
         doubtful.extend(0..slab.rows);
         return false;
     }

@@ -49,6 +49,8 @@ pub(super) struct Slab<'a> {
     pub class: &'a Class,
     /// Indices of its first value in the class.
     pub indices: Extents,
+    /// Values of a row.
+    pub len: usize,
     pub rows: usize,
     /// Distance of rows among predictions and places, at least a row's length: where rows are sheets, there is one.
     pub stride: usize,
@@ -84,7 +86,7 @@ impl<'a> Sheets<'a> {
     }
 
     /// Goes through the level. `coarse` has the places of the coarser grid. `code` is to turn a slab's predictions into places; `merge` gets the index
-    /// of a row of the grid, and its even and its odd places.
+    /// in the grid of a row's first value, and the row's even and odd places.
     #[inline(always)]
     pub(super) fn run(
         &mut self,
@@ -141,7 +143,7 @@ impl<'a> Sheets<'a> {
                     let at = y / 2 * self.strides[1];
                     let [evens, odds] = rows[y & 1];
                     merge(
-                        (w * level.fine[2] + z) * level.fine[1] + y,
+                        ((w * level.fine[2] + z) * level.fine[1] + y) * level.fine[0],
                         &evens[at..][..level.coarse[0]],
                         &odds[at..][..level.fine[0] / 2],
                     );
@@ -203,7 +205,7 @@ impl<'a> Sheets<'a> {
                 );
                 let at = sheet + self.at([0, 0, z, w]);
                 let stride = self.strides[1];
-                let slab = Slab { class, indices, rows, stride: stride.max(len) };
+                let slab = Slab { class, indices, len, rows, stride: stride.max(len) };
                 let (predictions, places) = (&*self.predictions, &mut self.places[at..at + (rows - 1) * stride + len]);
                 apart(
                     #[inline(always)]
@@ -303,7 +305,7 @@ impl<'a> Sheets<'a> {
         for (i, target) in target.iter_mut().enumerate().step_by(step) {
             let along = |axis: usize| {
                 let [before, here] = neighbours[axis].map(|places| places[i]);
-                if alone[axis] { here.wrapping_mul(16) } else { here.wrapping_mul(24).wrapping_sub(before.wrapping_mul(8)) }
+                predicted_from(before, here, alone[axis])
             };
             *target = mean((0..axes).fold(0i32, |sum, axis| sum.wrapping_add(along(axis))), axes);
         }
@@ -398,16 +400,22 @@ impl<'a> Sheets<'a> {
 
 /// What continues two or three values, the nearest first.
 #[inline(always)]
-fn continued(first: i32, second: i32, third: Option<i32>) -> i32 {
+pub(super) fn continued(first: i32, second: i32, third: Option<i32>) -> i32 {
     match third {
         Some(third) => first.wrapping_sub(second).wrapping_mul(3).wrapping_add(third),
         None => first.wrapping_mul(2).wrapping_sub(second),
     }
 }
 
+/// The prediction, in sixteenths, from two values before a place or, where it is alone, from one.
+#[inline(always)]
+pub(super) fn predicted_from(before: i32, here: i32, is_alone: bool) -> i32 {
+    if is_alone { here.wrapping_mul(16) } else { here.wrapping_mul(24).wrapping_sub(before.wrapping_mul(8)) }
+}
+
 /// Means of the predictions from the first `AXES` neighbours, of every `step`-th value.
 #[inline(always)]
-fn mean_of<const AXES: usize>(neighbours: [Neighbours<'_>; MAX_RANK], target: &mut [i32], step: usize) {
+pub(super) fn mean_of<const AXES: usize>(neighbours: [Neighbours<'_>; MAX_RANK], target: &mut [i32], step: usize) {
     let len = target.len();
     let neighbours: [Neighbours<'_>; AXES] = std::array::from_fn(|axis| neighbours[axis].map(|places| &places[..len]));
     if step == 1 {
@@ -433,7 +441,7 @@ fn mean_at<const AXES: usize>(neighbours: &[Neighbours<'_>; AXES], i: usize) -> 
 
 /// The mean of predictions along so many axes from their sum in sixteenths, rounded half up.
 #[inline(always)]
-fn mean(sum: i32, axes: usize) -> i32 {
+pub(super) fn mean(sum: i32, axes: usize) -> i32 {
     match axes {
         1 => sum.wrapping_add(8) >> 4,
         2 => sum.wrapping_add(16) >> 5,
