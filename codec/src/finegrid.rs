@@ -484,7 +484,7 @@ mod tests {
             let quantizer = Quantizer::new(bound);
             let fine = FineGrid::<f32>::new(&quantizer);
             let glance = Glance::new(&quantizer).unwrap();
-            let (mut certain, mut residual, mut kept) = (0, [0], [0]);
+            let (mut certain, mut standing, mut residual, mut kept) = (0, 0, [0], [0]);
             for place in -4096..4096 {
                 let on_place = fine.restore(place);
                 assert!(glance.codes(&[on_place], &mut [0]).may_stand, "{place} at {bound}");
@@ -505,12 +505,18 @@ mod tests {
                         + f64::from(random()) * 1e-14;
                 }
                 let value = (steps * quantizer.step()) as f32;
-                if glance.residuals(&[value], &[prediction], &mut residual, &mut kept) {
-                    assert_eq!(fine.encode_one(value, prediction), Some((residual[0], kept[0])), "{value} at {bound}");
-                    certain += 1;
+                for value in [value, fine.restore(prediction.clamp(-4000, 4000) + 8 * (i as i32 % 3))] {
+                    let (mut doubts, mut found) = ([0], ([0], [0]));
+                    certain += u32::from(glance.residuals(&[value], &[prediction], &mut found.0, &mut found.1));
+                    glance.doubts(&[value], &[prediction], &mut doubts);
+                    if doubts[0] >> 31 == 0 {
+                        assert_eq!(fine.encode_one(value, prediction), Some((found.0[0], found.1[0])), "{value} at {bound}");
+                        standing += u32::from(fine.place(value).is_some_and(|(_, stands)| stands));
+                    }
                 }
             }
             assert!(certain > 8000, "{certain} of 20 000 are certain");
+            assert!(standing > 8000, "{standing} of 20 000 stand where they are to stand");
             for value in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX] {
                 assert!(!glance.residuals(&[value], &[0], &mut residual, &mut kept));
             }

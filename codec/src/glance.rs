@@ -125,17 +125,31 @@ impl Glance {
         doubts.into_iter().fold(0, |doubts, doubt| doubts | doubt)
     }
 
-    /// Which of these values are in doubt: the highest bits say so.
+    /// Which of these values are in doubt: the highest bits say so. Looks closer than [`Glance::residuals`], at values that stand where they are to stand.
     #[inline(always)]
     pub fn doubts(self, values: &[f32], predictions: &[i32], doubts: &mut [u32]) {
         for ((&value, &prediction), doubt) in values.iter().zip(predictions).zip(doubts) {
-            *doubt = self.residual(value, prediction).2;
+            let (_, place, uncertain, standing) = self.look(value, prediction);
+            let scaled = value * self.inverse_step;
+            let steps = scaled + ROUNDING;
+            let rest = (scaled - (steps - ROUNDING)) * PLACES_A_STEP as f32 + ROUNDING;
+            let off = code_of(steps).wrapping_mul(PLACES).wrapping_add(code_of(rest)).wrapping_sub(place);
+            // The sign of a number or of its opposite, unless both are 0.
+            *doubt = uncertain | standing & (off | off.wrapping_neg()).cast_unsigned();
         }
     }
 
     /// Residual of a value, the place that it leads to, and, in the highest bit, whether they are in doubt.
     #[inline(always)]
     fn residual(self, value: f32, prediction: i32) -> (i32, i32, u32) {
+        let (residual, place, uncertain, standing) = self.look(value, prediction);
+        // Values out of reach stand nowhere, and are in doubt anyway.
+        (residual, place, uncertain | standing)
+    }
+
+    /// The same, with what is in doubt in two: whether the residual is uncertain, and whether the value may stand on a place.
+    #[inline(always)]
+    fn look(self, value: f32, prediction: i32) -> (i32, i32, u32, u32) {
         let scaled = value * self.inverse_step;
         let miss = scaled - (scaled + ROUNDING - ROUNDING);
         let predicted = prediction.wrapping_add(PLACES / 2) >> PLACES.trailing_zeros();
@@ -143,12 +157,10 @@ impl Glance {
         let distance = scaled - predicted as f32 - beyond as f32 * SPACING as f32;
         let sum = distance + ROUNDING;
         let residual = code_of(sum);
-        // Values out of reach stand nowhere, and are in doubt anyway.
-        let doubt = stands(miss)
-            | above(scaled.abs(), IN_REACH)
+        let uncertain = above(scaled.abs(), IN_REACH)
             | above(distance.abs(), FARTHEST)
             | above((distance - (sum - ROUNDING)).abs(), 0.5 - TIE);
-        (residual, prediction.wrapping_add(residual.wrapping_mul(PLACES)), doubt)
+        (residual, prediction.wrapping_add(residual.wrapping_mul(PLACES)), uncertain, stands(miss))
     }
 }
 
