@@ -133,9 +133,10 @@ impl Glance {
             let scaled = value * self.inverse_step;
             let steps = scaled + ROUNDING;
             let rest = (scaled - (steps - ROUNDING)) * PLACES_A_STEP as f32 + ROUNDING;
-            let off = code_of(steps).wrapping_mul(PLACES).wrapping_add(code_of(rest)).wrapping_sub(place);
-            // The sign of a number or of its opposite, unless both are 0.
-            *doubt = uncertain | standing & (off | off.wrapping_neg()).cast_unsigned();
+            let nearest = code_of(steps).wrapping_mul(PLACES).wrapping_add(code_of(rest));
+            // On place 0 stands 0 alone, however close to it others are.
+            let stands_elsewhere = if nearest == 0 && value != 0.0 { 0 } else { sign_of_any(nearest.wrapping_sub(place)) };
+            *doubt = uncertain | standing & stands_elsewhere;
         }
     }
 
@@ -162,6 +163,12 @@ impl Glance {
             | above((distance - (sum - ROUNDING)).abs(), 0.5 - TIE);
         (residual, prediction.wrapping_add(residual.wrapping_mul(PLACES)), uncertain, stands(miss))
     }
+}
+
+/// The highest bit says whether a number is not 0: it or its opposite is negative.
+#[inline(always)]
+fn sign_of_any(number: i32) -> u32 {
+    (number | number.wrapping_neg()).cast_unsigned()
 }
 
 /// The code in the low bits of a sum.
