@@ -39,13 +39,13 @@ pub struct Glance {
 pub struct Seen {
     /// Whether the codes are those that f64 finds, and hold the bound.
     pub codes_are_certain: bool,
-    /// Whether one of the values may stand on a place of the fine grid.
-    pub may_stand: bool,
+    /// Whether one of the values may stand on a place of the fine grid between two steps.
+    pub may_stand_between: bool,
 }
 
 impl Seen {
     /// Where nobody has looked.
-    pub const NOTHING: Self = Self { codes_are_certain: false, may_stand: true };
+    pub const NOTHING: Self = Self { codes_are_certain: false, may_stand_between: true };
 }
 
 impl Glance {
@@ -67,9 +67,9 @@ impl Glance {
             let miss = scaled - (sum - ROUNDING);
             *code = code_of(sum);
             doubts |= above(miss.abs() + scaled.abs() * DOUBT_SHARE, 0.5);
-            standing |= may_stand(scaled, miss);
+            standing |= may_stand_between(scaled, miss);
         }
-        Seen { codes_are_certain: doubts >> 31 == 0, may_stand: standing >> 31 == 1 }
+        Seen { codes_are_certain: doubts >> 31 == 0, may_stand_between: standing >> 31 == 1 }
     }
 
     /// Residuals of values and the places that they lead to, if all are certain and no value may stand on another place.
@@ -184,13 +184,14 @@ fn above(number: f32, limit: f32) -> u32 {
     limit.to_bits().wrapping_sub(number.to_bits())
 }
 
-/// The highest bit says whether a value of so many steps, off the nearest whole number by `miss`, may stand on a place of the fine grid.
+/// The highest bit says whether a value of so many steps, off the nearest whole number by `miss`, may stand on a place of the fine grid between two whole
+/// numbers.
 #[inline(always)]
-fn may_stand(scaled: f32, miss: f32) -> u32 {
-    stands(miss) & above(OUT_OF_REACH, scaled.abs())
+fn may_stand_between(scaled: f32, miss: f32) -> u32 {
+    stands(miss) & above(miss.abs() * PLACES_A_STEP as f32, 0.5) & above(OUT_OF_REACH, scaled.abs())
 }
 
-/// The same for values that are not out of reach.
+/// The highest bit says whether a value within reach, off the nearest whole number of steps by `miss`, may stand on a place of the fine grid.
 #[inline(always)]
 fn stands(miss: f32) -> u32 {
     let rest = miss * PLACES_A_STEP as f32;

@@ -397,7 +397,7 @@ fn codes<V: Value>(
                     *code = part_code.to_i64() as i32;
                     doubts |= i64::from((V::STEPS_LIMIT as i32 - 1).wrapping_sub(code.wrapping_abs())).cast_unsigned();
                 }
-                if fine.is_there() && seen.may_stand {
+                if fine.is_there() && seen.may_stand_between {
                     for &value in part {
                         let steps = value.to_f64() * quantizer.inverse_step() + ROUNDING - ROUNDING;
                         rare.between_steps += fine.between_steps_sign(value, steps) >> 63;

@@ -412,7 +412,7 @@ impl<'a, V: Value> Groups<'a, V> {
                 doubts |= doubt;
             }
         }
-        if seen.may_stand && self.fine.is_there() {
+        if seen.may_stand_between && self.fine.is_there() {
             for &value in values {
                 doubts |= self.between_steps(value);
             }
