@@ -383,15 +383,21 @@ impl<'a, V: Value> Groups<'a, V> {
     #[inline(always)]
     fn quantize<const FILL: bool>(&self, chunk: &[u8], order: ByteOrder, codes: &mut [V::Code], exceptions: &mut Bitmap) {
         let fill = V::Code::from_i64(self.quantizer.fill.unwrap_or(0));
+        let mut were_masked = false;
         for (group, (codes, bytes)) in codes.chunks_mut(GROUP).zip(chunk.chunks(GROUP * V::SIZE)).enumerate() {
             // Zeros fill up the last group: they are never exceptions.
             let mut values = [V::default(); GROUP];
             V::read_all(bytes, order, &mut values);
             let mut rounded = [V::Code::default(); GROUP];
             let has_fill = FILL && values.iter().fold(false, |any, value| any | (value.to_bits() == fill));
-            if has_fill || self.round(&values, &mut rounded) >> 63 == 1 {
-                exceptions.set_word(group, self.look_again(&values, codes));
+            // Where values were masked, others are looked for first.
+            let is_masked = were_masked && values.iter().fold(false, |any, value| any | !value.is_below(self.beyond));
+            if has_fill || is_masked || self.round(&values, &mut rounded) >> 63 == 1 {
+                let marked = self.look_again(&values, codes);
+                were_masked = marked != 0;
+                exceptions.set_word(group, marked);
             } else {
+                were_masked = false;
                 codes.copy_from_slice(&rounded[..codes.len()]);
             }
         }
@@ -403,9 +409,6 @@ impl<'a, V: Value> Groups<'a, V> {
         let seen = self.glance.map_or(Seen::NOTHING, |glance| V::glance_codes(glance, values, rounded));
         let mut doubts = 0;
         if !seen.codes_are_certain {
-            if V::GLANCES && values.iter().fold(false, |any, value| any | !value.is_below(self.beyond)) {
-                return 1 << 63;
-            }
             for (slot, &value) in rounded.iter_mut().zip(values) {
                 let doubt;
                 (*slot, doubt) = self.round_one(value);
