@@ -257,7 +257,9 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % limit
         };
-        for dims in [&[4000u64][..], &[1], &[64], &[50, 70], &[9, 20, 31], &[3, 4, 11, 13], &[700, 1, 3], &[5, 64, 64], &[3, 128, 65]] {
+        for dims in
+            [&[4000u64][..], &[1], &[64], &[50, 70], &[9, 20, 31], &[3, 4, 11, 13], &[700, 1, 3], &[5, 64, 64], &[3, 128, 65]]
+        {
             let shape = Shape::new(dims).unwrap();
             let elements = shape.elements() as usize;
             for ones in [0, 1, 2, 7, elements / 100, elements / 3, elements] {

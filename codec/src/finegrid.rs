@@ -349,14 +349,7 @@ impl<V: Value> FineGrid<V> {
 
     /// Residuals and places of values as if all could be given by a number of steps; the highest bits of `doubts` say which may have to be given otherwise.
     #[inline(always)]
-    fn encode_in_doubt(
-        &self,
-        values: &[V],
-        predictions: &[i32],
-        residuals: &mut [i32],
-        places: &mut [i32],
-        doubts: &mut [u32],
-    ) {
+    fn encode_in_doubt(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], places: &mut [i32], doubts: &mut [u32]) {
         let below_escapes = f64::from(ESCAPE_FROM).to_bits() - 1;
         let results = residuals.iter_mut().zip(&mut *places).zip(&mut *doubts);
         for ((&value, &prediction), ((residual, place), doubt)) in values.iter().zip(predictions).zip(results) {

