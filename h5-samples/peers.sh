@@ -1,15 +1,10 @@
 #!/usr/bin/env bash
-# Speed and ratio of the plugin's filter() beside SZ3 and ZFP: h5-samples/peers.sh [REPEATS]. Installs both into .venv-peers.
+# Speed and ratio of the plugin's filter() on the CPU beside SZ3 and ZFP, on a chunk of each of compare.sh's arrays. Needs cargo and python3; installs the rest
+# into .venv-compare. A minute and a half with 101 repeats.
+#
+#     h5-samples/peers.sh [REPEATS [NAME...]]     31 repeats, all arrays by default. The table goes to standard output.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-source "$here/setup.sh"
+source "$here/comparison.sh"
 
-step "Python packages"
-need_venv "$repository_root/.venv-peers" "numpy==2.*" "pysz==1.*" "zfpy==1.*"
-
-step "plugin and generator, release build"
-plugin="$(build_plugin -p h5-samples)"
-data="$here/data/seed1-medium"
-[[ -f "$data/fields.json" ]] || "$(dirname "$plugin")/generate" "$data" --seed 1 --size medium
-
-exec "$repository_root/.venv-peers/bin/python" "$here/peers.py" "$plugin" "$data" "${1:-31}"
+exec "$environment/bin/python" "$here/peers.py" "$plugin" "$data" "$@"
