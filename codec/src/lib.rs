@@ -10,7 +10,7 @@
 //! | # | stage | FORMAT.md | CPU | CUDA |
 //! |---|---|---|---|---|
 //! | 0 | settle the bound, choose grid and predictor | §11 | `codec/src/bound.rs`, `codec/src/padding.rs`, `codec/src/grid.rs`, `codec/src/predictor.rs` | the same functions |
-//! | 1 | quantize, find exceptions | §5.1 | `codec/src/quantize.rs`, `codec/src/lattice.rs`, `codec/src/exceptions.rs`, `codec/src/small_float.rs` | `gpu/kernels/quantize.cu`, `gpu/kernels/exceptions.cu`, `gpu/kernels/small_float.cuh` |
+//! | 1 | quantize, find exceptions | §5.1 | `codec/src/quantize.rs`, `codec/src/lattice.rs`, `codec/src/exceptions.rs`, `codec/src/bitmap.rs`, `codec/src/small_float.rs` | `gpu/kernels/quantize.cu`, `gpu/kernels/exceptions.cu`, `gpu/kernels/small_float.cuh` |
 //! | 1' | or exact integers, steps of integers, steps of the logarithm | §5.3–§5.5 | `codec/src/element.rs`, `codec/src/steps.rs`, `codec/src/logarithm.rs` | `gpu/kernels/grid.cu`, `gpu/kernels/steps.cu`, `gpu/kernels/logarithm.cu` |
 //! | 2 | predict by differences | §6.1 | `codec/src/lorenzo.rs` | `gpu/kernels/lorenzo.cu` |
 //! | 2' | or quantize and predict by interpolation | §5.2, §6.2 | `codec/src/interpolation.rs`, `codec/src/finegrid.rs`, `codec/src/glance.rs` | `gpu/kernels/interpolation.cu` |
