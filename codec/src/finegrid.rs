@@ -67,8 +67,7 @@ impl<V: Value> FineGrid<V> {
             spacing: step * SPACING,
             reach: if is_there { V::STEPS_LIMIT } else { 0.0 },
             fill: quantizer.fill(),
-            // More than rounding can take away.
-            beyond: V::round_from(1.01 * V::STEPS_LIMIT * step),
+            beyond: quantizer.magnitude_of(V::STEPS_LIMIT),
         }
     }
 

@@ -89,6 +89,13 @@ impl Quantizer {
         self.fill
     }
 
+    /// A magnitude from which on values are certain to be of as many steps or more; infinity where the type has no other that is close.
+    pub(crate) fn magnitude_of<V: Value>(&self, steps: f64) -> V {
+        // More than rounding takes away, but from subnormal numbers.
+        let magnitude = V::round_from(1.01 * steps * self.step);
+        if magnitude.to_f64() * self.inverse_step >= steps { magnitude } else { V::round_from(f64::INFINITY) }
+    }
+
     /// The fine grid for interpolation, if there is one.
     #[must_use]
     pub fn fine<V: Value>(&self) -> Option<FineGrid<V>> {
@@ -368,8 +375,7 @@ impl<'a, V: Value> Groups<'a, V> {
         // 0 when no code is safe: then every group is in doubt.
         let safe_limit = if quantizer.step >= V::SMALLEST_SAFE_STEP { V::SAFE_CODE_LIMIT } else { 0.0 };
         let below_limit = safe_limit.to_bits().wrapping_sub(1);
-        // More than rounding can take away.
-        let beyond = V::round_from(1.01 * V::CODE_LIMIT * quantizer.step);
+        let beyond = quantizer.magnitude_of(V::CODE_LIMIT);
         Self { quantizer, fine: FineGrid::new(quantizer), glance: Glance::new(quantizer), below_limit, beyond }
     }
 
@@ -525,6 +531,7 @@ pub fn restore<V: Value>(codes: &[V::Code], quantizer: &Quantizer, order: ByteOr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::is_absolute;
 
     #[test]
     fn rows_of_any_length_are_taken_apart() {
@@ -587,6 +594,26 @@ mod tests {
             }
         }
         assert!(Glance::new(&Quantizer::with_step(0.5, 3.0)).is_none(), "a lattice's step does not bound the error");
+    }
+
+    #[test]
+    fn magnitudes_of_steps_are_never_too_small() {
+        fn holds<V: Value>() {
+            for exponent in -320..300 {
+                for bound in
+                    [1.0, 1.7, 3.1].map(|digit| digit * 10f64.powi(exponent)).into_iter().filter(|&bound| is_absolute(bound))
+                {
+                    let quantizer = Quantizer::new(bound);
+                    let magnitude: V = quantizer.magnitude_of(V::CODE_LIMIT);
+                    assert_eq!(quantize_one(magnitude, &quantizer).map(Integer::to_i64), None, "{bound}");
+                    assert!(V::default().is_below(magnitude) && !V::round_from(f64::NAN).is_below(magnitude));
+                }
+            }
+        }
+        holds::<f32>();
+        holds::<f64>();
+        holds::<Binary16>();
+        holds::<BFloat16>();
     }
 
     #[test]
