@@ -71,8 +71,8 @@ def worst_error(chunk: Field, decoded: np.ndarray) -> float:
     return np.inf if np.isnan(error) else error
 
 
-def measure(plugin: Plugin, chunk: Field, relative: float, repeats: int) -> str:
-    """A line of the table."""
+def measure(plugin: Plugin, chunk: Field, relative: float, repeats: int) -> tuple[str, np.ndarray]:
+    """A line of the table, and how many times as fast as SZ3 ours is, in and out."""
     bound = relative * chunk.range
     contestants = codecs(plugin, chunk, bound)
     streams = {}
@@ -93,14 +93,21 @@ def measure(plugin: Plugin, chunk: Field, relative: float, repeats: int) -> str:
     speeds = size / np.median(runs, axis=0).T / 1e6
     ours, sz3 = (runs[:, list(contestants).index(codec)] for codec in (OURS, SZ3))
     quartiles = np.quantile(sz3 / ours, (0.25, 0.5, 0.75), axis=0).T
-    return " ".join(
-        [
-            f"{chunk.name:<26} {relative:<6g}",
-            *(f"{ratio:>7.2f}" for ratio in ratios),
-            *(f"{speed:>6.0f}" for way in speeds for speed in way),
-            *(f"{middle:>7.2f} ({low:.2f} to {high:.2f})" for low, middle, high in quartiles),
-        ]
+    numbers = [f"{ratio:>7.2f}" for ratio in ratios] + [f"{speed:>6.0f}" for way in speeds for speed in way]
+    times = [f"{middle:>6.2f} ({low:.2f} to {high:.2f})" for low, middle, high in quartiles]
+    return " ".join([f"{chunk.name:<26} {relative:<6g}", *numbers, *times]), quartiles[:, 1]
+
+
+HEADER = f"{'array':<26} {'bound':<6} {'ratio':>7} {SZ3:>7} {ZFP:>7} {'in':>6} {SZ3:>6} {ZFP:>6} {'out':>6} {SZ3:>6} {ZFP:>6} {'in / SZ3':>21} {'out / SZ3':>21}"
+
+
+def summary(group: str, times: list[np.ndarray]) -> str:
+    """Of how many times as fast as SZ3 ours is."""
+    ways = (
+        f"{way} {np.exp(np.log(column).mean()):.2f} (geometric mean), at least {column.min():.2f}, at least 2 in {np.count_nonzero(column >= 2)}"
+        for way, column in zip(("in", "out"), np.array(times).T)
     )
+    return f"{group} ({len(times)}): {'; '.join(ways)}"
 
 
 def shape_and_type(values: np.ndarray) -> str:
@@ -117,15 +124,26 @@ def main() -> None:
     model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown")
     chunks = [chunk for array in load_arrays(arguments.data) if (chunk := middle_chunk(array))]
     chunks = [chunk for chunk in chunks if not arguments.names or chunk.name in arguments.names]
-    print(f"command: h5-samples/peers.sh {' '.join(sys.argv[3:])}\nmachine: {model}, one thread\nratio and MB/s: {OURS}, {SZ3} (pysz), {ZFP} (zfpy)\n")
+    print(
+        f"command: h5-samples/peers.sh {' '.join(sys.argv[3:])}\n"
+        f"machine: {model}, one thread\n"
+        f"chunks:  the middle one of each array, of about 1 MiB or the whole array; bounds are shares of its range\n"
+        f"MB/s:    in and out, of uncompressed data; {SZ3} is pysz, {ZFP} is zfpy\n\n{HEADER}"
+    )
     plugin = Plugin(arguments.library)
+    times: dict[str, list[np.ndarray]] = {}
     for number, chunk in enumerate(chunks, 1):
-        print(f"{chunk.name} {shape_and_type(chunk.values)}")
+        print(shape_and_type(chunk.values))
         for relative in RELATIVE_BOUNDS:
             progress(f"{number}/{len(chunks)}: {chunk.name} at {relative:g}")
-            line = measure(plugin, chunk, relative, arguments.repeats)
+            line, faster = measure(plugin, chunk, relative, arguments.repeats)
             progress("")
             print(line, flush=True)
+            for group in ("all", "real" if chunk.name.startswith("real_") else "generated"):
+                times.setdefault(group, []).append(faster)
+    print(f"\ntimes as fast as {SZ3}, arrays and bounds")
+    for group in sorted(times):
+        print(summary(group, times[group]))
 
 
 if __name__ == "__main__":

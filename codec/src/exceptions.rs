@@ -1,5 +1,4 @@
-//! Where exceptions are (FORMAT.md §4): few of them stand in a list; that of many is a mask: list of indices → differences modulo 2, and
-//! back.
+//! Where exceptions are (FORMAT.md §4): few of them stand in a list; that of many is a mask, of which differences modulo 2 are coded ([`crate::bitmap`]).
 
 use crate::bitmap::Bitmap;
 use crate::element::Element;

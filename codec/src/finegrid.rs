@@ -360,7 +360,7 @@ impl<V: Value> FineGrid<V> {
             *residual = sum.to_bits() as i32;
             *place = prediction.wrapping_add(residual.wrapping_mul(PLACES));
             let error = (x - self.restore_parts(predicted + taken, beyond).to_f64()).abs();
-            // As in `quantize_groups`: the sign of a difference of bits is the comparison.
+            // As where codes are rounded: the sign of a difference of bits is the comparison.
             let doubts = self.bound.to_bits().wrapping_sub(error.to_bits()) | below_escapes.wrapping_sub(taken.abs().to_bits());
             *doubt = (doubts >> 32) as u32;
         }

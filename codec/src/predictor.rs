@@ -307,7 +307,8 @@ fn tile_extents(whole: [usize; MAX_RANK]) -> [usize; MAX_RANK] {
     std::array::from_fn(|axis| if side[axis] == 1 { 1 } else { (side[axis] + 1).min(whole[axis]) })
 }
 
-/// Tiles that are tried: those of a small chunk would be the same values again and again.
+/// Tiles that are tried: those of a small chunk would be the same values again and again. A quarter as many in chunks below 32 tiles makes chunks of 4096 values
+/// twice as fast to compress, but 1.3 to 1.9 % longer over 40 arrays, the worst of them by a fifth; half as many 1.3 to 1.4 times as fast, and 0.7 % longer.
 fn tile_count(whole: [usize; MAX_RANK], tile: usize) -> usize {
     (whole.iter().product::<usize>() / tile).clamp(1, TILES)
 }
