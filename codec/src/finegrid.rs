@@ -232,10 +232,11 @@ impl<V: Value> FineGrid<V> {
         were_masked: &mut bool,
         exception: impl FnMut(usize),
     ) {
+        let mut masked = [0; MOST_VALUES];
         if *were_masked || self.has_fill(values) {
-            *were_masked = self.mask(values, &mut [0; MOST_VALUES]);
+            *were_masked = self.mask(values, &mut masked);
             if *were_masked {
-                return self.encode_masked(values, predictions, residuals, places, exception);
+                return self.encode_masked(values, &masked, predictions, residuals, places, exception);
             }
             // Where nobody has glanced yet, somebody must.
             if self.glance(values, predictions, residuals, places) {
@@ -250,26 +251,26 @@ impl<V: Value> FineGrid<V> {
         }
         // Mostly one value is in doubt, and the others are as they should be.
         if count(doubts) > FEW_DOUBTS {
-            *were_masked = self.mask(values, &mut [0; MOST_VALUES]);
+            *were_masked = self.mask(values, &mut masked);
             if *were_masked {
-                return self.encode_masked(values, predictions, residuals, places, exception);
+                return self.encode_masked(values, &masked, predictions, residuals, places, exception);
             }
             self.encode_in_doubt(values, predictions, residuals, places, doubts);
         }
         self.decide_doubts(values, predictions, residuals, places, doubts, exception);
     }
 
-    /// Encodes values some of which are masked, that is, are exceptions whatever is predicted.
+    /// Encodes values some of which are masked: see [`FineGrid::mask`].
     #[inline(never)]
     fn encode_masked(
         &self,
         values: &[V],
+        masked: &[u8; MOST_VALUES],
         predictions: &[i32],
         residuals: &mut [i32],
         places: &mut [i32],
         mut exception: impl FnMut(usize),
     ) {
-        let mut masked = [0; MOST_VALUES];
         let mut others = [V::default(); MOST_VALUES];
         let others = &mut others[..values.len()];
         let mut doubts = [0; MOST_VALUES];
@@ -277,20 +278,19 @@ impl<V: Value> FineGrid<V> {
         vectorized(
             #[inline(always)]
             || {
-                self.mask(values, &mut masked);
                 if masked[..values.len()].iter().fold(1, |all, &masked| all & masked) == 1 {
                     residuals.fill(0);
                     places.copy_from_slice(predictions);
                     return;
                 }
                 // A value half a place off its prediction, which stands nowhere, takes the prediction's place for certain.
-                for (((other, &value), &prediction), &masked) in others.iter_mut().zip(values).zip(predictions).zip(&masked) {
+                for (((other, &value), &prediction), &masked) in others.iter_mut().zip(values).zip(predictions).zip(masked) {
                     *other = if masked == 1 { V::round_from(self.value(prediction) + self.spacing / 2.0) } else { value };
                 }
                 if !self.glance(others, predictions, residuals, places) {
                     self.encode_in_doubt(others, predictions, residuals, places, doubts);
                     for ((((residual, place), &prediction), doubt), &masked) in
-                        residuals.iter_mut().zip(&mut *places).zip(predictions).zip(&mut *doubts).zip(&masked)
+                        residuals.iter_mut().zip(&mut *places).zip(predictions).zip(&mut *doubts).zip(masked)
                     {
                         if masked == 1 {
                             (*residual, *place, *doubt) = (0, prediction, 0);
@@ -299,7 +299,7 @@ impl<V: Value> FineGrid<V> {
                 }
             },
         );
-        let mut bits = gather(&masked);
+        let mut bits = gather(masked);
         while bits != 0 {
             exception(bits.trailing_zeros() as usize);
             bits &= bits - 1;
@@ -309,9 +309,9 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// Says which values are exceptions whatever is predicted, and whether there are any. Not all that are need be found.
+    /// Says which values are exceptions whatever is predicted, and whether there are any. Not all that are need be found. `masked` is zeros so far.
     #[inline(always)]
-    fn mask(&self, values: &[V], masked: &mut [u8]) -> bool {
+    fn mask(&self, values: &[V], masked: &mut [u8; MOST_VALUES]) -> bool {
         let fill = self.fill.map_or(self.beyond.to_bits(), V::Code::from_i64);
         let mut any = 0;
         for (masked, &value) in masked.iter_mut().zip(values) {
