@@ -17,11 +17,13 @@
 mod level;
 mod line;
 mod sheets;
+mod small;
 
 use std::slice;
 
-use self::level::{Extents, Level, count, grids, has, index};
+use self::level::{Extents, Level, count, grids, has, index, indices};
 use self::sheets::{Sheets, Slab};
+use self::small::{SmallGrid, is_small};
 use crate::bitmap::Bitmap;
 use crate::error::Result;
 use crate::finegrid::{FineGrid, MOST_VALUES, PLACES};
@@ -30,7 +32,7 @@ use crate::layout::{ByteOrder, Shape};
 use crate::memory::{reserve, resize};
 use crate::plane::Far;
 use crate::quantize::Value;
-use crate::simd::{COMMON_ROW, ROW_GROUP, common_row, common_row_mut, vectorized};
+use crate::simd::{COMMON_ROW, ROW_GROUP, apart, common_row, common_row_mut, vectorized};
 
 /// Residuals of this magnitude or more say a place instead of a number of steps.
 pub const ESCAPE_FROM: i32 = 1 << 16;
@@ -54,9 +56,23 @@ pub struct Interpolation {
     values: Vec<u8>,
     /// Rows of a slab that a glance leaves in doubt.
     doubtful: Vec<usize>,
+    /// The finest of the grids that are small.
+    small: SmallGrid,
 }
 
 impl Interpolation {
+    /// The grids of a shape from the finest, which is the shape, to the first that is small, for which all is made ready.
+    fn start(&mut self, shape: &Shape) -> Result<Vec<Extents>> {
+        let mut grids = grids(shape.extents());
+        let large = grids.iter().take_while(|&&grid| !is_small(grid)).count();
+        grids.truncate(large + 1);
+        self.small.become_of(grids[large]);
+        for grid in &mut self.grid {
+            resize(grid, grids.get(1).map_or(0, |&grid| count(grid)))?;
+        }
+        Ok(grids)
+    }
+
     /// Residuals of a chunk's values, in the order of the classes. Exceptions are marked in `exceptions`, zeros so far.
     ///
     /// # Errors
@@ -70,12 +86,9 @@ impl Interpolation {
         residuals: &mut Vec<i32>,
         exceptions: &mut Bitmap,
     ) -> Result<()> {
-        let grids = grids(shape.extents());
+        let grids = self.start(shape)?;
         resize(residuals, count(grids[0]))?;
         resize(&mut self.values, grids[1..].iter().map(|&grid| count(grid)).sum::<usize>() * V::SIZE)?;
-        for grid in &mut self.grid {
-            resize(grid, grids.get(1).map_or(1, |&grid| count(grid)))?;
-        }
         self.doubtful.clear();
         reserve(&mut self.doubtful, grids[0][1])?;
         vectorized(
@@ -88,12 +101,20 @@ impl Interpolation {
                     thin_out::<V>(before, pair[0], order, values);
                     (before, room) = (values, rest);
                 }
-                let mut places = [0];
                 let mut were_masked = false;
-                fine.encode(&[V::read(before, 0, order)], &[0], &mut residuals[..1], &mut places, &mut were_masked, |_| {
-                    exceptions.set(0)
-                });
-                self.grid[0][0] = places[0];
+                let (coarsest, depth) = (grids[grids.len() - 1], grids.len() - 1);
+                apart(
+                    #[inline(always)]
+                    || {
+                        self.small.forward(before, order, fine, residuals, &mut were_masked, |index| {
+                            let in_grid = indices(coarsest, index);
+                            exceptions.set(self::index(grids[0], in_grid.map(|index| index << depth)));
+                        })
+                    },
+                );
+                if depth > 0 {
+                    self.grid[0][..count(coarsest)].copy_from_slice(self.small.places());
+                }
                 let mut end = self.values.len();
                 for (depth, &extents) in grids.iter().enumerate().rev().skip(1) {
                     end -= count(grids[depth + 1]) * V::SIZE;
@@ -173,15 +194,25 @@ impl Interpolation {
         order: ByteOrder,
         chunk: &mut [u8],
     ) -> Result<()> {
-        let grids = grids(shape.extents());
-        for grid in &mut self.grid {
-            resize(grid, grids.get(1).map_or(1, |&grid| count(grid)))?;
-        }
+        let grids = self.start(shape)?;
         vectorized(
             #[inline(always)]
             || {
-                self.grid[0][0] = restore(0, residuals.at(0));
-                fine.restore(self.grid[0][0]).write(chunk, 0, order);
+                apart(
+                    #[inline(always)]
+                    || self.small.inverse(residuals),
+                );
+                if grids.len() == 1 {
+                    V::write_all(
+                        self.small.places(),
+                        #[inline(always)]
+                        |place| fine.restore(place),
+                        order,
+                        chunk,
+                    );
+                    return Ok(());
+                }
+                self.grid[0][..self.small.places().len()].copy_from_slice(self.small.places());
                 for (depth, &extents) in grids.iter().enumerate().rev().skip(1) {
                     let level = Level::new(extents);
                     let [from, to] = &mut self.grid;
@@ -231,7 +262,7 @@ fn run(
     code: impl FnMut(&Slab<'_>, &[i32], &mut [i32]),
     merge: impl FnMut(usize, &[i32], &[i32]),
 ) -> Result<()> {
-    if line::is_line(level) {
+    if line::is_line(level.fine) {
         line::run(level, coarse, places, predictions, code, merge)
     } else {
         Sheets::new(level, places, predictions)?.run(coarse, code, merge);
@@ -318,13 +349,6 @@ impl Residuals<'_> {
     /// Those that are far from an index on.
     fn far_from(&self, index: usize) -> &[Far] {
         &self.far[self.far.partition_point(|&(other, _)| other < index)..]
-    }
-
-    fn at(&self, index: usize) -> i32 {
-        match self.far_from(index).first() {
-            Some(&(other, residual)) if other == index => residual as i32,
-            _ => i32::from(self.near[index]),
-        }
     }
 
     /// Puts right the places of a row in which there are residuals that are far. The row begins at index `first`.

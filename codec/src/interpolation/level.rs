@@ -23,6 +23,13 @@ pub(super) fn index(extents: Extents, at: Extents) -> usize {
     ((at[3] * extents[2] + at[2]) * extents[1] + at[1]) * extents[0] + at[0]
 }
 
+/// Indices of a value in an array of these extents: the inverse of [`index`].
+pub(super) fn indices(extents: Extents, index: usize) -> Extents {
+    let rows = index / extents[0];
+    let sheets = rows / extents[1];
+    [index % extents[0], rows % extents[1], sheets % extents[2], sheets / extents[2]]
+}
+
 /// The grids of a shape from the finest, which is the shape, to the coarsest, a single value.
 pub(super) fn grids(mut extents: Extents) -> Vec<Extents> {
     let mut grids = vec![extents];

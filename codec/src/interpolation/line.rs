@@ -1,6 +1,6 @@
 //! One level of the interpolation where all values stand in one line: a segment at a time, which stays in the nearest cache.
 
-use super::level::{Level, has};
+use super::level::{Extents, Level, has};
 use super::sheets::{Slab, continued, mean, mean_of, predicted_from};
 use crate::error::Result;
 use crate::layout::MAX_RANK;
@@ -10,9 +10,9 @@ use crate::simd::apart;
 /// New values of a segment.
 const SEGMENT: usize = 1024;
 
-/// Whether a level is a line.
-pub(super) fn is_line(level: &Level) -> bool {
-    level.fine[1..].iter().all(|&extent| extent == 1)
+/// Whether all values of a grid stand in a line.
+pub(super) fn is_line(extents: Extents) -> bool {
+    extents[1..].iter().all(|&extent| extent == 1)
 }
 
 /// Goes through the level, as [`super::sheets::Sheets::run`] does. The vectors are room.
