@@ -1,6 +1,9 @@
 //! Which prediction a chunk gets (FORMAT.md §6, §11): differences along some of its axes, or interpolation. The encoder tries all of them
 //! on a few tiles of the chunk and estimates the bits of each.
 
+mod tile;
+
+use self::tile::{COLUMNS, Tiles};
 use crate::bitmap::Bitmap;
 use crate::codebook::{LOG_FRACTION, log2_fixed};
 use crate::config::{CodingPolicy, Config, PredictorPolicy};
@@ -10,7 +13,7 @@ use crate::finegrid::FineGrid;
 use crate::glance::{Glance, Seen};
 use crate::integer::Integer;
 use crate::interpolation::{ESCAPE_FROM, Interpolation};
-use crate::layout::{ByteOrder, Layout, MAX_RANK, Shape};
+use crate::layout::{ByteOrder, Layout, MAX_RANK};
 use crate::lorenzo::Axes;
 use crate::memory::resize;
 use crate::quantize::{Quantizer, ROUNDING, Value};
@@ -45,25 +48,18 @@ impl From<Axes> for Predictor {
     }
 }
 
-/// Most tiles of a chunk that are tried.
-const TILES: usize = 8;
-/// How much longer than its other sides a tile's rows are: long rows go faster.
-const LONGER: usize = 2;
-/// About so many values a tile.
-const TILE_VALUES: usize = 512;
 /// Differences beyond this magnitude count as this one: a few spikes are not to decide.
 const LARGEST: u32 = 1 << 15;
 /// Bits that a value costs which needs a place of its own: an exception or an escape.
 const RARE_BITS: u64 = 40;
-
-/// Rows of a tile have as many differences, where the chunk allows it.
-const COLUMNS: usize = 16;
 
 /// Buffers of the choice.
 #[derive(Debug, Default)]
 pub struct Chooser {
     interpolation: Interpolation,
     tile: Vec<u8>,
+    /// Which of a tile's values count.
+    counted: Vec<i32>,
     /// Codes of a tile, then its differences along each set of axes.
     differences: Vec<i32>,
     /// The same where all bits count.
@@ -82,26 +78,17 @@ struct Leftovers {
     rare: u64,
 }
 
-/// Counts of a tile, a column for each place in a vector: sums over the columns are taken once a tile.
+/// Counts of values, a column for each place in a vector: sums over the columns are taken once a tile.
 #[derive(Default)]
 struct Columns {
-    values: u64,
     zeros: [u32; COLUMNS],
     lengths: [u32; COLUMNS],
 }
 
 impl Columns {
     #[inline(always)]
-    fn add(&mut self, row: &[i32]) {
-        self.values += row.len() as u64;
-        let (rows, rest) = row.as_chunks::<COLUMNS>();
-        rows.iter().for_each(|row| self.add_to_columns(row));
-        self.add_to_columns(rest);
-    }
-
-    #[inline(always)]
-    fn add_to_columns(&mut self, row: &[i32]) {
-        for ((&value, zeros), lengths) in row.iter().zip(&mut self.zeros).zip(&mut self.lengths) {
+    fn add(&mut self, values: &[i32]) {
+        for ((&value, zeros), lengths) in values.iter().zip(&mut self.zeros).zip(&mut self.lengths) {
             *zeros += u32::from(value == 0);
             // A float's exponent tells the number of bits in vector code as well.
             let magnitude = value.unsigned_abs().min(LARGEST) as f32;
@@ -111,10 +98,11 @@ impl Columns {
 }
 
 impl Leftovers {
+    /// Adds what was counted of so many values, and of some zeros more.
     #[inline(always)]
-    fn add(&mut self, columns: &Columns) {
-        self.values += columns.values;
-        self.zeros += u64::from(columns.zeros.iter().sum::<u32>());
+    fn add(&mut self, columns: &Columns, values: usize, zeros: usize) {
+        self.values += values as u64;
+        self.zeros += u64::from(columns.zeros.iter().sum::<u32>()) - zeros as u64;
         self.lengths += u64::from(columns.lengths.iter().sum::<u32>());
     }
 
@@ -152,27 +140,26 @@ impl Chooser {
         code: impl Fn(V) -> i64,
     ) -> Result<(Axes, u64)> {
         let all = Axes::all(&layout.shape);
-        let whole = layout.shape.extents();
-        let extents = tile_extents(whole);
-        let len: usize = extents.iter().product();
-        let sets = usize::from(all.to_byte()) + 1;
-        let flat = flat_axes(extents);
-        resize(&mut self.wide, sets * len)?;
-        resize(&mut self.tile, len * V::SIZE)?;
+        let tiles = Tiles::new(&layout.shape);
+        let Tiles { sets, flat, .. } = tiles;
+        resize(&mut self.wide, tiles.room())?;
+        resize(&mut self.tile, tiles.len * V::SIZE)?;
+        tiles.mark_counted(&mut self.counted)?;
         let mut left = [[Leftovers::default(); 1 << MAX_RANK]; 2];
-        for tile in 0..tile_count(whole, len) {
-            copy_tile(chunk, V::SIZE, whole, extents, tile, &mut self.tile);
-            for (index, wide) in self.wide[..len].iter_mut().enumerate() {
+        for tile in 0..tiles.count() {
+            tiles.copy(chunk, V::SIZE, tile, &mut self.tile);
+            for (index, wide) in tiles.codes(&mut self.wide).iter_mut().enumerate() {
                 *wide = code(V::read(&self.tile, index, layout.byte_order));
             }
-            differ(&mut self.wide, len, extents, sets, |set, row| {
+            tiles.differ(&mut self.wide, |set, differences| {
                 let left = &mut left[0][set];
-                left.values += row.len() as u64;
-                for &difference in row {
+                for (&difference, &counted) in differences.as_flattened().iter().zip(&self.counted) {
                     // Differences wrap in the codes' own width.
                     let magnitude = V::Code::from_i64(difference).to_i64().unsigned_abs();
-                    left.zeros += u64::from(magnitude == 0);
-                    left.lengths += u64::from(u64::BITS - magnitude.leading_zeros());
+                    let counts = u64::from(counted != 0);
+                    left.values += counts;
+                    left.zeros += counts * u64::from(magnitude == 0);
+                    left.lengths += counts * u64::from(u64::BITS - magnitude.leading_zeros());
                 }
             });
         }
@@ -205,13 +192,12 @@ impl Chooser {
             }
             PredictorPolicy::Auto | PredictorPolicy::Differences => {}
         }
-        let whole = layout.shape.extents();
-        let extents = tile_extents(whole);
-        let len: usize = extents.iter().product();
-        let sets = usize::from(all.to_byte()) + 1;
+        let tiles = Tiles::new(&layout.shape);
         // Along an axis of one value there are no differences.
-        let flat = flat_axes(extents);
-        resize(&mut self.differences, sets * len)?;
+        let Tiles { sets, flat, len, .. } = tiles;
+        let shape = tiles.shape();
+        resize(&mut self.differences, tiles.room())?;
+        let counted = tiles.mark_counted(&mut self.counted)?;
         // Interpolation, which takes longer, is tried on every other tile.
         let mut left = [[Leftovers::default(); 1 << MAX_RANK]; 2];
         let mut interpolated = Leftovers::default();
@@ -220,24 +206,25 @@ impl Chooser {
             fine = fine.out_of_reach();
         }
         resize(&mut self.tile, len * V::SIZE)?;
-        for tile in 0..tile_count(whole, len) {
-            copy_tile(chunk, V::SIZE, whole, extents, tile, &mut self.tile);
-            let rare = codes::<V>(&self.tile, layout.byte_order, quantizer, &fine, &mut self.differences[..len], extents[0]);
+        for tile in 0..tiles.count() {
+            tiles.copy(chunk, V::SIZE, tile, &mut self.tile);
+            let codes = tiles.codes(&mut self.differences);
+            let rare = self::codes::<V>(&self.tile, layout.byte_order, quantizer, &fine, codes, tiles.extents[0]);
+            let masks = self.counted.as_chunks::<COLUMNS>().0;
             vectorized(
                 #[inline(always)]
                 || {
-                    let mut columns = [(); 1 << MAX_RANK].map(|()| Columns::default());
-                    differ(
+                    tiles.differ(
                         &mut self.differences,
-                        len,
-                        extents,
-                        sets,
                         #[inline(always)]
-                        |set, row| columns[set].add(row),
+                        |set, differences| {
+                            let mut columns = Columns::default();
+                            for (differences, masks) in differences.iter().zip(masks) {
+                                columns.add(&std::array::from_fn::<_, COLUMNS, _>(|i| differences[i] & masks[i]));
+                            }
+                            left[tile % 2][set].add(&columns, counted, self.counted.len() - counted);
+                        },
                     );
-                    for (left, columns) in left[tile % 2].iter_mut().zip(&columns) {
-                        left.add(columns);
-                    }
                 },
             );
             for left in &mut left[tile % 2] {
@@ -250,11 +237,10 @@ impl Chooser {
                 continue;
             }
             self.exceptions.clear(len)?;
-            let shape = tile_shape(extents);
             let Self { interpolation, tile, residuals, exceptions, .. } = self;
             interpolation.forward(tile, layout.byte_order, &shape, &fine, residuals, exceptions)?;
             // The coarsest values are few in a chunk and many in a tile.
-            let residuals = &mut self.residuals[coarse_values(extents)..len];
+            let residuals = &mut self.residuals[tiles.coarse_values()..len];
             for residual in &mut *residuals {
                 if residual.unsigned_abs() >= ESCAPE_FROM.unsigned_abs() {
                     interpolated.rare += 1;
@@ -265,8 +251,8 @@ impl Chooser {
                 #[inline(always)]
                 || {
                     let mut columns = Columns::default();
-                    columns.add(residuals);
-                    interpolated.add(&columns);
+                    residuals.chunks(COLUMNS).for_each(|residuals| columns.add(residuals));
+                    interpolated.add(&columns, residuals.len(), 0);
                 },
             );
             interpolated.rare += rare.in_reach(self.exceptions.count());
@@ -291,57 +277,6 @@ fn best_set(left: &[[Leftovers; 1 << MAX_RANK]; 2], sets: usize, flat: usize) ->
 fn is_less(one: &Leftovers, other: &Leftovers) -> bool {
     let product = |left: &Leftovers, other: &Leftovers| u128::from(left.bits()) * u128::from(other.values);
     product(one, other) < product(other, one)
-}
-
-/// Extents of a tile: about [`TILE_VALUES`] values, as even as the chunk allows. One value more than a power of two lets interpolation end
-/// on a known value, as most of a chunk's values see it.
-fn tile_extents(whole: [usize; MAX_RANK]) -> [usize; MAX_RANK] {
-    let mut side = [1; MAX_RANK];
-    while side.iter().product::<usize>() < TILE_VALUES {
-        let growing = (0..MAX_RANK)
-            .filter(|&axis| side[axis] < whole[axis])
-            .min_by_key(|&axis| if axis == 0 { side[0] / LONGER } else { side[axis] });
-        let Some(axis) = growing else { break };
-        side[axis] *= 2;
-    }
-    std::array::from_fn(|axis| if side[axis] == 1 { 1 } else { (side[axis] + 1).min(whole[axis]) })
-}
-
-/// Tiles that are tried: those of a small chunk would be the same values again and again. A quarter as many in chunks below 32 tiles makes chunks of 4096 values
-/// twice as fast to compress, but 1.3 to 1.9 % longer over 40 arrays, the worst of them by a fifth; half as many 1.3 to 1.4 times as fast, and 0.7 % longer.
-fn tile_count(whole: [usize; MAX_RANK], tile: usize) -> usize {
-    (whole.iter().product::<usize>() / tile).clamp(1, TILES)
-}
-
-/// Axes along which there is but one value.
-fn flat_axes(extents: [usize; MAX_RANK]) -> usize {
-    (0..MAX_RANK).filter(|&axis| extents[axis] == 1).fold(0, |set, axis| set | 1 << axis)
-}
-
-fn tile_shape(extents: [usize; MAX_RANK]) -> Shape {
-    let dims: [u64; MAX_RANK] = std::array::from_fn(|axis| extents[MAX_RANK - 1 - axis] as u64);
-    #[expect(clippy::unwrap_used, reason = "four small extents above 0")]
-    Shape::new(&dims).unwrap()
-}
-
-/// Values of a tile's grid of every fourth value.
-fn coarse_values(extents: [usize; MAX_RANK]) -> usize {
-    extents.iter().map(|extent| extent.div_ceil(4)).product()
-}
-
-/// Where tiles begin along the axes, in thirds of the way.
-const ORIGINS: [[usize; MAX_RANK]; TILES] =
-    [[0, 1, 2, 3], [1, 3, 0, 2], [2, 0, 3, 1], [3, 2, 1, 0], [0, 3, 1, 2], [1, 0, 2, 3], [2, 1, 3, 0], [3, 0, 0, 1]];
-
-/// Copies a tile's values.
-fn copy_tile(chunk: &[u8], size: usize, whole: [usize; MAX_RANK], extents: [usize; MAX_RANK], tile: usize, values: &mut [u8]) {
-    let origin: [usize; MAX_RANK] = std::array::from_fn(|axis| (whole[axis] - extents[axis]) * ORIGINS[tile][axis] / 3);
-    let [len, ny, nz, _] = extents;
-    for (row, values) in values.chunks_exact_mut(len * size).enumerate() {
-        let (y, z, w) = (row % ny + origin[1], row / ny % nz + origin[2], row / ny / nz + origin[3]);
-        let first = ((w * whole[2] + z) * whole[1] + y) * whole[0] + origin[0];
-        values.copy_from_slice(&chunk[first * size..(first + len) * size]);
-    }
 }
 
 /// Values that are looked at together.
@@ -428,42 +363,5 @@ fn careful_codes<V: Value>(values: &[u8], order: ByteOrder, quantizer: &Quantize
             rare.out_of_reach += 1;
         }
         *code = last;
-    }
-}
-
-/// Differences of a tile's codes along all sets of axes; `add` gets the rows of each set beyond the tile's first values along each axis.
-#[inline(always)]
-fn differ<C: Integer>(
-    differences: &mut [C],
-    len: usize,
-    extents: [usize; MAX_RANK],
-    sets: usize,
-    mut add: impl FnMut(usize, &[C]),
-) {
-    let first = extents.map(|extent| usize::from(extent > 1));
-    let mut stride = [1; MAX_RANK];
-    for axis in 1..MAX_RANK {
-        stride[axis] = stride[axis - 1] * extents[axis - 1];
-    }
-    let flat = flat_axes(extents);
-    for set in (0..sets).filter(|set| set & flat == 0) {
-        if set > 0 {
-            let axis = set.ilog2() as usize;
-            let (before, here) = differences.split_at_mut(set * len);
-            let parent = &before[(set ^ 1 << axis) * len..][..len];
-            let back = stride[axis];
-            for ((difference, &code), &other) in here[back..len].iter_mut().zip(&parent[back..]).zip(parent) {
-                *difference = code.sub(other);
-            }
-        }
-        let here = &differences[set * len..(set + 1) * len];
-        for w in first[3]..extents[3] {
-            for z in first[2]..extents[2] {
-                for y in first[1]..extents[1] {
-                    let start = ((w * extents[2] + z) * extents[1] + y) * extents[0];
-                    add(set, &here[start + first[0]..start + extents[0]]);
-                }
-            }
-        }
     }
 }
