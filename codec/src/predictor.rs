@@ -4,7 +4,7 @@
 mod tile;
 
 use self::tile::{COLUMNS, Tiles};
-use crate::bitmap::Bitmap;
+use crate::bitmap::{Bitmap, gather};
 use crate::codebook::{LOG_FRACTION, log2_fixed};
 use crate::config::{CodingPolicy, Config, PredictorPolicy};
 use crate::element::Element;
@@ -312,15 +312,19 @@ fn codes<V: Value>(
     let mut rare = Rare::default();
     let below_limit = V::STEPS_LIMIT.to_bits().wrapping_sub(1);
     let glance = Glance::new(quantizer);
+    let has_fill = quantizer.fill().is_some();
+    // Infinity stands for no fill value: it has no code in any case.
+    let fill = quantizer.fill().map_or(V::round_from(f64::INFINITY).to_bits(), V::Code::from_i64);
     vectorized(
         #[inline(always)]
         || {
-            let mut doubts = 0;
-            for (values, codes) in values.chunks(PART * V::SIZE).zip(codes.chunks_mut(PART)) {
+            for (index, values) in values.chunks(PART * V::SIZE).enumerate() {
+                let first = index * PART;
                 let (mut part, mut part_codes) = ([V::default(); PART], [V::Code::default(); PART]);
                 V::read_all(values, order, &mut part);
                 // Not what fills the part up: zeros stand on a place.
-                let part = &part[..codes.len()];
+                let part = &part[..values.len() / V::SIZE];
+                let mut doubts = 0;
                 let seen = glance.map_or(Seen::NOTHING, |glance| V::glance_codes(glance, part, &mut part_codes));
                 if !seen.codes_are_certain {
                     for (value, code) in part.iter().zip(&mut part_codes) {
@@ -329,7 +333,7 @@ fn codes<V: Value>(
                         doubts |= below_limit.wrapping_sub((sum - ROUNDING).abs().to_bits());
                     }
                 }
-                for (code, part_code) in codes.iter_mut().zip(part_codes) {
+                for (code, part_code) in codes[first..][..part.len()].iter_mut().zip(part_codes) {
                     *code = part_code.to_i64() as i32;
                     doubts |= i64::from((V::STEPS_LIMIT as i32 - 1).wrapping_sub(code.wrapping_abs())).cast_unsigned();
                 }
@@ -339,10 +343,16 @@ fn codes<V: Value>(
                         rare.between_steps += fine.between_steps_sign(value, steps) >> 63;
                     }
                 }
-            }
-            if doubts >> 63 == 1 || quantizer.fill().is_some() {
-                for (values, codes) in values.chunks_exact(row * V::SIZE).zip(codes.chunks_exact_mut(row)) {
-                    careful_codes::<V>(values, order, quantizer, codes, &mut rare);
+                if has_fill || doubts >> 63 == 1 {
+                    let (mut without, mut far) = ([0; PART], 0);
+                    for (without, value) in without.iter_mut().zip(part) {
+                        let steps = (value.to_f64() * quantizer.inverse_step()).abs();
+                        let has_code = (steps < V::CODE_LIMIT) & (value.to_bits() != fill);
+                        *without = u8::from(!has_code);
+                        far += u32::from(has_code & (steps >= V::STEPS_LIMIT));
+                    }
+                    rare.out_of_fine_reach += far as usize;
+                    rare.out_of_reach += take_neighbours_codes(codes, first, gather(&without), row);
                 }
             }
         },
@@ -350,18 +360,22 @@ fn codes<V: Value>(
     rare
 }
 
-/// Codes of a row in a tile in which some values are out of reach or fill values.
-fn careful_codes<V: Value>(values: &[u8], order: ByteOrder, quantizer: &Quantizer, codes: &mut [i32], rare: &mut Rare) {
-    let mut last = 0;
-    for (index, code) in codes.iter_mut().enumerate() {
-        let value = V::read(values, index, order);
-        let scaled = value.to_f64() * quantizer.inverse_step();
-        if scaled.abs() < V::CODE_LIMIT && quantizer.fill() != Some(value.to_bits_i64()) {
-            rare.out_of_fine_reach += usize::from(scaled.abs() >= V::STEPS_LIMIT);
-            last = *code;
-        } else {
-            rare.out_of_reach += 1;
+/// Gives values without a code that of their left neighbour in the row, or 0; the lowest of `without` is the bit of the value at `first`. Says how many
+/// they are.
+fn take_neighbours_codes(codes: &mut [i32], first: usize, mut without: u64, row: usize) -> usize {
+    let count = without.count_ones() as usize;
+    while without != 0 {
+        let start = without.trailing_zeros();
+        let length = (!(without >> start)).trailing_zeros();
+        let (mut at, end) = (first + start as usize, first + (start + length) as usize);
+        while at < end {
+            let column = at % row;
+            let code = if column == 0 { 0 } else { codes[at - 1] };
+            let next = end.min(at - column + row);
+            codes[at..next].fill(code);
+            at = next;
         }
-        *code = last;
+        without &= u64::MAX.checked_shl(start + length).unwrap_or(0);
     }
+    count
 }

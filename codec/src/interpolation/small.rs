@@ -117,8 +117,10 @@ impl SmallGrid {
                 let len = order_of_part.len();
                 let mut part = [V::default(); PART];
                 let part = &mut part[..len];
-                for (value, &at) in part.iter_mut().zip(order_of_part) {
-                    *value = V::read(values, usize::from(at), order);
+                // The question of the byte order stays out of the loop.
+                match order {
+                    ByteOrder::Little => pick(values, order_of_part, ByteOrder::Little, part),
+                    ByteOrder::Big => pick(values, order_of_part, ByteOrder::Big, part),
                 }
                 let exception = |place: usize| exception(usize::from(order_of_part[place]));
                 fine.encode(part, predictions, &mut residuals[start..start + len], places, were_masked, exception);
@@ -166,6 +168,14 @@ impl SmallGrid {
             four.predict::<4>(places, predictions);
             code(stage.start, stage.end, &predictions[..stage.end - stage.start], places);
         }
+    }
+}
+
+/// Reads the values at some indices.
+#[inline(always)]
+fn pick<V: Value>(values: &[u8], indices: &[u16], order: ByteOrder, picked: &mut [V]) {
+    for (value, &index) in picked.iter_mut().zip(indices) {
+        *value = V::read(values, usize::from(index), order);
     }
 }
 
