@@ -14,7 +14,7 @@
 //! Sheets have a place more at both ends of each axis. What stands there continues the known values as a parabola does, or a line where there are but two:
 //! cubic interpolation from it is the quadratic interpolation that FORMAT.md §6.2 wants at the ends, and one loop does for all.
 
-use super::level::{Class, Extents, Level, SETS, has};
+use super::level::{Class, Extents, Level, SETS, count, has};
 use crate::error::Result;
 use crate::layout::MAX_RANK;
 use crate::memory::resize;
@@ -24,11 +24,17 @@ use crate::simd::{ROW_GROUP, apart};
 const RING: usize = 4;
 /// Odd sheets are coded behind so many even ones more.
 const LAG: usize = 2;
+/// Rows of no more values are short: what they cost one by one is more than memory does.
+const SHORT_ROW: usize = 128;
+/// Rows of more values are long: each may as well be a sheet.
+const LONG_ROW: usize = 1024;
+/// With no more values the sheets of a level stay in the nearer caches.
+const FEW: usize = 1 << 18;
 
 /// Sheets of one level.
 pub(super) struct Sheets<'a> {
     level: &'a Level,
-    /// The axis along which sheets follow each other: the slowest one that is longer than 1. A row is one sheet.
+    /// The axis along which sheets follow each other: the slowest one that is longer than 1, or one of length 1 where all is one sheet.
     axis: usize,
     /// Distances of neighbours along the axes in a sheet.
     strides: Extents,
@@ -56,6 +62,11 @@ pub(super) struct Slab<'a> {
     pub stride: usize,
 }
 
+/// Whether a level of two dimensions, of these extents in the coarser grid, is one sheet; else each row is one.
+fn is_one_sheet(coarse: Extents) -> bool {
+    coarse[0] <= SHORT_ROW || coarse[0] <= LONG_ROW && count(coarse) <= FEW
+}
+
 /// Places from which others are predicted along an axis: those at distances -3, -1, 1 and 3.
 type Neighbours<'a> = [&'a [i32]; 4];
 
@@ -66,7 +77,8 @@ impl<'a> Sheets<'a> {
     /// `OutOfMemory`.
     #[inline(always)]
     pub(super) fn new(level: &'a Level, places: &'a mut Vec<i32>, predictions: &'a mut Vec<i32>) -> Result<Self> {
-        let axis = (1..MAX_RANK).rev().find(|&axis| level.fine[axis] > 1).unwrap_or(MAX_RANK - 1);
+        let slowest = (1..MAX_RANK).rev().find(|&axis| level.fine[axis] > 1).unwrap_or(MAX_RANK - 1);
+        let axis = if slowest == 1 && is_one_sheet(level.coarse) { 2 } else { slowest };
         let (mut strides, mut origin, mut size) = ([0; MAX_RANK], 0, 1);
         for other in (0..MAX_RANK).filter(|&other| other != axis) {
             let margin = usize::from(level.fine[other] > 1);
