@@ -24,6 +24,8 @@ use crate::simd::{COMMON_ROW, ROW_GROUP, common_row, vectorized};
 
 /// With no more values in doubt, each is decided on its own.
 const FEW_DOUBTS: u32 = 4;
+/// A residual is certain if its distance is farther from a tie than this, and a value stands on no place if it is as far from all, in steps and places.
+const TIE: f64 = 1e-6;
 /// Most values that [`FineGrid::encode`] takes.
 pub const MOST_VALUES: usize = 64;
 /// Places in a step.
@@ -53,6 +55,9 @@ pub struct FineGrid<V> {
 }
 
 impl<V: Value> FineGrid<V> {
+    /// Whether [`FineGrid::glance`] is certain of [`MOST_VALUES`] values or [`COMMON_ROW`] only.
+    pub const LIKES_WHOLE_PARTS: bool = V::SIZE == size_of::<f64>();
+
     /// The fine grid of a step. It reaches nothing where the grid is a lattice, or so narrow that values on it may be subnormal, and for types that have
     /// none.
     #[must_use]
@@ -196,16 +201,22 @@ impl<V: Value> FineGrid<V> {
     #[inline(always)]
     pub fn glance(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], places: &mut [i32]) -> bool {
         !self.has_fill(values)
-            && self.glance.is_some_and(|glance| V::glance_residuals(glance, values, predictions, residuals, places))
+            && match self.glance {
+                Some(glance) => V::glance_residuals(glance, values, predictions, residuals, places),
+                None => {
+                    self.glance_in_f64::<MOST_VALUES>(values, predictions, residuals, places)
+                        || self.glance_in_f64::<COMMON_ROW>(values, predictions, residuals, places)
+                }
+            }
     }
 
     fn has_fill(&self, values: &[V]) -> bool {
         self.fill.is_some_and(|fill| values.iter().fold(false, |any, value| any | (value.to_bits() == V::Code::from_i64(fill))))
     }
 
-    /// Residuals and places of values with the given predictions, all equally many and at most [`MOST_VALUES`]; calls `exception` with the indices of
-    /// values that must be kept bit for bit. Those take the place of their prediction. `were_masked` says, and is told, whether some values are masked: where
-    /// it was so before, a mask is looked for first.
+    /// Residuals and places of values with the given predictions, all equally many and at most [`MOST_VALUES`]; returns a bit for each value, the first one's
+    /// lowest, that says whether it must be kept bit for bit. Those take the place of their prediction. `were_masked` says, and is told, whether some values
+    /// are masked: where it was so before, a mask is looked for first.
     #[inline(always)]
     pub fn encode(
         &self,
@@ -214,11 +225,11 @@ impl<V: Value> FineGrid<V> {
         residuals: &mut [i32],
         places: &mut [i32],
         were_masked: &mut bool,
-        exception: impl FnMut(usize),
-    ) {
-        if *were_masked || !self.glance(values, predictions, residuals, places) {
-            self.encode_after_glance(values, predictions, residuals, places, were_masked, exception);
+    ) -> u64 {
+        if !*were_masked && self.glance(values, predictions, residuals, places) {
+            return 0;
         }
+        self.encode_after_glance(values, predictions, residuals, places, were_masked)
     }
 
     /// The same where a glance was not certain of all, and has left residuals and places.
@@ -230,17 +241,16 @@ impl<V: Value> FineGrid<V> {
         residuals: &mut [i32],
         places: &mut [i32],
         were_masked: &mut bool,
-        exception: impl FnMut(usize),
-    ) {
+    ) -> u64 {
         let mut masked = [0; MOST_VALUES];
         if *were_masked || self.has_fill(values) {
             *were_masked = self.mask(values, &mut masked);
             if *were_masked {
-                return self.encode_masked(values, &masked, predictions, residuals, places, exception);
+                return self.encode_masked(values, &masked, predictions, residuals, places);
             }
             // Where nobody has glanced yet, somebody must.
             if self.glance(values, predictions, residuals, places) {
-                return;
+                return 0;
             }
         }
         let mut doubts = [0; MOST_VALUES];
@@ -253,11 +263,11 @@ impl<V: Value> FineGrid<V> {
         if count(doubts) > FEW_DOUBTS {
             *were_masked = self.mask(values, &mut masked);
             if *were_masked {
-                return self.encode_masked(values, &masked, predictions, residuals, places, exception);
+                return self.encode_masked(values, &masked, predictions, residuals, places);
             }
             self.encode_in_doubt(values, predictions, residuals, places, doubts);
         }
-        self.decide_doubts(values, predictions, residuals, places, doubts, exception);
+        self.decide_doubts(values, predictions, residuals, places, doubts)
     }
 
     /// Encodes values some of which are masked: see [`FineGrid::mask`].
@@ -269,8 +279,7 @@ impl<V: Value> FineGrid<V> {
         predictions: &[i32],
         residuals: &mut [i32],
         places: &mut [i32],
-        mut exception: impl FnMut(usize),
-    ) {
+    ) -> u64 {
         let mut others = [V::default(); MOST_VALUES];
         let others = &mut others[..values.len()];
         let mut doubts = [0; MOST_VALUES];
@@ -299,14 +308,11 @@ impl<V: Value> FineGrid<V> {
                 }
             },
         );
-        let mut bits = gather(masked);
-        while bits != 0 {
-            exception(bits.trailing_zeros() as usize);
-            bits &= bits - 1;
-        }
+        let mut exceptions = gather(masked);
         if count(doubts) > 0 {
-            self.decide_doubts(others, predictions, residuals, places, doubts, exception);
+            exceptions |= self.decide_doubts(others, predictions, residuals, places, doubts);
         }
+        exceptions
     }
 
     /// Says which values are exceptions whatever is predicted, and whether there are any. Not all that are need be found. `masked` is zeros so far.
@@ -321,51 +327,117 @@ impl<V: Value> FineGrid<V> {
         any == 1
     }
 
-    /// Residuals and places of those values that are in doubt.
+    /// Residuals and places of those values that are in doubt, and a bit for each that is an exception.
     #[inline(always)]
-    fn decide_doubts(
-        &self,
-        values: &[V],
-        predictions: &[i32],
-        residuals: &mut [i32],
-        places: &mut [i32],
-        doubts: &[u32],
-        mut exception: impl FnMut(usize),
-    ) {
+    fn decide_doubts(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], places: &mut [i32], doubts: &[u32]) -> u64 {
+        let mut exceptions = 0;
         for at in (0..values.len()).filter(|&at| doubts[at] >> 31 == 1) {
-            (residuals[at], places[at]) = self.decide(values[at], predictions[at], || exception(at));
+            (residuals[at], places[at]) = self.encode_one(values[at], predictions[at]).unwrap_or_else(|| {
+                exceptions |= 1 << at;
+                (0, predictions[at])
+            });
         }
-    }
-
-    /// Residual and place of a value, or those of an exception.
-    #[inline]
-    fn decide(&self, value: V, prediction: i32, exception: impl FnOnce()) -> (i32, i32) {
-        self.encode_one(value, prediction).unwrap_or_else(|| {
-            exception();
-            (0, prediction)
-        })
+        exceptions
     }
 
     /// Residuals and places of values as if all could be given by a number of steps; the highest bits of `doubts` say which may have to be given otherwise.
     #[inline(always)]
     fn encode_in_doubt(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], places: &mut [i32], doubts: &mut [u32]) {
+        let len = values.len();
+        let mut start = 0;
+        while start < len {
+            // What is left of a row goes together with what stands before it.
+            let from = if start + ROW_GROUP > len { len.saturating_sub(ROW_GROUP) } else { start };
+            if let (Some(values), Some(predictions), Some(residuals), Some(places), Some(doubts)) = (
+                values[from..].first_chunk(),
+                predictions[from..].first_chunk(),
+                residuals[from..].first_chunk_mut(),
+                places[from..].first_chunk_mut(),
+                doubts[from..].first_chunk_mut(),
+            ) {
+                self.encode_group::<ROW_GROUP>(values, predictions, residuals, places, doubts);
+                start += ROW_GROUP;
+            } else {
+                for at in start..len {
+                    let (mut residual, mut place, mut doubt) = ([0], [0], [0]);
+                    self.encode_group(&[values[at]], &[predictions[at]], &mut residual, &mut place, &mut doubt);
+                    ([residuals[at]], [places[at]], [doubts[at]]) = (residual, place, doubt);
+                }
+                start = len;
+            }
+        }
+    }
+
+    /// What [`Glance::residuals`] says, for so many values of a type that needs f64 and is not rounded when values are restored.
+    #[inline(always)]
+    fn glance_in_f64<const LEN: usize>(
+        &self,
+        values: &[V],
+        predictions: &[i32],
+        residuals: &mut [i32],
+        places: &mut [i32],
+    ) -> bool {
+        let (true, Ok(values), Ok(predictions), Ok(residuals), Ok(places)) = (
+            Self::LIKES_WHOLE_PARTS,
+            <&[V; LEN]>::try_from(values),
+            <&[i32; LEN]>::try_from(predictions),
+            <&mut [i32; LEN]>::try_from(residuals),
+            <&mut [i32; LEN]>::try_from(places),
+        ) else {
+            return false;
+        };
+        // One width a loop: in loops of 32 and 64 bits compilers lose themselves in moves between lanes.
+        let mut predicted = [0.0; LEN];
+        for (predicted, &prediction) in predicted.iter_mut().zip(predictions) {
+            *predicted = self.value(prediction);
+        }
+        let mut doubts = 0;
+        let mut sums = [0u64; LEN];
+        for ((sum_bits, value), predicted) in sums.iter_mut().zip(values).zip(&predicted) {
+            let distance = (value.to_f64() - predicted) * self.inverse_step;
+            let sum = distance + ROUNDING;
+            let taken = sum - ROUNDING;
+            *sum_bits = sum.to_bits();
+            let scaled = value.to_f64() * self.inverse_step;
+            let rest = (scaled - (scaled + ROUNDING - ROUNDING)) * PLACES_A_STEP;
+            doubts |= above((distance - taken).abs(), 0.5 - TIE)
+                | above(taken.abs(), f64::from(ESCAPE_FROM - 1))
+                | above(scaled.abs(), V::STEPS_LIMIT - 2.0)
+                | above(TIE, (rest - (rest + ROUNDING - ROUNDING)).abs());
+        }
+        for (((residual, place), &prediction), &sum) in residuals.iter_mut().zip(places).zip(predictions).zip(&sums) {
+            *residual = sum as i32;
+            *place = prediction.wrapping_add(residual.wrapping_mul(PLACES));
+        }
+        doubts >> 63 == 0
+    }
+
+    /// What [`FineGrid::encode_in_doubt`] does, for a group.
+    #[inline(always)]
+    fn encode_group<const LEN: usize>(
+        &self,
+        values: &[V; LEN],
+        predictions: &[i32; LEN],
+        residuals: &mut [i32; LEN],
+        places: &mut [i32; LEN],
+        doubts: &mut [u32; LEN],
+    ) {
         let below_escapes = f64::from(ESCAPE_FROM).to_bits() - 1;
-        let results = residuals.iter_mut().zip(&mut *places).zip(&mut *doubts);
-        for ((&value, &prediction), ((residual, place), doubt)) in values.iter().zip(predictions).zip(results) {
-            let x = value.to_f64();
+        let mut in_doubt = [0; LEN];
+        for at in 0..LEN {
+            let (x, prediction) = (values[at].to_f64(), predictions[at]);
             // The prediction's place and that of the result are whole steps apart.
             let (predicted, beyond) = self.parts(prediction);
             let sum = (x - (predicted * self.step + beyond)) * self.inverse_step + ROUNDING;
             let taken = sum - ROUNDING;
-            *residual = sum.to_bits() as i32;
-            *place = prediction.wrapping_add(residual.wrapping_mul(PLACES));
+            residuals[at] = sum.to_bits() as i32;
+            places[at] = prediction.wrapping_add(residuals[at].wrapping_mul(PLACES));
             let error = (x - self.restore_parts(predicted + taken, beyond).to_f64()).abs();
             // As where codes are rounded: the sign of a difference of bits is the comparison.
-            let doubts = self.bound.to_bits().wrapping_sub(error.to_bits()) | below_escapes.wrapping_sub(taken.abs().to_bits());
-            *doubt = (doubts >> 32) as u32;
+            in_doubt[at] = self.bound.to_bits().wrapping_sub(error.to_bits()) | below_escapes.wrapping_sub(taken.abs().to_bits());
         }
-        for ((&value, &place), doubt) in values.iter().zip(&*places).zip(doubts) {
-            *doubt |= (self.doubt_of_place(value, place) >> 32) as u32;
+        for at in 0..LEN {
+            doubts[at] = ((in_doubt[at] | self.doubt_of_place(values[at], places[at])) >> 32) as u32;
         }
     }
 
@@ -399,6 +471,12 @@ impl<V: Value> FineGrid<V> {
         let reached = (-ESCAPE_REACH..ESCAPE_REACH).contains(&distance);
         (reached && self.holds(value, nearest)).then(|| (distance + ESCAPE_BASE, nearest))
     }
+}
+
+/// The highest bit says whether a number that is not negative, or NaN, is above a limit.
+#[inline(always)]
+fn above(number: f64, limit: f64) -> u64 {
+    limit.to_bits().wrapping_sub(number.to_bits())
 }
 
 /// How many of the highest bits are set.

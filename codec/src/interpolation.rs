@@ -22,7 +22,7 @@ mod small;
 use std::slice;
 
 use self::level::{Extents, Level, count, grids, has, index, indices};
-use self::sheets::{Sheets, Slab};
+use self::sheets::{Piece, Sheets, Slab};
 use self::small::{SmallGrid, is_small};
 use crate::bitmap::Bitmap;
 use crate::error::Result;
@@ -122,6 +122,7 @@ impl Interpolation {
                     let level = Level::new(extents);
                     let [from, to] = &mut self.grid;
                     let mut part_values = [V::default(); PART];
+                    let (mut part_predictions, mut part_places) = ([0; PART], [0; PART]);
                     run(
                         &level,
                         from,
@@ -140,31 +141,62 @@ impl Interpolation {
                                 from_second: has(class.set, 0),
                                 order,
                             };
-                            let are_common = glance_rows(fine, &source, slab, predictions, residuals, places, &mut self.doubtful);
-                            for &row in &self.doubtful {
-                                let (residuals, at) = (&mut residuals[row * len..][..len], row * slab.stride);
-                                let [first, first_row, z, w] = slab.indices;
-                                let in_grid = class.in_grid([first, first_row + row, z, w]);
-                                let in_chunk = index(grids[0], in_grid.map(|index| index << depth));
-                                for (part, residuals) in residuals.chunks_mut(PART).enumerate() {
-                                    let from = part * PART;
-                                    let part = at + from..at + from + residuals.len();
-                                    let values = &mut part_values[..residuals.len()];
-                                    source.read(row, from, values);
-                                    let (predictions, places) = (&predictions[part.clone()], &mut places[part]);
-                                    let exception = |place| exceptions.set(in_chunk + ((from + place) << (depth + 1)));
-                                    if are_common {
-                                        fine.encode_after_glance(
-                                            values,
-                                            predictions,
-                                            residuals,
-                                            places,
-                                            &mut were_masked,
-                                            exception,
-                                        );
-                                    } else {
-                                        fine.encode(values, predictions, residuals, places, &mut were_masked, exception);
+                            let mut mark = |row: usize, column: usize, mut bits: u64| {
+                                if bits != 0 {
+                                    let [first, first_row, z, w] = slab.indices;
+                                    let in_grid = class.in_grid([first + column, first_row + row, z, w]);
+                                    let in_chunk = index(grids[0], in_grid.map(|index| index << depth));
+                                    while bits != 0 {
+                                        exceptions.set(in_chunk + ((bits.trailing_zeros() as usize) << (depth + 1)));
+                                        bits &= bits - 1;
                                     }
+                                }
+                            };
+                            if glance_rows(fine, &source, slab, predictions, residuals, places, &mut self.doubtful) {
+                                for &row in &self.doubtful {
+                                    let (residuals, at) = (&mut residuals[row * len..][..len], row * slab.stride);
+                                    let values = &mut part_values[..len];
+                                    source.read(row, 0, values);
+                                    let (predictions, places) = (&predictions[at..at + len], &mut places[at..at + len]);
+                                    mark(
+                                        row,
+                                        0,
+                                        fine.encode_after_glance(values, predictions, residuals, places, &mut were_masked),
+                                    );
+                                }
+                                return;
+                            }
+                            // Short rows are put together, and others where whole parts go faster.
+                            let together = if len < PART || FineGrid::<V>::LIKES_WHOLE_PARTS { residuals.len() } else { len };
+                            let mut rest = residuals;
+                            let mut first = 0;
+                            while !rest.is_empty() {
+                                let count = PART.min(together - first % together);
+                                let (residuals, others) = rest.split_at_mut(count);
+                                rest = others;
+                                let values = &mut part_values[..count];
+                                let (row, column) = (first / len, first % len);
+                                let start = first;
+                                first += count;
+                                if column + count <= len {
+                                    let in_row = row * slab.stride + column..row * slab.stride + column + count;
+                                    source.read(row, column, values);
+                                    let (predictions, places) = (&predictions[in_row.clone()], &mut places[in_row]);
+                                    mark(row, column, fine.encode(values, predictions, residuals, places, &mut were_masked));
+                                    continue;
+                                }
+                                // What stands in several rows is put together.
+                                let (part_predictions, part_places) = (&mut part_predictions[..count], &mut part_places[..count]);
+                                for Piece { row, column, in_slab, in_part } in slab.pieces(start, count) {
+                                    source.read(row, column, &mut values[in_part.clone()]);
+                                    copy(&predictions[in_slab], &mut part_predictions[in_part]);
+                                }
+                                let mut bits = fine.encode(values, part_predictions, residuals, part_places, &mut were_masked);
+                                for Piece { row, column, in_slab, in_part } in slab.pieces(start, count) {
+                                    // No piece is a whole part.
+                                    mark(row, column, bits & !(u64::MAX << in_part.len()));
+                                    bits >>= in_part.len();
+                                    copy(&part_places[in_part], &mut places[in_slab]);
                                 }
                             }
                         },
@@ -422,6 +454,26 @@ fn thin_out<V: Value>(values: &[u8], extents: Extents, order: ByteOrder, thinned
                 order,
                 thinned,
             );
+        }
+    }
+}
+
+/// Copies a piece of a row, mostly a short one, that is as long.
+#[inline(always)]
+fn copy(source: &[i32], target: &mut [i32]) {
+    let (groups, rest) = source.as_chunks::<ROW_GROUP>();
+    for (group, target) in groups.iter().zip(target.as_chunks_mut().0) {
+        *target = *group;
+    }
+    if rest.is_empty() {
+        return;
+    }
+    if let (Some(group), Some(target)) = (source.last_chunk::<ROW_GROUP>(), target.last_chunk_mut()) {
+        // What is left goes together with what stands before it.
+        *target = *group;
+    } else {
+        for (target, &place) in target.iter_mut().zip(source) {
+            *target = place;
         }
     }
 }

@@ -122,8 +122,11 @@ impl SmallGrid {
                     ByteOrder::Little => pick(values, order_of_part, ByteOrder::Little, part),
                     ByteOrder::Big => pick(values, order_of_part, ByteOrder::Big, part),
                 }
-                let exception = |place: usize| exception(usize::from(order_of_part[place]));
-                fine.encode(part, predictions, &mut residuals[start..start + len], places, were_masked, exception);
+                let mut exceptions = fine.encode(part, predictions, &mut residuals[start..start + len], places, were_masked);
+                while exceptions != 0 {
+                    exception(usize::from(order_of_part[exceptions.trailing_zeros() as usize]));
+                    exceptions &= exceptions - 1;
+                }
             },
         );
     }
