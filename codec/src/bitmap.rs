@@ -43,6 +43,23 @@ impl Bitmap {
         self.words[word] |= bits;
     }
 
+    /// Sets those of every other bit from one on that are set in `bits`, whose lowest one is for the first.
+    #[inline(always)]
+    pub fn set_every_other(&mut self, first: usize, bits: u64) {
+        for (number, half) in [bits as u32, (bits >> 32) as u32].into_iter().enumerate() {
+            let (word, shift) = ((first + number * WORD) / WORD, first % WORD);
+            let bits = spread(half);
+            if bits == 0 {
+                continue;
+            }
+            self.words[word] |= bits << shift;
+            let beyond = (bits >> 1) >> (WORD - 1 - shift);
+            if beyond != 0 {
+                self.words[word + 1] |= beyond;
+            }
+        }
+    }
+
     /// How many bits are set.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -232,6 +249,18 @@ fn copy_bits(source: &[u64], target: &mut [u64], range: Range<usize>) {
     for_each_part(range, |word, bits| target[word] = target[word] & !bits | source[word] & bits);
 }
 
+/// Puts a 0 behind each bit.
+#[inline(always)]
+fn spread(bits: u32) -> u64 {
+    // Halves, quarters and so on move apart.
+    let moved = |bits: u64, by: u32, kept: u64| (bits | bits << by) & kept;
+    let bits = moved(u64::from(bits), 16, 0x0000_ffff_0000_ffff);
+    let bits = moved(bits, 8, 0x00ff_00ff_00ff_00ff);
+    let bits = moved(bits, 4, 0x0f0f_0f0f_0f0f_0f0f);
+    let bits = moved(bits, 2, 0x3333_3333_3333_3333);
+    moved(bits, 1, 0x5555_5555_5555_5555)
+}
+
 /// The bits that bytes of 0 or 1 are, the first one lowest.
 #[inline(always)]
 #[must_use]
@@ -248,6 +277,19 @@ pub fn gather(bytes: &[u8; WORD]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_other_bit_is_set() {
+        for (first, bits) in
+            [(0, u64::MAX), (1, 0x8000_0001_8000_0001), (63, 3), (64, 0xdead_beef_0123_4567), (100, 1 << 63), (127, u64::MAX)]
+        {
+            let mut bitmap = Bitmap::default();
+            bitmap.clear(first + 2 * WORD).unwrap();
+            bitmap.set_every_other(first, bits);
+            let expected: Vec<usize> = (0..WORD).filter(|at| bits >> at & 1 == 1).map(|at| first + 2 * at).collect();
+            assert_eq!(bitmap.indices().collect::<Vec<_>>(), expected, "{bits:#x} from {first} on");
+        }
+    }
     use crate::lorenzo;
 
     #[test]

@@ -292,9 +292,10 @@ impl<V: Value> FineGrid<V> {
                     places.copy_from_slice(predictions);
                     return;
                 }
-                // A value half a place off its prediction, which stands nowhere, takes the prediction's place for certain.
+                // A value about half a place off its prediction, which stands nowhere, takes the prediction's place for certain.
+                let place = self.step / f64::from(PLACES);
                 for (((other, &value), &prediction), &masked) in others.iter_mut().zip(values).zip(predictions).zip(masked) {
-                    *other = if masked == 1 { V::round_from(self.value(prediction) + self.spacing / 2.0) } else { value };
+                    *other = if masked == 1 { V::round_from((f64::from(prediction) + 0.5) * place) } else { value };
                 }
                 if !self.glance(others, predictions, residuals, places) {
                     self.encode_in_doubt(others, predictions, residuals, places, doubts);

@@ -146,6 +146,9 @@ impl Interpolation {
                                     let [first, first_row, z, w] = slab.indices;
                                     let in_grid = class.in_grid([first + column, first_row + row, z, w]);
                                     let in_chunk = index(grids[0], in_grid.map(|index| index << depth));
+                                    if depth == 0 {
+                                        return exceptions.set_every_other(in_chunk, bits);
+                                    }
                                     while bits != 0 {
                                         exceptions.set(in_chunk + ((bits.trailing_zeros() as usize) << (depth + 1)));
                                         bits &= bits - 1;
