@@ -129,11 +129,12 @@ impl Bitmap {
 
     /// Writes the bits as integers, which are as many and 0 so far.
     pub fn write(&self, integers: &mut [i8]) {
+        // Most differences of a mask are zeros.
         for (&word, group) in self.words.iter().zip(integers.chunks_mut(WORD)) {
-            if word != 0 {
-                for (at, integer) in group.iter_mut().enumerate() {
-                    *integer = (word >> at & 1) as i8;
-                }
+            let mut bits = word;
+            while bits != 0 {
+                group[bits.trailing_zeros() as usize] = 1;
+                bits &= bits - 1;
             }
         }
     }

@@ -27,12 +27,19 @@ use crate::simd::{ROW_GROUP, apart};
 const RING: usize = 4;
 /// Odd sheets are coded behind so many even ones more.
 const LAG: usize = 2;
-/// Rows of no more values are short: what they cost one by one is more than memory does.
-const SHORT_ROW: usize = 128;
-/// Rows of more values are long: each may as well be a sheet.
-const LONG_ROW: usize = 1024;
-/// With no more values the sheets of a level stay in the nearer caches.
-const FEW: usize = 1 << 18;
+/// When all sheets of a level are put into one.
+struct Limits {
+    /// Small sheets of up to so many values: what they cost one by one is more than memory does.
+    small: usize,
+    /// Larger ones of up to so many values, if the coarser grid has no more than `few`: then all stay in the nearer caches.
+    large: usize,
+    few: usize,
+}
+
+/// For levels of two dimensions, whose sheets are rows, and of three.
+const LIMITS: [Limits; 2] = [Limits { small: 128, large: 1024, few: 1 << 18 }, Limits { small: 256, large: 1024, few: 1 << 13 }];
+/// Coarser grids of more values are gone through sheet by sheet whatever their size is: memory is to stay in proportion.
+const MOST: usize = 1 << 22;
 
 /// Sheets of one level.
 pub(super) struct Sheets<'a> {
@@ -53,7 +60,7 @@ pub(super) struct Sheets<'a> {
     predictions: &'a mut [i32],
 }
 
-/// The rows of a class at fixed indices along the two slowest axes.
+/// The rows of a class at a place along each of the two slowest axes.
 pub(super) struct Slab<'a> {
     pub class: &'a Class,
     /// Indices of its first value in the class.
@@ -93,9 +100,11 @@ impl Slab<'_> {
     }
 }
 
-/// Whether a level of two dimensions, of these extents in the coarser grid, is one sheet; else each row is one.
+/// Whether a level of these extents in the coarser grid, up to three, is one sheet.
 fn is_one_sheet(coarse: Extents) -> bool {
-    coarse[0] <= SHORT_ROW || coarse[0] <= LONG_ROW && count(coarse) <= FEW
+    let (sheet, limits) = if coarse[2] == 1 { (coarse[0], &LIMITS[0]) } else { (coarse[0] * coarse[1], &LIMITS[1]) };
+    let values = count(coarse);
+    sheet <= limits.small && values <= MOST || sheet <= limits.large && values <= limits.few
 }
 
 /// Places from which others are predicted along an axis: those at distances -3, -1, 1 and 3.
@@ -109,7 +118,7 @@ impl<'a> Sheets<'a> {
     #[inline(always)]
     pub(super) fn new(level: &'a Level, places: &'a mut Vec<i32>, predictions: &'a mut Vec<i32>) -> Result<Self> {
         let slowest = (1..MAX_RANK).rev().find(|&axis| level.fine[axis] > 1).unwrap_or(MAX_RANK - 1);
-        let axis = if slowest == 1 && is_one_sheet(level.coarse) { 2 } else { slowest };
+        let axis = if slowest < MAX_RANK - 1 && is_one_sheet(level.coarse) { MAX_RANK - 1 } else { slowest };
         let (mut strides, mut origin, mut size) = ([0; MAX_RANK], 0, 1);
         for other in (0..MAX_RANK).filter(|&other| other != axis) {
             let margin = usize::from(level.fine[other] > 1);
@@ -237,24 +246,23 @@ impl<'a> Sheets<'a> {
         let sheet = self.number(class.set, place) * self.size;
         let mut extents = class.extents;
         extents[self.axis] = 1;
-        let [len, rows, nz, nw] = extents;
-        for w in 0..nw {
-            for z in 0..nz {
-                let mut indices = [0, 0, z, w];
-                indices[self.axis] = place;
-                apart(
-                    #[inline(always)]
-                    || self.predict_slab(class, indices, rows),
-                );
-                let at = sheet + self.at([0, 0, z, w]);
-                let stride = self.strides[1];
-                let slab = Slab { class, indices, len, rows, stride: stride.max(len) };
-                let (predictions, places) = (&*self.predictions, &mut self.places[at..at + (rows - 1) * stride + len]);
-                apart(
-                    #[inline(always)]
-                    || code(&slab, predictions, places),
-                );
-            }
+        let [len, rows, nz, _] = extents;
+        apart(
+            #[inline(always)]
+            || self.predict_sheet(class, extents, place),
+        );
+        for z in 0..nz {
+            let mut indices = [0, 0, z, 0];
+            indices[self.axis] = place;
+            let at = sheet + self.at([0, 0, z, 0]);
+            let stride = self.strides[1];
+            let slab = Slab { class, indices, len, rows, stride: stride.max(len) };
+            let (predictions, places) =
+                (&self.predictions[z * self.strides[2]..], &mut self.places[at..at + (rows - 1) * stride + len]);
+            apart(
+                #[inline(always)]
+                || code(&slab, predictions, places),
+            );
         }
         apart(
             #[inline(always)]
@@ -280,37 +288,46 @@ impl<'a> Sheets<'a> {
         }
     }
 
-    /// Predicts the rows of a class at fixed indices along the two slowest axes.
+    /// Predicts a class's sheet of these extents at a place.
     #[inline(always)]
-    fn predict_slab(&mut self, class: &Class, slab: Extents, rows: usize) {
+    fn predict_sheet(&mut self, class: &Class, extents: Extents, place: usize) {
         let known = self.level.coarse;
-        // Along these axes values are known on both sides of all rows.
-        let slow = (1..MAX_RANK)
-            .filter(|&axis| has(class.set, axis) && (axis != 1 || self.axis == 1) && slab[axis] + 1 < known[axis])
-            .fold(0, |axes, axis| axes | 1 << axis);
-        // The last row, and the last value of each row, may have nothing behind them.
-        let rows_differ = has(class.set, 1) && self.axis != 1;
-        let inner_rows = if rows_differ { rows.min(known[1] - 1) } else { rows };
-        let inner_slow = if rows_differ { slow | 1 << 1 } else { slow };
-        let len = class.extents[0];
-        let inner_len = if has(class.set, 0) { len.min(known[0] - 1) } else { len };
+        // The last value along an axis may have nothing behind it, and is predicted along the others then.
+        let inner: Extents = std::array::from_fn(|axis| {
+            if axis != self.axis && has(class.set, axis) { extents[axis].min(known[axis] - 1) } else { extents[axis] }
+        });
+        let is_last = place + 1 >= known[self.axis];
+        let axes = if is_last { class.set & !(1 << self.axis) } else { class.set };
+        let [len, rows, nz, _] = extents;
         // Where rows are sheets, one is predicted at a time.
-        let stride = self.strides[1].max(1);
-        let mut in_sheet = slab;
-        (in_sheet[1], in_sheet[self.axis]) = (0, 0);
-        let at = self.at(in_sheet);
+        let (to_row, to_z) = (self.strides[1].max(1), self.strides[2]);
         let predictions = std::mem::take(&mut self.predictions);
-        for (first, last, slow) in [(0, inner_rows, inner_slow), (inner_rows, rows, slow)] {
-            for (from, to, axes, step) in [(0, inner_len, slow | class.set & 1, 1), (inner_len, len, slow, stride)] {
-                if first < last && from < to {
-                    // What lies between two rows is predicted as well, and not used.
-                    let target = first * stride + from..(last - 1) * stride + to;
-                    let at = at + target.start;
-                    if axes == 0 {
-                        self.extrapolate(class.set, slab[self.axis], at, &mut predictions[target], step);
-                    } else {
-                        self.interpolate(class.set, axes, slab[self.axis], at, &mut predictions[target], step);
-                    }
+        // All that is inside, then the last rows of what is inside along the third axis, then what is last along that.
+        let last_rows = if inner[1] < rows { inner[2] } else { 0 };
+        for region in 0..last_rows + 3 {
+            let (z, y, axes) = if region == 0 {
+                (0..inner[2], 0..inner[1], axes)
+            } else if region <= last_rows {
+                (region - 1..region, inner[1]..rows, axes & !(1 << 1))
+            } else if region == last_rows + 1 {
+                (inner[2]..nz, 0..inner[1], axes & !(1 << 2))
+            } else {
+                (inner[2]..nz, inner[1]..rows, axes & !(1 << 1 | 1 << 2))
+            };
+            if z.is_empty() || y.is_empty() {
+                continue;
+            }
+            for (x, axes, step) in [(0..inner[0], axes, 1), (inner[0]..len, axes & !1, to_row)] {
+                if x.is_empty() {
+                    continue;
+                }
+                // What lies between two rows is predicted as well, and not used.
+                let target = z.start * to_z + y.start * to_row + x.start..(z.end - 1) * to_z + (y.end - 1) * to_row + x.end;
+                let at = self.origin + target.start;
+                if axes == 0 {
+                    self.extrapolate(class.set, place, at, &mut predictions[target], step);
+                } else {
+                    self.interpolate(class.set, axes, place, at, &mut predictions[target], step);
                 }
             }
         }
