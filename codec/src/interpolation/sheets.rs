@@ -38,8 +38,8 @@ struct Limits {
 
 /// For levels of two dimensions, whose sheets are rows, and of three.
 const LIMITS: [Limits; 2] = [Limits { small: 128, large: 1024, few: 1 << 18 }, Limits { small: 256, large: 1024, few: 1 << 13 }];
-/// Coarser grids of more values are gone through sheet by sheet whatever their size is: memory is to stay in proportion.
-const MOST: usize = 1 << 22;
+/// No sheet has room for more values that it need not have: where an axis has but two, nine tenths are margins.
+const MOST: usize = 1 << 20;
 
 /// Sheets of one level.
 pub(super) struct Sheets<'a> {
@@ -100,11 +100,17 @@ impl Slab<'_> {
     }
 }
 
-/// Whether a level of these extents in the coarser grid, up to three, is one sheet.
-fn is_one_sheet(coarse: Extents) -> bool {
+/// Whether a level of up to three dimensions is one sheet.
+fn is_one_sheet(level: &Level) -> bool {
+    let coarse = level.coarse;
     let (sheet, limits) = if coarse[2] == 1 { (coarse[0], &LIMITS[0]) } else { (coarse[0] * coarse[1], &LIMITS[1]) };
-    let values = count(coarse);
-    sheet <= limits.small && values <= MOST || sheet <= limits.large && values <= limits.few
+    let with_margins = (0..MAX_RANK - 1).map(|axis| coarse[axis] + 2 * margin(level, axis)).product::<usize>();
+    with_margins <= MOST && (sheet <= limits.small || sheet <= limits.large && count(coarse) <= limits.few)
+}
+
+/// Places that a sheet has more at either end of an axis.
+fn margin(level: &Level, axis: usize) -> usize {
+    usize::from(level.fine[axis] > 1)
 }
 
 /// Places from which others are predicted along an axis: those at distances -3, -1, 1 and 3.
@@ -118,10 +124,10 @@ impl<'a> Sheets<'a> {
     #[inline(always)]
     pub(super) fn new(level: &'a Level, places: &'a mut Vec<i32>, predictions: &'a mut Vec<i32>) -> Result<Self> {
         let slowest = (1..MAX_RANK).rev().find(|&axis| level.fine[axis] > 1).unwrap_or(MAX_RANK - 1);
-        let axis = if slowest < MAX_RANK - 1 && is_one_sheet(level.coarse) { MAX_RANK - 1 } else { slowest };
+        let axis = if slowest < MAX_RANK - 1 && is_one_sheet(level) { MAX_RANK - 1 } else { slowest };
         let (mut strides, mut origin, mut size) = ([0; MAX_RANK], 0, 1);
         for other in (0..MAX_RANK).filter(|&other| other != axis) {
-            let margin = usize::from(level.fine[other] > 1);
+            let margin = margin(level, other);
             strides[other] = size;
             origin += margin * size;
             size *= level.coarse[other] + 2 * margin;
