@@ -17,12 +17,14 @@
 mod level;
 mod line;
 mod sheets;
+mod slab;
 mod small;
 
 use std::slice;
 
-use self::level::{Extents, Level, count, grids, has, index, indices};
-use self::sheets::{Piece, Sheets, Slab};
+use self::level::{Extents, Level, count, grids, index, indices};
+use self::sheets::{Sheets, Slab};
+use self::slab::{Encoder, Source};
 use self::small::{SmallGrid, is_small};
 use crate::bitmap::Bitmap;
 use crate::error::Result;
@@ -32,7 +34,7 @@ use crate::layout::{ByteOrder, Shape};
 use crate::memory::{reserve, resize};
 use crate::plane::Far;
 use crate::quantize::Value;
-use crate::simd::{COMMON_ROW, ROW_GROUP, apart, common_row, common_row_mut, vectorized};
+use crate::simd::{ROW_GROUP, apart, common_row, common_row_mut, vectorized};
 
 /// Residuals of this magnitude or more say a place instead of a number of steps.
 pub const ESCAPE_FROM: i32 = 1 << 16;
@@ -115,94 +117,21 @@ impl Interpolation {
                 if depth > 0 {
                     self.grid[0][..count(coarsest)].copy_from_slice(self.small.places());
                 }
+                let mut encoder = Encoder::new(fine, exceptions, &mut self.doubtful, were_masked);
                 let mut end = self.values.len();
                 for (depth, &extents) in grids.iter().enumerate().rev().skip(1) {
                     end -= count(grids[depth + 1]) * V::SIZE;
                     let values = if depth == 0 { chunk } else { &self.values[end - count(extents) * V::SIZE..end] };
                     let level = Level::new(extents);
                     let [from, to] = &mut self.grid;
-                    let mut part_values = [V::default(); PART];
-                    let (mut part_predictions, mut part_places) = ([0; PART], [0; PART]);
+                    let source = Source { values, extents, depth, whole: grids[0], order };
                     run(
                         &level,
                         from,
                         &mut self.sheets,
                         &mut self.predictions,
                         #[inline(always)]
-                        |slab, predictions, places| {
-                            let &Slab { class, len, .. } = slab;
-                            let mut in_grid = class.in_grid(slab.indices);
-                            in_grid[0] = 2 * slab.indices[0];
-                            let first = index(extents, in_grid) * V::SIZE;
-                            let residuals = &mut residuals[class.start + index(class.extents, slab.indices)..][..slab.rows * len];
-                            let source = Rows {
-                                bytes: &values[first..],
-                                distance: 2 * extents[0] * V::SIZE,
-                                from_second: has(class.set, 0),
-                                order,
-                            };
-                            let mut mark = |row: usize, column: usize, mut bits: u64| {
-                                if bits != 0 {
-                                    let [first, first_row, z, w] = slab.indices;
-                                    let in_grid = class.in_grid([first + column, first_row + row, z, w]);
-                                    let in_chunk = index(grids[0], in_grid.map(|index| index << depth));
-                                    if depth == 0 {
-                                        return exceptions.set_every_other(in_chunk, bits);
-                                    }
-                                    while bits != 0 {
-                                        exceptions.set(in_chunk + ((bits.trailing_zeros() as usize) << (depth + 1)));
-                                        bits &= bits - 1;
-                                    }
-                                }
-                            };
-                            if glance_rows(fine, &source, slab, predictions, residuals, places, &mut self.doubtful) {
-                                for &row in &self.doubtful {
-                                    let (residuals, at) = (&mut residuals[row * len..][..len], row * slab.stride);
-                                    let values = &mut part_values[..len];
-                                    source.read(row, 0, values);
-                                    let (predictions, places) = (&predictions[at..at + len], &mut places[at..at + len]);
-                                    mark(
-                                        row,
-                                        0,
-                                        fine.encode_after_glance(values, predictions, residuals, places, &mut were_masked),
-                                    );
-                                }
-                                return;
-                            }
-                            // Short rows are put together, and others where whole parts go faster.
-                            let together = if len < PART || FineGrid::<V>::LIKES_WHOLE_PARTS { residuals.len() } else { len };
-                            let mut rest = residuals;
-                            let mut first = 0;
-                            while !rest.is_empty() {
-                                let count = PART.min(together - first % together);
-                                let (residuals, others) = rest.split_at_mut(count);
-                                rest = others;
-                                let values = &mut part_values[..count];
-                                let (row, column) = (first / len, first % len);
-                                let start = first;
-                                first += count;
-                                if column + count <= len {
-                                    let in_row = row * slab.stride + column..row * slab.stride + column + count;
-                                    source.read(row, column, values);
-                                    let (predictions, places) = (&predictions[in_row.clone()], &mut places[in_row]);
-                                    mark(row, column, fine.encode(values, predictions, residuals, places, &mut were_masked));
-                                    continue;
-                                }
-                                // What stands in several rows is put together.
-                                let (part_predictions, part_places) = (&mut part_predictions[..count], &mut part_places[..count]);
-                                for Piece { row, column, in_slab, in_part } in slab.pieces(start, count) {
-                                    source.read(row, column, &mut values[in_part.clone()]);
-                                    copy(&predictions[in_slab], &mut part_predictions[in_part]);
-                                }
-                                let mut bits = fine.encode(values, part_predictions, residuals, part_places, &mut were_masked);
-                                for Piece { row, column, in_slab, in_part } in slab.pieces(start, count) {
-                                    // No piece is a whole part.
-                                    mark(row, column, bits & !(u64::MAX << in_part.len()));
-                                    bits >>= in_part.len();
-                                    copy(&part_places[in_part], &mut places[in_slab]);
-                                }
-                            }
-                        },
+                        |slab, predictions, places| encoder.encode(&source, slab, predictions, residuals, places),
                         #[inline(always)]
                         |first, evens, odds| {
                             if depth > 0 {
@@ -303,54 +232,6 @@ fn run(
         Sheets::new(level, places, predictions)?.run(coarse, code, merge);
         Ok(())
     }
-}
-
-/// Rows of every other value of a grid's rows.
-struct Rows<'a> {
-    bytes: &'a [u8],
-    /// Bytes from one row's first value of the grid to the next one's.
-    distance: usize,
-    from_second: bool,
-    order: ByteOrder,
-}
-
-impl Rows<'_> {
-    /// Reads values of a row from one on.
-    #[inline(always)]
-    fn read<V: Value>(&self, row: usize, from: usize, values: &mut [V]) {
-        V::read_alternate(&self.bytes[row * self.distance + 2 * from * V::SIZE..], self.from_second, self.order, values);
-    }
-}
-
-/// Encodes those rows of a slab of which a glance is certain, if they are of the commonest length, and says whether they are; `doubtful` becomes
-/// the list of the other rows.
-#[inline(always)]
-fn glance_rows<V: Value>(
-    fine: &FineGrid<V>,
-    source: &Rows<'_>,
-    slab: &Slab<'_>,
-    predictions: &[i32],
-    residuals: &mut [i32],
-    places: &mut [i32],
-    doubtful: &mut Vec<usize>,
-) -> bool {
-    doubtful.clear();
-    let fit = source.bytes.len() >= (slab.rows - 1) * source.distance + 2 * COMMON_ROW * V::SIZE;
-    if slab.len != COMMON_ROW || !fit {
-        doubtful.extend(0..slab.rows);
-        return false;
-    }
-    for (row, residuals) in residuals.as_chunks_mut::<COMMON_ROW>().0.iter_mut().enumerate() {
-        // Slices of a length that the compiler knows: see `common_row`.
-        let bytes = &source.bytes[row * source.distance..][..2 * COMMON_ROW * V::SIZE];
-        let at = row * slab.stride..row * slab.stride + COMMON_ROW;
-        let mut values = [V::default(); COMMON_ROW];
-        V::read_alternate(bytes, source.from_second, source.order, &mut values);
-        if !fine.glance(&values, &predictions[at.clone()][..COMMON_ROW], residuals, &mut places[at][..COMMON_ROW]) {
-            doubtful.push(row);
-        }
-    }
-    true
 }
 
 /// The place that a residual leads to.
@@ -457,26 +338,6 @@ fn thin_out<V: Value>(values: &[u8], extents: Extents, order: ByteOrder, thinned
                 order,
                 thinned,
             );
-        }
-    }
-}
-
-/// Copies a piece of a row, mostly a short one, that is as long.
-#[inline(always)]
-fn copy(source: &[i32], target: &mut [i32]) {
-    let (groups, rest) = source.as_chunks::<ROW_GROUP>();
-    for (group, target) in groups.iter().zip(target.as_chunks_mut().0) {
-        *target = *group;
-    }
-    if rest.is_empty() {
-        return;
-    }
-    if let (Some(group), Some(target)) = (source.last_chunk::<ROW_GROUP>(), target.last_chunk_mut()) {
-        // What is left goes together with what stands before it.
-        *target = *group;
-    } else {
-        for (target, &place) in target.iter_mut().zip(source) {
-            *target = place;
         }
     }
 }

@@ -333,10 +333,12 @@ fn codes<V: Value>(
                         doubts |= below_limit.wrapping_sub((sum - ROUNDING).abs().to_bits());
                     }
                 }
+                let mut far = 0;
                 for (code, part_code) in codes[first..][..part.len()].iter_mut().zip(part_codes) {
                     *code = part_code.to_i64() as i32;
-                    doubts |= i64::from((V::STEPS_LIMIT as i32 - 1).wrapping_sub(code.wrapping_abs())).cast_unsigned();
+                    far |= (V::STEPS_LIMIT as i32 - 1).wrapping_sub(code.wrapping_abs());
                 }
+                doubts |= i64::from(far).cast_unsigned();
                 if fine.is_there() && seen.may_stand_between {
                     for &value in part {
                         let steps = value.to_f64() * quantizer.inverse_step() + ROUNDING - ROUNDING;

@@ -14,9 +14,6 @@
 //! Sheets have a place more at both ends of each axis. What stands there continues the known values as a parabola does, or a line where there are but two:
 //! cubic interpolation from it is the quadratic interpolation that FORMAT.md §6.2 wants at the ends, and one loop does for all.
 
-use std::iter;
-use std::ops::Range;
-
 use super::level::{Class, Extents, Level, SETS, count, has};
 use crate::error::Result;
 use crate::layout::MAX_RANK;
@@ -70,34 +67,6 @@ pub(super) struct Slab<'a> {
     pub rows: usize,
     /// Distance of rows among predictions and places, at least a row's length: where rows are sheets, there is one.
     pub stride: usize,
-}
-
-/// Some of a slab's values that stand in one row.
-pub(super) struct Piece {
-    pub row: usize,
-    pub column: usize,
-    /// Where they stand among predictions and places.
-    pub in_slab: Range<usize>,
-    /// Where they stand among those values of which this is a piece.
-    pub in_part: Range<usize>,
-}
-
-impl Slab<'_> {
-    /// The pieces of `count` values from the `first` one on, in the order of the rows.
-    #[inline(always)]
-    pub(super) fn pieces(&self, first: usize, count: usize) -> impl Iterator<Item = Piece> {
-        let (mut row, mut column, mut done) = (first / self.len, first % self.len, 0);
-        iter::from_fn(
-            #[inline(always)]
-            move || {
-                let size = (self.len - column).min(count - done);
-                let at = row * self.stride + column;
-                let piece = Piece { row, column, in_slab: at..at + size, in_part: done..done + size };
-                (row, column, done) = (row + 1, 0, done + size);
-                (size > 0).then_some(piece)
-            },
-        )
-    }
 }
 
 /// Whether a level of up to three dimensions is one sheet.
