@@ -55,7 +55,7 @@ pub struct FineGrid<V> {
 }
 
 impl<V: Value> FineGrid<V> {
-    /// Whether [`FineGrid::glance`] is certain of [`MOST_VALUES`] values or [`COMMON_ROW`] only.
+    /// Whether [`FineGrid::glance`] is certain of [`MOST_VALUES`] values, or of a row of the commonest length, and of no other number.
     pub const LIKES_WHOLE_PARTS: bool = V::SIZE == size_of::<f64>();
 
     /// The fine grid of a step. It reaches nothing where the grid is a lattice, or so narrow that values on it may be subnormal, and for types that have
