@@ -2,7 +2,8 @@
 //!
 //! A level is coded along its slowest axis: with each place of the coarser grid along it come the classes that stand on that grid there
 //! (even sheets), and two places later, when their neighbours on both sides are known, those that stand behind it (odd sheets). So few sheets
-//! are in use at any time, and they stay in the cache.
+//! are in use at any time, and they stay in the cache. Where they would be small, or few, all are one sheet along an axis of length 1: a level of two
+//! dimensions has rows for sheets, and with a call for each row and class chunks of 512x512 took 1.2 to 1.4 times as long to read, one of 40000x24 five times.
 //!
 //! ```text
 //! place along the slowest axis    0       1       2       3
