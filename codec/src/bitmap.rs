@@ -1,6 +1,7 @@
 //! A bit a value: which values of a chunk are exceptions. What is asked of a mask costs a few instructions for 64 values at a time: regions of fill values
 //! may be a third of a chunk, and are to cost less than its values.
 
+use std::iter;
 use std::ops::Range;
 
 use crate::error::Result;
@@ -74,7 +75,7 @@ impl Bitmap {
     /// Runs of bits that are set, each as long as it gets, in ascending order.
     pub fn runs(&self) -> impl Iterator<Item = Range<usize>> {
         let mut at = 0;
-        std::iter::from_fn(move || {
+        iter::from_fn(move || {
             let start = self.next(at, 0)?;
             at = self.next(start, u64::MAX).unwrap_or(self.len);
             Some(start..at)
@@ -131,11 +132,7 @@ impl Bitmap {
     pub fn write(&self, integers: &mut [i8]) {
         // Most differences of a mask are zeros.
         for (&word, group) in self.words.iter().zip(integers.chunks_mut(WORD)) {
-            let mut bits = word;
-            while bits != 0 {
-                group[bits.trailing_zeros() as usize] = 1;
-                bits &= bits - 1;
-            }
+            ones(word).for_each(|at| group[at] = 1);
         }
     }
 
@@ -250,6 +247,21 @@ fn copy_bits(source: &[u64], target: &mut [u64], range: Range<usize>) {
     for_each_part(range, |word, bits| target[word] = target[word] & !bits | source[word] & bits);
 }
 
+/// Numbers of the bits that are set, the lowest first.
+#[inline(always)]
+pub fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
+    iter::from_fn(
+        #[inline(always)]
+        move || {
+            let at = bits.trailing_zeros() as usize;
+            (bits != 0).then(|| {
+                bits &= bits - 1;
+                at
+            })
+        },
+    )
+}
+
 /// Puts a 0 behind each bit.
 #[inline(always)]
 fn spread(bits: u32) -> u64 {
@@ -278,6 +290,7 @@ pub fn gather(bytes: &[u8; WORD]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lorenzo;
 
     #[test]
     fn every_other_bit_is_set() {
@@ -291,7 +304,6 @@ mod tests {
             assert_eq!(bitmap.indices().collect::<Vec<_>>(), expected, "{bits:#x} from {first} on");
         }
     }
-    use crate::lorenzo;
 
     #[test]
     fn bits_are_what_integers_modulo_2_are() {

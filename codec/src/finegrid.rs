@@ -265,7 +265,9 @@ impl<V: Value> FineGrid<V> {
             if *were_masked {
                 return self.encode_masked(values, &masked, predictions, residuals, places);
             }
-            self.encode_in_doubt(values, predictions, residuals, places, doubts);
+            if self.glance.is_some() {
+                self.encode_in_doubt(values, predictions, residuals, places, doubts);
+            }
         }
         self.decide_doubts(values, predictions, residuals, places, doubts)
     }

@@ -4,7 +4,7 @@
 mod tile;
 
 use self::tile::{COLUMNS, Tiles};
-use crate::bitmap::{Bitmap, gather};
+use crate::bitmap::{Bitmap, WORD, gather};
 use crate::codebook::{LOG_FRACTION, log2_fixed};
 use crate::config::{CodingPolicy, Config, PredictorPolicy};
 use crate::element::Element;
@@ -16,7 +16,7 @@ use crate::interpolation::{ESCAPE_FROM, Interpolation};
 use crate::layout::{ByteOrder, Layout, MAX_RANK};
 use crate::lorenzo::Axes;
 use crate::memory::resize;
-use crate::quantize::{Quantizer, ROUNDING, Value};
+use crate::quantize::{Quantizer, ROUNDING, Value, take_left_neighbours};
 use crate::simd::vectorized;
 
 /// How the codes of a chunk are predicted.
@@ -144,7 +144,7 @@ impl Chooser {
         let Tiles { sets, flat, .. } = tiles;
         resize(&mut self.wide, tiles.room())?;
         resize(&mut self.tile, tiles.len * V::SIZE)?;
-        tiles.mark_counted(&mut self.counted)?;
+        let counted = tiles.mark_counted(&mut self.counted)? as u64;
         let mut left = [[Leftovers::default(); 1 << MAX_RANK]; 2];
         for tile in 0..tiles.count() {
             tiles.copy(chunk, V::SIZE, tile, &mut self.tile);
@@ -153,11 +153,11 @@ impl Chooser {
             }
             tiles.differ(&mut self.wide, |set, differences| {
                 let left = &mut left[0][set];
+                left.values += counted;
                 for (&difference, &counted) in differences.as_flattened().iter().zip(&self.counted) {
                     // Differences wrap in the codes' own width.
                     let magnitude = V::Code::from_i64(difference).to_i64().unsigned_abs();
                     let counts = u64::from(counted != 0);
-                    left.values += counts;
                     left.zeros += counts * u64::from(magnitude == 0);
                     left.lengths += counts * u64::from(u64::BITS - magnitude.leading_zeros());
                 }
@@ -209,7 +209,9 @@ impl Chooser {
         for tile in 0..tiles.count() {
             tiles.copy(chunk, V::SIZE, tile, &mut self.tile);
             let codes = tiles.codes(&mut self.differences);
-            let rare = self::codes::<V>(&self.tile, layout.byte_order, quantizer, &fine, codes, tiles.extents[0]);
+            self.exceptions.clear(len)?;
+            let rare = self::codes::<V>(&self.tile, layout.byte_order, quantizer, &fine, codes, &mut self.exceptions);
+            take_left_neighbours(codes, &self.exceptions, tiles.extents[0], |_| 0);
             let masks = self.counted.as_chunks::<COLUMNS>().0;
             vectorized(
                 #[inline(always)]
@@ -280,7 +282,7 @@ fn is_less(one: &Leftovers, other: &Leftovers) -> bool {
 }
 
 /// Values that are looked at together.
-const PART: usize = 64;
+const PART: usize = WORD;
 
 /// Values of a tile that cost more than others.
 #[derive(Debug, Clone, Copy, Default)]
@@ -300,14 +302,14 @@ impl Rare {
     }
 }
 
-/// Codes of a tile's values, modulo 2^32; values without one take their left neighbour's.
+/// Codes of a tile's values, modulo 2^32. Those without one are marked in `without_code`, zeros so far, and left to [`take_left_neighbours`].
 fn codes<V: Value>(
     values: &[u8],
     order: ByteOrder,
     quantizer: &Quantizer,
     fine: &FineGrid<V>,
     codes: &mut [i32],
-    row: usize,
+    without_code: &mut Bitmap,
 ) -> Rare {
     let mut rare = Rare::default();
     let below_limit = V::STEPS_LIMIT.to_bits().wrapping_sub(1);
@@ -318,12 +320,11 @@ fn codes<V: Value>(
     vectorized(
         #[inline(always)]
         || {
-            for (index, values) in values.chunks(PART * V::SIZE).enumerate() {
-                let first = index * PART;
+            for (index, (values, codes)) in values.chunks(PART * V::SIZE).zip(codes.chunks_mut(PART)).enumerate() {
                 let (mut part, mut part_codes) = ([V::default(); PART], [V::Code::default(); PART]);
                 V::read_all(values, order, &mut part);
                 // Not what fills the part up: zeros stand on a place.
-                let part = &part[..values.len() / V::SIZE];
+                let part = &part[..codes.len()];
                 let mut doubts = 0;
                 let seen = glance.map_or(Seen::NOTHING, |glance| V::glance_codes(glance, part, &mut part_codes));
                 if !seen.codes_are_certain {
@@ -334,7 +335,7 @@ fn codes<V: Value>(
                     }
                 }
                 let mut far = 0;
-                for (code, part_code) in codes[first..][..part.len()].iter_mut().zip(part_codes) {
+                for (code, part_code) in codes.iter_mut().zip(part_codes) {
                     *code = part_code.to_i64() as i32;
                     far |= (V::STEPS_LIMIT as i32 - 1).wrapping_sub(code.wrapping_abs());
                 }
@@ -354,30 +355,11 @@ fn codes<V: Value>(
                         far += u32::from(has_code & (steps >= V::STEPS_LIMIT));
                     }
                     rare.out_of_fine_reach += far as usize;
-                    rare.out_of_reach += take_neighbours_codes(codes, first, gather(&without), row);
+                    without_code.set_word(index, gather(&without));
                 }
             }
         },
     );
+    rare.out_of_reach = without_code.count();
     rare
-}
-
-/// Gives values without a code that of their left neighbour in the row, or 0; the lowest of `without` is the bit of the value at `first`. Says how many
-/// they are.
-fn take_neighbours_codes(codes: &mut [i32], first: usize, mut without: u64, row: usize) -> usize {
-    let count = without.count_ones() as usize;
-    while without != 0 {
-        let start = without.trailing_zeros();
-        let length = (!(without >> start)).trailing_zeros();
-        let (mut at, end) = (first + start as usize, first + (start + length) as usize);
-        while at < end {
-            let column = at % row;
-            let code = if column == 0 { 0 } else { codes[at - 1] };
-            let next = end.min(at - column + row);
-            codes[at..next].fill(code);
-            at = next;
-        }
-        without &= u64::MAX.checked_shl(start + length).unwrap_or(0);
-    }
-    count
 }

@@ -493,18 +493,17 @@ impl<'a, V: Value> Groups<'a, V> {
 ///
 /// `row` is the extent of the fastest axis. The decoder does not depend on this choice.
 pub fn fill_gaps<C: Integer>(codes: &mut [C], exceptions: &Bitmap, row: usize) {
+    take_left_neighbours(codes, exceptions, row, |behind| behind.first().copied().unwrap_or_default());
+}
+
+/// Gives exceptions the code of their left neighbour in the row, and those at a row's start what `at_start` says of the codes behind them in the row.
+pub fn take_left_neighbours<C: Integer>(codes: &mut [C], exceptions: &Bitmap, row: usize, at_start: impl Fn(&[C]) -> C) {
     for run in exceptions.runs() {
         let mut start = run.start;
         while start < run.end {
             let row_start = start - start % row;
             let end = run.end.min(row_start + row);
-            let code = if start > row_start {
-                codes[start - 1]
-            } else if end < row_start + row {
-                codes[end]
-            } else {
-                C::default()
-            };
+            let code = if start > row_start { codes[start - 1] } else { at_start(&codes[end..row_start + row]) };
             codes[start..end].fill(code);
             start = end;
         }

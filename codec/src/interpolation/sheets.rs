@@ -36,7 +36,7 @@ struct Limits {
 
 /// For levels of two dimensions, whose sheets are rows, and of three.
 const LIMITS: [Limits; 2] = [Limits { small: 128, large: 1024, few: 1 << 18 }, Limits { small: 256, large: 1024, few: 1 << 13 }];
-/// No sheet has room for more values that it need not have: where an axis has but two, nine tenths are margins.
+/// No sheet has room for more values that it need not have: where two axes have but two values, eight ninths are margins.
 const MOST: usize = 1 << 20;
 
 /// Sheets of one level.

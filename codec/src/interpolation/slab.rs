@@ -4,9 +4,9 @@ use std::iter;
 use std::ops::Range;
 
 use super::PART;
-use super::level::{Class, Extents, has, index};
+use super::level::{Extents, has, index};
 use super::sheets::Slab;
-use crate::bitmap::Bitmap;
+use crate::bitmap::{Bitmap, ones};
 use crate::finegrid::FineGrid;
 use crate::layout::ByteOrder;
 use crate::quantize::Value;
@@ -153,7 +153,7 @@ impl<'a, V: Value> Encoder<'a, V> {
 
     /// Marks exceptions: a bit for each value of a row from a column on, the first one's lowest.
     #[inline(always)]
-    fn mark(&mut self, source: &Source<'_>, slab: &Slab<'_>, row: usize, column: usize, mut bits: u64) {
+    fn mark(&mut self, source: &Source<'_>, slab: &Slab<'_>, row: usize, column: usize, bits: u64) {
         if bits == 0 {
             return;
         }
@@ -163,9 +163,8 @@ impl<'a, V: Value> Encoder<'a, V> {
         if source.depth == 0 {
             return self.exceptions.set_every_other(in_chunk, bits);
         }
-        while bits != 0 {
-            self.exceptions.set(in_chunk + ((bits.trailing_zeros() as usize) << (source.depth + 1)));
-            bits &= bits - 1;
+        for at in ones(bits) {
+            self.exceptions.set(in_chunk + (at << (source.depth + 1)));
         }
     }
 }
@@ -182,7 +181,7 @@ struct Rows<'a> {
 impl<'a> Rows<'a> {
     #[inline(always)]
     fn new<V: Value>(source: &Source<'a>, slab: &Slab<'_>) -> Self {
-        let class: &Class = slab.class;
+        let class = slab.class;
         let mut in_grid = class.in_grid(slab.indices);
         in_grid[0] = 2 * slab.indices[0];
         Self {

@@ -8,6 +8,7 @@ use super::level::{Class, Extents, Level, count, grids, has, index};
 use super::line::is_line;
 use super::sheets::mean;
 use super::{PART, Residuals, restore_row};
+use crate::bitmap::ones;
 use crate::finegrid::FineGrid;
 use crate::layout::{ByteOrder, MAX_RANK};
 use crate::quantize::Value;
@@ -122,11 +123,8 @@ impl SmallGrid {
                     ByteOrder::Little => pick(values, order_of_part, ByteOrder::Little, part),
                     ByteOrder::Big => pick(values, order_of_part, ByteOrder::Big, part),
                 }
-                let mut exceptions = fine.encode(part, predictions, &mut residuals[start..start + len], places, were_masked);
-                while exceptions != 0 {
-                    exception(usize::from(order_of_part[exceptions.trailing_zeros() as usize]));
-                    exceptions &= exceptions - 1;
-                }
+                let exceptions = fine.encode(part, predictions, &mut residuals[start..start + len], places, were_masked);
+                ones(exceptions).for_each(|at| exception(usize::from(order_of_part[at])));
             },
         );
     }
@@ -199,8 +197,9 @@ impl Stage {
     /// Adds a value of a class to those that are foretold along as many axes. `index` is that of a value of the level.
     fn add(&mut self, member: u16, class: &Class, at: Extents, level: &Level, index: impl Fn(Extents) -> u16) {
         // Only axes along which there is something known on both sides count, if there are any.
-        let new = || (0..MAX_RANK).filter(|&axis| has(class.set, axis));
-        let between = new().filter(|&axis| at[axis] + 1 < level.coarse[axis]).fold(0, |axes, axis| axes | 1 << axis);
+        let between = (0..MAX_RANK)
+            .filter(|&axis| has(class.set, axis) && at[axis] + 1 < level.coarse[axis])
+            .fold(0, |axes, axis| axes | 1 << axis);
         let axes = if between == 0 { class.set } else { between };
         let group = &mut self.groups[axes.count_ones() as usize - 1];
         group.members.push(member);

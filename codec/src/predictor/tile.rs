@@ -42,15 +42,15 @@ impl Tiles {
             strides[axis] = strides[axis - 1] * extents[axis - 1];
         }
         let len: usize = extents.iter().product();
-        let (flat, long): (Vec<usize>, Vec<usize>) = (0..MAX_RANK).partition(|&axis| extents[axis] == 1);
+        let is_flat = |axis: &usize| extents[*axis] == 1;
         Self {
             whole,
             extents,
             strides,
-            flat: flat.iter().fold(0, |set, axis| set | 1 << axis),
+            flat: (0..MAX_RANK).filter(is_flat).fold(0, |set, axis| set | 1 << axis),
             sets: 1 << shape.dims().len(),
             len,
-            margin: long.last().map_or(0, |&axis| strides[axis]).next_multiple_of(COLUMNS),
+            margin: (0..MAX_RANK).rfind(|axis| !is_flat(axis)).map_or(0, |axis| strides[axis]).next_multiple_of(COLUMNS),
             padded: len.next_multiple_of(COLUMNS),
         }
     }
