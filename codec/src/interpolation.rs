@@ -109,8 +109,11 @@ impl Interpolation {
                     #[inline(always)]
                     || {
                         self.small.forward(before, order, fine, residuals, &mut were_masked, |index| {
-                            let in_grid = indices(coarsest, index);
-                            exceptions.set(self::index(grids[0], in_grid.map(|index| index << depth)));
+                            exceptions.set(if depth == 0 {
+                                index
+                            } else {
+                                self::index(grids[0], indices(coarsest, index).map(|index| index << depth))
+                            });
                         })
                     },
                 );

@@ -481,7 +481,31 @@ pub(super) fn mean(sum: i32, axes: usize) -> i32 {
     match axes {
         1 => sum.wrapping_add(8) >> 4,
         2 => sum.wrapping_add(16) >> 5,
-        3 => sum.wrapping_add(24).div_euclid(48),
+        3 => third(sum.wrapping_add(24) >> 4),
         _ => sum.wrapping_add(32) >> 6,
+    }
+}
+
+/// A third of a number of 28 bits, rounded down. By way of numbers that are not negative, for which vector code has no question of signs to ask.
+#[inline(always)]
+fn third(number: i32) -> i32 {
+    const OFFSET: i32 = 1 << 26;
+    const RECIPROCAL: u64 = 0x5555_5556;
+    ((u64::from((number + 3 * OFFSET).cast_unsigned()) * RECIPROCAL) >> u32::BITS) as i32 - OFFSET
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_are_rounded_half_up() {
+        let edges = [i32::MIN, i32::MIN + 25, -(1 << 30), -97, -25, 0, 23, 1 << 30, i32::MAX - 24, i32::MAX];
+        for sum in edges.into_iter().flat_map(|edge| (0..100).map(move |more: i32| edge.wrapping_add(more))) {
+            for axes in 1..=4 {
+                let sixteenths = 16 * axes as i32;
+                assert_eq!(mean(sum, axes), sum.wrapping_add(sixteenths / 2).div_euclid(sixteenths), "{sum} of {axes}");
+            }
+        }
     }
 }

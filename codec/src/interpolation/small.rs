@@ -1,8 +1,12 @@
-//! Small grids, all their levels at once: a table says from which values each one is foretold, and with what weights. Where rows have but a few
-//! values, going through [`super::sheets`] costs ten times as much; a table is worth it where many chunks, or tiles of one, have the same shape.
+//! Small grids, all their levels at once. Where rows have but a few values, going through [`super::sheets`] costs ten times as much. Here the values of a
+//! class stand in a frame, which is as extensive as the next coarser grid for all classes of a level: so a neighbour along an axis stands at the same distance
+//! from all of them, rows do not matter, and tables say what neighbours weigh, which is nothing where there are none. Tables are worth it where many
+//! chunks, or tiles of one, have the same shape.
 //!
 //! Predictions are sums of places times whole weights, modulo 2^32, so it is all one in which order they are taken, and what continues the known
 //! values beyond the ends is itself such a sum.
+
+use std::ops::Range;
 
 use super::level::{Class, Extents, Level, count, grids, has, index};
 use super::line::is_line;
@@ -12,93 +16,132 @@ use crate::bitmap::ones;
 use crate::finegrid::FineGrid;
 use crate::layout::{ByteOrder, MAX_RANK};
 use crate::quantize::Value;
+use crate::simd::ROW_GROUP;
 
-/// Most values of a small grid, a power of two.
-pub(super) const MOST: usize = 2048;
+/// Most values of a small grid.
+const MOST: usize = 2048;
 /// The same where all stand in a line: lines cost less otherwise.
 const MOST_IN_LINE: usize = 64;
+
+/// Neighbours of a value along an axis: one before the known value with its own index, that one, and two behind it.
+const NEIGHBOURS: usize = 4;
+/// Room before the first frame and behind the last, in frames, for neighbours that weigh nothing.
+const ROOM_BEFORE: usize = 1;
+const ROOM_BEHIND: usize = 2;
 
 /// Whether a grid is small.
 pub(super) fn is_small(extents: Extents) -> bool {
     count(extents) <= if is_line(extents) { MOST_IN_LINE } else { MOST }
 }
 
-/// A place that others are foretold from, by its index in the grid, and its weight in sixteenths.
-#[derive(Debug, Clone, Copy, Default)]
-struct Neighbour {
-    at: u16,
-    weight: i16,
+/// A level of a small grid. The frame of the known values is its first; those of the classes follow in their order.
+#[derive(Debug)]
+struct SmallLevel {
+    /// Values of the next coarser grid.
+    known: usize,
+    /// Length of a frame, a multiple of [`ROW_GROUP`].
+    frame: usize,
+    stages: Vec<Stage>,
+    /// Where the level's values stand in the frames, in the order of the grid.
+    slots: Vec<u16>,
 }
 
-/// The neighbours along an axis; some may weigh nothing.
-type Along = [Neighbour; 4];
-
-/// Values that are new along equally many axes at one level: none is foretold from another.
-#[derive(Debug, Default)]
+/// Classes whose values are new along equally many axes: none is foretold from another.
+#[derive(Debug)]
 struct Stage {
-    /// How many values come before it, and behind it.
+    /// Their numbers among all values of the grid.
+    values: Range<usize>,
+    classes: Vec<SmallClass>,
+}
+
+/// A class, and what its values are foretold from.
+#[derive(Debug)]
+struct SmallClass {
+    /// Where its frame begins.
     start: usize,
-    end: usize,
-    /// Those that are foretold along one axis, two, three and four.
-    groups: [Group; MAX_RANK],
+    /// The axes along which its values are new: where the neighbours' frame begins, and how far neighbours stand from one another.
+    along: Vec<(usize, usize)>,
+    /// Weights in sixteenths, [`NEIGHBOURS`] frames of them for each of those axes.
+    weights: Vec<i8>,
+    /// Along how many of them a value is foretold.
+    axes: Vec<i32>,
 }
 
-#[derive(Debug, Default)]
-struct Group {
-    /// Which values of the stage.
-    members: Vec<u16>,
-    /// For each of them, its neighbours along as many axes.
-    neighbours: Vec<Along>,
-}
-
-/// The table of a small grid, and room for its values.
+/// The tables of a small grid, and room for its values.
 #[derive(Debug, Default)]
 pub(super) struct SmallGrid {
     extents: Extents,
     /// Where the values stand in the grid, in the order of the classes.
     order: Vec<u16>,
-    stages: Vec<Stage>,
-    places: Vec<i32>,
+    /// Where they stand in the frames of their level, in the same order.
+    slots: Vec<u16>,
+    /// From the coarsest on.
+    levels: Vec<SmallLevel>,
+    frames: Vec<i32>,
     predictions: Vec<i32>,
+    /// The places of the values, in the order of the grid.
+    places: Vec<i32>,
 }
 
 impl SmallGrid {
-    /// Makes the table of a small grid, if it is not there yet.
+    /// Makes the tables of a small grid, if they are not there yet.
     pub(super) fn become_of(&mut self, extents: Extents) {
         if self.extents == extents {
             return;
         }
-        let grids = grids(extents);
         self.order.clear();
         self.order.push(0);
-        self.stages.clear();
-        for (depth, &fine) in grids.iter().enumerate().rev().skip(1) {
-            let level = Level::new(fine);
-            // Classes come by the sizes of their sets.
-            for classes in level.classes().chunk_by(|one, other| one.set.count_ones() == other.set.count_ones()) {
-                let start = self.order.len();
-                let mut stage = Stage { start, ..Stage::default() };
-                for class in classes {
-                    for_each(class.extents, |at| {
-                        let in_grid = class.in_grid(at).map(|index| index << depth);
-                        let member = (self.order.len() - start) as u16;
-                        self.order.push(index(extents, in_grid) as u16);
-                        stage
-                            .add(member, class, at, &level, |in_grid| index(extents, in_grid.map(|index| index << depth)) as u16);
-                    });
-                }
-                stage.end = self.order.len();
-                self.stages.push(stage);
-            }
+        self.slots.clear();
+        self.slots.push(0);
+        self.levels.clear();
+        for (depth, &fine) in grids(extents).iter().enumerate().rev().skip(1) {
+            let level = self.tables_of(&Level::new(fine), |in_grid| index(extents, in_grid.map(|index| index << depth)) as u16);
+            self.levels.push(level);
         }
-        self.places.resize(MOST, 0);
-        self.predictions.resize(MOST, 0);
+        let room = self.levels.iter().map(SmallLevel::room).max().unwrap_or(0);
+        self.frames.resize(room, 0);
+        self.predictions.resize(room, 0);
+        self.places.resize(count(extents), 0);
         self.extents = extents;
+    }
+
+    /// The tables of a level; `index_in_whole` tells where a value of the level stands in the whole grid.
+    fn tables_of(&mut self, level: &Level, index_in_whole: impl Fn(Extents) -> u16) -> SmallLevel {
+        let known = count(level.coarse);
+        let frame = known.next_multiple_of(ROW_GROUP);
+        let start_of = |number: usize| (ROOM_BEFORE + number) * frame;
+        let mut slots = vec![0; count(level.fine)];
+        for_each(level.coarse, |at| {
+            slots[index(level.fine, at.map(|index| 2 * index))] = (start_of(0) + index(level.coarse, at)) as u16;
+        });
+        // The frame of the class with a set of axes.
+        let number_of = |set: usize| level.classes().iter().position(|class| class.set == set).map_or(0, |number| 1 + number);
+        let mut stages: Vec<Stage> = Vec::new();
+        for classes in level.classes().chunk_by(|one, other| one.set.count_ones() == other.set.count_ones()) {
+            let before = self.order.len();
+            let mut of_stage = Vec::new();
+            for class in classes {
+                let start = start_of(number_of(class.set));
+                for_each(class.extents, |at| {
+                    let slot = (start + index(level.coarse, at)) as u16;
+                    self.order.push(index_in_whole(class.in_grid(at)));
+                    self.slots.push(slot);
+                    slots[index(level.fine, class.in_grid(at))] = slot;
+                });
+                let along = axes_of(class)
+                    .map(|axis| (start_of(number_of(class.set & !(1 << axis))), level.coarse[..axis].iter().product()))
+                    .collect();
+                let (weights, axes) = weights_of(class, level, frame);
+                of_stage.push(SmallClass { start, along, weights, axes });
+            }
+            stages.push(Stage { values: before..self.order.len(), classes: of_stage });
+        }
+        SmallLevel { known, frame, stages, slots }
     }
 
     /// The places of the grid's values.
     pub(super) fn places(&self) -> &[i32] {
-        &self.places[..self.order.len()]
+        &self.places
     }
 
     /// Residuals of the grid's values; calls `exception` with the indices in the grid of those that must be kept bit for bit.
@@ -146,28 +189,37 @@ impl SmallGrid {
     /// predictions, and room for their places.
     #[inline(always)]
     fn go(&mut self, mut code: impl FnMut(usize, &[u16], &[i32], &mut [i32])) {
-        let (Some(places), Some(predictions)) = (self.places.first_chunk_mut(), self.predictions.first_chunk_mut()) else {
-            unreachable!("room is made with the table")
-        };
-        let mut code = |start: usize, end: usize, predictions: &[i32], places: &mut [i32; MOST]| {
-            let order = &self.order[start..end];
-            for (part, (order, predictions)) in order.chunks(PART).zip(predictions.chunks(PART)).enumerate() {
-                let mut coded = [0; PART];
-                let coded = &mut coded[..order.len()];
-                code(start + part * PART, order, predictions, coded);
-                for (&at, &place) in order.iter().zip(&*coded) {
-                    places[usize::from(at) % MOST] = place;
+        let Self { order, slots, levels, frames, predictions, places, .. } = self;
+        code(0, &order[..1], &[0], &mut places[..1]);
+        for level in &*levels {
+            let SmallLevel { known, frame, stages, slots: of_grid } = level;
+            frames[ROOM_BEFORE * *frame..][..*known].copy_from_slice(&places[..*known]);
+            for Stage { values, classes } in stages {
+                for class in classes {
+                    let predictions = predictions[class.start..][..*frame].as_chunks_mut().0;
+                    match class.along.len() {
+                        1 => class.predict::<1>(frames, predictions),
+                        2 => class.predict::<2>(frames, predictions),
+                        3 => class.predict::<3>(frames, predictions),
+                        _ => class.predict::<4>(frames, predictions),
+                    }
+                }
+                let parts = order[values.clone()].chunks(PART).zip(slots[values.clone()].chunks(PART));
+                for (part, (order, slots)) in parts.enumerate() {
+                    let (mut foretold, mut coded) = ([0; PART], [0; PART]);
+                    let (foretold, coded) = (&mut foretold[..slots.len()], &mut coded[..slots.len()]);
+                    for (foretold, &slot) in foretold.iter_mut().zip(slots) {
+                        *foretold = predictions[usize::from(slot)];
+                    }
+                    code(values.start + part * PART, order, foretold, coded);
+                    for (&slot, &place) in slots.iter().zip(&*coded) {
+                        frames[usize::from(slot)] = place;
+                    }
                 }
             }
-        };
-        code(0, 1, &[0], places);
-        for stage in &self.stages {
-            let [one, two, three, four] = &stage.groups;
-            one.predict::<1>(places, predictions);
-            two.predict::<2>(places, predictions);
-            three.predict::<3>(places, predictions);
-            four.predict::<4>(places, predictions);
-            code(stage.start, stage.end, &predictions[..stage.end - stage.start], places);
+            for (place, &slot) in places.iter_mut().zip(of_grid) {
+                *place = frames[usize::from(slot)];
+            }
         }
     }
 }
@@ -180,54 +232,89 @@ fn pick<V: Value>(values: &[u8], indices: &[u16], order: ByteOrder, picked: &mut
     }
 }
 
-impl Group {
+impl SmallLevel {
+    /// Length of the room for all frames.
+    fn room(&self) -> usize {
+        let classes: usize = self.stages.iter().map(|stage| stage.classes.len()).sum();
+        (ROOM_BEFORE + 1 + classes + ROOM_BEHIND) * self.frame
+    }
+}
+
+impl SmallClass {
+    /// Predictions of all values of the class, and numbers that mean nothing where its frame has none.
     #[inline(always)]
-    fn predict<const AXES: usize>(&self, places: &[i32; MOST], predictions: &mut [i32; MOST]) {
-        for (&member, along) in self.members.iter().zip(self.neighbours.as_chunks::<AXES>().0) {
-            let mut sum = 0i32;
-            for &Neighbour { at, weight } in along.as_flattened() {
-                sum = sum.wrapping_add(places[usize::from(at) % MOST].wrapping_mul(i32::from(weight)));
+    fn predict<const AXES: usize>(&self, frames: &[i32], predictions: &mut [[i32; ROW_GROUP]]) {
+        let groups = predictions.len();
+        let weights = self.weights.as_chunks().0;
+        let mut known: [[&[[i32; ROW_GROUP]]; NEIGHBOURS]; AXES] = [[&[]; NEIGHBOURS]; AXES];
+        let mut weighing: [[&[[i8; ROW_GROUP]]; NEIGHBOURS]; AXES] = [[&[]; NEIGHBOURS]; AXES];
+        for (axis, &(start, stride)) in self.along.iter().enumerate().take(AXES) {
+            for neighbour in 0..NEIGHBOURS {
+                known[axis][neighbour] = &frames[start + neighbour * stride - stride..].as_chunks().0[..groups];
+                weighing[axis][neighbour] = &weights[(axis * NEIGHBOURS + neighbour) * groups..][..groups];
             }
-            predictions[usize::from(member) % MOST] = mean(sum, AXES);
+        }
+        for (group, predictions) in predictions.iter_mut().enumerate() {
+            let mut sums = [0i32; ROW_GROUP];
+            for (known, weights) in known.iter().zip(&weighing) {
+                for (known, weights) in known.iter().zip(weights) {
+                    for ((sum, known), &weight) in sums.iter_mut().zip(&known[group]).zip(&weights[group]) {
+                        *sum = sum.wrapping_add(known.wrapping_mul(i32::from(weight)));
+                    }
+                }
+            }
+            *predictions = sums;
+        }
+        for (prediction, &axes) in predictions.as_flattened_mut().iter_mut().zip(&self.axes) {
+            let sum = *prediction;
+            *prediction = mean(sum, 1);
+            for count in 2..=AXES {
+                *prediction = if axes == count as i32 { mean(sum, count) } else { *prediction };
+            }
         }
     }
 }
 
-impl Stage {
-    /// Adds a value of a class to those that are foretold along as many axes. `index` is that of a value of the level.
-    fn add(&mut self, member: u16, class: &Class, at: Extents, level: &Level, index: impl Fn(Extents) -> u16) {
+/// The axes of a class's set.
+fn axes_of(class: &Class) -> impl Iterator<Item = usize> {
+    let set = class.set;
+    (0..MAX_RANK).filter(move |&axis| has(set, axis))
+}
+
+/// The weights of a class's neighbours, and along how many axes its values are foretold, as [`SmallClass`] has them.
+fn weights_of(class: &Class, level: &Level, frame: usize) -> (Vec<i8>, Vec<i32>) {
+    let mut weights = vec![0; class.set.count_ones() as usize * NEIGHBOURS * frame];
+    let mut axes = vec![0; frame];
+    for_each(class.extents, |at| {
+        let slot = index(level.coarse, at);
         // Only axes along which there is something known on both sides count, if there are any.
-        let between = (0..MAX_RANK)
-            .filter(|&axis| has(class.set, axis) && at[axis] + 1 < level.coarse[axis])
-            .fold(0, |axes, axis| axes | 1 << axis);
-        let axes = if between == 0 { class.set } else { between };
-        let group = &mut self.groups[axes.count_ones() as usize - 1];
-        group.members.push(member);
-        for axis in (0..MAX_RANK).filter(|&axis| has(axes, axis)) {
-            let weights = if between == 0 { from_one_side(at[axis]) } else { from_both_sides(at[axis], level.coarse[axis]) };
-            group.neighbours.push(weights.map(|(known, weight)| {
-                let mut in_grid = class.in_grid(at);
-                in_grid[axis] = 2 * known;
-                Neighbour { at: index(in_grid), weight }
-            }));
+        let is_between = |axis: &usize| at[*axis] + 1 < level.coarse[*axis];
+        let is_alone = axes_of(class).all(|axis| !is_between(&axis));
+        for (number, axis) in axes_of(class).enumerate().filter(|(_, axis)| is_alone || is_between(axis)) {
+            axes[slot] += 1;
+            let of_axis = if is_alone { from_one_side(at[axis]) } else { from_both_sides(at[axis], level.coarse[axis]) };
+            for (neighbour, weight) in of_axis.into_iter().enumerate() {
+                weights[(number * NEIGHBOURS + neighbour) * frame + slot] = weight;
+            }
         }
-    }
+    });
+    (weights, axes)
 }
 
-/// Weights, in sixteenths, of values before a place with nothing behind it, by their numbers along an axis.
-fn from_one_side(at: usize) -> [(usize, i16); 4] {
-    if at == 0 { [(0, 16), (0, 0), (0, 0), (0, 0)] } else { [(at, 24), (at - 1, -8), (at, 0), (at, 0)] }
+/// Weights, in sixteenths, of the neighbours of a place with nothing behind it, by its index along the axis.
+fn from_one_side(at: usize) -> [i8; NEIGHBOURS] {
+    if at == 0 { [0, 16, 0, 0] } else { [-8, 24, 0, 0] }
 }
 
-/// Weights, in sixteenths, of values around a place between values `at` and `at + 1` of so many.
-fn from_both_sides(at: usize, known: usize) -> [(usize, i16); 4] {
+/// Weights, in sixteenths, of the neighbours of a place between values `at` and `at + 1` of so many.
+fn from_both_sides(at: usize, known: usize) -> [i8; NEIGHBOURS] {
     // What continues the known values is a line, or a parabola where there are three.
     let line = known == 2;
     match (at == 0, at + 2 == known) {
-        (false, false) => [(at - 1, -1), (at, 9), (at + 1, 9), (at + 2, -1)],
-        (true, _) if line => [(at, 8), (at + 1, 8), (at, 0), (at, 0)],
-        (true, false) => [(at, 6), (at + 1, 12), (at + 2, -2), (at, 0)],
-        (false, true) => [(at + 1, 6), (at, 12), (at - 1, -2), (at, 0)],
+        (false, false) => [-1, 9, 9, -1],
+        (true, _) if line => [0, 8, 8, 0],
+        (true, false) => [0, 6, 12, -2],
+        (false, true) => [-2, 12, 6, 0],
         (true, true) => unreachable!("two known values are a line"),
     }
 }
