@@ -19,7 +19,7 @@ use crate::glance::Glance;
 use crate::integer::Integer as _;
 use crate::interpolation::{ESCAPE_BASE, ESCAPE_FROM, ESCAPE_REACH};
 use crate::layout::ByteOrder;
-use crate::quantize::{Quantizer, ROUNDING, Value};
+use crate::quantize::{Mask, Quantizer, ROUNDING, Value};
 use crate::simd::{COMMON_ROW, ROW_GROUP, common_row, vectorized};
 
 /// With no more values in doubt, each is decided on its own.
@@ -50,8 +50,8 @@ pub struct FineGrid<V> {
     reach: f64,
     /// Bits of the fill value, if it is always an exception.
     fill: Option<i64>,
-    /// From this magnitude on, values are beyond the reach. Some that are smaller may be, too.
-    beyond: V,
+    /// The values that are exceptions whatever is predicted.
+    mask: Mask<V>,
 }
 
 impl<V: Value> FineGrid<V> {
@@ -72,7 +72,7 @@ impl<V: Value> FineGrid<V> {
             spacing: step * SPACING,
             reach: if is_there { V::STEPS_LIMIT } else { 0.0 },
             fill: quantizer.fill(),
-            beyond: quantizer.magnitude_of(V::STEPS_LIMIT),
+            mask: Mask::new(quantizer, V::STEPS_LIMIT),
         }
     }
 
@@ -244,7 +244,7 @@ impl<V: Value> FineGrid<V> {
     ) -> u64 {
         let mut masked = [0; MOST_VALUES];
         if *were_masked || self.has_fill(values) {
-            *were_masked = self.mask(values, &mut masked);
+            *were_masked = self.mask.mark(values, &mut masked);
             if *were_masked {
                 return self.encode_masked(values, &masked, predictions, residuals, places);
             }
@@ -261,7 +261,7 @@ impl<V: Value> FineGrid<V> {
         }
         // Mostly one value is in doubt, and the others are as they should be.
         if count(doubts) > FEW_DOUBTS {
-            *were_masked = self.mask(values, &mut masked);
+            *were_masked = self.mask.mark(values, &mut masked);
             if *were_masked {
                 return self.encode_masked(values, &masked, predictions, residuals, places);
             }
@@ -272,7 +272,7 @@ impl<V: Value> FineGrid<V> {
         self.decide_doubts(values, predictions, residuals, places, doubts)
     }
 
-    /// Encodes values some of which are masked: see [`FineGrid::mask`].
+    /// Encodes values some of which are masked: see [`Mask`].
     #[inline(never)]
     fn encode_masked(
         &self,
@@ -316,18 +316,6 @@ impl<V: Value> FineGrid<V> {
             exceptions |= self.decide_doubts(others, predictions, residuals, places, doubts);
         }
         exceptions
-    }
-
-    /// Says which values are exceptions whatever is predicted, and whether there are any. Not all that are need be found. `masked` is zeros so far.
-    #[inline(always)]
-    fn mask(&self, values: &[V], masked: &mut [u8; MOST_VALUES]) -> bool {
-        let fill = self.fill.map_or(self.beyond.to_bits(), V::Code::from_i64);
-        let mut any = 0;
-        for (masked, &value) in masked.iter_mut().zip(values) {
-            *masked = u8::from(!value.is_below(self.beyond) | (value.to_bits() == fill));
-            any |= *masked;
-        }
-        any == 1
     }
 
     /// Residuals and places of those values that are in doubt, and a bit for each that is an exception.

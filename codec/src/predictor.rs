@@ -16,7 +16,7 @@ use crate::interpolation::{ESCAPE_FROM, Interpolation};
 use crate::layout::{ByteOrder, Layout, MAX_RANK};
 use crate::lorenzo::Axes;
 use crate::memory::resize;
-use crate::quantize::{Quantizer, ROUNDING, Value, take_left_neighbours};
+use crate::quantize::{Mask, Quantizer, ROUNDING, Value, take_left_neighbours};
 use crate::simd::vectorized;
 
 /// How the codes of a chunk are predicted.
@@ -243,18 +243,19 @@ impl Chooser {
             interpolation.forward(tile, layout.byte_order, &shape, &fine, residuals, exceptions)?;
             // The coarsest values are few in a chunk and many in a tile.
             let residuals = &mut self.residuals[tiles.coarse_values()..len];
-            for residual in &mut *residuals {
-                if residual.unsigned_abs() >= ESCAPE_FROM.unsigned_abs() {
-                    interpolated.rare += 1;
-                    *residual = 0;
-                }
-            }
             vectorized(
                 #[inline(always)]
                 || {
+                    let mut escapes = 0;
+                    for residual in &mut *residuals {
+                        let is_escape = residual.unsigned_abs() >= ESCAPE_FROM.unsigned_abs();
+                        escapes += u32::from(is_escape);
+                        *residual = if is_escape { 0 } else { *residual };
+                    }
                     let mut columns = Columns::default();
                     residuals.chunks(COLUMNS).for_each(|residuals| columns.add(residuals));
                     interpolated.add(&columns, residuals.len(), 0);
+                    interpolated.rare += u64::from(escapes);
                 },
             );
             interpolated.rare += rare.in_reach(self.exceptions.count());
@@ -314,9 +315,7 @@ fn codes<V: Value>(
     let mut rare = Rare::default();
     let below_limit = V::STEPS_LIMIT.to_bits().wrapping_sub(1);
     let glance = Glance::new(quantizer);
-    let has_fill = quantizer.fill().is_some();
-    // Infinity stands for no fill value: it has no code in any case.
-    let fill = quantizer.fill().map_or(V::round_from(f64::INFINITY).to_bits(), V::Code::from_i64);
+    let mask = Mask::<V>::new(quantizer, V::CODE_LIMIT);
     vectorized(
         #[inline(always)]
         || {
@@ -324,7 +323,12 @@ fn codes<V: Value>(
                 let (mut part, mut part_codes) = ([V::default(); PART], [V::Code::default(); PART]);
                 V::read_all(values, order, &mut part);
                 // Not what fills the part up: zeros stand on a place.
-                let part = &part[..codes.len()];
+                let part = &mut part[..codes.len()];
+                let mut without = [0; PART];
+                let is_masked = mask.mark(part, &mut without);
+                if is_masked {
+                    mask.replace_beyond(part);
+                }
                 let mut doubts = 0;
                 let seen = glance.map_or(Seen::NOTHING, |glance| V::glance_codes(glance, part, &mut part_codes));
                 if !seen.codes_are_certain {
@@ -341,20 +345,21 @@ fn codes<V: Value>(
                 }
                 doubts |= i64::from(far).cast_unsigned();
                 if fine.is_there() && seen.may_stand_between {
-                    for &value in part {
+                    for &value in &*part {
                         let steps = value.to_f64() * quantizer.inverse_step() + ROUNDING - ROUNDING;
                         rare.between_steps += fine.between_steps_sign(value, steps) >> 63;
                     }
                 }
-                if has_fill || doubts >> 63 == 1 {
-                    let (mut without, mut far) = ([0; PART], 0);
-                    for (without, value) in without.iter_mut().zip(part) {
+                if doubts >> 63 == 1 {
+                    let mut far = 0;
+                    for (without, value) in without.iter_mut().zip(&*part) {
                         let steps = (value.to_f64() * quantizer.inverse_step()).abs();
-                        let has_code = (steps < V::CODE_LIMIT) & (value.to_bits() != fill);
-                        *without = u8::from(!has_code);
-                        far += u32::from(has_code & (steps >= V::STEPS_LIMIT));
+                        *without |= u8::from(!(steps < V::CODE_LIMIT));
+                        far += u32::from((*without == 0) & (steps >= V::STEPS_LIMIT));
                     }
                     rare.out_of_fine_reach += far as usize;
+                }
+                if is_masked || doubts >> 63 == 1 {
                     without_code.set_word(index, gather(&without));
                 }
             }

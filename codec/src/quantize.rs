@@ -359,6 +359,52 @@ pub fn quantize<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer,
     );
 }
 
+/// Values that can have no place on a grid, whatever the others are: the fill value, and what is beyond the grid. Not all of the latter need be found.
+#[derive(Debug, Clone, Copy)]
+pub struct Mask<V> {
+    /// From this magnitude on, values are beyond the grid. Some that are smaller may be, too.
+    beyond: V,
+    /// The fill value, or one that is beyond the grid.
+    fill: V,
+    /// Stands on no place of any grid, and so leaves no doubt.
+    ordinary: V,
+}
+
+impl<V: Value> Mask<V> {
+    /// For a grid that reaches as far as so many steps.
+    #[must_use]
+    pub fn new(quantizer: &Quantizer, steps: f64) -> Self {
+        let beyond = quantizer.magnitude_of::<V>(steps);
+        let fill = quantizer.fill.map_or(beyond, |bits| V::from_bits(V::Code::from_i64(bits)));
+        Self { beyond, fill, ordinary: V::round_from(quantizer.step / 16.0) }
+    }
+
+    /// Marks masked values with 1, others with 0, and says whether there are any.
+    #[inline(always)]
+    pub fn mark(&self, values: &[V], masked: &mut [u8]) -> bool {
+        let mut any = 0;
+        for (masked, &value) in masked.iter_mut().zip(values) {
+            *masked = u8::from(!value.is_below(self.beyond) | (value.to_bits() == self.fill.to_bits()));
+            any |= *masked;
+        }
+        any == 1
+    }
+
+    /// Whether some values are beyond the grid.
+    #[inline(always)]
+    fn has_beyond(&self, values: &[V]) -> bool {
+        values.iter().fold(false, |any, value| any | !value.is_below(self.beyond))
+    }
+
+    /// Replaces values beyond the grid by an ordinary one.
+    #[inline(always)]
+    pub fn replace_beyond(&self, values: &mut [V]) {
+        for value in values {
+            *value = if value.is_below(self.beyond) { *value } else { self.ordinary };
+        }
+    }
+}
+
 /// What groups of values are quantized with.
 struct Groups<'a, V> {
     quantizer: &'a Quantizer,
@@ -366,8 +412,7 @@ struct Groups<'a, V> {
     glance: Option<Glance>,
     /// Bits of the largest number below which codes are safe, all ones if none is.
     below_limit: u64,
-    /// From this magnitude on, values are beyond the grid. Some that are smaller may be, too.
-    beyond: V,
+    mask: Mask<V>,
 }
 
 impl<'a, V: Value> Groups<'a, V> {
@@ -375,8 +420,8 @@ impl<'a, V: Value> Groups<'a, V> {
         // 0 when no code is safe: then every group is in doubt.
         let safe_limit = if quantizer.step >= V::SMALLEST_SAFE_STEP { V::SAFE_CODE_LIMIT } else { 0.0 };
         let below_limit = safe_limit.to_bits().wrapping_sub(1);
-        let beyond = quantizer.magnitude_of(V::CODE_LIMIT);
-        Self { quantizer, fine: FineGrid::new(quantizer), glance: Glance::new(quantizer), below_limit, beyond }
+        let mask = Mask::new(quantizer, V::CODE_LIMIT);
+        Self { quantizer, fine: FineGrid::new(quantizer), glance: Glance::new(quantizer), below_limit, mask }
     }
 
     /// Quantizes all values.
@@ -391,7 +436,7 @@ impl<'a, V: Value> Groups<'a, V> {
             let mut rounded = [V::Code::default(); GROUP];
             let has_fill = FILL && values.iter().fold(false, |any, value| any | (value.to_bits() == fill));
             // Where values were masked, others are looked for first.
-            let is_masked = were_masked && values.iter().fold(false, |any, value| any | !value.is_below(self.beyond));
+            let is_masked = were_masked && self.mask.has_beyond(&values);
             if has_fill || is_masked || self.round(&values, &mut rounded) >> 63 == 1 {
                 let marked = self.look_again(&values, codes);
                 were_masked = marked != 0;
@@ -426,21 +471,16 @@ impl<'a, V: Value> Groups<'a, V> {
     /// Codes of those values of a group that are no exceptions, and a bit for each that is one.
     #[inline(never)]
     fn look_again(&self, values: &[V; GROUP], codes: &mut [V::Code]) -> u64 {
-        // What is beyond the grid stands for no fill value.
-        let fill = self.quantizer.fill.map_or(self.beyond.to_bits(), V::Code::from_i64);
-        // Mostly what is in doubt is a mask. A value in its place that stands on no place of any grid leaves no doubt.
-        let ordinary = V::round_from(self.quantizer.step / 16.0);
+        // Mostly what is in doubt is a mask.
         let (mut others, mut masked) = (*values, [0u8; GROUP]);
         let mut rounded = [V::Code::default(); GROUP];
         let mut doubts = [0; GROUP];
         let is_certain = vectorized(
             #[inline(always)]
             || {
-                for (masked, &value) in masked.iter_mut().zip(values) {
-                    *masked = u8::from(!value.is_below(self.beyond) | (value.to_bits() == fill));
-                }
+                self.mask.mark(values, &mut masked);
                 for (value, &masked) in others.iter_mut().zip(&masked) {
-                    *value = if masked == 1 { ordinary } else { *value };
+                    *value = if masked == 1 { self.mask.ordinary } else { *value };
                 }
                 let count = usize::from(masked.iter().sum::<u8>());
                 if count == GROUP || count > 0 && self.round(&others, &mut rounded) >> 63 == 0 {
@@ -498,12 +538,15 @@ pub fn fill_gaps<C: Integer>(codes: &mut [C], exceptions: &Bitmap, row: usize) {
 
 /// Gives exceptions the code of their left neighbour in the row, and those at a row's start what `at_start` says of the codes behind them in the row.
 pub fn take_left_neighbours<C: Integer>(codes: &mut [C], exceptions: &Bitmap, row: usize, at_start: impl Fn(&[C]) -> C) {
+    let mut row_end = 0;
     for run in exceptions.runs() {
         let mut start = run.start;
         while start < run.end {
-            let row_start = start - start % row;
-            let end = run.end.min(row_start + row);
-            let code = if start > row_start { codes[start - 1] } else { at_start(&codes[end..row_start + row]) };
+            if start >= row_end {
+                row_end = start - start % row + row;
+            }
+            let end = run.end.min(row_end);
+            let code = if start > row_end - row { codes[start - 1] } else { at_start(&codes[end..row_end]) };
             codes[start..end].fill(code);
             start = end;
         }

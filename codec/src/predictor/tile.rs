@@ -76,11 +76,15 @@ impl Tiles {
     pub(super) fn copy(&self, chunk: &[u8], size: usize, tile: usize, values: &mut [u8]) {
         let Self { whole, extents, .. } = self;
         let origin: [usize; MAX_RANK] = std::array::from_fn(|axis| (whole[axis] - extents[axis]) * ORIGINS[tile][axis] / 3);
-        let [len, ny, nz, _] = *extents;
-        for (row, values) in values.chunks_exact_mut(len * size).enumerate() {
-            let (y, z, w) = (row % ny + origin[1], row / ny % nz + origin[2], row / ny / nz + origin[3]);
-            let first = ((w * whole[2] + z) * whole[1] + y) * whole[0] + origin[0];
-            values.copy_from_slice(&chunk[first * size..(first + len) * size]);
+        let len = extents[0] * size;
+        let mut rows = values.chunks_exact_mut(len);
+        for w in origin[3]..origin[3] + extents[3] {
+            for z in origin[2]..origin[2] + extents[2] {
+                let first = ((w * whole[2] + z) * whole[1] + origin[1]) * whole[0] + origin[0];
+                for (row, values) in rows.by_ref().take(extents[1]).enumerate() {
+                    copy_row(&chunk[(first + row * whole[0]) * size..][..len], values);
+                }
+            }
         }
     }
 
@@ -127,6 +131,22 @@ impl Tiles {
             }
             add(set, room[set * size..][self.margin..size].as_chunks().0);
         }
+    }
+}
+
+/// Copies a row, which is mostly too short to be worth a call.
+#[inline(always)]
+fn copy_row(source: &[u8], target: &mut [u8]) {
+    const PIECE: usize = 16;
+    let (pieces, targets) = (source.as_chunks::<PIECE>().0, target.as_chunks_mut::<PIECE>().0);
+    for (target, piece) in targets.iter_mut().zip(pieces) {
+        *target = *piece;
+    }
+    // What is left goes together with what stands before it.
+    if let (Some(target), Some(piece)) = (target.last_chunk_mut::<PIECE>(), source.last_chunk()) {
+        *target = *piece;
+    } else {
+        target.copy_from_slice(source);
     }
 }
 
