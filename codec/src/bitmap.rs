@@ -186,7 +186,12 @@ impl Bitmap {
         );
         // What stands at a block's start has nothing before it.
         for start in (0..*len).step_by(block) {
-            copy_bits(words, others, start..(start + distance.min(block)).min(*len));
+            if distance == 1 {
+                let (word, bit) = (start / WORD, 1 << (start % WORD));
+                others[word] = others[word] & !bit | words[word] & bit;
+            } else {
+                copy_bits(words, others, start..(start + distance.min(block)).min(*len));
+            }
         }
         std::mem::swap(words, others);
         self.trim();

@@ -109,17 +109,35 @@ pub const LOG_FRACTION: u32 = 16;
 /// `floor(2^16 * log2(value))`, up to one unit too low, by repeated squaring of the mantissa. `value` is at least 1.
 #[must_use]
 pub fn log2_fixed(value: u64) -> u64 {
+    // Most of a small chunk's counts are small, and squares wait for one another.
+    const SMALL: usize = 256;
+    const LOGARITHMS: [u32; SMALL] = {
+        let mut logarithms = [0; SMALL];
+        let mut value = 1;
+        while value < SMALL {
+            logarithms[value] = log2_by_squares(value as u64) as u32;
+            value += 1;
+        }
+        logarithms
+    };
+    match LOGARITHMS.get(value as usize) {
+        Some(&logarithm) => u64::from(logarithm),
+        None => log2_by_squares(value),
+    }
+}
+
+const fn log2_by_squares(value: u64) -> u64 {
     let whole = value.ilog2();
     // Mantissa in [1, 2) with 31 fraction bits.
     let mut mantissa = if whole >= 31 { value >> (whole - 31) } else { value << (31 - whole) };
-    let mut result = u64::from(whole);
-    for _ in 0..LOG_FRACTION {
-        mantissa = (mantissa * mantissa) >> 31;
-        result <<= 1;
-        if mantissa >> 32 != 0 {
-            mantissa >>= 1;
-            result |= 1;
-        }
+    let mut result = whole as u64;
+    let mut bit = 0;
+    while bit < LOG_FRACTION {
+        let square = mantissa * mantissa;
+        let is_above_two = square >> 63;
+        mantissa = square >> (31 + is_above_two);
+        result = result + result + is_above_two;
+        bit += 1;
     }
     result
 }

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use crate::alphabet::SYMBOLS;
 use crate::codebook::CodeLengths;
+use crate::simd::vectorized;
 use crate::tokens::Histogram;
 
 /// The dictionary file, in bincode. bincode is unmaintained (RUSTSEC-2025-0141): it reads this embedded file, with a limit, and no
@@ -73,13 +74,13 @@ struct BuiltIn {
     dictionary: Dictionary,
     books: Vec<CodeLengths>,
     /// Code lengths by symbol, then by book: the choice adds a row a symbol.
-    by_symbol: Vec<u64>,
+    by_symbol: Vec<u8>,
 }
 
 static BUILT_IN: LazyLock<BuiltIn> = LazyLock::new(|| {
     let dictionary = Dictionary::from_bytes(FILE).unwrap_or_else(|error| panic!("embedded dictionary: {error}"));
     let books: Vec<CodeLengths> = dictionary.entries.iter().map(|entry| entry.lengths).collect();
-    let by_symbol = (0..SYMBOLS).flat_map(|symbol| books.iter().map(move |book| u64::from(book[symbol]))).collect();
+    let by_symbol = (0..SYMBOLS).flat_map(|symbol| books.iter().map(move |book| book[symbol])).collect();
     BuiltIn { dictionary, books, by_symbol }
 });
 
@@ -102,13 +103,18 @@ pub fn cheapest(histogram: &Histogram) -> (u8, u64) {
     let count = built_in.books.len();
     let mut costs = [0u64; 255];
     let costs = &mut costs[..count];
-    for (lengths, &occurrences) in built_in.by_symbol.chunks_exact(count).zip(histogram) {
-        if occurrences > 0 {
-            for (cost, &length) in costs.iter_mut().zip(lengths) {
-                *cost += occurrences * length;
+    vectorized(
+        #[inline(always)]
+        || {
+            for (lengths, &occurrences) in built_in.by_symbol.chunks_exact(count).zip(histogram) {
+                if occurrences > 0 {
+                    for (cost, &length) in costs.iter_mut().zip(lengths) {
+                        *cost += occurrences * u64::from(length);
+                    }
+                }
             }
-        }
-    }
+        },
+    );
     let best = (0..count).min_by_key(|&book| costs[book]).unwrap_or(0);
     (best as u8, costs[best])
 }

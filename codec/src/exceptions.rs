@@ -95,14 +95,18 @@ pub fn predict_mask(exceptions: &Bitmap, shape: &Shape, mask: &mut Bitmap, diffe
         mask.predict(shape, axes)?;
         Ok(mask.count())
     };
-    let (mut best, mut fewest) = (Axes::NONE, usize::MAX);
-    for axes in [Axes::all(shape), Axes::FASTEST, Axes::NONE] {
+    // The likeliest comes last: what is there then need not be computed again.
+    let last = Axes::all(shape);
+    let (mut best, mut fewest) = (Axes::NONE, exceptions.count());
+    for axes in [Axes::FASTEST, last] {
         let ones = predict(axes)?;
-        if ones < fewest {
+        if ones <= fewest {
             (best, fewest) = (axes, ones);
         }
     }
-    predict(best)?;
+    if best != last {
+        predict(best)?;
+    }
     differences.clear();
     resize(differences, shape.elements() as usize)?;
     mask.write(differences);

@@ -7,6 +7,8 @@
 //! difference at (y, x) = c(y, x) - c(y, x-1) - c(y-1, x) + c(y-1, x-1)      codes before the first of an axis count as 0
 //! ```
 
+use std::ops::Range;
+
 use crate::integer::Integer;
 use crate::layout::{MAX_RANK, Shape};
 use crate::simd::vectorized;
@@ -74,21 +76,21 @@ impl Rows {
         self.extents[0]
     }
 
-    /// Calls `visit` with each row's first value and its neighbours: one for each set of slower axes in `axes` along which the row is
-    /// not the first.
+    /// Calls `visit` with the indices of the values of rows, one behind the other, that have the same neighbours: one for each set of slower axes in
+    /// `axes` along which the rows are not the first.
     #[inline(always)]
-    fn visit(&self, axes: Axes, mut visit: impl FnMut(usize, &Neighbours)) {
+    fn visit(&self, axes: Axes, mut visit: impl FnMut(Range<usize>, &Neighbours)) {
         let [len, ny, nz, nw] = self.extents;
         let mut start = 0;
         for w in 0..nw {
             for z in 0..nz {
-                // All rows but the first of a plane have the same neighbours.
-                let first = self.neighbours(w, z, 0, axes);
-                let other = self.neighbours(w, z, 1, axes);
-                for y in 0..ny {
-                    visit(start, if y == 0 { &first } else { &other });
-                    start += len;
+                // All rows but the first of a plane.
+                let (second, end) = (start + len, start + len * ny);
+                visit(start..second, &self.neighbours(w, z, 0, axes));
+                if second < end {
+                    visit(second..end, &self.neighbours(w, z, 1, axes));
                 }
+                start = end;
             }
         }
     }
@@ -118,26 +120,26 @@ pub fn predict<C: Integer>(codes: &[C], shape: &Shape, axes: Axes, differences: 
     vectorized(
         #[inline(always)]
         || {
-            let len = rows.len();
+            let row = rows.len();
             rows.visit(
                 axes,
                 #[inline(always)]
-                |start, neighbours| {
-                    let current = &codes[start..start + len];
-                    let output = &mut differences[start..start + len];
+                |values, neighbours| {
+                    let current = &codes[values.clone()];
+                    let output = &mut differences[values.clone()];
                     let back = |n: usize| {
-                        let from = start - neighbours.list[n].0;
-                        &codes[from..from + len]
+                        let distance = neighbours.list[n].0;
+                        &codes[values.start - distance..values.end - distance]
                     };
                     match (neighbours.count, axes.contains(0)) {
-                        (0, true) => difference(output, |i| current[i]),
+                        (0, true) => difference(output, row, |i| current[i]),
                         (1, true) => {
                             let a = back(0);
-                            difference(output, |i| current[i].sub(a[i]));
+                            difference(output, row, |i| current[i].sub(a[i]));
                         }
                         (3, true) => {
                             let (a, b, ab) = (back(0), back(1), back(2));
-                            difference(output, |i| current[i].sub(a[i]).sub(b[i].sub(ab[i])));
+                            difference(output, row, |i| current[i].sub(a[i]).sub(b[i].sub(ab[i])));
                         }
                         (count, along_row) => {
                             output.copy_from_slice(current);
@@ -145,8 +147,10 @@ pub fn predict<C: Integer>(codes: &[C], shape: &Shape, axes: Axes, differences: 
                                 combine(output, back(n), neighbours.list[n].1);
                             }
                             if along_row {
-                                for i in (1..len).rev() {
-                                    output[i] = output[i].sub(output[i - 1]);
+                                for row in output.chunks_exact_mut(row) {
+                                    for i in (1..row.len()).rev() {
+                                        row[i] = row[i].sub(row[i - 1]);
+                                    }
                                 }
                             }
                         }
@@ -232,14 +236,15 @@ fn add_up<C: Integer>(codes: &mut [C], mut sum: C) -> C {
     sum
 }
 
-/// Differences along a row of what `value` gives at each index.
+/// Differences along rows of such a length of what `value` gives at each index.
 #[inline(always)]
-fn difference<C: Integer>(output: &mut [C], value: impl Fn(usize) -> C) {
-    if let Some((first, rest)) = output.split_first_mut() {
-        *first = value(0);
-        for (i, difference) in rest.iter_mut().enumerate() {
-            *difference = value(i + 1).sub(value(i));
-        }
+fn difference<C: Integer>(output: &mut [C], row: usize, value: impl Fn(usize) -> C) {
+    // One loop over all rows, which may be short, and the first values of each afterwards.
+    for (i, difference) in output.iter_mut().enumerate().skip(1) {
+        *difference = value(i).sub(value(i - 1));
+    }
+    for first in (0..output.len()).step_by(row) {
+        output[first] = value(first);
     }
 }
 
