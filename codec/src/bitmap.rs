@@ -73,25 +73,37 @@ impl Bitmap {
     }
 
     /// Runs of bits that are set, each as long as it gets, in ascending order.
+    #[inline]
     pub fn runs(&self) -> impl Iterator<Item = Range<usize>> {
-        let mut at = 0;
-        iter::from_fn(move || {
-            let start = self.next(at, 0)?;
-            at = self.next(start, u64::MAX).unwrap_or(self.len);
-            Some(start..at)
-        })
-    }
-
-    /// The first index from one on at which the bit is not that of `skipped`, which is all zeros or all ones.
-    fn next(&self, from: usize, skipped: u64) -> Option<usize> {
-        let first = from / WORD;
-        let mut word = (self.words.get(first)? ^ skipped) & u64::MAX << (from % WORD);
-        let mut number = first;
-        while word == 0 {
-            number += 1;
-            word = self.words.get(number)? ^ skipped;
-        }
-        Some(number * WORD + word.trailing_zeros() as usize).filter(|&index| index < self.len)
+        let words = &self.words[..];
+        // What is left of a word.
+        let (mut number, mut left) = (0, words.first().copied().unwrap_or(0));
+        iter::from_fn(
+            #[inline(always)]
+            move || {
+                while left == 0 {
+                    number += 1;
+                    left = *words.get(number)?;
+                }
+                let at = left.trailing_zeros() as usize;
+                let start = number * WORD + at;
+                // A carry goes through the run.
+                let (after, goes_on) = left.overflowing_add(1 << at);
+                if !goes_on {
+                    let end = number * WORD + after.trailing_zeros() as usize;
+                    left &= after;
+                    return Some(start..end);
+                }
+                number += 1;
+                while words.get(number) == Some(&u64::MAX) {
+                    number += 1;
+                }
+                left = words.get(number).copied().unwrap_or(0);
+                let end = number * WORD + left.trailing_ones() as usize;
+                left &= left.wrapping_add(1);
+                Some(start..end)
+            },
+        )
     }
 
     /// Copies another one.
@@ -185,11 +197,18 @@ impl Bitmap {
             },
         );
         // What stands at a block's start has nothing before it.
-        for start in (0..*len).step_by(block) {
-            if distance == 1 {
-                let (word, bit) = (start / WORD, 1 << (start % WORD));
-                others[word] = others[word] & !bit | words[word] & bit;
-            } else {
+        if distance == 1 {
+            let mut start = 0;
+            for (number, (other, &word)) in others.iter_mut().zip(&*words).enumerate() {
+                let mut starts = 0;
+                while start / WORD == number {
+                    starts |= 1 << (start % WORD);
+                    start += block;
+                }
+                *other = *other & !starts | word & starts;
+            }
+        } else {
+            for start in (0..*len).step_by(block) {
                 copy_bits(words, others, start..(start + distance.min(block)).min(*len));
             }
         }

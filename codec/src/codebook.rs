@@ -189,16 +189,22 @@ pub fn optimal_lengths(histogram: &Histogram) -> CodeLengths {
 /// Canonical codes: ascending by length, then by symbol. Entry: code in the low 16 bits, length above.
 #[must_use]
 pub fn canonical_codes(lengths: &CodeLengths) -> [u32; SYMBOLS] {
+    const LENGTHS: usize = MAX_CODE_BITS as usize + 1;
+    let mut next = [0u32; LENGTHS];
+    for &length in lengths {
+        next[usize::from(length)] += 1;
+    }
+    // From how many codes there are of each length to the first of them. Nothing has no code.
+    let mut first = 0;
+    for count in &mut next[1..] {
+        first <<= 1;
+        first += std::mem::replace(count, first);
+    }
     let mut codes = [0; SYMBOLS];
-    let mut code = 0u32;
-    for length in 1..=MAX_CODE_BITS {
-        for symbol in 0..SYMBOLS {
-            if lengths[symbol] == length {
-                codes[symbol] = code | u32::from(length) << 16;
-                code += 1;
-            }
-        }
-        code <<= 1;
+    for (code, &length) in codes.iter_mut().zip(lengths).filter(|&(_, &length)| length > 0) {
+        let next = &mut next[usize::from(length)];
+        *code = *next | u32::from(length) << 16;
+        *next += 1;
     }
     codes
 }

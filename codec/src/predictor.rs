@@ -322,15 +322,14 @@ fn codes<V: Value>(
             for (index, (values, codes)) in values.chunks(PART * V::SIZE).zip(codes.chunks_mut(PART)).enumerate() {
                 let (mut part, mut part_codes) = ([V::default(); PART], [V::Code::default(); PART]);
                 V::read_all(values, order, &mut part);
-                // Not what fills the part up: zeros stand on a place.
-                let part = &mut part[..codes.len()];
+                mask.fill_up(&mut part, codes.len());
                 let mut without = [0; PART];
-                let is_masked = mask.mark(part, &mut without);
+                let is_masked = mask.mark(&part, &mut without);
                 if is_masked {
-                    mask.replace_beyond(part);
+                    mask.replace_beyond(&mut part);
                 }
                 let mut doubts = 0;
-                let seen = glance.map_or(Seen::NOTHING, |glance| V::glance_codes(glance, part, &mut part_codes));
+                let seen = glance.map_or(Seen::NOTHING, |glance| V::glance_codes(glance, &part, &mut part_codes));
                 if !seen.codes_are_certain {
                     for (value, code) in part.iter().zip(&mut part_codes) {
                         let sum = value.to_f64() * quantizer.inverse_step() + ROUNDING;
@@ -338,21 +337,22 @@ fn codes<V: Value>(
                         doubts |= below_limit.wrapping_sub((sum - ROUNDING).abs().to_bits());
                     }
                 }
-                let mut far = 0;
-                for (code, part_code) in codes.iter_mut().zip(part_codes) {
+                let (mut low_codes, mut far) = ([0; PART], 0);
+                for (code, part_code) in low_codes.iter_mut().zip(&part_codes) {
                     *code = part_code.to_i64() as i32;
                     far |= (V::STEPS_LIMIT as i32 - 1).wrapping_sub(code.wrapping_abs());
                 }
+                codes.copy_from_slice(&low_codes[..codes.len()]);
                 doubts |= i64::from(far).cast_unsigned();
                 if fine.is_there() && seen.may_stand_between {
-                    for &value in &*part {
+                    for &value in &part {
                         let steps = value.to_f64() * quantizer.inverse_step() + ROUNDING - ROUNDING;
                         rare.between_steps += fine.between_steps_sign(value, steps) >> 63;
                     }
                 }
                 if doubts >> 63 == 1 {
                     let mut far = 0;
-                    for (without, value) in without.iter_mut().zip(&*part) {
+                    for (without, value) in without.iter_mut().zip(&part[..codes.len()]) {
                         let steps = (value.to_f64() * quantizer.inverse_step()).abs();
                         *without |= u8::from(!(steps < V::CODE_LIMIT));
                         far += u32::from((*without == 0) & (steps >= V::STEPS_LIMIT));
@@ -360,7 +360,8 @@ fn codes<V: Value>(
                     rare.out_of_fine_reach += far as usize;
                 }
                 if is_masked || doubts >> 63 == 1 {
-                    without_code.set_word(index, gather(&without));
+                    // Bits of values, not of what fills the part up.
+                    without_code.set_word(index, gather(&without) & u64::MAX >> (PART - codes.len()));
                 }
             }
         },

@@ -396,6 +396,12 @@ impl<V: Value> Mask<V> {
         values.iter().fold(false, |any, value| any | !value.is_below(self.beyond))
     }
 
+    /// Fills values up from a number of them on with what leaves no doubt.
+    #[inline(always)]
+    pub fn fill_up(&self, values: &mut [V], len: usize) {
+        values[len..].fill(self.ordinary);
+    }
+
     /// Replaces values beyond the grid by an ordinary one.
     #[inline(always)]
     pub fn replace_beyond(&self, values: &mut [V]) {
