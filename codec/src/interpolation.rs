@@ -179,7 +179,8 @@ impl Interpolation {
                     );
                     return Ok(());
                 }
-                self.grid[0][..self.small.places().len()].copy_from_slice(self.small.places());
+                let places = self.small.places();
+                self.grid[0][..places.len()].copy_from_slice(places);
                 for (depth, &extents) in grids.iter().enumerate().rev().skip(1) {
                     let level = Level::new(extents);
                     let [from, to] = &mut self.grid;

@@ -28,6 +28,8 @@ const NEIGHBOURS: usize = 4;
 /// Room before the first frame and behind the last, in frames, for neighbours that weigh nothing.
 const ROOM_BEFORE: usize = 1;
 const ROOM_BEHIND: usize = 2;
+/// Room for the frames of any level, 5776 values at the most (of 3x3x3x75 values), rounded up to a power of two.
+const ROOM: usize = 8192;
 
 /// Whether a grid is small.
 pub(super) fn is_small(extents: Extents) -> bool {
@@ -77,9 +79,10 @@ pub(super) struct SmallGrid {
     slots: Vec<u16>,
     /// From the coarsest on.
     levels: Vec<SmallLevel>,
+    /// [`ROOM`] values each.
     frames: Vec<i32>,
     predictions: Vec<i32>,
-    /// The places of the values, in the order of the grid.
+    /// The places of the values of a level, in the order of its grid.
     places: Vec<i32>,
 }
 
@@ -98,9 +101,9 @@ impl SmallGrid {
             let level = self.tables_of(&Level::new(fine), |in_grid| index(extents, in_grid.map(|index| index << depth)) as u16);
             self.levels.push(level);
         }
-        let room = self.levels.iter().map(SmallLevel::room).max().unwrap_or(0);
-        self.frames.resize(room, 0);
-        self.predictions.resize(room, 0);
+        assert!(self.levels.iter().all(|level| level.room() <= ROOM));
+        self.frames.resize(ROOM, 0);
+        self.predictions.resize(ROOM, 0);
         self.places.resize(count(extents), 0);
         self.extents = extents;
     }
@@ -139,8 +142,11 @@ impl SmallGrid {
         SmallLevel { known, frame, stages, slots }
     }
 
-    /// The places of the grid's values.
-    pub(super) fn places(&self) -> &[i32] {
+    /// The places of the grid's values, after [`SmallGrid::forward`] or [`SmallGrid::inverse`].
+    pub(super) fn places(&mut self) -> &[i32] {
+        if let Some(finest) = self.levels.last() {
+            finest.merge(&self.frames, &mut self.places);
+        }
         &self.places
     }
 
@@ -160,13 +166,18 @@ impl SmallGrid {
             |start, order_of_part, predictions, places| {
                 let len = order_of_part.len();
                 let mut part = [V::default(); PART];
-                let part = &mut part[..len];
                 // The question of the byte order stays out of the loop.
                 match order {
-                    ByteOrder::Little => pick(values, order_of_part, ByteOrder::Little, part),
-                    ByteOrder::Big => pick(values, order_of_part, ByteOrder::Big, part),
+                    ByteOrder::Little => pick(values, order_of_part, ByteOrder::Little, &mut part[..len]),
+                    ByteOrder::Big => pick(values, order_of_part, ByteOrder::Big, &mut part[..len]),
                 }
-                let exceptions = fine.encode(part, predictions, &mut residuals[start..start + len], places, were_masked);
+                let exceptions = fine.encode(
+                    &part[..len],
+                    &predictions[..len],
+                    &mut residuals[start..start + len],
+                    &mut places[..len],
+                    were_masked,
+                );
                 ones(exceptions).for_each(|at| exception(usize::from(order_of_part[at])));
             },
         );
@@ -178,6 +189,7 @@ impl SmallGrid {
         self.go(
             #[inline(always)]
             |start, order, predictions, places| {
+                let (predictions, places) = (&predictions[..order.len()], &mut places[..order.len()]);
                 if restore_row(predictions, &residuals.near[start..start + order.len()], places) {
                     residuals.restore_far(start, predictions, places);
                 }
@@ -186,13 +198,24 @@ impl SmallGrid {
     }
 
     /// Hands parts of the values to `code`, which turns predictions into places: the number of values before the part, their indices in the grid, their
-    /// predictions, and room for their places.
+    /// predictions, and room for their places. Of the latter two, only as many count as there are indices.
     #[inline(always)]
-    fn go(&mut self, mut code: impl FnMut(usize, &[u16], &[i32], &mut [i32])) {
-        let Self { order, slots, levels, frames, predictions, places, .. } = self;
-        code(0, &order[..1], &[0], &mut places[..1]);
+    fn go(&mut self, mut code: impl FnMut(usize, &[u16], &[i32; PART], &mut [i32; PART])) {
+        let Self { order, slots, levels, places, .. } = self;
+        let (Some(frames), Some(predictions)) =
+            (self.frames.first_chunk_mut::<ROOM>(), self.predictions.first_chunk_mut::<ROOM>())
+        else {
+            unreachable!("room is made with the tables")
+        };
+        let (mut foretold, mut coded) = ([0; PART], [0; PART]);
+        code(0, &order[..1], &foretold, &mut coded);
+        places[0] = coded[0];
+        let mut coarser: Option<&SmallLevel> = None;
         for level in &*levels {
-            let SmallLevel { known, frame, stages, slots: of_grid } = level;
+            if let Some(coarser) = coarser.replace(level) {
+                coarser.merge(frames, places);
+            }
+            let SmallLevel { known, frame, stages, .. } = level;
             frames[ROOM_BEFORE * *frame..][..*known].copy_from_slice(&places[..*known]);
             for Stage { values, classes } in stages {
                 for class in classes {
@@ -206,19 +229,14 @@ impl SmallGrid {
                 }
                 let parts = order[values.clone()].chunks(PART).zip(slots[values.clone()].chunks(PART));
                 for (part, (order, slots)) in parts.enumerate() {
-                    let (mut foretold, mut coded) = ([0; PART], [0; PART]);
-                    let (foretold, coded) = (&mut foretold[..slots.len()], &mut coded[..slots.len()]);
                     for (foretold, &slot) in foretold.iter_mut().zip(slots) {
-                        *foretold = predictions[usize::from(slot)];
+                        *foretold = predictions[usize::from(slot) % ROOM];
                     }
-                    code(values.start + part * PART, order, foretold, coded);
-                    for (&slot, &place) in slots.iter().zip(&*coded) {
-                        frames[usize::from(slot)] = place;
+                    code(values.start + part * PART, order, &foretold, &mut coded);
+                    for (&slot, &place) in slots.iter().zip(&coded) {
+                        frames[usize::from(slot) % ROOM] = place;
                     }
                 }
-            }
-            for (place, &slot) in places.iter_mut().zip(of_grid) {
-                *place = frames[usize::from(slot)];
             }
         }
     }
@@ -237,6 +255,14 @@ impl SmallLevel {
     fn room(&self) -> usize {
         let classes: usize = self.stages.iter().map(|stage| stage.classes.len()).sum();
         (ROOM_BEFORE + 1 + classes + ROOM_BEHIND) * self.frame
+    }
+
+    /// Takes the places of the level's values out of the frames.
+    #[inline(always)]
+    fn merge(&self, frames: &[i32], places: &mut [i32]) {
+        for (place, &slot) in places.iter_mut().zip(&self.slots) {
+            *place = frames[usize::from(slot)];
+        }
     }
 }
 
