@@ -286,6 +286,28 @@ pub fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
     )
 }
 
+/// A bit for each of at most 64 values, the first one's lowest, that says whether something is so.
+#[inline(always)]
+pub fn bits_where<T: Copy>(values: &[T], is_so: impl Fn(T) -> bool) -> u64 {
+    // Vector units have bits of 32 values at once.
+    const HALF: usize = WORD / 2;
+    let (halves, rest) = values.as_chunks::<HALF>();
+    match halves {
+        [low, high, ..] => half_where(low, &is_so) | half_where(high, &is_so) << HALF,
+        [low] => half_where(low, &is_so) | half_where(rest, &is_so) << HALF,
+        [] => half_where(rest, &is_so),
+    }
+}
+
+#[inline(always)]
+fn half_where<T: Copy>(values: &[T], is_so: &impl Fn(T) -> bool) -> u64 {
+    let mut bits = 0u32;
+    for (at, &value) in values.iter().enumerate() {
+        bits |= u32::from(is_so(value)) << at;
+    }
+    u64::from(bits)
+}
+
 /// Puts a 0 behind each bit.
 #[inline(always)]
 fn spread(bits: u32) -> u64 {
@@ -300,8 +322,7 @@ fn spread(bits: u32) -> u64 {
 
 /// The bits that bytes of 0 or 1 are, the first one lowest.
 #[inline(always)]
-#[must_use]
-pub fn gather(bytes: &[u8; WORD]) -> u64 {
+fn gather(bytes: &[u8; WORD]) -> u64 {
     // A product puts the bits of eight bytes side by side into its highest byte.
     const SIDE_BY_SIDE: u64 = 0x0102_0408_1020_4080;
     let mut word = 0;

@@ -125,6 +125,12 @@ fn range_of(chunk: &[u8], layout: &Layout, config: &Config) -> f64 {
     if least <= greatest { (greatest - least).min(f64::MAX) } else { 0.0 }
 }
 
+/// A number that counts, or NaN.
+#[inline(always)]
+fn finite(value: f64) -> f64 {
+    if value.abs() <= f64::MAX { value } else { f64::NAN }
+}
+
 /// Hands every `stride`-th group of a chunk's values to `look`. NaN stands for those that do not count: what is not finite, the fill value, and what fills
 /// up the last group.
 #[inline(always)]
@@ -139,18 +145,16 @@ fn for_each_group<V: Element>(
     for bytes in chunk.chunks(GROUP * V::SIZE).step_by(stride) {
         let mut group = [V::default(); GROUP];
         V::read_all(bytes, order, &mut group);
-        let mut values = group.map(
-            #[inline(always)]
-            |value| {
-                let value = value.approximate();
-                if value.abs() <= f64::MAX { value } else { f64::NAN }
-            },
-        );
-        if let Some(fill) = fill {
-            for (value, element) in values.iter_mut().zip(group) {
-                *value = if element.to_bits_i64() == fill { f64::NAN } else { *value };
-            }
-        }
+        let mut values = match fill {
+            None => group.map(
+                #[inline(always)]
+                |value| finite(value.approximate()),
+            ),
+            Some(fill) => group.map(
+                #[inline(always)]
+                |value| if value.to_bits_i64() == fill { f64::NAN } else { finite(value.approximate()) },
+            ),
+        };
         values[bytes.len() / V::SIZE..].fill(f64::NAN);
         look(&values);
     }

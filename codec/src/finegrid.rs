@@ -14,7 +14,7 @@
 
 use std::slice;
 
-use crate::bitmap::gather;
+use crate::bitmap::ones;
 use crate::glance::Glance;
 use crate::integer::Integer as _;
 use crate::interpolation::{ESCAPE_BASE, ESCAPE_FROM, ESCAPE_REACH};
@@ -242,11 +242,11 @@ impl<V: Value> FineGrid<V> {
         places: &mut [i32],
         were_masked: &mut bool,
     ) -> u64 {
-        let mut masked = [0; MOST_VALUES];
         if *were_masked || self.has_fill(values) {
-            *were_masked = self.mask.mark(values, &mut masked);
+            let masked = self.mask.bits(values);
+            *were_masked = masked != 0;
             if *were_masked {
-                return self.encode_masked(values, &masked, predictions, residuals, places);
+                return self.encode_masked(values, masked, predictions, residuals, places);
             }
             // Where nobody has glanced yet, somebody must.
             if self.glance(values, predictions, residuals, places) {
@@ -261,9 +261,10 @@ impl<V: Value> FineGrid<V> {
         }
         // Mostly one value is in doubt, and the others are as they should be.
         if count(doubts) > FEW_DOUBTS {
-            *were_masked = self.mask.mark(values, &mut masked);
+            let masked = self.mask.bits(values);
+            *were_masked = masked != 0;
             if *were_masked {
-                return self.encode_masked(values, &masked, predictions, residuals, places);
+                return self.encode_masked(values, masked, predictions, residuals, places);
             }
             if self.glance.is_some() {
                 self.encode_in_doubt(values, predictions, residuals, places, doubts);
@@ -272,16 +273,9 @@ impl<V: Value> FineGrid<V> {
         self.decide_doubts(values, predictions, residuals, places, doubts)
     }
 
-    /// Encodes values some of which are masked: see [`Mask`].
+    /// Encodes values some of which are masked, as `masked` has it from [`Mask::bits`].
     #[inline(never)]
-    fn encode_masked(
-        &self,
-        values: &[V],
-        masked: &[u8; MOST_VALUES],
-        predictions: &[i32],
-        residuals: &mut [i32],
-        places: &mut [i32],
-    ) -> u64 {
+    fn encode_masked(&self, values: &[V], masked: u64, predictions: &[i32], residuals: &mut [i32], places: &mut [i32]) -> u64 {
         let mut others = [V::default(); MOST_VALUES];
         let others = &mut others[..values.len()];
         let mut doubts = [0; MOST_VALUES];
@@ -289,29 +283,26 @@ impl<V: Value> FineGrid<V> {
         vectorized(
             #[inline(always)]
             || {
-                if masked[..values.len()].iter().fold(1, |all, &masked| all & masked) == 1 {
+                if masked == u64::MAX >> (MOST_VALUES - values.len()) {
                     residuals.fill(0);
                     places.copy_from_slice(predictions);
                     return;
                 }
                 // A value about half a place off its prediction, which stands nowhere, takes the prediction's place for certain.
                 let place = self.step / f64::from(PLACES);
-                for (((other, &value), &prediction), &masked) in others.iter_mut().zip(values).zip(predictions).zip(masked) {
-                    *other = if masked == 1 { V::round_from((f64::from(prediction) + 0.5) * place) } else { value };
+                for ((other, &value), &prediction) in others.iter_mut().zip(values).zip(predictions) {
+                    let masked = V::round_from((f64::from(prediction) + 0.5) * place);
+                    *other = if self.mask.covers(value) { masked } else { value };
                 }
                 if !self.glance(others, predictions, residuals, places) {
                     self.encode_in_doubt(others, predictions, residuals, places, doubts);
-                    for ((((residual, place), &prediction), doubt), &masked) in
-                        residuals.iter_mut().zip(&mut *places).zip(predictions).zip(&mut *doubts).zip(masked)
-                    {
-                        if masked == 1 {
-                            (*residual, *place, *doubt) = (0, prediction, 0);
-                        }
+                    for at in ones(masked) {
+                        (residuals[at], places[at], doubts[at]) = (0, predictions[at], 0);
                     }
                 }
             },
         );
-        let mut exceptions = gather(masked);
+        let mut exceptions = masked;
         if count(doubts) > 0 {
             exceptions |= self.decide_doubts(others, predictions, residuals, places, doubts);
         }

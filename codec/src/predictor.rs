@@ -4,7 +4,7 @@
 mod tile;
 
 use self::tile::{COLUMNS, Tiles};
-use crate::bitmap::{Bitmap, WORD, gather};
+use crate::bitmap::{Bitmap, WORD, bits_where};
 use crate::codebook::{LOG_FRACTION, log2_fixed};
 use crate::config::{CodingPolicy, Config, PredictorPolicy};
 use crate::element::Element;
@@ -242,18 +242,20 @@ impl Chooser {
             let Self { interpolation, tile, residuals, exceptions, .. } = self;
             interpolation.forward(tile, layout.byte_order, &shape, &fine, residuals, exceptions)?;
             // The coarsest values are few in a chunk and many in a tile.
-            let residuals = &mut self.residuals[tiles.coarse_values()..len];
+            let residuals = &self.residuals[tiles.coarse_values()..len];
             vectorized(
                 #[inline(always)]
                 || {
-                    let mut escapes = 0;
-                    for residual in &mut *residuals {
-                        let is_escape = residual.unsigned_abs() >= ESCAPE_FROM.unsigned_abs();
-                        escapes += u32::from(is_escape);
-                        *residual = if is_escape { 0 } else { *residual };
+                    let (mut columns, mut escapes) = (Columns::default(), 0);
+                    for residuals in residuals.chunks(COLUMNS) {
+                        let mut steps = [0; COLUMNS];
+                        for (step, &residual) in steps.iter_mut().zip(residuals) {
+                            let is_escape = residual.unsigned_abs() >= ESCAPE_FROM.unsigned_abs();
+                            escapes += u32::from(is_escape);
+                            *step = if is_escape { 0 } else { residual };
+                        }
+                        columns.add(&steps[..residuals.len()]);
                     }
-                    let mut columns = Columns::default();
-                    residuals.chunks(COLUMNS).for_each(|residuals| columns.add(residuals));
                     interpolated.add(&columns, residuals.len(), 0);
                     interpolated.rare += u64::from(escapes);
                 },
@@ -320,14 +322,12 @@ fn codes<V: Value>(
         #[inline(always)]
         || {
             for (index, (values, codes)) in values.chunks(PART * V::SIZE).zip(codes.chunks_mut(PART)).enumerate() {
-                let (mut part, mut part_codes) = ([V::default(); PART], [V::Code::default(); PART]);
-                V::read_all(values, order, &mut part);
-                mask.fill_up(&mut part, codes.len());
-                let mut without = [0; PART];
-                let is_masked = mask.mark(&part, &mut without);
-                if is_masked {
-                    mask.replace_beyond(&mut part);
-                }
+                let (mut all, mut part, mut part_codes) =
+                    ([V::default(); PART], [V::default(); PART], [V::Code::default(); PART]);
+                V::read_all(values, order, &mut all);
+                mask.fill_up(&mut all, codes.len());
+                let mut without = if mask.covers_any(&all) { mask.bits(&all) } else { 0 };
+                mask.replace_beyond(&all, &mut part);
                 let mut doubts = 0;
                 let seen = glance.map_or(Seen::NOTHING, |glance| V::glance_codes(glance, &part, &mut part_codes));
                 if !seen.codes_are_certain {
@@ -351,18 +351,22 @@ fn codes<V: Value>(
                     }
                 }
                 if doubts >> 63 == 1 {
-                    let mut far = 0;
-                    for (without, value) in without.iter_mut().zip(&part[..codes.len()]) {
-                        let steps = (value.to_f64() * quantizer.inverse_step()).abs();
-                        *without |= u8::from(!(steps < V::CODE_LIMIT));
-                        far += u32::from((*without == 0) & (steps >= V::STEPS_LIMIT));
-                    }
-                    rare.out_of_fine_reach += far as usize;
+                    let part = &part[..codes.len()];
+                    let inverse_step = quantizer.inverse_step();
+                    without |= bits_where(
+                        part,
+                        #[inline(always)]
+                        |value| !((value.to_f64() * inverse_step).abs() < V::CODE_LIMIT),
+                    );
+                    let far = bits_where(
+                        part,
+                        #[inline(always)]
+                        |value| (value.to_f64() * inverse_step).abs() >= V::STEPS_LIMIT,
+                    );
+                    rare.out_of_fine_reach += (far & !without).count_ones() as usize;
                 }
-                if is_masked || doubts >> 63 == 1 {
-                    // Bits of values, not of what fills the part up.
-                    without_code.set_word(index, gather(&without) & u64::MAX >> (PART - codes.len()));
-                }
+                // Not those of what fills the part up.
+                without_code.set_word(index, without & u64::MAX >> (PART - codes.len()));
             }
         },
     );

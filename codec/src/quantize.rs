@@ -4,7 +4,7 @@
 //! is exact (dual quantization: Tian et al., cuSZ, PACT'20, section 3.1). The encoder decodes each code at once and compares in f64; a
 //! value that misses the bound, is not finite or lies beyond the grid becomes an exception and is kept bit for bit.
 
-use crate::bitmap::{Bitmap, gather};
+use crate::bitmap::{Bitmap, bits_where};
 use crate::element::Element;
 use crate::finegrid::FineGrid;
 use crate::glance::{Glance, Seen};
@@ -379,15 +379,37 @@ impl<V: Value> Mask<V> {
         Self { beyond, fill, ordinary: V::round_from(quantizer.step / 16.0) }
     }
 
-    /// Marks masked values with 1, others with 0, and says whether there are any.
+    /// Whether a value is masked.
     #[inline(always)]
-    pub fn mark(&self, values: &[V], masked: &mut [u8]) -> bool {
-        let mut any = 0;
-        for (masked, &value) in masked.iter_mut().zip(values) {
-            *masked = u8::from(!value.is_below(self.beyond) | (value.to_bits() == self.fill.to_bits()));
-            any |= *masked;
+    pub fn covers(&self, value: V) -> bool {
+        !value.is_below(self.beyond) | (value.to_bits() == self.fill.to_bits())
+    }
+
+    /// Whether any value is masked.
+    #[inline(always)]
+    pub fn covers_any(&self, values: &[V]) -> bool {
+        values.iter().fold(false, |any, &value| any | self.covers(value))
+    }
+
+    /// Which of at most 64 values are masked: a bit for each, the first one's lowest.
+    #[inline(always)]
+    #[must_use]
+    pub fn bits(&self, values: &[V]) -> u64 {
+        bits_where(
+            values,
+            #[inline(always)]
+            |value| self.covers(value),
+        )
+    }
+
+    /// Copies values, with what leaves no doubt in place of masked ones.
+    #[inline(always)]
+    fn replace(&self, values: &[V], others: &mut [V]) {
+        // In registers: memory might be among what is written.
+        let mask = *self;
+        for (other, &value) in others.iter_mut().zip(values) {
+            *other = if mask.covers(value) { mask.ordinary } else { value };
         }
-        any == 1
     }
 
     /// Whether some values are beyond the grid.
@@ -402,11 +424,12 @@ impl<V: Value> Mask<V> {
         values[len..].fill(self.ordinary);
     }
 
-    /// Replaces values beyond the grid by an ordinary one.
+    /// Copies values, with what leaves no doubt in place of those beyond the grid.
     #[inline(always)]
-    pub fn replace_beyond(&self, values: &mut [V]) {
-        for value in values {
-            *value = if value.is_below(self.beyond) { *value } else { self.ordinary };
+    pub fn replace_beyond(&self, values: &[V], others: &mut [V]) {
+        let Self { beyond, ordinary, .. } = *self;
+        for (other, &value) in others.iter_mut().zip(values) {
+            *other = if value.is_below(beyond) { value } else { ordinary };
         }
     }
 }
@@ -478,19 +501,16 @@ impl<'a, V: Value> Groups<'a, V> {
     #[inline(never)]
     fn look_again(&self, values: &[V; GROUP], codes: &mut [V::Code]) -> u64 {
         // Mostly what is in doubt is a mask.
-        let (mut others, mut masked) = (*values, [0u8; GROUP]);
+        let mut others = [V::default(); GROUP];
         let mut rounded = [V::Code::default(); GROUP];
         let mut doubts = [0; GROUP];
-        let is_certain = vectorized(
+        let (masked, is_certain) = vectorized(
             #[inline(always)]
             || {
-                self.mask.mark(values, &mut masked);
-                for (value, &masked) in others.iter_mut().zip(&masked) {
-                    *value = if masked == 1 { self.mask.ordinary } else { *value };
-                }
-                let count = usize::from(masked.iter().sum::<u8>());
-                if count == GROUP || count > 0 && self.round(&others, &mut rounded) >> 63 == 0 {
-                    return true;
+                let masked = self.mask.bits(values);
+                self.mask.replace(values, &mut others);
+                if masked == u64::MAX || masked != 0 && self.round(&others, &mut rounded) >> 63 == 0 {
+                    return (masked, true);
                 }
                 for ((&value, slot), doubt) in others.iter().zip(&mut rounded).zip(&mut doubts) {
                     (*slot, *doubt) = self.round_one(value);
@@ -500,14 +520,14 @@ impl<'a, V: Value> Groups<'a, V> {
                         *doubt |= self.between_steps(value);
                     }
                 }
-                false
+                (masked, false)
             },
         );
         codes.copy_from_slice(&rounded[..codes.len()]);
-        let mut exceptions = gather(&masked);
         if is_certain {
-            return exceptions;
+            return masked;
         }
+        let mut exceptions = masked;
         for at in (0..codes.len()).filter(|&at| doubts[at] >> 63 == 1) {
             match quantize_one(others[at], self.quantizer) {
                 Some(code) => codes[at] = code,
