@@ -169,6 +169,10 @@ impl Bitmap {
                 self.sum_rows(extent);
                 continue;
             }
+            if stride >= WORD {
+                self.sum_far(stride * extent, stride);
+                continue;
+            }
             // Sums of 2, 4, 8 ... along the axis.
             let mut reach = 1;
             while reach < extent {
@@ -215,6 +219,23 @@ impl Bitmap {
         std::mem::swap(words, others);
         self.trim();
         Ok(())
+    }
+
+    /// Sums modulo 2 along an axis whose neighbours stand a word or more apart, in blocks of so many bits.
+    fn sum_far(&mut self, block: usize, distance: usize) {
+        let Self { words, len, .. } = self;
+        for start in (0..*len).step_by(block) {
+            // What stands before a word is summed already.
+            for_each_part(start + distance..(*len).min(start + block), |word, bits| {
+                let before = match (word * WORD).checked_sub(distance) {
+                    Some(from) if from % WORD == 0 => words[from / WORD],
+                    Some(from) => words[from / WORD] >> (from % WORD) | words[from / WORD + 1] << (WORD - from % WORD),
+                    // Of the first block: the word begins before the values that have neighbours.
+                    None => words[0] << (distance - word * WORD),
+                };
+                words[word] ^= before & bits;
+            });
+        }
     }
 
     /// Makes the bits behind the last value 0.

@@ -9,6 +9,11 @@ pub(crate) fn resize<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> Resu
     Ok(())
 }
 
+/// Makes a vector at least `len` long, whatever its elements are: one that shrank and grew again would be filled with zeros each time.
+pub(crate) fn lengthen<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> Result<()> {
+    if buffer.len() < len { resize(buffer, len) } else { Ok(()) }
+}
+
 /// Makes room for `additional` elements.
 pub(crate) fn reserve<T>(buffer: &mut Vec<T>, additional: usize) -> Result<()> {
     let bytes = (buffer.len() + additional) as u64 * size_of::<T>() as u64;

@@ -4,7 +4,7 @@ use super::level::{Extents, Level, has};
 use super::sheets::{Slab, continued, mean, mean_of, predicted_from};
 use crate::error::Result;
 use crate::layout::MAX_RANK;
-use crate::memory::resize;
+use crate::memory::lengthen;
 use crate::simd::apart;
 
 /// New values of a segment.
@@ -32,8 +32,8 @@ pub(super) fn run(
     let Some(class) = level.classes().first().filter(|class| has(class.set, 0)) else { return Ok(()) };
     let (known, new) = (level.coarse[0], class.extents[0]);
     let coarse = &coarse[..known];
-    resize(predictions, SEGMENT)?;
-    resize(room, 2 * SEGMENT + MARGINS)?;
+    lengthen(predictions, SEGMENT)?;
+    lengthen(room, 2 * SEGMENT + MARGINS)?;
     let (near, places) = room.split_at_mut(SEGMENT + MARGINS);
     for start in (0..new).step_by(SEGMENT) {
         let end = new.min(start + SEGMENT);

@@ -18,7 +18,7 @@
 use super::level::{Class, Extents, Level, SETS, count, has};
 use crate::error::Result;
 use crate::layout::MAX_RANK;
-use crate::memory::resize;
+use crate::memory::lengthen;
 use crate::simd::{ROW_GROUP, apart};
 
 /// Even sheets of a class that are known at a time.
@@ -108,8 +108,8 @@ impl<'a> Sheets<'a> {
             first_sheet[set] = sheets;
             sheets += if has(set, axis) { 1 } else { ring };
         }
-        resize(places, sheets * size)?;
-        resize(predictions, size)?;
+        lengthen(places, sheets * size)?;
+        lengthen(predictions, size)?;
         Ok(Self { level, axis, strides, origin, size, ring, first_sheet, places, predictions })
     }
 
