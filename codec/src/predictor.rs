@@ -353,10 +353,11 @@ fn codes<V: Value>(
                 if doubts >> 63 == 1 {
                     let part = &part[..codes.len()];
                     let inverse_step = quantizer.inverse_step();
-                    without |= bits_where(
+                    // NaN has none.
+                    without |= !bits_where(
                         part,
                         #[inline(always)]
-                        |value| !((value.to_f64() * inverse_step).abs() < V::CODE_LIMIT),
+                        |value| (value.to_f64() * inverse_step).abs() < V::CODE_LIMIT,
                     );
                     let far = bits_where(
                         part,
