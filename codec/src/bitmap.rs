@@ -359,6 +359,15 @@ mod tests {
     use crate::lorenzo;
 
     #[test]
+    fn bits_say_where_something_is_so() {
+        let values: Vec<u32> = (0..WORD as u32).map(|index| index.wrapping_mul(0x9e37_79b9) >> 24).collect();
+        for len in [0, 1, 31, 32, 33, 63, 64] {
+            let expected = (0..len).filter(|&at| values[at] > 100).fold(0, |bits, at| bits | 1 << at);
+            assert_eq!(bits_where(&values[..len], |value| value > 100), expected, "{len} values");
+        }
+    }
+
+    #[test]
     fn every_other_bit_is_set() {
         for (first, bits) in
             [(0, u64::MAX), (1, 0x8000_0001_8000_0001), (63, 3), (64, 0xdead_beef_0123_4567), (100, 1 << 63), (127, u64::MAX)]

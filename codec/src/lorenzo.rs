@@ -76,19 +76,21 @@ impl Rows {
         self.extents[0]
     }
 
-    /// Calls `visit` with the indices of the values of rows, one behind the other, that have the same neighbours: one for each set of slower axes in
-    /// `axes` along which the rows are not the first.
+    /// Calls `visit` with the indices of the values of rows, a few one behind the other, that have the same neighbours: one for each set of slower axes
+    /// in `axes` along which the rows are not the first.
     #[inline(always)]
     fn visit(&self, axes: Axes, mut visit: impl FnMut(Range<usize>, &Neighbours)) {
         let [len, ny, nz, nw] = self.extents;
+        let some_rows = len * rows_of_batch(len);
         let mut start = 0;
         for w in 0..nw {
             for z in 0..nz {
-                // All rows but the first of a plane.
+                // All rows but the first of a plane have the same.
                 let (second, end) = (start + len, start + len * ny);
                 visit(start..second, &self.neighbours(w, z, 0, axes));
-                if second < end {
-                    visit(second..end, &self.neighbours(w, z, 1, axes));
+                let others = self.neighbours(w, z, 1, axes);
+                for first in (second..end).step_by(some_rows) {
+                    visit(first..end.min(first + some_rows), &others);
                 }
                 start = end;
             }
@@ -167,7 +169,7 @@ pub fn restore<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes) {
         return;
     }
     let [len, ny, nz, _] = shape.extents();
-    let (plane_len, rows) = (len * ny, (BATCH / len).max(1));
+    let (plane_len, rows) = (len * ny, rows_of_batch(len));
     vectorized(
         #[inline(always)]
         || {
@@ -206,9 +208,11 @@ pub fn restore<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes) {
     );
 }
 
-/// Values whose rows are summed before vector code reads them: summing writes one value at a time, and a vector load that follows too
-/// soon has to wait for the stores.
-const BATCH: usize = 2048;
+/// How many rows of a length go together: about 2048 values, which stay in the nearest cache from one loop over them to the next. Where rows are summed,
+/// there must be some: that writes one value at a time, and a vector load that follows too soon has to wait for the stores.
+fn rows_of_batch(len: usize) -> usize {
+    (2048 / len).max(1)
+}
 
 /// Prefix sums along a row. What is masked, and what is coded for it, leaves long runs of zeros, which are foretold rightly and need no sums.
 #[inline(always)]
