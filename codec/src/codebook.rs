@@ -120,10 +120,7 @@ pub fn log2_fixed(value: u64) -> u64 {
         }
         logarithms
     };
-    match LOGARITHMS.get(value as usize) {
-        Some(&logarithm) => u64::from(logarithm),
-        None => log2_by_squares(value),
-    }
+    if value < SMALL as u64 { u64::from(LOGARITHMS[value as usize]) } else { log2_by_squares(value) }
 }
 
 const fn log2_by_squares(value: u64) -> u64 {

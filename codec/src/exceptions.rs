@@ -90,22 +90,20 @@ pub fn write_list<V: Element>(exceptions: &Bitmap, chunk: &[u8], byte_order: Byt
 /// # Errors
 /// `OutOfMemory`.
 pub fn predict_mask(exceptions: &Bitmap, shape: &Shape, mask: &mut Bitmap, differences: &mut Vec<i8>) -> Result<Axes> {
-    let mut predict = |axes| -> Result<usize> {
-        mask.copy_from(exceptions)?;
-        mask.predict(shape, axes)?;
-        Ok(mask.count())
-    };
-    // The likeliest comes last: what is there then need not be computed again.
-    let last = Axes::all(shape);
+    let all = Axes::all(shape);
     let (mut best, mut fewest) = (Axes::NONE, exceptions.count());
-    for axes in [Axes::FASTEST, last] {
-        let ones = predict(axes)?;
+    mask.copy_from(exceptions)?;
+    // Differences along all axes go on from those along the fastest, and are mostly the best: they need not be computed again.
+    for (axes, more) in [(Axes::FASTEST, Axes::FASTEST), (all, all.without(Axes::FASTEST))] {
+        mask.predict(shape, more)?;
+        let ones = mask.count();
         if ones <= fewest {
             (best, fewest) = (axes, ones);
         }
     }
-    if best != last {
-        predict(best)?;
+    if best != all {
+        mask.copy_from(exceptions)?;
+        mask.predict(shape, best)?;
     }
     differences.clear();
     resize(differences, shape.elements() as usize)?;

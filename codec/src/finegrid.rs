@@ -19,7 +19,8 @@ use crate::glance::Glance;
 use crate::integer::Integer as _;
 use crate::interpolation::{ESCAPE_BASE, ESCAPE_FROM, ESCAPE_REACH};
 use crate::layout::ByteOrder;
-use crate::quantize::{Mask, Quantizer, ROUNDING, Value};
+use crate::mask::Mask;
+use crate::quantize::{Quantizer, ROUNDING, Value};
 use crate::simd::{COMMON_ROW, ROW_GROUP, common_row, vectorized};
 
 /// With no more values in doubt, each is decided on its own.

@@ -45,6 +45,7 @@ pub mod lattice;
 mod layout;
 pub mod logarithm;
 pub mod lorenzo;
+pub mod mask;
 mod memory;
 pub mod options;
 mod padding;

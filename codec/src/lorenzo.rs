@@ -41,6 +41,12 @@ impl Axes {
         self.0
     }
 
+    /// Those that are not in another set.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// Whether differences are taken along an axis; 0 is the fastest.
     #[must_use]
     pub fn contains(self, axis: usize) -> bool {

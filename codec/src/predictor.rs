@@ -15,8 +15,9 @@ use crate::integer::Integer;
 use crate::interpolation::{ESCAPE_FROM, Interpolation};
 use crate::layout::{ByteOrder, Layout, MAX_RANK};
 use crate::lorenzo::Axes;
+use crate::mask::Mask;
 use crate::memory::resize;
-use crate::quantize::{Mask, Quantizer, ROUNDING, Value, take_left_neighbours};
+use crate::quantize::{Quantizer, ROUNDING, Value, take_left_neighbours};
 use crate::simd::vectorized;
 
 /// How the codes of a chunk are predicted.

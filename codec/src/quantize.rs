@@ -4,13 +4,14 @@
 //! is exact (dual quantization: Tian et al., cuSZ, PACT'20, section 3.1). The encoder decodes each code at once and compares in f64; a
 //! value that misses the bound, is not finite or lies beyond the grid becomes an exception and is kept bit for bit.
 
-use crate::bitmap::{Bitmap, bits_where};
+use crate::bitmap::Bitmap;
 use crate::element::Element;
 use crate::finegrid::FineGrid;
 use crate::glance::{Glance, Seen};
 use crate::integer::Integer;
 use crate::lattice;
 use crate::layout::ByteOrder;
+use crate::mask::Mask;
 use crate::simd::{ROW_GROUP, vectorized};
 use crate::small_float::{BFloat16, Binary16};
 
@@ -357,81 +358,6 @@ pub fn quantize<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer,
             (order, Some(_)) => groups.quantize::<true>(chunk, order, codes, exceptions),
         },
     );
-}
-
-/// Values that can have no place on a grid, whatever the others are: the fill value, and what is beyond the grid. Not all of the latter need be found.
-#[derive(Debug, Clone, Copy)]
-pub struct Mask<V> {
-    /// From this magnitude on, values are beyond the grid. Some that are smaller may be, too.
-    beyond: V,
-    /// The fill value, or one that is beyond the grid.
-    fill: V,
-    /// Stands on no place of any grid, and so leaves no doubt.
-    ordinary: V,
-}
-
-impl<V: Value> Mask<V> {
-    /// For a grid that reaches as far as so many steps.
-    #[must_use]
-    pub fn new(quantizer: &Quantizer, steps: f64) -> Self {
-        let beyond = quantizer.magnitude_of::<V>(steps);
-        let fill = quantizer.fill.map_or(beyond, |bits| V::from_bits(V::Code::from_i64(bits)));
-        Self { beyond, fill, ordinary: V::round_from(quantizer.step / 16.0) }
-    }
-
-    /// Whether a value is masked.
-    #[inline(always)]
-    pub fn covers(&self, value: V) -> bool {
-        !value.is_below(self.beyond) | (value.to_bits() == self.fill.to_bits())
-    }
-
-    /// Whether any value is masked.
-    #[inline(always)]
-    pub fn covers_any(&self, values: &[V]) -> bool {
-        values.iter().fold(false, |any, &value| any | self.covers(value))
-    }
-
-    /// Which of at most 64 values are masked: a bit for each, the first one's lowest.
-    #[inline(always)]
-    #[must_use]
-    pub fn bits(&self, values: &[V]) -> u64 {
-        bits_where(
-            values,
-            #[inline(always)]
-            |value| self.covers(value),
-        )
-    }
-
-    /// Copies values, with what leaves no doubt in place of masked ones.
-    #[inline(always)]
-    fn replace(&self, values: &[V], others: &mut [V]) {
-        // In registers: memory might be among what is written.
-        let mask = *self;
-        for (other, &value) in others.iter_mut().zip(values) {
-            *other = if mask.covers(value) { mask.ordinary } else { value };
-        }
-    }
-
-    /// Whether some values are beyond the grid.
-    #[inline(always)]
-    fn has_beyond(&self, values: &[V]) -> bool {
-        values.iter().fold(false, |any, value| any | !value.is_below(self.beyond))
-    }
-
-    /// Fills values up from a number of them on with what leaves no doubt.
-    #[inline(always)]
-    pub fn fill_up(&self, values: &mut [V], len: usize) {
-        values[len..].fill(self.ordinary);
-    }
-
-    /// Copies values, with what leaves no doubt in place of those beyond the grid.
-    #[inline(always)]
-    pub fn replace_beyond(&self, values: &[V], others: &mut [V]) {
-        let Self { beyond, ordinary, .. } = *self;
-        for (other, &value) in others.iter_mut().zip(values) {
-            *other = if value.is_below(beyond) { value } else { ordinary };
-        }
-    }
 }
 
 /// What groups of values are quantized with.

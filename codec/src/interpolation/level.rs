@@ -17,6 +17,15 @@ pub(super) fn has(set: usize, axis: usize) -> bool {
     set >> axis & 1 == 1
 }
 
+/// The axes of a set.
+#[inline(always)]
+pub(super) fn axes_of(set: usize) -> impl Iterator<Item = usize> {
+    (0..MAX_RANK).filter(
+        #[inline(always)]
+        move |&axis| has(set, axis),
+    )
+}
+
 /// Index of a value in an array of these extents.
 #[inline(always)]
 pub(super) fn index(extents: Extents, at: Extents) -> usize {

@@ -15,7 +15,7 @@
 //! Sheets have a place more at both ends of each axis. What stands there continues the known values as a parabola does, or a line where there are but two:
 //! cubic interpolation from it is the quadratic interpolation that FORMAT.md §6.2 wants at the ends, and one loop does for all.
 
-use super::level::{Class, Extents, Level, SETS, count, has};
+use super::level::{Class, Extents, Level, SETS, axes_of, count, has};
 use crate::error::Result;
 use crate::layout::MAX_RANK;
 use crate::memory::lengthen;
@@ -315,7 +315,7 @@ impl<'a> Sheets<'a> {
     fn interpolate(&self, set: usize, axes: usize, place: usize, at: usize, target: &mut [i32], step: usize) {
         let mut neighbours: [Neighbours<'_>; MAX_RANK] = [[&[]; 4]; MAX_RANK];
         let mut used = 0;
-        for axis in (0..MAX_RANK).filter(|&axis| has(axes, axis)) {
+        for axis in axes_of(axes) {
             neighbours[used] = self.neighbours(set, axis, place, at);
             used += 1;
         }
@@ -332,7 +332,7 @@ impl<'a> Sheets<'a> {
     fn extrapolate(&self, set: usize, place: usize, at: usize, target: &mut [i32], step: usize) {
         let (mut neighbours, mut alone) = ([[&[][..]; 2]; MAX_RANK], [false; MAX_RANK]);
         let mut axes = 0;
-        for axis in (0..MAX_RANK).filter(|&axis| has(set, axis)) {
+        for axis in axes_of(set) {
             let [before, here, ..] = self.neighbours(set, axis, place, at);
             neighbours[axes] = [&before[..target.len()], &here[..target.len()]];
             alone[axes] = self.level.coarse[axis] == 1;

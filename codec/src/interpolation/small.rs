@@ -8,13 +8,13 @@
 
 use std::ops::Range;
 
-use super::level::{Class, Extents, Level, count, grids, has, index};
+use super::level::{Class, Extents, Level, axes_of, count, grids, index};
 use super::line::is_line;
 use super::sheets::mean;
 use super::{PART, Residuals, restore_row};
 use crate::bitmap::ones;
 use crate::finegrid::FineGrid;
-use crate::layout::{ByteOrder, MAX_RANK};
+use crate::layout::ByteOrder;
 use crate::quantize::Value;
 use crate::simd::ROW_GROUP;
 
@@ -131,7 +131,7 @@ impl SmallGrid {
                     self.slots.push(slot);
                     slots[index(level.fine, class.in_grid(at))] = slot;
                 });
-                let along = axes_of(class)
+                let along = axes_of(class.set)
                     .map(|axis| (start_of(number_of(class.set & !(1 << axis))), level.coarse[..axis].iter().product()))
                     .collect();
                 let (weights, axes) = weights_of(class, level, frame);
@@ -301,12 +301,6 @@ impl SmallClass {
     }
 }
 
-/// The axes of a class's set.
-fn axes_of(class: &Class) -> impl Iterator<Item = usize> {
-    let set = class.set;
-    (0..MAX_RANK).filter(move |&axis| has(set, axis))
-}
-
 /// The weights of a class's neighbours, and along how many axes its values are foretold, as [`SmallClass`] has them.
 fn weights_of(class: &Class, level: &Level, frame: usize) -> (Vec<i8>, Vec<i32>) {
     let mut weights = vec![0; class.set.count_ones() as usize * NEIGHBOURS * frame];
@@ -315,8 +309,8 @@ fn weights_of(class: &Class, level: &Level, frame: usize) -> (Vec<i8>, Vec<i32>)
         let slot = index(level.coarse, at);
         // Only axes along which there is something known on both sides count, if there are any.
         let is_between = |axis: &usize| at[*axis] + 1 < level.coarse[*axis];
-        let is_alone = axes_of(class).all(|axis| !is_between(&axis));
-        for (number, axis) in axes_of(class).enumerate().filter(|(_, axis)| is_alone || is_between(axis)) {
+        let is_alone = axes_of(class.set).all(|axis| !is_between(&axis));
+        for (number, axis) in axes_of(class.set).enumerate().filter(|(_, axis)| is_alone || is_between(axis)) {
             axes[slot] += 1;
             let of_axis = if is_alone { from_one_side(at[axis]) } else { from_both_sides(at[axis], level.coarse[axis]) };
             for (neighbour, weight) in of_axis.into_iter().enumerate() {
