@@ -12,7 +12,6 @@ use quire_codec::bitmap::Bitmap;
 use quire_codec::codebook::{self, MAX_CODE_BITS, WIDE_START};
 use quire_codec::interpolation::{Interpolation, Residuals};
 use quire_codec::lorenzo::{self, Axes};
-use quire_codec::predictor::Chooser;
 use quire_codec::quantize::{self, Quantizer};
 use quire_codec::tokens::{Place, Tokens, tokenize};
 use quire_codec::{ByteOrder, CodebookPolicy, Config, Layout, Scalar, Shape, Workspace, lanes};
@@ -108,9 +107,9 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
     let elements = layout.shape.elements() as usize;
     let (mut codes, mut differences) = (vec![0; elements], vec![0; elements]);
     let (mut exceptions, mut restored) = (Bitmap::default(), chunk.to_vec());
-    let (mut chooser, config) = (Chooser::default(), Config::absolute(quantizer.half_step()).expect("a bound"));
+    let (mut workspace, config) = (Workspace::default(), Config::absolute(bound).expect("a bound"));
     row("0 choose a predictor", None, chunk.len(), repeats, || {
-        black_box(chooser.choose::<f32>(chunk, &layout, &quantizer, &config).expect("memory"));
+        black_box(workspace.choose(chunk, &layout, &config).expect("memory"));
     });
     row("1 quantize", None, chunk.len(), repeats, || {
         exceptions.clear(elements).expect("memory");

@@ -1,5 +1,6 @@
 //! Stage 0: what a chunk's values become integers by, and how those are predicted.
 
+use crate::coded::Coded;
 use crate::config::{Config, ErrorBound, is_absolute};
 use crate::error::{Error, Result};
 use crate::format::{Coding, Header};
@@ -8,7 +9,7 @@ use crate::lattice;
 use crate::layout::{Layout, Scalar};
 use crate::logarithm::{Logarithm, is_too_fine};
 use crate::plane::take_array;
-use crate::predictor::{Chooser, Predictor};
+use crate::predictor::{Choice, Chooser};
 use crate::quantize::{Quantizer, Value};
 use crate::steps::{Steps, Whole};
 
@@ -115,22 +116,6 @@ impl Grid {
         }
     }
 
-    /// Grid and predictor for a chunk that is not constant; `config` has a settled bound ([`crate::bound`]).
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a bound that values of the type cannot have, `OutOfMemory`.
-    pub fn for_chunk(chunk: &[u8], layout: &Layout, config: &Config, chooser: &mut Chooser) -> Result<(Self, Predictor)> {
-        with_float!(
-            layout.scalar,
-            V => for_floats::<V>(chunk, layout, config, chooser),
-            else with_whole!(
-                layout.scalar,
-                V => for_whole_numbers::<V>(chunk, layout, config, chooser),
-                else unreachable!("a type is one or the other")
-            )
-        )
-    }
-
     /// Appends what the body of a stream says of the grid.
     pub(crate) fn write_to(&self, stream: &mut Vec<u8>) {
         match self {
@@ -211,12 +196,19 @@ fn steps_of<V: Whole>(bound: u64) -> Result<Steps> {
     Ok(Steps::new::<V>(bound, None))
 }
 
-fn for_floats<V: Value>(chunk: &[u8], layout: &Layout, config: &Config, chooser: &mut Chooser) -> Result<(Grid, Predictor)> {
+/// Grid and predictor for a chunk of floating-point numbers that is not constant; `config` has a settled bound ([`crate::bound`]).
+pub(crate) fn for_floats<V: Value>(
+    chunk: &[u8],
+    layout: &Layout,
+    config: &Config,
+    chooser: &mut Chooser,
+    coded: &mut Coded<'_, V::Code>,
+) -> Result<(Grid, Choice)> {
     let order = layout.byte_order;
     match config.bound {
         ErrorBound::Absolute(bound) => {
             let quantizer = Quantizer::for_chunk::<V>(chunk, order, bound, config.fill::<V>());
-            let predictor = chooser.choose::<V>(chunk, layout, &quantizer, config)?;
+            let predictor = chooser.choose::<V>(chunk, layout, &quantizer, config, coded)?;
             Ok((Grid::Linear(quantizer), predictor))
         }
         ErrorBound::PointwiseRelative(bound) if !is_too_fine(bound, V::SIZE) => {
@@ -241,12 +233,13 @@ fn for_floats<V: Value>(chunk: &[u8], layout: &Layout, config: &Config, chooser:
     }
 }
 
-fn for_whole_numbers<V: Whole>(
+/// The same for whole numbers.
+pub(crate) fn for_whole_numbers<V: Whole>(
     chunk: &[u8],
     layout: &Layout,
     config: &Config,
     chooser: &mut Chooser,
-) -> Result<(Grid, Predictor)> {
+) -> Result<(Grid, Choice)> {
     let grid = match config.bound {
         ErrorBound::Absolute(bound) if bound >= 1.0 => Grid::Steps(Steps::new::<V>(bound as u64, config.fill::<V>())),
         ErrorBound::Absolute(_) | ErrorBound::Lossless => Grid::Exact,

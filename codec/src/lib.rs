@@ -28,6 +28,7 @@ pub mod bitmap;
 pub mod bitshuffle;
 pub mod bound;
 pub mod codebook;
+mod coded;
 mod config;
 pub mod dictionary;
 pub mod element;

@@ -41,6 +41,12 @@ impl Axes {
         self.0
     }
 
+    /// One axis alone.
+    #[must_use]
+    pub fn along(axis: usize) -> Self {
+        Self(1 << axis)
+    }
+
     /// Those that are not in another set.
     #[must_use]
     pub fn without(self, other: Self) -> Self {
@@ -148,6 +154,11 @@ pub fn predict<C: Integer>(codes: &[C], shape: &Shape, axes: Axes, differences: 
                         (3, true) => {
                             let (a, b, ab) = (back(0), back(1), back(2));
                             difference(output, row, |i| current[i].sub(a[i]).sub(b[i].sub(ab[i])));
+                        }
+                        (1, false) => {
+                            for ((output, &current), &other) in output.iter_mut().zip(current).zip(back(0)) {
+                                *output = current.sub(other);
+                            }
                         }
                         (count, along_row) => {
                             output.copy_from_slice(current);

@@ -2,12 +2,13 @@
 
 use crate::bitmap::Bitmap;
 use crate::bound::with_settled_bound;
+use crate::coded::Coded;
 use crate::config::Config;
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::exceptions::{List, most_listed, predict_mask, write_list};
 use crate::format::{self, Coding, Header};
-use crate::grid::{Fixed, Grid, with_float, with_whole};
+use crate::grid::{Fixed, Grid, for_floats, for_whole_numbers, with_float, with_whole};
 use crate::integer::Integer;
 use crate::interpolation::{Interpolation, Residuals};
 use crate::layout::{Layout, Shape};
@@ -15,7 +16,7 @@ use crate::logarithm;
 use crate::lorenzo::{self, Axes};
 use crate::memory::{reserve, resize};
 use crate::plane::{self, PlaneWorkspace, take};
-use crate::predictor::{Chooser, Predictor};
+use crate::predictor::{Choice, Chooser, Predictor};
 use crate::quantize::{self, Value};
 use crate::simd::vectorized;
 use crate::steps::{self, Whole};
@@ -49,6 +50,14 @@ struct Shared {
     residuals: Vec<i32>,
     /// The same as it is read, without what is far.
     near_residuals: Vec<i16>,
+}
+
+impl Shared {
+    /// What a chunk is coded with, codes of its type aside.
+    fn apart<'a, C>(&'a mut self, codes: &'a mut Vec<C>) -> (&'a mut Chooser, Coded<'a, C>) {
+        let Self { chooser, exceptions, interpolation, residuals, .. } = self;
+        (chooser, Coded { codes, exceptions, interpolation, residuals })
+    }
 }
 
 /// Integers that codes can be, and the buffers for them.
@@ -101,29 +110,47 @@ impl Workspace {
             stream.extend_from_slice(&chunk[..layout.scalar.size()]);
         } else {
             let Self { narrow, wide, shared } = self;
-            let (grid, predictor) = Grid::for_chunk(chunk, layout, config, &mut shared.chooser)?;
-            let header = Header { coding: grid.coding(), layout: *layout };
-            header.write_to(stream);
-            grid.write_to(stream);
-            let task = Task { chunk, layout, config, predictor };
+            let task = Task { chunk, layout, config };
             with_float!(
                 layout.scalar,
-                V => encode_floats::<V>(&grid, <V as Element>::Code::buffers(narrow, wide), shared, &task, stream)?,
+                V => encode_floats::<V>(<V as Element>::Code::buffers(narrow, wide), shared, &task, stream)?,
                 else with_whole!(
                     layout.scalar,
-                    V => encode_whole_numbers::<V>(&grid, <V as Element>::Code::buffers(narrow, wide), shared, &task, stream)?,
+                    V => encode_whole_numbers::<V>(<V as Element>::Code::buffers(narrow, wide), shared, &task, stream)?,
                     else unreachable!("a type is one or the other")
                 )
             );
-            if stream.len() >= header.encoded_len() + chunk.len() {
+            let stored = Header { coding: Coding::Stored, layout: *layout };
+            if stream.len() >= stored.encoded_len() + chunk.len() {
                 stream.clear();
-                Header { coding: Coding::Stored, layout: *layout }.write_to(stream);
+                stored.write_to(stream);
                 reserve(stream, chunk.len())?;
                 stream.extend_from_slice(chunk);
             }
         }
         format::seal(stream);
         Ok(())
+    }
+
+    /// Grid and predictor that [`Workspace::compress`] takes for a chunk that is not constant; `config` has a settled bound ([`crate::bound`]).
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a bound that values of the type cannot have, `OutOfMemory`.
+    pub fn choose(&mut self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<(Grid, Predictor)> {
+        let Self { narrow, wide, shared } = self;
+        let (grid, choice) = with_float!(
+            layout.scalar,
+            V => {
+                let (chooser, mut coded) = shared.apart(&mut <V as Element>::Code::buffers(narrow, wide).codes);
+                for_floats::<V>(chunk, layout, config, chooser, &mut coded)?
+            },
+            else with_whole!(
+                layout.scalar,
+                V => for_whole_numbers::<V>(chunk, layout, config, &mut shared.chooser)?,
+                else unreachable!("a type is one or the other")
+            )
+        );
+        Ok((grid, choice.predictor))
     }
 
     /// Decompresses a stream into the bytes of its chunk, in the byte order that the stream records.
@@ -199,56 +226,61 @@ struct Task<'a> {
     chunk: &'a [u8],
     layout: &'a Layout,
     config: &'a Config<'a>,
-    predictor: Predictor,
 }
 
-/// Appends the body of a chunk of floating-point numbers (FORMAT.md §4).
+impl Task<'_> {
+    /// Begins the chunk's stream.
+    fn begin(&self, grid: &Grid, stream: &mut Vec<u8>) {
+        Header { coding: grid.coding(), layout: *self.layout }.write_to(stream);
+        grid.write_to(stream);
+    }
+}
+
+/// Appends what stands for a chunk of floating-point numbers (FORMAT.md §3, §4).
 fn encode_floats<V: Value>(
-    grid: &Grid,
     buffers: &mut Buffers<V::Code>,
     shared: &mut Shared,
     task: &Task<'_>,
     stream: &mut Vec<u8>,
 ) -> Result<()> {
-    let Task { chunk, layout: &Layout { byte_order, shape, .. }, predictor, .. } = *task;
-    let elements = shape.elements() as usize;
-    resize(&mut buffers.codes, elements)?;
-    shared.exceptions.clear(elements)?;
-    let Shared { exceptions, interpolation, residuals, .. } = shared;
-    match grid {
-        Grid::Linear(quantizer) => {
-            if predictor == Predictor::Interpolation {
-                let Some(fine) = quantizer.fine::<V>() else {
-                    unreachable!("interpolation is chosen where there is a fine grid")
-                };
-                interpolation.forward(chunk, byte_order, &shape, &fine, residuals, exceptions)?;
-            } else {
-                quantize::quantize::<V>(chunk, byte_order, quantizer, &mut buffers.codes, exceptions);
-            }
+    let &Task { chunk, layout, config } = task;
+    let (chooser, mut coded) = shared.apart(&mut buffers.codes);
+    let (grid, Choice { predictor, is_applied }) = for_floats::<V>(chunk, layout, config, chooser, &mut coded)?;
+    task.begin(&grid, stream);
+    match &grid {
+        Grid::Linear(_) if is_applied => {}
+        Grid::Linear(quantizer) if predictor == Predictor::Interpolation => {
+            let Some(fine) = quantizer.fine::<V>() else { unreachable!("interpolation is chosen where there is a fine grid") };
+            coded.interpolate(chunk, layout, &fine)?;
         }
+        Grid::Linear(quantizer) => coded.quantize::<V>(chunk, layout, quantizer)?,
         Grid::Logarithmic(logarithm) => {
-            logarithm::quantize::<V>(chunk, byte_order, logarithm, &mut buffers.codes, exceptions);
+            coded.clear(layout)?;
+            logarithm::quantize::<V>(chunk, layout.byte_order, logarithm, coded.codes, coded.exceptions);
+            coded.fill_gaps(layout);
         }
-        Grid::Exact => return encode_exact::<V>(buffers, shared, task, stream),
+        Grid::Exact => return encode_exact::<V>(buffers, shared, task, predictor, stream),
         Grid::Steps(_) => unreachable!("steps are for whole numbers"),
     }
-    encode_planes::<V>(buffers, shared, task, stream)
+    encode_planes::<V>(buffers, shared, task, predictor, stream)
 }
 
 /// The same for whole numbers.
 fn encode_whole_numbers<V: Whole>(
-    grid: &Grid,
     buffers: &mut Buffers<V::Code>,
     shared: &mut Shared,
     task: &Task<'_>,
     stream: &mut Vec<u8>,
 ) -> Result<()> {
-    let Grid::Steps(steps) = grid else { return encode_exact::<V>(buffers, shared, task, stream) };
-    let elements = task.layout.shape.elements() as usize;
-    resize(&mut buffers.codes, elements)?;
-    shared.exceptions.clear(elements)?;
-    steps::quantize::<V>(task.chunk, task.layout.byte_order, steps, &mut buffers.codes, &mut shared.exceptions);
-    encode_planes::<V>(buffers, shared, task, stream)
+    let &Task { chunk, layout, config } = task;
+    let (chooser, mut coded) = shared.apart(&mut buffers.codes);
+    let (grid, Choice { predictor, .. }) = for_whole_numbers::<V>(chunk, layout, config, chooser)?;
+    task.begin(&grid, stream);
+    let Grid::Steps(steps) = &grid else { return encode_exact::<V>(buffers, shared, task, predictor, stream) };
+    coded.clear(layout)?;
+    steps::quantize::<V>(chunk, layout.byte_order, steps, coded.codes, coded.exceptions);
+    coded.fill_gaps(layout);
+    encode_planes::<V>(buffers, shared, task, predictor, stream)
 }
 
 /// Appends the plane of the integers that stand for the values.
@@ -256,9 +288,10 @@ fn encode_exact<V: Element>(
     buffers: &mut Buffers<V::Code>,
     shared: &mut Shared,
     task: &Task<'_>,
+    predictor: Predictor,
     stream: &mut Vec<u8>,
 ) -> Result<()> {
-    let Task { chunk, layout: &Layout { byte_order, shape, .. }, config, predictor } = *task;
+    let Task { chunk, layout: &Layout { byte_order, shape, .. }, config } = *task;
     let Buffers { codes, differences } = buffers;
     resize(codes, shape.elements() as usize)?;
     resize(differences, shape.elements() as usize)?;
@@ -282,9 +315,10 @@ fn encode_planes<V: Element>(
     buffers: &mut Buffers<V::Code>,
     shared: &mut Shared,
     task: &Task<'_>,
+    predictor: Predictor,
     stream: &mut Vec<u8>,
 ) -> Result<()> {
-    let Task { chunk, layout: &Layout { byte_order, shape, .. }, config, predictor } = *task;
+    let Task { chunk, layout: &Layout { byte_order, shape, .. }, config } = *task;
     let elements = shape.elements() as usize;
     let Buffers { codes, differences } = buffers;
     let Shared { plane, exceptions, mask, mask_differences, residuals, .. } = shared;
@@ -298,7 +332,6 @@ fn encode_planes<V: Element>(
     match predictor {
         Predictor::Interpolation => plane.encode(&residuals[..elements], predictor, config, stream)?,
         Predictor::Differences(axes) => {
-            quantize::fill_gaps(codes, exceptions, shape.row());
             lorenzo::predict(codes, &shape, axes, differences);
             plane.encode(differences, predictor, config, stream)?;
         }
@@ -311,6 +344,7 @@ fn encode_planes<V: Element>(
     plane.encode(mask_differences, axes.into(), config, stream)?;
 
     // The codes are coded: their places serve for the bits.
+    resize(codes, elements)?;
     let (bits, differences) = (&mut codes[..count], &mut differences[..count]);
     let mut rest = &mut *bits;
     for run in exceptions.runs() {

@@ -163,6 +163,46 @@ fn what_interpolation_has_restored_keeps_its_place_beside_what_is_written() {
 }
 
 #[test]
+fn a_small_chunk_that_interpolation_has_restored_is_not_rounded_again_as_exceptions() {
+    // Differences would keep most of its values bit for bit.
+    let mut workspace = Workspace::default();
+    let mut interpolated = 0;
+    for (scalar, dims) in
+        SCALARS.into_iter().flat_map(|scalar| [&[3000][..], &[40, 50], &[12, 15, 20]].map(|dims| (scalar, dims)))
+    {
+        let layout = layout(scalar, ByteOrder::Little, dims);
+        let size = layout.scalar.size();
+        let first = chunk(&values(Content::Smooth, layout.shape.elements() as usize, 1), &layout, 1);
+        let other = chunk(&values(Content::Noise, layout.shape.elements() as usize, 2), &layout, 2);
+        for bound in [0.3, 0.03, 0.003] {
+            let config = Config { predictor: PredictorPolicy::Interpolation, ..Config::absolute(bound).unwrap() };
+            let (mut stream, mut restored, mut decoded) = (Vec::new(), vec![0; first.len()], vec![0; first.len()]);
+            workspace.compress(&first, &layout, &config, &mut stream).unwrap();
+            workspace.decompress(&stream, &mut restored).unwrap();
+            let before = stream.len();
+            // As it is, and with a few rows of noise.
+            for noisy in [0, size * 100] {
+                let mut current = restored.clone();
+                current[..noisy].copy_from_slice(&other[..noisy]);
+                workspace.compress(&current, &layout, &Config::absolute(bound).unwrap(), &mut stream).unwrap();
+                workspace.decompress(&stream, &mut decoded).unwrap();
+                let pairs = common::read(&first, &layout).into_iter().zip(common::read(&decoded, &layout));
+                for (x, y) in pairs.skip(noisy / size) {
+                    assert!(x.is_within(bound, &y), "{scalar:?} {dims:?} at {bound}: {x:?} became {y:?} in two steps");
+                }
+                assert!(
+                    stream.len() < 2 * before + 2 * noisy + 200,
+                    "{scalar:?} {dims:?} at {bound}: {} bytes, {before} before",
+                    stream.len()
+                );
+                interpolated += usize::from(stream.len() < first.len() / 2);
+            }
+        }
+    }
+    assert!(interpolated > 20, "{interpolated} of 36");
+}
+
+#[test]
 fn few_exceptions_are_listed_and_more_have_planes() {
     let mut random = Random(3);
     for (scalar, order) in SCALARS.into_iter().flat_map(|scalar| ORDERS.map(|order| (scalar, order))) {

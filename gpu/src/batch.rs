@@ -5,8 +5,8 @@ use std::time::Instant;
 use cudarc::driver::CudaEvent;
 use cudarc::driver::sys::CUevent_flags;
 use quire_codec::lorenzo::Axes;
-use quire_codec::predictor::{Chooser, Predictor};
-use quire_codec::{CodingPolicy, Config, Layout};
+use quire_codec::predictor::Predictor;
+use quire_codec::{CodingPolicy, Config, Layout, Workspace};
 
 use crate::copy::copy;
 use crate::device::{Device, Lease};
@@ -157,7 +157,7 @@ impl Batch {
 /// # Errors
 /// `OutOfMemory`.
 pub fn batch_predictor(chunks: &[u8], layout: &Layout, config: &Config) -> Result<Predictor> {
-    Ok(for_chunk(&mut Chooser::default(), &chunks[..layout.chunk_bytes() as usize], layout, config)?.1)
+    Ok(for_chunk(&mut Workspace::default(), &chunks[..layout.chunk_bytes() as usize], layout, config)?.1)
 }
 
 /// Times `whole` and, one after another, the steps of `steps`.

@@ -12,10 +12,10 @@ use quire_codec::format::CHECKSUM_AT;
 use quire_codec::grid::{Fixed, Grid};
 use quire_codec::lattice::{self, highest_bit};
 use quire_codec::plane::is_interpolated;
-use quire_codec::predictor::{Chooser, Predictor};
+use quire_codec::predictor::Predictor;
 use quire_codec::quantize::Quantizer;
 use quire_codec::small_float::{BFloat16, Binary16};
-use quire_codec::{CodebookPolicy, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, Scalar, max_stream_len};
+use quire_codec::{CodebookPolicy, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, Scalar, Workspace, max_stream_len};
 
 use crate::copy::{beside, copy};
 use crate::device::{Device, count_recording};
@@ -42,7 +42,8 @@ pub(crate) struct Session {
     ring: Ring,
     direct: PinnedMemory,
     results: PinnedMemory,
-    chooser: Chooser,
+    /// For the choice of grids and predictors, which is the codec's own.
+    chooser: Workspace,
     encoders: Vec<(Key, EncodePlan, Graph)>,
     decoders: Vec<(Key, DecodePlan, Graph)>,
 }
@@ -57,7 +58,7 @@ impl Session {
             ring: Ring::new(context)?,
             direct: PinnedMemory::new(context.clone()),
             results: PinnedMemory::new(context.clone()),
-            chooser: Chooser::default(),
+            chooser: Workspace::default(),
             encoders: Vec::new(),
             decoders: Vec::new(),
         })
@@ -353,8 +354,8 @@ fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: P
 }
 
 /// Grid and predictor of a chunk: the codec's own choice.
-pub(crate) fn for_chunk(chooser: &mut Chooser, chunk: &[u8], layout: &Layout, config: &Config) -> Result<(Grid, Predictor)> {
-    Grid::for_chunk(chunk, layout, config, chooser).map_err(|error| match error {
+pub(crate) fn for_chunk(chooser: &mut Workspace, chunk: &[u8], layout: &Layout, config: &Config) -> Result<(Grid, Predictor)> {
+    chooser.choose(chunk, layout, config).map_err(|error| match error {
         quire_codec::Error::OutOfMemory { .. } => Error::OutOfMemory(error.to_string()),
         other => Error::Unsupported(other.to_string()),
     })

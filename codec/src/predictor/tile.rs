@@ -5,8 +5,8 @@ use crate::integer::Integer;
 use crate::layout::{MAX_RANK, Shape};
 use crate::memory::resize;
 
-/// Most tiles of a chunk that are tried.
-const TILES: usize = 8;
+/// Tiles of a chunk that are tried.
+pub(super) const TILES: usize = 8;
 /// How much longer than its other sides a tile's rows are: long rows go faster.
 const LONGER: usize = 2;
 /// About so many values a tile.
@@ -55,10 +55,9 @@ impl Tiles {
         }
     }
 
-    /// How many are tried: those of a small chunk would be the same values again and again. A quarter as many in chunks below 32 tiles makes chunks of 4096 values
-    /// twice as fast to compress, but 1.3 to 1.9 % longer over 40 arrays, the worst of them by a fifth; half as many 1.3 to 1.4 times as fast, and 0.7 % longer.
-    pub(super) fn count(&self) -> usize {
-        (self.whole.iter().product::<usize>() / self.len).clamp(1, TILES)
+    /// Whether the chunk has room for fewer than are tried: it is small then, and better tried as a whole.
+    pub(super) fn are_few(&self) -> bool {
+        self.whole.iter().product::<usize>() / self.len < TILES
     }
 
     pub(super) fn shape(&self) -> Shape {

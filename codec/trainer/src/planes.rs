@@ -6,10 +6,10 @@ use quire_codec::exceptions::{most_listed, predict_mask};
 use quire_codec::grid::Grid;
 use quire_codec::interpolation::Interpolation;
 use quire_codec::lorenzo::{self, Axes};
-use quire_codec::predictor::{Chooser, Predictor};
+use quire_codec::predictor::Predictor;
 use quire_codec::quantize::{self, Quantizer, Value};
 use quire_codec::tokens::{Histogram, Tokens, tokenize};
-use quire_codec::{Config, Error, Layout, Scalar, Shape};
+use quire_codec::{Config, Error, Layout, Scalar, Shape, Workspace};
 
 /// A plane before stage 3.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ impl Plane {
 /// # Errors
 /// `InvalidArgument` unless these are floating-point numbers with an absolute bound; `OutOfMemory`.
 pub fn planes(chunk: &[u8], layout: &Layout, config: &Config) -> Result<Vec<Plane>, Error> {
-    let (grid, predictor) = Grid::for_chunk(chunk, layout, config, &mut Chooser::default())?;
+    let (grid, predictor) = Workspace::default().choose(chunk, layout, config)?;
     match (layout.scalar, grid) {
         (Scalar::F32, Grid::Linear(quantizer)) => planes_of::<f32>(chunk, layout, &quantizer, predictor),
         (Scalar::F64, Grid::Linear(quantizer)) => planes_of::<f64>(chunk, layout, &quantizer, predictor),
@@ -94,8 +94,8 @@ fn planes_of<V: Value<Code: Into<i64>>>(
 #[cfg(test)]
 mod tests {
     use h5_samples::Size;
+    use quire_codec::CodebookPolicy;
     use quire_codec::plane::PlaneWorkspace;
-    use quire_codec::{CodebookPolicy, Workspace};
 
     use super::*;
     use crate::sample;
