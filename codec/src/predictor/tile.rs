@@ -5,7 +5,10 @@ use crate::integer::Integer;
 use crate::layout::{MAX_RANK, Shape};
 use crate::memory::resize;
 
-/// Tiles of a chunk that are tried.
+/// Chunks with room for fewer tiles are small: tried as a whole, those of 8192 values are 1.3 % shorter, and not compressed slower. Those of 16384 are as much shorter,
+/// but take a twentieth longer.
+const FEW_TILES: usize = 16;
+/// Tiles of other chunks that are tried.
 pub(super) const TILES: usize = 8;
 /// How much longer than its other sides a tile's rows are: long rows go faster.
 const LONGER: usize = 2;
@@ -55,9 +58,9 @@ impl Tiles {
         }
     }
 
-    /// Whether the chunk has room for fewer than are tried: it is small then, and better tried as a whole.
+    /// Whether the chunk is so small that it is better tried as a whole.
     pub(super) fn are_few(&self) -> bool {
-        self.whole.iter().product::<usize>() / self.len < TILES
+        self.whole.iter().product::<usize>() / self.len < FEW_TILES
     }
 
     pub(super) fn shape(&self) -> Shape {
