@@ -208,8 +208,8 @@ pub(crate) fn for_floats<V: Value>(
     match config.bound {
         ErrorBound::Absolute(bound) => {
             let quantizer = Quantizer::for_chunk::<V>(chunk, order, bound, config.fill::<V>());
-            let predictor = chooser.choose::<V>(chunk, layout, &quantizer, config, coded)?;
-            Ok((Grid::Linear(quantizer), predictor))
+            let choice = chooser.choose::<V>(chunk, layout, &quantizer, config, coded)?;
+            Ok((Grid::Linear(quantizer), choice))
         }
         ErrorBound::PointwiseRelative(bound) if !is_too_fine(bound, V::SIZE) => {
             let grid = Logarithm::for_chunk::<V>(chunk, order, bound, config.fill::<V>());

@@ -70,9 +70,9 @@ impl<P: Into<Predictor>> From<P> for Choice {
 pub(crate) struct Chooser {
     interpolation: Interpolation,
     tile: Vec<u8>,
-    /// Which of a tile's values count.
+    /// Which of a tile's or a small chunk's values count.
     counted: Vec<i32>,
-    /// Codes of a tile, then its differences along each set of axes.
+    /// Codes of a tile or a small chunk, then its differences along each set of axes.
     differences: Vec<i32>,
     /// The same where all bits count.
     wide: Vec<i64>,
@@ -87,6 +87,11 @@ fn sets_of(shape: &Shape) -> (usize, usize) {
     (1 << shape.dims().len(), flat)
 }
 
+/// The axes of a set.
+fn axes_of(set: usize, shape: &Shape) -> Axes {
+    Axes::from_byte(set as u8, shape).unwrap_or(Axes::all(shape))
+}
+
 impl Chooser {
     /// The axes for codes of which every bit counts, and the estimate of the bits that they leave of what is tried, in fixed point.
     pub(crate) fn choose_axes<V: Element>(
@@ -96,7 +101,6 @@ impl Chooser {
         policy: PredictorPolicy,
         code: impl Fn(V) -> i64,
     ) -> Result<(Axes, u64)> {
-        let all = Axes::all(&layout.shape);
         let (sets, flat) = sets_of(&layout.shape);
         let tiles = Tiles::new(&layout.shape);
         let left = if tiles.are_few() {
@@ -109,7 +113,7 @@ impl Chooser {
             PredictorPolicy::Lorenzo | PredictorPolicy::Interpolation => (sets - 1) & !flat,
             PredictorPolicy::Auto | PredictorPolicy::Differences => best_set(&left, &layout.shape).0,
         };
-        Ok((Axes::from_byte(set as u8, &layout.shape).unwrap_or(all), left[set].bits()))
+        Ok((axes_of(set, &layout.shape), left[set].bits()))
     }
 
     /// The predictor for a chunk on an absolute bound's grid, from its values alone.

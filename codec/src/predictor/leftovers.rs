@@ -115,11 +115,6 @@ impl Leftovers {
         whether + lengths + ((self.lengths + RARE_BITS * self.rare) << LOG_FRACTION)
     }
 
-    /// Whether the estimate a value is less than so many sixteenths of another's.
-    pub(super) fn is_below(&self, sixteenths: u128, other: &Estimate) -> bool {
-        16 * u128::from(self.bits()) * u128::from(other.values) < sixteenths * u128::from(other.bits) * u128::from(self.values)
-    }
-
     pub(super) fn estimate(&self) -> Estimate {
         Estimate { bits: self.bits(), values: self.values }
     }
@@ -130,6 +125,13 @@ impl Leftovers {
 pub(super) struct Estimate {
     pub bits: u64,
     pub values: u64,
+}
+
+impl Estimate {
+    /// Whether it is less a value than so many sixteenths of another.
+    pub(super) fn is_below(&self, sixteenths: u128, other: &Self) -> bool {
+        16 * u128::from(self.bits) * u128::from(other.values) < sixteenths * u128::from(other.bits) * u128::from(self.values)
+    }
 }
 
 /// The set of axes whose differences have the least estimate, of equals the one with the higher bits.

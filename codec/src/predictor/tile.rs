@@ -1,5 +1,6 @@
 //! Tiles of a chunk, and differences of their codes along all sets of axes.
 
+use super::sets_of;
 use crate::error::Result;
 use crate::integer::Integer;
 use crate::layout::{MAX_RANK, Shape};
@@ -38,6 +39,8 @@ pub(super) struct Tiles {
 
 impl Tiles {
     pub(super) fn new(shape: &Shape) -> Self {
+        // A tile has more than one value along an axis wherever the chunk has.
+        let (sets, flat) = sets_of(shape);
         let whole = shape.extents();
         let extents = tile_extents(whole);
         let mut strides = [1; MAX_RANK];
@@ -50,8 +53,8 @@ impl Tiles {
             whole,
             extents,
             strides,
-            flat: (0..MAX_RANK).filter(is_flat).fold(0, |set, axis| set | 1 << axis),
-            sets: 1 << shape.dims().len(),
+            flat,
+            sets,
             len,
             margin: (0..MAX_RANK).rfind(|axis| !is_flat(axis)).map_or(0, |axis| strides[axis]).next_multiple_of(COLUMNS),
             padded: len.next_multiple_of(COLUMNS),

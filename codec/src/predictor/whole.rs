@@ -6,7 +6,7 @@ use std::mem;
 
 use super::leftovers::{Columns, Estimate, Leftovers, OfSets, best_set};
 use super::tile::COLUMNS;
-use super::{Chooser, OUT_OF_REACH, Predictor, sets_of};
+use super::{Chooser, OUT_OF_REACH, Predictor, axes_of, sets_of};
 use crate::bitmap::{Bitmap, WORD};
 use crate::coded::Coded;
 use crate::element::Element;
@@ -132,7 +132,7 @@ impl Chooser {
                 || Leftovers::of(differences),
             );
         });
-        let (set, mut differences) = best_set(&left, shape);
+        let (set, differences) = best_set(&left, shape);
         let codes = &self.differences[..elements];
         let has_reach = fine.is_there() && number_from(codes, V::STEPS_LIMIT as u32) <= elements / OUT_OF_REACH;
         let stand_in = if has_reach {
@@ -142,11 +142,13 @@ impl Chooser {
                 self.counted.fill(-1);
                 self.exceptions.runs().for_each(|run| self.counted[run].fill(0));
             }
-            cubic(codes, &self.counted, shape)
+            Some(cubic(codes, &self.counted, shape).estimate())
         } else {
-            Leftovers::default()
+            None
         };
-        let is_hopeful = |differences: &Estimate| has_reach && (stand_in.values == 0 || stand_in.is_below(HOPEFUL, differences));
+        let is_hopeful = |differences: &Estimate| {
+            stand_in.is_some_and(|stand_in| stand_in.values == 0 || stand_in.is_below(HOPEFUL, differences))
+        };
         let mut interpolated = None;
         if is_hopeful(&differences) {
             let estimate = interpolate(chunk, layout, fine, without_code, coded)?;
@@ -159,7 +161,10 @@ impl Chooser {
         coded.quantize::<V>(chunk, layout, quantizer)?;
         // Mostly what interpolation has restored once, and differences would round again: where that is much of the chunk, it had better be interpolated.
         left[set].rare = coded.exceptions.count().saturating_sub(without_code) as u64;
-        differences = left[set].estimate();
+        if left[set].rare == 0 {
+            return Ok(axes_of(set, shape).into());
+        }
+        let differences = left[set].estimate();
         if is_hopeful(&differences) {
             mem::swap(coded.exceptions, &mut self.exceptions);
             let estimate = match interpolated {
@@ -171,7 +176,7 @@ impl Chooser {
             }
             mem::swap(coded.exceptions, &mut self.exceptions);
         }
-        Ok(Axes::from_byte(set as u8, shape).unwrap_or(Axes::all(shape)).into())
+        Ok(axes_of(set, shape).into())
     }
 }
 
