@@ -11,7 +11,7 @@ use std::{env, fs};
 use quire_codec::alphabet::{self, ALPHABET};
 use quire_codec::quantize::{self, Value};
 use quire_codec::small_float::{BFloat16, Binary16};
-use quire_codec::{codebook, dictionary, finegrid, format, glance, interpolation, lanes, logarithm, plane, predictor};
+use quire_codec::{codebook, dictionary, finegrid, format, glance, interpolation, lanes, logarithm, plane, predictor, tokens};
 
 #[path = "src/job.rs"]
 #[allow(dead_code, unreachable_pub, missing_docs)]
@@ -90,12 +90,16 @@ fn constants() -> String {
     let mut number =
         |name: &str, value: usize| writeln!(text, "constexpr unsigned int {name} = {value};").expect("a String takes all");
     number("SYMBOLS", alphabet::SYMBOLS);
+    number("SYMBOL_FOURS", job::SYMBOL_FOURS);
     number("SEGMENT", alphabet::SEGMENT);
     number("SEGMENT_LOG", alphabet::SEGMENT.ilog2() as usize);
     number("DIRECT_MAX", alphabet::DIRECT_MAX as usize);
     number("DIRECT_ZERO", usize::from(alphabet::DIRECT_ZERO));
     number("FIRST_CLASS", alphabet::FIRST_CLASS);
-    number("FIRST_LONG_RUN", usize::from(alphabet::run_symbol(32).0));
+    for (name, first) in ["RUNS_OF_ZEROS", "RUNS_OF_MINUS_ONE", "RUNS_OF_ONE"].into_iter().zip(alphabet::FIRST_RUN) {
+        number(name, first);
+    }
+    number("HALVES_TOGETHER", tokens::HALVES_TOGETHER as usize);
     number("MAX_CODE_BITS", usize::from(codebook::MAX_CODE_BITS));
     number("PACKED_LENGTHS", codebook::PACKED_LENGTHS);
     number("CUSTOM_MARGIN", codebook::CUSTOM_MARGIN as usize);
@@ -105,6 +109,7 @@ fn constants() -> String {
     number("WIDE_ENTRY", codebook::WIDE_ENTRY as usize);
     number("SPECIAL_ENTRY", codebook::SPECIAL_ENTRY as usize);
     number("START_SHIFT", codebook::START_SHIFT as usize);
+    number("FIRST_SHIFT", codebook::FIRST_SHIFT as usize);
     number("LANES", lanes::LANES);
     number("PLANE_HEADER_LEN", plane::PLANE_HEADER_LEN);
     number("CUSTOM_BOOK", usize::from(plane::CUSTOM_BOOK));

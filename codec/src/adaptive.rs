@@ -22,7 +22,9 @@ pub const HISTORY: usize = 16;
 pub const MAX_BOOKS: usize = MAX_USER_BOOKS + HISTORY;
 
 /// What a user's dictionary file begins with.
-const MAGIC: [u8; 8] = *b"QUIREBK1";
+const MAGIC: [u8; 8] = *b"QUIREBK2";
+/// What one began with while there were fewer symbols.
+const MAGIC_BEFORE: &[u8] = b"QUIREBK1";
 /// Most bytes that reading such a file may ask for.
 const FILE_LIMIT: usize = 1 << 16;
 
@@ -50,7 +52,13 @@ impl UserDictionary {
     /// # Errors
     /// What is wrong with it, as text.
     pub fn from_bytes(bytes: &[u8]) -> std::result::Result<Self, String> {
-        let contents = bytes.strip_prefix(&MAGIC).ok_or("it is no dictionary of codebooks: `quire train` makes one")?;
+        let contents = bytes.strip_prefix(&MAGIC).ok_or_else(|| {
+            if bytes.starts_with(MAGIC_BEFORE) {
+                "its books are of streams of version 0.4: make it again with `quire train`"
+            } else {
+                "it is no dictionary of codebooks: `quire train` makes one"
+            }
+        })?;
         let (dictionary, used): (Self, usize) =
             bincode::decode_from_slice(contents, bincode::config::standard().with_limit::<FILE_LIMIT>())
                 .map_err(|error| format!("it is damaged: {error}"))?;

@@ -225,7 +225,8 @@ pub fn canonical_codes(lengths: &CodeLengths) -> [u32; SYMBOLS] {
 /// bit  11         set for a run
 /// bit  12         set for a class whose start has no room here, or whose differences none in the integers that are decoded
 /// bit  13         set for all but direct codes: for runs and for whatever has extra bits
-/// bits 14 .. 31   start of the run or the difference, two's complement; the symbol where bit 12 is set
+/// bits 14 .. 31   the difference or a class's start, two's complement; the symbol where bit 12 is set; where bit 11 is,
+///                 a run's start in bits 14 .. 25 and what it begins with above, two's complement
 /// ```
 pub type DecodeTable = [u32; 1 << MAX_CODE_BITS];
 
@@ -238,6 +239,10 @@ pub const SPECIAL_ENTRY: u32 = 1 << 13;
 /// Where an entry's start or symbol begins.
 pub const START_SHIFT: u32 = 14;
 
+/// Where what a run begins with stands in its entry.
+pub const FIRST_SHIFT: u32 = 26;
+const _: () = assert!(crate::alphabet::SEGMENT < 1 << (FIRST_SHIFT - START_SHIFT));
+
 /// The least start of a class that has no room in a [`DecodeTable`]'s entry.
 pub const WIDE_START: i64 = 1 << (31 - START_SHIFT);
 
@@ -245,7 +250,8 @@ pub const WIDE_START: i64 = 1 << (31 - START_SHIFT);
 #[must_use]
 pub fn symbol_entry(symbol: usize, wide_start: i64) -> u32 {
     let meaning = ALPHABET[symbol];
-    let run = if meaning.meaning == Meaning::Run { RUN_ENTRY } else { 0 };
+    let run =
+        if meaning.meaning == Meaning::Run { RUN_ENTRY | (i32::from(meaning.first) << FIRST_SHIFT).cast_unsigned() } else { 0 };
     let start = meaning.start.cast_signed();
     let start = if start < wide_start.min(WIDE_START) {
         (start as u32) << START_SHIFT

@@ -9,7 +9,7 @@ use crate::tokens::Histogram;
 
 /// The dictionary file, in bincode. bincode is unmaintained (RUSTSEC-2025-0141): it reads this embedded file, with a limit, and no
 /// byte of any stream.
-static FILE: &[u8] = include_bytes!("../dictionary/v0_3.bin");
+static FILE: &[u8] = include_bytes!("../dictionary/v0_5.bin");
 /// Most bytes that decoding a dictionary file may ask for.
 const FILE_LIMIT: usize = 1 << 16;
 

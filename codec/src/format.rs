@@ -6,7 +6,7 @@ use crate::layout::{Layout, MAX_RANK, Scalar, Shape, type_of_byte};
 /// First four bytes of every stream.
 pub const MAGIC: [u8; 4] = *b"QUIR";
 /// Major and minor format version that this build writes; it reads this one only, until 1.0.
-pub const VERSION: (u8, u8) = (0, 4);
+pub const VERSION: (u8, u8) = (0, 5);
 /// Bytes of the header before the extents.
 pub const HEADER_FIXED_LEN: usize = 24;
 /// Bytes of the longest header.

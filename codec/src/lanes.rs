@@ -15,7 +15,7 @@ mod step;
 
 use self::step::{Found, Lanes, REQUEST, Step};
 use crate::alphabet::{ALPHABET, SYMBOLS, class_value};
-use crate::codebook::{DecodeTable, MAX_CODE_BITS, RUN_ENTRY, START_SHIFT, WIDE_ENTRY};
+use crate::codebook::{DecodeTable, FIRST_SHIFT, MAX_CODE_BITS, RUN_ENTRY, START_SHIFT, WIDE_ENTRY};
 use crate::error::{Error, Result};
 use crate::integer::Integer;
 use crate::simd::vectorized;
@@ -173,7 +173,7 @@ fn decode_lanes<C: Integer>(
 
     let Output { values, at, extra_at, .. } = output;
     if at != values.len() {
-        return Err(Error::corrupt(SECTION, format!("a zero run ends {} values behind the block", at - values.len())));
+        return Err(Error::corrupt(SECTION, format!("a run ends {} values behind the block", at - values.len())));
     }
     let extra_bits = 8 * (extra.len() - EXTRA_PADDING);
     if extra_at.next_multiple_of(16) != extra_bits {
@@ -320,9 +320,9 @@ impl<C: Integer> Output<'_, C> {
             }
             let run = runs.trailing_zeros() as usize % LANES;
             runs &= runs - 1;
-            self.at += run - token;
+            self.at += run + 1 - token;
             token = run + 1;
-            self.put_run(spans[run] as usize);
+            self.put_zeros(spans[run] as usize - 1);
             if self.at > self.values.len() {
                 break;
             }
@@ -354,11 +354,9 @@ impl<C: Integer> Output<'_, C> {
             }
             let bits_here = read_window(self.extra, self.extra_at) as u32;
             self.extra_at += extra_count(entry) as usize;
-            if entry & RUN_ENTRY != 0 {
-                self.skip(run_length(entry, bits_here) as usize);
-            } else {
-                self.put_any(narrow_difference(entry, bits_here).into());
-            }
+            let (difference, span) = expand_narrow(entry, bits_here);
+            self.put_any(difference.into());
+            self.skip(span as usize - 1);
         }
         LANES
     }
@@ -377,7 +375,8 @@ impl<C: Integer> Output<'_, C> {
             let bits = read_bits(self.extra, self.extra_at.min(extra_bits), extra_count(entry));
             self.extra_at += extra_count(entry) as usize;
             if entry & RUN_ENTRY != 0 {
-                self.skip(start as usize + bits as usize);
+                self.put_any(run_first(entry).into());
+                self.skip(run_length(entry, bits as u32) as usize - 1);
             } else {
                 self.put_any(class_value(start, bits));
             }
@@ -399,19 +398,19 @@ impl<C: Integer> Output<'_, C> {
         self.at += 1;
     }
 
-    /// Writes a run of zeros as far as there is room for it, and goes to its end.
+    /// Writes zeros as far as there is room for them, and goes to their end.
     #[inline(always)]
-    fn skip(&mut self, run: usize) {
-        let end = (self.at + run).min(self.values.len());
+    fn skip(&mut self, zeros: usize) {
+        let end = (self.at + zeros).min(self.values.len());
         self.values[self.at..end].fill(C::default());
-        self.at += run;
+        self.at += zeros;
     }
 
     /// The same where there is room for [`LANES`] zeros, all of which are written.
     #[inline(always)]
-    fn put_run(&mut self, run: usize) {
+    fn put_zeros(&mut self, zeros: usize) {
         self.write(&[C::default(); LANES]);
-        let end = self.at + run;
+        let end = self.at + zeros;
         if self.is_zero {
             self.at = end;
             return;
@@ -483,16 +482,26 @@ fn narrow_difference(entry: u32, bits_here: u32) -> i32 {
     (((entry.cast_signed() >> START_SHIFT) + (extra >> 1).cast_signed()) ^ -sign) + sign
 }
 
-/// Difference and span of an entry that is not wide, without a branch. The difference of a run is 0.
+/// Difference and span of an entry that is not wide, without a branch. The difference of a run is what it begins with.
 #[inline(always)]
 fn expand_narrow(entry: u32, bits_here: u32) -> (i32, u32) {
-    if entry & RUN_ENTRY == 0 { (narrow_difference(entry, bits_here), 1) } else { (0, run_length(entry, bits_here)) }
+    if entry & RUN_ENTRY == 0 {
+        (narrow_difference(entry, bits_here), 1)
+    } else {
+        (run_first(entry), run_length(entry, bits_here))
+    }
 }
 
-/// Zeros of a run, from the bits that follow it.
+/// What a run begins with.
+#[inline(always)]
+fn run_first(entry: u32) -> i32 {
+    entry.cast_signed() >> FIRST_SHIFT
+}
+
+/// Values of a run, from the bits that follow it.
 #[inline(always)]
 fn run_length(entry: u32, bits_here: u32) -> u32 {
-    (entry >> START_SHIFT) + narrow_extra(entry, bits_here)
+    (entry >> START_SHIFT & ((1 << (FIRST_SHIFT - START_SHIFT)) - 1)) + narrow_extra(entry, bits_here)
 }
 
 #[inline(always)]

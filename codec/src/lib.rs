@@ -14,7 +14,7 @@
 //! | 1' | or exact integers, steps of integers, steps of the logarithm | §5.3–§5.5 | `codec/src/element.rs`, `codec/src/steps.rs`, `codec/src/logarithm.rs` | `gpu/kernels/grid.cu`, `gpu/kernels/steps.cu`, `gpu/kernels/logarithm.cu` |
 //! | 2 | predict by differences | §6.1 | `codec/src/lorenzo.rs` | `gpu/kernels/lorenzo.cu` |
 //! | 2' | or quantize and predict by interpolation | §5.2, §6.2 | `codec/src/interpolation.rs`, `codec/src/finegrid.rs`, `codec/src/glance.rs` | `gpu/kernels/interpolation.cu` |
-//! | 3 | zero runs and classes | §7 | `codec/src/alphabet.rs`, `codec/src/tokens.rs` | `gpu/kernels/alphabet.cuh`, `gpu/kernels/tokens.cu` |
+//! | 3 | runs and classes | §7 | `codec/src/alphabet.rs`, `codec/src/tokens.rs` | `gpu/kernels/alphabet.cuh`, `gpu/kernels/tokens.cu` |
 //! | 4 | choose a codebook | §8, §11 | `codec/src/codebook.rs`, `codec/src/dictionary.rs`, `codec/src/adaptive.rs` | `gpu/kernels/codebook.cu` |
 //! | 5 | Huffman code in 32 lanes | §9.1 | `codec/src/lanes.rs` | `gpu/kernels/lanes.cu` |
 //! | 3' | or bit planes, in place of 3 to 5 | §9.2 | `codec/src/bitshuffle.rs` | `gpu/kernels/bitshuffle.cu` |

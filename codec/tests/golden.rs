@@ -12,7 +12,7 @@ use quire_codec::{
     ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Header, Layout, PredictorPolicy, Scalar, Workspace,
 };
 
-const VERSION: &str = "v0_4_0";
+const VERSION: &str = "v0_5_0";
 
 struct Case {
     name: &'static str,

@@ -1,12 +1,12 @@
 //! Building a codebook against choosing one: `cargo run --release -p quire-gpu --example codebooks [-- RUNS]`.
 //!
 //! Shah et al. (ICS'23) find choosing from a dictionary 78 to 92 times faster than building. Here the same histogram, which lies on the
-//! device as a coder's first kernel leaves it, becomes canonical codes on the device in these ways, for our 76 symbols and for 256 and 1024:
+//! device as a coder's first kernel leaves it, becomes canonical codes on the device in these ways, for our 106 symbols and for 256 and 1024:
 //!
 //! * **host**: the histogram comes to the host, Huffman's algorithm runs there, the codes go back. No fewer steps are possible.
 //! * **device**: package-merge in one block of threads (`kernels/measure/codebooks.cu`), so that nothing travels.
 //! * **choose**: the cheapest of 75 books, its codes read from a table (the same file).
-//! * **ours**: the plugin's own kernel (`kernels/codebook.cu`), which has 76 symbols.
+//! * **ours**: the plugin's own kernel (`kernels/codebook.cu`), which has 106 symbols.
 //!
 //! Every result is checked first: lengths cost what the host's package-merge costs, choices are the host's. Then the ways take turns, run
 //! after run, and three clocks are read: the host's around launch and wait, events around the work, and events around a hundred recorded
@@ -443,7 +443,7 @@ impl<'a> Bench<'a> {
                 check_codes(&codes, histogram);
                 assert!(cost(histogram, &lengths_of(&codes)) <= cost(histogram, &best), "Huffman without a limit costs no more");
             }
-            Way::HostPackageMerge => assert_eq!(codes, codebook::canonical_codes(best[..].try_into().expect("76 lengths"))),
+            Way::HostPackageMerge => assert_eq!(codes, codebook::canonical_codes(best[..].try_into().expect("106 lengths"))),
             Way::Sort => {
                 let mut symbols: Vec<u32> =
                     (0..histogram.len() as u32).filter(|&symbol| histogram[symbol as usize] > 0).collect();

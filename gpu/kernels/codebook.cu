@@ -158,9 +158,9 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
   // The dictionary: least cost, lowest number where costs are equal.
   u64 key = ~0ull;
   if (t < BOOKS) {
-    u32 lengths[SYMBOLS / 4];
+    u32 lengths[SYMBOL_FOURS];
 #pragma unroll
-    for (u32 four = 0; four < SYMBOLS / 4; four++) lengths[four] = *reinterpret_cast<const u32*>(job.tables->book_lengths[four][t]);
+    for (u32 four = 0; four < SYMBOL_FOURS; four++) lengths[four] = *reinterpret_cast<const u32*>(job.tables->book_lengths[four][t]);
     u64 cost = 0;
 #pragma unroll
     for (u32 symbol = 0; symbol < SYMBOLS; symbol++) cost += u64(block.histogram[symbol]) * (lengths[symbol / 4] >> (8 * (symbol % 4)) & 0xff);

@@ -78,7 +78,7 @@ struct EncodeResult {
 
 /// Tables made once a device.
 struct Tables {
-  u8 book_lengths[SYMBOLS / 4][BOOKS_PADDED][4];  // code lengths of four symbols at a time, by book
+  u8 book_lengths[SYMBOL_FOURS][BOOKS_PADDED][4];  // code lengths of four symbols at a time, by book
   u16 decode_tables[BOOKS][DECODE_TABLE_LEN];  // length of the code, symbol << 4
   u32 crc_bytes[4][256];                       // CRC-32 of a byte followed by 0 to 3 zero bytes
   u32 crc_thread[256];                         // x^(128 (255 - t)) mod P

@@ -2,7 +2,7 @@
 //
 // Forward, a block of 256 threads turns a segment of 2048 integers into tokens:
 //
-//   eight neighbours a thread ─> their differences ─> one bit a zero ─> run starts ─> tokens ─ prefix sum ─> places in the segment
+//   eight neighbours a thread ─> their differences ─> bits of zeros and ones ─> runs ─> tokens ─ prefix sum ─> places in the segment
 //
 // Where rows are a multiple of eight values, a thread's eight lie in one row and are read by vector loads; otherwise neighbouring threads
 // read neighbouring values, which change hands in shared memory.
@@ -45,6 +45,8 @@ struct TokenBlock : DifferenceBlock<C> {
   // A column a lane: no two lanes of a warp ever count in the same place, or in the same bank.
   u32 histogram[SYMBOLS][WARP];
   u32 scratch[WARPS + 1];
+  u32 counts[WARPS];      // zeros of a warp's values, above the low half stretches of them
+  u32 ones[MASK_WORDS];  // bits of differences of 1 and -1
 };
 
 /// Zeros behind the eight values of thread `thread`, to the end of the segment at most.
@@ -231,20 +233,36 @@ __device__ __forceinline__ void write_tokens(TokenBlock<C>& block, const EncodeP
   const u32 first = threadIdx.x * VALUES_PER_THREAD;
   const u32 zero_before = first > 0 ? reinterpret_cast<u8*>(block.zeros)[threadIdx.x - 1] >> 7 : 0;
   const u32 inside = first >= length ? 0 : min(length - first, VALUES_PER_THREAD);
-  // Zeros behind another zero have no token of their own.
-  const u32 starts = ~(own.zeros & (own.zeros << 1 | zero_before)) & ((1u << inside) - 1);
-  const u32 last = 1u << (VALUES_PER_THREAD - 1);
+  const u32 all = (1u << inside) - 1;
+  u32 ones = 0;
+#pragma unroll
+  for (u32 k = 0; k < VALUES_PER_THREAD; k++) ones |= u32(own.differences[k] == C(1) || own.differences[k] == C(-1)) << k;
+  ones &= all;
+  reinterpret_cast<u8*>(block.ones)[threadIdx.x] = u8(ones);
+  const u32 stretches = own.zeros & ~(own.zeros << 1 | zero_before);
+  const u32 count = warp_prefix_sum(u32(__popc(own.zeros)) | u32(__popc(stretches)) << 16);
+  if (lane_id() == WARP - 1) block.counts[warp_id()] = count;
+  __syncthreads();
+  u32 counts = 0;
+#pragma unroll
+  for (u32 warp = 0; warp < WARPS; warp++) counts += block.counts[warp];
+  // Where few zeros stand together there are no runs.
+  const u32 together = 2 * (counts & 0xffff) >= HALVES_TOGETHER * (counts >> 16) ? all : 0;
+  const u32 one_before = first > 0 ? reinterpret_cast<u8*>(block.ones)[threadIdx.x - 1] >> 7 : 0;
+  // Zeros behind another zero, 1 or -1 have no token of their own.
+  const u32 starts = all & ~(together & own.zeros & ((own.zeros | ones) << 1 | zero_before | one_before));
+  const u32 heads = together & (own.zeros | ones) & starts, last = 1u << (VALUES_PER_THREAD - 1);
   // Only a run that begins here and reaches the last value goes on behind it.
-  const u32 behind = (own.zeros & last) && (starts & own.zeros) ? zeros_behind(block.zeros, threadIdx.x) : 0;
+  const u32 behind = ((own.zeros | ones) & last) && heads ? zeros_behind(block.zeros, threadIdx.x) : 0;
   Token<U> tokens[VALUES_PER_THREAD];
   u32 bits = 0;
 #pragma unroll
   for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
     tokens[k] = {0, 0, 0};
     if (!(starts >> k & 1)) continue;
-    u32 run = __ffs(~(own.zeros >> k)) - 1;
+    u32 run = heads >> k & 1 ? __ffs(~(own.zeros >> (k + 1))) : 0;
     if (run == VALUES_PER_THREAD - k) run += behind;
-    tokens[k] = run > 1 ? run_token<U>(run) : difference_token(own.differences[k]);
+    tokens[k] = run > 1 ? run_token<U>(i32(own.differences[k]), run) : difference_token(own.differences[k]);
     bits += tokens[k].extra_bits;
     atomicAdd(&block.histogram[tokens[k].symbol][lane_id()], 1);
   }
@@ -346,7 +364,7 @@ __device__ __forceinline__ void tokenize_mask(TokenBlock<C>& block, const Encode
         continue;
       }
       const u64 place = u64(blockIdx.y) * job.segments + segment;
-      const Token<u32> token = length > 1 ? run_token<u32>(length) : Token<u32>{DIRECT_ZERO, 0, 0};
+      const Token<u32> token = length > 1 ? run_token<u32>(0, length) : Token<u32>{DIRECT_ZERO, 0, 0};
       plane.symbols[place * SEGMENT] = u8(token.symbol);
       plane.extra[place * plane.extra_stride] = token.extra;
       plane.token_counts[place] = 1;
@@ -460,6 +478,9 @@ struct ExpandBlock {
   };
 };
 
+/// The shortest run of a symbol's entry.
+__device__ __forceinline__ u32 run_start(u32 entry) { return entry >> START_SHIFT & ((1u << (FIRST_SHIFT - START_SHIFT)) - 1); }
+
 /// What a thread knows of its tokens of a tile.
 template <typename C>
 struct Expander {
@@ -495,8 +516,8 @@ struct Expander {
         const i32 payload = i32(meanings[k]) >> START_SHIFT;
         const bool run = meanings[k] & RUN_ENTRY;
         const i32 sign = i32(value & 1);
-        spans[k] = run ? u32(payload) + value : 1;
-        differences[k] = run ? C(0) : C(((payload + i32(value >> 1)) ^ -sign) + sign);
+        spans[k] = run ? run_start(meanings[k]) + value : 1;
+        differences[k] = run ? C(i32(meanings[k]) >> FIRST_SHIFT) : C(((payload + i32(value >> 1)) ^ -sign) + sign);
         span += spans[k];
       }
       return span;
@@ -510,9 +531,9 @@ struct Expander {
       at += count;
       const i32 payload = i32(meanings[k]) >> START_SHIFT;
       const bool run = meanings[k] & RUN_ENTRY;
-      spans[k] = run ? u32(payload) + u32(value) : 1;
+      spans[k] = run ? run_start(meanings[k]) + u32(value) : 1;
       span += spans[k];
-      differences[k] = run ? C(0) : C(class_value(meanings[k] & WIDE_ENTRY ? SYMBOL_START[payload] : u64(i64(payload)), value));
+      differences[k] = run ? C(i32(meanings[k]) >> FIRST_SHIFT) : C(class_value(meanings[k] & WIDE_ENTRY ? SYMBOL_START[payload] : u64(i64(payload)), value));
     }
     return span;
   }

@@ -10,6 +10,8 @@ pub const HEADER_ROOM: usize = 64;
 pub const BOOKS_PADDED: usize = 80;
 /// Symbols of the alphabet.
 pub const SYMBOLS: usize = quire_codec::alphabet::SYMBOLS;
+/// Symbols are kept four at a time.
+pub const SYMBOL_FOURS: usize = SYMBOLS.div_ceil(4);
 /// Most books that the kernels' tables have room for.
 pub const BOOKS: usize = 75;
 /// Most books besides those.
@@ -159,7 +161,7 @@ pub struct EncodeResult {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Tables {
-    pub book_lengths: [[[u8; 4]; BOOKS_PADDED]; SYMBOLS / 4],
+    pub book_lengths: [[[u8; 4]; BOOKS_PADDED]; SYMBOL_FOURS],
     pub decode_tables: [[u16; DECODE_TABLE_LEN]; BOOKS],
     pub crc_bytes: [[u32; 256]; 4],
     pub crc_thread: [u32; 256],

@@ -3,7 +3,7 @@
 use quire_codec::codebook::MAX_CODE_BITS;
 use quire_codec::{codebook, dictionary};
 
-use crate::job::{BOOKS_PADDED, CRC_TILE_ROWS, DECODE_TABLE_LEN, SYMBOLS, Tables};
+use crate::job::{BOOKS_PADDED, CRC_TILE_ROWS, DECODE_TABLE_LEN, SYMBOL_FOURS, Tables};
 
 /// CRC-32's polynomial, lowest power of x in the highest bit.
 const POLYNOMIAL: u32 = 0xedb8_8320;
@@ -14,10 +14,9 @@ const ONE: u32 = 0x8000_0000;
 pub(crate) fn tables() -> Vec<u8> {
     let books = dictionary::books();
     let mut bytes = Vec::with_capacity(size_of::<Tables>());
-    for four in 0..SYMBOLS / 4 {
-        bytes.extend(
-            (0..BOOKS_PADDED).flat_map(|book| books.get(book).map_or([0; 4], |lengths| lengths.as_chunks::<4>().0[four])),
-        );
+    for four in 0..SYMBOL_FOURS {
+        let length = |book: usize, symbol: usize| books.get(book).and_then(|lengths| lengths.get(symbol)).copied().unwrap_or(0);
+        bytes.extend((0..BOOKS_PADDED).flat_map(|book| [0, 1, 2, 3].map(|symbol| length(book, 4 * four + symbol))));
     }
     for lengths in books {
         let mut table = vec![0u16; DECODE_TABLE_LEN];

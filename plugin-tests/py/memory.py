@@ -20,7 +20,7 @@ from quire_client import FILTER_ID, absolute, client
 
 def stream(values: int) -> bytes:
     """A quantized stream that says it has that many values, all of them zero, with a right checksum."""
-    head = b"QUIR" + bytes([0, 4, 0, 2, 1, 0, 0, 0])
+    head = b"QUIR" + bytes([0, 5, 0, 2, 1, 0, 0, 0])
     body = struct.pack("<QdQ", values, 1e-3, 0) + bytes([1, 16, 0, 0, 0, 0, 0, 0])
     length = struct.pack("<Q", 24 + len(body))
     return head + struct.pack("<I", zlib.crc32(length + body, zlib.crc32(head))) + length + body

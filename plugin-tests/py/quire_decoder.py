@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A decoder of Quire streams 0.4 in Python and numpy, written from FORMAT.md alone (no code is shared with the plugin).
+"""A decoder of Quire streams 0.5 in Python and numpy, written from FORMAT.md alone (no code is shared with the plugin).
 
     python3 quire_decoder.py FILE...     decodes files of one raw stream each to stdout
 
@@ -13,11 +13,11 @@ import sys
 import zlib
 from itertools import accumulate, product
 from pathlib import Path
-from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Dict, Iterator, List, NamedOptional, Tuple, Sequence, Tuple
 
 import numpy as np
 
-DICTIONARY = Path(__file__).resolve().parent / ".." / ".." / "codec" / "dictionary" / "v0_3.bin"
+DICTIONARY = Path(__file__).resolve().parent / ".." / ".." / "codec" / "dictionary" / "v0_5.bin"
 DEFAULT_LIMIT = 1 << 30
 
 STORED, CONSTANT, QUANTIZED, EXACT, STEPS, LOGARITHMIC = range(6)
@@ -30,7 +30,7 @@ FINE = float.fromhex("0x1.ff7f9fb7c9d76p-4")  # places of the fine grid, in step
 CUSTOM_BOOK = 255
 LN_2 = float.fromhex("0x1.62e42fefa39efp-1")  # 0x3FE62E42FEFA39EF
 BIT_PLANES = 254  # in the place of a codebook
-SYMBOLS = 76
+SYMBOLS = 106
 BOOKS = 75
 LONGEST_CODE = 12
 NARROW = 32  # bits of the integers of residuals and of the mask, whatever the values have
@@ -138,8 +138,8 @@ def read_header(stream: bytes) -> Tuple[Header, Reader]:
     magic, major, minor, value_type, coding, rank, reserved, checksum, length = struct.unpack("<4sBBBBB3sIQ", fixed)
     if magic != b"QUIR":
         raise StreamError("3", "no Quire stream: wrong magic")
-    if (major, minor) != (0, 4):
-        raise StreamError("1", f"a stream of version {major}.{minor}; this decoder reads 0.4")
+    if (major, minor) != (0, 5):
+        raise StreamError("1", f"a stream of version {major}.{minor}; this decoder reads 0.5")
     if length != len(stream):
         raise StreamError("3", f"the header says {length} bytes, the stream has {len(stream)}")
     if checksum != checksum_of(stream):
@@ -511,16 +511,17 @@ def along(grid: np.ndarray, axis: int, axes: Tuple[int, ...]) -> Tuple[np.ndarra
 # ----------------------------------------------------------------------------------------------- §7, §9.1: one block
 
 
-def token_table() -> List[Tuple[bool, int, int]]:
-    """§7: for each symbol whether it is a run, start, extra bits. A plain difference is in no need of its row."""
+def token_table() -> List[Tuple[Optional[int], int, int]]:
+    """§7: for each symbol what a run begins with, or None; start, extra bits. A plain difference is in no need of its row."""
     runs = [(2, 0), (3, 0), (4, 1), (6, 1), (8, 2), (12, 2), (16, 3), (24, 3)]
     runs += [(1 << bits, bits) for bits in range(5, 11)] + [(2048, 0)]
     classes = [((1 << o) + (h << (o - 1)), o) for o in range(4, 10) for h in (0, 1)]
     classes += [(1 << o, o + 1) for o in range(10, 16)]
     classes += [(1 << (16 + 4 * g), 21 + 4 * g) for g in range(11)] + [(1 << 60, 64)]
-    table = [(True, start, bits) for start, bits in runs]
-    table += [(False, symbol - 30, 0) for symbol in range(15, 46)]
-    table += [(False, start, bits) for start, bits in classes]
+    table: List[Tuple[Optional[int], int, int]] = [(0, start, bits) for start, bits in runs]
+    table += [(None, symbol - 30, 0) for symbol in range(15, 46)]
+    table += [(None, start, bits) for start, bits in classes]
+    table += [(first, start, bits) for first in (-1, 1) for start, bits in runs]
     assert len(table) == SYMBOLS
     return table
 
@@ -553,7 +554,7 @@ def read_block(lanes: Sequence[int], extras: Sequence[int], count: int, book: Bo
                 append(symbol - 30)
                 left -= 1
             else:
-                is_run, number, bits = tokens[symbol]
+                first, number, bits = tokens[symbol]
                 while extra_available < bits:
                     if extra_at == extra_count:
                         raise StreamError("7", "a block has too few extra words")
@@ -563,11 +564,12 @@ def read_block(lanes: Sequence[int], extras: Sequence[int], count: int, book: Bo
                 extra = extra_buffer & ((1 << bits) - 1)
                 extra_buffer >>= bits
                 extra_available -= bits
-                if is_run:
+                if first is not None:
                     number += extra
                     if number > left:
                         raise StreamError("7", "a run reaches over the end of its block")
-                    extend([0] * number)
+                    append(first)
+                    extend([0] * (number - 1))
                     left -= number
                 else:
                     number += extra >> 1
@@ -693,8 +695,8 @@ def read_sparse(reader: Reader, flagged: Sequence[int], nibbles: Iterator[int], 
 
 def read_custom_book(reader: Reader) -> Book:
     """§8: a custom book."""
-    data = reader.take(40, "8", "a custom book")
-    if any(data[38:]):
+    data = reader.take(56, "8", "a custom book")
+    if any(data[53:]):
         raise StreamError("8", "reserved bytes of a custom book that are not 0")
     return book_of([data[symbol >> 1] >> (4 * (symbol & 1)) & 15 for symbol in range(SYMBOLS)])
 

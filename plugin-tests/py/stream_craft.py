@@ -49,6 +49,16 @@ def with_length(stream):
     return stream[:16] + struct.pack("<Q", len(stream)) + stream[24:] if len(stream) >= 24 else stream
 
 
+def is_run(symbol):
+    """Section 7."""
+    return TOKENS[symbol][0] is not None
+
+
+def packed_book(lengths, padding=bytes(3)):
+    """Section 8: a custom book."""
+    return bytes(a | b << 4 for a, b in zip(lengths[::2], lengths[1::2])) + padding
+
+
 class BitBlock(NamedTuple):
     """Section 9.2: the fields of a block of bit planes; some may be wrong."""
 
@@ -121,7 +131,7 @@ def listed(places, bits):
 def whole(element, coding, extents, body):
     """Sections 2 and 3: a stream; element may be a number that stands for the value type."""
     value_type = getattr(element, "value_type", element)
-    head = b"QUIR\0\4" + bytes([value_type, coding, len(extents), 0, 0, 0]) + bytes(12)
+    head = b"QUIR\0\5" + bytes([value_type, coding, len(extents), 0, 0, 0]) + bytes(12)
     return fresh_checksum(with_length(head + struct.pack(f"<{len(extents)}Q", *extents) + body))
 
 
@@ -194,12 +204,12 @@ class Craft:
             if lengths[at] < 12:
                 lengths[at] += 1
                 lengths.append(lengths[at])
-        symbols = [int(symbol) for symbol in rng.permutation(76)]
+        symbols = [int(symbol) for symbol in rng.permutation(SYMBOLS)]
         if rng.random() < 0.3:
-            symbols.sort(key=lambda symbol: symbol < 15)  # no runs, or few
-        if all(symbol < 15 for symbol in symbols[: len(lengths)]):
-            symbols.insert(0, symbols.pop(next(at for at, symbol in enumerate(symbols) if symbol >= 15)))
-        book = [0] * 76
+            symbols.sort(key=is_run)  # no runs, or few
+        if all(is_run(symbol) for symbol in symbols[: len(lengths)]):
+            symbols.insert(0, symbols.pop(next(at for at, symbol in enumerate(symbols) if not is_run(symbol))))
+        book = [0] * SYMBOLS
         for symbol, length in zip(symbols, lengths):
             book[symbol] = length
         return book
@@ -217,7 +227,7 @@ class Craft:
         lengths = list(read_dictionary()[number])
         if rng.random() < 0.6:
             number, lengths = 255, self.lengths()
-            custom = bytes(a | b << 4 for a, b in zip(lengths[::2], lengths[1::2])) + b"\0\0"
+            custom = packed_book(lengths)
         log2_length = int(rng.integers(11, 17))
         blocks = [
             self.block(lengths, min(1 << log2_length, count - at)) for at in range(0, count, 1 << log2_length)
@@ -237,8 +247,7 @@ class Craft:
 
     def exactly(self, integers, predictor):
         """A plane of at most 2048 integers of at most 32 bits, in tokens."""
-        lengths = [1 if symbol in (30, 67) else 0 for symbol in range(76)]
-        packed = bytes(a | b << 4 for a, b in zip(lengths[::2], lengths[1::2])) + b"\0\0"
+        packed = packed_book([1 if symbol in (30, 67) else 0 for symbol in range(SYMBOLS)])
         lanes = self.lanes([(1, 1)] * len(integers))  # symbol 67 for each: 2^28 and more, which may wrap, by 33 extra bits
         extra = sum((int(value) - (1 << 28)) % (1 << 32) << (33 * at + 1) for at, value in enumerate(integers))
         extras = [extra >> at & 0xFFFF for at in range(0, 33 * len(integers), 16)]
@@ -276,9 +285,9 @@ class Craft:
             if symbol is None:
                 chosen = iter([int(s) for s in rng.choice(list(codes), 200, p=weights / weights.sum())])
                 continue
-            is_run, start, bits = TOKENS[symbol]
+            first, start, bits = TOKENS[symbol]
             extra = int.from_bytes(rng.bytes(8), "little") >> (64 - bits)
-            size = start + extra if is_run else 1
+            size = 1 if first is None else start + extra
             if size > count:
                 continue
             count -= size

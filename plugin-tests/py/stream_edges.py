@@ -6,10 +6,10 @@ import struct
 import numpy as np
 
 from quire_decoder import (
-    CONSTANT, EXACT, FLOAT, INTERPOLATION, LEAST_STEP, LOGARITHMIC, QUANTIZED, STEPS, STORED, VALUE_TYPES, Reader, read_plane,
+    CONSTANT, EXACT, FLOAT, INTERPOLATION, LEAST_STEP, LOGARITHMIC, QUANTIZED, STEPS, STORED, SYMBOLS, VALUE_TYPES, Reader, read_plane,
 )  # fmt: skip
 from stream_check import TYPES, read_by_both, verdict, words_of
-from stream_craft import Craft, Element, exact_bits, grid, listed, whole
+from stream_craft import Craft, Element, exact_bits, grid, listed, packed_book, whole
 
 EVERY_TYPE = (
     "<f2", ">f2", "<bfloat16", ">bfloat16", "<f4", ">f4", "<f8", ">f8",
@@ -129,12 +129,11 @@ def rules(plugin, tally, rng):
         ("too many", {30: 1, 31: 1, 75: 12}, False),
         ("15 bits", {30: 1, 31: 1, 75: 15}, False),
     ):
-        lengths = [book.get(symbol, 0) for symbol in range(76)]
-        packed = bytes(a | b << 4 for a, b in zip(lengths[::2], lengths[1::2]))
-        for end in (b"\0\0", b"\1\0", b"\0\x80"):
-            plain = bytes([0, 11, 255, 0, 0, 0, 0, 0]) + packed + end  # W = E = 0: codes of zeros only
-            check(f"book {name} {end.hex()}", quantized(1.0), good and end == b"\0\0")
-    runs = bytes(a | b << 4 for a, b in zip(*[iter([1, 1] + [0] * 74)] * 2)) + b"\0\0"
+        lengths = [book.get(symbol, 0) for symbol in range(SYMBOLS)]
+        for end in (b"\0\0\0", b"\1\0\0", b"\0\0\x80"):
+            plain = bytes([0, 11, 255, 0, 0, 0, 0, 0]) + packed_book(lengths, end)  # W = E = 0: codes of zeros only
+            check(f"book {name} {end.hex()}", quantized(1.0), good and end == bytes(3))
+    runs = packed_book([1, 1] + [0] * (SYMBOLS - 2))
     plain = bytes([0, 11, 255, 0, 0, 0, 0, 0]) + runs
     check("runs to the end of the block", quantized(1.0), True)
     plain = bytes([0, 11, 255, 8, 0, 0, 0, 0]) + runs + b"\1\0\0\0" + b"\0\x80\0\0"

@@ -431,7 +431,7 @@ fn doctor_says_what_is_found_and_what_is_wrong() {
             "is linked into this program",
             &format!("{}: filter 33791, quire", plugin.display()),
             "round trip",
-            "streams of format 0.4",
+            "streams of format 0.5",
             "the filter works here",
         ],
     );

@@ -1,4 +1,4 @@
-//! Code lengths of least cost under any limit and for any number of symbols, for the report. The codec has its own for its 76 symbols
+//! Code lengths of least cost under any limit and for any number of symbols, for the report. The codec has its own for its 106 symbols
 //! and 12 bits; a test holds both against each other.
 
 /// A symbol, or two neighbouring items of the level below (`symbol` is `None`).

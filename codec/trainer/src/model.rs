@@ -7,7 +7,7 @@
 
 use quire_codec::alphabet::{ALPHABET, Meaning, SEGMENT, SYMBOLS};
 use quire_codec::dictionary::Family;
-use quire_codec::tokens::Histogram;
+use quire_codec::tokens::{HALVES_TOGETHER, Histogram};
 
 /// Scales either side of the middle one that stand for a log-normal scale.
 const NODES: i32 = 8;
@@ -50,35 +50,63 @@ pub fn token_weights(family: Family, scale: f64, spread: f64) -> Histogram {
 
 /// Adds the tokens of `values` independent values of one scale.
 fn add_tokens(family: Family, scale: f64, values: f64, weights: &mut [f64; SYMBOLS]) {
-    let not_zero = magnitude_at_least(family, scale, 1.0);
-    for (number, (weight, symbol)) in weights.iter_mut().zip(&ALPHABET).enumerate() {
+    let at_least = |magnitude: u64| magnitude_at_least(family, scale, magnitude as f64);
+    let runs = Runs::new(at_least(1), at_least(2));
+    for (weight, symbol) in weights.iter_mut().zip(&ALPHABET) {
         let start = symbol.start;
         *weight += values
             * match symbol.meaning {
-                Meaning::Run => run_weight(not_zero, start, start + (1 << symbol.extra_bits)),
-                Meaning::Direct if start == 0 => run_weight(not_zero, 1, 2),
-                Meaning::Direct => {
-                    let magnitude = start.cast_signed().unsigned_abs() as f64;
-                    0.5 * (magnitude_at_least(family, scale, magnitude) - magnitude_at_least(family, scale, magnitude + 1.0))
-                }
-                Meaning::Class => {
-                    let next = ALPHABET.get(number + 1).map_or(f64::INFINITY, |next| next.start as f64);
-                    magnitude_at_least(family, scale, start as f64) - magnitude_at_least(family, scale, next)
-                }
+                Meaning::Run => runs.weight(symbol.first.into(), start, start + (1 << symbol.extra_bits)),
+                Meaning::Direct => match start.cast_signed() {
+                    first @ -1..=1 => runs.weight(first, 1, 2),
+                    more => 0.5 * (at_least(more.unsigned_abs()) - at_least(more.unsigned_abs() + 1)),
+                },
+                // A class has magnitudes of half as many numbers as its extra bits, of which one is the sign. The last one has all that are left.
+                Meaning::Class if symbol.extra_bits == 64 => at_least(start),
+                Meaning::Class => at_least(start) - at_least(start + (1 << (symbol.extra_bits - 1))),
             };
     }
 }
 
-/// Runs of `from` to `below - 1` zeros that start at a value, on average. Runs of a whole segment or more count as one of each segment.
-fn run_weight(not_zero: f64, from: u64, below: u64) -> f64 {
-    let zero = 1.0 - not_zero;
-    let log_zero = libm::log1p(-not_zero);
-    let at_least = |run: u64| libm::exp(log_zero * (run - 1) as f64);
-    if from == SEGMENT as u64 {
-        // Segments that are zero throughout: probability of starting with a zero and staying.
-        zero * at_least(from) / SEGMENT as f64
-    } else {
-        zero * not_zero * (at_least(from) - at_least(below))
+/// Zeros and what may begin a run of them, of independent values.
+struct Runs {
+    /// That a value is not zero.
+    not_zero: f64,
+    /// That it is 1, or -1.
+    one: f64,
+    /// That a run of zeros begins at a value: behind one beyond 1 and -1, or with a segment.
+    zero_begins: f64,
+}
+
+impl Runs {
+    fn new(not_zero: f64, beyond_one: f64) -> Self {
+        let zero = 1.0 - not_zero;
+        let zero_begins = zero * (beyond_one + (1.0 - beyond_one) / SEGMENT as f64);
+        Self { not_zero, one: 0.5 * (not_zero - beyond_one), zero_begins }
+    }
+
+    /// Whether the codec has no runs here: stretches of zeros of `1 / not_zero` values are too short.
+    fn stand_alone(&self) -> bool {
+        2.0 < f64::from(HALVES_TOGETHER) * self.not_zero
+    }
+
+    /// Runs of `from` to `below - 1` values that start at a value, on average; those of one value are direct codes. Runs of a whole segment or more count as
+    /// one of each segment.
+    fn weight(&self, first: i64, from: u64, below: u64) -> f64 {
+        let begins = if first == 0 { self.zero_begins } else { self.one };
+        if self.stand_alone() {
+            let all = if first == 0 { 1.0 - self.not_zero } else { self.one };
+            return if from == 1 { all } else { 0.0 };
+        }
+        let log_zero = libm::log1p(-self.not_zero);
+        let at_least = |run: u64| libm::exp(log_zero * (run - 1) as f64);
+        if from == SEGMENT as u64 {
+            // Segments that are zero throughout, or but for their first value.
+            let begins = if first == 0 { 1.0 - self.not_zero } else { self.one };
+            begins * at_least(from) / SEGMENT as f64
+        } else {
+            begins * (at_least(from) - at_least(below))
+        }
     }
 }
 
@@ -95,7 +123,7 @@ mod tests {
                 let weights = token_weights(family, scale, 0.0);
                 let total: f64 = weights.iter().map(|&weight| weight as f64).sum();
                 // Each token stands for its number of values: together they must account for all. A span's middle stands for it here, which
-                // is up to a tenth too long where runs get rarer within an octave.
+                // is up to an eighth too long where runs get rarer within an octave.
                 let mut values = 0.0;
                 for (&weight, symbol) in weights.iter().zip(&ALPHABET) {
                     let span = match symbol.meaning {
@@ -104,9 +132,9 @@ mod tests {
                     };
                     values += weight as f64 * span;
                 }
-                let zero = 1.0 - magnitude_at_least(family, scale, 1.0);
-                let tokens = 1.0 - zero + zero * (1.0 - zero);
-                assert!((values / total * tokens - 1.0).abs() < 0.1, "{family:?} {scale}: {}", values / total * tokens);
+                let runs = Runs::new(magnitude_at_least(family, scale, 1.0), magnitude_at_least(family, scale, 2.0));
+                let tokens = if runs.stand_alone() { 1.0 } else { runs.not_zero + runs.zero_begins };
+                assert!((values / total * tokens - 1.0).abs() < 0.125, "{family:?} {scale}: {}", values / total * tokens);
             }
         }
     }

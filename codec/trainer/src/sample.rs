@@ -1,7 +1,7 @@
 //! What the report measures: chunks of the generator's fields, taken through the codec's own stages.
 
 use h5_samples::{Field, Values, finite_range};
-use quire_codec::alphabet::{ALPHABET, DIRECT_ZERO, RUN_SYMBOLS};
+use quire_codec::alphabet::{ALPHABET, DIRECT_ZERO, Meaning};
 use quire_codec::codebook::{self, Choice, PACKED_LENGTHS};
 use quire_codec::plane::PlaneWorkspace;
 use quire_codec::tokens::Histogram;
@@ -204,10 +204,12 @@ pub fn measure(chunk: &Field, bound: f64) -> Option<Sample> {
     })
 }
 
-/// Bits with a code for each zero in place of run tokens, the table of the book for nothing.
+/// Bits with a code for each value in place of run tokens, the table of the book for nothing.
 fn classes_only_bits(histogram: &Histogram, zeros: u64) -> u64 {
     let mut without_runs = *histogram;
-    without_runs[..RUN_SYMBOLS].fill(0);
+    for (symbol, meaning) in ALPHABET.iter().enumerate().filter(|(_, symbol)| symbol.meaning == Meaning::Run) {
+        without_runs[(i16::from(DIRECT_ZERO) + i16::from(meaning.first)) as usize] += std::mem::take(&mut without_runs[symbol]);
+    }
     without_runs[usize::from(DIRECT_ZERO)] = zeros;
     let extra_bits: u64 = without_runs.iter().zip(&ALPHABET).map(|(&count, symbol)| count * u64::from(symbol.extra_bits)).sum();
     code_bits(&without_runs, &limited_lengths(&without_runs, UNLIMITED)) + extra_bits

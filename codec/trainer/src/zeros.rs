@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use quire_codec::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, SYMBOLS, class_symbol};
+use quire_codec::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, SEGMENT, SYMBOLS, class_symbol, run_symbol};
 use quire_codec::codebook::{MAX_CODE_BITS, canonical_codes, optimal_lengths};
 use quire_codec::tokens::{Histogram, Tokens, tokenize};
 
@@ -13,8 +13,10 @@ use crate::lengths::{code_bits, limited_lengths};
 /// A way to code zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zeros {
-    /// Tokens for runs, as the codec has them.
+    /// Tokens for runs, as the codec has them: of a zero, 1 or -1 and the zeros behind it.
     Runs,
+    /// Tokens for runs of zeros alone, as the codec had them up to version 0.4 of the format.
+    RunsOfZeros,
     /// The same at the entropy of single tokens: what an ideal coder in place of Huffman's would take.
     RunsAtEntropy,
     /// The same at the entropy of a token that knows the one before it, its statistics for nothing.
@@ -28,8 +30,9 @@ pub enum Zeros {
 }
 
 /// The ways that are compared.
-pub const ZEROS: [Zeros; 10] = [
+pub const ZEROS: [Zeros; 11] = [
     Zeros::Runs,
+    Zeros::RunsOfZeros,
     Zeros::RunsAtEntropy,
     Zeros::RunsAtPairEntropy,
     Zeros::Flags(16),
@@ -47,6 +50,7 @@ impl Zeros {
     pub fn name(self) -> String {
         match self {
             Self::Runs => "run tokens".to_owned(),
+            Self::RunsOfZeros => "run tokens for zeros alone".to_owned(),
             Self::RunsAtEntropy => "run tokens, at their entropy".to_owned(),
             Self::RunsAtPairEntropy => "run tokens, at the entropy after the token before".to_owned(),
             Self::Flags(block) => format!("a flag a block of {block}"),
@@ -70,6 +74,7 @@ impl Zeros {
                         _ => pair_entropy_bits(&tokens.symbols),
                     }
             }
+            Self::RunsOfZeros => runs_of_zeros(leftovers),
             Self::Flags(block) => blocks_left(leftovers, block) + leftovers.len().div_ceil(block) as u64,
             Self::FlagsAtEntropy(block) => blocks_left(leftovers, block) + flag_bits(leftovers, block),
             Self::SecondPass => second_pass(leftovers),
@@ -94,6 +99,22 @@ fn pair_entropy_bits(symbols: &[u8]) -> u64 {
     after.values().map(entropy_bits).sum()
 }
 
+fn runs_of_zeros(leftovers: &[i64]) -> u64 {
+    let mut histogram = [0; SYMBOLS];
+    for segment in leftovers.chunks(SEGMENT) {
+        for stretch in segment.chunk_by(|&a, &b| a == 0 && b == 0) {
+            let symbol = if stretch.len() > 1 { run_symbol(0, stretch.len()).0 } else { symbol(stretch[0]) };
+            histogram[usize::from(symbol)] += 1;
+        }
+    }
+    huffman(&histogram) + extra_bits(&histogram)
+}
+
+/// Bits behind the codes of tokens.
+fn extra_bits(histogram: &Histogram) -> u64 {
+    histogram.iter().zip(&ALPHABET).map(|(&count, symbol)| count * u64::from(symbol.extra_bits)).sum()
+}
+
 fn symbol(leftover: i64) -> u8 {
     if leftover.abs() <= DIRECT_MAX { (i64::from(DIRECT_ZERO) + leftover) as u8 } else { class_symbol(leftover).0 }
 }
@@ -102,8 +123,7 @@ fn symbol(leftover: i64) -> u8 {
 fn count(leftovers: impl Iterator<Item = i64>) -> (Histogram, u64) {
     let mut histogram = [0; SYMBOLS];
     leftovers.for_each(|leftover| histogram[usize::from(symbol(leftover))] += 1);
-    let extra_bits = histogram.iter().zip(&ALPHABET).map(|(&count, symbol)| count * u64::from(symbol.extra_bits)).sum();
-    (histogram, extra_bits)
+    (histogram, extra_bits(&histogram))
 }
 
 /// Bits of the blocks that are not all zero.
@@ -165,6 +185,7 @@ mod tests {
         assert_eq!(Zeros::FlagsAtEntropy(64).bits(&zeros), 0);
         assert_eq!(Zeros::SecondPass.bits(&zeros), (1 << 16) / 64 + 8);
         assert_eq!(Zeros::Runs.bits(&zeros), 32);
+        assert_eq!(Zeros::RunsOfZeros.bits(&zeros), 32);
     }
 
     #[test]

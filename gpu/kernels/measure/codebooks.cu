@@ -195,6 +195,6 @@ __device__ __forceinline__ void sort_symbols(const u32* histogram, u32* symbols)
       choose_##COUNT(const u32* histogram, u32* codes, const u32* lengths, const u32* book_codes, u32* number) {            \
     choose_book<COUNT, CHOOSE_BLOCK>(histogram, lengths, book_codes, codes, number);                                        \
   }
-CODEBOOK_KERNELS(76, 12, 128, 256)
+CODEBOOK_KERNELS(106, 12, 128, 256)
 CODEBOOK_KERNELS(256, 12, 256, 512)
 CODEBOOK_KERNELS(1024, 16, 1024, 1024)
