@@ -285,9 +285,27 @@ impl<C: Integer> Output<'_, C> {
         if runs.count_ones() <= FEW_RUNS {
             return self.copy_between(entries, differences, runs, spans);
         }
+        let span = spans.iter().sum::<u32>() as usize;
+        let room = self.values[self.at..].first_chunk_mut::<STEP_VALUES>();
+        if let Some(values) = room.filter(|_| span <= STEP_VALUES) {
+            if !self.is_zero {
+                let (most, rest) = values.split_at_mut(2 * LANES);
+                most.fill(C::default());
+                if span > 2 * LANES {
+                    rest.fill(C::default());
+                }
+            }
+            // Without a question: how many runs there are, and where, is hard to foretell.
+            let mut place = 0;
+            for (&difference, &span) in differences.iter().zip(spans) {
+                values[place % STEP_VALUES] = difference;
+                place += span as usize;
+            }
+            self.at += span;
+            return LANES;
+        }
         if !self.is_zero {
-            let end = self.at + spans.iter().sum::<u32>() as usize;
-            let end = end.min(self.values.len());
+            let end = (self.at + span).min(self.values.len());
             self.values[self.at..end].fill(C::default());
         }
         for (token, (&difference, &span)) in differences.iter().zip(spans).enumerate() {
@@ -461,12 +479,14 @@ impl StepBits<'_> {
 const MAX_NARROW_EXTRA: u8 = 21;
 /// A block of fewer bits a value is filled with zeros before it is decoded: how long a run is is hard to foretell.
 const FILLED_BITS: usize = 2;
+/// A step of so many values is written without a question. A power of two, so that a place needs a mask.
+const STEP_VALUES: usize = 256;
 /// So many tokens of a step may be other than direct codes before they are no longer treated as exceptions.
 const MOST_PATCHED: u32 = 12;
 /// So many, if there are runs among them.
-const FEW: u32 = 7;
+const FEW: u32 = 9;
 /// With more runs in a step, tokens are written one by one.
-const FEW_RUNS: u32 = 5;
+const FEW_RUNS: u32 = 1;
 
 /// The extra bits of an entry that is not wide, from those that follow it.
 #[inline(always)]

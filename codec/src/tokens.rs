@@ -343,9 +343,15 @@ fn tokenize_segment<C: Integer>(
     } else if class_count < segment.len() / MANY {
         look_up_specials(masks, segment, &marked, symbols, &mut bits, scratch)
     } else {
-        let count = list_places(segment, bytes, &marked, &mut scratch.places, &mut scratch.list);
-        look_up(segment, &scratch.list[..count], symbols, &mut bits);
-        count
+        find_places(segment, &mut scratch.places);
+        let list = if runs == 0 {
+            &scratch.places[..segment.len()]
+        } else {
+            let count = put_runs(segment.len(), bytes, &marked, &scratch.places, &mut scratch.list);
+            &scratch.list[..count]
+        };
+        look_up(segment, list, symbols, &mut bits);
+        list.len()
     };
     let end = bits.finish();
     extra.bits = end;
@@ -448,16 +454,15 @@ fn copy_symbols(bytes: &[u8; SEGMENT + SLACK], range: Range<usize>, symbols: &mu
     }
 }
 
-/// Lists the places in the table of a segment's tokens; returns how many there are.
+/// Lists the places in the table of a segment's tokens, from those of its differences; returns how many there are.
 #[inline(always)]
-fn list_places<C: Integer>(
-    segment: &[C],
+fn put_runs(
+    len: usize,
     bytes: &[u8; SEGMENT + SLACK],
     Marked { zeros, starts, .. }: &Marked,
-    places: &mut [u16; SEGMENT + SLACK],
+    places: &[u16; SEGMENT + SLACK],
     list: &mut [u16; SEGMENT + SLACK],
 ) -> usize {
-    find_places(segment, places);
     let (mut at, mut count) = (0, 0);
     let copy = |range: Range<usize>, list: &mut [u16]| {
         let mut copies = list.as_chunks_mut::<16>().0.iter_mut();
@@ -485,8 +490,8 @@ fn list_places<C: Integer>(
             count += 1;
         }
     }
-    copy(at..segment.len(), &mut list[count..]);
-    count + segment.len() - at
+    copy(at..len, &mut list[count..]);
+    count + len - at
 }
 
 /// Places in [`TOKEN_TABLE`] of differences.
