@@ -269,23 +269,29 @@ pub fn symbol_entry(symbol: usize, wide_start: i64) -> u32 {
 ///
 /// [`Integer::FAR`]: crate::integer::Integer::FAR
 pub fn fill_decode_table(lengths: &CodeLengths, wide_start: i64, table: &mut DecodeTable) -> Result<()> {
-    let mut next = 0;
-    for length in 1..=MAX_CODE_BITS {
-        for symbol in (0..SYMBOLS).filter(|&symbol| lengths[symbol] == length) {
-            let entry = u32::from(length) | symbol_entry(symbol, wide_start);
-            let count = 1usize << (MAX_CODE_BITS - length);
-            let Some(entries) = table.get_mut(next..next + count) else {
-                return Err(Error::corrupt("codebook", "its code lengths make no prefix code: they ask for too many codes"));
-            };
-            entries.fill(entry);
-            next += count;
-        }
+    let share = |length: u8| 1usize << (MAX_CODE_BITS - length);
+    // Entries that the codes of each length take, then where the next of them begin.
+    let mut next = [0; MAX_CODE_BITS as usize + 1];
+    for &length in lengths.iter().filter(|&&length| (1..=MAX_CODE_BITS).contains(&length)) {
+        next[usize::from(length)] += share(length);
     }
-    if next != table.len() || lengths.iter().any(|&length| length > MAX_CODE_BITS) {
+    let mut end = 0;
+    for next in &mut next {
+        end += std::mem::replace(next, end);
+    }
+    if end > table.len() {
+        return Err(Error::corrupt("codebook", "its code lengths make no prefix code: they ask for too many codes"));
+    }
+    if end != table.len() || lengths.iter().any(|&length| length > MAX_CODE_BITS) {
         return Err(Error::corrupt(
             "codebook",
-            format!("its code lengths use {next} of {} codes, or pass {MAX_CODE_BITS} bits", table.len()),
+            format!("its code lengths use {end} of {} codes, or pass {MAX_CODE_BITS} bits", table.len()),
         ));
+    }
+    for (symbol, &length) in lengths.iter().enumerate().filter(|&(_, &length)| length > 0) {
+        let next = &mut next[usize::from(length)];
+        table[*next..*next + share(length)].fill(u32::from(length) | symbol_entry(symbol, wide_start));
+        *next += share(length);
     }
     Ok(())
 }
