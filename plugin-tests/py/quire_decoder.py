@@ -13,7 +13,7 @@ import sys
 import zlib
 from itertools import accumulate, product
 from pathlib import Path
-from typing import Dict, Iterator, List, NamedOptional, Tuple, Sequence, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
