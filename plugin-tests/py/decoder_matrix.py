@@ -634,7 +634,7 @@ def main():
     least_numbers(plugin, tally)
     print(f"modes and bounds: {time.perf_counter() - begun:.1f} s")
     begun = time.perf_counter()
-    crafted(plugin, tally, np.random.default_rng(4), 2000 if arguments.all else 500)
+    crafted(plugin, tally, np.random.default_rng(4), 2000 if arguments.all else 700)
     print(f"{tally.crafted} crafted streams: {time.perf_counter() - begun:.1f} s")
     rng = np.random.default_rng(3)
     for name, values, words in small_streams(rng):
