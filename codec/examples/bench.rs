@@ -10,7 +10,8 @@ use std::time::Instant;
 use h5_samples::{cloud, turbulence};
 use quire_codec::bitmap::Bitmap;
 use quire_codec::codebook::{self, MAX_CODE_BITS, WIDE_START};
-use quire_codec::interpolation::{Interpolation, Residuals};
+use quire_codec::interpolation::Interpolation;
+use quire_codec::narrowed::Narrowed;
 use quire_codec::lorenzo::{self, Axes};
 use quire_codec::quantize::{self, Quantizer};
 use quire_codec::tokens::{Place, Tokens, tokenize};
@@ -144,7 +145,7 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
         let mut start = 0;
         for group in tokens.segment_ends.chunks(2) {
             let end = group[group.len() - 1].symbol;
-            black_box(encoder.encode(&tokens.symbols[start..end], &codes_of));
+            black_box(encoder.encode(&tokens.symbols()[start..end], &codes_of));
             start = end;
         }
     });
@@ -156,7 +157,7 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
     let mut start = Place::default();
     for group in tokens.segment_ends.chunks(2) {
         let end = group[group.len() - 1];
-        let mut words = encoder.encode(&tokens.symbols[start.symbol..end.symbol], &codes_of).to_vec();
+        let mut words = encoder.encode(&tokens.symbols()[start.symbol..end.symbol], &codes_of).to_vec();
         words.extend([0; lanes::LANE_PADDING]);
         let mut extra = Vec::new();
         tokens.extra.copy_to(start.extra_bit, end.extra_bit, &mut extra);
@@ -180,7 +181,7 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
         black_box(crc32fast::hash(black_box(&chunk[..chunk.len() / 8])));
     });
     row("1 restore values", None, chunk.len(), repeats, || {
-        quantize::restore::<f32>(&codes, &quantizer, ByteOrder::Little, &mut restored);
+        quantize::restore::<f32, _>(&codes, &quantizer, ByteOrder::Little, &mut restored);
     });
     let Some(fine) = quantizer.fine::<f32>() else { return };
     let (mut interpolation, mut residuals) = (Interpolation::default(), Vec::new());
@@ -193,7 +194,7 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
         .filter(|(_, (_, near))| **near == i16::MIN)
         .map(|(index, (&residual, _))| (index, i64::from(residual)))
         .collect();
-    let residuals = Residuals { near: &near, far: &far };
+    let residuals = Narrowed { near: &near, far: &far };
     row("2' undo the interpolation, restore values", None, chunk.len(), repeats, || {
         interpolation.inverse(&residuals, &layout.shape, &fine, ByteOrder::Little, &mut restored).expect("memory");
     });

@@ -11,6 +11,8 @@ pub trait Integer: Copy + Default + PartialEq + Send + Sync + 'static {
     fn sub(self, other: Self) -> Self;
     /// The value, sign extended.
     fn to_i64(self) -> i64;
+    /// The value in f64, rounded to nearest if it is beyond 2^53.
+    fn to_f64(self) -> f64;
     /// The low bits of `value`.
     fn from_i64(value: i64) -> Self;
     /// `value + 15` where that lies in `0..=30`, else a number of 31 or more.
@@ -34,6 +36,10 @@ macro_rules! integer {
             #[inline(always)]
             fn to_i64(self) -> i64 {
                 i64::from(self)
+            }
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self as f64
             }
             #[inline(always)]
             fn from_i64(value: i64) -> Self {

@@ -29,10 +29,9 @@ use self::small::{SmallGrid, is_small};
 use crate::bitmap::Bitmap;
 use crate::error::Result;
 use crate::finegrid::{FineGrid, MOST_VALUES, PLACES};
-use crate::integer::Integer;
 use crate::layout::{ByteOrder, Shape};
 use crate::memory::{reserve, resize};
-use crate::plane::Far;
+use crate::narrowed::{FAR, Narrowed};
 use crate::quantize::Value;
 use crate::simd::{ROW_GROUP, apart, common_row, common_row_mut, vectorized};
 
@@ -155,7 +154,7 @@ impl Interpolation {
     /// `OutOfMemory`.
     pub fn inverse<V: Value>(
         &mut self,
-        residuals: &Residuals<'_>,
+        residuals: &Narrowed<'_>,
         shape: &Shape,
         fine: &FineGrid<V>,
         order: ByteOrder,
@@ -198,7 +197,7 @@ impl Interpolation {
                             for (row, ((predictions, places), near)) in rows.enumerate() {
                                 let (predictions, places) = (&predictions[..len], &mut places[..len]);
                                 if restore_row(predictions, near, places) {
-                                    residuals.restore_far(first + row * len, predictions, places);
+                                    restore_far(residuals, first + row * len, predictions, places);
                                 }
                             }
                         },
@@ -250,35 +249,12 @@ pub fn restore(prediction: i32, residual: i32) -> i32 {
     prediction.wrapping_add(distance)
 }
 
-/// Residuals as the decoder reads them: most fit 16 bits, and half the memory is half the time that it takes.
-#[derive(Debug, Clone, Copy)]
-pub struct Residuals<'a> {
-    /// All of them; [`Integer::FAR`] stands for one that is far.
-    pub near: &'a [i16],
-    /// Indices and residuals of those that are far, ascending.
-    pub far: &'a [Far],
-}
-
-/// What stands for a residual that is far.
-const FAR: i16 = match <i16 as Integer>::FAR {
-    Some(far) => far,
-    None => panic!("residuals are kept apart"),
-};
-
-impl Residuals<'_> {
-    /// Those that are far from an index on.
-    fn far_from(&self, index: usize) -> &[Far] {
-        &self.far[self.far.partition_point(|&(other, _)| other < index)..]
-    }
-
-    /// Puts right the places of a row in which there are residuals that are far. The row begins at index `first`.
-    #[cold]
-    #[inline(never)]
-    fn restore_far(&self, first: usize, predictions: &[i32], places: &mut [i32]) {
-        let end = first + places.len();
-        for &(index, residual) in self.far_from(first).iter().take_while(|&&(index, _)| index < end) {
-            places[index - first] = restore(predictions[index - first], residual as i32);
-        }
+/// Puts right the places of a row in which there are residuals that are far. The row begins at index `first`.
+#[cold]
+#[inline(never)]
+fn restore_far(residuals: &Narrowed<'_>, first: usize, predictions: &[i32], places: &mut [i32]) {
+    for &(index, residual) in residuals.far_in(first..first + places.len()) {
+        places[index - first] = restore(predictions[index - first], residual as i32);
     }
 }
 

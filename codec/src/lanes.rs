@@ -226,11 +226,7 @@ impl<C: Integer> Output<'_, C> {
             return LANES;
         }
         // For all lanes side by side.
-        let mut bits_here = [0u32; LANES];
-        for (bits_here, &[first, second]) in bits_here.as_chunks_mut::<2>().0.iter_mut().zip(entries.as_chunks::<2>().0) {
-            let window = bits.take(extra_count(first) + extra_count(second));
-            *bits_here = [window as u32, (window >> extra_count(first)) as u32];
-        }
+        let bits_here = step.take_all(entries, &mut bits);
         self.pass(&bits);
         if !has_run {
             self.put_all(std::array::from_fn(|lane| narrow_difference(entries[lane], bits_here[lane])));
@@ -475,6 +471,8 @@ impl StepBits<'_> {
     }
 }
 
+/// Bits that a window has at least.
+const WINDOW: u32 = 57;
 /// Most extra bits of an entry that is not wide.
 const MAX_NARROW_EXTRA: u8 = 21;
 /// A block of fewer bits a value is filled with zeros before it is decoded: how long a run is is hard to foretell.
@@ -482,7 +480,7 @@ const FILLED_BITS: usize = 2;
 /// A step of so many values is written without a question. A power of two, so that a place needs a mask.
 const STEP_VALUES: usize = 256;
 /// So many tokens of a step may be other than direct codes before they are no longer treated as exceptions.
-const MOST_PATCHED: u32 = 12;
+const MOST_PATCHED: u32 = 6;
 /// So many, if there are runs among them.
 const FEW: u32 = 9;
 /// With more runs in a step, tokens are written one by one.
@@ -574,7 +572,7 @@ mod tests {
                 let (_, histogram) = tokens.count();
                 let lengths = optimal_lengths(&histogram);
                 fill_decode_table(&lengths, WIDE_START, &mut table).unwrap();
-                let mut words = encoder.encode(&tokens.symbols, &canonical_codes(&lengths)).to_vec();
+                let mut words = encoder.encode(tokens.symbols(), &canonical_codes(&lengths)).to_vec();
                 words.extend([0; LANE_PADDING]);
                 let mut extra = Vec::new();
                 tokens.extra.copy_to(0, tokens.segment_ends[tokens.segment_ends.len() - 1].extra_bit, &mut extra);

@@ -48,6 +48,7 @@ pub mod logarithm;
 pub mod lorenzo;
 pub mod mask;
 mod memory;
+pub mod narrowed;
 pub mod options;
 mod padding;
 pub mod plane;

@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use crate::integer::Integer;
 use crate::layout::{MAX_RANK, Shape};
+use crate::narrowed::Narrowed;
 use crate::simd::vectorized;
 
 /// Axes along which differences are taken. Bit 0 is the fastest axis.
@@ -180,22 +181,40 @@ pub fn predict<C: Integer>(codes: &[C], shape: &Shape, axes: Axes, differences: 
     );
 }
 
-/// Restores codes from differences, in place: prefix sums along each axis in turn, for a few rows at a time while they are in the cache.
+/// Restores codes from differences, in place.
 pub fn restore<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes) {
-    if axes == Axes::NONE {
-        return;
+    if axes != Axes::NONE {
+        restore_batches(codes, shape, axes, |_, _| ());
     }
+}
+
+/// Restores codes from narrowed differences.
+pub fn restore_narrowed<C: Integer>(differences: &Narrowed<'_>, shape: &Shape, axes: Axes, codes: &mut [C]) {
+    restore_batches(
+        codes,
+        shape,
+        axes,
+        #[inline(always)]
+        |range, codes| differences.widen(range, codes),
+    );
+}
+
+/// Prefix sums along each axis in turn, for a few rows at a time while they are in the cache. `load` is to write the differences in a range.
+#[inline(always)]
+fn restore_batches<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes, load: impl Fn(Range<usize>, &mut [C])) {
     let [len, ny, nz, _] = shape.extents();
     let (plane_len, rows) = (len * ny, rows_of_batch(len));
     vectorized(
         #[inline(always)]
         || {
             for plane in 0..codes.len() / plane_len {
-                let (before, current) = codes.split_at_mut(plane * plane_len);
+                let start = plane * plane_len;
+                let (before, current) = codes.split_at_mut(start);
                 let current = &mut current[..plane_len];
                 let plane_before = (axes.contains(2) && plane % nz > 0).then(|| &before[before.len() - plane_len..]);
                 for first in (0..ny).step_by(rows) {
                     let batch = first * len..ny.min(first + rows) * len;
+                    load(start + batch.start..start + batch.end, &mut current[batch.clone()]);
                     if axes.contains(0) {
                         current[batch.clone()].chunks_exact_mut(len).for_each(prefix_sum);
                     }

@@ -6,7 +6,7 @@
 //!                     → blocks of bit planes
 //! ```
 
-use crate::alphabet::SEGMENT;
+use crate::alphabet::{ALPHABET, FIRST_CLASS, FIRST_RUN, SEGMENT};
 use crate::bitshuffle::{self, Bitshuffle};
 use crate::codebook::{self, Choice, CodeLengths, DecodeTable, MAX_CODE_BITS, PACKED_LENGTHS};
 use crate::config::{CodingPolicy, Config};
@@ -17,6 +17,7 @@ use crate::lanes::{self, LANES, MAX_BLOCK};
 use crate::layout::Shape;
 use crate::lorenzo::{self, Axes};
 use crate::memory::{reserve, resize};
+use crate::narrowed::{FAR, Far};
 use crate::predictor::{INTERPOLATION, Predictor};
 use crate::tokens::{Place, Tokens, tokenize};
 
@@ -36,6 +37,17 @@ pub const BLOCK_BITS: u64 = 11_000;
 /// are full, as interpolation leaves them, this halves the time at 0.6 % of the ratio (geometric mean of the generator's fields at a
 /// relative bound of 1e-2; nothing at 1e-3).
 pub const BLOCK_TOKENS: usize = 8192;
+
+/// A plane is narrow if its codebook expects fewer than one difference of so many to be far: each of these makes a step of the lanes slow.
+const NARROW_SHARE: u32 = 64;
+/// The first class of differences that are far.
+const FIRST_FAR: usize = {
+    let mut symbol = FIRST_CLASS;
+    while ALPHABET[symbol].start < FAR.unsigned_abs() as u64 {
+        symbol += 1;
+    }
+    symbol
+};
 
 /// What errors call a plane's fixed part.
 const HEADER: &str = "plane header";
@@ -133,9 +145,6 @@ pub struct PlaneWorkspace {
     far: Vec<Far>,
 }
 
-/// Index and value of an integer that [`Integer::FAR`] stands for.
-pub type Far = (usize, i64);
-
 impl Default for PlaneWorkspace {
     fn default() -> Self {
         Self {
@@ -208,7 +217,7 @@ impl PlaneWorkspace {
         let mut start = Place::default();
         for group in self.tokens.segment_ends.chunks(1 << group_log) {
             let end = group[group.len() - 1];
-            let words = self.encoder.encode(&self.tokens.symbols[start.symbol..end.symbol], &codes);
+            let words = self.encoder.encode(&self.tokens.symbols()[start.symbol..end.symbol], &codes);
             self.payload.extend_from_slice(words);
             let before = self.payload.len();
             self.tokens.extra.copy_to(start.extra_bit, end.extra_bit, &mut self.payload);
@@ -343,6 +352,15 @@ impl PlaneWorkspace {
         }
         Ok(head.predictor)
     }
+}
+
+/// Whether the codebook of the plane at the start of a stream expects that nearly all of its differences fit 16 bits.
+#[must_use]
+pub fn is_narrow(mut stream: &[u8]) -> bool {
+    let Ok(Head { choice: Some(choice), .. }) = Head::read(&mut stream) else { return false };
+    let far = &choice.lengths()[FIRST_FAR..FIRST_RUN[1]];
+    let share = |&length: &u8| if length > 0 { 1 << MAX_CODE_BITS >> length } else { 0 };
+    far.iter().map(share).sum::<u32>() <= (1 << MAX_CODE_BITS) / NARROW_SHARE
 }
 
 /// Whether the plane at the start of a stream is interpolated.

@@ -51,7 +51,7 @@ impl Quantizer {
         }
         // On the grid and small, or an exception anyway, the fill value needs no care.
         grid.fill = fill.and_then(|fill| {
-            let code = V::code_to_f64(quantize_one(fill, &grid)?);
+            let code = quantize_one(fill, &grid)?.to_f64();
             let comes_back = V::round_from(code * grid.step).to_bits() == fill.to_bits();
             (!comes_back || code.abs() >= FAR_FILL).then(|| fill.to_bits_i64())
         });
@@ -126,8 +126,6 @@ pub trait Value: Element {
     fn is_below(self, other: Self) -> bool;
     /// Extracts the code from the low bits of a value to which 1.5 * 2^52 was added.
     fn code_from_sum(sum: f64) -> Self::Code;
-    /// The code in f64.
-    fn code_to_f64(code: Self::Code) -> f64;
     /// Whether its values are looked at in f32.
     const GLANCES: bool;
     /// See [`Glance::codes`].
@@ -195,10 +193,6 @@ macro_rules! narrow_codes {
         #[inline(always)]
         fn code_from_sum(sum: f64) -> i32 {
             sum.to_bits() as i32
-        }
-        #[inline(always)]
-        fn code_to_f64(code: i32) -> f64 {
-            f64::from(code)
         }
     };
 }
@@ -285,10 +279,6 @@ impl Value for f64 {
     #[inline(always)]
     fn code_from_sum(sum: f64) -> i64 {
         sum.to_bits().wrapping_sub(ROUNDING.to_bits()).cast_signed()
-    }
-    #[inline(always)]
-    fn code_to_f64(code: i64) -> f64 {
-        code as Self
     }
 }
 
@@ -505,8 +495,8 @@ pub fn take_left_neighbours<C: Integer>(codes: &mut [C], exceptions: &Bitmap, ro
     }
 }
 
-/// Restores the values of a chunk from their codes. Exceptions are overwritten afterwards.
-pub fn restore<V: Value>(codes: &[V::Code], quantizer: &Quantizer, order: ByteOrder, chunk: &mut [u8]) {
+/// Restores the values of a chunk from their codes, in integers of any type that holds them. Exceptions are overwritten afterwards.
+pub fn restore<V: Value, C: Integer>(codes: &[C], quantizer: &Quantizer, order: ByteOrder, chunk: &mut [u8]) {
     let step = quantizer.step;
     vectorized(
         #[inline(always)]
@@ -514,7 +504,7 @@ pub fn restore<V: Value>(codes: &[V::Code], quantizer: &Quantizer, order: ByteOr
             V::write_all(
                 codes,
                 #[inline(always)]
-                |code| V::round_from(V::code_to_f64(code) * step),
+                |code| V::round_from(code.to_f64() * step),
                 order,
                 chunk,
             );

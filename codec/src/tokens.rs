@@ -11,7 +11,7 @@ use self::mask::{Masks, keep, list_ones};
 use crate::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, FIRST_RUN, SEGMENT, SYMBOLS, class_symbol, run_symbol};
 use crate::error::Result;
 use crate::integer::Integer;
-use crate::memory::{reserve, resize};
+use crate::memory::{lengthen, reserve, resize};
 use crate::simd::{apart, vectorized};
 
 /// How often each symbol occurs.
@@ -20,8 +20,9 @@ pub type Histogram = [u64; SYMBOLS];
 /// The tokens of a plane, segment after segment. Kept from chunk to chunk.
 #[derive(Debug, Default)]
 pub struct Tokens {
-    /// A symbol a token.
-    pub symbols: Vec<u8>,
+    /// A symbol a token, and behind them what longer planes have left.
+    room: Vec<u8>,
+    scratch: Box<Scratch>,
     /// Extra bits of all tokens in their order, least significant first.
     pub extra: BitString,
     /// Where each segment ends.
@@ -132,6 +133,12 @@ impl<'a> BitWriter<'a> {
 }
 
 impl Tokens {
+    /// A symbol a token.
+    #[must_use]
+    pub fn symbols(&self) -> &[u8] {
+        &self.room[..self.segment_ends.last().map_or(0, |end| end.symbol)]
+    }
+
     /// Most tokens of so many segments that stand together.
     #[must_use]
     pub fn longest_group(&self, segments: usize) -> usize {
@@ -151,7 +158,7 @@ impl Tokens {
         // Four counters a symbol: equal neighbours do not wait for each other's store.
         let mut lanes = [[0u32; 256]; 4];
         let mut histogram = [0; SYMBOLS];
-        for part in self.symbols.chunks(1 << 30) {
+        for part in self.symbols().chunks(1 << 30) {
             let (quads, rest) = part.as_chunks::<4>();
             for quad in quads {
                 for lane in 0..4 {
@@ -182,6 +189,7 @@ const BEHIND: u8 = 0;
 const BIAS: u8 = DIRECT_ZERO - DIRECT_MAX as u8;
 
 /// What a segment's differences become on the way; only what a segment itself has written there counts.
+#[derive(Debug)]
 struct Scratch {
     /// `difference + 15`, or [`BEYOND`].
     bytes: [u8; SEGMENT + SLACK],
@@ -215,7 +223,7 @@ impl Default for Scratch {
 /// # Errors
 /// `OutOfMemory`.
 pub fn tokenize<C: Integer>(differences: &[C], tokens: &mut Tokens) -> Result<()> {
-    resize(&mut tokens.symbols, differences.len() + SLACK)?;
+    lengthen(&mut tokens.room, differences.len() + SLACK)?;
     tokens.extra.bits = 0;
     tokens.segment_ends.clear();
     reserve(&mut tokens.segment_ends, differences.len().div_ceil(SEGMENT))?;
@@ -234,13 +242,12 @@ pub fn tokenize<C: Integer>(differences: &[C], tokens: &mut Tokens) -> Result<()
 
 #[inline(always)]
 fn tokenize_segments<C: Integer>(masks: impl Masks, differences: &[C], tokens: &mut Tokens) -> Result<()> {
-    let (mut symbol_end, mut scratch) = (0, Scratch::default());
+    let mut symbol_end = 0;
     for segment in differences.chunks(SEGMENT) {
-        let symbols = &mut tokens.symbols[symbol_end..symbol_end + segment.len() + SLACK];
-        symbol_end += tokenize_segment(masks, segment, symbols, &mut tokens.extra, &mut scratch)?;
+        let symbols = &mut tokens.room[symbol_end..symbol_end + segment.len() + SLACK];
+        symbol_end += tokenize_segment(masks, segment, symbols, &mut tokens.extra, &mut tokens.scratch)?;
         tokens.segment_ends.push(Place { symbol: symbol_end, extra_bit: tokens.extra.bits });
     }
-    tokens.symbols.truncate(symbol_end);
     Ok(())
 }
 
@@ -646,7 +653,7 @@ mod tests {
     fn expand(tokens: &Tokens) -> Vec<i64> {
         let mut at = 0;
         let mut differences = Vec::new();
-        for &symbol in &tokens.symbols {
+        for &symbol in tokens.symbols() {
             let symbol = ALPHABET[usize::from(symbol)];
             let mut words = Vec::new();
             tokens.extra.copy_to(at, at + usize::from(symbol.extra_bits), &mut words);
@@ -684,7 +691,7 @@ mod tests {
                     assert_eq!(expand(&tokens), expected);
                     assert_eq!(tokens.segment_ends.len(), (len as usize).div_ceil(SEGMENT));
                     let (bits, histogram) = tokens.count();
-                    assert_eq!(histogram.iter().sum::<u64>(), tokens.symbols.len() as u64);
+                    assert_eq!(histogram.iter().sum::<u64>(), tokens.symbols().len() as u64);
                     assert_eq!(bits, tokens.extra.bits as u64);
                 }
             }

@@ -10,14 +10,15 @@ use crate::exceptions::{List, most_listed, predict_mask, write_list};
 use crate::format::{self, Coding, Header};
 use crate::grid::{Fixed, Grid, for_floats, for_whole_numbers, with_float, with_whole};
 use crate::integer::Integer;
-use crate::interpolation::{Interpolation, Residuals};
+use crate::interpolation::Interpolation;
 use crate::layout::{Layout, Shape};
 use crate::logarithm;
 use crate::lorenzo::{self, Axes};
-use crate::memory::{reserve, resize};
+use crate::memory::{lengthen, reserve, resize};
+use crate::narrowed::Narrowed;
 use crate::plane::{self, PlaneWorkspace, take};
 use crate::predictor::{Choice, Chooser, Predictor};
-use crate::quantize::{self, Value};
+use crate::quantize::{self, Quantizer, Value};
 use crate::simd::vectorized;
 use crate::steps::{self, Whole};
 
@@ -46,10 +47,10 @@ struct Shared {
     mask_differences: Vec<i8>,
     chooser: Chooser,
     interpolation: Interpolation,
-    /// What interpolation leaves.
+    /// What interpolation leaves; codes that are read and fit.
     residuals: Vec<i32>,
-    /// The same as it is read, without what is far.
-    near_residuals: Vec<i16>,
+    /// What a predictor has left, as it is read, without what is far.
+    near: Vec<i16>,
 }
 
 impl Shared {
@@ -390,22 +391,49 @@ fn decode_floats<V: Value>(
     let list = take_list::<V>(fixed, body, layout)?;
     match &fixed.grid {
         Grid::Logarithmic(grid) => logarithm::restore::<V>(decode_codes(buffers, shared, body, layout)?, grid, order, chunk),
-        Grid::Linear(quantizer) => match quantizer.fine::<V>().filter(|_| plane::is_interpolated(body)) {
-            Some(fine) => {
-                let elements = layout.shape.elements() as usize;
-                resize(&mut buffers.codes, elements)?;
-                resize(&mut shared.near_residuals, elements)?;
-                let near = &mut shared.near_residuals[..elements];
-                shared.plane.decode_differences(body, near)?;
-                let residuals = Residuals { near, far: shared.plane.far() };
-                shared.interpolation.inverse(&residuals, &layout.shape, &fine, order, chunk)?;
-            }
-            // Without a fine grid the plane's predictor is refused.
-            None => quantize::restore::<V>(decode_codes(buffers, shared, body, layout)?, quantizer, order, chunk),
-        },
+        Grid::Linear(quantizer) => decode_linear::<V>(quantizer, buffers, shared, body, layout, chunk)?,
         Grid::Exact | Grid::Steps(_) => unreachable!("exact ones are done, and steps are for whole numbers"),
     }
     decode_exceptions::<V>(fixed, &list, buffers, shared, body, layout, chunk)
+}
+
+/// Decodes all but the exceptions of a chunk on an absolute bound's grid, or on a lattice.
+fn decode_linear<V: Value>(
+    quantizer: &Quantizer,
+    buffers: &mut Buffers<V::Code>,
+    shared: &mut Shared,
+    body: &mut &[u8],
+    layout: &Layout,
+    chunk: &mut [u8],
+) -> Result<()> {
+    let &Layout { byte_order: order, shape, .. } = layout;
+    let elements = shape.elements() as usize;
+    // Without a fine grid the plane's predictor is refused.
+    let fine = quantizer.fine::<V>().filter(|_| plane::is_interpolated(body));
+    let is_wide = size_of::<V::Code>() > size_of::<i32>();
+    if fine.is_none() && !(is_wide && plane::is_narrow(body)) {
+        quantize::restore::<V, _>(decode_codes(buffers, shared, body, layout)?, quantizer, order, chunk);
+        return Ok(());
+    }
+    let Shared { plane, near, residuals: narrow_codes, interpolation, .. } = shared;
+    resize(near, elements)?;
+    if let Some(fine) = fine {
+        plane.decode_differences(body, near)?;
+        return interpolation.inverse(&Narrowed { near, far: plane.far() }, &shape, &fine, order, chunk);
+    }
+    let axes = plane.decode_differences_along(body, &shape, near)?;
+    let differences = Narrowed { near, far: plane.far() };
+    // Codes of 64 bits are mostly far from needing them.
+    if differences.sums_fit() {
+        resize(narrow_codes, elements)?;
+        lorenzo::restore_narrowed(&differences, &shape, axes, narrow_codes);
+        quantize::restore::<V, _>(narrow_codes, quantizer, order, chunk);
+    } else {
+        resize(&mut buffers.codes, elements)?;
+        lorenzo::restore_narrowed(&differences, &shape, axes, &mut buffers.codes);
+        quantize::restore::<V, _>(&buffers.codes, quantizer, order, chunk);
+    }
+    Ok(())
 }
 
 /// Decodes a chunk of whole numbers.
@@ -461,6 +489,7 @@ fn decode_exceptions<V: Element>(
     let axes = plane.decode_differences_along(body, shape, mask_differences)?;
     marked.read(mask_differences)?;
     marked.restore(shape, axes)?;
+    lengthen(&mut buffers.codes, exceptions as usize)?;
     let bits = &mut buffers.codes[..exceptions as usize];
     plane.decode(body, &Shape::line(exceptions), bits)?;
     if marked.count() as u64 != exceptions {

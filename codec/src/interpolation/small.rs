@@ -11,10 +11,11 @@ use std::ops::Range;
 use super::level::{Class, Extents, Level, axes_of, count, grids, index};
 use super::line::is_line;
 use super::sheets::mean;
-use super::{PART, Residuals, restore_row};
+use super::{PART, restore_far, restore_row};
 use crate::bitmap::ones;
 use crate::finegrid::FineGrid;
 use crate::layout::ByteOrder;
+use crate::narrowed::Narrowed;
 use crate::quantize::Value;
 use crate::simd::ROW_GROUP;
 
@@ -185,13 +186,13 @@ impl SmallGrid {
 
     /// The places that residuals lead to.
     #[inline(always)]
-    pub(super) fn inverse(&mut self, residuals: &Residuals<'_>) {
+    pub(super) fn inverse(&mut self, residuals: &Narrowed<'_>) {
         self.go(
             #[inline(always)]
             |start, order, predictions, places| {
                 let (predictions, places) = (&predictions[..order.len()], &mut places[..order.len()]);
                 if restore_row(predictions, &residuals.near[start..start + order.len()], places) {
-                    residuals.restore_far(start, predictions, places);
+                    restore_far(residuals, start, predictions, places);
                 }
             },
         );

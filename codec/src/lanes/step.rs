@@ -1,6 +1,6 @@
 //! The decoder's inner step: one token of each lane. Two implementations of one definition (FORMAT.md §9.1).
 
-use super::LANES;
+use super::{LANES, StepBits, WINDOW, extra_count};
 use crate::codebook::{DecodeTable, MAX_CODE_BITS, RUN_ENTRY, SPECIAL_ENTRY, WIDE_ENTRY};
 
 /// Words that a step may look at: one a lane, and those that a vector load reads behind them.
@@ -33,6 +33,8 @@ pub(super) trait Step: Copy {
     fn step(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> Found;
     /// Lanes whose entries have a bit, by bits.
     fn marked(self, entries: &[u32; LANES], bit: u32) -> u32;
+    /// Takes the extra bits of tokens of which none is wide: for each lane its own, and others above them.
+    fn take_all(self, entries: &[u32; LANES], bits: &mut StepBits<'_>) -> [u32; LANES];
 }
 
 /// Any CPU. No branch depends on which lanes take a word.
@@ -64,6 +66,16 @@ impl Step for Portable {
     #[inline(always)]
     fn marked(self, entries: &[u32; LANES], bit: u32) -> u32 {
         entries.iter().enumerate().fold(0, |marked, (lane, entry)| marked | u32::from(entry & bit != 0) << lane)
+    }
+
+    #[inline(always)]
+    fn take_all(self, entries: &[u32; LANES], bits: &mut StepBits<'_>) -> [u32; LANES] {
+        let mut taken = [0u32; LANES];
+        for (taken, &[first, second]) in taken.as_chunks_mut::<2>().0.iter_mut().zip(entries.as_chunks::<2>().0) {
+            let window = bits.take(extra_count(first) + extra_count(second));
+            *taken = [window as u32, (window >> extra_count(first)) as u32];
+        }
+        taken
     }
 }
 
@@ -142,10 +154,42 @@ impl Step for Avx2 {
             marked | avx._mm256_movemask_ps(cast(has_bit)).cast_unsigned() << (8 * eight)
         })
     }
+
+    /// A window for four tokens, if four have no more bits than that.
+    #[inline(always)]
+    fn take_all(self, entries: &[u32; LANES], bits: &mut StepBits<'_>) -> [u32; LANES] {
+        use pulp::bytemuck::cast;
+        use std::arch::x86_64::__m256i;
+        let (avx, avx2) = (self.0.avx, self.0.avx2);
+        let begin = bits.at;
+        let mut taken = [0; LANES];
+        let zero: __m256i = cast([0u32; 8]);
+        let mut most = zero;
+        for (taken, entries) in taken.as_chunks_mut::<8>().0.iter_mut().zip(entries.as_chunks::<8>().0) {
+            let counts = avx2._mm256_and_si256(avx2._mm256_srli_epi32::<4>(cast(*entries)), cast([127u32; 8]));
+            let pairs = avx2._mm256_add_epi32(counts, avx2._mm256_slli_si256::<4>(counts));
+            let sums = avx2._mm256_add_epi32(pairs, avx2._mm256_slli_si256::<8>(pairs));
+            let before = avx2._mm256_sub_epi32(sums, counts);
+            most = avx2._mm256_max_epi32(most, sums);
+            let sums: [u32; 8] = cast(sums);
+            let (low, high) = (bits.take(sums[3]), bits.take(sums[7]));
+            let windows: __m256i = cast([low, low, high, high]);
+            let first = avx2._mm256_srlv_epi64(windows, avx2._mm256_unpacklo_epi32(before, zero));
+            let second = avx2._mm256_srlv_epi64(windows, avx2._mm256_unpackhi_epi32(before, zero));
+            *taken = cast(avx._mm256_shuffle_ps::<0b10_00_10_00>(cast(first), cast(second)));
+        }
+        let is_long = avx2._mm256_cmpgt_epi32(most, cast([WINDOW; 8]));
+        if avx._mm256_movemask_ps(cast(is_long)) == 0 {
+            return taken;
+        }
+        bits.at = begin;
+        Portable.take_all(entries, bits)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::{MAX_NARROW_EXTRA, narrow_extra};
     use super::*;
 
     #[cfg(target_arch = "x86_64")]
@@ -177,6 +221,14 @@ mod tests {
             for bit in [RUN_ENTRY, WIDE_ENTRY, SPECIAL_ENTRY] {
                 assert_eq!(Portable.marked(&a.entries, bit), Avx2(v3).marked(&a.entries, bit));
             }
+            // From none to so many bits a token that four pass a window.
+            let most = 1 + random() % u32::from(MAX_NARROW_EXTRA);
+            let entries = std::array::from_fn(|_| (random() % (most + 1)) << 4);
+            let bytes = std::array::from_fn(|_| random() as u8);
+            let [mut one, mut two] = [(); 2].map(|()| StepBits { bytes: &bytes, at: 5 });
+            let (a, b) = (Portable.take_all(&entries, &mut one), Avx2(v3).take_all(&entries, &mut two));
+            let own = |taken: [u32; LANES]| -> [u32; LANES] { std::array::from_fn(|lane| narrow_extra(entries[lane], taken[lane])) };
+            assert_eq!((own(a), one.at), (own(b), two.at));
         }
     }
 }

@@ -137,6 +137,15 @@ impl Estimate {
 /// The set of axes whose differences have the least estimate, of equals the one with the higher bits.
 pub(super) fn best_set(left: &OfSets, shape: &Shape) -> (usize, Estimate) {
     let (sets, flat) = sets_of(shape);
-    let of_sets = (0..sets).rev().filter(|set| set & flat == 0).map(|set| (set, left[set].estimate()));
-    of_sets.min_by_key(|(_, estimate)| estimate.bits).unwrap_or((0, left[0].estimate()))
+    let mut of_sets = (0..sets).rev().filter(|set| set & flat == 0);
+    let first = of_sets.next().unwrap_or(0);
+    let mut best = (first, left[first].estimate());
+    for set in of_sets {
+        // Logarithms take time: a set of which the magnitudes alone are too much needs none.
+        if left[set].lengths << LOG_FRACTION < best.1.bits {
+            let estimate = left[set].estimate();
+            best = if estimate.bits < best.1.bits { (set, estimate) } else { best };
+        }
+    }
+    best
 }

@@ -71,7 +71,7 @@ impl Zeros {
                     + match self {
                         Self::Runs => huffman(&histogram),
                         Self::RunsAtEntropy => entropy_bits(&histogram),
-                        _ => pair_entropy_bits(&tokens.symbols),
+                        _ => pair_entropy_bits(tokens.symbols()),
                     }
             }
             Self::RunsOfZeros => runs_of_zeros(leftovers),

@@ -131,7 +131,7 @@ pub(crate) fn of_stream(chunk: &[u8], edge: usize, ratio: f64) -> Result<Case> {
     let block_starts = [0].into_iter().chain(ends).collect();
     Ok(Case {
         name: format!("{edge}^3"),
-        symbols: tokens.symbols,
+        symbols: tokens.symbols().to_vec(),
         lengths,
         block_starts,
         block_len: head.block_len(),
