@@ -215,8 +215,12 @@ impl<C: Integer> Output<'_, C> {
         };
         let mut bits = StepBits { bytes, at: self.extra_at % 8 };
         let count = specials.count_ones();
-        if has_run && count <= FEW {
-            return self.expand_some(entries, specials, bits);
+        let runs = if has_run { step.marked(entries, RUN_ENTRY) } else { 0 };
+        if has_run && runs == specials && count <= FEW {
+            return self.expand_some::<true>(entries, specials, runs, bits);
+        }
+        if has_run && count <= FEW_MIXED {
+            return self.expand_some::<false>(entries, specials, runs, bits);
         }
         if !has_run && self.values.len() - self.at < LANES {
             return self.expand_last(entries, 0);
@@ -232,7 +236,6 @@ impl<C: Integer> Output<'_, C> {
             self.put_all(std::array::from_fn(|lane| narrow_difference(entries[lane], bits_here[lane])));
             return LANES;
         }
-        let runs = step.marked(entries, RUN_ENTRY);
         let mut differences = [C::default(); 2 * LANES];
         let mut spans = [0; LANES];
         for (lane, (difference, span)) in differences.iter_mut().zip(&mut spans).enumerate() {
@@ -254,22 +257,29 @@ impl<C: Integer> Output<'_, C> {
         self.extra_at -= entries.iter().map(|&entry| extra_count(entry) as usize).sum::<usize>();
     }
 
-    /// Steps with runs, in which most tokens are direct codes.
+    /// Steps with runs, in which most tokens are direct codes, and all others may be runs.
     #[inline(always)]
-    fn expand_some(&mut self, entries: &[u32; LANES], mut specials: u32, mut bits: StepBits<'_>) -> usize {
+    fn expand_some<const ARE_RUNS: bool>(
+        &mut self,
+        entries: &[u32; LANES],
+        mut specials: u32,
+        runs: u32,
+        mut bits: StepBits<'_>,
+    ) -> usize {
         let mut differences = [C::default(); 2 * LANES];
         for (difference, &entry) in differences.iter_mut().zip(entries) {
             *difference = C::from_i64(i64::from(entry.cast_signed() >> START_SHIFT));
         }
-        let (mut runs, mut spans) = (0, [1; LANES]);
+        let mut spans = [1; LANES];
         while specials != 0 {
             let lane = specials.trailing_zeros() as usize % LANES;
             specials &= specials - 1;
             let entry = entries[lane];
-            let (difference, span) = expand_narrow(entry, bits.take(extra_count(entry)) as u32);
+            let bits_here = bits.take(extra_count(entry)) as u32;
+            let difference;
+            (difference, spans[lane]) =
+                if ARE_RUNS { (run_first(entry), run_length(entry, bits_here)) } else { expand_narrow(entry, bits_here) };
             differences[lane] = C::from_i64(difference.into());
-            spans[lane] = span;
-            runs |= (entry / RUN_ENTRY % 2) << lane;
         }
         self.pass(&bits);
         self.put_runs(entries, &differences, runs, &spans)
@@ -481,8 +491,10 @@ const FILLED_BITS: usize = 2;
 const STEP_VALUES: usize = 256;
 /// So many tokens of a step may be other than direct codes before they are no longer treated as exceptions.
 const MOST_PATCHED: u32 = 6;
-/// So many, if there are runs among them.
-const FEW: u32 = 9;
+/// So many, if all are runs.
+const FEW: u32 = 12;
+/// So many, if runs are among them: which of them is one is hard to foretell. Bits in place of that branch cost more (4 to 10 % of the time on quiet planes).
+const FEW_MIXED: u32 = 3;
 /// With more runs in a step, tokens are written one by one.
 const FEW_RUNS: u32 = 1;
 
