@@ -217,10 +217,10 @@ impl<C: Integer> Output<'_, C> {
         let count = specials.count_ones();
         let runs = if has_run { step.marked(entries, RUN_ENTRY) } else { 0 };
         if has_run && runs == specials && count <= FEW {
-            return self.expand_some::<true>(entries, specials, runs, bits);
+            return self.expand_some::<true>(step, entries, specials, runs, bits);
         }
         if has_run && count <= FEW_MIXED {
-            return self.expand_some::<false>(entries, specials, runs, bits);
+            return self.expand_some::<false>(step, entries, specials, runs, bits);
         }
         if !has_run && self.values.len() - self.at < LANES {
             return self.expand_last(entries, 0);
@@ -243,7 +243,7 @@ impl<C: Integer> Output<'_, C> {
             (found, *span) = expand_narrow(entries[lane], bits_here[lane]);
             *difference = C::from_i64(found.into());
         }
-        self.put_runs(entries, &differences, runs, &spans)
+        self.put_runs(step, entries, &differences, runs, &spans)
     }
 
     /// Goes to where a step's bits have been taken.
@@ -261,6 +261,7 @@ impl<C: Integer> Output<'_, C> {
     #[inline(always)]
     fn expand_some<const ARE_RUNS: bool>(
         &mut self,
+        step: impl Step,
         entries: &[u32; LANES],
         mut specials: u32,
         runs: u32,
@@ -282,16 +283,24 @@ impl<C: Integer> Output<'_, C> {
             differences[lane] = C::from_i64(difference.into());
         }
         self.pass(&bits);
-        self.put_runs(entries, &differences, runs, &spans)
+        self.put_runs(step, entries, &differences, runs, &spans)
     }
 
     /// Writes the differences of a step with runs. The bits of all tokens have been passed.
     #[inline(always)]
-    fn put_runs(&mut self, entries: &[u32; LANES], differences: &[C; 2 * LANES], runs: u32, spans: &[u32; LANES]) -> usize {
+    fn put_runs(
+        &mut self,
+        step: impl Step,
+        entries: &[u32; LANES],
+        differences: &[C; 2 * LANES],
+        runs: u32,
+        spans: &[u32; LANES],
+    ) -> usize {
         if runs.count_ones() <= FEW_RUNS {
             return self.copy_between(entries, differences, runs, spans);
         }
-        let span = spans.iter().sum::<u32>() as usize;
+        let ends = step.sums(spans);
+        let span = ends[LANES - 1] as usize;
         let room = self.values[self.at..].first_chunk_mut::<STEP_VALUES>();
         if let Some(values) = room.filter(|_| span <= STEP_VALUES) {
             if !self.is_zero {
@@ -302,10 +311,9 @@ impl<C: Integer> Output<'_, C> {
                 }
             }
             // Without a question: how many runs there are, and where, is hard to foretell.
-            let mut place = 0;
-            for (&difference, &span) in differences.iter().zip(spans) {
-                values[place % STEP_VALUES] = difference;
-                place += span as usize;
+            values[0] = differences[0];
+            for (&difference, &end) in differences[1..].iter().zip(&ends[..LANES - 1]) {
+                values[end as usize % STEP_VALUES] = difference;
             }
             self.at += span;
             return LANES;

@@ -5,7 +5,8 @@
 
 use crate::element::Element;
 use crate::layout::ByteOrder;
-use crate::quantize::Value;
+use crate::quantize::{ROUNDING, Value};
+use crate::simd::vectorized;
 
 /// Values looked at before the search may stop.
 const GROUP: usize = 64;
@@ -17,16 +18,40 @@ pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fill: Option
     let needed = highest_bit(step)? + 1;
     let fill = fill.map(Element::to_bits);
     let mut lowest = i32::MAX;
-    for bytes in chunk.chunks(GROUP * V::SIZE) {
-        let mut values = [V::default(); GROUP];
-        V::read_all(bytes, order, &mut values);
-        let lowest_bits = values.iter().filter(|value| Some(value.to_bits()) != fill).map(|value| lowest_bit(value.to_f64()));
-        lowest = lowest_bits.fold(lowest, i32::min);
-        if lowest < needed {
-            return None;
-        }
+    vectorized(
+        #[inline(always)]
+        || {
+            for bytes in chunk.chunks(GROUP * V::SIZE) {
+                let mut values = [V::default(); GROUP];
+                V::read_all(bytes, order, &mut values);
+                if let Some(fill) = fill {
+                    values = values.map(|value| if value.to_bits() == fill { V::default() } else { value });
+                }
+                // Most groups have no bit below those before them.
+                if power_of_two(lowest).is_some_and(|spacing| are_multiples(&values, spacing)) {
+                    continue;
+                }
+                lowest = values.iter().map(|value| lowest_bit(value.to_f64())).fold(lowest, i32::min);
+                if lowest < needed {
+                    return None;
+                }
+            }
+            power_of_two(lowest)
+        },
+    )
+}
+
+/// Whether all of some values are multiples of a spacing, infinite, or NaN, for certain.
+#[inline(always)]
+fn are_multiples<V: Value>(values: &[V; GROUP], spacing: f64) -> bool {
+    let inverse = spacing.recip();
+    let mut are_all = true;
+    for value in values {
+        let value = value.to_f64();
+        let multiple = (value * inverse + ROUNDING - ROUNDING) * spacing;
+        are_all &= !((multiple - value).abs() > 0.0);
     }
-    power_of_two(lowest)
+    are_all
 }
 
 /// A spacing. Those beyond the range of normal numbers are not worth their rounding.
@@ -109,6 +134,42 @@ mod tests {
         assert_eq!(spacing_of(&long, 0.1), Some(0.5));
         long[999] = 0.1;
         assert_eq!(spacing_of(&long, 0.1), None);
+    }
+
+    #[test]
+    fn groups_are_looked_at_as_one_by_one() {
+        let special = [
+            0.0,
+            -0.0,
+            f64::NAN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            1e300,
+            -1e-300,
+            5e-324,
+            0.125,
+            0.25,
+            3.0,
+            -1024.0,
+            -99.99,
+            9_007_199_254_740_994.0,
+            4_503_599_627_370_497.5,
+            2_251_799_813_685_249.25,
+            f64::MAX,
+            f64::MIN_POSITIVE,
+        ];
+        for first in [0.25, 1024.0, 1e30, 2f64.powi(-900), 2f64.powi(900)] {
+            for value in special {
+                for step in [f64::MIN_POSITIVE, 1e-3] {
+                    let mut values = vec![first; 4 * GROUP];
+                    values[3 * GROUP + 5] = value;
+                    let lowest = values.iter().filter(|&&value| value != -99.99).map(|&value| lowest_bit(value)).min().unwrap();
+                    let needed = highest_bit(step).unwrap() + 1;
+                    let expected = power_of_two(lowest).filter(|_| lowest >= needed);
+                    assert_eq!(spacing_of(&values, step), expected, "{value:e} among {first:e}");
+                }
+            }
+        }
     }
 
     #[test]

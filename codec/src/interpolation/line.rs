@@ -39,19 +39,24 @@ pub(super) fn run(
         let end = new.min(start + SEGMENT);
         let len = end - start;
         let (near, places) = (&mut near[..len + MARGINS], &mut places[..len]);
-        // What is known from one before the segment to two behind it.
-        let (from, to) = (start.saturating_sub(1), known.min(end + 2));
-        let first = from + 1 - start;
-        near[first..first + to - from].copy_from_slice(&coarse[from..to]);
-        if known > 1 {
-            let third = |index: usize| (known > 2).then(|| coarse[index]);
-            if start == 0 {
-                near[0] = continued(coarse[0], coarse[1], third(2));
+        // What is known from one before the segment to two behind it; at the line's ends, with what continues it.
+        let near = if start > 0 && end + 2 <= known {
+            &coarse[start - 1..end + 2]
+        } else {
+            let (from, to) = (start.saturating_sub(1), known.min(end + 2));
+            let first = from + 1 - start;
+            near[first..first + to - from].copy_from_slice(&coarse[from..to]);
+            if known > 1 {
+                let third = |index: usize| (known > 2).then(|| coarse[index]);
+                if start == 0 {
+                    near[0] = continued(coarse[0], coarse[1], third(2));
+                }
+                if let Some(behind) = near.get_mut(known + 1 - start) {
+                    *behind = continued(coarse[known - 1], coarse[known - 2], third(known.wrapping_sub(3)));
+                }
             }
-            if let Some(behind) = near.get_mut(known + 1 - start) {
-                *behind = continued(coarse[known - 1], coarse[known - 2], third(known.wrapping_sub(3)));
-            }
-        }
+            &*near
+        };
         // The last one may have nothing behind it.
         let inner = len.min(known - 1 - start);
         let predictions = &mut predictions[..len];

@@ -33,6 +33,8 @@ pub(super) trait Step: Copy {
     fn step(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> Found;
     /// Lanes whose entries have a bit, by bits.
     fn marked(self, entries: &[u32; LANES], bit: u32) -> u32;
+    /// Sums of the numbers up to each lane's.
+    fn sums(self, numbers: &[u32; LANES]) -> [u32; LANES];
     /// Takes the extra bits of tokens of which none is wide: for each lane its own, and others above them.
     fn take_all(self, entries: &[u32; LANES], bits: &mut StepBits<'_>) -> [u32; LANES];
 }
@@ -66,6 +68,15 @@ impl Step for Portable {
     #[inline(always)]
     fn marked(self, entries: &[u32; LANES], bit: u32) -> u32 {
         entries.iter().enumerate().fold(0, |marked, (lane, entry)| marked | u32::from(entry & bit != 0) << lane)
+    }
+
+    #[inline(always)]
+    fn sums(self, numbers: &[u32; LANES]) -> [u32; LANES] {
+        let mut sum = 0u32;
+        numbers.map(|number| {
+            sum = sum.wrapping_add(number);
+            sum
+        })
     }
 
     #[inline(always)]
@@ -155,6 +166,26 @@ impl Step for Avx2 {
         })
     }
 
+    #[inline(always)]
+    fn sums(self, numbers: &[u32; LANES]) -> [u32; LANES] {
+        use pulp::bytemuck::cast;
+        use std::arch::x86_64::__m256i;
+        let avx2 = self.0.avx2;
+        let mut sums = [0; LANES];
+        let mut before: __m256i = cast([0u32; 8]);
+        for (sums, numbers) in sums.as_chunks_mut::<8>().0.iter_mut().zip(numbers.as_chunks::<8>().0) {
+            let numbers: __m256i = cast(*numbers);
+            let pairs = avx2._mm256_add_epi32(numbers, avx2._mm256_slli_si256::<4>(numbers));
+            let fours = avx2._mm256_add_epi32(pairs, avx2._mm256_slli_si256::<8>(pairs));
+            // The sum of the lower four goes to the upper four.
+            let lower = avx2._mm256_shuffle_epi32::<0xff>(avx2._mm256_permute2x128_si256::<0x08>(fours, fours));
+            let eight = avx2._mm256_add_epi32(avx2._mm256_add_epi32(fours, lower), before);
+            before = avx2._mm256_permutevar8x32_epi32(eight, cast([7u32; 8]));
+            *sums = cast(eight);
+        }
+        sums
+    }
+
     /// A window for four tokens, if four have no more bits than that.
     #[inline(always)]
     fn take_all(self, entries: &[u32; LANES], bits: &mut StepBits<'_>) -> [u32; LANES] {
@@ -221,13 +252,15 @@ mod tests {
             for bit in [RUN_ENTRY, WIDE_ENTRY, SPECIAL_ENTRY] {
                 assert_eq!(Portable.marked(&a.entries, bit), Avx2(v3).marked(&a.entries, bit));
             }
+            assert_eq!(Portable.sums(&a.entries), Avx2(v3).sums(&a.entries));
             // From none to so many bits a token that four pass a window.
             let most = 1 + random() % u32::from(MAX_NARROW_EXTRA);
             let entries = std::array::from_fn(|_| (random() % (most + 1)) << 4);
             let bytes = std::array::from_fn(|_| random() as u8);
             let [mut one, mut two] = [(); 2].map(|()| StepBits { bytes: &bytes, at: 5 });
             let (a, b) = (Portable.take_all(&entries, &mut one), Avx2(v3).take_all(&entries, &mut two));
-            let own = |taken: [u32; LANES]| -> [u32; LANES] { std::array::from_fn(|lane| narrow_extra(entries[lane], taken[lane])) };
+            let own =
+                |taken: [u32; LANES]| -> [u32; LANES] { std::array::from_fn(|lane| narrow_extra(entries[lane], taken[lane])) };
             assert_eq!((own(a), one.at), (own(b), two.at));
         }
     }
