@@ -4,6 +4,7 @@
 use std::iter;
 use std::ops::Range;
 
+use crate::bytes::{self, Masks};
 use crate::error::Result;
 use crate::layout::Shape;
 use crate::lorenzo::Axes;
@@ -122,22 +123,27 @@ impl Bitmap {
     /// `OutOfMemory`.
     pub fn read(&mut self, integers: &[i8]) -> Result<()> {
         self.clear(integers.len())?;
-        vectorized(
-            #[inline(always)]
-            || {
-                let (groups, rest) = integers.as_chunks::<WORD>();
-                for (word, group) in self.words.iter_mut().zip(groups) {
-                    // Most differences of a mask are zeros.
-                    if group.iter().fold(0, |any, &integer| any | integer) & 1 == 1 {
-                        *word = gather(&group.map(|integer| integer.cast_unsigned() & 1));
-                    }
-                }
-                for (at, &integer) in rest.iter().enumerate() {
-                    self.words[groups.len()] |= u64::from(integer.cast_unsigned() & 1) << at;
-                }
-            },
-        );
+        #[cfg(target_arch = "x86_64")]
+        if let Some(v3) = pulp::x86::V3::try_new() {
+            vectorized(
+                #[inline(always)]
+                || self.read_groups(bytes::Avx2(v3), integers),
+            );
+            return Ok(());
+        }
+        self.read_groups(bytes::Portable, integers);
         Ok(())
+    }
+
+    #[inline(always)]
+    fn read_groups(&mut self, masks: impl Masks, integers: &[i8]) {
+        let (groups, rest) = integers.as_chunks::<WORD>();
+        for (word, group) in self.words.iter_mut().zip(groups) {
+            *word = masks.lowest_bits(&group.map(i8::cast_unsigned));
+        }
+        for (at, &integer) in rest.iter().enumerate() {
+            self.words[groups.len()] |= u64::from(integer.cast_unsigned() & 1) << at;
+        }
     }
 
     /// Writes the bits as integers, which are as many and 0 so far.
@@ -339,18 +345,6 @@ fn spread(bits: u32) -> u64 {
     let bits = moved(bits, 4, 0x0f0f_0f0f_0f0f_0f0f);
     let bits = moved(bits, 2, 0x3333_3333_3333_3333);
     moved(bits, 1, 0x5555_5555_5555_5555)
-}
-
-/// The bits that bytes of 0 or 1 are, the first one lowest.
-#[inline(always)]
-fn gather(bytes: &[u8; WORD]) -> u64 {
-    // A product puts the bits of eight bytes side by side into its highest byte.
-    const SIDE_BY_SIDE: u64 = 0x0102_0408_1020_4080;
-    let mut word = 0;
-    for (number, &eight) in bytes.as_chunks::<8>().0.iter().enumerate() {
-        word |= (u64::from_le_bytes(eight).wrapping_mul(SIDE_BY_SIDE) >> 56) << (8 * number);
-    }
-    word
 }
 
 #[cfg(test)]

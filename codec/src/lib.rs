@@ -27,6 +27,7 @@ pub mod alphabet;
 pub mod bitmap;
 pub mod bitshuffle;
 pub mod bound;
+mod bytes;
 pub mod codebook;
 mod coded;
 mod config;

@@ -3,12 +3,10 @@
 //! A token is a symbol of the alphabet and its extra bits. Zeros become one token together with a zero, 1 or -1 before them; the encoder ends these runs
 //! at multiples of [`SEGMENT`], so that segments can be coded apart and put together into blocks of any size afterwards.
 
-mod mask;
-
 use std::ops::Range;
 
-use self::mask::{Masks, keep, list_ones};
 use crate::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, FIRST_RUN, SEGMENT, SYMBOLS, class_symbol, run_symbol};
+use crate::bytes::{self, Masks, keep, list_ones};
 use crate::error::Result;
 use crate::integer::Integer;
 use crate::memory::{lengthen, reserve, resize};
@@ -231,12 +229,12 @@ pub fn tokenize<C: Integer>(differences: &[C], tokens: &mut Tokens) -> Result<()
     if let Some(v3) = pulp::x86::V3::try_new() {
         return vectorized(
             #[inline(always)]
-            || tokenize_segments(mask::Avx2(v3), differences, tokens),
+            || tokenize_segments(bytes::Avx2(v3), differences, tokens),
         );
     }
     vectorized(
         #[inline(always)]
-        || tokenize_segments(mask::Portable, differences, tokens),
+        || tokenize_segments(bytes::Portable, differences, tokens),
     )
 }
 

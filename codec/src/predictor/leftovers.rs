@@ -62,18 +62,23 @@ impl Leftovers {
     /// Those of what interpolation leaves. To be called in a [`crate::simd::vectorized`] body.
     #[inline(always)]
     pub(super) fn of_residuals(residuals: &[i32]) -> Self {
-        let (mut columns, mut escapes, mut left) = (Columns::default(), 0, Self::default());
-        for residuals in residuals.chunks(COLUMNS) {
-            let mut steps = [0; COLUMNS];
-            for (step, &residual) in steps.iter_mut().zip(residuals) {
-                let is_escape = residual.unsigned_abs() >= ESCAPE_FROM.unsigned_abs();
-                escapes += u32::from(is_escape);
-                *step = if is_escape { 0 } else { residual };
+        let (mut columns, mut escapes) = (Columns::default(), [0; COLUMNS]);
+        // Groups of one length: where the length is not known, compilers take one value at a time.
+        let (groups, rest) = residuals.as_chunks();
+        let mut last = [0; COLUMNS];
+        last[..rest.len()].copy_from_slice(rest);
+        for group in groups.iter().chain([&last]) {
+            let mut steps = *group;
+            for (step, escapes) in steps.iter_mut().zip(&mut escapes) {
+                let is_escape = step.unsigned_abs() >= ESCAPE_FROM.unsigned_abs();
+                *escapes += u32::from(is_escape);
+                *step = if is_escape { 0 } else { *step };
             }
-            columns.add(&steps[..residuals.len()]);
+            columns.add(&steps);
         }
-        left.add(&columns, residuals.len(), 0);
-        left.rare = u64::from(escapes);
+        let mut left = Self::default();
+        left.add(&columns, residuals.len(), COLUMNS - rest.len());
+        left.rare = escapes.iter().map(|&escapes| u64::from(escapes)).sum();
         left
     }
 

@@ -1,6 +1,8 @@
-//! Which of 64 bytes are equal to a given one, and those of 64 bytes that are to be kept. Two implementations of one definition.
+//! Bits from 64 bytes: which are equal to a given one, which are odd; and those bytes that are to be kept. Two implementations of one definition.
 
-pub(super) trait Masks: Copy {
+pub(crate) trait Masks: Copy {
+    /// The lowest bits of 64 bytes.
+    fn lowest_bits(self, group: &[u8; 64]) -> u64;
     /// Bit `i` of the result says whether `group[i]` is `wanted`; all bytes are below 128.
     fn equal(self, group: &[u8; 64], wanted: u8) -> u64;
     /// Bytes at the places that `order` says, all below 8.
@@ -28,7 +30,7 @@ static ONES: [[u8; 8]; 256] = {
 /// Writes the places of a mask's ones, counted from `first`, and returns how many there are; up to eight more numbers are overwritten. How many a byte of
 /// the mask has is hard to foretell: all eight places are written.
 #[inline(always)]
-pub(super) fn list_ones(mask: u64, first: u16, places: &mut [u16]) -> usize {
+pub(crate) fn list_ones(mask: u64, first: u16, places: &mut [u16]) -> usize {
     let mut count = 0;
     for (index, byte) in mask.to_le_bytes().into_iter().enumerate() {
         let ones = &ONES[usize::from(byte)];
@@ -42,7 +44,7 @@ pub(super) fn list_ones(mask: u64, first: u16, places: &mut [u16]) -> usize {
 
 /// Writes the bytes of a group that a mask says, and returns how many there are; up to eight more are overwritten.
 #[inline(always)]
-pub(super) fn keep(masks: impl Masks, group: &[u8; 64], mask: u64, kept: &mut [u8]) -> usize {
+pub(crate) fn keep(masks: impl Masks, group: &[u8; 64], mask: u64, kept: &mut [u8]) -> usize {
     let mut count = 0;
     for (&eight, byte) in group.as_chunks::<8>().0.iter().zip(mask.to_le_bytes()) {
         if let Some(target) = kept[count..].first_chunk_mut() {
@@ -55,9 +57,18 @@ pub(super) fn keep(masks: impl Masks, group: &[u8; 64], mask: u64, kept: &mut [u
 
 /// Any CPU: eight bytes at a time.
 #[derive(Clone, Copy)]
-pub(super) struct Portable;
+pub(crate) struct Portable;
 
 impl Masks for Portable {
+    #[inline(always)]
+    fn lowest_bits(self, group: &[u8; 64]) -> u64 {
+        // A product puts the bits of eight bytes side by side into its highest byte.
+        group.as_chunks::<8>().0.iter().enumerate().fold(0, |mask, (index, eight)| {
+            let bits = (u64::from_le_bytes(*eight) & 0x0101_0101_0101_0101).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+            mask | bits << (8 * index)
+        })
+    }
+
     #[inline(always)]
     fn equal(self, group: &[u8; 64], wanted: u8) -> u64 {
         let mut mask = 0;
@@ -80,10 +91,21 @@ impl Masks for Portable {
 /// x86 with AVX2, which gathers a bit of each of 32 bytes in one instruction.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
-pub(super) struct Avx2(pub(super) pulp::x86::V3);
+pub(crate) struct Avx2(pub(crate) pulp::x86::V3);
 
 #[cfg(target_arch = "x86_64")]
 impl Masks for Avx2 {
+    #[inline(always)]
+    fn lowest_bits(self, group: &[u8; 64]) -> u64 {
+        use pulp::bytemuck::cast;
+        let avx2 = self.0.avx2;
+        group.as_chunks::<32>().0.iter().rev().fold(0, |mask, half| {
+            // Each byte's lowest bit becomes its highest, which the mask collects.
+            let highest = avx2._mm256_slli_epi16::<7>(cast(*half));
+            mask << 32 | u64::from(avx2._mm256_movemask_epi8(highest).cast_unsigned())
+        })
+    }
+
     #[inline(always)]
     fn equal(self, group: &[u8; 64], wanted: u8) -> u64 {
         use pulp::bytemuck::cast;
@@ -124,6 +146,9 @@ mod tests {
                 let expected = (0..64).fold(0, |mask, i| mask | u64::from(group[i] == wanted) << i);
                 assert_eq!((Portable.equal(&group, wanted), Avx2(v3).equal(&group, wanted)), (expected, expected));
             }
+            let odd = group.map(|byte: u8| byte + (byte / 8 % 3));
+            let expected = (0..64).fold(0, |mask, i| mask | u64::from(odd[i] % 2) << i);
+            assert_eq!((Portable.lowest_bits(&odd), Avx2(v3).lowest_bits(&odd)), (expected, expected));
             let mask = u64::from_le_bytes(*group[..8].as_array().unwrap()).wrapping_mul(state);
             let ones: Vec<usize> = (0..64).filter(|&i| mask >> i & 1 == 1).collect();
             let (mut places, mut one, mut two) = ([0; 72], [0; 72], [0; 72]);
