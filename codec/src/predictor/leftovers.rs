@@ -8,6 +8,8 @@ use crate::layout::{MAX_RANK, Shape};
 
 /// Differences beyond this magnitude count as this one: a few spikes are not to decide.
 const LARGEST: u32 = 1 << 15;
+/// The bits of a whole number's magnitude are so much below a float's exponent.
+const EXPONENT_OF_NO_BITS: u64 = 126;
 /// Bits that a value costs which needs a place of its own: an exception or an escape.
 const RARE_BITS: u64 = 40;
 
@@ -29,17 +31,17 @@ pub(super) type OfSets = [Leftovers; 1 << MAX_RANK];
 #[derive(Default)]
 pub(super) struct Columns {
     zeros: [u32; COLUMNS],
-    lengths: [u32; COLUMNS],
+    /// Exponents of the magnitudes as floats, which tell their bits in vector code: [`EXPONENT_OF_NO_BITS`] more of each but of zeros.
+    exponents: [u32; COLUMNS],
 }
 
 impl Columns {
     #[inline(always)]
     pub(super) fn add(&mut self, values: &[i32]) {
-        for ((&value, zeros), lengths) in values.iter().zip(&mut self.zeros).zip(&mut self.lengths) {
+        for ((&value, zeros), exponents) in values.iter().zip(&mut self.zeros).zip(&mut self.exponents) {
             *zeros += u32::from(value == 0);
-            // A float's exponent tells the number of bits in vector code as well.
             let magnitude = value.unsigned_abs().min(LARGEST) as f32;
-            *lengths += (magnitude.to_bits() >> 23).saturating_sub(126);
+            *exponents += magnitude.to_bits() >> 23;
         }
     }
 }
@@ -85,9 +87,11 @@ impl Leftovers {
     /// Adds what was counted of so many values, and of some zeros more.
     #[inline(always)]
     pub(super) fn add(&mut self, columns: &Columns, values: usize, zeros: usize) {
+        let sum = |columns: &[u32; COLUMNS]| columns.iter().map(|&column| u64::from(column)).sum::<u64>();
+        let zeros = sum(&columns.zeros) - zeros as u64;
         self.values += values as u64;
-        self.zeros += u64::from(columns.zeros.iter().sum::<u32>()) - zeros as u64;
-        self.lengths += u64::from(columns.lengths.iter().sum::<u32>());
+        self.zeros += zeros;
+        self.lengths += sum(&columns.exponents) - EXPONENT_OF_NO_BITS * (values as u64 - zeros);
     }
 
     pub(super) fn with(self, other: Self) -> Self {
