@@ -45,13 +45,14 @@ pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fill: Option
 #[inline(always)]
 fn are_multiples<V: Value>(values: &[V; GROUP], spacing: f64) -> bool {
     let inverse = spacing.recip();
-    let mut are_all = true;
+    let mut is_off = false;
     for value in values {
         let value = value.to_f64();
         let multiple = (value * inverse + ROUNDING - ROUNDING) * spacing;
-        are_all &= !((multiple - value).abs() > 0.0);
+        // What is infinite leaves NaN, which is above nothing.
+        is_off |= (multiple - value).abs() > 0.0;
     }
-    are_all
+    !is_off
 }
 
 /// A spacing. Those beyond the range of normal numbers are not worth their rounding.
