@@ -47,7 +47,8 @@ fn are_multiples<V: Value>(values: &[V; GROUP], spacing: f64) -> bool {
     let inverse = spacing.recip();
     let mut is_off = false;
     for value in values {
-        let value = value.to_f64();
+        // Above 0 the sum has no fraction, whatever is added.
+        let value = value.to_f64().abs();
         let multiple = (value * inverse + ROUNDING - ROUNDING) * spacing;
         // What is infinite leaves NaN, which is above nothing.
         is_off |= (multiple - value).abs() > 0.0;
@@ -160,7 +161,9 @@ mod tests {
             f64::MIN_POSITIVE,
         ];
         for first in [0.25, 1024.0, 1e30, 2f64.powi(-900), 2f64.powi(900)] {
-            for value in special {
+            // Halves of so many spacings, up to where doubles have none.
+            let halves = (40..55).flat_map(|bits| [0.5, -0.5, 1.0].map(|half| first * (3.0 * 2f64.powi(bits) + half)));
+            for value in special.into_iter().chain(halves.flat_map(|value| [value, -value])) {
                 for step in [f64::MIN_POSITIVE, 1e-3] {
                     let mut values = vec![first; 4 * GROUP];
                     values[3 * GROUP + 5] = value;

@@ -5,7 +5,9 @@ mod common;
 use common::{CONTENTS, Content, Random, SHAPES, check_config, check_round_trip, chunk, layout, values};
 use proptest::prelude::*;
 use quire_codec::exceptions::most_listed;
-use quire_codec::{ByteOrder, CodebookPolicy, Coding, Config, ErrorBound, Header, Layout, PredictorPolicy, Scalar, Workspace};
+use quire_codec::{
+    ByteOrder, CodebookPolicy, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, PredictorPolicy, Scalar, Workspace,
+};
 
 const SCALARS: [Scalar; 2] = [Scalar::F32, Scalar::F64];
 const ORDERS: [ByteOrder; 2] = [ByteOrder::Little, ByteOrder::Big];
@@ -457,5 +459,29 @@ proptest! {
         fill.resize(8, 0);
         let fill_value = Some(u64::from_le_bytes(fill.try_into().unwrap()));
         check_config(&mut Workspace::default(), &original, &layout, &Config { fill_value, ..config });
+    }
+}
+
+/// What a workspace has seen before leaves no trace in a stream.
+#[test]
+fn a_used_workspace_writes_what_a_new_one_does() {
+    let mut used = Workspace::default();
+    for dims in SHAPES.into_iter().chain([&[3, 5000][..]]) {
+        for scalar in SCALARS {
+            let layout = layout(scalar, ByteOrder::Little, dims);
+            for content in CONTENTS {
+                let original = chunk(&values(content, layout.shape.elements() as usize, 9), &layout, 9);
+                for bound in [1e-300, 1e-44, 1e-12, 1e-3, 0.5, 1e30] {
+                    for coding in [CodingPolicy::Huffman, CodingPolicy::Bitshuffle] {
+                        let config = Config { coding, ..Config::absolute(bound).unwrap() };
+                        let (mut again, mut fresh, mut restored) = (Vec::new(), Vec::new(), vec![0; original.len()]);
+                        used.compress(&original, &layout, &config, &mut again).unwrap();
+                        Workspace::default().compress(&original, &layout, &config, &mut fresh).unwrap();
+                        assert!(again == fresh, "{content:?} {dims:?} {scalar:?} bound {bound:e} {coding:?}");
+                        used.decompress(&again, &mut restored).unwrap();
+                    }
+                }
+            }
+        }
     }
 }
