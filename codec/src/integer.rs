@@ -1,5 +1,5 @@
-//! The integers that planes hold: `i32` for the codes of f32 chunks, `i64` for those of f64 chunks, `i8` for the exception mask, and `i16` for residuals
-//! of interpolation on their way out.
+//! The integers that planes hold: `i32` for the codes of f32 chunks, `i64` for those of f64 chunks, `i8` for the exception mask. On their way out, residuals of
+//! interpolation and differences of f64 chunks are `i16`, and codes of f64 chunks `i32` if the sums of their differences fit.
 
 /// An integer with two's complement wrap-around, so that the order of additions never matters.
 pub trait Integer: Copy + Default + PartialEq + Send + Sync + 'static {

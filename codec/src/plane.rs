@@ -38,7 +38,7 @@ pub const BLOCK_BITS: u64 = 11_000;
 /// relative bound of 1e-2; nothing at 1e-3).
 pub const BLOCK_TOKENS: usize = 8192;
 
-/// A plane is narrow if its codebook expects fewer than one difference of so many to be far: each of these makes a step of the lanes slow.
+/// A plane is narrow if its codebook expects at most one token of so many to be far: each of these makes a step of the lanes slow.
 const NARROW_SHARE: u32 = 64;
 /// The first class of differences that are far.
 const FIRST_FAR: usize = {

@@ -462,9 +462,29 @@ proptest! {
     }
 }
 
-/// What a workspace has seen before leaves no trace in a stream.
+/// Differences of f64 chunks that fit 16 bits but for a few, with sums that do not fit 32 bits.
 #[test]
-fn a_used_workspace_writes_what_a_new_one_does() {
+fn spikes_beyond_32_bits_among_small_differences() {
+    let mut workspace = Workspace::default();
+    for dims in [&[20_000][..], &[100, 200], &[20, 25, 40]] {
+        let layout = layout(Scalar::F64, ByteOrder::Little, dims);
+        let smooth = values(Content::Smooth, 20_000, 5);
+        for (spikes, step) in [(1, 3e9), (3, 1e9), (40, 1e8), (2, 1e15)] {
+            let mut spiked = smooth.clone();
+            (0..spikes).for_each(|spike| spiked[137 + spike * 431] += step * 2e-3 * (1.0 + spike as f64));
+            let original = chunk(&spiked, &layout, 5);
+            for predictor in [PredictorPolicy::Lorenzo, PredictorPolicy::Axes(0), PredictorPolicy::Axes(1), PredictorPolicy::Auto]
+            {
+                let config = Config { predictor, ..Config::absolute(1e-3).unwrap() };
+                check_config(&mut workspace, &original, &layout, &config);
+            }
+        }
+    }
+}
+
+/// What a workspace has seen before leaves no trace in a stream, nor in what is read.
+#[test]
+fn a_used_workspace_does_what_a_new_one_does() {
     let mut used = Workspace::default();
     for dims in SHAPES.into_iter().chain([&[3, 5000][..]]) {
         for scalar in SCALARS {
@@ -479,6 +499,9 @@ fn a_used_workspace_writes_what_a_new_one_does() {
                         Workspace::default().compress(&original, &layout, &config, &mut fresh).unwrap();
                         assert!(again == fresh, "{content:?} {dims:?} {scalar:?} bound {bound:e} {coding:?}");
                         used.decompress(&again, &mut restored).unwrap();
+                        let by_used = restored.clone();
+                        Workspace::default().decompress(&again, &mut restored).unwrap();
+                        assert!(by_used == restored, "{content:?} {dims:?} {scalar:?} bound {bound:e} {coding:?} read");
                     }
                 }
             }
