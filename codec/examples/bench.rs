@@ -12,7 +12,7 @@ use quire_codec::bitmap::Bitmap;
 use quire_codec::codebook::{self, MAX_CODE_BITS, WIDE_START};
 use quire_codec::interpolation::Interpolation;
 use quire_codec::lorenzo::{self, Axes};
-use quire_codec::narrowed::Narrowed;
+use quire_codec::narrowed::{FAR, Far, Narrowed};
 use quire_codec::quantize::{self, Quantizer};
 use quire_codec::tokens::{Place, Tokens, tokenize};
 use quire_codec::{ByteOrder, CodebookPolicy, Config, Layout, Scalar, Shape, Workspace, lanes};
@@ -189,9 +189,9 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
         exceptions.clear(elements).expect("memory");
         interpolation.forward(chunk, ByteOrder::Little, &layout.shape, &fine, &mut residuals, &mut exceptions).expect("memory");
     });
-    let near: Vec<i16> = residuals.iter().map(|&residual| i16::try_from(residual).unwrap_or(i16::MIN)).collect();
-    let far: Vec<(usize, i64)> = (residuals.iter().zip(&near).enumerate())
-        .filter(|(_, (_, near))| **near == i16::MIN)
+    let near: Vec<i16> = residuals.iter().map(|&residual| i16::try_from(residual).unwrap_or(FAR)).collect();
+    let far: Vec<Far> = (residuals.iter().zip(&near).enumerate())
+        .filter(|(_, (_, near))| **near == FAR)
         .map(|(index, (&residual, _))| (index, i64::from(residual)))
         .collect();
     let residuals = Narrowed { near: &near, far: &far };

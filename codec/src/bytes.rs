@@ -55,6 +55,15 @@ pub(crate) fn keep(masks: impl Masks, group: &[u8; 64], mask: u64, kept: &mut [u
     count
 }
 
+/// The lowest bit of each of eight bytes.
+const LOWEST: u64 = 0x0101_0101_0101_0101;
+
+/// The bits that eight bytes of 0 or 1 are: a product puts them side by side into its highest byte.
+#[inline(always)]
+fn gather(eight: u64) -> u64 {
+    eight.wrapping_mul(0x0102_0408_1020_4080) >> 56
+}
+
 /// Any CPU: eight bytes at a time.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;
@@ -62,22 +71,17 @@ pub(crate) struct Portable;
 impl Masks for Portable {
     #[inline(always)]
     fn lowest_bits(self, group: &[u8; 64]) -> u64 {
-        // A product puts the bits of eight bytes side by side into its highest byte.
-        group.as_chunks::<8>().0.iter().enumerate().fold(0, |mask, (index, eight)| {
-            let bits = (u64::from_le_bytes(*eight) & 0x0101_0101_0101_0101).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-            mask | bits << (8 * index)
-        })
+        let eights = group.as_chunks::<8>().0.iter().enumerate();
+        eights.fold(0, |mask, (index, eight)| mask | gather(u64::from_le_bytes(*eight) & LOWEST) << (8 * index))
     }
 
     #[inline(always)]
     fn equal(self, group: &[u8; 64], wanted: u8) -> u64 {
         let mut mask = 0;
         for (index, eight) in group.as_chunks::<8>().0.iter().enumerate() {
-            let differs = u64::from_le_bytes(*eight) ^ (0x0101_0101_0101_0101 * u64::from(wanted));
-            // The top bit of each byte becomes 1 where the byte differs; the product gathers the inverse's top bits in its highest byte.
-            let equal = !(differs + 0x7f7f_7f7f_7f7f_7f7f) & 0x8080_8080_8080_8080;
-            let bits = (equal >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-            mask |= bits << (8 * index);
+            let differs = u64::from_le_bytes(*eight) ^ (LOWEST * u64::from(wanted));
+            // The top bit of each byte becomes 1 where the byte differs.
+            mask |= gather(!(differs + 0x7f * LOWEST) >> 7 & LOWEST) << (8 * index);
         }
         mask
     }

@@ -262,6 +262,12 @@ pub fn symbol_entry(symbol: usize, wide_start: i64) -> u32 {
     u32::from(meaning.extra_bits) << 4 | run | special | start
 }
 
+/// Entries of a [`DecodeTable`] that a code takes, by its length.
+#[must_use]
+pub fn share(length: u8) -> usize {
+    if length > 0 { 1 << MAX_CODE_BITS >> length } else { 0 }
+}
+
 /// Fills the table of a book, for integers that hold the differences of classes below `wide_start` or have no [`Integer::FAR`].
 ///
 /// # Errors
@@ -269,7 +275,6 @@ pub fn symbol_entry(symbol: usize, wide_start: i64) -> u32 {
 ///
 /// [`Integer::FAR`]: crate::integer::Integer::FAR
 pub fn fill_decode_table(lengths: &CodeLengths, wide_start: i64, table: &mut DecodeTable) -> Result<()> {
-    let share = |length: u8| 1usize << (MAX_CODE_BITS - length);
     // Entries that the codes of each length take, then where the next of them begin.
     let mut next = [0; MAX_CODE_BITS as usize + 1];
     for &length in lengths.iter().filter(|&&length| (1..=MAX_CODE_BITS).contains(&length)) {
@@ -320,8 +325,8 @@ pub fn unpack_lengths(packed: &[u8; PACKED_LENGTHS]) -> Result<CodeLengths> {
 mod tests {
     use super::*;
 
-    fn kraft(lengths: &CodeLengths) -> u32 {
-        lengths.iter().filter(|&&length| length > 0).map(|&length| 1 << (MAX_CODE_BITS - length)).sum()
+    fn kraft(lengths: &CodeLengths) -> usize {
+        lengths.iter().map(|&length| share(length)).sum()
     }
 
     fn geometric(ratio: u64) -> Histogram {

@@ -216,10 +216,10 @@ impl<C: Integer> Output<'_, C> {
         let mut bits = StepBits { bytes, at: self.extra_at % 8 };
         let count = specials.count_ones();
         let runs = if has_run { step.marked(entries, RUN_ENTRY) } else { 0 };
-        if has_run && runs == specials && count <= FEW {
+        if has_run && runs == specials && count <= MOST_RUNS {
             return self.expand_some::<true>(step, entries, specials, runs, bits);
         }
-        if has_run && count <= FEW_MIXED {
+        if has_run && count <= MOST_MIXED {
             return self.expand_some::<false>(step, entries, specials, runs, bits);
         }
         if !has_run && self.values.len() - self.at < LANES {
@@ -479,7 +479,7 @@ struct StepBits<'a> {
 }
 
 impl StepBits<'_> {
-    /// A window of at least 57 bits, least significant first, of which the first `count` are taken.
+    /// A window of at least [`WINDOW`] bits, least significant first, of which the first `count` are taken.
     #[inline(always)]
     fn take(&mut self, count: u32) -> u64 {
         let window = self.bytes[self.at / 8 % STEP_PLACES..].first_chunk().map_or(0, |&window| u64::from_le_bytes(window));
@@ -500,9 +500,9 @@ const STEP_VALUES: usize = 256;
 /// So many tokens of a step may be other than direct codes before they are no longer treated as exceptions.
 const MOST_PATCHED: u32 = 6;
 /// So many, if all are runs.
-const FEW: u32 = 12;
-/// So many, if runs are among them: which of them is one is hard to foretell. Bits in place of that branch cost more (4 to 10 % of the time on quiet planes).
-const FEW_MIXED: u32 = 3;
+const MOST_RUNS: u32 = 12;
+/// So many, if runs are among them: which of them is one is hard to foretell. Bits in place of that branch cost more (up to 10 % of the time on quiet planes).
+const MOST_MIXED: u32 = 3;
 /// With more runs in a step, tokens are written one by one.
 const FEW_RUNS: u32 = 1;
 
@@ -520,7 +520,7 @@ fn narrow_difference(entry: u32, bits_here: u32) -> i32 {
     (((entry.cast_signed() >> START_SHIFT) + (extra >> 1).cast_signed()) ^ -sign) + sign
 }
 
-/// Difference and span of an entry that is not wide, without a branch. The difference of a run is what it begins with.
+/// Difference and span of an entry that is not wide. The difference of a run is what it begins with.
 #[inline(always)]
 fn expand_narrow(entry: u32, bits_here: u32) -> (i32, u32) {
     if entry & RUN_ENTRY == 0 {

@@ -39,7 +39,7 @@ pub const BLOCK_BITS: u64 = 11_000;
 pub const BLOCK_TOKENS: usize = 8192;
 
 /// A plane is narrow if its codebook expects at most one token of so many to be far: each of these makes a step of the lanes slow.
-const NARROW_SHARE: u32 = 64;
+const NARROW_SHARE: usize = 64;
 /// The first class of differences that are far.
 const FIRST_FAR: usize = {
     let mut symbol = FIRST_CLASS;
@@ -359,8 +359,7 @@ impl PlaneWorkspace {
 pub fn is_narrow(mut stream: &[u8]) -> bool {
     let Ok(Head { choice: Some(choice), .. }) = Head::read(&mut stream) else { return false };
     let far = &choice.lengths()[FIRST_FAR..FIRST_RUN[1]];
-    let share = |&length: &u8| if length > 0 { 1 << MAX_CODE_BITS >> length } else { 0 };
-    far.iter().map(share).sum::<u32>() <= (1 << MAX_CODE_BITS) / NARROW_SHARE
+    far.iter().map(|&length| codebook::share(length)).sum::<usize>() <= (1 << MAX_CODE_BITS) / NARROW_SHARE
 }
 
 /// Whether the plane at the start of a stream is interpolated.

@@ -425,14 +425,24 @@ fn decode_linear<V: Value>(
     let differences = Narrowed { near, far: plane.far() };
     // Codes of 64 bits are mostly far from needing them.
     if differences.sums_fit() {
-        resize(narrow_codes, elements)?;
-        lorenzo::restore_narrowed(&differences, &shape, axes, narrow_codes);
-        quantize::restore::<V, _>(narrow_codes, quantizer, order, chunk);
+        restore_narrowed::<V, _>(&differences, axes, narrow_codes, quantizer, layout, chunk)
     } else {
-        resize(&mut buffers.codes, elements)?;
-        lorenzo::restore_narrowed(&differences, &shape, axes, &mut buffers.codes);
-        quantize::restore::<V, _>(&buffers.codes, quantizer, order, chunk);
+        restore_narrowed::<V, _>(&differences, axes, &mut buffers.codes, quantizer, layout, chunk)
     }
+}
+
+/// Restores values from the differences of their codes; the vector is room for these.
+fn restore_narrowed<V: Value, C: Integer>(
+    differences: &Narrowed<'_>,
+    axes: Axes,
+    codes: &mut Vec<C>,
+    quantizer: &Quantizer,
+    layout: &Layout,
+    chunk: &mut [u8],
+) -> Result<()> {
+    resize(codes, layout.shape.elements() as usize)?;
+    lorenzo::restore_narrowed(differences, &layout.shape, axes, codes);
+    quantize::restore::<V, _>(codes, quantizer, layout.byte_order, chunk);
     Ok(())
 }
 

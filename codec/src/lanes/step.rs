@@ -95,6 +95,17 @@ impl Step for Portable {
 #[derive(Clone, Copy)]
 pub(super) struct Avx2(pub(super) pulp::x86::V3);
 
+#[cfg(target_arch = "x86_64")]
+impl Avx2 {
+    /// Sums of the numbers up to each, within fours.
+    #[inline(always)]
+    fn sums_in_fours(self, numbers: std::arch::x86_64::__m256i) -> std::arch::x86_64::__m256i {
+        let avx2 = self.0.avx2;
+        let pairs = avx2._mm256_add_epi32(numbers, avx2._mm256_slli_si256::<4>(numbers));
+        avx2._mm256_add_epi32(pairs, avx2._mm256_slli_si256::<8>(pairs))
+    }
+}
+
 /// For each set of eight lanes that take a word: which of the next eight words each lane takes. Bytes, because the cache is full of the decoding table.
 #[cfg(target_arch = "x86_64")]
 static HAND_OUT: [[u8; 8]; 256] = {
@@ -174,9 +185,7 @@ impl Step for Avx2 {
         let mut sums = [0; LANES];
         let mut before: __m256i = cast([0u32; 8]);
         for (sums, numbers) in sums.as_chunks_mut::<8>().0.iter_mut().zip(numbers.as_chunks::<8>().0) {
-            let numbers: __m256i = cast(*numbers);
-            let pairs = avx2._mm256_add_epi32(numbers, avx2._mm256_slli_si256::<4>(numbers));
-            let fours = avx2._mm256_add_epi32(pairs, avx2._mm256_slli_si256::<8>(pairs));
+            let fours = self.sums_in_fours(cast(*numbers));
             // The sum of the lower four goes to the upper four.
             let lower = avx2._mm256_shuffle_epi32::<0xff>(avx2._mm256_permute2x128_si256::<0x08>(fours, fours));
             let eight = avx2._mm256_add_epi32(avx2._mm256_add_epi32(fours, lower), before);
@@ -198,8 +207,7 @@ impl Step for Avx2 {
         let mut most = zero;
         for (taken, entries) in taken.as_chunks_mut::<8>().0.iter_mut().zip(entries.as_chunks::<8>().0) {
             let counts = avx2._mm256_and_si256(avx2._mm256_srli_epi32::<4>(cast(*entries)), cast([127u32; 8]));
-            let pairs = avx2._mm256_add_epi32(counts, avx2._mm256_slli_si256::<4>(counts));
-            let sums = avx2._mm256_add_epi32(pairs, avx2._mm256_slli_si256::<8>(pairs));
+            let sums = self.sums_in_fours(counts);
             let before = avx2._mm256_sub_epi32(sums, counts);
             most = avx2._mm256_max_epi32(most, sums);
             let sums: [u32; 8] = cast(sums);
