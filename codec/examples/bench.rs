@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use h5_samples::{cloud, turbulence};
 use quire_codec::bitmap::Bitmap;
-use quire_codec::codebook::{self, MAX_CODE_BITS, WIDE_START};
+use quire_codec::codebook::{self, ENTRIES, MAX_CODE_BITS};
 use quire_codec::interpolation::Interpolation;
 use quire_codec::lorenzo::{self, Axes};
 use quire_codec::narrowed::{FAR, Far, Narrowed};
@@ -151,7 +151,7 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
     });
     let mut table = Box::new([0; 1 << MAX_CODE_BITS]);
     row("4 fill the decoding table", None, chunk.len(), repeats, || {
-        codebook::fill_decode_table(&lengths, WIDE_START, &mut table).expect("a good book");
+        codebook::fill_decode_table(&lengths, &ENTRIES, &mut table).expect("a good book");
     });
     let mut blocks = Vec::new();
     let mut start = Place::default();

@@ -71,7 +71,7 @@ impl UserDictionary {
         }
         let mut table: Box<DecodeTable> = Box::new([0; 1 << MAX_CODE_BITS]);
         for (number, book) in dictionary.books.iter().enumerate() {
-            codebook::fill_decode_table(book, codebook::WIDE_START, &mut table)
+            codebook::fill_decode_table(book, &codebook::ENTRIES, &mut table)
                 .map_err(|error| format!("it is damaged: book {number}: {error}"))?;
         }
         Ok(dictionary)

@@ -3,10 +3,11 @@
 //! Most chunks take a book of the [dictionary], made before any data was seen (Shah et al., Lightweight Huffman
 //! Coding for Efficient GPU Compression, ICS'23); a chunk that loses too much by it gets a book of its own.
 
-use crate::alphabet::{ALPHABET, Meaning, SYMBOLS};
+use crate::alphabet::{ALPHABET, Meaning, SYMBOLS, Symbol};
 use crate::config::CodebookPolicy;
 use crate::dictionary;
 use crate::error::{Error, Result};
+use crate::narrowed::FAR;
 use crate::tokens::Histogram;
 
 /// Longest code, so that one look-up in a table of 4096 entries decodes any symbol.
@@ -248,18 +249,34 @@ pub const WIDE_START: i64 = 1 << (31 - START_SHIFT);
 
 /// The [`DecodeTable`] entry of a symbol, but for the length of its code. Classes from `wide_start` on are marked as wide.
 #[must_use]
-pub fn symbol_entry(symbol: usize, wide_start: i64) -> u32 {
-    let meaning = ALPHABET[symbol];
-    let run =
-        if meaning.meaning == Meaning::Run { RUN_ENTRY | (i32::from(meaning.first) << FIRST_SHIFT).cast_unsigned() } else { 0 };
-    let start = meaning.start.cast_signed();
-    let start = if start < wide_start.min(WIDE_START) {
+pub const fn symbol_entry(symbol: usize, wide_start: i64) -> u32 {
+    let Symbol { meaning, first, start, extra_bits } = ALPHABET[symbol];
+    let run = if matches!(meaning, Meaning::Run) { RUN_ENTRY | ((first as i32) << FIRST_SHIFT).cast_unsigned() } else { 0 };
+    let start = start.cast_signed();
+    let start = if start < wide_start && start < WIDE_START {
         (start as u32) << START_SHIFT
     } else {
         (symbol as u32) << START_SHIFT | WIDE_ENTRY
     };
-    let special = if meaning.meaning == Meaning::Direct { 0 } else { SPECIAL_ENTRY };
-    u32::from(meaning.extra_bits) << 4 | run | special | start
+    let special = if matches!(meaning, Meaning::Direct) { 0 } else { SPECIAL_ENTRY };
+    (extra_bits as u32) << 4 | run | special | start
+}
+
+/// [`symbol_entry`] of all symbols.
+pub type SymbolEntries = [u32; SYMBOLS];
+/// Those for integers of 32 bits or more, and for fewer bits where nothing is kept apart.
+pub static ENTRIES: SymbolEntries = symbol_entries(WIDE_START);
+/// Those for integers of 16 bits, from which what is [far](FAR) is kept apart: what is nearer to 0 fits.
+pub static NARROW_ENTRIES: SymbolEntries = symbol_entries(-(FAR as i64));
+
+const fn symbol_entries(wide_start: i64) -> SymbolEntries {
+    let mut entries = [0; SYMBOLS];
+    let mut symbol = 0;
+    while symbol < SYMBOLS {
+        entries[symbol] = symbol_entry(symbol, wide_start);
+        symbol += 1;
+    }
+    entries
 }
 
 /// Entries of a [`DecodeTable`] that a code takes, by its length.
@@ -268,13 +285,11 @@ pub fn share(length: u8) -> usize {
     if length > 0 { 1 << MAX_CODE_BITS >> length } else { 0 }
 }
 
-/// Fills the table of a book, for integers that hold the differences of classes below `wide_start` or have no [`Integer::FAR`].
+/// Fills the table of a book; `entries` is [`ENTRIES`] or [`NARROW_ENTRIES`].
 ///
 /// # Errors
 /// `Corrupt` if a length passes [`MAX_CODE_BITS`] or the lengths do not make a complete prefix code.
-///
-/// [`Integer::FAR`]: crate::integer::Integer::FAR
-pub fn fill_decode_table(lengths: &CodeLengths, wide_start: i64, table: &mut DecodeTable) -> Result<()> {
+pub fn fill_decode_table(lengths: &CodeLengths, entries: &SymbolEntries, table: &mut DecodeTable) -> Result<()> {
     // Entries that the codes of each length take, then where the next of them begin.
     let mut next = [0; MAX_CODE_BITS as usize + 1];
     for &length in lengths.iter().filter(|&&length| (1..=MAX_CODE_BITS).contains(&length)) {
@@ -293,9 +308,9 @@ pub fn fill_decode_table(lengths: &CodeLengths, wide_start: i64, table: &mut Dec
             format!("its code lengths use {end} of {} codes, or pass {MAX_CODE_BITS} bits", table.len()),
         ));
     }
-    for (symbol, &length) in lengths.iter().enumerate().filter(|&(_, &length)| length > 0) {
+    for (&entry, &length) in entries.iter().zip(lengths).filter(|&(_, &length)| length > 0) {
         let next = &mut next[usize::from(length)];
-        table[*next..*next + share(length)].fill(u32::from(length) | symbol_entry(symbol, wide_start));
+        table[*next..*next + share(length)].fill(entry | u32::from(length));
         *next += share(length);
     }
     Ok(())
@@ -346,7 +361,7 @@ mod tests {
             assert_eq!(kraft(&lengths), 1 << MAX_CODE_BITS);
             let bits = cost(&histogram, &lengths).unwrap();
             assert!(entropy_bits(&histogram) <= bits);
-            fill_decode_table(&lengths, WIDE_START, &mut [0; 4096]).unwrap();
+            fill_decode_table(&lengths, &ENTRIES, &mut [0; 4096]).unwrap();
         }
     }
 
@@ -370,14 +385,14 @@ mod tests {
     #[test]
     fn bad_lengths_are_refused() {
         let mut table = [0; 4096];
-        assert!(fill_decode_table(&[0; SYMBOLS], WIDE_START, &mut table).is_err());
-        assert!(fill_decode_table(&[1; SYMBOLS], WIDE_START, &mut table).is_err());
-        assert!(fill_decode_table(&[12; SYMBOLS], WIDE_START, &mut table).is_err());
+        assert!(fill_decode_table(&[0; SYMBOLS], &ENTRIES, &mut table).is_err());
+        assert!(fill_decode_table(&[1; SYMBOLS], &ENTRIES, &mut table).is_err());
+        assert!(fill_decode_table(&[12; SYMBOLS], &ENTRIES, &mut table).is_err());
         let mut long = [0; SYMBOLS];
         long[..2].copy_from_slice(&[1, 1]);
-        assert!(fill_decode_table(&long, WIDE_START, &mut table).is_ok());
+        assert!(fill_decode_table(&long, &ENTRIES, &mut table).is_ok());
         long[2] = 15;
-        assert!(fill_decode_table(&long, WIDE_START, &mut table).is_err());
+        assert!(fill_decode_table(&long, &ENTRIES, &mut table).is_err());
     }
 
     #[test]

@@ -33,7 +33,7 @@ use crate::layout::{ByteOrder, Shape};
 use crate::memory::{reserve, resize};
 use crate::narrowed::{FAR, Narrowed};
 use crate::quantize::Value;
-use crate::simd::{ROW_GROUP, apart, common_row, common_row_mut, vectorized};
+use crate::simd::{ROW_GROUP, apart, common_row, common_row_mut, groups_before_last, short_row, vectorized};
 
 /// Residuals of this magnitude or more say a place instead of a number of steps.
 pub const ESCAPE_FROM: i32 = 1 << 16;
@@ -192,13 +192,9 @@ impl Interpolation {
                         |slab, predictions, places| {
                             let len = slab.len;
                             let first = slab.class.start + index(slab.class.extents, slab.indices);
-                            let near = residuals.near[first..][..slab.rows * len].chunks_exact(len);
-                            let rows = predictions.chunks(slab.stride).zip(places.chunks_mut(slab.stride)).zip(near);
-                            for (row, ((predictions, places), near)) in rows.enumerate() {
-                                let (predictions, places) = (&predictions[..len], &mut places[..len]);
-                                if restore_row(predictions, near, places) {
-                                    restore_far(residuals, first + row * len, predictions, places);
-                                }
+                            let near = &residuals.near[first..][..slab.rows * len];
+                            if restore_rows(slab, predictions, near, places) {
+                                restore_far(residuals, first, slab, predictions, places);
                             }
                         },
                         #[inline(always)]
@@ -249,16 +245,72 @@ pub fn restore(prediction: i32, residual: i32) -> i32 {
     prediction.wrapping_add(distance)
 }
 
-/// Puts right the places of a row in which there are residuals that are far. The row begins at index `first`.
+/// Puts right the places of a slab in which there are residuals that are far. The slab begins at index `first`.
 #[cold]
 #[inline(never)]
-fn restore_far(residuals: &Narrowed<'_>, first: usize, predictions: &[i32], places: &mut [i32]) {
-    for &(index, residual) in residuals.far_in(first..first + places.len()) {
-        places[index - first] = restore(predictions[index - first], residual as i32);
+fn restore_far(residuals: &Narrowed<'_>, first: usize, slab: &Slab<'_>, predictions: &[i32], places: &mut [i32]) {
+    for &(index, residual) in residuals.far_in(first..first + slab.rows * slab.len) {
+        let at = (index - first) / slab.len * slab.stride + (index - first) % slab.len;
+        places[at] = restore(predictions[at], residual as i32);
     }
 }
 
-/// The places that a row's residuals lead to from predictions; says whether one of the residuals is far, and its place wrong.
+/// The places that residuals of a slab's rows lead to from predictions; says whether one of the residuals is far, and its place wrong.
+#[inline(always)]
+fn restore_rows(slab: &Slab<'_>, predictions: &[i32], residuals: &[i16], places: &mut [i32]) -> bool {
+    match groups_before_last(slab.len) {
+        Some(0) => apart(
+            #[inline(always)]
+            || restore_short_rows::<0>(slab, predictions, residuals, places),
+        ),
+        Some(1) => apart(
+            #[inline(always)]
+            || restore_short_rows::<1>(slab, predictions, residuals, places),
+        ),
+        Some(2) => apart(
+            #[inline(always)]
+            || restore_short_rows::<2>(slab, predictions, residuals, places),
+        ),
+        Some(3) => apart(
+            #[inline(always)]
+            || restore_short_rows::<3>(slab, predictions, residuals, places),
+        ),
+        _ => {
+            let rows = predictions.chunks(slab.stride).zip(places.chunks_mut(slab.stride)).zip(residuals.chunks_exact(slab.len));
+            let mut is_far = false;
+            for ((predictions, places), residuals) in rows {
+                is_far |= restore_row(&predictions[..slab.len], residuals, &mut places[..slab.len]);
+            }
+            is_far
+        }
+    }
+}
+
+/// The same for rows of so many whole groups and a last one.
+#[inline(always)]
+fn restore_short_rows<const WHOLE: usize>(slab: &Slab<'_>, predictions: &[i32], residuals: &[i16], places: &mut [i32]) -> bool {
+    let mut lowest = [0; ROW_GROUP];
+    for (row, residuals) in residuals.chunks_exact(slab.len).enumerate() {
+        let at = row * slab.stride..row * slab.stride + slab.len;
+        let places = &mut places[at.clone()];
+        let (Some((predictions, last_predictions)), Some((residuals, last_residuals))) =
+            (short_row::<WHOLE, _>(&predictions[at]), short_row::<WHOLE, _>(residuals))
+        else {
+            continue;
+        };
+        if let Some(places) = places.as_chunks_mut().0.first_chunk_mut::<WHOLE>() {
+            for group in 0..WHOLE {
+                restore_group(&predictions[group], &residuals[group], &mut places[group], &mut lowest);
+            }
+        }
+        if let Some(places) = places.last_chunk_mut() {
+            restore_group(last_predictions, last_residuals, places, &mut lowest);
+        }
+    }
+    lowest.contains(&FAR)
+}
+
+/// The same for a row of any length.
 #[inline(always)]
 fn restore_row(predictions: &[i32], residuals: &[i16], places: &mut [i32]) -> bool {
     if let (Some(predictions), Some(residuals), Some(places)) =
@@ -285,12 +337,23 @@ fn restore_row(predictions: &[i32], residuals: &[i16], places: &mut [i32]) -> bo
 
 #[inline(always)]
 fn restore_groups(predictions: &[[i32; ROW_GROUP]], residuals: &[[i16; ROW_GROUP]], places: &mut [[i32; ROW_GROUP]]) -> bool {
-    let mut lowest = [0i16; ROW_GROUP];
+    let mut lowest = [0; ROW_GROUP];
     for ((places, predictions), residuals) in places.iter_mut().zip(predictions).zip(residuals) {
-        *places = std::array::from_fn(|i| restore_near(predictions[i], residuals[i]));
-        lowest = std::array::from_fn(|i| lowest[i].min(residuals[i]));
+        restore_group(predictions, residuals, places, &mut lowest);
     }
     lowest.contains(&FAR)
+}
+
+/// The places that a group's residuals lead to; `lowest` becomes the lowest residual at each place of a group.
+#[inline(always)]
+fn restore_group(
+    predictions: &[i32; ROW_GROUP],
+    residuals: &[i16; ROW_GROUP],
+    places: &mut [i32; ROW_GROUP],
+    lowest: &mut [i16; ROW_GROUP],
+) {
+    *places = std::array::from_fn(|i| restore_near(predictions[i], residuals[i]));
+    *lowest = std::array::from_fn(|i| lowest[i].min(residuals[i]));
 }
 
 /// The place that a residual of 16 bits leads to.

@@ -226,7 +226,7 @@ impl<C: Integer> Output<'_, C> {
             return self.expand_last(entries, 0);
         }
         if !has_run && count <= MOST_PATCHED {
-            self.patch(entries, specials, bits);
+            self.patch(step, entries, specials, bits);
             return LANES;
         }
         // For all lanes side by side.
@@ -268,8 +268,8 @@ impl<C: Integer> Output<'_, C> {
         mut bits: StepBits<'_>,
     ) -> usize {
         let mut differences = [C::default(); 2 * LANES];
-        for (difference, &entry) in differences.iter_mut().zip(entries) {
-            *difference = C::from_i64(i64::from(entry.cast_signed() >> START_SHIFT));
+        for (difference, payload) in differences.iter_mut().zip(step.payloads(entries)) {
+            *difference = C::from_i64(payload.into());
         }
         let mut spans = [1; LANES];
         while specials != 0 {
@@ -365,9 +365,9 @@ impl<C: Integer> Output<'_, C> {
 
     /// Steps without runs, with few classes or none: all are written as if they were direct codes, then the classes over them.
     #[inline(always)]
-    fn patch(&mut self, entries: &[u32; LANES], mut specials: u32, mut bits: StepBits<'_>) {
+    fn patch(&mut self, step: impl Step, entries: &[u32; LANES], mut specials: u32, mut bits: StepBits<'_>) {
         let begin = self.at;
-        self.put_all(entries.map(|entry| entry.cast_signed() >> START_SHIFT));
+        self.put_all(step.payloads(entries));
         let values = &mut self.values[begin..begin + LANES];
         while specials != 0 {
             let lane = specials.trailing_zeros() as usize % LANES;
@@ -576,7 +576,7 @@ mod tests {
         }
         assert!(ALPHABET[FIRST_CLASS..].iter().any(|symbol| symbol.extra_bits == MAX_NARROW_EXTRA));
     }
-    use crate::codebook::{WIDE_START, canonical_codes, fill_decode_table, optimal_lengths};
+    use crate::codebook::{ENTRIES, NARROW_ENTRIES, canonical_codes, fill_decode_table, optimal_lengths};
     use crate::tokens::{Tokens, tokenize};
 
     #[test]
@@ -591,7 +591,7 @@ mod tests {
                 tokenize(&differences, &mut tokens).unwrap();
                 let (_, histogram) = tokens.count();
                 let lengths = optimal_lengths(&histogram);
-                fill_decode_table(&lengths, WIDE_START, &mut table).unwrap();
+                fill_decode_table(&lengths, &ENTRIES, &mut table).unwrap();
                 let mut words = encoder.encode(tokens.symbols(), &canonical_codes(&lengths)).to_vec();
                 words.extend([0; LANE_PADDING]);
                 let mut extra = Vec::new();
@@ -602,7 +602,7 @@ mod tests {
                 decode(&words, &extra, &table, &mut decoded, &mut |_, _| unreachable!("all fit")).unwrap();
                 assert_eq!(decoded, differences);
 
-                fill_decode_table(&lengths, 1 << 15, &mut table).unwrap();
+                fill_decode_table(&lengths, &NARROW_ENTRIES, &mut table).unwrap();
                 let (mut narrow, mut far) = (vec![7i16; len], Vec::new());
                 decode(&words, &extra, &table, &mut narrow, &mut |index, difference| far.push((index, difference))).unwrap();
                 let mut far = far.into_iter();

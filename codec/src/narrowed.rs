@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::integer::Integer;
+use crate::simd::vectorized;
 
 /// Index and value of an integer that is far.
 pub type Far = (usize, i64);
@@ -33,10 +34,22 @@ impl Narrowed<'_> {
     /// Whether sums fit 32 bits, whichever of the integers they are of.
     #[must_use]
     pub fn sums_fit(&self) -> bool {
-        // So many magnitudes fit 32 bits together.
-        let near = self.near.chunks(1 << 16).map(|part| part.iter().map(|near| u32::from(near.unsigned_abs())).sum::<u32>());
-        let near = near.map(u64::from).sum::<u64>();
-        self.far.iter().fold(near, |sum, &(_, far)| sum.saturating_add(far.unsigned_abs())) <= i32::MAX as u64
+        let far = self.far.iter().fold(0u64, |sum, &(_, far)| sum.saturating_add(far.unsigned_abs()));
+        let fit = |near: u64| far.saturating_add(near) <= i32::MAX as u64;
+        // Of some thousands it is certain without a look at them.
+        fit(self.near.len() as u64 * u64::from(FAR.unsigned_abs())) || fit(self.sum_of_near())
+    }
+
+    /// Sum of the magnitudes of what is near, and of what stands for others.
+    fn sum_of_near(&self) -> u64 {
+        vectorized(
+            #[inline(always)]
+            || {
+                // So many magnitudes fit 32 bits together.
+                let parts = self.near.chunks(1 << 16);
+                parts.map(|part| u64::from(part.iter().map(|near| u32::from(near.unsigned_abs())).sum::<u32>())).sum()
+            },
+        )
     }
 
     /// Writes those in a range.

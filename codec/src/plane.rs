@@ -8,7 +8,7 @@
 
 use crate::alphabet::{ALPHABET, FIRST_CLASS, FIRST_RUN, SEGMENT};
 use crate::bitshuffle::{self, Bitshuffle};
-use crate::codebook::{self, Choice, CodeLengths, DecodeTable, MAX_CODE_BITS, PACKED_LENGTHS};
+use crate::codebook::{self, Choice, CodeLengths, MAX_CODE_BITS, PACKED_LENGTHS};
 use crate::config::{CodingPolicy, Config};
 use crate::dictionary;
 use crate::error::{Error, Result};
@@ -19,6 +19,7 @@ use crate::lorenzo::{self, Axes};
 use crate::memory::{reserve, resize};
 use crate::narrowed::{FAR, Far};
 use crate::predictor::{INTERPOLATION, Predictor};
+use crate::tables::Tables;
 use crate::tokens::{Place, Tokens, tokenize};
 
 /// Bytes of a plane's fixed part.
@@ -140,7 +141,7 @@ pub struct PlaneWorkspace {
     payload: Vec<u16>,
     extra_bytes: Vec<u8>,
     sizes: Vec<(u32, u32)>,
-    table: Box<DecodeTable>,
+    tables: Tables,
     bitshuffle: Bitshuffle,
     far: Vec<Far>,
 }
@@ -153,7 +154,7 @@ impl Default for PlaneWorkspace {
             payload: Vec::new(),
             extra_bytes: Vec::new(),
             sizes: Vec::new(),
-            table: Box::new([0; 1 << MAX_CODE_BITS]),
+            tables: Tables::default(),
             bitshuffle: Bitshuffle::default(),
             far: Vec::new(),
         }
@@ -298,14 +299,9 @@ impl PlaneWorkspace {
     /// As [`PlaneWorkspace::decode`].
     pub fn decode_differences<C: Integer>(&mut self, stream: &mut &[u8], codes: &mut [C]) -> Result<u8> {
         let head = Head::read(stream)?;
-        if let Some(choice) = &head.choice {
-            // The far integer is the lowest of its type: what is nearer to 0 fits.
-            let wide_start = C::FAR.map_or(codebook::WIDE_START, |far| -far.to_i64());
-            codebook::fill_decode_table(&choice.lengths(), wide_start, &mut self.table)?;
-        }
+        let table = head.choice.as_ref().map(|choice| self.tables.of(choice, C::FAR.is_some())).transpose()?;
         self.far.clear();
         let mut is_kept = Ok(());
-        let are_bit_planes = head.choice.is_none();
         let block_len = head.block_len();
         head.read_index(stream, codes.len(), &mut self.sizes)?;
         let words: u64 = self.sizes.iter().map(|&(lanes, extras)| u64::from(lanes) + u64::from(extras)).sum();
@@ -319,7 +315,7 @@ impl PlaneWorkspace {
             let (lane_bytes, after) = rest.split_at(2 * lane_words as usize);
             let (extra_bytes, after) = after.split_at(2 * extra_words as usize);
             rest = after;
-            if are_bit_planes {
+            let Some(table) = table else {
                 if let Some(far) = C::FAR {
                     let mut wide = [0i32; bitshuffle::BLOCK];
                     let wide = &mut wide[..block.len()];
@@ -336,14 +332,14 @@ impl PlaneWorkspace {
                     self.bitshuffle.decode(lane_bytes, block)?;
                 }
                 continue;
-            }
+            };
             self.payload.clear();
             self.payload.extend(lane_bytes.as_chunks::<2>().0.iter().map(|&word| u16::from_le_bytes(word)));
             self.payload.extend([0; lanes::LANE_PADDING]);
             self.extra_bytes.clear();
             self.extra_bytes.extend_from_slice(extra_bytes);
             self.extra_bytes.extend([0; lanes::EXTRA_PADDING]);
-            lanes::decode(&self.payload, &self.extra_bytes, &self.table, block, &mut keep_far)?;
+            lanes::decode(&self.payload, &self.extra_bytes, table, block, &mut keep_far)?;
         }
         is_kept?;
         let padding = (payload.len().next_multiple_of(4) - payload.len()) as u64;

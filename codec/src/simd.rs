@@ -20,6 +20,18 @@ pub(crate) fn common_row_mut<T>(row: &mut [T]) -> Option<&mut [[T; ROW_GROUP]; C
     if row.len() == COMMON_ROW { row.as_chunks_mut().0.first_chunk_mut() } else { None }
 }
 
+/// How many whole groups a row shorter than the commonest has before its last one, if it has one: loops over so many need no question where they end.
+#[inline(always)]
+pub(crate) fn groups_before_last(len: usize) -> Option<usize> {
+    (ROW_GROUP..COMMON_ROW).contains(&len).then(|| (len - 1) / ROW_GROUP)
+}
+
+/// A short row as so many whole groups and the last one, which goes together with what stands before it.
+#[inline(always)]
+pub(crate) fn short_row<const WHOLE: usize, T>(row: &[T]) -> Option<(&[[T; ROW_GROUP]; WHOLE], &[T; ROW_GROUP])> {
+    Some((row.as_chunks().0.first_chunk()?, row.last_chunk()?))
+}
+
 /// Calls `body` in a context where the compiler may use AVX2, AVX-512 or NEON, as the CPU at hand allows. `body` and all that it calls
 /// must be `#[inline(always)]`, else they are compiled for the baseline.
 ///

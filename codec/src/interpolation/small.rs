@@ -11,7 +11,7 @@ use std::ops::Range;
 use super::level::{Class, Extents, Level, axes_of, count, grids, index};
 use super::line::is_line;
 use super::sheets::mean;
-use super::{PART, restore_far, restore_row};
+use super::{PART, restore, restore_row};
 use crate::bitmap::ones;
 use crate::finegrid::FineGrid;
 use crate::layout::ByteOrder;
@@ -191,8 +191,11 @@ impl SmallGrid {
             #[inline(always)]
             |start, order, predictions, places| {
                 let (predictions, places) = (&predictions[..order.len()], &mut places[..order.len()]);
-                if restore_row(predictions, &residuals.near[start..start + order.len()], places) {
-                    restore_far(residuals, start, predictions, places);
+                let part = start..start + order.len();
+                if restore_row(predictions, &residuals.near[part.clone()], places) {
+                    for &(index, residual) in residuals.far_in(part) {
+                        places[index - start] = restore(predictions[index - start], residual as i32);
+                    }
                 }
             },
         );

@@ -1,7 +1,7 @@
 //! The decoder's inner step: one token of each lane. Two implementations of one definition (FORMAT.md §9.1).
 
 use super::{LANES, StepBits, WINDOW, extra_count};
-use crate::codebook::{DecodeTable, MAX_CODE_BITS, RUN_ENTRY, SPECIAL_ENTRY, WIDE_ENTRY};
+use crate::codebook::{DecodeTable, MAX_CODE_BITS, RUN_ENTRY, SPECIAL_ENTRY, START_SHIFT, WIDE_ENTRY};
 
 /// Words that a step may look at: one a lane, and those that a vector load reads behind them.
 pub(super) const REQUEST: usize = LANES + 8;
@@ -33,6 +33,8 @@ pub(super) trait Step: Copy {
     fn step(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> Found;
     /// Lanes whose entries have a bit, by bits.
     fn marked(self, entries: &[u32; LANES], bit: u32) -> u32;
+    /// What stands in the entries from [`START_SHIFT`] on.
+    fn payloads(self, entries: &[u32; LANES]) -> [i32; LANES];
     /// Sums of the numbers up to each lane's.
     fn sums(self, numbers: &[u32; LANES]) -> [u32; LANES];
     /// Takes the extra bits of tokens of which none is wide: for each lane its own, and others above them.
@@ -68,6 +70,11 @@ impl Step for Portable {
     #[inline(always)]
     fn marked(self, entries: &[u32; LANES], bit: u32) -> u32 {
         entries.iter().enumerate().fold(0, |marked, (lane, entry)| marked | u32::from(entry & bit != 0) << lane)
+    }
+
+    #[inline(always)]
+    fn payloads(self, entries: &[u32; LANES]) -> [i32; LANES] {
+        entries.map(|entry| entry.cast_signed() >> START_SHIFT)
     }
 
     #[inline(always)]
@@ -175,6 +182,16 @@ impl Step for Avx2 {
             let has_bit = avx2._mm256_cmpeq_epi32(avx2._mm256_and_si256(cast(*entries), bit), bit);
             marked | avx._mm256_movemask_ps(cast(has_bit)).cast_unsigned() << (8 * eight)
         })
+    }
+
+    #[inline(always)]
+    fn payloads(self, entries: &[u32; LANES]) -> [i32; LANES] {
+        use pulp::bytemuck::cast;
+        let mut payloads = [0; LANES];
+        for (payloads, entries) in payloads.as_chunks_mut::<8>().0.iter_mut().zip(entries.as_chunks::<8>().0) {
+            *payloads = cast(self.0.avx2._mm256_srai_epi32::<{ START_SHIFT as i32 }>(cast(*entries)));
+        }
+        payloads
     }
 
     #[inline(always)]

@@ -1,0 +1,98 @@
+//! Decoding tables (FORMAT.md §8). Those of the dictionary's books are kept from plane to plane and from chunk to chunk: to fill one takes as long as to decode a
+//! thousand values.
+
+use crate::codebook::{Choice, DecodeTable, ENTRIES, MAX_CODE_BITS, NARROW_ENTRIES, fill_decode_table};
+use crate::dictionary;
+use crate::error::Result;
+use crate::memory::reserve;
+
+/// Most tables that are kept: what the planes of a chunk or two take, and what fits the second cache.
+const MOST_KEPT: usize = 8;
+
+/// The tables that were filled last.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    kept: Vec<Kept>,
+    /// The oldest of them.
+    oldest: usize,
+    custom: Box<DecodeTable>,
+}
+
+/// The table of a book of the dictionary.
+#[derive(Debug)]
+struct Kept {
+    book: u8,
+    is_narrow: bool,
+    table: DecodeTable,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Self { kept: Vec::new(), oldest: 0, custom: Box::new(EMPTY) }
+    }
+}
+
+const EMPTY: DecodeTable = [0; 1 << MAX_CODE_BITS];
+
+impl Tables {
+    /// The table of a book, for integers from which what 16 bits cannot hold is kept apart, or for others.
+    ///
+    /// # Errors
+    /// `Corrupt` if a custom book's lengths make no prefix code, `OutOfMemory`.
+    pub(crate) fn of(&mut self, choice: &Choice, is_narrow: bool) -> Result<&DecodeTable> {
+        let entries = if is_narrow { &NARROW_ENTRIES } else { &ENTRIES };
+        let book = match choice {
+            Choice::Dictionary(book) => *book,
+            Choice::Custom(lengths) => {
+                fill_decode_table(lengths, entries, &mut self.custom)?;
+                return Ok(&self.custom);
+            }
+        };
+        let found = self.kept.iter().position(|kept| (kept.book, kept.is_narrow) == (book, is_narrow));
+        let number = match found {
+            Some(number) => number,
+            None if self.kept.len() < MOST_KEPT => {
+                reserve(&mut self.kept, 1)?;
+                self.kept.push(Kept { book, is_narrow, table: EMPTY });
+                self.kept.len() - 1
+            }
+            None => {
+                let oldest = self.oldest;
+                self.oldest = (oldest + 1) % MOST_KEPT;
+                oldest
+            }
+        };
+        let kept = &mut self.kept[number];
+        if found.is_none() {
+            (kept.book, kept.is_narrow) = (book, is_narrow);
+            // Books of the dictionary are good ones.
+            fill_decode_table(&dictionary::books()[usize::from(book)], entries, &mut kept.table)?;
+        }
+        Ok(&kept.table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_tables_are_those_of_their_books() {
+        let mut tables = Tables::default();
+        let books = dictionary::books();
+        // Some again and again, others often enough that all have to go.
+        for turn in 0..200 {
+            let book = if turn % 3 == 0 { turn % 2 } else { turn * 7 % books.len() };
+            for (is_narrow, entries) in [(false, &ENTRIES), (true, &NARROW_ENTRIES)] {
+                let mut expected = EMPTY;
+                fill_decode_table(&books[book], entries, &mut expected).unwrap();
+                let found = tables.of(&Choice::Dictionary(book as u8), is_narrow).unwrap();
+                assert!(*found == expected, "book {book} in turn {turn}");
+                let found = tables.of(&Choice::Custom(books[book]), is_narrow).unwrap();
+                assert!(*found == expected, "book {book} as a custom one");
+            }
+        }
+        assert!(tables.kept.len() <= MOST_KEPT);
+        assert!(tables.of(&Choice::Custom([1; crate::alphabet::SYMBOLS]), false).is_err());
+    }
+}
