@@ -134,7 +134,7 @@ impl Head {
 }
 
 /// Buffers of the plane stages.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PlaneWorkspace {
     tokens: Tokens,
     encoder: lanes::Encoder,
@@ -144,21 +144,6 @@ pub struct PlaneWorkspace {
     tables: Tables,
     bitshuffle: Bitshuffle,
     far: Vec<Far>,
-}
-
-impl Default for PlaneWorkspace {
-    fn default() -> Self {
-        Self {
-            tokens: Tokens::default(),
-            encoder: lanes::Encoder::default(),
-            payload: Vec::new(),
-            extra_bytes: Vec::new(),
-            sizes: Vec::new(),
-            tables: Tables::default(),
-            bitshuffle: Bitshuffle::default(),
-            far: Vec::new(),
-        }
-    }
 }
 
 impl PlaneWorkspace {
