@@ -16,8 +16,9 @@ use crate::simd::vectorized;
 use crate::small_float::{BFloat16, Binary16};
 use crate::workspace::Workspace;
 
-/// Bits of a settled bound's fraction: the bound is at most 3 % below what was asked for, and mostly stays the same when HDF5 decodes a chunk,
-/// writes a part of it and encodes it again, where its range may be another by a rounding. Values on its grid are not moved then.
+/// Bits of a settled bound's fraction: the bound is at most 3 % below what was asked for, or up to a half for floating-point numbers of 16 bits ([`Spacing`]), and mostly
+/// stays the same when HDF5 decodes a chunk, writes a part of it and encodes it again, where its range may be another by a rounding. Values on its grid are not
+/// moved then.
 const FRACTION_BITS: u32 = 5;
 
 /// A ratio is reached if the stream's length is off by no more than this share.
@@ -102,7 +103,7 @@ pub fn check(layout: &Layout, config: &Config) -> Result<()> {
     }
 }
 
-/// A bound of this chunk alone as a settled one.
+/// Settles a bound that was found for a chunk.
 fn absolute(bound: f64, spacing: Option<Spacing>) -> ErrorBound {
     const LARGEST: f64 = 1e300;
     let bound = f64::from_bits(bound.clamp(0.0, LARGEST).to_bits() & !((1 << (MANTISSA_BITS - FRACTION_BITS)) - 1));
@@ -132,18 +133,19 @@ impl Spacing {
     }
 
     fn of_values<V: Element>(chunk: &[u8], order: ByteOrder, config: &Config, mantissa_bits: u32) -> Option<Self> {
-        let mut counts = [0u64; 1 << 8];
+        // Four counters for an exponent: equal neighbours do not wait for each other.
+        let mut counts = [[0u64; 4]; 1 << 8];
         let fill = config.fill::<V>().map(Element::to_bits_i64);
         for index in 0..chunk.len() / V::SIZE {
             let value = V::read(chunk, index, order);
             let bits = value.to_bits_i64();
             let magnitude = bits as u16 & (u16::MAX >> 1);
             if magnitude > 0 && Some(bits) != fill {
-                counts[usize::from(magnitude >> mantissa_bits)] += 1;
+                counts[usize::from(magnitude >> mantissa_bits)][index % 4] += 1;
             }
         }
         // Infinities and NaN have the highest exponent.
-        let exponents = &counts[..(1 << (15 - mantissa_bits)) - 1];
+        let exponents = counts[..(1 << (15 - mantissa_bits)) - 1].iter().map(|counts| counts.iter().sum()).collect::<Vec<u64>>();
         let all = exponents.iter().sum::<u64>();
         let mut larger = 0;
         let exponent = (0..exponents.len()).rev().find(|&exponent| {
@@ -155,7 +157,8 @@ impl Spacing {
         Some(Self(power_of_two(exponent.max(1) as i32 - bias - mantissa_bits as i32)))
     }
 
-    /// The greatest multiple up to a step or, if there is none, the greatest power of two.
+    /// The greatest multiple up to a step or, if there is none, the greatest power of two, on which the smaller values can stand: bfloat16 at 1e-3 and 3e-4 of
+    /// the range is 0.92 and 0.95 times as long by that, where it would be 0.98 and 1.00.
     fn below(self, step: f64) -> f64 {
         let multiples = (step / self.0).floor();
         if multiples >= 1.0 { multiples * self.0 } else { f64::from_bits(step.to_bits() >> MANTISSA_BITS << MANTISSA_BITS) }
@@ -288,7 +291,10 @@ fn bounds_for_psnr(decibels: f64, chunk: &[u8], layout: &Layout, config: &Config
         }
         least = (least / EIGHTH_OF_A_BIT).max(noise);
     }
-    if least > even { (settled(even), Some(settled(least))) } else { (settled(least), None) }
+    match (settled(even), settled(least)) {
+        (even_spread, wider) if least > even && wider != even_spread => (even_spread, Some(wider)),
+        (_, bound) => (bound, None),
+    }
 }
 
 /// Mean square, in steps, of what a bound's grid takes off the values of every `stride`-th group.
@@ -331,6 +337,20 @@ struct Bracket {
     too_short: Option<(f64, f64)>,
     /// The one that was tried last.
     last: Option<(f64, f64)>,
+}
+
+/// Bounds that were tried, and the lengths of their streams: where steps are few, more than one way leads to a bound.
+#[derive(Debug, Default)]
+struct Tried(Vec<(ErrorBound, usize)>);
+
+impl Tried {
+    fn length(&self, bound: ErrorBound) -> Option<usize> {
+        self.0.iter().find(|&&(tried, _)| tried == bound).map(|&(_, length)| length)
+    }
+
+    fn add(&mut self, bound: ErrorBound, length: usize) {
+        self.0.push((bound, length));
+    }
 }
 
 impl Search {
@@ -378,11 +398,14 @@ impl Search {
         let share = sample_dims[0] as f64 / dims[0] as f64;
         let search = Self { wanted: self.wanted + log2(share, LOG_TERMS.len()), values: self.values * share, ..*self };
         let (mut workspace, mut stream) = (Workspace::default(), Vec::new());
-        let (mut at, mut bracket) = (search.start(), Bracket::default());
+        let (mut at, mut bracket, mut tried) = (search.start(), Bracket::default(), Tried::default());
         for _ in 0..ATTEMPTS {
-            let config = config.with_bound(search.bound(at));
-            workspace.compress(sample, &sample_layout, &config, &mut stream).ok()?;
-            let next = search.next(at, stream.len(), &mut bracket)?;
+            let bound = search.bound(at);
+            if tried.length(bound).is_none() {
+                workspace.compress(sample, &sample_layout, &config.with_bound(bound), &mut stream).ok()?;
+                tried.add(bound, stream.len());
+            }
+            let next = search.next(at, tried.length(bound)?, &mut bracket)?;
             if (next - at).abs() < 0.05 {
                 return Some(next);
             }
@@ -429,18 +452,26 @@ impl Search {
         mut compress: impl FnMut(ErrorBound) -> std::result::Result<R, E>,
         length: impl Fn(&R) -> usize,
     ) -> std::result::Result<R, E> {
-        let (mut at, mut bracket) = (start, Bracket::default());
+        let (mut at, mut bracket, mut tried) = (start, Bracket::default(), Tried::default());
         let mut best = (f64::INFINITY, start);
         for _ in 0..ATTEMPTS {
-            let result = compress(self.bound(at))?;
-            let off = (log2(length(&result) as f64, LOG_TERMS.len()) - self.wanted).abs();
+            let bound = self.bound(at);
+            let (length, result) = match tried.length(bound) {
+                Some(length) => (length, None),
+                None => {
+                    let result = compress(bound)?;
+                    (length(&result), Some(result))
+                }
+            };
+            tried.add(bound, length);
+            let off = (log2(length as f64, LOG_TERMS.len()) - self.wanted).abs();
             if off < best.0 {
                 best = (off, at);
             }
-            match self.next(at, length(&result), &mut bracket) {
-                Some(next) => at = next,
-                None if best.1 == at => return Ok(result),
-                None => break,
+            match (self.next(at, length, &mut bracket), result) {
+                (Some(next), _) => at = next,
+                (None, Some(result)) if best.1 == at => return Ok(result),
+                (None, _) => break,
             }
         }
         compress(self.bound(best.1))
@@ -485,6 +516,10 @@ mod tests {
         {
             assert_eq!(spacing.below(step), below);
             assert_eq!(spacing.below(below), below, "a second time changes nothing");
+        }
+        assert_eq!(Spacing(2f64.powi(-133)).below(2f64.powi(129)), 2f64.powi(129));
+        for nothing in [0.0, 5e-324] {
+            assert_eq!(absolute(nothing, Some(spacing)), ErrorBound::Lossless);
         }
     }
 }

@@ -396,3 +396,38 @@ fn interleave(evens: &[i32], odds: &[i32], row: &mut [i32]) {
         *last = even;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_any_length_are_restored() {
+        let level = Level::new([80, 3, 1, 1]);
+        for len in 1..=40 {
+            for (rows, stride) in [(1, len), (3, len), (3, len + 2)] {
+                for fars in [&[][..], &[0], &[len - 1], &[len / 2, rows * len - 1]] {
+                    let mut near: Vec<i16> = (0..rows * len).map(|i| (i * 37 % 201) as i16 - 100).collect();
+                    let far: Vec<_> = fars.iter().map(|&index| (index, i64::from(ESCAPE_BASE) + index as i64)).collect();
+                    fars.iter().for_each(|&index| near[index] = FAR);
+                    let slab = Slab { class: &level.classes()[0], indices: [0; 4], len, rows, stride };
+                    let predictions: Vec<i32> = (0..rows * stride).map(|i| i as i32 * 1001).collect();
+                    let mut places = vec![-7; (rows - 1) * stride + len];
+                    let is_far = restore_rows(&slab, &predictions, &near, &mut places);
+                    assert_eq!(is_far, !fars.is_empty());
+                    if is_far {
+                        restore_far(&Narrowed { near: &near, far: &far }, 0, &slab, &predictions, &mut places);
+                    }
+                    for (at, &place) in places.iter().enumerate() {
+                        let (row, column) = (at / stride, at % stride);
+                        let residual = |index: usize| {
+                            far.iter().find(|far| far.0 == index).map_or(near[index].into(), |&(_, residual)| residual as i32)
+                        };
+                        let expected = if column < len { restore(predictions[at], residual(row * len + column)) } else { -7 };
+                        assert_eq!(place, expected, "row {row}, column {column} of {rows} x {len}, {stride} apart");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -15,8 +15,8 @@
 //! | 2 | predict by differences | §6.1 | `codec/src/lorenzo.rs` | `gpu/kernels/lorenzo.cu` |
 //! | 2' | or quantize and predict by interpolation | §5.2, §6.2 | `codec/src/interpolation.rs`, `codec/src/finegrid.rs`, `codec/src/glance.rs` | `gpu/kernels/interpolation.cu` |
 //! | 3 | runs and classes | §7 | `codec/src/alphabet.rs`, `codec/src/tokens.rs` | `gpu/kernels/alphabet.cuh`, `gpu/kernels/tokens.cu` |
-//! | 4 | choose a codebook | §8, §11 | `codec/src/codebook.rs`, `codec/src/dictionary.rs`, `codec/src/adaptive.rs`, `codec/src/tables.rs` | `gpu/kernels/codebook.cu` |
-//! | 5 | Huffman code in 32 lanes | §9.1 | `codec/src/lanes.rs` | `gpu/kernels/lanes.cu` |
+//! | 4 | choose a codebook | §8, §11 | `codec/src/codebook.rs`, `codec/src/dictionary.rs`, `codec/src/adaptive.rs` | `gpu/kernels/codebook.cu` |
+//! | 5 | Huffman code in 32 lanes | §9.1 | `codec/src/lanes.rs`, `codec/src/tables.rs` | `gpu/kernels/lanes.cu` |
 //! | 3' | or bit planes, in place of 3 to 5 | §9.2 | `codec/src/bitshuffle.rs` | `gpu/kernels/bitshuffle.cu` |
 //! | – | planes and whole chunks | §2–§4 | `codec/src/plane.rs`, `codec/src/workspace.rs` | `gpu/kernels/plane.cu`, `gpu/kernels/checksum.cu` |
 

@@ -88,6 +88,9 @@ mod tests {
         fn of(near: &[i16], far: &[Far]) -> bool {
             Narrowed { near, far }.sums_fit()
         }
+        // 32768 * 65535 is below the largest, 32768 * 65536 one above it.
+        assert!(of(&vec![i16::MIN; 65_535], &[]));
+        assert!(!of(&vec![i16::MIN; 65_536], &[]));
         // 32767 * 65538 is one less than the largest.
         assert!(of(&near, &[(0, -1)]));
         assert!(!of(&near, &[(0, -2)]));

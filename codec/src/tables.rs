@@ -13,22 +13,22 @@ const MOST_KEPT: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Tables {
     kept: Vec<Kept>,
-    /// The oldest of them.
-    oldest: usize,
+    /// Where the next one goes: behind the others or, if there are as many as may be, in place of the oldest.
+    next: usize,
     custom: Box<DecodeTable>,
 }
 
 /// The table of a book of the dictionary.
 #[derive(Debug)]
 struct Kept {
-    book: u8,
-    is_narrow: bool,
+    /// The book's number, and whether entries are narrow.
+    of: (u8, bool),
     table: DecodeTable,
 }
 
 impl Default for Tables {
     fn default() -> Self {
-        Self { kept: Vec::new(), oldest: 0, custom: Box::new(EMPTY) }
+        Self { kept: Vec::new(), next: 0, custom: Box::new(EMPTY) }
     }
 }
 
@@ -48,27 +48,24 @@ impl Tables {
                 return Ok(&self.custom);
             }
         };
-        let found = self.kept.iter().position(|kept| (kept.book, kept.is_narrow) == (book, is_narrow));
+        let found = self.kept.iter().position(|kept| kept.of == (book, is_narrow));
         let number = match found {
             Some(number) => number,
-            None if self.kept.len() < MOST_KEPT => {
-                reserve(&mut self.kept, 1)?;
-                self.kept.push(Kept { book, is_narrow, table: EMPTY });
-                self.kept.len() - 1
-            }
             None => {
-                let oldest = self.oldest;
-                self.oldest = (oldest + 1) % MOST_KEPT;
-                oldest
+                let number = self.next;
+                if number == self.kept.len() {
+                    reserve(&mut self.kept, 1)?;
+                    self.kept.push(Kept { of: (book, is_narrow), table: EMPTY });
+                }
+                let kept = &mut self.kept[number];
+                // Books of the dictionary are good ones.
+                fill_decode_table(&dictionary::books()[usize::from(book)], entries, &mut kept.table)?;
+                kept.of = (book, is_narrow);
+                self.next = (number + 1) % MOST_KEPT;
+                number
             }
         };
-        let kept = &mut self.kept[number];
-        if found.is_none() {
-            (kept.book, kept.is_narrow) = (book, is_narrow);
-            // Books of the dictionary are good ones.
-            fill_decode_table(&dictionary::books()[usize::from(book)], entries, &mut kept.table)?;
-        }
-        Ok(&kept.table)
+        Ok(&self.kept[number].table)
     }
 }
 

@@ -277,6 +277,7 @@ mod tests {
             for bit in [RUN_ENTRY, WIDE_ENTRY, SPECIAL_ENTRY] {
                 assert_eq!(Portable.marked(&a.entries, bit), Avx2(v3).marked(&a.entries, bit));
             }
+            assert_eq!(Portable.payloads(&a.entries), Avx2(v3).payloads(&a.entries));
             assert_eq!(Portable.sums(&a.entries), Avx2(v3).sums(&a.entries));
             // From none to so many bits a token that four pass a window.
             let most = 1 + random() % u32::from(MAX_NARROW_EXTRA);
