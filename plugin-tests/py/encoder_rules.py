@@ -116,12 +116,27 @@ def cut(number):
     return struct.unpack("<d", struct.pack("<Q", bits >> 47 << 47))[0]
 
 
+def on_numbers(bound, values):
+    """Section 11: a bound made smaller, so that values of 16 bits can stand on its grid."""
+    mantissa_bits, least = (7, -126) if values.header.kind == BFLOAT else (10, -14)
+    some = values.x[values.counted & (values.x != 0)]
+    if not some.size or not bound:
+        return bound
+    exponents = np.sort(np.maximum(np.frexp(some)[1] - 1, least))[::-1]
+    spacing = 2.0 ** (int(exponents[-(-some.size // 16) - 1]) - mantissa_bits)
+    multiples = math.floor(2 * bound / spacing)
+    step = multiples * spacing if multiples else 2.0 ** (math.frexp(2 * bound)[1] - 1)
+    return step / 2
+
+
 def settled_bound(request, values):
     """Section 11: the absolute bound of a chunk, 0 for the exact bits, or None where FORMAT.md leaves it to the code."""
     if request.mode in (LOSSLESS, ABSOLUTE):
         bound = request.numbers[0] if request.mode else 0.0
     elif request.mode == RELATIVE:
         bound = cut(min(values.range() * request.numbers[0], GREATEST_BOUND))
+        if values.header.kind == BFLOAT or (values.header.kind, values.header.width) == ("f", 2):
+            bound = on_numbers(bound, values)
     else:
         return None
     usable = 0 < bound and math.isfinite(2 * bound) and math.isfinite(1 / (2 * bound) if 2 * bound else math.inf)
