@@ -8,6 +8,7 @@ use crate::config::{Config, ErrorBound, PredictorPolicy, is_absolute};
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::grid::with_element;
+use crate::integer::Integer as _;
 use crate::layout::{ByteOrder, Layout, Scalar, Shape};
 use crate::logarithm::{EXP_TERMS, LOG_TERMS, exp2, log2};
 use crate::padding::without_padding;
@@ -153,9 +154,9 @@ impl Spacing {
             larger += exponents[exponent];
             larger > 0 && larger * Self::LARGER >= all
         })?;
-        // The lowest exponent is that of subnormal numbers, which are as far apart as those of the next.
-        let bias = (1 << (14 - mantissa_bits)) - 1;
-        Some(Self(power_of_two(exponent.max(1) as i32 - bias - mantissa_bits as i32)))
+        let number = |bits: usize| V::from_bits(V::Code::from_i64(bits as i64)).approximate();
+        let first = exponent << mantissa_bits;
+        Some(Self(number(first + 1) - number(first)))
     }
 
     /// The greatest multiple up to a step or, if there is none, the greatest power of two, on which the smaller values can stand: bfloat16 at 1e-3 and 3e-4 of
@@ -164,11 +165,6 @@ impl Spacing {
         let multiples = (step / self.0).floor();
         if multiples >= 1.0 { multiples * self.0 } else { f64::from_bits(step.to_bits() >> MANTISSA_BITS << MANTISSA_BITS) }
     }
-}
-
-/// Of an exponent that neither overflows nor leads to a subnormal number.
-fn power_of_two(exponent: i32) -> f64 {
-    f64::from_bits(((1023 + exponent) as u64) << MANTISSA_BITS)
 }
 
 /// How far the finite values of a chunk but the fill value lie apart; 0 without values.
@@ -461,10 +457,10 @@ impl Search {
                 Some(length) => (length, None),
                 None => {
                     let result = compress(bound)?;
+                    tried.add(bound, length(&result));
                     (length(&result), Some(result))
                 }
             };
-            tried.add(bound, length);
             let off = (log2(length as f64, LOG_TERMS.len()) - self.wanted).abs();
             if off < best.0 {
                 best = (off, at);

@@ -21,8 +21,8 @@ pub(crate) struct Tables {
 /// The table of a book of the dictionary.
 #[derive(Debug)]
 struct Kept {
-    /// The book's number, and whether entries are narrow.
-    of: (u8, bool),
+    /// The book's number, and whether entries are narrow, once the table is filled.
+    of: Option<(u8, bool)>,
     table: DecodeTable,
 }
 
@@ -48,19 +48,19 @@ impl Tables {
                 return Ok(&self.custom);
             }
         };
-        let found = self.kept.iter().position(|kept| kept.of == (book, is_narrow));
+        let found = self.kept.iter().position(|kept| kept.of == Some((book, is_narrow)));
         let number = match found {
             Some(number) => number,
             None => {
                 let number = self.next;
                 if number == self.kept.len() {
                     reserve(&mut self.kept, 1)?;
-                    self.kept.push(Kept { of: (book, is_narrow), table: EMPTY });
+                    self.kept.push(Kept { of: None, table: EMPTY });
                 }
                 let kept = &mut self.kept[number];
-                // Books of the dictionary are good ones.
+                kept.of = None;
                 fill_decode_table(&dictionary::books()[usize::from(book)], entries, &mut kept.table)?;
-                kept.of = (book, is_narrow);
+                kept.of = Some((book, is_narrow));
                 self.next = (number + 1) % MOST_KEPT;
                 number
             }
