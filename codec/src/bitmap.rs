@@ -62,6 +62,12 @@ impl Bitmap {
         }
     }
 
+    /// Its words; the first value is the lowest bit of the first one.
+    #[must_use]
+    pub fn words(&self) -> &[u64] {
+        &self.words
+    }
+
     /// How many bits are set.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -264,7 +270,15 @@ impl Bitmap {
         // These are sums from the chunk's start on: what stands before a row is taken away again, from the last one on.
         for start in (row..self.len).step_by(row).rev() {
             let before = start - 1;
-            if self.words[before / WORD] >> (before % WORD) & 1 == 1 {
+            let is_odd = self.words[before / WORD] >> (before % WORD) & 1;
+            if row <= WORD {
+                // Short rows are many, and nothing can be foretold of them: without a branch.
+                let (flips, (word, shift)) = (is_odd.wrapping_neg() >> (WORD - row), (start / WORD, start % WORD));
+                self.words[word] ^= flips << shift;
+                if let Some(next) = self.words.get_mut(word + 1) {
+                    *next ^= flips >> 1 >> (WORD - 1 - shift);
+                }
+            } else if is_odd == 1 {
                 for_each_part(start..start + row, |word, bits| self.words[word] ^= bits);
             }
         }

@@ -19,10 +19,15 @@ pub trait Integer: Copy + Default + PartialEq + Send + Sync + 'static {
     fn direct_index(self) -> u32;
     /// `value + bias` where that is not negative and below 2^31, else a number of 2^31 or more. `bias` is positive.
     fn biased(self, bias: i32) -> u32;
+    /// The same slice, where the type is `i32`: for what vector code does with that type alone.
+    #[inline(always)]
+    fn as_i32(_integers: &mut [Self]) -> Option<&mut [i32]> {
+        None
+    }
 }
 
 macro_rules! integer {
-    ($type:ty, $far:expr, $index:expr, $biased:expr) => {
+    ($type:ty, $far:expr, $index:expr, $biased:expr $(, $as_i32:item)?) => {
         impl Integer for $type {
             const FAR: Option<Self> = $far;
             #[inline(always)]
@@ -53,13 +58,23 @@ macro_rules! integer {
             fn biased(self, bias: i32) -> u32 {
                 $biased(self, bias)
             }
+            $($as_i32)?
         }
     };
 }
 
 integer!(i8, None, u32::from, |value: i8, bias: i32| (i32::from(value) + bias).cast_unsigned());
 integer!(i16, Some(i16::MIN), u32::from, |value: i16, bias: i32| (i32::from(value) + bias).cast_unsigned());
-integer!(i32, None, u32::from, |value: i32, bias: i32| value.wrapping_add(bias).cast_unsigned());
+integer!(
+    i32,
+    None,
+    u32::from,
+    |value: i32, bias: i32| value.wrapping_add(bias).cast_unsigned(),
+    #[inline(always)]
+    fn as_i32(integers: &mut [Self]) -> Option<&mut [i32]> {
+        Some(integers)
+    }
+);
 integer!(i64, None, |index: u64| index.min(31) as u32, |value: i64, bias: i32| {
     value.wrapping_add(i64::from(bias)).cast_unsigned().min(1 << 31) as u32
 });

@@ -58,6 +58,7 @@ pub mod quantize;
 mod simd;
 pub mod small_float;
 pub mod steps;
+mod sums;
 mod tables;
 pub mod tokens;
 mod workspace;

@@ -13,6 +13,7 @@ use crate::integer::Integer;
 use crate::layout::{MAX_RANK, Shape};
 use crate::narrowed::Narrowed;
 use crate::simd::vectorized;
+use crate::sums::{self, Sums};
 
 /// Axes along which differences are taken. Bit 0 is the fastest axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -202,6 +203,15 @@ pub fn restore_narrowed<C: Integer>(differences: &Narrowed<'_>, shape: &Shape, a
 /// Prefix sums along each axis in turn, for a few rows at a time while they are in the cache. `load` is to write the differences in a range.
 #[inline(always)]
 fn restore_batches<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes, load: impl Fn(Range<usize>, &mut [C])) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(v3) = pulp::x86::V3::try_new() {
+        return restore_with(sums::Avx2(v3), codes, shape, axes, load);
+    }
+    restore_with(sums::Portable, codes, shape, axes, load);
+}
+
+#[inline(always)]
+fn restore_with<C: Integer>(sums: impl Sums, codes: &mut [C], shape: &Shape, axes: Axes, load: impl Fn(Range<usize>, &mut [C])) {
     let [len, ny, nz, _] = shape.extents();
     let (plane_len, rows) = (len * ny, rows_of_batch(len));
     vectorized(
@@ -216,7 +226,9 @@ fn restore_batches<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes, load:
                     let batch = first * len..ny.min(first + rows) * len;
                     load(start + batch.start..start + batch.end, &mut current[batch.clone()]);
                     if axes.contains(0) {
-                        current[batch.clone()].chunks_exact_mut(len).for_each(prefix_sum);
+                        for row in current[batch.clone()].chunks_exact_mut(len) {
+                            sums.add_up(row);
+                        }
                     }
                     if axes.contains(1) {
                         for row in batch.clone().step_by(len).skip(usize::from(first == 0)) {
@@ -248,32 +260,6 @@ fn restore_batches<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes, load:
 /// there must be some: that writes one value at a time, and a vector load that follows too soon has to wait for the stores.
 fn rows_of_batch(len: usize) -> usize {
     (2048 / len).max(1)
-}
-
-/// Prefix sums along a row. What is masked, and what is coded for it, leaves long runs of zeros, which are foretold rightly and need no sums.
-#[inline(always)]
-fn prefix_sum<C: Integer>(row: &mut [C]) {
-    const RUN: usize = 64;
-    let mut sum = C::default();
-    let (groups, rest) = row.as_chunks_mut::<RUN>();
-    for group in groups {
-        if group.iter().fold(true, |all, &code| all & (code == C::default())) {
-            *group = [sum; RUN];
-        } else {
-            sum = add_up(group, sum);
-        }
-    }
-    add_up(rest, sum);
-}
-
-/// Prefix sums from a sum on; gives the last one.
-#[inline(always)]
-fn add_up<C: Integer>(codes: &mut [C], mut sum: C) -> C {
-    for code in codes {
-        sum = sum.add(*code);
-        *code = sum;
-    }
-    sum
 }
 
 /// Differences along rows of such a length of what `value` gives at each index.
