@@ -1,16 +1,18 @@
-"""Speed and ratio of the plugin's filter() beside SZ3 and ZFP, on the middle chunk of each array, in one process, taking turns.
+"""Speed and ratio of the plugin's filter() beside SZ3 and ZFP, on the chunks of each array, in one process, taking turns.
 
     h5-samples/peers.sh [REPEATS [NAME...]]
 
-The filter is called as HDF5 calls it (H5Z_class2_t.filter on a buffer from malloc), without HDF5 around it. Every value of ours and of SZ3's is checked
-in f64 before anything is timed. MB/s are of uncompressed data; each figure is the median of the repeats. How many times as fast as SZ3 ours is comes
-from each repeat by itself, in which both took their turns within a few milliseconds: median and quartiles, so that a machine that changes its speed
-in between, as virtual ones do, says the same.
+The filter is called as HDF5 calls it (H5Z_class2_t.filter on a buffer from malloc), without HDF5 around it. A turn compresses all chunks of an array, or
+decompresses them, as a program does that writes or reads a dataset: one chunk again and again would be learned by heart by the CPU, and one between two
+other codecs would find caches full of their things. Every value of ours and of SZ3's is checked in f64 before anything is timed. MB/s are of
+uncompressed data; each figure is the median of the repeats. How many times as fast as SZ3 ours is comes from each repeat by itself, in which both took
+their turns one after another: median and quartiles, so that a machine that changes its speed in between, as virtual ones do, says the same.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import time
 from collections.abc import Callable
@@ -20,7 +22,7 @@ import numpy as np
 import zfpy
 from pysz import sz, szConfig, szErrorBoundMode
 
-from arrays import load_arrays, middle_chunk
+from arrays import CHUNKS, cut, load_arrays
 from demo import RELATIVE_BOUNDS, Field, progress
 from filter_call import REVERSE, Plugin, chunk_words
 
@@ -71,31 +73,47 @@ def worst_error(chunk: Field, decoded: np.ndarray) -> float:
     return np.inf if np.isnan(error) else error
 
 
-def measure(plugin: Plugin, chunk: Field, relative: float, repeats: int) -> tuple[str, np.ndarray]:
+def dataset(array: Field) -> list[Field]:
+    """Chunks of an array: its own, at most eight; where they are fewer, also what they are when turned round along their axes."""
+    own = cut(array)
+    highest = max((chunk.values.ndim for chunk in own), default=0)
+    turned = (
+        Field(chunk.name, np.ascontiguousarray(np.flip(chunk.values, axes)), chunk.fill)
+        for count in range(highest + 1)
+        for axes in itertools.combinations(range(highest), count)
+        for chunk in own
+        if all(axis < chunk.values.ndim for axis in axes)
+    )
+    return list(itertools.islice(turned, CHUNKS))
+
+
+def measure(plugin: Plugin, chunks: list[Field], relative: float, repeats: int) -> tuple[str, np.ndarray]:
     """A line of the table, and how many times as fast as SZ3 ours is, in and out."""
-    bound = relative * chunk.range
-    contestants = codecs(plugin, chunk, bound)
-    streams = {}
-    for codec, (compress, decompress) in contestants.items():
-        _, streams[codec] = compress()
-        worst = worst_error(chunk, decompress(streams[codec])[1])
-        if codec == OURS and worst > bound:
-            sys.exit(f"{chunk.name} at {relative:g}: an error of {worst / bound} bounds")
-        if codec == SZ3 and worst > bound:
-            progress("")
-            print(f"    SZ3 on {chunk.name} at {relative:g}: an error of {worst / bound:.7g} bounds", file=sys.stderr)
+    contestants: dict[str, list[tuple[Codec, np.ndarray]]] = {}
+    for chunk in chunks:
+        bound = relative * chunk.range
+        for codec, (compress, decompress) in codecs(plugin, chunk, bound).items():
+            _, stream = compress()
+            worst = worst_error(chunk, decompress(stream)[1])
+            if codec == OURS and worst > bound:
+                sys.exit(f"{chunk.name} at {relative:g}: an error of {worst / bound} bounds")
+            if codec == SZ3 and worst > bound:
+                progress("")
+                print(f"    SZ3 on {chunk.name} at {relative:g}: an error of {worst / bound:.7g} bounds", file=sys.stderr)
+            contestants.setdefault(codec, []).append(((compress, decompress), stream))
     runs = np.empty((repeats, len(contestants), 2))
     for run in runs:
-        for seconds, (codec, (compress, decompress)) in zip(run, contestants.items()):
-            seconds[:] = compress()[0], decompress(streams[codec])[0]
-    size = chunk.values.nbytes
-    ratios = [size / stream.nbytes for stream in streams.values()]
+        for seconds, turn in zip(run, contestants.values()):
+            seconds[0] = sum(compress()[0] for (compress, _), _ in turn)
+            seconds[1] = sum(decompress(stream)[0] for (_, decompress), stream in turn)
+    size = sum(chunk.values.nbytes for chunk in chunks)
+    ratios = [size / sum(stream.nbytes for _, stream in turn) for turn in contestants.values()]
     speeds = size / np.median(runs, axis=0).T / 1e6
     ours, sz3 = (runs[:, list(contestants).index(codec)] for codec in (OURS, SZ3))
     quartiles = np.quantile(sz3 / ours, (0.25, 0.5, 0.75), axis=0).T
     numbers = [f"{ratio:>7.2f}" for ratio in ratios] + [f"{speed:>6.0f}" for way in speeds for speed in way]
     times = [f"{middle:>6.2f} ({low:.2f} to {high:.2f})" for low, middle, high in quartiles]
-    return " ".join([f"{chunk.name:<26} {relative:<6g}", *numbers, *times]), quartiles[:, 1]
+    return " ".join([f"{chunks[0].name:<26} {relative:<6g}", *numbers, *times]), quartiles[:, 1]
 
 
 HEADER = f"{'array':<26} {'bound':<6} {'ratio':>7} {SZ3:>7} {ZFP:>7} {'in':>6} {SZ3:>6} {ZFP:>6} {'out':>6} {SZ3:>6} {ZFP:>6} {'in / SZ3':>21} {'out / SZ3':>21}"
@@ -118,28 +136,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library")
     parser.add_argument("data", type=Path, help="folder of .npy files, from the program generate")
-    parser.add_argument("repeats", type=int, nargs="?", default=31)
+    parser.add_argument("repeats", type=int, nargs="?", default=15)
     parser.add_argument("names", nargs="*", help="of arrays; all by default")
     arguments = parser.parse_args()
     model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown")
-    chunks = [chunk for array in load_arrays(arguments.data) if (chunk := middle_chunk(array))]
-    chunks = [chunk for chunk in chunks if not arguments.names or chunk.name in arguments.names]
+    arrays = [array for array in load_arrays(arguments.data) if not arguments.names or array.name in arguments.names]
+    datasets = [chunks for array in arrays if (chunks := dataset(array))]
     print(
         f"command: h5-samples/peers.sh {' '.join(sys.argv[3:])}\n"
         f"machine: {model}, one thread\n"
-        f"chunks:  the middle one of each array, of about 1 MiB or the whole array; bounds are shares of its range\n"
+        f"chunks:  at most {CHUNKS} of each array, of about 1 MiB or the whole array; where it has fewer, these turned round along their axes too\n"
+        f"bound:   share of each chunk's range\n"
         f"MB/s:    in and out, of uncompressed data; {SZ3} is pysz, {ZFP} is zfpy\n\n{HEADER}"
     )
     plugin = Plugin(arguments.library)
     times: dict[str, list[np.ndarray]] = {}
-    for number, chunk in enumerate(chunks, 1):
-        print(shape_and_type(chunk.values))
+    for number, chunks in enumerate(datasets, 1):
+        name = chunks[0].name
+        print(f"{len(chunks)} chunks, {shape_and_type(chunks[0].values)}")
         for relative in RELATIVE_BOUNDS:
-            progress(f"{number}/{len(chunks)}: {chunk.name} at {relative:g}")
-            line, faster = measure(plugin, chunk, relative, arguments.repeats)
+            progress(f"{number}/{len(datasets)}: {name} at {relative:g}")
+            line, faster = measure(plugin, chunks, relative, arguments.repeats)
             progress("")
             print(line, flush=True)
-            for group in ("all", "real" if chunk.name.startswith("real_") else "generated"):
+            for group in ("all", "real" if name.startswith("real_") else "generated"):
                 times.setdefault(group, []).append(faster)
     print(f"\ntimes as fast as {SZ3}, arrays and bounds")
     for group in sorted(times):

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Speed and ratio of the plugin's filter() on the CPU beside SZ3 and ZFP, on a chunk of each of compare.sh's arrays. Needs cargo and python3; installs the rest
+# Speed and ratio of the plugin's filter() on the CPU beside SZ3 and ZFP, on the chunks of compare.sh's arrays. Needs cargo and python3; installs the rest
 # into .venv-compare. A minute and a half with 101 repeats.
 #
-#     h5-samples/peers.sh [REPEATS [NAME...]]     31 repeats, all arrays by default. The table goes to standard output.
+#     h5-samples/peers.sh [REPEATS [NAME...]]     15 repeats, all arrays by default. The table goes to standard output.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 source "$here/comparison.sh"

@@ -11,6 +11,8 @@ use crate::lorenzo::Axes;
 use crate::memory::resize;
 use crate::simd::vectorized;
 
+/// Shorter rows than these are summed word by word, and longer ones than a word too.
+const SHORT_ROWS: usize = 16;
 /// Bits of a word.
 pub const WORD: usize = u64::BITS as usize;
 
@@ -176,7 +178,15 @@ impl Bitmap {
     /// # Errors
     /// `OutOfMemory`.
     pub fn restore(&mut self, shape: &Shape, axes: Axes) -> Result<()> {
+        let [row, rows, ..] = shape.extents();
+        let is_short = (SHORT_ROWS..=WORD).contains(&row);
+        if is_short {
+            self.sum_short_rows(row, rows, axes);
+        }
         for (stride, extent) in axes_of(shape, axes) {
+            if is_short && stride < row * rows {
+                continue;
+            }
             if stride == 1 {
                 self.sum_rows(extent);
                 continue;
@@ -257,33 +267,66 @@ impl Bitmap {
         }
     }
 
+    /// Sums modulo 2 along rows of at most a word, and over the rows of each plane, if these two axes are in a set: one row after another.
+    fn sum_short_rows(&mut self, row: usize, rows: usize, axes: Axes) {
+        let (along_rows, over_rows) = (axes.contains(0), axes.contains(1));
+        if !along_rows && !over_rows {
+            return;
+        }
+        let words = &mut self.words[..];
+        let of_row = u64::MAX >> (WORD - row);
+        // A row begins in a word, at a place; what is before it there is summed already. Words are written when they are full.
+        let (mut word, mut place, mut summed) = (0, 0, 0);
+        for _ in 0..self.len / (row * rows) {
+            let mut above = 0;
+            for _ in 0..rows {
+                let mut bits = words[word] >> place;
+                if place + row > WORD {
+                    bits |= words[word + 1] << (WORD - place);
+                }
+                if along_rows {
+                    bits = sum_word(bits);
+                }
+                bits = bits & of_row ^ above;
+                if over_rows {
+                    above = bits;
+                }
+                summed |= bits << place;
+                place += row;
+                if place >= WORD {
+                    words[word] = summed;
+                    (word, place) = (word + 1, place - WORD);
+                    summed = bits.unbounded_shr((row - place) as u32);
+                }
+            }
+        }
+        if place > 0 {
+            words[word] = summed;
+        }
+    }
+
     /// Sums modulo 2 along rows.
     fn sum_rows(&mut self, row: usize) {
         let mut carried = 0;
         for word in &mut self.words {
-            for shift in [1, 2, 4, 8, 16, 32] {
-                *word ^= *word << shift;
-            }
-            *word ^= carried;
+            *word = sum_word(*word) ^ carried;
             carried = (word.cast_signed() >> (WORD - 1)).cast_unsigned();
         }
         // These are sums from the chunk's start on: what stands before a row is taken away again, from the last one on.
         for start in (row..self.len).step_by(row).rev() {
             let before = start - 1;
-            let is_odd = self.words[before / WORD] >> (before % WORD) & 1;
-            if row <= WORD {
-                // Short rows are many, and nothing can be foretold of them: without a branch.
-                let (flips, (word, shift)) = (is_odd.wrapping_neg() >> (WORD - row), (start / WORD, start % WORD));
-                self.words[word] ^= flips << shift;
-                if let Some(next) = self.words.get_mut(word + 1) {
-                    *next ^= flips >> 1 >> (WORD - 1 - shift);
-                }
-            } else if is_odd == 1 {
+            if self.words[before / WORD] >> (before % WORD) & 1 == 1 {
                 for_each_part(start..start + row, |word, bits| self.words[word] ^= bits);
             }
         }
         self.trim();
     }
+}
+
+/// Sums modulo 2 of bits up to each.
+#[inline(always)]
+fn sum_word(bits: u64) -> u64 {
+    [1, 2, 4, 8, 16, 32].into_iter().fold(bits, |bits, shift| bits ^ bits << shift)
 }
 
 /// Stride and extent of those axes of a shape that are in a set and are longer than 1, the fastest first.
@@ -395,9 +438,19 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % limit
         };
-        for dims in
-            [&[4000u64][..], &[1], &[64], &[50, 70], &[9, 20, 31], &[3, 4, 11, 13], &[700, 1, 3], &[5, 64, 64], &[3, 128, 65]]
-        {
+        for dims in [
+            &[4000u64][..],
+            &[1],
+            &[64],
+            &[50, 70],
+            &[7, 50, 18],
+            &[9, 20, 31],
+            &[3, 4, 11, 13],
+            &[700, 1, 3],
+            &[5, 64, 64],
+            &[4, 3, 3, 63],
+            &[3, 128, 65],
+        ] {
             let shape = Shape::new(dims).unwrap();
             let elements = shape.elements() as usize;
             for ones in [0, 1, 2, 7, elements / 100, elements / 3, elements] {

@@ -99,7 +99,7 @@ mod tests {
             return;
         };
         fn are_alike<C: Integer + std::fmt::Debug>(v3: pulp::x86::V3) {
-            for len in (0..200).chain([1000]) {
+            for len in (0..200i64).chain([1000]) {
                 // With a quiet part, and sums beyond the type.
                 let integers: Vec<C> = (0..len)
                     .map(|i| {

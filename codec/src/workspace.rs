@@ -6,7 +6,7 @@ use crate::coded::Coded;
 use crate::config::Config;
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::exceptions::{List, most_listed, predict_mask, write_list};
+use crate::exceptions::{List, most_listed, predict_mask, write_list, write_marked};
 use crate::format::{self, Coding, Header};
 use crate::grid::{Fixed, Grid, for_floats, for_whole_numbers, with_float, with_whole};
 use crate::integer::Integer;
@@ -508,11 +508,6 @@ fn decode_exceptions<V: Element>(
             format!("it marks {} exceptions, {exceptions} are announced", marked.count()),
         ));
     }
-    let mut rest = &*bits;
-    for run in marked.runs() {
-        let (of_run, others) = rest.split_at(run.len());
-        rest = others;
-        V::write_all(of_run, V::from_bits, *byte_order, &mut chunk[run.start * V::SIZE..run.end * V::SIZE]);
-    }
+    write_marked::<V>(bits, marked, *byte_order, chunk);
     Ok(())
 }
