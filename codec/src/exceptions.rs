@@ -171,7 +171,7 @@ mod tests {
         fn are_written<V: Element>(different: bool, order: ByteOrder) {
             for len in [1, 7, 63, 64, 65, 200, 333] {
                 for step in [1, 2, 3, 5, 90] {
-                    let is_marked = |index: usize| index * index % step == 0;
+                    let is_marked = |index: usize| (index * index).is_multiple_of(step);
                     let bits = |index: usize| V::Code::from_i64(0x7cf0_f8f0 + if different { index as i64 } else { 0 });
                     let mut marked = Bitmap::default();
                     marked.clear(len).unwrap();
