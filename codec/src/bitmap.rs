@@ -11,8 +11,8 @@ use crate::lorenzo::Axes;
 use crate::memory::resize;
 use crate::simd::vectorized;
 
-/// Shorter rows than these are summed word by word, and longer ones than a word too.
-const SHORT_ROWS: usize = 16;
+/// Rows of so many bits to a word are summed one by one; shorter and longer ones a word at a time.
+const SHORTEST_SINGLE_ROW: usize = 16;
 /// Bits of a word.
 pub const WORD: usize = u64::BITS as usize;
 
@@ -68,6 +68,18 @@ impl Bitmap {
     #[must_use]
     pub fn words(&self) -> &[u64] {
         &self.words
+    }
+
+    /// How many runs of bits there are that are set, each as long as it gets.
+    #[must_use]
+    pub fn run_count(&self) -> usize {
+        let mut before = 0;
+        let first_ones = self.words.iter().map(|&word| {
+            let first_ones = word & !(word << 1 | before);
+            before = word >> (WORD - 1);
+            first_ones.count_ones() as usize
+        });
+        first_ones.sum()
     }
 
     /// How many bits are set.
@@ -179,12 +191,13 @@ impl Bitmap {
     /// `OutOfMemory`.
     pub fn restore(&mut self, shape: &Shape, axes: Axes) -> Result<()> {
         let [row, rows, ..] = shape.extents();
-        let is_short = (SHORT_ROWS..=WORD).contains(&row);
-        if is_short {
-            self.sum_short_rows(row, rows, axes);
+        let goes_row_by_row = (SHORTEST_SINGLE_ROW..=WORD).contains(&row);
+        if goes_row_by_row {
+            self.sum_row_by_row(row, rows, axes);
         }
         for (stride, extent) in axes_of(shape, axes) {
-            if is_short && stride < row * rows {
+            // These are the two fastest axes, or the one if planes have one row.
+            if goes_row_by_row && stride < row * rows {
                 continue;
             }
             if stride == 1 {
@@ -268,14 +281,14 @@ impl Bitmap {
     }
 
     /// Sums modulo 2 along rows of at most a word, and over the rows of each plane, if these two axes are in a set: one row after another.
-    fn sum_short_rows(&mut self, row: usize, rows: usize, axes: Axes) {
+    fn sum_row_by_row(&mut self, row: usize, rows: usize, axes: Axes) {
         let (along_rows, over_rows) = (axes.contains(0), axes.contains(1));
         if !along_rows && !over_rows {
             return;
         }
         let words = &mut self.words[..];
         let of_row = u64::MAX >> (WORD - row);
-        // A row begins in a word, at a place; what is before it there is summed already. Words are written when they are full.
+        // A row begins in a word, at a place. Sums of what is before it in that word are kept apart until the word is full.
         let (mut word, mut place, mut summed) = (0, 0, 0);
         for _ in 0..self.len / (row * rows) {
             let mut above = 0;
@@ -449,6 +462,10 @@ mod tests {
             &[700, 1, 3],
             &[5, 64, 64],
             &[4, 3, 3, 63],
+            &[5, 1, 20],
+            &[3, 2, 1, 16],
+            &[9, 1, 1, 17],
+            &[2, 5, 1, 63],
             &[3, 128, 65],
         ] {
             let shape = Shape::new(dims).unwrap();
@@ -466,6 +483,7 @@ mod tests {
                 let expected: Vec<usize> = (0..elements).filter(|&index| integers[index] == 1).collect();
                 assert_eq!(bitmap.count(), expected.len());
                 assert!(bitmap.indices().eq(expected.iter().copied()));
+                assert_eq!(bitmap.run_count(), bitmap.runs().count());
                 for run in bitmap.runs() {
                     assert!(run.end == elements || integers[run.end] == 0);
                 }

@@ -1,5 +1,5 @@
-//! Bits from 64 bytes: which are equal to a given one, which are odd; those bytes that are to be kept; elements that are replaced. Two implementations of
-//! one definition.
+//! Bits from 64 bytes: which are equal to a given one, which are odd; and those bytes that are to be kept. Two implementations of one definition. Where bits
+//! say which elements are replaced, only AVX2 has a way of its own.
 
 pub(crate) trait Masks: Copy {
     /// The lowest bits of 64 bytes.
@@ -8,8 +8,6 @@ pub(crate) trait Masks: Copy {
     fn equal(self, group: &[u8; 64], wanted: u8) -> u64;
     /// Bytes at the places that `order` says, all below 8.
     fn permute(self, bytes: [u8; 8], order: [u8; 8]) -> [u8; 8];
-    /// Replaces those elements of `size` bytes whose bits are set, the first one's lowest.
-    fn replace(self, bits: u32, size: usize, replacement: &[u8; 32], elements: &mut [u8; 32]);
 }
 
 /// For each byte the places of its ones, and anything below 8 behind them.
@@ -93,15 +91,6 @@ impl Masks for Portable {
     fn permute(self, bytes: [u8; 8], order: [u8; 8]) -> [u8; 8] {
         std::array::from_fn(|i| bytes[usize::from(order[i]) % 8])
     }
-
-    #[inline(always)]
-    fn replace(self, bits: u32, size: usize, replacement: &[u8; 32], elements: &mut [u8; 32]) {
-        for (index, element) in elements.chunks_exact_mut(size).enumerate() {
-            if bits >> index & 1 == 1 {
-                element.copy_from_slice(&replacement[..size]);
-            }
-        }
-    }
 }
 
 /// x86 with AVX2, which gathers a bit of each of 32 bytes in one instruction.
@@ -139,22 +128,30 @@ impl Masks for Avx2 {
         let permuted: [[u8; 8]; 2] = cast(self.0.ssse3._mm_shuffle_epi8(cast([bytes, bytes]), cast([order, order])));
         permuted[0]
     }
+}
 
+#[cfg(target_arch = "x86_64")]
+impl Avx2 {
+    /// Replaces those elements of 2, 4 or 8 bytes whose bits are set, the first one's lowest. `replacement` is one as often as there are places.
     #[inline(always)]
-    fn replace(self, bits: u32, size: usize, replacement: &[u8; 32], elements: &mut [u8; 32]) {
+    pub(crate) fn replace(self, bits: u32, size: usize, replacement: &[u8; 32], elements: &mut [u8; 32]) {
         use pulp::bytemuck::cast;
         use std::arch::x86_64::__m256i;
         let avx2 = self.0.avx2;
+        // Each place compares its own bit.
         let is_replaced = match size {
+            2 => {
+                let own: __m256i = cast(std::array::from_fn::<u16, 16, _>(|place| 1 << place));
+                avx2._mm256_cmpeq_epi16(avx2._mm256_and_si256(cast([bits as u16; 16]), own), own)
+            }
             4 => {
-                let lanes: __m256i = cast([1u32, 2, 4, 8, 16, 32, 64, 128]);
-                avx2._mm256_cmpeq_epi32(avx2._mm256_and_si256(cast([bits; 8]), lanes), lanes)
+                let own: __m256i = cast([1u32, 2, 4, 8, 16, 32, 64, 128]);
+                avx2._mm256_cmpeq_epi32(avx2._mm256_and_si256(cast([bits; 8]), own), own)
             }
-            8 => {
-                let lanes: __m256i = cast([1u64, 2, 4, 8]);
-                avx2._mm256_cmpeq_epi64(avx2._mm256_and_si256(cast([u64::from(bits); 4]), lanes), lanes)
+            _ => {
+                let own: __m256i = cast([1u64, 2, 4, 8]);
+                avx2._mm256_cmpeq_epi64(avx2._mm256_and_si256(cast([u64::from(bits); 4]), own), own)
             }
-            _ => return Portable.replace(bits, size, replacement, elements),
         };
         *elements = cast(avx2._mm256_blendv_epi8(cast(*elements), cast(*replacement), is_replaced));
     }
@@ -181,14 +178,12 @@ mod tests {
                 let expected = (0..64).fold(0, |mask, i| mask | u64::from(group[i] == wanted) << i);
                 assert_eq!((Portable.equal(&group, wanted), Avx2(v3).equal(&group, wanted)), (expected, expected));
             }
-            for size in [1, 2, 4, 8] {
+            for size in [2, 4, 8] {
                 let (bits, replacement) = (state as u32, std::array::from_fn(|i| (i % size) as u8));
-                let mut one: [u8; 32] = *group.first_chunk().unwrap();
-                let (mut two, before) = (one, one);
-                Portable.replace(bits, size, &replacement, &mut one);
-                Avx2(v3).replace(bits, size, &replacement, &mut two);
-                assert_eq!(one, two);
-                for (i, byte) in one.into_iter().enumerate() {
+                let before: [u8; 32] = *group.first_chunk().unwrap();
+                let mut after = before;
+                Avx2(v3).replace(bits, size, &replacement, &mut after);
+                for (i, byte) in after.into_iter().enumerate() {
                     assert_eq!(byte, if bits >> (i / size) & 1 == 1 { replacement[i] } else { before[i] });
                 }
             }

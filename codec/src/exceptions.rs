@@ -1,14 +1,15 @@
 //! Where exceptions are (FORMAT.md §4): few of them stand in a list; that of many is a mask, of which differences modulo 2 are coded ([`crate::bitmap`]).
 
-use crate::bitmap::{Bitmap, WORD};
-use crate::bytes::{self, Masks};
+#[cfg(target_arch = "x86_64")]
+mod alike;
+
+use crate::bitmap::Bitmap;
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::layout::{ByteOrder, Shape};
 use crate::lorenzo::Axes;
 use crate::memory::resize;
 use crate::plane::take;
-use crate::simd::vectorized;
 
 /// The most exceptions of a chunk that stand in a list.
 ///
@@ -88,48 +89,16 @@ pub fn write_list<V: Element>(exceptions: &Bitmap, chunk: &[u8], byte_order: Byt
 
 /// Writes exceptions, from their bits, in the places that are marked, which are as many.
 pub fn write_marked<V: Element>(bits: &[V::Code], marked: &Bitmap, order: ByteOrder, chunk: &mut [u8]) {
-    // Fill values are alike.
-    if let Some((&first, rest)) = bits.split_first()
-        && rest.iter().fold(true, |all, &bits| all & (bits == first))
-    {
-        #[cfg(target_arch = "x86_64")]
-        if let Some(v3) = pulp::x86::V3::try_new() {
-            return vectorized(
-                #[inline(always)]
-                || write_where(bytes::Avx2(v3), V::from_bits(first), marked, order, chunk),
-            );
-        }
-        return write_where(bytes::Portable, V::from_bits(first), marked, order, chunk);
+    debug_assert_eq!(bits.len(), marked.count());
+    #[cfg(target_arch = "x86_64")]
+    if alike::write_marked::<V>(bits, marked, order, chunk) {
+        return;
     }
     let mut rest = bits;
     for run in marked.runs() {
         let (of_run, others) = rest.split_at(run.len());
         rest = others;
         V::write_all(of_run, V::from_bits, order, &mut chunk[run.start * V::SIZE..run.end * V::SIZE]);
-    }
-}
-
-/// Writes a value in the places that are marked. Along a coast their runs are short and of any length: their neighbours are written again as they are.
-#[inline(always)]
-fn write_where<V: Element>(masks: impl Masks, value: V, marked: &Bitmap, order: ByteOrder, chunk: &mut [u8]) {
-    const PART: usize = 32;
-    let mut replacement = [0; PART];
-    (0..PART / V::SIZE).for_each(|index| value.write(&mut replacement, index, order));
-    for (&word, values) in marked.words().iter().zip(chunk.chunks_mut(WORD * V::SIZE)) {
-        if word == 0 {
-            continue;
-        }
-        let (parts, rest) = values.as_chunks_mut::<PART>();
-        let mut at = 0;
-        for part in parts {
-            masks.replace((word >> at) as u32, V::SIZE, &replacement, part);
-            at += PART / V::SIZE;
-        }
-        for index in 0..rest.len() / V::SIZE {
-            if word >> (at + index) & 1 == 1 {
-                value.write(rest, index, order);
-            }
-        }
     }
 }
 
@@ -166,34 +135,42 @@ mod tests {
     use crate::integer::Integer;
     use crate::small_float::BFloat16;
 
+    /// A signalling NaN in binary64, and in its lower bits in binary32 and bfloat16.
+    const FILL: i64 = 0x7ff0_dead_7fa0_ff81;
+
+    fn are_written<V: Element>(order: ByteOrder, odd_one: impl Fn(usize, usize) -> bool) {
+        for len in [1, 7, 63, 64, 65, 200, 333] {
+            // Up to runs that are copied one by one.
+            for (run, gap) in [(1, 1), (1, 90), (3, 2), (70, 5), (333, 1)] {
+                let indices: Vec<usize> = (0..len).filter(|index| index % (run + gap) < run).collect();
+                let mut marked = Bitmap::default();
+                marked.clear(len).unwrap();
+                indices.iter().for_each(|&index| marked.set(index));
+                let bits: Vec<V::Code> =
+                    (0..indices.len()).map(|at| V::Code::from_i64(FILL - i64::from(odd_one(at, indices.len())))).collect();
+                let mut chunk: Vec<u8> = (0..len * V::SIZE).map(|byte| byte as u8).collect();
+                let mut expected = chunk.clone();
+                for (&index, &bits) in indices.iter().zip(&bits) {
+                    V::from_bits(bits).write(&mut expected, index, order);
+                }
+                write_marked::<V>(&bits, &marked, order, &mut chunk);
+                assert_eq!(chunk, expected, "{len} values, runs of {run} with {gap} between them");
+            }
+        }
+    }
+
     #[test]
     fn exceptions_go_where_they_are_marked() {
-        fn are_written<V: Element>(different: bool, order: ByteOrder) {
-            for len in [1, 7, 63, 64, 65, 200, 333] {
-                for step in [1, 2, 3, 5, 90] {
-                    let is_marked = |index: usize| (index * index).is_multiple_of(step);
-                    let bits = |index: usize| V::Code::from_i64(0x7cf0_f8f0 + if different { index as i64 } else { 0 });
-                    let mut marked = Bitmap::default();
-                    marked.clear(len).unwrap();
-                    (0..len).filter(|&index| is_marked(index)).for_each(|index| marked.set(index));
-                    let mut chunk: Vec<u8> = (0..len * V::SIZE).map(|byte| byte as u8).collect();
-                    let mut expected = chunk.clone();
-                    for index in marked.indices() {
-                        V::from_bits(bits(index)).write(&mut expected, index, order);
-                    }
-                    let of_marked: Vec<_> = marked.indices().map(bits).collect();
-                    write_marked::<V>(&of_marked, &marked, order, &mut chunk);
-                    assert_eq!(chunk, expected, "{len} values, every {step}");
-                }
-            }
-        }
-        for different in [false, true] {
+        fn in_any_case<V: Element>() {
             for order in [ByteOrder::Little, ByteOrder::Big] {
-                are_written::<f32>(different, order);
-                are_written::<f64>(different, order);
-                are_written::<BFloat16>(different, order);
-                are_written::<i8>(different, order);
+                are_written::<V>(order, |_, _| false);
+                are_written::<V>(order, |at, count| at + 1 == count);
+                are_written::<V>(order, |at, _| at % 3 == 1);
             }
         }
+        in_any_case::<f32>();
+        in_any_case::<f64>();
+        in_any_case::<BFloat16>();
+        in_any_case::<i8>();
     }
 }

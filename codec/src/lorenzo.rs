@@ -256,8 +256,8 @@ fn restore_with<C: Integer>(sums: impl Sums, codes: &mut [C], shape: &Shape, axe
     );
 }
 
-/// How many rows of a length go together: about 2048 values, which stay in the nearest cache from one loop over them to the next. Where rows are summed,
-/// there must be some: that writes one value at a time, and a vector load that follows too soon has to wait for the stores.
+/// How many rows of a length go together: about 2048 values, which stay in the nearest cache from one loop over them to the next. Where short
+/// rows are summed, there must be some: that writes one value at a time, and a vector load that follows too soon has to wait for the stores.
 fn rows_of_batch(len: usize) -> usize {
     (2048 / len).max(1)
 }
