@@ -74,9 +74,8 @@ def worst_error(chunk: Field, decoded: np.ndarray) -> float:
     return np.inf if np.isnan(error) else error
 
 
-def dataset(array: Field) -> list[Field]:
-    """Chunks of an array: its own, at most CHUNKS; where they are fewer, also what they are when turned round along their axes."""
-    own = cut(array)
+def dataset(own: list[Field]) -> list[Field]:
+    """An array's own chunks and, where they are fewer than CHUNKS, what they are when turned round along their axes."""
     most_axes = max((chunk.values.ndim for chunk in own), default=0)
     turned = (
         Field(chunk.name, np.ascontiguousarray(np.flip(chunk.values, axes)), chunk.fill)
@@ -154,11 +153,12 @@ def main() -> None:
     plugin = Plugin(arguments.library)
     times: dict[str, list[np.ndarray]] = {}
     for number, array in enumerate(arrays, 1):
-        chunks = dataset(array)
-        if not chunks:
+        own = cut(array)
+        if not own:
             continue
+        chunks = dataset(own)
         largest = max((chunk.values for chunk in chunks), key=lambda values: values.nbytes)
-        print(f"{min(len(cut(array)), CHUNKS)} chunks, {len(chunks)} with those turned round, up to {shape_and_type(largest)}")
+        print(f"{len(own)} chunks, {len(chunks)} with those turned round, up to {shape_and_type(largest)}")
         for relative in RELATIVE_BOUNDS:
             progress(f"{number}/{len(arrays)}: {array.name} at {relative:g}")
             line, faster = measure(plugin, chunks, relative, arguments.repeats)
