@@ -4,9 +4,9 @@
 // A value is predicted from values of its own level that are new along fewer axes, and from coarser levels. So a level takes a pass for
 // each number of axes, and all values of a pass are independent. Places stand in the order of the chunk, residuals in that of the classes:
 //
-//   coarse levels: one block of threads, places in shared memory      fine levels: a launch a pass, a warp along a row
+//   coarse levels: one block of threads, places in shared memory      fine levels: a launch a pass, a thread a value
 //
-// Encoding reads values and writes residuals; decoding reads residuals. Both go through the same places.
+// Encoding reads values and writes residuals; decoding reads residuals and writes values. Both go through the same places.
 #pragma once
 
 #include "checksum.cu"
@@ -35,23 +35,68 @@ __device__ __forceinline__ Extents grid_extents(const Shape& shape, u32 level) {
   return result;
 }
 
-/// Extents of the class of a set: the values of a grid that stand between the coarser grid's along just these axes.
-__device__ __forceinline__ Extents class_extents(const Extents& grid, u32 set) {
-  Extents result;
+/// Sets of axes that are not empty, in the order of coding, four bits each: smaller ones first, and of as large ones those of lower bits.
+constexpr u64 SETS_IN_ORDER = 0xfedb7ca96538421;
+constexpr u32 CLASSES = SETS - 1;
+static_assert(SETS <= WARP, "a lane a class, and one more");
+/// Where the sets of a size begin in that order.
+template <u32 SIZE>
+constexpr u32 FIRST_SET = SIZE == 1 ? 0 : SIZE == 2 ? 4 : SIZE == 3 ? 10 : SIZE == 4 ? 14 : CLASSES;
+static_assert(MAX_RANK == 4, "sets of as many axes");
+
+/// A class: the values of a grid that stand between the coarser grid's along just the axes of a set. The values of a level are numbered in
+/// the order of coding.
+struct Class {
+  u32 first;       // number of its first value
+  u32 extents[3];  // fastest axis first; the fourth has the rest
+  u32 set;
+};
+
+/// The classes of a level in their order; behind them one that says where they end.
+typedef Class Classes[CLASSES + 1];
+
+/// The classes of a grid's own level, by a whole warp.
+__device__ __forceinline__ void make_classes(const Extents& grid, Classes& classes) {
+  const u32 lane = lane_id(), set = u32(SETS_IN_ORDER >> 4 * min(lane, CLASSES - 1)) & (SETS - 1);
+  u32 extents[MAX_RANK];
 #pragma unroll
-  for (u32 axis = 0; axis < MAX_RANK; axis++) result.of[axis] = set >> axis & 1 ? grid.of[axis] / 2 : (grid.of[axis] + 1) / 2;
-  return result;
+  for (u32 axis = 0; axis < MAX_RANK; axis++) extents[axis] = set >> axis & 1 ? grid.of[axis] / 2 : (grid.of[axis] + 1) / 2;
+  const u32 count = lane < CLASSES ? extents[0] * extents[1] * extents[2] * extents[3] : 0;
+  const u32 first = warp_prefix_sum(count) - count;
+  if (lane <= CLASSES) classes[lane] = {first, {extents[0], extents[1], extents[2]}, set};
 }
 
-/// Where a class of a grid begins in the order of coding: behind the coarser grid and the classes of smaller sets, or of as large ones with
-/// lower bits.
-__device__ __forceinline__ u32 class_start(const Extents& grid, u32 set) {
-  u32 start = grid.halved().count();
-  for (u32 other = 1; other < SETS; other++) {
-    const u32 larger = __popc(set), size = __popc(other);
-    if (size < larger || (size == larger && other < set)) start += class_extents(grid, other).count();
+/// Quotient of numbers below 2^18, without the steps that an integer division takes.
+__device__ __forceinline__ u32 small_quotient(u32 dividend, u32 divisor) { return u32(__fdividef(float(dividend) + 0.5f, float(divisor))); }
+
+/// A value that is new along the axes of a set: its coordinates on the grid of its level.
+struct Spot {
+  u32 at[MAX_RANK];
+  u32 set;
+};
+
+/// Value `number` of a level, of a class of sets of SIZE axes.
+template <u32 SIZE>
+__device__ __forceinline__ Spot find_spot(const Classes& classes, u32 number) {
+  u32 found = FIRST_SET<SIZE>;
+#pragma unroll
+  for (u32 other = FIRST_SET<SIZE> + 1; other < FIRST_SET<SIZE + 1>; other++) {
+    // Empty classes begin where the next one does.
+    if (classes[other].first <= number) found = other;
   }
-  return start;
+  const Class& in = classes[found];
+  Spot spot;
+  spot.set = in.set;
+  u32 rest = number - in.first;
+  const bool small = rest < 1u << 18;
+#pragma unroll
+  for (u32 axis = 0; axis + 1 < MAX_RANK; axis++) {
+    const u32 quotient = small ? small_quotient(rest, in.extents[axis]) : rest / in.extents[axis];
+    spot.at[axis] = 2 * (rest - quotient * in.extents[axis]) + (spot.set >> axis & 1);
+    rest = quotient;
+  }
+  spot.at[MAX_RANK - 1] = 2 * rest + (spot.set >> (MAX_RANK - 1) & 1);
+  return spot;
 }
 
 /// floor((sum + 8 axes) / (16 axes)): the mean of as many predictions in sixteenths, rounded half up.
@@ -67,31 +112,45 @@ __device__ __forceinline__ i32 mean_of(i32 sum, u32 axes) {
   }
 }
 
-/// Prediction of the value at `at` on a grid, new along the axes of `set`; `stride` and `index` say where places stand.
-template <typename Places>
-__device__ __forceinline__ i32 predict(const Places& places, const Extents& grid, const u32 (&stride)[MAX_RANK], const u32 (&at)[MAX_RANK], u32 index,
-                                       u32 set) {
-  // Sums wrap as the CPU's do.
-  u32 between = 0, all = 0, between_axes = 0, all_axes = 0;
+/// Component of a vector; a few selections, where a number that is not known to the compiler would put the vector into memory.
+__device__ __forceinline__ u32 component(const u32 (&of)[MAX_RANK], u32 axis) {
+  return axis == 0 ? of[0] : axis == 1 ? of[1] : axis == 2 ? of[2] : of[3];
+}
+
+/// Prediction of the value of a grid that is new along SIZE axes; `stride` and `index` say where places stand.
+template <u32 SIZE, typename Places>
+__device__ __forceinline__ i32 predict(const Places& places, const Extents& grid, const u32 (&stride)[MAX_RANK], const Spot& spot, u32 index) {
+  u32 a[SIZE], b[SIZE], c[SIZE], d[SIZE];
+  bool before[SIZE], next[SIZE], after[SIZE];
+  // All places are on their way before the first one is looked at; those that are not there are read from where there is one.
+  u32 axes = spot.set;
 #pragma unroll
-  for (u32 axis = 0; axis < MAX_RANK; axis++) {
-    if (!(set >> axis & 1)) continue;
-    const u32 step = stride[axis];
-    const bool before = at[axis] >= 3, next = at[axis] + 1 < grid.of[axis], after = at[axis] + 3 < grid.of[axis];
-    const u32 b = u32(places(index - step));
-    const u32 a = before ? u32(places(index - 3 * step)) : 0, c = next ? u32(places(index + step)) : 0, d = after ? u32(places(index + 3 * step)) : 0;
+  for (u32 k = 0; k < SIZE; k++) {
+    const u32 axis = __ffs(axes) - 1;
+    axes &= axes - 1;
+    const u32 at = component(spot.at, axis), extent = component(grid.of, axis), step = component(stride, axis);
+    before[k] = at >= 3, next[k] = at + 1 < extent, after[k] = at + 3 < extent;
+    b[k] = u32(places(index - step));
+    a[k] = u32(places(before[k] ? index - 3 * step : index - step));
+    c[k] = u32(places(next[k] ? index + step : index - step));
+    d[k] = u32(places(after[k] ? index + 3 * step : index - step));
+  }
+  // Sums wrap as the CPU's do.
+  u32 between = 0, all = 0, between_axes = 0;
+#pragma unroll
+  for (u32 k = 0; k < SIZE; k++) {
     u32 sum;
-    if (next) {
-      sum = after ? (before ? 9 * (b + c) - (a + d) : 6 * b + 12 * c - 2 * d) : before ? 12 * b + 6 * c - 2 * a : 8 * (b + c);
+    if (next[k]) {
+      sum = after[k] ? (before[k] ? 9 * (b[k] + c[k]) - (a[k] + d[k]) : 6 * b[k] + 12 * c[k] - 2 * d[k])
+                     : before[k] ? 12 * b[k] + 6 * c[k] - 2 * a[k] : 8 * (b[k] + c[k]);
       between += sum;
       between_axes++;
     } else {
-      sum = before ? 24 * b - 8 * a : 16 * b;
+      sum = before[k] ? 24 * b[k] - 8 * a[k] : 16 * b[k];
     }
     all += sum;
-    all_axes++;
   }
-  return between_axes ? mean_of(i32(between), between_axes) : mean_of(i32(all), all_axes);
+  return between_axes ? mean_of(i32(between), between_axes) : mean_of(i32(all), SIZE);
 }
 
 /// The place that a residual leads to.
@@ -130,10 +189,22 @@ __device__ __forceinline__ bool encode_place(V value, const EncodeParameters& pa
   return true;
 }
 
+/// Values of a chunk that one block of threads interpolates, in shared memory: where a value stands its place will stand.
+template <typename V>
+struct EncodeRoom {
+  typedef typename ValueType<V>::Bits Bits;
+  Bits slots[COARSE_VALUES];
+
+  __device__ __forceinline__ V input(u32 index, u32) const { return ValueType<V>::from_bits(slots[index]); }
+  __device__ __forceinline__ void set_place(u32 index, i32 place) { slots[index] = Bits(u32(place)); }
+  __device__ __forceinline__ i32 place(u32 index) const { return i32(u32(slots[index])); }
+};
+
 /// What encoding needs of a chunk.
 template <typename V>
 struct EncodeSide {
   typedef typename ValueType<V>::Code Code;
+  typedef EncodeRoom<V> Room;
   const EncodeJob& job;
   const EncodeParameters& parameters;
   const u8* chunk;
@@ -154,7 +225,12 @@ struct EncodeSide {
   }
 
   __device__ __forceinline__ bool nothing_to_do() const { return is_constant(job, job.states[blockIdx.y]); }
-  __device__ __forceinline__ V value(u32 index) const { return ValueType<V>::from_bits(read_bits<V>(chunk, index, parameters.big_endian)); }
+  __device__ __forceinline__ V input(u32 index, u32) const { return ValueType<V>::from_bits(read_bits<V>(chunk, index, parameters.big_endian)); }
+
+  /// Brings value `number` of the coarse grid, which stands at `index`.
+  __device__ __forceinline__ void bring(Room& room, u32 number, u32 index) const {
+    room.slots[number] = read_bits<V>(chunk, index, parameters.big_endian);
+  }
 
   /// Codes the value at `index` and returns its place.
   __device__ __forceinline__ i32 take(V value, u32 index, u32 coded, i32 prediction) const {
@@ -169,178 +245,175 @@ struct EncodeSide {
   }
 };
 
+/// As [`EncodeRoom`]: residuals in the order of coding, and places.
+struct DecodeRoom {
+  i32 residuals[COARSE_VALUES];
+  i32 places[COARSE_VALUES];
+
+  __device__ __forceinline__ i32 input(u32, u32 coded) const { return residuals[coded]; }
+  __device__ __forceinline__ void set_place(u32 index, i32 place) { places[index] = place; }
+  __device__ __forceinline__ i32 place(u32 index) const { return places[index]; }
+};
+
 /// What decoding needs of a chunk.
 template <typename V>
 struct DecodeSide {
   typedef typename ValueType<V>::Code Code;
+  typedef DecodeRoom Room;
   const DecodeJob& job;
+  const DecodeParameters& parameters;
   const Code* residuals;
   i32* places;
+  u8* output;
+  FineGrid fine;
 
   __device__ __forceinline__ explicit DecodeSide(const DecodeJob& job)
-      : job(job), residuals(plane_values<Code>(job, CODES)), places(job.places + u64(blockIdx.y) * job.shape.elements) {}
+      : job(job),
+        parameters(*reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride)),
+        residuals(plane_values<Code>(job, CODES)),
+        places(job.places + u64(blockIdx.y) * job.shape.elements),
+        output(job.output + blockIdx.y * job.output_stride),
+        // The way back needs no inverse.
+        fine(make_fine_grid<V>(parameters.step, 0.0)) {}
 
   __device__ __forceinline__ bool nothing_to_do() const { return job.states[blockIdx.y].error != 0; }
-  __device__ __forceinline__ V value(u32) const { return V(0); }
-  __device__ __forceinline__ i32 take(V, u32, u32 coded, i32 prediction) const { return restore_place(prediction, i32(residuals[coded])); }
-};
+  __device__ __forceinline__ i32 input(u32, u32 coded) const { return i32(residuals[coded]); }
 
-/// Quotient of numbers below 2^18, without the steps that an integer division takes.
-__device__ __forceinline__ u32 small_quotient(u32 dividend, u32 divisor) { return u32(__fdividef(float(dividend) + 0.5f, float(divisor))); }
+  /// Brings residual `number`.
+  __device__ __forceinline__ void bring(Room& room, u32 number, u32) const { room.residuals[number] = i32(residuals[number]); }
 
-/// Index along each axis of value `number` of a grid of few values.
-__device__ __forceinline__ void small_coordinates(u32 number, const Extents& extents, u32 (&at)[MAX_RANK]) {
-#pragma unroll
-  for (u32 axis = 0; axis + 1 < MAX_RANK; axis++) {
-    const u32 rest = small_quotient(number, extents.of[axis]);
-    at[axis] = number - rest * extents.of[axis];
-    number = rest;
+  /// Restores the value at `index` and returns its place.
+  __device__ __forceinline__ i32 take(i32 residual, u32 index, u32, i32 prediction) const {
+    const i32 place = restore_place(prediction, residual);
+    write_bits<V>(output, index, parameters.big_endian != 0, ValueType<V>::to_bits(fine.restore<V>(place)));
+    return place;
   }
-  at[MAX_RANK - 1] = number;
-}
+};
 
 /// Levels that a grid of COARSE_VALUES values can have below it.
 constexpr u32 COARSE_LEVELS = 12;
-static_assert(1u << COARSE_LEVELS == COARSE_VALUES && COARSE_LEVELS * SETS <= COARSE_THREADS, "a thread a level and set");
+static_assert(1u << COARSE_LEVELS == COARSE_VALUES && COARSE_LEVELS <= COARSE_THREADS / WARP, "a warp a level");
 
-/// All levels down to `level`, the first whose grid has at most COARSE_VALUES values. One block of threads a chunk. A value waits in shared
-/// memory where its place will stand.
-template <typename V, typename Side>
-__device__ __forceinline__ void coarse_levels(const Side& side, const Shape& shape, u32 level, u32 top) {
-  typedef typename ValueType<V>::Bits Bits;
-  __shared__ Bits waiting[COARSE_VALUES];
-  __shared__ u32 starts[COARSE_LEVELS][SETS];
-  const Extents whole = grid_extents(shape, level);
-  const u32 total = whole.count();
-  const auto chunk_index = [&](const u32 (&at)[MAX_RANK], u32 shift) {
-    u32 index = 0;
+/// The values of level `depth` that are new along SIZE axes, in shared memory, where places have these strides. The residuals of the level
+/// begin at `start`.
+template <u32 SIZE, typename Side>
+__device__ __forceinline__ void coarse_pass(const Side& side, typename Side::Room& room, const Classes& classes, const Shape& shape,
+                                            const Extents& grid, const u32 (&stride)[MAX_RANK], u32 depth, u32 start) {
+  const auto places = [&](u32 index) { return room.place(index); };
+  const u32 end = classes[FIRST_SET<SIZE + 1>].first;
+  for (u32 number = classes[FIRST_SET<SIZE>].first + threadIdx.x; number < end; number += COARSE_THREADS) {
+    const Spot spot = find_spot<SIZE>(classes, number);
+    u32 index = 0, chunk_index = 0;
 #pragma unroll
-    for (u32 axis = 0; axis < MAX_RANK; axis++) index += (at[axis] << shift) * shape.strides[axis];
-    return index;
-  };
-  if (threadIdx.x < (top - level) * SETS) {
-    starts[threadIdx.x / SETS][threadIdx.x % SETS] = class_start(grid_extents(shape, level + threadIdx.x / SETS), threadIdx.x % SETS);
-  }
-  for (u32 number = threadIdx.x; number < total; number += COARSE_THREADS) {
-    u32 at[MAX_RANK];
-    small_coordinates(number, whole, at);
-    waiting[number] = ValueType<V>::to_bits(side.value(chunk_index(at, level)));
-  }
-  __syncthreads();
-  if (threadIdx.x == 0) waiting[0] = Bits(u32(side.take(ValueType<V>::from_bits(waiting[0]), 0, 0, 0)));
-  const auto places = [&](u32 index) { return i32(u32(waiting[index])); };
-  // Strides in the coarsest grid's own room.
-  u32 stride[MAX_RANK];
-  stride[0] = 1;
-#pragma unroll
-  for (u32 axis = 1; axis < MAX_RANK; axis++) stride[axis] = stride[axis - 1] * whole.of[axis - 1];
-  for (u32 depth = top; depth-- > level;) {
-    const Extents grid = grid_extents(shape, depth);
-    const u32 shift = depth - level;
-    u32 level_stride[MAX_RANK];
-#pragma unroll
-    for (u32 axis = 0; axis < MAX_RANK; axis++) level_stride[axis] = stride[axis] << shift;
-    for (u32 size = 1; size <= shape.rank; size++) {
-      __syncthreads();
-      u32 before = 0;
-      for (u32 set = 1; set < SETS; set++) {
-        if (u32(__popc(set)) != size) continue;
-        const Extents extents = class_extents(grid, set);
-        const u32 count = extents.count();
-        // The classes of a pass share the threads.
-        for (u32 number = (threadIdx.x - before) % COARSE_THREADS; number < count; number += COARSE_THREADS) {
-          u32 at[MAX_RANK], index = 0;
-          small_coordinates(number, extents, at);
-#pragma unroll
-          for (u32 axis = 0; axis < MAX_RANK; axis++) {
-            at[axis] = 2 * at[axis] + (set >> axis & 1);
-            index += at[axis] * level_stride[axis];
-          }
-          const i32 prediction = predict(places, grid, level_stride, at, index, set);
-          const V value = ValueType<V>::from_bits(waiting[index]);
-          waiting[index] = Bits(u32(side.take(value, chunk_index(at, depth), starts[shift][set] + number, prediction)));
-        }
-        before += count;
-      }
+    for (u32 axis = 0; axis < MAX_RANK; axis++) {
+      index += spot.at[axis] * stride[axis];
+      chunk_index += (spot.at[axis] << depth) * shape.strides[axis];
     }
+    const auto input = room.input(index, start + number);
+    room.set_place(index, side.take(input, chunk_index, start + number, predict<SIZE>(places, grid, stride, spot, index)));
   }
   __syncthreads();
-  for (u32 number = threadIdx.x; number < total; number += COARSE_THREADS) {
-    u32 at[MAX_RANK];
-    small_coordinates(number, whole, at);
-    side.places[chunk_index(at, level)] = places(number);
-  }
 }
 
-/// The values of a level that are new along `size` axes. A warp takes neighbours in a row of a class.
-template <typename V, typename Side>
-__device__ __forceinline__ void fine_pass(const Side& side, const Shape& shape, u32 level, u32 size) {
-  __shared__ u32 starts[SETS];
-  const Extents grid = grid_extents(shape, level);
-  if (threadIdx.x < SETS) starts[threadIdx.x] = class_start(grid, threadIdx.x);
+/// All levels down to `level`, the first whose grid has at most COARSE_VALUES values. One block of threads a chunk.
+template <typename Side>
+__device__ __forceinline__ void coarse_levels(const Side& side, const Shape& shape, u32 level, u32 top) {
+  __shared__ typename Side::Room room;
+  __shared__ Classes classes[COARSE_LEVELS];
+  const Extents whole = grid_extents(shape, level);
+  const u32 total = whole.count();
+  const auto chunk_index = [&](u32 number) {
+    u32 index = 0;
+#pragma unroll
+    for (u32 axis = 0; axis < MAX_RANK; axis++) {
+      const u32 rest = axis + 1 < MAX_RANK ? small_quotient(number, whole.of[axis]) : 0;
+      index += (number - rest * whole.of[axis] << level) * shape.strides[axis];
+      number = rest;
+    }
+    return index;
+  };
+  for (u32 number = threadIdx.x; number < total; number += COARSE_THREADS) side.bring(room, number, chunk_index(number));
+  if (warp_id() < top - level) make_classes(grid_extents(shape, level + warp_id()), classes[warp_id()]);
   __syncthreads();
+  if (threadIdx.x == 0) room.set_place(0, side.take(room.input(0, 0), 0, 0, 0));
+  __syncthreads();
+  // Strides in the coarsest grid's own room.
+  u32 own_stride[MAX_RANK];
+  own_stride[0] = 1;
+#pragma unroll
+  for (u32 axis = 1; axis < MAX_RANK; axis++) own_stride[axis] = own_stride[axis - 1] * whole.of[axis - 1];
+  for (u32 depth = top; depth-- > level;) {
+    const Extents grid = grid_extents(shape, depth);
+    const u32 start = grid.halved().count();
+    u32 stride[MAX_RANK];
+#pragma unroll
+    for (u32 axis = 0; axis < MAX_RANK; axis++) stride[axis] = own_stride[axis] << (depth - level);
+    const auto& here = classes[depth - level];
+    coarse_pass<1>(side, room, here, shape, grid, stride, depth, start);
+    if (shape.rank > 1) coarse_pass<2>(side, room, here, shape, grid, stride, depth, start);
+    if (shape.rank > 2) coarse_pass<3>(side, room, here, shape, grid, stride, depth, start);
+    if (shape.rank > 3) coarse_pass<4>(side, room, here, shape, grid, stride, depth, start);
+  }
+  // Finer levels go by them.
+  if (level == 0) return;
+  for (u32 number = threadIdx.x; number < total; number += COARSE_THREADS) side.places[chunk_index(number)] = room.place(number);
+}
+
+/// The values of a level that are new along SIZE axes.
+template <u32 SIZE, typename Side>
+__device__ __forceinline__ void fine_pass(const Side& side, const Classes& classes, const Shape& shape, const Extents& grid, u32 level) {
   u32 stride[MAX_RANK];
 #pragma unroll
   for (u32 axis = 0; axis < MAX_RANK; axis++) stride[axis] = shape.strides[axis] << level;
   const i32* known = side.places;
   const auto places = [&](u32 index) { return known[index]; };
-  const u32 warps = gridDim.x * WARPS, warp = blockIdx.x * WARPS + warp_id();
-  u32 items_before = 0;
-  for (u32 set = 1; set < SETS; set++) {
-    if (u32(__popc(set)) != size) continue;
-    const Extents extents = class_extents(grid, set);
-    if (extents.count() == 0) continue;
-    const u32 pieces = ceil_div(extents.of[0], WARP), items = pieces * extents.of[1] * extents.of[2] * extents.of[3];
-    // All classes' items are dealt out in turn.
-    for (u32 item = (warp + warps - items_before % warps) % warps; item < items; item += warps) {
-      const u32 row = item / pieces, x = item % pieces * WARP + lane_id();
-      if (x >= extents.of[0]) continue;
-      const u32 y = row % extents.of[1], slow = row / extents.of[1];
-      const u32 z = slow % extents.of[2], w = slow / extents.of[2];
-      const u32 at[MAX_RANK] = {2 * x + (set & 1), 2 * y + (set >> 1 & 1), 2 * z + (set >> 2 & 1), 2 * w + (set >> 3 & 1)};
-      const u32 index = at[0] * stride[0] + at[1] * stride[1] + at[2] * stride[2] + at[3] * stride[3];
-      const V value = side.value(index);
-      const i32 prediction = predict(places, grid, stride, at, index, set);
-      side.places[index] = side.take(value, index, starts[set] + row * extents.of[0] + x, prediction);
-    }
-    items_before += items;
+  const u32 start = grid.halved().count(), end = classes[FIRST_SET<SIZE + 1>].first;
+  // Nothing is predicted from the last ones.
+  const bool is_last = level == 0 && SIZE == shape.rank;
+  for (u32 number = classes[FIRST_SET<SIZE>].first + blockIdx.x * THREADS + threadIdx.x; number < end; number += gridDim.x * THREADS) {
+    const Spot spot = find_spot<SIZE>(classes, number);
+    const u32 index = spot.at[0] * stride[0] + spot.at[1] * stride[1] + spot.at[2] * stride[2] + spot.at[3] * stride[3];
+    const auto input = side.input(index, start + number);
+    const i32 place = side.take(input, index, start + number, predict<SIZE>(places, grid, stride, spot, index));
+    if (!is_last) side.places[index] = place;
+  }
+}
+
+/// The values of a level that are new along `size` axes.
+template <typename Side>
+__device__ __forceinline__ void fine_pass(const Side& side, const Shape& shape, u32 level, u32 size) {
+  __shared__ Classes classes;
+  const Extents grid = grid_extents(shape, level);
+  if (warp_id() == 0) make_classes(grid, classes);
+  __syncthreads();
+  switch (size) {
+    case 1: return fine_pass<1>(side, classes, shape, grid, level);
+    case 2: return fine_pass<2>(side, classes, shape, grid, level);
+    case 3: return fine_pass<3>(side, classes, shape, grid, level);
+    default: return fine_pass<4>(side, classes, shape, grid, level);
   }
 }
 
 template <typename V>
 __device__ __forceinline__ void interpolate_coarse(const EncodeJob& job, u32 level, u32 top) {
   const EncodeSide<V> side(job);
-  if (!side.nothing_to_do()) coarse_levels<V>(side, job.shape, level, top);
+  if (!side.nothing_to_do()) coarse_levels(side, job.shape, level, top);
 }
 template <typename V>
 __device__ __forceinline__ void interpolate_pass(const EncodeJob& job, u32 level, u32 size) {
   const EncodeSide<V> side(job);
-  if (!side.nothing_to_do()) fine_pass<V>(side, job.shape, level, size);
+  if (!side.nothing_to_do()) fine_pass(side, job.shape, level, size);
 }
 template <typename V>
 __device__ __forceinline__ void restore_coarse(const DecodeJob& job, u32 level, u32 top) {
   const DecodeSide<V> side(job);
-  if (!side.nothing_to_do()) coarse_levels<V>(side, job.shape, level, top);
+  report(job, job.states[blockIdx.y]);
+  if (!side.nothing_to_do()) coarse_levels(side, job.shape, level, top);
 }
 template <typename V>
 __device__ __forceinline__ void restore_pass(const DecodeJob& job, u32 level, u32 size) {
   const DecodeSide<V> side(job);
-  if (!side.nothing_to_do()) fine_pass<V>(side, job.shape, level, size);
-}
-
-/// Values of all places.
-template <typename V>
-__device__ __forceinline__ void restore_values(const DecodeJob& job) {
-  const DecodeState& state = job.states[blockIdx.y];
-  report(job, state);
-  if (state.error) return;
-  const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
-  // The way back needs no inverse.
-  const FineGrid fine = make_fine_grid<V>(parameters.step, 0.0);
-  const i32* places = job.places + u64(blockIdx.y) * job.shape.elements;
-  for (u32 index = blockIdx.x * THREADS + threadIdx.x; index < job.shape.elements; index += gridDim.x * THREADS) {
-    write_bits<V>(job.output + blockIdx.y * job.output_stride, index, parameters.big_endian != 0, ValueType<V>::to_bits(fine.restore<V>(places[index])));
-  }
+  if (!side.nothing_to_do()) fine_pass(side, job.shape, level, size);
 }
 
 /// Counts what stages before have marked in the mask.
@@ -385,5 +458,3 @@ extern "C" __global__ void __launch_bounds__(THREADS) restore_pass_f32(const __g
 extern "C" __global__ void __launch_bounds__(THREADS) restore_pass_f64(const __grid_constant__ DecodeJob job, u32 level, u32 size) {
   restore_pass<double>(job, level, size);
 }
-extern "C" __global__ void __launch_bounds__(THREADS) restore_values_f32(const __grid_constant__ DecodeJob job) { restore_values<float>(job); }
-extern "C" __global__ void __launch_bounds__(THREADS) restore_values_f64(const __grid_constant__ DecodeJob job) { restore_values<double>(job); }

@@ -45,7 +45,6 @@ pub(crate) struct LinearKernels {
 pub(crate) struct InterpolationKernels {
     pub(crate) interpolate: [CudaFunction; 2],
     pub(crate) restore: [CudaFunction; 2],
-    pub(crate) restore_values: CudaFunction,
 }
 
 /// All kernels of a device.
@@ -111,7 +110,6 @@ impl Kernels {
                     Some(InterpolationKernels {
                         interpolate: pair("interpolate_coarse", "interpolate_pass")?,
                         restore: pair("restore_coarse", "restore_pass")?,
-                        restore_values: named("restore_values", value)?,
                     })
                 } else {
                     None

@@ -455,8 +455,9 @@ impl DecodePlan {
                 table: arena.take(sizes.chunks, 8),
             }
         });
-        // Values take the places of their codes, unless they are shorter: then they would overwrite other codes.
-        let (output, stride) = if sizes.value == sizes.code {
+        // Values take the places of their codes, unless they would overwrite other codes: shorter ones would, and those of an interpolated
+        // chunk, which stand in another order than their residuals.
+        let (output, stride) = if sizes.value == sizes.code && !variant.interpolated {
             (planes[0].values, planes[0].stride)
         } else {
             (sizes.per_value(&mut arena, sizes.value), sizes.elements as u64)
@@ -582,8 +583,6 @@ impl DecodePlan {
         if self.variant.interpolated {
             let kernels = known(&of_type.interpolation)?;
             interpolate(stream, &kernels.restore, job, &job.shape, sizes, multiprocessors, &mut observe)?;
-            launch(stream, &kernels.restore_values, segment_grid(8), THREADS, job, &[])?;
-            observe("1 values")?;
         }
         if !self.variant.in_place {
             launch(stream, &of_type.restore_any, segment_grid(8), THREADS, job, &[])?;
