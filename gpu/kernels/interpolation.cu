@@ -99,17 +99,8 @@ __device__ __forceinline__ Spot find_spot(const Classes& classes, u32 number) {
   return spot;
 }
 
-/// floor((sum + 8 axes) / (16 axes)): the mean of as many predictions in sixteenths, rounded half up.
-__device__ __forceinline__ i32 mean_of(i32 sum, u32 axes) {
-  switch (axes) {
-    case 1: return i32(u32(sum) + 8) >> 4;
-    case 2: return i32(u32(sum) + 16) >> 5;
-    case 3: {
-      const i32 dividend = i32(u32(sum) + 24), quotient = dividend / 48;
-      return quotient - (dividend % 48 < 0);
-    }
-    default: return i32(u32(sum) + 32) >> 6;
-  }
+__device__ __forceinline__ u32 dot(const u32 (&a)[MAX_RANK], const u32 (&b)[MAX_RANK]) {
+  return a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3];
 }
 
 /// Component of a vector; a few selections, where a number that is not known to the compiler would put the vector into memory.
@@ -117,41 +108,65 @@ __device__ __forceinline__ u32 component(const u32 (&of)[MAX_RANK], u32 axis) {
   return axis == 0 ? of[0] : axis == 1 ? of[1] : axis == 2 ? of[2] : of[3];
 }
 
-/// Prediction of the value of a grid that is new along SIZE axes; `stride` and `index` say where places stand.
-template <u32 SIZE, typename Places>
-__device__ __forceinline__ i32 predict(const Places& places, const Extents& grid, const u32 (&stride)[MAX_RANK], const Spot& spot, u32 index) {
-  u32 a[SIZE], b[SIZE], c[SIZE], d[SIZE];
-  bool before[SIZE], next[SIZE], after[SIZE];
-  // All places are on their way before the first one is looked at; those that are not there are read from where there is one.
-  u32 axes = spot.set;
-#pragma unroll
-  for (u32 k = 0; k < SIZE; k++) {
-    const u32 axis = __ffs(axes) - 1;
-    axes &= axes - 1;
-    const u32 at = component(spot.at, axis), extent = component(grid.of, axis), step = component(stride, axis);
-    before[k] = at >= 3, next[k] = at + 1 < extent, after[k] = at + 3 < extent;
-    b[k] = u32(places(index - step));
-    a[k] = u32(places(before[k] ? index - 3 * step : index - step));
-    c[k] = u32(places(next[k] ? index + step : index - step));
-    d[k] = u32(places(after[k] ? index + 3 * step : index - step));
-  }
-  // Sums wrap as the CPU's do.
-  u32 between = 0, all = 0, between_axes = 0;
-#pragma unroll
-  for (u32 k = 0; k < SIZE; k++) {
-    u32 sum;
-    if (next[k]) {
-      sum = after[k] ? (before[k] ? 9 * (b[k] + c[k]) - (a[k] + d[k]) : 6 * b[k] + 12 * c[k] - 2 * d[k])
-                     : before[k] ? 12 * b[k] + 6 * c[k] - 2 * a[k] : 8 * (b[k] + c[k]);
-      between += sum;
-      between_axes++;
-    } else {
-      sum = before[k] ? 24 * b[k] - 8 * a[k] : 16 * b[k];
-    }
-    all += sum;
-  }
-  return between_axes ? mean_of(i32(between), between_axes) : mean_of(i32(all), SIZE);
+/// Weights of the places three before, before, behind and three behind along an axis, in sixteenths, a byte each.
+__device__ __forceinline__ constexpr u32 weights_of(i32 far_before, i32 before, i32 behind, i32 far_behind) {
+  return (u32(far_before) & 255) | (u32(before) & 255) << 8 | (u32(behind) & 255) << 16 | u32(far_behind) << 24;
 }
+
+/// What the value of a grid that is new along SIZE axes is predicted from; all of it is known before any place is.
+template <u32 SIZE>
+struct Stencil {
+  u32 places[SIZE][4];
+  u32 weights[SIZE];
+  u32 axes;  // that have a say
+
+  Stencil() = default;
+  /// For the value at `spot`, whose place has this index, where places have these strides.
+  __device__ __forceinline__ Stencil(const Extents& grid, const u32 (&stride)[MAX_RANK], const Spot& spot, u32 index) : axes(0) {
+    bool is_between[SIZE];
+    u32 left = spot.set;
+#pragma unroll
+    for (u32 k = 0; k < SIZE; k++) {
+      const u32 axis = __ffs(left) - 1;
+      left &= left - 1;
+      const u32 at = component(spot.at, axis), extent = component(grid.of, axis), step = component(stride, axis);
+      const bool before = at >= 3, next = at + 1 < extent, after = at + 3 < extent;
+      // A place that is not there has no weight; another one is read for it.
+      places[k][1] = index - step;
+      places[k][0] = before ? index - 3 * step : index - step;
+      places[k][2] = next ? index + step : index - step;
+      places[k][3] = after ? index + 3 * step : index - step;
+      weights[k] = after    ? (before ? weights_of(-1, 9, 9, -1) : weights_of(0, 6, 12, -2))
+                   : next   ? (before ? weights_of(-2, 12, 6, 0) : weights_of(0, 8, 8, 0))
+                   : before ? weights_of(-8, 24, 0, 0)
+                            : weights_of(0, 16, 0, 0);
+      is_between[k] = next;
+      axes += next;
+    }
+    // Axes along which there is nothing behind have a say if that is so along all of them.
+#pragma unroll
+    for (u32 k = 0; k < SIZE; k++) {
+      if (axes > 0 && !is_between[k]) weights[k] = 0;
+    }
+    if (axes == 0) axes = SIZE;
+  }
+
+  /// floor((sum + 8 axes) / (16 axes)): the mean of as many predictions in sixteenths, rounded half up. Sums wrap as the CPU's do.
+  template <typename Places>
+  __device__ __forceinline__ i32 predict(const Places& place) const {
+    u32 sum = 8 * axes;
+#pragma unroll
+    for (u32 k = 0; k < SIZE; k++) {
+#pragma unroll
+      for (u32 i = 0; i < 4; i++) sum += u32(i32(weights[k] << (24 - 8 * i)) >> 24) * u32(place(places[k][i]));
+    }
+    if (SIZE >= 3 && axes == 3) {
+      const i32 quotient = i32(sum) / 48;
+      return quotient - (i32(sum) % 48 < 0);
+    }
+    return i32(sum) >> (axes == 1 ? 4 : axes == 2 ? 5 : 6);
+  }
+};
 
 /// The place that a residual leads to.
 __device__ __forceinline__ i32 restore_place(i32 prediction, i32 residual) {
@@ -294,25 +309,48 @@ struct DecodeSide {
 constexpr u32 COARSE_LEVELS = 12;
 static_assert(1u << COARSE_LEVELS == COARSE_VALUES && COARSE_LEVELS <= COARSE_THREADS / WARP, "a warp a level");
 
-/// The values of level `depth` that are new along SIZE axes, in shared memory, where places have these strides. The residuals of the level
-/// begin at `start`.
+/// A level in shared memory.
+struct CoarseLevel {
+  const Classes& classes;
+  Extents grid;
+  u32 stride[MAX_RANK];  // of places
+  u32 depth;             // its number
+  u32 start;             // where its residuals begin
+};
+
+/// A value of a coarse level.
+template <u32 SIZE>
+struct CoarseValue {
+  u32 index, chunk_index, coded;
+  Stencil<SIZE> stencil;
+
+  CoarseValue() = default;
+  __device__ __forceinline__ CoarseValue(const CoarseLevel& level, const Shape& shape, u32 number)
+      : CoarseValue(level, shape, number, find_spot<SIZE>(level.classes, number)) {}
+  __device__ __forceinline__ CoarseValue(const CoarseLevel& level, const Shape& shape, u32 number, const Spot& spot)
+      : index(dot(spot.at, level.stride)),
+        chunk_index(dot(spot.at, shape.strides) << level.depth),
+        coded(level.start + number),
+        stencil(level.grid, level.stride, spot, index) {}
+};
+
+/// The values of a coarse level that are new along SIZE axes. Each pass begins with the threads behind those that the pass before needed: they
+/// know what their values are predicted from when that is there. `turn` counts the threads needed so far.
 template <u32 SIZE, typename Side>
-__device__ __forceinline__ void coarse_pass(const Side& side, typename Side::Room& room, const Classes& classes, const Shape& shape,
-                                            const Extents& grid, const u32 (&stride)[MAX_RANK], u32 depth, u32 start) {
+__device__ __forceinline__ void coarse_pass(const Side& side, typename Side::Room& room, const CoarseLevel& level, const Shape& shape, u32& turn) {
   const auto places = [&](u32 index) { return room.place(index); };
-  const u32 end = classes[FIRST_SET<SIZE + 1>].first;
-  for (u32 number = classes[FIRST_SET<SIZE>].first + threadIdx.x; number < end; number += COARSE_THREADS) {
-    const Spot spot = find_spot<SIZE>(classes, number);
-    u32 index = 0, chunk_index = 0;
-#pragma unroll
-    for (u32 axis = 0; axis < MAX_RANK; axis++) {
-      index += spot.at[axis] * stride[axis];
-      chunk_index += (spot.at[axis] << depth) * shape.strides[axis];
-    }
-    const auto input = room.input(index, start + number);
-    room.set_place(index, side.take(input, chunk_index, start + number, predict<SIZE>(places, grid, stride, spot, index)));
-  }
+  const u32 begin = level.classes[FIRST_SET<SIZE>].first, end = level.classes[FIRST_SET<SIZE + 1>].first;
+  u32 number = begin + (threadIdx.x - turn) % COARSE_THREADS;
+  turn += ceil_div(end - begin, WARP) * WARP;
+  CoarseValue<SIZE> value;
+  if (number < end) value = CoarseValue<SIZE>(level, shape, number);
   __syncthreads();
+  while (number < end) {
+    const auto input = room.input(value.index, value.coded);
+    room.set_place(value.index, side.take(input, value.chunk_index, value.coded, value.stencil.predict(places)));
+    number += COARSE_THREADS;
+    if (number < end) value = CoarseValue<SIZE>(level, shape, number);
+  }
 }
 
 /// All levels down to `level`, the first whose grid has at most COARSE_VALUES values. One block of threads a chunk.
@@ -336,24 +374,23 @@ __device__ __forceinline__ void coarse_levels(const Side& side, const Shape& sha
   if (warp_id() < top - level) make_classes(grid_extents(shape, level + warp_id()), classes[warp_id()]);
   __syncthreads();
   if (threadIdx.x == 0) room.set_place(0, side.take(room.input(0, 0), 0, 0, 0));
-  __syncthreads();
   // Strides in the coarsest grid's own room.
   u32 own_stride[MAX_RANK];
   own_stride[0] = 1;
 #pragma unroll
   for (u32 axis = 1; axis < MAX_RANK; axis++) own_stride[axis] = own_stride[axis - 1] * whole.of[axis - 1];
+  u32 turn = WARP;
   for (u32 depth = top; depth-- > level;) {
-    const Extents grid = grid_extents(shape, depth);
-    const u32 start = grid.halved().count();
-    u32 stride[MAX_RANK];
+    CoarseLevel here = {classes[depth - level], grid_extents(shape, depth), {}, depth, 0};
+    here.start = here.grid.halved().count();
 #pragma unroll
-    for (u32 axis = 0; axis < MAX_RANK; axis++) stride[axis] = own_stride[axis] << (depth - level);
-    const auto& here = classes[depth - level];
-    coarse_pass<1>(side, room, here, shape, grid, stride, depth, start);
-    if (shape.rank > 1) coarse_pass<2>(side, room, here, shape, grid, stride, depth, start);
-    if (shape.rank > 2) coarse_pass<3>(side, room, here, shape, grid, stride, depth, start);
-    if (shape.rank > 3) coarse_pass<4>(side, room, here, shape, grid, stride, depth, start);
+    for (u32 axis = 0; axis < MAX_RANK; axis++) here.stride[axis] = own_stride[axis] << (depth - level);
+    coarse_pass<1>(side, room, here, shape, turn);
+    if (shape.rank > 1) coarse_pass<2>(side, room, here, shape, turn);
+    if (shape.rank > 2) coarse_pass<3>(side, room, here, shape, turn);
+    if (shape.rank > 3) coarse_pass<4>(side, room, here, shape, turn);
   }
+  __syncthreads();
   // Finer levels go by them.
   if (level == 0) return;
   for (u32 number = threadIdx.x; number < total; number += COARSE_THREADS) side.places[chunk_index(number)] = room.place(number);
@@ -372,9 +409,9 @@ __device__ __forceinline__ void fine_pass(const Side& side, const Classes& class
   const bool is_last = level == 0 && SIZE == shape.rank;
   for (u32 number = classes[FIRST_SET<SIZE>].first + blockIdx.x * THREADS + threadIdx.x; number < end; number += gridDim.x * THREADS) {
     const Spot spot = find_spot<SIZE>(classes, number);
-    const u32 index = spot.at[0] * stride[0] + spot.at[1] * stride[1] + spot.at[2] * stride[2] + spot.at[3] * stride[3];
+    const u32 index = dot(spot.at, stride);
     const auto input = side.input(index, start + number);
-    const i32 place = side.take(input, index, start + number, predict<SIZE>(places, grid, stride, spot, index));
+    const i32 place = side.take(input, index, start + number, Stencil<SIZE>(grid, stride, spot, index).predict(places));
     if (!is_last) side.places[index] = place;
   }
 }

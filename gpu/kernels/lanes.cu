@@ -18,6 +18,13 @@ __device__ __forceinline__ u32 aligned_code(u32 code) {
   return length > 0 ? code << (32 - length) | length : 0;
 }
 
+/// Writes a word if the condition holds: one instruction under a predicate, where the compiler would make a branch for all lanes to meet behind.
+__device__ __forceinline__ void store_if(bool condition, u16* to, u32 word) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.u32 p, %0, 0; @p st.global.u16 [%1], %2; }" ::"r"(u32(condition)), "l"(to), "h"(u16(word))
+      : "memory");
+}
+
 /// Codes the tokens of a block.
 __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodePlane& plane, PlaneState& state, const u32* codes,
                                              u32* segment_ends, u32 block, u32 group_log, u32 segments) {
@@ -33,42 +40,45 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
   segment_ends[lane] = ends;
   __syncwarp();
   u16* words = plane.lane_words + (chunk_place + first) * LANE_SLOT;
+  // Or the compiler would reckon it anew for each word.
+  asm volatile("" : "+l"(words));
   const u8* symbols = plane.symbols + (chunk_place + first) * SEGMENT;
 
   // Pending bits, their number (below 16), and where the word in the making and the one after it will stand.
   u32 pending = 0, bits = 0, place = lane, next_place = LANES + lane, next = 2 * LANES;
   const u32 below = lanes_below();
-  // Symbols of up to two segments are found without a search.
-  const u32 first_end = segment_ends[0], gap = SEGMENT - first_end;
-  const bool few = end - first <= 2;
-  u32 segment = 0, segment_start = 0, segment_end = first_end;
-  const auto read = [&](u32 token) -> u32 {
-    if (token >= tokens) return SYMBOLS;
-    if (few) return symbols[token + (token >= first_end ? gap : 0)];
-    while (token >= segment_end) {
-      segment++;
-      segment_start = segment_end;
-      segment_end = segment_ends[segment];
-    }
-    return symbols[segment * SEGMENT + token - segment_start];
-  };
+  // Where the tokens that are read next begin, and their segment.
+  u32 start = 0, segment = 0, segment_start = 0, segment_end = segment_ends[0];
   u32 ahead[AHEAD];
+  const auto read_ahead = [&] {
+    while (start >= segment_end && start < tokens) {
+      segment_start = segment_end;
+      segment_end = segment_ends[++segment];
+    }
+    const u8* from = symbols + segment * SEGMENT + start - segment_start + lane;
+    if (start + AHEAD * LANES <= segment_end) {
 #pragma unroll
-  for (u32 k = 0; k < AHEAD; k++) ahead[k] = read(k * LANES + lane);
+      for (u32 k = 0; k < AHEAD; k++) ahead[k] = from[k * LANES];
+    } else {
+      u32 in = segment, in_start = segment_start, in_end = segment_end;
+#pragma unroll
+      for (u32 k = 0; k < AHEAD; k++) {
+        const u32 token = start + k * LANES + lane;
+        while (token >= in_end && token < tokens) {
+          in_start = in_end;
+          in_end = segment_ends[++in];
+        }
+        ahead[k] = token < tokens ? symbols[in * SEGMENT + token - in_start] : SYMBOLS;
+      }
+    }
+    start += AHEAD * LANES;
+  };
+  read_ahead();
   for (u32 step = 0; step < tokens; step += AHEAD * LANES) {
     u32 entries[AHEAD];
 #pragma unroll
     for (u32 k = 0; k < AHEAD; k++) entries[k] = codes[ahead[k]];
-    if (few && step + 2 * AHEAD * LANES <= tokens) {
-#pragma unroll
-      for (u32 k = 0; k < AHEAD; k++) {
-        const u32 token = step + (AHEAD + k) * LANES + lane;
-        ahead[k] = symbols[token + (token >= first_end ? gap : 0)];
-      }
-    } else {
-#pragma unroll
-      for (u32 k = 0; k < AHEAD; k++) ahead[k] = read(step + (AHEAD + k) * LANES + lane);
-    }
+    read_ahead();
 #pragma unroll
     for (u32 k = 0; k < AHEAD; k++) {
       pending = __funnelshift_l(entries[k], pending, entries[k]);
@@ -76,11 +86,9 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
       const bool full = bits >= 16;
       const u32 ballot = __ballot_sync(ALL_LANES, full);
       bits &= 15;
-      if (full) {
-        words[place] = u16(pending >> bits);
-        place = next_place;
-        next_place = next + __popc(ballot & below);
-      }
+      store_if(full, words + place, pending >> bits);
+      place = full ? next_place : place;
+      next_place = full ? next + __popc(ballot & below) : next_place;
       next += __popc(ballot);
     }
   }
@@ -129,80 +137,146 @@ extern "C" __global__ void __launch_bounds__(WARP) encode_lanes(const __grid_con
   }
 }
 
-/// Lane words of a block that are brought to shared memory; those of a block of more are read where they are. Blocks of our encoder have at
-/// most 22 000 bits, but for the shortest ones.
-constexpr u32 STAGE_LANE_WORDS = 1536;
+/// 16 bits of shared memory. The compiler would let loads wait for branches that do not concern them.
+__device__ __forceinline__ u32 load_shared(u32 address) {
+  u16 value;
+  asm volatile("ld.volatile.shared.u16 %0, [%1];" : "=h"(value) : "r"(address) : "memory");
+  return value;
+}
+/// Address of something in shared memory. The compiler would reckon it anew for each load.
+__device__ __forceinline__ u32 shared_address(const void* pointer) {
+  u32 address = u32(__cvta_generic_to_shared(pointer));
+  asm volatile("" : "+r"(address));
+  return address;
+}
 
-/// The words of a block in global memory.
-struct FarLaneWords {
-  const u16* words;
-  u32 count;
+/// A word shifted up; by 32 bits or more, it is gone.
+__device__ __forceinline__ u32 shifted_out(u32 word, u32 by) {
+  u32 result;
+  asm("shl.b32 %0, %1, %2;" : "=r"(result) : "r"(word), "r"(by));
+  return result;
+}
 
-  /// Words behind the block's are 0.
-  __device__ __forceinline__ u32 operator[](u32 index) const { return index < count ? words[index] : 0; }
-  /// A word that is known to be there.
-  __device__ __forceinline__ u32 inside(u32 index) const { return words[index]; }
+/// Pairs of a block's words that stand in shared memory at a time, and their bytes.
+constexpr u32 RING = 256, RING_BYTES = RING * sizeof(u32), WORD_BYTES = sizeof(u16);
+
+/// The words of a block, which a warp reads one behind the other. Places in it are bytes from the pair in which the block begins; behind its
+/// end stand zeros.
+struct LaneWords {
+  const u32* pairs;
+  u32 ring;        // its address, a multiple of its length
+  u32 first, end;  // places
+  u32 brought;     // up to where pairs are in the ring, or were
+  u32 coming;      // the pair that this lane has asked for: number lane_id() behind that
+
+  __device__ __forceinline__ LaneWords(const u16* words, u32 count, u32 ring) : ring(ring), brought(0) {
+    first = u32(reinterpret_cast<u64>(words)) % sizeof(u32);
+    end = first + count * WORD_BYTES;
+    pairs = reinterpret_cast<const u32*>(words - first / WORD_BYTES);
+    u32 start[RING / 2 / WARP];
+#pragma unroll
+    for (u32 k = 0; k < RING / 2 / WARP; k++) start[k] = ask(4 * (k * WARP + lane_id()));
+    __syncwarp();
+#pragma unroll
+    for (u32 pair : start) put(pair);
+    coming = ask(brought + 4 * lane_id());
+    __syncwarp();
+  }
+  __device__ __forceinline__ u32 ask(u32 place) const { return place < end ? pairs[place / 4] : 0; }
+  __device__ __forceinline__ void put(u32 pair) {
+    const u32 place = brought + 4 * lane_id();
+    asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"((place & (RING_BYTES - 1)) | ring), "r"(place + 2 == end ? pair & 0xffff : pair) : "memory");
+    brought += 4 * WARP;
+  }
+  /// Sees to it that two steps that begin with this word find theirs: two for each lane at most.
+  __device__ __forceinline__ void bring(u32 next) {
+    if (brought < next + 4 * LANES * WORD_BYTES) {
+      put(coming);
+      coming = ask(brought + 4 * lane_id());
+    }
+    __syncwarp();
+  }
+  __device__ __forceinline__ u32 operator[](u32 place) const { return load_shared((place & (RING_BYTES - 1)) | ring); }
 };
 
-/// The words of a block in shared memory, behind which stands a 0.
-struct NearLaneWords {
-  const u16* words;
-  u32 count;
-
-  __device__ __forceinline__ u32 operator[](u32 index) const { return words[min(index, count)]; }
-  __device__ __forceinline__ u32 inside(u32 index) const { return words[index]; }
-};
-
-/// State of a lane of the decoder.
-struct Lane {
+/// A warp's decoder of the lanes of a block.
+///
+/// A step is a look-up; then all lanes that have used up a word get their next ones, in turn. The chain of a step is its latency, so two
+/// steps go together: the second one looks up what the first has left before its words arrive. If a lane's code goes on in that word, which
+/// is rare, the second step is put off.
+struct LaneDecoder {
+  u32 table;  // address of the decoding table
+  u8* symbols;
+  LaneWords words;
+  u32 below;
   u32 buffer;  // bits to come, the next one in the most significant place
   u32 used;    // how many of the upper 16 are used up
-  u32 next;    // the block's next word, the same for all lanes
+  u32 next;    // place of the block's next word, the same for all lanes
+  u32 step;
 
-  /// One step: this lane's symbol, and the next word for each lane that asks for one. `word_at` reads a word.
-  template <typename WordAt>
-  __device__ __forceinline__ u32 step(const u16* table, const WordAt& word_at) {
-    const u32 entry = table[buffer >> (32 - MAX_CODE_BITS)];
-    const u32 length = entry & 15;
+  __device__ __forceinline__ LaneDecoder(u32 table, u8* symbols, const LaneWords& words)
+      : table(table), symbols(symbols + lane_id()), words(words), below(lanes_below()), used(0), next(words.first + 2 * LANES * WORD_BYTES), step(0) {
+    const u32 own = words.first + lane_id() * WORD_BYTES;
+    buffer = words[own] << 16 | words[own + LANES * WORD_BYTES];
+  }
+  __device__ __forceinline__ u32 look_up(u32 bits) const { return load_shared(table + (bits >> (32 - MAX_CODE_BITS)) * WORD_BYTES); }
+  __device__ __forceinline__ u32 word_at(u32 from, u32 ballot) const { return words[from + __popc(ballot & below) * WORD_BYTES]; }
+
+  /// A step or two. Every word that they can ask for is there.
+  __device__ __forceinline__ void two_steps() {
+    words.bring(next);
+    const u32 entry = look_up(buffer), length = entry & 15, used_here = used + length;
+    u32 left = buffer << length;
+    const u32 next_entry = look_up(left), next_length = next_entry & 15, used_then = used_here % 16 + next_length;
+    const u32 ballot = __ballot_sync(ALL_LANES, used_here >= 16), ballot_then = __ballot_sync(ALL_LANES, used_then >= 16);
+    const u32 next_then = next + __popc(ballot) * WORD_BYTES;
+    const u32 word = word_at(next, ballot), word_then = word_at(next_then, ballot_then);
+    const bool is_open = __any_sync(ALL_LANES, used_here + next_length > 32);
+    symbols[0] = u8(entry >> 4);
+    symbols[LANES] = u8(next_entry >> 4);
+    // A lane that does not ask would shift by less than 0.
+    left |= shifted_out(word, used_here - 16);
+    buffer = is_open ? left : left << next_length | shifted_out(word_then, used_then - 16);
+    used = (is_open ? used_here : used_then) % 16;
+    next = is_open ? next_then : next_then + __popc(ballot_then) * WORD_BYTES;
+    symbols += is_open ? LANES : 2 * LANES;
+    step += is_open ? 1 : 2;
+  }
+  /// The bits of so many steps, all of them of words that are there.
+  __device__ __forceinline__ bool are_there(u32 steps, u32 most) const {
+    return step + steps <= most && next + steps * LANES * WORD_BYTES <= words.end;
+  }
+  /// One step; behind the last word there are zeros alone.
+  __device__ __forceinline__ void one_step() {
+    const u32 entry = look_up(buffer), length = entry & 15;
     buffer <<= length;
+    *symbols = u8(entry >> 4);
+    symbols += LANES;
+    step++;
+    if (next >= words.end) return;
+    words.bring(next);
     used += length;
-    const bool asks = used >= 16;
-    const u32 ballot = __ballot_sync(ALL_LANES, asks);
-    used &= 15;
-    const u32 word = word_at(next + __popc(ballot & lanes_below()));
-    buffer |= asks ? word << used : 0;
-    next += __popc(ballot);
-    return entry >> 4;
+    const u32 ballot = __ballot_sync(ALL_LANES, used >= 16);
+    buffer |= shifted_out(word_at(next, ballot), used - 16);
+    used %= 16;
+    next += __popc(ballot) * WORD_BYTES;
+  }
+  /// Decodes a block of at most `most` steps. It ends where all words are read and no lane has a bit that is not 0: what tokens follow, their
+  /// codes are all zeros.
+  __device__ __forceinline__ LanesEnd decode(u32 most) {
+    while (are_there(4, most)) {
+      two_steps();
+      two_steps();
+    }
+    if (are_there(2, most)) two_steps();
+    for (u32 before = 0;; one_step()) {
+      const u32 left = __ballot_sync(ALL_LANES, buffer != 0);
+      if (next >= words.end && left == 0) return {step, before};
+      if (step == most) return {NONE, 0};
+      before = left;
+    }
   }
 };
-
-/// Steps between two looks at whether words come to their end.
-constexpr u32 STEPS_AHEAD = 4;
-
-/// Decodes the lanes of a block, of at most `most` steps, by a warp. It ends where all words are read and no lane has a bit that is not 0: what tokens follow,
-/// their codes are all zeros.
-template <typename Words>
-__device__ __forceinline__ LanesEnd decode_block_lanes(const u16* table, const Words& words, u8* symbols, u32 most) {
-  Lane lane = {words[lane_id()] << 16 | words[LANES + lane_id()], 0, 2 * LANES};
-  u32 step = 0, before = 0;
-  symbols += lane_id();
-  // Every word that these steps can ask for is there.
-  for (; step + STEPS_AHEAD <= most && lane.next + STEPS_AHEAD * LANES <= words.count; step += STEPS_AHEAD) {
-#pragma unroll
-    for (u32 k = 0; k < STEPS_AHEAD; k++) symbols[(step + k) * LANES] = u8(lane.step(table, [&](u32 index) { return words.inside(index); }));
-  }
-  for (;;) {
-    const u32 left = __ballot_sync(ALL_LANES, lane.buffer != 0);
-    if (lane.next >= words.count && left == 0) break;
-    if (step == most) return {NONE, 0};
-    before = left;
-    symbols[step * LANES] = u8(lane.step(table, [&](u32 index) { return words[index]; }));
-    step++;
-  }
-  // The last word is not 0, so that it was read before the last step: had that step read it, a lane would still have its bits.
-  const bool good = words.count == 0 || words[words.count - 1] != 0;
-  return good ? LanesEnd{step, before} : LanesEnd{NONE, 0};
-}
 
 /// Warps of a block of threads, each with a block of the stream.
 constexpr u32 LANE_WARPS = LANE_THREADS / WARP;
@@ -213,7 +287,7 @@ extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes(const __
     u16 entries[DECODE_TABLE_LEN];
     uint4 quads[DECODE_TABLE_LEN / 8];
   } table;
-  __shared__ u32 staged[LANE_WARPS][STAGE_LANE_WORDS / 2 + 1];
+  __shared__ __align__(RING_BYTES) u32 rings[LANE_WARPS][RING];
   const DecodeState& state = job.states[blockIdx.y];
   if (state.error) return;
   const u16* stream = reinterpret_cast<const u16*>(job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters));
@@ -225,37 +299,25 @@ extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes(const __
     const DecodePlane& plane = job.planes[number];
     const u32 blocks = plane_state.are_bit_planes ? 0 : plane_state.blocks, items = ceil_div(blocks, LANE_WARPS);
     for (; item < items; item += gridDim.x) {
+      const u32 index = item * LANE_WARPS + warp_id();
+      const bool is_there = index < blocks;
+      const u64 place = u64(blockIdx.y) * job.segments + index;
+      const u32 count = is_there ? plane.lane_sizes[place] : 0;
+      const u16* from = stream + (is_there ? plane.lane_starts[place] : 0);
       if (number != table_of) {
         __syncthreads();
-        const uint4* from = reinterpret_cast<const uint4*>(plane.table[blockIdx.y]);
-        for (u32 i = threadIdx.x; i < DECODE_TABLE_LEN / 8; i += LANE_THREADS) table.quads[i] = from[i];
+        const uint4* entries = reinterpret_cast<const uint4*>(plane.table[blockIdx.y]);
+        for (u32 i = threadIdx.x; i < DECODE_TABLE_LEN / 8; i += LANE_THREADS) table.quads[i] = entries[i];
         __syncthreads();
         table_of = number;
       }
-      const u32 index = item * LANE_WARPS + warp_id();
-      if (index >= blocks) continue;
-      const u64 place = u64(blockIdx.y) * job.segments + index;
-      const u32 count = plane.lane_sizes[place], most = ceil_div(block_length(plane_state, index), LANES);
-      const u16* words = stream + plane.lane_starts[place];
+      if (!is_there) continue;
+      // The last word is not 0, so that it was read before the last step: had that step read it, a lane would still have its bits.
+      const bool is_good = count == 0 || from[count - 1] != 0;
       u8* symbols = plane.symbols + u64(blockIdx.y) * job.segments * SEGMENT + (u64(index) << plane_state.block_log);
-      LanesEnd end;
-      if (count <= STAGE_LANE_WORDS) {
-        // Two words at a time: a block may begin in the middle of two.
-        const u32 odd = plane.lane_starts[place] % 2;
-        const u32* pairs = reinterpret_cast<const u32*>(words - odd);
-        u32* near = staged[warp_id()];
-        __syncwarp();
-#pragma unroll 8
-        for (u32 i = lane_id(); i < ceil_div(odd + count, 2); i += WARP) near[i] = pairs[i];
-        __syncwarp();
-        u16* near_words = reinterpret_cast<u16*>(near) + odd;
-        if (lane_id() == 0) near_words[count] = 0;
-        __syncwarp();
-        end = decode_block_lanes(table.entries, NearLaneWords{near_words, count}, symbols, most);
-      } else {
-        end = decode_block_lanes(table.entries, FarLaneWords{words, count}, symbols, most);
-      }
-      if (lane_id() == 0) plane.lane_ends[place] = end;
+      LaneDecoder decoder(shared_address(table.entries), symbols, LaneWords(from, count, shared_address(rings[warp_id()])));
+      const LanesEnd end = decoder.decode(ceil_div(block_length(plane_state, index), LANES));
+      if (lane_id() == 0) plane.lane_ends[place] = is_good ? end : LanesEnd{NONE, 0};
     }
     item -= items;
   }

@@ -48,7 +48,7 @@ pub const COLUMNS: u32 = 32;
 /// Most values of the grids that one block of threads interpolates, and its threads.
 pub const COARSE_VALUES: usize = 4096;
 /// See [`COARSE_VALUES`].
-pub const COARSE_THREADS: u32 = 1024;
+pub const COARSE_THREADS: u32 = 512;
 
 /// Kinds of passes that undo the prediction: rows of up to [`ROW_TILE`] values.
 pub const SHORT_ROWS: u32 = 0;

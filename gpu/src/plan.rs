@@ -633,37 +633,42 @@ impl DecodePlan {
 /// Levels of an interpolated chunk, by number: level `l` is the grid of every `2^l`-th value.
 struct Levels {
     rank: u32,
-    /// Values of each grid.
-    values: Vec<usize>,
+    /// Extents of each grid.
+    extents: Vec<[usize; 4]>,
     /// The first grid that one block of threads does, with all coarser ones.
     coarse: usize,
 }
 
 impl Levels {
     fn new(shape: &Shape) -> Self {
-        let mut extents = shape.extents;
-        let count = |extents: &[u32; 4]| extents.iter().map(|&extent| extent as usize).product();
-        let mut values = vec![count(&extents)];
-        while values[values.len() - 1] > 1 {
-            extents = extents.map(|extent| extent.div_ceil(2));
-            values.push(count(&extents));
+        let mut extents = vec![shape.extents.map(|extent| extent as usize)];
+        while extents[extents.len() - 1] != [1; 4] {
+            extents.push(extents[extents.len() - 1].map(|extent| extent.div_ceil(2)));
         }
-        let coarse = values.iter().position(|&values| values <= COARSE_VALUES).unwrap_or(values.len() - 1);
-        Self { rank: shape.rank, values, coarse }
+        let is_coarse = |extents: &[usize; 4]| extents.iter().product::<usize>() <= COARSE_VALUES;
+        let coarse = extents.iter().position(is_coarse).unwrap_or(extents.len() - 1);
+        Self { rank: shape.rank, extents, coarse }
     }
 
     /// What the kernel for the coarse levels is told.
     fn coarse(&self) -> [u32; 2] {
-        [self.coarse as u32, self.values.len() as u32 - 1]
+        [self.coarse as u32, self.extents.len() as u32 - 1]
     }
 
-    /// What the kernel for a pass of a fine level is told, and how many values the level adds at most.
+    /// What the kernel for a pass of a fine level is told, and how many values are new there.
     fn passes(&self) -> impl Iterator<Item = ([u32; 2], usize)> {
         (0..self.coarse).rev().flat_map(move |level| {
-            let added = self.values[level] - self.values[level + 1];
-            (1..=self.rank).map(move |size| ([level as u32, size], added))
+            (1..=self.rank).map(move |size| ([level as u32, size], new_along(&self.extents[level], size)))
         })
     }
+}
+
+/// Values of a grid that are new along so many axes.
+fn new_along(extents: &[usize; 4], axes: u32) -> usize {
+    let class = |set: u32| -> usize {
+        extents.iter().enumerate().map(|(axis, extent)| if set >> axis & 1 == 1 { extent / 2 } else { extent.div_ceil(2) }).product()
+    };
+    (1u32..16).filter(|set| set.count_ones() == axes).map(class).sum()
 }
 
 /// Launches the kernels of all levels, either way: the first for the coarse ones, the second for each pass of a fine one.
