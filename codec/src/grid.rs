@@ -9,7 +9,7 @@ use crate::lattice;
 use crate::layout::{Layout, Scalar};
 use crate::logarithm::{Logarithm, is_too_fine};
 use crate::plane::take_array;
-use crate::predictor::{Choice, Chooser};
+use crate::predictor::{Both, Choice, Chooser};
 use crate::quantize::{Quantizer, Value};
 use crate::steps::{Steps, Whole};
 
@@ -203,12 +203,13 @@ pub(crate) fn for_floats<V: Value>(
     config: &Config,
     chooser: &mut Chooser,
     coded: &mut Coded<'_, V::Code>,
+    both: Option<&mut Both<'_>>,
 ) -> Result<(Grid, Choice)> {
     let order = layout.byte_order;
     match config.bound {
         ErrorBound::Absolute(bound) => {
             let quantizer = Quantizer::for_chunk::<V>(chunk, order, bound, config.fill::<V>());
-            let choice = chooser.choose::<V>(chunk, layout, &quantizer, config, coded)?;
+            let choice = chooser.choose::<V>(chunk, layout, &quantizer, config, coded, both)?;
             Ok((Grid::Linear(quantizer), choice))
         }
         ErrorBound::PointwiseRelative(bound) if !is_too_fine(bound, V::SIZE) => {

@@ -65,6 +65,15 @@ impl<P: Into<Predictor>> From<P> for Choice {
     }
 }
 
+/// Does two things, whichever way and on whichever threads; both are done when it returns.
+pub type Both<'a> = dyn FnMut(&mut (dyn FnMut() + Send), &mut (dyn FnMut() + Send)) + 'a;
+
+/// Whether a chunk's predictor is chosen by a look at tiles, which two threads can share; small chunks are tried as a whole.
+#[must_use]
+pub fn is_chosen_on_tiles(shape: &Shape) -> bool {
+    !Tiles::new(shape).are_few()
+}
+
 /// Buffers of the choice.
 #[derive(Debug, Default)]
 pub(crate) struct Chooser {
@@ -78,6 +87,8 @@ pub(crate) struct Chooser {
     wide: Vec<i64>,
     residuals: Vec<i32>,
     exceptions: Bitmap,
+    /// Those of a second thread.
+    second: Option<Box<Chooser>>,
 }
 
 /// The sets of a shape's axes: how many there are, and the axes along which there is but one value and so no difference.
@@ -124,6 +135,7 @@ impl Chooser {
         quantizer: &Quantizer,
         config: &Config,
         coded: &mut Coded<'_, V::Code>,
+        both: Option<&mut Both<'_>>,
     ) -> Result<Choice> {
         let all = Axes::all(&layout.shape);
         match config.predictor {
@@ -143,6 +155,6 @@ impl Chooser {
             let predictor = self.try_whole::<V>(chunk, layout, quantizer, &fine, coded)?;
             return Ok(Choice { predictor, is_applied: true });
         }
-        Ok(self.try_tiles::<V>(&tiles, chunk, layout, quantizer, fine)?.into())
+        Ok(self.try_tiles::<V>(&tiles, chunk, layout, quantizer, fine, both)?.into())
     }
 }

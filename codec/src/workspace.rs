@@ -17,7 +17,7 @@ use crate::lorenzo::{self, Axes};
 use crate::memory::{lengthen, reserve, resize};
 use crate::narrowed::Narrowed;
 use crate::plane::{self, PlaneWorkspace, take};
-use crate::predictor::{Choice, Chooser, Predictor};
+use crate::predictor::{Both, Choice, Chooser, Predictor};
 use crate::quantize::{self, Quantizer, Value};
 use crate::simd::vectorized;
 use crate::steps::{self, Whole};
@@ -138,12 +138,27 @@ impl Workspace {
     /// # Errors
     /// `InvalidArgument` for a bound that values of the type cannot have, `OutOfMemory`.
     pub fn choose(&mut self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<(Grid, Predictor)> {
+        self.choose_with(chunk, layout, config, None)
+    }
+
+    /// The same choice, of which `both` may do two halves side by side. It is not called where there is nothing to share: that is so unless the
+    /// bound is an absolute one of floating-point numbers and [`is_chosen_on_tiles`](crate::predictor::is_chosen_on_tiles) says so.
+    ///
+    /// # Errors
+    /// As [`Workspace::choose`].
+    pub fn choose_with(
+        &mut self,
+        chunk: &[u8],
+        layout: &Layout,
+        config: &Config,
+        both: Option<&mut Both<'_>>,
+    ) -> Result<(Grid, Predictor)> {
         let Self { narrow, wide, shared } = self;
         let (grid, choice) = with_float!(
             layout.scalar,
             V => {
                 let (chooser, mut coded) = shared.apart(&mut <V as Element>::Code::buffers(narrow, wide).codes);
-                for_floats::<V>(chunk, layout, config, chooser, &mut coded)?
+                for_floats::<V>(chunk, layout, config, chooser, &mut coded, both)?
             },
             else with_whole!(
                 layout.scalar,
@@ -246,7 +261,7 @@ fn encode_floats<V: Value>(
 ) -> Result<()> {
     let &Task { chunk, layout, config } = task;
     let (chooser, mut coded) = shared.apart(&mut buffers.codes);
-    let (grid, Choice { predictor, is_applied }) = for_floats::<V>(chunk, layout, config, chooser, &mut coded)?;
+    let (grid, Choice { predictor, is_applied }) = for_floats::<V>(chunk, layout, config, chooser, &mut coded, None)?;
     task.begin(&grid, stream);
     match &grid {
         Grid::Linear(_) if is_applied => {}

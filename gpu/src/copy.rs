@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use once_cell::sync::OnceCell;
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
@@ -26,24 +27,60 @@ fn helpers() -> Option<&'static ThreadPool> {
     .as_ref()
 }
 
+/// How many jobs of a scope are still under way.
+struct Underway(AtomicUsize);
+
+impl Underway {
+    fn new(jobs: usize) -> Self {
+        Self(AtomicUsize::new(jobs))
+    }
+    fn end_one(&self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+    /// Waits awake for a while: jobs take some ten microseconds, which it would also take to be woken up by their scope.
+    fn await_end(&self) {
+        const AWAKE: Duration = Duration::from_micros(200);
+        let start = Instant::now();
+        while self.0.load(Ordering::Acquire) > 0 && start.elapsed() < AWAKE {
+            std::hint::spin_loop();
+        }
+    }
+}
+
 /// Does `here` on the calling thread and `there` on a helper, if there is one.
 pub(crate) fn beside<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send) -> (A, B) {
-    let Some(pool) = helpers() else { return (here(), there()) };
-    let mut result = None;
-    let done = pool.in_place_scope(|scope| {
-        let result = &mut result;
-        scope.spawn(move |_| *result = Some(there()));
-        here()
-    });
-    #[expect(clippy::unwrap_used, reason = "the scope has waited for the helper, and passes its panics on")]
+    let (mut there, mut result) = (Some(there), None);
+    let done = beside_all(here, &mut [&mut || result = there.take().map(|there| there())]);
+    #[expect(clippy::unwrap_used, reason = "the job was done once")]
     (done, result.unwrap())
+}
+
+/// Does `here` on the calling thread and each of `there` on a helper, if there are any.
+pub(crate) fn beside_all<A>(here: impl FnOnce() -> A, there: &mut [&mut (dyn FnMut() + Send)]) -> A {
+    let Some(pool) = helpers() else {
+        there.iter_mut().for_each(|job| job());
+        return here();
+    };
+    let underway = Underway::new(there.len());
+    pool.in_place_scope(|scope| {
+        for job in there {
+            let underway = &underway;
+            scope.spawn(move |_| {
+                job();
+                underway.end_one();
+            });
+        }
+        let done = here();
+        underway.await_end();
+        done
+    })
 }
 
 /// Does `work` for each number below `count`, on several threads if there is more than one: whoever is free takes the next number, as a
 /// helper may be busy with something else. The calling thread asks `done` after each of its own, and then until the answer is yes.
 fn share(count: usize, work: impl Fn(usize) + Sync, mut done: impl FnMut() -> bool) {
     let pool = if count > 1 { helpers() } else { None };
-    let threads = pool.map_or(1, |pool| pool.current_num_threads() + 1).min(count.max(1));
+    let helping = pool.map_or(0, |pool| pool.current_num_threads().min(count - 1));
     let next = AtomicUsize::new(0);
     let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&number| number < count);
     let mut own = || {
@@ -55,20 +92,21 @@ fn share(count: usize, work: impl Fn(usize) + Sync, mut done: impl FnMut() -> bo
             std::hint::spin_loop();
         }
     };
-    match pool {
-        Some(pool) => pool.in_place_scope(|scope| {
-            let (work, take) = (&work, &take);
-            for _ in 1..threads {
-                scope.spawn(move |_| {
-                    while let Some(number) = take() {
-                        work(number);
-                    }
-                });
-            }
-            own();
-        }),
-        None => own(),
-    }
+    let Some(pool) = pool else { return own() };
+    let underway = Underway::new(helping);
+    pool.in_place_scope(|scope| {
+        for _ in 0..helping {
+            let (work, take, underway) = (&work, &take, &underway);
+            scope.spawn(move |_| {
+                while let Some(number) = take() {
+                    work(number);
+                }
+                underway.end_one();
+            });
+        }
+        own();
+        underway.await_end();
+    });
 }
 
 /// Copies `from` to `to`, which has the same length, in pieces of `piece` bytes. Calls `ready` on the calling thread with the number of

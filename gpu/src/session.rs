@@ -12,12 +12,12 @@ use quire_codec::format::CHECKSUM_AT;
 use quire_codec::grid::{Fixed, Grid};
 use quire_codec::lattice::{self, highest_bit};
 use quire_codec::plane::is_interpolated;
-use quire_codec::predictor::Predictor;
+use quire_codec::predictor::{Both, Predictor, is_chosen_on_tiles};
 use quire_codec::quantize::Quantizer;
 use quire_codec::small_float::{BFloat16, Binary16};
 use quire_codec::{CodebookPolicy, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, Scalar, Workspace, max_stream_len};
 
-use crate::copy::{beside, copy};
+use crate::copy::{beside, beside_all, copy};
 use crate::device::{Device, count_recording};
 use crate::error::{Context as _, Error, Result};
 use crate::job::{
@@ -165,12 +165,18 @@ impl Session {
         let input = self.encode_plan(number).0.input;
         let body = input + size_of::<EncodeParameters>() as u64;
         let Self { ring, stream, chooser, .. } = self;
-        // The chunk is on its way while its grid and its predictor are chosen. A constant one has no use for them, and the search for its
-        // lattice would go through all of it.
-        let (sent, chosen) = beside(
-            || ring.send(stream, &[], chunk, body),
-            || if layout.is_constant(chunk) { Ok(None) } else { for_chunk(chooser, chunk, layout, config).map(Some) },
-        );
+        let mut send = || ring.send(stream, &[], chunk, body);
+        // The chunk is on its way while its grid and its predictor are chosen.
+        let (sent, chosen) = if inspected && is_chosen_on_tiles(&layout.shape) {
+            let mut sent = None;
+            let chosen =
+                for_chunk(chooser, chunk, layout, config, Some(&mut |first, second| sent = Some(beside_all(&mut send, &mut [first, second]))));
+            (sent.unwrap_or_else(send), chosen.map(Some))
+        } else {
+            // A constant one has no use for them, and the search for its lattice would go through all of it.
+            let choose = || if layout.is_constant(chunk) { Ok(None) } else { for_chunk(chooser, chunk, layout, config, None).map(Some) };
+            beside(send, choose)
+        };
         sent?;
         let parameters = match chosen? {
             None => constant_parameters(layout),
@@ -353,9 +359,15 @@ fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: P
     }
 }
 
-/// Grid and predictor of a chunk: the codec's own choice.
-pub(crate) fn for_chunk(chooser: &mut Workspace, chunk: &[u8], layout: &Layout, config: &Config) -> Result<(Grid, Predictor)> {
-    chooser.choose(chunk, layout, config).map_err(|error| match error {
+/// Grid and predictor of a chunk: the codec's own choice, of which `both` may do two halves side by side.
+pub(crate) fn for_chunk(
+    chooser: &mut Workspace,
+    chunk: &[u8],
+    layout: &Layout,
+    config: &Config,
+    both: Option<&mut Both<'_>>,
+) -> Result<(Grid, Predictor)> {
+    chooser.choose_with(chunk, layout, config, both).map_err(|error| match error {
         quire_codec::Error::OutOfMemory { .. } => Error::OutOfMemory(error.to_string()),
         other => Error::Unsupported(other.to_string()),
     })

@@ -1,11 +1,13 @@
 //! Chunks of which a few tiles are tried.
 
+use std::ops::Range;
+
 use super::leftovers::{Columns, Leftovers, OfSets, best_set};
 use super::tile::{COLUMNS, TILES, Tiles};
-use super::{Chooser, OUT_OF_REACH, Predictor, axes_of};
+use super::{Both, Chooser, OUT_OF_REACH, Predictor, axes_of};
 use crate::bitmap::{Bitmap, WORD, bits_where};
 use crate::element::Element;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::finegrid::FineGrid;
 use crate::glance::{Glance, Seen};
 use crate::integer::Integer;
@@ -51,17 +53,48 @@ impl Chooser {
         chunk: &[u8],
         layout: &Layout,
         quantizer: &Quantizer,
-        mut fine: FineGrid<V>,
+        fine: FineGrid<V>,
+        both: Option<&mut Both<'_>>,
     ) -> Result<Predictor> {
+        let found = match both {
+            None => self.look_at::<V>(0..TILES, tiles, chunk, layout, quantizer, fine)?,
+            Some(both) => {
+                let mut second = self.second.take().unwrap_or_default();
+                let (mut of_first, mut of_second) = (None, None);
+                both(
+                    &mut || of_first = Some(self.look_at::<V>(0..TILES / 2, tiles, chunk, layout, quantizer, fine)),
+                    &mut || of_second = Some(second.look_at::<V>(TILES / 2..TILES, tiles, chunk, layout, quantizer, fine)),
+                );
+                self.second = Some(second);
+                let undone = || Error::InvalidArgument("a choice on two threads was not carried out".to_owned());
+                of_first.ok_or_else(undone)??.with(&of_second.ok_or_else(undone)??)
+            }
+        };
+        let left = found.left();
+        let (set, _) = best_set(&sum_of(&left), &layout.shape);
+        if found.is_fine && found.interpolated.estimate().is_below(16, &left[0][set].estimate()) {
+            return Ok(Predictor::Interpolation);
+        }
+        Ok(axes_of(set, &layout.shape).into())
+    }
+
+    /// What is to be seen of some tiles.
+    fn look_at<V: Value>(
+        &mut self,
+        numbers: Range<usize>,
+        tiles: &Tiles,
+        chunk: &[u8],
+        layout: &Layout,
+        quantizer: &Quantizer,
+        mut fine: FineGrid<V>,
+    ) -> Result<Found> {
         let len = tiles.len;
         let shape = tiles.shape();
         resize(&mut self.differences, tiles.room())?;
         let counted = tiles.mark_counted(&mut self.counted)?;
-        // Interpolation, which takes longer, is tried on every other tile.
-        let mut left = [OfSets::default(); 2];
-        let mut interpolated = Leftovers::default();
+        let mut found = Found::default();
         resize(&mut self.tile, len * V::SIZE)?;
-        for tile in 0..TILES {
+        for tile in numbers {
             tiles.copy(chunk, V::SIZE, tile, &mut self.tile);
             let codes = tiles.codes(&mut self.differences);
             self.exceptions.clear(len)?;
@@ -79,14 +112,12 @@ impl Chooser {
                             for (differences, masks) in differences.iter().zip(masks) {
                                 columns.add(&std::array::from_fn::<_, COLUMNS, _>(|i| differences[i] & masks[i]));
                             }
-                            left[tile % 2][set].add(&columns, counted, self.counted.len() - counted);
+                            found.differences[tile % 2][set].add(&columns, counted, self.counted.len() - counted);
                         },
                     );
                 },
             );
-            for left in &mut left[tile % 2] {
-                left.rare += rare.between_steps;
-            }
+            found.between_steps[tile % 2] += rare.between_steps;
             if rare.out_of_fine_reach > len / OUT_OF_REACH {
                 fine = fine.out_of_reach();
             }
@@ -102,16 +133,54 @@ impl Chooser {
                 #[inline(always)]
                 || Leftovers::of_residuals(residuals),
             );
-            interpolated = interpolated.with(left);
-            interpolated.rare += rare.in_reach(self.exceptions.count());
+            found.interpolated = found.interpolated.with(left);
+            found.interpolated.rare += rare.in_reach(self.exceptions.count());
             // Giving it up where the first tile sees it behind by a quarter or a half spares up to 22 of 65 us a chunk of 64^3, but makes streams 1.6 % or
             // 1.4 % longer over 40 arrays: tiles differ.
         }
-        let (set, _) = best_set(&sum_of(&left), &layout.shape);
-        if fine.is_there() && interpolated.estimate().is_below(16, &left[0][set].estimate()) {
-            return Ok(Predictor::Interpolation);
+        found.is_fine = fine.is_there();
+        Ok(found)
+    }
+}
+
+/// What is seen of some tiles.
+#[derive(Default)]
+struct Found {
+    /// Of even and odd tiles.
+    differences: [OfSets; 2],
+    between_steps: [u64; 2],
+    /// What interpolation, which takes longer, leaves of even tiles.
+    interpolated: Leftovers,
+    /// The fine grid is in reach.
+    is_fine: bool,
+}
+
+impl Found {
+    /// With that of later tiles, which were looked at as if the fine grid were in the earlier ones' reach.
+    fn with(mut self, later: &Self) -> Self {
+        for (differences, later) in self.differences.as_flattened_mut().iter_mut().zip(later.differences.as_flattened()) {
+            *differences = differences.with(*later);
         }
-        Ok(axes_of(set, &layout.shape).into())
+        // Without a fine grid nothing stands between steps, and what interpolation leaves is not asked for.
+        if self.is_fine {
+            for (between_steps, later) in self.between_steps.iter_mut().zip(later.between_steps) {
+                *between_steps += later;
+            }
+            self.interpolated = self.interpolated.with(later.interpolated);
+        }
+        self.is_fine &= later.is_fine;
+        self
+    }
+
+    /// What differences leave of even and odd tiles.
+    fn left(&self) -> [OfSets; 2] {
+        let mut left = self.differences;
+        for (left, between_steps) in left.iter_mut().zip(self.between_steps) {
+            for left in left {
+                left.rare += between_steps;
+            }
+        }
+        left
     }
 }
 
