@@ -66,8 +66,12 @@ __device__ __forceinline__ void make_classes(const Extents& grid, Classes& class
   if (lane <= CLASSES) classes[lane] = {first, {extents[0], extents[1], extents[2]}, set};
 }
 
-/// Quotient of numbers below 2^18, without the steps that an integer division takes.
-__device__ __forceinline__ u32 small_quotient(u32 dividend, u32 divisor) { return u32(__fdividef(float(dividend) + 0.5f, float(divisor))); }
+/// Numbers below this are divided without the steps that an integer division takes.
+constexpr u32 SMALL_NUMBERS = 1u << 18;
+template <bool SMALL>
+__device__ __forceinline__ u32 quotient(u32 dividend, u32 divisor) {
+  return SMALL ? u32(__fdividef(float(dividend) + 0.5f, float(divisor))) : dividend / divisor;
+}
 
 /// A value that is new along the axes of a set: its coordinates on the grid of its level.
 struct Spot {
@@ -76,8 +80,8 @@ struct Spot {
 };
 
 /// Value `number` of a level, of a class of sets of SIZE axes.
-template <u32 SIZE>
-__device__ __forceinline__ Spot find_spot(const Classes& classes, u32 number) {
+template <u32 SIZE, bool SMALL>
+__device__ __forceinline__ Spot find_spot(const Classes& classes, u32 rank, u32 number) {
   u32 found = FIRST_SET<SIZE>;
 #pragma unroll
   for (u32 other = FIRST_SET<SIZE> + 1; other < FIRST_SET<SIZE + 1>; other++) {
@@ -85,17 +89,20 @@ __device__ __forceinline__ Spot find_spot(const Classes& classes, u32 number) {
     if (classes[other].first <= number) found = other;
   }
   const Class& in = classes[found];
-  Spot spot;
-  spot.set = in.set;
-  u32 rest = number - in.first;
-  const bool small = rest < 1u << 18;
+  u32 rest = number - in.first, at[MAX_RANK] = {};
 #pragma unroll
   for (u32 axis = 0; axis + 1 < MAX_RANK; axis++) {
-    const u32 quotient = small ? small_quotient(rest, in.extents[axis]) : rest / in.extents[axis];
-    spot.at[axis] = 2 * (rest - quotient * in.extents[axis]) + (spot.set >> axis & 1);
-    rest = quotient;
+    // Of shapes of fewer axes nothing is left to be divided.
+    if (axis + 2 == MAX_RANK && rank < MAX_RANK) break;
+    const u32 behind = quotient<SMALL>(rest, in.extents[axis]);
+    at[axis] = rest - behind * in.extents[axis];
+    rest = behind;
   }
-  spot.at[MAX_RANK - 1] = 2 * rest + (spot.set >> (MAX_RANK - 1) & 1);
+  at[rank < MAX_RANK ? MAX_RANK - 2 : MAX_RANK - 1] = rest;
+  Spot spot;
+  spot.set = in.set;
+#pragma unroll
+  for (u32 axis = 0; axis < MAX_RANK; axis++) spot.at[axis] = 2 * at[axis] + (spot.set >> axis & 1);
   return spot;
 }
 
@@ -308,6 +315,7 @@ struct DecodeSide {
 /// Levels that a grid of COARSE_VALUES values can have below it.
 constexpr u32 COARSE_LEVELS = 12;
 static_assert(1u << COARSE_LEVELS == COARSE_VALUES && COARSE_LEVELS <= COARSE_THREADS / WARP, "a warp a level");
+static_assert(COARSE_VALUES <= SMALL_NUMBERS, "a value's number is small");
 
 /// A level in shared memory.
 struct CoarseLevel {
@@ -326,7 +334,7 @@ struct CoarseValue {
 
   CoarseValue() = default;
   __device__ __forceinline__ CoarseValue(const CoarseLevel& level, const Shape& shape, u32 number)
-      : CoarseValue(level, shape, number, find_spot<SIZE>(level.classes, number)) {}
+      : CoarseValue(level, shape, number, find_spot<SIZE, true>(level.classes, shape.rank, number)) {}
   __device__ __forceinline__ CoarseValue(const CoarseLevel& level, const Shape& shape, u32 number, const Spot& spot)
       : index(dot(spot.at, level.stride)),
         chunk_index(dot(spot.at, shape.strides) << level.depth),
@@ -364,7 +372,7 @@ __device__ __forceinline__ void coarse_levels(const Side& side, const Shape& sha
     u32 index = 0;
 #pragma unroll
     for (u32 axis = 0; axis < MAX_RANK; axis++) {
-      const u32 rest = axis + 1 < MAX_RANK ? small_quotient(number, whole.of[axis]) : 0;
+      const u32 rest = axis + 1 < MAX_RANK ? quotient<true>(number, whole.of[axis]) : 0;
       index += (number - rest * whole.of[axis] << level) * shape.strides[axis];
       number = rest;
     }
@@ -397,7 +405,7 @@ __device__ __forceinline__ void coarse_levels(const Side& side, const Shape& sha
 }
 
 /// The values of a level that are new along SIZE axes.
-template <u32 SIZE, typename Side>
+template <u32 SIZE, bool SMALL, typename Side>
 __device__ __forceinline__ void fine_pass(const Side& side, const Classes& classes, const Shape& shape, const Extents& grid, u32 level) {
   u32 stride[MAX_RANK];
 #pragma unroll
@@ -408,11 +416,21 @@ __device__ __forceinline__ void fine_pass(const Side& side, const Classes& class
   // Nothing is predicted from the last ones.
   const bool is_last = level == 0 && SIZE == shape.rank;
   for (u32 number = classes[FIRST_SET<SIZE>].first + blockIdx.x * THREADS + threadIdx.x; number < end; number += gridDim.x * THREADS) {
-    const Spot spot = find_spot<SIZE>(classes, number);
+    const Spot spot = find_spot<SIZE, SMALL>(classes, shape.rank, number);
     const u32 index = dot(spot.at, stride);
     const auto input = side.input(index, start + number);
     const i32 place = side.take(input, index, start + number, Stencil<SIZE>(grid, stride, spot, index).predict(places));
     if (!is_last) side.places[index] = place;
+  }
+}
+
+template <bool SMALL, typename Side>
+__device__ __forceinline__ void fine_pass(const Side& side, const Classes& classes, const Shape& shape, const Extents& grid, u32 level, u32 size) {
+  switch (size) {
+    case 1: return fine_pass<1, SMALL>(side, classes, shape, grid, level);
+    case 2: return fine_pass<2, SMALL>(side, classes, shape, grid, level);
+    case 3: return fine_pass<3, SMALL>(side, classes, shape, grid, level);
+    default: return fine_pass<4, SMALL>(side, classes, shape, grid, level);
   }
 }
 
@@ -423,12 +441,8 @@ __device__ __forceinline__ void fine_pass(const Side& side, const Shape& shape, 
   const Extents grid = grid_extents(shape, level);
   if (warp_id() == 0) make_classes(grid, classes);
   __syncthreads();
-  switch (size) {
-    case 1: return fine_pass<1>(side, classes, shape, grid, level);
-    case 2: return fine_pass<2>(side, classes, shape, grid, level);
-    case 3: return fine_pass<3>(side, classes, shape, grid, level);
-    default: return fine_pass<4>(side, classes, shape, grid, level);
-  }
+  if (grid.count() <= SMALL_NUMBERS) return fine_pass<true>(side, classes, shape, grid, level, size);
+  fine_pass<false>(side, classes, shape, grid, level, size);
 }
 
 template <typename V>

@@ -159,6 +159,11 @@ __device__ __forceinline__ u32 shifted_out(u32 word, u32 by) {
 
 /// Pairs of a block's words that stand in shared memory at a time, and their bytes.
 constexpr u32 RING = 256, RING_BYTES = RING * sizeof(u32), WORD_BYTES = sizeof(u16);
+/// Steps that the decoder does before it looks whether there are more, and the bytes that they can ask for.
+constexpr u32 STEPS_TOGETHER = 4, BYTES_TOGETHER = STEPS_TOGETHER * LANES * WORD_BYTES;
+/// Bytes that a warp brings at a time.
+constexpr u32 BROUGHT_TOGETHER = WARP * sizeof(u32);
+static_assert(BYTES_TOGETHER + BROUGHT_TOGETHER <= RING_BYTES / 2, "what is brought stays until it has been read");
 
 /// The words of a block, which a warp reads one behind the other. Places in it are bytes from the pair in which the block begins; behind its
 /// end stand zeros.
@@ -173,121 +178,136 @@ struct LaneWords {
     first = u32(reinterpret_cast<u64>(words)) % sizeof(u32);
     end = first + count * WORD_BYTES;
     pairs = reinterpret_cast<const u32*>(words - first / WORD_BYTES);
-    u32 start[RING / 2 / WARP];
+    u32 start[RING_BYTES / 2 / BROUGHT_TOGETHER];
 #pragma unroll
-    for (u32 k = 0; k < RING / 2 / WARP; k++) start[k] = ask(4 * (k * WARP + lane_id()));
+    for (u32 k = 0; k < RING_BYTES / 2 / BROUGHT_TOGETHER; k++) start[k] = ask(k * BROUGHT_TOGETHER);
     __syncwarp();
 #pragma unroll
     for (u32 pair : start) put(pair);
-    coming = ask(brought + 4 * lane_id());
+    coming = ask(brought);
     __syncwarp();
   }
-  __device__ __forceinline__ u32 ask(u32 place) const { return place < end ? pairs[place / 4] : 0; }
+  __device__ __forceinline__ u32 own(u32 place) const { return place + lane_id() * sizeof(u32); }
+  __device__ __forceinline__ u32 ask(u32 place) const { return own(place) < end ? pairs[own(place) / sizeof(u32)] : 0; }
   __device__ __forceinline__ void put(u32 pair) {
-    const u32 place = brought + 4 * lane_id();
-    asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"((place & (RING_BYTES - 1)) | ring), "r"(place + 2 == end ? pair & 0xffff : pair) : "memory");
-    brought += 4 * WARP;
+    const u32 place = own(brought);
+    asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"(in_ring(place)), "r"(place + WORD_BYTES == end ? pair & 0xffff : pair) : "memory");
+    brought += BROUGHT_TOGETHER;
   }
-  /// Sees to it that two steps that begin with this word find theirs: two for each lane at most.
+  /// Sees to it that [`STEPS_TOGETHER`] steps that begin with this word find theirs.
   __device__ __forceinline__ void bring(u32 next) {
-    if (brought < next + 4 * LANES * WORD_BYTES) {
+    while (brought < next + BYTES_TOGETHER) {
       put(coming);
-      coming = ask(brought + 4 * lane_id());
+      coming = ask(brought);
+      __syncwarp();
     }
-    __syncwarp();
   }
-  __device__ __forceinline__ u32 operator[](u32 place) const { return load_shared((place & (RING_BYTES - 1)) | ring); }
+  __device__ __forceinline__ u32 in_ring(u32 place) const { return (place & (RING_BYTES - 1)) | ring; }
+  __device__ __forceinline__ u32 operator[](u32 place) const { return load_shared(in_ring(place)); }
 };
 
-/// A warp's decoder of the lanes of a block.
-///
-/// A step is a look-up; then all lanes that have used up a word get their next ones, in turn. The chain of a step is its latency, so two
-/// steps go together: the second one looks up what the first has left before its words arrive. If a lane's code goes on in that word, which
-/// is rare, the second step is put off.
-struct LaneDecoder {
-  u32 table;  // address of the decoding table
-  u8* symbols;
-  LaneWords words;
-  u32 below;
+/// A decoding table in shared memory.
+struct SharedTable {
+  u32 address;
+
+  __device__ __forceinline__ u32 operator[](u32 bits) const { return load_shared(address + (bits >> (32 - MAX_CODE_BITS)) * sizeof(u16)); }
+};
+static_assert(DECODE_TABLE_LEN == 1u << MAX_CODE_BITS, "an entry for each of as many bits");
+
+/// Where a warp that decodes the lanes of a block stands.
+struct LanePosition {
   u32 buffer;  // bits to come, the next one in the most significant place
   u32 used;    // how many of the upper 16 are used up
   u32 next;    // place of the block's next word, the same for all lanes
   u32 step;
 
-  __device__ __forceinline__ LaneDecoder(u32 table, u8* symbols, const LaneWords& words)
-      : table(table), symbols(symbols + lane_id()), words(words), below(lanes_below()), used(0), next(words.first + 2 * LANES * WORD_BYTES), step(0) {
-    const u32 own = words.first + lane_id() * WORD_BYTES;
-    buffer = words[own] << 16 | words[own + LANES * WORD_BYTES];
+  /// A step is a look-up; then all lanes that have used up a word get their next ones, in turn.
+  __device__ __forceinline__ void one_step(SharedTable table, const LaneWords& words, u8* symbols) {
+    const u32 entry = table[buffer], length = entry & 15;
+    used += length;
+    const u32 ballot = __ballot_sync(ALL_LANES, used >= 16);
+    const u32 word = words[next + __popc(ballot & lanes_below()) * WORD_BYTES];
+    buffer = buffer << length | shifted_out(word, used - 16);
+    used %= 16;
+    next += __popc(ballot) * WORD_BYTES;
+    symbols[step * LANES] = u8(entry >> 4);
+    step++;
   }
-  __device__ __forceinline__ u32 look_up(u32 bits) const { return load_shared(table + (bits >> (32 - MAX_CODE_BITS)) * WORD_BYTES); }
-  __device__ __forceinline__ u32 word_at(u32 from, u32 ballot) const { return words[from + __popc(ballot & below) * WORD_BYTES]; }
 
-  /// A step or two. Every word that they can ask for is there.
-  __device__ __forceinline__ void two_steps() {
-    words.bring(next);
-    const u32 entry = look_up(buffer), length = entry & 15, used_here = used + length;
+  /// A step or two. The chain of a step is its latency, so two go together: the second one looks up what the first has left before its words
+  /// arrive. If a lane's code goes on in that word, which is rare, the second step is put off.
+  __device__ __forceinline__ void two_steps(SharedTable table, const LaneWords& words, u8* symbols) {
+    const u32 entry = table[buffer], length = entry & 15, used_here = used + length;
     u32 left = buffer << length;
-    const u32 next_entry = look_up(left), next_length = next_entry & 15, used_then = used_here % 16 + next_length;
+    const u32 next_entry = table[left], next_length = next_entry & 15, used_then = used_here % 16 + next_length;
     const u32 ballot = __ballot_sync(ALL_LANES, used_here >= 16), ballot_then = __ballot_sync(ALL_LANES, used_then >= 16);
     const u32 next_then = next + __popc(ballot) * WORD_BYTES;
-    const u32 word = word_at(next, ballot), word_then = word_at(next_then, ballot_then);
+    const u32 word = words[next + __popc(ballot & lanes_below()) * WORD_BYTES];
+    const u32 word_then = words[next_then + __popc(ballot_then & lanes_below()) * WORD_BYTES];
     const bool is_open = __any_sync(ALL_LANES, used_here + next_length > 32);
-    symbols[0] = u8(entry >> 4);
-    symbols[LANES] = u8(next_entry >> 4);
+    symbols[step * LANES] = u8(entry >> 4);
+    symbols[(step + 1) * LANES] = u8(next_entry >> 4);
     // A lane that does not ask would shift by less than 0.
     left |= shifted_out(word, used_here - 16);
     buffer = is_open ? left : left << next_length | shifted_out(word_then, used_then - 16);
     used = (is_open ? used_here : used_then) % 16;
     next = is_open ? next_then : next_then + __popc(ballot_then) * WORD_BYTES;
-    symbols += is_open ? LANES : 2 * LANES;
     step += is_open ? 1 : 2;
   }
-  /// The bits of so many steps, all of them of words that are there.
-  __device__ __forceinline__ bool are_there(u32 steps, u32 most) const {
-    return step + steps <= most && next + steps * LANES * WORD_BYTES <= words.end;
-  }
-  /// One step; behind the last word there are zeros alone.
-  __device__ __forceinline__ void one_step() {
-    const u32 entry = look_up(buffer), length = entry & 15;
-    buffer <<= length;
-    *symbols = u8(entry >> 4);
-    symbols += LANES;
-    step++;
-    if (next >= words.end) return;
-    words.bring(next);
-    used += length;
-    const u32 ballot = __ballot_sync(ALL_LANES, used >= 16);
-    buffer |= shifted_out(word_at(next, ballot), used - 16);
-    used %= 16;
-    next += __popc(ballot) * WORD_BYTES;
-  }
-  /// Decodes a block of at most `most` steps. It ends where all words are read and no lane has a bit that is not 0: what tokens follow, their
-  /// codes are all zeros.
-  __device__ __forceinline__ LanesEnd decode(u32 most) {
-    while (are_there(4, most)) {
-      two_steps();
-      two_steps();
+
+  /// Decodes the bits that are left when all words are read, each lane by itself. `before` says which lanes had any before the last step.
+  __device__ __forceinline__ LanesEnd end(SharedTable table, u8* symbols, u32 most, u32 before) {
+    const u32 start = step;
+    u32 mine = step;
+    for (; buffer != 0 && mine < most; mine++) {
+      const u32 entry = table[buffer];
+      buffer <<= entry & 15;
+      symbols[mine * LANES] = u8(entry >> 4);
     }
-    if (are_there(2, most)) two_steps();
-    for (u32 before = 0;; one_step()) {
-      const u32 left = __ballot_sync(ALL_LANES, buffer != 0);
-      if (next >= words.end && left == 0) return {step, before};
-      if (step == most) return {NONE, 0};
-      before = left;
-    }
+    step = __reduce_max_sync(ALL_LANES, mine);
+    if (__any_sync(ALL_LANES, buffer != 0)) return {NONE, 0};
+    for (u32 rest = mine; rest < step; rest++) symbols[rest * LANES] = u8(table[0] >> 4);
+    return {step, step > start ? __ballot_sync(ALL_LANES, mine == step) : before};
   }
 };
+
+/// Decodes the lanes of a block, of at most `most` steps, by a warp. It ends where all words are read and no lane has a bit that is not 0: what
+/// tokens follow, their codes are all zeros.
+__device__ __forceinline__ LanesEnd decode_block_lanes(SharedTable table, LaneWords words, u8* symbols, u32 most) {
+  symbols += lane_id();
+  // Or the compiler would reckon it anew for each symbol.
+  asm volatile("" : "+l"(symbols));
+  const u32 own = words.first + lane_id() * WORD_BYTES;
+  LanePosition position = {words[own] << 16 | words[own + LANES * WORD_BYTES], 0, words.first + 2 * LANES * WORD_BYTES, 0};
+  // Steps that may read the last word are done again, one by one.
+  while (position.step + STEPS_TOGETHER <= most) {
+    words.bring(position.next);
+    LanePosition ahead = position;
+#pragma unroll
+    for (u32 k = 0; k < STEPS_TOGETHER; k += 2) ahead.two_steps(table, words, symbols);
+    if (ahead.next >= words.end) break;
+    position = ahead;
+  }
+  u32 before = 0;
+  while (position.next < words.end) {
+    if (position.step == most) return {NONE, 0};
+    before = __ballot_sync(ALL_LANES, position.buffer != 0);
+    words.bring(position.next);
+    position.one_step(table, words, symbols);
+  }
+  return position.end(table, symbols, most, before);
+}
 
 /// Warps of a block of threads, each with a block of the stream.
 constexpr u32 LANE_WARPS = LANE_THREADS / WARP;
 
 /// Decodes the lanes of all planes of a chunk: their blocks are numbered through, so that those of the mask do not wait for those of the codes.
 extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes(const __grid_constant__ DecodeJob job) {
-  __shared__ union {
-    u16 entries[DECODE_TABLE_LEN];
-    uint4 quads[DECODE_TABLE_LEN / 8];
-  } table;
-  __shared__ __align__(RING_BYTES) u32 rings[LANE_WARPS][RING];
+  constexpr u32 QUADS = DECODE_TABLE_LEN / 8;
+  __shared__ uint4 table[QUADS];
+  // One more, as the compiler aligns them only to the beginning of the block's own memory.
+  __shared__ u32 rings[LANE_WARPS + 1][RING];
+  const u32 ring = (shared_address(rings[warp_id()]) + RING_BYTES - 1) & ~(RING_BYTES - 1);
   const DecodeState& state = job.states[blockIdx.y];
   if (state.error) return;
   const u16* stream = reinterpret_cast<const u16*>(job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters));
@@ -306,8 +326,12 @@ extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes(const __
       const u16* from = stream + (is_there ? plane.lane_starts[place] : 0);
       if (number != table_of) {
         __syncthreads();
-        const uint4* entries = reinterpret_cast<const uint4*>(plane.table[blockIdx.y]);
-        for (u32 i = threadIdx.x; i < DECODE_TABLE_LEN / 8; i += LANE_THREADS) table.quads[i] = entries[i];
+        const uint4* entries = reinterpret_cast<const uint4*>(plane.table[blockIdx.y]) + threadIdx.x;
+        uint4 own[QUADS / LANE_THREADS];
+#pragma unroll
+        for (u32 k = 0; k < QUADS / LANE_THREADS; k++) own[k] = entries[k * LANE_THREADS];
+#pragma unroll
+        for (u32 k = 0; k < QUADS / LANE_THREADS; k++) table[k * LANE_THREADS + threadIdx.x] = own[k];
         __syncthreads();
         table_of = number;
       }
@@ -315,8 +339,9 @@ extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes(const __
       // The last word is not 0, so that it was read before the last step: had that step read it, a lane would still have its bits.
       const bool is_good = count == 0 || from[count - 1] != 0;
       u8* symbols = plane.symbols + u64(blockIdx.y) * job.segments * SEGMENT + (u64(index) << plane_state.block_log);
-      LaneDecoder decoder(shared_address(table.entries), symbols, LaneWords(from, count, shared_address(rings[warp_id()])));
-      const LanesEnd end = decoder.decode(ceil_div(block_length(plane_state, index), LANES));
+      const u32 most = ceil_div(block_length(plane_state, index), LANES);
+      const LanesEnd end =
+          decode_block_lanes({shared_address(table)}, LaneWords(from, count, ring), symbols, most);
       if (lane_id() == 0) plane.lane_ends[place] = is_good ? end : LanesEnd{NONE, 0};
     }
     item -= items;
