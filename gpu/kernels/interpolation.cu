@@ -6,6 +6,9 @@
 //
 //   coarse levels: one block of threads, places in shared memory      fine levels: a launch a pass, a thread a value
 //
+// A block of threads that does all passes of a level on a tile, and what lies around it along with it, was tried: 64^3 takes 77.1 and 68.7 us with
+// it where it takes 79.8 and 73.4, but 256^3 918 and 682 where it takes 449 and 359.
+//
 // Encoding reads values and writes residuals; decoding reads residuals and writes values. Both go through the same places.
 #pragma once
 
