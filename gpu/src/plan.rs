@@ -657,16 +657,20 @@ impl Levels {
 
     /// What the kernel for a pass of a fine level is told, and how many values are new there.
     fn passes(&self) -> impl Iterator<Item = ([u32; 2], usize)> {
-        (0..self.coarse).rev().flat_map(move |level| {
-            (1..=self.rank).map(move |size| ([level as u32, size], new_along(&self.extents[level], size)))
-        })
+        (0..self.coarse)
+            .rev()
+            .flat_map(move |level| (1..=self.rank).map(move |size| ([level as u32, size], new_along(&self.extents[level], size))))
     }
 }
 
 /// Values of a grid that are new along so many axes.
 fn new_along(extents: &[usize; 4], axes: u32) -> usize {
     let class = |set: u32| -> usize {
-        extents.iter().enumerate().map(|(axis, extent)| if set >> axis & 1 == 1 { extent / 2 } else { extent.div_ceil(2) }).product()
+        extents
+            .iter()
+            .enumerate()
+            .map(|(axis, extent)| if set >> axis & 1 == 1 { extent / 2 } else { extent.div_ceil(2) })
+            .product()
     };
     (1u32..16).filter(|set| set.count_ones() == axes).map(class).sum()
 }

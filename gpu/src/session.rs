@@ -169,12 +169,18 @@ impl Session {
         // The chunk is on its way while its grid and its predictor are chosen.
         let (sent, chosen) = if inspected && is_chosen_on_tiles(&layout.shape) {
             let mut sent = None;
-            let chosen =
-                for_chunk(chooser, chunk, layout, config, Some(&mut |first, second| sent = Some(beside_all(&mut send, &mut [first, second]))));
+            let chosen = for_chunk(
+                chooser,
+                chunk,
+                layout,
+                config,
+                Some(&mut |first, second| sent = Some(beside_all(&mut send, &mut [first, second]))),
+            );
             (sent.unwrap_or_else(send), chosen.map(Some))
         } else {
             // A constant one has no use for them, and the search for its lattice would go through all of it.
-            let choose = || if layout.is_constant(chunk) { Ok(None) } else { for_chunk(chooser, chunk, layout, config, None).map(Some) };
+            let choose =
+                || if layout.is_constant(chunk) { Ok(None) } else { for_chunk(chooser, chunk, layout, config, None).map(Some) };
             beside(send, choose)
         };
         sent?;

@@ -156,19 +156,17 @@ struct Found {
 }
 
 impl Found {
-    /// With that of later tiles, which were looked at as if the fine grid were in the earlier ones' reach.
-    fn with(mut self, later: &Self) -> Self {
-        for (differences, later) in self.differences.as_flattened_mut().iter_mut().zip(later.differences.as_flattened()) {
-            *differences = differences.with(*later);
+    /// With that of other tiles. One thread would not ask for a fine grid any more where tiles before have seen that it is out of reach, two may: then
+    /// interpolation is not chosen anyhow, and values between steps cost all sets of axes alike.
+    fn with(mut self, other: &Self) -> Self {
+        for (differences, other) in self.differences.as_flattened_mut().iter_mut().zip(other.differences.as_flattened()) {
+            *differences = differences.with(*other);
         }
-        // Without a fine grid nothing stands between steps, and what interpolation leaves is not asked for.
-        if self.is_fine {
-            for (between_steps, later) in self.between_steps.iter_mut().zip(later.between_steps) {
-                *between_steps += later;
-            }
-            self.interpolated = self.interpolated.with(later.interpolated);
+        for (between_steps, other) in self.between_steps.iter_mut().zip(other.between_steps) {
+            *between_steps += other;
         }
-        self.is_fine &= later.is_fine;
+        self.interpolated = self.interpolated.with(other.interpolated);
+        self.is_fine &= other.is_fine;
         self
     }
 
