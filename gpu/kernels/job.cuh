@@ -205,7 +205,7 @@ struct DecodeJob {
   u32* exception_counts;  // [chunk][segment]
   u32* exception_groups;  // zeroed
   DecodeState* states;    // zeroed, [chunk]
-  u8* output;             // [chunk][output_stride]; the codes' place where values are as long as they
+  u8* output;             // [chunk][output_stride]; the codes' place where values are as long as they and not interpolated
   u64 output_stride;
   DecodeState* host_results;  // pinned, or null
 };

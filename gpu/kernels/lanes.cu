@@ -6,6 +6,7 @@
 #pragma once
 
 #include "codebook.cu"
+#include "shared.cuh"
 
 static_assert(LANES == WARP, "a lane of a block is a lane of a warp");
 
@@ -16,13 +17,6 @@ constexpr u32 AHEAD = 8;
 __device__ __forceinline__ u32 aligned_code(u32 code) {
   const u32 length = code >> 16;
   return length > 0 ? code << (32 - length) | length : 0;
-}
-
-/// Writes a word if the condition holds: one instruction under a predicate, where the compiler would make a branch for all lanes to meet behind.
-__device__ __forceinline__ void store_if(bool condition, u16* to, u32 word) {
-  asm volatile(
-      "{ .reg .pred p; setp.ne.u32 p, %0, 0; @p st.global.u16 [%1], %2; }" ::"r"(u32(condition)), "l"(to), "h"(u16(word))
-      : "memory");
 }
 
 /// Codes the tokens of a block.
@@ -41,7 +35,7 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
   __syncwarp();
   u16* words = plane.lane_words + (chunk_place + first) * LANE_SLOT;
   // Or the compiler would reckon it anew for each word.
-  asm volatile("" : "+l"(words));
+  keep(words);
   const u8* symbols = plane.symbols + (chunk_place + first) * SEGMENT;
 
   // Pending bits, their number (below 16), and where the word in the making and the one after it will stand.
@@ -137,26 +131,6 @@ extern "C" __global__ void __launch_bounds__(WARP) encode_lanes(const __grid_con
   }
 }
 
-/// 16 bits of shared memory. The compiler would let loads wait for branches that do not concern them.
-__device__ __forceinline__ u32 load_shared(u32 address) {
-  u16 value;
-  asm volatile("ld.volatile.shared.u16 %0, [%1];" : "=h"(value) : "r"(address) : "memory");
-  return value;
-}
-/// Address of something in shared memory. The compiler would reckon it anew for each load.
-__device__ __forceinline__ u32 shared_address(const void* pointer) {
-  u32 address = u32(__cvta_generic_to_shared(pointer));
-  asm volatile("" : "+r"(address));
-  return address;
-}
-
-/// A word shifted up; by 32 bits or more, it is gone.
-__device__ __forceinline__ u32 shifted_out(u32 word, u32 by) {
-  u32 result;
-  asm("shl.b32 %0, %1, %2;" : "=r"(result) : "r"(word), "r"(by));
-  return result;
-}
-
 /// Pairs of a block's words that stand in shared memory at a time, and their bytes.
 constexpr u32 RING = 256, RING_BYTES = RING * sizeof(u32), WORD_BYTES = sizeof(u16);
 /// Steps that the decoder does before it looks whether there are more, and the bytes that they can ask for.
@@ -169,12 +143,12 @@ static_assert(BYTES_TOGETHER + BROUGHT_TOGETHER <= RING_BYTES / 2, "what is brou
 /// end stand zeros.
 struct LaneWords {
   const u32* pairs;
-  u32 ring;        // its address, a multiple of its length
+  SharedRing<RING_BYTES> ring;
   u32 first, end;  // places
   u32 brought;     // up to where pairs are in the ring, or were
   u32 coming;      // the pair that this lane has asked for: number lane_id() behind that
 
-  __device__ __forceinline__ LaneWords(const u16* words, u32 count, u32 ring) : ring(ring), brought(0) {
+  __device__ __forceinline__ LaneWords(const u16* words, u32 count, const SharedRing<RING_BYTES>& ring) : ring(ring), brought(0) {
     first = u32(reinterpret_cast<u64>(words)) % sizeof(u32);
     end = first + count * WORD_BYTES;
     pairs = reinterpret_cast<const u32*>(words - first / WORD_BYTES);
@@ -191,7 +165,7 @@ struct LaneWords {
   __device__ __forceinline__ u32 ask(u32 place) const { return own(place) < end ? pairs[own(place) / sizeof(u32)] : 0; }
   __device__ __forceinline__ void put(u32 pair) {
     const u32 place = own(brought);
-    asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"(in_ring(place)), "r"(place + WORD_BYTES == end ? pair & 0xffff : pair) : "memory");
+    ring.store(place, place + WORD_BYTES == end ? pair & 0xffff : pair);
     brought += BROUGHT_TOGETHER;
   }
   /// Sees to it that [`STEPS_TOGETHER`] steps that begin with this word find theirs.
@@ -202,15 +176,14 @@ struct LaneWords {
       __syncwarp();
     }
   }
-  __device__ __forceinline__ u32 in_ring(u32 place) const { return (place & (RING_BYTES - 1)) | ring; }
-  __device__ __forceinline__ u32 operator[](u32 place) const { return load_shared(in_ring(place)); }
+  __device__ __forceinline__ u32 operator[](u32 place) const { return ring.load(place); }
 };
 
 /// A decoding table in shared memory.
 struct SharedTable {
-  u32 address;
+  SharedMemory memory;
 
-  __device__ __forceinline__ u32 operator[](u32 bits) const { return load_shared(address + (bits >> (32 - MAX_CODE_BITS)) * sizeof(u16)); }
+  __device__ __forceinline__ u32 operator[](u32 bits) const { return memory.load((bits >> (32 - MAX_CODE_BITS)) * sizeof(u16)); }
 };
 static_assert(DECODE_TABLE_LEN == 1u << MAX_CODE_BITS, "an entry for each of as many bits");
 
@@ -276,7 +249,7 @@ struct LanePosition {
 __device__ __forceinline__ LanesEnd decode_block_lanes(SharedTable table, LaneWords words, u8* symbols, u32 most) {
   symbols += lane_id();
   // Or the compiler would reckon it anew for each symbol.
-  asm volatile("" : "+l"(symbols));
+  keep(symbols);
   const u32 own = words.first + lane_id() * WORD_BYTES;
   LanePosition position = {words[own] << 16 | words[own + LANES * WORD_BYTES], 0, words.first + 2 * LANES * WORD_BYTES, 0};
   // Steps that may read the last word are done again, one by one.
@@ -305,9 +278,9 @@ constexpr u32 LANE_WARPS = LANE_THREADS / WARP;
 extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes(const __grid_constant__ DecodeJob job) {
   constexpr u32 QUADS = DECODE_TABLE_LEN / 8;
   __shared__ uint4 table[QUADS];
-  // One more, as the compiler aligns them only to the beginning of the block's own memory.
+  // One more, as they begin at multiples of their length.
   __shared__ u32 rings[LANE_WARPS + 1][RING];
-  const u32 ring = (shared_address(rings[warp_id()]) + RING_BYTES - 1) & ~(RING_BYTES - 1);
+  const SharedRing<RING_BYTES> ring(rings[warp_id()]);
   const DecodeState& state = job.states[blockIdx.y];
   if (state.error) return;
   const u16* stream = reinterpret_cast<const u16*>(job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters));
@@ -341,7 +314,7 @@ extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes(const __
       u8* symbols = plane.symbols + u64(blockIdx.y) * job.segments * SEGMENT + (u64(index) << plane_state.block_log);
       const u32 most = ceil_div(block_length(plane_state, index), LANES);
       const LanesEnd end =
-          decode_block_lanes({shared_address(table)}, LaneWords(from, count, ring), symbols, most);
+          decode_block_lanes({SharedMemory(table)}, LaneWords(from, count, ring), symbols, most);
       if (lane_id() == 0) plane.lane_ends[place] = is_good ? end : LanesEnd{NONE, 0};
     }
     item -= items;

@@ -1,0 +1,87 @@
+// Instructions that the compiler does not come to by itself where a warp's chain of dependent steps is all that counts: loads from shared memory
+// that wait for no branch, addresses that are not reckoned anew, stores under a predicate. The emulator has the same in plain C++.
+#pragma once
+
+#include "common.cuh"
+
+#ifdef __CUDACC__
+
+/// Keeps a pointer in registers; the compiler would reckon it anew for each use.
+template <typename T>
+__device__ __forceinline__ void keep(T*& pointer) {
+  asm volatile("" : "+l"(pointer));
+}
+
+/// Writes a word if the condition holds: one instruction under a predicate, where the compiler would make a branch for all lanes to meet behind.
+__device__ __forceinline__ void store_if(bool condition, u16* to, u32 word) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.u32 p, %0, 0; @p st.global.u16 [%1], %2; }" ::"r"(u32(condition)), "l"(to), "h"(u16(word))
+      : "memory");
+}
+
+/// A word shifted up; by 32 bits or more, it is gone.
+__device__ __forceinline__ u32 shifted_out(u32 word, u32 by) {
+  u32 result;
+  asm("shl.b32 %0, %1, %2;" : "=r"(result) : "r"(word), "r"(by));
+  return result;
+}
+
+/// 16 bits of shared memory. The compiler would let loads wait for branches that do not concern them.
+__device__ __forceinline__ u32 load_shared(u32 address) {
+  u16 value;
+  asm volatile("ld.volatile.shared.u16 %0, [%1];" : "=h"(value) : "r"(address) : "memory");
+  return value;
+}
+
+/// Something in shared memory.
+struct SharedMemory {
+  u32 address;
+
+  __device__ __forceinline__ explicit SharedMemory(const void* pointer) : address(u32(__cvta_generic_to_shared(pointer))) {
+    asm volatile("" : "+r"(address));
+  }
+  /// The 16 bits at byte `at`.
+  __device__ __forceinline__ u32 load(u32 at) const { return load_shared(address + at); }
+};
+
+/// Memory of BYTES that is used round after round. It begins at the next multiple of its length, so that a place needs no sum.
+template <u32 BYTES>
+struct SharedRing {
+  u32 address;
+
+  __device__ __forceinline__ explicit SharedRing(const void* pointer) : address((SharedMemory(pointer).address + BYTES - 1) & ~(BYTES - 1)) {}
+  __device__ __forceinline__ u32 place(u32 at) const { return (at & (BYTES - 1)) | address; }
+  __device__ __forceinline__ u32 load(u32 at) const { return load_shared(place(at)); }
+  __device__ __forceinline__ void store(u32 at, u32 pair) const {
+    asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"(place(at)), "r"(pair) : "memory");
+  }
+};
+
+#else
+
+template <typename T>
+void keep(T*&) {}
+
+inline void store_if(bool condition, u16* to, u32 word) {
+  if (condition) *to = u16(word);
+}
+
+inline u32 shifted_out(u32 word, u32 by) { return by < 32 ? word << by : 0; }
+
+struct SharedMemory {
+  const u8* bytes;
+
+  explicit SharedMemory(const void* pointer) : bytes(static_cast<const u8*>(pointer)) {}
+  u32 load(u32 at) const { return *reinterpret_cast<const u16*>(bytes + at); }
+};
+
+template <u32 BYTES>
+struct SharedRing {
+  u8* bytes;
+
+  explicit SharedRing(void* pointer) : bytes(static_cast<u8*>(pointer)) {}
+  u32 load(u32 at) const { return *reinterpret_cast<const u16*>(bytes + at % BYTES); }
+  void store(u32 at, u32 pair) const { *reinterpret_cast<u32*>(bytes + at % BYTES) = pair; }
+};
+
+#endif
