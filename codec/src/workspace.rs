@@ -142,7 +142,7 @@ impl Workspace {
     }
 
     /// The same choice, of which `both` may do two halves side by side. It is not called where there is nothing to share: that is so unless the
-    /// bound is an absolute one of floating-point numbers and [`is_chosen_on_tiles`](crate::predictor::is_chosen_on_tiles) says so.
+    /// bound is an absolute one of floating-point numbers, `config` leaves the predictor open, and [`is_chosen_on_tiles`](crate::predictor::is_chosen_on_tiles) says so.
     ///
     /// # Errors
     /// As [`Workspace::choose`].

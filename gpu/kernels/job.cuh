@@ -115,7 +115,7 @@ struct EncodeJob {
   const u8* input;  // [chunk][input_stride]
   u64 input_stride;
   void* codes;           // [chunk][elements]; residuals in the order of the classes where the chunk is interpolated
-  i32* places;           // [chunk][elements], of an interpolated chunk
+  i32* places;           // [chunk][elements], of an interpolated chunk: those from which others are predicted
   void* exception_bits;  // [chunk][elements], as wide as codes
   u32* exception_list;   // [chunk][most_listed]: where few exceptions are, ascending
   u32* mask;             // [chunk][segment][MASK_WORDS], a bit a value; zeroed where the chunk is interpolated
@@ -197,7 +197,7 @@ struct DecodeJob {
   const u8* input;  // [chunk][input_stride]: DecodeParameters, then the stream
   u64 input_stride;
   DecodePlane planes[PLANES];
-  i32* places;            // [chunk][elements], of an interpolated chunk
+  i32* places;            // [chunk][elements], of an interpolated chunk: those from which others are predicted
   u64* row_sums;          // [chunk][plane][row tiles]: sums of the tiles of long rows
   void* edges;            // [chunk][edge_stride]: of each block of codes its last row, columns summed within the block
   void* carries;          // what the blocks before a block add to its first rows, likewise

@@ -516,7 +516,7 @@ __device__ __forceinline__ void run_pass(Blocks blocks, const Shape& shape, u32 
   }
 }
 
-/// Tells the host how decoding went; a job's last launch does it.
+/// Tells the host how decoding went; a launch does it behind which nothing goes wrong any more.
 __device__ __forceinline__ void report(const DecodeJob& job, const DecodeState& state) {
   if (job.host_results && blockIdx.x == 0 && threadIdx.x == 0) job.host_results[blockIdx.y] = state;
 }

@@ -58,8 +58,10 @@ pub(crate) fn beside<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() 
 /// Does `here` on the calling thread and each of `there` on a helper, if there are any.
 pub(crate) fn beside_all<A>(here: impl FnOnce() -> A, there: &mut [&mut (dyn FnMut() + Send)]) -> A {
     let Some(pool) = helpers() else {
+        // What `here` starts goes on beside the others.
+        let done = here();
         there.iter_mut().for_each(|job| job());
-        return here();
+        return done;
     };
     let underway = Underway::new(there.len());
     pool.in_place_scope(|scope| {

@@ -65,7 +65,7 @@ pub(crate) struct DecodeVariant {
     pub(crate) columns: Columns,
     /// Values are interpolated.
     pub(crate) interpolated: bool,
-    /// The last pass over codes or residuals writes values: the grid is linear, and values are as long as their codes.
+    /// The last pass over codes, or all passes over residuals, write values: the grid is linear, and values are as long as their codes.
     pub(crate) in_place: bool,
     /// Planes may have tokens.
     pub(crate) tokens: bool,
