@@ -21,7 +21,7 @@ struct Shape {
   u32 advance[MAX_RANK];  // THREADS as a number with these extents as its bases
 };
 
-/// What the user asked for. Stands before the chunk in the input, so that one copy brings both.
+/// What the user asked for. Stands before the chunk in the input, so that one copy may bring both.
 struct EncodeParameters {
   double bound;
   double step;          // 2 * bound
@@ -111,7 +111,8 @@ struct EncodeJob {
   u32 interpolated;
   u32 reserved;
   const Tables* tables;
-  const EncodeParameters* parameters;
+  EncodeParameters* parameters;
+  const EncodeParameters* host_parameters;  // pinned: where they come from, unless null
   const u8* input;  // [chunk][input_stride]
   u64 input_stride;
   void* codes;           // [chunk][elements]; residuals in the order of the classes where the chunk is interpolated
@@ -194,7 +195,8 @@ struct DecodeJob {
   u32 interpolated;
   u32 reserved;
   const Tables* tables;
-  const u8* input;  // [chunk][input_stride]: DecodeParameters, then the stream
+  u8* input;  // [chunk][input_stride]: DecodeParameters, then the stream
+  const u8* host_input;  // pinned: where they come from, unless null
   u64 input_stride;
   DecodePlane planes[PLANES];
   i32* places;            // [chunk][elements], of an interpolated chunk: those from which others are predicted

@@ -1,2 +1,2 @@
 // Everything that is loaded as one module: the stages include each other in the order of the data.
-#include "grid.cu"
+#include "transfer.cu"

@@ -1,5 +1,6 @@
 //! Copies between the caller's memory and pinned memory. One thread moves less than the bus carries; large copies go to several.
 
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,9 +10,13 @@ use once_cell::sync::OnceCell;
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 
 /// Copies below this length stay on the calling thread: waking others takes longer.
-pub(crate) const SPLIT: usize = 256 << 10;
+const SPLIT: usize = 192 << 10;
+/// Units that a long copy has: so many that no thread is left with a long one at the end while the others wait.
+const UNITS: usize = 64;
+/// Units are no shorter.
+const MIN_UNIT: usize = 16 << 10;
 /// Threads beside the caller's.
-const HELPERS: usize = 3;
+const HELPERS: usize = 5;
 
 /// The helpers, started by the first copy that needs them. `None` where the system gives no threads.
 fn helpers() -> Option<&'static ThreadPool> {
@@ -78,14 +83,26 @@ pub(crate) fn beside_all<A>(here: impl FnOnce() -> A, there: &mut [&mut (dyn FnM
     })
 }
 
-/// Does `work` for each number below `count`, on several threads if there is more than one: whoever is free takes the next number, as a
-/// helper may be busy with something else. The calling thread asks `done` after each of its own, and then until the answer is yes.
-fn share(count: usize, work: impl Fn(usize) + Sync, mut done: impl FnMut() -> bool) {
-    let pool = if count > 1 { helpers() } else { None };
-    let helping = pool.map_or(0, |pool| pool.current_num_threads().min(count - 1));
+/// Bytes of a unit of a copy of `len` bytes.
+fn unit(len: usize) -> usize {
+    (len / UNITS).next_multiple_of(4096).max(MIN_UNIT)
+}
+
+/// Does `work` for each number below `count`, on several threads if there are `helpers`: whoever is free takes the next number, as a
+/// helper may be busy with something else. The calling thread does `first` before, asks `done` after each of its own, and then until the
+/// answer is yes.
+fn share(
+    count: usize,
+    helpers: Option<&ThreadPool>,
+    first: impl FnOnce(),
+    work: impl Fn(usize) + Sync,
+    mut done: impl FnMut() -> bool,
+) {
+    let helping = helpers.map_or(0, |pool| pool.current_num_threads().min(count.saturating_sub(1)));
     let next = AtomicUsize::new(0);
     let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&number| number < count);
-    let mut own = || {
+    let own = || {
+        first();
         while let Some(number) = take() {
             work(number);
             done();
@@ -94,7 +111,7 @@ fn share(count: usize, work: impl Fn(usize) + Sync, mut done: impl FnMut() -> bo
             std::hint::spin_loop();
         }
     };
-    let Some(pool) = pool else { return own() };
+    let Some(pool) = helpers.filter(|_| helping > 0) else { return own() };
     let underway = Underway::new(helping);
     pool.in_place_scope(|scope| {
         for _ in 0..helping {
@@ -111,59 +128,88 @@ fn share(count: usize, work: impl Fn(usize) + Sync, mut done: impl FnMut() -> bo
     });
 }
 
-/// Copies `from` to `to`, which has the same length, in pieces of `piece` bytes. Calls `ready` on the calling thread with the number of
-/// each piece, in order, when it is there.
-pub(crate) fn copy_in(from: &[u8], to: &mut [u8], piece: usize, mut ready: impl FnMut(usize)) {
-    let pieces: Vec<_> =
-        from.chunks(piece).zip(to.chunks_mut(piece)).map(|piece| (Mutex::new(piece), AtomicBool::new(false))).collect();
-    let mut reported = 0;
+/// The helpers for a copy of `len` bytes, if it is long enough for them.
+fn helpers_for(len: usize) -> Option<&'static ThreadPool> {
+    if len < SPLIT { None } else { helpers() }
+}
+
+/// Copies `from` to `to`, which has the same length. Calls `ready` on the calling thread, again and again until it is done, with how many
+/// bytes from the start are there.
+pub(crate) fn copy_in(from: &[u8], to: &mut [u8], mut ready: impl FnMut(usize)) {
+    let (len, unit) = (from.len(), unit(from.len()));
+    let units: Vec<_> =
+        from.chunks(unit).zip(to.chunks_mut(unit)).map(|unit| (Mutex::new(unit), AtomicBool::new(false))).collect();
+    let mut there = 0;
     share(
-        pieces.len(),
+        units.len(),
+        helpers_for(len),
+        || (),
         |number| {
-            let (piece, there) = &pieces[number];
-            let mut piece = piece.lock().unwrap_or_else(PoisonError::into_inner);
-            let (from, to) = &mut *piece;
+            let (unit, there) = &units[number];
+            let mut unit = unit.lock().unwrap_or_else(PoisonError::into_inner);
+            let (from, to) = &mut *unit;
             to.copy_from_slice(from);
             there.store(true, Ordering::Release);
         },
         || {
-            while reported < pieces.len() && pieces[reported].1.load(Ordering::Acquire) {
-                ready(reported);
-                reported += 1;
+            while there < units.len() && units[there].1.load(Ordering::Acquire) {
+                there += 1;
+                ready((there * unit).min(len));
             }
-            reported == pieces.len()
+            there == units.len()
         },
     );
 }
 
-/// Fills `to` in pieces of `piece` bytes: `wait` blocks until piece `number` is there and returns it, on any thread.
-pub(crate) fn copy_out<'a, E: Send>(
+/// Fills `to` from `from`, which is asked for ranges that have come in. The bytes come in pieces of `piece`; the calling thread waits for them with
+/// `wait`, one after another, as threads that wait at the same time hold each other up in the driver.
+pub(crate) fn copy_out<'a, E>(
     to: &mut [u8],
     piece: usize,
-    wait: impl Fn(usize) -> Result<&'a [u8], E> + Sync,
+    mut wait: impl FnMut(usize) -> Result<(), E>,
+    from: impl Fn(Range<usize>) -> &'a [u8] + Sync,
 ) -> Result<(), E> {
-    let pieces: Vec<_> = to.chunks_mut(piece).map(Mutex::new).collect();
-    let failure = Mutex::new(None);
+    let (len, unit) = (to.len(), unit(to.len()));
+    let Some(helpers) = helpers_for(len) else {
+        for (number, part) in to.chunks_mut(piece).enumerate() {
+            wait(number)?;
+            part.copy_from_slice(from(number * piece..number * piece + part.len()));
+        }
+        return Ok(());
+    };
+    let units: Vec<_> = to.chunks_mut(unit).map(Mutex::new).collect();
+    let (there, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let mut waited = Ok(());
     share(
-        pieces.len(),
-        |number| match wait(number) {
-            Ok(from) => pieces[number].lock().unwrap_or_else(PoisonError::into_inner).copy_from_slice(from),
-            Err(error) => *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error),
+        units.len(),
+        Some(helpers),
+        || {
+            for number in 0..len.div_ceil(piece) {
+                waited = wait(number);
+                failed.store(waited.is_err(), Ordering::Relaxed);
+                there.store(if waited.is_err() { len } else { ((number + 1) * piece).min(len) }, Ordering::Release);
+                if waited.is_err() {
+                    break;
+                }
+            }
+        },
+        |number| {
+            let range = number * unit..((number + 1) * unit).min(len);
+            while there.load(Ordering::Acquire) < range.end {
+                std::hint::spin_loop();
+            }
+            if !failed.load(Ordering::Relaxed) {
+                units[number].lock().unwrap_or_else(PoisonError::into_inner).copy_from_slice(from(range));
+            }
         },
         || true,
     );
-    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Some(error) => Err(error),
-        None => Ok(()),
-    }
+    waited
 }
 
 /// Copies `from` to `to`, which has the same length.
 pub(crate) fn copy(from: &[u8], to: &mut [u8]) {
-    if from.len() < SPLIT {
-        return to.copy_from_slice(from);
-    }
-    copy_in(from, to, (from.len() / 8).next_multiple_of(4096), |_| {});
+    copy_in(from, to, |_| {});
 }
 
 #[cfg(test)]
@@ -171,26 +217,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_arrive_in_order_and_whole() {
-        for len in [0, 1, 4095, 300_000, 5_000_001] {
+    fn bytes_arrive_in_order_and_whole() {
+        for len in [0, 1, 4095, 20_000, 300_000, 5_000_001] {
             let from: Vec<u8> = (0..len).map(|i: usize| (i * 31 % 251) as u8).collect();
             let mut to = vec![0; len];
-            let mut order = Vec::new();
-            copy_in(&from, &mut to, 100_000, |number| order.push(number));
+            let mut order = vec![0];
+            copy_in(&from, &mut to, |there| order.push(there));
             assert_eq!(to, from);
-            assert_eq!(order, (0..len.div_ceil(100_000)).collect::<Vec<_>>());
+            assert!(order.is_sorted_by(|before, behind| before < behind));
+            assert_eq!(order[order.len() - 1], len);
             let mut back = vec![0; len];
-            copy_out(&mut back, 70_000, |number| Ok::<_, ()>(&from[number * 70_000..((number + 1) * 70_000).min(len)])).unwrap();
+            copy_out(&mut back, 70_000, |_| Ok::<_, ()>(()), |range| &from[range]).unwrap();
             assert_eq!(back, from);
             copy(&from, &mut back);
             assert_eq!(back, from);
         }
-        let failed =
-            copy_out(
-                &mut [0; 10],
-                3,
-                |number| if number == 2 { Err("third") } else { Ok(&[0; 3][..if number == 3 { 1 } else { 3 }]) },
+        for len in [100_000, 1_000_000] {
+            let source = vec![1; len];
+            let failed = copy_out(
+                &mut vec![0; len],
+                len / 4,
+                |piece| if piece == 2 { Err("third") } else { Ok(()) },
+                |range| &source[range],
             );
-        assert_eq!(failed, Err("third"));
+            assert_eq!(failed, Err("third"));
+        }
     }
 }

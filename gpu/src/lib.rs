@@ -20,6 +20,7 @@
 //! | `lanes.cu` | 5 | `lanes.rs` |
 //! | `bitshuffle.cu` | in place of 3 to 5 | `bitshuffle.rs` |
 //! | `plane.cu`, `checksum.cu` | streams | `plane.rs`, `workspace.rs`, `format.rs` |
+//! | `transfer.cu` | between pinned memory and the device | |
 
 mod batch;
 mod copy;

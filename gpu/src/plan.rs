@@ -20,6 +20,10 @@ use crate::memory::{Arena, clear};
 
 /// Threads of a block that encodes lanes.
 const WARP: u32 = 32;
+/// Words that a thread clears.
+const WORDS_CLEARED: usize = 4;
+/// Blocks of threads that fetch a stream: as many as keep the bus busy.
+const FETCHING: u32 = 64;
 
 /// What launches depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +75,8 @@ pub(crate) struct DecodeVariant {
     pub(crate) tokens: bool,
     /// Planes may be bit planes.
     pub(crate) bit_planes: bool,
+    /// The kernels fetch the stream from pinned memory.
+    pub(crate) fetched: bool,
 }
 
 impl DecodeVariant {
@@ -95,6 +101,7 @@ impl DecodeVariant {
             in_place,
             tokens: any || !are_bit_planes,
             bit_planes: any || are_bit_planes,
+            fetched: false,
         }
     }
 
@@ -111,6 +118,7 @@ impl DecodeVariant {
             in_place: self.in_place,
             tokens: self.tokens || other.tokens,
             bit_planes: self.bit_planes || other.bit_planes,
+            fetched: false,
         })
     }
 }
@@ -220,6 +228,13 @@ impl Sizes {
     }
 }
 
+/// Words from a job's states on that hold `bytes` bytes, and how many blocks of threads clear them. Arrays begin at whole words.
+fn words_to_clear(bytes: usize, multiprocessors: u32) -> (u32, u32) {
+    let words = bytes.div_ceil(4);
+    let blocks = words.div_ceil(WORDS_CLEARED * THREADS as usize).min(4 * multiprocessors as usize);
+    (words as u32, blocks as u32)
+}
+
 fn shape(shape: &quire_codec::Shape) -> Shape {
     let mut result = Shape {
         rank: shape.dims().len() as u32,
@@ -246,7 +261,8 @@ pub(crate) struct EncodePlan {
     pub(crate) job: EncodeJob,
     /// Parameters and input, in one piece.
     pub(crate) input: Address,
-    zeroed: (Address, usize),
+    /// Bytes from the states on that are 0 at first.
+    zeroed: usize,
     scalar: Scalar,
     variant: EncodeVariant,
     sizes: Sizes,
@@ -264,7 +280,7 @@ impl EncodePlan {
         // not: the chunk is sent before that is known.
         let before_mask = arena.len();
         let mask = sizes.per_segment(&mut arena, SEGMENT / 8);
-        let zeroed = (0, if variant.interpolated { arena.len() } else { before_mask });
+        let zeroed = if variant.interpolated { arena.len() } else { before_mask };
         let input_stride = sizes.elements * sizes.value;
         let input = arena.take(size_of::<EncodeParameters>() + sizes.chunks * input_stride, 1);
         // 33 bits a 32-bit difference, 65 a 64-bit one, and one and a little for the mask: see `EXTRA_WORDS` in `kernels/tokens.cu`.
@@ -297,6 +313,7 @@ impl EncodePlan {
             reserved: 0,
             tables: 0,
             parameters: input,
+            host_parameters: 0,
             input: input + size_of::<EncodeParameters>() as u64,
             input_stride: input_stride as u64,
             codes: sizes.per_value(&mut arena, sizes.code),
@@ -324,7 +341,6 @@ impl EncodePlan {
         let job = &mut self.job;
         for address in [
             &mut self.input,
-            &mut self.zeroed.0,
             &mut job.parameters,
             &mut job.input,
             &mut job.codes,
@@ -371,8 +387,9 @@ impl EncodePlan {
             kernels.of_type(self.scalar);
         let grid = |per_multiprocessor| self.sizes.grid(multiprocessors, per_multiprocessor, self.sizes.segments);
         let job = &self.job;
-        clear(stream, self.zeroed.0, self.zeroed.1)?;
-        observe("clear")?;
+        let (words, blocks) = words_to_clear(self.zeroed, multiprocessors);
+        launch(stream, &kernels.begin, (blocks, 1, 1), THREADS, job, &[words])?;
+        observe("begin")?;
         // A type without this kernel has no lattices, and its chunks are equal all over if the host has not seen otherwise.
         if !self.variant.inspected
             && let Some(linear) = linear
@@ -416,7 +433,7 @@ impl EncodePlan {
 /// A job for decompressing streams of one layout.
 pub(crate) struct DecodePlan {
     pub(crate) job: DecodeJob,
-    zeroed: (Address, usize),
+    zeroed: usize,
     scalar: Scalar,
     variant: DecodeVariant,
     sizes: Sizes,
@@ -434,7 +451,7 @@ impl DecodePlan {
         let mut arena = Arena::default();
         let states = arena.take(sizes.chunks, size_of::<DecodeState>());
         let exception_groups = sizes.per_group(&mut arena);
-        let zeroed = (0, arena.len());
+        let zeroed = arena.len();
         let input_stride = (size_of::<DecodeParameters>() as u64 + max_stream_len(layout)).next_multiple_of(256);
         let input = arena.take(sizes.chunks, input_stride as usize);
         let planes: [DecodePlane; PLANES] = std::array::from_fn(|number| {
@@ -476,6 +493,7 @@ impl DecodePlan {
             reserved: 0,
             tables: 0,
             input,
+            host_input: 0,
             input_stride,
             planes,
             places: if variant.interpolated { sizes.per_value(&mut arena, 4) } else { 0 },
@@ -497,7 +515,6 @@ impl DecodePlan {
     pub(crate) fn place(&mut self, base: Address) {
         let job = &mut self.job;
         for address in [
-            &mut self.zeroed.0,
             &mut job.input,
             &mut job.places,
             &mut job.row_sums,
@@ -538,8 +555,14 @@ impl DecodePlan {
         let job = &self.job;
         let sizes = &self.sizes;
         let segment_grid = |per_multiprocessor| sizes.grid(multiprocessors, per_multiprocessor, sizes.segments);
-        clear(stream, self.zeroed.0, self.zeroed.1)?;
-        observe("clear")?;
+        let (words, blocks) = words_to_clear(self.zeroed, multiprocessors);
+        if self.variant.fetched {
+            launch(stream, &kernels.fetch, (blocks.max(FETCHING), 1, 1), THREADS, job, &[words])?;
+            observe("fetch")?;
+        } else {
+            clear(stream, job.states, self.zeroed)?;
+            observe("clear")?;
+        }
         // The first blocks of threads are for the index, the others for the checksum.
         let tiles = job.input_stride.div_ceil(CHECKSUM_TILE as u64) as usize;
         let (blocks, chunks, _) = sizes.grid(multiprocessors, 3, tiles);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUevent_flags;
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream};
 
-use crate::copy::{SPLIT, copy_in, copy_out};
+use crate::copy::{copy_in, copy_out};
 use crate::error::{Context as _, Result};
 use crate::job::Address;
 use crate::memory::{PinnedMemory, download, upload};
@@ -20,7 +20,7 @@ const ROUND: usize = 16 << 20;
 /// Most pieces of a round. More of them overlap better, but each is a transfer with a price of its own.
 const PIECES: usize = 8;
 /// Pieces are no shorter.
-const MIN_PIECE: usize = SPLIT / 2;
+const MIN_PIECE: usize = 256 << 10;
 /// Room before the first half, for what is sent in front of the bytes.
 const HEAD_ROOM: usize = 4096;
 
@@ -67,28 +67,23 @@ impl Ring {
             let start = HEAD_ROOM + half * round;
             let from = self.memory.address() + start as u64;
             let to = to + (head.len() + number * round) as u64;
-            let mut started = Ok(());
-            copy_in(part, self.memory.bytes_mut(start..start + part.len()), piece, |index| {
-                let at = index * piece;
-                let len = piece.min(part.len() - at);
-                // What goes in front goes with the first piece.
-                let front = if number == 0 && index == 0 { head.len() } else { 0 };
-                if started.is_ok() {
-                    started = upload(stream, from + at as u64 - front as u64, to + at as u64 - front as u64, len + front);
+            let (mut started, mut sent) = (Ok(()), 0);
+            copy_in(part, self.memory.bytes_mut(start..start + part.len()), |there| {
+                if there - sent < piece && there < part.len() {
+                    return;
                 }
+                // What goes in front goes with the first piece.
+                let front = if number == 0 && sent == 0 { head.len() } else { 0 };
+                let (at, len) = (sent as u64, there - sent + front);
+                if started.is_ok() {
+                    started = upload(stream, from + at - front as u64, to + at - front as u64, len);
+                }
+                sent = there;
             });
             started?;
             self.halves[half].record(stream).context("recording an event")?;
         }
         Ok(())
-    }
-
-    /// Starts sending what stands in front of a body that [`Ring::send`] has sent without it.
-    pub(crate) fn send_head(&mut self, stream: &CudaStream, head: &[u8], to: Address) -> Result<()> {
-        self.reserve(stream, 0)?;
-        let start = HEAD_ROOM - head.len();
-        self.memory.bytes_mut(start..HEAD_ROOM).copy_from_slice(head);
-        upload(stream, self.memory.address() + start as u64, to, head.len())
     }
 
     /// Waits for what the stream leaves at `from` and copies it to `to`.
@@ -114,13 +109,14 @@ impl Ring {
             if (number + 1) * round < len {
                 start(number + 1)?;
             }
-            let (half, in_round) = (number % 2, part.len());
+            let half = number % 2;
             let base = HEAD_ROOM + half * round;
-            copy_out(part, piece, |index| -> Result<_> {
-                self.pieces[half][index].synchronize().context("waiting for the GPU")?;
-                let at = index * piece;
-                Ok(self.memory.bytes(base + at..base + (at + piece).min(in_round)))
-            })?;
+            copy_out(
+                part,
+                piece,
+                |index| self.pieces[half][index].synchronize().context("waiting for the GPU"),
+                |range| self.memory.bytes(base + range.start..base + range.end),
+            )?;
         }
         Ok(())
     }

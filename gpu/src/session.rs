@@ -32,6 +32,8 @@ use crate::ring::Ring;
 /// Streams that can be no longer than this are written to pinned memory by the kernels themselves; longer ones are fetched once their
 /// length is known.
 const DIRECT: usize = 4 << 20;
+/// Longest streams that the kernels fetch from pinned memory themselves; longer ones are sent, while their end is still copied there.
+const FETCHED: usize = 512 << 10;
 /// Recorded jobs that a session keeps.
 const KEPT: usize = 16;
 
@@ -42,6 +44,8 @@ pub(crate) struct Session {
     ring: Ring,
     direct: PinnedMemory,
     results: PinnedMemory,
+    /// What the kernels fetch: a chunk's parameters, or a stream with its own. It never grows: its address is in recorded launches.
+    inbox: PinnedMemory,
     /// For the choice of grids and predictors, which is the codec's own.
     chooser: Workspace,
     encoders: Vec<(Key, EncodePlan, Graph)>,
@@ -52,12 +56,15 @@ impl Session {
     pub(crate) fn new(device: &Device) -> Result<Self> {
         let context = device.context();
         let stream = context.new_stream().context("making a CUDA stream")?;
+        let mut inbox = PinnedMemory::new(context.clone());
+        inbox.grow(size_of::<EncodeParameters>().max(size_of::<DecodeParameters>() + FETCHED))?;
         Ok(Self {
             stream,
             memory: DeviceMemory::new(context.clone()),
             ring: Ring::new(context)?,
             direct: PinnedMemory::new(context.clone()),
             results: PinnedMemory::new(context.clone()),
+            inbox,
             chooser: Workspace::default(),
             encoders: Vec::new(),
             decoders: Vec::new(),
@@ -93,6 +100,7 @@ impl Session {
         plan.place(self.memory.address());
         plan.job.tables = device.tables();
         plan.job.host_output = if direct > 0 { self.direct.address() } else { 0 };
+        plan.job.host_parameters = if variant.to_host { self.inbox.address() } else { 0 };
         plan.job.host_results = self.results.address();
         let graph =
             Graph::record(&self.stream, || plan.enqueue(&self.stream, device.kernels(), device.multiprocessors(), |_| Ok(())))?;
@@ -114,6 +122,7 @@ impl Session {
         self.reserve(len, 0, chunks * size_of::<DecodeState>())?;
         plan.place(self.memory.address());
         plan.job.tables = device.tables();
+        plan.job.host_input = if variant.fetched { self.inbox.address() } else { 0 };
         plan.job.host_results = self.results.address();
         let graph =
             Graph::record(&self.stream, || plan.enqueue(&self.stream, device.kernels(), device.multiprocessors(), |_| Ok(())))?;
@@ -197,7 +206,7 @@ impl Session {
                 encode_parameters(layout, config, &grid, predictor)
             }
         };
-        self.ring.send_head(&self.stream, bytes_of(&parameters), input)?;
+        self.inbox.bytes_mut(0..size_of::<EncodeParameters>()).copy_from_slice(bytes_of(&parameters));
         self.encode_plan(number).1.launch()?;
         Ok(number)
     }
@@ -222,9 +231,16 @@ impl Session {
     pub(crate) fn start_decompressing(&mut self, device: &Device, stream: &[u8]) -> Result<usize> {
         let (layout, parameters, variant) = decode_parameters(stream)?;
         Device::check_layout(&layout)?;
-        let number = self.decoder(device, &layout, 1, variant)?;
+        let fetched = stream.len() <= FETCHED;
+        let number = self.decoder(device, &layout, 1, DecodeVariant { fetched, ..variant })?;
         let input = self.decode_plan(number).0.job.input;
-        self.send(bytes_of(&parameters), stream, input)?;
+        if fetched {
+            let head = size_of::<DecodeParameters>();
+            self.inbox.bytes_mut(0..head).copy_from_slice(bytes_of(&parameters));
+            copy(stream, self.inbox.bytes_mut(head..head + stream.len()));
+        } else {
+            self.send(bytes_of(&parameters), stream, input)?;
+        }
         self.decode_plan(number).1.launch()?;
         Ok(number)
     }
