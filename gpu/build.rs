@@ -129,6 +129,7 @@ fn constants() -> String {
     number("CHOOSE_THREADS", job::CHOOSE_THREADS as usize);
     number("LANE_THREADS", job::LANE_THREADS as usize);
     number("EXPAND_THREADS", job::EXPAND_THREADS as usize);
+    number("FEW_EXPAND_THREADS", job::FEW_EXPAND_THREADS as usize);
     number("COLUMNS_APART", job::COLUMNS_APART as usize);
     number("COLUMNS_JOINED", job::COLUMNS_JOINED as usize);
     number("COLUMNS_WHOLE", job::COLUMNS_WHOLE as usize);

@@ -409,10 +409,9 @@ __device__ void tokenize(const EncodeJob& job) {
 extern "C" __global__ void __launch_bounds__(THREADS, 4) tokenize_f32(const __grid_constant__ EncodeJob job) { tokenize<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS, 3) tokenize_f64(const __grid_constant__ EncodeJob job) { tokenize<double>(job); }
 
-/// Warps of a block that expands tokens, and the tokens that a thread takes of a tile.
-constexpr u32 EXPAND_WARPS = EXPAND_THREADS / WARP;
+/// Tokens that a thread takes of a tile. Blocks of threads have EXPAND_THREADS where a chunk gives work to all, more where only the longest block counts:
+/// T in what follows.
 constexpr u32 TOKENS_PER_THREAD = 8;
-constexpr u32 TILE_TOKENS = EXPAND_THREADS * TOKENS_PER_THREAD;
 /// Extra words of a block that are brought to shared memory; those of a block of more are read where they are.
 constexpr u32 STAGE_EXTRA_WORDS = 1024;
 /// Differences of a block that are put together in shared memory; those of a longer block, which is mostly zeros, go to their places.
@@ -465,11 +464,11 @@ struct BlockSymbols {
   }
 };
 
-template <typename C>
+template <typename C, u32 T>
 struct ExpandBlock {
   u32 extra_words[STAGE_EXTRA_WORDS / 2 + 4];
   u32 meaning[SYMBOLS];
-  u32 scratch[2][EXPAND_WARPS];
+  u32 scratch[2][T / WARP];
   bool good;
   // Last, so that all else stands in the same places for every type of integers.
   union {
@@ -489,11 +488,11 @@ struct Expander {
   u32 spans[TOKENS_PER_THREAD];
 
   /// Which tokens; returns how many extra bits they have.
-  __device__ __forceinline__ u32 look_up(const ExpandBlock<C>& block, const TokenSymbols& symbols) {
+  __device__ __forceinline__ u32 look_up(const u32 (&meaning)[SYMBOLS], const TokenSymbols& symbols) {
     u32 bits = 0;
 #pragma unroll
     for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
-      meanings[k] = block.meaning[symbols.fours[k / 4] >> (8 * (k % 4)) & 0xff];
+      meanings[k] = meaning[symbols.fours[k / 4] >> (8 * (k % 4)) & 0xff];
       bits += meanings[k] & 127 << 4;
     }
     return bits >> 4;
@@ -540,6 +539,7 @@ struct Expander {
 };
 
 /// The sum over the threads before this one, and over all. The first half leaves each warp's sum in `scratch`, behind a barrier the second joins them.
+template <u32 T>
 struct ExpandSum {
   u32 before;
 
@@ -552,7 +552,7 @@ struct ExpandSum {
   __device__ __forceinline__ u32 join(const u32* scratch) {
     u32 total = 0;
 #pragma unroll
-    for (u32 warp = 0; warp < EXPAND_WARPS; warp++) {
+    for (u32 warp = 0; warp < T / WARP; warp++) {
       if (warp < warp_id()) before += scratch[warp];
       total += scratch[warp];
     }
@@ -570,20 +570,21 @@ __device__ __forceinline__ bool lanes_end_well(const LanesEnd& end, u32 tokens) 
 }
 
 /// Expands a block of `length` differences into `out`, which is all 0; whether it is as FORMAT.md says ends up in `block.good`, behind a barrier.
-template <typename C, typename Words>
-__device__ void expand_block(ExpandBlock<C>& block, const BlockSymbols& symbols, const LanesEnd& end, const Words& words, C* out, u32 length) {
+template <u32 T, typename C, typename Words>
+__device__ void expand_block(ExpandBlock<C, T>& block, const BlockSymbols& symbols, const LanesEnd& end, const Words& words, C* out, u32 length) {
+  constexpr u32 TILE_TOKENS = T * TOKENS_PER_THREAD;
   u32 at = 0, extra_at = 0, token = threadIdx.x * TOKENS_PER_THREAD;
   TokenSymbols next = symbols.read(token);
   // Every token stands for a difference at least.
   for (;; token += TILE_TOKENS) {
     Expander<C> expander;
-    const u32 own_bits = expander.look_up(block, next);
+    const u32 own_bits = expander.look_up(block.meaning, next);
     // Under way while this tile is expanded.
     next = symbols.read(token + TILE_TOKENS);
-    ExpandSum bits(own_bits, block.scratch[0]);
+    ExpandSum<T> bits(own_bits, block.scratch[0]);
     __syncthreads();
     const u32 total_bits = bits.join(block.scratch[0]), bit_at = extra_at + bits.before;
-    ExpandSum spans(expander.read(words, bit_at, own_bits), block.scratch[1]);
+    ExpandSum<T> spans(expander.read(words, bit_at, own_bits), block.scratch[1]);
     __syncthreads();
     const u32 total_span = spans.join(block.scratch[1]);
     u32 place = at + spans.before;
@@ -617,10 +618,10 @@ __device__ void expand_block(ExpandBlock<C>& block, const BlockSymbols& symbols,
 }
 
 /// Expands block `index` of a plane. False if it is not as FORMAT.md says.
-template <typename C, typename Block>
-__device__ bool expand_plane_block(const DecodeJob& job, u32 number, const DecodePlaneState& state, u32 index, ExpandBlock<Block>& memory) {
+template <typename C, typename Block, u32 T>
+__device__ bool expand_plane_block(const DecodeJob& job, u32 number, const DecodePlaneState& state, u32 index, ExpandBlock<Block, T>& memory) {
   static_assert(sizeof(C) <= sizeof(Block), "one memory for the planes of a chunk");
-  ExpandBlock<C>& block = reinterpret_cast<ExpandBlock<C>&>(memory);
+  ExpandBlock<C, T>& block = reinterpret_cast<ExpandBlock<C, T>&>(memory);
   const DecodePlane& plane = job.planes[number];
   const u64 place = u64(blockIdx.y) * job.segments + index;
   const LanesEnd end = plane.lane_ends[place];
@@ -634,12 +635,12 @@ __device__ bool expand_plane_block(const DecodeJob& job, u32 number, const Decod
   const bool in_memory = length <= OUT_VALUES;
   uint4* zeroed = in_memory ? block.out_quads : reinterpret_cast<uint4*>(values);
   // The length of a plane's part is rounded up to whole quads.
-  for (u32 i = threadIdx.x; i < ceil_div(length * u32(sizeof(C)), 16); i += EXPAND_THREADS) zeroed[i] = make_uint4(0, 0, 0, 0);
+  for (u32 i = threadIdx.x; i < ceil_div(length * u32(sizeof(C)), 16); i += T) zeroed[i] = make_uint4(0, 0, 0, 0);
   C* out = in_memory ? block.out : values;
   if (count <= STAGE_EXTRA_WORDS) {
     u16* halves = reinterpret_cast<u16*>(block.extra_words);
 #pragma unroll 4
-    for (u32 i = threadIdx.x; i < count + 8; i += EXPAND_THREADS) halves[i] = i < count ? words[i] : 0;
+    for (u32 i = threadIdx.x; i < count + 8; i += T) halves[i] = i < count ? words[i] : 0;
     __syncthreads();
     expand_block(block, symbols, end, NearExtraWords{block.extra_words, count}, out, length);
   } else {
@@ -649,22 +650,22 @@ __device__ bool expand_plane_block(const DecodeJob& job, u32 number, const Decod
   const bool good = block.good;
   if (in_memory) {
     if constexpr (sizeof(C) >= 4) {
-      if (number == CODES) sum_block<EXPAND_THREADS>(job, state, index, block.out, length);
+      if (number == CODES) sum_block<T>(job, state, index, block.out, length);
     }
-    copy_out<EXPAND_THREADS>(values, block.out_quads, length);
+    copy_out<T>(values, block.out_quads, length);
   }
   __syncthreads();
   return good;
 }
 
 /// Expands the blocks of all planes of a chunk. They are numbered through, so that those of the mask do not wait for those of the codes.
-template <typename C>
+template <typename C, u32 T>
 __device__ void expand(const DecodeJob& job) {
-  __shared__ ExpandBlock<C> block;
+  __shared__ ExpandBlock<C, T> block;
   DecodeState& state = job.states[blockIdx.y];
   // Blocks of this launch set it too: its threads have to agree on what they have seen.
   if (__syncthreads_or(state.error != 0)) return;
-  for (u32 symbol = threadIdx.x; symbol < SYMBOLS; symbol += EXPAND_THREADS) block.meaning[symbol] = SYMBOL_ENTRY[symbol];
+  for (u32 symbol = threadIdx.x; symbol < SYMBOLS; symbol += T) block.meaning[symbol] = SYMBOL_ENTRY[symbol];
   bool good = true;
   u32 index = blockIdx.x;
   for (u32 number = 0; number < PLANES; number++) {
@@ -678,5 +679,7 @@ __device__ void expand(const DecodeJob& job) {
   if (!good && threadIdx.x == 0) state.error = DECODE_REFUSED;
 }
 
-extern "C" __global__ void __launch_bounds__(EXPAND_THREADS, 8) expand_f32(const __grid_constant__ DecodeJob job) { expand<i32>(job); }
-extern "C" __global__ void __launch_bounds__(EXPAND_THREADS, 4) expand_f64(const __grid_constant__ DecodeJob job) { expand<i64>(job); }
+extern "C" __global__ void __launch_bounds__(EXPAND_THREADS, 8) expand_f32(const __grid_constant__ DecodeJob job) { expand<i32, EXPAND_THREADS>(job); }
+extern "C" __global__ void __launch_bounds__(EXPAND_THREADS, 4) expand_f64(const __grid_constant__ DecodeJob job) { expand<i64, EXPAND_THREADS>(job); }
+extern "C" __global__ void __launch_bounds__(FEW_EXPAND_THREADS) expand_few_f32(const __grid_constant__ DecodeJob job) { expand<i32, FEW_EXPAND_THREADS>(job); }
+extern "C" __global__ void __launch_bounds__(FEW_EXPAND_THREADS) expand_few_f64(const __grid_constant__ DecodeJob job) { expand<i64, FEW_EXPAND_THREADS>(job); }

@@ -31,6 +31,8 @@ pub const CHOOSE_THREADS: u32 = 128;
 pub const LANE_THREADS: u32 = 128;
 /// See [`LANE_THREADS`].
 pub const EXPAND_THREADS: u32 = 128;
+/// The same where there are few blocks, so that the longest is waited for.
+pub const FEW_EXPAND_THREADS: u32 = 512;
 /// Counts that share a sum.
 pub const GROUP: usize = 64;
 /// 16-bit words that the lanes of a segment can take.

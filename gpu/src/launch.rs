@@ -24,7 +24,8 @@ pub(crate) struct TypeKernels {
     pub(crate) write_listed: CudaFunction,
     pub(crate) tokenize: CudaFunction,
     pub(crate) shuffle: CudaFunction,
-    pub(crate) expand: CudaFunction,
+    /// With few threads a block, and with many for few blocks.
+    pub(crate) expand: [CudaFunction; 2],
     pub(crate) unshuffle: CudaFunction,
     pub(crate) join_columns: CudaFunction,
     pub(crate) restore_planes: CudaFunction,
@@ -84,8 +85,9 @@ impl Kernels {
         // Kernels are named after what they depend on: the type itself, one of its size, or one whose codes are as wide.
         let of_type = |value: &str, size: &str, codes: &str| -> Result<TypeKernels> {
             let named = |name: &str, suffix: &str| function(&format!("{name}_{suffix}"));
-            let pair =
-                |first: &str, second: &str| -> Result<[CudaFunction; 2]> { Ok([named(first, value)?, named(second, value)?]) };
+            let pair = |first: &str, second: &str, suffix: &str| -> Result<[CudaFunction; 2]> {
+                Ok([named(first, suffix)?, named(second, suffix)?])
+            };
             // Bytes are whole numbers alone, and only types as long as their codes have a fine grid.
             let (is_float, is_interpolated) = (value != "byte", value == codes);
             Ok(TypeKernels {
@@ -97,21 +99,21 @@ impl Kernels {
                 write_listed: named("write_listed", size)?,
                 tokenize: named("tokenize", codes)?,
                 shuffle: named("shuffle", codes)?,
-                expand: named("expand", codes)?,
+                expand: pair("expand", "expand_few", codes)?,
                 unshuffle: named("unshuffle", codes)?,
                 join_columns: named("join_columns", codes)?,
                 restore_planes: named("restore_planes", codes)?,
                 restore_bits: named("restore_bits", codes)?,
                 linear: if is_float {
-                    let [inspect, quantize] = pair("inspect", "quantize")?;
+                    let [inspect, quantize] = pair("inspect", "quantize", value)?;
                     Some(LinearKernels { inspect, quantize })
                 } else {
                     None
                 },
                 interpolation: if is_interpolated {
                     Some(InterpolationKernels {
-                        interpolate: pair("interpolate_coarse", "interpolate_pass")?,
-                        restore: pair("restore_coarse", "restore_pass")?,
+                        interpolate: pair("interpolate_coarse", "interpolate_pass", value)?,
+                        restore: pair("restore_coarse", "restore_pass", value)?,
                     })
                 } else {
                     None

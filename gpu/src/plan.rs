@@ -12,14 +12,16 @@ use crate::error::{Error, Result};
 use crate::job::{
     AXIS, Address, Book, CHECKSUM_TILE, CHOOSE_THREADS, COARSE_THREADS, COARSE_VALUES, COLUMNS, COLUMNS_APART, COLUMNS_JOINED,
     COLUMNS_WHOLE, DECODE_TABLE_LEN, DecodeJob, DecodeParameters, DecodePlane, DecodeState, EXPAND_THREADS, EncodeJob,
-    EncodeParameters, EncodePlane, EncodeResult, EncodeState, GROUP, INDEX_TILE, LANE_SLOT, LANE_THREADS, LONG_ROWS,
-    MIN_BLOCK_ROWS, PLANES, ROW_TILE, ROW_TILES, ROWS_BLOCK_LOG, SHORT_ROWS, Shape, THREADS,
+    EncodeParameters, EncodePlane, EncodeResult, EncodeState, FEW_EXPAND_THREADS, GROUP, INDEX_TILE, LANE_SLOT, LANE_THREADS,
+    LONG_ROWS, MIN_BLOCK_ROWS, PLANES, ROW_TILE, ROW_TILES, ROWS_BLOCK_LOG, SHORT_ROWS, Shape, THREADS,
 };
 use crate::launch::{Kernels, TypeKernels, launch};
 use crate::memory::{Arena, clear};
 
 /// Threads of a block that encodes lanes.
 const WARP: u32 = 32;
+/// Segments a multiprocessor up to which a job has few: its longest block takes longer than all others side by side.
+const FEW_SEGMENTS: usize = 2;
 /// Words that a thread clears.
 const WORDS_CLEARED: usize = 4;
 /// Blocks of threads that fetch a stream: as many as keep the bus busy.
@@ -572,7 +574,12 @@ impl DecodePlan {
         if self.variant.tokens {
             launch(stream, &kernels.decode_lanes, segment_grid(9), LANE_THREADS, job, &[])?;
             observe("5 lanes")?;
-            launch(stream, &of_type.expand, segment_grid(16), EXPAND_THREADS, job, &[])?;
+            let [expand, expand_few] = &of_type.expand;
+            if sizes.chunks * sizes.segments <= FEW_SEGMENTS * multiprocessors as usize {
+                launch(stream, expand_few, segment_grid(16), FEW_EXPAND_THREADS, job, &[])?;
+            } else {
+                launch(stream, expand, segment_grid(16), EXPAND_THREADS, job, &[])?;
+            }
             observe("3 tokens")?;
         }
         if self.variant.bit_planes {
