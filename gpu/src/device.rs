@@ -283,7 +283,7 @@ impl Device {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(session) = idle.sessions.pop() {
-                return Ok(Lease { device: self, session: Some(session), sound: true, _restore: restore });
+                return Ok(Lease { device: self, session: Some(session), sound: true, ended: false, _restore: restore });
             }
             if idle.made < MAX_SESSIONS {
                 break;
@@ -292,7 +292,7 @@ impl Device {
         }
         idle.made += 1;
         drop(idle);
-        let mut lease = Lease { device: self, session: None, sound: true, _restore: restore };
+        let mut lease = Lease { device: self, session: None, sound: true, ended: false, _restore: restore };
         let session = Session::new(self);
         lease.session = Some(lease.check(session)?);
         SESSIONS.fetch_add(1, Ordering::Relaxed);
@@ -305,6 +305,8 @@ pub(crate) struct Lease {
     device: &'static Device,
     session: Option<Session>,
     sound: bool,
+    /// Whether the caller has waited for all that the session started.
+    ended: bool,
     _restore: RestoreContext,
 }
 
@@ -334,7 +336,8 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         // Nobody but the next caller may use the memory, and only when the GPU has done with it.
-        let session = self.session.take().filter(|session| session.wait().is_ok() && self.sound && !std::thread::panicking());
+        let has_ended = |session: &Session| self.ended || session.wait().is_ok();
+        let session = self.session.take().filter(|session| has_ended(session) && self.sound && !std::thread::panicking());
         let mut idle = self.device.idle.lock().unwrap_or_else(PoisonError::into_inner);
         match session {
             Some(session) => idle.sessions.push(session),
@@ -379,6 +382,7 @@ impl Compressed {
     pub fn copy_to(mut self, target: &mut [u8]) -> Result<()> {
         assert_eq!(target.len(), self.length, "room for the stream, no more, no less");
         let fetched = self.lease.session().fetch_stream(self.plan, target);
+        self.lease.ended = fetched.is_ok();
         self.lease.check(fetched)
     }
 }
@@ -396,6 +400,7 @@ impl Decompressing {
     /// `Refused` for a stream that is not as FORMAT.md says, `Unsupported` if `chunk` has another length, `Failed`.
     pub fn finish(mut self, chunk: &mut [u8]) -> Result<()> {
         let fetched = self.lease.session().fetch_values(self.plan, chunk);
+        self.lease.ended = fetched.is_ok();
         self.lease.check(fetched)
     }
 }
