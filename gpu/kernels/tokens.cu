@@ -414,8 +414,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) tokenize_f64(const __gr
 constexpr u32 TOKENS_PER_THREAD = 8;
 /// Extra words of a block that are brought to shared memory; those of a block of more are read where they are.
 constexpr u32 STAGE_EXTRA_WORDS = 1024;
-/// Differences of a block that are put together in shared memory; those of a longer block, which is mostly zeros, go to their places.
-constexpr u32 OUT_VALUES = 1u << ROWS_BLOCK_LOG;
+/// Differences of a block that are put together in shared memory, of which few blocks leave more; those of a longer block, which is mostly zeros, go to their places.
+template <typename C, u32 T>
+constexpr u32 OUT_VALUES = (sizeof(C) <= 4 && T > EXPAND_THREADS ? 2 : 1) << ROWS_BLOCK_LOG;
 
 /// The extra words of a block in global memory.
 struct FarExtraWords {
@@ -472,8 +473,8 @@ struct ExpandBlock {
   bool good;
   // Last, so that all else stands in the same places for every type of integers.
   union {
-    C out[OUT_VALUES];
-    uint4 out_quads[OUT_VALUES * sizeof(C) / 16];
+    C out[OUT_VALUES<C, T>];
+    uint4 out_quads[OUT_VALUES<C, T> * sizeof(C) / 16];
   };
 };
 
@@ -632,7 +633,7 @@ __device__ bool expand_plane_block(const DecodeJob& job, u32 number, const Decod
   const BlockSymbols symbols = {reinterpret_cast<const uint2*>(plane.symbols + u64(blockIdx.y) * job.segments * SEGMENT + first),
                                 end.steps == NONE ? 0 : end.steps * LANES, zero_symbol * 0x01010101};
   C* values = static_cast<C*>(plane.values) + u64(blockIdx.y) * plane.stride + first;
-  const bool in_memory = length <= OUT_VALUES;
+  const bool in_memory = length <= OUT_VALUES<Block, T>;
   uint4* zeroed = in_memory ? block.out_quads : reinterpret_cast<uint4*>(values);
   // The length of a plane's part is rounded up to whole quads.
   for (u32 i = threadIdx.x; i < ceil_div(length * u32(sizeof(C)), 16); i += T) zeroed[i] = make_uint4(0, 0, 0, 0);

@@ -574,12 +574,10 @@ impl DecodePlan {
         if self.variant.tokens {
             launch(stream, &kernels.decode_lanes, segment_grid(9), LANE_THREADS, job, &[])?;
             observe("5 lanes")?;
-            let [expand, expand_few] = &of_type.expand;
-            if sizes.chunks * sizes.segments <= FEW_SEGMENTS * multiprocessors as usize {
-                launch(stream, expand_few, segment_grid(16), FEW_EXPAND_THREADS, job, &[])?;
-            } else {
-                launch(stream, expand, segment_grid(16), EXPAND_THREADS, job, &[])?;
-            }
+            // The same for lanes, a block of threads a warp, gained nothing.
+            let are_few = sizes.chunks * sizes.segments <= FEW_SEGMENTS * multiprocessors as usize;
+            let (which, threads) = if are_few { (1, FEW_EXPAND_THREADS) } else { (0, EXPAND_THREADS) };
+            launch(stream, &of_type.expand[which], segment_grid(16), threads, job, &[])?;
             observe("3 tokens")?;
         }
         if self.variant.bit_planes {
