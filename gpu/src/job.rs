@@ -21,7 +21,7 @@ pub const DECODE_TABLE_LEN: usize = 1 << quire_codec::codebook::MAX_CODE_BITS;
 /// Entries of the table of high tile powers; a tile is 4096 bytes, and a row of 256 tiles has one entry.
 pub const CRC_TILE_ROWS: usize = 2048;
 
-/// Log2 of the longest block that is put together in shared memory.
+/// Log2 of the longest block whose rows and columns are summed in shared memory.
 pub const ROWS_BLOCK_LOG: u8 = 12;
 /// Threads of most kernels.
 pub const THREADS: u32 = 256;

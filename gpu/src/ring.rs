@@ -1,7 +1,7 @@
 //! Transfers through pinned memory that is used round after round.
 //!
 //! ```text
-//! caller's bytes ─ several threads, a piece each ─> one half of the ring ─ bus, a piece at a time ─> device
+//! caller's bytes ─ several threads, a unit each ──> one half of the ring ─ bus, a piece at a time ─> device
 //!                                                   the other half: the round before, still on the bus
 //! ```
 

@@ -3,6 +3,8 @@
 //! ```text
 //! caller's chunk ─ ring ─> device memory ─ kernels ─> device memory ─ ring ─> caller's buffer
 //! ```
+//!
+//! A chunk's parameters, and streams that are not long, go through an inbox, from which the first kernel fetches them.
 
 use std::sync::Arc;
 
