@@ -27,7 +27,7 @@ pub struct Quantizer {
     bound: f64,
     step: f64,
     inverse_step: f64,
-    /// Bits of the fill value, sign extended, if it is always an exception.
+    /// Bits of the fill value, sign extended, if values that have them must be told from others to become exceptions.
     fill: Option<i64>,
 }
 
@@ -49,13 +49,19 @@ impl Quantizer {
         if let Some(spacing) = lattice::spacing(chunk, order, grid.step, fill) {
             grid = Self::with_step(grid.bound, spacing);
         }
-        // On the grid and small, or an exception anyway, the fill value needs no care.
-        grid.fill = fill.and_then(|fill| {
-            let code = quantize_one(fill, &grid)?.to_f64();
-            let comes_back = V::round_from(code * grid.step).to_bits() == fill.to_bits();
-            (!comes_back || code.abs() >= FAR_FILL).then(|| fill.to_bits_i64())
-        });
+        grid.fill = fill.filter(|&fill| grid.masks(fill)).map(Element::to_bits_i64);
         grid
+    }
+
+    /// Whether values with the bits of a fill value are exceptions on this grid and on its fine grid (FORMAT.md §5.1). Beyond the reach of both,
+    /// every value is an exception, and the fill value needs no care.
+    fn masks<V: Value>(&self, fill: V) -> bool {
+        let is_in_reach = (fill.to_f64() * self.inverse_step).abs() < V::CODE_LIMIT;
+        let comes_back = quantize_one(fill, self).is_some_and(|code| {
+            let code = code.to_f64();
+            V::round_from(code * self.step).to_bits() == fill.to_bits() && code.abs() < FAR_FILL
+        });
+        is_in_reach && !comes_back
     }
 
     /// The grid of a lattice that gives every number on it back as it is.

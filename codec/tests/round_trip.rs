@@ -5,6 +5,7 @@ mod common;
 use common::{CONTENTS, Content, Random, SHAPES, check_config, check_round_trip, chunk, layout, values};
 use proptest::prelude::*;
 use quire_codec::exceptions::most_listed;
+use quire_codec::inspect::{Description, Prediction};
 use quire_codec::{
     ByteOrder, CodebookPolicy, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, PredictorPolicy, Scalar, Workspace,
 };
@@ -92,6 +93,40 @@ fn the_fill_value_comes_back_bit_for_bit() {
             }
         }
     }
+}
+
+fn is_interpolated(stream: &[u8]) -> bool {
+    Description::of(stream).unwrap().planes.first().is_some_and(|plane| plane.prediction == Prediction::Interpolation)
+}
+
+#[test]
+fn a_fill_value_without_a_code_comes_back_from_interpolated_chunks() {
+    let mut workspace = Workspace::default();
+    let dims = [32, 32, 32];
+    let mut interpolated = 0;
+    for scalar in SCALARS {
+        let layout = layout(scalar, ByteOrder::Little, &dims);
+        for bound in [0.2, 0.3, 0.05] {
+            // Fills of k + 1/2 steps: rounding to either neighbour may go beyond the bound.
+            for fill in [-9999.0, 2.0 * bound * 24_997.5, 2.0 * bound * 12.5, -2.0 * bound * 200.5, 15.0] {
+                let field: Vec<f64> = (0..32 * 32 * 32)
+                    .map(|i| {
+                        let [z, y, x] = [i / 1024, i / 32 % 32, i % 32].map(f64::from);
+                        let value = ((z / 9.0).sin() * (y / 7.0).cos() + (x / 11.0).sin()) * 30.0 + 15.0;
+                        if i % 97 == 0 { fill } else { value }
+                    })
+                    .collect();
+                let original = chunk(&field, &layout, 3);
+                let bits = if scalar == Scalar::F32 { u64::from((fill as f32).to_bits()) } else { fill.to_bits() };
+                for predictor in [PredictorPolicy::Auto, PredictorPolicy::Interpolation] {
+                    let config = Config { fill_value: Some(bits), predictor, ..Config::absolute(bound).unwrap() };
+                    let stream = check_config(&mut workspace, &original, &layout, &config);
+                    interpolated += u32::from(is_interpolated(&stream));
+                }
+            }
+        }
+    }
+    assert!(interpolated >= 30, "{interpolated} of 60 chunks are interpolated");
 }
 
 #[test]

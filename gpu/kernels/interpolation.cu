@@ -245,7 +245,7 @@ struct EncodeSide {
         residuals(static_cast<Code*>(job.codes) + u64(blockIdx.y) * job.shape.elements),
         places(job.places + u64(blockIdx.y) * job.shape.elements),
         fine(make_fine_grid<V>(parameters.step, parameters.inverse_step)) {
-    // The fill value is coded where the bound's own grid gives it back bit for bit.
+    // The grid of differences decides whether the fill value is masked.
     has_fill = make_grid<V>(parameters, 0).has_fill;
   }
 

@@ -159,12 +159,11 @@ __device__ Grid make_grid(const EncodeParameters& parameters, u32 lattice_key) {
   if (parameters.has_fill) {
     V fill = ValueType<V>::from_bits(typename ValueType<V>::Bits(parameters.fill_bits));
     typename ValueType<V>::Code code;
-    // Off the grid, the fill value is an exception anyway.
-    if (quantize_one<V>(fill, grid, code)) {
-      V restored = restore_value<V>(double(code), grid.step);
-      grid.has_fill = ValueType<V>::to_bits(restored) != ValueType<V>::to_bits(fill) || fabs(double(code)) >= FAR_FILL;
-      grid.fill = parameters.fill_bits;
-    }
+    // Values with the fill value's bits are exceptions on this grid and on its fine grid, unless a small code gives these bits back.
+    bool comes_back = quantize_one<V>(fill, grid, code) && fabs(double(code)) < FAR_FILL &&
+                      ValueType<V>::to_bits(restore_value<V>(double(code), grid.step)) == ValueType<V>::to_bits(fill);
+    grid.has_fill = !comes_back;
+    grid.fill = parameters.fill_bits;
   }
   return grid;
 }

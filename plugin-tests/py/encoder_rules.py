@@ -188,6 +188,8 @@ class Rules:
         self.codes, self.coded = self.try_codes()
         if self.fine:
             self.places, self.stands = self.try_places()
+            self.coded &= ~(self.stands & (self.places % 8 != 0))
+        self.masked = values.is_fill & ~self.coded
 
     def value(self, places):
         """Section 5.2's value of a place as a number of the chunk's type, in binary64."""
@@ -203,13 +205,13 @@ class Rules:
         return in_binary64(rounded(steps * self.step + rest * (self.step * FINE), self.header), self.header)
 
     def try_codes(self):
-        """Section 5.1: codes, and where rules 1 to 4 hold."""
+        """Section 5.1: codes, and where rules 1 to 3 and 5 hold."""
         most = code_limit(self.header)
         back = rounded(self.nearest * self.step + 0.0, self.header)
-        self.fill_lost = self.values.is_fill & ((back != self.values.bits) | (np.abs(self.nearest) >= 32))
+        fill_lost = self.values.is_fill & ((back != self.values.bits) | (np.abs(self.nearest) >= 32))
         number = in_binary64(back, self.header)
         good = (np.abs(self.x - number) <= self.bound) & (np.abs(self.nearest) < most)
-        good &= (np.rint(number * self.inverse) == self.nearest) & ~self.fill_lost
+        good &= (np.rint(number * self.inverse) == self.nearest) & ~fill_lost
         return np.where(good, self.nearest, 0).astype("i8"), good
 
     def try_places(self):
@@ -221,10 +223,7 @@ class Rules:
 
     def codes_and_exceptions(self):
         """Section 5.1: the plane of codes with those of exceptions, and the mask."""
-        good = self.coded
-        if self.fine:
-            good = good & ~(self.stands & (self.places % 8 != 0))
-        return codes_beside(self.codes, good), ~good
+        return codes_beside(self.codes, self.coded), ~self.coded
 
     def residuals_and_exceptions(self, there, predicted):
         """Section 5.2: the residuals of a class of values, and which are exceptions."""
@@ -237,7 +236,7 @@ class Rules:
         few = np.abs(steps) < 65536
         steps = np.where(few, steps, 0).astype("i8")
         stepped, near = predicted + 8 * steps, self.places[there]
-        out = ~(np.abs(self.scaled[there]) < reach) | ~(np.abs(self.nearest[there]) < reach) | self.fill_lost[there]
+        out = ~(np.abs(self.scaled[there]) < reach) | ~(np.abs(self.nearest[there]) < reach) | self.masked[there]
         by_steps = ~out & few & holds(stepped) & ~(self.stands[there] & (near != stepped))
         distance = near - predicted
         by_escape = ~out & ~by_steps & holds(near) & (-32768 <= distance) & (distance <= 32767)
