@@ -49,7 +49,9 @@ pub struct FineGrid<V> {
     spacing: f64,
     /// Values of fewer steps have places; 0 where there is no fine grid.
     reach: f64,
-    /// Bits of the fill value, if it is always an exception.
+    /// Whether all places within reach restore finite values, so that nobody need look.
+    is_finite: bool,
+    /// Bits of the fill value, sign extended, if values that have them must be told from others to become exceptions.
     fill: Option<i64>,
     /// The values that are exceptions whatever is predicted.
     mask: Mask<V>,
@@ -72,6 +74,7 @@ impl<V: Value> FineGrid<V> {
             glance: Glance::new(quantizer).filter(|_| V::GLANCES),
             spacing: step * SPACING,
             reach: if is_there { V::STEPS_LIMIT } else { 0.0 },
+            is_finite: V::round_from(V::STEPS_LIMIT * step).to_f64().is_finite(),
             fill: quantizer.fill(),
             mask: Mask::new(quantizer, V::STEPS_LIMIT),
         }
@@ -361,7 +364,7 @@ impl<V: Value> FineGrid<V> {
         places: &mut [i32],
     ) -> bool {
         let (true, Ok(values), Ok(predictions), Ok(residuals), Ok(places)) = (
-            Self::LIKES_WHOLE_PARTS,
+            Self::LIKES_WHOLE_PARTS && self.is_finite,
             <&[V; LEN]>::try_from(values),
             <&[i32; LEN]>::try_from(predictions),
             <&mut [i32; LEN]>::try_from(residuals),
@@ -586,6 +589,20 @@ mod tests {
                 let (residual, place) = fine.encode_one(value, prediction).unwrap();
                 assert_eq!(place, restore(prediction, residual));
                 assert!((fine.restore(place) - value).abs() <= bound);
+            }
+        }
+    }
+
+    #[test]
+    fn values_whose_place_overflows_are_exceptions() {
+        let values: [f64; MOST_VALUES] = std::array::from_fn(|index| 1.7e308 + index as f64 * 1e305);
+        for bound in [1e303, 1e304, 3e307] {
+            let fine = FineGrid::new(&Quantizer::new(bound));
+            let (mut residuals, mut places) = ([0; MOST_VALUES], [0; MOST_VALUES]);
+            let exceptions = fine.encode(&values, &[0; MOST_VALUES], &mut residuals, &mut places, &mut false);
+            for (index, &value) in values.iter().enumerate().filter(|&(index, _)| exceptions >> index & 1 == 0) {
+                let restored = fine.restore(places[index]);
+                assert!((restored - value).abs() <= bound, "{value:e} comes back as {restored:e} at {bound:e}");
             }
         }
     }
