@@ -57,7 +57,7 @@ fn are_multiples<V: Value>(values: &[V; GROUP], spacing: f64) -> bool {
 }
 
 /// A spacing. Those beyond the range of normal numbers are not worth their rounding.
-fn power_of_two(exponent: i32) -> Option<f64> {
+pub(crate) fn power_of_two(exponent: i32) -> Option<f64> {
     (-1000..=1000).contains(&exponent).then(|| f64::from_bits(((exponent + 1023) as u64) << 52))
 }
 
@@ -97,7 +97,7 @@ pub fn exact_spacing<V: Value>(chunk: &[u8], order: ByteOrder) -> Option<f64> {
 }
 
 /// Power of two of the least significant bit that is 1; the greatest number for 0, infinities and NaN, which lie on any lattice or on none.
-fn lowest_bit(value: f64) -> i32 {
+pub(crate) fn lowest_bit(value: f64) -> i32 {
     let (exponent, mantissa) = parts(value);
     if mantissa == 0 || !value.is_finite() { i32::MAX } else { exponent + mantissa.trailing_zeros() as i32 }
 }

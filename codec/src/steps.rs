@@ -16,6 +16,8 @@ pub trait Whole: Element {
     fn nearest(self, steps: &Steps) -> Self::Code;
     /// The multiple of the step, or what the type has next to it.
     fn multiple(code: Self::Code, steps: &Steps) -> Self;
+    /// The integer itself.
+    fn exactly(self) -> i128;
 }
 
 /// The grid of a bound.
@@ -67,6 +69,10 @@ macro_rules! narrow {
                 let multiple = i64::from(code) * (2 * steps.bound.cast_signed() + 1);
                 multiple.clamp(i64::from(<$type>::MIN), i64::from(<$type>::MAX)) as Self
             }
+            #[inline(always)]
+            fn exactly(self) -> i128 {
+                i128::from(self)
+            }
         }
     };
 }
@@ -91,6 +97,10 @@ macro_rules! wide {
             fn multiple(code: i64, steps: &Steps) -> Self {
                 let multiple = i128::from(code) * (2 * i128::from(steps.bound) + 1);
                 multiple.clamp(i128::from(<$type>::MIN), i128::from(<$type>::MAX)) as Self
+            }
+            #[inline(always)]
+            fn exactly(self) -> i128 {
+                i128::from(self)
             }
         }
     };

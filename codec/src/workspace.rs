@@ -1,7 +1,7 @@
 //! Whole chunks: stages in order, buffers kept from call to call.
 
 use crate::bitmap::Bitmap;
-use crate::bound::with_settled_bound;
+use crate::bound::{Compressor, with_settled_bound};
 use crate::coded::Coded;
 use crate::config::Config;
 use crate::element::Element;
@@ -91,16 +91,7 @@ impl Workspace {
                 layout.chunk_bytes()
             )));
         }
-        with_settled_bound(
-            chunk,
-            layout,
-            config,
-            |config| {
-                self.compress_settled(chunk, layout, config, stream)?;
-                Ok(stream.len())
-            },
-            |&length| length,
-        )?;
+        with_settled_bound(chunk, layout, config, &mut OnCpu { workspace: self, chunk, layout, stream })?;
         Ok(())
     }
 
@@ -220,6 +211,32 @@ impl Workspace {
             }
         }
         Ok(())
+    }
+}
+
+/// Compresses one chunk on the CPU. The outputs are the lengths of its streams.
+struct OnCpu<'a> {
+    workspace: &'a mut Workspace,
+    chunk: &'a [u8],
+    layout: &'a Layout,
+    stream: &'a mut Vec<u8>,
+}
+
+impl Compressor for OnCpu<'_> {
+    type Output = usize;
+    type Error = Error;
+
+    fn compress(&mut self, config: &Config) -> Result<usize> {
+        self.workspace.compress_settled(self.chunk, self.layout, config, self.stream)?;
+        Ok(self.stream.len())
+    }
+
+    fn length(&self, output: &usize) -> usize {
+        *output
+    }
+
+    fn decompress(&mut self, _output: &mut usize, chunk: &mut [u8]) -> Result<()> {
+        self.workspace.decompress(self.stream, chunk)
     }
 }
 

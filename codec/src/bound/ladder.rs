@@ -1,0 +1,221 @@
+//! The steps that settled bounds may have.
+//!
+//! Bounds that follow the chunk get steps from a ladder, so that values which were rounded before are recognised and are not rounded again out of their
+//! bound ([`super::earlier`]). With a step `s` that was found in the chunk, and a wanted step `S`:
+//!
+//! ```text
+//! S < s               the exact bits: a finer grid would move the values that are on s
+//! s <= S < about 6 s  s itself
+//! about 6 s <= S      a step of at most S - 4/3 s, so that both errors together are within the bound
+//! ```
+//!
+//! Integers and floating-point numbers of 16 bits are never interpolated. Rounding to a multiple of three steps from a multiple of one gives what rounding
+//! at once gives, so that their grids grow by factors of three.
+
+use super::earlier::{Odd, Search};
+use super::spacing::Spacing;
+use super::values::Range;
+use crate::config::{Config, ErrorBound, is_absolute};
+use crate::element::Element;
+use crate::lattice::{highest_bit, power_of_two};
+use crate::layout::{Layout, Scalar};
+use crate::small_float::{BFloat16, Binary16};
+
+/// Odd factors of the steps of binary32 and binary64. A step is 4 % below the wanted one in the mean.
+const WIDE: [Odd; 8] =
+    [Odd::new(17), Odd::new(19), Odd::new(21), Odd::new(23), Odd::new(25), Odd::new(27), Odd::new(29), Odd::new(31)];
+/// Those of types of 16 bits, in spacings of the larger values.
+const NARROW: [Odd; 6] = [Odd::new(5), Odd::new(7), Odd::new(9), Odd::new(11), Odd::new(13), Odd::new(15)];
+
+/// Steps of fewer spacings of the type than twice this are powers of two: too few bits are left to recognise others by.
+const FINE_SPACINGS: f64 = 32.0;
+/// Earlier steps below the wanted one by more than 2^11 are not looked for; this share of a bound is kept for the errors that they have left.
+const UNSEEN: f64 = 1.0 / 1024.0;
+/// Earlier errors are at most this multiple of half an earlier step, as a later step is at least [`COARSER`] times as wide.
+const EARLIER_ERRORS: f64 = 4.0 / 3.0;
+const COARSER: f64 = 4.0;
+/// The largest power of three of which half is exact in binary64.
+const MOST_THREES: u32 = 33;
+
+/// A chunk whose bounds are settled.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ladder<'a> {
+    chunk: &'a [u8],
+    layout: &'a Layout,
+    config: &'a Config<'a>,
+    range: Range,
+    spacing: Option<Spacing>,
+}
+
+impl<'a> Ladder<'a> {
+    pub(super) fn new(chunk: &'a [u8], layout: &'a Layout, config: &'a Config<'a>, range: Range) -> Self {
+        Self { chunk, layout, config, range, spacing: Spacing::of(chunk, layout, config) }
+    }
+
+    /// Settles an absolute bound for floating-point values.
+    pub(super) fn settle(&self, bound: f64) -> ErrorBound {
+        let wanted = 2.0 * bound.clamp(0.0, super::LARGEST);
+        let step = match self.earlier_step(wanted * power_of_two(-11).unwrap_or(1.0)) {
+            Some(earlier) if wanted < earlier => return ErrorBound::Lossless,
+            Some(earlier) if self.is_narrow() => threefold(earlier, wanted),
+            Some(earlier) => {
+                let coarser = rung(wanted - EARLIER_ERRORS * earlier, &WIDE);
+                if coarser >= COARSER * earlier { coarser } else { earlier }
+            }
+            None => self.fresh(wanted * (1.0 - UNSEEN)),
+        };
+        bound_of(step)
+    }
+
+    /// Settles a bound for floating-point values that may not exceed `ceiling` in all, whatever is written when, and grows where parts of the chunk are
+    /// written: by factors of two, whose errors together stay below the last step.
+    pub(super) fn settle_within(&self, bound: f64, ceiling: f64, earlier: Option<f64>) -> ErrorBound {
+        let (wanted, limit) = (2.0 * bound.min(ceiling), 2.0 * ceiling);
+        bound_of(match earlier {
+            Some(earlier) if earlier > limit => return ErrorBound::Lossless,
+            Some(earlier) if self.is_narrow() => threefold(earlier, wanted.max(earlier)),
+            Some(earlier) => {
+                let wanted = wanted.min(ceiling);
+                let mut step = earlier;
+                while 2.0 * step <= wanted {
+                    step *= 2.0;
+                }
+                step
+            }
+            None => self.fresh(wanted),
+        })
+    }
+
+    /// A step for a chunk of which no part was rounded before.
+    fn fresh(&self, wanted: f64) -> f64 {
+        if self.is_narrow() {
+            let in_spacings = self.spacing.map_or(0.0, |spacing| rung_in(wanted, &NARROW, spacing.0));
+            return if in_spacings > 0.0 { in_spacings } else { below_half(wanted) };
+        }
+        let fine = FINE_SPACINGS * self.spacing_at_magnitude();
+        if wanted < 2.0 * fine { below_half(wanted) } else { rung(wanted - fine, &WIDE) }
+    }
+
+    /// The step of the grid on which values were rounded before, from about `finest` on.
+    pub(super) fn earlier_step(&self, finest: f64) -> Option<f64> {
+        match self.layout.scalar {
+            Scalar::F32 => self.search::<f32>(&WIDE, finest),
+            Scalar::F64 => self.search::<f64>(&WIDE, finest),
+            Scalar::F16 => self.search::<Binary16>(&NARROW, finest),
+            Scalar::BF16 => self.search::<BFloat16>(&NARROW, finest),
+            _ => None,
+        }
+    }
+
+    fn search<V: Element>(&self, odds: &[Odd], finest: f64) -> Option<f64> {
+        Search::new(self.layout, self.config, odds, fraction_bits(self.layout.scalar), finest)?.run::<V>(self.chunk)
+    }
+
+    fn is_narrow(&self) -> bool {
+        self.layout.scalar.size() == 2
+    }
+
+    /// How far neighbouring numbers of the type are apart at the largest magnitude.
+    fn spacing_at_magnitude(&self) -> f64 {
+        highest_bit(self.range.magnitude())
+            .and_then(|exponent| power_of_two(exponent - fraction_bits(self.layout.scalar)))
+            .unwrap_or(0.0)
+    }
+}
+
+/// Settles a bound for integers: steps are powers of three, of which each grid is a part of all finer ones.
+pub(super) fn settle_whole(bound: u64) -> ErrorBound {
+    let mut step = 1u64;
+    for _ in 0..MOST_THREES {
+        if (3 * step - 1) / 2 > bound {
+            break;
+        }
+        step *= 3;
+    }
+    if step > 1 { ErrorBound::Absolute(((step - 1) / 2) as f64) } else { ErrorBound::Lossless }
+}
+
+fn bound_of(step: f64) -> ErrorBound {
+    let bound = step / 2.0;
+    if is_absolute(bound) { ErrorBound::Absolute(bound) } else { ErrorBound::Lossless }
+}
+
+/// The greatest step up to `wanted`, 0 if there is none.
+fn rung(wanted: f64, odds: &[Odd]) -> f64 {
+    rung_in(wanted, odds, 0.0)
+}
+
+/// The greatest step up to `wanted` that is a multiple of `spacing`, 0 if there is none.
+fn rung_in(wanted: f64, odds: &[Odd], spacing: f64) -> f64 {
+    let Some(exponent) = highest_bit(wanted).filter(|_| wanted > 0.0) else { return 0.0 };
+    let step = |odd: &Odd| {
+        let factor = odd.factor as f64;
+        let power = power_of_two(exponent - odd.factor.ilog2() as i32).unwrap_or(0.0);
+        let power = if factor * power > wanted { power / 2.0 } else { power };
+        if power >= spacing { factor * power } else { 0.0 }
+    };
+    odds.iter().map(step).fold(0.0, f64::max)
+}
+
+/// The greatest power of two up to half of a step: however often such steps grow, their errors together are within the bound.
+fn below_half(wanted: f64) -> f64 {
+    highest_bit(wanted).filter(|_| wanted > 0.0).and_then(|exponent| power_of_two(exponent - 1)).unwrap_or(0.0)
+}
+
+/// The greatest product of an earlier step and a power of three up to `wanted`.
+fn threefold(earlier: f64, wanted: f64) -> f64 {
+    let mut step = earlier;
+    while 3.0 * step <= wanted {
+        step *= 3.0;
+    }
+    step
+}
+
+fn fraction_bits(scalar: Scalar) -> i32 {
+    match scalar {
+        Scalar::F16 => Binary16::MANTISSA as i32,
+        Scalar::BF16 => BFloat16::MANTISSA as i32,
+        Scalar::F32 => 23,
+        _ => 52,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rungs_are_close_below() {
+        for i in 0..3000 {
+            let wanted = 1e-30 * 1.05f64.powi(i);
+            let step = rung(wanted, &WIDE);
+            assert!(step <= wanted && step > 0.88 * wanted, "{step:e} for {wanted:e}");
+            assert_eq!(rung(step, &WIDE), step);
+            let half = below_half(wanted);
+            assert!(half <= wanted / 2.0 && half > wanted / 4.0);
+        }
+        for nothing in [0.0, -1.0, f64::NAN] {
+            assert_eq!(rung(nothing, &WIDE), 0.0);
+            assert_eq!(below_half(nothing), 0.0);
+        }
+    }
+
+    #[test]
+    fn rungs_of_short_types_are_multiples_of_the_spacing() {
+        for (wanted, step) in [(1.24, 0.0), (1.25, 1.25), (2.2, 1.75), (2.49, 2.25), (2.5, 2.5), (1e3, 960.0)] {
+            assert_eq!(rung_in(wanted, &NARROW, 0.25), step, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn steps_of_integers_are_powers_of_three() {
+        let bound = |bound| match settle_whole(bound) {
+            ErrorBound::Absolute(bound) => bound,
+            _ => 0.0,
+        };
+        for (asked, settled) in [(0, 0.0), (1, 1.0), (3, 1.0), (4, 4.0), (12, 4.0), (13, 13.0), (1000, 364.0)] {
+            assert_eq!(bound(asked), settled, "{asked}");
+        }
+        assert_eq!(bound(u64::MAX) as u64, (3u64.pow(33) - 1) / 2);
+    }
+}
