@@ -145,7 +145,7 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
         let mut start = 0;
         for group in tokens.segment_ends.chunks(2) {
             let end = group[group.len() - 1].symbol;
-            black_box(encoder.encode(&tokens.symbols()[start..end], &codes_of));
+            black_box(encoder.encode(&tokens.symbols()[start..end], &codes_of).expect("memory"));
             start = end;
         }
     });
@@ -157,10 +157,10 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
     let mut start = Place::default();
     for group in tokens.segment_ends.chunks(2) {
         let end = group[group.len() - 1];
-        let mut words = encoder.encode(&tokens.symbols()[start.symbol..end.symbol], &codes_of).to_vec();
+        let mut words = encoder.encode(&tokens.symbols()[start.symbol..end.symbol], &codes_of).expect("memory").to_vec();
         words.extend([0; lanes::LANE_PADDING]);
         let mut extra = Vec::new();
-        tokens.extra.copy_to(start.extra_bit, end.extra_bit, &mut extra);
+        tokens.extra.copy_to(start.extra_bit, end.extra_bit, &mut extra).expect("memory");
         let mut extra: Vec<u8> = extra.iter().flat_map(|word| word.to_le_bytes()).collect();
         extra.extend([0; lanes::EXTRA_PADDING]);
         blocks.push((words, extra));

@@ -6,11 +6,11 @@
 //! What is saved is the time to build one, and the margin by which a new one must win.
 
 use crate::alphabet::SYMBOLS;
-use crate::codebook::{self, Choice, CodeLengths, DecodeTable, MAX_CODE_BITS};
+use crate::codebook::{self, Choice, CodeLengths, MAX_CODE_BITS};
 use crate::error::{Error, Result};
 use crate::format::Header;
 use crate::inspect;
-use crate::memory::resize;
+use crate::memory::{self, HeapArray, resize};
 use crate::plane::{Head, PlaneWorkspace};
 use crate::tokens::{Histogram, Tokens, tokenize};
 
@@ -25,8 +25,6 @@ pub const MAX_BOOKS: usize = MAX_USER_BOOKS + HISTORY;
 const MAGIC: [u8; 8] = *b"QUIREBK2";
 /// What one began with while there were fewer symbols.
 const MAGIC_BEFORE: &[u8] = b"QUIREBK1";
-/// Most bytes that reading such a file may ask for.
-const FILE_LIMIT: usize = 1 << 16;
 
 /// A user's dictionary.
 #[derive(Debug, Clone, PartialEq, Eq, bincode::Encode, bincode::Decode)]
@@ -50,32 +48,49 @@ impl UserDictionary {
     /// Reads a dictionary file.
     ///
     /// # Errors
-    /// What is wrong with it, as text.
-    pub fn from_bytes(bytes: &[u8]) -> std::result::Result<Self, String> {
-        let contents = bytes.strip_prefix(&MAGIC).ok_or_else(|| {
-            if bytes.starts_with(MAGIC_BEFORE) {
+    /// `InvalidArgument` with what is wrong with it, `OutOfMemory`.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let mut rest = bytes.strip_prefix(&MAGIC).ok_or_else(|| {
+            Error::invalid(if bytes.starts_with(MAGIC_BEFORE) {
                 "its books are of streams of version 0.4: make it again with `quire train`"
             } else {
                 "it is no dictionary of codebooks: `quire train` makes one"
-            }
+            })
         })?;
-        let (dictionary, used): (Self, usize) =
-            bincode::decode_from_slice(contents, bincode::config::standard().with_limit::<FILE_LIMIT>())
-                .map_err(|error| format!("it is damaged: {error}"))?;
-        let count = dictionary.books.len();
-        if used != contents.len() || count == 0 || count > MAX_USER_BOOKS {
-            return Err(format!(
-                "it is damaged: {count} books, where 1 to {MAX_USER_BOOKS} may be, in {used} of {} bytes",
-                contents.len()
-            ));
+        // By hand: bincode's own decoder allocates without a way to refuse.
+        let short = || Error::invalid("it is damaged: it ends too early");
+        let length = take_length(&mut rest).ok_or_else(short)?;
+        let origin = rest.split_off(..length).ok_or_else(short)?;
+        let origin = std::str::from_utf8(origin).map_err(|_| Error::invalid("it is damaged: its origin is no UTF-8"))?;
+        let count = take_length(&mut rest).ok_or_else(short)?;
+        let (books, behind) = rest.as_chunks::<SYMBOLS>();
+        if count != books.len() || !behind.is_empty() || count == 0 || count > MAX_USER_BOOKS {
+            return Err(Error::invalid(format_args!(
+                "it is damaged: {count} books, where 1 to {MAX_USER_BOOKS} may be, in {} bytes",
+                rest.len()
+            )));
         }
-        let mut table: Box<DecodeTable> = Box::new([0; 1 << MAX_CODE_BITS]);
-        for (number, book) in dictionary.books.iter().enumerate() {
-            codebook::fill_decode_table(book, &codebook::ENTRIES, &mut table)
-                .map_err(|error| format!("it is damaged: book {number}: {error}"))?;
+        let mut table: HeapArray<u32, { 1 << MAX_CODE_BITS }> = HeapArray::default();
+        for (number, book) in books.iter().enumerate() {
+            codebook::fill_decode_table(book, &codebook::ENTRIES, table.get()?)
+                .map_err(|error| error.reworded(|error| Error::invalid(format_args!("it is damaged: book {number}: {error}"))))?;
         }
-        Ok(dictionary)
+        Ok(Self { origin: memory::text(origin)?, books: memory::collect(books.iter().copied())? })
     }
+}
+
+/// Takes a length as bincode writes it: a byte below 251, or 251, 252 or 253 and the length in 2, 4 or 8 bytes, the lowest first.
+fn take_length(bytes: &mut &[u8]) -> Option<usize> {
+    let first = *bytes.split_off_first()?;
+    let width = match first {
+        0..=250 => return Some(first.into()),
+        251 => 2,
+        252 => 4,
+        253 => 8,
+        _ => return None,
+    };
+    let number = bytes.split_off(..width)?.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte));
+    usize::try_from(number).ok()
 }
 
 /// The books of a user's dictionary and those learned from the streams of the chunks before, newest first.
@@ -90,10 +105,16 @@ pub struct AdaptiveDictionary {
 
 impl AdaptiveDictionary {
     /// Starts with a user's books, of which there are at most [`MAX_USER_BOOKS`].
-    #[must_use]
-    pub fn new(user: &[CodeLengths]) -> Self {
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn new(user: &[CodeLengths]) -> Result<Self> {
         let fixed = user.len().min(MAX_USER_BOOKS);
-        Self { books: user[..fixed].to_vec(), fixed }
+        let mut books = Vec::new();
+        // All that it can ever hold: learning never fails.
+        memory::reserve(&mut books, fixed + HISTORY)?;
+        books.extend_from_slice(&user[..fixed]);
+        Ok(Self { books, fixed })
     }
 
     /// Books for [`Config::books`](crate::Config::books).
@@ -143,7 +164,7 @@ pub fn token_counts(stream: &[u8]) -> Result<Histogram> {
     let header = Header::read_verified(stream)?;
     let Some((_, mut planes)) = inspect::planes(stream, &header)? else { return Ok([0; SYMBOLS]) };
     if Head::read(&mut &*planes)?.choice.is_none() {
-        return Err(Error::InvalidArgument("a stream of bit planes has no tokens: compress with Huffman codes".to_owned()));
+        return Err(Error::invalid("a stream of bit planes has no tokens: compress with Huffman codes"));
     }
     let mut differences: Vec<i64> = Vec::new();
     resize(&mut differences, header.layout.shape.elements() as usize)?;
@@ -195,20 +216,20 @@ mod tests {
         }
         assert!(UserDictionary::from_bytes(&[&bytes[..], &[0]].concat()).is_err());
         for books in [0, MAX_USER_BOOKS + 1] {
-            let error = UserDictionary::from_bytes(&dictionary_of(books).to_bytes().unwrap()).unwrap_err();
+            let error = UserDictionary::from_bytes(&dictionary_of(books).to_bytes().unwrap()).unwrap_err().to_string();
             assert!(error.contains(&format!("{books} books, where 1 to 16")), "{error}");
         }
         let mut bad = dictionary_of(2);
         bad.books[1][5] += 1;
-        let error = UserDictionary::from_bytes(&bad.to_bytes().unwrap()).unwrap_err();
+        let error = UserDictionary::from_bytes(&bad.to_bytes().unwrap()).unwrap_err().to_string();
         assert!(error.contains("book 1: "), "{error}");
-        assert!(UserDictionary::from_bytes(b"\x89HDF\r\n\x1a\n").unwrap_err().contains("no dictionary"));
+        assert!(UserDictionary::from_bytes(b"\x89HDF\r\n\x1a\n").unwrap_err().to_string().contains("no dictionary"));
     }
 
     #[test]
     fn what_a_stream_has_built_the_next_one_takes() {
         let config = Config::absolute(0.01).unwrap();
-        let mut books = AdaptiveDictionary::new(&[book(1)]);
+        let mut books = AdaptiveDictionary::new(&[book(1)]).unwrap();
         let first = compress(1, &config);
         let built = custom_book(&first).expect("a book of its own");
         books.learn(&first);

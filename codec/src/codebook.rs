@@ -152,16 +152,23 @@ pub fn optimal_lengths(histogram: &Histogram) -> CodeLengths {
     /// Most items of a level.
     const ITEMS: usize = 2 * SYMBOLS;
     let weight_of = |symbol: usize| (histogram[symbol], symbol);
-    let mut leaves: Vec<(u64, usize)> = (0..SYMBOLS).filter(|&symbol| histogram[symbol] > 0).map(weight_of).collect();
-    let missing = 2usize.saturating_sub(leaves.len());
-    leaves.extend((0..SYMBOLS).filter(|&symbol| histogram[symbol] == 0).take(missing).map(weight_of));
+    let occurring = histogram.iter().filter(|&&count| count > 0).count();
+    let missing = 2usize.saturating_sub(occurring);
+    let symbols = (0..SYMBOLS)
+        .filter(|&symbol| histogram[symbol] > 0)
+        .chain((0..SYMBOLS).filter(|&symbol| histogram[symbol] == 0).take(missing));
+    let mut room = [(0, 0); SYMBOLS];
+    let leaves = &mut room[..occurring + missing];
+    for (leaf, symbol) in leaves.iter_mut().zip(symbols) {
+        *leaf = weight_of(symbol);
+    }
     leaves.sort_unstable();
 
     // Each level merges the leaves with the pairs of neighbours on the level below it, by weight; leaves go first where weights are equal. What is heavier
     // than any stands behind both, so that there is no question but which is the lighter, and no branch on that.
     let count = leaves.len();
     let mut leaf_weights = [u64::MAX; SYMBOLS + 1];
-    for (weight, leaf) in leaf_weights.iter_mut().zip(&leaves) {
+    for (weight, leaf) in leaf_weights.iter_mut().zip(&*leaves) {
         *weight = leaf.0;
     }
     let mut is_leaf = [[true; ITEMS]; LEVELS];
@@ -305,7 +312,7 @@ pub fn fill_decode_table(lengths: &CodeLengths, entries: &SymbolEntries, table: 
     if end != table.len() || lengths.iter().any(|&length| length > MAX_CODE_BITS) {
         return Err(Error::corrupt(
             "codebook",
-            format!("its code lengths use {end} of {} codes, or pass {MAX_CODE_BITS} bits", table.len()),
+            format_args!("its code lengths use {end} of {} codes, or pass {MAX_CODE_BITS} bits", table.len()),
         ));
     }
     for (&entry, &length) in entries.iter().zip(lengths).filter(|&(_, &length)| length > 0) {
@@ -316,13 +323,14 @@ pub fn fill_decode_table(lengths: &CodeLengths, entries: &SymbolEntries, table: 
     Ok(())
 }
 
-/// Appends the lengths of a custom book, symbol 0 in the low half of the first byte.
-pub fn pack_lengths(lengths: &CodeLengths, stream: &mut Vec<u8>) {
+/// The lengths of a custom book as a stream has them, symbol 0 in the low half of the first byte.
+#[must_use]
+pub fn pack_lengths(lengths: &CodeLengths) -> [u8; PACKED_LENGTHS] {
     let mut packed = [0; PACKED_LENGTHS];
     for (symbol, &length) in lengths.iter().enumerate() {
         packed[symbol / 2] |= length << (4 * (symbol % 2));
     }
-    stream.extend_from_slice(&packed);
+    packed
 }
 
 /// Reads the lengths of a custom book.
@@ -398,8 +406,6 @@ mod tests {
     #[test]
     fn packed_lengths_come_back() {
         let lengths = optimal_lengths(&geometric(3));
-        let mut packed = Vec::new();
-        pack_lengths(&lengths, &mut packed);
-        assert_eq!(unpack_lengths(packed.as_slice().try_into().unwrap()), Ok(lengths));
+        assert_eq!(unpack_lengths(&pack_lengths(&lengths)), Ok(lengths));
     }
 }

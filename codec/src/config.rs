@@ -114,7 +114,7 @@ impl Config<'_> {
     /// `InvalidArgument` for a bound that makes no sense.
     pub fn new(bound: ErrorBound) -> Result<Self> {
         let refuse =
-            |what: &str, value: f64, rule: &str| Err(Error::InvalidArgument(format!("{what} is {value:?}: it must be {rule}")));
+            |what: &str, value: f64, rule: &str| Err(Error::invalid(format_args!("{what} is {value:?}: it must be {rule}")));
         let bound = match bound {
             ErrorBound::Absolute(0.0) => ErrorBound::Lossless,
             ErrorBound::Absolute(bound) if !is_absolute(bound) => return refuse("absolute error bound", bound, ABSOLUTE_RULE),

@@ -9,7 +9,7 @@ use crate::tokens::Histogram;
 
 /// The dictionary file, in bincode. bincode is unmaintained (RUSTSEC-2025-0141): it reads this embedded file, with a limit, and no
 /// byte of any stream.
-static FILE: &[u8] = include_bytes!("../dictionary/v0_5.bin");
+const FILE: &[u8] = include_bytes!("../dictionary/v0_5.bin");
 /// Most bytes that decoding a dictionary file may ask for.
 const FILE_LIMIT: usize = 1 << 16;
 
@@ -69,44 +69,64 @@ impl Dictionary {
     }
 }
 
-/// The built-in dictionary, laid out for the choice.
-struct BuiltIn {
-    dictionary: Dictionary,
-    books: Vec<CodeLengths>,
-    /// Code lengths by symbol, then by book: the choice adds a row a symbol.
-    by_symbol: Vec<u8>,
-}
+/// Number of the built-in books, with which the file begins.
+const BOOKS: usize = FILE[0] as usize;
+/// Bytes of a book in the file before its code lengths: density, scale and spread.
+const ORIGIN_BYTES: usize = 1 + 8 + 8;
+const _: () = assert!(BOOKS < 251 && FILE.len() == 1 + BOOKS * (ORIGIN_BYTES + SYMBOLS));
 
-static BUILT_IN: LazyLock<BuiltIn> = LazyLock::new(|| {
-    let dictionary = Dictionary::from_bytes(FILE).unwrap_or_else(|error| panic!("embedded dictionary: {error}"));
-    let books: Vec<CodeLengths> = dictionary.entries.iter().map(|entry| entry.lengths).collect();
-    let by_symbol = (0..SYMBOLS).flat_map(|symbol| books.iter().map(move |book| book[symbol])).collect();
-    BuiltIn { dictionary, books, by_symbol }
-});
+/// Code lengths of the built-in books, read when this crate is compiled: nothing is left to do, and no memory to be had, when the first chunk comes.
+static BY_BOOK: [CodeLengths; BOOKS] = {
+    let mut books = [[0; SYMBOLS]; BOOKS];
+    let mut book = 0;
+    while book < BOOKS {
+        let mut symbol = 0;
+        while symbol < SYMBOLS {
+            books[book][symbol] = FILE[1 + book * (ORIGIN_BYTES + SYMBOLS) + ORIGIN_BYTES + symbol];
+            symbol += 1;
+        }
+        book += 1;
+    }
+    books
+};
 
-/// The built-in dictionary with its books' origins.
+/// The same by symbol, then by book: the choice adds a row a symbol.
+static BY_SYMBOL: [[u8; BOOKS]; SYMBOLS] = {
+    let mut lengths = [[0; BOOKS]; SYMBOLS];
+    let mut book = 0;
+    while book < BOOKS {
+        let mut symbol = 0;
+        while symbol < SYMBOLS {
+            lengths[symbol][book] = BY_BOOK[book][symbol];
+            symbol += 1;
+        }
+        book += 1;
+    }
+    lengths
+};
+
+/// The built-in dictionary with its books' origins, for those who make dictionaries. The plugin has no use for it: it takes memory.
 #[must_use]
 pub fn built_in() -> &'static Dictionary {
-    &BUILT_IN.dictionary
+    static BUILT_IN: LazyLock<Dictionary> =
+        LazyLock::new(|| Dictionary::from_bytes(FILE).unwrap_or_else(|error| panic!("embedded dictionary: {error}")));
+    &BUILT_IN
 }
 
 /// Code lengths of the built-in books.
 #[must_use]
 pub fn books() -> &'static [CodeLengths] {
-    &BUILT_IN.books
+    &BY_BOOK
 }
 
 /// Number of the cheapest built-in book for a histogram and its cost in bits; ties go to the lowest number.
 #[must_use]
 pub fn cheapest(histogram: &Histogram) -> (u8, u64) {
-    let built_in = &*BUILT_IN;
-    let count = built_in.books.len();
-    let mut costs = [0u64; 255];
-    let costs = &mut costs[..count];
+    let mut costs = [0u64; BOOKS];
     vectorized(
         #[inline(always)]
         || {
-            for (lengths, &occurrences) in built_in.by_symbol.chunks_exact(count).zip(histogram) {
+            for (lengths, &occurrences) in BY_SYMBOL.iter().zip(histogram) {
                 if occurrences > 0 {
                     for (cost, &length) in costs.iter_mut().zip(lengths) {
                         *cost += occurrences * u64::from(length);
@@ -115,7 +135,7 @@ pub fn cheapest(histogram: &Histogram) -> (u8, u64) {
             }
         },
     );
-    let best = (0..count).min_by_key(|&book| costs[book]).unwrap_or(0);
+    let best = (0..BOOKS).min_by_key(|&book| costs[book]).unwrap_or(0);
     (best as u8, costs[best])
 }
 
@@ -127,6 +147,7 @@ mod tests {
     #[test]
     fn every_book_codes_every_symbol() {
         assert_eq!(built_in().entries.len(), 75);
+        assert!(built_in().entries.iter().map(|entry| &entry.lengths).eq(books()));
         for lengths in books() {
             assert!(lengths.iter().all(|&length| length > 0));
             codebook::fill_decode_table(lengths, &codebook::ENTRIES, &mut [0; 4096]).unwrap();

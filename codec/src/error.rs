@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::memory;
+
 /// A result with the codec's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -46,8 +48,21 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn corrupt(section: &'static str, detail: impl Into<String>) -> Self {
-        Self::Corrupt { section, detail: detail.into(), offset: 0 }
+    /// `InvalidArgument` with a reason; `OutOfMemory` if there is none for its text.
+    #[must_use]
+    pub fn invalid(reason: impl fmt::Display) -> Self {
+        memory::text(reason).map_or_else(|error| error, Self::InvalidArgument)
+    }
+
+    /// `Corrupt` with what was expected and found; `OutOfMemory` if there is none for its text.
+    pub(crate) fn corrupt(section: &'static str, detail: impl fmt::Display) -> Self {
+        memory::text(detail).map_or_else(|error| error, |detail| Self::Corrupt { section, detail, offset: 0 })
+    }
+
+    /// `InvalidArgument` or `Corrupt` with a reason that another error gave; `OutOfMemory` stays what it is.
+    #[must_use]
+    pub fn reworded(self, words: impl FnOnce(&Self) -> Self) -> Self {
+        if matches!(self, Self::OutOfMemory { .. }) { self } else { words(&self) }
     }
 
     pub(crate) fn truncated(section: &'static str, needed: u64, have: u64) -> Self {

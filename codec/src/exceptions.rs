@@ -8,7 +8,7 @@ use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::layout::{ByteOrder, Shape};
 use crate::lorenzo::Axes;
-use crate::memory::resize;
+use crate::memory::{reserve, resize};
 use crate::plane::take;
 
 /// The most exceptions of a chunk that stand in a list.
@@ -46,7 +46,7 @@ impl<'a> List<'a> {
         let bits = take(stream, count * value_len as u64, SECTION)?;
         let padding = take(stream, bits.len().wrapping_neg() as u64 % 4, SECTION)?;
         if padding.iter().any(|&byte| byte != 0) {
-            return Err(Error::corrupt(SECTION, format!("padding is {padding:02x?}, not 0")));
+            return Err(Error::corrupt(SECTION, format_args!("padding is {padding:02x?}, not 0")));
         }
         let list = Self { indices, bits, index_len };
         let mut lowest = 0;
@@ -54,7 +54,7 @@ impl<'a> List<'a> {
             if index < lowest || index >= elements {
                 return Err(Error::corrupt(
                     SECTION,
-                    format!("index {index} stands where {lowest} to {} may stand", elements.saturating_sub(1)),
+                    format_args!("index {index} stands where {lowest} to {} may stand", elements.saturating_sub(1)),
                 ));
             }
             lowest = index + 1;
@@ -76,15 +76,27 @@ impl<'a> List<'a> {
 }
 
 /// Appends the list of a chunk's exceptions.
-pub fn write_list<V: Element>(exceptions: &Bitmap, chunk: &[u8], byte_order: ByteOrder, elements: u64, stream: &mut Vec<u8>) {
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn write_list<V: Element>(
+    exceptions: &Bitmap,
+    chunk: &[u8],
+    byte_order: ByteOrder,
+    elements: u64,
+    stream: &mut Vec<u8>,
+) -> Result<()> {
+    let count = exceptions.count();
+    reserve(stream, count * index_len(elements) + (count * V::SIZE).next_multiple_of(4))?;
     for index in exceptions.indices() {
         stream.extend_from_slice(&(index as u64).to_le_bytes()[..index_len(elements)]);
     }
     let start = stream.len();
-    stream.resize(start + (exceptions.count() * V::SIZE).next_multiple_of(4), 0);
+    stream.resize(start + (count * V::SIZE).next_multiple_of(4), 0);
     for (at, index) in exceptions.indices().enumerate() {
         V::read(chunk, index, byte_order).write(&mut stream[start..], at, ByteOrder::Little);
     }
+    Ok(())
 }
 
 /// Writes exceptions, from their bits, in the places that are marked, which are as many.

@@ -1,7 +1,10 @@
 //! The stream's constants and its header (FORMAT.md §2, §3). No other file repeats a number of the format.
 
+use std::fmt;
+
 use crate::error::{Error, Result};
 use crate::layout::{Layout, MAX_RANK, Scalar, Shape, type_of_byte};
+use crate::memory::extend;
 
 /// First four bytes of every stream.
 pub const MAGIC: [u8; 4] = *b"QUIR";
@@ -93,24 +96,31 @@ impl Header {
         HEADER_FIXED_LEN + 8 * self.layout.shape.dims().len()
     }
 
-    /// Appends the header, with length and checksum still 0: they are filled in once the stream is whole.
-    pub fn write_to(&self, stream: &mut Vec<u8>) {
+    /// The header, in the first [`Header::encoded_len`] bytes, with length and checksum still 0: they are filled in once the stream is whole.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; HEADER_MAX_LEN] {
         let dims = self.layout.shape.dims();
-        stream.extend_from_slice(&MAGIC);
-        stream.extend_from_slice(&[
+        let mut bytes = [0; HEADER_MAX_LEN];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4..=RANK_AT].copy_from_slice(&[
             VERSION.0,
             VERSION.1,
             self.layout.type_byte(),
             self.coding.to_byte(),
             dims.len() as u8,
-            0,
-            0,
-            0,
         ]);
-        stream.extend_from_slice(&[0; 12]);
-        for extent in dims {
-            stream.extend_from_slice(&extent.to_le_bytes());
+        for (bytes, extent) in bytes[HEADER_FIXED_LEN..].as_chunks_mut().0.iter_mut().zip(dims) {
+            *bytes = extent.to_le_bytes();
         }
+        bytes
+    }
+
+    /// Appends the header as [`Header::to_bytes`] has it.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn write_to(&self, stream: &mut Vec<u8>) -> Result<()> {
+        extend(stream, &self.to_bytes()[..self.encoded_len()])
     }
 
     /// As [`Header::read_from`], and checks the checksum: the extents can be trusted to be what was written.
@@ -130,33 +140,33 @@ impl Header {
     pub fn read_from(stream: &[u8]) -> Result<Self> {
         const SECTION: &str = "header";
         let have = stream.len() as u64;
-        let wrong = |at: usize, detail: String| Error::corrupt(SECTION, detail).at(at);
+        let wrong = |at: usize, detail: fmt::Arguments<'_>| Error::corrupt(SECTION, detail).at(at);
         let need = |needed: usize| {
             if stream.len() < needed { Err(Error::truncated(SECTION, needed as u64, have)) } else { Ok(()) }
         };
         need(HEADER_FIXED_LEN)?;
         if stream[..4] != MAGIC {
-            return Err(wrong(0, format!("bytes {:02x?} stand where {MAGIC:02x?} (\"QUIR\") is expected", &stream[..4])));
+            return Err(wrong(0, format_args!("bytes {:02x?} stand where {MAGIC:02x?} (\"QUIR\") is expected", &stream[..4])));
         }
         if (stream[4], stream[5]) != VERSION {
             return Err(Error::UnsupportedVersion { found: (stream[4], stream[5]), supported: VERSION });
         }
-        let (scalar, byte_order) =
-            type_of_byte(stream[TYPE_AT]).ok_or_else(|| wrong(TYPE_AT, format!("value type {} is unknown", stream[TYPE_AT])))?;
+        let (scalar, byte_order) = type_of_byte(stream[TYPE_AT])
+            .ok_or_else(|| wrong(TYPE_AT, format_args!("value type {} is unknown", stream[TYPE_AT])))?;
         let coding = *Coding::ALL
             .get(usize::from(stream[CODING_AT]))
-            .ok_or_else(|| wrong(CODING_AT, format!("coding {} is unknown", stream[CODING_AT])))?;
+            .ok_or_else(|| wrong(CODING_AT, format_args!("coding {} is unknown", stream[CODING_AT])))?;
         if !coding.fits(scalar) {
-            return Err(wrong(CODING_AT, format!("coding {} is not for value type {}", stream[CODING_AT], stream[TYPE_AT])));
+            return Err(wrong(CODING_AT, format_args!("coding {} is not for value type {}", stream[CODING_AT], stream[TYPE_AT])));
         }
         let rank = usize::from(stream[RANK_AT]);
         if rank == 0 || rank > MAX_RANK {
-            return Err(wrong(RANK_AT, format!("rank is {rank}, not 1 to {MAX_RANK}")));
+            return Err(wrong(RANK_AT, format_args!("rank is {rank}, not 1 to {MAX_RANK}")));
         }
         if stream[RANK_AT + 1..CHECKSUM_AT.start] != [0; 3] {
             return Err(wrong(
                 RANK_AT + 1,
-                format!("reserved bytes are {:02x?}, not 0", &stream[RANK_AT + 1..CHECKSUM_AT.start]),
+                format_args!("reserved bytes are {:02x?}, not 0", &stream[RANK_AT + 1..CHECKSUM_AT.start]),
             ));
         }
         need(HEADER_FIXED_LEN + 8 * rank)?;
@@ -165,13 +175,14 @@ impl Header {
             return Err(Error::truncated(SECTION, length, have).at(LENGTH_AT));
         }
         if length < have {
-            return Err(wrong(LENGTH_AT, format!("the stream says that it has {length} bytes, {have} are present")));
+            return Err(wrong(LENGTH_AT, format_args!("the stream says that it has {length} bytes, {have} are present")));
         }
         let mut dims = [0; MAX_RANK];
         for (axis, extent) in dims[..rank].iter_mut().enumerate() {
             *extent = u64_at(stream, HEADER_FIXED_LEN + 8 * axis);
         }
-        let shape = Shape::new(&dims[..rank]).map_err(|error| wrong(HEADER_FIXED_LEN, error.to_string()))?;
+        let shape = Shape::new(&dims[..rank])
+            .map_err(|error| error.reworded(|error| wrong(HEADER_FIXED_LEN, format_args!("{error}"))))?;
         Ok(Self { coding, layout: Layout { scalar, byte_order, shape } })
     }
 }
@@ -190,9 +201,8 @@ fn verify(stream: &[u8]) -> Result<()> {
     bytes.copy_from_slice(&stream[CHECKSUM_AT]);
     let (written, found) = (u32::from_le_bytes(bytes), checksum(stream));
     if written != found {
-        return Err(
-            Error::corrupt("checksum", format!("header says {written:08x}, the bytes give {found:08x}")).at(CHECKSUM_AT.start)
-        );
+        return Err(Error::corrupt("checksum", format_args!("header says {written:08x}, the bytes give {found:08x}"))
+            .at(CHECKSUM_AT.start));
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::exceptions::{List, most_listed};
 use crate::format::Header;
 use crate::grid::{Fixed, Grid};
+use crate::memory;
 use crate::plane::{Head, take};
 use crate::predictor::INTERPOLATION;
 
@@ -72,8 +73,9 @@ impl Description {
             Grid::Exact => None,
         };
         let elements = header.layout.shape.elements();
-        let of_exceptions = if fixed.exceptions > most_listed(elements) { vec![elements, fixed.exceptions] } else { vec![] };
-        for integers in [elements].into_iter().chain(of_exceptions) {
+        let planes = if fixed.exceptions > most_listed(elements) { 3 } else { 1 };
+        memory::reserve(&mut description.planes, planes)?;
+        for integers in [elements, elements, fixed.exceptions].into_iter().take(planes) {
             let before = rest.len();
             let head = Head::read(&mut rest)?;
             head.skip(&mut rest, integers as usize)?;
@@ -149,7 +151,7 @@ mod tests {
     fn absurd_extents_do_not_allocate() {
         let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape: Shape::new(&[1 << 47]).unwrap() };
         let mut stream = Vec::new();
-        Header { coding: Coding::Quantized, layout }.write_to(&mut stream);
+        Header { coding: Coding::Quantized, layout }.write_to(&mut stream).unwrap();
         stream.extend([1.0f64.to_le_bytes(), [0; 8]].concat());
         for (widths, is_good) in [([0, 0], true), ([1, 0], false)] {
             let mut stream = stream.clone();

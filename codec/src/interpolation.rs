@@ -22,7 +22,7 @@ mod small;
 
 use std::slice;
 
-use self::level::{Extents, Level, count, grids, index, indices};
+use self::level::{Extents, Grids, Level, count, index, indices};
 use self::sheets::{Sheets, Slab};
 use self::slab::{Encoder, Source};
 use self::small::{SmallGrid, is_small};
@@ -63,11 +63,11 @@ pub struct Interpolation {
 
 impl Interpolation {
     /// The grids of a shape from the finest, which is the shape, to the first that is small, for which all is made ready.
-    fn start(&mut self, shape: &Shape) -> Result<Vec<Extents>> {
-        let mut grids = grids(shape.extents());
+    fn start(&mut self, shape: &Shape) -> Result<Grids> {
+        let mut grids = Grids::of(shape.extents());
         let large = grids.iter().take_while(|&&grid| !is_small(grid)).count();
         grids.truncate(large + 1);
-        self.small.become_of(grids[large]);
+        self.small.become_of(grids[large])?;
         for grid in &mut self.grid {
             resize(grid, grids.get(1).map_or(0, |&grid| count(grid)))?;
         }

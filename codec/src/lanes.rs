@@ -18,6 +18,7 @@ use crate::alphabet::{ALPHABET, SYMBOLS, class_value};
 use crate::codebook::{DecodeTable, FIRST_SHIFT, MAX_CODE_BITS, RUN_ENTRY, START_SHIFT, WIDE_ENTRY};
 use crate::error::{Error, Result};
 use crate::integer::Integer;
+use crate::memory::HeapArray;
 use crate::simd::vectorized;
 
 /// Number of lanes.
@@ -28,32 +29,28 @@ pub const MAX_BLOCK: usize = 1 << 16;
 const MAX_WORDS: usize = MAX_BLOCK * MAX_CODE_BITS as usize / 16 + 2 * LANES;
 
 /// Places for the words of one block, used again and again.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Encoder {
-    words: Box<[u16]>,
-}
-
-impl Default for Encoder {
-    fn default() -> Self {
-        Self { words: vec![0; 1 << 16].into_boxed_slice() }
-    }
+    words: HeapArray<u16, { 1 << 16 }>,
 }
 
 const _: () = assert!(MAX_WORDS <= 1 << 16);
 
 impl Encoder {
     /// Codes the tokens of a block; returns its words without the zeros at the end. `codes` is [`crate::codebook::canonical_codes`]'s.
-    pub fn encode(&mut self, symbols: &[u8], codes: &[u32; SYMBOLS]) -> &[u16] {
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn encode(&mut self, symbols: &[u8], codes: &[u32; SYMBOLS]) -> Result<&[u16]> {
         let mut padded = [0; 256];
         padded[..SYMBOLS].copy_from_slice(codes);
-        #[expect(clippy::unwrap_used, reason = "the length is fixed above")]
-        let words: &mut [u16; 1 << 16] = (&mut *self.words).try_into().unwrap();
+        let words = self.words.get()?;
         let end = vectorized(
             #[inline(always)]
             || encode_lanes(symbols, &padded, words),
         );
         let used = words[..end].iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
-        &words[..used]
+        Ok(&words[..used])
     }
 }
 
@@ -592,10 +589,10 @@ mod tests {
                 let (_, histogram) = tokens.count();
                 let lengths = optimal_lengths(&histogram);
                 fill_decode_table(&lengths, &ENTRIES, &mut table).unwrap();
-                let mut words = encoder.encode(tokens.symbols(), &canonical_codes(&lengths)).to_vec();
+                let mut words = encoder.encode(tokens.symbols(), &canonical_codes(&lengths)).unwrap().to_vec();
                 words.extend([0; LANE_PADDING]);
                 let mut extra = Vec::new();
-                tokens.extra.copy_to(0, tokens.segment_ends[tokens.segment_ends.len() - 1].extra_bit, &mut extra);
+                tokens.extra.copy_to(0, tokens.segment_ends[tokens.segment_ends.len() - 1].extra_bit, &mut extra).unwrap();
                 let mut extra: Vec<u8> = extra.iter().flat_map(|word| word.to_le_bytes()).collect();
                 extra.extend([0; EXTRA_PADDING]);
                 let mut decoded = vec![7; len];

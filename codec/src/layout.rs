@@ -98,13 +98,13 @@ impl Shape {
     /// `InvalidArgument` if there are no extents or more than four, if one is 0, or if their product passes 2^48.
     pub fn new(dims: &[u64]) -> Result<Self> {
         if dims.is_empty() || dims.len() > MAX_RANK {
-            return Err(Error::InvalidArgument(format!("chunk has {} dimensions: 1 to {MAX_RANK} are possible", dims.len())));
+            return Err(Error::invalid(format_args!("chunk has {} dimensions: 1 to {MAX_RANK} are possible", dims.len())));
         }
         let elements = dims.iter().try_fold(1u64, |product, &extent| product.checked_mul(extent));
         match elements {
             Some(1..=0x1_0000_0000_0000) => {}
             _ => {
-                return Err(Error::InvalidArgument(format!("chunk dimensions {dims:?} hold no elements, or more than 2^48")));
+                return Err(Error::invalid(format_args!("chunk dimensions {dims:?} hold no elements, or more than 2^48")));
             }
         }
         let mut shape = Self { dims: [1; MAX_RANK], rank: dims.len() as u8 };
@@ -131,17 +131,18 @@ impl Shape {
         if dims.is_empty() || dims.contains(&0) {
             return Self::new(dims);
         }
-        let mut kept: Vec<u64> = dims.iter().copied().filter(|&extent| extent != 1).collect();
-        if kept.is_empty() {
-            kept.push(1);
+        // From the fastest on; all that have no room of their own share the last.
+        let (mut kept, mut rank) = ([1u64; MAX_RANK], 0);
+        for &extent in dims.iter().rev().filter(|&&extent| extent != 1) {
+            let slowest = &mut kept[rank.min(MAX_RANK - 1)];
+            *slowest = slowest
+                .checked_mul(extent)
+                .ok_or_else(|| Error::invalid(format_args!("chunk dimensions {dims:?} hold more than 2^48 elements")))?;
+            rank = MAX_RANK.min(rank + 1);
         }
-        while kept.len() > MAX_RANK {
-            let slowest = kept.remove(0);
-            kept[0] = kept[0]
-                .checked_mul(slowest)
-                .ok_or_else(|| Error::InvalidArgument(format!("chunk dimensions {dims:?} hold more than 2^48 elements")))?;
-        }
-        Self::new(&kept)
+        let kept = &mut kept[..rank.max(1)];
+        kept.reverse();
+        Self::new(kept)
     }
 
     /// One dimension. `extent` is at least 1 and no more than a valid shape holds.

@@ -48,7 +48,7 @@ mod layout;
 pub mod logarithm;
 pub mod lorenzo;
 pub mod mask;
-mod memory;
+pub mod memory;
 pub mod narrowed;
 pub mod options;
 mod padding;

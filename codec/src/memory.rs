@@ -1,21 +1,161 @@
-//! Growing buffers that stand in proportion to a chunk: a failure is an error, where Vec's own growth would end the host process.
+//! Memory that may be refused. `Vec`'s own growth, `Box::new` and `format!` end the host process where there is none; here a refusal is an error.
+//!
+//! All crates of the plugin allocate with these functions after it is loaded. Two tests refuse each allocation in turn: `codec/tests/low_memory.rs` and
+//! `filter/src/low_memory.rs`.
+
+use std::fmt::{self, Write as _};
 
 use crate::error::{Error, Result};
 
 /// Makes a vector `len` long; new elements are zero.
-pub(crate) fn resize<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> Result<()> {
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn resize<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> Result<()> {
     reserve(buffer, len.saturating_sub(buffer.len()))?;
     buffer.resize(len, T::default());
     Ok(())
 }
 
 /// Makes a vector at least `len` long, whatever its elements are: one that shrank and grew again would be filled with zeros each time.
-pub(crate) fn lengthen<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> Result<()> {
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn lengthen<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> Result<()> {
     if buffer.len() < len { resize(buffer, len) } else { Ok(()) }
 }
 
 /// Makes room for `additional` elements.
-pub(crate) fn reserve<T>(buffer: &mut Vec<T>, additional: usize) -> Result<()> {
-    let bytes = (buffer.len() + additional) as u64 * size_of::<T>() as u64;
+///
+/// # Errors
+/// `OutOfMemory`.
+#[inline(always)]
+pub fn reserve<T>(buffer: &mut Vec<T>, additional: usize) -> Result<()> {
+    if buffer.capacity() - buffer.len() >= additional { Ok(()) } else { grow(buffer, additional) }
+}
+
+#[cold]
+#[inline(never)]
+fn grow<T>(buffer: &mut Vec<T>, additional: usize) -> Result<()> {
+    let bytes = (buffer.len() as u64).saturating_add(additional as u64).saturating_mul(size_of::<T>() as u64);
     buffer.try_reserve(additional).map_err(|_| Error::OutOfMemory { bytes })
+}
+
+/// Appends an element.
+///
+/// # Errors
+/// `OutOfMemory`.
+#[inline(always)]
+pub fn push<T>(buffer: &mut Vec<T>, element: T) -> Result<()> {
+    reserve(buffer, 1)?;
+    buffer.push(element);
+    Ok(())
+}
+
+/// Appends a copy of a slice.
+///
+/// # Errors
+/// `OutOfMemory`.
+#[inline(always)]
+pub fn extend<T: Copy>(buffer: &mut Vec<T>, elements: &[T]) -> Result<()> {
+    reserve(buffer, elements.len())?;
+    buffer.extend_from_slice(elements);
+    Ok(())
+}
+
+/// A vector of what an iterator gives.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn collect<T>(elements: impl IntoIterator<Item = T>) -> Result<Vec<T>> {
+    let elements = elements.into_iter();
+    let mut buffer = Vec::new();
+    reserve(&mut buffer, elements.size_hint().0)?;
+    for element in elements {
+        push(&mut buffer, element)?;
+    }
+    Ok(buffer)
+}
+
+/// A text, in place of `format!` and `to_string`.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn text(what: impl fmt::Display) -> Result<String> {
+    let mut text = Text::default();
+    match write!(text, "{what}") {
+        Ok(()) => Ok(text.written),
+        Err(fmt::Error) => Err(Error::OutOfMemory { bytes: text.wanted as u64 }),
+    }
+}
+
+/// A string that grows as far as there is memory.
+#[derive(Default)]
+struct Text {
+    written: String,
+    /// Bytes that were asked for last.
+    wanted: usize,
+}
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        self.wanted = self.written.len() + part.len();
+        self.written.try_reserve(part.len()).map_err(|_| fmt::Error)?;
+        self.written.push_str(part);
+        Ok(())
+    }
+}
+
+/// An array on the heap, made and filled with zeros when it is first needed: a `Box` that may be refused.
+#[derive(Debug)]
+pub(crate) struct HeapArray<T, const LEN: usize>(Vec<T>);
+
+impl<T, const LEN: usize> Default for HeapArray<T, LEN> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T: Copy + Default, const LEN: usize> HeapArray<T, LEN> {
+    /// The array.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub(crate) fn get(&mut self) -> Result<&mut [T; LEN]> {
+        const { assert!(LEN > 0) };
+        if self.0.is_empty() {
+            self.0.try_reserve_exact(LEN).map_err(|_| Error::OutOfMemory { bytes: (LEN * size_of::<T>()) as u64 })?;
+            self.0.resize(LEN, T::default());
+        }
+        match self.0.first_chunk_mut() {
+            Some(array) => Ok(array),
+            None => unreachable!("its length is set above"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_machine_has_is_refused() {
+        let mut buffer = vec![1u64];
+        let refused = Err(Error::OutOfMemory { bytes: 8 << 60 });
+        assert_eq!((resize(&mut buffer, 1 << 60), lengthen(&mut buffer, 1 << 60)), (refused.clone(), refused));
+        assert_eq!(reserve(&mut buffer, usize::MAX), Err(Error::OutOfMemory { bytes: u64::MAX }));
+        assert_eq!(buffer, [1]);
+    }
+
+    #[test]
+    fn elements_and_texts_arrive() {
+        let mut buffer = collect((0..5).filter(|number| number % 2 == 0)).unwrap();
+        push(&mut buffer, 7).unwrap();
+        extend(&mut buffer, &[8, 9]).unwrap();
+        assert_eq!(buffer, [0, 2, 4, 7, 8, 9]);
+        assert_eq!(text(format_args!("{} and {:?}", 1, "two")).unwrap(), "1 and \"two\"");
+        let mut array: HeapArray<u8, 7> = HeapArray::default();
+        array.get().unwrap()[6] = 1;
+        assert_eq!(*array.get().unwrap(), [0, 0, 0, 0, 0, 0, 1]);
+    }
 }

@@ -11,6 +11,8 @@
 //! | `coding` | `auto`, `huffman`, `bitshuffle` |
 //! | `adapt` | `none`; `history`: codebooks of the chunks before may be taken again |
 
+use std::fmt;
+
 use crate::config::{AdaptPolicy, CodingPolicy, Config, ErrorBound};
 use crate::error::{Error, Result};
 
@@ -28,7 +30,7 @@ const HOW_TO: &str = "give one of abs=, rel=, pwrel=, psnr=, ratio= (with abs= b
 /// # Errors
 /// `InvalidArgument` with what was wrong and what can be given.
 pub fn parse(text: &str) -> Result<Config<'static>> {
-    let refused = |detail: String| Error::InvalidArgument(format!("options {text:?}: {detail}; {HOW_TO}"));
+    let refused = |detail: fmt::Arguments<'_>| Error::invalid(format_args!("options {text:?}: {detail}; {HOW_TO}"));
     let mut numbers: [Option<f64>; 5] = [None; 5];
     const NUMBERS: [&str; 5] = ["abs", "rel", "pwrel", "psnr", "ratio"];
     let (mut lossless, mut coding, mut adapt) = (false, None, None);
@@ -37,30 +39,31 @@ pub fn parse(text: &str) -> Result<Config<'static>> {
             Some((key, value)) => (key.trim(), Some(value.trim())),
             None => (option, None),
         };
-        let twice = || refused(format!("{key} stands there twice"));
+        let twice = || refused(format_args!("{key} stands there twice"));
+        let unknown = || refused(format_args!("{key}={} is unknown", value.unwrap_or("")));
         if let Some(number) = NUMBERS.iter().position(|&name| name == key) {
-            let value = value.ok_or_else(|| refused(format!("{key} needs a value")))?;
-            let value: f64 = value.parse().map_err(|_| refused(format!("{key}={value} is no number")))?;
+            let value = value.ok_or_else(|| refused(format_args!("{key} needs a value")))?;
+            let value: f64 = value.parse().map_err(|_| refused(format_args!("{key}={value} is no number")))?;
             if numbers[number].replace(value).is_some() {
                 return Err(twice());
             }
         } else if key == "lossless" {
             if let Some(value) = value {
-                return Err(refused(format!("lossless takes no value, {value:?} given")));
+                return Err(refused(format_args!("lossless takes no value, {value:?} given")));
             }
             if std::mem::replace(&mut lossless, true) {
                 return Err(twice());
             }
         } else if key == "coding" {
-            if coding.replace(named(&CODINGS, key, value).map_err(refused)?).is_some() {
+            if coding.replace(named(&CODINGS, value).ok_or_else(unknown)?).is_some() {
                 return Err(twice());
             }
         } else if key == "adapt" {
-            if adapt.replace(named(&ADAPTING, key, value).map_err(refused)?).is_some() {
+            if adapt.replace(named(&ADAPTING, value).ok_or_else(unknown)?).is_some() {
                 return Err(twice());
             }
         } else {
-            return Err(refused(format!("{key:?} is unknown")));
+            return Err(refused(format_args!("{key:?} is unknown")));
         }
     }
     let bound = match (numbers, lossless) {
@@ -70,17 +73,16 @@ pub fn parse(text: &str) -> Result<Config<'static>> {
         ([None, None, None, Some(decibels), None], false) => ErrorBound::Psnr(decibels),
         ([ceiling, None, None, None, Some(ratio)], false) => ErrorBound::Ratio { ratio, ceiling },
         ([None, None, None, None, None], true) => ErrorBound::Lossless,
-        ([None, None, None, None, None], false) => return Err(refused("they have no bound".to_owned())),
-        _ => return Err(refused("they have more than one bound".to_owned())),
+        ([None, None, None, None, None], false) => return Err(refused(format_args!("they have no bound"))),
+        _ => return Err(refused(format_args!("they have more than one bound"))),
     };
-    let config = Config::new(bound).map_err(|error| refused(error.to_string()))?;
+    let config = Config::new(bound).map_err(|error| error.reworded(|error| refused(format_args!("{error}"))))?;
     Ok(Config { coding: coding.unwrap_or_default(), adapt: adapt.unwrap_or_default(), ..config })
 }
 
 /// The choice that a value names.
-fn named<T: Copy>(choices: &[(&str, T)], key: &str, value: Option<&str>) -> std::result::Result<T, String> {
-    let found = value.and_then(|value| choices.iter().find(|(name, _)| *name == value));
-    found.map(|&(_, choice)| choice).ok_or_else(|| format!("{key}={} is unknown", value.unwrap_or("")))
+fn named<T: Copy>(choices: &[(&str, T)], value: Option<&str>) -> Option<T> {
+    choices.iter().find(|(name, _)| Some(*name) == value).map(|&(_, choice)| choice)
 }
 
 /// The option for a choice, with a comma before it; nothing for the default.

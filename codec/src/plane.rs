@@ -16,7 +16,7 @@ use crate::integer::Integer;
 use crate::lanes::{self, LANES, MAX_BLOCK};
 use crate::layout::Shape;
 use crate::lorenzo::{self, Axes};
-use crate::memory::{reserve, resize};
+use crate::memory::{extend, push, reserve};
 use crate::narrowed::{FAR, Far};
 use crate::predictor::{INTERPOLATION, Predictor};
 use crate::tables::Tables;
@@ -78,19 +78,19 @@ impl Head {
         if !(MIN_BLOCK_LOG..=MAX_BLOCK_LOG).contains(&block_log) {
             return Err(Error::corrupt(
                 HEADER,
-                format!("log2 of the block length is {block_log}, not {MIN_BLOCK_LOG} to {MAX_BLOCK_LOG}"),
+                format_args!("log2 of the block length is {block_log}, not {MIN_BLOCK_LOG} to {MAX_BLOCK_LOG}"),
             ));
         }
         if lane_width > 32 || extra_width > 32 || reserved != [0; 3] {
             return Err(Error::corrupt(
                 HEADER,
-                format!("index widths are {lane_width} and {extra_width} bits, reserved bytes {reserved:02x?}"),
+                format_args!("index widths are {lane_width} and {extra_width} bits, reserved bytes {reserved:02x?}"),
             ));
         }
         if book == BIT_PLANES && (block_log != MIN_BLOCK_LOG || extra_width != 0) {
             return Err(Error::corrupt(
                 HEADER,
-                format!("blocks of bit planes have 2^{block_log} integers and extra words of {extra_width} bits"),
+                format_args!("blocks of bit planes have 2^{block_log} integers and extra words of {extra_width} bits"),
             ));
         }
         let choice = match book {
@@ -99,7 +99,7 @@ impl Head {
             book if usize::from(book) < dictionary::books().len() => Some(Choice::Dictionary(book)),
             _ => {
                 let books = dictionary::books().len();
-                return Err(Error::corrupt(HEADER, format!("codebook {book} is not in the dictionary of {books}")));
+                return Err(Error::corrupt(HEADER, format_args!("codebook {book} is not in the dictionary of {books}")));
             }
         };
         Ok(Self { predictor, choice, block_log, lane_width, extra_width })
@@ -168,10 +168,10 @@ impl PlaneWorkspace {
         self.payload.clear();
         self.sizes.clear();
         for block in differences.chunks(bitshuffle::BLOCK) {
-            let words = self.bitshuffle.encode(block).as_chunks::<2>().0;
+            let words = self.bitshuffle.encode(block)?.as_chunks::<2>().0;
             reserve(&mut self.payload, words.len())?;
             self.payload.extend(words.iter().map(|&word| u16::from_le_bytes(word)));
-            self.sizes.push((words.len() as u32, 0));
+            push(&mut self.sizes, (words.len() as u32, 0))?;
         }
         self.write(predictor, MIN_BLOCK_LOG, BIT_PLANES, None, stream)
     }
@@ -203,11 +203,11 @@ impl PlaneWorkspace {
         let mut start = Place::default();
         for group in self.tokens.segment_ends.chunks(1 << group_log) {
             let end = group[group.len() - 1];
-            let words = self.encoder.encode(&self.tokens.symbols()[start.symbol..end.symbol], &codes);
-            self.payload.extend_from_slice(words);
+            let words = self.encoder.encode(&self.tokens.symbols()[start.symbol..end.symbol], &codes)?;
+            extend(&mut self.payload, words)?;
             let before = self.payload.len();
-            self.tokens.extra.copy_to(start.extra_bit, end.extra_bit, &mut self.payload);
-            self.sizes.push((words.len() as u32, (self.payload.len() - before) as u32));
+            self.tokens.extra.copy_to(start.extra_bit, end.extra_bit, &mut self.payload)?;
+            push(&mut self.sizes, (words.len() as u32, (self.payload.len() - before) as u32))?;
             start = end;
         }
 
@@ -228,13 +228,15 @@ impl PlaneWorkspace {
     ) -> Result<()> {
         let width = |size: fn(&(u32, u32)) -> u32| 32 - self.sizes.iter().map(size).max().unwrap_or(0).leading_zeros();
         let (lane_width, extra_width) = (width(|size| size.0), width(|size| size.1));
-        stream.extend_from_slice(&[predictor.to_byte(), block_log, book, lane_width as u8, extra_width as u8, 0, 0, 0]);
+        extend(stream, &[predictor.to_byte(), block_log, book, lane_width as u8, extra_width as u8, 0, 0, 0])?;
         if let Some(lengths) = lengths {
-            codebook::pack_lengths(lengths, stream);
+            extend(stream, &codebook::pack_lengths(lengths))?;
         }
-        write_index(&self.sizes, lane_width, extra_width, stream);
+        write_index(&self.sizes, lane_width, extra_width, stream)?;
         let start = stream.len();
-        resize(stream, start + 2 * self.payload.len())?;
+        let end = start + 2 * self.payload.len();
+        reserve(stream, end.next_multiple_of(4) - start)?;
+        stream.resize(end, 0);
         for (bytes, word) in stream[start..].as_chunks_mut::<2>().0.iter_mut().zip(&self.payload) {
             *bytes = word.to_le_bytes();
         }
@@ -266,7 +268,7 @@ impl PlaneWorkspace {
         Axes::from_byte(byte, shape).ok_or_else(|| {
             Error::corrupt(
                 HEADER,
-                format!("its predictor is {byte:#x}, which names no axes of the {} there are", shape.dims().len()),
+                format_args!("its predictor is {byte:#x}, which names no axes of the {} there are", shape.dims().len()),
             )
         })
     }
@@ -293,9 +295,10 @@ impl PlaneWorkspace {
         let payload = take(stream, words.saturating_mul(2), PAYLOAD)?;
         let mut rest = payload;
         for (number, (block, &(lane_words, extra_words))) in codes.chunks_mut(block_len).zip(&self.sizes).enumerate() {
-            let mut keep_far = |index: usize, value| match reserve(&mut self.far, 1) {
-                Ok(()) => self.far.push((number * block_len + index, value)),
-                Err(error) => is_kept = Err(error),
+            let mut keep_far = |index: usize, value| {
+                if let Err(error) = push(&mut self.far, (number * block_len + index, value)) {
+                    is_kept = Err(error);
+                }
             };
             let (lane_bytes, after) = rest.split_at(2 * lane_words as usize);
             let (extra_bytes, after) = after.split_at(2 * extra_words as usize);
@@ -319,11 +322,12 @@ impl PlaneWorkspace {
                 continue;
             };
             self.payload.clear();
+            reserve(&mut self.payload, lane_words as usize + lanes::LANE_PADDING)?;
             self.payload.extend(lane_bytes.as_chunks::<2>().0.iter().map(|&word| u16::from_le_bytes(word)));
-            self.payload.extend([0; lanes::LANE_PADDING]);
+            self.payload.extend_from_slice(&[0; lanes::LANE_PADDING]);
             self.extra_bytes.clear();
-            self.extra_bytes.extend_from_slice(extra_bytes);
-            self.extra_bytes.extend([0; lanes::EXTRA_PADDING]);
+            extend(&mut self.extra_bytes, extra_bytes)?;
+            extend(&mut self.extra_bytes, &[0; lanes::EXTRA_PADDING])?;
             lanes::decode(&self.payload, &self.extra_bytes, table, block, &mut keep_far)?;
         }
         is_kept?;
@@ -355,8 +359,10 @@ fn index_len(blocks: usize, lane_width: u32, extra_width: u32) -> u64 {
 }
 
 /// Appends the words of each block's lanes and extra bits, each in a fixed number of bits, least significant first.
-fn write_index(sizes: &[(u32, u32)], lane_width: u32, extra_width: u32, stream: &mut Vec<u8>) {
+fn write_index(sizes: &[(u32, u32)], lane_width: u32, extra_width: u32, stream: &mut Vec<u8>) -> Result<()> {
     let end = stream.len() + index_len(sizes.len(), lane_width, extra_width) as usize;
+    // The byte behind the last whole one is written before it is cut off.
+    reserve(stream, end + 1 - stream.len())?;
     let mut buffer = 0u128;
     let mut count = 0;
     for &(lane_words, extra_words) in sizes {
@@ -370,6 +376,7 @@ fn write_index(sizes: &[(u32, u32)], lane_width: u32, extra_width: u32, stream: 
     }
     stream.push(buffer as u8);
     stream.resize(end, 0);
+    Ok(())
 }
 
 fn read_index(stream: &mut &[u8], blocks: usize, lane_width: u32, extra_width: u32, sizes: &mut Vec<(u32, u32)>) -> Result<()> {

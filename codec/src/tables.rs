@@ -4,35 +4,30 @@
 use crate::codebook::{Choice, DecodeTable, ENTRIES, MAX_CODE_BITS, NARROW_ENTRIES, fill_decode_table};
 use crate::dictionary;
 use crate::error::Result;
-use crate::memory::reserve;
+use crate::memory::{HeapArray, push};
 
 /// Most tables that are kept: what the planes of a chunk or two take, and what fits the second cache.
 const MOST_KEPT: usize = 8;
 
 /// The tables that were filled last.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Tables {
     kept: Vec<Kept>,
     /// Where the next one goes: behind the others or, if there are as many as may be, in place of the oldest.
     next: usize,
-    custom: Box<DecodeTable>,
+    custom: Table,
 }
 
+/// Room for a [`DecodeTable`].
+type Table = HeapArray<u32, { 1 << MAX_CODE_BITS }>;
+
 /// The table of a book of the dictionary.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Kept {
     /// The book's number, and whether entries are narrow, once the table is filled.
     of: Option<(u8, bool)>,
-    table: DecodeTable,
+    table: Table,
 }
-
-impl Default for Tables {
-    fn default() -> Self {
-        Self { kept: Vec::new(), next: 0, custom: Box::new(EMPTY) }
-    }
-}
-
-const EMPTY: DecodeTable = [0; 1 << MAX_CODE_BITS];
 
 impl Tables {
     /// The table of a book, for integers from which what 16 bits cannot hold is kept apart, or for others.
@@ -44,8 +39,9 @@ impl Tables {
         let book = match choice {
             Choice::Dictionary(book) => *book,
             Choice::Custom(lengths) => {
-                fill_decode_table(lengths, entries, &mut self.custom)?;
-                return Ok(&self.custom);
+                let table = self.custom.get()?;
+                fill_decode_table(lengths, entries, table)?;
+                return Ok(table);
             }
         };
         let found = self.kept.iter().position(|kept| kept.of == Some((book, is_narrow)));
@@ -54,18 +50,17 @@ impl Tables {
             None => {
                 let number = self.next;
                 if number == self.kept.len() {
-                    reserve(&mut self.kept, 1)?;
-                    self.kept.push(Kept { of: None, table: EMPTY });
+                    push(&mut self.kept, Kept::default())?;
                 }
                 let kept = &mut self.kept[number];
                 kept.of = None;
-                fill_decode_table(&dictionary::books()[usize::from(book)], entries, &mut kept.table)?;
+                fill_decode_table(&dictionary::books()[usize::from(book)], entries, kept.table.get()?)?;
                 kept.of = Some((book, is_narrow));
                 self.next = (number + 1) % MOST_KEPT;
                 number
             }
         };
-        Ok(&self.kept[number].table)
+        Ok(self.kept[number].table.get()?)
     }
 }
 
@@ -81,7 +76,7 @@ mod tests {
         for turn in 0..200 {
             let book = if turn % 3 == 0 { turn % 2 } else { turn * 7 % books.len() };
             for (is_narrow, entries) in [(false, &ENTRIES), (true, &NARROW_ENTRIES)] {
-                let mut expected = EMPTY;
+                let mut expected = [0; 1 << MAX_CODE_BITS];
                 fill_decode_table(&books[book], entries, &mut expected).unwrap();
                 let found = tables.of(&Choice::Dictionary(book as u8), is_narrow).unwrap();
                 assert!(*found == expected, "book {book} in turn {turn}");

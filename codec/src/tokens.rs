@@ -9,7 +9,7 @@ use crate::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, FIRST_RUN, SEGMENT, SYM
 use crate::bytes::{self, Masks, keep, list_ones};
 use crate::error::Result;
 use crate::integer::Integer;
-use crate::memory::{lengthen, reserve, resize};
+use crate::memory::{lengthen, push, reserve, resize};
 use crate::simd::{apart, vectorized};
 
 /// How often each symbol occurs.
@@ -20,7 +20,8 @@ pub type Histogram = [u64; SYMBOLS];
 pub struct Tokens {
     /// A symbol a token, and behind them what longer planes have left.
     room: Vec<u8>,
-    scratch: Box<Scratch>,
+    /// One [`Scratch`], once there is room for it.
+    scratch: Vec<Scratch>,
     /// Extra bits of all tokens in their order, least significant first.
     pub extra: BitString,
     /// Where each segment ends.
@@ -45,11 +46,14 @@ pub struct BitString {
 
 impl BitString {
     /// Appends the bits from place `from` to place `to` to 16-bit words, the last one filled up with zeros.
-    pub fn copy_to(&self, from: usize, to: usize, words: &mut Vec<u16>) {
-        let Some(last) = to.checked_sub(from + 1) else { return };
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn copy_to(&self, from: usize, to: usize, words: &mut Vec<u16>) -> Result<()> {
+        let Some(last) = to.checked_sub(from + 1) else { return Ok(()) };
         let start = words.len();
         let wholes = last / 64 + 1;
-        words.resize(start + 4 * wholes, 0);
+        resize(words, start + 4 * wholes)?;
         let shift = from % 64;
         let source = &self.words[from / 64..from / 64 + wholes + 1];
         for (four, source) in words[start..].as_chunks_mut::<4>().0.iter_mut().zip(source.windows(2)) {
@@ -59,6 +63,7 @@ impl BitString {
         words.truncate(start + last / 16 + 1);
         let end = words.len() - 1;
         words[end] &= 0xffff >> (15 - last % 16);
+        Ok(())
     }
 }
 
@@ -223,6 +228,9 @@ impl Default for Scratch {
 pub fn tokenize<C: Integer>(differences: &[C], tokens: &mut Tokens) -> Result<()> {
     lengthen(&mut tokens.room, differences.len() + SLACK)?;
     tokens.extra.bits = 0;
+    if tokens.scratch.is_empty() {
+        push(&mut tokens.scratch, Scratch::default())?;
+    }
     tokens.segment_ends.clear();
     reserve(&mut tokens.segment_ends, differences.len().div_ceil(SEGMENT))?;
     #[cfg(target_arch = "x86_64")]
@@ -241,9 +249,10 @@ pub fn tokenize<C: Integer>(differences: &[C], tokens: &mut Tokens) -> Result<()
 #[inline(always)]
 fn tokenize_segments<C: Integer>(masks: impl Masks, differences: &[C], tokens: &mut Tokens) -> Result<()> {
     let mut symbol_end = 0;
+    let [scratch, ..] = &mut *tokens.scratch else { unreachable!("it is made before") };
     for segment in differences.chunks(SEGMENT) {
         let symbols = &mut tokens.room[symbol_end..symbol_end + segment.len() + SLACK];
-        symbol_end += tokenize_segment(masks, segment, symbols, &mut tokens.extra, &mut tokens.scratch)?;
+        symbol_end += tokenize_segment(masks, segment, symbols, &mut tokens.extra, scratch)?;
         tokens.segment_ends.push(Place { symbol: symbol_end, extra_bit: tokens.extra.bits });
     }
     Ok(())
@@ -654,7 +663,7 @@ mod tests {
         for &symbol in tokens.symbols() {
             let symbol = ALPHABET[usize::from(symbol)];
             let mut words = Vec::new();
-            tokens.extra.copy_to(at, at + usize::from(symbol.extra_bits), &mut words);
+            tokens.extra.copy_to(at, at + usize::from(symbol.extra_bits), &mut words).unwrap();
             at += usize::from(symbol.extra_bits);
             let extra = words.iter().rev().fold(0u64, |value, &word| value << 16 | u64::from(word));
             match symbol.meaning {

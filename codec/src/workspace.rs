@@ -14,7 +14,7 @@ use crate::interpolation::Interpolation;
 use crate::layout::{Layout, Shape};
 use crate::logarithm;
 use crate::lorenzo::{self, Axes};
-use crate::memory::{lengthen, reserve, resize};
+use crate::memory::{extend, lengthen, reserve, resize};
 use crate::narrowed::Narrowed;
 use crate::plane::{self, PlaneWorkspace, take};
 use crate::predictor::{Both, Choice, Chooser, Predictor};
@@ -85,7 +85,7 @@ impl Workspace {
     /// `InvalidArgument` if `chunk` has not the length that `layout` gives, or if values of its type cannot have the bound; `OutOfMemory`.
     pub fn compress(&mut self, chunk: &[u8], layout: &Layout, config: &Config, stream: &mut Vec<u8>) -> Result<()> {
         if chunk.len() as u64 != layout.chunk_bytes() {
-            return Err(Error::InvalidArgument(format!(
+            return Err(Error::invalid(format_args!(
                 "chunk has {} bytes, its layout says {}",
                 chunk.len(),
                 layout.chunk_bytes()
@@ -98,8 +98,8 @@ impl Workspace {
     fn compress_settled(&mut self, chunk: &[u8], layout: &Layout, config: &Config, stream: &mut Vec<u8>) -> Result<()> {
         stream.clear();
         if layout.is_constant(chunk) {
-            Header { coding: Coding::Constant, layout: *layout }.write_to(stream);
-            stream.extend_from_slice(&chunk[..layout.scalar.size()]);
+            Header { coding: Coding::Constant, layout: *layout }.write_to(stream)?;
+            extend(stream, &chunk[..layout.scalar.size()])?;
         } else {
             let Self { narrow, wide, shared } = self;
             let task = Task { chunk, layout, config };
@@ -115,9 +115,8 @@ impl Workspace {
             let stored = Header { coding: Coding::Stored, layout: *layout };
             if stream.len() >= stored.encoded_len() + chunk.len() {
                 stream.clear();
-                stored.write_to(stream);
-                reserve(stream, chunk.len())?;
-                stream.extend_from_slice(chunk);
+                stored.write_to(stream)?;
+                extend(stream, chunk)?;
             }
         }
         format::seal(stream);
@@ -169,7 +168,7 @@ impl Workspace {
         let header = Header::read_verified(stream)?;
         let layout = &header.layout;
         if chunk.len() as u64 != layout.chunk_bytes() {
-            return Err(Error::InvalidArgument(format!(
+            return Err(Error::invalid(format_args!(
                 "stream holds a chunk of {} bytes, the caller has room for {}",
                 layout.chunk_bytes(),
                 chunk.len()
@@ -181,7 +180,7 @@ impl Workspace {
             if left == 0 {
                 Ok(())
             } else {
-                Err(Error::corrupt(SECTION, format!("{left} bytes are left over behind the last section")))
+                Err(Error::corrupt(SECTION, format_args!("{left} bytes are left over behind the last section")))
             }
         });
         outcome.map_err(|error| error.at(stream.len() - body.len()))
@@ -243,6 +242,9 @@ impl Compressor for OnCpu<'_> {
 /// What errors call the values of a stored or constant chunk, and what follows all.
 const SECTION: &str = "values";
 
+/// Most bytes that a grid takes in a stream: half step and offset of a logarithmic one.
+const MOST_GRID_BYTES: usize = 16;
+
 /// Fills a chunk with one value. What is there already is copied behind itself: few long copies instead of many short ones.
 fn fill(chunk: &mut [u8], value: &[u8]) {
     let mut filled = value.len();
@@ -263,9 +265,11 @@ struct Task<'a> {
 
 impl Task<'_> {
     /// Begins the chunk's stream.
-    fn begin(&self, grid: &Grid, stream: &mut Vec<u8>) {
-        Header { coding: grid.coding(), layout: *self.layout }.write_to(stream);
+    fn begin(&self, grid: &Grid, stream: &mut Vec<u8>) -> Result<()> {
+        Header { coding: grid.coding(), layout: *self.layout }.write_to(stream)?;
+        reserve(stream, MOST_GRID_BYTES)?;
         grid.write_to(stream);
+        Ok(())
     }
 }
 
@@ -279,7 +283,7 @@ fn encode_floats<V: Value>(
     let &Task { chunk, layout, config } = task;
     let (chooser, mut coded) = shared.apart(&mut buffers.codes);
     let (grid, Choice { predictor, is_applied }) = for_floats::<V>(chunk, layout, config, chooser, &mut coded, None)?;
-    task.begin(&grid, stream);
+    task.begin(&grid, stream)?;
     match &grid {
         Grid::Linear(_) if is_applied => {}
         Grid::Linear(quantizer) if predictor == Predictor::Interpolation => {
@@ -308,7 +312,7 @@ fn encode_whole_numbers<V: Whole>(
     let &Task { chunk, layout, config } = task;
     let (chooser, mut coded) = shared.apart(&mut buffers.codes);
     let (grid, Choice { predictor, .. }) = for_whole_numbers::<V>(chunk, layout, config, chooser)?;
-    task.begin(&grid, stream);
+    task.begin(&grid, stream)?;
     let Grid::Steps(steps) = &grid else { return encode_exact::<V>(buffers, shared, task, predictor, stream) };
     coded.clear(layout)?;
     steps::quantize::<V>(chunk, layout.byte_order, steps, coded.codes, coded.exceptions);
@@ -357,10 +361,10 @@ fn encode_planes<V: Element>(
     let Shared { plane, exceptions, mask, mask_differences, residuals, .. } = shared;
     resize(differences, elements)?;
     let count = exceptions.count();
-    stream.extend_from_slice(&(count as u64).to_le_bytes());
+    extend(stream, &(count as u64).to_le_bytes())?;
     let are_listed = count as u64 <= most_listed(elements as u64);
     if are_listed {
-        write_list::<V>(exceptions, chunk, byte_order, elements as u64, stream);
+        write_list::<V>(exceptions, chunk, byte_order, elements as u64, stream)?;
     }
     match predictor {
         Predictor::Interpolation => plane.encode(&residuals[..elements], predictor, config, stream)?,
@@ -537,7 +541,7 @@ fn decode_exceptions<V: Element>(
     if marked.count() as u64 != exceptions {
         return Err(Error::corrupt(
             "exception mask",
-            format!("it marks {} exceptions, {exceptions} are announced", marked.count()),
+            format_args!("it marks {} exceptions, {exceptions} are announced", marked.count()),
         ));
     }
     write_marked::<V>(bits, marked, *byte_order, chunk);

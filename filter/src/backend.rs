@@ -18,27 +18,29 @@
 //!
 //! Nothing of CUDA runs before a chunk asks for it; `cuda` asks when a dataset is created.
 
-use std::ffi::OsString;
+use std::ffi::CStr;
 use std::fmt;
-use std::io::Write as _;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use quire_codec::adaptive::{AdaptiveDictionary, UserDictionary};
-use quire_codec::{AdaptPolicy, CodebookPolicy, Config, Error, Header, Layout, Result, Workspace};
+use quire_codec::{AdaptPolicy, CodebookPolicy, Config, Error, Header, Layout, Result, Workspace, memory};
 use quire_gpu::{Compressed, Device};
 
 use crate::dictionary;
+use crate::environment;
+use crate::message::{Lossy, Message};
 
 /// Bytes of the uncompressed chunk from which on `auto` takes the GPU. Below it, the way to the GPU and back takes longer than the
 /// CPU's work: on an H200 the two meet at 57 KiB for compressing and at 64 KiB for decompressing, by the run (h5-samples/results/gpu_codec.txt).
 const GPU_FROM_BYTES: usize = 96 << 10;
 
 /// A compressed chunk, where it has come to be.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, and a box may be refused")]
 pub(crate) enum Stream<'a> {
     /// In the caller's vector.
     Kept(&'a [u8]),
     /// In pinned memory, until this is dropped.
-    Pinned(Box<Compressed>),
+    Pinned(Compressed),
 }
 
 impl Stream<'_> {
@@ -76,7 +78,7 @@ pub(crate) fn compress<'a>(
     if !settings.is_done(Direction::Compress, attempt)? {
         workspace.compress(chunk, layout, &config, kept)?;
     }
-    let mut stream = pinned.map_or(Stream::Kept(kept), |compressed| Stream::Pinned(Box::new(compressed)));
+    let mut stream = pinned.map_or(Stream::Kept(kept), |compressed| Stream::Pinned(compressed));
     if let Some(history) = history.as_mut().filter(|_| adapt == AdaptPolicy::History) {
         history.learn(stream.bytes());
     }
@@ -97,7 +99,7 @@ pub(crate) fn decompress(stream: &[u8], chunk: &mut [u8], workspace: &mut Worksp
     if let Err(Obstacle::Gpu(quire_gpu::Error::Refused)) = attempt {
         // The words for what is wrong with the stream are in the CPU's decoder.
         workspace.decompress(stream, chunk)?;
-        say_once("the GPU refused a stream that the CPU decodes. The data are right; please report this bug");
+        say_once(format_args!("the GPU refused a stream that the CPU decodes. The data are right; please report this bug"));
         return Ok(());
     }
     if settings.is_done(Direction::Decompress, attempt)? {
@@ -112,31 +114,41 @@ pub(crate) struct Outlook {
     /// `cuda`, `cpu`, or `none` where the environment stands against every call.
     pub(crate) backend: &'static str,
     /// What the driver calls the GPU, if it is to be used.
-    pub(crate) device: Option<String>,
+    pub(crate) device: Option<&'static str>,
     /// Why it is this backend.
     pub(crate) why: String,
 }
 
 /// Tells where chunks of a type and a size that are for a GPU will go. Asks for the GPU as the first of them would, which opens it.
-pub(crate) fn outlook() -> Outlook {
+///
+/// # Errors
+/// `OutOfMemory`.
+pub(crate) fn outlook() -> Result<Outlook> {
+    let none = |error: Error| error_or_text(error).map(|why| Outlook { backend: "none", device: None, why });
     let settings = match Settings::get() {
         Ok(settings) => settings,
-        Err(error) => return Outlook { backend: "none", device: None, why: error.to_string() },
+        Err(error) => return none(error),
     };
     match settings.gpu(GPU_FROM_BYTES) {
-        Ok(device) => Outlook {
+        Ok(device) => Ok(Outlook {
             backend: "cuda",
-            device: Some(device.name().to_owned()),
+            device: Some(device.name()),
             why: match settings.backend {
-                Backend::Cuda => "QUIRE_BACKEND=cuda".to_owned(),
-                _ => format!("GPU {} can be used, by chunks of {GPU_FROM_BYTES} bytes and more", settings.device),
+                Backend::Cuda => memory::text("QUIRE_BACKEND=cuda")?,
+                _ => memory::text(format_args!(
+                    "GPU {} can be used, by chunks of {GPU_FROM_BYTES} bytes and more",
+                    settings.device
+                ))?,
             },
-        },
-        Err(obstacle) if settings.backend == Backend::Cuda => {
-            Outlook { backend: "none", device: None, why: obstacle.into_error().to_string() }
-        }
-        Err(obstacle) => Outlook { backend: "cpu", device: None, why: obstacle.to_string() },
+        }),
+        Err(obstacle) if settings.backend == Backend::Cuda => none(obstacle.into_error()),
+        Err(obstacle) => Ok(Outlook { backend: "cpu", device: None, why: memory::text(obstacle)? }),
     }
+}
+
+/// What an error says; a lack of memory stays an error.
+fn error_or_text(error: Error) -> Result<String> {
+    if matches!(error, Error::OutOfMemory { .. }) { Err(error) } else { memory::text(error) }
 }
 
 /// Finds what already stands against compressing a dataset when it is created. HDF5 passes over an optional filter's failure to compress
@@ -147,7 +159,7 @@ pub(crate) fn outlook() -> Outlook {
 pub(crate) fn check_dataset(layout: &Layout) -> Result<()> {
     let settings = Settings::get()?;
     if let Some(UserDictionary { origin, books }) = dictionary::user()?.filter(|_| settings.log) {
-        say_once(&format!("{} more codebooks: {origin}", books.len()));
+        say_once(format_args!("{} more codebooks: {origin}", books.len()));
     }
     if settings.backend != Backend::Cuda {
         return Ok(());
@@ -179,9 +191,8 @@ fn compress_on(
         return Ok(Some(compressed));
     }
     let length = compressed.len();
-    kept.try_reserve(length.saturating_sub(kept.len())).map_err(|_| Obstacle::NoMemory(length))?;
     // Only what has never been written is zeroed, once a thread.
-    kept.resize(length, 0);
+    memory::resize(kept, length).map_err(|_| Obstacle::NoMemory(length))?;
     compressed.copy_to(kept)?;
     Ok(None)
 }
@@ -199,6 +210,9 @@ enum Backend {
     Cuda,
 }
 
+/// Takes the value of a variable.
+type Reader<'a> = &'a mut dyn FnMut(Option<&CStr>) -> Result<()>;
+
 /// What the environment says.
 #[derive(Debug, PartialEq, Eq)]
 struct Settings {
@@ -209,32 +223,41 @@ struct Settings {
 }
 
 impl Settings {
-    /// Reads the environment once a process.
+    /// Reads the environment once a process, or until there is memory for what is wrong with it.
     fn get() -> Result<&'static Self> {
         static SETTINGS: OnceLock<Result<Settings>> = OnceLock::new();
-        SETTINGS.get_or_init(|| Self::read(|name| std::env::var_os(name))).as_ref().map_err(Clone::clone)
+        let found = match SETTINGS.get() {
+            Some(found) => found,
+            None => match Self::read(|name, read| environment::variable(name, read)) {
+                Err(error @ Error::OutOfMemory { .. }) => return Err(error),
+                found => SETTINGS.get_or_init(|| found),
+            },
+        };
+        found.as_ref().map_err(Error::invalid)
     }
 
-    /// Understands variables; an empty one counts as missing.
-    fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
-        let text = |name| variable(name).map(|value| value.to_string_lossy().into_owned()).filter(|value| !value.is_empty());
-        let device = text("QUIRE_DEVICE").unwrap_or_else(|| "0".to_owned());
-        Ok(Self {
-            backend: choose(
-                "QUIRE_BACKEND",
-                text("QUIRE_BACKEND"),
-                &[("auto", Backend::Auto), ("cpu", Backend::Cpu), ("cuda", Backend::Cuda)],
-            )?,
-            device: device.parse().map_err(|_| {
-                Error::InvalidArgument(format!("QUIRE_DEVICE={device} is no number of a GPU: give 0, 1, 2, ... as in nvidia-smi"))
-            })?,
-            log: choose("QUIRE_LOG", text("QUIRE_LOG"), &[("0", false), ("1", true)])?,
-            codebook: choose(
-                "QUIRE_CODEBOOK",
-                text("QUIRE_CODEBOOK"),
-                &[("auto", CodebookPolicy::Auto), ("dictionary", CodebookPolicy::Dictionary), ("custom", CodebookPolicy::Custom)],
-            )?,
-        })
+    /// Understands variables, of which `variable` hands the values on; an empty one counts as missing.
+    fn read(variable: impl Fn(&CStr, Reader<'_>) -> Result<()>) -> Result<Self> {
+        let mut settings = Self { backend: Backend::Auto, device: 0, log: false, codebook: CodebookPolicy::Auto };
+        variable(c"QUIRE_BACKEND", &mut |value| {
+            let choices = [("auto", Backend::Auto), ("cpu", Backend::Cpu), ("cuda", Backend::Cuda)];
+            choose("QUIRE_BACKEND", value, &choices, &mut settings.backend)
+        })?;
+        variable(c"QUIRE_DEVICE", &mut |value| {
+            let Some(value) = value.filter(|value| !value.is_empty()) else { return Ok(()) };
+            settings.device = value.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
+                let value = Lossy(value.to_bytes());
+                Error::invalid(format_args!("QUIRE_DEVICE={value} is no number of a GPU: give 0, 1, 2, ... as in nvidia-smi"))
+            })?;
+            Ok(())
+        })?;
+        variable(c"QUIRE_LOG", &mut |value| choose("QUIRE_LOG", value, &[("0", false), ("1", true)], &mut settings.log))?;
+        variable(c"QUIRE_CODEBOOK", &mut |value| {
+            let choices =
+                [("auto", CodebookPolicy::Auto), ("dictionary", CodebookPolicy::Dictionary), ("custom", CodebookPolicy::Custom)];
+            choose("QUIRE_CODEBOOK", value, &choices, &mut settings.codebook)
+        })?;
+        Ok(settings)
     }
 
     /// The GPU, if a chunk of so many bytes is to go there.
@@ -260,7 +283,7 @@ impl Settings {
             Err(obstacle) => {
                 self.log(direction, format_args!("on the CPU: {obstacle}"));
                 if obstacle.is_surprise() && !self.log {
-                    say_once(&format!("{} on the CPU: {obstacle}", direction.name()));
+                    say_once(format_args!("{} on the CPU: {obstacle}", direction.name()));
                 }
                 Ok(false)
             }
@@ -273,26 +296,39 @@ impl Settings {
         if !self.log {
             return;
         }
-        let line = format!("{} {place}", direction.name());
+        let line = Message::new(format_args!("{} {place}", direction.name()));
         {
             // Held for as short as can be: a fork in another thread meanwhile would leave it locked in the child.
             let mut last = LAST[direction as usize].lock().unwrap_or_else(PoisonError::into_inner);
-            if *last == line {
+            if *last == line.as_str() {
                 return;
             }
-            last.clone_from(&line);
+            // Without memory to note it, it is said once more.
+            *last = memory::text(line.as_str()).unwrap_or_default();
         }
-        say(&line);
+        say(line.as_str());
     }
 }
 
-/// Understands a variable with a few values, of which the first is the default.
-fn choose<T: Copy>(name: &str, value: Option<String>, choices: &[(&str, T)]) -> Result<T> {
-    let Some(value) = value else { return Ok(choices[0].1) };
-    choices.iter().find(|(text, _)| *text == value).map(|&(_, choice)| choice).ok_or_else(|| {
-        let texts: Vec<&str> = choices.iter().map(|&(text, _)| text).collect();
-        Error::InvalidArgument(format!("{name}={value} is unknown: the choices are {}", texts.join(", ")))
-    })
+/// Understands a variable with a few values. Where it is missing, the choice stays as it is.
+fn choose<T: Copy>(name: &str, value: Option<&CStr>, choices: &[(&str, T)], choice: &mut T) -> Result<()> {
+    let Some(value) = value.map(CStr::to_bytes).filter(|value| !value.is_empty()) else { return Ok(()) };
+    let found = choices.iter().find(|(text, _)| text.as_bytes() == value);
+    (_, *choice) = *found
+        .ok_or_else(|| Error::invalid(format_args!("{name}={} is unknown: the choices are {}", Lossy(value), Names(choices))))?;
+    Ok(())
+}
+
+/// The names of choices, with commas between them.
+struct Names<'a, T>(&'a [(&'a str, T)]);
+
+impl<T> fmt::Display for Names<'_, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (name, _)) in self.0.iter().enumerate() {
+            write!(formatter, "{}{name}", if number > 0 { ", " } else { "" })?;
+        }
+        Ok(())
+    }
 }
 
 /// What a call does.
@@ -332,7 +368,10 @@ impl Obstacle {
 
     /// The error where nothing but the GPU will do.
     fn into_error(self) -> Error {
-        Error::InvalidArgument(format!("QUIRE_BACKEND=cuda, but {self}"))
+        match self {
+            Self::NoMemory(bytes) => Error::OutOfMemory { bytes: bytes as u64 },
+            obstacle => Error::invalid(format_args!("QUIRE_BACKEND=cuda, but {obstacle}")),
+        }
     }
 }
 
@@ -353,30 +392,38 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// Writes a line to stderr, in one piece. `eprintln!` panics where stderr is closed.
+/// Writes a line to stderr, in one piece and without memory. `eprintln!` panics where stderr is closed.
 pub(crate) fn say(text: &str) {
-    let _ = std::io::stderr().write_all(format!("H5Z-Quire: {text}\n").as_bytes());
+    let line = Message::new(format_args!("H5Z-Quire: {text}\n"));
+    let bytes = line.as_str().as_bytes();
+    // SAFETY: reads that many bytes. Where stderr is closed, or takes only a part, there is nobody to tell.
+    let _ = unsafe { libc::write(libc::STDERR_FILENO, bytes.as_ptr().cast(), bytes.len()) };
 }
 
-/// The same, unless this process has said it before.
-pub(crate) fn say_once(text: &str) {
+/// The same, unless this process has said it before. What there is no memory to note is said again.
+pub(crate) fn say_once(text: fmt::Arguments<'_>) {
     static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let text = Message::new(text);
     {
         let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.iter().any(|known| known == text) {
+        if said.iter().any(|known| known == text.as_str()) {
             return;
         }
-        said.push(text.to_owned());
+        let _ = memory::text(text.as_str()).and_then(|text| memory::push(&mut said, text));
     }
-    say(text);
+    say(text.as_str());
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::CString;
 
     fn read(variables: &[(&str, &str)]) -> Result<Settings> {
-        Settings::read(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into()))
+        Settings::read(|name, read| {
+            let value = variables.iter().find(|(known, _)| Ok(*known) == name.to_str());
+            read(value.map(|(_, value)| CString::new(*value).expect("a C string")).as_deref())
+        })
     }
 
     fn reason(variables: &[(&str, &str)]) -> String {
@@ -433,14 +480,14 @@ mod tests {
 
     #[test]
     fn the_outlook_gives_a_reason() {
-        let outlook = outlook();
+        let outlook = outlook().expect("memory");
         assert!(["cuda", "cpu", "none"].contains(&outlook.backend) && !outlook.why.is_empty(), "{outlook:?}");
         assert_eq!(outlook.device.is_some(), outlook.backend == "cuda");
     }
 
     #[test]
     fn only_what_a_gpu_has_broken_off_is_told_unasked() {
-        let text = String::new;
+        let text = || quire_gpu::Reason::default();
         assert!(Obstacle::Gpu(quire_gpu::Error::Failed(text())).is_surprise());
         assert!(Obstacle::Gpu(quire_gpu::Error::OutOfMemory(text())).is_surprise());
         for quiet in [Obstacle::Unwanted, Obstacle::Small(4), Obstacle::Gpu(quire_gpu::Error::Unavailable(text()))] {

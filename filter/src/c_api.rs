@@ -7,18 +7,21 @@
 //! ```
 
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::slice;
 
 use quire_codec::inspect::{Description, Plane, PlaneCoding, Prediction};
-use quire_codec::{ByteOrder, Config, Error, Header, Layout, MAX_RANK, Result, Scalar, Shape, format, options, type_of_byte};
+use quire_codec::{
+    ByteOrder, Config, Error, Header, Layout, MAX_RANK, Result, Scalar, Shape, format, memory, options, type_of_byte,
+};
 
 use crate::FILTER_ID;
 use crate::backend::{self, Outlook};
 use crate::fence::{Buffers, Failure, contain, with_kept_buffers};
+use crate::message::Message;
 
 /// `QUIRE_OK`
-const OK: c_int = 0;
+pub(crate) const OK: c_int = 0;
 /// `QUIRE_INVALID`: options, type, extents, lengths or environment make no sense.
 const INVALID: c_int = 1;
 /// `QUIRE_DAMAGED`: the stream is truncated or contradicts FORMAT.md.
@@ -26,7 +29,7 @@ const DAMAGED: c_int = 2;
 /// `QUIRE_VERSION`: the stream is of another format version.
 const VERSION: c_int = 3;
 /// `QUIRE_NO_MEMORY`
-const NO_MEMORY: c_int = 4;
+pub(crate) const NO_MEMORY: c_int = 4;
 /// `QUIRE_INTERNAL`: a bug.
 const INTERNAL: c_int = 5;
 
@@ -70,7 +73,7 @@ pub unsafe extern "C" fn quire_compress(
         // SAFETY: the caller's promise.
         let text = unsafe { text_from_raw(options)? };
         if rank > MOST_EXTENTS {
-            return Err(Error::InvalidArgument(format!("rank is {rank}: an array has at most {MOST_EXTENTS} extents")));
+            return Err(Error::invalid(format_args!("rank is {rank}: an array has at most {MOST_EXTENTS} extents")));
         }
         // SAFETY: the caller's promise.
         let extents = unsafe { slice_from_raw(extents, rank as usize, "extents")? };
@@ -85,7 +88,7 @@ pub unsafe extern "C" fn quire_compress(
         // SAFETY: the caller's promise.
         let values = unsafe { slice_from_raw(values.cast(), length, "values")? };
         if values.len() as u64 != layout.chunk_bytes() {
-            return Err(Error::InvalidArgument(format!(
+            return Err(Error::invalid(format_args!(
                 "the array has {} bytes, its type and extents {extents:?} say {}",
                 values.len(),
                 layout.chunk_bytes()
@@ -113,7 +116,7 @@ pub unsafe extern "C" fn quire_read_layout(
     let body = || {
         // SAFETY: the caller's promise.
         let (stream, target) = unsafe { (slice_from_raw(stream.cast(), length, "stream")?, layout.as_mut()) };
-        let target = target.ok_or_else(|| Error::InvalidArgument("the address of the layout is null".to_owned()))?;
+        let target = target.ok_or_else(|| Error::invalid("the address of the layout is null"))?;
         let found = Header::read_verified(stream)?.layout;
         let dims = found.shape.dims();
         *target = ArrayLayout { value_type: found.type_byte().into(), rank: dims.len() as u32, extents: [1; MAX_RANK] };
@@ -141,7 +144,7 @@ pub unsafe extern "C" fn quire_decompress(
         let stream = unsafe { slice_from_raw(stream.cast(), stream_length, "stream")? };
         let layout = Header::read_verified(stream)?.layout;
         if layout.chunk_bytes() != length as u64 {
-            return Err(Error::InvalidArgument(format!(
+            return Err(Error::invalid(format_args!(
                 "the stream holds an array of {} bytes, there is room for {length}: ask quire_read_layout first",
                 layout.chunk_bytes()
             )));
@@ -165,7 +168,7 @@ pub unsafe extern "C" fn quire_describe(stream: *const c_void, length: usize, re
     let body = || {
         // SAFETY: the caller's promise.
         let stream = unsafe { slice_from_raw(stream.cast(), length, "stream")? };
-        Bytes::copy_of(description(&Description::of(stream)?).as_bytes())
+        Bytes::copy_of(memory::text(Described(&Description::of(stream)?))?.as_bytes())
     };
     // SAFETY: the caller's promise.
     unsafe { deliver(result, contain(body)) }
@@ -178,7 +181,7 @@ pub unsafe extern "C" fn quire_describe(stream: *const c_void, length: usize, re
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quire_info(result: *mut Bytes) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { deliver(result, contain(|| Bytes::copy_of(info(&backend::outlook()).as_bytes()))) }
+    unsafe { deliver(result, contain(|| Bytes::copy_of(memory::text(Info(&backend::outlook()?))?.as_bytes()))) }
 }
 
 /// Frees what a call has delivered, and leaves nothing there.
@@ -196,7 +199,15 @@ pub unsafe extern "C" fn quire_free(bytes: *mut Bytes) {
 }
 
 impl Bytes {
-    const NONE: Self = Self { address: std::ptr::null_mut(), length: 0 };
+    pub(crate) const NONE: Self = Self { address: std::ptr::null_mut(), length: 0 };
+
+    /// A copy for tests.
+    #[cfg(test)]
+    pub(crate) fn to_vec(&self) -> Vec<u8> {
+        assert!(!self.address.is_null(), "nothing was delivered");
+        // SAFETY: as a call has written it.
+        unsafe { slice::from_raw_parts(self.address, self.length) }.to_vec()
+    }
 
     /// A copy from malloc, with a 0 byte behind it, so that texts are C's strings.
     fn copy_of(bytes: &[u8]) -> Result<Self> {
@@ -230,7 +241,7 @@ unsafe fn deliver(target: *mut Bytes, outcome: std::result::Result<Bytes, Failur
                 Failure::Refused(_) => INVALID,
             };
             // Without memory for the reason the status must do.
-            (status, Bytes::copy_of(failure.to_string().as_bytes()).unwrap_or(Bytes::NONE))
+            (status, Bytes::copy_of(Message::new(failure).as_str().as_bytes()).unwrap_or(Bytes::NONE))
         }
     };
     if target.is_null() {
@@ -258,7 +269,7 @@ unsafe fn slice_from_raw<'a, T>(address: *const T, length: usize, what: &str) ->
 fn check_address<T>(address: *const T, length: usize, what: &str) -> Result<()> {
     let possible = length.checked_mul(size_of::<T>()).is_some_and(|bytes| isize::try_from(bytes).is_ok());
     if address.is_null() || !address.is_aligned() || !possible {
-        return Err(Error::InvalidArgument(format!("the {what} cannot lie at {address:?} and have the length {length}")));
+        return Err(Error::invalid(format_args!("the {what} cannot lie at {address:?} and have the length {length}")));
     }
     Ok(())
 }
@@ -267,16 +278,16 @@ fn check_address<T>(address: *const T, length: usize, what: &str) -> Result<()> 
 /// `address` is null or leads to a string that does not change during `'a`.
 unsafe fn text_from_raw<'a>(address: *const c_char) -> Result<&'a str> {
     if address.is_null() {
-        return Err(Error::InvalidArgument("the address of the options is null".to_owned()));
+        return Err(Error::invalid("the address of the options is null"));
     }
     // SAFETY: not null, and the caller vouches for the string.
     let text = unsafe { CStr::from_ptr(address) };
-    text.to_str().map_err(|_| Error::InvalidArgument(format!("options {text:?} are no UTF-8")))
+    text.to_str().map_err(|_| Error::invalid(format_args!("options {text:?} are no UTF-8")))
 }
 
 fn value_type_of(number: u32) -> Result<(Scalar, ByteOrder)> {
     u8::try_from(number).ok().and_then(type_of_byte).ok_or_else(|| {
-        Error::InvalidArgument(format!(
+        Error::invalid(format_args!(
             "value type {number} is unknown: there are 0 to {}, and 128 more for big endian",
             Scalar::ALL.len() - 1
         ))
@@ -292,65 +303,86 @@ fn bits(value: &[u8], byte_order: ByteOrder) -> u64 {
     }
 }
 
-/// The description as JSON. Axes are places in the extents.
-fn description(found: &Description) -> String {
-    let Layout { scalar, byte_order, shape } = found.header.layout;
-    let half_step = found.half_step.filter(|step| step.is_finite()).map_or("null".to_owned(), |step| format!("{step:?}"));
-    let planes: Vec<String> = found.planes.iter().map(|plane| plane_description(plane, shape.dims().len())).collect();
-    format!(
-        r#"{{"coding":"{}","value_type":"{}","byte_order":"{}","extents":{:?},"half_step":{half_step},"exceptions":{},"planes":[{}]}}"#,
-        found.header.coding.name(),
-        scalar_name(scalar),
-        if byte_order == ByteOrder::Big { "big" } else { "little" },
-        shape.dims(),
-        found.exceptions,
-        planes.join(",")
-    )
+/// A description as JSON. Axes are places in the extents.
+struct Described<'a>(&'a Description);
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = self.0;
+        let Layout { scalar, byte_order, shape } = found.header.layout;
+        write!(
+            formatter,
+            r#"{{"coding":"{}","value_type":"{}","byte_order":"{}","extents":{:?},"half_step":"#,
+            found.header.coding.name(),
+            scalar_name(scalar),
+            if byte_order == ByteOrder::Big { "big" } else { "little" },
+            shape.dims(),
+        )?;
+        match found.half_step.filter(|step| step.is_finite()) {
+            Some(step) => write!(formatter, "{step:?}")?,
+            None => formatter.write_str("null")?,
+        }
+        write!(formatter, r#","exceptions":{},"planes":["#, found.exceptions)?;
+        for (number, plane) in found.planes.iter().enumerate() {
+            formatter.write_str(if number > 0 { "," } else { "" })?;
+            describe_plane(plane, shape.dims().len(), formatter)?;
+        }
+        formatter.write_str("]}")
+    }
 }
 
-fn plane_description(plane: &Plane, rank: usize) -> String {
-    let (prediction, axes) = match plane.prediction {
-        Prediction::Interpolation => ("interpolation", Vec::new()),
-        Prediction::Differences(set) => ("differences", (0..rank).filter(|axis| set >> (rank - 1 - axis) & 1 == 1).collect()),
+fn describe_plane(plane: &Plane, rank: usize, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let (prediction, set) = match plane.prediction {
+        Prediction::Interpolation => ("interpolation", 0),
+        Prediction::Differences(set) => ("differences", set),
     };
-    let (coding, codebook) = match plane.coding {
-        PlaneCoding::Dictionary(book) => ("huffman", book.to_string()),
-        PlaneCoding::Custom => ("huffman", r#""custom""#.to_owned()),
-        PlaneCoding::BitPlanes => ("bitshuffle", "null".to_owned()),
-    };
-    let Plane { block_len, bytes, .. } = plane;
-    format!(
-        r#"{{"prediction":"{prediction}","axes":{axes:?},"coding":"{coding}","codebook":{codebook},"block_len":{block_len},"bytes":{bytes}}}"#
-    )
+    write!(formatter, r#"{{"prediction":"{prediction}","axes":"#)?;
+    formatter.debug_list().entries((0..rank).filter(|axis| set >> (rank - 1 - axis) & 1 == 1)).finish()?;
+    match plane.coding {
+        PlaneCoding::Dictionary(book) => write!(formatter, r#","coding":"huffman","codebook":{book}"#)?,
+        PlaneCoding::Custom => formatter.write_str(r#","coding":"huffman","codebook":"custom""#)?,
+        PlaneCoding::BitPlanes => formatter.write_str(r#","coding":"bitshuffle","codebook":null"#)?,
+    }
+    write!(formatter, r#","block_len":{},"bytes":{}}}"#, plane.block_len, plane.bytes)
 }
 
-fn info(outlook: &Outlook) -> String {
-    format!(
-        r#"{{"version":{},"stream_version":"{}.{}","filter_id":{FILTER_ID},"backend":"{}","device":{},"why":{},"kernels_built":{}}}"#,
-        json_text(env!("CARGO_PKG_VERSION")),
-        format::VERSION.0,
-        format::VERSION.1,
-        outlook.backend,
-        outlook.device.as_deref().map_or("null".to_owned(), json_text),
-        json_text(&outlook.why),
-        quire_gpu::KERNELS_BUILT,
-    )
+/// What `quire_info` says.
+struct Info<'a>(&'a Outlook);
+
+impl fmt::Display for Info<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let outlook = self.0;
+        write!(
+            formatter,
+            r#"{{"version":{},"stream_version":"{}.{}","filter_id":{FILTER_ID},"backend":"{}","device":"#,
+            JsonText(env!("CARGO_PKG_VERSION")),
+            format::VERSION.0,
+            format::VERSION.1,
+            outlook.backend,
+        )?;
+        match outlook.device {
+            Some(name) => JsonText(name).fmt(formatter)?,
+            None => formatter.write_str("null")?,
+        }
+        write!(formatter, r#","why":{},"kernels_built":{}}}"#, JsonText(&outlook.why), quire_gpu::KERNELS_BUILT)
+    }
 }
 
 /// A text as JSON writes it.
-fn json_text(text: &str) -> String {
-    let mut quoted = String::from('"');
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => quoted.extend(['\\', character]),
-            control if control.is_control() => {
-                // Writing to a String does not fail.
-                let _ = write!(quoted, "\\u{:04x}", u32::from(control));
+struct JsonText<'a>(&'a str);
+
+impl fmt::Display for JsonText<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_char('"')?;
+        for character in self.0.chars() {
+            match character {
+                '"' | '\\' => write!(formatter, "\\{character}")?,
+                control if control.is_control() => write!(formatter, "\\u{:04x}", u32::from(control))?,
+                other => formatter.write_char(other)?,
             }
-            other => quoted.push(other),
         }
+        formatter.write_char('"')
     }
-    quoted + "\""
 }
 
 /// numpy's name of a type, but for bfloat16, for which it has none.

@@ -6,19 +6,21 @@
 //!
 //! `filter` needs HDF5 for nothing but that entry: data can be read and written where no symbol of the library is to be found.
 
-use std::ffi::{CStr, CString, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::fmt;
 use std::slice;
 
 use hdf5_sys::h5::{herr_t, htri_t};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5z::{H5Z_FLAG_OPTIONAL, H5Z_FLAG_REVERSE};
-use quire_codec::{Error, Header, Layout, Result, Shape};
+use quire_codec::{Error, Header, Layout, Result, Shape, memory};
 
 use crate::FILTER_ID;
 use crate::backend;
 use crate::cd_values::{CdValues, MAX_WORDS};
 use crate::fence::{Buffers, contain, with_kept_buffers};
 use crate::h5api::Library;
+use crate::message::Message;
 
 /// Says yes to every dataset. A no would be ignored where the filter was set as optional, which h5py and netCDF always do, and would
 /// carry no reason elsewhere; so it is [`set_local`] that refuses.
@@ -107,7 +109,7 @@ extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, 
         let library = Library::of_caller(return_address)?;
         if dcpl < 0 {
             // So HDF5 announces the storage of a group's links or an object's attributes.
-            return Err(Error::InvalidArgument("only datasets can be compressed: do not set the filter for a group".to_owned()));
+            return Err(Error::invalid("only datasets can be compressed: do not set the filter for a group"));
         }
         check_position(&library.filters(dcpl)?)?;
         let (flags, words) = library.filter_parameters(dcpl, FILTER_ID, MAX_WORDS)?;
@@ -129,10 +131,10 @@ extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, 
 fn check_position(filters: &[c_int]) -> Result<()> {
     match filters.iter().position(|&filter| filter == FILTER_ID) {
         Some(0) if filters[1..].contains(&FILTER_ID) => {
-            Err(Error::InvalidArgument("the filter is set twice for this dataset: set it once".to_owned()))
+            Err(Error::invalid("the filter is set twice for this dataset: set it once"))
         }
         Some(0) => Ok(()),
-        _ => Err(Error::InvalidArgument(format!(
+        _ => Err(Error::invalid(format_args!(
             "the filters of this dataset are {filters:?}, in this order: {FILTER_ID} must be the first, as it needs numbers; \
              leave out the others (2 is shuffle, 3 is fletcher32) or set them after it"
         ))),
@@ -168,12 +170,12 @@ unsafe extern "C" fn filter_called_from(
 fn compress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers) -> Result<usize> {
     let CdValues { config, layout } = CdValues::parse(words)?;
     let layout = layout.ok_or_else(|| {
-        Error::InvalidArgument(format!(
+        Error::invalid(format_args!(
             "cd_values {words:?} lack the chunk's layout, which the filter adds when HDF5 creates a dataset: write through a dataset"
         ))
     })?;
     if chunk.bytes().len() as u64 != layout.chunk_bytes() {
-        return Err(Error::InvalidArgument(format!(
+        return Err(Error::invalid(format_args!(
             "chunk has {} bytes, but {} are expected ({:?} values of {:?}): no other filter may stand before this one",
             chunk.bytes().len(),
             layout.chunk_bytes(),
@@ -199,7 +201,7 @@ fn decompress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers)
     };
     let length =
         usize::try_from(layout.chunk_bytes()).ok().filter(|&length| isize::try_from(length).is_ok()).ok_or_else(|| {
-            Error::InvalidArgument(format!(
+            Error::invalid(format_args!(
                 "stream holds a chunk of {} bytes, more than this machine can address",
                 layout.chunk_bytes()
             ))
@@ -207,8 +209,7 @@ fn decompress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers)
     if chunk.has_room(length) {
         // HDF5 before 2.2 never offers that much room. The stream is in the way, so it moves out; it is the smaller of the two.
         kept.stream.clear();
-        kept.stream.try_reserve(chunk.bytes().len()).map_err(|_| no_memory(chunk.bytes().len()))?;
-        kept.stream.extend_from_slice(chunk.bytes());
+        memory::extend(&mut kept.stream, chunk.bytes())?;
         let decoded = backend::decompress(&kept.stream, chunk.room(length), &mut kept.workspace);
         if decoded.is_err() {
             // An application may tell HDF5 to go on after a failed filter, with the data as they were.
@@ -225,16 +226,24 @@ fn decompress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers)
 /// HDF5 trusts a filter with the length of a chunk and reads the bytes as the dataset's type. The extents may differ: folding them
 /// otherwise gives the same bytes.
 fn check_layout(found: &Layout, expected: &Layout) -> Result<()> {
-    let describe =
-        |layout: &Layout| format!("{} bytes of {:?} {:?} endian", layout.chunk_bytes(), layout.scalar, layout.byte_order);
     if (found.chunk_bytes(), found.scalar, found.byte_order) != (expected.chunk_bytes(), expected.scalar, expected.byte_order) {
-        return Err(Error::InvalidArgument(format!(
+        return Err(Error::invalid(format_args!(
             "stream holds {}, the dataset's chunks are {}: the stream belongs to another dataset, or one of the two is damaged",
-            describe(found),
-            describe(expected)
+            Described(found),
+            Described(expected)
         )));
     }
     Ok(())
+}
+
+/// A layout as a refusal names it.
+struct Described<'a>(&'a Layout);
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let layout = self.0;
+        write!(formatter, "{} bytes of {:?} {:?} endian", layout.chunk_bytes(), layout.scalar, layout.byte_order)
+    }
 }
 
 /// # Safety
@@ -244,7 +253,7 @@ unsafe fn words_from_raw<'a>(cd_nelmts: usize, cd_values: *const c_uint) -> Resu
         return Ok(&[]);
     }
     if cd_values.is_null() {
-        return Err(Error::InvalidArgument(format!("{cd_nelmts} cd_values are announced, but their address is null")));
+        return Err(Error::invalid(format_args!("{cd_nelmts} cd_values are announced, but their address is null")));
     }
     // SAFETY: not null, and the caller vouches for the length.
     Ok(unsafe { slice::from_raw_parts(cd_values, cd_nelmts) })
@@ -267,7 +276,7 @@ impl ChunkBuffer<'_> {
             (Some(size), Some(buffer)) if !buffer.is_null() && isize::try_from(nbytes).is_ok() => {
                 Ok(ChunkBuffer { buffer, size, used: nbytes })
             }
-            _ => Err(Error::InvalidArgument(format!(
+            _ => Err(Error::invalid(format_args!(
                 "the caller passed no chunk: {nbytes} bytes, buf_size at {buf_size:?}, buf at {buf:?}"
             ))),
         }
@@ -375,23 +384,24 @@ impl Callback {
 /// Runs the body of a callback. An error or a panic becomes an entry on the error stack and `on_failure`.
 fn fence<R>(callback: Callback, return_address: *const c_void, on_failure: R, body: impl FnOnce() -> Result<R>) -> R {
     contain(body).unwrap_or_else(|failure| {
-        report(callback, return_address, &failure.to_string());
+        report(callback, return_address, Message::new(failure).as_str());
         on_failure
     })
 }
 
 /// Puts the reason on the error stack; where there is none, none that this thread may use, or none that anybody will see, writes one line
-/// to stderr.
+/// to stderr. Nothing here needs memory of ours; HDF5 takes some for its own entry, and does without where there is none.
 fn report(callback: Callback, return_address: *const c_void, reason: &str) {
     if callback == Callback::OptionalFilter {
-        return backend::say_once(&format!("{reason}; the filter is optional here, so that HDF5 stores the chunk uncompressed"));
+        return backend::say_once(format_args!(
+            "{reason}; the filter is optional here, so that HDF5 stores the chunk uncompressed"
+        ));
     }
     let pushed = Library::of_caller(return_address).and_then(|library| {
         if callback == Callback::Filter && library.has_filter_threads() {
-            return Err(Error::InvalidArgument("filters must not call this HDF5 library".to_owned()));
+            return Err(Error::invalid("filters must not call this HDF5 library"));
         }
-        let message = CString::new(format!("H5Z-Quire: {}", reason.replace('\0', "\\0"))).unwrap_or_default();
-        library.push_error(callback.name(), &message)
+        library.push_error(callback.name(), Message::new(format_args!("H5Z-Quire: {reason}")).as_c_str())
     });
     if pushed.is_err() {
         backend::say(reason);

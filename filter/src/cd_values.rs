@@ -30,9 +30,13 @@
 //! `set_local` may meet its own words again, when a property list is used for a second dataset or h5repack changes the chunks, and then
 //! starts from the user's part. The words steer the encoder; a decoder compares streams with them but decodes without them.
 
+use std::fmt;
+
 use quire_codec::{
-    AdaptPolicy, CodingPolicy, Config, Error, ErrorBound, Layout, MAX_RANK, Result, Scalar, Shape, options, type_of_byte,
+    AdaptPolicy, CodingPolicy, Config, Error, ErrorBound, Layout, MAX_RANK, Result, Scalar, Shape, memory, options, type_of_byte,
 };
+
+use crate::message::Message;
 
 /// Most words that a dataset has.
 pub(crate) const MAX_WORDS: usize = 1 + 4 + 1 + MAX_RANK + 2;
@@ -59,6 +63,9 @@ const HOW_TO: &str = "give 2,e or 2,e,m for an absolute error bound of m * 10^-e
                       64 bits, low half first (1,3539053052,1062232653 is 1e-3); 4 or 3 in place of 2 or 1 for a share of the chunk's range, 6 \
                       or 5 for a share of each value, 8 or 7 for a PSNR, 10 or 9 for a ratio, 0 alone for the exact bits; add 256 to the first \
                       number for Huffman codes, 512 for bit planes (fast on a GPU), and 65536 for codebooks of the chunks before";
+
+/// Makes an error of what is wrong with some words.
+type Refused<'a> = &'a dyn Fn(fmt::Arguments<'_>) -> Error;
 
 /// The parameters, understood.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -92,26 +99,26 @@ impl CdValues {
     /// `InvalidArgument` with the value seen and what to do.
     pub(crate) fn parse(words: &[u32]) -> Result<Self> {
         if words.len() > MAX_WORDS {
-            return Err(Error::InvalidArgument(format!(
+            return Err(Error::invalid(format_args!(
                 "{} cd_values are more than the {MAX_WORDS} there can be; {HOW_TO}",
                 words.len()
             )));
         }
-        let refused = |detail: String| Error::InvalidArgument(format!("cd_values {words:?}: {detail}; {HOW_TO}"));
+        let refused = |detail: fmt::Arguments<'_>| Error::invalid(format_args!("cd_values {words:?}: {detail}; {HOW_TO}"));
         let Some((&first, rest)) = words.split_first() else {
-            return Err(Error::InvalidArgument(format!("no error bound is given (cd_values are empty): {HOW_TO}")));
+            return Err(Error::invalid(format_args!("no error bound is given (cd_values are empty): {HOW_TO}")));
         };
         let (mode, coding, adaptation) = (first & 0xff, first >> 8 & 0xff, first >> 16);
         let coding = *CODINGS
             .get(coding as usize)
-            .ok_or_else(|| refused(format!("word 0 asks for coding {coding} (its bits 8 to 15), there are 0 to 2")))?;
+            .ok_or_else(|| refused(format_args!("word 0 asks for coding {coding} (its bits 8 to 15), there are 0 to 2")))?;
         let adapt = *ADAPTING.get(adaptation as usize).ok_or_else(|| {
-            refused(format!("word 0 asks for adaptation {adaptation} (its bits from 16 on), there are 0 and 1"))
+            refused(format_args!("word 0 asks for adaptation {adaptation} (its bits from 16 on), there are 0 and 1"))
         })?;
         if mode > LAST_MODE {
-            return Err(refused(format!("mode {mode} is unknown, there are 0 to {LAST_MODE}")));
+            return Err(refused(format_args!("mode {mode} is unknown, there are 0 to {LAST_MODE}")));
         }
-        let (numbers, filled) = take_numbers(mode, rest).map_err(refused)?;
+        let (numbers, filled) = take_numbers(mode, rest, &refused)?;
         let bound = match (mode.next_multiple_of(2).saturating_sub(1), numbers) {
             (ABSOLUTE, [bound, _]) => ErrorBound::Absolute(bound),
             (RELATIVE, [share, _]) => ErrorBound::Relative(share),
@@ -121,8 +128,8 @@ impl CdValues {
             (CAPPED_RATIO, [ratio, ceiling]) => ErrorBound::Ratio { ratio, ceiling: Some(ceiling) },
             _ => ErrorBound::Lossless,
         };
-        let config = Config::new(bound).map_err(|error| refused(error.to_string()))?;
-        let (layout, fill_value) = if filled.is_empty() { (None, None) } else { parse_filled(filled).map_err(refused)? };
+        let config = Config::new(bound).map_err(|error| error.reworded(|error| refused(format_args!("{error}"))))?;
+        let (layout, fill_value) = if filled.is_empty() { (None, None) } else { parse_filled(filled, &refused)? };
         Ok(Self { config: Config { coding, adapt, fill_value, ..config }, layout })
     }
 
@@ -132,32 +139,34 @@ impl CdValues {
     /// `InvalidArgument` if an extent does not fit 32 bits.
     pub(crate) fn to_words(self) -> Result<Vec<u32>> {
         let (mode, numbers) = match self.config.bound {
-            ErrorBound::Lossless => (LOSSLESS, vec![]),
-            ErrorBound::Absolute(bound) => (ABSOLUTE, vec![bound]),
-            ErrorBound::Relative(share) => (RELATIVE, vec![share]),
-            ErrorBound::PointwiseRelative(share) => (POINTWISE_RELATIVE, vec![share]),
-            ErrorBound::Psnr(decibels) => (PSNR, vec![decibels]),
-            ErrorBound::Ratio { ratio, ceiling: None } => (RATIO, vec![ratio]),
-            ErrorBound::Ratio { ratio, ceiling: Some(ceiling) } => (CAPPED_RATIO, vec![ratio, ceiling]),
-            bound => return Err(Error::InvalidArgument(format!("{bound:?} has no form in cd_values"))),
+            ErrorBound::Lossless => (LOSSLESS, [None; 2]),
+            ErrorBound::Absolute(bound) => (ABSOLUTE, [Some(bound), None]),
+            ErrorBound::Relative(share) => (RELATIVE, [Some(share), None]),
+            ErrorBound::PointwiseRelative(share) => (POINTWISE_RELATIVE, [Some(share), None]),
+            ErrorBound::Psnr(decibels) => (PSNR, [Some(decibels), None]),
+            ErrorBound::Ratio { ratio, ceiling: None } => (RATIO, [Some(ratio), None]),
+            ErrorBound::Ratio { ratio, ceiling: Some(ceiling) } => (CAPPED_RATIO, [Some(ratio), Some(ceiling)]),
+            bound => return Err(Error::invalid(format_args!("{bound:?} has no form in cd_values"))),
         };
         let coding = CODINGS.iter().position(|&coding| coding == self.config.coding).unwrap_or(0) as u32;
         let adaptation = ADAPTING.iter().position(|&adapt| adapt == self.config.adapt).unwrap_or(0) as u32;
-        let mut words = vec![adaptation << 16 | coding << 8 | mode];
-        words.extend(numbers.into_iter().map(f64::to_bits).flat_map(|bits| [bits as u32, (bits >> 32) as u32]));
+        let mut words = Vec::new();
+        memory::reserve(&mut words, MAX_WORDS)?;
+        words.push(adaptation << 16 | coding << 8 | mode);
+        words.extend(numbers.into_iter().flatten().map(f64::to_bits).flat_map(|bits| [bits as u32, (bits >> 32) as u32]));
         if let Some(layout) = self.layout {
             let dims = layout.shape.dims();
             words.push(FILLED_MARKER << 24 | FILLED_VERSION << 16 | u32::from(layout.type_byte()) << 8 | dims.len() as u32);
             for &extent in dims {
                 words.push(u32::try_from(extent).map_err(|_| {
-                    Error::InvalidArgument(format!(
+                    Error::invalid(format_args!(
                         "chunk dimensions {dims:?} (extents of 1 dropped, slowest ones folded to {MAX_RANK}): {extent} is more than {}; choose smaller chunks",
                         u32::MAX
                     ))
                 })?);
             }
             if let Some(bits) = self.config.fill_value {
-                words.extend(&[bits as u32, (bits >> 32) as u32][..fill_words(layout.scalar)]);
+                words.extend_from_slice(&[bits as u32, (bits >> 32) as u32][..fill_words(layout.scalar)]);
             }
         }
         Ok(words)
@@ -165,35 +174,40 @@ impl CdValues {
 }
 
 /// Takes a mode's numbers off the words behind word 0; what it has not is 0. Only words of bits may be followed by others.
-fn take_numbers(mode: u32, words: &[u32]) -> std::result::Result<([f64; 2], &[u32]), String> {
+fn take_numbers<'a>(mode: u32, words: &'a [u32], refused: Refused<'_>) -> Result<([f64; 2], &'a [u32])> {
     let bits = |low: u32, high: u32| f64::from_bits(u64::from(high) << 32 | u64::from(low));
     let given = words.len();
     match (mode, words) {
         (LOSSLESS, filled) => Ok(([0.0; 2], filled)),
         (CAPPED_RATIO, &[low, high, low_2, high_2, ref filled @ ..]) => Ok(([bits(low, high), bits(low_2, high_2)], filled)),
         (LAST_MODE, &[exponent, mantissa, exponent_2, mantissa_2]) => {
-            Ok(([decimal(mantissa, exponent)?, decimal(mantissa_2, exponent_2)?], &[]))
+            Ok(([decimal(mantissa, exponent, refused)?, decimal(mantissa_2, exponent_2, refused)?], &[]))
         }
         (CAPPED_RATIO | LAST_MODE, _) => {
-            Err(format!("mode {mode} takes four words, two for the ratio and two for the bound, {given} given"))
+            Err(refused(format_args!("mode {mode} takes four words, two for the ratio and two for the bound, {given} given")))
         }
         (mode, &[low, high, ref filled @ ..]) if mode % 2 == 1 => Ok(([bits(low, high), 0.0], filled)),
-        (mode, _) if mode % 2 == 1 => Err(format!("mode {mode} takes the two halves of a number, {given} of them given")),
+        (mode, _) if mode % 2 == 1 => {
+            Err(refused(format_args!("mode {mode} takes the two halves of a number, {given} of them given")))
+        }
         // HDF5's parameters are whole numbers, and h5py makes 0 of (2, 1e-3) without a word: the bound would be 1.
-        (mode, &[0]) => Err(format!(
+        (mode, &[0]) => Err(refused(format_args!(
             "mode {mode} and 0 alone would be a bound of 1. Parameters are whole numbers, and clients cut a fraction such as 1e-3 to 0: give its \
              exponent, as in {mode},3, or {mode},0,1 if 1 is meant"
-        )),
-        (_, &[exponent]) => Ok(([decimal(1, exponent)?, 0.0], &[])),
-        (_, &[exponent, mantissa]) => Ok(([decimal(mantissa, exponent)?, 0.0], &[])),
-        _ => Err(format!("mode {mode} takes the exponent e and perhaps m, {given} values given")),
+        ))),
+        (_, &[exponent]) => Ok(([decimal(1, exponent, refused)?, 0.0], &[])),
+        (_, &[exponent, mantissa]) => Ok(([decimal(mantissa, exponent, refused)?, 0.0], &[])),
+        _ => Err(refused(format_args!("mode {mode} takes the exponent e and perhaps m, {given} values given"))),
     }
 }
 
 /// `mantissa * 10^-exponent` rounded once. Multiplying by a power of ten would round twice, so the decimal is parsed.
-fn decimal(mantissa: u32, exponent: u32) -> std::result::Result<f64, String> {
-    let number = format!("{mantissa}e-{exponent}").parse().unwrap_or(f64::NAN);
-    if number == 0.0 && mantissa > 0 { Err(format!("{mantissa}e-{exponent} is too small for a binary64")) } else { Ok(number) }
+fn decimal(mantissa: u32, exponent: u32, refused: Refused<'_>) -> Result<f64> {
+    let number = Message::new(format_args!("{mantissa}e-{exponent}")).as_str().parse().unwrap_or(f64::NAN);
+    if number == 0.0 && mantissa > 0 {
+        return Err(refused(format_args!("{mantissa}e-{exponent} is too small for a binary64")));
+    }
+    Ok(number)
 }
 
 /// Words that a fill value takes.
@@ -202,32 +216,42 @@ fn fill_words(scalar: Scalar) -> usize {
 }
 
 /// Understands the words that `set_local` has written: layout, and bits of the fill value.
-fn parse_filled(filled: &[u32]) -> std::result::Result<(Option<Layout>, Option<u64>), String> {
-    let (description, rest) = filled.split_first().ok_or("the chunk's layout is missing")?;
+fn parse_filled(filled: &[u32], refused: Refused<'_>) -> Result<(Option<Layout>, Option<u64>)> {
+    let (description, rest) = filled.split_first().ok_or_else(|| refused(format_args!("the chunk's layout is missing")))?;
     let [marker, version, value_type, rank] = description.to_be_bytes();
     if u32::from(marker) != FILLED_MARKER {
-        return Err(format!(
+        return Err(refused(format_args!(
             "{description:#010x} stands behind the bound: nothing may follow it but what the filter itself appends"
-        ));
+        )));
     }
     if u32::from(version) != FILLED_VERSION {
-        return Err(format!(
+        return Err(refused(format_args!(
             "the filter's own words have version {version}, this build knows {FILLED_VERSION}: install a newer H5Z-Quire"
-        ));
+        )));
     }
-    let (scalar, byte_order) =
-        type_of_byte(value_type).ok_or_else(|| format!("value type {value_type} in {description:#010x} is unknown"))?;
+    let (scalar, byte_order) = type_of_byte(value_type)
+        .ok_or_else(|| refused(format_args!("value type {value_type} in {description:#010x} is unknown")))?;
     let (extents, fill) = rest
         .split_at_checked(usize::from(rank))
-        .ok_or_else(|| format!("{description:#010x} announces {rank} extents, {} words follow", rest.len()))?;
+        .ok_or_else(|| refused(format_args!("{description:#010x} announces {rank} extents, {} words follow", rest.len())))?;
     let fill_value = match *fill {
         [] => None,
         [low] if fill_words(scalar) == 1 => Some(u64::from(low)),
         [low, high] if fill_words(scalar) == 2 => Some(u64::from(high) << 32 | u64::from(low)),
-        _ => return Err(format!("{description:#010x} announces {rank} extents, {} more words follow than those", fill.len())),
+        _ => {
+            let more = fill.len();
+            return Err(refused(format_args!(
+                "{description:#010x} announces {rank} extents, {more} more words follow than those"
+            )));
+        }
     };
-    let dims: Vec<u64> = extents.iter().map(|&extent| u64::from(extent)).collect();
-    let shape = Shape::new(&dims).map_err(|error| error.to_string())?;
+    // No more than all words that there can be: `Shape` says which ranks are possible.
+    let mut dims = [0; MAX_WORDS];
+    let dims = &mut dims[..extents.len()];
+    for (dim, &extent) in dims.iter_mut().zip(extents) {
+        *dim = extent.into();
+    }
+    let shape = Shape::new(dims).map_err(|error| error.reworded(|error| refused(format_args!("{error}"))))?;
     Ok((Some(Layout { scalar, byte_order, shape }), fill_value))
 }
 

@@ -1,27 +1,36 @@
 //! The user's dictionary of codebooks: the file that `QUIRE_DICTIONARY` names, read when the first dataset is created or the first chunk
 //! compressed. Reading data needs none.
 
-use std::ffi::OsStr;
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::os::fd::FromRawFd as _;
 use std::sync::OnceLock;
 
 use quire_codec::adaptive::{AdaptiveDictionary, UserDictionary};
 use quire_codec::codebook::CodeLengths;
-use quire_codec::{AdaptPolicy, Config, Error, Result};
+use quire_codec::{AdaptPolicy, Config, Error, Result, memory};
+
+use crate::environment::variable;
+use crate::message::{Lossy, OsError};
 
 /// Most bytes that such a file may have.
-const MOST_BYTES: u64 = 1 << 16;
+const MOST_BYTES: usize = 1 << 16;
 
 /// The user's dictionary, if there is one.
 ///
 /// # Errors
-/// `InvalidArgument` for a file that cannot be read or is none.
+/// `InvalidArgument` for a file that cannot be read or is none; `OutOfMemory`, after which the next call reads it again.
 pub(crate) fn user() -> Result<Option<&'static UserDictionary>> {
     static DICTIONARY: OnceLock<Result<Option<UserDictionary>>> = OnceLock::new();
-    let named = || std::env::var_os("QUIRE_DICTIONARY").filter(|path| !path.is_empty()).map(|path| read(&path)).transpose();
-    DICTIONARY.get_or_init(named).as_ref().map(Option::as_ref).map_err(Clone::clone)
+    let found = match DICTIONARY.get() {
+        Some(found) => found,
+        None => match variable(c"QUIRE_DICTIONARY", |path| path.map(read).transpose()) {
+            Err(error @ Error::OutOfMemory { .. }) => return Err(error),
+            found => DICTIONARY.get_or_init(|| found),
+        },
+    };
+    found.as_ref().map(Option::as_ref).map_err(Error::invalid)
 }
 
 /// The books that a chunk may take besides the built-in ones. `history` is the thread's; it is begun when a dataset first asks for it.
@@ -30,20 +39,41 @@ pub(crate) fn user() -> Result<Option<&'static UserDictionary>> {
 /// As [`user`].
 pub(crate) fn books<'a>(config: &Config, history: &'a mut Option<AdaptiveDictionary>) -> Result<&'a [CodeLengths]> {
     let user = user()?.map_or(&[][..], |dictionary| &dictionary.books);
-    Ok(match config.adapt {
-        AdaptPolicy::History => history.get_or_insert_with(|| AdaptiveDictionary::new(user)).books(),
-        _ => user,
-    })
+    if config.adapt != AdaptPolicy::History {
+        return Ok(user);
+    }
+    let begun = match history.take() {
+        Some(begun) => begun,
+        None => AdaptiveDictionary::new(user)?,
+    };
+    Ok(history.insert(begun).books())
 }
 
-fn read(path: &OsStr) -> Result<UserDictionary> {
-    let refused = |reason: String| {
-        Error::InvalidArgument(format!("QUIRE_DICTIONARY={}: {reason}; unset it to do without", Path::new(path).display()))
+pub(crate) fn read(path: &CStr) -> Result<UserDictionary> {
+    let refused = |reason: &dyn std::fmt::Display| {
+        Error::invalid(format_args!("QUIRE_DICTIONARY={}: {reason}; unset it to do without", Lossy(path.to_bytes())))
     };
+    let unreadable = |error: OsError| refused(&format_args!("it cannot be read: {error}"));
+    // Not `File::open`, which copies long paths.
+    // SAFETY: the path ends in 0.
+    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    if file < 0 {
+        return Err(unreadable(OsError::last()));
+    }
+    // SAFETY: just opened, and nobody else's.
+    let mut file = unsafe { File::from_raw_fd(file) };
     let mut bytes = Vec::new();
-    let opened = File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes));
-    opened.map_err(|error| refused(format!("it cannot be read: {error}")))?;
-    UserDictionary::from_bytes(&bytes).map_err(refused)
+    memory::resize(&mut bytes, MOST_BYTES + 1)?;
+    let mut length = 0;
+    while length < bytes.len() {
+        match file.read(&mut bytes[length..]) {
+            Ok(0) => break,
+            Ok(more) => length += more,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(unreadable(OsError(error.raw_os_error().unwrap_or(0)))),
+        }
+    }
+    UserDictionary::from_bytes(&bytes[..length]).map_err(|error| error.reworded(|error| refused(error)))
 }
 
 #[cfg(test)]
@@ -52,12 +82,12 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_the_path() {
-        let reason = |path: &str| read(OsStr::new(path)).expect_err("refused").to_string();
-        assert!(reason("/nowhere/books").starts_with("QUIRE_DICTIONARY=/nowhere/books: it cannot be read: No such file"));
+        let reason = |path: &CStr| read(path).expect_err("refused").to_string();
+        assert!(reason(c"/nowhere/books").starts_with("QUIRE_DICTIONARY=/nowhere/books: it cannot be read: No such file"));
         assert!(
-            reason("/dev/zero")
+            reason(c"/dev/zero")
                 .starts_with("QUIRE_DICTIONARY=/dev/zero: it is no dictionary of codebooks: `quire train` makes one")
         );
-        assert!(reason("/dev/null").contains("it is no dictionary"));
+        assert!(reason(c"/dev/null").contains("it is no dictionary"));
     }
 }

@@ -5,6 +5,7 @@
 use hdf5_sys::h5t::{H5T_FLOAT, H5T_INTEGER, H5T_NORM_IMPLIED, H5T_ORDER_BE, H5T_ORDER_LE, H5T_SGN_2, H5T_SGN_NONE};
 use quire_codec::{ByteOrder, Error, Result, Scalar};
 use std::ffi::c_int;
+use std::fmt;
 
 /// A dataset's element type, as HDF5 describes it. The codes are C's integers: a newer library may know more than our enums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,24 +149,49 @@ impl ElementType {
     }
 
     fn refusal(&self) -> Error {
-        let detail = match self.fields {
-            Fields::Float(float) => format!(
-                " ({} exponent and {} mantissa bits, byte order {})",
-                float.exponent_bits, float.mantissa_bits, self.order
-            ),
-            Fields::Integer(integer) => format!(" ({} bits from bit {} on)", integer.precision, integer.offset),
-            Fields::None => String::new(),
-        };
-        Error::InvalidArgument(format!(
-            "the dataset's element type is of class {}, {} bytes{detail}; only IEEE 754 binary16, binary32 and binary64, bfloat16, and integers \
+        Error::invalid(format_args!(
+            "the dataset's element type is of class {}, {} bytes{}; only IEEE 754 binary16, binary32 and binary64, bfloat16, and integers \
              that fill 1, 2, 4 or 8 bytes can be compressed, in little or big endian order: create this dataset without the filter, or with one \
              of these types",
-            self.class_name(),
-            self.size
+            ClassName(self.class),
+            self.size,
+            Detail(self)
         ))
     }
 
-    fn class_name(&self) -> String {
+    /// Whether the library is to be asked for the fields of a floating-point number.
+    pub fn is_float_class(class: c_int) -> bool {
+        class == H5T_FLOAT as c_int
+    }
+
+    /// Whether it is to be asked for those of an integer.
+    pub fn is_integer_class(class: c_int) -> bool {
+        class == H5T_INTEGER as c_int
+    }
+}
+
+/// What a refusal says of a number's bits.
+struct Detail<'a>(&'a ElementType);
+
+impl fmt::Display for Detail<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.fields {
+            Fields::Float(float) => write!(
+                formatter,
+                " ({} exponent and {} mantissa bits, byte order {})",
+                float.exponent_bits, float.mantissa_bits, self.0.order
+            ),
+            Fields::Integer(integer) => write!(formatter, " ({} bits from bit {} on)", integer.precision, integer.offset),
+            Fields::None => Ok(()),
+        }
+    }
+}
+
+/// The name of an `H5T_class_t`.
+struct ClassName(c_int);
+
+impl fmt::Display for ClassName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         const NAMES: [&str; 12] = [
             "integer",
             "float",
@@ -180,20 +206,10 @@ impl ElementType {
             "array",
             "complex",
         ];
-        match usize::try_from(self.class).ok().and_then(|class| NAMES.get(class)) {
-            Some(name) => (*name).to_owned(),
-            None => format!("{} (unknown)", self.class),
+        match usize::try_from(self.0).ok().and_then(|class| NAMES.get(class)) {
+            Some(name) => formatter.write_str(name),
+            None => write!(formatter, "{} (unknown)", self.0),
         }
-    }
-
-    /// Whether the library is to be asked for the fields of a floating-point number.
-    pub fn is_float_class(class: c_int) -> bool {
-        class == H5T_FLOAT as c_int
-    }
-
-    /// Whether it is to be asked for those of an integer.
-    pub fn is_integer_class(class: c_int) -> bool {
-        class == H5T_INTEGER as c_int
     }
 }
 

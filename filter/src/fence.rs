@@ -1,12 +1,11 @@
 //! What stands between our code and every caller in C: HDF5's callbacks (`callbacks`) and programs that call us by name (`c_api`).
 
 use std::any::Any;
-use std::cell::Cell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use quire_codec::adaptive::AdaptiveDictionary;
-use quire_codec::{Error, Result, Workspace};
+use quire_codec::{Error, Result, Workspace, memory};
 
 use crate::float_environment::DefaultFloatEnvironment;
 
@@ -35,7 +34,7 @@ pub(crate) fn contain<R>(body: impl FnOnce() -> Result<R>) -> std::result::Resul
     // Nothing the body touches is seen again after a panic: the thread's buffers are lost to it, see `with_kept_buffers`.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(result) => result.map_err(Failure::Refused),
-        Err(payload) => Err(Failure::Panicked(panic_text(&*payload).to_owned())),
+        Err(payload) => Err(memory::text(panic_text(&*payload)).map_or_else(Failure::Refused, Failure::Panicked)),
     }
 }
 
@@ -56,19 +55,105 @@ pub(crate) struct Buffers {
     pub(crate) history: Option<AdaptiveDictionary>,
 }
 
-thread_local! {
-    // Empty while lent, which costs nothing; new buffers would.
-    static KEPT: Cell<Option<Box<Buffers>>> = const { Cell::new(None) };
-}
-
 /// Lends the thread's buffers. They are taken out meanwhile, so that a panic loses them instead of leaving them half changed.
 ///
-/// HDF5 writes the last chunks from an exit handler if the program did not close its file, and a thread has no thread-local values
-/// any more by then: new buffers serve that call.
-pub(crate) fn with_kept_buffers<R>(body: impl FnOnce(&mut Buffers) -> R) -> R {
-    let mut buffers = KEPT.try_with(Cell::take).unwrap_or_default().unwrap_or_default();
+/// # Errors
+/// `OutOfMemory`, and those of `body`.
+pub(crate) fn with_kept_buffers<R>(body: impl FnOnce(&mut Buffers) -> Result<R>) -> Result<R> {
+    let mut buffers = match per_thread::take() {
+        Some(buffers) => buffers,
+        None => try_box(Buffers::default())?,
+    };
     let result = body(&mut buffers);
-    // Without thread-local values there is nothing to keep them for.
-    let _ = KEPT.try_with(|kept| kept.set(Some(buffers)));
+    per_thread::keep(buffers);
     result
+}
+
+/// A value on the heap.
+///
+/// # Errors
+/// `OutOfMemory`.
+fn try_box<T>(value: T) -> Result<Box<T>> {
+    const { assert!(size_of::<T>() > 0) };
+    // SAFETY: the layout has a size, as asserted.
+    let address = unsafe { std::alloc::alloc(std::alloc::Layout::new::<T>()) }.cast::<T>();
+    if address.is_null() {
+        return Err(Error::OutOfMemory { bytes: size_of::<T>() as u64 });
+    }
+    // SAFETY: new memory of the type's layout, from the allocator that a box frees with.
+    unsafe {
+        address.write(value);
+        Ok(Box::from_raw(address))
+    }
+}
+
+/// A pointer a thread. Not `thread_local!`: to register a destructor there, glibc allocates, and ends the process where it cannot; the first access in
+/// a thread does so too, as the values of a library that is loaded late are allocated then. POSIX keys fail with an error number.
+mod per_thread {
+    use std::ffi::c_void;
+    use std::sync::OnceLock;
+
+    use super::Buffers;
+
+    /// The key, or `None` where the process has no more of them: every call has new buffers then.
+    fn key() -> Option<libc::pthread_key_t> {
+        static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+        *KEY.get_or_init(|| {
+            let mut key = 0;
+            // SAFETY: writes a number; `free` is what a value of this key needs when its thread ends, and stays loaded (see build.rs).
+            (unsafe { libc::pthread_key_create(&mut key, Some(free)) } == 0).then_some(key)
+        })
+    }
+
+    /// Takes the thread's buffers, if there are any.
+    pub(super) fn take() -> Option<Box<Buffers>> {
+        let key = key()?;
+        // SAFETY: the key is valid; null is a value like others, and needs no room: there was another one before.
+        let address = unsafe { libc::pthread_getspecific(key) };
+        if address.is_null() {
+            return None;
+        }
+        // SAFETY: as above. The pointer came from `keep` and is not kept any more.
+        unsafe {
+            libc::pthread_setspecific(key, std::ptr::null());
+            Some(Box::from_raw(address.cast()))
+        }
+    }
+
+    /// Leaves buffers for the thread's next call; without room to note where they are they are freed.
+    pub(super) fn keep(buffers: Box<Buffers>) {
+        let address: *mut c_void = Box::into_raw(buffers).cast();
+        // SAFETY: the key is valid.
+        if !key().is_some_and(|key| unsafe { libc::pthread_setspecific(key, address) } == 0) {
+            free_now(address);
+        }
+    }
+
+    fn free_now(address: *mut c_void) {
+        // SAFETY: from `keep`, and known to nobody else.
+        drop(unsafe { Box::from_raw(address.cast::<Buffers>()) });
+    }
+
+    extern "C" fn free(address: *mut c_void) {
+        free_now(address);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_kept_by_thread_and_lost_by_a_panic() {
+        let length = || with_kept_buffers(|kept| Ok(kept.stream.len()));
+        std::thread::spawn(move || {
+            with_kept_buffers(|kept| Ok(kept.stream.push(7))).expect("memory");
+            assert_eq!(length(), Ok(1));
+            assert_eq!(std::thread::spawn(move || length()).join().expect("joins"), Ok(0));
+            assert!(contain(|| with_kept_buffers(|_| -> Result<()> { panic!("a test's") })).is_err());
+            assert_eq!(length(), Ok(0));
+        })
+        .join()
+        .expect("joins");
+    }
 }

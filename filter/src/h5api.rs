@@ -5,16 +5,17 @@
 //! Nothing is kept from call to call: one process may hold several HDF5 libraries (h5py, netCDF4 and PyTables each bring one), and
 //! they all call the same plugin.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
 use hdf5_sys::h5::{herr_t, hsize_t};
 use hdf5_sys::h5d::H5D_FILL_VALUE_USER_DEFINED;
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5z::H5Z_filter_t;
-use quire_codec::{ByteOrder, Error, Result, Scalar};
+use quire_codec::{ByteOrder, Error, Result, Scalar, memory};
 
 use crate::element_type::{ElementType, Fields, FloatFields, IntegerFields};
+use crate::message::Lossy;
 
 /// Exported by every HDF5 library since 1.8 and by nothing else.
 const PROBE: &CStr = c"H5Zregister";
@@ -36,10 +37,9 @@ impl Library {
     /// `InvalidArgument` if the process has no HDF5 library that can be seen, or several and none of them is the caller.
     pub(crate) fn of_caller(return_address: *const c_void) -> Result<Self> {
         Self::containing(return_address).or_else(Self::in_global_scope).or_else(Self::only_one_loaded).ok_or_else(|| {
-            Error::InvalidArgument(
+            Error::invalid(
                 "the HDF5 library that called the filter cannot be found in this process: use a shared one, as the functions of a statically \
-                 linked one are hidden from plugins; reading works all the same"
-                    .to_owned(),
+                 linked one are hidden from plugins; reading works all the same",
             )
         })
     }
@@ -63,8 +63,8 @@ impl Library {
 
     fn only_one_loaded() -> Option<Self> {
         let mut found: Option<(Self, *mut c_void)> = None;
-        for name in loaded_objects() {
-            let Some(library) = Self::open(&name) else { continue };
+        for name in loaded_objects()? {
+            let Some(library) = CStr::from_bytes_with_nul(&name).ok().and_then(Self::open) else { continue };
             // A look-up also searches an object's dependencies, so that libhdf5_hl leads to libhdf5: tell libraries by the address.
             let Some(address) = library.address(PROBE) else { continue };
             match found {
@@ -97,7 +97,7 @@ impl Library {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         let address = self
             .address(name)
-            .ok_or_else(|| Error::InvalidArgument(format!("this HDF5 library does not export {}", name.to_string_lossy())))?;
+            .ok_or_else(|| Error::invalid(format_args!("this HDF5 library does not export {}", Lossy(name.to_bytes()))))?;
         // SAFETY: a function pointer has the form of its address, and the caller vouches for the signature.
         Ok(unsafe { std::mem::transmute_copy(&address) })
     }
@@ -119,14 +119,15 @@ impl Library {
         let (count, get) = unsafe { (self.function::<Count>(c"H5Pget_nfilters")?, self.function::<Get>(c"H5Pget_filter2")?) };
         // SAFETY: HDF5 checks identifiers.
         let count = check("H5Pget_nfilters", unsafe { count(dcpl) })?;
-        (0..count as c_uint)
-            .map(|index| {
-                // SAFETY: HDF5 fills in only what is not null or of length 0.
-                check("H5Pget_filter2", unsafe {
-                    get(dcpl, index, null_mut(), null_mut(), null_mut(), 0, null_mut(), null_mut())
-                })
-            })
-            .collect()
+        let mut filters = Vec::new();
+        for index in 0..count as c_uint {
+            // SAFETY: HDF5 fills in only what is not null or of length 0.
+            let filter = check("H5Pget_filter2", unsafe {
+                get(dcpl, index, null_mut(), null_mut(), null_mut(), 0, null_mut(), null_mut())
+            })?;
+            memory::push(&mut filters, filter)?;
+        }
+        Ok(filters)
     }
 
     /// Flags and cd_values of a filter in a property list. More than `capacity` cd_values are an error.
@@ -143,13 +144,14 @@ impl Library {
         ) -> herr_t;
         // SAFETY: this is its signature in every HDF5 since 1.8.
         let get = unsafe { self.function::<Get>(c"H5Pget_filter_by_id2")? };
-        let (mut flags, mut count, mut words) = (0, capacity, vec![0; capacity]);
+        let (mut flags, mut count, mut words) = (0, capacity, Vec::new());
+        memory::resize(&mut words, capacity)?;
         // SAFETY: `words` has room for the `count` words announced, and no name is asked for.
         check("H5Pget_filter_by_id2", unsafe {
             get(dcpl, filter, &mut flags, &mut count, words.as_mut_ptr(), 0, null_mut(), null_mut())
         })?;
         if count > capacity {
-            return Err(Error::InvalidArgument(format!("the filter has {count} cd_values, at most {capacity} make sense")));
+            return Err(Error::invalid(format_args!("the filter has {count} cd_values, at most {capacity} make sense")));
         }
         words.truncate(count);
         Ok((flags, words))
@@ -173,7 +175,7 @@ impl Library {
         let mut extents = [0; MAX_DATASPACE_RANK];
         // SAFETY: HDF5 writes no more extents than announced.
         let rank = check("H5Pget_chunk", unsafe { get(dcpl, MAX_DATASPACE_RANK as c_int, extents.as_mut_ptr()) })?;
-        Ok(extents[..MAX_DATASPACE_RANK.min(rank as usize)].to_vec())
+        memory::collect(extents.into_iter().take(rank as usize))
     }
 
     /// IEEE bits of the fill value that the user has defined for a dataset, if any.
@@ -290,7 +292,7 @@ impl Library {
     fn identifier(&self, name: &CStr) -> Result<hid_t> {
         let address = self
             .address(name)
-            .ok_or_else(|| Error::InvalidArgument(format!("this HDF5 library does not export {}", name.to_string_lossy())))?;
+            .ok_or_else(|| Error::invalid(format_args!("this HDF5 library does not export {}", Lossy(name.to_bytes()))))?;
         // SAFETY: HDF5's variables named `H5E_..._g` have the type hid_t and are written once, when the library starts.
         Ok(unsafe { address.cast::<hid_t>().read() })
     }
@@ -319,7 +321,7 @@ impl Drop for Library {
 
 /// Passes on what an HDF5 function returned, unless it is negative.
 fn check(function: &str, returned: c_int) -> Result<c_int> {
-    if returned < 0 { Err(Error::InvalidArgument(format!("HDF5 reports an error in {function}"))) } else { Ok(returned) }
+    if returned < 0 { Err(Error::invalid(format_args!("HDF5 reports an error in {function}"))) } else { Ok(returned) }
 }
 
 /// Major and minor version in a text like "HDF5 library version: 1.10.8".
@@ -328,16 +330,19 @@ fn version_of(text: &CStr) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Names of the objects that the process has loaded, except for the program itself.
-fn loaded_objects() -> Vec<CString> {
+/// Names of the objects that the process has loaded, except for the program itself, each with the 0 at its end. `None` without memory for them.
+fn loaded_objects() -> Option<Vec<Vec<u8>>> {
+    /// Takes note of a name; the walk ends with the first for which there is no memory.
     unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, names: *mut c_void) -> c_int {
         // SAFETY: dl_iterate_phdr passes a valid `info`, and our own pointer to a vector that nobody else uses meanwhile.
-        let (info, names) = unsafe { (&*info, &mut *names.cast::<Vec<CString>>()) };
+        let (info, names) = unsafe { (&*info, &mut *names.cast::<Vec<Vec<u8>>>()) };
         if !info.dlpi_name.is_null() {
             // SAFETY: the name ends in 0 and lives as long as this call.
             let name = unsafe { CStr::from_ptr(info.dlpi_name) };
             if !name.is_empty() {
-                names.push(name.to_owned());
+                let mut copy = Vec::new();
+                let noted = memory::extend(&mut copy, name.to_bytes_with_nul()).and_then(|()| memory::push(names, copy));
+                return c_int::from(noted.is_err());
             }
         }
         0
@@ -345,8 +350,8 @@ fn loaded_objects() -> Vec<CString> {
     // The objects are opened after the walk: during it the loader's lock is held.
     let mut names = Vec::new();
     // SAFETY: `collect` has the signature that is expected and gets the vector it expects.
-    unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut names).cast()) };
-    names
+    let ended = unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut names).cast()) };
+    (ended == 0).then_some(names)
 }
 
 #[cfg(test)]
@@ -370,7 +375,8 @@ mod tests {
 
     #[test]
     fn loaded_objects_can_be_opened() {
-        let names = loaded_objects();
-        assert!(names.iter().any(|name| Library::open(name).is_some()), "{names:?}");
+        let names = loaded_objects().expect("memory");
+        let open = |name: &Vec<u8>| Library::open(CStr::from_bytes_with_nul(name).expect("a C string"));
+        assert!(names.iter().any(|name| open(name).is_some()), "{names:?}");
     }
 }

@@ -22,12 +22,19 @@ pub mod cd_values;
 mod dictionary;
 /// Which datatypes are numbers that the codec knows.
 pub mod element_type;
+/// What the environment says.
+mod environment;
 /// What stands between our code and callers in C.
 mod fence;
 /// The floating-point mode in which the codec computes.
 mod float_environment;
 /// The HDF5 functions we call, looked up in the library that is calling.
 mod h5api;
+/// Texts of errors.
+mod message;
+
+#[cfg(test)]
+mod low_memory;
 
 use std::ffi::c_void;
 

@@ -1,4 +1,5 @@
-//! Batches of chunks that stay on the device: for measuring kernels alone, and for comparing them with the CPU.
+//! Batches of chunks that stay on the device: for measuring kernels alone, and for comparing them with the CPU. The plugin calls nothing of this, so that
+//! allocations here may end the process.
 
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use quire_codec::{CodingPolicy, Config, Layout, Workspace};
 
 use crate::copy::copy;
 use crate::device::{Device, Lease};
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Context as _, Error, Reason, Result, reason};
 use crate::memory::bytes_of;
 use crate::plan::{DecodeVariant, EncodeVariant};
 use crate::session::{Session, decode_parameters, for_chunk, linear_parameters};
@@ -49,7 +50,7 @@ impl Batch {
     pub fn new(device: &'static Device, layout: &Layout, chunks: usize) -> Result<Self> {
         Device::check_layout(layout)?;
         if !(1..=MAX_CHUNKS).contains(&chunks) {
-            return Err(Error::Unsupported(format!("a batch of {chunks} chunks: 1 to {MAX_CHUNKS} are possible")));
+            return Err(Error::Unsupported(reason!("a batch of {chunks} chunks: 1 to {MAX_CHUNKS} are possible")));
         }
         Ok(Self { device, lease: device.lease()?, layout: *layout, chunks })
     }
@@ -112,14 +113,14 @@ impl Batch {
         for stream in streams {
             let (found, parameters, variant) = decode_parameters(stream)?;
             if found != layout {
-                return Err(Error::Unsupported(format!("a stream holds {found:?}, the batch {layout:?}")));
+                return Err(Error::Unsupported(reason!("a stream holds {found:?}, the batch {layout:?}")));
             }
-            let mixed = || Error::Unsupported("a batch of which only some chunks are interpolated".to_owned());
+            let mixed = || Error::Unsupported(Reason::from("a batch of which only some chunks are interpolated"));
             joined = Some(joined.map_or(Some(variant), |joined| joined.join(variant)).ok_or_else(mixed)?);
             heads.push(parameters);
         }
         let session = self.lease.session();
-        let variant = joined.ok_or_else(|| Error::Unsupported("an empty batch".to_owned()))?;
+        let variant = joined.ok_or_else(|| Error::Unsupported(Reason::from("an empty batch")))?;
         let number = session.decoder(device, &layout, count, variant)?;
         for (chunk, (stream, head)) in streams.iter().zip(&heads).enumerate() {
             let job = &session.decode_plan(number).0.job;
@@ -230,7 +231,7 @@ pub struct Floors {
 /// As [`Device::compress`].
 pub fn floors(device: &'static Device, len: usize, repeats: usize) -> Result<Floors> {
     if len > MAX_FLOOR {
-        return Err(Error::Unsupported(format!("{len} bytes: up to {MAX_FLOOR} are measured")));
+        return Err(Error::Unsupported(reason!("{len} bytes: up to {MAX_FLOOR} are measured")));
     }
     let mut lease = device.lease()?;
     let session = lease.session();
@@ -261,12 +262,12 @@ pub fn floors(device: &'static Device, len: usize, repeats: usize) -> Result<Flo
     let layout = Layout {
         scalar: quire_codec::Scalar::F32,
         byte_order: quire_codec::ByteOrder::Little,
-        shape: quire_codec::Shape::new(&[1]).map_err(|error| Error::Unsupported(error.to_string()))?,
+        shape: quire_codec::Shape::new(&[1]).map_err(|error| Error::Unsupported(reason!("{error}")))?,
     };
     // A chunk of one value is constant: its kernels find nothing to do.
     let number = session.encoder(device, &layout, 1, STAYS)?;
     let input = session.encode_plan(number).0.input;
-    let config = Config::absolute(1.0).map_err(|error| Error::Unsupported(error.to_string()))?;
+    let config = Config::absolute(1.0).map_err(|error| Error::Unsupported(reason!("{error}")))?;
     session.send(bytes_of(&linear_parameters(&layout, &config, Axes::FASTEST.into())?), &[0; 4], input)?;
     for _ in 0..repeats {
         let clock = Instant::now();

@@ -91,6 +91,29 @@ fn unit(len: usize, least: usize) -> usize {
     (len / UNITS).next_multiple_of(4096).max(least)
 }
 
+/// Most units of a copy: there is one more where the length is no multiple.
+const MOST_UNITS: usize = UNITS + 1;
+
+/// The units of a copy, each of which one thread takes. On the stack, as a vector of them might be refused.
+struct Units<T> {
+    units: [Mutex<Option<T>>; MOST_UNITS],
+    count: usize,
+}
+
+impl<T> Units<T> {
+    fn of(mut units: impl ExactSizeIterator<Item = T>) -> Self {
+        let count = units.len();
+        assert!(count <= MOST_UNITS, "units are cut so that they are no more");
+        Self { units: [(); MOST_UNITS].map(|()| Mutex::new(units.next())), count }
+    }
+
+    fn with(&self, number: usize, work: impl FnOnce(&mut T)) {
+        if let Some(unit) = &mut *self.units[number].lock().unwrap_or_else(PoisonError::into_inner) {
+            work(unit);
+        }
+    }
+}
+
 /// Does `work` for each number below `count`, on several threads if there are `helpers`: whoever is free takes the next number, as a
 /// helper may be busy with something else. The calling thread does `first` before, asks `done` after each of its own, and then until the
 /// answer is yes.
@@ -140,26 +163,23 @@ fn helpers_for(len: usize) -> Option<&'static ThreadPool> {
 /// bytes from the start are there.
 pub(crate) fn copy_in(from: &[u8], to: &mut [u8], mut ready: impl FnMut(usize)) {
     let (len, unit) = (from.len(), unit(from.len(), MIN_UNIT));
-    let units: Vec<_> =
-        from.chunks(unit).zip(to.chunks_mut(unit)).map(|unit| (Mutex::new(unit), AtomicBool::new(false))).collect();
+    let units = Units::of(from.chunks(unit).zip(to.chunks_mut(unit)));
+    let are_there = [const { AtomicBool::new(false) }; MOST_UNITS];
     let mut there = 0;
     share(
-        units.len(),
+        units.count,
         helpers_for(len),
         || (),
         |number| {
-            let (unit, there) = &units[number];
-            let mut unit = unit.lock().unwrap_or_else(PoisonError::into_inner);
-            let (from, to) = &mut *unit;
-            to.copy_from_slice(from);
-            there.store(true, Ordering::Release);
+            units.with(number, |(from, to)| to.copy_from_slice(from));
+            are_there[number].store(true, Ordering::Release);
         },
         || {
-            while there < units.len() && units[there].1.load(Ordering::Acquire) {
+            while there < units.count && are_there[there].load(Ordering::Acquire) {
                 there += 1;
                 ready((there * unit).min(len));
             }
-            there == units.len()
+            there == units.count
         },
     );
 }
@@ -180,11 +200,11 @@ pub(crate) fn copy_out<'a, E>(
         }
         return Ok(());
     };
-    let units: Vec<_> = to.chunks_mut(unit).map(Mutex::new).collect();
+    let units = Units::of(to.chunks_mut(unit));
     let (there, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let mut waited = Ok(());
     share(
-        units.len(),
+        units.count,
         Some(helpers),
         || {
             for number in 0..len.div_ceil(piece) {
@@ -202,7 +222,7 @@ pub(crate) fn copy_out<'a, E>(
                 std::hint::spin_loop();
             }
             if !failed.load(Ordering::Relaxed) {
-                units[number].lock().unwrap_or_else(PoisonError::into_inner).copy_from_slice(from(range));
+                units.with(number, |to| to.copy_from_slice(from(range)));
             }
         },
         || true,

@@ -9,9 +9,9 @@ use cudarc::driver::CudaContext;
 use cudarc::driver::sys::CUdevice_attribute;
 use once_cell::sync::OnceCell;
 use quire_codec::bound::with_settled_bound;
-use quire_codec::{Config, Layout};
+use quire_codec::{Config, Layout, memory};
 
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Context as _, Error, Reason, Result, reason};
 use crate::job::{Address, Tables};
 use crate::launch::{FUNCTIONS, Kernels, RestoreContext, driver_is_present, has_function};
 use crate::memory::{ALLOCATIONS, DeviceMemory, upload_and_wait};
@@ -79,11 +79,10 @@ pub struct Device {
     multiprocessors: u32,
     idle: Mutex<Idle>,
     returned: Condvar,
-    failure: OnceCell<String>,
+    failure: OnceCell<Reason>,
 }
 
 /// Sessions that nobody uses, and how many there are in all.
-#[derive(Default)]
 struct Idle {
     sessions: Vec<Session>,
     made: usize,
@@ -96,16 +95,16 @@ struct Idle {
 pub fn device(ordinal: usize) -> Result<&'static Device> {
     let first = PROCESS.load(Ordering::Relaxed);
     if first != 0 && first != std::process::id() {
-        return Err(Error::Unavailable(format!(
+        return Err(Error::Unavailable(reason!(
             "this process was forked from process {first} after that had used the GPU: CUDA does not work here; start workers with spawn"
         )));
     }
     let Some(slot) = DEVICES.get(ordinal) else {
-        return Err(Error::Unavailable(format!("there is no GPU {ordinal}: numbers go up to {}", MAX_DEVICES - 1)));
+        return Err(Error::Unavailable(reason!("there is no GPU {ordinal}: numbers go up to {}", MAX_DEVICES - 1)));
     };
     if let Some(device) = slot.get() {
         return match device.failure.get() {
-            Some(reason) => Err(Error::Unavailable(format!("the GPU failed earlier in this process: {reason}"))),
+            Some(reason) => Err(Error::Unavailable(reason!("the GPU failed earlier in this process: {reason}"))),
             None => Ok(device),
         };
     }
@@ -121,7 +120,11 @@ pub fn device(ordinal: usize) -> Result<&'static Device> {
     }
     failures.retain(|(failed, ..)| *failed != ordinal);
     slot.get_or_try_init(|| Device::open(ordinal)).inspect_err(|error| {
-        failures.push((ordinal, error.clone(), Instant::now()));
+        // A lack of the host's memory is no reason not to try again; nor is one that has kept the reason from being noted.
+        let note = error.clone();
+        if error.can_be_noted() && note == *error {
+            let _ = memory::push(&mut failures, (ordinal, note, Instant::now()));
+        }
         // Without a driver a fork does no harm, and its children should hear the true reason.
         if !cfg!(quire_kernels) || !driver_is_present() {
             PROCESS.store(0, Ordering::Relaxed);
@@ -131,12 +134,12 @@ pub fn device(ordinal: usize) -> Result<&'static Device> {
 
 /// What a call says where the build had no nvcc.
 pub(crate) fn kernels_not_built() -> Error {
-    Error::Unavailable("this build has no GPU kernels: it was made without nvcc (see README, GPU)".to_owned())
+    Error::Unavailable(Reason::from("this build has no GPU kernels: it was made without nvcc (see README, GPU)"))
 }
 
 /// What a call says where the driver does not have what this crate calls.
 fn too_old(missing: &str) -> Error {
-    Error::Unavailable(format!("the NVIDIA driver is too old: it lacks {missing} (CUDA 12.2 has it)"))
+    Error::Unavailable(reason!("the NVIDIA driver is too old: it lacks {missing} (CUDA 12.2 has it)"))
 }
 
 impl Device {
@@ -145,7 +148,7 @@ impl Device {
             return Err(kernels_not_built());
         }
         if !cfg!(quire_kernels) || !driver_is_present() {
-            return Err(Error::Unavailable("there is no NVIDIA driver: libcuda.so is not found".to_owned()));
+            return Err(Error::Unavailable(Reason::from("there is no NVIDIA driver: libcuda.so is not found")));
         }
         // cudarc panics where a function is missing; those that are looked for spare the user the panic's message.
         if !has_function("cuInit") {
@@ -163,7 +166,7 @@ impl Device {
         cudarc::driver::result::init().context("starting the NVIDIA driver").map_err(lasting)?;
         let count = CudaContext::device_count().context("counting GPUs").map_err(lasting)?;
         if ordinal as i64 >= i64::from(count) {
-            return Err(Error::Unavailable(format!("there is no GPU {ordinal}: the driver shows {count}, numbered from 0")));
+            return Err(Error::Unavailable(reason!("there is no GPU {ordinal}: the driver shows {count}, numbered from 0")));
         }
         if let Some(missing) = FUNCTIONS.into_iter().find(|name| !has_function(name)) {
             return Err(too_old(missing));
@@ -173,7 +176,7 @@ impl Device {
         let (major, minor) = context.compute_capability().context("asking for the compute capability").map_err(lasting)?;
         let name = context.name().context("asking for the GPU's name").map_err(lasting)?;
         if major < 8 {
-            return Err(Error::Unavailable(format!(
+            return Err(Error::Unavailable(reason!(
                 "{name} has compute capability {major}.{minor}, the kernels need 8.0 or newer"
             )));
         }
@@ -182,17 +185,20 @@ impl Device {
             .context("counting multiprocessors")
             .map_err(lasting)?;
         let kernels = Kernels::load(&context).map_err(lasting)?;
-        let mut memory = DeviceMemory::new(context.clone());
-        memory.grow(size_of::<Tables>()).map_err(lasting)?;
-        upload_and_wait(&context, &tables(), &memory).map_err(lasting)?;
+        let mut device_tables = DeviceMemory::new(context.clone());
+        device_tables.grow(size_of::<Tables>()).map_err(lasting)?;
+        upload_and_wait(&context, &tables()?, &device_tables).map_err(lasting)?;
+        // Giving a session back must not fail.
+        let mut sessions = Vec::new();
+        memory::reserve(&mut sessions, MAX_SESSIONS)?;
         CONTEXTS.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
             context,
             kernels,
-            tables: memory,
+            tables: device_tables,
             name,
             multiprocessors: multiprocessors.max(1) as u32,
-            idle: Mutex::default(),
+            idle: Mutex::new(Idle { sessions, made: 0 }),
             returned: Condvar::new(),
             failure: OnceCell::new(),
         })
@@ -228,14 +234,14 @@ impl Device {
         // A slow axis is summed by as many threads as there are columns: few columns would take for ever.
         let (row, elements) = (layout.shape.row() as u64, layout.shape.elements());
         if row < MIN_COLUMNS && elements / row > MAX_NARROW {
-            return Err(Error::Unsupported(format!(
+            return Err(Error::Unsupported(reason!(
                 "chunk has {} rows of only {row} values, which the CPU does faster",
                 elements / row
             )));
         }
         let code_size = layout.scalar.code_size() as u64;
         if elements > MAX_CHUNK_BYTES / code_size {
-            return Err(Error::Unsupported(format!(
+            return Err(Error::Unsupported(reason!(
                 "chunk has {elements} values, the GPU takes chunks of up to {} of this type",
                 MAX_CHUNK_BYTES / code_size
             )));
@@ -250,7 +256,7 @@ impl Device {
     pub fn compress(&'static self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<Compressed> {
         Self::check_layout(layout)?;
         if chunk.len() as u64 != layout.chunk_bytes() {
-            return Err(Error::Unsupported(format!("chunk has {} bytes, its layout says {}", chunk.len(), layout.chunk_bytes())));
+            return Err(Error::Unsupported(reason!("chunk has {} bytes, its layout says {}", chunk.len(), layout.chunk_bytes())));
         }
         with_settled_bound(chunk, layout, config, |config| self.compress_settled(chunk, layout, config), Compressed::len)
     }
@@ -326,7 +332,7 @@ impl Lease {
                 self.sound = false;
                 let _ = self.device.failure.set(reason.clone());
             }
-            Err(Error::OutOfMemory(_)) => self.sound = false,
+            Err(Error::OutOfMemory(_) | Error::NoHostMemory(_)) => self.sound = false,
             _ => {}
         }
         result

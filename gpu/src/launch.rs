@@ -6,7 +6,7 @@ use cudarc::driver::sys::{self, CUcontext, CUgraphInstantiate_flags, CUstreamCap
 use cudarc::driver::{CudaContext, CudaFunction, CudaGraph, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg as _, result};
 use quire_codec::Scalar;
 
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Context as _, Error, Result, reason};
 use crate::job::{DecodeJob, EncodeJob};
 
 // SAFETY: `repr(C)` structures of numbers; the build has compared their sizes with the kernels'.
@@ -78,13 +78,15 @@ impl Kernels {
 
     #[cfg(quire_kernels)]
     pub(crate) fn load(context: &Arc<CudaContext>) -> Result<Self> {
+        let mut fatbin = Vec::new();
+        quire_codec::memory::extend(&mut fatbin, FATBIN)?;
         let module = context
-            .load_module(cudarc::nvrtc::Ptx::from_binary(FATBIN.to_vec()))
+            .load_module(cudarc::nvrtc::Ptx::from_binary(fatbin))
             .context("loading the kernels (built for compute capability 8.0 and newer)")?;
-        let function = |name: &str| module.load_function(name).context(&format!("looking up the kernel {name}"));
+        let function = |name: &str| module.load_function(name).context(format_args!("looking up the kernel {name}"));
         // Kernels are named after what they depend on: the type itself, one of its size, or one whose codes are as wide.
         let of_type = |value: &str, size: &str, codes: &str| -> Result<TypeKernels> {
-            let named = |name: &str, suffix: &str| function(&format!("{name}_{suffix}"));
+            let named = |name: &str, suffix: &str| function(&quire_codec::memory::text(format_args!("{name}_{suffix}"))?);
             let pair = |first: &str, second: &str, suffix: &str| -> Result<[CudaFunction; 2]> {
                 Ok([named(first, suffix)?, named(second, suffix)?])
             };
@@ -188,7 +190,7 @@ impl Graph {
         let enqueued = enqueue();
         let graph = stream.end_capture(CUgraphInstantiate_flags(0)).context(WHAT);
         enqueued?;
-        graph?.map(Self).ok_or_else(|| Error::Failed(format!("{WHAT}: the graph is empty")))
+        graph?.map(Self).ok_or_else(|| Error::Failed(reason!("{WHAT}: the graph is empty")))
     }
 
     pub(crate) fn launch(&self) -> Result<()> {

@@ -43,7 +43,7 @@ pub use batch::{Batch, Floors, Timings, batch_predictor, floors};
 #[cfg(not(quire_kernels))]
 use device::kernels_not_built;
 pub use device::{Compressed, Decompressing, Device, MAX_CHUNK_BYTES, Statistics, device, statistics};
-pub use error::{Error, Result};
+pub use error::{Error, Reason, Result};
 
 /// Whether the build had nvcc, so that the kernels are in this library.
 pub const KERNELS_BUILT: bool = cfg!(quire_kernels);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::{CudaContext, CudaStream, result, sys};
 
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Context as _, Error, Result, reason};
 use crate::job::Address;
 
 /// Allocations so far, on the device and pinned, of this process.
@@ -36,7 +36,7 @@ impl DeviceMemory {
         let len = len.next_multiple_of(1 << 21);
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         // SAFETY: plain allocation; the address is kept by `self` alone.
-        self.address = unsafe { result::malloc_sync(len) }.context(&format!("allocating {len} bytes on the GPU"))?;
+        self.address = unsafe { result::malloc_sync(len) }.context(format_args!("allocating {len} bytes on the GPU"))?;
         self.len = len;
         Ok(())
     }
@@ -92,7 +92,7 @@ impl PinnedMemory {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         // Not write-combined: the host reads what the device writes.
         // SAFETY: plain allocation; the address is kept by `self` alone.
-        let address = unsafe { result::malloc_host(len, 0) }.context(&format!("allocating {len} bytes of pinned memory"))?;
+        let address = unsafe { result::malloc_host(len, 0) }.context(format_args!("allocating {len} bytes of pinned memory"))?;
         // SAFETY: `len` bytes that nobody else knows; a slice must not have undefined bytes.
         unsafe { address.cast::<u8>().write_bytes(0, len) };
         (self.address, self.len) = (address.cast(), len);
@@ -198,7 +198,7 @@ pub(crate) fn clear(stream: &CudaStream, address: Address, len: usize) -> Result
 /// Copies bytes that need not be pinned, and waits.
 pub(crate) fn upload_and_wait(context: &CudaContext, bytes: &[u8], to: &DeviceMemory) -> Result<()> {
     if bytes.len() > to.len {
-        return Err(Error::Failed(format!("{} bytes do not fit {}", bytes.len(), to.len)));
+        return Err(Error::Failed(reason!("{} bytes do not fit {}", bytes.len(), to.len)));
     }
     context.bind_to_thread().context("binding the CUDA context")?;
     // SAFETY: the length was checked.

@@ -8,7 +8,7 @@ use quire_codec::exceptions::most_listed;
 use quire_codec::plane::{BIT_PLANES, is_interpolated};
 use quire_codec::{Layout, Scalar, max_stream_len};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Reason, Result};
 use crate::job::{
     AXIS, Address, Book, CHECKSUM_TILE, CHOOSE_THREADS, COARSE_THREADS, COARSE_VALUES, COLUMNS, COLUMNS_APART, COLUMNS_JOINED,
     COLUMNS_WHOLE, DECODE_TABLE_LEN, DecodeJob, DecodeParameters, DecodePlane, DecodeState, EXPAND_THREADS, EncodeJob,
@@ -141,8 +141,7 @@ impl Columns {
     fn of(shape: &quire_codec::Shape, block: usize) -> Self {
         // Threads stand side by side in a row, and the pass along the third axis joins the columns.
         const MIN_ROW: usize = 32;
-        let extents: Vec<usize> = shape.dims().iter().rev().map(|&extent| extent as usize).collect();
-        match extents[..] {
+        match shape.extents()[..shape.dims().len()] {
             [row, columns, behind, ..] if row >= MIN_ROW && columns > 1 && behind > 1 => {
                 let plane = row * columns;
                 if block.is_multiple_of(plane) {
@@ -593,11 +592,11 @@ impl DecodePlan {
         }
         // The codes' last pass writes values, if they go in place.
         let codes = if self.variant.interpolated {
-            Vec::new()
+            Passes::default()
         } else {
             self.passes(self.variant.rows_in_blocks, self.variant.columns != Columns::Apart)
         };
-        let mask = if self.variant.exceptions == Exceptions::Many { self.passes(false, false) } else { Vec::new() };
+        let mask = if self.variant.exceptions == Exceptions::Many { self.passes(false, false) } else { Passes::default() };
         let idle = Pass { kind: AXIS, axis: 0, items: 0 };
         for at in 0..codes.len().max(mask.len()) {
             let blocks = |pass: &Pass| if pass.items == 0 { 0 } else { sizes.grid(multiprocessors, 8, pass.items).0 };
@@ -632,11 +631,11 @@ impl DecodePlan {
     }
 
     /// The passes that undo the prediction of an array of the chunk's shape.
-    fn passes(&self, rows_are_done: bool, columns_are_done: bool) -> Vec<Pass> {
+    fn passes(&self, rows_are_done: bool, columns_are_done: bool) -> Passes {
         let Shape { rank, extents, strides, .. } = self.job.shape;
         let length = extents[0] as usize;
         let rows = self.sizes.elements / length;
-        let mut passes = Vec::new();
+        let mut passes = Passes::default();
         if rows_are_done {
             // Where they were decoded; there is another axis, whose pass writes values.
         } else if length <= ROW_TILE {
@@ -658,29 +657,59 @@ impl DecodePlan {
     }
 }
 
+/// The passes over a plane, in order: two for long rows, and one for each slower axis at the most.
+#[derive(Default)]
+struct Passes {
+    passes: [Option<Pass>; 5],
+    count: usize,
+}
+
+impl Passes {
+    fn push(&mut self, pass: Pass) {
+        self.passes[self.count] = Some(pass);
+        self.count += 1;
+    }
+
+    fn len(&self) -> usize {
+        self.count
+    }
+
+    fn get(&self, at: usize) -> Option<&Pass> {
+        self.passes.get(at)?.as_ref()
+    }
+}
+
+/// Most levels: extents have 32 bits.
+const MOST_LEVELS: usize = 33;
+
 /// Levels of an interpolated chunk, by number: level `l` is the grid of every `2^l`-th value.
 struct Levels {
     rank: u32,
-    /// Extents of each grid.
-    extents: Vec<[usize; 4]>,
+    /// Extents of each grid; behind the coarsest, its own again.
+    extents: [[usize; 4]; MOST_LEVELS],
+    /// Number of the coarsest grid, a single value.
+    coarsest: usize,
     /// The first grid that one block of threads does, with all coarser ones.
     coarse: usize,
 }
 
 impl Levels {
     fn new(shape: &Shape) -> Self {
-        let mut extents = vec![shape.extents.map(|extent| extent as usize)];
-        while extents[extents.len() - 1] != [1; 4] {
-            extents.push(extents[extents.len() - 1].map(|extent| extent.div_ceil(2)));
-        }
+        let mut next = shape.extents.map(|extent| extent as usize);
+        let extents = [(); MOST_LEVELS].map(|()| {
+            let extents = next;
+            next = next.map(|extent| extent.div_ceil(2));
+            extents
+        });
         let is_coarse = |extents: &[usize; 4]| extents.iter().product::<usize>() <= COARSE_VALUES;
-        let coarse = extents.iter().position(is_coarse).unwrap_or(extents.len() - 1);
-        Self { rank: shape.rank, extents, coarse }
+        let coarsest = extents.iter().position(|&extents| extents == [1; 4]).unwrap_or(MOST_LEVELS - 1);
+        let coarse = extents.iter().position(is_coarse).unwrap_or(coarsest);
+        Self { rank: shape.rank, extents, coarsest, coarse }
     }
 
     /// What the kernel for the coarse levels is told.
     fn coarse(&self) -> [u32; 2] {
-        [self.coarse as u32, self.extents.len() as u32 - 1]
+        [self.coarse as u32, self.coarsest as u32]
     }
 
     /// What the kernel for a pass of a fine level is told, and how many values are new there.
@@ -736,5 +765,5 @@ struct Pass {
 fn known<T>(kernels: &Option<T>) -> Result<&T> {
     kernels
         .as_ref()
-        .ok_or_else(|| Error::Unsupported("the GPU has no kernels for values of this type with such a grid".to_owned()))
+        .ok_or_else(|| Error::Unsupported(Reason::from("the GPU has no kernels for values of this type with such a grid")))
 }

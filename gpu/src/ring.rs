@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUevent_flags;
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream};
+use quire_codec::memory;
 
 use crate::copy::{copy_in, copy_out};
-use crate::error::{Context as _, Result};
+use crate::error::{Context as _, Error, Result};
 use crate::job::Address;
 use crate::memory::{PinnedMemory, download, upload};
 
@@ -40,7 +41,14 @@ fn cut(len: usize) -> (usize, usize) {
 impl Ring {
     pub(crate) fn new(context: &Arc<CudaContext>) -> Result<Self> {
         let event = || context.new_event(Some(CUevent_flags::CU_EVENT_DISABLE_TIMING)).context("making CUDA events");
-        let pieces = || (0..PIECES).map(|_| event()).collect::<Result<Vec<_>>>();
+        let pieces = || {
+            let mut pieces = Vec::new();
+            memory::reserve(&mut pieces, PIECES)?;
+            for _ in 0..PIECES {
+                pieces.push(event()?);
+            }
+            Ok::<_, Error>(pieces)
+        };
         Ok(Self { memory: PinnedMemory::new(context.clone()), pieces: [pieces()?, pieces()?], halves: [event()?, event()?] })
     }
 

@@ -10,18 +10,20 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 use quire_codec::exceptions::List;
-use quire_codec::format::CHECKSUM_AT;
+use quire_codec::format::{CHECKSUM_AT, HEADER_MAX_LEN};
 use quire_codec::grid::{Fixed, Grid};
 use quire_codec::lattice::{self, highest_bit};
 use quire_codec::plane::is_interpolated;
 use quire_codec::predictor::{Both, Predictor, is_chosen_on_tiles};
 use quire_codec::quantize::Quantizer;
 use quire_codec::small_float::{BFloat16, Binary16};
-use quire_codec::{CodebookPolicy, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, Scalar, Workspace, max_stream_len};
+use quire_codec::{
+    CodebookPolicy, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, Scalar, Workspace, max_stream_len, memory,
+};
 
 use crate::copy::{beside, beside_all, copy};
 use crate::device::{Device, count_recording};
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Context as _, Error, Reason, Result, reason};
 use crate::job::{
     Address, DecodeParameters, DecodeState, EXACT_FLOATS, EXACT_SIGNED, EXACT_UNSIGNED, EncodeParameters, EncodeResult,
     HEADER_ROOM, LINEAR, LOGARITHMIC, MAX_BOOKS, SIGNED_STEPS, SYMBOLS, UNSIGNED_STEPS,
@@ -110,7 +112,7 @@ impl Session {
         if self.encoders.len() == KEPT {
             self.encoders.remove(0);
         }
-        self.encoders.push((key, plan, graph));
+        memory::push(&mut self.encoders, (key, plan, graph))?;
         Ok(self.encoders.len() - 1)
     }
 
@@ -132,7 +134,7 @@ impl Session {
         if self.decoders.len() == KEPT {
             self.decoders.remove(0);
         }
-        self.decoders.push((key, plan, graph));
+        memory::push(&mut self.decoders, (key, plan, graph))?;
         Ok(self.decoders.len() - 1)
     }
 
@@ -252,7 +254,7 @@ impl Session {
         let plan = self.decode_plan(number).0;
         let (from, len) = (plan.job.output, plan.chunk_len());
         if to.len() != len {
-            return Err(Error::Unsupported(format!("the stream holds {len} bytes, the caller has room for {}", to.len())));
+            return Err(Error::Unsupported(reason!("the stream holds {len} bytes, the caller has room for {}", to.len())));
         }
         self.receive(from, to)?;
         if self.decode_result(0).error != 0 { Err(Error::Refused) } else { Ok(()) }
@@ -283,7 +285,7 @@ pub(crate) fn linear_parameters(layout: &Layout, config: &Config, predictor: Pre
         ErrorBound::Absolute(bound) if layout.scalar.is_float() => {
             Ok(encode_parameters(layout, config, &Grid::Linear(Quantizer::new(bound)), predictor))
         }
-        bound => Err(Error::Unsupported(format!(
+        bound => Err(Error::Unsupported(reason!(
             "{bound:?} of {:?}: only absolute bounds of floating-point numbers go in batches",
             layout.scalar
         ))),
@@ -313,10 +315,9 @@ fn kind_of(coding: Coding, scalar: Scalar) -> Option<u32> {
 /// What the kernels are to know of a grid, without the encoder's other choices.
 fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeParameters {
     let step = 2.0 * half_step;
-    let mut header = Vec::with_capacity(HEADER_ROOM);
-    Header { coding: Coding::Stored, layout: *layout }.write_to(&mut header);
+    let header = Header { coding: Coding::Stored, layout: *layout };
     let mut padded = [0; HEADER_ROOM];
-    padded[..header.len()].copy_from_slice(&header);
+    padded[..HEADER_MAX_LEN].copy_from_slice(&header.to_bytes());
     let numbers = if matches!(kind, EXACT_FLOATS | EXACT_SIGNED | EXACT_UNSIGNED) { 0 } else { fixed.len() + 1 };
     EncodeParameters {
         bound: half_step,
@@ -328,7 +329,7 @@ fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeP
         has_fill: 0,
         big_endian: u32::from(layout.byte_order == quire_codec::ByteOrder::Big),
         policy: 0,
-        header_len: header.len() as u32,
+        header_len: header.encoded_len() as u32,
         axes: 0,
         kind,
         coding: 0,
@@ -391,10 +392,7 @@ pub(crate) fn for_chunk(
     config: &Config,
     both: Option<&mut Both<'_>>,
 ) -> Result<(Grid, Predictor)> {
-    chooser.choose_with(chunk, layout, config, both).map_err(|error| match error {
-        quire_codec::Error::OutOfMemory { .. } => Error::OutOfMemory(error.to_string()),
-        other => Error::Unsupported(other.to_string()),
-    })
+    Ok(chooser.choose_with(chunk, layout, config, both)?)
 }
 
 /// Values at a chunk's start that the host looks at.
@@ -423,10 +421,10 @@ pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParamete
     let header = Header::read_from(stream).map_err(|_| Error::Refused)?;
     let (scalar, shape) = (header.layout.scalar, &header.layout.shape);
     let kind = kind_of(header.coding, scalar)
-        .ok_or_else(|| Error::Unsupported(format!("a {:?} chunk is only copied", header.coding)))?;
+        .ok_or_else(|| Error::Unsupported(reason!("a {:?} chunk is only copied", header.coding)))?;
     if stream.len() as u64 > max_stream_len(&header.layout) {
         // Our encoder writes none; the CPU reads it all the same.
-        return Err(Error::Unsupported("the stream is longer than its chunk".to_owned()));
+        return Err(Error::Unsupported(Reason::from("the stream is longer than its chunk")));
     }
     let fixed = Fixed::read(&header, &stream[header.encoded_len()..]).map_err(|_| Error::Refused)?;
     let checksum = stream[CHECKSUM_AT].iter().rev().fold(0, |value, &byte| value << 8 | u32::from(byte));
@@ -443,7 +441,7 @@ pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParamete
         step: 2.0 * half_step,
         stream_len: stream.len() as u64,
         body: (stream.len() - planes.len()) as u32,
-        exceptions: u32::try_from(fixed.exceptions).map_err(|_| Error::Unsupported("more than 2^32 exceptions".to_owned()))?,
+        exceptions: u32::try_from(fixed.exceptions).map_err(|_| Error::Unsupported(Reason::from("more than 2^32 exceptions")))?,
         checksum,
         big_endian: u32::from(header.layout.byte_order == quire_codec::ByteOrder::Big),
         extra,

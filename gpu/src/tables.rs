@@ -1,8 +1,9 @@
 //! What the kernels look up, made once a device: the dictionary and the powers that the checksum needs.
 
 use quire_codec::codebook::MAX_CODE_BITS;
-use quire_codec::{codebook, dictionary};
+use quire_codec::{codebook, dictionary, memory};
 
+use crate::error::{Error, Result};
 use crate::job::{BOOKS_PADDED, CRC_TILE_ROWS, DECODE_TABLE_LEN, SYMBOL_FOURS, Tables};
 
 /// CRC-32's polynomial, lowest power of x in the highest bit.
@@ -11,15 +12,21 @@ const POLYNOMIAL: u32 = 0xedb8_8320;
 const ONE: u32 = 0x8000_0000;
 
 /// The tables' bytes, as `Tables` in `kernels/job.cuh` has them. They are 700 kB: no thread's stack is asked for them.
-pub(crate) fn tables() -> Vec<u8> {
+///
+/// # Errors
+/// `NoHostMemory`.
+pub(crate) fn tables() -> Result<Vec<u8>> {
     let books = dictionary::books();
-    let mut bytes = Vec::with_capacity(size_of::<Tables>());
+    let mut bytes = Vec::new();
+    memory::reserve(&mut bytes, size_of::<Tables>())?;
+    let mut table = Vec::new();
     for four in 0..SYMBOL_FOURS {
         let length = |book: usize, symbol: usize| books.get(book).and_then(|lengths| lengths.get(symbol)).copied().unwrap_or(0);
         bytes.extend((0..BOOKS_PADDED).flat_map(|book| [0, 1, 2, 3].map(|symbol| length(book, 4 * four + symbol))));
     }
     for lengths in books {
-        let mut table = vec![0u16; DECODE_TABLE_LEN];
+        table.clear();
+        memory::resize(&mut table, DECODE_TABLE_LEN)?;
         for (symbol, code) in codebook::canonical_codes(lengths).into_iter().enumerate() {
             let (code, length) = ((code & 0xffff) as usize, code >> 16);
             let rest = u32::from(MAX_CODE_BITS) - length;
@@ -27,25 +34,25 @@ pub(crate) fn tables() -> Vec<u8> {
         }
         bytes.extend(table.iter().flat_map(|entry| entry.to_le_bytes()));
     }
-    for powers in crc_tables().concat() {
-        bytes.extend(powers.to_le_bytes());
+    for power in crc_tables()?.iter().flatten() {
+        bytes.extend(power.to_le_bytes());
     }
-    bytes
+    Ok(bytes)
 }
 
 /// Remainders of a byte followed by 0 to 3 zero bytes, then powers of x: for threads, for tiles, for rows of tiles.
-fn crc_tables() -> [Vec<u32>; 7] {
-    let bytes = |zeros: u32| (0..256).map(|byte| times_x(byte, 8 * (zeros + 1))).collect();
+fn crc_tables() -> Result<[Vec<u32>; 7]> {
+    let bytes = |zeros: u32| Ok::<_, Error>(memory::collect((0..256).map(|byte| times_x(byte, 8 * (zeros + 1))))?);
     let thread = power_of_x(4 * 32);
     let tile = power_of_x(256 * 4 * 32);
     let row = (0..8).fold(tile, |power, _| multiply(power, power));
-    let mut threads = powers(thread, 256);
+    let mut threads = powers(thread, 256)?;
     threads.reverse();
-    [bytes(0), bytes(1), bytes(2), bytes(3), threads, powers(tile, 256), powers(row, CRC_TILE_ROWS)]
+    Ok([bytes(0)?, bytes(1)?, bytes(2)?, bytes(3)?, threads, powers(tile, 256)?, powers(row, CRC_TILE_ROWS)?])
 }
 
-fn powers(base: u32, count: usize) -> Vec<u32> {
-    std::iter::successors(Some(ONE), |&power| Some(multiply(power, base))).take(count).collect()
+fn powers(base: u32, count: usize) -> Result<Vec<u32>> {
+    Ok(memory::collect(std::iter::successors(Some(ONE), |&power| Some(multiply(power, base))).take(count))?)
 }
 
 fn times_x(value: u32, times: u32) -> u32 {
@@ -86,7 +93,7 @@ mod tests {
     #[test]
     fn pieces_join_to_crc_32() {
         assert_eq!(tables().len(), size_of::<Tables>());
-        let tables = crc_tables();
+        let tables = crc_tables().unwrap();
         for len in [8, 9, 1023, 1024, 1025, 5000, 300_000] {
             let words: Vec<u32> = (0..len).map(|i: u32| i.wrapping_mul(2_654_435_761) ^ i >> 3).collect();
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();

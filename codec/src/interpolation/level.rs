@@ -39,14 +39,39 @@ pub(super) fn indices(extents: Extents, index: usize) -> Extents {
     [index % extents[0], rows % extents[1], sheets % extents[2], sheets / extents[2]]
 }
 
-/// The grids of a shape from the finest, which is the shape, to the coarsest, a single value.
-pub(super) fn grids(mut extents: Extents) -> Vec<Extents> {
-    let mut grids = vec![extents];
-    while count(extents) > 1 {
-        extents = extents.map(|extent| extent.div_ceil(2));
-        grids.push(extents);
+/// Most grids of a shape: an extent of 2^48 is halved so often, and there is the shape itself.
+const MOST_GRIDS: usize = 49;
+
+/// Grids, each with every second value of the one before.
+#[derive(Clone, Copy)]
+pub(super) struct Grids {
+    extents: [Extents; MOST_GRIDS],
+    len: usize,
+}
+
+impl Grids {
+    /// The grids of a shape from the finest, which is the shape, to the coarsest, a single value.
+    pub(super) fn of(shape: Extents) -> Self {
+        let mut grids = Self { extents: [shape; MOST_GRIDS], len: 1 };
+        while count(grids[grids.len - 1]) > 1 {
+            grids.extents[grids.len] = grids[grids.len - 1].map(|extent| extent.div_ceil(2));
+            grids.len += 1;
+        }
+        grids
     }
-    grids
+
+    /// Leaves out those behind the first `len`.
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+}
+
+impl std::ops::Deref for Grids {
+    type Target = [Extents];
+
+    fn deref(&self) -> &[Extents] {
+        &self.extents[..self.len]
+    }
 }
 
 /// The values that a grid has and the next coarser one has not: a class for each set of axes along which they stand between the coarser

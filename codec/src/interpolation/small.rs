@@ -8,13 +8,15 @@
 
 use std::ops::Range;
 
-use super::level::{Class, Extents, Level, axes_of, count, grids, index};
+use super::level::{Class, Extents, Grids, Level, axes_of, count, index};
 use super::line::is_line;
 use super::sheets::mean;
 use super::{PART, restore, restore_row};
 use crate::bitmap::ones;
+use crate::error::Result;
 use crate::finegrid::FineGrid;
 use crate::layout::ByteOrder;
+use crate::memory::{collect, push, reserve, resize};
 use crate::narrowed::Narrowed;
 use crate::quantize::Value;
 use crate::simd::ROW_GROUP;
@@ -89,32 +91,41 @@ pub(super) struct SmallGrid {
 
 impl SmallGrid {
     /// Makes the tables of a small grid, if they are not there yet.
-    pub(super) fn become_of(&mut self, extents: Extents) {
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub(super) fn become_of(&mut self, extents: Extents) -> Result<()> {
         if self.extents == extents {
-            return;
+            return Ok(());
         }
+        // No grid has such extents: without memory for all tables there are none.
+        self.extents = Extents::default();
         self.order.clear();
-        self.order.push(0);
         self.slots.clear();
-        self.slots.push(0);
         self.levels.clear();
-        for (depth, &fine) in grids(extents).iter().enumerate().rev().skip(1) {
-            let level = self.tables_of(&Level::new(fine), |in_grid| index(extents, in_grid.map(|index| index << depth)) as u16);
-            self.levels.push(level);
+        reserve(&mut self.order, count(extents))?;
+        reserve(&mut self.slots, count(extents))?;
+        self.order.push(0);
+        self.slots.push(0);
+        for (depth, &fine) in Grids::of(extents).iter().enumerate().rev().skip(1) {
+            let level =
+                self.tables_of(&Level::new(fine), |in_grid| index(extents, in_grid.map(|index| index << depth)) as u16)?;
+            push(&mut self.levels, level)?;
         }
         assert!(self.levels.iter().all(|level| level.room() <= ROOM));
-        self.frames.resize(ROOM, 0);
-        self.predictions.resize(ROOM, 0);
-        self.places.resize(count(extents), 0);
+        resize(&mut self.frames, ROOM)?;
+        resize(&mut self.predictions, ROOM)?;
+        resize(&mut self.places, count(extents))?;
         self.extents = extents;
+        Ok(())
     }
 
     /// The tables of a level; `index_in_whole` tells where a value of the level stands in the whole grid.
-    fn tables_of(&mut self, level: &Level, index_in_whole: impl Fn(Extents) -> u16) -> SmallLevel {
+    fn tables_of(&mut self, level: &Level, index_in_whole: impl Fn(Extents) -> u16) -> Result<SmallLevel> {
         let known = count(level.coarse);
         let frame = known.next_multiple_of(ROW_GROUP);
         let start_of = |number: usize| (ROOM_BEFORE + number) * frame;
-        let mut slots = vec![0; count(level.fine)];
+        let mut slots = zeros(count(level.fine))?;
         for_each(level.coarse, |at| {
             slots[index(level.fine, at.map(|index| 2 * index))] = (start_of(0) + index(level.coarse, at)) as u16;
         });
@@ -132,15 +143,16 @@ impl SmallGrid {
                     self.slots.push(slot);
                     slots[index(level.fine, class.in_grid(at))] = slot;
                 });
-                let along = axes_of(class.set)
-                    .map(|axis| (start_of(number_of(class.set & !(1 << axis))), level.coarse[..axis].iter().product()))
-                    .collect();
-                let (weights, axes) = weights_of(class, level, frame);
-                of_stage.push(SmallClass { start, along, weights, axes });
+                let along = collect(
+                    axes_of(class.set)
+                        .map(|axis| (start_of(number_of(class.set & !(1 << axis))), level.coarse[..axis].iter().product())),
+                )?;
+                let (weights, axes) = weights_of(class, level, frame)?;
+                push(&mut of_stage, SmallClass { start, along, weights, axes })?;
             }
-            stages.push(Stage { values: before..self.order.len(), classes: of_stage });
+            push(&mut stages, Stage { values: before..self.order.len(), classes: of_stage })?;
         }
-        SmallLevel { known, frame, stages, slots }
+        Ok(SmallLevel { known, frame, stages, slots })
     }
 
     /// The places of the grid's values, after [`SmallGrid::forward`] or [`SmallGrid::inverse`].
@@ -306,9 +318,9 @@ impl SmallClass {
 }
 
 /// The weights of a class's neighbours, and along how many axes its values are foretold, as [`SmallClass`] has them.
-fn weights_of(class: &Class, level: &Level, frame: usize) -> (Vec<i8>, Vec<i32>) {
-    let mut weights = vec![0; class.set.count_ones() as usize * NEIGHBOURS * frame];
-    let mut axes = vec![0; frame];
+fn weights_of(class: &Class, level: &Level, frame: usize) -> Result<(Vec<i8>, Vec<i32>)> {
+    let mut weights = zeros(class.set.count_ones() as usize * NEIGHBOURS * frame)?;
+    let mut axes = zeros(frame)?;
     for_each(class.extents, |at| {
         let slot = index(level.coarse, at);
         // Only axes along which there is something known on both sides count, if there are any.
@@ -322,7 +334,14 @@ fn weights_of(class: &Class, level: &Level, frame: usize) -> (Vec<i8>, Vec<i32>)
             }
         }
     });
-    (weights, axes)
+    Ok((weights, axes))
+}
+
+/// A vector of zeros.
+fn zeros<T: Copy + Default>(len: usize) -> Result<Vec<T>> {
+    let mut vector = Vec::new();
+    resize(&mut vector, len)?;
+    Ok(vector)
 }
 
 /// Weights, in sixteenths, of the neighbours of a place with nothing behind it, by its index along the axis.

@@ -160,8 +160,9 @@ fn the_library_says_what_it_is() {
     let text = String::from_utf8(text).expect("UTF-8");
     assert_eq!(status, OK);
     assert!(text.starts_with(&format!(r#"{{"version":"{}","stream_version":"#, env!("CARGO_PKG_VERSION"))), "{text}");
-    let odd = Outlook { backend: "none", device: Some("a \"b\"".to_owned()), why: "tab\tand \\".to_owned() };
-    assert!(info(&odd).contains(r#""device":"a \"b\"","why":"tab\u0009and \\","#), "{}", info(&odd));
+    let odd = Outlook { backend: "none", device: Some("a \"b\""), why: "tab\tand \\".to_owned() };
+    let text = Info(&odd).to_string();
+    assert!(text.contains(r#""device":"a \"b\"","why":"tab\u0009and \\","#), "{text}");
 }
 
 #[test]
