@@ -88,7 +88,7 @@ pub fn with_settled_bound<C: Compressor>(
 /// `InvalidArgument`.
 pub fn check(layout: &Layout, config: &Config) -> Result<()> {
     match config.bound {
-        ErrorBound::PointwiseRelative(_) if !layout.scalar.is_float() => Err(Error::InvalidArgument(format!(
+        ErrorBound::PointwiseRelative(_) if !layout.scalar.is_float() => Err(Error::invalid(format_args!(
             "a point-wise relative bound is for floating-point types, these are {:?}: give an absolute one, or one relative to the range",
             layout.scalar
         ))),
@@ -134,8 +134,11 @@ impl<C: Compressor> Settling<'_, C> {
     fn with_ratio(&mut self, ratio: f64, ceiling: Option<f64>) -> std::result::Result<C::Output, C::Error> {
         let (chunk, layout, config) = (self.chunk, self.layout, self.config);
         let range = Range::of(chunk, layout, config);
+        if range.width() < f64::MIN_POSITIVE {
+            return self.compress(ErrorBound::Lossless);
+        }
         let ladder = Ladder::new(chunk, layout, config, range);
-        let earlier = ceiling.and_then(|ceiling| ladder.earlier_step(ceiling.min(range.width()) / 1e9));
+        let earlier = ceiling.and_then(|ceiling| ladder.earlier_step(ceiling.min(range.width()) / 1e9, 2.0 * ceiling));
         let spacing = Spacing::of(chunk, layout, config);
         let settle = |bound: f64| match ceiling {
             None => cut(bound, spacing),

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use cudarc::driver::CudaContext;
 use cudarc::driver::sys::CUdevice_attribute;
 use once_cell::sync::OnceCell;
-use quire_codec::bound::with_settled_bound;
-use quire_codec::{Config, Layout, memory};
+use quire_codec::bound::{Compressor, with_settled_bound};
+use quire_codec::{Config, Layout, Workspace, memory};
 
 use crate::error::{Context as _, Error, Reason, Result, reason};
 use crate::job::{Address, Tables};
@@ -258,7 +258,7 @@ impl Device {
         if chunk.len() as u64 != layout.chunk_bytes() {
             return Err(Error::Unsupported(reason!("chunk has {} bytes, its layout says {}", chunk.len(), layout.chunk_bytes())));
         }
-        with_settled_bound(chunk, layout, config, |config| self.compress_settled(chunk, layout, config), Compressed::len)
+        with_settled_bound(chunk, layout, config, &mut OnDevice { device: self, chunk, layout, fetched: Fetched::default() })
     }
 
     fn compress_settled(&'static self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<Compressed> {
@@ -351,6 +351,42 @@ impl Drop for Lease {
         }
         drop(idle);
         self.device.returned.notify_one();
+    }
+}
+
+/// Compresses one chunk on a GPU.
+struct OnDevice<'a> {
+    device: &'static Device,
+    chunk: &'a [u8],
+    layout: &'a Layout,
+    fetched: Fetched,
+}
+
+/// A stream that the host decompresses to measure its noise, and what it needs for that.
+#[derive(Default)]
+struct Fetched {
+    stream: Vec<u8>,
+    workspace: Workspace,
+}
+
+impl Compressor for OnDevice<'_> {
+    type Output = Compressed;
+    type Error = Error;
+
+    fn compress(&mut self, config: &Config) -> Result<Compressed> {
+        self.device.compress_settled(self.chunk, self.layout, config)
+    }
+
+    fn length(&self, output: &Compressed) -> usize {
+        output.len()
+    }
+
+    fn decompress(&mut self, output: &mut Compressed, chunk: &mut [u8]) -> Result<()> {
+        let Fetched { stream, workspace } = &mut self.fetched;
+        memory::resize(stream, output.length)?;
+        let received = output.lease.session().fetch_stream(output.plan, stream);
+        output.lease.check(received)?;
+        Ok(workspace.decompress(stream, chunk)?)
     }
 }
 

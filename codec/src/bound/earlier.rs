@@ -12,17 +12,20 @@
 
 use super::values::{GROUP, for_each_group};
 use crate::config::Config;
-use crate::element::Element;
 use crate::lattice::{highest_bit, lowest_bit, power_of_two};
 use crate::layout::Layout;
+use crate::quantize::{Quantizer, Value};
 
 /// Groups of values that are looked at, spread over those in which any value counts.
 const SAMPLED_GROUPS: usize = 128;
 /// Exponents `k` of steps that are looked for.
 const LEVELS: usize = 64;
-/// Multiples of a step that must be found beyond chance, and values among them that must differ: a few special values may have a divisor in common.
+/// Multiples of a step that must be found beyond chance.
 const LEAST_MULTIPLES: f64 = 8.0;
-const LEAST_DIFFERENT: usize = 3;
+/// Different values that must show a grid coarser than the wanted one before the exact bits are taken: 50 and 100 may be special values.
+const MANY_DIFFERENT: usize = 3;
+/// Different values that must show any grid: one value, again and again, has a divisor by chance.
+const FEW_DIFFERENT: usize = 2;
 
 /// An odd factor of a ladder's steps.
 #[derive(Debug, Clone, Copy)]
@@ -64,13 +67,58 @@ pub(super) struct Search<'a> {
     base: i32,
 }
 
-/// A step that many sampled values are multiples of.
+/// The grid on which some values of a chunk were rounded before.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Earlier {
+    step: f64,
+    /// Different values that show it, [`MANY_DIFFERENT`] at most.
+    different: usize,
+}
+
+impl Earlier {
+    /// The step, if it is certain enough for what a mistake would cost. A few different values that show a step above the wanted one give a half of it, a quarter,
+    /// and so on, of which they are multiples, too.
+    pub(super) fn step_for(self, wanted: f64) -> Option<f64> {
+        let Self { mut step, different } = self;
+        if step > wanted && different < MANY_DIFFERENT {
+            (different >= FEW_DIFFERENT && wanted > 0.0).then_some(())?;
+            while step > wanted {
+                step /= 2.0;
+            }
+            return Some(step);
+        }
+        (different >= FEW_DIFFERENT || step >= 0.5 * wanted).then_some(step)
+    }
+}
+
+/// Values of a sample that are multiples of an odd factor, level by level.
 #[derive(Debug, Clone, Copy)]
 struct Found {
     odd: Odd,
-    level: usize,
-    /// Multiples beyond the number that chance gives.
-    excess: f64,
+    /// Multiples beyond the number that chance gives; 0 where chance may give them all.
+    excess: [f64; LEVELS],
+    by_chance: [f64; LEVELS],
+}
+
+impl Found {
+    fn new(of_all: &Changes, of_multiples: &Changes, odd: Odd) -> Self {
+        let (mut all, mut multiples) = (0, 0);
+        let mut found = Self { odd, excess: [0.0; LEVELS], by_chance: [0.0; LEVELS] };
+        for level in 0..LEVELS {
+            all += of_all[level];
+            multiples += of_multiples[level];
+            let by_chance = f64::from(all) / odd.factor as f64;
+            let excess = f64::from(multiples) - by_chance;
+            found.by_chance[level] = by_chance;
+            // Six standard deviations.
+            found.excess[level] = if excess >= 6.0 * by_chance.sqrt() + LEAST_MULTIPLES { excess } else { 0.0 };
+        }
+        found
+    }
+
+    fn most(&self) -> f64 {
+        self.excess.iter().copied().fold(0.0, f64::max)
+    }
 }
 
 impl<'a> Search<'a> {
@@ -88,40 +136,83 @@ impl<'a> Search<'a> {
     }
 
     /// The step of the grid on which some values of a chunk were rounded before, if their number shows it.
-    pub(super) fn run<V: Element>(&self, chunk: &[u8]) -> Option<f64> {
-        let order = self.layout.byte_order;
+    pub(super) fn run<V: Value>(&self, chunk: &[u8]) -> Option<Earlier> {
         let mut groups = 0usize;
-        for_each_group::<V>(chunk, order, self.config, 1, |values| groups += usize::from(counts(values)));
+        for_each_group::<V>(chunk, self.layout.byte_order, self.config, 1, |values| groups += usize::from(counts(values)));
         let stride = groups.div_ceil(SAMPLED_GROUPS);
         let mut of_all: Changes = [0; LEVELS + 1];
         let mut of_multiples = [of_all; MOST_ODDS];
-        let mut group = 0;
-        for_each_group::<V>(chunk, order, self.config, 1, |values| {
-            if !counts(values) {
-                return;
-            }
-            group += 1;
-            if group % stride != 0 {
-                return;
-            }
-            for &value in values {
-                let Some((mantissa, first, end)) = self.levels_of(value) else { continue };
-                of_all[first] += 1;
-                of_all[end] -= 1;
-                for (changes, odd) in of_multiples.iter_mut().zip(self.odds) {
-                    let is_multiple = i32::from(odd.divides(mantissa));
-                    changes[first] += is_multiple;
-                    changes[end] -= is_multiple;
-                }
+        self.for_each_sampled::<V>(chunk, stride, |value| {
+            let Some((mantissa, first, end)) = self.levels_of(value) else { return };
+            of_all[first] += 1;
+            of_all[end] -= 1;
+            for (changes, odd) in of_multiples.iter_mut().zip(self.odds) {
+                let is_multiple = i32::from(odd.divides(mantissa));
+                changes[first] += is_multiple;
+                changes[end] -= is_multiple;
             }
         });
         let found = of_multiples
             .iter()
             .zip(self.odds)
-            .filter_map(|(of_multiples, &odd)| most_beyond_chance(&of_all, of_multiples, odd))
-            .reduce(|one, other| if other.excess > one.excess { other } else { one })?;
-        self.are_different::<V>(chunk, &found).then_some(())?;
-        Some(found.odd.factor as f64 * power_of_two(self.base + found.level as i32)?)
+            .map(|(of_multiples, &odd)| Found::new(&of_all, of_multiples, odd))
+            .reduce(|one, other| if other.most() > one.most() { other } else { one })
+            .filter(|found| found.most() > 0.0)?;
+        self.coarsest::<V>(chunk, stride, &found)
+    }
+
+    /// The coarsest step that explains about all values that any explains: as its multiples, or as places between two steps.
+    fn coarsest<V: Value>(&self, chunk: &[u8], stride: usize, found: &Found) -> Option<Earlier> {
+        const NOISE: f64 = 3.0;
+        const ABOUT_ALL: f64 = 0.98;
+        let mut explained = found.excess;
+        for level in (0..LEVELS).filter(|&level| found.excess[level] > 0.0) {
+            let step = self.step(found, level)?;
+            let fine = Quantizer::new(step / 2.0).fine::<V>();
+            self.for_each_sampled::<V>(chunk, stride, |value| {
+                if fine.is_some_and(|fine| fine.is_between_steps(V::round_from(value))) {
+                    explained[level] += 1.0;
+                }
+            });
+        }
+        let most = explained.iter().copied().fold(0.0, f64::max);
+        let noise = NOISE * explained.iter().zip(found.by_chance).find(|&(&explained, _)| explained == most)?.1.sqrt();
+        let level = explained.iter().rposition(|&explained| explained > 0.0 && explained >= ABOUT_ALL * most - noise)?;
+        let step = self.step(found, level)?;
+        Some(Earlier { step, different: self.count_different::<V>(chunk, stride, step) })
+    }
+
+    fn step(&self, found: &Found, level: usize) -> Option<f64> {
+        Some(found.odd.factor as f64 * power_of_two(self.base + level as i32)?)
+    }
+
+    /// Number of different values that a step explains, [`MANY_DIFFERENT`] at most.
+    fn count_different<V: Value>(&self, chunk: &[u8], stride: usize, step: f64) -> usize {
+        let (mut different, mut count) = ([0u64; MANY_DIFFERENT], 0);
+        let fine = Quantizer::new(step / 2.0).fine::<V>();
+        self.for_each_sampled::<V>(chunk, stride, |value| {
+            let is_explained =
+                (value / step).fract() == 0.0 || fine.is_some_and(|fine| fine.is_between_steps(V::round_from(value)));
+            if count < MANY_DIFFERENT && value != 0.0 && is_explained && !different[..count].contains(&value.to_bits()) {
+                different[count] = value.to_bits();
+                count += 1;
+            }
+        });
+        count
+    }
+
+    /// Hands on the values of every `stride`-th group among those in which any value counts. NaN is in place of those that do not.
+    #[inline(always)]
+    fn for_each_sampled<V: Value>(&self, chunk: &[u8], stride: usize, mut look: impl FnMut(f64)) {
+        let mut group = 0;
+        for_each_group::<V>(chunk, self.layout.byte_order, self.config, 1, |values| {
+            if counts(values) {
+                group += 1;
+                if group % stride == 0 {
+                    values.iter().for_each(|&value| look(value));
+                }
+            }
+        });
     }
 
     /// The odd mantissa of a value, and the levels of the steps of which it may be a multiple, first and end: steps that are no finer than its type's own
@@ -135,23 +226,6 @@ impl<'a> Search<'a> {
         let end = (lowest_bit(value).saturating_sub(self.base).saturating_add(1)).min(LEVELS as i32);
         (is_normal && first < end).then(|| (fraction >> fraction.trailing_zeros(), first as usize, end as usize))
     }
-
-    /// Whether the multiples of a step are not just a few values, again and again.
-    fn are_different<V: Element>(&self, chunk: &[u8], found: &Found) -> bool {
-        let (mut different, mut count) = ([0u64; LEAST_DIFFERENT], 0);
-        for_each_group::<V>(chunk, self.layout.byte_order, self.config, 1, |values| {
-            for value in values.iter().take(if count < LEAST_DIFFERENT { GROUP } else { 0 }) {
-                let is_multiple = self
-                    .levels_of(*value)
-                    .is_some_and(|(mantissa, first, end)| found.odd.divides(mantissa) && (first..end).contains(&found.level));
-                if is_multiple && count < LEAST_DIFFERENT && !different[..count].contains(&value.to_bits()) {
-                    different[count] = value.to_bits();
-                    count += 1;
-                }
-            }
-        });
-        count == LEAST_DIFFERENT
-    }
 }
 
 /// The most odd factors of a ladder.
@@ -159,24 +233,6 @@ const MOST_ODDS: usize = 8;
 
 fn counts(values: &[f64; GROUP]) -> bool {
     values.iter().any(|&value| value.abs() > 0.0)
-}
-
-/// The coarsest level that has about all multiples beyond chance, if they are more than chance allows. Finer levels have them, too, and the next coarser one half of
-/// them.
-fn most_beyond_chance(of_all: &Changes, of_multiples: &Changes, odd: Odd) -> Option<Found> {
-    const ABOUT_ALL: f64 = 0.75;
-    let (mut all, mut multiples) = (0, 0);
-    let excesses: [f64; LEVELS] = std::array::from_fn(|level| {
-        all += of_all[level];
-        multiples += of_multiples[level];
-        let by_chance = f64::from(all) / odd.factor as f64;
-        let excess = f64::from(multiples) - by_chance;
-        // Six standard deviations.
-        if excess >= 6.0 * by_chance.sqrt() + LEAST_MULTIPLES { excess } else { 0.0 }
-    });
-    let most = excesses.iter().copied().fold(0.0, f64::max);
-    let level = excesses.iter().rposition(|&excess| excess > 0.0 && excess >= ABOUT_ALL * most)?;
-    Some(Found { odd, level, excess: most })
 }
 
 #[cfg(test)]
@@ -194,12 +250,17 @@ mod tests {
         }
     }
 
+    /// For a wanted step that is far wider.
     fn step_in(values: &[f32], finest: f64) -> Option<f64> {
+        step_for(values, finest, f64::INFINITY)
+    }
+
+    fn step_for(values: &[f32], finest: f64, wanted: f64) -> Option<f64> {
         let layout =
             Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape: Shape::new(&[values.len() as u64]).unwrap() };
         let chunk: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let config = Config::absolute(1.0).unwrap();
-        Search::new(&layout, &config, &ODDS, 23, finest).unwrap().run::<f32>(&chunk)
+        Search::new(&layout, &config, &ODDS, 23, finest).unwrap().run::<f32>(&chunk)?.step_for(wanted)
     }
 
     #[test]
@@ -238,9 +299,13 @@ mod tests {
         assert_eq!(step_in(&decimals, 1e-6), None);
         let integers: Vec<f32> = (0..8192).map(|_| (random() * 1e4).round() as f32).collect();
         assert_eq!(step_in(&integers, 1e-6), None);
-        // A special value that is a multiple of 17, again and again.
-        let special: Vec<f32> = (0..8192).map(|i| if i % 3 == 0 { -9996.0 * 17.0 } else { random() as f32 }).collect();
-        assert_eq!(step_in(&special, 1e-6), None);
+        // Special values that are multiples of 17 or 25, again and again.
+        let mut special = |values: &[f32]| -> Vec<f32> {
+            (0..8192).map(|i| if i % 3 == 0 { values[i % values.len()] } else { random() as f32 }).collect()
+        };
+        assert_eq!(step_in(&special(&[-9996.0 * 17.0]), 1e-6), None);
+        let percent = special(&[50.0, 100.0]);
+        assert_eq!((step_in(&percent, 1e-6), step_for(&percent, 1e-6, 1.0)), (Some(50.0), Some(50.0 / 64.0)));
         assert_eq!(step_in(&[0.0; 100], 1e-6), None);
     }
 }

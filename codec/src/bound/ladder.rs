@@ -12,20 +12,23 @@
 //! Integers and floating-point numbers of 16 bits are never interpolated. Rounding to a multiple of three steps from a multiple of one gives what rounding
 //! at once gives, so that their grids grow by factors of three.
 
-use super::earlier::{Odd, Search};
+use super::earlier::{Earlier, Odd, Search};
 use super::spacing::Spacing;
 use super::values::Range;
 use crate::config::{Config, ErrorBound, is_absolute};
-use crate::element::Element;
 use crate::lattice::{highest_bit, power_of_two};
 use crate::layout::{Layout, Scalar};
+use crate::quantize::Value;
 use crate::small_float::{BFloat16, Binary16};
 
 /// Odd factors of the steps of binary32 and binary64. A step is 4 % below the wanted one in the mean.
 const WIDE: [Odd; 8] =
     [Odd::new(17), Odd::new(19), Odd::new(21), Odd::new(23), Odd::new(25), Odd::new(27), Odd::new(29), Odd::new(31)];
-/// Those of types of 16 bits, in spacings of the larger values.
+/// Those of types of 16 bits, in spacings of the larger values. Steps below [`FEWEST_SPACINGS`] are powers of two, [`TWO_POWERS`] at most.
 const NARROW: [Odd; 6] = [Odd::new(5), Odd::new(7), Odd::new(9), Odd::new(11), Odd::new(13), Odd::new(15)];
+
+const FEWEST_SPACINGS: f64 = 9.0;
+const TWO_POWERS: f64 = 2.0;
 
 /// Steps of fewer spacings of the type than twice this are powers of two: too few bits are left to recognise others by.
 const FINE_SPACINGS: f64 = 32.0;
@@ -55,9 +58,9 @@ impl<'a> Ladder<'a> {
     /// Settles an absolute bound for floating-point values.
     pub(super) fn settle(&self, bound: f64) -> ErrorBound {
         let wanted = 2.0 * bound.clamp(0.0, super::LARGEST);
-        let step = match self.earlier_step(wanted * power_of_two(-11).unwrap_or(1.0)) {
+        let step = match self.earlier_step(wanted / 2048.0, wanted) {
             Some(earlier) if wanted < earlier => return ErrorBound::Lossless,
-            Some(earlier) if self.is_narrow() => threefold(earlier, wanted),
+            Some(earlier) if self.is_narrow() => threefold(earlier, wanted - self.unseen_errors()),
             Some(earlier) => {
                 let coarser = rung(wanted - EARLIER_ERRORS * earlier, &WIDE);
                 if coarser >= COARSER * earlier { coarser } else { earlier }
@@ -73,7 +76,7 @@ impl<'a> Ladder<'a> {
         let (wanted, limit) = (2.0 * bound.min(ceiling), 2.0 * ceiling);
         bound_of(match earlier {
             Some(earlier) if earlier > limit => return ErrorBound::Lossless,
-            Some(earlier) if self.is_narrow() => threefold(earlier, wanted.max(earlier)),
+            Some(earlier) if self.is_narrow() => threefold(earlier, wanted - self.unseen_errors()),
             Some(earlier) => {
                 let wanted = wanted.min(ceiling);
                 let mut step = earlier;
@@ -89,30 +92,40 @@ impl<'a> Ladder<'a> {
     /// A step for a chunk of which no part was rounded before.
     fn fresh(&self, wanted: f64) -> f64 {
         if self.is_narrow() {
-            let in_spacings = self.spacing.map_or(0.0, |spacing| rung_in(wanted, &NARROW, spacing.0));
-            return if in_spacings > 0.0 { in_spacings } else { below_half(wanted) };
+            let Some(Spacing(spacing)) = self.spacing else { return below_half(wanted) };
+            return if wanted < FEWEST_SPACINGS * spacing {
+                below_half(wanted).min(TWO_POWERS * spacing)
+            } else {
+                rung_in(wanted - self.unseen_errors(), &NARROW, spacing)
+            };
         }
         let fine = FINE_SPACINGS * self.spacing_at_magnitude();
         if wanted < 2.0 * fine { below_half(wanted) } else { rung(wanted - fine, &WIDE) }
     }
 
-    /// The step of the grid on which values were rounded before, from about `finest` on.
-    pub(super) fn earlier_step(&self, finest: f64) -> Option<f64> {
-        match self.layout.scalar {
+    /// The step of the grid on which values were rounded before, from about `finest` on, where `wanted` is the step that they would have now.
+    pub(super) fn earlier_step(&self, finest: f64, wanted: f64) -> Option<f64> {
+        let earlier = match self.layout.scalar {
             Scalar::F32 => self.search::<f32>(&WIDE, finest),
             Scalar::F64 => self.search::<f64>(&WIDE, finest),
             Scalar::F16 => self.search::<Binary16>(&NARROW, finest),
             Scalar::BF16 => self.search::<BFloat16>(&NARROW, finest),
             _ => None,
-        }
+        };
+        earlier.and_then(|earlier| earlier.step_for(wanted))
     }
 
-    fn search<V: Element>(&self, odds: &[Odd], finest: f64) -> Option<f64> {
+    fn search<V: Value>(&self, odds: &[Odd], finest: f64) -> Option<Earlier> {
         Search::new(self.layout, self.config, odds, fraction_bits(self.layout.scalar), finest)?.run::<V>(self.chunk)
     }
 
     fn is_narrow(&self) -> bool {
         self.layout.scalar.size() == 2
+    }
+
+    /// Twice the errors that steps of powers of two may have left in values of 16 bits: such steps are not recognised.
+    fn unseen_errors(&self) -> f64 {
+        self.spacing.map_or(0.0, |Spacing(spacing)| 2.0 * TWO_POWERS * spacing)
     }
 
     /// How far neighbouring numbers of the type are apart at the largest magnitude.

@@ -39,7 +39,7 @@ impl<C: Compressor> Settling<'_, C> {
         let mut goal = Goal { ladder: &ladder, allowed: noise * noise, count, decoded: Vec::new() };
         let asked = self.reach(&mut goal, even.min(modelled), config.predictor)?;
         // Where most values are on the grid anyway, zeros above all, differences can have a wider one. Values that were rounded before look so, too.
-        if modelled <= even * 1.05 || ladder.earlier_step(even / 2048.0).is_some() {
+        if modelled <= even * 1.05 || ladder.earlier_step(even / 1024.0, 2.0 * even).is_some() {
             return Ok(asked);
         }
         let length = self.compressor.length(&asked);
@@ -82,10 +82,11 @@ struct Goal<'a> {
     decoded: Vec<u8>,
 }
 
-/// The largest bound of integers whose steps leave no more than a mean square, together with what a step of a third may have left before.
+/// The largest bound of integers whose steps leave no more than a mean square: if errors are spread evenly, as those are that earlier steps have left, and of these
+/// values, together with what steps of a third may have left before.
 fn whole_bound(allowed: f64, chunk: &[u8], layout: &Layout, config: &Config) -> ErrorBound {
-    // No noise of n steps of a few values exceeds an even spread's 16 times.
-    let mut settled = super::ladder::settle_whole((allowed.sqrt() * 16.0).min(1e18) as u64);
+    let widest = (12.0 * allowed + 1.0).sqrt();
+    let mut settled = super::ladder::settle_whole(((widest - 1.0) / 2.0).min(1e18) as u64);
     while let ErrorBound::Absolute(bound) = settled {
         let third = (2.0 * bound + 1.0) / 3.0;
         if noise_of_steps(bound as u64, chunk, layout, config) + (third * third - 1.0) / 12.0 <= allowed {

@@ -2,7 +2,7 @@
 
 use super::values::Range;
 use crate::config::{Config, ErrorBound};
-use crate::layout::{Layout, Shape};
+use crate::layout::{Layout, MAX_RANK, Shape};
 use crate::logarithm::{EXP_TERMS, LOG_TERMS, exp2, log2};
 use crate::workspace::Workspace;
 
@@ -96,9 +96,10 @@ impl<'a> Search<'a> {
         if layout.shape.elements() < SAMPLED_FROM || dims[0] < SAMPLE {
             return None;
         }
-        let mut sample_dims = dims.to_vec();
+        let mut sample_dims = [1; MAX_RANK];
+        sample_dims[..dims.len()].copy_from_slice(dims);
         sample_dims[0] = dims[0] / SAMPLE;
-        let sample_layout = Layout { shape: Shape::new(&sample_dims).ok()?, ..*layout };
+        let sample_layout = Layout { shape: Shape::new(&sample_dims[..dims.len()]).ok()?, ..*layout };
         let row = layout.chunk_bytes() as usize / dims[0] as usize;
         let first = (dims[0] - sample_dims[0]) as usize / 2 * row;
         let sample = &chunk[first..first + sample_layout.chunk_bytes() as usize];

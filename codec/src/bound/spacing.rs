@@ -40,11 +40,11 @@ impl Spacing {
             }
         }
         // Infinities and NaN have the highest exponent.
-        let exponents = counts[..(1 << (15 - mantissa_bits)) - 1].iter().map(|counts| counts.iter().sum()).collect::<Vec<u64>>();
-        let all = exponents.iter().sum::<u64>();
+        let exponents = &counts[..(1 << (15 - mantissa_bits)) - 1];
+        let all = exponents.as_flattened().iter().sum::<u64>();
         let mut larger = 0;
-        let exponent = (0..exponents.len()).rev().find(|&exponent| {
-            larger += exponents[exponent];
+        let exponent = exponents.iter().rposition(|counts| {
+            larger += counts.iter().sum::<u64>();
             larger > 0 && larger * Self::LARGER >= all
         })?;
         let number = |bits: usize| V::from_bits(V::Code::from_i64(bits as i64)).approximate();

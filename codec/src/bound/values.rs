@@ -144,7 +144,8 @@ pub(super) fn for_each_group<V: Element>(
     }
 }
 
-/// Mean square of what steps take off the integers of a chunk that count, in units of the data.
+/// Mean square of what steps take off the integers of a chunk that count, in units of the data. Integers on the grid count as an even spread of errors, which earlier
+/// steps may have left.
 pub(super) fn noise_of_steps(steps: u64, chunk: &[u8], layout: &Layout, config: &Config) -> f64 {
     with_whole!(
         layout.scalar,
@@ -152,11 +153,13 @@ pub(super) fn noise_of_steps(steps: u64, chunk: &[u8], layout: &Layout, config: 
             let steps = Steps::new::<V>(steps, None);
             let fill = config.fill::<V>().map(Element::to_bits_i64);
             let (mut sum, mut count) = (0.0, 0u64);
+            let step = 2.0 * steps.bound() as f64 + 1.0;
+            let even = (step * step - 1.0) / 12.0;
             for index in 0..chunk.len() / V::SIZE {
                 let value = V::read(chunk, index, layout.byte_order);
                 if Some(value.to_bits_i64()) != fill {
                     let error = (value.exactly() - V::multiple(value.nearest(&steps), &steps).exactly()) as f64;
-                    sum += error * error;
+                    sum += if error == 0.0 { even } else { error * error };
                     count += 1;
                 }
             }
