@@ -116,7 +116,7 @@ fn report(chunks: &[Chunk], count: usize) {
         let other: u64 = tried.iter().map(|chunk| chunk.other_bits).sum();
         bytes += tried.iter().map(|chunk| chunk.bytes).sum::<u64>();
         for (sums, books) in [(&mut before, vec![]), (&mut after, make(made_from, count))] {
-            let (bits, built) = choices(&tried, AdaptiveDictionary::new(&books), false);
+            let (bits, built) = choices(&tried, AdaptiveDictionary::new(&books).expect("memory"), false);
             sums.0 += bits.iter().sum::<u64>() + other;
             sums.1 += built;
         }

@@ -56,6 +56,8 @@ fn planes_of(bytes: &mut [u8; PLANE_BYTES * 64]) -> &mut Planes {
 pub struct Bitshuffle {
     /// See [`Planes`].
     planes: HeapArray<u8, { PLANE_BYTES * 64 }>,
+    /// The integers of a block with their signs as the lowest bits. Not on the stack, which may be short.
+    folded: HeapArray<u64, BLOCK>,
     /// The parts of a block behind its modes.
     flags: Vec<u8>,
     nibbles: Vec<u8>,
@@ -69,7 +71,7 @@ impl Bitshuffle {
     /// # Errors
     /// `OutOfMemory`.
     pub fn encode<C: Integer>(&mut self, block: &[C]) -> Result<&[u8]> {
-        let Self { planes, flags, nibbles, bytes, block: stream } = self;
+        let Self { planes, flags, nibbles, bytes, block: stream, .. } = self;
         [&mut *flags, nibbles, bytes, stream].into_iter().for_each(Vec::clear);
         let any = vectorized(
             #[inline(always)]
@@ -150,9 +152,10 @@ impl Bitshuffle {
         let most = 8 * size_of::<C>().max(size_of::<u32>());
         let planes = planes_of(self.planes.get()?);
         let count = read_planes(stream, planes, most, block.len())?;
+        let folded = self.folded.get()?;
         vectorized(
             #[inline(always)]
-            || join(planes, count, block),
+            || join(planes, count, folded, block),
         );
         Ok(())
     }
@@ -180,8 +183,8 @@ fn split<C: Integer>(block: &[C], count: usize, planes: &mut Planes) {
 
 /// Inverse of [`split`].
 #[inline(always)]
-fn join<C: Integer>(planes: &Planes, count: usize, block: &mut [C]) {
-    let mut folded = [0u64; BLOCK];
+fn join<C: Integer>(planes: &Planes, count: usize, folded: &mut [u64; BLOCK], block: &mut [C]) {
+    folded.fill(0);
     for (level, planes) in planes[..count.next_multiple_of(OCTET)].as_chunks::<OCTET>().0.iter().enumerate() {
         let mut octets = [0; PLANE_BYTES];
         for (at, plane) in planes.iter().enumerate() {
@@ -194,7 +197,7 @@ fn join<C: Integer>(planes: &Planes, count: usize, block: &mut [C]) {
             *folded |= u64::from(byte) << (OCTET * level);
         }
     }
-    for (value, &folded) in block.iter_mut().zip(&folded) {
+    for (value, &folded) in block.iter_mut().zip(&*folded) {
         *value = unfold(folded);
     }
 }

@@ -22,7 +22,7 @@ mod small;
 
 use std::slice;
 
-use self::level::{Extents, Grids, Level, count, index, indices};
+use self::level::{Extents, Level, count, depth_of, grid, index, indices};
 use self::sheets::{Sheets, Slab};
 use self::slab::{Encoder, Source};
 use self::small::{SmallGrid, is_small};
@@ -62,16 +62,16 @@ pub struct Interpolation {
 }
 
 impl Interpolation {
-    /// The grids of a shape from the finest, which is the shape, to the first that is small, for which all is made ready.
-    fn start(&mut self, shape: &Shape) -> Result<Grids> {
-        let mut grids = Grids::of(shape.extents());
-        let large = grids.iter().take_while(|&&grid| !is_small(grid)).count();
-        grids.truncate(large + 1);
-        self.small.become_of(grids[large])?;
+    /// Extents of a shape and the depth of its finest small grid, for which all is made ready.
+    fn start(&mut self, shape: &Shape) -> Result<(Extents, usize)> {
+        let whole = shape.extents();
+        let coarsest = depth_of(whole, is_small);
+        self.small.become_of(grid(whole, coarsest))?;
+        let room = if coarsest > 0 { count(grid(whole, 1)) } else { 0 };
         for grid in &mut self.grid {
-            resize(grid, grids.get(1).map_or(0, |&grid| count(grid)))?;
+            resize(grid, room)?;
         }
-        Ok(grids)
+        Ok((whole, coarsest))
     }
 
     /// Residuals of a chunk's values, in the order of the classes. Exceptions are marked in `exceptions`, zeros so far.
@@ -87,46 +87,47 @@ impl Interpolation {
         residuals: &mut Vec<i32>,
         exceptions: &mut Bitmap,
     ) -> Result<()> {
-        let grids = self.start(shape)?;
-        resize(residuals, count(grids[0]))?;
-        resize(&mut self.values, grids[1..].iter().map(|&grid| count(grid)).sum::<usize>() * V::SIZE)?;
+        let (whole, coarsest) = self.start(shape)?;
+        resize(residuals, count(whole))?;
+        resize(&mut self.values, (1..=coarsest).map(|depth| count(grid(whole, depth))).sum::<usize>() * V::SIZE)?;
         self.doubtful.clear();
-        reserve(&mut self.doubtful, grids[0][1])?;
+        reserve(&mut self.doubtful, whole[1])?;
         vectorized(
             #[inline(always)]
             || {
                 let mut before = chunk;
                 let mut room = &mut self.values[..];
-                for pair in grids.windows(2) {
-                    let (values, rest) = room.split_at_mut(count(pair[1]) * V::SIZE);
-                    thin_out::<V>(before, pair[0], order, values);
+                for depth in 0..coarsest {
+                    let (values, rest) = room.split_at_mut(count(grid(whole, depth + 1)) * V::SIZE);
+                    thin_out::<V>(before, grid(whole, depth), order, values);
                     (before, room) = (values, rest);
                 }
                 let mut were_masked = false;
-                let (coarsest, depth) = (grids[grids.len() - 1], grids.len() - 1);
+                let small = grid(whole, coarsest);
                 apart(
                     #[inline(always)]
                     || {
                         self.small.forward(before, order, fine, residuals, &mut were_masked, |index| {
-                            exceptions.set(if depth == 0 {
+                            exceptions.set(if coarsest == 0 {
                                 index
                             } else {
-                                self::index(grids[0], indices(coarsest, index).map(|index| index << depth))
+                                self::index(whole, indices(small, index).map(|index| index << coarsest))
                             });
                         })
                     },
                 );
-                if depth > 0 {
-                    self.grid[0][..count(coarsest)].copy_from_slice(self.small.places());
+                if coarsest > 0 {
+                    self.grid[0][..count(small)].copy_from_slice(self.small.places());
                 }
                 let mut encoder = Encoder::new(fine, exceptions, &mut self.doubtful, were_masked);
                 let mut end = self.values.len();
-                for (depth, &extents) in grids.iter().enumerate().rev().skip(1) {
-                    end -= count(grids[depth + 1]) * V::SIZE;
+                for depth in (0..coarsest).rev() {
+                    let extents = grid(whole, depth);
+                    end -= count(grid(whole, depth + 1)) * V::SIZE;
                     let values = if depth == 0 { chunk } else { &self.values[end - count(extents) * V::SIZE..end] };
                     let level = Level::new(extents);
                     let [from, to] = &mut self.grid;
-                    let source = Source { values, extents, depth, whole: grids[0], order };
+                    let source = Source { values, extents, depth, whole, order };
                     run(
                         &level,
                         from,
@@ -160,7 +161,7 @@ impl Interpolation {
         order: ByteOrder,
         chunk: &mut [u8],
     ) -> Result<()> {
-        let grids = self.start(shape)?;
+        let (whole, coarsest) = self.start(shape)?;
         vectorized(
             #[inline(always)]
             || {
@@ -168,7 +169,7 @@ impl Interpolation {
                     #[inline(always)]
                     || self.small.inverse(residuals),
                 );
-                if grids.len() == 1 {
+                if coarsest == 0 {
                     V::write_all(
                         self.small.places(),
                         #[inline(always)]
@@ -180,8 +181,8 @@ impl Interpolation {
                 }
                 let places = self.small.places();
                 self.grid[0][..places.len()].copy_from_slice(places);
-                for (depth, &extents) in grids.iter().enumerate().rev().skip(1) {
-                    let level = Level::new(extents);
+                for depth in (0..coarsest).rev() {
+                    let level = Level::new(grid(whole, depth));
                     let [from, to] = &mut self.grid;
                     run(
                         &level,

@@ -69,6 +69,10 @@ pub use format::{Coding, Header};
 pub use layout::{ByteOrder, Layout, MAX_RANK, Scalar, Shape, type_of_byte};
 pub use workspace::Workspace;
 
+/// Least stack, in bytes, of a thread that compresses or decompresses, with or without HDF5. On x86-64, optimized code needs 44 KiB with what a thread itself takes:
+/// `codec/tests/stack.rs` and `filter/src/stack.rs` run on this much, or on as much as `QUIRE_STACK` says.
+pub const LEAST_STACK: usize = 64 << 10;
+
 /// Most bytes that a stream of this layout can take: a chunk that does not shrink is stored.
 #[must_use]
 pub fn max_stream_len(layout: &Layout) -> u64 {

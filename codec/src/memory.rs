@@ -4,6 +4,7 @@
 //! `filter/src/low_memory.rs`.
 
 use std::fmt::{self, Write as _};
+use std::ops::{Deref, DerefMut};
 
 use crate::error::{Error, Result};
 
@@ -103,6 +104,37 @@ impl fmt::Write for Text {
         self.written.try_reserve(part.len()).map_err(|_| fmt::Error)?;
         self.written.push_str(part);
         Ok(())
+    }
+}
+
+/// A value on the heap: a `Box` that may be refused.
+#[derive(Debug)]
+pub struct Boxed<T>(Vec<T>);
+
+impl<T> Boxed<T> {
+    /// Moves a value to the heap.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn new(value: T) -> Result<Self> {
+        let mut only = Vec::new();
+        only.try_reserve_exact(1).map_err(|_| Error::OutOfMemory { bytes: size_of::<T>() as u64 })?;
+        only.push(value);
+        Ok(Self(only))
+    }
+}
+
+impl<T> Deref for Boxed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0[0]
+    }
+}
+
+impl<T> DerefMut for Boxed<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0[0]
     }
 }
 

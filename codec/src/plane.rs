@@ -16,7 +16,7 @@ use crate::integer::Integer;
 use crate::lanes::{self, LANES, MAX_BLOCK};
 use crate::layout::Shape;
 use crate::lorenzo::{self, Axes};
-use crate::memory::{extend, push, reserve};
+use crate::memory::{HeapArray, extend, push, reserve};
 use crate::narrowed::{FAR, Far};
 use crate::predictor::{INTERPOLATION, Predictor};
 use crate::tables::Tables;
@@ -143,6 +143,8 @@ pub struct PlaneWorkspace {
     sizes: Vec<(u32, u32)>,
     tables: Tables,
     bitshuffle: Bitshuffle,
+    /// A block of bit planes whose integers are to become narrower ones.
+    wide: HeapArray<i32, { bitshuffle::BLOCK }>,
     far: Vec<Far>,
 }
 
@@ -305,8 +307,7 @@ impl PlaneWorkspace {
             rest = after;
             let Some(table) = table else {
                 if let Some(far) = C::FAR {
-                    let mut wide = [0i32; bitshuffle::BLOCK];
-                    let wide = &mut wide[..block.len()];
+                    let wide = &mut self.wide.get()?[..block.len()];
                     self.bitshuffle.decode(lane_bytes, wide)?;
                     for (index, (value, wide)) in block.iter_mut().zip(wide).enumerate() {
                         let wide = wide.to_i64();

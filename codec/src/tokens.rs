@@ -9,7 +9,7 @@ use crate::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, FIRST_RUN, SEGMENT, SYM
 use crate::bytes::{self, Masks, keep, list_ones};
 use crate::error::Result;
 use crate::integer::Integer;
-use crate::memory::{lengthen, push, reserve, resize};
+use crate::memory::{Boxed, lengthen, reserve, resize};
 use crate::simd::{apart, vectorized};
 
 /// How often each symbol occurs.
@@ -20,8 +20,8 @@ pub type Histogram = [u64; SYMBOLS];
 pub struct Tokens {
     /// A symbol a token, and behind them what longer planes have left.
     room: Vec<u8>,
-    /// One [`Scratch`], once there is room for it.
-    scratch: Vec<Scratch>,
+    /// Made with the first plane.
+    scratch: Option<Boxed<Scratch>>,
     /// Extra bits of all tokens in their order, least significant first.
     pub extra: BitString,
     /// Where each segment ends.
@@ -228,8 +228,8 @@ impl Default for Scratch {
 pub fn tokenize<C: Integer>(differences: &[C], tokens: &mut Tokens) -> Result<()> {
     lengthen(&mut tokens.room, differences.len() + SLACK)?;
     tokens.extra.bits = 0;
-    if tokens.scratch.is_empty() {
-        push(&mut tokens.scratch, Scratch::default())?;
+    if tokens.scratch.is_none() {
+        tokens.scratch = Some(Boxed::new(Scratch::default())?);
     }
     tokens.segment_ends.clear();
     reserve(&mut tokens.segment_ends, differences.len().div_ceil(SEGMENT))?;
@@ -249,7 +249,7 @@ pub fn tokenize<C: Integer>(differences: &[C], tokens: &mut Tokens) -> Result<()
 #[inline(always)]
 fn tokenize_segments<C: Integer>(masks: impl Masks, differences: &[C], tokens: &mut Tokens) -> Result<()> {
     let mut symbol_end = 0;
-    let [scratch, ..] = &mut *tokens.scratch else { unreachable!("it is made before") };
+    let Some(scratch) = tokens.scratch.as_deref_mut() else { unreachable!("it is made before") };
     for segment in differences.chunks(SEGMENT) {
         let symbols = &mut tokens.room[symbol_end..symbol_end + segment.len() + SLACK];
         symbol_end += tokenize_segment(masks, segment, symbols, &mut tokens.extra, scratch)?;

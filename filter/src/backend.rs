@@ -78,7 +78,7 @@ pub(crate) fn compress<'a>(
     if !settings.is_done(Direction::Compress, attempt)? {
         workspace.compress(chunk, layout, &config, kept)?;
     }
-    let mut stream = pinned.map_or(Stream::Kept(kept), |compressed| Stream::Pinned(compressed));
+    let mut stream = pinned.map_or(Stream::Kept(kept), Stream::Pinned);
     if let Some(history) = history.as_mut().filter(|_| adapt == AdaptPolicy::History) {
         history.learn(stream.bytes());
     }
@@ -292,11 +292,15 @@ impl Settings {
 
     /// Says what a call runs on, unless the last one of this direction said the same.
     fn log(&self, direction: Direction, place: fmt::Arguments<'_>) {
-        static LAST: [Mutex<String>; 2] = [const { Mutex::new(String::new()) }; 2];
-        if !self.log {
-            return;
+        if self.log {
+            Self::log_now(direction, place);
         }
-        let line = Message::new(format_args!("{} {place}", direction.name()));
+    }
+
+    #[inline(never)]
+    fn log_now(direction: Direction, place: fmt::Arguments<'_>) {
+        static LAST: [Mutex<String>; 2] = [const { Mutex::new(String::new()) }; 2];
+        let line: Message = Message::new(format_args!("{} {place}", direction.name()));
         {
             // Held for as short as can be: a fork in another thread meanwhile would leave it locked in the child.
             let mut last = LAST[direction as usize].lock().unwrap_or_else(PoisonError::into_inner);
@@ -306,7 +310,7 @@ impl Settings {
             // Without memory to note it, it is said once more.
             *last = memory::text(line.as_str()).unwrap_or_default();
         }
-        say(line.as_str());
+        say(format_args!("{}", line.as_str()));
     }
 }
 
@@ -393,17 +397,19 @@ impl fmt::Display for Obstacle {
 }
 
 /// Writes a line to stderr, in one piece and without memory. `eprintln!` panics where stderr is closed.
-pub(crate) fn say(text: &str) {
-    let line = Message::new(format_args!("H5Z-Quire: {text}\n"));
+#[inline(never)]
+pub(crate) fn say(text: fmt::Arguments<'_>) {
+    let line: Message = Message::new(format_args!("H5Z-Quire: {text}\n"));
     let bytes = line.as_str().as_bytes();
     // SAFETY: reads that many bytes. Where stderr is closed, or takes only a part, there is nobody to tell.
     let _ = unsafe { libc::write(libc::STDERR_FILENO, bytes.as_ptr().cast(), bytes.len()) };
 }
 
 /// The same, unless this process has said it before. What there is no memory to note is said again.
+#[inline(never)]
 pub(crate) fn say_once(text: fmt::Arguments<'_>) {
     static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    let text = Message::new(text);
+    let text: Message = Message::new(text);
     {
         let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
         if said.iter().any(|known| known == text.as_str()) {
@@ -411,7 +417,7 @@ pub(crate) fn say_once(text: fmt::Arguments<'_>) {
         }
         let _ = memory::text(text.as_str()).and_then(|text| memory::push(&mut said, text));
     }
-    say(text.as_str());
+    say(format_args!("{}", text.as_str()));
 }
 
 #[cfg(test)]

@@ -225,6 +225,14 @@ impl Bytes {
     }
 }
 
+/// The reason of a failure; nothing where there is no memory for it: the status must do.
+#[cold]
+#[inline(never)]
+fn reason_of(failure: &Failure) -> Bytes {
+    let message: Message = Message::new(failure);
+    Bytes::copy_of(message.as_str().as_bytes()).unwrap_or(Bytes::NONE)
+}
+
 /// Writes what a call has come to, or the reason why not; the status.
 ///
 /// # Safety
@@ -240,8 +248,7 @@ unsafe fn deliver(target: *mut Bytes, outcome: std::result::Result<Bytes, Failur
                 Failure::Refused(Error::OutOfMemory { .. }) => NO_MEMORY,
                 Failure::Refused(_) => INVALID,
             };
-            // Without memory for the reason the status must do.
-            (status, Bytes::copy_of(Message::new(failure).as_str().as_bytes()).unwrap_or(Bytes::NONE))
+            (status, reason_of(&failure))
         }
     };
     if target.is_null() {

@@ -18,7 +18,7 @@ use quire_codec::{Error, Header, Layout, Result, Shape, memory};
 use crate::FILTER_ID;
 use crate::backend;
 use crate::cd_values::{CdValues, MAX_WORDS};
-use crate::fence::{Buffers, contain, with_kept_buffers};
+use crate::fence::{Buffers, Failure, contain, with_kept_buffers};
 use crate::h5api::Library;
 use crate::message::Message;
 
@@ -384,14 +384,16 @@ impl Callback {
 /// Runs the body of a callback. An error or a panic becomes an entry on the error stack and `on_failure`.
 fn fence<R>(callback: Callback, return_address: *const c_void, on_failure: R, body: impl FnOnce() -> Result<R>) -> R {
     contain(body).unwrap_or_else(|failure| {
-        report(callback, return_address, Message::new(failure).as_str());
+        report(callback, return_address, &failure);
         on_failure
     })
 }
 
 /// Puts the reason on the error stack; where there is none, none that this thread may use, or none that anybody will see, writes one line
 /// to stderr. Nothing here needs memory of ours; HDF5 takes some for its own entry, and does without where there is none.
-fn report(callback: Callback, return_address: *const c_void, reason: &str) {
+#[cold]
+#[inline(never)]
+fn report(callback: Callback, return_address: *const c_void, reason: &Failure) {
     if callback == Callback::OptionalFilter {
         return backend::say_once(format_args!(
             "{reason}; the filter is optional here, so that HDF5 stores the chunk uncompressed"
@@ -401,10 +403,11 @@ fn report(callback: Callback, return_address: *const c_void, reason: &str) {
         if callback == Callback::Filter && library.has_filter_threads() {
             return Err(Error::invalid("filters must not call this HDF5 library"));
         }
-        library.push_error(callback.name(), Message::new(format_args!("H5Z-Quire: {reason}")).as_c_str())
+        let message: Message = Message::new(format_args!("H5Z-Quire: {reason}"));
+        library.push_error(callback.name(), message.as_c_str())
     });
     if pushed.is_err() {
-        backend::say(reason);
+        backend::say(format_args!("{reason}"));
     }
 }
 

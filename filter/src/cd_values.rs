@@ -203,7 +203,7 @@ fn take_numbers<'a>(mode: u32, words: &'a [u32], refused: Refused<'_>) -> Result
 
 /// `mantissa * 10^-exponent` rounded once. Multiplying by a power of ten would round twice, so the decimal is parsed.
 fn decimal(mantissa: u32, exponent: u32, refused: Refused<'_>) -> Result<f64> {
-    let number = Message::new(format_args!("{mantissa}e-{exponent}")).as_str().parse().unwrap_or(f64::NAN);
+    let number = Message::<32>::new(format_args!("{mantissa}e-{exponent}")).as_str().parse().unwrap_or(f64::NAN);
     if number == 0.0 && mantissa > 0 {
         return Err(refused(format_args!("{mantissa}e-{exponent} is too small for a binary64")));
     }
@@ -405,7 +405,7 @@ mod tests {
             for byte_order in [ByteOrder::Little, ByteOrder::Big] {
                 let layout = layout(scalar, byte_order, &[1]);
                 let mut stream = Vec::new();
-                Header { coding: Coding::Stored, layout }.write_to(&mut stream);
+                Header { coding: Coding::Stored, layout }.write_to(&mut stream).expect("memory");
                 let parsed = CdValues { layout: Some(layout), ..CdValues::parse(&[0]).expect("accepted") };
                 assert_eq!(parsed.to_words().expect("words")[1] >> 8 & 0xff, u32::from(stream[6]));
             }

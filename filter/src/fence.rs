@@ -62,11 +62,18 @@ pub(crate) struct Buffers {
 pub(crate) fn with_kept_buffers<R>(body: impl FnOnce(&mut Buffers) -> Result<R>) -> Result<R> {
     let mut buffers = match per_thread::take() {
         Some(buffers) => buffers,
-        None => try_box(Buffers::default())?,
+        None => new_buffers()?,
     };
     let result = body(&mut buffers);
     per_thread::keep(buffers);
     result
+}
+
+/// Outlined: its frame holds buffers, which is much of a small stack.
+#[cold]
+#[inline(never)]
+fn new_buffers() -> Result<Box<Buffers>> {
+    try_box(Buffers::default())
 }
 
 /// A value on the heap.
@@ -124,7 +131,7 @@ mod per_thread {
     pub(super) fn keep(buffers: Box<Buffers>) {
         let address: *mut c_void = Box::into_raw(buffers).cast();
         // SAFETY: the key is valid.
-        if !key().is_some_and(|key| unsafe { libc::pthread_setspecific(key, address) } == 0) {
+        if key().is_none_or(|key| unsafe { libc::pthread_setspecific(key, address) } != 0) {
             free_now(address);
         }
     }
@@ -147,9 +154,9 @@ mod tests {
     fn buffers_are_kept_by_thread_and_lost_by_a_panic() {
         let length = || with_kept_buffers(|kept| Ok(kept.stream.len()));
         std::thread::spawn(move || {
-            with_kept_buffers(|kept| Ok(kept.stream.push(7))).expect("memory");
+            with_kept_buffers(|kept| quire_codec::memory::push(&mut kept.stream, 7)).expect("memory");
             assert_eq!(length(), Ok(1));
-            assert_eq!(std::thread::spawn(move || length()).join().expect("joins"), Ok(0));
+            assert_eq!(std::thread::spawn(length).join().expect("joins"), Ok(0));
             assert!(contain(|| with_kept_buffers(|_| -> Result<()> { panic!("a test's") })).is_err());
             assert_eq!(length(), Ok(0));
         })

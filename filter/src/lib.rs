@@ -35,6 +35,8 @@ mod message;
 
 #[cfg(test)]
 mod low_memory;
+#[cfg(test)]
+mod stack;
 
 use std::ffi::c_void;
 

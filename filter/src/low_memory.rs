@@ -138,8 +138,8 @@ fn the_functions_of_c() {
                 delivered(|reason| unsafe { quire_decompress(stream.as_ptr().cast(), stream.len(), target, ROOM, reason) });
             done.map(|_| chunk)
         });
-        // SAFETY: a slice with its length.
         refuse_each("describe", move || {
+            // SAFETY: a slice with its length.
             delivered(|result| unsafe { quire_describe(stream.as_ptr().cast(), stream.len(), result) })
         });
     }

@@ -6,15 +6,16 @@ use std::fmt::{self, Write as _};
 /// Longest message in bytes, with the 0 behind it: twice as long as the longest refusal of this crate.
 const ROOM: usize = 4096;
 
-/// A text of limited length on the stack; what does not fit is left out. Zero bytes become `\0`, so that C sees all of it.
-pub(crate) struct Message {
-    bytes: [u8; ROOM],
+/// A text of limited length on the stack; what does not fit is left out. Zero bytes become `\0`, so that C sees all of it. Functions with one are not inlined: their
+/// frames are for reports alone (`stack.rs`).
+pub(crate) struct Message<const SIZE: usize = ROOM> {
+    bytes: [u8; SIZE],
     length: usize,
 }
 
-impl Message {
+impl<const SIZE: usize> Message<SIZE> {
     pub(crate) fn new(text: impl fmt::Display) -> Self {
-        let mut message = Self { bytes: [0; ROOM], length: 0 };
+        let mut message = Self { bytes: [0; SIZE], length: 0 };
         // An error means that the text is cut off, or that a `Display` of ours gave up: what is there is worth saying.
         let _ = write!(message, "{text}");
         message
@@ -31,7 +32,7 @@ impl Message {
 
     /// Appends as much of a text as there is room for, in whole characters.
     fn append(&mut self, part: &str) -> fmt::Result {
-        let room = ROOM - 1 - self.length;
+        let room = SIZE - 1 - self.length;
         let fits = (0..=room.min(part.len())).rev().find(|&at| part.is_char_boundary(at)).unwrap_or(0);
         self.bytes[self.length..self.length + fits].copy_from_slice(&part.as_bytes()[..fits]);
         self.length += fits;
@@ -39,7 +40,7 @@ impl Message {
     }
 }
 
-impl fmt::Write for Message {
+impl<const SIZE: usize> fmt::Write for Message<SIZE> {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         for (number, piece) in part.split('\0').enumerate() {
             if number > 0 {
@@ -92,11 +93,11 @@ mod tests {
 
     #[test]
     fn texts_are_cut_off_in_whole_characters() {
-        let message = Message::new("ß".repeat(ROOM));
+        let message: Message = Message::new("ß".repeat(ROOM));
         assert_eq!(message.as_str(), "ß".repeat(ROOM / 2 - 1));
         assert_eq!(message.as_c_str().count_bytes(), ROOM - 2);
-        assert_eq!(Message::new("a\0b").as_c_str(), c"a\\0b");
-        assert_eq!(Message::new(OsError(2)).as_str(), "No such file or directory (os error 2)");
-        assert_eq!(Message::new(Lossy(b"/a\xffb")).as_str(), "/a\u{fffd}b");
+        assert_eq!(Message::<8>::new("a\0b").as_c_str(), c"a\\0b");
+        assert_eq!(Message::<64>::new(OsError(2)).as_str(), "No such file or directory (os error 2)");
+        assert_eq!(Message::<64>::new(Lossy(b"/a\xffb")).as_str(), "/a\u{fffd}b");
     }
 }

@@ -292,7 +292,7 @@ impl Ours {
             state: stream.alloc_zeros(size_of::<EncodeState>()).expect("memory"),
             parameters,
             book: stream.alloc_zeros(size_of::<Book>()).expect("memory"),
-            tables: stream.clone_htod(&tables::tables()).expect("memory"),
+            tables: stream.clone_htod(&tables::tables().expect("memory")).expect("memory"),
         }
     }
 

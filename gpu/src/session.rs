@@ -13,6 +13,7 @@ use quire_codec::exceptions::List;
 use quire_codec::format::{CHECKSUM_AT, HEADER_MAX_LEN};
 use quire_codec::grid::{Fixed, Grid};
 use quire_codec::lattice::{self, highest_bit};
+use quire_codec::memory::Boxed;
 use quire_codec::plane::is_interpolated;
 use quire_codec::predictor::{Both, Predictor, is_chosen_on_tiles};
 use quire_codec::quantize::Quantizer;
@@ -51,7 +52,7 @@ pub(crate) struct Session {
     /// What the kernels fetch: a chunk's parameters, or a stream with its own. It never grows: its address is in recorded launches.
     inbox: PinnedMemory,
     /// For the choice of grids and predictors, which is the codec's own.
-    chooser: Workspace,
+    chooser: Boxed<Workspace>,
     encoders: Vec<(Key, EncodePlan, Graph)>,
     decoders: Vec<(Key, DecodePlan, Graph)>,
 }
@@ -69,7 +70,7 @@ impl Session {
             direct: PinnedMemory::new(context.clone()),
             results: PinnedMemory::new(context.clone()),
             inbox,
-            chooser: Workspace::default(),
+            chooser: Boxed::new(Workspace::default())?,
             encoders: Vec::new(),
             decoders: Vec::new(),
         })

@@ -1,9 +1,8 @@
 //! What the kernels look up, made once a device: the dictionary and the powers that the checksum needs.
 
 use quire_codec::codebook::MAX_CODE_BITS;
-use quire_codec::{codebook, dictionary, memory};
+use quire_codec::{Result, codebook, dictionary, memory};
 
-use crate::error::{Error, Result};
 use crate::job::{BOOKS_PADDED, CRC_TILE_ROWS, DECODE_TABLE_LEN, SYMBOL_FOURS, Tables};
 
 /// CRC-32's polynomial, lowest power of x in the highest bit.
@@ -14,7 +13,7 @@ const ONE: u32 = 0x8000_0000;
 /// The tables' bytes, as `Tables` in `kernels/job.cuh` has them. They are 700 kB: no thread's stack is asked for them.
 ///
 /// # Errors
-/// `NoHostMemory`.
+/// `OutOfMemory`.
 pub(crate) fn tables() -> Result<Vec<u8>> {
     let books = dictionary::books();
     let mut bytes = Vec::new();
@@ -42,7 +41,7 @@ pub(crate) fn tables() -> Result<Vec<u8>> {
 
 /// Remainders of a byte followed by 0 to 3 zero bytes, then powers of x: for threads, for tiles, for rows of tiles.
 fn crc_tables() -> Result<[Vec<u32>; 7]> {
-    let bytes = |zeros: u32| Ok::<_, Error>(memory::collect((0..256).map(|byte| times_x(byte, 8 * (zeros + 1))))?);
+    let bytes = |zeros: u32| memory::collect((0..256).map(|byte| times_x(byte, 8 * (zeros + 1))));
     let thread = power_of_x(4 * 32);
     let tile = power_of_x(256 * 4 * 32);
     let row = (0..8).fold(tile, |power, _| multiply(power, power));
@@ -52,7 +51,7 @@ fn crc_tables() -> Result<[Vec<u32>; 7]> {
 }
 
 fn powers(base: u32, count: usize) -> Result<Vec<u32>> {
-    Ok(memory::collect(std::iter::successors(Some(ONE), |&power| Some(multiply(power, base))).take(count))?)
+    memory::collect(std::iter::successors(Some(ONE), |&power| Some(multiply(power, base))).take(count))
 }
 
 fn times_x(value: u32, times: u32) -> u32 {
@@ -92,7 +91,7 @@ mod tests {
 
     #[test]
     fn pieces_join_to_crc_32() {
-        assert_eq!(tables().len(), size_of::<Tables>());
+        assert_eq!(tables().unwrap().len(), size_of::<Tables>());
         let tables = crc_tables().unwrap();
         for len in [8, 9, 1023, 1024, 1025, 5000, 300_000] {
             let words: Vec<u32> = (0..len).map(|i: u32| i.wrapping_mul(2_654_435_761) ^ i >> 3).collect();

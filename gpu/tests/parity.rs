@@ -612,7 +612,7 @@ fn adaptive_dictionaries() {
     let mut taken = 0;
     for (scalar, dims) in [(Scalar::F32, &[16u64, 16, 16][..]), (Scalar::F64, &[33, 65]), (Scalar::F32, &[20_000])] {
         let layout = layout(scalar, ByteOrder::Little, dims);
-        let mut history = AdaptiveDictionary::new(&common::books()[..MAX_USER_BOOKS]);
+        let mut history = AdaptiveDictionary::new(&common::books()[..MAX_USER_BOOKS]).unwrap();
         for round in 0..6 {
             for (content, bound) in CONTENTS.into_iter().flat_map(|content| [1e-1, 1e-3].map(|bound| (content, bound))) {
                 let chunk = chunk(&values(content, layout.shape.elements() as usize, round), &layout, round);

@@ -135,3 +135,12 @@ fn mounting_namespace(sandbox: &Sandbox, disk: &Path) -> Option<&'static [&'stat
         command.output().is_ok_and(|output| output.status.success())
     })
 }
+
+#[test]
+fn an_address_space_that_is_used_up_is_an_error() {
+    for python in Python::ALL {
+        let sandbox = Sandbox::new();
+        let report = succeed(sandbox.python(python, "address_space.py").arg(sandbox.path("")));
+        println!("{}", report.stdout.trim());
+    }
+}

@@ -39,39 +39,14 @@ pub(super) fn indices(extents: Extents, index: usize) -> Extents {
     [index % extents[0], rows % extents[1], sheets % extents[2], sheets / extents[2]]
 }
 
-/// Most grids of a shape: an extent of 2^48 is halved so often, and there is the shape itself.
-const MOST_GRIDS: usize = 49;
-
-/// Grids, each with every second value of the one before.
-#[derive(Clone, Copy)]
-pub(super) struct Grids {
-    extents: [Extents; MOST_GRIDS],
-    len: usize,
+/// The grid of every `2^depth`-th value of a shape along each axis, which has half as many values along each as the grid before, rounded up.
+pub(super) fn grid(shape: Extents, depth: usize) -> Extents {
+    shape.map(|extent| ((extent - 1) >> depth) + 1)
 }
 
-impl Grids {
-    /// The grids of a shape from the finest, which is the shape, to the coarsest, a single value.
-    pub(super) fn of(shape: Extents) -> Self {
-        let mut grids = Self { extents: [shape; MOST_GRIDS], len: 1 };
-        while count(grids[grids.len - 1]) > 1 {
-            grids.extents[grids.len] = grids[grids.len - 1].map(|extent| extent.div_ceil(2));
-            grids.len += 1;
-        }
-        grids
-    }
-
-    /// Leaves out those behind the first `len`.
-    pub(super) fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
-    }
-}
-
-impl std::ops::Deref for Grids {
-    type Target = [Extents];
-
-    fn deref(&self) -> &[Extents] {
-        &self.extents[..self.len]
-    }
+/// The depth of the finest grid of a shape with a property that a single value has.
+pub(super) fn depth_of(shape: Extents, has_property: impl Fn(Extents) -> bool) -> usize {
+    (0..usize::BITS as usize).find(|&depth| has_property(grid(shape, depth))).unwrap_or(0)
 }
 
 /// The values that a grid has and the next coarser one has not: a class for each set of axes along which they stand between the coarser

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::level::{Class, Extents, Grids, Level, axes_of, count, index};
+use super::level::{Class, Extents, Level, axes_of, count, depth_of, grid, index};
 use super::line::is_line;
 use super::sheets::mean;
 use super::{PART, restore, restore_row};
@@ -107,9 +107,10 @@ impl SmallGrid {
         reserve(&mut self.slots, count(extents))?;
         self.order.push(0);
         self.slots.push(0);
-        for (depth, &fine) in Grids::of(extents).iter().enumerate().rev().skip(1) {
-            let level =
-                self.tables_of(&Level::new(fine), |in_grid| index(extents, in_grid.map(|index| index << depth)) as u16)?;
+        for depth in (0..depth_of(extents, |grid| count(grid) == 1)).rev() {
+            let level = self.tables_of(&Level::new(grid(extents, depth)), |in_grid| {
+                index(extents, in_grid.map(|index| index << depth)) as u16
+            })?;
             push(&mut self.levels, level)?;
         }
         assert!(self.levels.iter().all(|level| level.room() <= ROOM));

@@ -106,10 +106,10 @@ impl Policy {
             Self::Ideal => (chunks.iter().map(|chunk| optimal_bits(&chunk.histogram)).collect(), chunks.len()),
             Self::Custom => (chunks.iter().map(|chunk| optimal_bits(&chunk.histogram) + BOOK_BITS).collect(), chunks.len()),
             Self::Dictionary => (chunks.iter().map(|chunk| dictionary::cheapest(&chunk.histogram).1).collect(), 0),
-            Self::Auto => choices(chunks, AdaptiveDictionary::new(&[]), false),
-            Self::History => choices(chunks, AdaptiveDictionary::new(&[]), true),
-            Self::User => choices(chunks, AdaptiveDictionary::new(user), false),
-            Self::UserAndHistory => choices(chunks, AdaptiveDictionary::new(user), true),
+            Self::Auto => choices(chunks, AdaptiveDictionary::new(&[]).expect("memory"), false),
+            Self::History => choices(chunks, AdaptiveDictionary::new(&[]).expect("memory"), true),
+            Self::User => choices(chunks, AdaptiveDictionary::new(user).expect("memory"), false),
+            Self::UserAndHistory => choices(chunks, AdaptiveDictionary::new(user).expect("memory"), true),
             Self::Deviation(keep, renew) => by_deviation(chunks, keep, renew),
         }
     }
