@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -238,6 +239,18 @@ fn build(package: &str, file: &str) -> PathBuf {
 fn target_folder() -> PathBuf {
     let program = std::env::current_exe().expect("no path of the test program");
     program.ancestors().nth(3).expect("the test program does not lie in a target folder").to_path_buf()
+}
+
+/// Time that attacks may take, from the environment's `QUIRE_ATTACK_MINUTES`; none for the short form that every test run has.
+///
+/// # Panics
+/// If the variable is no number of minutes.
+#[must_use]
+pub fn attack_time() -> Duration {
+    let minutes = std::env::var("QUIRE_ATTACK_MINUTES").unwrap_or_else(|_| "0".to_owned());
+    let seconds = minutes.parse().map(|minutes: f64| 60.0 * minutes);
+    let time = seconds.ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.unwrap_or_else(|| panic!("QUIRE_ATTACK_MINUTES={minutes} is no number of minutes"))
 }
 
 /// This crate's folder.

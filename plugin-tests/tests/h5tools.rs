@@ -148,3 +148,168 @@ fn h5repack_says_why_it_cannot_compress() {
         assert_says(&report, words);
     }
 }
+
+/// The groups of `repacking.py` whose values are floating-point numbers, and those with integers: the two have bounds of their own.
+const FLOATS: &str = "le_f2 le_f4 be_f4 le_f8 be_f8";
+const INTEGERS: &str = "le_i1 le_i2 be_i4 le_i8 le_u4";
+
+/// Names of `repacking.py`'s datasets of one kind, for h5repack's options.
+fn names(types: &str, dataset: &str) -> String {
+    let fills_of = |kind: &str| -> &[&str] {
+        match kind {
+            "le_i1" | "le_u4" => &["nofill", "zero"],
+            _ if kind.contains("_i") => &["nofill", "zero", "far"],
+            _ if dataset == "scaleoffset" => &["nofill"],
+            _ => &["nofill", "zero", "far", "nan"],
+        }
+    };
+    let of = |kind: &'_ str| fills_of(kind).iter().map(|fill| format!("{kind}_{fill}/{dataset}")).collect::<Vec<_>>();
+    types.split(' ').flat_map(of).collect::<Vec<_>>().join(",")
+}
+
+/// h5repack's `-f` for a dataset of every group: ours with the bound `mantissa * 10^-2` for floating-point numbers, and `whole` for integers.
+fn ours(dataset: &str, mantissa: u32, whole: u32) -> [String; 2] {
+    [
+        format!("{}:UD={FILTER_ID},0,3,2,2,{mantissa}", names(FLOATS, dataset)),
+        format!("{}:UD={FILTER_ID},0,3,2,0,{whole}", names(INTEGERS, dataset)),
+    ]
+}
+
+/// Every group's `dataset` is within the sum of the bounds of these steps, and has its fill values. See `repacking.py`.
+fn check_sum(sandbox: &Sandbox, file: &Path, dataset: &str, steps: &str) {
+    for python in Python::ALL {
+        let _ = succeed(sandbox.python(python, "repacking.py").arg("check").arg(file).args([dataset, steps]));
+    }
+}
+
+/// h5dump shows these filters, by words that are there and words that are not.
+fn has_filters(sandbox: &Sandbox, file: &Path, dataset: &str, present: &[&str]) {
+    let report = properties(sandbox, file, dataset);
+    assert_says(&report, present);
+    for word in ["FILTER_ID", "DEFLATE", "SHUFFLE", "FLETCHER32", "SZIP", "SCALEOFFSET"] {
+        let expected = present.iter().any(|given| given.contains(word));
+        assert_eq!(report.stdout.contains(word), expected, "{word} in {dataset} of {}: {}", file.display(), report.stdout);
+    }
+}
+
+fn repacking_file(sandbox: &Sandbox) -> PathBuf {
+    let file = sandbox.path("values.h5");
+    let _ = succeed(sandbox.python(Python::Hdf5_1_14, "repacking.py").arg("write").arg(&file));
+    file
+}
+
+fn strs(options: &[String]) -> Vec<&str> {
+    options.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn h5repack_to_other_filters_and_back_changes_no_value() {
+    let sandbox = Sandbox::new();
+    let file = repacking_file(&sandbox);
+    let datasets = format!("{},{}", names(FLOATS, "ours"), names(INTEGERS, "ours"));
+    // h5diff compares all datasets of the two files; to it a NaN equals a NaN.
+    let all_equal = |one: &Path, other: &Path| {
+        let _ = succeed(sandbox.command("h5diff").arg(one).arg(other));
+    };
+    check_sum(&sandbox, &file, "ours", "ours");
+    // Debian's HDF5 has szip's encoder; builds without it refuse SZIP, and repack() then fails.
+    let filters: [(&str, &[&str], &[&str]); 6] = [
+        ("gzip", &["GZIP=6"], &["DEFLATE"]),
+        ("shuffle_gzip", &["SHUF", "GZIP=1"], &["SHUFFLE", "DEFLATE"]),
+        ("fletcher32", &["FLET"], &["FLETCHER32"]),
+        ("all", &["SHUF", "GZIP=1", "FLET"], &["SHUFFLE", "DEFLATE", "FLETCHER32"]),
+        ("szip", &["SZIP=8,NN"], &["SZIP"]),
+        ("none", &["NONE"], &[]),
+    ];
+    for (name, filters, shown) in filters {
+        let options: Vec<String> = filters.iter().flat_map(|f| ["-f".to_owned(), format!("{datasets}:{f}")]).collect();
+        let there = repack(&sandbox, &file, &format!("{name}.h5"), &strs(&options));
+        for dataset in ["le_f4_far/ours", "be_i4_far/ours", "le_f2_nan/ours"] {
+            has_filters(&sandbox, &there, dataset, shown);
+        }
+        all_equal(&file, &there);
+
+        // The values are on the grid of this bound already: none moves.
+        let [floats, integers] = ours("ours", 1, 2);
+        let back = repack(&sandbox, &there, &format!("{name}_back.h5"), &["-f", &floats, "-f", &integers]);
+        for dataset in ["le_f4_far/ours", "be_i4_far/ours", "le_f2_nan/ours"] {
+            has_filters(&sandbox, &back, dataset, &["FILTER_ID 33791"]);
+        }
+        all_equal(&file, &back);
+        check_sum(&sandbox, &back, "ours", "ours");
+    }
+    // A filter behind ours.
+    let [floats, integers] = ours("ours", 1, 2);
+    let gzip = format!("{datasets}:GZIP=1");
+    let behind = repack(&sandbox, &file, "behind.h5", &["-f", &floats, "-f", &integers, "-f", &gzip]);
+    has_filters(&sandbox, &behind, "le_f4_far/ours", &["FILTER_ID 33791", "DEFLATE"]);
+    all_equal(&file, &behind);
+}
+
+#[test]
+fn h5repack_to_other_chunks_and_bounds_keeps_the_sum_of_the_bounds() {
+    let sandbox = Sandbox::new();
+    let file = repacking_file(&sandbox);
+    let datasets = format!("{},{}", names(FLOATS, "ours"), names(INTEGERS, "ours"));
+    let [floats, integers] = ours("ours", 5, 5);
+    let chunk = format!("{datasets}:CHUNK=33x32");
+    let coarse = repack(&sandbox, &file, "coarse.h5", &["-f", &floats, "-f", &integers, "-l", &chunk]);
+    check_sum(&sandbox, &coarse, "ours", "ours+coarse");
+
+    // The words of FORMAT.md section 10, signed as h5dump prints them: mode 1, the bound's two halves (0.05, or 5.0), value type and rank,
+    // extents, bits of the fill value.
+    for (dataset, words) in [
+        ("le_f4_nofill/ours", "1 -1717986918 1068079513 1359020034 33 32"),
+        ("le_f4_far/ours", "1 -1717986918 1068079513 1359020034 33 32 -971228160"),
+        ("be_f8_nan/ours", "1 -1717986918 1068079513 1359053058 33 32 0 2146959360"),
+        ("le_f2_zero/ours", "1 -1717986918 1068079513 1359020546 33 32 0"),
+        ("be_i4_far/ours", "1 0 1075052544 1359054850 33 32 -9999"),
+        ("le_i8_far/ours", "1 0 1075052544 1359022594 33 32 -9999 -1"),
+        ("le_u4_nofill/ours", "1 0 1075052544 1359022338 33 32"),
+    ] {
+        assert_says(&properties(&sandbox, &coarse, dataset), &[&format!("PARAMS {{ {words} }}"), "CHUNKED ( 33, 32 )"]);
+    }
+
+    // A finer bound after a coarse one: every grid is another, and the sum of all three bounds holds.
+    let [floats, integers] = ours("ours", 1, 2);
+    let finer = repack(&sandbox, &coarse, "finer.h5", &["-f", &floats, "-f", &integers]);
+    check_sum(&sandbox, &finer, "ours", "ours+coarse+ours");
+}
+
+#[test]
+fn h5repack_compresses_contiguous_and_scaled_datasets() {
+    let sandbox = Sandbox::new();
+    let file = repacking_file(&sandbox);
+    let [floats, integers] = ours("contiguous", 1, 2);
+    let packed = repack(&sandbox, &file, "contiguous.h5", &["-f", &floats, "-f", &integers]);
+    has_filters(&sandbox, &packed, "le_f4_far/contiguous", &["FILTER_ID 33791"]);
+    check_sum(&sandbox, &packed, "contiguous", "ours");
+
+    check_sum(&sandbox, &file, "scaleoffset", "scaleoffset");
+    let floats = format!("{}:UD={FILTER_ID},0,3,2,2,1", names("le_f4 be_f4 le_f8 be_f8", "scaleoffset"));
+    let all = INTEGERS.split(' ').map(|kind| format!("{kind}_nofill/scaleoffset")).collect::<Vec<_>>().join(",");
+    let packed = repack(&sandbox, &file, "scaled.h5", &["-f", &floats, "-f", &format!("{all}:UD={FILTER_ID},0,3,2,0,2")]);
+    for dataset in ["be_f8_nofill/scaleoffset", "le_i2_nofill/scaleoffset"] {
+        has_filters(&sandbox, &packed, dataset, &["FILTER_ID 33791"]);
+    }
+    check_sum(&sandbox, &packed, "scaleoffset", "scaleoffset+ours");
+}
+
+#[test]
+fn h5repack_with_a_filter_in_front_says_why_and_keeps_the_old_filters() {
+    let sandbox = Sandbox::new();
+    let file = repacking_file(&sandbox);
+    for (front, number) in [("SHUF", "2"), ("GZIP=1", "1"), ("FLET", "3"), ("SZIP=8,NN", "4"), ("NBIT", "5"), ("SOFF=3,DS", "6")]
+    {
+        let mut command = sandbox.command("h5repack");
+        for filter in [front.to_owned(), format!("UD={FILTER_ID},0,2,2,2")] {
+            command.args(["-f", &format!("le_f4_far/contiguous:{filter}")]);
+        }
+        let refused = sandbox.path(&format!("front{number}.h5"));
+        // h5repack 1.10.8 ends with 0 and copies the dataset as it was.
+        let report = end_in_order(command.args(["--enable-error-stack"]).arg(&file).arg(&refused));
+        let list = format!("[{number}, {FILTER_ID}]");
+        assert_says(&report, &[&list, "must be the first"]);
+        has_filters(&sandbox, &refused, "le_f4_far/contiguous", &[]);
+    }
+}
