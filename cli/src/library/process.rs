@@ -106,7 +106,7 @@ const FAILURE: u8 = 1;
 fn wait(child: libc::pid_t, awaited: &libc::sigset_t) -> End {
     loop {
         let mut status = 0;
-        // SAFETY: the set is one; HDF5 has no part in this; the child is this process's, and has not been waited for.
+        // SAFETY: the set is initialised; `child` is a child of this process that has not been waited for, so that its number is not given to another one.
         unsafe {
             match libc::sigwaitinfo(awaited, std::ptr::null_mut()) {
                 libc::SIGCHLD => {}
