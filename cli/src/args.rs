@@ -5,7 +5,8 @@ use h5zquire::{FILTER_ID, cd_values};
 use serde_json::json;
 
 use crate::arguments::{Bounds, refuse_arguments};
-use crate::output::{Outcome, print_json};
+use crate::library::message;
+use crate::output::{Outcome, print_json, say};
 
 /// Turn options into what h5repack, h5py, nccopy and C take, and back
 ///
@@ -27,7 +28,7 @@ pub(crate) struct Arguments {
 /// # Errors
 /// With what was wrong with the options.
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
-    let said = |error: quire_codec::Error| error.to_string();
+    let said = message::<quire_codec::Error>;
     let given = match &arguments.text {
         // h5dump prints words as signed numbers.
         Some(text) if text.starts_with(|first: char| first.is_ascii_digit()) => {
@@ -51,13 +52,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
         print_json(&json!({ "options": options, "filter": FILTER_ID, "cd_values": words, "h5repack": h5repack }));
         return Ok(Outcome::Done);
     }
-    println!("options       {options}");
-    println!("cd_values     {listed}");
-    println!("h5repack      -f DATASET:{h5repack}");
-    println!("h5py, xarray  compression={FILTER_ID}, compression_opts=({spaced}{})", if count == 1 { "," } else { "" });
-    println!("nccopy        -F DATASET,{FILTER_ID},{listed}");
-    println!(
+    say(format_args!("options       {options}"));
+    say(format_args!("cd_values     {listed}"));
+    say(format_args!("h5repack      -f DATASET:{h5repack}"));
+    say(format_args!("h5py, xarray  compression={FILTER_ID}, compression_opts=({spaced}{})", if count == 1 { "," } else { "" }));
+    say(format_args!("nccopy        -F DATASET,{FILTER_ID},{listed}"));
+    say(format_args!(
         "C             unsigned values[] = {{{listed}}}; H5Pset_filter(dcpl, {FILTER_ID}, H5Z_FLAG_MANDATORY, {count}, values);"
-    );
+    ));
     Ok(Outcome::Done)
 }

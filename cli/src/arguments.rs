@@ -3,6 +3,9 @@
 use clap::Args;
 use quire_codec::options;
 
+use crate::library::message;
+use crate::names::escape;
+
 /// What data are to be written with: an options text, or the same by flags.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What is to hold")]
@@ -60,7 +63,7 @@ impl Bounds {
             texts.push(format!("lossless{coding}"));
         }
         let formatted = |text: &String| Ok(options::format(&options::parse(text)?));
-        texts.iter().map(formatted).collect::<quire_codec::Result<_>>().map_err(|error| error.to_string())
+        texts.iter().map(formatted).collect::<quire_codec::Result<_>>().map_err(message)
     }
 
     /// The same; what makes no sense ends the program as clap would.
@@ -82,7 +85,7 @@ impl Bounds {
 
 /// Ends the program with the code that clap ends it with: to be called before it has begun anything.
 pub(crate) fn refuse_arguments(reason: &str) -> ! {
-    eprintln!("error: {reason}\n\nFor more information, try '--help'.");
+    eprintln!("error: {}\n\nFor more information, try '--help'.", escape(reason.as_bytes()));
     std::process::exit(2)
 }
 

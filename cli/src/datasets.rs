@@ -1,14 +1,19 @@
 //! Datasets of the user's files: how they are named, and their numbers, read a block at a time as the filter would meet them.
 
 use std::collections::HashSet;
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use hdf5::plist::DatasetAccess;
-use hdf5::{Dataset, File, Group, IndexType, IterationOrder, LinkInfo, LinkType, Location, LocationType};
+use hdf5::{Dataset, File, Group};
 use quire_codec::{Layout, Shape};
 
-use crate::library::chunks;
+use crate::library::links::{self, Kind, Token, links, object_by_name, token};
 use crate::library::numbers::Numbers;
+use crate::library::process::note_reading;
+use crate::library::{chunks, message};
+use crate::names::Name;
 
 /// Most values of a block where neither the user nor the dataset says how long its sides are.
 const BLOCK_VALUES: usize = 64 * 64 * 64;
@@ -23,57 +28,57 @@ pub(crate) struct Named {
     /// The dataset, or why HDF5 does not open it: a newer HDF5 may have written what this one does not know.
     pub(crate) dataset: Result<Dataset, String>,
     /// `FILE:/path/in/it`.
-    pub(crate) name: String,
+    pub(crate) name: Name,
     /// The path alone.
-    pub(crate) path: String,
-    /// The object's place in its file: the same for all its names.
+    pub(crate) path: Name,
     pub(crate) token: Token,
-}
-
-/// An object's place in its file, which its names share.
-pub(crate) type Token = String;
-
-/// The place of an object.
-///
-/// # Errors
-/// HDF5's.
-pub(crate) fn token(object: &Location) -> Result<Token, String> {
-    object.loc_info().map(|info| format!("{:?}", info.token)).map_err(|error| error.to_string())
 }
 
 /// The file and the path in it that a user's `FILE`, `FILE:/path` or `FILE/path` means.
 #[must_use]
-pub(crate) fn file_and_path(name: &str) -> (&str, &str) {
+pub(crate) fn file_and_path(name: &OsStr) -> (&Path, &[u8]) {
+    let bytes = name.as_bytes();
+    let file = |end: usize| Path::new(OsStr::from_bytes(&bytes[..end]));
     // A file's own name may have a colon.
     if Path::new(name).is_file() {
-        return (name, "/");
+        return (Path::new(name), b"/");
     }
-    match name.rsplit_once(':') {
-        Some((file, inside)) if inside.starts_with('/') => return (file, inside),
+    let at = |wanted: u8| (0..bytes.len()).filter(move |&at| bytes[at] == wanted);
+    match at(b':').next_back() {
+        Some(colon) if bytes[colon + 1..].starts_with(b"/") => return (file(colon), &bytes[colon + 1..]),
         _ => {}
     }
     // Nothing lies below a file, so that a part of the name which is one leaves no doubt.
-    let mut slashes = name.match_indices('/').map(|(at, _)| name.split_at(at));
-    slashes.find(|(file, _)| Path::new(file).is_file()).unwrap_or((name, "/"))
+    at(b'/').find(|&slash| file(slash).is_file()).map_or((Path::new(name), b"/"), |slash| (file(slash), &bytes[slash..]))
 }
 
 /// The datasets that a name means, a group's with all below it, each once.
 ///
 /// # Errors
 /// With the name, where there is no such file or object.
-pub(crate) fn find(name: &str) -> Result<Vec<Named>, String> {
+pub(crate) fn find(name: &OsStr) -> Result<Vec<Named>, String> {
     let (path, inside) = file_and_path(name);
-    let refused = |error: hdf5::Error| format!("{name}: {error}");
+    find_in(path, &Name::new(inside), &Name::from(name))
+}
+
+/// The datasets that a path in a file means, as [`find`] does. `name` is what the user calls it.
+///
+/// # Errors
+/// As for [`find`].
+pub(crate) fn find_in(path: &Path, inside: &Name, name: &Name) -> Result<Vec<Named>, String> {
     let file = open(path)?;
     let mut found = Vec::new();
-    if let Ok(LocationType::Dataset) = file.loc_type_by_name(inside) {
-        let dataset = open_dataset(&file, inside).map_err(|error| format!("{name}: {}", not_opened(&error)))?;
-        let (name, token) = (format!("{path}:{inside}"), token(&dataset)?);
-        found.push(Named { dataset: Ok(dataset), name, path: inside.to_owned(), token });
+    if let Ok((Kind::Dataset, token)) = object_by_name(&file, inside.as_c()) {
+        let dataset = open_dataset(&file, inside.as_c()).map_err(|error| format!("{name}: {}", not_opened(&error)))?;
+        found.push(Named { dataset: Ok(dataset), name: inside.in_file(path), path: inside.clone(), token });
         return Ok(found);
     }
-    let group = file.group(inside).map_err(|_| format!("{name}: the file has no dataset and no group of that name"))?;
-    collect(&group, path, inside.trim_end_matches('/'), &mut HashSet::new(), &mut found).map_err(refused)?;
+    let group = links::open_group(&file, inside.as_c());
+    let group = group.map_err(|_| format!("{name}: the file has no dataset and no group of that name"))?;
+    let bytes = inside.as_bytes();
+    let above = bytes.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+    collect(&group, path, &Name::new(&bytes[..above]), &mut HashSet::new(), &mut found)
+        .map_err(|error| format!("{name}: {error}"))?;
     Ok(found)
 }
 
@@ -81,55 +86,44 @@ pub(crate) fn find(name: &str) -> Result<Vec<Named>, String> {
 ///
 /// # Errors
 /// With its name.
-pub(crate) fn open(path: &str) -> Result<File, String> {
-    if !Path::new(path).exists() {
-        return Err(format!("{path}: there is no such file"));
+pub(crate) fn open(path: &Path) -> Result<File, String> {
+    let name = Name::from(path);
+    if !path.exists() {
+        return Err(format!("{name}: there is no such file"));
     }
-    File::open(path).map_err(|error| format!("{path}: it cannot be read as HDF5: {error}"))
+    note_reading(&name);
+    links::open_file(path).map_err(|error| format!("{name}: it cannot be read as HDF5: {error}"))
 }
 
 /// Opens a dataset whose decoded chunks are kept.
-fn open_dataset(group: &Group, name: &str) -> hdf5::Result<Dataset> {
-    let access = DatasetAccess::build().chunk_cache(CACHE_SLOTS, CACHE_BYTES, 1.0).finish()?;
-    crate::library::objects::open_dataset(group, name, &access).map_err(hdf5::Error::from)
+fn open_dataset(group: &Group, name: &CStr) -> Result<Dataset, String> {
+    let access = DatasetAccess::build().chunk_cache(CACHE_SLOTS, CACHE_BYTES, 1.0).finish().map_err(message)?;
+    links::open_dataset(group, name, &access)
 }
 
 /// Says that this HDF5 does not open a dataset.
-fn not_opened(error: &hdf5::Error) -> String {
+fn not_opened(error: &str) -> String {
     let (major, minor, micro) = hdf5::library_version();
     format!("HDF5 {major}.{minor}.{micro}, which this program is linked with, does not open it: {error}")
 }
 
-/// A group's links, in the order in which they were made if the file knows it, and else by name.
-///
-/// # Errors
-/// HDF5's.
-pub(crate) fn links(group: &Group) -> hdf5::Result<Vec<(String, LinkInfo)>> {
-    let in_order = |index| group.links(index, IterationOrder::Increasing);
-    in_order(IndexType::CreationOrder).or_else(|_| in_order(IndexType::Name))
-}
-
-fn collect(group: &Group, file: &str, path: &str, met: &mut HashSet<Token>, found: &mut Vec<Named>) -> hdf5::Result<()> {
+fn collect(group: &Group, file: &Path, path: &Name, met: &mut HashSet<Token>, found: &mut Vec<Named>) -> Result<(), String> {
     // Links may lead back to where they came from. Soft ones lead to objects that are found anyway, or to nothing.
     if !met.insert(token(group)?) {
         return Ok(());
     }
-    for (link, info) in links(group)? {
-        if info.link_type != LinkType::Hard {
-            continue;
-        }
-        let path = format!("{path}/{link}");
-        let info = group.loc_info_by_name(&link)?;
-        match info.loc_type {
-            LocationType::Group => collect(&group.group(&link)?, file, &path, met, found)?,
-            LocationType::Dataset => {
-                let token = format!("{:?}", info.token);
-                if met.insert(token.clone()) {
-                    let dataset = open_dataset(group, &link).map_err(|error| not_opened(&error));
-                    found.push(Named { dataset, name: format!("{file}:{path}"), path, token });
+    for link in links(group)?.into_iter().filter(links::Link::is_hard) {
+        let path = path.below(&link.name);
+        let (kind, token) = object_by_name(group, &link.name)?;
+        match kind {
+            Kind::Group => collect(&links::open_group(group, &link.name)?, file, &path, met, found)?,
+            Kind::Dataset => {
+                if met.insert(token) {
+                    let dataset = open_dataset(group, &link.name).map_err(|error| not_opened(&error));
+                    found.push(Named { dataset, name: path.in_file(file), path, token });
                 }
             }
-            _ => {}
+            Kind::Datatype | Kind::Other => {}
         }
     }
     Ok(())
@@ -140,7 +134,7 @@ fn collect(group: &Group, file: &str, path: &str, met: &mut HashSet<Token>, foun
 pub(crate) struct Source {
     pub(crate) dataset: Dataset,
     /// `FILE:/path/in/it`.
-    pub(crate) name: String,
+    pub(crate) name: Name,
     pub(crate) numbers: Numbers,
     /// Bits of the fill value, if the dataset defines one.
     pub(crate) fill_value: Option<u64>,
@@ -193,7 +187,11 @@ pub(crate) fn written_boxes(dataset: &Dataset, block: &[usize]) -> Result<Vec<Ve
         return Ok(Vec::new());
     }
     if dataset.chunk().as_deref() != Some(block) {
-        return Ok((0..grid.blocks()).map(|number| grid.ranges(number)).collect());
+        let mut boxes = Vec::new();
+        // A damaged file may have any extents.
+        boxes.try_reserve_exact(grid.blocks()).map_err(|_| format!("no memory for {} blocks", grid.blocks()))?;
+        boxes.extend((0..grid.blocks()).map(|number| grid.ranges(number)));
+        return Ok(boxes);
     }
     let range = |((&start, &side), &extent): ((&u64, &usize), &usize)| (start as usize, side.min(extent - start as usize));
     let ranges = |corner: Vec<u64>| corner.iter().zip(block).zip(&extents).map(range).collect();
@@ -212,7 +210,7 @@ impl Found {
     ///
     /// # Errors
     /// With the name, where there is no such file or object.
-    pub(crate) fn add(&mut self, name: &str, block: Option<&[usize]>) -> Result<(), String> {
+    pub(crate) fn add(&mut self, name: &OsStr, block: Option<&[usize]>) -> Result<(), String> {
         for Named { dataset, name, .. } in find(name)? {
             match dataset.and_then(|dataset| Source::new(dataset, name.clone(), block)) {
                 Ok(source) => self.sources.push(source),
@@ -228,7 +226,7 @@ impl Source {
     ///
     /// # Errors
     /// With the reason why it has none.
-    pub(crate) fn new(dataset: Dataset, name: String, block: Option<&[usize]>) -> Result<Self, String> {
+    pub(crate) fn new(dataset: Dataset, name: Name, block: Option<&[usize]>) -> Result<Self, String> {
         let numbers = Numbers::of(&dataset)?;
         let extents = dataset.shape();
         if dataset.size() < 2 {
@@ -239,7 +237,7 @@ impl Source {
             None => dataset.chunk().unwrap_or_else(|| block_of(&extents)),
         };
         let block = block.iter().zip(&extents).map(|(&side, &extent)| side.min(extent)).collect();
-        let properties = dataset.dcpl().map_err(|error| error.to_string())?;
+        let properties = dataset.dcpl().map_err(message)?;
         let fill_value = numbers.fill_value(&properties)?;
         Ok(Self { dataset, name, numbers, fill_value, extents, block })
     }
@@ -273,6 +271,7 @@ impl Source {
     /// # Errors
     /// With the dataset's name.
     pub(crate) fn read(&self, number: usize, bytes: &mut Vec<u8>) -> Result<Layout, String> {
+        note_reading(&self.name);
         let named = |error: &dyn std::fmt::Display| format!("{}: {error}", self.name);
         let ranges = self.grid().ranges(number);
         self.numbers.read(&self.dataset, &ranges, bytes).map_err(|error| named(&error))?;

@@ -8,8 +8,9 @@ use hdf5::File;
 use hdf5::filters::Filter;
 use serde_json::{Value, json};
 
-use crate::library::{chunks, plugins};
-use crate::output::{Outcome, print_json};
+use crate::library::{chunks, message, plugins};
+use crate::names::Name;
+use crate::output::{Outcome, print_json, say};
 
 /// Find out whether the filter works here, and what to do if not
 ///
@@ -72,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
         print_json(&json!({ "well": is_well, "findings": findings.iter().map(Finding::json).collect::<Vec<_>>() }));
     } else {
         findings.iter().for_each(Finding::print);
-        println!("{}", if is_well { "the filter works here" } else { "the filter does not work here" });
+        say(if is_well { "the filter works here" } else { "the filter does not work here" });
     }
     Ok(if is_well { Outcome::Done } else { Outcome::Wrong })
 }
@@ -92,9 +93,9 @@ impl Finding {
             State::Note => "note ",
             State::Wrong => "WRONG",
         };
-        println!("{mark}  {:<12}  {}", self.about, self.text);
+        say(format_args!("{mark}  {:<12}  {}", self.about, self.text));
         if let Some(remedy) = &self.remedy {
-            println!("                     -> {remedy}");
+            say(format_args!("                     -> {remedy}"));
         }
     }
 
@@ -118,11 +119,12 @@ fn environment() -> Vec<Finding> {
     const ABOUT: &str = "environment";
     let set = VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     let mut findings: Vec<Finding> =
-        set.map(|(name, value)| Finding::well(ABOUT, format!("{name}={}", value.to_string_lossy()))).collect();
+        set.map(|(name, value)| Finding::well(ABOUT, format!("{name}={}", Name::from(&*value)))).collect();
     let known = |name: &str| VARIABLES.contains(&name) || name == "QUIRE_REQUIRE_CUDA";
     for (name, _) in std::env::vars_os() {
-        let name = name.to_string_lossy();
-        if name.starts_with("QUIRE_") && !known(&name) {
+        let is_known = name.to_str().is_some_and(known);
+        let name = Name::from(&*name);
+        if name.as_bytes().starts_with(b"QUIRE_") && !is_known {
             let text = format!("{name} is set, which the filter does not know");
             findings.push(Finding::with_remedy(
                 ABOUT,
@@ -151,7 +153,7 @@ fn plugin_files() -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut files = 0;
     for folder in &folders {
-        let shown = folder.display();
+        let shown = Name::from(&**folder);
         let file = folder.join(LIBRARY_NAME);
         if !folder.is_dir() {
             let remedy = "correct HDF5_PLUGIN_PATH, which has folders with colons between them, if the plugin is to be there";
@@ -174,7 +176,7 @@ fn plugin_files() -> Vec<Finding> {
     }
     if files == 0 {
         let remedy = match beside_this_program() {
-            Some(folder) => format!("export HDF5_PLUGIN_PATH={}, where there is one", folder.display()),
+            Some(folder) => format!("export HDF5_PLUGIN_PATH={}, where there is one", Name::from(&*folder)),
             None => {
                 format!("build it (cargo build --release -p h5z-quire) and name the folder of {LIBRARY_NAME} in HDF5_PLUGIN_PATH")
             }
@@ -186,7 +188,7 @@ fn plugin_files() -> Vec<Finding> {
 
 fn plugin_file(file: PathBuf) -> Finding {
     const ABOUT: &str = "plugin";
-    let shown = file.display();
+    let shown = Name::from(&*file);
     match plugins::filter_of(&file) {
         Ok((FILTER_ID, name)) => Finding::well(ABOUT, format!("{shown}: filter {FILTER_ID}, {name}")),
         Ok((id, name)) => {
@@ -254,7 +256,7 @@ fn backend() -> Option<Finding> {
         Ok(info) => info,
         Err(reason) => {
             let remedy = "replace it by a build of the same H5Z-Quire as this program";
-            return Some(Finding::with_remedy(ABOUT, State::Note, format!("{}: {reason}", file.display()), remedy));
+            return Some(Finding::with_remedy(ABOUT, State::Note, format!("{}: {reason}", Name::from(&*file)), remedy));
         }
     };
     let text_of = |key: &str| info[key].as_str().unwrap_or_default().to_owned();
@@ -299,8 +301,8 @@ const BOUND: f64 = 1e-3;
 
 fn try_round_trip() -> Result<String, String> {
     // HDF5 skips an optional filter that it does not find, and the crate makes all filters optional: what was stored is looked at below.
-    let failed = |error: hdf5::Error| error.to_string();
-    let words = h5zquire::cd_values::from_options(&format!("abs={BOUND}")).map_err(|error| error.to_string())?;
+    let failed = message::<hdf5::Error>;
+    let words = h5zquire::cd_values::from_options(&format!("abs={BOUND}")).map_err(message)?;
     let memory = File::with_options().with_fapl(|list| list.core_filebacked(false)).create("quire-doctor").map_err(failed)?;
     let values: Vec<f32> = (0..VALUES).map(|place| (place as f32 * 1e-3).sin()).collect();
     let builder = memory.new_dataset::<f32>().shape(VALUES).chunk(VALUES).add_filter(FILTER_ID, &words);

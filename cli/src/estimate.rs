@@ -1,5 +1,6 @@
 //! `quire estimate`: what bounds and chunk shapes would give, on a sample of the user's data, one chunk in memory at a time.
 
+use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -8,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::arguments::{Bounds, Shape, refuse_arguments, shape, shape_text};
 use crate::datasets::{Found, Source};
-use crate::output::{Outcome, Table, number, print_json, progress};
+use crate::library::message;
+use crate::output::{Outcome, Table, complain, number, print_json, progress, say};
 use crate::promise::{Difference, Kind, check};
 
 /// Try bounds and chunk shapes on a sample of your data
@@ -19,7 +21,7 @@ use crate::promise::{Difference, Kind, check};
 pub(crate) struct Arguments {
     /// Files, or FILE:/path of a dataset or group in one
     #[arg(required = true, value_name = "FILE[:/PATH]")]
-    sources: Vec<String>,
+    sources: Vec<OsString>,
     #[command(flatten)]
     bounds: Bounds,
     /// Shape of chunks to try, such as 64x64x64, for datasets of that rank; without one, the chunks that a dataset has
@@ -59,12 +61,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
         bounds = BOUNDS.map(str::to_owned).to_vec();
     }
     let configs: Vec<Config> =
-        bounds.iter().map(|text| options::parse(text)).collect::<quire_codec::Result<_>>().map_err(|error| error.to_string())?;
+        bounds.iter().map(|text| options::parse(text)).collect::<quire_codec::Result<_>>().map_err(message)?;
     let mut found = Found::default();
     for name in &arguments.sources {
         found.add(name, None)?;
     }
-    found.skipped.iter().for_each(|reason| eprintln!("skipped {reason}"));
+    found.skipped.iter().for_each(|reason| complain(format_args!("skipped {reason}")));
     if found.sources.is_empty() {
         return Err("there is nothing to try: no dataset of numbers".to_owned());
     }
@@ -79,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     let mut workspace = Workspace::default();
     let mut trials = Vec::new();
     for source in &tasks {
-        bar.set_message(source.name.clone());
+        bar.set_message(source.name.to_string());
         let tried = try_all(source, &configs, arguments.sample, &mut workspace, || bar.inc(1))?;
         trials.extend(bounds.iter().zip(tried).map(|(text, trial)| (source, text, trial)));
     }
@@ -158,7 +160,7 @@ impl Trial {
 
     fn json(&self, source: &Source, options: &str) -> Value {
         json!({
-            "dataset": source.name,
+            "dataset": source.name.json(),
             "type": format!("{:?}", source.numbers.scalar),
             "options": options,
             "chunk_shape": source.block,
@@ -192,7 +194,7 @@ fn print(trials: &[(&Source, &String, Trial)]) {
     for (source, options, trial) in trials {
         let tried = format!("{} of {}", trial.chunks, source.blocks());
         let type_name = format!("{:?}", source.numbers.scalar).to_lowercase();
-        let mut row = vec![source.name.clone(), type_name, shape_text(&source.block), tried, (*options).clone()];
+        let mut row = vec![source.name.to_string(), type_name, shape_text(&source.block), tried, (*options).clone()];
         if trial.problem.is_none() {
             row.extend([
                 format!("{:.2}", trial.ratio()),
@@ -207,7 +209,7 @@ fn print(trials: &[(&Source, &String, Trial)]) {
     table.print();
     for (source, options, trial) in trials {
         if let Some(problem) = &trial.problem {
-            println!("{} at {options}: {problem}", source.name);
+            say(format_args!("{} at {options}: {problem}", source.name));
         }
     }
 }

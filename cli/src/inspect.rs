@@ -1,6 +1,7 @@
 //! `quire inspect`: what was done to the chunks of a file, from what their streams say of themselves.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 
 use clap::Args;
 use h5zquire::{FILTER_ID, cd_values};
@@ -11,9 +12,11 @@ use serde_json::{Value, json};
 
 use crate::arguments::shape_text;
 use crate::datasets::{Named, find};
-use crate::library::chunks;
 use crate::library::numbers::Numbers;
-use crate::output::{Outcome, Table, number, print_json};
+use crate::library::process::note_reading;
+use crate::library::{chunks, message};
+use crate::names::Name;
+use crate::output::{Outcome, Table, complain, number, print_json, say};
 
 /// Say what was done to the chunks of a file
 ///
@@ -23,7 +26,7 @@ use crate::output::{Outcome, Table, number, print_json};
 pub(crate) struct Arguments {
     /// Files, or FILE:/path of a dataset or group in one
     #[arg(required = true, value_name = "FILE[:/PATH]")]
-    sources: Vec<String>,
+    sources: Vec<OsString>,
     /// A row a chunk
     #[arg(long)]
     chunks: bool,
@@ -34,7 +37,7 @@ pub(crate) struct Arguments {
 
 /// What there is to say of a dataset.
 struct Report {
-    name: String,
+    name: Name,
     contents: Contents,
 }
 
@@ -88,12 +91,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     if damaged == 0 {
         return Ok(Outcome::Done);
     }
-    eprintln!("{damaged} damaged chunk{}", if damaged == 1 { "" } else { "s" });
+    complain(format_args!("{damaged} damaged chunk{}", if damaged == 1 { "" } else { "s" }));
     Ok(Outcome::Wrong)
 }
 
 fn report(Named { dataset, name, .. }: Named) -> Result<Report, String> {
-    let refused = |error: &dyn std::fmt::Display| format!("{name}: {error}");
+    let refused = |error: &dyn std::fmt::Display| format!("{name}: {}", message(error));
+    note_reading(&name);
     let dataset = match dataset {
         Ok(dataset) => dataset,
         Err(reason) => return Ok(Report { name, contents: Contents::Other(reason) }),
@@ -125,7 +129,7 @@ fn report(Named { dataset, name, .. }: Named) -> Result<Report, String> {
                 return Ok(State::Unfiltered);
             }
             let end = stream.len().saturating_sub(behind);
-            let description = Description::of(&stream[..end]).map_err(|error| error.to_string())?;
+            let description = Description::of(&stream[..end]).map_err(message)?;
             let found = description.header.layout.chunk_bytes();
             if found == chunk_bytes {
                 Ok(State::Described(description))
@@ -161,9 +165,9 @@ impl Report {
 
     fn json(&self) -> Value {
         match &self.contents {
-            Contents::Other(reason) => json!({ "name": self.name, "compressed": false, "filters": reason }),
+            Contents::Other(reason) => json!({ "name": self.name.json(), "compressed": false, "filters": reason }),
             Contents::Compressed(compressed) => json!({
-                "name": self.name,
+                "name": self.name.json(),
                 "compressed": true,
                 "options": compressed.options,
                 "type": format!("{:?}", compressed.scalar),
@@ -277,7 +281,7 @@ fn print_summary(reports: &[Report]) {
     for Report { name, contents } in reports {
         let compressed = match contents {
             Contents::Other(reason) => {
-                table.push_with_text(vec![name.clone()], format!("({reason})"));
+                table.push_with_text(vec![name.to_string()], format!("({reason})"));
                 continue;
             }
             Contents::Compressed(compressed) => compressed,
@@ -285,7 +289,7 @@ fn print_summary(reports: &[Report]) {
         let exceptions: u64 = compressed.rows.iter().filter_map(Row::description).map(|found| found.exceptions).sum();
         let custom = compressed.rows.iter().filter(|row| row.codebook().is_some_and(|book| book == "custom")).count();
         table.push(vec![
-            name.clone(),
+            name.to_string(),
             compressed.options.clone(),
             compressed.rows.len().to_string(),
             format!("{:.2}", compressed.ratio()),
@@ -301,7 +305,7 @@ fn print_summary(reports: &[Report]) {
         let Contents::Compressed(compressed) = contents else { continue };
         for row in &compressed.rows {
             if let Err(reason) = &row.state {
-                println!("{name}: the chunk at {} is damaged: {reason}", shape_of_corner(&row.corner));
+                say(format_args!("{name}: the chunk at {} is damaged: {reason}", shape_of_corner(&row.corner)));
             }
         }
     }
@@ -310,13 +314,14 @@ fn print_summary(reports: &[Report]) {
 fn print_chunks(report: &Report) {
     let compressed = match &report.contents {
         Contents::Other(reason) => {
-            println!("{}: not compressed by this filter ({reason})\n", report.name);
+            say(format_args!("{}: not compressed by this filter ({reason})", report.name));
+            say("");
             return;
         }
         Contents::Compressed(compressed) => compressed,
     };
     let (extents, chunk) = (shape_text(&compressed.extents), shape_text(&compressed.chunk));
-    println!("{}: {:?} {extents} in chunks of {chunk}, {}", report.name, compressed.scalar, compressed.options);
+    say(format_args!("{}: {:?} {extents} in chunks of {chunk}, {}", report.name, compressed.scalar, compressed.options));
     let mut table = Table::new(&["chunk at", "values", "coding", "predictor", "codebook", "bytes", "ratio", "exceptions"]);
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for row in &compressed.rows {
@@ -336,7 +341,7 @@ fn print_chunks(report: &Report) {
         table.push(cells);
     }
     table.print();
-    println!();
+    say("");
 }
 
 fn shape_of_corner(corner: &[u64]) -> String {

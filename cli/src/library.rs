@@ -1,12 +1,16 @@
 //! What the crate `hdf5` has no safe form for. All unsafe code of this program stands in this module: each function checks what HDF5 itself does not.
 
 pub(crate) mod chunks;
+pub(crate) mod links;
 pub(crate) mod numbers;
 pub(crate) mod objects;
 pub(crate) mod plugins;
+pub(crate) mod process;
 pub(crate) mod values;
 
-use std::ffi::{CString, c_int};
+use std::ffi::c_int;
+
+use crate::names::escape;
 
 /// The result of a call, with HDF5's words for what was wrong.
 pub(crate) type Result<T> = std::result::Result<T, String>;
@@ -18,21 +22,28 @@ fn locked<T>(calls: impl FnOnce() -> T) -> T {
 
 /// The error that a call has left behind, if its code says that there is one. To be called under the lock that the call was made under.
 fn check(code: c_int) -> Result<()> {
-    hdf5::h5check(code).map(|_| ()).map_err(|error| error.to_string())
+    hdf5::h5check(code).map(|_| ()).map_err(message)
 }
 
 /// The same for calls that give an identifier.
 fn check_id(id: hdf5_sys::h5i::hid_t) -> Result<hdf5_sys::h5i::hid_t> {
-    hdf5::h5check(id).map_err(|error| error.to_string())
+    hdf5::h5check(id).map_err(message)
 }
 
-/// A name as C takes it.
-fn c_name(name: &str) -> Result<CString> {
-    CString::new(name).map_err(|_| format!("{name:?} holds a zero byte, which no name in HDF5 can"))
+/// Replaces `bytes` with zeros, for so many values of so many bytes each. A damaged file may ask for more than there is.
+///
+/// # Errors
+/// If there is not the memory.
+fn make_room(bytes: &mut Vec<u8>, count: usize, each: usize) -> Result<()> {
+    bytes.clear();
+    let length =
+        count.checked_mul(each).ok_or_else(|| format!("{count} values of {each} bytes are more than any memory holds"))?;
+    bytes.try_reserve(length).map_err(|_| format!("no memory for {length} bytes"))?;
+    bytes.resize(length, 0);
+    Ok(())
 }
 
-/// Lets the program end without a word where whoever reads its output has had enough, as other tools do; Rust makes a panic of it.
-pub(crate) fn end_with_a_closed_pipe() {
-    // SAFETY: this is the system's own way to end a process, and nothing else runs yet.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+/// What an error says, with the names escaped that HDF5 puts into it.
+pub(crate) fn message<E: std::fmt::Display>(error: E) -> String {
+    escape(error.to_string().as_bytes())
 }

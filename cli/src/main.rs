@@ -1,9 +1,9 @@
 //! `quire`: what H5Z-Quire's users do from a shell.
 //!
 //! ```text
-//! arguments: bounds, shapes ─┐                      ┌─> output: tables, JSON, files that come under their name when they are whole
+//! arguments: bounds, shapes ─┐                      ┌─> output: tables, lines, JSON; part: files that come under their name when they are whole
 //! datasets: the user's files ┴─> one module a subcommand
-//!      └─ library: HDF5's calls that have no safe form
+//!      └─ library: HDF5's calls that have no safe form, by names of any bytes; a process for them that may crash
 //! ```
 
 mod args;
@@ -13,16 +13,24 @@ mod doctor;
 mod estimate;
 mod inspect;
 mod library;
+mod names;
 mod output;
+mod part;
 mod promise;
 mod repack;
 mod shell;
 mod train;
 
+use std::ffi::OsString;
+use std::io::{IsTerminal as _, stderr};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use output::Outcome;
+use library::process::{self, End};
+use names::{Name, escape};
+use output::{Outcome, complain};
 
 /// The command line of H5Z-Quire, the HDF5 filter that compresses within an error bound
 #[derive(Debug, Parser)]
@@ -55,12 +63,88 @@ fn description() -> clap::Command {
     Arguments::command().after_help(EXIT_CODES).mut_subcommands(|subcommand| subcommand.after_help(EXIT_CODES))
 }
 
+/// The arguments as they are understood. What makes no sense, and requests for help, end the program.
+fn understood() -> Arguments {
+    let parsed = |arguments: &[OsString]| {
+        description().try_get_matches_from(arguments).and_then(|matches| Arguments::from_arg_matches(&matches))
+    };
+    let given: Vec<OsString> = std::env::args_os().collect();
+    parsed(&given).unwrap_or_else(|error| {
+        // clap shows arguments as they were given: it is to see those that a terminal only shows.
+        let shown: Vec<OsString> = given.iter().map(|argument| escape(argument.as_bytes()).into()).collect();
+        parsed(&shown).err().unwrap_or(error).exit()
+    })
+}
+
 fn main() -> ExitCode {
+    process::end_with_a_closed_pipe();
+    std::panic::set_hook(Box::new(|panic| {
+        let payload = panic.payload();
+        let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let message = text.unwrap_or("no reason is given");
+        let place = panic.location().map(|place| format!(" ({}:{})", place.file(), place.line())).unwrap_or_default();
+        complain(format_args!("error: this should not happen, unless the file is damaged: {message}{place}"));
+    }));
+    let arguments = understood();
+    let output = arguments.command.output().map(Path::to_owned);
+    if !arguments.command.reads_files() {
+        return ExitCode::from(run(arguments.command));
+    }
+    let end = process::in_child(|| run(arguments.command));
+    if let (End::Signal(_), Some(output)) = (end, &output) {
+        part::clean(output);
+    }
+    match end {
+        End::Code(code) => ExitCode::from(code),
+        End::Signal(signal) => {
+            process::end_as_asked(signal);
+            // What is left of a bar of progress goes.
+            if stderr().is_terminal() {
+                eprint!("\r\x1b[2K");
+            }
+            complain(format_args!("error: {}", killed(signal, process::noted().as_ref(), output.as_deref())));
+            ExitCode::from(FAILURE)
+        }
+    }
+}
+
+/// Says that the process which read files was ended by a signal.
+fn killed(signal: i32, reading: Option<&Name>, output: Option<&Path>) -> String {
+    let on_reading = reading.map(|name| format!(" on reading {name}")).unwrap_or_default();
+    let mut text = match process::crash_name(signal) {
+        Some(name) => {
+            format!("HDF5 crashed{on_reading} (signal {signal}, {name}): the file is probably damaged")
+        }
+        None => format!("this program was ended{on_reading} (signal {signal}), as the system does where memory has run out"),
+    };
+    if let Some(output) = output {
+        let is_there = output.symlink_metadata().is_ok();
+        text += &format!("; {} {}", Name::from(output), if is_there { "is as it was" } else { "was not made" });
+    }
+    text
+}
+
+impl Command {
+    /// Whether HDF5 reads files for it that may be damaged.
+    fn reads_files(&self) -> bool {
+        matches!(self, Self::Inspect(_) | Self::Estimate(_) | Self::Repack(_) | Self::Train(_))
+    }
+
+    /// The file that it writes.
+    fn output(&self) -> Option<&Path> {
+        match self {
+            Self::Repack(arguments) => Some(&arguments.output),
+            Self::Train(arguments) => Some(&arguments.output),
+            _ => None,
+        }
+    }
+}
+
+/// Runs a subcommand; the exit code comes back.
+fn run(command: Command) -> u8 {
     // Errors come back as values; HDF5 need not print them as well.
     hdf5::silence_errors(true);
-    library::end_with_a_closed_pipe();
-    let arguments = Arguments::from_arg_matches(&description().get_matches()).unwrap_or_else(|error| error.exit());
-    let done = match arguments.command {
+    let done = match command {
         Command::Args(arguments) => args::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Estimate(arguments) => estimate::run(&arguments),
@@ -71,11 +155,11 @@ fn main() -> ExitCode {
         Command::Man(arguments) => shell::manual(&arguments, description()),
     };
     match done {
-        Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::Wrong) => ExitCode::from(FAILURE),
+        Ok(Outcome::Done) => 0,
+        Ok(Outcome::Wrong) => FAILURE,
         Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(FAILURE)
+            complain(format_args!("error: {error}"));
+            FAILURE
         }
     }
 }

@@ -1,12 +1,12 @@
-//! What the program prints, and the files that it writes.
+//! What the program prints. All lines but those of help, completions and manuals go through [`say`] and [`complain`], which print nothing that a terminal obeys.
 
-use std::fs::File;
-use std::io::ErrorKind;
-use std::path::Path;
+use std::fmt::{Display, Write as _};
+use std::io::{Write as _, stdout};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
-use tempfile::{Builder, NamedTempFile};
+
+use crate::names::{escape, is_obeyed};
 
 /// How a command ended that did what it was to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,39 @@ pub(crate) enum Outcome {
 
 /// Prints a value as JSON, on lines that a person can read as well.
 pub(crate) fn print_json(value: &Value) {
-    println!("{value:#}");
+    print(&json_text(value));
+}
+
+/// JSON escapes control characters within texts up to U+001F; here all are escaped that a terminal may obey.
+fn json_text(value: &Value) -> String {
+    let mut text = String::new();
+    for character in format!("{value:#}").chars() {
+        if is_obeyed(character) && character != '\n' {
+            // Writing to a string does not fail. All of them lie below U+10000.
+            let _ = write!(text, "\\u{:04x}", u32::from(character));
+        } else {
+            text.push(character);
+        }
+    }
+    text
+}
+
+/// Prints a line to standard output.
+pub(crate) fn say(line: impl Display) {
+    print(&escape(line.to_string().as_bytes()));
+}
+
+fn print(text: &str) {
+    if let Err(error) = writeln!(stdout(), "{text}") {
+        complain(format_args!("error: standard output: {error}"));
+        std::process::exit(1);
+    }
+}
+
+/// Prints a line to standard error.
+pub(crate) fn complain(line: impl Display) {
+    // Where that is closed there is nobody to be told.
+    let _ = writeln!(std::io::stderr(), "{}", escape(line.to_string().as_bytes()));
 }
 
 /// A number for JSON, which has no infinity and no NaN: null stands for them.
@@ -59,7 +91,7 @@ impl Table {
                 .map(|(column, (cell, &width))| if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") })
                 .collect();
             line.push(text.clone());
-            println!("{}", line.join("  ").trim_end());
+            say(line.join("  ").trim_end());
         }
     }
 }
@@ -74,37 +106,17 @@ pub(crate) fn progress(length: u64, unit: &str) -> ProgressBar {
     ProgressBar::new(length).with_style(style)
 }
 
-/// A file in the folder of `path`, to be given its name by [`keep`] when it is whole; else it goes with the value.
-///
-/// # Errors
-/// With the path.
-pub(crate) fn begin(path: &Path) -> Result<NamedTempFile, String> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut prefix = path.file_name().ok_or_else(|| format!("{}: it names no file", path.display()))?.to_owned();
-    prefix.push(".");
-    let mut builder = Builder::new();
-    builder.prefix(&prefix).suffix(".part");
-    // The user's umask, not the temporary file's own caution, says who may read it.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder).map_err(|error| format!("{}: {error}", path.display()))
-}
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
 
-/// Gives a file its name once all of it is on the disk. Another of that name is replaced if `force` says so.
-///
-/// # Errors
-/// With the path.
-pub(crate) fn keep(file: NamedTempFile, path: &Path, force: bool) -> Result<(), String> {
-    let refused = |error: std::io::Error| format!("{}: {error}", path.display());
-    // Opened anew: HDF5 has written through a descriptor of its own.
-    File::open(file.path()).and_then(|written| written.sync_all()).map_err(refused)?;
-    let kept = if force { file.persist(path) } else { file.persist_noclobber(path) };
-    let kept = match kept {
-        // Not every file system can rename without replacing; there, looking first is what is left.
-        Err(error) if error.error.kind() != ErrorKind::AlreadyExists && path.symlink_metadata().is_err() => {
-            error.file.persist(path)
-        }
-        kept => kept,
-    };
-    kept.map(|_| ()).map_err(|error| refused(error.error))
+    use super::*;
+
+    #[test]
+    fn json_shows_every_character_that_a_terminal_obeys_as_an_escape() {
+        let value = json!({ "a\u{1b}": "\u{7f}\u{9b}31m\u{202e}\n\"\u{fc}\u{1f600}" });
+        let text = json_text(&value);
+        assert_eq!(text, "{\n  \"a\\u001b\": \"\\u007f\\u009b31m\\u202e\\n\\\"\u{fc}\u{1f600}\"\n}");
+        assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), value);
+    }
 }

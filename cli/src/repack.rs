@@ -11,6 +11,7 @@ mod copy;
 mod plan;
 mod verify;
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -18,12 +19,15 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use hdf5::File;
 use hdf5::filters::Filter;
+use hdf5::plist::FileAccess;
 use serde_json::json;
 
 use crate::arguments::{Bounds, Shape, shape, shape_text};
 use crate::datasets;
-use crate::library::objects;
-use crate::output::{Outcome, Table, begin, keep, number, print_json, progress};
+use crate::library::{links, message, objects};
+use crate::names::Name;
+use crate::output::{Outcome, Table, complain, number, print_json, progress, say};
+use crate::part;
 use crate::promise::Difference;
 
 /// Write a file anew with its datasets compressed
@@ -31,7 +35,7 @@ use crate::promise::Difference;
 /// Datasets of numbers are compressed; everything else is copied as it is: groups, links, attributes, other datasets, types, fill values. Other filters of datasets that
 /// are compressed go. Whole numbers keep their exact bits unless --round-integers is given, and what is skipped is listed with the reason. The new file is read again and
 /// compared with the old one, every value with its bound in double precision, before it gets its name: after an error, or when the program is ended, there is no OUT. A program
-/// that is killed may leave a file OUT.*.part.
+/// that is killed may leave a folder OUT.*.part, which goes when OUT is written the next time.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The file to read
@@ -39,7 +43,7 @@ pub(crate) struct Arguments {
     input: PathBuf,
     /// The file to write
     #[arg(value_name = "OUT")]
-    output: PathBuf,
+    pub(crate) output: PathBuf,
     #[command(flatten)]
     bounds: Bounds,
     /// Shape of chunks for datasets of that rank, such as 64x64x64; may be given for several ranks. Others keep the chunks that they have
@@ -47,7 +51,7 @@ pub(crate) struct Arguments {
     chunks: Vec<Shape>,
     /// Compress this dataset, or those in this group, alone; may be given again. A dataset that is named is compressed though it is small or a dimension scale
     #[arg(long, value_name = "PATH")]
-    only: Vec<String>,
+    only: Vec<OsString>,
     /// Leave datasets of fewer bytes as they are
     #[arg(long, value_name = "BYTES", default_value_t = 16384)]
     min_size: u64,
@@ -81,32 +85,34 @@ impl Done {
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     let options = arguments.bounds.text();
     refuse_output(arguments)?;
-    let input = arguments.input.to_str().ok_or_else(|| format!("{}: its name is no UTF-8", arguments.input.display()))?;
-    let from = datasets::open(input)?;
+    let input = Name::from(&*arguments.input);
+    let from = datasets::open(&arguments.input)?;
     if !Filter::get_info(h5zquire::FILTER_ID).is_available {
         return Err(format!(
             "HDF5 does not find the filter {}: name the folder of libh5zquire.so in HDF5_PLUGIN_PATH; `quire doctor` says more",
             h5zquire::FILTER_ID
         ));
     }
-    let plan = plan::Plan::new(input, arguments, &options)?;
+    let plan = plan::Plan::new(&input, arguments, &options)?;
     if plan.tasks.is_empty() {
-        plan.skipped.iter().for_each(|(path, reason)| eprintln!("skipped {path}: {reason}"));
+        plan.skipped.iter().for_each(|(path, reason)| complain(format_args!("skipped {path}: {reason}")));
         return Err(format!("{input}: there is nothing to compress in it, and nothing is written"));
     }
-    let written = begin(&arguments.output)?;
+    let written = part::begin(&arguments.output)?;
     let bar = progress(2 * plan.tasks.iter().map(plan::Task::bytes_written).sum::<u64>(), "bytes");
-    let notes = write(&from, written.path(), &plan, &bar)?;
+    let notes = write(&from, arguments, written.path(), &plan, &bar)?;
     let done = verify::verify(&from, written.path(), &plan, &bar)?;
     bar.finish_and_clear();
-    keep(written, &arguments.output, arguments.force)?;
+    // A damaged file can make HDF5 crash here as well; there is no output then.
+    from.close().map_err(message)?;
+    written.keep(&arguments.output, arguments.force)?;
     report(arguments, &plan, &done, &notes)
 }
 
 /// Refuses an output that is the input, or that is there and not to be replaced.
 fn refuse_output(arguments: &Arguments) -> Result<(), String> {
     let (input, output) = (&arguments.input, &arguments.output);
-    let shown = output.display();
+    let shown = Name::from(&**output);
     if is_same_file(input, output) {
         return Err(format!("{shown} is the file that is to be read: name another to write"));
     }
@@ -126,43 +132,51 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 }
 
 /// Writes the whole file, and gives notes on what could not be kept.
-fn write(from: &File, path: &Path, plan: &plan::Plan, bar: &indicatif::ProgressBar) -> Result<Vec<String>, String> {
-    let failed = |error: hdf5::Error| format!("{}: {error}", path.display());
+fn write(
+    from: &File,
+    arguments: &Arguments,
+    path: &Path,
+    plan: &plan::Plan,
+    bar: &indicatif::ProgressBar,
+) -> Result<Vec<String>, String> {
+    let said = |reason: String| format!("{}: {reason}", Name::from(&*arguments.output));
+    let failed = |error: hdf5::Error| said(message(error));
     let properties = objects::file_properties(from)?;
     let is_old = objects::superblock_version(from)? < 2;
-    let mut options = File::with_options();
-    options.with_fapl(|list| if is_old { list.libver_earliest() } else { list.libver_v18() });
-    let to = options.set_fcpl(&properties).and_then(|options| options.create(path)).map_err(failed)?;
+    let mut access = FileAccess::build();
+    let access = if is_old { access.libver_earliest() } else { access.libver_v18() }.finish().map_err(failed)?;
+    let to = links::create_file(path, &properties, &access).map_err(said)?;
     let notes = copy::copy(from, &to, plan, bar)?;
     // What is only written when the file is closed would have no way to say that it failed.
     to.flush().map_err(failed)?;
     to.close().map_err(failed)?;
-    copy_user_block(Path::new(&from.filename()), path, from.userblock())?;
+    copy_user_block(&arguments.input, path, from.userblock())?;
     Ok(notes)
 }
 
 /// Bytes in front of what is HDF5's, which are the user's own.
 fn copy_user_block(from: &Path, to: &Path, length: u64) -> Result<(), String> {
     let mut block = Vec::new();
-    let failed = |error: std::io::Error| format!("{}: {error}", to.display());
+    let failed = |error: std::io::Error| format!("{}: {error}", Name::from(to));
     fs::File::open(from).and_then(|file| file.take(length).read_to_end(&mut block)).map_err(failed)?;
     fs::OpenOptions::new().write(true).open(to).and_then(|mut file| file.write_all(&block)).map_err(failed)
 }
 
 fn report(arguments: &Arguments, plan: &plan::Plan, done: &[Done], notes: &[String]) -> Result<Outcome, String> {
-    let size = |path: &Path| fs::metadata(path).map(|found| found.len()).map_err(|error| format!("{}: {error}", path.display()));
+    let size =
+        |path: &Path| fs::metadata(path).map(|found| found.len()).map_err(|error| format!("{}: {error}", Name::from(path)));
     let (before, after) = (size(&arguments.input)?, size(&arguments.output)?);
     if arguments.json {
         let datasets = plan.tasks.iter().zip(done).map(|(task, done)| {
             json!({
-                "path": task.path, "options": task.options, "chunk_shape": task.chunk, "bytes": task.bytes(), "stored_bytes": done.stored,
+                "path": task.path.json(), "options": task.options, "chunk_shape": task.chunk, "bytes": task.bytes(), "stored_bytes": done.stored,
                 "ratio": number(done.ratio(task)), "greatest_error": number(done.difference.greatest),
                 "psnr": number(done.difference.psnr()),
             })
         });
-        let skipped = plan.skipped.iter().map(|(path, reason)| json!({ "path": path, "reason": reason }));
+        let skipped = plan.skipped.iter().map(|(path, reason)| json!({ "path": path.json(), "reason": reason }));
         print_json(&json!({
-            "input": arguments.input.display().to_string(), "output": arguments.output.display().to_string(),
+            "input": Name::from(&*arguments.input).json(), "output": Name::from(&*arguments.output).json(),
             "input_bytes": before, "output_bytes": after, "verified": true,
             "datasets": datasets.collect::<Vec<_>>(), "skipped": skipped.collect::<Vec<_>>(), "notes": notes,
         }));
@@ -173,7 +187,7 @@ fn report(arguments: &Arguments, plan: &plan::Plan, done: &[Done], notes: &[Stri
         // What was never written takes no bytes.
         let ratio = if done.stored == 0 { "-".to_owned() } else { format!("{:.2}", done.ratio(task)) };
         table.push(vec![
-            task.path.clone(),
+            task.path.to_string(),
             task.options.clone(),
             shape_text(&task.chunk),
             task.bytes().to_string(),
@@ -184,8 +198,8 @@ fn report(arguments: &Arguments, plan: &plan::Plan, done: &[Done], notes: &[Stri
         ]);
     }
     table.print();
-    plan.skipped.iter().for_each(|(path, reason)| println!("skipped {path}: {reason}"));
-    notes.iter().for_each(|note| println!("note: {note}"));
-    println!("{} bytes -> {} bytes, verified: {}", before, after, arguments.output.display());
+    plan.skipped.iter().for_each(|(path, reason)| say(format_args!("skipped {path}: {reason}")));
+    notes.iter().for_each(|note| say(format_args!("note: {note}")));
+    say(format_args!("{before} bytes -> {after} bytes, verified: {}", Name::from(&*arguments.output)));
     Ok(Outcome::Done)
 }

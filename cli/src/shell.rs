@@ -6,6 +6,7 @@ use clap::{Args, Command, ValueEnum};
 use clap_complete::{Shell, generate};
 use clap_mangen::Man;
 
+use crate::library::message;
 use crate::output::Outcome;
 
 /// Print completions for a shell
@@ -66,7 +67,7 @@ pub(crate) fn manual(arguments: &Manual, mut command: Command) -> Result<Outcome
         }
     };
     let mut text = Vec::new();
-    Man::new(wanted).render(&mut text).map_err(|error| error.to_string())?;
+    Man::new(wanted).render(&mut text).map_err(message)?;
     print(&text)
 }
 

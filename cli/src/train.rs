@@ -1,6 +1,7 @@
 //! `quire train`: a dictionary of codebooks from the user's own files, after CEAZ (ICS'22), which makes books for a domain offline.
 
-use std::io::Write as _;
+use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -12,7 +13,10 @@ use quire_trainer::user_books::user_books;
 
 use crate::arguments::{Shape, shape};
 use crate::datasets::Found;
-use crate::output::{Outcome, begin, keep, progress};
+use crate::library::message;
+use crate::names::Name;
+use crate::output::{Outcome, complain, progress, say};
+use crate::part;
 
 /// Make a dictionary of codebooks from your own data
 ///
@@ -22,13 +26,13 @@ use crate::output::{Outcome, begin, keep, progress};
 pub(crate) struct Arguments {
     /// Files, or FILE:/path of a dataset or group in one
     #[arg(required = true, value_name = "FILE[:/PATH]")]
-    sources: Vec<String>,
+    sources: Vec<OsString>,
     /// What the data will be written with, such as rel=1e-3 or abs=0.5,coding=huffman; give it again for other bounds
     #[arg(long = "options", required = true, value_name = "OPTIONS")]
     options: Vec<String>,
     /// The dictionary to write
     #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
+    pub(crate) output: PathBuf,
     /// Most books
     #[arg(long, default_value_t = MAX_USER_BOOKS, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=MAX_USER_BOOKS as u64))]
     books: usize,
@@ -46,25 +50,28 @@ pub(crate) struct Arguments {
 /// With what was wrong and where.
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     let configs: Vec<Config> =
-        arguments.options.iter().map(|text| options::parse(text)).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+        arguments.options.iter().map(|text| options::parse(text)).collect::<Result<_, _>>().map_err(message)?;
     let mut found = Found::default();
     for name in &arguments.sources {
         found.add(name, arguments.chunks.as_ref().map(|Shape(sides)| &sides[..]))?;
     }
-    found.skipped.iter().for_each(|reason| eprintln!("skipped {reason}"));
+    found.skipped.iter().for_each(|reason| complain(format_args!("skipped {reason}")));
     let chunks = chunks(&found, &configs, arguments.sample)?;
     let books = make(&chunks.iter().collect::<Vec<_>>(), arguments.books);
     let datasets = found.sources.len();
+    // A damaged file can make HDF5 crash when it is closed; there is no output then.
+    drop(found);
     let plural = if datasets == 1 { "" } else { "s" };
-    println!("{datasets} dataset{plural}, {} chunks at {}", chunks.len(), arguments.options.join(" and "));
+    say(format_args!("{datasets} dataset{plural}, {} chunks at {}", chunks.len(), arguments.options.join(" and ")));
     if books.is_empty() {
-        println!("the built-in codebooks suit these data: others would save nothing, and none are written");
+        say(format_args!("the built-in codebooks suit these data: others would save nothing, and none are written"));
         return Ok(Outcome::Done);
     }
-    let origin = format!("{} at {}", arguments.sources.join(", "), arguments.options.join(" and "));
+    let sources: Vec<String> = arguments.sources.iter().map(|source| Name::from(&**source).to_string()).collect();
+    let origin = format!("{} at {}", sources.join(", "), arguments.options.join(" and "));
     write(&UserDictionary { origin, books: books.clone() }, &arguments.output)?;
-    let output = arguments.output.display();
-    println!("{} codebooks in {output}, to be used with QUIRE_DICTIONARY={output}", books.len());
+    let output = Name::from(&*arguments.output);
+    say(format_args!("{} codebooks in {output}, to be used with QUIRE_DICTIONARY={output}", books.len()));
     report(&chunks, arguments.books);
     Ok(Outcome::Done)
 }
@@ -76,7 +83,7 @@ fn chunks(found: &Found, configs: &[Config], sample: usize) -> Result<Vec<Chunk>
     let mut workspace = Workspace::default();
     let (mut chunks, mut bytes) = (Vec::new(), Vec::new());
     for source in &found.sources {
-        progress.set_message(source.name.clone());
+        progress.set_message(source.name.to_string());
         for number in source.sample(sample) {
             let layout = source.read(number, &mut bytes)?;
             for config in configs {
@@ -100,11 +107,10 @@ fn make(chunks: &[&Chunk], count: usize) -> Vec<CodeLengths> {
 
 /// Writes the file, whole or not at all.
 fn write(dictionary: &UserDictionary, path: &Path) -> Result<(), String> {
-    let refused = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let bytes = dictionary.to_bytes()?;
-    let mut file = begin(path)?;
-    file.write_all(&bytes).map_err(|error| refused(&error))?;
-    keep(file, path, true)
+    let part = part::begin(path)?;
+    fs::write(part.path(), &bytes).map_err(|error| format!("{}: {error}", Name::from(path)))?;
+    part.keep(path, true)
 }
 
 /// Says what such books do for chunks that they were not made from: those of every other chunk for the ones between.
@@ -122,12 +128,12 @@ fn report(chunks: &[Chunk], count: usize) {
         }
     }
     let ratio = |bits: u64| 8.0 * bytes as f64 / bits as f64;
-    println!("tried on chunks that they were not made from:");
-    println!(
+    say(format_args!("tried on chunks that they were not made from:"));
+    say(format_args!(
         "  built-in codebooks alone  ratio {:8.3}, {:5} of {} chunks build a codebook of their own",
         ratio(before.0),
         before.1,
         chunks.len()
-    );
-    println!("  with such a dictionary    ratio {:8.3}, {:5}", ratio(after.0), after.1);
+    ));
+    say(format_args!("  with such a dictionary    ratio {:8.3}, {:5}", ratio(after.0), after.1));
 }

@@ -6,7 +6,7 @@ use hdf5_sys::h5d::H5Dread_chunk1;
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::H5P_DEFAULT;
 
-use super::{Result, check, locked};
+use super::{Result, check, locked, make_room};
 
 // SAFETY: HDF5 has had this function with this signature since 1.10.2; `hdf5-sys` leaves it out.
 unsafe extern "C" {
@@ -53,9 +53,7 @@ pub(crate) fn read(dataset: &Dataset, corner: &[u64], bytes: &mut Vec<u8>) -> Re
     let (mut length, mut left_out) = (0, 0);
     // SAFETY: `corner` has as many numbers as the dataset has axes; HDF5 checks the identifier and writes one number.
     locked(|| unsafe { check(H5Dget_chunk_storage_size(dataset.id(), corner.as_ptr(), &mut length)) })?;
-    bytes.clear();
-    bytes.try_reserve(length as usize).map_err(|_| format!("no memory for a chunk of {length} bytes"))?;
-    bytes.resize(length as usize, 0);
+    make_room(bytes, 1, length as usize)?;
     // SAFETY: as above, and `bytes` has room for the whole chunk, of which HDF5 has just given the length.
     locked(|| unsafe {
         check(H5Dread_chunk1(dataset.id(), H5P_DEFAULT, corner.as_ptr(), &mut left_out, bytes.as_mut_ptr().cast()))

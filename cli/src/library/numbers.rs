@@ -11,7 +11,7 @@ use hdf5_sys::h5t::{
 };
 use quire_codec::{ByteOrder, Scalar};
 
-use super::{Result, check, locked};
+use super::{Result, check, locked, make_room, message};
 
 /// A range of each axis: where it starts, and how many.
 pub(crate) type Ranges = [(usize, usize)];
@@ -30,7 +30,7 @@ impl Numbers {
     /// # Errors
     /// With what it is, if it is no number.
     pub(crate) fn of(dataset: &Dataset) -> Result<Self> {
-        let datatype = dataset.dtype().map_err(|error| format!("its type is not known here: {error}"))?;
+        let datatype = dataset.dtype().map_err(|error| format!("its type is not known here: {}", message(error)))?;
         // Behind the semicolon stands what to do when a dataset is created.
         let refused = |error: quire_codec::Error| error.to_string().split(';').next().unwrap_or_default().to_owned();
         let (scalar, byte_order) = element_type(&datatype)?.scalar().map_err(refused)?;
@@ -64,8 +64,7 @@ impl Numbers {
     /// HDF5's, such as that of a filter.
     pub(crate) fn read(&self, dataset: &Dataset, ranges: &Ranges, bytes: &mut Vec<u8>) -> Result<()> {
         let (file, memory, count) = spaces(dataset, ranges)?;
-        bytes.clear();
-        bytes.resize(count * self.scalar.size(), 0);
+        make_room(bytes, count, self.scalar.size())?;
         // SAFETY: `bytes` has room for the selection's values of this type, which is one of plain numbers; HDF5 checks identifiers.
         locked(|| unsafe {
             let to = bytes.as_mut_ptr().cast();
@@ -98,12 +97,12 @@ pub(super) fn spaces(dataset: &Dataset, ranges: &Ranges) -> Result<(Dataspace, D
     let count = ranges.iter().map(|&(_, count)| count).product();
     // A dataset without axes has nothing to select from.
     let selected = dataset.space().and_then(|space| if ranges.is_empty() { Ok(space) } else { space.select(selection) });
-    let file = selected.map_err(|error| error.to_string())?;
+    let file = selected.map_err(message)?;
     // HDF5 reads and writes as many values as are selected, which need not be what was asked for beyond the extents.
     if file.selection_size() != count {
         return Err(format!("{ranges:?} does not lie within the dataset's extents"));
     }
-    let memory = Dataspace::try_new(vec![count]).map_err(|error| error.to_string())?;
+    let memory = Dataspace::try_new(vec![count]).map_err(message)?;
     Ok((file, memory, count))
 }
 

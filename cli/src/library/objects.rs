@@ -4,9 +4,9 @@ use std::ffi::{CStr, CString, c_int, c_uint};
 use std::mem::MaybeUninit;
 
 use hdf5::plist::link_create::CharEncoding;
-use hdf5::plist::{DatasetAccess, DatasetCreate, FileCreate, GroupCreate, LinkCreate, ObjectCopy, PropertyList};
+use hdf5::plist::{DatasetCreate, FileCreate, GroupCreate, LinkCreate, ObjectCopy, PropertyList};
 use hdf5::{Dataset, Dataspace, Datatype, File, Group, Location};
-use hdf5_sys::h5d::{H5D_alloc_time_t, H5Dcreate2, H5Dget_create_plist, H5Dopen2};
+use hdf5_sys::h5d::{H5D_alloc_time_t, H5Dcreate2, H5Dget_create_plist};
 use hdf5_sys::h5f::{H5F_info2_t, H5Fget_info2};
 use hdf5_sys::h5g::{H5Gcreate2, H5Gget_create_plist};
 use hdf5_sys::h5i::{H5I_type_t, hid_t};
@@ -24,36 +24,26 @@ use hdf5_sys::h5p::{
 use hdf5_sys::h5t::{H5Tcommitted, H5Tequal, H5Tget_create_plist, H5Topen2};
 use hdf5_sys::h5z::{H5Z_FILTER_ALL, H5Z_FLAG_MANDATORY};
 
-use super::{Result, c_name, check, check_id, locked};
+use super::{Result, check, check_id, locked, make_room, message};
+use crate::names::Name;
 
 /// Takes over a new identifier that nobody else owns. To be used under the lock that it was made under.
 macro_rules! owned {
     ($call:expr) => {
-        check_id($call).and_then(|id| hdf5::from_id(id).map_err(|error| error.to_string()))
+        check_id($call).and_then(|id| hdf5::from_id(id).map_err($crate::library::message))
     };
 }
 pub(super) use owned;
-
-/// Opens a dataset with access properties, such as the size of its chunk cache.
-///
-/// # Errors
-/// HDF5's.
-pub(crate) fn open_dataset(group: &Group, name: &str, access: &DatasetAccess) -> Result<Dataset> {
-    let name = c_name(name)?;
-    // SAFETY: the name ends with a zero byte; HDF5 checks identifiers; the new one belongs to the value that comes back.
-    locked(|| unsafe { owned!(H5Dopen2(group.id(), name.as_ptr(), access.id())) })
-}
 
 /// Makes a group with the properties of another.
 ///
 /// # Errors
 /// HDF5's.
-pub(crate) fn create_group(parent: &Group, name: &str, link: &LinkCreate, like: &Group) -> Result<Group> {
-    let name = c_name(name)?;
-    let failed = |error: hdf5::Error| error.to_string();
+pub(crate) fn create_group(parent: &Group, name: &CStr, link: &LinkCreate, like: &Group) -> Result<Group> {
+    let failed = message::<hdf5::Error>;
     let (from, to) = (like.gcpl().map_err(failed)?, GroupCreate::build().finish().map_err(failed)?);
     copy_group_properties(from.id(), to.id())?;
-    // SAFETY: as in `open_dataset`.
+    // SAFETY: the name ends with a zero byte; HDF5 checks identifiers; the new one belongs to the value that comes back.
     locked(|| unsafe { owned!(H5Gcreate2(parent.id(), name.as_ptr(), link.id(), to.id(), H5P_DEFAULT)) })
 }
 
@@ -85,14 +75,13 @@ fn copy_group_properties(from: hid_t, to: hid_t) -> Result<()> {
 /// HDF5's, and those of a filter that refuses the dataset.
 pub(crate) fn create_dataset(
     parent: &Group,
-    name: &str,
+    name: &CStr,
     link: &LinkCreate,
     datatype: &Datatype,
     space: &Dataspace,
     properties: &DatasetCreate,
 ) -> Result<Dataset> {
-    let name = c_name(name)?;
-    // SAFETY: as in `open_dataset`.
+    // SAFETY: as in `create_group`.
     locked(|| unsafe {
         owned!(H5Dcreate2(parent.id(), name.as_ptr(), datatype.id(), space.id(), link.id(), properties.id(), H5P_DEFAULT))
     })
@@ -102,29 +91,18 @@ pub(crate) fn create_dataset(
 ///
 /// # Errors
 /// HDF5's.
-pub(crate) fn copy(from: &Location, to: &Group, name: &str, link: &LinkCreate, committed: Option<&str>) -> Result<()> {
-    let name = c_name(name)?;
-    let properties = ObjectCopy::build().finish().map_err(|error| error.to_string())?;
-    let committed = committed.map(c_name).transpose()?;
+pub(crate) fn copy(from: &Location, to: &Group, name: &CStr, link: &LinkCreate, committed: Option<&Name>) -> Result<()> {
+    let properties = ObjectCopy::build().finish().map_err(message)?;
     let mut flags = H5O_COPY_WITHOUT_ATTR_FLAG;
     // SAFETY: names end with a zero byte; HDF5 checks identifiers.
     locked(|| unsafe {
-        if let Some(path) = &committed {
+        if let Some(path) = committed {
             flags |= H5O_COPY_MERGE_COMMITTED_DTYPE_FLAG;
-            check(H5Padd_merge_committed_dtype_path(properties.id(), path.as_ptr()))?;
+            check(H5Padd_merge_committed_dtype_path(properties.id(), path.as_c().as_ptr()))?;
         }
         check(H5Pset_copy_object(properties.id(), flags))?;
         check(H5Ocopy(from.id(), c".".as_ptr(), to.id(), name.as_ptr(), properties.id(), link.id()))
     })
-}
-
-/// Gives an object another's comment, from before there were attributes.
-///
-/// # Errors
-/// HDF5's.
-pub(crate) fn copy_comment(from: &Location, to: &Location) -> Result<()> {
-    #[allow(deprecated, reason = "old files have comments")]
-    from.comment().map_or(Ok(()), |comment| to.set_comment(&comment)).map_err(|error| error.to_string())
 }
 
 /// Properties of a link whose name is encoded so.
@@ -132,7 +110,7 @@ pub(crate) fn copy_comment(from: &Location, to: &Location) -> Result<()> {
 /// # Errors
 /// HDF5's.
 pub(crate) fn link_properties(encoding: CharEncoding) -> Result<LinkCreate> {
-    LinkCreate::build().char_encoding(encoding).finish().map_err(|error| error.to_string())
+    LinkCreate::build().char_encoding(encoding).finish().map_err(message)
 }
 
 /// Where a link that is not a hard one leads.
@@ -147,8 +125,7 @@ impl Target {
     ///
     /// # Errors
     /// HDF5's, and for links of a kind that a program has defined.
-    pub(crate) fn of(group: &Group, link: &str) -> Result<Self> {
-        let name = c_name(link)?;
+    pub(crate) fn of(group: &Group, name: &CStr) -> Result<Self> {
         let mut info = MaybeUninit::uninit();
         // SAFETY: the name ends with a zero byte; HDF5 checks the identifier and fills the whole of `info`, of which the kind is read as the
         // number that it is, since a program may have defined others than the enum has.
@@ -158,17 +135,17 @@ impl Target {
             let length = (&raw const (*info).u).cast::<usize>().read();
             Ok::<_, String>(((&raw const (*info).type_).cast::<c_int>().read(), length))
         })?;
-        let mut value = vec![0u8; length];
+        let mut value = Vec::new();
+        make_room(&mut value, length, 1)?;
         // SAFETY: as above; HDF5 writes no more bytes than it is told there are.
         locked(|| unsafe { check(H5Lget_val(group.id(), name.as_ptr(), value.as_mut_ptr().cast(), value.len(), H5P_DEFAULT)) })?;
         if kind == H5L_type_t::H5L_TYPE_SOFT as c_int {
-            let target = CStr::from_bytes_until_nul(&value).map_err(|_| format!("the soft link {link:?} has no end"))?;
+            let target =
+                CStr::from_bytes_until_nul(&value).map_err(|_| "the path that the soft link leads to has no end".to_owned())?;
             return Ok(Self::Soft(target.to_owned()));
         }
         if kind != H5L_type_t::H5L_TYPE_EXTERNAL as c_int {
-            return Err(format!(
-                "the link {link:?} is of kind {kind}, which a program has defined for itself: it cannot be copied"
-            ));
+            return Err(format!("the link is of kind {kind}, which a program has defined for itself: it cannot be copied"));
         }
         let (mut flags, mut file, mut object) = (0, std::ptr::null(), std::ptr::null());
         // SAFETY: HDF5 checks the value, and gives two texts in it that end with a zero byte.
@@ -182,8 +159,7 @@ impl Target {
     ///
     /// # Errors
     /// HDF5's.
-    pub(crate) fn link(&self, group: &Group, link: &str, properties: &LinkCreate) -> Result<()> {
-        let name = c_name(link)?;
+    pub(crate) fn link(&self, group: &Group, name: &CStr, properties: &LinkCreate) -> Result<()> {
         let (group, name, properties) = (group.id(), name.as_ptr(), properties.id());
         // SAFETY: all texts end with a zero byte; HDF5 checks identifiers.
         locked(|| unsafe {
@@ -201,19 +177,17 @@ impl Target {
 ///
 /// # Errors
 /// HDF5's.
-pub(crate) fn link_again(group: &Group, object: &str, link: &str, properties: &LinkCreate) -> Result<()> {
-    let (object, name) = (c_name(object)?, c_name(link)?);
+pub(crate) fn link_again(group: &Group, object: &Name, name: &CStr, properties: &LinkCreate) -> Result<()> {
     let (group, properties) = (group.id(), properties.id());
     // SAFETY: both names end with a zero byte; HDF5 checks identifiers.
-    locked(|| unsafe { check(H5Lcreate_hard(group, object.as_ptr(), group, name.as_ptr(), properties, H5P_DEFAULT)) })
+    locked(|| unsafe { check(H5Lcreate_hard(group, object.as_c().as_ptr(), group, name.as_ptr(), properties, H5P_DEFAULT)) })
 }
 
 /// Takes a link away.
 ///
 /// # Errors
 /// HDF5's.
-pub(crate) fn unlink(group: &Group, link: &str) -> Result<()> {
-    let name = c_name(link)?;
+pub(crate) fn unlink(group: &Group, name: &CStr) -> Result<()> {
     // SAFETY: the name ends with a zero byte; HDF5 checks the identifier.
     locked(|| unsafe { check(H5Ldelete(group.id(), name.as_ptr(), H5P_DEFAULT)) })
 }
@@ -234,8 +208,8 @@ pub(crate) fn superblock_version(file: &File) -> Result<u32> {
 /// # Errors
 /// HDF5's.
 pub(crate) fn file_properties(file: &File) -> Result<FileCreate> {
-    let properties = file.fcpl().map_err(|error| error.to_string())?;
-    let root = file.group("/").and_then(|root| root.gcpl()).map_err(|error| error.to_string())?;
+    let properties = file.fcpl().map_err(message)?;
+    let root = file.group("/").and_then(|root| root.gcpl()).map_err(message)?;
     copy_group_properties(root.id(), properties.id())?;
     Ok(properties)
 }
@@ -285,10 +259,9 @@ pub(crate) fn is_same_type(one: &Datatype, other: &Datatype) -> bool {
 ///
 /// # Errors
 /// HDF5's.
-pub(crate) fn open_datatype(file: &File, path: &str) -> Result<Datatype> {
-    let path = c_name(path)?;
-    // SAFETY: as in `open_dataset`.
-    locked(|| unsafe { owned!(H5Topen2(file.id(), path.as_ptr(), H5P_DEFAULT)) })
+pub(crate) fn open_datatype(file: &File, path: &Name) -> Result<Datatype> {
+    // SAFETY: as in `create_group`.
+    locked(|| unsafe { owned!(H5Topen2(file.id(), path.as_c().as_ptr(), H5P_DEFAULT)) })
 }
 
 /// Whether an object knows in which order its attributes were made. Where it does not, HDF5 gives some order all the same, which a copy need not have.

@@ -8,6 +8,7 @@ use hdf5_sys::h5pl::{H5PLget, H5PLget_loading_state, H5PLsize};
 use hdf5_sys::h5z::H5Z_class2_t;
 
 use super::{Result, check, locked};
+use crate::names::escape;
 
 /// The folders, in the order in which HDF5 looks into them.
 ///
@@ -57,7 +58,7 @@ pub(crate) fn filter_of(path: &Path) -> Result<(c_int, String)> {
             return Err("it is no plugin for filters".to_owned());
         }
         let class = info().as_ref().ok_or("it gives no filter")?;
-        let name = if class.name.is_null() { String::new() } else { CStr::from_ptr(class.name).to_string_lossy().into_owned() };
+        let name = if class.name.is_null() { String::new() } else { escape(CStr::from_ptr(class.name).to_bytes()) };
         Ok((class.id, name))
     }
 }
@@ -70,7 +71,7 @@ fn open(path: &Path) -> Result<*mut c_void> {
     if library.is_null() {
         // SAFETY: after a failure, `dlerror` gives a text that stays until the thread's next call of its kind.
         let reason = unsafe { CStr::from_ptr(libc::dlerror()) };
-        return Err(format!("it cannot be loaded: {}", reason.to_string_lossy()));
+        return Err(format!("it cannot be loaded: {}", escape(reason.to_bytes())));
     }
     Ok(library)
 }

@@ -17,7 +17,8 @@ use hdf5_sys::h5t::{
 
 use super::numbers::{Ranges, spaces};
 use super::objects::owned;
-use super::{Result, c_name, check, check_id, locked};
+use super::{Result, check, check_id, locked, make_room, message};
+use crate::names::Name;
 
 /// How the values of a type lie in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,7 +185,7 @@ impl Values {
     /// # Errors
     /// HDF5's.
     pub(crate) fn of_attribute(attribute: &Attribute) -> Result<Self> {
-        let count = attribute.space().map_err(|error| error.to_string())?.size();
+        let count = attribute.space().map_err(message)?.size();
         // SAFETY: `read` makes room for the attribute's values by the type that HDF5 is told.
         Self::read(attribute, count, |datatype, _, to| unsafe { check(H5Aread(attribute.id(), datatype, to)) })
     }
@@ -206,12 +207,14 @@ impl Values {
         count: usize,
         read: impl FnOnce(hid_t, hid_t, *mut std::ffi::c_void) -> Result<()>,
     ) -> Result<Self> {
-        let failed = |error: hdf5::Error| error.to_string();
+        let failed = message::<hdf5::Error>;
         let datatype = container.dtype().map_err(failed)?;
         let form = Form::of(datatype.id())?;
         // SAFETY: HDF5 checks the identifier.
         let each = locked(|| unsafe { H5Tget_size(datatype.id()) });
-        let mut values = Self { bytes: vec![0; count * each], form, datatype, space: None, each };
+        let mut bytes = Vec::new();
+        make_room(&mut bytes, count, each)?;
+        let mut values = Self { bytes, form, datatype, space: None, each };
         if count > 0 {
             let space = Dataspace::try_new(vec![count]).map_err(failed)?;
             locked(|| read(values.datatype.id(), space.id(), values.bytes.as_mut_ptr().cast()))?;
@@ -238,12 +241,7 @@ impl Values {
     ///
     /// # Errors
     /// HDF5's, and those of `find`.
-    pub(crate) fn translate(
-        &mut self,
-        from: &File,
-        to: &File,
-        mut find: impl FnMut(&Location) -> Option<String>,
-    ) -> Result<usize> {
+    pub(crate) fn translate(&mut self, from: &File, to: &File, mut find: impl FnMut(&Location) -> Option<Name>) -> Result<usize> {
         let mut gone = 0;
         self.visit(|part| {
             let Part::Reference(kind, bytes) = part else { return Ok(()) };
@@ -256,10 +254,11 @@ impl Values {
                 gone += 1;
                 return Ok(());
             };
-            let path = c_name(&path)?;
             let region = region.as_ref().map_or(-1, |region| region.id());
             // SAFETY: the bytes are those of a reference of this kind; the path ends with a zero byte; HDF5 checks identifiers.
-            locked(|| unsafe { check(H5Rcreate(bytes.as_mut_ptr().cast(), to.id(), path.as_ptr(), kind.number(), region)) })
+            locked(|| unsafe {
+                check(H5Rcreate(bytes.as_mut_ptr().cast(), to.id(), path.as_c().as_ptr(), kind.number(), region))
+            })
         })?;
         Ok(gone)
     }
@@ -333,12 +332,11 @@ pub(crate) fn transient(datatype: &Datatype) -> Result<Datatype> {
 ///
 /// # Errors
 /// HDF5's.
-pub(crate) fn create_attribute(like: &Attribute, name: &str, datatype: &Datatype, on: &Location) -> Result<Attribute> {
-    let c_name = c_name(name)?;
-    let space = like.space().map_err(|error| error.to_string())?;
+pub(crate) fn create_attribute(like: &Attribute, name: &Name, datatype: &Datatype, on: &Location) -> Result<Attribute> {
+    let space = like.space().map_err(message)?;
     // SAFETY: the name ends with a zero byte; HDF5 checks identifiers; those that it makes are taken over.
     locked(|| unsafe {
         let properties: AttributeCreate = owned!(H5Aget_create_plist(like.id()))?;
-        owned!(H5Acreate2(on.id(), c_name.as_ptr(), datatype.id(), space.id(), properties.id(), H5P_DEFAULT))
+        owned!(H5Acreate2(on.id(), name.as_c().as_ptr(), datatype.id(), space.id(), properties.id(), H5P_DEFAULT))
     })
 }

@@ -1,22 +1,29 @@
 //! Everything of a file made anew in another: first all objects, in the order of their links; then attributes and values that may refer to them; then the chunks.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::{CStr, CString};
 
+use hdf5::plist::DatasetAccess;
 use hdf5::plist::link_create::CharEncoding;
-use hdf5::{Dataset, Datatype, File, Group, IndexType, IterationOrder, LinkType, Location, LocationType};
+use hdf5::{Dataset, Datatype, File, Group, Location};
 use indicatif::ProgressBar;
 
 use super::plan::{Plan, Task};
-use crate::datasets::{Token, block_of, links, token, written_boxes};
+use crate::datasets::{block_of, written_boxes};
+use crate::library::links::{
+    self, Kind, Link, Token, attribute_names, copy_comment, links, object_by_name, open_attribute, open_group, open_object, token,
+};
+use crate::library::message;
 use crate::library::objects::{self, Target, link_properties};
 use crate::library::values::{Values, create_attribute, is_plain, transient};
+use crate::names::Name;
 
 /// Copies all of a file, with the datasets of the plan compressed. Notes come back on what could not be kept.
 ///
 /// # Errors
 /// With the path and the reason.
 pub(super) fn copy(from: &File, to: &File, plan: &Plan, bar: &ProgressBar) -> Result<Vec<String>, String> {
-    let root = |file: &File| file.group("/").map_err(|error| error.to_string());
+    let root = |file: &File| open_group(file, c"/");
     let (from_root, to_root) = (root(from)?, root(to)?);
     let mut copier = Copier {
         from,
@@ -29,9 +36,9 @@ pub(super) fn copy(from: &File, to: &File, plan: &Plan, bar: &ProgressBar) -> Re
         tasks: Vec::new(),
     };
     let staging = copier.stage_types(&from_root, &to_root)?;
-    copier.made.insert(token(&from_root)?, "/".to_owned());
-    copier.pairs.push(((*from_root).clone(), (*to_root).clone(), "/".to_owned()));
-    copier.group(&from_root, &to_root, "")?;
+    copier.made.insert(token(&from_root)?, "/".into());
+    copier.pairs.push(((*from_root).clone(), (*to_root).clone(), "/".into()));
+    copier.group(&from_root, &to_root, &Name::default())?;
     let notes = copier.attributes_and_references()?;
     if let Some(staging) = staging {
         objects::unlink(&to_root, &staging)?;
@@ -60,20 +67,20 @@ struct Copier<'a> {
     to: &'a File,
     plan: &'a Plan,
     /// The path, in the new file, of each object that has one.
-    made: HashMap<Token, String>,
+    made: HashMap<Token, Name>,
     /// Where committed datatypes wait for their links.
-    types: HashMap<Token, String>,
+    types: HashMap<Token, Name>,
     /// Every object in both files, and its path: for the attributes.
-    pairs: Vec<(Location, Location, String)>,
+    pairs: Vec<(Location, Location, Name)>,
     /// Datasets of values that are more than their bytes, such as references and texts.
-    valued: Vec<(Dataset, Dataset, String)>,
+    valued: Vec<(Dataset, Dataset, Name)>,
     /// Datasets to be compressed, by their number in the plan.
     tasks: Vec<(usize, Dataset)>,
 }
 
 impl Copier<'_> {
     /// Copies committed datatypes into a group of their own, whose name comes back: a dataset or an attribute may need one before its link's turn comes.
-    fn stage_types(&mut self, from: &Group, to: &Group) -> Result<Option<String>, String> {
+    fn stage_types(&mut self, from: &Group, to: &Group) -> Result<Option<CString>, String> {
         let mut found = Vec::new();
         committed_types(from, &mut HashSet::new(), &mut found)?;
         if found.is_empty() {
@@ -84,64 +91,61 @@ impl Copier<'_> {
             name.push('-');
         }
         let link = link_properties(CharEncoding::Ascii)?;
-        let group = to.create_group(&name).map_err(|error| error.to_string())?;
+        let group = to.create_group(&name).map_err(message)?;
         for (number, (token, datatype)) in found.into_iter().enumerate() {
-            objects::copy(&datatype, &group, &number.to_string(), &link, None)?;
-            self.types.insert(token, format!("/{name}/{number}"));
+            let path = Name::new(format!("/{name}/{number}"));
+            objects::copy(&datatype, &group, path.as_c(), &link, None)?;
+            self.types.insert(token, path);
         }
-        Ok(Some(name))
+        Ok(Some(Name::new(name).as_c().to_owned()))
     }
 
     /// Makes what a group holds.
-    fn group(&mut self, from: &Group, to: &Group, path: &str) -> Result<(), String> {
-        for (name, info) in links(from).map_err(|error| format!("{path}/: {error}"))? {
-            let path = format!("{path}/{name}");
-            let failed = |error: String| format!("{path}: {error}");
-            let link = link_properties(info.char_encoding).map_err(failed)?;
-            if info.link_type == LinkType::Hard {
-                let object = from.loc_info_by_name(&name).and_then(|info| Ok((info.loc_type, from.open_by_token(info.token)?)));
-                let (kind, object) = object.map_err(|error| format!("{path}: {error}"))?;
-                let key = token(&object).map_err(failed)?;
-                match self.made.get(&key) {
-                    Some(first) => objects::link_again(to, first, &name, &link).map_err(failed)?,
-                    None => {
-                        self.made.insert(key.clone(), path.clone());
-                        self.object(
-                            &Object { kind, from: object, token: key, parent: from, name: &name, path: &path },
-                            to,
-                            &link,
-                        )?;
-                    }
-                }
-            } else {
-                Target::of(from, &name).and_then(|target| target.link(to, &name, &link)).map_err(failed)?;
-            }
+    fn group(&mut self, from: &Group, to: &Group, path: &Name) -> Result<(), String> {
+        for link in links(from).map_err(|error| format!("{path}/: {error}"))? {
+            let path = path.below(&link.name);
+            self.link(from, to, &link, &path).map_err(|error| about(&path, error))?;
         }
         Ok(())
     }
 
+    /// Makes a link, and what it leads to if that is met for the first time.
+    fn link(&mut self, from: &Group, to: &Group, link: &Link, path: &Name) -> Result<(), String> {
+        let (name, properties) = (&*link.name, link_properties(link.encoding)?);
+        if !link.is_hard() {
+            return Target::of(from, name)?.link(to, name, &properties);
+        }
+        let (kind, key) = object_by_name(from, name)?;
+        if let Some(first) = self.made.get(&key) {
+            return objects::link_again(to, first, name, &properties);
+        }
+        self.made.insert(key, path.clone());
+        let object = Object { kind, from: open_object(from, key)?, token: key, parent: from, name, path };
+        self.object(&object, to, &properties)
+    }
+
     /// Makes an object that is met for the first time.
     fn object(&mut self, object: &Object<'_>, to: &Group, link: &hdf5::plist::LinkCreate) -> Result<(), String> {
-        let &Object { kind, ref from, ref token, parent, name, path } = object;
-        let refused = |error: String| format!("{path}: {error}");
-        let failed = |error: hdf5::Error| format!("{path}: {error}");
+        let &Object { kind, ref from, token, parent, name, path } = object;
         let mut below = None;
         match kind {
-            LocationType::Group => {
-                let group = parent.group(name).map_err(failed)?;
-                let made = objects::create_group(to, name, link, &group).map_err(refused)?;
+            Kind::Group => {
+                let group = open_group(parent, name)?;
+                let made = objects::create_group(to, name, link, &group)?;
                 below = Some((group, made));
             }
-            LocationType::Dataset => self.dataset(&parent.dataset(name).map_err(failed)?, object, to, link).map_err(refused)?,
-            LocationType::NamedDatatype => {
-                let staged = self.types.get(token).ok_or_else(|| format!("{path}: this datatype was not there a moment ago"))?;
-                objects::link_again(to, staged, name, link).map_err(refused)?;
+            Kind::Dataset => {
+                let access = DatasetAccess::build().finish().map_err(message)?;
+                self.dataset(&links::open_dataset(parent, name, &access)?, object, to, link)?;
             }
-            #[allow(unreachable_patterns, reason = "HDF5 1.12 has one kind more")]
-            _ => return Err(format!("{path}: it is neither a group nor a dataset nor a datatype, and cannot be copied")),
+            Kind::Datatype => {
+                let staged = self.types.get(&token).ok_or("this datatype was not there a moment ago")?;
+                objects::link_again(to, staged, name, link)?;
+            }
+            Kind::Other => return Err("it is neither a group nor a dataset nor a datatype, and cannot be copied".to_owned()),
         }
-        let made = to.loc_info_by_name(name).and_then(|info| to.open_by_token(info.token)).map_err(failed)?;
-        self.pairs.push((from.clone(), made, path.to_owned()));
+        let made = open_object(to, object_by_name(to, name)?.1)?;
+        self.pairs.push((from.clone(), made, path.clone()));
         match below {
             Some((group, made)) => self.group(&group, &made, path),
             None => Ok(()),
@@ -155,12 +159,12 @@ impl Copier<'_> {
         to: &Group,
         link: &hdf5::plist::LinkCreate,
     ) -> Result<(), String> {
-        let failed = |error: hdf5::Error| error.to_string();
+        let failed = message::<hdf5::Error>;
         let datatype = dataset.dtype().map_err(failed)?;
         let task = self.plan.by_token.get(&object.token).copied();
         // HDF5 copies other values as well, but makes references null, and loses fill values of variable length (seen with 1.10.8).
         if task.is_none() && is_plain(&datatype)? {
-            return objects::copy(&object.from, to, object.name, link, self.staged(&datatype)?.as_deref());
+            return objects::copy(&object.from, to, object.name, link, self.staged(&datatype)?.as_ref());
         }
         let (space, properties) = (dataset.space().map_err(failed)?, dataset.dcpl().map_err(failed)?);
         if let Some(task) = task {
@@ -170,13 +174,13 @@ impl Copier<'_> {
         let made = objects::create_dataset(to, object.name, link, &self.datatype(&datatype)?, &space, &properties)?;
         match task {
             Some(task) => self.tasks.push((task, made)),
-            None => self.valued.push((dataset.clone(), made, object.path.to_owned())),
+            None => self.valued.push((dataset.clone(), made, object.path.clone())),
         }
         Ok(())
     }
 
     /// The path of a committed datatype's copy.
-    fn staged(&self, datatype: &Datatype) -> Result<Option<String>, String> {
+    fn staged(&self, datatype: &Datatype) -> Result<Option<Name>, String> {
         if !objects::is_committed(datatype) {
             return Ok(None);
         }
@@ -195,7 +199,7 @@ impl Copier<'_> {
     fn attributes_and_references(&self) -> Result<Vec<String>, String> {
         let mut notes = Vec::new();
         for (from, to, path) in &self.pairs {
-            objects::copy_comment(from, to).map_err(|error| format!("{path}: {error}"))?;
+            copy_comment(from, to).map_err(|error| format!("{path}: {error}"))?;
             for name in attribute_names(from).map_err(|error| format!("{path}: {error}"))? {
                 let place = format!("{path}, attribute {name:?}");
                 let gone = self.attribute(from, to, &name).map_err(|error| format!("{place}: {error}"))?;
@@ -204,15 +208,15 @@ impl Copier<'_> {
         }
         for (from, to, path) in &self.valued {
             let gone = self.values(from, to).map_err(|error| format!("{path}: {error}"))?;
-            notes.extend(note(gone, path));
+            notes.extend(note(gone, &path.to_string()));
         }
         Ok(notes)
     }
 
     /// Copies an attribute; how many of its references lead nowhere comes back.
-    fn attribute(&self, from: &Location, to: &Location, name: &str) -> Result<usize, String> {
-        let attribute = from.attr(name).map_err(|error| error.to_string())?;
-        let datatype = attribute.dtype().map_err(|error| error.to_string())?;
+    fn attribute(&self, from: &Location, to: &Location, name: &Name) -> Result<usize, String> {
+        let attribute = open_attribute(from, name)?;
+        let datatype = attribute.dtype().map_err(message)?;
         let made = create_attribute(&attribute, name, &self.datatype(&datatype)?, to)?;
         let mut values = Values::of_attribute(&attribute)?;
         let gone = self.translate(&mut values)?;
@@ -238,50 +242,38 @@ impl Copier<'_> {
 
 /// An object that a hard link leads to.
 struct Object<'a> {
-    kind: LocationType,
+    kind: Kind,
     from: Location,
     token: Token,
     parent: &'a Group,
-    name: &'a str,
-    path: &'a str,
+    name: &'a CStr,
+    path: &'a Name,
+}
+
+/// An error with the path of what it is about, unless it has one: that of an object further down.
+fn about(path: &Name, error: String) -> String {
+    if error.starts_with('/') { error } else { format!("{path}: {error}") }
 }
 
 fn note(gone: usize, place: &str) -> Option<String> {
     (gone > 0).then(|| format!("{place}: {gone} references lead to nothing that the file has, and are null in the copy"))
 }
 
-/// Names of attributes, in the order in which they were made if the object knows it, and else by name.
-///
-/// # Errors
-/// HDF5's.
-pub(super) fn attribute_names(object: &Location) -> Result<Vec<String>, String> {
-    let index = if objects::knows_order_of_attributes(object)? { IndexType::CreationOrder } else { IndexType::Name };
-    object.attr_names_by(index, IterationOrder::Increasing).map_err(|error| error.to_string())
-}
-
 /// The place of a committed datatype.
 fn token_of_type(datatype: &Datatype) -> Result<Token, String> {
-    let committed = hdf5::datatype::CommittedDatatype::try_from(datatype.clone()).map_err(|error| error.to_string())?;
+    let committed = hdf5::datatype::CommittedDatatype::try_from(datatype.clone()).map_err(message)?;
     token(&committed)
 }
 
 /// Committed datatypes that hard links lead to, each once.
 fn committed_types(group: &Group, met: &mut HashSet<Token>, found: &mut Vec<(Token, Location)>) -> Result<(), String> {
-    let failed = |error: hdf5::Error| error.to_string();
     if !met.insert(token(group)?) {
         return Ok(());
     }
-    for (name, _) in links(group).map_err(failed)?.into_iter().filter(|(_, info)| info.link_type == LinkType::Hard) {
-        let info = group.loc_info_by_name(&name).map_err(failed)?;
-        match info.loc_type {
-            LocationType::Group => committed_types(&group.group(&name).map_err(failed)?, met, found)?,
-            LocationType::NamedDatatype => {
-                let datatype = group.open_by_token(info.token).map_err(failed)?;
-                let key = token(&datatype)?;
-                if met.insert(key.clone()) {
-                    found.push((key, datatype));
-                }
-            }
+    for link in links(group)?.into_iter().filter(Link::is_hard) {
+        match object_by_name(group, &link.name)? {
+            (Kind::Group, _) => committed_types(&open_group(group, &link.name)?, met, found)?,
+            (Kind::Datatype, key) if met.insert(key) => found.push((key, open_object(group, key)?)),
             _ => {}
         }
     }

@@ -1,6 +1,7 @@
 //! Which datasets are compressed, and how; which are not, and why.
 
 use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt as _;
 
 use h5zquire::{FILTER_ID, cd_values};
 use hdf5::plist::dataset_create::Layout;
@@ -8,9 +9,11 @@ use quire_codec::{Config, options};
 
 use super::Arguments;
 use crate::arguments::Shape;
-use crate::datasets::{Named, Source, Token, block_of, find, written_boxes};
+use crate::datasets::{Named, Source, block_of, find_in, written_boxes};
 use crate::inspect::filter_name;
-use crate::library::objects;
+use crate::library::links::{Token, attribute_names};
+use crate::library::{message, objects};
+use crate::names::Name;
 use crate::promise::Kind;
 
 /// What is to become of the datasets of a file.
@@ -19,12 +22,12 @@ pub(super) struct Plan {
     /// Number of the task of a dataset that has one.
     pub(super) by_token: HashMap<Token, usize>,
     /// Paths of the others, with the reason.
-    pub(super) skipped: Vec<(String, String)>,
+    pub(super) skipped: Vec<(Name, String)>,
 }
 
 /// A dataset to be compressed.
 pub(super) struct Task {
-    pub(super) path: String,
+    pub(super) path: Name,
     pub(super) source: Source,
     pub(super) options: String,
     pub(super) config: Config<'static>,
@@ -63,25 +66,26 @@ impl Plan {
     ///
     /// # Errors
     /// Where the file cannot be read, or a path of `--only` or a shape of `--chunks` is that of nothing.
-    pub(super) fn new(input: &str, arguments: &Arguments, options: &str) -> Result<Self, String> {
+    pub(super) fn new(input: &Name, arguments: &Arguments, options: &str) -> Result<Self, String> {
         let mut selection = Selection::default();
         for path in &arguments.only {
-            let inside = format!("/{}", path.trim_start_matches('/'));
-            let found = find(&format!("{input}:{inside}"))?;
+            let below_root = path.as_bytes().iter().position(|&byte| byte != b'/').unwrap_or(path.len());
+            let inside = Name::new([b"/", &path.as_bytes()[below_root..]].concat());
+            let found = find_in(&arguments.input, &inside, &inside.in_file(&arguments.input))?;
             if let [Named { path, token, .. }] = &found[..]
                 && *path == inside
             {
-                selection.named.push(token.clone());
+                selection.named.push(*token);
             }
             selection.all.extend(found.into_iter().map(|named| named.token));
         }
         let mut plan = Self { tasks: Vec::new(), by_token: HashMap::new(), skipped: Vec::new() };
         let mut ranks = Vec::new();
-        for named in find(input)? {
+        for named in find_in(&arguments.input, &"/".into(), input)? {
             // It could not be compared with its copy either.
             let dataset = named.dataset.as_ref().map_err(|reason| format!("{}: {reason}", named.name))?;
             ranks.push(dataset.ndim());
-            let (path, token) = (named.path.clone(), named.token.clone());
+            let (path, token) = (named.path.clone(), named.token);
             match decide(named, arguments, options, &selection) {
                 Ok(task) => {
                     plan.by_token.insert(token, plan.tasks.len());
@@ -114,7 +118,7 @@ fn decide(named: Named, arguments: &Arguments, given: &str, selection: &Selectio
         return Err("--only names others".to_owned());
     }
     let is_named = selection.named.contains(&token);
-    let failed = |error: hdf5::Error| error.to_string();
+    let failed = message::<hdf5::Error>;
     let properties = dataset.dcpl().map_err(failed)?;
     let extents = dataset.shape();
     if extents.is_empty() {
@@ -135,7 +139,7 @@ fn decide(named: Named, arguments: &Arguments, given: &str, selection: &Selectio
     }
     let own_chunk = dataset.chunk();
     let maxima = dataset.space().map_err(failed)?.maxdims();
-    let is_scale = dataset.attr_names().map_err(failed)?.iter().any(|name| name == "CLASS")
+    let is_scale = attribute_names(&dataset)?.iter().any(|name| name.as_bytes() == b"CLASS")
         && dataset
             .attr("CLASS")
             .and_then(|class| class.read_scalar::<hdf5::types::FixedAscii<32>>())
@@ -151,7 +155,7 @@ fn decide(named: Named, arguments: &Arguments, given: &str, selection: &Selectio
             "it is a dimension scale, whose coordinates others are compared with; name it with --only to compress it".to_owned()
         );
     }
-    let mut config = options::parse(given).map_err(|error| error.to_string())?;
+    let mut config = options::parse(given).map_err(message)?;
     if !scalar.is_float() && !arguments.round_integers {
         config = config.with_bound(quire_codec::ErrorBound::Lossless);
     }
@@ -167,13 +171,13 @@ fn decide(named: Named, arguments: &Arguments, given: &str, selection: &Selectio
     };
     let boxes = written_boxes(&source.dataset, &chunk)?;
     let options = options::format(&config);
-    let words = cd_values::from_options(&options).map_err(|error| error.to_string())?;
+    let words = cd_values::from_options(&options).map_err(message)?;
     let config = Config { fill_value: source.fill_value, ..config };
     let layout = quire_codec::Layout {
         scalar,
         byte_order: source.numbers.byte_order,
-        shape: quire_codec::Shape::fold(&[1]).map_err(|error| error.to_string())?,
+        shape: quire_codec::Shape::fold(&[1]).map_err(message)?,
     };
-    quire_codec::bound::check(&layout, &config).map_err(|error| error.to_string())?;
+    quire_codec::bound::check(&layout, &config).map_err(message)?;
     Ok(Task { path, source, options, config, words, chunk, boxes })
 }

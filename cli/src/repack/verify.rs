@@ -1,19 +1,24 @@
 //! The new file, read again and compared with the old one: every compressed value with its bound, and all else for being the same.
 
 use std::collections::HashMap;
+use std::ffi::CStr;
 use std::path::Path;
 
+use hdf5::plist::DatasetAccess;
 use hdf5::plist::dataset_create::Layout;
-use hdf5::{Container, Dataset, File, Group, LinkType, Location, LocationType};
+use hdf5::{Container, Dataset, File, Group, Location};
 use indicatif::ProgressBar;
 
 use super::Done;
-use super::copy::attribute_names;
 use super::plan::{Plan, Task};
-use crate::datasets::{Token, block_of, links, token, written_boxes};
-use crate::library::chunks;
+use crate::datasets::{block_of, written_boxes};
+use crate::library::links::{
+    self, Kind, Link, Token, attribute_names, comment, links, object_by_name, open_attribute, open_group, open_object, token,
+};
 use crate::library::objects::{Target, is_committed, is_external, is_same_type};
 use crate::library::values::{Part, Values, follow, is_plain};
+use crate::library::{chunks, message};
+use crate::names::Name;
 use crate::promise::{Difference, check};
 
 /// Compares a file with the one that it was made from; what came of each dataset of the plan comes back.
@@ -21,8 +26,8 @@ use crate::promise::{Difference, check};
 /// # Errors
 /// With the first thing that is not as it should be.
 pub(super) fn verify(from: &File, written: &Path, plan: &Plan, bar: &ProgressBar) -> Result<Vec<Done>, String> {
-    let failed = |error: hdf5::Error| format!("the written file cannot be read: {error}");
-    let to = File::open(written).map_err(failed)?;
+    let failed = |error: String| format!("the written file cannot be read: {error}");
+    let to = links::open_file(written).map_err(failed)?;
     let mut comparison = Comparison {
         old: Side { file: from, paths: HashMap::new() },
         new: Side { file: &to, paths: HashMap::new() },
@@ -30,12 +35,12 @@ pub(super) fn verify(from: &File, written: &Path, plan: &Plan, bar: &ProgressBar
         objects: Vec::new(),
         compressed: HashMap::new(),
     };
-    let root = |file: &File| file.group("/").map_err(failed);
+    let root = |file: &File| open_group(file, c"/").map_err(failed);
     let (old, new) = (root(from)?, root(&to)?);
-    comparison.old.paths.insert(token(&old)?, "/".to_owned());
-    comparison.new.paths.insert(token(&new)?, "/".to_owned());
-    comparison.objects.push(("/".to_owned(), (*old).clone(), (*new).clone()));
-    comparison.group(&old, &new, "")?;
+    comparison.old.paths.insert(token(&old)?, "/".into());
+    comparison.new.paths.insert(token(&new)?, "/".into());
+    comparison.objects.push(("/".into(), (*old).clone(), (*new).clone()));
+    comparison.group(&old, &new, &Name::default())?;
     // References are compared by where they lead, which is known now.
     for (path, old, new) in &comparison.objects {
         comparison.attributes(path, old, new).map_err(|reason| not_as_before(path, &reason))?;
@@ -51,7 +56,7 @@ pub(super) fn verify(from: &File, written: &Path, plan: &Plan, bar: &ProgressBar
         .collect()
 }
 
-fn not_as_before(path: &str, reason: &str) -> String {
+fn not_as_before(path: &Name, reason: &str) -> String {
     format!("{path}: the written file is not as it should be, and is thrown away: {reason}")
 }
 
@@ -89,89 +94,92 @@ fn same_chunks(old: &Dataset, new: &Dataset, chunk: &[usize]) -> Result<(), Stri
     Ok(())
 }
 
+fn dataset(group: &Group, name: &CStr) -> Result<Dataset, String> {
+    links::open_dataset(group, name, &DatasetAccess::build().finish().map_err(message)?)
+}
+
 /// A file, with the first path of each of its objects.
 struct Side<'a> {
     file: &'a File,
-    paths: HashMap<Token, String>,
+    paths: HashMap<Token, Name>,
 }
 
 struct Comparison<'a> {
     old: Side<'a>,
     new: Side<'a>,
     plan: &'a Plan,
-    objects: Vec<(String, Location, Location)>,
+    objects: Vec<(Name, Location, Location)>,
     /// The new datasets of the plan's tasks.
     compressed: HashMap<usize, Dataset>,
 }
 
 impl Comparison<'_> {
-    fn group(&mut self, old: &Group, new: &Group, path: &str) -> Result<(), String> {
-        let failed = |error: hdf5::Error| error.to_string();
-        let (old_links, new_links) = (links(old).map_err(failed)?, links(new).map_err(failed)?);
-        let key = |(name, info): &(String, hdf5::LinkInfo)| (name.clone(), info.link_type, info.char_encoding);
-        if old_links.iter().map(key).ne(new_links.iter().map(key)) {
-            return Err(not_as_before(&format!("{path}/"), "its links are others"));
+    fn group(&mut self, old: &Group, new: &Group, path: &Name) -> Result<(), String> {
+        let old_links = links(old)?;
+        if old_links != links(new)? {
+            return Err(not_as_before(&path.below(c""), "its links are others"));
         }
-        for (name, info) in &old_links {
-            let path = format!("{path}/{name}");
-            if info.link_type == LinkType::Hard {
-                self.object(old, new, name, &path)?;
-            } else if Target::of(old, name)? != Target::of(new, name)? {
-                return Err(not_as_before(&path, "the link leads elsewhere"));
+        for Link { name, .. } in old_links.iter().filter(|link| !link.is_hard()) {
+            if Target::of(old, name)? != Target::of(new, name)? {
+                return Err(not_as_before(&path.below(name), "the link leads elsewhere"));
             }
         }
-        Ok(())
+        old_links
+            .iter()
+            .filter(|link| link.is_hard())
+            .try_for_each(|link| self.object(old, new, &link.name, &path.below(&link.name)))
     }
 
-    fn object(&mut self, old: &Group, new: &Group, name: &str, path: &str) -> Result<(), String> {
+    fn object(&mut self, old: &Group, new: &Group, name: &CStr, path: &Name) -> Result<(), String> {
         let open = |group: &Group| {
-            let info = group.loc_info_by_name(name)?;
-            Ok((info.loc_type, group.open_by_token(info.token)?))
+            let (kind, token) = object_by_name(group, name)?;
+            Ok((kind, open_object(group, token)?))
         };
-        let opened = |group: &Group| open(group).map_err(|error: hdf5::Error| format!("{path}: {error}"));
+        let opened = |group: &Group| open(group).map_err(|error: String| format!("{path}: {error}"));
         let ((kind, old_object), (new_kind, new_object)) = (opened(old)?, opened(new)?);
         if kind != new_kind {
             return Err(not_as_before(path, &format!("it is a {new_kind:?} where it was a {kind:?}")));
         }
-        let first = |paths: &mut HashMap<Token, String>, object: &Location| -> Result<String, String> {
-            Ok(paths.entry(token(object)?).or_insert_with(|| path.to_owned()).clone())
+        let first = |paths: &mut HashMap<Token, Name>, object: &Location| -> Result<Name, String> {
+            Ok(paths.entry(token(object)?).or_insert_with(|| path.clone()).clone())
         };
         let (old_first, new_first) = (first(&mut self.old.paths, &old_object)?, first(&mut self.new.paths, &new_object)?);
         if old_first != new_first {
             return Err(not_as_before(path, &format!("it is the same as {new_first} where it was the same as {old_first}")));
         }
-        if old_first != path {
+        if old_first != *path {
             return Ok(());
         }
-        let failed = |error: hdf5::Error| format!("{path}: {error}");
-        if kind == LocationType::Group {
-            self.group(&old.group(name).map_err(failed)?, &new.group(name).map_err(failed)?, path)?;
-        } else if kind == LocationType::Dataset
+        let failed = |error: String| format!("{path}: {error}");
+        if kind == Kind::Group {
+            self.group(&open_group(old, name).map_err(failed)?, &open_group(new, name).map_err(failed)?, path)?;
+        } else if kind == Kind::Dataset
             && let Some(&task) = self.plan.by_token.get(&token(&old_object)?)
         {
-            self.compressed.insert(task, new.dataset(name).map_err(failed)?);
+            self.compressed.insert(task, dataset(new, name).map_err(failed)?);
         }
-        self.objects.push((path.to_owned(), old_object, new_object));
+        self.objects.push((path.clone(), old_object, new_object));
         Ok(())
     }
 
     /// Compares what an object has besides its links: attributes, comment, type and extents, and the values of a dataset that is not compressed.
-    fn attributes(&self, path: &str, old: &Location, new: &Location) -> Result<(), String> {
+    fn attributes(&self, path: &Name, old: &Location, new: &Location) -> Result<(), String> {
         let names = attribute_names(old)?;
         if names != attribute_names(new)? {
             return Err("its attributes are others".to_owned());
         }
-        if old.comment() != new.comment() {
+        if comment(old)? != comment(new)? {
             return Err("its comment is another".to_owned());
         }
         for name in names {
-            let open = |object: &Location| object.attr(&name).map_err(|error| error.to_string());
-            let (old, new) = (open(old)?, open(new)?);
+            let (old, new) = (open_attribute(old, &name)?, open_attribute(new, &name)?);
             self.form(&old, &new).map_err(|reason| format!("attribute {name:?}: {reason}"))?;
             self.values(Values::of_attribute(&old)?, Values::of_attribute(&new)?)
                 .map_err(|reason| format!("attribute {name:?}: {reason}"))?;
         }
-        let (Ok(old), Ok(new)) = (self.old.file.dataset(path), self.new.file.dataset(path)) else { return Ok(()) };
+        let (Ok(old), Ok(new)) = (dataset(self.old.file, path.as_c()), dataset(self.new.file, path.as_c())) else {
+            return Ok(());
+        };
         self.form(&old, &new)?;
         if self.plan.by_token.contains_key(&token(&old)?) {
             return Ok(());
@@ -181,7 +189,7 @@ impl Comparison<'_> {
 
     /// Compares type and extents.
     fn form(&self, old: &Container, new: &Container) -> Result<(), String> {
-        let failed = |error: hdf5::Error| error.to_string();
+        let failed = message::<hdf5::Error>;
         let (old_type, new_type) = (old.dtype().map_err(failed)?, new.dtype().map_err(failed)?);
         if !is_same_type(&old_type, &new_type) {
             return Err("its type is another".to_owned());
@@ -200,11 +208,11 @@ impl Comparison<'_> {
     /// Compares the values of a dataset that is as it was.
     fn dataset(&self, old: &Dataset, new: &Dataset) -> Result<(), String> {
         // What lies in other files is found from where a file stands, which may be elsewhere now.
-        let properties = old.dcpl().map_err(|error| error.to_string())?;
+        let properties = old.dcpl().map_err(message)?;
         if properties.layout() == Layout::Virtual || is_external(&properties) {
             return Ok(());
         }
-        let failed = |error: hdf5::Error| error.to_string();
+        let failed = message::<hdf5::Error>;
         let new_properties = new.dcpl().map_err(failed)?;
         let is_plain = is_plain(&old.dtype().map_err(failed)?)?;
         // Fill values of other types lie somewhere in memory, where HDF5 compares no more than the place.
@@ -249,10 +257,10 @@ impl Side<'_> {
                     // A reference that leads nowhere says as little as one that is null.
                     let found = if bytes.iter().all(|&byte| byte == 0) { None } else { follow(self.file, kind, bytes) };
                     let path = found.as_ref().and_then(|(object, _)| self.paths.get(&token(object).ok()?));
-                    told.extend_from_slice(path.map_or("", |path| path).as_bytes());
+                    told.extend_from_slice(path.map_or(&b""[..], Name::as_bytes));
                     told.push(0);
                     if let (Some(_), Some((_, Some(region)))) = (path, &found) {
-                        told.extend_from_slice(&region.encode().map_err(|error| error.to_string())?);
+                        told.extend_from_slice(&region.encode().map_err(message)?);
                     }
                 }
             }

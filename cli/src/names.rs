@@ -1,0 +1,160 @@
+//! Names that come from outside (of files, objects, links, attributes): any bytes but zero, and how they are shown.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::fmt::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+/// Text that a terminal only shows: control characters, characters that break lines or turn the direction of writing, and bytes that are no UTF-8 become escapes such as `\n`,
+/// `\x1b` and `\u{202e}`. A backslash stays as it is, so that text which is escaped already does not change.
+pub(crate) fn escape(bytes: &[u8]) -> String {
+    let mut shown = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        chunk.valid().chars().for_each(|character| push_escaped(&mut shown, character));
+        for byte in chunk.invalid() {
+            push(&mut shown, format_args!("\\x{byte:02x}"));
+        }
+    }
+    shown
+}
+
+fn push_escaped(shown: &mut String, character: char) {
+    match character {
+        '\n' | '\r' | '\t' => shown.extend(character.escape_default()),
+        character if character.is_ascii_control() => push(shown, format_args!("\\x{:02x}", u32::from(character))),
+        character if is_obeyed(character) => push(shown, format_args!("\\u{{{:x}}}", u32::from(character))),
+        character => shown.push(character),
+    }
+}
+
+fn push(shown: &mut String, escaped: fmt::Arguments<'_>) {
+    // Writing to a string does not fail.
+    let _ = shown.write_fmt(escaped);
+}
+
+/// Whether a terminal may do something else with a character than to show it in its turn.
+pub(crate) fn is_obeyed(character: char) -> bool {
+    const DIRECTIONS: [char; 3] = ['\u{61c}', '\u{200e}', '\u{200f}'];
+    character.is_control()
+        || DIRECTIONS.contains(&character)
+        || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A name from outside. `Display` and `Debug` escape it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) struct Name(CString);
+
+impl Name {
+    /// A name of these bytes. A zero byte, which neither a file's name nor one in HDF5 can have, ends it.
+    pub(crate) fn new(bytes: impl Into<Vec<u8>>) -> Self {
+        let mut bytes: Vec<u8> = bytes.into();
+        bytes.truncate(bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len()));
+        bytes.push(0);
+        Self(CString::from_vec_with_nul(bytes).unwrap_or_default())
+    }
+
+    /// The path of a link in the group that has this path; the root group's is empty.
+    pub(crate) fn below(&self, link: &CStr) -> Self {
+        Self::new([self.as_bytes(), b"/", link.to_bytes()].concat())
+    }
+
+    /// `FILE:/path` of an object.
+    pub(crate) fn in_file(&self, file: &Path) -> Self {
+        Self::new([file.as_os_str().as_bytes(), b":", self.as_bytes()].concat())
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+
+    /// The name as C takes it.
+    pub(crate) fn as_c(&self) -> &CStr {
+        &self.0
+    }
+
+    /// The name for JSON, which has its own escapes: exact, but that bytes which are no UTF-8 are written as `\xff`.
+    pub(crate) fn json(&self) -> String {
+        let mut text = String::new();
+        for chunk in self.as_bytes().utf8_chunks() {
+            text.push_str(chunk.valid());
+            for byte in chunk.invalid() {
+                push(&mut text, format_args!("\\x{byte:02x}"));
+            }
+        }
+        text
+    }
+}
+
+impl From<&str> for Name {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl From<&CStr> for Name {
+    fn from(text: &CStr) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl From<&OsStr> for Name {
+    fn from(name: &OsStr) -> Self {
+        Self::new(name.as_bytes())
+    }
+}
+
+impl From<&Path> for Name {
+    fn from(path: &Path) -> Self {
+        path.as_os_str().into()
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&escape(self.as_bytes()))
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", escape(self.as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped_and_all_else_is_shown() {
+        for (bytes, shown) in [
+            (&b"plain name.h5"[..], "plain name.h5"),
+            ("f\u{fc}nf \u{65e5}\u{672c} e\u{301}".as_bytes(), "f\u{fc}nf \u{65e5}\u{672c} e\u{301}"),
+            (b"\x1b[31mred\x07", "\\x1b[31mred\\x07"),
+            (b"two\nlines\r\tand\x7f", "two\\nlines\\r\\tand\\x7f"),
+            (b"lone \xff byte", "lone \\xff byte"),
+            (b"cut \xe6\x97", "cut \\xe6\\x97"),
+            ("\u{9b}31m \u{202e}desrever \u{2028}".as_bytes(), "\\u{9b}31m \\u{202e}desrever \\u{2028}"),
+            (b"back\\slash", "back\\slash"),
+        ] {
+            assert_eq!(escape(bytes), shown);
+            assert_eq!(escape(shown.as_bytes()), shown, "escaped twice");
+            assert_eq!(Name::new(bytes).to_string(), shown);
+            assert_eq!(Name::new(bytes).as_bytes(), bytes);
+        }
+        for character in (0..=0x2100).filter_map(char::from_u32) {
+            assert!(!escape(character.to_string().as_bytes()).contains(is_obeyed), "{character:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_joined_byte_by_byte() {
+        let root = Name::default();
+        let path = root.below(c"group").below(c"\xff\n");
+        assert_eq!(path.as_bytes(), b"/group/\xff\n");
+        assert_eq!(path.in_file(Path::new("in.h5")).to_string(), "in.h5:/group/\\xff\\n");
+        assert_eq!(path.json(), "/group/\\xff\n");
+        assert_eq!(format!("{path:?}|{path:>18}"), "\"/group/\\xff\\n\"|     /group/\\xff\\n");
+        assert_eq!(Name::new(*b"cut\0off").as_c(), c"cut");
+    }
+}

@@ -1,0 +1,202 @@
+//! Files that come under their name when they are whole.
+//!
+//! ```text
+//! out.h5.a1B2c3.part/out.h5      the file, until it is renamed
+//!                   /quire.lock  locked by the process that writes the file, for as long as it lives
+//! ```
+//!
+//! The system opens the lock when that process ends, however it ends. A folder whose lock is open has been left by a process that was killed, and goes when the next file of that
+//! name is begun. HDF5 locks the file itself by the same means, which is why the lock is another file.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Error, ErrorKind};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::{Builder, TempDir, TempPath};
+
+use crate::names::Name;
+
+const LOCK: &str = "quire.lock";
+const SUFFIX: &str = ".part";
+/// Characters between the file's name and the suffix, as `tempfile` makes them.
+const RANDOM: usize = 6;
+/// A folder without a lock may have been made a moment ago; older ones have been left, if they are empty.
+const NEW: Duration = Duration::from_secs(60);
+
+/// A file that is not whole yet. It goes with this value.
+#[derive(Debug)]
+pub(crate) struct Part {
+    folder: TempDir,
+    file: PathBuf,
+    /// Open for as long as the file is not whole.
+    _lock: File,
+}
+
+/// Begins a file that will have the name `path`; what killed processes have left of such files goes first.
+///
+/// # Errors
+/// With the path.
+pub(crate) fn begin(path: &Path) -> Result<Part, String> {
+    let refused = |error: Error| format!("{}: {error}", Name::from(path));
+    let name = path.file_name().ok_or_else(|| format!("{}: it names no file", Name::from(path)))?;
+    clean(path);
+    loop {
+        // Nobody else may look into the folder; who may read the file itself is for the user's umask to say.
+        let folder = Builder::new().prefix(&prefix(name)).rand_bytes(RANDOM).suffix(SUFFIX).tempdir_in(parent(path));
+        let folder = folder.map_err(refused)?;
+        let lock = File::create_new(folder.path().join(LOCK)).map_err(refused)?;
+        match lock.try_lock() {
+            // Another process has taken the folder for one that was left: before it was locked, or between that and now.
+            Err(TryLockError::WouldBlock) => continue,
+            Ok(()) if lock.metadata().is_ok_and(|found| found.nlink() == 0) => continue,
+            // Some file systems have no locks; nobody can lock the file there, so that nobody removes it either.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+        }
+        let file = folder.path().join(name);
+        return Ok(Part { folder, file, _lock: lock });
+    }
+}
+
+impl Part {
+    /// Where the file is written until it is whole.
+    pub(crate) fn path(&self) -> &Path {
+        &self.file
+    }
+
+    /// Gives the file its name once all of it is on the disk. Another of that name is replaced if `force` says so.
+    ///
+    /// # Errors
+    /// With the path.
+    pub(crate) fn keep(self, path: &Path, force: bool) -> Result<(), String> {
+        let refused = |error: Error| format!("{}: {error}", Name::from(path));
+        // Opened anew: HDF5 has written through a descriptor of its own.
+        File::open(&self.file).and_then(|written| written.sync_all()).map_err(refused)?;
+        let file = TempPath::try_from_path(&self.file).map_err(refused)?;
+        let kept = if force { file.persist(path) } else { file.persist_noclobber(path) };
+        let kept = match kept {
+            // Not every file system can rename without replacing; there, looking first is what is left.
+            Err(error) if error.error.kind() != ErrorKind::AlreadyExists && path.symlink_metadata().is_err() => {
+                error.path.persist(path)
+            }
+            kept => kept,
+        };
+        kept.map_err(|error| refused(error.error))?;
+        // A folder that stays is removed the next time.
+        let _ = self.folder.close();
+        Ok(())
+    }
+}
+
+/// Removes what killed processes have left of a file, as far as this process may.
+pub(crate) fn clean(path: &Path) {
+    let (Some(name), Ok(entries)) = (path.file_name(), fs::read_dir(parent(path))) else { return };
+    for entry in entries.flatten().filter(|entry| is_part(&entry.file_name(), name)) {
+        let folder = entry.path();
+        // A link to a folder is none.
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let lock = folder.join(LOCK);
+        // Open for writing, as file systems of other machines want it for a lock.
+        match OpenOptions::new().write(true).open(&lock) {
+            Ok(opened) if opened.try_lock().is_ok() => {
+                // What else may be in the folder is not ours, and keeps it.
+                let _ = fs::remove_file(folder.join(name));
+                let _ = fs::remove_file(lock);
+                let _ = fs::remove_dir(&folder);
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let age = entry.metadata().and_then(|found| found.modified()).map(|made| made.elapsed().unwrap_or_default());
+                if age.is_ok_and(|age| age > NEW) {
+                    let _ = fs::remove_dir(&folder);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn prefix(name: &OsStr) -> OsString {
+    let mut prefix = name.to_owned();
+    prefix.push(".");
+    prefix
+}
+
+/// Whether a folder is named as [`begin`] names those of a file.
+fn is_part(folder: &OsStr, name: &OsStr) -> bool {
+    let random = folder.as_bytes().strip_prefix(prefix(name).as_bytes()).and_then(|rest| rest.strip_suffix(SUFFIX.as_bytes()));
+    random.is_some_and(|random| random.len() == RANDOM && random.iter().all(u8::is_ascii_alphanumeric))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    fn entries(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(folder)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_is_kept_or_goes_without_a_trace() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("out");
+        drop(begin(&path).expect("begun"));
+        assert_eq!(entries(folder.path()), [""; 0]);
+        for (contents, force) in [("one", false), ("two", true)] {
+            let part = begin(&path).expect("begun");
+            fs::write(part.path(), contents).expect("written");
+            part.keep(&path, force).expect("kept");
+            assert_eq!(fs::read_to_string(&path).expect("out"), contents);
+        }
+        let part = begin(&path).expect("begun");
+        fs::write(part.path(), "three").expect("written");
+        assert!(part.keep(&path, false).expect_err("it is there").contains("exists"));
+        assert_eq!((fs::read_to_string(&path).expect("out"), entries(folder.path())), ("two".to_owned(), vec!["out".to_owned()]));
+    }
+
+    #[test]
+    fn what_was_left_goes_and_what_is_in_use_or_not_ours_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("out");
+        let in_use = begin(&path).expect("begun");
+        let make = |name: &str, files: &[&str]| {
+            fs::create_dir(folder.path().join(name)).expect("a folder");
+            files.iter().for_each(|file| fs::write(folder.path().join(name).join(file), "").expect("written"));
+        };
+        make("out.left00.part", &["quire.lock", "out"]);
+        make("out.start0.part", &["quire.lock"]);
+        make("out.mine00.part", &["quire.lock", "out", "letter"]);
+        make("out.nolock.part", &["out"]);
+        make("out.just00.part", &[]);
+        make("out.empty0.part", &[]);
+        make("out.toolong.part", &["quire.lock", "out"]);
+        make("other.left00.part", &["quire.lock", "other"]);
+        let old = SystemTime::now() - 2 * NEW;
+        File::open(folder.path().join("out.empty0.part")).and_then(|opened| opened.set_modified(old)).expect("older");
+        clean(&path);
+        let own = in_use.folder.path().file_name().expect("a name").to_str().expect("a name").to_owned();
+        let mut left = ["other.left00.part", &own, "out.just00.part", "out.mine00.part", "out.nolock.part", "out.toolong.part"]
+            .map(str::to_owned);
+        left.sort();
+        assert_eq!(entries(folder.path()), left);
+        assert_eq!(entries(&folder.path().join("out.mine00.part")), ["letter"]);
+        drop(in_use);
+        clean(&path);
+        assert!(!folder.path().join(own).exists());
+    }
+}

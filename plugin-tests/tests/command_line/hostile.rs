@@ -1,0 +1,286 @@
+//! The command line on files that are to do harm: names that a terminal would obey or that are no UTF-8, damage of which HDF5 dies, and runs that are ended.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use plugin_tests::{Python, Report, Sandbox, assert_says, command_line, end_in_order, end_with, succeed};
+
+use super::{files, python, quire};
+
+/// `hostile_files.py` with arguments.
+fn hostile(sandbox: &Sandbox, python: Python, arguments: &[&OsStr]) -> Command {
+    let mut command = sandbox.python(python, "hostile_files.py");
+    command.args(arguments).env("QUIRE_BACKEND", "cpu");
+    command
+}
+
+/// What was printed is UTF-8 (a report has U+FFFD for what is not), and has no control characters but those that end lines.
+fn assert_harmless(report: &Report) {
+    for text in [&report.stdout, &report.stderr] {
+        let harmful = |character: char| character.is_control() && character != '\n' || character == '\u{fffd}';
+        assert!(!text.contains(harmful), "{text:?} would be obeyed by a terminal");
+    }
+}
+
+fn name(bytes: &[u8]) -> OsString {
+    OsString::from_vec(bytes.to_vec())
+}
+
+#[test]
+fn names_of_any_bytes_are_taken_and_shown_escaped() {
+    let sandbox = Sandbox::new();
+    let input = name(b"in \x1b[31m\n\xff.h5");
+    let _ = succeed(&mut hostile(&sandbox, Python::Hdf5_2_0, &["names".as_ref(), &input]));
+    let of_input = |path: &[u8]| name(&[input.as_bytes(), path].concat());
+    let field = of_input(b":/group \xfe\x07/field \x1b[31m\n\xff");
+    let (shown, shown_field) = ("in \\x1b[31m\\n\\xff.h5", "/group \\xfe\\x07/field \\x1b[31m\\n\\xff");
+
+    for (arguments, names) in [
+        (&["inspect"][..], &[&input, &field, &of_input(b"/group \xfe\x07")][..]),
+        (&["inspect", "--chunks"], &[&input, &field]),
+        (&["inspect", "--json"], &[&input, &field]),
+        (&["estimate", "--abs", "1e-3", "--json"], &[&field]),
+        (&["estimate", "--abs", "1e-3", "--chunks", "8x8"], &[&field, &of_input(b"/group \xfe\x07/field \x1b[31m\n\xff")]),
+    ] {
+        for name in names {
+            let report = succeed(quire(&sandbox, arguments).arg(name));
+            assert_harmless(&report);
+            // JSON has escapes of its own for all that is UTF-8.
+            let json = "/group \\\\xfe\\u0007/field \\u001b[31m\\n\\\\xff";
+            assert_says(&report, &[if arguments.contains(&"--json") { json } else { shown_field }]);
+        }
+    }
+
+    let output = name(b"out \x1b[31m\n\xff.h5");
+    let repacked = succeed(quire(&sandbox, &["repack", "--abs", "1e-3"]).args([&input, &output]));
+    assert_harmless(&repacked);
+    assert_says(
+        &repacked,
+        &[shown_field, "verified: out \\x1b[31m\\n\\xff.h5", "skipped /group \\xfe\\x07/small \\x9b\\xff: it has"],
+    );
+    for python in Python::ALL {
+        let check = hostile(&sandbox, python, &["names-check".as_ref(), &input, &output]).output().expect("python");
+        assert!(check.status.success(), "{python}: {}", String::from_utf8_lossy(&check.stderr));
+    }
+    let inspected = succeed(quire(&sandbox, &["inspect", "--chunks"]).arg(&output));
+    assert_harmless(&inspected);
+    assert_says(&inspected, &["out \\x1b[31m\\n\\xff.h5:/again \\xff: F32 64x128", "abs=1e-3"]);
+    let only = succeed(
+        quire(&sandbox, &["repack", "--abs", "1e-3", "--force", "--json", "--only"])
+            .arg(name(b"group \xfe\x07"))
+            .args([&input, &output]),
+    );
+    assert_harmless(&only);
+    assert_eq!(only.stdout.matches("\"ratio\"").count(), 1);
+
+    let books = name(b"books \x1b\xff");
+    let trained = succeed(quire(&sandbox, &["train", "--options", "abs=1e-3", "--output"]).args([&books, &field]));
+    assert_harmless(&trained);
+    assert_says(&trained, &["1 dataset, 4 chunks at abs=1e-3"]);
+
+    // What is not there, by each of them; the file's name and the path's.
+    let missing = name(b"no \x1b[31m\n\xff.h5");
+    for arguments in
+        [&["inspect"][..], &["estimate"], &["train", "--options", "abs=1", "--output", "o"], &["repack", "--abs", "1", "o"]]
+    {
+        let mut command = quire(&sandbox, &arguments[..1]);
+        // `repack` wants the input first.
+        if arguments[0] == "repack" {
+            command.arg(&missing).args(&arguments[1..]);
+        } else {
+            command.args(&arguments[1..]).arg(&missing);
+        }
+        let report = end_with(1, &mut command);
+        assert_harmless(&report);
+        assert_says(&report, &["error: no \\x1b[31m\\n\\xff.h5: there is no such file"]);
+    }
+    let report = end_with(1, quire(&sandbox, &["inspect"]).arg(of_input(b":/\x1b")));
+    assert_harmless(&report);
+    assert_says(&report, &[&format!("{shown}:/\\x1b: the file has no dataset and no group of that name")]);
+}
+
+#[test]
+fn arguments_and_the_environment_are_shown_escaped() {
+    let sandbox = Sandbox::new();
+    for (code, arguments, reason) in [
+        (2, &[&b"args"[..], b"abs=\x1b[31m\n"][..], "abs=\\x1b[31m is no number"),
+        (2, &[b"args", b"--\x1b[31m"], "'--\\x1b[31m'"),
+        (2, &[b"args", b"abs=\xff"], "invalid UTF-8"),
+        (2, &[b"\x1b[31m\nfly"], "'\\x1b[31m\\nfly'"),
+        (2, &[b"completions", b"\x1b[31msh"], "'\\x1b[31msh'"),
+        (1, &[b"man", b"\x1b[31mfly"], "no subcommand"),
+        (2, &[b"estimate", b"in.h5", b"--chunks", b"\x1b[31m\n"], "is no shape"),
+        (2, &[b"repack", b"in.h5", b"out.h5", b"--rel", b"\x1b[31m"], "rel=\\x1b[31m is no number"),
+    ] {
+        let report = end_with(code, quire(&sandbox, &[]).args(arguments.iter().map(|bytes| name(bytes))));
+        assert_harmless(&report);
+        assert_says(&report, &[reason]);
+    }
+    for (variable, value, shown) in [
+        (&b"HDF5_PLUGIN_PATH"[..], &b"/nowhere \x1b[31m\xff"[..], "HDF5 looks into /nowhere \\x1b[31m\\xff, which is no folder"),
+        (b"QUIRE_DICTIONARY", b"/nowhere \x1b[31m\n", "QUIRE_DICTIONARY=/nowhere \\x1b[31m\\n"),
+        (b"QUIRE_BACKEND", b"\x1b[31m", "QUIRE_BACKEND=\\x1b[31m"),
+    ] {
+        for json in [&[][..], &["--json"]] {
+            let report = end_with(1, quire(&sandbox, &["doctor"]).args(json).env(name(variable), name(value)));
+            assert_harmless(&report);
+            if json.is_empty() {
+                assert_says(&report, &[shown]);
+            }
+        }
+    }
+    let report = succeed(quire(&sandbox, &["doctor"]).env(name(b"QUIRE_\x1b\xff"), "1"));
+    assert_harmless(&report);
+    assert_says(&report, &["QUIRE_\\x1b\\xff is set, which the filter does not know"]);
+}
+
+#[test]
+fn files_of_which_hdf5_dies_are_errors_and_leave_nothing() {
+    let sandbox = Sandbox::new();
+    let is_1_10_8 = succeed(&mut quire(&sandbox, &["doctor"])).stdout.contains("HDF5 1.10.8 is linked into this program");
+    for number in ["0", "1", "2", "3"] {
+        let made = succeed(&mut hostile(&sandbox, Python::Debian, &["crash".as_ref(), "in.h5".as_ref(), number.as_ref()]));
+        for arguments in [
+            &["repack", "in.h5", "out.h5", "--abs", "1e-3", "--min-size", "0"][..],
+            &["inspect", "in.h5"],
+            &["estimate", "in.h5", "--abs", "1"],
+            &["train", "in.h5", "--options", "abs=1", "--output", "out.books"],
+        ] {
+            let report = end_in_order(&mut quire(&sandbox, arguments));
+            assert_harmless(&report);
+            if arguments[0] == "repack" && is_1_10_8 && made.stdout.contains("as recorded") {
+                let said = "error: HDF5 crashed on reading in.h5 (signal 11, SIGSEGV): the file is probably damaged; out.h5 was not made";
+                assert_says(&report, &[said]);
+                assert_eq!(report.stdout, "");
+            }
+            let left = files(&sandbox, "out.");
+            assert!(left.iter().all(|name| !name.ends_with(".part")), "{left:?} are left by {arguments:?} on file {number}");
+        }
+        let _ = fs::remove_file(sandbox.path("out.books"));
+    }
+}
+
+/// A run of `quire` that is not ended by `timeout`, so that signals meet the program itself.
+fn start(sandbox: &Sandbox, arguments: &[&str]) -> Child {
+    let mut command = Command::new(command_line());
+    command.args(arguments).env("HDF5_PLUGIN_PATH", sandbox.plugin_folder()).env("QUIRE_BACKEND", "cpu");
+    command.current_dir(sandbox.path(".")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("quire could not be run")
+}
+
+/// Waits until something is so.
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what} did not come");
+        sleep(Duration::from_millis(1));
+    }
+}
+
+/// Waits until a run writes `out.h5`, and gives the process that does it.
+fn worker(sandbox: &Sandbox, run: &Child) -> u32 {
+    wait_until("the file", || files(sandbox, "out.h5.").iter().any(|part| sandbox.path(part).join("out.h5").exists()));
+    let parent_of = |process: u32| {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse::<u32>().ok()
+    };
+    let processes = fs::read_dir("/proc").expect("/proc").filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let mut children = processes.filter(|&process| parent_of(process) == Some(run.id()));
+    children.next().expect("it has a process that works")
+}
+
+fn signal(name: &str, process: u32) {
+    assert!(Command::new("kill").args(["-s", name, &process.to_string()]).status().expect("kill").success());
+}
+
+fn is_gone(process: u32) -> bool {
+    fs::read_to_string(format!("/proc/{process}/stat")).map_or(true, |stat| stat.contains(") Z "))
+}
+
+fn ended(run: Child) -> (Output, Report) {
+    let output = run.wait_with_output().expect("it ends");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let report = Report { stdout: text(&output.stdout), stderr: text(&output.stderr) };
+    (output, report)
+}
+
+#[test]
+fn a_run_that_dies_or_is_ended_is_told_and_leaves_nothing() {
+    let sandbox = Sandbox::new();
+    let _ = succeed(&mut python(&sandbox, &["large", "in.h5"]));
+    let arguments = ["repack", "in.h5", "out.h5", "--rel", "1e-4", "--json"];
+    // The process that works crashes, or is killed by the system. (A SIGSEGV that is sent is no crash to Rust, which returns from it to see whether it comes again.)
+    for (name, said) in [
+        ("ABRT", "error: HDF5 crashed on reading in.h5 (signal 6, SIGABRT): the file is probably damaged; out.h5 was not made"),
+        (
+            "KILL",
+            "error: this program was ended on reading in.h5 (signal 9), as the system does where memory has run out; out.h5 was not made",
+        ),
+    ] {
+        let run = start(&sandbox, &arguments);
+        signal(name, worker(&sandbox, &run));
+        let (output, report) = ended(run);
+        assert_eq!(output.status.code(), Some(1), "{report:?}");
+        assert_says(&report, &[said]);
+        assert_eq!((report.stdout.as_str(), files(&sandbox, "out.h5")), ("", Vec::new()));
+    }
+    // The user ends it: both processes go, as one that had the signal's default.
+    for (name, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
+        let run = start(&sandbox, &arguments);
+        let worker = worker(&sandbox, &run);
+        signal(name, run.id());
+        let (output, report) = ended(run);
+        assert_eq!(output.status.signal(), Some(number), "{report:?}");
+        assert!(is_gone(worker));
+        assert_eq!((report.stdout + &report.stderr, files(&sandbox, "out.h5")), (String::new(), Vec::new()));
+    }
+    // What was there before stays, and is said to.
+    fs::write(sandbox.path("out.h5"), "mine").expect("written");
+    let run = start(&sandbox, &[&arguments[..], &["--force"]].concat());
+    signal("ABRT", worker(&sandbox, &run));
+    assert_says(&ended(run).1, &["out.h5 is as it was"]);
+    assert_eq!(fs::read(sandbox.path("out.h5")).expect("out.h5"), b"mine");
+}
+
+#[test]
+fn the_next_run_removes_what_a_killed_one_has_left_but_not_what_another_is_writing() {
+    let sandbox = Sandbox::new();
+    let _ = succeed(&mut python(&sandbox, &["large", "in.h5"]));
+    let arguments = ["repack", "in.h5", "out.h5", "--rel", "1e-4"];
+    // Nothing can be done by a process that is killed: its worker goes with it, and the folder stays.
+    let mut run = start(&sandbox, &arguments);
+    let gone = worker(&sandbox, &run);
+    run.kill().expect("it could not be killed");
+    let _ = run.wait().expect("it ends");
+    wait_until("the end of the process that worked", || is_gone(gone));
+    let left = files(&sandbox, "out.h5.");
+    assert_eq!(left.len(), 1);
+    // One that stands still is in use all the same.
+    let run = start(&sandbox, &arguments);
+    let mut in_use = Vec::new();
+    wait_until("a second folder", || {
+        in_use = files(&sandbox, "out.h5.");
+        in_use.len() == 1 && in_use != left
+    });
+    let working = worker(&sandbox, &run);
+    signal("STOP", working);
+    let _ = succeed(&mut quire(&sandbox, &["repack", "in.h5", "out.h5", "--only", "field0", "--rel", "1e-1"]));
+    let mut expected = [&["out.h5".to_owned()][..], &in_use].concat();
+    expected.sort();
+    let mut there = files(&sandbox, "out.h5");
+    there.sort();
+    assert_eq!(there, expected);
+    let first = fs::read(sandbox.path("out.h5")).expect("out.h5");
+    signal("CONT", working);
+    // The other file of that name is no file to replace.
+    let (output, report) = ended(run);
+    assert_eq!(output.status.code(), Some(1), "{report:?}");
+    assert_says(&report, &["error: out.h5: ", "exists"]);
+    assert_eq!(files(&sandbox, "out.h5"), ["out.h5"]);
+    assert!(first == fs::read(sandbox.path("out.h5")).expect("out.h5"), "the first file was changed");
+}
