@@ -16,6 +16,7 @@ mod fields;
 mod rewriting;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::num::NonZero;
 use std::panic::AssertUnwindSafe;
 use std::sync::Mutex;
@@ -35,8 +36,6 @@ const CASES: u64 = 14_000;
 #[derive(Debug)]
 struct Failure {
     seed: u64,
-    /// Kind of the breach, bound, type and stream.
-    kind: String,
     case: String,
     detail: String,
     values: usize,
@@ -51,21 +50,29 @@ struct Report {
     rewritten: u64,
     rounds: u64,
     coverage: Coverage,
-    /// By kind: how many, and the smallest one.
-    failures: BTreeMap<String, (u64, Failure)>,
+    failures: BTreeMap<String, Kind>,
+}
+
+/// The failures of a kind.
+#[derive(Debug)]
+struct Kind {
+    count: u64,
+    /// The lowest seed.
+    first: u64,
+    /// The case with the fewest values.
+    smallest: Failure,
 }
 
 impl Report {
-    fn fail(&mut self, failure: Failure) {
-        let known = self.failures.get_mut(&failure.kind);
-        match known {
-            None => {
-                self.failures.insert(failure.kind.clone(), (1, failure));
-            }
-            Some((count, smallest)) => {
-                *count += 1;
-                if (failure.values, failure.seed) < (smallest.values, smallest.seed) {
-                    *smallest = failure;
+    fn fail(&mut self, kind: String, other: Kind) {
+        match self.failures.entry(kind) {
+            Entry::Vacant(entry) => drop(entry.insert(other)),
+            Entry::Occupied(mut entry) => {
+                let known = entry.get_mut();
+                known.count += other.count;
+                known.first = known.first.min(other.first);
+                if (other.smallest.values, other.smallest.seed) < (known.smallest.values, known.smallest.seed) {
+                    known.smallest = other.smallest;
                 }
             }
         }
@@ -78,10 +85,7 @@ impl Report {
         self.rewritten += other.rewritten;
         self.rounds += other.rounds;
         self.coverage.add(&other.coverage);
-        for (kind, (count, failure)) in other.failures {
-            self.fail(failure);
-            self.failures.entry(kind).and_modify(|(sum, _)| *sum += count - 1);
-        }
+        other.failures.into_iter().for_each(|(kind, failures)| self.fail(kind, failures));
     }
 }
 
@@ -105,7 +109,7 @@ fn run(seed: u64, workspace: &mut Workspace, report: &mut Report) {
         let bound = bound.split([' ', '(']).next().unwrap_or_default();
         let stage = if detail.starts_with("round ") { ", rewritten" } else { "" };
         let kind = format!("{kind}{stage}: {bound} {:?} {row:?}", case.layout.scalar);
-        report.fail(Failure { seed, kind, case: case_text, detail, values });
+        report.fail(kind, Kind { count: 1, first: seed, smallest: Failure { seed, case: case_text, detail, values } });
     }
 }
 
@@ -198,8 +202,10 @@ fn promises_hold_under_attack() {
         "{interpolated} of {streams} streams interpolated; {chosen} of {choices} of f32 and f64 where the encoder had the choice"
     );
     println!("{coverage}");
-    for (kind, (count, Failure { seed, case, detail, values, .. })) in failures {
-        println!("\n{count} times: {kind}\n  smallest: QUIRE_ATTACK_SEED={seed}, {values} values: {case}\n  {detail}");
+    for (kind, Kind { count, first, smallest: Failure { seed, case, detail, values } }) in failures {
+        println!(
+            "\n{count} times, first with {first}: {kind}\n  smallest: QUIRE_ATTACK_SEED={seed}, {values} values: {case}\n  {detail}"
+        );
     }
     assert!(failures.is_empty(), "{} kinds of failures, listed above", failures.len());
     if cases + refused >= CASES {

@@ -77,6 +77,8 @@ pub(crate) struct Promise {
     above: &'static str,
     fill: Option<u64>,
     decibels: Option<f64>,
+    /// The absolute bound of floating-point values.
+    lattice_bound: Option<f64>,
 }
 
 impl Promise {
@@ -107,7 +109,11 @@ impl Promise {
             _ => (Limit::Bits, "lossless value changed"),
         };
         let decibels = if let ErrorBound::Psnr(decibels) = config.bound { Some(decibels) } else { None };
-        Self { limit, above, fill, decibels }
+        let lattice_bound = match (config.bound, limit) {
+            (ErrorBound::Absolute(_), Limit::Absolute(bound)) => Some(bound),
+            _ => None,
+        };
+        Self { limit, above, fill, decibels, lattice_bound }
     }
 
     /// What is wrong if `x` comes back as `y`.
@@ -137,6 +143,17 @@ impl Promise {
         (!holds).then_some(self.above)
     }
 
+    /// Whether all finite values other than the fill value are multiples of a power of two above twice the absolute bound, so that they are exact (FORMAT.md §11).
+    fn is_lattice_kept(&self, original: &[Number]) -> bool {
+        let Some(bound) = self.lattice_bound else { return false };
+        let exponents = finite(original, self.fill).into_iter().filter(|x| x.value != 0.0).map(|x| {
+            let exponent = (x.value.to_bits() >> 52 & 0x7ff) as i32;
+            let mantissa = x.value.to_bits() & ((1 << 52) - 1) | u64::from(exponent > 0) << 52;
+            exponent.max(1) - 1075 + mantissa.trailing_zeros().cast_signed()
+        });
+        exponents.min().is_some_and(|least| least >= -1000 && 2f64.powi(least.min(1000)) > 2.0 * bound)
+    }
+
     /// What is wrong with a chunk: the first value that breaks the promise, with the number of those that do, or a PSNR that is not reached.
     pub(crate) fn check(&self, original: &[Number], decoded: &[Number], layout: &Layout) -> Result<(), Breach> {
         let mut breaches =
@@ -145,6 +162,12 @@ impl Promise {
             let (x, y) = (&original[index], &decoded[index]);
             let detail = format!("value {index}: {x:?} became {y:?} ({} values more), limit {:?}", breaches.count(), self.limit);
             return Err(Breach { kind, detail });
+        }
+        let on_lattice = |(_, (x, y)): &(usize, (&Number, &Number))| x.value.is_finite() && x.value != y.value;
+        if self.is_lattice_kept(original)
+            && let Some((index, (x, y))) = original.iter().zip(decoded).enumerate().find(on_lattice)
+        {
+            return Err(Breach { kind: "value on a lattice changed", detail: format!("value {index}: {x:?} became {y:?}") });
         }
         let Some(asked) = self.decibels else { return Ok(()) };
         let Some(Noise { reached, of_type }) = noise(original, decoded, layout, self.fill) else { return Ok(()) };
