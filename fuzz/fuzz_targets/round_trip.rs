@@ -2,11 +2,14 @@
 //! and none is moved twice where a bound does not depend on the chunk. `cargo +nightly fuzz run round_trip`.
 #![no_main]
 
+/// What decoded values must hold: `codec/tests/attack.rs` checks it as well.
+#[path = "../../codec/tests/common/checks.rs"]
+#[allow(dead_code, reason = "the tests call the rest")]
+mod checks;
+
+use checks::{Promise, numbers};
 use libfuzzer_sys::fuzz_target;
-use quire_codec::element::Element;
-use quire_codec::integer::Integer;
-use quire_codec::small_float::{BFloat16, Binary16};
-use quire_codec::{CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Shape, Workspace, type_of_byte};
+use quire_codec::{CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Shape, Workspace, type_of_byte};
 
 fuzz_target!(|data: &[u8]| {
     let Some((head, values)) = data.split_first_chunk::<14>() else { return };
@@ -33,7 +36,7 @@ fuzz_target!(|data: &[u8]| {
     }
     let original = &values[..layout.chunk_bytes() as usize];
     if head[13] & 0x80 != 0 {
-        config.fill_value = Some(bits(&original[..scalar.size()], &layout));
+        config.fill_value = Some(numbers(&original[..scalar.size()], &layout)[0].bits);
     }
 
     config.predictor = predictor(head[8] >> 3);
@@ -57,24 +60,12 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Every value holds what the bound says of it.
+/// Every value holds what the bound says of it, and the chunk what a PSNR says.
 fn check(original: &[u8], decoded: &[u8], layout: &Layout, config: &Config) {
-    let size = layout.scalar.size();
-    for (x, y) in original.chunks(size).zip(decoded.chunks(size)).filter(|(x, y)| x != y) {
-        assert_ne!(Some(bits(x, layout)), config.fill_value, "the fill value became {y:?}");
-        let ((x, whole_x), (y, whole_y)) = (value(x, layout), value(y, layout));
-        let holds = |bound: f64| match (whole_x, whole_y) {
-            // A comparison in f64 would be a rounded one.
-            (Some(x), Some(y)) => (x - y).unsigned_abs() <= bound.min(1e30) as u128,
-            _ => x.is_finite() && (x - y).abs() <= bound,
-        };
-        let held = match config.bound {
-            ErrorBound::Absolute(bound) | ErrorBound::Ratio { ceiling: Some(bound), .. } => holds(bound),
-            ErrorBound::PointwiseRelative(share) => holds(share * x.abs()) && x.is_sign_negative() == y.is_sign_negative(),
-            ErrorBound::Lossless => false,
-            _ => x.is_finite(),
-        };
-        assert!(held, "{x:?} became {y:?}, {config:?}");
+    let original = numbers(original, layout);
+    let promise = Promise::new(&original, layout, config);
+    if let Err(breach) = promise.check(&original, &numbers(decoded, layout), layout) {
+        panic!("{}: {}, {config:?}", breach.kind, breach.detail);
     }
 }
 
@@ -89,35 +80,4 @@ fn predictor(number: u8) -> PredictorPolicy {
 
 fn coding(number: u8) -> CodingPolicy {
     if number & 1 == 0 { CodingPolicy::Huffman } else { CodingPolicy::Bitshuffle }
-}
-
-/// A value's bits.
-fn bits(raw: &[u8], layout: &Layout) -> u64 {
-    let add = |bits: u64, &byte: &u8| bits << 8 | u64::from(byte);
-    match layout.byte_order {
-        quire_codec::ByteOrder::Big => raw.iter().fold(0, add),
-        quire_codec::ByteOrder::Little => raw.iter().rev().fold(0, add),
-    }
-}
-
-/// A value, and exactly if it is a whole number.
-fn value(raw: &[u8], layout: &Layout) -> (f64, Option<i128>) {
-    fn read<V: Element>(raw: &[u8], layout: &Layout) -> V {
-        V::read(raw, 0, layout.byte_order)
-    }
-    let signed = |code: i64| (code as f64, Some(i128::from(code)));
-    match layout.scalar {
-        Scalar::F32 => (read::<f32>(raw, layout).approximate(), None),
-        Scalar::F64 => (read::<f64>(raw, layout).approximate(), None),
-        Scalar::F16 => (read::<Binary16>(raw, layout).approximate(), None),
-        Scalar::BF16 => (read::<BFloat16>(raw, layout).approximate(), None),
-        Scalar::I8 => signed(read::<i8>(raw, layout).to_code().to_i64()),
-        Scalar::I16 => signed(read::<i16>(raw, layout).to_code().to_i64()),
-        Scalar::I32 => signed(read::<i32>(raw, layout).to_code().to_i64()),
-        Scalar::I64 => signed(read::<i64>(raw, layout)),
-        Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64 => {
-            let bits = bits(raw, layout);
-            (bits as f64, Some(i128::from(bits)))
-        }
-    }
 }

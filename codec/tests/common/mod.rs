@@ -1,6 +1,8 @@
 //! Chunks that the tests of this folder share, and the check that each round trip must pass.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod checks;
+
 use std::sync::LazyLock;
 
 use quire_codec::adaptive::MAX_BOOKS;
@@ -30,6 +32,11 @@ impl Random {
     /// In `[-1, 1)`.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+
+    /// In `[0, 1)`.
+    pub(crate) fn share(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
