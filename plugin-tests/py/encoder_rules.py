@@ -7,6 +7,8 @@ import struct
 import sys
 from typing import List, NamedTuple
 
+from fractions import Fraction
+
 import numpy as np
 
 from quire_decoder import (
@@ -116,27 +118,41 @@ def cut(number):
     return struct.unpack("<d", struct.pack("<Q", bits >> 47 << 47))[0]
 
 
-def on_numbers(bound, values):
-    """Section 11: a bound made smaller, so that values of 16 bits can stand on its grid."""
-    mantissa_bits, least = (7, -126) if values.header.kind == BFLOAT else (10, -14)
-    some = values.x[values.counted & (values.x != 0)]
-    if not some.size or not bound:
-        return bound
-    exponents = np.sort(np.maximum(np.frexp(some)[1] - 1, least))[::-1]
-    spacing = 2.0 ** (int(exponents[-(-some.size // 16) - 1]) - mantissa_bits)
-    multiples = math.floor(2 * bound / spacing)
-    step = multiples * spacing if multiples else 2.0 ** (math.frexp(2 * bound)[1] - 1)
+def rung(wanted):
+    """Section 11: the greatest step up to this one on the ladder of binary32 and binary64."""
+    exponent = math.frexp(wanted)[1] - 5
+    return max(odd * 2.0 ** (exponent - (odd * 2.0**exponent > wanted)) for odd in range(17, 32, 2))
+
+
+def on_ladder(bound, values):
+    """Section 11: the bound of a chunk of binary32 or binary64 of which no part was rounded before."""
+    wanted = 2 * bound * (1 - 1 / 1024)
+    some = np.abs(values.x[values.counted])
+    greatest = float(some.max()) if some.size else 0.0
+    fine = 32 * 2.0 ** (math.frexp(greatest)[1] - 1 - (23 if values.header.width == 4 else 52)) if greatest else 0.0
+    if wanted <= 0:
+        return 0.0
+    step = 2.0 ** (math.frexp(wanted)[1] - 2) if wanted < 2 * fine else rung(wanted - fine)
     return step / 2
+
+
+def on_thirds(bound):
+    """Section 11: the bound of integers whose step is the greatest power of three."""
+    step = 1
+    while (3 * step - 1) // 2 <= bound and step < 3**33:
+        step *= 3
+    return float((step - 1) // 2)
 
 
 def settled_bound(request, values):
     """Section 11: the absolute bound of a chunk, 0 for the exact bits, or None where FORMAT.md leaves it to the code."""
     if request.mode in (LOSSLESS, ABSOLUTE):
         bound = request.numbers[0] if request.mode else 0.0
-    elif request.mode == RELATIVE:
-        bound = cut(min(values.range() * request.numbers[0], GREATEST_BOUND))
-        if values.header.kind == BFLOAT or (values.header.kind, values.header.width) == ("f", 2):
-            bound = on_numbers(bound, values)
+    elif request.mode == RELATIVE and values.header.integer:
+        integers = [one for one, fill in zip(values.integers(), values.is_fill.reshape(-1)) if not fill] or [0]
+        bound = on_thirds(math.floor(Fraction(request.numbers[0]) * (max(integers) - min(integers))))
+    elif request.mode == RELATIVE and values.header.kind == "f" and values.header.width > 2:
+        bound = on_ladder(min(values.range() * request.numbers[0], GREATEST_BOUND), values)
     else:
         return None
     usable = 0 < bound and math.isfinite(2 * bound) and math.isfinite(1 / (2 * bound) if 2 * bound else math.inf)

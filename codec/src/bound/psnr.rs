@@ -36,7 +36,7 @@ impl<C: Compressor> Settling<'_, C> {
         let even = noise * 1.732_050_807_568_877_2;
         let modelled = bound_by_model(noise, &counted, &counted_layout, config);
         let count = count_of(&counted, &counted_layout, config);
-        let mut goal = Goal { ladder: &ladder, allowed: noise * noise, count, decoded: Vec::new() };
+        let mut goal = Goal { ladder: &ladder, noise, count, decoded: Vec::new() };
         let asked = self.reach(&mut goal, even.min(modelled), config.predictor)?;
         // Where most values are on the grid anyway, zeros above all, differences can have a wider one. Values that were rounded before look so, too.
         if modelled <= even * 1.05 || ladder.earlier_step(even / 1024.0, 2.0 * even).is_some() {
@@ -60,13 +60,13 @@ impl<C: Compressor> Settling<'_, C> {
             let ErrorBound::Absolute(taken) = settled else { return Ok(output) };
             resize(&mut goal.decoded, self.chunk.len())?;
             self.compressor.decompress(&mut output, &mut goal.decoded)?;
-            let noise = noise_of_decoded(self.chunk, &goal.decoded, self.layout, self.config, goal.count);
-            if noise <= goal.allowed * ACCEPTED {
+            let noise = noise_of_decoded(self.chunk, &goal.decoded, self.layout, self.config, goal.count, goal.noise);
+            if noise <= ACCEPTED {
                 return Ok(output);
             }
             drop(output);
             // A little less than what would do if noise grew with the bound's square.
-            bound = taken.min(bound) * (goal.allowed / noise).sqrt().clamp(0.25, 0.98) * 0.98;
+            bound = taken.min(bound) * noise.sqrt().recip().clamp(0.25, 0.98) * 0.98;
         }
         self.compress_as(predictor, ErrorBound::Lossless)
     }
@@ -75,8 +75,8 @@ impl<C: Compressor> Settling<'_, C> {
 /// The noise that a chunk may have.
 struct Goal<'a> {
     ladder: &'a Ladder<'a>,
-    /// Mean square of errors.
-    allowed: f64,
+    /// Square root of the mean square of errors.
+    noise: f64,
     /// Values that count.
     count: u64,
     decoded: Vec<u8>,

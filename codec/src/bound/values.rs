@@ -169,8 +169,9 @@ pub(super) fn noise_of_steps(steps: u64, chunk: &[u8], layout: &Layout, config: 
     )
 }
 
-/// Mean square of the differences between the values of a chunk that count and what a decoder returned, in units of the data, over `count` values.
-pub(super) fn noise_of_decoded(chunk: &[u8], decoded: &[u8], layout: &Layout, config: &Config, count: u64) -> f64 {
+/// Mean square of the differences between the values of a chunk that count and what a decoder returned, over `count` values. Differences are taken in a
+/// `unit`, so that no square overflows.
+pub(super) fn noise_of_decoded(chunk: &[u8], decoded: &[u8], layout: &Layout, config: &Config, count: u64, unit: f64) -> f64 {
     with_float!(
         layout.scalar,
         V => {
@@ -178,7 +179,7 @@ pub(super) fn noise_of_decoded(chunk: &[u8], decoded: &[u8], layout: &Layout, co
             let fill = config.fill::<V>().map(Element::to_bits_i64);
             for index in 0..chunk.len() / V::SIZE {
                 let value = V::read(chunk, index, order);
-                let error = finite(value.approximate()) - V::read(decoded, index, order).approximate();
+                let error = (finite(value.approximate()) - V::read(decoded, index, order).approximate()) / unit;
                 if !error.is_nan() && Some(value.to_bits_i64()) != fill {
                     sum += error * error;
                 }
