@@ -9,6 +9,16 @@
 //! The kernels are compiled by the build where there is nvcc, and embedded. Nothing of CUDA is linked: the driver is looked for when a
 //! device is first asked for. Without one, every call says why and the CPU does the work.
 //!
+//! # Memory of the host
+//!
+//! Our own allocations fail with [`Error::NoHostMemory`], and the CPU does the work. These are others', have no form that can be refused, and end the process
+//! where there is none of the few hundred bytes that each takes:
+//!
+//! - cudarc: `Arc`s of the context, the module and each kernel, and C strings of their names, once a process; `Arc`s of the stream once a session; the
+//!   list of a kernel's arguments, once a launch that is recorded. A chunk of a layout seen before takes none of them.
+//! - rayon: a pool, its threads and their names, once a process; a box for each job that is handed to a helper, up to six a chunk ([`copy`]).
+//! - the NVIDIA driver: what it allocates with malloc it reports as `CUDA_ERROR_OUT_OF_MEMORY`, as far as it checks.
+//!
 //! | kernels | stage | CPU |
 //! |---|---|---|
 //! | `quantize.cu`, `exceptions.cu`, `small_float.cuh` | 1 | `quantize.rs`, `lattice.rs`, `exceptions.rs`, `small_float.rs` |
