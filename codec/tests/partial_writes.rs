@@ -122,8 +122,11 @@ impl Run<'_> {
 fn write(scalar: Scalar, field: Field, pattern: Pattern, bound: ErrorBound, seed: u64, rounds: usize) {
     let dims = [16, 24, 40];
     let elements = dims.iter().product::<usize>();
-    let layout =
-        layout(scalar, if seed % 2 == 0 { ByteOrder::Little } else { ByteOrder::Big }, &dims.map(|extent| extent as u64));
+    let layout = layout(
+        scalar,
+        if seed.is_multiple_of(2) { ByteOrder::Little } else { ByteOrder::Big },
+        &dims.map(|extent| extent as u64),
+    );
     let mut random = Random(seed);
     let mut run = Run {
         layout: &layout,
@@ -165,7 +168,8 @@ fn write(scalar: Scalar, field: Field, pattern: Pattern, bound: ErrorBound, seed
         if pattern == Pattern::Points {
             for _ in 0..1 + random.next() as usize % 50 {
                 let index = random.next() as usize % elements;
-                let written = value(field, index, dims, round, &mut random) * if random.next() % 7 == 0 { 1.5 } else { 1.0 };
+                let written =
+                    value(field, index, dims, round, &mut random) * if random.next().is_multiple_of(7) { 1.5 } else { 1.0 };
                 run.put(index, written);
             }
         } else {
