@@ -16,7 +16,7 @@
 //!
 //! - cudarc: `Arc`s of the context, the module and each kernel, and C strings of their names, once a process; `Arc`s of the stream once a session; the
 //!   list of a kernel's arguments, once a launch that is recorded. A chunk of a layout seen before takes none of them.
-//! - rayon: a pool, its threads and their names, once a process; a box for each job that is handed to a helper, up to six a chunk ([`copy`]).
+//! - rayon: a pool, its threads and their names, once a process; a box for each job that is handed to a helper, up to six a chunk (`copy`).
 //! - the NVIDIA driver: what it allocates with malloc it reports as `CUDA_ERROR_OUT_OF_MEMORY`, as far as it checks.
 //!
 //! | kernels | stage | CPU |
