@@ -9,7 +9,7 @@ use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::grid::with_element;
 use crate::integer::Integer as _;
-use crate::layout::{ByteOrder, Layout, Scalar, Shape};
+use crate::layout::{ByteOrder, Layout, MAX_RANK, Scalar, Shape};
 use crate::logarithm::{EXP_TERMS, LOG_TERMS, exp2, log2};
 use crate::padding::without_padding;
 use crate::quantize::ROUNDING;
@@ -84,7 +84,7 @@ pub fn with_settled_bound<R, E: From<Error>>(
             let range = range_of(chunk, layout, config);
             let spacing = Spacing::of(chunk, layout, config);
             let search = Search::new(ratio, ceiling, range, spacing, layout);
-            let start = search.on_sample(chunk, layout, config).unwrap_or_else(|| search.start());
+            let start = search.on_sample(chunk, layout, config)?.unwrap_or_else(|| search.start());
             search.run(start, &mut compress, &length)
         }
     }
@@ -96,7 +96,7 @@ pub fn with_settled_bound<R, E: From<Error>>(
 /// `InvalidArgument`.
 pub fn check(layout: &Layout, config: &Config) -> Result<()> {
     match config.bound {
-        ErrorBound::PointwiseRelative(_) if !layout.scalar.is_float() => Err(Error::InvalidArgument(format!(
+        ErrorBound::PointwiseRelative(_) if !layout.scalar.is_float() => Err(Error::invalid(format_args!(
             "a point-wise relative bound is for floating-point types, these are {:?}: give an absolute one, or one relative to the range",
             layout.scalar
         ))),
@@ -147,11 +147,11 @@ impl Spacing {
             }
         }
         // Infinities and NaN have the highest exponent.
-        let exponents = counts[..(1 << (15 - mantissa_bits)) - 1].iter().map(|counts| counts.iter().sum()).collect::<Vec<u64>>();
-        let all = exponents.iter().sum::<u64>();
+        let exponents = &counts[..(1 << (15 - mantissa_bits)) - 1];
+        let all = exponents.as_flattened().iter().sum::<u64>();
         let mut larger = 0;
         let exponent = (0..exponents.len()).rev().find(|&exponent| {
-            larger += exponents[exponent];
+            larger += exponents[exponent].iter().sum::<u64>();
             larger > 0 && larger * Self::LARGER >= all
         })?;
         let number = |bits: usize| V::from_bits(V::Code::from_i64(bits as i64)).approximate();
@@ -338,15 +338,19 @@ struct Bracket {
 
 /// Bounds that were tried, and the lengths of their streams: where steps are few, more than one way leads to a bound.
 #[derive(Debug, Default)]
-struct Tried(Vec<(ErrorBound, usize)>);
+struct Tried {
+    found: [Option<(ErrorBound, usize)>; ATTEMPTS],
+    count: usize,
+}
 
 impl Tried {
     fn length(&self, bound: ErrorBound) -> Option<usize> {
-        self.0.iter().find(|&&(tried, _)| tried == bound).map(|&(_, length)| length)
+        self.found.iter().flatten().find(|(tried, _)| *tried == bound).map(|&(_, length)| length)
     }
 
     fn add(&mut self, bound: ErrorBound, length: usize) {
-        self.0.push((bound, length));
+        self.found[self.count] = Some((bound, length));
+        self.count += 1;
     }
 }
 
@@ -380,15 +384,20 @@ impl Search {
         }
     }
 
-    /// The bound that gives a sample of the chunk its share of the length, as log2.
-    fn on_sample(&self, chunk: &[u8], layout: &Layout, config: &Config) -> Option<f64> {
+    /// The bound that gives a sample of the chunk its share of the length, as log2; `None` if there is no sample, or none is better than another.
+    ///
+    /// # Errors
+    /// `OutOfMemory`: the search would begin elsewhere without the sample, and the stream be another.
+    fn on_sample(&self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<Option<f64>> {
         let dims = layout.shape.dims();
         if layout.shape.elements() < SAMPLED_FROM || dims[0] < SAMPLE {
-            return None;
+            return Ok(None);
         }
-        let mut sample_dims = dims.to_vec();
+        let mut sample_dims = [1; MAX_RANK];
+        let sample_dims = &mut sample_dims[..dims.len()];
+        sample_dims.copy_from_slice(dims);
         sample_dims[0] = dims[0] / SAMPLE;
-        let sample_layout = Layout { shape: Shape::new(&sample_dims).ok()?, ..*layout };
+        let sample_layout = Layout { shape: Shape::new(sample_dims)?, ..*layout };
         let row = layout.chunk_bytes() as usize / dims[0] as usize;
         let first = (dims[0] - sample_dims[0]) as usize / 2 * row;
         let sample = &chunk[first..first + sample_layout.chunk_bytes() as usize];
@@ -399,16 +408,21 @@ impl Search {
         for _ in 0..ATTEMPTS {
             let bound = search.bound(at);
             if tried.length(bound).is_none() {
-                workspace.compress(sample, &sample_layout, &config.with_bound(bound), &mut stream).ok()?;
+                match workspace.compress(sample, &sample_layout, &config.with_bound(bound), &mut stream) {
+                    Err(error @ Error::OutOfMemory { .. }) => return Err(error),
+                    Err(_) => return Ok(None),
+                    Ok(()) => {}
+                }
                 tried.add(bound, stream.len());
             }
-            let next = search.next(at, tried.length(bound)?, &mut bracket)?;
+            let length = tried.length(bound);
+            let Some(next) = length.and_then(|length| search.next(at, length, &mut bracket)) else { return Ok(None) };
             if (next - at).abs() < 0.05 {
-                return Some(next);
+                return Ok(Some(next));
             }
             at = next;
         }
-        Some(at)
+        Ok(Some(at))
     }
 
     /// Where to try next; `None` if the length is reached, or cannot be.

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use crate::error::Result;
-use crate::layout::{Layout, Shape};
+use crate::layout::{Layout, MAX_RANK, Shape};
 use crate::memory::reserve;
 
 /// The part of a chunk before the last slabs along each axis of which all bytes are 0, and its layout; the chunk itself where there are none. At least one
@@ -15,9 +15,12 @@ use crate::memory::reserve;
 pub(crate) fn without_padding<'a>(chunk: &'a [u8], layout: &Layout) -> Result<(Cow<'a, [u8]>, Layout)> {
     let dims = layout.shape.dims();
     let rank = dims.len();
-    let mut counted = dims.to_vec();
+    let mut counted = [1; MAX_RANK];
+    let counted = &mut counted[..rank];
+    counted.copy_from_slice(dims);
     // Bytes of one step along each axis.
-    let mut strides = vec![layout.scalar.size(); rank];
+    let mut strides = [layout.scalar.size(); MAX_RANK];
+    let strides = &mut strides[..rank];
     for axis in (1..rank).rev() {
         strides[axis - 1] = strides[axis] * dims[axis] as usize;
     }
@@ -34,10 +37,10 @@ pub(crate) fn without_padding<'a>(chunk: &'a [u8], layout: &Layout) -> Result<(C
     if counted == dims {
         return Ok((Cow::Borrowed(chunk), *layout));
     }
-    let layout = Layout { shape: Shape::new(&counted)?, ..*layout };
+    let layout = Layout { shape: Shape::new(counted)?, ..*layout };
     let mut kept = Vec::new();
     reserve(&mut kept, layout.chunk_bytes() as usize)?;
-    copy_box(chunk, &counted, &strides, &mut kept);
+    copy_box(chunk, counted, strides, &mut kept);
     Ok((Cow::Owned(kept), layout))
 }
 
