@@ -146,7 +146,7 @@ impl<C: Compressor> Settling<'_, C> {
             Some(ceiling) => settle_whole(bound.min(ceiling) as u64),
         };
         let search = Search::new(ratio, ceiling, range, layout, &settle);
-        let start = search.on_sample(chunk, layout, config).unwrap_or_else(|| search.start());
+        let start = search.on_sample(chunk, layout, config)?.unwrap_or_else(|| search.start());
         search.run(start, |bound| {
             let output = self.compress(bound)?;
             let length = self.compressor.length(&output);

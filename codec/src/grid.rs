@@ -160,14 +160,17 @@ impl Fixed {
             Coding::Steps => Grid::Steps(with_whole!(
                 scalar,
                 V => steps_of::<V>(take_u64()?)?,
-                else return Err(Error::corrupt(SECTION, format!("{scalar:?} has no steps")))
+                else return Err(Error::corrupt(SECTION, format_args!("{scalar:?} has no steps")))
             )),
             Coding::Exact | Coding::Stored | Coding::Constant => return Ok(Self { grid: Grid::Exact, exceptions: 0, len: 0 }),
         };
         let exceptions = take_u64()?;
         let elements = shape.elements();
         if exceptions > elements {
-            return Err(Error::corrupt(SECTION, format!("it says {exceptions} exceptions, the chunk has {elements} values")));
+            return Err(Error::corrupt(
+                SECTION,
+                format_args!("it says {exceptions} exceptions, the chunk has {elements} values"),
+            ));
         }
         Ok(Self { grid, exceptions, len: body.len() - rest.len() })
     }
@@ -185,13 +188,13 @@ impl Fixed {
 fn bad_half_step(half_step: f64) -> Error {
     Error::corrupt(
         SECTION,
-        format!("half step is {half_step:e}: it must be above 0, and neither twice that nor the inverse may overflow"),
+        format_args!("half step is {half_step:e}: it must be above 0, and neither twice that nor the inverse may overflow"),
     )
 }
 
 fn steps_of<V: Whole>(bound: u64) -> Result<Steps> {
     if bound == 0 || bound > V::WIDEST {
-        return Err(Error::corrupt(SECTION, format!("its bound is {bound}, not 1 to {}", V::WIDEST)));
+        return Err(Error::corrupt(SECTION, format_args!("its bound is {bound}, not 1 to {}", V::WIDEST)));
     }
     Ok(Steps::new::<V>(bound, None))
 }
@@ -255,5 +258,5 @@ pub(crate) fn for_whole_numbers<V: Whole>(
 }
 
 fn unsettled(bound: ErrorBound) -> Error {
-    Error::InvalidArgument(format!("{bound:?} cannot be a chunk's own bound: settle it first"))
+    Error::invalid(format_args!("{bound:?} cannot be a chunk's own bound: settle it first"))
 }

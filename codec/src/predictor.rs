@@ -88,7 +88,7 @@ pub(crate) struct Chooser {
     residuals: Vec<i32>,
     exceptions: Bitmap,
     /// Those of a second thread.
-    second: Option<Box<Chooser>>,
+    second: Option<Vec<Chooser>>,
 }
 
 /// The sets of a shape's axes: how many there are, and the axes along which there is but one value and so no difference.

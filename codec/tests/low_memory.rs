@@ -95,7 +95,6 @@ fn every_type_under_every_grid() {
 }
 
 #[test]
-#[ignore = "codec/src/bound.rs and codec/src/padding.rs allocate without a way to refuse"]
 fn bounds_that_follow_the_chunk() {
     for scalar in [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::BF16, Scalar::I16] {
         // The ends of two axes are padding.

@@ -2,6 +2,7 @@
 
 use super::values::Range;
 use crate::config::{Config, ErrorBound};
+use crate::error::Result;
 use crate::layout::{Layout, MAX_RANK, Shape};
 use crate::logarithm::{EXP_TERMS, LOG_TERMS, exp2, log2};
 use crate::workspace::Workspace;
@@ -90,16 +91,16 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The bound that gives a sample of the chunk its share of the length, as log2.
-    pub(super) fn on_sample(&self, chunk: &[u8], layout: &Layout, config: &Config) -> Option<f64> {
+    /// The bound that gives a sample of the chunk its share of the length, as log2; `None` where a sample does not tell.
+    pub(super) fn on_sample(&self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<Option<f64>> {
         let dims = layout.shape.dims();
         if layout.shape.elements() < SAMPLED_FROM || dims[0] < SAMPLE {
-            return None;
+            return Ok(None);
         }
         let mut sample_dims = [1; MAX_RANK];
         sample_dims[..dims.len()].copy_from_slice(dims);
         sample_dims[0] = dims[0] / SAMPLE;
-        let sample_layout = Layout { shape: Shape::new(&sample_dims[..dims.len()]).ok()?, ..*layout };
+        let sample_layout = Layout { shape: Shape::new(&sample_dims[..dims.len()])?, ..*layout };
         let row = layout.chunk_bytes() as usize / dims[0] as usize;
         let first = (dims[0] - sample_dims[0]) as usize / 2 * row;
         let sample = &chunk[first..first + sample_layout.chunk_bytes() as usize];
@@ -110,16 +111,18 @@ impl<'a> Search<'a> {
         for _ in 0..ATTEMPTS {
             let bound = search.bound(at);
             if tried.length(bound).is_none() {
-                workspace.compress(sample, &sample_layout, &config.with_bound(bound), &mut stream).ok()?;
+                workspace.compress(sample, &sample_layout, &config.with_bound(bound), &mut stream)?;
                 tried.add(bound, stream.len());
             }
-            let next = search.next(at, tried.length(bound)?, &mut bracket)?;
+            let Some(next) = tried.length(bound).and_then(|length| search.next(at, length, &mut bracket)) else {
+                return Ok(None);
+            };
             if (next - at).abs() < 0.05 {
-                return Some(next);
+                return Ok(Some(next));
             }
             at = next;
         }
-        Some(at)
+        Ok(Some(at))
     }
 
     /// Where to try next; `None` if the length is reached, or cannot be.

@@ -13,7 +13,7 @@ use crate::glance::{Glance, Seen};
 use crate::integer::Integer;
 use crate::layout::{ByteOrder, Layout};
 use crate::mask::Mask;
-use crate::memory::resize;
+use crate::memory::{push, resize};
 use crate::quantize::{Quantizer, ROUNDING, Value, take_left_neighbours};
 use crate::simd::vectorized;
 
@@ -59,14 +59,19 @@ impl Chooser {
         let found = match both {
             None => self.look_at::<V>(0..TILES, tiles, chunk, layout, quantizer, fine)?,
             Some(both) => {
-                let mut second = self.second.take().unwrap_or_default();
+                // A vector of one: a box cannot be refused.
+                let mut room = self.second.take().unwrap_or_default();
+                if room.is_empty() {
+                    push(&mut room, Chooser::default())?;
+                }
+                let second = &mut room[0];
                 let (mut of_first, mut of_second) = (None, None);
                 both(
                     &mut || of_first = Some(self.look_at::<V>(0..TILES / 2, tiles, chunk, layout, quantizer, fine)),
                     &mut || of_second = Some(second.look_at::<V>(TILES / 2..TILES, tiles, chunk, layout, quantizer, fine)),
                 );
-                self.second = Some(second);
-                let undone = || Error::InvalidArgument("a choice on two threads was not carried out".to_owned());
+                self.second = Some(room);
+                let undone = || Error::invalid("a choice on two threads was not carried out");
                 of_first.ok_or_else(undone)??.with(&of_second.ok_or_else(undone)??)
             }
         };
