@@ -23,11 +23,11 @@ mod spacing;
 /// The values of a chunk that a bound is settled by.
 mod values;
 
-use self::ladder::{Ladder, settle_whole};
+use self::ladder::{Ladder, bound_of, settle_whole};
 use self::ratio::Search;
 use self::spacing::Spacing;
 use self::values::Range;
-use crate::config::{Config, ErrorBound, PredictorPolicy, is_absolute};
+use crate::config::{Config, ErrorBound, PredictorPolicy};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::padding::without_padding;
@@ -139,9 +139,8 @@ impl<C: Compressor> Settling<'_, C> {
         }
         let ladder = Ladder::new(chunk, layout, config, range);
         let earlier = ceiling.and_then(|ceiling| ladder.earlier_step(ceiling.min(range.width()) / 1e9, 2.0 * ceiling));
-        let spacing = Spacing::of(chunk, layout, config);
         let settle = |bound: f64| match ceiling {
-            None => cut(bound, spacing),
+            None => cut(bound, ladder.spacing),
             Some(ceiling) if layout.scalar.is_float() => ladder.settle_within(bound, ceiling, earlier),
             Some(ceiling) => settle_whole(bound.min(ceiling) as u64),
         };
@@ -161,8 +160,7 @@ const FRACTION_BITS: u32 = 5;
 /// Settles a bound that need not be recognised later.
 fn cut(bound: f64, spacing: Option<Spacing>) -> ErrorBound {
     let bound = f64::from_bits(bound.clamp(0.0, LARGEST).to_bits() & !((1 << (MANTISSA_BITS - FRACTION_BITS)) - 1));
-    let bound = spacing.map_or(bound, |spacing| spacing.below(2.0 * bound) / 2.0);
-    if is_absolute(bound) { ErrorBound::Absolute(bound) } else { ErrorBound::Lossless }
+    bound_of(spacing.map_or(2.0 * bound, |spacing| spacing.below(2.0 * bound)))
 }
 
 #[cfg(test)]

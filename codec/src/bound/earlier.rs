@@ -58,11 +58,11 @@ type Changes = [i32; LEVELS + 1];
 
 /// A search for multiples of steps `odd * 2^k`.
 pub(super) struct Search<'a> {
-    pub(super) layout: &'a Layout,
-    pub(super) config: &'a Config<'a>,
-    pub(super) odds: &'a [Odd],
+    layout: &'a Layout,
+    config: &'a Config<'a>,
+    odds: &'a [Odd],
     /// Bits of the type's fraction.
-    pub(super) fraction_bits: i32,
+    fraction_bits: i32,
     /// The least exponent `k`.
     base: i32,
 }

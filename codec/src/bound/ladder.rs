@@ -47,7 +47,8 @@ pub(super) struct Ladder<'a> {
     layout: &'a Layout,
     config: &'a Config<'a>,
     range: Range,
-    spacing: Option<Spacing>,
+    /// That of the larger values, for types of 16 bits.
+    pub(super) spacing: Option<Spacing>,
 }
 
 impl<'a> Ladder<'a> {
@@ -148,7 +149,8 @@ pub(super) fn settle_whole(bound: u64) -> ErrorBound {
     if step > 1 { ErrorBound::Absolute(((step - 1) / 2) as f64) } else { ErrorBound::Lossless }
 }
 
-fn bound_of(step: f64) -> ErrorBound {
+/// The bound of a step, or the exact bits where no grid has this step.
+pub(super) fn bound_of(step: f64) -> ErrorBound {
     let bound = step / 2.0;
     if is_absolute(bound) { ErrorBound::Absolute(bound) } else { ErrorBound::Lossless }
 }

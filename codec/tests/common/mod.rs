@@ -5,6 +5,7 @@ pub(crate) mod checks;
 
 use std::sync::LazyLock;
 
+use self::checks::Number;
 use quire_codec::adaptive::MAX_BOOKS;
 use quire_codec::codebook::{self, CodeLengths};
 use quire_codec::small_float::{BFloat16, Binary16};
@@ -227,21 +228,7 @@ pub(crate) fn read(chunk: &[u8], layout: &Layout) -> Vec<Read> {
         .map(|raw| {
             let bytes = in_order(raw, layout.byte_order);
             let bits = bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
-            let whole = match layout.scalar {
-                Scalar::I8 => Some(i128::from(bits as i8)),
-                Scalar::I16 => Some(i128::from(bits as i16)),
-                Scalar::I32 => Some(i128::from(bits as i32)),
-                Scalar::I64 => Some(i128::from(bits as i64)),
-                Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64 => Some(i128::from(bits)),
-                _ => None,
-            };
-            let value = match layout.scalar {
-                Scalar::F32 => f64::from(f32::from_bits(bits as u32)),
-                Scalar::F64 => f64::from_bits(bits),
-                Scalar::F16 => Binary16::from_bits(bits as u16).to_f64(),
-                Scalar::BF16 => BFloat16::from_bits(bits as u16).to_f64(),
-                _ => whole.unwrap_or(0) as f64,
-            };
+            let Number { value, whole, .. } = Number::from_bits(layout.scalar, bits);
             Read { value, whole, bytes }
         })
         .collect()
