@@ -26,10 +26,11 @@ class Fence(NamedTuple):
 
 
 class Document:
-    """A Markdown file, read once."""
+    """A Markdown file, read once, and the name by which messages call it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, name: str) -> None:
         self.path = path
+        self.name = name
         self.lines = path.read_text(encoding="utf-8").splitlines()
         self.fences: list[Fence] = []
         #: Lines outside of fences, with their numbers from 1.
