@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The lint of the documents, and a run of their code blocks.
 
-    documents.py lint [--repository FOLDER]     lengths, links, paths, fences, words of cd_values; ends with 1 if anything is wrong
+    documents.py lint [--repository FOLDER]     lengths, links, paths, sections, fences, cd_values, first lines of results; ends with 1
+                                                if anything is wrong
     documents.py run FOLDER --plugins FOLDER --quire PROGRAM
                                                 runs blocks of shell and Python in FOLDER, as a reader would, in one shell
     documents.py run FOLDER --package           runs those marked `package`, which need the package h5z_quire and its clients
@@ -137,6 +138,28 @@ def option_words(document: Document) -> Iterator[str]:
         yield "FORMAT.md: no example of cd_values is left in section 10"
 
 
+def sections(document: Document, known: set[str]) -> Iterator[str]:
+    """Sections of FORMAT.md that text names: "§9.2"."""
+    for number, line in document.prose:
+        for section in re.findall(r"§(\d+(?:\.\d+)?)", line):
+            if section not in known:
+                yield f"{document.name}:{number}: FORMAT.md has no section {section}"
+
+
+def section_numbers(some: list[Document]) -> set[str]:
+    """The numbers of FORMAT.md's headings."""
+    lines = [line for document in some if document.name == "FORMAT.md" for _, line in document.prose]
+    return {found[1] for found in (re.match(r"#+ (\d+(?:\.\d+)?)\.? ", line) for line in lines) if found}
+
+
+def results(repository: Path) -> Iterator[str]:
+    """Tables say in their first line with which format and commit they were measured."""
+    for table in sorted((repository / "h5-samples" / "results").glob("*.txt")):
+        first, _, _ = table.read_text(encoding="utf-8").partition("\n")
+        if not re.match(r"measured: format 0\.\d, commits? (?:[0-9a-f]{7}|not known)", first):
+            yield f"{table.relative_to(repository)}:1: \"measured: format 0.5, commit 1234567\" is expected"
+
+
 def unrun(some: list[Document]) -> list[tuple[Document, Fence]]:
     return [(document, fence) for document in some for fence in document.fences if fence.mark.startswith(NO_RUN)]
 
@@ -145,9 +168,12 @@ def lint(repository: Path) -> int:
     """Prints what is wrong; 1 if anything is."""
     some = documents(repository)
     anchors = {document.path: document.anchors() for document in some}
+    known = section_numbers(some)
     wrong: list[str] = []
     for document in some:
         wrong += [*lengths(document), *links(document, repository, anchors), *paths(document, repository), *fences(document), *option_words(document)]
+        wrong += sections(document, known)
+    wrong += results(repository)
     skipped = unrun(some)
     if len(skipped) > MOST_UNRUN:
         wrong.append(f"{len(skipped)} blocks are not run, at most {MOST_UNRUN}")

@@ -30,7 +30,12 @@ FAULTS = (
     ("docs/guide.md", "\n```sh no-run: fault\ncode\n```\n" * 9, "blocks are not run, at most"),
     ("CHANGELOG.md", "\n```sh\ncode\n```\n", "a block of sh that no test runs"),
     ("FORMAT.md", "\n| `rel=1e-3` is `2, 3` |\n", "2, 3 is abs=0.001, not rel=1e-3"),
+    ("FORMAT.md", "\nSee §9.9.\n", "FORMAT.md has no section 9.9"),
 )
+
+
+# A table without its first line.
+TABLE = "h5-samples/results/demo.txt"
 
 
 def copy_of(repository: Path, copy: Path) -> None:
@@ -69,7 +74,12 @@ def main(repository: Path, copy: Path) -> None:
         report = lint(copy)
         assert report.returncode == 1 and message in report.stdout, f"{message!r} is missing in\n{report.stdout}{report.stderr}"
         file.write_text(text, encoding="utf-8")
-    print(f"{len(FAULTS)} faults, each found")
+    table = copy / TABLE
+    table.unlink()
+    table.write_text("command: nothing\n", encoding="utf-8")
+    report = lint(copy)
+    assert report.returncode == 1 and f"{TABLE}:1:" in report.stdout, f"{TABLE} is missing in\n{report.stdout}{report.stderr}"
+    print(f"{len(FAULTS) + 1} faults, each found")
 
 
 if __name__ == "__main__":
