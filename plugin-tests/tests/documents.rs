@@ -26,7 +26,10 @@ fn blocks_of_the_documents_run() {
     command.arg("run").arg(&folder).arg("--plugins").arg(sandbox.plugin_folder()).arg("--quire").arg(command_line());
     let report = succeed(&mut command);
     // h5dump and ncdump show the filter; quire and the C program say that the bound held.
-    assert_says(&report, &["FILTER_ID 33791", "_Filter = \"33791,1,3539053052", "the filter works here", "verified: repacked.h5"]);
+    assert_says(
+        &report,
+        &["FILTER_ID 33791", "_Filter = \"33791,1,3539053052", "the filter works here", "verified: repacked.h5"],
+    );
     assert_says(&report, &["within the bound of 0.001"]);
 }
 
