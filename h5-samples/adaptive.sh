@@ -23,6 +23,9 @@ for seed in 1 2; do
 done
 
 step "series of chunks"
-"$programs/quire-trainer" adaptive "${results%.txt}.csv" >"$results"
+{
+  python3 "$here/measured.py"
+  "$programs/quire-trainer" adaptive "${results%.txt}.csv"
+} >"$results"
 step "dictionaries for domains"
 "$environment/bin/python" "$here/adaptive.py" --programs "$programs" --data "$here/data" --dictionaries "$here/dictionaries" --results "$results"

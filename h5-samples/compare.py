@@ -36,6 +36,7 @@ from pysz import sz, szConfig, szErrorBoundMode
 from arrays import CHUNKS, cut, load_arrays
 from demo import RELATIVE_BOUNDS, Field, machine, progress, step
 from filter_call import PLUGIN_FILE, REVERSE, Plugin, chunk_words
+from measured import measured
 
 PROCESSES = 2
 PATIENCE = 60  # seconds for all chunks of an array at one bound
@@ -229,6 +230,7 @@ def report(arrays: dict[str, list[Field]], results: Results) -> str:
     real = [name for name in arrays if name.startswith("real_")]
     groups = {"all": list(arrays), "generated": [name for name in arrays if name not in real], "real": real}
     lines = [
+        measured(),
         "command: h5-samples/compare.sh",
         f"machine: {machine()}",
         f"made by: Python {platform.python_version()}, HDF5 {h5py.version.hdf5_version}, {versions(PACKAGES)}",

@@ -31,6 +31,8 @@ from typing import TypeVar
 import h5py
 import numpy as np
 
+from measured import measured
+
 FILTER = 33791
 ABSOLUTE = 1  # cd_values: mode, low and high half of the bound's IEEE f64
 DECIMAL = 2  # cd_values: mode, e, m for a bound of m * 10**-e
@@ -364,6 +366,7 @@ def report(rows: list[Row], remarks: list[str], plugin: Path) -> str:
     root = Path(__file__).resolve().parent.parent
     shown = plugin.relative_to(root) if plugin.is_relative_to(root) else plugin
     lines = [
+        measured(),
         "command: h5-samples/demo.sh",
         f"machine: {machine()}",
         f"backend: {backend()}",

@@ -22,6 +22,7 @@ import h5py
 import numpy as np
 
 from filter_call import PLUGIN_FILE, REVERSE, Plugin, bound_words, chunk_words, with_layout
+from measured import measured
 from paper import FILTER, machine, step
 from quire_options import cd_values
 
@@ -155,7 +156,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=51)
     arguments = parser.parse_args()
     os.environ["HDF5_PLUGIN_PATH"] = str(arguments.plugin.resolve())
-    lines = [f"machine: {machine()}", f"command: h5-samples/gpu.py --plugin {arguments.plugin} --repeats {arguments.repeats}"]
+    lines = [measured(), f"machine: {machine()}", f"command: h5-samples/gpu.py --plugin {arguments.plugin} --repeats {arguments.repeats}"]
     step("field")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         field = velocity()

@@ -18,6 +18,7 @@ import numpy as np
 from arrays import cut, load_arrays
 from demo import Field, machine, progress
 from filter_call import PLUGIN_FILE, REVERSE, Plugin, with_layout
+from measured import measured
 from quire_options import cd_values
 
 REPEATS = 5
@@ -163,6 +164,7 @@ def main() -> None:
     arrays = {array.name: cut(array) for array in load_arrays(arguments.fields)}
     arrays = {name: chunks for name, chunks in arrays.items() if chunks}
     generated = {name: chunks for name, chunks in arrays.items() if not name.startswith("real_")}
+    print(measured())
     print(f"command: h5-samples/modes.sh\nmachine: {machine()}, one of them used\nchunks:  about 1 MiB, at most eight an array, {len(arrays)} arrays\n")
     parts = {
         "lossless": lambda: lossless(plugin, arrays),

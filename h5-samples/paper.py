@@ -35,6 +35,7 @@ import h5py
 import numpy as np
 
 from filter_call import PLUGIN_FILE, Plugin, bound_words, chunk_words
+from measured import measured
 
 FILTER = 33791
 SEED = 1
@@ -221,6 +222,7 @@ def probe(remotes: dict[str, Remote], edge: int, bound: float) -> None:
 def report(cases: list[Case], size: int, values: np.ndarray, arguments: argparse.Namespace, took: float) -> str:
     """What was done where, and the table."""
     lines = [
+        measured(),
         f"command: {arguments.command}",
         f"machine: {machine()}",
         f"made by: Python {platform.python_version()}, numpy {np.__version__}, h5py {h5py.__version__}, HDF5 {h5py.version.hdf5_version}",

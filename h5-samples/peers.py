@@ -26,6 +26,7 @@ from pysz import sz, szConfig, szErrorBoundMode
 from arrays import CHUNKS, cut, load_arrays
 from demo import RELATIVE_BOUNDS, Field, progress
 from filter_call import REVERSE, Plugin, chunk_words
+from measured import measured
 
 OURS, SZ3, ZFP = "Quire", "SZ3", "ZFP"
 
@@ -144,6 +145,7 @@ def main() -> None:
     model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown")
     arrays = [array for array in load_arrays(arguments.data) if not arguments.names or array.name in arguments.names]
     print(
+        f"{measured()}\n"
         f"command: h5-samples/peers.sh {' '.join(sys.argv[3:])}\n"
         f"machine: {model}, one thread\n"
         f"chunks:  of about 1 MiB or what the array has, at most {CHUNKS}; where they are fewer, turned round too (1-D 2 ways, 2-D 4, 3-D 8)\n"

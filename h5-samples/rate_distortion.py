@@ -15,6 +15,7 @@ import numpy as np
 from arrays import middle_chunk
 from compare import OURS, Results, measure
 from demo import Field, step
+from measured import measured
 
 BOUNDS = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
 COLORS = {OURS: "#d62728", "SZ3": "#1f77b4", "ZFP": "#2ca02c", "SPERR h5": "#ff7f0e"}
@@ -35,7 +36,7 @@ def one_chunk(folder: Path, name: str) -> Field:
 
 def table(results: Results) -> str:
     """All numbers, as CSV."""
-    lines = ["# command: h5-samples/compare.sh", "field,codec,bound (share of the range),bits per value,PSNR (dB),worst error (bounds)"]
+    lines = [f"# {measured()}; command: h5-samples/compare.sh", "field,codec,bound (share of the range),bits per value,PSNR (dB),worst error (bounds)"]
     for (name, relative, codec), outcome in results.items():
         if outcome.failure:
             print(f"    without {codec} on {name} at {relative:g}: {outcome.failure}", file=sys.stderr)

@@ -16,6 +16,9 @@ source h5-samples/setup.sh
 step "formatting"
 cargo fmt --all --check
 
+step "documents: lengths, links, paths"
+python3 plugin-tests/py/documents.py lint
+
 # hdf5-sys looks at libhdf5-dev's headers, so nothing compiles without it.
 step "clients from Debian: h5py, h5py with MPI, the HDF5 tools and headers, netCDF, Open MPI"
 need_apt gcc g++ libc6-dev binutils pkg-config cmake make libhdf5-dev hdf5-tools netcdf-bin \

@@ -34,4 +34,8 @@ step "tests with h5py 3.16 and numpy 2.4"
 step "tests with h5py 3.8 and numpy 1.26"
 # Its zarr is version 2, which has no format 3.
 (cd python && ../.venv-python-old/bin/python -m pytest -p no:cacheprovider --ignore tests/test_zarr.py) || status=$?
+step "code blocks of the documents that need the package"
+reader="$(mktemp -d)"
+trap 'rm -rf "$wheels" "$reader"' EXIT
+.venv-python-new/bin/python plugin-tests/py/documents.py run "$reader" --package || status=$?
 exit "$status"

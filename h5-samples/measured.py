@@ -1,0 +1,35 @@
+"""With which format and commit a table is measured: the first line of each table in results/."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def measured() -> str:
+    """For example "measured: format 0.5, commit 5b246b8"."""
+    title = (REPOSITORY / "FORMAT.md").read_text(encoding="utf-8").splitlines()[0] if (REPOSITORY / "FORMAT.md").is_file() else ""
+    version = re.search(r"version (\d+\.\d+)$", title)
+    return f"measured: format {version[1] if version else 'not known'}, commit {_commit()}"
+
+
+def _commit() -> str:
+    """The commit of the working tree, and whether it was changed; a copy without git does not know."""
+    try:
+        commit = _git("rev-parse", "--short", "HEAD").strip()
+        # Results are what is being written.
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!h5-samples/results")
+    except (OSError, subprocess.CalledProcessError):
+        return "not known"
+    return f"{commit} with changes" if changed else commit
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", "-C", str(REPOSITORY), *arguments], check=True, capture_output=True, text=True).stdout
+
+
+if __name__ == "__main__":
+    print(measured())
