@@ -13,4 +13,7 @@ export NVCC="$here/nvcc" QUIRE_REQUIRE_CUDA=1 QUIRE_SMALL_MATRIX=1
 cargo test --release -p quire-gpu --test parity --no-run
 "$here/build.sh" "$CARGO_TARGET_DIR"
 [ $# -gt 0 ] || set -- --skip threads_share
-LD_LIBRARY_PATH="$CARGO_TARGET_DIR${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" cargo test --release -p quire-gpu --test parity -- --nocapture "$@"
+export LD_LIBRARY_PATH="$CARGO_TARGET_DIR${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+cargo test --release -p quire-gpu --test parity -- --nocapture "$@"
+# The host's code with refused allocations.
+cargo test --release -p h5z-quire --lib -- --nocapture on_the_gpu
