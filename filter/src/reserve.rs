@@ -5,10 +5,11 @@
 //! ```
 //!
 //! Our own code asks in a way that can be refused. cudarc, libloading, rayon-core and std do not: null ends the host process. The reserve serves them until the
-//! calls under way are over. [`Reserve::is_low`] says whether a call may begin that relies on it.
+//! calls under way are over. [`Reserve::is_low`] says whether a call may begin that relies on it. Our own small allocations take slots as well, as nothing tells
+//! them from others.
 //!
 //! The slots lie in the library's zeroed data: they cost address space, and pages once they are written. There is no lock, which a process forked meanwhile
-//! would inherit.
+//! would inherit. Programs that link this crate, such as `quire`, have this allocator too.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
@@ -23,8 +24,8 @@ const LONGEST: usize = 8 << 10;
 const SLOTS: usize = u32::BITS as usize;
 /// Alignment of the slots' memory: a page, as far as loaders of all ages keep it.
 const ALIGNMENT: usize = 4096;
-/// Longest slots that are free where calls that rely on the reserve may begin: each allocation that a slot can serve fits one of them.
-const SPARE: u32 = 16;
+/// Slots a class that are free where calls that rely on the reserve may begin: those of longer classes count for shorter ones.
+const SPARE: u32 = SLOTS as u32 / 2;
 /// What malloc must give after a refusal before such calls begin again.
 const PROBE: Layout = match Layout::from_size_align(64 << 10, 16) {
     Ok(layout) => layout,
@@ -68,16 +69,21 @@ impl<A: GlobalAlloc> Reserve<A> {
         }
     }
 
-    /// Whether memory is so short that nothing should begin whose allocations cannot be refused: the inner allocator refuses, or too few slots are free. What stays
-    /// in the reserve for ever is no hindrance, as long as it leaves those.
+    /// Whether memory is so short that nothing should begin whose allocations cannot be refused: the inner allocator refuses, or less than half of the slots that
+    /// could serve an allocation are free, whatever its length. What stays in the reserve for ever is no hindrance, as long as it leaves those.
     pub(crate) fn is_low(&self) -> bool {
         self.has_refused.load(Ordering::Relaxed) && self.is_still_low()
     }
 
     #[cold]
     fn is_still_low(&self) -> bool {
-        if self.taken[0].load(Ordering::Relaxed).count_zeros() < SPARE {
-            return true;
+        let (mut free, mut wanted) = (0, 0);
+        for taken in &self.taken {
+            free += taken.load(Ordering::Relaxed).count_zeros();
+            wanted += SPARE;
+            if free < wanted {
+                return true;
+            }
         }
         // Before the question, so that a refusal in another thread meanwhile is not forgotten.
         self.has_refused.store(false, Ordering::Relaxed);
@@ -382,6 +388,13 @@ mod tests {
         open(true);
         assert!(reserve.is_low());
         free(reserve, many[0], LONGEST, 8);
+        assert!(!reserve.is_low());
+        // Short ones may take what is free of all classes, down to a half.
+        open(false);
+        let short: Vec<*mut u8> = (0..SLOTS * CLASSES / 2 - SLOTS / 2).map(|_| alloc(reserve, 1, 1)).collect();
+        open(true);
+        assert!(reserve.is_low());
+        short.iter().for_each(|&address| free(reserve, address, 1, 1));
         assert!(!reserve.is_low());
         // Too long for any slot, but a refusal.
         open(false);

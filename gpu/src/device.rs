@@ -31,7 +31,8 @@ const MIN_COLUMNS: u64 = 32;
 const MAX_NARROW: u64 = 1 << 17;
 /// After an attempt to open a device that may succeed later (no memory), the next one is made no sooner.
 const RETRY: Duration = Duration::from_secs(10);
-/// Bytes that malloc must have where a failure to open a device is to count as lasting: without them the driver may have had too few as well, and says so in many words.
+/// Bytes that malloc must have for a failure to open a device to count as lasting. Without them the driver may have had too few as well, which it reports in many ways: its
+/// library is not found, for one.
 const ROOM_TO_OPEN: usize = 128 << 20;
 
 static DEVICES: [OnceCell<Device>; MAX_DEVICES] = [const { OnceCell::new() }; MAX_DEVICES];

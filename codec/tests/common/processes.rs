@@ -2,6 +2,7 @@
 
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use super::refusing::{Refusals, refuse_everywhere};
 
@@ -9,18 +10,22 @@ use super::refusing::{Refusals, refuse_everywhere};
 const CALL: &str = "QUIRE_CALL";
 const ALLOCATION: &str = "QUIRE_ALLOCATION";
 const REFUSALS: &str = "QUIRE_REFUSALS";
-/// Most allocations of a call that are refused, unless `QUIRE_EVERY_ALLOCATION=1` asks for all of them.
+/// Most allocations of a call that are refused, unless `QUIRE_EVERY_ALLOCATION=1` asks for all of them: each takes two processes.
 const MOST: u64 = 64;
+/// Time that those processes may take one after another, as where each waits to open the GPU: fewer allocations are refused if need be.
+const MOST_TIME: Duration = Duration::from_secs(25);
 
 /// Runs `test`, which is ignored otherwise and makes the call named `call` with [`refused_call`], in processes: with each allocation of the call refused, alone and
 /// with all behind it. Panics with what those say that fail.
 pub(crate) fn refuse_each_in_processes(test: &str, call: &str) {
+    let start = Instant::now();
     let said = run(test, call, u64::MAX, Refusals::One).unwrap_or_else(|said| panic!("{call}, nothing refused:\n{said}"));
     let count = said.lines().find_map(|line| line.strip_prefix("allocations: ")).expect("refused_call says it");
     let count: u64 = count.parse().expect("a number");
     assert!(count > 0, "{call} allocates nothing");
+    let most = MOST.min((MOST_TIME.as_secs_f64() / start.elapsed().as_secs_f64() / 2.0) as u64).max(1);
     let is_all = std::env::var("QUIRE_EVERY_ALLOCATION").as_deref() == Ok("1");
-    let stride = if is_all { 1 } else { count.div_ceil(MOST) };
+    let stride = if is_all { 1 } else { count.div_ceil(most) };
     // Other threads allocate as well, so that the number of an allocation is not always the same one's, nor their count: a few more are tried.
     let numbers = (0..count + count / 16 + 1).step_by(stride as usize);
     let all: Vec<(u64, Refusals)> = numbers.flat_map(|number| [(number, Refusals::One), (number, Refusals::AllBehind)]).collect();
