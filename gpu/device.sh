@@ -2,7 +2,7 @@
 # Tests and measures on a machine with a GPU but without Rust. Build where there is Rust and nvcc, and bring the programs along (git ignores .carry):
 #
 #     gpu/device.sh pack FOLDER             builds and gathers the programs
-#     gpu/device.sh test FOLDER             compares every stream with the CPU's
+#     gpu/device.sh test FOLDER             compares every stream with the CPU's, and refuses each allocation of the host
 #     gpu/device.sh sanitize FOLDER         compute-sanitizer over a small matrix
 #     gpu/device.sh plugin FOLDER           the plugin under h5py
 #     gpu/device.sh bench FOLDER [ARG...]   measures kernels and transfers
@@ -15,22 +15,30 @@ shift 2
 case "$what" in
   pack)
     mkdir -p "$folder"
-    QUIRE_REQUIRE_CUDA=1 cargo test --release -p quire-gpu --test parity --no-run
-    # The path of a test program is in cargo's messages alone.
-    program="$(QUIRE_REQUIRE_CUDA=1 cargo test --release -p quire-gpu --test parity --no-run 2>&1 | sed -n 's/.*(\(.*parity-[0-9a-f]*\))$/\1/p')"
+    # Builds a test program and copies it to FOLDER/NAME. Its path is in cargo's messages alone.
+    pack_test() {
+      local name="$1" program
+      shift
+      QUIRE_REQUIRE_CUDA=1 cargo test --release "$@" --no-run
+      program="$(QUIRE_REQUIRE_CUDA=1 cargo test --release "$@" --no-run 2>&1 | sed -n 's/.*(\(.*-[0-9a-f]*\))$/\1/p')"
+      cp "$program" "$folder/$name"
+    }
+    pack_test parity -p quire-gpu --test parity
+    pack_test filter_tests -p h5z-quire --lib
     QUIRE_REQUIRE_CUDA=1 cargo build --release -p quire-gpu --examples
     QUIRE_REQUIRE_CUDA=1 cargo build --release -p h5z-quire
-    cp "$program" "$folder/parity"
     cp target/release/examples/{gpu_bench,codebooks,decoders} target/release/libh5zquire.so "$folder"
     # A driver whose launches fail, for plugin-tests/gpu.sh; its other half is a link that the test makes.
     mkdir -p "$folder/failing_cuda"
     cc -shared -fPIC -Wl,-soname,libcuda_real.so -x c /dev/null -o "$folder/libcuda_real.so"
     cc -shared -fPIC plugin-tests/c/failing_cuda.c -Wl,--no-as-needed "$folder/libcuda_real.so" -o "$folder/failing_cuda/libcuda.so.1" -ldl
     rm "$folder/libcuda_real.so"
-    strip "$folder"/{parity,gpu_bench,codebooks,decoders,libh5zquire.so}
+    strip "$folder"/{parity,filter_tests,gpu_bench,codebooks,decoders,libh5zquire.so}
     ;;
   test)
     QUIRE_REQUIRE_CUDA=1 "$folder/parity" --nocapture "$@"
+    # Some hundred processes open the GPU.
+    QUIRE_REQUIRE_CUDA=1 timeout 90 "$folder/filter_tests" --nocapture on_the_gpu
     ;;
   sanitize)
     for tool in memcheck racecheck initcheck synccheck; do

@@ -1,7 +1,7 @@
 //! Memory that may be refused. `Vec`'s own growth, `Box::new` and `format!` end the host process where there is none; here a refusal is an error.
 //!
-//! All crates of the plugin allocate with these functions after it is loaded. Two tests refuse each allocation in turn: `codec/tests/low_memory.rs` and
-//! `filter/src/low_memory.rs`.
+//! All crates of the plugin allocate with these functions after it is loaded. Three tests refuse each allocation in turn: `codec/tests/low_memory.rs`,
+//! `filter/src/low_memory.rs` and `gpu/src/low_memory.rs`. For allocations of other crates, which cannot be refused, see `filter/src/reserve.rs`.
 
 use std::fmt::{self, Write as _};
 use std::ops::{Deref, DerefMut};

@@ -26,6 +26,7 @@ use quire_codec::adaptive::{AdaptiveDictionary, UserDictionary};
 use quire_codec::{AdaptPolicy, CodebookPolicy, Config, Error, Header, Layout, Result, Workspace, memory};
 use quire_gpu::{Compressed, Device};
 
+use crate::ALLOCATOR;
 use crate::dictionary;
 use crate::environment;
 use crate::message::{Lossy, Message};
@@ -164,8 +165,8 @@ pub(crate) fn check_dataset(layout: &Layout) -> Result<()> {
     if settings.backend != Backend::Cuda {
         return Ok(());
     }
-    let possible = Device::check_layout(layout).and_then(|()| quire_gpu::device(settings.device));
-    possible.map(|_| ()).map_err(|error| Obstacle::Gpu(error).into_error())
+    let possible = Device::check_layout(layout).map_err(Obstacle::Gpu).and_then(|()| settings.open());
+    possible.map(|_| ()).map_err(Obstacle::into_error)
 }
 
 /// Reads the environment, and the dictionary that it names.
@@ -265,8 +266,13 @@ impl Settings {
         match self.backend {
             Backend::Cpu => Err(Obstacle::Unwanted),
             Backend::Auto if chunk_bytes < GPU_FROM_BYTES => Err(Obstacle::Small(chunk_bytes)),
-            Backend::Auto | Backend::Cuda => Ok(quire_gpu::device(self.device)?),
+            Backend::Auto | Backend::Cuda => self.open(),
         }
+    }
+
+    /// The GPU, if there is memory for what others allocate on the way there, who end the process where there is none.
+    fn open(&self) -> std::result::Result<&'static Device, Obstacle> {
+        if ALLOCATOR.is_low() { Err(Obstacle::LowMemory) } else { Ok(quire_gpu::device(self.device)?) }
     }
 
     /// Whether the GPU has done a call; if not, it is the CPU's.
@@ -360,6 +366,8 @@ enum Obstacle {
     Small(usize),
     /// The host has no room for a stream of so many bytes.
     NoMemory(usize),
+    /// The host has no memory but the reserve, which is for calls under way.
+    LowMemory,
     /// The GPU itself.
     Gpu(quire_gpu::Error),
 }
@@ -391,6 +399,7 @@ impl fmt::Display for Obstacle {
             Self::Unwanted => formatter.write_str("QUIRE_BACKEND=cpu"),
             Self::Small(bytes) => write!(formatter, "chunk of {bytes} bytes is below {GPU_FROM_BYTES}, where the GPU gains"),
             Self::NoMemory(bytes) => write!(formatter, "the host has no memory for a stream of {bytes} bytes"),
+            Self::LowMemory => formatter.write_str("the host is out of memory, so that the GPU takes no new chunk"),
             Self::Gpu(error) => error.fmt(formatter),
         }
     }
@@ -496,7 +505,9 @@ mod tests {
         let text = || quire_gpu::Reason::default();
         assert!(Obstacle::Gpu(quire_gpu::Error::Failed(text())).is_surprise());
         assert!(Obstacle::Gpu(quire_gpu::Error::OutOfMemory(text())).is_surprise());
-        for quiet in [Obstacle::Unwanted, Obstacle::Small(4), Obstacle::Gpu(quire_gpu::Error::Unavailable(text()))] {
+        for quiet in
+            [Obstacle::Unwanted, Obstacle::Small(4), Obstacle::LowMemory, Obstacle::Gpu(quire_gpu::Error::Unavailable(text()))]
+        {
             assert!(!quiet.is_surprise(), "{quiet:?}");
         }
     }

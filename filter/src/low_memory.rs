@@ -2,28 +2,79 @@
 //! call works.
 //!
 //! `Refusing` stands in for Rust's allocator alone. What comes from malloc itself is checked where it is called, and `plugin-tests/py/address_space.py` lets it fail.
+//!
+//! Calls on the GPU are in [`on_the_gpu`]. They have the reserve behind `Refusing`; the others do without, so that no refusal of theirs is hidden.
 
+mod on_the_gpu;
+#[path = "../../codec/tests/common/processes.rs"]
+mod processes;
 #[path = "../../codec/tests/common/refusing.rs"]
-mod refusing;
+pub(crate) mod refusing;
 
+use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::{CStr, CString, c_int, c_uint};
 use std::fmt::Debug;
 use std::ptr::null;
-use std::slice;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hdf5_sys::h5z::{H5Z_FLAG_OPTIONAL, H5Z_FLAG_REVERSE};
 use quire_codec::adaptive::UserDictionary;
 use quire_codec::{Error, dictionary};
 
 use self::refusing::{Refusals, Refusing, refuse, spare};
+use crate::as_hdf5::filter;
 use crate::c_api::{Bytes, NO_MEMORY, OK, quire_compress, quire_decompress, quire_describe, quire_free, quire_info};
-use crate::callbacks;
 use crate::cd_values::CdValues;
 use crate::dictionary::read as read_dictionary;
 use crate::element_type::{ElementType, Fields, IntegerFields};
+use crate::reserve::Reserve;
 
 #[global_allocator]
-static ALLOCATOR: Refusing = Refusing;
+pub(crate) static ALLOCATOR: Switched = Switched { reserve: Reserve::new(Refusing), is_on: AtomicBool::new(false) };
+
+/// `Refusing`, and the reserve behind it in processes that have switched it on.
+pub(crate) struct Switched {
+    reserve: Reserve<Refusing>,
+    is_on: AtomicBool,
+}
+
+impl Switched {
+    /// Switches the reserve on, for ever.
+    fn switch_on(&self) {
+        self.is_on.store(true, Ordering::SeqCst);
+    }
+
+    fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_low(&self) -> bool {
+        self.is_on() && self.reserve.is_low()
+    }
+}
+
+// SAFETY: what `Refusing` gives without the reserve is what the reserve takes from it; while it is off, no address is one of its slots.
+unsafe impl GlobalAlloc for Switched {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { if self.is_on() { self.reserve.alloc(layout) } else { Refusing.alloc(layout) } }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { if self.is_on() { self.reserve.alloc_zeroed(layout) } else { Refusing.alloc_zeroed(layout) } }
+    }
+
+    unsafe fn realloc(&self, address: *mut u8, layout: Layout, len: usize) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { if self.is_on() { self.reserve.realloc(address, layout, len) } else { Refusing.realloc(address, layout, len) } }
+    }
+
+    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { self.reserve.dealloc(address, layout) }
+    }
+}
 
 /// 40 x 50 values of binary32.
 const WORDS: [c_uint; 6] = [1, 3539053052, 1062232653, 0x5101_0002, 40, 50];
@@ -60,27 +111,6 @@ fn refuse_each<R: PartialEq + Debug + Send + 'static>(what: &str, call: impl Fn(
         }
     }
     expected
-}
-
-/// The filter, as HDF5 calls it. What it gets and leaves is malloc's.
-fn filter(flags: c_uint, words: &[c_uint], bytes: &[u8]) -> Option<Vec<u8>> {
-    // SAFETY: plain allocation, as HDF5 makes it.
-    let mut address = unsafe { libc::malloc(bytes.len()) };
-    assert!(!address.is_null());
-    // SAFETY: as long as that, and elsewhere.
-    unsafe { address.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len()) };
-    let mut size = bytes.len();
-    // SAFETY: as HDF5 calls it.
-    let length = unsafe { callbacks::filter(flags, words.len(), words.as_ptr(), bytes.len(), &mut size, &mut address) };
-    spare(|| {
-        // SAFETY: the filter leaves that many bytes; after a failure the data are as they were.
-        let left = unsafe { slice::from_raw_parts(address.cast::<u8>(), if length > 0 { length } else { bytes.len() }) };
-        assert!(length > 0 || left == bytes, "a failure has changed the chunk");
-        let outcome = (length > 0).then(|| left.to_vec());
-        // SAFETY: HDF5 frees what the filter leaves.
-        unsafe { libc::free(address) };
-        outcome
-    })
 }
 
 /// What a function of C delivers: `None` for a lack of memory, which it must name.

@@ -1,30 +1,12 @@
 //! The filter and its reports on threads with a stack of [`LEAST_STACK`] bytes, which `docs/c.md` states.
 
-use std::ffi::c_uint;
 use std::thread::Builder;
 
 use hdf5_sys::h5z::H5Z_FLAG_REVERSE;
 use quire_codec::{ByteOrder, Config, ErrorBound, LEAST_STACK, Layout, Scalar, Shape};
 
-use crate::callbacks;
+use crate::as_hdf5::filter;
 use crate::cd_values::CdValues;
-
-/// Runs the filter as HDF5 does, in malloc's memory; the data that it leaves.
-fn filter(flags: c_uint, words: &[c_uint], bytes: &[u8]) -> Option<Vec<u8>> {
-    // SAFETY: plain allocation, as HDF5 makes it.
-    let mut address = unsafe { libc::malloc(bytes.len()) };
-    assert!(!address.is_null());
-    // SAFETY: as long as that, and elsewhere.
-    unsafe { address.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len()) };
-    let mut size = bytes.len();
-    // SAFETY: as HDF5 calls it.
-    let length = unsafe { callbacks::filter(flags, words.len(), words.as_ptr(), bytes.len(), &mut size, &mut address) };
-    // SAFETY: the filter leaves that many bytes.
-    let left = unsafe { std::slice::from_raw_parts(address.cast::<u8>(), length) }.to_vec();
-    // SAFETY: HDF5 frees what the filter leaves.
-    unsafe { libc::free(address) };
-    (length > 0).then_some(left)
-}
 
 #[test]
 fn the_filter_and_its_errors_fit_the_least_stack() {

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Compares the kernels with the CPU's codec on a machine without a GPU and without nvcc: see cuda_on_cpu.h. About eight minutes on two cores.
+# Compares the kernels with the CPU's codec on a machine without a GPU and without nvcc: see cuda_on_cpu.h. About eight minutes on two cores, and two more for the plugin's
+# tests of the host's code.
 #
 #     gpu/emulator/test.sh [ARG...]     ARG: for the test program; without any, all but threads_share
 #
@@ -13,4 +14,7 @@ export NVCC="$here/nvcc" QUIRE_REQUIRE_CUDA=1 QUIRE_SMALL_MATRIX=1
 cargo test --release -p quire-gpu --test parity --no-run
 "$here/build.sh" "$CARGO_TARGET_DIR"
 [ $# -gt 0 ] || set -- --skip threads_share
-LD_LIBRARY_PATH="$CARGO_TARGET_DIR${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" cargo test --release -p quire-gpu --test parity -- --nocapture "$@"
+export LD_LIBRARY_PATH="$CARGO_TARGET_DIR${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+cargo test --release -p quire-gpu --test parity -- --nocapture "$@"
+# The host's code with refused allocations.
+cargo test --release -p h5z-quire --lib -- --nocapture on_the_gpu

@@ -21,18 +21,19 @@ const MIN_UNIT_BACK: usize = 32 << 10;
 /// Threads beside the caller's.
 const HELPERS: usize = 5;
 
-/// The helpers, started by the first copy that needs them. `None` where the system gives no threads.
+/// The helpers, started by the first copy that needs them. `None` on a single core, and while the system gives no threads: for lack of memory, say.
 fn helpers() -> Option<&'static ThreadPool> {
     static POOL: OnceCell<Option<ThreadPool>> = OnceCell::new();
-    POOL.get_or_init(|| {
+    let found = POOL.get_or_try_init(|| {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = HELPERS.min(cores.saturating_sub(1));
         if threads == 0 {
-            return None;
+            return Ok(None);
         }
-        ThreadPoolBuilder::new().num_threads(threads).thread_name(|index| format!("quire-copy-{index}")).build().ok()
-    })
-    .as_ref()
+        let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(|index| format!("quire-copy-{index}"));
+        pool.build().map(Some)
+    });
+    found.ok()?.as_ref()
 }
 
 /// How many jobs of a scope are still under way.

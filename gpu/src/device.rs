@@ -31,6 +31,9 @@ const MIN_COLUMNS: u64 = 32;
 const MAX_NARROW: u64 = 1 << 17;
 /// After an attempt to open a device that may succeed later (no memory), the next one is made no sooner.
 const RETRY: Duration = Duration::from_secs(10);
+/// Bytes that malloc must have for a failure to open a device to count as lasting. Without them the driver may have had too few as well, which it reports in many ways: its
+/// library is not found, for one.
+const ROOM_TO_OPEN: usize = 128 << 20;
 
 static DEVICES: [OnceCell<Device>; MAX_DEVICES] = [const { OnceCell::new() }; MAX_DEVICES];
 /// Why devices could not be opened, and when that was found.
@@ -147,7 +150,16 @@ impl Device {
         if !cfg!(quire_kernels) {
             return Err(kernels_not_built());
         }
-        if !cfg!(quire_kernels) || !driver_is_present() {
+        Self::open_if_present(ordinal).map_err(|error| match error {
+            Error::Unavailable(_) if Vec::<u8>::new().try_reserve_exact(ROOM_TO_OPEN).is_err() => {
+                Error::NoHostMemory(ROOM_TO_OPEN as u64)
+            }
+            error => error,
+        })
+    }
+
+    fn open_if_present(ordinal: usize) -> Result<Self> {
+        if !driver_is_present() {
             return Err(Error::Unavailable(Reason::from("there is no NVIDIA driver: libcuda.so is not found")));
         }
         // cudarc panics where a function is missing; those that are looked for spare the user the panic's message.

@@ -1,11 +1,14 @@
-//! An allocator that refuses one call of the calling thread, or that call and all behind it.
+//! An allocator that refuses one call, or that call and others behind it: of the calling thread, or of the process.
 //!
 //! `QUIRE_TRACE_REFUSALS=1` prints a backtrace at each refusal: the last one before an abort shows who cannot take it.
+
+#![allow(dead_code, reason = "not every test that includes this file needs all of it")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// How many calls are refused from the chosen one on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +17,12 @@ pub(crate) enum Refusals {
     One,
     /// That call and all behind it.
     AllBehind,
+    /// Those for few bytes from that call on, but not those for many: of calls of the process alone.
+    FewBytes,
 }
+
+/// Most bytes that are few.
+const FEW: usize = 8 << 10;
 
 thread_local! {
     // Values without a destructor and without an initializer: an access allocates nothing.
@@ -22,11 +30,23 @@ thread_local! {
     static LEFT: Cell<Option<u64>> = const { Cell::new(None) };
     static REFUSALS: Cell<Refusals> = const { Cell::new(Refusals::One) };
     static REFUSED: Cell<u64> = const { Cell::new(0) };
+    /// Whether the thread's calls are neither refused nor counted.
+    static SPARED: Cell<bool> = const { Cell::new(false) };
 }
+
+/// Whether the calls of all threads are counted.
+static EVERYWHERE: AtomicBool = AtomicBool::new(false);
+/// Calls so far, of all threads.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+/// The first and the last of them that are refused.
+static FIRST: AtomicU64 = AtomicU64::new(0);
+static LAST: AtomicU64 = AtomicU64::new(0);
+/// Most bytes of a call that is refused.
+static MOST_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 static TRACE: LazyLock<bool> = LazyLock::new(|| std::env::var_os("QUIRE_TRACE_REFUSALS").is_some());
 
-/// Runs `body` with call number `call`, from 0 on, refused. Returns its result and how many calls were refused.
+/// Runs `body` with call number `call` of this thread, from 0 on, refused. Returns its result and how many calls were refused.
 pub(crate) fn refuse<R>(call: u64, refusals: Refusals, body: impl FnOnce() -> R) -> (R, u64) {
     let _ = *TRACE;
     REFUSED.set(0);
@@ -37,34 +57,59 @@ pub(crate) fn refuse<R>(call: u64, refusals: Refusals, body: impl FnOnce() -> R)
     (result, REFUSED.get())
 }
 
-/// Runs what belongs to the test itself: nothing is refused meanwhile, and nothing counted.
-#[allow(dead_code, reason = "not every test that includes this file needs it")]
-pub(crate) fn spare<R>(body: impl FnOnce() -> R) -> R {
-    let left = LEFT.take();
+/// Runs `body` with call number `call` of this process, from 0 on, refused. Returns its result and how many calls there were. One at a time; other threads of the
+/// process get refusals, too.
+pub(crate) fn refuse_everywhere<R>(call: u64, refusals: Refusals, body: impl FnOnce() -> R) -> (R, u64) {
+    let _ = *TRACE;
+    CALLS.store(0, Ordering::SeqCst);
+    FIRST.store(call, Ordering::SeqCst);
+    LAST.store(if refusals == Refusals::One { call } else { u64::MAX }, Ordering::SeqCst);
+    MOST_BYTES.store(if refusals == Refusals::FewBytes { FEW } else { usize::MAX }, Ordering::SeqCst);
+    EVERYWHERE.store(true, Ordering::SeqCst);
     let result = body();
-    LEFT.set(left);
+    EVERYWHERE.store(false, Ordering::SeqCst);
+    (result, CALLS.load(Ordering::SeqCst))
+}
+
+/// Runs what belongs to the test itself: nothing is refused meanwhile in this thread, and nothing counted.
+pub(crate) fn spare<R>(body: impl FnOnce() -> R) -> R {
+    let before = SPARED.replace(true);
+    let result = body();
+    SPARED.set(before);
     result
 }
 
 /// Whether this call is refused.
 fn is_refused(layout: Layout) -> bool {
-    let refused = match LEFT.get() {
+    if SPARED.get() || !(is_refused_everywhere(layout) || is_refused_here()) {
+        return false;
+    }
+    if *TRACE {
+        spare(|| eprintln!("refused {} bytes\n{}", layout.size(), std::backtrace::Backtrace::force_capture()));
+    }
+    true
+}
+
+fn is_refused_everywhere(layout: Layout) -> bool {
+    EVERYWHERE.load(Ordering::Relaxed) && {
+        let call = CALLS.fetch_add(1, Ordering::Relaxed);
+        (FIRST.load(Ordering::Relaxed)..=LAST.load(Ordering::Relaxed)).contains(&call)
+            && layout.size() <= MOST_BYTES.load(Ordering::Relaxed)
+    }
+}
+
+fn is_refused_here() -> bool {
+    match LEFT.get() {
         None => return false,
-        Some(0) => true,
+        Some(0) => {}
         Some(left) => {
             LEFT.set(Some(left - 1));
-            false
+            return false;
         }
-    };
-    if refused {
-        REFUSED.set(REFUSED.get() + 1);
-        LEFT.set(None);
-        if *TRACE {
-            eprintln!("refused {} bytes\n{}", layout.size(), std::backtrace::Backtrace::force_capture());
-        }
-        LEFT.set(if REFUSALS.get() == Refusals::AllBehind { Some(0) } else { None });
     }
-    refused
+    REFUSED.set(REFUSED.get() + 1);
+    LEFT.set(if REFUSALS.get() == Refusals::AllBehind { Some(0) } else { None });
+    true
 }
 
 /// The system's allocator with refusals.
