@@ -101,7 +101,7 @@ fn relative(share: f64, chunk: &[u8], layout: &Layout, config: &Config) -> Resul
     let (counted, layout) = without_padding(chunk, layout)?;
     let range = Range::of(&counted, &layout, config);
     Ok(if layout.scalar.is_float() {
-        Ladder::new(&counted, &layout, config, range).settle(share * range.width())
+        Ladder::new(&counted, &layout, config, range).settle(share * range.width())?
     } else {
         settle_whole(range.whole_share(share))
     })
@@ -138,9 +138,13 @@ impl<C: Compressor> Settling<'_, C> {
             return self.compress(ErrorBound::Lossless);
         }
         let ladder = Ladder::new(chunk, layout, config, range);
-        let earlier = ceiling.and_then(|ceiling| ladder.earlier_step(ceiling.min(range.width()) / 1e9, 2.0 * ceiling));
+        let earlier = match ceiling {
+            Some(ceiling) => ladder.earlier_step(ceiling.min(range.width()) / 1e9, 2.0 * ceiling)?,
+            None => None,
+        };
+        let spacing = Spacing::of(chunk, layout, config);
         let settle = |bound: f64| match ceiling {
-            None => cut(bound, ladder.spacing),
+            None => cut(bound, spacing),
             Some(ceiling) if layout.scalar.is_float() => ladder.settle_within(bound, ceiling, earlier),
             Some(ceiling) => settle_whole(bound.min(ceiling) as u64),
         };

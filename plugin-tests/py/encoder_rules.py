@@ -118,18 +118,23 @@ def cut(number):
     return struct.unpack("<d", struct.pack("<Q", bits >> 47 << 47))[0]
 
 
+FACTORS = (17, 23, 33, 37, 39, 41, 43, 49, 51, 53, 57, 59, 61, 63)
+
+
 def rung(wanted):
-    """Section 11: the greatest step up to this one on the ladder of binary32 and binary64."""
-    exponent = math.frexp(wanted)[1] - 5
-    return max(odd * 2.0 ** (exponent - (odd * 2.0**exponent > wanted)) for odd in range(17, 32, 2))
+    """Section 11.2: the greatest step up to this one on the ladder of binary32 and binary64."""
+    exponents = [math.frexp(wanted / odd)[1] - 1 for odd in FACTORS]
+    return max(odd * 2.0**exponent for odd, exponent in zip(FACTORS, exponents) if odd * 2.0**exponent <= wanted)
 
 
 def on_ladder(bound, values):
-    """Section 11: the bound of a chunk of binary32 or binary64 of which no part was rounded before."""
+    """Section 11.2: the bound of a chunk of floating-point numbers of which no part was rounded before."""
+    if values.header.width == 2:
+        return 2.0 ** (math.frexp(2 * bound)[1] - 2) / 2 if bound > 0 else 0.0
     wanted = 2 * bound * (1 - 1 / 1024)
     some = np.abs(values.x[values.counted])
     greatest = float(some.max()) if some.size else 0.0
-    fine = 32 * 2.0 ** (math.frexp(greatest)[1] - 1 - (23 if values.header.width == 4 else 52)) if greatest else 0.0
+    fine = 64 * 2.0 ** (math.frexp(greatest)[1] - 1 - (23 if values.header.width == 4 else 52)) if greatest else 0.0
     if wanted <= 0:
         return 0.0
     step = 2.0 ** (math.frexp(wanted)[1] - 2) if wanted < 2 * fine else rung(wanted - fine)
@@ -151,7 +156,7 @@ def settled_bound(request, values):
     elif request.mode == RELATIVE and values.header.integer:
         integers = [one for one, fill in zip(values.integers(), values.is_fill.reshape(-1)) if not fill] or [0]
         bound = on_thirds(math.floor(Fraction(request.numbers[0]) * (max(integers) - min(integers))))
-    elif request.mode == RELATIVE and values.header.kind == "f" and values.header.width > 2:
+    elif request.mode == RELATIVE:
         bound = on_ladder(min(values.range() * request.numbers[0], GREATEST_BOUND), values)
     else:
         return None

@@ -7,25 +7,38 @@
 //! ```text
 //! value        =  mantissa, an odd integer  *  2^low         a multiple of q * 2^k   if q divides the mantissa and low >= k
 //! fresh values    one mantissa in q is divisible by q
-//! earlier grid    nearly all are, up to k                    places between two steps (FORMAT.md 5.2) never are
+//! earlier grid    all are, up to k                           values between two steps (FORMAT.md 5.2): one in eight
 //! ```
+//!
+//! Few fresh values are multiples of a power of two that is close to the wanted step. Eight values without any such multiple are left out of the
+//! sample: a few hundred earlier values may show among a million fresh ones.
 
-use super::values::{GROUP, for_each_group};
+use super::values::Groups;
 use crate::config::Config;
+use crate::error::Result;
 use crate::lattice::{highest_bit, lowest_bit, power_of_two};
 use crate::layout::Layout;
-use crate::quantize::{Quantizer, Value};
+use crate::memory::reserve;
+use crate::quantize::{Quantizer, ROUNDING, Value};
+use crate::simd::vectorized;
 
-/// Groups of values that are looked at, spread over those in which any value counts.
-const SAMPLED_GROUPS: usize = 128;
+/// Values that are taken into a sample together, and the most in all.
+const EIGHT: usize = 8;
+const MOST_VALUES: usize = 1 << 14;
 /// Exponents `k` of steps that are looked for.
 const LEVELS: usize = 64;
 /// Multiples of a step that must be found beyond chance.
 const LEAST_MULTIPLES: f64 = 8.0;
+/// Different multiples of a step that must be found beyond chance: packed data have few different values, each of them many times.
+const LEAST_DIFFERENT: f64 = 4.0;
+/// The share of a sample that fewer different multiples must have beyond chance.
+const LEAST_SHARE: f64 = 1.0 / 16.0;
 /// Different values that must show a grid coarser than the wanted one before the exact bits are taken: 50 and 100 may be special values.
 const MANY_DIFFERENT: usize = 3;
-/// Different values that must show any grid: one value, again and again, has a divisor by chance.
-const FEW_DIFFERENT: usize = 2;
+/// The binary digits of the greatest odd factor.
+const FACTOR_BITS: i32 = 6;
+/// Values are sampled where they may be multiples of a step down to the wanted one over two to the power of this.
+const NEAR_BITS: i32 = 1;
 
 /// An odd factor of a ladder's steps.
 #[derive(Debug, Clone, Copy)]
@@ -65,29 +78,31 @@ pub(super) struct Search<'a> {
     fraction_bits: i32,
     /// The least exponent `k`.
     base: i32,
+    /// The exponent of a power of two of which earlier values on a step close to the wanted one are multiples.
+    near: i32,
 }
 
 /// The grid on which some values of a chunk were rounded before.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Earlier {
     step: f64,
+    /// Its odd factor.
+    factor: u64,
     /// Different values that show it, [`MANY_DIFFERENT`] at most.
     different: usize,
+    /// The share of a sample's values that are multiples of it beyond chance.
+    share: f64,
 }
 
 impl Earlier {
-    /// The step, if it is certain enough for what a mistake would cost. A few different values that show a step above the wanted one give a half of it, a quarter,
-    /// and so on, of which they are multiples, too.
-    pub(super) fn step_for(self, wanted: f64) -> Option<f64> {
-        let Self { mut step, different } = self;
-        if step > wanted && different < MANY_DIFFERENT {
-            (different >= FEW_DIFFERENT && wanted > 0.0).then_some(())?;
-            while step > wanted {
-                step /= 2.0;
-            }
-            return Some(step);
+    /// The step, as far as it is certain enough for the cost of a mistake. A few different values that show a step above the wanted one give a half of it, a
+    /// quarter, and so on, of which they are multiples, too.
+    pub(super) fn step_for(self, wanted: f64) -> f64 {
+        let Self { mut step, different, .. } = self;
+        while wanted > 0.0 && step > wanted && different < MANY_DIFFERENT {
+            step /= 2.0;
         }
-        (different >= FEW_DIFFERENT || step >= 0.5 * wanted).then_some(step)
+        step
     }
 }
 
@@ -101,7 +116,7 @@ struct Found {
 }
 
 impl Found {
-    fn new(of_all: &Changes, of_multiples: &Changes, odd: Odd) -> Self {
+    fn new(of_all: &Changes, of_multiples: &Changes, odd: Odd, least: f64) -> Self {
         let (mut all, mut multiples) = (0, 0);
         let mut found = Self { odd, excess: [0.0; LEVELS], by_chance: [0.0; LEVELS] };
         for level in 0..LEVELS {
@@ -111,7 +126,7 @@ impl Found {
             let excess = f64::from(multiples) - by_chance;
             found.by_chance[level] = by_chance;
             // Six standard deviations.
-            found.excess[level] = if excess >= 6.0 * by_chance.sqrt() + LEAST_MULTIPLES { excess } else { 0.0 };
+            found.excess[level] = if excess >= 6.0 * by_chance.sqrt() + least { excess } else { 0.0 };
         }
         found
     }
@@ -122,97 +137,130 @@ impl Found {
 }
 
 impl<'a> Search<'a> {
-    /// A search for steps from about `finest` on, up to 2^56 times that.
+    /// A search for steps from about `finest` on, up to 2^56 times that, where `wanted` is the step for fresh values.
     pub(super) fn new(
         layout: &'a Layout,
         config: &'a Config<'a>,
         odds: &'a [Odd],
         fraction_bits: i32,
         finest: f64,
+        wanted: f64,
     ) -> Option<Self> {
-        const FACTOR_BITS: i32 = 5;
         let base = highest_bit(finest)? - FACTOR_BITS;
-        Some(Self { layout, config, odds, fraction_bits, base })
+        let near = highest_bit(wanted).map_or(base, |exponent| base.max(exponent - NEAR_BITS - FACTOR_BITS));
+        Some(Self { layout, config, odds, fraction_bits, base, near })
     }
 
     /// The step of the grid on which some values of a chunk were rounded before, if their number shows it.
-    pub(super) fn run<V: Value>(&self, chunk: &[u8]) -> Option<Earlier> {
-        let mut groups = 0usize;
-        for_each_group::<V>(chunk, self.layout.byte_order, self.config, 1, |values| groups += usize::from(counts(values)));
-        let stride = groups.div_ceil(SAMPLED_GROUPS);
+    pub(super) fn run<V: Value>(&self, chunk: &[u8]) -> Result<Option<Earlier>> {
+        let near = self.run_on::<V>(self.sample::<V>(chunk, self.near)?);
+        if near.is_none() || self.near == self.base {
+            return Ok(near);
+        }
+        // A sample of multiples of a coarse step alone would hide those of a finer one.
+        Ok(self.run_on::<V>(self.sample::<V>(chunk, self.base)?).or(near))
+    }
+
+    fn run_on<V: Value>(&self, mut values: Vec<f64>) -> Option<Earlier> {
+        let found = self.look_in::<V>(&values, LEAST_MULTIPLES)?;
+        values.sort_unstable_by(f64::total_cmp);
+        values.dedup();
+        let is_certain = found.share >= LEAST_SHARE
+            || self.look_in::<V>(&values, LEAST_DIFFERENT).is_some_and(|different| different.factor == found.factor);
+        is_certain.then_some(found)
+    }
+
+    fn look_in<V: Value>(&self, values: &[f64], least: f64) -> Option<Earlier> {
         let mut of_all: Changes = [0; LEVELS + 1];
         let mut of_multiples = [of_all; MOST_ODDS];
-        self.for_each_sampled::<V>(chunk, stride, |value| {
-            let Some((mantissa, first, end)) = self.levels_of(value) else { return };
+        for (mantissa, first, end) in values.iter().filter_map(|&value| self.levels_of(value)) {
             of_all[first] += 1;
             of_all[end] -= 1;
             for (changes, odd) in of_multiples.iter_mut().zip(self.odds) {
-                let is_multiple = i32::from(odd.divides(mantissa));
-                changes[first] += is_multiple;
-                changes[end] -= is_multiple;
+                if odd.divides(mantissa) {
+                    changes[first] += 1;
+                    changes[end] -= 1;
+                }
             }
-        });
+        }
         let found = of_multiples
             .iter()
             .zip(self.odds)
-            .map(|(of_multiples, &odd)| Found::new(&of_all, of_multiples, odd))
+            .map(|(of_multiples, &odd)| Found::new(&of_all, of_multiples, odd, least))
             .reduce(|one, other| if other.most() > one.most() { other } else { one })
             .filter(|found| found.most() > 0.0)?;
-        self.coarsest::<V>(chunk, stride, &found)
+        self.coarsest::<V>(values, &found)
     }
 
-    /// The coarsest step that explains about all values that any explains: as its multiples, or as places between two steps.
-    fn coarsest<V: Value>(&self, chunk: &[u8], stride: usize, found: &Found) -> Option<Earlier> {
+    /// The coarsest step that explains about all values that any explains: as its multiples, or as positions between two steps.
+    fn coarsest<V: Value>(&self, values: &[f64], found: &Found) -> Option<Earlier> {
         const NOISE: f64 = 3.0;
         const ABOUT_ALL: f64 = 0.98;
         let mut explained = found.excess;
         for level in (0..LEVELS).filter(|&level| found.excess[level] > 0.0) {
             let step = self.step(found, level)?;
-            let fine = Quantizer::new(step / 2.0).fine::<V>();
-            self.for_each_sampled::<V>(chunk, stride, |value| {
-                if fine.is_some_and(|fine| fine.is_between_steps(V::round_from(value))) {
-                    explained[level] += 1.0;
-                }
-            });
+            let is_between = is_between_steps::<V>(step);
+            explained[level] += values.iter().filter(|&&value| is_between(value)).count() as f64;
         }
         let most = explained.iter().copied().fold(0.0, f64::max);
         let noise = NOISE * explained.iter().zip(found.by_chance).find(|&(&explained, _)| explained == most)?.1.sqrt();
         let level = explained.iter().rposition(|&explained| explained > 0.0 && explained >= ABOUT_ALL * most - noise)?;
         let step = self.step(found, level)?;
-        Some(Earlier { step, different: self.count_different::<V>(chunk, stride, step) })
+        Some(Earlier {
+            step,
+            factor: found.odd.factor,
+            different: count_different::<V>(values, step),
+            share: found.excess[level] / values.len() as f64,
+        })
     }
 
     fn step(&self, found: &Found, level: usize) -> Option<f64> {
         Some(found.odd.factor as f64 * power_of_two(self.base + level as i32)?)
     }
 
-    /// Number of different values that a step explains, [`MANY_DIFFERENT`] at most.
-    fn count_different<V: Value>(&self, chunk: &[u8], stride: usize, step: f64) -> usize {
-        let (mut different, mut count) = ([0u64; MANY_DIFFERENT], 0);
-        let fine = Quantizer::new(step / 2.0).fine::<V>();
-        self.for_each_sampled::<V>(chunk, stride, |value| {
-            let is_explained =
-                (value / step).fract() == 0.0 || fine.is_some_and(|fine| fine.is_between_steps(V::round_from(value)));
-            if count < MANY_DIFFERENT && value != 0.0 && is_explained && !different[..count].contains(&value.to_bits()) {
-                different[count] = value.to_bits();
-                count += 1;
-            }
-        });
-        count
-    }
-
-    /// Hands on the values of every `stride`-th group among those in which any value counts. NaN is in place of those that do not.
-    #[inline(always)]
-    fn for_each_sampled<V: Value>(&self, chunk: &[u8], stride: usize, mut look: impl FnMut(f64)) {
-        let mut group = 0;
-        for_each_group::<V>(chunk, self.layout.byte_order, self.config, 1, |values| {
-            if counts(values) {
-                group += 1;
-                if group % stride == 0 {
-                    values.iter().for_each(|&value| look(value));
-                }
-            }
-        });
+    /// Values in eights, evenly spread over those eights in which any value is a multiple of two to the power of `exponent`.
+    fn sample<V: Value>(&self, chunk: &[u8], exponent: i32) -> Result<Vec<f64>> {
+        let mut sample = Vec::new();
+        let Some(inverse) = power_of_two(-exponent) else { return Ok(sample) };
+        reserve(&mut sample, MOST_VALUES.min((chunk.len() / V::SIZE).next_multiple_of(EIGHT)))?;
+        let (mut stride, mut left) = (1, 1);
+        vectorized(
+            #[inline(always)]
+            || {
+                Groups::<V>::new(chunk, self.layout.byte_order, self.config).for_each(
+                    1,
+                    #[inline(always)]
+                    |values| {
+                        for eight in values.as_chunks::<EIGHT>().0 {
+                            let is_multiple = eight.map(
+                                #[inline(always)]
+                                |value| {
+                                    let scaled = value * inverse;
+                                    (scaled + ROUNDING - ROUNDING == scaled) & (scaled != 0.0)
+                                },
+                            );
+                            if is_multiple == [false; EIGHT] {
+                                continue;
+                            }
+                            left -= 1;
+                            if left > 0 {
+                                continue;
+                            }
+                            if sample.len() == MOST_VALUES {
+                                for kept in 0..MOST_VALUES / EIGHT / 2 {
+                                    sample.copy_within((2 * kept + 1) * EIGHT..(2 * kept + 2) * EIGHT, kept * EIGHT);
+                                }
+                                sample.truncate(MOST_VALUES / 2);
+                                stride *= 2;
+                            }
+                            sample.extend_from_slice(eight);
+                            left = stride;
+                        }
+                    },
+                );
+            },
+        );
+        Ok(sample)
     }
 
     /// The odd mantissa of a value, and the levels of the steps of which it may be a multiple, first and end: steps that are no finer than its type's own
@@ -229,10 +277,31 @@ impl<'a> Search<'a> {
 }
 
 /// The most odd factors of a ladder.
-const MOST_ODDS: usize = 8;
+const MOST_ODDS: usize = 14;
 
-fn counts(values: &[f64; GROUP]) -> bool {
-    values.iter().any(|&value| value.abs() > 0.0)
+/// Whether a value is at a position of interpolation between two steps.
+fn is_between_steps<V: Value>(step: f64) -> impl Fn(f64) -> bool {
+    let fine = Quantizer::new(step / 2.0).fine::<V>();
+    move |value| fine.is_some_and(|fine| fine.is_between_steps(V::round_from(value)))
+}
+
+/// Whether a value is a multiple of a step, or at a position between two steps.
+fn is_explained_by<V: Value>(step: f64) -> impl Fn(f64) -> bool {
+    let is_between = is_between_steps::<V>(step);
+    move |value| (value / step).fract() == 0.0 || is_between(value)
+}
+
+/// Number of different values that a step explains, [`MANY_DIFFERENT`] at most.
+fn count_different<V: Value>(values: &[f64], step: f64) -> usize {
+    let (mut different, mut count) = ([0u64; MANY_DIFFERENT], 0);
+    let is_explained = is_explained_by::<V>(step);
+    for value in values.iter().filter(|&&value| value != 0.0 && is_explained(value)) {
+        if count < MANY_DIFFERENT && !different[..count].contains(&value.to_bits()) {
+            different[count] = value.to_bits();
+            count += 1;
+        }
+    }
+    count
 }
 
 #[cfg(test)]
@@ -250,9 +319,8 @@ mod tests {
         }
     }
 
-    /// For a wanted step that is far wider.
     fn step_in(values: &[f32], finest: f64) -> Option<f64> {
-        step_for(values, finest, f64::INFINITY)
+        step_for(values, finest, 2048.0 * finest)
     }
 
     fn step_for(values: &[f32], finest: f64, wanted: f64) -> Option<f64> {
@@ -260,7 +328,7 @@ mod tests {
             Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape: Shape::new(&[values.len() as u64]).unwrap() };
         let chunk: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let config = Config::absolute(1.0).unwrap();
-        Search::new(&layout, &config, &ODDS, 23, finest).unwrap().run::<f32>(&chunk)?.step_for(wanted)
+        Some(Search::new(&layout, &config, &ODDS, 23, finest, wanted).unwrap().run::<f32>(&chunk).unwrap()?.step_for(wanted))
     }
 
     #[test]
@@ -289,6 +357,19 @@ mod tests {
     }
 
     #[test]
+    fn a_few_hundred_values_show_their_grid_among_a_million() {
+        let mut random = random(7);
+        let step = 25.0 / 256.0;
+        let mut values: Vec<f32> = (0..1 << 20).map(|_| (40.0 * random() - 20.0) as f32).collect();
+        for value in values.iter_mut().skip(777_777).take(300) {
+            *value = ((f64::from(*value) / step).round() * step) as f32;
+        }
+        for wanted in [0.98 * step, 1.02 * step, 4.0 * step] {
+            assert_eq!(step_for(&values, step / 1024.0, wanted), Some(step));
+        }
+    }
+
+    #[test]
     fn fresh_values_have_no_grid() {
         let mut random = random(5);
         for scale in [1e-30, 1e-3, 1.0, 1e20] {
@@ -303,9 +384,8 @@ mod tests {
         let mut special = |values: &[f32]| -> Vec<f32> {
             (0..8192).map(|i| if i % 3 == 0 { values[i % values.len()] } else { random() as f32 }).collect()
         };
-        assert_eq!(step_in(&special(&[-9996.0 * 17.0]), 1e-6), None);
         let percent = special(&[50.0, 100.0]);
-        assert_eq!((step_in(&percent, 1e-6), step_for(&percent, 1e-6, 1.0)), (Some(50.0), Some(50.0 / 64.0)));
+        assert_eq!((step_for(&percent, 1e-3, 30.0), step_for(&percent, 1e-6, 1.0)), (Some(25.0), Some(50.0 / 64.0)));
         assert_eq!(step_in(&[0.0; 100], 1e-6), None);
     }
 }

@@ -9,29 +9,40 @@
 //! about 6 s <= S      a step of at most S - 4/3 s, so that both errors together are within the bound
 //! ```
 //!
-//! Integers and floating-point numbers of 16 bits are never interpolated. Rounding to a multiple of three steps from a multiple of one gives what rounding
-//! at once gives, so that their grids grow by factors of three.
+//! Integers and floating-point numbers of 16 bits are never interpolated, and nothing is looked for in them. Steps of integers are powers of three: rounding
+//! to a multiple of three steps from a multiple of one gives what rounding at once gives. Types of 16 bits have too few bits to tell an earlier grid from
+//! chance, and hold few multiples of other steps than powers of two: they get the greatest power of two up to half of the wanted step. However often such
+//! steps grow, their errors together are below the last step.
 
 use super::earlier::{Earlier, Odd, Search};
-use super::spacing::Spacing;
 use super::values::Range;
 use crate::config::{Config, ErrorBound, is_absolute};
+use crate::error::Result;
 use crate::lattice::{highest_bit, power_of_two};
 use crate::layout::{Layout, Scalar};
 use crate::quantize::Value;
-use crate::small_float::{BFloat16, Binary16};
 
-/// Odd factors of the steps of binary32 and binary64. A step is 4 % below the wanted one in the mean.
-const WIDE: [Odd; 8] =
-    [Odd::new(17), Odd::new(19), Odd::new(21), Odd::new(23), Odd::new(25), Odd::new(27), Odd::new(29), Odd::new(31)];
-/// Those of types of 16 bits, in spacings of the larger values. Steps below [`FEWEST_SPACINGS`] are powers of two, [`TWO_POWERS`] at most.
-const NARROW: [Odd; 6] = [Odd::new(5), Odd::new(7), Odd::new(9), Odd::new(11), Odd::new(13), Odd::new(15)];
-
-const FEWEST_SPACINGS: f64 = 9.0;
-const TWO_POWERS: f64 = 2.0;
+/// Odd factors of the steps of binary32 and binary64. A step is 2.7 % below the wanted one in the mean. No factor is a multiple of 5: numbers that people
+/// have rounded, to hundreds of metres, say, would look as if they were on such a step.
+const ODDS: [Odd; 14] = [
+    Odd::new(17),
+    Odd::new(23),
+    Odd::new(33),
+    Odd::new(37),
+    Odd::new(39),
+    Odd::new(41),
+    Odd::new(43),
+    Odd::new(49),
+    Odd::new(51),
+    Odd::new(53),
+    Odd::new(57),
+    Odd::new(59),
+    Odd::new(61),
+    Odd::new(63),
+];
 
 /// Steps of fewer spacings of the type than twice this are powers of two: too few bits are left to recognise others by.
-const FINE_SPACINGS: f64 = 32.0;
+const FINE_SPACINGS: f64 = 64.0;
 /// Earlier steps below the wanted one by more than 2^11 are not looked for; this share of a bound is kept for the errors that they have left.
 const UNSEEN: f64 = 1.0 / 1024.0;
 /// Earlier errors are at most this multiple of half an earlier step, as a later step is at least [`COARSER`] times as wide.
@@ -47,28 +58,25 @@ pub(super) struct Ladder<'a> {
     layout: &'a Layout,
     config: &'a Config<'a>,
     range: Range,
-    /// That of the larger values, for types of 16 bits.
-    pub(super) spacing: Option<Spacing>,
 }
 
 impl<'a> Ladder<'a> {
     pub(super) fn new(chunk: &'a [u8], layout: &'a Layout, config: &'a Config<'a>, range: Range) -> Self {
-        Self { chunk, layout, config, range, spacing: Spacing::of(chunk, layout, config) }
+        Self { chunk, layout, config, range }
     }
 
     /// Settles an absolute bound for floating-point values.
-    pub(super) fn settle(&self, bound: f64) -> ErrorBound {
+    pub(super) fn settle(&self, bound: f64) -> Result<ErrorBound> {
         let wanted = 2.0 * bound.clamp(0.0, super::LARGEST);
-        let step = match self.earlier_step(wanted / 2048.0, wanted) {
-            Some(earlier) if wanted < earlier => return ErrorBound::Lossless,
-            Some(earlier) if self.is_narrow() => threefold(earlier, wanted - self.unseen_errors()),
+        let step = match self.earlier_step(wanted / 2048.0, wanted)? {
+            Some(earlier) if wanted < earlier => return Ok(ErrorBound::Lossless),
             Some(earlier) => {
-                let coarser = rung(wanted - EARLIER_ERRORS * earlier, &WIDE);
+                let coarser = rung(wanted - EARLIER_ERRORS * earlier, &ODDS);
                 if coarser >= COARSER * earlier { coarser } else { earlier }
             }
             None => self.fresh(wanted * (1.0 - UNSEEN)),
         };
-        bound_of(step)
+        Ok(bound_of(step))
     }
 
     /// Settles a bound for floating-point values that may not exceed `ceiling` in all, whatever is written when, and grows where parts of the chunk are
@@ -77,7 +85,6 @@ impl<'a> Ladder<'a> {
         let (wanted, limit) = (2.0 * bound.min(ceiling), 2.0 * ceiling);
         bound_of(match earlier {
             Some(earlier) if earlier > limit => return ErrorBound::Lossless,
-            Some(earlier) if self.is_narrow() => threefold(earlier, wanted - self.unseen_errors()),
             Some(earlier) => {
                 let wanted = wanted.min(ceiling);
                 let mut step = earlier;
@@ -90,50 +97,45 @@ impl<'a> Ladder<'a> {
         })
     }
 
-    /// A step for a chunk of which no part was rounded before.
+    /// A step for a chunk of which no part was rounded before, or none that shows it.
     fn fresh(&self, wanted: f64) -> f64 {
-        if self.is_narrow() {
-            let Some(Spacing(spacing)) = self.spacing else { return below_half(wanted) };
-            return if wanted < FEWEST_SPACINGS * spacing {
-                below_half(wanted).min(TWO_POWERS * spacing)
-            } else {
-                rung_in(wanted - self.unseen_errors(), &NARROW, spacing)
-            };
-        }
         let fine = FINE_SPACINGS * self.spacing_at_magnitude();
-        if wanted < 2.0 * fine { below_half(wanted) } else { rung(wanted - fine, &WIDE) }
+        if self.is_narrow() || wanted < 2.0 * fine { below_half(wanted) } else { rung(wanted - fine, &ODDS) }
     }
 
     /// The step of the grid on which values were rounded before, from about `finest` on, where `wanted` is the step that they would have now.
-    pub(super) fn earlier_step(&self, finest: f64, wanted: f64) -> Option<f64> {
+    pub(super) fn earlier_step(&self, finest: f64, wanted: f64) -> Result<Option<f64>> {
         let earlier = match self.layout.scalar {
-            Scalar::F32 => self.search::<f32>(&WIDE, finest),
-            Scalar::F64 => self.search::<f64>(&WIDE, finest),
-            Scalar::F16 => self.search::<Binary16>(&NARROW, finest),
-            Scalar::BF16 => self.search::<BFloat16>(&NARROW, finest),
+            Scalar::F32 => self.search::<f32>(finest, wanted)?,
+            Scalar::F64 => self.search::<f64>(finest, wanted)?,
             _ => None,
         };
-        earlier.and_then(|earlier| earlier.step_for(wanted))
+        Ok(earlier.map(|earlier| earlier.step_for(wanted)))
     }
 
-    fn search<V: Value>(&self, odds: &[Odd], finest: f64) -> Option<Earlier> {
-        Search::new(self.layout, self.config, odds, fraction_bits(self.layout.scalar), finest)?.run::<V>(self.chunk)
+    /// Whether some values may have been rounded before with a bound of about `bound`.
+    pub(super) fn may_have_earlier_values(&self, bound: f64) -> Result<bool> {
+        Ok(self.is_narrow() || self.earlier_step(bound / 1024.0, 2.0 * bound)?.is_some())
+    }
+
+    fn search<V: Value>(&self, finest: f64, wanted: f64) -> Result<Option<Earlier>> {
+        match Search::new(self.layout, self.config, &ODDS, self.fraction_bits(), finest, wanted) {
+            Some(search) => search.run::<V>(self.chunk),
+            None => Ok(None),
+        }
     }
 
     fn is_narrow(&self) -> bool {
         self.layout.scalar.size() == 2
     }
 
-    /// Twice the errors that steps of powers of two may have left in values of 16 bits: such steps are not recognised.
-    fn unseen_errors(&self) -> f64 {
-        self.spacing.map_or(0.0, |Spacing(spacing)| 2.0 * TWO_POWERS * spacing)
+    fn fraction_bits(&self) -> i32 {
+        if self.layout.scalar == Scalar::F32 { 23 } else { 52 }
     }
 
     /// How far neighbouring numbers of the type are apart at the largest magnitude.
     fn spacing_at_magnitude(&self) -> f64 {
-        highest_bit(self.range.magnitude())
-            .and_then(|exponent| power_of_two(exponent - fraction_bits(self.layout.scalar)))
-            .unwrap_or(0.0)
+        highest_bit(self.range.magnitude()).and_then(|exponent| power_of_two(exponent - self.fraction_bits())).unwrap_or(0.0)
     }
 }
 
@@ -157,17 +159,11 @@ pub(super) fn bound_of(step: f64) -> ErrorBound {
 
 /// The greatest step up to `wanted`, 0 if there is none.
 fn rung(wanted: f64, odds: &[Odd]) -> f64 {
-    rung_in(wanted, odds, 0.0)
-}
-
-/// The greatest step up to `wanted` that is a multiple of `spacing`, 0 if there is none.
-fn rung_in(wanted: f64, odds: &[Odd], spacing: f64) -> f64 {
     let Some(exponent) = highest_bit(wanted).filter(|_| wanted > 0.0) else { return 0.0 };
     let step = |odd: &Odd| {
         let factor = odd.factor as f64;
         let power = power_of_two(exponent - odd.factor.ilog2() as i32).unwrap_or(0.0);
-        let power = if factor * power > wanted { power / 2.0 } else { power };
-        if power >= spacing { factor * power } else { 0.0 }
+        if factor * power > wanted { factor * power / 2.0 } else { factor * power }
     };
     odds.iter().map(step).fold(0.0, f64::max)
 }
@@ -175,24 +171,6 @@ fn rung_in(wanted: f64, odds: &[Odd], spacing: f64) -> f64 {
 /// The greatest power of two up to half of a step: however often such steps grow, their errors together are within the bound.
 fn below_half(wanted: f64) -> f64 {
     highest_bit(wanted).filter(|_| wanted > 0.0).and_then(|exponent| power_of_two(exponent - 1)).unwrap_or(0.0)
-}
-
-/// The greatest product of an earlier step and a power of three up to `wanted`.
-fn threefold(earlier: f64, wanted: f64) -> f64 {
-    let mut step = earlier;
-    while 3.0 * step <= wanted {
-        step *= 3.0;
-    }
-    step
-}
-
-fn fraction_bits(scalar: Scalar) -> i32 {
-    match scalar {
-        Scalar::F16 => Binary16::MANTISSA as i32,
-        Scalar::BF16 => BFloat16::MANTISSA as i32,
-        Scalar::F32 => 23,
-        _ => 52,
-    }
 }
 
 #[cfg(test)]
@@ -203,22 +181,15 @@ mod tests {
     fn rungs_are_close_below() {
         for i in 0..3000 {
             let wanted = 1e-30 * 1.05f64.powi(i);
-            let step = rung(wanted, &WIDE);
-            assert!(step <= wanted && step > 0.88 * wanted, "{step:e} for {wanted:e}");
-            assert_eq!(rung(step, &WIDE), step);
+            let step = rung(wanted, &ODDS);
+            assert!(step <= wanted && step > 0.91 * wanted, "{step:e} for {wanted:e}");
+            assert_eq!(rung(step, &ODDS), step);
             let half = below_half(wanted);
             assert!(half <= wanted / 2.0 && half > wanted / 4.0);
         }
         for nothing in [0.0, -1.0, f64::NAN] {
-            assert_eq!(rung(nothing, &WIDE), 0.0);
+            assert_eq!(rung(nothing, &ODDS), 0.0);
             assert_eq!(below_half(nothing), 0.0);
-        }
-    }
-
-    #[test]
-    fn rungs_of_short_types_are_multiples_of_the_spacing() {
-        for (wanted, step) in [(1.24, 0.0), (1.25, 1.25), (2.2, 1.75), (2.49, 2.25), (2.5, 2.5), (1e3, 960.0)] {
-            assert_eq!(rung_in(wanted, &NARROW, 0.25), step, "{wanted}");
         }
     }
 

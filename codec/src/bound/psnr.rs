@@ -1,6 +1,6 @@
 //! The bounds that reach a PSNR.
 
-use super::values::{Range, count_of, for_each_group, noise_of_decoded, noise_of_steps};
+use super::values::{Groups, Range, count_of, noise_of_decoded, noise_of_steps};
 use super::{Compressor, Ladder, Settling};
 use crate::config::{Config, ErrorBound, PredictorPolicy};
 use crate::grid::with_element;
@@ -39,7 +39,7 @@ impl<C: Compressor> Settling<'_, C> {
         let mut goal = Goal { ladder: &ladder, noise, count, decoded: Vec::new() };
         let asked = self.reach(&mut goal, even.min(modelled), config.predictor)?;
         // Where most values are on the grid anyway, zeros above all, differences can have a wider one. Values that were rounded before look so, too.
-        if modelled <= even * 1.05 || ladder.earlier_step(even / 1024.0, 2.0 * even).is_some() {
+        if modelled <= even * 1.05 || ladder.may_have_earlier_values(even)? {
             return Ok(asked);
         }
         let length = self.compressor.length(&asked);
@@ -55,7 +55,7 @@ impl<C: Compressor> Settling<'_, C> {
     /// Compresses with the largest bound from `bound` down that leaves no more noise than is allowed.
     fn reach(&mut self, goal: &mut Goal<'_>, mut bound: f64, predictor: PredictorPolicy) -> Result<C::Output, C::Error> {
         for _ in 0..ATTEMPTS {
-            let settled = goal.ladder.settle(bound);
+            let settled = goal.ladder.settle(bound)?;
             let mut output = self.compress_as(predictor, settled)?;
             let ErrorBound::Absolute(taken) = settled else { return Ok(output) };
             resize(&mut goal.decoded, self.chunk.len())?;
@@ -155,7 +155,7 @@ fn mean_square(bound: f64, chunk: &[u8], layout: &Layout, config: &Config, strid
     let (mut sums, mut counts) = ([0.0; 8], [0u64; 8]);
     with_element!(layout.scalar, V => vectorized(
         #[inline(always)]
-        || for_each_group::<V>(chunk, layout.byte_order, config, stride, #[inline(always)] |values| {
+        || Groups::<V>::new(chunk, layout.byte_order, config).for_each(stride, #[inline(always)] |values| {
             for eight in values.as_chunks::<8>().0 {
                 for ((sum, count), &value) in sums.iter_mut().zip(&mut counts).zip(eight) {
                     let scaled = value * inverse_step;

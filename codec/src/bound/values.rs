@@ -1,5 +1,7 @@
 //! The values of a chunk that a bound is settled by: finite ones other than the fill value.
 
+use std::marker::PhantomData;
+
 use crate::config::Config;
 use crate::element::Element;
 use crate::grid::{with_float, with_whole};
@@ -35,10 +37,7 @@ impl Range {
         vectorized(
             #[inline(always)]
             || {
-                for_each_group::<V>(
-                    chunk,
-                    order,
-                    config,
+                Groups::<V>::new(chunk, order, config).for_each(
                     1,
                     #[inline(always)]
                     |values| {
@@ -115,21 +114,32 @@ fn finite(value: f64) -> f64 {
     if value.abs() <= f64::MAX { value } else { f64::NAN }
 }
 
-/// Hands every `stride`-th group of a chunk's values to `look`. NaN is in place of values that do not count: infinities, the fill value, and the
-/// rest of the last group.
-#[inline(always)]
-pub(super) fn for_each_group<V: Element>(
-    chunk: &[u8],
+/// A chunk's values in groups of [`GROUP`]. NaN is in place of values that do not count: infinities, the fill value, and the rest of the last group.
+pub(super) struct Groups<'a, V> {
+    chunk: &'a [u8],
     order: ByteOrder,
-    config: &Config,
-    stride: usize,
-    mut look: impl FnMut(&[f64; GROUP]),
-) {
-    let fill = config.fill::<V>().map(Element::to_bits_i64);
-    for bytes in chunk.chunks(GROUP * V::SIZE).step_by(stride) {
+    fill: Option<i64>,
+    value: PhantomData<V>,
+}
+
+impl<'a, V: Element> Groups<'a, V> {
+    pub(super) fn new(chunk: &'a [u8], order: ByteOrder, config: &Config) -> Self {
+        Self { chunk, order, fill: config.fill::<V>().map(Element::to_bits_i64), value: PhantomData }
+    }
+
+    /// Hands every `stride`-th group to `look`.
+    #[inline(always)]
+    pub(super) fn for_each(&self, stride: usize, mut look: impl FnMut(&[f64; GROUP])) {
+        for bytes in self.chunk.chunks(GROUP * V::SIZE).step_by(stride) {
+            look(&self.read(bytes));
+        }
+    }
+
+    #[inline(always)]
+    fn read(&self, bytes: &[u8]) -> [f64; GROUP] {
         let mut group = [V::default(); GROUP];
-        V::read_all(bytes, order, &mut group);
-        let mut values = match fill {
+        V::read_all(bytes, self.order, &mut group);
+        let mut values = match self.fill {
             None => group.map(
                 #[inline(always)]
                 |value| finite(value.approximate()),
@@ -140,7 +150,7 @@ pub(super) fn for_each_group<V: Element>(
             ),
         };
         values[bytes.len() / V::SIZE..].fill(f64::NAN);
-        look(&values);
+        values
     }
 }
 
@@ -195,7 +205,7 @@ pub(super) fn count_of(chunk: &[u8], layout: &Layout, config: &Config) -> u64 {
     let mut count = 0;
     with_float!(
         layout.scalar,
-        V => for_each_group::<V>(chunk, layout.byte_order, config, 1, |values| {
+        V => Groups::<V>::new(chunk, layout.byte_order, config).for_each(1, |values| {
             count += values.iter().filter(|value| !value.is_nan()).count() as u64;
         }),
         else {}
