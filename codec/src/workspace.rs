@@ -1,26 +1,34 @@
 //! Whole chunks: stages in order, buffers kept from call to call.
 
-use crate::bitmap::Bitmap;
 use crate::bound::{Compressor, with_settled_bound};
-use crate::coded::Coded;
 use crate::config::Config;
-use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::exceptions::{List, most_listed, predict_mask, write_list, write_marked};
-use crate::format::{self, Coding, Header};
-use crate::grid::{Fixed, Grid, for_floats, for_whole_numbers, with_float, with_whole};
-use crate::integer::Integer;
-use crate::interpolation::Interpolation;
+use crate::layout::Axes;
 use crate::layout::{Layout, Shape};
-use crate::logarithm;
-use crate::lorenzo::{self, Axes};
 use crate::memory::{extend, lengthen, reserve, resize};
-use crate::narrowed::Narrowed;
-use crate::plane::{self, PlaneWorkspace, take};
-use crate::predictor::{Both, Choice, Chooser, Predictor};
-use crate::quantize::{self, Quantizer, Value};
+use crate::number::dispatch::{with_float, with_whole};
+use crate::number::element::Element;
+use crate::number::integer::Integer;
+use crate::number::narrowed::Narrowed;
+use crate::number::value::Value;
+use crate::predict::choice::grid::{for_floats, for_whole_numbers};
+use crate::predict::choice::{Both, Choice, Chooser};
+use crate::predict::coded::Coded;
+use crate::predict::interpolation::Interpolation;
+use crate::predict::lorenzo;
+use crate::predict::predictor::Predictor;
+use crate::quantize::bitmap::Bitmap;
+use crate::quantize::exceptions::{List, most_listed, predict_mask, write_list, write_marked};
+use crate::quantize::grid::Grid;
+use crate::quantize::integer_steps::{self, Whole};
+use crate::quantize::linear;
+use crate::quantize::logarithm;
+use crate::quantize::quantizer::Quantizer;
+use crate::reader::take;
 use crate::simd::vectorized;
-use crate::steps::{self, Whole};
+use crate::stream::body::Fixed;
+use crate::stream::header::{self, Coding, Header};
+use crate::stream::plane::{self, PlaneWorkspace};
 
 /// Buffers that compressing and decompressing need, kept from chunk to chunk so that a warm call allocates nothing that stands in proportion to its chunk.
 #[derive(Debug, Default)]
@@ -119,7 +127,7 @@ impl Workspace {
                 extend(stream, chunk)?;
             }
         }
-        format::seal(stream);
+        header::seal(stream);
         Ok(())
     }
 
@@ -132,7 +140,7 @@ impl Workspace {
     }
 
     /// The same choice, of which `both` may do two halves side by side. It is not called where there is nothing to share: that is so unless the
-    /// bound is an absolute one of floating-point numbers, `config` leaves the predictor open, and [`is_chosen_on_tiles`](crate::predictor::is_chosen_on_tiles) says so.
+    /// bound is an absolute one of floating-point numbers, `config` leaves the predictor open, and [`is_chosen_on_tiles`](crate::predict::choice::is_chosen_on_tiles) says so.
     ///
     /// # Errors
     /// As [`Workspace::choose`].
@@ -234,6 +242,11 @@ impl Compressor for OnCpu<'_> {
         *output
     }
 
+    fn sample_len(&mut self, sample: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
+        self.workspace.compress(sample, layout, config, self.stream)?;
+        Ok(self.stream.len())
+    }
+
     fn decompress(&mut self, _output: &mut usize, chunk: &mut [u8]) -> Result<()> {
         self.workspace.decompress(self.stream, chunk)
     }
@@ -315,7 +328,7 @@ fn encode_whole_numbers<V: Whole>(
     task.begin(&grid, stream)?;
     let Grid::Steps(steps) = &grid else { return encode_exact::<V>(buffers, shared, task, predictor, stream) };
     coded.clear(layout)?;
-    steps::quantize::<V>(chunk, layout.byte_order, steps, coded.codes, coded.exceptions);
+    integer_steps::quantize::<V>(chunk, layout.byte_order, steps, coded.codes, coded.exceptions);
     coded.fill_gaps(layout);
     encode_planes::<V>(buffers, shared, task, predictor, stream)
 }
@@ -448,7 +461,7 @@ fn decode_linear<V: Value>(
     let fine = quantizer.fine::<V>().filter(|_| plane::is_interpolated(body));
     let is_wide = size_of::<V::Code>() > size_of::<i32>();
     if fine.is_none() && !(is_wide && plane::is_narrow(body)) {
-        quantize::restore::<V, _>(decode_codes(buffers, shared, body, layout)?, quantizer, order, chunk);
+        linear::restore::<V, _>(decode_codes(buffers, shared, body, layout)?, quantizer, order, chunk);
         return Ok(());
     }
     let Shared { plane, near, residuals: narrow_codes, interpolation, .. } = shared;
@@ -478,7 +491,7 @@ fn restore_narrowed<V: Value, C: Integer>(
 ) -> Result<()> {
     resize(codes, layout.shape.elements() as usize)?;
     lorenzo::restore_narrowed(differences, &layout.shape, axes, codes);
-    quantize::restore::<V, _>(codes, quantizer, layout.byte_order, chunk);
+    linear::restore::<V, _>(codes, quantizer, layout.byte_order, chunk);
     Ok(())
 }
 
@@ -494,7 +507,7 @@ fn decode_whole_numbers<V: Whole>(
     let Grid::Steps(steps) = &fixed.grid else { return decode_exact::<V>(buffers, shared, body, layout, chunk) };
     let list = take_list::<V>(fixed, body, layout)?;
     let codes = decode_codes(buffers, shared, body, layout)?;
-    steps::restore::<V>(codes, steps, layout.byte_order, chunk);
+    integer_steps::restore::<V>(codes, steps, layout.byte_order, chunk);
     decode_exceptions::<V>(fixed, &list, buffers, shared, body, layout, chunk)
 }
 

@@ -12,8 +12,9 @@ use std::ptr::null;
 use std::slice;
 
 use hdf5_sys::h5z::{H5Z_FLAG_OPTIONAL, H5Z_FLAG_REVERSE};
-use quire_codec::adaptive::UserDictionary;
-use quire_codec::{Error, dictionary};
+use quire_codec::Error;
+use quire_codec::stages::adaptive::UserDictionary;
+use quire_codec::stages::dictionary;
 
 use self::refusing::{Refusals, Refusing, refuse, spare};
 use crate::c_api::{Bytes, NO_MEMORY, OK, quire_compress, quire_decompress, quire_describe, quire_free, quire_info};

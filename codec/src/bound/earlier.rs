@@ -12,9 +12,10 @@
 
 use super::values::{GROUP, for_each_group};
 use crate::config::Config;
-use crate::lattice::{highest_bit, lowest_bit, power_of_two};
 use crate::layout::Layout;
-use crate::quantize::{Quantizer, Value};
+use crate::number::value::Value;
+use crate::quantize::lattice::{highest_bit, lowest_bit, power_of_two};
+use crate::quantize::quantizer::Quantizer;
 
 /// Groups of values that are looked at, spread over those in which any value counts.
 const SAMPLED_GROUPS: usize = 128;

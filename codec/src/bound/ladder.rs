@@ -16,10 +16,10 @@ use super::earlier::{Earlier, Odd, Search};
 use super::spacing::Spacing;
 use super::values::Range;
 use crate::config::{Config, ErrorBound, is_absolute};
-use crate::lattice::{highest_bit, power_of_two};
 use crate::layout::{Layout, Scalar};
-use crate::quantize::Value;
-use crate::small_float::{BFloat16, Binary16};
+use crate::number::small_float::{BFloat16, Binary16};
+use crate::number::value::Value;
+use crate::quantize::lattice::{highest_bit, power_of_two};
 
 /// Odd factors of the steps of binary32 and binary64. A step is 4 % below the wanted one in the mean.
 const WIDE: [Odd; 8] =
