@@ -19,18 +19,7 @@
 //! - rayon: a pool, its threads and their names, once a process; a box for each job that is handed to a helper, up to six a chunk (`copy`).
 //! - the NVIDIA driver: what it allocates with malloc it reports as `CUDA_ERROR_OUT_OF_MEMORY`, as far as it checks.
 //!
-//! | kernels | stage | CPU |
-//! |---|---|---|
-//! | `quantize.cu`, `exceptions.cu`, `small_float.cuh` | 1 | `quantize.rs`, `lattice.rs`, `exceptions.rs`, `small_float.rs` |
-//! | `grid.cu`, `steps.cu`, `logarithm.cu` | 1, on other grids | `grid.rs`, `element.rs`, `steps.rs`, `logarithm.rs` |
-//! | `lorenzo.cu` | 2 | `lorenzo.rs` |
-//! | `interpolation.cu` | 1 and 2 in one | `interpolation.rs`, `finegrid.rs` |
-//! | `alphabet.cuh`, `tokens.cu` | 3 | `alphabet.rs`, `tokens.rs` |
-//! | `codebook.cu` | 4 | `codebook.rs`, `dictionary.rs` |
-//! | `lanes.cu` | 5 | `lanes.rs` |
-//! | `bitshuffle.cu` | in place of 3 to 5 | `bitshuffle.rs` |
-//! | `plane.cu`, `checksum.cu` | streams | `plane.rs`, `workspace.rs`, `format.rs` |
-//! | `transfer.cu` | between pinned memory and the device | |
+//! Which kernels do which stage is listed at the head of `codec/src/lib.rs`.
 
 mod batch;
 mod copy;
