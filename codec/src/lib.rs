@@ -24,7 +24,7 @@
 //! | 4 | choose a codebook | §8, §11 | `entropy/codebook.rs`, `entropy/book_choice.rs`, `entropy/dictionary.rs`, `entropy/adaptive.rs` | `codebook.cu` |
 //! | 5 | Huffman code in 32 lanes | §9.1 | `entropy/lanes.rs`, `entropy/decode_tables.rs` | `lanes.cu` |
 //! | 3' | or bit planes, in place of 3 to 5 | §9.2 | `entropy/bitshuffle.rs` | `bitshuffle.cu` |
-//! | – | planes and whole chunks | §2–§4 | `workspace.rs`, `reader.rs`, `predict/coded.rs`, `predict/predictor.rs`, `stream/header.rs`, `stream/body.rs`, `stream/plane.rs` | `plane.cu`, `checksum.cu` |
+//! | – | planes and whole chunks | §2–§4 | `workspace.rs`, `reader.rs`, `predict/coded.rs`, `predict/predictor.rs`, `stream/encode.rs`, `stream/decode.rs`, `stream/buffers.rs`, `stream/verified.rs`, `stream/header.rs`, `stream/body.rs`, `stream/plane.rs` | `plane.cu`, `checksum.cu` |
 //! | – | numbers of all stages | | `number/integer.rs`, `number/small_float.rs`, `number/value.rs`, `number/narrowed.rs`, `number/rounding.rs`, `number/fixed_log2.rs`, `number/dispatch.rs`, `layout.rs` | `small_float.cuh` |
 //! | – | instructions of the processor | | `simd.rs`, `simd/bytes.rs` | `common.cuh`, `shared.cuh` |
 //!
@@ -83,7 +83,7 @@ pub mod stages {
     pub use crate::quantize::{
         bitmap, exceptions, fast_f32, fine_grid, gaps, grid, integer_steps, lattice, linear, logarithm, places, quantizer,
     };
-    pub use crate::stream::{body, books, header, inspect, plane};
+    pub use crate::stream::{body, books, header, inspect, plane, verified};
 }
 
 /// Least stack, in bytes, of a thread that compresses or decompresses, with or without HDF5. On x86-64, optimized code needs 44 KiB with what a thread itself takes:

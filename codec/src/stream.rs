@@ -2,6 +2,10 @@
 
 pub mod body;
 pub mod books;
+pub(crate) mod buffers;
+pub(crate) mod decode;
+pub(crate) mod encode;
 pub mod header;
 pub mod inspect;
 pub mod plane;
+pub mod verified;

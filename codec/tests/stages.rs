@@ -30,8 +30,8 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn every_file_has_one_row() {
     let head = fs::read_to_string(root().join("codec/src/lib.rs")).unwrap();
-    let table: Vec<&str> = head.lines().skip_while(|line| *line != "//! # Stages").take_while(|line| line.starts_with("//!"))
-        .collect();
+    let table: Vec<&str> =
+        head.lines().skip_while(|line| *line != "//! # Stages").take_while(|line| line.starts_with("//!")).collect();
     assert!(table.len() > 10, "the table is at the head of lib.rs");
     let mut rows: BTreeMap<&str, usize> = BTreeMap::new();
     // Of the sentences around the table, those that list files begin with "Without a stage".

@@ -9,6 +9,7 @@ use crate::memory::resize;
 use crate::stream::header::Header;
 use crate::stream::inspect;
 use crate::stream::plane::{Head, PlaneWorkspace};
+use crate::stream::verified::Verified;
 
 impl AdaptiveDictionary {
     /// Learns from a stream that the encoder has just made: the book of its first plane comes to the front of the history if it is a custom one.
@@ -25,7 +26,7 @@ impl AdaptiveDictionary {
 #[must_use]
 pub fn custom_book(stream: &[u8]) -> Option<CodeLengths> {
     let header = Header::read_from(stream).ok()?;
-    let (_, mut planes) = inspect::planes(stream, &header).ok()??;
+    let (_, mut planes) = inspect::planes(&stream[header.encoded_len()..], &header).ok()??;
     match Head::read(&mut planes).ok()?.choice {
         Some(Choice::Custom(lengths)) => Some(lengths),
         _ => None,
@@ -37,8 +38,9 @@ pub fn custom_book(stream: &[u8]) -> Option<CodeLengths> {
 /// # Errors
 /// `InvalidArgument` for a stream of bit planes, otherwise as [`Workspace::decompress`](crate::Workspace::decompress).
 pub fn token_counts(stream: &[u8]) -> Result<Histogram> {
-    let header = Header::read_verified(stream)?;
-    let Some((_, mut planes)) = inspect::planes(stream, &header)? else { return Ok([0; SYMBOLS]) };
+    let stream = Verified::read(stream)?;
+    let header = stream.header();
+    let Some((_, mut planes)) = inspect::planes(stream.body(), header)? else { return Ok([0; SYMBOLS]) };
     if Head::read(&mut &*planes)?.choice.is_none() {
         return Err(Error::invalid("a stream of bit planes has no tokens: compress with Huffman codes"));
     }

@@ -10,6 +10,7 @@ use crate::reader::take;
 use crate::stream::body::Fixed;
 use crate::stream::header::Header;
 use crate::stream::plane::Head;
+use crate::stream::verified::Verified;
 
 /// A stream, described.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,9 +65,10 @@ impl Description {
     /// # Errors
     /// `Truncated`, `Corrupt`, `UnsupportedVersion` or `OutOfMemory`.
     pub fn of(stream: &[u8]) -> Result<Self> {
-        let header = Header::read_verified(stream)?;
+        let stream = Verified::read(stream)?;
+        let header = *stream.header();
         let mut description = Self { header, half_step: None, exceptions: 0, planes: Vec::new() };
-        let Some((fixed, mut rest)) = planes(stream, &header)? else { return Ok(description) };
+        let Some((fixed, mut rest)) = planes(stream.body(), &header)? else { return Ok(description) };
         description.exceptions = fixed.exceptions;
         description.half_step = match &fixed.grid {
             Grid::Linear(quantizer) => Some(quantizer.half_step()),
@@ -100,12 +102,11 @@ impl Description {
 }
 
 /// What the body of a stream begins with, and its planes; `None` for a stream without planes.
-pub(crate) fn planes<'a>(stream: &'a [u8], header: &Header) -> Result<Option<(Fixed, &'a [u8])>> {
+pub(crate) fn planes<'a>(body: &'a [u8], header: &Header) -> Result<Option<(Fixed, &'a [u8])>> {
     if !header.coding.has_planes() {
         return Ok(None);
     }
-    let mut rest = stream;
-    take(&mut rest, header.encoded_len() as u64, "header")?;
+    let mut rest = body;
     let fixed = Fixed::read(header, rest)?;
     take(&mut rest, fixed.len as u64, "grid")?;
     List::take(&mut rest, fixed.exceptions, header.layout.shape.elements(), header.layout.scalar.size())?;
