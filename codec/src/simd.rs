@@ -1,5 +1,6 @@
 //! Runs loops with the widest vector instructions that the CPU has.
 
+/// Masks of bytes.
 pub(crate) mod bytes;
 
 /// Values that loops over rows take at a time, as arrays. Rows are often so short that what a compiler puts before and behind a loop of vector code,

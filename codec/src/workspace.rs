@@ -98,7 +98,7 @@ impl Workspace {
         both: Option<&mut Both<'_>>,
     ) -> Result<(Grid, Predictor)> {
         let Self { narrow, wide, shared } = self;
-        let (grid, choice) = with_float!(
+        let (grid, predictor) = with_float!(
             layout.scalar,
             V => {
                 let (chooser, mut coded) = shared.apart(&mut <V as Element>::Code::buffers(narrow, wide).codes);
@@ -110,7 +110,7 @@ impl Workspace {
                 else unreachable!("a type is one or the other")
             )
         );
-        Ok((grid, choice.predictor))
+        Ok((grid, predictor))
     }
 
     /// Decompresses a stream into the bytes of its chunk, in the byte order that the stream records.

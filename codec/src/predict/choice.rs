@@ -25,20 +25,6 @@ use crate::quantize::quantizer::Quantizer;
 /// Interpolation is not tried where more than this share of values, as a denominator, is out of the fine grid's reach.
 const OUT_OF_REACH: usize = 16;
 
-/// A predictor for a chunk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Choice {
-    pub predictor: Predictor,
-    /// Whether it has been applied to the chunk.
-    pub is_applied: bool,
-}
-
-impl<P: Into<Predictor>> From<P> for Choice {
-    fn from(predictor: P) -> Self {
-        Self { predictor: predictor.into(), is_applied: false }
-    }
-}
-
 /// Does two things, whichever way and on whichever threads; both are done when it returns.
 pub type Both<'a> = dyn FnMut(&mut (dyn FnMut() + Send), &mut (dyn FnMut() + Send)) + 'a;
 
@@ -110,13 +96,13 @@ impl Chooser {
         config: &Config,
         coded: &mut Coded<'_, V::Code>,
         both: Option<&mut Both<'_>>,
-    ) -> Result<Choice> {
+    ) -> Result<Predictor> {
         let all = Axes::all(&layout.shape);
         match config.predictor {
             PredictorPolicy::Lorenzo => return Ok(all.into()),
             PredictorPolicy::Axes(byte) => return Ok(Axes::from_byte(byte & all.to_byte(), &layout.shape).unwrap_or(all).into()),
             PredictorPolicy::Interpolation => {
-                return Ok(if quantizer.fine::<V>().is_some() { Predictor::Interpolation.into() } else { all.into() });
+                return Ok(if quantizer.fine::<V>().is_some() { Predictor::Interpolation } else { all.into() });
             }
             PredictorPolicy::Auto | PredictorPolicy::Differences => {}
         }
@@ -126,9 +112,8 @@ impl Chooser {
         }
         let tiles = Tiles::new(&layout.shape);
         if tiles.are_few() {
-            let predictor = self.try_whole::<V>(chunk, layout, quantizer, &fine, coded)?;
-            return Ok(Choice { predictor, is_applied: true });
+            return self.try_whole::<V>(chunk, layout, quantizer, &fine, coded);
         }
-        Ok(self.try_tiles::<V>(&tiles, chunk, layout, quantizer, fine, both)?.into())
+        self.try_tiles::<V>(&tiles, chunk, layout, quantizer, fine, both)
     }
 }

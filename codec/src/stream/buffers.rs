@@ -20,6 +20,7 @@ pub(crate) struct Shared {
     pub plane: PlaneWorkspace,
     /// Where exceptions are.
     pub exceptions: Bitmap,
+    pub residual_exceptions: Bitmap,
     pub mask: Bitmap,
     pub mask_differences: Vec<i8>,
     pub chooser: Chooser,
@@ -33,8 +34,11 @@ pub(crate) struct Shared {
 impl Shared {
     /// What a chunk is coded with, codes of its type aside.
     pub(crate) fn apart<'a, C>(&'a mut self, codes: &'a mut Vec<C>) -> (&'a mut Chooser, Coded<'a, C>) {
-        let Self { chooser, exceptions, interpolation, residuals, .. } = self;
-        (chooser, Coded { codes, exceptions, interpolation, residuals })
+        let Self { chooser, exceptions, interpolation, residuals, residual_exceptions, .. } = self;
+        (
+            chooser,
+            Coded { codes, exceptions, interpolation, residuals, residual_exceptions, has_codes: false, has_residuals: false },
+        )
     }
 }
 

@@ -6,7 +6,6 @@ use crate::layout::{Axes, Layout, Shape};
 use crate::memory::{extend, reserve, resize};
 use crate::number::element::Element;
 use crate::number::value::Value;
-use crate::predict::choice::Choice;
 use crate::predict::choice::grid::{for_floats, for_whole_numbers};
 use crate::predict::lorenzo;
 use crate::predict::predictor::Predictor;
@@ -36,16 +35,9 @@ impl<V: Value> Encoder<'_, V> {
     pub(crate) fn floats(mut self) -> Result<()> {
         let Self { chunk, layout, config, .. } = self;
         let (chooser, mut coded) = self.shared.apart(&mut self.buffers.codes);
-        let (grid, Choice { predictor, is_applied }) = for_floats::<V>(chunk, layout, config, chooser, &mut coded, None)?;
+        let (grid, predictor) = for_floats::<V>(chunk, layout, config, chooser, &mut coded, None)?;
         match &grid {
-            Grid::Linear(_) if is_applied => {}
-            Grid::Linear(quantizer) if predictor == Predictor::Interpolation => {
-                let Some(fine) = quantizer.fine::<V>() else {
-                    unreachable!("interpolation is chosen where there is a fine grid")
-                };
-                coded.interpolate(chunk, layout, &fine)?;
-            }
-            Grid::Linear(quantizer) => coded.quantize::<V>(chunk, layout, quantizer)?,
+            Grid::Linear(quantizer) => coded.apply::<V>(predictor, chunk, layout, quantizer)?,
             Grid::Logarithmic(logarithm) => {
                 coded.clear(layout)?;
                 logarithm::quantize::<V>(chunk, layout.byte_order, logarithm, coded.codes, coded.exceptions);
@@ -64,7 +56,7 @@ impl<V: Whole> Encoder<'_, V> {
     pub(crate) fn whole_numbers(mut self) -> Result<()> {
         let Self { chunk, layout, config, .. } = self;
         let (chooser, mut coded) = self.shared.apart(&mut self.buffers.codes);
-        let (grid, Choice { predictor, .. }) = for_whole_numbers::<V>(chunk, layout, config, chooser)?;
+        let (grid, predictor) = for_whole_numbers::<V>(chunk, layout, config, chooser)?;
         let Grid::Steps(steps) = &grid else {
             self.begin(&grid)?;
             return self.exact(predictor);

@@ -1,12 +1,13 @@
 //! Stage 0 (FORMAT.md §11): what a chunk's values become integers by, and how those are predicted.
 
-use super::{Both, Choice, Chooser};
+use super::{Both, Chooser};
 use crate::config::{Config, ErrorBound};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::number::integer::Integer as _;
 use crate::number::value::Value;
 use crate::predict::coded::Coded;
+use crate::predict::predictor::Predictor;
 use crate::quantize::grid::Grid;
 use crate::quantize::integer_steps::{Steps, Whole};
 use crate::quantize::lattice;
@@ -21,13 +22,13 @@ pub(crate) fn for_floats<V: Value>(
     chooser: &mut Chooser,
     coded: &mut Coded<'_, V::Code>,
     both: Option<&mut Both<'_>>,
-) -> Result<(Grid, Choice)> {
+) -> Result<(Grid, Predictor)> {
     let order = layout.byte_order;
     match config.bound {
         ErrorBound::Absolute(bound) => {
             let quantizer = Quantizer::for_chunk::<V>(chunk, order, bound, config.fill::<V>());
-            let choice = chooser.choose::<V>(chunk, layout, &quantizer, config, coded, both)?;
-            Ok((Grid::Linear(quantizer), choice))
+            let predictor = chooser.choose::<V>(chunk, layout, &quantizer, config, coded, both)?;
+            Ok((Grid::Linear(quantizer), predictor))
         }
         ErrorBound::PointwiseRelative(bound) if !is_too_fine(bound, V::SIZE) => {
             let grid = Logarithm::for_chunk::<V>(chunk, order, bound, config.fill::<V>());
@@ -57,7 +58,7 @@ pub(crate) fn for_whole_numbers<V: Whole>(
     layout: &Layout,
     config: &Config,
     chooser: &mut Chooser,
-) -> Result<(Grid, Choice)> {
+) -> Result<(Grid, Predictor)> {
     let grid = match config.bound {
         ErrorBound::Absolute(bound) if bound >= 1.0 => Grid::Steps(Steps::new::<V>(bound as u64, config.fill::<V>())),
         ErrorBound::Absolute(_) | ErrorBound::Lossless => Grid::Exact,
