@@ -8,10 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use quire_codec::alphabet::{self, ALPHABET};
-use quire_codec::quantize::{self, Value};
-use quire_codec::small_float::{BFloat16, Binary16};
-use quire_codec::{codebook, dictionary, finegrid, format, glance, interpolation, lanes, logarithm, plane, predictor, tokens};
+use quire_codec::stages::alphabet::{self, ALPHABET};
+use quire_codec::stages::small_float::{BFloat16, Binary16};
+use quire_codec::stages::value::Value;
+use quire_codec::stages::{
+    book_choice, codebook, dictionary, fast_f32, fine_grid, fixed_log2, header, lanes, linear, logarithm, places, plane,
+    predictor, rounding, tokens,
+};
 
 #[path = "src/job.rs"]
 #[allow(dead_code, unreachable_pub, missing_docs)]
@@ -102,9 +105,9 @@ fn constants() -> String {
     number("HALVES_TOGETHER", tokens::HALVES_TOGETHER as usize);
     number("MAX_CODE_BITS", usize::from(codebook::MAX_CODE_BITS));
     number("PACKED_LENGTHS", codebook::PACKED_LENGTHS);
-    number("CUSTOM_MARGIN", codebook::CUSTOM_MARGIN as usize);
-    number("CUSTOM_EXCESS", codebook::CUSTOM_EXCESS as usize);
-    number("LOG_FRACTION", codebook::LOG_FRACTION as usize);
+    number("CUSTOM_MARGIN", book_choice::CUSTOM_MARGIN as usize);
+    number("CUSTOM_EXCESS", book_choice::CUSTOM_EXCESS as usize);
+    number("LOG_FRACTION", fixed_log2::LOG_FRACTION as usize);
     number("RUN_ENTRY", codebook::RUN_ENTRY as usize);
     number("WIDE_ENTRY", codebook::WIDE_ENTRY as usize);
     number("SPECIAL_ENTRY", codebook::SPECIAL_ENTRY as usize);
@@ -118,9 +121,9 @@ fn constants() -> String {
     number("MAX_BLOCK_LOG", usize::from(plane::MAX_BLOCK_LOG));
     number("BLOCK_BITS", plane::BLOCK_BITS as usize);
     number("BLOCK_TOKENS", plane::BLOCK_TOKENS);
-    number("HEADER_CODING_AT", format::CODING_AT);
-    number("HEADER_LENGTH_AT", format::LENGTH_AT);
-    number("CHECKSUM_AT", format::CHECKSUM_AT.start);
+    number("HEADER_CODING_AT", header::CODING_AT);
+    number("HEADER_LENGTH_AT", header::LENGTH_AT);
+    number("CHECKSUM_AT", header::CHECKSUM_AT.start);
     number("BOOKS_PADDED", job::BOOKS_PADDED);
     number("DECODE_TABLE_LEN", job::DECODE_TABLE_LEN);
     number("CRC_TILE_ROWS", job::CRC_TILE_ROWS);
@@ -142,11 +145,11 @@ fn constants() -> String {
     number("COARSE_VALUES", job::COARSE_VALUES);
     number("COARSE_THREADS", job::COARSE_THREADS as usize);
     number("INTERPOLATION", usize::from(predictor::INTERPOLATION));
-    number("PLACES", finegrid::PLACES as usize);
-    number("PLACES_LOG", finegrid::PLACES.ilog2() as usize);
-    number("ESCAPE_FROM", interpolation::ESCAPE_FROM as usize);
-    number("ESCAPE_BASE", interpolation::ESCAPE_BASE as usize);
-    number("ESCAPE_REACH", interpolation::ESCAPE_REACH as usize);
+    number("PLACES", places::PLACES as usize);
+    number("PLACES_LOG", places::PLACES.ilog2() as usize);
+    number("ESCAPE_FROM", fine_grid::ESCAPE_FROM as usize);
+    number("ESCAPE_BASE", fine_grid::ESCAPE_BASE as usize);
+    number("ESCAPE_REACH", fine_grid::ESCAPE_REACH as usize);
     number("COLUMNS", job::COLUMNS as usize);
     number("SHORT_ROWS", job::SHORT_ROWS as usize);
     number("ROW_TILES", job::ROW_TILES as usize);
@@ -180,14 +183,14 @@ fn constants() -> String {
     limits::<f64>("F64", &mut real);
     limits::<Binary16>("F16", &mut real);
     limits::<BFloat16>("BF16", &mut real);
-    real("FAR_FILL", quantize::FAR_FILL);
-    real("FINE_SPACING", finegrid::SPACING);
-    real("GLANCE_SMALLEST_STEP", glance::SMALLEST_STEP);
-    real("GLANCE_ROUNDING", f64::from(glance::ROUNDING));
-    real("GLANCE_DOUBT_SHARE", f64::from(glance::DOUBT_SHARE));
-    real("GLANCE_STANDING", f64::from(glance::STANDING));
-    real("GLANCE_OUT_OF_REACH", f64::from(glance::OUT_OF_REACH));
-    real("PLACES_A_STEP", finegrid::PLACES_A_STEP);
+    real("FAR_FILL", linear::FAR_FILL);
+    real("FINE_SPACING", places::SPACING);
+    real("GLANCE_SMALLEST_STEP", fast_f32::SMALLEST_STEP);
+    real("GLANCE_ROUNDING", f64::from(rounding::ROUNDING_F32));
+    real("GLANCE_DOUBT_SHARE", f64::from(fast_f32::DOUBT_SHARE));
+    real("GLANCE_STANDING", f64::from(fast_f32::STANDING));
+    real("GLANCE_OUT_OF_REACH", f64::from(fast_f32::OUT_OF_REACH));
+    real("PLACES_A_STEP", places::PLACES_A_STEP);
     for (name, terms) in [("LOG_TERMS", &logarithm::LOG_TERMS[..]), ("EXP_TERMS", &logarithm::EXP_TERMS)] {
         let terms: Vec<String> = terms.iter().map(|term| format!("{term:e}")).collect();
         writeln!(text, "__constant__ const double {name}[] = {{{}}};", terms.join(", ")).expect("a String takes all");

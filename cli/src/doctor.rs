@@ -321,7 +321,7 @@ fn try_round_trip() -> Result<String, String> {
     }
     let version = stream.get(4..6).map(|bytes| format!("{}.{}", bytes[0], bytes[1])).unwrap_or_default();
     let ratio = (VALUES * size_of::<f32>()) as f64 / stream.len() as f64;
-    let (major, minor) = quire_codec::format::VERSION;
+    let (major, minor) = quire_codec::stages::header::VERSION;
     if version != format!("{major}.{minor}") {
         return Err(format!(
             "the plugin writes streams of format {version}, this program reads {major}.{minor}: install both from one build"

@@ -7,7 +7,7 @@ use clap::Args;
 use h5zquire::{FILTER_ID, cd_values};
 use hdf5::filters::Filter;
 use quire_codec::Scalar;
-use quire_codec::inspect::{Description, PlaneCoding, Prediction};
+use quire_codec::stages::inspect::{Description, PlaneCoding, Prediction};
 use serde_json::{Value, json};
 
 use crate::arguments::shape_text;

@@ -1,7 +1,7 @@
 //! What a bound promises, checked on values that went through the filter, in f64 and without the codec's own arithmetic.
 
-use quire_codec::element::Element;
-use quire_codec::small_float::{BFloat16, Binary16};
+use quire_codec::stages::element::Element;
+use quire_codec::stages::small_float::{BFloat16, Binary16};
 use quire_codec::{ByteOrder, ErrorBound, Scalar};
 
 /// Decibels by which a chunk may miss its PSNR. The encoder settles its bound by what rounding to the grid takes off; interpolation spreads errors otherwise.

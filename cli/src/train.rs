@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use quire_codec::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS, UserDictionary};
-use quire_codec::codebook::CodeLengths;
+use quire_codec::stages::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS, UserDictionary};
+use quire_codec::stages::alphabet::CodeLengths;
 use quire_codec::{Config, Workspace, options};
 use quire_trainer::adaptive::{Chunk, choices};
 use quire_trainer::user_books::user_books;

@@ -8,14 +8,17 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use h5_samples::{cloud, turbulence};
-use quire_codec::bitmap::Bitmap;
-use quire_codec::codebook::{self, ENTRIES, MAX_CODE_BITS};
-use quire_codec::interpolation::Interpolation;
-use quire_codec::lorenzo::{self, Axes};
-use quire_codec::narrowed::{FAR, Far, Narrowed};
-use quire_codec::quantize::{self, Quantizer};
-use quire_codec::tokens::{Place, Tokens, tokenize};
-use quire_codec::{ByteOrder, CodebookPolicy, Config, Layout, Scalar, Shape, Workspace, lanes};
+use quire_codec::stages::Axes;
+use quire_codec::stages::bitmap::Bitmap;
+use quire_codec::stages::codebook::{self, ENTRIES, MAX_CODE_BITS};
+use quire_codec::stages::interpolation::Interpolation;
+use quire_codec::stages::linear;
+use quire_codec::stages::lorenzo;
+use quire_codec::stages::narrowed::{FAR, Far, Narrowed};
+use quire_codec::stages::quantizer::Quantizer;
+use quire_codec::stages::tokens::{Place, Tokens, tokenize};
+use quire_codec::stages::{book_choice, gaps, lanes};
+use quire_codec::{ByteOrder, CodebookPolicy, Config, Layout, Scalar, Shape, Workspace};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -114,19 +117,19 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
     });
     row("1 quantize", None, chunk.len(), repeats, || {
         exceptions.clear(elements).expect("memory");
-        quantize::quantize::<f32>(chunk, ByteOrder::Little, &quantizer, &mut codes, &mut exceptions);
+        linear::quantize::<f32>(chunk, ByteOrder::Little, &quantizer, &mut codes, &mut exceptions);
     });
-    quantize::fill_gaps(&mut codes, &exceptions, layout.shape.row());
+    gaps::fill_gaps(&mut codes, &exceptions, layout.shape.row());
     row("2 predict", None, chunk.len(), repeats, || lorenzo::predict(&codes, &layout.shape, axes, &mut differences));
     let mut tokens = Tokens::default();
     row("3 tokens", None, chunk.len(), repeats, || tokenize(&differences, &mut tokens).expect("memory"));
     let (_, mut histogram) = tokens.count();
     row("4 histogram", None, chunk.len(), repeats, || histogram = black_box(&tokens).count().1);
     row("4 choose from the dictionary", None, chunk.len(), repeats, || {
-        black_box(codebook::choose(black_box(&histogram), CodebookPolicy::Auto, &[]));
+        black_box(book_choice::choose(black_box(&histogram), CodebookPolicy::Auto, &[]));
     });
     row("4 build a custom book", None, chunk.len(), repeats, || {
-        black_box(codebook::choose(black_box(&histogram), CodebookPolicy::Custom, &[]));
+        black_box(book_choice::choose(black_box(&histogram), CodebookPolicy::Custom, &[]));
     });
     row("4 sort by weight, as the book begins", None, chunk.len(), repeats, || {
         let mut leaves: Vec<(u64, usize)> = black_box(&histogram)
@@ -138,7 +141,7 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
         leaves.sort_unstable();
         black_box(leaves);
     });
-    let lengths = codebook::choose(&histogram, CodebookPolicy::Auto, &[]).lengths();
+    let lengths = book_choice::choose(&histogram, CodebookPolicy::Auto, &[]).lengths();
     let codes_of = codebook::canonical_codes(&lengths);
     let mut encoder = lanes::Encoder::default();
     row("5 code in lanes (blocks of 4096)", None, chunk.len(), repeats, || {
@@ -181,7 +184,7 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
         black_box(crc32fast::hash(black_box(&chunk[..chunk.len() / 8])));
     });
     row("1 restore values", None, chunk.len(), repeats, || {
-        quantize::restore::<f32, _>(&codes, &quantizer, ByteOrder::Little, &mut restored);
+        linear::restore::<f32, _>(&codes, &quantizer, ByteOrder::Little, &mut restored);
     });
     let Some(fine) = quantizer.fine::<f32>() else { return };
     let (mut interpolation, mut residuals) = (Interpolation::default(), Vec::new());

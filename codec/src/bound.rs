@@ -6,7 +6,7 @@
 //! ratio ─> search by the length of a stream ─┘                               └> ratio: look at the length, try again
 //! ```
 //!
-//! A settled bound is an absolute one, a point-wise relative one, or the exact bits, for which [`crate::grid::Grid`] has a grid. Nothing here
+//! A settled bound is an absolute one, a point-wise relative one, or the exact bits, for which [`crate::quantize::grid::Grid`] has a grid. Nothing here
 //! is part of the format, but both the CPU and a GPU call it, and its arithmetic is rounded alike everywhere: the same chunk and
 //! configuration settle for the same bound on every machine.
 
@@ -14,6 +14,8 @@
 mod earlier;
 /// The steps that settled bounds may have.
 mod ladder;
+/// What HDF5 fills partial chunks up with.
+mod padding;
 /// The bounds that reach a PSNR.
 mod psnr;
 /// The search for the bound that gives a stream a length.
@@ -27,10 +29,10 @@ use self::ladder::{Ladder, bound_of, settle_whole};
 use self::ratio::Search;
 use self::spacing::Spacing;
 use self::values::Range;
+use crate::bound::padding::without_padding;
 use crate::config::{Config, ErrorBound, PredictorPolicy};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::padding::without_padding;
 
 /// The largest bound that is settled for.
 const LARGEST: f64 = 1e300;
@@ -50,6 +52,11 @@ pub trait Compressor {
     fn compress(&mut self, config: &Config) -> std::result::Result<Self::Output, Self::Error>;
     /// Bytes of a stream.
     fn length(&self, output: &Self::Output) -> usize;
+    /// Bytes of the stream of a sample of the chunk, as the codec on the CPU compresses it, so that every processor searches alike. `config` has a settled bound.
+    ///
+    /// # Errors
+    /// Those of the codec.
+    fn sample_len(&mut self, sample: &[u8], layout: &Layout, config: &Config) -> std::result::Result<usize, Self::Error>;
     /// Decompresses the stream that was made last.
     ///
     /// # Errors
@@ -149,7 +156,10 @@ impl<C: Compressor> Settling<'_, C> {
             Some(ceiling) => settle_whole(bound.min(ceiling) as u64),
         };
         let search = Search::new(ratio, ceiling, range, layout, &settle);
-        let start = search.on_sample(chunk, layout, config)?.unwrap_or_else(|| search.start());
+        let on_sample = search.on_sample(chunk, layout, |sample, layout, bound| {
+            self.compressor.sample_len(sample, layout, &config.with_bound(bound))
+        })?;
+        let start = on_sample.unwrap_or_else(|| search.start());
         search.run(start, |bound| {
             let output = self.compress(bound)?;
             let length = self.compressor.length(&output);

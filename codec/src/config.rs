@@ -1,9 +1,9 @@
 //! What the user asks of the encoder.
 
-use crate::codebook::CodeLengths;
-use crate::element::Element;
+use crate::entropy::alphabet::CodeLengths;
 use crate::error::{Error, Result};
-use crate::integer::Integer as _;
+use crate::number::element::Element;
+use crate::number::integer::Integer as _;
 
 /// How far a decoded value may lie from the original.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -62,7 +62,7 @@ pub enum AdaptPolicy {
     #[default]
     None,
     /// Custom books of the chunks before may be taken again, so that bytes depend on these and their order. For whoever calls the encoder, who keeps
-    /// an [`AdaptiveDictionary`](crate::adaptive::AdaptiveDictionary): the encoder itself keeps nothing.
+    /// an [`AdaptiveDictionary`](crate::entropy::adaptive::AdaptiveDictionary): the encoder itself keeps nothing.
     History,
 }
 
@@ -95,8 +95,8 @@ pub struct Config<'a> {
     /// Books to choose from besides the dictionary's, as an [`AdaptiveDictionary`] has them: at most [`MAX_BOOKS`]. Those that are used travel in
     /// the stream as custom books do, so that any decoder reads it.
     ///
-    /// [`AdaptiveDictionary`]: crate::adaptive::AdaptiveDictionary
-    /// [`MAX_BOOKS`]: crate::adaptive::MAX_BOOKS
+    /// [`AdaptiveDictionary`]: crate::entropy::adaptive::AdaptiveDictionary
+    /// [`MAX_BOOKS`]: crate::entropy::adaptive::MAX_BOOKS
     pub books: &'a [CodeLengths],
     /// Whether these come from the chunks before.
     pub adapt: AdaptPolicy,

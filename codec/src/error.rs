@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::memory;
+use crate::text;
 
 /// A result with the codec's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
@@ -51,12 +51,13 @@ impl Error {
     /// `InvalidArgument` with a reason; `OutOfMemory` if there is none for its text.
     #[must_use]
     pub fn invalid(reason: impl fmt::Display) -> Self {
-        memory::text(reason).map_or_else(|error| error, Self::InvalidArgument)
+        text::written(reason).map_or_else(|bytes| Self::OutOfMemory { bytes }, Self::InvalidArgument)
     }
 
     /// `Corrupt` with what was expected and found; `OutOfMemory` if there is none for its text.
     pub(crate) fn corrupt(section: &'static str, detail: impl fmt::Display) -> Self {
-        memory::text(detail).map_or_else(|error| error, |detail| Self::Corrupt { section, detail, offset: 0 })
+        text::written(detail)
+            .map_or_else(|bytes| Self::OutOfMemory { bytes }, |detail| Self::Corrupt { section, detail, offset: 0 })
     }
 
     /// `InvalidArgument` or `Corrupt` with a reason that another error gave; `OutOfMemory` stays what it is.

@@ -216,3 +216,50 @@ pub fn type_of_byte(byte: u8) -> Option<(Scalar, ByteOrder)> {
     let scalar = *Scalar::ALL.get(usize::from(byte & !BIG_ENDIAN_BIT))?;
     Some((scalar, if byte & BIG_ENDIAN_BIT == 0 { ByteOrder::Little } else { ByteOrder::Big }))
 }
+
+/// Axes along which differences are taken. Bit 0 is the fastest axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Axes(u8);
+
+impl Axes {
+    /// The codes themselves.
+    pub const NONE: Self = Self(0);
+    /// The fastest axis alone.
+    pub const FASTEST: Self = Self(1);
+
+    /// All axes of a shape.
+    #[must_use]
+    pub fn all(shape: &Shape) -> Self {
+        Self((1 << shape.dims().len()) - 1)
+    }
+
+    /// The set that a stream names, if the shape has all of its axes.
+    #[must_use]
+    pub fn from_byte(byte: u8, shape: &Shape) -> Option<Self> {
+        (byte & !Self::all(shape).0 == 0).then_some(Self(byte))
+    }
+
+    /// The set as a stream names it.
+    #[must_use]
+    pub fn to_byte(self) -> u8 {
+        self.0
+    }
+
+    /// One axis alone.
+    #[must_use]
+    pub fn along(axis: usize) -> Self {
+        Self(1 << axis)
+    }
+
+    /// Those that are not in another set.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Whether differences are taken along an axis; 0 is the fastest.
+    #[must_use]
+    pub fn contains(self, axis: usize) -> bool {
+        self.0 >> axis & 1 == 1
+    }
+}

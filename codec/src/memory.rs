@@ -3,10 +3,11 @@
 //! All crates of the plugin allocate with these functions after it is loaded. Three tests refuse each allocation in turn: `codec/tests/low_memory.rs`,
 //! `filter/src/low_memory.rs` and `gpu/src/low_memory.rs`. For allocations of other crates, which cannot be refused, see `filter/src/reserve.rs`.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use crate::error::{Error, Result};
+use crate::text;
 
 /// Makes a vector `len` long; new elements are zero.
 ///
@@ -83,28 +84,7 @@ pub fn collect<T>(elements: impl IntoIterator<Item = T>) -> Result<Vec<T>> {
 /// # Errors
 /// `OutOfMemory`.
 pub fn text(what: impl fmt::Display) -> Result<String> {
-    let mut text = Text::default();
-    match write!(text, "{what}") {
-        Ok(()) => Ok(text.written),
-        Err(fmt::Error) => Err(Error::OutOfMemory { bytes: text.wanted as u64 }),
-    }
-}
-
-/// A string that grows as far as there is memory.
-#[derive(Default)]
-struct Text {
-    written: String,
-    /// Bytes that were asked for last.
-    wanted: usize,
-}
-
-impl fmt::Write for Text {
-    fn write_str(&mut self, part: &str) -> fmt::Result {
-        self.wanted = self.written.len() + part.len();
-        self.written.try_reserve(part.len()).map_err(|_| fmt::Error)?;
-        self.written.push_str(part);
-        Ok(())
-    }
+    text::written(what).map_err(|bytes| Error::OutOfMemory { bytes })
 }
 
 /// A value on the heap: a `Box` that may be refused.

@@ -1,5 +1,8 @@
 //! Runs loops with the widest vector instructions that the CPU has.
 
+/// Masks of bytes.
+pub(crate) mod bytes;
+
 /// Values that loops over rows take at a time, as arrays. Rows are often so short that what a compiler puts before and behind a loop of vector code,
 /// such as the question whether slices overlap, costs as much as the loop.
 pub(crate) const ROW_GROUP: usize = 8;

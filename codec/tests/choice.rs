@@ -3,7 +3,8 @@
 mod common;
 
 use common::{CONTENTS, Random, SHAPES, chunk, layout, values};
-use quire_codec::predictor::{Predictor, is_chosen_on_tiles};
+use quire_codec::stages::choice::is_chosen_on_tiles;
+use quire_codec::stages::predictor::Predictor;
 use quire_codec::{ByteOrder, Config, Layout, PredictorPolicy, Scalar, Workspace};
 
 /// The choices by one thread, by two, and by one that does the second half first. The halves are done where there are tiles, and once.

@@ -5,7 +5,7 @@ mod common;
 
 use common::{CONTENTS, Content, Random, check_config, check_round_trip, chunk, layout, values};
 use proptest::prelude::*;
-use quire_codec::format::{HEADER_FIXED_LEN, VERSION, seal};
+use quire_codec::stages::header::{HEADER_FIXED_LEN, VERSION, seal};
 use quire_codec::{ByteOrder, CodebookPolicy, CodingPolicy, Config, Error, Header, Layout, Scalar, Workspace};
 
 fn streams(elements: u64) -> Vec<(Layout, Vec<u8>)> {

@@ -10,8 +10,8 @@ mod refusing;
 use std::fmt::Debug;
 
 use common::{Content, books, chunk, layout, values};
-use quire_codec::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS, UserDictionary};
-use quire_codec::inspect::Description;
+use quire_codec::stages::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS, UserDictionary};
+use quire_codec::stages::inspect::Description;
 use quire_codec::{
     ByteOrder, CodebookPolicy, CodingPolicy, Config, Error, ErrorBound, Layout, PredictorPolicy, Result, Scalar, Shape,
     Workspace, options,

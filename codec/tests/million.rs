@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{Random, read};
 use quire_codec::{
-    ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Shape, Workspace, bound,
+    ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Shape, Workspace, check_bound,
     max_stream_len,
 };
 
@@ -70,7 +70,7 @@ fn config(random: &mut Random, layout: &Layout, chunk: &[u8]) -> Option<Config<'
         _ => ErrorBound::Absolute(number),
     };
     let mut config = Config::new(bound).ok()?;
-    bound::check(layout, &config).ok()?;
+    check_bound(layout, &config).ok()?;
     if random.below(3) == 0 {
         let size = layout.scalar.size();
         let at = random.below(layout.shape.elements()) as usize * size;

@@ -4,8 +4,8 @@ mod common;
 
 use common::{CONTENTS, Content, Random, SHAPES, check_config, check_round_trip, chunk, layout, values};
 use proptest::prelude::*;
-use quire_codec::exceptions::most_listed;
-use quire_codec::inspect::{Description, Prediction};
+use quire_codec::stages::exceptions::most_listed;
+use quire_codec::stages::inspect::{Description, Prediction};
 use quire_codec::{
     ByteOrder, CodebookPolicy, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, PredictorPolicy, Scalar, Workspace,
 };

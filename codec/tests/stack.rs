@@ -7,7 +7,7 @@ mod common;
 use std::thread::Builder;
 
 use common::{Content, chunk, layout, values};
-use quire_codec::inspect::Description;
+use quire_codec::stages::inspect::Description;
 use quire_codec::{
     ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, LEAST_STACK, PredictorPolicy, Scalar, Workspace, max_stream_len,
 };

@@ -22,7 +22,7 @@ use std::ffi::CStr;
 use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use quire_codec::adaptive::{AdaptiveDictionary, UserDictionary};
+use quire_codec::stages::adaptive::{AdaptiveDictionary, UserDictionary};
 use quire_codec::{AdaptPolicy, CodebookPolicy, Config, Error, Header, Layout, Result, Workspace, memory};
 use quire_gpu::{Compressed, Device};
 

@@ -10,10 +10,9 @@ use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
 use std::fmt::{self, Write as _};
 use std::slice;
 
-use quire_codec::inspect::{Description, Plane, PlaneCoding, Prediction};
-use quire_codec::{
-    ByteOrder, Config, Error, Header, Layout, MAX_RANK, Result, Scalar, Shape, format, memory, options, type_of_byte,
-};
+use quire_codec::stages::header;
+use quire_codec::stages::inspect::{Description, Plane, PlaneCoding, Prediction};
+use quire_codec::{ByteOrder, Config, Error, Header, Layout, MAX_RANK, Result, Scalar, Shape, memory, options, type_of_byte};
 
 use crate::FILTER_ID;
 use crate::backend::{self, Outlook};
@@ -363,8 +362,8 @@ impl fmt::Display for Info<'_> {
             formatter,
             r#"{{"version":{},"stream_version":"{}.{}","filter_id":{FILTER_ID},"backend":"{}","device":"#,
             JsonText(env!("CARGO_PKG_VERSION")),
-            format::VERSION.0,
-            format::VERSION.1,
+            header::VERSION.0,
+            header::VERSION.1,
             outlook.backend,
         )?;
         match outlook.device {

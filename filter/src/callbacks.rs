@@ -117,7 +117,7 @@ extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, 
         let (scalar, byte_order) = library.element_type(type_id)?.scalar()?;
         let shape = Shape::fold(&library.chunk_extents(dcpl)?)?;
         let layout = Layout { scalar, byte_order, shape };
-        quire_codec::bound::check(&layout, &parameters.config)?;
+        quire_codec::check_bound(&layout, &parameters.config)?;
         backend::check_dataset(&layout)?;
         parameters.layout = Some(layout);
         parameters.config.fill_value = library.fill_value(dcpl, type_id, scalar, byte_order)?;

@@ -7,8 +7,8 @@ use std::io::Read as _;
 use std::os::fd::FromRawFd as _;
 use std::sync::OnceLock;
 
-use quire_codec::adaptive::{AdaptiveDictionary, UserDictionary};
-use quire_codec::codebook::CodeLengths;
+use quire_codec::stages::adaptive::{AdaptiveDictionary, UserDictionary};
+use quire_codec::stages::alphabet::CodeLengths;
 use quire_codec::{AdaptPolicy, Config, Error, Result, memory};
 
 use crate::environment::variable;

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use quire_codec::adaptive::AdaptiveDictionary;
+use quire_codec::stages::adaptive::AdaptiveDictionary;
 use quire_codec::{Error, Result, Workspace, memory};
 
 use crate::float_environment::DefaultFloatEnvironment;

@@ -18,8 +18,9 @@ use std::ptr::null;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hdf5_sys::h5z::{H5Z_FLAG_OPTIONAL, H5Z_FLAG_REVERSE};
-use quire_codec::adaptive::UserDictionary;
-use quire_codec::{Error, dictionary};
+use quire_codec::Error;
+use quire_codec::stages::adaptive::UserDictionary;
+use quire_codec::stages::dictionary;
 
 use self::refusing::{Refusals, Refusing, refuse, spare};
 use crate::as_hdf5::filter;

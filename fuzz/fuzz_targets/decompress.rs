@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quire_codec::format::{HEADER_FIXED_LEN, seal};
-use quire_codec::inspect::Description;
+use quire_codec::stages::header::{HEADER_FIXED_LEN, seal};
+use quire_codec::stages::inspect::Description;
 use quire_codec::{Header, Workspace};
 
 /// Chunks above this are not decoded: a constant chunk of a few bytes may well stand for gigabytes.

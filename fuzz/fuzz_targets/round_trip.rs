@@ -31,7 +31,7 @@ fuzz_target!(|data: &[u8]| {
     let planes = values.len() as u64 / scalar.size() as u64 / row / rows;
     let Ok(shape) = Shape::new(&[planes, rows, row]) else { return };
     let layout = Layout { scalar, byte_order, shape };
-    if quire_codec::bound::check(&layout, &config).is_err() {
+    if quire_codec::check_bound(&layout, &config).is_err() {
         return;
     }
     let original = &values[..layout.chunk_bytes() as usize];

@@ -12,6 +12,7 @@
 //! after run, and three clocks are read: the host's around launch and wait, events around the work, and events around a hundred recorded
 //! launches, divided. Events and launches have a floor of their own, which an empty kernel shows.
 
+use quire_codec::stages::book_choice;
 use std::f64::consts::{PI, TAU};
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,9 +22,9 @@ use cudarc::driver::{
     CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaSlice, CudaStream, DevicePtr as _, DeviceRepr, LaunchConfig,
     PushKernelArg as _, result,
 };
-use quire_codec::alphabet::SYMBOLS;
-use quire_codec::tokens::{Tokens, tokenize};
-use quire_codec::{codebook, dictionary};
+use quire_codec::stages::alphabet::SYMBOLS;
+use quire_codec::stages::tokens::{Tokens, tokenize};
+use quire_codec::stages::{codebook, dictionary};
 
 #[path = "../src/job.rs"]
 #[allow(dead_code, unreachable_pub, missing_docs)]
@@ -469,7 +470,7 @@ impl<'a> Bench<'a> {
                     Way::OursCustom => quire_codec::CodebookPolicy::Custom,
                     _ => quire_codec::CodebookPolicy::Auto,
                 };
-                let expected = codebook::canonical_codes(&codebook::choose(&wide, policy, &[]).lengths());
+                let expected = codebook::canonical_codes(&book_choice::choose(&wide, policy, &[]).lengths());
                 let found = bytes.as_chunks().0[..SYMBOLS].iter().map(|&entry| u32::from_le_bytes(entry));
                 assert!(found.eq(expected), "our kernel's codes are the codec's, {way:?}");
             }

@@ -1,4 +1,4 @@
-// The symbols of tokens (FORMAT.md §7). CPU: codec/src/alphabet.rs, from which the build takes SYMBOL_START and SYMBOL_EXTRA_BITS.
+// The symbols of tokens (FORMAT.md §7). CPU: codec/src/entropy/alphabet.rs, from which the build takes SYMBOL_START and SYMBOL_EXTRA_BITS.
 #pragma once
 
 #include "common.cuh"

@@ -1,4 +1,4 @@
-// Bit planes (FORMAT.md §9.2): the fast coding of a plane. CPU: codec/src/bitshuffle.rs.
+// Bit planes (FORMAT.md §9.2): the fast coding of a plane. CPU: codec/src/entropy/bitshuffle.rs.
 //
 // Eight integers of a thread make a byte of each bit plane. A warp looks at a plane: its words are marked, their bytes counted; prefix sums
 // over the planes give every part its place in the block, which is put together in shared memory. Back, the same in the other order.

@@ -1,4 +1,4 @@
-// The stream's checksum (FORMAT.md §3): CRC-32 of all bytes but the checksum's own. CPU: codec/src/format.rs.
+// The stream's checksum (FORMAT.md §3): CRC-32 of all bytes but the checksum's own. CPU: codec/src/stream/header.rs.
 //
 // CRC is linear: each thread takes four words, multiplies their remainder by x^(bits behind them) modulo the polynomial, and the results
 // are joined by exclusive or. Pieces are counted from the stream's end, so that the powers of x are the same for every stream.

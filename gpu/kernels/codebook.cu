@@ -1,4 +1,4 @@
-// Stage 4 (FORMAT.md §8, §11): histogram -> codebook. CPU: codec/src/codebook.rs, codec/src/dictionary.rs.
+// Stage 4 (FORMAT.md §8, §11): histogram -> codebook. CPU: codec/src/entropy/codebook.rs, codec/src/entropy/dictionary.rs.
 //
 // One block of 128 threads a plane: a thread a book for the exact costs of the dictionary, a thread a symbol for everything else. Only
 // integers, so that the choice is the CPU's. A custom book is built by package-merge where the entropy says that it may pay.

@@ -1,4 +1,4 @@
-// Exceptions (FORMAT.md §5, §6): values that the grid cannot hold. CPU: codec/src/exceptions.rs, `fill_gaps` in codec/src/quantize.rs.
+// Exceptions (FORMAT.md §5, §6): values that the grid cannot hold. CPU: codec/src/quantize/exceptions.rs, `fill_gaps` in codec/src/quantize/linear.rs.
 //
 // The places of exceptions are a mask of bits while a chunk is coded; their IEEE bits, and their places if they are few, are gathered into
 // lists in the order of the chunk, at positions that come from prefix sums over segments. A decoded mask has a byte a value.

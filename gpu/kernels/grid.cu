@@ -1,4 +1,4 @@
-// Grids other than those of an absolute bound (FORMAT.md §5.3 to §5.5). CPU: codec/src/grid.rs, codec/src/element.rs.
+// Grids other than those of an absolute bound (FORMAT.md §5.3 to §5.5). CPU: codec/src/quantize/grid.rs, codec/src/number/element.rs.
 //
 // One kernel each way for all of them: what a kind of grid does to a value is little beside reading and writing it, and the branch is the
 // same for all threads. Decoding takes a pass of its own, which leaves the one over an absolute bound's codes as lean as it is.

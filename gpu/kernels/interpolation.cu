@@ -1,5 +1,5 @@
-// Stage 2' (FORMAT.md §6.2): values -> steps along an interpolation from coarse to fine, and back. CPU: codec/src/interpolation.rs,
-// codec/src/finegrid.rs.
+// Stage 2' (FORMAT.md §6.2): values -> steps along an interpolation from coarse to fine, and back. CPU: codec/src/predict/interpolation.rs,
+// codec/src/quantize/fine_grid.rs.
 //
 // A value is predicted from values of its own level that are new along fewer axes, and from coarser levels. So a level takes a pass for
 // each number of axes, and all values of a pass are independent. Places stand in the order of the chunk, residuals in that of the classes:

@@ -1,4 +1,4 @@
-// Stage 5 (FORMAT.md §9.1): tokens -> 32 lanes of 16-bit words, and back. CPU: codec/src/lanes.rs.
+// Stage 5 (FORMAT.md §9.1): tokens -> 32 lanes of 16-bit words, and back. CPU: codec/src/entropy/lanes.rs.
 //
 // A lane of a block is a lane of a warp, either way. Forward, one ballot a step says which lanes have filled a word, and a lane knows where
 // its next two words stand. Backward, a step is one look-up, one ballot and one popcount, and two steps go together. A lane's bit string is a chain of look-ups that no

@@ -1,4 +1,4 @@
-// Stage 1 for a point-wise relative bound (FORMAT.md §5.5). CPU: codec/src/logarithm.rs, which explains it.
+// Stage 1 for a point-wise relative bound (FORMAT.md §5.5). CPU: codec/src/quantize/logarithm.rs, which explains it.
 //
 // All arithmetic is f64, each operation rounded by itself: the file is compiled with --fmad=false.
 #pragma once
@@ -47,7 +47,7 @@ __device__ __forceinline__ V logarithmic_value(i64 code, i64 offset, double step
   return V(code == 0 ? 0.0 : code < 0 ? -size : size);
 }
 
-/// See `Logarithm` in codec/src/logarithm.rs.
+/// See `Logarithm` in codec/src/quantize/logarithm.rs.
 template <typename V>
 struct LogarithmicCoder {
   typedef typename ValueType<V>::Code Code;

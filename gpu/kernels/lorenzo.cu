@@ -1,4 +1,4 @@
-// Stage 2 (FORMAT.md §6): codes -> differences along a set of axes, and back. CPU: codec/src/lorenzo.rs.
+// Stage 2 (FORMAT.md §6): codes -> differences along a set of axes, and back. CPU: codec/src/predict/lorenzo.rs.
 //
 // Forward, differences are computed where they are used (tokens.cu): along the slow axes from codes that the caches hold, along the fastest
 // from neighbours. Backward, a prefix sum along each axis in turn; the last one also turns codes into values:

@@ -1,4 +1,4 @@
-// Planes and streams (FORMAT.md §2 to §4): blocks -> stream, and stream -> where blocks are. CPU: codec/src/plane.rs, codec/src/workspace.rs.
+// Planes and streams (FORMAT.md §2 to §4): blocks -> stream, and stream -> where blocks are. CPU: codec/src/stream/plane.rs, codec/src/workspace.rs.
 #pragma once
 
 #include "bitshuffle.cu"

@@ -1,4 +1,4 @@
-// Stage 1 (FORMAT.md §5): values -> quantization codes and exceptions, and back. CPU: codec/src/quantize.rs, codec/src/lattice.rs.
+// Stage 1 (FORMAT.md §5): values -> quantization codes and exceptions, and back. CPU: codec/src/quantize/linear.rs, codec/src/quantize/lattice.rs.
 //
 // All arithmetic is f64, each operation rounded by itself: the file is compiled with --fmad=false.
 #pragma once
@@ -8,7 +8,7 @@
 /// Key 0 of the lattice search means that no value decides.
 constexpr i32 LATTICE_ZERO = 4096;
 
-/// The grid on which interpolation restores values (FORMAT.md §5.2): PLACES places a step. CPU: codec/src/finegrid.rs.
+/// The grid on which interpolation restores values (FORMAT.md §5.2): PLACES places a step. CPU: codec/src/quantize/fine_grid.rs.
 struct FineGrid {
   double step, inverse_step, spacing;
   double limit;  // values of as many steps have no place; 0 where there is no fine grid
@@ -41,7 +41,7 @@ struct Nearest {
   }
 };
 
-/// What arithmetic in binary32 decides for certain of most values of that type. CPU: codec/src/glance.rs, where its errors are reckoned.
+/// What arithmetic in binary32 decides for certain of most values of that type. CPU: codec/src/quantize/fast_f32.rs, where its errors are reckoned.
 struct Glance {
   float inverse_step;  // NaN where nothing is certain
 
@@ -86,7 +86,7 @@ __device__ __forceinline__ V restore_value(double code, double step) {
   return V(__dmul_rn(code, step));
 }
 
-/// Below this magnitude a decoded value is certain to have its own code again; see `SAFE_CODE_LIMIT` in codec/src/quantize.rs. 0 where
+/// Below this magnitude a decoded value is certain to have its own code again; see `SAFE_CODE_LIMIT` in codec/src/quantize/linear.rs. 0 where
 /// steps are so small that values may be subnormal.
 template <typename V>
 __device__ __forceinline__ double safe_code_limit(double step) {

@@ -1,4 +1,4 @@
-// Floating-point numbers of 16 bits. CPU: codec/src/small_float.rs, which explains the rounding.
+// Floating-point numbers of 16 bits. CPU: codec/src/number/small_float.rs, which explains the rounding.
 //
 // Not by the hardware's conversions: those know no step from f64 to bfloat16, and two steps round twice.
 #pragma once

@@ -1,4 +1,4 @@
-// Stage 1 for whole numbers (FORMAT.md §5.4). CPU: codec/src/steps.rs, which explains it.
+// Stage 1 for whole numbers (FORMAT.md §5.4). CPU: codec/src/quantize/integer_steps.rs, which explains it.
 #pragma once
 
 #include "quantize.cu"
@@ -35,7 +35,7 @@ __device__ __forceinline__ u64 multiple_of(typename ValueType<V>::Code code, u64
   }
 }
 
-/// See `Steps` in codec/src/steps.rs.
+/// See `Steps` in codec/src/quantize/integer_steps.rs.
 template <typename V, bool SIGNED>
 struct StepsCoder {
   typedef typename ValueType<V>::Code Code;

@@ -1,4 +1,4 @@
-// Stages 2 and 3 (FORMAT.md §6, §7): codes -> differences -> tokens, and how often each symbol occurs; and back. CPU: codec/src/tokens.rs.
+// Stages 2 and 3 (FORMAT.md §6, §7): codes -> differences -> tokens, and how often each symbol occurs; and back. CPU: codec/src/entropy/tokens.rs.
 //
 // Forward, a block of 256 threads turns a segment of 2048 integers into tokens:
 //

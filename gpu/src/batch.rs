@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use cudarc::driver::CudaEvent;
 use cudarc::driver::sys::CUevent_flags;
-use quire_codec::lorenzo::Axes;
-use quire_codec::predictor::Predictor;
+use quire_codec::stages::Axes;
+use quire_codec::stages::predictor::Predictor;
 use quire_codec::{CodingPolicy, Config, Layout, Workspace};
 
 use crate::copy::copy;

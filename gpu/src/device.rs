@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cudarc::driver::CudaContext;
 use cudarc::driver::sys::CUdevice_attribute;
 use once_cell::sync::OnceCell;
-use quire_codec::bound::{Compressor, with_settled_bound};
+use quire_codec::stages::{Compressor, with_settled_bound};
 use quire_codec::{Config, Layout, Workspace, memory};
 
 use crate::error::{Context as _, Error, Reason, Result, reason};
@@ -374,7 +374,7 @@ struct OnDevice<'a> {
     fetched: Fetched,
 }
 
-/// A stream that the host decompresses to measure its noise, and what it needs for that.
+/// A stream that the host decompresses to measure its noise, or that it makes of a sample, and what both need.
 #[derive(Default)]
 struct Fetched {
     stream: Vec<u8>,
@@ -391,6 +391,12 @@ impl Compressor for OnDevice<'_> {
 
     fn length(&self, output: &Compressed) -> usize {
         output.len()
+    }
+
+    fn sample_len(&mut self, sample: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
+        let Fetched { stream, workspace } = &mut self.fetched;
+        workspace.compress(sample, layout, config, stream)?;
+        Ok(stream.len())
     }
 
     fn decompress(&mut self, output: &mut Compressed, chunk: &mut [u8]) -> Result<()> {

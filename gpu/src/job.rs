@@ -9,15 +9,15 @@ pub const HEADER_ROOM: usize = 64;
 /// Books of the dictionary, filled up so that rows of lengths stay aligned.
 pub const BOOKS_PADDED: usize = 80;
 /// Symbols of the alphabet.
-pub const SYMBOLS: usize = quire_codec::alphabet::SYMBOLS;
+pub const SYMBOLS: usize = quire_codec::stages::alphabet::SYMBOLS;
 /// Symbols are kept four at a time.
 pub const SYMBOL_FOURS: usize = SYMBOLS.div_ceil(4);
 /// Most books that the kernels' tables have room for.
 pub const BOOKS: usize = 75;
 /// Most books besides those.
-pub const MAX_BOOKS: usize = quire_codec::adaptive::MAX_BOOKS;
+pub const MAX_BOOKS: usize = quire_codec::stages::adaptive::MAX_BOOKS;
 /// Entries of a decoding table.
-pub const DECODE_TABLE_LEN: usize = 1 << quire_codec::codebook::MAX_CODE_BITS;
+pub const DECODE_TABLE_LEN: usize = 1 << quire_codec::stages::codebook::MAX_CODE_BITS;
 /// Entries of the table of high tile powers; a tile is 4096 bytes, and a row of 256 tiles has one entry.
 pub const CRC_TILE_ROWS: usize = 2048;
 
@@ -36,8 +36,8 @@ pub const FEW_EXPAND_THREADS: u32 = 512;
 /// Counts that share a sum.
 pub const GROUP: usize = 64;
 /// 16-bit words that the lanes of a segment can take.
-pub const LANE_SLOT: usize =
-    quire_codec::alphabet::SEGMENT * quire_codec::codebook::MAX_CODE_BITS as usize / 16 + 2 * quire_codec::lanes::LANES;
+pub const LANE_SLOT: usize = quire_codec::stages::alphabet::SEGMENT * quire_codec::stages::codebook::MAX_CODE_BITS as usize / 16
+    + 2 * quire_codec::stages::lanes::LANES;
 /// Bytes of a tile of the checksum.
 pub const CHECKSUM_TILE: usize = 4096;
 /// Blocks of a plane's index that a block of threads finds.

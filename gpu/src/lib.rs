@@ -29,18 +29,7 @@
 //! - for a panic under `RUST_BACKTRACE=1`, whose report reads the library's symbols into memory;
 //! - programs that link this crate without the plugin's allocator.
 //!
-//! | kernels | stage | CPU |
-//! |---|---|---|
-//! | `quantize.cu`, `exceptions.cu`, `small_float.cuh` | 1 | `quantize.rs`, `lattice.rs`, `exceptions.rs`, `small_float.rs` |
-//! | `grid.cu`, `steps.cu`, `logarithm.cu` | 1, on other grids | `grid.rs`, `element.rs`, `steps.rs`, `logarithm.rs` |
-//! | `lorenzo.cu` | 2 | `lorenzo.rs` |
-//! | `interpolation.cu` | 1 and 2 in one | `interpolation.rs`, `finegrid.rs` |
-//! | `alphabet.cuh`, `tokens.cu` | 3 | `alphabet.rs`, `tokens.rs` |
-//! | `codebook.cu` | 4 | `codebook.rs`, `dictionary.rs` |
-//! | `lanes.cu` | 5 | `lanes.rs` |
-//! | `bitshuffle.cu` | in place of 3 to 5 | `bitshuffle.rs` |
-//! | `plane.cu`, `checksum.cu` | streams | `plane.rs`, `workspace.rs`, `format.rs` |
-//! | `transfer.cu` | between pinned memory and the device | |
+//! Which kernels do which stage is listed at the head of `codec/src/lib.rs`.
 
 mod batch;
 mod copy;

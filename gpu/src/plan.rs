@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr};
-use quire_codec::alphabet::SEGMENT;
-use quire_codec::exceptions::most_listed;
-use quire_codec::plane::{BIT_PLANES, is_interpolated};
+use quire_codec::stages::alphabet::SEGMENT;
+use quire_codec::stages::exceptions::most_listed;
+use quire_codec::stages::plane::{BIT_PLANES, is_interpolated};
 use quire_codec::{Layout, Scalar, max_stream_len};
 
 use crate::error::{Error, Reason, Result};

@@ -9,15 +9,17 @@
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use quire_codec::exceptions::List;
-use quire_codec::format::{CHECKSUM_AT, HEADER_MAX_LEN};
-use quire_codec::grid::{Fixed, Grid};
-use quire_codec::lattice::{self, highest_bit};
 use quire_codec::memory::Boxed;
-use quire_codec::plane::is_interpolated;
-use quire_codec::predictor::{Both, Predictor, is_chosen_on_tiles};
-use quire_codec::quantize::Quantizer;
-use quire_codec::small_float::{BFloat16, Binary16};
+use quire_codec::stages::body::Fixed;
+use quire_codec::stages::choice::{Both, is_chosen_on_tiles};
+use quire_codec::stages::exceptions::List;
+use quire_codec::stages::grid::Grid;
+use quire_codec::stages::header::{CHECKSUM_AT, HEADER_MAX_LEN};
+use quire_codec::stages::lattice::{self, highest_bit};
+use quire_codec::stages::plane::is_interpolated;
+use quire_codec::stages::predictor::Predictor;
+use quire_codec::stages::quantizer::Quantizer;
+use quire_codec::stages::small_float::{BFloat16, Binary16};
 use quire_codec::{
     CodebookPolicy, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, Scalar, Workspace, max_stream_len, memory,
 };

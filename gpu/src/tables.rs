@@ -1,7 +1,8 @@
 //! What the kernels look up, made once a device: the dictionary and the powers that the checksum needs.
 
-use quire_codec::codebook::MAX_CODE_BITS;
-use quire_codec::{Result, codebook, dictionary, memory};
+use quire_codec::stages::codebook::MAX_CODE_BITS;
+use quire_codec::stages::{codebook, dictionary};
+use quire_codec::{Result, memory};
 
 use crate::job::{BOOKS_PADDED, CRC_TILE_ROWS, DECODE_TABLE_LEN, SYMBOL_FOURS, Tables};
 

@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use common::{CONTENTS, Content, Random, SHAPES, chunk, layout, values};
-use quire_codec::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS, custom_book};
-use quire_codec::exceptions::most_listed;
-use quire_codec::predictor::Predictor;
+use quire_codec::stages::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS};
+use quire_codec::stages::books::custom_book;
+use quire_codec::stages::exceptions::most_listed;
+use quire_codec::stages::header;
+use quire_codec::stages::predictor::Predictor;
 use quire_codec::{
     ByteOrder, CodebookPolicy, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, PredictorPolicy, Scalar, Workspace,
-    format,
 };
 use quire_gpu::{Batch, Device, Error, batch_predictor, device, statistics};
 
@@ -240,7 +241,7 @@ fn bounds_and_types() {
                 let add = |bits: u64, &byte: &u8| bits << 8 | u64::from(byte);
                 let fill = if order == ByteOrder::Big { last.iter().fold(0, add) } else { last.iter().rev().fold(0, add) };
                 for bound in BOUNDS {
-                    if quire_codec::bound::check(&layout, &Config::new(bound).expect("a bound")).is_err() {
+                    if quire_codec::check_bound(&layout, &Config::new(bound).expect("a bound")).is_err() {
                         continue;
                     }
                     for fill_value in [None, Some(fill)] {
@@ -422,7 +423,7 @@ fn every_value_of_short_types() {
         let chunk: Vec<u8> = (0..layout.shape.elements()).flat_map(bytes).collect();
         for bound in bounds.clone() {
             let config = Config::new(bound).expect("a bound");
-            if quire_codec::bound::check(&layout, &config).is_ok() {
+            if quire_codec::check_bound(&layout, &config).is_ok() {
                 report.compare_codings(device, &mut cpu, &format!("{scalar:?} {order:?} {bound:?}"), &chunk, &layout, &config);
             }
         }
@@ -528,7 +529,7 @@ fn damaged_streams_are_refused_alike() {
                     damaged[start + bit as usize / 8] ^= 1 << (bit % 8);
                 }
                 if resealed && damaged.len() > 64 {
-                    format::seal(&mut damaged);
+                    header::seal(&mut damaged);
                 }
                 let mut expected = vec![0; chunk.len()];
                 let decoded = cpu.decompress(&damaged, &mut expected);

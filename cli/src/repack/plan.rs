@@ -178,6 +178,6 @@ fn decide(named: Named, arguments: &Arguments, given: &str, selection: &Selectio
         byte_order: source.numbers.byte_order,
         shape: quire_codec::Shape::fold(&[1]).map_err(message)?,
     };
-    quire_codec::bound::check(&layout, &config).map_err(message)?;
+    quire_codec::check_bound(&layout, &config).map_err(message)?;
     Ok(Task { path, source, options, config, words, chunk, boxes })
 }

@@ -16,10 +16,12 @@
 use super::values::Groups;
 use crate::config::Config;
 use crate::error::Result;
-use crate::lattice::{highest_bit, lowest_bit, power_of_two};
 use crate::layout::Layout;
 use crate::memory::reserve;
-use crate::quantize::{Quantizer, ROUNDING, Value};
+use crate::number::rounding::ROUNDING;
+use crate::number::value::Value;
+use crate::quantize::lattice::{highest_bit, lowest_bit, power_of_two};
+use crate::quantize::quantizer::Quantizer;
 use crate::simd::vectorized;
 
 /// Values that are taken into a sample together, and the most in all.

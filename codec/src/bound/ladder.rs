@@ -18,9 +18,9 @@ use super::earlier::{Earlier, Odd, Search};
 use super::values::Range;
 use crate::config::{Config, ErrorBound, is_absolute};
 use crate::error::Result;
-use crate::lattice::{highest_bit, power_of_two};
 use crate::layout::{Layout, Scalar};
-use crate::quantize::Value;
+use crate::number::value::Value;
+use crate::quantize::lattice::{highest_bit, power_of_two};
 
 /// Odd factors of the steps of binary32 and binary64. A step is 2.7 % below the wanted one in the mean. No factor is a multiple of 5: numbers that people
 /// have rounded, to hundreds of metres, say, would look as if they were on such a step.

@@ -2,13 +2,13 @@
 
 use super::values::{Groups, Range, count_of, noise_of_decoded, noise_of_steps};
 use super::{Compressor, Ladder, Settling};
+use crate::bound::padding::without_padding;
 use crate::config::{Config, ErrorBound, PredictorPolicy};
-use crate::grid::with_element;
 use crate::layout::Layout;
-use crate::logarithm::{EXP_TERMS, exp2};
 use crate::memory::resize;
-use crate::padding::without_padding;
-use crate::quantize::ROUNDING;
+use crate::number::dispatch::with_element;
+use crate::number::rounding::ROUNDING;
+use crate::quantize::logarithm::{EXP_TERMS, exp2};
 use crate::simd::vectorized;
 
 /// Most values that noise is estimated from.

@@ -1,11 +1,10 @@
 //! The search for the bound that gives a stream a length.
 
 use super::values::Range;
-use crate::config::{Config, ErrorBound};
-use crate::error::Result;
+use crate::config::ErrorBound;
+use crate::error::Error;
 use crate::layout::{Layout, MAX_RANK, Shape};
-use crate::logarithm::{EXP_TERMS, LOG_TERMS, exp2, log2};
-use crate::workspace::Workspace;
+use crate::quantize::logarithm::{EXP_TERMS, LOG_TERMS, exp2, log2};
 
 /// A ratio is reached if the stream's length is off by no more than this share.
 const TOLERANCE: f64 = 0.03;
@@ -91,8 +90,14 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The bound that gives a sample of the chunk its share of the length, as log2; `None` where a sample does not tell.
-    pub(super) fn on_sample(&self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<Option<f64>> {
+    /// The bound that gives a sample of the chunk its share of the length, as log2; `None` where a sample does not tell. `length_of` says how long a sample's
+    /// stream is with a bound.
+    pub(super) fn on_sample<E: From<Error>>(
+        &self,
+        chunk: &[u8],
+        layout: &Layout,
+        mut length_of: impl FnMut(&[u8], &Layout, ErrorBound) -> std::result::Result<usize, E>,
+    ) -> std::result::Result<Option<f64>, E> {
         let dims = layout.shape.dims();
         if layout.shape.elements() < SAMPLED_FROM || dims[0] < SAMPLE {
             return Ok(None);
@@ -106,13 +111,11 @@ impl<'a> Search<'a> {
         let sample = &chunk[first..first + sample_layout.chunk_bytes() as usize];
         let share = sample_dims[0] as f64 / dims[0] as f64;
         let search = Self { wanted: self.wanted + log2(share, LOG_TERMS.len()), values: self.values * share, ..*self };
-        let (mut workspace, mut stream) = (Workspace::default(), Vec::new());
         let (mut at, mut bracket, mut tried) = (search.start(), Bracket::default(), Tried::default());
         for _ in 0..ATTEMPTS {
             let bound = search.bound(at);
             if tried.length(bound).is_none() {
-                workspace.compress(sample, &sample_layout, &config.with_bound(bound), &mut stream)?;
-                tried.add(bound, stream.len());
+                tried.add(bound, length_of(sample, &sample_layout, bound)?);
             }
             let Some(next) = tried.length(bound).and_then(|length| search.next(at, length, &mut bracket)) else {
                 return Ok(None);

@@ -2,10 +2,10 @@
 
 use super::MANTISSA_BITS;
 use crate::config::Config;
-use crate::element::Element;
-use crate::integer::Integer as _;
 use crate::layout::{ByteOrder, Layout, Scalar};
-use crate::small_float::{BFloat16, Binary16};
+use crate::number::element::Element;
+use crate::number::integer::Integer as _;
+use crate::number::small_float::{BFloat16, Binary16};
 
 /// How far neighbouring numbers of 16 bits lie apart among the larger ones of a chunk, a power of two. On a grid of steps that are no multiples of it, values round once
 /// more when they are restored, and many miss the bound. Over 40 arrays as binary16 and bfloat16 at shares of 3e-2 to 3e-4 of the range, streams with steps that are

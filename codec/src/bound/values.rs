@@ -3,11 +3,11 @@
 use std::marker::PhantomData;
 
 use crate::config::Config;
-use crate::element::Element;
-use crate::grid::{with_float, with_whole};
 use crate::layout::{ByteOrder, Layout};
+use crate::number::dispatch::{with_float, with_whole};
+use crate::number::element::Element;
+use crate::quantize::integer_steps::{Steps, Whole};
 use crate::simd::vectorized;
-use crate::steps::{Steps, Whole};
 
 /// Values that are read together.
 pub(super) const GROUP: usize = 64;

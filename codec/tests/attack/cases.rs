@@ -1,8 +1,8 @@
 //! Cases from seeds: a layout, a configuration and values that are hard for it.
 
-use quire_codec::inspect::Description;
+use quire_codec::stages::inspect::Description;
 use quire_codec::{
-    ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Shape, Workspace, bound,
+    ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Shape, Workspace, check_bound,
 };
 
 use crate::common::checks::Number;
@@ -30,7 +30,7 @@ impl Case {
         let scale = Scale::any(&mut random, layout.scalar);
         let field = Field::any(&mut random, scale, &layout);
         let mut config = Config::new(error_bound(&mut random, &scale, layout.scalar)).ok()?;
-        bound::check(&layout, &config).ok()?;
+        check_bound(&layout, &config).ok()?;
         config.coding = pick(&mut random, &[CodingPolicy::Auto, CodingPolicy::Huffman, CodingPolicy::Bitshuffle]);
         config.codebook =
             pick(&mut random, &[CodebookPolicy::Auto, CodebookPolicy::Auto, CodebookPolicy::Dictionary, CodebookPolicy::Custom]);

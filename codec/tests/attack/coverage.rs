@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use quire_codec::inspect::{Description, PlaneCoding, Prediction};
+use quire_codec::stages::inspect::{Description, PlaneCoding, Prediction};
 use quire_codec::{Coding, CodingPolicy, Config, PredictorPolicy, Result, Scalar};
 
 /// Coding, predictor, and code of a stream.

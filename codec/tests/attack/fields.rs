@@ -1,6 +1,6 @@
 //! Values: smooth fields and others, and single values that rounding finds hard.
 
-use quire_codec::small_float::{BFloat16, Binary16};
+use quire_codec::stages::small_float::{BFloat16, Binary16};
 use quire_codec::{Layout, Scalar};
 
 use crate::common::Random;

@@ -3,7 +3,7 @@
 //! Differences of integers, and shares of their range, are taken exactly in 128 bits. Differences of floating-point numbers are taken in f64, in which bounds are
 //! defined. The code shares nothing with the encoder but the reading of 16-bit numbers.
 
-use quire_codec::small_float::{BFloat16, Binary16};
+use quire_codec::stages::small_float::{BFloat16, Binary16};
 use quire_codec::{ByteOrder, Config, ErrorBound, Layout, Scalar};
 
 /// A value of a chunk.

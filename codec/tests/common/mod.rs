@@ -6,9 +6,10 @@ pub(crate) mod checks;
 use std::sync::LazyLock;
 
 use self::checks::Number;
-use quire_codec::adaptive::MAX_BOOKS;
-use quire_codec::codebook::{self, CodeLengths};
-use quire_codec::small_float::{BFloat16, Binary16};
+use quire_codec::stages::adaptive::MAX_BOOKS;
+use quire_codec::stages::alphabet::CodeLengths;
+use quire_codec::stages::codebook;
+use quire_codec::stages::small_float::{BFloat16, Binary16};
 use quire_codec::{
     ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Shape, Workspace,
     max_stream_len,

@@ -1,14 +1,18 @@
 //! Books kept from chunk to chunk: what they save over a series of chunks, and how CEAZ's rule compares, which keeps or renews a book by the
 //! change of the histogram's standard deviation (ICS'22, the experiment with two datasets one behind the other).
 
+use quire_codec::stages::book_choice;
 use std::fmt::Write as _;
 
 use h5_samples::{Field, Size, finite_range};
-use quire_codec::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS, token_counts};
-use quire_codec::alphabet::SYMBOLS;
-use quire_codec::codebook::{self, Choice, CodeLengths, PACKED_LENGTHS};
-use quire_codec::dictionary;
-use quire_codec::tokens::Histogram;
+use quire_codec::stages::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS};
+use quire_codec::stages::alphabet::CodeLengths;
+use quire_codec::stages::alphabet::Histogram;
+use quire_codec::stages::alphabet::SYMBOLS;
+use quire_codec::stages::book_choice::Choice;
+use quire_codec::stages::books::token_counts;
+use quire_codec::stages::codebook::{self, PACKED_LENGTHS};
+use quire_codec::stages::dictionary;
 use quire_codec::{CodebookPolicy, CodingPolicy, Config, Layout, Result, Workspace};
 
 use crate::criteria::shares;
@@ -124,7 +128,7 @@ fn optimal_bits(histogram: &Histogram) -> u64 {
 pub fn choices(chunks: &[Chunk], mut books: AdaptiveDictionary, learns: bool) -> (Vec<u64>, usize) {
     let mut built = 0;
     let bits =
-        chunks.iter().map(|Chunk { histogram, .. }| match codebook::choose(histogram, CodebookPolicy::Auto, books.books()) {
+        chunks.iter().map(|Chunk { histogram, .. }| match book_choice::choose(histogram, CodebookPolicy::Auto, books.books()) {
             Choice::Dictionary(book) => code_bits(histogram, &dictionary::books()[usize::from(book)]),
             Choice::Custom(lengths) => {
                 built += usize::from(!books.books().contains(&lengths));

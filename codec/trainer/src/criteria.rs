@@ -1,10 +1,11 @@
 //! Ways to choose a book for a histogram. Shah et al. (ICS'23) compare entropy, Kullback-Leibler divergence and cross entropy of the
 //! densities; the codec takes the exact cost in bits, an integer sum. The others are here for the report alone.
 
-use quire_codec::alphabet::SYMBOLS;
-use quire_codec::codebook::{CodeLengths, LOG_FRACTION, log2_fixed};
-use quire_codec::dictionary::Entry;
-use quire_codec::tokens::Histogram;
+use quire_codec::stages::alphabet::CodeLengths;
+use quire_codec::stages::alphabet::Histogram;
+use quire_codec::stages::alphabet::SYMBOLS;
+use quire_codec::stages::dictionary::Entry;
+use quire_codec::stages::fixed_log2::{LOG_FRACTION, log2_fixed};
 
 use crate::lengths::code_bits;
 use crate::model;

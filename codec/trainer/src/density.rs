@@ -1,7 +1,7 @@
 //! Densities that books are made from, on a grid of small integers: half octaves of scale, halves of spread.
 
-use quire_codec::codebook;
-use quire_codec::dictionary::{Entry, Family};
+use quire_codec::stages::codebook;
+use quire_codec::stages::dictionary::{Entry, Family};
 
 use crate::model;
 

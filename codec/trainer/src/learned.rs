@@ -1,9 +1,9 @@
 //! Books made for the tokens of chunks, from books of densities, by turns of giving chunks to their cheapest books and making the books
 //! again for their chunks and a share of the density.
 
-use quire_codec::alphabet::SYMBOLS;
-use quire_codec::codebook;
-use quire_codec::dictionary::Entry;
+use quire_codec::stages::alphabet::SYMBOLS;
+use quire_codec::stages::codebook;
+use quire_codec::stages::dictionary::Entry;
 
 use crate::criteria::shares;
 use crate::lengths::code_bits;
@@ -43,7 +43,7 @@ pub fn learned_books(start: &[Entry], targets: &[Target]) -> Vec<Entry> {
 
 #[cfg(test)]
 mod tests {
-    use quire_codec::tokens::Histogram;
+    use quire_codec::stages::alphabet::Histogram;
 
     use super::*;
     use crate::density::Density;

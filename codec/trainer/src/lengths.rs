@@ -63,8 +63,8 @@ pub fn code_bits(histogram: &[u64], lengths: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use quire_codec::alphabet::SYMBOLS;
-    use quire_codec::codebook;
+    use quire_codec::stages::alphabet::SYMBOLS;
+    use quire_codec::stages::codebook;
 
     use super::*;
 

@@ -19,7 +19,7 @@ pub mod zeros;
 
 use density::Density;
 use learned::learned_books;
-use quire_codec::dictionary::{Dictionary, Entry};
+use quire_codec::stages::dictionary::{Dictionary, Entry};
 use selection::select;
 use training::Target;
 
@@ -43,6 +43,6 @@ pub fn dictionary() -> Dictionary {
 mod tests {
     #[test]
     fn embedded_dictionary_is_what_the_trainer_makes() {
-        assert_eq!(&super::dictionary(), quire_codec::dictionary::built_in());
+        assert_eq!(&super::dictionary(), quire_codec::stages::dictionary::built_in());
     }
 }

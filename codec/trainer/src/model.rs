@@ -5,9 +5,10 @@
 //! quiet. So the scale varies over a chunk, slowly, and is log-normal: all of a run's values are drawn at one scale, and tokens are
 //! counted over all scales. One parameter, the spread of the scale's logarithm, thus makes runs longer and tails heavier together.
 
-use quire_codec::alphabet::{ALPHABET, Meaning, SEGMENT, SYMBOLS};
-use quire_codec::dictionary::Family;
-use quire_codec::tokens::{HALVES_TOGETHER, Histogram};
+use quire_codec::stages::alphabet::Histogram;
+use quire_codec::stages::alphabet::{ALPHABET, Meaning, SEGMENT, SYMBOLS};
+use quire_codec::stages::dictionary::Family;
+use quire_codec::stages::tokens::HALVES_TOGETHER;
 
 /// Scales either side of the middle one that stand for a log-normal scale.
 const NODES: i32 = 8;
@@ -112,7 +113,7 @@ impl Runs {
 
 #[cfg(test)]
 mod tests {
-    use quire_codec::alphabet::FIRST_CLASS;
+    use quire_codec::stages::alphabet::FIRST_CLASS;
 
     use super::*;
 

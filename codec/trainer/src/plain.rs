@@ -1,7 +1,7 @@
 //! The same pipeline without run tokens and escapes, to compare with: a bin for each difference of up to 511 either way, as in cuSZ
 //! (PACT'20) and Shah et al. (ICS'23); what lies beyond is kept in a list beside the codes.
 
-use quire_codec::integer::Integer;
+use quire_codec::stages::integer::Integer;
 
 use crate::lengths::{code_bits, limited_lengths};
 

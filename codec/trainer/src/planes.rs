@@ -1,14 +1,19 @@
 //! What the codec's predictors leave of a chunk: the integers that its planes code. Stages 0 to 2, as `encode_values` of the codec joins
 //! them; a test holds both against each other.
 
-use quire_codec::bitmap::Bitmap;
-use quire_codec::exceptions::{most_listed, predict_mask};
-use quire_codec::grid::Grid;
-use quire_codec::interpolation::Interpolation;
-use quire_codec::lorenzo::{self, Axes};
-use quire_codec::predictor::Predictor;
-use quire_codec::quantize::{self, Quantizer, Value};
-use quire_codec::tokens::{Histogram, Tokens, tokenize};
+use quire_codec::stages::Axes;
+use quire_codec::stages::alphabet::Histogram;
+use quire_codec::stages::bitmap::Bitmap;
+use quire_codec::stages::exceptions::{most_listed, predict_mask};
+use quire_codec::stages::gaps;
+use quire_codec::stages::grid::Grid;
+use quire_codec::stages::interpolation::Interpolation;
+use quire_codec::stages::linear;
+use quire_codec::stages::lorenzo;
+use quire_codec::stages::predictor::Predictor;
+use quire_codec::stages::quantizer::Quantizer;
+use quire_codec::stages::tokens::{Tokens, tokenize};
+use quire_codec::stages::value::Value;
 use quire_codec::{Config, Error, Layout, Scalar, Shape, Workspace};
 
 /// A plane before stage 3.
@@ -73,8 +78,8 @@ fn planes_of<V: Value<Code: Into<i64>>>(
             Plane::new(predictor, &residuals[..elements])
         }
         (Predictor::Differences(axes), _) => {
-            quantize::quantize::<V>(chunk, layout.byte_order, quantizer, &mut codes, &mut exceptions);
-            quantize::fill_gaps(&mut codes, &exceptions, shape.row());
+            linear::quantize::<V>(chunk, layout.byte_order, quantizer, &mut codes, &mut exceptions);
+            gaps::fill_gaps(&mut codes, &exceptions, shape.row());
             lorenzo::predict(&codes, shape, axes, &mut differences);
             Plane::new(predictor, &differences)
         }
@@ -95,7 +100,7 @@ fn planes_of<V: Value<Code: Into<i64>>>(
 mod tests {
     use h5_samples::Size;
     use quire_codec::CodebookPolicy;
-    use quire_codec::plane::PlaneWorkspace;
+    use quire_codec::stages::plane::PlaneWorkspace;
 
     use super::*;
     use crate::sample;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::io::IsTerminal;
 
 use h5_samples::{Field, Size};
-use quire_codec::codebook::PACKED_LENGTHS;
+use quire_codec::stages::codebook::PACKED_LENGTHS;
 
 use crate::sample::{self, Sample};
 use crate::table::{Table, geomean, percent, ratio};
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_loss_is_against_the_reference() {
-        let sample = crate::sample::tests::sample_of([1 << 10; quire_codec::alphabet::SYMBOLS]);
+        let sample = crate::sample::tests::sample_of([1 << 10; quire_codec::stages::alphabet::SYMBOLS]);
         let cells = ratio_cells(&[sample], |_| 3.0, |_| 4.0);
         assert_eq!(cells[4..], ["3.00", "25.00 %", "25.00 %"]);
     }

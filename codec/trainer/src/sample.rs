@@ -1,10 +1,12 @@
 //! What the report measures: chunks of the generator's fields, taken through the codec's own stages.
 
 use h5_samples::{Field, Values, finite_range};
-use quire_codec::alphabet::{ALPHABET, DIRECT_ZERO, Meaning};
-use quire_codec::codebook::{self, Choice, PACKED_LENGTHS};
-use quire_codec::plane::PlaneWorkspace;
-use quire_codec::tokens::Histogram;
+use quire_codec::stages::alphabet::Histogram;
+use quire_codec::stages::alphabet::{ALPHABET, DIRECT_ZERO, Meaning};
+use quire_codec::stages::book_choice;
+use quire_codec::stages::book_choice::Choice;
+use quire_codec::stages::codebook::PACKED_LENGTHS;
+use quire_codec::stages::plane::PlaneWorkspace;
 use quire_codec::{ByteOrder, CodebookPolicy, Config, Layout, Scalar, Shape};
 
 use crate::lengths::{UNLIMITED, code_bits, limited_lengths};
@@ -185,7 +187,7 @@ pub fn measure(chunk: &Field, bound: f64) -> Option<Sample> {
     let zeros = leftovers.iter().filter(|&&leftover| leftover == 0).count() as u64;
     let mut plane = Vec::new();
     PlaneWorkspace::default().encode(leftovers, *predictor, &config, &mut plane).expect("memory for a chunk");
-    let choice = codebook::choose(&histogram, CodebookPolicy::Auto, &[]);
+    let choice = book_choice::choose(&histogram, CodebookPolicy::Auto, &[]);
     let book_bytes = if matches!(choice, Choice::Custom(_)) { PACKED_LENGTHS as u64 } else { 0 };
     Some(Sample {
         field: chunk.name,

@@ -5,10 +5,10 @@
 //! machines and the dictionary must not.
 
 use h5_samples::Size;
-use quire_codec::alphabet::{ALPHABET, Meaning, SYMBOLS};
-use quire_codec::codebook::{self, PACKED_LENGTHS};
-use quire_codec::dictionary::Entry;
-use quire_codec::tokens::Histogram;
+use quire_codec::stages::alphabet::Histogram;
+use quire_codec::stages::alphabet::{ALPHABET, Meaning, SYMBOLS};
+use quire_codec::stages::codebook::{self, PACKED_LENGTHS};
+use quire_codec::stages::dictionary::Entry;
 
 use crate::density::Density;
 use crate::lengths::code_bits;

@@ -1,8 +1,9 @@
 //! Books for a user's own data: those that, beside the dictionary, together cost the tokens of his chunks least.
 
-use quire_codec::codebook::{self, CodeLengths, PACKED_LENGTHS};
-use quire_codec::dictionary;
-use quire_codec::tokens::Histogram;
+use quire_codec::stages::alphabet::CodeLengths;
+use quire_codec::stages::alphabet::Histogram;
+use quire_codec::stages::codebook::{self, PACKED_LENGTHS};
+use quire_codec::stages::dictionary;
 
 use crate::selection::best_addition;
 
@@ -76,8 +77,8 @@ fn cost(histogram: &Histogram, book: &CodeLengths) -> f64 {
 #[cfg(test)]
 mod tests {
     use quire_codec::CodebookPolicy;
-    use quire_codec::alphabet::SYMBOLS;
-    use quire_codec::codebook::{Choice, choose};
+    use quire_codec::stages::alphabet::SYMBOLS;
+    use quire_codec::stages::book_choice::{Choice, choose};
 
     use super::*;
 

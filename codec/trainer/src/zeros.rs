@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 
-use quire_codec::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, SEGMENT, SYMBOLS, class_symbol, run_symbol};
-use quire_codec::codebook::{MAX_CODE_BITS, canonical_codes, optimal_lengths};
-use quire_codec::tokens::{Histogram, Tokens, tokenize};
+use quire_codec::stages::alphabet::Histogram;
+use quire_codec::stages::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, SEGMENT, SYMBOLS, class_symbol, run_symbol};
+use quire_codec::stages::codebook::{MAX_CODE_BITS, canonical_codes, optimal_lengths};
+use quire_codec::stages::tokens::{Tokens, tokenize};
 
 use crate::criteria::{entropy, shares};
 use crate::lengths::{code_bits, limited_lengths};

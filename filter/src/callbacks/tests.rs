@@ -208,7 +208,7 @@ fn absurd_extents_are_refused_without_memory() {
     assert_error(buffer.try_filter(READ, &WORDS, stream.len()), "stream holds 2251799813685248 bytes of F64");
     // Without a layout to compare with, the checksum comes first.
     assert_error(buffer.try_filter(READ, &[2, 3], stream.len()), "in its checksum: header says");
-    quire_codec::format::seal(&mut stream);
+    quire_codec::stages::header::seal(&mut stream);
     let mut buffer = CBuffer::new(&stream, stream.len());
     assert_error(buffer.try_filter(READ, &[2, 3], stream.len()), "no memory for 2251799813685248 bytes");
 }

@@ -1,12 +1,13 @@
 //! Symbols to decode: those of real streams, and some that no stream has, to try the decoders.
 
 use h5_samples::turbulence;
-use quire_codec::alphabet::SYMBOLS;
-use quire_codec::codebook::{self, CodeLengths, MAX_CODE_BITS};
-use quire_codec::exceptions::List;
-use quire_codec::grid::Fixed;
-use quire_codec::plane::{Head, PlaneWorkspace};
-use quire_codec::tokens::{Tokens, tokenize};
+use quire_codec::stages::alphabet::CodeLengths;
+use quire_codec::stages::alphabet::SYMBOLS;
+use quire_codec::stages::body::Fixed;
+use quire_codec::stages::codebook::{self, MAX_CODE_BITS};
+use quire_codec::stages::exceptions::List;
+use quire_codec::stages::plane::{Head, PlaneWorkspace};
+use quire_codec::stages::tokens::{Tokens, tokenize};
 use quire_codec::{ByteOrder, Config, ErrorBound, Header, Layout, Scalar, Shape, Workspace};
 
 use super::Result;
@@ -126,7 +127,7 @@ pub(crate) fn of_stream(chunk: &[u8], edge: usize, ratio: f64) -> Result<Case> {
     PlaneWorkspace::default().decode_differences(&mut rest, &mut differences)?;
     let mut tokens = Tokens::default();
     tokenize(&differences, &mut tokens)?;
-    let segments = head.block_len() / quire_codec::alphabet::SEGMENT;
+    let segments = head.block_len() / quire_codec::stages::alphabet::SEGMENT;
     let ends = tokens.segment_ends.chunks(segments).filter_map(|block| Some(block.last()?.symbol as u32));
     let block_starts = [0].into_iter().chain(ends).collect();
     Ok(Case {

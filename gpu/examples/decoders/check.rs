@@ -1,7 +1,7 @@
 //! What a way has written and decoded, against the host.
 
-use quire_codec::alphabet::SYMBOLS;
-use quire_codec::lanes;
+use quire_codec::stages::alphabet::SYMBOLS;
+use quire_codec::stages::lanes;
 
 use super::Result;
 use super::case::Case;

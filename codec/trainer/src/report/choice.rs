@@ -1,8 +1,8 @@
 //! Tables (a) to (d) and (h): which books the dictionary holds, how one is chosen, and what it loses.
 
-use quire_codec::codebook::{self, PACKED_LENGTHS};
-use quire_codec::dictionary::{Entry, Family};
-use quire_codec::tokens::Histogram;
+use quire_codec::stages::alphabet::Histogram;
+use quire_codec::stages::codebook::{self, PACKED_LENGTHS};
+use quire_codec::stages::dictionary::{Entry, Family};
 
 use super::{BOUNDS, by_bound, columns, field_names, of_field, ratio_cells};
 use crate::criteria::{Candidate, Criterion, entropy, shares};

@@ -1,0 +1,168 @@
+//! Books that an encoder chooses from besides the dictionary's: those of a user's own dictionary, made from files like the ones to come,
+//! and those that chunks before this one got for themselves (both after CEAZ, ICS'22, which has codebooks for a domain, and renews a book
+//! when data change).
+//!
+//! No stream needs them to be read: such a book travels as a custom one, in [`codebook::PACKED_LENGTHS`] bytes.
+//! What is saved is the time to build one, and the margin by which a new one must win.
+
+use crate::entropy::alphabet::CodeLengths;
+use crate::entropy::alphabet::SYMBOLS;
+use crate::entropy::codebook::{self, MAX_CODE_BITS};
+use crate::error::{Error, Result};
+use crate::memory::{self, HeapArray};
+
+/// Most books of a user's dictionary.
+pub const MAX_USER_BOOKS: usize = 16;
+/// Books that a history remembers.
+pub const HISTORY: usize = 16;
+/// Most books besides the dictionary's that an encoder chooses from.
+pub const MAX_BOOKS: usize = MAX_USER_BOOKS + HISTORY;
+
+/// What a user's dictionary file begins with.
+const MAGIC: [u8; 8] = *b"QUIREBK2";
+/// What one began with while there were fewer symbols.
+const MAGIC_BEFORE: &[u8] = b"QUIREBK1";
+
+/// A user's dictionary.
+#[derive(Debug, Clone, PartialEq, Eq, bincode::Encode, bincode::Decode)]
+pub struct UserDictionary {
+    /// What it was made from, for people.
+    pub origin: String,
+    /// Its books.
+    pub books: Vec<CodeLengths>,
+}
+
+impl UserDictionary {
+    /// The bytes of a dictionary file: eight that name it, then bincode.
+    ///
+    /// # Errors
+    /// What bincode says, as text.
+    pub fn to_bytes(&self) -> std::result::Result<Vec<u8>, String> {
+        let contents = bincode::encode_to_vec(self, bincode::config::standard()).map_err(|error| error.to_string())?;
+        Ok([&MAGIC[..], &contents].concat())
+    }
+
+    /// Reads a dictionary file.
+    ///
+    /// # Errors
+    /// `InvalidArgument` with what is wrong with it, `OutOfMemory`.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let mut rest = bytes.strip_prefix(&MAGIC).ok_or_else(|| {
+            Error::invalid(if bytes.starts_with(MAGIC_BEFORE) {
+                "its books are of streams of version 0.4: make it again with `quire train`"
+            } else {
+                "it is no dictionary of codebooks: `quire train` makes one"
+            })
+        })?;
+        // By hand: bincode's own decoder allocates without a way to refuse.
+        let short = || Error::invalid("it is damaged: it ends too early");
+        let length = take_length(&mut rest).ok_or_else(short)?;
+        let origin = rest.split_off(..length).ok_or_else(short)?;
+        let origin = std::str::from_utf8(origin).map_err(|_| Error::invalid("it is damaged: its origin is no UTF-8"))?;
+        let count = take_length(&mut rest).ok_or_else(short)?;
+        let (books, behind) = rest.as_chunks::<SYMBOLS>();
+        if count != books.len() || !behind.is_empty() || count == 0 || count > MAX_USER_BOOKS {
+            return Err(Error::invalid(format_args!(
+                "it is damaged: {count} books, where 1 to {MAX_USER_BOOKS} may be, in {} bytes",
+                rest.len()
+            )));
+        }
+        let mut table: HeapArray<u32, { 1 << MAX_CODE_BITS }> = HeapArray::default();
+        for (number, book) in books.iter().enumerate() {
+            codebook::fill_decode_table(book, &codebook::ENTRIES, table.get()?)
+                .map_err(|error| error.reworded(|error| Error::invalid(format_args!("it is damaged: book {number}: {error}"))))?;
+        }
+        Ok(Self { origin: memory::text(origin)?, books: memory::collect(books.iter().copied())? })
+    }
+}
+
+/// Takes a length as bincode writes it: a byte below 251, or 251, 252 or 253 and the length in 2, 4 or 8 bytes, the lowest first.
+fn take_length(bytes: &mut &[u8]) -> Option<usize> {
+    let first = *bytes.split_off_first()?;
+    let width = match first {
+        0..=250 => return Some(first.into()),
+        251 => 2,
+        252 => 4,
+        253 => 8,
+        _ => return None,
+    };
+    let number = bytes.split_off(..width)?.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte));
+    usize::try_from(number).ok()
+}
+
+/// The books of a user's dictionary and those learned from the streams of the chunks before, newest first.
+///
+/// With a history, the bytes of a stream depend on the chunks that the same encoder has met before, and on their order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdaptiveDictionary {
+    books: Vec<CodeLengths>,
+    /// How many of them are the user's.
+    fixed: usize,
+}
+
+impl AdaptiveDictionary {
+    /// Starts with a user's books, of which there are at most [`MAX_USER_BOOKS`].
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn new(user: &[CodeLengths]) -> Result<Self> {
+        let fixed = user.len().min(MAX_USER_BOOKS);
+        let mut books = Vec::new();
+        // All that it can ever hold: learning never fails.
+        memory::reserve(&mut books, fixed + HISTORY)?;
+        books.extend_from_slice(&user[..fixed]);
+        Ok(Self { books, fixed })
+    }
+
+    /// Books for [`Config::books`](crate::Config::books).
+    #[must_use]
+    pub fn books(&self) -> &[CodeLengths] {
+        &self.books
+    }
+
+    /// Learns a book.
+    pub fn learn_book(&mut self, book: &CodeLengths) {
+        match self.books.iter().position(|known| known == book) {
+            Some(place) if place < self.fixed => {}
+            Some(place) => self.books[self.fixed..=place].rotate_right(1),
+            None => {
+                self.books.truncate(self.fixed + HISTORY - 1);
+                self.books.insert(self.fixed, *book);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A book in which the length of a symbol's code depends on a number.
+    fn book(number: u64) -> CodeLengths {
+        codebook::optimal_lengths(&std::array::from_fn(|symbol| 1 + (symbol as u64 * 2_654_435_761 + number) % 97))
+    }
+
+    fn dictionary_of(books: usize) -> UserDictionary {
+        UserDictionary { origin: "made by hand".to_owned(), books: (0..books as u64).map(book).collect() }
+    }
+
+    #[test]
+    fn files_come_back_and_damaged_ones_are_refused() {
+        let dictionary = dictionary_of(3);
+        let bytes = dictionary.to_bytes().unwrap();
+        assert_eq!(UserDictionary::from_bytes(&bytes), Ok(dictionary));
+        for len in 0..bytes.len() {
+            assert!(UserDictionary::from_bytes(&bytes[..len]).is_err(), "{len}");
+        }
+        assert!(UserDictionary::from_bytes(&[&bytes[..], &[0]].concat()).is_err());
+        for books in [0, MAX_USER_BOOKS + 1] {
+            let error = UserDictionary::from_bytes(&dictionary_of(books).to_bytes().unwrap()).unwrap_err().to_string();
+            assert!(error.contains(&format!("{books} books, where 1 to 16")), "{error}");
+        }
+        let mut bad = dictionary_of(2);
+        bad.books[1][5] += 1;
+        let error = UserDictionary::from_bytes(&bad.to_bytes().unwrap()).unwrap_err().to_string();
+        assert!(error.contains("book 1: "), "{error}");
+        assert!(UserDictionary::from_bytes(b"\x89HDF\r\n\x1a\n").unwrap_err().to_string().contains("no dictionary"));
+    }
+}

@@ -1,0 +1,200 @@
+//! The 106 symbols (FORMAT.md §7): runs, direct codes near zero, and classes by magnitude. The only home of their numbers.
+//!
+//! ```text
+//!  0 ..  14  runs         of zeros: 2, 3, [4,6), [6,8), [8,12), .. [24,32), [32,64), .. [1024,2048), 2048 values
+//! 15 ..  45  direct       -15 .. 15; symbol 30 is a single zero
+//! 46 ..  57  half octaves |d| in [16,24), [24,32), .. [768,1024)
+//! 58 ..  63  octaves      [1024,2048) .. [32768,65536)
+//! 64 ..  75  4 octaves    [2^16,2^20) .. [2^56,2^60), [2^60,2^63]
+//! 76 ..  90  runs         of -1 and the zeros behind it, as many values
+//! 91 .. 105  runs         of 1 and the zeros behind it
+//! ```
+//!
+//! Runs and classes that span more than one number are followed by extra bits: the distance from the span's start, and for a class one
+//! bit more in front, the sign. No difference costs more than its own bits and a code, however wild: outliers need no list of their own.
+//!
+//! What stands behind a run in its segment is never a zero, which a code of single tokens does not know. So most nonzeros of a quiet plane, 1 and -1, take the zeros behind
+//! them along: over a chunk of each of 40 arrays, streams are 5.2, 0.8 and 0.2 % shorter at relative bounds of 1e-2, 1e-3 and 1e-4 than with runs of zeros alone
+//! (geometric mean; from 18 % shorter to 2.4 % longer).
+
+/// Number of symbols.
+pub const SYMBOLS: usize = 106;
+
+/// How often each symbol occurs.
+pub type Histogram = [u64; SYMBOLS];
+
+/// Code lengths in bits by symbol; 0 for a symbol without a code.
+pub type CodeLengths = [u8; SYMBOLS];
+
+/// Longest run of one symbol, and the number of values after which the encoder ends runs.
+pub const SEGMENT: usize = 2048;
+/// Largest magnitude with a symbol of its own.
+pub const DIRECT_MAX: i64 = 15;
+/// Symbol of a single zero; direct difference `d` has symbol `DIRECT_ZERO + d`.
+pub const DIRECT_ZERO: u8 = 30;
+/// Runs by what they begin with: 0, -1 and 1. Each has [`RUN_SYMBOLS`], that of two values first.
+pub const FIRST_RUN: [usize; 3] = [0, 76, 91];
+/// First class by magnitude.
+pub const FIRST_CLASS: usize = 46;
+/// Symbols of runs of two values or more that begin alike.
+pub const RUN_SYMBOLS: usize = 15;
+
+/// What a symbol stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    /// `start + extra` values: `first` and zeros.
+    Run,
+    /// A difference, `start` itself as `i64`; no extra bits.
+    Direct,
+    /// A difference of magnitude `start + extra / 2`, negative if `extra` is odd.
+    Class,
+}
+
+/// A symbol's meaning, in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Symbol {
+    /// Kind of symbol.
+    pub meaning: Meaning,
+    /// What a run begins with: -1, 0 or 1.
+    pub first: i8,
+    /// Shortest run, the difference (two's complement), or smallest magnitude.
+    pub start: u64,
+    /// Bits that follow, a class's sign among them. 0 to 64.
+    pub extra_bits: u8,
+}
+
+/// All symbols by number.
+pub const ALPHABET: [Symbol; SYMBOLS] = alphabet();
+
+const fn alphabet() -> [Symbol; SYMBOLS] {
+    let mut table = [Symbol { meaning: Meaning::Direct, first: 0, start: 0, extra_bits: 0 }; SYMBOLS];
+    let mut family = 0;
+    while family < FIRST_RUN.len() {
+        let mut symbol = FIRST_RUN[family];
+        let mut start = 2;
+        while start <= SEGMENT as u64 {
+            let extra_bits = if start < 4 || start == SEGMENT as u64 {
+                0
+            } else if start < 32 {
+                start.ilog2() as u8 - 1
+            } else {
+                start.ilog2() as u8
+            };
+            table[symbol] = Symbol { meaning: Meaning::Run, first: [0, -1, 1][family], start, extra_bits };
+            start += 1 << extra_bits;
+            symbol += 1;
+        }
+        assert!(symbol == FIRST_RUN[family] + RUN_SYMBOLS);
+        family += 1;
+    }
+    let mut next = RUN_SYMBOLS;
+    let mut direct = -DIRECT_MAX;
+    while direct <= DIRECT_MAX {
+        table[next] = Symbol { meaning: Meaning::Direct, first: 0, start: direct.cast_unsigned(), extra_bits: 0 };
+        direct += 1;
+        next += 1;
+    }
+    assert!(next == FIRST_CLASS);
+    let mut start = DIRECT_MAX as u64 + 1;
+    while next < FIRST_RUN[1] {
+        let octave = start.ilog2();
+        // Spans: half an octave, one, four; the last starts at 2^60 and needs 63 bits for 2^63 - 2^60.
+        let bits = match octave {
+            0..10 => octave - 1,
+            10..16 => octave,
+            16..60 => octave + 4,
+            _ => 63,
+        };
+        table[next] = Symbol { meaning: Meaning::Class, first: 0, start, extra_bits: bits as u8 + 1 };
+        start = match octave {
+            0..16 => start + (1 << bits),
+            16..60 => 1 << (octave + 4),
+            _ => start,
+        };
+        next += 1;
+    }
+    table
+}
+
+/// Symbol and distance from its start for a run of 2 to [`SEGMENT`] values that begins with -1, 0 or 1.
+#[must_use]
+pub const fn run_symbol(first: i64, run: usize) -> (u8, u64) {
+    let octave = run.ilog2() as usize;
+    let place = if octave < 5 { 2 * (octave - 1) + (run >> (octave - 1) & 1) } else { octave + 3 };
+    let family = match first {
+        0 => 0,
+        ..0 => 1,
+        1.. => 2,
+    };
+    let symbol = FIRST_RUN[family] + place;
+    (symbol as u8, run as u64 - ALPHABET[symbol].start)
+}
+
+/// Symbol and extra bits of a difference beyond the direct codes.
+#[inline(always)]
+#[must_use]
+pub const fn class_symbol(difference: i64) -> (u8, u64) {
+    let magnitude = difference.unsigned_abs();
+    let octave = magnitude.ilog2();
+    let symbol = FIRST_CLASS as u32
+        + match octave {
+            0..10 => 2 * (octave - 4) + (magnitude >> (octave - 1) & 1) as u32,
+            10..16 => 12 + octave - 10,
+            16..60 => 18 + (octave - 16) / 4,
+            _ => 29,
+        };
+    let start = ALPHABET[symbol as usize].start;
+    (symbol as u8, (magnitude - start) << 1 | (difference < 0) as u64)
+}
+
+/// The difference that a class's start and extra bits stand for; a direct code is its own start with no extra bits.
+#[inline(always)]
+#[must_use]
+pub fn class_value(start: i64, extra: u64) -> i64 {
+    let sign = (extra & 1).cast_signed();
+    (start.wrapping_add((extra >> 1).cast_signed()) ^ -sign).wrapping_add(sign)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_tile_two_to_segment() {
+        for first in [-1, 0, 1] {
+            for run in 2..=SEGMENT {
+                let (symbol, extra) = run_symbol(first, run);
+                let found = ALPHABET[usize::from(symbol)];
+                assert_eq!((found.meaning, i64::from(found.first), found.start + extra), (Meaning::Run, first, run as u64));
+                assert!(extra < 1 << found.extra_bits);
+            }
+        }
+    }
+
+    #[test]
+    fn classes_tile_all_magnitudes() {
+        let mut samples: Vec<i64> = (16..70_000).collect();
+        for shift in 4..63 {
+            let power = 1i64 << shift;
+            samples.extend([power, power + 1, (power - 1).max(16), power + power / 2, power | 0x15]);
+        }
+        samples.extend([i64::MAX, i64::MIN + 1, i64::MIN]);
+        for sample in samples {
+            for difference in [sample, sample.wrapping_neg()] {
+                let (symbol, extra) = class_symbol(difference);
+                let meaning = ALPHABET[usize::from(symbol)];
+                assert_eq!(meaning.meaning, Meaning::Class);
+                assert!(meaning.extra_bits == 64 || extra < 1 << meaning.extra_bits, "{difference}");
+                assert_eq!(class_value(meaning.start.cast_signed(), extra), difference, "symbol {symbol}");
+            }
+        }
+    }
+
+    #[test]
+    fn direct_symbols_name_their_value() {
+        for difference in -DIRECT_MAX..=DIRECT_MAX {
+            let symbol = ALPHABET[(i64::from(DIRECT_ZERO) + difference) as usize];
+            assert_eq!((symbol.meaning, symbol.start.cast_signed(), symbol.extra_bits), (Meaning::Direct, difference, 0));
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Stage 4 (FORMAT.md §8): codebooks. Canonical length-limited Huffman codes, their cost, and the tables that decode them.
+
+use crate::entropy::alphabet::{ALPHABET, CodeLengths, Histogram, Meaning, SYMBOLS, Symbol};
+use crate::error::{Error, Result};
+use crate::number::fixed_log2::{LOG_FRACTION, log2_fixed};
+use crate::number::narrowed::FAR;
+
+/// Longest code, so that one look-up in a table of 4096 entries decodes any symbol.
+pub const MAX_CODE_BITS: u8 = 12;
+/// Bytes that the code lengths of a custom book take in the stream: four bits a symbol, padded to four bytes.
+pub const PACKED_LENGTHS: usize = (SYMBOLS / 2).next_multiple_of(4);
+/// Bits that the codes of a histogram's symbols take, or `None` if one of them has no code.
+#[must_use]
+pub fn cost(histogram: &Histogram, lengths: &CodeLengths) -> Option<u64> {
+    let mut bits = 0;
+    for (&count, &length) in histogram.iter().zip(lengths) {
+        if count > 0 && length == 0 {
+            return None;
+        }
+        bits += count * u64::from(length);
+    }
+    Some(bits)
+}
+
+/// Lower bound of any code's cost: the histogram's entropy in bits, from logarithms in fixed point that are rounded so that the
+/// result is never too high.
+#[must_use]
+pub fn entropy_bits(histogram: &Histogram) -> u64 {
+    let total: u64 = histogram.iter().sum();
+    if total == 0 {
+        return 0;
+    }
+    // A logarithm may be up to two units too low, which would make the difference too high.
+    let log_total = log2_fixed(total);
+    let bits: u128 = histogram
+        .iter()
+        .filter(|&&count| count > 0)
+        .map(|&count| u128::from(count) * u128::from(log_total.saturating_sub(log2_fixed(count) + 2)))
+        .sum();
+    (bits >> LOG_FRACTION) as u64
+}
+
+/// Code lengths of least cost among those of at most [`MAX_CODE_BITS`], by package-merge (Larmore and Hirschberg, JACM 37(3), 1990).
+/// Ties are broken by symbol number. At least two symbols get a code, so that every code is complete.
+///
+/// The leaves are sorted exactly. CEAZ (ICS'22) sorts approximately, by the symmetry of its histogram, 7.5 times as fast as a merge sort; here the sort takes 0.6 µs on an
+/// EPYC and 0.8 µs on an H200, so that less than that would be won where a chunk takes fifty at least, for codes that may be longer.
+#[must_use]
+pub fn optimal_lengths(histogram: &Histogram) -> CodeLengths {
+    /// Levels of the merge: a code of so many bits is a leaf that is taken at as many of them.
+    const LEVELS: usize = MAX_CODE_BITS as usize;
+    /// Most items of a level.
+    const ITEMS: usize = 2 * SYMBOLS;
+    let weight_of = |symbol: usize| (histogram[symbol], symbol);
+    let occurring = histogram.iter().filter(|&&count| count > 0).count();
+    let missing = 2usize.saturating_sub(occurring);
+    let symbols = (0..SYMBOLS)
+        .filter(|&symbol| histogram[symbol] > 0)
+        .chain((0..SYMBOLS).filter(|&symbol| histogram[symbol] == 0).take(missing));
+    let mut room = [(0, 0); SYMBOLS];
+    let leaves = &mut room[..occurring + missing];
+    for (leaf, symbol) in leaves.iter_mut().zip(symbols) {
+        *leaf = weight_of(symbol);
+    }
+    leaves.sort_unstable();
+
+    // Each level merges the leaves with the pairs of neighbours on the level below it, by weight; leaves go first where weights are equal. What is heavier
+    // than any stands behind both, so that there is no question but which is the lighter, and no branch on that.
+    let count = leaves.len();
+    let mut leaf_weights = [u64::MAX; SYMBOLS + 1];
+    for (weight, leaf) in leaf_weights.iter_mut().zip(&*leaves) {
+        *weight = leaf.0;
+    }
+    let mut is_leaf = [[true; ITEMS]; LEVELS];
+    let (mut weights, mut length) = ([0; ITEMS], count);
+    weights[..count].copy_from_slice(&leaf_weights[..count]);
+    for is_leaf in &mut is_leaf[1..] {
+        let mut pair_weights = [u64::MAX; SYMBOLS + 1];
+        for (weight, pair) in pair_weights.iter_mut().zip(weights[..length].as_chunks::<2>().0) {
+            *weight = pair[0] + pair[1];
+        }
+        length = count + length / 2;
+        let mut leaf = 0;
+        for (item, (weight, is_leaf)) in weights.iter_mut().zip(is_leaf).enumerate().take(length) {
+            let (of_leaf, of_pair) = (leaf_weights[leaf], pair_weights[item - leaf]);
+            *is_leaf = of_leaf <= of_pair;
+            *weight = of_leaf.min(of_pair);
+            leaf += usize::from(*is_leaf);
+        }
+    }
+
+    // The cheapest 2n - 2 items of the top level make the code; each pair among them stands for the next two items below.
+    let mut lengths = [0; SYMBOLS];
+    let mut taken = 2 * count - 2;
+    for is_leaf in is_leaf.iter().rev() {
+        let of_leaves = is_leaf[..taken].iter().filter(|&&is_leaf| is_leaf).count();
+        for &(_, symbol) in &leaves[..of_leaves] {
+            lengths[symbol] += 1;
+        }
+        taken = 2 * (taken - of_leaves);
+    }
+    lengths
+}
+
+/// Canonical codes: ascending by length, then by symbol. Entry: code in the low 16 bits, length above.
+#[must_use]
+pub fn canonical_codes(lengths: &CodeLengths) -> [u32; SYMBOLS] {
+    const LENGTHS: usize = MAX_CODE_BITS as usize + 1;
+    let mut next = [0u32; LENGTHS];
+    for &length in lengths {
+        next[usize::from(length)] += 1;
+    }
+    // From how many codes there are of each length to the first of them. Nothing has no code.
+    let mut first = 0;
+    for count in &mut next[1..] {
+        first <<= 1;
+        first += std::mem::replace(count, first);
+    }
+    let mut codes = [0; SYMBOLS];
+    for (code, &length) in codes.iter_mut().zip(lengths).filter(|&(_, &length)| length > 0) {
+        let next = &mut next[usize::from(length)];
+        *code = *next | u32::from(length) << 16;
+        *next += 1;
+    }
+    codes
+}
+
+/// What the next [`MAX_CODE_BITS`] bits of a lane mean, by their number.
+///
+/// ```text
+/// bits  0 ..  3   code length
+/// bits  4 .. 10   extra bits that follow, 0 to 64
+/// bit  11         set for a run
+/// bit  12         set for a class whose start has no room here, or whose differences none in the integers that are decoded
+/// bit  13         set for all but direct codes: for runs and for whatever has extra bits
+/// bits 14 .. 31   the difference or a class's start, two's complement; the symbol where bit 12 is set; where bit 11 is,
+///                 a run's start in bits 14 .. 25 and what it begins with above, two's complement
+/// ```
+pub type DecodeTable = [u32; 1 << MAX_CODE_BITS];
+
+/// Bit of a [`DecodeTable`]'s entry that marks a run.
+pub const RUN_ENTRY: u32 = 1 << 11;
+/// Bit that marks an entry that holds its symbol instead of a start.
+pub const WIDE_ENTRY: u32 = 1 << 12;
+/// Bit that marks an entry that is not a direct code.
+pub const SPECIAL_ENTRY: u32 = 1 << 13;
+/// Where an entry's start or symbol begins.
+pub const START_SHIFT: u32 = 14;
+
+/// Where what a run begins with stands in its entry.
+pub const FIRST_SHIFT: u32 = 26;
+const _: () = assert!(crate::entropy::alphabet::SEGMENT < 1 << (FIRST_SHIFT - START_SHIFT));
+
+/// The least start of a class that has no room in a [`DecodeTable`]'s entry.
+pub const WIDE_START: i64 = 1 << (31 - START_SHIFT);
+
+/// The [`DecodeTable`] entry of a symbol, but for the length of its code. Classes from `wide_start` on are marked as wide.
+#[must_use]
+pub const fn symbol_entry(symbol: usize, wide_start: i64) -> u32 {
+    let Symbol { meaning, first, start, extra_bits } = ALPHABET[symbol];
+    let run = if matches!(meaning, Meaning::Run) { RUN_ENTRY | ((first as i32) << FIRST_SHIFT).cast_unsigned() } else { 0 };
+    let start = start.cast_signed();
+    let start = if start < wide_start && start < WIDE_START {
+        (start as u32) << START_SHIFT
+    } else {
+        (symbol as u32) << START_SHIFT | WIDE_ENTRY
+    };
+    let special = if matches!(meaning, Meaning::Direct) { 0 } else { SPECIAL_ENTRY };
+    (extra_bits as u32) << 4 | run | special | start
+}
+
+/// [`symbol_entry`] of all symbols.
+pub type SymbolEntries = [u32; SYMBOLS];
+/// Those for integers of 32 bits or more, and for fewer bits where nothing is kept apart.
+pub static ENTRIES: SymbolEntries = symbol_entries(WIDE_START);
+/// Those for integers of 16 bits, from which what is [far](FAR) is kept apart: what is nearer to 0 fits.
+pub static NARROW_ENTRIES: SymbolEntries = symbol_entries(-(FAR as i64));
+
+const fn symbol_entries(wide_start: i64) -> SymbolEntries {
+    let mut entries = [0; SYMBOLS];
+    let mut symbol = 0;
+    while symbol < SYMBOLS {
+        entries[symbol] = symbol_entry(symbol, wide_start);
+        symbol += 1;
+    }
+    entries
+}
+
+/// Entries of a [`DecodeTable`] that a code takes, by its length.
+#[must_use]
+pub fn share(length: u8) -> usize {
+    if length > 0 { 1 << MAX_CODE_BITS >> length } else { 0 }
+}
+
+/// Fills the table of a book; `entries` is [`ENTRIES`] or [`NARROW_ENTRIES`].
+///
+/// # Errors
+/// `Corrupt` if a length passes [`MAX_CODE_BITS`] or the lengths do not make a complete prefix code.
+pub fn fill_decode_table(lengths: &CodeLengths, entries: &SymbolEntries, table: &mut DecodeTable) -> Result<()> {
+    // Entries that the codes of each length take, then where the next of them begin.
+    let mut next = [0; MAX_CODE_BITS as usize + 1];
+    for &length in lengths.iter().filter(|&&length| (1..=MAX_CODE_BITS).contains(&length)) {
+        next[usize::from(length)] += share(length);
+    }
+    let mut end = 0;
+    for next in &mut next {
+        end += std::mem::replace(next, end);
+    }
+    if end > table.len() {
+        return Err(Error::corrupt("codebook", "its code lengths make no prefix code: they ask for too many codes"));
+    }
+    if end != table.len() || lengths.iter().any(|&length| length > MAX_CODE_BITS) {
+        return Err(Error::corrupt(
+            "codebook",
+            format_args!("its code lengths use {end} of {} codes, or pass {MAX_CODE_BITS} bits", table.len()),
+        ));
+    }
+    for (&entry, &length) in entries.iter().zip(lengths).filter(|&(_, &length)| length > 0) {
+        let next = &mut next[usize::from(length)];
+        table[*next..*next + share(length)].fill(entry | u32::from(length));
+        *next += share(length);
+    }
+    Ok(())
+}
+
+/// The lengths of a custom book as a stream has them, symbol 0 in the low half of the first byte.
+#[must_use]
+pub fn pack_lengths(lengths: &CodeLengths) -> [u8; PACKED_LENGTHS] {
+    let mut packed = [0; PACKED_LENGTHS];
+    for (symbol, &length) in lengths.iter().enumerate() {
+        packed[symbol / 2] |= length << (4 * (symbol % 2));
+    }
+    packed
+}
+
+/// Reads the lengths of a custom book.
+///
+/// # Errors
+/// `Corrupt` if the padding is not 0.
+pub fn unpack_lengths(packed: &[u8; PACKED_LENGTHS]) -> Result<CodeLengths> {
+    if packed[SYMBOLS / 2..].iter().any(|&byte| byte != 0) {
+        return Err(Error::corrupt("codebook", "the padding behind its code lengths is not 0"));
+    }
+    Ok(std::array::from_fn(|symbol| packed[symbol / 2] >> (4 * (symbol % 2)) & 15))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kraft(lengths: &CodeLengths) -> usize {
+        lengths.iter().map(|&length| share(length)).sum()
+    }
+
+    fn geometric(ratio: u64) -> Histogram {
+        std::array::from_fn(|symbol| 1 << (60 / ratio).saturating_sub(symbol as u64 / ratio))
+    }
+
+    #[test]
+    fn optimal_lengths_are_complete_and_near_the_entropy() {
+        let mut histograms = vec![geometric(1), geometric(2), geometric(9), [1; SYMBOLS], [0; SYMBOLS]];
+        for symbol in [0, 30, 75] {
+            let mut single = [0; SYMBOLS];
+            single[symbol] = 5;
+            histograms.push(single);
+        }
+        for histogram in histograms {
+            let lengths = optimal_lengths(&histogram);
+            assert_eq!(kraft(&lengths), 1 << MAX_CODE_BITS);
+            let bits = cost(&histogram, &lengths).unwrap();
+            assert!(entropy_bits(&histogram) <= bits);
+            fill_decode_table(&lengths, &ENTRIES, &mut [0; 4096]).unwrap();
+        }
+    }
+
+    #[test]
+    fn unlimited_case_matches_huffman() {
+        // Weights 1, 1, 2, 4, 8: Huffman's lengths are 4, 4, 3, 2, 1.
+        let mut histogram = [0; SYMBOLS];
+        histogram[..5].copy_from_slice(&[1, 1, 2, 4, 8]);
+        assert_eq!(optimal_lengths(&histogram)[..5], [4, 4, 3, 2, 1]);
+    }
+
+    #[test]
+    fn bad_lengths_are_refused() {
+        let mut table = [0; 4096];
+        assert!(fill_decode_table(&[0; SYMBOLS], &ENTRIES, &mut table).is_err());
+        assert!(fill_decode_table(&[1; SYMBOLS], &ENTRIES, &mut table).is_err());
+        assert!(fill_decode_table(&[12; SYMBOLS], &ENTRIES, &mut table).is_err());
+        let mut long = [0; SYMBOLS];
+        long[..2].copy_from_slice(&[1, 1]);
+        assert!(fill_decode_table(&long, &ENTRIES, &mut table).is_ok());
+        long[2] = 15;
+        assert!(fill_decode_table(&long, &ENTRIES, &mut table).is_err());
+    }
+
+    #[test]
+    fn packed_lengths_come_back() {
+        let lengths = optimal_lengths(&geometric(3));
+        assert_eq!(unpack_lengths(&pack_lengths(&lengths)), Ok(lengths));
+    }
+}

@@ -1,0 +1,293 @@
+//! The decoder's inner step: one token of each lane. Two implementations of one definition (FORMAT.md §9.1).
+
+use super::{LANES, StepBits, WINDOW, extra_count};
+use crate::entropy::codebook::{DecodeTable, MAX_CODE_BITS, RUN_ENTRY, SPECIAL_ENTRY, START_SHIFT, WIDE_ENTRY};
+
+/// Words that a step may look at: one a lane, and those that a vector load reads behind them.
+pub(super) const REQUEST: usize = LANES + 8;
+
+/// State of the lanes of a block.
+pub(super) struct Lanes {
+    /// Bits to come, the next one in the most significant place.
+    pub(super) buffers: [u32; LANES],
+    /// How many of the upper 16 bits are used up, below 16.
+    pub(super) used: [u32; LANES],
+}
+
+/// What a step found.
+pub(super) struct Found {
+    /// Table entry of each lane's token.
+    pub(super) entries: [u32; LANES],
+    /// Whether there is a run among them.
+    pub(super) has_run: bool,
+    /// Whether there is one that is wide.
+    pub(super) has_wide: bool,
+    /// Lanes whose tokens are not direct codes, by bits.
+    pub(super) specials: u32,
+    /// Words that were taken from the request.
+    pub(super) taken: usize,
+}
+
+/// Looks up one token a lane and hands the next word to each lane that has used up 16 bits, in the order of the lanes.
+pub(super) trait Step: Copy {
+    fn step(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> Found;
+    /// Lanes whose entries have a bit, by bits.
+    fn marked(self, entries: &[u32; LANES], bit: u32) -> u32;
+    /// What stands in the entries from [`START_SHIFT`] on.
+    fn payloads(self, entries: &[u32; LANES]) -> [i32; LANES];
+    /// Sums of the numbers up to each lane's.
+    fn sums(self, numbers: &[u32; LANES]) -> [u32; LANES];
+    /// Takes the extra bits of tokens of which none is wide: for each lane its own, and others above them.
+    fn take_all(self, entries: &[u32; LANES], bits: &mut StepBits<'_>) -> [u32; LANES];
+}
+
+/// Any CPU. No branch depends on which lanes take a word.
+#[derive(Clone, Copy)]
+pub(super) struct Portable;
+
+impl Step for Portable {
+    #[inline(always)]
+    fn step(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> Found {
+        let mut found = Found { entries: [0; LANES], has_run: false, has_wide: false, specials: 0, taken: 0 };
+        let mut any = 0;
+        for lane in 0..LANES {
+            let entry = table[(lanes.buffers[lane] >> (32 - MAX_CODE_BITS)) as usize];
+            let length = entry & 15;
+            let count = lanes.used[lane] + length;
+            let takes = count >> 4;
+            let word = u32::from(request[found.taken % LANES]) & takes.wrapping_neg();
+            lanes.used[lane] = count & 15;
+            lanes.buffers[lane] = lanes.buffers[lane] << length | word << (count & 15);
+            found.taken += takes as usize;
+            found.entries[lane] = entry;
+            any |= entry;
+            found.specials |= (entry / SPECIAL_ENTRY % 2) << lane;
+        }
+        (found.has_run, found.has_wide) = (any & RUN_ENTRY != 0, any & WIDE_ENTRY != 0);
+        found
+    }
+
+    #[inline(always)]
+    fn marked(self, entries: &[u32; LANES], bit: u32) -> u32 {
+        entries.iter().enumerate().fold(0, |marked, (lane, entry)| marked | u32::from(entry & bit != 0) << lane)
+    }
+
+    #[inline(always)]
+    fn payloads(self, entries: &[u32; LANES]) -> [i32; LANES] {
+        entries.map(|entry| entry.cast_signed() >> START_SHIFT)
+    }
+
+    #[inline(always)]
+    fn sums(self, numbers: &[u32; LANES]) -> [u32; LANES] {
+        let mut sum = 0u32;
+        numbers.map(|number| {
+            sum = sum.wrapping_add(number);
+            sum
+        })
+    }
+
+    #[inline(always)]
+    fn take_all(self, entries: &[u32; LANES], bits: &mut StepBits<'_>) -> [u32; LANES] {
+        let mut taken = [0u32; LANES];
+        for (taken, &[first, second]) in taken.as_chunks_mut::<2>().0.iter_mut().zip(entries.as_chunks::<2>().0) {
+            let window = bits.take(extra_count(first) + extra_count(second));
+            *taken = [window as u32, (window >> extra_count(first)) as u32];
+        }
+        taken
+    }
+}
+
+/// x86 with AVX2: words are handed out eight lanes at a time by a permutation.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+pub(super) struct Avx2(pub(super) pulp::x86::V3);
+
+#[cfg(target_arch = "x86_64")]
+impl Avx2 {
+    /// Sums of the numbers up to each, within fours.
+    #[inline(always)]
+    fn sums_in_fours(self, numbers: std::arch::x86_64::__m256i) -> std::arch::x86_64::__m256i {
+        let avx2 = self.0.avx2;
+        let pairs = avx2._mm256_add_epi32(numbers, avx2._mm256_slli_si256::<4>(numbers));
+        avx2._mm256_add_epi32(pairs, avx2._mm256_slli_si256::<8>(pairs))
+    }
+}
+
+/// For each set of eight lanes that take a word: which of the next eight words each lane takes. Bytes, because the cache is full of the decoding table.
+#[cfg(target_arch = "x86_64")]
+static HAND_OUT: [[u8; 8]; 256] = {
+    let mut table = [[0; 8]; 256];
+    let mut set = 0;
+    while set < 256 {
+        let (mut lane, mut next) = (0, 0);
+        while lane < 8 {
+            if set >> lane & 1 == 1 {
+                table[set][lane] = next;
+                next += 1;
+            }
+            lane += 1;
+        }
+        set += 1;
+    }
+    table
+};
+
+#[cfg(target_arch = "x86_64")]
+impl Step for Avx2 {
+    #[inline(always)]
+    fn step(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> Found {
+        use pulp::bytemuck::cast;
+        use std::arch::x86_64::{__m128i, __m256i};
+        let (avx, avx2) = (self.0.avx, self.0.avx2);
+        let mut found = Found { entries: [0; LANES], has_run: false, has_wide: false, specials: 0, taken: 0 };
+        let fifteen: __m256i = cast([15u32; 8]);
+        let mut any: __m256i = cast([0u32; 8]);
+        let looked_up = lanes.buffers.map(|buffer| table[(buffer >> (32 - MAX_CODE_BITS)) as usize]);
+        let eights = looked_up.as_chunks::<8>().0.iter().zip(found.entries.as_chunks_mut::<8>().0);
+        let eights = eights.zip(lanes.buffers.as_chunks_mut::<8>().0).zip(lanes.used.as_chunks_mut::<8>().0);
+        for (eight, (((looked_up, found_entries), buffers), used)) in eights.enumerate() {
+            let entries: __m256i = cast(*looked_up);
+            *found_entries = cast(entries);
+            let length = avx2._mm256_and_si256(entries, fifteen);
+            let count = avx2._mm256_add_epi32(cast(*used), length);
+            let takes = avx2._mm256_cmpgt_epi32(count, fifteen);
+            let kept = avx2._mm256_and_si256(count, fifteen);
+            let set = avx._mm256_movemask_ps(cast(takes)) as usize % 256;
+            let words: [u16; 8] = *request[found.taken % (LANES + 1)..].first_chunk().unwrap_or(&[0; 8]);
+            let words = avx2._mm256_cvtepu16_epi32(cast::<[u16; 8], __m128i>(words));
+            let order = avx2._mm256_cvtepu8_epi32(cast([HAND_OUT[set], [0; 8]]));
+            let words = avx2._mm256_and_si256(avx2._mm256_permutevar8x32_epi32(words, order), takes);
+            *used = cast(kept);
+            *buffers =
+                cast(avx2._mm256_or_si256(avx2._mm256_sllv_epi32(cast(*buffers), length), avx2._mm256_sllv_epi32(words, kept)));
+            found.taken += set.count_ones() as usize;
+            any = avx2._mm256_or_si256(any, entries);
+            // The bit of special entries becomes the sign, which the mask collects.
+            let special = avx2._mm256_slli_epi32::<{ SPECIAL_ENTRY.leading_zeros() as i32 }>(entries);
+            found.specials |= avx._mm256_movemask_ps(cast(special)).cast_unsigned() << (8 * eight);
+        }
+        let runs = avx2._mm256_slli_epi32::<{ RUN_ENTRY.leading_zeros() as i32 }>(any);
+        let wides = avx2._mm256_slli_epi32::<{ WIDE_ENTRY.leading_zeros() as i32 }>(any);
+        found.has_run = avx._mm256_movemask_ps(cast(runs)) != 0;
+        found.has_wide = avx._mm256_movemask_ps(cast(wides)) != 0;
+        found
+    }
+
+    #[inline(always)]
+    fn marked(self, entries: &[u32; LANES], bit: u32) -> u32 {
+        use pulp::bytemuck::cast;
+        let (avx, avx2) = (self.0.avx, self.0.avx2);
+        let bit = cast([bit; 8]);
+        entries.as_chunks::<8>().0.iter().enumerate().fold(0, |marked, (eight, entries)| {
+            let has_bit = avx2._mm256_cmpeq_epi32(avx2._mm256_and_si256(cast(*entries), bit), bit);
+            marked | avx._mm256_movemask_ps(cast(has_bit)).cast_unsigned() << (8 * eight)
+        })
+    }
+
+    #[inline(always)]
+    fn payloads(self, entries: &[u32; LANES]) -> [i32; LANES] {
+        use pulp::bytemuck::cast;
+        let mut payloads = [0; LANES];
+        for (payloads, entries) in payloads.as_chunks_mut::<8>().0.iter_mut().zip(entries.as_chunks::<8>().0) {
+            *payloads = cast(self.0.avx2._mm256_srai_epi32::<{ START_SHIFT as i32 }>(cast(*entries)));
+        }
+        payloads
+    }
+
+    #[inline(always)]
+    fn sums(self, numbers: &[u32; LANES]) -> [u32; LANES] {
+        use pulp::bytemuck::cast;
+        use std::arch::x86_64::__m256i;
+        let avx2 = self.0.avx2;
+        let mut sums = [0; LANES];
+        let mut before: __m256i = cast([0u32; 8]);
+        for (sums, numbers) in sums.as_chunks_mut::<8>().0.iter_mut().zip(numbers.as_chunks::<8>().0) {
+            let fours = self.sums_in_fours(cast(*numbers));
+            // The sum of the lower four goes to the upper four.
+            let lower = avx2._mm256_shuffle_epi32::<0xff>(avx2._mm256_permute2x128_si256::<0x08>(fours, fours));
+            let eight = avx2._mm256_add_epi32(avx2._mm256_add_epi32(fours, lower), before);
+            before = avx2._mm256_permutevar8x32_epi32(eight, cast([7u32; 8]));
+            *sums = cast(eight);
+        }
+        sums
+    }
+
+    /// A window for four tokens, if four have no more bits than that.
+    #[inline(always)]
+    fn take_all(self, entries: &[u32; LANES], bits: &mut StepBits<'_>) -> [u32; LANES] {
+        use pulp::bytemuck::cast;
+        use std::arch::x86_64::__m256i;
+        let (avx, avx2) = (self.0.avx, self.0.avx2);
+        let begin = bits.at;
+        let mut taken = [0; LANES];
+        let zero: __m256i = cast([0u32; 8]);
+        let mut most = zero;
+        for (taken, entries) in taken.as_chunks_mut::<8>().0.iter_mut().zip(entries.as_chunks::<8>().0) {
+            let counts = avx2._mm256_and_si256(avx2._mm256_srli_epi32::<4>(cast(*entries)), cast([127u32; 8]));
+            let sums = self.sums_in_fours(counts);
+            let before = avx2._mm256_sub_epi32(sums, counts);
+            most = avx2._mm256_max_epi32(most, sums);
+            let sums: [u32; 8] = cast(sums);
+            let (low, high) = (bits.take(sums[3]), bits.take(sums[7]));
+            let windows: __m256i = cast([low, low, high, high]);
+            let first = avx2._mm256_srlv_epi64(windows, avx2._mm256_unpacklo_epi32(before, zero));
+            let second = avx2._mm256_srlv_epi64(windows, avx2._mm256_unpackhi_epi32(before, zero));
+            *taken = cast(avx._mm256_shuffle_ps::<0b10_00_10_00>(cast(first), cast(second)));
+        }
+        let is_long = avx2._mm256_cmpgt_epi32(most, cast([WINDOW; 8]));
+        if avx._mm256_movemask_ps(cast(is_long)) == 0 {
+            return taken;
+        }
+        bits.at = begin;
+        Portable.take_all(entries, bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{MAX_NARROW_EXTRA, narrow_extra};
+    use super::*;
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn both_steps_do_the_same() {
+        let Some(v3) = pulp::x86::V3::try_new() else {
+            println!("skipped: this CPU has no AVX2");
+            return;
+        };
+        let mut state = 1u64;
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 32) as u32
+        };
+        let mut table = Box::new([0; 4096]);
+        for entry in table.iter_mut() {
+            *entry = random() & !15 | (1 + random() % 12);
+        }
+        for _ in 0..2000 {
+            let mut one = Lanes { buffers: std::array::from_fn(|_| random()), used: std::array::from_fn(|_| random() % 16) };
+            let mut two = Lanes { buffers: one.buffers, used: one.used };
+            let request = std::array::from_fn(|_| random() as u16);
+            let (a, b) = (Portable.step(&mut one, &table, &request), Avx2(v3).step(&mut two, &table, &request));
+            assert_eq!(
+                (a.entries, a.has_run, a.has_wide, a.specials, a.taken),
+                (b.entries, b.has_run, b.has_wide, b.specials, b.taken)
+            );
+            assert_eq!((one.buffers, one.used), (two.buffers, two.used));
+            for bit in [RUN_ENTRY, WIDE_ENTRY, SPECIAL_ENTRY] {
+                assert_eq!(Portable.marked(&a.entries, bit), Avx2(v3).marked(&a.entries, bit));
+            }
+            assert_eq!(Portable.payloads(&a.entries), Avx2(v3).payloads(&a.entries));
+            assert_eq!(Portable.sums(&a.entries), Avx2(v3).sums(&a.entries));
+            // From none to so many bits a token that four pass a window.
+            let most = 1 + random() % u32::from(MAX_NARROW_EXTRA);
+            let entries = std::array::from_fn(|_| (random() % (most + 1)) << 4);
+            let bytes = std::array::from_fn(|_| random() as u8);
+            let [mut one, mut two] = [(); 2].map(|()| StepBits { bytes: &bytes, at: 5 });
+            let (a, b) = (Portable.take_all(&entries, &mut one), Avx2(v3).take_all(&entries, &mut two));
+            let own =
+                |taken: [u32; LANES]| -> [u32; LANES] { std::array::from_fn(|lane| narrow_extra(entries[lane], taken[lane])) };
+            assert_eq!((own(a), one.at), (own(b), two.at));
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Numbers: the types of a chunk's values, and the integers that stand for them.
+
+pub(crate) mod dispatch;
+pub mod element;
+pub mod fixed_log2;
+pub mod integer;
+pub mod narrowed;
+pub mod rounding;
+pub mod small_float;
+pub mod value;

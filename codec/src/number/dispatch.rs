@@ -1,0 +1,91 @@
+//! From a chunk's type, known at run time, to code that is compiled for each type.
+
+/// Runs code for the floating-point type of a [`crate::Scalar`]; what follows `else` for a whole number's.
+macro_rules! with_float {
+    ($scalar:expr, $type:ident => $body:expr, else $other:expr) => {
+        match $scalar {
+            $crate::Scalar::F32 => {
+                type $type = f32;
+                $body
+            }
+            $crate::Scalar::F64 => {
+                type $type = f64;
+                $body
+            }
+            $crate::Scalar::F16 => {
+                type $type = $crate::number::small_float::Binary16;
+                $body
+            }
+            $crate::Scalar::BF16 => {
+                type $type = $crate::number::small_float::BFloat16;
+                $body
+            }
+            _ => $other,
+        }
+    };
+}
+
+/// Runs code for the whole numbers of a [`crate::Scalar`]; what follows `else` for a floating-point type.
+macro_rules! with_whole {
+    ($scalar:expr, $type:ident => $body:expr, else $other:expr) => {
+        match $scalar {
+            $crate::Scalar::I8 => {
+                type $type = i8;
+                $body
+            }
+            $crate::Scalar::U8 => {
+                type $type = u8;
+                $body
+            }
+            $crate::Scalar::I16 => {
+                type $type = i16;
+                $body
+            }
+            $crate::Scalar::U16 => {
+                type $type = u16;
+                $body
+            }
+            $crate::Scalar::I32 => {
+                type $type = i32;
+                $body
+            }
+            $crate::Scalar::U32 => {
+                type $type = u32;
+                $body
+            }
+            $crate::Scalar::I64 => {
+                type $type = i64;
+                $body
+            }
+            $crate::Scalar::U64 => {
+                type $type = u64;
+                $body
+            }
+            _ => $other,
+        }
+    };
+}
+
+/// Runs code for the type of a [`crate::Scalar`].
+macro_rules! with_element {
+    ($scalar:expr, $type:ident => $body:expr) => {
+        $crate::number::dispatch::with_float!($scalar, $type => $body, else $crate::number::dispatch::with_whole!($scalar, $type => $body, else unreachable!("a type is one or the other")))
+    };
+}
+
+pub(crate) use {with_element, with_float, with_whole};
+
+#[cfg(test)]
+mod tests {
+    use crate::layout::Scalar;
+    use crate::number::element::Element;
+
+    #[test]
+    fn every_type_gets_its_own_code() {
+        for scalar in Scalar::ALL {
+            assert_eq!(with_element!(scalar, V => V::SIZE), scalar.size(), "{scalar:?}");
+            assert_eq!(with_float!(scalar, V => V::SIZE > 0, else false), scalar.is_float(), "{scalar:?}");
+            assert_eq!(with_whole!(scalar, V => V::SIZE > 0, else false), !scalar.is_float(), "{scalar:?}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Integers as a decoder reads them: most fit 16 bits, and less memory is less time; the few that do not are kept apart.
+
+use std::ops::Range;
+
+use crate::number::integer::Integer;
+use crate::simd::vectorized;
+
+/// Index and value of an integer that is far.
+pub type Far = (usize, i64);
+
+/// What stands for an integer that is far.
+pub const FAR: i16 = match <i16 as Integer>::FAR {
+    Some(far) => far,
+    None => panic!("what 16 bits cannot hold is kept apart"),
+};
+
+/// Integers of which most fit 16 bits.
+#[derive(Debug, Clone, Copy)]
+pub struct Narrowed<'a> {
+    /// All of them; [`FAR`] stands for one that is far.
+    pub near: &'a [i16],
+    /// Those that are far, ascending by index.
+    pub far: &'a [Far],
+}
+
+impl Narrowed<'_> {
+    /// Those that are far in a range.
+    #[must_use]
+    pub fn far_in(&self, range: Range<usize>) -> &[Far] {
+        let far = &self.far[self.far.partition_point(|&(index, _)| index < range.start)..];
+        &far[..far.partition_point(|&(index, _)| index < range.end)]
+    }
+
+    /// Whether sums fit 32 bits, whichever of the integers they are of.
+    #[must_use]
+    pub fn sums_fit(&self) -> bool {
+        let far = self.far.iter().fold(0u64, |sum, &(_, far)| sum.saturating_add(far.unsigned_abs()));
+        let fit = |near: u64| far.saturating_add(near) <= i32::MAX as u64;
+        // Of some thousands it is certain without a look at them.
+        fit(self.near.len() as u64 * u64::from(FAR.unsigned_abs())) || fit(self.sum_of_near())
+    }
+
+    /// Sum of the magnitudes of what is near, and of what stands for others.
+    fn sum_of_near(&self) -> u64 {
+        vectorized(
+            #[inline(always)]
+            || {
+                // So many magnitudes fit 32 bits together.
+                let parts = self.near.chunks(1 << 16);
+                parts.map(|part| u64::from(part.iter().map(|near| u32::from(near.unsigned_abs())).sum::<u32>())).sum()
+            },
+        )
+    }
+
+    /// Writes those in a range.
+    #[inline(always)]
+    pub fn widen<C: Integer>(&self, range: Range<usize>, wide: &mut [C]) {
+        for (wide, &near) in wide.iter_mut().zip(&self.near[range.clone()]) {
+            *wide = C::from_i64(near.into());
+        }
+        for &(index, far) in self.far_in(range.clone()) {
+            wide[index - range.start] = C::from_i64(far);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn far_integers_find_their_places() {
+        let near: Vec<i16> = (0..100).map(|i| if i % 7 == 3 { FAR } else { i - 50 }).collect();
+        let far: Vec<Far> = (3..100).step_by(7).map(|i| (i, (i as i64) << 33)).collect();
+        let narrowed = Narrowed { near: &near, far: &far };
+        for range in [0..100, 3..4, 4..10, 10..11, 11..11, 95..100] {
+            let mut wide = vec![1i64; range.len()];
+            narrowed.widen(range.clone(), &mut wide);
+            for (index, wide) in range.zip(wide) {
+                assert_eq!(wide, if index % 7 == 3 { (index as i64) << 33 } else { index as i64 - 50 });
+            }
+        }
+    }
+
+    #[test]
+    fn sums_fit_up_to_the_largest() {
+        let near = vec![i16::MIN + 1; 65_538];
+        fn of(near: &[i16], far: &[Far]) -> bool {
+            Narrowed { near, far }.sums_fit()
+        }
+        // 32768 * 65535 is below the largest, 32768 * 65536 one above it.
+        assert!(of(&vec![i16::MIN; 65_535], &[]));
+        assert!(!of(&vec![i16::MIN; 65_536], &[]));
+        // 32767 * 65538 is one less than the largest.
+        assert!(of(&near, &[(0, -1)]));
+        assert!(!of(&near, &[(0, -2)]));
+        assert!(!of(&[], &[(0, i64::MIN), (1, i64::MIN), (2, i64::MAX)]));
+        assert!(of(&[], &[(0, i64::from(i32::MAX))]));
+        assert!(!of(&[], &[(0, i64::from(i32::MIN))]));
+    }
+}

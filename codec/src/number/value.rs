@@ -1,0 +1,205 @@
+//! Floating-point types: how their values are rounded and restored, and how far the codes of each reach.
+
+use crate::layout::ByteOrder;
+use crate::number::element::Element;
+use crate::number::rounding::ROUNDING;
+use crate::number::small_float::{BFloat16, Binary16};
+use crate::simd::ROW_GROUP;
+
+/// A floating-point type: how its values are rounded and restored. All arithmetic is IEEE f64 without contraction.
+pub trait Value: Element {
+    /// Codes of at least this magnitude are exceptions.
+    const CODE_LIMIT: f64;
+    /// Below this magnitude, decoding and quantizing again is certain to give the same code,
+    /// unless the step is below [`Value::SMALLEST_SAFE_STEP`], where results may be subnormal.
+    const SAFE_CODE_LIMIT: f64;
+    /// See [`Value::SAFE_CODE_LIMIT`].
+    const SMALLEST_SAFE_STEP: f64;
+    /// Reads every other value, from the first or the second one on, as many as `values` has room for.
+    fn read_alternate(bytes: &[u8], from_second: bool, order: ByteOrder, values: &mut [Self]);
+    /// Interpolation restores values of fewer steps than this, a power of two, or 0 for none. Chance lets a value of type f32 stand on the fine grid with
+    /// a probability of up to `7 STEPS_LIMIT / 2^23`, and such values cost more than others.
+    const STEPS_LIMIT: f64;
+    /// The value in f64, exactly.
+    fn to_f64(self) -> f64;
+    /// Nearest value of this type, ties to even.
+    fn round_from(value: f64) -> Self;
+    /// Whether this is a number of a smaller magnitude than a positive one.
+    fn is_below(self, other: Self) -> bool;
+    /// Extracts the code from the low bits of a value to which 1.5 * 2^52 was added.
+    fn code_from_sum(sum: f64) -> Self::Code;
+    /// The same values, where the type is `f32`: for arithmetic that is certain of that type alone.
+    #[inline(always)]
+    fn as_f32(_values: &[Self]) -> Option<&[f32]> {
+        None
+    }
+}
+
+/// Values by pairs, of which one is picked out by a loop of its own.
+macro_rules! read_alternate {
+    ($size:literal, $bits:ty, $pair:ty) => {
+        #[inline(always)]
+        fn read_alternate(bytes: &[u8], from_second: bool, order: ByteOrder, values: &mut [Self]) {
+            let (pairs, last) = bytes.as_chunks::<{ 2 * $size }>();
+            let whole = values.len().min(pairs.len());
+            // A pair is one integer, of which a shift and a truncation leave either: strided copies in vector code end in single values, because they must
+            // not read beyond the last.
+            if from_second {
+                pick(&pairs[..whole], &mut values[..whole], |pair| {
+                    Self::from_bits((<$pair>::from_le_bytes(pair) >> <$bits>::BITS) as $bits)
+                });
+            } else {
+                pick(&pairs[..whole], &mut values[..whole], |pair| Self::from_bits(<$pair>::from_le_bytes(pair) as $bits));
+            }
+            if order == ByteOrder::Big {
+                for value in &mut values[..whole] {
+                    *value = Self::from_bits(value.to_bits().swap_bytes());
+                }
+            }
+            if let Some(value) = values.get_mut(pairs.len())
+                && !last.is_empty()
+            {
+                *value = Self::read(last, 0, order);
+            }
+        }
+    };
+}
+
+/// Makes values of as many pairs.
+#[inline(always)]
+fn pick<P: Copy, V>(pairs: &[P], values: &mut [V], read: impl Fn(P) -> V + Copy) {
+    let groups = values.as_chunks_mut::<ROW_GROUP>().0.iter_mut().zip(pairs.as_chunks::<ROW_GROUP>().0);
+    for (values, &pairs) in groups {
+        *values = pairs.map(read);
+    }
+    if values.len().is_multiple_of(ROW_GROUP) {
+        return;
+    }
+    if let (Some(values), Some(&pairs)) = (values.last_chunk_mut::<ROW_GROUP>(), pairs.last_chunk()) {
+        // What is left goes together with what stands before it.
+        *values = pairs.map(read);
+    } else {
+        for (value, &pair) in values.iter_mut().zip(pairs) {
+            *value = read(pair);
+        }
+    }
+}
+
+/// What is the same for all types of 32-bit codes.
+macro_rules! narrow_codes {
+    () => {
+        const CODE_LIMIT: f64 = 2_147_483_648.0; // 2^31
+        #[inline(always)]
+        fn code_from_sum(sum: f64) -> i32 {
+            sum.to_bits() as i32
+        }
+    };
+}
+
+impl Value for f32 {
+    // r = k * step * (1 + d) with |d| <= 2^-24, so r / step misses k by less than 2^22 * 2^-24 = 1/4.
+    const SAFE_CODE_LIMIT: f64 = 4_194_304.0; // 2^22
+    const SMALLEST_SAFE_STEP: f64 = 1e-28;
+    const STEPS_LIMIT: f64 = 512.0;
+    narrow_codes!();
+    read_alternate!(4, u32, u64);
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+    #[inline(always)]
+    fn round_from(value: f64) -> Self {
+        value as Self
+    }
+    #[inline(always)]
+    fn is_below(self, other: Self) -> bool {
+        self.abs() < other
+    }
+    #[inline(always)]
+    fn as_f32(values: &[Self]) -> Option<&[f32]> {
+        Some(values)
+    }
+}
+
+impl Value for f64 {
+    const CODE_LIMIT: f64 = 2_251_799_813_685_248.0; // 2^51
+    // Three roundings of 2^-53 each (product, inverse step, product): k is missed by less than 2^50 * 3 * 2^-53 = 3/8.
+    const SAFE_CODE_LIMIT: f64 = 1_125_899_906_842_624.0; // 2^50
+    const SMALLEST_SAFE_STEP: f64 = 1e-290;
+    const STEPS_LIMIT: f64 = 32_768.0;
+    read_alternate!(8, u64, u128);
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self
+    }
+    #[inline(always)]
+    fn round_from(value: f64) -> Self {
+        value
+    }
+    #[inline(always)]
+    fn is_below(self, other: Self) -> bool {
+        self.abs() < other
+    }
+    #[inline(always)]
+    fn code_from_sum(sum: f64) -> i64 {
+        sum.to_bits().wrapping_sub(ROUNDING.to_bits()).cast_signed()
+    }
+}
+
+/// Types of 16 bits. So few of their values lie between two steps of a useful bound that most would stand on a fine grid by chance.
+macro_rules! small_value {
+    ($type:ty, $safe_code_limit:literal, $smallest_safe_step:literal) => {
+        impl Value for $type {
+            // As for f32, with |d| <= 2^-(mantissa bits + 1).
+            const SAFE_CODE_LIMIT: f64 = $safe_code_limit;
+            const SMALLEST_SAFE_STEP: f64 = $smallest_safe_step;
+            const STEPS_LIMIT: f64 = 0.0;
+            narrow_codes!();
+            read_alternate!(2, u16, u32);
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                <$type>::to_f64(self)
+            }
+            #[inline(always)]
+            fn round_from(value: f64) -> Self {
+                Self::from_f64(value)
+            }
+            #[inline(always)]
+            fn is_below(self, other: Self) -> bool {
+                <$type>::to_f64(self).abs() < <$type>::to_f64(other)
+            }
+        }
+    };
+}
+
+small_value!(Binary16, 512.0, 1e-4);
+small_value!(BFloat16, 64.0, 1e-28);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_any_length_are_taken_apart() {
+        fn are_read<V: Value>(value: impl Fn(usize) -> V) {
+            for (len, order) in (1..70).flat_map(|len| [ByteOrder::Little, ByteOrder::Big].map(|order| (len, order))) {
+                let mut row = vec![0; len * V::SIZE];
+                for index in 0..len {
+                    value(index).write(&mut row, index, order);
+                }
+                for (from_second, count) in [(false, len.div_ceil(2)), (true, len / 2)] {
+                    let mut values = vec![V::default(); count];
+                    V::read_alternate(&row, from_second, order, &mut values);
+                    for (index, read) in values.iter().enumerate() {
+                        let expected = value(2 * index + usize::from(from_second));
+                        assert!(read.to_bits() == expected.to_bits(), "{index} of {len}");
+                    }
+                }
+            }
+        }
+        are_read(|index| index as f32 + 0.5);
+        are_read(|index| index as f64 - 0.5);
+        are_read(|index| Binary16::from_f64(index as f64));
+        are_read(|index| BFloat16::from_f64(-(index as f64)));
+    }
+}

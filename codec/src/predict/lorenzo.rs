@@ -1,0 +1,275 @@
+//! Stage 2 (FORMAT.md §6): codes → differences along a set of axes, and back.
+//!
+//! With all axes this is the Lorenzo predictor (Ibarria et al., Computer Graphics Forum 2003) over the whole chunk, on integers that
+//! wrap: the differences along each axis in turn, undone by prefix sums along each axis.
+//!
+//! ```text
+//! difference at (y, x) = c(y, x) - c(y, x-1) - c(y-1, x) + c(y-1, x-1)      codes before the first of an axis count as 0
+//! ```
+
+use std::ops::Range;
+
+use crate::layout::{Axes, MAX_RANK, Shape};
+use crate::number::integer::Integer;
+use crate::number::narrowed::Narrowed;
+use crate::predict::sums::{self, Sums};
+use crate::simd::vectorized;
+
+/// Rows before a row that take part in its difference: how many values back, and whether they are subtracted.
+struct Neighbours {
+    list: [(usize, bool); 7],
+    count: usize,
+}
+
+/// The shape as rows along the fastest axis.
+struct Rows {
+    /// Extents, fastest first.
+    extents: [usize; MAX_RANK],
+    /// Values from one index to the next, along each axis.
+    strides: [usize; MAX_RANK],
+}
+
+impl Rows {
+    fn new(shape: &Shape) -> Self {
+        let extents = shape.extents();
+        let mut strides = [1; MAX_RANK];
+        for axis in 1..MAX_RANK {
+            strides[axis] = strides[axis - 1] * extents[axis - 1];
+        }
+        Self { extents, strides }
+    }
+
+    fn len(&self) -> usize {
+        self.extents[0]
+    }
+
+    /// Calls `visit` with the indices of the values of rows, a few one behind the other, that have the same neighbours: one for each set of slower axes
+    /// in `axes` along which the rows are not the first.
+    #[inline(always)]
+    fn visit(&self, axes: Axes, mut visit: impl FnMut(Range<usize>, &Neighbours)) {
+        let [len, ny, nz, nw] = self.extents;
+        let some_rows = len * rows_of_batch(len);
+        let mut start = 0;
+        for w in 0..nw {
+            for z in 0..nz {
+                // All rows but the first of a plane have the same.
+                let (second, end) = (start + len, start + len * ny);
+                visit(start..second, &self.neighbours(w, z, 0, axes));
+                let others = self.neighbours(w, z, 1, axes);
+                for first in (second..end).step_by(some_rows) {
+                    visit(first..end.min(first + some_rows), &others);
+                }
+                start = end;
+            }
+        }
+    }
+
+    fn neighbours(&self, w: usize, z: usize, y: usize, axes: Axes) -> Neighbours {
+        let mut neighbours = Neighbours { list: [(0, false); 7], count: 0 };
+        for (axis, index) in [(1, y), (2, z), (3, w)] {
+            if index == 0 || !axes.contains(axis) {
+                continue;
+            }
+            let stride = self.strides[axis];
+            let before = neighbours.count;
+            neighbours.list[before] = (stride, true);
+            for other in 0..before {
+                let (back, subtracted) = neighbours.list[other];
+                neighbours.list[before + 1 + other] = (back + stride, !subtracted);
+            }
+            neighbours.count = 2 * before + 1;
+        }
+        neighbours
+    }
+}
+
+/// Writes the differences of `codes` to `differences`, both of the shape's length.
+pub fn predict<C: Integer>(codes: &[C], shape: &Shape, axes: Axes, differences: &mut [C]) {
+    let rows = Rows::new(shape);
+    vectorized(
+        #[inline(always)]
+        || {
+            let row = rows.len();
+            rows.visit(
+                axes,
+                #[inline(always)]
+                |values, neighbours| {
+                    let current = &codes[values.clone()];
+                    let output = &mut differences[values.clone()];
+                    let back = |n: usize| {
+                        let distance = neighbours.list[n].0;
+                        &codes[values.start - distance..values.end - distance]
+                    };
+                    match (neighbours.count, axes.contains(0)) {
+                        (0, true) => difference(output, row, |i| current[i]),
+                        (1, true) => {
+                            let a = back(0);
+                            difference(output, row, |i| current[i].sub(a[i]));
+                        }
+                        (3, true) => {
+                            let (a, b, ab) = (back(0), back(1), back(2));
+                            difference(output, row, |i| current[i].sub(a[i]).sub(b[i].sub(ab[i])));
+                        }
+                        (1, false) => {
+                            for ((output, &current), &other) in output.iter_mut().zip(current).zip(back(0)) {
+                                *output = current.sub(other);
+                            }
+                        }
+                        (count, along_row) => {
+                            output.copy_from_slice(current);
+                            for n in 0..count {
+                                combine(output, back(n), neighbours.list[n].1);
+                            }
+                            if along_row {
+                                for row in output.chunks_exact_mut(row) {
+                                    for i in (1..row.len()).rev() {
+                                        row[i] = row[i].sub(row[i - 1]);
+                                    }
+                                }
+                            }
+                        }
+                    }
+                },
+            );
+        },
+    );
+}
+
+/// Restores codes from differences, in place.
+pub fn restore<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes) {
+    if axes != Axes::NONE {
+        restore_batches(codes, shape, axes, |_, _| ());
+    }
+}
+
+/// Restores codes from narrowed differences.
+pub fn restore_narrowed<C: Integer>(differences: &Narrowed<'_>, shape: &Shape, axes: Axes, codes: &mut [C]) {
+    restore_batches(
+        codes,
+        shape,
+        axes,
+        #[inline(always)]
+        |range, codes| differences.widen(range, codes),
+    );
+}
+
+/// Prefix sums along each axis in turn, for a few rows at a time while they are in the cache. `load` is to write the differences in a range.
+#[inline(always)]
+fn restore_batches<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes, load: impl Fn(Range<usize>, &mut [C])) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(v3) = pulp::x86::V3::try_new() {
+        return restore_with(sums::Avx2(v3), codes, shape, axes, load);
+    }
+    restore_with(sums::Portable, codes, shape, axes, load);
+}
+
+#[inline(always)]
+fn restore_with<C: Integer>(sums: impl Sums, codes: &mut [C], shape: &Shape, axes: Axes, load: impl Fn(Range<usize>, &mut [C])) {
+    let [len, ny, nz, _] = shape.extents();
+    let (plane_len, rows) = (len * ny, rows_of_batch(len));
+    vectorized(
+        #[inline(always)]
+        || {
+            for plane in 0..codes.len() / plane_len {
+                let start = plane * plane_len;
+                let (before, current) = codes.split_at_mut(start);
+                let current = &mut current[..plane_len];
+                let plane_before = (axes.contains(2) && plane % nz > 0).then(|| &before[before.len() - plane_len..]);
+                for first in (0..ny).step_by(rows) {
+                    let batch = first * len..ny.min(first + rows) * len;
+                    load(start + batch.start..start + batch.end, &mut current[batch.clone()]);
+                    if axes.contains(0) {
+                        for row in current[batch.clone()].chunks_exact_mut(len) {
+                            sums.add_up(row);
+                        }
+                    }
+                    if axes.contains(1) {
+                        for row in batch.clone().step_by(len).skip(usize::from(first == 0)) {
+                            let (above, row) = current[row - len..].split_at_mut(len);
+                            combine(&mut row[..len], above, false);
+                        }
+                    }
+                    // Where rows are summed too, the row below wants this one without the plane before.
+                    if let Some(plane_before) = plane_before.filter(|_| !axes.contains(1)) {
+                        combine(&mut current[batch.clone()], &plane_before[batch], false);
+                    }
+                }
+                if let Some(plane_before) = plane_before.filter(|_| axes.contains(1)) {
+                    combine(current, plane_before, false);
+                }
+            }
+            // What a volume adds to the next one is whole only now.
+            if axes.contains(3) {
+                for volume in (nz * plane_len..codes.len()).step_by(nz * plane_len) {
+                    let (before, current) = codes[volume - nz * plane_len..].split_at_mut(nz * plane_len);
+                    combine(&mut current[..nz * plane_len], before, false);
+                }
+            }
+        },
+    );
+}
+
+/// How many rows of a length go together: about 2048 values, which stay in the nearest cache from one loop over them to the next. Where short
+/// rows are summed, there must be some: that writes one value at a time, and a vector load that follows too soon has to wait for the stores.
+fn rows_of_batch(len: usize) -> usize {
+    (2048 / len).max(1)
+}
+
+/// Differences along rows of such a length of what `value` gives at each index.
+#[inline(always)]
+fn difference<C: Integer>(output: &mut [C], row: usize, value: impl Fn(usize) -> C) {
+    // One loop over all rows, which may be short, and the first values of each afterwards.
+    for (i, difference) in output.iter_mut().enumerate().skip(1) {
+        *difference = value(i).sub(value(i - 1));
+    }
+    for first in (0..output.len()).step_by(row) {
+        output[first] = value(first);
+    }
+}
+
+/// Subtracts or adds `other` to `target`.
+#[inline(always)]
+fn combine<C: Integer>(target: &mut [C], other: &[C], subtract: bool) {
+    if subtract {
+        for (value, &other) in target.iter_mut().zip(other) {
+            *value = value.sub(other);
+        }
+    } else {
+        for (value, &other) in target.iter_mut().zip(other) {
+            *value = value.add(other);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inverse_restores_every_rank_and_axis_set() {
+        for dims in [&[1][..], &[7], &[5, 3], &[1, 9], &[4, 3, 5], &[2, 3, 4, 5], &[3, 1, 1, 2]] {
+            let shape = Shape::new(dims).unwrap();
+            let n = shape.elements() as usize;
+            let codes: Vec<i32> = (0..n).map(|i| (i as i32).wrapping_mul(0x9e37_79b9_u32 as i32)).collect();
+            for byte in 0..=Axes::all(&shape).to_byte() {
+                let axes = Axes::from_byte(byte, &shape).unwrap();
+                let mut work = vec![0; n];
+                predict(&codes, &shape, axes, &mut work);
+                restore(&mut work, &shape, axes);
+                assert_eq!(work, codes, "{dims:?} axes {byte:b}");
+            }
+            assert!(Axes::from_byte(Axes::all(&shape).to_byte() + 1, &shape).is_none());
+        }
+    }
+
+    #[test]
+    fn full_rank_cancels_sums_of_functions_of_fewer_axes() {
+        let shape = Shape::new(&[6, 5, 4]).unwrap();
+        let codes: Vec<i64> = (0..120).map(|i| (i / 20) * (i / 4 % 5) * 7 + (i % 4) * (i / 20) - 3).collect();
+        let mut differences = vec![0; 120];
+        predict(&codes, &shape, Axes::all(&shape), &mut differences);
+        for (i, &difference) in differences.iter().enumerate() {
+            assert!(difference == 0 || i / 20 == 0 || i / 4 % 5 == 0 || i % 4 == 0);
+        }
+    }
+}

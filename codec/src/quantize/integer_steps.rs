@@ -1,0 +1,178 @@
+//! Stage 1 for whole numbers (FORMAT.md §5.4): values → codes on a grid of even steps, and back.
+//!
+//! With a bound of `e`, multiples of the odd step `2 e + 1` are at most `e` away from any whole number, and no two of them are equally near.
+
+use crate::layout::ByteOrder;
+use crate::number::element::Element;
+use crate::number::integer::Integer;
+use crate::quantize::bitmap::Bitmap;
+use crate::simd::vectorized;
+
+/// A type of whole numbers.
+pub trait Whole: Element {
+    /// Wider bounds are taken for this one.
+    const WIDEST: u64;
+    /// The multiple of the step that is nearest.
+    fn nearest(self, steps: &Steps) -> Self::Code;
+    /// The multiple of the step, or what the type has next to it.
+    fn multiple(code: Self::Code, steps: &Steps) -> Self;
+    /// The integer itself.
+    fn exactly(self) -> i128;
+}
+
+/// The grid of a bound.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Steps {
+    bound: u64,
+    inverse_step: f64,
+    /// Bits of the fill value, sign extended.
+    fill: Option<i64>,
+}
+
+impl Steps {
+    /// The grid of a bound; one that is wider than the type's widest counts as that.
+    #[must_use]
+    pub fn new<V: Whole>(bound: u64, fill: Option<V>) -> Self {
+        let bound = bound.min(V::WIDEST);
+        Self { inverse_step: 1.0 / (2.0 * bound as f64 + 1.0), bound, fill: fill.map(Element::to_bits_i64) }
+    }
+
+    /// The most that a value may be off.
+    #[must_use]
+    pub fn bound(&self) -> u64 {
+        self.bound
+    }
+
+    /// Bits of the fill value, sign extended.
+    #[must_use]
+    pub fn fill(&self) -> Option<i64> {
+        self.fill
+    }
+}
+
+/// Types of up to 32 bits, whose values and steps f64 holds.
+macro_rules! narrow {
+    ($type:ty) => {
+        impl Whole for $type {
+            const WIDEST: u64 = (u32::MAX >> 1) as u64;
+            #[inline(always)]
+            fn nearest(self, steps: &Steps) -> i32 {
+                let (bound, step) = (steps.bound.cast_signed(), 2 * steps.bound.cast_signed() + 1);
+                let shifted = i64::from(self) + bound;
+                // The product misses the quotient by far less than one, so that its floor is off by one at most.
+                let estimate = (shifted as f64 * steps.inverse_step).floor() as i64;
+                let rest = shifted - estimate * step;
+                (estimate + i64::from(rest >= step) - i64::from(rest < 0)) as i32
+            }
+            #[inline(always)]
+            fn multiple(code: i32, steps: &Steps) -> Self {
+                let multiple = i64::from(code) * (2 * steps.bound.cast_signed() + 1);
+                multiple.clamp(i64::from(<$type>::MIN), i64::from(<$type>::MAX)) as Self
+            }
+            #[inline(always)]
+            fn exactly(self) -> i128 {
+                i128::from(self)
+            }
+        }
+    };
+}
+
+narrow!(i8);
+narrow!(u8);
+narrow!(i16);
+narrow!(u16);
+narrow!(i32);
+narrow!(u32);
+
+macro_rules! wide {
+    ($type:ty) => {
+        impl Whole for $type {
+            const WIDEST: u64 = u64::MAX >> 1;
+            #[inline(always)]
+            fn nearest(self, steps: &Steps) -> i64 {
+                let bound = i128::from(steps.bound);
+                (i128::from(self) + bound).div_euclid(2 * bound + 1) as i64
+            }
+            #[inline(always)]
+            fn multiple(code: i64, steps: &Steps) -> Self {
+                let multiple = i128::from(code) * (2 * i128::from(steps.bound) + 1);
+                multiple.clamp(i128::from(<$type>::MIN), i128::from(<$type>::MAX)) as Self
+            }
+            #[inline(always)]
+            fn exactly(self) -> i128 {
+                i128::from(self)
+            }
+        }
+    };
+}
+
+wide!(i64);
+wide!(u64);
+
+/// Codes of a chunk's values; exceptions, which only the fill value can be, are marked in `exceptions`, zeros so far.
+pub fn quantize<V: Whole>(chunk: &[u8], order: ByteOrder, steps: &Steps, codes: &mut [V::Code], exceptions: &mut Bitmap) {
+    vectorized(
+        #[inline(always)]
+        || codes.iter_mut().enumerate().for_each(|(index, code)| *code = V::read(chunk, index, order).nearest(steps)),
+    );
+    let Some(fill) = steps.fill.map(|bits| V::from_bits(V::Code::from_i64(bits))) else { return };
+    if V::multiple(fill.nearest(steps), steps).to_bits() == fill.to_bits() {
+        return;
+    }
+    for index in (0..codes.len()).filter(|&index| V::read(chunk, index, order).to_bits() == fill.to_bits()) {
+        exceptions.set(index);
+    }
+}
+
+/// Restores the values of a chunk from their codes. Exceptions are overwritten afterwards.
+pub fn restore<V: Whole>(codes: &[V::Code], steps: &Steps, order: ByteOrder, chunk: &mut [u8]) {
+    vectorized(
+        #[inline(always)]
+        || {
+            V::write_all(
+                codes,
+                #[inline(always)]
+                |code| V::multiple(code, steps),
+                order,
+                chunk,
+            );
+        },
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holds<V: Whole>(values: &[V], to_i128: impl Fn(V) -> i128) {
+        for bound in [1, 2, 3, 100, 127, 128, 40_000, 1 << 31, 1 << 33, u64::MAX >> 1, u64::MAX] {
+            let steps = Steps::new::<V>(bound, None);
+            for &value in values {
+                let code = value.nearest(&steps);
+                let restored = V::multiple(code, &steps);
+                assert!((to_i128(value) - to_i128(restored)).unsigned_abs() <= u128::from(bound));
+                assert!(restored.nearest(&steps) == code, "{} by {bound} moves again", to_i128(value));
+            }
+            assert!(V::default().nearest(&steps) == V::Code::default());
+        }
+    }
+
+    #[test]
+    fn multiples_are_within_the_bound_and_stay() {
+        holds(&(i8::MIN..=i8::MAX).collect::<Vec<_>>(), i128::from);
+        holds(&(u8::MIN..=u8::MAX).collect::<Vec<_>>(), i128::from);
+        holds(&(i16::MIN..=i16::MAX).collect::<Vec<_>>(), i128::from);
+        holds(&(u16::MIN..=u16::MAX).collect::<Vec<_>>(), i128::from);
+        let mut state = 1u64;
+        let random: Vec<u64> = (0..20_000)
+            .map(|i| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                [state, u64::MAX - (state >> 59), state >> 60, state >> 20, (1 << 63) - (state >> 60)][i % 5]
+            })
+            .collect();
+        holds(&random.iter().map(|&bits| bits as i32).collect::<Vec<_>>(), i128::from);
+        holds(&random.iter().map(|&bits| bits as u32).collect::<Vec<_>>(), i128::from);
+        holds(&random.iter().map(|&bits| bits as i64).collect::<Vec<_>>(), i128::from);
+        holds(&random, i128::from);
+    }
+}

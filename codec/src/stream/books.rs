@@ -1,0 +1,143 @@
+//! Books that streams carry: what the next chunks and makers of dictionaries learn from them.
+
+use crate::entropy::adaptive::AdaptiveDictionary;
+use crate::entropy::alphabet::{CodeLengths, Histogram, SYMBOLS};
+use crate::entropy::book_choice::Choice;
+use crate::entropy::tokens::{Tokens, tokenize};
+use crate::error::{Error, Result};
+use crate::memory::resize;
+use crate::stream::header::Header;
+use crate::stream::inspect;
+use crate::stream::plane::{Head, PlaneWorkspace};
+use crate::stream::verified::Verified;
+
+impl AdaptiveDictionary {
+    /// Learns from a stream that the encoder has just made: the book of its first plane comes to the front of the history if it is a custom one.
+    /// It stays as it is, without codes for the symbols that its chunk lacks: with them, fewer books had to be built over the series of
+    /// `h5-samples/results/adaptive.txt`, but for each of them one more was, and streams were longer.
+    pub fn learn(&mut self, stream: &[u8]) {
+        if let Some(book) = custom_book(stream) {
+            self.learn_book(&book);
+        }
+    }
+}
+
+/// The custom book of a stream's first plane.
+#[must_use]
+pub fn custom_book(stream: &[u8]) -> Option<CodeLengths> {
+    let header = Header::read_from(stream).ok()?;
+    let (_, mut planes) = inspect::planes(&stream[header.encoded_len()..], &header).ok()??;
+    match Head::read(&mut planes).ok()?.choice {
+        Some(Choice::Custom(lengths)) => Some(lengths),
+        _ => None,
+    }
+}
+
+/// Counts the tokens of a stream's first plane, for making books for its like. All 0 for a stream without planes.
+///
+/// # Errors
+/// `InvalidArgument` for a stream of bit planes, otherwise as [`Workspace::decompress`](crate::Workspace::decompress).
+pub fn token_counts(stream: &[u8]) -> Result<Histogram> {
+    let stream = Verified::read(stream)?;
+    let header = stream.header();
+    let Some((_, mut planes)) = inspect::planes(stream.body(), header)? else { return Ok([0; SYMBOLS]) };
+    if Head::read(&mut &*planes)?.choice.is_none() {
+        return Err(Error::invalid("a stream of bit planes has no tokens: compress with Huffman codes"));
+    }
+    let mut differences: Vec<i64> = Vec::new();
+    resize(&mut differences, header.layout.shape.elements() as usize)?;
+    PlaneWorkspace::default().decode_differences(&mut planes, &mut differences)?;
+    let mut tokens = Tokens::default();
+    tokenize(&differences, &mut tokens)?;
+    Ok(tokens.count().1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entropy::adaptive::HISTORY;
+    use crate::entropy::book_choice::choose as choose_book;
+    use crate::entropy::{codebook, dictionary};
+    use crate::{ByteOrder, CodebookPolicy, CodingPolicy, Config, Layout, Scalar, Shape, Workspace};
+
+    /// A book in which the length of a symbol's code depends on a number.
+    fn book(number: u64) -> CodeLengths {
+        codebook::optimal_lengths(&std::array::from_fn(|symbol| 1 + (symbol as u64 * 2_654_435_761 + number) % 97))
+    }
+
+    /// A chunk whose differences only take a few values, each as often as the others, which no density has.
+    fn odd_chunk(steps: u64) -> (Vec<u8>, Layout) {
+        let shape = Shape::new(&[30_000]).unwrap();
+        let mut state = 1u64;
+        let chunk = (0..shape.elements()).flat_map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (0.37 * ((state >> 33) % 5 * steps) as f32).to_le_bytes()
+        });
+        (chunk.collect(), Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape })
+    }
+
+    fn compress(steps: u64, config: &Config) -> Vec<u8> {
+        let (chunk, layout) = odd_chunk(steps);
+        let mut stream = Vec::new();
+        Workspace::default().compress(&chunk, &layout, config, &mut stream).unwrap();
+        stream
+    }
+
+    #[test]
+    fn what_a_stream_has_built_the_next_one_takes() {
+        let config = Config::absolute(0.01).unwrap();
+        let mut books = AdaptiveDictionary::new(&[book(1)]).unwrap();
+        let first = compress(1, &config);
+        let built = custom_book(&first).expect("a book of its own");
+        books.learn(&first);
+        assert_eq!(books.books(), [book(1), built]);
+
+        // A chunk of the same kind takes it, and nothing is learned from that. Its own would be as long.
+        let second = compress(1, &Config { books: books.books(), ..config });
+        assert_eq!(custom_book(&second), Some(built));
+        books.learn(&second);
+        assert_eq!(books.books(), [book(1), built]);
+
+        // Another kind gets a book that comes before it; what is used again comes back to the front.
+        let other = compress(7, &Config { books: books.books(), ..config });
+        let other_built = custom_book(&other).expect("a book of its own");
+        books.learn(&other);
+        assert_eq!(books.books(), [book(1), other_built, built]);
+        books.learn(&second);
+        assert_eq!(books.books(), [book(1), built, other_built]);
+
+        // The history is no longer than it may be; the user's books stay.
+        (10..100).for_each(|number| books.learn_book(&book(number)));
+        assert_eq!(books.books().len(), 1 + HISTORY);
+        assert_eq!(books.books()[..2], [book(1), book(99)]);
+    }
+
+    #[test]
+    fn a_book_pays_for_its_bytes_and_needs_all_codes() {
+        let config = Config::absolute(0.01).unwrap();
+        let histogram = token_counts(&compress(1, &config)).unwrap();
+        let best = codebook::optimal_lengths(&histogram);
+        let choose = |books: &[CodeLengths]| choose_book(&histogram, CodebookPolicy::Auto, books);
+        assert_eq!(choose(&[book(3), best]), Choice::Custom(best));
+        // A book of a dictionary is in the dictionary for nothing.
+        let (place, _) = dictionary::cheapest(&dictionary::books()[7].map(|length| 1 << (12 - length)));
+        let typical = dictionary::books()[usize::from(place)].map(|length| 1 << (12 - length));
+        let same = [dictionary::books()[usize::from(place)]];
+        assert_eq!(choose_book(&typical, CodebookPolicy::Auto, &same), Choice::Dictionary(place));
+        // Without a code for a symbol that occurs, a book cannot be taken.
+        let rarest = (0..SYMBOLS).filter(|&symbol| histogram[symbol] > 0).min_by_key(|&symbol| histogram[symbol]).unwrap();
+        let mut others = histogram;
+        others[rarest] = 0;
+        assert_ne!(choose(&[codebook::optimal_lengths(&others)]), Choice::Custom(codebook::optimal_lengths(&others)));
+    }
+
+    #[test]
+    fn tokens_of_a_stream_are_counted() {
+        let config = Config::absolute(0.01).unwrap();
+        let counts = token_counts(&compress(1, &config)).unwrap();
+        assert!(counts.iter().sum::<u64>() > 10_000);
+        assert!(token_counts(&compress(1, &Config { coding: CodingPolicy::Bitshuffle, ..config })).is_err());
+        assert_eq!(token_counts(&compress(0, &config)), Ok([0; SYMBOLS]));
+        assert!(token_counts(&compress(1, &config)[..90]).is_err());
+    }
+}

@@ -1,0 +1,144 @@
+//! From a chunk to its stream: the stages in order (FORMAT.md §3, §4).
+
+use crate::config::Config;
+use crate::error::Result;
+use crate::layout::{Axes, Layout, Shape};
+use crate::memory::{extend, reserve, resize};
+use crate::number::element::Element;
+use crate::number::value::Value;
+use crate::predict::choice::grid::{for_floats, for_whole_numbers};
+use crate::predict::lorenzo;
+use crate::predict::predictor::Predictor;
+use crate::quantize::exceptions::{most_listed, predict_mask, write_list};
+use crate::quantize::grid::Grid;
+use crate::quantize::integer_steps::{self, Whole};
+use crate::quantize::logarithm;
+use crate::simd::vectorized;
+use crate::stream::buffers::{Buffers, Shared};
+use crate::stream::header::Header;
+
+/// Most bytes that a grid takes in a stream: half step and offset of a logarithmic one.
+const MOST_GRID_BYTES: usize = 16;
+
+/// Encodes a chunk of elements of a type, which is not constant, and appends to a stream.
+pub(crate) struct Encoder<'a, V: Element> {
+    pub buffers: &'a mut Buffers<V::Code>,
+    pub shared: &'a mut Shared,
+    pub chunk: &'a [u8],
+    pub layout: &'a Layout,
+    pub config: &'a Config<'a>,
+    pub stream: &'a mut Vec<u8>,
+}
+
+impl<V: Value> Encoder<'_, V> {
+    /// Encodes floating-point numbers.
+    pub(crate) fn floats(mut self) -> Result<()> {
+        let Self { chunk, layout, config, .. } = self;
+        let (chooser, mut coded) = self.shared.apart(&mut self.buffers.codes);
+        let (grid, predictor) = for_floats::<V>(chunk, layout, config, chooser, &mut coded, None)?;
+        match &grid {
+            Grid::Linear(quantizer) => coded.apply::<V>(predictor, chunk, layout, quantizer)?,
+            Grid::Logarithmic(logarithm) => {
+                coded.clear(layout)?;
+                logarithm::quantize::<V>(chunk, layout.byte_order, logarithm, coded.codes, coded.exceptions);
+                coded.fill_gaps(layout);
+            }
+            Grid::Exact => {}
+            Grid::Steps(_) => unreachable!("steps are for whole numbers"),
+        }
+        self.begin(&grid)?;
+        if grid == Grid::Exact { self.exact(predictor) } else { self.planes(predictor) }
+    }
+}
+
+impl<V: Whole> Encoder<'_, V> {
+    /// Encodes whole numbers.
+    pub(crate) fn whole_numbers(mut self) -> Result<()> {
+        let Self { chunk, layout, config, .. } = self;
+        let (chooser, mut coded) = self.shared.apart(&mut self.buffers.codes);
+        let (grid, predictor) = for_whole_numbers::<V>(chunk, layout, config, chooser)?;
+        let Grid::Steps(steps) = &grid else {
+            self.begin(&grid)?;
+            return self.exact(predictor);
+        };
+        coded.clear(layout)?;
+        integer_steps::quantize::<V>(chunk, layout.byte_order, steps, coded.codes, coded.exceptions);
+        coded.fill_gaps(layout);
+        self.begin(&grid)?;
+        self.planes(predictor)
+    }
+}
+
+impl<V: Element> Encoder<'_, V> {
+    /// Begins the chunk's stream: header and grid.
+    fn begin(&mut self, grid: &Grid) -> Result<()> {
+        Header { coding: grid.coding(), layout: *self.layout }.write_to(self.stream)?;
+        reserve(self.stream, MOST_GRID_BYTES)?;
+        grid.write_to(self.stream);
+        Ok(())
+    }
+
+    /// Appends the plane of the integers that stand for the values.
+    fn exact(&mut self, predictor: Predictor) -> Result<()> {
+        let Self { chunk, layout: &Layout { byte_order, shape, .. }, config, .. } = *self;
+        let Buffers { codes, differences } = &mut *self.buffers;
+        resize(codes, shape.elements() as usize)?;
+        resize(differences, shape.elements() as usize)?;
+        vectorized(
+            #[inline(always)]
+            || codes.iter_mut().enumerate().for_each(|(index, code)| *code = V::read(chunk, index, byte_order).to_code()),
+        );
+        lorenzo::predict(codes, &shape, axes_of(predictor), differences);
+        self.shared.plane.encode(differences, predictor, config, self.stream)
+    }
+
+    /// Appends number of exceptions and planes, of codes or residuals that are there.
+    fn planes(&mut self, predictor: Predictor) -> Result<()> {
+        let Self { chunk, layout: &Layout { byte_order, shape, .. }, config, .. } = *self;
+        let stream = &mut *self.stream;
+        let elements = shape.elements() as usize;
+        let Buffers { codes, differences } = &mut *self.buffers;
+        let Shared { plane, exceptions, mask, mask_differences, residuals, .. } = &mut *self.shared;
+        resize(differences, elements)?;
+        let count = exceptions.count();
+        extend(stream, &(count as u64).to_le_bytes())?;
+        let are_listed = count as u64 <= most_listed(elements as u64);
+        if are_listed {
+            write_list::<V>(exceptions, chunk, byte_order, elements as u64, stream)?;
+        }
+        match predictor {
+            Predictor::Interpolation => plane.encode(&residuals[..elements], predictor, config, stream)?,
+            Predictor::Differences(axes) => {
+                lorenzo::predict(codes, &shape, axes, differences);
+                plane.encode(differences, predictor, config, stream)?;
+            }
+        }
+        if are_listed {
+            return Ok(());
+        }
+
+        let axes = predict_mask(exceptions, &shape, mask, mask_differences)?;
+        plane.encode(mask_differences, axes.into(), config, stream)?;
+
+        // The codes are coded: their places serve for the bits.
+        resize(codes, elements)?;
+        let (bits, differences) = (&mut codes[..count], &mut differences[..count]);
+        let mut rest = &mut *bits;
+        for run in exceptions.runs() {
+            let (of_run, others) = rest.split_at_mut(run.len());
+            rest = others;
+            for (bits, index) in of_run.iter_mut().zip(run) {
+                *bits = V::read(chunk, index, byte_order).to_bits();
+            }
+        }
+        lorenzo::predict(bits, &Shape::line(count as u64), Axes::FASTEST, differences);
+        plane.encode(differences, Axes::FASTEST.into(), config, stream)
+    }
+}
+
+fn axes_of(predictor: Predictor) -> Axes {
+    match predictor {
+        Predictor::Differences(axes) => axes,
+        Predictor::Interpolation => unreachable!("only an absolute bound's grid is interpolated"),
+    }
+}

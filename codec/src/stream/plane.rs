@@ -1,0 +1,410 @@
+//! A plane (FORMAT.md §4): an array of integers, coded by stages 2 to 5 on its own. A chunk has a plane of quantization codes and, if
+//! there are many exceptions, one that says where they are and one that holds their bits.
+//!
+//! ```text
+//! codes → differences → tokens → codebook → blocks of 32 lanes
+//!                     → blocks of bit planes
+//! ```
+
+use crate::config::{CodingPolicy, Config};
+use crate::entropy::alphabet::CodeLengths;
+use crate::entropy::alphabet::{ALPHABET, FIRST_CLASS, FIRST_RUN, SEGMENT};
+use crate::entropy::bitshuffle::{self, Bitshuffle};
+use crate::entropy::book_choice;
+use crate::entropy::book_choice::Choice;
+use crate::entropy::codebook::{self, MAX_CODE_BITS, PACKED_LENGTHS};
+use crate::entropy::decode_tables::Tables;
+use crate::entropy::dictionary;
+use crate::entropy::lanes::{self, LANES, MAX_BLOCK};
+use crate::entropy::tokens::{Place, Tokens, tokenize};
+use crate::error::{Error, Result};
+use crate::layout::Axes;
+use crate::layout::Shape;
+use crate::memory::{HeapArray, extend, push, reserve};
+use crate::number::integer::Integer;
+use crate::number::narrowed::{FAR, Far};
+use crate::predict::lorenzo;
+use crate::predict::predictor::{INTERPOLATION, Predictor};
+use crate::reader::{take, take_array};
+
+/// Bytes of a plane's fixed part.
+pub const PLANE_HEADER_LEN: usize = 8;
+/// Codebook number that says a custom book follows.
+pub const CUSTOM_BOOK: u8 = 255;
+/// Codebook number that says that there is none: blocks are bit planes.
+pub const BIT_PLANES: u8 = 254;
+/// Log2 of the shortest block.
+pub const MIN_BLOCK_LOG: u8 = SEGMENT.ilog2() as u8;
+/// Log2 of the longest block.
+pub const MAX_BLOCK_LOG: u8 = MAX_BLOCK.ilog2() as u8;
+/// Bits that a block should hold: enough that what the lanes leave unused stays below 3 %, few enough that blocks stay many.
+pub const BLOCK_BITS: u64 = 11_000;
+/// Most tokens of a block of more than four segments: a GPU decodes a block by one warp, and waits for the longest. Where most blocks are nearly empty and a few
+/// are full, as interpolation leaves them, this halves the time at 0.6 % of the ratio (geometric mean of the generator's fields at a
+/// relative bound of 1e-2; nothing at 1e-3).
+pub const BLOCK_TOKENS: usize = 8192;
+
+/// A plane is narrow if its codebook expects at most one token of so many to be far: each of these makes a step of the lanes slow.
+const NARROW_SHARE: usize = 64;
+/// The first class of differences that are far.
+const FIRST_FAR: usize = {
+    let mut symbol = FIRST_CLASS;
+    while ALPHABET[symbol].start < FAR.unsigned_abs() as u64 {
+        symbol += 1;
+    }
+    symbol
+};
+
+/// What errors call a plane's fixed part.
+const HEADER: &str = "plane header";
+/// What errors call its blocks.
+const PAYLOAD: &str = "plane payload";
+
+/// What a plane begins with, read and checked.
+#[derive(Debug, Clone, Copy)]
+pub struct Head {
+    /// Byte of the predictor, which is not checked: that takes the shape.
+    pub predictor: u8,
+    /// The book of the codes, or `None` for bit planes.
+    pub choice: Option<Choice>,
+    block_log: u8,
+    lane_width: u8,
+    extra_width: u8,
+}
+
+impl Head {
+    /// Reads it from the front of `stream`, which is shortened by it and by a custom book.
+    ///
+    /// # Errors
+    /// `Truncated` or `Corrupt`.
+    pub fn read(stream: &mut &[u8]) -> Result<Self> {
+        let head: &[u8; PLANE_HEADER_LEN] = take_array(stream, HEADER)?;
+        let [predictor, block_log, book, lane_width, extra_width, reserved @ ..] = *head;
+        if !(MIN_BLOCK_LOG..=MAX_BLOCK_LOG).contains(&block_log) {
+            return Err(Error::corrupt(
+                HEADER,
+                format_args!("log2 of the block length is {block_log}, not {MIN_BLOCK_LOG} to {MAX_BLOCK_LOG}"),
+            ));
+        }
+        if lane_width > 32 || extra_width > 32 || reserved != [0; 3] {
+            return Err(Error::corrupt(
+                HEADER,
+                format_args!("index widths are {lane_width} and {extra_width} bits, reserved bytes {reserved:02x?}"),
+            ));
+        }
+        if book == BIT_PLANES && (block_log != MIN_BLOCK_LOG || extra_width != 0) {
+            return Err(Error::corrupt(
+                HEADER,
+                format_args!("blocks of bit planes have 2^{block_log} integers and extra words of {extra_width} bits"),
+            ));
+        }
+        let choice = match book {
+            BIT_PLANES => None,
+            CUSTOM_BOOK => Some(Choice::Custom(codebook::unpack_lengths(take_array::<PACKED_LENGTHS>(stream, "codebook")?)?)),
+            book if usize::from(book) < dictionary::books().len() => Some(Choice::Dictionary(book)),
+            _ => {
+                let books = dictionary::books().len();
+                return Err(Error::corrupt(HEADER, format_args!("codebook {book} is not in the dictionary of {books}")));
+            }
+        };
+        Ok(Self { predictor, choice, block_log, lane_width, extra_width })
+    }
+
+    /// Integers of a block.
+    #[must_use]
+    pub fn block_len(&self) -> usize {
+        1 << self.block_log
+    }
+
+    /// Reads the index behind it into `sizes`: 16-bit words of each block's lanes and extra bits.
+    fn read_index(&self, stream: &mut &[u8], integers: usize, sizes: &mut Vec<(u32, u32)>) -> Result<()> {
+        let blocks = integers.div_ceil(self.block_len());
+        read_index(stream, blocks, u32::from(self.lane_width), u32::from(self.extra_width), sizes)
+    }
+
+    /// Goes past the index and the payload of a plane of so many integers.
+    ///
+    /// # Errors
+    /// `Truncated`, `Corrupt` or `OutOfMemory`.
+    pub fn skip(&self, stream: &mut &[u8], integers: usize) -> Result<()> {
+        let mut sizes = Vec::new();
+        if self.lane_width == 0 && self.extra_width == 0 {
+            // An index of no bits, which may stand for any number of empty blocks.
+            return Ok(());
+        }
+        self.read_index(stream, integers, &mut sizes)?;
+        let words: u64 = sizes.iter().map(|&(lanes, extras)| u64::from(lanes) + u64::from(extras)).sum();
+        take(stream, words.saturating_mul(2).next_multiple_of(4), PAYLOAD).map(|_| ())
+    }
+}
+
+/// Buffers of the plane stages.
+#[derive(Debug, Default)]
+pub struct PlaneWorkspace {
+    tokens: Tokens,
+    encoder: lanes::Encoder,
+    payload: Vec<u16>,
+    extra_bytes: Vec<u8>,
+    sizes: Vec<(u32, u32)>,
+    tables: Tables,
+    bitshuffle: Bitshuffle,
+    /// A block of bit planes whose integers are to become narrower ones.
+    wide: HeapArray<i32, { bitshuffle::BLOCK }>,
+    far: Vec<Far>,
+}
+
+impl PlaneWorkspace {
+    /// Appends the plane of which the predictor has left `differences`.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn encode<C: Integer>(
+        &mut self,
+        differences: &[C],
+        predictor: Predictor,
+        config: &Config,
+        stream: &mut Vec<u8>,
+    ) -> Result<()> {
+        match config.coding {
+            CodingPolicy::Bitshuffle => self.encode_bit_planes(differences, predictor, stream),
+            CodingPolicy::Auto | CodingPolicy::Huffman => self.encode_huffman(differences, predictor, config, stream),
+        }
+    }
+
+    fn encode_bit_planes<C: Integer>(&mut self, differences: &[C], predictor: Predictor, stream: &mut Vec<u8>) -> Result<()> {
+        self.payload.clear();
+        self.sizes.clear();
+        for block in differences.chunks(bitshuffle::BLOCK) {
+            let words = self.bitshuffle.encode(block)?.as_chunks::<2>().0;
+            reserve(&mut self.payload, words.len())?;
+            self.payload.extend(words.iter().map(|&word| u16::from_le_bytes(word)));
+            push(&mut self.sizes, (words.len() as u32, 0))?;
+        }
+        self.write(predictor, MIN_BLOCK_LOG, BIT_PLANES, None, stream)
+    }
+
+    fn encode_huffman<C: Integer>(
+        &mut self,
+        differences: &[C],
+        predictor: Predictor,
+        config: &Config,
+        stream: &mut Vec<u8>,
+    ) -> Result<()> {
+        tokenize(differences, &mut self.tokens)?;
+        let (extra_bits, histogram) = self.tokens.count();
+        let choice = book_choice::choose(&histogram, config.codebook, config.books);
+        let lengths = choice.lengths();
+        let code_bits = codebook::cost(&histogram, &lengths).unwrap_or(0);
+        let segments = self.tokens.segment_ends.len() as u64;
+        let group_log = (0..MAX_BLOCK_LOG - MIN_BLOCK_LOG)
+            .find(|&log| (code_bits + extra_bits) << log >= BLOCK_BITS * segments || segments <= 1 << log)
+            .unwrap_or(MAX_BLOCK_LOG - MIN_BLOCK_LOG);
+        let group_log = (0..=group_log).rev().find(|&log| self.tokens.longest_group(1 << log) <= BLOCK_TOKENS).unwrap_or(0);
+
+        let codes = codebook::canonical_codes(&lengths);
+        self.payload.clear();
+        self.sizes.clear();
+        // Lanes hold back at most two words each beyond their bits, and extra bits fill up one word.
+        let blocks = self.tokens.segment_ends.len();
+        reserve(&mut self.payload, ((code_bits + extra_bits) / 16) as usize + (3 * LANES + 1) * blocks)?;
+        let mut start = Place::default();
+        for group in self.tokens.segment_ends.chunks(1 << group_log) {
+            let end = group[group.len() - 1];
+            let words = self.encoder.encode(&self.tokens.symbols()[start.symbol..end.symbol], &codes)?;
+            extend(&mut self.payload, words)?;
+            let before = self.payload.len();
+            self.tokens.extra.copy_to(start.extra_bit, end.extra_bit, &mut self.payload)?;
+            push(&mut self.sizes, (words.len() as u32, (self.payload.len() - before) as u32))?;
+            start = end;
+        }
+
+        match choice {
+            Choice::Dictionary(book) => self.write(predictor, MIN_BLOCK_LOG + group_log, book, None, stream),
+            Choice::Custom(lengths) => self.write(predictor, MIN_BLOCK_LOG + group_log, CUSTOM_BOOK, Some(&lengths), stream),
+        }
+    }
+
+    /// Appends the plane whose blocks have the sizes and the words that are there.
+    fn write(
+        &self,
+        predictor: Predictor,
+        block_log: u8,
+        book: u8,
+        lengths: Option<&CodeLengths>,
+        stream: &mut Vec<u8>,
+    ) -> Result<()> {
+        let width = |size: fn(&(u32, u32)) -> u32| 32 - self.sizes.iter().map(size).max().unwrap_or(0).leading_zeros();
+        let (lane_width, extra_width) = (width(|size| size.0), width(|size| size.1));
+        extend(stream, &[predictor.to_byte(), block_log, book, lane_width as u8, extra_width as u8, 0, 0, 0])?;
+        if let Some(lengths) = lengths {
+            extend(stream, &codebook::pack_lengths(lengths))?;
+        }
+        write_index(&self.sizes, lane_width, extra_width, stream)?;
+        let start = stream.len();
+        let end = start + 2 * self.payload.len();
+        reserve(stream, end.next_multiple_of(4) - start)?;
+        stream.resize(end, 0);
+        for (bytes, word) in stream[start..].as_chunks_mut::<2>().0.iter_mut().zip(&self.payload) {
+            *bytes = word.to_le_bytes();
+        }
+        stream.resize(stream.len().next_multiple_of(4), 0);
+        Ok(())
+    }
+
+    /// Reads the plane at the start of `stream`, which is shortened by it, into `codes`, and undoes the prediction.
+    ///
+    /// # Errors
+    /// `Truncated`, `Corrupt` or `OutOfMemory`.
+    pub fn decode<C: Integer>(&mut self, stream: &mut &[u8], shape: &Shape, codes: &mut [C]) -> Result<()> {
+        let axes = self.decode_differences_along(stream, shape, codes)?;
+        lorenzo::restore(codes, shape, axes);
+        Ok(())
+    }
+
+    /// Reads the differences of the plane at the start of `stream`, and along which axes they are.
+    ///
+    /// # Errors
+    /// As [`PlaneWorkspace::decode`].
+    pub fn decode_differences_along<C: Integer>(
+        &mut self,
+        stream: &mut &[u8],
+        shape: &Shape,
+        differences: &mut [C],
+    ) -> Result<Axes> {
+        let byte = self.decode_differences(stream, differences)?;
+        Axes::from_byte(byte, shape).ok_or_else(|| {
+            Error::corrupt(
+                HEADER,
+                format_args!("its predictor is {byte:#x}, which names no axes of the {} there are", shape.dims().len()),
+            )
+        })
+    }
+
+    /// Differences that [`Integer::FAR`] has stood for in the plane that was decoded last, in ascending order of their indices.
+    #[must_use]
+    pub fn far(&self) -> &[Far] {
+        &self.far
+    }
+
+    /// Reads what the predictor of the plane at the start of `stream` has left, and the predictor's byte. See [`PlaneWorkspace::far`] for what `C` cannot
+    /// hold.
+    ///
+    /// # Errors
+    /// As [`PlaneWorkspace::decode`].
+    pub fn decode_differences<C: Integer>(&mut self, stream: &mut &[u8], codes: &mut [C]) -> Result<u8> {
+        let head = Head::read(stream)?;
+        let table = head.choice.as_ref().map(|choice| self.tables.of(choice, C::FAR.is_some())).transpose()?;
+        self.far.clear();
+        let mut is_kept = Ok(());
+        let block_len = head.block_len();
+        head.read_index(stream, codes.len(), &mut self.sizes)?;
+        let words: u64 = self.sizes.iter().map(|&(lanes, extras)| u64::from(lanes) + u64::from(extras)).sum();
+        let payload = take(stream, words.saturating_mul(2), PAYLOAD)?;
+        let mut rest = payload;
+        for (number, (block, &(lane_words, extra_words))) in codes.chunks_mut(block_len).zip(&self.sizes).enumerate() {
+            let mut keep_far = |index: usize, value| {
+                if let Err(error) = push(&mut self.far, (number * block_len + index, value)) {
+                    is_kept = Err(error);
+                }
+            };
+            let (lane_bytes, after) = rest.split_at(2 * lane_words as usize);
+            let (extra_bytes, after) = after.split_at(2 * extra_words as usize);
+            rest = after;
+            let Some(table) = table else {
+                if let Some(far) = C::FAR {
+                    let wide = &mut self.wide.get()?[..block.len()];
+                    self.bitshuffle.decode(lane_bytes, wide)?;
+                    for (index, (value, wide)) in block.iter_mut().zip(wide).enumerate() {
+                        let wide = wide.to_i64();
+                        *value = C::from_i64(wide);
+                        if *value == far || value.to_i64() != wide {
+                            *value = far;
+                            keep_far(index, wide);
+                        }
+                    }
+                } else {
+                    self.bitshuffle.decode(lane_bytes, block)?;
+                }
+                continue;
+            };
+            self.payload.clear();
+            reserve(&mut self.payload, lane_words as usize + lanes::LANE_PADDING)?;
+            self.payload.extend(lane_bytes.as_chunks::<2>().0.iter().map(|&word| u16::from_le_bytes(word)));
+            self.payload.extend_from_slice(&[0; lanes::LANE_PADDING]);
+            self.extra_bytes.clear();
+            extend(&mut self.extra_bytes, extra_bytes)?;
+            extend(&mut self.extra_bytes, &[0; lanes::EXTRA_PADDING])?;
+            lanes::decode(&self.payload, &self.extra_bytes, table, block, &mut keep_far)?;
+        }
+        is_kept?;
+        let padding = (payload.len().next_multiple_of(4) - payload.len()) as u64;
+        if take(stream, padding, PAYLOAD)?.iter().any(|&byte| byte != 0) {
+            return Err(Error::corrupt(PAYLOAD, "its padding is not 0"));
+        }
+        Ok(head.predictor)
+    }
+}
+
+/// Whether the codebook of the plane at the start of a stream expects that nearly all of its differences fit 16 bits.
+#[must_use]
+pub fn is_narrow(mut stream: &[u8]) -> bool {
+    let Ok(Head { choice: Some(choice), .. }) = Head::read(&mut stream) else { return false };
+    let far = &choice.lengths()[FIRST_FAR..FIRST_RUN[1]];
+    far.iter().map(|&length| codebook::share(length)).sum::<usize>() <= (1 << MAX_CODE_BITS) / NARROW_SHARE
+}
+
+/// Whether the plane at the start of a stream is interpolated.
+#[must_use]
+pub fn is_interpolated(stream: &[u8]) -> bool {
+    stream.first() == Some(&INTERPOLATION)
+}
+
+/// Bytes of an index over `blocks` blocks.
+fn index_len(blocks: usize, lane_width: u32, extra_width: u32) -> u64 {
+    (blocks as u64 * u64::from(lane_width + extra_width)).div_ceil(32) * 4
+}
+
+/// Appends the words of each block's lanes and extra bits, each in a fixed number of bits, least significant first.
+fn write_index(sizes: &[(u32, u32)], lane_width: u32, extra_width: u32, stream: &mut Vec<u8>) -> Result<()> {
+    let end = stream.len() + index_len(sizes.len(), lane_width, extra_width) as usize;
+    // The byte behind the last whole one is written before it is cut off.
+    reserve(stream, end + 1 - stream.len())?;
+    let mut buffer = 0u128;
+    let mut count = 0;
+    for &(lane_words, extra_words) in sizes {
+        buffer |= (u128::from(lane_words) | u128::from(extra_words) << lane_width) << count;
+        count += lane_width + extra_width;
+        while count >= 8 {
+            stream.push(buffer as u8);
+            buffer >>= 8;
+            count -= 8;
+        }
+    }
+    stream.push(buffer as u8);
+    stream.resize(end, 0);
+    Ok(())
+}
+
+fn read_index(stream: &mut &[u8], blocks: usize, lane_width: u32, extra_width: u32, sizes: &mut Vec<(u32, u32)>) -> Result<()> {
+    let bytes = take(stream, index_len(blocks, lane_width, extra_width), "block index")?;
+    let mut bytes = bytes.iter();
+    let mut buffer = 0u128;
+    let mut count = 0;
+    let mut field = |width: u32| {
+        while count < width {
+            buffer |= u128::from(*bytes.next().unwrap_or(&0)) << count;
+            count += 8;
+        }
+        let value = (buffer & ((1 << width) - 1)) as u32;
+        buffer >>= width;
+        count -= width;
+        value
+    };
+    sizes.clear();
+    reserve(sizes, blocks)?;
+    sizes.extend((0..blocks).map(|_| (field(lane_width), field(extra_width))));
+    if bytes.any(|&byte| byte != 0) || buffer != 0 {
+        return Err(Error::corrupt("block index", "its padding is not 0"));
+    }
+    Ok(())
+}

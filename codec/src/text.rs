@@ -1,0 +1,29 @@
+//! Texts that grow as far as there is memory.
+
+use std::fmt::{self, Write as _};
+
+/// A text, in place of `format!` and `to_string`, or the bytes for which there was no memory.
+pub(crate) fn written(what: impl fmt::Display) -> Result<String, u64> {
+    let mut text = Text::default();
+    match write!(text, "{what}") {
+        Ok(()) => Ok(text.written),
+        Err(fmt::Error) => Err(text.wanted as u64),
+    }
+}
+
+/// A string that grows as far as there is memory.
+#[derive(Default)]
+struct Text {
+    written: String,
+    /// Bytes that were asked for last.
+    wanted: usize,
+}
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        self.wanted = self.written.len() + part.len();
+        self.written.try_reserve(part.len()).map_err(|_| fmt::Error)?;
+        self.written.push_str(part);
+        Ok(())
+    }
+}
