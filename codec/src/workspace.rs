@@ -77,7 +77,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Grid and predictor that [`Workspace::compress`] takes for a chunk that is not constant; `config` has a settled bound ([`crate::bound`]).
+    /// Grid and predictor that [`Workspace::compress`] takes for a chunk that is not constant; `config` has a settled bound.
     ///
     /// # Errors
     /// `InvalidArgument` for a bound that values of the type cannot have, `OutOfMemory`.
