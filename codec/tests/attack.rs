@@ -2,7 +2,7 @@
 //! the fine grid, at the limits of the type, with any bits, and with fill values from the data, from ties and from nowhere.
 //!
 //! Each case comes from a seed. A failure says the seed; `QUIRE_ATTACK_SEED=123 cargo test --release -p quire-codec --test attack -- --nocapture` runs that case alone.
-//! By default the seeds are `0..CASES`, about a minute of one core. `QUIRE_ATTACK_MINUTES=90` draws other seeds for that time, and says the first one.
+//! By default the seeds are `0..CASES`, about half a minute on two cores. `QUIRE_ATTACK_MINUTES=90` draws other seeds for that time, and says the first one.
 //! `QUIRE_ATTACK_GO_ON=1` counts failures by kind, with the smallest case of each, before it fails.
 
 #[path = "attack/cases.rs"]
