@@ -457,7 +457,7 @@ fn a_ratio_is_reached_but_not_beyond_the_ceiling() {
 }
 
 #[test]
-fn shares_of_the_range_have_steps_that_16_bits_can_be_at() {
+fn shares_of_the_range_of_16_bits_cost_a_bit_a_value_at_most() {
     let mut workspace = Workspace::default();
     for scalar in [Scalar::F16, Scalar::BF16] {
         let layout = layout(scalar, ByteOrder::Little, &[20, 30, 40]);
@@ -478,8 +478,8 @@ fn shares_of_the_range_have_steps_that_16_bits_can_be_at() {
             ours += length_with(ErrorBound::Relative(share));
             as_given += length_with(ErrorBound::Absolute(share * range));
         }
-        // Small steps are powers of two, whose errors do not add up where parts are written again: 15 % for bfloat16 at these shares.
-        assert!(5 * ours < 6 * as_given, "{scalar:?}: {ours} bytes, {as_given} with steps between");
+        // Steps are powers of two, whose errors stay within the bound where parts are written again: 28 % for binary16 at these shares.
+        assert!(10 * ours < 13 * as_given, "{scalar:?}: {ours} bytes, {as_given} with steps between");
     }
 }
 
