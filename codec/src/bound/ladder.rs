@@ -71,7 +71,7 @@ impl<'a> Ladder<'a> {
         let step = match self.earlier_step(wanted / 2048.0, wanted)? {
             Some(earlier) if wanted < earlier => return Ok(ErrorBound::Lossless),
             Some(earlier) => {
-                let coarser = rung(wanted - EARLIER_ERRORS * earlier, &ODDS);
+                let coarser = rung(wanted - EARLIER_ERRORS * earlier);
                 if coarser >= COARSER * earlier { coarser } else { earlier }
             }
             None => self.fresh(wanted * (1.0 - UNSEEN)),
@@ -100,7 +100,7 @@ impl<'a> Ladder<'a> {
     /// A step for a chunk of which no part was rounded before, or none that shows it.
     fn fresh(&self, wanted: f64) -> f64 {
         let fine = FINE_SPACINGS * self.spacing_at_magnitude();
-        if self.is_narrow() || wanted < 2.0 * fine { below_half(wanted) } else { rung(wanted - fine, &ODDS) }
+        if self.is_narrow() || wanted < 2.0 * fine { below_half(wanted) } else { rung(wanted - fine) }
     }
 
     /// The step of the grid on which values were rounded before, from about `finest` on, where `wanted` is the step that they would have now.
@@ -158,14 +158,14 @@ pub(super) fn bound_of(step: f64) -> ErrorBound {
 }
 
 /// The greatest step up to `wanted`, 0 if there is none.
-fn rung(wanted: f64, odds: &[Odd]) -> f64 {
+fn rung(wanted: f64) -> f64 {
     let Some(exponent) = highest_bit(wanted).filter(|_| wanted > 0.0) else { return 0.0 };
     let step = |odd: &Odd| {
         let factor = odd.factor as f64;
         let power = power_of_two(exponent - odd.factor.ilog2() as i32).unwrap_or(0.0);
         if factor * power > wanted { factor * power / 2.0 } else { factor * power }
     };
-    odds.iter().map(step).fold(0.0, f64::max)
+    ODDS.iter().map(step).fold(0.0, f64::max)
 }
 
 /// The greatest power of two up to half of a step: however often such steps grow, their errors together are within the bound.
@@ -181,14 +181,14 @@ mod tests {
     fn rungs_are_close_below() {
         for i in 0..3000 {
             let wanted = 1e-30 * 1.05f64.powi(i);
-            let step = rung(wanted, &ODDS);
+            let step = rung(wanted);
             assert!(step <= wanted && step > 0.91 * wanted, "{step:e} for {wanted:e}");
-            assert_eq!(rung(step, &ODDS), step);
+            assert_eq!(rung(step), step);
             let half = below_half(wanted);
             assert!(half <= wanted / 2.0 && half > wanted / 4.0);
         }
         for nothing in [0.0, -1.0, f64::NAN] {
-            assert_eq!(rung(nothing, &ODDS), 0.0);
+            assert_eq!(rung(nothing), 0.0);
             assert_eq!(below_half(nothing), 0.0);
         }
     }

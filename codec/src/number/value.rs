@@ -28,7 +28,7 @@ pub trait Value: Element {
     fn is_below(self, other: Self) -> bool;
     /// Extracts the code from the low bits of a value to which 1.5 * 2^52 was added.
     fn code_from_sum(sum: f64) -> Self::Code;
-    /// The same values, where the type is `f32`: for arithmetic that is certain of that type alone.
+    /// A slice of values as `f32`, `None` for other types: some arithmetic is exact for `f32` alone.
     #[inline(always)]
     fn as_f32(_values: &[Self]) -> Option<&[f32]> {
         None
@@ -76,7 +76,7 @@ fn pick<P: Copy, V>(pairs: &[P], values: &mut [V], read: impl Fn(P) -> V + Copy)
         return;
     }
     if let (Some(values), Some(&pairs)) = (values.last_chunk_mut::<ROW_GROUP>(), pairs.last_chunk()) {
-        // What is left goes together with what stands before it.
+        // The last group ends with the last value and overlaps the group before it.
         *values = pairs.map(read);
     } else {
         for (value, &pair) in values.iter_mut().zip(pairs) {
@@ -85,7 +85,7 @@ fn pick<P: Copy, V>(pairs: &[P], values: &mut [V], read: impl Fn(P) -> V + Copy)
     }
 }
 
-/// What is the same for all types of 32-bit codes.
+/// Definitions shared by all types whose codes have 32 bits.
 macro_rules! narrow_codes {
     () => {
         const CODE_LIMIT: f64 = 2_147_483_648.0; // 2^31

@@ -308,7 +308,7 @@ fn restore_row(predictions: &[i32], residuals: &[i16], places: &mut [i32]) -> bo
     if let (Some(predictions), Some(residuals), Some(places)) =
         (predictions.last_chunk(), residuals.last_chunk(), places.last_chunk_mut())
     {
-        // What is left goes together with what stands before it.
+        // The last group ends with the last value and overlaps the group before it.
         return is_far | restore_groups(slice::from_ref(predictions), slice::from_ref(residuals), slice::from_mut(places));
     }
     for ((place, &prediction), &residual) in places.iter_mut().zip(predictions).zip(residuals) {

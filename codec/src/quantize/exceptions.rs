@@ -1,4 +1,4 @@
-//! Where exceptions are (FORMAT.md §4): few of them stand in a list; that of many is a mask, of which differences modulo 2 are coded ([`crate::quantize::bitmap`]).
+//! The positions of exceptions (FORMAT.md §4): a list where they are few, a mask where they are many. The mask's differences modulo 2 are coded ([`crate::quantize::bitmap`]).
 
 #[cfg(target_arch = "x86_64")]
 mod alike;

@@ -109,7 +109,7 @@ impl Glance {
         if let (Some(values), Some(predictions), Some(residuals), Some(places)) =
             (values.last_chunk(), predictions.last_chunk(), residuals.last_chunk_mut(), places.last_chunk_mut())
         {
-            // What is left goes together with what stands before it.
+            // The last group ends with the last value and overlaps the group before it.
             let (residuals, places) = (slice::from_mut(residuals), slice::from_mut(places));
             doubts |= self.residuals_of_groups(slice::from_ref(values), slice::from_ref(predictions), residuals, places);
         } else {

@@ -131,7 +131,7 @@ impl<V: Value> FineGrid<V> {
         self.restore_pairs(pairs.as_chunks().0, odds.as_chunks().0, order, row);
         if !odds.len().is_multiple_of(ROW_GROUP) {
             if let (Some(evens), Some(odds)) = (pairs.last_chunk(), odds.last_chunk()) {
-                // What is left goes together with what stands before it.
+                // The last group ends with the last value and overlaps the group before it.
                 let from = 2 * (pairs.len() - ROW_GROUP) * V::SIZE;
                 self.restore_pairs(slice::from_ref(evens), slice::from_ref(odds), order, &mut row[from..]);
             } else {

@@ -52,7 +52,7 @@ pub(crate) fn for_floats<V: Value>(
     }
 }
 
-/// The same for whole numbers.
+/// Grid and predictor of a chunk of integers whose bound is settled.
 pub(crate) fn for_whole_numbers<V: Whole>(
     chunk: &[u8],
     layout: &Layout,

@@ -147,7 +147,7 @@ fn copy_row(source: &[u8], target: &mut [u8]) {
     for (target, piece) in targets.iter_mut().zip(pieces) {
         *target = *piece;
     }
-    // What is left goes together with what stands before it.
+    // The last group ends with the last value and overlaps the group before it.
     if let (Some(target), Some(piece)) = (target.last_chunk_mut::<PIECE>(), source.last_chunk()) {
         *target = *piece;
     } else {

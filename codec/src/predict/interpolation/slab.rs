@@ -238,7 +238,7 @@ fn copy(source: &[i32], target: &mut [i32]) {
         return;
     }
     if let (Some(group), Some(target)) = (source.last_chunk::<ROW_GROUP>(), target.last_chunk_mut()) {
-        // What is left goes together with what stands before it.
+        // The last group ends with the last value and overlaps the group before it.
         *target = *group;
     } else {
         for (target, &place) in target.iter_mut().zip(source) {
