@@ -70,6 +70,7 @@ pub use config::{AdaptPolicy, CodebookPolicy, CodingPolicy, Config, ErrorBound, 
 pub use error::{Error, Result};
 pub use layout::{ByteOrder, Layout, MAX_RANK, Scalar, Shape, type_of_byte};
 pub use stream::header::{Coding, Header};
+pub use stream::verified::{Unverified, Verified};
 pub use workspace::Workspace;
 
 /// The stages' inside, for the GPU's codec, which shares their numbers and choices, and for tools and measurements that work on single stages. Whoever compresses
@@ -83,7 +84,7 @@ pub mod stages {
     pub use crate::quantize::{
         bitmap, exceptions, fast_f32, fine_grid, gaps, grid, integer_steps, lattice, linear, logarithm, places, quantizer,
     };
-    pub use crate::stream::{body, books, header, inspect, plane, verified};
+    pub use crate::stream::{body, books, header, inspect, plane};
 }
 
 /// Least stack, in bytes, of a thread that compresses or decompresses, with or without HDF5. On x86-64, optimized code needs 44 KiB with what a thread itself takes:

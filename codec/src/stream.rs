@@ -8,4 +8,4 @@ pub(crate) mod encode;
 pub mod header;
 pub mod inspect;
 pub mod plane;
-pub mod verified;
+pub(crate) mod verified;

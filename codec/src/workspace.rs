@@ -205,7 +205,7 @@ impl Compressor for OnCpu<'_> {
     }
 
     fn decompress(&mut self, _output: &mut usize, chunk: &mut [u8]) -> Result<()> {
-        self.workspace.decompress(self.stream, chunk)
+        self.workspace.decompress_verified(&Verified::just_made(self.stream)?, chunk)
     }
 }
 

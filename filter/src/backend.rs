@@ -23,7 +23,7 @@ use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use quire_codec::stages::adaptive::{AdaptiveDictionary, UserDictionary};
-use quire_codec::{AdaptPolicy, CodebookPolicy, Config, Error, Header, Layout, Result, Workspace, memory};
+use quire_codec::{AdaptPolicy, CodebookPolicy, Config, Error, Layout, Result, Unverified, Workspace, memory};
 use quire_gpu::{Compressed, Device};
 
 use crate::ALLOCATOR;
@@ -87,26 +87,28 @@ pub(crate) fn compress<'a>(
 }
 
 /// Decompresses a stream into `chunk`, which has the length that the stream's header gives. After an error its contents are unspecified.
+/// The processor that decodes the stream computes its checksum.
 ///
 /// # Errors
 /// As [`compress`].
-pub(crate) fn decompress(stream: &[u8], chunk: &mut [u8], workspace: &mut Workspace) -> Result<()> {
+pub(crate) fn decompress(stream: Unverified<'_>, chunk: &mut [u8], workspace: &mut Workspace) -> Result<()> {
     let settings = Settings::get()?;
+    let mut on_the_cpu = |chunk: &mut [u8]| workspace.decompress_verified(&stream.verify()?, chunk);
     // Constant and stored chunks are only copied, whatever the settings: nobody gains by sending them to a GPU.
-    if !Header::read_from(stream).is_ok_and(|header| header.coding.has_planes()) {
-        return workspace.decompress(stream, chunk);
+    if !stream.header().coding.has_planes() {
+        return on_the_cpu(chunk);
     }
     let attempt = settings.gpu(chunk.len()).and_then(|device| decompress_on(device, stream, chunk));
     if let Err(Obstacle::Gpu(quire_gpu::Error::Refused)) = attempt {
         // The words for what is wrong with the stream are in the CPU's decoder.
-        workspace.decompress(stream, chunk)?;
+        on_the_cpu(chunk)?;
         say_once(format_args!("the GPU refused a stream that the CPU decodes. The data are right; please report this bug"));
         return Ok(());
     }
     if settings.is_done(Direction::Decompress, attempt)? {
         return Ok(());
     }
-    workspace.decompress(stream, chunk)
+    on_the_cpu(chunk)
 }
 
 /// Where chunks will be compressed and decompressed, as far as can be told before there are any.
@@ -198,8 +200,12 @@ fn compress_on(
     Ok(None)
 }
 
-fn decompress_on(device: &'static Device, stream: &[u8], chunk: &mut [u8]) -> std::result::Result<&'static Device, Obstacle> {
-    device.decompress(stream)?.finish(chunk)?;
+fn decompress_on(
+    device: &'static Device,
+    stream: Unverified<'_>,
+    chunk: &mut [u8],
+) -> std::result::Result<&'static Device, Obstacle> {
+    device.decompress(stream.bytes())?.finish(chunk)?;
     Ok(device)
 }
 

@@ -12,7 +12,9 @@ use std::slice;
 
 use quire_codec::stages::header;
 use quire_codec::stages::inspect::{Description, Plane, PlaneCoding, Prediction};
-use quire_codec::{ByteOrder, Config, Error, Header, Layout, MAX_RANK, Result, Scalar, Shape, memory, options, type_of_byte};
+use quire_codec::{
+    ByteOrder, Config, Error, Layout, MAX_RANK, Result, Scalar, Shape, Unverified, Verified, memory, options, type_of_byte,
+};
 
 use crate::FILTER_ID;
 use crate::backend::{self, Outlook};
@@ -116,7 +118,7 @@ pub unsafe extern "C" fn quire_read_layout(
         // SAFETY: the caller's promise.
         let (stream, target) = unsafe { (slice_from_raw(stream.cast(), length, "stream")?, layout.as_mut()) };
         let target = target.ok_or_else(|| Error::invalid("the address of the layout is null"))?;
-        let found = Header::read_verified(stream)?.layout;
+        let found = Verified::read(stream)?.header().layout;
         let dims = found.shape.dims();
         *target = ArrayLayout { value_type: found.type_byte().into(), rank: dims.len() as u32, extents: [1; MAX_RANK] };
         target.extents[..dims.len()].copy_from_slice(dims);
@@ -141,8 +143,11 @@ pub unsafe extern "C" fn quire_decompress(
     let body = || {
         // SAFETY: the caller's promise.
         let stream = unsafe { slice_from_raw(stream.cast(), stream_length, "stream")? };
-        let layout = Header::read_verified(stream)?.layout;
+        let stream = Unverified::read(stream)?;
+        let layout = stream.header().layout;
         if layout.chunk_bytes() != length as u64 {
+            // A damaged extent is not the caller's mistake.
+            stream.verify()?;
             return Err(Error::invalid(format_args!(
                 "the stream holds an array of {} bytes, there is room for {length}: ask quire_read_layout first",
                 layout.chunk_bytes()

@@ -13,11 +13,12 @@ use std::slice;
 use hdf5_sys::h5::{herr_t, htri_t};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5z::{H5Z_FLAG_OPTIONAL, H5Z_FLAG_REVERSE};
-use quire_codec::{Error, Header, Layout, Result, Shape, memory};
+use quire_codec::{Error, Layout, Result, Shape, Unverified, memory};
 
 use crate::FILTER_ID;
 use crate::backend;
 use crate::cd_values::{CdValues, MAX_WORDS};
+use crate::chunk_buffer::{Allocation, ChunkBuffer};
 use crate::fence::{Buffers, Failure, contain, with_kept_buffers};
 use crate::h5api::Library;
 use crate::message::Message;
@@ -189,28 +190,20 @@ fn compress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers) -
 }
 
 fn decompress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers) -> Result<usize> {
+    let stream = Unverified::read(chunk.bytes())?;
+    let layout = &stream.header().layout;
     // A stream describes itself. What this build cannot read in the cd_values is no reason not to read the data; only the checksum then
-    // stands between a flipped bit in the extents and an absurd allocation.
-    let layout = match CdValues::parse(words).ok().and_then(|parameters| parameters.layout) {
-        Some(expected) => {
-            let layout = Header::read_from(chunk.bytes())?.layout;
-            check_layout(&layout, &expected)?;
-            layout
-        }
-        None => Header::read_verified(chunk.bytes())?.layout,
-    };
-    let length =
-        usize::try_from(layout.chunk_bytes()).ok().filter(|&length| isize::try_from(length).is_ok()).ok_or_else(|| {
-            Error::invalid(format_args!(
-                "stream holds a chunk of {} bytes, more than this machine can address",
-                layout.chunk_bytes()
-            ))
-        })?;
+    // keeps a flipped bit in the extents from asking for an absurd allocation.
+    match CdValues::parse(words).ok().and_then(|parameters| parameters.layout) {
+        Some(expected) => check_layout(layout, &expected)?,
+        None => _ = stream.verify()?,
+    }
+    let length = addressable(layout.chunk_bytes())?;
     if chunk.has_room(length) {
-        // HDF5 before 2.2 never offers that much room. The stream is in the way, so it moves out; it is the smaller of the two.
+        // HDF5 before 2.2 never offers enough room. The stream is in the way, so it moves out; it is the smaller of the two.
         kept.stream.clear();
         memory::extend(&mut kept.stream, chunk.bytes())?;
-        let decoded = backend::decompress(&kept.stream, chunk.room(length), &mut kept.workspace);
+        let decoded = backend::decompress(stream.moved_to(&kept.stream), chunk.room(length), &mut kept.workspace);
         if decoded.is_err() {
             // An application may tell HDF5 to go on after a failed filter, with the data as they were.
             chunk.replace_with(&kept.stream)?;
@@ -218,9 +211,17 @@ fn decompress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers)
         return decoded.map(|()| length);
     }
     let mut decoded = Allocation::zeroed(length)?;
-    backend::decompress(chunk.bytes(), decoded.bytes_mut(), &mut kept.workspace)?;
+    backend::decompress(stream, decoded.bytes_mut(), &mut kept.workspace)?;
     chunk.adopt(decoded);
     Ok(length)
+}
+
+/// The length of a chunk, which must be one that a slice can have.
+fn addressable(bytes: u64) -> Result<usize> {
+    usize::try_from(bytes)
+        .ok()
+        .filter(|&length| isize::try_from(length).is_ok())
+        .ok_or_else(|| Error::invalid(format_args!("stream holds a chunk of {bytes} bytes, more than this machine can address")))
 }
 
 /// HDF5 trusts a filter with the length of a chunk and reads the bytes as the dataset's type. The extents may differ: folding them
@@ -257,110 +258,6 @@ unsafe fn words_from_raw<'a>(cd_nelmts: usize, cd_values: *const c_uint) -> Resu
     }
     // SAFETY: not null, and the caller vouches for the length.
     Ok(unsafe { slice::from_raw_parts(cd_values, cd_nelmts) })
-}
-
-/// The buffer that HDF5 passes to and fro: `*buffer` is `*size` bytes from malloc, of which the first `used` are the data.
-struct ChunkBuffer<'a> {
-    buffer: &'a mut *mut c_void,
-    size: &'a mut usize,
-    used: usize,
-}
-
-impl ChunkBuffer<'_> {
-    /// # Safety
-    /// The pointers are null or as [`filter`] says, and nobody else uses what they point to while the result lives.
-    unsafe fn from_raw(nbytes: usize, buf_size: *mut usize, buf: *mut *mut c_void) -> Result<Self> {
-        // SAFETY: the caller vouches for pointers that are not null.
-        let (size, buffer) = unsafe { (buf_size.as_mut(), buf.as_mut()) };
-        match (size, buffer) {
-            (Some(size), Some(buffer)) if !buffer.is_null() && isize::try_from(nbytes).is_ok() => {
-                Ok(ChunkBuffer { buffer, size, used: nbytes })
-            }
-            _ => Err(Error::invalid(format_args!(
-                "the caller passed no chunk: {nbytes} bytes, buf_size at {buf_size:?}, buf at {buf:?}"
-            ))),
-        }
-    }
-
-    /// The data.
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: `used` bytes are valid; borrowing `self` keeps them from being freed or written.
-        unsafe { slice::from_raw_parts(self.buffer.cast_const().cast(), self.used) }
-    }
-
-    /// Whether the buffer is that long.
-    fn has_room(&self, length: usize) -> bool {
-        length <= *self.size && isize::try_from(length).is_ok()
-    }
-
-    /// The first `length` bytes of the buffer, data or not; panics if [`ChunkBuffer::has_room`] denies them.
-    fn room(&mut self, length: usize) -> &mut [u8] {
-        assert!(self.has_room(length));
-        // SAFETY: the buffer has `*size` bytes. Those behind the data have no defined value, but some value: they were allocated by
-        // HDF5, out of the compiler's sight.
-        unsafe { slice::from_raw_parts_mut(self.buffer.cast(), length) }
-    }
-
-    /// Copies `bytes` to the start of the buffer if they fit, to a new buffer otherwise. The old buffer is better where it suffices:
-    /// a new one of 16 MB costs 6 to 8 times as much, in page faults.
-    fn replace_with(&mut self, bytes: &[u8]) -> Result<usize> {
-        if self.has_room(bytes.len()) {
-            self.room(bytes.len()).copy_from_slice(bytes);
-        } else {
-            let mut larger = Allocation::zeroed(bytes.len())?;
-            larger.bytes_mut().copy_from_slice(bytes);
-            self.adopt(larger);
-        }
-        Ok(bytes.len())
-    }
-
-    /// Frees the buffer and puts another in its place.
-    fn adopt(&mut self, allocation: Allocation) {
-        // SAFETY: HDF5 allocated the buffer with malloc and expects the filter to free it when it replaces it.
-        unsafe { libc::free(*self.buffer) };
-        *self.size = allocation.length;
-        *self.buffer = allocation.into_raw();
-    }
-}
-
-/// Bytes from malloc's family, as HDF5 will free them.
-struct Allocation {
-    address: *mut c_void,
-    length: usize,
-}
-
-impl Allocation {
-    /// Zeroed, because a slice must not have undefined bytes; for chunks of more than a page or so, zeroes are what the system gives.
-    fn zeroed(length: usize) -> Result<Self> {
-        // SAFETY: calloc takes any length; 1 stands in for 0, for which it might return null.
-        let address = unsafe { libc::calloc(length.max(1), 1) };
-        if address.is_null() {
-            return Err(no_memory(length));
-        }
-        Ok(Self { address, length })
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: `length` bytes, all 0 at first, that belong to this value alone; calloc gives no more than isize::MAX.
-        unsafe { slice::from_raw_parts_mut(self.address.cast(), self.length) }
-    }
-
-    fn into_raw(self) -> *mut c_void {
-        let address = self.address;
-        std::mem::forget(self);
-        address
-    }
-}
-
-impl Drop for Allocation {
-    fn drop(&mut self) {
-        // SAFETY: from calloc, and owned by this value.
-        unsafe { libc::free(self.address) };
-    }
-}
-
-fn no_memory(length: usize) -> Error {
-    Error::OutOfMemory { bytes: length as u64 }
 }
 
 /// Where an error came up.

@@ -18,6 +18,8 @@ pub mod c_api;
 mod callbacks;
 /// The filter's parameters as HDF5 stores them.
 pub mod cd_values;
+/// The chunk's buffer, which HDF5 and the filter allocate and free in turns.
+mod chunk_buffer;
 /// The user's dictionary of codebooks.
 mod dictionary;
 /// Which datatypes are numbers that the codec knows.

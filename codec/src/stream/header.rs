@@ -123,16 +123,6 @@ impl Header {
         extend(stream, &self.to_bytes()[..self.encoded_len()])
     }
 
-    /// As [`Header::read_from`], and checks the checksum: the extents can be trusted to be what was written.
-    ///
-    /// # Errors
-    /// `Truncated`, `Corrupt` or `UnsupportedVersion`.
-    pub fn read_verified(stream: &[u8]) -> Result<Self> {
-        let header = Self::read_from(stream)?;
-        verify(stream)?;
-        Ok(header)
-    }
-
     /// Reads a header from the stream's start and checks the stream's length, not its checksum.
     ///
     /// # Errors
@@ -195,8 +185,8 @@ pub fn seal(stream: &mut [u8]) {
     stream[CHECKSUM_AT].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Compares the checksum; call it after [`Header::read_from`] has accepted the header.
-fn verify(stream: &[u8]) -> Result<()> {
+/// Compares the checksum of a stream whose header [`Header::read_from`] has accepted.
+pub(super) fn verify(stream: &[u8]) -> Result<()> {
     let mut bytes = [0; 4];
     bytes.copy_from_slice(&stream[CHECKSUM_AT]);
     let (written, found) = (u32::from_le_bytes(bytes), checksum(stream));

@@ -1,22 +1,41 @@
-//! A stream that has been checked once.
+//! What a reader knows of a stream: first its header, then that its checksum is right. Each is found once a read.
 
 use crate::error::Result;
-use crate::stream::header::Header;
+use crate::stream::header::{Header, verify};
 
-/// A stream whose header has been read and whose checksum is right: whoever has one need do neither again.
+/// A stream whose header has been read. Its checksum has not been computed: the extents may be damaged.
 #[derive(Debug, Clone, Copy)]
-pub struct Verified<'a> {
+pub struct Unverified<'a> {
     header: Header,
     bytes: &'a [u8],
 }
 
-impl<'a> Verified<'a> {
-    /// Reads the header of a stream and compares its checksum: the extents can be trusted to be what was written.
+impl<'a> Unverified<'a> {
+    /// Reads the header of a stream.
     ///
     /// # Errors
     /// `Truncated`, `Corrupt` or `UnsupportedVersion`.
     pub fn read(bytes: &'a [u8]) -> Result<Self> {
-        Ok(Self { header: Header::read_verified(bytes)?, bytes })
+        Ok(Self { header: Header::read_from(bytes)?, bytes })
+    }
+
+    /// This stream after a move of its bytes to another address.
+    ///
+    /// # Panics
+    /// If the number of bytes differs.
+    #[must_use]
+    pub fn moved_to<'b>(&self, bytes: &'b [u8]) -> Unverified<'b> {
+        assert_eq!(bytes.len(), self.bytes.len(), "a moved stream keeps its length");
+        Unverified { header: self.header, bytes }
+    }
+
+    /// Computes the checksum and compares it with the header's.
+    ///
+    /// # Errors
+    /// `Corrupt` if they differ.
+    pub fn verify(self) -> Result<Verified<'a>> {
+        verify(self.bytes)?;
+        Ok(Verified(self))
     }
 
     /// The stream's header.
@@ -31,10 +50,40 @@ impl<'a> Verified<'a> {
         self.bytes
     }
 
-    /// What stands behind the header.
+    /// The bytes behind the header.
     #[must_use]
     pub fn body(&self) -> &'a [u8] {
         &self.bytes[self.header.encoded_len()..]
+    }
+}
+
+/// A stream whose checksum is right: its header says what the encoder wrote.
+#[derive(Debug, Clone, Copy)]
+pub struct Verified<'a>(Unverified<'a>);
+
+impl<'a> Verified<'a> {
+    /// Reads the header of a stream and compares its checksum.
+    ///
+    /// # Errors
+    /// `Truncated`, `Corrupt` or `UnsupportedVersion`.
+    pub fn read(bytes: &'a [u8]) -> Result<Self> {
+        Unverified::read(bytes)?.verify()
+    }
+
+    /// A stream that this process has just made, whose checksum it has itself written.
+    ///
+    /// # Errors
+    /// `Corrupt` if it has no header of ours.
+    pub fn just_made(bytes: &'a [u8]) -> Result<Self> {
+        Ok(Self(Unverified::read(bytes)?))
+    }
+}
+
+impl<'a> std::ops::Deref for Verified<'a> {
+    type Target = Unverified<'a>;
+
+    fn deref(&self) -> &Unverified<'a> {
+        &self.0
     }
 }
 
@@ -58,5 +107,20 @@ mod tests {
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(Verified::read(&damaged).is_err(), "bit {bit}");
         }
+    }
+
+    #[test]
+    fn a_moved_stream_is_verified_where_it_is_now() {
+        let layout = Layout { scalar: Scalar::U8, byte_order: ByteOrder::Little, shape: Shape::new(&[3]).unwrap() };
+        let header = Header { coding: Coding::Stored, layout };
+        let mut stream = header.to_bytes()[..header.encoded_len()].to_vec();
+        stream.extend([7, 8, 9]);
+        seal(&mut stream);
+        let mut moved = stream.clone();
+        let received = Unverified::read(&stream).unwrap();
+        assert_eq!(received.moved_to(&moved).verify().unwrap().body(), [7, 8, 9]);
+        *moved.last_mut().unwrap() ^= 1;
+        assert!(received.moved_to(&moved).verify().is_err());
+        assert_eq!(received.moved_to(&moved).header(), &header);
     }
 }
