@@ -12,7 +12,7 @@ use quire_codec::stages::alphabet::{self, ALPHABET};
 use quire_codec::stages::small_float::{BFloat16, Binary16};
 use quire_codec::stages::value::Value;
 use quire_codec::stages::{
-    book_choice, codebook, dictionary, fast_f32, fine_grid, fixed_log2, header, lanes, linear, logarithm, places, plane,
+    book_choice, codebook, dictionary, fast_f32, fine_grid, fixed_log2, header, lanes, linear, logarithm, plane, positions,
     predictor, rounding, tokens,
 };
 
@@ -145,8 +145,8 @@ fn constants() -> String {
     number("COARSE_VALUES", job::COARSE_VALUES);
     number("COARSE_THREADS", job::COARSE_THREADS as usize);
     number("INTERPOLATION", usize::from(predictor::INTERPOLATION));
-    number("PLACES", places::PLACES as usize);
-    number("PLACES_LOG", places::PLACES.ilog2() as usize);
+    number("POSITIONS_PER_STEP", positions::POSITIONS_PER_STEP as usize);
+    number("POSITIONS_PER_STEP_LOG", positions::POSITIONS_PER_STEP.ilog2() as usize);
     number("ESCAPE_FROM", fine_grid::ESCAPE_FROM as usize);
     number("ESCAPE_BASE", fine_grid::ESCAPE_BASE as usize);
     number("ESCAPE_REACH", fine_grid::ESCAPE_REACH as usize);
@@ -184,13 +184,13 @@ fn constants() -> String {
     limits::<Binary16>("F16", &mut real);
     limits::<BFloat16>("BF16", &mut real);
     real("FAR_FILL", linear::FAR_FILL);
-    real("FINE_SPACING", places::SPACING);
+    real("FINE_SPACING", positions::SPACING);
     real("GLANCE_SMALLEST_STEP", fast_f32::SMALLEST_STEP);
     real("GLANCE_ROUNDING", f64::from(rounding::ROUNDING_F32));
     real("GLANCE_DOUBT_SHARE", f64::from(fast_f32::DOUBT_SHARE));
     real("GLANCE_STANDING", f64::from(fast_f32::STANDING));
     real("GLANCE_OUT_OF_REACH", f64::from(fast_f32::OUT_OF_REACH));
-    real("PLACES_A_STEP", places::PLACES_A_STEP);
+    real("SPACINGS_PER_STEP", positions::SPACINGS_PER_STEP);
     for (name, terms) in [("LOG_TERMS", &logarithm::LOG_TERMS[..]), ("EXP_TERMS", &logarithm::EXP_TERMS)] {
         let terms: Vec<String> = terms.iter().map(|term| format!("{term:e}")).collect();
         writeln!(text, "__constant__ const double {name}[] = {{{}}};", terms.join(", ")).expect("a String takes all");

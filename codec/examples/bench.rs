@@ -14,7 +14,7 @@ use quire_codec::stages::codebook::{self, ENTRIES, MAX_CODE_BITS};
 use quire_codec::stages::interpolation::Interpolation;
 use quire_codec::stages::linear;
 use quire_codec::stages::lorenzo;
-use quire_codec::stages::narrowed::{FAR, Far, Narrowed};
+use quire_codec::stages::patched16::{FAR, Far, Patched16};
 use quire_codec::stages::quantizer::Quantizer;
 use quire_codec::stages::tokens::{Place, Tokens, tokenize};
 use quire_codec::stages::{book_choice, gaps, lanes};
@@ -197,7 +197,7 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
         .filter(|(_, (_, near))| **near == FAR)
         .map(|(index, (&residual, _))| (index, i64::from(residual)))
         .collect();
-    let residuals = Narrowed { near: &near, far: &far };
+    let residuals = Patched16 { near: &near, far: &far };
     row("2' undo the interpolation, restore values", None, chunk.len(), repeats, || {
         interpolation.inverse(&residuals, &layout.shape, &fine, ByteOrder::Little, &mut restored).expect("memory");
     });

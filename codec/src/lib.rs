@@ -19,13 +19,13 @@
 //! | 1 | mark exceptions, fill their gaps, list or mask them | §4, §5 | `quantize/bitmap.rs`, `quantize/gaps.rs`, `quantize/exceptions.rs` | `exceptions.cu` |
 //! | 1' | or exact integers, steps of integers, steps of the logarithm | §5.3–§5.5 | `number/element.rs`, `quantize/integer_steps.rs`, `quantize/logarithm.rs` | `grid.cu`, `steps.cu`, `logarithm.cu` |
 //! | 2 | predict by differences | §6.1 | `predict/lorenzo.rs`, `predict/sums.rs` | `lorenzo.cu` |
-//! | 2' | or quantize and predict by interpolation | §5.2, §6.2 | `quantize/fine_grid.rs`, `quantize/places.rs`, `predict/interpolation.rs` | `interpolation.cu` |
+//! | 2' | or quantize and predict by interpolation | §5.2, §6.2 | `quantize/fine_grid.rs`, `quantize/positions.rs`, `predict/interpolation.rs` | `interpolation.cu` |
 //! | 3 | runs and classes | §7 | `entropy/alphabet.rs`, `entropy/tokens.rs` | `alphabet.cuh`, `tokens.cu` |
 //! | 4 | choose a codebook | §8, §11 | `entropy/codebook.rs`, `entropy/book_choice.rs`, `entropy/dictionary.rs`, `entropy/adaptive.rs` | `codebook.cu` |
 //! | 5 | Huffman code in 32 lanes | §9.1 | `entropy/lanes.rs`, `entropy/decode_tables.rs` | `lanes.cu` |
 //! | 3' | or bit planes, in place of 3 to 5 | §9.2 | `entropy/bitshuffle.rs` | `bitshuffle.cu` |
-//! | – | planes and whole chunks | §2–§4 | `workspace.rs`, `reader.rs`, `predict/coded.rs`, `predict/predictor.rs`, `stream/encode.rs`, `stream/decode.rs`, `stream/buffers.rs`, `stream/verified.rs`, `stream/header.rs`, `stream/body.rs`, `stream/plane.rs` | `plane.cu`, `checksum.cu` |
-//! | – | numbers of all stages | | `number/integer.rs`, `number/small_float.rs`, `number/value.rs`, `number/narrowed.rs`, `number/rounding.rs`, `number/fixed_log2.rs`, `number/dispatch.rs`, `layout.rs` | `small_float.cuh` |
+//! | – | planes and whole chunks | §2–§4 | `workspace.rs`, `reader.rs`, `predict/quantized.rs`, `predict/predictor.rs`, `stream/encode.rs`, `stream/decode.rs`, `stream/buffers.rs`, `stream/verified.rs`, `stream/header.rs`, `stream/body.rs`, `stream/plane.rs` | `plane.cu`, `checksum.cu` |
+//! | – | numbers of all stages | | `number/integer.rs`, `number/small_float.rs`, `number/value.rs`, `number/patched16.rs`, `number/rounding.rs`, `number/fixed_log2.rs`, `number/dispatch.rs`, `layout.rs` | `small_float.cuh` |
 //! | – | instructions of the processor | | `simd.rs`, `simd/bytes.rs` | `common.cuh`, `shared.cuh` |
 //!
 //! Without a stage: `lib.rs`, `config.rs`, `options.rs`, `error.rs`, `memory.rs`, `text.rs`, `number.rs`, `quantize.rs`, `predict.rs`, `entropy.rs`, `stream.rs`; `stream/inspect.rs`,
@@ -79,10 +79,10 @@ pub mod stages {
     pub use crate::bound::{Compressor, with_settled_bound};
     pub use crate::entropy::{adaptive, alphabet, bitshuffle, book_choice, codebook, dictionary, lanes, tokens};
     pub use crate::layout::Axes;
-    pub use crate::number::{element, fixed_log2, integer, narrowed, rounding, small_float, value};
+    pub use crate::number::{element, fixed_log2, integer, patched16, rounding, small_float, value};
     pub use crate::predict::{choice, interpolation, lorenzo, predictor};
     pub use crate::quantize::{
-        bitmap, exceptions, fast_f32, fine_grid, gaps, grid, integer_steps, lattice, linear, logarithm, places, quantizer,
+        bitmap, exceptions, fast_f32, fine_grid, gaps, grid, integer_steps, lattice, linear, logarithm, positions, quantizer,
     };
     pub use crate::stream::{body, books, header, inspect, plane};
 }

@@ -11,5 +11,5 @@ pub mod integer_steps;
 pub mod lattice;
 pub mod linear;
 pub mod logarithm;
-pub mod places;
+pub mod positions;
 pub mod quantizer;

@@ -47,6 +47,6 @@ pub(crate) fn vectorized<R>(body: impl FnOnce() -> R) -> R {
 
 /// The same for a part of such a body that is to be a function of its own: in one of a thousand lines, what loops need does not stay in registers.
 #[inline(always)]
-pub(crate) fn apart<R>(body: impl FnOnce() -> R) -> R {
+pub(crate) fn outlined<R>(body: impl FnOnce() -> R) -> R {
     vectorized(body)
 }

@@ -7,12 +7,12 @@ use crate::layout::Layout;
 use crate::memory::extend;
 use crate::number::dispatch::{with_float, with_whole};
 use crate::number::element::Element;
-use crate::predict::choice::Both;
+use crate::predict::choice::Fork;
 use crate::predict::choice::grid::{for_floats, for_whole_numbers};
 use crate::predict::predictor::Predictor;
 use crate::quantize::grid::Grid;
 use crate::reader::take;
-use crate::stream::body::Fixed;
+use crate::stream::body::BodyHeader;
 use crate::stream::buffers::{Buffers, Code, Shared};
 use crate::stream::decode::Decoder;
 use crate::stream::encode::Encoder;
@@ -85,7 +85,7 @@ impl Workspace {
         self.choose_with(chunk, layout, config, None)
     }
 
-    /// The same choice, of which `both` may do two halves side by side. It is not called where there is nothing to share: that is so unless the
+    /// The same choice, of which `fork` may do two halves side by side. It is not called where there is nothing to share: that is so unless the
     /// bound is an absolute one of floating-point numbers, `config` leaves the predictor open, and [`is_chosen_on_tiles`](crate::predict::choice::is_chosen_on_tiles) says so.
     ///
     /// # Errors
@@ -95,14 +95,14 @@ impl Workspace {
         chunk: &[u8],
         layout: &Layout,
         config: &Config,
-        both: Option<&mut Both<'_>>,
+        fork: Option<&mut Fork<'_>>,
     ) -> Result<(Grid, Predictor)> {
         let Self { narrow, wide, shared } = self;
         let (grid, predictor) = with_float!(
             layout.scalar,
             V => {
-                let (chooser, mut coded) = shared.apart(&mut <V as Element>::Code::buffers(narrow, wide).codes);
-                for_floats::<V>(chunk, layout, config, chooser, &mut coded, both)?
+                let (chooser, mut coded) = shared.split(&mut <V as Element>::Code::buffers(narrow, wide).codes);
+                for_floats::<V>(chunk, layout, config, chooser, &mut coded, fork)?
             },
             else with_whole!(
                 layout.scalar,
@@ -155,7 +155,7 @@ impl Workspace {
             Coding::Stored => chunk.copy_from_slice(take(body, layout.chunk_bytes(), SECTION)?),
             Coding::Constant => fill(chunk, take(body, layout.scalar.size() as u64, SECTION)?),
             Coding::Quantized | Coding::Exact | Coding::Steps | Coding::Logarithmic => {
-                let fixed = Fixed::read(header, body)?;
+                let fixed = BodyHeader::read(header, body)?;
                 *body = &body[fixed.len..];
                 return with_float!(
                     layout.scalar,

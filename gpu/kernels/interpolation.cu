@@ -181,7 +181,7 @@ struct Stencil {
 /// The place that a residual leads to.
 __device__ __forceinline__ i32 restore_place(i32 prediction, i32 residual) {
   const u32 magnitude = residual < 0 ? 0u - u32(residual) : u32(residual);
-  return i32(u32(prediction) + (magnitude < ESCAPE_FROM ? u32(residual) * PLACES : u32(residual) - ESCAPE_BASE));
+  return i32(u32(prediction) + (magnitude < ESCAPE_FROM ? u32(residual) * POSITIONS_PER_STEP : u32(residual) - ESCAPE_BASE));
 }
 
 /// Residual of a value, and its place; false for an exception, whose place is its prediction.
@@ -193,14 +193,14 @@ __device__ __forceinline__ bool encode_place(V value, const EncodeParameters& pa
   if (!(fabs(scaled) < fine.limit)) return false;
   const Nearest<V> nearest(fine, value, (scaled + ROUNDING) - ROUNDING);
   if (!(fabs(nearest.steps) < fine.limit)) return false;
-  const i32 nearest_place = i32(nearest.steps * double(PLACES) + nearest.rest);
-  const i32 limit = i32(fine.limit) * i32(PLACES) - i32(PLACES) / 2;
+  const i32 nearest_place = i32(nearest.steps * double(POSITIONS_PER_STEP) + nearest.rest);
+  const i32 limit = i32(fine.limit) * i32(POSITIONS_PER_STEP) - i32(POSITIONS_PER_STEP) / 2;
   const auto holds = [&](i32 candidate) {
     return candidate >= -limit && candidate < limit && fabs(x - double(fine.restore<V>(candidate))) <= parameters.bound;
   };
   const double steps = ((x - fine.value(prediction)) * fine.inverse_step + ROUNDING) - ROUNDING;
   if (fabs(steps) < double(ESCAPE_FROM)) {
-    const i32 candidate = i32(u32(prediction) + u32(i32(steps)) * PLACES);
+    const i32 candidate = i32(u32(prediction) + u32(i32(steps)) * POSITIONS_PER_STEP);
     if (holds(candidate) && (!nearest.exact || candidate == nearest_place)) {
       residual = i32(steps);
       place = candidate;

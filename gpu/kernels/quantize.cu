@@ -8,14 +8,14 @@
 /// Key 0 of the lattice search means that no value decides.
 constexpr i32 LATTICE_ZERO = 4096;
 
-/// The grid on which interpolation restores values (FORMAT.md §5.2): PLACES places a step. CPU: codec/src/quantize/fine_grid.rs.
+/// The grid on which interpolation restores values (FORMAT.md §5.2): POSITIONS_PER_STEP places a step. CPU: codec/src/quantize/fine_grid.rs.
 struct FineGrid {
   double step, inverse_step, spacing;
   double limit;  // values of as many steps have no place; 0 where there is no fine grid
 
   __device__ __forceinline__ double value(i32 place) const {
-    const i32 steps = i32(u32(place) + PLACES / 2) >> PLACES_LOG;
-    const i32 rest = i32(u32(place) - u32(steps) * PLACES);
+    const i32 steps = i32(u32(place) + POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP_LOG;
+    const i32 rest = i32(u32(place) - u32(steps) * POSITIONS_PER_STEP);
     return double(steps) * step + double(rest) * spacing;
   }
   template <typename V>
@@ -36,7 +36,7 @@ struct Nearest {
   bool exact;
 
   __device__ __forceinline__ Nearest(const FineGrid& fine, V value, double steps) : steps(steps) {
-    rest = ((double(value) * fine.inverse_step - steps) * PLACES_A_STEP + ROUNDING) - ROUNDING;
+    rest = ((double(value) * fine.inverse_step - steps) * SPACINGS_PER_STEP + ROUNDING) - ROUNDING;
     exact = double(V(steps * fine.step + rest * fine.spacing)) == double(value);
   }
 };
@@ -55,7 +55,7 @@ struct Glance {
   __device__ __forceinline__ bool quantize(float value, i32& code) const {
     constexpr float ROUND = float(GLANCE_ROUNDING);
     const float scaled = value * inverse_step, sum = scaled + ROUND;
-    const float miss = scaled - (sum - ROUND), rest = miss * float(PLACES_A_STEP);
+    const float miss = scaled - (sum - ROUND), rest = miss * float(SPACINGS_PER_STEP);
     const float off = fabsf(rest - ((rest + ROUND) - ROUND));
     code = i32(__float_as_uint(sum) - __float_as_uint(ROUND));
     const bool may_stand = off < float(GLANCE_STANDING) && fabsf(rest) > 0.5f && fabsf(scaled) < float(GLANCE_OUT_OF_REACH);

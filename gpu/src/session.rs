@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 use quire_codec::memory::Boxed;
-use quire_codec::stages::body::Fixed;
-use quire_codec::stages::choice::{Both, is_chosen_on_tiles};
+use quire_codec::stages::body::BodyHeader;
+use quire_codec::stages::choice::{Fork, is_chosen_on_tiles};
 use quire_codec::stages::exceptions::List;
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::header::{CHECKSUM_AT, HEADER_MAX_LEN};
@@ -393,7 +393,7 @@ pub(crate) fn for_chunk(
     chunk: &[u8],
     layout: &Layout,
     config: &Config,
-    both: Option<&mut Both<'_>>,
+    both: Option<&mut Fork<'_>>,
 ) -> Result<(Grid, Predictor)> {
     Ok(chooser.choose_with(chunk, layout, config, both)?)
 }
@@ -429,7 +429,7 @@ pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParamete
         // Our encoder writes none; the CPU reads it all the same.
         return Err(Error::Unsupported(Reason::from("the stream is longer than its chunk")));
     }
-    let fixed = Fixed::read(&header, &stream[header.encoded_len()..]).map_err(|_| Error::Refused)?;
+    let fixed = BodyHeader::read(&header, &stream[header.encoded_len()..]).map_err(|_| Error::Refused)?;
     let checksum = stream[CHECKSUM_AT].iter().rev().fold(0, |value, &byte| value << 8 | u32::from(byte));
     // The kernels read the list as it is; they refuse a stream that is too short for a plane behind it.
     let mut planes = &stream[header.encoded_len() + fixed.len..];

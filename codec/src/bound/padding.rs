@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::layout::{Layout, MAX_RANK, Shape};
 use crate::memory::reserve;
 
-/// The part of a chunk before the last slabs along each axis of which all bytes are 0, and its layout; the chunk itself where there are none. At least one
-/// slab stays.
+/// The part of a chunk before the last layers along each axis of which all bytes are 0, and its layout; the chunk itself where there are none. At least one
+/// layer stays.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -25,8 +25,8 @@ pub(crate) fn without_padding<'a>(chunk: &'a [u8], layout: &Layout) -> Result<(C
     }
     for axis in 0..rank {
         let period = strides[axis] * dims[axis] as usize;
-        let is_zero = |slab: u64| {
-            let start = slab as usize * strides[axis];
+        let is_zero = |layer: u64| {
+            let start = layer as usize * strides[axis];
             chunk.chunks_exact(period).all(|block| block[start..start + strides[axis]].iter().all(|&byte| byte == 0))
         };
         while counted[axis] > 1 && is_zero(counted[axis] - 1) {
@@ -48,7 +48,7 @@ fn copy_box(chunk: &[u8], extents: &[u64], strides: &[usize], kept: &mut Vec<u8>
     match (extents, strides) {
         ([extent], [size]) => kept.extend_from_slice(&chunk[..*extent as usize * size]),
         ([extent, faster @ ..], [stride, strides @ ..]) => {
-            chunk.chunks_exact(*stride).take(*extent as usize).for_each(|slab| copy_box(slab, faster, strides, kept));
+            chunk.chunks_exact(*stride).take(*extent as usize).for_each(|layer| copy_box(layer, faster, strides, kept));
         }
         _ => {}
     }

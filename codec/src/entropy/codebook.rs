@@ -3,7 +3,7 @@
 use crate::entropy::alphabet::{ALPHABET, CodeLengths, Histogram, Meaning, SYMBOLS, Symbol};
 use crate::error::{Error, Result};
 use crate::number::fixed_log2::{LOG_FRACTION, log2_fixed};
-use crate::number::narrowed::FAR;
+use crate::number::patched16::FAR;
 
 /// Longest code, so that one look-up in a table of 4096 entries decodes any symbol.
 pub const MAX_CODE_BITS: u8 = 12;

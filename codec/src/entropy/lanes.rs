@@ -206,24 +206,24 @@ impl<C: Integer> Output<'_, C> {
     /// Writes what the tokens of a step stand for; returns how many there were before the block's end. Those behind it are void.
     #[inline(always)]
     fn expand(&mut self, found: &Found, step: impl Step) -> usize {
-        let &Found { ref entries, has_run, has_wide, specials, .. } = found;
+        let &Found { ref entries, has_run, has_wide, non_literals, .. } = found;
         let Some(bytes) = self.extra.get(self.extra_at / 8..).and_then(<[u8]>::first_chunk).filter(|_| !has_wide) else {
             return self.expand_any(entries);
         };
         let mut bits = StepBits { bytes, at: self.extra_at % 8 };
-        let count = specials.count_ones();
+        let count = non_literals.count_ones();
         let runs = if has_run { step.marked(entries, RUN_ENTRY) } else { 0 };
-        if has_run && runs == specials && count <= MOST_RUNS {
-            return self.expand_some::<true>(step, entries, specials, runs, bits);
+        if has_run && runs == non_literals && count <= MOST_RUNS {
+            return self.expand_some::<true>(step, entries, non_literals, runs, bits);
         }
         if has_run && count <= MOST_MIXED {
-            return self.expand_some::<false>(step, entries, specials, runs, bits);
+            return self.expand_some::<false>(step, entries, non_literals, runs, bits);
         }
         if !has_run && self.values.len() - self.at < LANES {
             return self.expand_last(entries, 0);
         }
         if !has_run && count <= MOST_PATCHED {
-            self.patch(step, entries, specials, bits);
+            self.patch(step, entries, non_literals, bits);
             return LANES;
         }
         // For all lanes side by side.
@@ -260,7 +260,7 @@ impl<C: Integer> Output<'_, C> {
         &mut self,
         step: impl Step,
         entries: &[u32; LANES],
-        mut specials: u32,
+        mut non_literals: u32,
         runs: u32,
         mut bits: StepBits<'_>,
     ) -> usize {
@@ -269,9 +269,9 @@ impl<C: Integer> Output<'_, C> {
             *difference = C::from_i64(payload.into());
         }
         let mut spans = [1; LANES];
-        while specials != 0 {
-            let lane = specials.trailing_zeros() as usize % LANES;
-            specials &= specials - 1;
+        while non_literals != 0 {
+            let lane = non_literals.trailing_zeros() as usize % LANES;
+            non_literals &= non_literals - 1;
             let entry = entries[lane];
             let bits_here = bits.take(extra_count(entry)) as u32;
             let difference;
@@ -362,13 +362,13 @@ impl<C: Integer> Output<'_, C> {
 
     /// Steps without runs, with few classes or none: all are written as if they were direct codes, then the classes over them.
     #[inline(always)]
-    fn patch(&mut self, step: impl Step, entries: &[u32; LANES], mut specials: u32, mut bits: StepBits<'_>) {
+    fn patch(&mut self, step: impl Step, entries: &[u32; LANES], mut non_literals: u32, mut bits: StepBits<'_>) {
         let begin = self.at;
         self.put_all(step.payloads(entries));
         let values = &mut self.values[begin..begin + LANES];
-        while specials != 0 {
-            let lane = specials.trailing_zeros() as usize % LANES;
-            specials &= specials - 1;
+        while non_literals != 0 {
+            let lane = non_literals.trailing_zeros() as usize % LANES;
+            non_literals &= non_literals - 1;
             let difference = narrow_difference(entries[lane], bits.take(extra_count(entries[lane])) as u32);
             values[lane] = C::from_i64(i64::from(difference));
         }

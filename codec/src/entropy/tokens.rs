@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::memory::{Boxed, lengthen, reserve, resize};
 use crate::number::integer::Integer;
 use crate::simd::bytes::{self, Masks, keep, list_ones};
-use crate::simd::{apart, vectorized};
+use crate::simd::{outlined, vectorized};
 
 /// The tokens of a plane, segment after segment. Kept from chunk to chunk.
 #[derive(Debug, Default)]
@@ -200,11 +200,11 @@ struct Scratch {
     /// The same with runs put in.
     list: [u16; SEGMENT + SLACK],
     /// Indices of differences whose tokens are no direct codes, runs by their first values.
-    specials: [u16; SEGMENT + SLACK],
+    non_literals: [u16; SEGMENT + SLACK],
     /// Indices of the last zeros of runs.
     run_ends: [u16; SEGMENT + SLACK],
     /// The symbols of those tokens.
-    special_symbols: [u8; SEGMENT + SLACK],
+    non_literal_symbols: [u8; SEGMENT + SLACK],
 }
 
 impl Default for Scratch {
@@ -213,9 +213,9 @@ impl Default for Scratch {
             bytes: [0; SEGMENT + SLACK],
             places: [0; SEGMENT + SLACK],
             list: [0; SEGMENT + SLACK],
-            specials: [0; SEGMENT + SLACK],
+            non_literals: [0; SEGMENT + SLACK],
             run_ends: [0; SEGMENT + SLACK],
-            special_symbols: [0; SEGMENT + SLACK],
+            non_literal_symbols: [0; SEGMENT + SLACK],
         }
     }
 }
@@ -354,7 +354,7 @@ fn tokenize_segment<C: Integer>(
     let written = if class_count + runs <= segment.len() / FEW {
         copy_between(segment, bytes, &marked, symbols, &mut bits)
     } else if class_count < segment.len() / MANY {
-        look_up_specials(masks, segment, &marked, symbols, &mut bits, scratch)
+        look_up_non_literals(masks, segment, &marked, symbols, &mut bits, scratch)
     } else {
         find_places(segment, &mut scratch.places);
         let list = if runs == 0 {
@@ -519,7 +519,7 @@ fn find_places<C: Integer>(segment: &[C], places: &mut [u16; SEGMENT + SLACK]) {
 /// Tokens of a segment with some classes or runs. All of these are looked up; their symbols are put among the bytes of the others, from which then the zeros that
 /// runs join are left out.
 #[inline(always)]
-fn look_up_specials<C: Integer>(
+fn look_up_non_literals<C: Integer>(
     masks: impl Masks,
     segment: &[C],
     Marked { zeros, starts, joined, classes }: &Marked,
@@ -527,16 +527,16 @@ fn look_up_specials<C: Integer>(
     bits: &mut BitWriter<'_>,
     scratch: &mut Scratch,
 ) -> usize {
-    let Scratch { bytes, places, list: special_places, specials, run_ends, special_symbols } = scratch;
+    let Scratch { bytes, places, list: non_literal_indices, non_literals, run_ends, non_literal_symbols } = scratch;
     let found = if classes.iter().all(|&classes| classes == 0) {
         // Each run has a last zero, in the order of their first values.
         let (mut found, mut ended) = (0, 0);
         for word in (0..WORDS).filter(|&word| starts[word] | joined[word] != 0) {
             let ends = joined[word] & !(zeros[word] >> 1 | zeros[word + 1] << 63);
-            found += list_ones(starts[word], (64 * word) as u16, &mut specials[found..]);
+            found += list_ones(starts[word], (64 * word) as u16, &mut non_literals[found..]);
             ended += list_ones(ends, (64 * word) as u16, &mut run_ends[ended..]);
         }
-        for ((place, &start), &end) in special_places.iter_mut().zip(&specials[..found]).zip(&run_ends[..ended]) {
+        for ((place, &start), &end) in non_literal_indices.iter_mut().zip(&non_literals[..found]).zip(&run_ends[..ended]) {
             *place = run_index(bytes[usize::from(start) % SEGMENT], usize::from(end.wrapping_sub(start)) + 1) as u16;
         }
         found
@@ -551,16 +551,16 @@ fn look_up_specials<C: Integer>(
                 places[start] = run_index(bytes[start % SEGMENT], run_end(zeros, start + 1) - start) as u16;
             }
             if starts | classes != 0 {
-                found += list_ones(starts | classes, (64 * word) as u16, &mut specials[found..]);
+                found += list_ones(starts | classes, (64 * word) as u16, &mut non_literals[found..]);
             }
         }
-        for (place, &special) in special_places.iter_mut().zip(&specials[..found]) {
+        for (place, &special) in non_literal_indices.iter_mut().zip(&non_literals[..found]) {
             *place = places[usize::from(special) % SEGMENT];
         }
         found
     };
-    look_up(segment, &special_places[..found], special_symbols, bits);
-    for (&symbol, &special) in special_symbols.iter().zip(&specials[..found]) {
+    look_up(segment, &non_literal_indices[..found], non_literal_symbols, bits);
+    for (&symbol, &special) in non_literal_symbols.iter().zip(&non_literals[..found]) {
         bytes[usize::from(special) % SEGMENT] = symbol.wrapping_sub(BIAS);
     }
 
@@ -577,22 +577,22 @@ fn look_up_specials<C: Integer>(
     written
 }
 
-/// Tokens of places on a list, which has all that are wild: four tokens at a time, whatever they are. The bit string's state is what the loop
+/// Tokens of places on a list, which has all that are table_miss: four tokens at a time, whatever they are. The bit string's state is what the loop
 /// waits for, and the bits of four (at most 13 each) fit one push.
 #[inline(always)]
 fn look_up<C: Integer>(segment: &[C], list: &[u16], symbols: &mut [u8], bits: &mut BitWriter<'_>) {
     let count = list.len();
-    let mut wild = segment.iter().filter(|&&difference| table_index(difference) >= RUNS_AT);
+    let mut table_miss = segment.iter().filter(|&&difference| table_index(difference) >= RUNS_AT);
     let mut done = 0;
     loop {
-        done += apart(
+        done += outlined(
             #[inline(always)]
             || push_fours(&list[done..count], &mut symbols[done..count], bits),
         );
-        // The last ones, or four among which there is a wild one.
+        // The last ones, or four among which there is a table_miss one.
         for at in done..count.min(done + 4) {
             let entry = entry(list[at]);
-            symbols[at] = match (entry & WILD != 0).then(|| wild.next()).flatten() {
+            symbols[at] = match (entry & WILD != 0).then(|| table_miss.next()).flatten() {
                 Some(&difference) => bits.push_difference(difference),
                 None => bits.push_entry(entry),
             };
@@ -604,7 +604,7 @@ fn look_up<C: Integer>(segment: &[C], list: &[u16], symbols: &mut [u8], bits: &m
     }
 }
 
-/// Tokens of entries in the table, four at a time until one of them is wild or there are fewer; returns how many.
+/// Tokens of entries in the table, four at a time until one of them is table_miss or there are fewer; returns how many.
 #[inline(always)]
 fn push_fours(list: &[u16], symbols: &mut [u8], bits: &mut BitWriter<'_>) -> usize {
     let fours = list.as_chunks::<4>().0;
@@ -702,8 +702,8 @@ mod tests {
                 }
             }
         }
-        let wild = [i64::MIN, i64::MAX, 0, 0, 16, -16, 15, -15, 0];
-        tokenize(&wild, &mut tokens).unwrap();
-        assert_eq!(expand(&tokens), wild);
+        let table_miss = [i64::MIN, i64::MAX, 0, 0, 16, -16, 15, -15, 0];
+        tokenize(&table_miss, &mut tokens).unwrap();
+        assert_eq!(expand(&tokens), table_miss);
     }
 }

@@ -2,12 +2,12 @@
 //! chunks with all their values, for others on a few tiles.
 
 pub(crate) mod grid;
-mod leftovers;
+mod residual_stats;
 mod tile;
 mod tiles;
 mod whole;
 
-use self::leftovers::best_set;
+use self::residual_stats::best_set;
 use self::tile::Tiles;
 use crate::config::{CodingPolicy, Config, PredictorPolicy};
 use crate::error::Result;
@@ -15,9 +15,9 @@ use crate::layout::Axes;
 use crate::layout::{Layout, MAX_RANK, Shape};
 use crate::number::element::Element;
 use crate::number::value::Value;
-use crate::predict::coded::Coded;
 use crate::predict::interpolation::Interpolation;
 use crate::predict::predictor::Predictor;
+use crate::predict::quantized::Quantized;
 use crate::quantize::bitmap::Bitmap;
 use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::quantizer::Quantizer;
@@ -26,7 +26,7 @@ use crate::quantize::quantizer::Quantizer;
 const OUT_OF_REACH: usize = 16;
 
 /// Does two things, whichever way and on whichever threads; both are done when it returns.
-pub type Both<'a> = dyn FnMut(&mut (dyn FnMut() + Send), &mut (dyn FnMut() + Send)) + 'a;
+pub type Fork<'a> = dyn FnMut(&mut (dyn FnMut() + Send), &mut (dyn FnMut() + Send)) + 'a;
 
 /// Whether a chunk's predictor is chosen by a look at tiles, which two threads can share; small chunks are tried as a whole.
 #[must_use]
@@ -94,8 +94,8 @@ impl Chooser {
         layout: &Layout,
         quantizer: &Quantizer,
         config: &Config,
-        coded: &mut Coded<'_, V::Code>,
-        both: Option<&mut Both<'_>>,
+        coded: &mut Quantized<'_, V::Code>,
+        fork: Option<&mut Fork<'_>>,
     ) -> Result<Predictor> {
         let all = Axes::all(&layout.shape);
         match config.predictor {
@@ -114,6 +114,6 @@ impl Chooser {
         if tiles.are_few() {
             return self.try_whole::<V>(chunk, layout, quantizer, &fine, coded);
         }
-        self.try_tiles::<V>(&tiles, chunk, layout, quantizer, fine, both)
+        self.try_tiles::<V>(&tiles, chunk, layout, quantizer, fine, fork)
     }
 }

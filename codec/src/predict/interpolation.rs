@@ -12,29 +12,29 @@
 //!
 //! Unlike differences, predictions start from restored values, and a residual is a whole number of steps: a value that its neighbours
 //! foretell to within the bound costs a zero, where rounding to a grid first would leave ±1. Restored values still lie on a grid of their own,
-//! eight places a step ([`FineGrid`]): that is what lets a value that a decoder has returned keep its place for ever.
+//! eight positions a step ([`FineGrid`]): that is what lets a value that a decoder has returned keep its position for ever.
 
+mod class_rows;
 mod level;
 mod line;
-mod sheets;
-mod slab;
+mod slice_ring;
 mod small;
 
 use std::slice;
 
+use self::class_rows::{Encoder, Source};
 use self::level::{Extents, Level, count, depth_of, grid, index, indices};
-use self::sheets::{Sheets, Slab};
-use self::slab::{Encoder, Source};
+use self::slice_ring::{ClassRows, SliceRing};
 use self::small::{SmallGrid, is_small};
 use crate::error::Result;
 use crate::layout::{ByteOrder, Shape};
 use crate::memory::{reserve, resize};
-use crate::number::narrowed::{FAR, Narrowed};
+use crate::number::patched16::{FAR, Patched16};
 use crate::number::value::Value;
 use crate::quantize::bitmap::Bitmap;
-use crate::quantize::fine_grid::{ESCAPE_FROM, FineGrid, MOST_VALUES, place_of};
-use crate::quantize::places::PLACES;
-use crate::simd::{ROW_GROUP, apart, common_row, common_row_mut, groups_before_last, short_row, vectorized};
+use crate::quantize::fine_grid::{ESCAPE_FROM, FineGrid, MOST_VALUES, position_of};
+use crate::quantize::positions::POSITIONS_PER_STEP;
+use crate::simd::{ROW_GROUP, common_row, common_row_mut, groups_before_last, outlined, short_row, vectorized};
 
 /// Values that are quantized together.
 const PART: usize = MOST_VALUES;
@@ -44,12 +44,12 @@ const PART: usize = MOST_VALUES;
 pub struct Interpolation {
     /// Places on a whole grid, and room for the next one.
     grid: [Vec<i32>; 2],
-    /// See [`Sheets`].
+    /// See [`SliceRing`].
     sheets: Vec<i32>,
     predictions: Vec<i32>,
     /// Values of the grids but the finest, from the second finest on.
     values: Vec<u8>,
-    /// Rows of a slab that a glance leaves in doubt.
+    /// Rows of a class_rows that a glance leaves in doubt.
     doubtful: Vec<usize>,
     /// The finest of the grids that are small.
     small: SmallGrid,
@@ -98,7 +98,7 @@ impl Interpolation {
                 }
                 let mut were_masked = false;
                 let small = grid(whole, coarsest);
-                apart(
+                outlined(
                     #[inline(always)]
                     || {
                         self.small.forward(before, order, fine, residuals, &mut were_masked, |index| {
@@ -111,7 +111,7 @@ impl Interpolation {
                     },
                 );
                 if coarsest > 0 {
-                    self.grid[0][..count(small)].copy_from_slice(self.small.places());
+                    self.grid[0][..count(small)].copy_from_slice(self.small.positions());
                 }
                 let mut encoder = Encoder::new(fine, exceptions, &mut self.doubtful, were_masked);
                 let mut end = self.values.len();
@@ -128,7 +128,9 @@ impl Interpolation {
                         &mut self.sheets,
                         &mut self.predictions,
                         #[inline(always)]
-                        |slab, predictions, places| encoder.encode(&source, slab, predictions, residuals, places),
+                        |class_rows, predictions, positions| {
+                            encoder.encode(&source, class_rows, predictions, residuals, positions)
+                        },
                         #[inline(always)]
                         |first, evens, odds| {
                             if depth > 0 {
@@ -149,7 +151,7 @@ impl Interpolation {
     /// `OutOfMemory`.
     pub fn inverse<V: Value>(
         &mut self,
-        residuals: &Narrowed<'_>,
+        residuals: &Patched16<'_>,
         shape: &Shape,
         fine: &FineGrid<V>,
         order: ByteOrder,
@@ -159,22 +161,22 @@ impl Interpolation {
         vectorized(
             #[inline(always)]
             || {
-                apart(
+                outlined(
                     #[inline(always)]
                     || self.small.inverse(residuals),
                 );
                 if coarsest == 0 {
                     V::write_all(
-                        self.small.places(),
+                        self.small.positions(),
                         #[inline(always)]
-                        |place| fine.restore(place),
+                        |position| fine.restore(position),
                         order,
                         chunk,
                     );
                     return Ok(());
                 }
-                let places = self.small.places();
-                self.grid[0][..places.len()].copy_from_slice(places);
+                let positions = self.small.positions();
+                self.grid[0][..positions.len()].copy_from_slice(positions);
                 for depth in (0..coarsest).rev() {
                     let level = Level::new(grid(whole, depth));
                     let [from, to] = &mut self.grid;
@@ -184,12 +186,12 @@ impl Interpolation {
                         &mut self.sheets,
                         &mut self.predictions,
                         #[inline(always)]
-                        |slab, predictions, places| {
-                            let len = slab.len;
-                            let first = slab.class.start + index(slab.class.extents, slab.indices);
-                            let near = &residuals.near[first..][..slab.rows * len];
-                            if restore_rows(slab, predictions, near, places) {
-                                restore_far(residuals, first, slab, predictions, places);
+                        |class_rows, predictions, positions| {
+                            let len = class_rows.len;
+                            let first = class_rows.class.start + index(class_rows.class.extents, class_rows.indices);
+                            let near = &residuals.near[first..][..class_rows.rows * len];
+                            if restore_rows(class_rows, predictions, near, positions) {
+                                restore_far(residuals, first, class_rows, predictions, positions);
                             }
                         },
                         #[inline(always)]
@@ -210,59 +212,62 @@ impl Interpolation {
     }
 }
 
-/// Goes through a level: see [`Sheets::run`]. The vectors are room.
+/// Goes through a level: see [`SliceRing::run`]. The vectors are room.
 #[inline(always)]
 fn run(
     level: &Level,
     coarse: &[i32],
-    places: &mut Vec<i32>,
+    positions: &mut Vec<i32>,
     predictions: &mut Vec<i32>,
-    code: impl FnMut(&Slab<'_>, &[i32], &mut [i32]),
+    code: impl FnMut(&ClassRows<'_>, &[i32], &mut [i32]),
     merge: impl FnMut(usize, &[i32], &[i32]),
 ) -> Result<()> {
     if line::is_line(level.fine) {
-        line::run(level, coarse, places, predictions, code, merge)
+        line::run(level, coarse, positions, predictions, code, merge)
     } else {
-        Sheets::new(level, places, predictions)?.run(coarse, code, merge);
+        SliceRing::new(level, positions, predictions)?.run(coarse, code, merge);
         Ok(())
     }
 }
 
-/// Puts right the places of a slab in which there are residuals that are far. The slab begins at index `first`.
+/// Puts right the positions of a class_rows in which there are residuals that are far. The class_rows begins at index `first`.
 #[cold]
 #[inline(never)]
-fn restore_far(residuals: &Narrowed<'_>, first: usize, slab: &Slab<'_>, predictions: &[i32], places: &mut [i32]) {
-    for &(index, residual) in residuals.far_in(first..first + slab.rows * slab.len) {
-        let at = (index - first) / slab.len * slab.stride + (index - first) % slab.len;
-        places[at] = place_of(predictions[at], residual as i32);
+fn restore_far(residuals: &Patched16<'_>, first: usize, class_rows: &ClassRows<'_>, predictions: &[i32], positions: &mut [i32]) {
+    for &(index, residual) in residuals.far_in(first..first + class_rows.rows * class_rows.len) {
+        let at = (index - first) / class_rows.len * class_rows.stride + (index - first) % class_rows.len;
+        positions[at] = position_of(predictions[at], residual as i32);
     }
 }
 
-/// The places that residuals of a slab's rows lead to from predictions; says whether one of the residuals is far, and its place wrong.
+/// The positions that residuals of a class_rows's rows lead to from predictions; says whether one of the residuals is far, and its position wrong.
 #[inline(always)]
-fn restore_rows(slab: &Slab<'_>, predictions: &[i32], residuals: &[i16], places: &mut [i32]) -> bool {
-    match groups_before_last(slab.len) {
-        Some(0) => apart(
+fn restore_rows(class_rows: &ClassRows<'_>, predictions: &[i32], residuals: &[i16], positions: &mut [i32]) -> bool {
+    match groups_before_last(class_rows.len) {
+        Some(0) => outlined(
             #[inline(always)]
-            || restore_short_rows::<0>(slab, predictions, residuals, places),
+            || restore_short_rows::<0>(class_rows, predictions, residuals, positions),
         ),
-        Some(1) => apart(
+        Some(1) => outlined(
             #[inline(always)]
-            || restore_short_rows::<1>(slab, predictions, residuals, places),
+            || restore_short_rows::<1>(class_rows, predictions, residuals, positions),
         ),
-        Some(2) => apart(
+        Some(2) => outlined(
             #[inline(always)]
-            || restore_short_rows::<2>(slab, predictions, residuals, places),
+            || restore_short_rows::<2>(class_rows, predictions, residuals, positions),
         ),
-        Some(3) => apart(
+        Some(3) => outlined(
             #[inline(always)]
-            || restore_short_rows::<3>(slab, predictions, residuals, places),
+            || restore_short_rows::<3>(class_rows, predictions, residuals, positions),
         ),
         _ => {
-            let rows = predictions.chunks(slab.stride).zip(places.chunks_mut(slab.stride)).zip(residuals.chunks_exact(slab.len));
+            let rows = predictions
+                .chunks(class_rows.stride)
+                .zip(positions.chunks_mut(class_rows.stride))
+                .zip(residuals.chunks_exact(class_rows.len));
             let mut is_far = false;
-            for ((predictions, places), residuals) in rows {
-                is_far |= restore_row(&predictions[..slab.len], residuals, &mut places[..slab.len]);
+            for ((predictions, positions), residuals) in rows {
+                is_far |= restore_row(&predictions[..class_rows.len], residuals, &mut positions[..class_rows.len]);
             }
             is_far
         }
@@ -271,23 +276,28 @@ fn restore_rows(slab: &Slab<'_>, predictions: &[i32], residuals: &[i16], places:
 
 /// The same for rows of so many whole groups and a last one.
 #[inline(always)]
-fn restore_short_rows<const WHOLE: usize>(slab: &Slab<'_>, predictions: &[i32], residuals: &[i16], places: &mut [i32]) -> bool {
+fn restore_short_rows<const WHOLE: usize>(
+    class_rows: &ClassRows<'_>,
+    predictions: &[i32],
+    residuals: &[i16],
+    positions: &mut [i32],
+) -> bool {
     let mut lowest = [0; ROW_GROUP];
-    for (row, residuals) in residuals.chunks_exact(slab.len).enumerate() {
-        let at = row * slab.stride..row * slab.stride + slab.len;
-        let places = &mut places[at.clone()];
+    for (row, residuals) in residuals.chunks_exact(class_rows.len).enumerate() {
+        let at = row * class_rows.stride..row * class_rows.stride + class_rows.len;
+        let positions = &mut positions[at.clone()];
         let (Some((predictions, last_predictions)), Some((residuals, last_residuals))) =
             (short_row::<WHOLE, _>(&predictions[at]), short_row::<WHOLE, _>(residuals))
         else {
             continue;
         };
-        if let Some(places) = places.as_chunks_mut().0.first_chunk_mut::<WHOLE>() {
+        if let Some(positions) = positions.as_chunks_mut().0.first_chunk_mut::<WHOLE>() {
             for group in 0..WHOLE {
-                restore_group(&predictions[group], &residuals[group], &mut places[group], &mut lowest);
+                restore_group(&predictions[group], &residuals[group], &mut positions[group], &mut lowest);
             }
         }
-        if let Some(places) = places.last_chunk_mut() {
-            restore_group(last_predictions, last_residuals, places, &mut lowest);
+        if let Some(positions) = positions.last_chunk_mut() {
+            restore_group(last_predictions, last_residuals, positions, &mut lowest);
         }
     }
     lowest.contains(&FAR)
@@ -295,55 +305,55 @@ fn restore_short_rows<const WHOLE: usize>(slab: &Slab<'_>, predictions: &[i32], 
 
 /// The same for a row of any length.
 #[inline(always)]
-fn restore_row(predictions: &[i32], residuals: &[i16], places: &mut [i32]) -> bool {
-    if let (Some(predictions), Some(residuals), Some(places)) =
-        (common_row(predictions), common_row(residuals), common_row_mut(&mut *places))
+fn restore_row(predictions: &[i32], residuals: &[i16], positions: &mut [i32]) -> bool {
+    if let (Some(predictions), Some(residuals), Some(positions)) =
+        (common_row(predictions), common_row(residuals), common_row_mut(&mut *positions))
     {
-        return restore_groups(predictions, residuals, places);
+        return restore_groups(predictions, residuals, positions);
     }
-    let mut is_far = restore_groups(predictions.as_chunks().0, residuals.as_chunks().0, places.as_chunks_mut().0);
-    if places.len().is_multiple_of(ROW_GROUP) {
+    let mut is_far = restore_groups(predictions.as_chunks().0, residuals.as_chunks().0, positions.as_chunks_mut().0);
+    if positions.len().is_multiple_of(ROW_GROUP) {
         return is_far;
     }
-    if let (Some(predictions), Some(residuals), Some(places)) =
-        (predictions.last_chunk(), residuals.last_chunk(), places.last_chunk_mut())
+    if let (Some(predictions), Some(residuals), Some(positions)) =
+        (predictions.last_chunk(), residuals.last_chunk(), positions.last_chunk_mut())
     {
         // The last group ends with the last value and overlaps the group before it.
-        return is_far | restore_groups(slice::from_ref(predictions), slice::from_ref(residuals), slice::from_mut(places));
+        return is_far | restore_groups(slice::from_ref(predictions), slice::from_ref(residuals), slice::from_mut(positions));
     }
-    for ((place, &prediction), &residual) in places.iter_mut().zip(predictions).zip(residuals) {
-        *place = restore_near(prediction, residual);
+    for ((position, &prediction), &residual) in positions.iter_mut().zip(predictions).zip(residuals) {
+        *position = restore_near(prediction, residual);
         is_far |= residual == FAR;
     }
     is_far
 }
 
 #[inline(always)]
-fn restore_groups(predictions: &[[i32; ROW_GROUP]], residuals: &[[i16; ROW_GROUP]], places: &mut [[i32; ROW_GROUP]]) -> bool {
+fn restore_groups(predictions: &[[i32; ROW_GROUP]], residuals: &[[i16; ROW_GROUP]], positions: &mut [[i32; ROW_GROUP]]) -> bool {
     let mut lowest = [0; ROW_GROUP];
-    for ((places, predictions), residuals) in places.iter_mut().zip(predictions).zip(residuals) {
-        restore_group(predictions, residuals, places, &mut lowest);
+    for ((positions, predictions), residuals) in positions.iter_mut().zip(predictions).zip(residuals) {
+        restore_group(predictions, residuals, positions, &mut lowest);
     }
     lowest.contains(&FAR)
 }
 
-/// The places that a group's residuals lead to; `lowest` becomes the lowest residual at each place of a group.
+/// The positions that a group's residuals lead to; `lowest` becomes the lowest residual at each position of a group.
 #[inline(always)]
 fn restore_group(
     predictions: &[i32; ROW_GROUP],
     residuals: &[i16; ROW_GROUP],
-    places: &mut [i32; ROW_GROUP],
+    positions: &mut [i32; ROW_GROUP],
     lowest: &mut [i16; ROW_GROUP],
 ) {
-    *places = std::array::from_fn(|i| restore_near(predictions[i], residuals[i]));
+    *positions = std::array::from_fn(|i| restore_near(predictions[i], residuals[i]));
     *lowest = std::array::from_fn(|i| lowest[i].min(residuals[i]));
 }
 
-/// The place that a residual of 16 bits leads to.
+/// The position that a residual of 16 bits leads to.
 #[inline(always)]
 fn restore_near(prediction: i32, residual: i16) -> i32 {
     const { assert!(i16::MIN.unsigned_abs() as i32 <= ESCAPE_FROM) };
-    prediction.wrapping_add(i32::from(residual) * PLACES)
+    prediction.wrapping_add(i32::from(residual) * POSITIONS_PER_STEP)
 }
 
 /// Copies the values of a grid that the next coarser one has too.
@@ -368,7 +378,7 @@ fn thin_out<V: Value>(values: &[u8], extents: Extents, order: ByteOrder, thinned
     }
 }
 
-/// Puts the even and the odd places of a row together.
+/// Puts the even and the odd positions of a row together.
 #[inline(always)]
 fn interleave(evens: &[i32], odds: &[i32], row: &mut [i32]) {
     let (pairs, last) = row.as_chunks_mut::<2>();
@@ -394,21 +404,21 @@ mod tests {
                     let mut near: Vec<i16> = (0..rows * len).map(|i| (i * 37 % 201) as i16 - 100).collect();
                     let far: Vec<_> = fars.iter().map(|&index| (index, i64::from(ESCAPE_BASE) + index as i64)).collect();
                     fars.iter().for_each(|&index| near[index] = FAR);
-                    let slab = Slab { class: &level.classes()[0], indices: [0; 4], len, rows, stride };
+                    let class_rows = ClassRows { class: &level.classes()[0], indices: [0; 4], len, rows, stride };
                     let predictions: Vec<i32> = (0..rows * stride).map(|i| i as i32 * 1001).collect();
-                    let mut places = vec![-7; (rows - 1) * stride + len];
-                    let is_far = restore_rows(&slab, &predictions, &near, &mut places);
+                    let mut positions = vec![-7; (rows - 1) * stride + len];
+                    let is_far = restore_rows(&class_rows, &predictions, &near, &mut positions);
                     assert_eq!(is_far, !fars.is_empty());
                     if is_far {
-                        restore_far(&Narrowed { near: &near, far: &far }, 0, &slab, &predictions, &mut places);
+                        restore_far(&Patched16 { near: &near, far: &far }, 0, &class_rows, &predictions, &mut positions);
                     }
-                    for (at, &place) in places.iter().enumerate() {
+                    for (at, &position) in positions.iter().enumerate() {
                         let (row, column) = (at / stride, at % stride);
                         let residual = |index: usize| {
                             far.iter().find(|far| far.0 == index).map_or(near[index].into(), |&(_, residual)| residual as i32)
                         };
-                        let expected = if column < len { place_of(predictions[at], residual(row * len + column)) } else { -7 };
-                        assert_eq!(place, expected, "row {row}, column {column} of {rows} x {len}, {stride} apart");
+                        let expected = if column < len { position_of(predictions[at], residual(row * len + column)) } else { -7 };
+                        assert_eq!(position, expected, "row {row}, column {column} of {rows} x {len}, {stride} apart");
                     }
                 }
             }

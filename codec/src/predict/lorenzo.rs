@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use crate::layout::{Axes, MAX_RANK, Shape};
 use crate::number::integer::Integer;
-use crate::number::narrowed::Narrowed;
+use crate::number::patched16::Patched16;
 use crate::predict::sums::{self, Sums};
 use crate::simd::vectorized;
 
@@ -135,7 +135,7 @@ pub fn predict<C: Integer>(codes: &[C], shape: &Shape, axes: Axes, differences: 
     );
 }
 
-/// Restores codes from differences, in place.
+/// Restores codes from differences, in position.
 pub fn restore<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes) {
     if axes != Axes::NONE {
         restore_batches(codes, shape, axes, |_, _| ());
@@ -143,7 +143,7 @@ pub fn restore<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes) {
 }
 
 /// Restores codes from narrowed differences.
-pub fn restore_narrowed<C: Integer>(differences: &Narrowed<'_>, shape: &Shape, axes: Axes, codes: &mut [C]) {
+pub fn restore_patched16<C: Integer>(differences: &Patched16<'_>, shape: &Shape, axes: Axes, codes: &mut [C]) {
     restore_batches(
         codes,
         shape,

@@ -3,10 +3,10 @@
 use crate::number::integer::Integer;
 
 pub(crate) trait Sums: Copy {
-    /// Puts the sum of all up to there, and of what stands before them, in the place of each integer; gives the last one.
+    /// Puts the sum of all up to there, and of what stands before them, in the position of each integer; gives the last one.
     fn add_up_from<C: Integer>(self, integers: &mut [C], before: C) -> C;
 
-    /// The same for a row. What is masked, and what is coded for it, leaves long runs of zeros, which are foretold rightly and need no sums.
+    /// The same for a row. What is masked, and what is coded for it, leaves long runs of zeros, which are predicted rightly and need no sums.
     #[inline(always)]
     fn add_up<C: Integer>(self, row: &mut [C]) {
         const RUN: usize = 64;

@@ -288,14 +288,14 @@ impl Bitmap {
         }
         let words = &mut self.words[..];
         let of_row = u64::MAX >> (WORD - row);
-        // A row begins in a word, at a place. Sums of what is before it in that word are kept apart until the word is full.
-        let (mut word, mut place, mut summed) = (0, 0, 0);
+        // A row begins in a word, at a position. Sums of what is before it in that word are kept apart until the word is full.
+        let (mut word, mut position, mut summed) = (0, 0, 0);
         for _ in 0..self.len / (row * rows) {
             let mut above = 0;
             for _ in 0..rows {
-                let mut bits = words[word] >> place;
-                if place + row > WORD {
-                    bits |= words[word + 1] << (WORD - place);
+                let mut bits = words[word] >> position;
+                if position + row > WORD {
+                    bits |= words[word + 1] << (WORD - position);
                 }
                 if along_rows {
                     bits = sum_word(bits);
@@ -304,16 +304,16 @@ impl Bitmap {
                 if over_rows {
                     above = bits;
                 }
-                summed |= bits << place;
-                place += row;
-                if place >= WORD {
+                summed |= bits << position;
+                position += row;
+                if position >= WORD {
                     words[word] = summed;
-                    (word, place) = (word + 1, place - WORD);
-                    summed = bits.unbounded_shr((row - place) as u32);
+                    (word, position) = (word + 1, position - WORD);
+                    summed = bits.unbounded_shr((row - position) as u32);
                 }
             }
         }
-        if place > 0 {
+        if position > 0 {
             words[word] = summed;
         }
     }

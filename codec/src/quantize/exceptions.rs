@@ -99,7 +99,7 @@ pub fn write_list<V: Element>(
     Ok(())
 }
 
-/// Writes exceptions, from their bits, in the places that are marked, which are as many.
+/// Writes exceptions, from their bits, in the positions that are marked, which are as many.
 pub fn write_marked<V: Element>(bits: &[V::Code], marked: &Bitmap, order: ByteOrder, chunk: &mut [u8]) {
     debug_assert_eq!(bits.len(), marked.count());
     #[cfg(target_arch = "x86_64")]

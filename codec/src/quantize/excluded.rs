@@ -5,14 +5,14 @@ use crate::number::value::Value;
 use crate::quantize::bitmap::bits_where;
 use crate::quantize::quantizer::Quantizer;
 
-/// Values that can have no place on a grid, whatever the others are: the fill value, and what is beyond the grid. Not all of the latter need be found.
+/// Values that can have no position on a grid, whatever the others are: the fill value, and what is beyond the grid. Not all of the latter need be found.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mask<V> {
     /// From this magnitude on, values are beyond the grid. Some that are smaller may be, too.
     beyond: V,
     /// The fill value, or one that is beyond the grid.
     fill: V,
-    /// Stands on no place of any grid, and so leaves no doubt.
+    /// Stands on no position of any grid, and so leaves no doubt.
     ordinary: V,
 }
 
@@ -50,7 +50,7 @@ impl<V: Value> Mask<V> {
         )
     }
 
-    /// Copies values, with what leaves no doubt in place of masked ones.
+    /// Copies values, with what leaves no doubt in position of masked ones.
     #[inline(always)]
     pub(crate) fn replace(&self, values: &[V], others: &mut [V]) {
         // In registers: memory might be among what is written.
@@ -73,7 +73,7 @@ impl<V: Value> Mask<V> {
         values[len..].fill(self.ordinary);
     }
 
-    /// Copies values, with what leaves no doubt in place of those beyond the grid.
+    /// Copies values, with what leaves no doubt in position of those beyond the grid.
     #[inline(always)]
     pub(crate) fn replace_beyond(&self, values: &[V], others: &mut [V]) {
         let Self { beyond, ordinary, .. } = *self;

@@ -9,7 +9,7 @@ use std::slice;
 use crate::number::integer::Integer as _;
 use crate::number::rounding::ROUNDING_F32;
 use crate::number::value::Value;
-use crate::quantize::places::{PLACES, PLACES_A_STEP, SPACING};
+use crate::quantize::positions::{POSITIONS_PER_STEP, SPACING, SPACINGS_PER_STEP};
 use crate::quantize::quantizer::Quantizer;
 use crate::simd::{ROW_GROUP, common_row, common_row_mut};
 
@@ -17,11 +17,11 @@ use crate::simd::{ROW_GROUP, common_row, common_row_mut};
 pub const SMALLEST_STEP: f64 = 1e-28;
 /// Share of a value that errors of its product and of its restored value cannot reach.
 pub const DOUBT_SHARE: f32 = 1.0 / 4_194_304.0; // 2^-22
-/// A value that stands on a place is less than so many places off it: errors of up to 2^-23 and 2^-24 of 513 steps, times eight places a step, are below 0.000 8.
+/// A value that stands on a position is less than so many positions off it: errors of up to 2^-23 and 2^-24 of 513 steps, times eight positions a step, are below 0.000 8.
 pub const STANDING: f32 = 1e-3;
 /// Values of as many steps are certain to be out of the fine grid's reach,
 pub const OUT_OF_REACH: f32 = 513.0;
-/// and those of no more are certain to be in reach, together with any place within a step of them.
+/// and those of no more are certain to be in reach, together with any position within a step of them.
 const IN_REACH: f32 = 509.0;
 /// Distances from predictions are below 2048 steps, or no residual is certain; errors of the value's product and of two differences that long, and the
 /// restored value's, are below 2^-14 + 2 * 2^-14 + 2^-15.
@@ -31,25 +31,25 @@ const TIE: f32 = 5e-4;
 
 /// A grid's inverse step.
 #[derive(Debug, Clone, Copy)]
-pub struct Glance {
+pub struct FastF32 {
     inverse_step: f32,
 }
 
 /// What is known of some values.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen {
+pub struct FastResult {
     /// Whether the codes are those that f64 finds, and hold the bound.
     pub codes_are_certain: bool,
-    /// Whether one of the values may stand on a place of the fine grid between two steps.
-    pub may_stand_between: bool,
+    /// Whether one of the values may stand on a position of the fine grid between two steps.
+    pub may_be_between_steps: bool,
 }
 
-impl Seen {
+impl FastResult {
     /// Where nobody has looked.
-    pub const NOTHING: Self = Self { codes_are_certain: false, may_stand_between: true };
+    pub const NOTHING: Self = Self { codes_are_certain: false, may_be_between_steps: true };
 }
 
-impl Glance {
+impl FastF32 {
     /// For the grid of a bound. `None` where f32 cannot hold its step with all digits, and for lattices, whose steps do not bound the error.
     #[must_use]
     pub fn new(quantizer: &Quantizer) -> Option<Self> {
@@ -60,15 +60,15 @@ impl Glance {
 
     /// Codes of values. Nothing is known of values of other types than `f32`.
     #[inline(always)]
-    pub fn codes<V: Value>(self, values: &[V], codes: &mut [V::Code]) -> Seen {
+    pub fn codes<V: Value>(self, values: &[V], codes: &mut [V::Code]) -> FastResult {
         match (V::as_f32(values), V::Code::as_i32(codes)) {
             (Some(values), Some(codes)) => self.codes_of_f32(values, codes),
-            _ => Seen::NOTHING,
+            _ => FastResult::NOTHING,
         }
     }
 
     #[inline(always)]
-    fn codes_of_f32(self, values: &[f32], codes: &mut [i32]) -> Seen {
+    fn codes_of_f32(self, values: &[f32], codes: &mut [i32]) -> FastResult {
         let (mut doubts, mut standing) = (0u32, 0u32);
         for (value, code) in values.iter().zip(codes) {
             let scaled = value * self.inverse_step;
@@ -76,46 +76,46 @@ impl Glance {
             let miss = scaled - (sum - ROUNDING_F32);
             *code = code_of(sum);
             doubts |= above(miss.abs() + scaled.abs() * DOUBT_SHARE, 0.5);
-            standing |= may_stand_between(scaled, miss);
+            standing |= may_be_between_steps(scaled, miss);
         }
-        Seen { codes_are_certain: doubts >> 31 == 0, may_stand_between: standing >> 31 == 1 }
+        FastResult { codes_are_certain: doubts >> 31 == 0, may_be_between_steps: standing >> 31 == 1 }
     }
 
-    /// Residuals of values and the places that they lead to, if all are certain and no value may stand on another place.
+    /// Residuals of values and the positions that they lead to, if all are certain and no value may stand on another position.
     #[inline(always)]
-    pub fn residuals<V: Value>(self, values: &[V], predictions: &[i32], residuals: &mut [i32], places: &mut [i32]) -> bool {
+    pub fn residuals<V: Value>(self, values: &[V], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
         V::as_f32(values).is_some_and(
             #[inline(always)]
-            |values| self.residuals_of_f32(values, predictions, residuals, places),
+            |values| self.residuals_of_f32(values, predictions, residuals, positions),
         )
     }
 
     #[inline(always)]
-    fn residuals_of_f32(self, values: &[f32], predictions: &[i32], residuals: &mut [i32], places: &mut [i32]) -> bool {
-        if let (Some(values), Some(predictions), Some(residuals), Some(places)) =
-            (common_row(values), common_row(predictions), common_row_mut(&mut *residuals), common_row_mut(&mut *places))
+    fn residuals_of_f32(self, values: &[f32], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
+        if let (Some(values), Some(predictions), Some(residuals), Some(positions)) =
+            (common_row(values), common_row(predictions), common_row_mut(&mut *residuals), common_row_mut(&mut *positions))
         {
-            return self.residuals_of_groups(values, predictions, residuals, places) >> 31 == 0;
+            return self.residuals_of_groups(values, predictions, residuals, positions) >> 31 == 0;
         }
         let mut doubts = self.residuals_of_groups(
             values.as_chunks().0,
             predictions.as_chunks().0,
             residuals.as_chunks_mut().0,
-            places.as_chunks_mut().0,
+            positions.as_chunks_mut().0,
         );
         if values.len().is_multiple_of(ROW_GROUP) {
             return doubts >> 31 == 0;
         }
-        if let (Some(values), Some(predictions), Some(residuals), Some(places)) =
-            (values.last_chunk(), predictions.last_chunk(), residuals.last_chunk_mut(), places.last_chunk_mut())
+        if let (Some(values), Some(predictions), Some(residuals), Some(positions)) =
+            (values.last_chunk(), predictions.last_chunk(), residuals.last_chunk_mut(), positions.last_chunk_mut())
         {
             // The last group ends with the last value and overlaps the group before it.
-            let (residuals, places) = (slice::from_mut(residuals), slice::from_mut(places));
-            doubts |= self.residuals_of_groups(slice::from_ref(values), slice::from_ref(predictions), residuals, places);
+            let (residuals, positions) = (slice::from_mut(residuals), slice::from_mut(positions));
+            doubts |= self.residuals_of_groups(slice::from_ref(values), slice::from_ref(predictions), residuals, positions);
         } else {
-            for (((&value, &prediction), residual), place) in values.iter().zip(predictions).zip(residuals).zip(places) {
+            for (((&value, &prediction), residual), position) in values.iter().zip(predictions).zip(residuals).zip(positions) {
                 let doubt;
-                (*residual, *place, doubt) = self.residual(value, prediction);
+                (*residual, *position, doubt) = self.residual(value, prediction);
                 doubts |= doubt;
             }
         }
@@ -129,20 +129,20 @@ impl Glance {
         values: &[[f32; ROW_GROUP]],
         predictions: &[[i32; ROW_GROUP]],
         residuals: &mut [[i32; ROW_GROUP]],
-        places: &mut [[i32; ROW_GROUP]],
+        positions: &mut [[i32; ROW_GROUP]],
     ) -> u32 {
         let mut doubts = [0; ROW_GROUP];
-        let targets = residuals.iter_mut().zip(places);
-        for ((values, predictions), (residuals, places)) in values.iter().zip(predictions).zip(targets) {
+        let targets = residuals.iter_mut().zip(positions);
+        for ((values, predictions), (residuals, positions)) in values.iter().zip(predictions).zip(targets) {
             let found: [(i32, i32, u32); ROW_GROUP] = std::array::from_fn(|i| self.residual(values[i], predictions[i]));
             *residuals = found.map(|(residual, ..)| residual);
-            *places = found.map(|(_, place, _)| place);
+            *positions = found.map(|(_, position, _)| position);
             doubts = std::array::from_fn(|i| doubts[i] | found[i].2);
         }
         doubts.into_iter().fold(0, |doubts, doubt| doubts | doubt)
     }
 
-    /// Which of these values are in doubt: the highest bits say so. Looks closer than [`Glance::residuals`], at values that stand where they are to stand.
+    /// Which of these values are in doubt: the highest bits say so. Looks closer than [`FastF32::residuals`], at values that stand where they are to stand.
     #[inline(always)]
     pub fn doubts<V: Value>(self, values: &[V], predictions: &[i32], doubts: &mut [u32]) {
         match V::as_f32(values) {
@@ -154,39 +154,39 @@ impl Glance {
     #[inline(always)]
     fn doubts_of_f32(self, values: &[f32], predictions: &[i32], doubts: &mut [u32]) {
         for ((&value, &prediction), doubt) in values.iter().zip(predictions).zip(doubts) {
-            let (_, place, uncertain, standing) = self.look(value, prediction);
+            let (_, position, uncertain, standing) = self.look(value, prediction);
             let scaled = value * self.inverse_step;
             let steps = scaled + ROUNDING_F32;
-            let rest = (scaled - (steps - ROUNDING_F32)) * PLACES_A_STEP as f32 + ROUNDING_F32;
-            let nearest = code_of(steps).wrapping_mul(PLACES).wrapping_add(code_of(rest));
-            // On place 0 stands 0 alone, however close to it others are.
-            let stands_elsewhere = if nearest == 0 && value != 0.0 { 0 } else { sign_of_any(nearest.wrapping_sub(place)) };
+            let rest = (scaled - (steps - ROUNDING_F32)) * SPACINGS_PER_STEP as f32 + ROUNDING_F32;
+            let nearest = code_of(steps).wrapping_mul(POSITIONS_PER_STEP).wrapping_add(code_of(rest));
+            // On position 0 stands 0 alone, however close to it others are.
+            let stands_elsewhere = if nearest == 0 && value != 0.0 { 0 } else { sign_of_any(nearest.wrapping_sub(position)) };
             *doubt = uncertain | standing & stands_elsewhere;
         }
     }
 
-    /// Residual of a value, the place that it leads to, and, in the highest bit, whether they are in doubt.
+    /// Residual of a value, the position that it leads to, and, in the highest bit, whether they are in doubt.
     #[inline(always)]
     fn residual(self, value: f32, prediction: i32) -> (i32, i32, u32) {
-        let (residual, place, uncertain, standing) = self.look(value, prediction);
+        let (residual, position, uncertain, standing) = self.look(value, prediction);
         // Values out of reach stand nowhere, and are in doubt anyway.
-        (residual, place, uncertain | standing)
+        (residual, position, uncertain | standing)
     }
 
-    /// The same, with what is in doubt in two: whether the residual is uncertain, and whether the value may stand on a place.
+    /// The same, with what is in doubt in two: whether the residual is uncertain, and whether the value may stand on a position.
     #[inline(always)]
     fn look(self, value: f32, prediction: i32) -> (i32, i32, u32, u32) {
         let scaled = value * self.inverse_step;
         let miss = scaled - (scaled + ROUNDING_F32 - ROUNDING_F32);
-        let predicted = prediction.wrapping_add(PLACES / 2) >> PLACES.trailing_zeros();
-        let beyond = prediction.wrapping_sub(predicted.wrapping_mul(PLACES));
+        let predicted = prediction.wrapping_add(POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP.trailing_zeros();
+        let beyond = prediction.wrapping_sub(predicted.wrapping_mul(POSITIONS_PER_STEP));
         let distance = scaled - predicted as f32 - beyond as f32 * SPACING as f32;
         let sum = distance + ROUNDING_F32;
         let residual = code_of(sum);
         let uncertain = above(scaled.abs(), IN_REACH)
             | above(distance.abs(), FARTHEST)
             | above((distance - (sum - ROUNDING_F32)).abs(), 0.5 - TIE);
-        (residual, prediction.wrapping_add(residual.wrapping_mul(PLACES)), uncertain, stands(miss))
+        (residual, prediction.wrapping_add(residual.wrapping_mul(POSITIONS_PER_STEP)), uncertain, stands(miss))
     }
 }
 
@@ -209,17 +209,17 @@ fn above(number: f32, limit: f32) -> u32 {
     limit.to_bits().wrapping_sub(number.to_bits())
 }
 
-/// The highest bit says whether a value of so many steps, off the nearest whole number by `miss`, may stand on a place of the fine grid between two whole
+/// The highest bit says whether a value of so many steps, off the nearest whole number by `miss`, may stand on a position of the fine grid between two whole
 /// numbers.
 #[inline(always)]
-fn may_stand_between(scaled: f32, miss: f32) -> u32 {
-    stands(miss) & above(miss.abs() * PLACES_A_STEP as f32, 0.5) & above(OUT_OF_REACH, scaled.abs())
+fn may_be_between_steps(scaled: f32, miss: f32) -> u32 {
+    stands(miss) & above(miss.abs() * SPACINGS_PER_STEP as f32, 0.5) & above(OUT_OF_REACH, scaled.abs())
 }
 
-/// The highest bit says whether a value within reach, off the nearest whole number of steps by `miss`, may stand on a place of the fine grid.
+/// The highest bit says whether a value within reach, off the nearest whole number of steps by `miss`, may stand on a position of the fine grid.
 #[inline(always)]
 fn stands(miss: f32) -> u32 {
-    let rest = miss * PLACES_A_STEP as f32;
+    let rest = miss * SPACINGS_PER_STEP as f32;
     let off = (rest - (rest + ROUNDING_F32 - ROUNDING_F32)).abs();
     above(STANDING, off)
 }

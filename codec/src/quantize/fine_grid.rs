@@ -1,15 +1,15 @@
-//! The grid on which interpolation restores values (FORMAT.md §5.2): [`PLACES`] places to a step of the bound's own grid, so that a value
-//! need not be rounded to the nearest step before its neighbours have foretold it.
+//! The grid on which interpolation restores values (FORMAT.md §5.2): [`POSITIONS_PER_STEP`] positions to a step of the bound's own grid, so that a value
+//! need not be rounded to the nearest step before its neighbours have predicted it.
 //!
 //! ```text
-//! places  -4    -3    -2    -1     0     1     2     3     4   ...  8
+//! positions  -4    -3    -2    -1     0     1     2     3     4   ...  8
 //! values  -4s   -3s   -2s   -s     0     s     2s    3s  step-4s    step       s = (1 - 1/1021) step / 8
 //! ```
 //!
-//! A prediction `p` and a number of steps `m` give place `p + 8 m`: the restored value misses by half a step, the bound, at most.
+//! A prediction `p` and a number of steps `m` give position `p + 8 m`: the restored value misses by half a step, the bound, at most.
 //!
-//! A value that stands on the grid already must keep its place: it may be one that a decoder has returned, of which only neighbours were
-//! written anew, and a second rounding would take it out of its bound. So other places than multiples of eight stand where no number of
+//! A value that stands on the grid already must keep its position: it may be one that a decoder has returned, of which only neighbours were
+//! written anew, and a second rounding would take it out of its bound. So other positions than multiples of eight stand where no number of
 //! few decimals stands: what the grid's values have in common with a user's own should be chance.
 
 use std::slice;
@@ -20,22 +20,22 @@ use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
 use crate::quantize::bitmap::ones;
 use crate::quantize::excluded::Mask;
-use crate::quantize::fast_f32::Glance;
-use crate::quantize::places::{PLACES, PLACES_A_STEP, SPACING};
+use crate::quantize::fast_f32::FastF32;
+use crate::quantize::positions::{POSITIONS_PER_STEP, SPACING, SPACINGS_PER_STEP};
 use crate::quantize::quantizer::Quantizer;
 use crate::simd::{COMMON_ROW, ROW_GROUP, common_row, vectorized};
 
 /// With no more values in doubt, each is decided on its own.
 const FEW_DOUBTS: u32 = 4;
-/// A residual is certain if its distance is farther from a tie than this, and a value stands on no place if it is as far from all, in steps and places.
+/// A residual is certain if its distance is farther from a tie than this, and a value stands on no position if it is as far from all, in steps and positions.
 const TIE: f64 = 1e-6;
 /// Most values that [`FineGrid::encode`] takes.
 pub const MOST_VALUES: usize = 64;
-/// Residuals of this magnitude or more say a place instead of a number of steps.
+/// Residuals of this magnitude or more say a position instead of a number of steps.
 pub const ESCAPE_FROM: i32 = 1 << 16;
-/// The residual of an escape is its distance from the prediction, in places, plus this.
+/// The residual of an escape is its distance from the prediction, in positions, plus this.
 pub const ESCAPE_BASE: i32 = ESCAPE_FROM + ESCAPE_REACH;
-/// Escapes reach places from `-ESCAPE_REACH` to `ESCAPE_REACH - 1` around the prediction.
+/// Escapes reach positions from `-ESCAPE_REACH` to `ESCAPE_REACH - 1` around the prediction.
 pub const ESCAPE_REACH: i32 = 1 << 15;
 
 /// A step's fine grid for values of a type.
@@ -44,12 +44,12 @@ pub struct FineGrid<V> {
     bound: f64,
     step: f64,
     inverse_step: f64,
-    glance: Option<Glance>,
-    /// Distance of neighbouring places.
+    glance: Option<FastF32>,
+    /// Distance of neighbouring positions.
     spacing: f64,
-    /// Values of fewer steps have places; 0 where there is no fine grid.
+    /// Values of fewer steps have positions; 0 where there is no fine grid.
     reach: f64,
-    /// Whether all places within reach restore finite values, so that nobody need look.
+    /// Whether all positions within reach restore finite values, so that nobody need look.
     is_finite: bool,
     /// Bits of the fill value, sign extended, if values that have them must be told from others to become exceptions.
     fill: Option<i64>,
@@ -59,7 +59,7 @@ pub struct FineGrid<V> {
 
 impl<V: Value> FineGrid<V> {
     /// Whether [`FineGrid::glance`] is certain of [`MOST_VALUES`] values, or of a row of the commonest length, and of no other number.
-    pub const LIKES_WHOLE_PARTS: bool = V::SIZE == size_of::<f64>();
+    pub const NEEDS_WHOLE_PARTS: bool = V::SIZE == size_of::<f64>();
 
     /// The fine grid of a step. It reaches nothing where the grid is a lattice, or so narrow that values on it may be subnormal, and for types that have
     /// none.
@@ -71,7 +71,7 @@ impl<V: Value> FineGrid<V> {
             bound: quantizer.bound(),
             step,
             inverse_step: quantizer.inverse_step(),
-            glance: Glance::new(quantizer).filter(|_| V::as_f32(&[]).is_some()),
+            glance: FastF32::new(quantizer).filter(|_| V::as_f32(&[]).is_some()),
             spacing: step * SPACING,
             reach: if is_there { V::STEPS_LIMIT } else { 0.0 },
             is_finite: V::round_from(V::STEPS_LIMIT * step).to_f64().is_finite(),
@@ -80,7 +80,7 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// Whether any value has a place.
+    /// Whether any value has a position.
     #[must_use]
     pub fn is_there(&self) -> bool {
         self.reach > 0.0
@@ -92,27 +92,27 @@ impl<V: Value> FineGrid<V> {
         Self { reach: 0.0, ..self }
     }
 
-    /// Value of a place, before it is rounded to its type.
+    /// Value of a position, before it is rounded to its type.
     #[inline(always)]
     #[must_use]
-    pub fn value(&self, place: i32) -> f64 {
-        let (steps, beyond) = self.parts(place);
+    pub fn value(&self, position: i32) -> f64 {
+        let (steps, beyond) = self.parts(position);
         steps * self.step + beyond
     }
 
-    /// Steps of a place, and how far its value lies beyond theirs.
+    /// Steps of a position, and how far its value lies beyond theirs.
     #[inline(always)]
-    fn parts(&self, place: i32) -> (f64, f64) {
-        let steps = place.wrapping_add(PLACES / 2) >> PLACES.trailing_zeros();
-        let rest = place.wrapping_sub(steps.wrapping_mul(PLACES));
+    fn parts(&self, position: i32) -> (f64, f64) {
+        let steps = position.wrapping_add(POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP.trailing_zeros();
+        let rest = position.wrapping_sub(steps.wrapping_mul(POSITIONS_PER_STEP));
         (f64::from(steps), f64::from(rest) * self.spacing)
     }
 
-    /// Value of a place.
+    /// Value of a position.
     #[inline(always)]
     #[must_use]
-    pub fn restore(&self, place: i32) -> V {
-        V::round_from(self.value(place))
+    pub fn restore(&self, position: i32) -> V {
+        V::round_from(self.value(position))
     }
 
     /// Value of so many steps and what lies beyond them.
@@ -121,7 +121,7 @@ impl<V: Value> FineGrid<V> {
         V::round_from(steps * self.step + beyond)
     }
 
-    /// Writes the values of a row's even and odd places to a chunk.
+    /// Writes the values of a row's even and odd positions to a chunk.
     #[inline(always)]
     pub(crate) fn restore_row(self, evens: &[i32], odds: &[i32], order: ByteOrder, row: &mut [u8]) {
         if let (Some(evens), Some(odds)) = (common_row(evens), common_row(odds)) {
@@ -146,7 +146,7 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// Writes the values of pairs of places.
+    /// Writes the values of pairs of positions.
     #[inline(always)]
     fn restore_pairs(self, evens: &[[i32; ROW_GROUP]], odds: &[[i32; ROW_GROUP]], order: ByteOrder, row: &mut [u8]) {
         for ((pairs, evens), odds) in row.chunks_exact_mut(2 * ROW_GROUP * V::SIZE).zip(evens).zip(odds) {
@@ -156,33 +156,34 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// Nearest steps and rest of a value, and the value of that place.
+    /// Nearest steps and rest of a value, and the value of that position.
     #[inline(always)]
     fn nearest(&self, value: f64) -> (f64, f64, f64) {
         let scaled = value * self.inverse_step;
         let steps = scaled + ROUNDING - ROUNDING;
-        let rest = (scaled - steps) * PLACES_A_STEP + ROUNDING - ROUNDING;
+        let rest = (scaled - steps) * SPACINGS_PER_STEP + ROUNDING - ROUNDING;
         (steps, rest, self.restore_parts(steps, rest * self.spacing).to_f64())
     }
 
-    /// The place nearest to a value, and whether the value stands there exactly. `None` for values that are out of the grid's reach.
+    /// The position nearest to a value, and whether the value stands there exactly. `None` for values that are out of the grid's reach.
     #[must_use]
-    pub fn place(&self, value: V) -> Option<(i32, bool)> {
+    pub fn position(&self, value: V) -> Option<(i32, bool)> {
         let (steps, rest, restored) = self.nearest(value.to_f64());
-        (steps.abs() < V::STEPS_LIMIT).then(|| ((steps * f64::from(PLACES) + rest) as i32, restored == value.to_f64()))
+        (steps.abs() < V::STEPS_LIMIT)
+            .then(|| ((steps * f64::from(POSITIONS_PER_STEP) + rest) as i32, restored == value.to_f64()))
     }
 
-    /// Whether a value stands on a place that is no multiple of eight, where the bound's own grid would move it.
+    /// Whether a value stands on a position that is no multiple of eight, where the bound's own grid would move it.
     #[must_use]
     pub fn is_between_steps(&self, value: V) -> bool {
-        self.place(value).is_some_and(|(place, exact)| exact && place % PLACES != 0)
+        self.position(value).is_some_and(|(position, exact)| exact && position % POSITIONS_PER_STEP != 0)
     }
 
     /// The highest bit says what [`FineGrid::is_between_steps`] says, for a value and its nearest number of steps.
     #[inline(always)]
     pub(crate) fn between_steps_sign(&self, value: V, steps: f64) -> u64 {
         let x = value.to_f64();
-        let rest = (x * self.inverse_step - steps) * PLACES_A_STEP + ROUNDING - ROUNDING;
+        let rest = (x * self.inverse_step - steps) * SPACINGS_PER_STEP + ROUNDING - ROUNDING;
         let restored = self.restore_parts(steps, rest * self.spacing).to_f64();
         steps.abs().to_bits().wrapping_sub(self.reach.to_bits())
             & (restored - x).abs().to_bits().wrapping_sub(1)
@@ -195,21 +196,21 @@ impl<V: Value> FineGrid<V> {
         self.fill != Some(value.to_bits_i64()) && (value.to_f64() * self.inverse_step).abs() < V::STEPS_LIMIT
     }
 
-    /// Whether a place restores a value to within the bound.
-    fn holds(&self, value: V, place: i32) -> bool {
-        let limit = place_limit::<V>();
-        (-limit..limit).contains(&place) && (value.to_f64() - self.restore(place).to_f64()).abs() <= self.bound
+    /// Whether a position restores a value to within the bound.
+    fn holds(&self, value: V, position: i32) -> bool {
+        let limit = position_limit::<V>();
+        (-limit..limit).contains(&position) && (value.to_f64() - self.restore(position).to_f64()).abs() <= self.bound
     }
 
-    /// Residuals and places of values with the given predictions, all equally many, as [`FineGrid::encode`] gives them, if a glance is certain of all.
+    /// Residuals and positions of values with the given predictions, all equally many, as [`FineGrid::encode`] gives them, if a glance is certain of all.
     #[inline(always)]
-    pub fn glance(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], places: &mut [i32]) -> bool {
+    pub fn glance(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
         !self.has_fill(values)
             && match self.glance {
-                Some(glance) => glance.residuals(values, predictions, residuals, places),
+                Some(glance) => glance.residuals(values, predictions, residuals, positions),
                 None => {
-                    self.glance_in_f64::<MOST_VALUES>(values, predictions, residuals, places)
-                        || self.glance_in_f64::<COMMON_ROW>(values, predictions, residuals, places)
+                    self.encode_fast_in_f64::<MOST_VALUES>(values, predictions, residuals, positions)
+                        || self.encode_fast_in_f64::<COMMON_ROW>(values, predictions, residuals, positions)
                 }
             }
     }
@@ -218,8 +219,8 @@ impl<V: Value> FineGrid<V> {
         self.fill.is_some_and(|fill| values.iter().fold(false, |any, value| any | (value.to_bits() == V::Code::from_i64(fill))))
     }
 
-    /// Residuals and places of values with the given predictions, all equally many and at most [`MOST_VALUES`]; returns a bit for each value, the first one's
-    /// lowest, that says whether it must be kept bit for bit. Those take the place of their prediction. `were_masked` says, and is told, whether some values
+    /// Residuals and positions of values with the given predictions, all equally many and at most [`MOST_VALUES`]; returns a bit for each value, the first one's
+    /// lowest, that says whether it must be kept bit for bit. Those take the position of their prediction. `were_masked` says, and is told, whether some values
     /// are masked: where it was so before, a mask is looked for first.
     #[inline(always)]
     pub fn encode(
@@ -227,33 +228,33 @@ impl<V: Value> FineGrid<V> {
         values: &[V],
         predictions: &[i32],
         residuals: &mut [i32],
-        places: &mut [i32],
+        positions: &mut [i32],
         were_masked: &mut bool,
     ) -> u64 {
-        if !*were_masked && self.glance(values, predictions, residuals, places) {
+        if !*were_masked && self.glance(values, predictions, residuals, positions) {
             return 0;
         }
-        self.encode_after_glance(values, predictions, residuals, places, were_masked)
+        self.encode_after_fast_path(values, predictions, residuals, positions, were_masked)
     }
 
-    /// The same where a glance was not certain of all, and has left residuals and places.
+    /// The same where a glance was not certain of all, and has left residuals and positions.
     #[inline(always)]
-    pub fn encode_after_glance(
+    pub fn encode_after_fast_path(
         &self,
         values: &[V],
         predictions: &[i32],
         residuals: &mut [i32],
-        places: &mut [i32],
+        positions: &mut [i32],
         were_masked: &mut bool,
     ) -> u64 {
         if *were_masked || self.has_fill(values) {
             let masked = self.mask.bits(values);
             *were_masked = masked != 0;
             if *were_masked {
-                return self.encode_masked(values, masked, predictions, residuals, places);
+                return self.encode_masked(values, masked, predictions, residuals, positions);
             }
             // Where nobody has glanced yet, somebody must.
-            if self.glance(values, predictions, residuals, places) {
+            if self.glance(values, predictions, residuals, positions) {
                 return 0;
             }
         }
@@ -261,25 +262,25 @@ impl<V: Value> FineGrid<V> {
         let doubts = &mut doubts[..values.len()];
         match self.glance {
             Some(glance) => glance.doubts(values, predictions, doubts),
-            None => self.encode_in_doubt(values, predictions, residuals, places, doubts),
+            None => self.encode_in_doubt(values, predictions, residuals, positions, doubts),
         }
         // Mostly one value is in doubt, and the others are as they should be.
         if count(doubts) > FEW_DOUBTS {
             let masked = self.mask.bits(values);
             *were_masked = masked != 0;
             if *were_masked {
-                return self.encode_masked(values, masked, predictions, residuals, places);
+                return self.encode_masked(values, masked, predictions, residuals, positions);
             }
             if self.glance.is_some() {
-                self.encode_in_doubt(values, predictions, residuals, places, doubts);
+                self.encode_in_doubt(values, predictions, residuals, positions, doubts);
             }
         }
-        self.decide_doubts(values, predictions, residuals, places, doubts)
+        self.decide_doubts(values, predictions, residuals, positions, doubts)
     }
 
     /// Encodes values some of which are masked, as `masked` has it from [`Mask::bits`].
     #[inline(never)]
-    fn encode_masked(&self, values: &[V], masked: u64, predictions: &[i32], residuals: &mut [i32], places: &mut [i32]) -> u64 {
+    fn encode_masked(&self, values: &[V], masked: u64, predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> u64 {
         let mut others = [V::default(); MOST_VALUES];
         let others = &mut others[..values.len()];
         let mut doubts = [0; MOST_VALUES];
@@ -289,36 +290,43 @@ impl<V: Value> FineGrid<V> {
             || {
                 if masked == u64::MAX >> (MOST_VALUES - values.len()) {
                     residuals.fill(0);
-                    places.copy_from_slice(predictions);
+                    positions.copy_from_slice(predictions);
                     return;
                 }
-                // A value about half a place off its prediction, which stands nowhere, takes the prediction's place for certain.
-                let place = self.step / f64::from(PLACES);
+                // A value about half a position off its prediction, which stands nowhere, takes the prediction's position for certain.
+                let position = self.step / f64::from(POSITIONS_PER_STEP);
                 for ((other, &value), &prediction) in others.iter_mut().zip(values).zip(predictions) {
-                    let masked = V::round_from((f64::from(prediction) + 0.5) * place);
+                    let masked = V::round_from((f64::from(prediction) + 0.5) * position);
                     *other = if self.mask.covers(value) { masked } else { value };
                 }
-                if !self.glance(others, predictions, residuals, places) {
-                    self.encode_in_doubt(others, predictions, residuals, places, doubts);
+                if !self.glance(others, predictions, residuals, positions) {
+                    self.encode_in_doubt(others, predictions, residuals, positions, doubts);
                     for at in ones(masked) {
-                        (residuals[at], places[at], doubts[at]) = (0, predictions[at], 0);
+                        (residuals[at], positions[at], doubts[at]) = (0, predictions[at], 0);
                     }
                 }
             },
         );
         let mut exceptions = masked;
         if count(doubts) > 0 {
-            exceptions |= self.decide_doubts(others, predictions, residuals, places, doubts);
+            exceptions |= self.decide_doubts(others, predictions, residuals, positions, doubts);
         }
         exceptions
     }
 
-    /// Residuals and places of those values that are in doubt, and a bit for each that is an exception.
+    /// Residuals and positions of those values that are in doubt, and a bit for each that is an exception.
     #[inline(always)]
-    fn decide_doubts(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], places: &mut [i32], doubts: &[u32]) -> u64 {
+    fn decide_doubts(
+        &self,
+        values: &[V],
+        predictions: &[i32],
+        residuals: &mut [i32],
+        positions: &mut [i32],
+        doubts: &[u32],
+    ) -> u64 {
         let mut exceptions = 0;
         for at in (0..values.len()).filter(|&at| doubts[at] >> 31 == 1) {
-            (residuals[at], places[at]) = self.encode_one(values[at], predictions[at]).unwrap_or_else(|| {
+            (residuals[at], positions[at]) = self.encode_one(values[at], predictions[at]).unwrap_or_else(|| {
                 exceptions |= 1 << at;
                 (0, predictions[at])
             });
@@ -326,49 +334,56 @@ impl<V: Value> FineGrid<V> {
         exceptions
     }
 
-    /// Residuals and places of values as if all could be given by a number of steps; the highest bits of `doubts` say which may have to be given otherwise.
+    /// Residuals and positions of values as if all could be given by a number of steps; the highest bits of `doubts` say which may have to be given otherwise.
     #[inline(always)]
-    fn encode_in_doubt(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], places: &mut [i32], doubts: &mut [u32]) {
+    fn encode_in_doubt(
+        &self,
+        values: &[V],
+        predictions: &[i32],
+        residuals: &mut [i32],
+        positions: &mut [i32],
+        doubts: &mut [u32],
+    ) {
         let len = values.len();
         let mut start = 0;
         while start < len {
             // What is left of a row goes together with what stands before it.
             let from = if start + ROW_GROUP > len { len.saturating_sub(ROW_GROUP) } else { start };
-            if let (Some(values), Some(predictions), Some(residuals), Some(places), Some(doubts)) = (
+            if let (Some(values), Some(predictions), Some(residuals), Some(positions), Some(doubts)) = (
                 values[from..].first_chunk(),
                 predictions[from..].first_chunk(),
                 residuals[from..].first_chunk_mut(),
-                places[from..].first_chunk_mut(),
+                positions[from..].first_chunk_mut(),
                 doubts[from..].first_chunk_mut(),
             ) {
-                self.encode_group::<ROW_GROUP>(values, predictions, residuals, places, doubts);
+                self.encode_group::<ROW_GROUP>(values, predictions, residuals, positions, doubts);
                 start += ROW_GROUP;
             } else {
                 for at in start..len {
-                    let (mut residual, mut place, mut doubt) = ([0], [0], [0]);
-                    self.encode_group(&[values[at]], &[predictions[at]], &mut residual, &mut place, &mut doubt);
-                    ([residuals[at]], [places[at]], [doubts[at]]) = (residual, place, doubt);
+                    let (mut residual, mut position, mut doubt) = ([0], [0], [0]);
+                    self.encode_group(&[values[at]], &[predictions[at]], &mut residual, &mut position, &mut doubt);
+                    ([residuals[at]], [positions[at]], [doubts[at]]) = (residual, position, doubt);
                 }
                 start = len;
             }
         }
     }
 
-    /// What [`Glance::residuals`] says, for so many values of a type that needs f64 and is not rounded when values are restored.
+    /// What [`FastF32::residuals`] says, for so many values of a type that needs f64 and is not rounded when values are restored.
     #[inline(always)]
-    fn glance_in_f64<const LEN: usize>(
+    fn encode_fast_in_f64<const LEN: usize>(
         &self,
         values: &[V],
         predictions: &[i32],
         residuals: &mut [i32],
-        places: &mut [i32],
+        positions: &mut [i32],
     ) -> bool {
-        let (true, Ok(values), Ok(predictions), Ok(residuals), Ok(places)) = (
-            Self::LIKES_WHOLE_PARTS && self.is_finite,
+        let (true, Ok(values), Ok(predictions), Ok(residuals), Ok(positions)) = (
+            Self::NEEDS_WHOLE_PARTS && self.is_finite,
             <&[V; LEN]>::try_from(values),
             <&[i32; LEN]>::try_from(predictions),
             <&mut [i32; LEN]>::try_from(residuals),
-            <&mut [i32; LEN]>::try_from(places),
+            <&mut [i32; LEN]>::try_from(positions),
         ) else {
             return false;
         };
@@ -385,15 +400,15 @@ impl<V: Value> FineGrid<V> {
             let taken = sum - ROUNDING;
             *sum_bits = sum.to_bits();
             let scaled = value.to_f64() * self.inverse_step;
-            let rest = (scaled - (scaled + ROUNDING - ROUNDING)) * PLACES_A_STEP;
+            let rest = (scaled - (scaled + ROUNDING - ROUNDING)) * SPACINGS_PER_STEP;
             doubts |= above((distance - taken).abs(), 0.5 - TIE)
                 | above(taken.abs(), f64::from(ESCAPE_FROM - 1))
                 | above(scaled.abs(), V::STEPS_LIMIT - 2.0)
                 | above(TIE, (rest - (rest + ROUNDING - ROUNDING)).abs());
         }
-        for (((residual, place), &prediction), &sum) in residuals.iter_mut().zip(places).zip(predictions).zip(&sums) {
+        for (((residual, position), &prediction), &sum) in residuals.iter_mut().zip(positions).zip(predictions).zip(&sums) {
             *residual = sum as i32;
-            *place = prediction.wrapping_add(residual.wrapping_mul(PLACES));
+            *position = prediction.wrapping_add(residual.wrapping_mul(POSITIONS_PER_STEP));
         }
         doubts >> 63 == 0
     }
@@ -405,52 +420,52 @@ impl<V: Value> FineGrid<V> {
         values: &[V; LEN],
         predictions: &[i32; LEN],
         residuals: &mut [i32; LEN],
-        places: &mut [i32; LEN],
+        positions: &mut [i32; LEN],
         doubts: &mut [u32; LEN],
     ) {
         let below_escapes = f64::from(ESCAPE_FROM).to_bits() - 1;
         let mut in_doubt = [0; LEN];
         for at in 0..LEN {
             let (x, prediction) = (values[at].to_f64(), predictions[at]);
-            // The prediction's place and that of the result are whole steps apart.
+            // The prediction's position and that of the result are whole steps apart.
             let (predicted, beyond) = self.parts(prediction);
             let sum = (x - (predicted * self.step + beyond)) * self.inverse_step + ROUNDING;
             let taken = sum - ROUNDING;
             residuals[at] = sum.to_bits() as i32;
-            places[at] = prediction.wrapping_add(residuals[at].wrapping_mul(PLACES));
+            positions[at] = prediction.wrapping_add(residuals[at].wrapping_mul(POSITIONS_PER_STEP));
             let error = (x - self.restore_parts(predicted + taken, beyond).to_f64()).abs();
             // As where codes are rounded: the sign of a difference of bits is the comparison.
             in_doubt[at] = self.bound.to_bits().wrapping_sub(error.to_bits()) | below_escapes.wrapping_sub(taken.abs().to_bits());
         }
         for at in 0..LEN {
-            doubts[at] = ((in_doubt[at] | self.doubt_of_place(values[at], places[at])) >> 32) as u32;
+            doubts[at] = ((in_doubt[at] | self.doubt_of_position(values[at], positions[at])) >> 32) as u32;
         }
     }
 
-    /// The highest bit says whether a value is out of reach, or its place, or whether it stands on another place.
+    /// The highest bit says whether a value is out of reach, or its position, or whether it stands on another position.
     #[inline(always)]
-    fn doubt_of_place(&self, value: V, place: i32) -> u64 {
+    fn doubt_of_position(&self, value: V, position: i32) -> u64 {
         let below_limit = V::STEPS_LIMIT.to_bits().wrapping_sub(1);
-        let below_place_limit = f64::from(place_limit::<V>()).to_bits() - 1;
-        let (x, place) = (value.to_f64(), f64::from(place));
+        let below_position_limit = f64::from(position_limit::<V>()).to_bits() - 1;
+        let (x, position) = (value.to_f64(), f64::from(position));
         let (steps, rest, restored) = self.nearest(x);
-        let moved = steps * f64::from(PLACES) + rest - place;
-        below_place_limit.wrapping_sub(place.abs().to_bits())
+        let moved = steps * f64::from(POSITIONS_PER_STEP) + rest - position;
+        below_position_limit.wrapping_sub(position.abs().to_bits())
             | below_limit.wrapping_sub(steps.abs().to_bits())
             | (restored - x).abs().to_bits().wrapping_sub(1) & 0u64.wrapping_sub(moved.abs().to_bits())
     }
 
-    /// Residual and place of a value, or `None` for an exception.
+    /// Residual and position of a value, or `None` for an exception.
     fn encode_one(&self, value: V, prediction: i32) -> Option<(i32, i32)> {
         if !self.is_in_reach(value) {
             return None;
         }
-        let (nearest, exact) = self.place(value)?;
+        let (nearest, exact) = self.position(value)?;
         let steps = (value.to_f64() - self.value(prediction)) * self.inverse_step + ROUNDING - ROUNDING;
         if steps.abs() < f64::from(ESCAPE_FROM) {
-            let place = prediction.wrapping_add((steps as i32).wrapping_mul(PLACES));
-            if self.holds(value, place) && (!exact || place == nearest) {
-                return Some((steps as i32, place));
+            let position = prediction.wrapping_add((steps as i32).wrapping_mul(POSITIONS_PER_STEP));
+            if self.holds(value, position) && (!exact || position == nearest) {
+                return Some((steps as i32, position));
             }
         }
         let distance = nearest.wrapping_sub(prediction);
@@ -479,12 +494,12 @@ fn count(doubts: &[u32]) -> u32 {
     doubts.iter().map(|doubt| doubt >> 31).sum()
 }
 
-/// The place that a residual leads to.
+/// The position that a residual leads to.
 #[inline(always)]
 #[must_use]
-pub fn place_of(prediction: i32, residual: i32) -> i32 {
+pub fn position_of(prediction: i32, residual: i32) -> i32 {
     let distance = if residual.unsigned_abs() < ESCAPE_FROM.unsigned_abs() {
-        residual.wrapping_mul(PLACES)
+        residual.wrapping_mul(POSITIONS_PER_STEP)
     } else {
         residual.wrapping_sub(ESCAPE_BASE)
     };
@@ -492,8 +507,8 @@ pub fn place_of(prediction: i32, residual: i32) -> i32 {
 }
 
 /// Places from its negative on to below this one are of fewer steps than the reach: their values stand on the grid.
-fn place_limit<V: Value>() -> i32 {
-    V::STEPS_LIMIT as i32 * PLACES - PLACES / 2
+fn position_limit<V: Value>() -> i32 {
+    V::STEPS_LIMIT as i32 * POSITIONS_PER_STEP - POSITIONS_PER_STEP / 2
 }
 
 #[cfg(test)]
@@ -513,15 +528,15 @@ mod tests {
     fn places_keep_their_values() {
         fn keep<V: Value>(bound: f64, limit: i32) {
             let fine = FineGrid::<V>::new(&Quantizer::new(bound));
-            for place in (-limit..limit).step_by(limit as usize / 1000).chain(-20..20) {
-                let value = fine.restore(place);
-                assert_eq!(fine.place(value), Some((place, true)), "{place} at {bound}");
-                assert_eq!(fine.is_between_steps(value), place % PLACES != 0);
-                for prediction in [0, place, place + 3, place - 8, place + 801] {
+            for position in (-limit..limit).step_by(limit as usize / 1000).chain(-20..20) {
+                let value = fine.restore(position);
+                assert_eq!(fine.position(value), Some((position, true)), "{position} at {bound}");
+                assert_eq!(fine.is_between_steps(value), position % POSITIONS_PER_STEP != 0);
+                for prediction in [0, position, position + 3, position - 8, position + 801] {
                     if let Some((residual, kept)) = fine.encode_one(value, prediction) {
-                        assert_eq!((kept, place_of(prediction, residual)), (place, place));
+                        assert_eq!((kept, position_of(prediction, residual)), (position, position));
                     } else {
-                        assert!((place - prediction).abs() > ESCAPE_REACH / 2);
+                        assert!((position - prediction).abs() > ESCAPE_REACH / 2);
                     }
                 }
             }
@@ -537,13 +552,13 @@ mod tests {
         fn are_restored<V: Value>() {
             let fine = FineGrid::<V>::new(&Quantizer::new(1e-3));
             for (len, order) in (1..70).flat_map(|len| [ByteOrder::Little, ByteOrder::Big].map(|order| (len, order))) {
-                let places: Vec<i32> = (0..len as i32).map(|index| 37 * index - 1000).collect();
-                let [evens, odds] = [0, 1].map(|from| places.iter().copied().skip(from).step_by(2).collect::<Vec<i32>>());
+                let positions: Vec<i32> = (0..len as i32).map(|index| 37 * index - 1000).collect();
+                let [evens, odds] = [0, 1].map(|from| positions.iter().copied().skip(from).step_by(2).collect::<Vec<i32>>());
                 // What stands behind a row is not touched.
                 let mut row = vec![7; (len + 1) * V::SIZE];
                 fine.restore_row(&evens, &odds, order, &mut row[..len * V::SIZE]);
-                for (index, &place) in places.iter().enumerate() {
-                    assert!(V::read(&row, index, order).to_bits() == fine.restore(place).to_bits(), "{index} of {len}");
+                for (index, &position) in positions.iter().enumerate() {
+                    assert!(V::read(&row, index, order).to_bits() == fine.restore(position).to_bits(), "{index} of {len}");
                 }
                 assert_eq!(row[len * V::SIZE..], vec![7; V::SIZE], "{len} values");
             }
@@ -553,19 +568,22 @@ mod tests {
     }
 
     #[test]
-    fn a_glance_decides_as_f64_does() {
+    fn the_fast_path_decides_as_f64_does() {
         let mut random = random();
         for bound in [1e-3, 0.5, 0.1, 123.456, 7e-28, 4e27, 3.3e-12, 0.043_21] {
             let quantizer = Quantizer::new(bound);
             let fine = FineGrid::<f32>::new(&quantizer);
-            let glance = Glance::new(&quantizer).unwrap();
+            let glance = FastF32::new(&quantizer).unwrap();
             let (mut certain, mut standing, mut residual, mut kept) = (0, 0, [0], [0]);
-            for place in -4096..4096 {
-                let on_place = fine.restore(place);
-                assert!(place % PLACES == 0 || glance.codes(&[on_place], &mut [0]).may_stand_between, "{place} at {bound}");
-                let near = random() as i32 % 4000 + place;
-                if glance.residuals(&[on_place], &[near], &mut residual, &mut kept) {
-                    assert_eq!((fine.place(on_place), kept), (None, kept), "{place} at {bound}");
+            for position in -4096..4096 {
+                let on_position = fine.restore(position);
+                assert!(
+                    position % POSITIONS_PER_STEP == 0 || glance.codes(&[on_position], &mut [0]).may_be_between_steps,
+                    "{position} at {bound}"
+                );
+                let near = random() as i32 % 4000 + position;
+                if glance.residuals(&[on_position], &[near], &mut residual, &mut kept) {
+                    assert_eq!((fine.position(on_position), kept), (None, kept), "{position} at {bound}");
                 }
             }
             for i in 0..20_000 {
@@ -586,7 +604,7 @@ mod tests {
                     glance.doubts(&[value], &[prediction], &mut doubts);
                     if doubts[0] >> 31 == 0 {
                         assert_eq!(fine.encode_one(value, prediction), Some((found.0[0], found.1[0])), "{value} at {bound}");
-                        standing += u32::from(fine.place(value).is_some_and(|(_, stands)| stands));
+                        standing += u32::from(fine.position(value).is_some_and(|(_, stands)| stands));
                     }
                 }
             }
@@ -605,9 +623,9 @@ mod tests {
         for i in 0..5000 {
             let value = f64::from(i) * 0.017_3 - 40.0;
             for prediction in [-300, -1, 0, 5, 1234] {
-                let (residual, place) = fine.encode_one(value, prediction).unwrap();
-                assert_eq!(place, place_of(prediction, residual));
-                assert!((fine.restore(place) - value).abs() <= bound);
+                let (residual, position) = fine.encode_one(value, prediction).unwrap();
+                assert_eq!(position, position_of(prediction, residual));
+                assert!((fine.restore(position) - value).abs() <= bound);
             }
         }
     }
@@ -617,10 +635,10 @@ mod tests {
         let values: [f64; MOST_VALUES] = std::array::from_fn(|index| 1.7e308 + index as f64 * 1e305);
         for bound in [1e303, 1e304, 3e307] {
             let fine = FineGrid::new(&Quantizer::new(bound));
-            let (mut residuals, mut places) = ([0; MOST_VALUES], [0; MOST_VALUES]);
-            let exceptions = fine.encode(&values, &[0; MOST_VALUES], &mut residuals, &mut places, &mut false);
+            let (mut residuals, mut positions) = ([0; MOST_VALUES], [0; MOST_VALUES]);
+            let exceptions = fine.encode(&values, &[0; MOST_VALUES], &mut residuals, &mut positions, &mut false);
             for (index, &value) in values.iter().enumerate().filter(|&(index, _)| exceptions >> index & 1 == 0) {
-                let restored = fine.restore(places[index]);
+                let restored = fine.restore(positions[index]);
                 assert!((restored - value).abs() <= bound, "{value:e} comes back as {restored:e} at {bound:e}");
             }
         }

@@ -11,7 +11,7 @@ use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
 use crate::quantize::bitmap::Bitmap;
 use crate::quantize::excluded::Mask;
-use crate::quantize::fast_f32::{Glance, Seen};
+use crate::quantize::fast_f32::{FastF32, FastResult};
 use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::lattice;
 use crate::quantize::quantizer::Quantizer;
@@ -57,7 +57,7 @@ fn round<V: Value>(value: V, quantizer: &Quantizer) -> (f64, f64, f64) {
 }
 
 /// The code of a value, or `None` for an exception. The last two conditions make the encoder idempotent: a decoded value has its own code
-/// again, and one that interpolation has restored keeps its place between this grid's, so that HDF5 may decode and encode a partly written
+/// again, and one that interpolation has restored keeps its position between this grid's, so that HDF5 may decode and encode a partly written
 /// chunk any number of times without drift.
 #[inline]
 fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<V::Code> {
@@ -89,7 +89,7 @@ pub fn quantize<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer,
 struct Groups<'a, V> {
     quantizer: &'a Quantizer,
     fine: FineGrid<V>,
-    glance: Option<Glance>,
+    glance: Option<FastF32>,
     /// Bits of the largest number below which codes are safe, all ones if none is.
     below_limit: u64,
     mask: Mask<V>,
@@ -101,7 +101,7 @@ impl<'a, V: Value> Groups<'a, V> {
         let safe_limit = if quantizer.step() >= V::SMALLEST_SAFE_STEP { V::SAFE_CODE_LIMIT } else { 0.0 };
         let below_limit = safe_limit.to_bits().wrapping_sub(1);
         let mask = Mask::new(quantizer, V::CODE_LIMIT);
-        Self { quantizer, fine: FineGrid::new(quantizer), glance: Glance::new(quantizer), below_limit, mask }
+        Self { quantizer, fine: FineGrid::new(quantizer), glance: FastF32::new(quantizer), below_limit, mask }
     }
 
     /// Quantizes all values.
@@ -131,7 +131,7 @@ impl<'a, V: Value> Groups<'a, V> {
     /// Rounds values as if none of them were an exception; the highest bit says whether one may be.
     #[inline(always)]
     fn round(&self, values: &[V; GROUP], rounded: &mut [V::Code; GROUP]) -> u64 {
-        let seen = self.glance.map_or(Seen::NOTHING, |glance| glance.codes(values, rounded));
+        let seen = self.glance.map_or(FastResult::NOTHING, |glance| glance.codes(values, rounded));
         let mut doubts = 0;
         if !seen.codes_are_certain {
             for (slot, &value) in rounded.iter_mut().zip(values) {
@@ -140,7 +140,7 @@ impl<'a, V: Value> Groups<'a, V> {
                 doubts |= doubt;
             }
         }
-        if seen.may_stand_between && self.fine.is_there() {
+        if seen.may_be_between_steps && self.fine.is_there() {
             for &value in values {
                 doubts |= self.between_steps(value);
             }
@@ -238,11 +238,11 @@ mod tests {
     }
 
     #[test]
-    fn a_glance_decides_as_f64_does() {
+    fn the_fast_path_decides_as_f64_does() {
         let mut state = 1u64;
         for bound in [1e-3, 0.5, 123.456, 7e-28, 4e27, 3.3e-12] {
             let quantizer = Quantizer::new(bound);
-            let glance = Glance::new(&quantizer).unwrap();
+            let glance = FastF32::new(&quantizer).unwrap();
             let (mut code, mut certain) = ([0], 0);
             for i in 0..20_000 {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -264,7 +264,7 @@ mod tests {
                 assert!(!glance.codes(&[value], &mut code).codes_are_certain);
             }
         }
-        assert!(Glance::new(&Quantizer::with_step(0.5, 3.0)).is_none(), "a lattice's step does not bound the error");
+        assert!(FastF32::new(&Quantizer::with_step(0.5, 3.0)).is_none(), "a lattice's step does not bound the error");
     }
 
     #[test]

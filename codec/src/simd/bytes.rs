@@ -6,11 +6,11 @@ pub(crate) trait Masks: Copy {
     fn lowest_bits(self, group: &[u8; 64]) -> u64;
     /// Bit `i` of the result says whether `group[i]` is `wanted`; all bytes are below 128.
     fn equal(self, group: &[u8; 64], wanted: u8) -> u64;
-    /// Bytes at the places that `order` says, all below 8.
+    /// Bytes at the positions that `order` says, all below 8.
     fn permute(self, bytes: [u8; 8], order: [u8; 8]) -> [u8; 8];
 }
 
-/// For each byte the places of its ones, and anything below 8 behind them.
+/// For each byte the positions of its ones, and anything below 8 behind them.
 static ONES: [[u8; 8]; 256] = {
     let mut table = [[0; 8]; 256];
     let mut byte = 0;
@@ -28,14 +28,14 @@ static ONES: [[u8; 8]; 256] = {
     table
 };
 
-/// Writes the places of a mask's ones, counted from `first`, and returns how many there are; up to eight more numbers are overwritten. How many a byte of
-/// the mask has is hard to foretell: all eight places are written.
+/// Writes the positions of a mask's ones, counted from `first`, and returns how many there are; up to eight more numbers are overwritten. How many a byte of
+/// the mask has is hard to foretell: all eight positions are written.
 #[inline(always)]
-pub(crate) fn list_ones(mask: u64, first: u16, places: &mut [u16]) -> usize {
+pub(crate) fn list_ones(mask: u64, first: u16, positions: &mut [u16]) -> usize {
     let mut count = 0;
     for (index, byte) in mask.to_le_bytes().into_iter().enumerate() {
         let ones = &ONES[usize::from(byte)];
-        if let Some(eight) = places[count..].first_chunk_mut() {
+        if let Some(eight) = positions[count..].first_chunk_mut() {
             *eight = std::array::from_fn::<u16, 8, _>(|i| first + (8 * index) as u16 + u16::from(ones[i]));
         }
         count += byte.count_ones() as usize;
@@ -132,16 +132,16 @@ impl Masks for Avx2 {
 
 #[cfg(target_arch = "x86_64")]
 impl Avx2 {
-    /// Replaces those elements of 2, 4 or 8 bytes whose bits are set, the first one's lowest. `replacement` is one as often as there are places.
+    /// Replaces those elements of 2, 4 or 8 bytes whose bits are set, the first one's lowest. `replacement` is one as often as there are positions.
     #[inline(always)]
     pub(crate) fn replace(self, bits: u32, size: usize, replacement: &[u8; 32], elements: &mut [u8; 32]) {
         use pulp::bytemuck::cast;
         use std::arch::x86_64::__m256i;
         let avx2 = self.0.avx2;
-        // Each place compares its own bit.
+        // Each position compares its own bit.
         let is_replaced = match size {
             2 => {
-                let own: __m256i = cast(std::array::from_fn::<u16, 16, _>(|place| 1 << place));
+                let own: __m256i = cast(std::array::from_fn::<u16, 16, _>(|position| 1 << position));
                 avx2._mm256_cmpeq_epi16(avx2._mm256_and_si256(cast([bits as u16; 16]), own), own)
             }
             4 => {
@@ -192,14 +192,17 @@ mod tests {
             assert_eq!((Portable.lowest_bits(&odd), Avx2(v3).lowest_bits(&odd)), (expected, expected));
             let mask = u64::from_le_bytes(*group[..8].as_array().unwrap()).wrapping_mul(state);
             let ones: Vec<usize> = (0..64).filter(|&i| mask >> i & 1 == 1).collect();
-            let (mut places, mut one, mut two) = ([0; 72], [0; 72], [0; 72]);
-            assert_eq!(list_ones(mask, 1000, &mut places), ones.len());
+            let (mut positions, mut one, mut two) = ([0; 72], [0; 72], [0; 72]);
+            assert_eq!(list_ones(mask, 1000, &mut positions), ones.len());
             assert_eq!(
                 (keep(Portable, &group, mask, &mut one), keep(Avx2(v3), &group, mask, &mut two)),
                 (ones.len(), ones.len())
             );
-            for (index, &place) in ones.iter().enumerate() {
-                assert_eq!((places[index], one[index], two[index]), (1000 + place as u16, group[place], group[place]));
+            for (index, &position) in ones.iter().enumerate() {
+                assert_eq!(
+                    (positions[index], one[index], two[index]),
+                    (1000 + position as u16, group[position], group[position])
+                );
             }
         }
     }

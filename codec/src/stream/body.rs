@@ -42,7 +42,7 @@ impl Grid {
 
 /// What the body of a stream begins with (FORMAT.md §4), read and checked.
 #[derive(Debug, Clone, Copy)]
-pub struct Fixed {
+pub struct BodyHeader {
     /// The grid.
     pub grid: Grid,
     /// Number of exceptions.
@@ -51,7 +51,7 @@ pub struct Fixed {
     pub len: usize,
 }
 
-impl Fixed {
+impl BodyHeader {
     /// Reads it from the body of a stream that is neither stored nor constant.
     ///
     /// # Errors

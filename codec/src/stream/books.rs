@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::memory::resize;
 use crate::stream::header::Header;
 use crate::stream::inspect;
-use crate::stream::plane::{Head, PlaneWorkspace};
+use crate::stream::plane::{PlaneHeader, PlaneWorkspace};
 use crate::stream::verified::Verified;
 
 impl AdaptiveDictionary {
@@ -27,7 +27,7 @@ impl AdaptiveDictionary {
 pub fn custom_book(stream: &[u8]) -> Option<CodeLengths> {
     let header = Header::read_from(stream).ok()?;
     let (_, mut planes) = inspect::planes(&stream[header.encoded_len()..], &header).ok()??;
-    match Head::read(&mut planes).ok()?.choice {
+    match PlaneHeader::read(&mut planes).ok()?.choice {
         Some(Choice::Custom(lengths)) => Some(lengths),
         _ => None,
     }
@@ -41,7 +41,7 @@ pub fn token_counts(stream: &[u8]) -> Result<Histogram> {
     let stream = Verified::read(stream)?;
     let header = stream.header();
     let Some((_, mut planes)) = inspect::planes(stream.body(), header)? else { return Ok([0; SYMBOLS]) };
-    if Head::read(&mut &*planes)?.choice.is_none() {
+    if PlaneHeader::read(&mut &*planes)?.choice.is_none() {
         return Err(Error::invalid("a stream of bit planes has no tokens: compress with Huffman codes"));
     }
     let mut differences: Vec<i64> = Vec::new();

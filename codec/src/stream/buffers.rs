@@ -2,8 +2,8 @@
 
 use crate::number::integer::Integer;
 use crate::predict::choice::Chooser;
-use crate::predict::coded::Coded;
 use crate::predict::interpolation::Interpolation;
+use crate::predict::quantized::Quantized;
 use crate::quantize::bitmap::Bitmap;
 use crate::stream::plane::PlaneWorkspace;
 
@@ -33,11 +33,19 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// What a chunk is coded with, codes of its type aside.
-    pub(crate) fn apart<'a, C>(&'a mut self, codes: &'a mut Vec<C>) -> (&'a mut Chooser, Coded<'a, C>) {
+    pub(crate) fn split<'a, C>(&'a mut self, codes: &'a mut Vec<C>) -> (&'a mut Chooser, Quantized<'a, C>) {
         let Self { chooser, exceptions, interpolation, residuals, residual_exceptions, .. } = self;
         (
             chooser,
-            Coded { codes, exceptions, interpolation, residuals, residual_exceptions, has_codes: false, has_residuals: false },
+            Quantized {
+                codes,
+                exceptions,
+                interpolation,
+                residuals,
+                residual_exceptions,
+                has_codes: false,
+                has_residuals: false,
+            },
         )
     }
 }

@@ -5,7 +5,7 @@ use crate::layout::{Axes, Layout, Shape};
 use crate::memory::{lengthen, resize};
 use crate::number::element::Element;
 use crate::number::integer::Integer;
-use crate::number::narrowed::Narrowed;
+use crate::number::patched16::Patched16;
 use crate::number::value::Value;
 use crate::predict::lorenzo;
 use crate::quantize::exceptions::{List, most_listed, write_marked};
@@ -14,13 +14,13 @@ use crate::quantize::integer_steps::{self, Whole};
 use crate::quantize::quantizer::Quantizer;
 use crate::quantize::{linear, logarithm};
 use crate::simd::vectorized;
-use crate::stream::body::Fixed;
+use crate::stream::body::BodyHeader;
 use crate::stream::buffers::{Buffers, Shared};
 use crate::stream::plane;
 
 /// Decodes a chunk of elements of a type from the body of a stream, behind its fixed part. `body` is shortened by what has been read.
 pub(crate) struct Decoder<'a, 's, V: Element> {
-    pub fixed: &'a Fixed,
+    pub fixed: &'a BodyHeader,
     pub buffers: &'a mut Buffers<V::Code>,
     pub shared: &'a mut Shared,
     pub body: &'a mut &'s [u8],
@@ -64,15 +64,15 @@ impl<V: Value> Decoder<'_, '_, V> {
         resize(near, elements)?;
         if let Some(fine) = fine {
             plane.decode_differences(body, near)?;
-            return interpolation.inverse(&Narrowed { near, far: plane.far() }, &shape, &fine, order, chunk);
+            return interpolation.inverse(&Patched16 { near, far: plane.far() }, &shape, &fine, order, chunk);
         }
         let axes = plane.decode_differences_along(body, &shape, near)?;
-        let differences = Narrowed { near, far: plane.far() };
+        let differences = Patched16 { near, far: plane.far() };
         // Codes of 64 bits are mostly far from needing them.
         if differences.sums_fit() {
-            restore_narrowed::<V, _>(&differences, axes, narrow_codes, quantizer, layout, chunk)
+            restore_patched16::<V, _>(&differences, axes, narrow_codes, quantizer, layout, chunk)
         } else {
-            restore_narrowed::<V, _>(&differences, axes, &mut buffers.codes, quantizer, layout, chunk)
+            restore_patched16::<V, _>(&differences, axes, &mut buffers.codes, quantizer, layout, chunk)
         }
     }
 }
@@ -139,8 +139,8 @@ impl<'s, V: Element> Decoder<'_, 's, V> {
 }
 
 /// Restores values from the differences of their codes; the vector is room for these.
-fn restore_narrowed<V: Value, C: Integer>(
-    differences: &Narrowed<'_>,
+fn restore_patched16<V: Value, C: Integer>(
+    differences: &Patched16<'_>,
     axes: Axes,
     codes: &mut Vec<C>,
     quantizer: &Quantizer,
@@ -148,7 +148,7 @@ fn restore_narrowed<V: Value, C: Integer>(
     chunk: &mut [u8],
 ) -> Result<()> {
     resize(codes, layout.shape.elements() as usize)?;
-    lorenzo::restore_narrowed(differences, &layout.shape, axes, codes);
+    lorenzo::restore_patched16(differences, &layout.shape, axes, codes);
     linear::restore::<V, _>(codes, quantizer, layout.byte_order, chunk);
     Ok(())
 }

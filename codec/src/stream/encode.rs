@@ -34,7 +34,7 @@ impl<V: Value> Encoder<'_, V> {
     /// Encodes floating-point numbers.
     pub(crate) fn floats(mut self) -> Result<()> {
         let Self { chunk, layout, config, .. } = self;
-        let (chooser, mut coded) = self.shared.apart(&mut self.buffers.codes);
+        let (chooser, mut coded) = self.shared.split(&mut self.buffers.codes);
         let (grid, predictor) = for_floats::<V>(chunk, layout, config, chooser, &mut coded, None)?;
         match &grid {
             Grid::Linear(quantizer) => coded.apply::<V>(predictor, chunk, layout, quantizer)?,
@@ -55,7 +55,7 @@ impl<V: Whole> Encoder<'_, V> {
     /// Encodes whole numbers.
     pub(crate) fn whole_numbers(mut self) -> Result<()> {
         let Self { chunk, layout, config, .. } = self;
-        let (chooser, mut coded) = self.shared.apart(&mut self.buffers.codes);
+        let (chooser, mut coded) = self.shared.split(&mut self.buffers.codes);
         let (grid, predictor) = for_whole_numbers::<V>(chunk, layout, config, chooser)?;
         let Grid::Steps(steps) = &grid else {
             self.begin(&grid)?;
@@ -120,7 +120,7 @@ impl<V: Element> Encoder<'_, V> {
         let axes = predict_mask(exceptions, &shape, mask, mask_differences)?;
         plane.encode(mask_differences, axes.into(), config, stream)?;
 
-        // The codes are coded: their places serve for the bits.
+        // The codes are coded: their positions serve for the bits.
         resize(codes, elements)?;
         let (bits, differences) = (&mut codes[..count], &mut differences[..count]);
         let mut rest = &mut *bits;

@@ -7,9 +7,9 @@ use crate::predict::predictor::INTERPOLATION;
 use crate::quantize::exceptions::{List, most_listed};
 use crate::quantize::grid::Grid;
 use crate::reader::take;
-use crate::stream::body::Fixed;
+use crate::stream::body::BodyHeader;
 use crate::stream::header::Header;
-use crate::stream::plane::Head;
+use crate::stream::plane::PlaneHeader;
 use crate::stream::verified::Verified;
 
 /// A stream, described.
@@ -81,7 +81,7 @@ impl Description {
         memory::reserve(&mut description.planes, planes)?;
         for integers in [elements, elements, fixed.exceptions].into_iter().take(planes) {
             let before = rest.len();
-            let head = Head::read(&mut rest)?;
+            let head = PlaneHeader::read(&mut rest)?;
             head.skip(&mut rest, integers as usize)?;
             description.planes.push(Plane {
                 prediction: match head.predictor {
@@ -102,12 +102,12 @@ impl Description {
 }
 
 /// What the body of a stream begins with, and its planes; `None` for a stream without planes.
-pub(crate) fn planes<'a>(body: &'a [u8], header: &Header) -> Result<Option<(Fixed, &'a [u8])>> {
+pub(crate) fn planes<'a>(body: &'a [u8], header: &Header) -> Result<Option<(BodyHeader, &'a [u8])>> {
     if !header.coding.has_planes() {
         return Ok(None);
     }
     let mut rest = body;
-    let fixed = Fixed::read(header, rest)?;
+    let fixed = BodyHeader::read(header, rest)?;
     take(&mut rest, fixed.len as u64, "grid")?;
     List::take(&mut rest, fixed.exceptions, header.layout.shape.elements(), header.layout.scalar.size())?;
     Ok(Some((fixed, rest)))

@@ -22,7 +22,7 @@ use crate::layout::Axes;
 use crate::layout::Shape;
 use crate::memory::{HeapArray, extend, push, reserve};
 use crate::number::integer::Integer;
-use crate::number::narrowed::{FAR, Far};
+use crate::number::patched16::{FAR, Far};
 use crate::predict::lorenzo;
 use crate::predict::predictor::{INTERPOLATION, Predictor};
 use crate::reader::{take, take_array};
@@ -62,7 +62,7 @@ const PAYLOAD: &str = "plane payload";
 
 /// What a plane begins with, read and checked.
 #[derive(Debug, Clone, Copy)]
-pub struct Head {
+pub struct PlaneHeader {
     /// Byte of the predictor, which is not checked: that takes the shape.
     pub predictor: u8,
     /// The book of the codes, or `None` for bit planes.
@@ -72,7 +72,7 @@ pub struct Head {
     extra_width: u8,
 }
 
-impl Head {
+impl PlaneHeader {
     /// Reads it from the front of `stream`, which is shortened by it and by a custom book.
     ///
     /// # Errors
@@ -292,7 +292,7 @@ impl PlaneWorkspace {
     /// # Errors
     /// As [`PlaneWorkspace::decode`].
     pub fn decode_differences<C: Integer>(&mut self, stream: &mut &[u8], codes: &mut [C]) -> Result<u8> {
-        let head = Head::read(stream)?;
+        let head = PlaneHeader::read(stream)?;
         let table = head.choice.as_ref().map(|choice| self.tables.of(choice, C::FAR.is_some())).transpose()?;
         self.far.clear();
         let mut is_kept = Ok(());
@@ -348,7 +348,7 @@ impl PlaneWorkspace {
 /// Whether the codebook of the plane at the start of a stream expects that nearly all of its differences fit 16 bits.
 #[must_use]
 pub fn is_narrow(mut stream: &[u8]) -> bool {
-    let Ok(Head { choice: Some(choice), .. }) = Head::read(&mut stream) else { return false };
+    let Ok(PlaneHeader { choice: Some(choice), .. }) = PlaneHeader::read(&mut stream) else { return false };
     let far = &choice.lengths()[FIRST_FAR..FIRST_RUN[1]];
     far.iter().map(|&length| codebook::share(length)).sum::<usize>() <= (1 << MAX_CODE_BITS) / NARROW_SHARE
 }

@@ -22,12 +22,12 @@ pub struct Plane {
     /// How its integers were predicted.
     pub predictor: Predictor,
     /// Differences or residuals.
-    pub leftovers: Vec<i64>,
+    pub residuals: Vec<i64>,
 }
 
 impl Plane {
-    fn new<C: Copy + Into<i64>>(predictor: Predictor, leftovers: &[C]) -> Self {
-        Self { predictor, leftovers: leftovers.iter().map(|&leftover| leftover.into()).collect() }
+    fn new<C: Copy + Into<i64>>(predictor: Predictor, residuals: &[C]) -> Self {
+        Self { predictor, residuals: residuals.iter().map(|&residual| residual.into()).collect() }
     }
 
     /// How often each token occurs, and the bits behind the codes.
@@ -36,7 +36,7 @@ impl Plane {
     /// `OutOfMemory`.
     pub fn count(&self) -> Result<(Histogram, u64), Error> {
         let mut tokens = Tokens::default();
-        tokenize(&self.leftovers, &mut tokens)?;
+        tokenize(&self.residuals, &mut tokens)?;
         let (extra_bits, histogram) = tokens.count();
         Ok((histogram, extra_bits))
     }
@@ -119,7 +119,7 @@ mod tests {
                 let planes = planes(&bytes, &layout, &config).unwrap();
                 let mut body = Vec::new();
                 for plane in &planes {
-                    PlaneWorkspace::default().encode(&plane.leftovers, plane.predictor, &config, &mut body).unwrap();
+                    PlaneWorkspace::default().encode(&plane.residuals, plane.predictor, &config, &mut body).unwrap();
                 }
                 assert!(stream.ends_with(&body), "{} at {bound:e}", chunk.name);
                 seen[0] |= planes.len() > 1;

@@ -182,11 +182,11 @@ pub fn measure(chunk: &Field, bound: f64) -> Option<Sample> {
     let config = config(chunk, bound)?;
     let (bytes, layout) = bytes_and_layout(chunk);
     let planes = planes(&bytes, &layout, &config).expect("memory for a chunk");
-    let Plane { predictor, leftovers } = &planes[0];
+    let Plane { predictor, residuals } = &planes[0];
     let (histogram, extra_bits) = planes[0].count().expect("memory for a chunk");
-    let zeros = leftovers.iter().filter(|&&leftover| leftover == 0).count() as u64;
+    let zeros = residuals.iter().filter(|&&residual| residual == 0).count() as u64;
     let mut plane = Vec::new();
-    PlaneWorkspace::default().encode(leftovers, *predictor, &config, &mut plane).expect("memory for a chunk");
+    PlaneWorkspace::default().encode(residuals, *predictor, &config, &mut plane).expect("memory for a chunk");
     let choice = book_choice::choose(&histogram, CodebookPolicy::Auto, &[]);
     let book_bytes = if matches!(choice, Choice::Custom(_)) { PACKED_LENGTHS as u64 } else { 0 };
     Some(Sample {
@@ -198,8 +198,8 @@ pub fn measure(chunk: &Field, bound: f64) -> Option<Sample> {
         histogram,
         extra_bits,
         classes_only_bits: classes_only_bits(&histogram, zeros),
-        plain_bits: plain_bits(leftovers),
-        zeros_bits: ZEROS.map(|way| way.bits(leftovers)),
+        plain_bits: plain_bits(residuals),
+        zeros_bits: ZEROS.map(|way| way.bits(residuals)),
         written_bits: code_bits(&histogram, &choice.lengths()) + extra_bits,
         book_bytes,
         payload_bytes: plane.len() as u64 - PLANE_HEADER_BYTES - book_bytes,

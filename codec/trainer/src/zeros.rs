@@ -62,11 +62,11 @@ impl Zeros {
 
     /// Bits of a plane.
     #[must_use]
-    pub fn bits(self, leftovers: &[i64]) -> u64 {
+    pub fn bits(self, residuals: &[i64]) -> u64 {
         match self {
             Self::Runs | Self::RunsAtEntropy | Self::RunsAtPairEntropy => {
                 let mut tokens = Tokens::default();
-                tokenize(leftovers, &mut tokens).expect("memory for a chunk");
+                tokenize(residuals, &mut tokens).expect("memory for a chunk");
                 let (extra_bits, histogram) = tokens.count();
                 extra_bits
                     + match self {
@@ -75,10 +75,10 @@ impl Zeros {
                         _ => pair_entropy_bits(tokens.symbols()),
                     }
             }
-            Self::RunsOfZeros => runs_of_zeros(leftovers),
-            Self::Flags(block) => blocks_left(leftovers, block) + leftovers.len().div_ceil(block) as u64,
-            Self::FlagsAtEntropy(block) => blocks_left(leftovers, block) + flag_bits(leftovers, block),
-            Self::SecondPass => second_pass(leftovers),
+            Self::RunsOfZeros => runs_of_zeros(residuals),
+            Self::Flags(block) => blocks_left(residuals, block) + residuals.len().div_ceil(block) as u64,
+            Self::FlagsAtEntropy(block) => blocks_left(residuals, block) + flag_bits(residuals, block),
+            Self::SecondPass => second_pass(residuals),
         }
     }
 }
@@ -100,9 +100,9 @@ fn pair_entropy_bits(symbols: &[u8]) -> u64 {
     after.values().map(entropy_bits).sum()
 }
 
-fn runs_of_zeros(leftovers: &[i64]) -> u64 {
+fn runs_of_zeros(residuals: &[i64]) -> u64 {
     let mut histogram = [0; SYMBOLS];
-    for segment in leftovers.chunks(SEGMENT) {
+    for segment in residuals.chunks(SEGMENT) {
         for stretch in segment.chunk_by(|&a, &b| a == 0 && b == 0) {
             let symbol = if stretch.len() > 1 { run_symbol(0, stretch.len()).0 } else { symbol(stretch[0]) };
             histogram[usize::from(symbol)] += 1;
@@ -116,27 +116,27 @@ fn extra_bits(histogram: &Histogram) -> u64 {
     histogram.iter().zip(&ALPHABET).map(|(&count, symbol)| count * u64::from(symbol.extra_bits)).sum()
 }
 
-fn symbol(leftover: i64) -> u8 {
-    if leftover.abs() <= DIRECT_MAX { (i64::from(DIRECT_ZERO) + leftover) as u8 } else { class_symbol(leftover).0 }
+fn symbol(residual: i64) -> u8 {
+    if residual.abs() <= DIRECT_MAX { (i64::from(DIRECT_ZERO) + residual) as u8 } else { class_symbol(residual).0 }
 }
 
 /// Tokens without runs.
-fn count(leftovers: impl Iterator<Item = i64>) -> (Histogram, u64) {
+fn count(residuals: impl Iterator<Item = i64>) -> (Histogram, u64) {
     let mut histogram = [0; SYMBOLS];
-    leftovers.for_each(|leftover| histogram[usize::from(symbol(leftover))] += 1);
+    residuals.for_each(|residual| histogram[usize::from(symbol(residual))] += 1);
     (histogram, extra_bits(&histogram))
 }
 
 /// Bits of the blocks that are not all zero.
-fn blocks_left(leftovers: &[i64], block: usize) -> u64 {
-    let left = leftovers.chunks(block).filter(|block| !is_zero(block)).flatten();
+fn blocks_left(residuals: &[i64], block: usize) -> u64 {
+    let left = residuals.chunks(block).filter(|block| !is_zero(block)).flatten();
     let (histogram, extra_bits) = count(left.copied());
     huffman(&histogram) + extra_bits
 }
 
-fn flag_bits(leftovers: &[i64], block: usize) -> u64 {
+fn flag_bits(residuals: &[i64], block: usize) -> u64 {
     let mut histogram = [0; SYMBOLS];
-    leftovers.chunks(block).for_each(|block| histogram[usize::from(is_zero(block))] += 1);
+    residuals.chunks(block).for_each(|block| histogram[usize::from(is_zero(block))] += 1);
     entropy_bits(&histogram)
 }
 
@@ -144,8 +144,8 @@ fn is_zero<C: Default + PartialEq>(block: &[C]) -> bool {
     block.iter().all(|value| *value == C::default())
 }
 
-fn second_pass(leftovers: &[i64]) -> u64 {
-    let (histogram, extra_bits) = count(leftovers.iter().copied());
+fn second_pass(residuals: &[i64]) -> u64 {
+    let (histogram, extra_bits) = count(residuals.iter().copied());
     // All codes are turned so that the most frequent symbol's, one of the shortest, is zero.
     let codes = canonical_codes(&optimal_lengths(&histogram));
     let most_frequent = (0..SYMBOLS).max_by_key(|&symbol| histogram[symbol]).map_or(0, |symbol| codes[symbol]);
@@ -153,8 +153,8 @@ fn second_pass(leftovers: &[i64]) -> u64 {
     let turn = (most_frequent & 0xffff) << (longest - (most_frequent >> 16));
     let mut bytes = Vec::new();
     let (mut buffer, mut filled) = (0u64, 0);
-    for &leftover in leftovers {
-        let code = codes[usize::from(symbol(leftover))];
+    for &residual in residuals {
+        let code = codes[usize::from(symbol(residual))];
         let length = code >> 16;
         buffer = buffer << length | u64::from(code & 0xffff ^ turn >> (longest - length));
         filled += length;

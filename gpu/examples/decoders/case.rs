@@ -3,10 +3,10 @@
 use h5_samples::turbulence;
 use quire_codec::stages::alphabet::CodeLengths;
 use quire_codec::stages::alphabet::SYMBOLS;
-use quire_codec::stages::body::Fixed;
+use quire_codec::stages::body::BodyHeader;
 use quire_codec::stages::codebook::{self, MAX_CODE_BITS};
 use quire_codec::stages::exceptions::List;
-use quire_codec::stages::plane::{Head, PlaneWorkspace};
+use quire_codec::stages::plane::{PlaneHeader, PlaneWorkspace};
 use quire_codec::stages::tokens::{Tokens, tokenize};
 use quire_codec::{ByteOrder, Config, ErrorBound, Header, Layout, Scalar, Shape, Workspace};
 
@@ -117,11 +117,11 @@ pub(crate) fn of_stream(chunk: &[u8], edge: usize, ratio: f64) -> Result<Case> {
         return Err(format!("{edge}^3 at ratio {ratio}: the stream has no planes").into());
     }
     let mut rest = &stream[header.encoded_len()..];
-    let fixed = Fixed::read(&header, rest)?;
+    let fixed = BodyHeader::read(&header, rest)?;
     rest = &rest[fixed.len..];
     List::take(&mut rest, fixed.exceptions, layout.shape.elements(), layout.scalar.size())?;
     let mut head = rest;
-    let head = Head::read(&mut head)?;
+    let head = PlaneHeader::read(&mut head)?;
     let lengths = head.choice.ok_or("the plane has no codebook")?.lengths();
     let mut differences = vec![0i32; edge.pow(3)];
     PlaneWorkspace::default().decode_differences(&mut rest, &mut differences)?;

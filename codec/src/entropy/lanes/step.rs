@@ -23,7 +23,7 @@ pub(super) struct Found {
     /// Whether there is one that is wide.
     pub(super) has_wide: bool,
     /// Lanes whose tokens are not direct codes, by bits.
-    pub(super) specials: u32,
+    pub(super) non_literals: u32,
     /// Words that were taken from the request.
     pub(super) taken: usize,
 }
@@ -48,7 +48,7 @@ pub(super) struct Portable;
 impl Step for Portable {
     #[inline(always)]
     fn step(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> Found {
-        let mut found = Found { entries: [0; LANES], has_run: false, has_wide: false, specials: 0, taken: 0 };
+        let mut found = Found { entries: [0; LANES], has_run: false, has_wide: false, non_literals: 0, taken: 0 };
         let mut any = 0;
         for lane in 0..LANES {
             let entry = table[(lanes.buffers[lane] >> (32 - MAX_CODE_BITS)) as usize];
@@ -61,7 +61,7 @@ impl Step for Portable {
             found.taken += takes as usize;
             found.entries[lane] = entry;
             any |= entry;
-            found.specials |= (entry / SPECIAL_ENTRY % 2) << lane;
+            found.non_literals |= (entry / SPECIAL_ENTRY % 2) << lane;
         }
         (found.has_run, found.has_wide) = (any & RUN_ENTRY != 0, any & WIDE_ENTRY != 0);
         found
@@ -139,7 +139,7 @@ impl Step for Avx2 {
         use pulp::bytemuck::cast;
         use std::arch::x86_64::{__m128i, __m256i};
         let (avx, avx2) = (self.0.avx, self.0.avx2);
-        let mut found = Found { entries: [0; LANES], has_run: false, has_wide: false, specials: 0, taken: 0 };
+        let mut found = Found { entries: [0; LANES], has_run: false, has_wide: false, non_literals: 0, taken: 0 };
         let fifteen: __m256i = cast([15u32; 8]);
         let mut any: __m256i = cast([0u32; 8]);
         let looked_up = lanes.buffers.map(|buffer| table[(buffer >> (32 - MAX_CODE_BITS)) as usize]);
@@ -164,7 +164,7 @@ impl Step for Avx2 {
             any = avx2._mm256_or_si256(any, entries);
             // The bit of special entries becomes the sign, which the mask collects.
             let special = avx2._mm256_slli_epi32::<{ SPECIAL_ENTRY.leading_zeros() as i32 }>(entries);
-            found.specials |= avx._mm256_movemask_ps(cast(special)).cast_unsigned() << (8 * eight);
+            found.non_literals |= avx._mm256_movemask_ps(cast(special)).cast_unsigned() << (8 * eight);
         }
         let runs = avx2._mm256_slli_epi32::<{ RUN_ENTRY.leading_zeros() as i32 }>(any);
         let wides = avx2._mm256_slli_epi32::<{ WIDE_ENTRY.leading_zeros() as i32 }>(any);
@@ -270,8 +270,8 @@ mod tests {
             let request = std::array::from_fn(|_| random() as u16);
             let (a, b) = (Portable.step(&mut one, &table, &request), Avx2(v3).step(&mut two, &table, &request));
             assert_eq!(
-                (a.entries, a.has_run, a.has_wide, a.specials, a.taken),
-                (b.entries, b.has_run, b.has_wide, b.specials, b.taken)
+                (a.entries, a.has_run, a.has_wide, a.non_literals, a.taken),
+                (b.entries, b.has_run, b.has_wide, b.non_literals, b.taken)
             );
             assert_eq!((one.buffers, one.used), (two.buffers, two.used));
             for bit in [RUN_ENTRY, WIDE_ENTRY, SPECIAL_ENTRY] {

@@ -1,13 +1,13 @@
 //! Stage 0 (FORMAT.md §11): what a chunk's values become integers by, and how those are predicted.
 
-use super::{Both, Chooser};
+use super::{Chooser, Fork};
 use crate::config::{Config, ErrorBound};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::number::integer::Integer as _;
 use crate::number::value::Value;
-use crate::predict::coded::Coded;
 use crate::predict::predictor::Predictor;
+use crate::predict::quantized::Quantized;
 use crate::quantize::grid::Grid;
 use crate::quantize::integer_steps::{Steps, Whole};
 use crate::quantize::lattice;
@@ -20,14 +20,14 @@ pub(crate) fn for_floats<V: Value>(
     layout: &Layout,
     config: &Config,
     chooser: &mut Chooser,
-    coded: &mut Coded<'_, V::Code>,
-    both: Option<&mut Both<'_>>,
+    coded: &mut Quantized<'_, V::Code>,
+    fork: Option<&mut Fork<'_>>,
 ) -> Result<(Grid, Predictor)> {
     let order = layout.byte_order;
     match config.bound {
         ErrorBound::Absolute(bound) => {
             let quantizer = Quantizer::for_chunk::<V>(chunk, order, bound, config.fill::<V>());
-            let predictor = chooser.choose::<V>(chunk, layout, &quantizer, config, coded, both)?;
+            let predictor = chooser.choose::<V>(chunk, layout, &quantizer, config, coded, fork)?;
             Ok((Grid::Linear(quantizer), predictor))
         }
         ErrorBound::PointwiseRelative(bound) if !is_too_fine(bound, V::SIZE) => {

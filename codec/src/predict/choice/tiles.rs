@@ -3,9 +3,9 @@
 use crate::predict::predictor::Predictor;
 use std::ops::Range;
 
-use super::leftovers::{Columns, Leftovers, OfSets, best_set};
+use super::residual_stats::{Columns, OfSets, ResidualStats, best_set};
 use super::tile::{COLUMNS, TILES, Tiles};
-use super::{Both, Chooser, OUT_OF_REACH, axes_of};
+use super::{Chooser, Fork, OUT_OF_REACH, axes_of};
 use crate::error::{Error, Result};
 use crate::layout::{ByteOrder, Layout};
 use crate::memory::{push, resize};
@@ -15,7 +15,7 @@ use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
 use crate::quantize::bitmap::{Bitmap, WORD, bits_where};
 use crate::quantize::excluded::Mask;
-use crate::quantize::fast_f32::{Glance, Seen};
+use crate::quantize::fast_f32::{FastF32, FastResult};
 use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::gaps::take_left_neighbours;
 use crate::quantize::quantizer::Quantizer;
@@ -58,9 +58,9 @@ impl Chooser {
         layout: &Layout,
         quantizer: &Quantizer,
         fine: FineGrid<V>,
-        both: Option<&mut Both<'_>>,
+        fork: Option<&mut Fork<'_>>,
     ) -> Result<Predictor> {
-        let found = match both {
+        let found = match fork {
             None => self.look_at::<V>(0..TILES, tiles, chunk, layout, quantizer, fine)?,
             Some(both) => {
                 // A vector of one: a box cannot be refused.
@@ -140,7 +140,7 @@ impl Chooser {
             let residuals = &self.residuals[tiles.coarse_values()..len];
             let left = vectorized(
                 #[inline(always)]
-                || Leftovers::of_residuals(residuals),
+                || ResidualStats::of_residuals(residuals),
             );
             found.interpolated = found.interpolated.with(left);
             found.interpolated.rare += rare.in_reach(self.exceptions.count());
@@ -159,7 +159,7 @@ struct Found {
     differences: [OfSets; 2],
     between_steps: [u64; 2],
     /// What interpolation, which takes longer, leaves of even tiles.
-    interpolated: Leftovers,
+    interpolated: ResidualStats,
     /// The fine grid is in reach.
     is_fine: bool,
 }
@@ -228,7 +228,7 @@ fn codes<V: Value>(
 ) -> Rare {
     let mut rare = Rare::default();
     let below_limit = V::STEPS_LIMIT.to_bits().wrapping_sub(1);
-    let glance = Glance::new(quantizer);
+    let glance = FastF32::new(quantizer);
     let mask = Mask::<V>::new(quantizer, V::CODE_LIMIT);
     vectorized(
         #[inline(always)]
@@ -241,7 +241,7 @@ fn codes<V: Value>(
                 let mut without = if mask.covers_any(&all) { mask.bits(&all) } else { 0 };
                 mask.replace_beyond(&all, &mut part);
                 let mut doubts = 0;
-                let seen = glance.map_or(Seen::NOTHING, |glance| glance.codes(&part, &mut part_codes));
+                let seen = glance.map_or(FastResult::NOTHING, |glance| glance.codes(&part, &mut part_codes));
                 if !seen.codes_are_certain {
                     for (value, code) in part.iter().zip(&mut part_codes) {
                         let sum = value.to_f64() * quantizer.inverse_step() + ROUNDING;
@@ -256,7 +256,7 @@ fn codes<V: Value>(
                 }
                 codes.copy_from_slice(&low_codes[..codes.len()]);
                 doubts |= i64::from(far).cast_unsigned();
-                if fine.is_there() && seen.may_stand_between {
+                if fine.is_there() && seen.may_be_between_steps {
                     for &value in &part {
                         let steps = value.to_f64() * quantizer.inverse_step() + ROUNDING - ROUNDING;
                         rare.between_steps += fine.between_steps_sign(value, steps) >> 63;

@@ -1,8 +1,8 @@
 //! Small chunks, of which every value is tried. What the first values along an axis cost is a good part of them, and tiles do not see it: over 40 arrays at
 //! three bounds, chunks of 512, 1024, 2048 and 4096 values were 3.9, 3.8, 3.3 and 2.5 % longer than with the best predictor where tiles chose it, and are 0.7,
-//! 0.8, 1.0 and 1.1 % longer where this does. What the trials make of the chunk is left in [`Coded`].
+//! 0.8, 1.0 and 1.1 % longer where this does. What the trials make of the chunk is left in [`Quantized`].
 
-use super::leftovers::{Columns, Estimate, Leftovers, OfSets, best_set};
+use super::residual_stats::{Columns, Estimate, OfSets, ResidualStats, best_set};
 use super::tile::COLUMNS;
 use super::{Chooser, OUT_OF_REACH, axes_of, sets_of};
 use crate::error::Result;
@@ -13,9 +13,9 @@ use crate::number::element::Element;
 use crate::number::integer::Integer;
 use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
-use crate::predict::coded::Coded;
 use crate::predict::lorenzo;
 use crate::predict::predictor::Predictor;
+use crate::predict::quantized::Quantized;
 use crate::quantize::bitmap::{Bitmap, WORD};
 use crate::quantize::excluded::Mask;
 use crate::quantize::fine_grid::FineGrid;
@@ -46,8 +46,8 @@ fn differ<C: Integer>(room: &mut [C], shape: &Shape, mut add: impl FnMut(usize, 
 
 /// What cubic interpolation of codes leaves, as the finest level would where all others were given: a stand-in for interpolation that costs as much as one set of
 /// axes. Of values with neighbours on both sides, as many as make whole groups. Bits of residuals that do not count are 0 in `counted`, which is empty if all do.
-fn cubic(codes: &[i32], counted: &[i32], shape: &Shape) -> Leftovers {
-    let mut left = Leftovers::default();
+fn cubic(codes: &[i32], counted: &[i32], shape: &Shape) -> ResidualStats {
+    let mut left = ResidualStats::default();
     vectorized(
         #[inline(always)]
         || {
@@ -117,7 +117,7 @@ impl Chooser {
         layout: &Layout,
         quantizer: &Quantizer,
         fine: &FineGrid<V>,
-        coded: &mut Coded<'_, V::Code>,
+        coded: &mut Quantized<'_, V::Code>,
     ) -> Result<Predictor> {
         let shape = &layout.shape;
         let elements = shape.elements() as usize;
@@ -132,7 +132,7 @@ impl Chooser {
         differ(&mut self.differences, shape, |set, differences| {
             left[set] = vectorized(
                 #[inline(always)]
-                || Leftovers::of(differences),
+                || ResidualStats::of(differences),
             );
         });
         let (set, differences) = best_set(&left, shape);
@@ -186,12 +186,12 @@ fn interpolate<V: Value>(
     layout: &Layout,
     fine: &FineGrid<V>,
     without_code: usize,
-    coded: &mut Coded<'_, V::Code>,
+    coded: &mut Quantized<'_, V::Code>,
 ) -> Result<Estimate> {
     coded.interpolate(chunk, layout, fine)?;
     let mut left = vectorized(
         #[inline(always)]
-        || Leftovers::of_residuals(&coded.residuals[..layout.shape.elements() as usize]),
+        || ResidualStats::of_residuals(&coded.residuals[..layout.shape.elements() as usize]),
     );
     left.rare += coded.residual_exceptions.count().saturating_sub(without_code) as u64;
     Ok(left.estimate())

@@ -1,11 +1,11 @@
 //! One level of the interpolation where all values stand in one line: a segment at a time, which stays in the nearest cache.
 
 use super::level::{Extents, Level, has};
-use super::sheets::{Slab, continued, mean, mean_of, predicted_from};
+use super::slice_ring::{ClassRows, continued, mean, mean_of, predicted_from};
 use crate::error::Result;
 use crate::layout::MAX_RANK;
 use crate::memory::lengthen;
-use crate::simd::apart;
+use crate::simd::outlined;
 
 /// New values of a segment.
 const SEGMENT: usize = 1024;
@@ -15,7 +15,7 @@ pub(super) fn is_line(extents: Extents) -> bool {
     extents[1..].iter().all(|&extent| extent == 1)
 }
 
-/// Goes through the level, as [`super::sheets::Sheets::run`] does. The vectors are room.
+/// Goes through the level, as [`super::slice_ring::SliceRing::run`] does. The vectors are room.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -25,7 +25,7 @@ pub(super) fn run(
     coarse: &[i32],
     room: &mut Vec<i32>,
     predictions: &mut Vec<i32>,
-    mut code: impl FnMut(&Slab<'_>, &[i32], &mut [i32]),
+    mut code: impl FnMut(&ClassRows<'_>, &[i32], &mut [i32]),
     mut merge: impl FnMut(usize, &[i32], &[i32]),
 ) -> Result<()> {
     const MARGINS: usize = 3;
@@ -34,11 +34,11 @@ pub(super) fn run(
     let coarse = &coarse[..known];
     lengthen(predictions, SEGMENT)?;
     lengthen(room, 2 * SEGMENT + MARGINS)?;
-    let (near, places) = room.split_at_mut(SEGMENT + MARGINS);
+    let (near, positions) = room.split_at_mut(SEGMENT + MARGINS);
     for start in (0..new).step_by(SEGMENT) {
         let end = new.min(start + SEGMENT);
         let len = end - start;
-        let (near, places) = (&mut near[..len + MARGINS], &mut places[..len]);
+        let (near, positions) = (&mut near[..len + MARGINS], &mut positions[..len]);
         // What is known from one before the segment to two behind it; at the line's ends, with what continues it.
         let near = if start > 0 && end + 2 <= known {
             &coarse[start - 1..end + 2]
@@ -60,7 +60,7 @@ pub(super) fn run(
         // The last one may have nothing behind it.
         let inner = len.min(known - 1 - start);
         let predictions = &mut predictions[..len];
-        apart(
+        outlined(
             #[inline(always)]
             || {
                 let neighbours = [&near[..inner], &near[1..], &near[2..], &near[3..]];
@@ -70,15 +70,15 @@ pub(super) fn run(
         if inner < len {
             predictions[inner] = mean(predicted_from(near[inner], near[inner + 1], known == 1), 1);
         }
-        let slab = Slab { class, indices: [start, 0, 0, 0], len, rows: 1, stride: len };
-        apart(
+        let class_rows = ClassRows { class, indices: [start, 0, 0, 0], len, rows: 1, stride: len };
+        outlined(
             #[inline(always)]
-            || code(&slab, predictions, places),
+            || code(&class_rows, predictions, positions),
         );
         let evens = &coarse[start..if end == new { known } else { end }];
-        apart(
+        outlined(
             #[inline(always)]
-            || merge(2 * start, evens, places),
+            || merge(2 * start, evens, positions),
         );
     }
     Ok(())

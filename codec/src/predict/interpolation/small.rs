@@ -3,22 +3,22 @@
 //! from all of them, rows do not matter, and tables say what neighbours weigh, which is nothing where there are none. Tables are worth it where many
 //! chunks, or tiles of one, have the same shape.
 //!
-//! Predictions are sums of places times whole weights, modulo 2^32, so it is all one in which order they are taken, and what continues the known
+//! Predictions are sums of positions times whole weights, modulo 2^32, so it is all one in which order they are taken, and what continues the known
 //! values beyond the ends is itself such a sum.
 
 use std::ops::Range;
 
 use super::level::{Class, Extents, Level, axes_of, count, depth_of, grid, index};
 use super::line::is_line;
-use super::sheets::mean;
+use super::slice_ring::mean;
 use super::{PART, restore_row};
 use crate::error::Result;
 use crate::layout::ByteOrder;
 use crate::memory::{collect, push, reserve, resize};
-use crate::number::narrowed::Narrowed;
+use crate::number::patched16::Patched16;
 use crate::number::value::Value;
 use crate::quantize::bitmap::ones;
-use crate::quantize::fine_grid::{FineGrid, place_of};
+use crate::quantize::fine_grid::{FineGrid, position_of};
 use crate::simd::ROW_GROUP;
 
 /// Most values of a small grid.
@@ -51,7 +51,7 @@ struct SmallLevel {
     slots: Vec<u16>,
 }
 
-/// Classes whose values are new along equally many axes: none is foretold from another.
+/// Classes whose values are new along equally many axes: none is predicted from another.
 #[derive(Debug)]
 struct Stage {
     /// Their numbers among all values of the grid.
@@ -59,7 +59,7 @@ struct Stage {
     classes: Vec<SmallClass>,
 }
 
-/// A class, and what its values are foretold from.
+/// A class, and what its values are predicted from.
 #[derive(Debug)]
 struct SmallClass {
     /// Where its frame begins.
@@ -68,7 +68,7 @@ struct SmallClass {
     along: Vec<(usize, usize)>,
     /// Weights in sixteenths, [`NEIGHBOURS`] frames of them for each of those axes.
     weights: Vec<i8>,
-    /// Along how many of them a value is foretold.
+    /// Along how many of them a value is predicted.
     axes: Vec<i32>,
 }
 
@@ -85,8 +85,8 @@ pub(super) struct SmallGrid {
     /// [`ROOM`] values each.
     frames: Vec<i32>,
     predictions: Vec<i32>,
-    /// The places of the values of a level, in the order of its grid.
-    places: Vec<i32>,
+    /// The positions of the values of a level, in the order of its grid.
+    positions: Vec<i32>,
 }
 
 impl SmallGrid {
@@ -116,7 +116,7 @@ impl SmallGrid {
         assert!(self.levels.iter().all(|level| level.room() <= ROOM));
         resize(&mut self.frames, ROOM)?;
         resize(&mut self.predictions, ROOM)?;
-        resize(&mut self.places, count(extents))?;
+        resize(&mut self.positions, count(extents))?;
         self.extents = extents;
         Ok(())
     }
@@ -156,12 +156,12 @@ impl SmallGrid {
         Ok(SmallLevel { known, frame, stages, slots })
     }
 
-    /// The places of the grid's values, after [`SmallGrid::forward`] or [`SmallGrid::inverse`].
-    pub(super) fn places(&mut self) -> &[i32] {
+    /// The positions of the grid's values, after [`SmallGrid::forward`] or [`SmallGrid::inverse`].
+    pub(super) fn positions(&mut self) -> &[i32] {
         if let Some(finest) = self.levels.last() {
-            finest.merge(&self.frames, &mut self.places);
+            finest.merge(&self.frames, &mut self.positions);
         }
-        &self.places
+        &self.positions
     }
 
     /// Residuals of the grid's values; calls `exception` with the indices in the grid of those that must be kept bit for bit.
@@ -177,7 +177,7 @@ impl SmallGrid {
     ) {
         self.go(
             #[inline(always)]
-            |start, order_of_part, predictions, places| {
+            |start, order_of_part, predictions, positions| {
                 let len = order_of_part.len();
                 let mut part = [V::default(); PART];
                 // The question of the byte order stays out of the loop.
@@ -189,7 +189,7 @@ impl SmallGrid {
                     &part[..len],
                     &predictions[..len],
                     &mut residuals[start..start + len],
-                    &mut places[..len],
+                    &mut positions[..len],
                     were_masked,
                 );
                 ones(exceptions).for_each(|at| exception(usize::from(order_of_part[at])));
@@ -197,43 +197,43 @@ impl SmallGrid {
         );
     }
 
-    /// The places that residuals lead to.
+    /// The positions that residuals lead to.
     #[inline(always)]
-    pub(super) fn inverse(&mut self, residuals: &Narrowed<'_>) {
+    pub(super) fn inverse(&mut self, residuals: &Patched16<'_>) {
         self.go(
             #[inline(always)]
-            |start, order, predictions, places| {
-                let (predictions, places) = (&predictions[..order.len()], &mut places[..order.len()]);
+            |start, order, predictions, positions| {
+                let (predictions, positions) = (&predictions[..order.len()], &mut positions[..order.len()]);
                 let part = start..start + order.len();
-                if restore_row(predictions, &residuals.near[part.clone()], places) {
+                if restore_row(predictions, &residuals.near[part.clone()], positions) {
                     for &(index, residual) in residuals.far_in(part) {
-                        places[index - start] = place_of(predictions[index - start], residual as i32);
+                        positions[index - start] = position_of(predictions[index - start], residual as i32);
                     }
                 }
             },
         );
     }
 
-    /// Hands parts of the values to `code`, which turns predictions into places: the number of values before the part, their indices in the grid, their
-    /// predictions, and room for their places. Of the latter two, only as many count as there are indices.
+    /// Hands parts of the values to `code`, which turns predictions into positions: the number of values before the part, their indices in the grid, their
+    /// predictions, and room for their positions. Of the latter two, only as many count as there are indices.
     #[inline(always)]
     fn go(&mut self, mut code: impl FnMut(usize, &[u16], &[i32; PART], &mut [i32; PART])) {
-        let Self { order, slots, levels, places, .. } = self;
+        let Self { order, slots, levels, positions, .. } = self;
         let (Some(frames), Some(predictions)) =
             (self.frames.first_chunk_mut::<ROOM>(), self.predictions.first_chunk_mut::<ROOM>())
         else {
             unreachable!("room is made with the tables")
         };
-        let (mut foretold, mut coded) = ([0; PART], [0; PART]);
-        code(0, &order[..1], &foretold, &mut coded);
-        places[0] = coded[0];
+        let (mut predicted, mut coded) = ([0; PART], [0; PART]);
+        code(0, &order[..1], &predicted, &mut coded);
+        positions[0] = coded[0];
         let mut coarser: Option<&SmallLevel> = None;
         for level in &*levels {
             if let Some(coarser) = coarser.replace(level) {
-                coarser.merge(frames, places);
+                coarser.merge(frames, positions);
             }
             let SmallLevel { known, frame, stages, .. } = level;
-            frames[ROOM_BEFORE * *frame..][..*known].copy_from_slice(&places[..*known]);
+            frames[ROOM_BEFORE * *frame..][..*known].copy_from_slice(&positions[..*known]);
             for Stage { values, classes } in stages {
                 for class in classes {
                     let predictions = predictions[class.start..][..*frame].as_chunks_mut().0;
@@ -246,12 +246,12 @@ impl SmallGrid {
                 }
                 let parts = order[values.clone()].chunks(PART).zip(slots[values.clone()].chunks(PART));
                 for (part, (order, slots)) in parts.enumerate() {
-                    for (foretold, &slot) in foretold.iter_mut().zip(slots) {
-                        *foretold = predictions[usize::from(slot) % ROOM];
+                    for (predicted, &slot) in predicted.iter_mut().zip(slots) {
+                        *predicted = predictions[usize::from(slot) % ROOM];
                     }
-                    code(values.start + part * PART, order, &foretold, &mut coded);
-                    for (&slot, &place) in slots.iter().zip(&coded) {
-                        frames[usize::from(slot) % ROOM] = place;
+                    code(values.start + part * PART, order, &predicted, &mut coded);
+                    for (&slot, &position) in slots.iter().zip(&coded) {
+                        frames[usize::from(slot) % ROOM] = position;
                     }
                 }
             }
@@ -274,11 +274,11 @@ impl SmallLevel {
         (ROOM_BEFORE + 1 + classes + ROOM_BEHIND) * self.frame
     }
 
-    /// Takes the places of the level's values out of the frames.
+    /// Takes the positions of the level's values out of the frames.
     #[inline(always)]
-    fn merge(&self, frames: &[i32], places: &mut [i32]) {
-        for (place, &slot) in places.iter_mut().zip(&self.slots) {
-            *place = frames[usize::from(slot)];
+    fn merge(&self, frames: &[i32], positions: &mut [i32]) {
+        for (position, &slot) in positions.iter_mut().zip(&self.slots) {
+            *position = frames[usize::from(slot)];
         }
     }
 }
@@ -318,7 +318,7 @@ impl SmallClass {
     }
 }
 
-/// The weights of a class's neighbours, and along how many axes its values are foretold, as [`SmallClass`] has them.
+/// The weights of a class's neighbours, and along how many axes its values are predicted, as [`SmallClass`] has them.
 fn weights_of(class: &Class, level: &Level, frame: usize) -> Result<(Vec<i8>, Vec<i32>)> {
     let mut weights = zeros(class.set.count_ones() as usize * NEIGHBOURS * frame)?;
     let mut axes = zeros(frame)?;
@@ -345,12 +345,12 @@ fn zeros<T: Copy + Default>(len: usize) -> Result<Vec<T>> {
     Ok(vector)
 }
 
-/// Weights, in sixteenths, of the neighbours of a place with nothing behind it, by its index along the axis.
+/// Weights, in sixteenths, of the neighbours of a position with nothing behind it, by its index along the axis.
 fn from_one_side(at: usize) -> [i8; NEIGHBOURS] {
     if at == 0 { [0, 16, 0, 0] } else { [-8, 24, 0, 0] }
 }
 
-/// Weights, in sixteenths, of the neighbours of a place between values `at` and `at + 1` of so many.
+/// Weights, in sixteenths, of the neighbours of a position between values `at` and `at + 1` of so many.
 fn from_both_sides(at: usize, known: usize) -> [i8; NEIGHBOURS] {
     // What continues the known values is a line, or a parabola where there are three.
     let line = known == 2;

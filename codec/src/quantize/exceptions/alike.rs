@@ -10,7 +10,7 @@ use crate::simd::vectorized;
 /// Runs longer than this in the mean are better copied one by one.
 const LONG_RUN: usize = 20;
 
-/// Writes exceptions in the places that are marked, if they are alike and their runs short; says whether it did.
+/// Writes exceptions in the positions that are marked, if they are alike and their runs short; says whether it did.
 #[inline(always)]
 pub(super) fn write_marked<V: Element>(bits: &[V::Code], marked: &Bitmap, order: ByteOrder, chunk: &mut [u8]) -> bool {
     if V::SIZE > 1
@@ -37,12 +37,12 @@ fn all_alike<C: Integer>(bits: &[C]) -> Option<C> {
     are_alike.then_some(first)
 }
 
-/// Writes a value in the places that are marked, and what stands between them again as it is.
+/// Writes a value in the positions that are marked, and what stands between them again as it is.
 #[inline(always)]
 fn replace<V: Element>(avx2: Avx2, value: V, marked: &Bitmap, order: ByteOrder, chunk: &mut [u8]) {
     const PART: usize = 32;
     let mut replacement = [0; PART];
-    (0..PART / V::SIZE).for_each(|place| value.write(&mut replacement, place, order));
+    (0..PART / V::SIZE).for_each(|position| value.write(&mut replacement, position, order));
     for (&word, values) in marked.words().iter().zip(chunk.chunks_mut(WORD * V::SIZE)) {
         if word == 0 {
             continue;
@@ -53,9 +53,9 @@ fn replace<V: Element>(avx2: Avx2, value: V, marked: &Bitmap, order: ByteOrder, 
             avx2.replace((word >> at) as u32, V::SIZE, &replacement, part);
             at += PART / V::SIZE;
         }
-        for place in 0..rest.len() / V::SIZE {
-            if word >> (at + place) & 1 == 1 {
-                value.write(rest, place, order);
+        for position in 0..rest.len() / V::SIZE {
+            if word >> (at + position) & 1 == 1 {
+                value.write(rest, position, order);
             }
         }
     }

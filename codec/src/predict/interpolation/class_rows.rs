@@ -1,11 +1,11 @@
-//! How values of a slab's rows become residuals: whole rows of the commonest length at a glance, others by parts.
+//! How values of a class_rows's rows become residuals: whole rows of the commonest length at a glance, others by parts.
 
 use std::iter;
 use std::ops::Range;
 
 use super::PART;
 use super::level::{Extents, has, index};
-use super::sheets::Slab;
+use super::slice_ring::ClassRows;
 use crate::layout::ByteOrder;
 use crate::number::value::Value;
 use crate::quantize::bitmap::{Bitmap, ones};
@@ -23,7 +23,7 @@ pub(super) struct Source<'a> {
     pub order: ByteOrder,
 }
 
-/// What slabs are encoded with, and room for a part.
+/// What class_rows are encoded with, and room for a part.
 pub(super) struct Encoder<'a, V> {
     fine: &'a FineGrid<V>,
     exceptions: &'a mut Bitmap,
@@ -32,11 +32,11 @@ pub(super) struct Encoder<'a, V> {
     were_masked: bool,
     values: [V; PART],
     predictions: [i32; PART],
-    places: [i32; PART],
+    positions: [i32; PART],
 }
 
 impl<'a, V: Value> Encoder<'a, V> {
-    /// `exceptions` gets a bit for each value that is one; `doubtful` has room for the rows of a slab.
+    /// `exceptions` gets a bit for each value that is one; `doubtful` has room for the rows of a class_rows.
     #[inline(always)]
     pub(super) fn new(
         fine: &'a FineGrid<V>,
@@ -44,35 +44,44 @@ impl<'a, V: Value> Encoder<'a, V> {
         doubtful: &'a mut Vec<usize>,
         were_masked: bool,
     ) -> Self {
-        Self { fine, exceptions, doubtful, were_masked, values: [V::default(); PART], predictions: [0; PART], places: [0; PART] }
+        Self {
+            fine,
+            exceptions,
+            doubtful,
+            were_masked,
+            values: [V::default(); PART],
+            predictions: [0; PART],
+            positions: [0; PART],
+        }
     }
 
-    /// Writes residuals of a slab's values among those of the chunk, and turns predictions into places.
+    /// Writes residuals of a class_rows's values among those of the chunk, and turns predictions into positions.
     #[inline(always)]
     pub(super) fn encode(
         &mut self,
         source: &Source<'_>,
-        slab: &Slab<'_>,
+        class_rows: &ClassRows<'_>,
         predictions: &[i32],
         residuals: &mut [i32],
-        places: &mut [i32],
+        positions: &mut [i32],
     ) {
-        let &Slab { class, len, .. } = slab;
-        let residuals = &mut residuals[class.start + index(class.extents, slab.indices)..][..slab.rows * len];
-        let rows = Rows::new::<V>(source, slab);
-        if self.glance_at_rows(&rows, slab, predictions, residuals, places) {
+        let &ClassRows { class, len, .. } = class_rows;
+        let residuals = &mut residuals[class.start + index(class.extents, class_rows.indices)..][..class_rows.rows * len];
+        let rows = Rows::new::<V>(source, class_rows);
+        if self.try_rows(&rows, class_rows, predictions, residuals, positions) {
             for at in 0..self.doubtful.len() {
                 let row = self.doubtful[at];
-                let (values, residuals, at) = (&mut self.values[..len], &mut residuals[row * len..][..len], row * slab.stride);
+                let (values, residuals, at) =
+                    (&mut self.values[..len], &mut residuals[row * len..][..len], row * class_rows.stride);
                 rows.read(row, 0, values);
-                let (predictions, places) = (&predictions[at..at + len], &mut places[at..at + len]);
-                let bits = self.fine.encode_after_glance(values, predictions, residuals, places, &mut self.were_masked);
-                self.mark(source, slab, row, 0, bits);
+                let (predictions, positions) = (&predictions[at..at + len], &mut positions[at..at + len]);
+                let bits = self.fine.encode_after_fast_path(values, predictions, residuals, positions, &mut self.were_masked);
+                self.mark(source, class_rows, row, 0, bits);
             }
             return;
         }
         // Short rows are put together, and others where whole parts go faster.
-        let together = if len < PART || FineGrid::<V>::LIKES_WHOLE_PARTS { residuals.len() } else { len };
+        let together = if len < PART || FineGrid::<V>::NEEDS_WHOLE_PARTS { residuals.len() } else { len };
         let mut rest = residuals;
         let mut next = 0;
         while !rest.is_empty() {
@@ -83,82 +92,82 @@ impl<'a, V: Value> Encoder<'a, V> {
             rest = others;
             let (row, column) = (first / len, first % len);
             if column + count > len {
-                self.encode_pieces(source, &rows, slab, first, predictions, residuals, places);
+                self.encode_pieces(source, &rows, class_rows, first, predictions, residuals, positions);
                 continue;
             }
-            let (values, at) = (&mut self.values[..count], row * slab.stride + column);
+            let (values, at) = (&mut self.values[..count], row * class_rows.stride + column);
             rows.read(row, column, values);
-            let (predictions, places) = (&predictions[at..at + count], &mut places[at..at + count]);
-            let bits = self.fine.encode(values, predictions, residuals, places, &mut self.were_masked);
-            self.mark(source, slab, row, column, bits);
+            let (predictions, positions) = (&predictions[at..at + count], &mut positions[at..at + count]);
+            let bits = self.fine.encode(values, predictions, residuals, positions, &mut self.were_masked);
+            self.mark(source, class_rows, row, column, bits);
         }
     }
 
     /// Encodes those rows of which a glance is certain, if they are of the commonest length, and says whether they are; the others are listed.
     #[inline(always)]
-    fn glance_at_rows(
+    fn try_rows(
         &mut self,
         rows: &Rows<'_>,
-        slab: &Slab<'_>,
+        class_rows: &ClassRows<'_>,
         predictions: &[i32],
         residuals: &mut [i32],
-        places: &mut [i32],
+        positions: &mut [i32],
     ) -> bool {
-        let fit = rows.bytes.len() >= (slab.rows - 1) * rows.distance + 2 * COMMON_ROW * V::SIZE;
-        if slab.len != COMMON_ROW || !fit {
+        let fit = rows.bytes.len() >= (class_rows.rows - 1) * rows.distance + 2 * COMMON_ROW * V::SIZE;
+        if class_rows.len != COMMON_ROW || !fit {
             return false;
         }
         self.doubtful.clear();
         for (row, residuals) in residuals.as_chunks_mut::<COMMON_ROW>().0.iter_mut().enumerate() {
             // Slices of a length that the compiler knows: see `common_row`.
             let bytes = &rows.bytes[row * rows.distance..][..2 * COMMON_ROW * V::SIZE];
-            let at = row * slab.stride..row * slab.stride + COMMON_ROW;
+            let at = row * class_rows.stride..row * class_rows.stride + COMMON_ROW;
             let mut values = [V::default(); COMMON_ROW];
             V::read_alternate(bytes, rows.from_second, rows.order, &mut values);
-            if !self.fine.glance(&values, &predictions[at.clone()][..COMMON_ROW], residuals, &mut places[at][..COMMON_ROW]) {
+            if !self.fine.glance(&values, &predictions[at.clone()][..COMMON_ROW], residuals, &mut positions[at][..COMMON_ROW]) {
                 self.doubtful.push(row);
             }
         }
         true
     }
 
-    /// Encodes as many values as there are residuals, from the slab's `first` one on, which stand in several rows.
+    /// Encodes as many values as there are residuals, from the class_rows's `first` one on, which stand in several rows.
     #[expect(clippy::too_many_arguments, reason = "a part of a loop's body")]
     #[inline(always)]
     fn encode_pieces(
         &mut self,
         source: &Source<'_>,
         rows: &Rows<'_>,
-        slab: &Slab<'_>,
+        class_rows: &ClassRows<'_>,
         first: usize,
         predictions: &[i32],
         residuals: &mut [i32],
-        places: &mut [i32],
+        positions: &mut [i32],
     ) {
         let count = residuals.len();
         let values = &mut self.values[..count];
-        for Piece { row, column, in_slab, in_part } in slab.pieces(first, count) {
+        for Piece { row, column, in_slab, in_part } in class_rows.pieces(first, count) {
             rows.read(row, column, &mut values[in_part.clone()]);
             copy(&predictions[in_slab], &mut self.predictions[in_part]);
         }
-        let (part_predictions, part_places) = (&self.predictions[..count], &mut self.places[..count]);
-        let mut bits = self.fine.encode(values, part_predictions, residuals, part_places, &mut self.were_masked);
-        for Piece { row, column, in_slab, in_part } in slab.pieces(first, count) {
+        let (part_predictions, part_positions) = (&self.predictions[..count], &mut self.positions[..count]);
+        let mut bits = self.fine.encode(values, part_predictions, residuals, part_positions, &mut self.were_masked);
+        for Piece { row, column, in_slab, in_part } in class_rows.pieces(first, count) {
             // No piece is a whole part.
-            self.mark(source, slab, row, column, bits & !(u64::MAX << in_part.len()));
+            self.mark(source, class_rows, row, column, bits & !(u64::MAX << in_part.len()));
             bits >>= in_part.len();
-            copy(&self.places[in_part], &mut places[in_slab]);
+            copy(&self.positions[in_part], &mut positions[in_slab]);
         }
     }
 
     /// Marks exceptions: a bit for each value of a row from a column on, the first one's lowest.
     #[inline(always)]
-    fn mark(&mut self, source: &Source<'_>, slab: &Slab<'_>, row: usize, column: usize, bits: u64) {
+    fn mark(&mut self, source: &Source<'_>, class_rows: &ClassRows<'_>, row: usize, column: usize, bits: u64) {
         if bits == 0 {
             return;
         }
-        let [first, first_row, z, w] = slab.indices;
-        let in_grid = slab.class.in_grid([first + column, first_row + row, z, w]);
+        let [first, first_row, z, w] = class_rows.indices;
+        let in_grid = class_rows.class.in_grid([first + column, first_row + row, z, w]);
         let in_chunk = index(source.whole, in_grid.map(|index| index << source.depth));
         if source.depth == 0 {
             return self.exceptions.set_every_other(in_chunk, bits);
@@ -180,10 +189,10 @@ struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     #[inline(always)]
-    fn new<V: Value>(source: &Source<'a>, slab: &Slab<'_>) -> Self {
-        let class = slab.class;
-        let mut in_grid = class.in_grid(slab.indices);
-        in_grid[0] = 2 * slab.indices[0];
+    fn new<V: Value>(source: &Source<'a>, class_rows: &ClassRows<'_>) -> Self {
+        let class = class_rows.class;
+        let mut in_grid = class.in_grid(class_rows.indices);
+        in_grid[0] = 2 * class_rows.indices[0];
         Self {
             bytes: &source.values[index(source.extents, in_grid) * V::SIZE..],
             distance: 2 * source.extents[0] * V::SIZE,
@@ -199,17 +208,17 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Some of a slab's values that stand in one row.
+/// Some of a class_rows's values that stand in one row.
 struct Piece {
     row: usize,
     column: usize,
-    /// Where they stand among predictions and places.
+    /// Where they stand among predictions and positions.
     in_slab: Range<usize>,
     /// Where they stand among those values of which this is a piece.
     in_part: Range<usize>,
 }
 
-impl Slab<'_> {
+impl ClassRows<'_> {
     /// The pieces of `count` values from the `first` one on, in the order of the rows.
     #[inline(always)]
     fn pieces(&self, first: usize, count: usize) -> impl Iterator<Item = Piece> {
@@ -241,8 +250,8 @@ fn copy(source: &[i32], target: &mut [i32]) {
         // The last group ends with the last value and overlaps the group before it.
         *target = *group;
     } else {
-        for (target, &place) in target.iter_mut().zip(source) {
-            *target = place;
+        for (target, &position) in target.iter_mut().zip(source) {
+            *target = position;
         }
     }
 }

@@ -17,9 +17,9 @@ use crate::quantize::quantizer::Quantizer;
 
 /// Room for what a chunk's values become: codes, or what interpolation leaves, and which of them are exceptions.
 #[derive(Debug)]
-pub(crate) struct Coded<'a, C> {
+pub(crate) struct Quantized<'a, C> {
     pub codes: &'a mut Vec<C>,
-    /// Exceptions of the codes; once [`Coded::apply`] has returned, of the predictor.
+    /// Exceptions of the codes; once [`Quantized::apply`] has returned, of the predictor.
     pub exceptions: &'a mut Bitmap,
     pub interpolation: &'a mut Interpolation,
     pub residuals: &'a mut Vec<i32>,
@@ -30,7 +30,7 @@ pub(crate) struct Coded<'a, C> {
     pub has_residuals: bool,
 }
 
-impl<C: Integer> Coded<'_, C> {
+impl<C: Integer> Quantized<'_, C> {
     /// Makes room for codes, none of them an exception.
     pub(crate) fn clear(&mut self, layout: &Layout) -> Result<()> {
         let elements = layout.shape.elements() as usize;

@@ -16,14 +16,14 @@ pub const FAR: i16 = match <i16 as Integer>::FAR {
 
 /// Integers of which most fit 16 bits.
 #[derive(Debug, Clone, Copy)]
-pub struct Narrowed<'a> {
+pub struct Patched16<'a> {
     /// All of them; [`FAR`] stands for one that is far.
     pub near: &'a [i16],
     /// Those that are far, ascending by index.
     pub far: &'a [Far],
 }
 
-impl Narrowed<'_> {
+impl Patched16<'_> {
     /// Those that are far in a range.
     #[must_use]
     pub fn far_in(&self, range: Range<usize>) -> &[Far] {
@@ -72,7 +72,7 @@ mod tests {
     fn far_integers_find_their_places() {
         let near: Vec<i16> = (0..100).map(|i| if i % 7 == 3 { FAR } else { i - 50 }).collect();
         let far: Vec<Far> = (3..100).step_by(7).map(|i| (i, (i as i64) << 33)).collect();
-        let narrowed = Narrowed { near: &near, far: &far };
+        let narrowed = Patched16 { near: &near, far: &far };
         for range in [0..100, 3..4, 4..10, 10..11, 11..11, 95..100] {
             let mut wide = vec![1i64; range.len()];
             narrowed.widen(range.clone(), &mut wide);
@@ -86,7 +86,7 @@ mod tests {
     fn sums_fit_up_to_the_largest() {
         let near = vec![i16::MIN + 1; 65_538];
         fn of(near: &[i16], far: &[Far]) -> bool {
-            Narrowed { near, far }.sums_fit()
+            Patched16 { near, far }.sums_fit()
         }
         // 32768 * 65535 is below the largest, 32768 * 65536 one above it.
         assert!(of(&vec![i16::MIN; 65_535], &[]));

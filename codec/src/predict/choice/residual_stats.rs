@@ -10,24 +10,24 @@ use crate::quantize::fine_grid::ESCAPE_FROM;
 const LARGEST: u32 = 1 << 15;
 /// The bits of a whole number's magnitude are so much below a float's exponent.
 const EXPONENT_OF_NO_BITS: u64 = 126;
-/// Bits that a value costs which needs a place of its own: an exception or an escape.
+/// Bits that a value costs which needs a position of its own: an exception or an escape.
 const RARE_BITS: u64 = 40;
 
 /// What is known of the values that a predictor leaves.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Leftovers {
+pub(super) struct ResidualStats {
     pub values: u64,
     pub zeros: u64,
     /// Bits of all magnitudes.
     pub lengths: u64,
-    /// Values that need a place of their own.
+    /// Values that need a position of their own.
     pub rare: u64,
 }
 
 /// What differences along each set of axes leave.
-pub(super) type OfSets = [Leftovers; 1 << MAX_RANK];
+pub(super) type OfSets = [ResidualStats; 1 << MAX_RANK];
 
-/// Counts of values, a column for each place in a vector: sums over the columns are taken once for many values.
+/// Counts of values, a column for each position in a vector: sums over the columns are taken once for many values.
 #[derive(Default)]
 pub(super) struct Columns {
     zeros: [u32; COLUMNS],
@@ -46,7 +46,7 @@ impl Columns {
     }
 }
 
-impl Leftovers {
+impl ResidualStats {
     /// Those of differences. To be called in a [`crate::simd::vectorized`] body.
     #[inline(always)]
     pub(super) fn of(differences: &[i32]) -> Self {
@@ -120,7 +120,7 @@ impl Leftovers {
         let of_nonzero = weighted(nonzero);
         let whether = weighted(self.values).saturating_sub(weighted(self.zeros) + of_nonzero);
         let lengths = weighted(self.lengths).saturating_sub(weighted(self.lengths - nonzero) + of_nonzero);
-        // A sign takes the place of the highest bit.
+        // A sign takes the position of the highest bit.
         whether + lengths + ((self.lengths + RARE_BITS * self.rare) << LOG_FRACTION)
     }
 
