@@ -115,7 +115,7 @@ pub(crate) const SHAPES: [&[u64]; 15] = [
 /// Values of one kind, in f64; [`chunk`] rounds them to the chunk's type.
 pub(crate) fn values(content: Content, elements: usize, seed: u64) -> Vec<f64> {
     let mut random = Random(seed);
-    let non_literals =
+    let specials =
         [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 1e-310, f64::MAX, f64::MIN, 1e35, 9.969_209_968_386_869e36, 1.0];
     (0..elements)
         .map(|i| {
@@ -146,7 +146,7 @@ pub(crate) fn values(content: Content, elements: usize, seed: u64) -> Vec<f64> {
                         smooth
                     }
                 }
-                Content::Specials => non_literals[random.below(non_literals.len() as u64) as usize],
+                Content::Specials => specials[random.below(specials.len() as u64) as usize],
                 Content::Subnormal => random.unit() * 1e-42,
                 Content::HugeRange => random.unit() * 10f64.powi(random.below(70) as i32 - 35),
                 Content::Bits => f64::from_bits(random.next()),
