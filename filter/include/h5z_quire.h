@@ -1,7 +1,7 @@
 /* H5Z-Quire's codec for programs that have arrays but no HDF5 dataset.
  *
  * libh5zquire.so is an HDF5 plugin and this library in one. Link it, or dlopen it: loading starts no thread, touches no GPU and prints nothing.
- * Streams are those that the HDF5 filter writes (FORMAT.md), and are the same on every machine, with a GPU or without.
+ * Streams are those that the HDF5 filter writes (FORMAT.md), and do not depend on the machine or its GPU.
  *
  *     uint64_t extents[] = {64, 64, 64};
  *     quire_bytes stream;
@@ -76,7 +76,7 @@ int quire_compress(const char *options, uint32_t value_type, uint32_t rank, cons
 /* Reads type and extents off a stream of `length` bytes, whose checksum is verified first. */
 int quire_read_layout(const void *stream, size_t length, quire_layout *layout, quire_bytes *reason);
 
-/* Decompresses a stream into `values`, whose `length` in bytes must be that of the type times the extents. After an error the values are unspecified. */
+/* Decompresses a stream into `values`, whose `length` in bytes must be the size of the type times all extents. After an error the values are unspecified. */
 int quire_decompress(const void *stream, size_t stream_length, void *values, size_t length, quire_bytes *reason);
 
 /* Describes a stream without decoding it, as JSON, an object with
@@ -85,7 +85,7 @@ int quire_decompress(const void *stream, size_t stream_length, void *values, siz
  *   half_step   half the step of the grid, of binary logarithms if the coding is logarithmic; null for exact values
  *   exceptions  values that are kept bit for bit beside the grid
  *   planes      of the codes, then, where there are many exceptions, of their mask and of their bits, each with
- *     prediction  "differences" (along axes, as places in extents) or "interpolation";  axes
+ *     prediction  "differences" (along axes, as indices into extents) or "interpolation";  axes
  *     coding      "huffman" or "bitshuffle"
  *     codebook    number in the dictionary, "custom", or null for bit planes
  *     block_len   in integers;  bytes  of the plane */
@@ -93,7 +93,7 @@ int quire_describe(const void *stream, size_t length, quire_bytes *result);
 
 /* Says what this library is and where it will compute, as JSON, an object with
  *   version, stream_version, filter_id
- *   backend        "cuda", "cpu", or "none" where the environment stands against every call
+ *   backend        "cuda", "cpu", or "none" where the environment forbids every call
  *   device         the GPU's name, or null
  *   why            the reason for that backend
  *   kernels_built  whether GPU kernels are in this library

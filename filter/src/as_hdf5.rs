@@ -6,7 +6,7 @@ use std::slice;
 use crate::callbacks;
 use crate::low_memory::refusing::spare;
 
-/// Calls the filter with `bytes` in malloc's memory. What it leaves there, or `None` if it fails: the bytes are as they were then.
+/// Calls the filter with `bytes` in malloc's memory. Returns the bytes that it leaves there, or `None` if it fails and has left them unchanged.
 pub(crate) fn filter(flags: c_uint, words: &[c_uint], bytes: &[u8]) -> Option<Vec<u8>> {
     // SAFETY: plain allocation, as HDF5 makes it.
     let mut address = unsafe { libc::malloc(bytes.len()) };

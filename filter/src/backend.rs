@@ -6,7 +6,7 @@
 //!                                 └────────────────────────────┴─> quire_codec, or an error ──> log
 //! ```
 //!
-//! The bytes are the same on both, so that nothing but speed depends on it. The environment is read when the first call comes:
+//! Both make the same bytes: only speed depends on the processor. The environment is read when the first call comes:
 //!
 //! | variable | values |
 //! |---|---|
@@ -100,7 +100,7 @@ pub(crate) fn decompress(stream: Unverified<'_>, chunk: &mut [u8], workspace: &m
     }
     let attempt = settings.gpu(chunk.len()).and_then(|device| decompress_on(device, stream, chunk));
     if let Err(Obstacle::Gpu(quire_gpu::Error::Refused)) = attempt {
-        // The words for what is wrong with the stream are in the CPU's decoder.
+        // The CPU's decoder finds the reason and has the words for it.
         on_the_cpu(chunk)?;
         say_once(format_args!("the GPU refused a stream that the CPU decodes. The data are right; please report this bug"));
         return Ok(());
@@ -114,7 +114,7 @@ pub(crate) fn decompress(stream: Unverified<'_>, chunk: &mut [u8], workspace: &m
 /// Where chunks will be compressed and decompressed, as far as can be told before there are any.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outlook {
-    /// `cuda`, `cpu`, or `none` where the environment stands against every call.
+    /// `cuda`, `cpu`, or `none` where the environment forbids every call.
     pub(crate) backend: &'static str,
     /// What the driver calls the GPU, if it is to be used.
     pub(crate) device: Option<&'static str>,
@@ -154,7 +154,7 @@ fn error_or_text(error: Error) -> Result<String> {
     if matches!(error, Error::OutOfMemory { .. }) { Err(error) } else { memory::text(error) }
 }
 
-/// Finds what already stands against compressing a dataset when it is created. HDF5 passes over an optional filter's failure to compress
+/// Finds reasons against compressing a dataset when it is created. HDF5 passes over an optional filter's failure to compress
 /// a chunk, and h5py and netCDF make all filters optional; a failure to create the dataset is always an error.
 ///
 /// # Errors
@@ -194,7 +194,7 @@ fn compress_on(
         return Ok(Some(compressed));
     }
     let length = compressed.len();
-    // Only what has never been written is zeroed, once a thread.
+    // Bytes are zeroed where they were never written before, once a thread.
     memory::resize(kept, length).map_err(|_| Obstacle::NoMemory(length))?;
     compressed.copy_to(kept)?;
     Ok(None)
@@ -230,7 +230,7 @@ struct Settings {
 }
 
 impl Settings {
-    /// Reads the environment once a process, or until there is memory for what is wrong with it.
+    /// Reads the environment once a process, or again until there is memory for the reason of a refusal.
     fn get() -> Result<&'static Self> {
         static SETTINGS: OnceLock<Result<Settings>> = OnceLock::new();
         let found = match SETTINGS.get() {
@@ -267,7 +267,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The GPU, if a chunk of so many bytes is to go there.
+    /// The GPU, if a chunk of `chunk_bytes` bytes goes there.
     fn gpu(&self, chunk_bytes: usize) -> std::result::Result<&'static Device, Obstacle> {
         match self.backend {
             Backend::Cpu => Err(Obstacle::Unwanted),
@@ -302,17 +302,17 @@ impl Settings {
         }
     }
 
-    /// Says what a call runs on, unless the last one of this direction said the same.
-    fn log(&self, direction: Direction, place: fmt::Arguments<'_>) {
+    /// Logs the processor of a call, unless it is that of the last call of this direction.
+    fn log(&self, direction: Direction, processor: fmt::Arguments<'_>) {
         if self.log {
-            Self::log_now(direction, place);
+            Self::log_now(direction, processor);
         }
     }
 
     #[inline(never)]
-    fn log_now(direction: Direction, place: fmt::Arguments<'_>) {
+    fn log_now(direction: Direction, processor: fmt::Arguments<'_>) {
         static LAST: [Mutex<String>; 2] = [const { Mutex::new(String::new()) }; 2];
-        let line: Message = Message::new(format_args!("{} {place}", direction.name()));
+        let line: Message = Message::new(format_args!("{} {processor}", direction.name()));
         {
             // Held for as short as can be: a fork in another thread meanwhile would leave it locked in the child.
             let mut last = LAST[direction as usize].lock().unwrap_or_else(PoisonError::into_inner);
@@ -368,9 +368,9 @@ impl Direction {
 enum Obstacle {
     /// `QUIRE_BACKEND=cpu`
     Unwanted,
-    /// A chunk of so many bytes is better off on the CPU.
+    /// A chunk of this length in bytes is faster on the CPU.
     Small(usize),
-    /// The host has no room for a stream of so many bytes.
+    /// The host has no room for a stream of this length in bytes.
     NoMemory(usize),
     /// The host has no memory but the reserve, which is for calls under way.
     LowMemory,
@@ -420,7 +420,7 @@ pub(crate) fn say(text: fmt::Arguments<'_>) {
     let _ = unsafe { libc::write(libc::STDERR_FILENO, bytes.as_ptr().cast(), bytes.len()) };
 }
 
-/// The same, unless this process has said it before. What there is no memory to note is said again.
+/// Writes a line to stderr, unless this process has written it before. A line that there is no memory to note may come again.
 #[inline(never)]
 pub(crate) fn say_once(text: fmt::Arguments<'_>) {
     static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());

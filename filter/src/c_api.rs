@@ -3,7 +3,7 @@
 //! `filter/include/h5z_quire.h` declares them and says what they do. Streams are those that the filter writes, and the GPU is used as there.
 //!
 //! ```text
-//! C ─ pointers ─> raw ─ slices ─> contain ─ Result ─> deliver ─> status, and bytes: what was asked for, or the reason
+//! C ─ pointers ─> raw ─ slices ─> contain ─ Result ─> deliver ─> status, and bytes: the result, or the reason
 //! ```
 
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
@@ -34,7 +34,7 @@ pub(crate) const NO_MEMORY: c_int = 4;
 /// `QUIRE_INTERNAL`: a bug.
 const INTERNAL: c_int = 5;
 
-/// Most extents that a caller may give: as many as HDF5 has, far more than any array.
+/// Most extents that a caller may give: HDF5's own limit, far more than any array has.
 const MOST_EXTENTS: u32 = 32;
 
 /// `quire_bytes`: what a call delivers, from malloc, with a 0 byte behind it.
@@ -314,7 +314,7 @@ fn bits(value: &[u8], byte_order: ByteOrder) -> u64 {
     }
 }
 
-/// A description as JSON. Axes are places in the extents.
+/// A description as JSON. Axes are indices into the extents.
 struct Described<'a>(&'a Description);
 
 impl fmt::Display for Described<'_> {

@@ -101,7 +101,7 @@ pub(crate) unsafe extern "C" fn filter(
     buf_size: *mut usize,
     buf: *mut *mut c_void,
 ) -> usize {
-    // SAFETY: the same contract.
+    // SAFETY: the inner function has this function's contract.
     unsafe { filter_called_from(flags, cd_nelmts, cd_values, nbytes, buf_size, buf, std::ptr::null()) }
 }
 
@@ -177,7 +177,7 @@ fn compress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers) -
     })?;
     if chunk.bytes().len() as u64 != layout.chunk_bytes() {
         return Err(Error::invalid(format_args!(
-            "chunk has {} bytes, but {} are expected ({:?} values of {:?}): no other filter may stand before this one",
+            "chunk has {} bytes, but {} are expected ({:?} values of {:?}): no other filter may come before this one",
             chunk.bytes().len(),
             layout.chunk_bytes(),
             layout.shape.dims(),
@@ -224,8 +224,8 @@ fn addressable(bytes: u64) -> Result<usize> {
         .ok_or_else(|| Error::invalid(format_args!("stream holds a chunk of {bytes} bytes, more than this machine can address")))
 }
 
-/// HDF5 trusts a filter with the length of a chunk and reads the bytes as the dataset's type. The extents may differ: folding them
-/// otherwise gives the same bytes.
+/// HDF5 trusts a filter with the length of a chunk and reads the bytes as the dataset's type. The extents may differ: the bytes
+/// do not depend on how they were folded.
 fn check_layout(found: &Layout, expected: &Layout) -> Result<()> {
     if (found.chunk_bytes(), found.scalar, found.byte_order) != (expected.chunk_bytes(), expected.scalar, expected.byte_order) {
         return Err(Error::invalid(format_args!(

@@ -56,7 +56,7 @@ const POINTWISE_RELATIVE: u32 = 5;
 const PSNR: u32 = 7;
 const RATIO: u32 = 9;
 const CAPPED_RATIO: u32 = 11;
-/// A mode of decimals is one more than that of bits.
+/// The mode of a bound in decimals is one more than its mode in bits.
 const LAST_MODE: u32 = CAPPED_RATIO + 1;
 
 const HOW_TO: &str = "give 2,e or 2,e,m for an absolute error bound of m * 10^-e (2,3 is 1e-3), or 1,lo,hi with the two halves of the bound's \
@@ -64,7 +64,7 @@ const HOW_TO: &str = "give 2,e or 2,e,m for an absolute error bound of m * 10^-e
                       or 5 for a share of each value, 8 or 7 for a PSNR, 10 or 9 for a ratio, 0 alone for the exact bits; add 256 to the first \
                       number for Huffman codes, 512 for bit planes (fast on a GPU), and 65536 for codebooks of the chunks before";
 
-/// Makes an error of what is wrong with some words.
+/// An error that names the words and the reason.
 type Refused<'a> = &'a dyn Fn(fmt::Arguments<'_>) -> Error;
 
 /// The parameters, understood.
@@ -79,7 +79,7 @@ pub(crate) struct CdValues {
 /// The `cd_values` for an options text such as `abs=1e-3,coding=huffman` ([`quire_codec::options`]).
 ///
 /// # Errors
-/// `InvalidArgument` with what was wrong and what can be given.
+/// `InvalidArgument` with the words seen and those that are possible.
 pub fn from_options(text: &str) -> Result<Vec<u32>> {
     CdValues { config: options::parse(text)?, layout: None }.to_words()
 }
@@ -133,7 +133,7 @@ impl CdValues {
         Ok(Self { config: Config { coding, adapt, fill_value, ..config }, layout })
     }
 
-    /// The words that stand for the same parameters; never decimals.
+    /// These parameters as words; bounds are written as bits, never as decimals.
     ///
     /// # Errors
     /// `InvalidArgument` if an extent does not fit 32 bits.
@@ -173,7 +173,7 @@ impl CdValues {
     }
 }
 
-/// Takes a mode's numbers off the words behind word 0; what it has not is 0. Only words of bits may be followed by others.
+/// Reads a mode's numbers from the words behind word 0; numbers that the mode does not have are 0. Other words may follow words of bits alone.
 fn take_numbers<'a>(mode: u32, words: &'a [u32], refused: Refused<'_>) -> Result<([f64; 2], &'a [u32])> {
     let bits = |low: u32, high: u32| f64::from_bits(u64::from(high) << 32 | u64::from(low));
     let given = words.len();
@@ -221,7 +221,7 @@ fn parse_filled(filled: &[u32], refused: Refused<'_>) -> Result<(Option<Layout>,
     let [marker, version, value_type, rank] = description.to_be_bytes();
     if u32::from(marker) != FILLED_MARKER {
         return Err(refused(format_args!(
-            "{description:#010x} stands behind the bound: nothing may follow it but what the filter itself appends"
+            "{description:#010x} follows the bound: nothing may follow it but what the filter itself appends"
         )));
     }
     if u32::from(version) != FILLED_VERSION {
@@ -473,11 +473,11 @@ mod tests {
     #[test]
     fn anything_else_behind_the_bound_is_refused() {
         let with = |tail: &[u32]| [&[1, 3539053052, 1062232653], tail].concat();
-        assert_refused(&with(&[0]), "0x00000000 stands behind the bound");
-        assert_refused(&with(&[0x5001_0001, 8]), "0x50010001 stands behind the bound");
+        assert_refused(&with(&[0]), "0x00000000 follows the bound");
+        assert_refused(&with(&[0x5001_0001, 8]), "0x50010001 follows the bound");
         assert_refused(&with(&[0x5102_0001, 8]), "version 2");
         assert_refused(&with(&[0x5101_0c01, 8]), "value type 12");
-        assert_refused(&[0, 1], "0x00000001 stands behind the bound");
+        assert_refused(&[0, 1], "0x00000001 follows the bound");
         assert_refused(&with(&[0x5101_0000]), "dimensions");
         assert_refused(&with(&[0x5101_0001]), "announces 1 extents, 0 words follow");
         assert_refused(&with(&[0x5101_0001, 8, 8, 8]), "announces 1 extents, 2 more words follow");

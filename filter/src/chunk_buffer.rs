@@ -60,7 +60,7 @@ impl ChunkBuffer<'_> {
         Ok(bytes.len())
     }
 
-    /// Frees the buffer and puts another in its place.
+    /// Frees the buffer and gives HDF5 another one.
     pub(crate) fn adopt(&mut self, allocation: Allocation) {
         // SAFETY: HDF5 allocated the buffer with malloc and expects the filter to free it when it replaces it.
         unsafe { libc::free(*self.buffer) };
@@ -78,7 +78,7 @@ pub(crate) struct Allocation {
 impl Allocation {
     /// Zeroed, because a slice must not have undefined bytes; for chunks of more than a page or so, zeroes are what the system gives.
     pub(crate) fn zeroed(length: usize) -> Result<Self> {
-        // SAFETY: calloc takes any length; 1 stands in for 0, for which it might return null.
+        // SAFETY: calloc takes any length; 1 replaces 0, for which it might return null.
         let address = unsafe { libc::calloc(length.max(1), 1) };
         if address.is_null() {
             return Err(Error::OutOfMemory { bytes: length as u64 });

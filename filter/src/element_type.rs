@@ -31,7 +31,7 @@ pub enum Fields {
     None,
 }
 
-/// Where the bits of an integer stand.
+/// Positions of an integer's bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IntegerFields {
     /// Bits that count.
@@ -42,7 +42,7 @@ pub struct IntegerFields {
     pub sign: c_int,
 }
 
-/// Where the parts of a floating-point number stand, in bits from the least significant one.
+/// Positions of a floating-point number's parts, in bits from the least significant one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FloatFields {
     /// Bits that count.
@@ -55,7 +55,7 @@ pub struct FloatFields {
     pub exponent_at: usize,
     /// The exponent's number of bits.
     pub exponent_bits: usize,
-    /// What is added to exponents.
+    /// The exponent bias.
     pub exponent_bias: usize,
     /// The mantissa's first bit.
     pub mantissa_at: usize,

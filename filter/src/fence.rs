@@ -1,4 +1,4 @@
-//! What stands between our code and every caller in C: HDF5's callbacks (`callbacks`) and programs that call us by name (`c_api`).
+//! The border between our code and every caller in C: HDF5's callbacks (`callbacks`) and programs that call us by name (`c_api`).
 
 use std::any::Any;
 use std::fmt;
@@ -28,7 +28,7 @@ impl fmt::Display for Failure {
 }
 
 /// Runs a body in the codec's floating-point mode, and stops a panic: unwinding into C would end the process. Before a panic gets here, Rust's
-/// panic hook has written it to stderr with its place in the source, which is all there is to report a bug with.
+/// panic hook has written it to stderr with its file and line, which are all that a bug report can have.
 pub(crate) fn contain<R>(body: impl FnOnce() -> Result<R>) -> std::result::Result<R, Failure> {
     let _default = DefaultFloatEnvironment::enter();
     // Nothing the body touches is seen again after a panic: the thread's buffers are lost to it, see `with_kept_buffers`.

@@ -4,7 +4,7 @@
 //! H5Dcreate ──► set_local ──► cd_values: the user's bound + the chunk's type and extents
 //! H5Dwrite  ──► filter    ──► backend::compress   ──► quire_gpu, or quire_codec::Workspace
 //! H5Dread   ──► filter    ──► backend::decompress ──► quire_gpu, or quire_codec::Workspace
-//! C, Python ──► quire_*   ──► the same two, without HDF5
+//! C, Python ──► quire_*   ──► those two, without HDF5
 //! ```
 //!
 //! HDF5 loads this library when a file or a program names filter [`FILTER_ID`], and tools like h5dump load every plugin they find. So
@@ -26,7 +26,7 @@ mod dictionary;
 pub mod element_type;
 /// What the environment says.
 mod environment;
-/// What stands between our code and callers in C.
+/// The border between our code and callers in C.
 mod fence;
 /// The floating-point mode in which the codec computes.
 mod float_environment;

@@ -1,7 +1,7 @@
 //! Calls from C with each of our allocations refused in turn: they fail for lack of memory or deliver what they would have delivered, and the thread's next
 //! call works.
 //!
-//! `Refusing` stands in for Rust's allocator alone. What comes from malloc itself is checked where it is called, and `plugin-tests/py/address_space.py` lets it fail.
+//! `Refusing` replaces Rust's allocator alone. Calls of malloc itself are checked where they are made, and `plugin-tests/py/address_space.py` lets it fail.
 //!
 //! Calls on the GPU are in [`on_the_gpu`]. They have the reserve behind `Refusing`; the others do without, so that no refusal of theirs is hidden.
 
@@ -87,7 +87,7 @@ fn values() -> Vec<u8> {
     (0..40 * 50).flat_map(|index| ((index as f32 * 0.07).sin() * 100.0).to_le_bytes()).collect()
 }
 
-/// Makes a call on a new thread, which has kept nothing, with each allocation refused in turn, and then once more on the same thread. `None` is a lack of memory.
+/// Makes a call on a new thread, which keeps no buffers yet, with each allocation refused in turn; then repeats the call on that thread. `None` is a lack of memory.
 fn refuse_each<R: PartialEq + Debug + Send + 'static>(what: &str, call: impl Fn() -> Option<R> + Copy + Send + 'static) -> R {
     let on_a_new_thread = move |number, refusals| {
         let body = move || {
@@ -142,7 +142,7 @@ fn the_filter() {
     // Codes, bit planes, codes with the books of chunks before; the exact bits.
     for first in [1, 513, 65_537] {
         let words = move || [first, WORDS[1], WORDS[2], WORDS[3], WORDS[4], WORDS[5]];
-        // An optional filter says once what is wrong, not each time.
+        // An optional filter says the reason once, not each time.
         let stream = refuse_each("write", move || {
             let values = spare(values);
             filter(H5Z_FLAG_OPTIONAL, &words(), &values)

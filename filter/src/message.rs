@@ -16,7 +16,7 @@ pub(crate) struct Message<const SIZE: usize = ROOM> {
 impl<const SIZE: usize> Message<SIZE> {
     pub(crate) fn new(text: impl fmt::Display) -> Self {
         let mut message = Self { bytes: [0; SIZE], length: 0 };
-        // An error means that the text is cut off, or that a `Display` of ours gave up: what is there is worth saying.
+        // An error means that the text is cut off, or that a `Display` of ours gave up: the part written is still worth saying.
         let _ = write!(message, "{text}");
         message
     }
@@ -56,7 +56,7 @@ impl<const SIZE: usize> fmt::Write for Message<SIZE> {
 pub(crate) struct OsError(pub(crate) i32);
 
 impl OsError {
-    /// That of the calling thread's last failed call.
+    /// The `errno` of the calling thread's last failed call.
     pub(crate) fn last() -> Self {
         Self(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
     }
@@ -65,7 +65,7 @@ impl OsError {
 impl fmt::Display for OsError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = [0u8; 256];
-        // SAFETY: the room is as long as announced; what is written ends in 0.
+        // SAFETY: the room is as long as announced; the text written ends in 0.
         unsafe { libc::strerror_r(self.0, text.as_mut_ptr().cast(), text.len()) };
         let text = CStr::from_bytes_until_nul(&text).unwrap_or_default().to_str().unwrap_or_default();
         write!(formatter, "{text} (os error {})", self.0)

@@ -26,10 +26,10 @@ FLOAT, BFLOAT, SIGNED, UNSIGNED = "f", "b", "i", "u"  # kinds of value types
 VALUE_TYPES = ((FLOAT, 4), (FLOAT, 8), (FLOAT, 2), (BFLOAT, 2), *((kind, width) for width in (1, 2, 4, 8) for kind in (SIGNED, UNSIGNED)))
 INTERPOLATION = 128  # the predictor that is no set of axes
 LEAST_STEP = {(FLOAT, 4): 1e-28, (FLOAT, 8): 1e-290}  # of an interpolated plane, by the value type; others have none
-FINE = float.fromhex("0x1.ff7f9fb7c9d76p-4")  # places of the fine grid, in steps: (1020 / 1021) / 8
+FINE = float.fromhex("0x1.ff7f9fb7c9d76p-4")  # distance of neighbouring positions of the fine grid, in steps: (1020 / 1021) / 8
 CUSTOM_BOOK = 255
 LN_2 = float.fromhex("0x1.62e42fefa39efp-1")  # 0x3FE62E42FEFA39EF
-BIT_PLANES = 254  # in the place of a codebook
+BIT_PLANES = 254  # instead of a codebook's number
 SYMBOLS = 106
 BOOKS = 75
 LONGEST_CODE = 12
@@ -68,7 +68,7 @@ class Header(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """§4: what a body says of its grid."""
+    """§4: the rounding grid of a body."""
 
     half_step: float  # coding 4: the bound, an integer
     offset: int = 0  # of coding 5, in steps
@@ -112,7 +112,7 @@ class Reader:
 def decode(stream: bytes, limit: int = DEFAULT_LIMIT) -> bytes:
     """§2: the chunk's bytes.
 
-    limit: the most bytes to give; few bytes can stand for 2^48 values.
+    limit: the most bytes to give; few bytes can encode 2^48 values.
     """
     stream = bytes(stream)
     header, reader = read_header(stream)
@@ -132,7 +132,7 @@ def decode(stream: bytes, limit: int = DEFAULT_LIMIT) -> bytes:
 
 
 def read_header(stream: bytes) -> Tuple[Header, Reader]:
-    """§3: the header, and a reader that stands behind it."""
+    """§3: the header, and a reader at the byte behind it."""
     reader = Reader(stream, 0)
     fixed = reader.take(24, "3", "the header")
     magic, major, minor, value_type, coding, rank, reserved, checksum, length = struct.unpack("<4sBBBBB3sIQ", fixed)
@@ -177,15 +177,15 @@ def read_on_grid(reader: Reader, header: Header) -> np.ndarray:
     grid = read_grid(reader, header)
     exceptions = read_exceptions(reader, header)
     listed = exceptions <= most_listed(header.count)
-    places, numbers = read_list(reader, exceptions if listed else 0, header)
+    indices, numbers = read_list(reader, exceptions if listed else 0, header)
     values = read_values(reader, header, grid)
     if not listed:
         mask = read_plane(reader, header.extents, NARROW)
-        places = [index for index, value in enumerate(mask) if value & 1]
-        if len(places) != exceptions:
-            raise StreamError("5.1", f"the mask has {len(places)} ones, the body's header says {exceptions}")
+        indices = [index for index, value in enumerate(mask) if value & 1]
+        if len(indices) != exceptions:
+            raise StreamError("5.1", f"the mask has {len(indices)} ones, the body's header says {exceptions}")
         numbers = low_bits(read_plane(reader, (exceptions,), header.bits), header)
-    values[places] = numbers
+    values[indices] = numbers
     return values
 
 
@@ -217,7 +217,7 @@ def read_exceptions(reader: Reader, header: Header) -> int:
 
 
 def most_listed(count: int) -> int:
-    """§4: the most exceptions of a chunk of so many values that are few."""
+    """§4: the most exceptions that a chunk of this number of values may list."""
     return 16 + count // 4096
 
 
@@ -225,14 +225,14 @@ def read_list(reader: Reader, exceptions: int, header: Header) -> Tuple[List[int
     """§4: the list of few exceptions, or of none: where they are, and their bits."""
     kind = "I" if header.count <= 1 << 32 else "Q"
     data = reader.take(exceptions * struct.calcsize(f"<{kind}"), "4", "the list of exceptions")
-    places = list(struct.unpack(f"<{exceptions}{kind}", data))
-    if any(one >= following for one, following in zip(places, places[1:])):
+    indices = list(struct.unpack(f"<{exceptions}{kind}", data))
+    if any(one >= following for one, following in zip(indices, indices[1:])):
         raise StreamError("4", "the list's indices do not ascend")
-    if places and places[-1] >= header.count:
-        raise StreamError("4", f"an exception at index {places[-1]} of {header.count} values")
+    if indices and indices[-1] >= header.count:
+        raise StreamError("4", f"an exception at index {indices[-1]} of {header.count} values")
     numbers = np.frombuffer(reader.take(exceptions * header.width, "4", "the exceptions' bits"), f"<u{header.width}")
     reader.padding("4")
-    return places, numbers
+    return indices, numbers
 
 
 def read_values(reader: Reader, header: Header, grid: Grid) -> np.ndarray:
@@ -249,8 +249,8 @@ def read_values(reader: Reader, header: Header, grid: Grid) -> np.ndarray:
         raise StreamError("5.2", "an interpolated plane of another type than binary32 and binary64")
     if grid.step < LEAST_STEP[header.kind, header.width]:
         raise StreamError("5.2", f"an interpolated plane with a step of {grid.step}")
-    places = undo_interpolation(np.array(wrapped(integers, NARROW), np.int32), header.extents)
-    return values_of_places(places, grid, header)
+    positions = undo_interpolation(np.array(wrapped(integers, NARROW), np.int32), header.extents)
+    return values_of_positions(positions, grid, header)
 
 
 def values_of_codes(codes: Sequence[int], grid: Grid, header: Header) -> np.ndarray:
@@ -264,23 +264,23 @@ def rounded(values: np.ndarray, header: Header) -> np.ndarray:
     with np.errstate(over="ignore", under="ignore"):
         if header.kind != BFLOAT:
             return values.astype(f"f{header.width}").view(f"u{header.width}")
-        # A bfloat16 has 8 bits from the highest one on, and none below 2^-133. What they hold stands in the upper half of a binary32.
+        # A bfloat16 has 8 bits from the highest one on, and none below 2^-133. They are the upper half of a binary32's.
         _, exponents = np.frexp(values)
         unit = np.ldexp(1.0, np.maximum(exponents, -125) - 8)
         return (np.float32(np.rint(values / unit) * unit).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
 
 
-def values_of_places(places: np.ndarray, grid: Grid, header: Header) -> np.ndarray:
+def values_of_positions(positions: np.ndarray, grid: Grid, header: Header) -> np.ndarray:
     """§5.2: the values on the fine grid."""
-    # In 32 bits, so that the last four places wrap to the first steps.
-    steps = (places + np.int32(4)) // np.int32(8)
-    rest = places - np.int32(8) * steps
+    # In 32 bits, so that the last four positions wrap to the first steps.
+    steps = (positions + np.int32(4)) // np.int32(8)
+    rest = positions - np.int32(8) * steps
     with np.errstate(over="ignore"):
         return rounded(steps * grid.step + rest * (grid.step * FINE), header)
 
 
 def values_of_exact(codes: Sequence[int], header: Header) -> np.ndarray:
-    """§5.3: the values that codes stand for."""
+    """§5.3: the values of codes."""
     bits = low_bits(codes, header)
     if header.integer:
         return bits
@@ -304,10 +304,10 @@ def values_of_steps(codes: Sequence[int], grid: Grid, header: Header) -> np.ndar
 
 def values_of_logarithms(codes: Sequence[int], grid: Grid, header: Header) -> np.ndarray:
     """§5.5: the values on the grid of logarithms."""
-    places = np.array(wrapped([abs(code) + grid.offset for code in codes], 64), np.int64)
+    logarithms = np.array(wrapped([abs(code) + grid.offset for code in codes], 64), np.int64)
     signs = np.sign(np.array(codes, np.int64))
     with np.errstate(over="ignore"):
-        return rounded(np.where(signs, np.copysign(exponential(places.astype(np.float64) * grid.step, header), signs), 0.0), header)
+        return rounded(np.where(signs, np.copysign(exponential(logarithms.astype(np.float64) * grid.step, header), signs), 0.0), header)
 
 
 def exponential(numbers: np.ndarray, header: Header) -> np.ndarray:
@@ -446,22 +446,22 @@ WEIGHTS = {
 
 
 def undo_interpolation(residuals: np.ndarray, extents: Sequence[int]) -> np.ndarray:
-    """§6.2: the places of a chunk, in C order, from the line of their residuals."""
-    places = np.zeros(extents, np.int32)
-    places.reshape(-1)[:1] = restored(np.zeros(1, np.int64), residuals[:1])
+    """§6.2: the positions of a chunk, in C order, from the line of their residuals."""
+    positions = np.zeros(extents, np.int32)
+    positions.reshape(-1)[:1] = restored(np.zeros(1, np.int64), residuals[:1])
     at = 1
     for stride, axes, there in classes(extents):
-        shape = places[there].shape
-        grid = places[(slice(None, None, stride),) * len(extents)]
+        shape = positions[there].shape
+        level = positions[(slice(None, None, stride),) * len(extents)]
         some = residuals[at : at + math.prod(shape)].reshape(shape)
-        places[there] = restored(prediction(grid, axes), some)
+        positions[there] = restored(prediction(level, axes), some)
         at += some.size
     assert at == len(residuals)
-    return places.reshape(-1)
+    return positions.reshape(-1)
 
 
 def classes(extents: Sequence[int]) -> Iterator[Tuple[int, Tuple[int, ...], Tuple[slice, ...]]]:
-    """§6.2: the classes that have values, in order: the grid's stride, the axes (0 is the slowest), where the values are."""
+    """§6.2: the parity classes that have values, in order: the level's stride, the axes (0 is the slowest), where the values are."""
     rank = len(extents)
     for level, number in product(reversed(range((max(extents) - 1).bit_length())), sorted(range(1, 1 << rank), key=class_order)):
         stride = 1 << level
@@ -476,14 +476,14 @@ def class_order(number: int) -> Tuple[int, int]:
 
 
 def restored(predictions: np.ndarray, residuals: np.ndarray) -> np.ndarray:
-    """§6.2: places from predictions and residuals."""
+    """§6.2: positions from predictions and residuals."""
     wide = residuals.astype(np.int64)
     return (predictions + np.where(np.abs(wide) < 65536, 8 * wide, wide - 98304)).astype(np.int32)
 
 
-def prediction(grid: np.ndarray, axes: Tuple[int, ...]) -> np.ndarray:
-    """§6.2: the predictions of a class. Sums of 64 bits hold all that 32 bits would wrap, so that one cut at the end does."""
-    sums, between = zip(*(along(grid, axis, axes) for axis in axes))
+def prediction(level: np.ndarray, axes: Tuple[int, ...]) -> np.ndarray:
+    """§6.2: the predictions of a parity class. Sums of 64 bits do not wrap, so that one cut to 32 bits at the end is enough."""
+    sums, between = zip(*(along(level, axis, axes) for axis in axes))
     any_between = np.any(np.broadcast_arrays(*between), axis=0)
     count, total = np.int64(0), np.int64(0)
     for one_sum, one_between in zip(sums, between):
@@ -493,14 +493,14 @@ def prediction(grid: np.ndarray, axes: Tuple[int, ...]) -> np.ndarray:
     return (total + 8 * count).astype(np.int32) // (16 * count)
 
 
-def along(grid: np.ndarray, axis: int, axes: Tuple[int, ...]) -> Tuple[np.ndarray, np.ndarray]:
-    """§6.2: what one axis says of the values of a class, in sixteenths, and where there is a neighbour on its far side."""
-    even = grid[tuple(slice(one in axes and one != axis, None, 2) for one in range(grid.ndim))]
+def along(level: np.ndarray, axis: int, axes: Tuple[int, ...]) -> Tuple[np.ndarray, np.ndarray]:
+    """§6.2: the prediction along one axis, in sixteenths, and which values have a neighbour behind them on that axis."""
+    even = level[tuple(slice(one in axes and one != axis, None, 2) for one in range(level.ndim))]
     # Odd index 2j + 1 has b at j of the even ones, a at j - 1, c at j + 1 and d at j + 2.
-    beside = np.arange(grid.shape[axis] // 2)[:, None] + np.array([-1, 0, 1, 2])
+    beside = np.arange(level.shape[axis] // 2)[:, None] + np.array([-1, 0, 1, 2])
     exist = (0 <= beside) & (beside < even.shape[axis])
     weights = np.array([WEIGHTS[bool(a), bool(c), bool(d)] for a, _, c, d in exist], np.int64)
-    upright = tuple(-1 if one == axis else 1 for one in range(grid.ndim))
+    upright = tuple(-1 if one == axis else 1 for one in range(level.ndim))
     total = np.int64(0)
     for neighbour in range(4):
         values = even.take(beside[:, neighbour], axis, mode="clip")  # those clipped weigh nothing
@@ -576,7 +576,7 @@ def read_block(lanes: Sequence[int], extras: Sequence[int], count: int, book: Bo
                     append(-number if extra & 1 else number)
                     left -= 1
             if not left:
-                break  # the other lanes' tokens of this step are void
+                break  # the other lanes have no token in this round
         else:
             for lane in LANES:
                 have = available[lane]
@@ -603,7 +603,7 @@ EMPTY, DENSE, SPARSE = 0, 1, 2  # modes of a plane
 
 
 def read_bit_planes(block: bytes, count: int, bits: int) -> List[int]:
-    """§9.2: the `count` differences or residuals of a block, of so many bits each."""
+    """§9.2: the `count` differences or residuals of a block, of `bits` bits each."""
     if not block:
         return [0] * count
     if len(block) % 4:
@@ -636,7 +636,7 @@ def read_bit_planes(block: bytes, count: int, bits: int) -> List[int]:
 
 
 def signed(number: int) -> int:
-    """§9.2: the integer that a number stands for. The greatest number gives 2^(width - 1), which wraps to the least integer."""
+    """§9.2: the integer of a number. The greatest number gives 2^(width - 1), which wraps to the least integer."""
     return (number + 1) // 2 if number & 1 else -(number // 2)
 
 
@@ -678,7 +678,7 @@ def read_nibbles(reader: Reader, count: int) -> List[int]:
 
 
 def read_sparse(reader: Reader, flagged: Sequence[int], nibbles: Iterator[int], words: int) -> bytes:
-    """§9.2: all bytes of a sparse plane, of which only those that are not 0 stand in the block."""
+    """§9.2: all bytes of a sparse plane, of which the block holds only those that are not 0."""
     plane = bytearray(4 * words)
     for word in flagged:
         nibble = next(nibbles)

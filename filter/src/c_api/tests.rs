@@ -13,7 +13,7 @@ const I16: u32 = 6;
 fn call(body: impl FnOnce(*mut Bytes) -> c_int) -> (c_int, Vec<u8>) {
     let mut delivered = Bytes::NONE;
     let status = body(&mut delivered);
-    // SAFETY: the length is the call's, and a 0 byte stands behind it.
+    // SAFETY: the length is the call's, and a 0 byte follows it.
     let bytes = unsafe { slice::from_raw_parts(delivered.address, delivered.length + 1) };
     assert_eq!(bytes[delivered.length], 0);
     let bytes = bytes[..delivered.length].to_vec();
@@ -49,7 +49,7 @@ fn describe(stream: &[u8]) -> (c_int, String) {
 }
 
 fn ramp(count: usize) -> Vec<u8> {
-    (0..count).flat_map(|place| ((place as f32 * 0.01).sin() * 100.0).to_le_bytes()).collect()
+    (0..count).flat_map(|index| ((index as f32 * 0.01).sin() * 100.0).to_le_bytes()).collect()
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn the_stream_is_the_filters() {
 fn the_fill_value_stays_exact() {
     let fill = 1e-4f64.to_be_bytes();
     let values: Vec<u8> =
-        (0..2000).flat_map(|place| if place % 7 == 0 { fill } else { f64::from(place).sqrt().to_be_bytes() }).collect();
+        (0..2000).flat_map(|index| if index % 7 == 0 { fill } else { f64::from(index).sqrt().to_be_bytes() }).collect();
     let (status, stream) = compress("abs=0.1", F64_BIG, &[2000], Some(&fill), &values);
     let (decoding, decoded, _) = decompress(&stream, values.len());
     assert_eq!((status, decoding), (OK, OK));

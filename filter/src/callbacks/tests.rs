@@ -37,7 +37,7 @@ impl CBuffer {
         unsafe { filter(flags, words.len(), words.as_ptr(), nbytes, &mut self.size, &mut self.address) }
     }
 
-    /// The same without the fence, for the reason of an error and without a report on stderr.
+    /// Calls the filter without its fence: the error is returned, and nothing is reported on stderr.
     fn try_filter(&mut self, flags: c_uint, words: &[c_uint], nbytes: usize) -> Result<usize> {
         // SAFETY: as C would call it.
         let mut chunk = unsafe { ChunkBuffer::from_raw(nbytes, &mut self.size, &mut self.address)? };

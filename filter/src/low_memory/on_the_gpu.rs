@@ -80,17 +80,17 @@ macro_rules! in_this_file {
 
 #[test]
 fn first_calls() {
-    let place = if has_gpu() { "on a GPU" } else { "looking for a GPU" };
+    let scene = if has_gpu() { "on a GPU" } else { "looking for a GPU" };
     for direction in ["write", "read"] {
-        refuse_each_in_processes(in_this_file!("a_first_call"), &format!("{direction} {place}"));
+        refuse_each_in_processes(in_this_file!("a_first_call"), &format!("{direction} {scene}"));
     }
 }
 
 #[test]
 fn a_first_call_and_the_next_live_on_the_reserve() {
-    let place = if has_gpu() { "on a GPU" } else { "looking for a GPU" };
+    let scene = if has_gpu() { "on a GPU" } else { "looking for a GPU" };
     for direction in ["write", "read"] {
-        let said = run(in_this_file!("calls_without_small_allocations"), &format!("{direction} {place}"), 0, Refusals::FewBytes);
+        let said = run(in_this_file!("calls_without_small_allocations"), &format!("{direction} {scene}"), 0, Refusals::FewBytes);
         said.unwrap_or_else(|said| panic!("{said}"));
     }
 }
