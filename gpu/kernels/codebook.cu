@@ -174,7 +174,7 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
   // Books besides: each pays for its lengths, and may have no code for a symbol.
   constexpr u64 BOOK_BITS = 8 * PACKED_LENGTHS;
   const u32 books = job.parameters->books;
-  if (policy == 0 && books > 0) {
+  if (policy == POLICY_AUTO && books > 0) {
     key = ~0ull;
     if (t < books) {
       const u8* lengths = job.parameters->book_lengths[t];
@@ -195,8 +195,8 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
   }
 
   const u64 margin = bits / CUSTOM_MARGIN + BOOK_BITS;
-  bool build = policy == 2;
-  if (policy == 0) {
+  bool build = policy == POLICY_CUSTOM;
+  if (policy == POLICY_AUTO) {
     u64 total = block_sum(count, block.scratch);
     u64 information = 0;
     if (count > 0) {
@@ -210,7 +210,7 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
     optimal_lengths(block);
     u32 custom_length = t < SYMBOLS ? block.lengths[t] : 0;
     u64 custom = block_sum(u64(count) * custom_length, block.scratch);
-    if (policy == 2 || custom + margin < bits) {
+    if (policy == POLICY_CUSTOM || custom + margin < bits) {
       number = CUSTOM_BOOK;
       length = custom_length;
     }

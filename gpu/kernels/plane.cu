@@ -3,9 +3,6 @@
 
 #include "bitshuffle.cu"
 
-/// Other streams have planes.
-enum Coding { STORED = 0, CONSTANT = 1 };
-
 /// Where the parts of a plane stand.
 struct PlaneExtent {
   u32 elements, blocks, group_log, lane_width, extra_width;

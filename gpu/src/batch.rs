@@ -12,6 +12,7 @@ use quire_codec::{CodingPolicy, Config, Layout, Workspace};
 use crate::copy::copy;
 use crate::device::{Device, Lease};
 use crate::error::{Context as _, Error, Reason, Result, reason};
+use crate::job::DECODE_OK;
 use crate::memory::bytes_of;
 use crate::plan::{DecodeVariant, EncodeVariant};
 use crate::session::{Session, decode_parameters, for_chunk, linear_parameters};
@@ -72,7 +73,7 @@ impl Batch {
         let bit_planes = config.coding == CodingPolicy::Bitshuffle;
         let variant = EncodeVariant { interpolated: predictor == Predictor::Interpolation, bit_planes, ..STAYS };
         let number = session.encoder(device, &layout, count, variant)?;
-        let input = session.encode_plan(number).0.input;
+        let input = session.encode_plan(number).0.job.parameters.address();
         session.send(bytes_of(&parameters), chunks, input)?;
         let timings = {
             let (plan, graph) = session.encode_plan(number);
@@ -89,7 +90,7 @@ impl Batch {
         for chunk in 0..count {
             let length = session.encode_result(chunk).length as usize;
             let job = &session.encode_plan(number).0.job;
-            let from = job.output + chunk as u64 * job.output_stride;
+            let from = job.output.address() + chunk as u64 * job.output_stride;
             let mut stream = vec![0; length];
             session.receive(from, &mut stream)?;
             streams.push(stream);
@@ -124,7 +125,7 @@ impl Batch {
         let number = session.decoder(device, &layout, count, variant)?;
         for (chunk, (stream, head)) in streams.iter().zip(&heads).enumerate() {
             let job = &session.decode_plan(number).0.job;
-            let to = job.input + chunk as u64 * job.input_stride;
+            let to = job.input.address() + chunk as u64 * job.input_stride;
             session.send(bytes_of(head), stream, to)?;
             // The ring is free again only then.
             session.wait()?;
@@ -140,13 +141,13 @@ impl Batch {
                 |observe| plan.enqueue(stream, device.kernels(), device.multiprocessors(), observe),
             )?
         };
-        if (0..count).any(|chunk| session.decode_result(chunk).error != 0) {
+        if (0..count).any(|chunk| session.decode_result(chunk).error != DECODE_OK) {
             return Err(Error::Refused);
         }
         let mut chunks = vec![0; count * layout.chunk_bytes() as usize];
         for (index, chunk) in chunks.chunks_exact_mut(layout.chunk_bytes() as usize).enumerate() {
             let job = &session.decode_plan(number).0.job;
-            let from = job.output + index as u64 * job.output_stride;
+            let from = job.output.address() + index as u64 * job.output_stride;
             session.receive(from, chunk)?;
         }
         Ok((chunks, timings))
@@ -266,7 +267,7 @@ pub fn floors(device: &'static Device, len: usize, repeats: usize) -> Result<Flo
     };
     // A chunk of one value is constant: its kernels find nothing to do.
     let number = session.encoder(device, &layout, 1, STAYS)?;
-    let input = session.encode_plan(number).0.input;
+    let input = session.encode_plan(number).0.job.parameters.address();
     let config = Config::absolute(1.0).map_err(|error| Error::Unsupported(reason!("{error}")))?;
     session.send(bytes_of(&linear_parameters(&layout, &config, Axes::FASTEST.into())?), &[0; 4], input)?;
     for _ in 0..repeats {

@@ -11,8 +11,9 @@ use once_cell::sync::OnceCell;
 use quire_codec::stages::{Compressor, with_settled_bound};
 use quire_codec::{Config, Layout, Workspace, memory};
 
+use crate::declare::ConstPointer;
 use crate::error::{Context as _, Error, Reason, Result, reason};
-use crate::job::{Address, Tables};
+use crate::job::Tables;
 use crate::launch::{FUNCTIONS, Kernels, RestoreContext, driver_is_present, has_function};
 use crate::memory::{ALLOCATIONS, DeviceMemory, upload_and_wait};
 use crate::session::Session;
@@ -230,8 +231,8 @@ impl Device {
         &self.kernels
     }
 
-    pub(crate) fn tables(&self) -> Address {
-        self.tables.address()
+    pub(crate) fn tables(&self) -> ConstPointer<Tables> {
+        ConstPointer::new(self.tables.address())
     }
 
     pub(crate) fn multiprocessors(&self) -> u32 {

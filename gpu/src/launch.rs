@@ -9,7 +9,7 @@ use quire_codec::Scalar;
 use crate::error::{Context as _, Error, Result, reason};
 use crate::job::{DecodeJob, EncodeJob};
 
-// SAFETY: `repr(C)` structures of numbers; the build has compared their sizes with the kernels'.
+// SAFETY: a `repr(C)` structure of numbers; the build has compared the offset of each field with the kernels'.
 unsafe impl DeviceRepr for EncodeJob {}
 // SAFETY: as above.
 unsafe impl DeviceRepr for DecodeJob {}

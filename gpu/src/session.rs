@@ -25,15 +25,17 @@ use quire_codec::{
 };
 
 use crate::copy::{beside, beside_all, copy};
+use crate::declare::Address;
 use crate::device::{Device, count_recording};
 use crate::error::{Context as _, Error, Reason, Result, reason};
 use crate::job::{
-    Address, DecodeParameters, DecodeState, EXACT_FLOATS, EXACT_SIGNED, EXACT_UNSIGNED, EncodeParameters, EncodeResult,
-    HEADER_ROOM, LINEAR, LOGARITHMIC, MAX_BOOKS, SIGNED_STEPS, SYMBOLS, UNSIGNED_STEPS,
+    DECODE_OK, DecodeParameters, DecodeState, EXACT_FLOATS, EXACT_SIGNED, EXACT_UNSIGNED, EncodeParameters, EncodeResult,
+    HEADER_ROOM, LINEAR, LOGARITHMIC, MAX_BOOKS, POLICY_AUTO, POLICY_CUSTOM, POLICY_DICTIONARY, SIGNED_STEPS, SYMBOLS,
+    UNSIGNED_STEPS,
 };
 use crate::launch::Graph;
 use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, copy_on_device, download, read_plain, upload};
-use crate::plan::{DecodePlan, DecodeVariant, EncodePlan, EncodeVariant, Key, Variant};
+use crate::plan::{DecodePlan, DecodeVariant, EncodePlan, EncodeVariant, Key, Memory, Variant};
 use crate::ring::Ring;
 
 /// Streams that can be no longer than this are written to pinned memory by the kernels themselves; longer ones are fetched once their
@@ -94,21 +96,27 @@ impl Session {
         self.results.grow(results_len)
     }
 
+    /// The memory that every plan uses.
+    fn plan_memory(&self, device: &Device) -> Memory {
+        Memory { arrays: self.memory.address(), tables: device.tables(), results: self.results.address(), ..Memory::default() }
+    }
+
     /// The job for compressing `chunks` chunks of a layout, recorded now if it is new. Returns its number.
     pub(crate) fn encoder(&mut self, device: &Device, layout: &Layout, chunks: usize, variant: EncodeVariant) -> Result<usize> {
         let key = Key { scalar: layout.scalar, shape: layout.shape, chunks, variant: Variant::Encode(variant) };
         if let Some(found) = self.encoders.iter().position(|(known, ..)| *known == key) {
             return Ok(found);
         }
-        let (mut plan, len) = EncodePlan::new(&key, layout, variant);
-        let direct =
-            if variant.to_host && plan.job.output_stride as usize <= DIRECT { plan.job.output_stride as usize } else { 0 };
-        self.reserve(len, direct, chunks * size_of::<EncodeResult>())?;
-        plan.place(self.memory.address());
-        plan.job.tables = device.tables();
-        plan.job.host_output = if direct > 0 { self.direct.address() } else { 0 };
-        plan.job.host_parameters = if variant.to_host { self.inbox.address() } else { 0 };
-        plan.job.host_results = self.results.address();
+        let needed = EncodePlan::new(&key, layout, variant, &Memory::default());
+        let stride = needed.job.output_stride as usize;
+        let direct = if variant.to_host && stride <= DIRECT { stride } else { 0 };
+        self.reserve(needed.len, direct, chunks * size_of::<EncodeResult>())?;
+        let memory = Memory {
+            inbox: if variant.to_host { self.inbox.address() } else { 0 },
+            streams: if direct > 0 { self.direct.address() } else { 0 },
+            ..self.plan_memory(device)
+        };
+        let plan = EncodePlan::new(&key, layout, variant, &memory);
         let graph =
             Graph::record(&self.stream, || plan.enqueue(&self.stream, device.kernels(), device.multiprocessors(), |_| Ok(())))?;
         count_recording();
@@ -125,12 +133,10 @@ impl Session {
         if let Some(found) = self.decoders.iter().position(|(known, ..)| *known == key) {
             return Ok(found);
         }
-        let (mut plan, len) = DecodePlan::new(&key, layout, variant);
-        self.reserve(len, 0, chunks * size_of::<DecodeState>())?;
-        plan.place(self.memory.address());
-        plan.job.tables = device.tables();
-        plan.job.host_input = if variant.fetched { self.inbox.address() } else { 0 };
-        plan.job.host_results = self.results.address();
+        let needed = DecodePlan::new(&key, layout, variant, &Memory::default());
+        self.reserve(needed.len, 0, chunks * size_of::<DecodeState>())?;
+        let memory = Memory { inbox: if variant.fetched { self.inbox.address() } else { 0 }, ..self.plan_memory(device) };
+        let plan = DecodePlan::new(&key, layout, variant, &memory);
         let graph =
             Graph::record(&self.stream, || plan.enqueue(&self.stream, device.kernels(), device.multiprocessors(), |_| Ok(())))?;
         count_recording();
@@ -178,10 +184,9 @@ impl Session {
         let linear = layout.scalar.is_float();
         let variant = EncodeVariant { inspected, to_host: true, interpolated: false, linear, bit_planes };
         let mut number = self.encoder(device, layout, 1, variant)?;
-        let input = self.encode_plan(number).0.input;
-        let body = input + size_of::<EncodeParameters>() as u64;
+        let input = self.encode_plan(number).0.job.input.address();
         let Self { ring, stream, chooser, .. } = self;
-        let mut send = || ring.send(stream, &[], chunk, body);
+        let mut send = || ring.send(stream, &[], chunk, input);
         // The chunk is on its way while its grid and its predictor are chosen.
         let (sent, chosen) = if inspected && is_chosen_on_tiles(&layout.shape) {
             let mut sent = None;
@@ -207,12 +212,13 @@ impl Session {
                 let interpolated = predictor == Predictor::Interpolation;
                 let chosen = EncodeVariant { interpolated, linear, inspected: inspected || !searched, ..variant };
                 if chosen != variant {
-                    // Its arrays have the places of the first plan's.
                     number = self.encoder(device, layout, 1, chosen)?;
                 }
                 encode_parameters(layout, config, &grid, predictor)
             }
         };
+        let chosen_input = self.encode_plan(number).0.job.input.address();
+        assert_eq!(chosen_input, input, "the plan reads the chunk from where it was sent");
         self.inbox.bytes_mut(0..size_of::<EncodeParameters>()).copy_from_slice(bytes_of(&parameters));
         self.encode_plan(number).1.launch()?;
         Ok(number)
@@ -220,7 +226,7 @@ impl Session {
 
     /// A compressed stream of `length` bytes, all of which are there, if the kernels have written it to pinned memory.
     pub(crate) fn stream_on_host(&self, number: usize, length: usize) -> Option<&[u8]> {
-        (self.encode_plan(number).0.job.host_output != 0).then(|| self.direct.bytes(0..length))
+        (!self.encode_plan(number).0.job.host_output.is_null()).then(|| self.direct.bytes(0..length))
     }
 
     /// Copies a compressed stream, all of which is there.
@@ -230,7 +236,7 @@ impl Session {
                 copy(stream, to);
                 Ok(())
             }
-            None => self.receive(self.encode_plan(number).0.job.output, to),
+            None => self.receive(self.encode_plan(number).0.job.output.address(), to),
         }
     }
 
@@ -240,7 +246,7 @@ impl Session {
         Device::check_layout(&layout)?;
         let fetched = stream.len() <= FETCHED;
         let number = self.decoder(device, &layout, 1, DecodeVariant { fetched, ..variant })?;
-        let input = self.decode_plan(number).0.job.input;
+        let input = self.decode_plan(number).0.job.input.address();
         if fetched {
             let head = size_of::<DecodeParameters>();
             self.inbox.bytes_mut(0..head).copy_from_slice(bytes_of(&parameters));
@@ -255,12 +261,12 @@ impl Session {
     /// Waits for the values of a chunk and copies them.
     pub(crate) fn fetch_values(&mut self, number: usize, to: &mut [u8]) -> Result<()> {
         let plan = self.decode_plan(number).0;
-        let (from, len) = (plan.job.output, plan.chunk_len());
+        let (from, len) = (plan.job.output.address(), plan.chunk_len());
         if to.len() != len {
             return Err(Error::Unsupported(reason!("the stream holds {len} bytes, the caller has room for {}", to.len())));
         }
         self.receive(from, to)?;
-        if self.decode_result(0).error != 0 { Err(Error::Refused) } else { Ok(()) }
+        if self.decode_result(0).error != DECODE_OK { Err(Error::Refused) } else { Ok(()) }
     }
 }
 
@@ -331,7 +337,7 @@ fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeP
         needed_bit: highest_bit(step).unwrap_or(0) + 1,
         has_fill: 0,
         big_endian: u32::from(layout.byte_order == quire_codec::ByteOrder::Big),
-        policy: 0,
+        policy: POLICY_AUTO,
         header_len: header.encoded_len() as u32,
         axes: 0,
         kind,
@@ -373,9 +379,9 @@ fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: P
         fill_bits,
         has_fill,
         policy: match config.codebook {
-            CodebookPolicy::Auto => 0,
-            CodebookPolicy::Dictionary => 1,
-            CodebookPolicy::Custom => 2,
+            CodebookPolicy::Auto => POLICY_AUTO,
+            CodebookPolicy::Dictionary => POLICY_DICTIONARY,
+            CodebookPolicy::Custom => POLICY_CUSTOM,
             // The kernels must learn of another.
             _ => unreachable!("a codebook policy that the kernels do not know"),
         },

@@ -3,8 +3,6 @@
 
 #include "job.cuh"
 
-constexpr u32 COMPARE_THREADS = 256;
-
 extern "C" __global__ void __launch_bounds__(COMPARE_THREADS) count_differences(const __grid_constant__ DecoderJob job) {
   const u32 quads = job.symbol_count / 16, thread = blockIdx.x * COMPARE_THREADS + threadIdx.x;
   u32 differences = 0;

@@ -4,10 +4,6 @@
 
 #include "job.cuh"
 
-constexpr u32 SCAN_THREADS = 1024;
-constexpr u32 SCAN_EACH = 4;
-constexpr u32 SCAN_TILE = SCAN_THREADS * SCAN_EACH;
-
 /// Sum of the numbers before `index`, after the scan.
 __device__ __forceinline__ u32 sum_before(const DecoderJob& job, u32 index) { return job.sizes[index] + job.sums[index / SCAN_TILE]; }
 
