@@ -67,12 +67,13 @@ impl Batch {
 
     fn compress_here(&mut self, chunks: &[u8], config: &Config, repeats: usize) -> Result<(Vec<Vec<u8>>, Timings)> {
         let (device, layout, count) = (self.device, self.layout, self.chunks);
+        let loaded = device.loaded();
         let session = self.lease.session();
         let predictor = batch_predictor(chunks, &layout, config)?;
         let parameters = linear_parameters(&layout, config, predictor)?;
         let bit_planes = config.coding == CodingPolicy::Bitshuffle;
         let variant = EncodeVariant { interpolated: predictor == Predictor::Interpolation, bit_planes, ..STAYS };
-        let number = session.encoder(device, &layout, count, variant)?;
+        let number = session.encoder(loaded, &layout, count, variant)?;
         let input = session.encode_plan(number).0.job.parameters.address();
         session.send(bytes_of(&parameters), chunks, input)?;
         let timings = {
@@ -83,7 +84,7 @@ impl Batch {
                 stream,
                 repeats,
                 || graph.launch(),
-                |observe| plan.enqueue(stream, device.kernels(), device.multiprocessors(), observe),
+                |observe| plan.enqueue(stream, &loaded.kernels, loaded.multiprocessors, observe),
             )?
         };
         let mut streams = Vec::with_capacity(count);
@@ -109,6 +110,7 @@ impl Batch {
 
     fn decompress_here(&mut self, streams: &[Vec<u8>], repeats: usize) -> Result<(Vec<u8>, Timings)> {
         let (device, layout, count) = (self.device, self.layout, self.chunks);
+        let loaded = device.loaded();
         let mut joined: Option<DecodeVariant> = None;
         let mut heads = Vec::with_capacity(count);
         for stream in streams {
@@ -122,7 +124,7 @@ impl Batch {
         }
         let session = self.lease.session();
         let variant = joined.ok_or_else(|| Error::Unsupported(Reason::from("an empty batch")))?;
-        let number = session.decoder(device, &layout, count, variant)?;
+        let number = session.decoder(loaded, &layout, count, variant)?;
         for (chunk, (stream, head)) in streams.iter().zip(&heads).enumerate() {
             let job = &session.decode_plan(number).0.job;
             let to = job.input.address() + chunk as u64 * job.input_stride;
@@ -138,7 +140,7 @@ impl Batch {
                 stream,
                 repeats,
                 || graph.launch(),
-                |observe| plan.enqueue(stream, device.kernels(), device.multiprocessors(), observe),
+                |observe| plan.enqueue(stream, &loaded.kernels, loaded.multiprocessors, observe),
             )?
         };
         if (0..count).any(|chunk| session.decode_result(chunk).error != DECODE_OK) {
@@ -171,7 +173,7 @@ fn time(
     steps: impl Fn(&mut dyn FnMut(&'static str) -> Result<()>) -> Result<()>,
 ) -> Result<Timings> {
     const WHAT: &str = "timing the kernels";
-    let event = || device.context().new_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).context(WHAT);
+    let event = || device.loaded().context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).context(WHAT);
     let elapsed = |from: &CudaEvent, to: &CudaEvent| from.elapsed_ms(to).context(WHAT).map(|time| f64::from(time) * 1e3);
     let (start, end) = (event()?, event()?);
     let mut timings = Timings::default();
@@ -266,7 +268,7 @@ pub fn floors(device: &'static Device, len: usize, repeats: usize) -> Result<Flo
         shape: quire_codec::Shape::new(&[1]).map_err(|error| Error::Unsupported(reason!("{error}")))?,
     };
     // A chunk of one value is constant: its kernels find nothing to do.
-    let number = session.encoder(device, &layout, 1, STAYS)?;
+    let number = session.encoder(device.loaded(), &layout, 1, STAYS)?;
     let input = session.encode_plan(number).0.job.parameters.address();
     let config = Config::absolute(1.0).map_err(|error| Error::Unsupported(reason!("{error}")))?;
     session.send(bytes_of(&linear_parameters(&layout, &config, Axes::FASTEST.into())?), &[0; 4], input)?;

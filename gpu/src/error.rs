@@ -28,6 +28,11 @@ pub enum Error {
     Refused,
 }
 
+/// The error of a build that had no nvcc.
+pub(crate) fn kernels_not_built() -> Error {
+    Error::Unavailable(Reason::from("this build has no GPU kernels: it was made without nvcc (see README, GPU)"))
+}
+
 /// Why. Where there is no memory for a text, it says so instead.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Reason(Cow<'static, str>);

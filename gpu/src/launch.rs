@@ -73,7 +73,7 @@ static FATBIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/quire.fatbin"))
 impl Kernels {
     #[cfg(not(quire_kernels))]
     pub(crate) fn load(_context: &Arc<CudaContext>) -> Result<Self> {
-        Err(crate::kernels_not_built())
+        Err(crate::error::kernels_not_built())
     }
 
     #[cfg(quire_kernels)]

@@ -7,6 +7,7 @@
 //! A chunk's parameters, and streams that are not long, go through an inbox, from which the first kernel fetches them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use cudarc::driver::CudaStream;
 use quire_codec::memory::Boxed;
@@ -26,7 +27,6 @@ use quire_codec::{
 
 use crate::copy::{beside, beside_all, copy};
 use crate::declare::Address;
-use crate::device::{Device, count_recording};
 use crate::error::{Context as _, Error, Reason, Result, reason};
 use crate::job::{
     DECODE_OK, DecodeParameters, DecodeState, EXACT_FLOATS, EXACT_SIGNED, EXACT_UNSIGNED, EncodeParameters, EncodeResult,
@@ -34,9 +34,12 @@ use crate::job::{
     UNSIGNED_STEPS,
 };
 use crate::launch::Graph;
+use crate::limits::check_layout;
+use crate::loaded::Loaded;
 use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, copy_on_device, download, read_plain, upload};
 use crate::plan::{DecodePlan, DecodeVariant, EncodePlan, EncodeVariant, Key, Memory, Variant};
 use crate::ring::Ring;
+use crate::statistics::RECORDED;
 
 /// Streams that can be no longer than this are written to pinned memory by the kernels themselves; longer ones are fetched once their
 /// length is known.
@@ -62,8 +65,8 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(device: &Device) -> Result<Self> {
-        let context = device.context();
+    pub(crate) fn new(loaded: &Loaded) -> Result<Self> {
+        let context = &loaded.context;
         let stream = context.new_stream().context("making a CUDA stream")?;
         let mut inbox = PinnedMemory::new(context.clone());
         inbox.grow(size_of::<EncodeParameters>().max(size_of::<DecodeParameters>() + FETCHED))?;
@@ -97,12 +100,12 @@ impl Session {
     }
 
     /// The memory that every plan uses.
-    fn plan_memory(&self, device: &Device) -> Memory {
-        Memory { arrays: self.memory.address(), tables: device.tables(), results: self.results.address(), ..Memory::default() }
+    fn plan_memory(&self, loaded: &Loaded) -> Memory {
+        Memory { arrays: self.memory.address(), tables: loaded.tables(), results: self.results.address(), ..Memory::default() }
     }
 
     /// The job for compressing `chunks` chunks of a layout, recorded now if it is new. Returns its number.
-    pub(crate) fn encoder(&mut self, device: &Device, layout: &Layout, chunks: usize, variant: EncodeVariant) -> Result<usize> {
+    pub(crate) fn encoder(&mut self, loaded: &Loaded, layout: &Layout, chunks: usize, variant: EncodeVariant) -> Result<usize> {
         let key = Key { scalar: layout.scalar, shape: layout.shape, chunks, variant: Variant::Encode(variant) };
         if let Some(found) = self.encoders.iter().position(|(known, ..)| *known == key) {
             return Ok(found);
@@ -114,12 +117,12 @@ impl Session {
         let memory = Memory {
             inbox: if variant.to_host { self.inbox.address() } else { 0 },
             streams: if direct > 0 { self.direct.address() } else { 0 },
-            ..self.plan_memory(device)
+            ..self.plan_memory(loaded)
         };
         let plan = EncodePlan::new(&key, layout, variant, &memory);
         let graph =
-            Graph::record(&self.stream, || plan.enqueue(&self.stream, device.kernels(), device.multiprocessors(), |_| Ok(())))?;
-        count_recording();
+            Graph::record(&self.stream, || plan.enqueue(&self.stream, &loaded.kernels, loaded.multiprocessors, |_| Ok(())))?;
+        RECORDED.fetch_add(1, Ordering::Relaxed);
         if self.encoders.len() == KEPT {
             self.encoders.remove(0);
         }
@@ -128,18 +131,18 @@ impl Session {
     }
 
     /// The same for decompressing.
-    pub(crate) fn decoder(&mut self, device: &Device, layout: &Layout, chunks: usize, variant: DecodeVariant) -> Result<usize> {
+    pub(crate) fn decoder(&mut self, loaded: &Loaded, layout: &Layout, chunks: usize, variant: DecodeVariant) -> Result<usize> {
         let key = Key { scalar: layout.scalar, shape: layout.shape, chunks, variant: Variant::Decode(variant) };
         if let Some(found) = self.decoders.iter().position(|(known, ..)| *known == key) {
             return Ok(found);
         }
         let needed = DecodePlan::new(&key, layout, variant, &Memory::default());
         self.reserve(needed.len, 0, chunks * size_of::<DecodeState>())?;
-        let memory = Memory { inbox: if variant.fetched { self.inbox.address() } else { 0 }, ..self.plan_memory(device) };
+        let memory = Memory { inbox: if variant.fetched { self.inbox.address() } else { 0 }, ..self.plan_memory(loaded) };
         let plan = DecodePlan::new(&key, layout, variant, &memory);
         let graph =
-            Graph::record(&self.stream, || plan.enqueue(&self.stream, device.kernels(), device.multiprocessors(), |_| Ok(())))?;
-        count_recording();
+            Graph::record(&self.stream, || plan.enqueue(&self.stream, &loaded.kernels, loaded.multiprocessors, |_| Ok(())))?;
+        RECORDED.fetch_add(1, Ordering::Relaxed);
         if self.decoders.len() == KEPT {
             self.decoders.remove(0);
         }
@@ -176,14 +179,14 @@ impl Session {
     }
 
     /// Sends a chunk and starts compressing it. `config` has a settled bound.
-    pub(crate) fn start_compressing(&mut self, device: &Device, chunk: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
+    pub(crate) fn start_compressing(&mut self, loaded: &Loaded, chunk: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
         let searched = matches!(config.bound, ErrorBound::Absolute(_)) && layout.scalar.is_float();
         // On a grid that is not an absolute bound's the kernels never look for a lattice, but may meet a constant chunk.
         let inspected = searched && has_nothing_to_inspect(chunk, layout, config);
         let bit_planes = config.coding == CodingPolicy::Bitshuffle;
         let linear = layout.scalar.is_float();
         let variant = EncodeVariant { inspected, to_host: true, interpolated: false, linear, bit_planes };
-        let mut number = self.encoder(device, layout, 1, variant)?;
+        let mut number = self.encoder(loaded, layout, 1, variant)?;
         let input = self.encode_plan(number).0.job.input.address();
         let Self { ring, stream, chooser, .. } = self;
         let mut send = || ring.send(stream, &[], chunk, input);
@@ -212,7 +215,7 @@ impl Session {
                 let interpolated = predictor == Predictor::Interpolation;
                 let chosen = EncodeVariant { interpolated, linear, inspected: inspected || !searched, ..variant };
                 if chosen != variant {
-                    number = self.encoder(device, layout, 1, chosen)?;
+                    number = self.encoder(loaded, layout, 1, chosen)?;
                 }
                 encode_parameters(layout, config, &grid, predictor)
             }
@@ -241,11 +244,11 @@ impl Session {
     }
 
     /// Sends a stream and starts decompressing it.
-    pub(crate) fn start_decompressing(&mut self, device: &Device, stream: &[u8]) -> Result<usize> {
+    pub(crate) fn start_decompressing(&mut self, loaded: &Loaded, stream: &[u8]) -> Result<usize> {
         let (layout, parameters, variant) = decode_parameters(stream)?;
-        Device::check_layout(&layout)?;
+        check_layout(&layout)?;
         let fetched = stream.len() <= FETCHED;
-        let number = self.decoder(device, &layout, 1, DecodeVariant { fetched, ..variant })?;
+        let number = self.decoder(loaded, &layout, 1, DecodeVariant { fetched, ..variant })?;
         let input = self.decode_plan(number).0.job.input.address();
         if fetched {
             let head = size_of::<DecodeParameters>();
