@@ -6,7 +6,7 @@
 //! * **host**: the histogram comes to the host, Huffman's algorithm runs there, the codes go back. No fewer steps are possible.
 //! * **device**: package-merge in one block of threads (`kernels/measure/codebooks.cu`), so that nothing travels.
 //! * **choose**: the cheapest of 75 books, its codes read from a table (the same file).
-//! * **ours**: the plugin's own kernel (`kernels/codebook.cu`), which has 106 symbols.
+//! * **ours**: the plugin's own kernel (`kernels/entropy/codebook.cuh`), which has 106 symbols.
 //!
 //! Every result is checked first: lengths cost what the host's package-merge costs, choices are the host's. Then the ways take turns, run
 //! after run, and three clocks are read: the host's around launch and wait, events around the work, and events around a hundred recorded

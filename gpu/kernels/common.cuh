@@ -4,7 +4,7 @@
 // positions may not; they come from prefix sums.
 #pragma once
 
-#include "small_float.cuh"
+#include "number/small_float.cuh"
 
 constexpr u32 WARP = 32;
 constexpr u32 ALL_LANES = 0xffffffffu;

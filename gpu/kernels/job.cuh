@@ -22,3 +22,14 @@ __device__ __forceinline__ u32 block_length(const DecodePlaneState& plane, u32 i
 __device__ __forceinline__ u32 plane_blocks(u32 elements, u32 group_log) {
   return ceil_div(ceil_div(elements, SEGMENT), 1u << group_log);
 }
+
+/// Tells the host how decoding went; a launch does it behind which nothing goes wrong any more.
+__device__ __forceinline__ void report(const DecodeJob& job, const DecodeState& state) {
+  if (job.host_results && blockIdx.x == 0 && threadIdx.x == 0) job.host_results[blockIdx.y] = state;
+}
+
+/// Integers of a plane of this chunk.
+template <typename C>
+__device__ __forceinline__ C* plane_values(const DecodeJob& job, u32 plane) {
+  return static_cast<C*>(job.planes[plane].values) + blockIdx.y * job.planes[plane].stride;
+}

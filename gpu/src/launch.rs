@@ -171,7 +171,7 @@ pub(crate) fn launch<J: DeviceRepr>(
     }
     let config = LaunchConfig { grid_dim: grid, block_dim: (threads, 1, 1), shared_mem_bytes: 0 };
     // SAFETY: kernels stay inside the arrays of the job, which `plan.rs` lays out in the session's own memory; the numbers are those of
-    // `kernels/*.cu`, where each kernel's signature stands.
+    // the kernel's signature in `kernels`.
     unsafe { arguments.launch(config) }.context("launching a kernel")?;
     Ok(())
 }

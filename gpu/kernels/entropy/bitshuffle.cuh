@@ -4,7 +4,8 @@
 // over the planes give every part its place in the block, which is put together in shared memory. Back, the same in the other order.
 #pragma once
 
-#include "lanes.cu"
+#include "../predict/lorenzo.cuh"
+#include "../predict/sums.cuh"
 
 /// Bytes of a bit plane of a block, and its words.
 constexpr u32 PLANE_BYTES = SEGMENT / 8;
@@ -254,7 +255,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 5) shuffle_f32(const __gri
 extern "C" __global__ void __launch_bounds__(THREADS, 4) shuffle_f64(const __grid_constant__ EncodeJob job) { shuffle<double>(job); }
 
 /// Warps of a block of threads that decodes.
-constexpr u32 PLANE_WARPS = LANE_WARPS;
+constexpr u32 PLANE_WARPS = LANE_THREADS / WARP;
 /// Bytes of each plane that a thread has.
 constexpr u32 OCTETS = PLANE_BYTES / LANE_THREADS;
 

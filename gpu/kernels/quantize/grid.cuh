@@ -4,9 +4,10 @@
 // same for all threads. Decoding takes a pass of its own, which leaves the one over an absolute bound's codes as lean as it is.
 #pragma once
 
-#include "interpolation.cu"
-#include "logarithm.cu"
-#include "steps.cu"
+#include "../number/integer.cuh"
+#include "integer_steps.cuh"
+#include "linear.cuh"
+#include "logarithm.cuh"
 
 /// The integer that stands for a floating-point number, by its bits, extended by their sign; it is its own inverse.
 template <typename V>

@@ -1,4 +1,4 @@
-// 32 interleaved lanes (FORMAT.md §9.1). The product's kernels are in `lanes.cu`; these code blocks of any number of symbols, and take their words from
+// 32 interleaved lanes (FORMAT.md §9.1). The product's kernels are in `entropy/lanes.cuh`; these code blocks of any number of symbols, and take their words from
 // different places.
 //
 //     lanes_encode  a warp a block: its words, into a place of their own, and how many
@@ -12,7 +12,7 @@
 //     lanes_banked  the same, and codes of up to nine bits are looked up in a table that each lane has in its own bank
 #pragma once
 
-#include "scan.cu"
+#include "scan.cuh"
 
 constexpr u32 LANE_ENCODER_WARPS = 4;
 constexpr u32 MOST_LANE_WARPS = 16;

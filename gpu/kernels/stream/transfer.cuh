@@ -2,7 +2,7 @@
 // was copied before, and an engine of the device would wait for another one.
 #pragma once
 
-#include "grid.cu"
+#include "../job.cuh"
 
 static_assert(sizeof(EncodeParameters) % sizeof(u32) == 0, "whole words");
 

@@ -2,11 +2,11 @@
 //
 // A lane of a block is a lane of a warp, either way. Forward, one ballot a step says which lanes have filled a word, and a lane knows where
 // its next two words stand. Backward, a step is one look-up, one ballot and one popcount, and two steps go together. A lane's bit string is a chain of look-ups that no
-// second warp can shorten: as many blocks as possible are under way at once, and what symbols stand for is left to tokens.cu.
+// second warp can shorten: as many blocks as possible are under way at once, and what symbols stand for is left to tokens.cuh.
 #pragma once
 
-#include "codebook.cu"
-#include "shared.cuh"
+#include "../job.cuh"
+#include "../shared.cuh"
 
 static_assert(LANES == WARP, "a lane of a block is a lane of a warp");
 

@@ -12,7 +12,8 @@
 // Encoding reads values and writes residuals; decoding reads residuals and writes values. Both go through the same places.
 #pragma once
 
-#include "checksum.cu"
+#include "../job.cuh"
+#include "../quantize/linear.cuh"
 
 /// Sets of axes, by bits.
 constexpr u32 SETS = 1u << MAX_RANK;
@@ -177,42 +178,6 @@ struct Stencil {
     return i32(sum) >> (axes == 1 ? 4 : axes == 2 ? 5 : 6);
   }
 };
-
-/// The place that a residual leads to.
-__device__ __forceinline__ i32 restore_place(i32 prediction, i32 residual) {
-  const u32 magnitude = residual < 0 ? 0u - u32(residual) : u32(residual);
-  return i32(u32(prediction) + (magnitude < ESCAPE_FROM ? u32(residual) * PLACES : u32(residual) - ESCAPE_BASE));
-}
-
-/// Residual of a value, and its place; false for an exception, whose place is its prediction.
-template <typename V>
-__device__ __forceinline__ bool encode_place(V value, const EncodeParameters& parameters, const FineGrid& fine, i32 prediction, i32& residual, i32& place) {
-  const double x = double(value), scaled = x * fine.inverse_step;
-  residual = 0;
-  place = prediction;
-  if (!(fabs(scaled) < fine.limit)) return false;
-  const Nearest<V> nearest(fine, value, (scaled + ROUNDING) - ROUNDING);
-  if (!(fabs(nearest.steps) < fine.limit)) return false;
-  const i32 nearest_place = i32(nearest.steps * double(PLACES) + nearest.rest);
-  const i32 limit = i32(fine.limit) * i32(PLACES) - i32(PLACES) / 2;
-  const auto holds = [&](i32 candidate) {
-    return candidate >= -limit && candidate < limit && fabs(x - double(fine.restore<V>(candidate))) <= parameters.bound;
-  };
-  const double steps = ((x - fine.value(prediction)) * fine.inverse_step + ROUNDING) - ROUNDING;
-  if (fabs(steps) < double(ESCAPE_FROM)) {
-    const i32 candidate = i32(u32(prediction) + u32(i32(steps)) * PLACES);
-    if (holds(candidate) && (!nearest.exact || candidate == nearest_place)) {
-      residual = i32(steps);
-      place = candidate;
-      return true;
-    }
-  }
-  const i32 distance = i32(u32(nearest_place) - u32(prediction));
-  if (distance < -i32(ESCAPE_REACH) || distance >= i32(ESCAPE_REACH) || !holds(nearest_place)) return false;
-  residual = distance + i32(ESCAPE_BASE);
-  place = nearest_place;
-  return true;
-}
 
 /// Values of a chunk that one block of threads interpolates, in shared memory: where a value stands its place will stand.
 template <typename V>

@@ -9,7 +9,7 @@
 // so no word is written twice, and none has to be cleared first.
 #pragma once
 
-#include "scan.cu"
+#include "scan.cuh"
 
 constexpr u32 PLAIN_THREADS = 128;
 constexpr u32 PLAIN_WARPS = PLAIN_THREADS / WARP;

@@ -3,7 +3,7 @@
 //
 //     count_gaps   a block a sequence: symbols of each subsequence
 //     scan_totals  symbols before each sequence
-//     staged.cu    decodes again, and writes
+//     staged.cuh   decodes again, and writes
 #pragma once
 
 #include "subsequences.cuh"

@@ -4,35 +4,18 @@
 //
 //   eight neighbours a thread ─> their differences ─> bits of zeros and ones ─> runs ─> tokens ─ prefix sum ─> places in the segment
 //
-// Where rows are a multiple of eight values, a thread's eight lie in one row and are read by vector loads; otherwise neighbouring threads
-// read neighbouring values, which change hands in shared memory.
-//
-// Segments are coded apart, so symbols and extra bits wait in slots, one a segment, until blocks are put together (lanes.cu, plane.cu).
+// Each segment is coded by itself: its symbols and extra bits go to a slot, one a segment, and stay there until blocks are put together
+// (lanes.cuh, stream/plane.cuh).
 // Reads the codes (and neighbours, from caches), writes a byte a token and the extra bits.
 //
-// Backward, a block of threads takes a block of the stream, whose symbols lanes.cu has found, a tile of tokens at a time: their numbers of extra
+// Backward, a block of threads takes a block of the stream, whose symbols lanes.cuh has found, a tile of tokens at a time: their numbers of extra
 // bits ─ prefix sum ─> extra bits, spans ─ prefix sum ─> places. Differences are put together in shared memory; where blocks hold whole rows,
-// they are summed there (lorenzo.cu).
+// they are summed there (predict/sums.cuh).
 #pragma once
 
+#include "../predict/lorenzo.cuh"
+#include "../predict/sums.cuh"
 #include "alphabet.cuh"
-#include "exceptions.cu"
-
-/// Words that the extra bits of a segment's integers can take, or their bit planes: 33 bits a 32-bit integer, 65 a 64-bit one.
-template <typename C>
-constexpr u32 EXTRA_WORDS = SEGMENT * (8 * sizeof(C) + 1) / 32;
-
-/// What differences need, and room for what is made of them.
-template <typename C>
-struct DifferenceBlock {
-  union {
-    C values[SEGMENT];
-    uint4 quads[SEGMENT * sizeof(C) / 16];
-    u32 extra[EXTRA_WORDS<C> + 2];
-  };
-  C before;  // the value before the segment's first
-  u32 zeros[MASK_WORDS];
-};
 
 template <typename C>
 struct TokenBlock : DifferenceBlock<C> {
@@ -60,170 +43,6 @@ __device__ __forceinline__ u32 zeros_behind(const u32* zeros, u32 thread) {
   for (word++; word < MASK_WORDS && zeros[word] == ALL_LANES; word++) {
   }
   return 32 * word + (word < MASK_WORDS ? __ffs(~zeros[word]) - 1 : 0) - begin;
-}
-
-/// A thread's eight differences.
-template <typename C>
-struct Own {
-  C differences[VALUES_PER_THREAD];
-  u32 zeros;  // a bit each; 0 behind the plane's end
-};
-
-/// Eight neighbouring integers.
-template <typename C>
-struct Eight {
-  union {
-    uint4 quads[sizeof(C) / 2];
-    C values[VALUES_PER_THREAD];
-  };
-};
-
-template <typename C>
-__device__ __forceinline__ Eight<C> read_eight(const C* values) {
-  Eight<C> result;
-#pragma unroll
-  for (u32 i = 0; i < sizeof(C) / 2; i++) result.quads[i] = reinterpret_cast<const uint4*>(values)[i];
-  return result;
-}
-
-/// As `slow_difference`, for eight values of one row.
-template <u32 RANK, bool EVERY, typename C, u32 ALL>
-__device__ __forceinline__ Eight<C> slow_differences(const C* values, const Shape& shape, u32 index, const Coordinates<ALL>& coordinates, u32 axes) {
-  if constexpr (RANK == 1) {
-    return read_eight(values + index);
-  } else {
-    typedef typename Unsigned<C>::Type U;
-    if (!EVERY && !(axes >> (RANK - 1) & 1)) return slow_differences<RANK - 1, EVERY>(values, shape, index, coordinates, axes);
-    const bool inside = coordinates.at[RANK - 1] > 0;
-    Eight<C> here = slow_differences<RANK - 1, EVERY>(values, shape, index, coordinates, axes);
-    Eight<C> back = slow_differences<RANK - 1, EVERY>(values, shape, index - (inside ? shape.strides[RANK - 1] : 0), coordinates, axes);
-#pragma unroll
-    for (u32 k = 0; k < VALUES_PER_THREAD; k++) here.values[k] = C(U(here.values[k]) - (inside ? U(back.values[k]) : U(0)));
-    return here;
-  }
-}
-
-/// Differences of a segment of a plane in memory along `axes`, where rows are a multiple of eight values.
-template <u32 RANK, bool EVERY, typename C>
-__device__ __forceinline__ void row_differences(DifferenceBlock<C>& block, const C* values, const Shape& shape, u32 start, u32 length, u32 axes,
-                                                Own<C>& own) {
-  typedef typename Unsigned<C>::Type U;
-  const u32 first = threadIdx.x * VALUES_PER_THREAD;
-  const bool inside = first < length;
-  Eight<C> here = {};
-  U before = 0;
-  Coordinates<RANK> coordinates(shape, start + first);
-  if (inside) {
-    here = slow_differences<RANK, EVERY>(values, shape, start + first, coordinates, axes);
-    // The first lane has no neighbour to ask.
-    if (lane_id() == 0 && coordinates.at[0] > 0) before = slow_difference<RANK, EVERY>(values, shape, start + first - 1, coordinates, axes);
-  }
-  const U neighbour = __shfl_up_sync(ALL_LANES, U(here.values[VALUES_PER_THREAD - 1]), 1);
-  if (lane_id() > 0 && coordinates.at[0] > 0) before = neighbour;
-  own.zeros = 0;
-#pragma unroll
-  for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
-    own.differences[k] = C(U(here.values[k]) - (EVERY || axes & 1 ? before : U(0)));
-    own.zeros |= u32(own.differences[k] == 0) << k;
-    before = here.values[k];
-  }
-  if (!inside) own.zeros = 0;
-  reinterpret_cast<u8*>(block.zeros)[threadIdx.x] = u8(own.zeros);
-  __syncthreads();
-}
-
-/// Differences of a segment of a plane in memory along `axes`.
-template <u32 RANK, bool EVERY, typename C>
-__device__ __forceinline__ void integer_differences(DifferenceBlock<C>& block, const C* values, const Shape& shape, u32 start, u32 length, u32 axes,
-                                                    Own<C>& own) {
-  const bool along_row = EVERY || axes & 1;
-  Coordinates<RANK> coordinates(shape, start + threadIdx.x);
-#pragma unroll
-  for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
-    const u32 p = k * THREADS + threadIdx.x;
-    if (p < length) block.values[p] = slow_difference<RANK, EVERY>(values, shape, start + p, coordinates, axes);
-    coordinates.advance(shape);
-  }
-  if (threadIdx.x == 0 && start > 0) {
-    block.before = slow_difference<RANK, EVERY>(values, shape, start - 1, Coordinates<RANK>(shape, start - 1), axes);
-  }
-  __syncthreads();
-  typedef typename Unsigned<C>::Type U;
-  const u32 first = threadIdx.x * VALUES_PER_THREAD, inside = first >= length ? 0 : min(length - first, VALUES_PER_THREAD);
-  constexpr u32 QUADS = VALUES_PER_THREAD * sizeof(C) / 16;
-  union {
-    uint4 quads[QUADS];
-    C values[VALUES_PER_THREAD];
-  } here;
-#pragma unroll
-  for (u32 i = 0; i < QUADS; i++) here.quads[i] = block.quads[threadIdx.x * QUADS + i];
-  U before = first > 0 ? block.values[first - 1] : block.before;
-  u32 x = RANK == 1 ? start + first : (start + first) % shape.extents[0];
-  own.zeros = 0;
-#pragma unroll
-  for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
-    own.differences[k] = C(U(here.values[k]) - (along_row && x > 0 ? before : U(0)));
-    own.zeros |= u32(own.differences[k] == 0 && k < inside) << k;
-    before = here.values[k];
-    x = RANK > 1 && x + 1 == shape.extents[0] ? 0 : x + 1;
-  }
-  reinterpret_cast<u8*>(block.zeros)[threadIdx.x] = u8(own.zeros);
-  __syncthreads();
-}
-
-/// Differences of a segment of the exception mask.
-template <typename C>
-__device__ __forceinline__ void mask_differences(DifferenceBlock<C>& block, const u32* mask, const Shape& shape, u32 start, u32 length, u32 axes,
-                                                 Own<C>& own) {
-  if (threadIdx.x < MASK_WORDS) {
-    const u32 first = 32 * threadIdx.x;
-    const u32 inside = first >= length ? 0 : length - first >= 32 ? ALL_LANES : (1u << (length - first)) - 1;
-    u32 ones = inside ? mask_difference(mask, shape, start + first, StepsBack(shape, start + first), axes) : 0;
-    block.zeros[threadIdx.x] = ~ones & inside;
-  }
-  __syncthreads();
-  own.zeros = reinterpret_cast<u8*>(block.zeros)[threadIdx.x];
-#pragma unroll
-  for (u32 k = 0; k < VALUES_PER_THREAD; k++) own.differences[k] = C(~own.zeros >> k & 1);
-}
-
-/// Differences of a segment of the codes.
-template <typename V>
-__device__ __forceinline__ void code_differences(DifferenceBlock<typename ValueType<V>::Code>& block, const EncodeJob& job, u32 start, u32 length,
-                                                 Own<typename ValueType<V>::Code>& own) {
-  typedef typename ValueType<V>::Code C;
-  const Shape& shape = job.shape;
-  const C* codes = static_cast<const C*>(job.codes) + u64(blockIdx.y) * shape.elements;
-  // What interpolation leaves is a line of its own.
-  const u32 axes = job.interpolated ? 0 : job.parameters->axes, rank = job.interpolated ? 1 : shape.rank;
-  const bool in_rows = (job.interpolated ? shape.elements : shape.extents[0]) % VALUES_PER_THREAD == 0;
-  // Along all axes, the number of reads is known to the compiler, and they are under way together.
-  const bool every = axes == (1u << rank) - 1;
-  switch (rank | u32(in_rows) << 3 | u32(every) << 4) {
-    case 1: return integer_differences<1, false>(block, codes, shape, start, length, axes, own);
-    case 2: return integer_differences<2, false>(block, codes, shape, start, length, axes, own);
-    case 3: return integer_differences<3, false>(block, codes, shape, start, length, axes, own);
-    case 4: return integer_differences<4, false>(block, codes, shape, start, length, axes, own);
-    case 8 | 1: return row_differences<1, false>(block, codes, shape, start, length, axes, own);
-    case 8 | 2: return row_differences<2, false>(block, codes, shape, start, length, axes, own);
-    case 8 | 3: return row_differences<3, false>(block, codes, shape, start, length, axes, own);
-    case 8 | 4: return row_differences<4, false>(block, codes, shape, start, length, axes, own);
-    case 16 | 1: return integer_differences<1, true>(block, codes, shape, start, length, axes, own);
-    case 16 | 2: return integer_differences<2, true>(block, codes, shape, start, length, axes, own);
-    case 16 | 3: return integer_differences<3, true>(block, codes, shape, start, length, axes, own);
-    case 16 | 4: return integer_differences<4, true>(block, codes, shape, start, length, axes, own);
-    case 24 | 1: return row_differences<1, true>(block, codes, shape, start, length, axes, own);
-    case 24 | 2: return row_differences<2, true>(block, codes, shape, start, length, axes, own);
-    case 24 | 3: return row_differences<3, true>(block, codes, shape, start, length, axes, own);
-    default: return row_differences<4, true>(block, codes, shape, start, length, axes, own);
-  }
-}
-
-/// Differences of a segment of the bits of many exceptions.
-template <typename C>
-__device__ __forceinline__ void bits_differences(DifferenceBlock<C>& block, const EncodeJob& job, u32 start, u32 length, Own<C>& own) {
-  const C* bits = static_cast<const C*>(job.exception_bits) + u64(blockIdx.y) * job.shape.elements;
-  integer_differences<1, true>(block, bits, job.shape, start, length, 1, own);
 }
 
 /// Tokens of a segment of `length` integers.

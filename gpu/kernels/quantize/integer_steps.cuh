@@ -1,7 +1,7 @@
 // Stage 1 for whole numbers (FORMAT.md §5.4). CPU: codec/src/quantize/integer_steps.rs, which explains it.
 #pragma once
 
-#include "quantize.cu"
+#include "../job.cuh"
 
 /// The multiple of `2 bound + 1` that is nearest to a value, as a code. `SIGNED` says how its bits are to be read.
 template <typename V, bool SIGNED>

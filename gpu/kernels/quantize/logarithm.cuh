@@ -3,7 +3,7 @@
 // All arithmetic is f64, each operation rounded by itself: the file is compiled with --fmad=false.
 #pragma once
 
-#include "quantize.cu"
+#include "../job.cuh"
 
 constexpr double LARGEST_DOUBLE = 1.7976931348623157e308;
 constexpr double SMALLEST_NORMAL_DOUBLE = 2.2250738585072014e-308;

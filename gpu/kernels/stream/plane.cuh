@@ -1,7 +1,8 @@
 // Planes and streams (FORMAT.md §2 to §4): blocks -> stream, and stream -> where blocks are. CPU: codec/src/stream/plane.rs, codec/src/workspace.rs.
 #pragma once
 
-#include "bitshuffle.cu"
+#include "../predict/lorenzo.cuh"
+#include "../quantize/lattice.cuh"
 
 /// Where the parts of a plane stand.
 struct PlaneExtent {

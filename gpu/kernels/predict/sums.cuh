@@ -1,148 +1,15 @@
-// Stage 2 (FORMAT.md §6): codes -> differences along a set of axes, and back. CPU: codec/src/predict/lorenzo.rs.
+// Stage 2 back (FORMAT.md §6.1): differences -> codes, and codes -> values. CPU: codec/src/predict/lorenzo.rs, codec/src/predict/sums.rs.
 //
-// Forward, differences are computed where they are used (tokens.cu): along the slow axes from codes that the caches hold, along the fastest
-// from neighbours. Backward, a prefix sum along each axis in turn; the last one also turns codes into values:
+// A prefix sum along each axis in turn; the last one also turns codes into values:
 //
-//   rows        where they were decoded, if blocks hold whole ones; else in a kernel of their own
+//   rows        where they were decoded, if blocks hold whole rows; else in a kernel of their own
 //   columns     likewise; then each block leaves its last row, of which `join_columns` makes what the blocks behind it must add
 //   other axes  one kernel an axis, in which neighbouring threads have neighbouring columns
 #pragma once
 
-#include "quantize.cu"
-
-/// Integers of the planes when prefix sums are taken: sums of unsigned numbers wrap.
-template <typename C>
-struct Unsigned;
-template <>
-struct Unsigned<i32> {
-  typedef u32 Type;
-};
-template <>
-struct Unsigned<i64> {
-  typedef u64 Type;
-};
-template <>
-struct Unsigned<u8> {
-  typedef u32 Type;
-};
-
-/// Four bytes of the mask, of which only the lowest bits count: their sum is modulo 2.
-struct FourBits {
-  u32 bytes;
-  FourBits() = default;
-  __device__ __forceinline__ explicit FourBits(u32 bytes) : bytes(bytes) {}
-  __device__ __forceinline__ FourBits& operator+=(FourBits other) {
-    bytes ^= other.bytes;
-    return *this;
-  }
-};
-template <>
-struct Unsigned<u32> {
-  typedef FourBits Type;
-};
-
-/// Index along each axis, fastest first. Axes from RANK on are not looked at.
-template <u32 RANK>
-struct Coordinates {
-  u32 at[RANK];
-
-  __device__ __forceinline__ Coordinates(const Shape& shape, u32 index) {
-#pragma unroll
-    for (u32 axis = 0; axis < RANK; axis++) {
-      // The slowest axis needs no division.
-      u32 rest = axis + 1 < RANK ? index / shape.extents[axis] : 0;
-      at[axis] = index - rest * shape.extents[axis];
-      index = rest;
-    }
-  }
-
-  /// Moves THREADS values on.
-  __device__ __forceinline__ void advance(const Shape& shape) {
-    u32 carry = 0;
-#pragma unroll
-    for (u32 axis = 0; axis < RANK; axis++) {
-      at[axis] += shape.advance[axis] + carry;
-      carry = axis + 1 < RANK && at[axis] >= shape.extents[axis];
-      if (carry) at[axis] -= shape.extents[axis];
-    }
-  }
-};
-
-/// The difference at `index` along those of axes 1 to RANK - 1 that are in `axes`, or along every one. Where there is no step back, the integer itself is read in
-/// its place and not subtracted, so that all reads can be under way at once.
-template <u32 RANK, bool EVERY, typename C, u32 ALL>
-__device__ __forceinline__ C slow_difference(const C* values, const Shape& shape, u32 index, const Coordinates<ALL>& coordinates, u32 axes) {
-  if constexpr (RANK == 1) {
-    return values[index];
-  } else {
-    if (!EVERY && !(axes >> (RANK - 1) & 1)) return slow_difference<RANK - 1, EVERY>(values, shape, index, coordinates, axes);
-    const bool inside = coordinates.at[RANK - 1] > 0;
-    C here = slow_difference<RANK - 1, EVERY>(values, shape, index, coordinates, axes);
-    C back = slow_difference<RANK - 1, EVERY>(values, shape, index - (inside ? shape.strides[RANK - 1] : 0), coordinates, axes);
-    typedef typename Unsigned<C>::Type U;
-    return inside ? C(U(here) - U(back)) : here;
-  }
-}
-
-/// 32 bits of a mask from bit `at`, which may lie before its start.
-__device__ __forceinline__ u32 mask_bits(const u32* words, i32 at) {
-  const i32 word = at >> 5;
-  const u32 low = word >= 0 ? words[word] : 0, high = word >= -1 && at % 32 ? words[word + 1] : 0;
-  return __funnelshift_r(low, high, at & 31);
-}
-
-/// Which of 32 values have a step back along each axis.
-struct StepsBack {
-  u32 inside[MAX_RANK];
-
-  __device__ __forceinline__ StepsBack(const Shape& shape, u32 first) {
-    Coordinates<MAX_RANK> coordinates(shape, first);
-    // All 32 in one row.
-    const bool together = shape.extents[0] % 32 == 0;
-#pragma unroll
-    for (u32 axis = 0; axis < MAX_RANK; axis++) inside[axis] = together && coordinates.at[axis] > 0 ? ALL_LANES : 0;
-    if (together) {
-      inside[0] |= ~1u;
-      return;
-    }
-    for (u32 bit = 0; bit < 32; bit++) {
-      u32 carry = 1;
-#pragma unroll
-      for (u32 axis = 0; axis < MAX_RANK; axis++) {
-        inside[axis] |= u32(coordinates.at[axis] > 0) << bit;
-        coordinates.at[axis] += carry;
-        carry = coordinates.at[axis] >= shape.extents[axis];
-        if (carry) coordinates.at[axis] = 0;
-      }
-    }
-  }
-};
-
-/// Differences of a mask's bits, modulo 2, along `axes`: 32 of them, from index `first` on.
-__device__ __forceinline__ u32 mask_difference(const u32* words, const Shape& shape, u32 first, const StepsBack& steps, u32 axes) {
-  u32 result = 0;
-  // Unrolled, so that all reads are under way at once.
-#pragma unroll
-  for (u32 set = 0; set < 1u << MAX_RANK; set++) {
-    u32 back = 0, bits = set & ~axes ? 0 : ALL_LANES;
-#pragma unroll
-    for (u32 axis = 0; axis < MAX_RANK; axis++) {
-      if (set >> axis & 1) {
-        back += shape.strides[axis];
-        bits &= steps.inside[axis];
-      }
-    }
-    if (bits) result ^= mask_bits(words, i32(first - back)) & bits;
-  }
-  return result;
-}
-
-/// The axes of the mask's differences: those that leave the fewest ones, of all, the fastest and none, the first where they tie.
-__device__ __forceinline__ u32 mask_axes(const Shape& shape, const EncodeState& state) {
-  u32 all = state.mask_ones[0], fastest = state.mask_ones[1], none = state.exceptions;
-  if (all <= fastest && all <= none) return (1u << shape.rank) - 1;
-  return fastest <= none ? 1 : 0;
-}
+#include "../job.cuh"
+#include "../number/integer.cuh"
+#include "../quantize/linear.cuh"
 
 /// Where restored integers go: back to their place, or to the chunk as values.
 template <typename C>
@@ -514,17 +381,6 @@ __device__ __forceinline__ void run_pass(Blocks blocks, const Shape& shape, u32 
       return sum_axis<C>(blocks, values, NothingToJoin<C>{}, shape.elements / (inner * extent), extent, inner, sum, store);
     }
   }
-}
-
-/// Tells the host how decoding went; a launch does it behind which nothing goes wrong any more.
-__device__ __forceinline__ void report(const DecodeJob& job, const DecodeState& state) {
-  if (job.host_results && blockIdx.x == 0 && threadIdx.x == 0) job.host_results[blockIdx.y] = state;
-}
-
-/// Integers of a plane of this chunk.
-template <typename C>
-__device__ __forceinline__ C* plane_values(const DecodeJob& job, u32 plane) {
-  return static_cast<C*>(job.planes[plane].values) + blockIdx.y * job.planes[plane].stride;
 }
 
 /// Room for the sums of the tiles of a plane's long rows.

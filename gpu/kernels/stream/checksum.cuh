@@ -5,7 +5,7 @@
 // On the way, a compressed stream also goes to the host's pinned memory.
 #pragma once
 
-#include "plane.cu"
+#include "plane.cuh"
 
 constexpr u32 TILE_WORDS = CHECKSUM_TILE / 4;
 constexpr u32 WORDS_PER_THREAD = TILE_WORDS / THREADS;

@@ -1,7 +1,7 @@
 // The symbols of tokens (FORMAT.md §7). CPU: codec/src/entropy/alphabet.rs, from which the build takes SYMBOL_START and SYMBOL_EXTRA_BITS.
 #pragma once
 
-#include "common.cuh"
+#include "../common.cuh"
 
 /// A symbol and its extra bits; those of a 32-bit difference fit 32 bits.
 template <typename Bits>

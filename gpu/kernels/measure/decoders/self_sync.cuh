@@ -8,7 +8,7 @@
 //     sync_across  a thread a sequence: from the true end of the sequence before, until that meets what is there; again until no
 //                  sequence's end moves, which for real streams is at once
 //     scan_totals  symbols before each sequence
-//     staged.cu    decodes again, and writes
+//     staged.cuh   decodes again, and writes
 //
 // Rivera's version of the first stage, that a block stops as soon as all of its threads are in step, is the vote in the loop below.
 #pragma once

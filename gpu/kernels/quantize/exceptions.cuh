@@ -4,7 +4,7 @@
 // lists in the order of the chunk, at positions that come from prefix sums over segments. A decoded mask has a byte a value.
 #pragma once
 
-#include "lorenzo.cu"
+#include "../predict/lorenzo.cuh"
 
 /// Last valid value before `segment` that does not lie before `row_start`, or NONE. For a whole block.
 __device__ u32 last_valid_before(const u32* last_valid, u32 segment, u32 row_start, u32* scratch) {
@@ -37,24 +37,6 @@ __device__ u32 first_valid_behind(const u32* first_valid, u32 segment, u32 row_e
   }
   return NONE;
 }
-
-/// Whether no exception is a step back along any set of axes from a segment, so that all of its mask's differences are 0. For a warp or
-/// more, all of whose lanes get the same answer.
-__device__ __forceinline__ bool mask_is_flat(const EncodeJob& job, u32 segment) {
-  static_assert(2u << MAX_RANK == WARP, "two segments a set of axes");
-  const u32* counts = job.exception_counts + u64(blockIdx.y) * job.segments;
-  // A segment that is moved back lies in two.
-  const u32 set = lane_id() / 2;
-  u32 back = 0;
-#pragma unroll
-  for (u32 axis = 0; axis < MAX_RANK; axis++) back += set >> axis & 1 && axis < job.shape.rank ? job.shape.strides[axis] : 0;
-  const i64 other = ((i64(segment) * SEGMENT - i64(back)) >> SEGMENT_LOG) + lane_id() % 2;
-  const u32 any = other >= 0 && other <= i64(segment) ? counts[other] : 0;
-  return !__any_sync(ALL_LANES, any);
-}
-
-/// Segments that a block of threads looks at together.
-constexpr u32 MAX_LISTED = THREADS;
 
 /// Counts the ones that the mask's differences leave.
 __device__ void count_mask_ones(const EncodeJob& job, EncodeState& state, const u32* mask) {

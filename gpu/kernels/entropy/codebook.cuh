@@ -4,7 +4,7 @@
 // integers, so that the choice is the CPU's. A custom book is built by package-merge where the entropy says that it may pay.
 #pragma once
 
-#include "tokens.cu"
+#include "../job.cuh"
 
 static_assert(BOOKS <= CHOOSE_THREADS && MAX_BOOKS <= CHOOSE_THREADS && 2 * SYMBOLS - 1 <= 255, "a thread a book; places of items fit a byte");
 

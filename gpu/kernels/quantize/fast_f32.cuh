@@ -1,0 +1,26 @@
+// Stage 1 in binary32 where its result is provably that of f64. CPU: codec/src/quantize/fast_f32.rs.
+#pragma once
+
+#include "../job.cuh"
+
+/// What arithmetic in binary32 decides for certain of most values of that type. CPU: codec/src/quantize/fast_f32.rs, where its errors are reckoned.
+struct Glance {
+  float inverse_step;  // NaN where nothing is certain
+
+  __device__ __forceinline__ void make(double bound, double step) {
+    // Lattices' steps do not bound the error.
+    const bool of_use = step == 2.0 * bound && step >= GLANCE_SMALLEST_STEP && step < 1.0 / GLANCE_SMALLEST_STEP;
+    inverse_step = of_use ? float(1.0 / step) : __uint_as_float(0x7fffffff);
+  }
+
+  /// Whether the code is certain, and holds the value.
+  __device__ __forceinline__ bool quantize(float value, i32& code) const {
+    constexpr float ROUND = float(GLANCE_ROUNDING);
+    const float scaled = value * inverse_step, sum = scaled + ROUND;
+    const float miss = scaled - (sum - ROUND), rest = miss * float(PLACES_A_STEP);
+    const float off = fabsf(rest - ((rest + ROUND) - ROUND));
+    code = i32(__float_as_uint(sum) - __float_as_uint(ROUND));
+    const bool may_stand = off < float(GLANCE_STANDING) && fabsf(rest) > 0.5f && fabsf(scaled) < float(GLANCE_OUT_OF_REACH);
+    return fabsf(miss) + fabsf(scaled) * float(GLANCE_DOUBT_SHARE) < 0.5f && !may_stand;
+  }
+};
