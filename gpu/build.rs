@@ -160,11 +160,11 @@ fn constants() -> String {
     let reals = [
         ("FAR_FILL", linear::FAR_FILL),
         ("FINE_SPACING", places::SPACING),
-        ("GLANCE_SMALLEST_STEP", fast_f32::SMALLEST_STEP),
-        ("GLANCE_ROUNDING", f64::from(rounding::ROUNDING_F32)),
-        ("GLANCE_DOUBT_SHARE", f64::from(fast_f32::DOUBT_SHARE)),
-        ("GLANCE_STANDING", f64::from(fast_f32::STANDING)),
-        ("GLANCE_OUT_OF_REACH", f64::from(fast_f32::OUT_OF_REACH)),
+        ("FAST_SMALLEST_STEP", fast_f32::SMALLEST_STEP),
+        ("FAST_ROUNDING", f64::from(rounding::ROUNDING_F32)),
+        ("FAST_DOUBT_SHARE", f64::from(fast_f32::DOUBT_SHARE)),
+        ("FAST_STANDING", f64::from(fast_f32::STANDING)),
+        ("FAST_OUT_OF_REACH", f64::from(fast_f32::OUT_OF_REACH)),
         ("PLACES_A_STEP", places::PLACES_A_STEP),
     ];
     let reals = reals.into_iter().map(|(name, value)| (name.to_owned(), value));

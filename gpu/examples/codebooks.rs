@@ -52,7 +52,7 @@ const VALUES: usize = 1 << 18;
 const ROW: usize = 100;
 /// Rounds before the first one that counts.
 const WARM_UP: usize = 5;
-/// Where a code's length stands in its entry: `LENGTH_SHIFT` in `codebooks.cu`.
+/// Bit at which a code's length begins in its entry: `LENGTH_SHIFT` in `codebooks.cu`.
 const LENGTH_SHIFT: u32 = 27;
 
 /// Symbols, longest code, threads of the kernels `build` and `choose`: the last lines of `codebooks.cu`.

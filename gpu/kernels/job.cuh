@@ -5,13 +5,13 @@
 #include "common.cuh"
 #include "job_structs.cuh"
 
-/// Integers of a plane: without exceptions, or where they are listed, there are the codes alone.
+/// Integers of a plane. A chunk whose exceptions are listed, or that has none, has the plane of codes alone.
 template <typename Job>
 __device__ __forceinline__ u32 plane_elements(const Job& job, u32 exceptions, u32 plane) {
   return plane == CODES ? job.shape.elements : exceptions <= job.most_listed ? 0 : plane == MASK ? job.shape.elements : exceptions;
 }
 
-/// Whether all values of the chunk are equal. `inspect` comes first.
+/// Whether all values of the chunk are equal. Valid once `inspect` has run.
 __device__ __forceinline__ bool is_constant(const EncodeJob& job, const EncodeState& state) { return !job.inspected && !state.differs; }
 
 /// Integers of block `index` of a plane.
@@ -23,7 +23,7 @@ __device__ __forceinline__ u32 plane_blocks(u32 elements, u32 group_log) {
   return ceil_div(ceil_div(elements, SEGMENT), 1u << group_log);
 }
 
-/// Tells the host how decoding went; a launch does it behind which nothing goes wrong any more.
+/// Copies the state to the host. The last launch that can refuse a stream does this.
 __device__ __forceinline__ void report(const DecodeJob& job, const DecodeState& state) {
   if (job.host_results && blockIdx.x == 0 && threadIdx.x == 0) job.host_results[blockIdx.y] = state;
 }

@@ -17,7 +17,7 @@ use crate::memory::bytes_of;
 use crate::plan::{DecodeVariant, EncodeVariant};
 use crate::session::{Session, decode_parameters, for_chunk, linear_parameters};
 
-/// As if the host had never seen the chunks, and had no use for the streams.
+/// The variant of a batch: the host has not inspected the chunks, and streams stay on the device.
 const STAYS: EncodeVariant =
     EncodeVariant { inspected: false, to_host: false, interpolated: false, linear: true, bit_planes: false };
 
@@ -26,7 +26,7 @@ const STAYS: EncodeVariant =
 pub struct Timings {
     /// From the first launch's start to the last one's end, on the device's clock.
     pub whole: Vec<f64>,
-    /// Each step alone, on the device's clock, in a run of its own: launches as many steps apart cost more than in `whole`.
+    /// Each step, on the device's clock, launched by itself with an event behind it: the sum of all steps exceeds `whole`, a recording's time.
     pub steps: Vec<(&'static str, Vec<f64>)>,
     /// Launching and waiting, on the host's clock.
     pub host: Vec<f64>,
@@ -56,7 +56,7 @@ impl Batch {
         Ok(Self { device, lease: device.lease()?, layout: *layout, chunks })
     }
 
-    /// Compresses the chunks, which stand one behind the other, `repeats` times. Returns their streams and the times.
+    /// Compresses the chunks, which are contiguous, `repeats` times. Returns their streams and the times.
     ///
     /// # Errors
     /// As [`Device::compress`].
@@ -99,7 +99,7 @@ impl Batch {
         Ok((streams, timings))
     }
 
-    /// Decompresses the streams of the batch's chunks `repeats` times. Returns the chunks, one behind the other, and the times.
+    /// Decompresses the streams of the batch's chunks `repeats` times. Returns the chunks, contiguous, and the times.
     ///
     /// # Errors
     /// As [`Device::decompress`] and [`crate::Decompressing::finish`].

@@ -87,7 +87,7 @@ shared_constants! {
     pub const AXIS: u32 = 3;
 
     /// `columns_in_blocks`: a pass over all codes sums the columns.
-    pub const COLUMNS_APART: u32 = 0;
+    pub const COLUMNS_BY_PASS: u32 = 0;
     /// `columns_in_blocks`: columns are summed within blocks, then joined across blocks.
     pub const COLUMNS_JOINED: u32 = 1;
     /// `columns_in_blocks`: blocks hold whole columns, and sum them.
@@ -438,7 +438,7 @@ shared_structs! {
         pub most_listed: u32,
         /// 1 if blocks of codes hold whole rows, which are summed where they are decoded.
         pub rows_in_blocks: u32,
-        /// Where the columns of those rows are summed: `COLUMNS_APART`, `COLUMNS_JOINED` or `COLUMNS_WHOLE`.
+        /// Where the columns of those rows are summed: `COLUMNS_BY_PASS`, `COLUMNS_JOINED` or `COLUMNS_WHOLE`.
         pub columns_in_blocks: u32,
         /// 1 if values are interpolated.
         pub interpolated: u32,

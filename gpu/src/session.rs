@@ -104,7 +104,7 @@ impl Session {
         Memory { arrays: self.memory.address(), tables: loaded.tables(), results: self.results.address(), ..Memory::default() }
     }
 
-    /// The job for compressing `chunks` chunks of a layout, recorded now if it is new. Returns its number.
+    /// The job for compressing `chunks` chunks of a layout, recorded now if it is new. Returns its number among `encoders`.
     pub(crate) fn encoder(&mut self, loaded: &Loaded, layout: &Layout, chunks: usize, variant: EncodeVariant) -> Result<usize> {
         let key = Key { scalar: layout.scalar, shape: layout.shape, chunks, variant: Variant::Encode(variant) };
         if let Some(found) = self.encoders.iter().position(|(known, ..)| *known == key) {
@@ -130,7 +130,7 @@ impl Session {
         Ok(self.encoders.len() - 1)
     }
 
-    /// The same for decompressing.
+    /// The job for decompressing `chunks` streams of a layout, recorded now if it is new. Returns its number.
     pub(crate) fn decoder(&mut self, loaded: &Loaded, layout: &Layout, chunks: usize, variant: DecodeVariant) -> Result<usize> {
         let key = Key { scalar: layout.scalar, shape: layout.shape, chunks, variant: Variant::Decode(variant) };
         if let Some(found) = self.decoders.iter().position(|(known, ..)| *known == key) {
@@ -158,12 +158,12 @@ impl Session {
         (&self.decoders[number].1, &self.decoders[number].2)
     }
 
-    /// Starts sending `head` and `body`, one behind the other.
+    /// Starts sending `head`, and `body` behind it.
     pub(crate) fn send(&mut self, head: &[u8], body: &[u8], to: Address) -> Result<()> {
         self.ring.send(&self.stream, head, body, to)
     }
 
-    /// Waits for what stands at `from` and copies it to `to`.
+    /// Waits for the bytes at `from` and copies them to `to`.
     pub(crate) fn receive(&mut self, from: Address, to: &mut [u8]) -> Result<()> {
         self.ring.receive(&self.stream, from, to)
     }
@@ -181,7 +181,7 @@ impl Session {
     /// Sends a chunk and starts compressing it. `config` has a settled bound.
     pub(crate) fn start_compressing(&mut self, loaded: &Loaded, chunk: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
         let searched = matches!(config.bound, ErrorBound::Absolute(_)) && layout.scalar.is_float();
-        // On a grid that is not an absolute bound's the kernels never look for a lattice, but may meet a constant chunk.
+        // Only on an absolute bound's grid do the kernels look for a lattice; on every grid they look for a constant chunk.
         let inspected = searched && has_nothing_to_inspect(chunk, layout, config);
         let bit_planes = config.coding == CodingPolicy::Bitshuffle;
         let linear = layout.scalar.is_float();
@@ -202,7 +202,7 @@ impl Session {
             );
             (sent.unwrap_or_else(send), chosen.map(Some))
         } else {
-            // A constant one has no use for them, and the search for its lattice would go through all of it.
+            // A constant chunk needs no grid or predictor, and the search for its lattice would read all of it.
             let choose =
                 || if layout.is_constant(chunk) { Ok(None) } else { for_chunk(chooser, chunk, layout, config, None).map(Some) };
             beside(send, choose)
@@ -291,7 +291,7 @@ impl Session {
     }
 }
 
-/// What the kernels are to know of a configuration with an absolute bound, of chunks whose lattice they look for themselves.
+/// Parameters of chunks with an absolute bound, whose lattice the kernels look for.
 pub(crate) fn linear_parameters(layout: &Layout, config: &Config, predictor: Predictor) -> Result<EncodeParameters> {
     match config.bound {
         ErrorBound::Absolute(bound) if layout.scalar.is_float() => {
@@ -304,12 +304,12 @@ pub(crate) fn linear_parameters(layout: &Layout, config: &Config, predictor: Pre
     }
 }
 
-/// What the kernels are to know of a chunk that they will find constant.
+/// Parameters of a constant chunk: the kernels will find that it is.
 fn constant_parameters(layout: &Layout) -> EncodeParameters {
     of_grid(layout, LINEAR, 1.0, &[])
 }
 
-/// What the kernels call the grid of a coding; `None` for codings without one.
+/// The kernels' kind of grid for a coding; `None` for codings without a grid.
 fn kind_of(coding: Coding, scalar: Scalar) -> Option<u32> {
     let is_unsigned = matches!(scalar, Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64);
     Some(match coding {
@@ -324,7 +324,7 @@ fn kind_of(coding: Coding, scalar: Scalar) -> Option<u32> {
     })
 }
 
-/// What the kernels are to know of a grid, without the encoder's other choices.
+/// Parameters of a grid, without the encoder's other choices.
 fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeParameters {
     let step = 2.0 * half_step;
     let header = Header { coding: Coding::Stored, layout: *layout };
@@ -354,7 +354,7 @@ fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeP
     }
 }
 
-/// What the kernels are to know of a chunk.
+/// Parameters of a chunk.
 fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: Predictor) -> EncodeParameters {
     let fill_bits = |fill: Option<i64>| {
         let mask = u64::MAX >> (64 - 8 * layout.scalar.size());
@@ -385,7 +385,7 @@ fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: P
             CodebookPolicy::Auto => POLICY_AUTO,
             CodebookPolicy::Dictionary => POLICY_DICTIONARY,
             CodebookPolicy::Custom => POLICY_CUSTOM,
-            // The kernels must learn of another.
+            // A new policy needs code in `choose`.
             _ => unreachable!("a codebook policy that the kernels do not know"),
         },
         axes: u32::from(predictor.to_byte()),
@@ -396,7 +396,7 @@ fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: P
     }
 }
 
-/// Grid and predictor of a chunk: the codec's own choice, of which `both` may do two halves side by side.
+/// Grid and predictor of a chunk, as the codec chooses them; `both` may run two halves of the choice at once.
 pub(crate) fn for_chunk(
     chooser: &mut Workspace,
     chunk: &[u8],
@@ -408,34 +408,33 @@ pub(crate) fn for_chunk(
 }
 
 /// Values at a chunk's start that the host looks at.
-const GLANCE: usize = 256;
+const FIRST_VALUES: usize = 256;
 
 /// Whether a chunk's first values already show that it is neither constant nor on a lattice, as most do; the kernel that looks at all
 /// of them is then not needed.
 fn has_nothing_to_inspect(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
     let size = layout.scalar.size();
-    let glance = &chunk[..chunk.len().min(GLANCE * size)];
+    let first_values = &chunk[..chunk.len().min(FIRST_VALUES * size)];
     let ErrorBound::Absolute(bound) = config.bound else { return false };
     let (order, step) = (layout.byte_order, 2.0 * bound);
-    glance.chunks_exact(size).any(|value| value != &glance[..size])
+    first_values.chunks_exact(size).any(|value| value != &first_values[..size])
         && match layout.scalar {
-            Scalar::F32 => lattice::is_off::<f32>(glance, order, step, config.fill()),
-            Scalar::F64 => lattice::is_off::<f64>(glance, order, step, config.fill()),
-            Scalar::F16 => lattice::is_off::<Binary16>(glance, order, step, config.fill()),
-            Scalar::BF16 => lattice::is_off::<BFloat16>(glance, order, step, config.fill()),
+            Scalar::F32 => lattice::is_off::<f32>(first_values, order, step, config.fill()),
+            Scalar::F64 => lattice::is_off::<f64>(first_values, order, step, config.fill()),
+            Scalar::F16 => lattice::is_off::<Binary16>(first_values, order, step, config.fill()),
+            Scalar::BF16 => lattice::is_off::<BFloat16>(first_values, order, step, config.fill()),
             _ => false,
         }
 }
 
-/// Layout of a stream, what the kernels are to know of it, and which launches it needs. Streams that are not quantized are not for the
-/// GPU.
+/// Layout of a stream, its parameters for the kernels, and the variant of its launches. Constant and stored streams are not for the GPU.
 pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParameters, DecodeVariant)> {
     let header = Header::read_from(stream).map_err(|_| Error::Refused)?;
     let (scalar, shape) = (header.layout.scalar, &header.layout.shape);
     let kind = kind_of(header.coding, scalar)
         .ok_or_else(|| Error::Unsupported(reason!("a {:?} chunk is only copied", header.coding)))?;
     if stream.len() as u64 > max_stream_len(&header.layout) {
-        // Our encoder writes none; the CPU reads it all the same.
+        // Our encoder writes no such stream; the CPU reads it.
         return Err(Error::Unsupported(Reason::from("the stream is longer than its chunk")));
     }
     let fixed = Fixed::read(&header, &stream[header.encoded_len()..]).map_err(|_| Error::Refused)?;

@@ -76,7 +76,7 @@ pub(crate) struct Arrays {
     pub(crate) symbol_count: u32,
 }
 
-/// Where the words of lanes stand before they are gathered, of a block.
+/// 16-bit words reserved for the lanes of a block before they are gathered.
 fn slot_words(block: usize) -> usize {
     block * 12 / 16 + 64
 }
@@ -201,7 +201,7 @@ impl Bench {
         Ok(&self.kernels[name])
     }
 
-    /// A launch of so many blocks, of a kernel that counts its blocks.
+    /// A launch of `grid` blocks.
     pub(crate) fn exact(kernel: &str, grid: u32, threads: u32, job: DecoderJob) -> Launch {
         Launch { kernel: kernel.to_owned(), grid: grid.max(1), threads, job }
     }

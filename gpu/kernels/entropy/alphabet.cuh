@@ -51,7 +51,7 @@ __device__ __forceinline__ Token<u64> difference_token(i64 difference) {
   return class_token<u64>(magnitude, 63 - __clzll(i64(magnitude)), difference < 0);
 }
 
-/// The difference that a class's start and extra bits stand for.
+/// The difference of a token of a class, from the class's start and the extra bits.
 __device__ __forceinline__ i64 class_value(u64 start, u64 extra) {
   u64 sign = extra & 1;
   return i64(((start + (extra >> 1)) ^ (0 - sign)) + sign);

@@ -86,7 +86,7 @@ struct ShuffleBlock : DifferenceBlock<C> {
   typename Folded<C>::Type any[WARPS];
 };
 
-/// Sums over the planes before each one, by a warp; those of all stand behind the last.
+/// For each bit plane the sums over the bit planes before it, by a warp; behind the last, the sums over all.
 template <u32 MOST, typename Sums>
 __device__ __forceinline__ void sum_planes(u64* sums, u32 count, const Sums& sums_of) {
   u64 carry = 0;
@@ -312,7 +312,7 @@ __device__ __forceinline__ bool find_planes(UnshuffleBlock<C>& block, const u8* 
   return __all_sync(ALL_LANES, good);
 }
 
-/// Decodes a block of `size` bytes that stand in `block.words` into `length` integers in `block.out`; false if they are not as
+/// Decodes a block of `size` bytes in `block.words` into `length` integers in `block.out`; false if they are not as
 /// FORMAT.md says for integers of `most` bits. For LANE_THREADS threads, all of which get the same answer.
 template <typename C>
 __device__ bool read_planes(UnshuffleBlock<C>& block, const u8* stream, u32 size, u32 most, u32 length) {
@@ -432,7 +432,7 @@ __device__ bool unshuffle_block(const DecodeJob& job, u32 number, const DecodePl
   if (halves % 2 || start % 2) return false;
   for (u32 i = threadIdx.x; i < halves / 2; i += LANE_THREADS) block.words[i] = input[start / 2 + i];
   __syncthreads();
-  // Residuals have 32 bits where they stand for 64-bit values, too.
+  // Residuals have 32 bits even for 64-bit values.
   const u32 most = number == CODES && job.interpolated ? 32 : MOST_PLANES<C>;
   const bool good = read_planes(block, reinterpret_cast<const u8*>(block.words), 2 * halves, most, length);
   if (good) {

@@ -33,7 +33,7 @@ struct ChooseBlock {
   u32 lengths[SYMBOLS];
   u64 scratch[CHOOSE_THREADS / WARP + 1];
   u64 keys[SYMBOLS];
-  // Package-merge: leaves by weight, the items of a level and of the next one, and where the leaves stand in each level.
+  // Package-merge: leaves by weight, the items of a level and of the next one, and the positions of the leaves in each level.
   u32 leaf_symbol[SYMBOLS];
   u64 leaf_weight[SYMBOLS];
   u64 level[2][2 * SYMBOLS];
@@ -118,7 +118,7 @@ __device__ void optimal_lengths(ChooseBlock& block) {
   }
   if (t < SYMBOLS) block.lengths[t] = 0;
   __syncthreads();
-  // The cheapest 2n - 2 items of the top level make the code; each pair among them stands for the next two items below.
+  // The cheapest 2n - 2 items of the top level make the code; each package among them is made of two items of the level below.
   u32 taken = 2 * leaves - 2;
   u32 length = 0;
   for (u32 depth = MAX_CODE_BITS; depth-- > 0;) {
@@ -130,7 +130,7 @@ __device__ void optimal_lengths(ChooseBlock& block) {
   __syncthreads();
 }
 
-/// Most tokens of 2^log segments that stand together. For a block of threads, all of which get it.
+/// Most tokens of any 2^log consecutive segments that form a block of the stream. For a block of threads, all of which get the result.
 __device__ u32 longest_group(ChooseBlock& block, const u32* tokens, u32 segments, u32 log) {
   u64 longest = 0;
   for (u32 group = threadIdx.x; group << log < segments; group += CHOOSE_THREADS) {
@@ -219,7 +219,7 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
   bits = block_sum(t < SYMBOLS ? u64(count) * (length + SYMBOL_EXTRA_BITS[t]) : 0, block.scratch);
 
   if (t < SYMBOLS) {
-    // Canonical: codes stand in the order of their lengths, then of their symbols, each with its share of all bit strings.
+    // Canonical codes are in the order of their lengths, then of their symbols. A code of n bits takes a share of 2^-n of all bit strings.
     u32 begin = 0;
 #pragma unroll
     for (u32 other = 0; other < SYMBOLS; other++) {

@@ -1,8 +1,9 @@
 // Stage 5 (FORMAT.md §9.1): tokens -> 32 lanes of 16-bit words, and back. CPU: codec/src/entropy/lanes.rs.
 //
-// A lane of a block is a lane of a warp, either way. Forward, one ballot a step says which lanes have filled a word, and a lane knows where
-// its next two words stand. Backward, a step is one look-up, one ballot and one popcount, and two steps go together. A lane's bit string is a chain of look-ups that no
-// second warp can shorten: as many blocks as possible are under way at once, and what symbols stand for is left to tokens.cuh.
+// A lane of a block is a lane of a warp, in both directions. A step is one token of each lane. Forward, one ballot a step says which lanes have filled
+// a word, and each lane keeps the offsets of its next two words. Backward, a step is one look-up, one ballot and one popcount, and two steps are done
+// together. A lane's bit string is a chain of look-ups that no second warp can shorten. So as many blocks as possible are decoded at once, and symbols
+// are expanded elsewhere (tokens.cuh).
 #pragma once
 
 #include "../job.cuh"
@@ -34,14 +35,14 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
   segment_ends[lane] = ends;
   __syncwarp();
   u16* words = plane.lane_words + (chunk_place + first) * LANE_SLOT;
-  // Or the compiler would reckon it anew for each word.
+  // Otherwise the compiler computes the address again for each word.
   keep(words);
   const u8* symbols = plane.symbols + (chunk_place + first) * SEGMENT;
 
-  // Pending bits, their number (below 16), and where the word in the making and the one after it will stand.
+  // Pending bits and their number (below 16); the offsets of the word they begin and of the lane's word after it; the block's next free offset.
   u32 pending = 0, bits = 0, place = lane, next_place = LANES + lane, next = 2 * LANES;
   const u32 below = lanes_below();
-  // Where the tokens that are read next begin, and their segment.
+  // The first token to read ahead, its segment, and the tokens before that segment's start and end.
   u32 start = 0, segment = 0, segment_start = 0, segment_end = segment_ends[0];
   u32 ahead[AHEAD];
   const auto read_ahead = [&] {
@@ -89,7 +90,7 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
   words[place] = u16(pending << (16 - bits));
   words[next_place] = 0;
   __syncwarp();
-  // Words of 0 at the end are cut off.
+  // Trailing words of 0 are not stored.
   u32 used = next, nonzero = 0;
   while (nonzero == 0 && used > 0) {
     const u32 behind = used - min(used, lane);
@@ -109,7 +110,7 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
 /// Codes the blocks of all planes. One warp a block of threads: a block of the stream is a long chain for one warp, so that all of them
 /// should begin at once, on as many multiprocessors as there are.
 extern "C" __global__ void __launch_bounds__(WARP) encode_lanes(const __grid_constant__ EncodeJob job) {
-  __shared__ u32 codes[SYMBOLS + 1];  // the last one stands for no token, and has no bits
+  __shared__ u32 codes[SYMBOLS + 1];  // the last entry is for lanes without a token, and has no bits
   __shared__ u32 segment_ends[WARP];
   EncodeState& state = job.states[blockIdx.y];
   if (is_constant(job, state)) return;
@@ -119,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(WARP) encode_lanes(const __grid_con
     const EncodePlane& plane = job.planes[number];
     const Book& book = plane.book[blockIdx.y];
     const u32 group_log = book.group_log, blocks = plane_blocks(elements, group_log);
-    // The blocks of the smaller planes begin at the other end of the grid.
+    // The blocks of the smaller planes go to the last blocks of threads, which have no block of the codes or fewer.
     const u32 number_here = number == CODES ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
     if (number_here >= blocks) continue;
     __syncwarp();
@@ -131,22 +132,22 @@ extern "C" __global__ void __launch_bounds__(WARP) encode_lanes(const __grid_con
   }
 }
 
-/// Pairs of a block's words that stand in shared memory at a time, and their bytes.
+/// Pairs of a block's 16-bit words that are in shared memory at a time, and their bytes.
 constexpr u32 RING = 256, RING_BYTES = RING * sizeof(u32), WORD_BYTES = sizeof(u16);
-/// Steps that the decoder does before it looks whether there are more, and the bytes that they can ask for.
+/// Steps that the decoder does between two checks for the block's end, and the bytes that they can read.
 constexpr u32 STEPS_TOGETHER = 4, BYTES_TOGETHER = STEPS_TOGETHER * LANES * WORD_BYTES;
-/// Bytes that a warp brings at a time.
+/// Bytes that a warp copies to shared memory at a time.
 constexpr u32 BROUGHT_TOGETHER = WARP * sizeof(u32);
 static_assert(BYTES_TOGETHER + BROUGHT_TOGETHER <= RING_BYTES / 2, "what is brought stays until it has been read");
 
-/// The words of a block, which a warp reads one behind the other. Places in it are bytes from the pair in which the block begins; behind its
-/// end stand zeros.
+/// The words of a block, which a warp reads in order. Offsets are in bytes from the 32-bit pair in which the block begins; words behind the
+/// block's end read as 0.
 struct LaneWords {
   const u32* pairs;
   SharedRing<RING_BYTES> ring;
-  u32 first, end;  // places
-  u32 brought;     // up to where pairs are in the ring, or were
-  u32 coming;      // the pair that this lane has asked for: number lane_id() behind that
+  u32 first, end;  // offsets of the block's first word and of its end
+  u32 brought;     // pairs before this offset have been copied to the ring
+  u32 coming;      // a load in flight: this lane's pair, at `brought` + 4 * lane_id()
 
   __device__ __forceinline__ LaneWords(const u16* words, u32 count, const SharedRing<RING_BYTES>& ring) : ring(ring), brought(0) {
     first = u32(reinterpret_cast<u64>(words)) % sizeof(u32);
@@ -168,7 +169,7 @@ struct LaneWords {
     ring.store(place, place + WORD_BYTES == end ? pair & 0xffff : pair);
     brought += BROUGHT_TOGETHER;
   }
-  /// Sees to it that [`STEPS_TOGETHER`] steps that begin with this word find theirs.
+  /// Copies what the next STEPS_TOGETHER steps can read from offset `next` on.
   __device__ __forceinline__ void bring(u32 next) {
     while (brought < next + BYTES_TOGETHER) {
       put(coming);
@@ -187,14 +188,14 @@ struct SharedTable {
 };
 static_assert(DECODE_TABLE_LEN == 1u << MAX_CODE_BITS, "an entry for each of as many bits");
 
-/// Where a warp that decodes the lanes of a block stands.
+/// The state of a warp that decodes the lanes of a block.
 struct LanePosition {
-  u32 buffer;  // bits to come, the next one in the most significant place
-  u32 used;    // how many of the upper 16 are used up
-  u32 next;    // place of the block's next word, the same for all lanes
+  u32 buffer;  // the next bits, the first of them most significant
+  u32 used;    // bits used of the word in the upper half
+  u32 next;    // offset of the block's next word; equal in all lanes
   u32 step;
 
-  /// A step is a look-up; then all lanes that have used up a word get their next ones, in turn.
+  /// One step: each lane looks up a symbol; then the lanes that have used up a word get the block's next words, in the order of the lanes.
   __device__ __forceinline__ void one_step(SharedTable table, const LaneWords& words, u8* symbols) {
     const u32 entry = table[buffer], length = entry & 15;
     used += length;
@@ -207,8 +208,8 @@ struct LanePosition {
     step++;
   }
 
-  /// A step or two. The chain of a step is its latency, so two go together: the second one looks up what the first has left before its words
-  /// arrive. If a lane's code goes on in that word, which is rare, the second step is put off.
+  /// One or two steps. A step takes as long as its chain of dependent instructions, so two overlap: the second looks up the bits that the first leaves,
+  /// before the first one's words arrive. If a lane's second code continues in such a word, which is rare, the second step is not taken.
   __device__ __forceinline__ void two_steps(SharedTable table, const LaneWords& words, u8* symbols) {
     const u32 entry = table[buffer], length = entry & 15, used_here = used + length;
     u32 left = buffer << length;
@@ -220,7 +221,7 @@ struct LanePosition {
     const bool is_open = __any_sync(ALL_LANES, used_here + next_length > 32);
     symbols[step * LANES] = u8(entry >> 4);
     symbols[(step + 1) * LANES] = u8(next_entry >> 4);
-    // A lane that does not ask would shift by less than 0.
+    // For a lane that needs no word the shift count is negative, as unsigned a large one: the word is shifted out.
     left |= shifted_out(word, used_here - 16);
     buffer = is_open ? left : left << next_length | shifted_out(word_then, used_then - 16);
     used = (is_open ? used_here : used_then) % 16;
@@ -228,7 +229,7 @@ struct LanePosition {
     step += is_open ? 1 : 2;
   }
 
-  /// Decodes the bits that are left when all words are read, each lane by itself. `before` says which lanes had any before the last step.
+  /// Decodes the bits that are left when all words are read, each lane by itself. `before`: the lanes that had a 1 bit left before the last step.
   __device__ __forceinline__ LanesEnd end(SharedTable table, u8* symbols, u32 most, u32 before) {
     const u32 start = step;
     u32 mine = step;
@@ -244,15 +245,15 @@ struct LanePosition {
   }
 };
 
-/// Decodes the lanes of a block, of at most `most` steps, by a warp. It ends where all words are read and no lane has a bit that is not 0: what
-/// tokens follow, their codes are all zeros.
+/// Decodes the lanes of a block, in at most `most` steps, by a warp. Ends when all words are read and no lane has a 1 bit left: the codes of all tokens
+/// behind that are zeros.
 __device__ __forceinline__ LanesEnd decode_block_lanes(SharedTable table, LaneWords words, u8* symbols, u32 most) {
   symbols += lane_id();
-  // Or the compiler would reckon it anew for each symbol.
+  // Otherwise the compiler computes the address again for each symbol.
   keep(symbols);
   const u32 own = words.first + lane_id() * WORD_BYTES;
   LanePosition position = {words[own] << 16 | words[own + LANES * WORD_BYTES], 0, words.first + 2 * LANES * WORD_BYTES, 0};
-  // Steps that may read the last word are done again, one by one.
+  // Steps that may have read the last word are repeated, one at a time.
   while (position.step + STEPS_TOGETHER <= most) {
     words.bring(position.next);
     LanePosition ahead = position;
@@ -274,18 +275,18 @@ __device__ __forceinline__ LanesEnd decode_block_lanes(SharedTable table, LaneWo
 /// Warps of a block of threads, each with a block of the stream.
 constexpr u32 LANE_WARPS = LANE_THREADS / WARP;
 
-/// Decodes the lanes of all planes of a chunk: their blocks are numbered through, so that those of the mask do not wait for those of the codes.
+/// Decodes the lanes of all planes of a chunk. Blocks of all planes have one numbering, so that the mask's do not wait for the codes'.
 extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes(const __grid_constant__ DecodeJob job) {
   constexpr u32 QUADS = DECODE_TABLE_LEN / 8;
   __shared__ uint4 table[QUADS];
-  // One more, as they begin at multiples of their length.
+  // One ring more, as each begins at a multiple of its length.
   __shared__ u32 rings[LANE_WARPS + 1][RING];
   const SharedRing<RING_BYTES> ring(rings[warp_id()]);
   const DecodeState& state = job.states[blockIdx.y];
   if (state.error) return;
   const u16* stream = reinterpret_cast<const u16*>(job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters));
   u32 table_of = PLANES;
-  // A block of threads takes so many neighbouring blocks of one plane at a time.
+  // An item is LANE_WARPS neighbouring blocks of one plane, which a block of threads decodes at a time.
   u32 item = blockIdx.x;
   for (u32 number = 0; number < PLANES; number++) {
     const DecodePlaneState plane_state = state.planes[number];
@@ -309,7 +310,7 @@ extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes(const __
         table_of = number;
       }
       if (!is_there) continue;
-      // The last word is not 0, so that it was read before the last step: had that step read it, a lane would still have its bits.
+      // The last word must not be 0 (FORMAT.md §9.1). It was read before the last step: a lane that had just read it would have a 1 bit left.
       const bool is_good = count == 0 || from[count - 1] != 0;
       u8* symbols = plane.symbols + u64(blockIdx.y) * job.segments * SEGMENT + (u64(index) << plane_state.block_log);
       const u32 most = ceil_div(block_length(plane_state, index), LANES);

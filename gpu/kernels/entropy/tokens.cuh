@@ -2,14 +2,14 @@
 //
 // Forward, a block of 256 threads turns a segment of 2048 integers into tokens:
 //
-//   eight neighbours a thread ─> their differences ─> bits of zeros and ones ─> runs ─> tokens ─ prefix sum ─> places in the segment
+//   eight neighbours a thread ─> their differences ─> bits of zeros and ones ─> runs ─> tokens ─ prefix sum ─> offsets in the segment
 //
 // Each segment is coded by itself: its symbols and extra bits go to a slot, one a segment, and stay there until blocks are put together
 // (lanes.cuh, stream/plane.cuh).
 // Reads the codes (and neighbours, from caches), writes a byte a token and the extra bits.
 //
 // Backward, a block of threads takes a block of the stream, whose symbols lanes.cuh has found, a tile of tokens at a time: their numbers of extra
-// bits ─ prefix sum ─> extra bits, spans ─ prefix sum ─> places. Differences are put together in shared memory; where blocks hold whole rows,
+// bits ─ prefix sum ─> extra bits, spans ─ prefix sum ─> offsets. Differences are put together in shared memory; where blocks hold whole rows,
 // they are summed there (predict/sums.cuh).
 #pragma once
 
@@ -19,16 +19,16 @@
 
 template <typename C>
 struct TokenBlock : DifferenceBlock<C> {
-  u32 listed;  // segments of the mask that need all threads
+  u32 listed;  // entries of `list`: segments of the mask that have an exception near
   u32 list[MAX_LISTED];
   union {
     u8 symbols[SEGMENT];
     u32 symbol_words[SEGMENT / 4];
   };
-  // A column a lane: no two lanes of a warp ever count in the same place, or in the same bank.
+  // Each lane has a column: lanes of a warp count without conflicts of addresses or banks.
   u32 histogram[SYMBOLS][WARP];
   u32 scratch[WARPS + 1];
-  u32 counts[WARPS];      // zeros of a warp's values, above the low half stretches of them
+  u32 counts[WARPS];     // low half: zeros among a warp's values; high half: stretches of consecutive zeros
   u32 ones[MASK_WORDS];  // bits of differences of 1 and -1
 };
 
@@ -65,13 +65,13 @@ __device__ __forceinline__ void write_tokens(TokenBlock<C>& block, const EncodeP
   u32 counts = 0;
 #pragma unroll
   for (u32 warp = 0; warp < WARPS; warp++) counts += block.counts[warp];
-  // Where few zeros stand together there are no runs.
+  // A segment whose zeros come in short stretches has no runs.
   const u32 together = 2 * (counts & 0xffff) >= HALVES_TOGETHER * (counts >> 16) ? all : 0;
   const u32 one_before = first > 0 ? reinterpret_cast<u8*>(block.ones)[threadIdx.x - 1] >> 7 : 0;
   // Zeros behind another zero, 1 or -1 have no token of their own.
   const u32 starts = all & ~(together & own.zeros & ((own.zeros | ones) << 1 | zero_before | one_before));
   const u32 heads = together & (own.zeros | ones) & starts, last = 1u << (VALUES_PER_THREAD - 1);
-  // Only a run that begins here and reaches the last value goes on behind it.
+  // Only a run that begins at this thread and reaches its last value can continue behind it.
   const u32 behind = ((own.zeros | ones) & last) && heads ? zeros_behind(block.zeros, threadIdx.x) : 0;
   Token<U> tokens[VALUES_PER_THREAD];
   u32 bits = 0;
@@ -103,7 +103,7 @@ __device__ __forceinline__ void write_tokens(TokenBlock<C>& block, const EncodeP
     bit_at += count;
   };
   if (bits > 0 && bits <= 64) {
-    // The bits of a thread's tokens are neighbours: joined first, they cost two or three operations on shared memory.
+    // The extra bits of a thread's tokens are adjacent: joined in a register first, they take two or three operations on shared memory.
     u64 joined = 0;
     u32 count = 0;
 #pragma unroll
@@ -163,7 +163,7 @@ __device__ __forceinline__ void tokenize_plane(TokenBlock<C>& block, const Encod
   add_counts(block, job.states[blockIdx.y].planes[number]);
 }
 
-/// Tokens of the exception mask. Where no exception is near, a segment is one run of zeros, which one lane writes.
+/// Tokens of the exception mask. A segment without an exception near is one run of zeros, which one lane writes.
 template <typename C>
 __device__ __forceinline__ void tokenize_mask(TokenBlock<C>& block, const EncodeJob& job, const EncodeState& state) {
   const Shape& shape = job.shape;
@@ -191,7 +191,7 @@ __device__ __forceinline__ void tokenize_mask(TokenBlock<C>& block, const Encode
       atomicAdd(&block.histogram[token.symbol][0], 1);
     }
     __syncthreads();
-    // Every segment has its own slot, so that their order does not matter.
+    // Each segment has its own slot, so that the order of segments does not matter.
     const u32 listed = block.listed;
     for (u32 k = 0; k < listed; k++) {
       const u32 segment = block.list[k], start = segment * SEGMENT, length = min(SEGMENT, shape.elements - start);
@@ -228,17 +228,17 @@ __device__ void tokenize(const EncodeJob& job) {
 extern "C" __global__ void __launch_bounds__(THREADS, 4) tokenize_f32(const __grid_constant__ EncodeJob job) { tokenize<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS, 3) tokenize_f64(const __grid_constant__ EncodeJob job) { tokenize<double>(job); }
 
-/// Tokens that a thread takes of a tile. Blocks of threads have EXPAND_THREADS where a chunk gives work to all, more where only the longest block counts:
-/// T in what follows.
+/// Tokens of a tile that a thread expands. Below, T is the number of threads of a block: EXPAND_THREADS, or FEW_EXPAND_THREADS for a job with few
+/// blocks of the stream.
 constexpr u32 TOKENS_PER_THREAD = 8;
-/// Extra words of a block that are brought to shared memory; those of a block of more are read where they are.
+/// Most extra words of a block that are copied to shared memory; a block with more of them reads them from global memory.
 constexpr u32 STAGE_EXTRA_WORDS = 1024;
-/// Differences of a block that are put together in shared memory, of which few blocks leave more; those of a longer block, which is mostly zeros, go to their places.
+/// Most differences of a block that are expanded in shared memory. Few blocks are longer; those are mostly zeros, and are expanded in global memory.
 template <typename C, u32 T>
 constexpr u32 OUT_VALUES = (sizeof(C) <= 4 && T > EXPAND_THREADS ? 2 : 1) << ROWS_BLOCK_LOG;
 
 /// The extra words of a block in global memory.
-struct FarExtraWords {
+struct GlobalExtraWords {
   const u16* words;
   u32 count;
 
@@ -246,15 +246,15 @@ struct FarExtraWords {
   __device__ __forceinline__ u32 operator[](u32 index) const { return index < count ? words[index] : 0; }
   /// 64 extra bits from bit `at`, least significant first.
   __device__ __forceinline__ u64 window(u32 at) const {
-    const FarExtraWords& own = *this;
+    const GlobalExtraWords& own = *this;
     const u32 word = at / 16, shift = at % 16;
     const u64 low = u64(own[word]) | u64(own[word + 1]) << 16 | u64(own[word + 2]) << 32 | u64(own[word + 3]) << 48;
     return shift ? low >> shift | u64(own[word + 4]) << (64 - shift) : low;
   }
 };
 
-/// The extra words of a block in shared memory, two in one, behind which stand eight that are 0.
-struct NearExtraWords {
+/// The extra words of a block in shared memory, two in one 32-bit word. Eight words of 0 follow them.
+struct SharedExtraWords {
   const u32* pairs;
   u32 count;  // of 16 bits
 
@@ -271,7 +271,7 @@ struct TokenSymbols {
   u32 fours[TOKENS_PER_THREAD / 4];
 };
 
-/// The symbols of a block: what the lanes gave, and behind it the symbol whose code is all zeros, as often as it takes.
+/// The symbols of a block: those that the lanes gave, then the symbol whose code is all zeros, without end.
 struct BlockSymbols {
   const uint2* eights;
   u32 count;
@@ -290,7 +290,7 @@ struct ExpandBlock {
   u32 meaning[SYMBOLS];
   u32 scratch[2][T / WARP];
   bool good;
-  // Last, so that all else stands in the same places for every type of integers.
+  // The last field: the offsets of all others are equal for every type of integers.
   union {
     C out[OUT_VALUES<C, T>];
     uint4 out_quads[OUT_VALUES<C, T> * sizeof(C) / 16];
@@ -300,14 +300,14 @@ struct ExpandBlock {
 /// The shortest run of a symbol's entry.
 __device__ __forceinline__ u32 run_start(u32 entry) { return entry >> START_SHIFT & ((1u << (FIRST_SHIFT - START_SHIFT)) - 1); }
 
-/// What a thread knows of its tokens of a tile.
+/// A thread's tokens of a tile.
 template <typename C>
 struct Expander {
   u32 meanings[TOKENS_PER_THREAD];
   C differences[TOKENS_PER_THREAD];
   u32 spans[TOKENS_PER_THREAD];
 
-  /// Which tokens; returns how many extra bits they have.
+  /// Looks up the meanings of the symbols; returns the sum of their extra bits.
   __device__ __forceinline__ u32 look_up(const u32 (&meaning)[SYMBOLS], const TokenSymbols& symbols) {
     u32 bits = 0;
 #pragma unroll
@@ -318,7 +318,8 @@ struct Expander {
     return bits >> 4;
   }
 
-  /// The extra bits, `bits` from bit `bit_at` on: differences, and how many differences each token stands for. Returns how many all do.
+  /// Reads `bits` extra bits from bit `bit_at` on. Computes each token's difference and its span: the differences that it expands to. Returns the sum
+  /// of the spans.
   template <typename Words>
   __device__ __forceinline__ u32 read(const Words& words, u32 bit_at, u32 bits) {
     u32 span = 0, any = 0;
@@ -384,7 +385,7 @@ struct ExpandSum {
 __device__ __forceinline__ bool lanes_end_well(const LanesEnd& end, u32 tokens) {
   if (end.steps == NONE) return false;
   if (tokens >= end.steps * LANES) return true;
-  // Within the last step: lanes without a token in it had no bit left before it.
+  // The last token is in the last round. Lanes behind it, which have no token in that round, must have had no 1 bit left before it.
   const u32 before = (end.steps - 1) * LANES;
   return tokens > before && end.lanes_before >> (tokens - before) == 0;
 }
@@ -395,11 +396,11 @@ __device__ void expand_block(ExpandBlock<C, T>& block, const BlockSymbols& symbo
   constexpr u32 TILE_TOKENS = T * TOKENS_PER_THREAD;
   u32 at = 0, extra_at = 0, token = threadIdx.x * TOKENS_PER_THREAD;
   TokenSymbols next = symbols.read(token);
-  // Every token stands for a difference at least.
+  // Every token expands to one difference at least, so that the loop ends.
   for (;; token += TILE_TOKENS) {
     Expander<C> expander;
     const u32 own_bits = expander.look_up(block.meaning, next);
-    // Under way while this tile is expanded.
+    // These loads are in flight while this tile is expanded.
     next = symbols.read(token + TILE_TOKENS);
     ExpandSum<T> bits(own_bits, block.scratch[0]);
     __syncthreads();
@@ -462,10 +463,10 @@ __device__ bool expand_plane_block(const DecodeJob& job, u32 number, const Decod
 #pragma unroll 4
     for (u32 i = threadIdx.x; i < count + 8; i += T) halves[i] = i < count ? words[i] : 0;
     __syncthreads();
-    expand_block(block, symbols, end, NearExtraWords{block.extra_words, count}, out, length);
+    expand_block(block, symbols, end, SharedExtraWords{block.extra_words, count}, out, length);
   } else {
     __syncthreads();
-    expand_block(block, symbols, end, FarExtraWords{words, count}, out, length);
+    expand_block(block, symbols, end, GlobalExtraWords{words, count}, out, length);
   }
   const bool good = block.good;
   if (in_memory) {
@@ -478,12 +479,12 @@ __device__ bool expand_plane_block(const DecodeJob& job, u32 number, const Decod
   return good;
 }
 
-/// Expands the blocks of all planes of a chunk. They are numbered through, so that those of the mask do not wait for those of the codes.
+/// Expands the blocks of all planes of a chunk. Blocks of all planes have one numbering, so that the mask's do not wait for the codes'.
 template <typename C, u32 T>
 __device__ void expand(const DecodeJob& job) {
   __shared__ ExpandBlock<C, T> block;
   DecodeState& state = job.states[blockIdx.y];
-  // Blocks of this launch set it too: its threads have to agree on what they have seen.
+  // Other blocks of this launch set `error` too: all threads of this one must see one answer.
   if (__syncthreads_or(state.error != 0)) return;
   for (u32 symbol = threadIdx.x; symbol < SYMBOLS; symbol += T) block.meaning[symbol] = SYMBOL_ENTRY[symbol];
   bool good = true;

@@ -55,7 +55,7 @@ struct SmallFloat {
     } else if (exponent > BIAS) {
       bits = u16(sign | infinity);
     } else {
-      // Rounded to whole units of the last place, which then stand in the sum's lowest bits, with the implied bit: one exponent more.
+      // The sum rounds to whole units of the last place and has them in its lowest bits. The implied bit among them adds one to the exponent.
       const double rounding = ROUNDING * power(exponent - i32(MANTISSA));
       const u32 units = u32(__double2loint(magnitude + rounding)) & ((1u << (MANTISSA + 2)) - 1);
       bits = u16(sign | ((u32(exponent + BIAS - 1) << MANTISSA) + units));

@@ -2,14 +2,15 @@
 // codec/src/quantize/fine_grid.rs.
 //
 // A value is predicted from values of its own level that are new along fewer axes, and from coarser levels. So a level takes a pass for
-// each number of axes, and all values of a pass are independent. Places stand in the order of the chunk, residuals in that of the classes:
+// each number of axes, and all values of a pass are independent. Restored values are kept as places: indices on the fine grid. Places are in the order
+// of the chunk, residuals in that of the classes:
 //
 //   coarse levels: one block of threads, places in shared memory      fine levels: a launch a pass, a thread a value
 //
 // A block of threads that does all passes of a level on a tile, and what lies around it along with it, was tried: 64^3 takes 77.1 and 68.7 us with
 // it where it takes 79.8 and 73.4, but 256^3 918 and 682 where it takes 449 and 359.
 //
-// Encoding reads values and writes residuals; decoding reads residuals and writes values. Both go through the same places.
+// Encoding reads values and writes residuals; decoding reads residuals and writes values. Both compute equal places.
 #pragma once
 
 #include "../job.cuh"
@@ -48,8 +49,8 @@ template <u32 SIZE>
 constexpr u32 FIRST_SET = SIZE == 1 ? 0 : SIZE == 2 ? 4 : SIZE == 3 ? 10 : SIZE == 4 ? 14 : CLASSES;
 static_assert(MAX_RANK == 4, "sets of as many axes");
 
-/// A class: the values of a grid that stand between the coarser grid's along just the axes of a set. The values of a level are numbered in
-/// the order of coding.
+/// A parity class: the values of a level whose coordinates are odd along the axes of a set and even along all others. The values of a level are
+/// numbered in the order of coding.
 struct Class {
   u32 first;       // number of its first value
   u32 extents[3];  // fastest axis first; the fourth has the rest
@@ -78,14 +79,14 @@ __device__ __forceinline__ u32 quotient(u32 dividend, u32 divisor) {
 }
 
 /// A value that is new along the axes of a set: its coordinates on the grid of its level.
-struct Spot {
+struct GridPoint {
   u32 at[MAX_RANK];
   u32 set;
 };
 
 /// Value `number` of a level, of a class of sets of SIZE axes.
 template <u32 SIZE, bool SMALL>
-__device__ __forceinline__ Spot find_spot(const Classes& classes, u32 rank, u32 number) {
+__device__ __forceinline__ GridPoint find_point(const Classes& classes, u32 rank, u32 number) {
   u32 found = FIRST_SET<SIZE>;
 #pragma unroll
   for (u32 other = FIRST_SET<SIZE> + 1; other < FIRST_SET<SIZE + 1>; other++) {
@@ -103,11 +104,11 @@ __device__ __forceinline__ Spot find_spot(const Classes& classes, u32 rank, u32 
     rest = behind;
   }
   at[rank < MAX_RANK ? MAX_RANK - 2 : MAX_RANK - 1] = rest;
-  Spot spot;
-  spot.set = in.set;
+  GridPoint point;
+  point.set = in.set;
 #pragma unroll
-  for (u32 axis = 0; axis < MAX_RANK; axis++) spot.at[axis] = 2 * at[axis] + (spot.set >> axis & 1);
-  return spot;
+  for (u32 axis = 0; axis < MAX_RANK; axis++) point.at[axis] = 2 * at[axis] + (point.set >> axis & 1);
+  return point;
 }
 
 __device__ __forceinline__ u32 dot(const u32 (&a)[MAX_RANK], const u32 (&b)[MAX_RANK]) {
@@ -132,15 +133,15 @@ struct Stencil {
   u32 axes;  // that have a say
 
   Stencil() = default;
-  /// For the value at `spot`, whose place has this index, where places have these strides.
-  __device__ __forceinline__ Stencil(const Extents& grid, const u32 (&stride)[MAX_RANK], const Spot& spot, u32 index) : axes(0) {
+  /// For the value at `point`, whose place has this index, where places have these strides.
+  __device__ __forceinline__ Stencil(const Extents& grid, const u32 (&stride)[MAX_RANK], const GridPoint& point, u32 index) : axes(0) {
     bool is_between[SIZE];
-    u32 left = spot.set;
+    u32 left = point.set;
 #pragma unroll
     for (u32 k = 0; k < SIZE; k++) {
       const u32 axis = __ffs(left) - 1;
       left &= left - 1;
-      const u32 at = component(spot.at, axis), extent = component(grid.of, axis), step = component(stride, axis);
+      const u32 at = component(point.at, axis), extent = component(grid.of, axis), step = component(stride, axis);
       const bool before = at >= 3, next = at + 1 < extent, after = at + 3 < extent;
       // A place that is not there has no weight; another one is read for it.
       places[k][1] = index - step;
@@ -179,7 +180,7 @@ struct Stencil {
   }
 };
 
-/// Values of a chunk that one block of threads interpolates, in shared memory: where a value stands its place will stand.
+/// Values of a chunk that one block of threads interpolates, in shared memory. A value's place overwrites the value.
 template <typename V>
 struct EncodeRoom {
   typedef typename ValueType<V>::Bits Bits;
@@ -210,14 +211,14 @@ struct EncodeSide {
         residuals(static_cast<Code*>(job.codes) + u64(blockIdx.y) * job.shape.elements),
         places(job.places + u64(blockIdx.y) * job.shape.elements),
         fine(make_fine_grid<V>(parameters.step, parameters.inverse_step)) {
-    // The grid of differences decides whether the fill value is masked.
+    // Whether the fill value is an exception follows from the linear grid, as for differences.
     has_fill = make_grid<V>(parameters, 0).has_fill;
   }
 
   __device__ __forceinline__ bool nothing_to_do() const { return is_constant(job, job.states[blockIdx.y]); }
   __device__ __forceinline__ V input(u32 index, u32) const { return ValueType<V>::from_bits(read_bits<V>(chunk, index, parameters.big_endian)); }
 
-  /// Brings value `number` of the coarse grid, which stands at `index`.
+  /// Loads value `number` of the coarse level, which the chunk has at `index`.
   __device__ __forceinline__ void bring(Room& room, u32 number, u32 index) const {
     room.slots[number] = read_bits<V>(chunk, index, parameters.big_endian);
   }
@@ -269,7 +270,7 @@ struct DecodeSide {
   __device__ __forceinline__ bool nothing_to_do() const { return job.states[blockIdx.y].error != 0; }
   __device__ __forceinline__ i32 input(u32, u32 coded) const { return i32(residuals[coded]); }
 
-  /// Brings residual `number`.
+  /// Loads residual `number`.
   __device__ __forceinline__ void bring(Room& room, u32 number, u32) const { room.residuals[number] = i32(residuals[number]); }
 
   /// Restores the value at `index` and returns its place.
@@ -302,12 +303,12 @@ struct CoarseValue {
 
   CoarseValue() = default;
   __device__ __forceinline__ CoarseValue(const CoarseLevel& level, const Shape& shape, u32 number)
-      : CoarseValue(level, shape, number, find_spot<SIZE, true>(level.classes, shape.rank, number)) {}
-  __device__ __forceinline__ CoarseValue(const CoarseLevel& level, const Shape& shape, u32 number, const Spot& spot)
-      : index(dot(spot.at, level.stride)),
-        chunk_index(dot(spot.at, shape.strides) << level.depth),
+      : CoarseValue(level, shape, number, find_point<SIZE, true>(level.classes, shape.rank, number)) {}
+  __device__ __forceinline__ CoarseValue(const CoarseLevel& level, const Shape& shape, u32 number, const GridPoint& point)
+      : index(dot(point.at, level.stride)),
+        chunk_index(dot(point.at, shape.strides) << level.depth),
         coded(level.start + number),
-        stencil(level.grid, level.stride, spot, index) {}
+        stencil(level.grid, level.stride, point, index) {}
 };
 
 /// The values of a coarse level that are new along SIZE axes. Each pass begins with the threads behind those that the pass before needed: they
@@ -384,10 +385,10 @@ __device__ __forceinline__ void fine_pass(const Side& side, const Classes& class
   // Nothing is predicted from the last ones.
   const bool is_last = level == 0 && SIZE == shape.rank;
   for (u32 number = classes[FIRST_SET<SIZE>].first + blockIdx.x * THREADS + threadIdx.x; number < end; number += gridDim.x * THREADS) {
-    const Spot spot = find_spot<SIZE, SMALL>(classes, shape.rank, number);
-    const u32 index = dot(spot.at, stride);
+    const GridPoint point = find_point<SIZE, SMALL>(classes, shape.rank, number);
+    const u32 index = dot(point.at, stride);
     const auto input = side.input(index, start + number);
-    const i32 place = side.take(input, index, start + number, Stencil<SIZE>(grid, stride, spot, index).predict(places));
+    const i32 place = side.take(input, index, start + number, Stencil<SIZE>(grid, stride, point, index).predict(places));
     if (!is_last) side.places[index] = place;
   }
 }

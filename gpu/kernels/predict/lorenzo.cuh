@@ -35,8 +35,8 @@ struct Coordinates {
   }
 };
 
-/// The difference at `index` along those of axes 1 to RANK - 1 that are in `axes`, or along every one. Where there is no step back, the integer itself is read in
-/// its place and not subtracted, so that all reads can be under way at once.
+/// The difference at `index` along those of axes 1 to RANK - 1 that are in `axes`, or along every one. Where there is no step back, the integer itself is read
+/// instead and not subtracted, so that all loads can be in flight at once.
 template <u32 RANK, bool EVERY, typename C, u32 ALL>
 __device__ __forceinline__ C slow_difference(const C* values, const Shape& shape, u32 index, const Coordinates<ALL>& coordinates, u32 axes) {
   if constexpr (RANK == 1) {
@@ -58,7 +58,7 @@ __device__ __forceinline__ u32 mask_bits(const u32* words, i32 at) {
   return __funnelshift_r(low, high, at & 31);
 }
 
-/// Which of 32 values have a step back along each axis.
+/// By axis: which of 32 values are not the first along it, by bits.
 struct StepsBack {
   u32 inside[MAX_RANK];
 
@@ -104,19 +104,19 @@ __device__ __forceinline__ u32 mask_difference(const u32* words, const Shape& sh
   return result;
 }
 
-/// The axes of the mask's differences: those that leave the fewest ones, of all, the fastest and none, the first where they tie.
+/// The axes of the mask's differences: all, the fastest, or none, whichever leaves the fewest ones; the first of these where they tie.
 __device__ __forceinline__ u32 mask_axes(const Shape& shape, const EncodeState& state) {
   u32 all = state.mask_ones[0], fastest = state.mask_ones[1], none = state.exceptions;
   if (all <= fastest && all <= none) return (1u << shape.rank) - 1;
   return fastest <= none ? 1 : 0;
 }
 
-/// Whether no exception is a step back along any set of axes from a segment, so that all of its mask's differences are 0. For a warp or
-/// more, all of whose lanes get the same answer.
+/// Whether all differences of a segment's mask are 0, because the segment has no exception and no segment that its differences reach back to has
+/// one. For a whole warp; all lanes get one answer.
 __device__ __forceinline__ bool mask_is_flat(const EncodeJob& job, u32 segment) {
   static_assert(2u << MAX_RANK == WARP, "two segments a set of axes");
   const u32* counts = job.exception_counts + u64(blockIdx.y) * job.segments;
-  // A segment that is moved back lies in two.
+  // A segment moved back by a set of axes overlaps two segments: two lanes a set.
   const u32 set = lane_id() / 2;
   u32 back = 0;
 #pragma unroll
@@ -129,11 +129,11 @@ __device__ __forceinline__ bool mask_is_flat(const EncodeJob& job, u32 segment) 
 /// Segments that a block of threads looks at together.
 constexpr u32 MAX_LISTED = THREADS;
 
-/// Words that the extra bits of a segment's integers can take, or their bit planes: 33 bits a 32-bit integer, 65 a 64-bit one.
+/// 32-bit words for the extra bits of a segment's integers, or for their bit planes: 33 bits a 32-bit integer, 65 bits a 64-bit integer.
 template <typename C>
 constexpr u32 EXTRA_WORDS = SEGMENT * (8 * sizeof(C) + 1) / 32;
 
-/// What differences need, and room for what is made of them.
+/// Shared memory for the differences of a segment, reused for the extra bits or bit planes made of them.
 template <typename C>
 struct DifferenceBlock {
   union {
@@ -149,7 +149,7 @@ struct DifferenceBlock {
 template <typename C>
 struct Own {
   C differences[VALUES_PER_THREAD];
-  u32 zeros;  // a bit each; 0 behind the plane's end
+  u32 zeros;  // bit k: difference k is 0; clear behind the plane's end
 };
 
 /// Eight neighbouring integers.
@@ -277,10 +277,10 @@ __device__ __forceinline__ void code_differences(DifferenceBlock<typename ValueT
   typedef typename ValueType<V>::Code C;
   const Shape& shape = job.shape;
   const C* codes = static_cast<const C*>(job.codes) + u64(blockIdx.y) * shape.elements;
-  // What interpolation leaves is a line of its own.
+  // Residuals of interpolation are one row, and not differenced.
   const u32 axes = job.interpolated ? 0 : job.parameters->axes, rank = job.interpolated ? 1 : shape.rank;
   const bool in_rows = (job.interpolated ? shape.elements : shape.extents[0]) % VALUES_PER_THREAD == 0;
-  // Along all axes, the number of reads is known to the compiler, and they are under way together.
+  // Along all axes, the compiler knows the number of loads, and all of them are in flight at once.
   const bool every = axes == (1u << rank) - 1;
   switch (rank | u32(in_rows) << 3 | u32(every) << 4) {
     case 1: return integer_differences<1, false>(block, codes, shape, start, length, axes, own);

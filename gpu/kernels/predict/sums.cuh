@@ -11,7 +11,7 @@
 #include "../number/integer.cuh"
 #include "../quantize/linear.cuh"
 
-/// Where restored integers go: back to their place, or to the chunk as values.
+/// Stores a restored integer over its difference.
 template <typename C>
 struct StoreInteger {
   C* values;
@@ -24,6 +24,7 @@ struct StoreInteger<u32> {
   __device__ __forceinline__ void operator()(u32 index, FourBits value) const { values[index] = value.bytes; }
 };
 
+/// Stores the value of a restored code in the chunk.
 template <typename V>
 struct StoreValue {
   u8* chunk;
@@ -215,7 +216,7 @@ __device__ __forceinline__ void sum_columns(C* out, u32 rows, u32 row, C* edge) 
   }
 }
 
-/// Where the last row of block `index` of this chunk's codes goes, or null if nobody needs it.
+/// Where the last row of block `index` of this chunk's codes is stored, or null if no block needs it.
 template <typename C>
 __device__ __forceinline__ C* edge_of(const DecodeJob& job, u32 index) {
   return job.columns_in_blocks == COLUMNS_JOINED ? static_cast<C*>(job.edges) + blockIdx.y * job.edge_stride + index * job.shape.extents[0] : nullptr;
@@ -244,8 +245,8 @@ __device__ __forceinline__ void copy_out(C* values, const uint4* quads, u32 leng
   for (u32 i = threadIdx.x; i < ceil_div(length, 16 / sizeof(C)); i += THREADS_HERE) to[i] = quads[i];
 }
 
-/// What each block of codes must add, which has a part of columns: a prefix sum over the last rows of the blocks before it with the same columns. A
-/// thread has a column.
+/// Computes what each block of codes must add to its part of the columns: the sum of the last rows of the blocks before it in those columns. One
+/// thread a column.
 template <typename C>
 __device__ __forceinline__ void join_columns(const DecodeJob& job) {
   typedef typename Unsigned<C>::Type U;
@@ -275,7 +276,7 @@ __device__ __forceinline__ void join_columns(const DecodeJob& job) {
 extern "C" __global__ void __launch_bounds__(THREADS) join_columns_f32(const __grid_constant__ DecodeJob job) { join_columns<i32>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) join_columns_f64(const __grid_constant__ DecodeJob job) { join_columns<i64>(job); }
 
-/// Columns that are whole already.
+/// Adds nothing: columns need no other block.
 template <typename C>
 struct NothingToJoin {
   __device__ __forceinline__ void at_column(u32, u32) {}
@@ -283,7 +284,7 @@ struct NothingToJoin {
   __device__ __forceinline__ void add(typename Unsigned<C>::Type (&)[COUNT], u32, u32) const {}
 };
 
-/// Adds to codes whose columns are summed within blocks what the blocks before theirs have left. For the pass along the axis behind the columns.
+/// Adds the carry of the blocks before to codes whose columns are summed within blocks. For the pass along the axis behind the columns.
 template <typename C>
 struct JoinColumns {
   const C* carries;
@@ -364,7 +365,7 @@ __device__ void sum_axis(Blocks blocks, const C* values, Join join, u32 outer, u
 }
 
 /// A pass over a plane; undoing the prediction takes one an axis, and two for long rows.
-/// `must_store` is set where integers go elsewhere than to their places: then they have to, also if there is nothing to sum.
+/// `must_store` is set where results are stored elsewhere than in `values`: then they are stored even if there is nothing to sum.
 template <typename C, typename Store>
 __device__ __forceinline__ void run_pass(Blocks blocks, const Shape& shape, u32 axes, u32 pass, u32 axis, const C* values, void* row_sums,
                                          const Store& store, bool must_store) {
@@ -447,7 +448,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) restore_planes_f64(const _
   restore_planes<double>(job, codes_blocks, codes_pass, codes_axis, last, mask_pass, mask_axis);
 }
 
-/// The bits of many exceptions: a line as long as there are exceptions.
+/// Sums the plane of the exceptions' bits: one row of as many integers as the chunk has exceptions.
 template <typename C>
 __device__ __forceinline__ void restore_line(const DecodeJob& job, u32 pass) {
   const DecodeState& state = job.states[blockIdx.y];

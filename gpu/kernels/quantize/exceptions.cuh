@@ -1,12 +1,12 @@
 // Exceptions (FORMAT.md §5, §6): values that the grid cannot hold. CPU: codec/src/quantize/exceptions.rs, `fill_gaps` in codec/src/quantize/linear.rs.
 //
-// The places of exceptions are a mask of bits while a chunk is coded; their IEEE bits, and their places if they are few, are gathered into
-// lists in the order of the chunk, at positions that come from prefix sums over segments. A decoded mask has a byte a value.
+// While a chunk is coded, a mask has one bit a value. The bits of exceptional values, and their indices if they are few, are gathered into
+// lists in the order of the chunk, at offsets that come from prefix sums over segments. A decoded mask has one byte a value.
 #pragma once
 
 #include "../predict/lorenzo.cuh"
 
-/// Last valid value before `segment` that does not lie before `row_start`, or NONE. For a whole block.
+/// Index of the last valid value in `row_start .. segment`'s start, or NONE. For a whole block of threads.
 __device__ u32 last_valid_before(const u32* last_valid, u32 segment, u32 row_start, u32* scratch) {
   const u32 lowest = row_start / SEGMENT;
   for (u32 above = segment; above > lowest;) {
@@ -23,7 +23,7 @@ __device__ u32 last_valid_before(const u32* last_valid, u32 segment, u32 row_sta
   return NONE;
 }
 
-/// First valid value behind `segment` that lies before `row_end`, or NONE. For a whole block.
+/// Index of the first valid value behind `segment` and before `row_end`, or NONE. For a whole block of threads.
 __device__ u32 first_valid_behind(const u32* first_valid, u32 segment, u32 row_end, u32* scratch) {
   const u32 beyond = ceil_div(row_end, SEGMENT);
   for (u32 below = segment + 1; below < beyond; below += THREADS) {
@@ -38,7 +38,7 @@ __device__ u32 first_valid_behind(const u32* first_valid, u32 segment, u32 row_e
   return NONE;
 }
 
-/// Counts the ones that the mask's differences leave.
+/// Counts the ones among the mask's differences.
 __device__ void count_mask_ones(const EncodeJob& job, EncodeState& state, const u32* mask) {
   const u32 elements = job.shape.elements, all_axes = (1u << job.shape.rank) - 1;
   u32 ones_all = 0, ones_fastest = 0;
@@ -58,8 +58,8 @@ __device__ void count_mask_ones(const EncodeJob& job, EncodeState& state, const 
   }
 }
 
-/// Gives exceptions the code of their left neighbour in the row, or of the row's first value that is none, or 0; gathers their bits; and,
-/// where they are too many for a list, counts the ones that the mask's differences leave.
+/// Fills the codes of exceptions: with the code of the nearest valid value to the left in the row, or of the row's first valid value, or 0. Gathers
+/// the exceptions' bits. If there are too many exceptions for a list, also counts the ones among the mask's differences.
 template <typename V>
 __device__ void fill_gaps(const EncodeJob& job) {
   typedef typename ValueType<V>::Code Code;
@@ -84,7 +84,7 @@ __device__ void fill_gaps(const EncodeJob& job) {
   if (!are_listed) count_mask_ones(job, state, mask);
   const u32* counts = job.exception_counts + chunk_place;
   for (u32 base = blockIdx.x; base < job.segments; base += MAX_LISTED * gridDim.x) {
-    // Most segments have none. Every segment has its own places, so that their order does not matter.
+    // Most segments have no exception. Each segment writes to its own part of the lists, so that the order of segments does not matter.
     if (threadIdx.x == 0) segments_here = 0;
     __syncthreads();
     const u64 own = base + u64(threadIdx.x) * gridDim.x;
@@ -111,7 +111,7 @@ __device__ void fill_gaps(const EncodeJob& job) {
       const u32 left_row = start - start % row;
       const u32 right_row_end = min(end - 1 - (end - 1) % row + row, elements);
       u32 before = NONE, behind = NONE;
-      // Interpolation has filled the gaps of its own accord.
+      // Interpolation has already given exceptions a code.
       if (!job.interpolated && left_row < start && (bad[0] & 1)) before = last_valid_before(last_valid, segment, left_row, scratch);
       const u32 last = end - 1 - start;
       if (!job.interpolated && right_row_end > end && (bad[last / 32] >> (last % 32) & 1)) {
@@ -177,7 +177,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_exceptions(const __g
   }
 }
 
-/// Writes the bits of exceptions over the values that the grid gave.
+/// Overwrites the decoded values of exceptions with their bits.
 template <typename V>
 __device__ void write_exceptions(const DecodeJob& job) {
   typedef typename ValueType<V>::Code Code;
@@ -218,7 +218,7 @@ __device__ void write_exceptions(const DecodeJob& job) {
   }
 }
 
-/// Writes the exceptions of a list, which the host has checked and which stands before the first plane.
+/// Overwrites the decoded values of listed exceptions. The list is before the first plane; the host has checked it.
 template <typename V>
 __device__ void write_listed(const DecodeJob& job) {
   typedef typename ValueType<V>::Bits Bits;

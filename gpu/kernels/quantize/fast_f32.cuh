@@ -3,24 +3,25 @@
 
 #include "../job.cuh"
 
-/// What arithmetic in binary32 decides for certain of most values of that type. CPU: codec/src/quantize/fast_f32.rs, where its errors are reckoned.
-struct Glance {
+/// Quantizes binary32 values in binary32, and says which results are certain to be those of f64. CPU: codec/src/quantize/fast_f32.rs, which
+/// bounds the errors.
+struct FastF32 {
   float inverse_step;  // NaN where nothing is certain
 
   __device__ __forceinline__ void make(double bound, double step) {
-    // Lattices' steps do not bound the error.
-    const bool of_use = step == 2.0 * bound && step >= GLANCE_SMALLEST_STEP && step < 1.0 / GLANCE_SMALLEST_STEP;
+    // On a lattice the step is not twice the bound.
+    const bool of_use = step == 2.0 * bound && step >= FAST_SMALLEST_STEP && step < 1.0 / FAST_SMALLEST_STEP;
     inverse_step = of_use ? float(1.0 / step) : __uint_as_float(0x7fffffff);
   }
 
-  /// Whether the code is certain, and holds the value.
+  /// True if the code is certain and keeps the bound.
   __device__ __forceinline__ bool quantize(float value, i32& code) const {
-    constexpr float ROUND = float(GLANCE_ROUNDING);
+    constexpr float ROUND = float(FAST_ROUNDING);
     const float scaled = value * inverse_step, sum = scaled + ROUND;
     const float miss = scaled - (sum - ROUND), rest = miss * float(PLACES_A_STEP);
     const float off = fabsf(rest - ((rest + ROUND) - ROUND));
     code = i32(__float_as_uint(sum) - __float_as_uint(ROUND));
-    const bool may_stand = off < float(GLANCE_STANDING) && fabsf(rest) > 0.5f && fabsf(scaled) < float(GLANCE_OUT_OF_REACH);
-    return fabsf(miss) + fabsf(scaled) * float(GLANCE_DOUBT_SHARE) < 0.5f && !may_stand;
+    const bool may_stand = off < float(FAST_STANDING) && fabsf(rest) > 0.5f && fabsf(scaled) < float(FAST_OUT_OF_REACH);
+    return fabsf(miss) + fabsf(scaled) * float(FAST_DOUBT_SHARE) < 0.5f && !may_stand;
   }
 };

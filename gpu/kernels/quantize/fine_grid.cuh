@@ -6,10 +6,10 @@
 
 #include "../job.cuh"
 
-/// The grid on which interpolation restores values (FORMAT.md §5.2): PLACES places a step. CPU: codec/src/quantize/fine_grid.rs.
+/// The grid on which interpolation restores values (FORMAT.md §5.2): PLACES points a step. CPU: codec/src/quantize/fine_grid.rs.
 struct FineGrid {
   double step, inverse_step, spacing;
-  double limit;  // values of as many steps have no place; 0 where there is no fine grid
+  double limit;  // values of this many steps or more are off the fine grid; 0 where there is no fine grid
 
   __device__ __forceinline__ double value(i32 place) const {
     const i32 steps = i32(u32(place) + PLACES / 2) >> PLACES_LOG;
@@ -27,7 +27,7 @@ __device__ __forceinline__ FineGrid make_fine_grid(double step, double inverse_s
   return {step, inverse_step, step * FINE_SPACING, step >= ValueType<V>::SMALLEST_SAFE_STEP ? ValueType<V>::STEPS_LIMIT : 0.0};
 }
 
-/// The place nearest to a value of so many steps, and whether the value stands there.
+/// The point of the fine grid nearest to a value, `rest` points from step number `steps`, and whether the value is exactly that point.
 template <typename V>
 struct Nearest {
   double steps, rest;
@@ -39,13 +39,13 @@ struct Nearest {
   }
 };
 
-/// The place that a residual leads to.
+/// The index on the fine grid that a prediction and a residual give.
 __device__ __forceinline__ i32 restore_place(i32 prediction, i32 residual) {
   const u32 magnitude = residual < 0 ? 0u - u32(residual) : u32(residual);
   return i32(u32(prediction) + (magnitude < ESCAPE_FROM ? u32(residual) * PLACES : u32(residual) - ESCAPE_BASE));
 }
 
-/// Residual of a value, and its place; false for an exception, whose place is its prediction.
+/// Residual of a value, and its index on the fine grid; false for an exception, whose index is its prediction.
 template <typename V>
 __device__ __forceinline__ bool encode_place(V value, const EncodeParameters& parameters, const FineGrid& fine, i32 prediction, i32& residual, i32& place) {
   const double x = double(value), scaled = x * fine.inverse_step;

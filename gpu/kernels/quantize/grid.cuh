@@ -1,7 +1,7 @@
 // Grids other than those of an absolute bound (FORMAT.md §5.3 to §5.5). CPU: codec/src/quantize/grid.rs, codec/src/number/element.rs.
 //
-// One kernel each way for all of them: what a kind of grid does to a value is little beside reading and writing it, and the branch is the
-// same for all threads. Decoding takes a pass of its own, which leaves the one over an absolute bound's codes as lean as it is.
+// One kernel in each direction serves all of these grids: their arithmetic takes little time beside reading and writing the values, and all threads
+// take one branch. Decoding is a pass of its own, so that the pass for an absolute bound needs no branch.
 #pragma once
 
 #include "../number/integer.cuh"
@@ -9,7 +9,7 @@
 #include "linear.cuh"
 #include "logarithm.cuh"
 
-/// The integer that stands for a floating-point number, by its bits, extended by their sign; it is its own inverse.
+/// Maps the bits of a floating-point number, sign-extended, to an integer in the order of the numbers. The map is its own inverse.
 template <typename V>
 __device__ __forceinline__ typename ValueType<V>::Code order_of(typename ValueType<V>::Bits bits) {
   typedef typename ValueType<V>::Code Code;
@@ -18,7 +18,7 @@ __device__ __forceinline__ typename ValueType<V>::Code order_of(typename ValueTy
   return code < 0 ? Code(U(code) ^ (~U(0) >> (1 + 8 * (sizeof(U) - sizeof(V))))) : code;
 }
 
-/// What a value's bits become on any grid that is not linear.
+/// Turns a value's bits into a code, on any grid that is not linear.
 template <typename V>
 struct AnyCoder {
   typedef typename ValueType<V>::Code Code;
@@ -49,7 +49,7 @@ __device__ void quantize_any(const EncodeJob& job) {
   make_codes<V, AnyCoder<V>>(job);
 }
 
-/// Values of all codes, in their places.
+/// Writes the values of all codes to the chunk.
 template <typename V>
 __device__ void restore_any(const DecodeJob& job) {
   typedef typename ValueType<V>::Code Code;
@@ -70,7 +70,7 @@ __device__ void restore_any(const DecodeJob& job) {
         if constexpr (ValueType<V>::IS_FLOAT) bits = ValueType<V>::to_bits(logarithmic_value<V>(code, i64(parameters.extra), parameters.step));
         break;
       case LINEAR:
-        // Values that are shorter than their codes are not written in the codes' places, where the last sum leaves others.
+        // Values as long as their codes have been written by the last sum.
         if constexpr (ValueType<V>::IS_FLOAT && sizeof(V) < sizeof(Code)) {
           bits = ValueType<V>::to_bits(restore_value<V>(double(code), parameters.step));
         }

@@ -3,7 +3,7 @@
 
 #include "../job.cuh"
 
-/// Key 0 of the lattice search means that no value decides.
+/// Exponent of a value whose key is 0. Key 0 itself means that no value has a 1 bit.
 constexpr i32 LATTICE_ZERO = 4096;
 
 /// Exponent of the least significant 1 bit; INT_MAX for 0, infinities and NaN.
@@ -20,7 +20,7 @@ __device__ __forceinline__ i32 lowest_bit(double value) {
   return exponent + __ffsll(i64(mantissa)) - 1;
 }
 
-/// Puts the chunk's lattice in place of the bound's steps if it is wider, once `inspect` has seen all of the chunk.
+/// Replaces the bound's step by the chunk's lattice if that is wider. `inspect` has seen all of the chunk.
 __device__ __forceinline__ bool take_lattice(const EncodeParameters& parameters, u32 lattice_key, double& step, double& inverse_step) {
   i32 lowest = LATTICE_ZERO - i32(lattice_key);
   if (lattice_key == 0 || lowest < parameters.needed_bit || lowest < -1000 || lowest > 1000) return false;
@@ -29,7 +29,7 @@ __device__ __forceinline__ bool take_lattice(const EncodeParameters& parameters,
   return true;
 }
 
-/// What values show of a chunk.
+/// What `look` finds among some values: the greatest key, and whether one differs from the chunk's first value.
 struct Finding {
   u32 key;
   bool differs;
@@ -52,7 +52,7 @@ __device__ __forceinline__ Finding look(const EncodeParameters& parameters, cons
   return found;
 }
 
-/// Finds whether all values are equal, and the lattice that they share. The first few values mostly tell: then nobody looks any further.
+/// Finds whether all values are equal, and the lattice that they share. If the first few values rule out both, as most do, the search ends there.
 template <typename V>
 __device__ void inspect(const EncodeJob& job) {
   __shared__ u32 scratch[WARPS];
@@ -62,8 +62,8 @@ __device__ void inspect(const EncodeJob& job) {
   const u32 elements = job.shape.elements;
   const auto first = read_bits<V>(chunk, 0, parameters.big_endian);
   const u32 off_lattice = u32(LATTICE_ZERO - parameters.needed_bit);  // keys above this end the search
-  const Finding glance = look<V, 1>(parameters, chunk, 0, elements, first);
-  if (__syncthreads_or(glance.differs) && __syncthreads_or(glance.key > off_lattice)) {
+  const Finding first_values = look<V, 1>(parameters, chunk, 0, elements, first);
+  if (__syncthreads_or(first_values.differs) && __syncthreads_or(first_values.key > off_lattice)) {
     if (blockIdx.x == 0 && threadIdx.x == 0) {
       state.differs = 1;
       state.lattice_key = off_lattice + 1;
@@ -76,7 +76,7 @@ __device__ void inspect(const EncodeJob& job) {
     const u32 key = block_max(found.key, scratch);
     bool done = false;
     if (threadIdx.x == 0) {
-      // Others may have found as much already: what is read here may be old, which costs no more than an update too many.
+      // Another block may have found this already. A stale read costs one superfluous update.
       const u32 known = *static_cast<volatile u32*>(&state.lattice_key);
       if (key > known) atomicMax(&state.lattice_key, key);
       const bool known_to_differ = *static_cast<volatile u32*>(&state.differs);

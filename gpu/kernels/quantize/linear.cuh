@@ -11,7 +11,7 @@
 struct Grid {
   double bound, step, inverse_step, safe_limit;
   FineGrid fine;
-  Glance glance;
+  FastF32 fast;
   u64 fill;
   bool has_fill;
 };
@@ -31,7 +31,7 @@ __device__ __forceinline__ V restore_value(double code, double step) {
   return V(__dmul_rn(code, step));
 }
 
-/// Below this magnitude a decoded value is certain to have its own code again; see `SAFE_CODE_LIMIT` in codec/src/quantize/linear.rs. 0 where
+/// Codes below this magnitude are certain to come back when their value is quantized again; see `SAFE_CODE_LIMIT` in codec/src/quantize/linear.rs. 0 where
 /// steps are so small that values may be subnormal.
 template <typename V>
 __device__ __forceinline__ double safe_code_limit(double step) {
@@ -47,7 +47,7 @@ constexpr bool IS_BINARY32<float> = true;
 template <typename V>
 __device__ __forceinline__ bool quantize_one(V value, const Grid& grid, typename ValueType<V>::Code& code) {
   if constexpr (IS_BINARY32<V>) {
-    if (grid.glance.quantize(value, code)) return !(grid.has_fill && ValueType<V>::to_bits(value) == grid.fill);
+    if (grid.fast.quantize(value, code)) return !(grid.has_fill && ValueType<V>::to_bits(value) == grid.fill);
   }
   const double sum = __dadd_rn(__dmul_rn(double(value), grid.inverse_step), ROUNDING);
   const double rounded = __dsub_rn(sum, ROUNDING);
@@ -61,7 +61,7 @@ __device__ __forceinline__ bool quantize_one(V value, const Grid& grid, typename
   }
   if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
     if (fabs(rounded) < grid.fine.limit) {
-      // What interpolation has restored between two steps keeps its place.
+      // A value that interpolation has restored between two steps stays an exception, so that rewriting does not move it.
       const Nearest<V> nearest(grid.fine, value, rounded);
       holds = holds && !(nearest.exact && nearest.rest != 0.0);
     }
@@ -74,10 +74,10 @@ template <typename V>
 __device__ Grid make_grid(const EncodeParameters& parameters, u32 lattice_key) {
   Grid grid = {parameters.bound, parameters.step, parameters.inverse_step, 0.0, make_fine_grid<V>(parameters.step, parameters.inverse_step), {}, 0, false};
   if (take_lattice(parameters, lattice_key, grid.step, grid.inverse_step)) grid.fine.limit = 0.0;
-  // Where the step does not bound the error, it is a lattice that the host has found.
+  // A step other than twice the bound is a lattice that the host has found.
   if (grid.step != 2.0 * grid.bound) grid.fine.limit = 0.0;
   grid.safe_limit = safe_code_limit<V>(grid.step);
-  grid.glance.make(grid.bound, grid.step);
+  grid.fast.make(grid.bound, grid.step);
   if (parameters.has_fill) {
     V fill = ValueType<V>::from_bits(typename ValueType<V>::Bits(parameters.fill_bits));
     typename ValueType<V>::Code code;
@@ -90,7 +90,7 @@ __device__ Grid make_grid(const EncodeParameters& parameters, u32 lattice_key) {
   return grid;
 }
 
-/// An absolute bound's grid, or a lattice.
+/// Codes on an absolute bound's grid, or on a lattice.
 template <typename V>
 struct LinearCoder {
   Grid grid;

@@ -3,7 +3,7 @@
 
 #include "../job.cuh"
 
-/// A thread's values of a segment as they stand in the chunk; 0 behind its end.
+/// The bytes of a thread's values of a segment, as the chunk has them; 0 behind the chunk's end.
 template <typename V>
 struct SegmentValues {
   typename ValueType<V>::Stored of[VALUES_PER_THREAD];
@@ -29,7 +29,7 @@ __device__ __forceinline__ void make_codes(const EncodeJob& job) {
   const u8* chunk = job.input + blockIdx.y * job.input_stride;
   const u32 elements = job.shape.elements;
   const bool big_endian = parameters.big_endian;
-  // Under way while the grid is made.
+  // These loads are in flight while the grid is made.
   SegmentValues<V> next;
   next.read(chunk, blockIdx.x * SEGMENT, elements);
   if (is_constant(job, state)) return;
@@ -41,7 +41,7 @@ __device__ __forceinline__ void make_codes(const EncodeJob& job) {
     const u64 place = u64(blockIdx.y) * job.segments + segment;
     const u32 start = segment * SEGMENT;
     const SegmentValues<V> here = next;
-    // Under way while this segment is coded.
+    // These loads are in flight while this segment is coded.
     if (segment + gridDim.x < job.segments) next.read(chunk, start + gridDim.x * SEGMENT, elements);
     Code* to = codes + start + threadIdx.x;
     const u32 left = elements - min(start + threadIdx.x, elements);

@@ -1,7 +1,7 @@
 // The stream's checksum (FORMAT.md §3): CRC-32 of all bytes but the checksum's own. CPU: codec/src/stream/header.rs.
 //
 // CRC is linear: each thread takes four words, multiplies their remainder by x^(bits behind them) modulo the polynomial, and the results
-// are joined by exclusive or. Pieces are counted from the stream's end, so that the powers of x are the same for every stream.
+// are joined by exclusive or. Pieces are counted from the stream's end, so that one table of powers of x serves streams of every length.
 // On the way, a compressed stream also goes to the host's pinned memory.
 #pragma once
 
@@ -45,7 +45,7 @@ __device__ __forceinline__ u32 power_of_tile(const Tables& tables, const CrcByte
   return tiles < 256 ? tables.crc_tile_low[tiles] : multiply(bytes, tables.crc_tile_low[tiles % 256], tables.crc_tile_high[tiles / 256]);
 }
 
-/// Joins the remainders of the words of a stream of `length` bytes into `checksum`. Block `number` of `blocks` takes every so many'th tile. True
+/// Joins the remainders of the words of a stream of `length` bytes into `checksum`. Block `number` of `blocks` takes every `blocks`-th tile. True
 /// for all threads of the block that is done last, which sees the whole.
 __device__ bool join_checksum(const Tables& tables, const u32* stream, u32 length, u32* host, u32* checksum, u32* tiles_done, u32 number, u32 blocks,
                               u32& whole) {

@@ -4,7 +4,7 @@
 #include "../predict/lorenzo.cuh"
 #include "../quantize/lattice.cuh"
 
-/// Where the parts of a plane stand.
+/// Offsets of the parts of a plane, and its sizes.
 struct PlaneExtent {
   u32 elements, blocks, group_log, lane_width, extra_width;
   bool custom;
@@ -52,7 +52,7 @@ __device__ u32 index_word(const u32* lane_sizes, const u32* block_sizes, const P
   return result;
 }
 
-/// Up to 16 bits of a block's extra bits from bit `16 * word`: its segments' bits stand one behind the other. `ends` holds where each
+/// Up to 16 bits of a block's extra bits from bit `16 * word`: its segments' bits are concatenated. `ends` holds where each
 /// segment's bits end.
 __device__ u16 extra_word(const EncodePlane& plane, u64 first_segment, const u32* ends, u32 segments, u32 word) {
   u32 bit = 16 * word, result = 0;
@@ -73,7 +73,7 @@ __device__ u16 extra_word(const EncodePlane& plane, u64 first_segment, const u32
   return u16(result);
 }
 
-/// Word `word` of a list of values' bits, which stand in `codes` as wide as codes; what is behind the last one is 0.
+/// Word `word` of a list of values' bits, which `codes` has as wide as codes; 0 behind the last value.
 template <typename V>
 __device__ __forceinline__ u32 list_word(const u32* codes, u32 count, u32 word) {
   if constexpr (sizeof(V) >= sizeof(u32)) {
@@ -148,7 +148,7 @@ __device__ void assemble(const EncodeJob& job) {
     }
   }
   if (coding == CONSTANT || coding == STORED) {
-    // A value at a time: the chunks of a batch stand one behind the other, where words of short ones need not be aligned.
+    // A value at a time: the chunks of a batch are contiguous, so that words of short chunks need not be aligned.
     typedef typename ValueType<V>::Stored Stored;
     const u64 values = (length - header_len) / sizeof(V);
     const Stored* source = reinterpret_cast<const Stored*>(chunk);
@@ -269,7 +269,7 @@ struct PlaneIndex {
   }
 };
 
-/// The first entry of a symbol in a decoding table, and what stands there.
+/// A symbol's first index in a decoding table, and its entry.
 struct CodeSpan {
   u32 begin;
   u16 entry;

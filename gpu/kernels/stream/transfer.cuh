@@ -1,5 +1,5 @@
-// What kernels fetch from pinned memory themselves, as they begin: gpu/src/session.rs. A copy by the driver would stand between the kernels and what
-// was copied before, and an engine of the device would wait for another one.
+// What the first kernel of a job copies from pinned memory itself (gpu/src/session.rs). A copy by the driver would be queued between the chunk's copy
+// and the kernels, and one copy engine of the device would wait for another.
 #pragma once
 
 #include "../job.cuh"

@@ -20,10 +20,10 @@ use crate::job::{
 use crate::launch::{Kernels, launch};
 use crate::memory::{Arena, clear};
 
-/// Segments a multiprocessor up to which a job has few: its longest block takes longer than all others side by side.
+/// Up to this many segments a multiprocessor, a job takes as long as its longest block of the stream.
 const FEW_SEGMENTS: usize = 2;
 
-/// Blocks of threads that fetch a stream: as many as keep the bus busy.
+/// Blocks of threads that fetch a stream: enough to keep the bus busy.
 const FETCHING: u32 = 64;
 
 /// A job for decompressing streams of one layout.
@@ -160,7 +160,7 @@ impl DecodePlan {
         let codes = if self.variant.interpolated {
             Passes::default()
         } else {
-            self.passes(self.variant.rows_in_blocks, self.variant.columns != Columns::Apart)
+            self.passes(self.variant.rows_in_blocks, self.variant.columns != Columns::ByPass)
         };
         let mask = if self.variant.exceptions == Exceptions::Many { self.passes(false, false) } else { Passes::default() };
         let idle = Pass { kind: AXIS, axis: 0, items: 0 };

@@ -4,9 +4,9 @@ use quire_codec::Scalar;
 use quire_codec::stages::exceptions::most_listed;
 use quire_codec::stages::plane::{BIT_PLANES, is_interpolated};
 
-use crate::job::{COLUMNS_APART, COLUMNS_JOINED, COLUMNS_WHOLE, MIN_BLOCK_ROWS, ROWS_BLOCK_LOG};
+use crate::job::{COLUMNS_BY_PASS, COLUMNS_JOINED, COLUMNS_WHOLE, MIN_BLOCK_ROWS, ROWS_BLOCK_LOG};
 
-/// What launches depend on.
+/// What the launches of a job depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) scalar: Scalar,
@@ -15,7 +15,7 @@ pub(crate) struct Key {
     pub(crate) variant: Variant,
 }
 
-/// What else launches depend on.
+/// Direction of a job, and what its launches depend on besides layout and number of chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Variant {
     /// Compressing.
@@ -50,7 +50,7 @@ pub(crate) struct DecodeVariant {
     pub(crate) columns: Columns,
     /// Values are interpolated.
     pub(crate) interpolated: bool,
-    /// The last pass over codes, or all passes over residuals, write values: the grid is linear, and values are as long as their codes.
+    /// The passes that undo the prediction write values: the grid is linear, and values are as long as their codes.
     pub(crate) in_place: bool,
     /// Planes may have tokens.
     pub(crate) tokens: bool,
@@ -61,19 +61,19 @@ pub(crate) struct DecodeVariant {
 }
 
 impl DecodeVariant {
-    /// The variant for a stream, by its number of exceptions and the header of the plane of its codes, as far as it is there.
+    /// The variant for a stream with this number of exceptions, whose first plane begins with `plane`, which may be cut short.
     pub(crate) fn new(shape: &quire_codec::Shape, in_place: bool, exceptions: u64, plane: &[u8]) -> Self {
         let interpolated = is_interpolated(plane);
         let block_log = plane.get(1).copied().unwrap_or(0);
         let exceptions = Exceptions::of(exceptions, shape.elements());
         let are_bit_planes = plane.get(2) == Some(&BIT_PLANES);
-        // Where the planes of exceptions begin is not known here.
+        // The headers of the exceptions' planes have not been read: they may have tokens or bit planes.
         let any = exceptions == Exceptions::Many;
         let rows_in_blocks = !interpolated
             && block_log <= ROWS_BLOCK_LOG
             && (1usize << block_log).is_multiple_of(shape.row())
             && shape.elements() > shape.row() as u64;
-        let columns = if rows_in_blocks { Columns::of(shape, 1 << block_log) } else { Columns::Apart };
+        let columns = if rows_in_blocks { Columns::of(shape, 1 << block_log) } else { Columns::ByPass };
         Self {
             exceptions,
             rows_in_blocks,
@@ -86,11 +86,11 @@ impl DecodeVariant {
         }
     }
 
-    /// A variant that suits both, unless only one is interpolated, or written in place.
+    /// A variant whose launches decode streams of either variant; `None` if only one is interpolated or written in place.
     pub(crate) fn join(self, other: Self) -> Option<Self> {
         let exceptions = if self.exceptions as u8 > other.exceptions as u8 { self.exceptions } else { other.exceptions };
         let rows_in_blocks = self.rows_in_blocks && other.rows_in_blocks;
-        let columns = if self.columns == other.columns { self.columns } else { Columns::Apart };
+        let columns = if self.columns == other.columns { self.columns } else { Columns::ByPass };
         ((self.interpolated, self.in_place) == (other.interpolated, other.in_place)).then_some(Self {
             exceptions,
             rows_in_blocks,
@@ -108,7 +108,7 @@ impl DecodeVariant {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Columns {
     /// In a pass of their own.
-    Apart,
+    ByPass,
     /// Within blocks, each of which holds a part of columns; then these are joined.
     Joined,
     /// Within blocks that hold whole ones.
@@ -116,9 +116,9 @@ pub(crate) enum Columns {
 }
 
 impl Columns {
-    /// For blocks of so many values that hold whole rows.
+    /// For blocks of `block` values that hold whole rows.
     fn of(shape: &quire_codec::Shape, block: usize) -> Self {
-        // Threads stand side by side in a row, and the pass along the third axis joins the columns.
+        // A thread sums a column, so that a row must have one for each thread of a warp; the pass along the third axis joins the columns.
         const MIN_ROW: usize = 32;
         match shape.extents()[..shape.dims().len()] {
             [row, columns, behind, ..] if row >= MIN_ROW && columns > 1 && behind > 1 => {
@@ -128,17 +128,17 @@ impl Columns {
                 } else if plane.is_multiple_of(block) && block >= MIN_BLOCK_ROWS * row {
                     Self::Joined
                 } else {
-                    Self::Apart
+                    Self::ByPass
                 }
             }
-            _ => Self::Apart,
+            _ => Self::ByPass,
         }
     }
 
     /// The variant as `DecodeJob::columns_in_blocks` has it.
     pub(super) fn number(self) -> u32 {
         match self {
-            Self::Apart => COLUMNS_APART,
+            Self::ByPass => COLUMNS_BY_PASS,
             Self::Joined => COLUMNS_JOINED,
             Self::Whole => COLUMNS_WHOLE,
         }
@@ -149,7 +149,7 @@ impl Columns {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exceptions {
     None,
-    /// They stand in a list.
+    /// They are in a list.
     Listed,
     /// They have planes, in some chunks of a batch at least.
     Many,

@@ -10,14 +10,14 @@ use crate::launch::launch;
 /// Most levels: extents have 32 bits.
 const MOST_LEVELS: usize = 33;
 
-/// Levels of an interpolated chunk, by number: level `l` is the grid of every `2^l`-th value.
+/// Levels of an interpolated chunk: level `l` has every `2^l`-th value along each axis.
 struct Levels {
     rank: u32,
-    /// Extents of each grid; behind the coarsest, its own again.
+    /// Extents of each level; behind the coarsest, the coarsest one's repeated.
     extents: [[usize; MAX_RANK]; MOST_LEVELS],
-    /// Number of the coarsest grid, a single value.
+    /// Number of the coarsest level, a single value.
     coarsest: usize,
-    /// The first grid that one block of threads does, with all coarser ones.
+    /// The finest level that one block of threads does, with all coarser ones.
     coarse: usize,
 }
 
@@ -35,12 +35,12 @@ impl Levels {
         Self { rank: shape.rank, extents, coarsest, coarse }
     }
 
-    /// What the kernel for the coarse levels is told.
+    /// Arguments of the kernel for the coarse levels.
     fn coarse(&self) -> [u32; 2] {
         [self.coarse as u32, self.coarsest as u32]
     }
 
-    /// What the kernel for a pass of a fine level is told, and how many values are new there.
+    /// For each pass of the fine levels: arguments of its kernel, and the number of values that it predicts.
     fn passes(&self) -> impl Iterator<Item = ([u32; 2], usize)> {
         (0..self.coarse)
             .rev()
@@ -48,7 +48,7 @@ impl Levels {
     }
 }
 
-/// Values of a grid that are new along so many axes.
+/// Values of a level whose coordinates are odd along exactly `axes` axes.
 fn new_along(extents: &[usize; MAX_RANK], axes: u32) -> usize {
     let class = |set: u32| -> usize {
         extents
@@ -60,7 +60,7 @@ fn new_along(extents: &[usize; MAX_RANK], axes: u32) -> usize {
     (1u32..16).filter(|set| set.count_ones() == axes).map(class).sum()
 }
 
-/// Launches the kernels of all levels, either way: the first for the coarse ones, the second for each pass of a fine one.
+/// Launches the kernels of all levels, to encode or to decode: `coarse` for the coarse levels, `pass` for each pass of a fine one.
 pub(super) fn interpolate<J: DeviceRepr>(
     stream: &CudaStream,
     [coarse, pass]: &[CudaFunction; 2],

@@ -1,4 +1,4 @@
-// The gap array (Yamamoto et al., ICPP'20; Rivera et al., IPDPS'22): the encoder notes for each subsequence how many bits stand before its
+// The gap array (Yamamoto et al., ICPP'20; Rivera et al., IPDPS'22): the encoder notes for each subsequence the number of bits before its
 // first code, a byte each. Nobody has to guess:
 //
 //     count_gaps   a block a sequence: symbols of each subsequence

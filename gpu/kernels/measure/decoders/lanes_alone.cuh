@@ -37,14 +37,14 @@ struct BlockSymbols {
 __device__ __forceinline__ u64 slot_words(const DecoderJob& job) { return u64(job.tile_len) * MAX_CODE_BITS / 16 + 2 * LANES; }
 
 extern "C" __global__ void __launch_bounds__(LANE_ENCODER_WARPS * WARP) lanes_encode(const __grid_constant__ DecoderJob job) {
-  __shared__ u32 codes[SYMBOLS + 1];  // the last one stands for no symbol, and has no bits
+  __shared__ u32 codes[SYMBOLS + 1];  // the last entry is for lanes without a symbol, and has no bits
   for (u32 i = threadIdx.x; i <= SYMBOLS; i += blockDim.x) codes[i] = i < SYMBOLS ? job.codes[i] : 0;
   __syncthreads();
   const u32 warps = blockDim.x / WARP, lane = lane_id(), below = lanes_below();
   for (u32 block = blockIdx.x * warps + warp_id(); block < job.tiles; block += gridDim.x * warps) {
     const BlockSymbols range(job, block);
     u16* words = job.slots + block * slot_words(job);
-    // Pending bits, their number (below 16), and where the word in the making and the one after it will stand.
+    // Pending bits and their number (below 16); the offsets of the word they begin and of the lane's word after it.
     u32 pending = 0, bits = 0, place = lane, next_place = LANES + lane, next = 2 * LANES;
     u32 ahead[STEPS_AHEAD];
     const auto read = [&](u32 from) {

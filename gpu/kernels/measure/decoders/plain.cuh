@@ -5,7 +5,7 @@
 //     scan_sizes   where each tile begins
 //     plain_write  a warp a tile: the codes
 //
-// A word belongs to the tile that has its last bit. What stands before in it are codes of the tile before, which this warp codes as well;
+// A word belongs to the tile that has its last bit. The bits before it in the word are codes of the tile before, which this warp codes as well;
 // so no word is written twice, and none has to be cleared first.
 #pragma once
 
@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(PLAIN_THREADS) plain_sizes(const __
 
 /// What the codes before `first` leave in the word in which its codes begin, `bits` of it.
 __device__ __forceinline__ u32 begun_word(const DecoderJob& job, const u32* codes, u32 first, u32 bits) {
-  // Lane l has the code that stands l codes before; no more than 31 of them fit.
+  // Lane l has the code l positions before; no more than 31 of them fit.
   const u32 entry = lane_id() < first ? codes[job.symbols[first - 1 - lane_id()]] : 0;
   const u32 length = entry >> 16, behind = warp_prefix_sum(length) - length;
   const u32 end = bits - min(bits, behind);

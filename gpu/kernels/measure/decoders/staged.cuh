@@ -30,7 +30,7 @@ __device__ __forceinline__ void write_staged(const DecoderJob& job) {
     __syncthreads();
     words.load(job.words, sequence);
     u32 total;
-    // Its barriers stand between the words' arrival and their first use.
+    // Its barriers come between the words' arrival and their first use.
     const u32 before = block_sum_before(note >> 4, scratch, total);
     const u32 place = sum_before(job, sequence), shift = place % 16;
     u8* out = stage.symbols + shift + before;
