@@ -3,11 +3,11 @@
 //!
 //! nvcc is looked for in `$NVCC`, `$CUDA_HOME/bin`, `$CUDA_PATH/bin`, the PATH, and `/usr/local/cuda/bin`. `NVCC=none` builds without it.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+use quire_codec::Coding;
 use quire_codec::stages::alphabet::{self, ALPHABET};
 use quire_codec::stages::small_float::{BFloat16, Binary16};
 use quire_codec::stages::value::Value;
@@ -16,9 +16,17 @@ use quire_codec::stages::{
     predictor, rounding, tokens,
 };
 
+#[path = "src/declare.rs"]
+#[allow(dead_code, unreachable_pub, missing_docs, reason = "the crate and its examples include this file as well")]
+mod declare;
+#[path = "examples/decoders/job.rs"]
+#[allow(dead_code, unreachable_pub, reason = "written for an example, which takes all of it")]
+mod decoder_job;
 #[path = "src/job.rs"]
-#[allow(dead_code, unreachable_pub, missing_docs)]
+#[allow(dead_code, unreachable_pub, reason = "written for the crate, which takes all of it")]
 mod job;
+
+use declare::{Constant, constant_text};
 
 /// Machine code for these, and PTX of the last one for GPUs to come.
 const ARCHITECTURES: [&str; 2] = ["80", "90"];
@@ -26,12 +34,22 @@ const ARCHITECTURES: [&str; 2] = ["80", "90"];
 fn main() {
     let output = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     println!("cargo::rustc-check-cfg=cfg(quire_kernels)");
-    println!("cargo::rerun-if-changed=kernels");
-    println!("cargo::rerun-if-changed=src/job.rs");
+    for path in ["kernels", "src/declare.rs", "src/job.rs", "examples/decoders/job.rs"] {
+        println!("cargo::rerun-if-changed={path}");
+    }
     for variable in ["NVCC", "CUDA_HOME", "CUDA_PATH", "PATH", "QUIRE_REQUIRE_CUDA"] {
         println!("cargo::rerun-if-env-changed={variable}");
     }
-    fs::write(output.join("constants.cuh"), constants()).expect("OUT_DIR is writable");
+    for (name, text) in [
+        ("constants.cuh", constants()),
+        ("job_structs.cuh", shared_header("src/job.rs", &[], &job::struct_declarations())),
+        (
+            "decoder_job.cuh",
+            shared_header("examples/decoders/job.rs", decoder_job::CONSTANTS, &decoder_job::struct_declarations()),
+        ),
+    ] {
+        fs::write(output.join(name), text).expect("OUT_DIR is writable");
+    }
     let required = env::var("QUIRE_REQUIRE_CUDA").is_ok_and(|value| value == "1");
     match find_nvcc() {
         Some(nvcc) => {
@@ -79,125 +97,85 @@ fn compile(nvcc: &Path, output: &Path, source: &str, fatbin: &str) {
     }
 }
 
-/// The numbers of a floating-point type.
-fn limits<V: Value>(suffix: &str, real: &mut impl FnMut(&str, f64)) {
-    real(&format!("CODE_LIMIT_{suffix}"), V::CODE_LIMIT);
-    real(&format!("SAFE_CODE_LIMIT_{suffix}"), V::SAFE_CODE_LIMIT);
-    real(&format!("SMALLEST_SAFE_STEP_{suffix}"), V::SMALLEST_SAFE_STEP);
-    real(&format!("STEPS_LIMIT_{suffix}"), V::STEPS_LIMIT);
+/// A header that declares these constants and structures.
+fn shared_header(source: &str, constants: &[Constant], structs: &str) -> String {
+    let constants: String = constants.iter().map(constant_text).collect();
+    format!("// Written by gpu/build.rs from gpu/{source}.\n#pragma once\n\n#include <cstddef>\n{constants}{structs}")
 }
 
-/// The format's numbers, for the kernels.
+/// The limits of a floating-point type.
+fn limits<V: Value>(suffix: &str) -> [(String, f64); 4] {
+    [
+        (format!("CODE_LIMIT_{suffix}"), V::CODE_LIMIT),
+        (format!("SAFE_CODE_LIMIT_{suffix}"), V::SAFE_CODE_LIMIT),
+        (format!("SMALLEST_SAFE_STEP_{suffix}"), V::SMALLEST_SAFE_STEP),
+        (format!("STEPS_LIMIT_{suffix}"), V::STEPS_LIMIT),
+    ]
+}
+
+/// Constants of the codec that kernels know by the same names, by module.
+macro_rules! of_codec {
+    ($($module:ident: $($name:ident),+;)+) => {
+        [$($((stringify!($name), $module::$name as u64)),+),+]
+    };
+}
+
+/// The codec's constants and those of `src/job.rs`, for the kernels.
 fn constants() -> String {
-    let mut text = String::from("// Written by gpu/build.rs from quire-codec and gpu/src/job.rs.\n#pragma once\n");
-    let mut number =
-        |name: &str, value: usize| writeln!(text, "constexpr unsigned int {name} = {value};").expect("a String takes all");
-    number("SYMBOLS", alphabet::SYMBOLS);
-    number("SYMBOL_FOURS", job::SYMBOL_FOURS);
-    number("SEGMENT", alphabet::SEGMENT);
-    number("SEGMENT_LOG", alphabet::SEGMENT.ilog2() as usize);
-    number("DIRECT_MAX", alphabet::DIRECT_MAX as usize);
-    number("DIRECT_ZERO", usize::from(alphabet::DIRECT_ZERO));
-    number("FIRST_CLASS", alphabet::FIRST_CLASS);
-    for (name, first) in ["RUNS_OF_ZEROS", "RUNS_OF_MINUS_ONE", "RUNS_OF_ONE"].into_iter().zip(alphabet::FIRST_RUN) {
-        number(name, first);
-    }
-    number("HALVES_TOGETHER", tokens::HALVES_TOGETHER as usize);
-    number("MAX_CODE_BITS", usize::from(codebook::MAX_CODE_BITS));
-    number("PACKED_LENGTHS", codebook::PACKED_LENGTHS);
-    number("CUSTOM_MARGIN", book_choice::CUSTOM_MARGIN as usize);
-    number("CUSTOM_EXCESS", book_choice::CUSTOM_EXCESS as usize);
-    number("LOG_FRACTION", fixed_log2::LOG_FRACTION as usize);
-    number("RUN_ENTRY", codebook::RUN_ENTRY as usize);
-    number("WIDE_ENTRY", codebook::WIDE_ENTRY as usize);
-    number("SPECIAL_ENTRY", codebook::SPECIAL_ENTRY as usize);
-    number("START_SHIFT", codebook::START_SHIFT as usize);
-    number("FIRST_SHIFT", codebook::FIRST_SHIFT as usize);
-    number("LANES", lanes::LANES);
-    number("PLANE_HEADER_LEN", plane::PLANE_HEADER_LEN);
-    number("CUSTOM_BOOK", usize::from(plane::CUSTOM_BOOK));
-    number("BIT_PLANES", usize::from(plane::BIT_PLANES));
-    number("MIN_BLOCK_LOG", usize::from(plane::MIN_BLOCK_LOG));
-    number("MAX_BLOCK_LOG", usize::from(plane::MAX_BLOCK_LOG));
-    number("BLOCK_BITS", plane::BLOCK_BITS as usize);
-    number("BLOCK_TOKENS", plane::BLOCK_TOKENS);
-    number("HEADER_CODING_AT", header::CODING_AT);
-    number("HEADER_LENGTH_AT", header::LENGTH_AT);
-    number("CHECKSUM_AT", header::CHECKSUM_AT.start);
-    number("BOOKS_PADDED", job::BOOKS_PADDED);
-    number("DECODE_TABLE_LEN", job::DECODE_TABLE_LEN);
-    number("CRC_TILE_ROWS", job::CRC_TILE_ROWS);
-    number("ROWS_BLOCK_LOG", usize::from(job::ROWS_BLOCK_LOG));
-    number("THREADS", job::THREADS as usize);
-    number("CHOOSE_THREADS", job::CHOOSE_THREADS as usize);
-    number("LANE_THREADS", job::LANE_THREADS as usize);
-    number("EXPAND_THREADS", job::EXPAND_THREADS as usize);
-    number("FEW_EXPAND_THREADS", job::FEW_EXPAND_THREADS as usize);
-    number("COLUMNS_APART", job::COLUMNS_APART as usize);
-    number("COLUMNS_JOINED", job::COLUMNS_JOINED as usize);
-    number("COLUMNS_WHOLE", job::COLUMNS_WHOLE as usize);
-    number("MIN_BLOCK_ROWS", job::MIN_BLOCK_ROWS);
-    number("GROUP", job::GROUP);
-    number("LANE_SLOT", job::LANE_SLOT);
-    number("CHECKSUM_TILE", job::CHECKSUM_TILE);
-    number("INDEX_TILE", job::INDEX_TILE);
-    number("ROW_TILE", job::ROW_TILE);
-    number("COARSE_VALUES", job::COARSE_VALUES);
-    number("COARSE_THREADS", job::COARSE_THREADS as usize);
-    number("INTERPOLATION", usize::from(predictor::INTERPOLATION));
-    number("POSITIONS_PER_STEP", positions::POSITIONS_PER_STEP as usize);
-    number("POSITIONS_PER_STEP_LOG", positions::POSITIONS_PER_STEP.ilog2() as usize);
-    number("ESCAPE_FROM", fine_grid::ESCAPE_FROM as usize);
-    number("ESCAPE_BASE", fine_grid::ESCAPE_BASE as usize);
-    number("ESCAPE_REACH", fine_grid::ESCAPE_REACH as usize);
-    number("COLUMNS", job::COLUMNS as usize);
-    number("SHORT_ROWS", job::SHORT_ROWS as usize);
-    number("ROW_TILES", job::ROW_TILES as usize);
-    number("LONG_ROWS", job::LONG_ROWS as usize);
-    number("AXIS", job::AXIS as usize);
-    number("LINEAR", job::LINEAR as usize);
-    number("EXACT_FLOATS", job::EXACT_FLOATS as usize);
-    number("EXACT_SIGNED", job::EXACT_SIGNED as usize);
-    number("EXACT_UNSIGNED", job::EXACT_UNSIGNED as usize);
-    number("SIGNED_STEPS", job::SIGNED_STEPS as usize);
-    number("UNSIGNED_STEPS", job::UNSIGNED_STEPS as usize);
-    number("LOGARITHMIC", job::LOGARITHMIC as usize);
-    number("NARROW_LOG_TERMS", logarithm::NARROW_TERMS.0);
-    number("NARROW_EXP_TERMS", logarithm::NARROW_TERMS.1);
-    number("WIDE_LOG_TERMS", logarithm::LOG_TERMS.len());
-    number("WIDE_EXP_TERMS", logarithm::EXP_TERMS.len());
     assert_eq!(dictionary::books().len(), job::BOOKS, "the dictionary has grown: change BOOKS in gpu/src/job.rs");
-    number("BOOKS", job::BOOKS);
-    number("MAX_BOOKS", job::MAX_BOOKS);
-    number("ENCODE_PARAMETERS_SIZE", size_of::<job::EncodeParameters>());
-    number("ENCODE_STATE_SIZE", size_of::<job::EncodeState>());
-    number("BOOK_SIZE", size_of::<job::Book>());
-    number("ENCODE_RESULT_SIZE", size_of::<job::EncodeResult>());
-    number("TABLES_SIZE", size_of::<job::Tables>());
-    number("ENCODE_JOB_SIZE", size_of::<job::EncodeJob>());
-    number("DECODE_PARAMETERS_SIZE", size_of::<job::DecodeParameters>());
-    number("DECODE_STATE_SIZE", size_of::<job::DecodeState>());
-    number("DECODE_JOB_SIZE", size_of::<job::DecodeJob>());
-    let mut real = |name: &str, value: f64| writeln!(text, "constexpr double {name} = {value:e};").expect("a String takes all");
-    limits::<f32>("F32", &mut real);
-    limits::<f64>("F64", &mut real);
-    limits::<Binary16>("F16", &mut real);
-    limits::<BFloat16>("BF16", &mut real);
-    real("FAR_FILL", linear::FAR_FILL);
-    real("FINE_SPACING", positions::SPACING);
-    real("GLANCE_SMALLEST_STEP", fast_f32::SMALLEST_STEP);
-    real("GLANCE_ROUNDING", f64::from(rounding::ROUNDING_F32));
-    real("GLANCE_DOUBT_SHARE", f64::from(fast_f32::DOUBT_SHARE));
-    real("GLANCE_STANDING", f64::from(fast_f32::STANDING));
-    real("GLANCE_OUT_OF_REACH", f64::from(fast_f32::OUT_OF_REACH));
-    real("SPACINGS_PER_STEP", positions::SPACINGS_PER_STEP);
+    let mut text = String::from("// Written by gpu/build.rs from quire-codec and gpu/src/job.rs.\n#pragma once\n\n");
+    text.extend(job::CONSTANTS.iter().map(constant_text));
+    let same = of_codec! {
+        alphabet: SEGMENT, DIRECT_MAX, DIRECT_ZERO, FIRST_CLASS;
+        tokens: HALVES_TOGETHER;
+        codebook: MAX_CODE_BITS, PACKED_LENGTHS, RUN_ENTRY, WIDE_ENTRY, SPECIAL_ENTRY, START_SHIFT, FIRST_SHIFT;
+        book_choice: CUSTOM_MARGIN, CUSTOM_EXCESS;
+        fixed_log2: LOG_FRACTION;
+        lanes: LANES;
+        plane: PLANE_HEADER_LEN, CUSTOM_BOOK, BIT_PLANES, MIN_BLOCK_LOG, MAX_BLOCK_LOG, BLOCK_BITS, BLOCK_TOKENS;
+        predictor: INTERPOLATION;
+        positions: POSITIONS_PER_STEP;
+        fine_grid: ESCAPE_FROM, ESCAPE_BASE, ESCAPE_REACH;
+    };
+    let renamed = [
+        ("SEGMENT_LOG", u64::from(alphabet::SEGMENT.ilog2())),
+        ("RUNS_OF_ZEROS", alphabet::FIRST_RUN[0] as u64),
+        ("RUNS_OF_MINUS_ONE", alphabet::FIRST_RUN[1] as u64),
+        ("RUNS_OF_ONE", alphabet::FIRST_RUN[2] as u64),
+        ("HEADER_CODING_AT", header::CODING_AT as u64),
+        ("HEADER_LENGTH_AT", header::LENGTH_AT as u64),
+        ("CHECKSUM_AT", header::CHECKSUM_AT.start as u64),
+        ("STORED", u64::from(Coding::Stored.to_byte())),
+        ("CONSTANT", u64::from(Coding::Constant.to_byte())),
+        ("POSITIONS_PER_STEP_LOG", u64::from(positions::POSITIONS_PER_STEP.ilog2())),
+        ("NARROW_LOG_TERMS", logarithm::NARROW_TERMS.0 as u64),
+        ("NARROW_EXP_TERMS", logarithm::NARROW_TERMS.1 as u64),
+        ("WIDE_LOG_TERMS", logarithm::LOG_TERMS.len() as u64),
+        ("WIDE_EXP_TERMS", logarithm::EXP_TERMS.len() as u64),
+    ];
+    for (name, value) in same.into_iter().chain(renamed) {
+        text += &constant_text(&Constant { name, documentation: &[], value });
+    }
+    let limits = [limits::<f32>("F32"), limits::<f64>("F64"), limits::<Binary16>("F16"), limits::<BFloat16>("BF16")];
+    let reals = [
+        ("FAR_FILL", linear::FAR_FILL),
+        ("FINE_SPACING", positions::SPACING),
+        ("FAST_SMALLEST_STEP", fast_f32::SMALLEST_STEP),
+        ("FAST_ROUNDING", f64::from(rounding::ROUNDING_F32)),
+        ("FAST_DOUBT_SHARE", f64::from(fast_f32::DOUBT_SHARE)),
+        ("FAST_STANDING", f64::from(fast_f32::STANDING)),
+        ("FAST_OUT_OF_REACH", f64::from(fast_f32::OUT_OF_REACH)),
+        ("SPACINGS_PER_STEP", positions::SPACINGS_PER_STEP),
+    ];
+    let reals = reals.into_iter().map(|(name, value)| (name.to_owned(), value));
+    text.extend(limits.into_iter().flatten().chain(reals).map(|(name, value)| format!("constexpr double {name} = {value:e};\n")));
     for (name, terms) in [("LOG_TERMS", &logarithm::LOG_TERMS[..]), ("EXP_TERMS", &logarithm::EXP_TERMS)] {
         let terms: Vec<String> = terms.iter().map(|term| format!("{term:e}")).collect();
-        writeln!(text, "__constant__ const double {name}[] = {{{}}};", terms.join(", ")).expect("a String takes all");
+        text += &format!("__constant__ const double {name}[] = {{{}}};\n", terms.join(", "));
     }
     let mut table = |kind: &str, name: &str, value: fn(usize) -> u64| {
         let values: Vec<String> = (0..ALPHABET.len()).map(|symbol| value(symbol).to_string() + "u").collect();
-        writeln!(text, "__constant__ const {kind} {name}[] = {{{}}};", values.join(", ")).expect("a String takes all");
+        text += &format!("__constant__ const {kind} {name}[] = {{{}}};\n", values.join(", "));
     };
     table("unsigned long long", "SYMBOL_START", |symbol| ALPHABET[symbol].start);
     table("unsigned char", "SYMBOL_EXTRA_BITS", |symbol| u64::from(ALPHABET[symbol].extra_bits));

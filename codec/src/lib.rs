@@ -15,21 +15,21 @@
 //! |---|---|---|---|---|
 //! | 0 | settle the bound | §11 | `bound.rs`, `bound/earlier.rs`, `bound/ladder.rs`, `bound/padding.rs`, `bound/psnr.rs`, `bound/ratio.rs`, `bound/spacing.rs`, `bound/values.rs` | the same functions |
 //! | 0 | choose grid and predictor | §11 | `predict/choice.rs` | the same functions |
-//! | 1 | quantize on an absolute bound's grid or on a lattice | §5.1 | `quantize/grid.rs`, `quantize/quantizer.rs`, `quantize/linear.rs`, `quantize/lattice.rs`, `quantize/excluded.rs`, `quantize/fast_f32.rs` | `quantize.cu` |
-//! | 1 | mark exceptions, fill their gaps, list or mask them | §4, §5 | `quantize/bitmap.rs`, `quantize/gaps.rs`, `quantize/exceptions.rs` | `exceptions.cu` |
-//! | 1' | or exact integers, steps of integers, steps of the logarithm | §5.3–§5.5 | `number/element.rs`, `quantize/integer_steps.rs`, `quantize/logarithm.rs` | `grid.cu`, `steps.cu`, `logarithm.cu` |
-//! | 2 | predict by differences | §6.1 | `predict/lorenzo.rs`, `predict/sums.rs` | `lorenzo.cu` |
-//! | 2' | or quantize and predict by interpolation | §5.2, §6.2 | `quantize/fine_grid.rs`, `quantize/positions.rs`, `predict/interpolation.rs` | `interpolation.cu` |
-//! | 3 | runs and classes | §7 | `entropy/alphabet.rs`, `entropy/tokens.rs` | `alphabet.cuh`, `tokens.cu` |
-//! | 4 | choose a codebook | §8, §11 | `entropy/codebook.rs`, `entropy/book_choice.rs`, `entropy/dictionary.rs`, `entropy/adaptive.rs` | `codebook.cu` |
-//! | 5 | Huffman code in 32 lanes | §9.1 | `entropy/lanes.rs`, `entropy/decode_tables.rs` | `lanes.cu` |
-//! | 3' | or bit planes, in place of 3 to 5 | §9.2 | `entropy/bitshuffle.rs` | `bitshuffle.cu` |
-//! | – | planes and whole chunks | §2–§4 | `workspace.rs`, `reader.rs`, `predict/quantized.rs`, `predict/predictor.rs`, `stream/encode.rs`, `stream/decode.rs`, `stream/buffers.rs`, `stream/verified.rs`, `stream/header.rs`, `stream/body.rs`, `stream/plane.rs` | `plane.cu`, `checksum.cu` |
-//! | – | numbers of all stages | | `number/integer.rs`, `number/small_float.rs`, `number/value.rs`, `number/patched16.rs`, `number/rounding.rs`, `number/fixed_log2.rs`, `number/dispatch.rs`, `layout.rs` | `small_float.cuh` |
+//! | 1 | quantize on an absolute bound's grid or on a lattice | §5.1 | `quantize/grid.rs`, `quantize/quantizer.rs`, `quantize/linear.rs`, `quantize/lattice.rs`, `quantize/excluded.rs`, `quantize/fast_f32.rs` | `quantize/segments.cuh`, `quantize/linear.cuh`, `quantize/lattice.cuh`, `quantize/fast_f32.cuh` |
+//! | 1 | mark exceptions, fill their gaps, list or mask them | §4, §5 | `quantize/bitmap.rs`, `quantize/gaps.rs`, `quantize/exceptions.rs` | `quantize/exceptions.cuh` |
+//! | 1' | or exact integers, steps of integers, steps of the logarithm | §5.3–§5.5 | `number/element.rs`, `quantize/integer_steps.rs`, `quantize/logarithm.rs` | `quantize/grid.cuh`, `quantize/integer_steps.cuh`, `quantize/logarithm.cuh` |
+//! | 2 | predict by differences | §6.1 | `predict/lorenzo.rs`, `predict/sums.rs` | `predict/lorenzo.cuh`, `predict/sums.cuh` |
+//! | 2' | or quantize and predict by interpolation | §5.2, §6.2 | `quantize/fine_grid.rs`, `quantize/positions.rs`, `predict/interpolation.rs` | `quantize/fine_grid.cuh`, `predict/interpolation.cuh` |
+//! | 3 | runs and classes | §7 | `entropy/alphabet.rs`, `entropy/tokens.rs` | `entropy/alphabet.cuh`, `entropy/tokens.cuh` |
+//! | 4 | choose a codebook | §8, §11 | `entropy/codebook.rs`, `entropy/book_choice.rs`, `entropy/dictionary.rs`, `entropy/adaptive.rs` | `entropy/codebook.cuh` |
+//! | 5 | Huffman code in 32 lanes | §9.1 | `entropy/lanes.rs`, `entropy/decode_tables.rs` | `entropy/lanes.cuh` |
+//! | 3' | or bit planes, in place of 3 to 5 | §9.2 | `entropy/bitshuffle.rs` | `entropy/bitshuffle.cuh` |
+//! | – | planes and whole chunks | §2–§4 | `workspace.rs`, `reader.rs`, `predict/quantized.rs`, `predict/predictor.rs`, `stream/encode.rs`, `stream/decode.rs`, `stream/buffers.rs`, `stream/verified.rs`, `stream/header.rs`, `stream/body.rs`, `stream/plane.rs` | `stream/plane.cuh`, `stream/checksum.cuh`, `stream/transfer.cuh` |
+//! | – | numbers of all stages | | `number/integer.rs`, `number/small_float.rs`, `number/value.rs`, `number/patched16.rs`, `number/rounding.rs`, `number/fixed_log2.rs`, `number/dispatch.rs`, `layout.rs` | `number/small_float.cuh`, `number/integer.cuh` |
 //! | – | instructions of the processor | | `simd.rs`, `simd/bytes.rs` | `common.cuh`, `shared.cuh` |
 //!
 //! Without a stage: `lib.rs`, `config.rs`, `options.rs`, `error.rs`, `memory.rs`, `text.rs`, `number.rs`, `quantize.rs`, `predict.rs`, `entropy.rs`, `stream.rs`; `stream/inspect.rs`,
-//! `stream/books.rs`; `job.cuh`, `module.cu`, `transfer.cu`.
+//! `stream/books.rs`; `job.cuh`, `module.cu`.
 
 #![forbid(unsafe_code)]
 

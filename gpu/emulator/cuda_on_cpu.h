@@ -28,7 +28,7 @@ typedef std::source_location Where;
 struct Index {
   unsigned x, y, z;
 };
-/// Where the running fiber stands in its grid.
+/// Indices of the running fiber in its grid.
 struct Here {
   Index thread, block, block_size, grid;
 };

@@ -8,5 +8,5 @@ export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/emulator"
 export NVCC="$here/nvcc" QUIRE_REQUIRE_CUDA=1
 cargo build --release -p quire-gpu --example decoders
 # A library of its own: the kernels' shared memory would slow down all of the plugin's blocks.
-SOURCES=measure/decoders.cu KERNELS="measure/decoders/*.cu" "$here/build.sh" "$CARGO_TARGET_DIR/decoders"
+SOURCES=measure/decoders.cu KERNELS="measure/decoders/*.cuh" "$here/build.sh" "$CARGO_TARGET_DIR/decoders"
 LD_LIBRARY_PATH="$CARGO_TARGET_DIR/decoders${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$CARGO_TARGET_DIR/release/examples/decoders" --check

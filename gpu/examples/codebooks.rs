@@ -6,7 +6,7 @@
 //! * **host**: the histogram comes to the host, Huffman's algorithm runs there, the codes go back. No fewer steps are possible.
 //! * **device**: package-merge in one block of threads (`kernels/measure/codebooks.cu`), so that nothing travels.
 //! * **choose**: the cheapest of 75 books, its codes read from a table (the same file).
-//! * **ours**: the plugin's own kernel (`kernels/codebook.cu`), which has 106 symbols.
+//! * **ours**: the plugin's own kernel (`kernels/entropy/codebook.cuh`), which has 106 symbols.
 //!
 //! Every result is checked first: lengths cost what the host's package-merge costs, choices are the host's. Then the ways take turns, run
 //! after run, and three clocks are read: the host's around launch and wait, events around the work, and events around a hundred recorded
@@ -26,12 +26,18 @@ use quire_codec::stages::alphabet::SYMBOLS;
 use quire_codec::stages::tokens::{Tokens, tokenize};
 use quire_codec::stages::{codebook, dictionary};
 
+#[path = "../src/declare.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the crate's own file, of which this takes a part")]
+mod declare;
 #[path = "../src/job.rs"]
-#[allow(dead_code, unreachable_pub, missing_docs)]
+#[allow(dead_code, unreachable_pub, reason = "the crate's own file, of which this takes a part")]
 mod job;
 #[path = "../src/tables.rs"]
 mod tables;
-use job::{BOOKS, BOOKS_PADDED, Book, EncodeJob, EncodeParameters, EncodeState};
+use declare::{ConstPointer, Pointer};
+use job::{
+    BOOKS, BOOKS_PADDED, Book, CODES, EncodeJob, EncodeParameters, EncodeState, POLICY_AUTO, POLICY_CUSTOM, POLICY_DICTIONARY,
+};
 
 /// The kernels to measure, and the plugin's own.
 #[cfg(quire_kernels)]
@@ -46,7 +52,7 @@ const VALUES: usize = 1 << 18;
 const ROW: usize = 100;
 /// Rounds before the first one that counts.
 const WARM_UP: usize = 5;
-/// Where a code's length stands in its entry: `LENGTH_SHIFT` in `codebooks.cu`.
+/// Bit at which a code's length begins in its entry: `LENGTH_SHIFT` in `codebooks.cu`.
 const LENGTH_SHIFT: u32 = 27;
 
 /// Symbols, longest code, threads of the kernels `build` and `choose`: the last lines of `codebooks.cu`.
@@ -284,7 +290,7 @@ struct Ours {
 
 impl Ours {
     fn new(stream: &Arc<CudaStream>) -> Self {
-        let parameters = [0u32, 1, 2].map(|policy| {
+        let parameters = [POLICY_AUTO, POLICY_DICTIONARY, POLICY_CUSTOM].map(|policy| {
             let mut bytes = vec![0; size_of::<EncodeParameters>()];
             bytes[std::mem::offset_of!(EncodeParameters, policy)..][..4].copy_from_slice(&policy.to_le_bytes());
             stream.clone_htod(&bytes).expect("memory")
@@ -306,13 +312,13 @@ impl Ours {
         let mut job = EncodeJob {
             chunks: 1,
             inspected: 1,
-            tables: self.tables.device_ptr(stream).0,
-            parameters: self.parameters[policy].device_ptr(stream).0,
-            states: self.state.device_ptr(stream).0,
+            tables: ConstPointer::new(self.tables.device_ptr(stream).0),
+            parameters: Pointer::new(self.parameters[policy].device_ptr(stream).0),
+            states: Pointer::new(self.state.device_ptr(stream).0),
             ..EncodeJob::default()
         };
         job.shape.elements = VALUES as u32;
-        job.planes[0].book = self.book.device_ptr(stream).0;
+        job.planes[CODES].book = Pointer::new(self.book.device_ptr(stream).0);
         job
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Every stream is compared with the CPU's and every value with its bound before a time is printed. Then, a row a chunk and bound: ratio;
 //! host to host (what the filter does, without HDF5) both ways; kernels alone both ways; median and quartiles in microseconds and GB/s
-//! of *uncompressed* data. Floors, measured in the same run, stand above.
+//! of *uncompressed* data. Floors, measured in the same run, are printed above.
 
 use std::time::Instant;
 

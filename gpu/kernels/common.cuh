@@ -4,7 +4,7 @@
 // positions may not; they come from prefix sums.
 #pragma once
 
-#include "small_float.cuh"
+#include "number/small_float.cuh"
 
 constexpr u32 WARP = 32;
 constexpr u32 ALL_LANES = 0xffffffffu;
@@ -40,7 +40,7 @@ __device__ __forceinline__ T warp_prefix_sum(T value) {
   return value;
 }
 
-/// Sum over all threads before this one; `total` is the sum over all. `scratch` has a place for each warp and one more, and is free
+/// Sum over all threads before this one; `total` is the sum over all. `scratch` has an entry for each warp and one more, and is free
 /// again after the next barrier.
 template <typename T>
 __device__ __forceinline__ T block_sum_before(T value, T* scratch, T& total) {
@@ -59,7 +59,7 @@ __device__ __forceinline__ T block_sum_before(T value, T* scratch, T& total) {
   return scratch[warp_id()] + inclusive - value;
 }
 
-/// Greatest value of all threads. `scratch` has a place for each warp, and is free again after the next barrier.
+/// Greatest value of all threads. `scratch` has an entry for each warp, and is free again after the next barrier.
 __device__ __forceinline__ u32 block_max(u32 value, u32* scratch) {
   value = __reduce_max_sync(ALL_LANES, value);
   __syncthreads();
@@ -87,13 +87,13 @@ __device__ __forceinline__ u32 warp_sum_all(const u32* values, u32 count) {
   return warp_sum(sum);
 }
 
-/// A whole number of 8 bits.
+/// An integer of 8 bits.
 struct Byte {
   u8 bits;
 };
 
-/// The types that kernels are made for: their integers, and how their bytes stand in a chunk. Kernels for floating-point numbers are those of
-/// whole numbers of the same size as well, but for bfloat16's.
+/// The types that kernels are compiled for: their codes, their bits, and the order of their bytes in a chunk. Kernels for floating-point numbers also
+/// serve integers of that size, except bfloat16's.
 template <typename V>
 struct ValueType;
 template <>
@@ -160,14 +160,14 @@ __device__ __forceinline__ typename ValueType<V>::Bits read_bits(const void* chu
   return big_endian ? ValueType<V>::swap(bits) : bits;
 }
 
-/// Writes the low ones of `bits`, as many as a value has.
+/// Writes a value: the low bits of `bits`.
 template <typename V>
 __device__ __forceinline__ void write_bits(void* chunk, u32 index, bool big_endian, typename ValueType<V>::Bits bits) {
   typedef typename ValueType<V>::Stored Stored;
   static_cast<Stored*>(chunk)[index] = big_endian ? ValueType<V>::swap(Stored(bits)) : Stored(bits);
 }
 
-/// The low ones of `bits`, as many as a value has, as a code: extended by the value's sign.
+/// A value's bits as a code, sign-extended.
 template <typename V>
 __device__ __forceinline__ typename ValueType<V>::Code sign_extended(typename ValueType<V>::Bits bits) {
   typedef typename ValueType<V>::Code Code;
@@ -175,7 +175,7 @@ __device__ __forceinline__ typename ValueType<V>::Code sign_extended(typename Va
   return Code(bits << above) >> above;
 }
 
-/// A value's bits as a code, extended as its type is: by the sign, but for whole numbers without one.
+/// A value's bits as a code: zero-extended for unsigned integers, sign-extended for all others.
 template <typename V>
 __device__ __forceinline__ typename ValueType<V>::Code extended(typename ValueType<V>::Bits bits, u32 kind) {
   const bool is_unsigned = kind == EXACT_UNSIGNED || kind == UNSIGNED_STEPS;

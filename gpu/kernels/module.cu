@@ -1,2 +1,14 @@
-// Everything that is loaded as one module: the stages include each other in the order of the data.
-#include "transfer.cu"
+// All kernels of the plugin, which are loaded as one module, by stage. Every file includes what it uses.
+#include "quantize/lattice.cuh"
+#include "quantize/linear.cuh"
+#include "predict/sums.cuh"
+#include "quantize/exceptions.cuh"
+#include "entropy/tokens.cuh"
+#include "entropy/codebook.cuh"
+#include "entropy/lanes.cuh"
+#include "entropy/bitshuffle.cuh"
+#include "stream/plane.cuh"
+#include "stream/checksum.cuh"
+#include "predict/interpolation.cuh"
+#include "quantize/grid.cuh"
+#include "stream/transfer.cuh"

@@ -1,12 +1,12 @@
-// Instructions that the compiler does not come to by itself where a warp's chain of dependent steps is all that counts: loads from shared memory
-// that wait for no branch, addresses that are not reckoned anew, stores under a predicate. The emulator has the same in plain C++.
+// Instructions that the compiler does not choose by itself, for loops in which a warp's chain of dependent instructions takes all the time: loads from
+// shared memory that wait for no branch, addresses that stay in registers, stores under a predicate. The emulator has them in plain C++.
 #pragma once
 
 #include "common.cuh"
 
 #ifdef __CUDACC__
 
-/// Keeps a pointer in registers; the compiler would reckon it anew for each use.
+/// Keeps a pointer in registers; otherwise the compiler computes it again for each use.
 template <typename T>
 __device__ __forceinline__ void keep(T*& pointer) {
   asm volatile("" : "+l"(pointer));
@@ -44,7 +44,7 @@ struct SharedMemory {
   __device__ __forceinline__ u32 load(u32 at) const { return load_shared(address + at); }
 };
 
-/// Memory of BYTES that is used round after round. It begins at the next multiple of its length, so that a place needs no sum.
+/// A ring buffer of BYTES. It begins at the next multiple of its length, so that an address needs no addition.
 template <u32 BYTES>
 struct SharedRing {
   u32 address;

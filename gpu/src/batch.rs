@@ -12,11 +12,12 @@ use quire_codec::{CodingPolicy, Config, Layout, Workspace};
 use crate::copy::copy;
 use crate::device::{Device, Lease};
 use crate::error::{Context as _, Error, Reason, Result, reason};
+use crate::job::DECODE_OK;
 use crate::memory::bytes_of;
 use crate::plan::{DecodeVariant, EncodeVariant};
 use crate::session::{Session, decode_parameters, for_chunk, linear_parameters};
 
-/// As if the host had never seen the chunks, and had no use for the streams.
+/// The variant of a batch: the host has not inspected the chunks, and streams stay on the device.
 const STAYS: EncodeVariant =
     EncodeVariant { inspected: false, to_host: false, interpolated: false, linear: true, bit_planes: false };
 
@@ -25,7 +26,7 @@ const STAYS: EncodeVariant =
 pub struct Timings {
     /// From the first launch's start to the last one's end, on the device's clock.
     pub whole: Vec<f64>,
-    /// Each step alone, on the device's clock, in a run of its own: launches as many steps apart cost more than in `whole`.
+    /// Each step, on the device's clock, launched by itself with an event behind it: the sum of all steps exceeds `whole`, a recording's time.
     pub steps: Vec<(&'static str, Vec<f64>)>,
     /// Launching and waiting, on the host's clock.
     pub host: Vec<f64>,
@@ -55,7 +56,7 @@ impl Batch {
         Ok(Self { device, lease: device.lease()?, layout: *layout, chunks })
     }
 
-    /// Compresses the chunks, which stand one behind the other, `repeats` times. Returns their streams and the times.
+    /// Compresses the chunks, which are contiguous, `repeats` times. Returns their streams and the times.
     ///
     /// # Errors
     /// As [`Device::compress`].
@@ -66,13 +67,14 @@ impl Batch {
 
     fn compress_here(&mut self, chunks: &[u8], config: &Config, repeats: usize) -> Result<(Vec<Vec<u8>>, Timings)> {
         let (device, layout, count) = (self.device, self.layout, self.chunks);
+        let loaded = device.loaded();
         let session = self.lease.session();
         let predictor = batch_predictor(chunks, &layout, config)?;
         let parameters = linear_parameters(&layout, config, predictor)?;
         let bit_planes = config.coding == CodingPolicy::Bitshuffle;
         let variant = EncodeVariant { interpolated: predictor == Predictor::Interpolation, bit_planes, ..STAYS };
-        let number = session.encoder(device, &layout, count, variant)?;
-        let input = session.encode_plan(number).0.input;
+        let number = session.encoder(loaded, &layout, count, variant)?;
+        let input = session.encode_plan(number).0.job.parameters.address();
         session.send(bytes_of(&parameters), chunks, input)?;
         let timings = {
             let (plan, graph) = session.encode_plan(number);
@@ -82,14 +84,14 @@ impl Batch {
                 stream,
                 repeats,
                 || graph.launch(),
-                |observe| plan.enqueue(stream, device.kernels(), device.multiprocessors(), observe),
+                |observe| plan.enqueue(stream, &loaded.kernels, loaded.multiprocessors, observe),
             )?
         };
         let mut streams = Vec::with_capacity(count);
         for chunk in 0..count {
             let length = session.encode_result(chunk).length as usize;
             let job = &session.encode_plan(number).0.job;
-            let from = job.output + chunk as u64 * job.output_stride;
+            let from = job.output.address() + chunk as u64 * job.output_stride;
             let mut stream = vec![0; length];
             session.receive(from, &mut stream)?;
             streams.push(stream);
@@ -97,7 +99,7 @@ impl Batch {
         Ok((streams, timings))
     }
 
-    /// Decompresses the streams of the batch's chunks `repeats` times. Returns the chunks, one behind the other, and the times.
+    /// Decompresses the streams of the batch's chunks `repeats` times. Returns the chunks, contiguous, and the times.
     ///
     /// # Errors
     /// As [`Device::decompress`] and [`crate::Decompressing::finish`].
@@ -108,6 +110,7 @@ impl Batch {
 
     fn decompress_here(&mut self, streams: &[Vec<u8>], repeats: usize) -> Result<(Vec<u8>, Timings)> {
         let (device, layout, count) = (self.device, self.layout, self.chunks);
+        let loaded = device.loaded();
         let mut joined: Option<DecodeVariant> = None;
         let mut heads = Vec::with_capacity(count);
         for stream in streams {
@@ -121,10 +124,10 @@ impl Batch {
         }
         let session = self.lease.session();
         let variant = joined.ok_or_else(|| Error::Unsupported(Reason::from("an empty batch")))?;
-        let number = session.decoder(device, &layout, count, variant)?;
+        let number = session.decoder(loaded, &layout, count, variant)?;
         for (chunk, (stream, head)) in streams.iter().zip(&heads).enumerate() {
             let job = &session.decode_plan(number).0.job;
-            let to = job.input + chunk as u64 * job.input_stride;
+            let to = job.input.address() + chunk as u64 * job.input_stride;
             session.send(bytes_of(head), stream, to)?;
             // The ring is free again only then.
             session.wait()?;
@@ -137,16 +140,16 @@ impl Batch {
                 stream,
                 repeats,
                 || graph.launch(),
-                |observe| plan.enqueue(stream, device.kernels(), device.multiprocessors(), observe),
+                |observe| plan.enqueue(stream, &loaded.kernels, loaded.multiprocessors, observe),
             )?
         };
-        if (0..count).any(|chunk| session.decode_result(chunk).error != 0) {
+        if (0..count).any(|chunk| session.decode_result(chunk).error != DECODE_OK) {
             return Err(Error::Refused);
         }
         let mut chunks = vec![0; count * layout.chunk_bytes() as usize];
         for (index, chunk) in chunks.chunks_exact_mut(layout.chunk_bytes() as usize).enumerate() {
             let job = &session.decode_plan(number).0.job;
-            let from = job.output + index as u64 * job.output_stride;
+            let from = job.output.address() + index as u64 * job.output_stride;
             session.receive(from, chunk)?;
         }
         Ok((chunks, timings))
@@ -170,7 +173,7 @@ fn time(
     steps: impl Fn(&mut dyn FnMut(&'static str) -> Result<()>) -> Result<()>,
 ) -> Result<Timings> {
     const WHAT: &str = "timing the kernels";
-    let event = || device.context().new_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).context(WHAT);
+    let event = || device.loaded().context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).context(WHAT);
     let elapsed = |from: &CudaEvent, to: &CudaEvent| from.elapsed_ms(to).context(WHAT).map(|time| f64::from(time) * 1e3);
     let (start, end) = (event()?, event()?);
     let mut timings = Timings::default();
@@ -265,8 +268,8 @@ pub fn floors(device: &'static Device, len: usize, repeats: usize) -> Result<Flo
         shape: quire_codec::Shape::new(&[1]).map_err(|error| Error::Unsupported(reason!("{error}")))?,
     };
     // A chunk of one value is constant: its kernels find nothing to do.
-    let number = session.encoder(device, &layout, 1, STAYS)?;
-    let input = session.encode_plan(number).0.input;
+    let number = session.encoder(device.loaded(), &layout, 1, STAYS)?;
+    let input = session.encode_plan(number).0.job.parameters.address();
     let config = Config::absolute(1.0).map_err(|error| Error::Unsupported(reason!("{error}")))?;
     session.send(bytes_of(&linear_parameters(&layout, &config, Axes::FASTEST.into())?), &[0; 4], input)?;
     for _ in 0..repeats {

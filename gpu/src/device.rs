@@ -1,34 +1,26 @@
 //! A GPU of this process: context, kernels and tables, opened once; sessions, lent to callers.
 
 use std::panic::catch_unwind;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cudarc::driver::CudaContext;
-use cudarc::driver::sys::CUdevice_attribute;
 use once_cell::sync::OnceCell;
 use quire_codec::stages::{Compressor, with_settled_bound};
 use quire_codec::{Config, Layout, Workspace, memory};
 
-use crate::error::{Context as _, Error, Reason, Result, reason};
-use crate::job::{Address, Tables};
-use crate::launch::{FUNCTIONS, Kernels, RestoreContext, driver_is_present, has_function};
-use crate::memory::{ALLOCATIONS, DeviceMemory, upload_and_wait};
+use crate::error::{Context as _, Error, Reason, Result, kernels_not_built, reason};
+use crate::launch::{FUNCTIONS, RestoreContext, driver_is_present, has_function};
+use crate::limits::check_layout;
+use crate::loaded::Loaded;
 use crate::session::Session;
-use crate::tables::tables;
+use crate::statistics::{CONTEXTS, SESSIONS};
 
 /// Devices that a process can use, by number.
 const MAX_DEVICES: usize = 64;
 /// Sessions of a device at once: enough to keep it busy, few enough to bound memory. Further callers wait.
 const MAX_SESSIONS: usize = 8;
-/// Longest chunk for the GPU, values of 1 and 2 bytes counted as 4: as their codes have. Indices in kernels have 32 bits, and a job takes about
-/// five times as much.
-pub const MAX_CHUNK_BYTES: u64 = 1 << 30;
-/// Chunks of shorter rows than this, and of more rows than [`MAX_NARROW`], are not for the GPU.
-const MIN_COLUMNS: u64 = 32;
-/// See [`MIN_COLUMNS`].
-const MAX_NARROW: u64 = 1 << 17;
 /// After an attempt to open a device that may succeed later (no memory), the next one is made no sooner.
 const RETRY: Duration = Duration::from_secs(10);
 /// Bytes that malloc must have for a failure to open a device to count as lasting. Without them the driver may have had too few as well, which it reports in many ways: its
@@ -40,46 +32,11 @@ static DEVICES: [OnceCell<Device>; MAX_DEVICES] = [const { OnceCell::new() }; MA
 static FAILURES: Mutex<Vec<(usize, Error, Instant)>> = Mutex::new(Vec::new());
 /// The process that has asked for a device, or 0 while there is none and no driver. A CUDA context does not live on in a forked child, and locks may be held there for ever.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-static CONTEXTS: AtomicU64 = AtomicU64::new(0);
-static SESSIONS: AtomicU64 = AtomicU64::new(0);
-static RECORDED: AtomicU64 = AtomicU64::new(0);
-
-/// What this process has done so far that costs time once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Statistics {
-    /// Contexts opened, each with its kernels and tables.
-    pub contexts: u64,
-    /// Sessions made, each with a stream.
-    pub sessions: u64,
-    /// Allocations of device or pinned memory.
-    pub allocations: u64,
-    /// Sequences of launches recorded.
-    pub recorded: u64,
-}
-
-/// Counts of everything that a warm call does not do.
-#[must_use]
-pub fn statistics() -> Statistics {
-    Statistics {
-        contexts: CONTEXTS.load(Ordering::Relaxed),
-        sessions: SESSIONS.load(Ordering::Relaxed),
-        allocations: ALLOCATIONS.load(Ordering::Relaxed),
-        recorded: RECORDED.load(Ordering::Relaxed),
-    }
-}
-
-/// Counts a recording.
-pub(crate) fn count_recording() {
-    RECORDED.fetch_add(1, Ordering::Relaxed);
-}
 
 /// A GPU with everything that is kept from call to call.
 pub struct Device {
-    context: Arc<CudaContext>,
-    kernels: Kernels,
-    tables: DeviceMemory,
+    loaded: Loaded,
     name: String,
-    multiprocessors: u32,
     idle: Mutex<Idle>,
     returned: Condvar,
     failure: OnceCell<Reason>,
@@ -135,11 +92,6 @@ pub fn device(ordinal: usize) -> Result<&'static Device> {
     })
 }
 
-/// What a call says where the build had no nvcc.
-pub(crate) fn kernels_not_built() -> Error {
-    Error::Unavailable(Reason::from("this build has no GPU kernels: it was made without nvcc (see README, GPU)"))
-}
-
 /// What a call says where the driver does not have what this crate calls.
 fn too_old(missing: &str) -> Error {
     Error::Unavailable(reason!("the NVIDIA driver is too old: it lacks {missing} (CUDA 12.2 has it)"))
@@ -192,24 +144,14 @@ impl Device {
                 "{name} has compute capability {major}.{minor}, the kernels need 8.0 or newer"
             )));
         }
-        let multiprocessors = context
-            .attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
-            .context("counting multiprocessors")
-            .map_err(lasting)?;
-        let kernels = Kernels::load(&context).map_err(lasting)?;
-        let mut device_tables = DeviceMemory::new(context.clone());
-        device_tables.grow(size_of::<Tables>()).map_err(lasting)?;
-        upload_and_wait(&context, &tables()?, &device_tables).map_err(lasting)?;
+        let loaded = Loaded::new(context).map_err(lasting)?;
         // Giving a session back must not fail.
         let mut sessions = Vec::new();
         memory::reserve(&mut sessions, MAX_SESSIONS)?;
         CONTEXTS.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
-            context,
-            kernels,
-            tables: device_tables,
+            loaded,
             name,
-            multiprocessors: multiprocessors.max(1) as u32,
             idle: Mutex::new(Idle { sessions, made: 0 }),
             returned: Condvar::new(),
             failure: OnceCell::new(),
@@ -222,20 +164,8 @@ impl Device {
         &self.name
     }
 
-    pub(crate) fn context(&self) -> &Arc<CudaContext> {
-        &self.context
-    }
-
-    pub(crate) fn kernels(&self) -> &Kernels {
-        &self.kernels
-    }
-
-    pub(crate) fn tables(&self) -> Address {
-        self.tables.address()
-    }
-
-    pub(crate) fn multiprocessors(&self) -> u32 {
-        self.multiprocessors
+    pub(crate) fn loaded(&self) -> &Loaded {
+        &self.loaded
     }
 
     /// Whether chunks of a layout are for the GPU.
@@ -243,22 +173,7 @@ impl Device {
     /// # Errors
     /// `Unsupported`, with the reason.
     pub fn check_layout(layout: &Layout) -> Result<()> {
-        // A slow axis is summed by as many threads as there are columns: few columns would take for ever.
-        let (row, elements) = (layout.shape.row() as u64, layout.shape.elements());
-        if row < MIN_COLUMNS && elements / row > MAX_NARROW {
-            return Err(Error::Unsupported(reason!(
-                "chunk has {} rows of only {row} values, which the CPU does faster",
-                elements / row
-            )));
-        }
-        let code_size = layout.scalar.code_size() as u64;
-        if elements > MAX_CHUNK_BYTES / code_size {
-            return Err(Error::Unsupported(reason!(
-                "chunk has {elements} values, the GPU takes chunks of up to {} of this type",
-                MAX_CHUNK_BYTES / code_size
-            )));
-        }
-        Ok(())
+        check_layout(layout)
     }
 
     /// Sends a chunk to the GPU and starts compressing it there. The chunk is not needed any more when this returns.
@@ -275,7 +190,7 @@ impl Device {
 
     fn compress_settled(&'static self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<Compressed> {
         let mut lease = self.lease()?;
-        let started = lease.session().start_compressing(self, chunk, layout, config);
+        let started = lease.session().start_compressing(&self.loaded, chunk, layout, config);
         let plan = lease.check(started)?;
         let waited = lease.session().wait();
         lease.check(waited)?;
@@ -290,7 +205,7 @@ impl Device {
     /// `Unsupported`, `OutOfMemory`, `Failed`, or `Refused` for a stream whose header already is wrong.
     pub fn decompress(&'static self, stream: &[u8]) -> Result<Decompressing> {
         let mut lease = self.lease()?;
-        let started = lease.session().start_decompressing(self, stream);
+        let started = lease.session().start_decompressing(&self.loaded, stream);
         let plan = lease.check(started)?;
         Ok(Decompressing { lease, plan })
     }
@@ -311,7 +226,7 @@ impl Device {
         idle.made += 1;
         drop(idle);
         let mut lease = Lease { device: self, session: None, sound: true, ended: false, _restore: restore };
-        let session = Session::new(self);
+        let session = Session::new(&self.loaded);
         lease.session = Some(lease.check(session)?);
         SESSIONS.fetch_add(1, Ordering::Relaxed);
         Ok(lease)

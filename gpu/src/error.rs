@@ -22,17 +22,22 @@ pub enum Error {
     OutOfMemory(Reason),
     /// A driver call failed. The device is not used again by this process.
     Failed(Reason),
-    /// The host has no room for so many bytes at the moment.
+    /// The host has no memory for this number of bytes at the moment.
     NoHostMemory(u64),
     /// The stream is not as FORMAT.md says. The CPU's decoder finds the words.
     Refused,
+}
+
+/// The error of a build that had no nvcc.
+pub(crate) fn kernels_not_built() -> Error {
+    Error::Unavailable(Reason::from("this build has no GPU kernels: it was made without nvcc (see README, GPU)"))
 }
 
 /// Why. Where there is no memory for a text, it says so instead.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Reason(Cow<'static, str>);
 
-/// What stands for a text that there is no memory for.
+/// Replaces a text that there is no memory for.
 const NO_TEXT: &str = "something for which the host has no memory to say it";
 
 impl Reason {

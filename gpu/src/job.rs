@@ -1,300 +1,480 @@
-//! What kernels work on, as `kernels/job.cuh` has it: the build writes these sizes into `constants.cuh`, and nvcc compares them.
+//! What kernels work on: structures and constants that host and kernels share.
 //!
-//! Addresses are the device's, as integers: nothing here is ever dereferenced on the host.
+//! This is the only declaration. `build.rs` writes the structures to `job_structs.cuh` and the constants to `constants.cuh`, with these
+//! comments, and nvcc checks the offset of every field.
+//!
+//! A job is a batch of chunks of one layout; the filter's batches hold one chunk. Every array of a job has one part a chunk, all parts of
+//! one length, so that kernels compute pointers from the chunk's index. `[chunk][segment]` gives the order of an array's entries, slowest
+//! index first. A segment is `SEGMENT` consecutive values; a block of the stream has a power of two of segments, and its entry is that
+//! of the segment with the block's index.
 
-/// Planes of a chunk: codes, exception mask, exception bits.
-pub const PLANES: usize = 3;
-/// Room for a stream's header with all extents.
-pub const HEADER_ROOM: usize = 64;
-/// Books of the dictionary, filled up so that rows of lengths stay aligned.
-pub const BOOKS_PADDED: usize = 80;
-/// Symbols of the alphabet.
-pub const SYMBOLS: usize = quire_codec::stages::alphabet::SYMBOLS;
-/// Symbols are kept four at a time.
-pub const SYMBOL_FOURS: usize = SYMBOLS.div_ceil(4);
-/// Most books that the kernels' tables have room for.
-pub const BOOKS: usize = 75;
-/// Most books besides those.
-pub const MAX_BOOKS: usize = quire_codec::stages::adaptive::MAX_BOOKS;
-/// Entries of a decoding table.
-pub const DECODE_TABLE_LEN: usize = 1 << quire_codec::stages::codebook::MAX_CODE_BITS;
-/// Entries of the table of high tile powers; a tile is 4096 bytes, and a row of 256 tiles has one entry.
-pub const CRC_TILE_ROWS: usize = 2048;
+use std::ffi::c_void;
 
-/// Log2 of the longest block whose rows and columns are summed in shared memory.
-pub const ROWS_BLOCK_LOG: u8 = 12;
-/// Threads of most kernels.
-pub const THREADS: u32 = 256;
-/// Threads of a block of `choose`.
-pub const CHOOSE_THREADS: u32 = 128;
-/// Threads of a block that decodes lanes or bit planes, and of one that expands tokens.
-pub const LANE_THREADS: u32 = 128;
-/// See [`LANE_THREADS`].
-pub const EXPAND_THREADS: u32 = 128;
-/// The same where there are few blocks, so that the longest is waited for.
-pub const FEW_EXPAND_THREADS: u32 = 512;
-/// Counts that share a sum.
-pub const GROUP: usize = 64;
-/// 16-bit words that the lanes of a segment can take.
-pub const LANE_SLOT: usize = quire_codec::stages::alphabet::SEGMENT * quire_codec::stages::codebook::MAX_CODE_BITS as usize / 16
-    + 2 * quire_codec::stages::lanes::LANES;
-/// Bytes of a tile of the checksum.
-pub const CHECKSUM_TILE: usize = 4096;
-/// Blocks of a plane's index that a block of threads finds.
-pub const INDEX_TILE: usize = 1024;
-/// Rows longer than this are cut into tiles of as many values.
-pub const ROW_TILE: usize = 4096;
-/// Values that a block takes side by side where it sums along a slow axis.
-pub const COLUMNS: u32 = 32;
+use quire_codec::stages::alphabet::SEGMENT;
+use quire_codec::stages::codebook::MAX_CODE_BITS;
+use quire_codec::stages::lanes::LANES;
+use quire_codec::stages::{adaptive, alphabet};
 
-/// Most values of the grids that one block of threads interpolates, and its threads.
-pub const COARSE_VALUES: usize = 4096;
-/// See [`COARSE_VALUES`].
-pub const COARSE_THREADS: u32 = 512;
+use super::declare::{ConstPointer, Pointer, shared_constants, shared_structs};
 
-/// Kinds of passes that undo the prediction: rows of up to [`ROW_TILE`] values.
-pub const SHORT_ROWS: u32 = 0;
-/// The sums of the tiles of longer rows.
-pub const ROW_TILES: u32 = 1;
-/// Longer rows, by these sums.
-pub const LONG_ROWS: u32 = 2;
-/// A slow axis.
-pub const AXIS: u32 = 3;
+shared_constants! {
+    /// Planes of a chunk: codes, exception mask, exception bits.
+    pub const PLANES: usize = 3;
+    /// Index of the plane of quantization codes.
+    pub const CODES: usize = 0;
+    /// Index of the plane of the exception mask.
+    pub const MASK: usize = 1;
+    /// Index of the plane of the exceptions' bits.
+    pub const BITS: usize = 2;
+    /// Most axes of a chunk.
+    pub const MAX_RANK: usize = quire_codec::MAX_RANK;
+    /// Bytes kept for a stream's header with all extents.
+    pub const HEADER_ROOM: usize = 64;
 
-/// How columns of codes are summed: by a pass over all of them.
-pub const COLUMNS_APART: u32 = 0;
-/// Within blocks, which are then joined.
-pub const COLUMNS_JOINED: u32 = 1;
-/// Within blocks, which hold whole ones.
-pub const COLUMNS_WHOLE: u32 = 2;
-/// Rows that a block has at least where columns are summed within blocks: with fewer, joining them would be as long as a pass.
-pub const MIN_BLOCK_ROWS: usize = 4;
+    /// Symbols of the alphabet.
+    pub const SYMBOLS: usize = alphabet::SYMBOLS;
+    /// Groups of four symbols.
+    pub const SYMBOL_FOURS: usize = SYMBOLS.div_ceil(4);
+    /// Codebooks of the dictionary.
+    pub const BOOKS: usize = 75;
+    /// Codebooks of the dictionary, filled up so that rows of code lengths stay aligned.
+    pub const BOOKS_PADDED: usize = 80;
+    /// Most codebooks of a dataset, which a plane may take besides the dictionary's.
+    pub const MAX_BOOKS: usize = adaptive::MAX_BOOKS;
+    /// Entries of a decoding table.
+    pub const DECODE_TABLE_LEN: usize = 1 << MAX_CODE_BITS;
+    /// Entries of the table of high tile powers: one for each row of 256 tiles of the checksum.
+    pub const CRC_TILE_ROWS: usize = 2048;
 
-/// Kinds of grids: an absolute bound's or a lattice.
-pub const LINEAR: u32 = 0;
-/// Integers that order as floating-point numbers do.
-pub const EXACT_FLOATS: u32 = 1;
-/// Whole numbers as they are, signed.
-pub const EXACT_SIGNED: u32 = 2;
-/// Multiples of a whole number, signed.
-pub const SIGNED_STEPS: u32 = 3;
-/// Multiples of a whole number, unsigned.
-pub const UNSIGNED_STEPS: u32 = 4;
-/// Steps of the logarithm.
-pub const LOGARITHMIC: u32 = 5;
-/// Whole numbers as they are, unsigned.
-pub const EXACT_UNSIGNED: u32 = 6;
+    /// Threads of most kernels' blocks.
+    pub const THREADS: u32 = 256;
+    /// Threads of a block of `choose`.
+    pub const CHOOSE_THREADS: u32 = 128;
+    /// Threads of a block that decodes lanes or bit planes.
+    pub const LANE_THREADS: u32 = 128;
+    /// Threads of a block that expands tokens, where a job has many blocks of the stream.
+    pub const EXPAND_THREADS: u32 = 128;
+    /// Threads of a block that expands tokens, where a job has few blocks of the stream: the job then takes as long as its longest block.
+    pub const FEW_EXPAND_THREADS: u32 = 512;
 
-/// An address in device memory, or in pinned memory that the device reaches.
-pub type Address = u64;
+    /// Consecutive counts that have one sum in an array of groups.
+    pub const GROUP: usize = 64;
+    /// 16-bit words reserved for the lanes of a segment.
+    pub const LANE_SLOT: usize = SEGMENT * MAX_CODE_BITS as usize / 16 + 2 * LANES;
+    /// Bytes of a tile of the checksum.
+    pub const CHECKSUM_TILE: usize = 4096;
+    /// Entries of a plane's index that one block of threads reads.
+    pub const INDEX_TILE: usize = 1024;
 
-/// Extents and strides, fastest axis first.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Shape {
-    pub rank: u32,
-    pub elements: u32,
-    pub extents: [u32; 4],
-    pub strides: [u32; 4],
-    pub advance: [u32; 4],
+    /// Log2 of the longest block of the stream whose rows and columns are summed in shared memory.
+    pub const ROWS_BLOCK_LOG: u8 = 12;
+    /// Values of a tile of a row: longer rows are cut into tiles.
+    pub const ROW_TILE: usize = 4096;
+    /// Neighbouring columns that a block of threads takes where it sums along a slow axis.
+    pub const COLUMNS: u32 = 32;
+    /// Most values of the levels that one block of threads interpolates.
+    pub const COARSE_VALUES: usize = 4096;
+    /// Threads of a block that interpolates coarse levels.
+    pub const COARSE_THREADS: u32 = 512;
+
+    /// Kind of pass over a plane: sums rows of up to `ROW_TILE` values.
+    pub const SHORT_ROWS: u32 = 0;
+    /// Kind of pass over a plane: computes the sum of each tile of longer rows.
+    pub const ROW_TILES: u32 = 1;
+    /// Kind of pass over a plane: sums longer rows, by the sums of their tiles.
+    pub const LONG_ROWS: u32 = 2;
+    /// Kind of pass over a plane: sums along a slow axis.
+    pub const AXIS: u32 = 3;
+
+    /// `columns_in_blocks`: a pass over all codes sums the columns.
+    pub const COLUMNS_BY_PASS: u32 = 0;
+    /// `columns_in_blocks`: columns are summed within blocks, then joined across blocks.
+    pub const COLUMNS_JOINED: u32 = 1;
+    /// `columns_in_blocks`: blocks hold whole columns, and sum them.
+    pub const COLUMNS_WHOLE: u32 = 2;
+    /// Fewest rows of a block whose columns are summed within it: with fewer, joining blocks takes as long as a pass over all codes.
+    pub const MIN_BLOCK_ROWS: usize = 4;
+
+    /// Kind of grid: an absolute bound's, or a lattice.
+    pub const LINEAR: u32 = 0;
+    /// Kind of grid: integers in the order of the floating-point numbers.
+    pub const EXACT_FLOATS: u32 = 1;
+    /// Kind of grid: all signed integers.
+    pub const EXACT_SIGNED: u32 = 2;
+    /// Kind of grid: multiples of an integer, signed.
+    pub const SIGNED_STEPS: u32 = 3;
+    /// Kind of grid: multiples of an integer, unsigned.
+    pub const UNSIGNED_STEPS: u32 = 4;
+    /// Kind of grid: powers of one base, for a point-wise relative bound.
+    pub const LOGARITHMIC: u32 = 5;
+    /// Kind of grid: all unsigned integers.
+    pub const EXACT_UNSIGNED: u32 = 6;
+
+    /// Codebook policy: the cheapest of all codebooks.
+    pub const POLICY_AUTO: u32 = 0;
+    /// Codebook policy: the cheapest of the dictionary's.
+    pub const POLICY_DICTIONARY: u32 = 1;
+    /// Codebook policy: a codebook built for the plane.
+    pub const POLICY_CUSTOM: u32 = 2;
+
+    /// `DecodeState::error`: the stream is as FORMAT.md says, so far.
+    pub const DECODE_OK: u32 = 0;
+    /// `DecodeState::error`: the stream is refused; the CPU's decoder then finds the reason.
+    pub const DECODE_REFUSED: u32 = 1;
 }
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct EncodeParameters {
-    pub bound: f64,
-    pub step: f64,
-    pub inverse_step: f64,
-    pub fill_bits: u64,
-    pub needed_bit: i32,
-    pub has_fill: u32,
-    pub big_endian: u32,
-    pub policy: u32,
-    pub header_len: u32,
-    pub axes: u32,
-    pub kind: u32,
-    pub coding: u32,
-    pub fixed: [u64; 2],
-    pub fixed_len: u32,
-    pub books: u32,
-    pub reserved: [u32; 2],
-    pub header: [u8; HEADER_ROOM],
-    pub book_lengths: [[u8; SYMBOLS]; MAX_BOOKS],
-}
+shared_structs! {
+    /// Extents and strides, fastest axis first; axes from `rank` on have extent 1.
+    #[derive(Default)]
+    pub struct Shape {
+        /// Axes of the chunk.
+        pub rank: u32,
+        /// Values of the chunk.
+        pub elements: u32,
+        /// Values along each axis.
+        pub extents: [u32; MAX_RANK],
+        /// Values from one to the next along each axis.
+        pub strides: [u32; MAX_RANK],
+        /// The digits of THREADS in the mixed radix of `extents`: what a thread adds to its coordinates to move on by THREADS values.
+        pub advance: [u32; MAX_RANK],
+    }
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct PlaneState {
-    pub histogram: [u32; SYMBOLS],
-    pub max_lane_words: u32,
-    pub max_extra_words: u32,
-}
+    /// What the host tells the encoder of a chunk. It comes right before the chunk in device memory, so that one copy can send both.
+    pub struct EncodeParameters {
+        /// The absolute error bound; 0 on a lattice that the host has found; the relative bound on a logarithmic grid.
+        pub bound: f64,
+        /// Width of the grid: twice the bound on an absolute bound's.
+        pub step: f64,
+        /// 1 / `step`.
+        pub inverse_step: f64,
+        /// Bits of the fill value.
+        pub fill_bits: u64,
+        /// Least exponent of a lattice that is wider than `step`.
+        pub needed_bit: i32,
+        /// 1 if there is a fill value.
+        pub has_fill: u32,
+        /// 1 if values are big-endian.
+        pub big_endian: u32,
+        /// Codebook policy: `POLICY_AUTO`, `POLICY_DICTIONARY` or `POLICY_CUSTOM`.
+        pub policy: u32,
+        /// Bytes of `header`.
+        pub header_len: u32,
+        /// Set of axes along which codes are differenced, by bits.
+        pub axes: u32,
+        /// Kind of grid: `LINEAR` to `EXACT_UNSIGNED`.
+        pub kind: u32,
+        /// Coding byte of a stream that is neither constant nor stored.
+        pub coding: u32,
+        /// First numbers of the body. On a linear grid `assemble` writes the half step that `inspect` has found in place of the first.
+        pub fixed: [u64; 2],
+        /// Bytes of `fixed` and of the number of exceptions behind it; 0 where the grid has no exceptions.
+        pub fixed_len: u32,
+        /// Codebooks of the dataset in `book_lengths`.
+        pub books: u32,
+        /// 0.
+        pub reserved: [u32; 2],
+        /// The stream's header; coding, length and checksum are still 0.
+        pub header: [u8; HEADER_ROOM],
+        /// Code lengths by symbol of the dataset's codebooks.
+        pub book_lengths: [[u8; SYMBOLS]; MAX_BOOKS],
+    }
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct EncodeState {
-    pub lattice_key: u32,
-    pub differs: u32,
-    pub exceptions: u32,
-    pub mask_ones: [u32; 2],
-    pub checksum: u32,
-    pub tiles_done: u32,
-    pub reserved: u32,
-    pub planes: [PlaneState; PLANES],
-}
+    /// Counts of one plane that grow while it is coded.
+    pub struct PlaneState {
+        /// Tokens by symbol.
+        pub histogram: [u32; SYMBOLS],
+        /// Most 16-bit words that the lanes of one block take.
+        pub max_lane_words: u32,
+        /// Most 16-bit words that the extra bits of one block take.
+        pub max_extra_words: u32,
+    }
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct Book {
-    pub codes: [u32; SYMBOLS],
-    pub number: u32,
-    pub group_log: u32,
-    pub lengths: [u8; SYMBOLS],
-}
+    /// Counts of a chunk that grow while it is coded.
+    pub struct EncodeState {
+        /// LATTICE_ZERO less the exponent of the least significant 1 bit of all values; 0 if no value has a 1 bit.
+        pub lattice_key: u32,
+        /// 1 if two values differ.
+        pub differs: u32,
+        /// Exceptions of the chunk.
+        pub exceptions: u32,
+        /// Ones among the exception mask's differences along all axes, and along the fastest axis alone.
+        pub mask_ones: [u32; 2],
+        /// Remainders of the checksum's tiles that are done, joined.
+        pub checksum: u32,
+        /// Blocks of threads that have joined their tiles.
+        pub tiles_done: u32,
+        /// 0.
+        pub reserved: u32,
+        /// By plane.
+        pub planes: [PlaneState; PLANES],
+    }
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub struct EncodeResult {
-    pub length: u64,
-    pub coding: u32,
-    pub exceptions: u32,
-}
+    /// The codebook of a plane.
+    pub struct Book {
+        /// By symbol: code in the low 16 bits, its length above.
+        pub codes: [u32; SYMBOLS],
+        /// Index in the dictionary, or `CUSTOM_BOOK`.
+        pub number: u32,
+        /// Log2 of the segments in a block.
+        pub group_log: u32,
+        /// Code length by symbol.
+        pub lengths: [u8; SYMBOLS],
+    }
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct Tables {
-    pub book_lengths: [[[u8; 4]; BOOKS_PADDED]; SYMBOL_FOURS],
-    pub decode_tables: [[u16; DECODE_TABLE_LEN]; BOOKS],
-    pub crc_bytes: [[u32; 256]; 4],
-    pub crc_thread: [u32; 256],
-    pub crc_tile_low: [u32; 256],
-    pub crc_tile_high: [u32; CRC_TILE_ROWS],
-}
+    /// What the host reads of a compressed chunk.
+    #[derive(Default)]
+    pub struct EncodeResult {
+        /// Bytes of the stream.
+        pub length: u64,
+        /// Coding byte of the stream.
+        pub coding: u32,
+        /// Exceptions of the chunk.
+        pub exceptions: u32,
+    }
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub struct EncodePlane {
-    pub symbols: Address,
-    pub extra: Address,
-    pub token_counts: Address,
-    pub extra_bits: Address,
-    pub lane_words: Address,
-    pub lane_sizes: Address,
-    pub block_sizes: Address,
-    pub groups: Address,
-    pub book: Address,
-    pub extra_stride: u64,
-}
+    /// Look-up tables, made once a device.
+    pub struct Tables {
+        /// Code lengths of four symbols at a time, by codebook: `[four symbols][codebook][symbol of the four]`.
+        pub book_lengths: [[[u8; 4]; BOOKS_PADDED]; SYMBOL_FOURS],
+        /// By the next MAX_CODE_BITS bits: length of the code, and symbol << 4.
+        pub decode_tables: [[u16; DECODE_TABLE_LEN]; BOOKS],
+        /// CRC-32 of a byte followed by 0 to 3 zero bytes.
+        pub crc_bytes: [[u32; 256]; 4],
+        /// x^(128 (255 - t)) mod P.
+        pub crc_thread: [u32; 256],
+        /// x^(32768 t) mod P.
+        pub crc_tile_low: [u32; 256],
+        /// x^(32768 * 256 t) mod P.
+        pub crc_tile_high: [u32; CRC_TILE_ROWS],
+    }
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub struct EncodeJob {
-    pub shape: Shape,
-    pub chunks: u32,
-    pub segments: u32,
-    pub groups: u32,
-    pub most_listed: u32,
-    pub bit_planes: u32,
-    pub inspected: u32,
-    pub interpolated: u32,
-    pub reserved: u32,
-    pub tables: Address,
-    pub parameters: Address,
-    pub host_parameters: Address,
-    pub input: Address,
-    pub input_stride: u64,
-    pub codes: Address,
-    pub places: Address,
-    pub exception_bits: Address,
-    pub exception_list: Address,
-    pub mask: Address,
-    pub first_valid: Address,
-    pub last_valid: Address,
-    pub exception_counts: Address,
-    pub exception_groups: Address,
-    pub states: Address,
-    pub planes: [EncodePlane; PLANES],
-    pub output: Address,
-    pub output_stride: u64,
-    pub host_output: Address,
-    pub results: Address,
-    pub host_results: Address,
-}
+    /// Working arrays of a plane that is encoded.
+    #[derive(Default)]
+    pub struct EncodePlane {
+        /// Symbols of tokens: `[chunk][segment][SEGMENT]`.
+        pub symbols: Pointer<u8>,
+        /// Extra bits of tokens, or bit planes: `[chunk][segment][extra_stride]`, 32-bit words.
+        pub extra: Pointer<u32>,
+        /// Tokens: `[chunk][segment]`.
+        pub token_counts: Pointer<u32>,
+        /// Extra bits: `[chunk][segment]`.
+        pub extra_bits: Pointer<u32>,
+        /// Words of the lanes: `[chunk][segment][LANE_SLOT]`.
+        pub lane_words: Pointer<u16>,
+        /// 16-bit words of the lanes, or of the bit planes: `[chunk][block]`.
+        pub lane_sizes: Pointer<u32>,
+        /// 16-bit words of the lanes and of the extra bits: `[chunk][block]`.
+        pub block_sizes: Pointer<u32>,
+        /// Sums of GROUP `block_sizes` each: `[chunk][group]`. 0 when the job begins.
+        pub groups: Pointer<u32>,
+        /// Codebook: `[chunk]`.
+        pub book: Pointer<Book>,
+        /// 32-bit words of `extra` a segment.
+        pub extra_stride: u64,
+    }
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub struct DecodeParameters {
-    pub step: f64,
-    pub stream_len: u64,
-    pub body: u32,
-    pub exceptions: u32,
-    pub checksum: u32,
-    pub big_endian: u32,
-    pub extra: u64,
-    pub kind: u32,
-    pub reserved: u32,
-}
+    /// A batch of chunks to compress.
+    #[derive(Default)]
+    pub struct EncodeJob {
+        /// Shape of a chunk.
+        pub shape: Shape,
+        /// Chunks of the batch.
+        pub chunks: u32,
+        /// Segments of a chunk.
+        pub segments: u32,
+        /// Groups of a chunk: ceil(`segments` / GROUP).
+        pub groups: u32,
+        /// Most exceptions that a chunk has in a list; more of them have a mask and a plane of bits.
+        pub most_listed: u32,
+        /// 1 if planes are coded as bit planes, in place of tokens and lanes.
+        pub bit_planes: u32,
+        /// 1 if the host has seen that the chunks are neither constant nor on a lattice.
+        pub inspected: u32,
+        /// 1 if values are interpolated, in place of differences.
+        pub interpolated: u32,
+        /// 0.
+        pub reserved: u32,
+        /// The device's tables.
+        pub tables: ConstPointer<Tables>,
+        /// Parameters, of all chunks.
+        pub parameters: Pointer<EncodeParameters>,
+        /// Pinned memory from which `begin` copies `parameters`, or null.
+        pub host_parameters: ConstPointer<EncodeParameters>,
+        /// Values: `[chunk][input_stride]`, bytes.
+        pub input: ConstPointer<u8>,
+        /// Bytes of a chunk.
+        pub input_stride: u64,
+        /// Quantization codes, or the residuals of interpolation in the order of coding: `[chunk][elements]`.
+        pub codes: Pointer<c_void>,
+        /// Of an interpolated chunk: index on the fine grid of each value, from which others are predicted: `[chunk][elements]`.
+        pub places: Pointer<i32>,
+        /// Bits of the exceptions, as wide as codes: `[chunk][elements]`.
+        pub exception_bits: Pointer<c_void>,
+        /// Indices of the exceptions, ascending, where they are listed: `[chunk][most_listed]`.
+        pub exception_list: Pointer<u32>,
+        /// Exception mask, a bit a value: `[chunk][segment][MASK_WORDS]`. 0 when the job begins if values are interpolated.
+        pub mask: Pointer<u32>,
+        /// Index of the first value that is no exception, or NONE: `[chunk][segment]`.
+        pub first_valid: Pointer<u32>,
+        /// Index of the last value that is no exception, or NONE: `[chunk][segment]`.
+        pub last_valid: Pointer<u32>,
+        /// Exceptions: `[chunk][segment]`.
+        pub exception_counts: Pointer<u32>,
+        /// Sums of GROUP `exception_counts` each: `[chunk][group]`. 0 when the job begins.
+        pub exception_groups: Pointer<u32>,
+        /// `[chunk]`. 0 when the job begins.
+        pub states: Pointer<EncodeState>,
+        /// By plane: `CODES`, `MASK`, `BITS`.
+        pub planes: [EncodePlane; PLANES],
+        /// Streams: `[chunk][output_stride]`, bytes.
+        pub output: Pointer<u8>,
+        /// Bytes reserved for a stream.
+        pub output_stride: u64,
+        /// Pinned memory to which `seal` copies the streams, or null.
+        pub host_output: Pointer<u8>,
+        /// `[chunk]`.
+        pub results: Pointer<EncodeResult>,
+        /// Pinned memory to which `seal` copies `results`, or null.
+        pub host_results: Pointer<EncodeResult>,
+    }
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub struct DecodePlaneState {
-    pub blocks: u32,
-    pub block_log: u32,
-    pub axes: u32,
-    pub elements: u32,
-    pub are_bit_planes: u32,
-}
+    /// What the host has read of a stream. It comes right before the stream in device memory.
+    #[derive(Default)]
+    pub struct DecodeParameters {
+        /// Width of the grid.
+        pub step: f64,
+        /// Bytes of the stream.
+        pub stream_len: u64,
+        /// Offset of the first plane, behind the list of exceptions.
+        pub body: u32,
+        /// Exceptions of the chunk.
+        pub exceptions: u32,
+        /// The checksum that the stream's header has.
+        pub checksum: u32,
+        /// 1 if values are big-endian.
+        pub big_endian: u32,
+        /// The bound of a grid of integer multiples, or the offset of a logarithmic grid.
+        pub extra: u64,
+        /// Kind of grid: `LINEAR` to `EXACT_UNSIGNED`.
+        pub kind: u32,
+        /// 0.
+        pub reserved: u32,
+    }
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub struct DecodeState {
-    pub error: u32,
-    pub checksum: u32,
-    pub tiles_done: u32,
-    pub exceptions_found: u32,
-    pub planes: [DecodePlaneState; PLANES],
-}
+    /// What a plane's header says.
+    #[derive(Default)]
+    pub struct DecodePlaneState {
+        /// Blocks of the plane.
+        pub blocks: u32,
+        /// Log2 of a block's integers.
+        pub block_log: u32,
+        /// Set of axes along which the plane is differenced, by bits, or `INTERPOLATION`.
+        pub axes: u32,
+        /// Integers of the plane; 0 for a plane that the stream does not have.
+        pub elements: u32,
+        /// 1 if the plane is coded as bit planes.
+        pub are_bit_planes: u32,
+    }
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub struct DecodePlane {
-    pub values: Address,
-    pub stride: u64,
-    pub lane_starts: Address,
-    pub lane_sizes: Address,
-    pub extra_sizes: Address,
-    pub symbols: Address,
-    pub lane_ends: Address,
-    pub custom_table: Address,
-    pub table: Address,
-}
+    /// What the kernels find of a stream. The host reads it when the job has ended.
+    #[derive(Default)]
+    pub struct DecodeState {
+        /// `DECODE_OK` or `DECODE_REFUSED`.
+        pub error: u32,
+        /// Remainders of the checksum's tiles that are done, joined.
+        pub checksum: u32,
+        /// Blocks of threads that have joined their tiles.
+        pub tiles_done: u32,
+        /// Ones of the decoded exception mask.
+        pub exceptions_found: u32,
+        /// By plane.
+        pub planes: [DecodePlaneState; PLANES],
+    }
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub struct DecodeJob {
-    pub shape: Shape,
-    pub chunks: u32,
-    pub segments: u32,
-    pub groups: u32,
-    pub most_listed: u32,
-    pub rows_in_blocks: u32,
-    pub columns_in_blocks: u32,
-    pub interpolated: u32,
-    pub reserved: u32,
-    pub tables: Address,
-    pub input: Address,
-    pub host_input: Address,
-    pub input_stride: u64,
-    pub planes: [DecodePlane; PLANES],
-    pub places: Address,
-    pub row_sums: Address,
-    pub edges: Address,
-    pub carries: Address,
-    pub edge_stride: u64,
-    pub exception_counts: Address,
-    pub exception_groups: Address,
-    pub states: Address,
-    pub output: Address,
-    pub output_stride: u64,
-    pub host_results: Address,
+    /// How the lanes of a block end.
+    #[derive(Default)]
+    pub struct LanesEnd {
+        /// Rounds after which all words are read and all bits that are left are 0; NONE if no number of rounds leads there.
+        pub steps: u32,
+        /// The lanes that had a 1 bit left before the last of these rounds, by bits.
+        pub lanes_before: u32,
+    }
+
+    /// Working arrays of a plane that is decoded.
+    #[derive(Default)]
+    pub struct DecodePlane {
+        /// Integers: `[chunk][stride]`; as wide as codes, but for the mask's, of a byte each.
+        pub values: Pointer<c_void>,
+        /// Integers of a chunk, rounded up to a multiple of 16.
+        pub stride: u64,
+        /// Offset of the block's words from the stream's start, in 16-bit words: `[chunk][block]`.
+        pub lane_starts: Pointer<u32>,
+        /// 16-bit words of the lanes, or of the bit planes: `[chunk][block]`.
+        pub lane_sizes: Pointer<u32>,
+        /// 16-bit words of the extra bits: `[chunk][block]`.
+        pub extra_sizes: Pointer<u32>,
+        /// Symbols of tokens: `[chunk][segment][SEGMENT]`. Null where no plane has tokens.
+        pub symbols: Pointer<u8>,
+        /// `[chunk][block]`. Null where no plane has tokens.
+        pub lane_ends: Pointer<LanesEnd>,
+        /// Decoding table of the plane's own codebook: `[chunk][DECODE_TABLE_LEN]`.
+        pub custom_table: Pointer<u16>,
+        /// The decoding table: one of the dictionary's, or the plane's own: `[chunk]`.
+        pub table: Pointer<ConstPointer<u16>>,
+    }
+
+    /// A batch of streams to decompress.
+    #[derive(Default)]
+    pub struct DecodeJob {
+        /// Shape of a chunk.
+        pub shape: Shape,
+        /// Chunks of the batch.
+        pub chunks: u32,
+        /// Segments of a chunk.
+        pub segments: u32,
+        /// Groups of a chunk: ceil(`segments` / GROUP).
+        pub groups: u32,
+        /// Most exceptions that a chunk has in a list; more of them have a mask and a plane of bits.
+        pub most_listed: u32,
+        /// 1 if blocks of codes hold whole rows, which are summed where they are decoded.
+        pub rows_in_blocks: u32,
+        /// Where the columns of those rows are summed: `COLUMNS_BY_PASS`, `COLUMNS_JOINED` or `COLUMNS_WHOLE`.
+        pub columns_in_blocks: u32,
+        /// 1 if values are interpolated.
+        pub interpolated: u32,
+        /// 0.
+        pub reserved: u32,
+        /// The device's tables.
+        pub tables: ConstPointer<Tables>,
+        /// DecodeParameters, then the stream: `[chunk][input_stride]`, bytes.
+        pub input: Pointer<u8>,
+        /// Pinned memory from which `fetch` copies `input`, or null.
+        pub host_input: ConstPointer<u8>,
+        /// Bytes reserved for the parameters and the stream of a chunk.
+        pub input_stride: u64,
+        /// By plane: `CODES`, `MASK`, `BITS`.
+        pub planes: [DecodePlane; PLANES],
+        /// Of an interpolated chunk: index on the fine grid of each value, from which others are predicted: `[chunk][elements]`.
+        pub places: Pointer<i32>,
+        /// Sums of the tiles of long rows: `[chunk][plane][row tile]`.
+        pub row_sums: Pointer<u64>,
+        /// Last row of each block of codes, its columns summed within the block: `[chunk][edge_stride]`.
+        pub edges: Pointer<c_void>,
+        /// What the blocks before a block add to its first rows: `[chunk][edge_stride]`.
+        pub carries: Pointer<c_void>,
+        /// Integers of `edges` a chunk, and of `carries`.
+        pub edge_stride: u64,
+        /// Exceptions: `[chunk][segment]`.
+        pub exception_counts: Pointer<u32>,
+        /// Sums of GROUP `exception_counts` each: `[chunk][group]`. 0 when the job begins.
+        pub exception_groups: Pointer<u32>,
+        /// `[chunk]`. 0 when the job begins.
+        pub states: Pointer<DecodeState>,
+        /// Values: `[chunk][output_stride]`, bytes. The array of codes itself where values are as long as codes and not interpolated.
+        pub output: Pointer<u8>,
+        /// Bytes from one chunk's values to the next one's.
+        pub output_stride: u64,
+        /// Pinned memory to which the states are copied, or null.
+        pub host_results: Pointer<DecodeState>,
+    }
 }

@@ -9,7 +9,7 @@ use quire_codec::Scalar;
 use crate::error::{Context as _, Error, Result, reason};
 use crate::job::{DecodeJob, EncodeJob};
 
-// SAFETY: `repr(C)` structures of numbers; the build has compared their sizes with the kernels'.
+// SAFETY: a `repr(C)` structure of numbers; the build has compared the offset of each field with the kernels'.
 unsafe impl DeviceRepr for EncodeJob {}
 // SAFETY: as above.
 unsafe impl DeviceRepr for DecodeJob {}
@@ -73,7 +73,7 @@ static FATBIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/quire.fatbin"))
 impl Kernels {
     #[cfg(not(quire_kernels))]
     pub(crate) fn load(_context: &Arc<CudaContext>) -> Result<Self> {
-        Err(crate::kernels_not_built())
+        Err(crate::error::kernels_not_built())
     }
 
     #[cfg(quire_kernels)]
@@ -171,7 +171,7 @@ pub(crate) fn launch<J: DeviceRepr>(
     }
     let config = LaunchConfig { grid_dim: grid, block_dim: (threads, 1, 1), shared_mem_bytes: 0 };
     // SAFETY: kernels stay inside the arrays of the job, which `plan.rs` lays out in the session's own memory; the numbers are those of
-    // `kernels/*.cu`, where each kernel's signature stands.
+    // the kernel's signature in `kernels`.
     unsafe { arguments.launch(config) }.context("launching a kernel")?;
     Ok(())
 }

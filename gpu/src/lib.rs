@@ -1,9 +1,9 @@
 //! The H5Z-Quire codec on NVIDIA GPUs: the stages of `quire-codec` under the same names, and the same bytes.
 //!
 //! ```text
-//! device ─ lends ─> session ─ plan: arrays and launches ─> kernels/*.cu
-//!    │                 └──── ring: transfers through pinned memory
-//!    └─ context, kernels, tables: once a process
+//! device ─ lends ─> session ─ plan: arrays and launches ─> kernels
+//!    │                 ├──── ring: transfers through pinned memory
+//!    └───────────────> loaded: context, kernels, tables, once a process
 //! ```
 //!
 //! The kernels are compiled by the build where there is nvcc, and embedded. Nothing of CUDA is linked: the driver is looked for when a
@@ -33,28 +33,29 @@
 
 mod batch;
 mod copy;
+#[allow(dead_code, missing_docs, unreachable_pub, reason = "the build script includes this file as well, and alone writes C++")]
+mod declare;
 mod device;
 mod error;
-#[allow(
-    unreachable_pub,
-    missing_docs,
-    reason = "the build script includes this file as well; kernels/job.cuh explains the fields"
-)]
+#[allow(dead_code, unreachable_pub, reason = "the build script includes this file as well, and kernels alone use some constants")]
 mod job;
 mod launch;
+mod limits;
+mod loaded;
 #[cfg(test)]
 mod low_memory;
 mod memory;
 mod plan;
 mod ring;
 mod session;
+mod statistics;
 mod tables;
 
 pub use batch::{Batch, Floors, Timings, batch_predictor, floors};
-#[cfg(not(quire_kernels))]
-use device::kernels_not_built;
-pub use device::{Compressed, Decompressing, Device, MAX_CHUNK_BYTES, Statistics, device, statistics};
+pub use device::{Compressed, Decompressing, Device, device};
 pub use error::{Error, Reason, Result};
+pub use limits::MAX_CHUNK_BYTES;
+pub use statistics::{Statistics, statistics};
 
 /// Whether the build had nvcc, so that the kernels are in this library.
 pub const KERNELS_BUILT: bool = cfg!(quire_kernels);

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::{CudaContext, CudaStream, result, sys};
 
+use crate::declare::{Address, Pointer, SharedStruct};
 use crate::error::{Context as _, Error, Result, reason};
-use crate::job::Address;
+use crate::job::{DecodeParameters, DecodePlaneState, DecodeState, EncodeParameters, EncodeResult};
 
 /// Allocations so far, on the device and pinned, of this process.
 pub(crate) static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -154,14 +155,15 @@ pub(crate) fn read_plain<T: Plain>(bytes: &[u8]) -> T {
 /// # Safety
 /// As said.
 pub(crate) unsafe trait Plain: Copy {}
-// SAFETY: numbers only, and their sizes add up to the structures'.
-unsafe impl Plain for crate::job::EncodeParameters {}
-// SAFETY: as above.
-unsafe impl Plain for crate::job::EncodeResult {}
-// SAFETY: as above.
-unsafe impl Plain for crate::job::DecodeParameters {}
-// SAFETY: as above.
-unsafe impl Plain for crate::job::DecodeState {}
+
+macro_rules! plain {
+    ($($name:ident),+) => {$(
+        const _: () = assert!(<$name as SharedStruct>::FIELD_BYTES == size_of::<$name>(), "there is padding");
+        // SAFETY: fields are numbers, or arrays and structures of numbers, and there is no padding.
+        unsafe impl Plain for $name {}
+    )+};
+}
+plain!(EncodeParameters, EncodeResult, DecodeParameters, DecodePlaneState, DecodeState);
 
 /// Starts a copy of `len` bytes of pinned memory to the device. They stay as they are until the stream is past the copy.
 pub(crate) fn upload(stream: &CudaStream, from: Address, to: Address, len: usize) -> Result<()> {
@@ -205,20 +207,38 @@ pub(crate) fn upload_and_wait(context: &CudaContext, bytes: &[u8], to: &DeviceMe
     unsafe { result::memcpy_htod_sync(to.address, bytes) }.context("copying to the GPU")
 }
 
-/// Lengths of arrays that stand one behind the other, at addresses that any access is aligned to.
-#[derive(Debug, Default)]
+/// Memory from which arrays are taken one behind the other, at addresses that any access is aligned to.
+///
+/// The memory's address is known when the first array is taken, so that every pointer is final. To learn how much memory the arrays need,
+/// they are taken once from an arena at address 0.
+#[derive(Debug)]
 pub(crate) struct Arena {
+    base: Address,
     len: usize,
 }
 
 impl Arena {
-    /// Offset of `count` elements of `size` bytes.
-    pub(crate) fn take(&mut self, count: usize, size: usize) -> u64 {
-        let at = self.len.next_multiple_of(256);
-        self.len = at + count * size;
-        at as u64
+    pub(crate) fn new(base: Address) -> Self {
+        Self { base, len: 0 }
     }
 
+    /// An array of `count` entries, of the type that the field points to. `c_void` is not `Copy`: see [`Arena::take_sized`].
+    pub(crate) fn take<T: Copy>(&mut self, count: usize) -> Pointer<T> {
+        Pointer::new(self.take_bytes(count * size_of::<T>()))
+    }
+
+    /// An array of `count` entries of `size` bytes, for a field that points to entries of several types.
+    pub(crate) fn take_sized(&mut self, count: usize, size: usize) -> Pointer<c_void> {
+        Pointer::new(self.take_bytes(count * size))
+    }
+
+    fn take_bytes(&mut self, bytes: usize) -> Address {
+        let at = self.len.next_multiple_of(256);
+        self.len = at + bytes;
+        self.base + at as u64
+    }
+
+    /// Bytes of all arrays so far.
     pub(crate) fn len(&self) -> usize {
         self.len
     }

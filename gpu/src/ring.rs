@@ -12,8 +12,8 @@ use cudarc::driver::{CudaContext, CudaEvent, CudaStream};
 use quire_codec::memory;
 
 use crate::copy::{copy_in, copy_out};
+use crate::declare::Address;
 use crate::error::{Context as _, Error, Result};
-use crate::job::Address;
 use crate::memory::{PinnedMemory, download, upload};
 
 /// Most bytes of a round. Longer transfers take several, in the halves of the ring by turns.

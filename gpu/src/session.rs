@@ -7,6 +7,7 @@
 //! A chunk's parameters, and streams that are not long, go through an inbox, from which the first kernel fetches them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use cudarc::driver::CudaStream;
 use quire_codec::memory::Boxed;
@@ -25,16 +26,20 @@ use quire_codec::{
 };
 
 use crate::copy::{beside, beside_all, copy};
-use crate::device::{Device, count_recording};
+use crate::declare::Address;
 use crate::error::{Context as _, Error, Reason, Result, reason};
 use crate::job::{
-    Address, DecodeParameters, DecodeState, EXACT_FLOATS, EXACT_SIGNED, EXACT_UNSIGNED, EncodeParameters, EncodeResult,
-    HEADER_ROOM, LINEAR, LOGARITHMIC, MAX_BOOKS, SIGNED_STEPS, SYMBOLS, UNSIGNED_STEPS,
+    DECODE_OK, DecodeParameters, DecodeState, EXACT_FLOATS, EXACT_SIGNED, EXACT_UNSIGNED, EncodeParameters, EncodeResult,
+    HEADER_ROOM, LINEAR, LOGARITHMIC, MAX_BOOKS, POLICY_AUTO, POLICY_CUSTOM, POLICY_DICTIONARY, SIGNED_STEPS, SYMBOLS,
+    UNSIGNED_STEPS,
 };
 use crate::launch::Graph;
+use crate::limits::check_layout;
+use crate::loaded::Loaded;
 use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, copy_on_device, download, read_plain, upload};
-use crate::plan::{DecodePlan, DecodeVariant, EncodePlan, EncodeVariant, Key, Variant};
+use crate::plan::{DecodePlan, DecodeVariant, EncodePlan, EncodeVariant, Key, Memory, Variant};
 use crate::ring::Ring;
+use crate::statistics::RECORDED;
 
 /// Streams that can be no longer than this are written to pinned memory by the kernels themselves; longer ones are fetched once their
 /// length is known.
@@ -60,8 +65,8 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(device: &Device) -> Result<Self> {
-        let context = device.context();
+    pub(crate) fn new(loaded: &Loaded) -> Result<Self> {
+        let context = &loaded.context;
         let stream = context.new_stream().context("making a CUDA stream")?;
         let mut inbox = PinnedMemory::new(context.clone());
         inbox.grow(size_of::<EncodeParameters>().max(size_of::<DecodeParameters>() + FETCHED))?;
@@ -94,24 +99,30 @@ impl Session {
         self.results.grow(results_len)
     }
 
-    /// The job for compressing `chunks` chunks of a layout, recorded now if it is new. Returns its number.
-    pub(crate) fn encoder(&mut self, device: &Device, layout: &Layout, chunks: usize, variant: EncodeVariant) -> Result<usize> {
+    /// The memory that every plan uses.
+    fn plan_memory(&self, loaded: &Loaded) -> Memory {
+        Memory { arrays: self.memory.address(), tables: loaded.tables(), results: self.results.address(), ..Memory::default() }
+    }
+
+    /// The job for compressing `chunks` chunks of a layout, recorded now if it is new. Returns its number among `encoders`.
+    pub(crate) fn encoder(&mut self, loaded: &Loaded, layout: &Layout, chunks: usize, variant: EncodeVariant) -> Result<usize> {
         let key = Key { scalar: layout.scalar, shape: layout.shape, chunks, variant: Variant::Encode(variant) };
         if let Some(found) = self.encoders.iter().position(|(known, ..)| *known == key) {
             return Ok(found);
         }
-        let (mut plan, len) = EncodePlan::new(&key, layout, variant);
-        let direct =
-            if variant.to_host && plan.job.output_stride as usize <= DIRECT { plan.job.output_stride as usize } else { 0 };
-        self.reserve(len, direct, chunks * size_of::<EncodeResult>())?;
-        plan.place(self.memory.address());
-        plan.job.tables = device.tables();
-        plan.job.host_output = if direct > 0 { self.direct.address() } else { 0 };
-        plan.job.host_parameters = if variant.to_host { self.inbox.address() } else { 0 };
-        plan.job.host_results = self.results.address();
+        let needed = EncodePlan::new(&key, layout, variant, &Memory::default());
+        let stride = needed.job.output_stride as usize;
+        let direct = if variant.to_host && stride <= DIRECT { stride } else { 0 };
+        self.reserve(needed.len, direct, chunks * size_of::<EncodeResult>())?;
+        let memory = Memory {
+            inbox: if variant.to_host { self.inbox.address() } else { 0 },
+            streams: if direct > 0 { self.direct.address() } else { 0 },
+            ..self.plan_memory(loaded)
+        };
+        let plan = EncodePlan::new(&key, layout, variant, &memory);
         let graph =
-            Graph::record(&self.stream, || plan.enqueue(&self.stream, device.kernels(), device.multiprocessors(), |_| Ok(())))?;
-        count_recording();
+            Graph::record(&self.stream, || plan.enqueue(&self.stream, &loaded.kernels, loaded.multiprocessors, |_| Ok(())))?;
+        RECORDED.fetch_add(1, Ordering::Relaxed);
         if self.encoders.len() == KEPT {
             self.encoders.remove(0);
         }
@@ -119,21 +130,19 @@ impl Session {
         Ok(self.encoders.len() - 1)
     }
 
-    /// The same for decompressing.
-    pub(crate) fn decoder(&mut self, device: &Device, layout: &Layout, chunks: usize, variant: DecodeVariant) -> Result<usize> {
+    /// The job for decompressing `chunks` streams of a layout, recorded now if it is new. Returns its number.
+    pub(crate) fn decoder(&mut self, loaded: &Loaded, layout: &Layout, chunks: usize, variant: DecodeVariant) -> Result<usize> {
         let key = Key { scalar: layout.scalar, shape: layout.shape, chunks, variant: Variant::Decode(variant) };
         if let Some(found) = self.decoders.iter().position(|(known, ..)| *known == key) {
             return Ok(found);
         }
-        let (mut plan, len) = DecodePlan::new(&key, layout, variant);
-        self.reserve(len, 0, chunks * size_of::<DecodeState>())?;
-        plan.place(self.memory.address());
-        plan.job.tables = device.tables();
-        plan.job.host_input = if variant.fetched { self.inbox.address() } else { 0 };
-        plan.job.host_results = self.results.address();
+        let needed = DecodePlan::new(&key, layout, variant, &Memory::default());
+        self.reserve(needed.len, 0, chunks * size_of::<DecodeState>())?;
+        let memory = Memory { inbox: if variant.fetched { self.inbox.address() } else { 0 }, ..self.plan_memory(loaded) };
+        let plan = DecodePlan::new(&key, layout, variant, &memory);
         let graph =
-            Graph::record(&self.stream, || plan.enqueue(&self.stream, device.kernels(), device.multiprocessors(), |_| Ok(())))?;
-        count_recording();
+            Graph::record(&self.stream, || plan.enqueue(&self.stream, &loaded.kernels, loaded.multiprocessors, |_| Ok(())))?;
+        RECORDED.fetch_add(1, Ordering::Relaxed);
         if self.decoders.len() == KEPT {
             self.decoders.remove(0);
         }
@@ -149,12 +158,12 @@ impl Session {
         (&self.decoders[number].1, &self.decoders[number].2)
     }
 
-    /// Starts sending `head` and `body`, one behind the other.
+    /// Starts sending `head`, and `body` behind it.
     pub(crate) fn send(&mut self, head: &[u8], body: &[u8], to: Address) -> Result<()> {
         self.ring.send(&self.stream, head, body, to)
     }
 
-    /// Waits for what stands at `from` and copies it to `to`.
+    /// Waits for the bytes at `from` and copies them to `to`.
     pub(crate) fn receive(&mut self, from: Address, to: &mut [u8]) -> Result<()> {
         self.ring.receive(&self.stream, from, to)
     }
@@ -170,18 +179,17 @@ impl Session {
     }
 
     /// Sends a chunk and starts compressing it. `config` has a settled bound.
-    pub(crate) fn start_compressing(&mut self, device: &Device, chunk: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
+    pub(crate) fn start_compressing(&mut self, loaded: &Loaded, chunk: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
         let searched = matches!(config.bound, ErrorBound::Absolute(_)) && layout.scalar.is_float();
-        // On a grid that is not an absolute bound's the kernels never look for a lattice, but may meet a constant chunk.
+        // Only on an absolute bound's grid do the kernels look for a lattice; on every grid they look for a constant chunk.
         let inspected = searched && has_nothing_to_inspect(chunk, layout, config);
         let bit_planes = config.coding == CodingPolicy::Bitshuffle;
         let linear = layout.scalar.is_float();
         let variant = EncodeVariant { inspected, to_host: true, interpolated: false, linear, bit_planes };
-        let mut number = self.encoder(device, layout, 1, variant)?;
-        let input = self.encode_plan(number).0.input;
-        let body = input + size_of::<EncodeParameters>() as u64;
+        let mut number = self.encoder(loaded, layout, 1, variant)?;
+        let input = self.encode_plan(number).0.job.input.address();
         let Self { ring, stream, chooser, .. } = self;
-        let mut send = || ring.send(stream, &[], chunk, body);
+        let mut send = || ring.send(stream, &[], chunk, input);
         // The chunk is on its way while its grid and its predictor are chosen.
         let (sent, chosen) = if inspected && is_chosen_on_tiles(&layout.shape) {
             let mut sent = None;
@@ -194,7 +202,7 @@ impl Session {
             );
             (sent.unwrap_or_else(send), chosen.map(Some))
         } else {
-            // A constant one has no use for them, and the search for its lattice would go through all of it.
+            // A constant chunk needs no grid or predictor, and the search for its lattice would read all of it.
             let choose =
                 || if layout.is_constant(chunk) { Ok(None) } else { for_chunk(chooser, chunk, layout, config, None).map(Some) };
             beside(send, choose)
@@ -207,12 +215,13 @@ impl Session {
                 let interpolated = predictor == Predictor::Interpolation;
                 let chosen = EncodeVariant { interpolated, linear, inspected: inspected || !searched, ..variant };
                 if chosen != variant {
-                    // Its arrays have the places of the first plan's.
-                    number = self.encoder(device, layout, 1, chosen)?;
+                    number = self.encoder(loaded, layout, 1, chosen)?;
                 }
                 encode_parameters(layout, config, &grid, predictor)
             }
         };
+        let chosen_input = self.encode_plan(number).0.job.input.address();
+        assert_eq!(chosen_input, input, "the plan reads the chunk from where it was sent");
         self.inbox.bytes_mut(0..size_of::<EncodeParameters>()).copy_from_slice(bytes_of(&parameters));
         self.encode_plan(number).1.launch()?;
         Ok(number)
@@ -220,7 +229,7 @@ impl Session {
 
     /// A compressed stream of `length` bytes, all of which are there, if the kernels have written it to pinned memory.
     pub(crate) fn stream_on_host(&self, number: usize, length: usize) -> Option<&[u8]> {
-        (self.encode_plan(number).0.job.host_output != 0).then(|| self.direct.bytes(0..length))
+        (!self.encode_plan(number).0.job.host_output.is_null()).then(|| self.direct.bytes(0..length))
     }
 
     /// Copies a compressed stream, all of which is there.
@@ -230,17 +239,17 @@ impl Session {
                 copy(stream, to);
                 Ok(())
             }
-            None => self.receive(self.encode_plan(number).0.job.output, to),
+            None => self.receive(self.encode_plan(number).0.job.output.address(), to),
         }
     }
 
     /// Sends a stream and starts decompressing it.
-    pub(crate) fn start_decompressing(&mut self, device: &Device, stream: &[u8]) -> Result<usize> {
+    pub(crate) fn start_decompressing(&mut self, loaded: &Loaded, stream: &[u8]) -> Result<usize> {
         let (layout, parameters, variant) = decode_parameters(stream)?;
-        Device::check_layout(&layout)?;
+        check_layout(&layout)?;
         let fetched = stream.len() <= FETCHED;
-        let number = self.decoder(device, &layout, 1, DecodeVariant { fetched, ..variant })?;
-        let input = self.decode_plan(number).0.job.input;
+        let number = self.decoder(loaded, &layout, 1, DecodeVariant { fetched, ..variant })?;
+        let input = self.decode_plan(number).0.job.input.address();
         if fetched {
             let head = size_of::<DecodeParameters>();
             self.inbox.bytes_mut(0..head).copy_from_slice(bytes_of(&parameters));
@@ -255,12 +264,12 @@ impl Session {
     /// Waits for the values of a chunk and copies them.
     pub(crate) fn fetch_values(&mut self, number: usize, to: &mut [u8]) -> Result<()> {
         let plan = self.decode_plan(number).0;
-        let (from, len) = (plan.job.output, plan.chunk_len());
+        let (from, len) = (plan.job.output.address(), plan.chunk_len());
         if to.len() != len {
             return Err(Error::Unsupported(reason!("the stream holds {len} bytes, the caller has room for {}", to.len())));
         }
         self.receive(from, to)?;
-        if self.decode_result(0).error != 0 { Err(Error::Refused) } else { Ok(()) }
+        if self.decode_result(0).error != DECODE_OK { Err(Error::Refused) } else { Ok(()) }
     }
 }
 
@@ -282,7 +291,7 @@ impl Session {
     }
 }
 
-/// What the kernels are to know of a configuration with an absolute bound, of chunks whose lattice they look for themselves.
+/// Parameters of chunks with an absolute bound, whose lattice the kernels look for.
 pub(crate) fn linear_parameters(layout: &Layout, config: &Config, predictor: Predictor) -> Result<EncodeParameters> {
     match config.bound {
         ErrorBound::Absolute(bound) if layout.scalar.is_float() => {
@@ -295,12 +304,12 @@ pub(crate) fn linear_parameters(layout: &Layout, config: &Config, predictor: Pre
     }
 }
 
-/// What the kernels are to know of a chunk that they will find constant.
+/// Parameters of a constant chunk: the kernels will find that it is.
 fn constant_parameters(layout: &Layout) -> EncodeParameters {
     of_grid(layout, LINEAR, 1.0, &[])
 }
 
-/// What the kernels call the grid of a coding; `None` for codings without one.
+/// The kernels' kind of grid for a coding; `None` for codings without a grid.
 fn kind_of(coding: Coding, scalar: Scalar) -> Option<u32> {
     let is_unsigned = matches!(scalar, Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64);
     Some(match coding {
@@ -315,7 +324,7 @@ fn kind_of(coding: Coding, scalar: Scalar) -> Option<u32> {
     })
 }
 
-/// What the kernels are to know of a grid, without the encoder's other choices.
+/// Parameters of a grid, without the encoder's other choices.
 fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeParameters {
     let step = 2.0 * half_step;
     let header = Header { coding: Coding::Stored, layout: *layout };
@@ -331,7 +340,7 @@ fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeP
         needed_bit: highest_bit(step).unwrap_or(0) + 1,
         has_fill: 0,
         big_endian: u32::from(layout.byte_order == quire_codec::ByteOrder::Big),
-        policy: 0,
+        policy: POLICY_AUTO,
         header_len: header.encoded_len() as u32,
         axes: 0,
         kind,
@@ -345,7 +354,7 @@ fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeP
     }
 }
 
-/// What the kernels are to know of a chunk.
+/// Parameters of a chunk.
 fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: Predictor) -> EncodeParameters {
     let fill_bits = |fill: Option<i64>| {
         let mask = u64::MAX >> (64 - 8 * layout.scalar.size());
@@ -373,10 +382,10 @@ fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: P
         fill_bits,
         has_fill,
         policy: match config.codebook {
-            CodebookPolicy::Auto => 0,
-            CodebookPolicy::Dictionary => 1,
-            CodebookPolicy::Custom => 2,
-            // The kernels must learn of another.
+            CodebookPolicy::Auto => POLICY_AUTO,
+            CodebookPolicy::Dictionary => POLICY_DICTIONARY,
+            CodebookPolicy::Custom => POLICY_CUSTOM,
+            // A new policy needs code in `choose`.
             _ => unreachable!("a codebook policy that the kernels do not know"),
         },
         axes: u32::from(predictor.to_byte()),
@@ -387,7 +396,7 @@ fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: P
     }
 }
 
-/// Grid and predictor of a chunk: the codec's own choice, of which `both` may do two halves side by side.
+/// Grid and predictor of a chunk, as the codec chooses them; `both` may run two halves of the choice at once.
 pub(crate) fn for_chunk(
     chooser: &mut Workspace,
     chunk: &[u8],
@@ -399,34 +408,33 @@ pub(crate) fn for_chunk(
 }
 
 /// Values at a chunk's start that the host looks at.
-const GLANCE: usize = 256;
+const FIRST_VALUES: usize = 256;
 
 /// Whether a chunk's first values already show that it is neither constant nor on a lattice, as most do; the kernel that looks at all
 /// of them is then not needed.
 fn has_nothing_to_inspect(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
     let size = layout.scalar.size();
-    let glance = &chunk[..chunk.len().min(GLANCE * size)];
+    let first_values = &chunk[..chunk.len().min(FIRST_VALUES * size)];
     let ErrorBound::Absolute(bound) = config.bound else { return false };
     let (order, step) = (layout.byte_order, 2.0 * bound);
-    glance.chunks_exact(size).any(|value| value != &glance[..size])
+    first_values.chunks_exact(size).any(|value| value != &first_values[..size])
         && match layout.scalar {
-            Scalar::F32 => lattice::is_off::<f32>(glance, order, step, config.fill()),
-            Scalar::F64 => lattice::is_off::<f64>(glance, order, step, config.fill()),
-            Scalar::F16 => lattice::is_off::<Binary16>(glance, order, step, config.fill()),
-            Scalar::BF16 => lattice::is_off::<BFloat16>(glance, order, step, config.fill()),
+            Scalar::F32 => lattice::is_off::<f32>(first_values, order, step, config.fill()),
+            Scalar::F64 => lattice::is_off::<f64>(first_values, order, step, config.fill()),
+            Scalar::F16 => lattice::is_off::<Binary16>(first_values, order, step, config.fill()),
+            Scalar::BF16 => lattice::is_off::<BFloat16>(first_values, order, step, config.fill()),
             _ => false,
         }
 }
 
-/// Layout of a stream, what the kernels are to know of it, and which launches it needs. Streams that are not quantized are not for the
-/// GPU.
+/// Layout of a stream, its parameters for the kernels, and the variant of its launches. Constant and stored streams are not for the GPU.
 pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParameters, DecodeVariant)> {
     let header = Header::read_from(stream).map_err(|_| Error::Refused)?;
     let (scalar, shape) = (header.layout.scalar, &header.layout.shape);
     let kind = kind_of(header.coding, scalar)
         .ok_or_else(|| Error::Unsupported(reason!("a {:?} chunk is only copied", header.coding)))?;
     if stream.len() as u64 > max_stream_len(&header.layout) {
-        // Our encoder writes none; the CPU reads it all the same.
+        // Our encoder writes no such stream; the CPU reads it.
         return Err(Error::Unsupported(Reason::from("the stream is longer than its chunk")));
     }
     let fixed = BodyHeader::read(&header, &stream[header.encoded_len()..]).map_err(|_| Error::Refused)?;

@@ -331,7 +331,7 @@ fn gaps_of_all_lengths() {
     report.finish("gaps");
 }
 
-/// Exceptions that stand alone, as many as a list holds and a few more or less.
+/// Isolated exceptions: as many as a list holds, and a few more or less.
 #[test]
 fn lists_and_masks() {
     let Some(device) = gpu() else { return };

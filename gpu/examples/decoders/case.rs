@@ -11,9 +11,7 @@ use quire_codec::stages::tokens::{Tokens, tokenize};
 use quire_codec::{ByteOrder, Config, ErrorBound, Header, Layout, Scalar, Shape, Workspace};
 
 use super::Result;
-
-/// Where a symbol begins in an entry of the decoding table, as in `job.cuh`.
-const LENGTH_BITS: u32 = 5;
+use super::job::LENGTH_BITS;
 
 /// A periodic cube of values.
 pub(crate) struct Field {

@@ -12,8 +12,8 @@ use cudarc::driver::{
 
 use super::Result;
 use super::case::Case;
-use super::job::{CLASSES, COMPARE_THREADS, COUNTERS, DIFFERENCES, Job, SCAN_THREADS, SCAN_TILE};
-use super::plan::STRING_TILE;
+use super::declare::{ConstPointer, Pointer};
+use super::job::{CLASSES, COMPARE_THREADS, COUNTERS, DIFFERENCES, DecoderJob, SCAN_THREADS, SCAN_TILE, STRING_TILE};
 use super::way::Way;
 
 #[cfg(quire_kernels)]
@@ -29,13 +29,16 @@ const LONGEST_SEQUENCE: usize = 1024;
 /// Entries behind the end of an array that kernels may read.
 const SLACK: usize = 1024;
 
+// SAFETY: a `repr(C)` structure of numbers; the build has compared the offset of each field with the kernels'.
+unsafe impl DeviceRepr for DecoderJob {}
+
 /// A kernel's launch.
 #[derive(Clone)]
 pub(crate) struct Launch {
     kernel: String,
     grid: u32,
     threads: u32,
-    job: Job,
+    job: DecoderJob,
 }
 
 /// The device and the kernels.
@@ -73,7 +76,7 @@ pub(crate) struct Arrays {
     pub(crate) symbol_count: u32,
 }
 
-/// Where the words of lanes stand before they are gathered, of a block.
+/// 16-bit words reserved for the lanes of a block before they are gathered.
 fn slot_words(block: usize) -> usize {
     block * 12 / 16 + 64
 }
@@ -124,25 +127,25 @@ impl Arrays {
     }
 
     /// A job with all that does not depend on the way.
-    pub(crate) fn job(&self, stream: &CudaStream) -> Job {
-        Job {
-            symbols: self.symbols.device_ptr(stream).0,
-            decoded: self.decoded.device_ptr(stream).0,
-            codes: self.codes.device_ptr(stream).0,
-            table: self.table.device_ptr(stream).0,
-            canonical: self.canonical.device_ptr(stream).0,
-            words: self.words.device_ptr(stream).0,
-            lane_words: self.lane_words.device_ptr(stream).0,
-            slots: self.slots.device_ptr(stream).0,
-            sizes: self.sizes.device_ptr(stream).0,
-            sums: self.sums.device_ptr(stream).0,
-            gaps: self.gaps.device_ptr(stream).0,
-            subsequences: self.subsequences.device_ptr(stream).0,
-            ends: self.ends.device_ptr(stream).0,
-            counters: self.counters.device_ptr(stream).0,
+    pub(crate) fn job(&self, stream: &CudaStream) -> DecoderJob {
+        DecoderJob {
+            symbols: ConstPointer::new(self.symbols.device_ptr(stream).0),
+            decoded: Pointer::new(self.decoded.device_ptr(stream).0),
+            codes: ConstPointer::new(self.codes.device_ptr(stream).0),
+            table: ConstPointer::new(self.table.device_ptr(stream).0),
+            canonical: ConstPointer::new(self.canonical.device_ptr(stream).0),
+            words: Pointer::new(self.words.device_ptr(stream).0),
+            lane_words: Pointer::new(self.lane_words.device_ptr(stream).0),
+            slots: Pointer::new(self.slots.device_ptr(stream).0),
+            sizes: Pointer::new(self.sizes.device_ptr(stream).0),
+            sums: Pointer::new(self.sums.device_ptr(stream).0),
+            gaps: Pointer::new(self.gaps.device_ptr(stream).0),
+            subsequences: Pointer::new(self.subsequences.device_ptr(stream).0),
+            ends: Pointer::new(self.ends.device_ptr(stream).0),
+            counters: Pointer::new(self.counters.device_ptr(stream).0),
             symbol_count: self.symbol_count,
             total_bits: self.bits,
-            ..Job::default()
+            ..DecoderJob::default()
         }
     }
 }
@@ -198,13 +201,13 @@ impl Bench {
         Ok(&self.kernels[name])
     }
 
-    /// A launch of so many blocks, of a kernel that counts its blocks.
-    pub(crate) fn exact(kernel: &str, grid: u32, threads: u32, job: Job) -> Launch {
+    /// A launch of `grid` blocks.
+    pub(crate) fn exact(kernel: &str, grid: u32, threads: u32, job: DecoderJob) -> Launch {
         Launch { kernel: kernel.to_owned(), grid: grid.max(1), threads, job }
     }
 
     /// A launch of as many blocks as there is work for, or as the device holds at a time, of a kernel that goes on until all is done.
-    pub(crate) fn resident(&mut self, kernel: &str, wanted: u32, threads: u32, job: Job) -> Result<Launch> {
+    pub(crate) fn resident(&mut self, kernel: &str, wanted: u32, threads: u32, job: DecoderJob) -> Result<Launch> {
         let multiprocessors = self.multiprocessors;
         let held = self.kernel(kernel)?.occupancy_max_active_blocks_per_multiprocessor(threads, 0, None)?;
         if held == 0 {
@@ -236,7 +239,7 @@ impl Bench {
     }
 
     /// The scan of as many sizes as the job says.
-    pub(crate) fn scan(kernel: &str, job: Job) -> Launch {
+    pub(crate) fn scan(kernel: &str, job: DecoderJob) -> Launch {
         Self::exact(kernel, job.scanned.div_ceil(SCAN_TILE), SCAN_THREADS, job)
     }
 

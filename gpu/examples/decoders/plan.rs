@@ -3,12 +3,11 @@
 use cudarc::driver::{DevicePtr as _, result};
 
 use super::Result;
+use super::declare::{ConstPointer, Pointer};
 use super::device::{Arrays, Bench, Launch};
-use super::job::{CHANGED, CLASSES, COUNTERS, ENCODER_THREADS, FIRST_CLASS_COUNT, Job, SCAN_TILE};
+use super::job::{CHANGED, CLASSES, COUNTERS, DecoderJob, ENCODER_THREADS, FIRST_CLASS_COUNT, SCAN_TILE, STRING_TILE};
 use super::way::Way;
 
-/// Symbols of a tile of the encoder of one bit string.
-pub(crate) const STRING_TILE: u32 = 1024;
 /// What a way launches. The decoder's passes across sequences and its classes are known after it has run once.
 pub(crate) struct Plan {
     pub(crate) encode: Vec<Launch>,
@@ -35,7 +34,7 @@ impl Bench {
     }
 
     /// What encodes a plain bit string or several, a tile a warp.
-    fn plain_encoder(&mut self, write: &str, job: Job) -> Result<Vec<Launch>> {
+    fn plain_encoder(&mut self, write: &str, job: DecoderJob) -> Result<Vec<Launch>> {
         let blocks = job.tiles.div_ceil(ENCODER_THREADS / 32);
         Ok(vec![
             self.resident("plain_sizes", blocks, ENCODER_THREADS, job)?,
@@ -46,8 +45,8 @@ impl Bench {
 
     fn run_coarse(&mut self, arrays: &mut Arrays, table: bool, block: u32, threads: u32) -> Result<Plan> {
         let tiles = arrays.symbol_count.div_ceil(block);
-        let job = Job {
-            index: arrays.index.device_ptr(&self.stream).0,
+        let job = DecoderJob {
+            index: Pointer::new(arrays.index.device_ptr(&self.stream).0),
             tile_len: block,
             tiles,
             scanned: tiles,
@@ -74,7 +73,7 @@ impl Bench {
         let subsequence_count = arrays.bits.div_ceil(32 * words);
         let sequences = subsequence_count.div_ceil(threads);
         let tiles = arrays.symbol_count.div_ceil(STRING_TILE);
-        let encoder = Job {
+        let encoder = DecoderJob {
             tile_len: STRING_TILE,
             tiles,
             scanned: tiles,
@@ -90,8 +89,8 @@ impl Bench {
         if written != arrays.bits {
             return Err(format!("the encoder wrote {written} bits, not {}", arrays.bits).into());
         }
-        let lists = if sized { arrays.lists.device_ptr(&self.stream).0 } else { 0 };
-        let job = Job { scanned: sequences, lists, ..encoder };
+        let lists = if sized { Pointer::new(arrays.lists.device_ptr(&self.stream).0) } else { Pointer::NULL };
+        let job = DecoderJob { scanned: sequences, lists, ..encoder };
         let named = |what: &str| format!("{what}_{threads}x{words}");
         let mut decode = Vec::new();
         if gaps {
@@ -102,7 +101,7 @@ impl Bench {
             self.run(&decode)?;
             // As a host would that looks after each pass whether something has changed.
             for pass in 0..=sequences {
-                let across = Self::exact("sync_across", sequences.div_ceil(128), 128, Job { pass, ..job });
+                let across = Self::exact("sync_across", sequences.div_ceil(128), 128, DecoderJob { pass, ..job });
                 self.run(std::slice::from_ref(&across))?;
                 decode.push(across);
                 if self.fetch(&arrays.counters, 0..COUNTERS)?[CHANGED] <= pass {
@@ -141,9 +140,13 @@ impl Bench {
 
     fn run_lanes(&mut self, arrays: &mut Arrays, block: Option<u32>, warps: u32, kernel: &str) -> Result<Plan> {
         let tiles = block.map_or(arrays.blocks, |block| arrays.symbol_count.div_ceil(block));
-        let job = Job {
-            index: arrays.index.device_ptr(&self.stream).0,
-            block_starts: if block.is_none() { arrays.block_starts.device_ptr(&self.stream).0 } else { 0 },
+        let job = DecoderJob {
+            index: Pointer::new(arrays.index.device_ptr(&self.stream).0),
+            block_starts: if block.is_none() {
+                ConstPointer::new(arrays.block_starts.device_ptr(&self.stream).0)
+            } else {
+                ConstPointer::NULL
+            },
             tile_len: block.unwrap_or(arrays.block_len),
             tiles,
             scanned: tiles,

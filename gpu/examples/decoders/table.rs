@@ -92,7 +92,7 @@ impl<'a> Table<'a> {
         Ok(self.summary(&rows))
     }
 
-    /// How many launches stand in a row.
+    /// Launches in a row.
     fn in_a_row(&self) -> usize {
         ((1 << 23) / self.case.values).clamp(2, 16)
     }

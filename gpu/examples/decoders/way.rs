@@ -7,7 +7,7 @@ pub(crate) enum Way {
     Coarse { table: bool, block: u32, threads: u32 },
     /// Subsequences of a bit string; with gaps or without.
     Subsequences { gaps: bool, threads: u32, words: u32, sized: bool },
-    /// Blocks of 32 lanes: of so many symbols, or the stream's own.
+    /// Blocks of 32 lanes: of `block` symbols, or the stream's own.
     Lanes { block: Option<u32>, warps: u32, kernel: &'static str },
 }
 

@@ -14,7 +14,7 @@ constexpr u32 LENGTHS_A_WORD = 4;
 constexpr u32 WORDS_A_SYMBOL = BOOKS_PADDED / LENGTHS_A_WORD;
 static_assert(BOOKS <= BOOKS_PADDED && BOOKS_PADDED % WARP == 16 && WORDS_A_SYMBOL <= WARP, "a warp reads a symbol's lengths at once");
 
-/// Where a code's length stands in its entry; Huffman codes without a limit, which the host makes, fit below.
+/// Bit at which a code's length begins in its entry; Huffman codes without a limit, which the host makes, fit below.
 constexpr u32 LENGTH_SHIFT = 27;
 
 template <u32 COUNT, u32 MAX_BITS, u32 BLOCK>
@@ -97,7 +97,7 @@ __device__ __forceinline__ void build(const u32* histogram, u32* codes) {
     items = leaves + pairs;
     __syncthreads();
   }
-  // The cheapest 2n - 2 items of the top level make the code; each pair among them stands for the next two items below.
+  // The cheapest 2n - 2 items of the top level make the code; each package among them is made of two items of the level below.
   u32 taken = 2 * leaves - 2, length = 0;
 #pragma unroll
   for (u32 depth = MAX_BITS; depth-- > 0;) {

@@ -8,10 +8,10 @@
 //
 // The layouts hold the same symbols in the same order, one byte each when they are decoded.
 
-#include "decoders/coarse.cu"
-#include "decoders/compare.cu"
-#include "decoders/gap_array.cu"
-#include "decoders/lanes_alone.cu"
-#include "decoders/plain.cu"
-#include "decoders/self_sync.cu"
-#include "decoders/staged.cu"
+#include "decoders/coarse.cuh"
+#include "decoders/compare.cuh"
+#include "decoders/gap_array.cuh"
+#include "decoders/lanes_alone.cuh"
+#include "decoders/plain.cuh"
+#include "decoders/self_sync.cuh"
+#include "decoders/staged.cuh"

@@ -1,53 +1,14 @@
-// What a launch of these kernels works on. The same structure stands in `examples/decoders/job.rs`.
+// What the decoders share. `DecoderJob` and the constants are declared in `examples/decoders/job.rs`; the build writes `decoder_job.cuh` from it.
 #pragma once
 
 #include "../../common.cuh"
-
-/// Classes of sequences by how many symbols they hold: at most a quarter as many as bits, a third, half, or more.
-constexpr u32 CLASSES = 4;
+#include "decoder_job.cuh"
 
 /// Symbols that a sequence of a class holds at most.
 __device__ __forceinline__ constexpr u32 class_room(u32 sequence_bits, u32 number) { return sequence_bits / (CLASSES - number); }
 
-/// Where a symbol begins in an entry of the table. With five bits below, a shift that looks at no more of its count takes the entry as it is.
-constexpr u32 LENGTH_BITS = 5;
+/// The length of a code in an entry of the decoding table.
 constexpr u32 LENGTH_MASK = (1 << LENGTH_BITS) - 1;
-
-/// Places of `counters`; the classes have one each.
-enum Counter { TICKET = 0, CHANGED = 1, FIRST_CLASS_COUNT = 2, DIFFERENCES = FIRST_CLASS_COUNT + CLASSES };
-
-struct DecoderJob {
-  const u8* symbols;  // to encode
-  u8* decoded;
-  const u32* codes;      // by symbol: code, length << 16
-  const u16* table;      // by the next MAX_CODE_BITS bits: length, symbol << LENGTH_BITS
-  const u32* canonical;  // by length: the code behind the last one, 16 numbers; place less code, 16; then symbols by place
-  u32* words;            // of plain bit strings: the first bit is the most significant of the first word
-  u16* lane_words;
-  u16* slots;               // lane words of each block before they are brought together
-  const u32* block_starts;  // symbols before each block and before the end, or null where blocks hold `tile_len` each
-  u32* sizes;               // what is summed up; then the sums before, within a tile of SCAN_TILE
-  u32* sums;                // of these tiles; then the sums before, and the sum of all behind them
-  u32* index;               // where each block begins
-  u8* gaps;                 // a subsequence: bits before its first code
-  u16* subsequences;        // bits before the first code, number of codes << 4
-  u32* ends;                // [2][sequences]: bits of the last code that stand in the next sequence
-  u32* lists;               // [CLASSES][sequences]: numbers of the sequences of each class, or null
-  u32* counters;
-  u32 symbol_count;
-  u32 tile_len;  // symbols of a block, or of what a warp encodes; a multiple of 128
-  u32 tiles;
-  u32 is_aligned;  // tiles begin at multiples of 32 bits
-  u32 scanned;     // how many `sizes`
-  u32 total_bits;
-  u32 subsequence_count;
-  u32 subsequence_log;  // log2 of its bits
-  u32 sequences;
-  u32 sequence_threads;  // subsequences of a sequence
-  u32 pass;
-  u32 reserved;
-};
-static_assert(sizeof(DecoderJob) == 184, "DecoderJob differs from examples/decoders/job.rs");
 
 /// The decoding table in shared memory.
 union Table {

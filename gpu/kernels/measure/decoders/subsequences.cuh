@@ -2,7 +2,7 @@
 // and the gap array's share.
 #pragma once
 
-#include "scan.cu"
+#include "scan.cuh"
 
 /// The words of a sequence in shared memory, and two behind it: subsequence t is column t, so that neighbours never meet in a bank.
 template <u32 COUNT, u32 LENGTH>

@@ -1,0 +1,467 @@
+// Bit planes (FORMAT.md §9.2): the fast coding of a plane. CPU: codec/src/entropy/bitshuffle.rs.
+//
+// Eight integers of a thread make a byte of each bit plane. A warp looks at a plane: its words are marked, their bytes counted; prefix sums
+// over the planes give every part its place in the block, which is put together in shared memory. Back, the same in the other order.
+#pragma once
+
+#include "../predict/lorenzo.cuh"
+#include "../predict/sums.cuh"
+
+/// Bytes of a bit plane of a block, and its words.
+constexpr u32 PLANE_BYTES = SEGMENT / 8;
+constexpr u32 PLANE_WORDS = PLANE_BYTES / 4;
+constexpr u32 FLAG_BYTES = PLANE_WORDS / 8;
+static_assert(PLANE_WORDS == 2 * WARP, "a lane has two words of a plane");
+static_assert(PLANE_BYTES == THREADS, "a thread has a byte of a plane");
+
+enum PlaneMode { PLANE_EMPTY = 0, PLANE_DENSE = 1, PLANE_SPARSE = 2 };
+
+/// Numbers with the sign as the lowest bit.
+template <typename C>
+struct Folded {
+  typedef u32 Type;
+};
+template <>
+struct Folded<i64> {
+  typedef u64 Type;
+};
+
+template <typename C>
+constexpr u32 MOST_PLANES = 8 * sizeof(typename Folded<C>::Type);
+/// Bytes of a block whose bits are all there.
+template <typename C>
+constexpr u32 MOST_BYTES = (1 + MOST_PLANES<C> / 4 + MOST_PLANES<C> * PLANE_BYTES + 3) / 4 * 4;
+
+template <typename C>
+__device__ __forceinline__ typename Folded<C>::Type fold(C value) {
+  typedef typename Folded<C>::Type F;
+  constexpr u32 top = 8 * sizeof(F) - 1;
+  const F negative = F(0) - F(value);
+  return negative << 1 ^ (F(0) - (negative >> top));
+}
+
+template <typename F>
+__device__ __forceinline__ F unfold(F folded) {
+  return F(0) - (folded >> 1 ^ (F(0) - (folded & 1)));
+}
+
+/// Swaps bit `b` of byte `a` with bit `a` of byte `b`.
+__device__ __forceinline__ u64 transpose_octet(u64 octet) {
+  u64 different = (octet ^ octet >> 7) & 0x00aa00aa00aa00aaull;
+  octet ^= different ^ different << 7;
+  different = (octet ^ octet >> 14) & 0x0000cccc0000ccccull;
+  octet ^= different ^ different << 14;
+  different = (octet ^ octet >> 28) & 0x00000000f0f0f0f0ull;
+  return octet ^ different ^ different << 28;
+}
+
+/// Which bytes of a word are not 0.
+__device__ __forceinline__ u32 nibble_of(u32 word) {
+  const u32 any = ((word & 0x7f7f7f7f) + 0x7f7f7f7f) | word;
+  return (any >> 7 & 0x01010101) * 0x01020408 >> 24;
+}
+
+/// What is known of a plane: mode, words that are there, bytes.
+struct PlaneCounts {
+  u32 mode, words, bytes;
+};
+
+/// Where the parts of a block are: sums over the planes of those that have flags, of words that are there, and of bytes.
+struct PlaneSums {
+  u32 sparse, words, bytes;
+
+  static __device__ __forceinline__ u64 pack(u32 sparse, u32 words, u32 bytes) { return u64(sparse) << 40 | u64(words) << 20 | bytes; }
+  static __device__ __forceinline__ PlaneSums unpack(u64 sums) { return {u32(sums >> 40), u32(sums >> 20) & 0xfffff, u32(sums) & 0xfffff}; }
+};
+
+template <typename C>
+struct ShuffleBlock : DifferenceBlock<C> {
+  union {
+    u8 planes[MOST_PLANES<C>][PLANE_BYTES];
+    u32 plane_words[MOST_PLANES<C>][PLANE_WORDS];
+  };
+  u8 nibbles[MOST_PLANES<C> * PLANE_WORDS];
+  PlaneCounts counts[MOST_PLANES<C>];
+  u64 sums[MOST_PLANES<C> + 1];
+  typename Folded<C>::Type any[WARPS];
+};
+
+/// For each bit plane the sums over the bit planes before it, by a warp; behind the last, the sums over all.
+template <u32 MOST, typename Sums>
+__device__ __forceinline__ void sum_planes(u64* sums, u32 count, const Sums& sums_of) {
+  u64 carry = 0;
+#pragma unroll
+  for (u32 base = 0; base < MOST; base += WARP) {
+    const u32 number = base + lane_id();
+    const u64 own = number < count ? sums_of(number) : 0;
+    const u64 inclusive = warp_prefix_sum(own);
+    if (number <= count) sums[number] = carry + inclusive - own;
+    carry += __shfl_sync(ALL_LANES, inclusive, WARP - 1);
+  }
+  if (count == MOST && lane_id() == 0) sums[MOST] = carry;
+}
+
+/// Codes a segment of `length` integers as a block of bit planes.
+template <typename C>
+__device__ __forceinline__ void write_planes(ShuffleBlock<C>& block, const EncodeJob& job, u32 plane_number, u32 segment, u32 length, const Own<C>& own) {
+  typedef typename Folded<C>::Type F;
+  const EncodePlane& plane = job.planes[plane_number];
+  const u64 place = u64(blockIdx.y) * job.segments + segment;
+  const u32 t = threadIdx.x, first = t * VALUES_PER_THREAD;
+  F folded[VALUES_PER_THREAD], any = 0;
+#pragma unroll
+  for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
+    folded[k] = first + k < length ? fold(own.differences[k]) : F(0);
+    any |= folded[k];
+  }
+  for (u32 offset = WARP / 2; offset > 0; offset /= 2) any |= __shfl_xor_sync(ALL_LANES, any, offset);
+  if (lane_id() == 0) block.any[warp_id()] = any;
+  __syncthreads();
+#pragma unroll
+  for (u32 warp = 0; warp < WARPS; warp++) any |= block.any[warp];
+  const u32 count = sizeof(F) == 8 ? 64 - __clzll(any) : 32 - __clz(u32(any));
+  u32 bytes = 0;
+  if (count > 0) {
+    for (u32 level = 0; level < count; level += 8) {
+      u64 octet = 0;
+#pragma unroll
+      for (u32 k = 0; k < VALUES_PER_THREAD; k++) octet |= u64(u8(folded[k] >> level)) << (8 * k);
+      octet = transpose_octet(octet);
+#pragma unroll
+      for (u32 at = 0; at < 8; at++) block.planes[level + at][t] = u8(octet >> (8 * at));
+    }
+    __syncthreads();
+    const u32 words = ceil_div(length, 32);
+    for (u32 number = warp_id(); number < count; number += WARPS) {
+      const u32 a = block.plane_words[number][lane_id()], b = block.plane_words[number][WARP + lane_id()];
+      const u32 there = __popc(__ballot_sync(ALL_LANES, a != 0)) + __popc(__ballot_sync(ALL_LANES, b != 0));
+      const u32 nonzero = __reduce_add_sync(ALL_LANES, __popc(nibble_of(a)) + __popc(nibble_of(b)));
+      const bool sparse = 8 * FLAG_BYTES + 4 * there + 8 * nonzero < 32 * words;
+      if (lane_id() == 0) {
+        block.counts[number] = there == 0 ? PlaneCounts{PLANE_EMPTY, 0, 0} : sparse ? PlaneCounts{PLANE_SPARSE, there, nonzero} : PlaneCounts{PLANE_DENSE, 0, 4 * words};
+      }
+    }
+    __syncthreads();
+    if (warp_id() == 0) {
+      sum_planes<MOST_PLANES<C>>(block.sums, count, [&](u32 number) {
+        const PlaneCounts counts = block.counts[number];
+        return PlaneSums::pack(counts.mode == PLANE_SPARSE, counts.words, counts.bytes);
+      });
+    }
+    __syncthreads();
+    const PlaneSums all = PlaneSums::unpack(block.sums[count]);
+    const u32 flags_at = 1 + ceil_div(count, 4), nibbles_at = flags_at + FLAG_BYTES * all.sparse, bytes_at = nibbles_at + ceil_div(all.words, 2);
+    bytes = bytes_at + all.bytes;
+    // What the differences needed is free again.
+    u8* stream = reinterpret_cast<u8*>(block.extra);
+    if (t < flags_at) {
+      u32 value = count;
+      if (t > 0) {
+        value = 0;
+        for (u32 k = 0; k < 4; k++) {
+          const u32 number = 4 * (t - 1) + k;
+          if (number < count) value |= block.counts[number].mode << (2 * k);
+        }
+      }
+      stream[t] = u8(value);
+    }
+    // Up to a whole word.
+    if (t < 4) stream[bytes + t] = 0;
+    for (u32 number = warp_id(); number < count; number += WARPS) {
+      const u32 mode = block.counts[number].mode;
+      if (mode == PLANE_EMPTY) continue;
+      const PlaneSums at = PlaneSums::unpack(block.sums[number]);
+      const u32 words_of_lane[2] = {block.plane_words[number][lane_id()], block.plane_words[number][WARP + lane_id()]};
+      u8* to = stream + bytes_at + at.bytes;
+      if (mode == PLANE_DENSE) {
+#pragma unroll
+        for (u32 half = 0; half < 2; half++) {
+          const u32 word = half * WARP + lane_id();
+          for (u32 k = 0; k < 4 && word < words; k++) to[4 * word + k] = u8(words_of_lane[half] >> (8 * k));
+        }
+        continue;
+      }
+      const u32 low = __ballot_sync(ALL_LANES, words_of_lane[0] != 0), high = __ballot_sync(ALL_LANES, words_of_lane[1] != 0);
+      if (lane_id() < FLAG_BYTES) stream[flags_at + FLAG_BYTES * at.sparse + lane_id()] = u8((lane_id() < 4 ? low : high) >> (8 * (lane_id() % 4)));
+      const u32 nibble[2] = {nibble_of(words_of_lane[0]), nibble_of(words_of_lane[1])};
+      const u32 own_bytes = __popc(nibble[0]) | __popc(nibble[1]) << 16;
+      const u32 inclusive = warp_prefix_sum(own_bytes), before = inclusive - own_bytes;
+      const u32 all_low = __shfl_sync(ALL_LANES, inclusive, WARP - 1) & 0xffff;
+      const u32 ranks[2] = {at.words + __popc(low & lanes_below()), at.words + __popc(low) + __popc(high & lanes_below())};
+      u32 places[2] = {before & 0xffff, all_low + (before >> 16)};
+#pragma unroll
+      for (u32 half = 0; half < 2; half++) {
+        if (nibble[half]) block.nibbles[ranks[half]] = u8(nibble[half]);
+#pragma unroll
+        for (u32 k = 0; k < 4; k++) {
+          if (nibble[half] >> k & 1) to[places[half]++] = u8(words_of_lane[half] >> (8 * k));
+        }
+      }
+    }
+    __syncthreads();
+    for (u32 i = t; i < ceil_div(all.words, 2); i += THREADS) {
+      stream[nibbles_at + i] = u8(block.nibbles[2 * i] | (2 * i + 1 < all.words ? block.nibbles[2 * i + 1] << 4 : 0));
+    }
+    __syncthreads();
+    u32* target = plane.extra + place * plane.extra_stride;
+    for (u32 i = t; i < ceil_div(bytes, 4); i += THREADS) target[i] = block.extra[i];
+  }
+  if (t == 0) {
+    const u32 words = 2 * ceil_div(bytes, 4);
+    PlaneState& state = job.states[blockIdx.y].planes[plane_number];
+    plane.lane_sizes[place] = plane.block_sizes[place] = words;
+    if (words > *static_cast<volatile u32*>(&state.max_lane_words)) atomicMax(&state.max_lane_words, words);
+    if (words) atomicAdd(&plane.groups[u64(blockIdx.y) * job.groups + segment / GROUP], words);
+  }
+  __syncthreads();
+}
+
+/// Codes a plane of `elements` integers; `differences` gives those of a segment.
+template <typename C, typename Differences>
+__device__ __forceinline__ void shuffle_plane(ShuffleBlock<C>& block, const EncodeJob& job, u32 number, u32 elements, const Differences& differences) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    Book& book = job.planes[number].book[blockIdx.y];
+    book.number = BIT_PLANES;
+    book.group_log = 0;
+  }
+  const u32 segments = ceil_div(elements, SEGMENT);
+  for (u32 segment = blockIdx.x; segment < segments; segment += gridDim.x) {
+    const u32 start = segment * SEGMENT, length = min(SEGMENT, elements - start);
+    Own<C> own;
+    differences(start, length, own);
+    write_planes(block, job, number, segment, length, own);
+  }
+}
+
+/// Codes all planes of a chunk as bit planes. Grid: segments, chunks, 2: blocks of threads for the codes, and blocks for exceptions.
+template <typename V>
+__device__ void shuffle(const EncodeJob& job) {
+  typedef typename ValueType<V>::Code C;
+  __shared__ ShuffleBlock<C> block;
+  const EncodeState& state = job.states[blockIdx.y];
+  if (is_constant(job, state)) return;
+  if (blockIdx.z == 0) {
+    shuffle_plane(block, job, CODES, job.shape.elements, [&](u32 start, u32 length, Own<C>& own) { code_differences<V>(block, job, start, length, own); });
+  } else if (state.exceptions > job.most_listed) {
+    const u32 axes = mask_axes(job.shape, state);
+    const u32* mask = job.mask + u64(blockIdx.y) * job.segments * MASK_WORDS;
+    shuffle_plane(block, job, MASK, job.shape.elements,
+                  [&](u32 start, u32 length, Own<C>& own) { mask_differences(block, mask, job.shape, start, length, axes, own); });
+    shuffle_plane(block, job, BITS, state.exceptions, [&](u32 start, u32 length, Own<C>& own) { bits_differences<C>(block, job, start, length, own); });
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 5) shuffle_f32(const __grid_constant__ EncodeJob job) { shuffle<float>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS, 4) shuffle_f64(const __grid_constant__ EncodeJob job) { shuffle<double>(job); }
+
+/// Warps of a block of threads that decodes.
+constexpr u32 PLANE_WARPS = LANE_THREADS / WARP;
+/// Bytes of each plane that a thread has.
+constexpr u32 OCTETS = PLANE_BYTES / LANE_THREADS;
+
+template <typename C>
+struct UnshuffleBlock {
+  union {
+    u32 words[MOST_BYTES<C> / 4];
+    C out[SEGMENT];
+    uint4 out_quads[SEGMENT * sizeof(C) / 16];
+  };
+  union {
+    u8 planes[MOST_PLANES<C>][PLANE_BYTES];
+    u32 plane_words[MOST_PLANES<C>][PLANE_WORDS];
+  };
+  u64 flags[MOST_PLANES<C>];
+  u32 modes[MOST_PLANES<C>];
+  u32 bytes[MOST_PLANES<C>];
+  u64 sums[MOST_PLANES<C> + 1];
+};
+
+/// Finds the parts of a block of `size` bytes that come before its bytes: modes, flags and how many words there are. For a warp; whether all
+/// is as FORMAT.md says so far.
+template <typename C>
+__device__ __forceinline__ bool find_planes(UnshuffleBlock<C>& block, const u8* stream, u32 size, u32 count, u32 most, u32 words) {
+  bool good = count >= 1 && count <= most;
+  const u32 flags_at = 1 + ceil_div(count, 4);
+  good = good && flags_at <= size;
+  if (!good) return false;
+  u32 sparse_before = 0;
+  for (u32 base = 0; base < 4 * (flags_at - 1); base += WARP) {
+    const u32 number = base + lane_id();
+    const bool stands = number < 4 * (flags_at - 1);
+    const u32 mode = stands ? stream[1 + number / 4] >> (2 * (number % 4)) & 3 : 0;
+    good = good && mode <= PLANE_SPARSE && (number < count || mode == PLANE_EMPTY) && (number != count - 1 || mode != PLANE_EMPTY);
+    const u32 sparse = __ballot_sync(ALL_LANES, mode == PLANE_SPARSE);
+    const u32 at = flags_at + FLAG_BYTES * (sparse_before + __popc(sparse & lanes_below()));
+    u64 flags = 0;
+    if (mode == PLANE_SPARSE) {
+      if (at + FLAG_BYTES <= size) {
+        for (u32 k = 0; k < FLAG_BYTES; k++) flags |= u64(stream[at + k]) << (8 * k);
+      }
+      good = good && flags != 0 && (words == PLANE_WORDS || flags >> words == 0);
+    }
+    sparse_before += __popc(sparse);
+    if (number < MOST_PLANES<C>) {
+      block.modes[number] = mode;
+      block.flags[number] = flags;
+    }
+  }
+  __syncwarp();
+  sum_planes<MOST_PLANES<C>>(block.sums, count, [&](u32 number) {
+    return PlaneSums::pack(block.modes[number] == PLANE_SPARSE, __popcll(block.flags[number]), 0);
+  });
+  return __all_sync(ALL_LANES, good);
+}
+
+/// Decodes a block of `size` bytes in `block.words` into `length` integers in `block.out`; false if they are not as
+/// FORMAT.md says for integers of `most` bits. For LANE_THREADS threads, all of which get the same answer.
+template <typename C>
+__device__ bool read_planes(UnshuffleBlock<C>& block, const u8* stream, u32 size, u32 most, u32 length) {
+  typedef typename Folded<C>::Type F;
+  const u32 t = threadIdx.x, words = ceil_div(length, 32), count = stream[0];
+  bool good = true;
+  if (warp_id() == 0) good = find_planes(block, stream, size, count, most, words);
+  if (!__syncthreads_and(good)) return false;
+  const PlaneSums all = PlaneSums::unpack(block.sums[count]);
+  const u32 flags_at = 1 + ceil_div(count, 4), nibbles_at = flags_at + FLAG_BYTES * all.sparse, bytes_at = nibbles_at + ceil_div(all.words, 2);
+  if (bytes_at > size) return false;
+  const auto nibble = [&](u32 rank) { return u32(stream[nibbles_at + rank / 2]) >> (4 * (rank % 2)) & 15; };
+  // This lane's nibbles of a plane.
+  const auto nibbles_of = [&](u32 number, u32 (&nibbles)[2]) {
+    const u64 flags = block.flags[number];
+    const u32 low = u32(flags), high = u32(flags >> 32), at = PlaneSums::unpack(block.sums[number]).words;
+    nibbles[0] = low >> lane_id() & 1 ? nibble(at + __popc(low & lanes_below())) : 0;
+    nibbles[1] = high >> lane_id() & 1 ? nibble(at + __popc(low) + __popc(high & lanes_below())) : 0;
+    return (nibbles[0] != 0) == (low >> lane_id() & 1) && (nibbles[1] != 0) == (high >> lane_id() & 1);
+  };
+  for (u32 number = warp_id(); number < count; number += PLANE_WARPS) {
+    const u32 mode = block.modes[number];
+    u32 bytes = mode == PLANE_DENSE ? 4 * words : 0;
+    if (mode == PLANE_SPARSE) {
+      u32 nibbles[2];
+      const bool fit = nibbles_of(number, nibbles);
+      good = good && fit;
+      bytes = __reduce_add_sync(ALL_LANES, __popc(nibbles[0]) + __popc(nibbles[1]));
+    }
+    if (lane_id() == 0) block.bytes[number] = bytes;
+  }
+  // Half a byte of nibbles may be left.
+  if (all.words % 2 && nibble(all.words) != 0) good = false;
+  if (!__syncthreads_and(good)) return false;
+  if (warp_id() == 0) {
+    // Once more, with the bytes that are known by now.
+    sum_planes<MOST_PLANES<C>>(block.sums, count, [&](u32 number) {
+      return PlaneSums::pack(block.modes[number] == PLANE_SPARSE, __popcll(block.flags[number]), block.bytes[number]);
+    });
+    __syncwarp();
+    const u32 end = bytes_at + PlaneSums::unpack(block.sums[count]).bytes;
+    // Up to a whole word.
+    good = end <= size && size - end < 4;
+    for (u32 at = end; good && at < size; at++) good = stream[at] == 0;
+  }
+  if (!__syncthreads_and(good)) return false;
+  for (u32 number = warp_id(); number < (count + 7) / 8 * 8; number += PLANE_WARPS) {
+    const u32 mode = number < count ? block.modes[number] : PLANE_EMPTY;
+    u32 words_of_lane[2] = {0, 0};
+    if (mode != PLANE_EMPTY) {
+      const u8* from = stream + bytes_at + PlaneSums::unpack(block.sums[number]).bytes;
+      u32 nibbles[2] = {lane_id() < words ? 15u : 0u, WARP + lane_id() < words ? 15u : 0u};
+      if (mode == PLANE_SPARSE) nibbles_of(number, nibbles);
+      const u32 own_bytes = __popc(nibbles[0]) | __popc(nibbles[1]) << 16;
+      const u32 inclusive = warp_prefix_sum(own_bytes), before = inclusive - own_bytes;
+      const u32 all_low = __shfl_sync(ALL_LANES, inclusive, WARP - 1) & 0xffff;
+      u32 places[2] = {before & 0xffff, all_low + (before >> 16)};
+#pragma unroll
+      for (u32 half = 0; half < 2; half++) {
+#pragma unroll
+        for (u32 k = 0; k < 4; k++) {
+          if (nibbles[half] >> k & 1) words_of_lane[half] |= u32(from[places[half]++]) << (8 * k);
+        }
+        good = good && (mode == PLANE_DENSE || nibble_of(words_of_lane[half]) == nibbles[half]);
+      }
+    }
+    // All lanes ask, whatever they have seen so far.
+    const bool is_empty = !__any_sync(ALL_LANES, words_of_lane[0] | words_of_lane[1]);
+    if (number == count - 1 && is_empty) good = false;
+    block.plane_words[number][lane_id()] = words_of_lane[0];
+    block.plane_words[number][WARP + lane_id()] = words_of_lane[1];
+  }
+  // Integers take the place of the bytes.
+  __syncthreads();
+#pragma unroll
+  for (u32 i = 0; i < OCTETS; i++) {
+    const u32 place = i * LANE_THREADS + t;
+    F folded[8] = {};
+    for (u32 level = 0; level < count; level += 8) {
+      u64 octet = 0;
+#pragma unroll
+      for (u32 at = 0; at < 8; at++) octet |= u64(block.planes[level + at][place]) << (8 * at);
+      octet = transpose_octet(octet);
+#pragma unroll
+      for (u32 k = 0; k < 8; k++) folded[k] |= F(u8(octet >> (8 * k))) << level;
+    }
+#pragma unroll
+    for (u32 k = 0; k < 8; k++) {
+      block.out[8 * place + k] = C(unfold(folded[k]));
+      good = good && (folded[k] == 0 || 8 * place + k < length);
+    }
+  }
+  return __syncthreads_and(good);
+}
+
+/// Decodes block `index` of a plane. False if it is not as FORMAT.md says.
+template <typename C, typename Block>
+__device__ bool unshuffle_block(const DecodeJob& job, u32 number, const DecodePlaneState& state, u32 index, UnshuffleBlock<Block>& memory) {
+  static_assert(sizeof(UnshuffleBlock<C>) <= sizeof(UnshuffleBlock<Block>), "one memory for the planes of a chunk");
+  UnshuffleBlock<C>& block = reinterpret_cast<UnshuffleBlock<C>&>(memory);
+  const DecodePlane& plane = job.planes[number];
+  const u64 place = u64(blockIdx.y) * job.segments + index;
+  const u32* input = reinterpret_cast<const u32*>(job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters));
+  const u32 start = plane.lane_starts[place];
+  const u32 first = index * SEGMENT, length = min(state.elements - first, SEGMENT), halves = plane.lane_sizes[place];
+  C* values = static_cast<C*>(plane.values) + u64(blockIdx.y) * plane.stride + first;
+  constexpr u32 VALUES_PER_QUAD = 16 / sizeof(C);
+  uint4* quads = reinterpret_cast<uint4*>(values);
+  if (halves > MOST_BYTES<C> / 2) return false;
+  if (halves == 0) {
+    for (u32 i = threadIdx.x; i < ceil_div(length, VALUES_PER_QUAD); i += LANE_THREADS) quads[i] = make_uint4(0, 0, 0, 0);
+    C* edge = number == CODES ? edge_of<C>(job, index) : nullptr;
+    for (u32 x = threadIdx.x; edge && x < job.shape.extents[0]; x += LANE_THREADS) edge[x] = 0;
+    return true;
+  }
+  // Blocks are whole words.
+  if (halves % 2 || start % 2) return false;
+  for (u32 i = threadIdx.x; i < halves / 2; i += LANE_THREADS) block.words[i] = input[start / 2 + i];
+  __syncthreads();
+  // Residuals have 32 bits even for 64-bit values.
+  const u32 most = number == CODES && job.interpolated ? 32 : MOST_PLANES<C>;
+  const bool good = read_planes(block, reinterpret_cast<const u8*>(block.words), 2 * halves, most, length);
+  if (good) {
+    if constexpr (sizeof(C) >= 4) {
+      if (number == CODES) sum_block<LANE_THREADS>(job, state, index, block.out, length);
+    }
+    copy_out<LANE_THREADS>(values, block.out_quads, length);
+  }
+  __syncthreads();
+  return good;
+}
+
+/// Decodes the blocks of all planes of a chunk that are bit planes.
+template <typename C>
+__device__ void unshuffle(const DecodeJob& job) {
+  __shared__ UnshuffleBlock<C> block;
+  DecodeState& state = job.states[blockIdx.y];
+  // Blocks of this launch set it too: its threads have to agree on what they have seen.
+  if (__syncthreads_or(state.error != 0)) return;
+  bool good = true;
+  for (u32 number = 0; number < PLANES; number++) {
+    const DecodePlaneState plane = state.planes[number];
+    if (!plane.are_bit_planes) continue;
+    for (u32 index = blockIdx.x; index < plane.blocks; index += gridDim.x) {
+      good &= number == MASK ? unshuffle_block<u8>(job, MASK, plane, index, block) : unshuffle_block<C>(job, number, plane, index, block);
+    }
+  }
+  if (!good && threadIdx.x == 0) state.error = DECODE_REFUSED;
+}
+
+extern "C" __global__ void __launch_bounds__(LANE_THREADS, 12) unshuffle_f32(const __grid_constant__ DecodeJob job) { unshuffle<i32>(job); }
+extern "C" __global__ void __launch_bounds__(LANE_THREADS, 6) unshuffle_f64(const __grid_constant__ DecodeJob job) { unshuffle<i64>(job); }

@@ -1,0 +1,243 @@
+// Stage 4 (FORMAT.md §8, §11): histogram -> codebook. CPU: codec/src/entropy/codebook.rs, codec/src/entropy/dictionary.rs.
+//
+// One block of 128 threads a plane: a thread a book for the exact costs of the dictionary, a thread a symbol for everything else. Only
+// integers, so that the choice is the CPU's. A custom book is built by package-merge where the entropy says that it may pay.
+#pragma once
+
+#include "../job.cuh"
+
+static_assert(BOOKS <= CHOOSE_THREADS && MAX_BOOKS <= CHOOSE_THREADS && 2 * SYMBOLS - 1 <= 255, "a thread a book; places of items fit a byte");
+
+/// floor(2^16 log2(value)), up to one unit too low.
+__device__ __forceinline__ u64 log2_fixed(u64 value) {
+  u32 whole = 63 - __clzll(i64(value));
+  u64 mantissa = whole >= 31 ? value >> (whole - 31) : value << (31 - whole);
+  u64 result = whole;
+  for (u32 bit = 0; bit < LOG_FRACTION; bit++) {
+    mantissa = (mantissa * mantissa) >> 31;
+    result <<= 1;
+    if (mantissa >> 32) {
+      mantissa >>= 1;
+      result |= 1;
+    }
+  }
+  return result;
+}
+
+/// Bits that hold a symbol's number.
+constexpr u32 SYMBOL_BITS = 7;
+static_assert(SYMBOLS <= 1u << SYMBOL_BITS, "a symbol fits its bits");
+
+struct ChooseBlock {
+  u32 histogram[SYMBOLS];
+  u32 lengths[SYMBOLS];
+  u64 scratch[CHOOSE_THREADS / WARP + 1];
+  u64 keys[SYMBOLS];
+  // Package-merge: leaves by weight, the items of a level and of the next one, and the positions of the leaves in each level.
+  u32 leaf_symbol[SYMBOLS];
+  u64 leaf_weight[SYMBOLS];
+  u64 level[2][2 * SYMBOLS];
+  u8 leaf_place[MAX_CODE_BITS][SYMBOLS];
+};
+
+__device__ __forceinline__ u64 block_sum(u64 value, u64* scratch) {
+  u64 total;
+  block_sum_before(value, scratch, total);
+  __syncthreads();
+  return total;
+}
+
+/// The least of a block's keys, in every thread.
+__device__ __forceinline__ u64 block_min(u64 key, u64* scratch) {
+#pragma unroll
+  for (u32 offset = WARP / 2; offset > 0; offset /= 2) key = min(key, __shfl_xor_sync(ALL_LANES, key, offset));
+  if (lane_id() == 0) scratch[warp_id()] = key;
+  __syncthreads();
+  for (u32 warp = 0; warp < CHOOSE_THREADS / WARP; warp++) key = min(key, scratch[warp]);
+  __syncthreads();
+  return key;
+}
+
+/// Code lengths of least cost among those of at most MAX_CODE_BITS (Larmore and Hirschberg, JACM 37(3), 1990), in `block.lengths`.
+__device__ void optimal_lengths(ChooseBlock& block) {
+  const u32 t = threadIdx.x;
+  const bool present = t < SYMBOLS && block.histogram[t] > 0;
+  u32 leaves = __syncthreads_count(present);
+  // The lowest absent symbols join until there are two.
+  bool joins = present;
+  if (leaves < 2 && t < SYMBOLS && !present) {
+    u32 absent_before = 0;
+    for (u32 other = 0; other < t; other++) absent_before += block.histogram[other] == 0;
+    joins = absent_before < 2 - leaves;
+  }
+  leaves = __syncthreads_count(joins);
+  if (t < SYMBOLS) block.keys[t] = joins ? u64(block.histogram[t]) << SYMBOL_BITS | t : ~0ull;
+  __syncthreads();
+  if (joins) {
+    // By weight, then by symbol. Absent symbols have the least weight.
+    const u64 key = block.keys[t];
+    u32 rank = 0;
+#pragma unroll
+    for (u32 other = 0; other < SYMBOLS; other++) rank += block.keys[other] < key;
+    block.leaf_symbol[rank] = t;
+    block.leaf_weight[rank] = block.histogram[t];
+  }
+  __syncthreads();
+  u32 items = leaves;
+  if (t < leaves) {
+    block.level[0][t] = block.leaf_weight[t];
+    block.leaf_place[0][t] = u8(t);
+  }
+  __syncthreads();
+  for (u32 depth = 1; depth < MAX_CODE_BITS; depth++) {
+    const u64* below = block.level[(depth - 1) % 2];
+    u64* level = block.level[depth % 2];
+    const u32 pairs = items / 2;
+    // Leaves go first where weights are equal.
+    if (t < leaves) {
+      u64 weight = block.leaf_weight[t];
+      u32 low = 0, high = pairs;
+      while (low < high) {
+        u32 middle = (low + high) / 2;
+        if (below[2 * middle] + below[2 * middle + 1] < weight) low = middle + 1; else high = middle;
+      }
+      level[t + low] = weight;
+      block.leaf_place[depth][t] = u8(t + low);
+    }
+    if (t < pairs) {
+      u64 weight = below[2 * t] + below[2 * t + 1];
+      u32 low = 0, high = leaves;
+      while (low < high) {
+        u32 middle = (low + high) / 2;
+        if (block.leaf_weight[middle] <= weight) low = middle + 1; else high = middle;
+      }
+      level[t + low] = weight;
+    }
+    items = leaves + pairs;
+    __syncthreads();
+  }
+  if (t < SYMBOLS) block.lengths[t] = 0;
+  __syncthreads();
+  // The cheapest 2n - 2 items of the top level make the code; each package among them is made of two items of the level below.
+  u32 taken = 2 * leaves - 2;
+  u32 length = 0;
+  for (u32 depth = MAX_CODE_BITS; depth-- > 0;) {
+    bool is_taken = t < leaves && block.leaf_place[depth][t] < taken;
+    length += is_taken;
+    taken = 2 * (taken - __syncthreads_count(is_taken));
+  }
+  if (t < leaves) block.lengths[block.leaf_symbol[t]] = length;
+  __syncthreads();
+}
+
+/// Most tokens of any 2^log consecutive segments that form a block of the stream. For a block of threads, all of which get the result.
+__device__ u32 longest_group(ChooseBlock& block, const u32* tokens, u32 segments, u32 log) {
+  u64 longest = 0;
+  for (u32 group = threadIdx.x; group << log < segments; group += CHOOSE_THREADS) {
+    u32 sum = 0;
+#pragma unroll 8
+    for (u32 segment = group << log; segment < min((group + 1) << log, segments); segment++) sum += tokens[segment];
+    longest = max(longest, u64(sum));
+  }
+  return u32(~block_min(~longest, block.scratch));
+}
+
+/// Chooses the book of each plane and the length of its blocks. Grid: planes, chunks.
+extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid_constant__ EncodeJob job) {
+  __shared__ ChooseBlock block;
+  const u32 plane = blockIdx.x, t = threadIdx.x;
+  const EncodeState& state = job.states[blockIdx.y];
+  const u32 elements = plane_elements(job, state.exceptions, plane);
+  if (is_constant(job, state) || elements == 0) return;
+  const u32 policy = job.parameters->policy;
+  Book& book = job.planes[plane].book[blockIdx.y];
+  const u32 count = t < SYMBOLS ? state.planes[plane].histogram[t] : 0;
+  if (t < SYMBOLS) block.histogram[t] = count;
+  __syncthreads();
+
+  // The dictionary: least cost, lowest number where costs are equal.
+  u64 key = ~0ull;
+  if (t < BOOKS) {
+    u32 lengths[SYMBOL_FOURS];
+#pragma unroll
+    for (u32 four = 0; four < SYMBOL_FOURS; four++) lengths[four] = *reinterpret_cast<const u32*>(job.tables->book_lengths[four][t]);
+    u64 cost = 0;
+#pragma unroll
+    for (u32 symbol = 0; symbol < SYMBOLS; symbol++) cost += u64(block.histogram[symbol]) * (lengths[symbol / 4] >> (8 * (symbol % 4)) & 0xff);
+    key = cost << 8 | t;
+  }
+  key = block_min(key, block.scratch);
+  u32 number = u32(key) & 0xff;
+  u64 bits = key >> 8;
+  u32 length = t < SYMBOLS ? job.tables->book_lengths[t / 4][number][t % 4] : 0;
+
+  // Books besides: each pays for its lengths, and may have no code for a symbol.
+  constexpr u64 BOOK_BITS = 8 * PACKED_LENGTHS;
+  const u32 books = job.parameters->books;
+  if (policy == POLICY_AUTO && books > 0) {
+    key = ~0ull;
+    if (t < books) {
+      const u8* lengths = job.parameters->book_lengths[t];
+      u64 cost = BOOK_BITS;
+      bool codes_all = true;
+      for (u32 symbol = 0; symbol < SYMBOLS; symbol++) {
+        codes_all &= block.histogram[symbol] == 0 || lengths[symbol] > 0;
+        cost += u64(block.histogram[symbol]) * lengths[symbol];
+      }
+      if (codes_all) key = cost << 8 | t;
+    }
+    key = block_min(key, block.scratch);
+    if (key >> 8 < bits) {
+      number = CUSTOM_BOOK;
+      bits = key >> 8;
+      length = t < SYMBOLS ? job.parameters->book_lengths[key & 0xff][t] : 0;
+    }
+  }
+
+  const u64 margin = bits / CUSTOM_MARGIN + BOOK_BITS;
+  bool build = policy == POLICY_CUSTOM;
+  if (policy == POLICY_AUTO) {
+    u64 total = block_sum(count, block.scratch);
+    u64 information = 0;
+    if (count > 0) {
+      u64 log_total = log2_fixed(total), log_count = log2_fixed(count) + 2;
+      information = count * (log_total > log_count ? log_total - log_count : 0);
+    }
+    const u64 entropy = block_sum(information, block.scratch) >> LOG_FRACTION;
+    build = entropy + entropy / CUSTOM_EXCESS + margin < bits;
+  }
+  if (build) {
+    optimal_lengths(block);
+    u32 custom_length = t < SYMBOLS ? block.lengths[t] : 0;
+    u64 custom = block_sum(u64(count) * custom_length, block.scratch);
+    if (policy == POLICY_CUSTOM || custom + margin < bits) {
+      number = CUSTOM_BOOK;
+      length = custom_length;
+    }
+  }
+  if (t < SYMBOLS) block.lengths[t] = length;
+  bits = block_sum(t < SYMBOLS ? u64(count) * (length + SYMBOL_EXTRA_BITS[t]) : 0, block.scratch);
+
+  if (t < SYMBOLS) {
+    // Canonical codes are in the order of their lengths, then of their symbols. A code of n bits takes a share of 2^-n of all bit strings.
+    u32 begin = 0;
+#pragma unroll
+    for (u32 other = 0; other < SYMBOLS; other++) {
+      const u32 other_length = block.lengths[other];
+      const bool before = (other_length << SYMBOL_BITS | other) < (length << SYMBOL_BITS | t);
+      begin += before && other_length > 0 ? 1u << (MAX_CODE_BITS - other_length) : 0;
+    }
+    book.codes[t] = (length > 0 ? begin >> (MAX_CODE_BITS - length) : 0) | length << 16;
+    book.lengths[t] = u8(length);
+  }
+  const u64 segments = ceil_div(elements, SEGMENT);
+  u32 log = 0;
+  while (log < MAX_BLOCK_LOG - MIN_BLOCK_LOG && bits << log < BLOCK_BITS * segments && segments > 1ull << log) log++;
+  // A segment has no more tokens than values.
+  const u32* tokens = job.planes[plane].token_counts + u64(blockIdx.y) * job.segments;
+  while (SEGMENT << log > BLOCK_TOKENS && longest_group(block, tokens, u32(segments), log) > BLOCK_TOKENS) log--;
+  if (t == 0) {
+    book.number = number;
+    book.group_log = log;
+  }
+}

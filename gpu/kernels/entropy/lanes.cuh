@@ -1,0 +1,323 @@
+// Stage 5 (FORMAT.md §9.1): tokens -> 32 lanes of 16-bit words, and back. CPU: codec/src/entropy/lanes.rs.
+//
+// A lane of a block is a lane of a warp, in both directions. A step is one token of each lane. Forward, one ballot a step says which lanes have filled
+// a word, and each lane keeps the offsets of its next two words. Backward, a step is one look-up, one ballot and one popcount, and two steps are done
+// together. A lane's bit string is a chain of look-ups that no second warp can shorten. So as many blocks as possible are decoded at once, and symbols
+// are expanded elsewhere (tokens.cuh).
+#pragma once
+
+#include "../job.cuh"
+#include "../shared.cuh"
+
+static_assert(LANES == WARP, "a lane of a block is a lane of a warp");
+
+/// Steps of the encoder whose symbols are read ahead.
+constexpr u32 AHEAD = 8;
+
+/// A code in the highest bits and its length in the lowest five: one funnel shift, which looks at no more of its count, then appends it.
+__device__ __forceinline__ u32 aligned_code(u32 code) {
+  const u32 length = code >> 16;
+  return length > 0 ? code << (32 - length) | length : 0;
+}
+
+/// Codes the tokens of a block.
+__device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodePlane& plane, PlaneState& state, const u32* codes,
+                                             u32* segment_ends, u32 block, u32 group_log, u32 segments) {
+  const u32 lane = lane_id();
+  const u64 chunk_place = u64(blockIdx.y) * job.segments;
+  const u32 first = block << group_log, end = min(first + (1u << group_log), segments);
+  // At most 32 segments: one a lane.
+  const bool has_segment = first + lane < end;
+  const u32 ends = warp_prefix_sum(has_segment ? plane.token_counts[chunk_place + first + lane] : 0);
+  const u32 tokens = __shfl_sync(ALL_LANES, ends, WARP - 1);
+  const u32 extra_bits = warp_sum(has_segment ? plane.extra_bits[chunk_place + first + lane] : 0);
+  __syncwarp();
+  segment_ends[lane] = ends;
+  __syncwarp();
+  u16* words = plane.lane_words + (chunk_place + first) * LANE_SLOT;
+  // Otherwise the compiler computes the address again for each word.
+  keep(words);
+  const u8* symbols = plane.symbols + (chunk_place + first) * SEGMENT;
+
+  // Pending bits and their number (below 16); the offsets of the word they begin and of the lane's word after it; the block's next free offset.
+  u32 pending = 0, bits = 0, place = lane, next_place = LANES + lane, next = 2 * LANES;
+  const u32 below = lanes_below();
+  // The first token to read ahead, its segment, and the tokens before that segment's start and end.
+  u32 start = 0, segment = 0, segment_start = 0, segment_end = segment_ends[0];
+  u32 ahead[AHEAD];
+  const auto read_ahead = [&] {
+    while (start >= segment_end && start < tokens) {
+      segment_start = segment_end;
+      segment_end = segment_ends[++segment];
+    }
+    const u8* from = symbols + segment * SEGMENT + start - segment_start + lane;
+    if (start + AHEAD * LANES <= segment_end) {
+#pragma unroll
+      for (u32 k = 0; k < AHEAD; k++) ahead[k] = from[k * LANES];
+    } else {
+      u32 in = segment, in_start = segment_start, in_end = segment_end;
+#pragma unroll
+      for (u32 k = 0; k < AHEAD; k++) {
+        const u32 token = start + k * LANES + lane;
+        while (token >= in_end && token < tokens) {
+          in_start = in_end;
+          in_end = segment_ends[++in];
+        }
+        ahead[k] = token < tokens ? symbols[in * SEGMENT + token - in_start] : SYMBOLS;
+      }
+    }
+    start += AHEAD * LANES;
+  };
+  read_ahead();
+  for (u32 step = 0; step < tokens; step += AHEAD * LANES) {
+    u32 entries[AHEAD];
+#pragma unroll
+    for (u32 k = 0; k < AHEAD; k++) entries[k] = codes[ahead[k]];
+    read_ahead();
+#pragma unroll
+    for (u32 k = 0; k < AHEAD; k++) {
+      pending = __funnelshift_l(entries[k], pending, entries[k]);
+      bits += entries[k] & 31;
+      const bool full = bits >= 16;
+      const u32 ballot = __ballot_sync(ALL_LANES, full);
+      bits &= 15;
+      store_if(full, words + place, pending >> bits);
+      place = full ? next_place : place;
+      next_place = full ? next + __popc(ballot & below) : next_place;
+      next += __popc(ballot);
+    }
+  }
+  words[place] = u16(pending << (16 - bits));
+  words[next_place] = 0;
+  __syncwarp();
+  // Trailing words of 0 are not stored.
+  u32 used = next, nonzero = 0;
+  while (nonzero == 0 && used > 0) {
+    const u32 behind = used - min(used, lane);
+    nonzero = __ballot_sync(ALL_LANES, behind > 0 && words[behind - 1] != 0);
+    used = nonzero ? used - (__ffs(nonzero) - 1) : used - min(used, WARP);
+  }
+  if (lane == 0) {
+    const u32 extra_words = ceil_div(extra_bits, 16);
+    plane.lane_sizes[chunk_place + block] = used;
+    plane.block_sizes[chunk_place + block] = used + extra_words;
+    if (used > *static_cast<volatile u32*>(&state.max_lane_words)) atomicMax(&state.max_lane_words, used);
+    if (extra_words > *static_cast<volatile u32*>(&state.max_extra_words)) atomicMax(&state.max_extra_words, extra_words);
+    atomicAdd(&plane.groups[u64(blockIdx.y) * job.groups + block / GROUP], used + extra_words);
+  }
+}
+
+/// Codes the blocks of all planes. One warp a block of threads: a block of the stream is a long chain for one warp, so that all of them
+/// should begin at once, on as many multiprocessors as there are.
+extern "C" __global__ void __launch_bounds__(WARP) encode_lanes(const __grid_constant__ EncodeJob job) {
+  __shared__ u32 codes[SYMBOLS + 1];  // the last entry is for lanes without a token, and has no bits
+  __shared__ u32 segment_ends[WARP];
+  EncodeState& state = job.states[blockIdx.y];
+  if (is_constant(job, state)) return;
+  for (u32 number = 0; number < PLANES; number++) {
+    const u32 elements = plane_elements(job, state.exceptions, number);
+    if (elements == 0) continue;
+    const EncodePlane& plane = job.planes[number];
+    const Book& book = plane.book[blockIdx.y];
+    const u32 group_log = book.group_log, blocks = plane_blocks(elements, group_log);
+    // The blocks of the smaller planes go to the last blocks of threads, which have no block of the codes or fewer.
+    const u32 number_here = number == CODES ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
+    if (number_here >= blocks) continue;
+    __syncwarp();
+    for (u32 symbol = threadIdx.x; symbol <= SYMBOLS; symbol += WARP) codes[symbol] = symbol < SYMBOLS ? aligned_code(book.codes[symbol]) : 0;
+    __syncwarp();
+    for (u32 block = number_here; block < blocks; block += gridDim.x) {
+      encode_block(job, plane, state.planes[number], codes, segment_ends, block, group_log, ceil_div(elements, SEGMENT));
+    }
+  }
+}
+
+/// Pairs of a block's 16-bit words that are in shared memory at a time, and their bytes.
+constexpr u32 RING = 256, RING_BYTES = RING * sizeof(u32), WORD_BYTES = sizeof(u16);
+/// Steps that the decoder does between two checks for the block's end, and the bytes that they can read.
+constexpr u32 STEPS_TOGETHER = 4, BYTES_TOGETHER = STEPS_TOGETHER * LANES * WORD_BYTES;
+/// Bytes that a warp copies to shared memory at a time.
+constexpr u32 BROUGHT_TOGETHER = WARP * sizeof(u32);
+static_assert(BYTES_TOGETHER + BROUGHT_TOGETHER <= RING_BYTES / 2, "what is brought stays until it has been read");
+
+/// The words of a block, which a warp reads in order. Offsets are in bytes from the 32-bit pair in which the block begins; words behind the
+/// block's end read as 0.
+struct LaneWords {
+  const u32* pairs;
+  SharedRing<RING_BYTES> ring;
+  u32 first, end;  // offsets of the block's first word and of its end
+  u32 brought;     // pairs before this offset have been copied to the ring
+  u32 coming;      // a load in flight: this lane's pair, at `brought` + 4 * lane_id()
+
+  __device__ __forceinline__ LaneWords(const u16* words, u32 count, const SharedRing<RING_BYTES>& ring) : ring(ring), brought(0) {
+    first = u32(reinterpret_cast<u64>(words)) % sizeof(u32);
+    end = first + count * WORD_BYTES;
+    pairs = reinterpret_cast<const u32*>(words - first / WORD_BYTES);
+    u32 start[RING_BYTES / 2 / BROUGHT_TOGETHER];
+#pragma unroll
+    for (u32 k = 0; k < RING_BYTES / 2 / BROUGHT_TOGETHER; k++) start[k] = ask(k * BROUGHT_TOGETHER);
+    __syncwarp();
+#pragma unroll
+    for (u32 pair : start) put(pair);
+    coming = ask(brought);
+    __syncwarp();
+  }
+  __device__ __forceinline__ u32 own(u32 place) const { return place + lane_id() * sizeof(u32); }
+  __device__ __forceinline__ u32 ask(u32 place) const { return own(place) < end ? pairs[own(place) / sizeof(u32)] : 0; }
+  __device__ __forceinline__ void put(u32 pair) {
+    const u32 place = own(brought);
+    ring.store(place, place + WORD_BYTES == end ? pair & 0xffff : pair);
+    brought += BROUGHT_TOGETHER;
+  }
+  /// Copies what the next STEPS_TOGETHER steps can read from offset `next` on.
+  __device__ __forceinline__ void bring(u32 next) {
+    while (brought < next + BYTES_TOGETHER) {
+      put(coming);
+      coming = ask(brought);
+      __syncwarp();
+    }
+  }
+  __device__ __forceinline__ u32 operator[](u32 place) const { return ring.load(place); }
+};
+
+/// A decoding table in shared memory.
+struct SharedTable {
+  SharedMemory memory;
+
+  __device__ __forceinline__ u32 operator[](u32 bits) const { return memory.load((bits >> (32 - MAX_CODE_BITS)) * sizeof(u16)); }
+};
+static_assert(DECODE_TABLE_LEN == 1u << MAX_CODE_BITS, "an entry for each of as many bits");
+
+/// The state of a warp that decodes the lanes of a block.
+struct LanePosition {
+  u32 buffer;  // the next bits, the first of them most significant
+  u32 used;    // bits used of the word in the upper half
+  u32 next;    // offset of the block's next word; equal in all lanes
+  u32 step;
+
+  /// One step: each lane looks up a symbol; then the lanes that have used up a word get the block's next words, in the order of the lanes.
+  __device__ __forceinline__ void one_step(SharedTable table, const LaneWords& words, u8* symbols) {
+    const u32 entry = table[buffer], length = entry & 15;
+    used += length;
+    const u32 ballot = __ballot_sync(ALL_LANES, used >= 16);
+    const u32 word = words[next + __popc(ballot & lanes_below()) * WORD_BYTES];
+    buffer = buffer << length | shifted_out(word, used - 16);
+    used %= 16;
+    next += __popc(ballot) * WORD_BYTES;
+    symbols[step * LANES] = u8(entry >> 4);
+    step++;
+  }
+
+  /// One or two steps. A step takes as long as its chain of dependent instructions, so two overlap: the second looks up the bits that the first leaves,
+  /// before the first one's words arrive. If a lane's second code continues in such a word, which is rare, the second step is not taken.
+  __device__ __forceinline__ void two_steps(SharedTable table, const LaneWords& words, u8* symbols) {
+    const u32 entry = table[buffer], length = entry & 15, used_here = used + length;
+    u32 left = buffer << length;
+    const u32 next_entry = table[left], next_length = next_entry & 15, used_then = used_here % 16 + next_length;
+    const u32 ballot = __ballot_sync(ALL_LANES, used_here >= 16), ballot_then = __ballot_sync(ALL_LANES, used_then >= 16);
+    const u32 next_then = next + __popc(ballot) * WORD_BYTES;
+    const u32 word = words[next + __popc(ballot & lanes_below()) * WORD_BYTES];
+    const u32 word_then = words[next_then + __popc(ballot_then & lanes_below()) * WORD_BYTES];
+    const bool is_open = __any_sync(ALL_LANES, used_here + next_length > 32);
+    symbols[step * LANES] = u8(entry >> 4);
+    symbols[(step + 1) * LANES] = u8(next_entry >> 4);
+    // For a lane that needs no word the shift count is negative, as unsigned a large one: the word is shifted out.
+    left |= shifted_out(word, used_here - 16);
+    buffer = is_open ? left : left << next_length | shifted_out(word_then, used_then - 16);
+    used = (is_open ? used_here : used_then) % 16;
+    next = is_open ? next_then : next_then + __popc(ballot_then) * WORD_BYTES;
+    step += is_open ? 1 : 2;
+  }
+
+  /// Decodes the bits that are left when all words are read, each lane by itself. `before`: the lanes that had a 1 bit left before the last step.
+  __device__ __forceinline__ LanesEnd end(SharedTable table, u8* symbols, u32 most, u32 before) {
+    const u32 start = step;
+    u32 mine = step;
+    for (; buffer != 0 && mine < most; mine++) {
+      const u32 entry = table[buffer];
+      buffer <<= entry & 15;
+      symbols[mine * LANES] = u8(entry >> 4);
+    }
+    step = __reduce_max_sync(ALL_LANES, mine);
+    if (__any_sync(ALL_LANES, buffer != 0)) return {NONE, 0};
+    for (u32 rest = mine; rest < step; rest++) symbols[rest * LANES] = u8(table[0] >> 4);
+    return {step, step > start ? __ballot_sync(ALL_LANES, mine == step) : before};
+  }
+};
+
+/// Decodes the lanes of a block, in at most `most` steps, by a warp. Ends when all words are read and no lane has a 1 bit left: the codes of all tokens
+/// behind that are zeros.
+__device__ __forceinline__ LanesEnd decode_block_lanes(SharedTable table, LaneWords words, u8* symbols, u32 most) {
+  symbols += lane_id();
+  // Otherwise the compiler computes the address again for each symbol.
+  keep(symbols);
+  const u32 own = words.first + lane_id() * WORD_BYTES;
+  LanePosition position = {words[own] << 16 | words[own + LANES * WORD_BYTES], 0, words.first + 2 * LANES * WORD_BYTES, 0};
+  // Steps that may have read the last word are repeated, one at a time.
+  while (position.step + STEPS_TOGETHER <= most) {
+    words.bring(position.next);
+    LanePosition ahead = position;
+#pragma unroll
+    for (u32 k = 0; k < STEPS_TOGETHER; k += 2) ahead.two_steps(table, words, symbols);
+    if (ahead.next >= words.end) break;
+    position = ahead;
+  }
+  u32 before = 0;
+  while (position.next < words.end) {
+    if (position.step == most) return {NONE, 0};
+    before = __ballot_sync(ALL_LANES, position.buffer != 0);
+    words.bring(position.next);
+    position.one_step(table, words, symbols);
+  }
+  return position.end(table, symbols, most, before);
+}
+
+/// Warps of a block of threads, each with a block of the stream.
+constexpr u32 LANE_WARPS = LANE_THREADS / WARP;
+
+/// Decodes the lanes of all planes of a chunk. Blocks of all planes have one numbering, so that the mask's do not wait for the codes'.
+extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes(const __grid_constant__ DecodeJob job) {
+  constexpr u32 QUADS = DECODE_TABLE_LEN / 8;
+  __shared__ uint4 table[QUADS];
+  // One ring more, as each begins at a multiple of its length.
+  __shared__ u32 rings[LANE_WARPS + 1][RING];
+  const SharedRing<RING_BYTES> ring(rings[warp_id()]);
+  const DecodeState& state = job.states[blockIdx.y];
+  if (state.error) return;
+  const u16* stream = reinterpret_cast<const u16*>(job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters));
+  u32 table_of = PLANES;
+  // An item is LANE_WARPS neighbouring blocks of one plane, which a block of threads decodes at a time.
+  u32 item = blockIdx.x;
+  for (u32 number = 0; number < PLANES; number++) {
+    const DecodePlaneState plane_state = state.planes[number];
+    const DecodePlane& plane = job.planes[number];
+    const u32 blocks = plane_state.are_bit_planes ? 0 : plane_state.blocks, items = ceil_div(blocks, LANE_WARPS);
+    for (; item < items; item += gridDim.x) {
+      const u32 index = item * LANE_WARPS + warp_id();
+      const bool is_there = index < blocks;
+      const u64 place = u64(blockIdx.y) * job.segments + index;
+      const u32 count = is_there ? plane.lane_sizes[place] : 0;
+      const u16* from = stream + (is_there ? plane.lane_starts[place] : 0);
+      if (number != table_of) {
+        __syncthreads();
+        const uint4* entries = reinterpret_cast<const uint4*>(plane.table[blockIdx.y]) + threadIdx.x;
+        uint4 own[QUADS / LANE_THREADS];
+#pragma unroll
+        for (u32 k = 0; k < QUADS / LANE_THREADS; k++) own[k] = entries[k * LANE_THREADS];
+#pragma unroll
+        for (u32 k = 0; k < QUADS / LANE_THREADS; k++) table[k * LANE_THREADS + threadIdx.x] = own[k];
+        __syncthreads();
+        table_of = number;
+      }
+      if (!is_there) continue;
+      // The last word must not be 0 (FORMAT.md §9.1). It was read before the last step: a lane that had just read it would have a 1 bit left.
+      const bool is_good = count == 0 || from[count - 1] != 0;
+      u8* symbols = plane.symbols + u64(blockIdx.y) * job.segments * SEGMENT + (u64(index) << plane_state.block_log);
+      const u32 most = ceil_div(block_length(plane_state, index), LANES);
+      const LanesEnd end =
+          decode_block_lanes({SharedMemory(table)}, LaneWords(from, count, ring), symbols, most);
+      if (lane_id() == 0) plane.lane_ends[place] = is_good ? end : LanesEnd{NONE, 0};
+    }
+    item -= items;
+  }
+}

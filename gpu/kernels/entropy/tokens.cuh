@@ -1,0 +1,506 @@
+// Stages 2 and 3 (FORMAT.md §6, §7): codes -> differences -> tokens, and how often each symbol occurs; and back. CPU: codec/src/entropy/tokens.rs.
+//
+// Forward, a block of 256 threads turns a segment of 2048 integers into tokens:
+//
+//   eight neighbours a thread ─> their differences ─> bits of zeros and ones ─> runs ─> tokens ─ prefix sum ─> offsets in the segment
+//
+// Each segment is coded by itself: its symbols and extra bits go to a slot, one a segment, and stay there until blocks are put together
+// (lanes.cuh, stream/plane.cuh).
+// Reads the codes (and neighbours, from caches), writes a byte a token and the extra bits.
+//
+// Backward, a block of threads takes a block of the stream, whose symbols lanes.cuh has found, a tile of tokens at a time: their numbers of extra
+// bits ─ prefix sum ─> extra bits, spans ─ prefix sum ─> offsets. Differences are put together in shared memory; where blocks hold whole rows,
+// they are summed there (predict/sums.cuh).
+#pragma once
+
+#include "../predict/lorenzo.cuh"
+#include "../predict/sums.cuh"
+#include "alphabet.cuh"
+
+template <typename C>
+struct TokenBlock : DifferenceBlock<C> {
+  u32 listed;  // entries of `list`: segments of the mask that have an exception near
+  u32 list[MAX_LISTED];
+  union {
+    u8 symbols[SEGMENT];
+    u32 symbol_words[SEGMENT / 4];
+  };
+  // Each lane has a column: lanes of a warp count without conflicts of addresses or banks.
+  u32 histogram[SYMBOLS][WARP];
+  u32 scratch[WARPS + 1];
+  u32 counts[WARPS];     // low half: zeros among a warp's values; high half: stretches of consecutive zeros
+  u32 ones[MASK_WORDS];  // bits of differences of 1 and -1
+};
+
+/// Zeros behind the eight values of thread `thread`, to the end of the segment at most.
+__device__ __forceinline__ u32 zeros_behind(const u32* zeros, u32 thread) {
+  const u32 begin = (thread + 1) * VALUES_PER_THREAD;
+  if (begin >= SEGMENT) return 0;
+  u32 word = begin / 32;
+  const u32 ones = ~(zeros[word] >> (begin % 32));  // the bits shifted in count as ones
+  const u32 run = __ffs(ones) - 1;
+  if (ones != 0 && run < 32 - begin % 32) return run;
+  for (word++; word < MASK_WORDS && zeros[word] == ALL_LANES; word++) {
+  }
+  return 32 * word + (word < MASK_WORDS ? __ffs(~zeros[word]) - 1 : 0) - begin;
+}
+
+/// Tokens of a segment of `length` integers.
+template <typename C>
+__device__ __forceinline__ void write_tokens(TokenBlock<C>& block, const EncodePlane& plane, u64 place, u32 length, const Own<C>& own) {
+  typedef typename Unsigned<C>::Type U;
+  const u32 first = threadIdx.x * VALUES_PER_THREAD;
+  const u32 zero_before = first > 0 ? reinterpret_cast<u8*>(block.zeros)[threadIdx.x - 1] >> 7 : 0;
+  const u32 inside = first >= length ? 0 : min(length - first, VALUES_PER_THREAD);
+  const u32 all = (1u << inside) - 1;
+  u32 ones = 0;
+#pragma unroll
+  for (u32 k = 0; k < VALUES_PER_THREAD; k++) ones |= u32(own.differences[k] == C(1) || own.differences[k] == C(-1)) << k;
+  ones &= all;
+  reinterpret_cast<u8*>(block.ones)[threadIdx.x] = u8(ones);
+  const u32 stretches = own.zeros & ~(own.zeros << 1 | zero_before);
+  const u32 count = warp_prefix_sum(u32(__popc(own.zeros)) | u32(__popc(stretches)) << 16);
+  if (lane_id() == WARP - 1) block.counts[warp_id()] = count;
+  __syncthreads();
+  u32 counts = 0;
+#pragma unroll
+  for (u32 warp = 0; warp < WARPS; warp++) counts += block.counts[warp];
+  // A segment whose zeros come in short stretches has no runs.
+  const u32 together = 2 * (counts & 0xffff) >= HALVES_TOGETHER * (counts >> 16) ? all : 0;
+  const u32 one_before = first > 0 ? reinterpret_cast<u8*>(block.ones)[threadIdx.x - 1] >> 7 : 0;
+  // Zeros behind another zero, 1 or -1 have no token of their own.
+  const u32 starts = all & ~(together & own.zeros & ((own.zeros | ones) << 1 | zero_before | one_before));
+  const u32 heads = together & (own.zeros | ones) & starts, last = 1u << (VALUES_PER_THREAD - 1);
+  // Only a run that begins at this thread and reaches its last value can continue behind it.
+  const u32 behind = ((own.zeros | ones) & last) && heads ? zeros_behind(block.zeros, threadIdx.x) : 0;
+  Token<U> tokens[VALUES_PER_THREAD];
+  u32 bits = 0;
+#pragma unroll
+  for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
+    tokens[k] = {0, 0, 0};
+    if (!(starts >> k & 1)) continue;
+    u32 run = heads >> k & 1 ? __ffs(~(own.zeros >> (k + 1))) : 0;
+    if (run == VALUES_PER_THREAD - k) run += behind;
+    tokens[k] = run > 1 ? run_token<U>(i32(own.differences[k]), run) : difference_token(own.differences[k]);
+    bits += tokens[k].extra_bits;
+    atomicAdd(&block.histogram[tokens[k].symbol][lane_id()], 1);
+  }
+  u32 total;
+  const u32 before = block_sum_before(u32(__popc(starts)) | bits << 12, block.scratch, total);
+  const u32 token_count = total & 0xfff, bit_count = total >> 12;
+  for (u32 word = threadIdx.x; word < ceil_div(bit_count, 32); word += THREADS) block.extra[word] = 0;
+  u32 token_at = before & 0xfff, bit_at = before >> 12;
+#pragma unroll
+  for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
+    if (starts >> k & 1) block.symbols[token_at++] = u8(tokens[k].symbol);
+  }
+  __syncthreads();
+  const auto put = [&](u64 value, u32 count) {
+    const u32 word = bit_at / 32, shift = bit_at % 32;
+    atomicOr(&block.extra[word], u32(value << shift));
+    if (shift + count > 32) atomicOr(&block.extra[word + 1], u32(value >> (32 - shift)));
+    if (shift + count > 64) atomicOr(&block.extra[word + 2], u32(value >> (64 - shift)));
+    bit_at += count;
+  };
+  if (bits > 0 && bits <= 64) {
+    // The extra bits of a thread's tokens are adjacent: joined in a register first, they take two or three operations on shared memory.
+    u64 joined = 0;
+    u32 count = 0;
+#pragma unroll
+    for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
+      if (tokens[k].extra_bits) joined |= u64(tokens[k].extra) << count;
+      count += tokens[k].extra_bits;
+    }
+    put(joined, bits);
+  } else if (bits > 0) {
+#pragma unroll
+    for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
+      if (tokens[k].extra_bits) put(tokens[k].extra, tokens[k].extra_bits);
+    }
+  }
+  __syncthreads();
+  u32* symbols = reinterpret_cast<u32*>(plane.symbols + place * SEGMENT);
+  for (u32 word = threadIdx.x; word < ceil_div(token_count, 4); word += THREADS) symbols[word] = block.symbol_words[word];
+  u32* extra = plane.extra + place * plane.extra_stride;
+  for (u32 word = threadIdx.x; word < ceil_div(bit_count, 32); word += THREADS) extra[word] = block.extra[word];
+  if (threadIdx.x == 0) {
+    plane.token_counts[place] = token_count;
+    plane.extra_bits[place] = bit_count;
+  }
+  __syncthreads();
+}
+
+template <typename C>
+__device__ __forceinline__ void count_from_zero(TokenBlock<C>& block) {
+  for (u32 i = threadIdx.x; i < SYMBOLS * WARP; i += THREADS) block.histogram[0][i] = 0;
+  __syncthreads();
+}
+
+/// Adds what this block of threads has counted to the plane's counts.
+template <typename C>
+__device__ __forceinline__ void add_counts(TokenBlock<C>& block, PlaneState& state) {
+  for (u32 symbol = threadIdx.x; symbol < SYMBOLS; symbol += THREADS) {
+    u32 count = 0;
+    // Each thread begins in another bank.
+    for (u32 column = 0; column < WARP; column++) count += block.histogram[symbol][(column + symbol) % WARP];
+    if (count) atomicAdd(&state.histogram[symbol], count);
+  }
+  __syncthreads();
+}
+
+/// Tokens of a plane of `elements` integers; `differences` gives those of a segment.
+template <typename C, typename Differences>
+__device__ __forceinline__ void tokenize_plane(TokenBlock<C>& block, const EncodeJob& job, u32 number, u32 elements, const Differences& differences) {
+  const u32 segments = ceil_div(elements, SEGMENT);
+  if (blockIdx.x >= segments) return;
+  count_from_zero(block);
+  for (u32 segment = blockIdx.x; segment < segments; segment += gridDim.x) {
+    const u32 start = segment * SEGMENT, length = min(SEGMENT, elements - start);
+    Own<C> own;
+    differences(start, length, own);
+    write_tokens(block, job.planes[number], u64(blockIdx.y) * job.segments + segment, length, own);
+  }
+  add_counts(block, job.states[blockIdx.y].planes[number]);
+}
+
+/// Tokens of the exception mask. A segment without an exception near is one run of zeros, which one lane writes.
+template <typename C>
+__device__ __forceinline__ void tokenize_mask(TokenBlock<C>& block, const EncodeJob& job, const EncodeState& state) {
+  const Shape& shape = job.shape;
+  const u32* mask = job.mask + u64(blockIdx.y) * job.segments * MASK_WORDS;
+  const u32 axes = mask_axes(shape, state);
+  const EncodePlane& plane = job.planes[MASK];
+  count_from_zero(block);
+  for (u32 base = blockIdx.x; base < job.segments; base += MAX_LISTED * gridDim.x) {
+    if (threadIdx.x == 0) block.listed = 0;
+    __syncthreads();
+    for (u32 k = warp_id(); k < MAX_LISTED && base + k * gridDim.x < job.segments; k += WARPS) {
+      const u32 segment = base + k * gridDim.x, length = min(SEGMENT, shape.elements - segment * SEGMENT);
+      const bool flat = mask_is_flat(job, segment);
+      if (lane_id() != 0) continue;
+      if (!flat) {
+        block.list[atomicAdd(&block.listed, 1)] = segment;
+        continue;
+      }
+      const u64 place = u64(blockIdx.y) * job.segments + segment;
+      const Token<u32> token = length > 1 ? run_token<u32>(0, length) : Token<u32>{DIRECT_ZERO, 0, 0};
+      plane.symbols[place * SEGMENT] = u8(token.symbol);
+      plane.extra[place * plane.extra_stride] = token.extra;
+      plane.token_counts[place] = 1;
+      plane.extra_bits[place] = token.extra_bits;
+      atomicAdd(&block.histogram[token.symbol][0], 1);
+    }
+    __syncthreads();
+    // Each segment has its own slot, so that the order of segments does not matter.
+    const u32 listed = block.listed;
+    for (u32 k = 0; k < listed; k++) {
+      const u32 segment = block.list[k], start = segment * SEGMENT, length = min(SEGMENT, shape.elements - start);
+      Own<C> own;
+      mask_differences(block, mask, shape, start, length, axes, own);
+      write_tokens(block, plane, u64(blockIdx.y) * job.segments + segment, length, own);
+    }
+    __syncthreads();
+  }
+  add_counts(block, job.states[blockIdx.y].planes[MASK]);
+}
+
+/// Tokens of the planes that there are only with many exceptions.
+template <typename C>
+__device__ __forceinline__ void tokenize_exceptions(TokenBlock<C>& block, const EncodeJob& job, const EncodeState& state) {
+  if (state.exceptions <= job.most_listed) return;
+  tokenize_mask(block, job, state);
+  tokenize_plane(block, job, BITS, state.exceptions,
+                 [&](u32 start, u32 length, Own<C>& own) { bits_differences<C>(block, job, start, length, own); });
+}
+
+/// Tokens of all planes of a chunk. Grid: segments, chunks, 2: blocks of threads for the codes, and blocks for exceptions.
+template <typename V>
+__device__ void tokenize(const EncodeJob& job) {
+  typedef typename ValueType<V>::Code C;
+  __shared__ TokenBlock<C> block;
+  const EncodeState& state = job.states[blockIdx.y];
+  if (is_constant(job, state)) return;
+  if (blockIdx.z == 1) return tokenize_exceptions(block, job, state);
+  tokenize_plane(block, job, CODES, job.shape.elements,
+                 [&](u32 start, u32 length, Own<C>& own) { code_differences<V>(block, job, start, length, own); });
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 4) tokenize_f32(const __grid_constant__ EncodeJob job) { tokenize<float>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS, 3) tokenize_f64(const __grid_constant__ EncodeJob job) { tokenize<double>(job); }
+
+/// Tokens of a tile that a thread expands. Below, T is the number of threads of a block: EXPAND_THREADS, or FEW_EXPAND_THREADS for a job with few
+/// blocks of the stream.
+constexpr u32 TOKENS_PER_THREAD = 8;
+/// Most extra words of a block that are copied to shared memory; a block with more of them reads them from global memory.
+constexpr u32 STAGE_EXTRA_WORDS = 1024;
+/// Most differences of a block that are expanded in shared memory. Few blocks are longer; those are mostly zeros, and are expanded in global memory.
+template <typename C, u32 T>
+constexpr u32 OUT_VALUES = (sizeof(C) <= 4 && T > EXPAND_THREADS ? 2 : 1) << ROWS_BLOCK_LOG;
+
+/// The extra words of a block in global memory.
+struct GlobalExtraWords {
+  const u16* words;
+  u32 count;
+
+  /// Words behind the block's are 0.
+  __device__ __forceinline__ u32 operator[](u32 index) const { return index < count ? words[index] : 0; }
+  /// 64 extra bits from bit `at`, least significant first.
+  __device__ __forceinline__ u64 window(u32 at) const {
+    const GlobalExtraWords& own = *this;
+    const u32 word = at / 16, shift = at % 16;
+    const u64 low = u64(own[word]) | u64(own[word + 1]) << 16 | u64(own[word + 2]) << 32 | u64(own[word + 3]) << 48;
+    return shift ? low >> shift | u64(own[word + 4]) << (64 - shift) : low;
+  }
+};
+
+/// The extra words of a block in shared memory, two in one 32-bit word. Eight words of 0 follow them.
+struct SharedExtraWords {
+  const u32* pairs;
+  u32 count;  // of 16 bits
+
+  __device__ __forceinline__ u32 operator[](u32 index) const { return index < count ? pairs[index / 2] >> (16 * (index % 2)) & 0xffff : 0; }
+  __device__ __forceinline__ u64 window(u32 at) const {
+    const u32 word = min(at / 32, (count + 1) / 2);
+    const u32 low = pairs[word], middle = pairs[word + 1], high = pairs[word + 2];
+    return u64(__funnelshift_r(middle, high, at)) << 32 | __funnelshift_r(low, middle, at);
+  }
+};
+
+/// The symbols of a thread's tokens, four in one.
+struct TokenSymbols {
+  u32 fours[TOKENS_PER_THREAD / 4];
+};
+
+/// The symbols of a block: those that the lanes gave, then the symbol whose code is all zeros, without end.
+struct BlockSymbols {
+  const uint2* eights;
+  u32 count;
+  u32 behind;  // four of the symbol behind
+
+  __device__ __forceinline__ TokenSymbols read(u32 token) const {
+    static_assert(TOKENS_PER_THREAD == 8 && LANES % TOKENS_PER_THREAD == 0, "all symbols of a thread are there, or none");
+    const uint2 eight = token < count ? eights[token / 8] : make_uint2(behind, behind);
+    return {{eight.x, eight.y}};
+  }
+};
+
+template <typename C, u32 T>
+struct ExpandBlock {
+  u32 extra_words[STAGE_EXTRA_WORDS / 2 + 4];
+  u32 meaning[SYMBOLS];
+  u32 scratch[2][T / WARP];
+  bool good;
+  // The last field: the offsets of all others are equal for every type of integers.
+  union {
+    C out[OUT_VALUES<C, T>];
+    uint4 out_quads[OUT_VALUES<C, T> * sizeof(C) / 16];
+  };
+};
+
+/// The shortest run of a symbol's entry.
+__device__ __forceinline__ u32 run_start(u32 entry) { return entry >> START_SHIFT & ((1u << (FIRST_SHIFT - START_SHIFT)) - 1); }
+
+/// A thread's tokens of a tile.
+template <typename C>
+struct Expander {
+  u32 meanings[TOKENS_PER_THREAD];
+  C differences[TOKENS_PER_THREAD];
+  u32 spans[TOKENS_PER_THREAD];
+
+  /// Looks up the meanings of the symbols; returns the sum of their extra bits.
+  __device__ __forceinline__ u32 look_up(const u32 (&meaning)[SYMBOLS], const TokenSymbols& symbols) {
+    u32 bits = 0;
+#pragma unroll
+    for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+      meanings[k] = meaning[symbols.fours[k / 4] >> (8 * (k % 4)) & 0xff];
+      bits += meanings[k] & 127 << 4;
+    }
+    return bits >> 4;
+  }
+
+  /// Reads `bits` extra bits from bit `bit_at` on. Computes each token's difference and its span: the differences that it expands to. Returns the sum
+  /// of the spans.
+  template <typename Words>
+  __device__ __forceinline__ u32 read(const Words& words, u32 bit_at, u32 bits) {
+    u32 span = 0, any = 0;
+#pragma unroll
+    for (u32 k = 0; k < TOKENS_PER_THREAD; k++) any |= meanings[k];
+    if (sizeof(C) <= 4 && !(any & WIDE_ENTRY) && bits <= 64) {
+      // The bits of a thread's tokens are neighbours, and no number has more than 21.
+      u64 window = bits > 0 ? words.window(bit_at) : 0;
+#pragma unroll
+      for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+        const u32 count = meanings[k] >> 4 & 31;
+        const u32 value = u32(window) & ~(ALL_LANES << count);
+        window >>= count;
+        const i32 payload = i32(meanings[k]) >> START_SHIFT;
+        const bool run = meanings[k] & RUN_ENTRY;
+        const i32 sign = i32(value & 1);
+        spans[k] = run ? run_start(meanings[k]) + value : 1;
+        differences[k] = run ? C(i32(meanings[k]) >> FIRST_SHIFT) : C(((payload + i32(value >> 1)) ^ -sign) + sign);
+        span += spans[k];
+      }
+      return span;
+    }
+    u32 at = bit_at;
+#pragma unroll
+    for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+      const u32 count = meanings[k] >> 4 & 127;
+      u64 value = count > 0 ? words.window(at) : 0;
+      if (count < 64) value &= (1ull << count) - 1;
+      at += count;
+      const i32 payload = i32(meanings[k]) >> START_SHIFT;
+      const bool run = meanings[k] & RUN_ENTRY;
+      spans[k] = run ? run_start(meanings[k]) + u32(value) : 1;
+      span += spans[k];
+      differences[k] = run ? C(i32(meanings[k]) >> FIRST_SHIFT) : C(class_value(meanings[k] & WIDE_ENTRY ? SYMBOL_START[payload] : u64(i64(payload)), value));
+    }
+    return span;
+  }
+};
+
+/// The sum over the threads before this one, and over all. The first half leaves each warp's sum in `scratch`, behind a barrier the second joins them.
+template <u32 T>
+struct ExpandSum {
+  u32 before;
+
+  __device__ __forceinline__ ExpandSum(u32 value, u32* scratch) {
+    const u32 inclusive = warp_prefix_sum(value);
+    if (lane_id() == WARP - 1) scratch[warp_id()] = inclusive;
+    before = inclusive - value;
+  }
+
+  __device__ __forceinline__ u32 join(const u32* scratch) {
+    u32 total = 0;
+#pragma unroll
+    for (u32 warp = 0; warp < T / WARP; warp++) {
+      if (warp < warp_id()) before += scratch[warp];
+      total += scratch[warp];
+    }
+    return total;
+  }
+};
+
+/// Whether a block of `tokens` tokens ends as FORMAT.md says its lanes do.
+__device__ __forceinline__ bool lanes_end_well(const LanesEnd& end, u32 tokens) {
+  if (end.steps == NONE) return false;
+  if (tokens >= end.steps * LANES) return true;
+  // The last token is in the last round. Lanes behind it, which have no token in that round, must have had no 1 bit left before it.
+  const u32 before = (end.steps - 1) * LANES;
+  return tokens > before && end.lanes_before >> (tokens - before) == 0;
+}
+
+/// Expands a block of `length` differences into `out`, which is all 0; whether it is as FORMAT.md says ends up in `block.good`, behind a barrier.
+template <u32 T, typename C, typename Words>
+__device__ void expand_block(ExpandBlock<C, T>& block, const BlockSymbols& symbols, const LanesEnd& end, const Words& words, C* out, u32 length) {
+  constexpr u32 TILE_TOKENS = T * TOKENS_PER_THREAD;
+  u32 at = 0, extra_at = 0, token = threadIdx.x * TOKENS_PER_THREAD;
+  TokenSymbols next = symbols.read(token);
+  // Every token expands to one difference at least, so that the loop ends.
+  for (;; token += TILE_TOKENS) {
+    Expander<C> expander;
+    const u32 own_bits = expander.look_up(block.meaning, next);
+    // These loads are in flight while this tile is expanded.
+    next = symbols.read(token + TILE_TOKENS);
+    ExpandSum<T> bits(own_bits, block.scratch[0]);
+    __syncthreads();
+    const u32 total_bits = bits.join(block.scratch[0]), bit_at = extra_at + bits.before;
+    ExpandSum<T> spans(expander.read(words, bit_at, own_bits), block.scratch[1]);
+    __syncthreads();
+    const u32 total_span = spans.join(block.scratch[1]);
+    u32 place = at + spans.before;
+    if (at + total_span < length) {
+#pragma unroll
+      for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+        if (expander.differences[k] != 0) out[place] = expander.differences[k];
+        place += expander.spans[k];
+      }
+      at += total_span;
+      extra_at += total_bits;
+      continue;
+    }
+    // The block ends here.
+    u32 bit_end = bit_at;
+#pragma unroll
+    for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
+      if (place >= length) break;
+      if (expander.differences[k] != 0) out[place] = expander.differences[k];
+      place += expander.spans[k];
+      bit_end += expander.meanings[k] >> 4 & 127;
+      if (place < length) continue;
+      // The block's last token, which one thread has.
+      bool good = place == length && lanes_end_well(end, token + k + 1) && ceil_div(bit_end, 16) == words.count;
+      good = good && (bit_end % 16 == 0 || words[bit_end / 16] >> (bit_end % 16) == 0);
+      block.good = good;
+    }
+    break;
+  }
+  __syncthreads();
+}
+
+/// Expands block `index` of a plane. False if it is not as FORMAT.md says.
+template <typename C, typename Block, u32 T>
+__device__ bool expand_plane_block(const DecodeJob& job, u32 number, const DecodePlaneState& state, u32 index, ExpandBlock<Block, T>& memory) {
+  static_assert(sizeof(C) <= sizeof(Block), "one memory for the planes of a chunk");
+  ExpandBlock<C, T>& block = reinterpret_cast<ExpandBlock<C, T>&>(memory);
+  const DecodePlane& plane = job.planes[number];
+  const u64 place = u64(blockIdx.y) * job.segments + index;
+  const LanesEnd end = plane.lane_ends[place];
+  const u32 count = plane.extra_sizes[place], start = plane.lane_starts[place] + plane.lane_sizes[place], length = block_length(state, index);
+  const u16* words = reinterpret_cast<const u16*>(job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters)) + start;
+  const u64 first = u64(index) << state.block_log;
+  const u32 zero_symbol = plane.table[blockIdx.y][0] >> 4;
+  const BlockSymbols symbols = {reinterpret_cast<const uint2*>(plane.symbols + u64(blockIdx.y) * job.segments * SEGMENT + first),
+                                end.steps == NONE ? 0 : end.steps * LANES, zero_symbol * 0x01010101};
+  C* values = static_cast<C*>(plane.values) + u64(blockIdx.y) * plane.stride + first;
+  const bool in_memory = length <= OUT_VALUES<Block, T>;
+  uint4* zeroed = in_memory ? block.out_quads : reinterpret_cast<uint4*>(values);
+  // The length of a plane's part is rounded up to whole quads.
+  for (u32 i = threadIdx.x; i < ceil_div(length * u32(sizeof(C)), 16); i += T) zeroed[i] = make_uint4(0, 0, 0, 0);
+  C* out = in_memory ? block.out : values;
+  if (count <= STAGE_EXTRA_WORDS) {
+    u16* halves = reinterpret_cast<u16*>(block.extra_words);
+#pragma unroll 4
+    for (u32 i = threadIdx.x; i < count + 8; i += T) halves[i] = i < count ? words[i] : 0;
+    __syncthreads();
+    expand_block(block, symbols, end, SharedExtraWords{block.extra_words, count}, out, length);
+  } else {
+    __syncthreads();
+    expand_block(block, symbols, end, GlobalExtraWords{words, count}, out, length);
+  }
+  const bool good = block.good;
+  if (in_memory) {
+    if constexpr (sizeof(C) >= 4) {
+      if (number == CODES) sum_block<T>(job, state, index, block.out, length);
+    }
+    copy_out<T>(values, block.out_quads, length);
+  }
+  __syncthreads();
+  return good;
+}
+
+/// Expands the blocks of all planes of a chunk. Blocks of all planes have one numbering, so that the mask's do not wait for the codes'.
+template <typename C, u32 T>
+__device__ void expand(const DecodeJob& job) {
+  __shared__ ExpandBlock<C, T> block;
+  DecodeState& state = job.states[blockIdx.y];
+  // Other blocks of this launch set `error` too: all threads of this one must see one answer.
+  if (__syncthreads_or(state.error != 0)) return;
+  for (u32 symbol = threadIdx.x; symbol < SYMBOLS; symbol += T) block.meaning[symbol] = SYMBOL_ENTRY[symbol];
+  bool good = true;
+  u32 index = blockIdx.x;
+  for (u32 number = 0; number < PLANES; number++) {
+    const DecodePlaneState plane = state.planes[number];
+    const u32 blocks = plane.are_bit_planes ? 0 : plane.blocks;
+    for (; index < blocks; index += gridDim.x) {
+      good &= number == MASK ? expand_plane_block<u8>(job, MASK, plane, index, block) : expand_plane_block<C>(job, number, plane, index, block);
+    }
+    index -= blocks;
+  }
+  if (!good && threadIdx.x == 0) state.error = DECODE_REFUSED;
+}
+
+extern "C" __global__ void __launch_bounds__(EXPAND_THREADS, 8) expand_f32(const __grid_constant__ DecodeJob job) { expand<i32, EXPAND_THREADS>(job); }
+extern "C" __global__ void __launch_bounds__(EXPAND_THREADS, 4) expand_f64(const __grid_constant__ DecodeJob job) { expand<i64, EXPAND_THREADS>(job); }
+extern "C" __global__ void __launch_bounds__(FEW_EXPAND_THREADS) expand_few_f32(const __grid_constant__ DecodeJob job) { expand<i32, FEW_EXPAND_THREADS>(job); }
+extern "C" __global__ void __launch_bounds__(FEW_EXPAND_THREADS) expand_few_f64(const __grid_constant__ DecodeJob job) { expand<i64, FEW_EXPAND_THREADS>(job); }

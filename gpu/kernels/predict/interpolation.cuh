@@ -1,0 +1,480 @@
+// Stage 2' (FORMAT.md §6.2): values -> steps along an interpolation from coarse to fine, and back. CPU: codec/src/predict/interpolation.rs,
+// codec/src/quantize/fine_grid.rs.
+//
+// A value is predicted from values of its own level that are new along fewer axes, and from coarser levels. So a level takes a pass for
+// each number of axes, and all values of a pass are independent. Restored values are kept as places: indices on the fine grid. Places are in the order
+// of the chunk, residuals in that of the classes:
+//
+//   coarse levels: one block of threads, places in shared memory      fine levels: a launch a pass, a thread a value
+//
+// A block of threads that does all passes of a level on a tile, and what lies around it along with it, was tried: 64^3 takes 77.1 and 68.7 us with
+// it where it takes 79.8 and 73.4, but 256^3 918 and 682 where it takes 449 and 359.
+//
+// Encoding reads values and writes residuals; decoding reads residuals and writes values. Both compute equal places.
+#pragma once
+
+#include "../job.cuh"
+#include "../quantize/linear.cuh"
+
+/// Sets of axes, by bits.
+constexpr u32 SETS = 1u << MAX_RANK;
+
+/// Extents of a grid, fastest axis first.
+struct Extents {
+  u32 of[MAX_RANK];
+
+  __device__ __forceinline__ Extents halved() const {
+    Extents result;
+#pragma unroll
+    for (u32 axis = 0; axis < MAX_RANK; axis++) result.of[axis] = (of[axis] + 1) / 2;
+    return result;
+  }
+  __device__ __forceinline__ u32 count() const { return of[0] * of[1] * of[2] * of[3]; }
+};
+
+/// Extents of the grid of every 2^level-th value.
+__device__ __forceinline__ Extents grid_extents(const Shape& shape, u32 level) {
+  Extents result;
+#pragma unroll
+  for (u32 axis = 0; axis < MAX_RANK; axis++) result.of[axis] = (shape.extents[axis] + (1u << level) - 1) >> level;
+  return result;
+}
+
+/// Sets of axes that are not empty, in the order of coding, four bits each: smaller ones first, and of as large ones those of lower bits.
+constexpr u64 SETS_IN_ORDER = 0xfedb7ca96538421;
+constexpr u32 CLASSES = SETS - 1;
+static_assert(SETS <= WARP, "a lane a class, and one more");
+/// Where the sets of a size begin in that order.
+template <u32 SIZE>
+constexpr u32 FIRST_SET = SIZE == 1 ? 0 : SIZE == 2 ? 4 : SIZE == 3 ? 10 : SIZE == 4 ? 14 : CLASSES;
+static_assert(MAX_RANK == 4, "sets of as many axes");
+
+/// A parity class: the values of a level whose coordinates are odd along the axes of a set and even along all others. The values of a level are
+/// numbered in the order of coding.
+struct Class {
+  u32 first;       // number of its first value
+  u32 extents[3];  // fastest axis first; the fourth has the rest
+  u32 set;
+};
+
+/// The classes of a level in their order; behind them one that says where they end.
+typedef Class Classes[CLASSES + 1];
+
+/// The classes of a grid's own level, by a whole warp.
+__device__ __forceinline__ void make_classes(const Extents& grid, Classes& classes) {
+  const u32 lane = lane_id(), set = u32(SETS_IN_ORDER >> 4 * min(lane, CLASSES - 1)) & (SETS - 1);
+  u32 extents[MAX_RANK];
+#pragma unroll
+  for (u32 axis = 0; axis < MAX_RANK; axis++) extents[axis] = set >> axis & 1 ? grid.of[axis] / 2 : (grid.of[axis] + 1) / 2;
+  const u32 count = lane < CLASSES ? extents[0] * extents[1] * extents[2] * extents[3] : 0;
+  const u32 first = warp_prefix_sum(count) - count;
+  if (lane <= CLASSES) classes[lane] = {first, {extents[0], extents[1], extents[2]}, set};
+}
+
+/// Numbers below this are divided without the steps that an integer division takes.
+constexpr u32 SMALL_NUMBERS = 1u << 18;
+template <bool SMALL>
+__device__ __forceinline__ u32 quotient(u32 dividend, u32 divisor) {
+  return SMALL ? u32(__fdividef(float(dividend) + 0.5f, float(divisor))) : dividend / divisor;
+}
+
+/// A value that is new along the axes of a set: its coordinates on the grid of its level.
+struct GridPoint {
+  u32 at[MAX_RANK];
+  u32 set;
+};
+
+/// Value `number` of a level, of a class of sets of SIZE axes.
+template <u32 SIZE, bool SMALL>
+__device__ __forceinline__ GridPoint find_point(const Classes& classes, u32 rank, u32 number) {
+  u32 found = FIRST_SET<SIZE>;
+#pragma unroll
+  for (u32 other = FIRST_SET<SIZE> + 1; other < FIRST_SET<SIZE + 1>; other++) {
+    // Empty classes begin where the next one does.
+    if (classes[other].first <= number) found = other;
+  }
+  const Class& in = classes[found];
+  u32 rest = number - in.first, at[MAX_RANK] = {};
+#pragma unroll
+  for (u32 axis = 0; axis + 1 < MAX_RANK; axis++) {
+    // Of shapes of fewer axes nothing is left to be divided.
+    if (axis + 2 == MAX_RANK && rank < MAX_RANK) break;
+    const u32 behind = quotient<SMALL>(rest, in.extents[axis]);
+    at[axis] = rest - behind * in.extents[axis];
+    rest = behind;
+  }
+  at[rank < MAX_RANK ? MAX_RANK - 2 : MAX_RANK - 1] = rest;
+  GridPoint point;
+  point.set = in.set;
+#pragma unroll
+  for (u32 axis = 0; axis < MAX_RANK; axis++) point.at[axis] = 2 * at[axis] + (point.set >> axis & 1);
+  return point;
+}
+
+__device__ __forceinline__ u32 dot(const u32 (&a)[MAX_RANK], const u32 (&b)[MAX_RANK]) {
+  return a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3];
+}
+
+/// Component of a vector; a few selections, where a number that is not known to the compiler would put the vector into memory.
+__device__ __forceinline__ u32 component(const u32 (&of)[MAX_RANK], u32 axis) {
+  return axis == 0 ? of[0] : axis == 1 ? of[1] : axis == 2 ? of[2] : of[3];
+}
+
+/// Weights of the places three before, before, behind and three behind along an axis, in sixteenths, a byte each.
+__device__ __forceinline__ constexpr u32 weights_of(i32 far_before, i32 before, i32 behind, i32 far_behind) {
+  return (u32(far_before) & 255) | (u32(before) & 255) << 8 | (u32(behind) & 255) << 16 | u32(far_behind) << 24;
+}
+
+/// What the value of a grid that is new along SIZE axes is predicted from; all of it is known before any place is.
+template <u32 SIZE>
+struct Stencil {
+  u32 places[SIZE][4];
+  u32 weights[SIZE];
+  u32 axes;  // that have a say
+
+  Stencil() = default;
+  /// For the value at `point`, whose place has this index, where places have these strides.
+  __device__ __forceinline__ Stencil(const Extents& grid, const u32 (&stride)[MAX_RANK], const GridPoint& point, u32 index) : axes(0) {
+    bool is_between[SIZE];
+    u32 left = point.set;
+#pragma unroll
+    for (u32 k = 0; k < SIZE; k++) {
+      const u32 axis = __ffs(left) - 1;
+      left &= left - 1;
+      const u32 at = component(point.at, axis), extent = component(grid.of, axis), step = component(stride, axis);
+      const bool before = at >= 3, next = at + 1 < extent, after = at + 3 < extent;
+      // A place that is not there has no weight; another one is read for it.
+      places[k][1] = index - step;
+      places[k][0] = before ? index - 3 * step : index - step;
+      places[k][2] = next ? index + step : index - step;
+      places[k][3] = after ? index + 3 * step : index - step;
+      weights[k] = after    ? (before ? weights_of(-1, 9, 9, -1) : weights_of(0, 6, 12, -2))
+                   : next   ? (before ? weights_of(-2, 12, 6, 0) : weights_of(0, 8, 8, 0))
+                   : before ? weights_of(-8, 24, 0, 0)
+                            : weights_of(0, 16, 0, 0);
+      is_between[k] = next;
+      axes += next;
+    }
+    // Axes along which there is nothing behind have a say if that is so along all of them.
+#pragma unroll
+    for (u32 k = 0; k < SIZE; k++) {
+      if (axes > 0 && !is_between[k]) weights[k] = 0;
+    }
+    if (axes == 0) axes = SIZE;
+  }
+
+  /// floor((sum + 8 axes) / (16 axes)): the mean of as many predictions in sixteenths, rounded half up. Sums wrap as the CPU's do.
+  template <typename Places>
+  __device__ __forceinline__ i32 predict(const Places& place) const {
+    u32 sum = 8 * axes;
+#pragma unroll
+    for (u32 k = 0; k < SIZE; k++) {
+#pragma unroll
+      for (u32 i = 0; i < 4; i++) sum += u32(i32(weights[k] << (24 - 8 * i)) >> 24) * u32(place(places[k][i]));
+    }
+    if (SIZE >= 3 && axes == 3) {
+      const i32 quotient = i32(sum) / 48;
+      return quotient - (i32(sum) % 48 < 0);
+    }
+    return i32(sum) >> (axes == 1 ? 4 : axes == 2 ? 5 : 6);
+  }
+};
+
+/// Values of a chunk that one block of threads interpolates, in shared memory. A value's place overwrites the value.
+template <typename V>
+struct EncodeRoom {
+  typedef typename ValueType<V>::Bits Bits;
+  Bits slots[COARSE_VALUES];
+
+  __device__ __forceinline__ V input(u32 index, u32) const { return ValueType<V>::from_bits(slots[index]); }
+  __device__ __forceinline__ void set_place(u32 index, i32 place) { slots[index] = Bits(u32(place)); }
+  __device__ __forceinline__ i32 place(u32 index) const { return i32(u32(slots[index])); }
+};
+
+/// What encoding needs of a chunk.
+template <typename V>
+struct EncodeSide {
+  typedef typename ValueType<V>::Code Code;
+  typedef EncodeRoom<V> Room;
+  const EncodeJob& job;
+  const EncodeParameters& parameters;
+  const u8* chunk;
+  Code* residuals;
+  i32* places;
+  FineGrid fine;
+  bool has_fill;
+
+  __device__ __forceinline__ explicit EncodeSide(const EncodeJob& job)
+      : job(job),
+        parameters(*job.parameters),
+        chunk(job.input + blockIdx.y * job.input_stride),
+        residuals(static_cast<Code*>(job.codes) + u64(blockIdx.y) * job.shape.elements),
+        places(job.places + u64(blockIdx.y) * job.shape.elements),
+        fine(make_fine_grid<V>(parameters.step, parameters.inverse_step)) {
+    // Whether the fill value is an exception follows from the linear grid, as for differences.
+    has_fill = make_grid<V>(parameters, 0).has_fill;
+  }
+
+  __device__ __forceinline__ bool nothing_to_do() const { return is_constant(job, job.states[blockIdx.y]); }
+  __device__ __forceinline__ V input(u32 index, u32) const { return ValueType<V>::from_bits(read_bits<V>(chunk, index, parameters.big_endian)); }
+
+  /// Loads value `number` of the coarse level, which the chunk has at `index`.
+  __device__ __forceinline__ void bring(Room& room, u32 number, u32 index) const {
+    room.slots[number] = read_bits<V>(chunk, index, parameters.big_endian);
+  }
+
+  /// Codes the value at `index` and returns its place.
+  __device__ __forceinline__ i32 take(V value, u32 index, u32 coded, i32 prediction) const {
+    i32 residual = 0, place = prediction;
+    const bool filled = has_fill && u64(ValueType<V>::to_bits(value)) == parameters.fill_bits;
+    if (filled || !encode_place(value, parameters, fine, prediction, residual, place)) {
+      // The mask is 0 where a job begins. Its bits may be set in any order.
+      atomicOr(&job.mask[(u64(blockIdx.y) * job.segments + index / SEGMENT) * MASK_WORDS + index % SEGMENT / 32], 1u << (index % 32));
+    }
+    residuals[coded] = Code(residual);
+    return place;
+  }
+};
+
+/// As [`EncodeRoom`]: residuals in the order of coding, and places.
+struct DecodeRoom {
+  i32 residuals[COARSE_VALUES];
+  i32 places[COARSE_VALUES];
+
+  __device__ __forceinline__ i32 input(u32, u32 coded) const { return residuals[coded]; }
+  __device__ __forceinline__ void set_place(u32 index, i32 place) { places[index] = place; }
+  __device__ __forceinline__ i32 place(u32 index) const { return places[index]; }
+};
+
+/// What decoding needs of a chunk.
+template <typename V>
+struct DecodeSide {
+  typedef typename ValueType<V>::Code Code;
+  typedef DecodeRoom Room;
+  const DecodeJob& job;
+  const DecodeParameters& parameters;
+  const Code* residuals;
+  i32* places;
+  u8* output;
+  FineGrid fine;
+
+  __device__ __forceinline__ explicit DecodeSide(const DecodeJob& job)
+      : job(job),
+        parameters(*reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride)),
+        residuals(plane_values<Code>(job, CODES)),
+        places(job.places + u64(blockIdx.y) * job.shape.elements),
+        output(job.output + blockIdx.y * job.output_stride),
+        // The way back needs no inverse.
+        fine(make_fine_grid<V>(parameters.step, 0.0)) {}
+
+  __device__ __forceinline__ bool nothing_to_do() const { return job.states[blockIdx.y].error != 0; }
+  __device__ __forceinline__ i32 input(u32, u32 coded) const { return i32(residuals[coded]); }
+
+  /// Loads residual `number`.
+  __device__ __forceinline__ void bring(Room& room, u32 number, u32) const { room.residuals[number] = i32(residuals[number]); }
+
+  /// Restores the value at `index` and returns its place.
+  __device__ __forceinline__ i32 take(i32 residual, u32 index, u32, i32 prediction) const {
+    const i32 place = restore_place(prediction, residual);
+    write_bits<V>(output, index, parameters.big_endian != 0, ValueType<V>::to_bits(fine.restore<V>(place)));
+    return place;
+  }
+};
+
+/// Levels that a grid of COARSE_VALUES values can have below it.
+constexpr u32 COARSE_LEVELS = 12;
+static_assert(1u << COARSE_LEVELS == COARSE_VALUES && COARSE_LEVELS <= COARSE_THREADS / WARP, "a warp a level");
+static_assert(COARSE_VALUES <= SMALL_NUMBERS, "a value's number is small");
+
+/// A level in shared memory.
+struct CoarseLevel {
+  const Classes& classes;
+  Extents grid;
+  u32 stride[MAX_RANK];  // of places
+  u32 depth;             // its number
+  u32 start;             // where its residuals begin
+};
+
+/// A value of a coarse level.
+template <u32 SIZE>
+struct CoarseValue {
+  u32 index, chunk_index, coded;
+  Stencil<SIZE> stencil;
+
+  CoarseValue() = default;
+  __device__ __forceinline__ CoarseValue(const CoarseLevel& level, const Shape& shape, u32 number)
+      : CoarseValue(level, shape, number, find_point<SIZE, true>(level.classes, shape.rank, number)) {}
+  __device__ __forceinline__ CoarseValue(const CoarseLevel& level, const Shape& shape, u32 number, const GridPoint& point)
+      : index(dot(point.at, level.stride)),
+        chunk_index(dot(point.at, shape.strides) << level.depth),
+        coded(level.start + number),
+        stencil(level.grid, level.stride, point, index) {}
+};
+
+/// The values of a coarse level that are new along SIZE axes. Each pass begins with the threads behind those that the pass before needed: they
+/// know what their values are predicted from when that is there. `turn` counts the threads needed so far.
+template <u32 SIZE, typename Side>
+__device__ __forceinline__ void coarse_pass(const Side& side, typename Side::Room& room, const CoarseLevel& level, const Shape& shape, u32& turn) {
+  const auto places = [&](u32 index) { return room.place(index); };
+  const u32 begin = level.classes[FIRST_SET<SIZE>].first, end = level.classes[FIRST_SET<SIZE + 1>].first;
+  u32 number = begin + (threadIdx.x - turn) % COARSE_THREADS;
+  turn += ceil_div(end - begin, WARP) * WARP;
+  CoarseValue<SIZE> value;
+  if (number < end) value = CoarseValue<SIZE>(level, shape, number);
+  __syncthreads();
+  while (number < end) {
+    const auto input = room.input(value.index, value.coded);
+    room.set_place(value.index, side.take(input, value.chunk_index, value.coded, value.stencil.predict(places)));
+    number += COARSE_THREADS;
+    if (number < end) value = CoarseValue<SIZE>(level, shape, number);
+  }
+}
+
+/// All levels down to `level`, the first whose grid has at most COARSE_VALUES values. One block of threads a chunk.
+template <typename Side>
+__device__ __forceinline__ void coarse_levels(const Side& side, const Shape& shape, u32 level, u32 top) {
+  __shared__ typename Side::Room room;
+  __shared__ Classes classes[COARSE_LEVELS];
+  const Extents whole = grid_extents(shape, level);
+  const u32 total = whole.count();
+  const auto chunk_index = [&](u32 number) {
+    u32 index = 0;
+#pragma unroll
+    for (u32 axis = 0; axis < MAX_RANK; axis++) {
+      const u32 rest = axis + 1 < MAX_RANK ? quotient<true>(number, whole.of[axis]) : 0;
+      index += (number - rest * whole.of[axis] << level) * shape.strides[axis];
+      number = rest;
+    }
+    return index;
+  };
+  for (u32 number = threadIdx.x; number < total; number += COARSE_THREADS) side.bring(room, number, chunk_index(number));
+  if (warp_id() < top - level) make_classes(grid_extents(shape, level + warp_id()), classes[warp_id()]);
+  __syncthreads();
+  if (threadIdx.x == 0) room.set_place(0, side.take(room.input(0, 0), 0, 0, 0));
+  // Strides in the coarsest grid's own room.
+  u32 own_stride[MAX_RANK];
+  own_stride[0] = 1;
+#pragma unroll
+  for (u32 axis = 1; axis < MAX_RANK; axis++) own_stride[axis] = own_stride[axis - 1] * whole.of[axis - 1];
+  u32 turn = WARP;
+  for (u32 depth = top; depth-- > level;) {
+    CoarseLevel here = {classes[depth - level], grid_extents(shape, depth), {}, depth, 0};
+    here.start = here.grid.halved().count();
+#pragma unroll
+    for (u32 axis = 0; axis < MAX_RANK; axis++) here.stride[axis] = own_stride[axis] << (depth - level);
+    coarse_pass<1>(side, room, here, shape, turn);
+    if (shape.rank > 1) coarse_pass<2>(side, room, here, shape, turn);
+    if (shape.rank > 2) coarse_pass<3>(side, room, here, shape, turn);
+    if (shape.rank > 3) coarse_pass<4>(side, room, here, shape, turn);
+  }
+  __syncthreads();
+  // Finer levels go by them.
+  if (level == 0) return;
+  for (u32 number = threadIdx.x; number < total; number += COARSE_THREADS) side.places[chunk_index(number)] = room.place(number);
+}
+
+/// The values of a level that are new along SIZE axes.
+template <u32 SIZE, bool SMALL, typename Side>
+__device__ __forceinline__ void fine_pass(const Side& side, const Classes& classes, const Shape& shape, const Extents& grid, u32 level) {
+  u32 stride[MAX_RANK];
+#pragma unroll
+  for (u32 axis = 0; axis < MAX_RANK; axis++) stride[axis] = shape.strides[axis] << level;
+  const i32* known = side.places;
+  const auto places = [&](u32 index) { return known[index]; };
+  const u32 start = grid.halved().count(), end = classes[FIRST_SET<SIZE + 1>].first;
+  // Nothing is predicted from the last ones.
+  const bool is_last = level == 0 && SIZE == shape.rank;
+  for (u32 number = classes[FIRST_SET<SIZE>].first + blockIdx.x * THREADS + threadIdx.x; number < end; number += gridDim.x * THREADS) {
+    const GridPoint point = find_point<SIZE, SMALL>(classes, shape.rank, number);
+    const u32 index = dot(point.at, stride);
+    const auto input = side.input(index, start + number);
+    const i32 place = side.take(input, index, start + number, Stencil<SIZE>(grid, stride, point, index).predict(places));
+    if (!is_last) side.places[index] = place;
+  }
+}
+
+template <bool SMALL, typename Side>
+__device__ __forceinline__ void fine_pass(const Side& side, const Classes& classes, const Shape& shape, const Extents& grid, u32 level, u32 size) {
+  switch (size) {
+    case 1: return fine_pass<1, SMALL>(side, classes, shape, grid, level);
+    case 2: return fine_pass<2, SMALL>(side, classes, shape, grid, level);
+    case 3: return fine_pass<3, SMALL>(side, classes, shape, grid, level);
+    default: return fine_pass<4, SMALL>(side, classes, shape, grid, level);
+  }
+}
+
+/// The values of a level that are new along `size` axes.
+template <typename Side>
+__device__ __forceinline__ void fine_pass(const Side& side, const Shape& shape, u32 level, u32 size) {
+  __shared__ Classes classes;
+  const Extents grid = grid_extents(shape, level);
+  if (warp_id() == 0) make_classes(grid, classes);
+  __syncthreads();
+  if (grid.count() <= SMALL_NUMBERS) return fine_pass<true>(side, classes, shape, grid, level, size);
+  fine_pass<false>(side, classes, shape, grid, level, size);
+}
+
+template <typename V>
+__device__ __forceinline__ void interpolate_coarse(const EncodeJob& job, u32 level, u32 top) {
+  const EncodeSide<V> side(job);
+  if (!side.nothing_to_do()) coarse_levels(side, job.shape, level, top);
+}
+template <typename V>
+__device__ __forceinline__ void interpolate_pass(const EncodeJob& job, u32 level, u32 size) {
+  const EncodeSide<V> side(job);
+  if (!side.nothing_to_do()) fine_pass(side, job.shape, level, size);
+}
+template <typename V>
+__device__ __forceinline__ void restore_coarse(const DecodeJob& job, u32 level, u32 top) {
+  const DecodeSide<V> side(job);
+  report(job, job.states[blockIdx.y]);
+  if (!side.nothing_to_do()) coarse_levels(side, job.shape, level, top);
+}
+template <typename V>
+__device__ __forceinline__ void restore_pass(const DecodeJob& job, u32 level, u32 size) {
+  const DecodeSide<V> side(job);
+  if (!side.nothing_to_do()) fine_pass(side, job.shape, level, size);
+}
+
+/// Counts what stages before have marked in the mask.
+extern "C" __global__ void __launch_bounds__(THREADS) count_marked(const __grid_constant__ EncodeJob job) {
+  EncodeState& state = job.states[blockIdx.y];
+  if (is_constant(job, state)) return;
+  for (u32 segment = blockIdx.x * WARPS + warp_id(); segment < job.segments; segment += gridDim.x * WARPS) {
+    const u64 place = u64(blockIdx.y) * job.segments + segment;
+    u32 count = 0;
+    for (u32 word = lane_id(); word < MASK_WORDS; word += WARP) count += __popc(job.mask[place * MASK_WORDS + word]);
+    count = warp_sum(count);
+    if (lane_id() != 0) continue;
+    job.exception_counts[place] = count;
+    if (count) {
+      atomicAdd(&state.exceptions, count);
+      atomicAdd(&job.exception_groups[u64(blockIdx.y) * job.groups + segment / GROUP], count);
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(COARSE_THREADS) interpolate_coarse_f32(const __grid_constant__ EncodeJob job, u32 level, u32 top) {
+  interpolate_coarse<float>(job, level, top);
+}
+extern "C" __global__ void __launch_bounds__(COARSE_THREADS) interpolate_coarse_f64(const __grid_constant__ EncodeJob job, u32 level, u32 top) {
+  interpolate_coarse<double>(job, level, top);
+}
+extern "C" __global__ void __launch_bounds__(THREADS) interpolate_pass_f32(const __grid_constant__ EncodeJob job, u32 level, u32 size) {
+  interpolate_pass<float>(job, level, size);
+}
+extern "C" __global__ void __launch_bounds__(THREADS) interpolate_pass_f64(const __grid_constant__ EncodeJob job, u32 level, u32 size) {
+  interpolate_pass<double>(job, level, size);
+}
+extern "C" __global__ void __launch_bounds__(COARSE_THREADS) restore_coarse_f32(const __grid_constant__ DecodeJob job, u32 level, u32 top) {
+  restore_coarse<float>(job, level, top);
+}
+extern "C" __global__ void __launch_bounds__(COARSE_THREADS) restore_coarse_f64(const __grid_constant__ DecodeJob job, u32 level, u32 top) {
+  restore_coarse<double>(job, level, top);
+}
+extern "C" __global__ void __launch_bounds__(THREADS) restore_pass_f32(const __grid_constant__ DecodeJob job, u32 level, u32 size) {
+  restore_pass<float>(job, level, size);
+}
+extern "C" __global__ void __launch_bounds__(THREADS) restore_pass_f64(const __grid_constant__ DecodeJob job, u32 level, u32 size) {
+  restore_pass<double>(job, level, size);
+}

@@ -1,0 +1,113 @@
+// Stage 1 (FORMAT.md §5.1): values -> codes on an absolute bound's grid or a lattice, and back. CPU: codec/src/quantize/linear.rs.
+//
+// All arithmetic is f64, each operation rounded by itself: the build compiles with --fmad=false.
+#pragma once
+
+#include "fast_f32.cuh"
+#include "fine_grid.cuh"
+#include "lattice.cuh"
+#include "segments.cuh"
+
+struct Grid {
+  double bound, step, inverse_step, safe_limit;
+  FineGrid fine;
+  FastF32 fast;
+  u64 fill;
+  bool has_fill;
+};
+
+template <typename V>
+__device__ __forceinline__ typename ValueType<V>::Code code_from_sum(double sum) {
+  if constexpr (sizeof(typename ValueType<V>::Code) == 4) {
+    return i32(__double2loint(sum));
+  } else {
+    return __double_as_longlong(sum) - __double_as_longlong(ROUNDING);
+  }
+}
+
+/// The decoder's value for a code.
+template <typename V>
+__device__ __forceinline__ V restore_value(double code, double step) {
+  return V(__dmul_rn(code, step));
+}
+
+/// Codes below this magnitude are certain to come back when their value is quantized again; see `SAFE_CODE_LIMIT` in codec/src/quantize/linear.rs. 0 where
+/// steps are so small that values may be subnormal.
+template <typename V>
+__device__ __forceinline__ double safe_code_limit(double step) {
+  return step >= ValueType<V>::SMALLEST_SAFE_STEP ? ValueType<V>::SAFE_CODE_LIMIT : 0.0;
+}
+
+template <typename V>
+constexpr bool IS_BINARY32 = false;
+template <>
+constexpr bool IS_BINARY32<float> = true;
+
+/// The code of a value; false for an exception.
+template <typename V>
+__device__ __forceinline__ bool quantize_one(V value, const Grid& grid, typename ValueType<V>::Code& code) {
+  if constexpr (IS_BINARY32<V>) {
+    if (grid.fast.quantize(value, code)) return !(grid.has_fill && ValueType<V>::to_bits(value) == grid.fill);
+  }
+  const double sum = __dadd_rn(__dmul_rn(double(value), grid.inverse_step), ROUNDING);
+  const double rounded = __dsub_rn(sum, ROUNDING);
+  const V restored = restore_value<V>(rounded, grid.step);
+  const double error = fabs(__dsub_rn(double(value), double(restored)));
+  code = code_from_sum<V>(sum);
+  bool holds = error <= grid.bound && !(grid.has_fill && u64(ValueType<V>::to_bits(value)) == grid.fill);
+  if (!(fabs(rounded) < grid.safe_limit)) {
+    const double again = __dsub_rn(__dadd_rn(__dmul_rn(double(restored), grid.inverse_step), ROUNDING), ROUNDING);
+    holds = holds && fabs(rounded) < ValueType<V>::CODE_LIMIT && again == rounded;
+  }
+  if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
+    if (fabs(rounded) < grid.fine.limit) {
+      // A value that interpolation has restored between two steps stays an exception, so that rewriting does not move it.
+      const Nearest<V> nearest(grid.fine, value, rounded);
+      holds = holds && !(nearest.exact && nearest.rest != 0.0);
+    }
+  }
+  return holds;
+}
+
+/// The grid of a chunk.
+template <typename V>
+__device__ Grid make_grid(const EncodeParameters& parameters, u32 lattice_key) {
+  Grid grid = {parameters.bound, parameters.step, parameters.inverse_step, 0.0, make_fine_grid<V>(parameters.step, parameters.inverse_step), {}, 0, false};
+  if (take_lattice(parameters, lattice_key, grid.step, grid.inverse_step)) grid.fine.limit = 0.0;
+  // A step other than twice the bound is a lattice that the host has found.
+  if (grid.step != 2.0 * grid.bound) grid.fine.limit = 0.0;
+  grid.safe_limit = safe_code_limit<V>(grid.step);
+  grid.fast.make(grid.bound, grid.step);
+  if (parameters.has_fill) {
+    V fill = ValueType<V>::from_bits(typename ValueType<V>::Bits(parameters.fill_bits));
+    typename ValueType<V>::Code code;
+    // Values with the fill value's bits are exceptions on this grid and on its fine grid, unless a small code gives these bits back.
+    bool comes_back = quantize_one<V>(fill, grid, code) && fabs(double(code)) < FAR_FILL &&
+                      ValueType<V>::to_bits(restore_value<V>(double(code), grid.step)) == ValueType<V>::to_bits(fill);
+    grid.has_fill = !comes_back;
+    grid.fill = parameters.fill_bits;
+  }
+  return grid;
+}
+
+/// Codes on an absolute bound's grid, or on a lattice.
+template <typename V>
+struct LinearCoder {
+  Grid grid;
+
+  LinearCoder() = default;
+  __device__ LinearCoder(const EncodeParameters& parameters, const EncodeState& state) : grid(make_grid<V>(parameters, state.lattice_key)) {}
+  __device__ __forceinline__ bool operator()(typename ValueType<V>::Bits bits, typename ValueType<V>::Code& code) const {
+    return quantize_one<V>(ValueType<V>::from_bits(bits), grid, code);
+  }
+};
+
+template <typename V>
+__device__ void quantize(const EncodeJob& job) {
+  make_codes<V, LinearCoder<V>>(job);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_f32(const __grid_constant__ EncodeJob job) { quantize<float>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_f64(const __grid_constant__ EncodeJob job) { quantize<double>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_f16(const __grid_constant__ EncodeJob job) { quantize<Binary16>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_bf16(const __grid_constant__ EncodeJob job) { quantize<BFloat16>(job); }

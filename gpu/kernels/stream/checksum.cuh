@@ -1,0 +1,143 @@
+// The stream's checksum (FORMAT.md §3): CRC-32 of all bytes but the checksum's own. CPU: codec/src/stream/header.rs.
+//
+// CRC is linear: each thread takes four words, multiplies their remainder by x^(bits behind them) modulo the polynomial, and the results
+// are joined by exclusive or. Pieces are counted from the stream's end, so that one table of powers of x serves streams of every length.
+// On the way, a compressed stream also goes to the host's pinned memory.
+#pragma once
+
+#include "plane.cuh"
+
+constexpr u32 TILE_WORDS = CHECKSUM_TILE / 4;
+constexpr u32 WORDS_PER_THREAD = TILE_WORDS / THREADS;
+
+/// CRC-32 of each byte, followed by 0 to 3 zero bytes.
+typedef u32 CrcBytes[4][256];
+
+/// A remainder moved on by 32 bits.
+__device__ __forceinline__ u32 four_bytes_on(const CrcBytes& bytes, u32 remainder) {
+  return bytes[3][remainder & 255] ^ bytes[2][remainder >> 8 & 255] ^ bytes[1][remainder >> 16 & 255] ^ bytes[0][remainder >> 24];
+}
+
+/// Product of polynomials over two elements. Numbers are multiplied of which only every fourth bit is there: sums of up to eight ones stay within four
+/// bits, whose lowest is the sum modulo 2 (an idea of T. Pornin's BearSSL). A loop over 32 bits takes four times as many instructions, one after the other.
+__device__ __forceinline__ u64 carryless_product(u32 a, u32 b) {
+  constexpr u32 EVERY_FOURTH = 0x11111111;
+  u64 product = 0;
+#pragma unroll
+  for (u32 shift = 0; shift < 4; shift++) {
+    u64 sum = 0;
+#pragma unroll
+    for (u32 k = 0; k < 4; k++) sum ^= u64(a & (EVERY_FOURTH << k)) * (b & (EVERY_FOURTH << ((shift - k) & 3)));
+    product |= sum & (u64(EVERY_FOURTH << shift) * 0x100000001ull);
+  }
+  return product;
+}
+
+/// Product modulo the polynomial, lowest power of x in the highest bit.
+__device__ __forceinline__ u32 multiply(const CrcBytes& bytes, u32 a, u32 b) {
+  // Of a product of two such numbers, the highest bit but one is that of x^0.
+  const u64 product = carryless_product(a, b) << 1;
+  return u32(product >> 32) ^ four_bytes_on(bytes, u32(product));
+}
+
+/// x to the bits of `tiles` tiles.
+__device__ __forceinline__ u32 power_of_tile(const Tables& tables, const CrcBytes& bytes, u32 tiles) {
+  return tiles < 256 ? tables.crc_tile_low[tiles] : multiply(bytes, tables.crc_tile_low[tiles % 256], tables.crc_tile_high[tiles / 256]);
+}
+
+/// Joins the remainders of the words of a stream of `length` bytes into `checksum`. Block `number` of `blocks` takes every `blocks`-th tile. True
+/// for all threads of the block that is done last, which sees the whole.
+__device__ bool join_checksum(const Tables& tables, const u32* stream, u32 length, u32* host, u32* checksum, u32* tiles_done, u32 number, u32 blocks,
+                              u32& whole) {
+  __shared__ CrcBytes bytes;
+  __shared__ u32 parts[WARPS];
+  __shared__ bool is_last;
+  const u32 t = threadIdx.x;
+  const u32 words = length / 4 - 1;  // without the checksum's
+  const u32 tiles = ceil_div(words, TILE_WORDS), busy = min(tiles, blocks);
+  if (number >= busy) return false;
+  for (u32 i = t; i < 4 * 256; i += THREADS) bytes[i / 256][i % 256] = tables.crc_bytes[i / 256][i % 256];
+  const u32 thread_power = tables.crc_thread[t];
+  __syncthreads();
+  // From the farthest tile to the nearest: what has been joined moves on by one round of all blocks, and the next remainder is added.
+  const u32 round = power_of_tile(tables, bytes, busy);
+  u32 joined = 0;
+  for (u32 tiles_left = (tiles - 1 - number) / busy + 1; tiles_left-- > 0;) {
+    const u32 tile = number + tiles_left * busy;
+    const i32 start = i32(words) - i32((tile + 1) * TILE_WORDS);
+    const i32 first = start + i32(t * WORDS_PER_THREAD);
+    u32 remainder = 0;
+#pragma unroll
+    for (u32 k = 0; k < WORDS_PER_THREAD; k++) {
+      const i32 word = first + i32(k);
+      if (word < 0) continue;
+      const u32 value = stream[u32(word) < CHECKSUM_AT / 4 ? word : word + 1];
+      remainder ^= word == 0 ? ~value : value;
+      remainder = four_bytes_on(bytes, remainder);
+    }
+    if (host) {
+      // Neighbouring threads write neighbouring words, or the bus carries a quarter of what it could.
+      for (u32 k = 0; k < WORDS_PER_THREAD; k++) {
+        const i32 word = start + i32(k * THREADS + t);
+        if (word < 0) continue;
+        const u32 place = u32(word) < CHECKSUM_AT / 4 ? word : word + 1;
+        host[place] = stream[place];
+      }
+    }
+    joined = multiply(bytes, joined, round) ^ remainder;
+  }
+  joined = __reduce_xor_sync(ALL_LANES, multiply(bytes, joined, thread_power));
+  if (lane_id() == 0) parts[warp_id()] = joined;
+  __syncthreads();
+  if (t == 0) {
+    for (u32 warp = 1; warp < WARPS; warp++) joined ^= parts[warp];
+    joined = multiply(bytes, joined, power_of_tile(tables, bytes, number));
+    atomicXor(checksum, joined);
+    // Whoever is done last sees the parts of all.
+    __threadfence();
+    is_last = atomicAdd(tiles_done, 1) + 1 == busy;
+    __threadfence();
+  }
+  __syncthreads();
+  if (!is_last) return false;
+  u32 remainder = *reinterpret_cast<volatile u32*>(checksum);
+  // Bytes behind the last word: only a constant or stored chunk of short values has any.
+#pragma unroll 1
+  for (u32 at = length - length % 4; at < length; at++) {
+    const u8 byte = reinterpret_cast<const u8*>(stream)[at];
+    remainder = bytes[0][(remainder ^ byte) & 255] ^ remainder >> 8;
+    if (host && t == 0) reinterpret_cast<u8*>(host)[at] = byte;
+  }
+  whole = ~remainder;
+  return true;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) seal(const __grid_constant__ EncodeJob job) {
+  EncodeState& state = job.states[blockIdx.y];
+  u8* stream = job.output + blockIdx.y * job.output_stride;
+  u8* host = job.host_output ? job.host_output + blockIdx.y * job.output_stride : nullptr;
+  const u32 length = u32(job.results[blockIdx.y].length);
+  u32 whole;
+  if (join_checksum(*job.tables, reinterpret_cast<const u32*>(stream), length, reinterpret_cast<u32*>(host), &state.checksum,
+                    &state.tiles_done, blockIdx.x, gridDim.x, whole) &&
+      threadIdx.x == 0) {
+    reinterpret_cast<u32*>(stream)[CHECKSUM_AT / 4] = whole;
+    if (host) reinterpret_cast<u32*>(host)[CHECKSUM_AT / 4] = whole;
+    if (job.host_results) job.host_results[blockIdx.y] = job.results[blockIdx.y];
+  }
+}
+
+/// Finds where a stream's blocks are, and compares its checksum: the first blocks of threads do the one, the others do the other.
+extern "C" __global__ void __launch_bounds__(THREADS) open_stream(const __grid_constant__ DecodeJob job) {
+  const u32 index_parts = ceil_div(job.segments, INDEX_TILE);
+  if (blockIdx.x < index_parts) return find_blocks(job, blockIdx.x);
+  DecodeState& state = job.states[blockIdx.y];
+  const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
+  const u8* stream = job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters);
+  u32 whole;
+  if (join_checksum(*job.tables, reinterpret_cast<const u32*>(stream), u32(parameters.stream_len), nullptr, &state.checksum, &state.tiles_done,
+                    blockIdx.x - index_parts, gridDim.x - index_parts, whole) &&
+      threadIdx.x == 0 && whole != parameters.checksum) {
+    state.error = DECODE_REFUSED;
+  }
+}

@@ -1,0 +1,36 @@
+//! Which chunks are for the GPU.
+
+use quire_codec::Layout;
+
+use crate::error::{Error, Result, reason};
+
+/// Longest chunk for the GPU in bytes of its codes: values of 1 and 2 bytes have codes of 4. Indices in kernels have 32 bits, and a job takes
+/// about five times the bytes of its codes.
+pub const MAX_CHUNK_BYTES: u64 = 1 << 30;
+/// Chunks with rows of fewer values than this, and with more rows than [`MAX_NARROW`], are not for the GPU.
+const MIN_COLUMNS: u64 = 32;
+/// See [`MIN_COLUMNS`].
+const MAX_NARROW: u64 = 1 << 17;
+
+/// Whether chunks of a layout are for the GPU.
+///
+/// # Errors
+/// `Unsupported`, with the reason.
+pub(crate) fn check_layout(layout: &Layout) -> Result<()> {
+    // A slow axis is summed by as many threads as there are columns: few columns would take for ever.
+    let (row, elements) = (layout.shape.row() as u64, layout.shape.elements());
+    if row < MIN_COLUMNS && elements / row > MAX_NARROW {
+        return Err(Error::Unsupported(reason!(
+            "chunk has {} rows of only {row} values, which the CPU does faster",
+            elements / row
+        )));
+    }
+    let code_size = layout.scalar.code_size() as u64;
+    if elements > MAX_CHUNK_BYTES / code_size {
+        return Err(Error::Unsupported(reason!(
+            "chunk has {elements} values, the GPU takes chunks of up to {} of this type",
+            MAX_CHUNK_BYTES / code_size
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! Compressing: arrays and launches.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use quire_codec::stages::alphabet::SEGMENT;
+use quire_codec::{Layout, Scalar, max_stream_len};
+
+use super::Memory;
+use super::key::{EncodeVariant, Key};
+use super::levels::interpolate;
+use super::sizes::{Sizes, known, shape, words_to_clear};
+use crate::declare::{ConstPointer, Pointer};
+use crate::error::Result;
+use crate::job::{CHECKSUM_TILE, CHOOSE_THREADS, EncodeJob, EncodeParameters, EncodePlane, LANE_SLOT, MASK, PLANES, THREADS};
+use crate::launch::{Kernels, TypeKernels, launch};
+use crate::memory::Arena;
+
+/// Threads of a block that encodes lanes.
+const WARP: u32 = 32;
+
+/// 32-bit words of extra bits that a segment of the mask can have: a little more than one bit a value.
+const MASK_EXTRA_WORDS: usize = 72;
+
+/// A job for compressing chunks of one layout.
+pub(crate) struct EncodePlan {
+    pub(crate) job: EncodeJob,
+    /// Bytes of all arrays.
+    pub(crate) len: usize,
+    /// Bytes from the states on that are 0 when the job begins.
+    zeroed: usize,
+    scalar: Scalar,
+    variant: EncodeVariant,
+    sizes: Sizes,
+}
+
+impl EncodePlan {
+    /// A plan whose arrays are in this memory.
+    ///
+    /// The arrays, and their order, are those of every variant of the key: a chunk is sent to `input` before its variant is known, and the
+    /// plan that then compresses it may be another one.
+    pub(crate) fn new(key: &Key, layout: &Layout, variant: EncodeVariant, memory: &Memory) -> Self {
+        let sizes = Sizes::new(key);
+        let (chunks, values, segments, groups) = (sizes.chunks, sizes.values(), sizes.all_segments(), sizes.all_groups());
+        let mut arena = Arena::new(memory.arrays);
+        let states = arena.take(chunks);
+        let exception_groups = arena.take(groups);
+        let plane_groups: [Pointer<u32>; PLANES] = std::array::from_fn(|_| arena.take(groups));
+        let before_mask = arena.len();
+        let mask = arena.take(segments * SEGMENT / 32);
+        // Interpolation sets bits of the mask; other quantizers write all of it.
+        let zeroed = if variant.interpolated { arena.len() } else { before_mask };
+        let input_stride = sizes.elements * sizes.value;
+        // In one piece, for one copy.
+        let parameters = arena.take_sized(1, size_of::<EncodeParameters>() + chunks * input_stride).address();
+        // Extra bits of a difference are 33 at most for 32-bit codes and 65 for 64-bit ones: see `EXTRA_WORDS` in `tokens`.
+        let code_extra_words = SEGMENT * (8 * sizes.code + 1) / 32;
+        let planes = std::array::from_fn(|plane| {
+            let extra_stride = if plane == MASK { MASK_EXTRA_WORDS } else { code_extra_words };
+            EncodePlane {
+                symbols: arena.take(segments * SEGMENT),
+                extra: arena.take(segments * extra_stride),
+                token_counts: arena.take(segments),
+                extra_bits: arena.take(segments),
+                lane_words: arena.take(segments * LANE_SLOT),
+                lane_sizes: arena.take(segments),
+                block_sizes: arena.take(segments),
+                groups: plane_groups[plane],
+                book: arena.take(chunks),
+                extra_stride: extra_stride as u64,
+            }
+        });
+        let output_stride = max_stream_len(layout).next_multiple_of(16);
+        let job = EncodeJob {
+            shape: shape(&key.shape),
+            chunks: chunks as u32,
+            segments: sizes.segments as u32,
+            groups: sizes.groups as u32,
+            most_listed: sizes.most_listed as u32,
+            bit_planes: u32::from(variant.bit_planes),
+            inspected: u32::from(variant.inspected),
+            interpolated: u32::from(variant.interpolated),
+            reserved: 0,
+            tables: memory.tables,
+            parameters: Pointer::new(parameters),
+            host_parameters: ConstPointer::new(memory.inbox),
+            input: ConstPointer::new(parameters + size_of::<EncodeParameters>() as u64),
+            input_stride: input_stride as u64,
+            codes: arena.take_sized(values, sizes.code),
+            places: arena.take(values),
+            exception_bits: arena.take_sized(values, sizes.code),
+            exception_list: arena.take(chunks * sizes.most_listed),
+            mask,
+            first_valid: arena.take(segments),
+            last_valid: arena.take(segments),
+            exception_counts: arena.take(segments),
+            exception_groups,
+            states,
+            planes,
+            output: arena.take(chunks * output_stride as usize),
+            output_stride,
+            host_output: Pointer::new(memory.streams),
+            results: arena.take(chunks),
+            host_results: Pointer::new(memory.results),
+        };
+        Self { job, len: arena.len(), zeroed, scalar: key.scalar, variant, sizes }
+    }
+
+    /// Launches the kernels in order. `observe` is called with a name after each step, and may time it.
+    pub(crate) fn enqueue(
+        &self,
+        stream: &Arc<CudaStream>,
+        kernels: &Kernels,
+        multiprocessors: u32,
+        mut observe: impl FnMut(&'static str) -> Result<()>,
+    ) -> Result<()> {
+        let TypeKernels { linear, interpolation, quantize_any, fill_gaps, tokenize, shuffle, assemble, .. } =
+            kernels.of_type(self.scalar);
+        let grid = |per_multiprocessor| self.sizes.grid(multiprocessors, per_multiprocessor, self.sizes.segments);
+        let job = &self.job;
+        let (words, blocks) = words_to_clear(self.zeroed, multiprocessors);
+        launch(stream, &kernels.begin, (blocks, 1, 1), THREADS, job, &[words])?;
+        observe("begin")?;
+        // Types without this kernel have no lattices, and the host has seen whether their chunks are constant.
+        if !self.variant.inspected
+            && let Some(linear) = linear
+        {
+            launch(stream, &linear.inspect, grid(2), THREADS, job, &[])?;
+            observe("1 inspect")?;
+        }
+        if self.variant.interpolated {
+            let pair = &known(interpolation)?.interpolate;
+            interpolate(stream, pair, job, &job.shape, &self.sizes, multiprocessors, &mut observe)?;
+            launch(stream, &kernels.count_marked, grid(8), THREADS, job, &[])?;
+            observe("1 count")?;
+        } else {
+            let quantize = if self.variant.linear { &known(linear)?.quantize } else { quantize_any };
+            launch(stream, quantize, grid(16), THREADS, job, &[])?;
+            observe("1 quantize")?;
+        }
+        launch(stream, fill_gaps, grid(16), THREADS, job, &[])?;
+        observe("1 exceptions")?;
+        if self.variant.bit_planes {
+            let (blocks, chunks, _) = grid(16);
+            launch(stream, shuffle, (blocks, chunks, 2), THREADS, job, &[])?;
+            observe("2, 5 bit planes")?;
+        } else {
+            let (blocks, chunks, _) = grid(4);
+            launch(stream, tokenize, (blocks, chunks, 2), THREADS, job, &[])?;
+            observe("2, 3 tokens")?;
+            launch(stream, &kernels.choose, (PLANES as u32, job.chunks, 1), CHOOSE_THREADS, job, &[])?;
+            observe("4 choose")?;
+            launch(stream, &kernels.encode_lanes, grid(32), WARP, job, &[])?;
+            observe("5 lanes")?;
+        }
+        launch(stream, assemble, grid(8), THREADS, job, &[])?;
+        observe("assemble")?;
+        let tiles = job.output_stride.div_ceil(CHECKSUM_TILE as u64) as usize;
+        launch(stream, &kernels.seal, self.sizes.grid(multiprocessors, 3, tiles), THREADS, job, &[])?;
+        observe("checksum")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quire_codec::{ByteOrder, Shape};
+
+    use super::*;
+    use crate::plan::Variant;
+
+    /// Every variant's plan for chunks of 5 by 700 values.
+    fn plans(memory: &Memory) -> Vec<EncodePlan> {
+        let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape: Shape::new(&[5, 700]).unwrap() };
+        let variants = (0..32u32).map(|bits| {
+            let [inspected, to_host, interpolated, linear, bit_planes] = std::array::from_fn(|bit| bits >> bit & 1 == 1);
+            EncodeVariant { inspected, to_host, interpolated, linear, bit_planes }
+        });
+        let plan = |variant| {
+            let key = Key { scalar: layout.scalar, shape: layout.shape, chunks: 3, variant: Variant::Encode(variant) };
+            EncodePlan::new(&key, &layout, variant, memory)
+        };
+        variants.map(plan).collect()
+    }
+
+    #[test]
+    fn arrays_are_those_of_every_variant() {
+        let memory = Memory { arrays: 1 << 40, ..Memory::default() };
+        let arrays = |plan: EncodePlan| {
+            let flags = EncodeJob { bit_planes: 0, inspected: 0, interpolated: 0, ..plan.job };
+            (plan.len, format!("{flags:?}"))
+        };
+        let mut plans = plans(&memory).into_iter().map(arrays);
+        let first = plans.next().unwrap();
+        assert!(plans.all(|other| other == first));
+    }
+}

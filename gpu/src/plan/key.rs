@@ -1,0 +1,168 @@
+//! What a job's launches depend on: jobs with equal keys share a recording.
+
+use quire_codec::Scalar;
+use quire_codec::stages::exceptions::most_listed;
+use quire_codec::stages::plane::{BIT_PLANES, is_interpolated};
+
+use crate::job::{COLUMNS_BY_PASS, COLUMNS_JOINED, COLUMNS_WHOLE, MIN_BLOCK_ROWS, ROWS_BLOCK_LOG};
+
+/// What the launches of a job depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) scalar: Scalar,
+    pub(crate) shape: quire_codec::Shape,
+    pub(crate) chunks: usize,
+    pub(crate) variant: Variant,
+}
+
+/// Direction of a job, and what its launches depend on besides layout and number of chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Variant {
+    /// Compressing.
+    Encode(EncodeVariant),
+    /// Decompressing.
+    Decode(DecodeVariant),
+}
+
+/// What the launches that compress depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EncodeVariant {
+    /// The host has seen that the chunks are neither constant nor on a lattice.
+    pub(crate) inspected: bool,
+    /// Streams go to the host.
+    pub(crate) to_host: bool,
+    /// Values are interpolated; otherwise differences are coded.
+    pub(crate) interpolated: bool,
+    /// The grid is linear.
+    pub(crate) linear: bool,
+    /// Planes are coded as bit planes; otherwise as tokens.
+    pub(crate) bit_planes: bool,
+}
+
+/// What the launches that decompress depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DecodeVariant {
+    /// How exceptions are to be restored.
+    pub(crate) exceptions: Exceptions,
+    /// Whether there are several rows, and blocks hold whole ones and are short enough to be put together in shared memory.
+    pub(crate) rows_in_blocks: bool,
+    /// Where columns of those rows are summed.
+    pub(crate) columns: Columns,
+    /// Values are interpolated.
+    pub(crate) interpolated: bool,
+    /// The passes that undo the prediction write values: the grid is linear, and values are as long as their codes.
+    pub(crate) in_place: bool,
+    /// Planes may have tokens.
+    pub(crate) tokens: bool,
+    /// Planes may be bit planes.
+    pub(crate) bit_planes: bool,
+    /// The kernels fetch the stream from pinned memory.
+    pub(crate) fetched: bool,
+}
+
+impl DecodeVariant {
+    /// The variant for a stream with this number of exceptions, whose first plane begins with `plane`, which may be cut short.
+    pub(crate) fn new(shape: &quire_codec::Shape, in_place: bool, exceptions: u64, plane: &[u8]) -> Self {
+        let interpolated = is_interpolated(plane);
+        let block_log = plane.get(1).copied().unwrap_or(0);
+        let exceptions = Exceptions::of(exceptions, shape.elements());
+        let are_bit_planes = plane.get(2) == Some(&BIT_PLANES);
+        // The headers of the exceptions' planes have not been read: they may have tokens or bit planes.
+        let any = exceptions == Exceptions::Many;
+        let rows_in_blocks = !interpolated
+            && block_log <= ROWS_BLOCK_LOG
+            && (1usize << block_log).is_multiple_of(shape.row())
+            && shape.elements() > shape.row() as u64;
+        let columns = if rows_in_blocks { Columns::of(shape, 1 << block_log) } else { Columns::ByPass };
+        Self {
+            exceptions,
+            rows_in_blocks,
+            columns,
+            interpolated,
+            in_place,
+            tokens: any || !are_bit_planes,
+            bit_planes: any || are_bit_planes,
+            fetched: false,
+        }
+    }
+
+    /// A variant whose launches decode streams of either variant; `None` if only one is interpolated or written in place.
+    pub(crate) fn join(self, other: Self) -> Option<Self> {
+        let exceptions = if self.exceptions as u8 > other.exceptions as u8 { self.exceptions } else { other.exceptions };
+        let rows_in_blocks = self.rows_in_blocks && other.rows_in_blocks;
+        let columns = if self.columns == other.columns { self.columns } else { Columns::ByPass };
+        ((self.interpolated, self.in_place) == (other.interpolated, other.in_place)).then_some(Self {
+            exceptions,
+            rows_in_blocks,
+            columns,
+            interpolated: self.interpolated,
+            in_place: self.in_place,
+            tokens: self.tokens || other.tokens,
+            bit_planes: self.bit_planes || other.bit_planes,
+            fetched: false,
+        })
+    }
+}
+
+/// How columns of codes are summed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Columns {
+    /// In a pass of their own.
+    ByPass,
+    /// Within blocks, each of which holds a part of columns; then these are joined.
+    Joined,
+    /// Within blocks that hold whole ones.
+    Whole,
+}
+
+impl Columns {
+    /// For blocks of `block` values that hold whole rows.
+    fn of(shape: &quire_codec::Shape, block: usize) -> Self {
+        // A thread sums a column, so that a row must have one for each thread of a warp; the pass along the third axis joins the columns.
+        const MIN_ROW: usize = 32;
+        match shape.extents()[..shape.dims().len()] {
+            [row, columns, behind, ..] if row >= MIN_ROW && columns > 1 && behind > 1 => {
+                let plane = row * columns;
+                if block.is_multiple_of(plane) {
+                    Self::Whole
+                } else if plane.is_multiple_of(block) && block >= MIN_BLOCK_ROWS * row {
+                    Self::Joined
+                } else {
+                    Self::ByPass
+                }
+            }
+            _ => Self::ByPass,
+        }
+    }
+
+    /// The variant as `DecodeJob::columns_in_blocks` has it.
+    pub(super) fn number(self) -> u32 {
+        match self {
+            Self::ByPass => COLUMNS_BY_PASS,
+            Self::Joined => COLUMNS_JOINED,
+            Self::Whole => COLUMNS_WHOLE,
+        }
+    }
+}
+
+/// Which launches exceptions need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exceptions {
+    None,
+    /// They are in a list.
+    Listed,
+    /// They have planes, in some chunks of a batch at least.
+    Many,
+}
+
+impl Exceptions {
+    fn of(count: u64, elements: u64) -> Self {
+        if count == 0 {
+            Self::None
+        } else if count <= most_listed(elements) {
+            Self::Listed
+        } else {
+            Self::Many
+        }
+    }
+}

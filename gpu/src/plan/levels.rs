@@ -1,0 +1,82 @@
+//! Interpolation: the levels of a chunk, and their launches in both directions.
+
+use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr};
+
+use super::sizes::Sizes;
+use crate::error::Result;
+use crate::job::{COARSE_THREADS, COARSE_VALUES, MAX_RANK, Shape, THREADS};
+use crate::launch::launch;
+
+/// Most levels: extents have 32 bits.
+const MOST_LEVELS: usize = 33;
+
+/// Levels of an interpolated chunk: level `l` has every `2^l`-th value along each axis.
+struct Levels {
+    rank: u32,
+    /// Extents of each level; behind the coarsest, the coarsest one's repeated.
+    extents: [[usize; MAX_RANK]; MOST_LEVELS],
+    /// Number of the coarsest level, a single value.
+    coarsest: usize,
+    /// The finest level that one block of threads does, with all coarser ones.
+    coarse: usize,
+}
+
+impl Levels {
+    fn new(shape: &Shape) -> Self {
+        let mut next = shape.extents.map(|extent| extent as usize);
+        let extents = [(); MOST_LEVELS].map(|()| {
+            let extents = next;
+            next = next.map(|extent| extent.div_ceil(2));
+            extents
+        });
+        let is_coarse = |extents: &[usize; MAX_RANK]| extents.iter().product::<usize>() <= COARSE_VALUES;
+        let coarsest = extents.iter().position(|&extents| extents == [1; MAX_RANK]).unwrap_or(MOST_LEVELS - 1);
+        let coarse = extents.iter().position(is_coarse).unwrap_or(coarsest);
+        Self { rank: shape.rank, extents, coarsest, coarse }
+    }
+
+    /// Arguments of the kernel for the coarse levels.
+    fn coarse(&self) -> [u32; 2] {
+        [self.coarse as u32, self.coarsest as u32]
+    }
+
+    /// For each pass of the fine levels: arguments of its kernel, and the number of values that it predicts.
+    fn passes(&self) -> impl Iterator<Item = ([u32; 2], usize)> {
+        (0..self.coarse)
+            .rev()
+            .flat_map(move |level| (1..=self.rank).map(move |size| ([level as u32, size], new_along(&self.extents[level], size))))
+    }
+}
+
+/// Values of a level whose coordinates are odd along exactly `axes` axes.
+fn new_along(extents: &[usize; MAX_RANK], axes: u32) -> usize {
+    let class = |set: u32| -> usize {
+        extents
+            .iter()
+            .enumerate()
+            .map(|(axis, extent)| if set >> axis & 1 == 1 { extent / 2 } else { extent.div_ceil(2) })
+            .product()
+    };
+    (1u32..16).filter(|set| set.count_ones() == axes).map(class).sum()
+}
+
+/// Launches the kernels of all levels, to encode or to decode: `coarse` for the coarse levels, `pass` for each pass of a fine one.
+pub(super) fn interpolate<J: DeviceRepr>(
+    stream: &CudaStream,
+    [coarse, pass]: &[CudaFunction; 2],
+    job: &J,
+    shape: &Shape,
+    sizes: &Sizes,
+    multiprocessors: u32,
+    observe: &mut impl FnMut(&'static str) -> Result<()>,
+) -> Result<()> {
+    let levels = Levels::new(shape);
+    launch(stream, coarse, (1, sizes.chunks as u32, 1), COARSE_THREADS, job, &levels.coarse())?;
+    observe("2' coarse levels")?;
+    for (numbers, values) in levels.passes() {
+        let grid = sizes.grid(multiprocessors, 8, values.div_ceil(THREADS as usize));
+        launch(stream, pass, grid, THREADS, job, &numbers)?;
+        observe("2' fine levels")?;
+    }
+    Ok(())
+}
