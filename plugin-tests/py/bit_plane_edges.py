@@ -34,7 +34,7 @@ def bit_plane_edges(plugin, tally, rng):
 
 
 def top(planes, block=DENSE_BLOCK):
-    """A block of so many planes, of which only the last is not 0: that of a block of one plane."""
+    """A block of `planes` bit planes of which only the last is not 0; it is the bit plane of a block of one."""
     return block._replace(planes=planes, modes=[EMPTY] * (planes - 1) + block.modes)
 
 
@@ -115,8 +115,8 @@ class Edges:
             self.block(f"unused half {half:#x}", BitBlock(1, [SPARSE], [1], [1, half], data), False)
         shared = BitBlock(3, [SPARSE, DENSE, SPARSE], [1, 2], [2, 1], b"\7" + DENSE_BLOCK.data + b"\5")
         self.block("two planes in one byte of four bits", shared, True)
-        apart = shared._replace(nibbles=[2, 0, 1, 0])
-        self.block("two planes in a byte of four bits each", apart, False)
+        separate = shared._replace(nibbles=[2, 0, 1, 0])
+        self.block("two planes in a byte of four bits each", separate, False)
         self.block("bytes of sparse planes before those of dense ones", shared._replace(data=b"\7\5" + DENSE_BLOCK.data), False)
         self.block("flags behind four bits", BitBlock(1, [SPARSE], [], [1, 0], struct.pack("<Q", 1) + b"\1"), False)
 
@@ -189,13 +189,13 @@ class Edges:
             self.check(f"exceptions' bits of {planes} planes", plain + mask + few, planes <= width, 48, dtype, 20)
             if planes > 64:
                 continue
-            # Numbers 1 stand for integers 1, and the number of all ones for an even integer if it has more planes than one.
+            # Numbers 1 mean integers 1, and the number of all ones for an even integer if it has more planes than one.
             numbers = np.array([1] * 20 + [0] * 27 + [(1 << planes) - 1 if planes > 1 else 0], np.uint64)
             wide = bit_plane([bit_block(numbers, lambda plane: DENSE).pack()], 0)
             self.check(f"mask of {planes} planes", plain + wide + exact_bits(range(20), 0), planes <= 32, 48, dtype, 20)
 
     def every_byte(self):
-        """Every value of every byte of two planes: both readers say the same."""
+        """Every value of every byte of two planes: both readers agree."""
         for name, block in (("sparse", SPARSE_BLOCK), ("mixed", MIXED_BLOCK)):
             good = bit_plane([block.pack()], 0)
             for at, value in itertools.product(range(len(good)), range(256)):

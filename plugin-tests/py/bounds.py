@@ -20,7 +20,7 @@ import quire_options
 
 SHAPE, CHUNKS = (21, 40, 50), (16, 32, 32)
 
-# The same as in filter/src/cd_values.rs.
+# As in filter/src/cd_values.rs.
 WORDS = {
     "abs=0.001": (1, 3539053052, 1062232653),
     "lossless,coding=bitshuffle": (512,),
@@ -33,7 +33,7 @@ TYPES = ("<f2", ">f2", "<f4", ">f4", "<f8", ">f8", "i1", "u1", "<i2", ">u2", ">i
 
 
 def assert_options() -> None:
-    """Words and options say the same, in both directions, and nonsense is refused with the reason."""
+    """Words and options convert to each other, and nonsense is refused with the reason."""
     for options, words in WORDS.items():
         assert quire_options.cd_values(options) == words, options
         assert quire_options.options(words) == options, words

@@ -1,7 +1,7 @@
 """Files for the command line, and what must hold of those that it makes of them.
 
     command_line.py make FILE            writes a file with all that a repacked file must still have
-    command_line.py check FILE NEW REL   compares: values of compressed datasets with the bound, everything else for being the same
+    command_line.py check FILE NEW REL   compares: values of compressed datasets with the bound, everything else for equality
     command_line.py large FILE           writes a file that takes a while to repack
     command_line.py netcdf FILE          writes a netCDF-4 file with dimensions, by netCDF's own library
     command_line.py netcdf-check FILE NEW REL
@@ -27,7 +27,7 @@ import quire_options
 from quire_client import FILTER_ID, assert_bound, assert_same_bits, nasty, smooth
 
 BOUND = 1e-3
-USER_BLOCK = b"what stands before the file is the user's own".ljust(512, b".")
+USER_BLOCK = b"the bytes before the file are the user's own".ljust(512, b".")
 
 
 def make(path: str) -> None:
@@ -37,7 +37,7 @@ def make(path: str) -> None:
         file.attrs["zero"] = h5py.Empty("f4")
         file.attrs["of the root"] = file.ref
 
-        # By their names these would stand in another order.
+        # Their names would sort them in another order.
         fields = file.create_group("fields", track_order=True)
         for name in ("w", "v", "u"):
             fields.create_dataset(name, data=smooth((40, 50, 60), "<f4", ord(name)))
@@ -181,7 +181,7 @@ def check(path: str, new: str, share: str) -> None:
 
 
 def assert_tree(old: h5py.Group, copy: h5py.Group) -> None:
-    """The same links in the same order, the same attributes, and the same values where nothing is compressed."""
+    """Links and their order, attributes, and values that are not compressed must be equal."""
     assert list(old) == list(copy), f"{old.name}: {list(old)} became {list(copy)}"
     assert_attributes(old, copy)
     for name in old:
@@ -277,9 +277,9 @@ def sparse(path: str) -> None:
 
 def sparse_check(path: str, new: str) -> None:
     with h5py.File(path, "r") as old, h5py.File(new, "r") as copy:
-        for place in (np.s_[450:650, 450:650], np.s_[99_900:, 0:100]):
-            assert_bound(old["t"][place], copy["t"][place], 1e-3, "sparse")
-            assert ((old["t"][place] == 7.5) == (copy["t"][place] == 7.5)).all()
+        for box in (np.s_[450:650, 450:650], np.s_[99_900:, 0:100]):
+            assert_bound(old["t"][box], copy["t"][box], 1e-3, "sparse")
+            assert ((old["t"][box] == 7.5) == (copy["t"][box] == 7.5)).all()
         print(f"{copy['t'].id.get_num_chunks()} of 1000000 chunks")
 
 

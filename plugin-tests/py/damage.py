@@ -19,7 +19,7 @@ LOSSLESS, POINTWISE = (0,), 5  # words of the exact bits; the mode of a share of
 
 
 def attempt(dataset: h5py.Dataset, stream: bytes, label: str) -> None:
-    """Puts `stream` in the place of the only chunk: reading it must fail with our text."""
+    """Replaces the only chunk by `stream`: reading it must fail with our text."""
     dataset.id.write_direct_chunk((0, 0), stream)
     try:
         dataset[()]

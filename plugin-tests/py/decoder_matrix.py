@@ -169,7 +169,7 @@ def of_numbers(numbers, element):
 
 
 def bits_type(element):
-    """The type of the bits of values as they stand in memory."""
+    """The unsigned type of a value's bits in memory."""
     return np.dtype(f"{'>' if element.big_endian else '<'}u{element.width}")
 
 
@@ -236,7 +236,7 @@ def requests(element):
 
 
 def modes(plugin, tally, rng):
-    """Section 10: every mode of bits, for all types of values in both codings, keeps what it promises; decimals are the same."""
+    """Section 10: every mode of bits, for all types of values in both codings, keeps what it promises; decimals give equal results."""
     for name, kind in itertools.product(MODES_TYPES, CONTENTS):
         element = Element(name)
         shape = (CHUNK[0] * (2 if kind in ("smooth", "filled") else 1), *CHUNK[1:])
@@ -358,7 +358,7 @@ def least_numbers(plugin, tally):
 
 
 def check_kept(plugin, tally, element, values, request, fill, streams, name):
-    """Section 10: the words that the dataset keeps; and decimals, which keep the same, and give the same streams."""
+    """Section 10: the words that the dataset keeps; and decimals, which keep equal words and give equal streams."""
     by_bits = words_of(request.mode, *request.numbers, coding=request.coding)
     own = [0x51010000 | element.value_type << 8 | 3, *CHUNK, request.fill & 0xFFFFFFFF, request.fill >> 32]
     expected = (*by_bits, *own[: 6 if element.width == 8 else 5])

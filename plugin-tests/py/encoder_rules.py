@@ -14,7 +14,7 @@ import numpy as np
 from quire_decoder import (
     BFLOAT, BIT_PLANES, CONSTANT, DENSE, EMPTY, EXACT, FINE, INTERPOLATION, LEAST_STEP, QUANTIZED, SPARSE, STEPS, STORED,
     UNSIGNED, Grid, classes, low_bits, most_listed, prediction, read_exceptions, read_grid, read_header, read_integers, read_list, rounded,
-    undo_differences, undo_interpolation, values_of_logarithms, values_of_places, values_of_steps, wrapped,
+    undo_differences, undo_interpolation, values_of_logarithms, values_of_positions, values_of_steps, wrapped,
 )  # fmt: skip
 from stream_craft import bit_block, bit_plane, numbers_of
 
@@ -56,16 +56,16 @@ class Parts:
             self.grid = read_grid(reader, self.header)
             self.ones = read_exceptions(reader, self.header)
         listed = self.ones <= most_listed(self.header.count)
-        places, self.numbers = read_list(reader, self.ones if listed else 0, self.header)
+        indices, self.numbers = read_list(reader, self.ones if listed else 0, self.header)
         self.predictor, integers = self.plane(reader, extents, bits)
         self.interpolated = self.predictor == INTERPOLATION
         if self.interpolated:
             self.residuals = np.array(wrapped(integers, 32), np.int32)
-            self.places = undo_interpolation(self.residuals, extents).reshape(extents)
+            self.positions = undo_interpolation(self.residuals, extents).reshape(extents)
         else:
             self.codes = np.array(undo_differences(integers, extents, self.predictor, bits), np.int64).reshape(extents)
         mask = np.zeros(self.header.count, int)
-        mask[places] = 1
+        mask[indices] = 1
         if not listed:
             predictor, integers = self.plane(reader, extents, 32)
             mask = np.array(undo_differences(integers, extents, predictor, 32)) & 1
@@ -75,7 +75,7 @@ class Parts:
         self.exceptions = (mask == 1).reshape(extents)
 
     def plane(self, reader, extents, bits):
-        """Reads a plane, and keeps it as it stands."""
+        """Reads a plane, and keeps its integers unchanged."""
         at = reader.at
         predictor, integers = read_integers(reader, extents, bits)
         bits = 32 if predictor == INTERPOLATION else bits
@@ -113,7 +113,7 @@ def in_binary64(bits, header):
 
 
 def cut(number):
-    """Section 11: a mantissa cut to 5 bits behind the point; of a subnormal number the bits that stand in their place."""
+    """Section 11: a mantissa cut to 5 bits behind the point; of a subnormal number the bits at those positions."""
     (bits,) = struct.unpack("<Q", struct.pack("<d", number))
     return struct.unpack("<d", struct.pack("<Q", bits >> 47 << 47))[0]
 
@@ -183,7 +183,7 @@ def half_step_of(bound, values):
 
 
 def lattice_of_bits(values):
-    """Section 11: the half step of the lattice on which a chunk's exact bits may stand, or None."""
+    """Section 11: the half step of the lattice that holds a chunk exactly, or None."""
     finite = values.x[np.isfinite(values.x)]
     power = greatest_power(finite)
     if power is None or not -1000 <= power <= 1000 or np.any((finite == 0) & np.signbit(finite)):
@@ -208,21 +208,21 @@ class Rules:
         self.nearest = np.rint(self.scaled)
         self.codes, self.coded = self.try_codes()
         if self.fine:
-            self.places, self.stands = self.try_places()
-            self.coded &= ~(self.stands & (self.places % 8 != 0))
+            self.positions, self.is_on_position = self.try_positions()
+            self.coded &= ~(self.is_on_position & (self.positions % 8 != 0))
         self.masked = values.is_fill & ~self.coded
 
-    def value(self, places):
-        """Section 5.2's value of a place as a number of the chunk's type, in binary64."""
-        return in_binary64(values_of_places(places, self.grid, self.header), self.header)
+    def value(self, positions):
+        """Section 5.2's value of a position as a number of the chunk's type, in binary64."""
+        return in_binary64(values_of_positions(positions, self.grid, self.header), self.header)
 
-    def unrounded(self, places):
-        """Section 5.2's value of a place before it is rounded to its type."""
-        steps = (places + 4) // 8
-        return steps * self.step + (places - 8 * steps) * (self.step * FINE)
+    def unrounded(self, positions):
+        """Section 5.2's value of a position before it is rounded to its type."""
+        steps = (positions + 4) // 8
+        return steps * self.step + (positions - 8 * steps) * (self.step * FINE)
 
     def restored(self, steps, rest):
-        """Section 5.2's value of so many steps and a rest, which may be 4."""
+        """Section 5.2's value of a number of steps and a rest, which may be 4."""
         return in_binary64(rounded(steps * self.step + rest * (self.step * FINE), self.header), self.header)
 
     def try_codes(self):
@@ -235,12 +235,12 @@ class Rules:
         good &= (np.rint(number * self.inverse) == self.nearest) & ~fill_lost
         return np.where(good, self.nearest, 0).astype("i8"), good
 
-    def try_places(self):
-        """Section 5.2: the place nearest to each value, and where the value stands on it."""
+    def try_positions(self):
+        """Section 5.2: the position nearest to each value, and which values are exactly on it."""
         near = np.abs(self.nearest) < self.reach
         rest = np.rint((self.scaled - self.nearest) * (8 / (1020 / 1021)))
-        places = np.where(near, 8 * self.nearest + rest, 0).astype("i8")
-        return places, near & (self.restored(self.nearest, rest) == self.x)
+        positions = np.where(near, 8 * self.nearest + rest, 0).astype("i8")
+        return positions, near & (self.restored(self.nearest, rest) == self.x)
 
     def codes_and_exceptions(self):
         """Section 5.1: the plane of codes with those of exceptions, and the mask."""
@@ -250,15 +250,15 @@ class Rules:
         """Section 5.2: the residuals of a class of values, and which are exceptions."""
         x, reach = self.x[there], self.reach
 
-        def holds(places):
-            return (-8 * reach + 4 <= places) & (places < 8 * reach - 4) & (np.abs(x - self.value(places)) <= self.bound)
+        def holds(positions):
+            return (-8 * reach + 4 <= positions) & (positions < 8 * reach - 4) & (np.abs(x - self.value(positions)) <= self.bound)
 
         steps = np.rint((x - self.unrounded(predicted)) * self.inverse)
         few = np.abs(steps) < 65536
         steps = np.where(few, steps, 0).astype("i8")
-        stepped, near = predicted + 8 * steps, self.places[there]
+        stepped, near = predicted + 8 * steps, self.positions[there]
         out = ~(np.abs(self.scaled[there]) < reach) | ~(np.abs(self.nearest[there]) < reach) | self.masked[there]
-        by_steps = ~out & few & holds(stepped) & ~(self.stands[there] & (near != stepped))
+        by_steps = ~out & few & holds(stepped) & ~(self.is_on_position[there] & (near != stepped))
         distance = near - predicted
         by_escape = ~out & ~by_steps & holds(near) & (-32768 <= distance) & (distance <= 32767)
         return np.where(by_steps, steps, np.where(by_escape, distance + 98304, 0)), ~(by_steps | by_escape)
@@ -272,7 +272,7 @@ def code_limit(header):
 def codes_beside(codes, good):
     """Section 5.1: the plane of codes, in which exceptions have those of other values of their row."""
     row = np.arange(good.shape[-1])
-    # The place of the last good value of the row so far; before it, the first one of all.
+    # The index of the last good value of the row so far; before it, the first one of all.
     before = np.maximum.accumulate(np.where(good, row, -1), -1)
     before = np.where(before < 0, good.argmax(-1)[..., None], before)
     return np.where(good.any(-1)[..., None], np.take_along_axis(codes, before, -1), 0)
@@ -338,16 +338,16 @@ def logarithm_codes(parts, values, share, subnormal):
     """Section 5.5: codes, and which are exceptions; whether values that are subnormal in binary64 may have codes."""
     header, grid = parts.header, parts.grid
 
-    def places(numbers):
+    def positions(numbers):
         return np.rint(logarithm(np.abs(numbers), terms_of(header)) * (1 / grid.step)) - grid.offset
 
     x = values.x
-    magnitude = places(x)
+    magnitude = positions(x)
     good = (1 <= magnitude) & (magnitude < code_limit(header)) & np.isfinite(x) & (np.abs(x) >= (5e-324 if subnormal else 2.0**-1022))
     codes = np.where(good, np.copysign(magnitude, x), 0).astype("i8")
     back = values_of_logarithms(codes.reshape(-1).tolist(), grid, header).reshape(values.bits.shape)
     number = in_binary64(back, header)
-    good &= (np.abs(x - number) <= share * np.abs(x)) & (places(number) == magnitude)
+    good &= (np.abs(x - number) <= share * np.abs(x)) & (positions(number) == magnitude)
     good |= values.bits == 0
     good &= ~values.is_fill | (back == values.bits)
     return codes_beside(codes, good), ~good
@@ -408,7 +408,7 @@ def check_encoder(tally, stream, bits, request, name):
     coding, stored = header.coding, 24 + 8 * len(header.extents) + header.count * header.width
     same = bool((bits == bits.reshape(-1)[0]).all())
     if (coding == CONSTANT) != same:
-        tally.disagree(f"{name}: encoder, coding {coding}, where values are {'all' if same else 'not all'} the same")
+        tally.disagree(f"{name}: encoder, coding {coding}, where values are {'all' if same else 'not all'} equal")
     if coding not in (STORED, CONSTANT) and len(stream) >= stored:
         tally.disagree(f"{name}: encoder, {len(stream)} bytes are not stored ones")
     if coding in (STORED, CONSTANT):
@@ -474,7 +474,7 @@ def check_quantized(tally, parts, values, request, element, name):
     of_bound, of_bits = half_step_of(bound, values), lattice_of_bits(values)
     rules = Rules(parts, values, bound)
     if not parts.interpolated:
-        # The grid of a bound may be that of the exact bits, which stand in its place where its stream is too long.
+        # The exact bits replace a bound's grid where its stream would be too long.
         ways = [rules.codes_and_exceptions()] if bound and half_step == of_bound else []
         ways += [lattice_codes(parts, values)] if half_step == of_bits else []
         if not ways:
@@ -490,7 +490,7 @@ def check_quantized(tally, parts, values, request, element, name):
     first = (slice(1),) * len(extents)
     at = 0
     for stride, axes, there in itertools.chain([(0, (), first)], classes(extents)):
-        grid = parts.places[(slice(None, None, stride or None),) * len(extents)]
+        level = parts.positions[(slice(None, None, stride or None),) * len(extents)]
         predicted = prediction(grid, axes) if axes else np.zeros(grid[first].shape, "i8")
         residuals, exceptions = rules.residuals_and_exceptions(there, predicted)
         wrong = (residuals != parts.residuals[at : at + residuals.size].reshape(residuals.shape)) | (exceptions != parts.exceptions[there])

@@ -33,7 +33,7 @@ from quire_client import FILTER_ID, absolute, assert_bound, nasty, smooth
 
 BOUND = 1e-3
 LAND = 1e35
-# The plugin tries a GPU without memory again after so many seconds.
+# Seconds after which the plugin tries a GPU without memory again.
 RETRY = 11.0
 
 
@@ -198,7 +198,7 @@ CHUNK_SHAPE = (128, 128, 128)  # 8 MiB
 
 
 def to_and_fro(filter: Filter, chunk: np.ndarray, times: int) -> str:
-    """Hash of the stream and of the chunk that comes back, which are the same each time."""
+    """Hash of the stream and of the decoded chunk, which never changes."""
     expected = None
     for turn in range(times):
         _, stream = filter.compress(chunk, BOUND)

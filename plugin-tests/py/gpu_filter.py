@@ -31,6 +31,6 @@ class Filter(Plugin):
         return seconds, stream.copy()
 
     def decompress(self, stream: np.ndarray, like: np.ndarray, has_room: bool = True) -> tuple[float, np.ndarray]:
-        """Seconds and chunk. With room the chunk takes the stream's place in the buffer, without it gets a new one, as HDF5 has it."""
+        """Seconds and chunk. With room the chunk overwrites the stream in the buffer, without it gets a new buffer, as HDF5 has it."""
         seconds, chunk = self.run(REVERSE, (), stream, 2 * like.nbytes if has_room else stream.nbytes)
         return seconds, chunk.view(like.dtype).reshape(like.shape)

@@ -141,21 +141,21 @@ class Image:
         for start, length in self.sealed:
             if raw[start : start + 4] in (b"FAHD", b"EAHD", b"BTHD"):
                 raw[start : start + length] = bytes(length)
-        places = [raw.find(struct.pack("<Q", address)) for address, _ in self.chunks]
-        spacing = min((b - a for a, b in zip(sorted(places), sorted(places)[1:])), default=0)
+        offsets = [raw.find(struct.pack("<Q", address)) for address, _ in self.chunks]
+        spacing = min((b - a for a, b in zip(sorted(offsets), sorted(offsets)[1:])), default=0)
         layout = self.message(LAYOUT)
         entries = []
-        for place, (_, size) in zip(places, self.chunks):
+        for offset, (_, size) in zip(offsets, self.chunks):
             if self.raw[layout.at] == 3:
-                # A B-tree of version 1: a key of size, mask and offsets (one more than axes) is in front of the address.
-                key = place - 8 * (self.rank + 1) - 8
-                entry = Entry(place, key, 4, key + 4)
-            elif layout.at < place < layout.at + layout.size:
-                entry = Entry(place, place - 12, 8, place - 4)
+                # A B-tree of version 1: a key of size, mask and offsets (one more than axes) is in front of the offset.
+                key = offset - 8 * (self.rank + 1) - 8
+                entry = Entry(offset, key, 4, key + 4)
+            elif layout.at < offset < layout.at + layout.size:
+                entry = Entry(offset, offset - 12, 8, offset - 4)
             else:
                 # An array, or a B-tree of version 2 ("BTLF"), whose entries have offsets at the end.
                 size_bytes = spacing - 12 - (8 * self.rank if b"BTLF" in self.raw else 0)
-                entry = Entry(place, place + 8, size_bytes, place + 8 + size_bytes)
+                entry = Entry(offset, offset + 8, size_bytes, offset + 8 + size_bytes)
             assert self.read(entry.size, entry.size_bytes) == size and self.read(entry.mask, 4) == 0, f"{entry}"
             entries.append(entry)
         return entries
@@ -198,7 +198,7 @@ class Image:
         return data
 
     def with_pipeline(self, data: bytes) -> bytearray:
-        """The file with another filter pipeline message, of any length: a continuation takes the place of the old one, and leads to the end."""
+        """The file with another filter pipeline message, of any length: a continuation replaces the old one and leads to the end."""
         old, raw = self.message(PIPELINE), bytearray(self.raw)
         if self.is_new:
             message = struct.pack("<BHB", PIPELINE, len(data), 1) + bytes(self.message_header - 4) + data

@@ -7,7 +7,7 @@
 LIBRARY is c/crash_stack.c, built. Round 0 has all changes that are listed here, and some bits flipped by chance; other rounds have other bits.
 
 Each change is made to a file with our filter. Where filters are not told what was changed, other values may come back (the EXCUSES). Then a
-twin, the file with h5py's LZF in our place, gets the change too, and must not be refused: otherwise HDF5 could have noticed, and our filter
+twin, the file with h5py's LZF instead of our filter, gets the change too, and must not be refused: otherwise HDF5 could have noticed, and our filter
 would have kept it from that. A crash is a failure if our library is on the stack. One within HDF5 is counted, and the twin is tried.
 """
 
@@ -39,7 +39,7 @@ NOT_OURS = "the message names another filter or none: ours is not called"
 IN_FRONT = "another filter is in front of ours: HDF5 hands it our values"
 LAYOUT_CHANGED = "the layout message was changed: filters are not told the chunk's extents"
 TYPE_CHANGED = "the datatype message was changed: filters are not told the type"
-INDEX_CHANGED = "the index gives another chunk, or none, in the place of this one: filters are not told which chunk it is"
+INDEX_CHANGED = "the index gives another chunk, or none, instead of this one: filters are not told which chunk it is"
 MASKED = "the chunk's filter mask says that our filter was skipped: it is not called"
 OTHER_MESSAGE = "another message than the filters', or the index, was changed"
 BORDERS = "type or size of another message was changed: HDF5 reads the messages behind it as others"
@@ -200,13 +200,13 @@ def index_cases(image: Image) -> Iterator[Case]:
                 yield Case(f"chunk {number} of {wrong} bytes", image.patched((entry.size, wrong.to_bytes(entry.size_bytes, "little"))), "")
         for mask in (1, 2, 0xFFFFFFFE, 0x80000000, 0xFFFFFFFF):
             yield Case(f"chunk {number} with mask {mask:#x}", image.patched((entry.mask, struct.pack("<I", mask))), MASKED if mask & 1 else "")
-        for place in (0, address + 1, address - 1, address + 8, len(image.raw) - 1, len(image.raw), 1 << 40):
-            yield Case(f"chunk {number} at {place}", image.patched((entry.address, struct.pack("<Q", place))), "")
+        for target in (0, address + 1, address - 1, address + 8, len(image.raw) - 1, len(image.raw), 1 << 40):
+            yield Case(f"chunk {number} at {target}", image.patched((entry.address, struct.pack("<Q", target))), "")
         yield Case(f"no chunk {number}", image.patched((entry.address, b"\xff" * 8)), INDEX_CHANGED)
         for other in {0, len(image.chunks) - 1} - {number}:
-            place, length = image.chunks[other]
-            changes = (entry.address, struct.pack("<Q", place)), (entry.size, length.to_bytes(entry.size_bytes, "little"))
-            yield Case(f"chunk {other} in the place of {number}", image.patched(*changes), INDEX_CHANGED)
+            target, length = image.chunks[other]
+            changes = (entry.address, struct.pack("<Q", target)), (entry.size, length.to_bytes(entry.size_bytes, "little"))
+            yield Case(f"chunk {other} instead of {number}", image.patched(*changes), INDEX_CHANGED)
 
 
 def flip_cases(image: Image, draw: random.Random) -> Iterator[Case]:

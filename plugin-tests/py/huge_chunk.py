@@ -47,7 +47,7 @@ def pieces(count: int, content: str, dtype: np.dtype) -> Iterator[tuple[slice, n
         elif content == "stored":
             piece = np.frombuffer(np.random.default_rng(number).bytes(values * dtype.itemsize), dtype)
         else:
-            # A level of its own for each piece, so that one in the place of another is noticed.
+            # A level of its own for each piece, so that a swapped piece is noticed.
             piece = smooth[:values] + dtype.type(number % 16)
         yield np.s_[start : start + values], piece
 

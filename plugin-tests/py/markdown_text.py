@@ -79,7 +79,7 @@ class Document:
                 yield number, found["target"]
 
     def code_spans(self) -> Iterator[tuple[int, str]]:
-        """What stands between backticks, with its line."""
+        """Texts between backticks, each with its line."""
         for number, line in self.prose:
             for found in _CODE.finditer(line):
                 yield number, found[1]

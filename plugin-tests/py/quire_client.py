@@ -68,15 +68,15 @@ def nasty(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.ndarray:
     flat[size // 2 : size // 2 + size // 8] *= 1e6
     flat[size // 4 : size // 4 + size // 8] = FILL_VALUES[seed % 2]
     odd = specials(field.dtype)
-    places = random.choice(size, min(size, 2 * odd.size), replace=False)
+    indices = random.choice(size, min(size, 2 * odd.size), replace=False)
     # Bits, not values: an assignment between float arrays may quiet a signalling NaN.
     unsigned_flat = flat.view(field.dtype.str.replace("f", "u"))
-    unsigned_flat[places] = np.resize(unsigned(odd), places.size)
+    unsigned_flat[indices] = np.resize(unsigned(odd), indices.size)
     return field
 
 
 def assert_bound(original: np.ndarray, read: np.ndarray, bound: "float | np.ndarray", label: str) -> None:
-    """|x - x'| <= bound in f64 for every finite value, and the same bits for every NaN and infinity."""
+    """|x - x'| <= bound in f64 for every finite value, and equal bits for every NaN and infinity."""
     label = f"{client()}: {label}"
     assert original.shape == read.shape, f"{label}: shape {read.shape}, expected {original.shape}"
     assert original.dtype == read.dtype, f"{label}: type {read.dtype.str}, expected {original.dtype.str}"
@@ -105,7 +105,7 @@ def assert_same_bits(expected: np.ndarray, read: np.ndarray, label: str) -> None
 
 
 def assert_words(text: str, words: Iterable[str], label: str) -> None:
-    """Every one of `words` stands in `text`, whatever its case."""
+    """Every one of `words` is in `text`, whatever its case."""
     missing = [word for word in words if word.lower() not in text.lower()]
     assert not missing, f"{client()}: {label}: the message does not say {missing}: {text!r}"
 

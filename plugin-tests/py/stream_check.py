@@ -110,7 +110,7 @@ def decode_or_error(stream, limit):
 
 
 def check_stream(dataset, tally, stream, name):
-    """Both readers on one stream for a dataset of one chunk: the same bytes, or refused by both."""
+    """Both readers on one stream for a dataset of one chunk: equal bytes, or refused by both."""
     got, error = decode_or_error(stream, dataset.limit)
     dataset.id.write_direct_chunk((0,) * dataset.ndim, stream)
     plugins, plugin_error = read_or_error(dataset)
@@ -124,7 +124,7 @@ def check_stream(dataset, tally, stream, name):
 
 
 def read_by_both(dataset, tally, stream, name):
-    """A stream that both readers must read, to the same bytes; whether they did."""
+    """A stream that both readers must read, to equal bytes; returns whether they did."""
     refused, disagreements = tally.refused, tally.disagreements
     check_stream(dataset, tally, stream, name)
     if tally.disagreements == disagreements and tally.refused != refused:

@@ -81,7 +81,7 @@ class BitBlock(NamedTuple):
 
 
 def numbers_of(integers, bits):
-    """Section 9.2: the numbers that integers of so many bits stand as."""
+    """Section 9.2: the numbers of integers of `bits` bits."""
     least = -(1 << (bits - 1))
     return np.array([(1 << bits) - 1 if v == least else 2 * v - 1 if v > 0 else -2 * v for v in map(int, integers)], np.uint64)
 
@@ -123,13 +123,13 @@ def exact_bits(integers, predictor, bits=32):
     return bit_plane(blocks, predictor)
 
 
-def listed(places, bits):
+def listed(indices, bits):
     """Section 4: the list of few exceptions in a chunk of at most 2^32 values, with their bits as bytes, and padding."""
-    return struct.pack(f"<{len(places)}I", *map(int, places)) + bits + bytes(-len(bits) % 4)
+    return struct.pack(f"<{len(indices)}I", *map(int, indices)) + bits + bytes(-len(bits) % 4)
 
 
 def whole(element, coding, extents, body):
-    """Sections 2 and 3: a stream; element may be a number that stands for the value type."""
+    """Sections 2 and 3: a stream; element may be a value type's number."""
     value_type = getattr(element, "value_type", element)
     head = b"QUIR\0\5" + bytes([value_type, coding, len(extents), 0, 0, 0]) + bytes(12)
     return fresh_checksum(with_length(head + struct.pack(f"<{len(extents)}Q", *extents) + body))
@@ -162,8 +162,8 @@ class Craft:
             if ones > most:
                 return self.around(plane + mask + self.plane((ones,), element.bits), extents, element, half_step, ones, offset)
         ones = int(rng.choice([1, most, rng.integers(most + 1)])) if kind < 0.8 else 0
-        places = np.sort(rng.permutation(count)[:ones])
-        return self.around(listed(places, rng.bytes(ones * element.width)) + plane, extents, element, half_step, ones, offset)
+        indices = np.sort(rng.permutation(count)[:ones])
+        return self.around(listed(indices, rng.bytes(ones * element.width)) + plane, extents, element, half_step, ones, offset)
 
     def interpolates(self, element, half_step):
         """Section 5.2: whether a plane may be interpolated."""
@@ -215,7 +215,7 @@ class Craft:
         return book
 
     def plane(self, extents, bits, predictor=None):
-        """A plane of random tokens or of random bits, with this predictor or any that may stand there."""
+        """A plane of random tokens or of random bits, with this predictor or any that is allowed."""
         rng = self.rng
         count = int(np.prod(extents))
         if predictor is None:
@@ -256,7 +256,7 @@ class Craft:
         return bytes([predictor, 11, 255, 16, 16, 0, 0, 0]) + packed + index + words + bytes(-len(words) % 4)
 
     def bit_block(self, count, bits):
-        """A block of bit planes: few planes or all, few numbers or many, and any mode that may stand there (section 9.2)."""
+        """A block of bit planes: few planes or all, few numbers or many, and any mode that is allowed (section 9.2)."""
         rng = self.rng
         top = int(rng.choice([0, 1, rng.integers(bits + 1), bits]))
         numbers = np.frombuffer(rng.bytes(8 * count), np.uint64) & np.uint64((1 << top) - 1)

@@ -20,12 +20,12 @@ ABSOLUTE = words_of(1, 1e-3)
 
 
 def edges(plugin, tally, rng, number):
-    """Residuals where the formulas of section 6.2 turn, and places where the values of section 5.2 do."""
+    """Residuals where the formulas of section 6.2 turn, and positions where the values of section 5.2 turn."""
     craft = Craft(rng)
     turns = [side + by for side in (0, 65536, -65536, 98304, 98304 - 32768, 98304 + 32767, -98304) for by in (-1, 0, 1)]
     turns += [2**31 - 1, -(2**31), -(2**31) + 1, 2**31 - 98304, 98304 - 2**31, 2**30, -(2**30)]
-    # An escape to each of the last and the first places.
-    turns += [(place + 98304 + 2**31) % 2**32 - 2**31 for place in range(2**31 - 9, 2**31 + 9)]
+    # An escape to each of the last and the first positions.
+    turns += [(position + 98304 + 2**31) % 2**32 - 2**31 for position in range(2**31 - 9, 2**31 + 9)]
     bounds = {4: (1.0, 1e-28, 1e30, 1e35, 3e38, 1e300), 8: (1.0, 1e-290, 1e299, 8e307)}
     shapes = ((1,), (2,), (7,), (24,), (3, 5), (6, 1), (4, 9), (3, 4, 5), (2, 2, 2), (2, 3, 2, 3), (4, 5, 6, 7), (1, 3, 1, 4))
     for turn in range(number):
@@ -160,14 +160,14 @@ def lists(plugin, tally, rng):
             if ones > count:
                 check(f"{ones} exceptions", listed(range(ones), rng.bytes(width * ones)) + plane, ones, False)
                 continue
-            places, bits = np.sort(rng.permutation(count)[:ones]), rng.bytes(width * ones)
-            check(f"{ones} exceptions listed", listed(places, bits) + plane, ones, ones <= limit)
-            check(f"{ones} exceptions listed behind the plane", plane + listed(places, bits), ones, not ones)
+            indices, bits = np.sort(rng.permutation(count)[:ones]), rng.bytes(width * ones)
+            check(f"{ones} exceptions listed", listed(indices, bits) + plane, ones, ones <= limit)
+            check(f"{ones} exceptions listed behind the plane", plane + listed(indices, bits), ones, not ones)
             mask = np.zeros(count, int)
-            mask[places] = 1
+            mask[indices] = 1
             planes = plane + exact_bits(mask, 0) + exact_bits(range(max(ones, 1)), 1, element.bits)
             check(f"{ones} exceptions in planes", planes, ones, ones > limit)
-            check(f"{ones} exceptions listed and in planes", listed(places, bits) + planes, ones, False)
+            check(f"{ones} exceptions listed and in planes", listed(indices, bits) + planes, ones, False)
             if ones > limit:
                 # Bits that no value of the type has.
                 planes = plane + exact_bits(mask, 0) + exact_bits(rng.integers(-(1 << 31), 1 << 31, ones), 0, element.bits)
@@ -176,13 +176,13 @@ def lists(plugin, tally, rng):
             for size in range(8):
                 for padding in {bytes(size), bytes(size)[1:] + b"\1", b"\x80" + bytes(size)[1:]}:
                     good = padding == bytes(need) and ones <= limit
-                    whole_list = listed(places, bits)[: 4 * ones + len(bits)]
+                    whole_list = listed(indices, bits)[: 4 * ones + len(bits)]
                     if size and not (ones and need):
                         continue  # the plane's own bytes follow
                     check(f"{ones} exceptions, padding {padding.hex()}", whole_list + padding + plane, ones, good)
         if count < 17:
             continue
-        places, bits = [0, 3, 7, 9, count - 2, count - 1], rng.bytes(6 * width)
+        indices, bits = [0, 3, 7, 9, count - 2, count - 1], rng.bytes(6 * width)
         for name, change, good in (
             ("as they are", {}, True),
             ("two exchanged", {1: 7, 2: 3}, False),
@@ -195,17 +195,17 @@ def lists(plugin, tally, rng):
             ("the first behind the chunk", {0: count}, False),
             ("bit 31 of the last", {5: count - 1 + (1 << 31)}, False),
         ):
-            changed = [change.get(at, place) for at, place in enumerate(places)]
+            changed = [change.get(at, index) for at, index in enumerate(indices)]
             check(f"indices, {name}", listed(changed, bits) + plane, 6, good)
-        whole_list = listed(places, bits)
+        whole_list = listed(indices, bits)
         check("a list too short", whole_list[:-4] + plane, 6, False)
         check("a list too long", whole_list + bytes(4) + plane, 6, False)
-        check("indices of 64 bits", struct.pack("<6Q", *places) + bits + plane, 6, False)
-        each = b"".join(struct.pack("<I", place) + bits[:width] for place in places)
+        check("indices of 64 bits", struct.pack("<6Q", *indices) + bits + plane, 6, False)
+        each = b"".join(struct.pack("<I", index) + bits[:width] for index in indices)
         check("each index with its bits", each + bytes(-len(each) % 4) + plane, 6, False)
         if width < 4:
             padded = b"".join(bits[at : at + width] + bytes(4 - width) for at in range(0, 6 * width, width))
-            check("each of the bits padded", listed(places, padded) + plane, 6, False)
+            check("each of the bits padded", listed(indices, padded) + plane, 6, False)
 
 
 def bodies(plugin, tally, rng):
