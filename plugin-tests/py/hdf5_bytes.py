@@ -147,13 +147,13 @@ class Image:
         entries = []
         for offset, (_, size) in zip(offsets, self.chunks):
             if self.raw[layout.at] == 3:
-                # A B-tree of version 1: a key of size, mask and offsets (one more than axes) is in front of the offset.
+                # A B-tree of version 1: a key of size, mask and offsets (one more than axes) is in front of the address.
                 key = offset - 8 * (self.rank + 1) - 8
                 entry = Entry(offset, key, 4, key + 4)
             elif layout.at < offset < layout.at + layout.size:
                 entry = Entry(offset, offset - 12, 8, offset - 4)
             else:
-                # An array, or a B-tree of version 2 ("BTLF"), whose entries have offsets at the end.
+                # An array, or a B-tree of version 2 ("BTLF"), whose entries end with the chunk's offsets.
                 size_bytes = spacing - 12 - (8 * self.rank if b"BTLF" in self.raw else 0)
                 entry = Entry(offset, offset + 8, size_bytes, offset + 8 + size_bytes)
             assert self.read(entry.size, entry.size_bytes) == size and self.read(entry.mask, 4) == 0, f"{entry}"
