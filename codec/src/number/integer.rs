@@ -1,7 +1,7 @@
 //! The types of a plane's integers: `i32` for codes of f32 chunks, `i64` for codes of f64 chunks, `i8` for the exception mask.
 //!
-//! A decoder takes narrower types where it can: `i16` for residuals of interpolation and for differences of f64 chunks ([`super::patched16`]), and `i32` for codes of f64
-//! chunks if all sums of their differences fit.
+//! A decoder takes narrower types where it can: `i16` for residuals of interpolation and for differences of f64 chunks ([`super::patched16`]), and `i32` for
+//! codes of f64 chunks if all sums of their differences fit.
 
 /// An integer in two's complement that wraps around, so that sums do not depend on the order of additions.
 pub trait Integer: Copy + Default + PartialEq + Send + Sync + 'static {
@@ -19,7 +19,7 @@ pub trait Integer: Copy + Default + PartialEq + Send + Sync + 'static {
     fn from_i64(value: i64) -> Self;
     /// `value + 15` if that is from 0 to 30, else a number of 31 or more.
     fn direct_index(self) -> u32;
-    /// `value + bias` if that is from 0 to below 2^31, else a number of 2^31 or more. `bias` is positive.
+    /// `value + bias` if that is from 0 to below 2^31, else a number of 2^31 or more. `bias` is from 1 to 2^30.
     fn biased(self, bias: i32) -> u32;
     /// The slice, if the type is `i32`: some vector code is for that type alone.
     #[inline(always)]
@@ -100,7 +100,7 @@ mod tests {
             }
             let index = value.direct_index();
             assert!(if (-15..=15).contains(&exact) { i128::from(index) == exact + 15 } else { index > 30 }, "{a}: {index}");
-            for bias in [1, 15, 1023, i32::MAX] {
+            for bias in [1, 15, 1023, 1 << 30] {
                 let biased = value.biased(bias);
                 let sum = exact + i128::from(bias);
                 assert!(if (0..1 << 31).contains(&sum) { i128::from(biased) == sum } else { biased >= 1 << 31 }, "{a} + {bias}");

@@ -36,7 +36,7 @@ impl Patched16<'_> {
     pub fn sums_fit(&self) -> bool {
         let far = self.far.iter().fold(0u64, |sum, &(_, far)| sum.saturating_add(far.unsigned_abs()));
         let fit = |near: u64| far.saturating_add(near) <= i32::MAX as u64;
-        // Up to some ten thousand integers it is certain from their number.
+        // Without patches, up to 65 535 integers of 16 bits are few enough for any sum.
         fit(self.near.len() as u64 * u64::from(FAR.unsigned_abs())) || fit(self.sum_of_near())
     }
 

@@ -91,8 +91,8 @@ macro_rules! small_float {
                 let unit = f64::from_bits(((lowest_bit + WIDE_BIAS) as u64) << WIDE_MANTISSA);
                 let rounding = crate::number::rounding::ROUNDING * unit;
                 let units = (magnitude + rounding).to_bits() & ((1 << ($mantissa + 2)) - 1);
-                // The units include the implied bit, which adds 1 to the exponent. Rounding up to the next power of two carries into the exponent, up to that of
-                // infinity.
+                // The units include the implied bit, which adds 1 to the exponent. Rounding up to the next power of two carries into the exponent, up to that
+                // of infinity.
                 let biased = (exponent + Self::BIAS) as u64;
                 Self(sign | (((biased - 1) << $mantissa) + units) as u16)
             }

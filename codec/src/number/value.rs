@@ -1,4 +1,4 @@
-//! Floating-point types: how their values are rounded and restored, and how far the codes of each reach.
+//! Floating-point types: how their values are rounded and restored, and the limits of each type's codes.
 
 use crate::layout::ByteOrder;
 use crate::number::element::Element;
@@ -17,8 +17,8 @@ pub trait Value: Element {
     const SMALLEST_SAFE_STEP: f64;
     /// Reads every other value of a chunk, from the first or the second one on, until `values` is full.
     fn read_alternate(bytes: &[u8], from_second: bool, order: ByteOrder, values: &mut [Self]);
-    /// Magnitude in steps, a power of two, below which values have positions on the fine grid; 0 where the type has no fine grid. A fresh value of type f32 is on a position
-    /// between two steps by chance, with a probability of up to `7 STEPS_LIMIT / 2^23`, and such values take more bits.
+    /// Magnitude in steps, a power of two, below which values have positions on the fine grid; 0 where the type has no fine grid. A fresh value of type f32 is
+    /// on a position between two steps by chance, with a probability of up to `7 STEPS_LIMIT / 2^23`, and such values take more bits.
     const STEPS_LIMIT: f64;
     /// The value in f64, exactly.
     fn to_f64(self) -> f64;
@@ -42,8 +42,8 @@ macro_rules! read_alternate {
         fn read_alternate(bytes: &[u8], from_second: bool, order: ByteOrder, values: &mut [Self]) {
             let (pairs, last) = bytes.as_chunks::<{ 2 * $size }>();
             let whole = values.len().min(pairs.len());
-            // A pair is read as one integer, of which a truncation leaves the first value, and a shift and a truncation the second. A copy with a stride of two values
-            // would end in single values, as vector code must not read beyond the last value.
+            // A pair is read as one integer, of which a truncation leaves the first value, and a shift and a truncation the second. A copy with a stride of two
+            // values would end in single values, as vector code must not read beyond the last value.
             if from_second {
                 pick(&pairs[..whole], &mut values[..whole], |pair| {
                     Self::from_bits((<$pair>::from_le_bytes(pair) >> <$bits>::BITS) as $bits)

@@ -1,5 +1,5 @@
-//! The exception mask: a bit for each value of a chunk. Every operation takes a few instructions for 64 values: regions of fill values may be a third of a chunk, and
-//! should take less time than its values.
+//! The exception mask: a bit for each value of a chunk. Every operation takes a few instructions for 64 values: regions of fill values may be a third of a
+//! chunk, and should take less time than its values.
 
 use std::iter;
 use std::ops::Range;
@@ -280,7 +280,8 @@ impl Bitmap {
         }
     }
 
-    /// Prefix sums modulo 2 along rows of at most a word, and over the rows of each slice, as far as these two axes are in `axes`. Takes one row after the other.
+    /// Prefix sums modulo 2 along rows of at most a word, and over the rows of each slice, as far as these two axes are in `axes`. Takes one row after the
+    /// other.
     fn sum_row_by_row(&mut self, row: usize, rows: usize, axes: Axes) {
         let (along_rows, over_rows) = (axes.contains(0), axes.contains(1));
         if !along_rows && !over_rows {

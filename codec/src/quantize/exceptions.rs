@@ -1,5 +1,5 @@
-//! Exceptions in the stream (FORMAT.md §4): a list of indices and bits where they are few; where they are many, a plane of the exception mask, whose differences
-//! modulo 2 are coded ([`crate::quantize::bitmap`]), and a plane of their bits.
+//! Exceptions in the stream (FORMAT.md §4): a list of indices and bits where they are few; where they are many, a plane of the exception mask, whose
+//! differences modulo 2 are coded ([`crate::quantize::bitmap`]), and a plane of their bits.
 
 #[cfg(target_arch = "x86_64")]
 mod alike;
@@ -14,8 +14,8 @@ use crate::reader::take;
 
 /// The most exceptions of a chunk of `elements` values that are in a list.
 ///
-/// An entry of the list takes 8 bytes; the two planes take about 6 bytes for an exception without neighbours. So a list costs at most 1/256 bit per value more, and saves
-/// encoder and decoder two planes.
+/// An entry of the list takes 8 bytes; the two planes take about 6 bytes for an exception without neighbours. So a list costs at most 1/256 bit per value more,
+/// and saves encoder and decoder two planes.
 #[must_use]
 pub const fn most_listed(elements: u64) -> u64 {
     16 + elements / 4096
@@ -115,8 +115,8 @@ pub fn write_marked<V: Element>(bits: &[V::Code], marked: &Bitmap, order: ByteOr
     }
 }
 
-/// Writes differences modulo 2 of the exception mask to `differences`, and returns their axes: all axes, the fastest alone or none, whichever leaves the fewest ones; the
-/// first of these where they tie. `mask` is scratch space.
+/// Writes differences modulo 2 of the exception mask to `differences`, and returns their axes: all axes, the fastest alone or none, whichever leaves the fewest
+/// ones; the first of these where they tie. `mask` is scratch space.
 ///
 /// # Errors
 /// `OutOfMemory`.

@@ -6,7 +6,7 @@ use crate::number::value::Value;
 use crate::quantize::bitmap::bits_where;
 use crate::quantize::quantizer::Quantizer;
 
-/// The values that a grid excludes. Every excluded value is an exception; a few values that are beyond the grid by less than 2 % are not found here.
+/// The values that a grid excludes. Every excluded value is an exception. Some values that are just beyond the grid are not found: see [`Quantizer::magnitude_of`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mask<V> {
     /// Magnitudes from this on are beyond the grid; NaN is, too.

@@ -147,8 +147,8 @@ impl FastF32 {
         marks.into_iter().fold(0, |all, mark| all | mark)
     }
 
-    /// Writes a mark for each value: bit 31 is 1 where the result of [`FastF32::residuals`] is not certain. A value that may be on a position is certain here if
-    /// its residual leads to that position.
+    /// Writes a mark for each value: bit 31 is 1 where the result of [`FastF32::residuals`] is not certain. A value that may be on a position is certain here
+    /// if its residual leads to that position.
     #[inline(always)]
     pub fn mark_uncertain<V: Value>(self, values: &[V], predictions: &[i32], marks: &mut [u32]) {
         match V::as_f32(values) {

@@ -57,8 +57,8 @@ pub struct FineGrid<V> {
 }
 
 impl<V: Value> FineGrid<V> {
-    /// The fine grid that belongs to an absolute bound's grid. It has no position where that grid is a lattice, where the step is so small that restored values may
-    /// be subnormal, and for types of 16 bits.
+    /// The fine grid that belongs to an absolute bound's grid. It has no position where that grid is a lattice, where the step is so small that restored values
+    /// may be subnormal, and for types of 16 bits.
     #[must_use]
     pub fn new(quantizer: &Quantizer) -> Self {
         let step = quantizer.step();

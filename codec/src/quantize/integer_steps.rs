@@ -110,8 +110,8 @@ macro_rules! wide {
 wide!(i64);
 wide!(u64);
 
-/// Quantizes the values of a chunk: writes a code for each value, and sets a bit of `exceptions`, which is all zeros before, for each exception. Only values with the bits
-/// of the fill value can be exceptions.
+/// Quantizes the values of a chunk: writes a code for each value, and sets a bit of `exceptions`, which is all zeros before, for each exception. Only values
+/// with the bits of the fill value can be exceptions.
 pub fn quantize<V: Whole>(chunk: &[u8], order: ByteOrder, steps: &Steps, codes: &mut [V::Code], exceptions: &mut Bitmap) {
     vectorized(
         #[inline(always)]

@@ -1,7 +1,7 @@
 //! Finds the lattice of a chunk (FORMAT.md §11.1): the largest power of two of which all values are multiples, 1 for whole numbers, 1/8 for eighths.
 //!
-//! On a grid with the lattice's spacing, values are exact and their codes small. The finer grid of a tight bound would spend bits on digits that are equal in all
-//! codes.
+//! On a grid with the lattice's spacing, values are exact and their codes small. The finer grid of a tight bound would spend bits on digits that are equal in
+//! all codes.
 
 use crate::layout::ByteOrder;
 use crate::number::element::Element;
@@ -12,8 +12,8 @@ use crate::simd::vectorized;
 /// Values that are tested together; the search may stop after each group.
 const GROUP: usize = 64;
 
-/// The largest power of two of which all finite values but the fill value are multiples, if it is greater than `step`. The search ends at the first group that has no
-/// such power of two.
+/// The largest power of two of which all finite values but the fill value are multiples, if it is greater than `step`. The search ends at the first group that
+/// has no such power of two.
 #[must_use]
 pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fill: Option<V>) -> Option<f64> {
     let needed = highest_bit(step)? + 1;
@@ -72,8 +72,8 @@ pub fn is_off<V: Value>(values: &[u8], order: ByteOrder, step: f64, fill: Option
         .any(|value| Some(value.to_bits()) != fill && lowest_bit(value.to_f64()) < needed)
 }
 
-/// The largest power of two of which all finite values are multiples, if a grid of that spacing restores the bits of all of them: every finite value has a code, and
-/// none is -0.
+/// The largest power of two of which all finite values are multiples, if a grid of that spacing restores the bits of all of them: every finite value has a
+/// code, and none is -0.
 #[must_use]
 pub fn exact_spacing<V: Value>(chunk: &[u8], order: ByteOrder) -> Option<f64> {
     let code_bits = highest_bit(V::CODE_LIMIT)?;

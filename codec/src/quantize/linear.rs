@@ -1,11 +1,11 @@
 //! Stage 1 for an absolute bound or a lattice (FORMAT.md §5.1): values → quantization codes and exceptions, and back.
 //!
 //! The code of a value is `round_half_even(x / (2 * bound))`. Values are rounded before they are predicted, so that every later stage is exact (dual
-//! quantization: Tian et al., cuSZ, PACT'20, section 3.1). The encoder decodes each code at once and compares in f64. A value that misses the bound, is not finite
-//! or is beyond the grid becomes an exception: its own bits are kept.
+//! quantization: Tian et al., cuSZ, PACT'20, section 3.1). The encoder decodes each code at once and compares in f64. A value that misses the bound, is not
+//! finite or is beyond the grid becomes an exception: its own bits are kept.
 //!
-//! Values are rounded in groups, without branches. Each result has a mark, whose bit 63 is 1 where the value may be an exception; only these values are tested one
-//! by one (`quantize_one`).
+//! Values are rounded in groups, without branches. Each result has a mark, whose bit 63 is 1 where the value may be an exception; only these values are tested
+//! one by one (`quantize_one`).
 
 use crate::layout::ByteOrder;
 use crate::number::element::Element;
@@ -23,8 +23,8 @@ use crate::simd::vectorized;
 /// Values that are rounded together, with one mark.
 const GROUP: usize = 64;
 
-/// Magnitude, in steps, from which on a fill value is an exception even if its code would restore it: as a code it would be a spike among its neighbours, where an
-/// exception mask costs little. Smaller fill values, 0 above all, are often values among others.
+/// Magnitude, in steps, from which on a fill value is an exception even if its code would restore it: as a code it would be a spike among its neighbours, where
+/// an exception mask costs little. Smaller fill values, 0 above all, are often values among others.
 pub const FAR_FILL: f64 = 32.0;
 
 impl Quantizer {
@@ -38,8 +38,8 @@ impl Quantizer {
         grid.with_fill(fill.filter(|&fill| grid.masks(fill)).map(Element::to_bits_i64))
     }
 
-    /// Whether values with the bits of a fill value become exceptions for that reason, on this grid and on its fine grid (FORMAT.md §5.1). A fill value beyond both
-    /// grids is an exception anyway: the answer is no.
+    /// Whether values with the bits of a fill value become exceptions for that reason, on this grid and on its fine grid (FORMAT.md §5.1). A fill value beyond
+    /// both grids is an exception anyway: the answer is no.
     fn masks<V: Value>(&self, fill: V) -> bool {
         let is_in_reach = (fill.to_f64() * self.inverse_step()).abs() < V::CODE_LIMIT;
         let is_restored = quantize_one(fill, self).is_some_and(|code| {
@@ -61,8 +61,8 @@ fn round<V: Value>(value: V, quantizer: &Quantizer) -> (f64, f64, f64) {
 
 /// The code of a value, or `None` for an exception.
 ///
-/// The last two conditions make the encoder idempotent: a decoded value gets its own code again, and a value that interpolation restored between two steps is an
-/// exception here and keeps its bits. So HDF5 may decode a chunk, change a part and encode it again any number of times without drift.
+/// The last two conditions make the encoder idempotent: a decoded value gets its own code again, and a value that interpolation restored between two steps is
+/// an exception here and keeps its bits. So HDF5 may decode a chunk, change a part and encode it again any number of times without drift.
 #[inline]
 fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<V::Code> {
     if quantizer.fill() == Some(value.to_bits_i64()) {
@@ -75,8 +75,8 @@ fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<V::Code> {
     (holds && returns() && !moves()).then(|| V::code_from_sum(sum))
 }
 
-/// Quantizes the values of a chunk: writes a code for each value, and sets a bit of `exceptions`, which is all zeros before, for each exception. Codes of exceptions are
-/// left to [`fill_gaps`](crate::quantize::gaps::fill_gaps).
+/// Quantizes the values of a chunk: writes a code for each value, and sets a bit of `exceptions`, which is all zeros before, for each exception. Codes of
+/// exceptions are left to [`fill_gaps`](crate::quantize::gaps::fill_gaps).
 pub fn quantize<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer, codes: &mut [V::Code], exceptions: &mut Bitmap) {
     let groups = Groups::<V>::new(quantizer);
     vectorized(

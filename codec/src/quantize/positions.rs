@@ -2,7 +2,8 @@
 
 /// Positions per step of the bound's own grid. Multiples of it are that grid's points.
 pub const POSITIONS_PER_STEP: i32 = 8;
-/// Distance of two neighbouring positions, in eighths of a step. Less than 1, so that numbers that a user has rounded are on a position between two steps by chance only.
+/// Distance of two neighbouring positions, in eighths of a step. Less than 1, so that numbers that a user has rounded are on a position between two steps by
+/// chance only.
 const SPACING_IN_EIGHTHS: f64 = 1020.0 / 1021.0;
 /// Distance of two neighbouring positions, in steps.
 pub const SPACING: f64 = SPACING_IN_EIGHTHS / POSITIONS_PER_STEP as f64;

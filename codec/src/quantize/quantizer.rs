@@ -58,8 +58,8 @@ impl Quantizer {
         self.fill
     }
 
-    /// The magnitude of a number of steps and 1 % more: values from it on are certain to have `steps` steps or more. Infinity where rounding to the type makes it
-    /// smaller than `steps` steps, as it may make a subnormal number.
+    /// The magnitude of a number of steps and 1 % more: values from it on are certain to have `steps` steps or more. Infinity where rounding to the type makes
+    /// it smaller than `steps` steps, as it may make a subnormal number.
     pub(crate) fn magnitude_of<V: Value>(&self, steps: f64) -> V {
         let magnitude = V::round_from(1.01 * steps * self.step);
         if magnitude.to_f64() * self.inverse_step >= steps { magnitude } else { V::round_from(f64::INFINITY) }

@@ -1,5 +1,5 @@
-//! Writes exceptions that all have the same bits, as fill values do, with AVX2: whole vectors, of which the mask picks the exceptions. A loop over runs would branch
-//! at the end of each run, and along a coast runs are short.
+//! Writes exceptions that all have the same bits, as fill values do, with AVX2: whole vectors, of which the mask picks the exceptions. A loop over runs would
+//! branch at the end of each run, and along a coast runs are short.
 
 use crate::layout::ByteOrder;
 use crate::number::element::Element;

@@ -8,8 +8,8 @@
 //! encode_one       f64; one value by the rules
 //! ```
 //!
-//! A mark is an integer whose highest bit counts. Excluded values, such as fill values, come in regions: they are replaced by others before a row is encoded, so
-//! that they do not leave the whole row to [`FineGrid::encode_one`].
+//! A mark is an integer whose highest bit counts. Excluded values, such as fill values, come in regions: they are replaced by others before a row is encoded,
+//! so that they do not leave the whole row to [`FineGrid::encode_one`].
 
 use super::{ESCAPE_BASE, ESCAPE_FROM, ESCAPE_REACH, FineGrid};
 use crate::number::integer::Integer as _;
@@ -21,8 +21,8 @@ use crate::simd::{COMMON_ROW, ROW_GROUP, vectorized};
 
 /// Most marked values of a row that are encoded one by one before the row is searched for excluded values.
 const MAX_MARKED_VALUES: u32 = 4;
-/// A result is certain only if the distance from the prediction is farther than this from a tie, in steps, and the value is farther than this from every position,
-/// in positions.
+/// A result is certain only if the distance from the prediction is farther than this from a tie, in steps, and the value is farther than this from every
+/// position, in positions.
 const MARGIN: f64 = 1e-6;
 /// Most values that one call of [`FineGrid::encode`] takes.
 pub const MOST_VALUES: usize = 64;
@@ -31,8 +31,8 @@ impl<V: Value> FineGrid<V> {
     /// Whether [`FineGrid::glance`] takes only [`MOST_VALUES`] values or a row of the commonest length, and no other number of values.
     pub const NEEDS_WHOLE_PARTS: bool = V::SIZE == size_of::<f64>();
 
-    /// Encodes values against predictions on the fast path. Writes residuals and positions, and returns whether all of them are those of [`FineGrid::encode`], without an
-    /// exception. All slices have one length.
+    /// Encodes values against predictions on the fast path. Writes residuals and positions, and returns whether all of them are those of [`FineGrid::encode`],
+    /// without an exception. All slices have one length.
     #[inline(always)]
     pub fn glance(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
         !self.has_fill(values)
@@ -45,8 +45,8 @@ impl<V: Value> FineGrid<V> {
             }
     }
 
-    /// Encodes at most [`MOST_VALUES`] values against predictions: writes residuals and positions, and returns a bit for each value, the first one's lowest, that is
-    /// 1 for an exception. An exception has residual 0 and the position of its prediction. All slices have one length.
+    /// Encodes at most [`MOST_VALUES`] values against predictions: writes residuals and positions, and returns a bit for each value, the first one's lowest,
+    /// that is 1 for an exception. An exception has residual 0 and the position of its prediction. All slices have one length.
     ///
     /// `had_excluded` goes from one call to the next. It is set where some values are excluded; the next call then looks for excluded values first.
     #[inline(always)]
@@ -203,8 +203,8 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// The fast path for values of type `f64`, which restoring does not round once more: returns whether the results of all `LEN` values are certain. False for slices
-    /// of other lengths and for other types.
+    /// The fast path for values of type `f64`, which restoring does not round once more: returns whether the results of all `LEN` values are certain. False for
+    /// slices of other lengths and for other types.
     #[inline(always)]
     fn encode_fast_in_f64<const LEN: usize>(
         &self,
