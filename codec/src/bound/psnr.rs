@@ -106,19 +106,19 @@ fn bound_by_model(noise: f64, chunk: &[u8], layout: &Layout, config: &Config) ->
     const MAX_QUARTERS: usize = 16;
     // Odd, so that a sample's groups are in different columns.
     let stride = (layout.shape.elements() as usize).div_ceil(MAX_SAMPLE_VALUES) | 1;
-    let is_quiet_in = |stride: usize, bound: f64| {
+    let holds_noise_in = |stride: usize, bound: f64| {
         let allowed = noise / (2.0 * bound);
         mean_square(bound, chunk, layout, config, stride) <= allowed * allowed
     };
-    let is_quiet = |bound: f64| is_quiet_in(stride, bound);
+    let holds_noise = |bound: f64| holds_noise_in(stride, bound);
     let (mut least, mut most) = (noise, noise * 16.0);
     let mut bound = noise * 1.732_050_807_568_877_2;
     // The greatest bound is 4 bits above the least: at most 16 quarters of a bit from the first bound.
-    if is_quiet(bound) {
+    if holds_noise(bound) {
         for _ in 0..MAX_QUARTERS {
             least = bound;
             bound *= QUARTER_OF_A_BIT;
-            if bound >= most || !is_quiet(bound) {
+            if bound >= most || !holds_noise(bound) {
                 most = most.min(bound);
                 break;
             }
@@ -127,7 +127,7 @@ fn bound_by_model(noise: f64, chunk: &[u8], layout: &Layout, config: &Config) ->
         for _ in 0..MAX_QUARTERS {
             most = bound;
             bound /= QUARTER_OF_A_BIT;
-            if bound <= least || is_quiet(bound) {
+            if bound <= least || holds_noise(bound) {
                 least = least.max(bound);
                 break;
             }
@@ -135,7 +135,7 @@ fn bound_by_model(noise: f64, chunk: &[u8], layout: &Layout, config: &Config) ->
     }
     for _ in 0..3 {
         let middle = least + (most - least) / 2.0;
-        if is_quiet(middle) {
+        if holds_noise(middle) {
             least = middle;
         } else {
             most = middle;
@@ -143,7 +143,7 @@ fn bound_by_model(noise: f64, chunk: &[u8], layout: &Layout, config: &Config) ->
     }
     // The bound of the sample is checked with all values.
     for _ in 0..2 * MAX_QUARTERS {
-        if stride == 1 || least <= noise || is_quiet_in(1, least) {
+        if stride == 1 || least <= noise || holds_noise_in(1, least) {
             break;
         }
         least = (least / EIGHTH_OF_A_BIT).max(noise);

@@ -11,7 +11,7 @@ use crate::quantize::integer_steps::{Steps, Whole};
 use crate::simd::vectorized;
 
 /// Values that are read together.
-pub(super) const GROUP: usize = 64;
+pub(super) const VALUES_PER_GROUP: usize = 64;
 
 /// The least and the greatest value that counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,8 +60,8 @@ impl Range {
     fn of_whole<V: Whole>(chunk: &[u8], order: ByteOrder, config: &Config) -> Self {
         let fill = config.fill::<V>().map(Element::to_bits_i64);
         let mut range = Self::Empty;
-        for bytes in chunk.chunks(GROUP * V::SIZE) {
-            let mut group = [V::default(); GROUP];
+        for bytes in chunk.chunks(VALUES_PER_GROUP * V::SIZE) {
+            let mut group = [V::default(); VALUES_PER_GROUP];
             V::read_all(bytes, order, &mut group);
             for value in group[..bytes.len() / V::SIZE].iter().filter(|value| Some(value.to_bits_i64()) != fill) {
                 let value = value.exactly();
@@ -115,7 +115,7 @@ fn finite(value: f64) -> f64 {
     if value.abs() <= f64::MAX { value } else { f64::NAN }
 }
 
-/// Reads a chunk's values in groups of [`GROUP`]. NaN takes the place of values that do not count: infinities, the fill value, and the rest of the last group.
+/// Reads a chunk's values in groups of [`VALUES_PER_GROUP`]. NaN takes the place of values that do not count: infinities, the fill value, and the rest of the last group.
 pub(super) struct Groups<'a, V> {
     chunk: &'a [u8],
     order: ByteOrder,
@@ -130,15 +130,15 @@ impl<'a, V: Element> Groups<'a, V> {
 
     /// Calls `visit` with every `stride`-th group.
     #[inline(always)]
-    pub(super) fn for_each(&self, stride: usize, mut visit: impl FnMut(&[f64; GROUP])) {
-        for bytes in self.chunk.chunks(GROUP * V::SIZE).step_by(stride) {
+    pub(super) fn for_each(&self, stride: usize, mut visit: impl FnMut(&[f64; VALUES_PER_GROUP])) {
+        for bytes in self.chunk.chunks(VALUES_PER_GROUP * V::SIZE).step_by(stride) {
             visit(&self.read(bytes));
         }
     }
 
     #[inline(always)]
-    fn read(&self, bytes: &[u8]) -> [f64; GROUP] {
-        let mut group = [V::default(); GROUP];
+    fn read(&self, bytes: &[u8]) -> [f64; VALUES_PER_GROUP] {
+        let mut group = [V::default(); VALUES_PER_GROUP];
         V::read_all(bytes, self.order, &mut group);
         let mut values = match self.fill {
             None => group.map(

@@ -433,6 +433,20 @@ mod tests {
     }
 
     #[test]
+    fn empty_and_full_bitmaps_have_no_run_and_one_run() {
+        for len in [0, 1, 63, 64, 65, 128, 1009] {
+            let mut bitmap = Bitmap::default();
+            bitmap.clear(len).unwrap();
+            assert_eq!((bitmap.count(), bitmap.run_count(), bitmap.runs().next()), (0, 0, None), "{len} zeros");
+            (0..len).for_each(|index| bitmap.set(index));
+            assert_eq!((bitmap.count(), bitmap.run_count()), (len, len.min(1)), "{len} ones");
+            assert!(bitmap.runs().eq((len > 0).then_some(0..len)), "{len} ones");
+            bitmap.clear(len).unwrap();
+            assert_eq!(bitmap.count(), 0, "bits are cleared");
+        }
+    }
+
+    #[test]
     fn every_other_bit_is_set() {
         for (first, bits) in
             [(0, u64::MAX), (1, 0x8000_0001_8000_0001), (63, 3), (64, 0xdead_beef_0123_4567), (100, 1 << 63), (127, u64::MAX)]

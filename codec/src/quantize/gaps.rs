@@ -52,11 +52,11 @@ mod tests {
                 let codes: Vec<i32> = (1..=len as i32).collect();
                 let mut filled = codes.clone();
                 fill_gaps(&mut filled, &bitmap, row);
-                for index in 0..len {
+                for (index, &code) in filled.iter().enumerate() {
                     let (start, end) = (index / row * row, index / row * row + row);
                     let before = (start..=index).rfind(|&index| !is_exception[index]);
                     let first = before.or_else(|| (index..end).find(|&index| !is_exception[index]));
-                    assert_eq!(filled[index], first.map_or(0, |index| codes[index]), "{index} of {rows} rows of {row}");
+                    assert_eq!(code, first.map_or(0, |index| codes[index]), "{index} of {rows} rows of {row}");
                 }
             }
         }

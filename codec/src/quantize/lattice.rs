@@ -10,7 +10,7 @@ use crate::number::value::Value;
 use crate::simd::vectorized;
 
 /// Values that are tested together; the search may stop after each group.
-const GROUP: usize = 64;
+const VALUES_PER_GROUP: usize = 64;
 
 /// The largest power of two of which all finite values but the fill value are multiples, if it is greater than `step`. The search ends at the first group that
 /// has no such power of two.
@@ -22,8 +22,8 @@ pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fill: Option
     vectorized(
         #[inline(always)]
         || {
-            for bytes in chunk.chunks(GROUP * V::SIZE) {
-                let mut values = [V::default(); GROUP];
+            for bytes in chunk.chunks(VALUES_PER_GROUP * V::SIZE) {
+                let mut values = [V::default(); VALUES_PER_GROUP];
                 V::read_all(bytes, order, &mut values);
                 if let Some(fill) = fill {
                     values = values.map(|value| if value.to_bits() == fill { V::default() } else { value });
@@ -44,7 +44,7 @@ pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fill: Option
 
 /// Whether all values of a group are multiples of a spacing, infinite or NaN. May be false for multiples whose quotient overflows.
 #[inline(always)]
-fn are_multiples<V: Value>(values: &[V; GROUP], spacing: f64) -> bool {
+fn are_multiples<V: Value>(values: &[V; VALUES_PER_GROUP], spacing: f64) -> bool {
     let inverse = spacing.recip();
     let mut is_off = false;
     for value in values {
@@ -78,8 +78,8 @@ pub fn is_off<V: Value>(values: &[u8], order: ByteOrder, step: f64, fill: Option
 pub fn exact_spacing<V: Value>(chunk: &[u8], order: ByteOrder) -> Option<f64> {
     let code_bits = highest_bit(V::CODE_LIMIT)?;
     let (mut lowest, mut highest) = (i32::MAX, i32::MIN);
-    for bytes in chunk.chunks(GROUP * V::SIZE) {
-        let mut values = [V::default(); GROUP];
+    for bytes in chunk.chunks(VALUES_PER_GROUP * V::SIZE) {
+        let mut values = [V::default(); VALUES_PER_GROUP];
         V::read_all(bytes, order, &mut values);
         for value in values.iter().map(|value| value.to_f64()) {
             if value == 0.0 && value.is_sign_negative() {
@@ -166,8 +166,8 @@ mod tests {
             let halves = (40..55).flat_map(|bits| [0.5, -0.5, 1.0].map(|half| first * (3.0 * 2f64.powi(bits) + half)));
             for value in special.into_iter().chain(halves.flat_map(|value| [value, -value])) {
                 for step in [f64::MIN_POSITIVE, 1e-3] {
-                    let mut values = vec![first; 4 * GROUP];
-                    values[3 * GROUP + 5] = value;
+                    let mut values = vec![first; 4 * VALUES_PER_GROUP];
+                    values[3 * VALUES_PER_GROUP + 5] = value;
                     let lowest = values.iter().filter(|&&value| value != -99.99).map(|&value| lowest_bit(value)).min().unwrap();
                     let needed = highest_bit(step).unwrap() + 1;
                     let expected = power_of_two(lowest).filter(|_| lowest >= needed);

@@ -21,7 +21,7 @@ use crate::quantize::quantizer::Quantizer;
 use crate::simd::vectorized;
 
 /// Values that are rounded together, with one mark.
-const GROUP: usize = 64;
+const VALUES_PER_GROUP: usize = 64;
 
 /// Magnitude, in steps, from which on a fill value is an exception even if its code would restore it: as a code it would be a spike among its neighbours, where
 /// an exception mask costs little. Smaller fill values, 0 above all, are often values among others.
@@ -113,11 +113,13 @@ impl<'a, V: Value> Groups<'a, V> {
     fn quantize<const FILL: bool>(&self, chunk: &[u8], order: ByteOrder, codes: &mut [V::Code], exceptions: &mut Bitmap) {
         let fill = V::Code::from_i64(self.quantizer.fill().unwrap_or(0));
         let mut had_excluded = false;
-        for (group, (codes, bytes)) in codes.chunks_mut(GROUP).zip(chunk.chunks(GROUP * V::SIZE)).enumerate() {
+        for (group, (codes, bytes)) in
+            codes.chunks_mut(VALUES_PER_GROUP).zip(chunk.chunks(VALUES_PER_GROUP * V::SIZE)).enumerate()
+        {
             // The last group is filled up with zeros, which are no exceptions.
-            let mut values = [V::default(); GROUP];
+            let mut values = [V::default(); VALUES_PER_GROUP];
             V::read_all(bytes, order, &mut values);
-            let mut rounded = [V::Code::default(); GROUP];
+            let mut rounded = [V::Code::default(); VALUES_PER_GROUP];
             let has_fill = FILL && values.iter().fold(false, |any, value| any | (value.to_bits() == fill));
             // After a group with excluded values, the next one is searched for them before it is rounded.
             let has_beyond = had_excluded && self.excluded.has_beyond(&values);
@@ -134,7 +136,7 @@ impl<'a, V: Value> Groups<'a, V> {
 
     /// Rounds a group as if it had no exception. Returns a mark for the group: bit 63 is 1 where a value may be one.
     #[inline(always)]
-    fn round(&self, values: &[V; GROUP], rounded: &mut [V::Code; GROUP]) -> u64 {
+    fn round(&self, values: &[V; VALUES_PER_GROUP], rounded: &mut [V::Code; VALUES_PER_GROUP]) -> u64 {
         let result = self.fast.map_or(FastResult::NOTHING, |fast| fast.codes(values, rounded));
         let mut mark = 0;
         if !result.codes_are_certain {
@@ -154,11 +156,11 @@ impl<'a, V: Value> Groups<'a, V> {
 
     /// Quantizes a group that is marked: writes its codes, and returns a bit for each value, the first one's lowest, that is 1 for an exception.
     #[inline(never)]
-    fn quantize_marked(&self, values: &[V; GROUP], codes: &mut [V::Code]) -> u64 {
+    fn quantize_marked(&self, values: &[V; VALUES_PER_GROUP], codes: &mut [V::Code]) -> u64 {
         // Most groups are marked because of excluded values alone: the others are rounded again without them.
-        let mut others = [V::default(); GROUP];
-        let mut rounded = [V::Code::default(); GROUP];
-        let mut marks = [0; GROUP];
+        let mut others = [V::default(); VALUES_PER_GROUP];
+        let mut rounded = [V::Code::default(); VALUES_PER_GROUP];
+        let mut marks = [0; VALUES_PER_GROUP];
         let (excluded, is_certain) = vectorized(
             #[inline(always)]
             || {
@@ -283,8 +285,9 @@ mod tests {
                     let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::default());
                     exceptions.clear(len).unwrap();
                     quantize::<V>(&chunk, order, &quantizer, &mut codes, &mut exceptions);
-                    let is_exception: Vec<bool> =
-                        (0..len).map(|index| exceptions.words()[index / GROUP] >> (index % GROUP) & 1 == 1).collect();
+                    let is_exception: Vec<bool> = (0..len)
+                        .map(|index| exceptions.words()[index / VALUES_PER_GROUP] >> (index % VALUES_PER_GROUP) & 1 == 1)
+                        .collect();
                     for (index, &value) in values.iter().enumerate() {
                         let found = (!is_exception[index]).then_some(codes[index].to_i64());
                         let expected = plain(value, bound, quantizer.step(), fill).map(Integer::to_i64);

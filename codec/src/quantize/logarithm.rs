@@ -18,7 +18,7 @@ use crate::quantize::bitmap::Bitmap;
 use crate::simd::vectorized;
 
 /// Values that are quantized together.
-const GROUP: usize = 64;
+const VALUES_PER_GROUP: usize = 64;
 const MANTISSA: u32 = 52;
 const BIAS: i32 = 1023;
 /// Bits of the square root of 1/2: mantissas are taken from there to the square root of 2.
@@ -182,26 +182,26 @@ impl Logarithm {
     /// Codes of a group of values, and whether each value has its code: the restored value is within the bound and gets the same code again. Each operation has
     /// a loop of its own over the group, as compilers make vector code of short loops only.
     #[inline(always)]
-    fn code_group<V: Value>(&self, values: &[V; GROUP]) -> ([V::Code; GROUP], [bool; GROUP]) {
+    fn code_group<V: Value>(&self, values: &[V; VALUES_PER_GROUP]) -> ([V::Code; VALUES_PER_GROUP], [bool; VALUES_PER_GROUP]) {
         let x = values.map(
             #[inline(always)]
             |value| value.to_f64(),
         );
-        let mut steps = [0.0; GROUP];
+        let mut steps = [0.0; VALUES_PER_GROUP];
         for (steps, x) in steps.iter_mut().zip(&x) {
             *steps = self.steps::<V>(x.abs());
         }
-        let mut codes = [V::Code::default(); GROUP];
-        let mut in_range = [0u64; GROUP];
+        let mut codes = [V::Code::default(); VALUES_PER_GROUP];
+        let mut in_range = [0u64; VALUES_PER_GROUP];
         for (((code, in_range), &x), &steps) in codes.iter_mut().zip(&mut in_range).zip(&x).zip(&steps) {
             let (of_value, is_in) = self.code_at::<V>(x, steps);
             (*code, *in_range) = (of_value, u64::from(is_in));
         }
-        let mut restored = [0.0; GROUP];
+        let mut restored = [0.0; VALUES_PER_GROUP];
         for (restored, &code) in restored.iter_mut().zip(&codes) {
             *restored = self.value::<V>(code).to_f64();
         }
-        let mut again = [0.0; GROUP];
+        let mut again = [0.0; VALUES_PER_GROUP];
         for (again, restored) in again.iter_mut().zip(&restored) {
             *again = self.steps::<V>(restored.abs());
         }
@@ -225,8 +225,8 @@ fn smallest_magnitude<V: Value>(chunk: &[u8], order: ByteOrder) -> f64 {
     vectorized(
         #[inline(always)]
         || {
-            for bytes in chunk.chunks(GROUP * V::SIZE) {
-                let mut values = [V::default(); GROUP];
+            for bytes in chunk.chunks(VALUES_PER_GROUP * V::SIZE) {
+                let mut values = [V::default(); VALUES_PER_GROUP];
                 V::read_all(bytes, order, &mut values);
                 for eight in values.as_chunks::<8>().0 {
                     for (smallest, value) in smallest.iter_mut().zip(eight) {
@@ -243,8 +243,8 @@ fn smallest_magnitude<V: Value>(chunk: &[u8], order: ByteOrder) -> f64 {
 
 /// Quantizes the values of a chunk: writes a code for each value, and sets a bit of `exceptions`, which is all zeros before, for each exception.
 pub fn quantize<V: Value>(chunk: &[u8], order: ByteOrder, grid: &Logarithm, codes: &mut [V::Code], exceptions: &mut Bitmap) {
-    for (group, (codes, bytes)) in codes.chunks_mut(GROUP).zip(chunk.chunks(GROUP * V::SIZE)).enumerate() {
-        let mut values = [V::default(); GROUP];
+    for (group, (codes, bytes)) in codes.chunks_mut(VALUES_PER_GROUP).zip(chunk.chunks(VALUES_PER_GROUP * V::SIZE)).enumerate() {
+        let mut values = [V::default(); VALUES_PER_GROUP];
         V::read_all(bytes, order, &mut values);
         let (rounded, mut held) = vectorized(
             #[inline(always)]
@@ -257,7 +257,7 @@ pub fn quantize<V: Value>(chunk: &[u8], order: ByteOrder, grid: &Logarithm, code
         }
         codes.copy_from_slice(&rounded[..codes.len()]);
         if held.contains(&false) {
-            (0..codes.len()).filter(|&index| !held[index]).for_each(|index| exceptions.set(group * GROUP + index));
+            (0..codes.len()).filter(|&index| !held[index]).for_each(|index| exceptions.set(group * VALUES_PER_GROUP + index));
         }
     }
 }
@@ -284,7 +284,7 @@ mod tests {
 
     /// The code of a value among zeros, and whether the value has it.
     fn code<V: Value>(grid: &Logarithm, value: V) -> (V::Code, bool) {
-        let mut values = [V::default(); GROUP];
+        let mut values = [V::default(); VALUES_PER_GROUP];
         values[5] = value;
         let (codes, held) = grid.code_group(&values);
         (codes[5], held[5])
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn a_group_is_coded_value_by_value() {
         let mut state = 1u64;
-        let values: [f32; GROUP] = std::array::from_fn(|i| {
+        let values: [f32; VALUES_PER_GROUP] = std::array::from_fn(|i| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             [f32::from_bits((state >> 32) as u32), 0.0, -0.0, f32::NAN, f32::NEG_INFINITY, 1e-40, (state >> 40) as f32][i % 7]
         });

@@ -9,13 +9,13 @@ use crate::simd::bytes::Avx2;
 use crate::simd::vectorized;
 
 /// Mean length of runs, in values, from which on copying run by run takes less time.
-const LONG_RUN: usize = 20;
+const LONG_RUN_VALUES: usize = 20;
 
 /// Writes exceptions to the indices that are marked, if all have the same bits and their runs are short. Returns whether they were written.
 #[inline(always)]
 pub(super) fn write_marked<V: Element>(bits: &[V::Code], marked: &Bitmap, order: ByteOrder, chunk: &mut [u8]) -> bool {
     if V::SIZE > 1
-        && bits.len() < LONG_RUN * marked.run_count()
+        && bits.len() < LONG_RUN_VALUES * marked.run_count()
         && let Some(v3) = pulp::x86::V3::try_new()
         && let Some(alike) = all_alike(bits)
     {
