@@ -115,7 +115,7 @@ fn finite(value: f64) -> f64 {
     if value.abs() <= f64::MAX { value } else { f64::NAN }
 }
 
-/// Reads a chunk's values in groups of [`VALUES_PER_GROUP`]. NaN takes the place of values that do not count: infinities, the fill value, and the rest of the last group.
+/// Reads a chunk's values in groups of [`VALUES_PER_GROUP`]. NaN replaces values that do not count: infinities, the fill value, and the rest of the last group.
 pub(super) struct Groups<'a, V> {
     chunk: &'a [u8],
     order: ByteOrder,

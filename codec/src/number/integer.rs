@@ -5,7 +5,7 @@
 
 /// An integer in two's complement that wraps around, so that sums do not depend on the order of additions.
 pub trait Integer: Copy + Default + PartialEq + Send + Sync + 'static {
-    /// The value that takes the place of an integer that the type cannot hold, if such integers go to a list: see [`crate::entropy::lanes::decode`].
+    /// The value that replaces an integer that the type cannot hold, if such integers go to a list: see [`crate::entropy::lanes::decode`].
     const FAR: Option<Self>;
     /// Sum modulo 2^bits.
     fn add(self, other: Self) -> Self;

@@ -8,7 +8,7 @@ use crate::simd::vectorized;
 /// A patch: index and value of an integer that 16 bits cannot hold.
 pub type Far = (usize, i64);
 
-/// The value of 16 bits in place of an integer that has a patch.
+/// The 16-bit value that replaces an integer with a patch.
 pub const FAR: i16 = match <i16 as Integer>::FAR {
     Some(far) => far,
     None => panic!("integers that 16 bits cannot hold have patches"),
@@ -17,7 +17,7 @@ pub const FAR: i16 = match <i16 as Integer>::FAR {
 /// Integers of which most fit 16 bits, with patches for the others.
 #[derive(Debug, Clone, Copy)]
 pub struct Patched16<'a> {
-    /// All integers, [`FAR`] in place of one that has a patch.
+    /// All integers; [`FAR`] replaces each that has a patch.
     pub near: &'a [i16],
     /// The patches, ascending by index.
     pub far: &'a [Far],

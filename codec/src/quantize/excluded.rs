@@ -102,7 +102,7 @@ mod tests {
             .map(V::round_from)
             .chain([fill])
             .collect();
-        let is_beyond = |value: &V| !(value.to_f64().abs() < beyond);
+        let is_beyond = |value: &V| value.to_f64().is_nan() || value.to_f64().abs() >= beyond;
         let is_excluded = |value: &V| is_beyond(value) || value.to_bits() == fill.to_bits();
         for len in 0..=values.len() {
             let values = &values[..len];

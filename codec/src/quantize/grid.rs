@@ -25,7 +25,7 @@ mod tests {
     use crate::quantize::bitmap::Bitmap;
     use crate::quantize::{integer_steps, linear, logarithm};
 
-    /// Quantizes values, restores them, and quantizes what was restored: returns both lists of codes, and the restored values.
+    /// Quantizes values, restores them, and quantizes the restored values. Returns the codes of the first and of the second time.
     fn twice<V: Element>(
         values: &[V],
         quantize: impl Fn(&[u8], &mut [V::Code], &mut Bitmap),
