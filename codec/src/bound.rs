@@ -1,28 +1,27 @@
-//! A bound that depends on the chunk: the range's share, the bound that reaches a PSNR, or the one that reaches a ratio.
+//! Settles bounds that depend on the chunk (FORMAT.md §11.2): a share of the chunk's range, or the bound that reaches a PSNR or a compression ratio.
 //!
 //! ```text
 //! rel ───> range of the values ──────────────┐
 //! psnr ──> bound by a model of the noise ────┤─> ladder of steps ─> compress ─> psnr: measure the noise, try again
-//! ratio ─> search by the length of a stream ─┘                               └> ratio: look at the length, try again
+//! ratio ─> search by the length of a stream ─┘                               └> ratio: compare the length, try again
 //! ```
 //!
-//! A settled bound is an absolute one, a point-wise relative one, or the exact bits, for which [`crate::quantize::grid::Grid`] has a grid. Nothing here
-//! is part of the format, but both the CPU and a GPU call it, and its arithmetic is rounded alike everywhere: the same chunk and
-//! configuration settle for the same bound on every machine.
+//! A settled bound is an absolute bound, a point-wise relative bound, or the exact bits: for each there is a [`crate::quantize::grid::Grid`]. A decoder needs
+//! nothing of this. CPU and GPU call one code, whose arithmetic rounds alike everywhere, so that a chunk and a configuration have one bound on every machine.
 
-/// The grid on which a part of a chunk was rounded before.
+/// Finds the grid on which a part of a chunk was rounded before.
 mod earlier;
 /// The steps that settled bounds may have.
 mod ladder;
-/// What HDF5 fills partial chunks up with.
+/// Leaves out the zeros with which HDF5 fills partial chunks.
 mod padding;
 /// The bounds that reach a PSNR.
 mod psnr;
-/// The search for the bound that gives a stream a length.
+/// The search for the bound with which a stream has a wanted length.
 mod ratio;
-/// How far neighbouring numbers of 16 bits are apart in a chunk.
+/// The distance of neighbouring numbers of a 16-bit type at a chunk's larger values.
 mod spacing;
-/// The values of a chunk that a bound is settled by.
+/// The values of a chunk that count for its bound.
 mod values;
 
 use self::ladder::{Ladder, bound_of, settle_whole};
@@ -34,38 +33,39 @@ use crate::config::{Config, ErrorBound, PredictorPolicy};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 
-/// The largest bound that is settled for.
-const LARGEST: f64 = 1e300;
+/// The largest bound that can be settled, in the data's unit.
+const LARGEST_BOUND: f64 = 1e300;
 
 const MANTISSA_BITS: u32 = f64::MANTISSA_DIGITS - 1;
 
-/// What compresses one chunk with settled bounds, on whatever processor.
+/// Compresses one chunk with settled bounds, on the CPU or a GPU.
 pub trait Compressor {
-    /// A stream, wherever it is.
+    /// A stream, in the memory of the CPU or of a GPU.
     type Output;
-    /// What may go wrong.
+    /// The processor's type of errors.
     type Error: From<Error>;
-    /// Compresses the chunk with a settled bound. Earlier streams are not needed any more.
+    /// Compresses the chunk with a settled bound. The caller needs no earlier stream any more.
     ///
     /// # Errors
     /// Those of the processor.
     fn compress(&mut self, config: &Config) -> std::result::Result<Self::Output, Self::Error>;
-    /// Bytes of a stream.
+    /// Length of a stream, in bytes.
     fn length(&self, output: &Self::Output) -> usize;
-    /// Bytes of the stream of a sample of the chunk, as the codec on the CPU compresses it, so that every processor searches alike. `config` has a settled bound.
+    /// Length, in bytes, of the stream that the codec on the CPU makes of a sample of the chunk. Every processor asks the CPU, so that all of them search
+    /// alike. `config` has a settled bound.
     ///
     /// # Errors
     /// Those of the codec.
     fn sample_len(&mut self, sample: &[u8], layout: &Layout, config: &Config) -> std::result::Result<usize, Self::Error>;
-    /// Decompresses the stream that was made last.
+    /// Decompresses the stream that this compressor made last.
     ///
     /// # Errors
     /// Those of the processor.
     fn decompress(&mut self, output: &mut Self::Output, chunk: &mut [u8]) -> std::result::Result<(), Self::Error>;
 }
 
-/// Compresses a chunk with the bound that the configuration's comes to: once, or again where a ratio or a PSNR is not reached, or where a chunk does not
-/// shrink and is tried as exact bits.
+/// Compresses a chunk with the bound for which the configuration's bound is settled. Compresses it again where a ratio or a PSNR is not reached, and with the
+/// exact bits where the chunk does not shrink.
 ///
 /// # Errors
 /// Those of the compressor, `OutOfMemory`, and `InvalidArgument` for a bound that values of the type cannot have.
@@ -89,7 +89,7 @@ pub fn with_settled_bound<C: Compressor>(
     }
 }
 
-/// Whether values of a type can have a bound.
+/// Checks that values of the layout's type can have the configuration's bound.
 ///
 /// # Errors
 /// `InvalidArgument`.
@@ -103,7 +103,7 @@ pub fn check(layout: &Layout, config: &Config) -> Result<()> {
     }
 }
 
-/// A share of the range, settled.
+/// Settles a share of the range.
 fn relative(share: f64, chunk: &[u8], layout: &Layout, config: &Config) -> Result<ErrorBound> {
     let (counted, layout) = without_padding(chunk, layout)?;
     let range = Range::of(&counted, &layout, config);
@@ -127,7 +127,8 @@ impl<C: Compressor> Settling<'_, C> {
         self.compress_as(self.config.predictor, bound)
     }
 
-    /// Bounds below the data's own precision leave chunks that do not shrink; their exact bits may.
+    /// Compresses with a settled bound, or with the exact bits if the chunk does not shrink: a bound below the data's own precision makes longer streams than
+    /// the exact bits.
     fn compress_as(&mut self, predictor: PredictorPolicy, bound: ErrorBound) -> std::result::Result<C::Output, C::Error> {
         let output = self.compressor.compress(&Config { predictor, ..self.config.with_bound(bound) })?;
         if bound == ErrorBound::Lossless || self.compressor.length(&output) <= self.chunk.len() {
@@ -137,7 +138,7 @@ impl<C: Compressor> Settling<'_, C> {
         self.compressor.compress(&self.config.with_bound(ErrorBound::Lossless))
     }
 
-    /// Without a ceiling, a ratio promises nothing of single values, and any bound will do.
+    /// Compresses with a ratio. Without a ceiling, a ratio promises nothing of single values: bounds need not be on the ladder.
     fn with_ratio(&mut self, ratio: f64, ceiling: Option<f64>) -> std::result::Result<C::Output, C::Error> {
         let (chunk, layout, config) = (self.chunk, self.layout, self.config);
         let range = Range::of(chunk, layout, config);
@@ -151,7 +152,7 @@ impl<C: Compressor> Settling<'_, C> {
         };
         let spacing = Spacing::of(chunk, layout, config);
         let settle = |bound: f64| match ceiling {
-            None => cut(bound, spacing),
+            None => round_down(bound, spacing),
             Some(ceiling) if layout.scalar.is_float() => ladder.settle_within(bound, ceiling, earlier),
             Some(ceiling) => settle_whole(bound.min(ceiling) as u64),
         };
@@ -168,12 +169,12 @@ impl<C: Compressor> Settling<'_, C> {
     }
 }
 
-/// Bits of the fraction of a bound that a ratio is reached with. So few bounds are left that a search soon finds one that it has tried.
+/// Bits of a bound's fraction in the search for a ratio. They leave 32 bounds per octave, so that the search soon repeats a bound and ends.
 const FRACTION_BITS: u32 = 5;
 
-/// Settles a bound that need not be recognised later.
-fn cut(bound: f64, spacing: Option<Spacing>) -> ErrorBound {
-    let bound = f64::from_bits(bound.clamp(0.0, LARGEST).to_bits() & !((1 << (MANTISSA_BITS - FRACTION_BITS)) - 1));
+/// Settles a bound that need not be recognised when the chunk is written again: cuts its fraction, and its step to a multiple of the spacing of 16-bit types.
+fn round_down(bound: f64, spacing: Option<Spacing>) -> ErrorBound {
+    let bound = f64::from_bits(bound.clamp(0.0, LARGEST_BOUND).to_bits() & !((1 << (MANTISSA_BITS - FRACTION_BITS)) - 1));
     bound_of(spacing.map_or(2.0 * bound, |spacing| spacing.below(2.0 * bound)))
 }
 
@@ -188,11 +189,11 @@ mod tests {
             [(0.25, 0.25), (0.49, 0.25), (0.5, 0.5), (1.99, 1.75), (1e5, 1e5), (0.2499, 0.125), (1e-9, 2f64.powi(-30))]
         {
             assert_eq!(spacing.below(step), below);
-            assert_eq!(spacing.below(below), below, "a second time changes nothing");
+            assert_eq!(spacing.below(below), below, "a multiple stays");
         }
         assert_eq!(Spacing(2f64.powi(-133)).below(2f64.powi(129)), 2f64.powi(129));
         for nothing in [0.0, 5e-324] {
-            assert_eq!(cut(nothing, Some(spacing)), ErrorBound::Lossless);
+            assert_eq!(round_down(nothing, Some(spacing)), ErrorBound::Lossless);
         }
     }
 }

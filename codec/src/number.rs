@@ -1,4 +1,4 @@
-//! Numbers: the types of a chunk's values, and the integers that stand for them.
+//! Numbers: the types of a chunk's values, and the integers that encode them.
 
 pub(crate) mod dispatch;
 pub mod element;

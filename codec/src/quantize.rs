@@ -1,4 +1,4 @@
-//! Stage 1 (FORMAT.md §5): values → integers on a grid, and exceptions, and back.
+//! Stage 1 (FORMAT.md §5): values → integers on a grid and exceptions, and back.
 
 pub mod bitmap;
 pub mod exceptions;

@@ -1,8 +1,8 @@
-//! The grid on which a part of a chunk was rounded before.
+//! Finds the grid on which a part of a chunk was rounded before.
 //!
-//! HDF5 decodes a chunk, changes a part of it, and encodes all of it again. Where the bound follows the chunk, the step may then be another one, and
-//! values would be rounded a second time: 30 daily appends to one chunk took `rel=1e-3` to 8 times its bound. So steps are taken from a ladder of
-//! products `q * 2^k` with a few odd `q`, and the encoder looks for values that are already multiples of such a step:
+//! HDF5 decodes a chunk, changes a part of it, and encodes all of it again. Where the bound depends on the chunk, the step may then be another one, and values
+//! would be rounded a second time: 30 daily appends to one chunk took `rel=1e-3` to 8 times its bound. So steps are products `q * 2^k` with a few odd `q`
+//! ([`super::ladder`]), and the encoder searches the chunk for multiples of such a step:
 //!
 //! ```text
 //! value        =  mantissa, an odd integer  *  2^low         a multiple of q * 2^k   if q divides the mantissa and low >= k
@@ -10,8 +10,8 @@
 //! earlier grid    all are, up to k                           values between two steps (FORMAT.md 5.2): one in eight
 //! ```
 //!
-//! Few fresh values are multiples of a power of two that is close to the wanted step. Eight values without any such multiple are left out of the
-//! sample: a few hundred earlier values may show among a million fresh ones.
+//! Values are sampled in groups of eight. Few fresh values are multiples of a power of two that is close to the wanted step: groups without any such multiple
+//! are left out, so that a few hundred earlier values are found among a million fresh ones.
 
 use super::values::Groups;
 use crate::config::Config;
@@ -24,36 +24,37 @@ use crate::quantize::lattice::{highest_bit, lowest_bit, power_of_two};
 use crate::quantize::quantizer::Quantizer;
 use crate::simd::vectorized;
 
-/// Values that are taken into a sample together, and the most in all.
+/// Neighbouring values that are sampled together.
 const EIGHT: usize = 8;
-const MOST_VALUES: usize = 1 << 14;
-/// Exponents `k` of steps that are looked for.
+/// Most values of a sample.
+const MAX_SAMPLE_VALUES: usize = 1 << 14;
+/// Number of exponents `k` of the steps that are searched for. Level 0 is the least exponent.
 const LEVELS: usize = 64;
-/// Multiples of a step that must be found beyond chance.
+/// Multiples of a step, beyond the number that chance gives, by which a step is found.
 const LEAST_MULTIPLES: f64 = 8.0;
-/// Different multiples of a step that must be found beyond chance: packed data have few different values, each of them many times.
+/// Different multiples of a step, beyond chance, by which a step is found: packed data have few different values, each of them many times.
 const LEAST_DIFFERENT: f64 = 4.0;
-/// The share of a sample that fewer different multiples must have beyond chance.
+/// The share of a sample from which on its multiples, beyond chance, need not be different.
 const LEAST_SHARE: f64 = 1.0 / 16.0;
-/// Different values that must show a grid coarser than the wanted one before the exact bits are taken: 50 and 100 may be special values.
-const MANY_DIFFERENT: usize = 3;
-/// The binary digits of the greatest odd factor.
+/// Number of different multiples that an earlier step above the wanted one must have before the exact bits are taken: 50 and 100 may be a user's own values.
+const CERTAIN_DIFFERENT: usize = 3;
+/// Number of binary digits of the greatest odd factor.
 const FACTOR_BITS: i32 = 6;
-/// Values are sampled where they may be multiples of a step down to the wanted one over two to the power of this.
-const NEAR_BITS: i32 = 1;
+/// The first sample is of multiples of steps from the wanted one down to that over two to the power of this.
+const FIRST_SAMPLE_BITS: i32 = 1;
 
 /// An odd factor of a ladder's steps.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Odd {
     pub(super) factor: u64,
-    /// Its inverse modulo 2^64. Products with it are below or at `most` for multiples of the factor alone.
+    /// Its inverse modulo 2^64. A number is a multiple of the factor if its product with the inverse, modulo 2^64, is at most `most`.
     inverse: u64,
     most: u64,
 }
 
 impl Odd {
     pub(super) const fn new(factor: u64) -> Self {
-        // Each round doubles the number of right bits, of which a factor as its own inverse has three.
+        // Newton's iteration: the factor itself is its inverse in the lowest three bits, and each round doubles the number of right bits.
         let (mut inverse, mut round) = (factor, 0);
         while round < 5 {
             inverse = inverse.wrapping_mul(2u64.wrapping_sub(factor.wrapping_mul(inverse)));
@@ -68,56 +69,57 @@ impl Odd {
     }
 }
 
-/// Numbers of values by the exponents of steps of which they can be multiples, as changes from one exponent to the next.
+/// For each level, the number of values that can be multiples of a step of that level, as the difference from the level before.
 type Changes = [i32; LEVELS + 1];
 
-/// A search for multiples of steps `odd * 2^k`.
+/// A search for multiples of steps `odd * 2^k` in a chunk.
 pub(super) struct Search<'a> {
     layout: &'a Layout,
     config: &'a Config<'a>,
     odds: &'a [Odd],
     /// Bits of the type's fraction.
     fraction_bits: i32,
-    /// The least exponent `k`.
+    /// The least exponent `k`, at level 0.
     base: i32,
-    /// The exponent of a power of two of which earlier values on a step close to the wanted one are multiples.
-    near: i32,
+    /// Exponent of a power of two of which all multiples of a step close to the wanted one are multiples.
+    first_sample: i32,
 }
 
 /// The grid on which some values of a chunk were rounded before.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Earlier {
     step: f64,
-    /// Its odd factor.
+    /// The step's odd factor.
     factor: u64,
-    /// Different values that show it, [`MANY_DIFFERENT`] at most.
+    /// Number of different values that the step explains, [`CERTAIN_DIFFERENT`] at most.
     different: usize,
-    /// The share of a sample's values that are multiples of it beyond chance.
+    /// The share of a sample's values that are multiples of the step beyond chance.
     share: f64,
 }
 
 impl Earlier {
-    /// The step, as far as it is certain enough for the cost of a mistake. A few different values that show a step above the wanted one give a half of it, a
-    /// quarter, and so on, of which they are multiples, too.
+    /// The earlier step, for a wanted one. A step above the wanted one would cost the chunk its compression: where only a few different values show it, it is
+    /// halved until it is at most the wanted one. The values are multiples of that, too.
     pub(super) fn step_for(self, wanted: f64) -> f64 {
         let Self { mut step, different, .. } = self;
-        while wanted > 0.0 && step > wanted && different < MANY_DIFFERENT {
+        while wanted > 0.0 && step > wanted && different < CERTAIN_DIFFERENT {
             step /= 2.0;
         }
         step
     }
 }
 
-/// Values of a sample that are multiples of an odd factor, level by level.
+/// Number of a sample's values that are multiples of `odd * 2^k`, for each level.
 #[derive(Debug, Clone, Copy)]
-struct Found {
+struct Multiples {
     odd: Odd,
-    /// Multiples beyond the number that chance gives; 0 where chance may give them all.
+    /// Number of multiples minus the number that chance gives; 0 where chance may give all of them.
     excess: [f64; LEVELS],
+    /// Number of multiples that chance gives: one value in `odd`.
     by_chance: [f64; LEVELS],
 }
 
-impl Found {
+impl Multiples {
     fn new(of_all: &Changes, of_multiples: &Changes, odd: Odd, least: f64) -> Self {
         let (mut all, mut multiples) = (0, 0);
         let mut found = Self { odd, excess: [0.0; LEVELS], by_chance: [0.0; LEVELS] };
@@ -127,19 +129,19 @@ impl Found {
             let by_chance = f64::from(all) / odd.factor as f64;
             let excess = f64::from(multiples) - by_chance;
             found.by_chance[level] = by_chance;
-            // Six standard deviations.
+            // Six standard deviations of the number that chance gives.
             found.excess[level] = if excess >= 6.0 * by_chance.sqrt() + least { excess } else { 0.0 };
         }
         found
     }
 
-    fn most(&self) -> f64 {
+    fn largest_excess(&self) -> f64 {
         self.excess.iter().copied().fold(0.0, f64::max)
     }
 }
 
 impl<'a> Search<'a> {
-    /// A search for steps from about `finest` on, up to 2^56 times that, where `wanted` is the step for fresh values.
+    /// A search for steps from about `finest` to 2^56 times that. `wanted` is the step that fresh values would have.
     pub(super) fn new(
         layout: &'a Layout,
         config: &'a Config<'a>,
@@ -149,32 +151,34 @@ impl<'a> Search<'a> {
         wanted: f64,
     ) -> Option<Self> {
         let base = highest_bit(finest)? - FACTOR_BITS;
-        let near = highest_bit(wanted).map_or(base, |exponent| base.max(exponent - NEAR_BITS - FACTOR_BITS));
-        Some(Self { layout, config, odds, fraction_bits, base, near })
+        let first_sample = highest_bit(wanted).map_or(base, |exponent| base.max(exponent - FIRST_SAMPLE_BITS - FACTOR_BITS));
+        Some(Self { layout, config, odds, fraction_bits, base, first_sample })
     }
 
-    /// The step of the grid on which some values of a chunk were rounded before, if their number shows it.
+    /// The grid on which some values of a chunk were rounded before; `None` where there are not more multiples of any step than chance gives.
     pub(super) fn run<V: Value>(&self, chunk: &[u8]) -> Result<Option<Earlier>> {
-        let near = self.run_on::<V>(self.sample::<V>(chunk, self.near)?);
-        if near.is_none() || self.near == self.base {
-            return Ok(near);
+        let earlier = self.run_on::<V>(self.sample::<V>(chunk, self.first_sample)?);
+        if earlier.is_none() || self.first_sample == self.base {
+            return Ok(earlier);
         }
-        // A sample of multiples of a coarse step alone would hide those of a finer one.
-        Ok(self.run_on::<V>(self.sample::<V>(chunk, self.base)?).or(near))
+        // Where there are earlier values, some may be on a finer step: the first sample has too few of these.
+        Ok(self.run_on::<V>(self.sample::<V>(chunk, self.base)?).or(earlier))
     }
 
+    /// The grid that a sample shows. If its multiples are a small share of the sample, the sample's different values alone must show the same odd factor.
     fn run_on<V: Value>(&self, mut values: Vec<f64>) -> Option<Earlier> {
-        let found = self.look_in::<V>(&values, LEAST_MULTIPLES)?;
+        let found = self.best_grid_of::<V>(&values, LEAST_MULTIPLES)?;
         values.sort_unstable_by(f64::total_cmp);
         values.dedup();
         let is_certain = found.share >= LEAST_SHARE
-            || self.look_in::<V>(&values, LEAST_DIFFERENT).is_some_and(|different| different.factor == found.factor);
+            || self.best_grid_of::<V>(&values, LEAST_DIFFERENT).is_some_and(|different| different.factor == found.factor);
         is_certain.then_some(found)
     }
 
-    fn look_in<V: Value>(&self, values: &[f64], least: f64) -> Option<Earlier> {
+    /// The grid whose odd factor has the largest number of multiples beyond chance, `least` or more.
+    fn best_grid_of<V: Value>(&self, values: &[f64], least: f64) -> Option<Earlier> {
         let mut of_all: Changes = [0; LEVELS + 1];
-        let mut of_multiples = [of_all; MOST_ODDS];
+        let mut of_multiples = [of_all; MAX_ODDS];
         for (mantissa, first, end) in values.iter().filter_map(|&value| self.levels_of(value)) {
             of_all[first] += 1;
             of_all[end] -= 1;
@@ -188,16 +192,16 @@ impl<'a> Search<'a> {
         let found = of_multiples
             .iter()
             .zip(self.odds)
-            .map(|(of_multiples, &odd)| Found::new(&of_all, of_multiples, odd, least))
-            .reduce(|one, other| if other.most() > one.most() { other } else { one })
-            .filter(|found| found.most() > 0.0)?;
+            .map(|(of_multiples, &odd)| Multiples::new(&of_all, of_multiples, odd, least))
+            .reduce(|one, other| if other.largest_excess() > one.largest_excess() { other } else { one })
+            .filter(|found| found.largest_excess() > 0.0)?;
         self.coarsest::<V>(values, &found)
     }
 
-    /// The coarsest step that explains about all values that any explains: as its multiples, or as positions between two steps.
-    fn coarsest<V: Value>(&self, values: &[f64], found: &Found) -> Option<Earlier> {
-        const NOISE: f64 = 3.0;
-        const ABOUT_ALL: f64 = 0.98;
+    /// The coarsest step that explains about as large a number of values as any step does: values that are multiples, or on positions between two steps.
+    fn coarsest<V: Value>(&self, values: &[f64], found: &Multiples) -> Option<Earlier> {
+        const STANDARD_DEVIATIONS: f64 = 3.0;
+        const SHARE_OF_MOST: f64 = 0.98;
         let mut explained = found.excess;
         for level in (0..LEVELS).filter(|&level| found.excess[level] > 0.0) {
             let step = self.step(found, level)?;
@@ -205,8 +209,9 @@ impl<'a> Search<'a> {
             explained[level] += values.iter().filter(|&&value| is_between(value)).count() as f64;
         }
         let most = explained.iter().copied().fold(0.0, f64::max);
-        let noise = NOISE * explained.iter().zip(found.by_chance).find(|&(&explained, _)| explained == most)?.1.sqrt();
-        let level = explained.iter().rposition(|&explained| explained > 0.0 && explained >= ABOUT_ALL * most - noise)?;
+        let noise =
+            STANDARD_DEVIATIONS * explained.iter().zip(found.by_chance).find(|&(&explained, _)| explained == most)?.1.sqrt();
+        let level = explained.iter().rposition(|&explained| explained > 0.0 && explained >= SHARE_OF_MOST * most - noise)?;
         let step = self.step(found, level)?;
         Some(Earlier {
             step,
@@ -216,15 +221,16 @@ impl<'a> Search<'a> {
         })
     }
 
-    fn step(&self, found: &Found, level: usize) -> Option<f64> {
+    fn step(&self, found: &Multiples, level: usize) -> Option<f64> {
         Some(found.odd.factor as f64 * power_of_two(self.base + level as i32)?)
     }
 
-    /// Values in eights, evenly spread over those eights in which any value is a multiple of two to the power of `exponent`.
+    /// A sample in groups of eight values, evenly spread over the groups in which some value is a multiple of two to the power of `exponent`. It is halved when
+    /// it is full, and the stride doubled.
     fn sample<V: Value>(&self, chunk: &[u8], exponent: i32) -> Result<Vec<f64>> {
         let mut sample = Vec::new();
         let Some(inverse) = power_of_two(-exponent) else { return Ok(sample) };
-        reserve(&mut sample, MOST_VALUES.min((chunk.len() / V::SIZE).next_multiple_of(EIGHT)))?;
+        reserve(&mut sample, MAX_SAMPLE_VALUES.min((chunk.len() / V::SIZE).next_multiple_of(EIGHT)))?;
         let (mut stride, mut left) = (1, 1);
         vectorized(
             #[inline(always)]
@@ -248,11 +254,11 @@ impl<'a> Search<'a> {
                             if left > 0 {
                                 continue;
                             }
-                            if sample.len() == MOST_VALUES {
-                                for kept in 0..MOST_VALUES / EIGHT / 2 {
+                            if sample.len() == MAX_SAMPLE_VALUES {
+                                for kept in 0..MAX_SAMPLE_VALUES / EIGHT / 2 {
                                     sample.copy_within((2 * kept + 1) * EIGHT..(2 * kept + 2) * EIGHT, kept * EIGHT);
                                 }
-                                sample.truncate(MOST_VALUES / 2);
+                                sample.truncate(MAX_SAMPLE_VALUES / 2);
                                 stride *= 2;
                             }
                             sample.extend_from_slice(eight);
@@ -265,8 +271,8 @@ impl<'a> Search<'a> {
         Ok(sample)
     }
 
-    /// The odd mantissa of a value, and the levels of the steps of which it may be a multiple, first and end: steps that are no finer than its type's own
-    /// spacing there, up to the power of two in the value.
+    /// The odd mantissa of a value, and the first level and the end of those levels of whose steps the value may be a multiple: from the spacing of its type at
+    /// the value to the power of two in the value.
     #[inline(always)]
     fn levels_of(&self, value: f64) -> Option<(u64, usize, usize)> {
         let is_normal = value.abs() >= f64::MIN_POSITIVE;
@@ -278,27 +284,27 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The most odd factors of a ladder.
-const MOST_ODDS: usize = 14;
+/// Most odd factors of a ladder.
+const MAX_ODDS: usize = 14;
 
-/// Whether a value is at a position of interpolation between two steps.
+/// A test whether a value is on a position of the fine grid between two steps.
 fn is_between_steps<V: Value>(step: f64) -> impl Fn(f64) -> bool {
     let fine = Quantizer::new(step / 2.0).fine::<V>();
     move |value| fine.is_some_and(|fine| fine.is_between_steps(V::round_from(value)))
 }
 
-/// Whether a value is a multiple of a step, or at a position between two steps.
+/// A test whether a value is a multiple of a step, or on a position between two steps.
 fn is_explained_by<V: Value>(step: f64) -> impl Fn(f64) -> bool {
     let is_between = is_between_steps::<V>(step);
     move |value| (value / step).fract() == 0.0 || is_between(value)
 }
 
-/// Number of different values that a step explains, [`MANY_DIFFERENT`] at most.
+/// Number of different values that a step explains, [`CERTAIN_DIFFERENT`] at most.
 fn count_different<V: Value>(values: &[f64], step: f64) -> usize {
-    let (mut different, mut count) = ([0u64; MANY_DIFFERENT], 0);
+    let (mut different, mut count) = ([0u64; CERTAIN_DIFFERENT], 0);
     let is_explained = is_explained_by::<V>(step);
     for value in values.iter().filter(|&&value| value != 0.0 && is_explained(value)) {
-        if count < MANY_DIFFERENT && !different[..count].contains(&value.to_bits()) {
+        if count < CERTAIN_DIFFERENT && !different[..count].contains(&value.to_bits()) {
             different[count] = value.to_bits();
             count += 1;
         }
@@ -382,7 +388,7 @@ mod tests {
         assert_eq!(step_in(&decimals, 1e-6), None);
         let integers: Vec<f32> = (0..8192).map(|_| (random() * 1e4).round() as f32).collect();
         assert_eq!(step_in(&integers, 1e-6), None);
-        // Special values that are multiples of 17 or 25, again and again.
+        // Few values that are multiples of 17 or 25, each of them many times.
         let mut special = |values: &[f32]| -> Vec<f32> {
             (0..8192).map(|i| if i % 3 == 0 { values[i % values.len()] } else { random() as f32 }).collect()
         };

@@ -1,18 +1,18 @@
 //! The steps that settled bounds may have.
 //!
-//! Bounds that follow the chunk get steps from a ladder, so that values which were rounded before are recognised and are not rounded again out of their
-//! bound ([`super::earlier`]). With a step `s` that was found in the chunk, and a wanted step `S`:
+//! Bounds that depend on the chunk get steps from a ladder, so that values which were rounded before are recognised and not rounded again out of their bound
+//! ([`super::earlier`]). With a step `s` that was found in the chunk, and a wanted step `S`:
 //!
 //! ```text
-//! S < s               the exact bits: a finer grid would move the values that are on s
+//! S < s               the exact bits: a finer grid would move the multiples of s
 //! s <= S < about 6 s  s itself
 //! about 6 s <= S      a step of at most S - 4/3 s, so that both errors together are within the bound
 //! ```
 //!
-//! Integers and floating-point numbers of 16 bits are never interpolated, and nothing is looked for in them. Steps of integers are powers of three: rounding
-//! to a multiple of three steps from a multiple of one gives what rounding at once gives. Types of 16 bits have too few bits to tell an earlier grid from
-//! chance, and hold few multiples of other steps than powers of two: they get the greatest power of two up to half of the wanted step. However often such
-//! steps grow, their errors together are below the last step.
+//! Integers and floating-point numbers of 16 bits are never interpolated, and not searched for earlier values. Steps of integers are powers of three: a value
+//! rounded to one step and then to three steps is the value rounded to three steps at once. Types of 16 bits have too few bits to tell an earlier grid from
+//! chance, and hold few multiples of other steps than powers of two. They get the greatest power of two up to half of the wanted step: however often such a
+//! step doubles, the sum of all errors is below the last step.
 
 use super::earlier::{Earlier, Odd, Search};
 use super::values::Range;
@@ -22,8 +22,8 @@ use crate::layout::{Layout, Scalar};
 use crate::number::value::Value;
 use crate::quantize::lattice::{highest_bit, power_of_two};
 
-/// Odd factors of the steps of binary32 and binary64. A step is 2.7 % below the wanted one in the mean. No factor is a multiple of 5: numbers that people
-/// have rounded, to hundreds of metres, say, would look as if they were on such a step.
+/// Odd factors of the steps of binary32 and binary64. A step is 2.7 % below the wanted one in the mean. No factor is a multiple of 5: numbers that a user has
+/// rounded, to hundreds of metres for example, would be multiples of such a step.
 const ODDS: [Odd; 14] = [
     Odd::new(17),
     Odd::new(23),
@@ -41,17 +41,19 @@ const ODDS: [Odd; 14] = [
     Odd::new(63),
 ];
 
-/// Steps of fewer spacings of the type than twice this are powers of two: too few bits are left to recognise others by.
-const FINE_SPACINGS: f64 = 64.0;
-/// Earlier steps below the wanted one by more than 2^11 are not looked for; this share of a bound is kept for the errors that they have left.
-const UNSEEN: f64 = 1.0 / 1024.0;
-/// Earlier errors are at most this multiple of half an earlier step, as a later step is at least [`COARSER`] times as wide.
+/// Wanted steps below twice this number of the type's spacings become powers of two: too few bits are left to recognise other steps. A wider one shrinks by
+/// this number.
+const FINE_STEP_SPACINGS: f64 = 64.0;
+/// The share of a bound that is kept for the errors of earlier steps too fine to be searched for, below the wanted step by a factor of more than 2^11.
+const UNSEEN_ERRORS: f64 = 1.0 / 1024.0;
+/// Least ratio of a step to an earlier one that it replaces.
+const LEAST_GROWTH: f64 = 4.0;
+/// Sum of the errors of all earlier steps, in halves of the last of them: at most 1 + 1/4 + 1/16 + … with [`LEAST_GROWTH`].
 const EARLIER_ERRORS: f64 = 4.0 / 3.0;
-const COARSER: f64 = 4.0;
-/// The largest power of three of which half is exact in binary64.
-const MOST_THREES: u32 = 33;
+/// Exponent of the largest step of integers, a power of three: half of it is exact in binary64.
+const MAX_EXPONENT_OF_THREE: u32 = 33;
 
-/// A chunk whose bounds are settled.
+/// A chunk for which steps are chosen from the ladder.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ladder<'a> {
     chunk: &'a [u8],
@@ -67,20 +69,20 @@ impl<'a> Ladder<'a> {
 
     /// Settles an absolute bound for floating-point values.
     pub(super) fn settle(&self, bound: f64) -> Result<ErrorBound> {
-        let wanted = 2.0 * bound.clamp(0.0, super::LARGEST);
+        let wanted = 2.0 * bound.clamp(0.0, super::LARGEST_BOUND);
         let step = match self.earlier_step(wanted / 2048.0, wanted)? {
             Some(earlier) if wanted < earlier => return Ok(ErrorBound::Lossless),
             Some(earlier) => {
                 let coarser = rung(wanted - EARLIER_ERRORS * earlier);
-                if coarser >= COARSER * earlier { coarser } else { earlier }
+                if coarser >= LEAST_GROWTH * earlier { coarser } else { earlier }
             }
-            None => self.fresh(wanted * (1.0 - UNSEEN)),
+            None => self.fresh(wanted * (1.0 - UNSEEN_ERRORS)),
         };
         Ok(bound_of(step))
     }
 
-    /// Settles a bound for floating-point values that may not exceed `ceiling` in all, whatever is written when, and grows where parts of the chunk are
-    /// written: by factors of two, whose errors together stay below the last step.
+    /// Settles a bound for floating-point values of a ratio with a ceiling: however often parts of the chunk are written, the sum of all errors is within
+    /// `ceiling`. An earlier step grows by doubling only, as the errors of such steps sum up to less than the last step.
     pub(super) fn settle_within(&self, bound: f64, ceiling: f64, earlier: Option<f64>) -> ErrorBound {
         let (wanted, limit) = (2.0 * bound.min(ceiling), 2.0 * ceiling);
         bound_of(match earlier {
@@ -97,13 +99,13 @@ impl<'a> Ladder<'a> {
         })
     }
 
-    /// A step for a chunk of which no part was rounded before, or none that shows it.
+    /// The step for a chunk in which no earlier grid was found.
     fn fresh(&self, wanted: f64) -> f64 {
-        let fine = FINE_SPACINGS * self.spacing_at_magnitude();
+        let fine = FINE_STEP_SPACINGS * self.spacing_at_magnitude();
         if self.is_narrow() || wanted < 2.0 * fine { below_half(wanted) } else { rung(wanted - fine) }
     }
 
-    /// The step of the grid on which values were rounded before, from about `finest` on, where `wanted` is the step that they would have now.
+    /// The step, about `finest` or more, of the grid on which some values were rounded before. `wanted` is the step that the chunk would have without them.
     pub(super) fn earlier_step(&self, finest: f64, wanted: f64) -> Result<Option<f64>> {
         let earlier = match self.layout.scalar {
             Scalar::F32 => self.search::<f32>(finest, wanted)?,
@@ -113,7 +115,7 @@ impl<'a> Ladder<'a> {
         Ok(earlier.map(|earlier| earlier.step_for(wanted)))
     }
 
-    /// Whether some values may have been rounded before with a bound of about `bound`.
+    /// Whether some values may have been rounded before, with a bound of about `bound`.
     pub(super) fn may_have_earlier_values(&self, bound: f64) -> Result<bool> {
         Ok(self.is_narrow() || self.earlier_step(bound / 1024.0, 2.0 * bound)?.is_some())
     }
@@ -133,16 +135,16 @@ impl<'a> Ladder<'a> {
         if self.layout.scalar == Scalar::F32 { 23 } else { 52 }
     }
 
-    /// How far neighbouring numbers of the type are apart at the largest magnitude.
+    /// Distance of neighbouring numbers of the type at the chunk's largest magnitude.
     fn spacing_at_magnitude(&self) -> f64 {
         highest_bit(self.range.magnitude()).and_then(|exponent| power_of_two(exponent - self.fraction_bits())).unwrap_or(0.0)
     }
 }
 
-/// Settles a bound for integers: steps are powers of three, of which each grid is a part of all finer ones.
+/// Settles a bound for integers: the step is the greatest power of three up to `2 * bound + 1`. The points of each such grid are points of all finer ones.
 pub(super) fn settle_whole(bound: u64) -> ErrorBound {
     let mut step = 1u64;
-    for _ in 0..MOST_THREES {
+    for _ in 0..MAX_EXPONENT_OF_THREE {
         if (3 * step - 1) / 2 > bound {
             break;
         }
@@ -151,13 +153,13 @@ pub(super) fn settle_whole(bound: u64) -> ErrorBound {
     if step > 1 { ErrorBound::Absolute(((step - 1) / 2) as f64) } else { ErrorBound::Lossless }
 }
 
-/// The bound of a step, or the exact bits where no grid has this step.
+/// The absolute bound of a step, or the exact bits if no grid can have the step.
 pub(super) fn bound_of(step: f64) -> ErrorBound {
     let bound = step / 2.0;
     if is_absolute(bound) { ErrorBound::Absolute(bound) } else { ErrorBound::Lossless }
 }
 
-/// The greatest step up to `wanted`, 0 if there is none.
+/// The greatest step `odd * 2^k` of the ladder up to `wanted`; 0 if there is none.
 fn rung(wanted: f64) -> f64 {
     let Some(exponent) = highest_bit(wanted).filter(|_| wanted > 0.0) else { return 0.0 };
     let step = |odd: &Odd| {
@@ -168,7 +170,7 @@ fn rung(wanted: f64) -> f64 {
     ODDS.iter().map(step).fold(0.0, f64::max)
 }
 
-/// The greatest power of two up to half of a step: however often such steps grow, their errors together are within the bound.
+/// The greatest power of two up to half of a step; 0 if there is none. However often such a step doubles, the sum of all errors is within the bound.
 fn below_half(wanted: f64) -> f64 {
     highest_bit(wanted).filter(|_| wanted > 0.0).and_then(|exponent| power_of_two(exponent - 1)).unwrap_or(0.0)
 }

@@ -1,5 +1,5 @@
-//! What HDF5 fills chunks up with that reach beyond their dataset. Unless the dataset defines a fill value that is 0, and would make the range of temperatures in
-//! kelvin seven times as wide: where a bound follows the chunk's own range or noise, it must not count.
+//! Leaves out padding: HDF5 fills up a chunk that reaches beyond its dataset, with zeros unless the dataset defines a fill value. Zeros would make the range of
+//! temperatures in kelvin seven times as wide, so that they must not count where a bound depends on the chunk's range or noise.
 
 use std::borrow::Cow;
 
@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::layout::{Layout, MAX_RANK, Shape};
 use crate::memory::reserve;
 
-/// The part of a chunk before the last layers along each axis of which all bytes are 0, and its layout; the chunk itself where there are none. At least one
-/// layer stays.
+/// A chunk without its padding, and the layout of the rest. Along each axis, the last layers whose bytes are all 0 are left out, but one layer stays. Without
+/// padding, this is the chunk itself.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -18,7 +18,7 @@ pub(crate) fn without_padding<'a>(chunk: &'a [u8], layout: &Layout) -> Result<(C
     let mut all_counted = [1; MAX_RANK];
     let counted = &mut all_counted[..rank];
     counted.copy_from_slice(dims);
-    // Bytes from one index to the next along each axis.
+    // Bytes from one index to the next along each axis, slowest axis first.
     let mut strides = [layout.scalar.size(); MAX_RANK];
     for axis in (1..rank).rev() {
         strides[axis - 1] = strides[axis] * dims[axis] as usize;
@@ -43,7 +43,7 @@ pub(crate) fn without_padding<'a>(chunk: &'a [u8], layout: &Layout) -> Result<(C
     Ok((Cow::Owned(kept), layout))
 }
 
-/// Appends the first `extents` along each axis.
+/// Appends the first values along each axis, `extents` of them. `strides` are in bytes, slowest axis first.
 fn copy_box(chunk: &[u8], extents: &[u64], strides: &[usize], kept: &mut Vec<u8>) {
     match (extents, strides) {
         ([extent], [size]) => kept.extend_from_slice(&chunk[..*extent as usize * size]),
@@ -68,10 +68,10 @@ mod tests {
     }
 
     #[test]
-    fn zeros_behind_the_data_go_along_every_axis() {
+    fn padding_is_left_out_along_every_axis() {
         // 2 x 3 x 4 values in a chunk of 4 x 5 x 6.
         let value = |z: usize, y: usize, x: usize| if z < 2 && y < 3 && x < 4 { (100 + 12 * z + 4 * y + x) as i16 } else { 0 };
-        let chunk = bytes((0..120).map(|place| value(place / 30, place / 6 % 5, place % 6)));
+        let chunk = bytes((0..120).map(|index| value(index / 30, index / 6 % 5, index % 6)));
         let (kept, found) = without_padding(&chunk, &layout(&[4, 5, 6])).unwrap();
         assert_eq!(found, layout(&[2, 3, 4]));
         assert_eq!(*kept, bytes(100..124));

@@ -1,4 +1,4 @@
-//! The bounds that reach a PSNR.
+//! Settles the bound that reaches a PSNR (FORMAT.md §11.2). Noise is the root mean square of the errors of the values that count.
 
 use super::values::{Groups, Range, count_of, noise_of_decoded, noise_of_steps};
 use super::{Compressor, Ladder, Settling};
@@ -11,21 +11,21 @@ use crate::number::rounding::ROUNDING;
 use crate::quantize::logarithm::{EXP_TERMS, exp2};
 use crate::simd::vectorized;
 
-/// Most values that noise is estimated from.
-const SAMPLE: usize = 1 << 16;
-/// Noise that is accepted beyond the allowed mean square: a twentieth of a decibel.
-const ACCEPTED: f64 = 1.011_579_454_259_899; // 10^0.005
+/// Most values from which noise is estimated.
+const MAX_SAMPLE_VALUES: usize = 1 << 16;
+/// Largest accepted mean square, as a multiple of the allowed one: 0.05 dB.
+const ACCEPTED_MEAN_SQUARE: f64 = 1.011_579_454_259_899; // 10^0.005
 /// Attempts, each with a smaller bound, before the exact bits are taken.
-const ATTEMPTS: usize = 6;
+const MAX_ATTEMPTS: usize = 6;
 
 impl<C: Compressor> Settling<'_, C> {
-    /// Compresses a chunk with a PSNR. Errors that are spread evenly have a mean square of a third of the bound's. What a stream really leaves is measured on the decoded
-    /// chunk, as values gather between the points of a grid, are rounded to their type, or are exact.
+    /// Compresses a chunk with a PSNR, in dB. Errors that are spread evenly have a mean square of a third of the bound's square. The noise is measured on the
+    /// decoded chunk, as errors are often not spread evenly: values gather between the grid's points, are rounded to their type, or are exact.
     pub(super) fn with_psnr(&mut self, decibels: f64) -> Result<C::Output, C::Error> {
         let (chunk, layout, config) = (self.chunk, self.layout, self.config);
         let (counted, counted_layout) = without_padding(chunk, layout)?;
         let range = Range::of(&counted, &counted_layout, config);
-        // A tenth of log2 10 for each decibel.
+        // Allowed mean square as a share of the squared range: 10^(-dB / 10), by log2(10) / 10.
         let share = exp2(-decibels * 0.332_192_809_488_736_23, EXP_TERMS.len());
         let noise = range.width() * share.sqrt();
         if !layout.scalar.is_float() {
@@ -38,7 +38,8 @@ impl<C: Compressor> Settling<'_, C> {
         let count = count_of(&counted, &counted_layout, config);
         let mut goal = Goal { ladder: &ladder, noise, count, decoded: Vec::new() };
         let asked = self.reach(&mut goal, even.min(modelled), config.predictor)?;
-        // Where most values are on the grid anyway, zeros above all, differences can have a wider one. Values that were rounded before look so, too.
+        // Where most values are on the grid anyway, zeros above all, differences can have a wider grid. Values that were rounded
+        // before are on the grid, too, but must stay on it.
         if modelled <= even * 1.05 || ladder.may_have_earlier_values(even)? {
             return Ok(asked);
         }
@@ -52,38 +53,38 @@ impl<C: Compressor> Settling<'_, C> {
         self.reach(&mut goal, even.min(modelled), config.predictor)
     }
 
-    /// Compresses with the largest bound from `bound` down that leaves no more noise than is allowed.
+    /// Compresses with `bound`, and with smaller ones until the noise is allowed.
     fn reach(&mut self, goal: &mut Goal<'_>, mut bound: f64, predictor: PredictorPolicy) -> Result<C::Output, C::Error> {
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             let settled = goal.ladder.settle(bound)?;
             let mut output = self.compress_as(predictor, settled)?;
             let ErrorBound::Absolute(taken) = settled else { return Ok(output) };
             resize(&mut goal.decoded, self.chunk.len())?;
             self.compressor.decompress(&mut output, &mut goal.decoded)?;
-            let noise = noise_of_decoded(self.chunk, &goal.decoded, self.layout, self.config, goal.count, goal.noise);
-            if noise <= ACCEPTED {
+            let mean_square = noise_of_decoded(self.chunk, &goal.decoded, self.layout, self.config, goal.count, goal.noise);
+            if mean_square <= ACCEPTED_MEAN_SQUARE {
                 return Ok(output);
             }
             drop(output);
-            // A little less than what would do if noise grew with the bound's square.
-            bound = taken.min(bound) * noise.sqrt().recip().clamp(0.25, 0.98) * 0.98;
+            // The mean square grows about with the bound's square: the bound that follows from this, less 2 %.
+            bound = taken.min(bound) * mean_square.sqrt().recip().clamp(0.25, 0.98) * 0.98;
         }
         self.compress_as(predictor, ErrorBound::Lossless)
     }
 }
 
-/// The noise that a chunk may have.
+/// The noise that a chunk may have, and scratch space for decoded chunks.
 struct Goal<'a> {
     ladder: &'a Ladder<'a>,
-    /// Square root of the mean square of errors.
+    /// Allowed root mean square of errors, in the data's unit.
     noise: f64,
-    /// Values that count.
+    /// Number of values that count.
     count: u64,
     decoded: Vec<u8>,
 }
 
-/// The largest bound of integers whose steps leave no more than a mean square: if errors are spread evenly, as those are that earlier steps have left, and of these
-/// values, together with what steps of a third may have left before.
+/// The largest bound of integers whose errors have at most the mean square `allowed`. This must hold for evenly spread errors, as earlier steps leave them. It
+/// must also hold for the errors of these values, plus the errors of an earlier step, a third as wide.
 fn whole_bound(allowed: f64, chunk: &[u8], layout: &Layout, config: &Config) -> ErrorBound {
     let widest = (12.0 * allowed + 1.0).sqrt();
     let mut settled = super::ladder::settle_whole(((widest - 1.0) / 2.0).min(1e18) as u64);
@@ -97,35 +98,36 @@ fn whole_bound(allowed: f64, chunk: &[u8], layout: &Layout, config: &Config) -> 
     settled
 }
 
-/// The largest of some bounds whose grid of differences leaves values no more than `noise` off, in the square root of the mean square; at least `noise`.
+/// The largest bound, found by bisection, whose grid leaves errors of at most `noise`, the root mean square, on a sample of the values; `noise` itself at
+/// least.
 fn bound_by_model(noise: f64, chunk: &[u8], layout: &Layout, config: &Config) -> f64 {
     const QUARTER_OF_A_BIT: f64 = 1.189_207_115_002_721; // 2^(1/4)
     const EIGHTH_OF_A_BIT: f64 = 1.090_507_732_665_257_7; // 2^(1/8)
-    const STEPS: usize = 16;
-    // Odd, so that the groups of a sample are not all in the same columns.
-    let stride = (layout.shape.elements() as usize).div_ceil(SAMPLE) | 1;
-    let is_quiet_in = |stride: usize, bound: f64| {
+    const MAX_QUARTERS: usize = 16;
+    // Odd, so that a sample's groups are in different columns.
+    let stride = (layout.shape.elements() as usize).div_ceil(MAX_SAMPLE_VALUES) | 1;
+    let holds_noise_in = |stride: usize, bound: f64| {
         let allowed = noise / (2.0 * bound);
         mean_square(bound, chunk, layout, config, stride) <= allowed * allowed
     };
-    let is_quiet = |bound: f64| is_quiet_in(stride, bound);
+    let holds_noise = |bound: f64| holds_noise_in(stride, bound);
     let (mut least, mut most) = (noise, noise * 16.0);
     let mut bound = noise * 1.732_050_807_568_877_2;
-    // Sixteen quarters of a bit lead to the greatest bound from the least, and a few less from here.
-    if is_quiet(bound) {
-        for _ in 0..STEPS {
+    // The greatest bound is 4 bits above the least: at most 16 quarters of a bit from the first bound.
+    if holds_noise(bound) {
+        for _ in 0..MAX_QUARTERS {
             least = bound;
             bound *= QUARTER_OF_A_BIT;
-            if bound >= most || !is_quiet(bound) {
+            if bound >= most || !holds_noise(bound) {
                 most = most.min(bound);
                 break;
             }
         }
     } else {
-        for _ in 0..STEPS {
+        for _ in 0..MAX_QUARTERS {
             most = bound;
             bound /= QUARTER_OF_A_BIT;
-            if bound <= least || is_quiet(bound) {
+            if bound <= least || holds_noise(bound) {
                 least = least.max(bound);
                 break;
             }
@@ -133,15 +135,15 @@ fn bound_by_model(noise: f64, chunk: &[u8], layout: &Layout, config: &Config) ->
     }
     for _ in 0..3 {
         let middle = least + (most - least) / 2.0;
-        if is_quiet(middle) {
+        if holds_noise(middle) {
             least = middle;
         } else {
             most = middle;
         }
     }
-    // What the sample has said is checked with all values.
-    for _ in 0..2 * STEPS {
-        if stride == 1 || least <= noise || is_quiet_in(1, least) {
+    // The bound of the sample is checked with all values.
+    for _ in 0..2 * MAX_QUARTERS {
+        if stride == 1 || least <= noise || holds_noise_in(1, least) {
             break;
         }
         least = (least / EIGHTH_OF_A_BIT).max(noise);
@@ -149,7 +151,7 @@ fn bound_by_model(noise: f64, chunk: &[u8], layout: &Layout, config: &Config) ->
     least
 }
 
-/// Mean square, in steps, of what a bound's grid takes off the values of every `stride`-th group.
+/// Mean square, in steps, of the errors that a bound's grid leaves on the values of every `stride`-th group.
 fn mean_square(bound: f64, chunk: &[u8], layout: &Layout, config: &Config, stride: usize) -> f64 {
     let inverse_step = 1.0 / (2.0 * bound);
     let (mut sums, mut counts) = ([0.0; 8], [0u64; 8]);
@@ -160,7 +162,7 @@ fn mean_square(bound: f64, chunk: &[u8], layout: &Layout, config: &Config, strid
                 for ((sum, count), &value) in sums.iter_mut().zip(&mut counts).zip(eight) {
                     let scaled = value * inverse_step;
                     let error = scaled - (scaled + ROUNDING - ROUNDING);
-                    // Values beyond the reach of the rounding are exceptions.
+                    // Values of 2^51 steps or more are exceptions, without an error.
                     *sum += if error.abs() <= 0.5 { error * error } else { 0.0 };
                     *count += u64::from(!value.is_nan());
                 }
@@ -168,4 +170,81 @@ fn mean_square(bound: f64, chunk: &[u8], layout: &Layout, config: &Config, strid
         })
     ));
     sums.iter().sum::<f64>() / counts.iter().sum::<u64>().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{ByteOrder, Scalar, Shape};
+
+    fn chunk(values: &[f64]) -> (Vec<u8>, Layout) {
+        let layout =
+            Layout { scalar: Scalar::F64, byte_order: ByteOrder::Little, shape: Shape::new(&[values.len() as u64]).unwrap() };
+        (values.iter().flat_map(|value| value.to_le_bytes()).collect(), layout)
+    }
+
+    fn random(len: usize, scale: f64) -> Vec<f64> {
+        let mut state = 1u64;
+        (0..len)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                scale * (state >> 11) as f64 / (1u64 << 53) as f64
+            })
+            .collect()
+    }
+
+    #[test]
+    fn mean_squares_are_those_of_rounding() {
+        let config = Config::absolute(1.0).unwrap();
+        for len in [1, 7, 63, 64, 65, 1000] {
+            let mut values = random(len, 100.0);
+            let expected = values.iter().map(|value| (value - value.round_ties_even()).powi(2)).sum::<f64>() / len as f64;
+            let (bytes, layout) = chunk(&values);
+            let found = mean_square(0.5, &bytes, &layout, &config, 1);
+            assert!((found - expected).abs() < 1e-12, "{len} values: {found}, not {expected}");
+            // Exceptions have no error, and NaN does not count.
+            values.extend([1e300, f64::NAN, f64::INFINITY]);
+            let (bytes, layout) = chunk(&values);
+            let found = mean_square(0.5, &bytes, &layout, &config, 1);
+            assert!((found - expected * len as f64 / (len + 1) as f64).abs() < 1e-12, "{len} values");
+        }
+        assert_eq!(mean_square(0.5, &f64::NAN.to_le_bytes(), &chunk(&[0.0]).1, &config, 1), 0.0);
+    }
+
+    #[test]
+    fn modelled_bounds_leave_the_noise_that_is_allowed() {
+        let config = Config::absolute(1.0).unwrap();
+        let noise = 1e-3;
+        let even = noise * 3f64.sqrt();
+        for len in [65usize, 10_007, 200_003] {
+            let (bytes, layout) = chunk(&random(len, 10.0));
+            let bound = bound_by_model(noise, &bytes, &layout, &config);
+            assert!((0.8 * even..1.25 * even).contains(&bound), "even spread of {len} values: {bound}, not {even}");
+            let rms = mean_square(bound, &bytes, &layout, &config, 1).sqrt() * 2.0 * bound;
+            assert!(rms <= noise * 1.000_001, "{len} values: {rms}");
+        }
+        // Nine of ten values are 0 and have no error: the bound may be wider.
+        let sparse: Vec<f64> =
+            random(5000, 10.0).into_iter().enumerate().map(|(i, value)| if i % 10 == 0 { value } else { 0.0 }).collect();
+        let (bytes, layout) = chunk(&sparse);
+        assert!(bound_by_model(noise, &bytes, &layout, &config) > 2.0 * even);
+    }
+
+    #[test]
+    fn bounds_of_integers_are_powers_of_three_with_little_noise() {
+        let config = Config::absolute(1.0).unwrap();
+        let values: Vec<i32> = random(2000, 1e6).into_iter().map(|value| value as i32).collect();
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_be_bytes()).collect();
+        let layout = Layout { scalar: Scalar::I32, byte_order: ByteOrder::Big, shape: Shape::new(&[2000]).unwrap() };
+        for (rms, widest) in [(0.1, 0), (0.9, 0), (0.95, 1), (5.0, 4), (100.0, 121)] {
+            match whole_bound(rms * rms, &bytes, &layout, &config) {
+                ErrorBound::Absolute(bound) => {
+                    assert!(bound as u64 == widest && (1..34).any(|k| 3u64.pow(k) == 2 * bound as u64 + 1), "{rms}: {bound}");
+                    let errors = noise_of_steps(bound as u64, &bytes, &layout, &config);
+                    assert!(errors <= rms * rms, "{rms}: {errors}");
+                }
+                bound => assert!(bound == ErrorBound::Lossless && widest == 0, "{rms}: {bound:?}"),
+            }
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! The search for the bound that gives a stream a length.
+//! The search for the bound with which a stream has a wanted length (FORMAT.md §11.2). Bounds and lengths are searched as logarithms: log2.
 
 use super::values::Range;
 use crate::config::ErrorBound;
@@ -6,40 +6,42 @@ use crate::error::Error;
 use crate::layout::{Layout, MAX_RANK, Shape};
 use crate::quantize::logarithm::{EXP_TERMS, LOG_TERMS, exp2, log2};
 
-/// A ratio is reached if the stream's length is off by no more than this share.
+/// A ratio is reached if the stream's length differs from the wanted one by at most this share.
 const TOLERANCE: f64 = 0.03;
-/// Most attempts to reach a ratio with the whole chunk, and with a sample of it.
-const ATTEMPTS: usize = 8;
-/// Chunks of this many values and more have a sample, an eighth of them.
-const SAMPLED_FROM: u64 = 1 << 16;
-const SAMPLE: u64 = 8;
+/// Most attempts with the whole chunk, and most with a sample of it.
+const MAX_ATTEMPTS: usize = 8;
+/// Least number of values of a chunk that has a sample.
+const MIN_SAMPLED_VALUES: u64 = 1 << 16;
+/// A sample is the chunk's values over this number.
+const SAMPLE_DIVISOR: u64 = 8;
 
-/// What is searched for, and where.
+/// A wanted length, and the bounds among which it is searched for.
 #[derive(Clone, Copy)]
 pub(super) struct Search<'a> {
-    /// log2 of the length to reach.
+    /// log2 of the wanted length, in bytes.
     wanted: f64,
+    /// Number of values.
     values: f64,
-    /// log2 of the least bound, below which the exact bits are as good, and of the greatest.
+    /// log2 of the least and of the greatest bound. Below the least, the exact bits take as little space.
     least: f64,
     greatest: f64,
-    /// The bound that a chunk gets for an absolute one.
+    /// Settles a bound that the search tries.
     settle: &'a dyn Fn(f64) -> ErrorBound,
 }
 
-/// Bounds between which the right one lies, as log2, with log2 of the lengths that they give.
+/// The bounds on either side of the wanted one, and the last one that was tried: log2 of the bound, and log2 of its length over the wanted length.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bracket {
     too_long: Option<(f64, f64)>,
     too_short: Option<(f64, f64)>,
-    /// The one that was tried last.
+    /// The bound that was tried last.
     last: Option<(f64, f64)>,
 }
 
-/// Bounds that were tried, and the lengths of their streams: where steps are few, more than one way leads to a bound.
+/// Bounds that were tried, and the lengths of their streams, in bytes: as settled bounds are few, a search may come to one again.
 #[derive(Debug, Default)]
 struct Tried {
-    lengths: [Option<(ErrorBound, usize)>; ATTEMPTS],
+    lengths: [Option<(ErrorBound, usize)>; MAX_ATTEMPTS],
     count: usize,
 }
 
@@ -62,10 +64,10 @@ impl<'a> Search<'a> {
         layout: &Layout,
         settle: &'a dyn Fn(f64) -> ErrorBound,
     ) -> Self {
-        // Beyond half the range there is nothing to gain, and below the type's own precision nothing to lose.
+        // A bound above half the range makes no shorter stream, and one below the type's own precision no better values.
         let digits =
             if layout.scalar.is_float() { [10.0, 17.0, 25.0, 54.0][layout.scalar.size().ilog2() as usize] } else { 65.0 };
-        let range = range.width().clamp(f64::MIN_POSITIVE, super::LARGEST);
+        let range = range.width().clamp(f64::MIN_POSITIVE, super::LARGEST_BOUND);
         let greatest = log2(range.min(ceiling.unwrap_or(range)).max(f64::MIN_POSITIVE), LOG_TERMS.len());
         let bytes = layout.chunk_bytes() as f64;
         Self {
@@ -77,11 +79,12 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Where to begin if nothing is known.
+    /// log2 of the first bound, without a sample.
     pub(super) fn start(&self) -> f64 {
         (self.least.max(self.greatest - 10.0)).min(self.greatest)
     }
 
+    /// The settled bound for log2 of a bound; the exact bits for the least.
     fn bound(&self, logarithm: f64) -> ErrorBound {
         if logarithm <= self.least && self.least < self.greatest {
             ErrorBound::Lossless
@@ -90,8 +93,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The bound that gives a sample of the chunk its share of the length, as log2; `None` where a sample does not tell. `length_of` says how long a sample's
-    /// stream is with a bound.
+    /// log2 of the bound with which a sample of the chunk has its share of the wanted length; `None` where the chunk has no sample or the search on it ends at
+    /// once. `length_of` returns the length of a sample's stream, in bytes.
     pub(super) fn on_sample<E: From<Error>>(
         &self,
         chunk: &[u8],
@@ -99,12 +102,12 @@ impl<'a> Search<'a> {
         mut length_of: impl FnMut(&[u8], &Layout, ErrorBound) -> std::result::Result<usize, E>,
     ) -> std::result::Result<Option<f64>, E> {
         let dims = layout.shape.dims();
-        if layout.shape.elements() < SAMPLED_FROM || dims[0] < SAMPLE {
+        if layout.shape.elements() < MIN_SAMPLED_VALUES || dims[0] < SAMPLE_DIVISOR {
             return Ok(None);
         }
         let mut sample_dims = [1; MAX_RANK];
         sample_dims[..dims.len()].copy_from_slice(dims);
-        sample_dims[0] = dims[0] / SAMPLE;
+        sample_dims[0] = dims[0] / SAMPLE_DIVISOR;
         let sample_layout = Layout { shape: Shape::new(&sample_dims[..dims.len()])?, ..*layout };
         let row = layout.chunk_bytes() as usize / dims[0] as usize;
         let first = (dims[0] - sample_dims[0]) as usize / 2 * row;
@@ -112,7 +115,7 @@ impl<'a> Search<'a> {
         let share = sample_dims[0] as f64 / dims[0] as f64;
         let search = Self { wanted: self.wanted + log2(share, LOG_TERMS.len()), values: self.values * share, ..*self };
         let (mut at, mut bracket, mut tried) = (search.start(), Bracket::default(), Tried::default());
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             let bound = search.bound(at);
             if tried.length(bound).is_none() {
                 tried.add(bound, length_of(sample, &sample_layout, bound)?);
@@ -128,7 +131,7 @@ impl<'a> Search<'a> {
         Ok(Some(at))
     }
 
-    /// Where to try next; `None` if the length is reached, or cannot be.
+    /// log2 of the next bound, after the bound `at` gave `length` bytes; `None` if the length is reached, or cannot be.
     fn next(&self, at: f64, length: usize, bracket: &mut Bracket) -> Option<f64> {
         let found = log2(length as f64, LOG_TERMS.len());
         let off = found - self.wanted;
@@ -143,12 +146,12 @@ impl<'a> Search<'a> {
         let last = bracket.last.replace((at, off));
         let next = match (bracket.too_long, bracket.too_short) {
             (Some((low, above)), Some((high, below))) => {
-                // Straight between the two, but never so close to either that the bracket hardly shrinks.
+                // Linear between the two bounds (false position), but at least a tenth of the bracket from either, so that it shrinks.
                 let share = (above / (above - below)).clamp(0.1, 0.9);
                 low + (high - low) * share
             }
-            // A bit a value less for each doubling of the bound (CEAZ: Zhang et al., ICS'22, section 4.3); once there are two lengths, what they say of it, and a
-            // little beyond, so that the right bound lies between the two.
+            // Each doubling of the bound takes a bit per value off the stream (CEAZ: Zhang et al., ICS'22, section 4.3). From the second length on, the secant
+            // of the last two, 1.2 times as far, so that the wanted bound lies between two bounds that were tried.
             _ => {
                 let bits = 8.0 * (length as f64 - exp2(self.wanted, EXP_TERMS.len())) / self.values;
                 let by_last = last.map(|(last_at, last_off)| 1.2 * off * (at - last_at) / (last_off - off));
@@ -160,7 +163,8 @@ impl<'a> Search<'a> {
         ((next - at).abs() > 0.01).then_some(next)
     }
 
-    /// Compresses until the length is reached, or no better one can be found. `compress` says how long a stream is.
+    /// Compresses until the length is reached, or no better one can be found. `compress` returns a stream and its length, in bytes. Returns the stream whose
+    /// length is the nearest.
     pub(super) fn run<R, E>(
         &self,
         start: f64,
@@ -168,7 +172,7 @@ impl<'a> Search<'a> {
     ) -> std::result::Result<R, E> {
         let (mut at, mut bracket, mut tried) = (start, Bracket::default(), Tried::default());
         let mut best = (f64::INFINITY, start);
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             let bound = self.bound(at);
             let (length, result) = match tried.length(bound) {
                 Some(length) => (length, None),
@@ -189,5 +193,85 @@ impl<'a> Search<'a> {
             }
         }
         Ok(compress(self.bound(best.1))?.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{ByteOrder, Scalar};
+
+    fn layout(dims: &[u64]) -> Layout {
+        Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape: Shape::new(dims).unwrap() }
+    }
+
+    /// Searches a model of a coder: `bits` per value with a bound of 1, and one less for each doubling. Returns the length, in bytes, and the number of
+    /// attempts.
+    fn search(ratio: f64, ceiling: Option<f64>, bits: f64, least_bits: f64) -> (usize, usize) {
+        let range = Range::Float { least: 0.0, greatest: 1000.0 };
+        let (layout, settle) = (layout(&[10_007]), ErrorBound::Absolute);
+        let search = Search::new(ratio, ceiling, range, &layout, &settle);
+        let mut attempts = 0;
+        let length = search.run(search.start(), |bound| {
+            attempts += 1;
+            let bits = match bound {
+                ErrorBound::Absolute(bound) => {
+                    assert!(bound <= ceiling.unwrap_or(1000.0) * 1.000_001, "{bound}");
+                    (bits - bound.log2()).clamp(least_bits, 32.0)
+                }
+                _ => 32.0,
+            };
+            let length = (bits * 10_007.0 / 8.0) as usize;
+            Ok::<_, Error>((length, length))
+        });
+        (length.unwrap(), attempts)
+    }
+
+    #[test]
+    fn lengths_of_a_model_are_reached() {
+        for ratio in [1.5, 2.0, 4.0, 10.0, 30.0] {
+            for bits in [4.0, 7.5, 12.0, 19.0] {
+                let (length, attempts) = search(ratio, None, bits, 0.01);
+                let wanted = 4.0 * 10_007.0 / ratio;
+                let is_reachable = 32.0 / ratio > bits - 1000f64.log2() && 32.0 / ratio < bits - 1000f64.log2() + 25.0;
+                let off = (length as f64 / wanted - 1.0).abs();
+                assert!(!is_reachable || off <= TOLERANCE, "{ratio} with {bits} bits: {length} bytes");
+                assert!(attempts <= MAX_ATTEMPTS + 1, "{attempts} attempts");
+            }
+        }
+    }
+
+    #[test]
+    fn ceilings_are_kept_where_a_ratio_is_out_of_reach() {
+        let (length, _) = search(30.0, Some(1.0), 12.0, 0.01);
+        assert_eq!(length, 12 * 10_007 / 8, "the length of the ceiling");
+        let (length, _) = search(30.0, None, 12.0, 8.0);
+        assert_eq!(length, 10_007, "the coder has no shorter stream");
+    }
+
+    #[test]
+    fn samples_are_the_middle_eighth_of_large_chunks() {
+        let (range, settle) = (Range::Float { least: 0.0, greatest: 1000.0 }, ErrorBound::Absolute);
+        for (dims, first) in [
+            (&[8u64, 8192][..], Some(3)),
+            (&[7, 9363], None),
+            (&[8, 8191], None),
+            (&[65_536], Some(28_672)),
+            (&[1, 1, 70_000], None),
+        ] {
+            let layout = layout(dims);
+            let chunk: Vec<u8> = (0..layout.shape.elements() as u32).flat_map(u32::to_le_bytes).collect();
+            let search = Search::new(4.0, None, range, &layout, &settle);
+            let mut samples = Vec::new();
+            let found = search.on_sample(&chunk, &layout, |sample, of_sample, bound| {
+                assert_eq!(sample.len() as u64, of_sample.chunk_bytes());
+                samples.push(u32::from_le_bytes(sample[..4].try_into().unwrap()));
+                let ErrorBound::Absolute(bound) = bound else { return Ok(sample.len()) };
+                Ok::<_, Error>(((12.0 - bound.log2()).clamp(0.1, 32.0) / 32.0 * sample.len() as f64) as usize)
+            });
+            let row = layout.shape.elements() as u32 / dims[0] as u32;
+            assert!(samples.iter().all(|&value| Some(value) == first.map(|first| first * row)), "{dims:?}: {samples:?}");
+            assert_eq!(found.unwrap().is_some() || !samples.is_empty(), first.is_some(), "{dims:?}");
+        }
     }
 }

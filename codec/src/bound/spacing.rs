@@ -1,4 +1,4 @@
-//! How far neighbouring numbers of 16 bits are apart in a chunk.
+//! The distance of neighbouring numbers of a 16-bit type at a chunk's larger values.
 
 use super::MANTISSA_BITS;
 use crate::config::Config;
@@ -7,18 +7,16 @@ use crate::number::element::Element;
 use crate::number::integer::Integer as _;
 use crate::number::small_float::{BFloat16, Binary16};
 
-/// How far neighbouring numbers of 16 bits lie apart among the larger ones of a chunk, a power of two. On a grid of steps that are no multiples of it, values round once
-/// more when they are restored, and many miss the bound. Over 40 arrays as binary16 and bfloat16 at shares of 3e-2 to 3e-4 of the range, streams with steps that are
-/// such multiples are 0.90 to 0.96 times as long (geometric means by type and share; of one array from 0.38 to 1.29 times, the longest where the step shrinks most).
+/// The distance of neighbouring numbers at the larger values of a chunk, a power of two. If the step is no multiple of it, values are rounded once more when
+/// they are restored, and many miss the bound. docs/design-notes.md has figures: "Steps of 16-bit types".
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Spacing(pub(super) f64);
 
 impl Spacing {
-    /// One of so many values is a larger one. A 64th of them is worth the same, a half costs up to 3 %, and the largest one alone may be an outlier (1.45 times the
-    /// length of one array's stream).
-    const LARGER: u64 = 16;
+    /// The larger values are one of this number of values, or more. The largest value alone may be an outlier.
+    const VALUES_PER_LARGER: u64 = 16;
 
-    /// That of a chunk's values, or `None` for types of more bits and where all values are 0 or do not count.
+    /// The spacing of a chunk; `None` for other types, and where all values are 0, infinite, NaN or the fill value.
     pub(super) fn of(chunk: &[u8], layout: &Layout, config: &Config) -> Option<Self> {
         match layout.scalar {
             Scalar::F16 => Self::of_values::<Binary16>(chunk, layout.byte_order, config, Binary16::MANTISSA),
@@ -28,7 +26,7 @@ impl Spacing {
     }
 
     fn of_values<V: Element>(chunk: &[u8], order: ByteOrder, config: &Config, mantissa_bits: u32) -> Option<Self> {
-        // Four counters for an exponent: equal neighbours do not wait for each other.
+        // Four counters per exponent: increments of one counter wait for each other.
         let mut counts = [[0u64; 4]; 1 << 8];
         let fill = config.fill::<V>().map(Element::to_bits_i64);
         for index in 0..chunk.len() / V::SIZE {
@@ -45,15 +43,15 @@ impl Spacing {
         let mut larger = 0;
         let exponent = exponents.iter().rposition(|counts| {
             larger += counts.iter().sum::<u64>();
-            larger > 0 && larger * Self::LARGER >= all
+            larger > 0 && larger * Self::VALUES_PER_LARGER >= all
         })?;
         let number = |bits: usize| V::from_bits(V::Code::from_i64(bits as i64)).approximate();
         let first = exponent << mantissa_bits;
         Some(Self(number(first + 1) - number(first)))
     }
 
-    /// The greatest multiple up to a step or, if there is none, the greatest power of two, on which the smaller values can stand: bfloat16 at 1e-3 and 3e-4 of
-    /// the range is 0.92 and 0.95 times as long by that, where it would be 0.98 and 1.00.
+    /// The greatest multiple of the spacing up to a step. If there is none, the greatest power of two up to the step: the type holds its multiples among the
+    /// smaller values.
     pub(super) fn below(self, step: f64) -> f64 {
         let multiples = (step / self.0).floor();
         if multiples >= 1.0 { multiples * self.0 } else { f64::from_bits(step.to_bits() >> MANTISSA_BITS << MANTISSA_BITS) }
@@ -82,7 +80,7 @@ mod tests {
         assert_eq!(spacing(Scalar::F16, &values, None), Some(2.0));
         assert_eq!(spacing(Scalar::F16, &values, Some(0xe800)), Some(2f64.powi(-10)));
         assert_eq!(spacing(Scalar::F16, &values, Some(0x6800)), Some(2.0));
-        // Zeros of both signs, infinity and NaN do not count; the least numbers are as far apart as the least normal ones.
+        // Zeros of both signs, infinity and NaN do not count; subnormal numbers have the spacing of the least normal ones.
         assert_eq!(spacing(Scalar::F16, &[0, 0x8000, 0x7c00, 0xfe00], None), None);
         assert_eq!(spacing(Scalar::F16, &[0, 0x8000, 0x7c00, 0xfe00, 0x8001], None), Some(2f64.powi(-24)));
         assert_eq!(spacing(Scalar::F16, &[0x0400], None), Some(2f64.powi(-24)));

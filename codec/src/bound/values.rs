@@ -1,4 +1,5 @@
-//! The values of a chunk that a bound is settled by: finite ones other than the fill value.
+//! The values of a chunk that count for its bound, finite values other than the fill value: their range, their number, and the noise that a bound leaves on
+//! them.
 
 use std::marker::PhantomData;
 
@@ -10,9 +11,9 @@ use crate::quantize::integer_steps::{Steps, Whole};
 use crate::simd::vectorized;
 
 /// Values that are read together.
-pub(super) const GROUP: usize = 64;
+pub(super) const VALUES_PER_GROUP: usize = 64;
 
-/// Least and greatest of the values that count.
+/// The least and the greatest value that counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Range {
     /// No value counts.
@@ -59,8 +60,8 @@ impl Range {
     fn of_whole<V: Whole>(chunk: &[u8], order: ByteOrder, config: &Config) -> Self {
         let fill = config.fill::<V>().map(Element::to_bits_i64);
         let mut range = Self::Empty;
-        for bytes in chunk.chunks(GROUP * V::SIZE) {
-            let mut group = [V::default(); GROUP];
+        for bytes in chunk.chunks(VALUES_PER_GROUP * V::SIZE) {
+            let mut group = [V::default(); VALUES_PER_GROUP];
             V::read_all(bytes, order, &mut group);
             for value in group[..bytes.len() / V::SIZE].iter().filter(|value| Some(value.to_bits_i64()) != fill) {
                 let value = value.exactly();
@@ -73,7 +74,7 @@ impl Range {
         range
     }
 
-    /// Greatest minus least value, the largest finite number at most; 0 without values. Rounded for integers above 2^53.
+    /// Greatest minus least value, at most the largest finite number; 0 without values. Of integers it is rounded to f64.
     pub(super) fn width(self) -> f64 {
         match self {
             Self::Empty => 0.0,
@@ -99,7 +100,7 @@ impl Range {
         }
     }
 
-    /// The integers that a share of the range of integers spans, rounded down: exactly, where f64 would round the range or the product.
+    /// A share of the range of integers, rounded down. Exact: f64 would round the range or the product.
     pub(super) fn whole_share(self, share: f64) -> u64 {
         let exponent = (share.to_bits() >> 52) as i32 - 1075;
         let mantissa = u128::from(share.to_bits() & ((1 << 52) - 1) | 1 << 52);
@@ -108,13 +109,13 @@ impl Range {
     }
 }
 
-/// A number that counts, or NaN.
+/// The number if it is finite, else NaN.
 #[inline(always)]
 fn finite(value: f64) -> f64 {
     if value.abs() <= f64::MAX { value } else { f64::NAN }
 }
 
-/// A chunk's values in groups of [`GROUP`]. NaN is in place of values that do not count: infinities, the fill value, and the rest of the last group.
+/// Reads a chunk's values in groups of [`VALUES_PER_GROUP`]. NaN replaces values that do not count: infinities, the fill value, and the rest of the last group.
 pub(super) struct Groups<'a, V> {
     chunk: &'a [u8],
     order: ByteOrder,
@@ -127,17 +128,17 @@ impl<'a, V: Element> Groups<'a, V> {
         Self { chunk, order, fill: config.fill::<V>().map(Element::to_bits_i64), value: PhantomData }
     }
 
-    /// Hands every `stride`-th group to `look`.
+    /// Calls `visit` with every `stride`-th group.
     #[inline(always)]
-    pub(super) fn for_each(&self, stride: usize, mut look: impl FnMut(&[f64; GROUP])) {
-        for bytes in self.chunk.chunks(GROUP * V::SIZE).step_by(stride) {
-            look(&self.read(bytes));
+    pub(super) fn for_each(&self, stride: usize, mut visit: impl FnMut(&[f64; VALUES_PER_GROUP])) {
+        for bytes in self.chunk.chunks(VALUES_PER_GROUP * V::SIZE).step_by(stride) {
+            visit(&self.read(bytes));
         }
     }
 
     #[inline(always)]
-    fn read(&self, bytes: &[u8]) -> [f64; GROUP] {
-        let mut group = [V::default(); GROUP];
+    fn read(&self, bytes: &[u8]) -> [f64; VALUES_PER_GROUP] {
+        let mut group = [V::default(); VALUES_PER_GROUP];
         V::read_all(bytes, self.order, &mut group);
         let mut values = match self.fill {
             None => group.map(
@@ -154,8 +155,8 @@ impl<'a, V: Element> Groups<'a, V> {
     }
 }
 
-/// Mean square of what steps take off the integers of a chunk that count, in units of the data. Integers on the grid count as an even spread of errors, which earlier
-/// steps may have left.
+/// Mean square of the errors that a bound's steps leave on the integers of a chunk that count, in the data's unit. Integers that are on the grid already count
+/// as an even spread of errors: earlier steps may have left these.
 pub(super) fn noise_of_steps(steps: u64, chunk: &[u8], layout: &Layout, config: &Config) -> f64 {
     with_whole!(
         layout.scalar,
@@ -179,8 +180,7 @@ pub(super) fn noise_of_steps(steps: u64, chunk: &[u8], layout: &Layout, config: 
     )
 }
 
-/// Mean square of the differences between the values of a chunk that count and what a decoder returned, over `count` values. Differences are taken in a
-/// `unit`, so that no square overflows.
+/// Mean square of the errors of decoded values, over the `count` values of a chunk that count. Errors are measured in `unit`, so that no square overflows.
 pub(super) fn noise_of_decoded(chunk: &[u8], decoded: &[u8], layout: &Layout, config: &Config, count: u64, unit: f64) -> f64 {
     with_float!(
         layout.scalar,
@@ -200,7 +200,7 @@ pub(super) fn noise_of_decoded(chunk: &[u8], decoded: &[u8], layout: &Layout, co
     )
 }
 
-/// How many values of a chunk count.
+/// Number of values of a chunk that count; 0 for integers.
 pub(super) fn count_of(chunk: &[u8], layout: &Layout, config: &Config) -> u64 {
     let mut count = 0;
     with_float!(
@@ -240,5 +240,51 @@ mod tests {
             Range::Whole { least: 5, greatest: i128::from(i64::MAX) },
             "the fill value does not count"
         );
+    }
+
+    #[test]
+    fn only_finite_values_other_than_the_fill_value_count() {
+        let config = Config { fill_value: Some(u64::from((-999f32).to_bits())), ..Config::absolute(1.0).unwrap() };
+        let edges = [f32::NAN, f32::INFINITY, -999.0, f32::NEG_INFINITY, -0.0, 1e-45, -2.5, 7.25];
+        for len in [1, 63, 64, 65, 131, 640] {
+            for order in [ByteOrder::Little, ByteOrder::Big] {
+                let values: Vec<f32> = (0..len).map(|index| edges[index * 5 % 8]).collect();
+                let mut chunk = vec![0; 4 * len];
+                f32::write_all(&values, |value| value, order, &mut chunk);
+                let layout = Layout { scalar: Scalar::F32, byte_order: order, shape: Shape::new(&[len as u64]).unwrap() };
+                let counted: Vec<f64> =
+                    values.iter().filter(|value| value.is_finite() && **value != -999.0).map(|&value| f64::from(value)).collect();
+                assert_eq!(count_of(&chunk, &layout, &config), counted.len() as u64, "{len} values");
+                let expected = counted.iter().fold(None, |range: Option<(f64, f64)>, &value| {
+                    Some(range.map_or((value, value), |(least, greatest)| (least.min(value), greatest.max(value))))
+                });
+                let expected = expected.map_or(Range::Empty, |(least, greatest)| Range::Float { least, greatest });
+                assert_eq!(Range::of(&chunk, &layout, &config), expected, "{len} values");
+                // A decoder that adds 3 to all values has errors of 3, in a unit of 2.
+                let mut decoded = chunk.clone();
+                f32::write_all(&values, |value| value + 3.0, order, &mut decoded);
+                let noise = noise_of_decoded(&chunk, &decoded, &layout, &config, counted.len() as u64, 2.0);
+                let expected = if counted.is_empty() { 0.0 } else { 2.25 };
+                assert!((noise - expected).abs() < 1e-9, "{len} values: {noise}");
+            }
+        }
+    }
+
+    #[test]
+    fn widths_and_magnitudes_of_edge_ranges() {
+        let wide = Range::Float { least: f64::MIN, greatest: f64::MAX };
+        assert_eq!((wide.width(), wide.magnitude()), (f64::MAX, f64::MAX), "no overflow");
+        assert_eq!((Range::Empty.width(), Range::Empty.magnitude()), (0.0, 0.0));
+        let whole = Range::Whole { least: i128::from(i64::MIN), greatest: -1 };
+        assert_eq!((whole.width(), whole.magnitude()), (9_223_372_036_854_775_807.0, 9_223_372_036_854_775_808.0));
+    }
+
+    #[test]
+    fn integers_on_the_grid_count_as_an_even_spread() {
+        let layout = Layout { scalar: Scalar::I16, byte_order: ByteOrder::Little, shape: Shape::new(&[4]).unwrap() };
+        let config = Config { fill_value: Some(77), ..Config::absolute(1.0).unwrap() };
+        let chunk: Vec<u8> = [0i16, 1, 4, 77].into_iter().flat_map(i16::to_le_bytes).collect();
+        // Steps of 3: 0 is on the grid and counts (9 - 1) / 12; 1 and 4 have errors of 1.
+        assert!((noise_of_steps(1, &chunk, &layout, &config) - (8.0 / 12.0 + 2.0) / 3.0).abs() < 1e-12);
     }
 }

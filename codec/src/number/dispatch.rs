@@ -1,6 +1,6 @@
-//! From a chunk's type, known at run time, to code that is compiled for each type.
+//! Chooses code that is compiled for a type of values by the chunk's [`crate::Scalar`], known at run time.
 
-/// Runs code for the floating-point type of a [`crate::Scalar`]; what follows `else` for a whole number's.
+/// Runs `$body` with `$type` as the floating-point type of a [`crate::Scalar`], and `$other` for integers.
 macro_rules! with_float {
     ($scalar:expr, $type:ident => $body:expr, else $other:expr) => {
         match $scalar {
@@ -25,7 +25,7 @@ macro_rules! with_float {
     };
 }
 
-/// Runs code for the whole numbers of a [`crate::Scalar`]; what follows `else` for a floating-point type.
+/// Runs `$body` with `$type` as the integer type of a [`crate::Scalar`], and `$other` for floating-point types.
 macro_rules! with_whole {
     ($scalar:expr, $type:ident => $body:expr, else $other:expr) => {
         match $scalar {
@@ -66,7 +66,7 @@ macro_rules! with_whole {
     };
 }
 
-/// Runs code for the type of a [`crate::Scalar`].
+/// Runs `$body` with `$type` as the type of a [`crate::Scalar`].
 macro_rules! with_element {
     ($scalar:expr, $type:ident => $body:expr) => {
         $crate::number::dispatch::with_float!($scalar, $type => $body, else $crate::number::dispatch::with_whole!($scalar, $type => $body, else unreachable!("a type is one or the other")))

@@ -1,8 +1,8 @@
-//! The types of a chunk's elements: how each is read and written, and the integers that stand for their values exactly (FORMAT.md §5.3).
+//! The types of a chunk's elements: how each is read and written, and the integers that encode its values exactly (FORMAT.md §5.3).
 //!
-//! These integers order as the values do, so that values that are close have codes that are close: whole numbers stand for themselves, and
-//! floating-point numbers for their IEEE bits, with the order of the negative ones turned around (Lindstrom and Isenburg, Fast and Efficient
-//! Compression of Floating-Point Data, TVCG'06, section 3.2).
+//! These codes order as the values do, so that close values have close codes. The code of an integer is the integer itself. The code of a floating-point number
+//! is its IEEE bits; of a negative one all bits but the sign are inverted, which reverses their order (Lindstrom and Isenburg, Fast and Efficient Compression
+//! of Floating-Point Data, TVCG'06, section 3.2).
 
 use crate::layout::ByteOrder;
 use crate::number::integer::Integer;
@@ -11,31 +11,31 @@ use crate::simd::ROW_GROUP;
 
 /// A type of elements.
 pub trait Element: Copy + Default + Send + Sync + 'static {
-    /// The integers of its codes: 32 bits for elements of up to four bytes, 64 for others.
+    /// The type of its codes: integers of 32 bits for elements of up to four bytes, of 64 bits for others.
     type Code: Integer;
     /// Bytes of an element.
     const SIZE: usize;
     /// Reads element `index` of the chunk.
     fn read(bytes: &[u8], index: usize, order: ByteOrder) -> Self;
-    /// Reads as many elements as `values` has room for.
+    /// Reads elements from the chunk's first one on, until `values` is full or the bytes end.
     fn read_all(bytes: &[u8], order: ByteOrder, values: &mut [Self]);
-    /// Writes what `value` makes of each source, from the first element of the chunk on.
+    /// Writes `value(source)` for each source, from the first element of the chunk on.
     fn write_all<T: Copy>(sources: &[T], value: impl Fn(T) -> Self, order: ByteOrder, bytes: &mut [u8]);
-    /// Writes as many even and odd elements by turns.
+    /// Writes even and odd elements alternating: `evens[0], odds[0], evens[1], odds[1], …`.
     fn write_pairs(evens: [Self; ROW_GROUP], odds: [Self; ROW_GROUP], order: ByteOrder, bytes: &mut [u8]);
     /// Writes element `index` of the chunk.
     fn write(self, bytes: &mut [u8], index: usize, order: ByteOrder);
-    /// The element's bits, as an integer of the codes' width.
+    /// The element's bits as an integer of the codes' width: sign extended, but of unsigned integers zero extended.
     fn to_bits(self) -> Self::Code;
     /// The element with these bits.
     fn from_bits(bits: Self::Code) -> Self;
-    /// The integer that stands for the value.
+    /// The code of the value.
     fn to_code(self) -> Self::Code;
-    /// The value that an integer stands for; of one that stands for none, what its low bits give.
+    /// The value of a code, of which the low bits count.
     fn from_code(code: Self::Code) -> Self;
     /// The value in f64, rounded where 53 bits do not hold it.
     fn approximate(self) -> f64;
-    /// The bits, sign extended.
+    /// [`Element::to_bits`], sign extended to 64 bits.
     #[inline(always)]
     fn to_bits_i64(self) -> i64 {
         self.to_bits().to_i64()
@@ -65,11 +65,11 @@ macro_rules! read_write {
         }
         #[inline(always)]
         fn write_all<T: Copy>(sources: &[T], value: impl Fn(T) -> Self, order: ByteOrder, bytes: &mut [u8]) {
-            // An index to write at would keep vector code from the last values.
-            let places = bytes.as_chunks_mut::<$size>().0.iter_mut().zip(sources);
+            // With an index into `bytes`, compilers would write the last values one by one.
+            let slots = bytes.as_chunks_mut::<$size>().0.iter_mut().zip(sources);
             match order {
-                ByteOrder::Little => places.for_each(|(bytes, &source)| *bytes = value(source).to_le_bytes()),
-                ByteOrder::Big => places.for_each(|(bytes, &source)| *bytes = value(source).to_be_bytes()),
+                ByteOrder::Little => slots.for_each(|(bytes, &source)| *bytes = value(source).to_le_bytes()),
+                ByteOrder::Big => slots.for_each(|(bytes, &source)| *bytes = value(source).to_be_bytes()),
             }
         }
         #[inline(always)]
@@ -109,7 +109,7 @@ macro_rules! float {
             #[inline(always)]
             fn to_code(self) -> $code {
                 let bits = <$type>::to_bits(self).cast_signed();
-                // Of negative numbers all bits but the sign are turned around.
+                // All bits but the sign of a negative number are inverted.
                 <$code>::from(bits ^ ((bits >> (<$unsigned>::BITS - 1)).cast_unsigned() >> 1).cast_signed())
             }
             #[inline(always)]
@@ -199,7 +199,7 @@ mod tests {
         keeps(&[0u16, 1, 1 << 15, u16::MAX]);
         keeps(&[i32::MIN, -1, 0, 1, i32::MAX]);
         keeps(&[i64::MIN, -1, 0, 1, i64::MAX]);
-        // Of the widest unsigned types only order modulo 2^bits is kept, which is all that differences need.
+        // Unsigned types as wide as their codes keep the order modulo 2^bits only, which is enough for differences.
         keeps(&[1u32 << 31, u32::MAX, 0, 1, i32::MAX.cast_unsigned()]);
         keeps(&[1u64 << 63, u64::MAX, 0, 1, i64::MAX.cast_unsigned()]);
     }

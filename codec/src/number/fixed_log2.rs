@@ -1,12 +1,13 @@
-//! Logarithms in integers: every machine finds the same digits.
+//! Binary logarithms in integer arithmetic, for costs in bits that every machine must compute alike.
 
 /// Fraction bits of [`log2_fixed`].
 pub const LOG_FRACTION: u32 = 16;
 
-/// `floor(2^16 * log2(value))`, up to one unit too low, by repeated squaring of the mantissa. `value` is at least 1.
+/// log2 of `value` in units of 2^-16, rounded down; up to one unit less than that, as squares are cut to 31 bits of fraction. `value` is at least 1.
+/// Each bit of the fraction comes from a square of the mantissa.
 #[must_use]
 pub fn log2_fixed(value: u64) -> u64 {
-    // Most of a small chunk's counts are small, and squares wait for one another.
+    // A table: most counts of a small chunk are small, and each square waits for the one before.
     const SMALL: usize = 256;
     const LOGARITHMS: [u32; SMALL] = {
         let mut logarithms = [0; SMALL];
@@ -41,8 +42,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn powers_of_two_are_exact_and_the_logarithm_ascends() {
+        for exponent in 0..64 {
+            assert_eq!(log2_fixed(1 << exponent), exponent << LOG_FRACTION);
+        }
+        assert!((1..100_000).is_sorted_by_key(log2_fixed));
+        assert!(log2_fixed(u64::MAX) < 64 << LOG_FRACTION && log2_fixed(u64::MAX) >= (64 << LOG_FRACTION) - 2);
+    }
+
+    /// The table ends at 256: values on either side of the end, and primes.
+    #[test]
     fn logarithm_is_floor_or_one_below() {
-        for value in [1, 2, 3, 5, 1000, 65_535, 1 << 40, (1 << 47) + 12_345] {
+        for value in [1, 2, 3, 5, 251, 255, 256, 257, 1000, 65_535, 65_537, 1 << 40, (1 << 47) + 12_345] {
             let exact = (value as f64).log2() * f64::from(1 << LOG_FRACTION);
             let fixed = log2_fixed(value) as f64;
             assert!(fixed <= exact + 1e-6 && fixed > exact - 2.0, "{value}: {fixed} {exact}");

@@ -1,58 +1,58 @@
-//! Integers as a decoder reads them: most fit 16 bits, and less memory is less time; the few that do not are kept apart.
+//! Residuals as a decoder reads them: integers of 16 bits and a list of patches, the few integers that 16 bits cannot hold. Less memory takes less time.
 
 use std::ops::Range;
 
 use crate::number::integer::Integer;
 use crate::simd::vectorized;
 
-/// Index and value of an integer that is far.
+/// A patch: index and value of an integer that 16 bits cannot hold.
 pub type Far = (usize, i64);
 
-/// What stands for an integer that is far.
+/// The 16-bit value that replaces an integer with a patch.
 pub const FAR: i16 = match <i16 as Integer>::FAR {
     Some(far) => far,
-    None => panic!("what 16 bits cannot hold is kept apart"),
+    None => panic!("integers that 16 bits cannot hold have patches"),
 };
 
-/// Integers of which most fit 16 bits.
+/// Integers of which most fit 16 bits, with patches for the others.
 #[derive(Debug, Clone, Copy)]
 pub struct Patched16<'a> {
-    /// All of them; [`FAR`] stands for one that is far.
+    /// All integers; [`FAR`] replaces each that has a patch.
     pub near: &'a [i16],
-    /// Those that are far, ascending by index.
+    /// The patches, ascending by index.
     pub far: &'a [Far],
 }
 
 impl Patched16<'_> {
-    /// Those that are far in a range.
+    /// The patches of a range of indices.
     #[must_use]
     pub fn far_in(&self, range: Range<usize>) -> &[Far] {
         let far = &self.far[self.far.partition_point(|&(index, _)| index < range.start)..];
         &far[..far.partition_point(|&(index, _)| index < range.end)]
     }
 
-    /// Whether sums fit 32 bits, whichever of the integers they are of.
+    /// Whether the sum of any of the integers fits 32 bits: the sum of all magnitudes does.
     #[must_use]
     pub fn sums_fit(&self) -> bool {
         let far = self.far.iter().fold(0u64, |sum, &(_, far)| sum.saturating_add(far.unsigned_abs()));
         let fit = |near: u64| far.saturating_add(near) <= i32::MAX as u64;
-        // Of some thousands it is certain without a look at them.
+        // Without patches, up to 65 535 integers of 16 bits are few enough for any sum.
         fit(self.near.len() as u64 * u64::from(FAR.unsigned_abs())) || fit(self.sum_of_near())
     }
 
-    /// Sum of the magnitudes of what is near, and of what stands for others.
+    /// Sum of the magnitudes of all integers of 16 bits, [`FAR`] among them.
     fn sum_of_near(&self) -> u64 {
         vectorized(
             #[inline(always)]
             || {
-                // So many magnitudes fit 32 bits together.
+                // The sum of 2^16 magnitudes of at most 2^15 fits 32 bits.
                 let parts = self.near.chunks(1 << 16);
                 parts.map(|part| u64::from(part.iter().map(|near| u32::from(near.unsigned_abs())).sum::<u32>())).sum()
             },
         )
     }
 
-    /// Writes those in a range.
+    /// Writes the integers of a range of indices, patches included, to `wide`.
     #[inline(always)]
     pub fn widen<C: Integer>(&self, range: Range<usize>, wide: &mut [C]) {
         for (wide, &near) in wide.iter_mut().zip(&self.near[range.clone()]) {
@@ -69,13 +69,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn far_integers_find_their_places() {
+    fn patches_go_to_their_indices() {
         let near: Vec<i16> = (0..100).map(|i| if i % 7 == 3 { FAR } else { i - 50 }).collect();
         let far: Vec<Far> = (3..100).step_by(7).map(|i| (i, (i as i64) << 33)).collect();
-        let narrowed = Patched16 { near: &near, far: &far };
+        let patched = Patched16 { near: &near, far: &far };
         for range in [0..100, 3..4, 4..10, 10..11, 11..11, 95..100] {
             let mut wide = vec![1i64; range.len()];
-            narrowed.widen(range.clone(), &mut wide);
+            patched.widen(range.clone(), &mut wide);
             for (index, wide) in range.zip(wide) {
                 assert_eq!(wide, if index % 7 == 3 { (index as i64) << 33 } else { index as i64 - 50 });
             }

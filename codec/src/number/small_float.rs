@@ -1,8 +1,8 @@
 //! Floating-point numbers of 16 bits: IEEE 754 binary16, and bfloat16, which is the upper half of a binary32.
 //!
-//! Rounding is ours, in integers and in additions that every machine rounds alike: it reaches the bytes of streams.
+//! Conversions use integers and additions in f64, so that every machine rounds alike: their results reach the bytes of streams.
 
-/// Width of the mantissas of f64.
+/// Width of the mantissa of f64, in bits, and the bias of its exponent.
 const WIDE_MANTISSA: u32 = 52;
 const WIDE_BIAS: i32 = 1023;
 
@@ -72,7 +72,7 @@ macro_rules! small_float {
                 f64::from_bits(sign | magnitude)
             }
 
-            /// The nearest number, ties to even; infinity beyond the range, one quiet NaN for all.
+            /// The nearest number, ties to even; infinity beyond the range. Every NaN becomes a quiet NaN with its sign and no payload.
             #[inline]
             #[must_use]
             pub fn from_f64(value: f64) -> Self {
@@ -86,13 +86,13 @@ macro_rules! small_float {
                 if exponent > Self::BIAS {
                     return Self(sign | infinity);
                 }
-                // Adding 1.5 * 2^52 units of the last place rounds to whole ones, which then stand in the sum's lowest bits.
-                let last_place = exponent - $mantissa;
-                let unit = f64::from_bits(((last_place + WIDE_BIAS) as u64) << WIDE_MANTISSA);
+                // A unit is the value of the mantissa's lowest bit. Adding 1.5 * 2^52 units rounds to whole units, which the sum has in its lowest bits.
+                let lowest_bit = exponent - $mantissa;
+                let unit = f64::from_bits(((lowest_bit + WIDE_BIAS) as u64) << WIDE_MANTISSA);
                 let rounding = crate::number::rounding::ROUNDING * unit;
                 let units = (magnitude + rounding).to_bits() & ((1 << ($mantissa + 2)) - 1);
-                // The units carry the implied bit, which makes them one exponent more; rounding up to the next power of two carries rightly, to
-                // infinity as well.
+                // The units include the implied bit, which adds 1 to the exponent. Rounding up to the next power of two carries into the exponent, up to that
+                // of infinity.
                 let biased = (exponent + Self::BIAS) as u64;
                 Self(sign | (((biased - 1) << $mantissa) + units) as u16)
             }
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(Binary16::from_bits(0xfc00).to_f64(), f64::NEG_INFINITY);
     }
 
-    /// Between any two neighbours the middle goes to the even one, and what lies to either side of it to that side.
+    /// The middle of two neighbours goes to the even one, a number on either side of the middle to the neighbour on that side.
     #[test]
     fn rounding_is_to_nearest_even() {
         fn check(largest: u16, to_f64: impl Fn(u16) -> f64, round: impl Fn(f64) -> u16) {

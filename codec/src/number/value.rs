@@ -1,4 +1,4 @@
-//! Floating-point types: how their values are rounded and restored, and how far the codes of each reach.
+//! Floating-point types: how their values are rounded and restored, and the limits of each type's codes.
 
 use crate::layout::ByteOrder;
 use crate::number::element::Element;
@@ -8,42 +8,42 @@ use crate::simd::ROW_GROUP;
 
 /// A floating-point type: how its values are rounded and restored. All arithmetic is IEEE f64 without contraction.
 pub trait Value: Element {
-    /// Codes of at least this magnitude are exceptions.
+    /// Codes are below this magnitude; a value whose code would not be is an exception.
     const CODE_LIMIT: f64;
-    /// Below this magnitude, decoding and quantizing again is certain to give the same code,
-    /// unless the step is below [`Value::SMALLEST_SAFE_STEP`], where results may be subnormal.
+    /// A code below this magnitude is safe: quantizing its decoded value is certain to give this code again, if the step is at least
+    /// [`Value::SMALLEST_SAFE_STEP`].
     const SAFE_CODE_LIMIT: f64;
-    /// See [`Value::SAFE_CODE_LIMIT`].
+    /// The least step, in the data's unit, for which codes can be safe: decoded values of a smaller one may be subnormal.
     const SMALLEST_SAFE_STEP: f64;
-    /// Reads every other value, from the first or the second one on, as many as `values` has room for.
+    /// Reads every other value of a chunk, from the first or the second one on, until `values` is full.
     fn read_alternate(bytes: &[u8], from_second: bool, order: ByteOrder, values: &mut [Self]);
-    /// Interpolation restores values of fewer steps than this, a power of two, or 0 for none. Chance lets a value of type f32 stand on the fine grid with
-    /// a probability of up to `7 STEPS_LIMIT / 2^23`, and such values cost more than others.
+    /// Magnitude in steps, a power of two, below which values have positions on the fine grid; 0 where the type has no fine grid. A fresh value of type f32 is
+    /// on a position between two steps by chance, with a probability of up to `7 STEPS_LIMIT / 2^23`, and such values take more bits.
     const STEPS_LIMIT: f64;
     /// The value in f64, exactly.
     fn to_f64(self) -> f64;
-    /// Nearest value of this type, ties to even.
+    /// The nearest value of this type, ties to even.
     fn round_from(value: f64) -> Self;
-    /// Whether this is a number of a smaller magnitude than a positive one.
+    /// Whether this value has a smaller magnitude than `other`, which is positive. False for NaN.
     fn is_below(self, other: Self) -> bool;
-    /// Extracts the code from the low bits of a value to which 1.5 * 2^52 was added.
+    /// The code in the low bits of a sum with [`ROUNDING`].
     fn code_from_sum(sum: f64) -> Self::Code;
-    /// A slice of values as `f32`, `None` for other types: some arithmetic is exact for `f32` alone.
+    /// The values, if the type is `f32`: the fast path ([`crate::quantize::fast_f32`]) is for that type alone.
     #[inline(always)]
     fn as_f32(_values: &[Self]) -> Option<&[f32]> {
         None
     }
 }
 
-/// Values by pairs, of which one is picked out by a loop of its own.
+/// [`Value::read_alternate`]: takes the lower or the upper half of each pair of values.
 macro_rules! read_alternate {
     ($size:literal, $bits:ty, $pair:ty) => {
         #[inline(always)]
         fn read_alternate(bytes: &[u8], from_second: bool, order: ByteOrder, values: &mut [Self]) {
             let (pairs, last) = bytes.as_chunks::<{ 2 * $size }>();
             let whole = values.len().min(pairs.len());
-            // A pair is one integer, of which a shift and a truncation leave either: strided copies in vector code end in single values, because they must
-            // not read beyond the last.
+            // A pair is read as one integer, of which a truncation leaves the first value, and a shift and a truncation the second. A copy with a stride of two
+            // values would end in single values, as vector code must not read beyond the last value.
             if from_second {
                 pick(&pairs[..whole], &mut values[..whole], |pair| {
                     Self::from_bits((<$pair>::from_le_bytes(pair) >> <$bits>::BITS) as $bits)
@@ -65,7 +65,7 @@ macro_rules! read_alternate {
     };
 }
 
-/// Makes values of as many pairs.
+/// Reads one value of each pair. Both slices have one length.
 #[inline(always)]
 fn pick<P: Copy, V>(pairs: &[P], values: &mut [V], read: impl Fn(P) -> V + Copy) {
     let groups = values.as_chunks_mut::<ROW_GROUP>().0.iter_mut().zip(pairs.as_chunks::<ROW_GROUP>().0);
@@ -97,7 +97,7 @@ macro_rules! narrow_codes {
 }
 
 impl Value for f32 {
-    // r = k * step * (1 + d) with |d| <= 2^-24, so r / step misses k by less than 2^22 * 2^-24 = 1/4.
+    // The decoded value is k * step * (1 + d) with |d| <= 2^-24: divided by the step, it misses k by less than 2^22 * 2^-24 = 1/4.
     const SAFE_CODE_LIMIT: f64 = 4_194_304.0; // 2^22
     const SMALLEST_SAFE_STEP: f64 = 1e-28;
     const STEPS_LIMIT: f64 = 512.0;
@@ -123,7 +123,7 @@ impl Value for f32 {
 
 impl Value for f64 {
     const CODE_LIMIT: f64 = 2_251_799_813_685_248.0; // 2^51
-    // Three roundings of 2^-53 each (product, inverse step, product): k is missed by less than 2^50 * 3 * 2^-53 = 3/8.
+    // There are three roundings of 2^-53 each (product, inverse step, product): k is missed by less than 2^50 * 3 * 2^-53 = 3/8.
     const SAFE_CODE_LIMIT: f64 = 1_125_899_906_842_624.0; // 2^50
     const SMALLEST_SAFE_STEP: f64 = 1e-290;
     const STEPS_LIMIT: f64 = 32_768.0;
@@ -146,7 +146,7 @@ impl Value for f64 {
     }
 }
 
-/// Types of 16 bits. So few of their values lie between two steps of a useful bound that most would stand on a fine grid by chance.
+/// Types of 16 bits. They have no fine grid: so few of their values are between two steps of a useful bound that most values would be on a position by chance.
 macro_rules! small_value {
     ($type:ty, $safe_code_limit:literal, $smallest_safe_step:literal) => {
         impl Value for $type {
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_any_length_are_taken_apart() {
+    fn rows_of_any_length_are_read_alternately() {
         fn are_read<V: Value>(value: impl Fn(usize) -> V) {
             for (len, order) in (1..70).flat_map(|len| [ByteOrder::Little, ByteOrder::Big].map(|order| (len, order))) {
                 let mut row = vec![0; len * V::SIZE];
@@ -201,5 +201,47 @@ mod tests {
         are_read(|index| index as f64 - 0.5);
         are_read(|index| Binary16::from_f64(index as f64));
         are_read(|index| BFloat16::from_f64(-(index as f64)));
+    }
+
+    /// The promise of [`Value::SAFE_CODE_LIMIT`], at the largest safe codes and the least safe step.
+    #[test]
+    fn safe_codes_come_back() {
+        fn check<V: Value>() {
+            let largest = V::SAFE_CODE_LIMIT - 1.0;
+            for factor in [1.0, 1.000_001, 1.37, std::f64::consts::PI, 1e4] {
+                let step = V::SMALLEST_SAFE_STEP * factor;
+                for code in (0..2000).map(|below| largest - f64::from(below)).filter(|&code| code > 0.0) {
+                    for code in [code, -code] {
+                        let decoded = V::round_from(code * step).to_f64();
+                        assert_eq!((decoded * (1.0 / step)).round_ties_even(), code, "step {step:e}");
+                    }
+                }
+            }
+        }
+        check::<f32>();
+        check::<f64>();
+        check::<Binary16>();
+        check::<BFloat16>();
+    }
+
+    #[test]
+    fn edge_values_round_and_compare() {
+        fn check<V: Value>() {
+            let of = |value: f64| V::round_from(value);
+            assert!(of(f64::NAN).to_f64().is_nan() && of(f64::INFINITY).to_f64() == f64::INFINITY);
+            assert!(of(-0.0).to_f64() == 0.0 && of(-0.0).to_f64().is_sign_negative());
+            assert!(of(0.0).is_below(of(1.0)) && of(-0.5).is_below(of(1.0)) && of(0.5).is_below(of(f64::INFINITY)));
+            assert!(!of(1.0).is_below(of(1.0)) && !of(-2.0).is_below(of(1.0)));
+            assert!(!of(f64::NAN).is_below(of(1.0)) && !of(f64::NEG_INFINITY).is_below(of(f64::INFINITY)));
+            for code in [0i32, 1, -1, 15, -16, 1 << 21, i32::MAX, i32::MIN] {
+                let found = V::code_from_sum(f64::from(code) + ROUNDING);
+                assert_eq!(crate::number::integer::Integer::to_i64(found), i64::from(code));
+            }
+        }
+        check::<f32>();
+        check::<f64>();
+        check::<Binary16>();
+        check::<BFloat16>();
+        assert_eq!((f32::as_f32(&[1.5]), f64::as_f32(&[1.5])), (Some(&[1.5f32][..]), None));
     }
 }

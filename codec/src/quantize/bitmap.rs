@@ -1,5 +1,5 @@
-//! A bit a value: which values of a chunk are exceptions. What is asked of a mask costs a few instructions for 64 values at a time: regions of fill values
-//! may be a third of a chunk, and are to cost less than its values.
+//! The exception mask: a bit for each value of a chunk. Every operation takes a few instructions for 64 values: regions of fill values may be a third of a
+//! chunk, and should take less time than its values.
 
 use std::iter;
 use std::ops::Range;
@@ -11,23 +11,23 @@ use crate::memory::resize;
 use crate::simd::bytes::{self, Masks};
 use crate::simd::vectorized;
 
-/// Rows of so many bits to a word are summed one by one; shorter and longer ones a word at a time.
+/// Least length of a row, in bits, whose prefix sums are made row by row, up to the length of a word. Sums of shorter and longer rows are made word by word.
 const SHORTEST_SINGLE_ROW: usize = 16;
 /// Bits of a word.
 pub const WORD: usize = u64::BITS as usize;
 
-/// A bit for each value of a chunk, in the order of the values, with room to compute another one.
+/// A bit for each value of a chunk, in the order of the values, with scratch space.
 #[derive(Debug, Clone, Default)]
 pub struct Bitmap {
     /// The first value is the lowest bit of the first word. Bits behind the last value are 0.
     words: Vec<u64>,
-    /// Room for what becomes of them.
+    /// Scratch space for new words.
     others: Vec<u64>,
     len: usize,
 }
 
 impl Bitmap {
-    /// Makes it one of `len` zeros.
+    /// Becomes a bitmap of `len` zeros.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -42,12 +42,12 @@ impl Bitmap {
         self.words[index / WORD] |= 1 << (index % WORD);
     }
 
-    /// Sets bits of a word: the lowest one is that of value `word * WORD`.
+    /// Sets those bits of a word that are set in `bits`. The lowest bit belongs to value `word * WORD`.
     pub fn set_word(&mut self, word: usize, bits: u64) {
         self.words[word] |= bits;
     }
 
-    /// Sets those of every other bit from one on that are set in `bits`, whose lowest one is for the first.
+    /// Sets bit `first + 2 i` for each bit `i` that is set in `bits`.
     #[inline(always)]
     pub fn set_every_other(&mut self, first: usize, bits: u64) {
         for (number, half) in [bits as u32, (bits >> 32) as u32].into_iter().enumerate() {
@@ -64,13 +64,13 @@ impl Bitmap {
         }
     }
 
-    /// Its words; the first value is the lowest bit of the first one.
+    /// The words. The first value has the lowest bit of the first word.
     #[must_use]
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// How many runs of bits there are that are set, each as long as it gets.
+    /// Number of runs: maximal ranges of neighbouring bits that are set.
     #[must_use]
     pub fn run_count(&self) -> usize {
         let mut before = 0;
@@ -82,7 +82,7 @@ impl Bitmap {
         first_ones.sum()
     }
 
-    /// How many bits are set.
+    /// Number of bits that are set.
     #[must_use]
     pub fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
@@ -93,11 +93,11 @@ impl Bitmap {
         self.runs().flatten()
     }
 
-    /// Runs of bits that are set, each as long as it gets, in ascending order.
+    /// Runs, maximal ranges of neighbouring bits that are set, in ascending order.
     #[inline]
     pub fn runs(&self) -> impl Iterator<Item = Range<usize>> {
         let words = &self.words[..];
-        // What is left of a word.
+        // The word at which the search is, and those of its bits that are not in a run yet.
         let (mut number, mut left) = (0, words.first().copied().unwrap_or(0));
         iter::from_fn(
             #[inline(always)]
@@ -108,7 +108,7 @@ impl Bitmap {
                 }
                 let at = left.trailing_zeros() as usize;
                 let start = number * WORD + at;
-                // A carry goes through the run.
+                // Adding the run's lowest bit carries through the run to the bit behind it.
                 let (after, goes_on) = left.overflowing_add(1 << at);
                 if !goes_on {
                     let end = number * WORD + after.trailing_zeros() as usize;
@@ -127,7 +127,7 @@ impl Bitmap {
         )
     }
 
-    /// Copies another one.
+    /// Becomes a copy of another bitmap.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -137,7 +137,7 @@ impl Bitmap {
         Ok(())
     }
 
-    /// Makes it the lowest bits of integers.
+    /// Becomes the lowest bits of integers.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -166,15 +166,15 @@ impl Bitmap {
         }
     }
 
-    /// Writes the bits as integers, which are as many and 0 so far.
+    /// Writes the bits as integers: 1 for each bit that is set. `integers` has one element for each bit, all 0 before.
     pub fn write(&self, integers: &mut [i8]) {
-        // Most differences of a mask are zeros.
+        // Most differences of an exception mask are 0.
         for (&word, group) in self.words.iter().zip(integers.chunks_mut(WORD)) {
             ones(word).for_each(|at| group[at] = 1);
         }
     }
 
-    /// Makes it its differences modulo 2 along axes: see [`crate::predict::lorenzo`].
+    /// Becomes its own differences modulo 2 along axes: see [`crate::predict::lorenzo`].
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -185,7 +185,7 @@ impl Bitmap {
         Ok(())
     }
 
-    /// Inverse of [`Bitmap::predict`]: along each axis, a bit becomes the sum modulo 2 of those up to it.
+    /// Inverse of [`Bitmap::predict`]: along each axis, a bit becomes the sum modulo 2 of all bits up to it.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -196,7 +196,7 @@ impl Bitmap {
             self.sum_row_by_row(row, rows, axes);
         }
         for (stride, extent) in axes_of(shape, axes) {
-            // These are the two fastest axes, or the one if planes have one row.
+            // The rows' sums include those along the two fastest axes.
             if goes_row_by_row && stride < row * rows {
                 continue;
             }
@@ -205,7 +205,7 @@ impl Bitmap {
                 continue;
             }
             if stride >= WORD {
-                self.sum_far(stride * extent, stride);
+                self.sum_wide_strides(stride * extent, stride);
                 continue;
             }
             // Sums of 2, 4, 8 ... along the axis.
@@ -218,7 +218,7 @@ impl Bitmap {
         Ok(())
     }
 
-    /// Flips each bit before which, at a distance, stands a 1 of the same block of so many bits.
+    /// Flips each bit for which the bit `distance` before it is 1 and in the same block. Blocks have `block` bits.
     fn flip_by_previous(&mut self, block: usize, distance: usize) -> Result<()> {
         let Self { words, others, len } = self;
         resize(others, words.len())?;
@@ -235,7 +235,7 @@ impl Bitmap {
                 }
             },
         );
-        // What stands at a block's start has nothing before it.
+        // The first bits of a block have no bit of their block at that distance: they stay.
         if distance == 1 {
             let mut start = 0;
             for (number, (other, &word)) in others.iter_mut().zip(&*words).enumerate() {
@@ -256,16 +256,16 @@ impl Bitmap {
         Ok(())
     }
 
-    /// Sums modulo 2 along an axis whose neighbours stand a word or more apart, in blocks of so many bits.
-    fn sum_far(&mut self, block: usize, distance: usize) {
+    /// Prefix sums modulo 2 along an axis whose neighbours are `distance` bits from each other, a word or more. Blocks have `block` bits.
+    fn sum_wide_strides(&mut self, block: usize, distance: usize) {
         let Self { words, len, .. } = self;
         for start in (0..*len).step_by(block) {
-            // What stands before a word is summed already.
+            // The bits before a word are sums already.
             for_each_part(start + distance..(*len).min(start + block), |word, bits| {
                 let before = match (word * WORD).checked_sub(distance) {
                     Some(from) if from % WORD == 0 => words[from / WORD],
                     Some(from) => words[from / WORD] >> (from % WORD) | words[from / WORD + 1] << (WORD - from % WORD),
-                    // Of the first block: the word begins before the values that have neighbours.
+                    // The first word of the first block in which bits have neighbours: it begins with bits that have none.
                     None => words[0] << (distance - word * WORD),
                 };
                 words[word] ^= before & bits;
@@ -273,14 +273,15 @@ impl Bitmap {
         }
     }
 
-    /// Makes the bits behind the last value 0.
+    /// Sets the bits behind the last value to 0.
     fn trim(&mut self) {
         if let Some(last) = self.words.last_mut() {
             *last &= u64::MAX >> (self.len.wrapping_neg() % WORD);
         }
     }
 
-    /// Sums modulo 2 along rows of at most a word, and over the rows of each plane, if these two axes are in a set: one row after another.
+    /// Prefix sums modulo 2 along rows of at most a word, and over the rows of each slice, as far as these two axes are in `axes`. Takes one row after the
+    /// other.
     fn sum_row_by_row(&mut self, row: usize, rows: usize, axes: Axes) {
         let (along_rows, over_rows) = (axes.contains(0), axes.contains(1));
         if !along_rows && !over_rows {
@@ -288,14 +289,14 @@ impl Bitmap {
         }
         let words = &mut self.words[..];
         let of_row = u64::MAX >> (WORD - row);
-        // A row begins in a word, at a position. Sums of what is before it in that word are kept apart until the word is full.
-        let (mut word, mut position, mut summed) = (0, 0, 0);
+        // A row begins at bit `shift` of `word`. The sums that the word has before this bit are in `summed` until the word is full.
+        let (mut word, mut shift, mut summed) = (0, 0, 0);
         for _ in 0..self.len / (row * rows) {
             let mut above = 0;
             for _ in 0..rows {
-                let mut bits = words[word] >> position;
-                if position + row > WORD {
-                    bits |= words[word + 1] << (WORD - position);
+                let mut bits = words[word] >> shift;
+                if shift + row > WORD {
+                    bits |= words[word + 1] << (WORD - shift);
                 }
                 if along_rows {
                     bits = sum_word(bits);
@@ -304,28 +305,28 @@ impl Bitmap {
                 if over_rows {
                     above = bits;
                 }
-                summed |= bits << position;
-                position += row;
-                if position >= WORD {
+                summed |= bits << shift;
+                shift += row;
+                if shift >= WORD {
                     words[word] = summed;
-                    (word, position) = (word + 1, position - WORD);
-                    summed = bits.unbounded_shr((row - position) as u32);
+                    (word, shift) = (word + 1, shift - WORD);
+                    summed = bits.unbounded_shr((row - shift) as u32);
                 }
             }
         }
-        if position > 0 {
+        if shift > 0 {
             words[word] = summed;
         }
     }
 
-    /// Sums modulo 2 along rows.
+    /// Prefix sums modulo 2 along rows of `row` bits.
     fn sum_rows(&mut self, row: usize) {
         let mut carried = 0;
         for word in &mut self.words {
             *word = sum_word(*word) ^ carried;
             carried = (word.cast_signed() >> (WORD - 1)).cast_unsigned();
         }
-        // These are sums from the chunk's start on: what stands before a row is taken away again, from the last one on.
+        // These are sums from the chunk's start. The sum before each row is subtracted again, from the last row on.
         for start in (row..self.len).step_by(row).rev() {
             let before = start - 1;
             if self.words[before / WORD] >> (before % WORD) & 1 == 1 {
@@ -336,23 +337,23 @@ impl Bitmap {
     }
 }
 
-/// Sums modulo 2 of bits up to each.
+/// Prefix sums modulo 2 of a word's bits.
 #[inline(always)]
 fn sum_word(bits: u64) -> u64 {
     [1, 2, 4, 8, 16, 32].into_iter().fold(bits, |bits, shift| bits ^ bits << shift)
 }
 
-/// Stride and extent of those axes of a shape that are in a set and are longer than 1, the fastest first.
+/// Stride and extent of each axis of a shape that is in `axes` and longer than 1, the fastest first.
 fn axes_of(shape: &Shape, axes: Axes) -> impl Iterator<Item = (usize, usize)> {
     let mut stride = 1;
     shape.extents().into_iter().enumerate().filter_map(move |(axis, extent)| {
-        let step = stride;
+        let of_axis = stride;
         stride *= extent;
-        (axes.contains(axis) && extent > 1).then_some((step, extent))
+        (axes.contains(axis) && extent > 1).then_some((of_axis, extent))
     })
 }
 
-/// Calls `visit` with each word that a range of bits reaches into, and the range's bits in it.
+/// Calls `visit` with the number of each word that has bits of a range, and with a word in which these bits are 1. The range is not empty.
 #[inline(always)]
 fn for_each_part(range: Range<usize>, mut visit: impl FnMut(usize, u64)) {
     let (first, last) = (range.start / WORD, (range.end - 1) / WORD);
@@ -368,7 +369,7 @@ fn copy_bits(source: &[u64], target: &mut [u64], range: Range<usize>) {
     for_each_part(range, |word, bits| target[word] = target[word] & !bits | source[word] & bits);
 }
 
-/// Numbers of the bits that are set, the lowest first.
+/// Indices of the bits of a word that are set, the lowest first.
 #[inline(always)]
 pub fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
     iter::from_fn(
@@ -383,10 +384,10 @@ pub fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
     )
 }
 
-/// A bit for each of at most 64 values, the first one's lowest, that says whether something is so.
+/// A bit for each of at most 64 values, the first one's lowest: 1 where `is_so` returns true.
 #[inline(always)]
 pub fn bits_where<T: Copy>(values: &[T], is_so: impl Fn(T) -> bool) -> u64 {
-    // Vector units have bits of 32 values at once.
+    // Halves of 32 values: vector units gather 32 bits at once.
     const HALF: usize = WORD / 2;
     let (halves, rest) = values.as_chunks::<HALF>();
     match halves {
@@ -405,10 +406,10 @@ fn half_where<T: Copy>(values: &[T], is_so: &impl Fn(T) -> bool) -> u64 {
     u64::from(bits)
 }
 
-/// Puts a 0 behind each bit.
+/// Moves bit `i` to bit `2 i`.
 #[inline(always)]
 fn spread(bits: u32) -> u64 {
-    // Halves, quarters and so on move apart.
+    // The upper halves move up, then the upper quarters of each half, and so on.
     let moved = |bits: u64, by: u32, kept: u64| (bits | bits << by) & kept;
     let bits = moved(u64::from(bits), 16, 0x0000_ffff_0000_ffff);
     let bits = moved(bits, 8, 0x00ff_00ff_00ff_00ff);
@@ -428,6 +429,20 @@ mod tests {
         for len in [0, 1, 31, 32, 33, 63, 64] {
             let expected = (0..len).filter(|&at| values[at] > 100).fold(0, |bits, at| bits | 1 << at);
             assert_eq!(bits_where(&values[..len], |value| value > 100), expected, "{len} values");
+        }
+    }
+
+    #[test]
+    fn empty_and_full_bitmaps_have_no_run_and_one_run() {
+        for len in [0, 1, 63, 64, 65, 128, 1009] {
+            let mut bitmap = Bitmap::default();
+            bitmap.clear(len).unwrap();
+            assert_eq!((bitmap.count(), bitmap.run_count(), bitmap.runs().next()), (0, 0, None), "{len} zeros");
+            (0..len).for_each(|index| bitmap.set(index));
+            assert_eq!((bitmap.count(), bitmap.run_count()), (len, len.min(1)), "{len} ones");
+            assert!(bitmap.runs().eq((len > 0).then_some(0..len)), "{len} ones");
+            bitmap.clear(len).unwrap();
+            assert_eq!(bitmap.count(), 0, "bits are cleared");
         }
     }
 

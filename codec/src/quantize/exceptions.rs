@@ -1,4 +1,5 @@
-//! The positions of exceptions (FORMAT.md §4): a list where they are few, a mask where they are many. The mask's differences modulo 2 are coded ([`crate::quantize::bitmap`]).
+//! Exceptions in the stream (FORMAT.md §4): a list of indices and bits where they are few; where they are many, a plane of the exception mask, whose
+//! differences modulo 2 are coded ([`crate::quantize::bitmap`]), and a plane of their bits.
 
 #[cfg(target_arch = "x86_64")]
 mod alike;
@@ -11,10 +12,10 @@ use crate::number::element::Element;
 use crate::quantize::bitmap::Bitmap;
 use crate::reader::take;
 
-/// The most exceptions of a chunk that stand in a list.
+/// The most exceptions of a chunk of `elements` values that are in a list.
 ///
-/// An entry takes 8 bytes where the planes take about 6 for an exception that stands alone: the list costs no more than 1/256 bit a value
-/// beyond them, and saves both sides two planes.
+/// An entry of the list takes 8 bytes; the two planes take about 6 bytes for an exception without neighbours. So a list costs at most 1/256 bit per value more,
+/// and saves encoder and decoder two planes.
 #[must_use]
 pub const fn most_listed(elements: u64) -> u64 {
     16 + elements / 4096
@@ -34,7 +35,7 @@ pub struct List<'a> {
 }
 
 impl<'a> List<'a> {
-    /// Takes the list of `count` exceptions off the front of `stream`; an empty one if they are none, or so many that a mask says where they are.
+    /// Takes the list of `count` exceptions off the front of `stream`. The list is empty if there is none, or if there are so many that the stream has a mask.
     ///
     /// # Errors
     /// `Truncated` or `Corrupt`.
@@ -54,7 +55,7 @@ impl<'a> List<'a> {
             if index < lowest || index >= elements {
                 return Err(Error::corrupt(
                     SECTION,
-                    format_args!("index {index} stands where {lowest} to {} may stand", elements.saturating_sub(1)),
+                    format_args!("index {index} is not from {lowest} to {}", elements.saturating_sub(1)),
                 ));
             }
             lowest = index + 1;
@@ -67,7 +68,7 @@ impl<'a> List<'a> {
         self.indices.chunks_exact(self.index_len).map(number)
     }
 
-    /// Writes the exceptions of a chunk.
+    /// Writes the exceptions to a chunk.
     pub fn restore<V: Element>(&self, byte_order: ByteOrder, chunk: &mut [u8]) {
         for (at, index) in self.indices().enumerate() {
             V::read(self.bits, at, ByteOrder::Little).write(chunk, index as usize, byte_order);
@@ -75,7 +76,7 @@ impl<'a> List<'a> {
     }
 }
 
-/// Appends the list of a chunk's exceptions.
+/// Appends the list of a chunk's exceptions to a stream: indices, bits, padding.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -99,7 +100,7 @@ pub fn write_list<V: Element>(
     Ok(())
 }
 
-/// Writes exceptions, from their bits, in the positions that are marked, which are as many.
+/// Writes exceptions to a chunk: the next element of `bits` to each index that is marked. `bits` has one element for each mark.
 pub fn write_marked<V: Element>(bits: &[V::Code], marked: &Bitmap, order: ByteOrder, chunk: &mut [u8]) {
     debug_assert_eq!(bits.len(), marked.count());
     #[cfg(target_arch = "x86_64")]
@@ -114,8 +115,8 @@ pub fn write_marked<V: Element>(bits: &[V::Code], marked: &Bitmap, order: ByteOr
     }
 }
 
-/// Writes differences modulo 2 of the mask to `differences`, along those axes that leave the fewest ones, of all axes, the fastest alone and none, the first of
-/// them where they tie. `mask` is room to work in.
+/// Writes differences modulo 2 of the exception mask to `differences`, and returns their axes: all axes, the fastest alone or none, whichever leaves the fewest
+/// ones; the first of these where they tie. `mask` is scratch space.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -123,7 +124,7 @@ pub fn predict_mask(exceptions: &Bitmap, shape: &Shape, mask: &mut Bitmap, diffe
     let all = Axes::all(shape);
     let (mut best, mut fewest) = (Axes::NONE, exceptions.count());
     mask.copy_from(exceptions)?;
-    // Differences along all axes go on from those along the fastest, and are mostly the best: they need not be computed again.
+    // Differences along all axes are made from those along the fastest. They come last as they are mostly the best: then they need not be computed again.
     for (axes, more) in [(Axes::FASTEST, Axes::FASTEST), (all, all.without(Axes::FASTEST))] {
         mask.predict(shape, more)?;
         let ones = mask.count();
@@ -184,5 +185,76 @@ mod tests {
         in_any_case::<f64>();
         in_any_case::<BFloat16>();
         in_any_case::<i8>();
+    }
+
+    #[test]
+    fn lists_come_back_and_wrong_ones_are_refused() {
+        let elements = 100u64;
+        let chunk: Vec<u8> = (0..elements as i16).flat_map(|value| (value - 7).to_be_bytes()).collect();
+        for indices in [&[][..], &[0], &[99], &[0, 1, 50], &[3, 5, 7, 11, 97]] {
+            let mut exceptions = Bitmap::default();
+            exceptions.clear(elements as usize).unwrap();
+            indices.iter().for_each(|&index| exceptions.set(index));
+            let mut stream = Vec::new();
+            write_list::<i16>(&exceptions, &chunk, ByteOrder::Big, elements, &mut stream).unwrap();
+            assert_eq!(
+                stream.len(),
+                indices.len() * 4 + (indices.len() * 2).next_multiple_of(4),
+                "4 bytes an index, 2 a value, padding"
+            );
+            stream.push(0xaa);
+            let mut rest = &stream[..];
+            let list = List::take(&mut rest, indices.len() as u64, elements, 2).unwrap();
+            assert_eq!(rest, [0xaa], "the list ends with its padding");
+            let mut restored = vec![0xff; chunk.len()];
+            list.restore::<i16>(ByteOrder::Big, &mut restored);
+            for index in 0..elements as usize {
+                let expected = if indices.contains(&index) { i16::read(&chunk, index, ByteOrder::Big) } else { -1 };
+                assert_eq!(i16::read(&restored, index, ByteOrder::Big), expected, "{index}");
+            }
+            for len in 0..stream.len() - 1 {
+                assert!(List::take(&mut &stream[..len], indices.len() as u64, elements, 2).is_err(), "cut to {len} bytes");
+            }
+        }
+        let take = |bytes: &[u8], count| List::take(&mut &*bytes, count, elements, 2).map(|list| list.indices().count());
+        assert!(take(&[100, 0, 0, 0, 1, 1, 0, 0], 1).is_err(), "an index behind the chunk");
+        assert!(take(&[99, 0, 0, 0, 1, 1, 0, 9], 1).is_err(), "padding");
+        assert!(take(&[5, 0, 0, 0, 5, 0, 0, 0, 1, 1, 2, 2], 2).is_err(), "an index again");
+        assert_eq!(take(&[], most_listed(elements) + 1).unwrap(), 0, "many exceptions have no list");
+    }
+
+    #[test]
+    fn lists_of_large_chunks_have_wide_indices() {
+        assert_eq!((most_listed(1), most_listed(4095), most_listed(4096), most_listed(1 << 20)), (16, 16, 17, 272));
+        let elements = (1 << 32) + 1;
+        let mut bytes = (1u64 << 32).to_le_bytes().to_vec();
+        bytes.extend([7, 0, 0, 0]);
+        let list = List::take(&mut &bytes[..], 1, elements, 1).unwrap();
+        assert!(list.indices().eq([1 << 32]));
+    }
+
+    #[test]
+    fn masks_have_the_axes_with_the_fewest_ones() {
+        let shape = Shape::new(&[8, 8]).unwrap();
+        for (is_exception, axes) in [
+            (&(|_, _| false) as &dyn Fn(usize, usize) -> bool, Axes::all(&shape)),
+            (&|_, _| true, Axes::all(&shape)),
+            (&|y, x| y % 3 == 0 && x >= 4, Axes::FASTEST),
+            (&|y, x| y == 3 && x == 3, Axes::NONE),
+        ] {
+            let (mut exceptions, mut scratch, mut differences) = (Bitmap::default(), Bitmap::default(), Vec::new());
+            exceptions.clear(64).unwrap();
+            let at = |y: usize, x: usize| i8::from(is_exception(y, x));
+            (0..64).filter(|index| at(index / 8, index % 8) == 1).for_each(|index| exceptions.set(index));
+            let found = predict_mask(&exceptions, &shape, &mut scratch, &mut differences).unwrap();
+            assert_eq!(found.to_byte(), axes.to_byte());
+            for (index, &difference) in differences.iter().enumerate() {
+                let (y, x) = (index / 8, index % 8);
+                let left = if x > 0 && axes.contains(0) { at(y, x - 1) } else { 0 };
+                let above = if y > 0 && axes.contains(1) { at(y - 1, x) } else { 0 };
+                let corner = if x > 0 && y > 0 && axes.contains(1) { at(y - 1, x - 1) } else { 0 };
+                assert_eq!(difference, at(y, x) ^ left ^ above ^ corner, "{y}, {x}");
+            }
+        }
     }
 }

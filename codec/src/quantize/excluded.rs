@@ -1,23 +1,24 @@
-//! Values that are left out of a group so that the others can go as if they were not there: see [`crate::quantize::linear`] and [`crate::quantize::fine_grid`].
+//! Values that are exceptions on a grid whatever their neighbours are: the fill value and values beyond the grid. [`crate::quantize::linear`] and
+//! [`crate::quantize::fine_grid`] replace them by an ordinary value, so that the others of their group are coded as if all were ordinary.
 
 use crate::number::integer::Integer as _;
 use crate::number::value::Value;
 use crate::quantize::bitmap::bits_where;
 use crate::quantize::quantizer::Quantizer;
 
-/// Values that can have no position on a grid, whatever the others are: the fill value, and what is beyond the grid. Not all of the latter need be found.
+/// The values that a grid excludes. Every excluded value is an exception. Some values that are just beyond the grid are not found: see [`Quantizer::magnitude_of`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mask<V> {
-    /// From this magnitude on, values are beyond the grid. Some that are smaller may be, too.
+    /// Magnitudes from this on are beyond the grid; NaN is, too.
     beyond: V,
-    /// The fill value, or one that is beyond the grid.
+    /// The fill value; a value beyond the grid where there is none.
     fill: V,
-    /// Stands on no position of any grid, and so leaves no doubt.
+    /// A value with a code, 0, that is on no position of the fine grid: the replacement of excluded values.
     ordinary: V,
 }
 
 impl<V: Value> Mask<V> {
-    /// For a grid that reaches as far as so many steps.
+    /// The excluded values of a grid that holds values of a magnitude below `steps` steps.
     #[must_use]
     pub(crate) fn new(quantizer: &Quantizer, steps: f64) -> Self {
         let beyond = quantizer.magnitude_of::<V>(steps);
@@ -25,21 +26,21 @@ impl<V: Value> Mask<V> {
         Self { beyond, fill, ordinary: V::round_from(quantizer.step() / 16.0) }
     }
 
-    /// Whether a value is masked.
+    /// Whether a value is excluded.
     #[inline(always)]
     #[must_use]
     pub(crate) fn covers(&self, value: V) -> bool {
         !value.is_below(self.beyond) | (value.to_bits() == self.fill.to_bits())
     }
 
-    /// Whether any value is masked, which is found sooner than which ones.
+    /// Whether any value is excluded. Takes less time than [`Mask::bits`].
     #[inline(always)]
     #[must_use]
     pub(crate) fn covers_any(&self, values: &[V]) -> bool {
         values.iter().fold(false, |any, &value| any | self.covers(value))
     }
 
-    /// Which of at most 64 values are masked: a bit for each, the first one's lowest.
+    /// A bit for each of at most 64 values, the first one's lowest: 1 where the value is excluded.
     #[inline(always)]
     #[must_use]
     pub(crate) fn bits(&self, values: &[V]) -> u64 {
@@ -50,35 +51,110 @@ impl<V: Value> Mask<V> {
         )
     }
 
-    /// Copies values, with what leaves no doubt in position of masked ones.
+    /// Copies values to `others`, with the ordinary value in place of excluded ones.
     #[inline(always)]
     pub(crate) fn replace(&self, values: &[V], others: &mut [V]) {
-        // In registers: memory might be among what is written.
+        // A copy in registers: for all the compiler knows, the loop might write to `self`.
         let mask = *self;
         for (other, &value) in others.iter_mut().zip(values) {
             *other = if mask.covers(value) { mask.ordinary } else { value };
         }
     }
 
-    /// Whether some values are beyond the grid.
+    /// Whether any value is beyond the grid.
     #[inline(always)]
     #[must_use]
     pub(crate) fn has_beyond(&self, values: &[V]) -> bool {
         values.iter().fold(false, |any, value| any | !value.is_below(self.beyond))
     }
 
-    /// Fills values up from a number of them on with what leaves no doubt.
+    /// Sets values from index `len` on to the ordinary value.
     #[inline(always)]
     pub(crate) fn fill_up(&self, values: &mut [V], len: usize) {
         values[len..].fill(self.ordinary);
     }
 
-    /// Copies values, with what leaves no doubt in position of those beyond the grid.
+    /// Copies values to `others`, with the ordinary value in place of those beyond the grid. Fill values within the grid stay.
     #[inline(always)]
     pub(crate) fn replace_beyond(&self, values: &[V], others: &mut [V]) {
         let Self { beyond, ordinary, .. } = *self;
         for (other, &value) in others.iter_mut().zip(values) {
             *other = if value.is_below(beyond) { value } else { ordinary };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::number::small_float::{BFloat16, Binary16};
+
+    /// A fill value is excluded by its bits, other values by their magnitude.
+    fn check<V: Value>(bound: f64, fill: f64) {
+        let fill: V = V::round_from(fill);
+        let quantizer = Quantizer::new(bound).with_fill(Some(fill.to_bits_i64()));
+        let mask = Mask::<V>::new(&quantizer, 512.0);
+        let beyond = 512.0 * 1.02 * 2.0 * bound;
+        let numbers = [0.0, -0.0, 1e-40, bound, -500.0 * bound, 1023.0 * bound, beyond * 1.02, -beyond * 1.02, f64::MAX];
+        let values: Vec<V> = numbers
+            .into_iter()
+            .chain([f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN, 7.0 * bound, -7.0 * bound])
+            .map(V::round_from)
+            .chain([fill])
+            .collect();
+        let is_beyond = |value: &V| value.to_f64().is_nan() || value.to_f64().abs() >= beyond;
+        let is_excluded = |value: &V| is_beyond(value) || value.to_bits() == fill.to_bits();
+        for len in 0..=values.len() {
+            let values = &values[..len];
+            let expected = values.iter().enumerate().fold(0, |bits, (at, value)| bits | u64::from(is_excluded(value)) << at);
+            assert_eq!(mask.bits(values), expected, "{len} values at {bound}");
+            assert_eq!(mask.covers_any(values), expected != 0);
+            assert_eq!(mask.has_beyond(values), values.iter().any(is_beyond));
+            let (mut others, mut within) = (vec![V::default(); len], vec![V::default(); len]);
+            mask.replace(values, &mut others);
+            mask.replace_beyond(values, &mut within);
+            assert!(!mask.covers_any(&others) && !mask.has_beyond(&within));
+            for ((value, other), within) in values.iter().zip(&others).zip(&within) {
+                assert!(is_excluded(value) || other.to_bits() == value.to_bits());
+                assert!(is_beyond(value) || within.to_bits() == value.to_bits());
+            }
+            mask.fill_up(&mut others, len / 2);
+            assert!(
+                others[..len / 2]
+                    .iter()
+                    .zip(values)
+                    .all(|(other, value)| is_excluded(value) || other.to_bits() == value.to_bits())
+            );
+            assert!(
+                others[len / 2..].iter().all(|other| !mask.covers(*other) && other.to_f64() * quantizer.inverse_step() < 0.5)
+            );
+        }
+    }
+
+    #[test]
+    fn fill_values_go_by_their_bits_and_others_by_their_magnitude() {
+        check::<f32>(1e-3, -0.0);
+        check::<f32>(0.5, f64::NAN);
+        check::<f64>(1e-3, 0.25);
+        check::<f64>(0.5, -999.0);
+        check::<Binary16>(0.125, -0.0);
+        check::<BFloat16>(0.125, 3.0);
+    }
+
+    #[test]
+    fn replacements_are_on_no_position() {
+        for bound in [1e-3, 0.5, 7e-20] {
+            let quantizer = Quantizer::new(bound);
+            let mut values = [f64::NAN];
+            Mask::new(&quantizer, 512.0).fill_up(&mut values, 0);
+            assert_eq!(quantizer.fine::<f64>().unwrap().position(values[0]).map(|(_, exact)| exact), Some(false));
+        }
+    }
+
+    #[test]
+    fn without_a_fill_value_only_the_magnitude_counts() {
+        let mask = Mask::<f32>::new(&Quantizer::new(0.5), 512.0);
+        assert_eq!(mask.bits(&[0.0, -0.0, 511.0, -511.0, 530.0, f32::NAN]), 0b11_0000);
+        assert_eq!(mask.bits(&[]), 0);
     }
 }

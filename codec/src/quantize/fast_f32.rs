@@ -1,8 +1,11 @@
-//! What arithmetic in f32 can tell for sure about values of type f32, in less than half the time that f64 takes. Where it cannot, it says so, and f64
-//! decides: nothing of this reaches a stream.
+//! Codes and residuals of binary32 values in binary32 arithmetic, in less than half the time that binary64 takes. A result is accepted only where it is certain
+//! that binary64 gives the same one; binary64 decides all others, so that no byte of a stream depends on this module.
 //!
-//! Errors below are in steps, for a value `x` of the given number of steps. Its product with the inverse step is off by up to `2^-23 x`, half of it for
-//! the inverse step's own rounding; a value of type f32 is up to `2^-24 x` off what it was rounded from.
+//! Results are marked: bit 31 of a mark is 1 where binary64 must decide. Bits of numbers that are not negative order as the numbers do, NaN above all. So the
+//! sign bit of a difference of bits is a comparison, and vector units gather sign bits more easily than truth values.
+//!
+//! Errors below are in steps, for a value of `x` steps. Its product with the inverse step is off by up to `2^-23 x`, half of it for the inverse step's own
+//! rounding; a binary32 value is up to `2^-24 x` off the number that it was rounded from.
 
 use std::slice;
 
@@ -13,44 +16,45 @@ use crate::quantize::positions::{POSITIONS_PER_STEP, SPACING, SPACINGS_PER_STEP}
 use crate::quantize::quantizer::Quantizer;
 use crate::simd::{ROW_GROUP, common_row, common_row_mut};
 
-/// Steps from this to its inverse have all their digits in f32.
+/// The least step, in the data's unit: a step from this to its inverse has all its digits in binary32.
 pub const SMALLEST_STEP: f64 = 1e-28;
-/// Share of a value that errors of its product and of its restored value cannot reach.
+/// Most that the errors of a value's product and of its restored value come to, as a share of the value.
 pub const DOUBT_SHARE: f32 = 1.0 / 4_194_304.0; // 2^-22
-/// A value that stands on a position is less than so many positions off it: errors of up to 2^-23 and 2^-24 of 513 steps, times eight positions a step, are below 0.000 8.
+/// Distance, in positions, below which a value may be on a position. Errors of up to 2^-23 and 2^-24 of 513 steps, times eight positions per step, are below
+/// 0.000 8 positions.
 pub const STANDING: f32 = 1e-3;
-/// Values of as many steps are certain to be out of the fine grid's reach,
+/// Magnitude, in steps, from which on a value is certain to be out of the fine grid's reach.
 pub const OUT_OF_REACH: f32 = 513.0;
-/// and those of no more are certain to be in reach, together with any position within a step of them.
+/// Magnitude, in steps, up to which a value is certain to be in reach, and with it every position within a step of it.
 const IN_REACH: f32 = 509.0;
-/// Distances from predictions are below 2048 steps, or no residual is certain; errors of the value's product and of two differences that long, and the
-/// restored value's, are below 2^-14 + 2 * 2^-14 + 2^-15.
-const FARTHEST: f32 = 2048.0;
-/// A residual is certain if its distance is farther from a tie than this.
-const TIE: f32 = 5e-4;
+/// Distance from the prediction, in steps, above which no residual is certain. Up to it, the errors of the value's product, of two differences of that length
+/// and of the restored value are below 2^-14 + 2 * 2^-14 + 2^-15 steps.
+const MAX_DISTANCE: f32 = 2048.0;
+/// Distance from a tie, in steps, below which a residual is not certain.
+const TIE_MARGIN: f32 = 5e-4;
 
-/// A grid's inverse step.
+/// The inverse step of a grid, in binary32.
 #[derive(Debug, Clone, Copy)]
 pub struct FastF32 {
     inverse_step: f32,
 }
 
-/// What is known of some values.
+/// What binary32 finds out about a group of values.
 #[derive(Debug, Clone, Copy)]
 pub struct FastResult {
-    /// Whether the codes are those that f64 finds, and hold the bound.
+    /// Whether all codes are those of binary64 and hold the bound.
     pub codes_are_certain: bool,
-    /// Whether one of the values may stand on a position of the fine grid between two steps.
+    /// Whether one of the values may be on a position of the fine grid between two steps.
     pub may_be_between_steps: bool,
 }
 
 impl FastResult {
-    /// Where nobody has looked.
+    /// The result where binary32 was not tried.
     pub const NOTHING: Self = Self { codes_are_certain: false, may_be_between_steps: true };
 }
 
 impl FastF32 {
-    /// For the grid of a bound. `None` where f32 cannot hold its step with all digits, and for lattices, whose steps do not bound the error.
+    /// For the grid of a bound. `None` where binary32 cannot hold its step with all digits, and for lattices, whose bound is 0 and not half a step.
     #[must_use]
     pub fn new(quantizer: &Quantizer) -> Option<Self> {
         let step = quantizer.step();
@@ -58,7 +62,7 @@ impl FastF32 {
             .then(|| Self { inverse_step: quantizer.inverse_step() as f32 })
     }
 
-    /// Codes of values. Nothing is known of values of other types than `f32`.
+    /// Writes the codes of values. Values of other types than `f32` have no code here: the result is [`FastResult::NOTHING`].
     #[inline(always)]
     pub fn codes<V: Value>(self, values: &[V], codes: &mut [V::Code]) -> FastResult {
         match (V::as_f32(values), V::Code::as_i32(codes)) {
@@ -69,19 +73,20 @@ impl FastF32 {
 
     #[inline(always)]
     fn codes_of_f32(self, values: &[f32], codes: &mut [i32]) -> FastResult {
-        let (mut doubts, mut standing) = (0u32, 0u32);
+        let (mut uncertain, mut between) = (0u32, 0u32);
         for (value, code) in values.iter().zip(codes) {
             let scaled = value * self.inverse_step;
             let sum = scaled + ROUNDING_F32;
             let miss = scaled - (sum - ROUNDING_F32);
             *code = code_of(sum);
-            doubts |= above(miss.abs() + scaled.abs() * DOUBT_SHARE, 0.5);
-            standing |= may_be_between_steps(scaled, miss);
+            uncertain |= above(miss.abs() + scaled.abs() * DOUBT_SHARE, 0.5);
+            between |= may_be_between_steps(scaled, miss);
         }
-        FastResult { codes_are_certain: doubts >> 31 == 0, may_be_between_steps: standing >> 31 == 1 }
+        FastResult { codes_are_certain: uncertain >> 31 == 0, may_be_between_steps: between >> 31 == 1 }
     }
 
-    /// Residuals of values and the positions that they lead to, if all are certain and no value may stand on another position.
+    /// Writes residuals of values against predictions, and the positions that they lead to. Returns whether all are certain, which no value is that may be on a
+    /// position: [`FastF32::mark_uncertain`] then says which values are not. All slices have one length.
     #[inline(always)]
     pub fn residuals<V: Value>(self, values: &[V], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
         V::as_f32(values).is_some_and(
@@ -97,32 +102,32 @@ impl FastF32 {
         {
             return self.residuals_of_groups(values, predictions, residuals, positions) >> 31 == 0;
         }
-        let mut doubts = self.residuals_of_groups(
+        let mut mark = self.residuals_of_groups(
             values.as_chunks().0,
             predictions.as_chunks().0,
             residuals.as_chunks_mut().0,
             positions.as_chunks_mut().0,
         );
         if values.len().is_multiple_of(ROW_GROUP) {
-            return doubts >> 31 == 0;
+            return mark >> 31 == 0;
         }
         if let (Some(values), Some(predictions), Some(residuals), Some(positions)) =
             (values.last_chunk(), predictions.last_chunk(), residuals.last_chunk_mut(), positions.last_chunk_mut())
         {
             // The last group ends with the last value and overlaps the group before it.
             let (residuals, positions) = (slice::from_mut(residuals), slice::from_mut(positions));
-            doubts |= self.residuals_of_groups(slice::from_ref(values), slice::from_ref(predictions), residuals, positions);
+            mark |= self.residuals_of_groups(slice::from_ref(values), slice::from_ref(predictions), residuals, positions);
         } else {
             for (((&value, &prediction), residual), position) in values.iter().zip(predictions).zip(residuals).zip(positions) {
-                let doubt;
-                (*residual, *position, doubt) = self.residual(value, prediction);
-                doubts |= doubt;
+                let mark_of_value;
+                (*residual, *position, mark_of_value) = self.residual(value, prediction);
+                mark |= mark_of_value;
             }
         }
-        doubts >> 31 == 0
+        mark >> 31 == 0
     }
 
-    /// The same for groups; the highest bit says whether there is a doubt.
+    /// Residuals and positions of whole groups, and one mark for all of their values.
     #[inline(always)]
     fn residuals_of_groups(
         self,
@@ -131,95 +136,99 @@ impl FastF32 {
         residuals: &mut [[i32; ROW_GROUP]],
         positions: &mut [[i32; ROW_GROUP]],
     ) -> u32 {
-        let mut doubts = [0; ROW_GROUP];
+        let mut marks = [0; ROW_GROUP];
         let targets = residuals.iter_mut().zip(positions);
         for ((values, predictions), (residuals, positions)) in values.iter().zip(predictions).zip(targets) {
             let found: [(i32, i32, u32); ROW_GROUP] = std::array::from_fn(|i| self.residual(values[i], predictions[i]));
             *residuals = found.map(|(residual, ..)| residual);
             *positions = found.map(|(_, position, _)| position);
-            doubts = std::array::from_fn(|i| doubts[i] | found[i].2);
+            marks = std::array::from_fn(|i| marks[i] | found[i].2);
         }
-        doubts.into_iter().fold(0, |doubts, doubt| doubts | doubt)
+        marks.into_iter().fold(0, |all, mark| all | mark)
     }
 
-    /// Which of these values are in doubt: the highest bits say so. Looks closer than [`FastF32::residuals`], at values that stand where they are to stand.
+    /// Writes a mark for each value: bit 31 is 1 where the result of [`FastF32::residuals`] is not certain. A value that may be on a position is certain here
+    /// if its residual leads to that position.
     #[inline(always)]
-    pub fn doubts<V: Value>(self, values: &[V], predictions: &[i32], doubts: &mut [u32]) {
+    pub fn mark_uncertain<V: Value>(self, values: &[V], predictions: &[i32], marks: &mut [u32]) {
         match V::as_f32(values) {
-            Some(values) => self.doubts_of_f32(values, predictions, doubts),
-            None => doubts.fill(u32::MAX),
+            Some(values) => self.mark_uncertain_f32(values, predictions, marks),
+            None => marks.fill(u32::MAX),
         }
     }
 
     #[inline(always)]
-    fn doubts_of_f32(self, values: &[f32], predictions: &[i32], doubts: &mut [u32]) {
-        for ((&value, &prediction), doubt) in values.iter().zip(predictions).zip(doubts) {
-            let (_, position, uncertain, standing) = self.look(value, prediction);
+    fn mark_uncertain_f32(self, values: &[f32], predictions: &[i32], marks: &mut [u32]) {
+        for ((&value, &prediction), mark) in values.iter().zip(predictions).zip(marks) {
+            let (_, position, uncertain, may_be_on_position) = self.residual_and_marks(value, prediction);
             let scaled = value * self.inverse_step;
             let steps = scaled + ROUNDING_F32;
             let rest = (scaled - (steps - ROUNDING_F32)) * SPACINGS_PER_STEP as f32 + ROUNDING_F32;
             let nearest = code_of(steps).wrapping_mul(POSITIONS_PER_STEP).wrapping_add(code_of(rest));
-            // On position 0 stands 0 alone, however close to it others are.
-            let stands_elsewhere = if nearest == 0 && value != 0.0 { 0 } else { sign_of_any(nearest.wrapping_sub(position)) };
-            *doubt = uncertain | standing & stands_elsewhere;
+            // Only 0 is on position 0; other values are not, however close to 0 they are.
+            let is_another = if nearest == 0 && value != 0.0 { 0 } else { sign_unless_zero(nearest.wrapping_sub(position)) };
+            *mark = uncertain | may_be_on_position & is_another;
         }
     }
 
-    /// Residual of a value, the position that it leads to, and, in the highest bit, whether they are in doubt.
+    /// Residual of a value, the position that it leads to, and the mark of both.
     #[inline(always)]
     fn residual(self, value: f32, prediction: i32) -> (i32, i32, u32) {
-        let (residual, position, uncertain, standing) = self.look(value, prediction);
-        // Values out of reach stand nowhere, and are in doubt anyway.
-        (residual, position, uncertain | standing)
+        let (residual, position, uncertain, may_be_on_position) = self.residual_and_marks(value, prediction);
+        // A value out of reach is on no position, and marked as uncertain anyway.
+        (residual, position, uncertain | may_be_on_position)
     }
 
-    /// The same, with what is in doubt in two: whether the residual is uncertain, and whether the value may stand on a position.
+    /// Residual of a value, the position that it leads to, and two marks: the residual is uncertain; the value may be on a position.
     #[inline(always)]
-    fn look(self, value: f32, prediction: i32) -> (i32, i32, u32, u32) {
+    fn residual_and_marks(self, value: f32, prediction: i32) -> (i32, i32, u32, u32) {
         let scaled = value * self.inverse_step;
         let miss = scaled - (scaled + ROUNDING_F32 - ROUNDING_F32);
         let predicted = prediction.wrapping_add(POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP.trailing_zeros();
-        let beyond = prediction.wrapping_sub(predicted.wrapping_mul(POSITIONS_PER_STEP));
-        let distance = scaled - predicted as f32 - beyond as f32 * SPACING as f32;
+        let rest = prediction.wrapping_sub(predicted.wrapping_mul(POSITIONS_PER_STEP));
+        let distance = scaled - predicted as f32 - rest as f32 * SPACING as f32;
         let sum = distance + ROUNDING_F32;
         let residual = code_of(sum);
         let uncertain = above(scaled.abs(), IN_REACH)
-            | above(distance.abs(), FARTHEST)
-            | above((distance - (sum - ROUNDING_F32)).abs(), 0.5 - TIE);
-        (residual, prediction.wrapping_add(residual.wrapping_mul(POSITIONS_PER_STEP)), uncertain, stands(miss))
+            | above(distance.abs(), MAX_DISTANCE)
+            | above((distance - (sum - ROUNDING_F32)).abs(), 0.5 - TIE_MARGIN);
+        let position = prediction.wrapping_add(residual.wrapping_mul(POSITIONS_PER_STEP));
+        (residual, position, uncertain, may_be_on_position(miss))
     }
 }
 
-/// The highest bit says whether a number is not 0: it or its opposite is negative.
+/// Bit 31 is 1 where a number is not 0: then it or its opposite is negative.
 #[inline(always)]
-fn sign_of_any(number: i32) -> u32 {
+fn sign_unless_zero(number: i32) -> u32 {
     (number | number.wrapping_neg()).cast_unsigned()
 }
 
-/// The code in the low bits of a sum.
+/// The code in the low bits of a sum with [`ROUNDING_F32`].
 #[inline(always)]
 fn code_of(sum: f32) -> i32 {
     sum.to_bits().wrapping_sub(ROUNDING_F32.to_bits()).cast_signed()
 }
 
-/// The highest bit says whether a number that is not negative, or NaN, is above a limit: bits of such numbers order as the numbers do, NaN above all, and
-/// vector units gather signs more easily than truth values.
+/// Bit 31 is 1 where a number that is not negative is above a limit, or NaN.
 #[inline(always)]
 fn above(number: f32, limit: f32) -> u32 {
     limit.to_bits().wrapping_sub(number.to_bits())
 }
 
-/// The highest bit says whether a value of so many steps, off the nearest whole number by `miss`, may stand on a position of the fine grid between two whole
-/// numbers.
+/// Bit 31 is 1 where a value of `scaled` steps may be on a position of the fine grid between two steps. `miss` is its distance from the nearest whole number of
+/// steps.
 #[inline(always)]
 fn may_be_between_steps(scaled: f32, miss: f32) -> u32 {
-    stands(miss) & above(miss.abs() * SPACINGS_PER_STEP as f32, 0.5) & above(OUT_OF_REACH, scaled.abs())
+    may_be_on_position(miss) & above(miss.abs() * SPACINGS_PER_STEP as f32, 0.5) & above(OUT_OF_REACH, scaled.abs())
 }
 
-/// The highest bit says whether a value within reach, off the nearest whole number of steps by `miss`, may stand on a position of the fine grid.
+/// Bit 31 is 1 where a value in reach may be on a position of the fine grid. `miss` is its distance from the nearest whole number of steps.
 #[inline(always)]
-fn stands(miss: f32) -> u32 {
+fn may_be_on_position(miss: f32) -> u32 {
     let rest = miss * SPACINGS_PER_STEP as f32;
     let off = (rest - (rest + ROUNDING_F32 - ROUNDING_F32)).abs();
     above(STANDING, off)
 }
+
+#[cfg(test)]
+mod tests;

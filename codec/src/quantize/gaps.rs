@@ -1,17 +1,18 @@
-//! Codes for exceptions, which have none of their own: such that they are easily predicted.
+//! Codes for exceptions (FORMAT.md §5.1). A decoder overwrites exceptions, so that an encoder is free to choose codes that are easily predicted.
 
 use crate::number::integer::Integer;
 use crate::quantize::bitmap::Bitmap;
 
-/// Gives exceptions the code of their left neighbour in the row, those at a row's start the code of the row's first value that is none,
-/// and those of a row without such a value 0: regions of fill values then have no differences inside and no spikes at their borders.
+/// Gives exceptions the code of their left neighbour in the row. Exceptions at a row's start get the code of the row's first value that is none, or 0 if all
+/// of the row's values are exceptions. Regions of fill values then have no differences inside and no spikes at their borders.
 ///
-/// `row` is the extent of the fastest axis. The decoder does not depend on this choice.
+/// `row` is the extent of the fastest axis.
 pub fn fill_gaps<C: Integer>(codes: &mut [C], exceptions: &Bitmap, row: usize) {
     take_left_neighbours(codes, exceptions, row, |behind| behind.first().copied().unwrap_or_default());
 }
 
-/// Gives exceptions the code of their left neighbour in the row, and those at a row's start what `at_start` says of the codes behind them in the row.
+/// Gives exceptions the code of their left neighbour in the row. Exceptions at a row's start get the code that `at_start` chooses from the row's codes behind
+/// them.
 pub fn take_left_neighbours<C: Integer>(codes: &mut [C], exceptions: &Bitmap, row: usize, at_start: impl Fn(&[C]) -> C) {
     let mut row_end = 0;
     for run in exceptions.runs() {
@@ -31,6 +32,35 @@ pub fn take_left_neighbours<C: Integer>(codes: &mut [C], exceptions: &Bitmap, ro
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each code by the definition: of the last value in the row up to it that is no exception, else of the first one behind it, else 0.
+    #[test]
+    fn gaps_have_the_codes_of_the_definition() {
+        let mut state = 1u64;
+        for (rows, row) in [(1, 1), (1, 130), (130, 1), (7, 64), (5, 65), (3, 7), (11, 13)] {
+            for share in [0, 1, 8, 15, 16] {
+                let len = rows * row;
+                let mut bitmap = Bitmap::default();
+                bitmap.clear(len).unwrap();
+                let is_exception: Vec<bool> = (0..len)
+                    .map(|_| {
+                        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                        state >> 60 < share
+                    })
+                    .collect();
+                (0..len).filter(|&index| is_exception[index]).for_each(|index| bitmap.set(index));
+                let codes: Vec<i32> = (1..=len as i32).collect();
+                let mut filled = codes.clone();
+                fill_gaps(&mut filled, &bitmap, row);
+                for (index, &code) in filled.iter().enumerate() {
+                    let (start, end) = (index / row * row, index / row * row + row);
+                    let before = (start..=index).rfind(|&index| !is_exception[index]);
+                    let first = before.or_else(|| (index..end).find(|&index| !is_exception[index]));
+                    assert_eq!(code, first.map_or(0, |index| codes[index]), "{index} of {rows} rows of {row}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn gaps_continue_their_row() {

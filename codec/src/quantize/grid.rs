@@ -1,18 +1,86 @@
-//! The grids that a chunk's values may become integers by.
+//! The four kinds of grid by which a chunk's values become integers.
 
 use crate::quantize::integer_steps::Steps;
 use crate::quantize::logarithm::Logarithm;
 use crate::quantize::quantizer::Quantizer;
 
-/// What a chunk's values become integers by.
+/// A chunk's grid.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Grid {
-    /// An absolute bound's (FORMAT.md §5.1), or a lattice.
+    /// Multiples of a step, for an absolute bound (FORMAT.md §5.1) or a lattice.
     Linear(Quantizer),
-    /// Integers that stand for the values exactly (FORMAT.md §5.3).
+    /// No grid: integers that encode the values exactly (FORMAT.md §5.3).
     Exact,
-    /// A whole number's multiples (FORMAT.md §5.4).
+    /// Multiples of an odd whole number, for a bound of integers (FORMAT.md §5.4).
     Steps(Steps),
-    /// A point-wise relative bound's (FORMAT.md §5.5).
+    /// Even steps of the logarithm, for a point-wise relative bound (FORMAT.md §5.5).
     Logarithmic(Logarithm),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::ByteOrder;
+    use crate::number::element::Element;
+    use crate::quantize::bitmap::Bitmap;
+    use crate::quantize::{integer_steps, linear, logarithm};
+
+    /// Quantizes values, restores them, and quantizes the restored values. Returns the codes of the first and of the second time.
+    fn twice<V: Element>(
+        values: &[V],
+        quantize: impl Fn(&[u8], &mut [V::Code], &mut Bitmap),
+        restore: impl Fn(&[V::Code], &mut [u8]),
+    ) -> [Vec<V::Code>; 2] {
+        let mut chunk = vec![0; values.len() * V::SIZE];
+        V::write_all(values, |value| value, ByteOrder::Little, &mut chunk);
+        [0, 1].map(|_| {
+            let (mut codes, mut exceptions) = (vec![V::Code::default(); values.len()], Bitmap::default());
+            exceptions.clear(values.len()).unwrap();
+            quantize(&chunk, &mut codes, &mut exceptions);
+            assert_eq!(exceptions.count(), 0);
+            restore(&codes, &mut chunk);
+            codes
+        })
+    }
+
+    /// HDF5 encodes what it has decoded: on every grid the codes must stay.
+    #[test]
+    fn codes_stay_when_decoded_values_are_encoded_again() {
+        let little = ByteOrder::Little;
+        let floats: Vec<f64> = (1..1000).map(|index| f64::from(index * index) * 0.013 - 2000.0).collect();
+        let bytes: Vec<u8> = floats.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let whole: Vec<i32> = (0..1000).map(|index| index * 77_777 - 30_000_000).collect();
+        let integers = Steps::new::<i32>(1000, None);
+        let logarithmic = Logarithm::for_chunk::<f64>(&bytes, little, 1e-3, None);
+        for grid in [Grid::Linear(Quantizer::new(0.05)), Grid::Exact, Grid::Steps(integers), Grid::Logarithmic(logarithmic)] {
+            let same = match grid {
+                Grid::Linear(quantizer) => {
+                    let [first, second] = twice::<f64>(
+                        &floats,
+                        |chunk, codes, exceptions| linear::quantize::<f64>(chunk, little, &quantizer, codes, exceptions),
+                        |codes, chunk| linear::restore::<f64, _>(codes, &quantizer, little, chunk),
+                    );
+                    first == second && first[0] == -20_000
+                }
+                Grid::Exact => floats.iter().all(|&value| f64::from_code(value.to_code()).to_bits() == value.to_bits()),
+                Grid::Steps(steps) => {
+                    let [first, second] = twice::<i32>(
+                        &whole,
+                        |chunk, codes, exceptions| integer_steps::quantize::<i32>(chunk, little, &steps, codes, exceptions),
+                        |codes, chunk| integer_steps::restore::<i32>(codes, &steps, little, chunk),
+                    );
+                    first == second && first[0] == -14_993
+                }
+                Grid::Logarithmic(grid) => {
+                    let [first, second] = twice::<f64>(
+                        &floats,
+                        |chunk, codes, exceptions| logarithm::quantize::<f64>(chunk, little, &grid, codes, exceptions),
+                        |codes, chunk| logarithm::restore::<f64>(codes, &grid, little, chunk),
+                    );
+                    first == second && first[0] < 0 && first[998] > 0
+                }
+            };
+            assert!(same, "{grid:?}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
-//! Stage 1 for whole numbers (FORMAT.md §5.4): values → codes on a grid of even steps, and back.
+//! Stage 1 for integers (FORMAT.md §5.4): values → codes on a grid of even steps, and back.
 //!
-//! With a bound of `e`, multiples of the odd step `2 e + 1` are at most `e` away from any whole number, and no two of them are equally near.
+//! With a bound of `e`, the step is `2 e + 1`. It is odd, so that every integer has one nearest multiple, at most `e` from it, and never a tie.
 
 use crate::layout::ByteOrder;
 use crate::number::element::Element;
@@ -8,19 +8,19 @@ use crate::number::integer::Integer;
 use crate::quantize::bitmap::Bitmap;
 use crate::simd::vectorized;
 
-/// A type of whole numbers.
+/// A type of integers, as values of a chunk.
 pub trait Whole: Element {
-    /// Wider bounds are taken for this one.
+    /// The largest bound of the type: larger ones are cut to it.
     const WIDEST: u64;
-    /// The multiple of the step that is nearest.
+    /// The code of a value: the nearest multiple of the step, as a number of steps.
     fn nearest(self, steps: &Steps) -> Self::Code;
-    /// The multiple of the step, or what the type has next to it.
+    /// The value of a code: that multiple of the step, or the nearest end of the type's range.
     fn multiple(code: Self::Code, steps: &Steps) -> Self;
     /// The integer itself.
     fn exactly(self) -> i128;
 }
 
-/// The grid of a bound.
+/// The grid of a bound of integers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Steps {
     bound: u64,
@@ -30,14 +30,14 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// The grid of a bound; one that is wider than the type's widest counts as that.
+    /// The grid of a bound; a bound above the type's largest is cut to it.
     #[must_use]
     pub fn new<V: Whole>(bound: u64, fill: Option<V>) -> Self {
         let bound = bound.min(V::WIDEST);
         Self { inverse_step: 1.0 / (2.0 * bound as f64 + 1.0), bound, fill: fill.map(Element::to_bits_i64) }
     }
 
-    /// The most that a value may be off.
+    /// The bound: a value's largest error.
     #[must_use]
     pub fn bound(&self) -> u64 {
         self.bound
@@ -50,7 +50,7 @@ impl Steps {
     }
 }
 
-/// Types of up to 32 bits, whose values and steps f64 holds.
+/// Types of up to 32 bits: f64 holds their values and steps exactly.
 macro_rules! narrow {
     ($type:ty) => {
         impl Whole for $type {
@@ -59,7 +59,7 @@ macro_rules! narrow {
             fn nearest(self, steps: &Steps) -> i32 {
                 let (bound, step) = (steps.bound.cast_signed(), 2 * steps.bound.cast_signed() + 1);
                 let shifted = i64::from(self) + bound;
-                // The product misses the quotient by far less than one, so that its floor is off by one at most.
+                // The product differs from the quotient by far less than 1, so that its floor is at most 1 off.
                 let estimate = (shifted as f64 * steps.inverse_step).floor() as i64;
                 let rest = shifted - estimate * step;
                 (estimate + i64::from(rest >= step) - i64::from(rest < 0)) as i32
@@ -84,6 +84,7 @@ narrow!(u16);
 narrow!(i32);
 narrow!(u32);
 
+/// Types of 64 bits: integers of 128 bits hold their products and sums.
 macro_rules! wide {
     ($type:ty) => {
         impl Whole for $type {
@@ -109,7 +110,8 @@ macro_rules! wide {
 wide!(i64);
 wide!(u64);
 
-/// Codes of a chunk's values; exceptions, which only the fill value can be, are marked in `exceptions`, zeros so far.
+/// Quantizes the values of a chunk: writes a code for each value, and sets a bit of `exceptions`, which is all zeros before, for each exception. Only values
+/// with the bits of the fill value can be exceptions.
 pub fn quantize<V: Whole>(chunk: &[u8], order: ByteOrder, steps: &Steps, codes: &mut [V::Code], exceptions: &mut Bitmap) {
     vectorized(
         #[inline(always)]
@@ -151,7 +153,7 @@ mod tests {
                 let code = value.nearest(&steps);
                 let restored = V::multiple(code, &steps);
                 assert!((to_i128(value) - to_i128(restored)).unsigned_abs() <= u128::from(bound));
-                assert!(restored.nearest(&steps) == code, "{} by {bound} moves again", to_i128(value));
+                assert!(restored.nearest(&steps) == code, "{} at a bound of {bound} gets another code", to_i128(value));
             }
             assert!(V::default().nearest(&steps) == V::Code::default());
         }
@@ -174,5 +176,40 @@ mod tests {
         holds(&random.iter().map(|&bits| bits as u32).collect::<Vec<_>>(), i128::from);
         holds(&random.iter().map(|&bits| bits as i64).collect::<Vec<_>>(), i128::from);
         holds(&random, i128::from);
+    }
+
+    /// FORMAT.md §5.4 in 128 bits: `code = floor((x + e) / step)`, and a fill value that its code does not restore is an exception.
+    #[test]
+    fn chunks_are_quantized_by_the_rules_of_the_format() {
+        fn check<V: Whole>(values: &[V], fill: V, bounds: &[u64]) {
+            for (&bound, order) in bounds.iter().flat_map(|bound| [ByteOrder::Little, ByteOrder::Big].map(|order| (bound, order)))
+            {
+                let (e, step) = (i128::from(bound), 2 * i128::from(bound) + 1);
+                let mut chunk = vec![0; values.len() * V::SIZE];
+                V::write_all(values, |value| value, order, &mut chunk);
+                let steps = Steps::new(bound, Some(fill));
+                let (mut codes, mut exceptions) = (vec![V::Code::default(); values.len()], Bitmap::default());
+                exceptions.clear(values.len()).unwrap();
+                quantize::<V>(&chunk, order, &steps, &mut codes, &mut exceptions);
+                let mut restored = vec![0; chunk.len()];
+                restore::<V>(&codes, &steps, order, &mut restored);
+                let fill_stays = (fill.exactly() + e).div_euclid(step) * step == fill.exactly();
+                let expected = values.iter().enumerate().filter(|(_, value)| !fill_stays && value.exactly() == fill.exactly());
+                assert!(exceptions.indices().eq(expected.map(|(index, _)| index)), "{bound}");
+                for (index, value) in values.iter().enumerate() {
+                    let code = (value.exactly() + e).div_euclid(step);
+                    assert!(codes[index] == V::Code::from_i64(code as i64), "{} at {bound}", value.exactly());
+                    let multiple = V::read(&restored, index, order).exactly();
+                    let in_range = (value.exactly() - multiple).abs() <= e;
+                    assert!(in_range && (multiple == code * step || multiple != 0), "{} at {bound}", value.exactly());
+                }
+            }
+        }
+        check::<i8>(&[i8::MIN, -3, -1, 0, 1, 2, i8::MAX], 2, &[1, 2, 100, 127]);
+        check::<u16>(&[0, 1, 2, 40_000, u16::MAX], 1, &[1, 2, 40_000]);
+        check::<i32>(&[i32::MIN, -7, 0, 9, i32::MAX], 9, &[1, 4, 1 << 30]);
+        check::<u64>(&[0, 1, 1 << 63, u64::MAX - 1, u64::MAX], u64::MAX, &[1, 2, u64::MAX >> 1]);
+        check::<i64>(&[], 0, &[1]);
+        assert_eq!(Steps::new::<i32>(u64::MAX, None).bound(), i32::MAX as u64, "a bound is cut to the type's largest");
     }
 }

@@ -1,7 +1,7 @@
-//! Values on a binary lattice (whole numbers, multiples of 1/8): the spacing that they share, if it is wider than the bound's own grid.
+//! Finds the lattice of a chunk (FORMAT.md §11.1): the largest power of two of which all values are multiples, 1 for whole numbers, 1/8 for eighths.
 //!
-//! On a grid of the lattice's spacing such values are exact and their codes small, where the finer grid of a tight bound would spend bits
-//! on digits that are always the same.
+//! On a grid with the lattice's spacing, values are exact and their codes small. The finer grid of a tight bound would spend bits on digits that are equal in
+//! all codes.
 
 use crate::layout::ByteOrder;
 use crate::number::element::Element;
@@ -9,11 +9,11 @@ use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
 use crate::simd::vectorized;
 
-/// Values looked at before the search may stop.
-const GROUP: usize = 64;
+/// Values that are tested together; the search may stop after each group.
+const VALUES_PER_GROUP: usize = 64;
 
-/// The largest power of two of which all finite values but the fill value are multiples, if it is greater than `step`. Chunks off the
-/// lattice are given up at the first group of values that shows it.
+/// The largest power of two of which all finite values but the fill value are multiples, if it is greater than `step`. The search ends at the first group that
+/// has no such power of two.
 #[must_use]
 pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fill: Option<V>) -> Option<f64> {
     let needed = highest_bit(step)? + 1;
@@ -22,13 +22,13 @@ pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fill: Option
     vectorized(
         #[inline(always)]
         || {
-            for bytes in chunk.chunks(GROUP * V::SIZE) {
-                let mut values = [V::default(); GROUP];
+            for bytes in chunk.chunks(VALUES_PER_GROUP * V::SIZE) {
+                let mut values = [V::default(); VALUES_PER_GROUP];
                 V::read_all(bytes, order, &mut values);
                 if let Some(fill) = fill {
                     values = values.map(|value| if value.to_bits() == fill { V::default() } else { value });
                 }
-                // Most groups have no bit below those before them.
+                // In most groups no value has a lower bit than the groups before.
                 if power_of_two(lowest).is_some_and(|spacing| are_multiples(&values, spacing)) {
                     continue;
                 }
@@ -42,27 +42,27 @@ pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fill: Option
     )
 }
 
-/// Whether all of some values are multiples of a spacing, infinite, or NaN, for certain.
+/// Whether all values of a group are multiples of a spacing, infinite or NaN. May be false for multiples whose quotient overflows.
 #[inline(always)]
-fn are_multiples<V: Value>(values: &[V; GROUP], spacing: f64) -> bool {
+fn are_multiples<V: Value>(values: &[V; VALUES_PER_GROUP], spacing: f64) -> bool {
     let inverse = spacing.recip();
     let mut is_off = false;
     for value in values {
-        // Above 0 the sum has no fraction, whatever is added.
+        // A sum of ROUNDING and a number that is not negative is a whole number, also above 2^52.
         let value = value.to_f64().abs();
         let multiple = (value * inverse + ROUNDING - ROUNDING) * spacing;
-        // What is infinite leaves NaN, which is above nothing.
+        // An infinite value leaves NaN, which is not above 0.
         is_off |= (multiple - value).abs() > 0.0;
     }
     !is_off
 }
 
-/// A spacing. Those beyond the range of normal numbers are not worth their rounding.
+/// 2 to the power of `exponent`; `None` outside -1000 to 1000, where multiples or inverses would not be normal numbers.
 pub(crate) fn power_of_two(exponent: i32) -> Option<f64> {
     (-1000..=1000).contains(&exponent).then(|| f64::from_bits(((exponent + 1023) as u64) << 52))
 }
 
-/// Whether some of a chunk's values already show that [`spacing`] finds no lattice for the whole of it.
+/// Whether some values of a chunk show that [`spacing`] finds no lattice for the whole chunk.
 #[must_use]
 pub fn is_off<V: Value>(values: &[u8], order: ByteOrder, step: f64, fill: Option<V>) -> bool {
     let Some(needed) = highest_bit(step).map(|bit| bit + 1) else { return false };
@@ -72,14 +72,14 @@ pub fn is_off<V: Value>(values: &[u8], order: ByteOrder, step: f64, fill: Option
         .any(|value| Some(value.to_bits()) != fill && lowest_bit(value.to_f64()) < needed)
 }
 
-/// The largest power of two of which all finite values are multiples, if a grid of that spacing gives all of them back bit for bit: where
-/// it has codes for all, and none is -0.
+/// The largest power of two of which all finite values are multiples, if a grid of that spacing restores the bits of all of them: every finite value has a
+/// code, and none is -0.
 #[must_use]
 pub fn exact_spacing<V: Value>(chunk: &[u8], order: ByteOrder) -> Option<f64> {
     let code_bits = highest_bit(V::CODE_LIMIT)?;
     let (mut lowest, mut highest) = (i32::MAX, i32::MIN);
-    for bytes in chunk.chunks(GROUP * V::SIZE) {
-        let mut values = [V::default(); GROUP];
+    for bytes in chunk.chunks(VALUES_PER_GROUP * V::SIZE) {
+        let mut values = [V::default(); VALUES_PER_GROUP];
         V::read_all(bytes, order, &mut values);
         for value in values.iter().map(|value| value.to_f64()) {
             if value == 0.0 && value.is_sign_negative() {
@@ -97,13 +97,13 @@ pub fn exact_spacing<V: Value>(chunk: &[u8], order: ByteOrder) -> Option<f64> {
     power_of_two(lowest)
 }
 
-/// Power of two of the least significant bit that is 1; the greatest number for 0, infinities and NaN, which lie on any lattice or on none.
+/// Exponent of the value's lowest bit that is 1; the greatest number for 0, which is on every lattice, and for infinities and NaN, which do not count.
 pub(crate) fn lowest_bit(value: f64) -> i32 {
     let (exponent, mantissa) = parts(value);
     if mantissa == 0 || !value.is_finite() { i32::MAX } else { exponent + mantissa.trailing_zeros() as i32 }
 }
 
-/// Power of two of the most significant bit that is 1; `None` for 0.
+/// Exponent of the value's highest bit that is 1; `None` for 0.
 #[must_use]
 pub fn highest_bit(value: f64) -> Option<i32> {
     let (exponent, mantissa) = parts(value);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_looked_at_as_one_by_one() {
+    fn groups_have_the_lattice_of_their_values() {
         let special = [
             0.0,
             -0.0,
@@ -162,12 +162,12 @@ mod tests {
             f64::MIN_POSITIVE,
         ];
         for first in [0.25, 1024.0, 1e30, 2f64.powi(-900), 2f64.powi(900)] {
-            // Halves of so many spacings, up to where doubles have none.
+            // Halves of 3 * 2^bits spacings, up to magnitudes where binary64 has no halves.
             let halves = (40..55).flat_map(|bits| [0.5, -0.5, 1.0].map(|half| first * (3.0 * 2f64.powi(bits) + half)));
             for value in special.into_iter().chain(halves.flat_map(|value| [value, -value])) {
                 for step in [f64::MIN_POSITIVE, 1e-3] {
-                    let mut values = vec![first; 4 * GROUP];
-                    values[3 * GROUP + 5] = value;
+                    let mut values = vec![first; 4 * VALUES_PER_GROUP];
+                    values[3 * VALUES_PER_GROUP + 5] = value;
                     let lowest = values.iter().filter(|&&value| value != -99.99).map(|&value| lowest_bit(value)).min().unwrap();
                     let needed = highest_bit(step).unwrap() + 1;
                     let expected = power_of_two(lowest).filter(|_| lowest >= needed);
@@ -185,5 +185,48 @@ mod tests {
         assert_eq!(spacing_of(&[0.0, -0.0, f64::NAN], 1e-3), None);
         assert_eq!(spacing_of(&[1e-310, 3e-310], 1e-320), None);
         assert_eq!(spacing_of(&[2f64.powi(1023)], 1e-3), None);
+    }
+
+    #[test]
+    fn exact_spacings_restore_every_bit() {
+        let spacing_of = |values: &[f32]| {
+            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_be_bytes()).collect();
+            exact_spacing::<f32>(&bytes, ByteOrder::Big)
+        };
+        assert_eq!(spacing_of(&[0.5, -3.0, 0.0, f32::NAN, f32::INFINITY]), Some(0.5));
+        assert_eq!(spacing_of(&[0.5, -0.0]), None, "code 0 has no sign");
+        assert_eq!(spacing_of(&[1.0, 1_073_741_824.0]), Some(1.0), "the code is 2^30");
+        assert_eq!(spacing_of(&[1.0, 2_147_483_648.0]), None, "the code would be 2^31");
+        assert_eq!((spacing_of(&[]), spacing_of(&[0.0]), spacing_of(&[f32::NAN])), (None, None, None));
+        assert_eq!(spacing_of(&[1e-45]), Some(2f64.powi(-149)), "a denormal number");
+    }
+
+    #[test]
+    fn values_off_every_lattice_are_seen_in_a_part() {
+        let is_off = |values: &[f64], step| {
+            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            is_off::<f64>(&bytes, ByteOrder::Little, step, Some(0.1))
+        };
+        assert!(is_off(&[1.0, 0.3], 1e-3) && is_off(&[1.0], 1.0));
+        assert!(!is_off(&[1.0, 0.1, f64::NAN, 0.0], 1e-3), "neither the fill value nor NaN counts");
+        assert!(!is_off(&[], 1e-3) && !is_off(&[0.3], 0.0));
+    }
+
+    #[test]
+    fn bits_of_edge_values() {
+        for (value, lowest, highest) in [
+            (1.0, 0, Some(0)),
+            (-12.0, 2, Some(3)),
+            (5e-324, -1074, Some(-1074)),
+            (f64::MIN_POSITIVE, -1022, Some(-1022)),
+            (f64::MAX, 971, Some(1023)),
+            (0.0, i32::MAX, None),
+            (-0.0, i32::MAX, None),
+        ] {
+            assert_eq!((lowest_bit(value), highest_bit(value)), (lowest, highest), "{value:e}");
+        }
+        assert_eq!((lowest_bit(f64::NAN), lowest_bit(f64::INFINITY)), (i32::MAX, i32::MAX));
+        assert_eq!((power_of_two(-1000), power_of_two(1000)), (Some(2f64.powi(-1000)), Some(2f64.powi(1000))));
+        assert_eq!((power_of_two(-1001), power_of_two(1001), power_of_two(i32::MAX)), (None, None, None));
     }
 }

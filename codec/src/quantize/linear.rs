@@ -1,8 +1,11 @@
-//! Stage 1 (FORMAT.md §5): values → quantization codes and exceptions, and back.
+//! Stage 1 for an absolute bound or a lattice (FORMAT.md §5.1): values → quantization codes and exceptions, and back.
 //!
-//! `k = round_half_even(x / (2 * bound))` turns the bound into an integer grid before anything is predicted, so that every later stage
-//! is exact (dual quantization: Tian et al., cuSZ, PACT'20, section 3.1). The encoder decodes each code at once and compares in f64; a
-//! value that misses the bound, is not finite or lies beyond the grid becomes an exception and is kept bit for bit.
+//! The code of a value is `round_half_even(x / (2 * bound))`. Values are rounded before they are predicted, so that every later stage is exact (dual
+//! quantization: Tian et al., cuSZ, PACT'20, section 3.1). The encoder decodes each code at once and compares in f64. A value that misses the bound, is not
+//! finite or is beyond the grid becomes an exception: its own bits are kept.
+//!
+//! Values are rounded in groups, without branches. Each result has a mark, whose bit 63 is 1 where the value may be an exception; only these values are tested
+//! one by one (`quantize_one`).
 
 use crate::layout::ByteOrder;
 use crate::number::element::Element;
@@ -17,15 +20,15 @@ use crate::quantize::lattice;
 use crate::quantize::quantizer::Quantizer;
 use crate::simd::vectorized;
 
-/// Values that are checked together before the slow path looks at each one.
-const GROUP: usize = 64;
+/// Values that are rounded together, with one mark.
+const VALUES_PER_GROUP: usize = 64;
 
-/// A fill value of as many steps is an exception even if the grid gives it back: as a code it would be a spike for its neighbours, where a mask
-/// costs little. Smaller ones, 0 above all, may well be values among others.
+/// Magnitude, in steps, from which on a fill value is an exception even if its code would restore it: as a code it would be a spike among its neighbours, where
+/// an exception mask costs little. Smaller fill values, 0 above all, are often values among others.
 pub const FAR_FILL: f64 = 32.0;
 
 impl Quantizer {
-    /// The grid for a chunk: that of the bound, or the lattice on which all of the chunk's values lie if it is wider ([`lattice`]).
+    /// The grid for a chunk: the bound's grid, or a wider one, the lattice on which all of the chunk's values lie ([`lattice`]).
     #[must_use]
     pub fn for_chunk<V: Value>(chunk: &[u8], order: ByteOrder, bound: f64, fill: Option<V>) -> Self {
         let mut grid = Self::new(bound);
@@ -35,19 +38,19 @@ impl Quantizer {
         grid.with_fill(fill.filter(|&fill| grid.masks(fill)).map(Element::to_bits_i64))
     }
 
-    /// Whether values with the bits of a fill value are exceptions on this grid and on its fine grid (FORMAT.md §5.1). Beyond the reach of both,
-    /// every value is an exception, and the fill value needs no care.
+    /// Whether values with the bits of a fill value become exceptions for that reason, on this grid and on its fine grid (FORMAT.md §5.1). A fill value beyond
+    /// both grids is an exception anyway: the answer is no.
     fn masks<V: Value>(&self, fill: V) -> bool {
         let is_in_reach = (fill.to_f64() * self.inverse_step()).abs() < V::CODE_LIMIT;
-        let comes_back = quantize_one(fill, self).is_some_and(|code| {
+        let is_restored = quantize_one(fill, self).is_some_and(|code| {
             let code = code.to_f64();
             V::round_from(code * self.step()).to_bits() == fill.to_bits() && code.abs() < FAR_FILL
         });
-        is_in_reach && !comes_back
+        is_in_reach && !is_restored
     }
 }
 
-/// Rounds one value: its code in the sum's mantissa, the code in f64, and how far the restored value is off.
+/// Rounds one value. Returns the sum that has its code in the mantissa, the code in f64, and the error of the restored value.
 #[inline(always)]
 fn round<V: Value>(value: V, quantizer: &Quantizer) -> (f64, f64, f64) {
     let sum = value.to_f64() * quantizer.inverse_step() + ROUNDING;
@@ -56,9 +59,10 @@ fn round<V: Value>(value: V, quantizer: &Quantizer) -> (f64, f64, f64) {
     (sum, code, error)
 }
 
-/// The code of a value, or `None` for an exception. The last two conditions make the encoder idempotent: a decoded value has its own code
-/// again, and one that interpolation has restored keeps its position between this grid's, so that HDF5 may decode and encode a partly written
-/// chunk any number of times without drift.
+/// The code of a value, or `None` for an exception.
+///
+/// The last two conditions make the encoder idempotent: a decoded value gets its own code again, and a value that interpolation restored between two steps is
+/// an exception here and keeps its bits. So HDF5 may decode a chunk, change a part and encode it again any number of times without drift.
 #[inline]
 fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<V::Code> {
     if quantizer.fill() == Some(value.to_bits_i64()) {
@@ -71,8 +75,8 @@ fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<V::Code> {
     (holds && returns() && !moves()).then(|| V::code_from_sum(sum))
 }
 
-/// Quantizes the values of a chunk. `codes` has one entry a value; exceptions are marked in `exceptions`, zeros so far. The codes of exceptions are left to
-/// [`fill_gaps`](crate::quantize::gaps::fill_gaps).
+/// Quantizes the values of a chunk: writes a code for each value, and sets a bit of `exceptions`, which is all zeros before, for each exception. Codes of
+/// exceptions are left to [`fill_gaps`](crate::quantize::gaps::fill_gaps).
 pub fn quantize<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer, codes: &mut [V::Code], exceptions: &mut Bitmap) {
     let groups = Groups::<V>::new(quantizer);
     vectorized(
@@ -85,101 +89,103 @@ pub fn quantize<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer,
     );
 }
 
-/// What groups of values are quantized with.
+/// A grid with all that rounding groups of values needs.
 struct Groups<'a, V> {
     quantizer: &'a Quantizer,
     fine: FineGrid<V>,
-    glance: Option<FastF32>,
-    /// Bits of the largest number below which codes are safe, all ones if none is.
+    fast: Option<FastF32>,
+    /// Bits of the largest f64 below [`Value::SAFE_CODE_LIMIT`]; all ones where no code is safe.
     below_limit: u64,
-    mask: Mask<V>,
+    excluded: Mask<V>,
 }
 
 impl<'a, V: Value> Groups<'a, V> {
     fn new(quantizer: &'a Quantizer) -> Self {
-        // 0 when no code is safe: then every group is in doubt.
+        // 0 where no code is safe: then every group is marked.
         let safe_limit = if quantizer.step() >= V::SMALLEST_SAFE_STEP { V::SAFE_CODE_LIMIT } else { 0.0 };
         let below_limit = safe_limit.to_bits().wrapping_sub(1);
-        let mask = Mask::new(quantizer, V::CODE_LIMIT);
-        Self { quantizer, fine: FineGrid::new(quantizer), glance: FastF32::new(quantizer), below_limit, mask }
+        let excluded = Mask::new(quantizer, V::CODE_LIMIT);
+        Self { quantizer, fine: FineGrid::new(quantizer), fast: FastF32::new(quantizer), below_limit, excluded }
     }
 
-    /// Quantizes all values.
+    /// Quantizes all values of a chunk. `FILL` is whether a fill value is an exception.
     #[inline(always)]
     fn quantize<const FILL: bool>(&self, chunk: &[u8], order: ByteOrder, codes: &mut [V::Code], exceptions: &mut Bitmap) {
         let fill = V::Code::from_i64(self.quantizer.fill().unwrap_or(0));
-        let mut were_masked = false;
-        for (group, (codes, bytes)) in codes.chunks_mut(GROUP).zip(chunk.chunks(GROUP * V::SIZE)).enumerate() {
-            // Zeros fill up the last group: they are never exceptions.
-            let mut values = [V::default(); GROUP];
+        let mut had_excluded = false;
+        for (group, (codes, bytes)) in
+            codes.chunks_mut(VALUES_PER_GROUP).zip(chunk.chunks(VALUES_PER_GROUP * V::SIZE)).enumerate()
+        {
+            // The last group is filled up with zeros, which are no exceptions.
+            let mut values = [V::default(); VALUES_PER_GROUP];
             V::read_all(bytes, order, &mut values);
-            let mut rounded = [V::Code::default(); GROUP];
+            let mut rounded = [V::Code::default(); VALUES_PER_GROUP];
             let has_fill = FILL && values.iter().fold(false, |any, value| any | (value.to_bits() == fill));
-            // Where values were masked, others are looked for first.
-            let is_masked = were_masked && self.mask.has_beyond(&values);
-            if has_fill || is_masked || self.round(&values, &mut rounded) >> 63 == 1 {
-                let marked = self.look_again(&values, codes);
-                were_masked = marked != 0;
-                exceptions.set_word(group, marked);
+            // After a group with excluded values, the next one is searched for them before it is rounded.
+            let has_beyond = had_excluded && self.excluded.has_beyond(&values);
+            if has_fill || has_beyond || self.round(&values, &mut rounded) >> 63 == 1 {
+                let of_group = self.quantize_marked(&values, codes);
+                had_excluded = of_group != 0;
+                exceptions.set_word(group, of_group);
             } else {
-                were_masked = false;
+                had_excluded = false;
                 codes.copy_from_slice(&rounded[..codes.len()]);
             }
         }
     }
 
-    /// Rounds values as if none of them were an exception; the highest bit says whether one may be.
+    /// Rounds a group as if it had no exception. Returns a mark for the group: bit 63 is 1 where a value may be one.
     #[inline(always)]
-    fn round(&self, values: &[V; GROUP], rounded: &mut [V::Code; GROUP]) -> u64 {
-        let seen = self.glance.map_or(FastResult::NOTHING, |glance| glance.codes(values, rounded));
-        let mut doubts = 0;
-        if !seen.codes_are_certain {
-            for (slot, &value) in rounded.iter_mut().zip(values) {
-                let doubt;
-                (*slot, doubt) = self.round_one(value);
-                doubts |= doubt;
+    fn round(&self, values: &[V; VALUES_PER_GROUP], rounded: &mut [V::Code; VALUES_PER_GROUP]) -> u64 {
+        let result = self.fast.map_or(FastResult::NOTHING, |fast| fast.codes(values, rounded));
+        let mut mark = 0;
+        if !result.codes_are_certain {
+            for (code, &value) in rounded.iter_mut().zip(values) {
+                let mark_of_value;
+                (*code, mark_of_value) = self.round_one(value);
+                mark |= mark_of_value;
             }
         }
-        if seen.may_be_between_steps && self.fine.is_there() {
+        if result.may_be_between_steps && self.fine.is_there() {
             for &value in values {
-                doubts |= self.between_steps(value);
+                mark |= self.between_steps(value);
             }
         }
-        doubts
+        mark
     }
 
-    /// Codes of those values of a group that are no exceptions, and a bit for each that is one.
+    /// Quantizes a group that is marked: writes its codes, and returns a bit for each value, the first one's lowest, that is 1 for an exception.
     #[inline(never)]
-    fn look_again(&self, values: &[V; GROUP], codes: &mut [V::Code]) -> u64 {
-        // Mostly what is in doubt is a mask.
-        let mut others = [V::default(); GROUP];
-        let mut rounded = [V::Code::default(); GROUP];
-        let mut doubts = [0; GROUP];
-        let (masked, is_certain) = vectorized(
+    fn quantize_marked(&self, values: &[V; VALUES_PER_GROUP], codes: &mut [V::Code]) -> u64 {
+        // Most groups are marked because of excluded values alone: the others are rounded again without them.
+        let mut others = [V::default(); VALUES_PER_GROUP];
+        let mut rounded = [V::Code::default(); VALUES_PER_GROUP];
+        let mut marks = [0; VALUES_PER_GROUP];
+        let (excluded, is_certain) = vectorized(
             #[inline(always)]
             || {
-                let masked = self.mask.bits(values);
-                self.mask.replace(values, &mut others);
-                if masked == u64::MAX || masked != 0 && self.round(&others, &mut rounded) >> 63 == 0 {
-                    return (masked, true);
+                let excluded = self.excluded.bits(values);
+                self.excluded.replace(values, &mut others);
+                if excluded == u64::MAX || excluded != 0 && self.round(&others, &mut rounded) >> 63 == 0 {
+                    return (excluded, true);
                 }
-                for ((&value, slot), doubt) in others.iter().zip(&mut rounded).zip(&mut doubts) {
-                    (*slot, *doubt) = self.round_one(value);
+                for ((&value, code), mark) in others.iter().zip(&mut rounded).zip(&mut marks) {
+                    (*code, *mark) = self.round_one(value);
                 }
                 if self.fine.is_there() {
-                    for (&value, doubt) in others.iter().zip(&mut doubts) {
-                        *doubt |= self.between_steps(value);
+                    for (&value, mark) in others.iter().zip(&mut marks) {
+                        *mark |= self.between_steps(value);
                     }
                 }
-                (masked, false)
+                (excluded, false)
             },
         );
         codes.copy_from_slice(&rounded[..codes.len()]);
         if is_certain {
-            return masked;
+            return excluded;
         }
-        let mut exceptions = masked;
-        for at in (0..codes.len()).filter(|&at| doubts[at] >> 63 == 1) {
+        let mut exceptions = excluded;
+        for at in (0..codes.len()).filter(|&at| marks[at] >> 63 == 1) {
             match quantize_one(others[at], self.quantizer) {
                 Some(code) => codes[at] = code,
                 None => exceptions |= 1 << at,
@@ -188,24 +194,23 @@ impl<'a, V: Value> Groups<'a, V> {
         exceptions
     }
 
-    /// The code of a value; the highest bit says whether it may miss the bound or not be safe.
+    /// The code of a value and its mark: bit 63 is 1 where the value may miss the bound, or the code is not safe ([`Value::SAFE_CODE_LIMIT`]).
     #[inline(always)]
     fn round_one(&self, value: V) -> (V::Code, u64) {
         let (sum, code, error) = round(value, self.quantizer);
-        // Bits of numbers that are not negative order as the numbers do, NaN above all: the sign of a difference is the comparison, and vector units gather
-        // signs more easily than truth values.
+        // Comparisons by the sign of a difference of bits: see `fast_f32`.
         let misses = self.quantizer.bound().to_bits().wrapping_sub(error.to_bits());
         (V::code_from_sum(sum), misses | self.below_limit.wrapping_sub(code.abs().to_bits()))
     }
 
-    /// The highest bit says whether a value stands between steps.
+    /// Bit 63 is 1 where a value is exactly on a position of the fine grid between two steps.
     #[inline(always)]
     fn between_steps(&self, value: V) -> u64 {
         self.fine.between_steps_sign(value, round(value, self.quantizer).1)
     }
 }
 
-/// Restores the values of a chunk from their codes, in integers of any type that holds them. Exceptions are overwritten afterwards.
+/// Restores the values of a chunk from their codes, which may be integers of any type. Exceptions are overwritten afterwards.
 pub fn restore<V: Value, C: Integer>(codes: &[C], quantizer: &Quantizer, order: ByteOrder, chunk: &mut [u8]) {
     let step = quantizer.step();
     vectorized(
@@ -225,7 +230,6 @@ pub fn restore<V: Value, C: Integer>(codes: &[C], quantizer: &Quantizer, order: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::is_absolute;
     use crate::number::small_float::{BFloat16, Binary16};
 
     #[test]
@@ -237,54 +241,79 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_fast_path_decides_as_f64_does() {
+    /// Rules 1 to 5 of FORMAT.md §5.1, word for word.
+    fn plain<V: Value>(value: V, bound: f64, step: f64, fill: Option<V>) -> Option<V::Code> {
+        let (x, inverse_step) = (value.to_f64(), 1.0 / step);
+        let code = (x * inverse_step).round_ties_even();
+        let restored = V::round_from(code * step);
+        let is_masked = fill.is_some_and(|fill| fill.to_bits() == value.to_bits())
+            && !(restored.to_bits() == value.to_bits() && code.abs() < 32.0);
+        let limit = 2f64.powi(if V::SIZE == 8 { 51 } else { 31 });
+        let is_between =
+            step == 2.0 * bound && Quantizer::new(bound).fine::<V>().is_some_and(|fine| fine.is_between_steps(value));
+        ((x - restored.to_f64()).abs() <= bound
+            && code.abs() < limit
+            && (restored.to_f64() * inverse_step).round_ties_even() == code
+            && !is_masked
+            && !is_between)
+            .then(|| V::Code::from_i64(code as i64))
+    }
+
+    fn check<V: Value>(bounds: &[f64], fill: Option<V>) {
         let mut state = 1u64;
-        for bound in [1e-3, 0.5, 123.456, 7e-28, 4e27, 3.3e-12] {
-            let quantizer = Quantizer::new(bound);
-            let glance = FastF32::new(&quantizer).unwrap();
-            let (mut code, mut certain) = ([0], 0);
-            for i in 0..20_000 {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let spread = [1.0, 100.0, 1e4, 1e7][i % 4];
-                let mut steps = (f64::from((state >> 32) as u32) / f64::from(u32::MAX) * 2.0 - 1.0) * spread;
-                if i % 3 == 0 {
-                    steps = steps.trunc() + 0.5;
+        for (&bound, len) in bounds.iter().flat_map(|bound| [1, 7, 63, 64, 65, 131, 640].map(|len| (bound, len))) {
+            for kind in 0..4 {
+                let values: Vec<V> = (0..len)
+                    .map(|index| {
+                        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                        let unit = (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
+                        let steps = unit * [5.0, 600.0, 1e7, 3e9][kind];
+                        let edges = [f64::NAN, f64::INFINITY, -0.0, 1e-310, f64::MAX, (steps.trunc() + 0.5) * 2.0 * bound];
+                        let of_type = V::round_from(steps * 2.0 * bound);
+                        match (state >> 33) % 16 {
+                            rare @ 0..6 if kind > 0 => V::round_from(edges[rare as usize]),
+                            6 => fill.unwrap_or(of_type),
+                            7 => V::round_from((steps.trunc() * 8.0 + (index % 8) as f64) / 8.0 * 1020.0 / 1021.0 * 2.0 * bound),
+                            _ => of_type,
+                        }
+                    })
+                    .collect();
+                let mut chunk = vec![0; len * V::SIZE];
+                for order in [ByteOrder::Little, ByteOrder::Big] {
+                    V::write_all(&values, |value| value, order, &mut chunk);
+                    let quantizer = Quantizer::for_chunk(&chunk, order, bound, fill);
+                    let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::default());
+                    exceptions.clear(len).unwrap();
+                    quantize::<V>(&chunk, order, &quantizer, &mut codes, &mut exceptions);
+                    let is_exception: Vec<bool> = (0..len)
+                        .map(|index| exceptions.words()[index / VALUES_PER_GROUP] >> (index % VALUES_PER_GROUP) & 1 == 1)
+                        .collect();
+                    for (index, &value) in values.iter().enumerate() {
+                        let found = (!is_exception[index]).then_some(codes[index].to_i64());
+                        let expected = plain(value, bound, quantizer.step(), fill).map(Integer::to_i64);
+                        assert_eq!(found, expected, "{:e} at {bound:e}, {len} values", value.to_f64());
+                    }
+                    let mut restored = vec![0; chunk.len()];
+                    restore::<V, _>(&codes, &quantizer, order, &mut restored);
+                    for index in (0..len).filter(|&index| !is_exception[index]) {
+                        let error = (V::read(&restored, index, order).to_f64() - values[index].to_f64()).abs();
+                        assert!(error <= bound, "{:e} is {error:e} off at {bound:e}", values[index].to_f64());
+                    }
                 }
-                let value = (steps * quantizer.step()) as f32;
-                if glance.codes(&[value], &mut code).codes_are_certain {
-                    let (_, expected, error) = round(value, &quantizer);
-                    assert_eq!(f64::from(code[0]), expected, "{value} at {bound}");
-                    assert!(error <= bound);
-                    certain += 1;
-                }
-            }
-            assert!(certain > 8000, "{certain} of 20 000 are certain");
-            for value in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX] {
-                assert!(!glance.codes(&[value], &mut code).codes_are_certain);
             }
         }
-        assert!(FastF32::new(&Quantizer::with_step(0.5, 3.0)).is_none(), "a lattice's step does not bound the error");
     }
 
     #[test]
-    fn magnitudes_of_steps_are_never_too_small() {
-        fn holds<V: Value>() {
-            for exponent in -320..300 {
-                for bound in
-                    [1.0, 1.7, 3.1].map(|digit| digit * 10f64.powi(exponent)).into_iter().filter(|&bound| is_absolute(bound))
-                {
-                    let quantizer = Quantizer::new(bound);
-                    let magnitude: V = quantizer.magnitude_of(V::CODE_LIMIT);
-                    assert_eq!(quantize_one(magnitude, &quantizer).map(Integer::to_i64), None, "{bound}");
-                    assert!(V::default().is_below(magnitude) && !V::round_from(f64::NAN).is_below(magnitude));
-                }
-            }
-        }
-        holds::<f32>();
-        holds::<f64>();
-        holds::<Binary16>();
-        holds::<BFloat16>();
+    fn chunks_are_quantized_by_the_rules_of_the_format() {
+        check::<f32>(&[1e-3, 0.5, 0.1, 1e-30, 4e27], None);
+        check::<f32>(&[1e-3, 0.043_21], Some(-999.0));
+        check::<f32>(&[0.1], Some(0.0));
+        check::<f32>(&[0.1], Some(f32::NAN));
+        check::<f64>(&[1e-3, 0.5, 1e-300, 3e100], None);
+        check::<f64>(&[1e-3], Some(1e20));
+        check::<Binary16>(&[1e-3, 0.5], Some(Binary16::from_f64(2.0)));
+        check::<BFloat16>(&[1e-3, 0.5], None);
     }
 
     #[test]

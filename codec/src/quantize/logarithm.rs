@@ -1,13 +1,13 @@
 //! Stage 1 for a point-wise relative bound (FORMAT.md §5.5): values → codes on a grid of even steps of the logarithm, and back.
 //!
 //! ```text
-//! code  -2    -1     0     1     2    ...      distance from 0 counts steps of log2 |x| from just below the chunk's smallest magnitude;
-//! value  -2^(2s+o) -2^(s+o)  0  2^(s+o)  2^(2s+o)     zero has code 0, and the sign of a value is that of its code
+//! code      -2             -1          0       1             2       ...     s: step of log2 |x|
+//! value  -2^((2+o)s)  -2^((1+o)s)     0   2^((1+o)s)    2^((2+o)s)           o: offset, in steps
 //! ```
 //!
-//! One plane of integers that order as the values do carries magnitude, sign and zeros, where the logarithm alone would need planes of their
-//! own for the latter two (SZ: Liang et al., CLUSTER'18). The logarithm and its inverse are polynomials in f64, so that every machine
-//! finds the same codes; the encoder decodes each one and compares.
+//! The offset puts code 1 just below the chunk's smallest magnitude. Codes order as the values do, so that one plane of integers holds magnitudes, signs and
+//! zeros. The logarithm alone would need planes of their own for signs and zeros (SZ: Liang et al., CLUSTER'18). The logarithm and its inverse are polynomials
+//! in f64, so that every machine finds the same codes; the encoder decodes each code and compares.
 
 use crate::layout::ByteOrder;
 use crate::number::element::Element;
@@ -17,8 +17,8 @@ use crate::number::value::Value;
 use crate::quantize::bitmap::Bitmap;
 use crate::simd::vectorized;
 
-/// Values that are looked at together.
-const GROUP: usize = 64;
+/// Values that are quantized together.
+const VALUES_PER_GROUP: usize = 64;
 const MANTISSA: u32 = 52;
 const BIAS: i32 = 1023;
 /// Bits of the square root of 1/2: mantissas are taken from there to the square root of 2.
@@ -44,10 +44,10 @@ pub const EXP_TERMS: [f64; 15] = {
     }
     terms
 };
-/// Terms that types of up to 32 bits need: they leave errors of 3e-11 and 2e-10, where their finest step is 1e-7.
+/// Number of terms of the logarithm and of the power that types of up to 32 bits need: errors are 3e-11 and 2e-10, and the finest step of these types is 1e-7.
 pub const NARROW_TERMS: (usize, usize) = (6, 9);
 
-/// Finest bounds: below them, rounding to the type's own digits is as close, and the exact bits are as short.
+/// Whether a bound is so fine that the chunk gets the exact bits: rounding to the type is about as coarse, and the exact bits take no more space.
 #[must_use]
 pub fn is_too_fine(bound: f64, scalar_size: usize) -> bool {
     bound < if scalar_size == 8 { 1e-11 } else { 1.2e-7 }
@@ -57,7 +57,7 @@ pub fn is_too_fine(bound: f64, scalar_size: usize) -> bool {
 #[inline(always)]
 pub(crate) fn log2(value: f64, terms: usize) -> f64 {
     let bits = value.to_bits();
-    // Made positive first: vector units shift such numbers more easily.
+    // Raised to a positive number: vector units have a fast shift for those only.
     const RAISED: u64 = 1 << 62;
     let raised = bits.wrapping_sub(SQRT_HALF).wrapping_add(RAISED) >> MANTISSA;
     let exponent = raised as i32 - (RAISED >> MANTISSA) as i32;
@@ -86,7 +86,7 @@ pub(crate) fn exp2(exponent: f64, terms: usize) -> f64 {
     power * f64::from_bits(u64::from(biased.cast_unsigned()) << MANTISSA)
 }
 
-/// The grid of a point-wise relative bound.
+/// The grid of a point-wise relative bound: multiples of a step of log2.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Logarithm {
     bound: f64,
@@ -98,7 +98,7 @@ pub struct Logarithm {
 }
 
 impl Logarithm {
-    /// The grid for a chunk.
+    /// The grid for a chunk: its offset depends on the chunk's smallest magnitude, its step on the bound alone.
     #[must_use]
     pub fn for_chunk<V: Value>(chunk: &[u8], order: ByteOrder, bound: f64, fill: Option<V>) -> Self {
         let half_step = log2(1.0 + bound, LOG_TERMS.len());
@@ -111,20 +111,20 @@ impl Logarithm {
         grid
     }
 
-    /// The grid of a stream.
+    /// The grid of a stream that is decoded. It has no bound.
     #[must_use]
     pub fn new(half_step: f64, offset: i64) -> Self {
         let step = 2.0 * half_step;
         Self { bound: 0.0, step, inverse_step: 1.0 / step, offset, fill: None }
     }
 
-    /// Half a step of log2.
+    /// Half a step, in units of log2 |x|.
     #[must_use]
     pub fn half_step(&self) -> f64 {
         self.step / 2.0
     }
 
-    /// The share of its magnitude that a value may be off.
+    /// The bound: a value's largest error as a share of its magnitude.
     #[must_use]
     pub fn bound(&self) -> f64 {
         self.bound
@@ -136,13 +136,13 @@ impl Logarithm {
         self.fill
     }
 
-    /// Steps from 1 to where codes begin to count.
+    /// The offset of codes: the number of steps of log2 at code 0, for which there is no value.
     #[must_use]
     pub fn offset(&self) -> i64 {
         self.offset
     }
 
-    /// Steps from the offset to a magnitude.
+    /// Number of steps from the offset to a magnitude, a whole number.
     #[inline(always)]
     fn steps<V: Value>(&self, magnitude: f64) -> f64 {
         log2(magnitude, terms::<V>().0) * self.inverse_step + ROUNDING - ROUNDING - self.offset as f64
@@ -163,44 +163,45 @@ impl Logarithm {
         })
     }
 
-    /// The code of a value that is so many steps from the offset, and whether the value has one at all.
+    /// The code of a value `x` that is `steps` steps from the offset, and whether it has one: false for 0, subnormal numbers in f64, infinities and NaN, and
+    /// where there are too many steps or none.
     #[inline(always)]
     fn code_at<V: Value>(&self, x: f64, steps: f64) -> (V::Code, bool) {
-        // No branches: values are looked at many at a time.
+        // No branches, so that the compiler makes vector code of loops over values.
         let is_in = (steps >= 1.0) & (steps < V::CODE_LIMIT) & (x.abs() <= f64::MAX) & (x.abs() >= f64::MIN_POSITIVE);
         (V::code_from_sum((if is_in { steps } else { 0.0 }).copysign(x) + ROUNDING), is_in)
     }
 
-    /// The code of a value, whether or not it holds the bound.
+    /// The code of a value, whether or not the restored value is within the bound.
     #[inline(always)]
     pub(crate) fn nearest<V: Value>(&self, value: V) -> V::Code {
         let x = value.to_f64();
         self.code_at::<V>(x, self.steps::<V>(x.abs())).0
     }
 
-    /// Codes of values, and whether each holds the bound and gives itself back: a step after the other for all of them, as compilers make vector code of short
-    /// loops.
+    /// Codes of a group of values, and whether each value has its code: the restored value is within the bound and gets the same code again. Each operation has
+    /// a loop of its own over the group, as compilers make vector code of short loops only.
     #[inline(always)]
-    fn code_group<V: Value>(&self, values: &[V; GROUP]) -> ([V::Code; GROUP], [bool; GROUP]) {
+    fn code_group<V: Value>(&self, values: &[V; VALUES_PER_GROUP]) -> ([V::Code; VALUES_PER_GROUP], [bool; VALUES_PER_GROUP]) {
         let x = values.map(
             #[inline(always)]
             |value| value.to_f64(),
         );
-        let mut steps = [0.0; GROUP];
+        let mut steps = [0.0; VALUES_PER_GROUP];
         for (steps, x) in steps.iter_mut().zip(&x) {
             *steps = self.steps::<V>(x.abs());
         }
-        let mut codes = [V::Code::default(); GROUP];
-        let mut in_range = [0u64; GROUP];
+        let mut codes = [V::Code::default(); VALUES_PER_GROUP];
+        let mut in_range = [0u64; VALUES_PER_GROUP];
         for (((code, in_range), &x), &steps) in codes.iter_mut().zip(&mut in_range).zip(&x).zip(&steps) {
             let (of_value, is_in) = self.code_at::<V>(x, steps);
             (*code, *in_range) = (of_value, u64::from(is_in));
         }
-        let mut restored = [0.0; GROUP];
+        let mut restored = [0.0; VALUES_PER_GROUP];
         for (restored, &code) in restored.iter_mut().zip(&codes) {
             *restored = self.value::<V>(code).to_f64();
         }
-        let mut again = [0.0; GROUP];
+        let mut again = [0.0; VALUES_PER_GROUP];
         for (again, restored) in again.iter_mut().zip(&restored) {
             *again = self.steps::<V>(restored.abs());
         }
@@ -218,14 +219,14 @@ fn terms<V: Value>() -> (usize, usize) {
     if V::SIZE == 8 { (LOG_TERMS.len(), EXP_TERMS.len()) } else { NARROW_TERMS }
 }
 
-/// The smallest magnitude of a chunk's values that are normal numbers in f64; infinity if there is none.
+/// The smallest magnitude among the values of a chunk that are normal numbers in f64; infinity if there is none.
 fn smallest_magnitude<V: Value>(chunk: &[u8], order: ByteOrder) -> f64 {
     let mut smallest = [f64::INFINITY; 8];
     vectorized(
         #[inline(always)]
         || {
-            for bytes in chunk.chunks(GROUP * V::SIZE) {
-                let mut values = [V::default(); GROUP];
+            for bytes in chunk.chunks(VALUES_PER_GROUP * V::SIZE) {
+                let mut values = [V::default(); VALUES_PER_GROUP];
                 V::read_all(bytes, order, &mut values);
                 for eight in values.as_chunks::<8>().0 {
                     for (smallest, value) in smallest.iter_mut().zip(eight) {
@@ -240,10 +241,10 @@ fn smallest_magnitude<V: Value>(chunk: &[u8], order: ByteOrder) -> f64 {
     smallest.into_iter().fold(f64::INFINITY, f64::min)
 }
 
-/// Codes of a chunk's values; exceptions are marked in `exceptions`, zeros so far.
+/// Quantizes the values of a chunk: writes a code for each value, and sets a bit of `exceptions`, which is all zeros before, for each exception.
 pub fn quantize<V: Value>(chunk: &[u8], order: ByteOrder, grid: &Logarithm, codes: &mut [V::Code], exceptions: &mut Bitmap) {
-    for (group, (codes, bytes)) in codes.chunks_mut(GROUP).zip(chunk.chunks(GROUP * V::SIZE)).enumerate() {
-        let mut values = [V::default(); GROUP];
+    for (group, (codes, bytes)) in codes.chunks_mut(VALUES_PER_GROUP).zip(chunk.chunks(VALUES_PER_GROUP * V::SIZE)).enumerate() {
+        let mut values = [V::default(); VALUES_PER_GROUP];
         V::read_all(bytes, order, &mut values);
         let (rounded, mut held) = vectorized(
             #[inline(always)]
@@ -256,7 +257,7 @@ pub fn quantize<V: Value>(chunk: &[u8], order: ByteOrder, grid: &Logarithm, code
         }
         codes.copy_from_slice(&rounded[..codes.len()]);
         if held.contains(&false) {
-            (0..codes.len()).filter(|&index| !held[index]).for_each(|index| exceptions.set(group * GROUP + index));
+            (0..codes.len()).filter(|&index| !held[index]).for_each(|index| exceptions.set(group * VALUES_PER_GROUP + index));
         }
     }
 }
@@ -281,9 +282,9 @@ pub fn restore<V: Value>(codes: &[V::Code], grid: &Logarithm, order: ByteOrder, 
 mod tests {
     use super::*;
 
-    /// The code of a value among zeros, and whether it holds.
+    /// The code of a value among zeros, and whether the value has it.
     fn code<V: Value>(grid: &Logarithm, value: V) -> (V::Code, bool) {
-        let mut values = [V::default(); GROUP];
+        let mut values = [V::default(); VALUES_PER_GROUP];
         values[5] = value;
         let (codes, held) = grid.code_group(&values);
         (codes[5], held[5])
@@ -307,7 +308,7 @@ mod tests {
     #[test]
     fn a_group_is_coded_value_by_value() {
         let mut state = 1u64;
-        let values: [f32; GROUP] = std::array::from_fn(|i| {
+        let values: [f32; VALUES_PER_GROUP] = std::array::from_fn(|i| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             [f32::from_bits((state >> 32) as u32), 0.0, -0.0, f32::NAN, f32::NEG_INFINITY, 1e-40, (state >> 40) as f32][i % 7]
         });
@@ -326,10 +327,10 @@ mod tests {
         let grid = Logarithm::for_chunk::<f32>(&chunk, ByteOrder::Little, 1e-3, None);
         assert_eq!(code(&grid, 0.0f32), (0, true));
         assert!(!code(&grid, -0.0f32).1, "its sign would be lost");
-        // Where steps are wide, the smallest number is not far from what the logarithm of 0 would be.
+        // With wide steps, the smallest number is only a few steps from the offset, where the code is 0.
         let wide = Logarithm::for_chunk::<f64>(&f64::MIN_POSITIVE.to_le_bytes(), ByteOrder::Little, 0.9, None);
         assert_eq!(code(&wide, 0.0f64), (0, true));
-        // A share of such a number may round up to the number itself.
+        // Half of the least subnormal number rounds to the number itself or to 0.
         assert!(!code(&wide, 5e-324f64).1);
         let (small, holds) = code(&grid, 1e-6f32);
         assert!(holds && (1..=3).contains(&small), "{small}");
@@ -338,5 +339,54 @@ mod tests {
         for value in [f32::NAN, f32::INFINITY, 1e-30] {
             assert!(!code(&grid, value).1, "{value}");
         }
+    }
+
+    /// FORMAT.md §5.5: values that come back within the bound and get their code again have one, and +0; all others are exceptions.
+    #[test]
+    fn chunks_are_within_the_bound_and_keep_their_codes() {
+        fn check<V: Value>(bound: f64, values: &[V], fill: Option<V>) {
+            for len in [0, 1, 5, 64, 67, values.len()] {
+                for order in [ByteOrder::Little, ByteOrder::Big] {
+                    let mut chunk = vec![0; len * V::SIZE];
+                    V::write_all(&values[..len], |value| value, order, &mut chunk);
+                    let grid = Logarithm::for_chunk(&chunk, order, bound, fill);
+                    let quantized = |chunk: &[u8]| {
+                        let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::default());
+                        exceptions.clear(len).unwrap();
+                        quantize::<V>(chunk, order, &grid, &mut codes, &mut exceptions);
+                        (codes, exceptions)
+                    };
+                    let (codes, exceptions) = quantized(&chunk);
+                    let mut restored = vec![0; chunk.len()];
+                    restore::<V>(&codes, &Logarithm::new(grid.half_step(), grid.offset()), order, &mut restored);
+                    let (again, _) = quantized(&restored);
+                    let exceptions: Vec<usize> = exceptions.indices().collect();
+                    for index in 0..len {
+                        let (x, y) = (values[index], V::read(&restored, index, order));
+                        let is_fill = fill.is_some_and(|fill| fill.to_bits() == x.to_bits());
+                        let has_code = x.to_f64().is_normal()
+                            && (x.to_f64() - y.to_f64()).abs() <= bound * x.to_f64().abs()
+                            && again[index] == codes[index];
+                        let is_restored = !is_fill || y.to_bits() == x.to_bits();
+                        let is_coded = x.to_bits_i64() == 0 || has_code && is_restored;
+                        assert_eq!(!exceptions.contains(&index), is_coded, "{:e} at {bound}", x.to_f64());
+                    }
+                }
+            }
+        }
+        let mut state = 1u64;
+        let values: Vec<f64> = (0..301)
+            .map(|index| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let x = 2f64.powi((state >> 58) as i32 - 32) * (1.0 + (state >> 12 & 0xffff) as f64 / 65_536.0);
+                [x, -x, x, 0.0, x, -0.0, x, f64::NAN, f64::INFINITY, x, 777.0][index % 11]
+            })
+            .collect();
+        for bound in [0.5, 0.1, 1e-3, 1e-6] {
+            check::<f64>(bound, &values, Some(777.0));
+            check::<f32>(bound, &values.iter().map(|&value| value as f32).collect::<Vec<_>>(), None);
+        }
+        let halves: Vec<_> = values.iter().map(|&value| crate::number::small_float::Binary16::from_f64(value)).collect();
+        check(0.1, &halves, None);
     }
 }

@@ -1,10 +1,35 @@
-//! How far the positions of the fine grid are apart: see [`fine_grid`](crate::quantize::fine_grid).
+//! Distances of the fine grid's positions (FORMAT.md §5.2): see [`fine_grid`](crate::quantize::fine_grid).
 
-/// Places in a step.
+/// Positions per step of the bound's own grid. Multiples of it are that grid's points.
 pub const POSITIONS_PER_STEP: i32 = 8;
-/// Places between two multiples of eight stand closer than an eighth of a step by this share.
-const NARROWED: f64 = 1020.0 / 1021.0;
-/// Distance of such positions, in steps.
-pub const SPACING: f64 = NARROWED / POSITIONS_PER_STEP as f64;
-/// Such positions that a step has room for.
-pub const SPACINGS_PER_STEP: f64 = POSITIONS_PER_STEP as f64 / NARROWED;
+/// Distance of two neighbouring positions, in eighths of a step. Less than 1, so that numbers that a user has rounded are on a position between two steps by
+/// chance only.
+const SPACING_IN_EIGHTHS: f64 = 1020.0 / 1021.0;
+/// Distance of two neighbouring positions, in steps.
+pub const SPACING: f64 = SPACING_IN_EIGHTHS / POSITIONS_PER_STEP as f64;
+/// The inverse of [`SPACING`]: a little more than 8.
+pub const SPACINGS_PER_STEP: f64 = POSITIONS_PER_STEP as f64 / SPACING_IN_EIGHTHS;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_have_the_bits_that_the_format_names() {
+        assert_eq!(SPACING.to_bits(), 0x3fbf_f7f9_fb7c_9d76);
+        assert_eq!(SPACINGS_PER_STEP.to_bits(), 0x4020_0404_0404_0404);
+        assert_eq!(POSITIONS_PER_STEP, 8);
+    }
+
+    #[test]
+    fn seven_positions_ascend_between_two_steps_and_none_is_an_eighth() {
+        let from_lower = (1..=3).map(|rest| f64::from(rest) * SPACING);
+        let from_upper = (-4..=-1).map(|rest| 1.0 + f64::from(rest) * SPACING);
+        let between: Vec<f64> = from_lower.chain(from_upper).collect();
+        assert!(between.is_sorted() && between[0] > 0.0 && between[6] < 1.0, "{between:?}");
+        for (eighths, position) in (1..).zip(between) {
+            let distance = (position - f64::from(eighths) / 8.0).abs();
+            assert!(distance > 1e-4 && distance < 1e-3, "{eighths} eighths: {position}");
+        }
+    }
+}

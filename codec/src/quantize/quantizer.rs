@@ -1,35 +1,37 @@
-//! The grid of an absolute bound, or of a lattice: multiples of a step.
+//! The grid of an absolute bound, or of a lattice: the multiples of a step.
 
 use crate::number::value::Value;
 
-/// Grid on which values are rounded.
+/// A grid to whose points values are rounded: step, bound, and the fill value where it is an exception.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantizer {
+    /// The error bound; 0 for a lattice that holds its values exactly.
     bound: f64,
     step: f64,
     inverse_step: f64,
-    /// Bits of the fill value, sign extended, if values that have them must be told from others to become exceptions.
+    /// Bits of the fill value, sign extended, if values with these bits are exceptions.
     fill: Option<i64>,
 }
 
 impl Quantizer {
-    /// The grid of an absolute bound that has passed [`crate::Config::absolute`].
+    /// The grid of an absolute bound that has passed [`crate::Config::absolute`]: the step is twice the bound.
     #[must_use]
     pub fn new(bound: f64) -> Self {
         Self::with_step(bound, 2.0 * bound)
     }
 
-    /// The grid of a lattice that gives every number on it back as it is.
+    /// The grid of a lattice for exact bits: the step is the lattice's spacing and the bound 0.
     #[must_use]
     pub fn exact(spacing: f64) -> Self {
         Self::with_step(0.0, spacing)
     }
 
+    /// The grid of a bound and of another step than twice the bound: a lattice is wider.
     pub(crate) fn with_step(bound: f64, step: f64) -> Self {
         Self { bound, step, inverse_step: 1.0 / step, fill: None }
     }
 
-    /// Half the distance of two neighbours on the grid, as the stream names it.
+    /// Half the distance of two neighbours on the grid, as the stream stores it (FORMAT.md §4).
     #[must_use]
     pub fn half_step(&self) -> f64 {
         self.step / 2.0
@@ -47,6 +49,7 @@ impl Quantizer {
         self.inverse_step
     }
 
+    /// This grid with a fill value that is an exception, by its bits, sign extended.
     pub(crate) fn with_fill(self, fill: Option<i64>) -> Self {
         Self { fill, ..self }
     }
@@ -55,10 +58,71 @@ impl Quantizer {
         self.fill
     }
 
-    /// A magnitude from which on values are certain to be of as many steps or more; infinity where the type has no other that is close.
+    /// The magnitude of a number of steps and 1 % more: values from it on are certain to have `steps` steps or more. Infinity where rounding to the type makes
+    /// it smaller than `steps` steps, as it may make a subnormal number.
     pub(crate) fn magnitude_of<V: Value>(&self, steps: f64) -> V {
-        // More than rounding takes away, but from subnormal numbers.
         let magnitude = V::round_from(1.01 * steps * self.step);
         if magnitude.to_f64() * self.inverse_step >= steps { magnitude } else { V::round_from(f64::INFINITY) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::is_absolute;
+    use crate::number::small_float::{BFloat16, Binary16};
+
+    #[test]
+    fn half_steps_are_bounds_or_half_spacings() {
+        for bound in [1e-3, 0.1, 0.5, f64::MIN_POSITIVE, 1e300] {
+            let grid = Quantizer::new(bound);
+            assert_eq!((grid.half_step(), grid.bound(), grid.step()), (bound, bound, 2.0 * bound));
+            assert_eq!(grid.inverse_step(), 1.0 / (2.0 * bound));
+        }
+        let lattice = Quantizer::exact(0.25);
+        assert_eq!((lattice.half_step(), lattice.bound(), lattice.step(), lattice.inverse_step()), (0.125, 0.0, 0.25, 4.0));
+        let wider = Quantizer::with_step(0.1, 1.0);
+        assert_eq!((wider.half_step(), wider.bound()), (0.5, 0.1));
+    }
+
+    #[test]
+    fn fill_values_replace_each_other() {
+        let grid = Quantizer::new(0.5);
+        assert_eq!(grid.fill(), None);
+        let filled = grid.with_fill(Some(-1));
+        assert_eq!((filled.fill(), filled.with_fill(None)), (Some(-1), grid));
+        assert_ne!(filled, grid);
+    }
+
+    #[test]
+    fn magnitudes_have_their_steps_and_hardly_more() {
+        fn check<V: Value>(least_exponent: i32) {
+            for exponent in -320..300 {
+                for digit in [1.0, 1.7, 3.1] {
+                    let bound = digit * 10f64.powi(exponent);
+                    if !is_absolute(bound) {
+                        continue;
+                    }
+                    let grid = Quantizer::new(bound);
+                    for steps in [512.0, V::CODE_LIMIT] {
+                        let magnitude: f64 = grid.magnitude_of::<V>(steps).to_f64();
+                        assert!(magnitude * grid.inverse_step() >= steps, "{steps} steps of {bound:e}: {magnitude:e}");
+                        let is_finite = magnitude.is_finite() && exponent > least_exponent;
+                        assert!(
+                            !is_finite || magnitude * grid.inverse_step() < 1.02 * steps,
+                            "{steps} steps of {bound:e}: {magnitude:e}"
+                        );
+                    }
+                }
+            }
+        }
+        check::<f32>(-38);
+        check::<f64>(-305);
+        check::<Binary16>(-4);
+        check::<BFloat16>(-38);
+        let magnitude: f32 = Quantizer::new(0.5).magnitude_of(512.0);
+        assert!((512.0..523.0).contains(&magnitude), "{magnitude}");
+        let magnitude: Binary16 = Quantizer::new(1000.0).magnitude_of(512.0);
+        assert!(magnitude.to_f64().is_infinite(), "no finite number of the type has 512 steps");
     }
 }

@@ -1,0 +1,155 @@
+use super::*;
+use crate::quantize::fine_grid::FineGrid;
+
+/// Random numbers from -1 to 1.
+fn random() -> impl FnMut() -> f64 {
+    let mut state = 1u64;
+    move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        f64::from((state >> 32) as u32) / f64::from(u32::MAX) * 2.0 - 1.0
+    }
+}
+
+/// Code of a value in binary64 (FORMAT.md §5.1), and whether the restored value is within the bound.
+fn code_in_f64(value: f32, bound: f64) -> (f64, bool) {
+    let code = (f64::from(value) * (1.0 / (2.0 * bound))).round_ties_even();
+    let restored = (code * (2.0 * bound)) as f32;
+    (code, (f64::from(value) - f64::from(restored)).abs() <= bound)
+}
+
+/// Residual and position of a value in binary64 (FORMAT.md §5.2, rule 2), if that rule applies.
+fn residual_in_f64(fine: &FineGrid<f32>, bound: f64, value: f32, prediction: i32) -> Option<(i32, i32)> {
+    let x = f64::from(value);
+    let m = ((x - fine.value(prediction)) * (1.0 / (2.0 * bound))).round_ties_even();
+    let position = prediction.wrapping_add(8 * m as i32);
+    let (nearest, is_on) = fine.position(value)?;
+    let is_within = (x - f64::from(fine.restore(position))).abs() <= bound;
+    (m.abs() < 65_536.0 && (-4092..4092).contains(&position) && is_within && (!is_on || nearest == position))
+        .then_some((m as i32, position))
+}
+
+#[test]
+fn certain_codes_are_those_of_f64_and_hold_the_bound() {
+    let mut random = random();
+    for bound in [1e-3, 0.5, 123.456, 7e-28, 4e27, 3.3e-12] {
+        let fast = FastF32::new(&Quantizer::new(bound)).unwrap();
+        let (mut code, mut certain) = ([0], 0);
+        for i in 0..20_000 {
+            let mut steps = random() * [1.0, 100.0, 1e4, 1e7][i % 4];
+            if i % 3 == 0 {
+                steps = steps.trunc() + 0.5;
+            }
+            let value = (steps * 2.0 * bound) as f32;
+            if fast.codes(&[value], &mut code).codes_are_certain {
+                assert_eq!((f64::from(code[0]), true), code_in_f64(value, bound), "{value} at {bound}");
+                certain += 1;
+            }
+        }
+        assert!(certain > 8000, "{certain} of 20 000 are certain");
+    }
+}
+
+#[test]
+fn edge_values_are_never_certain_by_mistake() {
+    let bound = 1e-3;
+    let fast = FastF32::new(&Quantizer::new(bound)).unwrap();
+    let (mut code, mut residual, mut position, mut mark) = ([0], [0], [0], [0]);
+    for value in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, 1e30] {
+        assert!(!fast.codes(&[value], &mut code).codes_are_certain, "{value}");
+        assert!(!fast.residuals(&[value], &[0], &mut residual, &mut position), "{value}");
+        fast.mark_uncertain(&[value], &[0], &mut mark);
+        assert_eq!(mark[0] >> 31, 1, "{value}");
+    }
+    for value in [0.0, -0.0, 1e-40, -1e-45, f32::MIN_POSITIVE] {
+        assert!(fast.codes(&[value], &mut code).codes_are_certain && code == [0], "{value}");
+        // Close to position 0, they may be on it: only the second look finds that they keep it.
+        assert!(!fast.residuals(&[value], &[8], &mut residual, &mut position), "{value}");
+        fast.mark_uncertain(&[value], &[8], &mut mark);
+        assert_eq!((mark[0] >> 31, residual, position), (0, [-1], [0]), "{value}");
+    }
+    fast.mark_uncertain(&[0.0f32], &[3], &mut mark);
+    assert_eq!(mark[0] >> 31, 1, "0 is on position 0, to which no number of steps leads from 3");
+    let nothing = fast.codes(&[0.0f64], &mut [0]);
+    assert!(!nothing.codes_are_certain && nothing.may_be_between_steps, "another type");
+}
+
+#[test]
+fn values_between_steps_are_never_missed() {
+    for bound in [1e-3, 0.5, 0.1, 123.456, 7e-28, 4e27, 0.043_21] {
+        let quantizer = Quantizer::new(bound);
+        let (fine, fast) = (FineGrid::<f32>::new(&quantizer), FastF32::new(&quantizer).unwrap());
+        for position in (-4092..4092).filter(|position| position % POSITIONS_PER_STEP != 0) {
+            let value = fine.restore(position);
+            assert!(fast.codes(&[value], &mut [0]).may_be_between_steps, "{position} at {bound}");
+            // A value may be on a position: then no residual is certain.
+            assert!(!fast.residuals(&[value], &[position], &mut [0], &mut [0]), "{position} at {bound}");
+        }
+        let step = 2.0 * bound;
+        let off_grid: Vec<f32> = (-500..500).map(|steps| ((f64::from(steps) + 0.4 * SPACING) * step) as f32).collect();
+        assert!(!fast.codes(&off_grid, &mut vec![0; off_grid.len()]).may_be_between_steps, "halfway between two positions");
+    }
+}
+
+#[test]
+fn certain_residuals_are_those_of_f64() {
+    let mut random = random();
+    for bound in [1e-3, 0.5, 0.1, 123.456, 7e-28, 4e27, 3.3e-12, 0.043_21] {
+        let quantizer = Quantizer::new(bound);
+        let (fine, fast) = (FineGrid::<f32>::new(&quantizer), FastF32::new(&quantizer).unwrap());
+        let (mut certain, mut on_position) = (0, 0);
+        for i in 0..20_000 {
+            // Most values are in reach, every fifth is at a tie.
+            let mut steps = random() * [1.0, 30.0, 600.0, 5000.0][i % 4];
+            let prediction = (steps * 8.0) as i32 + (random() * [3.0, 100.0, 30_000.0][i % 3]) as i32;
+            if i % 5 == 0 {
+                steps = fine.value(prediction) / quantizer.step() + (random() * 40.0).trunc() + 0.5 + random() * 1e-5;
+            }
+            let value = (steps * quantizer.step()) as f32;
+            for value in [value, fine.restore(prediction.clamp(-4000, 4000) + 8 * (i as i32 % 3))] {
+                let (mut residual, mut position, mut mark) = ([0], [0], [0]);
+                let all_certain = fast.residuals(&[value], &[prediction], &mut residual, &mut position);
+                fast.mark_uncertain(&[value], &[prediction], &mut mark);
+                if mark[0] >> 31 == 0 {
+                    let expected = residual_in_f64(&fine, bound, value, prediction);
+                    assert_eq!(Some((residual[0], position[0])), expected, "{value} at {bound}");
+                    on_position += u32::from(fine.position(value).is_some_and(|(_, exact)| exact));
+                } else {
+                    assert!(!all_certain, "{value} at {bound}: the second look is no stricter than the first");
+                }
+                certain += u32::from(all_certain);
+            }
+        }
+        assert!(certain > 8000, "{certain} are certain");
+        assert!(on_position > 8000, "{on_position} are certain and on a position");
+    }
+}
+
+#[test]
+fn rows_of_any_length_have_the_residuals_of_their_values() {
+    let fast = FastF32::new(&Quantizer::new(0.5)).unwrap();
+    let values: Vec<f32> = (0..70).map(|index| index as f32 * 3.0 - 99.69).collect();
+    let predictions: Vec<i32> = (0..70).map(|index| index * 24 - 790).collect();
+    for len in 0..=70usize {
+        // Value `uncertain` is the only one whose residual is not certain; there is none if it is `len`.
+        for uncertain in [len, 0, len / 2, len.saturating_sub(1)] {
+            let mut values = values[..len].to_vec();
+            if uncertain < len {
+                values[uncertain] = f32::NAN;
+            }
+            let (mut residuals, mut positions) = (vec![0; len], vec![0; len]);
+            let are_certain = fast.residuals(&values, &predictions[..len], &mut residuals, &mut positions);
+            assert_eq!(are_certain, uncertain >= len, "{len} values, {uncertain} is NaN");
+            for index in (0..len).filter(|&index| index != uncertain) {
+                let (residual, position, mark) = fast.residual(values[index], predictions[index]);
+                assert_eq!((residuals[index], positions[index], mark >> 31), (residual, position, 0), "{index} of {len}");
+            }
+        }
+    }
+}
+
+#[test]
+fn lattices_and_extreme_steps_have_no_fast_path() {
+    assert!(FastF32::new(&Quantizer::with_step(0.5, 3.0)).is_none(), "a lattice's step does not bound the error");
+    assert!(FastF32::new(&Quantizer::new(0.4e-28)).is_none() && FastF32::new(&Quantizer::new(0.6e-28)).is_some());
+    assert!(FastF32::new(&Quantizer::new(0.6e28)).is_none() && FastF32::new(&Quantizer::new(0.4e28)).is_some());
+}

@@ -1,0 +1,348 @@
+//! Values → residuals on the fine grid (FORMAT.md §5.2, rules 1 to 4 of the encoder), the positions that these lead to, and exceptions.
+//!
+//! Three ways give equal results. The first two take all values of a row at once, without branches:
+//!
+//! ```text
+//! encode_fast      f32 for values of type f32, f64 for those of type f64; gives the row up if the result of one value is not certain
+//! encode_and_mark  f64; every residual is a number of steps; marks the values for which that may be wrong
+//! encode_one       f64; one value by the rules
+//! ```
+//!
+//! A mark is an integer whose highest bit counts. Excluded values, such as fill values, come in regions: they are replaced by others before a row is encoded,
+//! so that they do not leave the whole row to [`FineGrid::encode_one`].
+
+use super::{ESCAPE_BASE, ESCAPE_FROM, ESCAPE_REACH, FineGrid};
+use crate::number::integer::Integer as _;
+use crate::number::rounding::ROUNDING;
+use crate::number::value::Value;
+use crate::quantize::bitmap::ones;
+use crate::quantize::positions::{POSITIONS_PER_STEP, SPACINGS_PER_STEP};
+use crate::simd::{COMMON_ROW, ROW_GROUP, vectorized};
+
+/// Most marked values of a row that are encoded one by one before the row is searched for excluded values.
+const MAX_MARKED_VALUES: u32 = 4;
+/// A result is certain only if the distance from the prediction is farther than this from a tie, in steps, and the value is farther than this from every
+/// position, in positions.
+const MARGIN: f64 = 1e-6;
+/// Most values that one call of [`FineGrid::encode`] takes.
+pub const MOST_VALUES: usize = 64;
+
+impl<V: Value> FineGrid<V> {
+    /// Whether [`FineGrid::glance`] takes only [`MOST_VALUES`] values or a row of the commonest length, and no other number of values.
+    pub const NEEDS_WHOLE_PARTS: bool = V::SIZE == size_of::<f64>();
+
+    /// Encodes values against predictions on the fast path. Writes residuals and positions, and returns whether all of them are those of [`FineGrid::encode`],
+    /// without an exception. All slices have one length.
+    #[inline(always)]
+    pub fn glance(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
+        !self.has_fill(values)
+            && match self.fast {
+                Some(fast) => fast.residuals(values, predictions, residuals, positions),
+                None => {
+                    self.encode_fast_in_f64::<MOST_VALUES>(values, predictions, residuals, positions)
+                        || self.encode_fast_in_f64::<COMMON_ROW>(values, predictions, residuals, positions)
+                }
+            }
+    }
+
+    /// Encodes at most [`MOST_VALUES`] values against predictions: writes residuals and positions, and returns a bit for each value, the first one's lowest,
+    /// that is 1 for an exception. An exception has residual 0 and the position of its prediction. All slices have one length.
+    ///
+    /// `had_excluded` goes from one call to the next. It is set where some values are excluded; the next call then looks for excluded values first.
+    #[inline(always)]
+    pub fn encode(
+        &self,
+        values: &[V],
+        predictions: &[i32],
+        residuals: &mut [i32],
+        positions: &mut [i32],
+        had_excluded: &mut bool,
+    ) -> u64 {
+        if !*had_excluded && self.glance(values, predictions, residuals, positions) {
+            return 0;
+        }
+        self.encode_after_fast_path(values, predictions, residuals, positions, had_excluded)
+    }
+
+    /// Encodes values as [`FineGrid::encode`] does, after [`FineGrid::glance`] has returned false and left its residuals and positions.
+    #[inline(always)]
+    pub fn encode_after_fast_path(
+        &self,
+        values: &[V],
+        predictions: &[i32],
+        residuals: &mut [i32],
+        positions: &mut [i32],
+        had_excluded: &mut bool,
+    ) -> u64 {
+        if *had_excluded || self.has_fill(values) {
+            let excluded = self.excluded.bits(values);
+            *had_excluded = excluded != 0;
+            if *had_excluded {
+                return self.encode_others(values, excluded, predictions, residuals, positions);
+            }
+            // After excluded values the fast path was not tried yet.
+            if self.glance(values, predictions, residuals, positions) {
+                return 0;
+            }
+        }
+        let mut marks = [0; MOST_VALUES];
+        let marks = &mut marks[..values.len()];
+        match self.fast {
+            Some(fast) => fast.mark_uncertain(values, predictions, marks),
+            None => self.encode_and_mark(values, predictions, residuals, positions, marks),
+        }
+        // In most rows one value is marked, and the results of the others are right.
+        if count(marks) > MAX_MARKED_VALUES {
+            let excluded = self.excluded.bits(values);
+            *had_excluded = excluded != 0;
+            if *had_excluded {
+                return self.encode_others(values, excluded, predictions, residuals, positions);
+            }
+            if self.fast.is_some() {
+                self.encode_and_mark(values, predictions, residuals, positions, marks);
+            }
+        }
+        self.encode_marked(values, predictions, residuals, positions, marks)
+    }
+
+    /// Encodes values of which some are excluded: `excluded` has a bit for each value, 1 for an excluded one, which is an exception.
+    #[inline(never)]
+    fn encode_others(
+        &self,
+        values: &[V],
+        excluded: u64,
+        predictions: &[i32],
+        residuals: &mut [i32],
+        positions: &mut [i32],
+    ) -> u64 {
+        let mut others = [V::default(); MOST_VALUES];
+        let others = &mut others[..values.len()];
+        let mut marks = [0; MOST_VALUES];
+        let marks = &mut marks[..values.len()];
+        vectorized(
+            #[inline(always)]
+            || {
+                if excluded == u64::MAX >> (MOST_VALUES - values.len()) {
+                    residuals.fill(0);
+                    positions.copy_from_slice(predictions);
+                    return;
+                }
+                // A replacement is about half a position from its prediction and on no position, so that its residual is certain to be 0.
+                let position = self.step / f64::from(POSITIONS_PER_STEP);
+                for ((other, &value), &prediction) in others.iter_mut().zip(values).zip(predictions) {
+                    let replacement = V::round_from((f64::from(prediction) + 0.5) * position);
+                    *other = if self.excluded.covers(value) { replacement } else { value };
+                }
+                if !self.glance(others, predictions, residuals, positions) {
+                    self.encode_and_mark(others, predictions, residuals, positions, marks);
+                    for at in ones(excluded) {
+                        (residuals[at], positions[at], marks[at]) = (0, predictions[at], 0);
+                    }
+                }
+            },
+        );
+        let mut exceptions = excluded;
+        if count(marks) > 0 {
+            exceptions |= self.encode_marked(others, predictions, residuals, positions, marks);
+        }
+        exceptions
+    }
+
+    /// Encodes the values that are marked one by one, and returns a bit for each exception among them.
+    #[inline(always)]
+    fn encode_marked(
+        &self,
+        values: &[V],
+        predictions: &[i32],
+        residuals: &mut [i32],
+        positions: &mut [i32],
+        marks: &[u32],
+    ) -> u64 {
+        let mut exceptions = 0;
+        for at in (0..values.len()).filter(|&at| marks[at] >> 31 == 1) {
+            (residuals[at], positions[at]) = self.encode_one(values[at], predictions[at]).unwrap_or_else(|| {
+                exceptions |= 1 << at;
+                (0, predictions[at])
+            });
+        }
+        exceptions
+    }
+
+    /// Encodes values as if every residual were a number of steps. Bit 31 of a value's mark is 1 where the result may be wrong.
+    #[inline(always)]
+    fn encode_and_mark(
+        &self,
+        values: &[V],
+        predictions: &[i32],
+        residuals: &mut [i32],
+        positions: &mut [i32],
+        marks: &mut [u32],
+    ) {
+        let len = values.len();
+        let mut start = 0;
+        while start < len {
+            // The last group ends with the last value and overlaps the group before it.
+            let from = if start + ROW_GROUP > len { len.saturating_sub(ROW_GROUP) } else { start };
+            if let (Some(values), Some(predictions), Some(residuals), Some(positions), Some(marks)) = (
+                values[from..].first_chunk(),
+                predictions[from..].first_chunk(),
+                residuals[from..].first_chunk_mut(),
+                positions[from..].first_chunk_mut(),
+                marks[from..].first_chunk_mut(),
+            ) {
+                self.encode_group::<ROW_GROUP>(values, predictions, residuals, positions, marks);
+                start += ROW_GROUP;
+            } else {
+                for at in start..len {
+                    let (mut residual, mut position, mut mark) = ([0], [0], [0]);
+                    self.encode_group(&[values[at]], &[predictions[at]], &mut residual, &mut position, &mut mark);
+                    ([residuals[at]], [positions[at]], [marks[at]]) = (residual, position, mark);
+                }
+                start = len;
+            }
+        }
+    }
+
+    /// The fast path for values of type `f64`, which restoring does not round once more: returns whether the results of all `LEN` values are certain. False for
+    /// slices of other lengths and for other types.
+    #[inline(always)]
+    fn encode_fast_in_f64<const LEN: usize>(
+        &self,
+        values: &[V],
+        predictions: &[i32],
+        residuals: &mut [i32],
+        positions: &mut [i32],
+    ) -> bool {
+        let (true, Ok(values), Ok(predictions), Ok(residuals), Ok(positions)) = (
+            Self::NEEDS_WHOLE_PARTS && self.is_finite,
+            <&[V; LEN]>::try_from(values),
+            <&[i32; LEN]>::try_from(predictions),
+            <&mut [i32; LEN]>::try_from(residuals),
+            <&mut [i32; LEN]>::try_from(positions),
+        ) else {
+            return false;
+        };
+        // Each loop has integers of one width: for loops of 32 and 64 bits compilers spend their time on moves between vector lanes.
+        let mut predicted = [0.0; LEN];
+        for (predicted, &prediction) in predicted.iter_mut().zip(predictions) {
+            *predicted = self.value(prediction);
+        }
+        let mut mark = 0;
+        let mut sums = [0u64; LEN];
+        for ((sum_bits, value), predicted) in sums.iter_mut().zip(values).zip(&predicted) {
+            let distance = (value.to_f64() - predicted) * self.inverse_step;
+            let sum = distance + ROUNDING;
+            let steps = sum - ROUNDING;
+            *sum_bits = sum.to_bits();
+            let scaled = value.to_f64() * self.inverse_step;
+            let rest = (scaled - (scaled + ROUNDING - ROUNDING)) * SPACINGS_PER_STEP;
+            mark |= above((distance - steps).abs(), 0.5 - MARGIN)
+                | above(steps.abs(), f64::from(ESCAPE_FROM - 1))
+                | above(scaled.abs(), V::STEPS_LIMIT - 2.0)
+                | above(MARGIN, (rest - (rest + ROUNDING - ROUNDING)).abs());
+        }
+        for (((residual, position), &prediction), &sum) in residuals.iter_mut().zip(positions).zip(predictions).zip(&sums) {
+            *residual = sum as i32;
+            *position = prediction.wrapping_add(residual.wrapping_mul(POSITIONS_PER_STEP));
+        }
+        mark >> 63 == 0
+    }
+
+    /// [`FineGrid::encode_and_mark`] for `LEN` values.
+    #[inline(always)]
+    fn encode_group<const LEN: usize>(
+        &self,
+        values: &[V; LEN],
+        predictions: &[i32; LEN],
+        residuals: &mut [i32; LEN],
+        positions: &mut [i32; LEN],
+        marks: &mut [u32; LEN],
+    ) {
+        let below_escapes = f64::from(ESCAPE_FROM).to_bits() - 1;
+        let mut wide_marks = [0; LEN];
+        for at in 0..LEN {
+            let (x, prediction) = (values[at].to_f64(), predictions[at]);
+            // The result's position is a whole number of steps from the prediction: both have one offset.
+            let (predicted, offset) = self.parts(prediction);
+            let sum = (x - (predicted * self.step + offset)) * self.inverse_step + ROUNDING;
+            let steps = sum - ROUNDING;
+            residuals[at] = sum.to_bits() as i32;
+            positions[at] = prediction.wrapping_add(residuals[at].wrapping_mul(POSITIONS_PER_STEP));
+            let error = (x - self.restore_parts(predicted + steps, offset).to_f64()).abs();
+            // Comparisons by the sign of a difference of bits: see `fast_f32`.
+            wide_marks[at] =
+                self.bound.to_bits().wrapping_sub(error.to_bits()) | below_escapes.wrapping_sub(steps.abs().to_bits());
+        }
+        for at in 0..LEN {
+            marks[at] = ((wide_marks[at] | self.mark_of_position(values[at], positions[at])) >> 32) as u32;
+        }
+    }
+
+    /// Bit 63 is 1 where a value or a position has too many steps, or the value is exactly on another position.
+    #[inline(always)]
+    fn mark_of_position(&self, value: V, position: i32) -> u64 {
+        let below_limit = V::STEPS_LIMIT.to_bits().wrapping_sub(1);
+        let below_position_limit = f64::from(position_limit::<V>()).to_bits() - 1;
+        let (x, position) = (value.to_f64(), f64::from(position));
+        let (steps, rest, restored) = self.nearest(x);
+        let moved = steps * f64::from(POSITIONS_PER_STEP) + rest - position;
+        below_position_limit.wrapping_sub(position.abs().to_bits())
+            | below_limit.wrapping_sub(steps.abs().to_bits())
+            | (restored - x).abs().to_bits().wrapping_sub(1) & 0u64.wrapping_sub(moved.abs().to_bits())
+    }
+
+    /// Residual and position of a value by the rules of FORMAT.md §5.2; `None` for an exception.
+    fn encode_one(&self, value: V, prediction: i32) -> Option<(i32, i32)> {
+        if !self.is_in_reach(value) {
+            return None;
+        }
+        let (nearest, exact) = self.position(value)?;
+        let steps = (value.to_f64() - self.value(prediction)) * self.inverse_step + ROUNDING - ROUNDING;
+        if steps.abs() < f64::from(ESCAPE_FROM) {
+            let position = prediction.wrapping_add((steps as i32).wrapping_mul(POSITIONS_PER_STEP));
+            if self.holds(value, position) && (!exact || position == nearest) {
+                return Some((steps as i32, position));
+            }
+        }
+        let distance = nearest.wrapping_sub(prediction);
+        let is_escape = (-ESCAPE_REACH..ESCAPE_REACH).contains(&distance);
+        (is_escape && self.holds(value, nearest)).then(|| (distance + ESCAPE_BASE, nearest))
+    }
+
+    /// Whether some value has the bits of a fill value that is an exception.
+    fn has_fill(&self, values: &[V]) -> bool {
+        self.fill.is_some_and(|fill| values.iter().fold(false, |any, value| any | (value.to_bits() == V::Code::from_i64(fill))))
+    }
+
+    /// Whether a value has few enough steps, and is no fill value that must be an exception (rule 1).
+    #[inline(always)]
+    fn is_in_reach(&self, value: V) -> bool {
+        self.fill != Some(value.to_bits_i64()) && (value.to_f64() * self.inverse_step).abs() < V::STEPS_LIMIT
+    }
+
+    /// Whether a position has few enough steps and its value is within the bound of another one.
+    fn holds(&self, value: V, position: i32) -> bool {
+        let limit = position_limit::<V>();
+        (-limit..limit).contains(&position) && (value.to_f64() - self.restore(position).to_f64()).abs() <= self.bound
+    }
+}
+
+/// Bit 63 is 1 where a number that is not negative is above a limit, or NaN.
+#[inline(always)]
+fn above(number: f64, limit: f64) -> u64 {
+    limit.to_bits().wrapping_sub(number.to_bits())
+}
+
+/// The number of values that are marked.
+#[inline(always)]
+fn count(marks: &[u32]) -> u32 {
+    marks.iter().map(|mark| mark >> 31).sum()
+}
+
+/// Positions from the negative of this to below this have fewer than [`Value::STEPS_LIMIT`] steps.
+fn position_limit<V: Value>() -> i32 {
+    V::STEPS_LIMIT as i32 * POSITIONS_PER_STEP - POSITIONS_PER_STEP / 2
+}
+
+#[cfg(test)]
+mod tests;

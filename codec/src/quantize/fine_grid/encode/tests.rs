@@ -1,0 +1,149 @@
+use super::super::plain::Plain;
+use super::super::position_of;
+use super::*;
+use crate::quantize::quantizer::Quantizer;
+
+/// A linear congruential generator: the upper halves of its states.
+fn random() -> impl FnMut() -> u32 {
+    let mut state = 1u64;
+    move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 32) as u32
+    }
+}
+
+/// Encodes a row by all ways that there are and compares each value with the format's rules.
+fn check_row<V: Value>(plain: Plain, fill: Option<V>, values: &[V], predictions: &[i32]) {
+    let fine = FineGrid::<V>::new(&Quantizer::new(plain.bound).with_fill(fill.map(V::to_bits_i64)));
+    let expected: Vec<Option<(i32, i32)>> =
+        values.iter().zip(predictions).map(|(&value, &prediction)| plain.encode(value, prediction, fill)).collect();
+    let check = |way: &str, index: usize, found: Option<(i32, i32)>| {
+        let (value, prediction) = (values[index].to_f64(), predictions[index]);
+        assert_eq!(found, expected[index], "{way}: {value:e} predicted by {prediction}, {plain:?}, {} values", values.len());
+    };
+    let (mut residuals, mut positions) = (vec![0; values.len()], vec![0; values.len()]);
+    for had_excluded in [false, true] {
+        let exceptions = fine.encode(values, predictions, &mut residuals, &mut positions, &mut { had_excluded });
+        for index in 0..values.len() {
+            let is_exception = exceptions >> index & 1 == 1;
+            if is_exception {
+                assert_eq!(
+                    (residuals[index], positions[index]),
+                    (0, predictions[index]),
+                    "an exception has its prediction's position"
+                );
+            }
+            check("encode", index, (!is_exception).then(|| (residuals[index], positions[index])));
+        }
+        assert_eq!(exceptions.checked_shr(values.len() as u32).unwrap_or(0), 0, "bits behind the last value");
+    }
+    if fine.glance(values, predictions, &mut residuals, &mut positions) {
+        (0..values.len()).for_each(|index| check("glance", index, Some((residuals[index], positions[index]))));
+    }
+    let mut marks = vec![0; values.len()];
+    fine.encode_and_mark(values, predictions, &mut residuals, &mut positions, &mut marks);
+    for index in 0..values.len() {
+        check("encode_one", index, fine.encode_one(values[index], predictions[index]));
+        if marks[index] >> 31 == 0 && fill.is_none_or(|fill| fill.to_bits() != values[index].to_bits()) {
+            check("encode_and_mark", index, Some((residuals[index], positions[index])));
+        }
+    }
+}
+
+/// Values of which most are in reach, some at ties, some on positions, some excluded, and predictions from good to far off.
+fn check_rows<V: Value>(steps_limit: i32, bounds: &[f64]) {
+    let mut random = random();
+    let mut unit = move || f64::from(random()) / f64::from(u32::MAX) * 2.0 - 1.0;
+    for &bound in bounds {
+        let plain = Plain { bound, steps_limit };
+        let step = 2.0 * bound;
+        for len in (0..=64).chain([COMMON_ROW, MOST_VALUES, COMMON_ROW, MOST_VALUES]).chain([MOST_VALUES; 20]) {
+            for kind in 0..6 {
+                let (mut values, mut predictions) = (Vec::new(), Vec::new());
+                let spread = [1.0, 30.0, 0.9, 1.1, 3.0, 20.0][kind] * if kind > 1 { f64::from(steps_limit) } else { 1.0 };
+                for index in 0..len {
+                    let steps = unit() * spread;
+                    let prediction = (steps * 8.0) as i32 + (unit() * [3.0, 100.0, 40_000.0, 600_000.0][index % 4]) as i32;
+                    let position = prediction.wrapping_add(8 * (unit() * 20.0) as i32);
+                    values.push(V::round_from(match (unit() * 20.0) as i32 {
+                        0 if kind == 1 => f64::NAN,
+                        1 if kind == 2 => f64::INFINITY,
+                        2 => plain.value(position),
+                        3 => plain.value(position) + bound,
+                        4 => plain.value(position) + step * 0.25,
+                        5 if kind != 3 => -999.0 * step,
+                        6 => -0.0,
+                        7 => 1e-310,
+                        _ => steps * step,
+                    }));
+                    predictions.push(prediction);
+                }
+                check_row(plain, None, &values, &predictions);
+                check_row(plain, Some(V::round_from(-999.0 * step)), &values, &predictions);
+                check_row(plain, Some(V::round_from(f64::NAN)), &values, &predictions);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_way_encodes_binary32_by_the_rules() {
+    check_rows::<f32>(512, &[1e-3, 0.5, 0.1, 123.456, 0.6e-28, 4e27, 0.043_21]);
+}
+
+#[test]
+fn every_way_encodes_binary64_by_the_rules() {
+    check_rows::<f64>(32_768, &[1e-3, 0.5, 0.1, 123.456, 1e-289, 1e303, 0.043_21]);
+}
+
+#[test]
+fn predictions_at_the_ends_of_32_bits_give_exceptions_or_wrap() {
+    for prediction in [i32::MIN, i32::MIN + 3, i32::MAX - 3, i32::MAX, 1 << 30] {
+        check_row(Plain { bound: 0.5, steps_limit: 512 }, None, &[0.0f32, 3.0, -511.0], &[prediction; 3]);
+        check_row(Plain { bound: 0.5, steps_limit: 32_768 }, None, &[0.0f64, 3.0, -32_767.0], &[prediction; 3]);
+    }
+}
+
+#[test]
+fn values_whose_position_overflows_are_exceptions() {
+    let values: [f64; MOST_VALUES] = std::array::from_fn(|index| 1.7e308 + index as f64 * 1e305);
+    for bound in [1e303, 1e304, 3e307] {
+        check_row(Plain { bound, steps_limit: 32_768 }, None, &values, &[0; MOST_VALUES]);
+    }
+}
+
+#[test]
+fn excluded_values_are_looked_for_after_a_row_that_had_some() {
+    let fine = FineGrid::<f32>::new(&Quantizer::new(0.5));
+    let (mut residuals, mut positions) = ([0; MOST_VALUES], [0; MOST_VALUES]);
+    let mut encode = |values: &[f32], had_excluded: &mut bool| {
+        fine.encode(values, &[0; MOST_VALUES], &mut residuals, &mut positions, had_excluded)
+    };
+    let mut had_excluded = false;
+    assert_eq!(encode(&[f32::NAN; MOST_VALUES], &mut had_excluded), u64::MAX);
+    assert!(had_excluded);
+    assert_eq!(encode(&[0.3; MOST_VALUES], &mut had_excluded), 0);
+    assert!(!had_excluded, "a row without excluded values ends the search");
+}
+
+/// A decoder's value keeps its position under every prediction that can reach it.
+#[test]
+fn values_on_a_position_keep_it() {
+    fn keep<V: Value>(bound: f64, limit: i32) {
+        let fine = FineGrid::<V>::new(&Quantizer::new(bound));
+        for position in (-limit..limit).step_by(limit as usize / 1000).chain(-20..20) {
+            let value = fine.restore(position);
+            for prediction in [0, position, position + 3, position - 8, position + 801] {
+                if let Some((residual, kept)) = fine.encode_one(value, prediction) {
+                    assert_eq!((kept, position_of(prediction, residual)), (position, position));
+                } else {
+                    assert!((position - prediction).abs() > ESCAPE_REACH / 2);
+                }
+            }
+        }
+    }
+    for bound in [1e-3, 0.5, 0.1, 123.456, 7e-20, 1e27] {
+        keep::<f32>(bound, 4092);
+        keep::<f64>(bound, 262_140);
+    }
+}

@@ -1,0 +1,70 @@
+//! FORMAT.md §5.2 word for word, one value at a time: the fine grid and its encoder are tested against it.
+
+use crate::number::value::Value;
+
+/// `S` and `P` of the format.
+const S: f64 = f64::from_bits(0x3fbf_f7f9_fb7c_9d76);
+const P: f64 = f64::from_bits(0x4020_0404_0404_0404);
+
+/// A fine grid by its bound and `T`, the number of steps that it reaches.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plain {
+    pub(super) bound: f64,
+    pub(super) steps_limit: i32,
+}
+
+impl Plain {
+    fn step(&self) -> f64 {
+        2.0 * self.bound
+    }
+
+    fn inverse_step(&self) -> f64 {
+        1.0 / self.step()
+    }
+
+    /// Value of a position, before it is rounded to the type.
+    pub(super) fn value(&self, position: i32) -> f64 {
+        let steps = position.wrapping_add(4).div_euclid(8);
+        let rest = position.wrapping_sub(steps.wrapping_mul(8));
+        f64::from(steps) * self.step() + f64::from(rest) * (self.step() * S)
+    }
+
+    /// `s`, `r`, and whether the value is on position `8 s + r`, if `|s| < T`.
+    fn nearest<V: Value>(&self, value: V) -> Option<(i32, i32, bool)> {
+        let scaled = value.to_f64() * self.inverse_step();
+        let s = scaled.round_ties_even();
+        let r = ((scaled - s) * P).round_ties_even();
+        let restored: V = V::round_from(s * self.step() + r * (self.step() * S));
+        (s.abs() < f64::from(self.steps_limit)).then(|| (s as i32, r as i32, restored.to_f64() == value.to_f64()))
+    }
+
+    /// Position `8 s + r`, and whether the value is on it.
+    pub(super) fn position<V: Value>(&self, value: V) -> Option<(i32, bool)> {
+        self.nearest(value).map(|(s, r, is_on)| (8 * s + r, is_on))
+    }
+
+    fn holds<V: Value>(&self, value: V, position: i32) -> bool {
+        let restored: V = V::round_from(self.value(position));
+        (-8 * self.steps_limit + 4..8 * self.steps_limit - 4).contains(&position)
+            && (value.to_f64() - restored.to_f64()).abs() <= self.bound
+    }
+
+    /// Residual and position of a value by the encoder's rules 1 to 4; `None` for an exception.
+    pub(super) fn encode<V: Value>(&self, value: V, prediction: i32, masked_fill: Option<V>) -> Option<(i32, i32)> {
+        let x = value.to_f64();
+        let is_in_reach = (x * self.inverse_step()).abs() < f64::from(self.steps_limit);
+        if !is_in_reach || masked_fill.is_some_and(|fill| fill.to_bits() == value.to_bits()) {
+            return None;
+        }
+        let (nearest, is_on) = self.position(value)?;
+        let m = ((x - self.value(prediction)) * self.inverse_step()).round_ties_even();
+        if m.abs() < 65_536.0 {
+            let position = prediction.wrapping_add(8 * m as i32);
+            if self.holds(value, position) && (!is_on || nearest == position) {
+                return Some((m as i32, position));
+            }
+        }
+        let distance = i64::from(nearest) - i64::from(prediction);
+        ((-32_768..=32_767).contains(&distance) && self.holds(value, nearest)).then(|| (distance as i32 + 98_304, nearest))
+    }
+}
