@@ -99,7 +99,7 @@ pub(crate) fn in_child(work: impl FnOnce() -> u8) -> End {
     }
 }
 
-/// Exit code of a child process that panicked.
+/// Exit code of a child process that panicked, lost its parent or could not write its output.
 const FAILURE: u8 = 1;
 
 /// Waits for the child, and passes on the signals that ask for an end.
