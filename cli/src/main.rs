@@ -82,8 +82,8 @@ fn main() -> ExitCode {
         let payload = panic.payload();
         let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
         let message = text.unwrap_or("no reason is given");
-        let place = panic.location().map(|place| format!(" ({}:{})", place.file(), place.line())).unwrap_or_default();
-        complain(format_args!("error: this should not happen, unless the file is damaged: {message}{place}"));
+        let location = panic.location().map(|location| format!(" ({}:{})", location.file(), location.line())).unwrap_or_default();
+        complain(format_args!("error: this should not happen, unless the file is damaged: {message}{location}"));
     }));
     let arguments = parse_arguments();
     let output = arguments.command.output().map(Path::to_owned);
