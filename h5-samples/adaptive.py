@@ -25,7 +25,7 @@ DOMAINS = {
     "particles": ("particle_position", "particle_velocity"),
     "instruments": ("seismic_shot", "detector_counts", "thermal_eighths"),
 }
-# Chunks of 32^3 values, by rank: the smaller, the more a codebook costs beside them.
+# Chunk shapes of 32^3 values, by rank. The smaller a chunk, the larger the share of its stream that a codebook takes.
 CHUNKS = {1: (1 << 15,), 2: (181, 181), 3: (32, 32, 32), 4: (1, 16, 45, 45)}
 BOUNDS = ("rel=1e-2", "rel=1e-3", "rel=1e-4")
 
