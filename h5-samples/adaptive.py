@@ -25,7 +25,7 @@ DOMAINS = {
     "particles": ("particle_position", "particle_velocity"),
     "instruments": ("seismic_shot", "detector_counts", "thermal_eighths"),
 }
-# Chunks of 32^3 values, by rank: the smaller, the more a codebook costs beside them.
+# Chunk shapes of 32^3 values, by rank. The smaller a chunk, the larger the share of its stream that a codebook takes.
 CHUNKS = {1: (1 << 15,), 2: (181, 181), 3: (32, 32, 32), 4: (1, 16, 45, 45)}
 BOUNDS = ("rel=1e-2", "rel=1e-3", "rel=1e-4")
 
@@ -61,7 +61,7 @@ def length(data: Path, domain: str, options: str) -> "tuple[int, int]":
 
 
 def lengths(arguments: argparse.Namespace, domain: str, options: str, dictionary: "Path | None" = None) -> "tuple[int, int]":
-    """The same in a process of its own: the plugin reads its environment once."""
+    """Bytes of a domain's fields before and after compression, measured in a process of its own because the plugin reads its environment only once."""
     environment = {**os.environ, "HDF5_PLUGIN_PATH": arguments.programs, "QUIRE_BACKEND": "cpu", "QUIRE_DICTIONARY": str(dictionary or "")}
     command = [sys.executable, __file__, "--data", str(arguments.data), "--length", domain, options]
     before, after = map(int, subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.split())

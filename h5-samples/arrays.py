@@ -17,7 +17,7 @@ from demo import Field, load_fields, read_classic, read_hdf5
 CHUNK_EXTENTS = {1: (2**18,), 2: (512, 512), 3: (64, 64, 64), 4: (4, 16, 64, 64)}
 CHUNKS = 8  # most of an array
 
-# Real arrays beside those of demo.py: name, file in an installed Python package or an unpacked Debian one, variable.
+# Real arrays in addition to those of demo.py: name, file in an installed Python package or an unpacked Debian one, variable.
 FERRET = "ferret-datasets/usr/share/ferret-vis/data"
 MOLECULES = "MDAnalysisTests/data"
 REAL_ARRAYS = (
@@ -67,8 +67,8 @@ def real_arrays() -> Iterator[Field]:
 
 def read(file: str, variable: str) -> tuple[np.ndarray, dict]:
     """A variable and its attributes."""
-    places = [Path(root) / file for root in (sysconfig.get_paths()["purelib"], sys.prefix)]
-    path = next((place for place in places if place.exists()), None)
+    candidates = [Path(root) / file for root in (sysconfig.get_paths()["purelib"], sys.prefix)]
+    path = next((candidate for candidate in candidates if candidate.exists()), None)
     if path is None:
         raise FileNotFoundError(f"no {file}")
     if path.suffix == ".trr":
@@ -79,13 +79,13 @@ def read(file: str, variable: str) -> tuple[np.ndarray, dict]:
 def read_trr(path: Path, variable: str) -> np.ndarray:
     """Positions (x) or velocities (v) of a single-precision GROMACS trajectory. It is big-endian; a frame has 24 bytes that say what the
     file is, 13 integers, of which some are the lengths of the parts that follow, two numbers, and the parts."""
-    content, place, frames = path.read_bytes(), 0, []
-    while place < len(content):
-        _, _, box, virial, pressure, _, _, positions, velocities, forces, atoms, _, _ = struct.unpack_from(">13i", content, place + 24)
-        place += 24 + 13 * 4 + 2 * 4 + box + virial + pressure
-        start = place if variable == "x" else place + positions
+    content, offset, frames = path.read_bytes(), 0, []
+    while offset < len(content):
+        _, _, box, virial, pressure, _, _, positions, velocities, forces, atoms, _, _ = struct.unpack_from(">13i", content, offset + 24)
+        offset += 24 + 13 * 4 + 2 * 4 + box + virial + pressure
+        start = offset if variable == "x" else offset + positions
         frames.append(np.frombuffer(content, ">f4", 3 * atoms, start).astype("<f4").reshape(atoms, 3))
-        place += positions + velocities + forces
+        offset += positions + velocities + forces
     return np.stack(frames)
 
 

@@ -1,4 +1,4 @@
-"""Compression ratios of the plugin's filter() beside other compressors, over generated and real arrays, at the same bounds.
+"""Compression ratios of the plugin's filter() and of other compressors, over generated and real arrays, at the same bounds.
 
 Run by compare.sh, which makes the environment, the plugin (found through HDF5_PLUGIN_PATH) and the data. The work, in order:
 
@@ -188,7 +188,7 @@ def serve(connection: object, codec: str, chunks: list[Field], relative: float) 
         connection.send(Outcome(failure=f"{type(error).__name__}: {error}"))
 
 
-def apart(codec: str, chunks: list[Field], relative: float) -> Outcome:
+def in_own_process(codec: str, chunks: list[Field], relative: float) -> Outcome:
     """`encode_all` in a process of its own."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["h5py", "hdf5plugin", "pysz", "zfpy"])  # once, as they take half a second
@@ -213,7 +213,7 @@ def measure(arrays: dict[str, list[Field]], bounds: Iterable[float], codecs: Ite
     work = [*itertools.product(arrays, bounds, codecs)]
     results: Results = {}
     with ThreadPoolExecutor(PROCESSES) as pool:
-        outcomes = pool.map(lambda item: apart(item[2], arrays[item[0]], item[1]), work)
+        outcomes = pool.map(lambda item: in_own_process(item[2], arrays[item[0]], item[1]), work)
         for number, (item, outcome) in enumerate(zip(work, outcomes), 1):
             name, relative, codec = item
             progress(f"{number}/{len(work)}: {name} at {relative:g}, {codec}")
@@ -283,7 +283,7 @@ def header(first: str, width: int = 11, codecs: tuple[str, ...] = tuple(CODECS))
 
 
 def row(first: str, second: float | str, cells: Iterable[str], width: int = 11) -> str:
-    """A line of a table. Marks stand right of the columns that numbers end in."""
+    """A line of a table. Marks follow the right-aligned numbers."""
     line = f"{first:<25} {second:<7}"
     for cell in cells:
         number = cell.rstrip("!*")

@@ -37,7 +37,7 @@ def chunk_words(bound: float, shape: tuple[int, ...], dtype: np.dtype | type = n
 
 
 def with_layout(words: tuple[int, ...], shape: tuple[int, ...], dtype: np.dtype | type, fill: float | None = None) -> tuple[int, ...]:
-    """Behind the user's words stands what set_local adds: marker, version, type and extents, then the bits of the fill value, if there is one."""
+    """Appends to the user's cd_values the words that set_local adds: marker, version, type, extents, and the bits of the fill value if there is one."""
     dtype = np.dtype(dtype).newbyteorder("<")
     fill_words = () if fill is None else np.array([fill], dtype).view("<u4").tolist()
     return (*words, 0x51 << 24 | 1 << 16 | (dtype.itemsize == 8) << 8 | len(shape), *shape, *fill_words)
@@ -58,12 +58,12 @@ class Plugin:
         self.buffer = ctypes.c_void_p(None)
 
     def allocate(self, room: int) -> None:
-        """A new buffer in place of the old one."""
+        """Replaces the buffer by a new one of `room` bytes."""
         self.libc.free(self.buffer)
         self.size, self.buffer = ctypes.c_size_t(room), ctypes.c_void_p(self.libc.malloc(room))
 
     def call(self, flags: int, words: tuple[int, ...], data: np.ndarray) -> tuple[float, int]:
-        """Seconds in filter(), and how many bytes it leaves in the buffer. Copying the chunk there is not timed."""
+        """Seconds in filter(), and the number of bytes in the buffer afterwards. Copying the chunk into it is not timed."""
         if self.size.value < data.nbytes:
             self.allocate(data.nbytes)
         ctypes.memmove(self.buffer, data.ctypes.data, data.nbytes)

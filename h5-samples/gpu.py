@@ -64,7 +64,7 @@ class Worker:
         return there, back, stream.tobytes()
 
     def options(self, edge: int, options: str, repeats: int) -> tuple[list[float], list[float], bytes]:
-        """The same with options in words; `options_hold` checks what comes back."""
+        """Seconds to compress and to decompress the first cube, and its stream, with options in words. `options_hold` checks the values."""
         chunk = np.ascontiguousarray(self.field[:edge, :edge, :edge])
         words = with_layout(cd_values(options), chunk.shape, chunk.dtype)
         _, stream = self.plugin.run(0, words, chunk)

@@ -1,5 +1,5 @@
-"""What each kind of bound gives over generated and real arrays: the exact bits beside lossless compressors, and how close PSNR, ratio and the point-wise
-bound come to what was asked. Run by modes.sh; every promise is checked in f64 on every value before a figure is printed."""
+"""Measures each kind of bound on generated and real arrays: lossless ratios compared with lossless compressors, and how close PSNR, ratio and the point-wise
+bound come to the values asked for. Run by modes.sh; every promise is checked in f64 on every value before a figure is printed."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def noise(chunk: Field, decoded: np.ndarray) -> float:
 
 
 def psnr(plugin: Plugin, arrays: dict[str, list[Field]]) -> None:
-    """Chunk by chunk; what is exact at any bound has no PSNR."""
-    print("\nPSNR: dB beyond what was asked for, least and median over the chunks of an array, and ratio beside that of an even spread of errors\n")
+    """Prints for each array how many dB the PSNR of its chunks is above the PSNR asked for. Chunks that are exact at any bound have no PSNR and are left out."""
+    print("\nPSNR: dB beyond what was asked for, least and median over the chunks of an array, and ratio compared with an even spread of errors\n")
     print(f"{'array':<26}" + "".join(f" {f'{asked} dB':>28}" for asked in (50, 70, 90)))
     for name, chunks in arrays.items():
         row = f"{name:<26}"

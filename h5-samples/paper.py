@@ -301,16 +301,16 @@ def plot(cases: list[Case], size: int, file: Path, title: str) -> None:
         row[0].set_ylabel(f"{what}, ms")
         for axis, label in zip(row, labels):
             shown = [case for case in cases if case.label == label]
-            for place, case in enumerate(shown):
+            for column, case in enumerate(shown):
                 heights = {way: 1e3 * middle(times(case)[way]) for way in WAYS}
                 for way, shift in zip(WAYS, (-0.2, 0.2)):
-                    axis.bar(place + shift, heights[way], 0.38, color=colors[way], label=way if place == 0 else None)
+                    axis.bar(column + shift, heights[way], 0.38, color=colors[way], label=way if column == 0 else None)
                 axis.annotate(
-                    f"×{case.faster(times(case)):.2f}", (place, max(heights.values())), ha="center", xytext=(0, 3), textcoords="offset points"
+                    f"×{case.faster(times(case)):.2f}", (column, max(heights.values())), ha="center", xytext=(0, 3), textcoords="offset points"
                 )
                 if "none" in times(case):
                     none = 1e3 * middle(times(case)["none"])
-                    axis.plot([place - 0.42, place + 0.42], [none, none], "k--", lw=1, label="no filter" if place == 0 else None)
+                    axis.plot([column - 0.42, column + 0.42], [none, none], "k--", lw=1, label="no filter" if column == 0 else None)
             axis.set_xticks(range(len(shown)), [f"{case.edge}³" for case in shown])
             axis.set_title(f"bound {label}", fontsize=9)
             axis.margins(y=0.12)

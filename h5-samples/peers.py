@@ -1,4 +1,4 @@
-"""Speed and ratio of the plugin's filter() beside SZ3 and ZFP, on the chunks of each array, in one process, taking turns.
+"""Speed and ratio of the plugin's filter(), SZ3 and ZFP, on the chunks of each array, in one process, taking turns.
 
     h5-samples/peers.sh [REPEATS [NAME...]]
 

@@ -6,7 +6,7 @@
     python3 quire_options.py abs=1e-3,coding=bitshuffle     prints what h5py, h5repack, nccopy and C programs take
     python3 quire_options.py 1,3539053052,1062232653        prints what such words say
 
-The words are abs=, rel=, pwrel=, psnr=, ratio= (with abs= beside it or without) or lossless, and coding=auto, huffman or
+The words are abs=, rel=, pwrel=, psnr=, ratio= (with or without abs=) or lossless, and coding=auto, huffman or
 bitshuffle, and adapt=none or history.
 """
 

@@ -1,4 +1,4 @@
-"""Bits per value against PSNR for four fields: the plugin's filter() beside SZ3, ZFP and SPERR, with a picture.
+"""Bits per value against PSNR for four fields: the plugin's filter(), SZ3, ZFP and SPERR, with a picture.
 
 Run by compare.sh, as compare.py is, whose codecs and checks it uses: the bound of every value is checked in f64.
 """

@@ -1,4 +1,4 @@
-"""Chunk shapes, bounds, modes, codings, processors and codebook policies, and other compressors beside them.
+"""Chunk shapes, bounds, modes, codings, processors and codebook policies, compared with other compressors.
 
 Run by the script `sweep`. Each row is measured in a process of its own, so that a compressor that crashes is a row that says so, and memory is that row's. Rows that are in
 the CSV already are not measured again.

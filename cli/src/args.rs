@@ -1,4 +1,4 @@
-//! `quire args`: options in words as what HDF5's clients take, and back.
+//! `quire args`: converts options in words to `cd_values` in the syntax of each HDF5 client, and `cd_values` to options.
 
 use clap::Args;
 use h5zquire::{FILTER_ID, cd_values};
@@ -8,17 +8,19 @@ use crate::arguments::{Bounds, refuse_arguments};
 use crate::library::message;
 use crate::output::{Outcome, print_json, say};
 
-/// Turn options into what h5repack, h5py, nccopy and C take, and back
+/// Convert options to filter parameters for h5repack, h5py, nccopy and C, and back
 ///
-/// Prints the numbers (`cd_values`) that stand for the options, in the form that each client wants. Given such numbers, with commas between them, prints the options.
+/// Prints the filter's parameters (`cd_values`) for the given options, in the syntax of each client. Given `cd_values` separated by commas, it prints the options that they encode.
+///
+/// Example: quire args rel=1e-3
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Options such as abs=1e-3 or rel=1e-4,coding=bitshuffle; or numbers such as 1,3539053052,1062232653
+    /// Options such as abs=1e-3 or rel=1e-4,coding=bitshuffle; or cd_values such as 1,3539053052,1062232653
     #[arg(value_name = "OPTIONS|NUMBERS")]
     text: Option<String>,
     #[command(flatten)]
     bounds: Bounds,
-    /// Print JSON
+    /// Print one JSON value instead of text
     #[arg(long)]
     json: bool,
 }
@@ -26,7 +28,7 @@ pub(crate) struct Arguments {
 /// Runs the command.
 ///
 /// # Errors
-/// With what was wrong with the options.
+/// Says why the options or numbers are invalid.
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     let said = message::<quire_codec::Error>;
     let given = match &arguments.text {

@@ -1,4 +1,4 @@
-//! What several subcommands take: bounds, in words or as flags, and shapes of chunks.
+//! Arguments that several subcommands share: bounds (in words or as flags) and chunk shapes.
 
 use clap::Args;
 use quire_codec::options;
@@ -6,45 +6,45 @@ use quire_codec::options;
 use crate::library::message;
 use crate::names::escape;
 
-/// What data are to be written with: an options text, or the same by flags.
+/// The bounds and codings to write data with, given as an options text or by one flag a bound.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What is to hold")]
+#[command(next_help_heading = "Bound and coding")]
 pub(crate) struct Bounds {
-    /// All in one text, such as rel=1e-3,coding=bitshuffle
+    /// Bound and coding in one text, such as rel=1e-3,coding=bitshuffle
     #[arg(long = "options", value_name = "OPTIONS")]
     options: Vec<String>,
-    /// Every value is off by no more, in the data's own units
+    /// Largest error of a value, in the units of the data; for example 0.01
     #[arg(long, value_name = "BOUND", allow_negative_numbers = true)]
     abs: Vec<String>,
-    /// Every value is off by no more than this share of the range of its chunk
+    /// Largest error of a value as a fraction of its chunk's range (largest minus smallest value); 1e-3 is 0.1 %
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     rel: Vec<String>,
-    /// Every value is off by no more than this share of itself
+    /// Largest error of a value as a fraction of that value (point-wise relative); 1e-3 is 0.1 %
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pwrel: Vec<String>,
-    /// Peak signal-to-noise ratio of each chunk, in dB
+    /// Peak signal-to-noise ratio that each chunk is to have, in dB; for example 60
     #[arg(long, value_name = "DECIBELS", allow_negative_numbers = true)]
     psnr: Vec<String>,
-    /// Each chunk shrinks to one part of so many; with one --abs beside it, which is not exceeded for it
+    /// Compression ratio that each chunk is to have; 10 asks for a tenth of the bytes. Given with one --abs, that error bound also holds, even if the ratio is then missed
     #[arg(long, value_name = "RATIO", allow_negative_numbers = true)]
     ratio: Vec<String>,
-    /// The exact bits
+    /// Keep the exact bits of every value
     #[arg(long)]
     lossless: bool,
-    /// How what the prediction leaves is coded: auto, huffman, or bitshuffle, which a GPU codes fastest
+    /// Coding of the residuals: auto, huffman, or bitshuffle (bit planes, which a GPU codes fastest)
     #[arg(long, value_name = "CODING")]
     coding: Option<String>,
-    /// Whether codebooks of the chunks before may be taken again: none, or history
+    /// Reuse of codebooks from earlier chunks: none, or history (fewer codebooks are built)
     #[arg(long, value_name = "HOW")]
     adapt: Option<String>,
 }
 
 impl Bounds {
-    /// The options texts that were given, each understood, in the words of [`options::format`].
+    /// Parses all given bounds and returns each as a canonical options text, as [`options::format`] writes it.
     ///
     /// # Errors
-    /// With what was wrong and what can be given.
-    fn understood(&self) -> Result<Vec<String>, String> {
+    /// Says which option is invalid and what is allowed.
+    fn parsed(&self) -> Result<Vec<String>, String> {
         let option =
             |key: &str, value: &Option<String>| value.as_ref().map(|value| format!(",{key}={value}")).unwrap_or_default();
         let coding = option("coding", &self.coding) + &option("adapt", &self.adapt);
@@ -66,12 +66,12 @@ impl Bounds {
         texts.iter().map(formatted).collect::<quire_codec::Result<_>>().map_err(message)
     }
 
-    /// The same; what makes no sense ends the program as clap would.
+    /// All given bounds as canonical options texts. Invalid ones end the program with exit code 2, as clap does.
     pub(crate) fn texts(&self) -> Vec<String> {
-        self.understood().unwrap_or_else(|error| refuse_arguments(&error))
+        self.parsed().unwrap_or_else(|error| refuse_arguments(&error))
     }
 
-    /// The one options text that was given; none, or more than one, end the program as clap would.
+    /// The only given bound as a canonical options text. No bound, or several, end the program with exit code 2, as clap does.
     pub(crate) fn text(&self) -> String {
         match &self.texts()[..] {
             [text] => text.clone(),
@@ -83,20 +83,20 @@ impl Bounds {
     }
 }
 
-/// Ends the program with the code that clap ends it with: to be called before it has begun anything.
+/// Prints why the arguments are invalid and ends the program with exit code 2, as clap does. Call it before any work has begun.
 pub(crate) fn refuse_arguments(reason: &str) -> ! {
     eprintln!("error: {}\n\nFor more information, try '--help'.", escape(reason.as_bytes()));
     std::process::exit(2)
 }
 
-/// Extents, slowest first.
+/// Extents of an array or chunk, slowest axis first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shape(pub(crate) Vec<usize>);
 
-/// Understands extents with x between them.
+/// Parses extents separated by x, such as 64x64x64.
 ///
 /// # Errors
-/// With the text and how to write one.
+/// Quotes the text and shows how a shape is written.
 pub(crate) fn shape(text: &str) -> Result<Shape, String> {
     let sides: Result<Vec<usize>, _> = text.split('x').map(str::parse).collect();
     match sides {
@@ -105,7 +105,7 @@ pub(crate) fn shape(text: &str) -> Result<Shape, String> {
     }
 }
 
-/// Extents as [`shape`] reads them.
+/// Formats extents as [`shape`] parses them.
 pub(crate) fn shape_text<T: ToString>(sides: &[T]) -> String {
     sides.iter().map(T::to_string).collect::<Vec<_>>().join("x")
 }

@@ -1,4 +1,4 @@
-//! Datasets of the user's files: how they are named, and their numbers, read a block at a time as the filter would meet them.
+//! Datasets of the user's files: found by name, and read block by block, as the filter would be given chunks.
 
 use std::collections::HashSet;
 use std::ffi::{CStr, OsStr};
@@ -15,31 +15,31 @@ use crate::library::process::note_reading;
 use crate::library::{chunks, message};
 use crate::names::Name;
 
-/// Most values of a block where neither the user nor the dataset says how long its sides are.
+/// Largest number of values in a block if neither the user nor the dataset gives its shape.
 const BLOCK_VALUES: usize = 64 * 64 * 64;
-/// HDF5 keeps so many bytes of a dataset's decoded chunks, so that blocks of another shape than the chunks do not decode them again and again.
+/// Size of HDF5's cache of decoded chunks, in bytes per dataset. Blocks that cut across chunks then decode each chunk only once.
 const CACHE_BYTES: usize = 64 << 20;
-/// Slots of that cache: a prime, far above the number of chunks in it.
+/// Number of hash slots of the chunk cache: a prime far above the number of chunks in it.
 const CACHE_SLOTS: usize = 12_421;
 
-/// A dataset, and where it stands.
+/// A dataset with its name and address.
 #[derive(Debug)]
 pub(crate) struct Named {
-    /// The dataset, or why HDF5 does not open it: a newer HDF5 may have written what this one does not know.
+    /// The dataset, or why HDF5 cannot open it: a newer HDF5 may have written it with features that this one lacks.
     pub(crate) dataset: Result<Dataset, String>,
     /// `FILE:/path/in/it`.
     pub(crate) name: Name,
-    /// The path alone.
+    /// The path in the file.
     pub(crate) path: Name,
     pub(crate) token: Token,
 }
 
-/// The file and the path in it that a user's `FILE`, `FILE:/path` or `FILE/path` means.
+/// Splits a user's `FILE`, `FILE:/path` or `FILE/path` into the file and the path in it.
 #[must_use]
 pub(crate) fn file_and_path(name: &OsStr) -> (&Path, &[u8]) {
     let bytes = name.as_bytes();
     let file = |end: usize| Path::new(OsStr::from_bytes(&bytes[..end]));
-    // A file's own name may have a colon.
+    // The name of an existing file may contain a colon.
     if Path::new(name).is_file() {
         return (Path::new(name), b"/");
     }
@@ -48,11 +48,11 @@ pub(crate) fn file_and_path(name: &OsStr) -> (&Path, &[u8]) {
         Some(colon) if bytes[colon + 1..].starts_with(b"/") => return (file(colon), &bytes[colon + 1..]),
         _ => {}
     }
-    // Nothing lies below a file, so that a part of the name which is one leaves no doubt.
+    // The first prefix that is an existing file is the file, since no other file can lie below it.
     at(b'/').find(|&slash| file(slash).is_file()).map_or((Path::new(name), b"/"), |slash| (file(slash), &bytes[slash..]))
 }
 
-/// The datasets that a name means, a group's with all below it, each once.
+/// The datasets that a user's name refers to, each once; for a group, all datasets below it.
 ///
 /// # Errors
 /// With the name, where there is no such file or object.
@@ -61,7 +61,7 @@ pub(crate) fn find(name: &OsStr) -> Result<Vec<Named>, String> {
     find_in(path, &Name::new(inside), &Name::from(name))
 }
 
-/// The datasets that a path in a file means, as [`find`] does. `name` is what the user calls it.
+/// The datasets that a path in a file refers to, as in [`find`]. `name` is the user's own spelling, for errors.
 ///
 /// # Errors
 /// As for [`find`].
@@ -95,20 +95,20 @@ pub(crate) fn open(path: &Path) -> Result<File, String> {
     links::open_file(path).map_err(|error| format!("{name}: it cannot be read as HDF5: {error}"))
 }
 
-/// Opens a dataset whose decoded chunks are kept.
+/// Opens a dataset with a cache of decoded chunks.
 fn open_dataset(group: &Group, name: &CStr) -> Result<Dataset, String> {
     let access = DatasetAccess::build().chunk_cache(CACHE_SLOTS, CACHE_BYTES, 1.0).finish().map_err(message)?;
     links::open_dataset(group, name, &access)
 }
 
-/// Says that this HDF5 does not open a dataset.
+/// The error message for a dataset that HDF5 cannot open, with HDF5's version.
 fn not_opened(error: &str) -> String {
     let (major, minor, micro) = hdf5::library_version();
     format!("HDF5 {major}.{minor}.{micro}, which this program is linked with, does not open it: {error}")
 }
 
 fn collect(group: &Group, file: &Path, path: &Name, met: &mut HashSet<Token>, found: &mut Vec<Named>) -> Result<(), String> {
-    // Links may lead back to where they came from. Soft ones lead to objects that are found anyway, or to nothing.
+    // Links may form cycles. Soft links are skipped: their targets are found by hard links, or do not exist.
     if !met.insert(token(group)?) {
         return Ok(());
     }
@@ -142,26 +142,26 @@ pub(crate) struct Source {
     pub(crate) block: Vec<usize>,
 }
 
-/// Where the blocks of a grid lie, which end with the extents.
+/// The division of an array into blocks; blocks at the end of an axis are clipped to the extents.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grid<'a> {
     pub(crate) extents: &'a [usize],
-    /// Sides of at least 1, as many as extents.
+    /// Extents of a block, one for each axis of the array, each at least 1.
     pub(crate) block: &'a [usize],
 }
 
 impl Grid<'_> {
-    /// Blocks along each axis.
+    /// Number of blocks along each axis.
     fn counts(&self) -> Vec<usize> {
         self.extents.iter().zip(self.block).map(|(&extent, &side)| extent.div_ceil(side)).collect()
     }
 
-    /// Blocks of the grid: one where there are no axes.
+    /// Number of blocks; 1 for an array without axes.
     pub(crate) fn blocks(&self) -> usize {
         self.counts().iter().product()
     }
 
-    /// Where a block starts along each axis, and how far it goes.
+    /// Start and length of a block along each axis.
     pub(crate) fn ranges(&self, number: usize) -> Vec<(usize, usize)> {
         let mut rest = number;
         let mut ranges: Vec<(usize, usize)> = Vec::new();
@@ -175,8 +175,8 @@ impl Grid<'_> {
     }
 }
 
-/// The blocks of a dataset that there is something written in, as far as HDF5 tells them apart: the others hold the fill value. Reading those is not only idle: HDF5 cannot do
-/// it for texts in a file that is open for reading (seen with 1.10.8 to 2.0).
+/// The blocks of a dataset that contain written values, as far as HDF5 records it; all others hold only the fill value. Those must not be read, since HDF5 fails to read unwritten
+/// strings from a file that is open for reading (seen with 1.10.8 to 2.0).
 ///
 /// # Errors
 /// HDF5's.
@@ -188,7 +188,7 @@ pub(crate) fn written_boxes(dataset: &Dataset, block: &[usize]) -> Result<Vec<Ve
     }
     if dataset.chunk().as_deref() != Some(block) {
         let mut boxes = Vec::new();
-        // A damaged file may have any extents.
+        // A damaged file may give any extents.
         boxes.try_reserve_exact(grid.blocks()).map_err(|_| format!("no memory for {} blocks", grid.blocks()))?;
         boxes.extend((0..grid.blocks()).map(|number| grid.ranges(number)));
         return Ok(boxes);
@@ -198,7 +198,7 @@ pub(crate) fn written_boxes(dataset: &Dataset, block: &[usize]) -> Result<Vec<Ve
     Ok(chunks::corners(dataset, block)?.into_iter().map(ranges).collect())
 }
 
-/// What can be read, and what not, with the reason.
+/// The datasets that can be read, and the skipped ones with the reason.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) sources: Vec<Source>,
@@ -206,7 +206,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Finds the datasets of numbers that a name means. `block` is the shape of blocks for those of its rank.
+    /// Adds the datasets of numbers that a name refers to. `block` is the block shape for datasets of its rank.
     ///
     /// # Errors
     /// With the name, where there is no such file or object.
@@ -222,10 +222,10 @@ impl Found {
 }
 
 impl Source {
-    /// A dataset that has numbers.
+    /// Checks that a dataset holds numbers, and makes a source of it.
     ///
     /// # Errors
-    /// With the reason why it has none.
+    /// Says why the dataset is skipped.
     pub(crate) fn new(dataset: Dataset, name: Name, block: Option<&[usize]>) -> Result<Self, String> {
         let numbers = Numbers::of(&dataset)?;
         let extents = dataset.shape();
@@ -242,7 +242,7 @@ impl Source {
         Ok(Self { dataset, name, numbers, fill_value, extents, block })
     }
 
-    /// The same dataset in blocks of another shape, which has its rank.
+    /// Divides the dataset into blocks of another shape, which must have its rank.
     #[must_use]
     pub(crate) fn with_block(&self, block: &[usize]) -> Self {
         let block = block.iter().zip(&self.extents).map(|(&side, &extent)| side.min(extent)).collect();
@@ -250,23 +250,23 @@ impl Source {
         Self { dataset, name, numbers, fill_value: self.fill_value, extents: self.extents.clone(), block }
     }
 
-    /// Its blocks.
+    /// The division of the dataset into blocks.
     pub(crate) fn grid(&self) -> Grid<'_> {
         Grid { extents: &self.extents, block: &self.block }
     }
 
-    /// How many there are.
+    /// Number of blocks.
     pub(crate) fn blocks(&self) -> usize {
         self.grid().blocks()
     }
 
-    /// Numbers of at most so many of them, spread evenly.
+    /// Indices of at most the given number of blocks, evenly spaced.
     pub(crate) fn sample(&self, most: usize) -> impl ExactSizeIterator<Item = usize> + use<> {
         let (blocks, taken) = (self.blocks(), self.blocks().min(most));
         (0..taken).map(move |place| (place as u128 * blocks as u128 / taken as u128) as usize)
     }
 
-    /// Replaces `bytes` with a block's, in the order of the file, and gives their layout.
+    /// Reads a block into `bytes`, in the file's byte order, and returns its layout.
     ///
     /// # Errors
     /// With the dataset's name.
@@ -281,7 +281,7 @@ impl Source {
     }
 }
 
-/// A block of at most [`BLOCK_VALUES`] values: the longest side is halved until it is small enough.
+/// A block shape of at most [`BLOCK_VALUES`] values: halves the longest extent until it fits.
 #[must_use]
 pub(crate) fn block_of(extents: &[usize]) -> Vec<usize> {
     let mut block = extents.to_vec();

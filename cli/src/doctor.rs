@@ -1,4 +1,4 @@
-//! `quire doctor`: what is found of HDF5, the plugin, driver and device, whether they work together, and what to do where they do not.
+//! `quire doctor`: checks HDF5, the plugin, the NVIDIA driver and the GPU, alone and together, and says how to repair what fails.
 
 use std::path::PathBuf;
 
@@ -12,20 +12,20 @@ use crate::library::{chunks, message, plugins};
 use crate::names::Name;
 use crate::output::{Outcome, print_json, say};
 
-/// Find out whether the filter works here, and what to do if not
+/// Check whether the filter works on this machine, and say how to repair it if not
 ///
-/// Looks for HDF5, its plugin folders, the plugin, the NVIDIA driver and a GPU, checks the environment, and sends a dataset through HDF5 and the plugin, in memory. The
-/// exit code is 1 if something keeps the filter from working. No GPU is nothing wrong: the CPU does the work then.
+/// Looks for HDF5, its plugin folders, the plugin, the NVIDIA driver and a GPU, checks the environment variables, and writes and reads a small dataset in memory through HDF5
+/// and the plugin. The exit code is 1 if the filter does not work. A machine without a GPU is no problem: the filter then runs on the CPU.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Print JSON
+    /// Print one JSON value instead of text
     #[arg(long)]
     json: bool,
 }
 
 /// File name of the plugin.
 const LIBRARY_NAME: &str = "libh5zquire.so";
-/// What the environment can say.
+/// The environment variables that change how HDF5 finds the plugin or how the plugin works.
 const VARIABLES: [&str; 7] = [
     "HDF5_PLUGIN_PATH",
     "HDF5_PLUGIN_PRELOAD",
@@ -36,30 +36,30 @@ const VARIABLES: [&str; 7] = [
     "QUIRE_CODEBOOK",
 ];
 
-/// Whether a finding is well.
+/// How serious a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Well,
-    /// Worth knowing, but the filter works all the same.
+    /// Worth knowing; the filter works.
     Note,
-    /// It keeps the filter from working.
+    /// The filter does not work because of it.
     Wrong,
 }
 
-/// What was found.
+/// The result of one check.
 #[derive(Debug)]
 struct Finding {
     about: &'static str,
     state: State,
     text: String,
-    /// What to do.
+    /// How to repair it.
     remedy: Option<String>,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// None: what is wrong is a finding.
+/// None: a problem is reported as a finding.
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     let mut findings = vec![hdf5_library()];
     findings.extend(environment());
@@ -141,7 +141,7 @@ fn environment() -> Vec<Finding> {
     findings
 }
 
-/// What the folders hold in which HDF5 looks for plugins.
+/// Checks the folders in which HDF5 looks for plugins, and the plugins in them.
 fn plugin_files() -> Vec<Finding> {
     const ABOUT: &str = "plugin";
     let folders = match plugins::folders() {
@@ -202,13 +202,13 @@ fn plugin_file(file: PathBuf) -> Finding {
     }
 }
 
-/// The folder of this program, if the plugin lies in it as cargo leaves it.
+/// The folder of this program, if it holds the plugin, as cargo's build folder does.
 fn beside_this_program() -> Option<PathBuf> {
     let folder = std::env::current_exe().ok()?.parent()?.to_path_buf();
     folder.join(LIBRARY_NAME).is_file().then_some(folder)
 }
 
-/// Whether HDF5 has the filter when it is asked for it.
+/// Checks that HDF5 finds the filter by its number.
 fn registered() -> Finding {
     const ABOUT: &str = "filter";
     let info = Filter::get_info(FILTER_ID);
@@ -227,7 +227,7 @@ fn registered() -> Finding {
     }
 }
 
-/// Where the NVIDIA driver says its version.
+/// The file in which the NVIDIA driver gives its version.
 const DRIVER: &str = "/proc/driver/nvidia/version";
 
 fn driver() -> Finding {
@@ -248,7 +248,7 @@ fn driver() -> Finding {
     }
 }
 
-/// What the plugin itself says of where it will compute; `None` without a plugin.
+/// Asks the plugin which backend it will use; `None` without a plugin.
 fn backend() -> Option<Finding> {
     const ABOUT: &str = "GPU";
     let file = plugins::folders().ok()?.into_iter().map(|folder| folder.join(LIBRARY_NAME)).find(|file| file.is_file())?;
@@ -283,7 +283,7 @@ fn backend() -> Option<Finding> {
     })
 }
 
-/// Sends a small dataset through HDF5 and the plugin.
+/// Writes a small dataset through HDF5 and the plugin, and reads it back.
 fn round_trip() -> Finding {
     const ABOUT: &str = "round trip";
     match try_round_trip() {
@@ -295,12 +295,12 @@ fn round_trip() -> Finding {
     }
 }
 
-/// More values than the chunk cache keeps, so that what is read has been through the filter.
+/// Number of values of that dataset: more than the chunk cache holds, so that reading decompresses.
 const VALUES: usize = 1 << 19;
 const BOUND: f64 = 1e-3;
 
 fn try_round_trip() -> Result<String, String> {
-    // HDF5 skips an optional filter that it does not find, and the crate makes all filters optional: what was stored is looked at below.
+    // HDF5 skips an optional filter that it does not find, and the crate `hdf5` makes all filters optional. The stored bytes are therefore checked below.
     let failed = message::<hdf5::Error>;
     let words = h5zquire::cd_values::from_options(&format!("abs={BOUND}")).map_err(message)?;
     let memory = File::with_options().with_fapl(|list| list.core_filebacked(false)).create("quire-doctor").map_err(failed)?;

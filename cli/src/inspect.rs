@@ -1,4 +1,4 @@
-//! `quire inspect`: what was done to the chunks of a file, from what their streams say of themselves.
+//! `quire inspect`: lists how each chunk of a file was compressed, read from the headers of its stream.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,31 +18,33 @@ use crate::library::{chunks, message};
 use crate::names::Name;
 use crate::output::{Outcome, Table, complain, number, print_json, say};
 
-/// Say what was done to the chunks of a file
+/// Show how the chunks of a file were compressed
 ///
-/// A row a dataset, or with --chunks a row a chunk, from the streams themselves: nothing is decoded, and the plugin is not needed. Checksums are verified; a chunk
-/// that is damaged is a row that says what is wrong, and the exit code is 1 then.
+/// Prints one row per dataset, or with --chunks one row per chunk: bytes, compression ratio, predictor, coding and more. The values are not decoded and
+/// the plugin is not needed. Verifies checksums: the row of a damaged chunk says what is wrong, and the exit code is then 1.
+///
+/// Example: quire inspect --chunks run.h5:/fields/u
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Files, or FILE:/path of a dataset or group in one
+    /// HDF5 files, or a dataset or group in one, such as run.h5:/fields/u
     #[arg(required = true, value_name = "FILE[:/PATH]")]
     sources: Vec<OsString>,
-    /// A row a chunk
+    /// Print one row per chunk
     #[arg(long)]
     chunks: bool,
-    /// Print all of it as JSON
+    /// Print datasets and chunks as one JSON value instead of text
     #[arg(long)]
     json: bool,
 }
 
-/// What there is to say of a dataset.
+/// The findings about one dataset.
 struct Report {
     name: Name,
     contents: Contents,
 }
 
 enum Contents {
-    /// The filter has no part in it; what it has instead.
+    /// The dataset is not compressed with this filter; the text names its own filters or layout.
     Other(String),
     Compressed(Compressed),
 }
@@ -55,7 +57,7 @@ struct Compressed {
     rows: Vec<Row>,
 }
 
-/// A chunk.
+/// A chunk: its first corner, its stored bytes, and its state or why it is damaged.
 struct Row {
     corner: Vec<u64>,
     bytes: u64,
@@ -63,7 +65,7 @@ struct Row {
 }
 
 enum State {
-    /// HDF5 left the filter out when it wrote the chunk, as it may where the filter is optional.
+    /// HDF5 stored the chunk without the filter, which it may do if the filter is optional.
     Unfiltered,
     Described(Description),
 }
@@ -71,7 +73,7 @@ enum State {
 /// Runs the command.
 ///
 /// # Errors
-/// Where a file or an object is not there, or HDF5 cannot say what it is.
+/// If a file or object does not exist, or HDF5 cannot read its description.
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     let mut reports = Vec::new();
     for source in &arguments.sources {

@@ -1,4 +1,4 @@
-//! What the crate `hdf5` has no safe form for. All unsafe code of this program stands in this module: each function checks what HDF5 itself does not.
+//! HDF5 calls that the crate `hdf5` does not wrap. All unsafe code of this program is in this module; each function checks the conditions that HDF5 does not check.
 
 pub(crate) mod chunks;
 pub(crate) mod links;
@@ -12,28 +12,28 @@ use std::ffi::c_int;
 
 use crate::names::escape;
 
-/// The result of a call, with HDF5's words for what was wrong.
+/// The result of an HDF5 call; the error is HDF5's message.
 pub(crate) type Result<T> = std::result::Result<T, String>;
 
-/// Runs calls of HDF5 under the lock of the crate `hdf5`, which also keeps HDF5 from printing what comes back as an error.
+/// Runs HDF5 calls under the lock of the crate `hdf5`, which also keeps HDF5 from printing its errors.
 fn locked<T>(calls: impl FnOnce() -> T) -> T {
     hdf5::sync::sync(calls)
 }
 
-/// The error that a call has left behind, if its code says that there is one. To be called under the lock that the call was made under.
+/// Turns a negative return code into HDF5's error message. Call it under the lock that the HDF5 call was made under.
 fn check(code: c_int) -> Result<()> {
     hdf5::h5check(code).map(|_| ()).map_err(message)
 }
 
-/// The same for calls that give an identifier.
+/// Turns a negative identifier into HDF5's error message, as [`check`] does for return codes.
 fn check_id(id: hdf5_sys::h5i::hid_t) -> Result<hdf5_sys::h5i::hid_t> {
     hdf5::h5check(id).map_err(message)
 }
 
-/// Replaces `bytes` with zeros, for so many values of so many bytes each. A damaged file may ask for more than there is.
+/// Replaces `bytes` with zeros for the given number of values of the given size in bytes. Returns an error if memory does not suffice, since a damaged file may ask for any size.
 ///
 /// # Errors
-/// If there is not the memory.
+/// If there is not enough memory.
 fn make_room(bytes: &mut Vec<u8>, count: usize, each: usize) -> Result<()> {
     bytes.clear();
     let length =
@@ -43,7 +43,7 @@ fn make_room(bytes: &mut Vec<u8>, count: usize, each: usize) -> Result<()> {
     Ok(())
 }
 
-/// What an error says, with the names escaped that HDF5 puts into it.
+/// The text of an error, escaped because HDF5 puts names from the file into it.
 pub(crate) fn message<E: std::fmt::Display>(error: E) -> String {
     escape(error.to_string().as_bytes())
 }

@@ -1,9 +1,9 @@
-//! `quire`: what H5Z-Quire's users do from a shell.
+//! `quire`: the command line of H5Z-Quire.
 //!
 //! ```text
-//! arguments: bounds, shapes ─┐                      ┌─> output: tables, lines, JSON; part: files that come under their name when they are whole
+//! arguments: bounds, shapes ─┐                      ┌─> output: tables, lines, JSON; part: output files that are renamed when complete
 //! datasets: the user's files ┴─> one module a subcommand
-//!      └─ library: HDF5's calls that have no safe form, by names of any bytes; a process for them that may crash
+//!      └─ library: unsafe calls of HDF5, with names of any bytes, in a child process because damaged files can crash HDF5
 //! ```
 
 mod args;
@@ -52,25 +52,25 @@ enum Command {
     Man(shell::Manual),
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 all is done and well; 1 it failed, or something is wrong that it says; 2 the arguments make no sense.\n\
-    Errors and notes go to standard error; with --json, standard output is one JSON value, or nothing after an error.";
+const EXIT_CODES: &str = "Exit codes: 0 success; 1 the command failed or reported a problem; 2 invalid arguments.\n\
+    Errors and notes go to standard error. With --json, standard output is one JSON value, or empty after an error.";
 
-/// Exit code of a failure; clap ends with 2 for arguments that it does not understand.
+/// Exit code of a failure. Invalid arguments end with 2, which is clap's code.
 const FAILURE: u8 = 1;
 
-/// The arguments, as they are parsed, completed and printed in manuals.
+/// The description of all arguments, from which clap parses them and prints help, completions and manual pages.
 fn description() -> clap::Command {
     Arguments::command().after_help(EXIT_CODES).mut_subcommands(|subcommand| subcommand.after_help(EXIT_CODES))
 }
 
-/// The arguments as they are understood. What makes no sense, and requests for help, end the program.
-fn understood() -> Arguments {
+/// Parses the arguments. Invalid ones, and requests for help, end the program.
+fn parse_arguments() -> Arguments {
     let parsed = |arguments: &[OsString]| {
         description().try_get_matches_from(arguments).and_then(|matches| Arguments::from_arg_matches(&matches))
     };
     let given: Vec<OsString> = std::env::args_os().collect();
     parsed(&given).unwrap_or_else(|error| {
-        // clap shows arguments as they were given: it is to see those that a terminal only shows.
+        // clap quotes arguments in its errors. It parses escaped ones for that, so that no control character reaches the terminal.
         let shown: Vec<OsString> = given.iter().map(|argument| escape(argument.as_bytes()).into()).collect();
         parsed(&shown).err().unwrap_or(error).exit()
     })
@@ -82,10 +82,10 @@ fn main() -> ExitCode {
         let payload = panic.payload();
         let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
         let message = text.unwrap_or("no reason is given");
-        let place = panic.location().map(|place| format!(" ({}:{})", place.file(), place.line())).unwrap_or_default();
-        complain(format_args!("error: this should not happen, unless the file is damaged: {message}{place}"));
+        let location = panic.location().map(|location| format!(" ({}:{})", location.file(), location.line())).unwrap_or_default();
+        complain(format_args!("error: this should not happen, unless the file is damaged: {message}{location}"));
     }));
-    let arguments = understood();
+    let arguments = parse_arguments();
     let output = arguments.command.output().map(Path::to_owned);
     if !arguments.command.reads_files() {
         return ExitCode::from(run(arguments.command));
@@ -98,7 +98,7 @@ fn main() -> ExitCode {
         End::Code(code) => ExitCode::from(code),
         End::Signal(signal) => {
             process::end_as_asked(signal);
-            // What is left of a bar of progress goes.
+            // Erase the rest of a progress bar.
             if stderr().is_terminal() {
                 eprint!("\r\x1b[2K");
             }
@@ -108,7 +108,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says that the process which read files was ended by a signal.
+/// The error message for a child process that a signal ended: the signal, the dataset it was reading, and the state of the output file.
 fn killed(signal: i32, reading: Option<&Name>, output: Option<&Path>) -> String {
     let on_reading = reading.map(|name| format!(" on reading {name}")).unwrap_or_default();
     let mut text = match process::crash_name(signal) {
@@ -125,12 +125,12 @@ fn killed(signal: i32, reading: Option<&Name>, output: Option<&Path>) -> String 
 }
 
 impl Command {
-    /// Whether HDF5 reads files for it that may be damaged.
+    /// Whether the subcommand reads HDF5 files, which may be damaged; it then runs in a child process.
     fn reads_files(&self) -> bool {
         matches!(self, Self::Inspect(_) | Self::Estimate(_) | Self::Repack(_) | Self::Train(_))
     }
 
-    /// The file that it writes.
+    /// The file that the subcommand writes, if any.
     fn output(&self) -> Option<&Path> {
         match self {
             Self::Repack(arguments) => Some(&arguments.output),
@@ -140,9 +140,9 @@ impl Command {
     }
 }
 
-/// Runs a subcommand; the exit code comes back.
+/// Runs a subcommand and returns the exit code.
 fn run(command: Command) -> u8 {
-    // Errors come back as values; HDF5 need not print them as well.
+    // Errors are returned as values, so HDF5 does not print them.
     hdf5::silence_errors(true);
     let done = match command {
         Command::Args(arguments) => args::run(&arguments),

@@ -1,4 +1,4 @@
-//! Names that come from outside (of files, objects, links, attributes): any bytes but zero, and how they are shown.
+//! Names of files, objects, links and attributes: any bytes but zero, escaped when they are printed.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fmt::{self, Write as _};
@@ -32,7 +32,7 @@ fn push(shown: &mut String, escaped: fmt::Arguments<'_>) {
     let _ = shown.write_fmt(escaped);
 }
 
-/// Whether a terminal may do something else with a character than to show it in its turn.
+/// Whether a terminal may act on a character instead of showing it.
 pub(crate) fn is_obeyed(character: char) -> bool {
     const DIRECTIONS: [char; 3] = ['\u{61c}', '\u{200e}', '\u{200f}'];
     character.is_control()
@@ -40,12 +40,12 @@ pub(crate) fn is_obeyed(character: char) -> bool {
         || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A name from outside. `Display` and `Debug` escape it.
+/// A name from the user or a file. `Display` and `Debug` escape it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct Name(CString);
 
 impl Name {
-    /// A name of these bytes. A zero byte, which neither a file's name nor one in HDF5 can have, ends it.
+    /// Makes a name of bytes. It ends before the first zero byte, since neither file names nor HDF5 names can contain one.
     pub(crate) fn new(bytes: impl Into<Vec<u8>>) -> Self {
         let mut bytes: Vec<u8> = bytes.into();
         bytes.truncate(bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len()));
@@ -67,12 +67,12 @@ impl Name {
         self.0.as_bytes()
     }
 
-    /// The name as C takes it.
+    /// The name as a C string.
     pub(crate) fn as_c(&self) -> &CStr {
         &self.0
     }
 
-    /// The name for JSON, which has its own escapes: exact, but that bytes which are no UTF-8 are written as `\xff`.
+    /// The name for JSON, unescaped because JSON has escapes of its own. Bytes that are not UTF-8 become text such as `\xff`.
     pub(crate) fn json(&self) -> String {
         let mut text = String::new();
         for chunk in self.as_bytes().utf8_chunks() {

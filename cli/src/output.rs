@@ -1,4 +1,4 @@
-//! What the program prints. All lines but those of help, completions and manuals go through [`say`] and [`complain`], which print nothing that a terminal obeys.
+//! What the program prints. All lines but those of help, completions and manuals go through [`say`] and [`complain`], which escape control characters.
 
 use std::fmt::{Display, Write as _};
 use std::io::{Write as _, stdout};
@@ -8,21 +8,21 @@ use serde_json::Value;
 
 use crate::names::{escape, is_obeyed};
 
-/// How a command ended that did what it was to do.
+/// The result of a command that ran to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// All is well.
+    /// No problem was found.
     Done,
-    /// It found something wrong, and has said what.
+    /// It found a problem and reported it.
     Wrong,
 }
 
-/// Prints a value as JSON, on lines that a person can read as well.
+/// Prints a value as indented JSON.
 pub(crate) fn print_json(value: &Value) {
     print(&json_text(value));
 }
 
-/// JSON escapes control characters within texts up to U+001F; here all are escaped that a terminal may obey.
+/// JSON escapes control characters up to U+001F. This escapes all other characters that a terminal may act on, too.
 fn json_text(value: &Value) -> String {
     let mut text = String::new();
     for character in format!("{value:#}").chars() {
@@ -50,19 +50,19 @@ fn print(text: &str) {
 
 /// Prints a line to standard error.
 pub(crate) fn complain(line: impl Display) {
-    // Where that is closed there is nobody to be told.
+    // A failure is ignored: if standard error is closed, nobody can be told.
     let _ = writeln!(std::io::stderr(), "{}", escape(line.to_string().as_bytes()));
 }
 
-/// A number for JSON, which has no infinity and no NaN: null stands for them.
+/// A number for JSON; infinity and NaN, which JSON lacks, become null.
 pub(crate) fn number(value: f64) -> Value {
     serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
 
-/// Rows of text under a heading, in columns as wide as their widest cell: the first to the left, all others to the right.
+/// A table with a heading. Columns are as wide as their widest cell; the first is aligned left, all others right.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Cells, and what stands behind them without a column of its own.
+    /// The cells of each row, and a note after the last column.
     rows: Vec<(Vec<String>, String)>,
 }
 
@@ -75,7 +75,7 @@ impl Table {
         self.rows.push((row, String::new()));
     }
 
-    /// Adds a row that ends with a text which may be long.
+    /// Adds a row with a note of any length after its last cell.
     pub(crate) fn push_with_text(&mut self, row: Vec<String>, text: String) {
         self.rows.push((row, text));
     }
@@ -96,7 +96,7 @@ impl Table {
     }
 }
 
-/// A bar on the terminal, if there is one. `unit` is what is counted.
+/// A progress bar, shown only on a terminal. `unit` names the counted things.
 pub(crate) fn progress(length: u64, unit: &str) -> ProgressBar {
     let template = match unit {
         "bytes" => "{wide_bar} {bytes}/{total_bytes}, {eta} left {msg}".to_owned(),

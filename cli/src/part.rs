@@ -1,12 +1,12 @@
-//! Files that come under their name when they are whole.
+//! Output files that are renamed to their final name when they are complete.
 //!
 //! ```text
 //! out.h5.a1B2c3.part/out.h5      the file, until it is renamed
 //!                   /quire.lock  locked by the process that writes the file, for as long as it lives
 //! ```
 //!
-//! The system opens the lock when that process ends, however it ends. A folder whose lock is open has been left by a process that was killed, and goes when the next file of that
-//! name is begun. HDF5 locks the file itself by the same means, which is why the lock is another file.
+//! The system releases the lock when that process ends, however it ends. A folder whose lock is free was left by a killed process; it is removed when the next file of that
+//! name is begun. HDF5 locks the file itself by the same means, so the lock must be another file.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -24,19 +24,19 @@ const LOCK: &str = "quire.lock";
 const SUFFIX: &str = ".part";
 /// Characters between the file's name and the suffix, as `tempfile` makes them.
 const RANDOM: usize = 6;
-/// A folder without a lock may have been made a moment ago; older ones have been left, if they are empty.
+/// Age up to which an empty folder without a lock file may belong to a process that has just made it. Older ones are removed.
 const NEW: Duration = Duration::from_secs(60);
 
-/// A file that is not whole yet. It goes with this value.
+/// An incomplete file. Dropping this value removes it.
 #[derive(Debug)]
 pub(crate) struct Part {
     folder: TempDir,
     file: PathBuf,
-    /// Open for as long as the file is not whole.
+    /// The lock file, held open until the file is complete.
     _lock: File,
 }
 
-/// Begins a file that will have the name `path`; what killed processes have left of such files goes first.
+/// Begins a file that will be renamed to `path`. First removes incomplete files that killed processes have left for `path`.
 ///
 /// # Errors
 /// With the path.
@@ -62,12 +62,12 @@ pub(crate) fn begin(path: &Path) -> Result<Part, String> {
 }
 
 impl Part {
-    /// Where the file is written until it is whole.
+    /// The temporary path of the incomplete file.
     pub(crate) fn path(&self) -> &Path {
         &self.file
     }
 
-    /// Gives the file its name once all of it is on the disk. Another of that name is replaced if `force` says so.
+    /// Flushes the file to disk, then renames it to `path`. An existing file is replaced only if `force` is true.
     ///
     /// # Errors
     /// With the path.
@@ -78,7 +78,7 @@ impl Part {
         let file = TempPath::try_from_path(&self.file).map_err(refused)?;
         let kept = if force { file.persist(path) } else { file.persist_noclobber(path) };
         let kept = match kept {
-            // Not every file system can rename without replacing; there, looking first is what is left.
+            // Some file systems cannot rename without replacing. Check for an existing file there.
             Err(error) if error.error.kind() != ErrorKind::AlreadyExists && path.symlink_metadata().is_err() => {
                 error.path.persist(path)
             }
@@ -91,7 +91,7 @@ impl Part {
     }
 }
 
-/// Removes what killed processes have left of a file, as far as this process may.
+/// Removes the incomplete files that killed processes have left for `path`, as far as permissions allow.
 pub(crate) fn clean(path: &Path) {
     let (Some(name), Ok(entries)) = (path.file_name(), fs::read_dir(parent(path))) else { return };
     for entry in entries.flatten().filter(|entry| is_part(&entry.file_name(), name)) {
@@ -104,7 +104,7 @@ pub(crate) fn clean(path: &Path) {
         // Open for writing, as file systems of other machines want it for a lock.
         match OpenOptions::new().write(true).open(&lock) {
             Ok(opened) if opened.try_lock().is_ok() => {
-                // What else may be in the folder is not ours, and keeps it.
+                // The folder is kept if it contains any other file, which is not ours.
                 let _ = fs::remove_file(folder.join(name));
                 let _ = fs::remove_file(lock);
                 let _ = fs::remove_dir(&folder);
@@ -130,7 +130,7 @@ fn prefix(name: &OsStr) -> OsString {
     prefix
 }
 
-/// Whether a folder is named as [`begin`] names those of a file.
+/// Whether a folder's name is one that [`begin`] makes for this file.
 fn is_part(folder: &OsStr, name: &OsStr) -> bool {
     let random = folder.as_bytes().strip_prefix(prefix(name).as_bytes()).and_then(|rest| rest.strip_suffix(SUFFIX.as_bytes()));
     random.is_some_and(|random| random.len() == RANDOM && random.iter().all(u8::is_ascii_alphanumeric))

@@ -1,18 +1,18 @@
-//! What a bound promises, checked on values that went through the filter, in f64 and without the codec's own arithmetic.
+//! Checks in f64 that decompressed values keep their bound, without the codec's own arithmetic.
 
 use quire_codec::stages::element::Element;
 use quire_codec::stages::small_float::{BFloat16, Binary16};
 use quire_codec::{ByteOrder, ErrorBound, Scalar};
 
-/// Decibels by which a chunk may miss its PSNR. The encoder settles its bound by what rounding to the grid takes off; interpolation spreads errors otherwise.
-const DECIBELS: f64 = 0.3;
-/// Chunks of fewer values have no PSNR to speak of: a few errors that happen to be large make it.
-const VALUES_OF_A_PSNR: u64 = 4096;
+/// Tolerance of a chunk's PSNR, in dB. The encoder sets its bound from the errors of rounding to the grid; interpolation distributes errors differently.
+const PSNR_TOLERANCE_DB: f64 = 0.3;
+/// Smallest number of values for which PSNR is checked: in smaller chunks a few large errors decide it.
+const MIN_VALUES_FOR_PSNR: u64 = 4096;
 
-/// How values differ from what they were.
+/// Error statistics of decompressed values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Difference {
-    /// Finite values but the fill value.
+    /// Number of finite values, without fill values.
     pub(crate) values: u64,
     /// The largest error among them.
     pub(crate) greatest: f64,
@@ -28,7 +28,7 @@ impl Default for Difference {
 }
 
 impl Difference {
-    /// Adds what was found in another chunk.
+    /// Adds the statistics of another chunk.
     pub(crate) fn add(&mut self, other: &Self) {
         self.values += other.values;
         self.greatest = self.greatest.max(other.greatest);
@@ -37,12 +37,12 @@ impl Difference {
         self.most = self.most.max(other.most);
     }
 
-    /// How far the values lie apart.
+    /// The largest minus the smallest value; 0 if there are none.
     pub(crate) fn range(&self) -> f64 {
         if self.least <= self.most { self.most - self.least } else { 0.0 }
     }
 
-    /// In dB; infinite where nothing differs, NaN where squares of errors are beyond what a number can be.
+    /// PSNR in dB; infinite if no value differs, NaN if the sum of squared errors overflows f64.
     pub(crate) fn psnr(&self) -> f64 {
         if self.greatest == 0.0 {
             return f64::INFINITY;
@@ -51,7 +51,7 @@ impl Difference {
         if psnr.is_finite() { psnr } else { f64::NAN }
     }
 
-    /// The PSNR for people.
+    /// The PSNR as text for tables.
     pub(crate) fn psnr_text(&self) -> String {
         match self.psnr() {
             f64::INFINITY => "exact".to_owned(),
@@ -61,7 +61,7 @@ impl Difference {
     }
 }
 
-/// A value, as it is compared.
+/// A value in the type in which it is compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Value {
     Float(f64),
@@ -76,7 +76,7 @@ impl Value {
         }
     }
 
-    /// How far off another value is. Whole numbers are subtracted before they are rounded.
+    /// The absolute difference to another value. Integers are subtracted before they are rounded to f64.
     fn error(self, other: Self) -> f64 {
         match (self, other) {
             (Self::Whole(value), Self::Whole(other)) => value.abs_diff(other) as f64,
@@ -85,7 +85,7 @@ impl Value {
     }
 }
 
-/// A chunk's type, and its dataset's fill value.
+/// The element type of a chunk, and the fill value's bits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kind {
     pub(crate) scalar: Scalar,
@@ -93,10 +93,10 @@ pub(crate) struct Kind {
     pub(crate) fill_value: Option<u64>,
 }
 
-/// Compares the bytes of a chunk with what came back for it.
+/// Compares the original bytes of a chunk with the decompressed ones.
 ///
 /// # Errors
-/// With the first value that is not what the bound promises, and its place in the chunk.
+/// Reports the first value that breaks the bound, with its index in the chunk.
 pub(crate) fn check(original: &[u8], read: &[u8], kind: Kind, bound: &ErrorBound) -> Result<Difference, String> {
     match kind.scalar {
         Scalar::F32 => check_as::<f32>(original, read, kind, bound, |value| Value::Float(f64::from(value))),
@@ -124,15 +124,15 @@ fn check_as<V: Element>(
     if original.len() != read.len() {
         return Err(format!("{} bytes came back for {}", read.len(), original.len()));
     }
-    let bytes_of = |bytes: &[u8], place: usize| V::read(bytes, place, kind.byte_order);
+    let bytes_of = |bytes: &[u8], index: usize| V::read(bytes, index, kind.byte_order);
     let count = original.len() / V::SIZE;
     let mask = u64::MAX >> (64 - 8 * V::SIZE);
     let bits = |element: V| element.to_bits_i64().cast_unsigned() & mask;
     let fill = kind.fill_value.map(|fill| fill & mask);
     let counts = |element: V| value(element).in_f64().is_finite() && Some(bits(element)) != fill;
     let mut difference = Difference::default();
-    for place in 0..count {
-        let before = bytes_of(original, place);
+    for index in 0..count {
+        let before = bytes_of(original, index);
         if counts(before) {
             let number = value(before).in_f64();
             difference.least = difference.least.min(number);
@@ -140,44 +140,44 @@ fn check_as<V: Element>(
         }
     }
     let range = difference.range();
-    let missed = |place: usize, before: V, after: V, promise: &str| {
+    let missed = |index: usize, before: V, after: V, promise: &str| {
         let (before_bits, after_bits) = (bits(before), bits(after));
         let (before, after) = (value(before).in_f64(), value(after).in_f64());
         format!(
-            "value {place} of a chunk was {before:e} (bits {before_bits:x}) and is {after:e} (bits {after_bits:x}): {promise}"
+            "value {index} of a chunk was {before:e} (bits {before_bits:x}) and is {after:e} (bits {after_bits:x}): {promise}"
         )
     };
-    for place in 0..count {
-        let (before, after) = (bytes_of(original, place), bytes_of(read, place));
+    for index in 0..count {
+        let (before, after) = (bytes_of(original, index), bytes_of(read, index));
         if !counts(before) {
             if bits(before) != bits(after) {
-                return Err(missed(place, before, after, "fill values and what is not finite are kept bit for bit"));
+                return Err(missed(index, before, after, "fill values and what is not finite are kept bit for bit"));
             }
             continue;
         }
         let error = value(before).error(value(after));
         let allowed = match *bound {
             ErrorBound::Lossless if bits(before) == bits(after) => 0.0,
-            ErrorBound::Lossless => return Err(missed(place, before, after, "the exact bits are to come back")),
+            ErrorBound::Lossless => return Err(missed(index, before, after, "the exact bits are to come back")),
             ErrorBound::Absolute(bound) => bound,
             ErrorBound::Relative(share) => share * range,
             ErrorBound::PointwiseRelative(share) => share * value(before).in_f64().abs(),
             ErrorBound::Ratio { ceiling: Some(ceiling), .. } => ceiling,
             _ => f64::MAX,
         };
-        // A NaN that came back makes the error one, which is no more than anything.
+        // A NaN among the decompressed values makes `error` NaN, for which `error <= allowed` is false.
         let is_kept = error <= allowed;
         if !is_kept {
-            return Err(missed(place, before, after, &format!("it may be off by {allowed:e}")));
+            return Err(missed(index, before, after, &format!("it may be off by {allowed:e}")));
         }
         difference.values += 1;
         difference.greatest = difference.greatest.max(error);
         difference.squares += error * error;
     }
     if let ErrorBound::Psnr(decibels) = *bound
-        && difference.values >= VALUES_OF_A_PSNR
+        && difference.values >= MIN_VALUES_FOR_PSNR
         && V::SIZE >= 4
-        && difference.psnr() < decibels - DECIBELS
+        && difference.psnr() < decibels - PSNR_TOLERANCE_DB
     {
         return Err(format!("the PSNR of a chunk is {:.2} dB where {decibels} were asked for", difference.psnr()));
     }

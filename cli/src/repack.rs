@@ -1,11 +1,11 @@
-//! `quire repack`: a whole file compressed, copied faithfully otherwise, verified, and only then under its name.
+//! `quire repack`: writes a compressed copy of a file, verifies it against the original, and only then gives it its name.
 //!
 //! ```text
 //! plan: which datasets, how ─> copy: groups, links, attributes, other datasets; chunks ─> verify: every value and all else ─> rename
 //! ```
 //!
-//! h5repack could write the file, too, but its versions differ in what they lose: where a filter refuses a dataset, 1.10 ends with 0; the order in which links were made is
-//! forgotten, which netCDF-4 goes by; where its buffer ends within a chunk, the chunk is compressed twice, and a bound that follows the chunk is then exceeded.
+//! h5repack is not used, because its versions have different faults. 1.10 exits with 0 although a filter has refused a dataset. The creation order of links is lost, on which netCDF-4
+//! relies. A chunk is compressed twice if h5repack's buffer ends within it, and a bound relative to the chunk's range is then exceeded.
 
 mod copy;
 mod plan;
@@ -30,43 +30,46 @@ use crate::output::{Outcome, Table, complain, number, print_json, progress, say}
 use crate::part;
 use crate::promise::Difference;
 
-/// Write a file anew with its datasets compressed
+/// Write a copy of a file with its datasets compressed
 ///
-/// Datasets of numbers are compressed; everything else is copied as it is: groups, links, attributes, other datasets, types, fill values. Other filters of datasets that
-/// are compressed go. Whole numbers keep their exact bits unless --round-integers is given, and what is skipped is listed with the reason. The new file is read again and
-/// compared with the old one, every value with its bound in double precision, before it gets its name: after an error, or when the program is ended, there is no OUT. A program
-/// that is killed may leave a folder OUT.*.part, which goes when OUT is written the next time.
+/// Compresses datasets of numbers and copies everything else unchanged: groups, links, attributes, other datasets, types and fill values. In compressed datasets this filter
+/// replaces all others. Integers keep their exact bits unless --round-integers is given. Skipped datasets are listed with the reason.
+///
+/// The new file is read back and compared with IN: each compressed value against its bound in double precision, everything else for equality. Only then is it renamed to OUT. After an
+/// error or an interruption there is no new OUT, and an existing one is unchanged. A killed program may leave a folder OUT.*.part; the next run that writes OUT removes it.
+///
+/// Example: quire repack run.h5 run-small.h5 --rel 1e-3
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The file to read
+    /// The HDF5 file to read
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// The file to write
+    /// The HDF5 file to write
     #[arg(value_name = "OUT")]
     pub(crate) output: PathBuf,
     #[command(flatten)]
     bounds: Bounds,
-    /// Shape of chunks for datasets of that rank, such as 64x64x64; may be given for several ranks. Others keep the chunks that they have
+    /// Chunk shape, slowest axis first, such as 64x64x64, for datasets of that rank. Can be given once per rank; datasets of other ranks keep their chunk shape
     #[arg(long, value_name = "SHAPE", value_parser = shape)]
     chunks: Vec<Shape>,
-    /// Compress this dataset, or those in this group, alone; may be given again. A dataset that is named is compressed though it is small or a dimension scale
+    /// Compress only this dataset, or the datasets in this group, such as /fields; can be repeated. A dataset named here is compressed even if it is small or a dimension scale
     #[arg(long, value_name = "PATH")]
     only: Vec<OsString>,
-    /// Leave datasets of fewer bytes as they are
+    /// Copy datasets smaller than this unchanged; uncompressed size in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 16384)]
     min_size: u64,
-    /// Apply the bound to whole numbers as well
+    /// Apply the bound to integers as well; without it they keep their exact bits
     #[arg(long)]
     round_integers: bool,
-    /// Replace OUT if it is there
+    /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
-    /// Print JSON
+    /// Print one JSON value instead of text
     #[arg(long)]
     json: bool,
 }
 
-/// What came of a dataset.
+/// The result for one dataset: stored bytes and errors.
 struct Done {
     stored: u64,
     difference: Difference,

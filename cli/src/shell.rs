@@ -1,4 +1,4 @@
-//! `quire completions` and `quire man`: made from the same description of the arguments that clap reads them by.
+//! `quire completions` and `quire man`: generated from clap's description of the arguments.
 
 use std::io::{Write as _, stdout};
 
@@ -9,17 +9,17 @@ use clap_mangen::Man;
 use crate::library::message;
 use crate::output::Outcome;
 
-/// Print completions for a shell
+/// Print a completion script for a shell
 ///
 /// For bash, `quire completions bash > ~/.local/share/bash-completion/completions/quire`; for zsh, into `_quire` in a folder of $fpath; for fish, into
 /// `~/.config/fish/completions/quire.fish`.
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
-    /// The shell
+    /// The shell to print the script for
     shell: Named,
 }
 
-/// The shells that people ask for.
+/// The supported shells.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Named {
     Bash,
@@ -29,10 +29,10 @@ enum Named {
 
 /// Print the manual page
 ///
-/// `quire man > quire.1`, and `quire man inspect > quire-inspect.1` for that of a subcommand.
+/// Without SUBCOMMAND, the page of quire: `quire man > quire.1`. With one, its own page: `quire man inspect > quire-inspect.1`.
 #[derive(Debug, Args)]
 pub(crate) struct Manual {
-    /// The subcommand whose page is wanted
+    /// Print the page of this subcommand
     subcommand: Option<String>,
 }
 
@@ -54,9 +54,9 @@ pub(crate) fn completions(arguments: &Completions, mut command: Command) -> Resu
 /// Prints a manual page.
 ///
 /// # Errors
-/// With the subcommands that there are, if there is none of that name; if it cannot be written.
+/// If there is no such subcommand (the message lists them all), or standard output cannot be written.
 pub(crate) fn manual(arguments: &Manual, mut command: Command) -> Result<Outcome, String> {
-    // What clap adds when it parses: names such as quire-inspect, the help subcommand, the global options.
+    // Adds the parts that clap otherwise adds on parsing: names such as quire-inspect, the help subcommand, the global options.
     command.build();
     let wanted = match &arguments.subcommand {
         None => command,

@@ -1,4 +1,4 @@
-//! `quire train`: a dictionary of codebooks from the user's own files, after CEAZ (ICS'22), which makes books for a domain offline.
+//! `quire train`: makes a dictionary of codebooks from the user's files. CEAZ (ICS'22) makes codebooks for a domain offline, too.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,28 +18,30 @@ use crate::names::Name;
 use crate::output::{Outcome, complain, progress, say};
 use crate::part;
 
-/// Make a dictionary of codebooks from your own data
+/// Make a dictionary of Huffman codebooks from your own data
 ///
-/// Compresses a sample of the chunks and makes the codebooks that, beside the built-in ones, would code them in the fewest bits. With QUIRE_DICTIONARY=OUTPUT
-/// in its environment a program that writes through the plugin chooses from them as well. Files stay readable without OUTPUT: a book travels with the chunk.
+/// Compresses a sample of the chunks and makes the codebooks that save the most bits when added to the built-in ones. A program that writes through the plugin uses
+/// them if the environment has QUIRE_DICTIONARY=OUTPUT. Readers do not need OUTPUT: each chunk that uses such a codebook stores it.
+///
+/// Example: quire train run1.h5 run2.h5:/fields --options rel=1e-3 --output climate.books
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Files, or FILE:/path of a dataset or group in one
+    /// HDF5 files, or a dataset or group in one, such as run.h5:/fields/u
     #[arg(required = true, value_name = "FILE[:/PATH]")]
     sources: Vec<OsString>,
-    /// What the data will be written with, such as rel=1e-3 or abs=0.5,coding=huffman; give it again for other bounds
+    /// Options that the data will be written with, such as rel=1e-3 or abs=0.5,coding=huffman; can be repeated for more bounds
     #[arg(long = "options", required = true, value_name = "OPTIONS")]
     options: Vec<String>,
-    /// The dictionary to write
+    /// The dictionary file to write, such as climate.books
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// Most books
+    /// Largest number of codebooks to make
     #[arg(long, default_value_t = MAX_USER_BOOKS, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=MAX_USER_BOOKS as u64))]
     books: usize,
-    /// Shape of the chunks to be written, such as 64x64x64, for datasets of that rank; others have the chunks that they have
+    /// Chunk shape that the data will be written in, slowest axis first, such as 64x64x64, for datasets of that rank; other datasets are read in their own chunk shape
     #[arg(long, value_name = "SHAPE", value_parser = shape)]
     chunks: Option<Shape>,
-    /// Most chunks of a dataset to look at, spread evenly over it
+    /// Largest number of chunks to sample per dataset; they are evenly spaced
     #[arg(long, default_value_t = 64, value_name = "COUNT")]
     sample: usize,
 }
@@ -47,7 +49,7 @@ pub(crate) struct Arguments {
 /// Runs the command.
 ///
 /// # Errors
-/// With what was wrong and where.
+/// Names the file, dataset or option and what is wrong with it.
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     let configs: Vec<Config> =
         arguments.options.iter().map(|text| options::parse(text)).collect::<Result<_, _>>().map_err(message)?;
@@ -76,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     Ok(Outcome::Done)
 }
 
-/// Chunks of all sources, each at all bounds.
+/// Compresses the sampled chunks of all sources at every bound.
 fn chunks(found: &Found, configs: &[Config], sample: usize) -> Result<Vec<Chunk>, String> {
     let total: usize = found.sources.iter().map(|source| source.sample(sample).len()).sum();
     let progress = progress(total as u64, "chunks");
@@ -105,7 +107,7 @@ fn make(chunks: &[&Chunk], count: usize) -> Vec<CodeLengths> {
     user_books(&chunks.iter().map(|chunk| chunk.histogram).collect::<Vec<_>>(), count)
 }
 
-/// Writes the file, whole or not at all.
+/// Writes the dictionary file. After an error there is no partial file.
 fn write(dictionary: &UserDictionary, path: &Path) -> Result<(), String> {
     let bytes = dictionary.to_bytes()?;
     let part = part::begin(path)?;
@@ -113,7 +115,7 @@ fn write(dictionary: &UserDictionary, path: &Path) -> Result<(), String> {
     part.keep(path, true)
 }
 
-/// Says what such books do for chunks that they were not made from: those of every other chunk for the ones between.
+/// Prints the compression ratio on chunks that the codebooks were not made from. Books made from the even chunks are tried on the odd ones, and the reverse.
 fn report(chunks: &[Chunk], count: usize) {
     let halves = [0, 1].map(|first| chunks.iter().skip(first).step_by(2).collect::<Vec<_>>());
     let (mut bytes, mut before, mut after) = (0, (0, 0), (0, 0));

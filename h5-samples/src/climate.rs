@@ -2,7 +2,7 @@ use crate::random::Random;
 use crate::spectrum::{gaussian_field, length_squared, power_law_field};
 use std::f64::consts::{PI, TAU};
 
-/// What stands on land, where the sea has no temperature.
+/// The fill value on land, where there is no sea temperature.
 pub const LAND: f32 = 1e35;
 
 /// Share of the globe's cells that are land.

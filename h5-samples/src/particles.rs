@@ -18,7 +18,7 @@ pub fn positions(seed: u64, count: usize) -> Vec<f32> {
     particles(seed, count).map(|particle| particle.position).collect()
 }
 
-/// The same particles' velocities along the same axis, km/s, `[particle]`.
+/// Velocities of those particles along that axis, in km/s, `[particle]`.
 ///
 /// Halos drift with 300 km/s; their members swarm the faster, the heavier the halo; the others move with 150 km/s.
 #[must_use]
@@ -57,7 +57,7 @@ fn particles(seed: u64, count: usize) -> impl Iterator<Item = Particle> {
     })
 }
 
-/// The halos, and beside each the share of all mass in it and those before it.
+/// The halos, each with the cumulative fraction of the total mass up to and including it.
 fn halos(random: &mut Random, count: usize) -> (Vec<Halo>, Vec<f64>) {
     let mut halos = Vec::with_capacity(count);
     let mut masses = Vec::with_capacity(count);

@@ -1,4 +1,4 @@
-//! Chunks as they lie in the file, filters and all.
+//! Raw chunks: the stored bytes, not decompressed.
 
 use hdf5::Dataset;
 use hdf5_sys::h5::{herr_t, hsize_t};
@@ -13,10 +13,10 @@ unsafe extern "C" {
     fn H5Dget_chunk_storage_size(dataset: hid_t, offset: *const hsize_t, bytes: *mut hsize_t) -> herr_t;
 }
 
-/// First corners of the chunks that there are, in the order of the dataset.
+/// First corners of the stored chunks, sorted by index with the last axis fastest.
 ///
 /// # Errors
-/// If HDF5 cannot say.
+/// If HDF5 cannot list the chunks.
 pub(crate) fn corners(dataset: &Dataset, chunk: &[usize]) -> Result<Vec<Vec<u64>>> {
     let extents = dataset.shape();
     let counts: Vec<usize> = extents.iter().zip(chunk).map(|(extent, side)| extent.div_ceil(*side)).collect();
@@ -24,7 +24,7 @@ pub(crate) fn corners(dataset: &Dataset, chunk: &[usize]) -> Result<Vec<Vec<u64>
     if counts.iter().try_fold(1usize, |product, &count| product.checked_mul(count)) == Some(there) {
         return Ok((0..there).map(|number| corner(number, &counts, chunk)).collect());
     }
-    // HDF5 finds each by walking over those before it, so it is only asked where chunks are missing.
+    // HDF5 finds the nth chunk by walking over the n chunks before it. It is therefore asked only if chunks are missing.
     let corners: Option<Vec<Vec<u64>>> = (0..there).map(|index| dataset.chunk_info(index).map(|info| info.offset)).collect();
     let mut corners = corners.ok_or("HDF5 does not say where its chunks lie")?;
     corners.sort();
@@ -42,7 +42,7 @@ fn corner(number: usize, counts: &[usize], chunk: &[usize]) -> Vec<u64> {
     corner
 }
 
-/// Replaces `bytes` with those of a chunk as the last filter left them. Which filters were left out when it was written comes back, bit 0 for the first.
+/// Replaces `bytes` with the stored bytes of a chunk, after all filters. Returns HDF5's filter mask: bit i is 1 if filter i was skipped when the chunk was written.
 ///
 /// # Errors
 /// HDF5's.

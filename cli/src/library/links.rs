@@ -1,4 +1,4 @@
-//! Files, links and attributes by names of any bytes: the crate `hdf5` takes and gives names in UTF-8 alone, and replaces other bytes.
+//! Files, links and attributes with names of any bytes. The crate `hdf5` handles only UTF-8 names and replaces other bytes.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
@@ -24,7 +24,7 @@ use super::objects::{knows_order_of_attributes, owned};
 use super::{Result, check, check_id, locked, message};
 use crate::names::Name;
 
-/// Of what HDF5 knows of an object, only address and kind: the rest may take a walk over the index of its chunks.
+/// `H5O_INFO_BASIC`: asks only for an object's address and kind. The other fields may need a walk over the chunk index.
 const BASIC: c_uint = 1;
 
 // SAFETY: HDF5 has had these functions with these signatures since 1.10.3; `hdf5-sys` has them for some versions only.
@@ -43,7 +43,7 @@ pub(crate) fn open_file(path: &Path) -> Result<File> {
     locked(|| unsafe { owned!(H5Fopen(name.as_c().as_ptr(), H5F_ACC_RDONLY, access.id())) })
 }
 
-/// Makes a file that is not there.
+/// Creates a file, which must not exist yet.
 ///
 /// # Errors
 /// HDF5's.
@@ -57,19 +57,19 @@ pub(crate) fn create_file(path: &Path, properties: &FileCreate, access: &FileAcc
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) name: CString,
-    /// HDF5's number for its kind; a program may have defined others than HDF5 has.
+    /// HDF5's number for the kind of link. Programs can define kinds that HDF5 itself does not have.
     kind: c_int,
     pub(crate) encoding: CharEncoding,
 }
 
 impl Link {
-    /// Whether it is a hard link, which leads to an object of its own file.
+    /// Whether it is a hard link, which leads to an object of the same file.
     pub(crate) fn is_hard(&self) -> bool {
         self.kind == H5L_type_t::H5L_TYPE_HARD as c_int
     }
 }
 
-/// A group's links, in the order in which they were made if the file knows it, and else by name.
+/// A group's links, in creation order if the file records it, otherwise by name.
 ///
 /// # Errors
 /// HDF5's.
@@ -95,7 +95,7 @@ pub(crate) fn links(group: &Group) -> Result<Vec<Link>> {
     in_order(H5_index_t::H5_INDEX_CRT_ORDER).or_else(|_: String| in_order(H5_index_t::H5_INDEX_NAME))
 }
 
-/// Names of attributes, in the order in which they were made if the object knows it, and else by name.
+/// Names of an object's attributes, in creation order if the object records it, otherwise by name.
 ///
 /// # Errors
 /// HDF5's.
@@ -113,20 +113,20 @@ pub(crate) fn attribute_names(object: &Location) -> Result<Vec<Name>> {
     Ok(names)
 }
 
-/// What an object is.
+/// The kind of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Group,
     Dataset,
     Datatype,
-    /// What came after HDF5 1.10.
+    /// A kind that was added after HDF5 1.10.
     Other,
 }
 
 /// An object's address in its file, which all its names share.
 pub(crate) type Token = u64;
 
-/// What a hard link leads to.
+/// Kind and address of the object that a hard link leads to.
 ///
 /// # Errors
 /// HDF5's.
@@ -148,7 +148,7 @@ pub(crate) fn token(object: &Location) -> Result<Token> {
     Ok(kind_and_token(&info).1)
 }
 
-/// Reads what HDF5 has filled; the kind as the number that it is, since newer versions have more of them.
+/// Reads kind and address from the structure that HDF5 has filled. The kind is read as an integer, since newer versions of HDF5 have more kinds than the enum.
 fn kind_and_token(info: &MaybeUninit<H5O_info1_t>) -> (Kind, Token) {
     let info = info.as_ptr();
     // SAFETY: HDF5 has filled both members.
@@ -199,7 +199,7 @@ pub(crate) fn open_attribute(object: &Location, name: &Name) -> Result<Attribute
     locked(|| unsafe { owned!(H5Aopen(object.id(), name.as_c().as_ptr(), H5P_DEFAULT)) })
 }
 
-/// An object's comment, from before there were attributes; none if it is empty.
+/// An object's comment (HDF5's predecessor of attributes), or `None` if it is empty.
 ///
 /// # Errors
 /// HDF5's.
@@ -217,7 +217,7 @@ pub(crate) fn comment(object: &Location) -> Result<Option<CString>> {
     })
 }
 
-/// Gives an object another's comment.
+/// Copies the comment of one object to another.
 ///
 /// # Errors
 /// HDF5's.

@@ -1,4 +1,4 @@
-//! Datasets of numbers: their type as the codec names it, and their bytes as the file has them, which no conversion has touched.
+//! Datasets of numbers: their element type in the codec's terms, and their bytes in the file's byte order, without type conversion.
 
 use h5zquire::element_type::{ElementType, Fields, FloatFields, IntegerFields};
 use hdf5::plist::DatasetCreate;
@@ -13,10 +13,10 @@ use quire_codec::{ByteOrder, Scalar};
 
 use super::{Result, check, locked, make_room, message};
 
-/// A range of each axis: where it starts, and how many.
+/// A box of a dataset: start and count along each axis.
 pub(crate) type Ranges = [(usize, usize)];
 
-/// A type of numbers that the codec knows.
+/// An element type that the codec supports.
 #[derive(Debug, Clone)]
 pub(crate) struct Numbers {
     datatype: Datatype,
@@ -28,10 +28,10 @@ impl Numbers {
     /// The type of a dataset.
     ///
     /// # Errors
-    /// With what it is, if it is no number.
+    /// Names the type if the codec does not support it.
     pub(crate) fn of(dataset: &Dataset) -> Result<Self> {
         let datatype = dataset.dtype().map_err(|error| format!("its type is not known here: {}", message(error)))?;
-        // Behind the semicolon stands what to do when a dataset is created.
+        // The part after the semicolon is advice for creating a dataset, so it is cut off.
         let refused = |error: quire_codec::Error| error.to_string().split(';').next().unwrap_or_default().to_owned();
         let (scalar, byte_order) = element_type(&datatype)?.scalar().map_err(refused)?;
         Ok(Self { datatype, scalar, byte_order })
@@ -58,10 +58,10 @@ impl Numbers {
         })
     }
 
-    /// Replaces `bytes` with those of a box of the dataset.
+    /// Reads a box of the dataset into `bytes`.
     ///
     /// # Errors
-    /// HDF5's, such as that of a filter.
+    /// HDF5's errors, including those of a filter.
     pub(crate) fn read(&self, dataset: &Dataset, ranges: &Ranges, bytes: &mut Vec<u8>) -> Result<()> {
         let (file, memory, count) = spaces(dataset, ranges)?;
         make_room(bytes, count, self.scalar.size())?;
@@ -72,13 +72,13 @@ impl Numbers {
         })
     }
 
-    /// Writes the bytes of a box.
+    /// Writes `bytes` to a box of the dataset.
     ///
     /// # Errors
-    /// HDF5's, such as that of a filter.
+    /// HDF5's errors, including those of a filter.
     ///
     /// # Panics
-    /// If `bytes` has not the box's length.
+    /// If `bytes` does not have the length of the box.
     pub(crate) fn write(&self, dataset: &Dataset, ranges: &Ranges, bytes: &[u8]) -> Result<()> {
         let (file, memory, count) = spaces(dataset, ranges)?;
         assert_eq!(bytes.len(), count * self.scalar.size(), "bytes of a box of {count} values");
@@ -90,15 +90,15 @@ impl Numbers {
     }
 }
 
-/// The selection of a box in the file, a space in memory for it, and its number of values.
+/// The file dataspace with a box selected, a memory dataspace of its size, and its number of values.
 pub(super) fn spaces(dataset: &Dataset, ranges: &Ranges) -> Result<(Dataspace, Dataspace, usize)> {
     let slices = ranges.iter().map(|&(start, count)| SliceOrIndex::SliceCount { start, step: 1, count, block: 1 });
     let selection = Hyperslab::from(slices.collect::<Vec<_>>());
     let count = ranges.iter().map(|&(_, count)| count).product();
-    // A dataset without axes has nothing to select from.
+    // A scalar dataset has no axes to select along.
     let selected = dataset.space().and_then(|space| if ranges.is_empty() { Ok(space) } else { space.select(selection) });
     let file = selected.map_err(message)?;
-    // HDF5 reads and writes as many values as are selected, which need not be what was asked for beyond the extents.
+    // HDF5 reads and writes the selected values. They are fewer than the box's if the box reaches beyond the extents.
     if file.selection_size() != count {
         return Err(format!("{ranges:?} does not lie within the dataset's extents"));
     }
@@ -106,7 +106,7 @@ pub(super) fn spaces(dataset: &Dataset, ranges: &Ranges) -> Result<(Dataspace, D
     Ok((file, memory, count))
 }
 
-/// What HDF5 says of a datatype, as the plugin asks.
+/// The properties of a datatype from which the plugin, too, determines the element type.
 fn element_type(datatype: &Datatype) -> Result<ElementType> {
     let id = datatype.id();
     // SAFETY: HDF5 checks identifiers, and writes one number to each pointer.

@@ -1,4 +1,4 @@
-//! Objects, their links and their properties, as far as the crate `hdf5` has no form for what a faithful copy needs.
+//! The calls on objects, links and properties that an exact copy needs and the crate `hdf5` lacks.
 
 use std::ffi::{CStr, CString, c_int, c_uint};
 use std::mem::MaybeUninit;
@@ -27,7 +27,7 @@ use hdf5_sys::h5z::{H5Z_FILTER_ALL, H5Z_FLAG_MANDATORY};
 use super::{Result, check, check_id, locked, make_room, message};
 use crate::names::Name;
 
-/// Takes over a new identifier that nobody else owns. To be used under the lock that it was made under.
+/// Takes ownership of a new identifier. Use it under the lock that the identifier was made under.
 macro_rules! owned {
     ($call:expr) => {
         check_id($call).and_then(|id| hdf5::from_id(id).map_err($crate::library::message))
@@ -47,8 +47,8 @@ pub(crate) fn create_group(parent: &Group, name: &CStr, link: &LinkCreate, like:
     locked(|| unsafe { owned!(H5Gcreate2(parent.id(), name.as_ptr(), link.id(), to.id(), H5P_DEFAULT)) })
 }
 
-/// Copies what a group's properties say of links and attributes, one by one: where many links made HDF5 keep them in a heap, the list also holds that heap's address, which
-/// means nothing in another file.
+/// Copies a group's properties of links and attributes one by one. The whole property list is not copied, since it may hold the address of a heap of links, which is
+/// invalid in another file.
 fn copy_group_properties(from: hid_t, to: hid_t) -> Result<()> {
     let (mut one, mut other): (c_uint, c_uint) = (0, 0);
     let mut bytes = 0;
@@ -69,7 +69,7 @@ fn copy_group_properties(from: hid_t, to: hid_t) -> Result<()> {
     })
 }
 
-/// Makes a dataset. A committed `datatype` must be one of the same file.
+/// Creates a dataset. A committed `datatype` must belong to the same file.
 ///
 /// # Errors
 /// HDF5's, and those of a filter that refuses the dataset.
@@ -87,7 +87,7 @@ pub(crate) fn create_dataset(
     })
 }
 
-/// Copies an object without its attributes; a dataset with its chunks as they are. `committed` is the path of its datatype in the other file.
+/// Copies an object without its attributes; the chunks of a dataset are copied without decoding. `committed` is the path of its datatype in the other file.
 ///
 /// # Errors
 /// HDF5's.
@@ -105,7 +105,7 @@ pub(crate) fn copy(from: &Location, to: &Group, name: &CStr, link: &LinkCreate, 
     })
 }
 
-/// Properties of a link whose name is encoded so.
+/// Link creation properties with the given encoding of the name.
 ///
 /// # Errors
 /// HDF5's.
@@ -113,7 +113,7 @@ pub(crate) fn link_properties(encoding: CharEncoding) -> Result<LinkCreate> {
     LinkCreate::build().char_encoding(encoding).finish().map_err(message)
 }
 
-/// Where a link that is not a hard one leads.
+/// The target of a soft or external link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     Soft(CString),
@@ -121,10 +121,10 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// Where a group's link leads.
+    /// Reads the target of a group's soft or external link.
     ///
     /// # Errors
-    /// HDF5's, and for links of a kind that a program has defined.
+    /// HDF5's errors, and links of a kind that a program has defined.
     pub(crate) fn of(group: &Group, name: &CStr) -> Result<Self> {
         let mut info = MaybeUninit::uninit();
         // SAFETY: the name ends with a zero byte; HDF5 checks the identifier and fills the whole of `info`, of which the kind is read as the
@@ -155,7 +155,7 @@ impl Target {
         })
     }
 
-    /// Makes such a link.
+    /// Creates a link with this target.
     ///
     /// # Errors
     /// HDF5's.
@@ -173,7 +173,7 @@ impl Target {
     }
 }
 
-/// Links an object, which has the absolute path `object`, once more.
+/// Creates another hard link to the object with the absolute path `object`.
 ///
 /// # Errors
 /// HDF5's.
@@ -183,7 +183,7 @@ pub(crate) fn link_again(group: &Group, object: &Name, name: &CStr, properties: 
     locked(|| unsafe { check(H5Lcreate_hard(group, object.as_c().as_ptr(), group, name.as_ptr(), properties, H5P_DEFAULT)) })
 }
 
-/// Takes a link away.
+/// Removes a link.
 ///
 /// # Errors
 /// HDF5's.
@@ -192,7 +192,7 @@ pub(crate) fn unlink(group: &Group, name: &CStr) -> Result<()> {
     locked(|| unsafe { check(H5Ldelete(group.id(), name.as_ptr(), H5P_DEFAULT)) })
 }
 
-/// Version of a file's superblock: from 2 on, what was added in HDF5 1.8 may stand in it.
+/// Version of a file's superblock. Files with version 2 and above may contain features of HDF5 1.8.
 ///
 /// # Errors
 /// HDF5's.
@@ -203,7 +203,7 @@ pub(crate) fn superblock_version(file: &File) -> Result<u32> {
     Ok(info.super_.version)
 }
 
-/// Properties to make a file like another with. What HDF5 leaves out of them is what the root group has as a group.
+/// File creation properties like those of another file. HDF5 leaves the root group's properties out, so this function adds them.
 ///
 /// # Errors
 /// HDF5's.
@@ -214,8 +214,8 @@ pub(crate) fn file_properties(file: &File) -> Result<FileCreate> {
     Ok(properties)
 }
 
-/// Makes properties of a dataset those of one that the filter compresses, with `words` for its `cd_values`: in chunks, with no other filter. A chunk that cannot be
-/// compressed is an error, not one that is stored without a word; each is made when its data are written, so that none is compressed twice.
+/// Sets dataset creation properties to chunks of the given shape and this filter alone, with `words` as its `cd_values`. The filter is mandatory: a chunk that cannot be
+/// compressed is an error. Chunks are allocated when they are written, so that none is compressed twice.
 ///
 /// # Errors
 /// HDF5's.
@@ -237,7 +237,7 @@ pub(crate) fn compress(properties: &DatasetCreate, chunk: &[usize], words: &[u32
     })
 }
 
-/// Whether a dataset's values lie in other files.
+/// Whether a dataset stores its values in other files.
 pub(crate) fn is_external(properties: &DatasetCreate) -> bool {
     // SAFETY: HDF5 checks the identifier.
     locked(|| unsafe { H5Pget_external_count(properties.id()) }) > 0
@@ -249,7 +249,7 @@ pub(crate) fn is_committed(datatype: &Datatype) -> bool {
     locked(|| unsafe { H5Tcommitted(datatype.id()) }) > 0
 }
 
-/// Whether two datatypes are the same.
+/// Whether two datatypes are equal.
 pub(crate) fn is_same_type(one: &Datatype, other: &Datatype) -> bool {
     // SAFETY: HDF5 checks identifiers.
     locked(|| unsafe { H5Tequal(one.id(), other.id()) }) > 0
@@ -264,7 +264,7 @@ pub(crate) fn open_datatype(file: &File, path: &Name) -> Result<Datatype> {
     locked(|| unsafe { owned!(H5Topen2(file.id(), path.as_c().as_ptr(), H5P_DEFAULT)) })
 }
 
-/// Whether an object knows in which order its attributes were made. Where it does not, HDF5 gives some order all the same, which a copy need not have.
+/// Whether an object records the creation order of its attributes. If not, HDF5 lists them in an arbitrary order, which a copy need not keep.
 ///
 /// # Errors
 /// HDF5's.

@@ -1,4 +1,4 @@
-//! Where HDF5 looks for plugins, and what a plugin's file is.
+//! The folders that HDF5 searches for plugins, and the description of a plugin file.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
@@ -10,7 +10,7 @@ use hdf5_sys::h5z::H5Z_class2_t;
 use super::{Result, check, locked};
 use crate::names::escape;
 
-/// The folders, in the order in which HDF5 looks into them.
+/// The plugin folders, in HDF5's search order.
 ///
 /// # Errors
 /// HDF5's.
@@ -30,7 +30,7 @@ pub(crate) fn folders() -> Result<Vec<PathBuf>> {
         .collect()
 }
 
-/// Whether HDF5 loads filters at all; `HDF5_PLUGIN_PRELOAD=::` forbids it.
+/// Whether HDF5 may load filter plugins; `HDF5_PLUGIN_PRELOAD=::` forbids it.
 ///
 /// # Errors
 /// HDF5's.
@@ -44,7 +44,7 @@ pub(crate) fn may_load_filters() -> Result<bool> {
 /// Loads a plugin as HDF5 would, and gives the number and the name of its filter.
 ///
 /// # Errors
-/// With the reason why it cannot be loaded, or what is missing in it.
+/// Says why the file cannot be loaded, or which symbol it lacks.
 pub(crate) fn filter_of(path: &Path) -> Result<(c_int, String)> {
     type Kind = unsafe extern "C" fn() -> c_int;
     type Info = unsafe extern "C" fn() -> *const H5Z_class2_t;
@@ -63,7 +63,7 @@ pub(crate) fn filter_of(path: &Path) -> Result<(c_int, String)> {
     }
 }
 
-/// Opens a library. It is never closed: HDF5 loads it again in a moment.
+/// Opens a shared library. It is never closed, since HDF5 will load it again soon.
 fn open(path: &Path) -> Result<*mut c_void> {
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| "its path holds a zero byte".to_owned())?;
     // SAFETY: the name ends with a zero byte. Loading runs the library's constructors, as it does when HDF5 or h5dump load it.
@@ -76,10 +76,10 @@ fn open(path: &Path) -> Result<*mut c_void> {
     Ok(library)
 }
 
-/// What a plugin says of itself (`quire_info` in `h5z_quire.h`).
+/// The plugin's own description of itself (`quire_info` in `h5z_quire.h`).
 ///
 /// # Errors
-/// With the reason why it cannot be loaded, or says nothing.
+/// Says why the file cannot be loaded, or that it gives no description.
 pub(crate) fn info_of(path: &Path) -> Result<serde_json::Value> {
     #[repr(C)]
     struct Bytes {

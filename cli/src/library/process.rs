@@ -1,4 +1,4 @@
-//! Work in a process of its own. A damaged file can make HDF5 crash; the process that waits outlives that, can say what happened, and can tidy up.
+//! Runs work in a child process. A damaged file can crash HDF5; the parent process survives, reports the crash, and removes unfinished files.
 
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use crate::names::Name;
 
-/// How work ended.
+/// How the child process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// With an exit code.
@@ -16,10 +16,10 @@ pub(crate) enum End {
     Signal(i32),
 }
 
-/// Longest name that is noted, in bytes: that of a file and that of a dataset in it.
+/// Longest noted name in bytes: a file name plus a dataset's path in it.
 const NOTE_BYTES: usize = 8192;
 
-/// The name of what is being read, in memory that both processes see.
+/// The name of the file or dataset being read, in memory that parent and child share.
 struct Note {
     length: AtomicUsize,
     bytes: [AtomicU8; NOTE_BYTES],
@@ -27,7 +27,7 @@ struct Note {
 
 static NOTE: OnceLock<&Note> = OnceLock::new();
 
-/// Notes what is read from now on, for the case that this process dies of it.
+/// Notes the file or dataset being read, so that the parent can name it if this process crashes.
 pub(crate) fn note_reading(name: &Name) {
     let Some(note) = NOTE.get() else { return };
     let bytes = name.as_bytes();
@@ -37,7 +37,7 @@ pub(crate) fn note_reading(name: &Name) {
     }
 }
 
-/// What was noted last.
+/// The name that was noted last.
 pub(crate) fn noted() -> Option<Name> {
     let note = NOTE.get()?;
     let bytes = &note.bytes[..note.length.load(Ordering::Relaxed).min(NOTE_BYTES)];
@@ -45,7 +45,7 @@ pub(crate) fn noted() -> Option<Name> {
     (!bytes.is_empty()).then(|| Name::new(bytes))
 }
 
-/// Makes room for a note that both processes see; without it the name is not known after a crash.
+/// Allocates the shared memory for the name. If this fails, the message after a crash has no name.
 fn share_note() {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: this asks for new memory, filled with zeros, which is never given back.
@@ -57,16 +57,16 @@ fn share_note() {
     }
 }
 
-/// Signals by which users, shells and the system ask a program to end. Whoever waits for work hands them on to it.
+/// Signals by which users, shells and the system ask a program to end. The parent passes them on to the child.
 const REQUESTS: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
-/// Does work in a child of this process, which must have one thread. The child goes if this process goes. Where the system has no room for another process, this one does the
-/// work.
+/// Runs work in a child process. This process must have one thread. The child ends when this process ends. If the system cannot fork, the work runs in this
+/// process.
 pub(crate) fn in_child(work: impl FnOnce() -> u8) -> End {
     share_note();
     // SAFETY: the set is initialised before it is read. There is one thread, so that the child may do whatever it could have done without being one.
     unsafe {
-        // Whoever started this program may have told the system to forget children that end.
+        // The program's caller may have set SIGCHLD to be ignored, and the child's exit code would be lost.
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
         let (mut awaited, mut before): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigemptyset(&mut awaited);
@@ -88,10 +88,10 @@ pub(crate) fn in_child(work: impl FnOnce() -> u8) -> End {
                 if libc::getppid() != parent {
                     libc::_exit(FAILURE.into());
                 }
-                // The hook of panics has said what was wrong.
+                // The panic hook has already printed the message.
                 let code = catch_unwind(AssertUnwindSafe(work)).unwrap_or(FAILURE);
                 let flushed = std::io::stdout().flush();
-                // HDF5 would close what is still open, of a damaged file perhaps, when all is done and said.
+                // Exit without HDF5's cleanup: closing the objects of a damaged file could crash after all output is printed.
                 libc::_exit(if flushed.is_ok() { code } else { FAILURE }.into())
             }
             child => wait(child, &awaited),
@@ -99,10 +99,10 @@ pub(crate) fn in_child(work: impl FnOnce() -> u8) -> End {
     }
 }
 
-/// Exit code of work that could not end in order.
+/// Exit code of a child process that panicked, lost its parent or could not write its output.
 const FAILURE: u8 = 1;
 
-/// Waits for a child, and hands on the signals that ask for an end.
+/// Waits for the child, and passes on the signals that ask for an end.
 fn wait(child: libc::pid_t, awaited: &libc::sigset_t) -> End {
     loop {
         let mut status = 0;
@@ -128,7 +128,7 @@ fn wait(child: libc::pid_t, awaited: &libc::sigset_t) -> End {
     }
 }
 
-/// Ends this process by a signal that has ended its work, if the signal is one by which programs are asked to end: whoever started it learns the reason as if there had been one
+/// Ends this process by the signal that ended the child, if it is one of the signals that ask for an end. The caller then sees that signal, as if there were one
 /// process.
 pub(crate) fn end_as_asked(signal: i32) {
     if !REQUESTS.contains(&signal) && signal != libc::SIGPIPE {
@@ -145,13 +145,13 @@ pub(crate) fn end_as_asked(signal: i32) {
     }
 }
 
-/// Lets the program end without a word where whoever reads its output has had enough, as other tools do; Rust makes a panic of it.
+/// Lets the program end silently when the reader of its output closes the pipe, as other tools do; by default Rust panics then.
 pub(crate) fn end_with_a_closed_pipe() {
     // SAFETY: this is the system's own way to end a process, and nothing else runs yet.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
-/// A signal by name, if it is one by which programs that did something wrong are ended.
+/// The name of a signal, if it is one that a crash raises.
 pub(crate) fn crash_name(signal: i32) -> Option<&'static str> {
     Some(match signal {
         libc::SIGSEGV => "SIGSEGV",

@@ -1,4 +1,4 @@
-//! Values of any type, as attributes and datasets hold them, with a way to the references among them, which are places in their file and must be made anew in another.
+//! Values of attributes and datasets, of any type. References among them are addresses in their file and must be replaced in a copy.
 
 use std::ffi::{CStr, c_char};
 use std::slice::{from_raw_parts, from_raw_parts_mut};
@@ -20,20 +20,20 @@ use super::objects::owned;
 use super::{Result, check, check_id, locked, make_room, message};
 use crate::names::Name;
 
-/// How the values of a type lie in memory.
+/// The memory layout of a type's values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Form {
-    /// Bytes that mean the same in every file.
+    /// Bytes that are valid in every file.
     Plain(usize),
-    /// A pointer to a text.
+    /// A pointer to a string.
     Text,
-    /// A place in the file.
+    /// A reference: an address in the file.
     Reference(Kind),
-    /// Members, each at its place.
+    /// Members of a compound, each with its offset in bytes.
     Compound(Vec<(usize, Self)>),
-    /// So many of so many bytes each.
+    /// A fixed number of elements, each of the given size in bytes.
     Array(usize, usize, Box<Self>),
-    /// A pointer to elements of so many bytes, and how many.
+    /// A count and a pointer to elements of the given size in bytes.
     Sequence(usize, Box<Self>),
 }
 
@@ -115,10 +115,10 @@ impl Form {
         }
     }
 
-    /// Shows every part of a value that is not made of others.
+    /// Calls `see` for every elementary part of a value.
     ///
     /// # Safety
-    /// A value of this form, as HDF5 has read it, must stand at `value`.
+    /// `value` must point to a value of this form that HDF5 has read.
     unsafe fn visit(&self, value: *mut u8, see: &mut dyn FnMut(Part<'_>) -> Result<()>) -> Result<()> {
         // SAFETY: the caller's promise covers the value's bytes, and where there are pointers in it, what HDF5 has made them lead to. They may stand
         // at any address.
@@ -146,12 +146,12 @@ impl Form {
 pub(crate) enum Part<'a> {
     Bytes(&'a [u8]),
     Text(Option<&'a CStr>),
-    /// How many parts of a sequence follow.
+    /// The number of elements of a sequence; they follow.
     Length(usize),
     Reference(Kind, &'a mut [u8]),
 }
 
-/// Whether values of a type are their bytes, which mean the same in every file.
+/// Whether values of a type are plain bytes that are valid in every file.
 ///
 /// # Errors
 /// For a type of reference that came after HDF5 1.10, and HDF5's.
@@ -223,7 +223,7 @@ impl Values {
         Ok(values)
     }
 
-    /// Shows every part of every value.
+    /// Calls `see` for every elementary part of every value.
     ///
     /// # Errors
     /// Those of `see`.
@@ -236,8 +236,8 @@ impl Values {
         bytes.chunks_exact_mut(*each).try_for_each(|value| unsafe { form.visit(value.as_mut_ptr(), &mut see) })
     }
 
-    /// Makes references lead to where `find` says that they lead in another file; it gives the object's path there, and none for what is gone. How many were gone comes
-    /// back.
+    /// Replaces each reference by one to the object's copy in another file. `find` gives the copy's path, or `None` if the object is gone. Returns the number of references to
+    /// objects that are gone.
     ///
     /// # Errors
     /// HDF5's, and those of `find`.
@@ -302,7 +302,7 @@ impl Values {
     }
 }
 
-/// The object that a reference leads to, and the part of it if it has one; none where that is gone.
+/// The object that a reference leads to, and the selected region, if any; `None` if the object is gone.
 pub(crate) fn follow(file: &File, kind: Kind, reference: &[u8]) -> Option<(Location, Option<Dataspace>)> {
     if reference.len() != kind.size() {
         return None;

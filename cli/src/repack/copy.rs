@@ -1,4 +1,4 @@
-//! Everything of a file made anew in another: first all objects, in the order of their links; then attributes and values that may refer to them; then the chunks.
+//! Copies a file: first all objects, in the order of their links; then attributes and values, which may refer to them; then the compressed chunks.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString};
@@ -18,7 +18,7 @@ use crate::library::objects::{self, Target, link_properties};
 use crate::library::values::{Values, create_attribute, is_plain, transient};
 use crate::names::Name;
 
-/// Copies all of a file, with the datasets of the plan compressed. Notes come back on what could not be kept.
+/// Copies a file and compresses the datasets of the plan. Returns notes on everything that could not be kept.
 ///
 /// # Errors
 /// With the path and the reason.
@@ -50,7 +50,7 @@ pub(super) fn copy(from: &File, to: &File, plan: &Plan, bar: &ProgressBar) -> Re
     Ok(notes)
 }
 
-/// Writes a dataset, each chunk once and as a whole: a bound that follows the chunk would be another one for a part of it.
+/// Writes a dataset, each chunk once and as a whole: a bound relative to the chunk's range would differ for a part of the chunk.
 fn chunks(task: &Task, dataset: &Dataset, bar: &ProgressBar) -> Result<(), String> {
     let mut bytes = Vec::new();
     for ranges in &task.boxes {
@@ -68,18 +68,18 @@ struct Copier<'a> {
     plan: &'a Plan,
     /// The path, in the new file, of each object that has one.
     made: HashMap<Token, Name>,
-    /// Where committed datatypes wait for their links.
+    /// Temporary path of each committed datatype that is not linked yet.
     types: HashMap<Token, Name>,
     /// Every object in both files, and its path: for the attributes.
     pairs: Vec<(Location, Location, Name)>,
-    /// Datasets of values that are more than their bytes, such as references and texts.
+    /// Datasets with values that hold references or pointers, such as strings.
     valued: Vec<(Dataset, Dataset, Name)>,
     /// Datasets to be compressed, by their number in the plan.
     tasks: Vec<(usize, Dataset)>,
 }
 
 impl Copier<'_> {
-    /// Copies committed datatypes into a group of their own, whose name comes back: a dataset or an attribute may need one before its link's turn comes.
+    /// Copies committed datatypes into a temporary group and returns its name. A dataset or attribute may need a datatype before its link is copied.
     fn stage_types(&mut self, from: &Group, to: &Group) -> Result<Option<CString>, String> {
         let mut found = Vec::new();
         committed_types(from, &mut HashSet::new(), &mut found)?;
@@ -100,7 +100,7 @@ impl Copier<'_> {
         Ok(Some(Name::new(name).as_c().to_owned()))
     }
 
-    /// Makes what a group holds.
+    /// Creates the links and objects of a group.
     fn group(&mut self, from: &Group, to: &Group, path: &Name) -> Result<(), String> {
         for link in links(from).map_err(|error| format!("{path}/: {error}"))? {
             let path = path.below(&link.name);
@@ -109,7 +109,7 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// Makes a link, and what it leads to if that is met for the first time.
+    /// Creates a link, and the object that it leads to if this is the first link to it.
     fn link(&mut self, from: &Group, to: &Group, link: &Link, path: &Name) -> Result<(), String> {
         let (name, properties) = (&*link.name, link_properties(link.encoding)?);
         if !link.is_hard() {
@@ -124,7 +124,7 @@ impl Copier<'_> {
         self.object(&object, to, &properties)
     }
 
-    /// Makes an object that is met for the first time.
+    /// Creates an object that has not been copied yet.
     fn object(&mut self, object: &Object<'_>, to: &Group, link: &hdf5::plist::LinkCreate) -> Result<(), String> {
         let &Object { kind, ref from, token, parent, name, path } = object;
         let mut below = None;
@@ -250,7 +250,7 @@ struct Object<'a> {
     path: &'a Name,
 }
 
-/// An error with the path of what it is about, unless it has one: that of an object further down.
+/// Adds a path to an error, unless the error already has the path of an object further down.
 fn about(path: &Name, error: String) -> String {
     if error.starts_with('/') { error } else { format!("{path}: {error}") }
 }
@@ -259,7 +259,7 @@ fn note(gone: usize, place: &str) -> Option<String> {
     (gone > 0).then(|| format!("{place}: {gone} references lead to nothing that the file has, and are null in the copy"))
 }
 
-/// The place of a committed datatype.
+/// The address of a committed datatype.
 fn token_of_type(datatype: &Datatype) -> Result<Token, String> {
     let committed = hdf5::datatype::CommittedDatatype::try_from(datatype.clone()).map_err(message)?;
     token(&committed)

@@ -16,12 +16,12 @@ use crate::library::{message, objects};
 use crate::names::Name;
 use crate::promise::Kind;
 
-/// What is to become of the datasets of a file.
+/// The datasets of a file to compress, and the skipped ones.
 pub(super) struct Plan {
     pub(super) tasks: Vec<Task>,
-    /// Number of the task of a dataset that has one.
+    /// Index into `tasks` by the dataset's address.
     pub(super) by_token: HashMap<Token, usize>,
-    /// Paths of the others, with the reason.
+    /// Paths of the skipped datasets, with the reason.
     pub(super) skipped: Vec<(Name, String)>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Task {
     pub(super) words: Vec<u32>,
     /// Its new chunks, which may reach beyond its extents.
     pub(super) chunk: Vec<usize>,
-    /// Chunks that there are data for: the others have never been written, and hold the fill value.
+    /// Chunks with written values. All others hold only the fill value.
     pub(super) boxes: Vec<Vec<(usize, usize)>>,
 }
 
@@ -50,7 +50,7 @@ impl Task {
         self.boxes.iter().map(values).sum::<u64>() * self.source.numbers.scalar.size() as u64
     }
 
-    /// How its values are to be compared.
+    /// Element type and fill value for comparing its values.
     pub(super) fn kind(&self) -> Kind {
         let numbers = &self.source.numbers;
         Kind { scalar: numbers.scalar, byte_order: numbers.byte_order, fill_value: self.source.fill_value }
@@ -65,7 +65,7 @@ impl Plan {
     /// Looks at all datasets of a file.
     ///
     /// # Errors
-    /// Where the file cannot be read, or a path of `--only` or a shape of `--chunks` is that of nothing.
+    /// If the file cannot be read, or a path of `--only` or a shape of `--chunks` matches no dataset.
     pub(super) fn new(input: &Name, arguments: &Arguments, options: &str) -> Result<Self, String> {
         let mut selection = Selection::default();
         for path in &arguments.only {
@@ -101,16 +101,16 @@ impl Plan {
     }
 }
 
-/// What `--only` names.
+/// The datasets that `--only` selects.
 #[derive(Default)]
 struct Selection {
-    /// Datasets, themselves or by a group.
+    /// All selected datasets.
     all: Vec<Token>,
-    /// Datasets themselves.
+    /// Datasets that are named themselves, not by a group.
     named: Vec<Token>,
 }
 
-/// How a dataset is compressed, or else why it is not.
+/// The task for a dataset, or the reason why it is skipped.
 fn decide(named: Named, arguments: &Arguments, given: &str, selection: &Selection) -> Result<Task, String> {
     let Named { dataset, path, token, .. } = named;
     let dataset = dataset?;
@@ -161,7 +161,7 @@ fn decide(named: Named, arguments: &Arguments, given: &str, selection: &Selectio
     }
     let asked = arguments.chunks.iter().find(|Shape(sides)| sides.len() == extents.len());
     let chunk = match (asked, &own_chunk) {
-        // HDF5 has no chunks that reach beyond an axis which cannot grow.
+        // HDF5 refuses chunks longer than an axis that cannot grow.
         (Some(Shape(sides)), _) => {
             let limits = maxima.iter().zip(&extents).map(|(most, extent)| most.map_or(usize::MAX, |most| most.max(*extent)));
             sides.iter().zip(limits).map(|(&side, most)| side.min(most)).collect()

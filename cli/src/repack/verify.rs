@@ -1,4 +1,4 @@
-//! The new file, read again and compared with the old one: every compressed value with its bound, and all else for being the same.
+//! Reads the new file back and compares it with the old one: compressed values against their bound, everything else for equality.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -21,10 +21,10 @@ use crate::library::{chunks, message};
 use crate::names::Name;
 use crate::promise::{Difference, check};
 
-/// Compares a file with the one that it was made from; what came of each dataset of the plan comes back.
+/// Compares a new file with its original. Returns the result for each dataset of the plan.
 ///
 /// # Errors
-/// With the first thing that is not as it should be.
+/// Names the first difference.
 pub(super) fn verify(from: &File, written: &Path, plan: &Plan, bar: &ProgressBar) -> Result<Vec<Done>, String> {
     let failed = |error: String| format!("the written file cannot be read: {error}");
     let to = links::open_file(written).map_err(failed)?;
@@ -78,7 +78,7 @@ fn compressed(task: &Task, dataset: &Dataset, bar: &ProgressBar) -> Result<Done,
     Ok(Done { stored: dataset.storage_size(), difference })
 }
 
-/// Compares the chunks of two datasets, filters and all.
+/// Compares the stored bytes of the chunks of two datasets, and their filter masks.
 fn same_chunks(old: &Dataset, new: &Dataset, chunk: &[usize]) -> Result<(), String> {
     let corners = chunks::corners(old, chunk)?;
     if new.chunk().as_deref() != Some(chunk) || corners != chunks::corners(new, chunk)? {
@@ -162,7 +162,7 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Compares what an object has besides its links: attributes, comment, type and extents, and the values of a dataset that is not compressed.
+    /// Compares attributes, comment, type and extents of two objects, and the values of a dataset that is not compressed.
     fn attributes(&self, path: &Name, old: &Location, new: &Location) -> Result<(), String> {
         let names = attribute_names(old)?;
         if names != attribute_names(new)? {
@@ -215,7 +215,7 @@ impl Comparison<'_> {
         let failed = message::<hdf5::Error>;
         let new_properties = new.dcpl().map_err(failed)?;
         let is_plain = is_plain(&old.dtype().map_err(failed)?)?;
-        // Fill values of other types lie somewhere in memory, where HDF5 compares no more than the place.
+        // Fill values of other types are pointers, and HDF5 compares only the pointers.
         if is_plain && properties != new_properties {
             return Err("its fill value, filters or layout are others".to_owned());
         }
@@ -241,7 +241,7 @@ impl Comparison<'_> {
 }
 
 impl Side<'_> {
-    /// What values say, wherever in memory and in the file they stand.
+    /// The contents of values, independent of their addresses in memory and in the file.
     fn told(&self, mut values: Values) -> Result<Vec<u8>, String> {
         let mut told = Vec::new();
         values.visit(|part| {
