@@ -39,7 +39,7 @@ pub fn parse(text: &str) -> Result<Config<'static>> {
             Some((key, value)) => (key.trim(), Some(value.trim())),
             None => (option, None),
         };
-        let twice = || refused(format_args!("{key} stands there twice"));
+        let twice = || refused(format_args!("{key} is given twice"));
         let unknown = || refused(format_args!("{key}={} is unknown", value.unwrap_or("")));
         if let Some(number) = NUMBERS.iter().position(|&name| name == key) {
             let value = value.ok_or_else(|| refused(format_args!("{key} needs a value")))?;
@@ -153,7 +153,7 @@ mod tests {
             ("abs=-1", "absolute error bound is -1"),
             ("abs=nan", "absolute error bound is NaN"),
             ("abs=1,rel=1", "more than one bound"),
-            ("abs=1,abs=2", "abs stands there twice"),
+            ("abs=1,abs=2", "abs is given twice"),
             ("lossless,abs=1", "more than one bound"),
             ("lossless=1", "takes no value"),
             ("rel=2", "relative error bound is 2"),
@@ -163,7 +163,7 @@ mod tests {
             ("ratio=9,abs=-2", "beside the ratio is -2"),
             ("abs=1,coding=zstd", "coding=zstd is unknown"),
             ("abs=1,adapt", "adapt= is unknown"),
-            ("abs=1,adapt=none,adapt=none", "adapt stands there twice"),
+            ("abs=1,adapt=none,adapt=none", "adapt is given twice"),
             ("eb=1", "\"eb\" is unknown"),
         ] {
             let error = parse(text).unwrap_err().to_string();

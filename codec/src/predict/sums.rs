@@ -8,7 +8,7 @@ pub(crate) trait Sums: Copy {
     fn add_up_from<C: Integer>(self, integers: &mut [C], before: C) -> C;
 
     /// Replaces each integer of a row by the sum of the integers up to and including it. Long runs of zeros, such as differences of fill values leave,
-    /// are skipped: their sums are all the same.
+    /// are skipped: one sum for all of them.
     #[inline(always)]
     fn add_up<C: Integer>(self, row: &mut [C]) {
         const RUN: usize = 64;

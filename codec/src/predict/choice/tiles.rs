@@ -175,7 +175,7 @@ struct TileStats {
 
 impl TileStats {
     /// Adds the statistics of other tiles. A thread that has found the fine grid out of reach no longer counts values between steps, but a second thread
-    /// may. The choice is nevertheless that of one thread: interpolation is not chosen then, and these values cost each set of axes the same.
+    /// may. The choice is nevertheless that of one thread: interpolation is not chosen then, and these values add as much to the estimate of every set of axes.
     fn plus(mut self, other: &Self) -> Self {
         for (differences, other) in self.differences.as_flattened_mut().iter_mut().zip(other.differences.as_flattened()) {
             *differences = differences.plus(*other);

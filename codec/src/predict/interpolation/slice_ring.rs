@@ -430,12 +430,12 @@ impl<'a> SliceRing<'a> {
         while i + ROW_GROUP <= len {
             let group = |from: usize| *self.positions[from + i..].first_chunk::<ROW_GROUP>().unwrap_or(&[0; ROW_GROUP]);
             let (a, b, c) = (group(from[0]), group(from[1]), group(third));
-            let margin_value: [i32; ROW_GROUP] = if known > 2 {
+            let values: [i32; ROW_GROUP] = if known > 2 {
                 std::array::from_fn(|j| margin_value(a[j], b[j], Some(c[j])))
             } else {
                 std::array::from_fn(|j| margin_value(a[j], b[j], None))
             };
-            self.positions[to + i..][..ROW_GROUP].copy_from_slice(&margin_value);
+            self.positions[to + i..][..ROW_GROUP].copy_from_slice(&values);
             i += ROW_GROUP;
         }
         for i in i..len {
