@@ -280,7 +280,7 @@ mod tests {
         let whole = extents.map(|extent| ((extent - 1) << depth) + 1);
         let order = ByteOrder::Big;
         let special = |i: usize| V::round_from([f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e30][i % 4]);
-        let value = |i: usize| if is_special(i) { special(i) } else { V::round_from((i * i % 997) as f64 * 0.71 - 300.0) };
+        let value = |i: usize| if is_special(i) { special(i) } else { V::round_from((i * i % 997) as f64 * 0.2 - 100.0) };
         let mut bytes = vec![0; count(extents) * V::SIZE];
         (0..count(extents)).for_each(|i| value(i).write(&mut bytes, i, order));
         let level = LevelValues { values: &bytes, extents, depth, whole, order };

@@ -427,7 +427,7 @@ mod tests {
         for extents in SHAPES {
             small.prepare(extents).unwrap();
             let special = |i: usize| [f32::NAN, f32::INFINITY, f32::MIN, 1e30][i % 4];
-            let value = |i: usize| if i % 11 == 3 { special(i / 11) } else { ((i * i) as f32 * 0.37) % 900.0 - 450.0 };
+            let value = |i: usize| if i % 11 == 3 { special(i / 11) } else { ((i * i) as f32 * 0.37) % 400.0 - 200.0 };
             let values: Vec<f32> = (0..count(extents)).map(value).collect();
             for order in [ByteOrder::Little, ByteOrder::Big] {
                 let bytes: Vec<u8> = values
