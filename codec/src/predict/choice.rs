@@ -155,7 +155,7 @@ mod tests {
                 (&(|i| noise(i / nx)) as &dyn Fn(usize) -> f32, along_x),
                 (&|i| noise(i % nx), along_y),
                 (&|i| noise(i / nx) + noise(i % nx), 0b11),
-                (&|i| noise(i), 0b00),
+                (&noise, 0b00),
             ] {
                 let chunk = bytes((0..n).map(value));
                 let mut chooser = Chooser::default();

@@ -259,7 +259,7 @@ mod tests {
     fn cubic_interpolation_leaves_nothing_of_cubic_polynomials() {
         let shape = Shape::new(&[20, 30]).unwrap();
         let at = |i: usize| ((i % 30) as i32 - 9, (i / 30) as i32 - 4);
-        let codes: Vec<i32> = (0..600).map(|i| at(i)).map(|(x, y)| x * x * x - 5 * x * x + 7 * y * y * y - y * x + 11).collect();
+        let codes: Vec<i32> = (0..600).map(at).map(|(x, y)| x * x * x - 5 * x * x + 7 * y * y * y - y * x + 11).collect();
         let stats = cubic(&codes, &[], &shape);
         assert_eq!((stats.values, stats.zeros, stats.magnitude_bits), (stats.values, stats.values, 0));
         // Groups along x: 24 of 30 values have neighbours, one group of 16. Along y all 14 rows of 30 are 26 groups.
