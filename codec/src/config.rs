@@ -1,43 +1,43 @@
-//! What the user asks of the encoder.
+//! The encoder's configuration: error bound, coding, codebooks and predictor.
 
 use crate::entropy::alphabet::CodeLengths;
 use crate::error::{Error, Result};
 use crate::number::element::Element;
 use crate::number::integer::Integer as _;
 
-/// How far a decoded value may lie from the original.
+/// The largest error of a decoded value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum ErrorBound {
     /// `|x - x'| <= bound`, in the data's own units, compared in f64. 0 asks for the exact bits.
     Absolute(f64),
-    /// The same with this share of the range of the chunk's finite values but the fill value.
+    /// `|x - x'| <= share * range`, where the range is that of the chunk's finite values without the fill value.
     Relative(f64),
     /// `|x - x'| <= bound * |x|`: zeros stay zeros, and signs are kept. For floating-point types.
     PointwiseRelative(f64),
     /// The chunk's peak signal-to-noise ratio in dB, `20 log10(range) - 10 log10(mean squared error)`, over its finite values but the fill value.
     Psnr(f64),
-    /// The chunk's bytes over its stream's.
+    /// The compression ratio: bytes of the chunk over bytes of its stream.
     Ratio {
         /// The ratio to reach.
         ratio: f64,
-        /// An absolute bound that is not exceeded for it.
+        /// The largest absolute bound that may be taken to reach it.
         ceiling: Option<f64>,
     },
     /// The exact bits.
     Lossless,
 }
 
-/// How what the predictor leaves is coded.
+/// How residuals are coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum CodingPolicy {
-    /// What promises the fewest bits.
+    /// The coding with the smallest estimate of the stream's length.
     #[default]
     Auto,
-    /// Runs, classes and Huffman codes.
+    /// Tokens and Huffman codes.
     Huffman,
-    /// Planes of bits, which a GPU codes faster. They are a fifth to a tenth larger, and interpolation is not tried for them.
+    /// Bit planes, which a GPU codes faster. Streams are a tenth to a fifth longer, and interpolation is not tried.
     Bitshuffle,
 }
 
@@ -54,15 +54,15 @@ pub enum CodebookPolicy {
     Custom,
 }
 
-/// Whether books are kept from chunk to chunk.
+/// Whether codebooks are kept from chunk to chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum AdaptPolicy {
-    /// A chunk's bytes depend on nothing but the chunk and this configuration.
+    /// A stream depends on its chunk and this configuration alone.
     #[default]
     None,
-    /// Custom books of the chunks before may be taken again, so that bytes depend on these and their order. For whoever calls the encoder, who keeps
-    /// an [`AdaptiveDictionary`](crate::entropy::adaptive::AdaptiveDictionary): the encoder itself keeps nothing.
+    /// Custom books of earlier chunks may be used again, so that a stream depends on these chunks and their order. The encoder itself keeps nothing:
+    /// its caller keeps an [`AdaptiveDictionary`](crate::entropy::adaptive::AdaptiveDictionary).
     History,
 }
 
@@ -70,10 +70,10 @@ pub enum AdaptPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum PredictorPolicy {
-    /// What promises the fewest bits on a sample of the chunk (FORMAT.md, Encoder).
+    /// The predictor with the smallest estimate on a sample of the chunk (FORMAT.md, Encoder).
     #[default]
     Auto,
-    /// The same, without interpolation.
+    /// The set of axes of differences with the smallest estimate, never interpolation.
     Differences,
     /// Always differences along all axes. For measurements.
     Lorenzo,
@@ -83,27 +83,27 @@ pub enum PredictorPolicy {
     Interpolation,
 }
 
-/// Everything that steers the encoder. A decoder needs none of it.
+/// Configuration of the encoder. A decoder needs none of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Config<'a> {
-    /// How far a decoded value may lie from the original.
+    /// The largest error of a decoded value.
     pub bound: ErrorBound,
-    /// How what the predictor leaves is coded.
+    /// How residuals are coded.
     pub coding: CodingPolicy,
     /// Where codebooks come from.
     pub codebook: CodebookPolicy,
-    /// Books to choose from besides the dictionary's, as an [`AdaptiveDictionary`] has them: at most [`MAX_BOOKS`]. Those that are used travel in
-    /// the stream as custom books do, so that any decoder reads it.
+    /// Books to choose from besides the dictionary's, from an [`AdaptiveDictionary`]: at most [`MAX_BOOKS`]. A stream contains those that it uses, as
+    /// custom books, so that any decoder reads it.
     ///
     /// [`AdaptiveDictionary`]: crate::entropy::adaptive::AdaptiveDictionary
     /// [`MAX_BOOKS`]: crate::entropy::adaptive::MAX_BOOKS
     pub books: &'a [CodeLengths],
-    /// Whether these come from the chunks before.
+    /// Whether `books` come from earlier chunks.
     pub adapt: AdaptPolicy,
     /// How values are predicted.
     pub predictor: PredictorPolicy,
-    /// Bits of the dataset's fill value, in the low bits for types of fewer than 64. Values with these bits come back with them even where the
-    /// bound would allow a neighbour: a mask is found by comparing with the fill value.
+    /// Bits of the dataset's fill value, in the low bits for types of fewer than 64. Values with these bits are restored exactly, whatever the bound:
+    /// readers find missing values by comparison with the fill value.
     pub fill_value: Option<u64>,
 }
 
@@ -111,7 +111,7 @@ impl Config<'_> {
     /// A configuration with an error bound.
     ///
     /// # Errors
-    /// `InvalidArgument` for a bound that makes no sense.
+    /// `InvalidArgument` for a bound out of its type's limits, which the message states.
     pub fn new(bound: ErrorBound) -> Result<Self> {
         let refuse =
             |what: &str, value: f64, rule: &str| Err(Error::invalid(format_args!("{what} is {value:?}: it must be {rule}")));
@@ -149,12 +149,12 @@ impl Config<'_> {
     /// A configuration with an absolute error bound, in the data's own units; 0 asks for the exact bits.
     ///
     /// # Errors
-    /// `InvalidArgument` unless `bound` is finite and not negative, and so large, if it is not 0, that `1 / (2 bound)` is finite.
+    /// `InvalidArgument` unless `bound` is 0, or above 0 with finite `2 bound` and `1 / (2 bound)`.
     pub fn absolute(bound: f64) -> Result<Self> {
         Self::new(ErrorBound::Absolute(bound))
     }
 
-    /// The same configuration with another bound, which has passed [`Config::new`].
+    /// This configuration with another bound, which has passed [`Config::new`].
     #[must_use]
     pub fn with_bound(self, bound: ErrorBound) -> Self {
         Self { bound, ..self }
@@ -167,16 +167,80 @@ impl Config<'_> {
     }
 }
 
-/// Most decibels that make sense: f64 has a dynamic range of some 12 000, but digits for 320.
+/// Largest PSNR in dB that may be asked for: the digits of an f64 are worth about 320 dB.
 const MAX_PSNR: f64 = 1000.0;
-/// Largest ratio that may be asked for; the header alone keeps a stream from more.
+/// Largest compression ratio that may be asked for.
 const MAX_RATIO: f64 = 1e6;
 
 const ABSOLUTE_RULE: &str = "finite, 0 or greater, and neither so small nor so large that 2*bound or 1/(2*bound) overflows";
 
-/// Whether a number can be the half step of a grid.
+/// Whether a number can be the half step of a rounding grid.
 #[must_use]
 pub(crate) fn is_absolute(bound: f64) -> bool {
     let step = 2.0 * bound;
     bound > 0.0 && step.is_finite() && step.recip().is_finite()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_accepted_up_to_their_limits() {
+        for bound in [
+            ErrorBound::Absolute(f64::MIN_POSITIVE),
+            ErrorBound::Absolute(f64::MAX / 4.0),
+            ErrorBound::Relative(f64::from_bits(1)),
+            ErrorBound::Relative(1.0),
+            ErrorBound::PointwiseRelative(1.0 - f64::EPSILON),
+            ErrorBound::Psnr(1000.0),
+            ErrorBound::Ratio { ratio: 1e6, ceiling: None },
+            ErrorBound::Ratio { ratio: 1.0 + f64::EPSILON, ceiling: Some(1e-3) },
+            ErrorBound::Lossless,
+        ] {
+            assert_eq!(Config::new(bound).map(|config| config.bound), Ok(bound));
+        }
+        for zero in [0.0, -0.0] {
+            assert_eq!(Config::absolute(zero).map(|config| config.bound), Ok(ErrorBound::Lossless));
+        }
+    }
+
+    #[test]
+    fn bounds_beyond_their_limits_are_refused() {
+        // 1 / (2 bound) overflows below 2^-1025, and 2 bound above half of the largest number.
+        for bound in [-1.0, f64::NAN, f64::INFINITY, f64::MAX, f64::from_bits(1), -f64::MIN_POSITIVE] {
+            assert!(Config::absolute(bound).is_err(), "{bound:e}");
+            let with_ceiling = ErrorBound::Ratio { ratio: 10.0, ceiling: Some(bound) };
+            assert!(Config::new(with_ceiling).is_err(), "{bound:e}");
+        }
+        for wrong in [0.0, -0.5, f64::NAN, f64::INFINITY] {
+            for bound in [
+                ErrorBound::Relative(wrong),
+                ErrorBound::PointwiseRelative(wrong),
+                ErrorBound::Psnr(wrong),
+                ErrorBound::Ratio { ratio: wrong, ceiling: None },
+            ] {
+                assert!(Config::new(bound).is_err(), "{bound:?}");
+            }
+        }
+        for bound in [
+            ErrorBound::Relative(1.0 + f64::EPSILON),
+            ErrorBound::PointwiseRelative(1.0),
+            ErrorBound::Psnr(1000.1),
+            ErrorBound::Ratio { ratio: 1.0, ceiling: None },
+            ErrorBound::Ratio { ratio: 1e6 + 1.0, ceiling: None },
+            ErrorBound::Ratio { ratio: 10.0, ceiling: Some(0.0) },
+        ] {
+            assert!(Config::new(bound).is_err(), "{bound:?}");
+        }
+    }
+
+    #[test]
+    fn fill_values_keep_their_bits() {
+        let config = |bits| Config { fill_value: Some(bits), ..Config::absolute(1.0).unwrap() };
+        assert_eq!(config(0x7fc0_1234).fill::<f32>().map(f32::to_bits), Some(0x7fc0_1234));
+        assert_eq!(config(0x8000_0000_0000_0000).fill::<f64>().map(f64::to_bits), Some(1 << 63));
+        assert_eq!(Config::absolute(1.0).unwrap().fill::<f64>(), None);
+        assert_eq!(config(5).with_bound(ErrorBound::Lossless), Config { bound: ErrorBound::Lossless, ..config(5) });
+    }
 }

@@ -1,8 +1,8 @@
-//! How the bytes of a chunk are to be read: element type, byte order, shape.
+//! The layout of a chunk's bytes: element type, byte order and shape.
 
 use crate::error::{Error, Result};
 
-/// The most dimensions a stream describes. More are folded into the slowest by [`Shape::fold`].
+/// The most dimensions that a stream describes. [`Shape::fold`] merges the slowest ones of chunks that have more.
 pub const MAX_RANK: usize = 4;
 
 /// Type of a chunk's values.
@@ -18,19 +18,19 @@ pub enum Scalar {
     BF16,
     /// Integer of 8 bits, two's complement
     I8,
-    /// Integer of 8 bits without a sign
+    /// Integer of 8 bits, unsigned
     U8,
     /// Integer of 16 bits, two's complement
     I16,
-    /// Integer of 16 bits without a sign
+    /// Integer of 16 bits, unsigned
     U16,
     /// Integer of 32 bits, two's complement
     I32,
-    /// Integer of 32 bits without a sign
+    /// Integer of 32 bits, unsigned
     U32,
     /// Integer of 64 bits, two's complement
     I64,
-    /// Integer of 64 bits without a sign
+    /// Integer of 64 bits, unsigned
     U64,
 }
 
@@ -51,7 +51,7 @@ impl Scalar {
         Self::U64,
     ];
 
-    /// Bytes a value takes.
+    /// Bytes of a value.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
@@ -62,7 +62,7 @@ impl Scalar {
         }
     }
 
-    /// Bytes of the integers of its codes (FORMAT.md §3).
+    /// Bytes of a quantization code (FORMAT.md §3).
     #[must_use]
     pub const fn code_size(self) -> usize {
         if self.size() == 8 { 8 } else { 4 }
@@ -75,7 +75,7 @@ impl Scalar {
     }
 }
 
-/// Order of the bytes of each value in the chunk. HDF5 hands a filter the *file's* type, so this may differ from the host's.
+/// Order of the bytes of each value in the chunk. HDF5 gives a filter values of the *file's* type, so it may differ from the host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ByteOrder {
     /// Least significant byte first.
@@ -112,7 +112,7 @@ impl Shape {
         Ok(shape)
     }
 
-    /// Extents along all axes that a shape can have, fastest first; 1 where it has none.
+    /// Extents `[nx, ny, nz, nw]`, fastest first; 1 along axes that the shape has not.
     #[must_use]
     pub fn extents(&self) -> [usize; MAX_RANK] {
         let mut extents = [1; MAX_RANK];
@@ -122,8 +122,8 @@ impl Shape {
         extents
     }
 
-    /// A shape for a chunk of any rank: extents of 1 are dropped, then the slowest ones are folded together until four are left.
-    /// Neither changes the order of the elements.
+    /// A shape for a chunk of any rank: extents of 1 are dropped, then the slowest extents are multiplied until four are left. The order of the values
+    /// stays.
     ///
     /// # Errors
     /// As [`Shape::new`].
@@ -131,7 +131,7 @@ impl Shape {
         if dims.is_empty() || dims.contains(&0) {
             return Self::new(dims);
         }
-        // From the fastest on; all that have no room of their own share the last.
+        // From the fastest extent on; all from the fourth on are multiplied.
         let (mut kept, mut rank) = ([1u64; MAX_RANK], 0);
         for &extent in dims.iter().rev().filter(|&&extent| extent != 1) {
             let slowest = &mut kept[rank.min(MAX_RANK - 1)];
@@ -145,7 +145,7 @@ impl Shape {
         Self::new(kept)
     }
 
-    /// One dimension. `extent` is at least 1 and no more than a valid shape holds.
+    /// A shape of one dimension. `extent` is from 1 to 2^48.
     pub(crate) fn line(extent: u64) -> Self {
         let mut dims = [1; MAX_RANK];
         dims[0] = extent;
@@ -171,7 +171,7 @@ impl Shape {
     }
 }
 
-/// How the bytes of a chunk are to be read.
+/// Element type, byte order and shape of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Layout {
     /// Type of the values.
@@ -196,7 +196,7 @@ impl Layout {
         chunk[size..] == chunk[..chunk.len() - size]
     }
 
-    /// Type and byte order in a byte, as streams and cd_values have them.
+    /// The byte for type and byte order in streams and cd_values.
     #[must_use]
     pub fn type_byte(&self) -> u8 {
         let number = Scalar::ALL.iter().position(|&scalar| scalar == self.scalar).unwrap_or(0) as u8;
@@ -207,22 +207,22 @@ impl Layout {
     }
 }
 
-/// Bit of the type byte that says big endian.
+/// Bit of the type byte that is set for big endian.
 const BIG_ENDIAN_BIT: u8 = 0x80;
 
-/// Inverse of [`Layout::type_byte`]; `None` for a type that is unknown.
+/// Type and byte order of a [`Layout::type_byte`]; `None` for an unknown type.
 #[must_use]
 pub fn type_of_byte(byte: u8) -> Option<(Scalar, ByteOrder)> {
     let scalar = *Scalar::ALL.get(usize::from(byte & !BIG_ENDIAN_BIT))?;
     Some((scalar, if byte & BIG_ENDIAN_BIT == 0 { ByteOrder::Little } else { ByteOrder::Big }))
 }
 
-/// Axes along which differences are taken. Bit 0 is the fastest axis.
+/// A set of axes along which differences are taken. Bit 0 is the fastest axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Axes(u8);
 
 impl Axes {
-    /// The codes themselves.
+    /// No axis: codes are coded as they are.
     pub const NONE: Self = Self(0);
     /// The fastest axis alone.
     pub const FASTEST: Self = Self(1);
@@ -233,13 +233,13 @@ impl Axes {
         Self((1 << shape.dims().len()) - 1)
     }
 
-    /// The set that a stream names, if the shape has all of its axes.
+    /// The set of a stream's byte; `None` if the shape lacks one of its axes.
     #[must_use]
     pub fn from_byte(byte: u8, shape: &Shape) -> Option<Self> {
         (byte & !Self::all(shape).0 == 0).then_some(Self(byte))
     }
 
-    /// The set as a stream names it.
+    /// The byte for the set in a stream.
     #[must_use]
     pub fn to_byte(self) -> u8 {
         self.0
@@ -251,7 +251,7 @@ impl Axes {
         Self(1 << axis)
     }
 
-    /// Those that are not in another set.
+    /// The axes of this set that are not in `other`.
     #[must_use]
     pub fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
@@ -261,5 +261,74 @@ impl Axes {
     #[must_use]
     pub fn contains(self, axis: usize) -> bool {
         self.0 >> axis & 1 == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_are_refused_if_they_are_empty_or_too_large() {
+        for dims in [&[][..], &[0], &[3, 0, 2], &[1, 1, 1, 1, 1], &[(1 << 48) + 1], &[1 << 24, 1 << 24, 2], &[u64::MAX, u64::MAX]]
+        {
+            assert!(Shape::new(dims).is_err(), "{dims:?}");
+        }
+        assert_eq!(Shape::new(&[1 << 24, 1 << 24]).unwrap().elements(), 1 << 48);
+        assert_eq!(Shape::new(&[2, 3, 5]).unwrap().extents(), [5, 3, 2, 1]);
+        assert_eq!((Shape::new(&[2, 3, 5]).unwrap().row(), Shape::line(7).dims()), (5, &[7][..]));
+    }
+
+    #[test]
+    fn folding_keeps_the_fastest_extents_and_the_number_of_values() {
+        for (dims, folded) in [
+            (&[1][..], &[1][..]),
+            (&[1, 1, 1, 1, 1, 1], &[1]),
+            (&[5, 1, 7], &[5, 7]),
+            (&[2, 3, 5, 7], &[2, 3, 5, 7]),
+            (&[2, 3, 5, 7, 11], &[6, 5, 7, 11]),
+            (&[2, 1, 3, 1, 5, 7, 11, 13, 1], &[2 * 3 * 5, 7, 11, 13]),
+        ] {
+            assert_eq!(Shape::fold(dims).unwrap().dims(), folded, "{dims:?}");
+        }
+        for dims in [&[][..], &[4, 0], &[1 << 30, 1 << 30, 2, 2, 2], &[u64::MAX, 2, 2, 2, 2]] {
+            assert!(Shape::fold(dims).is_err(), "{dims:?}");
+        }
+    }
+
+    #[test]
+    fn type_bytes_name_every_type_and_byte_order_once() {
+        let mut known = 0;
+        for byte in 0..=u8::MAX {
+            let Some((scalar, byte_order)) = type_of_byte(byte) else { continue };
+            let layout = Layout { scalar, byte_order, shape: Shape::line(3) };
+            assert_eq!(layout.type_byte(), byte);
+            assert_eq!(layout.chunk_bytes(), 3 * scalar.size() as u64);
+            known += 1;
+        }
+        assert_eq!(known, 2 * Scalar::ALL.len());
+        assert_eq!(type_of_byte(0), Some((Scalar::F32, ByteOrder::Little)));
+        assert_eq!(type_of_byte(0x81), Some((Scalar::F64, ByteOrder::Big)));
+    }
+
+    #[test]
+    fn chunks_of_equal_values_are_constant() {
+        let layout = Layout { scalar: Scalar::U16, byte_order: ByteOrder::Big, shape: Shape::line(3) };
+        assert!(layout.is_constant(&[1, 2, 1, 2, 1, 2]));
+        assert!(!layout.is_constant(&[1, 2, 1, 2, 1, 3]));
+        assert!(!layout.is_constant(&[1, 2, 2, 1, 1, 2]));
+        let one = Layout { shape: Shape::line(1), ..layout };
+        assert!(one.is_constant(&[7, 9]));
+    }
+
+    #[test]
+    fn sets_of_axes_are_bits() {
+        let shape = Shape::new(&[4, 5, 6]).unwrap();
+        assert_eq!(Axes::all(&shape).to_byte(), 0b111);
+        assert_eq!(Axes::from_byte(0b1000, &shape), None);
+        let axes = Axes::from_byte(0b101, &shape).unwrap();
+        assert_eq!([0, 1, 2, 3].map(|axis| axes.contains(axis)), [true, false, true, false]);
+        assert_eq!(axes.without(Axes::FASTEST), Axes::along(2));
+        assert_eq!(axes.without(axes), Axes::NONE);
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `abs` | absolute bound, in the data's own units; beside `ratio`, what it may not exceed |
+//! | `abs` | absolute bound, in the data's own units; with `ratio`, the largest bound that may be taken |
 //! | `rel` | share of the range of each chunk's finite values |
-//! | `pwrel` | share of each value |
-//! | `psnr` | dB, of each chunk |
-//! | `ratio` | bytes of a chunk over those of its stream |
+//! | `pwrel` | point-wise relative bound: share of each value |
+//! | `psnr` | PSNR of each chunk, in dB |
+//! | `ratio` | compression ratio: bytes of a chunk over bytes of its stream |
 //! | `lossless` | no value |
 //! | `coding` | `auto`, `huffman`, `bitshuffle` |
-//! | `adapt` | `none`; `history`: codebooks of the chunks before may be taken again |
+//! | `adapt` | `none`; `history`: codebooks of earlier chunks may be used again |
 
 use std::fmt;
 
@@ -19,16 +19,16 @@ use crate::error::{Error, Result};
 /// Names of the codings.
 const CODINGS: [(&str, CodingPolicy); 3] =
     [("auto", CodingPolicy::Auto), ("huffman", CodingPolicy::Huffman), ("bitshuffle", CodingPolicy::Bitshuffle)];
-/// Names of the ways to adapt.
+/// Names of the policies of adaptation.
 const ADAPTING: [(&str, AdaptPolicy); 2] = [("none", AdaptPolicy::None), ("history", AdaptPolicy::History)];
 
 const HOW_TO: &str = "give one of abs=, rel=, pwrel=, psnr=, ratio= (with abs= beside it, if you like) or lossless, and perhaps coding=auto, huffman or \
                       bitshuffle, and adapt=none or history, with commas between them, as in abs=1e-3,coding=huffman";
 
-/// Understands an options text.
+/// Parses an options text.
 ///
 /// # Errors
-/// `InvalidArgument` with what was wrong and what can be given.
+/// `InvalidArgument` with the mistake and the options that exist.
 pub fn parse(text: &str) -> Result<Config<'static>> {
     let refused = |detail: fmt::Arguments<'_>| Error::invalid(format_args!("options {text:?}: {detail}; {HOW_TO}"));
     let mut numbers: [Option<f64>; 5] = [None; 5];
@@ -39,7 +39,7 @@ pub fn parse(text: &str) -> Result<Config<'static>> {
             Some((key, value)) => (key.trim(), Some(value.trim())),
             None => (option, None),
         };
-        let twice = || refused(format_args!("{key} stands there twice"));
+        let twice = || refused(format_args!("{key} is given twice"));
         let unknown = || refused(format_args!("{key}={} is unknown", value.unwrap_or("")));
         if let Some(number) = NUMBERS.iter().position(|&name| name == key) {
             let value = value.ok_or_else(|| refused(format_args!("{key} needs a value")))?;
@@ -80,18 +80,18 @@ pub fn parse(text: &str) -> Result<Config<'static>> {
     Ok(Config { coding: coding.unwrap_or_default(), adapt: adapt.unwrap_or_default(), ..config })
 }
 
-/// The choice that a value names.
+/// The choice with a name.
 fn named<T: Copy>(choices: &[(&str, T)], value: Option<&str>) -> Option<T> {
     choices.iter().find(|(name, _)| Some(*name) == value).map(|&(_, choice)| choice)
 }
 
-/// The option for a choice, with a comma before it; nothing for the default.
+/// The option for a choice, with a comma before it; empty for the default choice.
 fn option<T: Copy + PartialEq + Default>(choices: &[(&str, T)], key: &str, choice: T) -> String {
     let name = choices.iter().find(|(_, other)| *other == choice && choice != T::default());
     name.map(|(name, _)| format!(",{key}={name}")).unwrap_or_default()
 }
 
-/// The options text of a configuration, as far as there are options for it. [`parse`] gives the same configuration again.
+/// The options text of a configuration. [`parse`] restores the configuration, except for fields that have no option.
 #[must_use]
 pub fn format(config: &Config) -> String {
     let bound = match config.bound {
@@ -153,7 +153,7 @@ mod tests {
             ("abs=-1", "absolute error bound is -1"),
             ("abs=nan", "absolute error bound is NaN"),
             ("abs=1,rel=1", "more than one bound"),
-            ("abs=1,abs=2", "abs stands there twice"),
+            ("abs=1,abs=2", "abs is given twice"),
             ("lossless,abs=1", "more than one bound"),
             ("lossless=1", "takes no value"),
             ("rel=2", "relative error bound is 2"),
@@ -163,7 +163,7 @@ mod tests {
             ("ratio=9,abs=-2", "beside the ratio is -2"),
             ("abs=1,coding=zstd", "coding=zstd is unknown"),
             ("abs=1,adapt", "adapt= is unknown"),
-            ("abs=1,adapt=none,adapt=none", "adapt stands there twice"),
+            ("abs=1,adapt=none,adapt=none", "adapt is given twice"),
             ("eb=1", "\"eb\" is unknown"),
         ] {
             let error = parse(text).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Stage 2 (FORMAT.md §6): integers → what a predictor leaves of them, and back; and the choice of the predictor.
+//! Stage 2 (FORMAT.md §6): codes → differences, or values → residuals of interpolation, and back. Stage 0 chooses the predictor.
 
 pub mod choice;
 pub mod interpolation;

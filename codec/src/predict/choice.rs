@@ -1,5 +1,7 @@
-//! Which prediction a chunk gets (FORMAT.md §6, §11): differences along some of its axes, or interpolation. The encoder estimates the bits of each: for small
-//! chunks with all their values, for others on a few tiles.
+//! Choice of a chunk's predictor (FORMAT.md §6, §11): differences along a set of axes, or interpolation. The encoder estimates the bits of the
+//! residuals of each predictor and takes the least: for small chunks from all values, for others from a sample of eight tiles.
+//!
+//! Estimates are integers, so that the CPU's and the GPU's encoders choose alike.
 
 pub(crate) mod grid;
 mod residual_stats;
@@ -22,36 +24,38 @@ use crate::quantize::bitmap::Bitmap;
 use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::quantizer::Quantizer;
 
-/// Interpolation is not tried where more than this share of values, as a denominator, is out of the fine grid's reach.
-const OUT_OF_REACH: usize = 16;
+/// Interpolation is not tried if more than one value in this many has no position on the fine grid.
+const VALUES_PER_VALUE_OUT_OF_REACH: usize = 16;
 
-/// Does two things, whichever way and on whichever threads; both are done when it returns.
+/// Runs two jobs, in any order and on any threads. Both are done when it returns.
 pub type Fork<'a> = dyn FnMut(&mut (dyn FnMut() + Send), &mut (dyn FnMut() + Send)) + 'a;
 
-/// Whether a chunk's predictor is chosen by a look at tiles, which two threads can share; small chunks are tried as a whole.
+/// Whether a chunk's predictor is chosen on a sample of tiles, so that two threads can share the work. Smaller chunks are measured as a whole.
 #[must_use]
 pub fn is_chosen_on_tiles(shape: &Shape) -> bool {
-    !Tiles::new(shape).are_few()
+    !Tiles::new(shape).is_chunk_small()
 }
 
 /// Buffers of the choice.
 #[derive(Debug, Default)]
 pub(crate) struct Chooser {
     interpolation: Interpolation,
+    /// Bytes of a tile's values.
     tile: Vec<u8>,
-    /// Which of a tile's or a small chunk's values count.
+    /// For each value of a tile or a small chunk, -1 if its residual counts, else 0.
     counted: Vec<i32>,
-    /// Codes of a tile or a small chunk, then its differences along each set of axes.
+    /// `[set of axes][value]`: differences of a tile or a small chunk. Those along no axis are the codes, modulo 2^32.
     differences: Vec<i32>,
-    /// The same where all bits count.
+    /// `[set of axes][value]`: differences of 64-bit codes.
     wide: Vec<i64>,
+    /// Residuals of interpolation of a tile.
     residuals: Vec<i32>,
     exceptions: Bitmap,
-    /// Those of a second thread.
+    /// Buffers of a second thread: none, or one element.
     second: Option<Vec<Chooser>>,
 }
 
-/// The sets of a shape's axes: how many there are, and the axes along which there is but one value and so no difference.
+/// The number of sets of a shape's axes, and the set of the axes along which the extent is 1 and differences make no sense.
 fn sets_of(shape: &Shape) -> (usize, usize) {
     let extents = shape.extents();
     let flat = (0..MAX_RANK).filter(|&axis| extents[axis] == 1).fold(0, |set, axis| set | 1 << axis);
@@ -64,7 +68,8 @@ fn axes_of(set: usize, shape: &Shape) -> Axes {
 }
 
 impl Chooser {
-    /// The axes for codes of which every bit counts, and the estimate of the bits that they leave of what is tried, in fixed point.
+    /// The axes along which differences of 64-bit codes are taken, and the estimate of the bits of the measured values, in fixed point of
+    /// [`LOG_FRACTION`](crate::number::fixed_log2::LOG_FRACTION) bits. `code` maps a value to its code.
     pub(crate) fn choose_axes<V: Element>(
         &mut self,
         chunk: &[u8],
@@ -74,7 +79,7 @@ impl Chooser {
     ) -> Result<(Axes, u64)> {
         let (sets, flat) = sets_of(&layout.shape);
         let tiles = Tiles::new(&layout.shape);
-        let left = if tiles.are_few() {
+        let stats = if tiles.is_chunk_small() {
             self.try_axes_on_whole::<V>(chunk, layout, code)?
         } else {
             self.try_axes_on_tiles::<V>(&tiles, chunk, layout, code)?
@@ -82,12 +87,13 @@ impl Chooser {
         let set = match policy {
             PredictorPolicy::Axes(byte) => usize::from(byte) & (sets - 1) & !flat,
             PredictorPolicy::Lorenzo | PredictorPolicy::Interpolation => (sets - 1) & !flat,
-            PredictorPolicy::Auto | PredictorPolicy::Differences => best_set(&left, &layout.shape).0,
+            PredictorPolicy::Auto | PredictorPolicy::Differences => best_set(&stats, &layout.shape).0,
         };
-        Ok((axes_of(set, &layout.shape), left[set].bits()))
+        Ok((axes_of(set, &layout.shape), stats[set].bits()))
     }
 
-    /// The predictor for a chunk on an absolute bound's grid, from its values alone.
+    /// The predictor of a chunk of floating-point numbers on an absolute bound's rounding grid. It depends on the chunk's values and `config`
+    /// alone, not on `fork` or on chunks before. Codes or residuals that are made on the way stay in `coded`.
     pub(crate) fn choose<V: Value>(
         &mut self,
         chunk: &[u8],
@@ -111,9 +117,93 @@ impl Chooser {
             fine = fine.out_of_reach();
         }
         let tiles = Tiles::new(&layout.shape);
-        if tiles.are_few() {
+        if tiles.is_chunk_small() {
             return self.try_whole::<V>(chunk, layout, quantizer, &fine, coded);
         }
         self.try_tiles::<V>(&tiles, chunk, layout, quantizer, fine, fork)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{ByteOrder, Scalar};
+    use crate::stream::buffers::Shared;
+
+    fn layout(dims: &[u64]) -> Layout {
+        Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape: Shape::new(dims).unwrap() }
+    }
+
+    fn bytes(values: impl Iterator<Item = f32>) -> Vec<u8> {
+        values.flat_map(f32::to_le_bytes).collect()
+    }
+
+    /// Integers from -512 to 511 without any order.
+    fn noise(i: usize) -> f32 {
+        ((i as u32).wrapping_mul(0x9e37_79b9).wrapping_mul(i as u32 | 1) >> 22) as f32 - 512.0
+    }
+
+    #[test]
+    fn axes_are_those_along_which_codes_are_constant() {
+        // Of a small chunk the first values along an axis count, and an axis too many costs bits. Tiles of a large one leave them out: with all
+        // differences 0 along x, those along x and y are 0 too, and of equal sets the greatest number is taken.
+        for (nx, ny, along_x, along_y) in [(33, 31, 0b01, 0b10), (300, 301, 0b11, 0b11)] {
+            let layout = layout(&[ny, nx]);
+            let nx = nx as usize;
+            let n = layout.shape.elements() as usize;
+            for (value, axes) in [
+                (&(|i| noise(i / nx)) as &dyn Fn(usize) -> f32, along_x),
+                (&|i| noise(i % nx), along_y),
+                (&|i| noise(i / nx) + noise(i % nx), 0b11),
+                (&noise, 0b00),
+            ] {
+                let chunk = bytes((0..n).map(value));
+                let mut chooser = Chooser::default();
+                let mut choose = |policy| chooser.choose_axes(&chunk, &layout, policy, |value: f32| value as i64).unwrap();
+                assert_eq!(choose(PredictorPolicy::Auto).0.to_byte(), axes, "{n} values");
+                assert_eq!(choose(PredictorPolicy::Lorenzo).0.to_byte(), 0b11);
+                assert_eq!(choose(PredictorPolicy::Axes(0b10)).0.to_byte(), 0b10);
+                for other in 0..4 {
+                    assert!(choose(PredictorPolicy::Auto).1 <= choose(PredictorPolicy::Axes(other)).1, "{n} values");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn axes_of_one_value_are_left_out() {
+        let layout = layout(&[50, 1, 3]);
+        assert_eq!(sets_of(&layout.shape), (8, 0b1010));
+        let chunk = bytes((0..150).map(noise));
+        let mut chooser = Chooser::default();
+        let axes = chooser.choose_axes(&chunk, &layout, PredictorPolicy::Lorenzo, |value: f32| value as i64).unwrap().0;
+        assert_eq!(axes.to_byte(), 0b101);
+    }
+
+    #[test]
+    fn smooth_chunks_are_interpolated_and_rough_ones_are_not() {
+        for dims in [&[12, 13, 14][..], &[60, 70, 80], &[3000], &[100_000]] {
+            let layout = layout(dims);
+            let n = layout.shape.elements() as usize;
+            let row = layout.shape.row();
+            let ny = layout.shape.extents()[1];
+            let wave = |i: usize| {
+                ((i % row) as f32 * 0.3).sin() * ((i / row % ny) as f32 * 0.25).cos() * ((i / row / ny) as f32 * 0.2).cos()
+            };
+            let smooth = bytes((0..n).map(|i| 40.0 * wave(i)));
+            let rough = bytes((0..n).map(noise));
+            let quantizer = Quantizer::new(0.1);
+            let is_interpolated = |chunk: &[u8], predictor| {
+                let (mut shared, mut codes) = (Shared::default(), Vec::new());
+                let (chooser, mut coded) = shared.split(&mut codes);
+                let config = Config { predictor, ..Config::absolute(0.1).unwrap() };
+                chooser.choose::<f32>(chunk, &layout, &quantizer, &config, &mut coded, None).unwrap() == Predictor::Interpolation
+            };
+            assert!(!is_interpolated(&rough, PredictorPolicy::Auto), "{dims:?}: values are out of the fine grid's reach");
+            assert!(is_interpolated(&smooth, PredictorPolicy::Auto), "{dims:?}");
+            assert!(is_interpolated(&smooth, PredictorPolicy::Interpolation));
+            assert!(!is_interpolated(&smooth, PredictorPolicy::Differences));
+            assert!(!is_interpolated(&smooth, PredictorPolicy::Lorenzo));
+        }
     }
 }

@@ -1,31 +1,33 @@
-//! Stage 2' (FORMAT.md §6.2): values → steps along an interpolation from coarse to fine, and back.
+//! Stage 2' (FORMAT.md §6.2): values → residuals of an interpolation from coarse to fine, in steps of the rounding grid, and back.
 //!
-//! The chunk is a stack of grids: grid `l` has every `2^l`-th value along each axis. From the coarsest grid, a single value, each finer one
-//! is predicted by cubic interpolation of what is known, level by level, as in SZ3 (Zhao et al., ICDE'21) and cuSZ-i (Liu et al., SC'24);
-//! values that are new along several axes take the mean of the axes' predictions (as HPEZ does, Liu et al., SIGMOD'24).
+//! Level `l` of a chunk `[nw][nz][ny][nx]` has every `2^l`-th value along each axis. From the coarsest level, a single value, each finer level
+//! is predicted by cubic interpolation of restored values, as in SZ3 (Zhao et al., ICDE'21) and cuSZ-i (Liu et al., SC'24). Values whose
+//! indices are odd along several axes take the mean of the axes' predictions (as HPEZ does, Liu et al., SIGMOD'24).
 //!
 //! ```text
-//! o known   1 new along one axis   2 new along two        o   1   o
-//! first all 1 from the o around them along one axis,      1   2   1
-//! then all 2 from the 1 around them along two             o   1   o
+//! o of the coarser level   1 odd along one axis   2 odd along two axes        o   1   o
+//! first every 1, from the o around it along its odd axis,                     1   2   1
+//! then every 2, from the 1 around it along both axes                          o   1   o
 //! ```
 //!
-//! Unlike differences, predictions start from restored values, and a residual is a whole number of steps: a value that its neighbours
-//! foretell to within the bound costs a zero, where rounding to a grid first would leave ±1. Restored values still lie on a grid of their own,
-//! eight positions a step ([`FineGrid`]): that is what lets a value that a decoder has returned keep its position for ever.
+//! Predictions start from restored values, and a residual is a whole number of steps. So a value that is predicted to within the bound costs
+//! a zero, whereas rounding to the grid before prediction, as for differences, would leave residuals of ±1. Restored values lie on a fine
+//! grid of eight positions a step ([`FineGrid`]): a value that a decoder has returned keeps its position if it is compressed again.
 
 mod class_rows;
 mod level;
 mod line;
+#[cfg(test)]
+mod plain;
 mod slice_ring;
 mod small;
 
 use std::slice;
 
-use self::class_rows::{Encoder, Source};
-use self::level::{Extents, Level, count, depth_of, grid, index, indices};
+use self::class_rows::{LevelValues, RowEncoder};
+use self::level::{Extents, Level, count, finest_depth_where, index, indices, level_extents};
 use self::slice_ring::{ClassRows, SliceRing};
-use self::small::{SmallGrid, is_small};
+use self::small::{SmallLevels, is_small};
 use crate::error::Result;
 use crate::layout::{ByteOrder, Shape};
 use crate::memory::{reserve, resize};
@@ -36,39 +38,41 @@ use crate::quantize::fine_grid::{ESCAPE_FROM, FineGrid, MOST_VALUES, position_of
 use crate::quantize::positions::POSITIONS_PER_STEP;
 use crate::simd::{ROW_GROUP, common_row, common_row_mut, groups_before_last, outlined, short_row, vectorized};
 
-/// Values that are quantized together.
-const PART: usize = MOST_VALUES;
+/// Values that are quantized at once.
+const PART_LEN: usize = MOST_VALUES;
 
 /// Buffers of this stage.
 #[derive(Debug, Default)]
 pub struct Interpolation {
-    /// Places on a whole grid, and room for the next one.
-    grid: [Vec<i32>; 2],
-    /// See [`SliceRing`].
-    sheets: Vec<i32>,
+    /// Positions of the coarser level and of the level being coded, in C order; the two are swapped after each level.
+    positions: [Vec<i32>; 2],
+    /// Positions of the slices in the ring: see [`SliceRing`].
+    slices: Vec<i32>,
+    /// Predictions of a slice.
     predictions: Vec<i32>,
-    /// Values of the grids but the finest, from the second finest on.
+    /// Values of levels 1, 2, …, one level after the other.
     values: Vec<u8>,
-    /// Rows of a class_rows that a glance leaves in doubt.
-    doubtful: Vec<usize>,
-    /// The finest of the grids that are small.
-    small: SmallGrid,
+    /// Rows of [`ClassRows`] of which the fast path is not certain.
+    slow_rows: Vec<usize>,
+    /// The coarse levels that are interpolated from tables.
+    small: SmallLevels,
 }
 
 impl Interpolation {
-    /// Extents of a shape and the depth of its finest small grid, for which all is made ready.
-    fn start(&mut self, shape: &Shape) -> Result<(Extents, usize)> {
+    /// Makes buffers and tables for a shape. Returns its extents, fastest first, and the number of its finest level that is interpolated from tables.
+    fn prepare(&mut self, shape: &Shape) -> Result<(Extents, usize)> {
         let whole = shape.extents();
-        let coarsest = depth_of(whole, is_small);
-        self.small.become_of(grid(whole, coarsest))?;
-        let room = if coarsest > 0 { count(grid(whole, 1)) } else { 0 };
-        for grid in &mut self.grid {
-            resize(grid, room)?;
+        let small_depth = finest_depth_where(whole, is_small);
+        self.small.prepare(level_extents(whole, small_depth))?;
+        let room = if small_depth > 0 { count(level_extents(whole, 1)) } else { 0 };
+        for positions in &mut self.positions {
+            resize(positions, room)?;
         }
-        Ok((whole, coarsest))
+        Ok((whole, small_depth))
     }
 
-    /// Residuals of a chunk's values, in the order of the classes. Exceptions are marked in `exceptions`, zeros so far.
+    /// Writes the residuals of a chunk's values, in the order of levels and parity classes (FORMAT.md §6.2). Sets the bits of exceptions in
+    /// `exceptions`, by index in the chunk; all its bits must be 0.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -81,51 +85,51 @@ impl Interpolation {
         residuals: &mut Vec<i32>,
         exceptions: &mut Bitmap,
     ) -> Result<()> {
-        let (whole, coarsest) = self.start(shape)?;
+        let (whole, small_depth) = self.prepare(shape)?;
         resize(residuals, count(whole))?;
-        resize(&mut self.values, (1..=coarsest).map(|depth| count(grid(whole, depth))).sum::<usize>() * V::SIZE)?;
-        self.doubtful.clear();
-        reserve(&mut self.doubtful, whole[1])?;
+        resize(&mut self.values, (1..=small_depth).map(|depth| count(level_extents(whole, depth))).sum::<usize>() * V::SIZE)?;
+        self.slow_rows.clear();
+        reserve(&mut self.slow_rows, whole[1])?;
         vectorized(
             #[inline(always)]
             || {
-                let mut before = chunk;
+                let mut finer = chunk;
                 let mut room = &mut self.values[..];
-                for depth in 0..coarsest {
-                    let (values, rest) = room.split_at_mut(count(grid(whole, depth + 1)) * V::SIZE);
-                    thin_out::<V>(before, grid(whole, depth), order, values);
-                    (before, room) = (values, rest);
+                for depth in 0..small_depth {
+                    let (values, rest) = room.split_at_mut(count(level_extents(whole, depth + 1)) * V::SIZE);
+                    downsample::<V>(finer, level_extents(whole, depth), order, values);
+                    (finer, room) = (values, rest);
                 }
                 let mut were_masked = false;
-                let small = grid(whole, coarsest);
+                let small = level_extents(whole, small_depth);
                 outlined(
                     #[inline(always)]
                     || {
-                        self.small.forward(before, order, fine, residuals, &mut were_masked, |index| {
-                            exceptions.set(if coarsest == 0 {
+                        self.small.forward(finer, order, fine, residuals, &mut were_masked, |index| {
+                            exceptions.set(if small_depth == 0 {
                                 index
                             } else {
-                                self::index(whole, indices(small, index).map(|index| index << coarsest))
+                                self::index(whole, indices(small, index).map(|index| index << small_depth))
                             });
                         })
                     },
                 );
-                if coarsest > 0 {
-                    self.grid[0][..count(small)].copy_from_slice(self.small.positions());
+                if small_depth > 0 {
+                    self.positions[0][..count(small)].copy_from_slice(self.small.positions());
                 }
-                let mut encoder = Encoder::new(fine, exceptions, &mut self.doubtful, were_masked);
+                let mut encoder = RowEncoder::new(fine, exceptions, &mut self.slow_rows, were_masked);
                 let mut end = self.values.len();
-                for depth in (0..coarsest).rev() {
-                    let extents = grid(whole, depth);
-                    end -= count(grid(whole, depth + 1)) * V::SIZE;
+                for depth in (0..small_depth).rev() {
+                    let extents = level_extents(whole, depth);
+                    end -= count(level_extents(whole, depth + 1)) * V::SIZE;
                     let values = if depth == 0 { chunk } else { &self.values[end - count(extents) * V::SIZE..end] };
                     let level = Level::new(extents);
-                    let [from, to] = &mut self.grid;
-                    let source = Source { values, extents, depth, whole, order };
+                    let [from, to] = &mut self.positions;
+                    let source = LevelValues { values, extents, depth, whole, order };
                     run(
                         &level,
                         from,
-                        &mut self.sheets,
+                        &mut self.slices,
                         &mut self.predictions,
                         #[inline(always)]
                         |class_rows, predictions, positions| {
@@ -138,14 +142,14 @@ impl Interpolation {
                             }
                         },
                     )?;
-                    self.grid.swap(0, 1);
+                    self.positions.swap(0, 1);
                 }
                 Ok(())
             },
         )
     }
 
-    /// Restores the values of a chunk from their residuals.
+    /// Restores the values of a chunk from their residuals, which are in the order of levels and parity classes.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -157,7 +161,7 @@ impl Interpolation {
         order: ByteOrder,
         chunk: &mut [u8],
     ) -> Result<()> {
-        let (whole, coarsest) = self.start(shape)?;
+        let (whole, small_depth) = self.prepare(shape)?;
         vectorized(
             #[inline(always)]
             || {
@@ -165,7 +169,7 @@ impl Interpolation {
                     #[inline(always)]
                     || self.small.inverse(residuals),
                 );
-                if coarsest == 0 {
+                if small_depth == 0 {
                     V::write_all(
                         self.small.positions(),
                         #[inline(always)]
@@ -176,14 +180,14 @@ impl Interpolation {
                     return Ok(());
                 }
                 let positions = self.small.positions();
-                self.grid[0][..positions.len()].copy_from_slice(positions);
-                for depth in (0..coarsest).rev() {
-                    let level = Level::new(grid(whole, depth));
-                    let [from, to] = &mut self.grid;
+                self.positions[0][..positions.len()].copy_from_slice(positions);
+                for depth in (0..small_depth).rev() {
+                    let level = Level::new(level_extents(whole, depth));
+                    let [from, to] = &mut self.positions;
                     run(
                         &level,
                         from,
-                        &mut self.sheets,
+                        &mut self.slices,
                         &mut self.predictions,
                         #[inline(always)]
                         |class_rows, predictions, positions| {
@@ -191,7 +195,7 @@ impl Interpolation {
                             let first = class_rows.class.start + index(class_rows.class.extents, class_rows.indices);
                             let near = &residuals.near[first..][..class_rows.rows * len];
                             if restore_rows(class_rows, predictions, near, positions) {
-                                restore_far(residuals, first, class_rows, predictions, positions);
+                                restore_patches(residuals, first, class_rows, predictions, positions);
                             }
                         },
                         #[inline(always)]
@@ -204,7 +208,7 @@ impl Interpolation {
                             }
                         },
                     )?;
-                    self.grid.swap(0, 1);
+                    self.positions.swap(0, 1);
                 }
                 Ok(())
             },
@@ -212,7 +216,7 @@ impl Interpolation {
     }
 }
 
-/// Goes through a level: see [`SliceRing::run`]. The vectors are room.
+/// Processes a level: see [`SliceRing::run`]. The vectors are scratch memory.
 #[inline(always)]
 fn run(
     level: &Level,
@@ -230,17 +234,24 @@ fn run(
     }
 }
 
-/// Puts right the positions of a class_rows in which there are residuals that are far. The class_rows begins at index `first`.
+/// Corrects the positions whose residuals do not fit 16 bits. Index `first` is that of the rows' first residual.
 #[cold]
 #[inline(never)]
-fn restore_far(residuals: &Patched16<'_>, first: usize, class_rows: &ClassRows<'_>, predictions: &[i32], positions: &mut [i32]) {
+fn restore_patches(
+    residuals: &Patched16<'_>,
+    first: usize,
+    class_rows: &ClassRows<'_>,
+    predictions: &[i32],
+    positions: &mut [i32],
+) {
     for &(index, residual) in residuals.far_in(first..first + class_rows.rows * class_rows.len) {
         let at = (index - first) / class_rows.len * class_rows.stride + (index - first) % class_rows.len;
         positions[at] = position_of(predictions[at], residual as i32);
     }
 }
 
-/// The positions that residuals of a class_rows's rows lead to from predictions; says whether one of the residuals is far, and its position wrong.
+/// Restores the positions of rows from predictions and 16-bit residuals. Returns whether a residual does not fit 16 bits: its position is then
+/// wrong, and [`restore_patches`] corrects it.
 #[inline(always)]
 fn restore_rows(class_rows: &ClassRows<'_>, predictions: &[i32], residuals: &[i16], positions: &mut [i32]) -> bool {
     match groups_before_last(class_rows.len) {
@@ -265,16 +276,16 @@ fn restore_rows(class_rows: &ClassRows<'_>, predictions: &[i32], residuals: &[i1
                 .chunks(class_rows.stride)
                 .zip(positions.chunks_mut(class_rows.stride))
                 .zip(residuals.chunks_exact(class_rows.len));
-            let mut is_far = false;
+            let mut has_patches = false;
             for ((predictions, positions), residuals) in rows {
-                is_far |= restore_row(&predictions[..class_rows.len], residuals, &mut positions[..class_rows.len]);
+                has_patches |= restore_row(&predictions[..class_rows.len], residuals, &mut positions[..class_rows.len]);
             }
-            is_far
+            has_patches
         }
     }
 }
 
-/// The same for rows of so many whole groups and a last one.
+/// [`restore_rows`] for rows of `WHOLE` groups and a last group, which overlaps the group before it.
 #[inline(always)]
 fn restore_short_rows<const WHOLE: usize>(
     class_rows: &ClassRows<'_>,
@@ -303,7 +314,7 @@ fn restore_short_rows<const WHOLE: usize>(
     lowest.contains(&FAR)
 }
 
-/// The same for a row of any length.
+/// [`restore_rows`] for one row of any length.
 #[inline(always)]
 fn restore_row(predictions: &[i32], residuals: &[i16], positions: &mut [i32]) -> bool {
     if let (Some(predictions), Some(residuals), Some(positions)) =
@@ -311,23 +322,25 @@ fn restore_row(predictions: &[i32], residuals: &[i16], positions: &mut [i32]) ->
     {
         return restore_groups(predictions, residuals, positions);
     }
-    let mut is_far = restore_groups(predictions.as_chunks().0, residuals.as_chunks().0, positions.as_chunks_mut().0);
+    let mut has_patches = restore_groups(predictions.as_chunks().0, residuals.as_chunks().0, positions.as_chunks_mut().0);
     if positions.len().is_multiple_of(ROW_GROUP) {
-        return is_far;
+        return has_patches;
     }
     if let (Some(predictions), Some(residuals), Some(positions)) =
         (predictions.last_chunk(), residuals.last_chunk(), positions.last_chunk_mut())
     {
         // The last group ends with the last value and overlaps the group before it.
-        return is_far | restore_groups(slice::from_ref(predictions), slice::from_ref(residuals), slice::from_mut(positions));
+        return has_patches
+            | restore_groups(slice::from_ref(predictions), slice::from_ref(residuals), slice::from_mut(positions));
     }
     for ((position, &prediction), &residual) in positions.iter_mut().zip(predictions).zip(residuals) {
-        *position = restore_near(prediction, residual);
-        is_far |= residual == FAR;
+        *position = restore_position(prediction, residual);
+        has_patches |= residual == FAR;
     }
-    is_far
+    has_patches
 }
 
+/// [`restore_rows`] for whole groups.
 #[inline(always)]
 fn restore_groups(predictions: &[[i32; ROW_GROUP]], residuals: &[[i16; ROW_GROUP]], positions: &mut [[i32; ROW_GROUP]]) -> bool {
     let mut lowest = [0; ROW_GROUP];
@@ -337,7 +350,7 @@ fn restore_groups(predictions: &[[i32; ROW_GROUP]], residuals: &[[i16; ROW_GROUP
     lowest.contains(&FAR)
 }
 
-/// The positions that a group's residuals lead to; `lowest` becomes the lowest residual at each position of a group.
+/// Restores the positions of a group. `lowest[i]` becomes the lowest residual at index `i` of all groups so far: [`FAR`] is the lowest of all.
 #[inline(always)]
 fn restore_group(
     predictions: &[i32; ROW_GROUP],
@@ -345,40 +358,40 @@ fn restore_group(
     positions: &mut [i32; ROW_GROUP],
     lowest: &mut [i16; ROW_GROUP],
 ) {
-    *positions = std::array::from_fn(|i| restore_near(predictions[i], residuals[i]));
+    *positions = std::array::from_fn(|i| restore_position(predictions[i], residuals[i]));
     *lowest = std::array::from_fn(|i| lowest[i].min(residuals[i]));
 }
 
-/// The position that a residual of 16 bits leads to.
+/// The position from a prediction and a residual of 16 bits, which is too small to be an escape.
 #[inline(always)]
-fn restore_near(prediction: i32, residual: i16) -> i32 {
+fn restore_position(prediction: i32, residual: i16) -> i32 {
     const { assert!(i16::MIN.unsigned_abs() as i32 <= ESCAPE_FROM) };
     prediction.wrapping_add(i32::from(residual) * POSITIONS_PER_STEP)
 }
 
-/// Copies the values of a grid that the next coarser one has too.
+/// Copies the values of a level of these extents that the next coarser level has too.
 #[inline(always)]
-fn thin_out<V: Value>(values: &[u8], extents: Extents, order: ByteOrder, thinned: &mut [u8]) {
+fn downsample<V: Value>(values: &[u8], extents: Extents, order: ByteOrder, downsampled: &mut [u8]) {
     let coarse = extents.map(|extent| extent.div_ceil(2));
-    let mut part_values = [V::default(); PART];
-    for (row, thinned) in thinned.chunks_exact_mut(coarse[0] * V::SIZE).enumerate() {
+    let mut part_values = [V::default(); PART_LEN];
+    for (row, downsampled) in downsampled.chunks_exact_mut(coarse[0] * V::SIZE).enumerate() {
         let at = [0, row % coarse[1], row / coarse[1] % coarse[2], row / coarse[1] / coarse[2]];
         let values = &values[index(extents, at.map(|index| 2 * index)) * V::SIZE..][..extents[0] * V::SIZE];
-        for (part, thinned) in thinned.chunks_mut(PART * V::SIZE).enumerate() {
-            let part_values = &mut part_values[..thinned.len() / V::SIZE];
-            V::read_alternate(&values[2 * part * PART * V::SIZE..], false, order, part_values);
+        for (part, downsampled) in downsampled.chunks_mut(PART_LEN * V::SIZE).enumerate() {
+            let part_values = &mut part_values[..downsampled.len() / V::SIZE];
+            V::read_alternate(&values[2 * part * PART_LEN * V::SIZE..], false, order, part_values);
             V::write_all(
                 part_values,
                 #[inline(always)]
                 |value| value,
                 order,
-                thinned,
+                downsampled,
             );
         }
     }
 }
 
-/// Puts the even and the odd positions of a row together.
+/// Interleaves the even and the odd positions of a row.
 #[inline(always)]
 fn interleave(evens: &[i32], odds: &[i32], row: &mut [i32]) {
     let (pairs, last) = row.as_chunks_mut::<2>();
@@ -393,7 +406,9 @@ fn interleave(evens: &[i32], odds: &[i32], row: &mut [i32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::number::element::Element;
     use crate::quantize::fine_grid::ESCAPE_BASE;
+    use crate::quantize::quantizer::Quantizer;
 
     #[test]
     fn rows_of_any_length_are_restored() {
@@ -407,10 +422,10 @@ mod tests {
                     let class_rows = ClassRows { class: &level.classes()[0], indices: [0; 4], len, rows, stride };
                     let predictions: Vec<i32> = (0..rows * stride).map(|i| i as i32 * 1001).collect();
                     let mut positions = vec![-7; (rows - 1) * stride + len];
-                    let is_far = restore_rows(&class_rows, &predictions, &near, &mut positions);
-                    assert_eq!(is_far, !fars.is_empty());
-                    if is_far {
-                        restore_far(&Patched16 { near: &near, far: &far }, 0, &class_rows, &predictions, &mut positions);
+                    let has_patches = restore_rows(&class_rows, &predictions, &near, &mut positions);
+                    assert_eq!(has_patches, !fars.is_empty());
+                    if has_patches {
+                        restore_patches(&Patched16 { near: &near, far: &far }, 0, &class_rows, &predictions, &mut positions);
                     }
                     for (at, &position) in positions.iter().enumerate() {
                         let (row, column) = (at / stride, at % stride);
@@ -418,10 +433,93 @@ mod tests {
                             far.iter().find(|far| far.0 == index).map_or(near[index].into(), |&(_, residual)| residual as i32)
                         };
                         let expected = if column < len { position_of(predictions[at], residual(row * len + column)) } else { -7 };
-                        assert_eq!(position, expected, "row {row}, column {column} of {rows} x {len}, {stride} apart");
+                        assert_eq!(position, expected, "row {row}, column {column} of {rows} x {len} with stride {stride}");
                     }
                 }
             }
+        }
+    }
+
+    const SHAPES: [&[u64]; 16] = [
+        &[1],
+        &[2],
+        &[61],
+        &[2049],
+        &[5003],
+        &[1, 3000],
+        &[3000, 1],
+        &[53, 61],
+        &[2, 1031],
+        &[64, 64],
+        &[17, 13, 19],
+        &[16, 16, 16],
+        &[3, 1, 701],
+        &[7, 5, 11, 13],
+        &[2, 2, 2, 300],
+        &[300, 2, 2, 2],
+    ];
+
+    #[test]
+    fn chunks_are_restored_as_the_format_says() {
+        let mut interpolation = Interpolation::default();
+        let fine = Quantizer::new(0.5).fine::<f64>().unwrap();
+        for dims in SHAPES {
+            let shape = Shape::new(dims).unwrap();
+            let residuals = plain::some_residuals(shape.elements() as usize, 17);
+            let mut chunk = vec![0; residuals.len() * f64::SIZE];
+            plain::with_patched(&residuals, |patched| {
+                interpolation.inverse(patched, &shape, &fine, ByteOrder::Little, &mut chunk).unwrap();
+            });
+            for (i, position) in plain::restore(shape.extents(), &residuals).into_iter().enumerate() {
+                assert_eq!(f64::read(&chunk, i, ByteOrder::Little), fine.restore(position), "{dims:?} value {i}");
+            }
+        }
+    }
+
+    #[test]
+    fn residuals_restore_values_within_the_bound() {
+        let mut interpolation = Interpolation::default();
+        let (mut residuals, mut exceptions) = (Vec::new(), Bitmap::default());
+        let quantizer = Quantizer::new(0.5);
+        let fine = quantizer.fine::<f32>().unwrap();
+        let is_special = |i: usize| i % 29 == 5 || (700..800).contains(&i);
+        for dims in SHAPES {
+            let shape = Shape::new(dims).unwrap();
+            let n = shape.elements() as usize;
+            let special = |i: usize| [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX][i % 4];
+            let regular = |i: usize| ((i as f32 * 0.01).sin() * 700.0, -0.0, f32::from_bits(1));
+            let value = |i: usize| {
+                let (smooth, zero, subnormal) = regular(i);
+                if is_special(i) {
+                    special(i)
+                } else {
+                    [smooth, smooth, smooth, smooth, zero, subnormal, 60_000.0 * smooth][i % 7]
+                }
+            };
+            let chunk: Vec<u8> = (0..n).flat_map(|i| value(i).to_le_bytes()).collect();
+            exceptions.clear(n).unwrap();
+            interpolation.forward(&chunk, ByteOrder::Little, &shape, &fine, &mut residuals, &mut exceptions).unwrap();
+            let positions = plain::restore(shape.extents(), &residuals[..n]);
+            let marked: Vec<usize> = exceptions.indices().collect();
+            for (i, &position) in positions.iter().enumerate() {
+                let error = (f64::from(value(i)) - f64::from(fine.restore(position))).abs();
+                // A value out of the fine grid's reach is an exception; no other value may be off by more than the bound.
+                let is_marked = marked.binary_search(&i).is_ok();
+                assert!(is_marked || error <= 0.5, "{dims:?} value {i}: {} is off by {error}", value(i));
+                assert!(is_marked || !is_special(i), "{dims:?} value {i} is no exception");
+                assert!(!is_marked || is_special(i) || fine.position(value(i)).is_none(), "{dims:?} value {i} is an exception");
+            }
+        }
+    }
+
+    #[test]
+    fn odd_and_even_positions_are_interleaved() {
+        for len in 1..20 {
+            let expected: Vec<i32> = (0..len).collect();
+            let (evens, odds): (Vec<i32>, Vec<i32>) = expected.iter().partition(|&&position| position % 2 == 0);
+            let mut row = vec![-1; expected.len()];
+            interleave(&evens, &odds, &mut row);
+            assert_eq!(row, expected);
         }
     }
 }

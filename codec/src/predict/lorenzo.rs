@@ -15,13 +15,14 @@ use crate::number::patched16::Patched16;
 use crate::predict::sums::{self, Sums};
 use crate::simd::vectorized;
 
-/// Rows before a row that take part in its difference: how many values back, and whether they are subtracted.
+/// The rows before a row that its differences along the slower axes read.
 struct Neighbours {
+    /// For each of them, its distance in values, and whether it is subtracted or added.
     list: [(usize, bool); 7],
     count: usize,
 }
 
-/// The shape as rows along the fastest axis.
+/// A chunk as rows along the fastest axis.
 struct Rows {
     /// Extents, fastest first.
     extents: [usize; MAX_RANK],
@@ -43,8 +44,8 @@ impl Rows {
         self.extents[0]
     }
 
-    /// Calls `visit` with the indices of the values of rows, a few one behind the other, that have the same neighbours: one for each set of slower axes
-    /// in `axes` along which the rows are not the first.
+    /// Calls `visit` for batches of consecutive rows, with the range of their values and their common neighbours: one for each non-empty set of slower
+    /// axes in `axes` along which the rows' index is not 0.
     #[inline(always)]
     fn visit(&self, axes: Axes, mut visit: impl FnMut(Range<usize>, &Neighbours)) {
         let [len, ny, nz, nw] = self.extents;
@@ -52,7 +53,7 @@ impl Rows {
         let mut start = 0;
         for w in 0..nw {
             for z in 0..nz {
-                // All rows but the first of a plane have the same.
+                // All rows of a slice but the first have common neighbours.
                 let (second, end) = (start + len, start + len * ny);
                 visit(start..second, &self.neighbours(w, z, 0, axes));
                 let others = self.neighbours(w, z, 1, axes);
@@ -64,6 +65,7 @@ impl Rows {
         }
     }
 
+    /// The neighbours of the row with these indices.
     fn neighbours(&self, w: usize, z: usize, y: usize, axes: Axes) -> Neighbours {
         let mut neighbours = Neighbours { list: [(0, false); 7], count: 0 };
         for (axis, index) in [(1, y), (2, z), (3, w)] {
@@ -135,14 +137,14 @@ pub fn predict<C: Integer>(codes: &[C], shape: &Shape, axes: Axes, differences: 
     );
 }
 
-/// Restores codes from differences, in position.
+/// Replaces differences by the codes.
 pub fn restore<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes) {
     if axes != Axes::NONE {
         restore_batches(codes, shape, axes, |_, _| ());
     }
 }
 
-/// Restores codes from narrowed differences.
+/// Restores codes from differences of which most fit 16 bits.
 pub fn restore_patched16<C: Integer>(differences: &Patched16<'_>, shape: &Shape, axes: Axes, codes: &mut [C]) {
     restore_batches(
         codes,
@@ -153,7 +155,7 @@ pub fn restore_patched16<C: Integer>(differences: &Patched16<'_>, shape: &Shape,
     );
 }
 
-/// Prefix sums along each axis in turn, for a few rows at a time while they are in the cache. `load` is to write the differences in a range.
+/// Computes prefix sums along each axis, batch by batch of rows while these are in the cache. `load` writes the differences of a range of values.
 #[inline(always)]
 fn restore_batches<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes, load: impl Fn(Range<usize>, &mut [C])) {
     #[cfg(target_arch = "x86_64")]
@@ -166,15 +168,15 @@ fn restore_batches<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes, load:
 #[inline(always)]
 fn restore_with<C: Integer>(sums: impl Sums, codes: &mut [C], shape: &Shape, axes: Axes, load: impl Fn(Range<usize>, &mut [C])) {
     let [len, ny, nz, _] = shape.extents();
-    let (plane_len, rows) = (len * ny, rows_of_batch(len));
+    let (slice_len, rows) = (len * ny, rows_of_batch(len));
     vectorized(
         #[inline(always)]
         || {
-            for plane in 0..codes.len() / plane_len {
-                let start = plane * plane_len;
+            for slice in 0..codes.len() / slice_len {
+                let start = slice * slice_len;
                 let (before, current) = codes.split_at_mut(start);
-                let current = &mut current[..plane_len];
-                let plane_before = (axes.contains(2) && plane % nz > 0).then(|| &before[before.len() - plane_len..]);
+                let current = &mut current[..slice_len];
+                let slice_before = (axes.contains(2) && slice % nz > 0).then(|| &before[before.len() - slice_len..]);
                 for first in (0..ny).step_by(rows) {
                     let batch = first * len..ny.min(first + rows) * len;
                     load(start + batch.start..start + batch.end, &mut current[batch.clone()]);
@@ -189,36 +191,36 @@ fn restore_with<C: Integer>(sums: impl Sums, codes: &mut [C], shape: &Shape, axe
                             combine(&mut row[..len], above, false);
                         }
                     }
-                    // Where rows are summed too, the row below wants this one without the plane before.
-                    if let Some(plane_before) = plane_before.filter(|_| !axes.contains(1)) {
-                        combine(&mut current[batch.clone()], &plane_before[batch], false);
+                    // With sums along y, the next row needs this one before the slice before is added.
+                    if let Some(slice_before) = slice_before.filter(|_| !axes.contains(1)) {
+                        combine(&mut current[batch.clone()], &slice_before[batch], false);
                     }
                 }
-                if let Some(plane_before) = plane_before.filter(|_| axes.contains(1)) {
-                    combine(current, plane_before, false);
+                if let Some(slice_before) = slice_before.filter(|_| axes.contains(1)) {
+                    combine(current, slice_before, false);
                 }
             }
-            // What a volume adds to the next one is whole only now.
+            // Sums along w need whole volumes.
             if axes.contains(3) {
-                for volume in (nz * plane_len..codes.len()).step_by(nz * plane_len) {
-                    let (before, current) = codes[volume - nz * plane_len..].split_at_mut(nz * plane_len);
-                    combine(&mut current[..nz * plane_len], before, false);
+                for volume in (nz * slice_len..codes.len()).step_by(nz * slice_len) {
+                    let (before, current) = codes[volume - nz * slice_len..].split_at_mut(nz * slice_len);
+                    combine(&mut current[..nz * slice_len], before, false);
                 }
             }
         },
     );
 }
 
-/// How many rows of a length go together: about 2048 values, which stay in the nearest cache from one loop over them to the next. Where short
-/// rows are summed, there must be some: that writes one value at a time, and a vector load that follows too soon has to wait for the stores.
+/// Rows of a batch: about 2048 values, which stay in the L1 cache from one loop to the next. Short rows are summed value by value, and a vector load
+/// soon after these stores would wait for them: a batch of several rows keeps them apart.
 fn rows_of_batch(len: usize) -> usize {
     (2048 / len).max(1)
 }
 
-/// Differences along rows of such a length of what `value` gives at each index.
+/// Writes differences along rows of length `row`. `value` gives the minuend at each index.
 #[inline(always)]
 fn difference<C: Integer>(output: &mut [C], row: usize, value: impl Fn(usize) -> C) {
-    // One loop over all rows, which may be short, and the first values of each afterwards.
+    // One loop over all rows, which may be short; the first value of each is corrected afterwards.
     for (i, difference) in output.iter_mut().enumerate().skip(1) {
         *difference = value(i).sub(value(i - 1));
     }
@@ -270,6 +272,30 @@ mod tests {
         predict(&codes, &shape, Axes::all(&shape), &mut differences);
         for (i, &difference) in differences.iter().enumerate() {
             assert!(difference == 0 || i / 20 == 0 || i / 4 % 5 == 0 || i % 4 == 0);
+        }
+    }
+
+    #[test]
+    fn differences_are_those_of_the_definition() {
+        for dims in [&[1][..], &[7], &[2053], &[5, 3], &[700, 2], &[3, 1031], &[4, 3, 5], &[2, 3, 4, 5]] {
+            let shape = Shape::new(dims).unwrap();
+            let extents = shape.extents();
+            let n = shape.elements() as usize;
+            let codes: Vec<i32> = (0..n).map(|i| (i as i32 + 1).wrapping_mul(0x9e37_79b9_u32 as i32)).collect();
+            for byte in 0..=Axes::all(&shape).to_byte() {
+                let axes = Axes::from_byte(byte, &shape).unwrap();
+                // Along one axis after the other: each value minus the one before it, which counts as 0 at the start.
+                let mut expected = codes.clone();
+                for axis in (0..MAX_RANK).filter(|&axis| axes.contains(axis)) {
+                    let stride: usize = extents[..axis].iter().product();
+                    for i in (0..n).rev().filter(|i| !(i / stride).is_multiple_of(extents[axis])) {
+                        expected[i] = expected[i].wrapping_sub(expected[i - stride]);
+                    }
+                }
+                let mut differences = vec![77; n];
+                predict(&codes, &shape, axes, &mut differences);
+                assert_eq!(differences, expected, "{dims:?} axes {byte:b}");
+            }
         }
     }
 }

@@ -5,17 +5,17 @@ use crate::layout::Axes;
 /// How the codes of a chunk are predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Predictor {
-    /// Codes on the bound's grid, of which differences along these axes are coded.
+    /// Differences, along these axes, of codes on the rounding grid.
     Differences(Axes),
-    /// Places on the fine grid, predicted by interpolation.
+    /// Interpolation of positions on the fine grid.
     Interpolation,
 }
 
-/// How a plane names interpolation; smaller bytes name axes.
+/// A plane's byte for interpolation; smaller bytes are sets of axes.
 pub const INTERPOLATION: u8 = 0x80;
 
 impl Predictor {
-    /// The predictor as a plane names it.
+    /// The predictor's byte in a plane.
     #[must_use]
     pub fn to_byte(self) -> u8 {
         match self {

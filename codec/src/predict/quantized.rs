@@ -1,4 +1,4 @@
-//! A chunk's values as the integers that are to be coded.
+//! A quantized chunk: the integers that stages 3 to 5 code, and which values are exceptions.
 
 use std::mem;
 
@@ -15,30 +15,33 @@ use crate::quantize::gaps;
 use crate::quantize::linear;
 use crate::quantize::quantizer::Quantizer;
 
-/// Room for what a chunk's values become: codes, or what interpolation leaves, and which of them are exceptions.
+/// A chunk's codes or residuals of interpolation, with their exceptions. The choice of a predictor may have made both.
 #[derive(Debug)]
 pub(crate) struct Quantized<'a, C> {
+    /// Codes on the rounding grid, in C order.
     pub codes: &'a mut Vec<C>,
-    /// Exceptions of the codes; once [`Quantized::apply`] has returned, of the predictor.
+    /// Exceptions of the codes. After [`Quantized::apply`], exceptions of the predictor that was applied.
     pub exceptions: &'a mut Bitmap,
     pub interpolation: &'a mut Interpolation,
+    /// Residuals of interpolation, in the order of levels and parity classes.
     pub residuals: &'a mut Vec<i32>,
-    /// Exceptions of the residuals.
+    /// Exceptions of interpolation.
     pub residual_exceptions: &'a mut Bitmap,
-    /// Whether codes, and whether residuals, are there: the choice of a predictor may have tried both.
+    /// Whether the codes are those of the chunk.
     pub has_codes: bool,
+    /// Whether the residuals are those of the chunk.
     pub has_residuals: bool,
 }
 
 impl<C: Integer> Quantized<'_, C> {
-    /// Makes room for codes, none of them an exception.
+    /// Makes room for the codes of a chunk without exceptions.
     pub(crate) fn clear(&mut self, layout: &Layout) -> Result<()> {
         let elements = layout.shape.elements() as usize;
         resize(self.codes, elements)?;
         self.exceptions.clear(elements)
     }
 
-    /// Codes on an absolute bound's grid.
+    /// Quantizes a chunk on an absolute bound's rounding grid.
     pub(crate) fn quantize<V: Value<Code = C>>(&mut self, chunk: &[u8], layout: &Layout, quantizer: &Quantizer) -> Result<()> {
         self.clear(layout)?;
         linear::quantize::<V>(chunk, layout.byte_order, quantizer, self.codes, self.exceptions);
@@ -47,7 +50,8 @@ impl<C: Integer> Quantized<'_, C> {
         Ok(())
     }
 
-    /// What a predictor takes of a chunk on an absolute bound's grid: codes, or residuals of interpolation. What a trial has left is not made again.
+    /// Makes the integers of a chunk on an absolute bound's rounding grid that the predictor's plane codes: codes or residuals. Those that the choice
+    /// has left are not made again.
     pub(crate) fn apply<V: Value<Code = C>>(
         &mut self,
         predictor: Predictor,
@@ -71,17 +75,64 @@ impl<C: Integer> Quantized<'_, C> {
         Ok(())
     }
 
-    /// Gives exceptions codes that are easily predicted.
+    /// Gives exceptions the codes of neighbours, so that their residuals are small.
     pub(crate) fn fill_gaps(&mut self, layout: &Layout) {
         gaps::fill_gaps(self.codes, self.exceptions, layout.shape.row());
     }
 
-    /// What interpolation leaves.
+    /// Makes the residuals of interpolation of a chunk.
     pub(crate) fn interpolate<V: Value<Code = C>>(&mut self, chunk: &[u8], layout: &Layout, fine: &FineGrid<V>) -> Result<()> {
         self.residual_exceptions.clear(layout.shape.elements() as usize)?;
         let Self { interpolation, residuals, residual_exceptions, .. } = self;
         interpolation.forward(chunk, layout.byte_order, &layout.shape, fine, residuals, residual_exceptions)?;
         self.has_residuals = true;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{Axes, ByteOrder, Scalar, Shape};
+    use crate::stream::buffers::Shared;
+
+    #[test]
+    fn a_chunk_is_quantized_once_for_each_kind_of_predictor() {
+        let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape: Shape::new(&[23, 31]).unwrap() };
+        let value = |i: usize| if i % 50 == 7 { f32::NAN } else { (i as f32 * 0.03).sin() * 40.0 };
+        let chunk: Vec<u8> = (0..23 * 31).flat_map(|i| value(i).to_le_bytes()).collect();
+        let quantizer = Quantizer::new(0.25);
+        let (mut shared, mut codes) = (Shared::default(), Vec::new());
+        let (_, mut quantized) = shared.split(&mut codes);
+        let differences = Predictor::Differences(Axes::FASTEST);
+        quantized.apply::<f32>(differences, &chunk, &layout, &quantizer).unwrap();
+        assert!(quantized.has_codes && !quantized.has_residuals);
+        let expected: Vec<usize> = (7..23 * 31).step_by(50).collect();
+        assert_eq!(quantized.exceptions.indices().collect::<Vec<_>>(), expected);
+        for (i, &code) in quantized.codes.iter().enumerate().filter(|(i, _)| i % 50 != 7) {
+            assert!((f64::from(value(i)) - 0.5 * f64::from(code)).abs() <= 0.25, "value {i}");
+        }
+        // Codes that are there are taken as they are.
+        quantized.codes[0] += 1000;
+        let first = quantized.codes[0];
+        quantized.apply::<f32>(differences, &chunk, &layout, &quantizer).unwrap();
+        assert_eq!(quantized.codes[0], first);
+        quantized.apply::<f32>(Predictor::Interpolation, &chunk, &layout, &quantizer).unwrap();
+        assert!(quantized.has_residuals);
+        assert_eq!(quantized.exceptions.indices().collect::<Vec<_>>(), expected, "exceptions of interpolation");
+        assert_eq!(quantized.residuals.len(), 23 * 31);
+    }
+
+    #[test]
+    fn codes_of_exceptions_are_those_of_neighbours() {
+        let layout = Layout { scalar: Scalar::F64, byte_order: ByteOrder::Big, shape: Shape::new(&[2, 4]).unwrap() };
+        let values = [f64::NAN, 3.0, f64::INFINITY, -5.0, 8.0, f64::NEG_INFINITY, 1e300, 9.0];
+        let chunk: Vec<u8> = values.iter().flat_map(|value| value.to_be_bytes()).collect();
+        let (mut shared, mut codes) = (Shared::default(), Vec::new());
+        let (_, mut quantized) = shared.split(&mut codes);
+        quantized.quantize::<f64>(&chunk, &layout, &Quantizer::new(0.5)).unwrap();
+        assert_eq!(*quantized.codes, [3, 3, 3, -5, 8, 8, 8, 9]);
+        quantized.clear(&layout).unwrap();
+        assert_eq!(quantized.exceptions.count(), 0);
     }
 }

@@ -1,12 +1,14 @@
-//! Sums of integers up to each one. Two implementations of one definition.
+//! Prefix sums of integers that wrap, portable and with AVX2.
 
 use crate::number::integer::Integer;
 
+/// Prefix sums with one result on every CPU.
 pub(crate) trait Sums: Copy {
-    /// Puts the sum of all up to there, and of what stands before them, in the position of each integer; gives the last one.
+    /// Replaces each integer by the sum of `before` and all integers up to and including it. Returns the last sum.
     fn add_up_from<C: Integer>(self, integers: &mut [C], before: C) -> C;
 
-    /// The same for a row. What is masked, and what is coded for it, leaves long runs of zeros, which are predicted rightly and need no sums.
+    /// Replaces each integer of a row by the sum of the integers up to and including it. Long runs of zeros, such as differences of fill values leave,
+    /// are skipped: one sum for all of them.
     #[inline(always)]
     fn add_up<C: Integer>(self, row: &mut [C]) {
         const RUN: usize = 64;
@@ -23,7 +25,7 @@ pub(crate) trait Sums: Copy {
     }
 }
 
-/// Any CPU, one integer after another.
+/// For any CPU: one integer after another.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;
 
@@ -37,20 +39,20 @@ impl Sums for Portable {
     }
 }
 
-/// x86 with AVX2: eight integers of 32 bits at once.
+/// For x86 with AVX2: eight integers of 32 bits at once.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 pub(crate) struct Avx2(pub(crate) pulp::x86::V3);
 
-/// Fewer integers are added up one after another: of short rows a CPU does that with several at a time.
+/// Fewer integers are added up one after another: a CPU overlaps the sums of several short rows.
 #[cfg(target_arch = "x86_64")]
-const WORTHWHILE: usize = 32;
+const MIN_VECTOR_INTEGERS: usize = 32;
 
 #[cfg(target_arch = "x86_64")]
 impl Sums for Avx2 {
     #[inline(always)]
     fn add_up_from<C: Integer>(self, integers: &mut [C], before: C) -> C {
-        if integers.len() < WORTHWHILE {
+        if integers.len() < MIN_VECTOR_INTEGERS {
             return Portable.add_up_from(integers, before);
         }
         match C::as_i32(integers) {
@@ -66,6 +68,7 @@ impl Sums for Avx2 {
 
 #[cfg(target_arch = "x86_64")]
 impl Avx2 {
+    /// [`Sums::add_up_from`] for whole vectors.
     #[inline(always)]
     fn add_up_eights(self, eights: &mut [[i32; 8]], before: i32) -> i32 {
         use pulp::bytemuck::cast;
@@ -80,7 +83,7 @@ impl Avx2 {
             let lower = avx2._mm256_shuffle_epi32::<0xff>(avx2._mm256_permute2x128_si256::<0x08>(fours, fours));
             let sums = avx2._mm256_add_epi32(fours, lower);
             *eight = cast(avx2._mm256_add_epi32(sums, before));
-            // Only this is waited for from one eight to the next.
+            // The only dependence of one vector on the one before.
             before = avx2._mm256_add_epi32(before, avx2._mm256_permutevar8x32_epi32(sums, cast([7; 8])));
         }
         cast::<__m256i, [i32; 8]>(before)[0]
@@ -91,12 +94,12 @@ impl Avx2 {
 mod tests {
     use super::*;
 
-    /// Rows that begin, go on or end with runs of zeros, and whose sums pass the type.
+    /// Tests rows that begin, go on or end with runs of zeros, and whose sums wrap.
     fn adds_up<C: Integer + std::fmt::Debug>(sums: impl Sums) {
-        for quiet in [0..0, 0..70, 60..200, 130..1000] {
+        for zeros in [0..0, 0..70, 60..200, 130..1000] {
             for len in (0..260i64).chain([1000]) {
                 let noise = |i: i64| C::from_i64((i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64));
-                let integers: Vec<C> = (0..len).map(|i| if quiet.contains(&i) { C::default() } else { noise(i) }).collect();
+                let integers: Vec<C> = (0..len).map(|i| if zeros.contains(&i) { C::default() } else { noise(i) }).collect();
                 let mut added = integers.clone();
                 sums.add_up(&mut added);
                 let mut sum = C::default();

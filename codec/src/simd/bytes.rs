@@ -1,16 +1,17 @@
-//! Bits from 64 bytes: which are equal to a given one, which are odd; and those bytes that are to be kept. Two implementations of one definition. Where bits
-//! say which elements are replaced, only AVX2 has a way of its own.
+//! Bits of 64 bytes (which are equal to a given byte, which are odd) and selection of bytes by bits, portable and with AVX2. Replacement of elements
+//! by bits is in AVX2 only; portable code is in its callers.
 
+/// Operations on groups of bytes with one result on every CPU.
 pub(crate) trait Masks: Copy {
-    /// The lowest bits of 64 bytes.
+    /// Bit `i` of the result is the lowest bit of `group[i]`.
     fn lowest_bits(self, group: &[u8; 64]) -> u64;
     /// Bit `i` of the result says whether `group[i]` is `wanted`; all bytes are below 128.
     fn equal(self, group: &[u8; 64], wanted: u8) -> u64;
-    /// Bytes at the positions that `order` says, all below 8.
+    /// Byte `i` of the result is `bytes[order[i]]`; all of `order` are below 8.
     fn permute(self, bytes: [u8; 8], order: [u8; 8]) -> [u8; 8];
 }
 
-/// For each byte the positions of its ones, and anything below 8 behind them.
+/// For each byte the indices of its set bits, ascending, then padding below 8.
 static ONES: [[u8; 8]; 256] = {
     let mut table = [[0; 8]; 256];
     let mut byte = 0;
@@ -28,14 +29,14 @@ static ONES: [[u8; 8]; 256] = {
     table
 };
 
-/// Writes the positions of a mask's ones, counted from `first`, and returns how many there are; up to eight more numbers are overwritten. How many a byte of
-/// the mask has is hard to foretell: all eight positions are written.
+/// Writes `first` + `i` for each set bit `i`, ascending, and returns their number. Up to eight more elements of `indices` are overwritten: for each byte
+/// all eight are written, since a branch on its number of set bits would be mispredicted.
 #[inline(always)]
-pub(crate) fn list_ones(mask: u64, first: u16, positions: &mut [u16]) -> usize {
+pub(crate) fn list_ones(bits: u64, first: u16, indices: &mut [u16]) -> usize {
     let mut count = 0;
-    for (index, byte) in mask.to_le_bytes().into_iter().enumerate() {
+    for (index, byte) in bits.to_le_bytes().into_iter().enumerate() {
         let ones = &ONES[usize::from(byte)];
-        if let Some(eight) = positions[count..].first_chunk_mut() {
+        if let Some(eight) = indices[count..].first_chunk_mut() {
             *eight = std::array::from_fn::<u16, 8, _>(|i| first + (8 * index) as u16 + u16::from(ones[i]));
         }
         count += byte.count_ones() as usize;
@@ -43,11 +44,11 @@ pub(crate) fn list_ones(mask: u64, first: u16, positions: &mut [u16]) -> usize {
     count
 }
 
-/// Writes the bytes of a group that a mask says, and returns how many there are; up to eight more are overwritten.
+/// Copies the bytes of a group whose bits are set, in order, and returns their number. Up to eight more bytes of `kept` are overwritten.
 #[inline(always)]
-pub(crate) fn keep(masks: impl Masks, group: &[u8; 64], mask: u64, kept: &mut [u8]) -> usize {
+pub(crate) fn keep(masks: impl Masks, group: &[u8; 64], bits: u64, kept: &mut [u8]) -> usize {
     let mut count = 0;
-    for (&eight, byte) in group.as_chunks::<8>().0.iter().zip(mask.to_le_bytes()) {
+    for (&eight, byte) in group.as_chunks::<8>().0.iter().zip(bits.to_le_bytes()) {
         if let Some(target) = kept[count..].first_chunk_mut() {
             *target = masks.permute(eight, ONES[usize::from(byte)]);
         }
@@ -59,13 +60,13 @@ pub(crate) fn keep(masks: impl Masks, group: &[u8; 64], mask: u64, kept: &mut [u
 /// The lowest bit of each of eight bytes.
 const LOWEST: u64 = 0x0101_0101_0101_0101;
 
-/// The bits that eight bytes of 0 or 1 are: a product puts them side by side into its highest byte.
+/// Eight bytes of 0 or 1 as eight bits: the product has them side by side in its highest byte.
 #[inline(always)]
 fn gather(eight: u64) -> u64 {
     eight.wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
 
-/// Any CPU: eight bytes at a time.
+/// For any CPU: eight bytes at a time, in a 64-bit register.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;
 
@@ -73,18 +74,18 @@ impl Masks for Portable {
     #[inline(always)]
     fn lowest_bits(self, group: &[u8; 64]) -> u64 {
         let eights = group.as_chunks::<8>().0.iter().enumerate();
-        eights.fold(0, |mask, (index, eight)| mask | gather(u64::from_le_bytes(*eight) & LOWEST) << (8 * index))
+        eights.fold(0, |bits, (index, eight)| bits | gather(u64::from_le_bytes(*eight) & LOWEST) << (8 * index))
     }
 
     #[inline(always)]
     fn equal(self, group: &[u8; 64], wanted: u8) -> u64 {
-        let mut mask = 0;
+        let mut bits = 0;
         for (index, eight) in group.as_chunks::<8>().0.iter().enumerate() {
             let differs = u64::from_le_bytes(*eight) ^ (LOWEST * u64::from(wanted));
             // The top bit of each byte becomes 1 where the byte differs.
-            mask |= gather(!(differs + 0x7f * LOWEST) >> 7 & LOWEST) << (8 * index);
+            bits |= gather(!(differs + 0x7f * LOWEST) >> 7 & LOWEST) << (8 * index);
         }
-        mask
+        bits
     }
 
     #[inline(always)]
@@ -93,7 +94,7 @@ impl Masks for Portable {
     }
 }
 
-/// x86 with AVX2, which gathers a bit of each of 32 bytes in one instruction.
+/// For x86 with AVX2: one instruction gathers the highest bits of 32 bytes.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 pub(crate) struct Avx2(pub(crate) pulp::x86::V3);
@@ -104,10 +105,10 @@ impl Masks for Avx2 {
     fn lowest_bits(self, group: &[u8; 64]) -> u64 {
         use pulp::bytemuck::cast;
         let avx2 = self.0.avx2;
-        group.as_chunks::<32>().0.iter().rev().fold(0, |mask, half| {
-            // Each byte's lowest bit becomes its highest, which the mask collects.
+        group.as_chunks::<32>().0.iter().rev().fold(0, |bits, half| {
+            // Each byte's lowest bit becomes its highest, which the next instruction gathers.
             let highest = avx2._mm256_slli_epi16::<7>(cast(*half));
-            mask << 32 | u64::from(avx2._mm256_movemask_epi8(highest).cast_unsigned())
+            bits << 32 | u64::from(avx2._mm256_movemask_epi8(highest).cast_unsigned())
         })
     }
 
@@ -116,9 +117,9 @@ impl Masks for Avx2 {
         use pulp::bytemuck::cast;
         let avx2 = self.0.avx2;
         let halves = group.as_chunks::<32>().0.iter();
-        halves.rev().fold(0, |mask, half| {
+        halves.rev().fold(0, |bits, half| {
             let equal = avx2._mm256_cmpeq_epi8(cast(*half), cast([wanted; 32]));
-            mask << 32 | u64::from(avx2._mm256_movemask_epi8(equal).cast_unsigned())
+            bits << 32 | u64::from(avx2._mm256_movemask_epi8(equal).cast_unsigned())
         })
     }
 
@@ -132,16 +133,16 @@ impl Masks for Avx2 {
 
 #[cfg(target_arch = "x86_64")]
 impl Avx2 {
-    /// Replaces those elements of 2, 4 or 8 bytes whose bits are set, the first one's lowest. `replacement` is one as often as there are positions.
+    /// Replaces element `i` of `size` (2, 4 or 8) bytes if bit `i` is set. `replacement` is filled with copies of the new element.
     #[inline(always)]
     pub(crate) fn replace(self, bits: u32, size: usize, replacement: &[u8; 32], elements: &mut [u8; 32]) {
         use pulp::bytemuck::cast;
         use std::arch::x86_64::__m256i;
         let avx2 = self.0.avx2;
-        // Each position compares its own bit.
+        // Each element tests its own bit.
         let is_replaced = match size {
             2 => {
-                let own: __m256i = cast(std::array::from_fn::<u16, 16, _>(|position| 1 << position));
+                let own: __m256i = cast(std::array::from_fn::<u16, 16, _>(|element| 1 << element));
                 avx2._mm256_cmpeq_epi16(avx2._mm256_and_si256(cast([bits as u16; 16]), own), own)
             }
             4 => {
@@ -163,7 +164,7 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn both_masks_are_the_same() {
+    fn avx2_and_portable_code_agree_with_the_definition() {
         let Some(v3) = pulp::x86::V3::try_new() else {
             println!("skipped: this CPU has no AVX2");
             return;
@@ -203,6 +204,40 @@ mod tests {
                     (positions[index], one[index], two[index]),
                     (1000 + position as u16, group[position], group[position])
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn portable_code_is_right_at_the_edges() {
+        for wanted in [0, 1, 127] {
+            for filler in [0, 1, 126, 127] {
+                for at in 0..64 {
+                    let mut group = [filler; 64];
+                    group[at] = wanted;
+                    let expected = if filler == wanted { u64::MAX } else { 1 << at };
+                    assert_eq!(Portable.equal(&group, wanted), expected, "{wanted} among {filler}");
+                }
+            }
+        }
+        assert_eq!(Portable.lowest_bits(&[0xfe; 64]), 0);
+        assert_eq!(Portable.lowest_bits(&[0xff; 64]), u64::MAX);
+        assert_eq!(
+            Portable.permute([10, 11, 12, 13, 14, 15, 16, 17], [7, 0, 0, 3, 1, 2, 6, 5]),
+            [17, 10, 10, 13, 11, 12, 16, 15]
+        );
+    }
+
+    #[test]
+    fn ones_are_listed_and_bytes_kept_where_none_or_all_are() {
+        let group: [u8; 64] = std::array::from_fn(|i| i as u8);
+        for (bits, expected) in [(0, vec![]), (1, vec![0]), (1 << 63, vec![63]), (u64::MAX, (0..64).collect::<Vec<u8>>())] {
+            let (mut indices, mut kept) = ([0; 72], [0; 72]);
+            assert_eq!(list_ones(bits, 60_000, &mut indices), expected.len());
+            assert_eq!(keep(Portable, &group, bits, &mut kept), expected.len());
+            assert_eq!(kept[..expected.len()], expected);
+            for (index, byte) in indices.iter().zip(&expected) {
+                assert_eq!(*index, 60_000 + u16::from(*byte));
             }
         }
     }

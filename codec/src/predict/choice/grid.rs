@@ -1,4 +1,4 @@
-//! Stage 0 (FORMAT.md §11): what a chunk's values become integers by, and how those are predicted.
+//! Stage 0 (FORMAT.md §11): choice of a chunk's grid (rounding grid, lattice, logarithm, steps of integers or exact bits) and of its predictor.
 
 use super::{Chooser, Fork};
 use crate::config::{Config, ErrorBound};
@@ -14,7 +14,11 @@ use crate::quantize::lattice;
 use crate::quantize::logarithm::{Logarithm, is_too_fine};
 use crate::quantize::quantizer::Quantizer;
 
-/// Grid and predictor for a chunk of floating-point numbers that is not constant; `config` has a settled bound ([`crate::bound`]).
+/// Grid and predictor of a chunk of floating-point numbers. The chunk is not constant, and the bound of `config` is settled: absolute, point-wise
+/// relative or lossless ([`crate::bound`]).
+///
+/// # Errors
+/// `InvalidArgument` for a bound that is not settled, `OutOfMemory`.
 pub(crate) fn for_floats<V: Value>(
     chunk: &[u8],
     layout: &Layout,
@@ -52,7 +56,10 @@ pub(crate) fn for_floats<V: Value>(
     }
 }
 
-/// Grid and predictor of a chunk of integers whose bound is settled.
+/// Grid and predictor of a chunk of integers. The bound of `config` is settled: absolute or lossless.
+///
+/// # Errors
+/// `InvalidArgument` for a bound that is not settled, `OutOfMemory`.
 pub(crate) fn for_whole_numbers<V: Whole>(
     chunk: &[u8],
     layout: &Layout,
@@ -74,4 +81,69 @@ pub(crate) fn for_whole_numbers<V: Whole>(
 
 fn unsettled(bound: ErrorBound) -> Error {
     Error::invalid(format_args!("{bound:?} cannot be a chunk's own bound: settle it first"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{ByteOrder, Scalar, Shape};
+    use crate::stream::buffers::Shared;
+
+    fn layout(scalar: Scalar, values: usize) -> Layout {
+        Layout { scalar, byte_order: ByteOrder::Little, shape: Shape::new(&[values as u64]).unwrap() }
+    }
+
+    fn of_floats(values: &[f64], bound: ErrorBound) -> Result<(Grid, Predictor)> {
+        let chunk: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let (mut shared, mut codes) = (Shared::default(), Vec::new());
+        let (chooser, mut coded) = shared.split(&mut codes);
+        let config = Config { bound, ..Config::absolute(1.0).unwrap() };
+        for_floats::<f64>(&chunk, &layout(Scalar::F64, values.len()), &config, chooser, &mut coded, None)
+    }
+
+    fn of_integers(values: &[i32], bound: ErrorBound) -> Result<(Grid, Predictor)> {
+        let chunk: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let config = Config { bound, ..Config::absolute(1.0).unwrap() };
+        for_whole_numbers::<i32>(
+            &chunk,
+            &layout(Scalar::I32, values.len()),
+            &config,
+            Shared::default().split::<i32>(&mut Vec::new()).0,
+        )
+    }
+
+    #[test]
+    fn floats_get_the_grid_of_their_bound() {
+        let rough: Vec<f64> = (1..300).map(|i| f64::from(i).sqrt() * f64::from(i * i % 17 - 8)).collect();
+        let quarters: Vec<f64> = (0..300).map(|i| f64::from(i * i % 61) * 0.25).collect();
+        assert!(matches!(of_floats(&rough, ErrorBound::Absolute(0.1)), Ok((Grid::Linear(grid), _)) if grid.half_step() == 0.1));
+        assert!(matches!(
+            of_floats(&rough, ErrorBound::PointwiseRelative(0.1)),
+            Ok((Grid::Logarithmic(_), Predictor::Differences(_)))
+        ));
+        assert!(matches!(of_floats(&rough, ErrorBound::PointwiseRelative(1e-12)), Ok((Grid::Exact, Predictor::Differences(_)))));
+        assert!(matches!(of_floats(&rough, ErrorBound::Lossless), Ok((Grid::Exact, Predictor::Differences(_)))));
+        // Multiples of a quarter are a lattice: half its spacing is an eighth.
+        assert!(matches!(of_floats(&quarters, ErrorBound::Lossless), Ok((Grid::Linear(grid), _)) if grid.half_step() == 0.125));
+    }
+
+    #[test]
+    fn integers_get_steps_from_a_bound_of_1_on() {
+        let values: Vec<i32> = (0..300).map(|i| i * i % 1009 - 400).collect();
+        assert!(matches!(of_integers(&values, ErrorBound::Absolute(0.9)), Ok((Grid::Exact, _))));
+        assert!(matches!(of_integers(&values, ErrorBound::Lossless), Ok((Grid::Exact, _))));
+        let (grid, _) = of_integers(&values, ErrorBound::Absolute(2.7)).unwrap();
+        assert_eq!(grid, Grid::Steps(Steps::new::<i32>(2, None)));
+    }
+
+    #[test]
+    fn bounds_that_are_not_settled_are_refused() {
+        for bound in [ErrorBound::Relative(0.1), ErrorBound::Psnr(50.0), ErrorBound::Ratio { ratio: 9.0, ceiling: None }] {
+            for refused in [of_floats(&[1.0, 2.0], bound).map(|_| ()), of_integers(&[1, 2], bound).map(|_| ())] {
+                let error = refused.unwrap_err().to_string();
+                assert!(error.contains("settle it first"), "{error}");
+            }
+        }
+        assert!(of_integers(&[1, 2], ErrorBound::PointwiseRelative(0.1)).is_err());
+    }
 }

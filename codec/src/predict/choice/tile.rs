@@ -6,38 +6,40 @@ use crate::layout::{MAX_RANK, Shape};
 use crate::memory::resize;
 use crate::number::integer::Integer;
 
-/// Chunks with room for fewer tiles are small: tried as a whole, those of 8192 values are 1.3 % shorter, and not compressed slower. Those of 16384 are as much shorter,
-/// but take a twentieth longer.
-const FEW_TILES: usize = 16;
-/// Tiles of other chunks that are tried.
-pub(super) const TILES: usize = 8;
-/// How much longer than its other sides a tile's rows are: long rows go faster.
-const LONGER: usize = 2;
-/// About so many values a tile.
+/// Chunks of at least this many tiles are sampled; smaller ones are measured as a whole (docs/design-notes.md, "Choice of the predictor").
+const MIN_TILES_OF_SAMPLED_CHUNK: usize = 16;
+/// Tiles of a sample.
+pub(super) const SAMPLED_TILES: usize = 8;
+/// Length of a tile's rows over that of its other sides: long rows take less time a value.
+const ROW_LENGTH_TO_SIDE: usize = 2;
+/// Values of a tile, about.
 const TILE_VALUES: usize = 512;
-/// Values that are counted together: see [`Tiles::differ`].
+/// Residuals that are counted at once, one for each lane of vector code.
 pub(super) const COLUMNS: usize = 16;
 
 /// The tiles of a chunk: all have the same extents.
 #[derive(Debug)]
 pub(super) struct Tiles {
+    /// Extents of the chunk, fastest first.
     whole: [usize; MAX_RANK],
+    /// Extents of a tile, fastest first.
     pub extents: [usize; MAX_RANK],
-    /// Distances of neighbours along the axes.
+    /// Distance in a tile from a value to the next along each axis.
     strides: [usize; MAX_RANK],
-    /// Axes along which there is but one value.
+    /// Set of the axes along which the chunk's extent is 1.
     pub flat: usize,
     /// Number of sets of axes of the chunk's rank.
     pub sets: usize,
     /// Values of a tile.
     pub len: usize,
-    /// Room before a tile's first value, which differences of the first values read.
+    /// Elements before a tile's first value, which the differences of its first values read.
     margin: usize,
-    /// Values of a tile, rounded up to whole columns.
+    /// Values of a tile, rounded up to a multiple of [`COLUMNS`].
     padded: usize,
 }
 
 impl Tiles {
+    /// The tiles of a chunk of this shape.
     pub(super) fn new(shape: &Shape) -> Self {
         // A tile has more than one value along an axis wherever the chunk has.
         let (sets, flat) = sets_of(shape);
@@ -61,23 +63,24 @@ impl Tiles {
         }
     }
 
-    /// Whether the chunk is so small that it is better tried as a whole.
-    pub(super) fn are_few(&self) -> bool {
-        self.whole.iter().product::<usize>() / self.len < FEW_TILES
+    /// Whether the chunk is so small that it is measured as a whole.
+    pub(super) fn is_chunk_small(&self) -> bool {
+        self.whole.iter().product::<usize>() / self.len < MIN_TILES_OF_SAMPLED_CHUNK
     }
 
+    /// Shape of a tile.
     pub(super) fn shape(&self) -> Shape {
         let dims: [u64; MAX_RANK] = std::array::from_fn(|axis| self.extents[MAX_RANK - 1 - axis] as u64);
         #[expect(clippy::unwrap_used, reason = "four small extents above 0")]
         Shape::new(&dims).unwrap()
     }
 
-    /// Values of a tile's grid of every fourth value.
+    /// Values of a tile in level 2 of interpolation: every fourth one along each axis.
     pub(super) fn coarse_values(&self) -> usize {
         self.extents.iter().map(|extent| extent.div_ceil(4)).product()
     }
 
-    /// Copies a tile's values of so many bytes.
+    /// Copies tile number `tile` of a chunk whose values have `size` bytes.
     pub(super) fn copy(&self, chunk: &[u8], size: usize, tile: usize, values: &mut [u8]) {
         let Self { whole, extents, .. } = self;
         let origin: [usize; MAX_RANK] = std::array::from_fn(|axis| (whole[axis] - extents[axis]) * ORIGINS[tile][axis] / 3);
@@ -93,18 +96,18 @@ impl Tiles {
         }
     }
 
-    /// Length of the room for a tile's codes and its differences along all sets of axes.
+    /// Length of the array `[set of axes][margin and values]` for a tile's differences; those along no axis are its codes.
     pub(super) fn room(&self) -> usize {
         self.sets * (self.margin + self.padded)
     }
 
-    /// The part of that room that is for the codes.
+    /// The codes in that array.
     pub(super) fn codes<'a, C>(&self, room: &'a mut [C]) -> &'a mut [C] {
         &mut room[self.margin..][..self.len]
     }
 
-    /// Which values count, those that have neighbours before them along all axes: all bits are set for them, and none for others. Their number is
-    /// returned.
+    /// Writes -1 for each value of a tile that has a neighbour before it along every axis, and 0 for others, whose differences do not count. Returns
+    /// the number of values that count.
     pub(super) fn mark_counted(&self, counted: &mut Vec<i32>) -> Result<usize> {
         counted.clear();
         resize(counted, self.padded)?;
@@ -120,9 +123,10 @@ impl Tiles {
         Ok(count)
     }
 
-    /// Differences of a tile's codes along all sets of axes; `add` gets those of each set, and behind them some numbers that mean nothing.
+    /// Computes the differences of a tile's codes along every set of axes. `add` gets the set and its differences, with arbitrary numbers as padding
+    /// after the last one.
     #[inline(always)]
-    pub(super) fn differ<C: Integer>(&self, room: &mut [C], mut add: impl FnMut(usize, &[[C; COLUMNS]])) {
+    pub(super) fn for_each_set<C: Integer>(&self, room: &mut [C], mut add: impl FnMut(usize, &[[C; COLUMNS]])) {
         let size = self.margin + self.padded;
         for set in (0..self.sets).filter(|set| set & self.flat == 0) {
             if set > 0 {
@@ -139,7 +143,7 @@ impl Tiles {
     }
 }
 
-/// Copies a row, which is mostly too short to be worth a call.
+/// Copies a row. Rows are short, so that a call of `memcpy` would cost more.
 #[inline(always)]
 fn copy_row(source: &[u8], target: &mut [u8]) {
     const PIECE: usize = 16;
@@ -155,20 +159,103 @@ fn copy_row(source: &[u8], target: &mut [u8]) {
     }
 }
 
-/// Extents of a tile: about [`TILE_VALUES`] values, as even as the chunk allows. One value more than a power of two lets interpolation end
-/// on a known value, as most of a chunk's values see it.
+/// Extents of a tile: about [`TILE_VALUES`] values, with sides as equal as the chunk allows. A side is a power of two plus one, or the chunk's extent.
+/// So interpolation has a known value at both ends, as it has for most values of a chunk.
 fn tile_extents(whole: [usize; MAX_RANK]) -> [usize; MAX_RANK] {
     let mut side = [1; MAX_RANK];
     while side.iter().product::<usize>() < TILE_VALUES {
         let growing = (0..MAX_RANK)
             .filter(|&axis| side[axis] < whole[axis])
-            .min_by_key(|&axis| if axis == 0 { side[0] / LONGER } else { side[axis] });
+            .min_by_key(|&axis| if axis == 0 { side[0] / ROW_LENGTH_TO_SIDE } else { side[axis] });
         let Some(axis) = growing else { break };
         side[axis] *= 2;
     }
     std::array::from_fn(|axis| if side[axis] == 1 { 1 } else { (side[axis] + 1).min(whole[axis]) })
 }
 
-/// Where tiles begin along the axes, in thirds of the way.
-const ORIGINS: [[usize; MAX_RANK]; TILES] =
+/// `[tile][axis]`: a tile's origin, in thirds of the largest possible one, fastest axis first.
+const ORIGINS: [[usize; MAX_RANK]; SAMPLED_TILES] =
     [[0, 1, 2, 3], [1, 3, 0, 2], [2, 0, 3, 1], [3, 2, 1, 0], [0, 3, 1, 2], [1, 0, 2, 3], [2, 1, 3, 0], [3, 0, 0, 1]];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPES: [&[u64]; 9] =
+        [&[1], &[511], &[100_000], &[300, 400], &[1, 5000], &[40, 41, 43], &[2, 2, 9000], &[11, 12, 13, 17], &[3, 70_000]];
+
+    #[test]
+    fn tiles_have_about_their_number_of_values() {
+        for dims in SHAPES {
+            let shape = Shape::new(dims).unwrap();
+            let tiles = Tiles::new(&shape);
+            for (extent, whole) in tiles.extents.into_iter().zip(shape.extents()) {
+                assert!(extent <= whole && (extent == whole || (extent - 1).is_power_of_two()), "{dims:?}");
+                assert_eq!(extent == 1, whole == 1, "{dims:?}: differences need two values along every axis that has two");
+            }
+            assert!(tiles.len as u64 >= shape.elements().min(TILE_VALUES as u64 / 2), "{dims:?}");
+            assert!(tiles.len <= 4 * TILE_VALUES, "{dims:?}");
+        }
+        assert!(Tiles::new(&Shape::new(&[1]).unwrap()).is_chunk_small());
+        assert!(Tiles::new(&Shape::new(&[16, 16, 16]).unwrap()).is_chunk_small());
+        assert!(!Tiles::new(&Shape::new(&[64, 64, 64]).unwrap()).is_chunk_small());
+    }
+
+    #[test]
+    fn tiles_are_copied_from_inside_the_chunk() {
+        for dims in SHAPES {
+            let shape = Shape::new(dims).unwrap();
+            let (tiles, [nx, ny, nz, _]) = (Tiles::new(&shape), shape.extents());
+            let chunk: Vec<u8> = (0..shape.elements() as u32).flat_map(u32::to_le_bytes).collect();
+            for tile in 0..SAMPLED_TILES {
+                let mut values = vec![0; 4 * tiles.len];
+                tiles.copy(&chunk, 4, tile, &mut values);
+                let values: Vec<usize> = values.as_chunks().0.iter().map(|value| u32::from_le_bytes(*value) as usize).collect();
+                let mut at = values.iter();
+                let origin = values[0];
+                for w in 0..tiles.extents[3] {
+                    for z in 0..tiles.extents[2] {
+                        for y in 0..tiles.extents[1] {
+                            for x in 0..tiles.extents[0] {
+                                let index = origin + ((w * nz + z) * ny + y) * nx + x;
+                                assert_eq!(*at.next().unwrap(), index, "{dims:?} tile {tile}");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn differences_of_counted_values_are_those_of_the_format() {
+        for dims in SHAPES {
+            let shape = Shape::new(dims).unwrap();
+            let tiles = Tiles::new(&shape);
+            let mut room = vec![12_345i32; tiles.room()];
+            let codes: Vec<i32> = (0..tiles.len).map(|i| (i as i32).wrapping_mul(0x9e37_79b9_u32 as i32)).collect();
+            tiles.codes(&mut room).copy_from_slice(&codes);
+            let mut counted = Vec::new();
+            let count = tiles.mark_counted(&mut counted).unwrap();
+            let counted: Vec<usize> = (0..counted.len()).filter(|&i| counted[i] == -1).collect();
+            let inner: usize = tiles.extents.iter().map(|&extent| extent.max(2) - 1).product();
+            assert_eq!((count, counted.len()), (inner, inner), "{dims:?}");
+            let mut sets = Vec::new();
+            tiles.for_each_set(&mut room, |set, differences| {
+                sets.push(set);
+                for &i in &counted {
+                    // Each axis of the set subtracts the neighbour before.
+                    let expected = (0..1usize << MAX_RANK).filter(|subset| subset & !set == 0).fold(0i32, |sum, subset| {
+                        let back: usize =
+                            (0..MAX_RANK).filter(|axis| subset >> axis & 1 == 1).map(|axis| tiles.strides[axis]).sum();
+                        let sign = if subset.count_ones() % 2 == 0 { 1 } else { -1 };
+                        sum.wrapping_add(codes[i - back].wrapping_mul(sign))
+                    });
+                    assert_eq!(differences.as_flattened()[i], expected, "{dims:?} set {set:b} value {i}");
+                }
+            });
+            let (all, flat) = sets_of(&shape);
+            assert_eq!(sets, (0..all).filter(|set| set & flat == 0).collect::<Vec<_>>());
+        }
+    }
+}

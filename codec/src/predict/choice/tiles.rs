@@ -1,11 +1,11 @@
-//! Chunks of which a few tiles are tried.
+//! The choice for chunks that are large enough for a sample of tiles.
 
 use crate::predict::predictor::Predictor;
 use std::ops::Range;
 
-use super::residual_stats::{Columns, OfSets, ResidualStats, best_set};
-use super::tile::{COLUMNS, TILES, Tiles};
-use super::{Chooser, Fork, OUT_OF_REACH, axes_of};
+use super::residual_stats::{ColumnSums, ResidualStats, StatsOfSets, best_set};
+use super::tile::{COLUMNS, SAMPLED_TILES, Tiles};
+use super::{Chooser, Fork, VALUES_PER_VALUE_OUT_OF_REACH, axes_of};
 use crate::error::{Error, Result};
 use crate::layout::{ByteOrder, Layout};
 use crate::memory::{push, resize};
@@ -22,35 +22,35 @@ use crate::quantize::quantizer::Quantizer;
 use crate::simd::vectorized;
 
 impl Chooser {
-    /// What codes of which every bit counts leave of the tiles.
+    /// Statistics of the differences of 64-bit codes, of all tiles.
     pub(super) fn try_axes_on_tiles<V: Element>(
         &mut self,
         tiles: &Tiles,
         chunk: &[u8],
         layout: &Layout,
         code: impl Fn(V) -> i64,
-    ) -> Result<OfSets> {
+    ) -> Result<StatsOfSets> {
         resize(&mut self.wide, tiles.room())?;
         resize(&mut self.tile, tiles.len * V::SIZE)?;
         tiles.mark_counted(&mut self.counted)?;
-        let mut left = OfSets::default();
-        for tile in 0..TILES {
+        let mut stats = StatsOfSets::default();
+        for tile in 0..SAMPLED_TILES {
             tiles.copy(chunk, V::SIZE, tile, &mut self.tile);
             for (index, wide) in tiles.codes(&mut self.wide).iter_mut().enumerate() {
                 *wide = code(V::read(&self.tile, index, layout.byte_order));
             }
-            tiles.differ(&mut self.wide, |set, differences| {
+            tiles.for_each_set(&mut self.wide, |set, differences| {
                 for (&difference, _) in differences.as_flattened().iter().zip(&self.counted).filter(|(_, counted)| **counted != 0)
                 {
                     // Differences wrap in the codes' own width.
-                    left[set].add_one(V::Code::from_i64(difference).to_i64());
+                    stats[set].add_one(V::Code::from_i64(difference).to_i64());
                 }
             });
         }
-        Ok(left)
+        Ok(stats)
     }
 
-    /// The predictor for a chunk on an absolute bound's grid.
+    /// The predictor for a chunk on an absolute bound's rounding grid.
     pub(super) fn try_tiles<V: Value>(
         &mut self,
         tiles: &Tiles,
@@ -60,35 +60,44 @@ impl Chooser {
         fine: FineGrid<V>,
         fork: Option<&mut Fork<'_>>,
     ) -> Result<Predictor> {
-        let found = match fork {
-            None => self.look_at::<V>(0..TILES, tiles, chunk, layout, quantizer, fine)?,
-            Some(both) => {
-                // A vector of one: a box cannot be refused.
+        let stats = match fork {
+            None => self.measure_tiles::<V>(0..SAMPLED_TILES, tiles, chunk, layout, quantizer, fine)?,
+            Some(fork) => {
+                // A vector of one element, as a failed allocation of a box cannot be reported.
                 let mut room = self.second.take().unwrap_or_default();
                 if room.is_empty() {
                     push(&mut room, Chooser::default())?;
                 }
                 let second = &mut room[0];
                 let (mut of_first, mut of_second) = (None, None);
-                both(
-                    &mut || of_first = Some(self.look_at::<V>(0..TILES / 2, tiles, chunk, layout, quantizer, fine)),
-                    &mut || of_second = Some(second.look_at::<V>(TILES / 2..TILES, tiles, chunk, layout, quantizer, fine)),
+                fork(
+                    &mut || of_first = Some(self.measure_tiles::<V>(0..SAMPLED_TILES / 2, tiles, chunk, layout, quantizer, fine)),
+                    &mut || {
+                        of_second = Some(second.measure_tiles::<V>(
+                            SAMPLED_TILES / 2..SAMPLED_TILES,
+                            tiles,
+                            chunk,
+                            layout,
+                            quantizer,
+                            fine,
+                        ))
+                    },
                 );
                 self.second = Some(room);
                 let undone = || Error::invalid("a choice on two threads was not carried out");
-                of_first.ok_or_else(undone)??.with(&of_second.ok_or_else(undone)??)
+                of_first.ok_or_else(undone)??.plus(&of_second.ok_or_else(undone)??)
             }
         };
-        let left = found.left();
-        let (set, _) = best_set(&sum_of(&left), &layout.shape);
-        if found.is_fine && found.interpolated.estimate().is_below(16, &left[0][set].estimate()) {
+        let differences = stats.differences_with_outliers();
+        let (set, _) = best_set(&sum_of(&differences), &layout.shape);
+        if stats.fine_grid_in_reach && stats.interpolated.estimate().is_below(16, &differences[0][set].estimate()) {
             return Ok(Predictor::Interpolation);
         }
         Ok(axes_of(set, &layout.shape).into())
     }
 
-    /// What is to be seen of some tiles.
-    fn look_at<V: Value>(
+    /// Measures the tiles with these numbers.
+    fn measure_tiles<V: Value>(
         &mut self,
         numbers: Range<usize>,
         tiles: &Tiles,
@@ -96,38 +105,38 @@ impl Chooser {
         layout: &Layout,
         quantizer: &Quantizer,
         mut fine: FineGrid<V>,
-    ) -> Result<Found> {
+    ) -> Result<TileStats> {
         let len = tiles.len;
         let shape = tiles.shape();
         resize(&mut self.differences, tiles.room())?;
         let counted = tiles.mark_counted(&mut self.counted)?;
-        let mut found = Found::default();
+        let mut stats = TileStats::default();
         resize(&mut self.tile, len * V::SIZE)?;
         for tile in numbers {
             tiles.copy(chunk, V::SIZE, tile, &mut self.tile);
             let codes = tiles.codes(&mut self.differences);
             self.exceptions.clear(len)?;
-            let rare = self::codes::<V>(&self.tile, layout.byte_order, quantizer, &fine, codes, &mut self.exceptions);
+            let outliers = self::codes::<V>(&self.tile, layout.byte_order, quantizer, &fine, codes, &mut self.exceptions);
             take_left_neighbours(codes, &self.exceptions, tiles.extents[0], |_| 0);
             let masks = self.counted.as_chunks::<COLUMNS>().0;
             vectorized(
                 #[inline(always)]
                 || {
-                    tiles.differ(
+                    tiles.for_each_set(
                         &mut self.differences,
                         #[inline(always)]
                         |set, differences| {
-                            let mut columns = Columns::default();
+                            let mut columns = ColumnSums::default();
                             for (differences, masks) in differences.iter().zip(masks) {
                                 columns.add(&std::array::from_fn::<_, COLUMNS, _>(|i| differences[i] & masks[i]));
                             }
-                            found.differences[tile % 2][set].add(&columns, counted, self.counted.len() - counted);
+                            stats.differences[tile % 2][set].add(&columns, counted, self.counted.len() - counted);
                         },
                     );
                 },
             );
-            found.between_steps[tile % 2] += rare.between_steps;
-            if rare.out_of_fine_reach > len / OUT_OF_REACH {
+            stats.between_steps[tile % 2] += outliers.between_steps;
+            if outliers.out_of_fine_reach > len / VALUES_PER_VALUE_OUT_OF_REACH {
                 fine = fine.out_of_reach();
             }
             if !fine.is_there() || tile % 2 == 1 {
@@ -136,88 +145,89 @@ impl Chooser {
             self.exceptions.clear(len)?;
             let Self { interpolation, tile, residuals, exceptions, .. } = self;
             interpolation.forward(tile, layout.byte_order, &shape, &fine, residuals, exceptions)?;
-            // The coarsest values are few in a chunk and many in a tile.
+            // Values of the coarse levels are few in a chunk and many in a tile: they do not count.
             let residuals = &self.residuals[tiles.coarse_values()..len];
-            let left = vectorized(
+            let of_tile = vectorized(
                 #[inline(always)]
                 || ResidualStats::of_residuals(residuals),
             );
-            found.interpolated = found.interpolated.with(left);
-            found.interpolated.rare += rare.in_reach(self.exceptions.count());
-            // Giving it up where the first tile sees it behind by a quarter or a half spares up to 22 of 65 us a chunk of 64^3, but makes streams 1.6 % or
-            // 1.4 % longer over 40 arrays: tiles differ.
+            stats.interpolated = stats.interpolated.plus(of_tile);
+            stats.interpolated.outliers += outliers.in_reach(self.exceptions.count());
+            // To give interpolation up after the first tile would make streams longer: docs/design-notes.md, "Choice of the predictor".
         }
-        found.is_fine = fine.is_there();
-        Ok(found)
+        stats.fine_grid_in_reach = fine.is_there();
+        Ok(stats)
     }
 }
 
-/// What is seen of some tiles.
+/// Statistics of some tiles.
 #[derive(Default)]
-struct Found {
-    /// Of even and odd tiles.
-    differences: [OfSets; 2],
+struct TileStats {
+    /// Differences of tiles with even and with odd numbers.
+    differences: [StatsOfSets; 2],
+    /// Values of these tiles that are on the fine grid but between steps, which differences make exceptions.
     between_steps: [u64; 2],
-    /// What interpolation, which takes longer, leaves of even tiles.
+    /// Residuals of interpolation, which takes longer, of tiles with even numbers.
     interpolated: ResidualStats,
-    /// The fine grid is in reach.
-    is_fine: bool,
+    /// Whether enough values have a position on the fine grid.
+    fine_grid_in_reach: bool,
 }
 
-impl Found {
-    /// With that of other tiles. One thread would not ask for a fine grid any more where tiles before have seen that it is out of reach, two may: then
-    /// interpolation is not chosen anyhow, and values between steps cost all sets of axes alike.
-    fn with(mut self, other: &Self) -> Self {
+impl TileStats {
+    /// Adds the statistics of other tiles. A thread that has found the fine grid out of reach no longer counts values between steps, but a second thread
+    /// may. The choice is nevertheless that of one thread: interpolation is not chosen then, and these values add as much to the estimate of every set of axes.
+    fn plus(mut self, other: &Self) -> Self {
         for (differences, other) in self.differences.as_flattened_mut().iter_mut().zip(other.differences.as_flattened()) {
-            *differences = differences.with(*other);
+            *differences = differences.plus(*other);
         }
         for (between_steps, other) in self.between_steps.iter_mut().zip(other.between_steps) {
             *between_steps += other;
         }
-        self.interpolated = self.interpolated.with(other.interpolated);
-        self.is_fine &= other.is_fine;
+        self.interpolated = self.interpolated.plus(other.interpolated);
+        self.fine_grid_in_reach &= other.fine_grid_in_reach;
         self
     }
 
-    /// What differences leave of even and odd tiles.
-    fn left(&self) -> [OfSets; 2] {
-        let mut left = self.differences;
-        for (left, between_steps) in left.iter_mut().zip(self.between_steps) {
-            for left in left {
-                left.rare += between_steps;
+    /// Statistics of differences, with values between steps as outliers, of tiles with even and with odd numbers.
+    fn differences_with_outliers(&self) -> [StatsOfSets; 2] {
+        let mut stats = self.differences;
+        for (stats, between_steps) in stats.iter_mut().zip(self.between_steps) {
+            for stats in stats {
+                stats.outliers += between_steps;
             }
         }
-        left
+        stats
     }
 }
 
-/// Of even and odd tiles together.
-fn sum_of(left: &[OfSets; 2]) -> OfSets {
-    std::array::from_fn(|set| left[0][set].with(left[1][set]))
+/// Statistics of tiles with even and with odd numbers together.
+fn sum_of(stats: &[StatsOfSets; 2]) -> StatsOfSets {
+    std::array::from_fn(|set| stats[0][set].plus(stats[1][set]))
 }
 
-/// Values that are looked at together.
-const PART: usize = WORD;
+/// Values that are quantized at once.
+const PART_LEN: usize = WORD;
 
 /// Values of a tile that cost more than others.
 #[derive(Debug, Clone, Copy, Default)]
-struct Rare {
-    /// Interpolation has restored them, or seems to: exceptions where differences are coded.
+struct Outliers {
+    /// Values on the fine grid between two steps, mostly since an earlier interpolation restored them: exceptions if differences are coded.
     between_steps: u64,
-    /// Exceptions of interpolation alone.
+    /// Values with a code but without a position on the fine grid: exceptions of interpolation alone.
     out_of_fine_reach: usize,
-    /// Exceptions in any case.
+    /// Values without a code: exceptions of every predictor.
     out_of_reach: usize,
 }
 
-impl Rare {
-    /// Exceptions of interpolation that are none otherwise.
+impl Outliers {
+    /// Of the exceptions of interpolation, the number of those that have a code.
     fn in_reach(self, exceptions: usize) -> u64 {
         exceptions.saturating_sub(self.out_of_reach) as u64
     }
 }
 
-/// Codes of a tile's values, modulo 2^32. Those without one are marked in `without_code`, zeros so far, and left to [`take_left_neighbours`].
+/// Writes the codes of a tile's values, modulo 2^32. Sets the bits of values without a code in `without_code`, whose bits must be 0;
+/// [`take_left_neighbours`] then fills their codes.
 fn codes<V: Value>(
     values: &[u8],
     order: ByteOrder,
@@ -225,64 +235,126 @@ fn codes<V: Value>(
     fine: &FineGrid<V>,
     codes: &mut [i32],
     without_code: &mut Bitmap,
-) -> Rare {
-    let mut rare = Rare::default();
+) -> Outliers {
+    let mut outliers = Outliers::default();
     let below_limit = V::STEPS_LIMIT.to_bits().wrapping_sub(1);
-    let glance = FastF32::new(quantizer);
+    let fast_f32 = FastF32::new(quantizer);
     let mask = Mask::<V>::new(quantizer, V::CODE_LIMIT);
     vectorized(
         #[inline(always)]
         || {
-            for (index, (values, codes)) in values.chunks(PART * V::SIZE).zip(codes.chunks_mut(PART)).enumerate() {
+            for (index, (values, codes)) in values.chunks(PART_LEN * V::SIZE).zip(codes.chunks_mut(PART_LEN)).enumerate() {
                 let (mut all, mut part, mut part_codes) =
-                    ([V::default(); PART], [V::default(); PART], [V::Code::default(); PART]);
+                    ([V::default(); PART_LEN], [V::default(); PART_LEN], [V::Code::default(); PART_LEN]);
                 V::read_all(values, order, &mut all);
                 mask.fill_up(&mut all, codes.len());
                 let mut without = if mask.covers_any(&all) { mask.bits(&all) } else { 0 };
                 mask.replace_beyond(&all, &mut part);
-                let mut doubts = 0;
-                let seen = glance.map_or(FastResult::NOTHING, |glance| glance.codes(&part, &mut part_codes));
-                if !seen.codes_are_certain {
+                // Bit 63 is set if any value may have no code, or none on the fine grid.
+                let mut uncertain = 0;
+                let fast = fast_f32.map_or(FastResult::NOTHING, |fast_f32| fast_f32.codes(&part, &mut part_codes));
+                if !fast.codes_are_certain {
                     for (value, code) in part.iter().zip(&mut part_codes) {
                         let sum = value.to_f64() * quantizer.inverse_step() + ROUNDING;
                         *code = V::code_from_sum(sum);
-                        doubts |= below_limit.wrapping_sub((sum - ROUNDING).abs().to_bits());
+                        uncertain |= below_limit.wrapping_sub((sum - ROUNDING).abs().to_bits());
                     }
                 }
-                let (mut low_codes, mut far) = ([0; PART], 0);
+                let (mut low_codes, mut beyond_steps) = ([0; PART_LEN], 0);
                 for (code, part_code) in low_codes.iter_mut().zip(&part_codes) {
                     *code = part_code.to_i64() as i32;
-                    far |= (V::STEPS_LIMIT as i32 - 1).wrapping_sub(code.wrapping_abs());
+                    beyond_steps |= (V::STEPS_LIMIT as i32 - 1).wrapping_sub(code.wrapping_abs());
                 }
                 codes.copy_from_slice(&low_codes[..codes.len()]);
-                doubts |= i64::from(far).cast_unsigned();
-                if fine.is_there() && seen.may_be_between_steps {
+                uncertain |= i64::from(beyond_steps).cast_unsigned();
+                if fine.is_there() && fast.may_be_between_steps {
                     for &value in &part {
                         let steps = value.to_f64() * quantizer.inverse_step() + ROUNDING - ROUNDING;
-                        rare.between_steps += fine.between_steps_sign(value, steps) >> 63;
+                        outliers.between_steps += fine.between_steps_sign(value, steps) >> 63;
                     }
                 }
-                if doubts >> 63 == 1 {
+                if uncertain >> 63 == 1 {
                     let part = &part[..codes.len()];
                     let inverse_step = quantizer.inverse_step();
-                    // NaN has none.
+                    // The comparison is false for NaN, which has no code.
                     without |= !bits_where(
                         part,
                         #[inline(always)]
                         |value| (value.to_f64() * inverse_step).abs() < V::CODE_LIMIT,
                     );
-                    let far = bits_where(
+                    let beyond_steps = bits_where(
                         part,
                         #[inline(always)]
                         |value| (value.to_f64() * inverse_step).abs() >= V::STEPS_LIMIT,
                     );
-                    rare.out_of_fine_reach += (far & !without).count_ones() as usize;
+                    outliers.out_of_fine_reach += (beyond_steps & !without).count_ones() as usize;
                 }
-                // Not those of what fills the part up.
-                without_code.set_word(index, without & u64::MAX >> (PART - codes.len()));
+                // Bits of padding values do not count.
+                without_code.set_word(index, without & u64::MAX >> (PART_LEN - codes.len()));
             }
         },
     );
-    rare.out_of_reach = without_code.count();
-    rare
+    outliers.out_of_reach = without_code.count();
+    outliers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Codes of values on a grid of step 1, how many cost more than others, and which have no code.
+    fn codes_of<V: Value>(values: &[V]) -> (Vec<i32>, Outliers, Vec<usize>) {
+        let quantizer = Quantizer::new(0.5);
+        let fine = FineGrid::<V>::new(&quantizer);
+        let mut bytes = vec![0; values.len() * V::SIZE];
+        values.iter().enumerate().for_each(|(i, value)| value.write(&mut bytes, i, ByteOrder::Big));
+        let (mut codes, mut without_code) = (vec![0; values.len()], Bitmap::default());
+        without_code.clear(values.len()).unwrap();
+        let outliers = super::codes::<V>(&bytes, ByteOrder::Big, &quantizer, &fine, &mut codes, &mut without_code);
+        (codes, outliers, without_code.indices().collect())
+    }
+
+    fn outliers_are_counted<V: Value>() {
+        let limit = V::STEPS_LIMIT;
+        for len in (1..140).chain([509, 512, 513]) {
+            // Steps, eighths of steps, values out of the fine grid's reach, values without a code.
+            let cases = [2.0, -7.0, 3.375, -0.0, limit, -limit - 1.0, f64::NAN, f64::INFINITY, -1e300, 4.125];
+            let case = |i: usize| (i * i + i / 3) % cases.len();
+            let values: Vec<V> = (0..len).map(|i| V::round_from(cases[case(i)])).collect();
+            let (codes, outliers, without_code) = codes_of(&values);
+            let of = |wanted: &[usize]| (0..len).filter(|&i| wanted.contains(&case(i))).collect::<Vec<_>>();
+            assert_eq!(without_code, of(&[6, 7, 8]), "{len} values");
+            assert_eq!(outliers.out_of_reach, of(&[6, 7, 8]).len());
+            assert_eq!(outliers.out_of_fine_reach, of(&[4, 5]).len());
+            assert_eq!(outliers.between_steps, of(&[2, 9]).len() as u64);
+            assert_eq!(outliers.in_reach(of(&[4, 5, 6, 7, 8]).len()), of(&[4, 5]).len() as u64);
+            for i in of(&[0, 1, 2, 3, 4, 5, 9]) {
+                assert_eq!(codes[i], cases[case(i)].round_ties_even() as i32, "{len} values, value {i}");
+            }
+        }
+    }
+
+    #[test]
+    fn outliers_of_tiles_are_counted() {
+        outliers_are_counted::<f32>();
+        outliers_are_counted::<f64>();
+    }
+
+    #[test]
+    fn statistics_of_two_halves_are_those_of_all_tiles() {
+        let stats = |values| ResidualStats { values, zeros: 1, magnitude_bits: 2 * values, outliers: 0 };
+        let of = |values, between_steps, fine_grid_in_reach| TileStats {
+            differences: [[stats(values); 16], [stats(values + 1); 16]],
+            between_steps,
+            interpolated: stats(values),
+            fine_grid_in_reach,
+        };
+        let sum = of(10, [1, 2], true).plus(&of(20, [30, 40], true));
+        assert!(sum.fine_grid_in_reach && !of(10, [0; 2], true).plus(&of(20, [0; 2], false)).fine_grid_in_reach);
+        assert_eq!(sum.interpolated.values, 30);
+        let [even, odd] = sum.differences_with_outliers();
+        assert_eq!((even[5].values, even[5].outliers, odd[5].values, odd[5].outliers), (30, 31, 32, 42));
+        let all = sum_of(&[even, odd]);
+        assert_eq!((all[5].values, all[5].zeros, all[5].outliers), (62, 4, 73));
+    }
 }

@@ -1,10 +1,9 @@
-//! Small chunks, of which every value is tried. What the first values along an axis cost is a good part of them, and tiles do not see it: over 40 arrays at
-//! three bounds, chunks of 512, 1024, 2048 and 4096 values were 3.9, 3.8, 3.3 and 2.5 % longer than with the best predictor where tiles chose it, and are 0.7,
-//! 0.8, 1.0 and 1.1 % longer where this does. What the trials make of the chunk is left in [`Quantized`].
+//! The choice for small chunks, of which every value is measured. The residuals of the first values along an axis are a good part of such a chunk, and
+//! tiles leave them out (docs/design-notes.md, "Choice of the predictor"). Codes and residuals that are made on the way stay in [`Quantized`].
 
-use super::residual_stats::{Columns, Estimate, OfSets, ResidualStats, best_set};
+use super::residual_stats::{ColumnSums, Estimate, ResidualStats, StatsOfSets, best_set};
 use super::tile::COLUMNS;
-use super::{Chooser, OUT_OF_REACH, axes_of, sets_of};
+use super::{Chooser, VALUES_PER_VALUE_OUT_OF_REACH, axes_of, sets_of};
 use crate::error::Result;
 use crate::layout::Axes;
 use crate::layout::{ByteOrder, Layout, Shape};
@@ -23,14 +22,15 @@ use crate::quantize::gaps::fill_gaps;
 use crate::quantize::quantizer::Quantizer;
 use crate::simd::vectorized;
 
-/// Interpolation is tried if what [`cubic`] says of it is below so many sixteenths of the estimate for differences: then it is mostly better. Below 16 of them,
-/// chunks of 4096 values are 0.7 % longer, below 20 they are 0.4 % shorter and take 7 % longer.
-const HOPEFUL: u128 = 17;
-/// Neighbours of a value on one side that cubic interpolation at the finest level spans.
-const REACH: usize = 3;
+/// Interpolation is tried if the estimate for [`cubic`] is below this many sixteenths of that for differences (docs/design-notes.md, "Choice of the
+/// predictor").
+const MAX_CUBIC_SIXTEENTHS: u128 = 17;
+/// Distance of the farthest neighbour of a value that cubic interpolation at the finest level reads.
+const CUBIC_REACH: usize = 3;
 
-/// Differences along all sets of axes of the codes that `room` begins with; it has room for all of them. `add` gets those of each set.
-fn differ<C: Integer>(room: &mut [C], shape: &Shape, mut add: impl FnMut(usize, &[C])) {
+/// Computes the differences of codes along every set of axes. `room` is `[set of axes][value]` and begins with the codes. `add` gets the set and its
+/// differences.
+fn for_each_set<C: Integer>(room: &mut [C], shape: &Shape, mut add: impl FnMut(usize, &[C])) {
     let elements = shape.elements() as usize;
     let (sets, flat) = sets_of(shape);
     for set in (0..sets).filter(|set| set & flat == 0) {
@@ -44,73 +44,74 @@ fn differ<C: Integer>(room: &mut [C], shape: &Shape, mut add: impl FnMut(usize, 
     }
 }
 
-/// What cubic interpolation of codes leaves, as the finest level would where all others were given: a stand-in for interpolation that costs as much as one set of
-/// axes. Of values with neighbours on both sides, as many as make whole groups. Bits of residuals that do not count are 0 in `counted`, which is empty if all do.
+/// Statistics of the residuals of codes under cubic interpolation along each axis from their neighbours' codes: a rough estimate for interpolation, for
+/// the time of one set of axes. Only values with neighbours on both sides are measured, up to a multiple of [`COLUMNS`] along each line of values.
+/// `counted` is -1 for values that count and 0 for others, or empty if all count.
 fn cubic(codes: &[i32], counted: &[i32], shape: &Shape) -> ResidualStats {
-    let mut left = ResidualStats::default();
+    let mut stats = ResidualStats::default();
     vectorized(
         #[inline(always)]
         || {
             let mut stride = 1;
             for extent in shape.extents() {
-                let groups = stride * extent.saturating_sub(2 * REACH) / COLUMNS;
-                let (mut columns, mut blocks) = (Columns::default(), 0);
+                let groups = stride * extent.saturating_sub(2 * CUBIC_REACH) / COLUMNS;
+                let (mut columns, mut blocks) = (ColumnSums::default(), 0);
                 for start in (0..codes.len()).step_by(stride * extent).filter(|_| groups > 0) {
-                    let (before, left) = (groups_of(codes, start, groups), groups_of(codes, start + 2 * stride, groups));
+                    let (before, left) = (groups_from(codes, start, groups), groups_from(codes, start + 2 * stride, groups));
                     let (right, behind) =
-                        (groups_of(codes, start + 4 * stride, groups), groups_of(codes, start + 6 * stride, groups));
-                    let middle = start + REACH * stride;
-                    for (group, here) in groups_of(codes, middle, groups).iter().enumerate() {
+                        (groups_from(codes, start + 4 * stride, groups), groups_from(codes, start + 6 * stride, groups));
+                    let middle = start + CUBIC_REACH * stride;
+                    for (group, here) in groups_from(codes, middle, groups).iter().enumerate() {
                         let mut residuals = [0; COLUMNS];
                         for (i, residual) in residuals.iter_mut().enumerate() {
-                            let near = left[group][i].wrapping_add(right[group][i]).wrapping_mul(9);
-                            let sum = near.wrapping_sub(before[group][i]).wrapping_sub(behind[group][i]);
+                            let inner = left[group][i].wrapping_add(right[group][i]).wrapping_mul(9);
+                            let sum = inner.wrapping_sub(before[group][i]).wrapping_sub(behind[group][i]);
                             *residual = here[i].wrapping_sub(sum.wrapping_add(8) >> 4);
                         }
                         if !counted.is_empty() {
-                            let counted = &groups_of(counted, middle, groups)[group];
+                            let counted = &groups_from(counted, middle, groups)[group];
                             residuals.iter_mut().zip(counted).for_each(|(residual, counted)| *residual &= counted);
                         }
                         columns.add(&residuals);
                     }
                     blocks += 1;
                 }
-                left.add(&columns, blocks * groups * COLUMNS, 0);
+                stats.add(&columns, blocks * groups * COLUMNS, 0);
                 stride *= extent;
             }
         },
     );
-    left
+    stats
 }
 
-/// So many groups from a value on.
+/// The `groups` groups from index `first` on.
 #[inline(always)]
-fn groups_of(values: &[i32], first: usize, groups: usize) -> &[[i32; COLUMNS]] {
+fn groups_from(values: &[i32], first: usize, groups: usize) -> &[[i32; COLUMNS]] {
     &values[first..][..groups * COLUMNS].as_chunks().0[..groups]
 }
 
 impl Chooser {
-    /// What codes of which every bit counts leave.
+    /// Statistics of the differences of 64-bit codes, of all values.
     pub(super) fn try_axes_on_whole<V: Element>(
         &mut self,
         chunk: &[u8],
         layout: &Layout,
         code: impl Fn(V) -> i64,
-    ) -> Result<OfSets> {
+    ) -> Result<StatsOfSets> {
         let elements = layout.shape.elements() as usize;
         resize(&mut self.wide, sets_of(&layout.shape).0 * elements)?;
         for (index, wide) in self.wide[..elements].iter_mut().enumerate() {
             *wide = code(V::read(chunk, index, layout.byte_order));
         }
-        let mut left = OfSets::default();
-        differ(&mut self.wide, &layout.shape, |set, differences| {
+        let mut stats = StatsOfSets::default();
+        for_each_set(&mut self.wide, &layout.shape, |set, differences| {
             // Differences wrap in the codes' own width.
-            differences.iter().for_each(|&difference| left[set].add_one(V::Code::from_i64(difference).to_i64()));
+            differences.iter().for_each(|&difference| stats[set].add_one(V::Code::from_i64(difference).to_i64()));
         });
-        Ok(left)
+        Ok(stats)
     }
 
-    /// The predictor for a chunk on an absolute bound's grid.
+    /// The predictor for a chunk on an absolute bound's rounding grid.
     pub(super) fn try_whole<V: Value>(
         &mut self,
         chunk: &[u8],
@@ -124,21 +125,21 @@ impl Chooser {
         resize(&mut self.differences, sets_of(shape).0 * elements)?;
         self.exceptions.clear(elements)?;
         let codes = &mut self.differences[..elements];
-        near_codes::<V>(chunk, layout.byte_order, quantizer, codes, &mut self.exceptions);
-        // These are exceptions whatever is predicted.
+        low_codes::<V>(chunk, layout.byte_order, quantizer, codes, &mut self.exceptions);
+        // Values without a code are exceptions under every predictor.
         let without_code = self.exceptions.count();
         fill_gaps(codes, &self.exceptions, shape.row());
-        let mut left = OfSets::default();
-        differ(&mut self.differences, shape, |set, differences| {
-            left[set] = vectorized(
+        let mut stats = StatsOfSets::default();
+        for_each_set(&mut self.differences, shape, |set, differences| {
+            stats[set] = vectorized(
                 #[inline(always)]
-                || ResidualStats::of(differences),
+                || ResidualStats::of_differences(differences),
             );
         });
-        let (set, differences) = best_set(&left, shape);
+        let (set, differences) = best_set(&stats, shape);
         let codes = &self.differences[..elements];
-        let has_reach = fine.is_there() && number_from(codes, V::STEPS_LIMIT as u32) <= elements / OUT_OF_REACH;
-        let stand_in = if has_reach {
+        let has_reach = fine.is_there() && count_from(codes, V::STEPS_LIMIT as u32) <= elements / VALUES_PER_VALUE_OUT_OF_REACH;
+        let cubic_estimate = if has_reach {
             self.counted.clear();
             if without_code > 0 {
                 resize(&mut self.counted, elements)?;
@@ -149,11 +150,11 @@ impl Chooser {
         } else {
             None
         };
-        let is_hopeful = |differences: &Estimate| {
-            stand_in.is_some_and(|stand_in| stand_in.values == 0 || stand_in.is_below(HOPEFUL, differences))
+        let is_interpolation_promising = |differences: &Estimate| {
+            cubic_estimate.is_some_and(|cubic| cubic.values == 0 || cubic.is_below(MAX_CUBIC_SIXTEENTHS, differences))
         };
         let mut interpolated = None;
-        if is_hopeful(&differences) {
+        if is_interpolation_promising(&differences) {
             let estimate = interpolate(chunk, layout, fine, without_code, coded)?;
             if estimate.bits < differences.bits {
                 return Ok(Predictor::Interpolation);
@@ -161,13 +162,13 @@ impl Chooser {
             interpolated = Some(estimate);
         }
         coded.quantize::<V>(chunk, layout, quantizer)?;
-        // Mostly what interpolation has restored once, and differences would round again: where that is much of the chunk, it had better be interpolated.
-        left[set].rare = coded.exceptions.count().saturating_sub(without_code) as u64;
-        if left[set].rare == 0 {
+        // Exceptions of differences are mostly values between steps, which an earlier interpolation restored. If they are many, interpolation is better.
+        stats[set].outliers = coded.exceptions.count().saturating_sub(without_code) as u64;
+        if stats[set].outliers == 0 {
             return Ok(axes_of(set, shape).into());
         }
-        let differences = left[set].estimate();
-        if is_hopeful(&differences) {
+        let differences = stats[set].estimate();
+        if is_interpolation_promising(&differences) {
             let estimate = match interpolated {
                 Some(estimate) => estimate,
                 None => interpolate(chunk, layout, fine, without_code, coded)?,
@@ -180,7 +181,7 @@ impl Chooser {
     }
 }
 
-/// Interpolates a chunk of which so many values are exceptions in any case.
+/// Interpolates a chunk and estimates the bits of its residuals. `without_code` values are exceptions under every predictor and do not count.
 fn interpolate<V: Value>(
     chunk: &[u8],
     layout: &Layout,
@@ -189,16 +190,17 @@ fn interpolate<V: Value>(
     coded: &mut Quantized<'_, V::Code>,
 ) -> Result<Estimate> {
     coded.interpolate(chunk, layout, fine)?;
-    let mut left = vectorized(
+    let mut stats = vectorized(
         #[inline(always)]
         || ResidualStats::of_residuals(&coded.residuals[..layout.shape.elements() as usize]),
     );
-    left.rare += coded.residual_exceptions.count().saturating_sub(without_code) as u64;
-    Ok(left.estimate())
+    stats.outliers += coded.residual_exceptions.count().saturating_sub(without_code) as u64;
+    Ok(stats.estimate())
 }
 
-/// Codes of values modulo 2^32, as near as no bound needs, and marks those that have none.
-fn near_codes<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer, codes: &mut [i32], without_code: &mut Bitmap) {
+/// Writes the codes of values modulo 2^32 and marks values without a code. Rounding is precise enough for an estimate, not for
+/// the bound.
+fn low_codes<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer, codes: &mut [i32], without_code: &mut Bitmap) {
     let mask = Mask::<V>::new(quantizer, V::CODE_LIMIT);
     vectorized(
         #[inline(always)]
@@ -221,10 +223,78 @@ fn near_codes<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer, c
     );
 }
 
-/// How many codes are of a magnitude or more.
-fn number_from(codes: &[i32], magnitude: u32) -> usize {
+/// Number of codes whose magnitude is at least `magnitude`.
+fn count_from(codes: &[i32], magnitude: u32) -> usize {
     vectorized(
         #[inline(always)]
         || codes.iter().fold(0u32, |count, code| count + u32::from(code.unsigned_abs() >= magnitude)),
     ) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_along_every_set_can_be_undone() {
+        for dims in [&[1][..], &[17], &[1, 9], &[5, 3], &[4, 1, 5], &[2, 3, 4, 5]] {
+            let shape = Shape::new(dims).unwrap();
+            let elements = shape.elements() as usize;
+            let (sets, flat) = sets_of(&shape);
+            let mut room = vec![77i32; sets * elements];
+            let codes: Vec<i32> = (0..elements).map(|i| (i as i32).wrapping_mul(0x9e37_79b9_u32 as i32)).collect();
+            room[..elements].copy_from_slice(&codes);
+            let mut seen = Vec::new();
+            for_each_set(&mut room, &shape, |set, differences| {
+                seen.push(set);
+                let mut restored = differences.to_vec();
+                lorenzo::restore(&mut restored, &shape, axes_of(set, &shape));
+                assert_eq!(restored, codes, "{dims:?} set {set:b}");
+            });
+            assert_eq!(seen, (0..sets).filter(|set| set & flat == 0).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn cubic_interpolation_leaves_nothing_of_cubic_polynomials() {
+        let shape = Shape::new(&[20, 30]).unwrap();
+        let at = |i: usize| ((i % 30) as i32 - 9, (i / 30) as i32 - 4);
+        let codes: Vec<i32> = (0..600).map(at).map(|(x, y)| x * x * x - 5 * x * x + 7 * y * y * y - y * x + 11).collect();
+        let stats = cubic(&codes, &[], &shape);
+        assert_eq!((stats.values, stats.zeros, stats.magnitude_bits), (stats.values, stats.values, 0));
+        // Groups along x: 24 of 30 values have neighbours, one group of 16. Along y all 14 rows of 30 are 26 groups.
+        assert_eq!(stats.values, 20 * 16 + 26 * 16);
+        let mut spike = codes.clone();
+        spike[10 * 30 + 5] += 1000;
+        let stats = cubic(&spike, &[], &shape);
+        assert!(stats.zeros < stats.values);
+        // The residuals of a value that does not count are zeros.
+        let rough: Vec<i32> = (0..600).map(|i: i32| i * i * i % 1009).collect();
+        let stats = cubic(&rough, &[0; 600], &shape);
+        assert_eq!(stats.zeros, stats.values);
+        // Along short axes nothing has neighbours on both sides.
+        assert_eq!(cubic(&rough, &[], &Shape::new(&[6, 5, 4, 5]).unwrap()).values, 0);
+    }
+
+    #[test]
+    fn codes_are_rounded_modulo_2_to_the_32_and_missing_ones_marked() {
+        let quantizer = Quantizer::new(0.5);
+        let values = [0.0, -0.0, 1.25, -7.75, f64::MIN_POSITIVE, 4_294_967_301.0, f64::NAN, f64::INFINITY, -1e300];
+        for len in [1, 9, 63, 64, 65, 130] {
+            let chunk: Vec<u8> = (0..len).flat_map(|i| values[i % 9].to_be_bytes()).collect();
+            let (mut codes, mut without_code) = (vec![0; len], Bitmap::default());
+            without_code.clear(len).unwrap();
+            low_codes::<f64>(&chunk, ByteOrder::Big, &quantizer, &mut codes, &mut without_code);
+            assert_eq!(without_code.indices().collect::<Vec<_>>(), (0..len).filter(|i| i % 9 >= 6).collect::<Vec<_>>());
+            for (i, &code) in codes.iter().enumerate().filter(|(i, _)| i % 9 < 6) {
+                assert_eq!(code, [0, 0, 1, -8, 0, 5][i % 9], "value {i} of {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn codes_from_a_magnitude_on_are_counted() {
+        let codes = [0, 511, -511, 512, -512, 513, i32::MIN, i32::MAX];
+        assert_eq!((count_from(&codes, 512), count_from(&codes, 0), count_from(&[], 1)), (5, 8, 0));
+    }
 }

@@ -1,9 +1,9 @@
-//! How values of a class_rows's rows become residuals: whole rows of the commonest length at a glance, others by parts.
+//! Residuals of the rows of a parity class. Rows of the commonest length take the fast path row by row; others are encoded in parts of 64 values.
 
 use std::iter;
 use std::ops::Range;
 
-use super::PART;
+use super::PART_LEN;
 use super::level::{Extents, has, index};
 use super::slice_ring::ClassRows;
 use crate::layout::ByteOrder;
@@ -12,54 +12,57 @@ use crate::quantize::bitmap::{Bitmap, ones};
 use crate::quantize::fine_grid::FineGrid;
 use crate::simd::{COMMON_ROW, ROW_GROUP};
 
-/// The values of a level's grid.
-pub(super) struct Source<'a> {
+/// The values of one level.
+pub(super) struct LevelValues<'a> {
+    /// Bytes of the values, in C order.
     pub values: &'a [u8],
+    /// Extents of the level.
     pub extents: Extents,
-    /// How often the chunk was thinned out.
+    /// The level's number `l`: it has every `2^l`-th value of the chunk along each axis.
     pub depth: usize,
     /// Extents of the chunk.
     pub whole: Extents,
     pub order: ByteOrder,
 }
 
-/// What class_rows are encoded with, and room for a part.
-pub(super) struct Encoder<'a, V> {
+/// Encodes the rows of parity classes, and has room for one part.
+pub(super) struct RowEncoder<'a, V> {
     fine: &'a FineGrid<V>,
     exceptions: &'a mut Bitmap,
-    /// Rows that a glance leaves in doubt.
-    doubtful: &'a mut Vec<usize>,
+    /// Rows of which the fast path is not certain.
+    slow_rows: &'a mut Vec<usize>,
+    /// Whether the last part had masked values, so that the next one probably has.
     were_masked: bool,
-    values: [V; PART],
-    predictions: [i32; PART],
-    positions: [i32; PART],
+    values: [V; PART_LEN],
+    predictions: [i32; PART_LEN],
+    positions: [i32; PART_LEN],
 }
 
-impl<'a, V: Value> Encoder<'a, V> {
-    /// `exceptions` gets a bit for each value that is one; `doubtful` has room for the rows of a class_rows.
+impl<'a, V: Value> RowEncoder<'a, V> {
+    /// An encoder that marks exceptions of the chunk in `exceptions`. `slow_rows` has capacity for the rows of any [`ClassRows`].
     #[inline(always)]
     pub(super) fn new(
         fine: &'a FineGrid<V>,
         exceptions: &'a mut Bitmap,
-        doubtful: &'a mut Vec<usize>,
+        slow_rows: &'a mut Vec<usize>,
         were_masked: bool,
     ) -> Self {
         Self {
             fine,
             exceptions,
-            doubtful,
+            slow_rows,
             were_masked,
-            values: [V::default(); PART],
-            predictions: [0; PART],
-            positions: [0; PART],
+            values: [V::default(); PART_LEN],
+            predictions: [0; PART_LEN],
+            positions: [0; PART_LEN],
         }
     }
 
-    /// Writes residuals of a class_rows's values among those of the chunk, and turns predictions into positions.
+    /// Writes the residuals of the rows' values into those of the chunk, and turns predictions into positions.
     #[inline(always)]
     pub(super) fn encode(
         &mut self,
-        source: &Source<'_>,
+        level: &LevelValues<'_>,
         class_rows: &ClassRows<'_>,
         predictions: &[i32],
         residuals: &mut [i32],
@@ -67,47 +70,48 @@ impl<'a, V: Value> Encoder<'a, V> {
     ) {
         let &ClassRows { class, len, .. } = class_rows;
         let residuals = &mut residuals[class.start + index(class.extents, class_rows.indices)..][..class_rows.rows * len];
-        let rows = Rows::new::<V>(source, class_rows);
-        if self.try_rows(&rows, class_rows, predictions, residuals, positions) {
-            for at in 0..self.doubtful.len() {
-                let row = self.doubtful[at];
+        let rows = SourceRows::new::<V>(level, class_rows);
+        if self.encode_fast(&rows, class_rows, predictions, residuals, positions) {
+            for at in 0..self.slow_rows.len() {
+                let row = self.slow_rows[at];
                 let (values, residuals, at) =
                     (&mut self.values[..len], &mut residuals[row * len..][..len], row * class_rows.stride);
                 rows.read(row, 0, values);
                 let (predictions, positions) = (&predictions[at..at + len], &mut positions[at..at + len]);
                 let bits = self.fine.encode_after_fast_path(values, predictions, residuals, positions, &mut self.were_masked);
-                self.mark(source, class_rows, row, 0, bits);
+                self.mark(level, class_rows, row, 0, bits);
             }
             return;
         }
-        // Short rows are put together, and others where whole parts go faster.
-        let together = if len < PART || FineGrid::<V>::NEEDS_WHOLE_PARTS { residuals.len() } else { len };
+        // Rows shorter than a part are encoded across their ends, as are all rows of types for which whole parts are faster.
+        let span = if len < PART_LEN || FineGrid::<V>::NEEDS_WHOLE_PARTS { residuals.len() } else { len };
         let mut rest = residuals;
         let mut next = 0;
         while !rest.is_empty() {
             let first = next;
-            let count = PART.min(together - first % together);
+            let count = PART_LEN.min(span - first % span);
             next += count;
             let (residuals, others) = rest.split_at_mut(count);
             rest = others;
             let (row, column) = (first / len, first % len);
             if column + count > len {
-                self.encode_pieces(source, &rows, class_rows, first, predictions, residuals, positions);
+                self.encode_across_rows(level, &rows, class_rows, first, predictions, residuals, positions);
                 continue;
             }
             let (values, at) = (&mut self.values[..count], row * class_rows.stride + column);
             rows.read(row, column, values);
             let (predictions, positions) = (&predictions[at..at + count], &mut positions[at..at + count]);
             let bits = self.fine.encode(values, predictions, residuals, positions, &mut self.were_masked);
-            self.mark(source, class_rows, row, column, bits);
+            self.mark(level, class_rows, row, column, bits);
         }
     }
 
-    /// Encodes those rows of which a glance is certain, if they are of the commonest length, and says whether they are; the others are listed.
+    /// Encodes rows of the commonest length by the fast path and lists those of which it is not certain in `slow_rows`. Returns whether the rows have
+    /// that length.
     #[inline(always)]
-    fn try_rows(
+    fn encode_fast(
         &mut self,
-        rows: &Rows<'_>,
+        rows: &SourceRows<'_>,
         class_rows: &ClassRows<'_>,
         predictions: &[i32],
         residuals: &mut [i32],
@@ -117,27 +121,27 @@ impl<'a, V: Value> Encoder<'a, V> {
         if class_rows.len != COMMON_ROW || !fit {
             return false;
         }
-        self.doubtful.clear();
+        self.slow_rows.clear();
         for (row, residuals) in residuals.as_chunks_mut::<COMMON_ROW>().0.iter_mut().enumerate() {
-            // Slices of a length that the compiler knows: see `common_row`.
+            // Constant lengths: see `common_row`.
             let bytes = &rows.bytes[row * rows.distance..][..2 * COMMON_ROW * V::SIZE];
             let at = row * class_rows.stride..row * class_rows.stride + COMMON_ROW;
             let mut values = [V::default(); COMMON_ROW];
             V::read_alternate(bytes, rows.from_second, rows.order, &mut values);
             if !self.fine.glance(&values, &predictions[at.clone()][..COMMON_ROW], residuals, &mut positions[at][..COMMON_ROW]) {
-                self.doubtful.push(row);
+                self.slow_rows.push(row);
             }
         }
         true
     }
 
-    /// Encodes as many values as there are residuals, from the class_rows's `first` one on, which stand in several rows.
+    /// Encodes a part that reaches over rows' ends: `residuals.len()` values from the `first` one of the rows on.
     #[expect(clippy::too_many_arguments, reason = "a part of a loop's body")]
     #[inline(always)]
-    fn encode_pieces(
+    fn encode_across_rows(
         &mut self,
-        source: &Source<'_>,
-        rows: &Rows<'_>,
+        level: &LevelValues<'_>,
+        rows: &SourceRows<'_>,
         class_rows: &ClassRows<'_>,
         first: usize,
         predictions: &[i32],
@@ -146,80 +150,82 @@ impl<'a, V: Value> Encoder<'a, V> {
     ) {
         let count = residuals.len();
         let values = &mut self.values[..count];
-        for Piece { row, column, in_slab, in_part } in class_rows.pieces(first, count) {
+        for Piece { row, column, in_rows, in_part } in class_rows.pieces(first, count) {
             rows.read(row, column, &mut values[in_part.clone()]);
-            copy(&predictions[in_slab], &mut self.predictions[in_part]);
+            copy(&predictions[in_rows], &mut self.predictions[in_part]);
         }
         let (part_predictions, part_positions) = (&self.predictions[..count], &mut self.positions[..count]);
         let mut bits = self.fine.encode(values, part_predictions, residuals, part_positions, &mut self.were_masked);
-        for Piece { row, column, in_slab, in_part } in class_rows.pieces(first, count) {
-            // No piece is a whole part.
-            self.mark(source, class_rows, row, column, bits & !(u64::MAX << in_part.len()));
+        for Piece { row, column, in_rows, in_part } in class_rows.pieces(first, count) {
+            // A piece is shorter than a part, so the shift is below 64.
+            self.mark(level, class_rows, row, column, bits & !(u64::MAX << in_part.len()));
             bits >>= in_part.len();
-            copy(&self.positions[in_part], &mut positions[in_slab]);
+            copy(&self.positions[in_part], &mut positions[in_rows]);
         }
     }
 
-    /// Marks exceptions: a bit for each value of a row from a column on, the first one's lowest.
+    /// Marks exceptions of a row. Bit `i` of `bits` is for the value of index `column + i` in the row.
     #[inline(always)]
-    fn mark(&mut self, source: &Source<'_>, class_rows: &ClassRows<'_>, row: usize, column: usize, bits: u64) {
+    fn mark(&mut self, level: &LevelValues<'_>, class_rows: &ClassRows<'_>, row: usize, column: usize, bits: u64) {
         if bits == 0 {
             return;
         }
         let [first, first_row, z, w] = class_rows.indices;
-        let in_grid = class_rows.class.in_grid([first + column, first_row + row, z, w]);
-        let in_chunk = index(source.whole, in_grid.map(|index| index << source.depth));
-        if source.depth == 0 {
+        let in_level = class_rows.class.in_level([first + column, first_row + row, z, w]);
+        let in_chunk = index(level.whole, in_level.map(|index| index << level.depth));
+        if level.depth == 0 {
             return self.exceptions.set_every_other(in_chunk, bits);
         }
         for at in ones(bits) {
-            self.exceptions.set(in_chunk + (at << (source.depth + 1)));
+            self.exceptions.set(in_chunk + (at << (level.depth + 1)));
         }
     }
 }
 
-/// Rows of every other value of a grid's rows.
-struct Rows<'a> {
+/// Rows of a parity class among a level's values: every other value of every other row.
+struct SourceRows<'a> {
+    /// The level's bytes from the first row on.
     bytes: &'a [u8],
-    /// Bytes from one row's first value of the grid to the next one's.
+    /// Bytes from a row to the next.
     distance: usize,
+    /// Whether the class has the values with odd indices along the row.
     from_second: bool,
     order: ByteOrder,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> SourceRows<'a> {
     #[inline(always)]
-    fn new<V: Value>(source: &Source<'a>, class_rows: &ClassRows<'_>) -> Self {
+    fn new<V: Value>(level: &LevelValues<'a>, class_rows: &ClassRows<'_>) -> Self {
         let class = class_rows.class;
-        let mut in_grid = class.in_grid(class_rows.indices);
-        in_grid[0] = 2 * class_rows.indices[0];
+        let mut in_level = class.in_level(class_rows.indices);
+        in_level[0] = 2 * class_rows.indices[0];
         Self {
-            bytes: &source.values[index(source.extents, in_grid) * V::SIZE..],
-            distance: 2 * source.extents[0] * V::SIZE,
+            bytes: &level.values[index(level.extents, in_level) * V::SIZE..],
+            distance: 2 * level.extents[0] * V::SIZE,
             from_second: has(class.set, 0),
-            order: source.order,
+            order: level.order,
         }
     }
 
-    /// Reads values of a row from one on.
+    /// Reads the values of a row from index `from` on.
     #[inline(always)]
     fn read<V: Value>(&self, row: usize, from: usize, values: &mut [V]) {
         V::read_alternate(&self.bytes[row * self.distance + 2 * from * V::SIZE..], self.from_second, self.order, values);
     }
 }
 
-/// Some of a class_rows's values that stand in one row.
+/// The values of a part that are in one row.
 struct Piece {
     row: usize,
     column: usize,
-    /// Where they stand among predictions and positions.
-    in_slab: Range<usize>,
-    /// Where they stand among those values of which this is a piece.
+    /// Their slots among the rows' predictions and positions.
+    in_rows: Range<usize>,
+    /// Their slots in the part.
     in_part: Range<usize>,
 }
 
 impl ClassRows<'_> {
-    /// The pieces of `count` values from the `first` one on, in the order of the rows.
+    /// The pieces of a part of `count` values from the `first` one of the rows on, in the order of the rows.
     #[inline(always)]
     fn pieces(&self, first: usize, count: usize) -> impl Iterator<Item = Piece> {
         let (mut row, mut column, mut done) = (first / self.len, first % self.len, 0);
@@ -228,7 +234,7 @@ impl ClassRows<'_> {
             move || {
                 let size = (self.len - column).min(count - done);
                 let at = row * self.stride + column;
-                let piece = Piece { row, column, in_slab: at..at + size, in_part: done..done + size };
+                let piece = Piece { row, column, in_rows: at..at + size, in_part: done..done + size };
                 (row, column, done) = (row + 1, 0, done + size);
                 (size > 0).then_some(piece)
             },
@@ -236,7 +242,7 @@ impl ClassRows<'_> {
     }
 }
 
-/// Copies a piece of a row, mostly a short one, that is as long.
+/// Copies a piece of a row to a target of its length. Pieces are short, so that a call of `memcpy` would cost more.
 #[inline(always)]
 fn copy(source: &[i32], target: &mut [i32]) {
     let (groups, rest) = source.as_chunks::<ROW_GROUP>();
@@ -252,6 +258,102 @@ fn copy(source: &[i32], target: &mut [i32]) {
     } else {
         for (target, &position) in target.iter_mut().zip(source) {
             *target = position;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::level::{Level, count};
+    use super::super::plain;
+    use super::*;
+    use crate::quantize::quantizer::Quantizer;
+
+    const BOUND: f64 = 0.25;
+
+    /// Encodes all rows of a level's parity classes at once, `padding` values between two rows, and checks every residual, position and exception.
+    fn check<V: Value>(extents: Extents, depth: usize, padding: usize, is_special: impl Fn(usize) -> bool) {
+        let quantizer = Quantizer::new(BOUND);
+        let fine = quantizer.fine::<V>().unwrap();
+        let whole = extents.map(|extent| ((extent - 1) << depth) + 1);
+        let order = ByteOrder::Big;
+        let special = |i: usize| V::round_from([f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e30][i % 4]);
+        let value = |i: usize| if is_special(i) { special(i) } else { V::round_from((i * i % 997) as f64 * 0.2 - 100.0) };
+        let mut bytes = vec![0; count(extents) * V::SIZE];
+        (0..count(extents)).for_each(|i| value(i).write(&mut bytes, i, order));
+        let level = LevelValues { values: &bytes, extents, depth, whole, order };
+        let (mut exceptions, mut slow_rows) = (Bitmap::default(), Vec::with_capacity(extents[1]));
+        exceptions.clear(count(whole)).unwrap();
+        let mut encoder = RowEncoder::<V>::new(&fine, &mut exceptions, &mut slow_rows, false);
+        let mut residuals = vec![0; count(extents)];
+        let mut expected = BTreeSet::new();
+        let levels = Level::new(extents);
+        for class in levels.classes() {
+            let [len, rows, nz, _] = class.extents;
+            for z in 0..nz {
+                let class_rows = ClassRows { class, indices: [0, 0, z, 0], len, rows, stride: len + padding };
+                let predictions: Vec<i32> = (0..rows * (len + padding)).map(|i| (i * 7919 % 5000) as i32 - 2500).collect();
+                let mut positions = vec![-7; (rows - 1) * (len + padding) + len];
+                encoder.encode(&level, &class_rows, &predictions, &mut residuals, &mut positions);
+                for (at, &position) in positions.iter().enumerate() {
+                    let (row, x) = (at / (len + padding), at % (len + padding));
+                    if x >= len {
+                        assert_eq!(position, -7, "values between rows are left alone");
+                        continue;
+                    }
+                    let in_level = class.in_level([x, row, z, 0]);
+                    let i = index(extents, in_level);
+                    if is_special(i) {
+                        expected.insert(index(whole, in_level.map(|index| index << depth)));
+                        continue;
+                    }
+                    let residual = residuals[class.start + index(class.extents, [x, row, z, 0])];
+                    assert_eq!(position, plain::position(predictions[at], residual), "{extents:?} value {i}");
+                    let error = value(i).to_f64() - fine.restore(position).to_f64();
+                    assert!(error.abs() <= BOUND, "{extents:?} value {i} is off by {error}");
+                }
+            }
+        }
+        assert_eq!(exceptions.indices().collect::<BTreeSet<_>>(), expected, "{extents:?} at depth {depth}");
+    }
+
+    #[test]
+    fn rows_of_any_length_are_encoded_within_the_bound() {
+        for nx in (1..40).chain([63, 64, 65, 66, 127, 128, 129, 130, 131, 257]) {
+            for (depth, padding) in [(0, 0), (0, 2), (1, 2), (3, 0)] {
+                for every in [usize::MAX, 5, 41] {
+                    let is_special = |i: usize| i % every == every / 2;
+                    check::<f32>([nx, 5, 1, 1], depth, padding, is_special);
+                    check::<f64>([nx, 4, 3, 1], depth, padding, is_special);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_exceptions_alone_are_marked() {
+        check::<f32>([64, 6, 1, 1], 0, 0, |_| true);
+        check::<f64>([64, 6, 1, 1], 1, 1, |_| true);
+        check::<f32>([64, 6, 1, 1], 0, 1, |i| i / 64 == 3);
+    }
+
+    #[test]
+    fn pieces_of_a_part_cover_it_in_order() {
+        let level = Level::new([14, 10, 1, 1]);
+        let class_rows = ClassRows { class: &level.classes()[0], indices: [0; 4], len: 7, rows: 10, stride: 9 };
+        for first in 0..70 {
+            for count in 1..=(70 - first).min(PART_LEN) {
+                let mut next = first;
+                for piece in class_rows.pieces(first, count) {
+                    assert_eq!((piece.row, piece.column), (next / 7, next % 7));
+                    assert_eq!(piece.in_part.start, next - first);
+                    assert_eq!(piece.in_rows, piece.row * 9 + piece.column..piece.row * 9 + piece.column + piece.in_part.len());
+                    next += piece.in_part.len();
+                }
+                assert_eq!(next, first + count);
+            }
         }
     }
 }

@@ -1,4 +1,6 @@
-//! Grids of a chunk, and the classes of values that each adds to the next coarser one (FORMAT.md §6.2).
+//! Levels of a chunk, and the parity classes of values that each level adds to the next coarser one (FORMAT.md §6.2).
+//!
+//! A chunk `[nw][nz][ny][nx]` has x as axis 0. Level `l` holds the values whose indices are multiples of `2^l` along every axis.
 
 use crate::layout::MAX_RANK;
 
@@ -8,10 +10,12 @@ pub(super) type Extents = [usize; MAX_RANK];
 /// Sets of axes, by bits.
 pub(super) const SETS: usize = 1 << MAX_RANK;
 
+/// Number of values of an array of these extents.
 pub(super) fn count(extents: Extents) -> usize {
     extents.iter().product()
 }
 
+/// Whether an axis is in a set.
 #[inline(always)]
 pub(super) fn has(set: usize, axis: usize) -> bool {
     set >> axis & 1 == 1
@@ -35,51 +39,55 @@ pub(super) fn index(extents: Extents, at: Extents) -> usize {
 /// Indices of a value in an array of these extents: the inverse of [`index`].
 pub(super) fn indices(extents: Extents, index: usize) -> Extents {
     let rows = index / extents[0];
-    let sheets = rows / extents[1];
-    [index % extents[0], rows % extents[1], sheets % extents[2], sheets / extents[2]]
+    let slices = rows / extents[1];
+    [index % extents[0], rows % extents[1], slices % extents[2], slices / extents[2]]
 }
 
-/// The grid of every `2^depth`-th value of a shape along each axis, which has half as many values along each as the grid before, rounded up.
-pub(super) fn grid(shape: Extents, depth: usize) -> Extents {
+/// Extents of level `depth`, `ceil(extent / 2^depth)` along each axis: it has every `2^depth`-th value of the chunk.
+pub(super) fn level_extents(shape: Extents, depth: usize) -> Extents {
     shape.map(|extent| ((extent - 1) >> depth) + 1)
 }
 
-/// The depth of the finest grid of a shape with a property that a single value has.
-pub(super) fn depth_of(shape: Extents, has_property: impl Fn(Extents) -> bool) -> usize {
-    (0..usize::BITS as usize).find(|&depth| has_property(grid(shape, depth))).unwrap_or(0)
+/// The finest level whose extents have a property. A single value must have the property, so that the coarsest level always does.
+pub(super) fn finest_depth_where(shape: Extents, has_property: impl Fn(Extents) -> bool) -> usize {
+    (0..usize::BITS as usize).find(|&depth| has_property(level_extents(shape, depth))).unwrap_or(0)
 }
 
-/// The values that a grid has and the next coarser one has not: a class for each set of axes along which they stand between the coarser
-/// one's. Classes are coded one behind the other, behind all coarser levels, by the size of their sets and then by the sets' bits.
+/// The values of a level that the next coarser level has not, in one parity class for each non-empty set of axes: along these axes the
+/// values' indices are odd. The residuals of a level follow those of all coarser levels. Its classes are ordered by the number of their axes,
+/// then by the numbers whose bits are the axes.
 pub(super) struct Level {
-    /// Extents of the grid.
+    /// Extents of the level.
     pub fine: Extents,
-    /// Extents of the next coarser grid.
+    /// Extents of the next coarser level.
     pub coarse: Extents,
-    /// Classes in their order; empty ones are left out.
-    classes: [Class; SETS],
+    /// Parity classes in the order of the stream, without empty ones.
+    classes: [ParityClass; SETS],
     class_count: usize,
 }
 
+/// The values of a level whose indices are odd along one set of axes and even along all others.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Class {
-    /// Axes along which its values stand between those of the coarser grid.
+pub(super) struct ParityClass {
+    /// Axes along which the indices of its values are odd, a bit for each.
     pub set: usize,
+    /// Number of its values along each axis.
     pub extents: Extents,
-    /// Where its values begin among all residuals.
+    /// Index of its first value among all residuals of the chunk.
     pub start: usize,
 }
 
 impl Level {
+    /// The level of these extents.
     pub(super) fn new(fine: Extents) -> Self {
         let coarse = fine.map(|extent| extent.div_ceil(2));
-        let mut level = Self { fine, coarse, classes: [Class::default(); SETS], class_count: 0 };
+        let mut level = Self { fine, coarse, classes: [ParityClass::default(); SETS], class_count: 0 };
         let mut start = count(coarse);
         for size in 1..=MAX_RANK as u32 {
             for set in (1..SETS).filter(|set| set.count_ones() == size) {
                 let extents: Extents = std::array::from_fn(|axis| if has(set, axis) { fine[axis] / 2 } else { coarse[axis] });
                 if count(extents) > 0 {
-                    level.classes[level.class_count] = Class { set, extents, start };
+                    level.classes[level.class_count] = ParityClass { set, extents, start };
                     level.class_count += 1;
                     start += count(extents);
                 }
@@ -88,15 +96,91 @@ impl Level {
         level
     }
 
-    pub(super) fn classes(&self) -> &[Class] {
+    /// The parity classes that have values, in the order of the stream.
+    pub(super) fn classes(&self) -> &[ParityClass] {
         &self.classes[..self.class_count]
     }
 }
 
-impl Class {
-    /// Where one of its values stands in the grid.
+impl ParityClass {
+    /// Indices in the level of the value with these indices in the class.
     #[inline(always)]
-    pub(super) fn in_grid(&self, at: Extents) -> Extents {
+    pub(super) fn in_level(&self, at: Extents) -> Extents {
         std::array::from_fn(|axis| 2 * at[axis] + usize::from(has(self.set, axis)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    const SHAPES: [Extents; 8] =
+        [[1, 1, 1, 1], [2, 1, 1, 1], [17, 1, 1, 1], [1, 7, 1, 1], [5, 3, 1, 1], [4, 1, 6, 1], [3, 5, 7, 1], [2, 3, 4, 5]];
+
+    #[test]
+    fn indices_are_the_inverse_of_index() {
+        for shape in SHAPES {
+            for at in 0..count(shape) {
+                assert_eq!(index(shape, indices(shape, at)), at, "{shape:?}");
+            }
+        }
+        // x is the fastest axis.
+        assert_eq!(indices([2, 3, 4, 5], 2 * 3 * 4 * 4 + 2 * 3 * 3 + 2 * 2 + 1), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_level_has_the_values_at_multiples_of_its_stride() {
+        for shape in SHAPES {
+            for depth in 0..6 {
+                let multiples = shape.map(|extent| (0..extent).step_by(1 << depth).count());
+                assert_eq!(level_extents(shape, depth), multiples, "{shape:?} at depth {depth}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_finest_level_with_a_property_is_found() {
+        assert_eq!(finest_depth_where([9, 5, 1, 1], |extents| count(extents) == 1), 4);
+        assert_eq!(finest_depth_where([8, 5, 1, 1], |extents| count(extents) == 1), 3);
+        assert_eq!(finest_depth_where([9, 5, 1, 1], |extents| count(extents) <= 15), 1);
+        assert_eq!(finest_depth_where([9, 5, 1, 1], |_| true), 0);
+    }
+
+    /// Residuals of all levels of a chunk, as FORMAT.md §6.2 orders them: every value once, by level, number of odd axes, set, and C order.
+    #[test]
+    fn parity_classes_list_every_value_once_in_the_order_of_the_format() {
+        for shape in SHAPES {
+            let last = finest_depth_where(shape, |extents| count(extents) == 1);
+            let (mut seen, mut next) = (HashSet::from([[0; MAX_RANK]]), 1);
+            for depth in (0..last).rev() {
+                let level = Level::new(level_extents(shape, depth));
+                assert_eq!(level.coarse, level_extents(shape, depth + 1));
+                let mut before = (0, 0);
+                for class in level.classes() {
+                    let order = (class.set.count_ones(), class.set);
+                    assert!(before < order, "{shape:?}: {before:?} before {order:?}");
+                    before = order;
+                    assert_eq!(class.start, next, "{shape:?} at depth {depth}");
+                    for at in 0..count(class.extents) {
+                        let in_level = class.in_level(indices(class.extents, at));
+                        for (axis, (index, extent)) in in_level.into_iter().zip(level.fine).enumerate() {
+                            assert!(index < extent);
+                            assert_eq!(index % 2 == 1, has(class.set, axis));
+                        }
+                        assert!(seen.insert(in_level.map(|index| index << depth)), "{shape:?}: a value is listed twice");
+                    }
+                    next += count(class.extents);
+                }
+            }
+            assert_eq!((seen.len(), next), (count(shape), count(shape)));
+        }
+    }
+
+    #[test]
+    fn the_axes_of_a_set_are_its_bits() {
+        assert_eq!(axes_of(0b1011).collect::<Vec<_>>(), [0, 1, 3]);
+        assert_eq!(axes_of(0).count(), 0);
     }
 }

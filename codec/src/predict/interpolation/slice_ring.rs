@@ -1,100 +1,108 @@
-//! One level of the interpolation, a sheet at a time.
+//! Interpolation of one level, slice by slice along its slowest axis, in a ring that holds four slices of each parity class.
 //!
-//! A level is coded along its slowest axis: with each position of the coarser grid along it come the classes that stand on that grid there
-//! (even sheets), and two positions later, when their neighbours on both sides are known, those that stand behind it (odd sheets). So few sheets
-//! are in use at any time, and they stay in the cache. Where they would be small, or few, all are one sheet along an axis of length 1: a level of two
-//! dimensions has rows for sheets, and with a call for each row and class chunks of 512x512 took 1.2 to 1.4 times as long to read, one of 40000x24 five times.
+//! Even slices have an even index along the slowest axis: slice `2k` has the values of coarse index `k`. Odd slice `2k + 1` is predicted from
+//! the even slices at distances -3, -1, 1 and 3, so it is coded two even slices later. The few slices in use stay in the cache.
 //!
 //! ```text
-//! position along the slowest axis    0       1       2       3
-//! even sheets                     E0      E1      E2      E3    ...
-//! odd sheets                          O0      O1      O2
+//! even slices, by coarse index    E0      E1      E2      E3    ...
+//! odd slices                          O0      O1      O2
 //! order                           E0 E1 E2 O0 E3 O1 ...         O1 is predicted from E0, E1, E2 and E3
 //! ```
 //!
-//! SliceRing have a position more at both ends of each axis. What stands there continues the known values as a parabola does, or a line where there are but two:
-//! cubic interpolation from it is the quadratic interpolation that FORMAT.md §6.2 wants at the ends, and one loop does for all.
+//! Where slices are small, or all of them fit the cache, the level is a single slice along an axis of extent 1: a call for each row and class
+//! would take longer than the memory accesses (docs/design-notes.md, "Single slices").
+//!
+//! Each slice has a margin of one value at both ends of each axis along which the level has more than one value. The margin continues the known
+//! values by a parabola, or by a line where there are two. Cubic interpolation from a margin equals the quadratic interpolation that FORMAT.md
+//! §6.2 wants at the ends, so one loop serves all values.
 
-use super::level::{Class, Extents, Level, SETS, axes_of, count, has};
+use super::level::{Extents, Level, ParityClass, SETS, axes_of, count, has};
 use crate::error::Result;
 use crate::layout::MAX_RANK;
 use crate::memory::lengthen;
 use crate::simd::{ROW_GROUP, outlined};
 
-/// Even sheets of a class that are known at a time.
-const RING: usize = 4;
-/// Odd sheets are coded behind so many even ones more.
-const LAG: usize = 2;
-/// When all sheets of a level are put into one.
+/// Even slices of a parity class in the ring: an odd slice has this many neighbours along the slowest axis.
+const RING_SLICES: usize = 4;
+/// Odd slice `2k + 1` is coded after even slice `2(k + ODD_SLICE_LAG)`.
+const ODD_SLICE_LAG: usize = 2;
+/// Up to which sizes all slices of a level are put into one.
 struct Limits {
-    /// Small sheets of up to so many values: what they cost one by one is more than memory does.
-    small: usize,
-    /// Larger ones of up to so many values, if the coarser grid has no more than `few`: then all stay in the nearer caches.
-    large: usize,
-    few: usize,
+    /// Coarse values of a slice up to which a level of any length is one slice.
+    max_slice: usize,
+    /// Coarse values of a slice up to which a level is one slice if its coarser level has at most `max_coarse_level` values.
+    max_slice_of_short_level: usize,
+    /// Values of a coarser level that stay in the cache.
+    max_coarse_level: usize,
 }
 
-/// For levels of two dimensions, whose sheets are rows, and of three.
-const LIMITS: [Limits; 2] = [Limits { small: 128, large: 1024, few: 1 << 18 }, Limits { small: 256, large: 1024, few: 1 << 13 }];
-/// No sheet has room for more values that it need not have: where two axes have but two values, eight ninths are margins.
-const MOST: usize = 1 << 20;
+/// Limits for levels of two dimensions, whose slices are rows.
+const LIMITS_2D: Limits = Limits { max_slice: 128, max_slice_of_short_level: 1024, max_coarse_level: 1 << 18 };
+/// Limits for levels of three dimensions.
+const LIMITS_3D: Limits = Limits { max_slice: 256, max_slice_of_short_level: 1024, max_coarse_level: 1 << 13 };
+/// Values, with margins, up to which a level may be a single slice: where two axes have two values each, eight ninths are margins.
+const MAX_SLICE_VALUES: usize = 1 << 20;
 
-/// SliceRing of one level.
+/// The ring of slices of one level.
 pub(super) struct SliceRing<'a> {
     level: &'a Level,
-    /// The axis along which sheets follow each other: the slowest one that is longer than 1, or one of length 1 where all is one sheet.
+    /// The axis along which slices follow each other: the slowest axis of more than one value, or an axis of one value if the level is one slice.
     axis: usize,
-    /// Distances of neighbours along the axes in a sheet.
+    /// Distance in a slice from a value to the next along each axis; 0 along `axis`.
     strides: Extents,
-    /// Place of a sheet's first value.
+    /// Index in a slice of its first value that is no margin.
     origin: usize,
-    /// Length of a sheet.
+    /// Values of a slice with its margins.
     size: usize,
-    /// Even sheets of a class in the ring.
+    /// Even slices of a parity class that are kept: 4, or 1 if there is only one.
     ring: usize,
-    /// Number of each class's first sheet.
-    first_sheet: [usize; SETS],
+    /// Number of the first slice of each parity class in `positions`; set 0 is the coarser level.
+    first_slice: [usize; SETS],
+    /// Positions, `[slice][value]`.
     positions: &'a mut [i32],
+    /// Predictions of one slice.
     predictions: &'a mut [i32],
 }
 
-/// The rows of a class at a position along each of the two slowest axes.
+/// The rows of a parity class with common indices along the two slowest axes: `rows` by `len` values.
 pub(super) struct ClassRows<'a> {
-    pub class: &'a Class,
-    /// Indices of its first value in the class.
+    pub class: &'a ParityClass,
+    /// Indices in the class of the first value.
     pub indices: Extents,
     /// Values of a row.
     pub len: usize,
+    /// Number of rows; 1 where each row is a slice.
     pub rows: usize,
-    /// Distance of rows among predictions and positions, at least a row's length: where rows are sheets, there is one.
+    /// Distance from a row to the next among predictions and among positions, at least `len`.
     pub stride: usize,
 }
 
-/// Whether a level of up to three dimensions is one sheet.
-fn is_one_sheet(level: &Level) -> bool {
+/// Whether a level of at most three dimensions is processed as one slice.
+fn is_one_slice(level: &Level) -> bool {
     let coarse = level.coarse;
-    let (sheet, limits) = if coarse[2] == 1 { (coarse[0], &LIMITS[0]) } else { (coarse[0] * coarse[1], &LIMITS[1]) };
+    let (slice, limits) = if coarse[2] == 1 { (coarse[0], LIMITS_2D) } else { (coarse[0] * coarse[1], LIMITS_3D) };
     let with_margins = (0..MAX_RANK - 1).map(|axis| coarse[axis] + 2 * margin(level, axis)).product::<usize>();
-    with_margins <= MOST && (sheet <= limits.small || sheet <= limits.large && count(coarse) <= limits.few)
+    with_margins <= MAX_SLICE_VALUES
+        && (slice <= limits.max_slice || slice <= limits.max_slice_of_short_level && count(coarse) <= limits.max_coarse_level)
 }
 
-/// Places that a sheet has more at either end of an axis.
+/// Width of a slice's margin at each end of an axis: 1, or 0 along an axis of one value.
 fn margin(level: &Level, axis: usize) -> usize {
     usize::from(level.fine[axis] > 1)
 }
 
-/// Places from which others are predicted along an axis: those at distances -3, -1, 1 and 3.
+/// Positions of the neighbours along one axis, at distances -3, -1, 1 and 3, for consecutive values of a class.
 type Neighbours<'a> = [&'a [i32]; 4];
 
 impl<'a> SliceRing<'a> {
-    /// SliceRing of a level; the vectors are their room.
+    /// The ring of a level. It lives in the vectors, which grow where they are too short.
     ///
     /// # Errors
     /// `OutOfMemory`.
     #[inline(always)]
     pub(super) fn new(level: &'a Level, positions: &'a mut Vec<i32>, predictions: &'a mut Vec<i32>) -> Result<Self> {
         let slowest = (1..MAX_RANK).rev().find(|&axis| level.fine[axis] > 1).unwrap_or(MAX_RANK - 1);
-        let axis = if slowest < MAX_RANK - 1 && is_one_sheet(level) { MAX_RANK - 1 } else { slowest };
+        let axis = if slowest < MAX_RANK - 1 && is_one_slice(level) { MAX_RANK - 1 } else { slowest };
         let (mut strides, mut origin, mut size) = ([0; MAX_RANK], 0, 1);
         for other in (0..MAX_RANK).filter(|&other| other != axis) {
             let margin = margin(level, other);
@@ -102,19 +110,19 @@ impl<'a> SliceRing<'a> {
             origin += margin * size;
             size *= level.coarse[other] + 2 * margin;
         }
-        let ring = if level.coarse[axis] > 1 { RING } else { 1 };
-        let (mut first_sheet, mut sheets) = ([0; SETS], 0);
+        let ring = if level.coarse[axis] > 1 { RING_SLICES } else { 1 };
+        let (mut first_slice, mut slices) = ([0; SETS], 0);
         for set in std::iter::once(0).chain(level.classes().iter().map(|class| class.set)) {
-            first_sheet[set] = sheets;
-            sheets += if has(set, axis) { 1 } else { ring };
+            first_slice[set] = slices;
+            slices += if has(set, axis) { 1 } else { ring };
         }
-        lengthen(positions, sheets * size)?;
+        lengthen(positions, slices * size)?;
         lengthen(predictions, size)?;
-        Ok(Self { level, axis, strides, origin, size, ring, first_sheet, positions, predictions })
+        Ok(Self { level, axis, strides, origin, size, ring, first_slice, positions, predictions })
     }
 
-    /// Goes through the level. `coarse` has the positions of the coarser grid. `code` is to turn a class_rows's predictions into positions; `merge` gets the index
-    /// in the grid of a row's first value, and the row's even and odd positions.
+    /// Processes the level in the order of its slices. `coarse` has the positions of the coarser level in C order. `code` turns the predictions of
+    /// [`ClassRows`] into positions. `merge` gets each row of the level: the index of its first value, its even positions and its odd positions.
     #[inline(always)]
     pub(super) fn run(
         &mut self,
@@ -124,49 +132,49 @@ impl<'a> SliceRing<'a> {
     ) {
         let (level, axis) = (self.level, self.axis);
         let known = level.coarse[axis];
-        for step in 0..known + LAG {
-            if step < known {
+        for even in 0..known + ODD_SLICE_LAG {
+            if even < known {
                 outlined(
                     #[inline(always)]
-                    || self.take(coarse, step),
+                    || self.load_slice(coarse, even),
                 );
             }
-            // The classes on the coarser grid first, then those behind it.
+            // Parity classes of the even slice, then those of the odd slice, whose neighbours are known by now.
             for odd in [false, true] {
-                if odd && step == LAG.min(known - 1) {
-                    self.continue_sheets([0, 1, 2], RING - 1);
+                if odd && even == ODD_SLICE_LAG.min(known - 1) {
+                    self.fill_ring_margin([0, 1, 2], RING_SLICES - 1);
                 }
-                if odd && step == known {
-                    self.continue_sheets([known - 1, known.wrapping_sub(2), known.wrapping_sub(3)], known);
+                if odd && even == known {
+                    self.fill_ring_margin([known - 1, known.wrapping_sub(2), known.wrapping_sub(3)], known);
                 }
                 for class in level.classes().iter().filter(|class| has(class.set, axis) == odd) {
-                    let position = step.wrapping_sub(if odd { LAG } else { 0 });
-                    if position < class.extents[axis] {
-                        self.code_sheet(class, position, &mut code);
+                    let slice_index = even.wrapping_sub(if odd { ODD_SLICE_LAG } else { 0 });
+                    if slice_index < class.extents[axis] {
+                        self.code_slice(class, slice_index, &mut code);
                     }
                 }
             }
-            if step >= LAG {
+            if even >= ODD_SLICE_LAG {
                 outlined(
                     #[inline(always)]
-                    || self.merge_sheets(step - LAG, &mut merge),
+                    || self.merge_slices(even - ODD_SLICE_LAG, &mut merge),
                 );
             }
         }
     }
 
-    /// Hands on the rows of the grid at a position, and behind it.
+    /// Calls `merge` for the rows of the even slice of a coarse index, and of the odd slice after it.
     #[inline(always)]
-    fn merge_sheets(&self, position: usize, merge: &mut impl FnMut(usize, &[i32], &[i32])) {
+    fn merge_slices(&self, slice_index: usize, merge: &mut impl FnMut(usize, &[i32], &[i32])) {
         let level = self.level;
         let (mut start, mut end) = ([0; MAX_RANK], level.fine);
-        start[self.axis] = 2 * position;
-        end[self.axis] = end[self.axis].min(2 * position + 2);
+        start[self.axis] = 2 * slice_index;
+        end[self.axis] = end[self.axis].min(2 * slice_index + 2);
         for w in start[3]..end[3] {
             for z in start[2]..end[2] {
                 let first = self.at([0, 0, z / 2, w / 2]);
                 let slow = (z & 1) << 2 | (w & 1) << 3;
-                let rows = [0, 1 << 1].map(|y| [0, 1].map(|x| &self.sheet(slow | y | x, position)[first..]));
+                let rows = [0, 1 << 1].map(|y| [0, 1].map(|x| &self.slice(slow | y | x, slice_index)[first..]));
                 for y in start[1]..end[1] {
                     let at = y / 2 * self.strides[1];
                     let [evens, odds] = rows[y & 1];
@@ -180,57 +188,58 @@ impl<'a> SliceRing<'a> {
         }
     }
 
-    /// Where the value at some indices stands in its sheet.
+    /// Index in a slice of the value with these indices; the index along the ring's axis does not count.
     #[inline(always)]
     fn at(&self, indices: Extents) -> usize {
         (0..MAX_RANK).fold(self.origin, |at, axis| at + indices[axis] * self.strides[axis])
     }
 
-    /// Number of a class's sheet at a position.
+    /// Number in the ring of a class's slice with a coarse index along the ring's axis.
     #[inline(always)]
-    fn number(&self, set: usize, position: usize) -> usize {
-        self.first_sheet[set] + if has(set, self.axis) { 0 } else { position % self.ring }
+    fn number(&self, set: usize, slice_index: usize) -> usize {
+        self.first_slice[set] + if has(set, self.axis) { 0 } else { slice_index % self.ring }
     }
 
+    /// A class's slice with a coarse index along the ring's axis.
     #[inline(always)]
-    fn sheet(&self, set: usize, position: usize) -> &[i32] {
-        &self.positions[self.number(set, position) * self.size..][..self.size]
+    fn slice(&self, set: usize, slice_index: usize) -> &[i32] {
+        &self.positions[self.number(set, slice_index) * self.size..][..self.size]
     }
 
-    /// Copies the coarser grid's positions into their sheet.
+    /// Copies a slice of the coarser level's positions into the ring, with its margins.
     #[inline(always)]
-    fn take(&mut self, coarse: &[i32], position: usize) {
+    fn load_slice(&mut self, coarse: &[i32], slice_index: usize) {
         let extents = self.level.coarse;
-        let sheet = self.number(0, position) * self.size;
+        let slice = self.number(0, slice_index) * self.size;
         let (mut start, mut end) = ([0; MAX_RANK], extents);
-        (start[self.axis], end[self.axis]) = (position, position + 1);
+        (start[self.axis], end[self.axis]) = (slice_index, slice_index + 1);
         for w in start[3]..end[3] {
             for z in start[2]..end[2] {
                 for y in start[1]..end[1] {
                     let row = (w * extents[2] + z) * extents[1] + y;
-                    let at = sheet + self.at([0, y, z, w]);
+                    let at = slice + self.at([0, y, z, w]);
                     self.positions[at..at + extents[0]].copy_from_slice(&coarse[row * extents[0]..][..extents[0]]);
                 }
             }
         }
-        self.continue_axes(0, extents, sheet);
+        self.fill_margins(0, extents, slice);
     }
 
-    /// Predicts and codes a class's sheet at a position.
+    /// Predicts and codes a class's slice with a coarse index along the ring's axis, and fills its margins.
     #[inline(always)]
-    fn code_sheet(&mut self, class: &Class, position: usize, code: &mut impl FnMut(&ClassRows<'_>, &[i32], &mut [i32])) {
-        let sheet = self.number(class.set, position) * self.size;
+    fn code_slice(&mut self, class: &ParityClass, slice_index: usize, code: &mut impl FnMut(&ClassRows<'_>, &[i32], &mut [i32])) {
+        let slice = self.number(class.set, slice_index) * self.size;
         let mut extents = class.extents;
         extents[self.axis] = 1;
         let [len, rows, nz, _] = extents;
         outlined(
             #[inline(always)]
-            || self.predict_sheet(class, extents, position),
+            || self.predict_slice(class, extents, slice_index),
         );
         for z in 0..nz {
             let mut indices = [0, 0, z, 0];
-            indices[self.axis] = position;
-            let at = sheet + self.at([0, 0, z, 0]);
+            indices[self.axis] = slice_index;
+            let at = slice + self.at([0, 0, z, 0]);
             let stride = self.strides[1];
             let class_rows = ClassRows { class, indices, len, rows, stride: stride.max(len) };
             let (predictions, positions) =
@@ -242,43 +251,44 @@ impl<'a> SliceRing<'a> {
         }
         outlined(
             #[inline(always)]
-            || self.continue_axes(class.set, extents, sheet),
+            || self.fill_margins(class.set, extents, slice),
         );
     }
 
-    /// The neighbours along an axis of what stands at `at` in a class's sheet at a position, and of all behind it.
+    /// The neighbours along an axis of the values from index `at` of a class's slice on.
     #[inline(always)]
-    fn neighbours(&self, set: usize, axis: usize, position: usize, at: usize) -> Neighbours<'_> {
+    fn neighbours(&self, set: usize, axis: usize, slice_index: usize, at: usize) -> Neighbours<'_> {
         let source = set & !(1 << axis);
         if axis == self.axis {
-            // The one before the first is at the ring's end.
-            [position + RING - 1, position, position + 1, position + 2].map(|position| &self.sheet(source, position)[at..])
+            // The margin before slice 0 is the last slice of the ring.
+            [slice_index + RING_SLICES - 1, slice_index, slice_index + 1, slice_index + 2]
+                .map(|slice_index| &self.slice(source, slice_index)[at..])
         } else {
-            let (sheet, stride) = (self.sheet(source, position), self.strides[axis]);
+            let (slice, stride) = (self.slice(source, slice_index), self.strides[axis]);
             [
-                &sheet[at - stride..],
-                &sheet[at..],
-                &sheet[(at + stride).min(self.size)..],
-                &sheet[(at + 2 * stride).min(self.size)..],
+                &slice[at - stride..],
+                &slice[at..],
+                &slice[(at + stride).min(self.size)..],
+                &slice[(at + 2 * stride).min(self.size)..],
             ]
         }
     }
 
-    /// Predicts a class's sheet of these extents at a position.
+    /// Predicts a class's slice, which has these extents.
     #[inline(always)]
-    fn predict_sheet(&mut self, class: &Class, extents: Extents, position: usize) {
+    fn predict_slice(&mut self, class: &ParityClass, extents: Extents, slice_index: usize) {
         let known = self.level.coarse;
-        // The last value along an axis may have nothing behind it, and is predicted along the others then.
+        // The last value along an axis may have no neighbour at distance +1: that axis does not count for it if another axis has one.
         let inner: Extents = std::array::from_fn(|axis| {
             if axis != self.axis && has(class.set, axis) { extents[axis].min(known[axis] - 1) } else { extents[axis] }
         });
-        let is_last = position + 1 >= known[self.axis];
+        let is_last = slice_index + 1 >= known[self.axis];
         let axes = if is_last { class.set & !(1 << self.axis) } else { class.set };
         let [len, rows, nz, _] = extents;
-        // Where rows are sheets, one is predicted at a time.
+        // Where each row is a slice, there is one row, and its distance to the next does not matter.
         let (to_row, to_z) = (self.strides[1].max(1), self.strides[2]);
         let predictions = std::mem::take(&mut self.predictions);
-        // All that is inside, then the last rows of what is inside along the third axis, then what is last along that.
+        // Regions by the axes that count: the inside, then the last row of each layer of the inside, then the last layer without and with its last row.
         let last_rows = if inner[1] < rows { inner[2] } else { 0 };
         for region in 0..last_rows + 3 {
             let (z, y, axes) = if region == 0 {
@@ -293,52 +303,52 @@ impl<'a> SliceRing<'a> {
             if z.is_empty() || y.is_empty() {
                 continue;
             }
-            for (x, axes, step) in [(0..inner[0], axes, 1), (inner[0]..len, axes & !1, to_row)] {
+            for (x, axes, stride) in [(0..inner[0], axes, 1), (inner[0]..len, axes & !1, to_row)] {
                 if x.is_empty() {
                     continue;
                 }
-                // What lies between two rows is predicted as well, and not used.
+                // Margins between two rows are predicted as well; nobody reads these predictions.
                 let target = z.start * to_z + y.start * to_row + x.start..(z.end - 1) * to_z + (y.end - 1) * to_row + x.end;
                 let at = self.origin + target.start;
                 if axes == 0 {
-                    self.extrapolate(class.set, position, at, &mut predictions[target], step);
+                    self.extrapolate(class.set, slice_index, at, &mut predictions[target], stride);
                 } else {
-                    self.interpolate(class.set, axes, position, at, &mut predictions[target], step);
+                    self.interpolate(class.set, axes, slice_index, at, &mut predictions[target], stride);
                 }
             }
         }
         self.predictions = predictions;
     }
 
-    /// Predicts every `step`-th value from its neighbours along the given axes, which exist on both sides.
+    /// Predicts every `stride`-th value from its neighbours along these axes, which exist at distances -1 and +1.
     #[inline(always)]
-    fn interpolate(&self, set: usize, axes: usize, position: usize, at: usize, target: &mut [i32], step: usize) {
+    fn interpolate(&self, set: usize, axes: usize, slice_index: usize, at: usize, target: &mut [i32], stride: usize) {
         let mut neighbours: [Neighbours<'_>; MAX_RANK] = [[&[]; 4]; MAX_RANK];
         let mut used = 0;
         for axis in axes_of(axes) {
-            neighbours[used] = self.neighbours(set, axis, position, at);
+            neighbours[used] = self.neighbours(set, axis, slice_index, at);
             used += 1;
         }
         match used {
-            1 => mean_of::<1>(neighbours, target, step),
-            2 => mean_of::<2>(neighbours, target, step),
-            3 => mean_of::<3>(neighbours, target, step),
-            _ => mean_of::<4>(neighbours, target, step),
+            1 => mean_of::<1>(neighbours, target, stride),
+            2 => mean_of::<2>(neighbours, target, stride),
+            3 => mean_of::<3>(neighbours, target, stride),
+            _ => mean_of::<4>(neighbours, target, stride),
         }
     }
 
-    /// Predicts every `step`-th value from what lies before it along all axes of its class: behind it there is nothing along any.
+    /// Predicts every `stride`-th value of those that have a neighbour at distance +1 along no axis: from the neighbours before them.
     #[inline(always)]
-    fn extrapolate(&self, set: usize, position: usize, at: usize, target: &mut [i32], step: usize) {
+    fn extrapolate(&self, set: usize, slice_index: usize, at: usize, target: &mut [i32], stride: usize) {
         let (mut neighbours, mut alone) = ([[&[][..]; 2]; MAX_RANK], [false; MAX_RANK]);
         let mut axes = 0;
         for axis in axes_of(set) {
-            let [before, here, ..] = self.neighbours(set, axis, position, at);
+            let [before, here, ..] = self.neighbours(set, axis, slice_index, at);
             neighbours[axes] = [&before[..target.len()], &here[..target.len()]];
             alone[axes] = self.level.coarse[axis] == 1;
             axes += 1;
         }
-        for (i, target) in target.iter_mut().enumerate().step_by(step) {
+        for (i, target) in target.iter_mut().enumerate().step_by(stride) {
             let along = |axis: usize| {
                 let [before, here] = neighbours[axis].map(|positions| positions[i]);
                 predicted_from(before, here, alone[axis])
@@ -347,57 +357,57 @@ impl<'a> SliceRing<'a> {
         }
     }
 
-    /// Continues a sheet along its axes, if something is predicted along them.
+    /// Fills the margins of a class's slice, whose first value is at `slice`, along the axes along which other classes are predicted from it.
     #[inline(always)]
-    fn continue_axes(&mut self, set: usize, extents: Extents, sheet: usize) {
+    fn fill_margins(&mut self, set: usize, extents: Extents, slice: usize) {
         for axis in (0..self.axis).filter(|&axis| !has(set, axis) && self.level.coarse[axis] > 1) {
             let (known, stride) = (self.level.coarse[axis], self.strides[axis]);
             if axis == 0 {
-                self.continue_rows(extents, sheet);
+                self.fill_row_margins(extents, slice);
                 continue;
             }
-            // Slower axes than this one in a sheet: there is one at most.
+            // A slice has at most one axis slower than this one.
             let (count, distance) =
                 (axis + 1..self.axis).map(|slower| (extents[slower], self.strides[slower])).next().unwrap_or((1, 0));
-            // Where blocks of all faster axes begin, margins and all.
+            // Index of the first block; a block has all faster axes with their margins.
             let origin = (axis..self.axis).map(|axis| usize::from(self.level.fine[axis] > 1) * self.strides[axis]).sum::<usize>();
             for block in 0..count {
-                let start = |position: usize| (sheet + origin + block * distance).wrapping_add(position.wrapping_mul(stride));
+                let start = |index: usize| (slice + origin + block * distance).wrapping_add(index.wrapping_mul(stride));
                 let last = known - 1;
-                self.continue_block([start(0), start(1), start(2)], start(0) - stride, stride, known);
-                self.continue_block([start(last), start(last - 1), start(last.wrapping_sub(2))], start(known), stride, known);
+                self.fill_margin([start(0), start(1), start(2)], start(0) - stride, stride, known);
+                self.fill_margin([start(last), start(last - 1), start(last.wrapping_sub(2))], start(known), stride, known);
             }
         }
     }
 
-    /// Continues the rows of a sheet on both sides.
+    /// Fills the margins at both ends of the rows of a slice.
     #[inline(always)]
-    fn continue_rows(&mut self, extents: Extents, sheet: usize) {
+    fn fill_row_margins(&mut self, extents: Extents, slice: usize) {
         let known = self.level.coarse[0];
         for w in 0..if self.axis == 3 { 1 } else { extents[3] } {
             for z in 0..if self.axis == 2 { 1 } else { extents[2] } {
-                let first = sheet + self.at([0, 0, z, w]) - 1;
+                let first = slice + self.at([0, 0, z, w]) - 1;
                 let (rows, stride) = if self.axis == 1 { (1, self.size) } else { (extents[1], self.strides[1]) };
                 for row in self.positions[first..].chunks_mut(stride).take(rows) {
                     let row = &mut row[..known + 2];
                     if let Some([to, a, b, c]) = row.first_chunk_mut().filter(|_| known > 2) {
-                        *to = continued(*a, *b, Some(*c));
+                        *to = margin_value(*a, *b, Some(*c));
                     } else if let Some([to, a, b]) = row.first_chunk_mut() {
-                        *to = continued(*a, *b, None);
+                        *to = margin_value(*a, *b, None);
                     }
                     if let Some([c, b, a, to]) = row.last_chunk_mut().filter(|_| known > 2) {
-                        *to = continued(*a, *b, Some(*c));
+                        *to = margin_value(*a, *b, Some(*c));
                     } else if let Some([b, a, to]) = row.last_chunk_mut() {
-                        *to = continued(*a, *b, None);
+                        *to = margin_value(*a, *b, None);
                     }
                 }
             }
         }
     }
 
-    /// Continues all even sheets at positions that are known to a position before or behind them.
+    /// Fills the margin slice of every even class: slice `to` continues the slices of three coarse indices, the nearest first.
     #[inline(always)]
-    fn continue_sheets(&mut self, positions: [usize; 3], to: usize) {
+    fn fill_ring_margin(&mut self, from: [usize; 3], to: usize) {
         let known = self.level.coarse[self.axis];
         if known < 2 {
             return;
@@ -405,78 +415,79 @@ impl<'a> SliceRing<'a> {
         for set in 0..SETS {
             if set == 0 || self.level.classes().iter().any(|class| class.set == set && !has(set, self.axis)) {
                 let [a, b, c, to] =
-                    [positions[0], positions[1], positions[2], to].map(|position| self.number(set, position % RING) * self.size);
-                self.continue_block([a, b, c], to, self.size, known);
+                    [from[0], from[1], from[2], to].map(|slice_index| self.number(set, slice_index % RING_SLICES) * self.size);
+                self.fill_margin([a, b, c], to, self.size, known);
             }
         }
     }
 
-    /// Writes the block at `to` that continues those at three positions, of which the third counts if as many are known.
+    /// Writes the block of `len` values at `to`, which continues the blocks at `from`, the nearest first. The third one is read if `known` is above 2.
     #[inline(always)]
-    fn continue_block(&mut self, from: [usize; 3], to: usize, len: usize, known: usize) {
-        // The positions read and those written are in one vector.
+    fn fill_margin(&mut self, from: [usize; 3], to: usize, len: usize, known: usize) {
+        // Source and target are in one vector, so groups are copied out.
         let third = if known > 2 { from[2] } else { from[1] };
         let mut i = 0;
         while i + ROW_GROUP <= len {
-            let some = |from: usize| *self.positions[from + i..].first_chunk::<ROW_GROUP>().unwrap_or(&[0; ROW_GROUP]);
-            let (a, b, c) = (some(from[0]), some(from[1]), some(third));
-            let continued: [i32; ROW_GROUP] = if known > 2 {
-                std::array::from_fn(|j| continued(a[j], b[j], Some(c[j])))
+            let group = |from: usize| *self.positions[from + i..].first_chunk::<ROW_GROUP>().unwrap_or(&[0; ROW_GROUP]);
+            let (a, b, c) = (group(from[0]), group(from[1]), group(third));
+            let values: [i32; ROW_GROUP] = if known > 2 {
+                std::array::from_fn(|j| margin_value(a[j], b[j], Some(c[j])))
             } else {
-                std::array::from_fn(|j| continued(a[j], b[j], None))
+                std::array::from_fn(|j| margin_value(a[j], b[j], None))
             };
-            self.positions[to + i..][..ROW_GROUP].copy_from_slice(&continued);
+            self.positions[to + i..][..ROW_GROUP].copy_from_slice(&values);
             i += ROW_GROUP;
         }
         for i in i..len {
             let third = (known > 2).then(|| self.positions[from[2] + i]);
-            self.positions[to + i] = continued(self.positions[from[0] + i], self.positions[from[1] + i], third);
+            self.positions[to + i] = margin_value(self.positions[from[0] + i], self.positions[from[1] + i], third);
         }
     }
 }
 
-/// What continues two or three values, the nearest first.
+/// The value that continues two values by a line, or three by a parabola; the nearest comes first.
 #[inline(always)]
-pub(super) fn continued(first: i32, second: i32, third: Option<i32>) -> i32 {
+pub(super) fn margin_value(first: i32, second: i32, third: Option<i32>) -> i32 {
     match third {
         Some(third) => first.wrapping_sub(second).wrapping_mul(3).wrapping_add(third),
         None => first.wrapping_mul(2).wrapping_sub(second),
     }
 }
 
-/// The prediction, in sixteenths, from two values before a position or, where it is alone, from one.
+/// The prediction, in sixteenths, from the neighbours `a` and `b` at distances -3 and -1 (FORMAT.md §6.2), or from `b` if `a` does not exist.
 #[inline(always)]
-pub(super) fn predicted_from(before: i32, here: i32, is_alone: bool) -> i32 {
-    if is_alone { here.wrapping_mul(16) } else { here.wrapping_mul(24).wrapping_sub(before.wrapping_mul(8)) }
+pub(super) fn predicted_from(a: i32, b: i32, is_alone: bool) -> i32 {
+    if is_alone { b.wrapping_mul(16) } else { b.wrapping_mul(24).wrapping_sub(a.wrapping_mul(8)) }
 }
 
-/// Means of the predictions from the first `AXES` neighbours, of every `step`-th value.
+/// Predicts every `stride`-th value by the mean of the cubic predictions along the first `AXES` axes.
 #[inline(always)]
-pub(super) fn mean_of<const AXES: usize>(neighbours: [Neighbours<'_>; MAX_RANK], target: &mut [i32], step: usize) {
+pub(super) fn mean_of<const AXES: usize>(neighbours: [Neighbours<'_>; MAX_RANK], target: &mut [i32], stride: usize) {
     let len = target.len();
     let neighbours: [Neighbours<'_>; AXES] = std::array::from_fn(|axis| neighbours[axis].map(|positions| &positions[..len]));
-    if step == 1 {
+    if stride == 1 {
         for (i, target) in target.iter_mut().enumerate() {
             *target = mean_at(&neighbours, i);
         }
     } else {
-        for (i, target) in target.iter_mut().enumerate().step_by(step) {
+        for (i, target) in target.iter_mut().enumerate().step_by(stride) {
             *target = mean_at(&neighbours, i);
         }
     }
 }
 
+/// The mean of the cubic predictions of value `i`.
 #[inline(always)]
 fn mean_at<const AXES: usize>(neighbours: &[Neighbours<'_>; AXES], i: usize) -> i32 {
     let mut sum = 0i32;
     for [a, b, c, d] in neighbours {
-        let near = b[i].wrapping_add(c[i]).wrapping_mul(9);
-        sum = sum.wrapping_add(near.wrapping_sub(a[i].wrapping_add(d[i])));
+        let inner = b[i].wrapping_add(c[i]).wrapping_mul(9);
+        sum = sum.wrapping_add(inner.wrapping_sub(a[i].wrapping_add(d[i])));
     }
     mean(sum, AXES)
 }
 
-/// The mean of predictions along so many axes from their sum in sixteenths, rounded half up.
+/// The mean of the predictions along `axes` axes, rounded half up. `sum` is their sum in sixteenths.
 #[inline(always)]
 pub(super) fn mean(sum: i32, axes: usize) -> i32 {
     match axes {
@@ -487,7 +498,7 @@ pub(super) fn mean(sum: i32, axes: usize) -> i32 {
     }
 }
 
-/// A third of a number of 28 bits, rounded down. By way of numbers that are not negative, for which vector code has no question of signs to ask.
+/// A third of a signed 28-bit number, rounded down. The offset makes the number positive, so that vector code multiplies without a sign.
 #[inline(always)]
 fn third(number: i32) -> i32 {
     const OFFSET: i32 = 1 << 26;
@@ -497,7 +508,66 @@ fn third(number: i32) -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::level::index;
+    use super::super::plain;
     use super::*;
+
+    /// Restores a level through a ring.
+    fn restore(level: &Level, coarse: &[i32], residuals: &[i32]) -> Vec<i32> {
+        let known = count(level.coarse);
+        let mut restored = vec![0; count(level.fine)];
+        let (mut positions, mut predictions) = (vec![-77; 50], vec![99; 10]);
+        SliceRing::new(level, &mut positions, &mut predictions).unwrap().run(
+            coarse,
+            |rows, predictions, positions| {
+                let first = rows.class.start + index(rows.class.extents, rows.indices) - known;
+                for row in 0..rows.rows {
+                    for x in 0..rows.len {
+                        let at = row * rows.stride + x;
+                        positions[at] = plain::position(predictions[at], residuals[first + row * rows.len + x]);
+                    }
+                }
+            },
+            |first, evens, odds| {
+                evens.iter().enumerate().for_each(|(i, &even)| restored[first + 2 * i] = even);
+                odds.iter().enumerate().for_each(|(i, &odd)| restored[first + 2 * i + 1] = odd);
+            },
+        );
+        restored
+    }
+
+    #[test]
+    fn levels_of_any_extents_are_restored_as_the_format_says() {
+        let mut levels: Vec<Extents> = Vec::new();
+        for y in 1..=9 {
+            for x in [1, 2, 3, 4, 5, 7, 11, 16, 17] {
+                levels.extend([[x, y, 1, 1], [x, y, 2, 1], [x, 3, y, 1], [x, 2, y, 5], [x, y, 3, 2], [x, 1, y, 1], [x, 1, 1, y]]);
+            }
+        }
+        // One slice and several, on both sides of the limits of two and of three dimensions.
+        levels.extend([[255, 7, 1, 1], [257, 7, 1, 1], [259, 7, 1, 1], [2050, 9, 1, 1], [31, 33, 9, 1], [33, 37, 9, 1]]);
+        let mut single = [0; 2];
+        for extents in levels {
+            let level = Level::new(extents);
+            let known = count(level.coarse);
+            let coarse = plain::some_residuals(known, 7);
+            let residuals = plain::some_residuals(count(extents) - known, 11);
+            assert_eq!(restore(&level, &coarse, &residuals), plain::restore_level(extents, &coarse, &residuals), "{extents:?}");
+            single[usize::from(is_one_slice(&level))] += 1;
+        }
+        assert!(single[0] > 0 && single[1] > 0);
+    }
+
+    #[test]
+    fn margins_continue_lines_and_parabolas() {
+        for (a, b, c) in [(3, -7, 11), (0, 5, -2), (-1, 0, 1 << 20)] {
+            let at = |x: i32| a * x * x + b * x + c;
+            assert_eq!(margin_value(at(0), at(1), Some(at(2))), at(-1));
+            let at = |x: i32| b * x + c;
+            assert_eq!(margin_value(at(0), at(1), None), at(-1));
+        }
+        assert_eq!(margin_value(i32::MAX, 0, None), -2);
+    }
 
     #[test]
     fn means_are_rounded_half_up() {

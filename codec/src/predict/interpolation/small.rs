@@ -1,17 +1,23 @@
-//! Small grids, all their levels at once. Where rows have but a few values, going through [`super::sheets`] costs ten times as much. Here the values of a
-//! class stand in a frame, which is as extensive as the next coarser grid for all classes of a level: so a neighbour along an axis stands at the same distance
-//! from all of them, rows do not matter, and tables say what neighbours weigh, which is nothing where there are none. Tables are worth it where many
-//! chunks, or tiles of one, have the same shape.
+//! Interpolation of levels of up to 2048 values from tables, in place of [`super::slice_ring`], whose cost a row is too high for short rows.
 //!
-//! Predictions are sums of positions times whole weights, modulo 2^32, so it is all one in which order they are taken, and what continues the known
-//! values beyond the ends is itself such a sum.
+//! A level's positions are in one dense buffer. It has a section for the next coarser level, then one for each parity class, and all sections
+//! have the extents of the coarser level. So a value's neighbours along an axis are at fixed distances, whatever its row. A table has the
+//! weight of each neighbour; neighbours beyond the level's ends weigh 0. Tables depend on the shape alone and are kept from chunk to chunk.
+//!
+//! ```text
+//! level of 5x3   o 1 o 1 o    sections, each of 3x2 and padded to a multiple of 8:
+//!                2 3 2 3 2    coarser level o o o o o o │ class {x} 1 1 - 1 1 - │ class {y} 2 2 2 - - - │ class {x, y} 3 3 - - - -
+//!                o 1 o 1 o
+//! ```
+//!
+//! A prediction is a sum of positions times whole weights, modulo 2^32, so the order of the additions does not matter.
 
 use std::ops::Range;
 
-use super::level::{Class, Extents, Level, axes_of, count, depth_of, grid, index};
+use super::level::{Extents, Level, ParityClass, axes_of, count, finest_depth_where, index, level_extents};
 use super::line::is_line;
 use super::slice_ring::mean;
-use super::{PART, restore_row};
+use super::{PART_LEN, restore_row};
 use crate::error::Result;
 use crate::layout::ByteOrder;
 use crate::memory::{collect, push, reserve, resize};
@@ -21,84 +27,86 @@ use crate::quantize::bitmap::ones;
 use crate::quantize::fine_grid::{FineGrid, position_of};
 use crate::simd::ROW_GROUP;
 
-/// Most values of a small grid.
-const MOST: usize = 2048;
-/// The same where all stand in a line: lines cost less otherwise.
-const MOST_IN_LINE: usize = 64;
+/// Most values of a level that is interpolated from tables.
+const MAX_SMALL_LEVEL_VALUES: usize = 2048;
+/// Most values if the level is a line: [`super::line`] is faster for longer ones.
+const MAX_SMALL_LINE_VALUES: usize = 64;
 
-/// Neighbours of a value along an axis: one before the known value with its own index, that one, and two behind it.
+/// Neighbours of a value along an axis, at distances -3, -1, 1 and 3 in the level. In the section they are at distances -1, 0, 1 and 2.
 const NEIGHBOURS: usize = 4;
-/// Room before the first frame and behind the last, in frames, for neighbours that weigh nothing.
-const ROOM_BEFORE: usize = 1;
-const ROOM_BEHIND: usize = 2;
-/// Room for the frames of any level, 5776 values at the most (of 3x3x3x75 values), rounded up to a power of two.
-const ROOM: usize = 8192;
+/// Sections before the first one and after the last one, for neighbours whose weight is 0.
+const SECTIONS_BEFORE: usize = 1;
+const SECTIONS_AFTER: usize = 2;
+/// Values of the buffer of any level: 5776 at the most (for extents 3x3x3x75), rounded up to a power of two.
+const ROOM_VALUES: usize = 8192;
 
-/// Whether a grid is small.
+/// Whether a level of these extents is interpolated from tables.
 pub(super) fn is_small(extents: Extents) -> bool {
-    count(extents) <= if is_line(extents) { MOST_IN_LINE } else { MOST }
+    count(extents) <= if is_line(extents) { MAX_SMALL_LINE_VALUES } else { MAX_SMALL_LEVEL_VALUES }
 }
 
-/// A level of a small grid. The frame of the known values is its first; those of the classes follow in their order.
+/// The tables of one level. The section of the coarser level is the first; those of the parity classes follow in their order.
 #[derive(Debug)]
 struct SmallLevel {
-    /// Values of the next coarser grid.
+    /// Values of the next coarser level.
     known: usize,
-    /// Length of a frame, a multiple of [`ROW_GROUP`].
-    frame: usize,
+    /// Values of a section, a multiple of [`ROW_GROUP`].
+    section_len: usize,
     stages: Vec<Stage>,
-    /// Where the level's values stand in the frames, in the order of the grid.
+    /// Slot in the level's buffer of each value of the level, in C order.
     slots: Vec<u16>,
 }
 
-/// Classes whose values are new along equally many axes: none is predicted from another.
+/// Parity classes with an equal number of odd axes: none is predicted from another.
 #[derive(Debug)]
 struct Stage {
-    /// Their numbers among all values of the grid.
+    /// Indices of their residuals among those of the chunk.
     values: Range<usize>,
-    classes: Vec<SmallClass>,
+    classes: Vec<SmallParityClass>,
 }
 
-/// A class, and what its values are predicted from.
+/// A parity class, and the neighbours from which its values are predicted.
 #[derive(Debug)]
-struct SmallClass {
-    /// Where its frame begins.
+struct SmallParityClass {
+    /// Slot at which its section begins.
     start: usize,
-    /// The axes along which its values are new: where the neighbours' frame begins, and how far neighbours stand from one another.
+    /// For each odd axis, the slot at which the neighbours' section begins, and the distance in slots from one neighbour to the next.
     along: Vec<(usize, usize)>,
-    /// Weights in sixteenths, [`NEIGHBOURS`] frames of them for each of those axes.
+    /// Weights in sixteenths, `[odd axis][neighbour][slot of the section]`.
     weights: Vec<i8>,
-    /// Along how many of them a value is predicted.
+    /// Number of axes along which each slot of the section is predicted.
     axes: Vec<i32>,
 }
 
-/// The tables of a small grid, and room for its values.
+/// The tables of all levels of a chunk from the coarsest to the finest small one, and room for their positions.
 #[derive(Debug, Default)]
-pub(super) struct SmallGrid {
+pub(super) struct SmallLevels {
+    /// Extents of the finest small level.
     extents: Extents,
-    /// Where the values stand in the grid, in the order of the classes.
+    /// Index in the finest small level of each value, in the order of the residuals.
     order: Vec<u16>,
-    /// Where they stand in the frames of their level, in the same order.
+    /// Slot of each value in the buffer of its level, in the order of the residuals.
     slots: Vec<u16>,
-    /// From the coarsest on.
+    /// Levels from the coarsest to the finest.
     levels: Vec<SmallLevel>,
-    /// [`ROOM`] values each.
-    frames: Vec<i32>,
+    /// Positions of one level and its coarser level, by slot: [`ROOM_VALUES`] of them.
+    level_buffer: Vec<i32>,
+    /// Predictions by slot: [`ROOM_VALUES`] of them.
     predictions: Vec<i32>,
-    /// The positions of the values of a level, in the order of its grid.
+    /// Positions of one level in C order.
     positions: Vec<i32>,
 }
 
-impl SmallGrid {
-    /// Makes the tables of a small grid, if they are not there yet.
+impl SmallLevels {
+    /// Makes the tables for a finest small level of these extents, unless those at hand are for it.
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub(super) fn become_of(&mut self, extents: Extents) -> Result<()> {
+    pub(super) fn prepare(&mut self, extents: Extents) -> Result<()> {
         if self.extents == extents {
             return Ok(());
         }
-        // No grid has such extents: without memory for all tables there are none.
+        // No level has extents of 0: if memory runs out below, the next call makes the tables anew.
         self.extents = Extents::default();
         self.order.clear();
         self.slots.clear();
@@ -107,30 +115,30 @@ impl SmallGrid {
         reserve(&mut self.slots, count(extents))?;
         self.order.push(0);
         self.slots.push(0);
-        for depth in (0..depth_of(extents, |grid| count(grid) == 1)).rev() {
-            let level = self.tables_of(&Level::new(grid(extents, depth)), |in_grid| {
-                index(extents, in_grid.map(|index| index << depth)) as u16
+        for depth in (0..finest_depth_where(extents, |level| count(level) == 1)).rev() {
+            let level = self.make_tables(&Level::new(level_extents(extents, depth)), |in_level| {
+                index(extents, in_level.map(|index| index << depth)) as u16
             })?;
             push(&mut self.levels, level)?;
         }
-        assert!(self.levels.iter().all(|level| level.room() <= ROOM));
-        resize(&mut self.frames, ROOM)?;
-        resize(&mut self.predictions, ROOM)?;
+        assert!(self.levels.iter().all(|level| level.room() <= ROOM_VALUES));
+        resize(&mut self.level_buffer, ROOM_VALUES)?;
+        resize(&mut self.predictions, ROOM_VALUES)?;
         resize(&mut self.positions, count(extents))?;
         self.extents = extents;
         Ok(())
     }
 
-    /// The tables of a level; `index_in_whole` tells where a value of the level stands in the whole grid.
-    fn tables_of(&mut self, level: &Level, index_in_whole: impl Fn(Extents) -> u16) -> Result<SmallLevel> {
+    /// Makes the tables of a level. `index_in_finest` maps indices in the level to an index in the finest small level.
+    fn make_tables(&mut self, level: &Level, index_in_finest: impl Fn(Extents) -> u16) -> Result<SmallLevel> {
         let known = count(level.coarse);
-        let frame = known.next_multiple_of(ROW_GROUP);
-        let start_of = |number: usize| (ROOM_BEFORE + number) * frame;
+        let section_len = known.next_multiple_of(ROW_GROUP);
+        let start_of = |number: usize| (SECTIONS_BEFORE + number) * section_len;
         let mut slots = zeros(count(level.fine))?;
-        for_each(level.coarse, |at| {
+        for_each_index(level.coarse, |at| {
             slots[index(level.fine, at.map(|index| 2 * index))] = (start_of(0) + index(level.coarse, at)) as u16;
         });
-        // The frame of the class with a set of axes.
+        // Number of the section of the class with a set of odd axes; 0 is the coarser level.
         let number_of = |set: usize| level.classes().iter().position(|class| class.set == set).map_or(0, |number| 1 + number);
         let mut stages: Vec<Stage> = Vec::new();
         for classes in level.classes().chunk_by(|one, other| one.set.count_ones() == other.set.count_ones()) {
@@ -138,33 +146,33 @@ impl SmallGrid {
             let mut of_stage = Vec::new();
             for class in classes {
                 let start = start_of(number_of(class.set));
-                for_each(class.extents, |at| {
+                for_each_index(class.extents, |at| {
                     let slot = (start + index(level.coarse, at)) as u16;
-                    self.order.push(index_in_whole(class.in_grid(at)));
+                    self.order.push(index_in_finest(class.in_level(at)));
                     self.slots.push(slot);
-                    slots[index(level.fine, class.in_grid(at))] = slot;
+                    slots[index(level.fine, class.in_level(at))] = slot;
                 });
                 let along = collect(
                     axes_of(class.set)
                         .map(|axis| (start_of(number_of(class.set & !(1 << axis))), level.coarse[..axis].iter().product())),
                 )?;
-                let (weights, axes) = weights_of(class, level, frame)?;
-                push(&mut of_stage, SmallClass { start, along, weights, axes })?;
+                let (weights, axes) = weights_of(class, level, section_len)?;
+                push(&mut of_stage, SmallParityClass { start, along, weights, axes })?;
             }
             push(&mut stages, Stage { values: before..self.order.len(), classes: of_stage })?;
         }
-        Ok(SmallLevel { known, frame, stages, slots })
+        Ok(SmallLevel { known, section_len, stages, slots })
     }
 
-    /// The positions of the grid's values, after [`SmallGrid::forward`] or [`SmallGrid::inverse`].
+    /// Positions of the finest small level in C order, after [`SmallLevels::forward`] or [`SmallLevels::inverse`].
     pub(super) fn positions(&mut self) -> &[i32] {
         if let Some(finest) = self.levels.last() {
-            finest.merge(&self.frames, &mut self.positions);
+            finest.merge(&self.level_buffer, &mut self.positions);
         }
         &self.positions
     }
 
-    /// Residuals of the grid's values; calls `exception` with the indices in the grid of those that must be kept bit for bit.
+    /// Writes the residuals of the level's `values`, given in C order. Calls `exception` with the index in the level of each exception.
     #[inline(always)]
     pub(super) fn forward<V: Value>(
         &mut self,
@@ -175,15 +183,15 @@ impl SmallGrid {
         were_masked: &mut bool,
         mut exception: impl FnMut(usize),
     ) {
-        self.go(
+        self.for_each_part(
             #[inline(always)]
             |start, order_of_part, predictions, positions| {
                 let len = order_of_part.len();
-                let mut part = [V::default(); PART];
-                // The question of the byte order stays out of the loop.
+                let mut part = [V::default(); PART_LEN];
+                // A constant byte order keeps the branch out of the loop.
                 match order {
-                    ByteOrder::Little => pick(values, order_of_part, ByteOrder::Little, &mut part[..len]),
-                    ByteOrder::Big => pick(values, order_of_part, ByteOrder::Big, &mut part[..len]),
+                    ByteOrder::Little => read_indexed(values, order_of_part, ByteOrder::Little, &mut part[..len]),
+                    ByteOrder::Big => read_indexed(values, order_of_part, ByteOrder::Big, &mut part[..len]),
                 }
                 let exceptions = fine.encode(
                     &part[..len],
@@ -197,10 +205,10 @@ impl SmallGrid {
         );
     }
 
-    /// The positions that residuals lead to.
+    /// Restores the positions from residuals.
     #[inline(always)]
     pub(super) fn inverse(&mut self, residuals: &Patched16<'_>) {
-        self.go(
+        self.for_each_part(
             #[inline(always)]
             |start, order, predictions, positions| {
                 let (predictions, positions) = (&predictions[..order.len()], &mut positions[..order.len()]);
@@ -214,44 +222,45 @@ impl SmallGrid {
         );
     }
 
-    /// Hands parts of the values to `code`, which turns predictions into positions: the number of values before the part, their indices in the grid, their
-    /// predictions, and room for their positions. Of the latter two, only as many count as there are indices.
+    /// Calls `code` for parts of the values in the order of the residuals, to turn predictions into positions. Its arguments are the index of
+    /// the part's first residual, the indices of the values in the finest small level, their predictions, and room for their positions. The
+    /// last two arrays are longer than the part, except for whole parts.
     #[inline(always)]
-    fn go(&mut self, mut code: impl FnMut(usize, &[u16], &[i32; PART], &mut [i32; PART])) {
+    fn for_each_part(&mut self, mut code: impl FnMut(usize, &[u16], &[i32; PART_LEN], &mut [i32; PART_LEN])) {
         let Self { order, slots, levels, positions, .. } = self;
-        let (Some(frames), Some(predictions)) =
-            (self.frames.first_chunk_mut::<ROOM>(), self.predictions.first_chunk_mut::<ROOM>())
+        let (Some(level_buffer), Some(predictions)) =
+            (self.level_buffer.first_chunk_mut::<ROOM_VALUES>(), self.predictions.first_chunk_mut::<ROOM_VALUES>())
         else {
             unreachable!("room is made with the tables")
         };
-        let (mut predicted, mut coded) = ([0; PART], [0; PART]);
+        let (mut predicted, mut coded) = ([0; PART_LEN], [0; PART_LEN]);
         code(0, &order[..1], &predicted, &mut coded);
         positions[0] = coded[0];
         let mut coarser: Option<&SmallLevel> = None;
         for level in &*levels {
             if let Some(coarser) = coarser.replace(level) {
-                coarser.merge(frames, positions);
+                coarser.merge(level_buffer, positions);
             }
-            let SmallLevel { known, frame, stages, .. } = level;
-            frames[ROOM_BEFORE * *frame..][..*known].copy_from_slice(&positions[..*known]);
+            let SmallLevel { known, section_len, stages, .. } = level;
+            level_buffer[SECTIONS_BEFORE * *section_len..][..*known].copy_from_slice(&positions[..*known]);
             for Stage { values, classes } in stages {
                 for class in classes {
-                    let predictions = predictions[class.start..][..*frame].as_chunks_mut().0;
+                    let predictions = predictions[class.start..][..*section_len].as_chunks_mut().0;
                     match class.along.len() {
-                        1 => class.predict::<1>(frames, predictions),
-                        2 => class.predict::<2>(frames, predictions),
-                        3 => class.predict::<3>(frames, predictions),
-                        _ => class.predict::<4>(frames, predictions),
+                        1 => class.predict::<1>(level_buffer, predictions),
+                        2 => class.predict::<2>(level_buffer, predictions),
+                        3 => class.predict::<3>(level_buffer, predictions),
+                        _ => class.predict::<4>(level_buffer, predictions),
                     }
                 }
-                let parts = order[values.clone()].chunks(PART).zip(slots[values.clone()].chunks(PART));
+                let parts = order[values.clone()].chunks(PART_LEN).zip(slots[values.clone()].chunks(PART_LEN));
                 for (part, (order, slots)) in parts.enumerate() {
                     for (predicted, &slot) in predicted.iter_mut().zip(slots) {
-                        *predicted = predictions[usize::from(slot) % ROOM];
+                        *predicted = predictions[usize::from(slot) % ROOM_VALUES];
                     }
-                    code(values.start + part * PART, order, &predicted, &mut coded);
+                    code(values.start + part * PART_LEN, order, &predicted, &mut coded);
                     for (&slot, &position) in slots.iter().zip(&coded) {
-                        frames[usize::from(slot) % ROOM] = position;
+                        level_buffer[usize::from(slot) % ROOM_VALUES] = position;
                     }
                 }
             }
@@ -259,41 +268,41 @@ impl SmallGrid {
     }
 }
 
-/// Reads the values at some indices.
+/// Reads the values at these indices.
 #[inline(always)]
-fn pick<V: Value>(values: &[u8], indices: &[u16], order: ByteOrder, picked: &mut [V]) {
-    for (value, &index) in picked.iter_mut().zip(indices) {
+fn read_indexed<V: Value>(values: &[u8], indices: &[u16], order: ByteOrder, read: &mut [V]) {
+    for (value, &index) in read.iter_mut().zip(indices) {
         *value = V::read(values, usize::from(index), order);
     }
 }
 
 impl SmallLevel {
-    /// Length of the room for all frames.
+    /// Values of the level's buffer.
     fn room(&self) -> usize {
         let classes: usize = self.stages.iter().map(|stage| stage.classes.len()).sum();
-        (ROOM_BEFORE + 1 + classes + ROOM_BEHIND) * self.frame
+        (SECTIONS_BEFORE + 1 + classes + SECTIONS_AFTER) * self.section_len
     }
 
-    /// Takes the positions of the level's values out of the frames.
+    /// Copies the positions of the level's values from the buffer, in C order.
     #[inline(always)]
-    fn merge(&self, frames: &[i32], positions: &mut [i32]) {
+    fn merge(&self, level_buffer: &[i32], positions: &mut [i32]) {
         for (position, &slot) in positions.iter_mut().zip(&self.slots) {
-            *position = frames[usize::from(slot)];
+            *position = level_buffer[usize::from(slot)];
         }
     }
 }
 
-impl SmallClass {
-    /// Predictions of all values of the class, and numbers that mean nothing where its frame has none.
+impl SmallParityClass {
+    /// Predicts every slot of the class's section; slots without a value get arbitrary numbers.
     #[inline(always)]
-    fn predict<const AXES: usize>(&self, frames: &[i32], predictions: &mut [[i32; ROW_GROUP]]) {
+    fn predict<const AXES: usize>(&self, level_buffer: &[i32], predictions: &mut [[i32; ROW_GROUP]]) {
         let groups = predictions.len();
         let weights = self.weights.as_chunks().0;
         let mut known: [[&[[i32; ROW_GROUP]]; NEIGHBOURS]; AXES] = [[&[]; NEIGHBOURS]; AXES];
         let mut weighing: [[&[[i8; ROW_GROUP]]; NEIGHBOURS]; AXES] = [[&[]; NEIGHBOURS]; AXES];
         for (axis, &(start, stride)) in self.along.iter().enumerate().take(AXES) {
             for neighbour in 0..NEIGHBOURS {
-                known[axis][neighbour] = &frames[start + neighbour * stride - stride..].as_chunks().0[..groups];
+                known[axis][neighbour] = &level_buffer[start + neighbour * stride - stride..].as_chunks().0[..groups];
                 weighing[axis][neighbour] = &weights[(axis * NEIGHBOURS + neighbour) * groups..][..groups];
             }
         }
@@ -318,20 +327,20 @@ impl SmallClass {
     }
 }
 
-/// The weights of a class's neighbours, and along how many axes its values are predicted, as [`SmallClass`] has them.
-fn weights_of(class: &Class, level: &Level, frame: usize) -> Result<(Vec<i8>, Vec<i32>)> {
-    let mut weights = zeros(class.set.count_ones() as usize * NEIGHBOURS * frame)?;
-    let mut axes = zeros(frame)?;
-    for_each(class.extents, |at| {
+/// Fields `weights` and `axes` of a [`SmallParityClass`].
+fn weights_of(class: &ParityClass, level: &Level, section_len: usize) -> Result<(Vec<i8>, Vec<i32>)> {
+    let mut weights = zeros(class.set.count_ones() as usize * NEIGHBOURS * section_len)?;
+    let mut axes = zeros(section_len)?;
+    for_each_index(class.extents, |at| {
         let slot = index(level.coarse, at);
-        // Only axes along which there is something known on both sides count, if there are any.
+        // If there is a neighbour at distance +1 along any odd axis, only axes that have one count (FORMAT.md §6.2).
         let is_between = |axis: &usize| at[*axis] + 1 < level.coarse[*axis];
         let is_alone = axes_of(class.set).all(|axis| !is_between(&axis));
         for (number, axis) in axes_of(class.set).enumerate().filter(|(_, axis)| is_alone || is_between(axis)) {
             axes[slot] += 1;
             let of_axis = if is_alone { from_one_side(at[axis]) } else { from_both_sides(at[axis], level.coarse[axis]) };
             for (neighbour, weight) in of_axis.into_iter().enumerate() {
-                weights[(number * NEIGHBOURS + neighbour) * frame + slot] = weight;
+                weights[(number * NEIGHBOURS + neighbour) * section_len + slot] = weight;
             }
         }
     });
@@ -345,14 +354,14 @@ fn zeros<T: Copy + Default>(len: usize) -> Result<Vec<T>> {
     Ok(vector)
 }
 
-/// Weights, in sixteenths, of the neighbours of a position with nothing behind it, by its index along the axis.
+/// Weights, in sixteenths, of the neighbours of a value without one at distance +1, by its index along the axis in its class.
 fn from_one_side(at: usize) -> [i8; NEIGHBOURS] {
     if at == 0 { [0, 16, 0, 0] } else { [-8, 24, 0, 0] }
 }
 
-/// Weights, in sixteenths, of the neighbours of a position between values `at` and `at + 1` of so many.
+/// Weights, in sixteenths, of the neighbours of a value between values `at` and `at + 1` of the `known` ones of the coarser level.
 fn from_both_sides(at: usize, known: usize) -> [i8; NEIGHBOURS] {
-    // What continues the known values is a line, or a parabola where there are three.
+    // Two known values are continued by a line, more by a parabola.
     let line = known == 2;
     match (at == 0, at + 2 == known) {
         (false, false) => [-1, 9, 9, -1],
@@ -363,12 +372,96 @@ fn from_both_sides(at: usize, known: usize) -> [i8; NEIGHBOURS] {
     }
 }
 
-/// Calls `body` with all indices, fastest axis first.
-fn for_each(extents: Extents, mut body: impl FnMut(Extents)) {
+/// Calls `body` with the indices of every value, in C order.
+fn for_each_index(extents: Extents, mut body: impl FnMut(Extents)) {
     for w in 0..extents[3] {
         for z in 0..extents[2] {
             for y in 0..extents[1] {
                 (0..extents[0]).for_each(|x| body([x, y, z, w]));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plain;
+    use super::*;
+    use crate::quantize::quantizer::Quantizer;
+
+    const SHAPES: [Extents; 14] = [
+        [1, 1, 1, 1],
+        [2, 1, 1, 1],
+        [3, 1, 1, 1],
+        [64, 1, 1, 1],
+        [1, 13, 1, 1],
+        [2, 2, 1, 1],
+        [2, 2, 2, 2],
+        [3, 3, 3, 75],
+        [5, 1, 7, 1],
+        [31, 17, 1, 1],
+        [2, 1000, 1, 1],
+        [9, 9, 9, 1],
+        [8, 8, 8, 4],
+        [1, 1, 1, 2048],
+    ];
+
+    #[test]
+    fn small_chunks_are_restored_as_the_format_says() {
+        // One value for all shapes, so that tables are made anew, and twice for each, so that they are used again.
+        let mut small = SmallLevels::default();
+        for extents in SHAPES.into_iter().flat_map(|extents| [extents; 2]) {
+            assert!(is_small(extents), "{extents:?}");
+            small.prepare(extents).unwrap();
+            let residuals = plain::some_residuals(count(extents), 13);
+            plain::with_patched(&residuals, |patched| small.inverse(patched));
+            assert_eq!(small.positions(), plain::restore(extents, &residuals), "{extents:?}");
+        }
+    }
+
+    #[test]
+    fn residuals_and_exceptions_of_small_chunks_give_the_values_back() {
+        let quantizer = Quantizer::new(0.25);
+        let fine = quantizer.fine::<f32>().unwrap();
+        let mut small = SmallLevels::default();
+        for extents in SHAPES {
+            small.prepare(extents).unwrap();
+            let special = |i: usize| [f32::NAN, f32::INFINITY, f32::MIN, 1e30][i % 4];
+            let value = |i: usize| if i % 11 == 3 { special(i / 11) } else { ((i * i) as f32 * 0.37) % 400.0 - 200.0 };
+            let values: Vec<f32> = (0..count(extents)).map(value).collect();
+            for order in [ByteOrder::Little, ByteOrder::Big] {
+                let bytes: Vec<u8> = values
+                    .iter()
+                    .flat_map(|value| match order {
+                        ByteOrder::Little => value.to_le_bytes(),
+                        ByteOrder::Big => value.to_be_bytes(),
+                    })
+                    .collect();
+                let (mut residuals, mut exceptions) = (vec![0; values.len()], Vec::new());
+                small.forward(&bytes, order, &fine, &mut residuals, &mut false, |index| exceptions.push(index));
+                exceptions.sort_unstable();
+                assert_eq!(exceptions, (3..values.len()).step_by(11).collect::<Vec<_>>(), "{extents:?}");
+                for (i, &position) in plain::restore(extents, &residuals).iter().enumerate().filter(|(i, _)| i % 11 != 3) {
+                    let error = f64::from(values[i]) - f64::from(fine.restore(position));
+                    assert!(error.abs() <= 0.25, "{extents:?}: value {i} is off by {error}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_room_of_a_level_is_enough_for_all_small_extents() {
+        assert!(!is_small([65, 1, 1, 1]) && !is_small([3, 683, 1, 1]));
+        let mut small = SmallLevels::default();
+        for x in [2, 3, 5, 9, 17, 33] {
+            for y in [2, 3, 5, 9, 17, 33] {
+                for z in [1, 2, 3, 5, 9] {
+                    let w = MAX_SMALL_LEVEL_VALUES / (x * y * z);
+                    if w > 0 {
+                        // Asserts that every level fits its room.
+                        small.prepare([x, y, z, w]).unwrap();
+                    }
+                }
             }
         }
     }
