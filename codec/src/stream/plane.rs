@@ -16,7 +16,7 @@ use crate::entropy::codebook::{self, MAX_CODE_BITS, PACKED_LENGTHS};
 use crate::entropy::decode_tables::Tables;
 use crate::entropy::dictionary;
 use crate::entropy::lanes::{self, LANES, MAX_BLOCK};
-use crate::entropy::tokens::{Place, Tokens, tokenize};
+use crate::entropy::tokens::{TokenOffset, Tokens, tokenize};
 use crate::error::{Error, Result};
 use crate::layout::Axes;
 use crate::layout::Shape;
@@ -199,7 +199,7 @@ impl PlaneWorkspace {
         let group_log = (0..MAX_BLOCK_LOG - MIN_BLOCK_LOG)
             .find(|&log| (code_bits + extra_bits) << log >= BLOCK_BITS * segments || segments <= 1 << log)
             .unwrap_or(MAX_BLOCK_LOG - MIN_BLOCK_LOG);
-        let group_log = (0..=group_log).rev().find(|&log| self.tokens.longest_group(1 << log) <= BLOCK_TOKENS).unwrap_or(0);
+        let group_log = (0..=group_log).rev().find(|&log| self.tokens.longest_block(1 << log) <= BLOCK_TOKENS).unwrap_or(0);
 
         let codes = codebook::canonical_codes(&lengths);
         self.payload.clear();
@@ -207,7 +207,7 @@ impl PlaneWorkspace {
         // Lanes hold back at most two words each beyond their bits, and extra bits fill up one word.
         let blocks = self.tokens.segment_ends.len();
         reserve(&mut self.payload, ((code_bits + extra_bits) / 16) as usize + (3 * LANES + 1) * blocks)?;
-        let mut start = Place::default();
+        let mut start = TokenOffset::default();
         for group in self.tokens.segment_ends.chunks(1 << group_log) {
             let end = group[group.len() - 1];
             let words = self.encoder.encode(&self.tokens.symbols()[start.symbol..end.symbol], &codes)?;
