@@ -16,7 +16,7 @@ use quire_codec::stages::linear;
 use quire_codec::stages::lorenzo;
 use quire_codec::stages::patched16::{FAR, Far, Patched16};
 use quire_codec::stages::quantizer::Quantizer;
-use quire_codec::stages::tokens::{Place, Tokens, tokenize};
+use quire_codec::stages::tokens::{TokenOffset, Tokens, tokenize};
 use quire_codec::stages::{book_choice, gaps, lanes};
 use quire_codec::{ByteOrder, CodebookPolicy, Config, Layout, Scalar, Shape, Workspace};
 
@@ -157,7 +157,7 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
         codebook::fill_decode_table(&lengths, &ENTRIES, &mut table).expect("a good book");
     });
     let mut blocks = Vec::new();
-    let mut start = Place::default();
+    let mut start = TokenOffset::default();
     for group in tokens.segment_ends.chunks(2) {
         let end = group[group.len() - 1];
         let mut words = encoder.encode(&tokens.symbols()[start.symbol..end.symbol], &codes_of).expect("memory").to_vec();

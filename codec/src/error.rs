@@ -1,4 +1,4 @@
-//! What can go wrong, by kind.
+//! The errors of the codec.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The stream ends before what its header promises.
+    /// The stream ends before a section that its header announces.
     Truncated {
         /// The section that was being read.
         section: &'static str,
@@ -24,11 +24,11 @@ pub enum Error {
     },
     /// The stream contradicts FORMAT.md.
     Corrupt {
-        /// The section in which the contradiction stands.
+        /// The section with the contradiction.
         section: &'static str,
         /// What was expected, and the value that was found.
         detail: String,
-        /// How far the stream was read, in bytes from its start: what is wrong stands there, or shortly before.
+        /// How far the stream was read, in bytes from its start. The wrong bytes are there or shortly before.
         offset: u64,
     },
     /// The stream was written by a format version that this build cannot read.
@@ -70,7 +70,7 @@ impl Error {
         Self::Truncated { section, needed, have, offset: 0 }
     }
 
-    /// The error of a stream that was read so far.
+    /// The error with an offset: bytes read from the stream's start.
     pub(crate) fn at(mut self, read: usize) -> Self {
         if let Self::Truncated { offset, .. } | Self::Corrupt { offset, .. } = &mut self {
             *offset = read as u64;
@@ -105,3 +105,31 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_section_offset_and_numbers() {
+        let error = Error::truncated("block index", 12, 5).at(77).to_string();
+        assert!(["byte 77", "block index", "12 needed", "5 left"].iter().all(|part| error.contains(part)), "{error}");
+        let error = Error::corrupt("plane header", "width 33").at(40);
+        assert_eq!(error.to_string(), "stream is damaged at byte 40, in its plane header: width 33");
+        assert_eq!(Error::invalid("x").at(9), Error::InvalidArgument("x".to_owned()));
+    }
+
+    #[test]
+    fn the_remedy_for_another_version_depends_on_its_age() {
+        let of = |found| Error::UnsupportedVersion { found, supported: (0, 5) }.to_string();
+        assert!(of((0, 6)).ends_with("install a newer H5Z-Quire"), "{}", of((0, 6)));
+        assert!(of((0, 4)).ends_with("install the H5Z-Quire that wrote it"), "{}", of((0, 4)));
+    }
+
+    #[test]
+    fn other_words_do_not_hide_a_lack_of_memory() {
+        let reworded = |error: Error| error.reworded(|error| Error::invalid(format_args!("book 3: {error}")));
+        assert_eq!(reworded(Error::OutOfMemory { bytes: 7 }), Error::OutOfMemory { bytes: 7 });
+        assert_eq!(reworded(Error::invalid("no")), Error::InvalidArgument("book 3: no".to_owned()));
+    }
+}

@@ -1,4 +1,4 @@
-//! Memory that may be refused. `Vec`'s own growth, `Box::new` and `format!` end the host process where there is none; here a refusal is an error.
+//! Allocation that can fail. Where no memory is left, growth of a `Vec`, `Box::new` and `format!` end the host process; the functions here return an error.
 //!
 //! All crates of the plugin allocate with these functions after it is loaded. Three tests refuse each allocation in turn: `codec/tests/low_memory.rs`,
 //! `filter/src/low_memory.rs` and `gpu/src/low_memory.rs`. For allocations of other crates, which cannot be refused, see `filter/src/reserve.rs`.
@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 use crate::error::{Error, Result};
 use crate::text;
 
-/// Makes a vector `len` long; new elements are zero.
+/// Sets the length of a vector; new elements are zero.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -19,7 +19,8 @@ pub fn resize<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> Result<()> 
     Ok(())
 }
 
-/// Makes a vector at least `len` long, whatever its elements are: one that shrank and grew again would be filled with zeros each time.
+/// Makes a vector at least `len` long. Its elements may be left over from earlier use: with [`resize`], a vector that shrinks and grows again is filled with zeros
+/// each time.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -65,7 +66,7 @@ pub fn extend<T: Copy>(buffer: &mut Vec<T>, elements: &[T]) -> Result<()> {
     Ok(())
 }
 
-/// A vector of what an iterator gives.
+/// Collects the elements of an iterator.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -79,7 +80,7 @@ pub fn collect<T>(elements: impl IntoIterator<Item = T>) -> Result<Vec<T>> {
     Ok(buffer)
 }
 
-/// A text, in place of `format!` and `to_string`.
+/// Formats a text, in place of `format!` and `to_string`.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -87,7 +88,7 @@ pub fn text(what: impl fmt::Display) -> Result<String> {
     text::written(what).map_err(|bytes| Error::OutOfMemory { bytes })
 }
 
-/// A value on the heap: a `Box` that may be refused.
+/// A value on the heap: a `Box` whose allocation can fail.
 #[derive(Debug)]
 pub struct Boxed<T>(Vec<T>);
 
@@ -118,7 +119,7 @@ impl<T> DerefMut for Boxed<T> {
     }
 }
 
-/// An array on the heap, made and filled with zeros when it is first needed: a `Box` that may be refused.
+/// An array on the heap, allocated and filled with zeros on first use: a `Box` whose allocation can fail.
 #[derive(Debug)]
 pub(crate) struct HeapArray<T, const LEN: usize>(Vec<T>);
 
@@ -151,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_machine_has_is_refused() {
+    fn sizes_beyond_any_machine_are_refused() {
         let mut buffer = vec![1u64];
         let refused = Err(Error::OutOfMemory { bytes: 8 << 60 });
         assert_eq!((resize(&mut buffer, 1 << 60), lengthen(&mut buffer, 1 << 60)), (refused.clone(), refused));

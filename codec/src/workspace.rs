@@ -19,7 +19,8 @@ use crate::stream::encode::Encoder;
 use crate::stream::header::{self, Coding, Header};
 use crate::stream::verified::Verified;
 
-/// Buffers that compressing and decompressing need, kept from chunk to chunk so that a warm call allocates nothing that stands in proportion to its chunk.
+/// Buffers that compressing and decompressing need, kept from chunk to chunk: a call for a chunk no larger than those before
+/// allocates nothing in proportion to the chunk.
 #[derive(Debug, Default)]
 pub struct Workspace {
     narrow: Buffers<i32>,
@@ -31,7 +32,7 @@ impl Workspace {
     /// Compresses the bytes of one chunk and replaces `stream` with the result, of at most [`crate::max_stream_len`] bytes.
     ///
     /// # Errors
-    /// `InvalidArgument` if `chunk` has not the length that `layout` gives, or if values of its type cannot have the bound; `OutOfMemory`.
+    /// `InvalidArgument` if `chunk` does not have the length of `layout`, or if values of its type cannot have the bound; `OutOfMemory`.
     pub fn compress(&mut self, chunk: &[u8], layout: &Layout, config: &Config, stream: &mut Vec<u8>) -> Result<()> {
         if chunk.len() as u64 != layout.chunk_bytes() {
             return Err(Error::invalid(format_args!(
@@ -85,8 +86,8 @@ impl Workspace {
         self.choose_with(chunk, layout, config, None)
     }
 
-    /// The same choice, of which `fork` may do two halves side by side. It is not called where there is nothing to share: that is so unless the
-    /// bound is an absolute one of floating-point numbers, `config` leaves the predictor open, and [`is_chosen_on_tiles`](crate::predict::choice::is_chosen_on_tiles) says so.
+    /// Makes the choice of [`Workspace::choose`] in two halves that `fork` may run at the same time. `fork` is called only if the values are floating-point numbers with
+    /// an absolute bound, `config` leaves the predictor open, and [`is_chosen_on_tiles`](crate::predict::choice::is_chosen_on_tiles) is true for the chunk.
     ///
     /// # Errors
     /// As [`Workspace::choose`].
@@ -101,8 +102,8 @@ impl Workspace {
         let (grid, predictor) = with_float!(
             layout.scalar,
             V => {
-                let (chooser, mut coded) = shared.split(&mut <V as Element>::Code::buffers(narrow, wide).codes);
-                for_floats::<V>(chunk, layout, config, chooser, &mut coded, fork)?
+                let (chooser, mut quantized) = shared.split(&mut <V as Element>::Code::buffers(narrow, wide).codes);
+                for_floats::<V>(chunk, layout, config, chooser, &mut quantized, fork)?
             },
             else with_whole!(
                 layout.scalar,
@@ -116,7 +117,7 @@ impl Workspace {
     /// Decompresses a stream into the bytes of its chunk, in the byte order that the stream records.
     ///
     /// # Errors
-    /// `Truncated`, `Corrupt` or `UnsupportedVersion` for a bad stream, `InvalidArgument` if `chunk` has not the chunk's length, or `OutOfMemory`;
+    /// `Truncated`, `Corrupt` or `UnsupportedVersion` for a bad stream, `InvalidArgument` if `chunk` has another length than the stream's chunk, or `OutOfMemory`;
     /// the contents of `chunk` are unspecified then.
     pub fn decompress(&mut self, stream: &[u8], chunk: &mut [u8]) -> Result<()> {
         self.decompress_verified(&Verified::read(stream)?, chunk)
@@ -155,19 +156,19 @@ impl Workspace {
             Coding::Stored => chunk.copy_from_slice(take(body, layout.chunk_bytes(), SECTION)?),
             Coding::Constant => fill(chunk, take(body, layout.scalar.size() as u64, SECTION)?),
             Coding::Quantized | Coding::Exact | Coding::Steps | Coding::Logarithmic => {
-                let fixed = BodyHeader::read(header, body)?;
-                *body = &body[fixed.len..];
+                let body_header = BodyHeader::read(header, body)?;
+                *body = &body[body_header.len..];
                 return with_float!(
                     layout.scalar,
                     V => {
                         let buffers = <V as Element>::Code::buffers(narrow, wide);
-                        Decoder::<V> { fixed: &fixed, buffers, shared, body, layout, chunk }.floats()
+                        Decoder::<V> { body_header: &body_header, buffers, shared, body, layout, chunk }.floats()
                     },
                     else with_whole!(
                         layout.scalar,
                         V => {
                             let buffers = <V as Element>::Code::buffers(narrow, wide);
-                            Decoder::<V> { fixed: &fixed, buffers, shared, body, layout, chunk }.whole_numbers()
+                            Decoder::<V> { body_header: &body_header, buffers, shared, body, layout, chunk }.whole_numbers()
                         },
                         else unreachable!("a type is one or the other")
                     )
@@ -178,7 +179,7 @@ impl Workspace {
     }
 }
 
-/// Compresses one chunk on the CPU. The outputs are the lengths of its streams.
+/// Compresses one chunk on the CPU under several bounds. The output of each is the length of its stream.
 struct OnCpu<'a> {
     workspace: &'a mut Workspace,
     chunk: &'a [u8],
@@ -209,10 +210,10 @@ impl Compressor for OnCpu<'_> {
     }
 }
 
-/// What errors call the values of a stored or constant chunk, and what follows all.
+/// The name in errors of the values of a stored or constant chunk, and of bytes behind the last section.
 const SECTION: &str = "values";
 
-/// Fills a chunk with one value. What is there already is copied behind itself: few long copies instead of many short ones.
+/// Fills a chunk with one value. Each copy doubles the part that is filled: few long copies instead of many short ones.
 fn fill(chunk: &mut [u8], value: &[u8]) {
     let mut filled = value.len();
     chunk[..filled].copy_from_slice(value);

@@ -174,7 +174,7 @@ pub type SymbolEntries = [u32; SYMBOLS];
 /// Those for integers of 32 bits or more, and for fewer bits where nothing is kept apart.
 pub static ENTRIES: SymbolEntries = symbol_entries(WIDE_START);
 /// Those for integers of 16 bits, from which what is [far](FAR) is kept apart: what is nearer to 0 fits.
-pub static NARROW_ENTRIES: SymbolEntries = symbol_entries(-(FAR as i64));
+pub static PATCHED16_ENTRIES: SymbolEntries = symbol_entries(-(FAR as i64));
 
 const fn symbol_entries(wide_start: i64) -> SymbolEntries {
     let mut entries = [0; SYMBOLS];
@@ -192,7 +192,7 @@ pub fn share(length: u8) -> usize {
     if length > 0 { 1 << MAX_CODE_BITS >> length } else { 0 }
 }
 
-/// Fills the table of a book; `entries` is [`ENTRIES`] or [`NARROW_ENTRIES`].
+/// Fills the table of a book; `entries` is [`ENTRIES`] or [`PATCHED16_ENTRIES`].
 ///
 /// # Errors
 /// `Corrupt` if a length passes [`MAX_CODE_BITS`] or the lengths do not make a complete prefix code.

@@ -2,7 +2,7 @@
 //! reading a chunk of 1421 values.
 
 use crate::entropy::book_choice::Choice;
-use crate::entropy::codebook::{DecodeTable, ENTRIES, MAX_CODE_BITS, NARROW_ENTRIES, fill_decode_table};
+use crate::entropy::codebook::{DecodeTable, ENTRIES, MAX_CODE_BITS, PATCHED16_ENTRIES, fill_decode_table};
 use crate::entropy::dictionary;
 use crate::error::Result;
 use crate::memory::{HeapArray, push};
@@ -36,7 +36,7 @@ impl Tables {
     /// # Errors
     /// `Corrupt` if a custom book's lengths make no prefix code, `OutOfMemory`.
     pub(crate) fn of(&mut self, choice: &Choice, is_narrow: bool) -> Result<&DecodeTable> {
-        let entries = if is_narrow { &NARROW_ENTRIES } else { &ENTRIES };
+        let entries = if is_narrow { &PATCHED16_ENTRIES } else { &ENTRIES };
         let book = match choice {
             Choice::Dictionary(book) => *book,
             Choice::Custom(lengths) => {
@@ -76,7 +76,7 @@ mod tests {
         // Some again and again, others often enough that all have to go.
         for turn in 0..200 {
             let book = if turn % 3 == 0 { turn % 2 } else { turn * 7 % books.len() };
-            for (is_narrow, entries) in [(false, &ENTRIES), (true, &NARROW_ENTRIES)] {
+            for (is_narrow, entries) in [(false, &ENTRIES), (true, &PATCHED16_ENTRIES)] {
                 let mut expected = [0; 1 << MAX_CODE_BITS];
                 fill_decode_table(&books[book], entries, &mut expected).unwrap();
                 let found = tables.of(&Choice::Dictionary(book as u8), is_narrow).unwrap();

@@ -1,4 +1,4 @@
-//! What the body of a stream begins with (FORMAT.md §4): the grid, and the number of exceptions.
+//! The start of a body with a grid (FORMAT.md §4): half step or bound, offset, number of exceptions.
 
 use crate::config::is_absolute;
 use crate::error::{Error, Result};
@@ -11,11 +11,11 @@ use crate::quantize::quantizer::Quantizer;
 use crate::reader::take_array;
 use crate::stream::header::{Coding, Header};
 
-/// What errors call it.
+/// The section's name in errors.
 const SECTION: &str = "grid";
 
 impl Grid {
-    /// How a stream names it.
+    /// The coding of streams with this grid.
     #[must_use]
     pub fn coding(&self) -> Coding {
         match self {
@@ -26,7 +26,7 @@ impl Grid {
         }
     }
 
-    /// Appends what the body of a stream says of the grid.
+    /// Appends half step or bound, and the offset of a logarithmic grid. `stream` has room for 16 bytes.
     pub(crate) fn write_to(&self, stream: &mut Vec<u8>) {
         match self {
             Self::Linear(quantizer) => stream.extend_from_slice(&quantizer.half_step().to_le_bytes()),
@@ -40,19 +40,19 @@ impl Grid {
     }
 }
 
-/// What the body of a stream begins with (FORMAT.md §4), read and checked.
+/// The start of a body, read and checked.
 #[derive(Debug, Clone, Copy)]
 pub struct BodyHeader {
     /// The grid.
     pub grid: Grid,
     /// Number of exceptions.
     pub exceptions: u64,
-    /// Bytes of both.
+    /// Bytes of grid and number of exceptions; 0 for an exact chunk, whose body has neither.
     pub len: usize,
 }
 
 impl BodyHeader {
-    /// Reads it from the body of a stream that is neither stored nor constant.
+    /// Reads the start of the body of a stream that is neither stored nor constant.
     ///
     /// # Errors
     /// `Truncated` or `Corrupt`.
@@ -85,7 +85,7 @@ impl BodyHeader {
         Ok(Self { grid, exceptions, len: body.len() - rest.len() })
     }
 
-    /// Whether values of a type can have been interpolated on the grid.
+    /// Whether the plane of a chunk of this value type on this grid may be interpolated: the grid has a fine grid.
     #[must_use]
     pub fn can_be_interpolated(&self, scalar: Scalar) -> bool {
         match &self.grid {
@@ -107,4 +107,71 @@ fn steps_of<V: Whole>(bound: u64) -> Result<Steps> {
         return Err(Error::corrupt(SECTION, format_args!("its bound is {bound}, not 1 to {}", V::WIDEST)));
     }
     Ok(Steps::new::<V>(bound, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{ByteOrder, Shape};
+
+    fn header(coding: Coding, scalar: Scalar) -> Header {
+        Header { coding, layout: Layout { scalar, byte_order: ByteOrder::Little, shape: Shape::new(&[10]).unwrap() } }
+    }
+
+    fn body(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn grids_come_back_with_their_exceptions() {
+        let grids = [
+            (Grid::Linear(Quantizer::new(0.1)), Scalar::F32, 16),
+            (Grid::Linear(Quantizer::new(f64::MIN_POSITIVE)), Scalar::F64, 16),
+            (Grid::Logarithmic(Logarithm::new(1e-3, -77)), Scalar::F64, 24),
+            (Grid::Steps(Steps::new::<i16>(3, None)), Scalar::I16, 16),
+        ];
+        for (grid, scalar, len) in grids {
+            let mut bytes = Vec::with_capacity(16);
+            grid.write_to(&mut bytes);
+            bytes.extend(10u64.to_le_bytes());
+            bytes.extend([0xee; 5]);
+            let found = BodyHeader::read(&header(grid.coding(), scalar), &bytes).unwrap();
+            assert_eq!((found.exceptions, found.len), (10, len));
+            let mut again = Vec::with_capacity(16);
+            found.grid.write_to(&mut again);
+            assert_eq!((found.grid.coding(), &again[..]), (grid.coding(), &bytes[..len - 8]));
+            for short in 0..len {
+                let error = BodyHeader::read(&header(grid.coding(), scalar), &bytes[..short]).unwrap_err();
+                assert!(matches!(error, Error::Truncated { .. }), "{short} of {len} bytes: {error}");
+            }
+        }
+        let exact = BodyHeader::read(&header(Coding::Exact, Scalar::F32), &[]).unwrap();
+        assert_eq!((exact.grid.coding(), exact.exceptions, exact.len), (Coding::Exact, 0, 0));
+    }
+
+    #[test]
+    fn numbers_that_no_grid_has_are_refused() {
+        let refused = |coding, scalar, words: &[u64], why: &str| {
+            let error = BodyHeader::read(&header(coding, scalar), &body(words)).unwrap_err().to_string();
+            assert!(error.contains(why), "{words:x?}: {error}");
+        };
+        for half_step in [0.0, -0.0, -1.0, f64::NAN, f64::INFINITY, f64::MAX, f64::from_bits(1)] {
+            refused(Coding::Quantized, Scalar::F32, &[half_step.to_bits(), 0], "half step");
+            refused(Coding::Logarithmic, Scalar::F32, &[half_step.to_bits(), 0, 0], "half step");
+        }
+        for (scalar, bound) in [(Scalar::I8, 0), (Scalar::U32, 1 << 31), (Scalar::I64, 1 << 63), (Scalar::U64, u64::MAX)] {
+            refused(Coding::Steps, scalar, &[bound, 0], "its bound is");
+        }
+        refused(Coding::Quantized, Scalar::F32, &[1.0f64.to_bits(), 11], "11 exceptions, the chunk has 10 values");
+        refused(Coding::Quantized, Scalar::F32, &[1.0f64.to_bits(), u64::MAX], "exceptions");
+    }
+
+    #[test]
+    fn only_linear_grids_are_interpolated() {
+        let of = |grid| BodyHeader { grid, exceptions: 0, len: 0 };
+        assert!(of(Grid::Linear(Quantizer::new(0.5))).can_be_interpolated(Scalar::F32));
+        assert!(!of(Grid::Linear(Quantizer::new(0.5))).can_be_interpolated(Scalar::I32));
+        assert!(!of(Grid::Logarithmic(Logarithm::new(0.5, 0))).can_be_interpolated(Scalar::F32));
+        assert!(!of(Grid::Exact).can_be_interpolated(Scalar::F64));
+    }
 }

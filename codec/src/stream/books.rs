@@ -1,4 +1,4 @@
-//! Books that streams carry: what the next chunks and makers of dictionaries learn from them.
+//! Codebooks and token counts of streams, from which encoders of later chunks and makers of dictionaries learn.
 
 use crate::entropy::adaptive::AdaptiveDictionary;
 use crate::entropy::alphabet::{CodeLengths, Histogram, SYMBOLS};
@@ -12,9 +12,9 @@ use crate::stream::plane::{PlaneHeader, PlaneWorkspace};
 use crate::stream::verified::Verified;
 
 impl AdaptiveDictionary {
-    /// Learns from a stream that the encoder has just made: the book of its first plane comes to the front of the history if it is a custom one.
-    /// It stays as it is, without codes for the symbols that its chunk lacks: with them, fewer books had to be built over the series of
-    /// `h5-samples/results/adaptive.txt`, but for each of them one more was, and streams were longer.
+    /// Learns from a stream that the encoder has just made: a custom book of its first plane moves to the front of the history.
+    ///
+    /// The book does not get codes for symbols that its chunk lacks: see "Codes for symbols that a chunk lacks" in docs/design-notes.md.
     pub fn learn(&mut self, stream: &[u8]) {
         if let Some(book) = custom_book(stream) {
             self.learn_book(&book);
@@ -33,7 +33,7 @@ pub fn custom_book(stream: &[u8]) -> Option<CodeLengths> {
     }
 }
 
-/// Counts the tokens of a stream's first plane, for making books for its like. All 0 for a stream without planes.
+/// Histogram of the tokens of a stream's first plane, from which books for similar chunks are made. All 0 for a stream without planes.
 ///
 /// # Errors
 /// `InvalidArgument` for a stream of bit planes, otherwise as [`Workspace::decompress`](crate::Workspace::decompress).
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stream_has_built_the_next_one_takes() {
+    fn a_book_that_one_chunk_built_codes_the_next() {
         let config = Config::absolute(0.01).unwrap();
         let mut books = AdaptiveDictionary::new(&[book(1)]).unwrap();
         let first = compress(1, &config);
@@ -120,10 +120,10 @@ mod tests {
         let choose = |books: &[CodeLengths]| choose_book(&histogram, CodebookPolicy::Auto, books);
         assert_eq!(choose(&[book(3), best]), Choice::Custom(best));
         // A book of a dictionary is in the dictionary for nothing.
-        let (place, _) = dictionary::cheapest(&dictionary::books()[7].map(|length| 1 << (12 - length)));
-        let typical = dictionary::books()[usize::from(place)].map(|length| 1 << (12 - length));
-        let same = [dictionary::books()[usize::from(place)]];
-        assert_eq!(choose_book(&typical, CodebookPolicy::Auto, &same), Choice::Dictionary(place));
+        let (number, _) = dictionary::cheapest(&dictionary::books()[7].map(|length| 1 << (12 - length)));
+        let typical = dictionary::books()[usize::from(number)].map(|length| 1 << (12 - length));
+        let same = [dictionary::books()[usize::from(number)]];
+        assert_eq!(choose_book(&typical, CodebookPolicy::Auto, &same), Choice::Dictionary(number));
         // Without a code for a symbol that occurs, a book cannot be taken.
         let rarest = (0..SYMBOLS).filter(|&symbol| histogram[symbol] > 0).min_by_key(|&symbol| histogram[symbol]).unwrap();
         let mut others = histogram;

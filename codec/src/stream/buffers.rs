@@ -7,32 +7,37 @@ use crate::predict::quantized::Quantized;
 use crate::quantize::bitmap::Bitmap;
 use crate::stream::plane::PlaneWorkspace;
 
-/// Buffers of one integer width.
+/// Buffers for chunks whose codes have the width of `C`.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers<C> {
+    /// Quantization codes of the chunk; then, while exception bits are coded, these.
     pub codes: Vec<C>,
+    /// Differences of `codes`.
     pub differences: Vec<C>,
 }
 
-/// Buffers of any width.
+/// Buffers for all chunks.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     pub plane: PlaneWorkspace,
-    /// Where exceptions are.
+    /// Exceptions of the codes.
     pub exceptions: Bitmap,
+    /// Exceptions of interpolation.
     pub residual_exceptions: Bitmap,
+    /// The exception mask while it is predicted.
     pub mask: Bitmap,
+    /// Differences of the exception mask.
     pub mask_differences: Vec<i8>,
     pub chooser: Chooser,
     pub interpolation: Interpolation,
-    /// What interpolation leaves; codes that are read and fit.
+    /// Residuals of interpolation. When reading, codes of 64 bits that fit 32.
     pub residuals: Vec<i32>,
-    /// What a predictor has left, as it is read, without what is far.
-    pub near: Vec<i16>,
+    /// Residuals or differences as decoded, in 16 bits; [`PlaneWorkspace::patches`] has those that do not fit.
+    pub patched16: Vec<i16>,
 }
 
 impl Shared {
-    /// What a chunk is coded with, codes of its type aside.
+    /// The chooser of the predictor, and the buffers that a chunk is quantized into. `codes` are those of the chunk's type.
     pub(crate) fn split<'a, C>(&'a mut self, codes: &'a mut Vec<C>) -> (&'a mut Chooser, Quantized<'a, C>) {
         let Self { chooser, exceptions, interpolation, residuals, residual_exceptions, .. } = self;
         (
@@ -50,8 +55,9 @@ impl Shared {
     }
 }
 
-/// Integers that codes can be, and the buffers for them.
+/// The integer types of codes.
 pub(crate) trait Code: Integer {
+    /// The buffers for this type.
     fn buffers<'a>(narrow: &'a mut Buffers<i32>, wide: &'a mut Buffers<i64>) -> &'a mut Buffers<Self>;
 }
 
@@ -64,5 +70,29 @@ impl Code for i32 {
 impl Code for i64 {
     fn buffers<'a>(_narrow: &'a mut Buffers<i32>, wide: &'a mut Buffers<i64>) -> &'a mut Buffers<Self> {
         wide
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_width_has_its_own_buffers() {
+        let (mut narrow, mut wide) = (Buffers::<i32>::default(), Buffers::<i64>::default());
+        i32::buffers(&mut narrow, &mut wide).codes.push(-1);
+        i64::buffers(&mut narrow, &mut wide).codes.extend([i64::MIN, 2]);
+        assert_eq!((&narrow.codes[..], &wide.codes[..]), (&[-1][..], &[i64::MIN, 2][..]));
+    }
+
+    #[test]
+    fn a_chunk_begins_with_nothing_quantized() {
+        let mut shared = Shared { residuals: vec![5], ..Shared::default() };
+        let mut codes = vec![7i64];
+        let (_, quantized) = shared.split(&mut codes);
+        assert!(!quantized.has_codes && !quantized.has_residuals);
+        quantized.codes.push(8);
+        quantized.residuals.push(6);
+        assert_eq!((codes, shared.residuals), (vec![7, 8], vec![5, 6]));
     }
 }

@@ -1,4 +1,4 @@
-//! From a stream to its chunk: the stages backwards (FORMAT.md §3, §4).
+//! From a stream to its chunk: the inverse stages in order (FORMAT.md §3, §4).
 
 use crate::error::{Error, Result};
 use crate::layout::{Axes, Layout, Shape};
@@ -18,9 +18,9 @@ use crate::stream::body::BodyHeader;
 use crate::stream::buffers::{Buffers, Shared};
 use crate::stream::plane;
 
-/// Decodes a chunk of elements of a type from the body of a stream, behind its fixed part. `body` is shortened by what has been read.
+/// Decodes a chunk of values of type `V`. `body` is the body of the stream behind its [`BodyHeader`]; every section read is taken off its front.
 pub(crate) struct Decoder<'a, 's, V: Element> {
-    pub fixed: &'a BodyHeader,
+    pub body_header: &'a BodyHeader,
     pub buffers: &'a mut Buffers<V::Code>,
     pub shared: &'a mut Shared,
     pub body: &'a mut &'s [u8],
@@ -31,12 +31,12 @@ pub(crate) struct Decoder<'a, 's, V: Element> {
 impl<V: Value> Decoder<'_, '_, V> {
     /// Decodes floating-point numbers.
     pub(crate) fn floats(mut self) -> Result<()> {
-        let Self { fixed, layout, .. } = self;
-        if fixed.grid == Grid::Exact {
+        let Self { body_header, layout, .. } = self;
+        if body_header.grid == Grid::Exact {
             return self.exact();
         }
         let list = self.take_list()?;
-        match &fixed.grid {
+        match &body_header.grid {
             Grid::Logarithmic(grid) => {
                 self.codes()?;
                 logarithm::restore::<V>(&self.buffers.codes, grid, layout.byte_order, self.chunk);
@@ -47,11 +47,11 @@ impl<V: Value> Decoder<'_, '_, V> {
         self.exceptions(&list)
     }
 
-    /// Decodes all but the exceptions of a chunk on an absolute bound's grid, or on a lattice.
+    /// Decodes a chunk on the grid of an absolute bound or on a lattice, without its exceptions.
     fn linear(&mut self, quantizer: &Quantizer) -> Result<()> {
         let &Layout { byte_order: order, shape, .. } = self.layout;
         let elements = shape.elements() as usize;
-        // Without a fine grid the plane's predictor is refused.
+        // Where there is no fine grid, `codes` refuses the predictor of an interpolated plane.
         let fine = quantizer.fine::<V>().filter(|_| plane::is_interpolated(self.body));
         let is_wide = size_of::<V::Code>() > size_of::<i32>();
         if fine.is_none() && !(is_wide && plane::is_narrow(self.body)) {
@@ -60,17 +60,17 @@ impl<V: Value> Decoder<'_, '_, V> {
             return Ok(());
         }
         let Self { buffers, shared, body, layout, chunk, .. } = self;
-        let Shared { plane, near, residuals: narrow_codes, interpolation, .. } = &mut **shared;
-        resize(near, elements)?;
+        let Shared { plane, patched16, residuals: codes32, interpolation, .. } = &mut **shared;
+        resize(patched16, elements)?;
         if let Some(fine) = fine {
-            plane.decode_differences(body, near)?;
-            return interpolation.inverse(&Patched16 { near, far: plane.far() }, &shape, &fine, order, chunk);
+            plane.decode_differences(body, patched16)?;
+            return interpolation.inverse(&Patched16 { near: patched16, far: plane.patches() }, &shape, &fine, order, chunk);
         }
-        let axes = plane.decode_differences_along(body, &shape, near)?;
-        let differences = Patched16 { near, far: plane.far() };
-        // Codes of 64 bits are mostly far from needing them.
+        let axes = plane.decode_differences_along(body, &shape, patched16)?;
+        let differences = Patched16 { near: patched16, far: plane.patches() };
+        // Most codes of f64 fit 32 bits.
         if differences.sums_fit() {
-            restore_patched16::<V, _>(&differences, axes, narrow_codes, quantizer, layout, chunk)
+            restore_patched16::<V, _>(&differences, axes, codes32, quantizer, layout, chunk)
         } else {
             restore_patched16::<V, _>(&differences, axes, &mut buffers.codes, quantizer, layout, chunk)
         }
@@ -80,7 +80,7 @@ impl<V: Value> Decoder<'_, '_, V> {
 impl<V: Whole> Decoder<'_, '_, V> {
     /// Decodes whole numbers.
     pub(crate) fn whole_numbers(mut self) -> Result<()> {
-        let Grid::Steps(steps) = &self.fixed.grid else { return self.exact() };
+        let Grid::Steps(steps) = &self.body_header.grid else { return self.exact() };
         let list = self.take_list()?;
         self.codes()?;
         integer_steps::restore::<V>(&self.buffers.codes, steps, self.layout.byte_order, self.chunk);
@@ -89,7 +89,7 @@ impl<V: Whole> Decoder<'_, '_, V> {
 }
 
 impl<'s, V: Element> Decoder<'_, 's, V> {
-    /// Decodes the integers that stand for the values.
+    /// Decodes a chunk of values that integers encode exactly.
     fn exact(&mut self) -> Result<()> {
         self.codes()?;
         let Self { buffers, layout, chunk, .. } = self;
@@ -100,8 +100,9 @@ impl<'s, V: Element> Decoder<'_, 's, V> {
         Ok(())
     }
 
+    /// Takes the list of exceptions off the front of the body.
     fn take_list(&mut self) -> Result<List<'s>> {
-        List::take(self.body, self.fixed.exceptions, self.layout.shape.elements(), V::SIZE)
+        List::take(self.body, self.body_header.exceptions, self.layout.shape.elements(), V::SIZE)
     }
 
     /// Decodes the codes of a chunk.
@@ -110,11 +111,11 @@ impl<'s, V: Element> Decoder<'_, 's, V> {
         self.shared.plane.decode(self.body, &self.layout.shape, &mut self.buffers.codes)
     }
 
-    /// Decodes exceptions and writes them over what the grid gave.
+    /// Decodes the exceptions and writes them over the fillers in the chunk.
     fn exceptions(&mut self, list: &List<'_>) -> Result<()> {
-        let Self { fixed, buffers, shared, body, layout, chunk } = self;
+        let Self { body_header, buffers, shared, body, layout, chunk } = self;
         let Layout { shape, byte_order, .. } = layout;
-        let exceptions = fixed.exceptions;
+        let exceptions = body_header.exceptions;
         if exceptions <= most_listed(shape.elements()) {
             list.restore::<V>(*byte_order, chunk);
             return Ok(());
@@ -138,7 +139,7 @@ impl<'s, V: Element> Decoder<'_, 's, V> {
     }
 }
 
-/// Restores values from the differences of their codes; the vector is room for these.
+/// Restores values from the differences of their codes; `codes` is a buffer.
 fn restore_patched16<V: Value, C: Integer>(
     differences: &Patched16<'_>,
     axes: Axes,

@@ -17,10 +17,10 @@ use crate::simd::vectorized;
 use crate::stream::buffers::{Buffers, Shared};
 use crate::stream::header::Header;
 
-/// Most bytes that a grid takes in a stream: half step and offset of a logarithmic one.
-const MOST_GRID_BYTES: usize = 16;
+/// Most bytes of a grid in a stream: half step and offset of a logarithmic grid.
+const MAX_GRID_BYTES: usize = 16;
 
-/// Encodes a chunk of elements of a type, which is not constant, and appends to a stream.
+/// Encodes a chunk of values of type `V` that is not constant, and appends to `stream`.
 pub(crate) struct Encoder<'a, V: Element> {
     pub buffers: &'a mut Buffers<V::Code>,
     pub shared: &'a mut Shared,
@@ -34,14 +34,14 @@ impl<V: Value> Encoder<'_, V> {
     /// Encodes floating-point numbers.
     pub(crate) fn floats(mut self) -> Result<()> {
         let Self { chunk, layout, config, .. } = self;
-        let (chooser, mut coded) = self.shared.split(&mut self.buffers.codes);
-        let (grid, predictor) = for_floats::<V>(chunk, layout, config, chooser, &mut coded, None)?;
+        let (chooser, mut quantized) = self.shared.split(&mut self.buffers.codes);
+        let (grid, predictor) = for_floats::<V>(chunk, layout, config, chooser, &mut quantized, None)?;
         match &grid {
-            Grid::Linear(quantizer) => coded.apply::<V>(predictor, chunk, layout, quantizer)?,
+            Grid::Linear(quantizer) => quantized.apply::<V>(predictor, chunk, layout, quantizer)?,
             Grid::Logarithmic(logarithm) => {
-                coded.clear(layout)?;
-                logarithm::quantize::<V>(chunk, layout.byte_order, logarithm, coded.codes, coded.exceptions);
-                coded.fill_gaps(layout);
+                quantized.clear(layout)?;
+                logarithm::quantize::<V>(chunk, layout.byte_order, logarithm, quantized.codes, quantized.exceptions);
+                quantized.fill_gaps(layout);
             }
             Grid::Exact => {}
             Grid::Steps(_) => unreachable!("steps are for whole numbers"),
@@ -55,15 +55,15 @@ impl<V: Whole> Encoder<'_, V> {
     /// Encodes whole numbers.
     pub(crate) fn whole_numbers(mut self) -> Result<()> {
         let Self { chunk, layout, config, .. } = self;
-        let (chooser, mut coded) = self.shared.split(&mut self.buffers.codes);
+        let (chooser, mut quantized) = self.shared.split(&mut self.buffers.codes);
         let (grid, predictor) = for_whole_numbers::<V>(chunk, layout, config, chooser)?;
         let Grid::Steps(steps) = &grid else {
             self.begin(&grid)?;
             return self.exact(predictor);
         };
-        coded.clear(layout)?;
-        integer_steps::quantize::<V>(chunk, layout.byte_order, steps, coded.codes, coded.exceptions);
-        coded.fill_gaps(layout);
+        quantized.clear(layout)?;
+        integer_steps::quantize::<V>(chunk, layout.byte_order, steps, quantized.codes, quantized.exceptions);
+        quantized.fill_gaps(layout);
         self.begin(&grid)?;
         self.planes(predictor)
     }
@@ -73,12 +73,12 @@ impl<V: Element> Encoder<'_, V> {
     /// Begins the chunk's stream: header and grid.
     fn begin(&mut self, grid: &Grid) -> Result<()> {
         Header { coding: grid.coding(), layout: *self.layout }.write_to(self.stream)?;
-        reserve(self.stream, MOST_GRID_BYTES)?;
+        reserve(self.stream, MAX_GRID_BYTES)?;
         grid.write_to(self.stream);
         Ok(())
     }
 
-    /// Appends the plane of the integers that stand for the values.
+    /// Appends the plane of the integers that encode the values exactly.
     fn exact(&mut self, predictor: Predictor) -> Result<()> {
         let Self { chunk, layout: &Layout { byte_order, shape, .. }, config, .. } = *self;
         let Buffers { codes, differences } = &mut *self.buffers;
@@ -92,7 +92,7 @@ impl<V: Element> Encoder<'_, V> {
         self.shared.plane.encode(differences, predictor, config, self.stream)
     }
 
-    /// Appends number of exceptions and planes, of codes or residuals that are there.
+    /// Appends the number of exceptions, their list, and the planes. The buffers have the codes, or the residuals if `predictor` is interpolation.
     fn planes(&mut self, predictor: Predictor) -> Result<()> {
         let Self { chunk, layout: &Layout { byte_order, shape, .. }, config, .. } = *self;
         let stream = &mut *self.stream;
@@ -120,7 +120,7 @@ impl<V: Element> Encoder<'_, V> {
         let axes = predict_mask(exceptions, &shape, mask, mask_differences)?;
         plane.encode(mask_differences, axes.into(), config, stream)?;
 
-        // The codes are coded: their positions serve for the bits.
+        // The codes are no longer needed: their buffer takes the bits of the exceptions.
         resize(codes, elements)?;
         let (bits, differences) = (&mut codes[..count], &mut differences[..count]);
         let mut rest = &mut *bits;

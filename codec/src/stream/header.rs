@@ -14,16 +14,17 @@ pub const VERSION: (u8, u8) = (0, 5);
 pub const HEADER_FIXED_LEN: usize = 24;
 /// Bytes of the longest header.
 pub const HEADER_MAX_LEN: usize = HEADER_FIXED_LEN + 8 * MAX_RANK;
-/// Where the value type stands.
+/// Offset of the value type.
 const TYPE_AT: usize = 6;
-/// Where the rank stands.
+/// Offset of the rank.
 const RANK_AT: usize = 8;
-/// Where the coding stands.
+/// Offset of the coding.
 pub const CODING_AT: usize = 7;
-/// Where the checksum stands.
+/// Offsets of the checksum.
 pub const CHECKSUM_AT: std::ops::Range<usize> = 12..16;
-/// Where the length of the whole stream stands.
+/// Offset of the length of the whole stream.
 pub const LENGTH_AT: usize = 16;
+
 /// How the values of a chunk are represented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coding {
@@ -31,13 +32,13 @@ pub enum Coding {
     Stored,
     /// One value that every element has, bit for bit.
     Constant,
-    /// Rounded to a grid of even steps.
+    /// Rounded to an evenly spaced grid.
     Quantized,
-    /// Integers that stand for the values exactly.
+    /// Integers that encode the values exactly, without a grid.
     Exact,
     /// Whole numbers, rounded to multiples of a whole number.
     Steps,
-    /// Rounded to a grid of even steps of the logarithm.
+    /// Rounded to a grid that is evenly spaced in the logarithm.
     Logarithmic,
 }
 
@@ -70,7 +71,7 @@ impl Coding {
         !matches!(self, Self::Stored | Self::Constant)
     }
 
-    /// Whether values of a type can be represented so.
+    /// Whether streams of a value type can have the coding (FORMAT.md §2).
     fn fits(self, scalar: Scalar) -> bool {
         match self {
             Self::Stored | Self::Constant | Self::Exact => true,
@@ -80,7 +81,7 @@ impl Coding {
     }
 }
 
-/// What a stream says of itself.
+/// The header of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// How the values are represented.
@@ -115,7 +116,7 @@ impl Header {
         bytes
     }
 
-    /// Appends the header as [`Header::to_bytes`] has it.
+    /// Appends the header to a stream, with length and checksum 0 as in [`Header::to_bytes`].
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -197,7 +198,7 @@ pub(super) fn verify(stream: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// CRC-32 (IEEE 802.3, as zlib's) of all bytes but the checksum's own.
+/// CRC-32 (IEEE 802.3, zlib's `crc32`) of all bytes of a stream but the four of the checksum.
 fn checksum(stream: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&stream[..CHECKSUM_AT.start]);
@@ -209,4 +210,85 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut eight = [0; 8];
     eight.copy_from_slice(&bytes[at..at + 8]);
     u64::from_le_bytes(eight)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::ByteOrder;
+
+    fn sealed(header: &Header) -> Vec<u8> {
+        let mut stream = Vec::new();
+        header.write_to(&mut stream).unwrap();
+        seal(&mut stream);
+        stream
+    }
+
+    fn example() -> Header {
+        let layout = Layout { scalar: Scalar::F64, byte_order: ByteOrder::Big, shape: Shape::new(&[3, 258]).unwrap() };
+        Header { coding: Coding::Quantized, layout }
+    }
+
+    #[test]
+    fn every_field_is_at_the_offset_of_the_format() {
+        let stream = sealed(&example());
+        let [a, b, c, d] = crc32fast::hash(&[&stream[..12], &stream[16..]].concat()).to_le_bytes();
+        let mut plain = b"QUIR".to_vec();
+        plain.extend([0, 5, 0x81, 2, 2, 0, 0, 0, a, b, c, d, 40, 0, 0, 0, 0, 0, 0, 0]);
+        plain.extend([3, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(stream, plain);
+        verify(&stream).unwrap();
+    }
+
+    #[test]
+    fn headers_of_every_type_coding_and_rank_come_back() {
+        for scalar in [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::BF16, Scalar::I8, Scalar::U64] {
+            for coding in Coding::ALL {
+                for dims in [&[1][..], &[7, 1], &[2, 3, 5], &[1 << 12; 4]] {
+                    let layout = Layout { scalar, byte_order: ByteOrder::Little, shape: Shape::new(dims).unwrap() };
+                    let header = Header { coding, layout };
+                    let stream = sealed(&header);
+                    assert_eq!(stream.len(), header.encoded_len());
+                    let read = Header::read_from(&stream);
+                    let is_for_floats = matches!(coding, Coding::Quantized | Coding::Logarithmic);
+                    if if scalar.is_float() { coding == Coding::Steps } else { is_for_floats } {
+                        assert!(read.unwrap_err().to_string().contains("is not for value type"), "{coding:?} of {scalar:?}");
+                    } else {
+                        assert_eq!(read, Ok(header));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_fields_are_refused_at_their_offset() {
+        let stream = sealed(&example());
+        for (at, byte, why) in [
+            (0, b'q', "QUIR"),
+            (4, 1, "format version 1.5"),
+            (5, 6, "format version 0.6"),
+            (TYPE_AT, 12, "value type 12"),
+            (CODING_AT, 6, "coding 6"),
+            (RANK_AT, 0, "rank is 0"),
+            (RANK_AT, 5, "rank is 5"),
+            (9, 1, "reserved"),
+            (11, 1, "reserved"),
+            (LENGTH_AT, 39, "39 bytes, 40 are present"),
+            (LENGTH_AT, 41, "41 needed, 40 left"),
+            (HEADER_FIXED_LEN, 0, ""),
+            (HEADER_FIXED_LEN + 6, 1, ""),
+        ] {
+            let mut damaged = stream.clone();
+            damaged[at] = byte;
+            let error = Header::read_from(&damaged).unwrap_err();
+            assert!(error.to_string().contains(why), "byte {at}: {error}");
+            if let Error::Corrupt { offset, .. } = error {
+                assert!(offset as usize <= at && at < offset as usize + 8, "byte {at} is reported at {offset}");
+            }
+        }
+        for len in 0..stream.len() {
+            assert!(matches!(Header::read_from(&stream[..len]), Err(Error::Truncated { .. })), "{len} bytes");
+        }
+    }
 }

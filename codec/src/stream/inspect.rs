@@ -1,4 +1,4 @@
-//! What a stream says of itself, without its values: for tools that show what was done to each chunk.
+//! Describes a stream without decoding its values, for tools that show how each chunk was compressed.
 
 use crate::entropy::book_choice::Choice;
 use crate::error::Result;
@@ -17,8 +17,8 @@ use crate::stream::verified::Verified;
 pub struct Description {
     /// Coding, type, byte order and shape.
     pub header: Header,
-    /// Half the step of the grid: the bound, or the lattice's half step; for whole numbers the bound; of binary logarithms where the grid is theirs. `None` for exact
-    /// values.
+    /// Half the step of the grid: for an absolute bound the bound, for a lattice half its spacing, for steps of integers the bound, for a logarithmic grid half the
+    /// step of the binary logarithm. `None` for exact values.
     pub half_step: Option<f64>,
     /// Values that the grid cannot hold, which are kept bit for bit.
     pub exceptions: u64,
@@ -31,7 +31,7 @@ pub struct Description {
 pub struct Plane {
     /// How its integers were predicted.
     pub prediction: Prediction,
-    /// How what is left is coded.
+    /// How its differences or residuals are coded.
     pub coding: PlaneCoding,
     /// Integers of a block.
     pub block_len: usize,
@@ -48,19 +48,19 @@ pub enum Prediction {
     Interpolation,
 }
 
-/// How what the predictor leaves is coded.
+/// How differences or residuals are coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlaneCoding {
     /// Huffman codes with this book of the dictionary.
     Dictionary(u8),
-    /// Huffman codes with a book that stands in the stream.
+    /// Huffman codes with a book that is in the stream.
     Custom,
     /// Bit planes.
     BitPlanes,
 }
 
 impl Description {
-    /// Describes a stream, of which the checksum is verified; the blocks of planes are not decoded.
+    /// Describes a stream. Verifies the checksum; does not decode blocks.
     ///
     /// # Errors
     /// `Truncated`, `Corrupt`, `UnsupportedVersion` or `OutOfMemory`.
@@ -68,18 +68,18 @@ impl Description {
         let stream = Verified::read(stream)?;
         let header = *stream.header();
         let mut description = Self { header, half_step: None, exceptions: 0, planes: Vec::new() };
-        let Some((fixed, mut rest)) = planes(stream.body(), &header)? else { return Ok(description) };
-        description.exceptions = fixed.exceptions;
-        description.half_step = match &fixed.grid {
+        let Some((body_header, mut rest)) = planes(stream.body(), &header)? else { return Ok(description) };
+        description.exceptions = body_header.exceptions;
+        description.half_step = match &body_header.grid {
             Grid::Linear(quantizer) => Some(quantizer.half_step()),
             Grid::Logarithmic(grid) => Some(grid.half_step()),
             Grid::Steps(steps) => Some(steps.bound() as f64),
             Grid::Exact => None,
         };
         let elements = header.layout.shape.elements();
-        let planes = if fixed.exceptions > most_listed(elements) { 3 } else { 1 };
+        let planes = if body_header.exceptions > most_listed(elements) { 3 } else { 1 };
         memory::reserve(&mut description.planes, planes)?;
-        for integers in [elements, elements, fixed.exceptions].into_iter().take(planes) {
+        for integers in [elements, elements, body_header.exceptions].into_iter().take(planes) {
             let before = rest.len();
             let head = PlaneHeader::read(&mut rest)?;
             head.skip(&mut rest, integers as usize)?;
@@ -101,16 +101,16 @@ impl Description {
     }
 }
 
-/// What the body of a stream begins with, and its planes; `None` for a stream without planes.
+/// The start of a stream's body, and the bytes of its planes; `None` for a stream without planes.
 pub(crate) fn planes<'a>(body: &'a [u8], header: &Header) -> Result<Option<(BodyHeader, &'a [u8])>> {
     if !header.coding.has_planes() {
         return Ok(None);
     }
     let mut rest = body;
-    let fixed = BodyHeader::read(header, rest)?;
-    take(&mut rest, fixed.len as u64, "grid")?;
-    List::take(&mut rest, fixed.exceptions, header.layout.shape.elements(), header.layout.scalar.size())?;
-    Ok(Some((fixed, rest)))
+    let body_header = BodyHeader::read(header, rest)?;
+    take(&mut rest, body_header.len as u64, "grid")?;
+    List::take(&mut rest, body_header.exceptions, header.layout.shape.elements(), header.layout.scalar.size())?;
+    Ok(Some((body_header, rest)))
 }
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ mod tests {
 
     fn describe(value: impl Fn(u64) -> f32, config: Config) -> Description {
         let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape: Shape::new(&[60, 70]).unwrap() };
-        let chunk: Vec<u8> = (0..4200).flat_map(|place| value(place).to_le_bytes()).collect();
+        let chunk: Vec<u8> = (0..4200).flat_map(|index| value(index).to_le_bytes()).collect();
         let mut stream = Vec::new();
         Workspace::default().compress(&chunk, &layout, &config, &mut stream).unwrap();
         let found = Description::of(&stream).unwrap();
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn streams_are_described() {
         let config = Config::absolute(0.01).unwrap();
-        let smooth = |place: u64| (place as f32 * 0.01).sin();
+        let smooth = |index: u64| (index as f32 * 0.01).sin();
         let found = describe(smooth, config);
         assert_eq!((found.header.coding, found.exceptions, found.half_step), (Coding::Quantized, 0, Some(0.01)));
         assert_eq!(found.planes.len(), 1);
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!((found.planes[0].coding, found.planes[0].block_len), (PlaneCoding::BitPlanes, 2048));
         let found = describe(smooth, Config { codebook: CodebookPolicy::Custom, ..config });
         assert_eq!(found.planes[0].coding, PlaneCoding::Custom);
-        let gaps = |place: u64| if place.is_multiple_of(3) { f32::NAN } else { smooth(place) };
+        let gaps = |index: u64| if index.is_multiple_of(3) { f32::NAN } else { smooth(index) };
         let found = describe(gaps, config);
         assert_eq!((found.exceptions, found.planes.len()), (1400, 3));
         assert!(matches!(found.planes[1].prediction, Prediction::Differences(_)));

@@ -1,5 +1,5 @@
-//! A plane (FORMAT.md §4): an array of integers, coded by stages 2 to 5 on its own. A chunk has a plane of quantization codes and, if
-//! there are many exceptions, one that says where they are and one that holds their bits.
+//! A plane (FORMAT.md §4): an array of integers that stages 2 to 5 code by itself. A chunk has a plane of quantization codes or of residuals and, if there are many
+//! exceptions, a plane of their mask and a plane of their bits.
 //!
 //! ```text
 //! codes → differences → tokens → codebook → blocks of 32 lanes
@@ -7,19 +7,16 @@
 //! ```
 
 use crate::config::{CodingPolicy, Config};
-use crate::entropy::alphabet::CodeLengths;
-use crate::entropy::alphabet::{ALPHABET, FIRST_CLASS, FIRST_RUN, SEGMENT};
+use crate::entropy::alphabet::{ALPHABET, CodeLengths, FIRST_CLASS, FIRST_RUN, SEGMENT};
 use crate::entropy::bitshuffle::{self, Bitshuffle};
-use crate::entropy::book_choice;
-use crate::entropy::book_choice::Choice;
+use crate::entropy::book_choice::{self, Choice};
 use crate::entropy::codebook::{self, MAX_CODE_BITS, PACKED_LENGTHS};
 use crate::entropy::decode_tables::Tables;
 use crate::entropy::dictionary;
 use crate::entropy::lanes::{self, LANES, MAX_BLOCK};
-use crate::entropy::tokens::{Place, Tokens, tokenize};
+use crate::entropy::tokens::{TokenOffset, Tokens, tokenize};
 use crate::error::{Error, Result};
-use crate::layout::Axes;
-use crate::layout::Shape;
+use crate::layout::{Axes, Shape};
 use crate::memory::{HeapArray, extend, push, reserve};
 use crate::number::integer::Integer;
 use crate::number::patched16::{FAR, Far};
@@ -27,27 +24,27 @@ use crate::predict::lorenzo;
 use crate::predict::predictor::{INTERPOLATION, Predictor};
 use crate::reader::{take, take_array};
 
-/// Bytes of a plane's fixed part.
+/// Bytes of a plane's header, without a custom book.
 pub const PLANE_HEADER_LEN: usize = 8;
-/// Codebook number that says a custom book follows.
+/// Codebook number of a custom book, which follows the header.
 pub const CUSTOM_BOOK: u8 = 255;
-/// Codebook number that says that there is none: blocks are bit planes.
+/// Codebook number of a plane without codebook: its blocks are bit planes.
 pub const BIT_PLANES: u8 = 254;
 /// Log2 of the shortest block.
 pub const MIN_BLOCK_LOG: u8 = SEGMENT.ilog2() as u8;
 /// Log2 of the longest block.
 pub const MAX_BLOCK_LOG: u8 = MAX_BLOCK.ilog2() as u8;
-/// Bits that a block should hold: enough that what the lanes leave unused stays below 3 %, few enough that blocks stay many.
+/// Least bits of an average block that the encoder aims at: so many that the unused ends of 32 lanes take less than 3 %. Fewer blocks would leave a GPU idle.
 pub const BLOCK_BITS: u64 = 11_000;
-/// Most tokens of a block of more than four segments: a GPU decodes a block by one warp, and waits for the longest. Where most blocks are nearly empty and a few
+/// Most tokens of a block of more than four segments. One warp of a GPU decodes a block, and the GPU waits for the longest block. Where most blocks are nearly empty and a few
 /// are full, as interpolation leaves them, this halves the time at 0.6 % of the ratio (geometric mean of the generator's fields at a
 /// relative bound of 1e-2; nothing at 1e-3).
 pub const BLOCK_TOKENS: usize = 8192;
 
-/// A plane is narrow if its codebook expects at most one token of so many to be far: each of these makes a step of the lanes slow.
-const NARROW_SHARE: usize = 64;
-/// The first class of differences that are far.
-const FIRST_FAR: usize = {
+/// A plane is decoded to 16 bits and patches if its codebook expects at most one patch in this many tokens: each patch makes a round of the lanes slow.
+const MIN_TOKENS_PER_PATCH: usize = 64;
+/// First symbol of the token classes whose differences do not fit 16 bits.
+const FIRST_PATCHED_CLASS: usize = {
     let mut symbol = FIRST_CLASS;
     while ALPHABET[symbol].start < FAR.unsigned_abs() as u64 {
         symbol += 1;
@@ -55,15 +52,15 @@ const FIRST_FAR: usize = {
     symbol
 };
 
-/// What errors call a plane's fixed part.
+/// The name of a plane's header in errors.
 const HEADER: &str = "plane header";
-/// What errors call its blocks.
+/// The name of a plane's blocks in errors.
 const PAYLOAD: &str = "plane payload";
 
-/// What a plane begins with, read and checked.
+/// The header of a plane, read and checked.
 #[derive(Debug, Clone, Copy)]
 pub struct PlaneHeader {
-    /// Byte of the predictor, which is not checked: that takes the shape.
+    /// Byte of the predictor. It is not checked: the axes depend on the shape.
     pub predictor: u8,
     /// The book of the codes, or `None` for bit planes.
     pub choice: Option<Choice>,
@@ -73,7 +70,7 @@ pub struct PlaneHeader {
 }
 
 impl PlaneHeader {
-    /// Reads it from the front of `stream`, which is shortened by it and by a custom book.
+    /// Reads the header, and a custom book, at the front of `stream`, and takes them off.
     ///
     /// # Errors
     /// `Truncated` or `Corrupt`.
@@ -116,20 +113,20 @@ impl PlaneHeader {
         1 << self.block_log
     }
 
-    /// Reads the index behind it into `sizes`: 16-bit words of each block's lanes and extra bits.
+    /// Reads the block index at the front of `stream` into `sizes`: number of lane words and number of extra words of each block.
     fn read_index(&self, stream: &mut &[u8], integers: usize, sizes: &mut Vec<(u32, u32)>) -> Result<()> {
         let blocks = integers.div_ceil(self.block_len());
         read_index(stream, blocks, u32::from(self.lane_width), u32::from(self.extra_width), sizes)
     }
 
-    /// Goes past the index and the payload of a plane of so many integers.
+    /// Takes block index and payload of a plane of `integers` integers off the front of `stream`.
     ///
     /// # Errors
     /// `Truncated`, `Corrupt` or `OutOfMemory`.
     pub fn skip(&self, stream: &mut &[u8], integers: usize) -> Result<()> {
         let mut sizes = Vec::new();
         if self.lane_width == 0 && self.extra_width == 0 {
-            // An index of no bits, which may stand for any number of empty blocks.
+            // The index has no bits, for any number of empty blocks: `sizes` could ask for too much memory.
             return Ok(());
         }
         self.read_index(stream, integers, &mut sizes)?;
@@ -148,13 +145,13 @@ pub struct PlaneWorkspace {
     sizes: Vec<(u32, u32)>,
     tables: Tables,
     bitshuffle: Bitshuffle,
-    /// A block of bit planes whose integers are to become narrower ones.
-    wide: HeapArray<i32, { bitshuffle::BLOCK }>,
-    far: Vec<Far>,
+    /// A block of bit planes before its integers go to 16 bits.
+    unpatched_block: HeapArray<i32, { bitshuffle::BLOCK }>,
+    patches: Vec<Far>,
 }
 
 impl PlaneWorkspace {
-    /// Appends the plane of which the predictor has left `differences`.
+    /// Appends the plane whose predictor leaves `differences`: differences or residuals.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -196,19 +193,20 @@ impl PlaneWorkspace {
         let lengths = choice.lengths();
         let code_bits = codebook::cost(&histogram, &lengths).unwrap_or(0);
         let segments = self.tokens.segment_ends.len() as u64;
-        let group_log = (0..MAX_BLOCK_LOG - MIN_BLOCK_LOG)
+        let block_segments_log = (0..MAX_BLOCK_LOG - MIN_BLOCK_LOG)
             .find(|&log| (code_bits + extra_bits) << log >= BLOCK_BITS * segments || segments <= 1 << log)
             .unwrap_or(MAX_BLOCK_LOG - MIN_BLOCK_LOG);
-        let group_log = (0..=group_log).rev().find(|&log| self.tokens.longest_group(1 << log) <= BLOCK_TOKENS).unwrap_or(0);
+        let block_segments_log =
+            (0..=block_segments_log).rev().find(|&log| self.tokens.longest_block(1 << log) <= BLOCK_TOKENS).unwrap_or(0);
 
         let codes = codebook::canonical_codes(&lengths);
         self.payload.clear();
         self.sizes.clear();
-        // Lanes hold back at most two words each beyond their bits, and extra bits fill up one word.
+        // Each lane has at most two words beyond its bits, and each block at most one partial extra word.
         let blocks = self.tokens.segment_ends.len();
         reserve(&mut self.payload, ((code_bits + extra_bits) / 16) as usize + (3 * LANES + 1) * blocks)?;
-        let mut start = Place::default();
-        for group in self.tokens.segment_ends.chunks(1 << group_log) {
+        let mut start = TokenOffset::default();
+        for group in self.tokens.segment_ends.chunks(1 << block_segments_log) {
             let end = group[group.len() - 1];
             let words = self.encoder.encode(&self.tokens.symbols()[start.symbol..end.symbol], &codes)?;
             extend(&mut self.payload, words)?;
@@ -219,12 +217,14 @@ impl PlaneWorkspace {
         }
 
         match choice {
-            Choice::Dictionary(book) => self.write(predictor, MIN_BLOCK_LOG + group_log, book, None, stream),
-            Choice::Custom(lengths) => self.write(predictor, MIN_BLOCK_LOG + group_log, CUSTOM_BOOK, Some(&lengths), stream),
+            Choice::Dictionary(book) => self.write(predictor, MIN_BLOCK_LOG + block_segments_log, book, None, stream),
+            Choice::Custom(lengths) => {
+                self.write(predictor, MIN_BLOCK_LOG + block_segments_log, CUSTOM_BOOK, Some(&lengths), stream)
+            }
         }
     }
 
-    /// Appends the plane whose blocks have the sizes and the words that are there.
+    /// Appends the plane of the blocks in `self.sizes` and `self.payload`.
     fn write(
         &self,
         predictor: Predictor,
@@ -251,7 +251,7 @@ impl PlaneWorkspace {
         Ok(())
     }
 
-    /// Reads the plane at the start of `stream`, which is shortened by it, into `codes`, and undoes the prediction.
+    /// Takes a plane off the front of `stream`, decodes it and restores the integers from their differences.
     ///
     /// # Errors
     /// `Truncated`, `Corrupt` or `OutOfMemory`.
@@ -261,7 +261,7 @@ impl PlaneWorkspace {
         Ok(())
     }
 
-    /// Reads the differences of the plane at the start of `stream`, and along which axes they are.
+    /// Takes a plane of differences off the front of `stream` and decodes them; returns their axes.
     ///
     /// # Errors
     /// As [`PlaneWorkspace::decode`].
@@ -280,31 +280,31 @@ impl PlaneWorkspace {
         })
     }
 
-    /// Differences that [`Integer::FAR`] has stood for in the plane that was decoded last, in ascending order of their indices.
+    /// Index and value of each difference that the integers of the plane decoded last cannot hold, ascending by index: [`Integer::FAR`] is in its place.
     #[must_use]
-    pub fn far(&self) -> &[Far] {
-        &self.far
+    pub fn patches(&self) -> &[Far] {
+        &self.patches
     }
 
-    /// Reads what the predictor of the plane at the start of `stream` has left, and the predictor's byte. See [`PlaneWorkspace::far`] for what `C` cannot
-    /// hold.
+    /// Takes a plane off the front of `stream` and decodes its differences or residuals; returns the predictor's byte. Differences that `C` cannot hold go to
+    /// [`PlaneWorkspace::patches`].
     ///
     /// # Errors
     /// As [`PlaneWorkspace::decode`].
     pub fn decode_differences<C: Integer>(&mut self, stream: &mut &[u8], codes: &mut [C]) -> Result<u8> {
         let head = PlaneHeader::read(stream)?;
         let table = head.choice.as_ref().map(|choice| self.tables.of(choice, C::FAR.is_some())).transpose()?;
-        self.far.clear();
-        let mut is_kept = Ok(());
+        self.patches.clear();
+        let mut outcome = Ok(());
         let block_len = head.block_len();
         head.read_index(stream, codes.len(), &mut self.sizes)?;
         let words: u64 = self.sizes.iter().map(|&(lanes, extras)| u64::from(lanes) + u64::from(extras)).sum();
         let payload = take(stream, words.saturating_mul(2), PAYLOAD)?;
         let mut rest = payload;
         for (number, (block, &(lane_words, extra_words))) in codes.chunks_mut(block_len).zip(&self.sizes).enumerate() {
-            let mut keep_far = |index: usize, value| {
-                if let Err(error) = push(&mut self.far, (number * block_len + index, value)) {
-                    is_kept = Err(error);
+            let mut keep_patch = |index: usize, value| {
+                if let Err(error) = push(&mut self.patches, (number * block_len + index, value)) {
+                    outcome = Err(error);
                 }
             };
             let (lane_bytes, after) = rest.split_at(2 * lane_words as usize);
@@ -312,14 +312,14 @@ impl PlaneWorkspace {
             rest = after;
             let Some(table) = table else {
                 if let Some(far) = C::FAR {
-                    let wide = &mut self.wide.get()?[..block.len()];
-                    self.bitshuffle.decode(lane_bytes, wide)?;
-                    for (index, (value, wide)) in block.iter_mut().zip(wide).enumerate() {
-                        let wide = wide.to_i64();
-                        *value = C::from_i64(wide);
-                        if *value == far || value.to_i64() != wide {
+                    let integers = &mut self.unpatched_block.get()?[..block.len()];
+                    self.bitshuffle.decode(lane_bytes, integers)?;
+                    for (index, (value, integer)) in block.iter_mut().zip(integers).enumerate() {
+                        let integer = integer.to_i64();
+                        *value = C::from_i64(integer);
+                        if *value == far || value.to_i64() != integer {
                             *value = far;
-                            keep_far(index, wide);
+                            keep_patch(index, integer);
                         }
                     }
                 } else {
@@ -334,9 +334,9 @@ impl PlaneWorkspace {
             self.extra_bytes.clear();
             extend(&mut self.extra_bytes, extra_bytes)?;
             extend(&mut self.extra_bytes, &[0; lanes::EXTRA_PADDING])?;
-            lanes::decode(&self.payload, &self.extra_bytes, table, block, &mut keep_far)?;
+            lanes::decode(&self.payload, &self.extra_bytes, table, block, &mut keep_patch)?;
         }
-        is_kept?;
+        outcome?;
         let padding = (payload.len().next_multiple_of(4) - payload.len()) as u64;
         if take(stream, padding, PAYLOAD)?.iter().any(|&byte| byte != 0) {
             return Err(Error::corrupt(PAYLOAD, "its padding is not 0"));
@@ -345,29 +345,29 @@ impl PlaneWorkspace {
     }
 }
 
-/// Whether the codebook of the plane at the start of a stream expects that nearly all of its differences fit 16 bits.
+/// Whether the codebook of the plane at the front of `stream` expects nearly all differences to fit 16 bits.
 #[must_use]
 pub fn is_narrow(mut stream: &[u8]) -> bool {
     let Ok(PlaneHeader { choice: Some(choice), .. }) = PlaneHeader::read(&mut stream) else { return false };
-    let far = &choice.lengths()[FIRST_FAR..FIRST_RUN[1]];
-    far.iter().map(|&length| codebook::share(length)).sum::<usize>() <= (1 << MAX_CODE_BITS) / NARROW_SHARE
+    let patched = &choice.lengths()[FIRST_PATCHED_CLASS..FIRST_RUN[1]];
+    patched.iter().map(|&length| codebook::share(length)).sum::<usize>() <= (1 << MAX_CODE_BITS) / MIN_TOKENS_PER_PATCH
 }
 
-/// Whether the plane at the start of a stream is interpolated.
+/// Whether the plane at the front of `stream` is interpolated.
 #[must_use]
 pub fn is_interpolated(stream: &[u8]) -> bool {
     stream.first() == Some(&INTERPOLATION)
 }
 
-/// Bytes of an index over `blocks` blocks.
+/// Bytes of the index of `blocks` blocks, with its padding.
 fn index_len(blocks: usize, lane_width: u32, extra_width: u32) -> u64 {
     (blocks as u64 * u64::from(lane_width + extra_width)).div_ceil(32) * 4
 }
 
-/// Appends the words of each block's lanes and extra bits, each in a fixed number of bits, least significant first.
+/// Appends the block index: for each block the number of lane words in `lane_width` bits, then the number of extra words in `extra_width` bits.
 fn write_index(sizes: &[(u32, u32)], lane_width: u32, extra_width: u32, stream: &mut Vec<u8>) -> Result<()> {
     let end = stream.len() + index_len(sizes.len(), lane_width, extra_width) as usize;
-    // The byte behind the last whole one is written before it is cut off.
+    // A partial byte behind the last field is written even where it has no bits, and cut off again.
     reserve(stream, end + 1 - stream.len())?;
     let mut buffer = 0u128;
     let mut count = 0;
@@ -385,6 +385,7 @@ fn write_index(sizes: &[(u32, u32)], lane_width: u32, extra_width: u32, stream: 
     Ok(())
 }
 
+/// Inverse of [`write_index`]; takes the index off the front of `stream`.
 fn read_index(stream: &mut &[u8], blocks: usize, lane_width: u32, extra_width: u32, sizes: &mut Vec<(u32, u32)>) -> Result<()> {
     let bytes = take(stream, index_len(blocks, lane_width, extra_width), "block index")?;
     let mut bytes = bytes.iter();
@@ -408,3 +409,6 @@ fn read_index(stream: &mut &[u8], blocks: usize, lane_width: u32, extra_width: u
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

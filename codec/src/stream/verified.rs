@@ -1,4 +1,4 @@
-//! What a reader knows of a stream: first its header, then that its checksum is right. Each is found once a read.
+//! A stream whose header has been read, and a stream whose checksum is right, as types: each check is made once for each read.
 
 use crate::error::Result;
 use crate::stream::header::{Header, verify};
@@ -70,10 +70,10 @@ impl<'a> Verified<'a> {
         Unverified::read(bytes)?.verify()
     }
 
-    /// A stream that this process has just made, whose checksum it has itself written.
+    /// A stream that this process has just made: its checksum is not computed again.
     ///
     /// # Errors
-    /// `Corrupt` if it has no header of ours.
+    /// As [`Unverified::read`].
     pub fn just_made(bytes: &'a [u8]) -> Result<Self> {
         Ok(Self(Unverified::read(bytes)?))
     }

@@ -1,70 +1,72 @@
-//! The decoder's inner step: one token of each lane. Two implementations of one definition (FORMAT.md §9.1).
+//! A round of the decoder: one token from each lane (FORMAT.md §9.1), in portable code and in AVX2.
 
-use super::{LANES, StepBits, WINDOW, extra_count};
+use super::LANES;
+use super::extra_bits::{RoundBits, WINDOW_BITS, extra_count};
 use crate::entropy::codebook::{DecodeTable, MAX_CODE_BITS, RUN_ENTRY, SPECIAL_ENTRY, START_SHIFT, WIDE_ENTRY};
 
-/// Words that a step may look at: one a lane, and those that a vector load reads behind them.
+/// Words that a round may read: one for each lane, and 8 that a vector load reads behind them.
 pub(super) const REQUEST: usize = LANES + 8;
 
 /// State of the lanes of a block.
 pub(super) struct Lanes {
-    /// Bits to come, the next one in the most significant place.
+    /// Next bits of each lane, the first one most significant.
     pub(super) buffers: [u32; LANES],
-    /// How many of the upper 16 bits are used up, below 16.
+    /// Bits of each lane taken since its last request for a word, 0 to 15.
     pub(super) used: [u32; LANES],
 }
 
-/// What a step found.
-pub(super) struct Found {
+/// The tokens of a round.
+pub(super) struct RoundTokens {
     /// Table entry of each lane's token.
     pub(super) entries: [u32; LANES],
-    /// Whether there is a run among them.
+    /// Whether one of the tokens is a run.
     pub(super) has_run: bool,
-    /// Whether there is one that is wide.
+    /// Whether one of the entries has [`WIDE_ENTRY`].
     pub(super) has_wide: bool,
-    /// Lanes whose tokens are not direct codes, by bits.
+    /// Bit `l` is set if the token of lane `l` is no direct code.
     pub(super) non_literals: u32,
-    /// Words that were taken from the request.
+    /// Words that the lanes have taken.
     pub(super) taken: usize,
 }
 
-/// Looks up one token a lane and hands the next word to each lane that has used up 16 bits, in the order of the lanes.
-pub(super) trait Step: Copy {
-    fn step(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> Found;
-    /// Lanes whose entries have a bit, by bits.
+/// The vector operations of a decoder.
+pub(super) trait LaneDecoder: Copy {
+    /// Looks up one token in each lane. Then each lane that has taken 16 bits since its last word gets the next word of `request`, in the order of the lanes.
+    fn round(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> RoundTokens;
+    /// Bit `l` of the result is set if entry `l` has a bit of `bit`.
     fn marked(self, entries: &[u32; LANES], bit: u32) -> u32;
-    /// What stands in the entries from [`START_SHIFT`] on.
+    /// Bits of the entries from [`START_SHIFT`] on, two's complement: the differences of direct codes.
     fn payloads(self, entries: &[u32; LANES]) -> [i32; LANES];
-    /// Sums of the numbers up to each lane's.
+    /// Inclusive prefix sums, modulo 2^32.
     fn sums(self, numbers: &[u32; LANES]) -> [u32; LANES];
-    /// Takes the extra bits of tokens of which none is wide: for each lane its own, and others above them.
-    fn take_all(self, entries: &[u32; LANES], bits: &mut StepBits<'_>) -> [u32; LANES];
+    /// Takes the extra bits of a round without wide tokens. A lane's number has its extra bits lowest, and any bits above them.
+    fn take_extra_bits(self, entries: &[u32; LANES], bits: &mut RoundBits<'_>) -> [u32; LANES];
 }
 
-/// Any CPU. No branch depends on which lanes take a word.
+/// Portable code. No branch depends on the lanes that take a word.
 #[derive(Clone, Copy)]
 pub(super) struct Portable;
 
-impl Step for Portable {
+impl LaneDecoder for Portable {
     #[inline(always)]
-    fn step(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> Found {
-        let mut found = Found { entries: [0; LANES], has_run: false, has_wide: false, non_literals: 0, taken: 0 };
+    fn round(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> RoundTokens {
+        let mut tokens = RoundTokens { entries: [0; LANES], has_run: false, has_wide: false, non_literals: 0, taken: 0 };
         let mut any = 0;
         for lane in 0..LANES {
             let entry = table[(lanes.buffers[lane] >> (32 - MAX_CODE_BITS)) as usize];
             let length = entry & 15;
             let count = lanes.used[lane] + length;
             let takes = count >> 4;
-            let word = u32::from(request[found.taken % LANES]) & takes.wrapping_neg();
+            let word = u32::from(request[tokens.taken % LANES]) & takes.wrapping_neg();
             lanes.used[lane] = count & 15;
             lanes.buffers[lane] = lanes.buffers[lane] << length | word << (count & 15);
-            found.taken += takes as usize;
-            found.entries[lane] = entry;
+            tokens.taken += takes as usize;
+            tokens.entries[lane] = entry;
             any |= entry;
-            found.non_literals |= (entry / SPECIAL_ENTRY % 2) << lane;
+            tokens.non_literals |= (entry / SPECIAL_ENTRY % 2) << lane;
         }
-        (found.has_run, found.has_wide) = (any & RUN_ENTRY != 0, any & WIDE_ENTRY != 0);
-        found
+        (tokens.has_run, tokens.has_wide) = (any & RUN_ENTRY != 0, any & WIDE_ENTRY != 0);
+        tokens
     }
 
     #[inline(always)]
@@ -87,7 +89,7 @@ impl Step for Portable {
     }
 
     #[inline(always)]
-    fn take_all(self, entries: &[u32; LANES], bits: &mut StepBits<'_>) -> [u32; LANES] {
+    fn take_extra_bits(self, entries: &[u32; LANES], bits: &mut RoundBits<'_>) -> [u32; LANES] {
         let mut taken = [0u32; LANES];
         for (taken, &[first, second]) in taken.as_chunks_mut::<2>().0.iter_mut().zip(entries.as_chunks::<2>().0) {
             let window = bits.take(extra_count(first) + extra_count(second));
@@ -97,14 +99,14 @@ impl Step for Portable {
     }
 }
 
-/// x86 with AVX2: words are handed out eight lanes at a time by a permutation.
+/// AVX2: a permutation hands out the words of eight lanes at a time.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 pub(super) struct Avx2(pub(super) pulp::x86::V3);
 
 #[cfg(target_arch = "x86_64")]
 impl Avx2 {
-    /// Sums of the numbers up to each, within fours.
+    /// Inclusive prefix sums within each group of four numbers.
     #[inline(always)]
     fn sums_in_fours(self, numbers: std::arch::x86_64::__m256i) -> std::arch::x86_64::__m256i {
         let avx2 = self.0.avx2;
@@ -113,7 +115,8 @@ impl Avx2 {
     }
 }
 
-/// For each set of eight lanes that take a word: which of the next eight words each lane takes. Bytes, because the cache is full of the decoding table.
+/// `HAND_OUT[set][lane]` is the word, of the next eight, that a lane takes if `set` has a bit for each of eight lanes that take one. Bytes, because the decoding table
+/// fills the L1 cache.
 #[cfg(target_arch = "x86_64")]
 static HAND_OUT: [[u8; 8]; 256] = {
     let mut table = [[0; 8]; 256];
@@ -133,17 +136,17 @@ static HAND_OUT: [[u8; 8]; 256] = {
 };
 
 #[cfg(target_arch = "x86_64")]
-impl Step for Avx2 {
+impl LaneDecoder for Avx2 {
     #[inline(always)]
-    fn step(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> Found {
+    fn round(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> RoundTokens {
         use pulp::bytemuck::cast;
         use std::arch::x86_64::{__m128i, __m256i};
         let (avx, avx2) = (self.0.avx, self.0.avx2);
-        let mut found = Found { entries: [0; LANES], has_run: false, has_wide: false, non_literals: 0, taken: 0 };
+        let mut tokens = RoundTokens { entries: [0; LANES], has_run: false, has_wide: false, non_literals: 0, taken: 0 };
         let fifteen: __m256i = cast([15u32; 8]);
         let mut any: __m256i = cast([0u32; 8]);
         let looked_up = lanes.buffers.map(|buffer| table[(buffer >> (32 - MAX_CODE_BITS)) as usize]);
-        let eights = looked_up.as_chunks::<8>().0.iter().zip(found.entries.as_chunks_mut::<8>().0);
+        let eights = looked_up.as_chunks::<8>().0.iter().zip(tokens.entries.as_chunks_mut::<8>().0);
         let eights = eights.zip(lanes.buffers.as_chunks_mut::<8>().0).zip(lanes.used.as_chunks_mut::<8>().0);
         for (eight, (((looked_up, found_entries), buffers), used)) in eights.enumerate() {
             let entries: __m256i = cast(*looked_up);
@@ -153,24 +156,24 @@ impl Step for Avx2 {
             let takes = avx2._mm256_cmpgt_epi32(count, fifteen);
             let kept = avx2._mm256_and_si256(count, fifteen);
             let set = avx._mm256_movemask_ps(cast(takes)) as usize % 256;
-            let words: [u16; 8] = *request[found.taken % (LANES + 1)..].first_chunk().unwrap_or(&[0; 8]);
+            let words: [u16; 8] = *request[tokens.taken % (LANES + 1)..].first_chunk().unwrap_or(&[0; 8]);
             let words = avx2._mm256_cvtepu16_epi32(cast::<[u16; 8], __m128i>(words));
             let order = avx2._mm256_cvtepu8_epi32(cast([HAND_OUT[set], [0; 8]]));
             let words = avx2._mm256_and_si256(avx2._mm256_permutevar8x32_epi32(words, order), takes);
             *used = cast(kept);
             *buffers =
                 cast(avx2._mm256_or_si256(avx2._mm256_sllv_epi32(cast(*buffers), length), avx2._mm256_sllv_epi32(words, kept)));
-            found.taken += set.count_ones() as usize;
+            tokens.taken += set.count_ones() as usize;
             any = avx2._mm256_or_si256(any, entries);
-            // The bit of special entries becomes the sign, which the mask collects.
-            let special = avx2._mm256_slli_epi32::<{ SPECIAL_ENTRY.leading_zeros() as i32 }>(entries);
-            found.non_literals |= avx._mm256_movemask_ps(cast(special)).cast_unsigned() << (8 * eight);
+            // Shifts the entry's bit into the sign, which movemask collects.
+            let signs = avx2._mm256_slli_epi32::<{ SPECIAL_ENTRY.leading_zeros() as i32 }>(entries);
+            tokens.non_literals |= avx._mm256_movemask_ps(cast(signs)).cast_unsigned() << (8 * eight);
         }
         let runs = avx2._mm256_slli_epi32::<{ RUN_ENTRY.leading_zeros() as i32 }>(any);
         let wides = avx2._mm256_slli_epi32::<{ WIDE_ENTRY.leading_zeros() as i32 }>(any);
-        found.has_run = avx._mm256_movemask_ps(cast(runs)) != 0;
-        found.has_wide = avx._mm256_movemask_ps(cast(wides)) != 0;
-        found
+        tokens.has_run = avx._mm256_movemask_ps(cast(runs)) != 0;
+        tokens.has_wide = avx._mm256_movemask_ps(cast(wides)) != 0;
+        tokens
     }
 
     #[inline(always)]
@@ -212,9 +215,9 @@ impl Step for Avx2 {
         sums
     }
 
-    /// A window for four tokens, if four have no more bits than that.
+    /// Reads the extra bits of four tokens at once, if no four have more than [`WINDOW_BITS`].
     #[inline(always)]
-    fn take_all(self, entries: &[u32; LANES], bits: &mut StepBits<'_>) -> [u32; LANES] {
+    fn take_extra_bits(self, entries: &[u32; LANES], bits: &mut RoundBits<'_>) -> [u32; LANES] {
         use pulp::bytemuck::cast;
         use std::arch::x86_64::__m256i;
         let (avx, avx2) = (self.0.avx, self.0.avx2);
@@ -234,23 +237,23 @@ impl Step for Avx2 {
             let second = avx2._mm256_srlv_epi64(windows, avx2._mm256_unpackhi_epi32(before, zero));
             *taken = cast(avx._mm256_shuffle_ps::<0b10_00_10_00>(cast(first), cast(second)));
         }
-        let is_long = avx2._mm256_cmpgt_epi32(most, cast([WINDOW; 8]));
+        let is_long = avx2._mm256_cmpgt_epi32(most, cast([WINDOW_BITS; 8]));
         if avx._mm256_movemask_ps(cast(is_long)) == 0 {
             return taken;
         }
         bits.at = begin;
-        Portable.take_all(entries, bits)
+        Portable.take_extra_bits(entries, bits)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{MAX_NARROW_EXTRA, narrow_extra};
+    use super::super::extra_bits::{MAX_NARROW_EXTRA_BITS, narrow_extra};
     use super::*;
 
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn both_steps_do_the_same() {
+    fn portable_code_and_avx2_agree() {
         let Some(v3) = pulp::x86::V3::try_new() else {
             println!("skipped: this CPU has no AVX2");
             return;
@@ -268,7 +271,7 @@ mod tests {
             let mut one = Lanes { buffers: std::array::from_fn(|_| random()), used: std::array::from_fn(|_| random() % 16) };
             let mut two = Lanes { buffers: one.buffers, used: one.used };
             let request = std::array::from_fn(|_| random() as u16);
-            let (a, b) = (Portable.step(&mut one, &table, &request), Avx2(v3).step(&mut two, &table, &request));
+            let (a, b) = (Portable.round(&mut one, &table, &request), Avx2(v3).round(&mut two, &table, &request));
             assert_eq!(
                 (a.entries, a.has_run, a.has_wide, a.non_literals, a.taken),
                 (b.entries, b.has_run, b.has_wide, b.non_literals, b.taken)
@@ -279,12 +282,12 @@ mod tests {
             }
             assert_eq!(Portable.payloads(&a.entries), Avx2(v3).payloads(&a.entries));
             assert_eq!(Portable.sums(&a.entries), Avx2(v3).sums(&a.entries));
-            // From none to so many bits a token that four pass a window.
-            let most = 1 + random() % u32::from(MAX_NARROW_EXTRA);
+            // Up to so many extra bits that four tokens exceed WINDOW_BITS.
+            let most = 1 + random() % u32::from(MAX_NARROW_EXTRA_BITS);
             let entries = std::array::from_fn(|_| (random() % (most + 1)) << 4);
             let bytes = std::array::from_fn(|_| random() as u8);
-            let [mut one, mut two] = [(); 2].map(|()| StepBits { bytes: &bytes, at: 5 });
-            let (a, b) = (Portable.take_all(&entries, &mut one), Avx2(v3).take_all(&entries, &mut two));
+            let [mut one, mut two] = [(); 2].map(|()| RoundBits { bytes: &bytes, at: 5 });
+            let (a, b) = (Portable.take_extra_bits(&entries, &mut one), Avx2(v3).take_extra_bits(&entries, &mut two));
             let own =
                 |taken: [u32; LANES]| -> [u32; LANES] { std::array::from_fn(|lane| narrow_extra(entries[lane], taken[lane])) };
             assert_eq!((own(a), one.at), (own(b), two.at));

@@ -1,0 +1,100 @@
+//! Words of the 32 lanes and extra bits of a block → differences (FORMAT.md §9.1).
+
+use super::LANES;
+use super::expand::BlockWriter;
+use super::extra_bits::{ROUND_BYTES, read_window};
+use super::round::{self, LaneDecoder, Lanes, REQUEST};
+use crate::entropy::codebook::DecodeTable;
+use crate::error::{Error, Result};
+use crate::number::integer::Integer;
+use crate::simd::vectorized;
+
+/// Zero bytes behind the extra bits that [`decode`] needs.
+pub const EXTRA_PADDING: usize = ROUND_BYTES;
+/// Zero words behind a block's lane words that [`decode`] needs.
+pub const LANE_PADDING: usize = REQUEST;
+
+/// A block of fewer bits for each value, extra bits not counted, is filled with zeros before it is decoded.
+const ZERO_FILL_BITS_PER_VALUE: usize = 2;
+
+/// Is called with index and value of each difference that the integers of the block cannot hold: [`Integer::FAR`] is written in its place.
+pub type KeepPatch<'a> = &'a mut dyn FnMut(usize, i64);
+
+/// Decodes a block of `values.len()` differences. `lane_words` are the lanes' words followed by [`LANE_PADDING`] zeros; `extra` holds the extra
+/// bits, followed by [`EXTRA_PADDING`] zero bytes. If `C` has an [`Integer::FAR`], the differences of
+/// all entries of `table` that are not wide fit `C`.
+///
+/// # Errors
+/// `Corrupt` if the tokens have more values than the block, or if lane words or extra bits are missing or left over.
+pub fn decode<C: Integer>(
+    lane_words: &[u16],
+    extra: &[u8],
+    table: &DecodeTable,
+    values: &mut [C],
+    keep_patch: KeepPatch<'_>,
+) -> Result<()> {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(v3) = pulp::x86::V3::try_new() {
+        return vectorized(
+            #[inline(always)]
+            || decode_lanes(round::Avx2(v3), lane_words, extra, table, values, keep_patch),
+        );
+    }
+    vectorized(
+        #[inline(always)]
+        || decode_lanes(round::Portable, lane_words, extra, table, values, keep_patch),
+    )
+}
+
+#[inline(always)]
+fn decode_lanes<C: Integer>(
+    decoder: impl LaneDecoder,
+    lane_words: &[u16],
+    extra: &[u8],
+    table: &DecodeTable,
+    values: &mut [C],
+    keep_patch: KeepPatch<'_>,
+) -> Result<()> {
+    const SECTION: &str = "block";
+    let zeros_at = lane_words.len().saturating_sub(LANE_PADDING);
+    let word = |index: usize| u32::from(lane_words[index.min(zeros_at)]);
+    let mut lanes = Lanes { buffers: std::array::from_fn(|lane| word(lane) << 16 | word(LANES + lane)), used: [0; LANES] };
+    let mut next = (2 * LANES).min(zeros_at);
+    // A block of few bits is mostly runs: it is filled with zeros first, so that a run takes no stores, whatever its length. In others, each run is written.
+    let is_zero_filled = 16 * lane_words.len() < ZERO_FILL_BITS_PER_VALUE * values.len();
+    if is_zero_filled {
+        values.fill(C::default());
+    }
+    let mut output = BlockWriter { values, is_zero_filled, written: 0, extra, extra_at: 0, keep_patch };
+    let mut unused_lanes_are_zero = true;
+    while output.written < output.values.len() {
+        let request = lane_words[next..].first_chunk().unwrap_or(&[0; REQUEST]);
+        let round = decoder.round(&mut lanes, table, request);
+        next = (next + round.taken).min(zeros_at);
+        let tokens = output.expand(&round, decoder);
+        // Lanes behind the last token must have buffers of 0. Such a buffer decodes to entry 0; if it is 0 after the round too, as is checked below, it was 0 before.
+        unused_lanes_are_zero = round.entries[tokens..].iter().all(|&entry| entry == table[0]);
+    }
+
+    let BlockWriter { values, written, extra_at, .. } = output;
+    if written != values.len() {
+        return Err(Error::corrupt(SECTION, format!("a run ends {} values behind the block", written - values.len())));
+    }
+    let extra_bits = 8 * (extra.len() - EXTRA_PADDING);
+    if extra_at.next_multiple_of(16) != extra_bits {
+        return Err(Error::corrupt(SECTION, format!("its tokens need {extra_at} extra bits, it has {extra_bits}")));
+    }
+    let last_is_zero = zeros_at > 0 && word(zeros_at - 1) == 0;
+    if next != zeros_at
+        || last_is_zero
+        || !unused_lanes_are_zero
+        || lanes.buffers != [0; LANES]
+        || read_window(extra, extra_at) != 0
+    {
+        return Err(Error::corrupt(
+            SECTION,
+            "bits stand behind its last token that are not 0, or words that should have been cut off",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,417 @@
+//! The tokens of one segment: most differences are direct codes, whose symbols vector code makes; runs and token classes are found in between.
+
+use std::ops::Range;
+
+use super::bits::{BitString, BitWriter};
+use super::table::{RUN_INDEX, TABLE_MAGNITUDE, TABLE_MISS, TABLE_MISS_INDEX, difference_index, entry, run_index};
+use crate::entropy::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, SEGMENT, class_symbol};
+use crate::error::Result;
+use crate::number::integer::Integer;
+use crate::simd::bytes::{Masks, keep, list_ones};
+use crate::simd::outlined;
+
+/// Elements that the scan over a segment may write behind its last token.
+pub(super) const SLACK: usize = 32;
+/// The byte of a difference of 0. Differences from -15 to 15 have the bytes 0 to 30.
+pub(super) const ZERO_BYTE: u8 = DIRECT_MAX as u8;
+/// The byte of every difference that has a token class.
+const CLASS_BYTE: u8 = 31;
+/// Fills the bytes behind a segment that is shorter than [`SEGMENT`]. It is the byte of -15: no zero, no 1 or -1, no class.
+const FILL_BYTE: u8 = 0;
+/// A direct code's symbol minus its byte.
+const BYTE_TO_SYMBOL: u8 = DIRECT_ZERO - DIRECT_MAX as u8;
+
+/// Buffers of [`tokenize_segment`]. Each segment reads only what it has written itself.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    /// Each difference plus 15, or [`CLASS_BYTE`].
+    bytes: [u8; SEGMENT + SLACK],
+    /// Table index of each difference.
+    indices: [u16; SEGMENT + SLACK],
+    /// Table index of each token, or of each token that is no direct code.
+    token_indices: [u16; SEGMENT + SLACK],
+    /// Offsets in the segment of tokens that are no direct codes: of the difference, or of a run's first value.
+    non_literals: [u16; SEGMENT + SLACK],
+    /// Offset in the segment of each run's last zero.
+    run_ends: [u16; SEGMENT + SLACK],
+    /// Symbols of the tokens at `non_literals`.
+    non_literal_symbols: [u8; SEGMENT + SLACK],
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self {
+            bytes: [0; SEGMENT + SLACK],
+            indices: [0; SEGMENT + SLACK],
+            token_indices: [0; SEGMENT + SLACK],
+            non_literals: [0; SEGMENT + SLACK],
+            run_ends: [0; SEGMENT + SLACK],
+            non_literal_symbols: [0; SEGMENT + SLACK],
+        }
+    }
+}
+
+/// Words of a bit set that has a bit for each value of a segment.
+const WORDS: usize = SEGMENT / 64;
+
+/// From this many values for each class or run on, symbols are copied from one of these to the next.
+const MIN_VALUES_PER_EVENT: usize = 16;
+/// Up to this many values for each class, the tokens of all values are looked up.
+const MAX_VALUES_PER_CLASS: usize = 3;
+
+/// Writes the tokens of one segment of 1 to [`SEGMENT`] differences: their symbols to `symbols`, [`SLACK`] longer than the segment, and their extra bits behind
+/// `extra`. Returns the number of tokens.
+///
+/// Vector code first turns each difference into a byte, `difference + 15` or [`CLASS_BYTE`], and finds runs and classes as sets of bits. A direct code's symbol is
+/// its byte plus a constant. The rest depends on how many runs and classes there are:
+///
+/// | runs and classes | method |
+/// |---|---|
+/// | few | copies 16 symbols at a time between them: [`copy_between_events`] |
+/// | more | looks their tokens up in a table and merges the symbols with the direct codes': [`look_up_non_literals`] |
+/// | many classes | looks up all tokens: [`look_up`] |
+#[inline(always)]
+pub(super) fn tokenize_segment<C: Integer>(
+    masks: impl Masks,
+    segment: &[C],
+    symbols: &mut [u8],
+    extra: &mut BitString,
+    scratch: &mut Scratch,
+) -> Result<usize> {
+    let mut bits = BitWriter::new(extra, segment.len())?;
+    let bytes = &mut scratch.bytes;
+    for (byte, &difference) in bytes.iter_mut().zip(segment) {
+        *byte = difference.direct_index().min(u32::from(CLASS_BYTE)) as u8;
+    }
+    // A longer segment before this one may have written there.
+    bytes[segment.len()..].fill(FILL_BYTE);
+
+    let mut marked = Marked { zeros: [0; WORDS + 1], starts: [0; WORDS], in_run: [0; WORDS], classes: [0; WORDS] };
+    let mut ones: Marks<WORDS> = [0; WORDS];
+    let mut class_count = 0;
+    let used_words = segment.len().div_ceil(64);
+    for (word, group) in bytes[..64 * used_words].as_chunks::<64>().0.iter().enumerate() {
+        marked.zeros[word] = masks.equal(group, ZERO_BYTE);
+        ones[word] = masks.equal(group, ZERO_BYTE - 1) | masks.equal(group, ZERO_BYTE + 1);
+        marked.classes[word] = masks.equal(group, CLASS_BYTE);
+        class_count += marked.classes[word].count_ones() as usize;
+    }
+    let runs = marked.find_runs(&ones);
+    let written = if class_count + runs <= segment.len() / MIN_VALUES_PER_EVENT {
+        copy_between_events(segment, bytes, &marked, symbols, &mut bits)
+    } else if class_count < segment.len() / MAX_VALUES_PER_CLASS {
+        look_up_non_literals(masks, segment, &marked, symbols, &mut bits, scratch)
+    } else {
+        find_indices(segment, &mut scratch.indices);
+        let list = if runs == 0 {
+            &scratch.indices[..segment.len()]
+        } else {
+            let count = insert_runs(segment.len(), bytes, &marked, &scratch.indices, &mut scratch.token_indices);
+            &scratch.token_indices[..count]
+        };
+        look_up(segment, list, symbols, &mut bits);
+        list.len()
+    };
+    let end = bits.finish();
+    extra.bits = end;
+    Ok(written)
+}
+
+/// A set of values of a segment: bit `i % 64` of word `i / 64` is for value `i`.
+type Marks<const WORDS: usize> = [u64; WORDS];
+
+/// Sets of a segment's values by their part in its tokens.
+struct Marked {
+    /// Zeros, and a word of none behind them.
+    zeros: Marks<{ WORDS + 1 }>,
+    /// First values of runs.
+    starts: Marks<WORDS>,
+    /// Zeros in a run behind its first value. They have no token of their own.
+    in_run: Marks<WORDS>,
+    /// Differences that have a token class.
+    classes: Marks<WORDS>,
+}
+
+/// Least average length of a segment's groups of adjacent zeros, in halves of a zero, at which zeros become runs: 1.5 zeros. That is the average where a third of the
+/// values are zero, independent of each other. Below it runs save next to nothing, and cost time in both directions: docs/design-notes.md, "When zeros become runs".
+pub const HALVES_TOGETHER: u32 = 3;
+
+impl Marked {
+    /// Fills `starts` and `in_run` from `zeros` and the set of 1 and -1; returns the number of runs.
+    #[inline(always)]
+    fn find_runs(&mut self, ones: &Marks<WORDS>) -> usize {
+        let (mut zero_before, mut one_before) = (0, 0);
+        let (mut zeros, mut zero_groups, mut runs) = (0, 0, 0);
+        for (word, &one) in ones.iter().enumerate() {
+            let zero = self.zeros[word];
+            let behind_zero = zero << 1 | zero_before;
+            let before_zero = zero >> 1 | self.zeros[word + 1] << 63;
+            self.in_run[word] = zero & (behind_zero | one << 1 | one_before);
+            self.starts[word] = (one | zero & !self.in_run[word]) & before_zero;
+            (zero_before, one_before) = (zero >> 63, one >> 63);
+            zeros += zero.count_ones();
+            zero_groups += (zero & !behind_zero).count_ones();
+            runs += self.starts[word].count_ones();
+        }
+        if 2 * zeros < HALVES_TOGETHER * zero_groups {
+            (self.starts, self.in_run, runs) = ([0; WORDS], [0; WORDS], 0);
+        }
+        runs as usize
+    }
+}
+
+/// Writes the tokens of a segment with few events, which are classes and runs: copies the symbols between them. Returns the number of tokens.
+#[inline(always)]
+fn copy_between_events<C: Integer>(
+    segment: &[C],
+    bytes: &[u8; SEGMENT + SLACK],
+    Marked { zeros, starts, classes, .. }: &Marked,
+    symbols: &mut [u8],
+    bits: &mut BitWriter<'_>,
+) -> usize {
+    let (mut at, mut written) = (0, 0);
+    for (word, (starts, class)) in starts.iter().zip(classes).enumerate() {
+        let mut events = starts | class;
+        while events != 0 {
+            let event = 64 * word + events.trailing_zeros() as usize;
+            events &= events - 1;
+            copy_symbols(bytes, at..event, &mut symbols[written..]);
+            written += event - at;
+            // A branch on the kind of event would often be mispredicted; a conditional move costs less.
+            let byte = bytes[event % SEGMENT];
+            let is_class = byte == CLASS_BYTE;
+            let after = if is_class { event + 1 } else { run_end(zeros, event + 1) };
+            let difference = difference_index(segment[event]);
+            let index = if is_class { difference } else { run_index(byte, after - event) };
+            let symbol =
+                if is_class && difference >= RUN_INDEX { push_difference(bits, segment[event]) } else { push_token(bits, index) };
+            symbols[written] = symbol;
+            written += 1;
+            at = after;
+        }
+    }
+    copy_symbols(bytes, at..segment.len(), &mut symbols[written..]);
+    written + segment.len() - at
+}
+
+/// Writes the symbols of a range of direct codes, and up to 16 bytes of any contents behind them.
+#[inline(always)]
+fn copy_symbols(bytes: &[u8; SEGMENT + SLACK], range: Range<usize>, symbols: &mut [u8]) {
+    // Most ranges need one copy or none. A copy that is not needed costs less than a branch.
+    let mut copies = symbols.as_chunks_mut::<16>().0.iter_mut();
+    let mut from = range.start;
+    loop {
+        let bytes: &[u8; 16] = bytes[from..].first_chunk().unwrap_or(&[0; 16]);
+        if let Some(sixteen) = copies.next() {
+            *sixteen = bytes.map(|byte| byte.wrapping_add(BYTE_TO_SYMBOL));
+        }
+        from += 16;
+        if from >= range.end {
+            break;
+        }
+    }
+}
+
+/// Writes the table index of each of a segment's tokens to `list`, from the table index of each difference. Returns the number of tokens.
+#[inline(always)]
+fn insert_runs(
+    len: usize,
+    bytes: &[u8; SEGMENT + SLACK],
+    Marked { zeros, starts, .. }: &Marked,
+    indices: &[u16; SEGMENT + SLACK],
+    list: &mut [u16; SEGMENT + SLACK],
+) -> usize {
+    let (mut at, mut count) = (0, 0);
+    let copy = |range: Range<usize>, list: &mut [u16]| {
+        let mut copies = list.as_chunks_mut::<16>().0.iter_mut();
+        let mut from = range.start;
+        loop {
+            let sixteen: &[u16; 16] = indices[from..].first_chunk().unwrap_or(&[0; 16]);
+            if let Some(copied) = copies.next() {
+                *copied = *sixteen;
+            }
+            from += 16;
+            if from >= range.end {
+                break;
+            }
+        }
+    };
+    for (word, &starts) in starts.iter().enumerate() {
+        let mut runs = starts;
+        while runs != 0 {
+            let start = 64 * word + runs.trailing_zeros() as usize;
+            runs &= runs - 1;
+            copy(at..start, &mut list[count..]);
+            count += start - at;
+            at = run_end(zeros, start + 1);
+            list[count] = run_index(bytes[start % SEGMENT], at - start) as u16;
+            count += 1;
+        }
+    }
+    copy(at..len, &mut list[count..]);
+    count + len - at
+}
+
+/// Writes the table index of each difference.
+#[inline(always)]
+fn find_indices<C: Integer>(segment: &[C], indices: &mut [u16; SEGMENT + SLACK]) {
+    for (table_index, &difference) in indices.iter_mut().zip(segment) {
+        let index = difference.biased(TABLE_MAGNITUDE as i32 - 1);
+        *table_index = if index < RUN_INDEX as u32 { index as u16 } else { TABLE_MISS_INDEX };
+    }
+}
+
+/// Writes the tokens of a segment in which runs and classes are neither few nor many. Looks up these tokens, puts their symbols among the bytes of the direct codes,
+/// and then leaves out the zeros that are in runs. Returns the number of tokens.
+#[inline(always)]
+fn look_up_non_literals<C: Integer>(
+    masks: impl Masks,
+    segment: &[C],
+    Marked { zeros, starts, in_run, classes }: &Marked,
+    symbols: &mut [u8],
+    bits: &mut BitWriter<'_>,
+    scratch: &mut Scratch,
+) -> usize {
+    let Scratch { bytes, indices, token_indices, non_literals, run_ends, non_literal_symbols } = scratch;
+    let found = if classes.iter().all(|&classes| classes == 0) {
+        // Every run has one last zero: the n-th first value and the n-th last zero are of one run.
+        let (mut found, mut ended) = (0, 0);
+        for word in (0..WORDS).filter(|&word| starts[word] | in_run[word] != 0) {
+            let ends = in_run[word] & !(zeros[word] >> 1 | zeros[word + 1] << 63);
+            found += list_ones(starts[word], (64 * word) as u16, &mut non_literals[found..]);
+            ended += list_ones(ends, (64 * word) as u16, &mut run_ends[ended..]);
+        }
+        for ((index, &start), &end) in token_indices.iter_mut().zip(&non_literals[..found]).zip(&run_ends[..ended]) {
+            *index = run_index(bytes[usize::from(start) % SEGMENT], usize::from(end.wrapping_sub(start)) + 1) as u16;
+        }
+        found
+    } else {
+        find_indices(segment, indices);
+        let mut found = 0;
+        for (word, (&starts, classes)) in starts.iter().zip(classes).enumerate() {
+            let mut runs = starts;
+            while runs != 0 {
+                let start = 64 * word + runs.trailing_zeros() as usize;
+                runs &= runs - 1;
+                indices[start] = run_index(bytes[start % SEGMENT], run_end(zeros, start + 1) - start) as u16;
+            }
+            if starts | classes != 0 {
+                found += list_ones(starts | classes, (64 * word) as u16, &mut non_literals[found..]);
+            }
+        }
+        for (index, &offset) in token_indices.iter_mut().zip(&non_literals[..found]) {
+            *index = indices[usize::from(offset) % SEGMENT];
+        }
+        found
+    };
+    look_up(segment, &token_indices[..found], non_literal_symbols, bits);
+    for (&symbol, &offset) in non_literal_symbols.iter().zip(&non_literals[..found]) {
+        bytes[usize::from(offset) % SEGMENT] = symbol.wrapping_sub(BYTE_TO_SYMBOL);
+    }
+
+    let mut written = 0;
+    for (word, group) in bytes[..64 * segment.len().div_ceil(64)].as_chunks::<64>().0.iter().enumerate() {
+        let kept = !in_run[word] & (u64::MAX >> (64 - (segment.len() - 64 * word).min(64)));
+        if kept != 0 {
+            written += keep(masks, group, kept, &mut symbols[written..]);
+        }
+    }
+    for symbol in &mut symbols[..written] {
+        *symbol = symbol.wrapping_add(BYTE_TO_SYMBOL);
+    }
+    written
+}
+
+/// Writes the tokens at the table indices of `list`. Every difference of the segment that the table does not have has an index there.
+///
+/// Four tokens go into one push, with at most 13 extra bits each: each push has to wait for the one before.
+#[inline(always)]
+fn look_up<C: Integer>(segment: &[C], list: &[u16], symbols: &mut [u8], bits: &mut BitWriter<'_>) {
+    let count = list.len();
+    let mut table_misses = segment.iter().filter(|&&difference| difference_index(difference) >= RUN_INDEX);
+    let mut done = 0;
+    loop {
+        done += outlined(
+            #[inline(always)]
+            || push_by_fours(&list[done..count], &mut symbols[done..count], bits),
+        );
+        // The last tokens, or four of which the table does not have all.
+        for at in done..count.min(done + 4) {
+            let entry = entry(list[at]);
+            symbols[at] = match (entry & TABLE_MISS != 0).then(|| table_misses.next()).flatten() {
+                Some(&difference) => push_difference(bits, difference),
+                None => push_entry(bits, entry),
+            };
+        }
+        done += 4;
+        if done >= count {
+            return;
+        }
+    }
+}
+
+/// Writes tokens of the table, four at a time, until the table does not have one of the four or fewer than four are left. Returns the number of tokens.
+#[inline(always)]
+fn push_by_fours(list: &[u16], symbols: &mut [u8], bits: &mut BitWriter<'_>) -> usize {
+    let fours = list.as_chunks::<4>().0;
+    // A copy, which the compiler can keep in registers.
+    let mut writer = BitWriter { words: &mut *bits.words, ..*bits };
+    let mut pushed = 4 * fours.len();
+    for (done, (symbols, four)) in symbols.as_chunks_mut::<4>().0.iter_mut().zip(fours).enumerate() {
+        let entries = four.map(entry);
+        let [a, b, c, d] = entries;
+        if (a | b | c | d) & TABLE_MISS != 0 {
+            pushed = 4 * done;
+            break;
+        }
+        *symbols = entries.map(|entry| (entry >> 8) as u8);
+        // Four times 13 bits is below 64: the sums of the low bytes fit the six bits that a shift looks at.
+        let (first, second, first_bits) = (concat_bits(a, b), concat_bits(c, d), a.wrapping_add(b));
+        writer.push(first | second << (first_bits & 63), first_bits.wrapping_add(c).wrapping_add(d) & 63);
+    }
+    (bits.end, bits.buffer, bits.count) = (writer.end, writer.buffer, writer.count);
+    pushed
+}
+
+/// Appends the extra bits of a difference that is not 0; returns its symbol.
+#[inline(always)]
+fn push_difference<C: Integer>(bits: &mut BitWriter<'_>, difference: C) -> u8 {
+    let index = difference_index(difference);
+    if index < RUN_INDEX {
+        return push_token(bits, index);
+    }
+    let (symbol, value) = class_symbol(difference.to_i64());
+    bits.push(value, u32::from(ALPHABET[usize::from(symbol)].extra_bits));
+    symbol
+}
+
+/// Appends the extra bits of the token at a table index; returns its symbol.
+#[inline(always)]
+fn push_token(bits: &mut BitWriter<'_>, index: usize) -> u8 {
+    push_entry(bits, entry(index as u16))
+}
+
+/// Appends the extra bits of an entry of the table; returns its symbol.
+#[inline(always)]
+fn push_entry(bits: &mut BitWriter<'_>, entry: u32) -> u8 {
+    bits.push(u64::from(entry >> 16), entry & 0xff);
+    (entry >> 8) as u8
+}
+
+/// The extra bits of two entries of the table, one number behind the other.
+#[inline(always)]
+fn concat_bits(first: u32, second: u32) -> u64 {
+    u64::from(first >> 16) | u64::from(second >> 16) << (first & 63)
+}
+
+/// Offset of the first value from `start` on that is not zero. `start` is at most [`SEGMENT`].
+#[inline(always)]
+fn run_end(zeros: &[u64], start: usize) -> usize {
+    let ones = (!(zeros[start / 64] >> (start % 64))).trailing_zeros() as usize;
+    if start % 64 + ones < 64 {
+        return start + ones;
+    }
+    let whole = zeros[start / 64 + 1..].iter().take_while(|&&word| word == u64::MAX).count();
+    let word = start / 64 + 1 + whole;
+    64 * word + zeros.get(word).map_or(0, |word| word.trailing_ones() as usize)
+}

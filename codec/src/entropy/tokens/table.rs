@@ -1,0 +1,97 @@
+//! Tokens of small differences and of runs, ready made: one look-up gives a token's symbol and extra bits.
+
+use crate::entropy::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, FIRST_RUN, SEGMENT, class_symbol, run_symbol};
+use crate::number::integer::Integer;
+
+use super::segment::ZERO_BYTE;
+
+/// Differences of smaller magnitude have their token in [`TOKEN_TABLE`].
+pub(super) const TABLE_MAGNITUDE: i64 = 4096;
+
+/// Tokens of the differences -4095 to 4095, then, from [`RUN_INDEX`] on, of the runs of up to [`SEGMENT`] values that begin with -1, 0 and 1, then
+/// [`TABLE_MISS`]. An entry has the number of extra bits in bits 0 to 7, the symbol in bits 8 to 15 and the extra bits from bit 16 on. The number of bits is
+/// lowest so that a shift by an entry, or by a sum of four, needs no other mask than the shift's own.
+static TOKEN_TABLE: [u32; 1 << 14] = {
+    let mut table = [TABLE_MISS; 1 << 14];
+    let mut difference = 1 - TABLE_MAGNITUDE;
+    while difference < TABLE_MAGNITUDE {
+        table[(difference + TABLE_MAGNITUDE - 1) as usize] = if difference.abs() <= DIRECT_MAX {
+            table_entry((DIRECT_ZERO as i64 + difference) as u8, 0)
+        } else {
+            let (symbol, extra) = class_symbol(difference);
+            table_entry(symbol, extra)
+        };
+        difference += 1;
+    }
+    let mut first = 0;
+    while first < FIRST_RUN.len() {
+        let mut run = 2;
+        while run <= SEGMENT {
+            let (symbol, extra) = run_symbol(first as i64 - 1, run);
+            table[RUN_INDEX + first * SEGMENT + run] = table_entry(symbol, extra);
+            run += 1;
+        }
+        first += 1;
+    }
+    table
+};
+
+const fn table_entry(symbol: u8, extra: u64) -> u32 {
+    ALPHABET[symbol as usize].extra_bits as u32 | (symbol as u32) << 8 | (extra as u32) << 16
+}
+
+/// Entry for a difference that [`TOKEN_TABLE`] does not have. No other entry has its bit.
+pub(super) const TABLE_MISS: u32 = 1 << 31;
+/// Index of an entry that is [`TABLE_MISS`].
+pub(super) const TABLE_MISS_INDEX: u16 = (1 << 14) - 1;
+/// Index of the first run: [`SEGMENT`] entries for runs that begin with -1, then [`SEGMENT`] for 0 and [`SEGMENT`] for 1.
+pub(super) const RUN_INDEX: usize = 2 * TABLE_MAGNITUDE as usize - 1;
+const _: () = assert!(RUN_INDEX + FIRST_RUN.len() * SEGMENT < TABLE_MISS_INDEX as usize);
+
+/// Index of a difference in the table; [`RUN_INDEX`] or above if the table does not have it.
+#[inline(always)]
+pub(super) fn difference_index<C: Integer>(difference: C) -> usize {
+    difference.to_i64().wrapping_add(TABLE_MAGNITUDE - 1).cast_unsigned() as usize
+}
+
+/// Index in the table of a run of `len` values. `first` is the byte of the run's first value, see [`ZERO_BYTE`].
+#[inline(always)]
+pub(super) fn run_index(first: u8, len: usize) -> usize {
+    RUN_INDEX + usize::from(first.wrapping_sub(ZERO_BYTE - 1)) * SEGMENT + len
+}
+
+/// The table's entry at an index below 2^14.
+#[inline(always)]
+pub(super) fn entry(index: u16) -> u32 {
+    TOKEN_TABLE[usize::from(index) % TOKEN_TABLE.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entropy::alphabet::{Meaning, class_value};
+
+    #[test]
+    fn entries_mean_what_they_are_found_by() {
+        for difference in 1 - TABLE_MAGNITUDE..TABLE_MAGNITUDE {
+            let index = difference_index(difference);
+            assert!(index < RUN_INDEX);
+            let entry = entry(index as u16);
+            let symbol = ALPHABET[usize::from((entry >> 8) as u8)];
+            assert_eq!(entry & 0xff, u32::from(symbol.extra_bits));
+            assert_eq!(class_value(symbol.start.cast_signed(), u64::from(entry >> 16)), difference);
+        }
+        for first in [-1, 0, 1] {
+            for len in 2..=SEGMENT {
+                let entry = entry(run_index((i16::from(ZERO_BYTE) + first) as u8, len) as u16);
+                let symbol = ALPHABET[usize::from((entry >> 8) as u8)];
+                assert_eq!((symbol.meaning, i16::from(symbol.first)), (Meaning::Run, first));
+                assert_eq!(symbol.start + u64::from(entry >> 16), len as u64);
+            }
+        }
+        for difference in [TABLE_MAGNITUDE, -TABLE_MAGNITUDE, i64::MAX, i64::MIN] {
+            assert!(difference_index(difference) >= RUN_INDEX, "{difference}");
+        }
+        assert_eq!(entry(TABLE_MISS_INDEX), TABLE_MISS);
+    }
+}
