@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import Any, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from . import library
-
-if TYPE_CHECKING:
-    from .settings import Quire
+from .element_types import bfloat16, is_bfloat16, numpy_type, type_number
+from .settings import Quire
 
 #: Anything with bytes in a row: bytes, bytearray, memoryview, arrays.
 BytesLike = Any
-
-# Numbers of the types in a stream's header (filter/include/h5z_quire.h).
-_TYPES = ("f4", "f8", "f2", "bfloat16", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
-_BFLOAT16 = _TYPES.index("bfloat16")
-_BIG_ENDIAN = 128
 
 
 def compress(values: npt.ArrayLike, quire: Quire | str, *, fill_value: Any = None) -> bytes:
@@ -52,11 +46,12 @@ def decompress(stream: BytesLike, *, shape: Sequence[int] | None = None) -> npt.
     number, extents = library.read_layout(source)
     if shape is not None and np.prod([int(extent) for extent in shape], dtype=object) != np.prod(extents, dtype=object):
         raise ValueError(f"the stream holds an array of {list(extents)}, which shape {list(shape)} does not fit")
-    dtype = _numbers(number)
-    array = np.empty(extents, dtype)
+    # Before the values are decompressed: it may be missing.
+    as_floats = bfloat16() if is_bfloat16(number) else None
+    array = np.empty(extents, numpy_type(number))
     library.decompress(source, array)
-    if number % _BIG_ENDIAN == _BFLOAT16:
-        array = array.astype(np.uint16).view(_bfloat16())
+    if as_floats is not None:
+        array = array.astype(np.uint16).view(as_floats)
     return array if shape is None else array.reshape([int(extent) for extent in shape])
 
 
@@ -66,37 +61,6 @@ def as_bytes(stream: BytesLike) -> library.Buffer:
         return np.frombuffer(stream, np.uint8)
     except (TypeError, ValueError, BufferError) as error:
         raise ValueError(f"a stream is bytes in a row, {type(stream).__name__} given: {error}") from None
-
-
-def type_number(dtype: np.dtype[Any]) -> int:
-    """The number of a type in a stream's header. Raises ValueError for a type that cannot be compressed."""
-    if dtype.name == "bfloat16" and dtype.isnative:
-        return _BFLOAT16
-    code = dtype.str[1:]
-    if dtype.kind not in "fiu" or code not in _TYPES:
-        raise ValueError(
-            f"values of type {dtype} cannot be compressed, only float16, float32, float64, bfloat16, and integers of 8 to 64 bits: convert them with "
-            "astype, or view their bits as one of these types"
-        )
-    return _TYPES.index(code) + (_BIG_ENDIAN if dtype.str[0] == ">" else 0)
-
-
-def _numbers(number: int) -> np.dtype[Any]:
-    """The type in which numpy receives the values of a stream; bfloat16 as the 16 bits that it is."""
-    order = ">" if number >= _BIG_ENDIAN else "<"
-    number %= _BIG_ENDIAN
-    if number == _BFLOAT16:
-        _bfloat16()
-    return np.dtype(order + ("u2" if number == _BFLOAT16 else _TYPES[number]))
-
-
-def _bfloat16() -> np.dtype[Any]:
-    try:
-        import ml_dtypes
-    except ImportError:
-        raise ValueError("the stream holds bfloat16, which numpy does not have: install ml_dtypes") from None
-    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return found
 
 
 def _fill_value(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -7,7 +7,8 @@ from typing import Any, Iterator, Mapping, NoReturn, Sequence, SupportsFloat
 import numpy as np
 import numpy.typing as npt
 
-from . import arrays, datasets
+from . import datasets, library
+from .element_types import type_number
 from .options import FILTER_ID, cd_values, decimal, options, parse
 
 _KEYS = ("compression", "compression_opts")
@@ -96,7 +97,8 @@ class Quire(Mapping[str, Any]):
 
     def check(self, dtype: npt.DTypeLike) -> None:
         """Raises ValueError, with the reason, if values of this type cannot be compressed so."""
-        arrays.compress(np.zeros(1, dtype), self)
+        value = np.zeros(1, dtype)
+        library.compress(self.options, type_number(value.dtype), value.shape, None, value)
 
     def __getitem__(self, key: str) -> Any:
         if key not in _KEYS:
