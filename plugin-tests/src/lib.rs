@@ -206,7 +206,7 @@ pub fn assert_says(report: &Report, words: &[&str]) {
 #[must_use]
 pub fn plugin_library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| build("h5z-quire", LIBRARY_NAME))
+    LIBRARY.get_or_init(|| built(LIBRARY_NAME))
 }
 
 /// The command line, built in release.
@@ -216,23 +216,32 @@ pub fn plugin_library() -> &'static Path {
 #[must_use]
 pub fn command_line() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| build("quire-cli", "quire"))
+    PROGRAM.get_or_init(|| built("quire"))
 }
 
-/// Builds a package in release; the path of a file that comes of it.
-fn build(package: &str, file: &str) -> PathBuf {
+/// A file that comes of building the plugin and the command line in release. `QUIRE_RELEASE` names the folder where run.sh has built them; without it
+/// they are built here, by one command: cargo chooses the features of dependencies for all packages that a command names, and commands that name one
+/// package each would undo one another's builds.
+fn built(file: &str) -> PathBuf {
+    static RELEASE: OnceLock<PathBuf> = OnceLock::new();
+    let release = RELEASE.get_or_init(|| std::env::var_os("QUIRE_RELEASE").map_or_else(build, PathBuf::from));
+    let path = release.join(file);
+    assert!(path.is_file(), "there is no {}", path.display());
+    path
+}
+
+/// Builds both; the folder in which they are.
+fn build() -> PathBuf {
     let target = target_folder();
     // The outer cargo waits for us without holding the lock of the build folder.
     let status = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--release", "-p", package, "--target-dir"])
+        .args(["build", "--quiet", "--release", "-p", "h5z-quire", "-p", "quire-cli", "--target-dir"])
         .arg(&target)
         .current_dir(repository())
         .status()
         .expect("cargo could not be run");
-    assert!(status.success(), "{package} does not build");
-    let built = target.join("release").join(file);
-    assert!(built.is_file(), "cargo built no {}", built.display());
-    built
+    assert!(status.success(), "the plugin and the command line do not build");
+    target.join("release")
 }
 
 /// Cargo's target folder: a test runs in `<target>/<profile>/deps`.
