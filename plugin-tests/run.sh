@@ -7,57 +7,110 @@
 # plugin-tests/gpu.sh tests on one.
 # Needs root or sudo once, for the clients that are Debian packages. What is there already is left alone, so that a second
 # run only tests. Cheap checks come first.
+#
+# Large matrices are sampled, by a seed that differs from day to day: QUIRE_SEED=NUMBER takes the sample of another run again, QUIRE_FULL_MATRIX=1
+# all cases, as before a release.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=../h5-samples/setup.sh
 source h5-samples/setup.sh
 
-step "formatting"
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
+log="$scratch/log"
+table="$scratch/table"
+part_name=""
+
+# Seconds of CPU time that this shell's children have used so far. Not in a subshell, which has children of its own: the result is in cpu_seconds.
+measure_cpu() {
+  times >"$scratch/times"
+  cpu_seconds="$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, part, /[ms]/); sum += 60 * part[1] + part[2] } print int(sum) }' "$scratch/times")"
+}
+
+# Begins a part of the run, and keeps how long the part before it took.
+part() {
+  measure_cpu
+  [[ -z "$part_name" ]] || printf '%6d s %6d s  %s\n' $((SECONDS - part_start)) $((cpu_seconds - part_cpu)) "$part_name" >>"$table"
+  part_name="$1" part_start=$SECONDS part_cpu=$cpu_seconds
+  [[ -z "$part_name" ]] || step "$part_name"
+}
+
+# One day's number for all programs, even if midnight comes.
+export QUIRE_SEED="${QUIRE_SEED:-$(($(date +%s) / 86400))}"
+if [[ "${QUIRE_FULL_MATRIX:-}" == 1 ]]; then
+  step "whole matrices"
+else
+  step "samples of large matrices: QUIRE_SEED=$QUIRE_SEED takes these again"
+fi
+
+part "formatting"
 cargo fmt --all --check
 
-step "documents: lengths, links, paths"
+part "documents: lengths, links, paths"
 python3 plugin-tests/py/documents.py lint
 
 # hdf5-sys looks at libhdf5-dev's headers, so nothing compiles without it.
-step "clients from Debian: h5py, h5py with MPI, the HDF5 tools and headers, netCDF, Open MPI"
+part "clients from Debian: h5py, h5py with MPI, the HDF5 tools and headers, netCDF, Open MPI"
 need_apt gcc g++ libc6-dev binutils pkg-config cmake make libhdf5-dev hdf5-tools netcdf-bin \
   python3-h5py python3-h5py-mpi python3-mpi4py openmpi-bin openssh-client
 
-step "clients from PyPI: h5py on HDF5 2.0 with netCDF4 and PyTables, h5py on HDF5 1.14"
+part "clients from PyPI: h5py on HDF5 2.0 with netCDF4 and PyTables, h5py on HDF5 1.14"
 need_venv .venv-hdf5-2.0 h5py==3.16.0 netCDF4==1.7.5.1.post1 tables==3.11.1
 need_venv .venv-hdf5-1.14 h5py==3.14.0
 
-step "CUDA's compiler"
+part "CUDA's compiler"
 [[ "${NVCC:-}" != none ]] || fail "NVCC=none: the tests compile every kernel; unset it, or name an nvcc"
 need_nvcc
 
-step "lints"
-cargo clippy --workspace --all-targets -- -D warnings
+# All in the release profile: what build scripts make, the kernels among it, is made once.
+part "lints"
+cargo clippy --workspace --all-targets --release -- -D warnings
 
-step "documentation"
-RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+part "documentation"
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --release --quiet
 
-step "the plugin, in release"
-build_plugin >/dev/null
+# By one command, with the features of dependencies that the tests have: nothing is built twice.
+part "build: the plugin, the command line, and the tests"
+plugin="$(build_plugin --workspace --all-targets)"
+QUIRE_RELEASE="$(dirname "$plugin")"
+export QUIRE_RELEASE
 
-log="$(mktemp)"
-trap 'rm -f "$log"' EXIT
 status=0
-
+emulated=""
 if [[ "$(uname -m)" == x86_64 ]] && grep -qw avx2 /proc/cpuinfo; then
-  step "the kernels on the CPU, against the codec"
-  gpu/emulator/test.sh golden lists_and batches gaps matrix damaged adaptive 2>&1 | tee -a "$log" || status=$?
-  gpu/emulator/decoders.sh 2>&1 | tee -a "$log" || status=$?
+  part "build: the kernels for the CPU"
+  gpu/emulator/test.sh --build
+  part "unit tests, codec tests, and every client against the plugin; beside them the kernels on the CPU, against the codec"
+  (
+    emulated_status=0
+    gpu/emulator/test.sh golden lists_and batches gaps matrix damaged adaptive || emulated_status=$?
+    gpu/emulator/decoders.sh || emulated_status=$?
+    times >"$scratch/emulated-times"
+    sed -n '2s/^/user and system time of the kernels on the CPU: /p' "$scratch/emulated-times"
+    exit "$emulated_status"
+  ) >"$scratch/emulated" 2>&1 &
+  emulated=$!
 else
+  part "unit tests, codec tests, and every client against the plugin"
   step "no x86-64 with AVX2 here: the kernels are not run on the CPU"
 fi
-
-step "unit tests, codec tests, and every client against the plugin"
 cargo test --workspace --release --no-fail-fast 2>&1 | tee -a "$log" || status=$?
+if [[ -n "$emulated" ]]; then
+  wait "$emulated" || status=$?
+  tee -a "$log" <"$scratch/emulated"
+fi
 
-step "the Python package, beside old and new versions of h5py, numpy, netCDF4, PyTables, xarray and zarr"
+part "the Python package, beside old and new versions of h5py, numpy, netCDF4, PyTables, xarray and zarr"
 python/test.sh 2>&1 | tee -a "$log" || status=$?
+
+part ""
+printf '\n  time     CPU time  part\n'
+cat "$table"
+printf '\n    time  test programs of more than 10 s\n'
+# cargo says on one line which program it runs, and the program on its last line how long it took.
+awk '/^ +Running / { program = $2 == "unittests" ? $3 " " $4 : $2 }
+  /^test result:/ && $NF + 0 > 10 { printf "%6d s  %s\n", $NF, program }' "$log"
 
 # cargo prints a line per test program, and the last one is of some crate without examples in its documentation; pytest prints one per environment.
 awk '/^test result:/ { passed += $4; failed += $6 }
