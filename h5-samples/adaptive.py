@@ -106,7 +106,7 @@ def plot(series: Path, file: Path) -> None:
     import matplotlib.pyplot as plt
 
     with series.open() as lines:
-        rows = list(csv.DictReader(lines))
+        rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
     colors = {"dictionary alone": "#7f7f7f", "auto": "#d62728", "adapt=history": "#ff7f0e", "user's dictionary": "#2ca02c"}
     figure, axis = plt.subplots(figsize=(11, 5))
     for name in list(rows[0])[1:]:

@@ -23,9 +23,6 @@ for seed in 1 2; do
 done
 
 step "series of chunks"
-{
-  python3 "$here/measured.py"
-  "$programs/quire-trainer" adaptive "${results%.txt}.csv"
-} >"$results"
+"$programs/quire-trainer" adaptive "${results%.txt}.csv" >"$results"
 step "dictionaries for domains"
 "$environment/bin/python" "$here/adaptive.py" --programs "$programs" --data "$here/data" --dictionaries "$here/dictionaries" --results "$results"

@@ -22,13 +22,14 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Iterator, NamedTuple
+from typing import Any, Iterable, Iterator, NamedTuple
 
 import h5py
 import numpy as np
 
 import quire_options
 from filter_call import PLUGIN_FILE, REVERSE, Plugin
+from measured import measured
 
 FIELDS = ("turbulence_resolved", "turbulence_density", "air_temperature", "particle_velocity")
 SHARES = (1e-2, 1e-3, 1e-4)
@@ -252,6 +253,11 @@ def text_of(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
+def measured_rows(file: Iterable[str]) -> Iterator[dict[str, str]]:
+    """The rows of a table, without its first line, which says with what they are measured."""
+    return csv.DictReader(line for line in file if not line.startswith("#"))
+
+
 def sweep(arguments: argparse.Namespace) -> Path:
     try:
         from tqdm import tqdm
@@ -264,11 +270,12 @@ def sweep(arguments: argparse.Namespace) -> Path:
     done = set()
     if path.exists():
         with path.open() as file:
-            done = {tuple(row[name] for name in KEY) for row in csv.DictReader(file)}
+            done = {tuple(row[name] for name in KEY) for row in measured_rows(file)}
     wanted = list(rows(arguments))
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, names)
         if not done:
+            file.write(f"# {measured()}; command: h5-samples/sweep\n")
             writer.writeheader()
         failures = 0
         left = [row for row in wanted if tuple(row) not in done]
@@ -299,7 +306,7 @@ def plot(path: Path) -> None:
     import matplotlib.pyplot as plt
 
     with path.open() as file:
-        table = [row for row in csv.DictReader(file) if not row["failure"].startswith("crashed") and row["ratio"]]
+        table = [row for row in measured_rows(file) if not row["failure"].startswith("crashed") and row["ratio"]]
     fields = list(dict.fromkeys(row["field"] for row in table))
     options = [row["option"] for row in table if row["option"].startswith("abs=")]
     shown = "abs=0.001 of the range" if "abs=0.001 of the range" in options else options[0]

@@ -7,18 +7,42 @@
 # plugin-tests/gpu.sh tests on one.
 # Needs root or sudo once, for the clients that are Debian packages. What is there already is left alone, so that a second
 # run only tests. Cheap checks come first.
+#
+# Large matrices are sampled, by a seed that differs from day to day: QUIRE_SEED=NUMBER takes the sample of another run again, QUIRE_FULL_MATRIX=1
+# all cases, as before a release.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=../h5-samples/setup.sh
 source h5-samples/setup.sh
 
-# Begins a part of the run; the table at the end says how long each took.
-parts=()
-part() {
-  parts+=("$SECONDS $*")
-  step "$*"
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
+log="$scratch/log"
+table="$scratch/table"
+part_name=""
+
+# Seconds of CPU time that this shell's children have used so far. Not in a subshell, which has children of its own: the result is in cpu_seconds.
+measure_cpu() {
+  times >"$scratch/times"
+  cpu_seconds="$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, part, /[ms]/); sum += 60 * part[1] + part[2] } print int(sum) }' "$scratch/times")"
 }
+
+# Begins a part of the run, and keeps how long the part before it took.
+part() {
+  measure_cpu
+  [[ -z "$part_name" ]] || printf '%6d s %6d s  %s\n' $((SECONDS - part_start)) $((cpu_seconds - part_cpu)) "$part_name" >>"$table"
+  part_name="$1" part_start=$SECONDS part_cpu=$cpu_seconds
+  [[ -z "$part_name" ]] || step "$part_name"
+}
+
+# One day's number for all programs, even if midnight comes.
+export QUIRE_SEED="${QUIRE_SEED:-$(($(date +%s) / 86400))}"
+if [[ "${QUIRE_FULL_MATRIX:-}" == 1 ]]; then
+  step "whole matrices"
+else
+  step "samples of large matrices: QUIRE_SEED=$QUIRE_SEED takes these again"
+fi
 
 part "formatting"
 cargo fmt --all --check
@@ -39,41 +63,54 @@ part "CUDA's compiler"
 [[ "${NVCC:-}" != none ]] || fail "NVCC=none: the tests compile every kernel; unset it, or name an nvcc"
 need_nvcc
 
+# All in the release profile: what build scripts make, the kernels among it, is made once.
 part "lints"
-cargo clippy --workspace --all-targets -- -D warnings
+cargo clippy --workspace --all-targets --release -- -D warnings
 
 part "documentation"
-RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --release --quiet
 
-part "the plugin and the command line, in release"
-QUIRE_RELEASE="$(dirname "$(build_plugin -p quire-cli)")"
-# The tests take these instead of building their own.
+# By one command, with the features of dependencies that the tests have: nothing is built twice.
+part "build: the plugin, the command line, and the tests"
+plugin="$(build_plugin --workspace --all-targets)"
+QUIRE_RELEASE="$(dirname "$plugin")"
 export QUIRE_RELEASE
 
-log="$(mktemp)"
-trap 'rm -f "$log"' EXIT
 status=0
-
+emulated=""
 if [[ "$(uname -m)" == x86_64 ]] && grep -qw avx2 /proc/cpuinfo; then
-  part "the kernels on the CPU, against the codec"
-  gpu/emulator/test.sh golden lists_and batches gaps matrix damaged adaptive 2>&1 | tee -a "$log" || status=$?
-  gpu/emulator/decoders.sh 2>&1 | tee -a "$log" || status=$?
+  part "build: the kernels for the CPU"
+  gpu/emulator/test.sh --build
+  part "unit tests, codec tests, and every client against the plugin; beside them the kernels on the CPU, against the codec"
+  (
+    emulated_status=0
+    gpu/emulator/test.sh golden lists_and batches gaps matrix damaged adaptive || emulated_status=$?
+    gpu/emulator/decoders.sh || emulated_status=$?
+    times >"$scratch/emulated-times"
+    sed -n '2s/^/user and system time of the kernels on the CPU: /p' "$scratch/emulated-times"
+    exit "$emulated_status"
+  ) >"$scratch/emulated" 2>&1 &
+  emulated=$!
 else
-  part "no x86-64 with AVX2 here: the kernels are not run on the CPU"
+  part "unit tests, codec tests, and every client against the plugin"
+  step "no x86-64 with AVX2 here: the kernels are not run on the CPU"
 fi
-
-part "unit tests, codec tests, and every client against the plugin"
 cargo test --workspace --release --no-fail-fast 2>&1 | tee -a "$log" || status=$?
+if [[ -n "$emulated" ]]; then
+  wait "$emulated" || status=$?
+  tee -a "$log" <"$scratch/emulated"
+fi
 
 part "the Python package, beside old and new versions of h5py, numpy, netCDF4, PyTables, xarray and zarr"
 python/test.sh 2>&1 | tee -a "$log" || status=$?
 
-parts+=("$SECONDS end")
-printf '\nseconds  part\n'
-for ((at = 0; at + 1 < ${#parts[@]}; at++)); do
-  printf '%7d  %s\n' $((${parts[at + 1]%% *} - ${parts[at]%% *})) "${parts[at]#* }"
-done
-printf '%7d  in all\n\n' "$SECONDS"
+part ""
+printf '\n  time     CPU time  part\n'
+cat "$table"
+printf '\n    time  test programs of more than 10 s\n'
+# cargo says on one line which program it runs, and the program on its last line how long it took.
+awk '/^ +Running / { program = $2 == "unittests" ? $3 " " $4 : $2 }
+  /^test result:/ && $NF + 0 > 10 { printf "%6d s  %s\n", $NF, program }' "$log"
 
 # cargo prints a line per test program, and the last one is of some crate without examples in its documentation; pytest prints one per environment.
 awk '/^test result:/ { passed += $4; failed += $6 }

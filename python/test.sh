@@ -16,26 +16,45 @@ need_venv .venv-python-new h5py==3.16.0 numpy==2.4.6 netCDF4==1.7.5.1.post1 tabl
 need_venv .venv-python-old h5py==3.8.0 numpy==1.26.4 netCDF4==1.6.5 tables==3.9.2 xarray==2024.1.1 pandas==2.2.3 h5netcdf==1.3.0 zarr==2.18.3 \
   numcodecs==0.12.1 ml-dtypes==0.3.2 pytest==8.4.2
 
-step "the wheel"
-build_plugin >/dev/null
-wheels="$(mktemp -d)"
-trap 'rm -rf "$wheels"' EXIT
-.venv-python-new/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$wheels" python/
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
+plugin="${QUIRE_RELEASE:+$QUIRE_RELEASE/libh5zquire.so}"
+[[ -n "$plugin" ]] || plugin="$(build_plugin)"
+
+wheel() {
+  .venv-python-new/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$1" python/
+}
+
+# Without kernels and hardly optimized: plugin-tests/tests/install.rs has the same build.
+step "the wheel with a library that setup.py has cargo build"
+env -u QUIRE_LIBRARY NVCC=none CARGO_TARGET_DIR="$(dirname "$plugin")/../installed/cargo" CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+  CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 bash -c "$(declare -f wheel); wheel $scratch/by-cargo"
+libraries="$(python3 -m zipfile --list "$scratch"/by-cargo/*.whl | grep -c 'libh5zquire\.so')"
+[[ "$libraries" == 1 ]] || fail "the wheel that setup.py builds has $libraries libraries"
+
+step "the wheel with the library in release"
+QUIRE_LIBRARY="$(realpath "$plugin")" wheel "$scratch/wheel"
 for environment in .venv-python-new .venv-python-old; do
-  "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall "$wheels"/*.whl
+  "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall "$scratch"/wheel/*.whl
 done
 
-step "type hints"
-(cd python && ../.venv-python-new/bin/python -m mypy)
-
-status=0
-step "tests with h5py 3.16 and numpy 2.4"
-(cd python && ../.venv-python-new/bin/python -m pytest -p no:cacheprovider) || status=$?
-step "tests with h5py 3.8 and numpy 1.26"
+step "beside one another: type hints; tests with h5py 3.16 and numpy 2.4; tests with h5py 3.8 and numpy 1.26"
+cd python
+../.venv-python-new/bin/python -m mypy >"$scratch/types" 2>&1 &
+types=$!
+../.venv-python-new/bin/python -m pytest -p no:cacheprovider >"$scratch/new" 2>&1 &
+new=$!
 # Its zarr is version 2, which has no format 3.
-(cd python && ../.venv-python-old/bin/python -m pytest -p no:cacheprovider --ignore tests/test_zarr.py) || status=$?
+../.venv-python-old/bin/python -m pytest -p no:cacheprovider --ignore tests/test_zarr.py >"$scratch/old" 2>&1 &
+old=$!
+cd ..
+status=0
+for process in "$types" "$new" "$old"; do
+  wait "$process" || status=$?
+done
+cat "$scratch/types" "$scratch/new" "$scratch/old"
+
 step "code blocks of the documents that need the package"
-reader="$(mktemp -d)"
-trap 'rm -rf "$wheels" "$reader"' EXIT
-.venv-python-new/bin/python plugin-tests/py/documents.py run "$reader" --package || status=$?
+mkdir "$scratch/reader"
+.venv-python-new/bin/python plugin-tests/py/documents.py run "$scratch/reader" --package || status=$?
 exit "$status"

@@ -28,7 +28,8 @@ fn main() {
         let chunk = std::fs::read(file).expect("FILE can be read");
         return stages(&chunk, Shape::new(&dims).expect("a shape"), bound.parse().expect("BOUND is a number"), repeats);
     }
-    println!("machine: {}", machine());
+    println!("{}", h5_samples::measured());
+    println!("machine: {}", h5_samples::processor());
     println!("command: cargo run --release -p quire-codec --example bench -- {repeats}");
     println!("{:<46} {:>7} {:>9} {:>19} {:>7}", "chunk and stage", "ratio", "median us", "quartiles us", "GB/s");
     let velocity = turbulence::velocity(1, [128; 3]);
@@ -238,10 +239,4 @@ fn cube(field: &[f32], edge: u64) -> Vec<f32> {
 fn range<T: Element>(values: &[T]) -> f64 {
     let fold = |start, pick: fn(f64, f64) -> f64| values.iter().map(|&value| value.into()).fold(start, pick);
     fold(f64::NEG_INFINITY, f64::max) - fold(f64::INFINITY, f64::min)
-}
-
-fn machine() -> String {
-    let information = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = information.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(": unknown");
-    model.trim_start_matches([' ', '\t', ':']).to_owned()
 }

@@ -2,7 +2,8 @@
 //! the fine grid, at the limits of the type, with any bits, and with fill values from the data, from ties and from nowhere.
 //!
 //! Each case comes from a seed. A failure says the seed; `QUIRE_ATTACK_SEED=123 cargo test --release -p quire-codec --test attack -- --nocapture` runs that case alone.
-//! By default the seeds are `0..CASES`, about half a minute on two cores. `QUIRE_ATTACK_MINUTES=90` draws other seeds for that time, and says the first one.
+//! By default there are as many cases as it takes to have each kind of stream, a quarter of `CASES` at least, with other seeds each day.
+//! `QUIRE_FULL_MATRIX=1` has the seeds `0..CASES`. `QUIRE_ATTACK_MINUTES=90` draws other seeds for that time, and says the first one.
 //! `QUIRE_ATTACK_GO_ON=1` counts failures by kind, with the smallest case of each, before it fails.
 
 #[path = "attack/cases.rs"]
@@ -25,12 +26,18 @@ use std::time::{Duration, Instant, SystemTime};
 
 use cases::Case;
 use common::checks::{Breach, Promise, numbers, share_of};
+use common::sampling;
 use coverage::{Coverage, Row};
 use quire_codec::{ErrorBound, Workspace, max_stream_len};
 use rewriting::{never_twice, rewrite};
 
-/// Cases of a run without variables.
+/// Cases of a whole run: enough of them to have each kind of stream.
 const CASES: u64 = 14_000;
+
+/// Cases of a sample at least; more until it has each kind of stream.
+const LEAST: u64 = CASES / 4;
+/// Cases after which a sample looks again whether it has each kind of stream.
+const BATCH: u64 = CASES / 14;
 
 /// A case that failed.
 #[derive(Debug)]
@@ -162,7 +169,8 @@ fn promises_hold_under_attack() {
     let goes_on = variable::<u64>("QUIRE_ATTACK_GO_ON") == Some(1);
     let first = match (one, minutes) {
         (Some(seed), _) => seed,
-        (None, None) => 0,
+        (None, None) if sampling::is_full() => 0,
+        (None, None) => sampling::seed().wrapping_mul(CASES),
         (None, Some(_)) => SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64),
     };
     let count = match (one, minutes) {
@@ -172,14 +180,15 @@ fn promises_hold_under_attack() {
     };
     let limit = minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes));
     println!("first seed: {first}");
+    let is_sample = one.is_none() && minutes.is_none() && !sampling::is_full();
     let (next, is_over, report) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(Report::default()));
-    let work = || {
+    let work = |end: u64| {
         let (mut workspace, mut own) = (Workspace::default(), Report::default());
         while !is_over.load(Ordering::Relaxed) && limit.is_none_or(|limit| start.elapsed() < limit) {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= count {
+            let Ok(number) = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| (next < end).then_some(next + 1))
+            else {
                 break;
-            }
+            };
             run(first.wrapping_add(number), &mut workspace, &mut own);
             if !own.failures.is_empty() && !goes_on {
                 is_over.store(true, Ordering::Relaxed);
@@ -188,7 +197,14 @@ fn promises_hold_under_attack() {
         report.lock().unwrap().add(own);
     };
     let threads = if one.is_some() { 1 } else { std::thread::available_parallelism().map_or(1, NonZero::get) };
-    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let mut end = if is_sample { LEAST } else { count };
+    loop {
+        std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(|| work(end)))));
+        if !is_sample || is_over.load(Ordering::Relaxed) || end >= CASES || report.lock().unwrap().coverage.missing().is_empty() {
+            break;
+        }
+        end += BATCH;
+    }
 
     let report = report.into_inner().unwrap();
     let seconds = start.elapsed().as_secs_f64();
@@ -208,9 +224,10 @@ fn promises_hold_under_attack() {
         );
     }
     assert!(failures.is_empty(), "{} kinds of failures, listed above", failures.len());
-    if cases + refused >= CASES {
+    if is_sample || cases + refused >= CASES {
         assert!(coverage.missing().is_empty(), "no streams of {:?}", coverage.missing());
-        assert!(chosen > 1000, "interpolation was chosen {chosen} times");
+        let least = if is_sample { cases / 20 } else { 1000 };
+        assert!(*chosen > least, "interpolation was chosen {chosen} times of {cases}");
     }
 }
 

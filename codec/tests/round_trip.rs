@@ -1,7 +1,9 @@
-//! Every value of every kind of chunk keeps its bound, in every type, byte order, rank and size.
+//! Every value of every kind of chunk keeps its bound, in every type, byte order, rank and size. A run takes a third of the matrices, see
+//! common/sampling.rs.
 
 mod common;
 
+use common::sampling::{self, sample};
 use common::{CONTENTS, Content, Random, SHAPES, check_config, check_round_trip, chunk, layout, values};
 use proptest::prelude::*;
 use quire_codec::stages::exceptions::most_listed;
@@ -14,35 +16,32 @@ const SCALARS: [Scalar; 2] = [Scalar::F32, Scalar::F64];
 const ORDERS: [ByteOrder; 2] = [ByteOrder::Little, ByteOrder::Big];
 
 #[test]
+fn samples_have_every_value_of_every_dimension() {
+    sampling::check_samples();
+}
+
+#[test]
 fn matrix_of_contents_types_and_shapes() {
+    const BOUNDS: [f64; 8] = [1e-300, 1e-44, 1e-12, 1e-3, 0.5, 1e3, 1e30, 1e300];
     let mut workspace = Workspace::default();
-    let mut rounds = 0;
-    for dims in SHAPES {
-        for content in CONTENTS {
-            for scalar in SCALARS {
-                for order in ORDERS {
-                    let layout = layout(scalar, order, dims);
-                    let original = chunk(&values(content, layout.shape.elements() as usize, 9), &layout, 9);
-                    for bound in [1e-300, 1e-44, 1e-12, 1e-3, 0.5, 1e3, 1e30, 1e300] {
-                        check_round_trip(&mut workspace, &original, &layout, bound, CodebookPolicy::Auto);
-                        rounds += 1;
-                    }
-                }
-            }
-        }
+    let sizes = [SHAPES.len(), CONTENTS.len(), SCALARS.len(), ORDERS.len(), BOUNDS.len()];
+    for [dims, content, scalar, order, bound] in sample("contents, types and shapes", sizes, 3) {
+        let layout = layout(SCALARS[scalar], ORDERS[order], SHAPES[dims]);
+        let original = chunk(&values(CONTENTS[content], layout.shape.elements() as usize, 9), &layout, 9);
+        check_round_trip(&mut workspace, &original, &layout, BOUNDS[bound], CodebookPolicy::Auto);
     }
-    assert_eq!(rounds, SHAPES.len() * CONTENTS.len() * 2 * 2 * 8);
 }
 
 #[test]
 fn large_chunks_use_long_blocks() {
+    const CASES: [(Content, f64); 3] = [(Content::Smooth, 1e-3), (Content::MostlyZero, 0.1), (Content::LandMask, 1e-2)];
+    const CODEBOOKS: [CodebookPolicy; 3] = [CodebookPolicy::Auto, CodebookPolicy::Dictionary, CodebookPolicy::Custom];
     let mut workspace = Workspace::default();
-    for (content, bound) in [(Content::Smooth, 1e-3), (Content::MostlyZero, 0.1), (Content::LandMask, 1e-2)] {
+    for [case, codebook] in sample("large chunks", [CASES.len(), CODEBOOKS.len()], 3) {
+        let (content, bound) = CASES[case];
         let layout = layout(Scalar::F32, ByteOrder::Little, &[128, 128, 96]);
         let original = chunk(&values(content, layout.shape.elements() as usize, 3), &layout, 3);
-        for codebook in [CodebookPolicy::Auto, CodebookPolicy::Dictionary, CodebookPolicy::Custom] {
-            check_round_trip(&mut workspace, &original, &layout, bound, codebook);
-        }
+        check_round_trip(&mut workspace, &original, &layout, bound, CODEBOOKS[codebook]);
     }
 }
 
@@ -361,25 +360,25 @@ fn can_have(scalar: Scalar, bound: ErrorBound) -> bool {
 
 #[test]
 fn matrix_of_bounds_types_and_contents() {
+    const DIMS: [&[u64]; 5] = [&[1], &[2], &[10_007], &[7, 11, 13], &[3, 5, 7, 11]];
     let mut workspace = Workspace::default();
     let mut codings = Vec::new();
-    for dims in [&[1][..], &[2], &[10_007], &[7, 11, 13], &[3, 5, 7, 11]] {
-        for content in CONTENTS {
-            for scalar in Scalar::ALL {
-                let layout = layout(scalar, ORDERS[dims.len() % 2], dims);
-                let original = chunk(&values(content, layout.shape.elements() as usize, 9), &layout, 9);
-                for bound in BOUNDS.into_iter().filter(|&bound| can_have(scalar, bound)) {
-                    let config = Config::new(bound).unwrap();
-                    let stream = check_config(&mut workspace, &original, &layout, &config);
-                    codings.push(Header::read_from(&stream).unwrap().coding);
-                    // The chunk's last value as the fill value.
-                    let mut fill = common::read(&original, &layout).pop().unwrap().bytes;
-                    fill.resize(8, 0);
-                    let fill_value = Some(u64::from_le_bytes(fill.try_into().unwrap()));
-                    check_config(&mut workspace, &original, &layout, &Config { fill_value, ..config });
-                }
-            }
+    let sizes = [DIMS.len(), CONTENTS.len(), Scalar::ALL.len(), BOUNDS.len()];
+    for [dims, content, scalar, bound] in sample("bounds, types and contents", sizes, 3) {
+        let (dims, scalar, bound) = (DIMS[dims], Scalar::ALL[scalar], BOUNDS[bound]);
+        if !can_have(scalar, bound) {
+            continue;
         }
+        let layout = layout(scalar, ORDERS[dims.len() % 2], dims);
+        let original = chunk(&values(CONTENTS[content], layout.shape.elements() as usize, 9), &layout, 9);
+        let config = Config::new(bound).unwrap();
+        let stream = check_config(&mut workspace, &original, &layout, &config);
+        codings.push(Header::read_from(&stream).unwrap().coding);
+        // The chunk's last value as the fill value.
+        let mut fill = common::read(&original, &layout).pop().unwrap().bytes;
+        fill.resize(8, 0);
+        let fill_value = Some(u64::from_le_bytes(fill.try_into().unwrap()));
+        check_config(&mut workspace, &original, &layout, &Config { fill_value, ..config });
     }
     for coding in [Coding::Stored, Coding::Constant, Coding::Quantized, Coding::Exact, Coding::Steps, Coding::Logarithmic] {
         assert!(codings.iter().filter(|&&found| found == coding).count() > 20, "hardly any chunk is {coding:?}");
@@ -484,7 +483,7 @@ fn shares_of_the_range_of_16_bits_cost_a_bit_a_value_at_most() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if sampling::is_full() { 3000 } else { 1000 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_chunk_keeps_its_bound(

@@ -6,9 +6,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/emulator"
 export NVCC="$here/nvcc" QUIRE_REQUIRE_CUDA=1
-# Both packages, and as many codegen units, as in test.sh, so that its builds are used.
-export CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
+# Both packages, as in test.sh, so that its builds are used.
 cargo build --release -p quire-gpu -p h5z-quire --example decoders
 # A library of its own: the kernels' shared memory would slow down all of the plugin's blocks.
-SOURCES=measure/decoders.cu KERNELS="measure/decoders/*.cuh" "$here/build.sh" "$CARGO_TARGET_DIR/decoders"
+SOURCES=measure/decoders.cu KERNELS="measure/decoders/*.cu" "$here/build.sh" "$CARGO_TARGET_DIR/decoders"
 LD_LIBRARY_PATH="$CARGO_TARGET_DIR/decoders${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$CARGO_TARGET_DIR/release/examples/decoders" --check

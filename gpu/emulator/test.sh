@@ -3,7 +3,9 @@
 # tests of the host's code.
 #
 #     gpu/emulator/test.sh [ARG...]     ARG: for the test program; without any, all but threads_share
+#     gpu/emulator/test.sh --build      builds only
 #
+# The matrices are sampled, see codec/tests/common/sampling.rs; QUIRE_FULL_MATRIX=1 takes all cases.
 # QUIRE_EMULATOR_ORDER=reverse or random:NUMBER runs threads and blocks in another order.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -17,6 +19,7 @@ export NVCC="$here/nvcc" QUIRE_REQUIRE_CUDA=1 QUIRE_SMALL_MATRIX=1
 packages="-p quire-gpu -p h5z-quire"
 cargo test --release $packages --test parity --lib --no-run
 "$here/build.sh" "$CARGO_TARGET_DIR"
+[ "${1:-}" != --build ] || exec cargo build --release $packages --example decoders
 [ $# -gt 0 ] || set -- --skip threads_share
 export LD_LIBRARY_PATH="$CARGO_TARGET_DIR${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 cargo test --release $packages --test parity -- --nocapture "$@"

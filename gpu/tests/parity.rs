@@ -8,6 +8,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use common::sampling::sample;
 use common::{CONTENTS, Content, Random, SHAPES, chunk, layout, values};
 use quire_codec::stages::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS};
 use quire_codec::stages::books::custom_book;
@@ -23,9 +24,14 @@ const FLOATS: [Scalar; 4] = [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::BF16
 const CODINGS: [CodingPolicy; 2] = [CodingPolicy::Huffman, CodingPolicy::Bitshuffle];
 const ORDERS: [ByteOrder; 2] = [ByteOrder::Little, ByteOrder::Big];
 
-/// Whether to compare a part of all, for machines that take long.
+/// Whether to compare a part of all, for machines that take long: the largest chunks are left out, and few bounds are tried.
 fn is_small() -> bool {
     std::env::var_os("QUIRE_SMALL_MATRIX").is_some()
+}
+
+/// On a GPU one case in one; on machines that take long one in `part`, see common/sampling.rs.
+fn one_in(part: usize) -> usize {
+    if is_small() { part } else { 1 }
 }
 
 /// The GPU, or `None` with the reason printed.
@@ -146,39 +152,27 @@ fn matrix_of_contents_types_and_shapes() {
     let (mut cpu, mut report) = (Workspace::default(), Report::default());
     // A small one for the sanitizers, which are slow.
     let small = is_small();
-    for dims in shapes.filter(|dims| !small || dims.iter().product::<u64>() % 5 < 2) {
-        for scalar in FLOATS {
-            for order in ORDERS {
-                let layout = layout(scalar, order, dims);
-                for content in CONTENTS {
-                    let chunk = chunk(&values(content, layout.shape.elements() as usize, 9), &layout, 9);
-                    let bounds: &[f64] = if small { &[1e-3] } else { &[1e-300, 1e-44, 1e-12, 1e-3, 0.5, 1e3, 1e30, 1e300] };
-                    for &bound in bounds {
-                        let what = format!("{content:?} {dims:?} {scalar:?} {order:?} bound {bound:e}");
-                        report.compare_codings(
-                            device,
-                            &mut cpu,
-                            &what,
-                            &chunk,
-                            &layout,
-                            &config(bound, CodebookPolicy::Auto, None),
-                        );
-                    }
-                    let others: &[f64] = if small { &[0.5] } else { &[1e-4, 1e-2, 0.5, 1e3] };
-                    let predictors = &PREDICTORS[..if small { 1 } else { PREDICTORS.len() }];
-                    for (&bound, &predictor) in
-                        others.iter().flat_map(|bound| predictors.iter().map(move |predictor| (bound, predictor)))
-                    {
-                        let what = format!("{content:?} {dims:?} {scalar:?} {order:?} bound {bound:e} {predictor:?}");
-                        let config = Config { predictor, ..config(bound, CodebookPolicy::Auto, None) };
-                        report.compare(device, &mut cpu, &what, &chunk, &layout, &config);
-                    }
-                    let config = Config { predictor: PredictorPolicy::Interpolation, ..config(0.5, CodebookPolicy::Auto, None) };
-                    let what = format!("{content:?} {dims:?} {scalar:?} {order:?} interpolated");
-                    report.compare_codings(device, &mut cpu, &what, &chunk, &layout, &config);
-                }
-            }
+    let shapes: Vec<&[u64]> = shapes.filter(|dims| !small || dims.iter().product::<u64>() % 5 < 2).collect();
+    let sizes = [shapes.len(), FLOATS.len(), ORDERS.len(), CONTENTS.len()];
+    for [dims, scalar, order, content] in sample("matrix", sizes, one_in(3)) {
+        let (dims, scalar, order, content) = (shapes[dims], FLOATS[scalar], ORDERS[order], CONTENTS[content]);
+        let layout = layout(scalar, order, dims);
+        let chunk = chunk(&values(content, layout.shape.elements() as usize, 9), &layout, 9);
+        let bounds: &[f64] = if small { &[1e-3] } else { &[1e-300, 1e-44, 1e-12, 1e-3, 0.5, 1e3, 1e30, 1e300] };
+        for &bound in bounds {
+            let what = format!("{content:?} {dims:?} {scalar:?} {order:?} bound {bound:e}");
+            report.compare_codings(device, &mut cpu, &what, &chunk, &layout, &config(bound, CodebookPolicy::Auto, None));
         }
+        let others: &[f64] = if small { &[0.5] } else { &[1e-4, 1e-2, 0.5, 1e3] };
+        let predictors = &PREDICTORS[..if small { 1 } else { PREDICTORS.len() }];
+        for (&bound, &predictor) in others.iter().flat_map(|bound| predictors.iter().map(move |predictor| (bound, predictor))) {
+            let what = format!("{content:?} {dims:?} {scalar:?} {order:?} bound {bound:e} {predictor:?}");
+            let config = Config { predictor, ..config(bound, CodebookPolicy::Auto, None) };
+            report.compare(device, &mut cpu, &what, &chunk, &layout, &config);
+        }
+        let config = Config { predictor: PredictorPolicy::Interpolation, ..config(0.5, CodebookPolicy::Auto, None) };
+        let what = format!("{content:?} {dims:?} {scalar:?} {order:?} interpolated");
+        report.compare_codings(device, &mut cpu, &what, &chunk, &layout, &config);
     }
     report.finish("matrix");
 }
@@ -300,33 +294,35 @@ fn large_chunks() {
 fn gaps_of_all_lengths() {
     let Some(device) = gpu() else { return };
     let (mut cpu, mut report) = (Workspace::default(), Report::default());
-    for dims in [&[30_000u64][..], &[7, 4300], &[3, 70, 143], &[600_000]] {
+    const DIMS: [&[u64]; 4] = [&[30_000], &[7, 4300], &[3, 70, 143], &[600_000]];
+    const ROUNDS: usize = 12;
+    const SCALARS: [Scalar; 2] = [Scalar::F32, Scalar::F16];
+    for [dims, round, scalar] in sample("gaps", [DIMS.len(), ROUNDS, SCALARS.len()], one_in(3)) {
+        let (dims, scalar) = (DIMS[dims], SCALARS[scalar]);
         let elements = dims.iter().product();
-        let mut random = Random(77);
-        for (round, scalar) in (0..12).flat_map(|round| [Scalar::F32, Scalar::F16].map(|scalar| (round, scalar))) {
-            let layout = layout(scalar, ByteOrder::Little, dims);
-            let mut values = values(Content::Smooth, elements as usize, round);
-            for _ in 0..=round {
-                let start = random.below(elements) as usize;
-                let len = 1 + random.below([3, 100, 5000, elements][round as usize % 4]) as usize;
-                for value in values.iter_mut().skip(start).take(len) {
-                    *value = f64::NAN;
-                }
+        let layout = layout(scalar, ByteOrder::Little, dims);
+        let mut random = Random(77 + (ROUNDS * scalar.size() + round) as u64);
+        let mut values = values(Content::Smooth, elements as usize, round as u64);
+        for _ in 0..=round {
+            let start = random.below(elements) as usize;
+            let len = 1 + random.below([3, 100, 5000, elements][round % 4]) as usize;
+            for value in values.iter_mut().skip(start).take(len) {
+                *value = f64::NAN;
             }
-            if round == 11 {
-                values.fill(f64::NAN);
-                values[random.below(elements) as usize] = 1.0;
-            }
-            let chunk = chunk(&values, &layout, round);
-            report.compare_codings(
-                device,
-                &mut cpu,
-                &format!("gaps {dims:?} {scalar:?} round {round}"),
-                &chunk,
-                &layout,
-                &config(1e-3, CodebookPolicy::Auto, None),
-            );
         }
+        if round == ROUNDS - 1 {
+            values.fill(f64::NAN);
+            values[random.below(elements) as usize] = 1.0;
+        }
+        let chunk = chunk(&values, &layout, round as u64);
+        report.compare_codings(
+            device,
+            &mut cpu,
+            &format!("gaps {dims:?} {scalar:?} round {round}"),
+            &chunk,
+            &layout,
+            &config(1e-3, CodebookPolicy::Auto, None),
+        );
     }
     report.finish("gaps");
 }
@@ -336,35 +332,25 @@ fn gaps_of_all_lengths() {
 fn lists_and_masks() {
     let Some(device) = gpu() else { return };
     let (mut cpu, mut report) = (Workspace::default(), Report::default());
-    for dims in [&[30u64, 40][..], &[25, 60, 70], &[128, 128, 128]] {
-        let types = FLOATS.into_iter().zip(ORDERS.into_iter().cycle());
-        for (scalar, order) in types {
-            let layout = layout(scalar, order, dims);
-            let elements = layout.shape.elements();
-            let limit = most_listed(elements);
-            for count in [1, limit - 1, limit, limit + 1] {
-                let mut values = values(Content::Smooth, elements as usize, count);
-                let mut random = Random(count);
-                let mut left = count;
-                while left > 0 {
-                    let value = &mut values[random.below(elements) as usize];
-                    left -= u64::from(value.is_finite());
-                    *value = f64::INFINITY;
-                }
-                let chunk = chunk(&values, &layout, 1);
-                for predictor in [PredictorPolicy::Lorenzo, PredictorPolicy::Interpolation] {
-                    let config = Config { predictor, ..config(1e-3, CodebookPolicy::Auto, None) };
-                    report.compare_codings(
-                        device,
-                        &mut cpu,
-                        &format!("{count} exceptions in {dims:?} {scalar:?}"),
-                        &chunk,
-                        &layout,
-                        &config,
-                    );
-                }
-            }
+    const DIMS: [&[u64]; 3] = [&[30, 40], &[25, 60, 70], &[128, 128, 128]];
+    const PREDICTORS: [PredictorPolicy; 2] = [PredictorPolicy::Lorenzo, PredictorPolicy::Interpolation];
+    for [dims, scalar, count, predictor] in sample("lists and masks", [DIMS.len(), FLOATS.len(), 4, 2], one_in(3)) {
+        let (dims, scalar, order) = (DIMS[dims], FLOATS[scalar], ORDERS[scalar % 2]);
+        let layout = layout(scalar, order, dims);
+        let elements = layout.shape.elements();
+        let limit = most_listed(elements);
+        let count = [1, limit - 1, limit, limit + 1][count];
+        let mut values = values(Content::Smooth, elements as usize, count);
+        let mut random = Random(count);
+        let mut left = count;
+        while left > 0 {
+            let value = &mut values[random.below(elements) as usize];
+            left -= u64::from(value.is_finite());
+            *value = f64::INFINITY;
         }
+        let chunk = chunk(&values, &layout, 1);
+        let config = Config { predictor: PREDICTORS[predictor], ..config(1e-3, CodebookPolicy::Auto, None) };
+        report.compare_codings(device, &mut cpu, &format!("{count} exceptions in {dims:?} {scalar:?}"), &chunk, &layout, &config);
     }
     report.finish("lists and masks");
 }
@@ -491,7 +477,7 @@ fn golden_streams() {
 fn damaged_streams_are_refused_alike() {
     let Some(device) = gpu() else { return };
     let mut cpu = Workspace::default();
-    let mut random = Random(11);
+    const SCALARS: [Scalar; 6] = [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::BF16, Scalar::I8, Scalar::U16];
     let (mut refused, mut accepted) = (0, 0);
     let cases = [
         (Content::Smooth, &[9u64, 20, 31][..], 1e-3, CodebookPolicy::Auto),
@@ -501,47 +487,46 @@ fn damaged_streams_are_refused_alike() {
         (Content::Outliers, &[50, 61], 1e-3, CodebookPolicy::Custom),
         (Content::HugeRange, &[40, 50], 1e-3, CodebookPolicy::Auto),
     ];
-    for (content, dims, bound, codebook) in cases {
-        let scalars = FLOATS.into_iter().chain([Scalar::I8, Scalar::U16]);
-        for (scalar, coding) in scalars.flat_map(|scalar| CODINGS.map(|coding| (scalar, coding))) {
-            let layout = layout(scalar, ByteOrder::Little, dims);
-            let chunk = chunk(&values(content, layout.shape.elements() as usize, 2), &layout, 2);
-            let mut stream = Vec::new();
-            // Of whole numbers, the first value is the fill value: where it is no multiple of the step, there are exceptions.
-            let first = chunk[..scalar.size()].iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
-            let (bound, fill) = if scalar.is_float() { (bound, None) } else { (1.0, Some(first)) };
-            let config = Config { coding, ..config(bound, codebook, fill) };
-            cpu.compress(&chunk, &layout, &config, &mut stream).expect("the CPU compresses");
-            let header = Header::read_from(&stream).expect("a header");
-            if header.coding == Coding::Stored {
-                continue; // not for the GPU: nothing of it is read there
+    for [case, scalar, coding] in sample("damaged streams", [cases.len(), SCALARS.len(), CODINGS.len()], one_in(3)) {
+        let mut random = Random(11 + (100 * case + 10 * scalar + coding) as u64);
+        let ((content, dims, bound, codebook), scalar, coding) = (cases[case], SCALARS[scalar], CODINGS[coding]);
+        let layout = layout(scalar, ByteOrder::Little, dims);
+        let chunk = chunk(&values(content, layout.shape.elements() as usize, 2), &layout, 2);
+        let mut stream = Vec::new();
+        // Of whole numbers, the first value is the fill value: where it is no multiple of the step, there are exceptions.
+        let first = chunk[..scalar.size()].iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
+        let (bound, fill) = if scalar.is_float() { (bound, None) } else { (1.0, Some(first)) };
+        let config = Config { coding, ..config(bound, codebook, fill) };
+        cpu.compress(&chunk, &layout, &config, &mut stream).expect("the CPU compresses");
+        let header = Header::read_from(&stream).expect("a header");
+        if header.coding == Coding::Stored {
+            continue; // not for the GPU: nothing of it is read there
+        }
+        let start = header.encoded_len();
+        let header_bits = 8 * 64;
+        for round in 0..600 {
+            let mut damaged = stream.clone();
+            let resealed = round % 8 != 0;
+            if round % 10 == 9 {
+                damaged.truncate(damaged.len() - 1 - random.below(damaged.len() as u64 / 2) as usize);
+            } else {
+                let bits = (damaged.len() - start) as u64 * 8;
+                let bit = if round % 2 == 0 { random.below(bits) } else { random.below(bits.min(header_bits)) };
+                damaged[start + bit as usize / 8] ^= 1 << (bit % 8);
             }
-            let start = header.encoded_len();
-            let header_bits = 8 * 64;
-            for round in 0..600 {
-                let mut damaged = stream.clone();
-                let resealed = round % 8 != 0;
-                if round % 10 == 9 {
-                    damaged.truncate(damaged.len() - 1 - random.below(damaged.len() as u64 / 2) as usize);
-                } else {
-                    let bits = (damaged.len() - start) as u64 * 8;
-                    let bit = if round % 2 == 0 { random.below(bits) } else { random.below(bits.min(header_bits)) };
-                    damaged[start + bit as usize / 8] ^= 1 << (bit % 8);
+            if resealed && damaged.len() > 64 {
+                header::seal(&mut damaged);
+            }
+            let mut expected = vec![0; chunk.len()];
+            let decoded = cpu.decompress(&damaged, &mut expected);
+            match (decoded, decompress(device, &damaged, chunk.len())) {
+                (Ok(()), Ok(found)) => {
+                    assert_eq!(found, expected, "{content:?} {scalar:?} round {round}");
+                    accepted += 1;
                 }
-                if resealed && damaged.len() > 64 {
-                    header::seal(&mut damaged);
-                }
-                let mut expected = vec![0; chunk.len()];
-                let decoded = cpu.decompress(&damaged, &mut expected);
-                match (decoded, decompress(device, &damaged, chunk.len())) {
-                    (Ok(()), Ok(found)) => {
-                        assert_eq!(found, expected, "{content:?} {scalar:?} round {round}");
-                        accepted += 1;
-                    }
-                    (Err(_), Err(Error::Refused)) => refused += 1,
-                    (Ok(()), Err(Error::Unsupported(_))) => {}
-                    (cpu, gpu) => panic!("{content:?} {scalar:?} round {round}: CPU {cpu:?}, GPU {:?}", gpu.map(|_| ())),
-                }
+                (Err(_), Err(Error::Refused)) => refused += 1,
+                (Ok(()), Err(Error::Unsupported(_))) => {}
+                (cpu, gpu) => panic!("{content:?} {scalar:?} round {round}: CPU {cpu:?}, GPU {:?}", gpu.map(|_| ())),
             }
         }
     }

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod field;
+mod measured;
 /// numpy's file format, as far as it is needed to write arrays.
 pub mod npy;
 mod random;
@@ -40,3 +41,4 @@ pub mod series;
 pub mod turbulence;
 
 pub use field::{Field, Size, Values, all, finite_range};
+pub use measured::{measured, processor};

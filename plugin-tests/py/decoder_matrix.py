@@ -5,7 +5,8 @@ against FORMAT.md as well.
 
     HDF5_PLUGIN_PATH=<dir of libh5zquire.so> python3 decoder_matrix.py [--all]
 
-Deterministic; exits 1 after a disagreement. --all takes every bound for every field, alters every bit of every small stream,
+Exits 1 after a disagreement. The matrix of section 10's modes and the streams to alter are sampled, see sampling.py; all else is the same in each run,
+and the whole with QUIRE_FULL_MATRIX=1. --all takes every bound for every field, alters every bit of every small stream,
 crafts more, and looks at the least numbers of binary64. This file has the values, and alters streams; stream_craft.py makes others,
 stream_edges.py and bit_plane_edges.py those at the edges of single rules, encoder_rules.py knows what an encoder must write and what
 modes promise, and stream_check.py asks both readers.
@@ -27,6 +28,7 @@ from quire_decoder import (
     BFLOAT, BIT_PLANES, CONSTANT, DENSE, EMPTY, EXACT, LOGARITHMIC, QUANTIZED, SPARSE, STEPS, STORED, StreamError, decode, read_header,
     rounded,
 )  # fmt: skip
+from sampling import one_in, said, sample
 from stream_check import FILL, TYPES, Plugin, Tally, check_stream, decode_or_error, read_by_both, words_of
 from stream_craft import Craft, Element, fresh_checksum, with_length
 from stream_edges import EVERY_TYPE, bodies, edges, exact, lists, logarithms, predictors, rules, steps
@@ -55,6 +57,7 @@ GRIDS = (
 MODES_TYPES = ("<f2", ">f4", "<f8", "<bfloat16", ">bfloat16", "i1", "u1", ">i2", "u2", "<i4", ">u4", "i8", "u8")
 CONTENTS = ("smooth", "noise", "specials", "filled")
 CHUNK = (11, 17, 16)
+MOST_REQUESTS = 11  # of a floating-point type, see requests()
 
 
 def field(kind, shape, dtype, bound, rng):
@@ -237,13 +240,18 @@ def requests(element):
 
 def modes(plugin, tally, rng):
     """Section 10: every mode of bits, for all types of values in both codings, keeps what it promises; decimals give equal results."""
-    for name, kind in itertools.product(MODES_TYPES, CONTENTS):
+    chosen = {}
+    for name, kind, number, coding in sample("modes", (MODES_TYPES, CONTENTS, range(MOST_REQUESTS), CODINGS), 3):
+        if number < len(list(requests(Element(name)))):
+            chosen.setdefault((name, kind), []).append((number, coding))
+    for (name, kind), asked in chosen.items():
         element = Element(name)
         shape = (CHUNK[0] * (2 if kind in ("smooth", "filled") else 1), *CHUNK[1:])
         values = content(kind, shape, element, rng)
         values[CHUNK[0] :] = values[CHUNK[0] :][::-1, ::-1]
         fill = fill_of(element)
-        for (mode, numbers), coding in itertools.product(requests(element), CODINGS):
+        of_element = list(requests(element))
+        for (mode, numbers), coding in ((of_element[number], coding) for number, coding in asked):
             what = f"{kind} {element}, mode {mode} of {numbers}, coding {coding}"
             request = Request(mode, numbers, coding, fill_bits(element, fill))
             streams, read = check_values(plugin, tally, element, values, CHUNK, request, fill, what)
@@ -281,10 +289,22 @@ def any_bits(element, count, rng):
     return bits
 
 
+def not_encoded(tally):
+    """Types and codings of which bounds() is to have chunks, with exceptions and without, and has none."""
+    for element in map(Element, EVERY_TYPE):
+        for coding in element.codings:
+            there = [tally.encoded[coding, element.name, has] for has in (False, True)]
+            if coding not in (STORED, CONSTANT) and (not any(there) or coding != EXACT and not there[True]):
+                yield f"no chunk of {element}, coding {coding}, or none with exceptions"
+
+
 def bounds(plugin, tally, rng, number):
     """Chunks of any values, shape and fill value, with bounds of any size: encoded as section 5 says, and kept as section 10 promises."""
     shapes = ((1,), (17,), (300,), (2100,), (9, 40), (5, 6, 7), (3, 4, 5, 6), (2, 1100))
-    for turn in range(number):
+    for turn in itertools.count():
+        # Where the matrix of modes is sampled, it may take more chunks to have them all.
+        if turn >= number and (turn == 4 * number or turn % 100 == 0 and not list(not_encoded(tally))):
+            break
         element, shape = Element(EVERY_TYPE[turn % len(EVERY_TYPE)]), shapes[int(rng.integers(len(shapes)))]
         bits = any_bits(element, int(np.prod(shape)), rng)
         fill = int(rng.choice(bits)) if rng.random() < 0.6 else int.from_bytes(rng.bytes(element.width), "little")
@@ -319,11 +339,8 @@ def bounds(plugin, tally, rng, number):
             _, again = check_values(plugin, tally, element, read, shape, request, of_fill, f"{name}, again")
             if not np.array_equal(bits_of(again), bits_of(read)):
                 tally.disagree(f"{name}: values moved when they were written again")
-    for element in map(Element, EVERY_TYPE):
-        for coding in element.codings:
-            there = [tally.encoded[coding, element.name, has] for has in (False, True)]
-            if coding not in (STORED, CONSTANT) and (not any(there) or coding != EXACT and not there[True]):
-                tally.disagree(f"no chunk of {element}, coding {coding}, or none with exceptions")
+    for missing in not_encoded(tally):
+        tally.disagree(missing)
 
 
 def every_number(plugin, tally, rng):
@@ -637,14 +654,14 @@ def main():
     crafted(plugin, tally, np.random.default_rng(4), 2000 if arguments.all else 700)
     print(f"{tally.crafted} crafted streams: {time.perf_counter() - begun:.1f} s")
     rng = np.random.default_rng(3)
-    for name, values, words in small_streams(rng):
+    for name, values, words in one_in("streams to alter", 3, small_streams(rng)):
         before, begun = tally.altered, time.perf_counter()
         size = check_altered(plugin, tally, values, words, name, rng, 1.0 if arguments.all else 0.15)
         print(f"{name}, words {words}: {size} bytes, {tally.altered - before} alterations, {time.perf_counter() - begun:.1f} s")
     codings = ", ".join(f"{tally.codings[coding]} {name}" for coding, name in enumerate(NAMES))
     print(
         f"{tally.chunks} chunks ({codings}), "
-        f"{tally.crafted} crafted streams, {tally.altered} altered ones ({tally.refused} refused), {tally.disagreements} disagreements, "
+        f"{tally.crafted} crafted streams, {tally.altered} altered ones ({tally.refused} refused), {tally.disagreements} disagreements with {said()}, "
         f"slowest chunk {tally.slowest[0]:.2f} s ({tally.slowest[1]}), {time.perf_counter() - start:.1f} s"
     )
     return 1 if tally.disagreements else 0

@@ -34,8 +34,8 @@ FAULTS = (
 )
 
 
-# A table without its first line.
-TABLE = "h5-samples/results/demo.txt"
+# Tables without their first line.
+TABLES = ("h5-samples/results/demo.txt", "h5-samples/results/adaptive.csv")
 
 
 def copy_of(repository: Path, copy: Path) -> None:
@@ -74,12 +74,16 @@ def main(repository: Path, copy: Path) -> None:
         report = lint(copy)
         assert report.returncode == 1 and message in report.stdout, f"{message!r} is missing in\n{report.stdout}{report.stderr}"
         file.write_text(text, encoding="utf-8")
-    table = copy / TABLE
-    table.unlink()
-    table.write_text("command: nothing\n", encoding="utf-8")
-    report = lint(copy)
-    assert report.returncode == 1 and f"{TABLE}:1:" in report.stdout, f"{TABLE} is missing in\n{report.stdout}{report.stderr}"
-    print(f"{len(FAULTS) + 1} faults, each found")
+    for name in TABLES:
+        table = copy / name
+        there = table.resolve()
+        table.unlink()
+        table.write_text("command: nothing\n", encoding="utf-8")
+        report = lint(copy)
+        assert report.returncode == 1 and f"{name}:1:" in report.stdout, f"{name} is missing in\n{report.stdout}{report.stderr}"
+        table.unlink()
+        table.symlink_to(there)
+    print(f"{len(FAULTS) + len(TABLES)} faults, each found")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Files whose messages, filter parameters and chunk indices were changed by somebody: every read is right or refused.
 
-    hostile_messages.py run FOLDER LIBRARY ROUND                     the attack: files, changes, reads in child processes, counts
-    hostile_messages.py child FOLDER LIBRARY FILE ROUND FIRST        reads the changed files from case FIRST on
-    hostile_messages.py child FOLDER LIBRARY FILE ROUND NUMBER twin  reads the twin of one case
+    hostile_messages.py run FOLDER LIBRARY ROUND SHARE                     the attack: files, changes, reads in child processes, counts
+    hostile_messages.py child FOLDER LIBRARY FILE ROUND SHARE FIRST        reads the changed files from case FIRST on
+    hostile_messages.py child FOLDER LIBRARY FILE ROUND SHARE NUMBER twin  reads the twin of one case
 
 LIBRARY is c/crash_stack.c, built. Round 0 has all changes that are listed here, and some bits flipped by chance; other rounds have other bits.
+SHARE is 0, 1 or 2: three versions of HDF5 share the changes of a file, each day in another way, and take all of them with QUIRE_FULL_MATRIX=1.
 
 Each change is made to a file with our filter. Where filters are not told what was changed, other values may come back (the EXCUSES). Then a
 twin, the file with h5py's LZF instead of our filter, gets the change too, and must not be refused: otherwise HDF5 could have noticed, and our filter
@@ -33,6 +34,7 @@ import numpy as np
 
 from hdf5_bytes import DATATYPE, LAYOUT, PIPELINE, Filter, Image, lookup3
 from quire_client import FILTER_ID, absolute, client, smooth
+from sampling import is_taken, said, seed
 
 # Changes after which other values than the written ones may come back, because no filter can know better.
 NOT_OURS = "the message names another filter or none: ours is not called"
@@ -59,6 +61,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 }
 CPU_SECONDS_PER_READ = 1.0  # a read takes about a millisecond
 FLIPS_PER_ROUND = 150
+SHARES = 3
 
 
 class Case(NamedTuple):
@@ -236,12 +239,11 @@ def excuse_of(image: Image, region: str, changed: list[int]) -> str:
 
 
 def cases(image: Image, number: int) -> Iterator[Case]:
-    """Round 0 has everything, later rounds have more of what is drawn. The checksums of all cases are right."""
+    """Round 0 has everything, later rounds have more of what is drawn. Checksums are those of the file before the change: `Image.seal` makes them right."""
     draw = random.Random(f"{image.content} {number}")
     everything = [word_cases(image, draw), header_cases(image), order_cases(image), shape_cases(image), index_cases(image)] if number == 0 else []
     for family in [*everything, flip_cases(image, draw)]:
-        for case in family:
-            yield case._replace(raw=image.seal(bytearray(case.raw)))
+        yield from family
 
 
 def read(path: Path) -> tuple[Optional[np.ndarray], str]:
@@ -275,7 +277,8 @@ def twin_of(case: Case, twin: Image, number: int) -> Optional[bytes]:
         return twin.seal(flipped(twin, case.flips)) if all(region in twin.regions() for region, _, _ in case.flips) else None
     if not hasattr(twin, "by_change"):
         twin.by_change = {(each.name, each.excuse): each.raw for each in cases(twin, number)}
-    return twin.by_change.get((case.name, case.excuse))
+    changed = twin.by_change.get((case.name, case.excuse))
+    return None if changed is None else twin.seal(bytearray(changed))
 
 
 def timed_read(path: Path, raw: bytes) -> tuple[Optional[np.ndarray], str]:
@@ -288,7 +291,7 @@ def timed_read(path: Path, raw: bytes) -> tuple[Optional[np.ndarray], str]:
     return result
 
 
-def child(folder: Path, name: str, number: int, first: int, only_twin: bool) -> None:
+def child(folder: Path, name: str, number: int, share: int, first: int, only_twin: bool) -> None:
     """Writes a line before each case and one after it."""
     image, twin = (pickle.loads((folder / f"{name}{suffix}.image").read_bytes()) for suffix in ("", "_twin"))
     image.content = twin.content = name
@@ -299,14 +302,14 @@ def child(folder: Path, name: str, number: int, first: int, only_twin: bool) -> 
     resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
     for index, case in enumerate(cases(image, number)):
         path = folder / f"case{os.getpid()}_{index}.h5"
-        if index < first:
+        if index < first or not is_taken(f"{name} {number}", index, share, SHARES):
             continue
         if only_twin:
             changed = twin_of(case, twin, number)
             print(json.dumps("without a twin" if changed is None else "refused" if timed_read(path, changed)[1] else "read"), flush=True)
             return
         print(json.dumps([index, "begin", case.name]), flush=True)
-        found, text = timed_read(path, case.raw)
+        found, text = timed_read(path, image.seal(bytearray(case.raw)))
         outcome = judge(found, data, bound, unchanged)
         if outcome not in ("right", "refused"):
             changed = None if case.excuse in WITHOUT_TWIN else twin_of(case, twin, number)
@@ -317,15 +320,17 @@ def child(folder: Path, name: str, number: int, first: int, only_twin: bool) -> 
         print(json.dumps([index, outcome, case.name, case.excuse, text]), flush=True)
 
 
-def run(folder: Path, library: Path, number: int) -> int:
+def run(folder: Path, library: Path, number: int, share: int) -> int:
+    # For the children, whom midnight is not to give other cases.
+    os.environ["QUIRE_SEED"] = str(seed())
     known = lookup3(b"Four score and seven years ago")
     assert known == 0x17770551, f"lookup3 gives {known:#x}, its author's text says 0x17770551"
     start, counts, failures = time.monotonic(), Counter(), []
     names = list(files(folder))
     for name in names:
-        attack(folder, library, name, number, counts, failures)
+        attack(folder, library, name, number, share, counts, failures)
     total = sum(counts.values())
-    print(f"{client()}: round {number}: {total} changed files in {len(names)} layouts and contents, {time.monotonic() - start:.0f} s")
+    print(f"{client()}: round {number}, share {share} of {said()}: {total} changed files in {len(names)} layouts and contents, {time.monotonic() - start:.0f} s")
     for excuse in ("", *EXCUSES, CRASHED):
         outcomes = ", ".join(f"{count} {outcome}" for (of, outcome), count in sorted(counts.items()) if of == excuse)
         if outcomes:
@@ -335,11 +340,11 @@ def run(folder: Path, library: Path, number: int) -> int:
     return len(failures)
 
 
-def attack(folder: Path, library: Path, name: str, number: int, counts: Counter, failures: list[str]) -> None:
+def attack(folder: Path, library: Path, name: str, number: int, share: int, counts: Counter, failures: list[str]) -> None:
     """All cases of a file, with a new child after each crash."""
     first = 0
     while True:
-        lines, code, stderr = start_child(folder, library, name, number, first)
+        lines, code, stderr = start_child(folder, library, name, number, share, first)
         if "panicked" in stderr:
             failures.append(f"{name}: a panic: {stderr[:600]}")
         for _, outcome, label, *more in lines:
@@ -361,7 +366,7 @@ def attack(folder: Path, library: Path, name: str, number: int, counts: Counter,
             failures.append(f"{name}: {label}: crashed with our library on the stack: {stderr}")
         outcome = "with LZF, ours read other values"
         if state == "begin":
-            said, twin_code, _ = start_child(folder, library, name, number, index, "twin")
+            said, twin_code, _ = start_child(folder, library, name, number, share, index, "twin")
             outcome = "as with LZF" if twin_code >= 128 else f"with LZF: {said[-1]}"
         counts[CRASHED, outcome] += 1
         if "QUIRE_VERBOSE" in os.environ:
@@ -380,6 +385,6 @@ def start_child(*arguments: Any) -> tuple[list[Any], int, str]:
 if __name__ == "__main__":
     kind, folder_name, library_name, *rest = sys.argv[1:]
     if kind == "run":
-        sys.exit(min(run(Path(folder_name), Path(library_name), int(rest[0])), 1))
+        sys.exit(min(run(Path(folder_name), Path(library_name), int(rest[0]), int(rest[1])), 1))
     ctypes.CDLL(library_name).watch_for_crashes()
-    child(Path(folder_name), rest[0], int(rest[1]), int(rest[2]), rest[3:] == ["twin"])
+    child(Path(folder_name), rest[0], int(rest[1]), int(rest[2]), int(rest[3]), rest[4:] == ["twin"])

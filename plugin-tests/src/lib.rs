@@ -245,7 +245,11 @@ fn build() -> PathBuf {
 }
 
 /// Cargo's target folder: a test runs in `<target>/<profile>/deps`.
-fn target_folder() -> PathBuf {
+///
+/// # Panics
+/// If the test program lies elsewhere.
+#[must_use]
+pub fn target_folder() -> PathBuf {
     let program = std::env::current_exe().expect("no path of the test program");
     program.ancestors().nth(3).expect("the test program does not lie in a target folder").to_path_buf()
 }

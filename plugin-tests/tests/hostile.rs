@@ -19,11 +19,13 @@ fn changed_messages_and_chunk_indices_are_read_right_or_refused() {
     let start = Instant::now();
     let sandbox = Sandbox::new();
     let library = crash_stack(&sandbox);
-    // Round 0 makes every listed change; each further round flips other bits. All are drawn from fixed seeds.
-    for round in 0.. {
-        for python in Python::ALL {
+    // Round 0 makes every listed change, each with one of the Pythons; each further round flips other bits. All are drawn from fixed seeds.
+    for round in 0_usize.. {
+        for (share, python) in Python::ALL.into_iter().enumerate() {
             let mut command = sandbox.python(python, "hostile_messages.py");
-            let report = succeed(command.arg("run").arg(sandbox.path("")).arg(&library).arg(round.to_string()));
+            let report = succeed(
+                command.arg("run").arg(sandbox.path("")).arg(&library).args([round, share].map(|number| number.to_string())),
+            );
             println!("{}", report.stdout.trim());
         }
         if start.elapsed() >= attack_time() {

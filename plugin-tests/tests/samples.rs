@@ -28,9 +28,18 @@ fn every_sample_reads_within_its_bound_and_the_python_decoder_agrees() {
 }
 
 #[test]
+fn samples_have_every_value_of_every_dimension() {
+    let sandbox = Sandbox::new();
+    for python in Python::ALL {
+        let report = succeed(sandbox.python(python, "sampling.py").arg("check"));
+        assert!(report.stdout.contains("samples have every value"), "{}", report.stdout);
+    }
+}
+
+#[test]
 fn the_python_decoder_and_the_plugin_agree_on_whatever_they_are_given() {
     let sandbox = Sandbox::new();
     let report = succeed(&mut sandbox.python(Python::Hdf5_2_0, "decoder_matrix.py"));
     println!("{}", report.stdout);
-    assert!(report.stdout.contains(" 0 disagreements"), "{}", report.stdout);
+    assert!(report.stdout.contains(" 0 disagreements with"), "{}", report.stdout);
 }

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub(crate) mod checks;
+pub(crate) mod sampling;
 
 use std::sync::LazyLock;
 

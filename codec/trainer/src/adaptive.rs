@@ -270,9 +270,13 @@ fn by_series(all: &[(Series, Vec<CodeLengths>)]) -> String {
     table.to_text("(b) Longer than ideal, and books built, by series")
 }
 
+/// What makes both files.
+const COMMAND: &str = "h5-samples/adaptive.sh h5-samples/results/adaptive.txt";
+
 fn preamble() -> String {
     format!(
-        "command: h5-samples/adaptive.sh h5-samples/results/adaptive.txt
+        "{}
+command: {COMMAND}
 series:  for each field of h5_samples::all({SEED}, Size::Medium) its first chunks, up to {CHUNKS} of 32^3 values spread over it, then those of the next field; \
          absolute bounds of 1e-2 to 1e-4 of each field's range
 ideal:   a book for each chunk, of which the {PACKED_LENGTHS} bytes are not counted; the first plane of each stream, whose lanes and index are as in the stream with the \
@@ -281,7 +285,8 @@ books:   of the dictionary they cost nothing, others {PACKED_LENGTHS} bytes a ch
 deviation k r: CEAZ's rule (ICS'22). The last book is kept while the standard deviation of the symbols' shares is within k of what it was when the book was made; up to
          r it is made anew; beyond, the dictionary's codes the chunk, and the next chunk has a book made for this one
 
-"
+",
+        h5_samples::measured()
     )
 }
 
@@ -289,7 +294,7 @@ fn csv(series: &Series, user: &[CodeLengths]) -> String {
     let policies: Vec<Policy> = [Policy::Ideal].into_iter().chain(COMPARED).collect();
     let bits: Vec<Vec<u64>> = policies.iter().map(|policy| policy.run(&series.chunks, user).0).collect();
     let names: Vec<String> = policies.iter().map(|policy| policy.name()).collect();
-    let mut text = format!("chunk,{}\n", names.join(","));
+    let mut text = format!("# {}; command: {COMMAND}\nchunk,{}\n", h5_samples::measured(), names.join(","));
     for (place, chunk) in series.chunks.iter().enumerate() {
         let ratios: Vec<String> =
             bits.iter().map(|bits| ratio(8.0 * chunk.bytes as f64 / (bits[place] + chunk.other_bits) as f64)).collect();

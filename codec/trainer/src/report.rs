@@ -58,7 +58,8 @@ pub fn samples(fields: impl IntoIterator<Item = Field>) -> Vec<Sample> {
 fn preamble(samples: usize) -> String {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     format!(
-        "command: cargo run --release -p quire-trainer -- report > h5-samples/results/dictionary.txt
+        "{}
+command: cargo run --release -p quire-trainer -- report > h5-samples/results/dictionary.txt
 machine: {}, {threads} threads usable, one used; no figure here depends on it but for the last bit of sines in the generator
 fields:  h5_samples::all({SEED}, Size::Medium), up to 8 chunks a field of 64^3, 512^2, 262144 or 4x16x64x64 values; {samples} samples,
          each predicted as the codec chooses; books are chosen on the fields of other seeds
@@ -69,15 +70,9 @@ loss:    1 - ratio / ratio of a book made for the chunk, whose lengths take {PAC
 book:    chosen by exact cost and of at most 12 bits a code unless a table says otherwise
 
 ",
-        processor()
+        h5_samples::measured(),
+        h5_samples::processor()
     )
-}
-
-/// Name of the processor, as Linux has it.
-fn processor() -> String {
-    let description = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = description.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-    name.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
 }
 
 /// Names of columns: one a bound between others.

@@ -1,0 +1,103 @@
+"""Samples of large matrices: a run takes a part of the cases, another day's run another part. Every value of every dimension is in each sample.
+
+    sampling.py check       the samples have what they promise; ends with 1 if not
+
+QUIRE_FULL_MATRIX=1 takes all cases, before a release. Samples are drawn by a seed, the day's number unless QUIRE_SEED gives another one; `said()`
+is for failures: how the sample is had again. codec/tests/common/sampling.rs does so for Rust.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import sys
+import time
+from typing import Any, Iterable, Sequence, TypeVar
+
+Case = TypeVar("Case")
+
+
+def is_full() -> bool:
+    """Whether all cases are asked for."""
+    return os.environ.get("QUIRE_FULL_MATRIX") == "1"
+
+
+def seed() -> int:
+    """The seed of today's samples: days since 1970, or QUIRE_SEED."""
+    return int(os.environ.get("QUIRE_SEED") or time.time() // (24 * 60 * 60))
+
+
+def said() -> str:
+    """What makes another run take the same cases."""
+    return "QUIRE_FULL_MATRIX=1" if is_full() else f"QUIRE_SEED={seed()}"
+
+
+def generator(name: str) -> random.Random:
+    """Random numbers of the day for a matrix of this name."""
+    return random.Random(f"{seed()} {name}")
+
+
+def sample(name: str, dimensions: Sequence[Iterable[Any]], part: int) -> list[tuple[Any, ...]]:
+    """About one in `part` cases of a matrix of these dimensions, in its order; all of them if the whole matrix is asked for."""
+    values = [list(dimension) for dimension in dimensions]
+    sizes = [len(dimension) for dimension in values]
+    chosen = _all(sizes) if is_full() else _covering(generator(name), sizes, -(-_product(sizes) // part))
+    print(f"{name}: {len(chosen)} of {_product(sizes)} cases, {said()}", flush=True)
+    return [tuple(dimension[index] for dimension, index in zip(values, case)) for case in chosen]
+
+
+def one_in(name: str, part: int, cases: Iterable[Case]) -> list[Case]:
+    """About one in `part` of a list without dimensions, and one at least; all of them if the whole matrix is asked for."""
+    listed = list(cases)
+    chosen = range(len(listed)) if is_full() else sorted(generator(name).sample(range(len(listed)), -(-len(listed) // part)))
+    return [listed[index] for index in chosen]
+
+
+def is_taken(name: str, number: int, share: int, shares: int) -> bool:
+    """Whether the case of this number falls to one of several runs that share the cases of a matrix; to each run if the whole matrix is asked for."""
+    return is_full() or (number + generator(name).randrange(shares)) % shares == share
+
+
+def _all(sizes: Sequence[int]) -> list[tuple[int, ...]]:
+    return list(itertools.product(*map(range, sizes)))
+
+
+def _product(sizes: Sequence[int]) -> int:
+    product = 1
+    for size in sizes:
+        product *= size
+    return product
+
+
+def _covering(rng: random.Random, sizes: Sequence[int], count: int) -> list[tuple[int, ...]]:
+    """`count` cases, or as many more as it takes to have every value of every dimension."""
+    # Cases along a diagonal have every value, and shuffled dimensions another diagonal each day.
+    shuffled = [rng.sample(range(size), size) for size in sizes]
+    chosen = {tuple(values[at % len(values)] for values in shuffled) for at in range(max(sizes))}
+    rest = sorted(set(_all(sizes)) - chosen)
+    chosen.update(rng.sample(rest, max(0, min(count - len(chosen), len(rest)))))
+    return sorted(chosen)
+
+
+def check() -> None:
+    """A sample has every value of every dimension and no case twice, and other seeds give other ones."""
+    for sizes in ((1, 1, 1), (26, 8, 4), (3, 40, 2), (5, 5, 5)):
+        everything, samples = _product(sizes), set()
+        for number, part in itertools.product(range(50), (1, 3, 10, 1000)):
+            chosen = _covering(random.Random(number), sizes, -(-everything // part))
+            assert len(chosen) == len(set(chosen)) == max(-(-everything // part), max(sizes)), (sizes, part, len(chosen))
+            for axis, size in enumerate(sizes):
+                assert {case[axis] for case in chosen} == set(range(size)), (sizes, part, number, axis)
+            if part == 10:
+                samples.add(tuple(chosen))
+        assert everything < 50 or len(samples) > 40, (sizes, len(samples))
+        assert _covering(random.Random(1), sizes, everything) == _all(sizes), sizes
+    for name in "abc" if not is_full() else "":
+        taken = [[number for number in range(30) if is_taken(name, number, share, 3)] for share in range(3)]
+        assert sorted(itertools.chain(*taken)) == list(range(30)) and [len(numbers) for numbers in taken] == [10] * 3, (name, taken)
+    print("samples have every value of every dimension")
+
+
+if __name__ == "__main__":
+    sys.exit(check() if sys.argv[1:] == ["check"] else __doc__)
