@@ -14,7 +14,7 @@ use quire_codec::stages::codebook::{self, ENTRIES, MAX_CODE_BITS};
 use quire_codec::stages::interpolation::Interpolation;
 use quire_codec::stages::linear;
 use quire_codec::stages::lorenzo;
-use quire_codec::stages::patched16::{FAR, Far, Patched16};
+use quire_codec::stages::patched16::{FAR, Patch, Patched16};
 use quire_codec::stages::quantizer::Quantizer;
 use quire_codec::stages::tokens::{TokenOffset, Tokens, tokenize};
 use quire_codec::stages::{book_choice, gaps, lanes};
@@ -194,11 +194,11 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
         interpolation.forward(chunk, ByteOrder::Little, &layout.shape, &fine, &mut residuals, &mut exceptions).expect("memory");
     });
     let near: Vec<i16> = residuals.iter().map(|&residual| i16::try_from(residual).unwrap_or(FAR)).collect();
-    let far: Vec<Far> = (residuals.iter().zip(&near).enumerate())
+    let far: Vec<Patch> = (residuals.iter().zip(&near).enumerate())
         .filter(|(_, (_, near))| **near == FAR)
         .map(|(index, (&residual, _))| (index, i64::from(residual)))
         .collect();
-    let residuals = Patched16 { near: &near, far: &far };
+    let residuals = Patched16 { values: &near, patches: &far };
     row("2' undo the interpolation, restore values", None, chunk.len(), repeats, || {
         interpolation.inverse(&residuals, &layout.shape, &fine, ByteOrder::Little, &mut restored).expect("memory");
     });

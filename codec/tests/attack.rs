@@ -227,7 +227,7 @@ fn promises_hold_under_attack() {
     if is_sample || cases + refused >= CASES {
         assert!(coverage.missing().is_empty(), "no streams of {:?}", coverage.missing());
         let least = if is_sample { cases / 20 } else { 1000 };
-        assert!(*chosen > least, "interpolation was chosen {chosen} times of {cases}");
+        assert!(chosen > least, "interpolation was chosen {chosen} times of {cases}");
     }
 }
 

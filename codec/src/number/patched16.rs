@@ -6,7 +6,7 @@ use crate::number::integer::Integer;
 use crate::simd::vectorized;
 
 /// A patch: index and value of an integer that 16 bits cannot hold.
-pub type Far = (usize, i64);
+pub type Patch = (usize, i64);
 
 /// The 16-bit value that replaces an integer with a patch.
 pub const FAR: i16 = match <i16 as Integer>::FAR {
@@ -18,35 +18,35 @@ pub const FAR: i16 = match <i16 as Integer>::FAR {
 #[derive(Debug, Clone, Copy)]
 pub struct Patched16<'a> {
     /// All integers; [`FAR`] replaces each that has a patch.
-    pub near: &'a [i16],
+    pub values: &'a [i16],
     /// The patches, ascending by index.
-    pub far: &'a [Far],
+    pub patches: &'a [Patch],
 }
 
 impl Patched16<'_> {
     /// The patches of a range of indices.
     #[must_use]
-    pub fn far_in(&self, range: Range<usize>) -> &[Far] {
-        let far = &self.far[self.far.partition_point(|&(index, _)| index < range.start)..];
+    pub fn patches_in(&self, range: Range<usize>) -> &[Patch] {
+        let far = &self.patches[self.patches.partition_point(|&(index, _)| index < range.start)..];
         &far[..far.partition_point(|&(index, _)| index < range.end)]
     }
 
     /// Whether the sum of any of the integers fits 32 bits: the sum of all magnitudes does.
     #[must_use]
     pub fn sums_fit(&self) -> bool {
-        let far = self.far.iter().fold(0u64, |sum, &(_, far)| sum.saturating_add(far.unsigned_abs()));
+        let far = self.patches.iter().fold(0u64, |sum, &(_, far)| sum.saturating_add(far.unsigned_abs()));
         let fit = |near: u64| far.saturating_add(near) <= i32::MAX as u64;
         // Without patches, up to 65 535 integers of 16 bits are few enough for any sum.
-        fit(self.near.len() as u64 * u64::from(FAR.unsigned_abs())) || fit(self.sum_of_near())
+        fit(self.values.len() as u64 * u64::from(FAR.unsigned_abs())) || fit(self.sum_of_values())
     }
 
     /// Sum of the magnitudes of all integers of 16 bits, [`FAR`] among them.
-    fn sum_of_near(&self) -> u64 {
+    fn sum_of_values(&self) -> u64 {
         vectorized(
             #[inline(always)]
             || {
                 // The sum of 2^16 magnitudes of at most 2^15 fits 32 bits.
-                let parts = self.near.chunks(1 << 16);
+                let parts = self.values.chunks(1 << 16);
                 parts.map(|part| u64::from(part.iter().map(|near| u32::from(near.unsigned_abs())).sum::<u32>())).sum()
             },
         )
@@ -55,10 +55,10 @@ impl Patched16<'_> {
     /// Writes the integers of a range of indices, patches included, to `wide`.
     #[inline(always)]
     pub fn widen<C: Integer>(&self, range: Range<usize>, wide: &mut [C]) {
-        for (wide, &near) in wide.iter_mut().zip(&self.near[range.clone()]) {
+        for (wide, &near) in wide.iter_mut().zip(&self.values[range.clone()]) {
             *wide = C::from_i64(near.into());
         }
-        for &(index, far) in self.far_in(range.clone()) {
+        for &(index, far) in self.patches_in(range.clone()) {
             wide[index - range.start] = C::from_i64(far);
         }
     }
@@ -71,8 +71,8 @@ mod tests {
     #[test]
     fn patches_go_to_their_indices() {
         let near: Vec<i16> = (0..100).map(|i| if i % 7 == 3 { FAR } else { i - 50 }).collect();
-        let far: Vec<Far> = (3..100).step_by(7).map(|i| (i, (i as i64) << 33)).collect();
-        let patched = Patched16 { near: &near, far: &far };
+        let far: Vec<Patch> = (3..100).step_by(7).map(|i| (i, (i as i64) << 33)).collect();
+        let patched = Patched16 { values: &near, patches: &far };
         for range in [0..100, 3..4, 4..10, 10..11, 11..11, 95..100] {
             let mut wide = vec![1i64; range.len()];
             patched.widen(range.clone(), &mut wide);
@@ -85,8 +85,8 @@ mod tests {
     #[test]
     fn sums_fit_up_to_the_largest() {
         let near = vec![i16::MIN + 1; 65_538];
-        fn of(near: &[i16], far: &[Far]) -> bool {
-            Patched16 { near, far }.sums_fit()
+        fn of(near: &[i16], far: &[Patch]) -> bool {
+            Patched16 { values: near, patches: far }.sums_fit()
         }
         // 32768 * 65535 is below the largest, 32768 * 65536 one above it.
         assert!(of(&vec![i16::MIN; 65_535], &[]));

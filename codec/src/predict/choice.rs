@@ -114,7 +114,7 @@ impl Chooser {
         }
         let mut fine = FineGrid::<V>::new(quantizer);
         if config.coding == CodingPolicy::Bitshuffle || config.predictor == PredictorPolicy::Differences {
-            fine = fine.out_of_reach();
+            fine = fine.without_positions();
         }
         let tiles = Tiles::new(&layout.shape);
         if tiles.is_chunk_small() {

@@ -34,12 +34,12 @@ use crate::memory::{reserve, resize};
 use crate::number::patched16::{FAR, Patched16};
 use crate::number::value::Value;
 use crate::quantize::bitmap::Bitmap;
-use crate::quantize::fine_grid::{ESCAPE_FROM, FineGrid, MOST_VALUES, position_of};
+use crate::quantize::fine_grid::{ESCAPE_FROM, FineGrid, MAX_VALUES_PER_CALL, position_of};
 use crate::quantize::positions::POSITIONS_PER_STEP;
 use crate::simd::{ROW_GROUP, common_row, common_row_mut, groups_before_last, outlined, short_row, vectorized};
 
 /// Values that are quantized at once.
-const PART_LEN: usize = MOST_VALUES;
+const PART_LEN: usize = MAX_VALUES_PER_CALL;
 
 /// Buffers of this stage.
 #[derive(Debug, Default)]
@@ -193,7 +193,7 @@ impl Interpolation {
                         |class_rows, predictions, positions| {
                             let len = class_rows.len;
                             let first = class_rows.class.start + index(class_rows.class.extents, class_rows.indices);
-                            let near = &residuals.near[first..][..class_rows.rows * len];
+                            let near = &residuals.values[first..][..class_rows.rows * len];
                             if restore_rows(class_rows, predictions, near, positions) {
                                 restore_patches(residuals, first, class_rows, predictions, positions);
                             }
@@ -244,7 +244,7 @@ fn restore_patches(
     predictions: &[i32],
     positions: &mut [i32],
 ) {
-    for &(index, residual) in residuals.far_in(first..first + class_rows.rows * class_rows.len) {
+    for &(index, residual) in residuals.patches_in(first..first + class_rows.rows * class_rows.len) {
         let at = (index - first) / class_rows.len * class_rows.stride + (index - first) % class_rows.len;
         positions[at] = position_of(predictions[at], residual as i32);
     }
@@ -425,7 +425,13 @@ mod tests {
                     let has_patches = restore_rows(&class_rows, &predictions, &near, &mut positions);
                     assert_eq!(has_patches, !fars.is_empty());
                     if has_patches {
-                        restore_patches(&Patched16 { near: &near, far: &far }, 0, &class_rows, &predictions, &mut positions);
+                        restore_patches(
+                            &Patched16 { values: &near, patches: &far },
+                            0,
+                            &class_rows,
+                            &predictions,
+                            &mut positions,
+                        );
                     }
                     for (at, &position) in positions.iter().enumerate() {
                         let (row, column) = (at / stride, at % stride);

@@ -8,7 +8,7 @@ use crate::quantize::quantizer::Quantizer;
 
 /// The values that a grid excludes. Every excluded value is an exception. Some values that are just beyond the grid are not found: see [`Quantizer::magnitude_of`].
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Mask<V> {
+pub(crate) struct Excluded<V> {
     /// Magnitudes from this on are beyond the grid; NaN is, too.
     beyond: V,
     /// The fill value; a value beyond the grid where there is none.
@@ -17,7 +17,7 @@ pub(crate) struct Mask<V> {
     ordinary: V,
 }
 
-impl<V: Value> Mask<V> {
+impl<V: Value> Excluded<V> {
     /// The excluded values of a grid that holds values of a magnitude below `steps` steps.
     #[must_use]
     pub(crate) fn new(quantizer: &Quantizer, steps: f64) -> Self {
@@ -33,7 +33,7 @@ impl<V: Value> Mask<V> {
         !value.is_below(self.beyond) | (value.to_bits() == self.fill.to_bits())
     }
 
-    /// Whether any value is excluded. Takes less time than [`Mask::bits`].
+    /// Whether any value is excluded. Takes less time than [`Excluded::bits`].
     #[inline(always)]
     #[must_use]
     pub(crate) fn covers_any(&self, values: &[V]) -> bool {
@@ -93,7 +93,7 @@ mod tests {
     fn check<V: Value>(bound: f64, fill: f64) {
         let fill: V = V::round_from(fill);
         let quantizer = Quantizer::new(bound).with_fill(Some(fill.to_bits_i64()));
-        let mask = Mask::<V>::new(&quantizer, 512.0);
+        let mask = Excluded::<V>::new(&quantizer, 512.0);
         let beyond = 512.0 * 1.02 * 2.0 * bound;
         let numbers = [0.0, -0.0, 1e-40, bound, -500.0 * bound, 1023.0 * bound, beyond * 1.02, -beyond * 1.02, f64::MAX];
         let values: Vec<V> = numbers
@@ -146,14 +146,14 @@ mod tests {
         for bound in [1e-3, 0.5, 7e-20] {
             let quantizer = Quantizer::new(bound);
             let mut values = [f64::NAN];
-            Mask::new(&quantizer, 512.0).fill_up(&mut values, 0);
+            Excluded::new(&quantizer, 512.0).fill_up(&mut values, 0);
             assert_eq!(quantizer.fine::<f64>().unwrap().position(values[0]).map(|(_, exact)| exact), Some(false));
         }
     }
 
     #[test]
     fn without_a_fill_value_only_the_magnitude_counts() {
-        let mask = Mask::<f32>::new(&Quantizer::new(0.5), 512.0);
+        let mask = Excluded::<f32>::new(&Quantizer::new(0.5), 512.0);
         assert_eq!(mask.bits(&[0.0, -0.0, 511.0, -511.0, 530.0, f32::NAN]), 0b11_0000);
         assert_eq!(mask.bits(&[]), 0);
     }

@@ -4,8 +4,8 @@
 //! Results are marked: bit 31 of a mark is 1 where binary64 must decide. Bits of numbers that are not negative order as the numbers do, NaN above all. So the
 //! sign bit of a difference of bits is a comparison, and vector units gather sign bits more easily than truth values.
 //!
-//! Errors below are in steps, for a value of `x` steps. Its product with the inverse step is off by up to `2^-23 x`, half of it for the inverse step's own
-//! rounding; a binary32 value is up to `2^-24 x` off the number that it was rounded from.
+//! Errors below are in steps, for a value of `x` steps. Its product with the inverse step is off by up to `2^-23 x`: half of that comes from rounding the
+//! inverse step, half from rounding the product. Rounding a restored value to binary32 adds up to `2^-24 x`.
 
 use std::slice;
 
@@ -16,19 +16,18 @@ use crate::quantize::positions::{POSITIONS_PER_STEP, SPACING, SPACINGS_PER_STEP}
 use crate::quantize::quantizer::Quantizer;
 use crate::simd::{ROW_GROUP, common_row, common_row_mut};
 
-/// The least step, in the data's unit: a step from this to its inverse has all its digits in binary32.
+/// The least step, in the data's unit. Steps from this to its inverse, and their inverses, are well inside the range of binary32's normal numbers.
 pub const SMALLEST_STEP: f64 = 1e-28;
-/// Most that the errors of a value's product and of its restored value come to, as a share of the value.
+/// Upper limit of the relative error: 2^-23 of the product plus 2^-24 of the restored value's rounding.
 pub const DOUBT_SHARE: f32 = 1.0 / 4_194_304.0; // 2^-22
-/// Distance, in positions, below which a value may be on a position. Errors of up to 2^-23 and 2^-24 of 513 steps, times eight positions per step, are below
-/// 0.000 8 positions.
+/// A value nearer than this to a position, in positions, may be on it: product and restored value are off by less than 0.0008 positions, up to 513 steps.
 pub const STANDING: f32 = 1e-3;
 /// Magnitude, in steps, from which on a value is certain to be out of the fine grid's reach.
 pub const OUT_OF_REACH: f32 = 513.0;
 /// Magnitude, in steps, up to which a value is certain to be in reach, and with it every position within a step of it.
 const IN_REACH: f32 = 509.0;
-/// Distance from the prediction, in steps, above which no residual is certain. Up to it, the errors of the value's product, of two differences of that length
-/// and of the restored value are below 2^-14 + 2 * 2^-14 + 2^-15 steps.
+/// Distance from the prediction, in steps, above which no residual is accepted. Up to it, the errors of the value's product, of the two differences and of
+/// the restored value are below 2^-14 + 2^-13 + 2^-14 + 2^-15 steps together, less than [`TIE_MARGIN`].
 const MAX_DISTANCE: f32 = 2048.0;
 /// Distance from a tie, in steps, below which a residual is not certain.
 const TIE_MARGIN: f32 = 5e-4;
@@ -54,7 +53,7 @@ impl FastResult {
 }
 
 impl FastF32 {
-    /// For the grid of a bound. `None` where binary32 cannot hold its step with all digits, and for lattices, whose bound is 0 and not half a step.
+    /// For the grid of a bound. `None` for steps outside [`SMALLEST_STEP`] to its inverse, and for lattices, whose bound is 0 and not half a step.
     #[must_use]
     pub fn new(quantizer: &Quantizer) -> Option<Self> {
         let step = quantizer.step();
@@ -71,6 +70,7 @@ impl FastF32 {
         }
     }
 
+    /// Codes are certain below 2^21 steps only: [`DOUBT_SHARE`] of more is above a half.
     #[inline(always)]
     fn codes_of_f32(self, values: &[f32], codes: &mut [i32]) -> FastResult {
         let (mut uncertain, mut between) = (0u32, 0u32);
@@ -85,8 +85,8 @@ impl FastF32 {
         FastResult { codes_are_certain: uncertain >> 31 == 0, may_be_between_steps: between >> 31 == 1 }
     }
 
-    /// Writes residuals of values against predictions, and the positions that they lead to. Returns whether all are certain, which no value is that may be on a
-    /// position: [`FastF32::mark_uncertain`] then says which values are not. All slices have one length.
+    /// Writes residuals of values against predictions, and the positions that they lead to. Returns whether all results are certain. A value that may be
+    /// on a position counts as uncertain here; [`FastF32::mark_uncertain`] looks at those more closely. All slices have one length.
     #[inline(always)]
     pub fn residuals<V: Value>(self, values: &[V], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
         V::as_f32(values).is_some_and(
@@ -175,7 +175,7 @@ impl FastF32 {
     #[inline(always)]
     fn residual(self, value: f32, prediction: i32) -> (i32, i32, u32) {
         let (residual, position, uncertain, may_be_on_position) = self.residual_and_marks(value, prediction);
-        // A value out of reach is on no position, and marked as uncertain anyway.
+        // `may_be_on_position` does not test the reach and need not: beyond `IN_REACH` the value is uncertain already.
         (residual, position, uncertain | may_be_on_position)
     }
 

@@ -1,17 +1,17 @@
-//! The grid on which interpolation restores values (FORMAT.md §5.2): [`POSITIONS_PER_STEP`] positions per step of the bound's own grid, so that a value is
-//! rounded only after its neighbours have predicted it. [`encode`] turns values into residuals on this grid.
+//! The grid on which interpolation restores values (FORMAT.md §5.2). Interpolation rounds a value's difference from its prediction, not the value: restored
+//! values are not multiples of a step. They lie on a grid with [`POSITIONS_PER_STEP`] positions per step. [`encode`] turns values into residuals on this grid.
 //!
 //! ```text
 //! position  -4    -3    -2    -1     0     1     2     3     4   ...  8
-//! value    -4s   -3s   -2s   -s      0     s     2s    3s  step-4s    step       s = (1 - 1/1021) step / 8
+//! value    -4d   -3d   -2d   -d      0     d     2d    3d  step-4d    step       d, the spacing, is (1 - 1/1021) step / 8
 //! ```
 //!
 //! A prediction `p`, which is a position, and a residual of `m` steps give the position `p + 8 m`. Its value is at most half a step, the bound, from the value
 //! that was encoded.
 //!
-//! A value that is exactly on a position keeps that position. It may come from a decoder: HDF5 decodes a chunk, replaces a part of it and encodes all of it
-//! again, and a second rounding could push the value out of its bound. So that a user's own decimals are on a position by chance only, positions between two
-//! steps are not at eighths of a step, but a thousandth nearer to the step.
+//! A value that is exactly on a position keeps that position, or becomes an exception. It may come from a decoder: HDF5 decodes a chunk, replaces a part of it and encodes all of it
+//! again, and a second rounding could push the value out of its bound. Positions between two steps are about a thousandth nearer to the nearest step than eighths
+//! of a step are. At exact eighths, many of a user's decimals would be on positions, and such a value often costs an escape.
 
 mod encode;
 #[cfg(test)]
@@ -19,21 +19,22 @@ mod plain;
 
 use std::slice;
 
-pub use self::encode::MOST_VALUES;
+pub use self::encode::MAX_VALUES_PER_CALL;
 use crate::layout::ByteOrder;
 use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
-use crate::quantize::excluded::Mask;
+use crate::quantize::excluded::Excluded;
 use crate::quantize::fast_f32::FastF32;
 use crate::quantize::positions::{POSITIONS_PER_STEP, SPACING, SPACINGS_PER_STEP};
 use crate::quantize::quantizer::Quantizer;
 use crate::simd::{COMMON_ROW, ROW_GROUP, common_row};
 
-/// The least magnitude of an escape: a residual below it is a number of steps.
+/// The least magnitude of an escape. A residual of smaller magnitude counts steps; an escape counts positions. The encoder needs escapes for values that must
+/// keep their position, and where no number of steps holds the bound.
 pub const ESCAPE_FROM: i32 = 1 << 16;
 /// An escape is its position's distance from the prediction, in positions, plus this.
 pub const ESCAPE_BASE: i32 = ESCAPE_FROM + ESCAPE_REACH;
-/// Distances of escapes go from `-ESCAPE_REACH` to `ESCAPE_REACH - 1` positions.
+/// The encoder writes escapes for distances from `-ESCAPE_REACH` to `ESCAPE_REACH - 1` positions.
 pub const ESCAPE_REACH: i32 = 1 << 15;
 
 /// The fine grid of a bound, for values of one type.
@@ -42,23 +43,23 @@ pub struct FineGrid<V> {
     bound: f64,
     step: f64,
     inverse_step: f64,
-    /// The fast path for values of type `f32`; `None` for other types, and where the step does not fit it.
+    /// The fast path for values of type `f32`; `None` for other types, lattices, and steps outside the range of [`FastF32`].
     fast: Option<FastF32>,
-    /// Distance of two neighbouring positions, in the data's unit.
+    /// Distance of neighbouring positions around one step, in the data's unit; the gap in the middle between two steps is wider.
     spacing: f64,
-    /// Values of a smaller magnitude, in steps, have positions; 0 where there is no fine grid.
+    /// A value of fewer steps than this has a position. 0 if there is no fine grid.
     steps_limit: f64,
     /// Whether all positions below the limit have finite values, so that no restored value need be tested.
     is_finite: bool,
     /// Bits of the fill value, sign extended, if values with these bits are exceptions.
     fill: Option<i64>,
     /// The values that are exceptions under every prediction.
-    excluded: Mask<V>,
+    excluded: Excluded<V>,
 }
 
 impl<V: Value> FineGrid<V> {
-    /// The fine grid that belongs to an absolute bound's grid. It has no position where that grid is a lattice, where the step is so small that restored values
-    /// may be subnormal, and for types of 16 bits.
+    /// The fine grid that belongs to an absolute bound's grid. There is none where that grid is a lattice, where the step is below
+    /// [`Value::SMALLEST_SAFE_STEP`], far above which no restored value is subnormal, and for types of 16 bits.
     #[must_use]
     pub fn new(quantizer: &Quantizer) -> Self {
         let step = quantizer.step();
@@ -72,19 +73,19 @@ impl<V: Value> FineGrid<V> {
             steps_limit: if is_there { V::STEPS_LIMIT } else { 0.0 },
             is_finite: V::round_from(V::STEPS_LIMIT * step).to_f64().is_finite(),
             fill: quantizer.fill(),
-            excluded: Mask::new(quantizer, V::STEPS_LIMIT),
+            excluded: Excluded::new(quantizer, V::STEPS_LIMIT),
         }
     }
 
-    /// Whether there is a fine grid: whether any value has a position.
+    /// Whether there is a fine grid. Where there is none, no value may be encoded, and [`FineGrid::position`] has no meaning.
     #[must_use]
     pub fn is_there(&self) -> bool {
         self.steps_limit > 0.0
     }
 
-    /// This grid without its positions: [`FineGrid::is_there`] is false.
+    /// This grid as one that is not there: [`FineGrid::is_there`] is false, and no value is between steps.
     #[must_use]
-    pub fn out_of_reach(self) -> Self {
+    pub fn without_positions(self) -> Self {
         Self { steps_limit: 0.0, ..self }
     }
 
@@ -96,7 +97,7 @@ impl<V: Value> FineGrid<V> {
         steps * self.step + offset
     }
 
-    /// A position as a whole number of steps, and the offset of its value from theirs, in the data's unit.
+    /// Splits a position into its nearest whole number of steps and a rest. Returns the steps, and the rest times the spacing, in the data's unit.
     #[inline(always)]
     fn parts(&self, position: i32) -> (f64, f64) {
         let steps = position.wrapping_add(POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP.trailing_zeros();
@@ -117,7 +118,8 @@ impl<V: Value> FineGrid<V> {
         V::round_from(steps * self.step + offset)
     }
 
-    /// Writes the values of a row to a chunk, from the positions of its even and of its odd values. `row` begins with the row's first byte.
+    /// Writes the values of a row to a chunk, from the positions of the values at even indices and of those at odd indices. `row` starts at the row's first byte
+    /// and may be longer than the row.
     #[inline(always)]
     pub(crate) fn restore_row(self, evens: &[i32], odds: &[i32], order: ByteOrder, row: &mut [u8]) {
         if let (Some(evens), Some(odds)) = (common_row(evens), common_row(odds)) {
@@ -127,7 +129,7 @@ impl<V: Value> FineGrid<V> {
         self.restore_pairs(pairs.as_chunks().0, odds.as_chunks().0, order, row);
         if !odds.len().is_multiple_of(ROW_GROUP) {
             if let (Some(evens), Some(odds)) = (pairs.last_chunk(), odds.last_chunk()) {
-                // The last group ends with the last value and overlaps the group before it.
+                // The last group ends with the last pair and overlaps the group before it.
                 let from = 2 * (pairs.len() - ROW_GROUP) * V::SIZE;
                 self.restore_pairs(slice::from_ref(evens), slice::from_ref(odds), order, &mut row[from..]);
             } else {
@@ -142,7 +144,7 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// Writes the values of whole groups of even and odd positions, alternating.
+    /// Writes the values of whole groups, alternately from `evens` and `odds`.
     #[inline(always)]
     fn restore_pairs(self, evens: &[[i32; ROW_GROUP]], odds: &[[i32; ROW_GROUP]], order: ByteOrder, row: &mut [u8]) {
         for ((pairs, evens), odds) in row.chunks_exact_mut(2 * ROW_GROUP * V::SIZE).zip(evens).zip(odds) {
@@ -152,7 +154,7 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// The position nearest to a value as whole steps and a rest, and that position's value.
+    /// The numbers `s` and `r` of FORMAT.md §5.2, and the value of `s` steps and `r` spacings. For `r = 4` it is not the value of position `8 s + 4`.
     #[inline(always)]
     fn nearest(&self, value: f64) -> (f64, f64, f64) {
         let scaled = value * self.inverse_step;
@@ -161,7 +163,8 @@ impl<V: Value> FineGrid<V> {
         (steps, rest, self.restore_parts(steps, rest * self.spacing).to_f64())
     }
 
-    /// The position nearest to a value, and whether the value is exactly on it. `None` for values of too many steps, infinities and NaN.
+    /// Position `8 s + r` of a value (FORMAT.md §5.2), and whether the value of `s` steps and `r` spacings equals it: then it is on a position. `None` for values
+    /// of too many steps, infinities and NaN.
     #[must_use]
     pub fn position(&self, value: V) -> Option<(i32, bool)> {
         let (steps, rest, restored) = self.nearest(value.to_f64());
@@ -169,13 +172,14 @@ impl<V: Value> FineGrid<V> {
             .then(|| ((steps * f64::from(POSITIONS_PER_STEP) + rest) as i32, restored == value.to_f64()))
     }
 
-    /// Whether a value is exactly on a position between two steps. The bound's own grid would move it.
+    /// Whether a value is on a position between two steps, as [`FineGrid::position`] says. The bound's own grid would move it.
     #[must_use]
     pub fn is_between_steps(&self, value: V) -> bool {
         self.position(value).is_some_and(|(position, exact)| exact && position % POSITIONS_PER_STEP != 0)
     }
 
-    /// Bit 63 is 1 where [`FineGrid::is_between_steps`] is true. `steps` is the value's nearest whole number of steps.
+    /// Bit 63 is 1 where there is a fine grid and [`FineGrid::is_between_steps`] is true. `steps` is the value's nearest whole number of steps. Comparisons are sign
+    /// bits of differences of bits: see [`fast_f32`](crate::quantize::fast_f32).
     #[inline(always)]
     pub(crate) fn between_steps_sign(&self, value: V, steps: f64) -> u64 {
         let x = value.to_f64();
@@ -243,8 +247,8 @@ mod tests {
                 [0.0, -0.0, 5e-324, -1e-40, f64::MIN_POSITIVE, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, f64::MAX, 1e30];
             let edges =
                 [limit, limit + 3, limit + 4].into_iter().flat_map(|position| [plain.value(position), plain.value(-position)]);
-            let near = [0.25, 0.5, 4.5 / 8.0 * 1020.0 / 1021.0].into_iter().map(|steps| steps * 2.0 * plain.bound);
-            for value in numbers.into_iter().chain(edges).chain(near).map(V::round_from) {
+            let between = [0.25, 0.5, 4.5 / 8.0 * 1020.0 / 1021.0].into_iter().map(|steps| steps * 2.0 * plain.bound);
+            for value in numbers.into_iter().chain(edges).chain(between).map(V::round_from) {
                 assert_eq!(fine.position(value), plain.position(value), "{:e} at {plain:?}", value.to_f64());
                 let steps = (value.to_f64() * (1.0 / (2.0 * plain.bound))).round_ties_even();
                 let sign = fine.between_steps_sign(value, steps) >> 63 == 1;
@@ -262,7 +266,7 @@ mod tests {
         assert!(Quantizer::exact(1.0).fine::<f32>().is_none(), "a lattice's");
         assert!(Quantizer::new(0.4e-28).fine::<f32>().is_none() && Quantizer::new(0.6e-28).fine::<f32>().is_some());
         assert!(Quantizer::new(0.4e-290).fine::<f64>().is_none() && Quantizer::new(0.6e-290).fine::<f64>().is_some());
-        let without = FineGrid::<f32>::new(&Quantizer::new(0.5)).out_of_reach();
+        let without = FineGrid::<f32>::new(&Quantizer::new(0.5)).without_positions();
         assert!(!without.is_there());
         assert_eq!(without.between_steps_sign(without.restore(3), 0.0) >> 63, 0, "no value is on a position");
     }

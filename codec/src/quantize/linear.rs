@@ -13,7 +13,7 @@ use crate::number::integer::Integer;
 use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
 use crate::quantize::bitmap::Bitmap;
-use crate::quantize::excluded::Mask;
+use crate::quantize::excluded::Excluded;
 use crate::quantize::fast_f32::{FastF32, FastResult};
 use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::lattice;
@@ -96,7 +96,7 @@ struct Groups<'a, V> {
     fast: Option<FastF32>,
     /// Bits of the largest f64 below [`Value::SAFE_CODE_LIMIT`]; all ones where no code is safe.
     below_limit: u64,
-    excluded: Mask<V>,
+    excluded: Excluded<V>,
 }
 
 impl<'a, V: Value> Groups<'a, V> {
@@ -104,7 +104,7 @@ impl<'a, V: Value> Groups<'a, V> {
         // 0 where no code is safe: then every group is marked.
         let safe_limit = if quantizer.step() >= V::SMALLEST_SAFE_STEP { V::SAFE_CODE_LIMIT } else { 0.0 };
         let below_limit = safe_limit.to_bits().wrapping_sub(1);
-        let excluded = Mask::new(quantizer, V::CODE_LIMIT);
+        let excluded = Excluded::new(quantizer, V::CODE_LIMIT);
         Self { quantizer, fine: FineGrid::new(quantizer), fast: FastF32::new(quantizer), below_limit, excluded }
     }
 

@@ -64,10 +64,16 @@ impl<V: Value> Decoder<'_, '_, V> {
         resize(patched16, elements)?;
         if let Some(fine) = fine {
             plane.decode_differences(body, patched16)?;
-            return interpolation.inverse(&Patched16 { near: patched16, far: plane.patches() }, &shape, &fine, order, chunk);
+            return interpolation.inverse(
+                &Patched16 { values: patched16, patches: plane.patches() },
+                &shape,
+                &fine,
+                order,
+                chunk,
+            );
         }
         let axes = plane.decode_differences_along(body, &shape, patched16)?;
-        let differences = Patched16 { near: patched16, far: plane.patches() };
+        let differences = Patched16 { values: patched16, patches: plane.patches() };
         // Most codes of f64 fit 32 bits.
         if differences.sums_fit() {
             restore_patched16::<V, _>(&differences, axes, codes32, quantizer, layout, chunk)

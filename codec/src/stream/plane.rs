@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::layout::{Axes, Shape};
 use crate::memory::{HeapArray, extend, push, reserve};
 use crate::number::integer::Integer;
-use crate::number::patched16::{FAR, Far};
+use crate::number::patched16::{FAR, Patch};
 use crate::predict::lorenzo;
 use crate::predict::predictor::{INTERPOLATION, Predictor};
 use crate::reader::{take, take_array};
@@ -147,7 +147,7 @@ pub struct PlaneWorkspace {
     bitshuffle: Bitshuffle,
     /// A block of bit planes before its integers go to 16 bits.
     unpatched_block: HeapArray<i32, { bitshuffle::BLOCK }>,
-    patches: Vec<Far>,
+    patches: Vec<Patch>,
 }
 
 impl PlaneWorkspace {
@@ -282,7 +282,7 @@ impl PlaneWorkspace {
 
     /// Index and value of each difference that the integers of the plane decoded last cannot hold, ascending by index: [`Integer::FAR`] is in its place.
     #[must_use]
-    pub fn patches(&self) -> &[Far] {
+    pub fn patches(&self) -> &[Patch] {
         &self.patches
     }
 

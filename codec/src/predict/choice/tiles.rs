@@ -14,7 +14,7 @@ use crate::number::integer::Integer;
 use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
 use crate::quantize::bitmap::{Bitmap, WORD, bits_where};
-use crate::quantize::excluded::Mask;
+use crate::quantize::excluded::Excluded;
 use crate::quantize::fast_f32::{FastF32, FastResult};
 use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::gaps::take_left_neighbours;
@@ -137,7 +137,7 @@ impl Chooser {
             );
             stats.between_steps[tile % 2] += outliers.between_steps;
             if outliers.out_of_fine_reach > len / VALUES_PER_VALUE_OUT_OF_REACH {
-                fine = fine.out_of_reach();
+                fine = fine.without_positions();
             }
             if !fine.is_there() || tile % 2 == 1 {
                 continue;
@@ -239,7 +239,7 @@ fn codes<V: Value>(
     let mut outliers = Outliers::default();
     let below_limit = V::STEPS_LIMIT.to_bits().wrapping_sub(1);
     let fast_f32 = FastF32::new(quantizer);
-    let mask = Mask::<V>::new(quantizer, V::CODE_LIMIT);
+    let mask = Excluded::<V>::new(quantizer, V::CODE_LIMIT);
     vectorized(
         #[inline(always)]
         || {

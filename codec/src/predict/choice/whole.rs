@@ -16,7 +16,7 @@ use crate::predict::lorenzo;
 use crate::predict::predictor::Predictor;
 use crate::predict::quantized::Quantized;
 use crate::quantize::bitmap::{Bitmap, WORD};
-use crate::quantize::excluded::Mask;
+use crate::quantize::excluded::Excluded;
 use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::gaps::fill_gaps;
 use crate::quantize::quantizer::Quantizer;
@@ -201,7 +201,7 @@ fn interpolate<V: Value>(
 /// Writes the codes of values modulo 2^32 and marks values without a code. Rounding is precise enough for an estimate, not for
 /// the bound.
 fn low_codes<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer, codes: &mut [i32], without_code: &mut Bitmap) {
-    let mask = Mask::<V>::new(quantizer, V::CODE_LIMIT);
+    let mask = Excluded::<V>::new(quantizer, V::CODE_LIMIT);
     vectorized(
         #[inline(always)]
         || {

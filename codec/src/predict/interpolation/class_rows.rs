@@ -84,7 +84,7 @@ impl<'a, V: Value> RowEncoder<'a, V> {
             return;
         }
         // Rows shorter than a part are encoded across their ends, as are all rows of types for which whole parts are faster.
-        let span = if len < PART_LEN || FineGrid::<V>::NEEDS_WHOLE_PARTS { residuals.len() } else { len };
+        let span = if len < PART_LEN || FineGrid::<V>::FAST_PATH_HAS_FIXED_LENGTHS { residuals.len() } else { len };
         let mut rest = residuals;
         let mut next = 0;
         while !rest.is_empty() {
@@ -128,7 +128,12 @@ impl<'a, V: Value> RowEncoder<'a, V> {
             let at = row * class_rows.stride..row * class_rows.stride + COMMON_ROW;
             let mut values = [V::default(); COMMON_ROW];
             V::read_alternate(bytes, rows.from_second, rows.order, &mut values);
-            if !self.fine.glance(&values, &predictions[at.clone()][..COMMON_ROW], residuals, &mut positions[at][..COMMON_ROW]) {
+            if !self.fine.encode_fast(
+                &values,
+                &predictions[at.clone()][..COMMON_ROW],
+                residuals,
+                &mut positions[at][..COMMON_ROW],
+            ) {
                 self.slow_rows.push(row);
             }
         }

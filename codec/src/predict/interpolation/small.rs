@@ -213,8 +213,8 @@ impl SmallLevels {
             |start, order, predictions, positions| {
                 let (predictions, positions) = (&predictions[..order.len()], &mut positions[..order.len()]);
                 let part = start..start + order.len();
-                if restore_row(predictions, &residuals.near[part.clone()], positions) {
-                    for &(index, residual) in residuals.far_in(part) {
+                if restore_row(predictions, &residuals.values[part.clone()], positions) {
+                    for &(index, residual) in residuals.patches_in(part) {
                         positions[index - start] = position_of(predictions[index - start], residual as i32);
                     }
                 }

@@ -1,10 +1,11 @@
 //! Values → residuals on the fine grid (FORMAT.md §5.2, rules 1 to 4 of the encoder), the positions that these lead to, and exceptions.
 //!
-//! Three ways give equal results. The first two take all values of a row at once, without branches:
+//! Three ways give equal results for values without a mark. The first two take all values of a call at once (64 at most, called a row here), without branches:
 //!
 //! ```text
 //! encode_fast      f32 for values of type f32, f64 for those of type f64; gives the row up if the result of one value is not certain
 //! encode_and_mark  f64; every residual is a number of steps; marks the values for which that may be wrong
+//!                  (for values of type f32, FastF32::mark_uncertain marks the results of encode_fast first)
 //! encode_one       f64; one value by the rules
 //! ```
 //!
@@ -19,36 +20,37 @@ use crate::quantize::bitmap::ones;
 use crate::quantize::positions::{POSITIONS_PER_STEP, SPACINGS_PER_STEP};
 use crate::simd::{COMMON_ROW, ROW_GROUP, vectorized};
 
-/// Most marked values of a row that are encoded one by one before the row is searched for excluded values.
+/// If a row has more marked values than this, it is searched for excluded values before any value is encoded alone.
 const MAX_MARKED_VALUES: u32 = 4;
-/// A result is certain only if the distance from the prediction is farther than this from a tie, in steps, and the value is farther than this from every
-/// position, in positions.
-const MARGIN: f64 = 1e-6;
-/// Most values that one call of [`FineGrid::encode`] takes.
-pub const MOST_VALUES: usize = 64;
+/// Of the fast path in f64: a result is certain only if the distance from the prediction is farther than this from a tie, in steps, and the value is farther
+/// than this from every position, in positions. Rounding errors of values up to 32768 steps are far below it.
+const F64_MARGIN: f64 = 1e-6;
+/// Most values that one call of [`FineGrid::encode`] takes: a bit each in the `u64` that it returns.
+pub const MAX_VALUES_PER_CALL: usize = 64;
 
 impl<V: Value> FineGrid<V> {
-    /// Whether [`FineGrid::glance`] takes only [`MOST_VALUES`] values or a row of the commonest length, and no other number of values.
-    pub const NEEDS_WHOLE_PARTS: bool = V::SIZE == size_of::<f64>();
+    /// For types of 64 bits, [`FineGrid::encode_fast`] returns false unless it gets [`MAX_VALUES_PER_CALL`] or [`COMMON_ROW`] values.
+    pub const FAST_PATH_HAS_FIXED_LENGTHS: bool = V::SIZE == size_of::<f64>();
 
-    /// Encodes values against predictions on the fast path. Writes residuals and positions, and returns whether all of them are those of [`FineGrid::encode`],
-    /// without an exception. All slices have one length.
+    /// Encodes values against predictions on the fast path. Returns true if all results are certain and there is no exception; otherwise residuals and
+    /// positions may be unwritten or wrong. All slices have one length.
     #[inline(always)]
-    pub fn glance(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
+    pub fn encode_fast(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
         !self.has_fill(values)
             && match self.fast {
                 Some(fast) => fast.residuals(values, predictions, residuals, positions),
                 None => {
-                    self.encode_fast_in_f64::<MOST_VALUES>(values, predictions, residuals, positions)
+                    self.encode_fast_in_f64::<MAX_VALUES_PER_CALL>(values, predictions, residuals, positions)
                         || self.encode_fast_in_f64::<COMMON_ROW>(values, predictions, residuals, positions)
                 }
             }
     }
 
-    /// Encodes at most [`MOST_VALUES`] values against predictions: writes residuals and positions, and returns a bit for each value, the first one's lowest,
+    /// Encodes at most [`MAX_VALUES_PER_CALL`] values against predictions: writes residuals and positions, and returns a bit for each value, the first one's lowest,
     /// that is 1 for an exception. An exception has residual 0 and the position of its prediction. All slices have one length.
     ///
-    /// `had_excluded` goes from one call to the next. It is set where some values are excluded; the next call then looks for excluded values first.
+    /// `had_excluded` goes from one call to the next. It is set if a search found excluded values, and cleared if it found none. If it is set,
+    /// the next call searches first.
     #[inline(always)]
     pub fn encode(
         &self,
@@ -58,13 +60,13 @@ impl<V: Value> FineGrid<V> {
         positions: &mut [i32],
         had_excluded: &mut bool,
     ) -> u64 {
-        if !*had_excluded && self.glance(values, predictions, residuals, positions) {
+        if !*had_excluded && self.encode_fast(values, predictions, residuals, positions) {
             return 0;
         }
         self.encode_after_fast_path(values, predictions, residuals, positions, had_excluded)
     }
 
-    /// Encodes values as [`FineGrid::encode`] does, after [`FineGrid::glance`] has returned false and left its residuals and positions.
+    /// Encodes values as [`FineGrid::encode`] does, after [`FineGrid::encode_fast`] has returned false, or with `had_excluded` set.
     #[inline(always)]
     pub fn encode_after_fast_path(
         &self,
@@ -78,26 +80,27 @@ impl<V: Value> FineGrid<V> {
             let excluded = self.excluded.bits(values);
             *had_excluded = excluded != 0;
             if *had_excluded {
-                return self.encode_others(values, excluded, predictions, residuals, positions);
+                return self.encode_with_excluded(values, excluded, predictions, residuals, positions);
             }
-            // After excluded values the fast path was not tried yet.
-            if self.glance(values, predictions, residuals, positions) {
+            // If the call before had excluded values, the fast path has not been tried.
+            if self.encode_fast(values, predictions, residuals, positions) {
                 return 0;
             }
         }
-        let mut marks = [0; MOST_VALUES];
+        let mut marks = [0; MAX_VALUES_PER_CALL];
         let marks = &mut marks[..values.len()];
         match self.fast {
             Some(fast) => fast.mark_uncertain(values, predictions, marks),
             None => self.encode_and_mark(values, predictions, residuals, positions, marks),
         }
-        // In most rows one value is marked, and the results of the others are right.
+        // Results without a mark are right. Most rows that come here have one mark.
         if count(marks) > MAX_MARKED_VALUES {
             let excluded = self.excluded.bits(values);
             *had_excluded = excluded != 0;
             if *had_excluded {
-                return self.encode_others(values, excluded, predictions, residuals, positions);
+                return self.encode_with_excluded(values, excluded, predictions, residuals, positions);
             }
+            // f32 has marked too many: f64 marks fewer.
             if self.fast.is_some() {
                 self.encode_and_mark(values, predictions, residuals, positions, marks);
             }
@@ -107,7 +110,7 @@ impl<V: Value> FineGrid<V> {
 
     /// Encodes values of which some are excluded: `excluded` has a bit for each value, 1 for an excluded one, which is an exception.
     #[inline(never)]
-    fn encode_others(
+    fn encode_with_excluded(
         &self,
         values: &[V],
         excluded: u64,
@@ -115,26 +118,27 @@ impl<V: Value> FineGrid<V> {
         residuals: &mut [i32],
         positions: &mut [i32],
     ) -> u64 {
-        let mut others = [V::default(); MOST_VALUES];
-        let others = &mut others[..values.len()];
-        let mut marks = [0; MOST_VALUES];
+        let mut replaced = [V::default(); MAX_VALUES_PER_CALL];
+        let replaced = &mut replaced[..values.len()];
+        let mut marks = [0; MAX_VALUES_PER_CALL];
         let marks = &mut marks[..values.len()];
         vectorized(
             #[inline(always)]
             || {
-                if excluded == u64::MAX >> (MOST_VALUES - values.len()) {
+                if excluded == u64::MAX >> (MAX_VALUES_PER_CALL - values.len()) {
                     residuals.fill(0);
                     positions.copy_from_slice(predictions);
                     return;
                 }
-                // A replacement is about half a position from its prediction and on no position, so that its residual is certain to be 0.
-                let position = self.step / f64::from(POSITIONS_PER_STEP);
-                for ((other, &value), &prediction) in others.iter_mut().zip(values).zip(predictions) {
-                    let replacement = V::round_from((f64::from(prediction) + 0.5) * position);
+                // A replacement is about half a position from its prediction and on no position: the fast path finds residual 0, unless the prediction is near the
+                // limit. If the fast path gives the row up, the loop below sets the 0.
+                let eighth = self.step / f64::from(POSITIONS_PER_STEP);
+                for ((other, &value), &prediction) in replaced.iter_mut().zip(values).zip(predictions) {
+                    let replacement = V::round_from((f64::from(prediction) + 0.5) * eighth);
                     *other = if self.excluded.covers(value) { replacement } else { value };
                 }
-                if !self.glance(others, predictions, residuals, positions) {
-                    self.encode_and_mark(others, predictions, residuals, positions, marks);
+                if !self.encode_fast(replaced, predictions, residuals, positions) {
+                    self.encode_and_mark(replaced, predictions, residuals, positions, marks);
                     for at in ones(excluded) {
                         (residuals[at], positions[at], marks[at]) = (0, predictions[at], 0);
                     }
@@ -143,12 +147,12 @@ impl<V: Value> FineGrid<V> {
         );
         let mut exceptions = excluded;
         if count(marks) > 0 {
-            exceptions |= self.encode_marked(others, predictions, residuals, positions, marks);
+            exceptions |= self.encode_marked(replaced, predictions, residuals, positions, marks);
         }
         exceptions
     }
 
-    /// Encodes the values that are marked one by one, and returns a bit for each exception among them.
+    /// Encodes the marked values, one by one, and returns a bit for each exception among them.
     #[inline(always)]
     fn encode_marked(
         &self,
@@ -203,8 +207,8 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// The fast path for values of type `f64`, which restoring does not round once more: returns whether the results of all `LEN` values are certain. False for
-    /// slices of other lengths and for other types.
+    /// The fast path for values of type `f64`: returns whether the results of all `LEN` values are certain. Restoring an `f64` ends without a rounding to a
+    /// smaller type, so that the bound need not be tested. False for slices of other lengths, for other types, and where a position may be infinite.
     #[inline(always)]
     fn encode_fast_in_f64<const LEN: usize>(
         &self,
@@ -214,7 +218,7 @@ impl<V: Value> FineGrid<V> {
         positions: &mut [i32],
     ) -> bool {
         let (true, Ok(values), Ok(predictions), Ok(residuals), Ok(positions)) = (
-            Self::NEEDS_WHOLE_PARTS && self.is_finite,
+            Self::FAST_PATH_HAS_FIXED_LENGTHS && self.is_finite,
             <&[V; LEN]>::try_from(values),
             <&[i32; LEN]>::try_from(predictions),
             <&mut [i32; LEN]>::try_from(residuals),
@@ -222,7 +226,7 @@ impl<V: Value> FineGrid<V> {
         ) else {
             return false;
         };
-        // Each loop has integers of one width: for loops of 32 and 64 bits compilers spend their time on moves between vector lanes.
+        // Arithmetic in each loop is of one width: loops that mix 32 and 64 bits compile to many moves between vector lanes.
         let mut predicted = [0.0; LEN];
         for (predicted, &prediction) in predicted.iter_mut().zip(predictions) {
             *predicted = self.value(prediction);
@@ -236,10 +240,10 @@ impl<V: Value> FineGrid<V> {
             *sum_bits = sum.to_bits();
             let scaled = value.to_f64() * self.inverse_step;
             let rest = (scaled - (scaled + ROUNDING - ROUNDING)) * SPACINGS_PER_STEP;
-            mark |= above((distance - steps).abs(), 0.5 - MARGIN)
+            mark |= above((distance - steps).abs(), 0.5 - F64_MARGIN)
                 | above(steps.abs(), f64::from(ESCAPE_FROM - 1))
                 | above(scaled.abs(), V::STEPS_LIMIT - 2.0)
-                | above(MARGIN, (rest - (rest + ROUNDING - ROUNDING)).abs());
+                | above(F64_MARGIN, (rest - (rest + ROUNDING - ROUNDING)).abs());
         }
         for (((residual, position), &prediction), &sum) in residuals.iter_mut().zip(positions).zip(predictions).zip(&sums) {
             *residual = sum as i32;
@@ -262,7 +266,7 @@ impl<V: Value> FineGrid<V> {
         let mut wide_marks = [0; LEN];
         for at in 0..LEN {
             let (x, prediction) = (values[at].to_f64(), predictions[at]);
-            // The result's position is a whole number of steps from the prediction: both have one offset.
+            // The result is a whole number of steps from the prediction and has its rest, so that `offset` serves both.
             let (predicted, offset) = self.parts(prediction);
             let sum = (x - (predicted * self.step + offset)) * self.inverse_step + ROUNDING;
             let steps = sum - ROUNDING;
@@ -278,7 +282,7 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// Bit 63 is 1 where a value or a position has too many steps, or the value is exactly on another position.
+    /// Bit 63 is 1 where a value has too many steps, a position is at the limit or beyond it, or the value is on another position.
     #[inline(always)]
     fn mark_of_position(&self, value: V, position: i32) -> u64 {
         let below_limit = V::STEPS_LIMIT.to_bits().wrapping_sub(1);
@@ -314,13 +318,14 @@ impl<V: Value> FineGrid<V> {
         self.fill.is_some_and(|fill| values.iter().fold(false, |any, value| any | (value.to_bits() == V::Code::from_i64(fill))))
     }
 
-    /// Whether a value has few enough steps, and is no fill value that must be an exception (rule 1).
+    /// Whether a value is no fill value that must be an exception, and has fewer than the limit of steps before they are rounded (rule 1); after it,
+    /// [`FineGrid::position`] tests them.
     #[inline(always)]
     fn is_in_reach(&self, value: V) -> bool {
         self.fill != Some(value.to_bits_i64()) && (value.to_f64() * self.inverse_step).abs() < V::STEPS_LIMIT
     }
 
-    /// Whether a position has few enough steps and its value is within the bound of another one.
+    /// Whether a position has few enough steps, and its restored value differs from `value` by the bound at most.
     fn holds(&self, value: V, position: i32) -> bool {
         let limit = position_limit::<V>();
         (-limit..limit).contains(&position) && (value.to_f64() - self.restore(position).to_f64()).abs() <= self.bound
@@ -339,7 +344,7 @@ fn count(marks: &[u32]) -> u32 {
     marks.iter().map(|mark| mark >> 31).sum()
 }
 
-/// Positions from the negative of this to below this have fewer than [`Value::STEPS_LIMIT`] steps.
+/// A position `q` with `-limit <= q < limit` has fewer than [`Value::STEPS_LIMIT`] steps.
 fn position_limit<V: Value>() -> i32 {
     V::STEPS_LIMIT as i32 * POSITIONS_PER_STEP - POSITIONS_PER_STEP / 2
 }

@@ -6,7 +6,7 @@ fn mixed(len: usize) -> Vec<i64> {
     let mut state = 3u64;
     let number = |_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        if state >> 40 & 3 == 0 { 0 } else { (state.cast_signed() >> 8) >> (33 + (state >> 59)) }
+        if state >> 40 & 3 == 0 { 0 } else { (state.cast_signed() >> 8) >> (32 + (state >> 59)) }
     };
     (0..len).map(number).collect()
 }

@@ -37,7 +37,7 @@ fn check_row<V: Value>(plain: Plain, fill: Option<V>, values: &[V], predictions:
         }
         assert_eq!(exceptions.checked_shr(values.len() as u32).unwrap_or(0), 0, "bits behind the last value");
     }
-    if fine.glance(values, predictions, &mut residuals, &mut positions) {
+    if fine.encode_fast(values, predictions, &mut residuals, &mut positions) {
         (0..values.len()).for_each(|index| check("glance", index, Some((residuals[index], positions[index]))));
     }
     let mut marks = vec![0; values.len()];
@@ -57,7 +57,9 @@ fn check_rows<V: Value>(steps_limit: i32, bounds: &[f64]) {
     for &bound in bounds {
         let plain = Plain { bound, steps_limit };
         let step = 2.0 * bound;
-        for len in (0..=64).chain([COMMON_ROW, MOST_VALUES, COMMON_ROW, MOST_VALUES]).chain([MOST_VALUES; 20]) {
+        for len in
+            (0..=64).chain([COMMON_ROW, MAX_VALUES_PER_CALL, COMMON_ROW, MAX_VALUES_PER_CALL]).chain([MAX_VALUES_PER_CALL; 20])
+        {
             for kind in 0..6 {
                 let (mut values, mut predictions) = (Vec::new(), Vec::new());
                 let spread = [1.0, 30.0, 0.9, 1.1, 3.0, 20.0][kind] * if kind > 1 { f64::from(steps_limit) } else { 1.0 };
@@ -106,23 +108,23 @@ fn predictions_at_the_ends_of_32_bits_give_exceptions_or_wrap() {
 
 #[test]
 fn values_whose_position_overflows_are_exceptions() {
-    let values: [f64; MOST_VALUES] = std::array::from_fn(|index| 1.7e308 + index as f64 * 1e305);
+    let values: [f64; MAX_VALUES_PER_CALL] = std::array::from_fn(|index| 1.7e308 + index as f64 * 1e305);
     for bound in [1e303, 1e304, 3e307] {
-        check_row(Plain { bound, steps_limit: 32_768 }, None, &values, &[0; MOST_VALUES]);
+        check_row(Plain { bound, steps_limit: 32_768 }, None, &values, &[0; MAX_VALUES_PER_CALL]);
     }
 }
 
 #[test]
 fn excluded_values_are_looked_for_after_a_row_that_had_some() {
     let fine = FineGrid::<f32>::new(&Quantizer::new(0.5));
-    let (mut residuals, mut positions) = ([0; MOST_VALUES], [0; MOST_VALUES]);
+    let (mut residuals, mut positions) = ([0; MAX_VALUES_PER_CALL], [0; MAX_VALUES_PER_CALL]);
     let mut encode = |values: &[f32], had_excluded: &mut bool| {
-        fine.encode(values, &[0; MOST_VALUES], &mut residuals, &mut positions, had_excluded)
+        fine.encode(values, &[0; MAX_VALUES_PER_CALL], &mut residuals, &mut positions, had_excluded)
     };
     let mut had_excluded = false;
-    assert_eq!(encode(&[f32::NAN; MOST_VALUES], &mut had_excluded), u64::MAX);
+    assert_eq!(encode(&[f32::NAN; MAX_VALUES_PER_CALL], &mut had_excluded), u64::MAX);
     assert!(had_excluded);
-    assert_eq!(encode(&[0.3; MOST_VALUES], &mut had_excluded), 0);
+    assert_eq!(encode(&[0.3; MAX_VALUES_PER_CALL], &mut had_excluded), 0);
     assert!(!had_excluded, "a row without excluded values ends the search");
 }
 
