@@ -205,7 +205,7 @@ fn decompress_on(
     stream: Unverified<'_>,
     chunk: &mut [u8],
 ) -> std::result::Result<&'static Device, Obstacle> {
-    device.decompress(stream.bytes())?.finish(chunk)?;
+    device.decompress(stream)?.finish(chunk)?;
     Ok(device)
 }
 

@@ -7,7 +7,7 @@ use cudarc::driver::CudaEvent;
 use cudarc::driver::sys::CUevent_flags;
 use quire_codec::stages::Axes;
 use quire_codec::stages::predictor::Predictor;
-use quire_codec::{CodingPolicy, Config, Layout, Workspace};
+use quire_codec::{CodingPolicy, Config, Layout, Unverified, Workspace};
 
 use crate::copy::copy;
 use crate::device::{Device, Lease};
@@ -114,6 +114,7 @@ impl Batch {
         let mut joined: Option<DecodeVariant> = None;
         let mut heads = Vec::with_capacity(count);
         for stream in streams {
+            let stream = Unverified::read(stream).map_err(|_| Error::Refused)?;
             let (found, parameters, variant) = decode_parameters(stream)?;
             if found != layout {
                 return Err(Error::Unsupported(reason!("a stream holds {found:?}, the batch {layout:?}")));

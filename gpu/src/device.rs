@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cudarc::driver::CudaContext;
 use once_cell::sync::OnceCell;
 use quire_codec::stages::{Compressor, with_settled_bound};
-use quire_codec::{Config, Layout, Workspace, memory};
+use quire_codec::{Config, Layout, Unverified, Verified, Workspace, memory};
 
 use crate::error::{Context as _, Error, Reason, Result, kernels_not_built, reason};
 use crate::launch::{FUNCTIONS, RestoreContext, driver_is_present, has_function};
@@ -203,7 +203,7 @@ impl Device {
     ///
     /// # Errors
     /// `Unsupported`, `OutOfMemory`, `Failed`, or `Refused` for a stream whose header already is wrong.
-    pub fn decompress(&'static self, stream: &[u8]) -> Result<Decompressing> {
+    pub fn decompress(&'static self, stream: Unverified<'_>) -> Result<Decompressing> {
         let mut lease = self.lease()?;
         let started = lease.session().start_decompressing(&self.loaded, stream);
         let plan = lease.check(started)?;
@@ -319,7 +319,7 @@ impl Compressor for OnDevice<'_> {
         memory::resize(stream, output.length)?;
         let received = output.lease.session().fetch_stream(output.plan, stream);
         output.lease.check(received)?;
-        Ok(workspace.decompress(stream, chunk)?)
+        Ok(workspace.decompress_verified(&Verified::just_made(stream)?, chunk)?)
     }
 }
 

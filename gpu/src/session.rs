@@ -22,7 +22,8 @@ use quire_codec::stages::predictor::Predictor;
 use quire_codec::stages::quantizer::Quantizer;
 use quire_codec::stages::small_float::{BFloat16, Binary16};
 use quire_codec::{
-    CodebookPolicy, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, Scalar, Workspace, max_stream_len, memory,
+    CodebookPolicy, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, Scalar, Unverified, Workspace, max_stream_len,
+    memory,
 };
 
 use crate::copy::{beside, beside_all, copy};
@@ -244,9 +245,10 @@ impl Session {
     }
 
     /// Sends a stream and starts decompressing it.
-    pub(crate) fn start_decompressing(&mut self, loaded: &Loaded, stream: &[u8]) -> Result<usize> {
+    pub(crate) fn start_decompressing(&mut self, loaded: &Loaded, stream: Unverified<'_>) -> Result<usize> {
         let (layout, parameters, variant) = decode_parameters(stream)?;
         check_layout(&layout)?;
+        let stream = stream.bytes();
         let fetched = stream.len() <= FETCHED;
         let number = self.decoder(loaded, &layout, 1, DecodeVariant { fetched, ..variant })?;
         let input = self.decode_plan(number).0.job.input.address();
@@ -428,8 +430,9 @@ fn has_nothing_to_inspect(chunk: &[u8], layout: &Layout, config: &Config) -> boo
 }
 
 /// Layout of a stream, its parameters for the kernels, and the variant of its launches. Constant and stored streams are not for the GPU.
-pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParameters, DecodeVariant)> {
-    let header = Header::read_from(stream).map_err(|_| Error::Refused)?;
+pub(crate) fn decode_parameters(stream: Unverified<'_>) -> Result<(Layout, DecodeParameters, DecodeVariant)> {
+    let header = stream.header();
+    let (stream, body) = (stream.bytes(), stream.body());
     let (scalar, shape) = (header.layout.scalar, &header.layout.shape);
     let kind = kind_of(header.coding, scalar)
         .ok_or_else(|| Error::Unsupported(reason!("a {:?} chunk is only copied", header.coding)))?;
@@ -437,10 +440,10 @@ pub(crate) fn decode_parameters(stream: &[u8]) -> Result<(Layout, DecodeParamete
         // Our encoder writes no such stream; the CPU reads it.
         return Err(Error::Unsupported(Reason::from("the stream is longer than its chunk")));
     }
-    let fixed = BodyHeader::read(&header, &stream[header.encoded_len()..]).map_err(|_| Error::Refused)?;
+    let fixed = BodyHeader::read(header, body).map_err(|_| Error::Refused)?;
     let checksum = stream[CHECKSUM_AT].iter().rev().fold(0, |value, &byte| value << 8 | u32::from(byte));
     // The kernels read the list as it is; they refuse a stream that is too short for a plane behind it.
-    let mut planes = &stream[header.encoded_len() + fixed.len..];
+    let mut planes = &body[fixed.len..];
     List::take(&mut planes, fixed.exceptions, shape.elements(), scalar.size()).map_err(|_| Error::Refused)?;
     let (half_step, extra) = match fixed.grid {
         Grid::Linear(quantizer) => (quantizer.half_step(), 0),
