@@ -1,5 +1,5 @@
 //! The grid on which interpolation restores values (FORMAT.md §5.2). Interpolation rounds a value's difference from its prediction, not the value: restored
-//! values are not multiples of a step. They lie on a grid with [`POSITIONS_PER_STEP`] positions per step. [`encode`] turns values into residuals on this grid.
+//! values are not multiples of a step. They lie on a grid with [`POSITIONS_PER_STEP`] positions per step. Its module `encode` turns values into residuals on this grid.
 //!
 //! ```text
 //! position  -4    -3    -2    -1     0     1     2     3     4   ...  8

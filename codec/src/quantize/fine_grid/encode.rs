@@ -29,7 +29,7 @@ const F64_MARGIN: f64 = 1e-6;
 pub const MAX_VALUES_PER_CALL: usize = 64;
 
 impl<V: Value> FineGrid<V> {
-    /// For types of 64 bits, [`FineGrid::encode_fast`] returns false unless it gets [`MAX_VALUES_PER_CALL`] or [`COMMON_ROW`] values.
+    /// For types of 64 bits, [`FineGrid::encode_fast`] returns false unless it gets [`MAX_VALUES_PER_CALL`] or `COMMON_ROW` values.
     pub const FAST_PATH_HAS_FIXED_LENGTHS: bool = V::SIZE == size_of::<f64>();
 
     /// Encodes values against predictions on the fast path. Returns true if all results are certain and there is no exception; otherwise residuals and
