@@ -491,7 +491,7 @@ def check_quantized(tally, parts, values, request, element, name):
     at = 0
     for stride, axes, there in itertools.chain([(0, (), first)], classes(extents)):
         level = parts.positions[(slice(None, None, stride or None),) * len(extents)]
-        predicted = prediction(grid, axes) if axes else np.zeros(grid[first].shape, "i8")
+        predicted = prediction(level, axes) if axes else np.zeros(level[first].shape, "i8")
         residuals, exceptions = rules.residuals_and_exceptions(there, predicted)
         wrong = (residuals != parts.residuals[at : at + residuals.size].reshape(residuals.shape)) | (exceptions != parts.exceptions[there])
         if wrong.any():

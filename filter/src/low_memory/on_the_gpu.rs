@@ -189,7 +189,7 @@ fn an_outlook_without_memory() {
     ALLOCATOR.switch_on();
     let (without, _) = refuse_everywhere(0, Refusals::AllBehind, || {
         // Served, as every small one; and noticed.
-        drop(Box::new([0u8; 100]));
+        drop(std::hint::black_box(Box::new([0u8; 100])));
         outlook()
     });
     let without = without.expect("a text is short");
