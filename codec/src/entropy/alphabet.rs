@@ -1,4 +1,4 @@
-//! The 106 symbols (FORMAT.md §7): runs, direct codes near zero, and classes by magnitude. The only home of their numbers.
+//! The 106 symbols (FORMAT.md §7): runs, the differences -15 to 15 (direct codes), and classes of larger magnitudes. The only home of their numbers.
 //!
 //! ```text
 //!  0 ..  14  runs         of zeros: 2, 3, [4,6), [6,8), [8,12), .. [24,32), [32,64), .. [1024,2048), 2048 values
@@ -10,11 +10,13 @@
 //! 91 .. 105  runs         of 1 and the zeros behind it
 //! ```
 //!
-//! Runs and classes that span more than one number are followed by extra bits: the distance from the span's start, and for a class one
-//! bit more in front, the sign. No difference costs more than its own bits and a code, however table_miss: outliers need no list of their own.
+//! A symbol for several run lengths or magnitudes is followed by extra bits: the distance from the smallest of them. In a class, the lowest of the
+//! extra bits is the sign, and the distance is above it. No difference costs more than 64 extra bits and its symbol's code, so outliers need no list
+//! of their own.
 //!
-//! What stands behind a run in its segment is never a zero, which a code of single tokens does not know. So most nonzeros of a quiet plane, 1 and -1, take the zeros behind
-//! them along: over a chunk of each of 40 arrays, streams are 5.2, 0.8 and 0.2 % shorter at relative bounds of 1e-2, 1e-3 and 1e-4 than with runs of zeros alone
+//! The encoder's runs take all zeros up to the next nonzero or the segment's end, so the value behind a run in its segment is never a zero. A Huffman
+//! code cannot use that: it codes each token without regard to the one before. Therefore a 1 or -1 and the zeros behind it are one token, not two. Over
+//! a chunk of each of 40 arrays, streams are 5.2, 0.8 and 0.2 % shorter at relative bounds of 1e-2, 1e-3 and 1e-4 than with runs of zeros alone
 //! (geometric mean; from 18 % shorter to 2.4 % longer).
 
 /// Number of symbols.
@@ -26,17 +28,17 @@ pub type Histogram = [u64; SYMBOLS];
 /// Code lengths in bits by symbol; 0 for a symbol without a code.
 pub type CodeLengths = [u8; SYMBOLS];
 
-/// Longest run of one symbol, and the number of values after which the encoder ends runs.
+/// Number of values of the longest run that one symbol can stand for, and of a segment: the encoder's runs reach over no multiple of it.
 pub const SEGMENT: usize = 2048;
 /// Largest magnitude with a symbol of its own.
 pub const DIRECT_MAX: i64 = 15;
 /// Symbol of a single zero; direct difference `d` has symbol `DIRECT_ZERO + d`.
 pub const DIRECT_ZERO: u8 = 30;
-/// Runs by what they begin with: 0, -1 and 1. Each has [`RUN_SYMBOLS`], that of two values first.
+/// The first symbol of the runs that begin with 0, with -1 and with 1: the run of two values. [`RUN_SYMBOLS`] symbols from there on are runs.
 pub const FIRST_RUN: [usize; 3] = [0, 76, 91];
-/// First class by magnitude.
+/// Symbol of the token class with the smallest magnitudes.
 pub const FIRST_CLASS: usize = 46;
-/// Symbols of runs of two values or more that begin alike.
+/// Number of symbols for the runs that begin with one of 0, -1 and 1.
 pub const RUN_SYMBOLS: usize = 15;
 
 /// What a symbol stands for.
@@ -98,7 +100,8 @@ const fn alphabet() -> [Symbol; SYMBOLS] {
     let mut start = DIRECT_MAX as u64 + 1;
     while next < FIRST_RUN[1] {
         let octave = start.ilog2();
-        // Spans: half an octave, one, four; the last starts at 2^60 and needs 63 bits for 2^63 - 2^60.
+        // Bits of the distance from `start`, without the sign. A class spans half an octave, one octave or four. The last one starts at 2^60;
+        // its greatest distance, 2^63 - 2^60, has 63 bits.
         let bits = match octave {
             0..10 => octave - 1,
             10..16 => octave,
@@ -147,7 +150,7 @@ pub const fn class_symbol(difference: i64) -> (u8, u64) {
     (symbol as u8, (magnitude - start) << 1 | (difference < 0) as u64)
 }
 
-/// The difference that a class's start and extra bits stand for; a direct code is its own start with no extra bits.
+/// The difference that a class's start and extra bits stand for. With the start of a direct code and an `extra` of 0 it is that code's difference.
 #[inline(always)]
 #[must_use]
 pub fn class_value(start: i64, extra: u64) -> i64 {

@@ -1,5 +1,5 @@
-//! Decoding tables (FORMAT.md §8). Those of the dictionary's books are kept from plane to plane and from chunk to chunk: to fill one took 15 % of
-//! reading a chunk of 1421 values.
+//! Decoding tables (FORMAT.md §8). The tables of the dictionary's books are kept from plane to plane and from chunk to chunk, because filling one took 15 % of
+//! the time of reading a chunk of 1421 values.
 
 use crate::entropy::book_choice::Choice;
 use crate::entropy::codebook::{DecodeTable, ENTRIES, MAX_CODE_BITS, PATCHED16_ENTRIES, fill_decode_table};
@@ -7,14 +7,14 @@ use crate::entropy::dictionary;
 use crate::error::Result;
 use crate::memory::{HeapArray, push};
 
-/// Most tables that are kept: what the planes of a chunk or two take, and what fits the second cache.
+/// Largest number of tables kept: enough for the planes of a chunk or two, and 128 KiB, which fit the L2 cache.
 const MOST_KEPT: usize = 8;
 
 /// The tables that were filled last.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     kept: Vec<Kept>,
-    /// Where the next one goes: behind the others or, if there are as many as may be, in place of the oldest.
+    /// Index in `kept` of the next table to fill: behind the others or, when there are [`MOST_KEPT`], that of the table filled longest ago.
     next: usize,
     custom: Table,
 }
@@ -25,13 +25,13 @@ type Table = HeapArray<u32, { 1 << MAX_CODE_BITS }>;
 /// The table of a book of the dictionary.
 #[derive(Debug, Default)]
 struct Kept {
-    /// The book's number, and whether entries are narrow, once the table is filled.
+    /// Number of the book, and whether the table is for 16-bit residuals with patches; `None` until the table is filled.
     of: Option<(u8, bool)>,
     table: Table,
 }
 
 impl Tables {
-    /// The table of a book, for integers from which what 16 bits cannot hold is kept apart, or for others.
+    /// The table of a book. If `is_narrow`, it is for decoding to 16 bits, where residuals that do not fit become patches; if not, to integers that hold all.
     ///
     /// # Errors
     /// `Corrupt` if a custom book's lengths make no prefix code, `OutOfMemory`.
@@ -73,7 +73,7 @@ mod tests {
     fn kept_tables_are_those_of_their_books() {
         let mut tables = Tables::default();
         let books = dictionary::books();
-        // Some again and again, others often enough that all have to go.
+        // Books 0 and 1 come again and again; the other books, in between, replace all tables in time.
         for turn in 0..200 {
             let book = if turn % 3 == 0 { turn % 2 } else { turn * 7 % books.len() };
             for (is_narrow, entries) in [(false, &ENTRIES), (true, &PATCHED16_ENTRIES)] {

@@ -1,7 +1,8 @@
 //! Stage 5 (FORMAT.md §9.1): tokens of a block → 32 interleaved bit strings, and back.
 //!
-//! Lane `l` has tokens `l`, `l + 32`, … of its block, so that 32 threads of a GPU, or the elements of vectors, decode side by side. The 16-bit words of all lanes are in
-//! the order in which a decoder with 32-bit buffers asks for them, and need no index:
+//! Lane `l` has tokens `l`, `l + 32`, … of its block, so that 32 threads of a GPU, or the elements of vectors, decode side by side. A decoder holds the next
+//! bits of each lane in a buffer of 32 bits. The 16-bit words of all lanes are stored in the order in which these buffers take them, so no list says where a
+//! lane's words are:
 //!
 //! ```text
 //! first word of each lane │ second word of each lane │ then, after each round of 32 tokens, one word

@@ -1,7 +1,8 @@
 //! Stage 3 (FORMAT.md §7): differences → tokens. [`crate::entropy::lanes`] has the inverse: it expands tokens as it decodes them.
 //!
-//! A token is a symbol of the alphabet and its extra bits. A run of zeros, or 1 or -1 and the zeros behind it, is one token. The encoder ends every run at the
-//! next multiple of [`SEGMENT`] values, so that segments become tokens independently, and any number of them makes a block.
+//! A token is a symbol of the alphabet and its extra bits. A run of zeros, or 1 or -1 and the zeros behind it, is one token, except in segments where
+//! zeros are mostly single ([`HALVES_TOGETHER`]). No run goes on from one segment of [`SEGMENT`] values into the next. So segments become tokens
+//! independently, and the tokens of any number of successive segments can make a block.
 
 mod bits;
 mod segment;
@@ -21,7 +22,7 @@ use crate::simd::vectorized;
 /// The tokens of a plane, segment after segment. Kept from chunk to chunk.
 #[derive(Debug, Default)]
 pub struct Tokens {
-    /// The symbol of each token. Longer than the tokens where an earlier plane had more.
+    /// The symbol of each token, and unused elements behind them: [`Tokens::symbols`] leaves those out.
     symbol_buffer: Vec<u8>,
     /// `None` until the first plane.
     scratch: Option<Boxed<Scratch>>,
@@ -47,7 +48,7 @@ impl Tokens {
         &self.symbol_buffer[..self.segment_ends.last().map_or(0, |end| end.symbol)]
     }
 
-    /// Tokens of the longest block, if blocks have `segments` segments.
+    /// Number of tokens of the block that has most of them, if each block has `segments` segments.
     #[must_use]
     pub fn longest_block(&self, segments: usize) -> usize {
         let mut begin = 0;
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
     use crate::entropy::alphabet::{Meaning, class_value};
 
-    /// The plain definition of a segment's differences from its tokens.
+    /// The differences of a plane from its tokens, one token after the other, as FORMAT.md §7 defines them.
     fn expand(tokens: &Tokens) -> Vec<i64> {
         let mut at = 0;
         let mut differences = Vec::new();

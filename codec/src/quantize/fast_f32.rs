@@ -1,11 +1,12 @@
 //! Codes and residuals of binary32 values in binary32 arithmetic, in less than half the time that binary64 takes. A result is accepted only where it is certain
 //! that binary64 gives the same one; binary64 decides all others, so that no byte of a stream depends on this module.
 //!
-//! Results are marked: bit 31 of a mark is 1 where binary64 must decide. Bits of numbers that are not negative order as the numbers do, NaN above all. So the
-//! sign bit of a difference of bits is a comparison, and vector units gather sign bits more easily than truth values.
+//! Results are marked: bit 31 of a mark is 1 where binary64 must decide. The bits of two numbers that are not negative, read as integers, compare as the
+//! numbers do; those of NaN are larger than all others. So two numbers are compared by subtracting their bits: the difference has the sign bit 1 if the second
+//! is larger. Vector units gather sign bits more easily than truth values.
 //!
-//! Errors below are in steps, for a value of `x` steps. Its product with the inverse step is off by up to `2^-23 x`: half of that comes from rounding the
-//! inverse step, half from rounding the product. Rounding a restored value to binary32 adds up to `2^-24 x`.
+//! Comments in this module give errors in steps. If a value has `x` steps, its product with the inverse step is off by up to `2^-23 x`: half of that comes from
+//! rounding the inverse step, half from rounding the product. Rounding a restored value to binary32 adds up to `2^-24 x`.
 
 use std::slice;
 
@@ -18,16 +19,17 @@ use crate::simd::{ROW_GROUP, common_row, common_row_mut};
 
 /// The least step, in the data's unit. Steps from this to its inverse, and their inverses, are well inside the range of binary32's normal numbers.
 pub const SMALLEST_STEP: f64 = 1e-28;
-/// Upper limit of the relative error: 2^-23 of the product plus 2^-24 of the restored value's rounding.
+/// The relative errors of product and restored value are together less than this: up to 2^-23 of the product, and up to 2^-24 of the restored value's rounding.
 pub const DOUBT_SHARE: f32 = 1.0 / 4_194_304.0; // 2^-22
-/// A value nearer than this to a position, in positions, may be on it: product and restored value are off by less than 0.0008 positions, up to 513 steps.
+/// A value that seems nearer than this to a position, in spacings, may be on it: up to 513 steps, product and restored value together are off by less than
+/// 0.0008 spacings.
 pub const STANDING: f32 = 1e-3;
 /// Magnitude, in steps, from which on a value is certain to be out of the fine grid's reach.
 pub const OUT_OF_REACH: f32 = 513.0;
 /// Magnitude, in steps, up to which a value is certain to be in reach, and with it every position within a step of it.
 const IN_REACH: f32 = 509.0;
-/// Distance from the prediction, in steps, above which no residual is accepted. Up to it, the errors of the value's product, of the two differences and of
-/// the restored value are below 2^-14 + 2^-13 + 2^-14 + 2^-15 steps together, less than [`TIE_MARGIN`].
+/// Distance from the prediction, in steps, above which no residual is accepted. For distances up to it and values up to [`IN_REACH`], these errors
+/// are together less than [`TIE_MARGIN`]: 2^-14 steps of the value's product, 2^-13 and 2^-14 of the two differences, 2^-15 of the restored value.
 const MAX_DISTANCE: f32 = 2048.0;
 /// Distance from a tie, in steps, below which a residual is not certain.
 const TIE_MARGIN: f32 = 5e-4;
@@ -38,10 +40,10 @@ pub struct FastF32 {
     inverse_step: f32,
 }
 
-/// What binary32 finds out about a group of values.
+/// What binary32 finds out about the values of one call.
 #[derive(Debug, Clone, Copy)]
 pub struct FastResult {
-    /// Whether all codes are those of binary64 and hold the bound.
+    /// Whether it is certain that all codes are those of binary64 and hold the bound. If false, codes may be wrong or unwritten.
     pub codes_are_certain: bool,
     /// Whether one of the values may be on a position of the fine grid between two steps.
     pub may_be_between_steps: bool,
@@ -70,7 +72,7 @@ impl FastF32 {
         }
     }
 
-    /// Codes are certain below 2^21 steps only: [`DOUBT_SHARE`] of more is above a half.
+    /// [`FastF32::codes`] for values of type `f32`. No code above 2^21 steps is certain: [`DOUBT_SHARE`] of so many steps is more than half a step.
     #[inline(always)]
     fn codes_of_f32(self, values: &[f32], codes: &mut [i32]) -> FastResult {
         let (mut uncertain, mut between) = (0u32, 0u32);
@@ -203,13 +205,13 @@ fn sign_unless_zero(number: i32) -> u32 {
     (number | number.wrapping_neg()).cast_unsigned()
 }
 
-/// The code in the low bits of a sum with [`ROUNDING_F32`].
+/// The integer to which a number has been rounded by adding [`ROUNDING_F32`] to it: the bits of the sum minus those of [`ROUNDING_F32`].
 #[inline(always)]
 fn code_of(sum: f32) -> i32 {
     sum.to_bits().wrapping_sub(ROUNDING_F32.to_bits()).cast_signed()
 }
 
-/// Bit 31 is 1 where a number that is not negative is above a limit, or NaN.
+/// Bit 31 is 1 if `number` is above `limit`, or NaN. Neither may be negative.
 #[inline(always)]
 fn above(number: f32, limit: f32) -> u32 {
     limit.to_bits().wrapping_sub(number.to_bits())
@@ -222,7 +224,8 @@ fn may_be_between_steps(scaled: f32, miss: f32) -> u32 {
     may_be_on_position(miss) & above(miss.abs() * SPACINGS_PER_STEP as f32, 0.5) & above(OUT_OF_REACH, scaled.abs())
 }
 
-/// Bit 31 is 1 where a value in reach may be on a position of the fine grid. `miss` is its distance from the nearest whole number of steps.
+/// Bit 31 is 1 where a value may be on a position of the fine grid, provided that it is in reach, which is not tested here. `miss` is its distance from the
+/// nearest whole number of steps.
 #[inline(always)]
 fn may_be_on_position(miss: f32) -> u32 {
     let rest = miss * SPACINGS_PER_STEP as f32;

@@ -1,17 +1,20 @@
 //! The grid on which interpolation restores values (FORMAT.md §5.2). Interpolation rounds a value's difference from its prediction, not the value: restored
-//! values are not multiples of a step. They lie on a grid with [`POSITIONS_PER_STEP`] positions per step. Its module `encode` turns values into residuals on this grid.
+//! values need not be multiples of the step. They lie on a grid with [`POSITIONS_PER_STEP`] positions per step. The module `encode` turns values into residuals
+//! on this grid.
 //!
 //! ```text
 //! position  -4    -3    -2    -1     0     1     2     3     4   ...  8
 //! value    -4d   -3d   -2d   -d      0     d     2d    3d  step-4d    step       d, the spacing, is (1 - 1/1021) step / 8
 //! ```
 //!
-//! A prediction `p`, which is a position, and a residual of `m` steps give the position `p + 8 m`. Its value is at most half a step, the bound, from the value
-//! that was encoded.
+//! A prediction `p`, which is a position, and a residual of `m` steps give the position `p + 8 m`. The encoder writes `m` only if the value of this position is
+//! within the bound, half a step, of the value to be encoded. Otherwise it writes an escape, or the value is an exception.
 //!
-//! A value that is exactly on a position keeps that position, or becomes an exception. It may come from a decoder: HDF5 decodes a chunk, replaces a part of it and encodes all of it
-//! again, and a second rounding could push the value out of its bound. Positions between two steps are about a thousandth nearer to the nearest step than eighths
-//! of a step are. At exact eighths, many of a user's decimals would be on positions, and such a value often costs an escape.
+//! A value that is exactly on a position keeps that position, or becomes an exception. It may come from a decoder: HDF5 decodes a chunk, replaces a part of it
+//! and encodes all of it again. A second rounding could move the value farther than the bound from the value that was written first.
+//!
+//! A value that is on a position by chance is not rounded either, and often costs an escape. At exact eighths of a step this would happen to many decimal
+//! numbers that a user has rounded. So the spacing is less than an eighth of a step, by one part in 1021.
 
 mod encode;
 #[cfg(test)]
@@ -30,7 +33,7 @@ use crate::quantize::quantizer::Quantizer;
 use crate::simd::{COMMON_ROW, ROW_GROUP, common_row};
 
 /// The least magnitude of an escape. A residual of smaller magnitude counts steps; an escape counts positions. The encoder needs escapes for values that must
-/// keep their position, and where no number of steps holds the bound.
+/// keep their position, and where the position that is the nearest number of steps away does not hold the value (FORMAT.md §5.2).
 pub const ESCAPE_FROM: i32 = 1 << 16;
 /// An escape is its position's distance from the prediction, in positions, plus this.
 pub const ESCAPE_BASE: i32 = ESCAPE_FROM + ESCAPE_REACH;
@@ -45,11 +48,13 @@ pub struct FineGrid<V> {
     inverse_step: f64,
     /// The fast path for values of type `f32`; `None` for other types, lattices, and steps outside the range of [`FastF32`].
     fast: Option<FastF32>,
-    /// Distance of neighbouring positions around one step, in the data's unit; the gap in the middle between two steps is wider.
+    /// Distance of neighbouring positions that have the same nearest whole number of steps, in the data's unit. From position `8 s + 3` to `8 s + 4`, where
+    /// that number changes, the distance is larger.
     spacing: f64,
-    /// A value of fewer steps than this has a position. 0 if there is no fine grid.
+    /// A value has a position if its rounded number of steps has a smaller magnitude than this. 0 if there is no fine grid.
     steps_limit: f64,
-    /// Whether all positions below the limit have finite values, so that no restored value need be tested.
+    /// Whether the value of [`Value::STEPS_LIMIT`] steps is finite, and so the value of every position of fewer steps: then the fast path in `f64` need not
+    /// test whether restored values are finite.
     is_finite: bool,
     /// Bits of the fill value, sign extended, if values with these bits are exceptions.
     fill: Option<i64>,
@@ -58,8 +63,8 @@ pub struct FineGrid<V> {
 }
 
 impl<V: Value> FineGrid<V> {
-    /// The fine grid that belongs to an absolute bound's grid. There is none where that grid is a lattice, where the step is below
-    /// [`Value::SMALLEST_SAFE_STEP`], far above which no restored value is subnormal, and for types of 16 bits.
+    /// The fine grid that belongs to an absolute bound's grid. There is none for types of 16 bits, where that grid is a lattice, and where the step is below
+    /// [`Value::SMALLEST_SAFE_STEP`]. No restored value of a fine grid is subnormal.
     #[must_use]
     pub fn new(quantizer: &Quantizer) -> Self {
         let step = quantizer.step();
@@ -83,7 +88,8 @@ impl<V: Value> FineGrid<V> {
         self.steps_limit > 0.0
     }
 
-    /// This grid as one that is not there: [`FineGrid::is_there`] is false, and no value is between steps.
+    /// This grid as one that is not there: [`FineGrid::is_there`] is false, and `between_steps_sign` has bit 63 = 0 for every value. [`FineGrid::position`] and
+    /// [`FineGrid::is_between_steps`] do not change.
     #[must_use]
     pub fn without_positions(self) -> Self {
         Self { steps_limit: 0.0, ..self }
@@ -97,7 +103,8 @@ impl<V: Value> FineGrid<V> {
         steps * self.step + offset
     }
 
-    /// Splits a position into its nearest whole number of steps and a rest. Returns the steps, and the rest times the spacing, in the data's unit.
+    /// Splits a position into its nearest whole number of steps and a rest. Returns the number of steps, and the offset: the rest times the spacing, in the
+    /// data's unit.
     #[inline(always)]
     fn parts(&self, position: i32) -> (f64, f64) {
         let steps = position.wrapping_add(POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP.trailing_zeros();
@@ -118,8 +125,8 @@ impl<V: Value> FineGrid<V> {
         V::round_from(steps * self.step + offset)
     }
 
-    /// Writes the values of a row to a chunk, from the positions of the values at even indices and of those at odd indices. `row` starts at the row's first byte
-    /// and may be longer than the row.
+    /// Writes the values of a row to a chunk, from the positions of the values at even indices and of those at odd indices: `evens` is as long as `odds` or one
+    /// longer. `row` starts at the row's first byte and may be longer than the row.
     #[inline(always)]
     pub(crate) fn restore_row(self, evens: &[i32], odds: &[i32], order: ByteOrder, row: &mut [u8]) {
         if let (Some(evens), Some(odds)) = (common_row(evens), common_row(odds)) {
@@ -154,7 +161,8 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// The numbers `s` and `r` of FORMAT.md §5.2, and the value of `s` steps and `r` spacings. For `r = 4` it is not the value of position `8 s + 4`.
+    /// The numbers `s` and `r` of FORMAT.md §5.2, and the value of `s` steps and `r` spacings, rounded to the type. For `r = 4` this value is not the one of
+    /// position `8 s + 4`.
     #[inline(always)]
     fn nearest(&self, value: f64) -> (f64, f64, f64) {
         let scaled = value * self.inverse_step;
@@ -163,8 +171,8 @@ impl<V: Value> FineGrid<V> {
         (steps, rest, self.restore_parts(steps, rest * self.spacing).to_f64())
     }
 
-    /// Position `8 s + r` of a value (FORMAT.md §5.2), and whether the value of `s` steps and `r` spacings equals it: then it is on a position. `None` for values
-    /// of too many steps, infinities and NaN.
+    /// Position `8 s + r` of `value` (FORMAT.md §5.2), and whether `value` is on this position, which means: `value` equals the value of `s` steps and `r`
+    /// spacings. `None` if `s` is not below [`Value::STEPS_LIMIT`] in magnitude, and for infinities and NaN.
     #[must_use]
     pub fn position(&self, value: V) -> Option<(i32, bool)> {
         let (steps, rest, restored) = self.nearest(value.to_f64());
@@ -172,14 +180,14 @@ impl<V: Value> FineGrid<V> {
             .then(|| ((steps * f64::from(POSITIONS_PER_STEP) + rest) as i32, restored == value.to_f64()))
     }
 
-    /// Whether a value is on a position between two steps, as [`FineGrid::position`] says. The bound's own grid would move it.
+    /// Whether a value is on a position, as [`FineGrid::position`] says, that is no whole number of steps. Rounding to whole steps would move such a value.
     #[must_use]
     pub fn is_between_steps(&self, value: V) -> bool {
         self.position(value).is_some_and(|(position, exact)| exact && position % POSITIONS_PER_STEP != 0)
     }
 
-    /// Bit 63 is 1 where there is a fine grid and [`FineGrid::is_between_steps`] is true. `steps` is the value's nearest whole number of steps. Comparisons are sign
-    /// bits of differences of bits: see [`fast_f32`](crate::quantize::fast_f32).
+    /// Bit 63 is 1 where there is a fine grid and [`FineGrid::is_between_steps`] is true; the other bits mean nothing. `steps` is the value's nearest whole
+    /// number of steps. Numbers are compared by subtracting their bits and taking the sign bit, as [`fast_f32`](crate::quantize::fast_f32) explains.
     #[inline(always)]
     pub(crate) fn between_steps_sign(&self, value: V, steps: f64) -> u64 {
         let x = value.to_f64();

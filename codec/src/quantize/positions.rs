@@ -1,11 +1,11 @@
 //! Distances of the fine grid's positions (FORMAT.md §5.2): see [`fine_grid`](crate::quantize::fine_grid).
 
-/// Positions per step of the bound's own grid. A position that is a multiple of 8 is a point of that grid.
+/// Positions per step. The value of a position that is a multiple of this is a whole number of steps.
 pub const POSITIONS_PER_STEP: i32 = 8;
-/// Distance of neighbouring positions around one step, in eighths of a step. Less than 1, so that numbers that a user has rounded are on a position between two steps by
-/// chance only.
+/// Distance of neighbouring positions that have the same nearest whole number of steps, in eighths of a step. It is less than 1, so that a number that a user
+/// has rounded is on a position between two steps by chance only.
 const SPACING_IN_EIGHTHS: f64 = 1020.0 / 1021.0;
-/// Distance of neighbouring positions around one step, in steps.
+/// The spacing in steps: the distance of neighbouring positions that have the same nearest whole number of steps.
 pub const SPACING: f64 = SPACING_IN_EIGHTHS / POSITIONS_PER_STEP as f64;
 /// The inverse of [`SPACING`]: a little more than 8.
 pub const SPACINGS_PER_STEP: f64 = POSITIONS_PER_STEP as f64 / SPACING_IN_EIGHTHS;

@@ -9,23 +9,26 @@ use crate::error::{Error, Result};
 use crate::number::integer::Integer;
 use crate::simd::vectorized;
 
-/// Zero bytes behind the extra bits that [`decode`] needs.
+/// Number of zero bytes that [`decode`] needs behind a block's extra bits.
 pub const EXTRA_PADDING: usize = ROUND_BYTES;
-/// Zero words behind a block's lane words that [`decode`] needs.
+/// Number of zero words that [`decode`] needs behind a block's lane words.
 pub const LANE_PADDING: usize = REQUEST;
 
-/// A block of fewer bits for each value, extra bits not counted, is filled with zeros before it is decoded.
+/// If the lane words of a block, with their padding, have fewer bits than this for each value, all its values are set to 0 before it is decoded. Extra bits do
+/// not count.
 const ZERO_FILL_BITS_PER_VALUE: usize = 2;
 
-/// Is called with index and value of each difference that the integers of the block cannot hold: [`Integer::FAR`] is written in its place.
+/// Is called for each difference that the integers of the block cannot hold or that equals [`Integer::FAR`], with its index in the block and its value. The
+/// block gets [`Integer::FAR`] in its place.
 pub type KeepPatch<'a> = &'a mut dyn FnMut(usize, i64);
 
 /// Decodes a block of `values.len()` differences. `lane_words` are the lanes' words followed by [`LANE_PADDING`] zeros; `extra` holds the extra
-/// bits, followed by [`EXTRA_PADDING`] zero bytes. If `C` has an [`Integer::FAR`], the differences of
-/// all entries of `table` that are not wide fit `C`.
+/// bits, followed by [`EXTRA_PADDING`] zero bytes. If `C` has an [`Integer::FAR`], an entry of `table` must be wide unless all its differences fit `C`: the
+/// differences of other entries are written unchecked.
 ///
 /// # Errors
-/// `Corrupt` if the tokens have more values than the block, or if lane words or extra bits are missing or left over.
+/// `Corrupt` if the tokens have more values than the block, if extra bits are missing or left over, if lane words are left over or their last one is 0, or if
+/// bits behind the last token are not all 0. Missing lane words are no error: they are read as 0.
 pub fn decode<C: Integer>(
     lane_words: &[u16],
     extra: &[u8],
@@ -60,7 +63,8 @@ fn decode_lanes<C: Integer>(
     let word = |index: usize| u32::from(lane_words[index.min(zeros_at)]);
     let mut lanes = Lanes { buffers: std::array::from_fn(|lane| word(lane) << 16 | word(LANES + lane)), used: [0; LANES] };
     let mut next = (2 * LANES).min(zeros_at);
-    // A block of few bits is mostly runs: it is filled with zeros first, so that a run takes no stores, whatever its length. In others, each run is written.
+    // A block of few bits is mostly runs. It is filled with zeros first: then `write_runs` stores no zeros of runs and `write_zeros` at most LANES of them,
+    // however long a run is. In other blocks, all zeros of runs are stored.
     let is_zero_filled = 16 * lane_words.len() < ZERO_FILL_BITS_PER_VALUE * values.len();
     if is_zero_filled {
         values.fill(C::default());
@@ -72,7 +76,8 @@ fn decode_lanes<C: Integer>(
         let round = decoder.round(&mut lanes, table, request);
         next = (next + round.taken).min(zeros_at);
         let tokens = output.expand(&round, decoder);
-        // Lanes behind the last token must have buffers of 0. Such a buffer decodes to entry 0; if it is 0 after the round too, as is checked below, it was 0 before.
+        // If the block ends within this round, the lanes behind its last token have no token, and their buffers must have been 0 before the round. They were if
+        // the entry found is `table[0]`, whose code is all zeros, and the buffer is 0 after the round, which is checked below.
         unused_lanes_are_zero = round.entries[tokens..].iter().all(|&entry| entry == table[0]);
     }
 

@@ -1,7 +1,7 @@
 //! Tokens of a block → words of its 32 lanes (FORMAT.md §9.1).
 //!
-//! A lane of the encoder fills a 16-bit word in exactly the round after which the decoder asks for a word of that lane. So the index of a lane's word `w + 2` is known
-//! when its word `w` is full, and the encoder keeps the indices of two words for each lane.
+//! When the encoder fills word `w` of a lane, the decoder asks for the lane's word `w + 2` after the same round. So that is when the encoder gives word `w + 2`
+//! the next free index. It keeps two indices for each lane: of the word that is being filled, and of the one after it.
 
 use super::{LANES, MAX_BLOCK};
 use crate::entropy::alphabet::SYMBOLS;
@@ -42,8 +42,8 @@ impl Encoder {
 
 #[inline(always)]
 fn encode_lanes(symbols: &[u8], codes: &[u32; 256], words: &mut [u16; 1 << 16]) -> usize {
-    // Of each lane: bits that make no whole word yet, their number (0 to 15), and the indices of the next two words: of the one that these bits begin in the
-    // lower half, of the one after it in the upper half.
+    // Of each lane: `pending` ends in the bits that make no whole word yet, and `bits` is their number, 0 to 15. The lower 16 bits of `word_indices` are the
+    // index of the word for these bits, the upper 16 the index of the lane's word after that.
     let mut pending = [0u32; LANES];
     let mut bits = [0u32; LANES];
     let mut word_indices: [u32; LANES] = std::array::from_fn(|lane| (lane | (LANES + lane) << 16) as u32);

@@ -13,17 +13,19 @@ use crate::entropy::alphabet::{ALPHABET, SYMBOLS, class_value};
 use crate::entropy::codebook::{RUN_ENTRY, START_SHIFT, WIDE_ENTRY};
 use crate::number::integer::Integer;
 
-/// Values of a round up to which its tokens are written without a branch, each at the sum of the values before it. A power of two: an offset needs a bit mask in
-/// place of a bounds check.
+/// A round of at most this many values and more than [`MAX_COPIED_RUNS`] runs is written without a branch for each token, if the block has room for so many:
+/// the spans of the tokens before it add up to a token's offset. A power of two, so that a bit mask replaces the bounds check of that offset.
 const MAX_SCATTERED_VALUES: usize = 256;
-/// Classes of a round without runs up to which they are written over direct codes one by one. With more, all lanes get their extra bits at once.
+/// If a round has no run and at most this many classes, all tokens are written as if they were direct codes, then the classes one by one over that. With more
+/// classes, all lanes get their extra bits at once.
 const MAX_OVERWRITTEN_CLASSES: u32 = 6;
-/// Runs of a round without classes up to which their extra bits are read one by one.
+/// If a round has at most this many runs and no class, the runs' extra bits are read one by one. With more runs, all lanes get their extra bits at once.
 const MAX_RUNS_ONE_BY_ONE: u32 = 12;
-/// Runs and classes of a round that has both, up to which their extra bits are read one by one: a branch on the kind of token is often mispredicted. Bit operations
-/// in place of that branch took up to 10 % longer on quiet planes.
+/// If a round has runs and classes, and at most this many of both together, their extra bits are read one by one. The limit is low because the branch between
+/// run and class is often mispredicted. Bit operations instead of the branch took up to 10 % longer on quiet planes.
 const MAX_MIXED_ONE_BY_ONE: u32 = 3;
-/// Runs of a round up to which all tokens are copied again behind each run. With more, each token is written at the sum of the spans before it.
+/// If a round has at most this many runs, the tokens behind a run are written with the others first, and once more behind the run's zeros. With more runs, each
+/// token is written only once, at the sum of the spans before it.
 const MAX_COPIED_RUNS: u32 = 1;
 
 /// Writes the differences of a block, round after round.
@@ -43,7 +45,7 @@ pub(super) struct BlockWriter<'a, C> {
 }
 
 impl<C: Integer> BlockWriter<'_, C> {
-    /// Writes the values of a round's tokens; returns the number of tokens before the block's end. The lanes left have no token.
+    /// Writes the values of a round's tokens. Returns the number of lanes that have a token: all, or fewer in the round in which the block becomes full.
     #[inline(always)]
     pub(super) fn expand(&mut self, round: &RoundTokens, decoder: impl LaneDecoder) -> usize {
         let &RoundTokens { ref entries, has_run, has_wide, non_literals, .. } = round;
@@ -66,7 +68,7 @@ impl<C: Integer> BlockWriter<'_, C> {
             self.write_and_overwrite(decoder, entries, non_literals, bits);
             return LANES;
         }
-        // Many tokens have extra bits: all lanes in vector code.
+        // So many tokens have extra bits that those of all lanes are taken at once, direct codes included.
         let bits_here = decoder.take_extra_bits(entries, &mut bits);
         self.advance(&bits);
         if !has_run {
@@ -89,12 +91,12 @@ impl<C: Integer> BlockWriter<'_, C> {
         self.extra_at = self.extra_at / 8 * 8 + bits.at;
     }
 
-    /// Moves back before the extra bits of tokens.
+    /// Moves `extra_at` back over the extra bits of `entries`, the last tokens whose extra bits were taken.
     fn unread(&mut self, entries: &[u32]) {
         self.extra_at -= entries.iter().map(|&entry| extra_count(entry) as usize).sum::<usize>();
     }
 
-    /// Writes a round with runs in which most tokens are direct codes. If `ARE_RUNS`, all others are runs.
+    /// Writes a round that has runs, but mostly direct codes. If `ARE_RUNS`, each token that is no direct code is a run; otherwise some are classes.
     #[inline(always)]
     fn expand_one_by_one<const ARE_RUNS: bool>(
         &mut self,
@@ -123,8 +125,8 @@ impl<C: Integer> BlockWriter<'_, C> {
         self.write_runs(decoder, entries, &differences, runs, &spans)
     }
 
-    /// Writes the differences of a round with runs; `spans` are the numbers of values of its tokens. `extra_at` is behind the round already. Returns the number of tokens
-    /// before the block's end.
+    /// Writes the differences of a round with runs. Token `l` has `spans[l]` values. `extra_at` must be behind the extra bits of the whole round; those of
+    /// tokens behind the block's end are given back. Returns the number of tokens before the block's end.
     #[inline(always)]
     fn write_runs(
         &mut self,
@@ -222,7 +224,8 @@ impl<C: Integer> BlockWriter<'_, C> {
         self.advance(&bits);
     }
 
-    /// Writes the tokens of a round from token `first` on, near the block's end and none of them wide. Returns the number of tokens before the block's end.
+    /// Writes the tokens of a round from token `first` on, one by one up to the block's end; `extra_at` must be at the extra bits of token `first`. No entry
+    /// may be wide. Returns the number of tokens before the block's end.
     fn expand_last(&mut self, entries: &[u32; LANES], first: usize) -> usize {
         for (token, &entry) in entries.iter().enumerate().skip(first) {
             if self.written >= self.values.len() {
@@ -237,7 +240,8 @@ impl<C: Integer> BlockWriter<'_, C> {
         LANES
     }
 
-    /// Writes a round of any tokens, at any offset of the block. Returns the number of tokens before the block's end.
+    /// Writes a round of any tokens, at any offset of the block. Missing extra bits are read as 0; `decode` reports them after the last round. Returns the
+    /// number of tokens before the block's end.
     #[inline(never)]
     fn expand_any(&mut self, entries: &[u32; LANES]) -> usize {
         let extra_bits = 8 * (self.extra.len() - EXTRA_PADDING);
@@ -260,7 +264,8 @@ impl<C: Integer> BlockWriter<'_, C> {
         LANES
     }
 
-    /// Writes a difference, or hands it to `keep_patch` if the type cannot hold it. The block is not full.
+    /// Writes a difference. If `C` has an [`Integer::FAR`], and the difference is that or does not fit `C`, writes [`Integer::FAR`] and hands the difference to
+    /// `keep_patch`. The block must not be full.
     #[inline(always)]
     fn write_any(&mut self, difference: i64) {
         let value = C::from_i64(difference);
@@ -274,7 +279,7 @@ impl<C: Integer> BlockWriter<'_, C> {
         self.written += 1;
     }
 
-    /// Writes zeros up to the block's end at most, and moves on behind all of them.
+    /// Moves `written` on by `zeros`, even over the block's end, and sets to 0 those of these values that the block has.
     #[inline(always)]
     fn skip(&mut self, zeros: usize) {
         let end = (self.written + zeros).min(self.values.len());
@@ -282,7 +287,8 @@ impl<C: Integer> BlockWriter<'_, C> {
         self.written += zeros;
     }
 
-    /// Writes zeros as [`Self::skip`] does. There is room for [`LANES`] values, which it overwrites even for fewer zeros.
+    /// Does what [`Self::skip`] does, and sets at least [`LANES`] values to 0, for which there must be room: [`Self::copy_between_runs`] has left copies of
+    /// tokens in them. Values after these are not written if the block was filled with zeros.
     #[inline(always)]
     fn write_zeros(&mut self, zeros: usize) {
         self.write(&[C::default(); LANES]);

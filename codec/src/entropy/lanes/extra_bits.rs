@@ -1,18 +1,20 @@
-//! Extra bits of tokens, and the meaning of an entry of the decoding table with them (FORMAT.md §7).
+//! Extra bits of tokens, and the differences and runs that they make with an entry of the decoding table (FORMAT.md §7).
 
 use super::LANES;
 use crate::entropy::codebook::{FIRST_SHIFT, RUN_ENTRY, START_SHIFT};
 
 /// Most extra bits of a token whose entry is not wide.
 pub(super) const MAX_NARROW_EXTRA_BITS: u8 = 21;
-/// Bytes that a round without wide tokens may read, from the byte of its first extra bit on: its extra bits and a window of 8 bytes behind them.
+/// Number of bytes that [`RoundBits`] needs from the byte of a round's first extra bit on. A window of 8 bytes that begins in the first [`ROUND_OFFSETS`] of
+/// them lies within them.
 pub(super) const ROUND_BYTES: usize = ROUND_OFFSETS + 8;
-/// Bytes of the extra bits of a round without wide tokens. A power of two: an offset needs a bit mask in place of a bounds check.
+/// The extra bits of a round without wide tokens lie in at most this many bytes. Rounded up to a power of two, so that a bit mask replaces the bounds check of
+/// an offset.
 const ROUND_OFFSETS: usize = (MAX_NARROW_EXTRA_BITS as usize * LANES / 8 + 1).next_power_of_two();
 
 /// Reads the extra bits of a round without wide tokens.
 pub(super) struct RoundBits<'a> {
-    /// Bytes from the one with the round's first extra bit on.
+    /// Bytes of the block's extra bits. The first of them has the round's first extra bit.
     pub(super) bytes: &'a [u8; ROUND_BYTES],
     /// Offset of the next bit in `bytes`.
     pub(super) at: usize,
@@ -29,7 +31,7 @@ impl RoundBits<'_> {
     }
 }
 
-/// Bits that [`RoundBits::take`] and [`read_window`] return at least.
+/// Least number of bits that [`RoundBits::take`] and [`read_window`] return: 64 less up to 7 bits before the first one in its byte.
 pub(super) const WINDOW_BITS: u32 = 57;
 /// The extra bits of a token whose entry is not wide. `bits_here` are the bits from the token's first extra bit on.
 #[inline(always)]
@@ -37,7 +39,8 @@ pub(super) fn narrow_extra(entry: u32, bits_here: u32) -> u32 {
     bits_here & ((1 << (extra_count(entry) & 31)) - 1)
 }
 
-/// Difference of a token whose entry is neither wide nor a run, without a branch.
+/// Difference of a token whose entry is neither wide nor a run, without a branch. Of a class, the lowest extra bit is the sign, and the others are added to the
+/// class's start. A direct code has no extra bits.
 #[inline(always)]
 pub(super) fn narrow_difference(entry: u32, bits_here: u32) -> i32 {
     let extra = narrow_extra(entry, bits_here);
@@ -73,13 +76,13 @@ pub(super) fn extra_count(entry: u32) -> u32 {
     entry >> 4 & 127
 }
 
-/// At least [`WINDOW_BITS`] bits from bit `at`, least significant first. At least 8 bytes follow, from the byte of bit `at` on.
+/// At least [`WINDOW_BITS`] bits from bit `at`, least significant first. `bytes` must have 8 bytes from the one with bit `at` on, itself included.
 #[inline(always)]
 pub(super) fn read_window(bytes: &[u8], at: usize) -> u64 {
     bytes[at / 8..].first_chunk().map_or(0, |&window| u64::from_le_bytes(window)) >> (at % 8)
 }
 
-/// `count` bits from bit `at`, 0 to 64, least significant first. At least 9 bytes follow the byte of bit `at`.
+/// `count` bits (0 to 64) from bit `at`, least significant first. `bytes` must have 9 bytes from the one with bit `at` on, itself included.
 #[inline(always)]
 pub(super) fn read_bits(bytes: &[u8], at: usize, count: u32) -> u64 {
     let low = read_window(bytes, at);

@@ -4,14 +4,14 @@ use super::LANES;
 use super::extra_bits::{RoundBits, WINDOW_BITS, extra_count};
 use crate::entropy::codebook::{DecodeTable, MAX_CODE_BITS, RUN_ENTRY, SPECIAL_ENTRY, START_SHIFT, WIDE_ENTRY};
 
-/// Words that a round may read: one for each lane, and 8 that a vector load reads behind them.
+/// Number of words that are handed to a round: at most one for each lane is taken. The 8 behind them let eight words be loaded at any offset up to [`LANES`].
 pub(super) const REQUEST: usize = LANES + 8;
 
 /// State of the lanes of a block.
 pub(super) struct Lanes {
     /// Next bits of each lane, the first one most significant.
     pub(super) buffers: [u32; LANES],
-    /// Bits of each lane taken since its last request for a word, 0 to 15.
+    /// Number of each buffer's lowest bits that hold no bits of words read: 0 to 15 between rounds, and 32 less `available` of FORMAT.md §9.1.
     pub(super) used: [u32; LANES],
 }
 
@@ -31,19 +31,19 @@ pub(super) struct RoundTokens {
 
 /// The vector operations of a decoder.
 pub(super) trait LaneDecoder: Copy {
-    /// Looks up one token in each lane. Then each lane that has taken 16 bits since its last word gets the next word of `request`, in the order of the lanes.
+    /// Looks up one token in each lane. Then each lane with 16 bits or fewer left in its buffer gets the next word of `request`, in the order of the lanes.
     fn round(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> RoundTokens;
-    /// Bit `l` of the result is set if entry `l` has a bit of `bit`.
+    /// Bit `l` of the result is set if entry `l` has `bit`, a number with one bit set.
     fn marked(self, entries: &[u32; LANES], bit: u32) -> u32;
     /// Bits of the entries from [`START_SHIFT`] on, two's complement: the differences of direct codes.
     fn payloads(self, entries: &[u32; LANES]) -> [i32; LANES];
     /// Inclusive prefix sums, modulo 2^32.
     fn sums(self, numbers: &[u32; LANES]) -> [u32; LANES];
-    /// Takes the extra bits of a round without wide tokens. A lane's number has its extra bits lowest, and any bits above them.
+    /// Takes the extra bits of a round without wide tokens. The lowest bits of a lane's number are its extra bits; those above them can be anything.
     fn take_extra_bits(self, entries: &[u32; LANES], bits: &mut RoundBits<'_>) -> [u32; LANES];
 }
 
-/// Portable code. No branch depends on the lanes that take a word.
+/// Portable code. Which lanes take a word decides no branch.
 #[derive(Clone, Copy)]
 pub(super) struct Portable;
 
@@ -115,8 +115,8 @@ impl Avx2 {
     }
 }
 
-/// `HAND_OUT[set][lane]` is the word, of the next eight, that a lane takes if `set` has a bit for each of eight lanes that take one. Bytes, because the decoding table
-/// fills the L1 cache.
+/// `set` has a bit for each of eight lanes, 1 if the lane takes a word. `HAND_OUT[set][lane]` is the index of the lane's word among the next eight words, or 0
+/// if it takes none. In bytes, because the decoding table needs much of the L1 cache.
 #[cfg(target_arch = "x86_64")]
 static HAND_OUT: [[u8; 8]; 256] = {
     let mut table = [[0; 8]; 256];
@@ -215,7 +215,7 @@ impl LaneDecoder for Avx2 {
         sums
     }
 
-    /// Reads the extra bits of four tokens at once, if no four have more than [`WINDOW_BITS`].
+    /// Reads the extra bits of four tokens at once. If four tokens together have more than [`WINDOW_BITS`], does the round again in portable code.
     #[inline(always)]
     fn take_extra_bits(self, entries: &[u32; LANES], bits: &mut RoundBits<'_>) -> [u32; LANES] {
         use pulp::bytemuck::cast;
@@ -282,7 +282,7 @@ mod tests {
             }
             assert_eq!(Portable.payloads(&a.entries), Avx2(v3).payloads(&a.entries));
             assert_eq!(Portable.sums(&a.entries), Avx2(v3).sums(&a.entries));
-            // Up to so many extra bits that four tokens exceed WINDOW_BITS.
+            // Up to 21 extra bits a token, so that those of four can exceed WINDOW_BITS.
             let most = 1 + random() % u32::from(MAX_NARROW_EXTRA_BITS);
             let entries = std::array::from_fn(|_| (random() % (most + 1)) << 4);
             let bytes = std::array::from_fn(|_| random() as u8);

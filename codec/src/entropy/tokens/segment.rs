@@ -1,4 +1,5 @@
-//! The tokens of one segment: most differences are direct codes, whose symbols vector code makes; runs and token classes are found in between.
+//! The tokens of one segment. Most differences are direct codes, and vector code makes their symbols. Runs and token classes are found as sets of bits
+//! and get their tokens from a table where it has them.
 
 use std::ops::Range;
 
@@ -10,7 +11,7 @@ use crate::number::integer::Integer;
 use crate::simd::bytes::{Masks, keep, list_ones};
 use crate::simd::outlined;
 
-/// Elements that the scan over a segment may write behind its last token.
+/// Number of elements of a buffer behind a segment's values or tokens. Code that handles many at once may read and overwrite them.
 pub(super) const SLACK: usize = 32;
 /// The byte of a difference of 0. Differences from -15 to 15 have the bytes 0 to 30.
 pub(super) const ZERO_BYTE: u8 = DIRECT_MAX as u8;
@@ -21,16 +22,16 @@ const FILL_BYTE: u8 = 0;
 /// A direct code's symbol minus its byte.
 const BYTE_TO_SYMBOL: u8 = DIRECT_ZERO - DIRECT_MAX as u8;
 
-/// Buffers of [`tokenize_segment`]. Each segment reads only what it has written itself.
+/// Buffers of [`tokenize_segment`]. A segment's tokens do not depend on what earlier segments left in them.
 #[derive(Debug)]
 pub(super) struct Scratch {
     /// Each difference plus 15, or [`CLASS_BYTE`].
     bytes: [u8; SEGMENT + SLACK],
     /// Table index of each difference.
     indices: [u16; SEGMENT + SLACK],
-    /// Table index of each token, or of each token that is no direct code.
+    /// Table index of each token, where [`insert_runs`] fills it; of each token that is no direct code, in [`look_up_non_literals`].
     token_indices: [u16; SEGMENT + SLACK],
-    /// Offsets in the segment of tokens that are no direct codes: of the difference, or of a run's first value.
+    /// For each token that is no direct code, the offset in the segment of its difference, or of its run's first value.
     non_literals: [u16; SEGMENT + SLACK],
     /// Offset in the segment of each run's last zero.
     run_ends: [u16; SEGMENT + SLACK],
@@ -54,13 +55,13 @@ impl Default for Scratch {
 /// Words of a bit set that has a bit for each value of a segment.
 const WORDS: usize = SEGMENT / 64;
 
-/// From this many values for each class or run on, symbols are copied from one of these to the next.
+/// A segment with at least this many values for each class and run, on average, goes to [`copy_between_events`].
 const MIN_VALUES_PER_EVENT: usize = 16;
-/// Up to this many values for each class, the tokens of all values are looked up.
+/// With as many classes as a segment's length divided by this, rounded down, or more, all its tokens are looked up, those of direct codes too.
 const MAX_VALUES_PER_CLASS: usize = 3;
 
-/// Writes the tokens of one segment of 1 to [`SEGMENT`] differences: their symbols to `symbols`, [`SLACK`] longer than the segment, and their extra bits behind
-/// `extra`. Returns the number of tokens.
+/// Makes the tokens of one segment of 1 to [`SEGMENT`] differences: writes their symbols to `symbols`, which is [`SLACK`] longer than the segment, and
+/// appends their extra bits to `extra`. Returns the number of tokens.
 ///
 /// Vector code first turns each difference into a byte, `difference + 15` or [`CLASS_BYTE`], and finds runs and classes as sets of bits. A direct code's symbol is
 /// its byte plus a constant. The rest depends on how many runs and classes there are:
@@ -69,7 +70,7 @@ const MAX_VALUES_PER_CLASS: usize = 3;
 /// |---|---|
 /// | few | copies 16 symbols at a time between them: [`copy_between_events`] |
 /// | more | looks their tokens up in a table and merges the symbols with the direct codes': [`look_up_non_literals`] |
-/// | many classes | looks up all tokens: [`look_up`] |
+/// | about a third of the values or more are classes | looks up all tokens, runs put in first: [`insert_runs`], [`look_up`] |
 #[inline(always)]
 pub(super) fn tokenize_segment<C: Integer>(
     masks: impl Masks,
@@ -120,9 +121,9 @@ pub(super) fn tokenize_segment<C: Integer>(
 /// A set of values of a segment: bit `i % 64` of word `i / 64` is for value `i`.
 type Marks<const WORDS: usize> = [u64; WORDS];
 
-/// Sets of a segment's values by their part in its tokens.
+/// Which values of a segment are zeros, begin a run, are zeros inside a run, or have a token class.
 struct Marked {
-    /// Zeros, and a word of none behind them.
+    /// Zeros. There is one word more, which is 0, so that each word of the segment has a next one.
     zeros: Marks<{ WORDS + 1 }>,
     /// First values of runs.
     starts: Marks<WORDS>,
@@ -132,12 +133,14 @@ struct Marked {
     classes: Marks<WORDS>,
 }
 
-/// Least average length of a segment's groups of adjacent zeros, in halves of a zero, at which zeros become runs: 1.5 zeros. That is the average where a third of the
-/// values are zero, independent of each other. Below it runs save next to nothing, and cost time in both directions: docs/design-notes.md, "When zeros become runs".
+/// A segment has runs only if its stretches of adjacent zeros have at least half this many zeros on average: 1.5. That is their average length where each
+/// value is zero with a probability of 1/3, independently of the others. Below it runs save next to nothing, and cost time when they are written and when
+/// they are read: docs/design-notes.md, "When zeros become runs".
 pub const HALVES_TOGETHER: u32 = 3;
 
 impl Marked {
-    /// Fills `starts` and `in_run` from `zeros` and the set of 1 and -1; returns the number of runs.
+    /// Fills `starts` and `in_run` from `zeros` and from `ones`, the set of 1 and -1; returns the number of runs. Where stretches of zeros are too short on
+    /// average, see [`HALVES_TOGETHER`], both are empty and it returns 0.
     #[inline(always)]
     fn find_runs(&mut self, ones: &Marks<WORDS>) -> usize {
         let (mut zero_before, mut one_before) = (0, 0);
@@ -252,7 +255,7 @@ fn insert_runs(
     count + len - at
 }
 
-/// Writes the table index of each difference.
+/// Writes the table index of each difference, [`TABLE_MISS_INDEX`] for one that the table does not have.
 #[inline(always)]
 fn find_indices<C: Integer>(segment: &[C], indices: &mut [u16; SEGMENT + SLACK]) {
     for (table_index, &difference) in indices.iter_mut().zip(segment) {
@@ -261,8 +264,9 @@ fn find_indices<C: Integer>(segment: &[C], indices: &mut [u16; SEGMENT + SLACK])
     }
 }
 
-/// Writes the tokens of a segment in which runs and classes are neither few nor many. Looks up these tokens, puts their symbols among the bytes of the direct codes,
-/// and then leaves out the zeros that are in runs. Returns the number of tokens.
+/// Writes the tokens of a segment with more than a few runs and classes, but with less than a third of its values in classes. Looks up the tokens of runs
+/// and classes, puts their symbols in `bytes` in place of the difference's or the run's first byte, and then leaves out the other zeros of the runs.
+/// Returns the number of tokens.
 #[inline(always)]
 fn look_up_non_literals<C: Integer>(
     masks: impl Masks,
@@ -274,7 +278,7 @@ fn look_up_non_literals<C: Integer>(
 ) -> usize {
     let Scratch { bytes, indices, token_indices, non_literals, run_ends, non_literal_symbols } = scratch;
     let found = if classes.iter().all(|&classes| classes == 0) {
-        // Every run has one last zero: the n-th first value and the n-th last zero are of one run.
+        // Lists the first value and the last zero of each run, both in the segment's order: the n-th of one list and of the other are the same run's.
         let (mut found, mut ended) = (0, 0);
         for word in (0..WORDS).filter(|&word| starts[word] | in_run[word] != 0) {
             let ends = in_run[word] & !(zeros[word] >> 1 | zeros[word + 1] << 63);
@@ -322,9 +326,10 @@ fn look_up_non_literals<C: Integer>(
     written
 }
 
-/// Writes the tokens at the table indices of `list`. Every difference of the segment that the table does not have has an index there.
+/// Writes the tokens at the table indices of `list`. For each difference of the segment that the table does not have, `list` has a [`TABLE_MISS_INDEX`], in
+/// the segment's order: the n-th of them is the n-th such difference.
 ///
-/// Four tokens go into one push, with at most 13 extra bits each: each push has to wait for the one before.
+/// Each push has to wait for the one before. So four tokens of the table, which have at most 12 extra bits each, go into one push.
 #[inline(always)]
 fn look_up<C: Integer>(segment: &[C], list: &[u16], symbols: &mut [u8], bits: &mut BitWriter<'_>) {
     let count = list.len();
@@ -335,7 +340,7 @@ fn look_up<C: Integer>(segment: &[C], list: &[u16], symbols: &mut [u8], bits: &m
             #[inline(always)]
             || push_by_fours(&list[done..count], &mut symbols[done..count], bits),
         );
-        // The last tokens, or four of which the table does not have all.
+        // The last tokens, fewer than four, or four of which one or more are not in the table.
         for at in done..count.min(done + 4) {
             let entry = entry(list[at]);
             symbols[at] = match (entry & TABLE_MISS != 0).then(|| table_misses.next()).flatten() {
@@ -350,7 +355,8 @@ fn look_up<C: Integer>(segment: &[C], list: &[u16], symbols: &mut [u8], bits: &m
     }
 }
 
-/// Writes tokens of the table, four at a time, until the table does not have one of the four or fewer than four are left. Returns the number of tokens.
+/// Writes tokens of the table, four at a time. Stops before four of which one or more are not in the table, and where fewer than four are left. Returns the
+/// number of tokens written.
 #[inline(always)]
 fn push_by_fours(list: &[u16], symbols: &mut [u8], bits: &mut BitWriter<'_>) -> usize {
     let fours = list.as_chunks::<4>().0;
@@ -365,7 +371,7 @@ fn push_by_fours(list: &[u16], symbols: &mut [u8], bits: &mut BitWriter<'_>) -> 
             break;
         }
         *symbols = entries.map(|entry| (entry >> 8) as u8);
-        // Four times 13 bits is below 64: the sums of the low bytes fit the six bits that a shift looks at.
+        // Whole entries are added, but only the low bytes, the numbers of extra bits, count: four times 12 is below 64, and `& 63` drops all else.
         let (first, second, first_bits) = (concat_bits(a, b), concat_bits(c, d), a.wrapping_add(b));
         writer.push(first | second << (first_bits & 63), first_bits.wrapping_add(c).wrapping_add(d) & 63);
     }
@@ -373,7 +379,7 @@ fn push_by_fours(list: &[u16], symbols: &mut [u8], bits: &mut BitWriter<'_>) -> 
     pushed
 }
 
-/// Appends the extra bits of a difference that is not 0; returns its symbol.
+/// Appends the extra bits of a difference, be it in the table or not; returns its symbol.
 #[inline(always)]
 fn push_difference<C: Integer>(bits: &mut BitWriter<'_>, difference: C) -> u8 {
     let index = difference_index(difference);

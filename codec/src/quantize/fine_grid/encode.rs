@@ -1,16 +1,20 @@
 //! Values → residuals on the fine grid (FORMAT.md §5.2, rules 1 to 4 of the encoder), the positions that these lead to, and exceptions.
 //!
-//! Three ways give equal results for values without a mark. The first two take all values of a call at once (64 at most, called a row here), without branches:
+//! There are three ways, which give the same result wherever the first two are certain. These two take all values of a call at once (64 at most, called a row
+//! here), without a branch for each value:
 //!
 //! ```text
-//! encode_fast      f32 for values of type f32, f64 for those of type f64; gives the row up if the result of one value is not certain
+//! encode_fast      f32 for values of type f32, f64 for those of type f64; returns false if the result of any value is not certain
 //! encode_and_mark  f64; every residual is a number of steps; marks the values for which that may be wrong
-//!                  (for values of type f32, FastF32::mark_uncertain marks the results of encode_fast first)
 //! encode_one       f64; one value by the rules
 //! ```
 //!
-//! A mark is an integer whose highest bit counts. Excluded values, such as fill values, come in regions: they are replaced by others before a row is encoded,
-//! so that they do not leave the whole row to [`FineGrid::encode_one`].
+//! Where a row of values of type f32 has no excluded value, `FastF32::mark_uncertain` first marks the results of `encode_fast`. `encode_and_mark` follows only
+//! if it has marked more than [`MAX_MARKED_VALUES`].
+//!
+//! A mark is an integer whose highest bit is 1 where a result may be wrong; its other bits mean nothing. Excluded values, such as fill values, come in
+//! regions. A row in which some are found is encoded with other values in their place: otherwise each of them would take the slow way through
+//! [`FineGrid::encode_one`].
 
 use super::{ESCAPE_BASE, ESCAPE_FROM, ESCAPE_REACH, FineGrid};
 use crate::number::integer::Integer as _;
@@ -22,14 +26,15 @@ use crate::simd::{COMMON_ROW, ROW_GROUP, vectorized};
 
 /// If a row has more marked values than this, it is searched for excluded values before any value is encoded alone.
 const MAX_MARKED_VALUES: u32 = 4;
-/// Of the fast path in f64: a result is certain only if the distance from the prediction is farther than this from a tie, in steps, and the value is farther
-/// than this from every position, in positions. Rounding errors of values up to 32768 steps are far below it.
+/// What a result of the fast path in f64 needs to be certain: the value's distance from its prediction, in steps, is at least this far from a tie (half a
+/// step), and the value is at least this far from every position, in spacings. Rounding errors of values up to 32768 steps are far smaller.
 const F64_MARGIN: f64 = 1e-6;
 /// Most values that one call of [`FineGrid::encode`] takes: a bit each in the `u64` that it returns.
 pub const MAX_VALUES_PER_CALL: usize = 64;
 
 impl<V: Value> FineGrid<V> {
-    /// For types of 64 bits, [`FineGrid::encode_fast`] returns false unless it gets [`MAX_VALUES_PER_CALL`] or `COMMON_ROW` values.
+    /// Whether [`FineGrid::encode_fast`] has a fast path for [`MAX_VALUES_PER_CALL`] and `COMMON_ROW` values only, and returns false for other numbers of
+    /// values. This is so for types of 64 bits.
     pub const FAST_PATH_HAS_FIXED_LENGTHS: bool = V::SIZE == size_of::<f64>();
 
     /// Encodes values against predictions on the fast path. Returns true if all results are certain and there is no exception; otherwise residuals and
@@ -46,8 +51,8 @@ impl<V: Value> FineGrid<V> {
             }
     }
 
-    /// Encodes at most [`MAX_VALUES_PER_CALL`] values against predictions: writes residuals and positions, and returns a bit for each value, the first one's lowest,
-    /// that is 1 for an exception. An exception has residual 0 and the position of its prediction. All slices have one length.
+    /// Encodes at most [`MAX_VALUES_PER_CALL`] values against predictions. Writes residuals and positions, and returns a bit for each value: 1 for an
+    /// exception. The first value's bit is the lowest. An exception has residual 0, and its prediction as position. All slices have one length.
     ///
     /// `had_excluded` goes from one call to the next. It is set if a search found excluded values, and cleared if it found none. If it is set,
     /// the next call searches first.
@@ -82,7 +87,7 @@ impl<V: Value> FineGrid<V> {
             if *had_excluded {
                 return self.encode_with_excluded(values, excluded, predictions, residuals, positions);
             }
-            // If the call before had excluded values, the fast path has not been tried.
+            // `had_excluded` was set when this call began, so the fast path has not been tried yet.
             if self.encode_fast(values, predictions, residuals, positions) {
                 return 0;
             }
@@ -93,7 +98,7 @@ impl<V: Value> FineGrid<V> {
             Some(fast) => fast.mark_uncertain(values, predictions, marks),
             None => self.encode_and_mark(values, predictions, residuals, positions, marks),
         }
-        // Results without a mark are right. Most rows that come here have one mark.
+        // Results without a mark are right. Most rows that come here have one marked value.
         if count(marks) > MAX_MARKED_VALUES {
             let excluded = self.excluded.bits(values);
             *had_excluded = excluded != 0;
@@ -130,8 +135,8 @@ impl<V: Value> FineGrid<V> {
                     positions.copy_from_slice(predictions);
                     return;
                 }
-                // A replacement is about half a position from its prediction and on no position: the fast path finds residual 0, unless the prediction is near the
-                // limit. If the fast path gives the row up, the loop below sets the 0.
+                // A replacement is about half a spacing from its prediction and on no position: the fast path finds residual 0, unless the prediction is near
+                // the limit. If the fast path returns false, the loop below sets residual 0 and the position, and clears the mark.
                 let eighth = self.step / f64::from(POSITIONS_PER_STEP);
                 for ((other, &value), &prediction) in replaced.iter_mut().zip(values).zip(predictions) {
                     let replacement = V::round_from((f64::from(prediction) + 0.5) * eighth);
@@ -207,8 +212,9 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// The fast path for values of type `f64`: returns whether the results of all `LEN` values are certain. Restoring an `f64` ends without a rounding to a
-    /// smaller type, so that the bound need not be tested. False for slices of other lengths, for other types, and where a position may be infinite.
+    /// The fast path for values of type `f64`: returns whether the results of all `LEN` values are certain. It does not test the bound: a distance that is
+    /// [`F64_MARGIN`] away from a tie is within it, as restoring an `f64` does not end with a rounding to a smaller type. False for slices of other lengths,
+    /// for other types, and where the value of a position may be infinite.
     #[inline(always)]
     fn encode_fast_in_f64<const LEN: usize>(
         &self,
@@ -226,7 +232,8 @@ impl<V: Value> FineGrid<V> {
         ) else {
             return false;
         };
-        // Arithmetic in each loop is of one width: loops that mix 32 and 64 bits compile to many moves between vector lanes.
+        // Three loops: the first makes 64-bit values of 32-bit predictions, the second computes in 64 bits, the third in 32. A single loop that mixes the
+        // widths compiles to many moves between vector lanes.
         let mut predicted = [0.0; LEN];
         for (predicted, &prediction) in predicted.iter_mut().zip(predictions) {
             *predicted = self.value(prediction);
@@ -266,14 +273,14 @@ impl<V: Value> FineGrid<V> {
         let mut wide_marks = [0; LEN];
         for at in 0..LEN {
             let (x, prediction) = (values[at].to_f64(), predictions[at]);
-            // The result is a whole number of steps from the prediction and has its rest, so that `offset` serves both.
+            // The position found is a whole number of steps from the prediction. So both have the same rest, and `offset` is the offset of both.
             let (predicted, offset) = self.parts(prediction);
             let sum = (x - (predicted * self.step + offset)) * self.inverse_step + ROUNDING;
             let steps = sum - ROUNDING;
             residuals[at] = sum.to_bits() as i32;
             positions[at] = prediction.wrapping_add(residuals[at].wrapping_mul(POSITIONS_PER_STEP));
             let error = (x - self.restore_parts(predicted + steps, offset).to_f64()).abs();
-            // Comparisons by the sign of a difference of bits: see `fast_f32`.
+            // Bit 63 is 1 where the error is above the bound, or where the steps reach `ESCAPE_FROM`. `fast_f32` explains such comparisons.
             wide_marks[at] =
                 self.bound.to_bits().wrapping_sub(error.to_bits()) | below_escapes.wrapping_sub(steps.abs().to_bits());
         }
@@ -282,7 +289,7 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// Bit 63 is 1 where a value has too many steps, a position is at the limit or beyond it, or the value is on another position.
+    /// Bit 63 is 1 where `value` has too many steps, where `position` is at the limit or beyond it, or where `value` is on another position than `position`.
     #[inline(always)]
     fn mark_of_position(&self, value: V, position: i32) -> u64 {
         let below_limit = V::STEPS_LIMIT.to_bits().wrapping_sub(1);
@@ -313,13 +320,13 @@ impl<V: Value> FineGrid<V> {
         (is_escape && self.holds(value, nearest)).then(|| (distance + ESCAPE_BASE, nearest))
     }
 
-    /// Whether some value has the bits of a fill value that is an exception.
+    /// Whether any value has the bits of the fill value, where fill values are exceptions.
     fn has_fill(&self, values: &[V]) -> bool {
         self.fill.is_some_and(|fill| values.iter().fold(false, |any, value| any | (value.to_bits() == V::Code::from_i64(fill))))
     }
 
-    /// Whether a value is no fill value that must be an exception, and has fewer than the limit of steps before they are rounded (rule 1); after it,
-    /// [`FineGrid::position`] tests them.
+    /// Two of the three tests of rule 1: whether the value is no fill value that must be an exception, and whether its number of steps, before rounding, is
+    /// below the limit. The third, of the rounded number, is in [`FineGrid::position`].
     #[inline(always)]
     fn is_in_reach(&self, value: V) -> bool {
         self.fill != Some(value.to_bits_i64()) && (value.to_f64() * self.inverse_step).abs() < V::STEPS_LIMIT
@@ -332,7 +339,7 @@ impl<V: Value> FineGrid<V> {
     }
 }
 
-/// Bit 63 is 1 where a number that is not negative is above a limit, or NaN.
+/// Bit 63 is 1 if `number` is above `limit`, or NaN. Neither may be negative.
 #[inline(always)]
 fn above(number: f64, limit: f64) -> u64 {
     limit.to_bits().wrapping_sub(number.to_bits())
@@ -344,7 +351,7 @@ fn count(marks: &[u32]) -> u32 {
     marks.iter().map(|mark| mark >> 31).sum()
 }
 
-/// A position `q` with `-limit <= q < limit` has fewer than [`Value::STEPS_LIMIT`] steps.
+/// The limit of positions: those from `-limit` to `limit - 1`, and no others, have fewer than [`Value::STEPS_LIMIT`] steps.
 fn position_limit<V: Value>() -> i32 {
     V::STEPS_LIMIT as i32 * POSITIONS_PER_STEP - POSITIONS_PER_STEP / 2
 }

@@ -6,7 +6,7 @@ use crate::number::value::Value;
 const S: f64 = f64::from_bits(0x3fbf_f7f9_fb7c_9d76);
 const P: f64 = f64::from_bits(0x4020_0404_0404_0404);
 
-/// A fine grid by its bound and `T`, the number of steps that it reaches.
+/// A fine grid, given by its bound and by `T`: its values have fewer than `T` steps.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plain {
     pub(super) bound: f64,
