@@ -25,11 +25,16 @@ ROW = re.compile(r"^(\S.*?)\s+(?:[\d.]+\s+)?([\d.]+)\s+[\d.]+\s+[\d.]+\s+[\d.]+$
 def times(program: str, arguments: list[str]) -> dict[str, float]:
     text = subprocess.run([program, *arguments], check=True, capture_output=True, text=True).stdout
     rows: dict[str, float] = {}
+    heading = ""
     for line in text.splitlines():
         if found := ROW.match(line):
-            if found[1] in rows:
-                raise SystemExit(f"{program} prints two rows named {found[1]!r}")
-            rows[found[1]] = float(found[2])
+            # Rows of different tables may have equal names.
+            name = found[1] if found[1] not in rows else f"{heading}: {found[1]}"
+            if name in rows:
+                raise SystemExit(f"{program} prints two rows named {name!r}")
+            rows[name] = float(found[2])
+        elif line.strip():
+            heading = line.strip()
     if not rows:
         raise SystemExit(f"{program} printed no row with a median and quartiles:\n{text}")
     return rows
