@@ -17,8 +17,10 @@ mod expand;
 mod extra_bits;
 mod round;
 
-pub use self::decode::{EXTRA_PADDING, KeepPatch, LANE_PADDING, decode};
+pub use self::decode::{LANE_PADDING, decode};
 pub use self::encode::Encoder;
+pub use self::expand::KeepPatch;
+pub use self::extra_bits::EXTRA_PADDING;
 
 /// Number of lanes.
 pub const LANES: usize = 32;

@@ -1,26 +1,20 @@
 //! Words of the 32 lanes and extra bits of a block → differences (FORMAT.md §9.1).
 
 use super::LANES;
-use super::expand::BlockWriter;
-use super::extra_bits::{ROUND_BYTES, read_window};
+use super::expand::{BlockWriter, KeepPatch};
+use super::extra_bits::{EXTRA_PADDING, read_window};
 use super::round::{self, LaneDecoder, Lanes, REQUEST};
 use crate::entropy::codebook::DecodeTable;
 use crate::error::{Error, Result};
 use crate::number::integer::Integer;
 use crate::simd::vectorized;
 
-/// Number of zero bytes that [`decode`] needs behind a block's extra bits.
-pub const EXTRA_PADDING: usize = ROUND_BYTES;
 /// Number of zero words that [`decode`] needs behind a block's lane words.
 pub const LANE_PADDING: usize = REQUEST;
 
 /// If the lane words of a block, with their padding, have fewer bits than this for each value, all its values are set to 0 before it is decoded. Extra bits do
 /// not count.
 const ZERO_FILL_BITS_PER_VALUE: usize = 2;
-
-/// Is called for each difference that the integers of the block cannot hold or that equals [`Integer::FAR`], with its index in the block and its value. The
-/// block gets [`Integer::FAR`] in its place.
-pub type KeepPatch<'a> = &'a mut dyn FnMut(usize, i64);
 
 /// Decodes a block of `values.len()` differences. `lane_words` are the lanes' words followed by [`LANE_PADDING`] zeros; `extra` holds the extra
 /// bits, followed by [`EXTRA_PADDING`] zero bytes. If `C` has an [`Integer::FAR`], an entry of `table` must be wide unless all its differences fit `C`: the

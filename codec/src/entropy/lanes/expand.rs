@@ -4,9 +4,8 @@
 //! classes are added one by one where they are few, and in vector code where they are many.
 
 use super::LANES;
-use super::decode::{EXTRA_PADDING, KeepPatch};
 use super::extra_bits::{
-    RoundBits, expand_narrow, extra_count, narrow_difference, read_bits, read_window, run_first, run_length,
+    EXTRA_PADDING, RoundBits, expand_narrow, extra_count, narrow_difference, read_bits, read_window, run_first, run_length,
 };
 use super::round::{LaneDecoder, RoundTokens};
 use crate::entropy::alphabet::{ALPHABET, SYMBOLS, class_value};
@@ -27,6 +26,10 @@ const MAX_MIXED_ONE_BY_ONE: u32 = 3;
 /// If a round has at most this many runs, the tokens behind a run are written with the others first, and once more behind the run's zeros. With more runs, each
 /// token is written only once, at the sum of the spans before it.
 const MAX_COPIED_RUNS: u32 = 1;
+
+/// Is called for each difference that the integers of the block cannot hold or that equals [`Integer::FAR`], with its index in the block and its value. The
+/// block gets [`Integer::FAR`] in its place.
+pub type KeepPatch<'a> = &'a mut dyn FnMut(usize, i64);
 
 /// Writes the differences of a block, round after round.
 pub(super) struct BlockWriter<'a, C> {

@@ -8,6 +8,8 @@ pub(super) const MAX_NARROW_EXTRA_BITS: u8 = 21;
 /// Number of bytes that [`RoundBits`] needs from the byte of a round's first extra bit on. A window of 8 bytes that begins in the first [`ROUND_OFFSETS`] of
 /// them lies within them.
 pub(super) const ROUND_BYTES: usize = ROUND_OFFSETS + 8;
+/// Number of zero bytes that [`decode`](super::decode) needs behind a block's extra bits.
+pub const EXTRA_PADDING: usize = ROUND_BYTES;
 /// The extra bits of a round without wide tokens lie in at most this many bytes. Rounded up to a power of two, so that a bit mask replaces the bounds check of
 /// an offset.
 const ROUND_OFFSETS: usize = (MAX_NARROW_EXTRA_BITS as usize * LANES / 8 + 1).next_power_of_two();

@@ -14,7 +14,7 @@ use crate::simd::outlined;
 /// Number of elements of a buffer behind a segment's values or tokens. Code that handles many at once may read and overwrite them.
 pub(super) const SLACK: usize = 32;
 /// The byte of a difference of 0. Differences from -15 to 15 have the bytes 0 to 30.
-pub(super) const ZERO_BYTE: u8 = DIRECT_MAX as u8;
+const ZERO_BYTE: u8 = DIRECT_MAX as u8;
 /// The byte of every difference that has a token class.
 const CLASS_BYTE: u8 = 31;
 /// Fills the bytes behind a segment that is shorter than [`SEGMENT`]. It is the byte of -15: no zero, no 1 or -1, no class.
@@ -185,9 +185,9 @@ fn copy_between_events<C: Integer>(
             let is_class = byte == CLASS_BYTE;
             let after = if is_class { event + 1 } else { run_end(zeros, event + 1) };
             let difference = difference_index(segment[event]);
-            let index = if is_class { difference } else { run_index(byte, after - event) };
+            let index = if is_class { difference } else { run_index(family(byte), after - event) };
             let symbol =
-                if is_class && difference >= RUN_INDEX { push_difference(bits, segment[event]) } else { push_token(bits, index) };
+                if is_class && difference >= RUN_INDEX { push_class(bits, segment[event]) } else { push_token(bits, index) };
             symbols[written] = symbol;
             written += 1;
             at = after;
@@ -247,7 +247,7 @@ fn insert_runs(
             copy(at..start, &mut list[count..]);
             count += start - at;
             at = run_end(zeros, start + 1);
-            list[count] = run_index(bytes[start % SEGMENT], at - start) as u16;
+            list[count] = run_index(family(bytes[start % SEGMENT]), at - start) as u16;
             count += 1;
         }
     }
@@ -286,7 +286,7 @@ fn look_up_non_literals<C: Integer>(
             ended += list_ones(ends, (64 * word) as u16, &mut run_ends[ended..]);
         }
         for ((index, &start), &end) in token_indices.iter_mut().zip(&non_literals[..found]).zip(&run_ends[..ended]) {
-            *index = run_index(bytes[usize::from(start) % SEGMENT], usize::from(end.wrapping_sub(start)) + 1) as u16;
+            *index = run_index(family(bytes[usize::from(start) % SEGMENT]), usize::from(end.wrapping_sub(start)) + 1) as u16;
         }
         found
     } else {
@@ -297,7 +297,7 @@ fn look_up_non_literals<C: Integer>(
             while runs != 0 {
                 let start = 64 * word + runs.trailing_zeros() as usize;
                 runs &= runs - 1;
-                indices[start] = run_index(bytes[start % SEGMENT], run_end(zeros, start + 1) - start) as u16;
+                indices[start] = run_index(family(bytes[start % SEGMENT]), run_end(zeros, start + 1) - start) as u16;
             }
             if starts | classes != 0 {
                 found += list_ones(starts | classes, (64 * word) as u16, &mut non_literals[found..]);
@@ -344,7 +344,7 @@ fn look_up<C: Integer>(segment: &[C], list: &[u16], symbols: &mut [u8], bits: &m
         for at in done..count.min(done + 4) {
             let entry = entry(list[at]);
             symbols[at] = match (entry & TABLE_MISS != 0).then(|| table_misses.next()).flatten() {
-                Some(&difference) => push_difference(bits, difference),
+                Some(&difference) => push_class(bits, difference),
                 None => push_entry(bits, entry),
             };
         }
@@ -379,13 +379,15 @@ fn push_by_fours(list: &[u16], symbols: &mut [u8], bits: &mut BitWriter<'_>) -> 
     pushed
 }
 
-/// Appends the extra bits of a difference, be it in the table or not; returns its symbol.
+/// The family of the runs that begin with the value of a byte: see [`run_index`].
 #[inline(always)]
-fn push_difference<C: Integer>(bits: &mut BitWriter<'_>, difference: C) -> u8 {
-    let index = difference_index(difference);
-    if index < RUN_INDEX {
-        return push_token(bits, index);
-    }
+fn family(byte: u8) -> u8 {
+    byte.wrapping_sub(ZERO_BYTE - 1)
+}
+
+/// Appends the extra bits of a difference that has a token class; returns its symbol.
+#[inline(always)]
+fn push_class<C: Integer>(bits: &mut BitWriter<'_>, difference: C) -> u8 {
     let (symbol, value) = class_symbol(difference.to_i64());
     bits.push(value, u32::from(ALPHABET[usize::from(symbol)].extra_bits));
     symbol

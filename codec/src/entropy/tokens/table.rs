@@ -3,8 +3,6 @@
 use crate::entropy::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, FIRST_RUN, SEGMENT, class_symbol, run_symbol};
 use crate::number::integer::Integer;
 
-use super::segment::ZERO_BYTE;
-
 /// Differences of smaller magnitude have their token in [`TOKEN_TABLE`].
 pub(super) const TABLE_MAGNITUDE: i64 = 4096;
 
@@ -55,10 +53,10 @@ pub(super) fn difference_index<C: Integer>(difference: C) -> usize {
     difference.to_i64().wrapping_add(TABLE_MAGNITUDE - 1).cast_unsigned() as usize
 }
 
-/// Index in the table of a run of `len` values. `first` is the byte of the run's first value, see [`ZERO_BYTE`].
+/// Index in the table of a run of `len` values. `family` is 0, 1 or 2 for a run that begins with -1, 0 or 1.
 #[inline(always)]
-pub(super) fn run_index(first: u8, len: usize) -> usize {
-    RUN_INDEX + usize::from(first.wrapping_sub(ZERO_BYTE - 1)) * SEGMENT + len
+pub(super) fn run_index(family: u8, len: usize) -> usize {
+    RUN_INDEX + usize::from(family) * SEGMENT + len
 }
 
 /// The table's entry at an index below 2^14.
@@ -82,9 +80,9 @@ mod tests {
             assert_eq!(entry & 0xff, u32::from(symbol.extra_bits));
             assert_eq!(class_value(symbol.start.cast_signed(), u64::from(entry >> 16)), difference);
         }
-        for first in [-1, 0, 1] {
+        for (family, first) in [(0, -1), (1, 0), (2, 1)] {
             for len in 2..=SEGMENT {
-                let entry = entry(run_index((i16::from(ZERO_BYTE) + first) as u8, len) as u16);
+                let entry = entry(run_index(family, len) as u16);
                 let symbol = ALPHABET[usize::from((entry >> 8) as u8)];
                 assert_eq!((symbol.meaning, i16::from(symbol.first)), (Meaning::Run, first));
                 assert_eq!(symbol.start + u64::from(entry >> 16), len as u64);
