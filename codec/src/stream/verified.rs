@@ -73,7 +73,7 @@ impl<'a> Verified<'a> {
     /// A stream that this process has just made: its checksum is not computed again.
     ///
     /// # Errors
-    /// As [`Unverified::read`].
+    /// `Truncated`, `Corrupt` or `UnsupportedVersion`, for a header that is not one of ours.
     pub fn just_made(bytes: &'a [u8]) -> Result<Self> {
         Ok(Self(Unverified::read(bytes)?))
     }

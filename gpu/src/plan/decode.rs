@@ -140,7 +140,7 @@ impl DecodePlan {
             launch(stream, &kernels.decode_lanes, segment_grid(9), LANE_THREADS, job, &[])?;
             observe("5 lanes")?;
             // Decoding lanes in blocks of one warp each, where they are few, gained nothing.
-            let are_few = sizes.chunks * sizes.segments <= FEW_SEGMENTS * multiprocessors as usize;
+            let are_few = sizes.all_segments() <= FEW_SEGMENTS * multiprocessors as usize;
             let (which, threads) = if are_few { (1, FEW_EXPAND_THREADS) } else { (0, EXPAND_THREADS) };
             launch(stream, &of_type.expand[which], segment_grid(16), threads, job, &[])?;
             observe("3 tokens")?;

@@ -41,7 +41,7 @@ def parse(text: str) -> dict[str, str]:
         if key not in (*MODES, "lossless", "coding", "adapt"):
             raise ValueError(f"options {text!r}: {key!r} is unknown, there are {', '.join(MODES)}, lossless, coding and adapt")
         if key in given:
-            raise ValueError(f"options {text!r}: {key} stands there twice")
+            raise ValueError(f"options {text!r}: {key} is given twice")
         if bool(equals) == (key == "lossless"):
             raise ValueError(f"options {text!r}: {key} {'takes no' if equals else 'needs a'} value")
         given[key] = value

@@ -82,9 +82,8 @@ impl<V: Value> FineGrid<V> {
         had_excluded: &mut bool,
     ) -> u64 {
         if *had_excluded || self.has_fill(values) {
-            let excluded = self.excluded.bits(values);
-            *had_excluded = excluded != 0;
-            if *had_excluded {
+            let excluded = self.search_excluded(values, had_excluded);
+            if excluded != 0 {
                 return self.encode_with_excluded(values, excluded, predictions, residuals, positions);
             }
             // `had_excluded` was set when this call began, so the fast path has not been tried yet.
@@ -100,9 +99,8 @@ impl<V: Value> FineGrid<V> {
         }
         // Results without a mark are right. Most rows that come here have one marked value.
         if count(marks) > MAX_MARKED_VALUES {
-            let excluded = self.excluded.bits(values);
-            *had_excluded = excluded != 0;
-            if *had_excluded {
+            let excluded = self.search_excluded(values, had_excluded);
+            if excluded != 0 {
                 return self.encode_with_excluded(values, excluded, predictions, residuals, positions);
             }
             // f32 has marked too many: f64 marks fewer.
@@ -111,6 +109,14 @@ impl<V: Value> FineGrid<V> {
             }
         }
         self.encode_marked(values, predictions, residuals, positions, marks)
+    }
+
+    /// A bit for each value, 1 for an excluded one, the first value's lowest. `had_excluded` becomes whether there is any.
+    #[inline(always)]
+    fn search_excluded(&self, values: &[V], had_excluded: &mut bool) -> u64 {
+        let excluded = self.excluded.bits(values);
+        *had_excluded = excluded != 0;
+        excluded
     }
 
     /// Encodes values of which some are excluded: `excluded` has a bit for each value, 1 for an excluded one, which is an exception.
