@@ -17,10 +17,19 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source h5-samples/setup.sh
 
 scratch="$(mktemp -d)"
-trap 'rm -rf "$scratch"' EXIT
 log="$scratch/log"
 table="$scratch/table"
 part_name=""
+failed=()
+
+# A command that fails may end the run within a part: it is named then.
+finish() {
+  local status=$?
+  rm -rf "$scratch"
+  [[ -z "$part_name" ]] || printf 'failed: %s\n' "$part_name" >&2
+  exit "$status"
+}
+trap finish EXIT
 
 # Seconds of CPU time that this shell's children have used so far. Not in a subshell, which has children of its own: the result is in cpu_seconds.
 measure_cpu() {
@@ -76,33 +85,33 @@ plugin="$(build_plugin --workspace --all-targets)"
 QUIRE_RELEASE="$(dirname "$plugin")"
 export QUIRE_RELEASE
 
-status=0
 emulated=""
 if [[ "$(uname -m)" == x86_64 ]] && grep -qw avx2 /proc/cpuinfo; then
   part "build: the kernels for the CPU"
   gpu/emulator/test.sh --build
   part "unit tests, codec tests, and every client against the plugin; beside them the kernels on the CPU, against the codec"
   (
-    emulated_status=0
-    gpu/emulator/test.sh golden lists_and batches gaps matrix damaged adaptive || emulated_status=$?
-    gpu/emulator/decoders.sh || emulated_status=$?
+    emulated_failed=()
+    gpu/emulator/test.sh golden lists_and batches gaps matrix damaged adaptive || emulated_failed+=("gpu/emulator/test.sh")
+    gpu/emulator/decoders.sh || emulated_failed+=("gpu/emulator/decoders.sh")
     times >"$scratch/emulated-times"
     sed -n '2s/^/user and system time of the kernels on the CPU: /p' "$scratch/emulated-times"
-    exit "$emulated_status"
+    printf '%s\n' "${emulated_failed[@]}" >"$scratch/emulated-failed"
   ) >"$scratch/emulated" 2>&1 &
   emulated=$!
 else
   part "unit tests, codec tests, and every client against the plugin"
   step "no x86-64 with AVX2 here: the kernels are not run on the CPU"
 fi
-cargo test --workspace --release --no-fail-fast 2>&1 | tee -a "$log" || status=$?
+cargo test --workspace --release --no-fail-fast 2>&1 | tee -a "$log" || failed+=("cargo test")
 if [[ -n "$emulated" ]]; then
-  wait "$emulated" || status=$?
+  wait "$emulated" || failed+=("the kernels on the CPU")
   tee -a "$log" <"$scratch/emulated"
+  while read -r script; do failed+=("$script"); done < <(grep . "$scratch/emulated-failed")
 fi
 
 part "the Python package, beside old and new versions of h5py, numpy, netCDF4, PyTables, xarray and zarr"
-python/test.sh 2>&1 | tee -a "$log" || status=$?
+python/test.sh 2>&1 | tee -a "$log" || failed+=("python/test.sh")
 
 part ""
 printf '\n  time     CPU time  part\n'
@@ -112,6 +121,8 @@ printf '\n    time  test programs of more than 10 s\n'
 awk '/^ +Running / { program = $2 == "unittests" ? $3 " " $4 : $2 }
   /^test result:/ && $NF + 0 > 10 { printf "%6d s  %s\n", $NF, program }' "$log"
 
+# What failed is named, and counts, even if it is no test program.
+[[ ${#failed[@]} == 0 ]] || printf 'failed: %s\n' "${failed[@]}"
 # cargo prints a line per test program, and the last one is of some crate without examples in its documentation; pytest prints one per environment.
 awk '/^test result:/ { passed += $4; failed += $6 }
   /^[0-9]+ (passed|failed|skipped|errors?).* in [0-9.]+s/ {
@@ -120,5 +131,8 @@ awk '/^test result:/ { passed += $4; failed += $6 }
       if ($(word + 1) ~ /^(failed|error)/) failed += $word
     }
   }
-  END { printf "%d passed, %d failed\n", passed, failed }' "$log"
-exit "$status"
+  END {
+    if (failed < checks) failed = checks
+    printf "%d passed, %d failed\n", passed, failed
+  }' checks=${#failed[@]} "$log"
+exit $((${#failed[@]} > 0))

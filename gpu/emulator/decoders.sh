@@ -9,5 +9,5 @@ export NVCC="$here/nvcc" QUIRE_REQUIRE_CUDA=1
 # Both packages, as in test.sh, so that its builds are used.
 cargo build --release -p quire-gpu -p h5z-quire --example decoders
 # A library of its own: the kernels' shared memory would slow down all of the plugin's blocks.
-SOURCES=measure/decoders.cu KERNELS="measure/decoders/*.cu" "$here/build.sh" "$CARGO_TARGET_DIR/decoders"
+SOURCES=measure/decoders.cu KERNELS="measure/decoders/*.cuh" "$here/build.sh" "$CARGO_TARGET_DIR/decoders"
 LD_LIBRARY_PATH="$CARGO_TARGET_DIR/decoders${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$CARGO_TARGET_DIR/release/examples/decoders" --check
