@@ -6,7 +6,7 @@ import math
 import struct
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import h5py
@@ -89,12 +89,10 @@ def read_trr(path: Path, variable: str) -> np.ndarray:
     return np.stack(frames)
 
 
-def cut(array: Field) -> list[Field]:
-    """Chunks of an array, clipped to it, without extents of 1 and without those of one value."""
-    values = squeezed(array.values)
-    if values.ndim > 4:
-        values = values.reshape(-1, *values.shape[-3:])
-    extents = [min(most, length) for most, length in zip(CHUNK_EXTENTS[values.ndim], values.shape)]
+def cut(array: Field, extents: Sequence[int] | None = None) -> list[Field]:
+    """At most CHUNKS chunks of an array, clipped to it, without extents of 1 and without those of one value; of about 1 MiB unless `extents` are given."""
+    values = at_most_four_axes(array.values)
+    extents = [min(most, length) for most, length in zip(extents or CHUNK_EXTENTS[values.ndim], values.shape)]
     counts = [math.ceil(length / extent) for length, extent in zip(values.shape, extents)]
     total = math.prod(counts)
     taken = min(total, CHUNKS)
@@ -110,6 +108,12 @@ def middle_chunk(array: Field) -> Field | None:
     """One chunk of an array, if it has any."""
     chunks = cut(array)
     return chunks[len(chunks) // 2] if chunks else None
+
+
+def at_most_four_axes(values: np.ndarray) -> np.ndarray:
+    """Without extents of 1, the slowest axes folded into one."""
+    values = squeezed(values)
+    return values.reshape(-1, *values.shape[-3:]) if values.ndim > 4 else values
 
 
 def squeezed(values: np.ndarray) -> np.ndarray:
