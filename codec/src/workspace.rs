@@ -223,3 +223,142 @@ fn fill(chunk: &mut [u8], value: &[u8]) {
         filled += length;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{CodingPolicy, ErrorBound};
+    use crate::layout::{ByteOrder, Scalar, Shape};
+    use crate::max_stream_len;
+    use crate::stream::plane::PlaneHeader;
+
+    /// A chunk whose values have these bits, and its layout.
+    fn chunk(scalar: Scalar, dims: &[u64], bits: impl Fn(u64) -> u64) -> (Vec<u8>, Layout) {
+        let layout = Layout { scalar, byte_order: ByteOrder::Little, shape: Shape::new(dims).unwrap() };
+        let bytes = |index| bits(index).to_le_bytes().into_iter().take(scalar.size());
+        ((0..layout.shape.elements()).flat_map(bytes).collect(), layout)
+    }
+
+    fn random_bits(index: u64) -> u64 {
+        (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    }
+
+    /// Bits of smooth numbers. Of f32, each seventh is a NaN.
+    fn smooth_bits(scalar: Scalar, index: u64) -> u64 {
+        let value = ((index % 70) as f64 * 0.1).sin() * 10.0 + (index / 70) as f64 * 0.01;
+        match scalar {
+            Scalar::F32 if index % 7 == 3 => 0x7fc0_0000,
+            Scalar::F32 => u64::from((value as f32).to_bits()),
+            // Few differences that 16 bits cannot hold.
+            Scalar::F64 => (if index % 700 == 5 { value + 1e6 } else { value }).to_bits(),
+            _ => (value * 50.0) as i64 as u64,
+        }
+    }
+
+    /// Addresses and sizes of those buffers that are in proportion to the chunk and in reach from here.
+    fn buffers(Workspace { narrow, wide, shared }: &Workspace) -> [(usize, usize); 7] {
+        fn of<T>(buffer: &Vec<T>) -> (usize, usize) {
+            (buffer.as_ptr().addr(), buffer.capacity())
+        }
+        [
+            of(&narrow.codes),
+            of(&narrow.differences),
+            of(&wide.codes),
+            of(&wide.differences),
+            of(&shared.mask_differences),
+            of(&shared.residuals),
+            of(&shared.patched16),
+        ]
+    }
+
+    #[test]
+    fn a_used_workspace_does_what_a_new_one_does_and_asks_for_no_memory() {
+        let mut used = Workspace::default();
+        let mut after_large = None;
+        // From large chunks to small ones and back, so that buffers have what is left of larger chunks, and of other types.
+        for dims in [&[40, 70][..], &[3, 7, 5], &[40, 70], &[40], &[39, 70]] {
+            for scalar in [Scalar::F32, Scalar::F64, Scalar::I16, Scalar::U64] {
+                let (chunk, layout) = chunk(scalar, dims, |index| smooth_bits(scalar, index));
+                for bound in [ErrorBound::Absolute(0.02), ErrorBound::Absolute(1.0), ErrorBound::Lossless] {
+                    for coding in [CodingPolicy::Huffman, CodingPolicy::Bitshuffle] {
+                        let config = Config { coding, ..Config::new(bound).unwrap() };
+                        // What a stream or a chunk had in it does not matter either.
+                        let (mut fresh, mut again) = (Vec::new(), vec![0xee; 500]);
+                        Workspace::default().compress(&chunk, &layout, &config, &mut fresh).unwrap();
+                        used.compress(&chunk, &layout, &config, &mut again).unwrap();
+                        assert!(again == fresh, "{scalar:?} {dims:?} {bound:?} {coding:?}");
+                        let (mut restored, mut by_used) = (vec![0; chunk.len()], vec![0xee; chunk.len()]);
+                        // A damaged stream, which is decoded in part, leaves nothing behind.
+                        again.truncate(again.len() - 5);
+                        header::seal(&mut again);
+                        assert!(used.decompress(&again, &mut by_used).is_err());
+                        Workspace::default().decompress(&fresh, &mut restored).unwrap();
+                        used.decompress(&fresh, &mut by_used).unwrap();
+                        assert!(by_used == restored, "{scalar:?} {dims:?} {bound:?} {coding:?} read");
+                    }
+                }
+            }
+            assert_eq!(buffers(&used), *after_large.get_or_insert_with(|| buffers(&used)), "{dims:?}");
+        }
+        assert!(buffers(&used).iter().all(|&(_, capacity)| capacity >= 2800), "each buffer is used");
+    }
+
+    #[test]
+    fn chunks_that_do_not_shrink_are_stored_and_equal_values_are_one() {
+        let (mut workspace, mut stream) = (Workspace::default(), vec![0xee; 9]);
+        for scalar in Scalar::ALL {
+            for elements in [1, 2, 3, 4, 5, 7, 8, 9, 31, 33, 300] {
+                let config = Config::absolute(0.0).unwrap();
+                for is_constant in [elements == 1, true] {
+                    let (chunk, layout) = chunk(scalar, &[elements], |index| random_bits(if is_constant { 0 } else { index }));
+                    workspace.compress(&chunk, &layout, &config, &mut stream).unwrap();
+                    let header = Header::read_from(&stream).unwrap();
+                    let coding = if is_constant { Coding::Constant } else { Coding::Stored };
+                    assert_eq!(header, Header { coding, layout });
+                    assert_eq!(stream[32..], chunk[..if is_constant { scalar.size() } else { chunk.len() }]);
+                    assert!(stream.len() as u64 <= max_stream_len(&layout));
+                    let mut restored = vec![0xee; chunk.len()];
+                    workspace.decompress(&stream, &mut restored).unwrap();
+                    assert_eq!(restored, chunk, "{elements} of {scalar:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_choice_is_the_one_that_is_compressed() {
+        let mut workspace = Workspace::default();
+        for scalar in [Scalar::F32, Scalar::F64, Scalar::I16] {
+            let (chunk, layout) = chunk(scalar, &[40, 70], |index| smooth_bits(scalar, index));
+            for bound in [ErrorBound::Absolute(0.02), ErrorBound::Absolute(1.0), ErrorBound::Lossless] {
+                let config = Config::new(bound).unwrap();
+                let (grid, predictor) = workspace.choose(&chunk, &layout, &config).unwrap();
+                let mut stream = Vec::new();
+                workspace.compress(&chunk, &layout, &config, &mut stream).unwrap();
+                let header = Header::read_from(&stream).unwrap();
+                let (found, mut planes) =
+                    crate::stream::inspect::planes(&stream[header.encoded_len()..], &header).unwrap().unwrap();
+                assert_eq!(header.coding, grid.coding(), "{scalar:?} {bound:?}");
+                let (mut half_step, mut chosen) = (Vec::with_capacity(16), Vec::with_capacity(16));
+                found.grid.write_to(&mut half_step);
+                grid.write_to(&mut chosen);
+                assert_eq!((half_step, PlaneHeader::read(&mut planes).unwrap().predictor), (chosen, predictor.to_byte()));
+            }
+        }
+    }
+
+    #[test]
+    fn chunks_and_streams_of_other_lengths_are_refused() {
+        let (chunk, layout) = chunk(Scalar::I16, &[40, 7], |index| smooth_bits(Scalar::I16, index));
+        let (mut workspace, config, mut stream) = (Workspace::default(), Config::absolute(1.0).unwrap(), Vec::new());
+        for wrong in [0, 558, 562] {
+            let error = workspace.compress(&vec![1; wrong], &layout, &config, &mut stream).unwrap_err();
+            assert_eq!(error, Error::invalid(format_args!("chunk has {wrong} bytes, its layout says 560")));
+        }
+        workspace.compress(&chunk, &layout, &config, &mut stream).unwrap();
+        for wrong in [0, 558, 562] {
+            let error = workspace.decompress(&stream, &mut vec![1; wrong]).unwrap_err();
+            assert_eq!(error, Error::invalid(format_args!("stream holds a chunk of 560 bytes, the caller has room for {wrong}")));
+        }
+    }
+}

@@ -165,4 +165,44 @@ mod tests {
         assert!(error.contains("book 1: "), "{error}");
         assert!(UserDictionary::from_bytes(b"\x89HDF\r\n\x1a\n").unwrap_err().to_string().contains("no dictionary"));
     }
+
+    /// Numbers of the books that a dictionary with `user` books has after it learned books in this order, as FORMAT.md §11.4 says: the one taken
+    /// last first.
+    fn plain(user: u64, learned: &[u64]) -> Vec<u64> {
+        let mut history: Vec<u64> = Vec::new();
+        for &number in learned.iter().filter(|&&number| number >= user) {
+            history.retain(|&known| known != number);
+            history.insert(0, number);
+        }
+        (0..user).chain(history.into_iter().take(HISTORY)).collect()
+    }
+
+    #[test]
+    fn the_history_has_the_books_taken_last_first_and_no_book_twice() {
+        let mut state = 1u64;
+        for user in [0, 1, MAX_USER_BOOKS as u64] {
+            let user_books: Vec<CodeLengths> = (0..user).map(book).collect();
+            let mut dictionary = AdaptiveDictionary::new(&user_books).unwrap();
+            let (room, mut learned) = (dictionary.books.as_ptr(), Vec::new());
+            for turn in 0..300 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                // Among them are a user's books, books of the history, books that it has forgotten, and new ones.
+                learned.push((state >> 33) % (user + HISTORY as u64 + turn / 10));
+                dictionary.learn_book(&book(learned[learned.len() - 1]));
+                let expected: Vec<CodeLengths> = plain(user, &learned).into_iter().map(book).collect();
+                assert!(dictionary.books() == expected, "{user} books of a user, then {learned:?}");
+            }
+            assert_eq!(dictionary.books().len() as u64, user + HISTORY as u64);
+            assert_eq!(dictionary.books.as_ptr(), room, "learning allocates nothing");
+        }
+    }
+
+    #[test]
+    fn a_user_has_sixteen_books_at_most() {
+        let books: Vec<CodeLengths> = (0..20).map(book).collect();
+        let mut dictionary = AdaptiveDictionary::new(&books).unwrap();
+        assert_eq!(dictionary.books(), &books[..16]);
+        (100..200).for_each(|number| dictionary.learn_book(&book(number)));
+        assert_eq!((dictionary.books().len(), &dictionary.books()[..16]), (MAX_BOOKS, &books[..16]));
+    }
 }

@@ -63,3 +63,6 @@ pub fn choose(histogram: &Histogram, policy: CodebookPolicy, books: &[CodeLength
     }
     choice
 }
+
+#[cfg(test)]
+mod tests;

@@ -140,4 +140,29 @@ mod tests {
         assert_eq!(token_counts(&compress(0, &config)), Ok([0; SYMBOLS]));
         assert!(token_counts(&compress(1, &config)[..90]).is_err());
     }
+
+    #[test]
+    fn only_a_whole_streams_own_complete_book_is_learned() {
+        let config = Config::absolute(0.01).unwrap();
+        let mut books = AdaptiveDictionary::new(&[]).unwrap();
+        let with_book = compress(1, &config);
+        for (stream, why) in [
+            (compress(1, &Config { codebook: CodebookPolicy::Dictionary, ..config }), "a book of the dictionary"),
+            (compress(1, &Config { coding: CodingPolicy::Bitshuffle, ..config }), "no book"),
+            (compress(0, &config), "a constant chunk"),
+            (with_book[..with_book.len() - 1].to_vec(), "a stream that ends too early"),
+            (with_book[1..].to_vec(), "no stream"),
+            (Vec::new(), "nothing"),
+        ] {
+            books.learn(&stream);
+            assert_eq!(books.books(), [[0; SYMBOLS]; 0], "{why}");
+        }
+        for steps in 1..9 {
+            books.learn(&compress(steps, &config));
+            for book in books.books() {
+                codebook::fill_decode_table(book, &codebook::ENTRIES, &mut [0; 4096]).unwrap();
+            }
+        }
+        assert!(books.books().len() > 3, "{} books", books.books().len());
+    }
 }

@@ -159,3 +159,6 @@ fn restore_patched16<V: Value, C: Integer>(
     linear::restore::<V, _>(codes, quantizer, layout.byte_order, chunk);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -142,3 +142,6 @@ fn axes_of(predictor: Predictor) -> Axes {
         Predictor::Interpolation => unreachable!("only an absolute bound's grid is interpolated"),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -97,3 +97,6 @@ fn decode_lanes<C: Integer>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,3 +86,81 @@ fn encode_lanes(symbols: &[u8], codes: &[u32; 256], words: &mut [u16; 1 << 16]) 
     }
     end as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entropy::alphabet::CodeLengths;
+    use crate::entropy::codebook::canonical_codes;
+    use crate::entropy::dictionary;
+
+    /// The first `count` symbols of a block, read as FORMAT.md §9.1 says. All of its words must be read then, and all buffers be 0.
+    fn read(words: &[u16], codes: &[u32; SYMBOLS], count: usize) -> Vec<u8> {
+        let mut next = 0;
+        let mut next_word = || {
+            next += 1;
+            u32::from(words.get(next - 1).copied().unwrap_or(0))
+        };
+        let mut buffers = [0; LANES];
+        buffers.iter_mut().for_each(|buffer| *buffer = next_word() << 16);
+        buffers.iter_mut().for_each(|buffer| *buffer |= next_word());
+        let mut available = [32; LANES];
+        let mut symbols = Vec::new();
+        while symbols.len() < count {
+            for lane in 0..LANES.min(count - symbols.len()) {
+                let buffer = &mut buffers[lane];
+                let begins = |&symbol: &usize| {
+                    let length = codes[symbol] >> 16;
+                    length > 0 && *buffer >> (32 - length) == codes[symbol] & 0xffff
+                };
+                let symbol = (0..SYMBOLS).find(begins).unwrap();
+                *buffer <<= codes[symbol] >> 16;
+                available[lane] -= codes[symbol] >> 16;
+                symbols.push(symbol as u8);
+            }
+            for lane in (0..LANES).filter(|_| symbols.len() < count) {
+                if available[lane] <= 16 {
+                    buffers[lane] |= next_word() << (16 - available[lane]);
+                    available[lane] += 16;
+                }
+            }
+        }
+        assert_eq!((buffers, words.len().saturating_sub(next)), ([0; LANES], 0), "{count} tokens leave bits or words");
+        symbols
+    }
+
+    #[test]
+    fn the_decoder_of_the_format_reads_any_number_of_tokens() {
+        // Codes of 1 to 12 bits.
+        let mut skewed = [0; SYMBOLS];
+        skewed[20..33].copy_from_slice(&[12, 11, 9, 7, 5, 3, 1, 2, 4, 6, 8, 10, 12]);
+        let books: [CodeLengths; 3] = [skewed, dictionary::books()[8], dictionary::books()[70]];
+        let mut encoder = Encoder::default();
+        let mut state = 1u64;
+        for codes in books.map(|lengths| canonical_codes(&lengths)) {
+            let coded: Vec<u8> = (0..SYMBOLS as u8).filter(|&symbol| codes[usize::from(symbol)] > 0).collect();
+            let first = *coded.iter().find(|&&symbol| codes[usize::from(symbol)] & 0xffff == 0).unwrap();
+            let last = *coded.iter().max_by_key(|&&symbol| codes[usize::from(symbol)]).unwrap();
+            let mut any = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                coded[(state >> 33) as usize % coded.len()]
+            };
+            // The longest block comes first: its words are left over for the others.
+            for count in [MAX_BLOCK, 0, 1, 2, 31, 32, 33, 63, 64, 65, 95, 96, 97, 1000] {
+                for symbols in [vec![last; count], (0..count).map(|_| any()).collect(), vec![first; count]] {
+                    let words = encoder.encode(&symbols, &codes).unwrap();
+                    assert!(words.last() != Some(&0), "words of 0 at the end are cut off");
+                    assert_eq!(words.is_empty(), symbols.iter().all(|&symbol| symbol == first));
+                    assert!(read(words, &codes, count) == symbols, "{count} tokens");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_words_of_the_example_are_those_of_the_format() {
+        let codes = canonical_codes(&dictionary::books()[8]);
+        let words = [0x5800, 0xcc00, 0x5800, 0xe200, 0x6000, 0xb000, 0xfd00, 0xbc00];
+        assert_eq!(Encoder::default().encode(&[4, 47, 4, 25, 30, 95, 52, 5], &codes).unwrap(), words);
+    }
+}

@@ -324,3 +324,6 @@ impl<C: Integer> BlockWriter<'_, C> {
         self.values[self.written..self.written + LANES].copy_from_slice(differences);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -423,3 +423,6 @@ fn run_end(zeros: &[u64], start: usize) -> usize {
     let word = start / 64 + 1 + whole;
     64 * word + zeros.get(word).map_or(0, |word| word.trailing_ones() as usize)
 }
+
+#[cfg(test)]
+mod tests;

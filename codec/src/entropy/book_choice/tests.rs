@@ -1,0 +1,129 @@
+use super::*;
+use crate::entropy::alphabet::SYMBOLS;
+use crate::entropy::codebook::{canonical_codes, pack_lengths};
+
+fn random() -> impl FnMut(u64) -> u64 {
+    let mut state = 1u64;
+    move |below| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    }
+}
+
+/// Bits that the symbols of a histogram take in a stream, with the lengths of a custom book; `None` if one of them has no code.
+fn bits(histogram: &Histogram, choice: &Choice) -> Option<u64> {
+    let codes = canonical_codes(&choice.lengths());
+    let mut bits = match choice {
+        Choice::Dictionary(_) => 0,
+        Choice::Custom(lengths) => 8 * pack_lengths(lengths).len() as u64,
+    };
+    for (&count, code) in histogram.iter().zip(codes).filter(|&(&count, _)| count > 0) {
+        bits += count * u64::from((code > 0).then_some(code >> 16)?);
+    }
+    Some(bits)
+}
+
+/// Histograms of `values` tokens around a few symbols: from ones that a book of the dictionary fits to ones that none fits.
+fn histogram(random: &mut impl FnMut(u64) -> u64, values: u64) -> Histogram {
+    let near = dictionary::books()[random(75) as usize];
+    let odd = random(4);
+    std::array::from_fn(|symbol| match odd {
+        0 => values >> near[symbol],
+        1 => (values >> near[symbol]) * random(3),
+        _ => {
+            if random(8) == 0 {
+                random(values / 8 + 1)
+            } else {
+                0
+            }
+        }
+    })
+}
+
+#[test]
+fn no_candidate_takes_fewer_bits_than_the_book_chosen() {
+    let mut random = random();
+    let (mut of_dictionary, mut given, mut built) = (0, 0, 0);
+    for round in 0..600 {
+        let values = [30, 300, 3000, 300_000][round % 4];
+        let plane = histogram(&mut random, values);
+        // Books for chunks like this one, for other chunks, and one of the dictionary's.
+        let mut books: Vec<CodeLengths> = (0..random(5))
+            .map(|book| match book {
+                0 => optimal_lengths(&plane.map(|count| count + random(count / 4 + 2))),
+                1 => dictionary::books()[random(75) as usize],
+                _ => optimal_lengths(&histogram(&mut random, values)),
+            })
+            .collect();
+        // Another book of the first one's cost: symbols that do not occur have each other's codes.
+        let absent: Vec<usize> = (0..SYMBOLS).filter(|&symbol| plane[symbol] == 0).collect();
+        if let (Some(&(mut twin)), [first, .., last]) = (books.first(), &absent[..]) {
+            twin.swap(*first, *last);
+            books.push(twin);
+        }
+        let of = |policy| choose(&plane, policy, &books);
+
+        // The candidates in their order: of equal ones the first is taken.
+        let from_dictionary = (0..75).map(Choice::Dictionary);
+        let candidates: Vec<Choice> = from_dictionary.clone().chain(books.iter().copied().map(Choice::Custom)).collect();
+        let best_of = |candidates: &[Choice]| {
+            let costs = candidates.iter().filter_map(|choice| bits(&plane, choice).map(|bits| (bits, *choice)));
+            costs.min_by_key(|&(bits, _)| bits).unwrap()
+        };
+        assert_eq!(of(CodebookPolicy::Dictionary), best_of(&candidates[..75]).1, "round {round}");
+        let (best_bits, best) = best_of(&candidates);
+        let own = Choice::Custom(optimal_lengths(&plane));
+        let own_bits = bits(&plane, &own).unwrap();
+        assert_eq!(of(CodebookPolicy::Custom), own, "round {round}");
+
+        let chosen = of(CodebookPolicy::Auto);
+        if chosen == best {
+            // A book for the plane alone would have won less than its margin, or less than 1/128 of the entropy beyond it.
+            let excess = entropy_bits(&plane) / 128;
+            assert!(own_bits + best_bits / 64 + excess >= best_bits, "round {round}: {own_bits} bits, {best_bits} chosen");
+        } else {
+            assert_eq!(chosen, own, "round {round}");
+            assert!(own_bits + best_bits / 64 < best_bits, "round {round}: {own_bits} bits chosen, {best_bits}");
+        }
+        of_dictionary += u32::from(matches!(chosen, Choice::Dictionary(_)));
+        given += u32::from(chosen == best && matches!(best, Choice::Custom(_)));
+        built += u32::from(chosen != best);
+    }
+    assert!(of_dictionary > 60 && given > 60 && built > 60, "{of_dictionary} of the dictionary, {given} given, {built} built");
+}
+
+#[test]
+fn a_built_book_must_win_its_bytes_and_a_64th() {
+    // A single symbol: its entropy is 0 and its own code has one bit, so that only the margin decides.
+    for symbol in [0, 15, 30, 46, 75, 105] {
+        let length = dictionary::books().iter().map(|lengths| u64::from(lengths[symbol])).min().unwrap();
+        let (mut built, mut kept) = (0, 0);
+        for count in 0..1500 {
+            let mut plane = [0; SYMBOLS];
+            plane[symbol] = count;
+            let is_built = matches!(choose(&plane, CodebookPolicy::Auto, &[]), Choice::Custom(_));
+            assert_eq!(is_built, count + count * length / 64 + 448 < count * length, "{count} times symbol {symbol}");
+            *(if is_built { &mut built } else { &mut kept }) += 1;
+        }
+        assert!(kept > 30 && (built > 30 || length == 1), "{length} bits: {built} built, {kept} kept");
+    }
+}
+
+#[test]
+fn no_book_is_built_within_a_128th_of_the_entropy() {
+    // Two equally frequent symbols: their own code takes exactly their entropy, so that the excess decides where the margin would be won.
+    let [first, second] = [29, 31];
+    let length = dictionary::books().iter().map(|lengths| u64::from(lengths[first]) + u64::from(lengths[second])).min().unwrap();
+    let mut only_for_the_excess = 0;
+    for count in 1..3000 {
+        let mut plane = [0; SYMBOLS];
+        (plane[first], plane[second]) = (count, count);
+        let entropy = entropy_bits(&plane);
+        assert!(entropy == 2 * count || entropy == 2 * count - 1, "{entropy} bits for {count} of each");
+        let margin = count * length / 64 + 448;
+        let is_built = matches!(choose(&plane, CodebookPolicy::Auto, &[]), Choice::Custom(_));
+        assert_eq!(is_built, entropy + entropy / 128 + margin < count * length, "{count} of each");
+        only_for_the_excess += u32::from(!is_built && 2 * count + margin < count * length);
+    }
+    assert!(only_for_the_excess > 0, "the excess decides nothing");
+}

@@ -1,0 +1,202 @@
+use std::fmt::Debug;
+use std::ops::Range;
+
+use super::super::round::Portable;
+use super::*;
+use crate::entropy::alphabet::Meaning;
+use crate::entropy::codebook::{ENTRIES, PATCHED16_ENTRIES, SPECIAL_ENTRY, SymbolEntries};
+
+fn random() -> impl FnMut(u64) -> u64 {
+    let mut state = 1u64;
+    move |below| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 16) % below
+    }
+}
+
+/// A token: its symbol and the value of its extra bits.
+type Token = (usize, u64);
+
+/// The values of a block, token after token, as FORMAT.md §7 defines them.
+fn plain(tokens: &[Token]) -> Vec<i64> {
+    let mut values = Vec::new();
+    for &(symbol, extra) in tokens {
+        let found = ALPHABET[symbol];
+        match found.meaning {
+            Meaning::Run => {
+                values.push(found.first.into());
+                values.resize(values.len() + (found.start + extra) as usize - 1, 0);
+            }
+            Meaning::Direct => values.push(symbol as i64 - 30),
+            Meaning::Class => {
+                let magnitude = found.start.wrapping_add(extra / 2).cast_signed();
+                values.push(if extra % 2 == 1 { magnitude.wrapping_neg() } else { magnitude });
+            }
+        }
+    }
+    values
+}
+
+/// The extra bits of tokens, and their padding.
+fn extra_bytes(tokens: &[Token]) -> (usize, Vec<u8>) {
+    let bits = tokens.iter().flat_map(|&(symbol, extra)| (0..ALPHABET[symbol].extra_bits).map(move |bit| extra >> bit & 1));
+    let bits: Vec<u64> = bits.collect();
+    let mut bytes: Vec<u8> = bits.chunks(8).map(|byte| byte.iter().rev().fold(0, |byte, &bit| byte << 1 | bit as u8)).collect();
+    bytes.resize(bytes.len().next_multiple_of(2) + EXTRA_PADDING, 0);
+    (bits.len(), bytes)
+}
+
+/// The tokens of a round as a decoder finds them. Lanes without a token have a `filler`, which must leave no trace.
+fn round(tokens: &[Token], entries: &SymbolEntries, filler: usize) -> RoundTokens {
+    let entries = std::array::from_fn(|lane| entries[tokens.get(lane).map_or(filler, |token| token.0)] | 1);
+    let has = |bit| entries.iter().any(|entry| entry & bit != 0);
+    RoundTokens {
+        entries,
+        has_run: has(RUN_ENTRY),
+        has_wide: has(WIDE_ENTRY),
+        non_literals: entries
+            .iter()
+            .enumerate()
+            .fold(0, |set, (lane, entry)| set | u32::from(entry & SPECIAL_ENTRY != 0) << lane),
+        taken: 0,
+    }
+}
+
+/// Expands the tokens of a block, round after round, and compares values, patches, and what is read, with the plain ones.
+fn check<C: Integer + Debug>(decoder: impl LaneDecoder, tokens: &[Token], filler: usize, is_zero_filled: bool) {
+    let entries = if C::FAR.is_some() { &PATCHED16_ENTRIES } else { &ENTRIES };
+    let (mut expected, mut expected_patches) = (Vec::new(), Vec::new());
+    for (index, difference) in plain(tokens).into_iter().enumerate() {
+        let value = C::from_i64(difference);
+        let is_far = |far| value == far || value.to_i64() != difference;
+        if let Some(far) = C::FAR.filter(|&far| is_far(far)) {
+            expected_patches.push((index, difference));
+            expected.push(far);
+        } else {
+            expected.push(value);
+        }
+    }
+    let (bits, extra) = extra_bytes(tokens);
+    let mut values = vec![C::from_i64(if is_zero_filled { 0 } else { 7 }); expected.len()];
+    let mut patches = Vec::new();
+    let keep_patch = &mut |index, difference| patches.push((index, difference));
+    let mut writer = BlockWriter { values: &mut values, is_zero_filled, written: 0, extra: &extra, extra_at: 0, keep_patch };
+    for tokens in tokens.chunks(LANES) {
+        assert_eq!(writer.expand(&round(tokens, entries, filler), decoder), tokens.len(), "tokens of a round");
+    }
+    assert_eq!((writer.written, writer.extra_at), (expected.len(), bits), "values and extra bits");
+    assert!(values == expected, "{tokens:?}");
+    assert_eq!(patches, expected_patches);
+}
+
+fn check_all(tokens: &[Token], filler: usize) {
+    for is_zero_filled in [false, true] {
+        check::<i64>(Portable, tokens, filler, is_zero_filled);
+        check::<i32>(Portable, tokens, filler, is_zero_filled);
+        check::<i16>(Portable, tokens, filler, is_zero_filled);
+        #[cfg(target_arch = "x86_64")]
+        if let Some(v3) = pulp::x86::V3::try_new() {
+            let decoder = super::super::round::Avx2(v3);
+            check::<i64>(decoder, tokens, filler, is_zero_filled);
+            check::<i16>(decoder, tokens, filler, is_zero_filled);
+        }
+    }
+}
+
+/// A token with one of a range of symbols. Every fourth has the greatest extra bits.
+fn token(random: &mut impl FnMut(u64) -> u64, symbols: Range<usize>) -> Token {
+    let symbol = symbols.start + random(symbols.len() as u64) as usize;
+    let most = u64::MAX.checked_shr(64 - u32::from(ALPHABET[symbol].extra_bits)).unwrap_or(0);
+    (symbol, if random(4) == 0 { most } else { most & (random(1 << 32) << 32 | random(1 << 32)) })
+}
+
+#[test]
+fn rounds_of_every_mixture_have_the_plain_values() {
+    let mut random = random();
+    // Of 32 tokens: runs, classes, and classes that are wide for some or all integers. Each mixture has a path of its own, or is at the end of one.
+    for [runs, classes, wide] in [
+        [0, 0, 0],
+        [0, 3, 0],
+        [0, 6, 0],
+        [0, 12, 0],
+        [0, 32, 0],
+        [0, 0, 1],
+        [0, 16, 16],
+        [1, 0, 0],
+        [1, 1, 0],
+        [1, 8, 0],
+        [2, 1, 0],
+        [2, 2, 0],
+        [2, 8, 0],
+        [6, 0, 0],
+        [12, 0, 0],
+        [16, 0, 0],
+        [32, 0, 0],
+        [24, 8, 0],
+        [10, 10, 1],
+    ] {
+        // Runs of two zeros, short runs of any first value, and runs of up to 2048 values.
+        for longest in [1, 4, 15] {
+            for count in [1, 2, 31, 32, 33, 63, 64, 65, 200] {
+                for filler in [30, 13, 60, 70] {
+                    let tokens: Vec<Token> = (0..count)
+                        .map(|_| {
+                            let kind = random(32);
+                            let symbols = match [runs, runs + classes, runs + classes + wide].iter().position(|&end| kind < end) {
+                                Some(0) => {
+                                    let first = [0, 76, 91][random(3) as usize];
+                                    first..first + longest
+                                }
+                                Some(1) => 46..62,
+                                Some(_) => 62..76,
+                                None => 15..46,
+                            };
+                            token(&mut random, symbols)
+                        })
+                        .collect();
+                    check_all(&tokens, filler);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn runs_may_end_with_the_block_and_not_behind_it() {
+    for filler in [30, 13, 60, 70] {
+        for before in [0, 1, 5, 30, 31, 32, 40, 64, 200] {
+            for (symbol, extra) in [(0, 0), (14, 0), (8, 31), (105, 0), (86, 3)] {
+                let tokens: Vec<Token> = [&vec![(31, 0); before][..], &[(symbol, extra)]].concat();
+                check_all(&tokens, filler);
+                // In a block that is a value shorter, the run is over its end: no token behind it is read.
+                let (bits, extra) = extra_bytes(&tokens);
+                let len = plain(&tokens).len();
+                let mut values = vec![7i32; len - 1];
+                let keep_patch = &mut |_, _| unreachable!("all fit");
+                let mut writer = BlockWriter {
+                    values: &mut values,
+                    is_zero_filled: false,
+                    written: 0,
+                    extra: &extra,
+                    extra_at: 0,
+                    keep_patch,
+                };
+                for tokens in tokens.chunks(LANES) {
+                    assert_eq!(writer.expand(&round(tokens, &ENTRIES, filler), Portable), tokens.len());
+                }
+                assert_eq!((writer.written, writer.extra_at), (len, bits), "{before} values before symbol {symbol}");
+                assert_eq!(values, plain(&tokens)[..len - 1].iter().map(|&value| value as i32).collect::<Vec<_>>());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_value_in_place_of_a_patch_is_a_patch_itself() {
+    // -32768 fits 16 bits, but is in place of differences that do not.
+    let ends = [(63, 1), (63, 0), (62, (1 << 15) - 1), (62, (1 << 15) - 2), (63, 3)];
+    assert_eq!(plain(&ends), [-32_768, 32_768, -32_767, 32_767, -32_769]);
+    for before in [0, 31, 40] {
+        check_all(&[&vec![(31, 0); before][..], &ends].concat(), 30);
+    }
+}
