@@ -1,8 +1,9 @@
 //! Stage 3 (FORMAT.md §7): differences → tokens. [`crate::entropy::lanes`] has the inverse: it expands tokens as it decodes them.
 //!
-//! A token is a symbol of the alphabet and its extra bits. A run of zeros, or 1 or -1 and the zeros behind it, is one token, except in segments where
-//! zeros are mostly single ([`HALVES_TOGETHER`]). No run goes on from one segment of [`SEGMENT`] values into the next. So segments become tokens
-//! independently, and the tokens of any number of successive segments can make a block.
+//! A token is a symbol of the alphabet and its extra bits. A 1 or -1 and all zeros directly behind it are a run, which is one
+//! token. So are two or more adjacent zeros elsewhere. A segment whose stretches of zeros are too short on average has no runs
+//! ([`HALVES_TOGETHER`]): each of its values is a token of its own. No run goes on from one segment of [`SEGMENT`] values into the
+//! next. So segments become tokens independently, and the tokens of any number of successive segments can make a block.
 
 mod bits;
 mod segment;
@@ -64,7 +65,8 @@ impl Tokens {
     /// Number of extra bits of all tokens, and the histogram of their symbols.
     #[must_use]
     pub fn count(&self) -> (u64, Histogram) {
-        // Four counters for each symbol: an increment does not wait for the store of the same symbol just before.
+        // Each symbol has four counters, used in turn. So when a symbol follows itself, the second increment does not wait for the
+        // first one's store. A part has at most 2^30 symbols, so that no counter of 32 bits overflows.
         let mut counters = [[0u32; 256]; 4];
         let mut histogram = [0; SYMBOLS];
         for part in self.symbols().chunks(1 << 30) {

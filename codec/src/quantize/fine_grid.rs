@@ -13,8 +13,9 @@
 //! A value that is exactly on a position keeps that position, or becomes an exception. It may come from a decoder: HDF5 decodes a chunk, replaces a part of it
 //! and encodes all of it again. A second rounding could move the value farther than the bound from the value that was written first.
 //!
-//! A value that is on a position by chance is not rounded either, and often costs an escape. At exact eighths of a step this would happen to many decimal
-//! numbers that a user has rounded. So the spacing is less than an eighth of a step, by one part in 1021.
+//! A value can also be on a position by chance. It is not rounded either, and often costs an escape. If the positions were exact
+//! eighths of a step, many values that a user has rounded to a few decimals would be on one. So the spacing is less than an eighth
+//! of a step, by one part in 1021.
 
 mod encode;
 #[cfg(test)]
@@ -32,8 +33,9 @@ use crate::quantize::positions::{POSITIONS_PER_STEP, SPACING, SPACINGS_PER_STEP}
 use crate::quantize::quantizer::Quantizer;
 use crate::simd::{COMMON_ROW, ROW_GROUP, common_row};
 
-/// The least magnitude of an escape. A residual of smaller magnitude counts steps; an escape counts positions. The encoder needs escapes for values that must
-/// keep their position, and where the position that is the nearest number of steps away does not hold the value (FORMAT.md §5.2).
+/// The least magnitude of an escape. A residual of smaller magnitude counts steps; an escape counts positions. The encoder writes
+/// an escape in two cases (FORMAT.md §5.2, rules 2 and 3): the residual in steps leads to a position that does not hold the value;
+/// or the value is on a position, and the residual in steps leads to another one.
 pub const ESCAPE_FROM: i32 = 1 << 16;
 /// An escape is its position's distance from the prediction, in positions, plus this.
 pub const ESCAPE_BASE: i32 = ESCAPE_FROM + ESCAPE_REACH;
@@ -48,23 +50,26 @@ pub struct FineGrid<V> {
     inverse_step: f64,
     /// The fast path for values of type `f32`; `None` for other types, lattices, and steps outside the range of [`FastF32`].
     fast: Option<FastF32>,
-    /// Distance of neighbouring positions that have the same nearest whole number of steps, in the data's unit. From position `8 s + 3` to `8 s + 4`, where
-    /// that number changes, the distance is larger.
+    /// Distance of two neighbouring positions, in the data's unit. Only from position `8 s + 3` to `8 s + 4` the distance is
+    /// larger: positions from `8 s - 4` to `8 s + 3` are counted from `s` steps, the next ones from `s + 1` steps.
     spacing: f64,
-    /// A value has a position if its rounded number of steps has a smaller magnitude than this. 0 if there is no fine grid.
+    /// [`Value::STEPS_LIMIT`] if there is a fine grid, otherwise 0. `between_steps_sign` finds a value on a position only if its
+    /// rounded number of steps has a smaller magnitude than this. [`FineGrid::position`] does not use it.
     steps_limit: f64,
     /// Whether the value of [`Value::STEPS_LIMIT`] steps is finite, and so the value of every position of fewer steps: then the fast path in `f64` need not
     /// test whether restored values are finite.
     is_finite: bool,
     /// Bits of the fill value, sign extended, if values with these bits are exceptions.
     fill: Option<i64>,
-    /// The values that are exceptions under every prediction.
+    /// Values that are exceptions under every prediction: fill values, NaN, and magnitudes from 1.01 times the limit of steps on.
+    /// Those between the limit and 1.01 times the limit are exceptions, too, but are not found here.
     excluded: Excluded<V>,
 }
 
 impl<V: Value> FineGrid<V> {
-    /// The fine grid that belongs to an absolute bound's grid. There is none for types of 16 bits, where that grid is a lattice, and where the step is below
-    /// [`Value::SMALLEST_SAFE_STEP`]. No restored value of a fine grid is subnormal.
+    /// The fine grid that has the quantizer's step. There is none for types of 16 bits. There is none if the step is not twice the
+    /// bound, as on a lattice, or if it is below [`Value::SMALLEST_SAFE_STEP`]. Steps from that one on are so large that no
+    /// restored value is subnormal.
     #[must_use]
     pub fn new(quantizer: &Quantizer) -> Self {
         let step = quantizer.step();
@@ -82,14 +87,16 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// Whether there is a fine grid. Where there is none, no value may be encoded, and [`FineGrid::position`] has no meaning.
+    /// Whether there is a fine grid. If not, callers must not encode values. Nor has [`FineGrid::position`] a meaning then, unless
+    /// this is [`FineGrid::without_positions`] of a grid that is there.
     #[must_use]
     pub fn is_there(&self) -> bool {
         self.steps_limit > 0.0
     }
 
-    /// This grid as one that is not there: [`FineGrid::is_there`] is false, and `between_steps_sign` has bit 63 = 0 for every value. [`FineGrid::position`] and
-    /// [`FineGrid::is_between_steps`] do not change.
+    /// A copy of this grid that says that it is not there: [`FineGrid::is_there`] is false, and bit 63 of `between_steps_sign` is 0
+    /// for every value. [`FineGrid::position`] and [`FineGrid::is_between_steps`] give the same results as before. The choice of a
+    /// predictor takes this copy when interpolation is no candidate.
     #[must_use]
     pub fn without_positions(self) -> Self {
         Self { steps_limit: 0.0, ..self }
@@ -125,8 +132,9 @@ impl<V: Value> FineGrid<V> {
         V::round_from(steps * self.step + offset)
     }
 
-    /// Writes the values of a row to a chunk, from the positions of the values at even indices and of those at odd indices: `evens` is as long as `odds` or one
-    /// longer. `row` starts at the row's first byte and may be longer than the row.
+    /// Restores the values of a row and writes them to `row`. `evens` has the positions of the values at even indices, `odds` of
+    /// those at odd indices; `evens` is as long as `odds` or one longer. `row` is a slice of the chunk's bytes. It begins with the
+    /// first value, and bytes behind the last value do not change.
     #[inline(always)]
     pub(crate) fn restore_row(self, evens: &[i32], odds: &[i32], order: ByteOrder, row: &mut [u8]) {
         if let (Some(evens), Some(odds)) = (common_row(evens), common_row(odds)) {
@@ -187,7 +195,9 @@ impl<V: Value> FineGrid<V> {
     }
 
     /// Bit 63 is 1 where there is a fine grid and [`FineGrid::is_between_steps`] is true; the other bits mean nothing. `steps` is the value's nearest whole
-    /// number of steps. Numbers are compared by subtracting their bits and taking the sign bit, as [`fast_f32`](crate::quantize::fast_f32) explains.
+    /// number of steps. Three differences of bits are combined by AND. Their bit 63 is 1 if: the steps are below the limit; the
+    /// restored value equals the value; the rest is not 0. [`fast_f32`](crate::quantize::fast_f32) explains why this compares
+    /// numbers.
     #[inline(always)]
     pub(crate) fn between_steps_sign(&self, value: V, steps: f64) -> u64 {
         let x = value.to_f64();

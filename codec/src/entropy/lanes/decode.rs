@@ -17,8 +17,9 @@ pub const LANE_PADDING: usize = REQUEST;
 const ZERO_FILL_BITS_PER_VALUE: usize = 2;
 
 /// Decodes a block of `values.len()` differences. `lane_words` are the lanes' words followed by [`LANE_PADDING`] zeros; `extra` holds the extra
-/// bits, followed by [`EXTRA_PADDING`] zero bytes. If `C` has an [`Integer::FAR`], an entry of `table` must be wide unless all its differences fit `C`: the
-/// differences of other entries are written unchecked.
+/// bits, followed by [`EXTRA_PADDING`] zero bytes. If `C` has an [`Integer::FAR`], an entry of `table` must have the bit
+/// `WIDE_ENTRY` if one of its differences does not fit `C` or equals [`Integer::FAR`]. The differences of entries without that bit
+/// can be written without a check, and then `keep_patch` is not called for them.
 ///
 /// # Errors
 /// `Corrupt` if the tokens have more values than the block, if extra bits are missing or left over, if lane words are left over or their last one is 0, or if
@@ -53,12 +54,15 @@ fn decode_lanes<C: Integer>(
     keep_patch: KeepPatch<'_>,
 ) -> Result<()> {
     const SECTION: &str = "block";
+    // Index of the first word of the padding, which is 0: the number of the block's lane words.
     let zeros_at = lane_words.len().saturating_sub(LANE_PADDING);
     let word = |index: usize| u32::from(lane_words[index.min(zeros_at)]);
     let mut lanes = Lanes { buffers: std::array::from_fn(|lane| word(lane) << 16 | word(LANES + lane)), used: [0; LANES] };
     let mut next = (2 * LANES).min(zeros_at);
-    // A block of few bits is mostly runs. It is filled with zeros first: then `write_runs` stores no zeros of runs and `write_zeros` at most LANES of them,
-    // however long a run is. In other blocks, all zeros of runs are stored.
+    // A block of few bits is mostly runs. It is filled with zeros first, so that most zeros of runs need not be stored. Two
+    // functions of `BlockWriter` store some all the same: `write_zeros` at most LANES of a run, however long it is, and `skip` all
+    // of a run; the latter is called at the block's end and in rounds that `expand_any` writes. In other blocks, all zeros of runs
+    // are stored.
     let is_zero_filled = 16 * lane_words.len() < ZERO_FILL_BITS_PER_VALUE * values.len();
     if is_zero_filled {
         values.fill(C::default());
@@ -70,8 +74,11 @@ fn decode_lanes<C: Integer>(
         let round = decoder.round(&mut lanes, table, request);
         next = (next + round.taken).min(zeros_at);
         let tokens = output.expand(&round, decoder);
-        // If the block ends within this round, the lanes behind its last token have no token, and their buffers must have been 0 before the round. They were if
-        // the entry found is `table[0]`, whose code is all zeros, and the buffer is 0 after the round, which is checked below.
+        // If the block ends within this round, the lanes behind its last token have no token. By FORMAT.md §9.1 their buffers must
+        // be 0, and none is shifted or gets a word in that round. But `round` has looked up a token for them too, has shifted their
+        // buffers by its length and may have added a word. A buffer was 0 before that if two things hold. The entry is `table[0]`:
+        // its code is all zeros, so that only zeros were shifted out. And the buffer is 0 afterwards, which is checked below for
+        // all lanes.
         unused_lanes_are_zero = round.entries[tokens..].iter().all(|&entry| entry == table[0]);
     }
 

@@ -1,7 +1,9 @@
 //! Tokens of a block → words of its 32 lanes (FORMAT.md §9.1).
 //!
-//! When the encoder fills word `w` of a lane, the decoder asks for the lane's word `w + 2` after the same round. So that is when the encoder gives word `w + 2`
-//! the next free index. It keeps two indices for each lane: of the word that is being filled, and of the one after it.
+//! When the encoder fills word `w` of a lane, the decoder asks for the lane's word `w + 2` after the same round. So that is when
+//! the encoder gives word `w + 2` the next free index. It does so in the block's last round too, where the decoder of FORMAT.md
+//! asks for no word: these words are behind all others, are 0 and are cut off. The encoder keeps two indices for each lane: of the
+//! word that is being filled, and of the one after it.
 
 use super::{LANES, MAX_BLOCK};
 use crate::entropy::alphabet::SYMBOLS;
@@ -22,8 +24,8 @@ pub struct Encoder {
 const _: () = assert!(MAX_WORDS <= 1 << 16);
 
 impl Encoder {
-    /// Codes the tokens of a block; returns the block's words without the zeros at their end. `codes` come from
-    /// [`crate::entropy::codebook::canonical_codes`].
+    /// Codes the tokens of a block, at most [`MAX_BLOCK`]; returns the block's words without the zeros at their end. `codes` come
+    /// from [`crate::entropy::codebook::canonical_codes`]: the lower 16 bits are a symbol's code, the upper 16 its length in bits.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -42,8 +44,9 @@ impl Encoder {
 
 #[inline(always)]
 fn encode_lanes(symbols: &[u8], codes: &[u32; 256], words: &mut [u16; 1 << 16]) -> usize {
-    // Of each lane: `pending` ends in the bits that make no whole word yet, and `bits` is their number, 0 to 15. The lower 16 bits of `word_indices` are the
-    // index of the word for these bits, the upper 16 the index of the lane's word after that.
+    // Of each lane: the lowest `bits` bits of `pending`, 0 to 15, make no whole word yet; the bits above them are in earlier words
+    // already. The lower 16 bits of `word_indices` are the index of the word for these bits, the upper 16 the index of the lane's
+    // word after that.
     let mut pending = [0u32; LANES];
     let mut bits = [0u32; LANES];
     let mut word_indices: [u32; LANES] = std::array::from_fn(|lane| (lane | (LANES + lane) << 16) as u32);
@@ -62,6 +65,8 @@ fn encode_lanes(symbols: &[u8], codes: &[u32; 256], words: &mut [u16; 1 << 16]) 
             let length = entries[lane] >> 16;
             pending[lane] = pending[lane] << length | entries[lane] & 0xffff;
             let count = bits[lane] + length;
+            // A whole word in the lowest 16 bits if `count` is 16 or more. Otherwise it is anything, and bit `lane` of `full` stays
+            // 0.
             finished[lane] = pending[lane] >> (count.wrapping_sub(16) & 31);
             full |= (count >> 4) << lane;
             bits[lane] = count & 15;

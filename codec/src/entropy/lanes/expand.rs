@@ -12,8 +12,10 @@ use crate::entropy::alphabet::{ALPHABET, SYMBOLS, class_value};
 use crate::entropy::codebook::{RUN_ENTRY, START_SHIFT, WIDE_ENTRY};
 use crate::number::integer::Integer;
 
-/// A round of at most this many values and more than [`MAX_COPIED_RUNS`] runs is written without a branch for each token, if the block has room for so many:
-/// the spans of the tokens before it add up to a token's offset. A power of two, so that a bit mask replaces the bounds check of that offset.
+/// A round with more than [`MAX_COPIED_RUNS`] runs and at most this many values is written without a branch for each token. The
+/// block must have room for this many values, even if the round has fewer. A token's offset is the sum of the spans of the tokens
+/// before it, where a span is a token's number of values. A power of two, so that a bit mask replaces the bounds check of that
+/// offset.
 const MAX_SCATTERED_VALUES: usize = 256;
 /// If a round has no run and at most this many classes, all tokens are written as if they were direct codes, then the classes one by one over that. With more
 /// classes, all lanes get their extra bits at once.
@@ -27,8 +29,9 @@ const MAX_MIXED_ONE_BY_ONE: u32 = 3;
 /// token is written only once, at the sum of the spans before it.
 const MAX_COPIED_RUNS: u32 = 1;
 
-/// Is called for each difference that the integers of the block cannot hold or that equals [`Integer::FAR`], with its index in the block and its value. The
-/// block gets [`Integer::FAR`] in its place.
+/// If the integers of the block have an [`Integer::FAR`], this is called for each difference that they cannot hold or that equals
+/// it, with the difference's index in the block and its value. The block gets [`Integer::FAR`] in its place. If they have none, it
+/// is never called, and differences that they cannot hold wrap.
 pub type KeepPatch<'a> = &'a mut dyn FnMut(usize, i64);
 
 /// Writes the differences of a block, round after round.
@@ -52,6 +55,8 @@ impl<C: Integer> BlockWriter<'_, C> {
     #[inline(always)]
     pub(super) fn expand(&mut self, round: &RoundTokens, decoder: impl LaneDecoder) -> usize {
         let &RoundTokens { ref entries, has_run, has_wide, non_literals, .. } = round;
+        // `expand_any` writes a round with wide tokens. It also writes one for which `extra` has fewer than ROUND_BYTES bytes left:
+        // then earlier rounds have needed more extra bits than the block has.
         let Some(bytes) = self.extra.get(self.extra_at / 8..).and_then(<[u8]>::first_chunk).filter(|_| !has_wide) else {
             return self.expand_any(entries);
         };
@@ -71,7 +76,7 @@ impl<C: Integer> BlockWriter<'_, C> {
             self.write_and_overwrite(decoder, entries, non_literals, bits);
             return LANES;
         }
-        // So many tokens have extra bits that those of all lanes are taken at once, direct codes included.
+        // Many tokens are runs or classes. So the extra bits of all 32 lanes are taken at once; a direct code has none to take.
         let bits_here = decoder.take_extra_bits(entries, &mut bits);
         self.advance(&bits);
         if !has_run {
@@ -128,8 +133,10 @@ impl<C: Integer> BlockWriter<'_, C> {
         self.write_runs(decoder, entries, &differences, runs, &spans)
     }
 
-    /// Writes the differences of a round with runs. Token `l` has `spans[l]` values. `extra_at` must be behind the extra bits of the whole round; those of
-    /// tokens behind the block's end are given back. Returns the number of tokens before the block's end.
+    /// Writes the differences of a round with runs. Token `l` has `spans[l]` values. `differences` has 0 behind the 32 tokens', so
+    /// that LANES of them can be copied from any token on; the copied zeros leave a block that was filled with zeros as it is.
+    /// `extra_at` must be behind the extra bits of the whole round; those of tokens behind the block's end are given back. Returns
+    /// the number of tokens before the block's end.
     #[inline(always)]
     fn write_runs(
         &mut self,
@@ -243,8 +250,8 @@ impl<C: Integer> BlockWriter<'_, C> {
         LANES
     }
 
-    /// Writes a round of any tokens, at any offset of the block. Missing extra bits are read as 0; `decode` reports them after the last round. Returns the
-    /// number of tokens before the block's end.
+    /// Writes a round of any tokens, one by one. They may be wide, and the block may end within the round. Missing extra bits are
+    /// read as 0; `decode` reports them after the last round. Returns the number of tokens before the block's end.
     #[inline(never)]
     fn expand_any(&mut self, entries: &[u32; LANES]) -> usize {
         let extra_bits = 8 * (self.extra.len() - EXTRA_PADDING);
@@ -290,8 +297,9 @@ impl<C: Integer> BlockWriter<'_, C> {
         self.written += zeros;
     }
 
-    /// Does what [`Self::skip`] does, and sets at least [`LANES`] values to 0, for which there must be room: [`Self::copy_between_runs`] has left copies of
-    /// tokens in them. Values after these are not written if the block was filled with zeros.
+    /// Moves `written` on by `zeros`, even over the block's end. All values that it passes are 0 afterwards. The next [`LANES`]
+    /// values are always set to 0, even if `zeros` is less, because [`Self::copy_between_runs`] has left copies of tokens in them;
+    /// there must be room for them. If the block was filled with zeros, values after these are 0 already and are not written.
     #[inline(always)]
     fn write_zeros(&mut self, zeros: usize) {
         self.write(&[C::default(); LANES]);

@@ -1,12 +1,17 @@
 //! Extra bits of tokens, and the differences and runs that they make with an entry of the decoding table (FORMAT.md §7).
+//!
+//! Bits 0 to 3 of an entry are the length of the code, bits 4 to 10 the number of the token's extra bits. The bits from
+//! `START_SHIFT` on are its payload, in two's complement. The payload of a direct code is its difference, that of a token class its
+//! start. Of a run, the payload has the start in the bits below `FIRST_SHIFT` and the first value in those from there on. An entry
+//! with `WIDE_ENTRY` is wide: its payload is the symbol, and the start is to be taken from the alphabet.
 
 use super::LANES;
 use crate::entropy::codebook::{FIRST_SHIFT, RUN_ENTRY, START_SHIFT};
 
 /// Most extra bits of a token whose entry is not wide.
 pub(super) const MAX_NARROW_EXTRA_BITS: u8 = 21;
-/// Number of bytes that [`RoundBits`] needs from the byte of a round's first extra bit on. A window of 8 bytes that begins in the first [`ROUND_OFFSETS`] of
-/// them lies within them.
+/// Number of bytes that [`RoundBits`] needs from the byte of a round's first extra bit on. [`RoundBits::take`] reads 8 bytes from
+/// an offset below [`ROUND_OFFSETS`] on.
 pub(super) const ROUND_BYTES: usize = ROUND_OFFSETS + 8;
 /// Number of zero bytes that [`decode`](super::decode) needs behind a block's extra bits.
 pub const EXTRA_PADDING: usize = ROUND_BYTES;
@@ -33,7 +38,8 @@ impl RoundBits<'_> {
     }
 }
 
-/// Least number of bits that [`RoundBits::take`] and [`read_window`] return: 64 less up to 7 bits before the first one in its byte.
+/// Least number of bits that [`RoundBits::take`] and [`read_window`] return. They read 8 bytes, from the byte that has the first
+/// bit asked for, and drop the bits before it in that byte: up to 7 of 64.
 pub(super) const WINDOW_BITS: u32 = 57;
 /// The extra bits of a token whose entry is not wide. `bits_here` are the bits from the token's first extra bit on.
 #[inline(always)]

@@ -4,14 +4,16 @@ use super::LANES;
 use super::extra_bits::{RoundBits, WINDOW_BITS, extra_count};
 use crate::entropy::codebook::{DecodeTable, MAX_CODE_BITS, RUN_ENTRY, SPECIAL_ENTRY, START_SHIFT, WIDE_ENTRY};
 
-/// Number of words that are handed to a round: at most one for each lane is taken. The 8 behind them let eight words be loaded at any offset up to [`LANES`].
+/// Number of words that are handed to a round. It takes at most [`LANES`] of them, one for each lane. It has 8 more, so that eight
+/// words can be loaded from any offset up to [`LANES`].
 pub(super) const REQUEST: usize = LANES + 8;
 
 /// State of the lanes of a block.
 pub(super) struct Lanes {
     /// Next bits of each lane, the first one most significant.
     pub(super) buffers: [u32; LANES],
-    /// Number of each buffer's lowest bits that hold no bits of words read: 0 to 15 between rounds, and 32 less `available` of FORMAT.md §9.1.
+    /// Number of each buffer's lowest bits that are empty, because codes were shifted out of its top: 0 to 15 between rounds. It is
+    /// 32 less `available` of FORMAT.md §9.1.
     pub(super) used: [u32; LANES],
 }
 
@@ -43,7 +45,7 @@ pub(super) trait LaneDecoder: Copy {
     fn take_extra_bits(self, entries: &[u32; LANES], bits: &mut RoundBits<'_>) -> [u32; LANES];
 }
 
-/// Portable code. Which lanes take a word decides no branch.
+/// Portable code. It has no branch that depends on which lanes take a word.
 #[derive(Clone, Copy)]
 pub(super) struct Portable;
 
@@ -91,6 +93,7 @@ impl LaneDecoder for Portable {
     #[inline(always)]
     fn take_extra_bits(self, entries: &[u32; LANES], bits: &mut RoundBits<'_>) -> [u32; LANES] {
         let mut taken = [0u32; LANES];
+        // Two tokens have at most 2 * 21 extra bits, less than the WINDOW_BITS that `take` returns.
         for (taken, &[first, second]) in taken.as_chunks_mut::<2>().0.iter_mut().zip(entries.as_chunks::<2>().0) {
             let window = bits.take(extra_count(first) + extra_count(second));
             *taken = [window as u32, (window >> extra_count(first)) as u32];

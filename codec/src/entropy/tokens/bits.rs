@@ -13,7 +13,7 @@ pub struct BitString {
 }
 
 impl BitString {
-    /// Appends bits `from..to` to `words`, 16 bits a word. Zeros fill the last word.
+    /// Appends bits `from..to` to `words`, 16 bits a word. Bits of the last word behind bit `to - 1` are 0.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -35,7 +35,9 @@ impl BitString {
     }
 }
 
-/// Appends to a [`BitString`]. The last, partial word is in a register until [`BitWriter::finish`].
+/// Appends to a [`BitString`]. The last, partial word is in `buffer`, which can stay in a register. Each push stores the word that
+/// it adds to, full or not, so that the store needs no branch. What a push carries into the next word is stored later, by the next
+/// push or by [`BitWriter::finish`].
 pub(super) struct BitWriter<'a> {
     pub(super) words: &'a mut [u64],
     /// Index of the partial word.

@@ -1,5 +1,7 @@
-//! The tokens of one segment. Most differences are direct codes, and vector code makes their symbols. Runs and token classes are found as sets of bits
-//! and get their tokens from a table where it has them.
+//! The tokens of one segment. A direct code, or literal, is a token for one difference from -15 to 15; it has no extra bits. Most
+//! differences become direct codes, and vector code makes their symbols. All other tokens are runs and token classes. Vector code
+//! finds these as sets of bits. A table has the tokens of all runs and of differences up to 4095 in magnitude; those of larger
+//! differences are computed.
 
 use std::ops::Range;
 
@@ -25,11 +27,12 @@ const BYTE_TO_SYMBOL: u8 = DIRECT_ZERO - DIRECT_MAX as u8;
 /// Buffers of [`tokenize_segment`]. A segment's tokens do not depend on what earlier segments left in them.
 #[derive(Debug)]
 pub(super) struct Scratch {
-    /// Each difference plus 15, or [`CLASS_BYTE`].
+    /// Each difference plus 15, or [`CLASS_BYTE`]. [`look_up_non_literals`] overwrites those of runs' first values and of classes.
     bytes: [u8; SEGMENT + SLACK],
-    /// Table index of each difference.
+    /// Table index of each difference. [`look_up_non_literals`] may put a run's table index in place of that of its first value.
     indices: [u16; SEGMENT + SLACK],
-    /// Table index of each token, where [`insert_runs`] fills it; of each token that is no direct code, in [`look_up_non_literals`].
+    /// Table index of each token. [`insert_runs`] writes those of all tokens, [`look_up_non_literals`] only those of runs and
+    /// classes.
     token_indices: [u16; SEGMENT + SLACK],
     /// For each token that is no direct code, the offset in the segment of its difference, or of its run's first value.
     non_literals: [u16; SEGMENT + SLACK],
@@ -57,7 +60,8 @@ const WORDS: usize = SEGMENT / 64;
 
 /// A segment with at least this many values for each class and run, on average, goes to [`copy_between_events`].
 const MIN_VALUES_PER_EVENT: usize = 16;
-/// With as many classes as a segment's length divided by this, rounded down, or more, all its tokens are looked up, those of direct codes too.
+/// If at least one value in this many has a class, all tokens of a segment are looked up in the table, those of direct codes too.
+/// The least number of classes for that is the segment's length divided by this, rounded down.
 const MAX_VALUES_PER_CLASS: usize = 3;
 
 /// Makes the tokens of one segment of 1 to [`SEGMENT`] differences: writes their symbols to `symbols`, which is [`SLACK`] longer than the segment, and
@@ -133,9 +137,10 @@ struct Marked {
     classes: Marks<WORDS>,
 }
 
-/// A segment has runs only if its stretches of adjacent zeros have at least half this many zeros on average: 1.5. That is their average length where each
-/// value is zero with a probability of 1/3, independently of the others. Below it runs save next to nothing, and cost time when they are written and when
-/// they are read: docs/design-notes.md, "When zeros become runs".
+/// The least average number of zeros in a segment's stretches of adjacent zeros with which the segment has runs, in halves: 3
+/// halves are 1.5 zeros. A single zero is a stretch too. Stretches have 1.5 zeros on average where each value is zero with a
+/// probability of 1/3, independently of the others. Below it runs save next to nothing, and cost time when they are written and
+/// when they are read: docs/design-notes.md, "When zeros become runs".
 pub const HALVES_TOGETHER: u32 = 3;
 
 impl Marked {
@@ -180,7 +185,8 @@ fn copy_between_events<C: Integer>(
             events &= events - 1;
             copy_symbols(bytes, at..event, &mut symbols[written..]);
             written += event - at;
-            // A branch on the kind of event would often be mispredicted; a conditional move costs less.
+            // A branch on the kind of event would often be mispredicted; a conditional move costs less. `event` is below SEGMENT:
+            // here and below, `% SEGMENT` changes no offset, but spares its bounds check.
             let byte = bytes[event % SEGMENT];
             let is_class = byte == CLASS_BYTE;
             let after = if is_class { event + 1 } else { run_end(zeros, event + 1) };
@@ -264,9 +270,10 @@ fn find_indices<C: Integer>(segment: &[C], indices: &mut [u16; SEGMENT + SLACK])
     }
 }
 
-/// Writes the tokens of a segment with more than a few runs and classes, but with less than a third of its values in classes. Looks up the tokens of runs
-/// and classes, puts their symbols in `bytes` in place of the difference's or the run's first byte, and then leaves out the other zeros of the runs.
-/// Returns the number of tokens.
+/// Writes the tokens of a segment with more than a few runs and classes, but with less than a third of its values in classes. Looks
+/// up the tokens of runs and classes. Puts each one's symbol, less [`BYTE_TO_SYMBOL`], in `bytes`: a class's in place of its
+/// difference, a run's in place of its first value. Then copies the segment's bytes to `symbols`, without those of `in_run`, and
+/// adds [`BYTE_TO_SYMBOL`] to each. Returns the number of tokens.
 #[inline(always)]
 fn look_up_non_literals<C: Integer>(
     masks: impl Masks,
@@ -371,7 +378,8 @@ fn push_by_fours(list: &[u16], symbols: &mut [u8], bits: &mut BitWriter<'_>) -> 
             break;
         }
         *symbols = entries.map(|entry| (entry >> 8) as u8);
-        // Whole entries are added, but only the low bytes, the numbers of extra bits, count: four times 12 is below 64, and `& 63` drops all else.
+        // The lowest byte of an entry is its number of extra bits, at most 12. The sum of four is at most 48, so it is in the
+        // lowest six bits of the sum of the whole entries, and `& 63` drops the rest.
         let (first, second, first_bits) = (concat_bits(a, b), concat_bits(c, d), a.wrapping_add(b));
         writer.push(first | second << (first_bits & 63), first_bits.wrapping_add(c).wrapping_add(d) & 63);
     }
@@ -379,7 +387,7 @@ fn push_by_fours(list: &[u16], symbols: &mut [u8], bits: &mut BitWriter<'_>) -> 
     pushed
 }
 
-/// The family of the runs that begin with the value of a byte: see [`run_index`].
+/// The number that [`run_index`] takes for a run's first value, from that value's byte: 0 for -1, 1 for 0, 2 for 1.
 #[inline(always)]
 fn family(byte: u8) -> u8 {
     byte.wrapping_sub(ZERO_BYTE - 1)
@@ -412,7 +420,8 @@ fn concat_bits(first: u32, second: u32) -> u64 {
     u64::from(first >> 16) | u64::from(second >> 16) << (first & 63)
 }
 
-/// Offset of the first value from `start` on that is not zero. `start` is at most [`SEGMENT`].
+/// Offset of the first value from `start` on that is not zero, or the segment's length if there is none. `start` is at most
+/// [`SEGMENT`].
 #[inline(always)]
 fn run_end(zeros: &[u64], start: usize) -> usize {
     let ones = (!(zeros[start / 64] >> (start % 64))).trailing_zeros() as usize;

@@ -1,7 +1,8 @@
 //! Values → residuals on the fine grid (FORMAT.md §5.2, rules 1 to 4 of the encoder), the positions that these lead to, and exceptions.
 //!
-//! There are three ways, which give the same result wherever the first two are certain. These two take all values of a call at once (64 at most, called a row
-//! here), without a branch for each value:
+//! There are three ways. The first two take all values of a call at once, without a branch for each value; these values, 64 at
+//! most, are called a row here. The third way takes one value. A result of which the first or second way is certain is also the
+//! third's, but `encode_and_mark` must get no fill value that is an exception, as it does not test for them:
 //!
 //! ```text
 //! encode_fast      f32 for values of type f32, f64 for those of type f64; returns false if the result of any value is not certain
@@ -9,8 +10,9 @@
 //! encode_one       f64; one value by the rules
 //! ```
 //!
-//! Where a row of values of type f32 has no excluded value, `FastF32::mark_uncertain` first marks the results of `encode_fast`. `encode_and_mark` follows only
-//! if it has marked more than [`MAX_MARKED_VALUES`].
+//! If `encode_fast` in f32 is not certain of a row in which no excluded value has been found, `FastF32::mark_uncertain` marks its
+//! results. If more than [`MAX_MARKED_VALUES`] are marked, the row is searched for excluded values. If it has none,
+//! `encode_and_mark` encodes it again.
 //!
 //! A mark is an integer whose highest bit is 1 where a result may be wrong; its other bits mean nothing. Excluded values, such as fill values, come in
 //! regions. A row in which some are found is encoded with other values in their place: otherwise each of them would take the slow way through
@@ -26,8 +28,9 @@ use crate::simd::{COMMON_ROW, ROW_GROUP, vectorized};
 
 /// If a row has more marked values than this, it is searched for excluded values before any value is encoded alone.
 const MAX_MARKED_VALUES: u32 = 4;
-/// What a result of the fast path in f64 needs to be certain: the value's distance from its prediction, in steps, is at least this far from a tie (half a
-/// step), and the value is at least this far from every position, in spacings. Rounding errors of values up to 32768 steps are far smaller.
+/// The fast path in f64 is certain of a result only if a small error cannot change it. The value's distance from its prediction, in
+/// steps, must be at least this far from a tie, a whole number and a half. The value, in spacings, must be at least this far from
+/// every position. Rounding errors are far smaller, as the value has fewer than 32768 steps and the distance fewer than 65536.
 const F64_MARGIN: f64 = 1e-6;
 /// Most values that one call of [`FineGrid::encode`] takes: a bit each in the `u64` that it returns.
 pub const MAX_VALUES_PER_CALL: usize = 64;
@@ -72,6 +75,8 @@ impl<V: Value> FineGrid<V> {
     }
 
     /// Encodes values as [`FineGrid::encode`] does, after [`FineGrid::encode_fast`] has returned false, or with `had_excluded` set.
+    /// In the first case `residuals` and `positions` must be as `encode_fast` left them: those results of its f32 path that are
+    /// certain are kept.
     #[inline(always)]
     pub fn encode_after_fast_path(
         &self,
@@ -86,7 +91,7 @@ impl<V: Value> FineGrid<V> {
             if excluded != 0 {
                 return self.encode_with_excluded(values, excluded, predictions, residuals, positions);
             }
-            // `had_excluded` was set when this call began, so the fast path has not been tried yet.
+            // `had_excluded` was set when this call began. `encode` has not tried the fast path then; other callers may have.
             if self.encode_fast(values, predictions, residuals, positions) {
                 return 0;
             }
@@ -97,7 +102,8 @@ impl<V: Value> FineGrid<V> {
             Some(fast) => fast.mark_uncertain(values, predictions, marks),
             None => self.encode_and_mark(values, predictions, residuals, positions, marks),
         }
-        // Results without a mark are right. Most rows that come here have one marked value.
+        // A value without a mark keeps its result, which is right: `encode_and_mark` has just written it, or, if `self.fast` is
+        // there, `encode_fast` has written it earlier. Most rows that come here have one marked value.
         if count(marks) > MAX_MARKED_VALUES {
             let excluded = self.search_excluded(values, had_excluded);
             if excluded != 0 {
@@ -141,8 +147,9 @@ impl<V: Value> FineGrid<V> {
                     positions.copy_from_slice(predictions);
                     return;
                 }
-                // A replacement is about half a spacing from its prediction and on no position: the fast path finds residual 0, unless the prediction is near
-                // the limit. If the fast path returns false, the loop below sets residual 0 and the position, and clears the mark.
+                // A replacement is about half a spacing above its prediction, and on no position. So its residual is 0, and a fast
+                // path is certain of it unless the prediction is near the limit or beyond it. If the fast path returns false, for
+                // whatever reason, the loop below sets residual 0 and the position of each replacement, and clears its mark.
                 let eighth = self.step / f64::from(POSITIONS_PER_STEP);
                 for ((other, &value), &prediction) in replaced.iter_mut().zip(values).zip(predictions) {
                     let replacement = V::round_from((f64::from(prediction) + 0.5) * eighth);
@@ -183,7 +190,8 @@ impl<V: Value> FineGrid<V> {
         exceptions
     }
 
-    /// Encodes values as if every residual were a number of steps. Bit 31 of a value's mark is 1 where the result may be wrong.
+    /// Encodes values as if every residual were a number of steps. Bit 31 of a value's mark is 1 if the result may be wrong. Values
+    /// with the bits of a masked fill value are not marked for that: callers pass none, or overwrite their results.
     #[inline(always)]
     fn encode_and_mark(
         &self,
@@ -218,9 +226,10 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// The fast path for values of type `f64`: returns whether the results of all `LEN` values are certain. It does not test the bound: a distance that is
-    /// [`F64_MARGIN`] away from a tie is within it, as restoring an `f64` does not end with a rounding to a smaller type. False for slices of other lengths,
-    /// for other types, and where the value of a position may be infinite.
+    /// The fast path for values of type `f64`: returns whether the results of all `LEN` values are certain. It does not test the
+    /// bound. If the distance from the prediction is [`F64_MARGIN`] away from a tie, the position's value is less than half a step,
+    /// which is the bound, from the value. No rounding to a smaller type follows that could move it. Returns false for slices of
+    /// other lengths, for other types, and where the value of a position may be infinite.
     #[inline(always)]
     fn encode_fast_in_f64<const LEN: usize>(
         &self,
@@ -295,7 +304,9 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// Bit 63 is 1 where `value` has too many steps, where `position` is at the limit or beyond it, or where `value` is on another position than `position`.
+    /// Bit 63 is 1 if `value` is NaN or has [`Value::STEPS_LIMIT`] steps or more, if the magnitude of `position` is
+    /// [`position_limit`] or more, or if `value` is on another position than `position`. The position `-position_limit` is allowed
+    /// but marked, too: `encode_one` decides on it.
     #[inline(always)]
     fn mark_of_position(&self, value: V, position: i32) -> u64 {
         let below_limit = V::STEPS_LIMIT.to_bits().wrapping_sub(1);
@@ -331,8 +342,8 @@ impl<V: Value> FineGrid<V> {
         self.fill.is_some_and(|fill| values.iter().fold(false, |any, value| any | (value.to_bits() == V::Code::from_i64(fill))))
     }
 
-    /// Two of the three tests of rule 1: whether the value is no fill value that must be an exception, and whether its number of steps, before rounding, is
-    /// below the limit. The third, of the rounded number, is in [`FineGrid::position`].
+    /// Two of the three tests of rule 1. True if the value does not have the bits of a masked fill value, and if the magnitude of
+    /// its number of steps, before rounding, is below the limit. [`FineGrid::position`] has the third test, of the rounded number.
     #[inline(always)]
     fn is_in_reach(&self, value: V) -> bool {
         self.fill != Some(value.to_bits_i64()) && (value.to_f64() * self.inverse_step).abs() < V::STEPS_LIMIT
