@@ -1,7 +1,7 @@
 //! Stage 3 (FORMAT.md §7): differences → tokens. [`crate::entropy::lanes`] has the inverse: it expands tokens as it decodes them.
 //!
 //! A token is a symbol of the alphabet and its extra bits. A run of zeros, or 1 or -1 and the zeros behind it, is one token, except in segments where
-//! zeros are mostly single ([`HALVES_TOGETHER`]). No run goes on from one segment of [`SEGMENT`] values into the next. So segments become tokens
+//! zeros are mostly single ([`TWICE_MIN_ZEROS_PER_STRETCH`]). No run goes on from one segment of [`SEGMENT`] values into the next. So segments become tokens
 //! independently, and the tokens of any number of successive segments can make a block.
 
 mod bits;
@@ -9,7 +9,7 @@ mod segment;
 mod table;
 
 pub use self::bits::BitString;
-pub use self::segment::HALVES_TOGETHER;
+pub use self::segment::TWICE_MIN_ZEROS_PER_STRETCH;
 
 use self::segment::{SLACK, Scratch, tokenize_segment};
 use crate::entropy::alphabet::{ALPHABET, Histogram, SEGMENT, SYMBOLS};

@@ -3,7 +3,7 @@
 //!
 //! Estimates are integers, so that the CPU's and the GPU's encoders choose alike.
 
-pub(crate) mod grid;
+pub(crate) mod grid_kind;
 mod residual_stats;
 mod tile;
 mod tiles;

@@ -8,7 +8,7 @@
 use quire_codec::stages::alphabet::Histogram;
 use quire_codec::stages::alphabet::{ALPHABET, Meaning, SEGMENT, SYMBOLS};
 use quire_codec::stages::dictionary::Family;
-use quire_codec::stages::tokens::HALVES_TOGETHER;
+use quire_codec::stages::tokens::TWICE_MIN_ZEROS_PER_STRETCH;
 
 /// Scales either side of the middle one that stand for a log-normal scale.
 const NODES: i32 = 8;
@@ -88,7 +88,7 @@ impl Runs {
 
     /// Whether the codec has no runs here: stretches of zeros of `1 / not_zero` values are too short.
     fn stand_alone(&self) -> bool {
-        2.0 < f64::from(HALVES_TOGETHER) * self.not_zero
+        2.0 < f64::from(TWICE_MIN_ZEROS_PER_STRETCH) * self.not_zero
     }
 
     /// Runs of `from` to `below - 1` values that start at a value, on average; those of one value are direct codes. Runs of a whole segment or more count as

@@ -17,8 +17,8 @@ pub const LANE_PADDING: usize = REQUEST;
 const ZERO_FILL_BITS_PER_VALUE: usize = 2;
 
 /// Decodes a block of `values.len()` differences. `lane_words` are the lanes' words followed by [`LANE_PADDING`] zeros; `extra` holds the extra
-/// bits, followed by [`EXTRA_PADDING`] zero bytes. If `C` has an [`Integer::FAR`], an entry of `table` must be wide unless all its differences fit `C`: the
-/// differences of other entries are written unchecked.
+/// bits, followed by [`EXTRA_PADDING`] zero bytes. If `C` has an [`Integer::PLACEHOLDER`], an entry of `table` must be wide unless all its differences fit `C`:
+/// the differences of other entries are written unchecked.
 ///
 /// # Errors
 /// `Corrupt` if the tokens have more values than the block, if extra bits are missing or left over, if lane words are left over or their last one is 0, or if

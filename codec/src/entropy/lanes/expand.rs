@@ -27,8 +27,8 @@ const MAX_MIXED_ONE_BY_ONE: u32 = 3;
 /// token is written only once, at the sum of the spans before it.
 const MAX_COPIED_RUNS: u32 = 1;
 
-/// Is called for each difference that the integers of the block cannot hold or that equals [`Integer::FAR`], with its index in the block and its value. The
-/// block gets [`Integer::FAR`] in its place.
+/// Is called for each difference that the integers of the block cannot hold or that equals [`Integer::PLACEHOLDER`], with its index in the block and its value.
+/// The block gets [`Integer::PLACEHOLDER`] at that index.
 pub type KeepPatch<'a> = &'a mut dyn FnMut(usize, i64);
 
 /// Writes the differences of a block, round after round.
@@ -267,15 +267,15 @@ impl<C: Integer> BlockWriter<'_, C> {
         LANES
     }
 
-    /// Writes a difference. If `C` has an [`Integer::FAR`], and the difference is that or does not fit `C`, writes [`Integer::FAR`] and hands the difference to
-    /// `keep_patch`. The block must not be full.
+    /// Writes a difference. If `C` has an [`Integer::PLACEHOLDER`], and the difference equals it or does not fit `C`, writes the placeholder and hands the
+    /// difference to `keep_patch`. The block must not be full.
     #[inline(always)]
     fn write_any(&mut self, difference: i64) {
         let value = C::from_i64(difference);
-        self.values[self.written] = match C::FAR {
-            Some(far) if value == far || value.to_i64() != difference => {
+        self.values[self.written] = match C::PLACEHOLDER {
+            Some(placeholder) if value == placeholder || value.to_i64() != difference => {
                 (self.keep_patch)(self.written, difference);
-                far
+                placeholder
             }
             _ => value,
         };

@@ -139,7 +139,7 @@ impl Chooser {
             if outliers.out_of_fine_reach > len / VALUES_PER_VALUE_OUT_OF_REACH {
                 fine = fine.without_positions();
             }
-            if !fine.is_there() || tile % 2 == 1 {
+            if !fine.has_positions() || tile % 2 == 1 {
                 continue;
             }
             self.exceptions.clear(len)?;
@@ -155,7 +155,7 @@ impl Chooser {
             stats.interpolated.outliers += outliers.in_reach(self.exceptions.count());
             // To give interpolation up after the first tile would make streams longer: docs/design-notes.md, "Choice of the predictor".
         }
-        stats.fine_grid_in_reach = fine.is_there();
+        stats.fine_grid_in_reach = fine.has_positions();
         Ok(stats)
     }
 }
@@ -267,7 +267,7 @@ fn codes<V: Value>(
                 }
                 codes.copy_from_slice(&low_codes[..codes.len()]);
                 uncertain |= i64::from(beyond_steps).cast_unsigned();
-                if fine.is_there() && fast.may_be_between_steps {
+                if fine.has_positions() && fast.may_be_between_steps {
                     for &value in &part {
                         let steps = value.to_f64() * quantizer.inverse_step() + ROUNDING - ROUNDING;
                         outliers.between_steps += fine.between_steps_sign(value, steps) >> 63;
