@@ -122,7 +122,7 @@ fn check_as<V: Element>(
     value: impl Fn(V) -> Value,
 ) -> Result<Difference, String> {
     if original.len() != read.len() {
-        return Err(format!("{} bytes came back for {}", read.len(), original.len()));
+        return Err(format!("{} bytes were read where {} were written", read.len(), original.len()));
     }
     let bytes_of = |bytes: &[u8], index: usize| V::read(bytes, index, kind.byte_order);
     let count = original.len() / V::SIZE;

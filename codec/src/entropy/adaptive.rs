@@ -50,14 +50,14 @@ impl UserDictionary {
             Error::invalid(if bytes.starts_with(MAGIC_BEFORE) {
                 "its books are of streams of version 0.4: make it again with `quire train`"
             } else {
-                "it is no dictionary of codebooks: `quire train` makes one"
+                "it is not a dictionary of codebooks: `quire train` makes one"
             })
         })?;
         // The contents are read by hand: where memory is short, bincode's decoder ends the process.
         let short = || Error::invalid("it is damaged: it ends too early");
         let length = take_length(&mut rest).ok_or_else(short)?;
         let origin = rest.split_off(..length).ok_or_else(short)?;
-        let origin = std::str::from_utf8(origin).map_err(|_| Error::invalid("it is damaged: its origin is no UTF-8"))?;
+        let origin = std::str::from_utf8(origin).map_err(|_| Error::invalid("it is damaged: its origin is not UTF-8"))?;
         let count = take_length(&mut rest).ok_or_else(short)?;
         let (books, behind) = rest.as_chunks::<SYMBOLS>();
         if count != books.len() || !behind.is_empty() || count == 0 || count > MAX_USER_BOOKS {
@@ -162,6 +162,6 @@ mod tests {
         bad.books[1][5] += 1;
         let error = UserDictionary::from_bytes(&bad.to_bytes().unwrap()).unwrap_err().to_string();
         assert!(error.contains("book 1: "), "{error}");
-        assert!(UserDictionary::from_bytes(b"\x89HDF\r\n\x1a\n").unwrap_err().to_string().contains("no dictionary"));
+        assert!(UserDictionary::from_bytes(b"\x89HDF\r\n\x1a\n").unwrap_err().to_string().contains("not a dictionary"));
     }
 }

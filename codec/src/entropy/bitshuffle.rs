@@ -224,13 +224,13 @@ fn read_planes(stream: &[u8], planes: &mut Planes, most: usize, len: usize) -> R
     };
     let count = usize::from(stream[0]);
     if count == 0 || count > most {
-        return Err(wrong(format_args!("there are {count} planes, not 1 to {most}")));
+        return Err(wrong(format_args!("there are {count} bit planes, not 1 to {most}")));
     }
-    let too_short = || wrong(format_args!("a part is missing"));
+    let too_short = || wrong(format_args!("bytes are missing at its end"));
     let (modes, rest) = stream[1..].split_at_checked(count.div_ceil(MODES)).ok_or_else(too_short)?;
     let mode = |number: usize| modes.get(number / MODES).map_or(EMPTY, |modes| modes >> (2 * (number % MODES)) & 3);
     if (count..MODES * modes.len()).any(|number| mode(number) != EMPTY) || mode(count - 1) == EMPTY {
-        return Err(wrong(format_args!("the modes {modes:02x?} are not those of {count} planes")));
+        return Err(wrong(format_args!("the modes {modes:02x?} are not those of {count} bit planes")));
     }
     let sparse = (0..count).filter(|&number| mode(number) == SPARSE).count();
     let (flags, rest) = rest.split_at_checked(FLAG_BYTES * sparse).ok_or_else(too_short)?;
@@ -245,7 +245,7 @@ fn read_planes(stream: &[u8], planes: &mut Planes, most: usize, len: usize) -> R
             DENSE => {
                 let (dense, rest) = bytes.split_at_checked(WORD * words).ok_or_else(too_short)?;
                 if number == count - 1 && dense.iter().all(|&byte| byte == 0) {
-                    return Err(wrong(format_args!("the last of {count} planes is all 0")));
+                    return Err(wrong(format_args!("the last of {count} bit planes is all 0")));
                 }
                 plane[..dense.len()].copy_from_slice(dense);
                 bytes = rest;
@@ -264,23 +264,23 @@ fn read_planes(stream: &[u8], planes: &mut Planes, most: usize, len: usize) -> R
                         (word[at], bytes) = (byte, rest);
                     }
                     if nibble(word) != flags || flags == 0 {
-                        return Err(wrong(format_args!("a byte or a word is there that is 0")));
+                        return Err(wrong(format_args!("bit plane {number} has a byte or word that is 0")));
                     }
                     left &= left - 1;
                 }
             }
-            mode => return Err(wrong(format_args!("plane {number} has mode {mode}"))),
+            mode => return Err(wrong(format_args!("bit plane {number} has mode {mode}, not 0 to 2"))),
         }
         // Bits behind the last integer must be 0.
         let behind = plane[len / OCTET..WORD * words].iter().enumerate();
         if behind.fold(0, |any, (at, &byte)| any | if at == 0 { byte >> (len % OCTET) } else { byte }) != 0 {
-            return Err(wrong(format_args!("there are bits behind the last integer")));
+            return Err(wrong(format_args!("bit plane {number} has bits behind the last integer")));
         }
     }
     // The bytes that are left must be padding up to a whole word.
     let padding = bytes.len() < WORD && stream.len().is_multiple_of(WORD) && bytes.iter().all(|&byte| byte == 0);
     if nibbles.any(|nibble| nibble != 0) || !padding {
-        return Err(wrong(format_args!("something is left behind the planes")));
+        return Err(wrong(format_args!("bytes are left behind the bit planes")));
     }
     Ok(count)
 }
@@ -386,8 +386,8 @@ mod tests {
         Bitshuffle::default().decode(&with(&[1, SPARSE], &[1, 1 << 7]), &mut block).unwrap();
         assert_eq!(block[39], 1);
         for (bytes, why) in [
-            (vec![0, 0, 0, 0], "0 planes"),
-            (vec![33, 0, 0, 0], "33 planes"),
+            (vec![0, 0, 0, 0], "0 bit planes"),
+            (vec![33, 0, 0, 0], "33 bit planes"),
             (vec![1], "missing"),
             (vec![1, EMPTY, 0, 0], "modes"),
             (vec![1, DENSE | SPARSE << 2, 0, 0], "modes"),

@@ -208,7 +208,10 @@ pub fn fill_decode_table(lengths: &CodeLengths, entries: &SymbolEntries, table: 
         end += std::mem::replace(next, end);
     }
     if end > table.len() {
-        return Err(Error::corrupt("codebook", "its code lengths make no prefix code: they ask for too many codes"));
+        return Err(Error::corrupt(
+            "codebook",
+            format_args!("its code lengths make no prefix code: they use {end} of {} codes", table.len()),
+        ));
     }
     if end != table.len() || lengths.iter().any(|&length| length > MAX_CODE_BITS) {
         return Err(Error::corrupt(

@@ -90,10 +90,7 @@ fn decode_lanes<C: Integer>(
         || lanes.buffers != [0; LANES]
         || read_window(extra, extra_at) != 0
     {
-        return Err(Error::corrupt(
-            SECTION,
-            "bits stand behind its last token that are not 0, or words that should have been cut off",
-        ));
+        return Err(Error::corrupt(SECTION, "behind its last token are bits that are not 0, or words that must be cut off"));
     }
     Ok(())
 }

@@ -84,7 +84,7 @@ impl Chooser {
                     },
                 );
                 self.second = Some(room);
-                let undone = || Error::invalid("a choice on two threads was not carried out");
+                let undone = || Error::invalid("the fork that chooses the predictor must run both of its jobs");
                 of_first.ok_or_else(undone)??.plus(&of_second.ok_or_else(undone)??)
             }
         };
