@@ -310,7 +310,7 @@ fn try_round_trip() -> Result<String, String> {
     let failed = message::<hdf5::Error>;
     let words = h5zquire::cd_values::from_options(&format!("abs={BOUND}")).map_err(message)?;
     let memory = File::with_options().with_fapl(|list| list.core_filebacked(false)).create("quire-doctor").map_err(failed)?;
-    let values: Vec<f32> = (0..VALUES).map(|place| (place as f32 * 1e-3).sin()).collect();
+    let values: Vec<f32> = (0..VALUES).map(|index| (index as f32 * 1e-3).sin()).collect();
     let builder = memory.new_dataset::<f32>().shape(VALUES).chunk(VALUES).add_filter(FILTER_ID, &words);
     let dataset = builder.create("values").map_err(failed)?;
     dataset.write_raw(&values).map_err(failed)?;

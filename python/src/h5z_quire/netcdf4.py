@@ -67,12 +67,12 @@ def inq_var_filter(variable: Any) -> Quire | None:
     library = _library()
     count, words = ctypes.c_size_t(), (ctypes.c_uint * _MOST_WORDS)()
     inquire = library.nc_inq_var_filter_info
-    place = (variable._grpid, variable._varid, ctypes.c_uint(FILTER_ID), ctypes.byref(count))
-    status = inquire(*place, None)
+    arguments = (variable._grpid, variable._varid, ctypes.c_uint(FILTER_ID), ctypes.byref(count))
+    status = inquire(*arguments, None)
     if status == _NOT_FOUND:
         return None
     if status == 0 and count.value <= _MOST_WORDS:
-        status = inquire(*place, words)
+        status = inquire(*arguments, words)
     if status or count.value > _MOST_WORDS:
         raise OSError(f"variable {variable.name!r}: nc_inq_var_filter_info says {library.nc_strerror(status).decode()!r} ({status})")
     return Quire.from_cd_values(words[: count.value])
