@@ -139,10 +139,9 @@ impl Copier<'_> {
                 self.dataset(&links::open_dataset(parent, name, &access)?, object, to, link)?;
             }
             Kind::Datatype => {
-                let staged = self
-                    .types
-                    .get(&token)
-                    .ok_or("the named datatype was not in the file when copying began: let no program write to it while it is copied")?;
+                let staged = self.types.get(&token).ok_or(
+                    "the named datatype was not in the file when copying began: let no program write to it while it is copied",
+                )?;
                 objects::link_again(to, staged, name, link)?;
             }
             Kind::Other => return Err("it is neither a group nor a dataset nor a datatype, and cannot be copied".to_owned()),

@@ -1,9 +1,10 @@
-//! Extra bits of tokens, and the differences and runs that they make with an entry of the decoding table (FORMAT.md §7).
+//! Extra bits of tokens, and the differences and runs that they make with an entry of the decoding table (FORMAT.md §7). An entry is narrow if it is not wide:
+//! it has its start and not its symbol (see [`WIDE_ENTRY`](crate::entropy::codebook::WIDE_ENTRY)).
 
 use super::LANES;
 use crate::entropy::codebook::{FIRST_SHIFT, RUN_ENTRY, START_SHIFT};
 
-/// Most extra bits of a token whose entry is not wide.
+/// Largest number of extra bits of a token with a narrow entry.
 pub(super) const MAX_NARROW_EXTRA_BITS: u8 = 21;
 /// Number of bytes that [`RoundBits`] needs from the byte of a round's first extra bit on. A window of 8 bytes that begins in the first [`ROUND_OFFSETS`] of
 /// them lies within them.
@@ -35,13 +36,13 @@ impl RoundBits<'_> {
 
 /// Least number of bits that [`RoundBits::take`] and [`read_window`] return: 64 less up to 7 bits before the first one in its byte.
 pub(super) const WINDOW_BITS: u32 = 57;
-/// The extra bits of a token whose entry is not wide. `bits_here` are the bits from the token's first extra bit on.
+/// The extra bits of a token with a narrow entry. `bits_here` are the bits from the token's first extra bit on.
 #[inline(always)]
 pub(super) fn narrow_extra(entry: u32, bits_here: u32) -> u32 {
     bits_here & ((1 << (extra_count(entry) & 31)) - 1)
 }
 
-/// Difference of a token whose entry is neither wide nor a run, without a branch. Of a class, the lowest extra bit is the sign, and the others are added to the
+/// Difference of a token with a narrow entry that is not a run, without a branch. Of a class, the lowest extra bit is the sign, and the others are added to the
 /// class's start. A direct code has no extra bits.
 #[inline(always)]
 pub(super) fn narrow_difference(entry: u32, bits_here: u32) -> i32 {
@@ -50,7 +51,7 @@ pub(super) fn narrow_difference(entry: u32, bits_here: u32) -> i32 {
     (((entry.cast_signed() >> START_SHIFT) + (extra >> 1).cast_signed()) ^ -sign) + sign
 }
 
-/// Difference of a token whose entry is not wide, and the number of its values. The difference of a run is its first value.
+/// Difference of a token with a narrow entry, and the number of its values. The difference of a run is its first value.
 #[inline(always)]
 pub(super) fn expand_narrow(entry: u32, bits_here: u32) -> (i32, u32) {
     if entry & RUN_ENTRY == 0 {
