@@ -62,7 +62,7 @@ impl Workspace {
                     layout.scalar,
                     V => {
                         let buffers = <V as Element>::Code::buffers(narrow, wide);
-                        Encoder::<V> { buffers, shared, chunk, layout, config, stream }.whole_numbers()?;
+                        Encoder::<V> { buffers, shared, chunk, layout, config, stream }.integers()?;
                     },
                     else unreachable!("a type is one or the other")
                 )
@@ -168,7 +168,7 @@ impl Workspace {
                         layout.scalar,
                         V => {
                             let buffers = <V as Element>::Code::buffers(narrow, wide);
-                            Decoder::<V> { body_header: &body_header, buffers, shared, body, layout, chunk }.whole_numbers()
+                            Decoder::<V> { body_header: &body_header, buffers, shared, body, layout, chunk }.integers()
                         },
                         else unreachable!("a type is one or the other")
                     )

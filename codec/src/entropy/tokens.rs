@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_stand_for_their_differences() {
+    fn tokens_encode_their_differences() {
         let mut state = 7u64;
         let mut random = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -42,7 +42,7 @@ impl<V: Value> Decoder<'_, '_, V> {
                 logarithm::restore::<V>(&self.buffers.codes, grid, layout.byte_order, self.chunk);
             }
             Grid::Linear(quantizer) => self.linear(quantizer)?,
-            Grid::Exact | Grid::Steps(_) => unreachable!("exact ones are done, and steps are for whole numbers"),
+            Grid::Exact | Grid::Steps(_) => unreachable!("exact ones are done, and steps are for integers"),
         }
         self.exceptions(&list)
     }
@@ -84,8 +84,8 @@ impl<V: Value> Decoder<'_, '_, V> {
 }
 
 impl<V: IntegerElement> Decoder<'_, '_, V> {
-    /// Decodes whole numbers.
-    pub(crate) fn whole_numbers(mut self) -> Result<()> {
+    /// Decodes a chunk of integers.
+    pub(crate) fn integers(mut self) -> Result<()> {
         let Grid::Steps(steps) = &self.body_header.grid else { return self.exact() };
         let list = self.take_list()?;
         self.codes()?;

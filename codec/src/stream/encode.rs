@@ -44,7 +44,7 @@ impl<V: Value> Encoder<'_, V> {
                 quantized.fill_gaps(layout);
             }
             Grid::Exact => {}
-            Grid::Steps(_) => unreachable!("steps are for whole numbers"),
+            Grid::Steps(_) => unreachable!("steps are for integers"),
         }
         self.begin(&grid)?;
         if grid == Grid::Exact { self.exact(predictor) } else { self.planes(predictor) }
@@ -52,8 +52,8 @@ impl<V: Value> Encoder<'_, V> {
 }
 
 impl<V: IntegerElement> Encoder<'_, V> {
-    /// Encodes whole numbers.
-    pub(crate) fn whole_numbers(mut self) -> Result<()> {
+    /// Encodes a chunk of integers.
+    pub(crate) fn integers(mut self) -> Result<()> {
         let Self { chunk, layout, config, .. } = self;
         let (chooser, mut quantized) = self.shared.split(&mut self.buffers.codes);
         let (grid, predictor) = for_integers::<V>(chunk, layout, config, chooser)?;

@@ -36,7 +36,7 @@ pub enum Coding {
     Quantized,
     /// Integers that encode the values exactly, without a grid.
     Exact,
-    /// Whole numbers, rounded to multiples of a whole number.
+    /// Integers, rounded to multiples of an integer step.
     Steps,
     /// Rounded to a grid that is evenly spaced in the logarithm.
     Logarithmic,
