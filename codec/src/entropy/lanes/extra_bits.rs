@@ -1,10 +1,9 @@
-//! Extra bits of tokens, and the differences and runs that they make with an entry of the decoding table (FORMAT.md §7). An entry is narrow if it is not wide:
-//! it has its start and not its symbol (see [`WIDE_ENTRY`](crate::entropy::codebook::WIDE_ENTRY)).
+//! Extra bits of tokens, and the differences and runs that they make with an entry of the decoding table (FORMAT.md §7).
 
 use super::LANES;
 use crate::entropy::codebook::{FIRST_SHIFT, RUN_ENTRY, START_SHIFT};
 
-/// Largest number of extra bits of a token with a narrow entry.
+/// Largest number of extra bits of a token with a narrow entry, one without `WIDE_ENTRY`.
 pub(super) const MAX_NARROW_EXTRA_BITS: u8 = 21;
 /// Number of bytes that [`RoundBits`] needs from the byte of a round's first extra bit on. A window of 8 bytes that begins in the first [`ROUND_OFFSETS`] of
 /// them lies within them.
