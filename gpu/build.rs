@@ -127,9 +127,7 @@ fn constants() -> String {
     text.extend(job::CONSTANTS.iter().map(constant_text));
     let same = of_codec! {
         alphabet: SEGMENT, DIRECT_MAX, DIRECT_ZERO, FIRST_CLASS;
-        tokens: HALVES_TOGETHER;
-        codebook: MAX_CODE_BITS, PACKED_LENGTHS, RUN_ENTRY, WIDE_ENTRY, SPECIAL_ENTRY, START_SHIFT, FIRST_SHIFT;
-        book_choice: CUSTOM_MARGIN, CUSTOM_EXCESS;
+        codebook: MAX_CODE_BITS, PACKED_LENGTHS, RUN_ENTRY, WIDE_ENTRY, START_SHIFT, FIRST_SHIFT;
         fixed_log2: LOG_FRACTION;
         lanes: LANES;
         plane: PLANE_HEADER_LEN, CUSTOM_BOOK, BIT_PLANES, MIN_BLOCK_LOG, MAX_BLOCK_LOG, BLOCK_BITS, BLOCK_TOKENS;
@@ -139,6 +137,10 @@ fn constants() -> String {
     };
     let renamed = [
         ("SEGMENT_LOG", u64::from(alphabet::SEGMENT.ilog2())),
+        ("HALVES_TOGETHER", tokens::TWICE_MIN_ZEROS_PER_STRETCH.into()),
+        ("SPECIAL_ENTRY", codebook::NON_LITERAL_ENTRY.into()),
+        ("CUSTOM_MARGIN", book_choice::CUSTOM_GAIN_DIVISOR),
+        ("CUSTOM_EXCESS", book_choice::ENTROPY_EXCESS_DIVISOR),
         ("RUNS_OF_ZEROS", alphabet::FIRST_RUN[0] as u64),
         ("RUNS_OF_MINUS_ONE", alphabet::FIRST_RUN[1] as u64),
         ("RUNS_OF_ONE", alphabet::FIRST_RUN[2] as u64),
@@ -162,9 +164,9 @@ fn constants() -> String {
         ("FINE_SPACING", positions::SPACING),
         ("FAST_SMALLEST_STEP", fast_f32::SMALLEST_STEP),
         ("FAST_ROUNDING", f64::from(rounding::ROUNDING_F32)),
-        ("FAST_DOUBT_SHARE", f64::from(fast_f32::DOUBT_SHARE)),
-        ("FAST_STANDING", f64::from(fast_f32::STANDING)),
-        ("FAST_OUT_OF_REACH", f64::from(fast_f32::OUT_OF_REACH)),
+        ("FAST_DOUBT_SHARE", f64::from(fast_f32::MAX_RELATIVE_ERROR)),
+        ("FAST_STANDING", f64::from(fast_f32::POSITION_TOLERANCE)),
+        ("FAST_OUT_OF_REACH", f64::from(fast_f32::MIN_STEPS_OUT_OF_REACH)),
         ("SPACINGS_PER_STEP", positions::SPACINGS_PER_STEP),
     ];
     let reals = reals.into_iter().map(|(name, value)| (name.to_owned(), value));

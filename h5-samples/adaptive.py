@@ -1,4 +1,4 @@
-"""Dictionaries for domains, made by `quire train` from the generator's fields of seed 2 and tried on those of seed 1 through h5py; and the picture of a series of chunks.
+"""Makes dictionaries for domains with `quire train` from the generator's fields of seed 2, tries them on the fields of seed 1 through h5py, and draws a series of chunks.
 
 Run by adaptive.sh.
 """

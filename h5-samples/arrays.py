@@ -1,4 +1,4 @@
-"""Arrays to compress, generated and real, and the chunks that are taken of them: for compare.py, rate_distortion.py, modes.py and peers.py."""
+"""The arrays that compare.py, rate_distortion.py, modes.py and peers.py compress, generated and real, and the choice of their chunks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from demo import Field, load_fields, read_classic, read_hdf5
 
 CHUNK_EXTENTS = {1: (2**18,), 2: (512, 512), 3: (64, 64, 64), 4: (4, 16, 64, 64)}
-CHUNKS = 8  # most of an array
+CHUNKS = 8  # largest number of chunks of an array
 
 # Real arrays in addition to those of demo.py: name, file in an installed Python package or an unpacked Debian one, variable.
 FERRET = "ferret-datasets/usr/share/ferret-vis/data"
@@ -37,7 +37,7 @@ REAL_ARRAYS = (
     ("real_strain_hanford", "gwpy/testing/data/HLV-HW100916-968654552-1.hdf", "H1:LDAS-STRAIN"),
     ("real_strain_virgo", "gwpy/testing/data/HLV-HW100916-968654552-1.hdf", "V1:h_16384Hz"),
 )
-# Molecular dynamics, frames x atoms x 3: the x of all atoms, frame after frame, as a program that keeps a coordinate an array writes it.
+# Molecular dynamics, frames x atoms x 3. Only the x of all atoms is taken, frame after frame: some programs write an array for each coordinate.
 TRAJECTORIES = (
     ("real_kinase_position", f"{MOLECULES}/adk_oplsaa.trr", "x"),
     ("real_kinase_velocity", f"{MOLECULES}/adk_oplsaa.trr", "v"),
@@ -52,7 +52,7 @@ def load_arrays(folder: Path) -> list[Field]:
 
 
 def real_arrays() -> Iterator[Field]:
-    """Those of the two tables, with the reason where there is none."""
+    """The arrays of the two tables above. Prints the reason for each that cannot be read."""
     for name, file, variable in (*REAL_ARRAYS, *TRAJECTORIES):
         try:
             values, attributes = read(file, variable)
@@ -90,7 +90,8 @@ def read_trr(path: Path, variable: str) -> np.ndarray:
 
 
 def cut(array: Field, extents: Sequence[int] | None = None) -> list[Field]:
-    """At most CHUNKS chunks of an array, clipped to it, without extents of 1 and without those of one value; of about 1 MiB unless `extents` are given."""
+    """At most CHUNKS chunks of an array, clipped at its ends, without their extents of 1; of about 1 MiB unless `extents` are given. Chunks whose values are
+    all equal are left out."""
     values = at_most_four_axes(array.values)
     extents = [min(most, length) for most, length in zip(extents or CHUNK_EXTENTS[values.ndim], values.shape)]
     counts = [math.ceil(length / extent) for length, extent in zip(values.shape, extents)]
@@ -105,7 +106,7 @@ def cut(array: Field, extents: Sequence[int] | None = None) -> list[Field]:
 
 
 def middle_chunk(array: Field) -> Field | None:
-    """One chunk of an array, if it has any."""
+    """The chunk in the middle of an array's list of chunks, if there are any."""
     chunks = cut(array)
     return chunks[len(chunks) // 2] if chunks else None
 
@@ -117,5 +118,5 @@ def at_most_four_axes(values: np.ndarray) -> np.ndarray:
 
 
 def squeezed(values: np.ndarray) -> np.ndarray:
-    """Without extents of 1; at least one extent stays."""
+    """The array without extents of 1, of which one stays if there is no other extent."""
     return values.reshape([length for length in values.shape if length > 1] or [1])

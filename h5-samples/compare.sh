@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Ratios of the filter beside SZ3, ZFP, SPERR and two lossless ones over many arrays, every bound checked, then bits per value against
-# PSNR, with a picture. Needs cargo, python3 and a few minutes; installs the rest into .venv-compare. Arrays that cannot be had are left out.
+# Compares the filter's ratios with those of SZ3, ZFP, SPERR and two lossless compressors over many arrays, and checks every bound. Then measures
+# bits per value against PSNR, with a picture. Needs cargo, python3 and a few minutes; installs the rest into .venv-compare. Leaves out arrays
+# that cannot be downloaded.
 #
 #     h5-samples/compare.sh [FOLDER]     compare.txt, rate_distortion.csv and rate_distortion.png go to FOLDER, h5-samples/results by default
 set -euo pipefail

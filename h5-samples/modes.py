@@ -35,7 +35,7 @@ def quire(plugin: Plugin, chunk: Field, options: str) -> Coded:
 
 
 def through_hdf5(chunk: Field, options: dict) -> Coded:
-    """A dataset of one chunk, in a file in memory. It is opened again to be read: HDF5's cache would give the originals."""
+    """Writes and reads a dataset of one chunk, in a file in memory. The file is opened again for reading, as HDF5's chunk cache would return the originals."""
     seconds_in, seconds_out = [], []
     for _ in range(REPEATS):
         start = time.perf_counter()

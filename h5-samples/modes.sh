@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What each kind of bound gives: exact bits beside lossless compressors, PSNR and ratio asked for and reached, point-wise bounds. Every promise is
-# checked. Needs cargo and python3; installs the rest into .venv-compare. About four minutes.
+# Measures each kind of bound: exact bits beside lossless compressors, the PSNR and the ratio that are reached, point-wise bounds. Every promise is
+# checked. Needs cargo and python3; installs the rest into .venv-compare. Takes about four minutes.
 #
 #     h5-samples/modes.sh [PART...]     lossless, psnr, ratio, pointwise; all by default. The table goes to standard output.
 set -euo pipefail

@@ -1,17 +1,17 @@
-"""The paper's own experiment: codebooks chosen from the dictionary against codebooks built for each chunk.
+"""The experiment of Shah et al. (ICS'23): codebooks from the dictionary, compared with codebooks built for each chunk.
 
     h5-samples/paper.sh [FILE [OPTION...]]
     h5-samples/paper.py --plugin FOLDER --results FILE --plot FILE [--size 512] [--backends cuda cpu]
 
-Shah et al. (Lightweight Huffman Coding for Efficient GPU Compression, ICS'23) write a log-normal density field of 512^3 through HDF5 and
-find the total time of compression up to 8 times shorter with their dictionary at chunks of 64^3, and 3 to 4 times at 256^3. The same is
-done here, with the plugin's own two ways: QUIRE_CODEBOOK=dictionary and custom. The work, in order:
+Shah et al. (Lightweight Huffman Coding for Efficient GPU Compression, ICS'23) write a log-normal density field of 512^3 through HDF5. With
+their dictionary, the total time of compression is up to 8 times shorter at chunks of 64^3, and 3 to 4 times shorter at 256^3. This script
+repeats the experiment with the plugin, in two ways: QUIRE_CODEBOOK=dictionary and QUIRE_CODEBOOK=custom. The work, in order:
 
-1. `density`   the field
-2. `Worker`    a process for each backend and way, as the plugin reads its environment once; all share one field
-3. `measure`   every value's bound first, then the ways in turns: through h5py to a file in memory, and filter() alone, without HDF5
-4. `report`    the table
-5. `plot`      the picture
+1. `density`   makes the field
+2. `Worker`    is a process for each backend and way, as the plugin reads its environment once; all read one field
+3. `measure`   checks every value, then times the ways in turn: through h5py to a file in memory, and filter() without HDF5
+4. `report`    makes the table
+5. `plot`      draws the picture
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ def step(text: str) -> None:
 
 
 def density(size: int) -> np.ndarray:
-    """A log-normal density in units of its mean, periodic: the same model as h5-samples' `turbulence_density`, by numpy's generator and
-    Fourier transform. The logarithm is a Gaussian field with power k^(-11/3), stretched over nine decades."""
+    """A periodic log-normal density in units of its mean. It has the model of the generator's `turbulence_density`, but numpy's random numbers
+    and Fourier transform. The logarithm is a Gaussian field with power k^(-11/3) that spans nine decades."""
     values = np.random.default_rng(SEED).standard_normal((size,) * 3, dtype=np.float32)
     waves = np.fft.rfftn(values).astype(np.complex64, copy=False)
     along = np.fft.fftfreq(size).astype(np.float32) ** 2
     fastest = np.fft.rfftfreq(size).astype(np.float32) ** 2
     for slab, z in zip(waves, along):  # slab after slab, so that no third array of this size is needed
         squared = z + along[:, None] + fastest
-        squared[squared == 0] = np.inf  # the mean, which the stretching sets
+        squared[squared == 0] = np.inf  # removes the mean, which is set by scaling to the decades
         slab *= squared ** np.float32(-11 / 12)
     values = np.fft.irfftn(waves, s=values.shape, axes=(0, 1, 2)).astype(np.float32, copy=False)
     del waves
@@ -86,7 +86,7 @@ class Worker:
         self.chunks = np.empty(0)
 
     def write(self, edge: int, bound: float | None) -> float:
-        """Seconds to write the whole field to a new file, opening and closing it included. Without a bound, there is no filter."""
+        """Seconds to write the whole field to a new file, opening and closing included. Without a bound, the file has no filter."""
         self.file.unlink(missing_ok=True)
         options = {} if bound is None else {"compression": FILTER, "compression_opts": bound_words(bound)}
         start = time.perf_counter()
@@ -111,8 +111,8 @@ class Worker:
             return self.field.nbytes / data.id.get_storage_size(), worst
 
     def call_filter(self, edge: int, bound: float, most: int | None = None) -> tuple[float, int, int]:
-        """Seconds in filter() over all chunks, or the first few, one after another; the streams' length and CRC-32. The chunks lie in a
-        buffer from malloc, as HDF5 has them; copying them there is not timed."""
+        """Seconds in filter() over all chunks, or the first `most`, one after another; length and CRC-32 of the streams. Each chunk is in a
+        buffer from malloc, as HDF5's chunks are; copying it there is not timed."""
         if self.edge != edge:
             parts = len(self.field) // edge
             blocks = self.field.reshape(parts, edge, parts, edge, parts, edge).transpose(0, 2, 4, 1, 3, 5)
@@ -128,14 +128,14 @@ class Worker:
 
 
 def serve(connection: object, folder: Path, plugin: Path) -> None:
-    """A worker's process: methods and arguments come in, results or exceptions go out."""
+    """The body of a worker's process. It receives names of methods and arguments, and sends results or exceptions."""
     worker = None
     while (message := connection.recv()) is not None:
         try:
             worker = worker or Worker(folder, plugin)
             name, arguments = message
             connection.send((getattr(worker, name)(*arguments), None))
-        except Exception as error:  # whatever it is, the parent says it
+        except Exception as error:  # the parent shows every exception
             connection.send((None, f"{type(error).__name__}: {error}"))
 
 
@@ -185,7 +185,7 @@ class Case:
     checksums: dict[str, int] = field(default_factory=dict)
 
     def faster(self, times: dict[str, list[float]]) -> float:
-        """How many times the dictionary is faster."""
+        """Time with custom codebooks over time with the dictionary."""
         return middle(times["custom"]) / middle(times["dictionary"])
 
 
@@ -195,7 +195,7 @@ def middle(times: list[float]) -> float:
 
 
 def measure(case: Case, remotes: dict[str, Remote], repeats: int) -> None:
-    """Check both ways, then let them take turns. The checking round also warms everything up."""
+    """Check both ways, then time them in turn. The check also fills caches and opens the GPU."""
     for way, remote in remotes.items():
         remote("write", case.edge, case.bound)
         case.ratio[way], worst = remote("check", case.edge, case.bound)
@@ -210,17 +210,17 @@ def measure(case: Case, remotes: dict[str, Remote], repeats: int) -> None:
 
 
 def probe(remotes: dict[str, Remote], edge: int, bound: float) -> None:
-    """Refuse a plugin that knows no QUIRE_CODEBOOK: the same thing would be compared with itself."""
+    """Refuse a plugin without QUIRE_CODEBOOK, whose two ways would be equal."""
     found = {remote("call_filter", edge, bound, 4)[1:] for remote in remotes.values()}
     if len(found) < len(remotes):
-        raise RuntimeError("this plugin gives the same bytes for QUIRE_CODEBOOK=dictionary and custom: it is too old to know the variable")
+        raise RuntimeError("QUIRE_CODEBOOK=dictionary and custom give equal bytes: this plugin is too old for the variable, build it again")
 
 
 # 4. The table
 
 
 def report(cases: list[Case], size: int, values: np.ndarray, arguments: argparse.Namespace, took: float) -> str:
-    """What was done where, and the table."""
+    """The text of the results: a preamble and the table."""
     lines = [
         measured(),
         f"command: {arguments.command}",
@@ -247,12 +247,12 @@ def report(cases: list[Case], size: int, values: np.ndarray, arguments: argparse
             f"{cell(case.filtered['dictionary']):>20} {cell(case.filtered['custom']):>20} {case.faster(case.filtered):>6.2f} "
             f"{speeds['dictionary']:>6.2f}{speeds['custom']:>7.2f}"
         )
-    same = compare_backends(cases)
-    return "\n".join([*lines, *([same] if same else []), ""])
+    remark = compare_backends(cases)
+    return "\n".join([*lines, *([remark] if remark else []), ""])
 
 
 def compare_backends(cases: list[Case]) -> str:
-    """Whether all backends gave the same streams, where several were measured."""
+    """A remark that all backends gave equal streams, if several were measured. Raises RuntimeError if streams differ."""
     seen: dict[tuple[int, str], list[Case]] = {}
     for case in cases:
         seen.setdefault((case.edge, case.label), []).append(case)
@@ -264,13 +264,13 @@ def compare_backends(cases: list[Case]) -> str:
 
 
 def cell(times: list[float]) -> str:
-    """Milliseconds: median and quartiles."""
+    """Median and quartiles of times, in milliseconds."""
     first, _, third = quantiles(times, n=4, method="inclusive")
     return f"{1e3 * middle(times):.1f} ({1e3 * first:.1f}-{1e3 * third:.1f})"
 
 
 def machine() -> str:
-    """GPU, if there is one, processor, and how many of its threads this process may use."""
+    """Names of the GPU, if there is one, and of the processor, and the number of threads that this process may use."""
     parts = []
     if shutil.which("nvidia-smi"):
         query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
@@ -284,7 +284,7 @@ def machine() -> str:
 
 
 def plot(cases: list[Case], size: int, file: Path, title: str) -> None:
-    """Total time by chunk: a column a bound, above through h5py, below filter() alone."""
+    """Draws the total time by chunk size, with a column for each bound: above through h5py, below filter() alone."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -322,7 +322,7 @@ def plot(cases: list[Case], size: int, file: Path, title: str) -> None:
 
 
 def main() -> int:
-    """The experiment; 0 when every bound held."""
+    """Run the experiment. Returns 0 if all bounds are kept."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plugin", type=Path, required=True, help=f"folder of {PLUGIN_FILE}")
     parser.add_argument("--results", type=Path, required=True, help="file for the table")
@@ -337,8 +337,8 @@ def main() -> int:
     if not (arguments.plugin / PLUGIN_FILE).is_file():
         parser.error(f"{arguments.plugin} has no {PLUGIN_FILE}")
     if arguments.size % 8 or arguments.size < 16 or arguments.repeats < 2:
-        parser.error("--size is a multiple of 8 from 16 on, --repeats 2 or more")
-    # The field, and a file that may be no smaller.
+        parser.error(f"--size is {arguments.size} and --repeats {arguments.repeats}: the size must be a multiple of 8 from 16 on, the repeats 2 or more")
+    # Room for the field, and for a file that may be as large.
     if (free := shutil.disk_usage(arguments.scratch).free) < (needed := 10 * arguments.size**3):
         parser.error(f"{arguments.scratch} has {free} bytes free, {needed} are needed")
 
@@ -356,7 +356,7 @@ def main() -> int:
         for number, backend in enumerate(arguments.backends):
             remotes = {way: Remote(backend, way, folder, arguments.plugin) for way in WAYS}
             try:
-                remotes["dictionary"]("write", edges[0], bounds[1][1])  # through HDF5 first, which tells what is wrong
+                remotes["dictionary"]("write", edges[0], bounds[1][1])  # HDF5 reports the reason if the plugin fails
                 probe(remotes, edges[0], bounds[1][1])
                 for edge in edges:
                     for label, bound in bounds if number == 0 else bounds[1:2]:

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The paper's own experiment: a 512^3 density field through HDF5, codebooks chosen from the dictionary against codebooks built. Needs an
-# NVIDIA GPU, cargo, python3, and 3 GB in /dev/shm; installs the rest. Without a GPU it measures the CPU alone, which takes longer.
+# Repeats the experiment of Shah et al. (ICS'23): a 512^3 density field is written through HDF5, with codebooks from the dictionary and with
+# codebooks made for each chunk. Needs an NVIDIA GPU, cargo, python3, and 3 GB in /dev/shm; installs the rest. Without a GPU it measures only
+# the CPU, which takes longer.
 #
 #     h5-samples/paper.sh [FILE [OPTION...]]     the table goes to FILE, the picture beside it (.png); by default into data/, which git
 #                                                ignores. Options are paper.py's, --size 64 for a quick look

@@ -1,4 +1,4 @@
-"""Speed and ratio of the plugin's filter(), SZ3 and ZFP, on the chunks of each array, in one process, taking turns.
+"""Measures speed and ratio of the plugin's filter(), SZ3 and ZFP on the chunks of each array, in turns in one process.
 
     h5-samples/peers.sh [REPEATS [NAME...]]
 
@@ -30,7 +30,7 @@ from measured import measured
 
 OURS, SZ3, ZFP = "Quire", "SZ3", "ZFP"
 
-# Compress and decompress; both give seconds and a result.
+# A function that compresses and one that decompresses. Both return seconds and a result.
 Codec = tuple[Callable[[], tuple[float, np.ndarray]], Callable[[np.ndarray], tuple[float, np.ndarray]]]
 
 
@@ -70,13 +70,13 @@ def codecs(plugin: Plugin, chunk: Field, bound: float) -> dict[str, Codec]:
 
 
 def worst_error(chunk: Field, decoded: np.ndarray) -> float:
-    """Of an ordinary value; infinity where one comes back as NaN."""
+    """Largest error of an ordinary value; infinity if one is decoded as NaN."""
     error = float(np.abs(decoded[chunk.valid].astype(np.float64) - chunk.values[chunk.valid].astype(np.float64)).max())
     return np.inf if np.isnan(error) else error
 
 
 def dataset(own: list[Field]) -> list[Field]:
-    """An array's own chunks and, where they are fewer than CHUNKS, what they are when turned round along their axes."""
+    """The chunks of an array. If there are fewer than CHUNKS, also the chunks reversed along their axes."""
     most_axes = max((chunk.values.ndim for chunk in own), default=0)
     turned = (
         Field(chunk.name, np.ascontiguousarray(np.flip(chunk.values, axes)), chunk.fill)
@@ -89,7 +89,7 @@ def dataset(own: list[Field]) -> list[Field]:
 
 
 def measure(plugin: Plugin, chunks: list[Field], relative: float, repeats: int) -> tuple[str, np.ndarray]:
-    """A line of the table, and how many times as fast as SZ3 ours is, in and out."""
+    """A line of the table, and SZ3's times over ours for compression and decompression."""
     contestants: dict[str, list[tuple[Codec, np.ndarray]]] = {}
     worst: dict[str, float] = {}
     for chunk in chunks:
@@ -123,7 +123,7 @@ HEADER = f"{'array':<26} {'bound':<6} {'ratio':>7} {SZ3:>7} {ZFP:>7} {'in':>6} {
 
 
 def summary(group: str, times: list[np.ndarray]) -> str:
-    """Of how many times as fast as SZ3 ours is."""
+    """A line with the means of SZ3's times over ours."""
     ways = (
         f"{way} {np.exp(np.log(column).mean()):.2f} (geometric mean), at least {column.min():.2f}, at least 2 in {np.count_nonzero(column >= 2)}"
         for way, column in zip(("in", "out"), np.array(times).T)

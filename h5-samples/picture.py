@@ -1,4 +1,4 @@
-"""Two pictures: what a bound does to a field (as it was, as it is read, the error), and the ratios of compare.txt.
+"""Draws two pictures: a field before compression, after decompression and its error; and the ratios of compare.txt.
 
 Run by picture.sh.
 """
@@ -25,7 +25,7 @@ CODECS = {"Quire": "#d62728", "SZ3": "#1f77b4", "ZFP": "#2ca02c"}
 
 
 def through_the_filter(values: np.ndarray, share: float) -> "tuple[np.ndarray, float]":
-    """The field as HDF5 gives it back, and the ratio."""
+    """The field as it is read through HDF5, and the ratio."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "field.h5"
         words = quire_options.cd_values(f"abs={share * float(np.ptp(values))!r}")
@@ -57,7 +57,7 @@ def draw_bound(data: Path, target: Path) -> None:
         axis.set_xticks([])
         axis.set_yticks([])
     figure.savefig(target, dpi=70)
-    # Noise does not compress, here neither: 64 colors are a third of the bytes.
+    # The noise of the error compresses badly as an image, too: with 64 colors, the file has a third of the bytes.
     Image.open(target).convert("P", palette=Image.Palette.ADAPTIVE, colors=64).save(target, optimize=True)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The README's pictures: what a bound does to a field, and ratios beside SZ3's and ZFP's as compare.sh has left them. Run compare.sh before it once: it makes
-# the environment and the arrays.
+# Draws the README's pictures: a field at a bound, and the ratios of the filter, SZ3 and ZFP from the results of compare.sh. Run compare.sh once before: it
+# makes the environment and the arrays.
 #
 #     h5-samples/picture.sh [FOLDER]     bound.png and ratios.png go to FOLDER, h5-samples/results by default
 set -euo pipefail

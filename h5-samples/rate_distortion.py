@@ -29,7 +29,7 @@ TITLES = {
 
 
 def one_chunk(folder: Path, name: str) -> Field:
-    """One chunk of a field. SPERR takes three axes at most: of those with a time in front, one time."""
+    """One chunk of a field. SPERR takes three axes at most, so that a field with time as its first axis has one time."""
     values = np.load(folder / f"{name}.npy")
     return middle_chunk(Field(name, values[0] if values.ndim > 3 else values, None))
 
@@ -46,7 +46,7 @@ def table(results: Results) -> str:
 
 
 def plot(chunks: dict[str, Field], results: Results, file: Path) -> None:
-    """A panel a field. A point without any error, whose PSNR is infinite, cannot be shown."""
+    """Draws a panel for each field. Points without any error are left out, as their PSNR is infinite."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -61,7 +61,7 @@ def plot(chunks: dict[str, Field], results: Results, file: Path) -> None:
             axis.plot(*zip(*points), color=COLORS[codec], marker=MARKERS[codec], ms=5, label=codec.removesuffix(" h5"), **line)
         shape = "×".join(map(str, chunk.values.shape))
         axis.set_title(f"{TITLES[name]}, {shape} f{8 * chunk.values.itemsize}", fontsize=12)
-        # Ratios, which are what differs, are distances on a logarithmic axis.
+        # On a logarithmic axis, equal ratios are equal distances.
         axis.set_xscale("log", base=2)
         axis.xaxis.set_major_formatter(lambda bits, _: f"{bits:g}")
         axis.set_xlabel("bits per value", fontsize=11)

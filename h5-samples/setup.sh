@@ -74,7 +74,7 @@ nvcc_packages=("nvidia-cuda-nvcc==13.0.*" "nvidia-cuda-crt==13.0.*" "nvidia-nvvm
   "nvidia-cuda-cccl==13.0.*")
 nvcc_environment="$repository_root/.venv-nvcc"
 
-# The places where gpu/build.rs looks, in its order, then the environment that need_nvcc makes.
+# Looks where gpu/build.rs looks, in its order, then in the environment that need_nvcc makes.
 find_nvcc() {
   local candidate
   local -a ours=()

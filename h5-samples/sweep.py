@@ -1,10 +1,11 @@
-"""Chunk shapes, bounds, modes, codings, processors and codebook policies, compared with other compressors.
+"""Compares chunk shapes, bounds, modes, codings, processors and codebook policies of the filter, and other compressors.
 
-Run by the script `sweep`. Each row is measured in a process of its own, so that a compressor that crashes is a row that says so, and memory is that row's. Rows that are in
-the CSV already are not measured again.
+Run by the script `sweep`. Each row is measured in a process of its own. So the row of a compressor that crashes says so, and the memory of a row is that of one process. Rows
+that are in the CSV already are not measured again.
 
-A row: a field is written through h5py into a file in memory (/dev/shm), the file is opened again and read, three times each, the best counts; every value is checked against the
-bound in f64. For our filter, filter() is then called on the middle chunk alone, without HDF5, and the codec's stages are timed on it (binary32, Huffman codes).
+For a row, a field is written through h5py into a file in memory (/dev/shm), three times, each time to a new file that is then opened again and read. The shortest times count.
+Every value is checked against the bound in f64. For our filter, filter() is then called on the middle chunk alone, without HDF5. For binary32 and Huffman codes, the codec's
+stages are timed on that chunk.
 """
 
 from __future__ import annotations
@@ -33,26 +34,26 @@ from measured import measured
 
 FIELDS = ("turbulence_resolved", "turbulence_density", "air_temperature", "particle_velocity")
 SHARES = (1e-2, 1e-3, 1e-4)
-# Chunks of 4 KiB to 8 MiB of binary32, by rank; the last ones of each are slices.
+# Chunks of 4 KiB to 8 MiB of binary32, by rank. From rank 2 on, the last ones are slices.
 CHUNKS = {
     1: ((1024,), (8192,), (32768,), (262144,), (1048576,)),
     2: ((32, 32), (91, 91), (181, 181), (512, 512), (1024, 1024), (1, 32768)),
     3: ((10, 10, 10), (20, 20, 20), (32, 32, 32), (64, 64, 64), (128, 128, 128), (1, 128, 128), (4, 128, 128)),
     4: ((1, 4, 16, 16), (1, 8, 32, 32), (1, 16, 48, 48), (4, 16, 64, 64), (12, 16, 96, 192), (1, 1, 96, 192)),
 }
-# The chunk for what is not swept over all shapes, by rank.
+# The chunk of the rows that are not measured with all shapes, by rank.
 DEFAULT_CHUNK = {1: (262144,), 2: (512, 512), 3: (64, 64, 64), 4: (4, 16, 64, 64)}
 OTHER_MODES = ("rel=1e-3", "pwrel=1e-3", "psnr=60", "ratio=10", "lossless")
 OURS = ("Quire", "Quire bit planes")
 PEERS = ("SZ3", "ZFP", "SPERR", "Blosc2", "bitshuffle", "gzip")
 LOSSLESS = ("Blosc2", "bitshuffle", "gzip")
 REPEATS = 3
-# In the picture; on a GPU ours are darker.
+# Colors of the picture. Those of our filter on a GPU are darker.
 COLORS = {
     "Quire": "#d62728", "Quire bit planes": "#ff7f0e", "Quire cuda": "#7f0000", "Quire bit planes cuda": "#a35200", "SZ3": "#1f77b4", "ZFP": "#2ca02c", "SPERR": "#9467bd",
     "Blosc2": "#8c564b", "bitshuffle": "#e377c2", "gzip": "#7f7f7f",
 }  # fmt: skip
-# Seconds for a row.
+# Longest time for a row, in seconds.
 LIMIT = 300
 KEY = ("field", "codec", "chunk", "option", "backend", "codebook")
 MEASURED = (
@@ -102,7 +103,7 @@ def rows(arguments: argparse.Namespace) -> Iterator[Row]:
 
 
 def load(arguments: argparse.Namespace, field: str, only_shape: bool = False) -> "tuple[Any, float | None]":
-    """A field's values, or their shape, and its fill value. Extents of 1 are dropped, more than four axes folded into four."""
+    """A field's values, or only their shape, and its fill value. Extents of 1 are dropped. If more than four axes are left, the slowest ones are folded into one."""
     if arguments.dataset:
         path, _, inside = field.rpartition(":")
         with h5py.File(path) as file:
@@ -122,13 +123,13 @@ def load(arguments: argparse.Namespace, field: str, only_shape: bool = False) ->
 
 
 def settings(row: Row, values: np.ndarray, fill: "float | None") -> "tuple[dict[str, Any], float | None]":
-    """How h5py is to compress, and the absolute bound where there is one."""
+    """The arguments with which h5py compresses, and the absolute bound if there is one."""
     share = re.match(r"abs=(\S+) of the range", row.option)
     bound = float(share[1]) * span(values, fill) if share else None
     if row.codec in OURS:
         options = (f"abs={bound!r}" if bound is not None else row.option) + (",coding=bitshuffle" if row.codec == OURS[1] else "")
         return {"compression": quire_options.FILTER_ID, "compression_opts": quire_options.cd_values(options)}, bound
-    # Not needed for ours alone, as on a GPU machine without packages.
+    # Imported here, as a GPU machine without this package can measure our filter alone.
     import hdf5plugin
 
     peers = {
@@ -143,7 +144,7 @@ def settings(row: Row, values: np.ndarray, fill: "float | None") -> "tuple[dict[
 
 
 def regular(values: np.ndarray, fill: "float | None") -> np.ndarray:
-    """Which values are finite and not the fill value."""
+    """An array that is true for values that are finite and not the fill value."""
     finite = np.isfinite(values)
     return finite if fill is None else finite & (values != values.dtype.type(fill))
 
@@ -165,7 +166,7 @@ def measure(arguments: argparse.Namespace, row: Row) -> "dict[str, Any]":
             with h5py.File(path, "w") as file:
                 file.create_dataset("x", data=values, chunks=chunk, fillvalue=fill, **how)
             writes.append(time.perf_counter() - start)
-            # Opened again: HDF5's cache would give the originals.
+            # The file is opened again, as HDF5's chunk cache would return the originals.
             start = time.perf_counter()
             with h5py.File(path) as file:
                 read = file["x"][()]
@@ -184,15 +185,15 @@ def measure(arguments: argparse.Namespace, row: Row) -> "dict[str, Any]":
 
 
 def error_of(values: np.ndarray, read: np.ndarray, fill: "float | None", bound: "float | None", option: str) -> "dict[str, Any]":
-    """PSNR and largest error; a broken promise is a failure."""
+    """PSNR and largest error, and a failure if the bound or exactness is broken."""
     counts = regular(values, fill)
     integers = f"<u{values.dtype.itemsize}"
-    # A land mask need not be the same bits for a peer, which never promised it; ours always does.
-    others = np.array_equal(values[~counts].view(integers), read[~counts].view(integers))
+    # NaN, infinities and fill values must keep their bits.
+    special_bits_are_kept = np.array_equal(values[~counts].view(integers), read[~counts].view(integers))
     error = np.abs(read.astype(np.float64) - values.astype(np.float64))[counts]
     noise, worst = float(np.sqrt(np.mean(error**2))) if error.size else 0.0, float(error.max(initial=0.0))
     found: "dict[str, Any]" = {"PSNR dB": 20 * np.log10(span(values, fill) / noise) if noise else float("inf")}
-    failures = [] if others else ["NaN, infinities or fill values changed"]
+    failures = [] if special_bits_are_kept else ["NaN, infinities or fill values changed"]
     if bound is not None:
         found["worst error / bound"] = worst / bound
         failures += [] if worst <= bound else [f"the bound is broken: {worst / bound:.6g} of it"]
@@ -202,7 +203,7 @@ def error_of(values: np.ndarray, read: np.ndarray, fill: "float | None", bound: 
 
 
 def alone(arguments: argparse.Namespace, row: Row, values: np.ndarray, chunk: "tuple[int, ...]", how: "dict[str, Any]", bound: "float | None") -> "dict[str, Any]":
-    """filter() on the middle chunk without HDF5, and the stages of the codec."""
+    """Times of filter() on the middle chunk, without HDF5, and of the codec's stages."""
     corner = [(extent // side // 2) * side for extent, side in zip(values.shape, chunk)]
     part = np.ascontiguousarray(values[tuple(slice(at, at + side) for at, side in zip(corner, chunk))])
     if part.shape != chunk:
@@ -254,7 +255,7 @@ def text_of(value: Any) -> str:
 
 
 def measured_rows(file: Iterable[str]) -> Iterator[dict[str, str]]:
-    """The rows of a table, without its first line, which says with what they are measured."""
+    """The rows of a table. The first line, a comment on how they were measured, is skipped."""
     return csv.DictReader(line for line in file if not line.startswith("#"))
 
 
@@ -296,11 +297,11 @@ def sweep(arguments: argparse.Namespace) -> Path:
 
 
 def plot(path: Path) -> None:
-    """Ratio and speed over the chunk's size, a column of panels a field, at a bound of 1e-3 of the range."""
+    """Draws ratio and speed over the chunk's size, with a column of panels for each field, at a bound of 1e-3 of the range."""
     try:
         import matplotlib
     except ImportError:
-        return print(f"no picture: there is no matplotlib; run again with it to draw one of {path}")
+        return print(f"no picture of {path}: matplotlib is not installed; install it and run this again")
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
@@ -320,14 +321,14 @@ def plot(path: Path) -> None:
                 sides = row["chunk"].split("x")
                 is_slice = sum(side != "1" for side in sides) < min(len(sides), 3)
                 series.setdefault(name, []).append((values, *(float(row[what]) for what in ("ratio", "write MB/s", "read MB/s")), is_slice))
-        for axis, place, what in zip(column, (1, 2, 3), ("ratio", "write MB/s", "read MB/s")):
+        for axis, index, what in zip(column, (1, 2, 3), ("ratio", "write MB/s", "read MB/s")):
             for name, points in sorted(series.items()):
                 cubes = sorted(point for point in points if not point[4])
                 line = {"lw": 2.2} if name.startswith("Quire") else {"lw": 1, "ls": "--"}
                 line["color"] = COLORS.get(name, "black")
-                axis.plot([point[0] for point in cubes], [point[place] for point in cubes], marker=".", label=name, **line)
+                axis.plot([point[0] for point in cubes], [point[index] for point in cubes], marker=".", label=name, **line)
                 slices = [point for point in points if point[4]]
-                axis.plot([point[0] for point in slices], [point[place] for point in slices], "x", color=line["color"], ms=5)
+                axis.plot([point[0] for point in slices], [point[index] for point in slices], "x", color=line["color"], ms=5)
             axis.set_xscale("log", base=2)
             axis.set_yscale("log")
             axis.set_ylabel(what)
@@ -335,7 +336,7 @@ def plot(path: Path) -> None:
         column[0].set_title(Path(field).name)
         column[2].set_xlabel("values a chunk (crosses: slices)")
     axes[0, -1].legend(fontsize=7)
-    figure.suptitle(f"{shown}; lossless ones as they are")
+    figure.suptitle(f"{shown}; lossless compressors without a bound")
     figure.savefig(path.with_suffix(".png"), dpi=80)
 
 
@@ -347,14 +348,14 @@ def main() -> None:
     parser.add_argument("--chunks", nargs="+", help="shapes such as 64x64x64, for fields of that rank")
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS)
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "data" / "sweep")
-    inner = parser.add_argument_group("what the script `sweep` gives")
+    inner = parser.add_argument_group("options that the script `sweep` gives")
     inner.add_argument("--backends", nargs="+", choices=("cpu", "cuda"), default=["cpu"])
     inner.add_argument("--programs", required=True)
     inner.add_argument("--data", type=Path, required=True)
     inner.add_argument("--row", help=argparse.SUPPRESS)
-    # The script's options end with --; the user's follow.
+    # The script's options end with --, and the user's follow. argparse must not see that --.
     words = sys.argv[1:]
-    arguments = parser.parse_args([word for place, word in enumerate(words) if word != "--" or place != words.index("--")])
+    arguments = parser.parse_args([word for index, word in enumerate(words) if word != "--" or index != words.index("--")])
     if arguments.row:
         return print(json.dumps(measure(arguments, Row(*json.loads(arguments.row)))))
     plot(sweep(arguments))

@@ -37,7 +37,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
             let words = text.split([',', ' ']).filter(|word| !word.is_empty());
             let word = |word: &str| word.parse::<u32>().or_else(|_| word.parse::<i32>().map(i32::cast_unsigned));
             let words: Result<Vec<u32>, _> = words.map(word).collect();
-            let words = words.map_err(|_| format!("{text:?} is no list of numbers of 32 bits with commas between them"));
+            let words =
+                words.map_err(|_| format!("{text:?} is not a list of 32-bit numbers with commas between them, such as 2,3"));
             let options = words.and_then(|words| cd_values::to_options(&words).map_err(said));
             options.unwrap_or_else(|error| refuse_arguments(&error))
         }

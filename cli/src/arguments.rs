@@ -101,7 +101,9 @@ pub(crate) fn shape(text: &str) -> Result<Shape, String> {
     let sides: Result<Vec<usize>, _> = text.split('x').map(str::parse).collect();
     match sides {
         Ok(sides) if !sides.contains(&0) => Ok(Shape(sides)),
-        _ => Err(format!("{text:?} is no shape: give extents of at least 1 with x between them, slowest first, as in 64x64x64")),
+        _ => {
+            Err(format!("{text:?} is not a shape: give extents of at least 1 with x between them, slowest first, as in 64x64x64"))
+        }
     }
 }
 

@@ -263,7 +263,7 @@ impl Source {
     /// Indices of at most the given number of blocks, evenly spaced.
     pub(crate) fn sample(&self, most: usize) -> impl ExactSizeIterator<Item = usize> + use<> {
         let (blocks, taken) = (self.blocks(), self.blocks().min(most));
-        (0..taken).map(move |place| (place as u128 * blocks as u128 / taken as u128) as usize)
+        (0..taken).map(move |index| (index as u128 * blocks as u128 / taken as u128) as usize)
     }
 
     /// Reads a block into `bytes`, in the file's byte order, and returns its layout.

@@ -125,7 +125,7 @@ fn environment() -> Vec<Finding> {
         let is_known = name.to_str().is_some_and(known);
         let name = Name::from(&*name);
         if name.as_bytes().starts_with(b"QUIRE_") && !is_known {
-            let text = format!("{name} is set, which the filter does not know");
+            let text = format!("{name} is set, but the filter has no such variable");
             findings.push(Finding::with_remedy(
                 ABOUT,
                 State::Note,
@@ -160,7 +160,7 @@ fn plugin_files() -> Vec<Finding> {
             findings.push(Finding::with_remedy(
                 ABOUT,
                 State::Note,
-                format!("HDF5 looks into {shown}, which is no folder"),
+                format!("HDF5 looks into {shown}, which is not a folder"),
                 remedy,
             ));
         } else if !file.exists() {
@@ -192,7 +192,7 @@ fn plugin_file(file: PathBuf) -> Finding {
     match plugins::filter_of(&file) {
         Ok((FILTER_ID, name)) => Finding::well(ABOUT, format!("{shown}: filter {FILTER_ID}, {name}")),
         Ok((id, name)) => {
-            let text = format!("{shown} is filter {id}, {name}, where {FILTER_ID} is ours");
+            let text = format!("{shown} is the plugin of filter {id}, {name}: H5Z-Quire is filter {FILTER_ID}");
             Finding::with_remedy(ABOUT, State::Wrong, text, "replace it by a build of the same H5Z-Quire as this program")
         }
         Err(reason) => {
@@ -222,7 +222,12 @@ fn registered() -> Finding {
         }
         _ => {
             let text = format!("HDF5 does not find filter {FILTER_ID}");
-            Finding::with_remedy(ABOUT, State::Wrong, text, "see to the plugin, above: HDF5_PLUGIN_PATH must name its folder")
+            Finding::with_remedy(
+                ABOUT,
+                State::Wrong,
+                text,
+                "correct what is wrong with the plugin, above: HDF5_PLUGIN_PATH must name its folder",
+            )
         }
     }
 }
@@ -277,7 +282,7 @@ fn backend() -> Option<Finding> {
         _ => Finding::with_remedy(
             ABOUT,
             State::Wrong,
-            format!("the plugin computes nowhere: {why}"),
+            format!("the plugin can use neither GPU nor CPU: {why}"),
             "unset QUIRE_BACKEND, or see README, GPU",
         ),
     })
@@ -289,7 +294,8 @@ fn round_trip() -> Finding {
     match try_round_trip() {
         Ok(text) => Finding::well(ABOUT, text),
         Err(reason) => {
-            let remedy = "see to what is wrong above; if nothing is, please report this with what `quire doctor --json` says";
+            let remedy =
+                "correct what is wrong above; if nothing is, please report this with the output of `quire doctor --json`";
             Finding::with_remedy(ABOUT, State::Wrong, reason, remedy)
         }
     }
@@ -304,7 +310,7 @@ fn try_round_trip() -> Result<String, String> {
     let failed = message::<hdf5::Error>;
     let words = h5zquire::cd_values::from_options(&format!("abs={BOUND}")).map_err(message)?;
     let memory = File::with_options().with_fapl(|list| list.core_filebacked(false)).create("quire-doctor").map_err(failed)?;
-    let values: Vec<f32> = (0..VALUES).map(|place| (place as f32 * 1e-3).sin()).collect();
+    let values: Vec<f32> = (0..VALUES).map(|index| (index as f32 * 1e-3).sin()).collect();
     let builder = memory.new_dataset::<f32>().shape(VALUES).chunk(VALUES).add_filter(FILTER_ID, &words);
     let dataset = builder.create("values").map_err(failed)?;
     dataset.write_raw(&values).map_err(failed)?;
@@ -317,7 +323,7 @@ fn try_round_trip() -> Result<String, String> {
     let read = dataset.read_raw::<f32>().map_err(failed)?;
     let is_kept = |(&before, &after): (&f32, &f32)| (f64::from(before) - f64::from(after)).abs() <= BOUND;
     if read.len() != VALUES || !values.iter().zip(&read).all(is_kept) {
-        return Err(format!("values came back off by more than {BOUND:e}, which was the bound"));
+        return Err(format!("values that were read back differ by more than the bound, {BOUND:e}"));
     }
     let version = stream.get(4..6).map(|bytes| format!("{}.{}", bytes[0], bytes[1])).unwrap_or_default();
     let ratio = (VALUES * size_of::<f32>()) as f64 / stream.len() as f64;

@@ -117,22 +117,22 @@ fn try_all(
 ) -> Result<Vec<Trial>, String> {
     let mut trials: Vec<Trial> = configs.iter().map(|_| Trial::default()).collect();
     let (mut chunk, mut stream, mut decoded) = (Vec::new(), Vec::new(), Vec::new());
-    for (place, number) in source.sample(sample).enumerate() {
+    for (index, number) in source.sample(sample).enumerate() {
         let layout = source.read(number, &mut chunk)?;
         decoded.resize(chunk.len(), 0);
         for (config, trial) in configs.iter().zip(&mut trials).filter(|(_, trial)| trial.problem.is_none()) {
             let config = Config { fill_value: source.fill_value, ..*config };
             // The first chunk of all makes room in the workspace, which is no part of what a chunk takes.
-            for _ in 0..if place == 0 { 2 } else { 1 } {
+            for _ in 0..if index == 0 { 2 } else { 1 } {
                 let start = Instant::now();
                 if let Err(error) = workspace.compress(&chunk, &layout, &config, &mut stream) {
                     trial.problem = Some(error.to_string());
                     break;
                 }
-                trial.compressing = start.elapsed() + if place == 0 { Duration::ZERO } else { trial.compressing };
+                trial.compressing = start.elapsed() + if index == 0 { Duration::ZERO } else { trial.compressing };
                 let start = Instant::now();
                 let decompressed = workspace.decompress(&stream, &mut decoded);
-                trial.decompressing = start.elapsed() + if place == 0 { Duration::ZERO } else { trial.decompressing };
+                trial.decompressing = start.elapsed() + if index == 0 { Duration::ZERO } else { trial.decompressing };
                 decompressed.map_err(|error| format!("{}: {error}", source.name))?;
             }
             if trial.problem.is_none() {

@@ -65,21 +65,21 @@ impl Difference {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Value {
     Float(f64),
-    Whole(i128),
+    Integer(i128),
 }
 
 impl Value {
     fn in_f64(self) -> f64 {
         match self {
             Self::Float(value) => value,
-            Self::Whole(value) => value as f64,
+            Self::Integer(value) => value as f64,
         }
     }
 
     /// The absolute difference to another value. Integers are subtracted before they are rounded to f64.
     fn error(self, other: Self) -> f64 {
         match (self, other) {
-            (Self::Whole(value), Self::Whole(other)) => value.abs_diff(other) as f64,
+            (Self::Integer(value), Self::Integer(other)) => value.abs_diff(other) as f64,
             _ => (self.in_f64() - other.in_f64()).abs(),
         }
     }
@@ -103,14 +103,14 @@ pub(crate) fn check(original: &[u8], read: &[u8], kind: Kind, bound: &ErrorBound
         Scalar::F64 => check_as::<f64>(original, read, kind, bound, Value::Float),
         Scalar::F16 => check_as::<Binary16>(original, read, kind, bound, |value| Value::Float(value.to_f64())),
         Scalar::BF16 => check_as::<BFloat16>(original, read, kind, bound, |value| Value::Float(value.to_f64())),
-        Scalar::I8 => check_as::<i8>(original, read, kind, bound, |value| Value::Whole(value.into())),
-        Scalar::U8 => check_as::<u8>(original, read, kind, bound, |value| Value::Whole(value.into())),
-        Scalar::I16 => check_as::<i16>(original, read, kind, bound, |value| Value::Whole(value.into())),
-        Scalar::U16 => check_as::<u16>(original, read, kind, bound, |value| Value::Whole(value.into())),
-        Scalar::I32 => check_as::<i32>(original, read, kind, bound, |value| Value::Whole(value.into())),
-        Scalar::U32 => check_as::<u32>(original, read, kind, bound, |value| Value::Whole(value.into())),
-        Scalar::I64 => check_as::<i64>(original, read, kind, bound, |value| Value::Whole(value.into())),
-        Scalar::U64 => check_as::<u64>(original, read, kind, bound, |value| Value::Whole(value.into())),
+        Scalar::I8 => check_as::<i8>(original, read, kind, bound, |value| Value::Integer(value.into())),
+        Scalar::U8 => check_as::<u8>(original, read, kind, bound, |value| Value::Integer(value.into())),
+        Scalar::I16 => check_as::<i16>(original, read, kind, bound, |value| Value::Integer(value.into())),
+        Scalar::U16 => check_as::<u16>(original, read, kind, bound, |value| Value::Integer(value.into())),
+        Scalar::I32 => check_as::<i32>(original, read, kind, bound, |value| Value::Integer(value.into())),
+        Scalar::U32 => check_as::<u32>(original, read, kind, bound, |value| Value::Integer(value.into())),
+        Scalar::I64 => check_as::<i64>(original, read, kind, bound, |value| Value::Integer(value.into())),
+        Scalar::U64 => check_as::<u64>(original, read, kind, bound, |value| Value::Integer(value.into())),
     }
 }
 
@@ -122,7 +122,7 @@ fn check_as<V: Element>(
     value: impl Fn(V) -> Value,
 ) -> Result<Difference, String> {
     if original.len() != read.len() {
-        return Err(format!("{} bytes came back for {}", read.len(), original.len()));
+        return Err(format!("{} bytes were read where {} were written", read.len(), original.len()));
     }
     let bytes_of = |bytes: &[u8], index: usize| V::read(bytes, index, kind.byte_order);
     let count = original.len() / V::SIZE;

@@ -1,8 +1,8 @@
-//! Measures the codec, single threaded: `cargo run --release -p quire-codec --example bench [-- REPEATS]`. With `-- REPEATS FILE DIMS BOUND`, as
-//! h5-samples/sweep does it, only the stages of a chunk: little-endian f32 in a file, extents such as 64x64x64, an absolute bound.
+//! Measures the codec on one thread: `cargo run --release -p quire-codec --example bench [-- REPEATS]`. With `-- REPEATS FILE DIMS BOUND`, as
+//! h5-samples/sweep.py calls it, it measures only the stages of one chunk: little-endian f32 in a file, extents such as 64x64x64, an absolute bound.
 //!
-//! The bound is checked in f64 on every value of every chunk first. Then come median and quartiles of the time, GB/s of
-//! *uncompressed* data and the ratio; a row for the whole, a row for each stage, and the floor: copying the chunk once.
+//! For each chunk, the bound is first checked in f64 on every value. Then rows give the ratio, the median and the quartiles of the time, and GB/s of
+//! *uncompressed* data: a row for a copy of the chunk, which no codec can beat, and a row each for compressing and decompressing. The stages have rows of their own.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use quire_codec::stages::codebook::{self, ENTRIES, MAX_CODE_BITS};
 use quire_codec::stages::interpolation::Interpolation;
 use quire_codec::stages::linear;
 use quire_codec::stages::lorenzo;
-use quire_codec::stages::patched16::{FAR, Patch, Patched16};
+use quire_codec::stages::patched16::{PLACEHOLDER, Patch, Patched16};
 use quire_codec::stages::quantizer::Quantizer;
 use quire_codec::stages::tokens::{TokenOffset, Tokens, tokenize};
 use quire_codec::stages::{book_choice, gaps, lanes};
@@ -55,7 +55,7 @@ fn main() {
     }
 }
 
-/// A value type of a chunk, as far as the benchmark needs it.
+/// A type of values that the benchmark measures.
 trait Element: Copy + Into<f64> {
     const SCALAR: Scalar;
     fn bytes(values: &[Self]) -> Vec<u8>;
@@ -193,12 +193,12 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
         exceptions.clear(elements).expect("memory");
         interpolation.forward(chunk, ByteOrder::Little, &layout.shape, &fine, &mut residuals, &mut exceptions).expect("memory");
     });
-    let near: Vec<i16> = residuals.iter().map(|&residual| i16::try_from(residual).unwrap_or(FAR)).collect();
-    let far: Vec<Patch> = (residuals.iter().zip(&near).enumerate())
-        .filter(|(_, (_, near))| **near == FAR)
+    let values: Vec<i16> = residuals.iter().map(|&residual| i16::try_from(residual).unwrap_or(PLACEHOLDER)).collect();
+    let patches: Vec<Patch> = (residuals.iter().zip(&values).enumerate())
+        .filter(|(_, (_, value))| **value == PLACEHOLDER)
         .map(|(index, (&residual, _))| (index, i64::from(residual)))
         .collect();
-    let residuals = Patched16 { values: &near, patches: &far };
+    let residuals = Patched16 { values: &values, patches: &patches };
     row("2' undo the interpolation, restore values", None, chunk.len(), repeats, || {
         interpolation.inverse(&residuals, &layout.shape, &fine, ByteOrder::Little, &mut restored).expect("memory");
     });
@@ -230,7 +230,7 @@ fn cubic(edge: u64) -> Shape {
     Shape::new(&[edge; 3]).expect("a cube")
 }
 
-/// The corner of a 128^3 field.
+/// The values of a corner of a 128^3 field, a cube with sides of `edge` values.
 fn cube(field: &[f32], edge: u64) -> Vec<f32> {
     let edge = edge as usize;
     (0..edge * edge).flat_map(|row| &field[(row / edge * 128 + row % edge) * 128..][..edge]).copied().collect()

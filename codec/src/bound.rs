@@ -24,7 +24,7 @@ mod spacing;
 /// The values of a chunk that count for its bound.
 mod values;
 
-use self::ladder::{Ladder, bound_of, settle_whole};
+use self::ladder::{Ladder, bound_of, settle_integer};
 use self::ratio::Search;
 use self::spacing::Spacing;
 use self::values::Range;
@@ -110,7 +110,7 @@ fn relative(share: f64, chunk: &[u8], layout: &Layout, config: &Config) -> Resul
     Ok(if layout.scalar.is_float() {
         Ladder::new(&counted, &layout, config, range).settle(share * range.width())?
     } else {
-        settle_whole(range.whole_share(share))
+        settle_integer(range.integer_share(share))
     })
 }
 
@@ -154,7 +154,7 @@ impl<C: Compressor> Settling<'_, C> {
         let settle = |bound: f64| match ceiling {
             None => round_down(bound, spacing),
             Some(ceiling) if layout.scalar.is_float() => ladder.settle_within(bound, ceiling, earlier),
-            Some(ceiling) => settle_whole(bound.min(ceiling) as u64),
+            Some(ceiling) => settle_integer(bound.min(ceiling) as u64),
         };
         let search = Search::new(ratio, ceiling, range, layout, &settle);
         let on_sample = search.on_sample(chunk, layout, |sample, layout, bound| {

@@ -1,15 +1,17 @@
-//! H5Z-Quire's stream format and its reference implementation. FORMAT.md is the law; this crate follows it.
+//! The reference implementation of H5Z-Quire's streams. FORMAT.md defines the format: where this crate disagrees with it, the crate is wrong.
 //!
 //! ```text
-//!             ┌ a grid's ─────> codes ─ lorenzo ─> differences ┐
-//! chunk bytes ┤                                                ├ tokens ─> tokens ─ codebook, lanes ─> stream
-//!             └ interpolation ───────────────────> residuals   ┘
-//!                  └──────> exceptions: a mask and their bits, coded as two more planes of integers
+//!             ┌ rounding grid ─> codes ─ lorenzo ─> differences ┐
+//! chunk bytes ┤                                                 ├ tokenize ─> tokens ─ codebook, lanes ─> stream
+//!             └ interpolation ────────────────────> residuals   ┘
 //! ```
+//!
+//! Values that the grid cannot hold are exceptions. A few of them are a list in the stream; many are two more planes of integers, their mask and their bits.
 //!
 //! # Stages
 //!
-//! Files of `codec/src` and of `gpu/kernels` by stage; a file's parts, in a folder of its name, go with it. `codec/tests/stages.rs` compares this with both folders.
+//! The table lists the files of `codec/src` and of `gpu/kernels` by stage. Files in a folder belong to the row of the file with the folder's name.
+//! `codec/tests/stages.rs` compares the table with both folders.
 //!
 //! | # | stage | FORMAT.md | CPU | CUDA |
 //! |---|---|---|---|---|
@@ -42,9 +44,9 @@ mod reader;
 mod text;
 mod workspace;
 
-// In the order of the data; rustfmt would sort them if no lines stood between.
+// The modules are in the order of the data. Blank lines keep rustfmt from sorting them.
 
-/// Types of values, and the integers that stand for them.
+/// Types of values, and the integers that encode them.
 mod number;
 
 /// Settles a bound that depends on the chunk: range, PSNR, ratio.
@@ -53,13 +55,13 @@ mod bound;
 /// Values → integers on a grid, and exceptions.
 mod quantize;
 
-/// Integers → what a predictor leaves of them, and the choice of the predictor.
+/// Integers → residuals of a predictor, and the choice of the predictor.
 mod predict;
 
-/// What predictors leave → tokens → code words or bit planes.
+/// Residuals → tokens → code words, or residuals → bit planes.
 mod entropy;
 
-/// Headers and planes → streams, and the way of a whole chunk through the stages.
+/// Headers and planes → streams. Takes whole chunks through all stages.
 mod stream;
 
 /// Loops with the widest vector instructions of the CPU.
@@ -73,8 +75,8 @@ pub use stream::header::{Coding, Header};
 pub use stream::verified::{Unverified, Verified};
 pub use workspace::Workspace;
 
-/// The stages' inside, for the GPU's codec, which shares their numbers and choices, and for tools and measurements that work on single stages. Whoever compresses
-/// and decompresses chunks needs none of it, and it changes from version to version.
+/// The modules of the stages. The GPU's codec shares their constants and choices; tools and measurements run single stages. A program that compresses and
+/// decompresses chunks needs none of them, and they change from version to version.
 pub mod stages {
     pub use crate::bound::{Compressor, with_settled_bound};
     pub use crate::entropy::{adaptive, alphabet, bitshuffle, book_choice, codebook, dictionary, lanes, tokens};
@@ -87,11 +89,11 @@ pub mod stages {
     pub use crate::stream::{body, books, header, inspect, plane};
 }
 
-/// Least stack, in bytes, of a thread that compresses or decompresses, with or without HDF5. On x86-64, optimized code needs 44 KiB with what a thread itself takes:
-/// `codec/tests/stack.rs` and `filter/src/stack.rs` run on this much, or on as much as `QUIRE_STACK` says.
+/// Least stack, in bytes, of a thread that compresses or decompresses, with or without HDF5. On x86-64, optimized code needs 44 KiB, including the stack that
+/// the thread itself takes. `codec/tests/stack.rs` and `filter/src/stack.rs` run on a stack of this size, or of `QUIRE_STACK` bytes.
 pub const LEAST_STACK: usize = 64 << 10;
 
-/// Most bytes that a stream of this layout can take: a chunk that does not shrink is stored.
+/// Length, in bytes, of the longest stream of a chunk with this layout. A chunk that does not shrink is stored as it is, behind a header.
 #[must_use]
 pub fn max_stream_len(layout: &Layout) -> u64 {
     stream::header::HEADER_MAX_LEN as u64 + layout.chunk_bytes()

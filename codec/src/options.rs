@@ -43,7 +43,7 @@ pub fn parse(text: &str) -> Result<Config<'static>> {
         let unknown = || refused(format_args!("{key}={} is unknown", value.unwrap_or("")));
         if let Some(number) = NUMBERS.iter().position(|&name| name == key) {
             let value = value.ok_or_else(|| refused(format_args!("{key} needs a value")))?;
-            let value: f64 = value.parse().map_err(|_| refused(format_args!("{key}={value} is no number")))?;
+            let value: f64 = value.parse().map_err(|_| refused(format_args!("{key}={value} is not a number")))?;
             if numbers[number].replace(value).is_some() {
                 return Err(twice());
             }
@@ -149,7 +149,7 @@ mod tests {
             ("", "no bound"),
             ("coding=auto", "no bound"),
             ("abs", "abs needs a value"),
-            ("abs=one", "abs=one is no number"),
+            ("abs=one", "abs=one is not a number"),
             ("abs=-1", "absolute error bound is -1"),
             ("abs=nan", "absolute error bound is NaN"),
             ("abs=1,rel=1", "more than one bound"),

@@ -5,10 +5,10 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::memory::extend;
-use crate::number::dispatch::{with_float, with_whole};
+use crate::number::dispatch::{with_float, with_integer};
 use crate::number::element::Element;
 use crate::predict::choice::Fork;
-use crate::predict::choice::grid::{for_floats, for_whole_numbers};
+use crate::predict::choice::grid_kind::{for_floats, for_integers};
 use crate::predict::predictor::Predictor;
 use crate::quantize::grid::Grid;
 use crate::reader::take;
@@ -58,11 +58,11 @@ impl Workspace {
                     let buffers = <V as Element>::Code::buffers(narrow, wide);
                     Encoder::<V> { buffers, shared, chunk, layout, config, stream }.floats()?;
                 },
-                else with_whole!(
+                else with_integer!(
                     layout.scalar,
                     V => {
                         let buffers = <V as Element>::Code::buffers(narrow, wide);
-                        Encoder::<V> { buffers, shared, chunk, layout, config, stream }.whole_numbers()?;
+                        Encoder::<V> { buffers, shared, chunk, layout, config, stream }.integers()?;
                     },
                     else unreachable!("a type is one or the other")
                 )
@@ -105,9 +105,9 @@ impl Workspace {
                 let (chooser, mut quantized) = shared.split(&mut <V as Element>::Code::buffers(narrow, wide).codes);
                 for_floats::<V>(chunk, layout, config, chooser, &mut quantized, fork)?
             },
-            else with_whole!(
+            else with_integer!(
                 layout.scalar,
-                V => for_whole_numbers::<V>(chunk, layout, config, &mut shared.chooser)?,
+                V => for_integers::<V>(chunk, layout, config, &mut shared.chooser)?,
                 else unreachable!("a type is one or the other")
             )
         );
@@ -164,11 +164,11 @@ impl Workspace {
                         let buffers = <V as Element>::Code::buffers(narrow, wide);
                         Decoder::<V> { body_header: &body_header, buffers, shared, body, layout, chunk }.floats()
                     },
-                    else with_whole!(
+                    else with_integer!(
                         layout.scalar,
                         V => {
                             let buffers = <V as Element>::Code::buffers(narrow, wide);
-                            Decoder::<V> { body_header: &body_header, buffers, shared, body, layout, chunk }.whole_numbers()
+                            Decoder::<V> { body_header: &body_header, buffers, shared, body, layout, chunk }.integers()
                         },
                         else unreachable!("a type is one or the other")
                     )

@@ -158,7 +158,7 @@ fn check(case: &mut Case, workspace: &mut Workspace, report: &mut Report, row: &
 /// A variable's number.
 fn variable<T: std::str::FromStr>(name: &str) -> Option<T> {
     let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
 #[test]

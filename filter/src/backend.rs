@@ -254,7 +254,9 @@ impl Settings {
             let Some(value) = value.filter(|value| !value.is_empty()) else { return Ok(()) };
             settings.device = value.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
                 let value = Lossy(value.to_bytes());
-                Error::invalid(format_args!("QUIRE_DEVICE={value} is no number of a GPU: give 0, 1, 2, ... as in nvidia-smi"))
+                Error::invalid(format_args!(
+                    "QUIRE_DEVICE={value} is not the number of a GPU: give 0, 1, 2, ... as in nvidia-smi"
+                ))
             })?;
             Ok(())
         })?;
@@ -476,7 +478,9 @@ mod tests {
             "QUIRE_CODEBOOK=best is unknown: the choices are auto, dictionary, custom"
         );
         for device in ["-1", "one", "0x1", "99999999999999999999"] {
-            assert!(reason(&[("QUIRE_DEVICE", device)]).starts_with(&format!("QUIRE_DEVICE={device} is no number of a GPU")));
+            assert!(
+                reason(&[("QUIRE_DEVICE", device)]).starts_with(&format!("QUIRE_DEVICE={device} is not the number of a GPU"))
+            );
         }
     }
 

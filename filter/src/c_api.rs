@@ -280,7 +280,11 @@ unsafe fn slice_from_raw<'a, T>(address: *const T, length: usize, what: &str) ->
 fn check_address<T>(address: *const T, length: usize, what: &str) -> Result<()> {
     let possible = length.checked_mul(size_of::<T>()).is_some_and(|bytes| isize::try_from(bytes).is_ok());
     if address.is_null() || !address.is_aligned() || !possible {
-        return Err(Error::invalid(format_args!("the {what} cannot lie at {address:?} and have the length {length}")));
+        return Err(Error::invalid(format_args!(
+            "the address of the {what} is {address:?} and the length {length}: the address must not be null and must be a multiple of {}, and the length at most {}",
+            align_of::<T>(),
+            isize::MAX as usize / size_of::<T>()
+        )));
     }
     Ok(())
 }
@@ -293,7 +297,7 @@ unsafe fn text_from_raw<'a>(address: *const c_char) -> Result<&'a str> {
     }
     // SAFETY: not null, and the caller vouches for the string.
     let text = unsafe { CStr::from_ptr(address) };
-    text.to_str().map_err(|_| Error::invalid(format_args!("options {text:?} are no UTF-8")))
+    text.to_str().map_err(|_| Error::invalid(format_args!("options {text:?} are not UTF-8")))
 }
 
 fn value_type_of(number: u32) -> Result<(Scalar, ByteOrder)> {

@@ -100,7 +100,7 @@ impl CdValues {
     pub(crate) fn parse(words: &[u32]) -> Result<Self> {
         if words.len() > MAX_WORDS {
             return Err(Error::invalid(format_args!(
-                "{} cd_values are more than the {MAX_WORDS} there can be; {HOW_TO}",
+                "there are {} cd_values: the filter has at most {MAX_WORDS}; {HOW_TO}",
                 words.len()
             )));
         }

@@ -86,8 +86,8 @@ mod tests {
         assert!(reason(c"/nowhere/books").starts_with("QUIRE_DICTIONARY=/nowhere/books: it cannot be read: No such file"));
         assert!(
             reason(c"/dev/zero")
-                .starts_with("QUIRE_DICTIONARY=/dev/zero: it is no dictionary of codebooks: `quire train` makes one")
+                .starts_with("QUIRE_DICTIONARY=/dev/zero: it is not a dictionary of codebooks: `quire train` makes one")
         );
-        assert!(reason(c"/dev/null").contains("it is no dictionary"));
+        assert!(reason(c"/dev/null").contains("it is not a dictionary"));
     }
 }

@@ -151,7 +151,7 @@ impl Library {
             get(dcpl, filter, &mut flags, &mut count, words.as_mut_ptr(), 0, null_mut(), null_mut())
         })?;
         if count > capacity {
-            return Err(Error::invalid(format_args!("the filter has {count} cd_values, at most {capacity} make sense")));
+            return Err(Error::invalid(format_args!("the filter has {count} cd_values: it takes at most {capacity}")));
         }
         words.truncate(count);
         Ok((flags, words))

@@ -88,8 +88,8 @@ fn land_mask(seed: u64, [latitudes, longitudes]: [usize; 2]) -> Vec<bool> {
 
 /// Anomalies of standard deviation 1, `[time][latitude][longitude]`: power k^(-4) in space; large patterns live for some steps.
 fn anomalies(random: &mut Random, dims: &[usize; 3]) -> Vec<f32> {
-    // One step of time counts as eight cells of longitude at 360 of them, so that weather moves on while the currents stay;
-    // nothing is wider than a quarter of the globe.
+    // In the spectrum, one step of time is as long as eight of 360 cells of longitude, so that small patterns change from step to step and
+    // large ones stay. No pattern is wider than a quarter of the globe.
     let step_of_time = dims[2] as f64 * 8.0 / 360.0;
     let widest = 4.0 / dims[2] as f64;
     gaussian_field(random, dims, |wave| length_squared(&[wave[0] / step_of_time, wave[1], wave[2], widest]).recip())

@@ -11,7 +11,7 @@ pub struct Field {
     pub dims: Vec<usize>,
     /// The values in C order.
     pub values: Values,
-    /// The value that marks a missing one, exactly as stored (NaN marks a missing value in any field).
+    /// The value that marks missing values, exactly as stored (NaN marks a missing value in any field).
     pub fill: Option<f64>,
 }
 
@@ -25,7 +25,7 @@ pub enum Values {
 }
 
 impl Values {
-    /// How many values there are.
+    /// Number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -34,7 +34,7 @@ impl Values {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -49,7 +49,7 @@ impl Values {
     }
 }
 
-/// How big the fields of [`all`] are.
+/// Size of the fields of [`all`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// About 2 MB in all, 32³ cells in three dimensions: for tests.

@@ -1,8 +1,8 @@
 use std::path::Path;
 use std::process::Command;
 
-/// The first line of a table of results: with which format and commit it is measured, as h5-samples/measured.py writes it. For example
-/// "measured: format 0.5, commit 5b246b8".
+/// The first line of a table of results, which names the format and the commit of the measurement: "measured: format 0.5, commit 5b246b8".
+/// h5-samples/measured.py makes an equal line.
 #[must_use]
 pub fn measured() -> String {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -12,21 +12,21 @@ pub fn measured() -> String {
     format!("measured: format {version}, commit {}", commit(&repository))
 }
 
-/// The commit of the working tree, and whether it was changed; a copy without git does not know.
+/// The commit of the working tree, and whether the tree has changes; "not known" in a copy without git.
 fn commit(repository: &Path) -> String {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").arg("-C").arg(repository).args(arguments).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else { return "not known".to_owned() };
-    // Results are what is being written.
+    // Results do not count as changes: the caller is writing them.
     match git(&["status", "--porcelain", "--untracked-files=no", "--", ".", ":!h5-samples/results"]) {
         Some(changes) if changes.is_empty() => commit,
         _ => format!("{commit} with changes"),
     }
 }
 
-/// Name of the processor, as Linux has it.
+/// Name of the processor, from /proc/cpuinfo.
 #[must_use]
 pub fn processor() -> String {
     let description = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -12,7 +12,7 @@ const PARTICLES_A_HALO: usize = 500;
 /// One coordinate of the particles of an N-body simulation, Mpc, `[particle]`, unsorted, in [0, [`BOX_SIDE`]).
 ///
 /// Imitates `x` of a cosmology code such as HACC: sixty in a hundred particles lie in halos whose masses follow a power law and whose
-/// density falls as 1/r², the others anywhere. Neighbours in the file are strangers in space, so that prediction finds nothing.
+/// density falls as 1/r², the others anywhere. Neighbours in the file are not neighbours in space, so that no predictor helps.
 #[must_use]
 pub fn positions(seed: u64, count: usize) -> Vec<f32> {
     particles(seed, count).map(|particle| particle.position).collect()

@@ -257,13 +257,13 @@ pub fn target_folder() -> PathBuf {
 /// Time that attacks may take, from the environment's `QUIRE_ATTACK_MINUTES`; none for the short form that every test run has.
 ///
 /// # Panics
-/// If the variable is no number of minutes.
+/// If the variable is not a number of minutes.
 #[must_use]
 pub fn attack_time() -> Duration {
     let minutes = std::env::var("QUIRE_ATTACK_MINUTES").unwrap_or_else(|_| "0".to_owned());
     let seconds = minutes.parse().map(|minutes: f64| 60.0 * minutes);
     let time = seconds.ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    time.unwrap_or_else(|| panic!("QUIRE_ATTACK_MINUTES={minutes} is no number of minutes"))
+    time.unwrap_or_else(|| panic!("QUIRE_ATTACK_MINUTES={minutes} is not a number of minutes"))
 }
 
 /// This crate's folder.

@@ -138,7 +138,7 @@ fn settings_that_make_no_sense_are_errors_with_the_choices() {
     let sandbox = Sandbox::new();
     let cases = [
         ("QUIRE_BACKEND", "gpu", "QUIRE_BACKEND=gpu is unknown: the choices are auto, cpu, cuda"),
-        ("QUIRE_DEVICE", "first", "QUIRE_DEVICE=first is no number of a GPU"),
+        ("QUIRE_DEVICE", "first", "QUIRE_DEVICE=first is not the number of a GPU"),
         ("QUIRE_LOG", "all", "QUIRE_LOG=all is unknown: the choices are 0, 1"),
         ("QUIRE_CODEBOOK", "best", "QUIRE_CODEBOOK=best is unknown: the choices are auto, dictionary, custom"),
     ];

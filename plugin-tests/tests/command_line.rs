@@ -80,7 +80,7 @@ fn args_give_what_each_client_takes_and_back() {
     }
     for (arguments, reason) in [
         (&["abs=-1"][..], "absolute error bound is -1"),
-        (&["--abs", "one"], "abs=one is no number"),
+        (&["--abs", "one"], "abs=one is not a number"),
         (&["--abs", "1", "--rel", "0.1"], "2 bounds are given (abs=1e0 and rel=1e-1): say one"),
         (&["abs=1", "--rel", "0.1"], "give one of them"),
         (&[], "no bound is given: say one of --abs"),
@@ -220,7 +220,7 @@ fn estimate_tries_bounds_and_shapes() {
     // A smaller bound is a smaller error, and a higher PSNR.
     let ordered = "all(a['greatest_error'] > b['greatest_error'] > 0 and a['psnr'] < b['psnr'] and a['ratio'] > b['ratio'] for a, b in zip(value['trials'][::2], value['trials'][1::2]) if a['type'] == 'F32' and a['dataset'][-1] in 'uvw')";
     assert_eq!(get(ordered), "True");
-    // Without bounds, a few usual ones; what is no number is skipped with the reason.
+    // Without bounds, a few usual ones; datasets of other types than numbers are skipped with the reason.
     let usual = succeed(&mut quire(&sandbox, &["estimate", "in.h5:/other"]));
     assert_says(
         &usual,
@@ -232,7 +232,7 @@ fn estimate_tries_bounds_and_shapes() {
     assert_says(&end_with(1, &mut quire(&sandbox, &["estimate", "in.h5:/other/text"])), &["there is nothing to try"]);
     assert_says(&end_with(2, &mut quire(&sandbox, &["estimate", "in.h5", "--rel", "2"])), &["relative error bound is 2"]);
     assert_says(&end_with(2, &mut quire(&sandbox, &["estimate", "in.h5", "--chunks", "2x2x2x2x2"])), &["2x2x2x2x2 have 5 axes"]);
-    assert_says(&end_with(2, &mut quire(&sandbox, &["estimate", "in.h5", "--chunks", "0"])), &["\"0\" is no shape"]);
+    assert_says(&end_with(2, &mut quire(&sandbox, &["estimate", "in.h5", "--chunks", "0"])), &["\"0\" is not a shape"]);
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn repack_compresses_and_keeps_everything_else() {
         &[
             "skipped /other/small: it has 400 bytes, fewer than --min-size=16384",
             "skipped /other/text: the dataset's element type is of class string",
-            "skipped /other/scalar: it has no axes",
+            "skipped /other/scalar: it is a scalar, which HDF5 cannot store in chunks",
             "skipped /other/no_values: it has no values",
             "skipped /scales/x: it is a dimension scale",
             "attribute \"to nothing\": 1 references lead to nothing",
@@ -365,7 +365,7 @@ fn repack_refuses_what_would_harm_a_file() {
         (1, &["in.h5", "out.h5", "--abs", "1", "--chunks", "2x2x2"], "3 axes, which no dataset of in.h5 has"),
         (1, &["in.h5", "out.h5", "--abs", "1", "--min-size", "999999"], "there is nothing to compress"),
         (2, &["in.h5", "out.h5"], "no bound is given"),
-        (2, &["in.h5", "out.h5", "--rel", "x"], "rel=x is no number"),
+        (2, &["in.h5", "out.h5", "--rel", "x"], "rel=x is not a number"),
         (2, &["in.h5", "out.h5", "--abs", "-1"], "absolute error bound is -1"),
         (2, &["in.h5", "--abs", "1"], "<OUT>"),
     ] {
@@ -455,7 +455,7 @@ fn doctor_says_what_is_found_and_what_is_wrong() {
     assert_says(
         &missing,
         &[
-            "HDF5 looks into /nowhere, which is no folder",
+            "HDF5 looks into /nowhere, which is not a folder",
             "no folder of HDF5's has libh5zquire.so",
             "HDF5_PLUGIN_PATH",
             "the filter does not work here",
@@ -465,7 +465,7 @@ fn doctor_says_what_is_found_and_what_is_wrong() {
     assert_says(&forbidden, &["HDF5 is told to load no plugins", "-> unset HDF5_PLUGIN_PRELOAD"]);
     for (name, value, reason) in [
         ("QUIRE_BACKEND", "gpu", "QUIRE_BACKEND=gpu is unknown: the choices are auto, cpu, cuda"),
-        ("QUIRE_DEVICE", "first", "QUIRE_DEVICE=first is no number of a GPU"),
+        ("QUIRE_DEVICE", "first", "QUIRE_DEVICE=first is not the number of a GPU"),
         ("QUIRE_DICTIONARY", "/nowhere/books", "QUIRE_DICTIONARY=/nowhere/books: it cannot be read"),
     ] {
         let wrong = end_with(1, quire(&sandbox, &["doctor", "--json"]).env(name, value));
@@ -475,10 +475,10 @@ fn doctor_says_what_is_found_and_what_is_wrong() {
     }
     // A device that no machine has.
     let forced = end_with(1, quire(&sandbox, &["doctor"]).env("QUIRE_BACKEND", "cuda").env("QUIRE_DEVICE", "63"));
-    assert_says(&forced, &["the plugin computes nowhere: QUIRE_BACKEND=cuda, but ", "unset QUIRE_BACKEND"]);
+    assert_says(&forced, &["the plugin can use neither GPU nor CPU: QUIRE_BACKEND=cuda, but ", "unset QUIRE_BACKEND"]);
     assert_says(
         &succeed(quire(&sandbox, &["doctor"]).env("QUIRE_BAKEND", "cpu")),
-        &["QUIRE_BAKEND is set, which the filter does not know"],
+        &["QUIRE_BAKEND is set, but the filter has no such variable"],
     );
 
     fs::write(&plugin, "no library").expect("written");
@@ -487,5 +487,8 @@ fn doctor_says_what_is_found_and_what_is_wrong() {
         sandbox.command("bash").args(["-c", "ldd $(command -v ldd >/dev/null && command -v bash) | grep -o '/[^ ]*libc.so.6'"]),
     );
     fs::copy(libc.stdout.trim(), &plugin).expect("copied");
-    assert_says(&end_with(1, &mut quire(&sandbox, &["doctor"])), &["it has no H5PLget_plugin_type: it is no plugin of HDF5"]);
+    assert_says(
+        &end_with(1, &mut quire(&sandbox, &["doctor"])),
+        &["it has no symbol H5PLget_plugin_type: it is not a plugin of HDF5"],
+    );
 }

@@ -56,7 +56,7 @@ fn a_dictionary_that_is_none_is_refused_where_data_are_written_and_nowhere_else(
     let (written, other) = (sandbox.path("written.h5"), sandbox.path("other.h5"));
     let _ = succeed(&mut client(&sandbox, Python::Hdf5_2_0, "write", &written, None));
     for (dictionary, reason) in
-        [(sandbox.path("missing"), "it cannot be read"), (written.clone(), "it is no dictionary of codebooks")]
+        [(sandbox.path("missing"), "it cannot be read"), (written.clone(), "it is not a dictionary of codebooks")]
     {
         for python in Python::ALL {
             let report = end_in_order(&mut client(&sandbox, python, "create", &other, Some(&dictionary)));
@@ -83,7 +83,7 @@ fn training_says_what_it_cannot_use_and_leaves_no_half_file() {
             &["--options", "abs=1", "-o", &output, &format!("{sample}:/nothing")],
             ":/nothing: the file has no dataset and no group of that name",
         ),
-        (&["--options", "pwrel=0.1", "--chunks", "0", "-o", &output, &sample], "\"0\" is no shape"),
+        (&["--options", "pwrel=0.1", "--chunks", "0", "-o", &output, &sample], "\"0\" is not a shape"),
         (&["-o", &output, &sample], "--options"),
     ] {
         assert_says(&train(arguments), &[reason]);

@@ -48,7 +48,7 @@ fn corner(number: usize, counts: &[usize], chunk: &[usize]) -> Vec<u64> {
 /// HDF5's.
 pub(crate) fn read(dataset: &Dataset, corner: &[u64], bytes: &mut Vec<u8>) -> Result<u32> {
     if corner.len() != dataset.ndim() {
-        return Err(format!("{corner:?} has not the dataset's {} axes", dataset.ndim()));
+        return Err(format!("chunk offset {corner:?} has {} axes, the dataset has {}", corner.len(), dataset.ndim()));
     }
     let (mut length, mut left_out) = (0, 0);
     // SAFETY: `corner` has as many numbers as the dataset has axes; HDF5 checks the identifier and writes one number.

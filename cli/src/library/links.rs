@@ -30,7 +30,13 @@ const BASIC: c_uint = 1;
 // SAFETY: HDF5 has had these functions with these signatures since 1.10.3; `hdf5-sys` has them for some versions only.
 unsafe extern "C" {
     fn H5Oget_info2(object: hid_t, info: *mut H5O_info1_t, fields: c_uint) -> herr_t;
-    fn H5Oget_info_by_name2(place: hid_t, name: *const c_char, info: *mut H5O_info1_t, fields: c_uint, access: hid_t) -> herr_t;
+    fn H5Oget_info_by_name2(
+        location: hid_t,
+        name: *const c_char,
+        info: *mut H5O_info1_t,
+        fields: c_uint,
+        access: hid_t,
+    ) -> herr_t;
 }
 
 /// Opens a file for reading.

@@ -141,7 +141,7 @@ impl Target {
         locked(|| unsafe { check(H5Lget_val(group.id(), name.as_ptr(), value.as_mut_ptr().cast(), value.len(), H5P_DEFAULT)) })?;
         if kind == H5L_type_t::H5L_TYPE_SOFT as c_int {
             let target =
-                CStr::from_bytes_until_nul(&value).map_err(|_| "the path that the soft link leads to has no end".to_owned())?;
+                CStr::from_bytes_until_nul(&value).map_err(|_| "the soft link's path has no zero byte at its end".to_owned())?;
             return Ok(Self::Soft(target.to_owned()));
         }
         if kind != H5L_type_t::H5L_TYPE_EXTERNAL as c_int {

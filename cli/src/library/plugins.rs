@@ -54,10 +54,11 @@ pub(crate) fn filter_of(path: &Path) -> Result<(c_int, String)> {
     // SAFETY: HDF5 prescribes these signatures, and that the second returns its class for a filter plugin.
     unsafe {
         let (kind, info) = (std::mem::transmute::<*mut c_void, Kind>(kind), std::mem::transmute::<*mut c_void, Info>(info));
-        if kind() != FILTER {
-            return Err("it is no plugin for filters".to_owned());
+        let found = kind();
+        if found != FILTER {
+            return Err(format!("it is not a plugin for filters: its H5PLget_plugin_type returns {found}, not {FILTER}"));
         }
-        let class = info().as_ref().ok_or("it gives no filter")?;
+        let class = info().as_ref().ok_or("its H5PLget_plugin_info returns no filter")?;
         let name = if class.name.is_null() { String::new() } else { escape(CStr::from_ptr(class.name).to_bytes()) };
         Ok((class.id, name))
     }
@@ -100,14 +101,14 @@ pub(crate) fn info_of(path: &Path) -> Result<serde_json::Value> {
         free(&mut bytes);
         text
     };
-    serde_json::from_str(&text).map_err(|_| format!("it says {text:?} of itself"))
+    serde_json::from_str(&text).map_err(|_| format!("its quire_info returns {text:?}, which is not JSON"))
 }
 
 fn symbol(library: *mut c_void, name: &CStr) -> Result<*mut c_void> {
     // SAFETY: the library is open, the name ends with a zero byte.
     let found = unsafe { libc::dlsym(library, name.as_ptr()) };
     if found.is_null() {
-        Err(format!("it has no {}: it is no plugin of HDF5, or another version of ours", name.to_string_lossy()))
+        Err(format!("it has no symbol {}: it is not a plugin of HDF5, or another version of H5Z-Quire", name.to_string_lossy()))
     } else {
         Ok(found)
     }

@@ -139,7 +139,9 @@ impl Copier<'_> {
                 self.dataset(&links::open_dataset(parent, name, &access)?, object, to, link)?;
             }
             Kind::Datatype => {
-                let staged = self.types.get(&token).ok_or("this datatype was not there a moment ago")?;
+                let staged = self.types.get(&token).ok_or(
+                    "the named datatype was not in the file when copying began: let no program write to it while it is copied",
+                )?;
                 objects::link_again(to, staged, name, link)?;
             }
             Kind::Other => return Err("it is neither a group nor a dataset nor a datatype, and cannot be copied".to_owned()),
@@ -201,9 +203,9 @@ impl Copier<'_> {
         for (from, to, path) in &self.pairs {
             copy_comment(from, to).map_err(|error| format!("{path}: {error}"))?;
             for name in attribute_names(from).map_err(|error| format!("{path}: {error}"))? {
-                let place = format!("{path}, attribute {name:?}");
-                let gone = self.attribute(from, to, &name).map_err(|error| format!("{place}: {error}"))?;
-                notes.extend(note(gone, &place));
+                let location = format!("{path}, attribute {name:?}");
+                let gone = self.attribute(from, to, &name).map_err(|error| format!("{location}: {error}"))?;
+                notes.extend(note(gone, &location));
             }
         }
         for (from, to, path) in &self.valued {
@@ -255,8 +257,8 @@ fn about(path: &Name, error: String) -> String {
     if error.starts_with('/') { error } else { format!("{path}: {error}") }
 }
 
-fn note(gone: usize, place: &str) -> Option<String> {
-    (gone > 0).then(|| format!("{place}: {gone} references lead to nothing that the file has, and are null in the copy"))
+fn note(gone: usize, location: &str) -> Option<String> {
+    (gone > 0).then(|| format!("{location}: {gone} references lead to nothing that the file has, and are null in the copy"))
 }
 
 /// The address of a committed datatype.

@@ -115,14 +115,14 @@ fn decide(named: Named, arguments: &Arguments, given: &str, selection: &Selectio
     let Named { dataset, path, token, .. } = named;
     let dataset = dataset?;
     if !arguments.only.is_empty() && !selection.all.contains(&token) {
-        return Err("--only names others".to_owned());
+        return Err("--only does not name it".to_owned());
     }
     let is_named = selection.named.contains(&token);
     let failed = message::<hdf5::Error>;
     let properties = dataset.dcpl().map_err(failed)?;
     let extents = dataset.shape();
     if extents.is_empty() {
-        return Err("it has no axes to cut chunks from".to_owned());
+        return Err("it is a scalar, which HDF5 cannot store in chunks".to_owned());
     }
     if dataset.size() == 0 {
         return Err("it has no values".to_owned());
@@ -152,7 +152,7 @@ fn decide(named: Named, arguments: &Arguments, given: &str, selection: &Selectio
     }
     if is_scale && !is_named {
         return Err(
-            "it is a dimension scale, whose coordinates others are compared with; name it with --only to compress it".to_owned()
+            "it is a dimension scale, whose coordinates programs compare exactly; name it with --only to compress it".to_owned()
         );
     }
     let mut config = options::parse(given).map_err(message)?;

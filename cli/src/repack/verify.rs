@@ -57,13 +57,15 @@ pub(super) fn verify(from: &File, written: &Path, plan: &Plan, bar: &ProgressBar
 }
 
 fn not_as_before(path: &Name, reason: &str) -> String {
-    format!("{path}: the written file is not as it should be, and is thrown away: {reason}")
+    format!(
+        "{path}: the copy differs from the original, and is deleted: {reason}. If no program wrote to the original meanwhile, please report this"
+    )
 }
 
 /// Compares a compressed dataset chunk by chunk.
 fn compressed(task: &Task, dataset: &Dataset, bar: &ProgressBar) -> Result<Done, String> {
     if !dataset.filters().iter().any(|filter| filter.id() == h5zquire::FILTER_ID) {
-        return Err("it has been stored without the filter".to_owned());
+        return Err("HDF5 stored it without the filter".to_owned());
     }
     let (mut original, mut read) = (Vec::new(), Vec::new());
     let mut difference = Difference::default();
@@ -81,14 +83,17 @@ fn compressed(task: &Task, dataset: &Dataset, bar: &ProgressBar) -> Result<Done,
 /// Compares the stored bytes of the chunks of two datasets, and their filter masks.
 fn same_chunks(old: &Dataset, new: &Dataset, chunk: &[usize]) -> Result<(), String> {
     let corners = chunks::corners(old, chunk)?;
-    if new.chunk().as_deref() != Some(chunk) || corners != chunks::corners(new, chunk)? {
-        return Err("its chunks are others".to_owned());
+    if new.chunk().as_deref() != Some(chunk) {
+        return Err(format!("its chunks have the shape {:?}, the original's have {chunk:?}", new.chunk()));
+    }
+    if corners != chunks::corners(new, chunk)? {
+        return Err("its chunks are not at the offsets of the original's".to_owned());
     }
     let (mut old_bytes, mut new_bytes) = (Vec::new(), Vec::new());
     for corner in corners {
         let left_out = chunks::read(old, &corner, &mut old_bytes)?;
         if left_out != chunks::read(new, &corner, &mut new_bytes)? || old_bytes != new_bytes {
-            return Err(format!("its chunk at {corner:?} is another"));
+            return Err(format!("the stored bytes of its chunk at {corner:?} are not the original's"));
         }
     }
     Ok(())
@@ -115,13 +120,16 @@ struct Comparison<'a> {
 
 impl Comparison<'_> {
     fn group(&mut self, old: &Group, new: &Group, path: &Name) -> Result<(), String> {
-        let old_links = links(old)?;
-        if old_links != links(new)? {
-            return Err(not_as_before(&path.below(c""), "its links are others"));
+        let (old_links, new_links) = (links(old)?, links(new)?);
+        if old_links != new_links {
+            let number = old_links.iter().zip(&new_links).take_while(|(old, new)| old == new).count();
+            let name = |links: &[Link]| links.get(number).map(|link| link.name.clone());
+            let reason = format!("its link number {number} is {:?}, the original's is {:?}", name(&new_links), name(&old_links));
+            return Err(not_as_before(&path.below(c""), &reason));
         }
         for Link { name, .. } in old_links.iter().filter(|link| !link.is_hard()) {
             if Target::of(old, name)? != Target::of(new, name)? {
-                return Err(not_as_before(&path.below(name), "the link leads elsewhere"));
+                return Err(not_as_before(&path.below(name), "its target is not that of the original link"));
             }
         }
         old_links
@@ -138,14 +146,15 @@ impl Comparison<'_> {
         let opened = |group: &Group| open(group).map_err(|error: String| format!("{path}: {error}"));
         let ((kind, old_object), (new_kind, new_object)) = (opened(old)?, opened(new)?);
         if kind != new_kind {
-            return Err(not_as_before(path, &format!("it is a {new_kind:?} where it was a {kind:?}")));
+            return Err(not_as_before(path, &format!("it is a {new_kind:?}, in the original it is a {kind:?}")));
         }
         let first = |paths: &mut HashMap<Token, Name>, object: &Location| -> Result<Name, String> {
             Ok(paths.entry(token(object)?).or_insert_with(|| path.clone()).clone())
         };
         let (old_first, new_first) = (first(&mut self.old.paths, &old_object)?, first(&mut self.new.paths, &new_object)?);
         if old_first != new_first {
-            return Err(not_as_before(path, &format!("it is the same as {new_first} where it was the same as {old_first}")));
+            let reason = format!("it is the object at {new_first}, in the original it is the object at {old_first}");
+            return Err(not_as_before(path, &reason));
         }
         if old_first != *path {
             return Ok(());
@@ -164,12 +173,12 @@ impl Comparison<'_> {
 
     /// Compares attributes, comment, type and extents of two objects, and the values of a dataset that is not compressed.
     fn attributes(&self, path: &Name, old: &Location, new: &Location) -> Result<(), String> {
-        let names = attribute_names(old)?;
-        if names != attribute_names(new)? {
-            return Err("its attributes are others".to_owned());
+        let (names, new_names) = (attribute_names(old)?, attribute_names(new)?);
+        if names != new_names {
+            return Err(format!("its attributes are {new_names:?}, the original's are {names:?}"));
         }
         if comment(old)? != comment(new)? {
-            return Err("its comment is another".to_owned());
+            return Err("its comment is not that of the original".to_owned());
         }
         for name in names {
             let (old, new) = (open_attribute(old, &name)?, open_attribute(new, &name)?);
@@ -192,15 +201,16 @@ impl Comparison<'_> {
         let failed = message::<hdf5::Error>;
         let (old_type, new_type) = (old.dtype().map_err(failed)?, new.dtype().map_err(failed)?);
         if !is_same_type(&old_type, &new_type) {
-            return Err("its type is another".to_owned());
+            return Err("its type is not that of the original".to_owned());
         }
         // A committed datatype that has no path is copied as one that is not committed.
         if is_committed(&new_type) && !is_committed(&old_type) {
-            return Err("its type has become an object of its own".to_owned());
+            return Err("its type is a named datatype, the original's is not".to_owned());
         }
         let extents = |container: &Container| container.space().and_then(|space| space.extents()).map_err(failed);
-        if extents(old)? != extents(new)? {
-            return Err("its extents are others".to_owned());
+        let (old_extents, new_extents) = (extents(old)?, extents(new)?);
+        if old_extents != new_extents {
+            return Err(format!("its extents are {new_extents:?}, the original's are {old_extents:?}"));
         }
         Ok(())
     }
@@ -217,7 +227,7 @@ impl Comparison<'_> {
         let is_plain = is_plain(&old.dtype().map_err(failed)?)?;
         // Fill values of other types are pointers, and HDF5 compares only the pointers.
         if is_plain && properties != new_properties {
-            return Err("its fill value, filters or layout are others".to_owned());
+            return Err("its fill value, filters or layout are not those of the original".to_owned());
         }
         if old.size() == 0 {
             return Ok(());
@@ -230,13 +240,14 @@ impl Comparison<'_> {
         let block = old.chunk().unwrap_or_else(|| block_of(&old.shape()));
         let boxes = written_boxes(old, &block)?;
         if boxes != written_boxes(new, &block)? {
-            return Err("its chunks are others".to_owned());
+            return Err("its written chunks are not at the offsets of the original's".to_owned());
         }
         boxes.iter().try_for_each(|ranges| self.values(Values::of_box(old, ranges)?, Values::of_box(new, ranges)?))
     }
 
     fn values(&self, old: Values, new: Values) -> Result<(), String> {
-        if self.old.told(old)? == self.new.told(new)? { Ok(()) } else { Err("its values are others".to_owned()) }
+        let are_equal = self.old.told(old)? == self.new.told(new)?;
+        if are_equal { Ok(()) } else { Err("its values are not those of the original".to_owned()) }
     }
 }
 
@@ -306,15 +317,18 @@ mod tests {
         type Change = fn(&File) -> hdf5::Result<()>;
         let changes: [(Change, &str); 9] = [
             (|_| Ok(()), ""),
-            (|copy| copy.group("group")?.attr("number")?.write_scalar(&6), "/group: the written file is not as it should be"),
-            (|copy| copy.group("group")?.delete_attr("number"), "its attributes are others"),
-            (|copy| copy.dataset("again")?.write_slice(&[7.0], 3..4), "its values are others"),
-            (|copy| copy.dataset("chunked")?.write_slice(&[7.0], 3..4), "its chunk at [0] is another"),
-            (|copy| copy.unlink("again"), "its links are others"),
-            (|copy| copy.unlink("soft").and_then(|()| copy.link_soft("/again", "soft")), "the link leads elsewhere"),
+            (|copy| copy.group("group")?.attr("number")?.write_scalar(&6), "/group: the copy differs from the original"),
+            (|copy| copy.group("group")?.delete_attr("number"), "its attributes are [], the original's are [\"number\"]"),
+            (|copy| copy.dataset("again")?.write_slice(&[7.0], 3..4), "its values are not those of the original"),
+            (|copy| copy.dataset("chunked")?.write_slice(&[7.0], 3..4), "the stored bytes of its chunk at [0]"),
+            (|copy| copy.unlink("again"), "its link number"),
+            (
+                |copy| copy.unlink("soft").and_then(|()| copy.link_soft("/again", "soft")),
+                "its target is not that of the original link",
+            ),
             (
                 |copy| copy.unlink("again").and_then(|()| copy.new_dataset::<f64>().shape(100).create("again").map(|_| ())),
-                "it is the same as",
+                "in the original it is the object at",
             ),
             (
                 |copy| {

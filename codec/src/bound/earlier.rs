@@ -1,17 +1,17 @@
 //! Finds the grid on which a part of a chunk was rounded before.
 //!
-//! HDF5 decodes a chunk, changes a part of it, and encodes all of it again. Where the bound depends on the chunk, the step may then be another one, and values
-//! would be rounded a second time: 30 daily appends to one chunk took `rel=1e-3` to 8 times its bound. So steps are products `q * 2^k` with a few odd `q`
-//! ([`super::ladder`]), and the encoder searches the chunk for multiples of such a step:
+//! HDF5 decodes a chunk, changes a part of it, and encodes the whole chunk again. Where the bound depends on the chunk, the second step may differ from the
+//! first, and values would be rounded twice: 30 daily appends to one chunk took `rel=1e-3` to 8 times its bound. So steps are products `q * 2^k` with a few odd
+//! `q` ([`super::ladder`]), and the encoder searches the chunk for multiples of such a step. A fresh value has not been rounded before; an earlier value has.
 //!
 //! ```text
-//! value        =  mantissa, an odd integer  *  2^low         a multiple of q * 2^k   if q divides the mantissa and low >= k
-//! fresh values    one mantissa in q is divisible by q
-//! earlier grid    all are, up to k                           values between two steps (FORMAT.md 5.2): one in eight
+//! value           mantissa * 2^low, the mantissa an odd integer; a multiple of q * 2^k if q divides the mantissa and low >= k
+//! fresh values    q divides one mantissa in q
+//! earlier values  q divides every mantissa, up to exponent k; of positions between two steps (FORMAT.md 5.2), one in eight
 //! ```
 //!
-//! Values are sampled in groups of eight. Few fresh values are multiples of a power of two that is close to the wanted step: groups without any such multiple
-//! are left out, so that a few hundred earlier values are found among a million fresh ones.
+//! Values are sampled in groups of eight. Few fresh values are multiples of a power of two close to the wanted step. Groups without any such multiple are left
+//! out, so that a few hundred earlier values are found among a million fresh values.
 
 use super::values::Groups;
 use crate::config::Config;
@@ -24,31 +24,33 @@ use crate::quantize::lattice::{highest_bit, lowest_bit, power_of_two};
 use crate::quantize::quantizer::Quantizer;
 use crate::simd::vectorized;
 
-/// Neighbouring values that are sampled together.
+/// Number of neighbouring values that are sampled together.
 const EIGHT: usize = 8;
-/// Most values of a sample.
+/// Largest number of values of a sample.
 const MAX_SAMPLE_VALUES: usize = 1 << 14;
 /// Number of exponents `k` of the steps that are searched for. Level 0 is the least exponent.
 const LEVELS: usize = 64;
-/// Multiples of a step, beyond the number that chance gives, by which a step is found.
+/// A step is found by at least this number of multiples more than chance gives.
 const LEAST_MULTIPLES: f64 = 8.0;
-/// Different multiples of a step, beyond chance, by which a step is found: packed data have few different values, each of them many times.
+/// A step is found by at least this number of different multiples more than chance gives. Packed data have few different values, each of them many times.
 const LEAST_DIFFERENT: f64 = 4.0;
-/// The share of a sample from which on its multiples, beyond chance, need not be different.
+/// If the multiples that chance does not give are this share of a sample or more, they need not be different.
 const LEAST_SHARE: f64 = 1.0 / 16.0;
-/// Number of different multiples that an earlier step above the wanted one must have before the exact bits are taken: 50 and 100 may be a user's own values.
+/// If an earlier step is larger than the wanted one, the exact bits are taken, but only if the step has this number of different multiples. Fewer may be a user's
+/// own values, such as 50 and 100.
 const CERTAIN_DIFFERENT: usize = 3;
 /// Number of binary digits of the greatest odd factor.
 const FACTOR_BITS: i32 = 6;
-/// The first sample is of multiples of steps from the wanted one down to that over two to the power of this.
+/// The first sample is for steps from the wanted step over two to the power of this, upwards.
 const FIRST_SAMPLE_BITS: i32 = 1;
 
-/// An odd factor of a ladder's steps.
+/// An odd factor of a ladder's steps. A number is a multiple of the factor if its product with `inverse`, modulo 2^64, is at most `most`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Odd {
     pub(super) factor: u64,
-    /// Its inverse modulo 2^64. A number is a multiple of the factor if its product with the inverse, modulo 2^64, is at most `most`.
+    /// The factor's inverse modulo 2^64.
     inverse: u64,
+    /// The quotient of the greatest number and the factor.
     most: u64,
 }
 
@@ -69,7 +71,7 @@ impl Odd {
     }
 }
 
-/// For each level, the number of values that can be multiples of a step of that level, as the difference from the level before.
+/// For each level, a number of values that can be multiples of a step of that level, as the difference from the number of the level before.
 type Changes = [i32; LEVELS + 1];
 
 /// A search for multiples of steps `odd * 2^k` in a chunk.
@@ -77,11 +79,11 @@ pub(super) struct Search<'a> {
     layout: &'a Layout,
     config: &'a Config<'a>,
     odds: &'a [Odd],
-    /// Bits of the type's fraction.
+    /// Number of bits of the type's fraction.
     fraction_bits: i32,
-    /// The least exponent `k`, at level 0.
+    /// The exponent `k` of level 0, the least one.
     base: i32,
-    /// Exponent of a power of two of which all multiples of a step close to the wanted one are multiples.
+    /// Exponent of a power of two. Every multiple of a step close to the wanted one is a multiple of this power.
     first_sample: i32,
 }
 
@@ -98,8 +100,8 @@ pub(super) struct Earlier {
 }
 
 impl Earlier {
-    /// The earlier step, for a wanted one. A step above the wanted one would cost the chunk its compression: where only a few different values show it, it is
-    /// halved until it is at most the wanted one. The values are multiples of that, too.
+    /// The earlier step, for a wanted step. If the earlier step is larger than the wanted one, the chunk's exact bits are taken, which costs compression. So where
+    /// only a few different values show the earlier step, it is halved until it is at most the wanted one. The values are multiples of that step, too.
     pub(super) fn step_for(self, wanted: f64) -> f64 {
         let Self { mut step, different, .. } = self;
         while wanted > 0.0 && step > wanted && different < CERTAIN_DIFFERENT {
@@ -109,13 +111,13 @@ impl Earlier {
     }
 }
 
-/// Number of a sample's values that are multiples of `odd * 2^k`, for each level.
+/// Numbers of a sample's values that are multiples of `odd * 2^k`, by level.
 #[derive(Debug, Clone, Copy)]
 struct Multiples {
     odd: Odd,
-    /// Number of multiples minus the number that chance gives; 0 where chance may give all of them.
+    /// Number of multiples minus the number that chance gives, or 0 where chance may give all of them.
     excess: [f64; LEVELS],
-    /// Number of multiples that chance gives: one value in `odd`.
+    /// Number of multiples that chance gives: one value in `odd.factor`.
     by_chance: [f64; LEVELS],
 }
 
@@ -141,7 +143,7 @@ impl Multiples {
 }
 
 impl<'a> Search<'a> {
-    /// A search for steps from about `finest` to 2^56 times that. `wanted` is the step that fresh values would have.
+    /// A search for steps from about `finest` to 2^56 times `finest`. `wanted` is the step of a chunk of fresh values.
     pub(super) fn new(
         layout: &'a Layout,
         config: &'a Config<'a>,
@@ -161,11 +163,12 @@ impl<'a> Search<'a> {
         if earlier.is_none() || self.first_sample == self.base {
             return Ok(earlier);
         }
-        // Where there are earlier values, some may be on a finer step: the first sample has too few of these.
+        // Some earlier values may be on a finer step, of which the first sample has too few multiples.
         Ok(self.run_on::<V>(self.sample::<V>(chunk, self.base)?).or(earlier))
     }
 
-    /// The grid that a sample shows. If its multiples are a small share of the sample, the sample's different values alone must show the same odd factor.
+    /// The grid that a sample shows. If its multiples are a small share of the sample, the search is repeated with each different value once, and must find an equal
+    /// odd factor.
     fn run_on<V: Value>(&self, mut values: Vec<f64>) -> Option<Earlier> {
         let found = self.best_grid_of::<V>(&values, LEAST_MULTIPLES)?;
         values.sort_unstable_by(f64::total_cmp);
@@ -198,7 +201,7 @@ impl<'a> Search<'a> {
         self.coarsest::<V>(values, &found)
     }
 
-    /// The coarsest step that explains about as large a number of values as any step does: values that are multiples, or on positions between two steps.
+    /// The coarsest step that explains about as many values as the best step does. A step explains its multiples and the values on positions between two steps.
     fn coarsest<V: Value>(&self, values: &[f64], found: &Multiples) -> Option<Earlier> {
         const STANDARD_DEVIATIONS: f64 = 3.0;
         const SHARE_OF_MOST: f64 = 0.98;
@@ -225,8 +228,8 @@ impl<'a> Search<'a> {
         Some(found.odd.factor as f64 * power_of_two(self.base + level as i32)?)
     }
 
-    /// A sample in groups of eight values, evenly spread over the groups in which some value is a multiple of two to the power of `exponent`. It is halved when
-    /// it is full, and the stride doubled.
+    /// A sample in groups of eight values. It is spread evenly over the groups in which some value other than 0 is a multiple of two to the power of `exponent`:
+    /// whenever the sample is full, every other group is dropped and the stride is doubled.
     fn sample<V: Value>(&self, chunk: &[u8], exponent: i32) -> Result<Vec<f64>> {
         let mut sample = Vec::new();
         let Some(inverse) = power_of_two(-exponent) else { return Ok(sample) };
@@ -271,8 +274,8 @@ impl<'a> Search<'a> {
         Ok(sample)
     }
 
-    /// The odd mantissa of a value, and the first level and the end of those levels of whose steps the value may be a multiple: from the spacing of its type at
-    /// the value to the power of two in the value.
+    /// The odd mantissa of a value, and the first level and the end of the levels whose steps may have the value as a multiple. They reach from the spacing of the
+    /// type at the value to the greatest power of two that divides the value.
     #[inline(always)]
     fn levels_of(&self, value: f64) -> Option<(u64, usize, usize)> {
         let is_normal = value.abs() >= f64::MIN_POSITIVE;
@@ -284,7 +287,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Most odd factors of a ladder.
+/// Largest number of odd factors of a ladder.
 const MAX_ODDS: usize = 14;
 
 /// A test whether a value is on a position of the fine grid between two steps.

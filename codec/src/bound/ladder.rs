@@ -102,7 +102,7 @@ impl<'a> Ladder<'a> {
     /// The step for a chunk in which no earlier grid was found.
     fn fresh(&self, wanted: f64) -> f64 {
         let fine = FINE_STEP_SPACINGS * self.spacing_at_magnitude();
-        if self.is_narrow() || wanted < 2.0 * fine { below_half(wanted) } else { rung(wanted - fine) }
+        if self.has_16_bit_values() || wanted < 2.0 * fine { below_half(wanted) } else { rung(wanted - fine) }
     }
 
     /// The step, about `finest` or more, of the grid on which some values were rounded before. `wanted` is the step that the chunk would have without them.
@@ -117,7 +117,7 @@ impl<'a> Ladder<'a> {
 
     /// Whether some values may have been rounded before, with a bound of about `bound`.
     pub(super) fn may_have_earlier_values(&self, bound: f64) -> Result<bool> {
-        Ok(self.is_narrow() || self.earlier_step(bound / 1024.0, 2.0 * bound)?.is_some())
+        Ok(self.has_16_bit_values() || self.earlier_step(bound / 1024.0, 2.0 * bound)?.is_some())
     }
 
     fn search<V: Value>(&self, finest: f64, wanted: f64) -> Result<Option<Earlier>> {
@@ -127,7 +127,7 @@ impl<'a> Ladder<'a> {
         }
     }
 
-    fn is_narrow(&self) -> bool {
+    fn has_16_bit_values(&self) -> bool {
         self.layout.scalar.size() == 2
     }
 
@@ -142,7 +142,7 @@ impl<'a> Ladder<'a> {
 }
 
 /// Settles a bound for integers: the step is the greatest power of three up to `2 * bound + 1`. The points of each such grid are points of all finer ones.
-pub(super) fn settle_whole(bound: u64) -> ErrorBound {
+pub(super) fn settle_integer(bound: u64) -> ErrorBound {
     let mut step = 1u64;
     for _ in 0..MAX_EXPONENT_OF_THREE {
         if (3 * step - 1) / 2 > bound {
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn steps_of_integers_are_powers_of_three() {
-        let bound = |bound| match settle_whole(bound) {
+        let bound = |bound| match settle_integer(bound) {
             ErrorBound::Absolute(bound) => bound,
             _ => 0.0,
         };

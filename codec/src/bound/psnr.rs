@@ -11,25 +11,25 @@ use crate::number::rounding::ROUNDING;
 use crate::quantize::logarithm::{EXP_TERMS, exp2};
 use crate::simd::vectorized;
 
-/// Most values from which noise is estimated.
+/// Largest number of values, about, from which noise is estimated.
 const MAX_SAMPLE_VALUES: usize = 1 << 16;
-/// Largest accepted mean square, as a multiple of the allowed one: 0.05 dB.
+/// Largest accepted mean square of errors, as a multiple of the allowed one: 0.05 dB more.
 const ACCEPTED_MEAN_SQUARE: f64 = 1.011_579_454_259_899; // 10^0.005
-/// Attempts, each with a smaller bound, before the exact bits are taken.
+/// Number of attempts, each with a smaller bound, before the exact bits are taken.
 const MAX_ATTEMPTS: usize = 6;
 
 impl<C: Compressor> Settling<'_, C> {
-    /// Compresses a chunk with a PSNR, in dB. Errors that are spread evenly have a mean square of a third of the bound's square. The noise is measured on the
-    /// decoded chunk, as errors are often not spread evenly: values gather between the grid's points, are rounded to their type, or are exact.
+    /// Compresses a chunk with a PSNR, in dB. The mean square of evenly spread errors is a third of the bound's square. But errors are often not spread evenly:
+    /// values gather between the grid's numbers, are rounded to their type, or are exact. So the noise is measured on the decoded chunk.
     pub(super) fn with_psnr(&mut self, decibels: f64) -> Result<C::Output, C::Error> {
         let (chunk, layout, config) = (self.chunk, self.layout, self.config);
         let (counted, counted_layout) = without_padding(chunk, layout)?;
         let range = Range::of(&counted, &counted_layout, config);
-        // Allowed mean square as a share of the squared range: 10^(-dB / 10), by log2(10) / 10.
+        // The allowed mean square as a share of the squared range: 10^(-dB / 10), computed with the factor log2(10) / 10.
         let share = exp2(-decibels * 0.332_192_809_488_736_23, EXP_TERMS.len());
         let noise = range.width() * share.sqrt();
         if !layout.scalar.is_float() {
-            let bound = whole_bound(noise * noise, &counted, &counted_layout, config);
+            let bound = integer_bound(noise * noise, &counted, &counted_layout, config);
             return self.compress(bound);
         }
         let ladder = Ladder::new(&counted, &counted_layout, config, range);
@@ -38,8 +38,8 @@ impl<C: Compressor> Settling<'_, C> {
         let count = count_of(&counted, &counted_layout, config);
         let mut goal = Goal { ladder: &ladder, noise, count, decoded: Vec::new() };
         let asked = self.reach(&mut goal, even.min(modelled), config.predictor)?;
-        // Where most values are on the grid anyway, zeros above all, differences can have a wider grid. Values that were rounded
-        // before are on the grid, too, but must stay on it.
+        // Where many values have no error, such as zeros, a wider grid leaves the allowed noise. It is tried with differences. Values that were rounded before
+        // have no error either, but only on their earlier grid, so that no other one is tried.
         if modelled <= even * 1.05 || ladder.may_have_earlier_values(even)? {
             return Ok(asked);
         }
@@ -66,14 +66,14 @@ impl<C: Compressor> Settling<'_, C> {
                 return Ok(output);
             }
             drop(output);
-            // The mean square grows about with the bound's square: the bound that follows from this, less 2 %.
+            // The mean square is about proportional to the bound's square. The next bound is the one that follows from this, less 2 %.
             bound = taken.min(bound) * mean_square.sqrt().recip().clamp(0.25, 0.98) * 0.98;
         }
         self.compress_as(predictor, ErrorBound::Lossless)
     }
 }
 
-/// The noise that a chunk may have, and scratch space for decoded chunks.
+/// The noise that a chunk may have, and a buffer for the decoded chunk.
 struct Goal<'a> {
     ladder: &'a Ladder<'a>,
     /// Allowed root mean square of errors, in the data's unit.
@@ -83,23 +83,23 @@ struct Goal<'a> {
     decoded: Vec<u8>,
 }
 
-/// The largest bound of integers whose errors have at most the mean square `allowed`. This must hold for evenly spread errors, as earlier steps leave them. It
-/// must also hold for the errors of these values, plus the errors of an earlier step, a third as wide.
-fn whole_bound(allowed: f64, chunk: &[u8], layout: &Layout, config: &Config) -> ErrorBound {
+/// The largest bound of integers whose errors have at most the mean square `allowed`. This must hold for evenly spread errors, as steps of earlier writes leave
+/// them. It must also hold for the errors of these values plus the errors of an earlier step, which is a third as wide.
+fn integer_bound(allowed: f64, chunk: &[u8], layout: &Layout, config: &Config) -> ErrorBound {
     let widest = (12.0 * allowed + 1.0).sqrt();
-    let mut settled = super::ladder::settle_whole(((widest - 1.0) / 2.0).min(1e18) as u64);
+    let mut settled = super::ladder::settle_integer(((widest - 1.0) / 2.0).min(1e18) as u64);
     while let ErrorBound::Absolute(bound) = settled {
         let third = (2.0 * bound + 1.0) / 3.0;
         if noise_of_steps(bound as u64, chunk, layout, config) + (third * third - 1.0) / 12.0 <= allowed {
             break;
         }
-        settled = super::ladder::settle_whole((bound as u64 - 1) / 3);
+        settled = super::ladder::settle_integer((bound as u64 - 1) / 3);
     }
     settled
 }
 
-/// The largest bound, found by bisection, whose grid leaves errors of at most `noise`, the root mean square, on a sample of the values; `noise` itself at
-/// least.
+/// The largest bound, found by bisection, whose grid leaves errors with a root mean square of at most `noise` on a sample of the values, then on all values. It is
+/// never below `noise`, which no root mean square exceeds if it is the bound.
 fn bound_by_model(noise: f64, chunk: &[u8], layout: &Layout, config: &Config) -> f64 {
     const QUARTER_OF_A_BIT: f64 = 1.189_207_115_002_721; // 2^(1/4)
     const EIGHTH_OF_A_BIT: f64 = 1.090_507_732_665_257_7; // 2^(1/8)
@@ -113,7 +113,7 @@ fn bound_by_model(noise: f64, chunk: &[u8], layout: &Layout, config: &Config) ->
     let holds_noise = |bound: f64| holds_noise_in(stride, bound);
     let (mut least, mut most) = (noise, noise * 16.0);
     let mut bound = noise * 1.732_050_807_568_877_2;
-    // The greatest bound is 4 bits above the least: at most 16 quarters of a bit from the first bound.
+    // The greatest bound is 2^4 times the least, so that 16 factors of 2^(1/4) lead from the first bound to either.
     if holds_noise(bound) {
         for _ in 0..MAX_QUARTERS {
             least = bound;
@@ -237,7 +237,7 @@ mod tests {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_be_bytes()).collect();
         let layout = Layout { scalar: Scalar::I32, byte_order: ByteOrder::Big, shape: Shape::new(&[2000]).unwrap() };
         for (rms, widest) in [(0.1, 0), (0.9, 0), (0.95, 1), (5.0, 4), (100.0, 121)] {
-            match whole_bound(rms * rms, &bytes, &layout, &config) {
+            match integer_bound(rms * rms, &bytes, &layout, &config) {
                 ErrorBound::Absolute(bound) => {
                     assert!(bound as u64 == widest && (1..34).any(|k| 3u64.pow(k) == 2 * bound as u64 + 1), "{rms}: {bound}");
                     let errors = noise_of_steps(bound as u64, &bytes, &layout, &config);

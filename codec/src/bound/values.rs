@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 
 use crate::config::Config;
 use crate::layout::{ByteOrder, Layout};
-use crate::number::dispatch::{with_float, with_whole};
+use crate::number::dispatch::{with_float, with_integer};
 use crate::number::element::Element;
-use crate::quantize::integer_steps::{Steps, Whole};
+use crate::quantize::integer_steps::{IntegerElement, Steps};
 use crate::simd::vectorized;
 
 /// Values that are read together.
@@ -21,7 +21,7 @@ pub(super) enum Range {
     /// Floating-point values.
     Float { least: f64, greatest: f64 },
     /// Integers, exactly.
-    Whole { least: i128, greatest: i128 },
+    Integers { least: i128, greatest: i128 },
 }
 
 impl Range {
@@ -29,7 +29,7 @@ impl Range {
         with_float!(
             layout.scalar,
             V => Self::of_floats::<V>(chunk, layout.byte_order, config),
-            else with_whole!(layout.scalar, V => Self::of_whole::<V>(chunk, layout.byte_order, config), else unreachable!("a type is one or the other"))
+            else with_integer!(layout.scalar, V => Self::of_integers::<V>(chunk, layout.byte_order, config), else unreachable!("a type is one or the other"))
         )
     }
 
@@ -57,7 +57,7 @@ impl Range {
         if least <= greatest { Self::Float { least, greatest } } else { Self::Empty }
     }
 
-    fn of_whole<V: Whole>(chunk: &[u8], order: ByteOrder, config: &Config) -> Self {
+    fn of_integers<V: IntegerElement>(chunk: &[u8], order: ByteOrder, config: &Config) -> Self {
         let fill = config.fill::<V>().map(Element::to_bits_i64);
         let mut range = Self::Empty;
         for bytes in chunk.chunks(VALUES_PER_GROUP * V::SIZE) {
@@ -66,8 +66,10 @@ impl Range {
             for value in group[..bytes.len() / V::SIZE].iter().filter(|value| Some(value.to_bits_i64()) != fill) {
                 let value = value.exactly();
                 range = match range {
-                    Self::Whole { least, greatest } => Self::Whole { least: least.min(value), greatest: greatest.max(value) },
-                    _ => Self::Whole { least: value, greatest: value },
+                    Self::Integers { least, greatest } => {
+                        Self::Integers { least: least.min(value), greatest: greatest.max(value) }
+                    }
+                    _ => Self::Integers { least: value, greatest: value },
                 };
             }
         }
@@ -79,14 +81,14 @@ impl Range {
         match self {
             Self::Empty => 0.0,
             Self::Float { least, greatest } => (greatest - least).min(f64::MAX),
-            Self::Whole { least, greatest } => (greatest - least) as f64,
+            Self::Integers { least, greatest } => (greatest - least) as f64,
         }
     }
 
     /// Greatest minus least integer; 0 for floating-point values.
-    fn whole_width(self) -> u64 {
+    fn integer_width(self) -> u64 {
         match self {
-            Self::Whole { least, greatest } => (greatest - least) as u64,
+            Self::Integers { least, greatest } => (greatest - least) as u64,
             _ => 0,
         }
     }
@@ -96,16 +98,16 @@ impl Range {
         match self {
             Self::Empty => 0.0,
             Self::Float { least, greatest } => least.abs().max(greatest.abs()),
-            Self::Whole { least, greatest } => least.unsigned_abs().max(greatest.unsigned_abs()) as f64,
+            Self::Integers { least, greatest } => least.unsigned_abs().max(greatest.unsigned_abs()) as f64,
         }
     }
 
     /// A share of the range of integers, rounded down. Exact: f64 would round the range or the product.
-    pub(super) fn whole_share(self, share: f64) -> u64 {
+    pub(super) fn integer_share(self, share: f64) -> u64 {
         let exponent = (share.to_bits() >> 52) as i32 - 1075;
         let mantissa = u128::from(share.to_bits() & ((1 << 52) - 1) | 1 << 52);
         // A share of at most 1 has an exponent of -52 or less; the product has at most 117 bits.
-        (u128::from(self.whole_width()) * mantissa).checked_shr(exponent.unsigned_abs()).unwrap_or(0) as u64
+        (u128::from(self.integer_width()) * mantissa).checked_shr(exponent.unsigned_abs()).unwrap_or(0) as u64
     }
 }
 
@@ -158,7 +160,7 @@ impl<'a, V: Element> Groups<'a, V> {
 /// Mean square of the errors that a bound's steps leave on the integers of a chunk that count, in the data's unit. Integers that are on the grid already count
 /// as an even spread of errors: earlier steps may have left these.
 pub(super) fn noise_of_steps(steps: u64, chunk: &[u8], layout: &Layout, config: &Config) -> f64 {
-    with_whole!(
+    with_integer!(
         layout.scalar,
         V => {
             let steps = Steps::new::<V>(steps, None);
@@ -220,14 +222,14 @@ mod tests {
 
     #[test]
     fn shares_of_integers_are_exact() {
-        let width = |least, greatest| Range::Whole { least, greatest };
+        let width = |least, greatest| Range::Integers { least, greatest };
         let noon = 1_700_000_000_000_000_000;
-        assert_eq!(width(noon, noon + 2997).whole_share(0.05), 149);
-        assert_eq!(width(i128::from(i64::MIN), i128::from(i64::MAX)).whole_share(1.0), u64::MAX);
-        assert_eq!(width(0, i128::from(u64::MAX)).whole_share(0.5), u64::MAX / 2);
-        assert_eq!(width(0, 1000).whole_share(f64::MIN_POSITIVE), 0);
-        assert_eq!(width(0, 1000).whole_share(1e-3), 1, "1e-3 in binary64 is a little more than a thousandth");
-        assert_eq!(Range::Empty.whole_share(1.0), 0);
+        assert_eq!(width(noon, noon + 2997).integer_share(0.05), 149);
+        assert_eq!(width(i128::from(i64::MIN), i128::from(i64::MAX)).integer_share(1.0), u64::MAX);
+        assert_eq!(width(0, i128::from(u64::MAX)).integer_share(0.5), u64::MAX / 2);
+        assert_eq!(width(0, 1000).integer_share(f64::MIN_POSITIVE), 0);
+        assert_eq!(width(0, 1000).integer_share(1e-3), 1, "1e-3 in binary64 is a little more than a thousandth");
+        assert_eq!(Range::Empty.integer_share(1.0), 0);
     }
 
     #[test]
@@ -237,7 +239,7 @@ mod tests {
         let config = Config { fill_value: Some(i64::MIN.cast_unsigned()), ..Config::absolute(1.0).unwrap() };
         assert_eq!(
             Range::of(&chunk, &layout, &config),
-            Range::Whole { least: 5, greatest: i128::from(i64::MAX) },
+            Range::Integers { least: 5, greatest: i128::from(i64::MAX) },
             "the fill value does not count"
         );
     }
@@ -275,8 +277,8 @@ mod tests {
         let wide = Range::Float { least: f64::MIN, greatest: f64::MAX };
         assert_eq!((wide.width(), wide.magnitude()), (f64::MAX, f64::MAX), "no overflow");
         assert_eq!((Range::Empty.width(), Range::Empty.magnitude()), (0.0, 0.0));
-        let whole = Range::Whole { least: i128::from(i64::MIN), greatest: -1 };
-        assert_eq!((whole.width(), whole.magnitude()), (9_223_372_036_854_775_807.0, 9_223_372_036_854_775_808.0));
+        let integers = Range::Integers { least: i128::from(i64::MIN), greatest: -1 };
+        assert_eq!((integers.width(), integers.magnitude()), (9_223_372_036_854_775_807.0, 9_223_372_036_854_775_808.0));
     }
 
     #[test]

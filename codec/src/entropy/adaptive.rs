@@ -1,9 +1,8 @@
-//! Books that an encoder chooses from besides the dictionary's: those of a user's own dictionary, made from files like the ones to come,
-//! and those that chunks before this one got for themselves (both after CEAZ, ICS'22, which has codebooks for a domain, and renews a book
-//! when data change).
+//! Books that an encoder chooses from besides the dictionary's: the books of a user's own dictionary, which `quire train` makes from files like those to be
+//! compressed, and custom books of earlier chunks. Both ideas are CEAZ's (ICS'22), which has codebooks for a domain and renews a book when data change.
 //!
-//! No stream needs them to be read: such a book travels as a custom one, in [`codebook::PACKED_LENGTHS`] bytes.
-//! What is saved is the time to build one, and the margin by which a new one must win.
+//! A stream carries such a book as a custom one, in [`codebook::PACKED_LENGTHS`] bytes, so that it can be read without the dictionary. The encoder saves the time
+//! to build a book, and such a book need not win by the margin that a new one must.
 
 use crate::entropy::alphabet::CodeLengths;
 use crate::entropy::alphabet::SYMBOLS;
@@ -11,32 +10,32 @@ use crate::entropy::codebook::{self, MAX_CODE_BITS};
 use crate::error::{Error, Result};
 use crate::memory::{self, HeapArray};
 
-/// Most books of a user's dictionary.
+/// Largest number of books of a user's dictionary.
 pub const MAX_USER_BOOKS: usize = 16;
-/// Books that a history remembers.
+/// Largest number of custom books of earlier chunks that are kept.
 pub const HISTORY: usize = 16;
-/// Most books besides the dictionary's that an encoder chooses from.
+/// Largest number of books, besides the dictionary's, that an encoder chooses from.
 pub const MAX_BOOKS: usize = MAX_USER_BOOKS + HISTORY;
 
-/// What a user's dictionary file begins with.
+/// The first bytes of a user's dictionary file.
 const MAGIC: [u8; 8] = *b"QUIREBK2";
-/// What one began with while there were fewer symbols.
+/// The first bytes of a dictionary file for streams of version 0.4, which had fewer symbols.
 const MAGIC_BEFORE: &[u8] = b"QUIREBK1";
 
 /// A user's dictionary.
 #[derive(Debug, Clone, PartialEq, Eq, bincode::Encode, bincode::Decode)]
 pub struct UserDictionary {
-    /// What it was made from, for people.
+    /// A text for people that says from which data the books were made.
     pub origin: String,
-    /// Its books.
+    /// The books.
     pub books: Vec<CodeLengths>,
 }
 
 impl UserDictionary {
-    /// The bytes of a dictionary file: eight that name it, then bincode.
+    /// The bytes of a dictionary file: [`MAGIC`], then the contents in bincode.
     ///
     /// # Errors
-    /// What bincode says, as text.
+    /// The text of bincode's error.
     pub fn to_bytes(&self) -> std::result::Result<Vec<u8>, String> {
         let contents = bincode::encode_to_vec(self, bincode::config::standard()).map_err(|error| error.to_string())?;
         Ok([&MAGIC[..], &contents].concat())
@@ -45,20 +44,20 @@ impl UserDictionary {
     /// Reads a dictionary file.
     ///
     /// # Errors
-    /// `InvalidArgument` with what is wrong with it, `OutOfMemory`.
+    /// `InvalidArgument` with the reason why the file is refused, `OutOfMemory`.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut rest = bytes.strip_prefix(&MAGIC).ok_or_else(|| {
             Error::invalid(if bytes.starts_with(MAGIC_BEFORE) {
                 "its books are of streams of version 0.4: make it again with `quire train`"
             } else {
-                "it is no dictionary of codebooks: `quire train` makes one"
+                "it is not a dictionary of codebooks: `quire train` makes one"
             })
         })?;
-        // By hand: bincode's own decoder allocates without a way to refuse.
+        // The contents are read by hand: where memory is short, bincode's decoder ends the process.
         let short = || Error::invalid("it is damaged: it ends too early");
         let length = take_length(&mut rest).ok_or_else(short)?;
         let origin = rest.split_off(..length).ok_or_else(short)?;
-        let origin = std::str::from_utf8(origin).map_err(|_| Error::invalid("it is damaged: its origin is no UTF-8"))?;
+        let origin = std::str::from_utf8(origin).map_err(|_| Error::invalid("it is damaged: its origin is not UTF-8"))?;
         let count = take_length(&mut rest).ok_or_else(short)?;
         let (books, behind) = rest.as_chunks::<SYMBOLS>();
         if count != books.len() || !behind.is_empty() || count == 0 || count > MAX_USER_BOOKS {
@@ -76,7 +75,7 @@ impl UserDictionary {
     }
 }
 
-/// Takes a length as bincode writes it: a byte below 251, or 251, 252 or 253 and the length in 2, 4 or 8 bytes, the lowest first.
+/// Takes a length in bincode's form off the front: one byte up to 250, or 251, 252 or 253 and the length in 2, 4 or 8 bytes, the lowest byte first.
 fn take_length(bytes: &mut &[u8]) -> Option<usize> {
     let first = *bytes.split_off_first()?;
     let width = match first {
@@ -90,28 +89,28 @@ fn take_length(bytes: &mut &[u8]) -> Option<usize> {
     usize::try_from(number).ok()
 }
 
-/// The books of a user's dictionary and those learned from the streams of the chunks before, newest first.
+/// The books of a user's dictionary, then the custom books of earlier chunks, the one used last first.
 ///
-/// With a history, the bytes of a stream depend on the chunks that the same encoder has met before, and on their order.
+/// With a history, the bytes of a stream depend on the chunks that the encoder compressed before, and on their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdaptiveDictionary {
     books: Vec<CodeLengths>,
-    /// How many of them are the user's.
-    fixed: usize,
+    /// Number of the user's books, which are the first ones.
+    user_books: usize,
 }
 
 impl AdaptiveDictionary {
-    /// Starts with a user's books, of which there are at most [`MAX_USER_BOOKS`].
+    /// A dictionary with a user's books and an empty history. Of more than [`MAX_USER_BOOKS`] books it takes the first ones.
     ///
     /// # Errors
     /// `OutOfMemory`.
     pub fn new(user: &[CodeLengths]) -> Result<Self> {
-        let fixed = user.len().min(MAX_USER_BOOKS);
+        let user_books = user.len().min(MAX_USER_BOOKS);
         let mut books = Vec::new();
-        // All that it can ever hold: learning never fails.
-        memory::reserve(&mut books, fixed + HISTORY)?;
-        books.extend_from_slice(&user[..fixed]);
-        Ok(Self { books, fixed })
+        // Memory for all books that it can ever have, so that `learn_book` cannot fail.
+        memory::reserve(&mut books, user_books + HISTORY)?;
+        books.extend_from_slice(&user[..user_books]);
+        Ok(Self { books, user_books })
     }
 
     /// Books for [`Config::books`](crate::Config::books).
@@ -120,14 +119,14 @@ impl AdaptiveDictionary {
         &self.books
     }
 
-    /// Learns a book.
+    /// Puts a book at the start of the history, unless it is one of the user's. A full history loses the book that was used longest ago.
     pub fn learn_book(&mut self, book: &CodeLengths) {
         match self.books.iter().position(|known| known == book) {
-            Some(place) if place < self.fixed => {}
-            Some(place) => self.books[self.fixed..=place].rotate_right(1),
+            Some(index) if index < self.user_books => {}
+            Some(index) => self.books[self.user_books..=index].rotate_right(1),
             None => {
-                self.books.truncate(self.fixed + HISTORY - 1);
-                self.books.insert(self.fixed, *book);
+                self.books.truncate(self.user_books + HISTORY - 1);
+                self.books.insert(self.user_books, *book);
             }
         }
     }
@@ -163,7 +162,7 @@ mod tests {
         bad.books[1][5] += 1;
         let error = UserDictionary::from_bytes(&bad.to_bytes().unwrap()).unwrap_err().to_string();
         assert!(error.contains("book 1: "), "{error}");
-        assert!(UserDictionary::from_bytes(b"\x89HDF\r\n\x1a\n").unwrap_err().to_string().contains("no dictionary"));
+        assert!(UserDictionary::from_bytes(b"\x89HDF\r\n\x1a\n").unwrap_err().to_string().contains("not a dictionary"));
     }
 
     /// Numbers of the books that a dictionary with `user` books has after it learned books in this order, as FORMAT.md §11.4 says: the one taken

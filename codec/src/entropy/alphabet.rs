@@ -1,4 +1,4 @@
-//! The 106 symbols (FORMAT.md §7): runs, the differences -15 to 15 (direct codes), and classes of larger magnitudes. The only home of their numbers.
+//! The 106 symbols (FORMAT.md §7): runs, the differences -15 to 15 (direct codes), and classes of larger magnitudes. Their numbers are defined only here.
 //!
 //! ```text
 //!  0 ..  14  runs         of zeros: 2, 3, [4,6), [6,8), [8,12), .. [24,32), [32,64), .. [1024,2048), 2048 values
@@ -6,62 +6,62 @@
 //! 46 ..  57  half octaves |d| in [16,24), [24,32), .. [768,1024)
 //! 58 ..  63  octaves      [1024,2048) .. [32768,65536)
 //! 64 ..  75  4 octaves    [2^16,2^20) .. [2^56,2^60), [2^60,2^63]
-//! 76 ..  90  runs         of -1 and the zeros behind it, as many values
-//! 91 .. 105  runs         of 1 and the zeros behind it
+//! 76 ..  90  runs         of -1 and the zeros behind it; lengths as those of 0 .. 14
+//! 91 .. 105  runs         of 1 and the zeros behind it; lengths as those of 0 .. 14
 //! ```
 //!
-//! A symbol for several run lengths or magnitudes is followed by extra bits: the distance from the smallest of them. In a class, the lowest of the
-//! extra bits is the sign, and the distance is above it. No difference costs more than 64 extra bits and its symbol's code, so outliers need no list
-//! of their own.
+//! A symbol for several run lengths or magnitudes is followed by extra bits, the distance from the smallest of them. In a class, the lowest of the
+//! extra bits is the sign, and the distance is above it. No difference costs more than 64 extra bits and its symbol's code, so large differences need no
+//! list of their own.
 //!
 //! The encoder's runs take all zeros up to the next nonzero or the segment's end, so the value behind a run in its segment is never a zero. A Huffman
-//! code cannot use that: it codes each token without regard to the one before. Therefore a 1 or -1 and the zeros behind it are one token, not two. Over
+//! code cannot use that: it codes each token without regard to the token before. Therefore a 1 or -1 and the zeros behind it are one token, not two. Over
 //! a chunk of each of 40 arrays, streams are 5.2, 0.8 and 0.2 % shorter at relative bounds of 1e-2, 1e-3 and 1e-4 than with runs of zeros alone
-//! (geometric mean; from 18 % shorter to 2.4 % longer).
+//! (geometric mean; single arrays from 18 % shorter to 2.4 % longer).
 
 /// Number of symbols.
 pub const SYMBOLS: usize = 106;
 
-/// How often each symbol occurs.
+/// Number of occurrences of each symbol.
 pub type Histogram = [u64; SYMBOLS];
 
 /// Code lengths in bits by symbol; 0 for a symbol without a code.
 pub type CodeLengths = [u8; SYMBOLS];
 
-/// Number of values of the longest run that one symbol can stand for, and of a segment: the encoder's runs reach over no multiple of it.
+/// Number of values of a segment, and of the longest run that one symbol encodes. The encoder's runs do not cross from one segment into the next.
 pub const SEGMENT: usize = 2048;
-/// Largest magnitude with a symbol of its own.
+/// Largest magnitude of a direct code.
 pub const DIRECT_MAX: i64 = 15;
 /// Symbol of a single zero; direct difference `d` has symbol `DIRECT_ZERO + d`.
 pub const DIRECT_ZERO: u8 = 30;
-/// The first symbol of the runs that begin with 0, with -1 and with 1: the run of two values. [`RUN_SYMBOLS`] symbols from there on are runs.
+/// The symbols of the runs of two values that begin with 0, with -1 and with 1. Each is the first of [`RUN_SYMBOLS`] symbols of runs with that first value.
 pub const FIRST_RUN: [usize; 3] = [0, 76, 91];
 /// Symbol of the token class with the smallest magnitudes.
 pub const FIRST_CLASS: usize = 46;
 /// Number of symbols for the runs that begin with one of 0, -1 and 1.
 pub const RUN_SYMBOLS: usize = 15;
 
-/// What a symbol stands for.
+/// The kinds of symbols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
-    /// `start + extra` values: `first` and zeros.
+    /// Encodes `start + extra` values: `first`, then zeros.
     Run,
-    /// A difference, `start` itself as `i64`; no extra bits.
+    /// Encodes one difference, `start` itself as `i64`. There are no extra bits.
     Direct,
-    /// A difference of magnitude `start + extra / 2`, negative if `extra` is odd.
+    /// Encodes one difference of magnitude `start + extra / 2`, which is negative if `extra` is odd.
     Class,
 }
 
-/// A symbol's meaning, in numbers.
+/// The parameters of a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Symbol {
     /// Kind of symbol.
     pub meaning: Meaning,
-    /// What a run begins with: -1, 0 or 1.
+    /// First value of a run: -1, 0 or 1. It is 0 for other symbols.
     pub first: i8,
-    /// Shortest run, the difference (two's complement), or smallest magnitude.
+    /// Of a run its shortest length, of a direct code its difference in two's complement, of a class its smallest magnitude.
     pub start: u64,
-    /// Bits that follow, a class's sign among them. 0 to 64.
+    /// Number of extra bits, a class's sign included: 0 to 64.
     pub extra_bits: u8,
 }
 
@@ -100,8 +100,8 @@ const fn alphabet() -> [Symbol; SYMBOLS] {
     let mut start = DIRECT_MAX as u64 + 1;
     while next < FIRST_RUN[1] {
         let octave = start.ilog2();
-        // Bits of the distance from `start`, without the sign. A class spans half an octave, one octave or four. The last one starts at 2^60;
-        // its greatest distance, 2^63 - 2^60, has 63 bits.
+        // Number of bits of the distance from `start`, without the sign. A class spans half an octave, one octave or four. The last class starts at
+        // 2^60; its greatest distance, 2^63 - 2^60, has 63 bits.
         let bits = match octave {
             0..10 => octave - 1,
             10..16 => octave,
@@ -123,13 +123,13 @@ const fn alphabet() -> [Symbol; SYMBOLS] {
 #[must_use]
 pub const fn run_symbol(first: i64, run: usize) -> (u8, u64) {
     let octave = run.ilog2() as usize;
-    let place = if octave < 5 { 2 * (octave - 1) + (run >> (octave - 1) & 1) } else { octave + 3 };
+    let index = if octave < 5 { 2 * (octave - 1) + (run >> (octave - 1) & 1) } else { octave + 3 };
     let family = match first {
         0 => 0,
         ..0 => 1,
         1.. => 2,
     };
-    let symbol = FIRST_RUN[family] + place;
+    let symbol = FIRST_RUN[family] + index;
     (symbol as u8, run as u64 - ALPHABET[symbol].start)
 }
 
@@ -150,7 +150,7 @@ pub const fn class_symbol(difference: i64) -> (u8, u64) {
     (symbol as u8, (magnitude - start) << 1 | (difference < 0) as u64)
 }
 
-/// The difference that a class's start and extra bits stand for. With the start of a direct code and an `extra` of 0 it is that code's difference.
+/// The difference that a class's start and extra bits encode. With the start of a direct code and an `extra` of 0, it is the difference of the direct code.
 #[inline(always)]
 #[must_use]
 pub fn class_value(start: i64, extra: u64) -> i64 {

@@ -1,10 +1,9 @@
-//! Bit planes (FORMAT.md §9.2): the fast coding of a plane. The integers of a block are taken apart into planes of their bits, and bytes of
-//! 0 are left out.
+//! Bit planes (FORMAT.md §9.2): the fast coding of a plane. The integers of a block are split into bit planes, and bytes of 0 are left out.
 //!
-//! FZ-GPU (Zhang et al., HPDC'23, section 3.3) shuffles codes of 16 bits and leaves out short blocks of zeros. Here integers have all their
-//! bits, so that none wraps; the sign is the lowest bit, so that a lone small difference takes one bit; and what is left out are bytes,
-//! by flags for words and for the bytes of words that are not 0. Over 40 arrays at 1e-2, 1e-3 and 1e-4 of their range, leaving out words
-//! alone gave ratios of 13.4, 7.7 and 4.9, this gives 17.8, 9.2 and 5.7; a width for every 8 values 13.4, 8.2 and 5.4.
+//! FZ-GPU (Zhang et al., HPDC'23, section 3.3) shuffles codes of 16 bits and leaves out short blocks of zeros. Here integers keep all their
+//! bits, so that none wraps. The sign is the lowest bit, so that a lone small difference takes one bit. Bytes of 0 are left out: flags say which words are not 0,
+//! and which of their bytes. Over 40 arrays at 1e-2, 1e-3 and 1e-4 of their range, this gives ratios of 17.8, 9.2 and 5.7. Leaving out only whole words of 0 gave
+//! 13.4, 7.7 and 4.9; storing a width for every 8 values gave 13.4, 8.2 and 5.4.
 
 use std::fmt;
 
@@ -14,34 +13,36 @@ use crate::memory::{HeapArray, reserve};
 use crate::number::integer::Integer;
 use crate::simd::vectorized;
 
-/// Integers of a block.
+/// Number of integers of a block.
 pub const BLOCK: usize = SEGMENT;
-/// Integers whose bits share a byte.
+/// Number of integers that have a bit in one byte of a bit plane.
 const OCTET: usize = 8;
-/// Bytes of a bit plane.
+/// Number of bytes of a bit plane.
 const PLANE_BYTES: usize = BLOCK / OCTET;
-/// Bytes of a word, and integers whose bits share one.
+/// Number of bytes of a word.
 const WORD: usize = 4;
-const GROUP: usize = WORD * OCTET;
-/// Words of a bit plane, each with a flag, and the bytes of these flags.
-const WORDS: usize = BLOCK / GROUP;
+/// Number of integers that have a bit in one word of a bit plane.
+const INTEGERS_PER_WORD: usize = WORD * OCTET;
+/// Number of words of a bit plane.
+const WORDS: usize = BLOCK / INTEGERS_PER_WORD;
+/// Number of bytes of a bit plane's flags, one bit for each word.
 const FLAG_BYTES: usize = WORDS / 8;
-/// Planes whose modes share a byte.
+/// Number of modes in a byte.
 const MODES: usize = 4;
 
-/// All of the plane's bits are 0.
+/// Mode of a bit plane whose bits are all 0. It has no bytes.
 const EMPTY: u8 = 0;
-/// All words of the plane are there.
+/// Mode of a bit plane that has all bytes of all its words.
 const DENSE: u8 = 1;
-/// Flags say which words and bytes are there.
+/// Mode of a bit plane that has only bytes that are not 0. Flags say which they are.
 const SPARSE: u8 = 2;
 
-/// What errors call a block.
+/// The name of a block in messages of errors.
 const SECTION: &str = "bit planes";
 
-/// A plane's bits, those of the first integer lowest in the first byte.
+/// A bit plane. The lowest bit of the first byte is that of the first integer.
 type Plane = [u8; PLANE_BYTES];
-/// All planes of a block, the lowest first.
+/// All bit planes of a block, the lowest first.
 type Planes = [Plane; 64];
 
 fn planes_of(bytes: &mut [u8; PLANE_BYTES * 64]) -> &mut Planes {
@@ -56,17 +57,20 @@ fn planes_of(bytes: &mut [u8; PLANE_BYTES * 64]) -> &mut Planes {
 pub struct Bitshuffle {
     /// See [`Planes`].
     planes: HeapArray<u8, { PLANE_BYTES * 64 }>,
-    /// The integers of a block with their signs as the lowest bits. Not on the stack, which may be short.
+    /// The integers of a block after [`fold`]. They are on the heap, as the stack may be short.
     folded: HeapArray<u64, BLOCK>,
-    /// The parts of a block behind its modes.
+    /// The flags of a block's sparse bit planes.
     flags: Vec<u8>,
+    /// For each word with a flag, four bits that say which of its bytes are not 0: two words to a byte.
     nibbles: Vec<u8>,
+    /// The bytes of a block's bit planes.
     bytes: Vec<u8>,
+    /// The encoded block.
     block: Vec<u8>,
 }
 
 impl Bitshuffle {
-    /// The bytes of a block of up to [`BLOCK`] integers, a multiple of four; none if all integers are 0.
+    /// Encodes a block of up to [`BLOCK`] integers. The number of bytes is a multiple of four, and 0 if all integers are 0.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -82,7 +86,7 @@ impl Bitshuffle {
         }
         let count = (u64::BITS - any.leading_zeros()) as usize;
         let planes = planes_of(planes.get()?);
-        // As much as so many planes can take, and a byte that is written and taken back.
+        // The largest sizes that `count` bit planes can have. The last byte of `bytes` is written and removed again.
         let most = [FLAG_BYTES * count, (WORDS * count).div_ceil(2), PLANE_BYTES * count + 1];
         for (part, most) in [&mut *flags, nibbles, bytes].into_iter().zip(most) {
             reserve(part, most)?;
@@ -91,18 +95,18 @@ impl Bitshuffle {
             #[inline(always)]
             || split(block, count, planes),
         );
-        let words = block.len().div_ceil(GROUP);
+        let words = block.len().div_ceil(INTEGERS_PER_WORD);
         reserve(stream, 1 + count.div_ceil(MODES) + most.iter().sum::<usize>() + WORD)?;
         stream.push(count as u8);
         stream.resize(1 + count.div_ceil(MODES), 0);
         let mut words_before = 0;
         for (number, plane) in planes[..count].iter().enumerate() {
             let plane = &plane[..WORD * words];
-            let words_there = || plane.as_chunks::<WORD>().0.iter().filter(|word| **word != [0; WORD]);
-            let bytes_there = plane.iter().filter(|&&byte| byte != 0).count();
-            let mode = if bytes_there == 0 {
+            let nonzero_words = || plane.as_chunks::<WORD>().0.iter().filter(|word| **word != [0; WORD]);
+            let nonzero_bytes = plane.iter().filter(|&&byte| byte != 0).count();
+            let mode = if nonzero_bytes == 0 {
                 EMPTY
-            } else if 8 * FLAG_BYTES + 4 * words_there().count() + 8 * bytes_there < 8 * plane.len() {
+            } else if 8 * FLAG_BYTES + 4 * nonzero_words().count() + 8 * nonzero_bytes < 8 * plane.len() {
                 SPARSE
             } else {
                 DENSE
@@ -111,10 +115,10 @@ impl Bitshuffle {
             match mode {
                 DENSE => bytes.extend_from_slice(plane),
                 SPARSE => {
-                    let is_there = |word: &[u8; WORD]| u64::from(*word != [0; WORD]);
-                    let all = plane.as_chunks().0.iter().rev().fold(0, |all, word| all << 1 | is_there(word));
+                    let flag = |word: &[u8; WORD]| u64::from(*word != [0; WORD]);
+                    let all = plane.as_chunks().0.iter().rev().fold(0, |all, word| all << 1 | flag(word));
                     flags.extend_from_slice(&all.to_le_bytes());
-                    for word in words_there() {
+                    for word in nonzero_words() {
                         let nibble = nibble(word);
                         if words_before % 2 == 0 {
                             nibbles.push(nibble);
@@ -123,9 +127,9 @@ impl Bitshuffle {
                         }
                         words_before += 1;
                     }
-                    // Each byte is written, and the next one over it if it is 0.
+                    // Every byte is written, without a branch. The next byte overwrites a byte of 0.
                     let mut at = bytes.len();
-                    bytes.resize(at + bytes_there + 1, 0);
+                    bytes.resize(at + nonzero_bytes + 1, 0);
                     for &byte in plane {
                         bytes[at] = byte;
                         at += usize::from(byte != 0);
@@ -161,7 +165,7 @@ impl Bitshuffle {
     }
 }
 
-/// Takes the integers of a block apart into as many planes.
+/// Splits the integers of a block into their lowest `count` bit planes, rounded up to a multiple of eight.
 #[inline(always)]
 fn split<C: Integer>(block: &[C], count: usize, planes: &mut Planes) {
     for (level, planes) in planes[..count.next_multiple_of(OCTET)].as_chunks_mut::<OCTET>().0.iter_mut().enumerate() {
@@ -202,7 +206,8 @@ fn join<C: Integer>(planes: &Planes, count: usize, folded: &mut [u64; BLOCK], bl
     }
 }
 
-/// Swaps bit `b` of byte `a` with bit `a` of byte `b`: three steps, each of which exchanges two corners of the squares of its size.
+/// Swaps bit `b` of byte `a` with bit `a` of byte `b`. The eight bytes are a matrix of 8 x 8 bits, which is transposed in three rounds: in squares of 2 x 2, then of
+/// 4 x 4 and of 8 x 8 bits, each round exchanges the two quarters off the diagonal.
 #[inline(always)]
 fn transpose(mut octet: u64) -> u64 {
     for (shift, mask) in [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0x0000_0000_f0f0_f0f0)] {
@@ -212,37 +217,37 @@ fn transpose(mut octet: u64) -> u64 {
     octet
 }
 
-/// Fills the planes of a block of `len` integers, up to a multiple of eight, and returns how many there are.
+/// Fills the bit planes of a block of `len` integers from its bytes. Returns their number; planes of 0 are added up to a multiple of eight.
 fn read_planes(stream: &[u8], planes: &mut Planes, most: usize, len: usize) -> Result<usize> {
     let wrong = |why: fmt::Arguments<'_>| {
         Error::corrupt(SECTION, format_args!("in a block of {} bytes for {len} integers, {why}", stream.len()))
     };
     let count = usize::from(stream[0]);
     if count == 0 || count > most {
-        return Err(wrong(format_args!("there are {count} planes, not 1 to {most}")));
+        return Err(wrong(format_args!("there are {count} bit planes, not 1 to {most}")));
     }
-    let too_short = || wrong(format_args!("a part is missing"));
+    let too_short = || wrong(format_args!("bytes are missing at its end"));
     let (modes, rest) = stream[1..].split_at_checked(count.div_ceil(MODES)).ok_or_else(too_short)?;
     let mode = |number: usize| modes.get(number / MODES).map_or(EMPTY, |modes| modes >> (2 * (number % MODES)) & 3);
     if (count..MODES * modes.len()).any(|number| mode(number) != EMPTY) || mode(count - 1) == EMPTY {
-        return Err(wrong(format_args!("the modes {modes:02x?} are not those of {count} planes")));
+        return Err(wrong(format_args!("the modes {modes:02x?} are not those of {count} bit planes")));
     }
     let sparse = (0..count).filter(|&number| mode(number) == SPARSE).count();
     let (flags, rest) = rest.split_at_checked(FLAG_BYTES * sparse).ok_or_else(too_short)?;
     let mut flags = flags.as_chunks::<FLAG_BYTES>().0.iter().map(|&flags| u64::from_le_bytes(flags));
-    let words_there: u32 = flags.clone().map(u64::count_ones).sum();
-    let (nibbles, mut bytes) = rest.split_at_checked(words_there.div_ceil(2) as usize).ok_or_else(too_short)?;
+    let flagged_words: u32 = flags.clone().map(u64::count_ones).sum();
+    let (nibbles, mut bytes) = rest.split_at_checked(flagged_words.div_ceil(2) as usize).ok_or_else(too_short)?;
     let mut nibbles = nibbles.iter().flat_map(|&pair| [pair & 15, pair >> 4]);
-    let words = len.div_ceil(GROUP);
+    let words = len.div_ceil(INTEGERS_PER_WORD);
     for (number, plane) in planes[..count.next_multiple_of(OCTET)].iter_mut().enumerate() {
         match mode(number) {
             EMPTY => plane.fill(0),
             DENSE => {
-                let (there, rest) = bytes.split_at_checked(WORD * words).ok_or_else(too_short)?;
-                if number == count - 1 && there.iter().all(|&byte| byte == 0) {
-                    return Err(wrong(format_args!("the last of {count} planes is all 0")));
+                let (dense, rest) = bytes.split_at_checked(WORD * words).ok_or_else(too_short)?;
+                if number == count - 1 && dense.iter().all(|&byte| byte == 0) {
+                    return Err(wrong(format_args!("the last of {count} bit planes is all 0")));
                 }
-                plane[..there.len()].copy_from_slice(there);
+                plane[..dense.len()].copy_from_slice(dense);
                 bytes = rest;
             }
             SPARSE => {
@@ -259,28 +264,28 @@ fn read_planes(stream: &[u8], planes: &mut Planes, most: usize, len: usize) -> R
                         (word[at], bytes) = (byte, rest);
                     }
                     if nibble(word) != flags || flags == 0 {
-                        return Err(wrong(format_args!("a byte or a word is there that is 0")));
+                        return Err(wrong(format_args!("bit plane {number} has a byte or word that is 0")));
                     }
                     left &= left - 1;
                 }
             }
-            mode => return Err(wrong(format_args!("plane {number} has mode {mode}"))),
+            mode => return Err(wrong(format_args!("bit plane {number} has mode {mode}, not 0 to 2"))),
         }
-        // Bits of integers that are not there.
+        // Bits behind the last integer must be 0.
         let behind = plane[len / OCTET..WORD * words].iter().enumerate();
         if behind.fold(0, |any, (at, &byte)| any | if at == 0 { byte >> (len % OCTET) } else { byte }) != 0 {
-            return Err(wrong(format_args!("there are bits behind the last integer")));
+            return Err(wrong(format_args!("bit plane {number} has bits behind the last integer")));
         }
     }
-    // Up to a whole word.
+    // The bytes that are left must be padding up to a whole word.
     let padding = bytes.len() < WORD && stream.len().is_multiple_of(WORD) && bytes.iter().all(|&byte| byte == 0);
     if nibbles.any(|nibble| nibble != 0) || !padding {
-        return Err(wrong(format_args!("something is left behind the planes")));
+        return Err(wrong(format_args!("bytes are left behind the bit planes")));
     }
     Ok(count)
 }
 
-/// Which bytes of a word are not 0.
+/// Four bits that say which bytes of a word are not 0. Bit 0 is for the first byte.
 #[inline(always)]
 fn nibble(word: &[u8; WORD]) -> u8 {
     let word = u32::from_le_bytes(*word);
@@ -289,7 +294,7 @@ fn nibble(word: &[u8; WORD]) -> u8 {
     ((any >> 7 & 0x0101_0101).wrapping_mul(0x0102_0408) >> 24) as u8
 }
 
-/// The sign as the lowest bit: 0, 1, −1, 2, −2 … become 0, 1, 2, 3, 4 …, and the least integer the greatest number.
+/// Makes the sign of an integer its lowest bit: 0, 1, −1, 2, −2 … become 0, 1, 2, 3, 4 …, and the least integer becomes the greatest number.
 #[inline(always)]
 fn fold<C: Integer>(value: C) -> u64 {
     let negative = C::default().sub(value).to_i64();
@@ -307,7 +312,7 @@ fn unfold<C: Integer>(folded: u64) -> C {
 mod tests {
     use super::*;
 
-    /// Encodes and decodes a block.
+    /// Encodes a block, tests that it is decoded again, and returns its bytes.
     fn bytes_of<C: Integer + std::fmt::Debug>(block: &[C]) -> Vec<u8> {
         let mut bitshuffle = Bitshuffle::default();
         let bytes = bitshuffle.encode(block).unwrap().to_vec();
@@ -327,7 +332,7 @@ mod tests {
         }
     }
 
-    /// Up to a whole word.
+    /// Joins the parts of a block and pads them to a whole word.
     fn padded(parts: &[&[u8]]) -> Vec<u8> {
         let mut bytes = parts.concat();
         bytes.resize(bytes.len().next_multiple_of(WORD), 0);
@@ -381,8 +386,8 @@ mod tests {
         Bitshuffle::default().decode(&with(&[1, SPARSE], &[1, 1 << 7]), &mut block).unwrap();
         assert_eq!(block[39], 1);
         for (bytes, why) in [
-            (vec![0, 0, 0, 0], "0 planes"),
-            (vec![33, 0, 0, 0], "33 planes"),
+            (vec![0, 0, 0, 0], "0 bit planes"),
+            (vec![33, 0, 0, 0], "33 bit planes"),
             (vec![1], "missing"),
             (vec![1, EMPTY, 0, 0], "modes"),
             (vec![1, DENSE | SPARSE << 2, 0, 0], "modes"),

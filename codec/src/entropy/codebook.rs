@@ -3,9 +3,9 @@
 use crate::entropy::alphabet::{ALPHABET, CodeLengths, Histogram, Meaning, SYMBOLS, Symbol};
 use crate::error::{Error, Result};
 use crate::number::fixed_log2::{LOG_FRACTION, log2_fixed};
-use crate::number::patched16::FAR;
+use crate::number::patched16::PLACEHOLDER;
 
-/// Longest code, so that one look-up in a table of 4096 entries decodes any symbol.
+/// Length of the longest code, in bits. One look-up in a table of 4096 entries decodes any symbol.
 pub const MAX_CODE_BITS: u8 = 12;
 /// Bytes that the code lengths of a custom book take in the stream: four bits a symbol, padded to four bytes.
 pub const PACKED_LENGTHS: usize = (SYMBOLS / 2).next_multiple_of(4);
@@ -22,15 +22,14 @@ pub fn cost(histogram: &Histogram, lengths: &CodeLengths) -> Option<u64> {
     Some(bits)
 }
 
-/// Lower bound of any code's cost: the histogram's entropy in bits, from logarithms in fixed point that are rounded so that the
-/// result is never too high.
+/// The histogram's entropy in bits, a lower bound of the cost of any code. Logarithms are in fixed point and rounded so that the result is never too high.
 #[must_use]
 pub fn entropy_bits(histogram: &Histogram) -> u64 {
     let total: u64 = histogram.iter().sum();
     if total == 0 {
         return 0;
     }
-    // A logarithm may be up to two units too low, which would make the difference too high.
+    // The logarithm of a count may be up to two units too low, so two are added: the difference would be too high otherwise.
     let log_total = log2_fixed(total);
     let bits: u128 = histogram
         .iter()
@@ -43,13 +42,13 @@ pub fn entropy_bits(histogram: &Histogram) -> u64 {
 /// Code lengths of least cost among those of at most [`MAX_CODE_BITS`], by package-merge (Larmore and Hirschberg, JACM 37(3), 1990).
 /// Ties are broken by symbol number. At least two symbols get a code, so that every code is complete.
 ///
-/// The leaves are sorted exactly. CEAZ (ICS'22) sorts approximately, by the symmetry of its histogram, 7.5 times as fast as a merge sort; here the sort takes 0.6 µs on an
-/// EPYC and 0.8 µs on an H200, so that less than that would be won where a chunk takes fifty at least, for codes that may be longer.
+/// The leaves are sorted exactly. CEAZ (ICS'22) sorts them approximately, by the symmetry of its histogram, and 7.5 times as fast as a merge sort. Here the exact
+/// sort takes 0.6 µs on an EPYC and 0.8 µs on an H200, of at least 50 µs for a chunk. An approximate sort would save less than that, and its codes may be longer.
 #[must_use]
 pub fn optimal_lengths(histogram: &Histogram) -> CodeLengths {
-    /// Levels of the merge: a code of so many bits is a leaf that is taken at as many of them.
+    /// Number of levels of the merge. The length of a symbol's code is the number of levels at which its leaf is taken.
     const LEVELS: usize = MAX_CODE_BITS as usize;
-    /// Most items of a level.
+    /// Largest number of items of a level: leaves, and pairs of items of the level below.
     const ITEMS: usize = 2 * SYMBOLS;
     let weight_of = |symbol: usize| (histogram[symbol], symbol);
     let occurring = histogram.iter().filter(|&&count| count > 0).count();
@@ -64,8 +63,8 @@ pub fn optimal_lengths(histogram: &Histogram) -> CodeLengths {
     }
     leaves.sort_unstable();
 
-    // Each level merges the leaves with the pairs of neighbours on the level below it, by weight; leaves go first where weights are equal. What is heavier
-    // than any stands behind both, so that there is no question but which is the lighter, and no branch on that.
+    // Each level merges the leaves with the pairs of neighbours on the level below it, by weight. A leaf goes first where weights are equal. Both lists end
+    // with an item that is heavier than any other. So the merge only takes the lighter of two items, without a branch, and never tests for the end of a list.
     let count = leaves.len();
     let mut leaf_weights = [u64::MAX; SYMBOLS + 1];
     for (weight, leaf) in leaf_weights.iter_mut().zip(&*leaves) {
@@ -89,7 +88,7 @@ pub fn optimal_lengths(histogram: &Histogram) -> CodeLengths {
         }
     }
 
-    // The cheapest 2n - 2 items of the top level make the code; each pair among them stands for the next two items below.
+    // The code is made from the cheapest 2n - 2 items of the top level. Each pair among them takes two more items of the level below.
     let mut lengths = [0; SYMBOLS];
     let mut taken = 2 * count - 2;
     for is_leaf in is_leaf.iter().rev() {
@@ -102,7 +101,7 @@ pub fn optimal_lengths(histogram: &Histogram) -> CodeLengths {
     lengths
 }
 
-/// Canonical codes: ascending by length, then by symbol. Entry: code in the low 16 bits, length above.
+/// Canonical codes: ascending by length, then by symbol. An entry has the code in its low 16 bits and the length above.
 #[must_use]
 pub fn canonical_codes(lengths: &CodeLengths) -> [u32; SYMBOLS] {
     const LENGTHS: usize = MAX_CODE_BITS as usize + 1;
@@ -110,7 +109,7 @@ pub fn canonical_codes(lengths: &CodeLengths) -> [u32; SYMBOLS] {
     for &length in lengths {
         next[usize::from(length)] += 1;
     }
-    // From how many codes there are of each length to the first of them. Nothing has no code.
+    // Replaces the number of codes of each length by the first code of that length. Length 0 means no code.
     let mut first = 0;
     for count in &mut next[1..] {
         first <<= 1;
@@ -125,36 +124,38 @@ pub fn canonical_codes(lengths: &CodeLengths) -> [u32; SYMBOLS] {
     codes
 }
 
-/// What the next [`MAX_CODE_BITS`] bits of a lane mean, by their number.
+/// The table that decodes a book. The next [`MAX_CODE_BITS`] bits of a lane, as a number, are the index of the entry of the next token.
 ///
 /// ```text
-/// bits  0 ..  3   code length
-/// bits  4 .. 10   extra bits that follow, 0 to 64
+/// bits  0 ..  3   length of the code, in bits
+/// bits  4 .. 10   number of extra bits that follow, 0 to 64
 /// bit  11         set for a run
-/// bit  12         set for a class whose start has no room here, or whose differences none in the integers that are decoded
-/// bit  13         set for all but direct codes: for runs and for whatever has extra bits
-/// bits 14 .. 31   the difference or a class's start, two's complement; the symbol where bit 12 is set; where bit 11 is,
-///                 a run's start in bits 14 .. 25 and what it begins with above, two's complement
+/// bit  12         set for a wide class: its start does not fit bits 14 .. 31, or its differences do not fit the integers that are decoded
+/// bit  13         set for runs and classes, 0 for direct codes
+/// bits 14 .. 31   of a direct code: its difference, two's complement
+///                 of a class that is not wide: its start
+///                 of a wide class: its symbol
+///                 of a run: its start in bits 14 .. 25, and its first value in bits 26 .. 31, two's complement
 /// ```
 pub type DecodeTable = [u32; 1 << MAX_CODE_BITS];
 
-/// Bit of a [`DecodeTable`]'s entry that marks a run.
+/// Bit of a [`DecodeTable`]'s entry that is set for a run.
 pub const RUN_ENTRY: u32 = 1 << 11;
-/// Bit that marks an entry that holds its symbol instead of a start.
+/// Bit of an entry that is set for a wide class: the entry has its symbol in place of its start.
 pub const WIDE_ENTRY: u32 = 1 << 12;
-/// Bit that marks an entry that is not a direct code.
-pub const SPECIAL_ENTRY: u32 = 1 << 13;
-/// Where an entry's start or symbol begins.
+/// Bit of an entry that is set for a run or a class, and 0 for a direct code.
+pub const NON_LITERAL_ENTRY: u32 = 1 << 13;
+/// Lowest bit of an entry's difference, start or symbol.
 pub const START_SHIFT: u32 = 14;
 
-/// Where what a run begins with stands in its entry.
+/// Lowest bit of a run's first value in its entry.
 pub const FIRST_SHIFT: u32 = 26;
 const _: () = assert!(crate::entropy::alphabet::SEGMENT < 1 << (FIRST_SHIFT - START_SHIFT));
 
-/// The least start of a class that has no room in a [`DecodeTable`]'s entry.
+/// The least start of a class that does not fit a [`DecodeTable`]'s entry.
 pub const WIDE_START: i64 = 1 << (31 - START_SHIFT);
 
-/// The [`DecodeTable`] entry of a symbol, but for the length of its code. Classes from `wide_start` on are marked as wide.
+/// The [`DecodeTable`] entry of a symbol, with 0 as the length of its code. Classes are wide if their start is `wide_start` or more.
 #[must_use]
 pub const fn symbol_entry(symbol: usize, wide_start: i64) -> u32 {
     let Symbol { meaning, first, start, extra_bits } = ALPHABET[symbol];
@@ -165,16 +166,16 @@ pub const fn symbol_entry(symbol: usize, wide_start: i64) -> u32 {
     } else {
         (symbol as u32) << START_SHIFT | WIDE_ENTRY
     };
-    let special = if matches!(meaning, Meaning::Direct) { 0 } else { SPECIAL_ENTRY };
-    (extra_bits as u32) << 4 | run | special | start
+    let non_literal = if matches!(meaning, Meaning::Direct) { 0 } else { NON_LITERAL_ENTRY };
+    (extra_bits as u32) << 4 | run | non_literal | start
 }
 
 /// [`symbol_entry`] of all symbols.
 pub type SymbolEntries = [u32; SYMBOLS];
-/// Those for integers of 32 bits or more, and for fewer bits where nothing is kept apart.
+/// The entries for decoding without patches: integers of 32 bits or more, or the mask's of 8 bits, which may wrap.
 pub static ENTRIES: SymbolEntries = symbol_entries(WIDE_START);
-/// Those for integers of 16 bits, from which what is [far](FAR) is kept apart: what is nearer to 0 fits.
-pub static PATCHED16_ENTRIES: SymbolEntries = symbol_entries(-(FAR as i64));
+/// The entries for decoding to integers of 16 bits with patches. Classes whose differences do not fit are wide.
+pub static PATCHED16_ENTRIES: SymbolEntries = symbol_entries(-(PLACEHOLDER as i64));
 
 const fn symbol_entries(wide_start: i64) -> SymbolEntries {
     let mut entries = [0; SYMBOLS];
@@ -186,18 +187,18 @@ const fn symbol_entries(wide_start: i64) -> SymbolEntries {
     entries
 }
 
-/// Entries of a [`DecodeTable`] that a code takes, by its length.
+/// Number of a [`DecodeTable`]'s entries that a code of this length takes.
 #[must_use]
 pub fn share(length: u8) -> usize {
     if length > 0 { 1 << MAX_CODE_BITS >> length } else { 0 }
 }
 
-/// Fills the table of a book; `entries` is [`ENTRIES`] or [`PATCHED16_ENTRIES`].
+/// Fills the decoding table of a book. `entries` is [`ENTRIES`] or [`PATCHED16_ENTRIES`].
 ///
 /// # Errors
 /// `Corrupt` if a length passes [`MAX_CODE_BITS`] or the lengths do not make a complete prefix code.
 pub fn fill_decode_table(lengths: &CodeLengths, entries: &SymbolEntries, table: &mut DecodeTable) -> Result<()> {
-    // Entries that the codes of each length take, then where the next of them begin.
+    // By length: first the number of entries that the codes of that length take, then the index of the next code's first entry.
     let mut next = [0; MAX_CODE_BITS as usize + 1];
     for &length in lengths.iter().filter(|&&length| (1..=MAX_CODE_BITS).contains(&length)) {
         next[usize::from(length)] += share(length);
@@ -207,7 +208,10 @@ pub fn fill_decode_table(lengths: &CodeLengths, entries: &SymbolEntries, table: 
         end += std::mem::replace(next, end);
     }
     if end > table.len() {
-        return Err(Error::corrupt("codebook", "its code lengths make no prefix code: they ask for too many codes"));
+        return Err(Error::corrupt(
+            "codebook",
+            format_args!("its code lengths make no prefix code: they use {end} of {} codes", table.len()),
+        ));
     }
     if end != table.len() || lengths.iter().any(|&length| length > MAX_CODE_BITS) {
         return Err(Error::corrupt(
@@ -223,7 +227,7 @@ pub fn fill_decode_table(lengths: &CodeLengths, entries: &SymbolEntries, table: 
     Ok(())
 }
 
-/// The lengths of a custom book as a stream has them, symbol 0 in the low half of the first byte.
+/// The lengths of a custom book in the form that streams have: four bits each, symbol 0 in the low half of the first byte.
 #[must_use]
 pub fn pack_lengths(lengths: &CodeLengths) -> [u8; PACKED_LENGTHS] {
     let mut packed = [0; PACKED_LENGTHS];

@@ -7,19 +7,19 @@ use crate::entropy::dictionary;
 use crate::error::Result;
 use crate::memory::{HeapArray, push};
 
-/// Largest number of tables kept: enough for the planes of a chunk or two, and 128 KiB, which fit the L2 cache.
+/// Largest number of tables that are kept. The planes of a chunk or two take no more, and their 128 KiB fit the L2 cache.
 const MOST_KEPT: usize = 8;
 
-/// The tables that were filled last.
+/// The tables that were filled last for books of the dictionary, and one table for custom books.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     kept: Vec<Kept>,
-    /// Index in `kept` of the next table to fill: behind the others or, when there are [`MOST_KEPT`], that of the table filled longest ago.
+    /// Index in `kept` of the next table to fill: its length or, when it has [`MOST_KEPT`] tables, the index of the table that was filled longest ago.
     next: usize,
     custom: Table,
 }
 
-/// Room for a [`DecodeTable`].
+/// Memory of a [`DecodeTable`].
 type Table = HeapArray<u32, { 1 << MAX_CODE_BITS }>;
 
 /// The table of a book of the dictionary.
@@ -31,12 +31,13 @@ struct Kept {
 }
 
 impl Tables {
-    /// The table of a book. If `is_narrow`, it is for decoding to 16 bits, where residuals that do not fit become patches; if not, to integers that hold all.
+    /// The table of a book. If `is_patched16`, it is for decoding to integers of 16 bits, where residuals that do not fit become patches. Otherwise it is for
+    /// decoding without patches.
     ///
     /// # Errors
     /// `Corrupt` if a custom book's lengths make no prefix code, `OutOfMemory`.
-    pub(crate) fn of(&mut self, choice: &Choice, is_narrow: bool) -> Result<&DecodeTable> {
-        let entries = if is_narrow { &PATCHED16_ENTRIES } else { &ENTRIES };
+    pub(crate) fn of(&mut self, choice: &Choice, is_patched16: bool) -> Result<&DecodeTable> {
+        let entries = if is_patched16 { &PATCHED16_ENTRIES } else { &ENTRIES };
         let book = match choice {
             Choice::Dictionary(book) => *book,
             Choice::Custom(lengths) => {
@@ -45,7 +46,7 @@ impl Tables {
                 return Ok(table);
             }
         };
-        let found = self.kept.iter().position(|kept| kept.of == Some((book, is_narrow)));
+        let found = self.kept.iter().position(|kept| kept.of == Some((book, is_patched16)));
         let number = match found {
             Some(number) => number,
             None => {
@@ -56,7 +57,7 @@ impl Tables {
                 let kept = &mut self.kept[number];
                 kept.of = None;
                 fill_decode_table(&dictionary::books()[usize::from(book)], entries, kept.table.get()?)?;
-                kept.of = Some((book, is_narrow));
+                kept.of = Some((book, is_patched16));
                 self.next = (number + 1) % MOST_KEPT;
                 number
             }
@@ -76,12 +77,12 @@ mod tests {
         // Books 0 and 1 come again and again; the other books, in between, replace all tables in time.
         for turn in 0..200 {
             let book = if turn % 3 == 0 { turn % 2 } else { turn * 7 % books.len() };
-            for (is_narrow, entries) in [(false, &ENTRIES), (true, &PATCHED16_ENTRIES)] {
+            for (is_patched16, entries) in [(false, &ENTRIES), (true, &PATCHED16_ENTRIES)] {
                 let mut expected = [0; 1 << MAX_CODE_BITS];
                 fill_decode_table(&books[book], entries, &mut expected).unwrap();
-                let found = tables.of(&Choice::Dictionary(book as u8), is_narrow).unwrap();
+                let found = tables.of(&Choice::Dictionary(book as u8), is_patched16).unwrap();
                 assert!(*found == expected, "book {book} in turn {turn}");
-                let found = tables.of(&Choice::Custom(books[book]), is_narrow).unwrap();
+                let found = tables.of(&Choice::Custom(books[book]), is_patched16).unwrap();
                 assert!(*found == expected, "book {book} as a custom one");
             }
         }

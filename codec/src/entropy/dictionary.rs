@@ -5,10 +5,9 @@ use std::sync::LazyLock;
 use crate::entropy::alphabet::{CodeLengths, Histogram, SYMBOLS};
 use crate::simd::vectorized;
 
-/// The dictionary file, in bincode. bincode is unmaintained (RUSTSEC-2025-0141): it reads this embedded file, with a limit, and no
-/// byte of any stream.
+/// The dictionary file, in bincode. bincode is unmaintained (RUSTSEC-2025-0141). It reads this embedded file, with a limit of memory, and no byte of any stream.
 const FILE: &[u8] = include_bytes!("../../dictionary/v0_5.bin");
-/// Most bytes that decoding a dictionary file may ask for.
+/// Limit of the memory, in bytes, that decoding a dictionary file may allocate.
 const FILE_LIMIT: usize = 1 << 16;
 
 /// Family of the probability density that a book started from, at scale `s`.
@@ -22,20 +21,20 @@ pub enum Family {
     Gaussian,
 }
 
-/// A book and where it comes from.
+/// A book and the density that it started from.
 #[derive(Debug, Clone, PartialEq, bincode::Encode, bincode::Decode)]
 pub struct Entry {
-    /// Density that the book started from, before it was made again for the chunks that it fits.
+    /// Family of the density that the book started from. The trainer then made the book again for the chunks that it fits.
     pub family: Family,
     /// The density's scale, in quantization steps.
     pub scale: f64,
-    /// How much the scale varies within a chunk: standard deviation of its natural logarithm, 0 if it does not.
+    /// Standard deviation of the scale's natural logarithm within a chunk; 0 for a scale that does not vary.
     pub spread: f64,
     /// Code lengths by symbol; every symbol has a code.
     pub lengths: CodeLengths,
 }
 
-/// Contents of a dictionary file. A book's number in the stream is its place.
+/// Contents of a dictionary file. The number of a book in a stream is its index.
 #[derive(Debug, Clone, PartialEq, bincode::Encode, bincode::Decode)]
 pub struct Dictionary {
     /// At most 255 books.
@@ -46,7 +45,7 @@ impl Dictionary {
     /// The bytes of a dictionary file.
     ///
     /// # Errors
-    /// What bincode says, as text.
+    /// The text of bincode's error.
     pub fn to_bytes(&self) -> Result<Vec<u8>, String> {
         bincode::encode_to_vec(self, bincode::config::standard()).map_err(|error| error.to_string())
     }
@@ -54,7 +53,7 @@ impl Dictionary {
     /// Reads a dictionary file.
     ///
     /// # Errors
-    /// What is wrong with the file, as text.
+    /// A text that says why the file is refused.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
         let (dictionary, used): (Self, usize) =
             bincode::decode_from_slice(bytes, bincode::config::standard().with_limit::<FILE_LIMIT>())
@@ -67,13 +66,13 @@ impl Dictionary {
     }
 }
 
-/// Number of the built-in books, with which the file begins.
+/// Number of the built-in books, the file's first byte.
 const BOOKS: usize = FILE[0] as usize;
-/// Bytes of a book in the file before its code lengths: density, scale and spread.
+/// Number of bytes of a book in the file before its code lengths: family, scale and spread of its density.
 const ORIGIN_BYTES: usize = 1 + 8 + 8;
 const _: () = assert!(BOOKS < 251 && FILE.len() == 1 + BOOKS * (ORIGIN_BYTES + SYMBOLS));
 
-/// Code lengths of the built-in books, read when this crate is compiled: nothing is left to do, and no memory to be had, when the first chunk comes.
+/// Code lengths of the built-in books. They are read from the file when this crate is compiled: the first chunk takes no time or memory for them.
 static BY_BOOK: [CodeLengths; BOOKS] = {
     let mut books = [[0; SYMBOLS]; BOOKS];
     let mut book = 0;
@@ -88,7 +87,7 @@ static BY_BOOK: [CodeLengths; BOOKS] = {
     books
 };
 
-/// The same by symbol, then by book: the choice adds a row a symbol.
+/// Code lengths of the built-in books, by symbol, then by book: [`cheapest`] adds a row for each symbol.
 static BY_SYMBOL: [[u8; BOOKS]; SYMBOLS] = {
     let mut lengths = [[0; BOOKS]; SYMBOLS];
     let mut book = 0;
@@ -103,7 +102,7 @@ static BY_SYMBOL: [[u8; BOOKS]; SYMBOLS] = {
     lengths
 };
 
-/// The built-in dictionary with its books' origins, for those who make dictionaries. The plugin has no use for it: it takes memory.
+/// The built-in dictionary with the densities of its books, for the trainer. The plugin does not call it, as it allocates memory.
 #[must_use]
 pub fn built_in() -> &'static Dictionary {
     static BUILT_IN: LazyLock<Dictionary> =

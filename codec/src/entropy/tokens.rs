@@ -2,7 +2,7 @@
 //!
 //! A token is a symbol of the alphabet and its extra bits. A 1 or -1 and all zeros directly behind it are a run, which is one
 //! token. So are two or more adjacent zeros elsewhere. A segment whose stretches of zeros are too short on average has no runs
-//! ([`HALVES_TOGETHER`]): each of its values is a token of its own. No run goes on from one segment of [`SEGMENT`] values into the
+//! ([`TWICE_MIN_ZEROS_PER_STRETCH`]): each of its values is a token of its own. No run goes on from one segment of [`SEGMENT`] values into the
 //! next. So segments become tokens independently, and the tokens of any number of successive segments can make a block.
 
 mod bits;
@@ -10,7 +10,7 @@ mod segment;
 mod table;
 
 pub use self::bits::BitString;
-pub use self::segment::HALVES_TOGETHER;
+pub use self::segment::TWICE_MIN_ZEROS_PER_STRETCH;
 
 use self::segment::{SLACK, Scratch, tokenize_segment};
 use crate::entropy::alphabet::{ALPHABET, Histogram, SEGMENT, SYMBOLS};
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_stand_for_their_differences() {
+    fn tokens_encode_their_differences() {
         let mut state = 7u64;
         let mut random = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

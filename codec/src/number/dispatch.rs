@@ -26,7 +26,7 @@ macro_rules! with_float {
 }
 
 /// Runs `$body` with `$type` as the integer type of a [`crate::Scalar`], and `$other` for floating-point types.
-macro_rules! with_whole {
+macro_rules! with_integer {
     ($scalar:expr, $type:ident => $body:expr, else $other:expr) => {
         match $scalar {
             $crate::Scalar::I8 => {
@@ -69,11 +69,11 @@ macro_rules! with_whole {
 /// Runs `$body` with `$type` as the type of a [`crate::Scalar`].
 macro_rules! with_element {
     ($scalar:expr, $type:ident => $body:expr) => {
-        $crate::number::dispatch::with_float!($scalar, $type => $body, else $crate::number::dispatch::with_whole!($scalar, $type => $body, else unreachable!("a type is one or the other")))
+        $crate::number::dispatch::with_float!($scalar, $type => $body, else $crate::number::dispatch::with_integer!($scalar, $type => $body, else unreachable!("a type is one or the other")))
     };
 }
 
-pub(crate) use {with_element, with_float, with_whole};
+pub(crate) use {with_element, with_float, with_integer};
 
 #[cfg(test)]
 mod tests {
@@ -85,7 +85,7 @@ mod tests {
         for scalar in Scalar::ALL {
             assert_eq!(with_element!(scalar, V => V::SIZE), scalar.size(), "{scalar:?}");
             assert_eq!(with_float!(scalar, V => V::SIZE > 0, else false), scalar.is_float(), "{scalar:?}");
-            assert_eq!(with_whole!(scalar, V => V::SIZE > 0, else false), !scalar.is_float(), "{scalar:?}");
+            assert_eq!(with_integer!(scalar, V => V::SIZE > 0, else false), !scalar.is_float(), "{scalar:?}");
         }
     }
 }

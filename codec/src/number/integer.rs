@@ -5,8 +5,9 @@
 
 /// An integer in two's complement that wraps around, so that sums do not depend on the order of additions.
 pub trait Integer: Copy + Default + PartialEq + Send + Sync + 'static {
-    /// The value that replaces an integer that the type cannot hold, if such integers go to a list: see [`crate::entropy::lanes::decode`].
-    const FAR: Option<Self>;
+    /// The value that a decoder writes for an integer that the type cannot hold, whose value goes to a list of patches. `None` for types without patches, whose
+    /// integers wrap. See [`crate::entropy::lanes::decode`].
+    const PLACEHOLDER: Option<Self>;
     /// Sum modulo 2^bits.
     fn add(self, other: Self) -> Self;
     /// Difference modulo 2^bits.
@@ -29,9 +30,9 @@ pub trait Integer: Copy + Default + PartialEq + Send + Sync + 'static {
 }
 
 macro_rules! integer {
-    ($type:ty, $far:expr, $index:expr, $biased:expr $(, $as_i32:item)?) => {
+    ($type:ty, $placeholder:expr, $index:expr, $biased:expr $(, $as_i32:item)?) => {
         impl Integer for $type {
-            const FAR: Option<Self> = $far;
+            const PLACEHOLDER: Option<Self> = $placeholder;
             #[inline(always)]
             fn add(self, other: Self) -> Self {
                 self.wrapping_add(other)
@@ -118,6 +119,6 @@ mod tests {
         check::<i16>(16, &numbers);
         check::<i32>(32, &numbers);
         check::<i64>(64, &numbers);
-        assert_eq!((i16::FAR, i32::FAR, i64::FAR, i8::FAR), (Some(i16::MIN), None, None, None));
+        assert_eq!((i16::PLACEHOLDER, i32::PLACEHOLDER, i64::PLACEHOLDER, i8::PLACEHOLDER), (Some(i16::MIN), None, None, None));
     }
 }

@@ -1,9 +1,10 @@
-//! Choice of a chunk's predictor (FORMAT.md §6, §11): differences along a set of axes, or interpolation. The encoder estimates the bits of the
-//! residuals of each predictor and takes the least: for small chunks from all values, for others from a sample of eight tiles.
+//! Choice of a chunk's predictor (FORMAT.md §6, §11): differences along a set of axes, or interpolation. The encoder estimates the bits that the
+//! residuals of each predictor take, and chooses the predictor with the smallest estimate. Small chunks are estimated from all values, others from a
+//! sample of eight tiles.
 //!
-//! Estimates are integers, so that the CPU's and the GPU's encoders choose alike.
+//! Estimates are integers, so that the CPU's and the GPU's encoders make equal choices.
 
-pub(crate) mod grid;
+pub(crate) mod grid_kind;
 mod residual_stats;
 mod tile;
 mod tiles;
@@ -24,13 +25,13 @@ use crate::quantize::bitmap::Bitmap;
 use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::quantizer::Quantizer;
 
-/// Interpolation is not tried if more than one value in this many has no position on the fine grid.
+/// Interpolation is not tried if more than 1 / this of the values are out of the fine grid's reach.
 const VALUES_PER_VALUE_OUT_OF_REACH: usize = 16;
 
-/// Runs two jobs, in any order and on any threads. Both are done when it returns.
+/// Runs two jobs, in any order and on any threads. Both are done when the function returns.
 pub type Fork<'a> = dyn FnMut(&mut (dyn FnMut() + Send), &mut (dyn FnMut() + Send)) + 'a;
 
-/// Whether a chunk's predictor is chosen on a sample of tiles, so that two threads can share the work. Smaller chunks are measured as a whole.
+/// Whether a chunk's predictor is chosen on a sample of tiles, so that two threads can share the work. Of smaller chunks, all values are measured.
 #[must_use]
 pub fn is_chosen_on_tiles(shape: &Shape) -> bool {
     !Tiles::new(shape).is_chunk_small()
@@ -40,14 +41,14 @@ pub fn is_chosen_on_tiles(shape: &Shape) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct Chooser {
     interpolation: Interpolation,
-    /// Bytes of a tile's values.
+    /// The bytes of a tile's values.
     tile: Vec<u8>,
     /// For each value of a tile or a small chunk, -1 if its residual counts, else 0.
     counted: Vec<i32>,
-    /// `[set of axes][value]`: differences of a tile or a small chunk. Those along no axis are the codes, modulo 2^32.
+    /// `[set of axes][value]`: differences of a tile or a small chunk. The differences along no axis are the codes, modulo 2^32.
     differences: Vec<i32>,
-    /// `[set of axes][value]`: differences of 64-bit codes.
-    wide: Vec<i64>,
+    /// `[set of axes][value]`: differences of a tile or a small chunk with 64-bit codes. The differences along no axis are the codes.
+    differences_64: Vec<i64>,
     /// Residuals of interpolation of a tile.
     residuals: Vec<i32>,
     exceptions: Bitmap,
@@ -55,7 +56,7 @@ pub(crate) struct Chooser {
     second: Option<Vec<Chooser>>,
 }
 
-/// The number of sets of a shape's axes, and the set of the axes along which the extent is 1 and differences make no sense.
+/// The number of sets of a shape's axes, and the set of the axes with an extent of 1. Differences along these are not tried.
 fn sets_of(shape: &Shape) -> (usize, usize) {
     let extents = shape.extents();
     let flat = (0..MAX_RANK).filter(|&axis| extents[axis] == 1).fold(0, |set, axis| set | 1 << axis);
@@ -68,8 +69,8 @@ fn axes_of(set: usize, shape: &Shape) -> Axes {
 }
 
 impl Chooser {
-    /// The axes along which differences of 64-bit codes are taken, and the estimate of the bits of the measured values, in fixed point of
-    /// [`LOG_FRACTION`](crate::number::fixed_log2::LOG_FRACTION) bits. `code` maps a value to its code.
+    /// Chooses the axes along which the differences of 64-bit codes are taken. Returns them and the estimate of the bits that the measured values take, in
+    /// fixed point with [`LOG_FRACTION`](crate::number::fixed_log2::LOG_FRACTION) fraction bits. `code` maps a value to its code.
     pub(crate) fn choose_axes<V: Element>(
         &mut self,
         chunk: &[u8],
@@ -92,8 +93,8 @@ impl Chooser {
         Ok((axes_of(set, &layout.shape), stats[set].bits()))
     }
 
-    /// The predictor of a chunk of floating-point numbers on an absolute bound's rounding grid. It depends on the chunk's values and `config`
-    /// alone, not on `fork` or on chunks before. Codes or residuals that are made on the way stay in `coded`.
+    /// Chooses the predictor of a chunk of floating-point numbers on an absolute bound's rounding grid. The choice depends on the chunk's values and
+    /// `config` alone, not on `fork` or on earlier chunks. Codes or residuals that are made on the way stay in `coded`.
     pub(crate) fn choose<V: Value>(
         &mut self,
         chunk: &[u8],
@@ -138,15 +139,15 @@ mod tests {
         values.flat_map(f32::to_le_bytes).collect()
     }
 
-    /// Integers from -512 to 511 without any order.
+    /// Integers from -512 to 511 that look random.
     fn noise(i: usize) -> f32 {
         ((i as u32).wrapping_mul(0x9e37_79b9).wrapping_mul(i as u32 | 1) >> 22) as f32 - 512.0
     }
 
     #[test]
     fn axes_are_those_along_which_codes_are_constant() {
-        // Of a small chunk the first values along an axis count, and an axis too many costs bits. Tiles of a large one leave them out: with all
-        // differences 0 along x, those along x and y are 0 too, and of equal sets the greatest number is taken.
+        // In a small chunk the first values along an axis count, so that an axis too many costs bits. In tiles of a large chunk they do not count: if all
+        // differences along x are 0, those along x and y are 0, too. Of sets with equal estimates, the one with the greatest number is taken.
         for (nx, ny, along_x, along_y) in [(33, 31, 0b01, 0b10), (300, 301, 0b11, 0b11)] {
             let layout = layout(&[ny, nx]);
             let nx = nx as usize;

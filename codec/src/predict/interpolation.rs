@@ -31,7 +31,7 @@ use self::small::{SmallLevels, is_small};
 use crate::error::Result;
 use crate::layout::{ByteOrder, Shape};
 use crate::memory::{reserve, resize};
-use crate::number::patched16::{FAR, Patched16};
+use crate::number::patched16::{PLACEHOLDER, Patched16};
 use crate::number::value::Value;
 use crate::quantize::bitmap::Bitmap;
 use crate::quantize::fine_grid::{ESCAPE_FROM, FineGrid, MAX_VALUES_PER_CALL, position_of};
@@ -311,7 +311,7 @@ fn restore_short_rows<const WHOLE: usize>(
             restore_group(last_predictions, last_residuals, positions, &mut lowest);
         }
     }
-    lowest.contains(&FAR)
+    lowest.contains(&PLACEHOLDER)
 }
 
 /// [`restore_rows`] for one row of any length.
@@ -335,7 +335,7 @@ fn restore_row(predictions: &[i32], residuals: &[i16], positions: &mut [i32]) ->
     }
     for ((position, &prediction), &residual) in positions.iter_mut().zip(predictions).zip(residuals) {
         *position = restore_position(prediction, residual);
-        has_patches |= residual == FAR;
+        has_patches |= residual == PLACEHOLDER;
     }
     has_patches
 }
@@ -347,10 +347,10 @@ fn restore_groups(predictions: &[[i32; ROW_GROUP]], residuals: &[[i16; ROW_GROUP
     for ((positions, predictions), residuals) in positions.iter_mut().zip(predictions).zip(residuals) {
         restore_group(predictions, residuals, positions, &mut lowest);
     }
-    lowest.contains(&FAR)
+    lowest.contains(&PLACEHOLDER)
 }
 
-/// Restores the positions of a group. `lowest[i]` becomes the lowest residual at index `i` of all groups so far: [`FAR`] is the lowest of all.
+/// Restores the positions of a group. `lowest[i]` becomes the lowest residual at index `i` of all groups so far: [`PLACEHOLDER`] is the lowest of all.
 #[inline(always)]
 fn restore_group(
     predictions: &[i32; ROW_GROUP],
@@ -418,7 +418,7 @@ mod tests {
                 for fars in [&[][..], &[0], &[len - 1], &[len / 2, rows * len - 1]] {
                     let mut near: Vec<i16> = (0..rows * len).map(|i| (i * 37 % 201) as i16 - 100).collect();
                     let far: Vec<_> = fars.iter().map(|&index| (index, i64::from(ESCAPE_BASE) + index as i64)).collect();
-                    fars.iter().for_each(|&index| near[index] = FAR);
+                    fars.iter().for_each(|&index| near[index] = PLACEHOLDER);
                     let class_rows = ClassRows { class: &level.classes()[0], indices: [0; 4], len, rows, stride };
                     let predictions: Vec<i32> = (0..rows * stride).map(|i| i as i32 * 1001).collect();
                     let mut positions = vec![-7; (rows - 1) * stride + len];

@@ -19,16 +19,16 @@ use crate::simd::{ROW_GROUP, common_row, common_row_mut};
 
 /// The least step, in the data's unit. Steps from this to its inverse, and their inverses, are well inside the range of binary32's normal numbers.
 pub const SMALLEST_STEP: f64 = 1e-28;
-/// The relative errors of product and restored value are together less than this: up to 2^-23 of the product, and up to 2^-24 of the restored value's rounding.
-pub const DOUBT_SHARE: f32 = 1.0 / 4_194_304.0; // 2^-22
-/// A value that seems nearer than this to a position, in spacings, may be on it: up to 513 steps, product and restored value together are off by less than
-/// 0.0008 spacings.
-pub const STANDING: f32 = 1e-3;
+/// Bound of the relative errors of product and restored value together: up to 2^-23 of the product, and up to 2^-24 of the restored value's rounding.
+pub const MAX_RELATIVE_ERROR: f32 = 1.0 / 4_194_304.0; // 2^-22
+/// A value whose computed distance from a position is less than this, in spacings, may be on the position. Up to 513 steps, product and restored value together
+/// are off by less than 0.0008 spacings.
+pub const POSITION_TOLERANCE: f32 = 1e-3;
 /// Magnitude, in steps, from which on a value is certain to be out of the fine grid's reach.
-pub const OUT_OF_REACH: f32 = 513.0;
-/// Magnitude, in steps, up to which a value is certain to be in reach, and with it every position within a step of it.
-const IN_REACH: f32 = 509.0;
-/// Distance from the prediction, in steps, above which no residual is accepted. For distances up to it and values up to [`IN_REACH`], these errors
+pub const MIN_STEPS_OUT_OF_REACH: f32 = 513.0;
+/// Magnitude, in steps, up to which a value and every position within a step of it are certain to be in the fine grid's reach.
+const MAX_STEPS_IN_REACH: f32 = 509.0;
+/// Distance from the prediction, in steps, above which no residual is accepted. For distances up to it and values up to [`MAX_STEPS_IN_REACH`], these errors
 /// are together less than [`TIE_MARGIN`]: 2^-14 steps of the value's product, 2^-13 and 2^-14 of the two differences, 2^-15 of the restored value.
 const MAX_DISTANCE: f32 = 2048.0;
 /// Distance from a tie, in steps, below which a residual is not certain.
@@ -72,7 +72,7 @@ impl FastF32 {
         }
     }
 
-    /// [`FastF32::codes`] for values of type `f32`. No code above 2^21 steps is certain: [`DOUBT_SHARE`] of so many steps is more than half a step.
+    /// [`FastF32::codes`] for values of type `f32`. No code above 2^21 steps is certain: [`MAX_RELATIVE_ERROR`] of so many steps is more than half a step.
     #[inline(always)]
     fn codes_of_f32(self, values: &[f32], codes: &mut [i32]) -> FastResult {
         let (mut uncertain, mut between) = (0u32, 0u32);
@@ -81,7 +81,7 @@ impl FastF32 {
             let sum = scaled + ROUNDING_F32;
             let miss = scaled - (sum - ROUNDING_F32);
             *code = code_of(sum);
-            uncertain |= above(miss.abs() + scaled.abs() * DOUBT_SHARE, 0.5);
+            uncertain |= above(miss.abs() + scaled.abs() * MAX_RELATIVE_ERROR, 0.5);
             between |= may_be_between_steps(scaled, miss);
         }
         FastResult { codes_are_certain: uncertain >> 31 == 0, may_be_between_steps: between >> 31 == 1 }
@@ -177,7 +177,7 @@ impl FastF32 {
     #[inline(always)]
     fn residual(self, value: f32, prediction: i32) -> (i32, i32, u32) {
         let (residual, position, uncertain, may_be_on_position) = self.residual_and_marks(value, prediction);
-        // `may_be_on_position` does not test the reach and need not: beyond `IN_REACH` the value is uncertain already.
+        // `may_be_on_position` does not test the reach and need not: beyond `MAX_STEPS_IN_REACH` the value is uncertain already.
         (residual, position, uncertain | may_be_on_position)
     }
 
@@ -191,7 +191,7 @@ impl FastF32 {
         let distance = scaled - predicted as f32 - rest as f32 * SPACING as f32;
         let sum = distance + ROUNDING_F32;
         let residual = code_of(sum);
-        let uncertain = above(scaled.abs(), IN_REACH)
+        let uncertain = above(scaled.abs(), MAX_STEPS_IN_REACH)
             | above(distance.abs(), MAX_DISTANCE)
             | above((distance - (sum - ROUNDING_F32)).abs(), 0.5 - TIE_MARGIN);
         let position = prediction.wrapping_add(residual.wrapping_mul(POSITIONS_PER_STEP));
@@ -221,7 +221,7 @@ fn above(number: f32, limit: f32) -> u32 {
 /// steps.
 #[inline(always)]
 fn may_be_between_steps(scaled: f32, miss: f32) -> u32 {
-    may_be_on_position(miss) & above(miss.abs() * SPACINGS_PER_STEP as f32, 0.5) & above(OUT_OF_REACH, scaled.abs())
+    may_be_on_position(miss) & above(miss.abs() * SPACINGS_PER_STEP as f32, 0.5) & above(MIN_STEPS_OUT_OF_REACH, scaled.abs())
 }
 
 /// Bit 31 is 1 where a value may be on a position of the fine grid, provided that it is in reach, which is not tested here. `miss` is its distance from the
@@ -230,7 +230,7 @@ fn may_be_between_steps(scaled: f32, miss: f32) -> u32 {
 fn may_be_on_position(miss: f32) -> u32 {
     let rest = miss * SPACINGS_PER_STEP as f32;
     let off = (rest - (rest + ROUNDING_F32 - ROUNDING_F32)).abs();
-    above(STANDING, off)
+    above(POSITION_TOLERANCE, off)
 }
 
 #[cfg(test)]

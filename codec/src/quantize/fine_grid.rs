@@ -73,14 +73,14 @@ impl<V: Value> FineGrid<V> {
     #[must_use]
     pub fn new(quantizer: &Quantizer) -> Self {
         let step = quantizer.step();
-        let is_there = step == 2.0 * quantizer.bound() && step >= V::SMALLEST_SAFE_STEP;
+        let has_positions = step == 2.0 * quantizer.bound() && step >= V::SMALLEST_SAFE_STEP;
         Self {
             bound: quantizer.bound(),
             step,
             inverse_step: quantizer.inverse_step(),
             fast: FastF32::new(quantizer).filter(|_| V::as_f32(&[]).is_some()),
             spacing: step * SPACING,
-            steps_limit: if is_there { V::STEPS_LIMIT } else { 0.0 },
+            steps_limit: if has_positions { V::STEPS_LIMIT } else { 0.0 },
             is_finite: V::round_from(V::STEPS_LIMIT * step).to_f64().is_finite(),
             fill: quantizer.fill(),
             excluded: Excluded::new(quantizer, V::STEPS_LIMIT),
@@ -90,11 +90,11 @@ impl<V: Value> FineGrid<V> {
     /// Whether there is a fine grid. If not, callers must not encode values. Nor has [`FineGrid::position`] a meaning then, unless
     /// this is [`FineGrid::without_positions`] of a grid that is there.
     #[must_use]
-    pub fn is_there(&self) -> bool {
+    pub fn has_positions(&self) -> bool {
         self.steps_limit > 0.0
     }
 
-    /// A copy of this grid that says that it is not there: [`FineGrid::is_there`] is false, and bit 63 of `between_steps_sign` is 0
+    /// A copy of this grid that says that it is not there: [`FineGrid::has_positions`] is false, and bit 63 of `between_steps_sign` is 0
     /// for every value. [`FineGrid::position`] and [`FineGrid::is_between_steps`] give the same results as before. The choice of a
     /// predictor takes this copy when interpolation is no candidate.
     #[must_use]
@@ -213,7 +213,7 @@ impl Quantizer {
     /// The fine grid for interpolation, if there is one.
     #[must_use]
     pub fn fine<V: Value>(&self) -> Option<FineGrid<V>> {
-        Some(FineGrid::new(self)).filter(FineGrid::is_there)
+        Some(FineGrid::new(self)).filter(FineGrid::has_positions)
     }
 }
 
@@ -285,7 +285,7 @@ mod tests {
         assert!(Quantizer::new(0.4e-28).fine::<f32>().is_none() && Quantizer::new(0.6e-28).fine::<f32>().is_some());
         assert!(Quantizer::new(0.4e-290).fine::<f64>().is_none() && Quantizer::new(0.6e-290).fine::<f64>().is_some());
         let without = FineGrid::<f32>::new(&Quantizer::new(0.5)).without_positions();
-        assert!(!without.is_there());
+        assert!(!without.has_positions());
         assert_eq!(without.between_steps_sign(without.restore(3), 0.0) >> 63, 0, "no value is on a position");
     }
 

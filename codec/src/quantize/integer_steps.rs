@@ -9,7 +9,7 @@ use crate::quantize::bitmap::Bitmap;
 use crate::simd::vectorized;
 
 /// A type of integers, as values of a chunk.
-pub trait Whole: Element {
+pub trait IntegerElement: Element {
     /// The largest bound of the type: larger ones are cut to it.
     const WIDEST: u64;
     /// The code of a value: the nearest multiple of the step, as a number of steps.
@@ -32,7 +32,7 @@ pub struct Steps {
 impl Steps {
     /// The grid of a bound; a bound above the type's largest is cut to it.
     #[must_use]
-    pub fn new<V: Whole>(bound: u64, fill: Option<V>) -> Self {
+    pub fn new<V: IntegerElement>(bound: u64, fill: Option<V>) -> Self {
         let bound = bound.min(V::WIDEST);
         Self { inverse_step: 1.0 / (2.0 * bound as f64 + 1.0), bound, fill: fill.map(Element::to_bits_i64) }
     }
@@ -53,7 +53,7 @@ impl Steps {
 /// Types of up to 32 bits: f64 holds their values and steps exactly.
 macro_rules! narrow {
     ($type:ty) => {
-        impl Whole for $type {
+        impl IntegerElement for $type {
             const WIDEST: u64 = (u32::MAX >> 1) as u64;
             #[inline(always)]
             fn nearest(self, steps: &Steps) -> i32 {
@@ -87,7 +87,7 @@ narrow!(u32);
 /// Types of 64 bits: integers of 128 bits hold their products and sums.
 macro_rules! wide {
     ($type:ty) => {
-        impl Whole for $type {
+        impl IntegerElement for $type {
             const WIDEST: u64 = u64::MAX >> 1;
             #[inline(always)]
             fn nearest(self, steps: &Steps) -> i64 {
@@ -112,7 +112,13 @@ wide!(u64);
 
 /// Quantizes the values of a chunk: writes a code for each value, and sets a bit of `exceptions`, which is all zeros before, for each exception. Only values
 /// with the bits of the fill value can be exceptions.
-pub fn quantize<V: Whole>(chunk: &[u8], order: ByteOrder, steps: &Steps, codes: &mut [V::Code], exceptions: &mut Bitmap) {
+pub fn quantize<V: IntegerElement>(
+    chunk: &[u8],
+    order: ByteOrder,
+    steps: &Steps,
+    codes: &mut [V::Code],
+    exceptions: &mut Bitmap,
+) {
     vectorized(
         #[inline(always)]
         || codes.iter_mut().enumerate().for_each(|(index, code)| *code = V::read(chunk, index, order).nearest(steps)),
@@ -127,7 +133,7 @@ pub fn quantize<V: Whole>(chunk: &[u8], order: ByteOrder, steps: &Steps, codes: 
 }
 
 /// Restores the values of a chunk from their codes. Exceptions are overwritten afterwards.
-pub fn restore<V: Whole>(codes: &[V::Code], steps: &Steps, order: ByteOrder, chunk: &mut [u8]) {
+pub fn restore<V: IntegerElement>(codes: &[V::Code], steps: &Steps, order: ByteOrder, chunk: &mut [u8]) {
     vectorized(
         #[inline(always)]
         || {
@@ -146,7 +152,7 @@ pub fn restore<V: Whole>(codes: &[V::Code], steps: &Steps, order: ByteOrder, chu
 mod tests {
     use super::*;
 
-    fn holds<V: Whole>(values: &[V], to_i128: impl Fn(V) -> i128) {
+    fn holds<V: IntegerElement>(values: &[V], to_i128: impl Fn(V) -> i128) {
         for bound in [1, 2, 3, 100, 127, 128, 40_000, 1 << 31, 1 << 33, u64::MAX >> 1, u64::MAX] {
             let steps = Steps::new::<V>(bound, None);
             for &value in values {
@@ -181,7 +187,7 @@ mod tests {
     /// FORMAT.md §5.4 in 128 bits: `code = floor((x + e) / step)`, and a fill value that its code does not restore is an exception.
     #[test]
     fn chunks_are_quantized_by_the_rules_of_the_format() {
-        fn check<V: Whole>(values: &[V], fill: V, bounds: &[u64]) {
+        fn check<V: IntegerElement>(values: &[V], fill: V, bounds: &[u64]) {
             for (&bound, order) in bounds.iter().flat_map(|bound| [ByteOrder::Little, ByteOrder::Big].map(|order| (bound, order)))
             {
                 let (e, step) = (i128::from(bound), 2 * i128::from(bound) + 1);

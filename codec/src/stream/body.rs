@@ -3,9 +3,9 @@
 use crate::config::is_absolute;
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Scalar};
-use crate::number::dispatch::{with_float, with_whole};
+use crate::number::dispatch::{with_float, with_integer};
 use crate::quantize::grid::Grid;
-use crate::quantize::integer_steps::{Steps, Whole};
+use crate::quantize::integer_steps::{IntegerElement, Steps};
 use crate::quantize::logarithm::Logarithm;
 use crate::quantize::quantizer::Quantizer;
 use crate::reader::take_array;
@@ -67,7 +67,7 @@ impl BodyHeader {
         let grid = match header.coding {
             Coding::Quantized => Grid::Linear(Quantizer::new(half_step(take_u64()?)?)),
             Coding::Logarithmic => Grid::Logarithmic(Logarithm::new(half_step(take_u64()?)?, take_u64()?.cast_signed())),
-            Coding::Steps => Grid::Steps(with_whole!(
+            Coding::Steps => Grid::Steps(with_integer!(
                 scalar,
                 V => steps_of::<V>(take_u64()?)?,
                 else return Err(Error::corrupt(SECTION, format_args!("{scalar:?} has no steps")))
@@ -102,7 +102,7 @@ fn bad_half_step(half_step: f64) -> Error {
     )
 }
 
-fn steps_of<V: Whole>(bound: u64) -> Result<Steps> {
+fn steps_of<V: IntegerElement>(bound: u64) -> Result<Steps> {
     if bound == 0 || bound > V::WIDEST {
         return Err(Error::corrupt(SECTION, format_args!("its bound is {bound}, not 1 to {}", V::WIDEST)));
     }

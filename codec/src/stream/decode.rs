@@ -10,7 +10,7 @@ use crate::number::value::Value;
 use crate::predict::lorenzo;
 use crate::quantize::exceptions::{List, most_listed, write_marked};
 use crate::quantize::grid::Grid;
-use crate::quantize::integer_steps::{self, Whole};
+use crate::quantize::integer_steps::{self, IntegerElement};
 use crate::quantize::quantizer::Quantizer;
 use crate::quantize::{linear, logarithm};
 use crate::simd::vectorized;
@@ -42,7 +42,7 @@ impl<V: Value> Decoder<'_, '_, V> {
                 logarithm::restore::<V>(&self.buffers.codes, grid, layout.byte_order, self.chunk);
             }
             Grid::Linear(quantizer) => self.linear(quantizer)?,
-            Grid::Exact | Grid::Steps(_) => unreachable!("exact ones are done, and steps are for whole numbers"),
+            Grid::Exact | Grid::Steps(_) => unreachable!("exact ones are done, and steps are for integers"),
         }
         self.exceptions(&list)
     }
@@ -54,7 +54,7 @@ impl<V: Value> Decoder<'_, '_, V> {
         // Where there is no fine grid, `codes` refuses the predictor of an interpolated plane.
         let fine = quantizer.fine::<V>().filter(|_| plane::is_interpolated(self.body));
         let is_wide = size_of::<V::Code>() > size_of::<i32>();
-        if fine.is_none() && !(is_wide && plane::is_narrow(self.body)) {
+        if fine.is_none() && !(is_wide && plane::mostly_fits_16_bits(self.body)) {
             self.codes()?;
             linear::restore::<V, _>(&self.buffers.codes, quantizer, order, self.chunk);
             return Ok(());
@@ -83,9 +83,9 @@ impl<V: Value> Decoder<'_, '_, V> {
     }
 }
 
-impl<V: Whole> Decoder<'_, '_, V> {
-    /// Decodes whole numbers.
-    pub(crate) fn whole_numbers(mut self) -> Result<()> {
+impl<V: IntegerElement> Decoder<'_, '_, V> {
+    /// Decodes a chunk of integers.
+    pub(crate) fn integers(mut self) -> Result<()> {
         let Grid::Steps(steps) = &self.body_header.grid else { return self.exact() };
         let list = self.take_list()?;
         self.codes()?;

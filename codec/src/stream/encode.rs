@@ -6,12 +6,12 @@ use crate::layout::{Axes, Layout, Shape};
 use crate::memory::{extend, reserve, resize};
 use crate::number::element::Element;
 use crate::number::value::Value;
-use crate::predict::choice::grid::{for_floats, for_whole_numbers};
+use crate::predict::choice::grid_kind::{for_floats, for_integers};
 use crate::predict::lorenzo;
 use crate::predict::predictor::Predictor;
 use crate::quantize::exceptions::{most_listed, predict_mask, write_list};
 use crate::quantize::grid::Grid;
-use crate::quantize::integer_steps::{self, Whole};
+use crate::quantize::integer_steps::{self, IntegerElement};
 use crate::quantize::logarithm;
 use crate::simd::vectorized;
 use crate::stream::buffers::{Buffers, Shared};
@@ -44,19 +44,19 @@ impl<V: Value> Encoder<'_, V> {
                 quantized.fill_gaps(layout);
             }
             Grid::Exact => {}
-            Grid::Steps(_) => unreachable!("steps are for whole numbers"),
+            Grid::Steps(_) => unreachable!("steps are for integers"),
         }
         self.begin(&grid)?;
         if grid == Grid::Exact { self.exact(predictor) } else { self.planes(predictor) }
     }
 }
 
-impl<V: Whole> Encoder<'_, V> {
-    /// Encodes whole numbers.
-    pub(crate) fn whole_numbers(mut self) -> Result<()> {
+impl<V: IntegerElement> Encoder<'_, V> {
+    /// Encodes a chunk of integers.
+    pub(crate) fn integers(mut self) -> Result<()> {
         let Self { chunk, layout, config, .. } = self;
         let (chooser, mut quantized) = self.shared.split(&mut self.buffers.codes);
-        let (grid, predictor) = for_whole_numbers::<V>(chunk, layout, config, chooser)?;
+        let (grid, predictor) = for_integers::<V>(chunk, layout, config, chooser)?;
         let Grid::Steps(steps) = &grid else {
             self.begin(&grid)?;
             return self.exact(predictor);

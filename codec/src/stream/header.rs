@@ -36,7 +36,7 @@ pub enum Coding {
     Quantized,
     /// Integers that encode the values exactly, without a grid.
     Exact,
-    /// Whole numbers, rounded to multiples of a whole number.
+    /// Integers, rounded to multiples of an integer step.
     Steps,
     /// Rounded to a grid that is evenly spaced in the logarithm.
     Logarithmic,
@@ -137,7 +137,10 @@ impl Header {
         };
         need(HEADER_FIXED_LEN)?;
         if stream[..4] != MAGIC {
-            return Err(wrong(0, format_args!("bytes {:02x?} stand where {MAGIC:02x?} (\"QUIR\") is expected", &stream[..4])));
+            return Err(wrong(
+                0,
+                format_args!("the stream begins with the bytes {:02x?}, not {MAGIC:02x?} (\"QUIR\")", &stream[..4]),
+            ));
         }
         if (stream[4], stream[5]) != VERSION {
             return Err(Error::UnsupportedVersion { found: (stream[4], stream[5]), supported: VERSION });

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::layout::{Axes, Shape};
 use crate::memory::{HeapArray, extend, push, reserve};
 use crate::number::integer::Integer;
-use crate::number::patched16::{FAR, Patch};
+use crate::number::patched16::{PLACEHOLDER, Patch};
 use crate::predict::lorenzo;
 use crate::predict::predictor::{INTERPOLATION, Predictor};
 use crate::reader::{take, take_array};
@@ -46,7 +46,7 @@ const MIN_TOKENS_PER_PATCH: usize = 64;
 /// First symbol of the token classes whose differences do not fit 16 bits.
 const FIRST_PATCHED_CLASS: usize = {
     let mut symbol = FIRST_CLASS;
-    while ALPHABET[symbol].start < FAR.unsigned_abs() as u64 {
+    while ALPHABET[symbol].start < PLACEHOLDER.unsigned_abs() as u64 {
         symbol += 1;
     }
     symbol
@@ -280,7 +280,8 @@ impl PlaneWorkspace {
         })
     }
 
-    /// Index and value of each difference that the integers of the plane decoded last cannot hold, ascending by index: [`Integer::FAR`] is in its place.
+    /// Index and value of each difference that the integers of the plane decoded last cannot hold, ascending by index. The plane has [`Integer::PLACEHOLDER`]
+    /// at that index.
     #[must_use]
     pub fn patches(&self) -> &[Patch] {
         &self.patches
@@ -293,7 +294,7 @@ impl PlaneWorkspace {
     /// As [`PlaneWorkspace::decode`].
     pub fn decode_differences<C: Integer>(&mut self, stream: &mut &[u8], codes: &mut [C]) -> Result<u8> {
         let head = PlaneHeader::read(stream)?;
-        let table = head.choice.as_ref().map(|choice| self.tables.of(choice, C::FAR.is_some())).transpose()?;
+        let table = head.choice.as_ref().map(|choice| self.tables.of(choice, C::PLACEHOLDER.is_some())).transpose()?;
         self.patches.clear();
         let mut outcome = Ok(());
         let block_len = head.block_len();
@@ -311,14 +312,14 @@ impl PlaneWorkspace {
             let (extra_bytes, after) = after.split_at(2 * extra_words as usize);
             rest = after;
             let Some(table) = table else {
-                if let Some(far) = C::FAR {
+                if let Some(placeholder) = C::PLACEHOLDER {
                     let integers = &mut self.unpatched_block.get()?[..block.len()];
                     self.bitshuffle.decode(lane_bytes, integers)?;
                     for (index, (value, integer)) in block.iter_mut().zip(integers).enumerate() {
                         let integer = integer.to_i64();
                         *value = C::from_i64(integer);
-                        if *value == far || value.to_i64() != integer {
-                            *value = far;
+                        if *value == placeholder || value.to_i64() != integer {
+                            *value = placeholder;
                             keep_patch(index, integer);
                         }
                     }
@@ -347,7 +348,7 @@ impl PlaneWorkspace {
 
 /// Whether the codebook of the plane at the front of `stream` expects nearly all differences to fit 16 bits.
 #[must_use]
-pub fn is_narrow(mut stream: &[u8]) -> bool {
+pub fn mostly_fits_16_bits(mut stream: &[u8]) -> bool {
     let Ok(PlaneHeader { choice: Some(choice), .. }) = PlaneHeader::read(&mut stream) else { return false };
     let patched = &choice.lengths()[FIRST_PATCHED_CLASS..FIRST_RUN[1]];
     patched.iter().map(|&length| codebook::share(length)).sum::<usize>() <= (1 << MAX_CODE_BITS) / MIN_TOKENS_PER_PATCH

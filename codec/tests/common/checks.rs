@@ -60,7 +60,7 @@ enum Limit {
     /// Floating-point numbers: an absolute error, in f64.
     Absolute(f64),
     /// Integers: an absolute error.
-    Whole(u128),
+    Integer(u128),
     /// A share of the value's magnitude, in f64.
     Share(f64),
     /// Any finite value will do: what the mode promises is checked for the chunk as a whole.
@@ -86,14 +86,14 @@ impl Promise {
     pub(crate) fn new(original: &[Number], layout: &Layout, config: &Config) -> Self {
         let fill = config.fill_value;
         let absolute = |bound: f64| {
-            if layout.scalar.is_float() { Limit::Absolute(bound) } else { Limit::Whole(bound.min(1e30) as u128) }
+            if layout.scalar.is_float() { Limit::Absolute(bound) } else { Limit::Integer(bound.min(1e30) as u128) }
         };
         let (limit, above) = match config.bound {
             ErrorBound::Absolute(bound) => (absolute(bound), "error above the bound"),
             ErrorBound::Relative(share) => {
                 let counted = counted(original, layout, fill);
                 let limit = match range(&counted) {
-                    Range::Whole(range) => Limit::Whole(share_of(share, range)),
+                    Range::Integer(range) => Limit::Integer(share_of(share, range)),
                     Range::Float(range) => Limit::Absolute(share * range),
                 };
                 (limit, "error above the share of the range")
@@ -102,7 +102,7 @@ impl Promise {
             ErrorBound::Ratio { ceiling: Some(ceiling), .. } => (absolute(ceiling), "error above the ceiling"),
             // No bound wider than the range is of use; its last digits may be another by a rounding.
             ErrorBound::Ratio { ceiling: None, .. } => match range(&finite(original, fill)) {
-                Range::Whole(range) => (Limit::Whole(range.saturating_add(range / 32)), "error above the range"),
+                Range::Integer(range) => (Limit::Integer(range.saturating_add(range / 32)), "error above the range"),
                 Range::Float(range) => (Limit::Absolute(range * (1.0 + 1.0 / 32.0)), "error above the range"),
             },
             ErrorBound::Psnr(_) => (Limit::Finite, ""),
@@ -132,7 +132,7 @@ impl Promise {
         }
         let difference = (x.value - y.value).abs();
         let holds = match (self.limit, x.whole, y.whole) {
-            (Limit::Whole(bound), Some(x), Some(y)) => x.abs_diff(y) <= bound,
+            (Limit::Integer(bound), Some(x), Some(y)) => x.abs_diff(y) <= bound,
             (Limit::Absolute(bound), ..) => difference <= bound,
             (Limit::Share(share), ..) => {
                 difference <= share * x.value.abs() && x.value.is_sign_negative() == y.value.is_sign_negative()
@@ -236,14 +236,14 @@ fn counted(values: &[Number], layout: &Layout, fill: Option<u64>) -> Vec<Number>
 /// Greatest value less the least one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Range {
-    Whole(u128),
+    Integer(u128),
     Float(f64),
 }
 
 fn range(values: &[Number]) -> Range {
     let whole = values.iter().filter_map(|x| x.whole);
     if let (Some(least), Some(greatest)) = (whole.clone().min(), whole.max()) {
-        return Range::Whole(greatest.abs_diff(least));
+        return Range::Integer(greatest.abs_diff(least));
     }
     let ends = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |ends, x| (ends.0.min(x.value), ends.1.max(x.value)));
     Range::Float(if ends.0 <= ends.1 { (ends.1 - ends.0).min(f64::MAX) } else { 0.0 })
@@ -274,7 +274,7 @@ fn noise(original: &[Number], decoded: &[Number], layout: &Layout, fill: Option<
     let is_counted = is_counted(original, layout);
     let (mut errors, mut roundings, mut count) = (0.0, 0.0, 0.0);
     let range = match range(&counted(original, layout, fill)) {
-        Range::Whole(range) => range as f64,
+        Range::Integer(range) => range as f64,
         Range::Float(range) => range,
     };
     for ((x, y), is_counted) in original.iter().zip(decoded).zip(is_counted) {

@@ -18,7 +18,7 @@ pub(crate) fn is_full() -> bool {
 /// The seed of today's samples: days since 1970, or `QUIRE_SEED`.
 pub(crate) fn seed() -> u64 {
     match std::env::var("QUIRE_SEED") {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("QUIRE_SEED={text} is no number")),
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("QUIRE_SEED={text} is not a number")),
         Err(_) => SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() / SECONDS_A_DAY),
     }
 }

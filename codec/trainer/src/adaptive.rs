@@ -1,5 +1,5 @@
-//! Books kept from chunk to chunk: what they save over a series of chunks, and how CEAZ's rule compares, which keeps or renews a book by the
-//! change of the histogram's standard deviation (ICS'22, the experiment with two datasets one behind the other).
+//! Measures what books that are kept from chunk to chunk save over a series of chunks. They are compared with the rule of CEAZ (ICS'22, the experiment with
+//! one dataset behind another), which keeps or renews a book by the change of the histogram's standard deviation.
 
 use quire_codec::stages::book_choice;
 use std::fmt::Write as _;
@@ -25,28 +25,28 @@ use crate::user_books::user_books;
 const SEED: u64 = 1;
 /// Seed of the fields that books for a domain are made from.
 const TRAINING_SEED: u64 = 2;
-/// Most chunks of a field.
+/// Largest number of chunks of a field.
 const CHUNKS: usize = 64;
 /// Error bounds as shares of the field's range.
 const BOUNDS: [f64; 3] = [1e-2, 1e-3, 1e-4];
-/// Bits of a book in the stream.
+/// Number of bits of a book in the stream.
 const BOOK_BITS: u64 = 8 * PACKED_LENGTHS as u64;
-/// The series that the picture shows, by its second field: both are smooth, and the standard deviation hardly tells one from the other.
+/// Second field and bound of the series in the picture. Both of its fields are smooth, and their standard deviations hardly differ.
 const SHOWN: (&str, f64) = ("ocean_height", 1e-3);
 
-/// A chunk of a series: what its first plane holds, and its length.
+/// A chunk of a series: the tokens of its first plane, and its length.
 #[derive(Debug, Clone)]
 pub struct Chunk {
-    /// Tokens of the first plane.
+    /// Numbers of the tokens of the first plane.
     pub histogram: Histogram,
-    /// Bytes before compression.
+    /// Length before compression, in bytes.
     pub bytes: u64,
-    /// Bits of the stream that depend on no book of the first plane.
+    /// Number of the stream's bits that do not depend on the book of the first plane.
     pub other_bits: u64,
 }
 
 impl Chunk {
-    /// A chunk as the encoder takes it apart.
+    /// Compresses a chunk and measures its stream.
     ///
     /// # Errors
     /// As [`Workspace::compress`].
@@ -60,7 +60,7 @@ impl Chunk {
     }
 }
 
-/// Two datasets, the chunks of one behind those of the other.
+/// The chunks of one dataset, then those of another.
 #[derive(Debug, Clone)]
 pub struct Series {
     names: [&'static str; 2],
@@ -68,25 +68,25 @@ pub struct Series {
     chunks: Vec<Chunk>,
 }
 
-/// A way to come by a book for each chunk of a series.
+/// A rule that gives each chunk of a series a book.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Policy {
-    /// A book for each chunk, whose bytes do not count.
+    /// A book made for each chunk. Its bytes do not count.
     Ideal,
-    /// A book for each chunk.
+    /// A book made for each chunk.
     Custom,
-    /// The dictionary alone.
+    /// A book of the dictionary.
     Dictionary,
-    /// What the encoder does unless asked otherwise.
+    /// The encoder's default.
     Auto,
-    /// The same with the books of the chunks before: `adapt=history`.
+    /// The encoder's default with the books of earlier chunks: `adapt=history`.
     History,
-    /// The same with books made for the fields of another seed: `QUIRE_DICTIONARY`.
+    /// The encoder's default with books made for the fields of another seed: `QUIRE_DICTIONARY`.
     User,
-    /// Both.
+    /// The encoder's default with the books of both [`Policy::History`] and [`Policy::User`].
     UserAndHistory,
-    /// A book is kept while the standard deviation of the shares of the symbols changes by no more than the first share; renewed up to the second;
-    /// beyond it the dictionary codes the chunk, and the next one gets a book made for this one.
+    /// CEAZ's rule, by the relative change of the standard deviation of the symbols' shares since the last book was made. Up to the first number, the book is
+    /// kept. Up to the second, a book is made for the chunk. Beyond it a book of the dictionary codes the chunk, and the book made for it is kept for the next chunk.
     Deviation(f64, f64),
 }
 
@@ -104,7 +104,7 @@ impl Policy {
         }
     }
 
-    /// Bits that each chunk's first plane takes for codes and book, and how many books had to be built.
+    /// The number of bits that each chunk's first plane takes for codes and book, and the number of books that were built.
     fn run(self, chunks: &[Chunk], user: &[CodeLengths]) -> (Vec<u64>, usize) {
         match self {
             Self::Ideal => (chunks.iter().map(|chunk| optimal_bits(&chunk.histogram)).collect(), chunks.len()),
@@ -123,7 +123,7 @@ fn optimal_bits(histogram: &Histogram) -> u64 {
     code_bits(histogram, &codebook::optimal_lengths(histogram))
 }
 
-/// The codec's own choices: bits that each chunk's first plane takes for codes and book, and how many books had to be built.
+/// Runs the codec's own choice. Returns the number of bits that each chunk's first plane takes for codes and book, and the number of books that were built.
 #[must_use]
 pub fn choices(chunks: &[Chunk], mut books: AdaptiveDictionary, learns: bool) -> (Vec<u64>, usize) {
     let mut built = 0;
@@ -153,7 +153,7 @@ fn by_deviation(chunks: &[Chunk], keep: f64, renew: f64) -> (Vec<u64>, usize) {
             bits.push(code_bits(histogram, &book) + BOOK_BITS);
             continue;
         }
-        // A kept book meets other chunks: every symbol needs a code.
+        // A kept book may code chunks with any symbols, so that every symbol needs a code.
         let book = codebook::optimal_lengths(&histogram.map(|count| count + 1));
         built += 1;
         kept = Some((deviation, book));
@@ -181,7 +181,7 @@ fn chunks_of(field: &Field, bound: f64) -> Vec<Chunk> {
         .collect()
 }
 
-/// A series for each field and the next one, at each bound, and the books made for both fields of another seed.
+/// A series for each field and the next field, at each bound. With each series come the books made for both fields of another seed.
 fn all_series() -> Vec<(Series, Vec<CodeLengths>)> {
     let fields: Vec<[Field; 2]> =
         h5_samples::all(SEED, Size::Medium).zip(h5_samples::all(TRAINING_SEED, Size::Medium)).map(Into::into).collect();
@@ -200,7 +200,7 @@ fn all_series() -> Vec<(Series, Vec<CodeLengths>)> {
     all
 }
 
-/// The report, and one of its series as CSV: ratio of each chunk over time by policy.
+/// The report, and one of its series as CSV: the ratio of each chunk by policy, in the order of the chunks.
 #[must_use]
 pub fn report() -> (String, String) {
     let mut policies = vec![
@@ -249,7 +249,7 @@ pub fn report() -> (String, String) {
     (text, shown.map(|(series, user)| csv(series, user)).unwrap_or_default())
 }
 
-/// What the policies that are compared in more detail cost, one after the other.
+/// The policies that are compared for each series.
 const COMPARED: [Policy; 6] =
     [Policy::Dictionary, Policy::Auto, Policy::History, Policy::User, Policy::Deviation(0.02, 0.5), Policy::Deviation(0.1, 0.5)];
 
@@ -270,7 +270,7 @@ fn by_series(all: &[(Series, Vec<CodeLengths>)]) -> String {
     table.to_text("(b) Longer than ideal, and books built, by series")
 }
 
-/// What makes both files.
+/// The command that makes both files.
 const COMMAND: &str = "h5-samples/adaptive.sh h5-samples/results/adaptive.txt";
 
 fn preamble() -> String {
@@ -295,10 +295,10 @@ fn csv(series: &Series, user: &[CodeLengths]) -> String {
     let bits: Vec<Vec<u64>> = policies.iter().map(|policy| policy.run(&series.chunks, user).0).collect();
     let names: Vec<String> = policies.iter().map(|policy| policy.name()).collect();
     let mut text = format!("# {}; command: {COMMAND}\nchunk,{}\n", h5_samples::measured(), names.join(","));
-    for (place, chunk) in series.chunks.iter().enumerate() {
+    for (index, chunk) in series.chunks.iter().enumerate() {
         let ratios: Vec<String> =
-            bits.iter().map(|bits| ratio(8.0 * chunk.bytes as f64 / (bits[place] + chunk.other_bits) as f64)).collect();
-        let _ = writeln!(text, "{place},{}", ratios.join(","));
+            bits.iter().map(|bits| ratio(8.0 * chunk.bytes as f64 / (bits[index] + chunk.other_bits) as f64)).collect();
+        let _ = writeln!(text, "{index},{}", ratios.join(","));
     }
     text
 }

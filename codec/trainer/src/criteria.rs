@@ -1,5 +1,5 @@
-//! Ways to choose a book for a histogram. Shah et al. (ICS'23) compare entropy, Kullback-Leibler divergence and cross entropy of the
-//! densities; the codec takes the exact cost in bits, an integer sum. The others are here for the report alone.
+//! Criteria that choose a book for a histogram. Shah et al. (ICS'23) compare entropy, Kullback-Leibler divergence and cross entropy of the densities. The codec
+//! takes the exact cost in bits, an integer sum. Only the report uses the other criteria.
 
 use quire_codec::stages::alphabet::CodeLengths;
 use quire_codec::stages::alphabet::Histogram;
@@ -10,7 +10,7 @@ use quire_codec::stages::fixed_log2::{LOG_FRACTION, log2_fixed};
 use crate::lengths::code_bits;
 use crate::model;
 
-/// What is least for the book that is chosen; of equal books the first is.
+/// A number for each book. The book with the least number is chosen, the first one of equal books.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Criterion {
     /// Bits of the codes: the sum of `count × length`.
@@ -42,7 +42,7 @@ impl Criterion {
         }
     }
 
-    /// Place of the book that this criterion chooses.
+    /// Index of the book that this criterion chooses.
     #[must_use]
     pub fn choose(self, histogram: &Histogram, books: &[Candidate]) -> usize {
         let shares = shares(histogram);
@@ -60,7 +60,7 @@ impl Criterion {
     }
 }
 
-/// A book and what the criteria need of its density.
+/// A book, and the shares of tokens in its density, which the criteria need.
 #[derive(Debug, Clone)]
 pub struct Candidate {
     /// Code lengths.
@@ -72,7 +72,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// What the criteria need of a book. Its density is the one that it started from.
+    /// The candidate of a book of the dictionary. Its density is the one that the book started from.
     #[must_use]
     pub fn new(entry: &Entry) -> Self {
         let weights = model::token_weights(entry.family, entry.scale, entry.spread);
@@ -85,7 +85,7 @@ impl Candidate {
     }
 }
 
-/// Counts as shares of their sum; all 0 where nothing was counted.
+/// Counts as shares of their sum; all shares are 0 if the sum is 0.
 #[must_use]
 pub fn shares(histogram: &Histogram) -> [f64; SYMBOLS] {
     let total = histogram.iter().sum::<u64>().max(1) as f64;
@@ -98,13 +98,13 @@ pub fn entropy(shares: &[f64; SYMBOLS]) -> f64 {
     -shares.iter().filter(|&&p| p > 0.0).map(|&p| p * libm::log2(p)).sum::<f64>()
 }
 
-/// Kullback-Leibler divergence in bits a token: what coding for `q` costs above coding for `p`.
+/// Kullback-Leibler divergence in bits a token: how much longer tokens with the shares `p` are in a code for `q` than in a code for `p`.
 #[must_use]
 pub fn divergence(p: &[f64; SYMBOLS], q: &[f64; SYMBOLS]) -> f64 {
     p.iter().zip(q).filter(|&(&p, _)| p > 0.0).map(|(&p, &q)| p * libm::log2(p / q)).sum()
 }
 
-/// Cross entropy in bits a token with 32 fraction bits, as integers only: shares are cut to 16 fraction bits.
+/// Cross entropy in bits a token, an integer with 32 fraction bits. It is computed with integers only, from shares that are cut to 16 fraction bits.
 #[must_use]
 pub fn cross_entropy_fixed(histogram: &Histogram, surprise: &[u64; SYMBOLS]) -> u64 {
     let total = histogram.iter().sum::<u64>().max(1);
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::density::Density;
 
-    /// Books of densities as they are, before they are made again for what they fit.
+    /// Books of densities, not yet made again for targets.
     fn books() -> Vec<Entry> {
         Density::all().step_by(9).map(|density| density.book()).collect()
     }
@@ -138,13 +138,13 @@ mod tests {
     fn every_criterion_finds_the_book_that_a_histogram_came_from() {
         let entries = books();
         let books: Vec<Candidate> = entries.iter().map(Candidate::new).collect();
-        for place in [3, 30, 60] {
-            let entry = &entries[place];
+        for index in [3, 30, 60] {
+            let entry = &entries[index];
             let histogram = model::token_weights(entry.family, entry.scale, entry.spread).map(|weight| weight >> 16);
             for criterion in Criterion::ALL {
                 let chosen = criterion.choose(&histogram, &books);
-                let (own, best) = (code_bits(&histogram, &books[place].lengths), code_bits(&histogram, &books[chosen].lengths));
-                assert!(best as f64 <= 1.01 * own as f64, "{criterion:?} chose {chosen} for {place}");
+                let (own, best) = (code_bits(&histogram, &books[index].lengths), code_bits(&histogram, &books[chosen].lengths));
+                assert!(best as f64 <= 1.01 * own as f64, "{criterion:?} chose {chosen} for {index}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Densities that books are made from, on a grid of small integers: half octaves of scale, halves of spread.
+//! Densities that books are made from. Their parameters are small integers: half octaves of the scale, halves of the spread.
 
 use quire_codec::stages::codebook;
 use quire_codec::stages::dictionary::{Entry, Family};
@@ -13,7 +13,7 @@ pub const MAX_SPREAD: u8 = 5;
 /// A density.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Density {
-    /// Place of its family among [`FAMILIES`].
+    /// Index of the family in [`FAMILIES`].
     pub family: u8,
     /// Twice the spread: standard deviation of the scale's natural logarithm over a chunk.
     pub spread: u8,
@@ -22,8 +22,8 @@ pub struct Density {
 }
 
 impl Density {
-    /// The densities that a dictionary chooses from. A Cauchy density of any scale has heavy tails, so that its smallest scales leave one
-    /// difference in tens of thousands that is not zero; the others get such tails from their spread.
+    /// The densities that a dictionary chooses from. A Cauchy density has heavy tails at any scale: at its smallest scale, one difference in tens of thousands is not
+    /// zero. The other families get heavy tails from their spread.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..FAMILIES.len() as u8).flat_map(|family| {
             let smallest = if FAMILIES[usize::from(family)] == Family::Cauchy { -31 } else { -13 };

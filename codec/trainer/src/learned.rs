@@ -1,5 +1,5 @@
-//! Books made for the tokens of chunks, from books of densities, by turns of giving chunks to their cheapest books and making the books
-//! again for their chunks and a share of the density.
+//! Makes books of densities again for the tokens of chunks. Each round gives every chunk to its cheapest book, then makes each book again for its chunks and a
+//! share of its density.
 
 use quire_codec::stages::alphabet::SYMBOLS;
 use quire_codec::stages::codebook;
@@ -10,23 +10,23 @@ use crate::lengths::code_bits;
 use crate::model;
 use crate::training::Target;
 
-/// Turns.
+/// Number of rounds.
 const ROUNDS: usize = 12;
-/// Chunks that the density counts for with which a book starts: what no chunk of the book has shown still has a code.
-const DENSITY: f64 = 1.0;
+/// Weight of a book's density, as a number of chunks. Symbols that no chunk of the book has get their code lengths from the density.
+const DENSITY_WEIGHT: f64 = 1.0;
 
-/// Books learned from the targets, from the books of densities.
+/// The books of densities in `start`, made again for the targets.
 #[must_use]
 pub fn learned_books(start: &[Entry], targets: &[Target]) -> Vec<Entry> {
     let mut books = start.to_vec();
     for _ in 0..ROUNDS {
         let mut sums: Vec<[f64; SYMBOLS]> = start
             .iter()
-            .map(|book| shares(&model::token_weights(book.family, book.scale, book.spread)).map(|share| DENSITY * share))
+            .map(|book| shares(&model::token_weights(book.family, book.scale, book.spread)).map(|share| DENSITY_WEIGHT * share))
             .collect();
         for target in targets {
             let cheapest = (0..books.len()).min_by_key(|&book| code_bits(&target.histogram, &books[book].lengths)).unwrap_or(0);
-            // A bit wasted counts by its share of what is spent: the fewer a token takes, the more.
+            // Wasted bits count as a share of the target's bits. So targets that take few bits for each token have more weight.
             let tokens: u64 = target.histogram.iter().sum();
             let tokens_a_bit = tokens as f64 / target.custom_bits();
             for (sum, share) in sums[cheapest].iter_mut().zip(shares(&target.histogram)) {

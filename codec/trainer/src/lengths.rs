@@ -1,5 +1,5 @@
-//! Code lengths of least cost under any limit and for any number of symbols, for the report. The codec has its own for its 106 symbols
-//! and 12 bits; a test holds both against each other.
+//! Code lengths of least cost for any limit and any number of symbols, for the report. The codec has a function of its own for 106 symbols and 12 bits; a test
+//! compares the two.
 
 /// A symbol, or two neighbouring items of the level below (`symbol` is `None`).
 #[derive(Clone, Copy)]
@@ -8,11 +8,11 @@ struct Item {
     symbol: Option<usize>,
 }
 
-/// A limit that no histogram of fewer than 2^44 tokens reaches: Huffman's code for them is shorter.
+/// A limit that no code reaches: the codes of a Huffman code for fewer than 2^44 tokens are shorter.
 pub const UNLIMITED: usize = 63;
 
-/// Code lengths by package-merge (Larmore and Hirschberg, JACM 37(3), 1990): of least cost among those of at most `limit` bits. A weight
-/// of 0 gets no code, a lone symbol one of one bit.
+/// Code lengths of least cost among those of at most `limit` bits, by package-merge (Larmore and Hirschberg, JACM 37(3), 1990). Symbols with a weight of 0 have no
+/// code. If only one symbol has a weight, its code has one bit.
 #[must_use]
 pub fn limited_lengths(weights: &[u64], limit: usize) -> Vec<u8> {
     let mut lengths = vec![0; weights.len()];
@@ -28,7 +28,7 @@ pub fn limited_lengths(weights: &[u64], limit: usize) -> Vec<u8> {
     }
     leaves.sort_by_key(|item| (item.weight, item.symbol));
     let levels = merge(&leaves, limit);
-    // The cheapest 2n - 2 items of the top level make the code; each pair among them stands for the next two items below.
+    // The code is made from the cheapest 2n - 2 items of the top level. Each pair among them takes two more items of the level below.
     let mut taken = 2 * leaves.len() - 2;
     for level in levels.iter().rev() {
         let (mut pairs, cheapest) = (0, &level[..taken.min(level.len())]);
@@ -43,7 +43,7 @@ pub fn limited_lengths(weights: &[u64], limit: usize) -> Vec<u8> {
     lengths
 }
 
-/// A level for each bit of the limit: the leaves and the pairs of the level below, by weight, leaves first where weights are equal.
+/// A level for each bit of the limit. It has the leaves and the pairs of the level below, by weight. Leaves go first where weights are equal.
 fn merge(leaves: &[Item], limit: usize) -> Vec<Vec<Item>> {
     let mut levels = vec![leaves.to_vec()];
     for below in 0..limit - 1 {
@@ -55,7 +55,7 @@ fn merge(leaves: &[Item], limit: usize) -> Vec<Vec<Item>> {
     levels
 }
 
-/// Bits that a histogram's codes take. Symbols that occur must have a code.
+/// Number of bits that a histogram's codes take. Symbols that occur must have a code.
 #[must_use]
 pub fn code_bits(histogram: &[u64], lengths: &[u8]) -> u64 {
     histogram.iter().zip(lengths).map(|(&count, &length)| count * u64::from(length)).sum()

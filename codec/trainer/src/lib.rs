@@ -1,5 +1,5 @@
-//! Makes the dictionary of precomputed codebooks: probability densities → token frequencies → code lengths, made again for the frequencies in
-//! chunks of generated fields. And reports what was gained and lost by each choice.
+//! Makes the dictionary of precomputed codebooks: probability densities → token frequencies → code lengths. The books are then made again for the token
+//! frequencies in chunks of generated fields. Also reports what each choice gains and loses.
 
 pub mod adaptive;
 pub mod criteria;
@@ -23,10 +23,10 @@ use quire_codec::stages::dictionary::{Dictionary, Entry};
 use selection::select;
 use training::Target;
 
-/// Books of the dictionary.
+/// Number of books of the dictionary.
 pub const BOOKS: usize = 75;
 
-/// Books of the densities of a pool that fit the targets best, each then made anew for what it fits.
+/// Chooses `count` densities of a pool whose books fit the targets best, and makes their books again for the targets that they fit.
 #[must_use]
 pub fn trained_books(targets: &[Target], pool: &[Density], count: usize) -> Vec<Entry> {
     let start: Vec<Entry> = select(targets, pool, count).iter().map(Density::book).collect();

@@ -1,25 +1,25 @@
-//! How often each token occurs when differences follow a probability density.
+//! The frequencies of tokens if differences follow a probability density.
 //!
-//! Shah et al. (ICS'23, section 4) discretise Cauchy, Laplace and Gaussian densities with location 0 over a sweep of scales. Our
-//! alphabet has run tokens as well, for which a density alone says nothing: zeros of real fields stand together, where the field is
-//! quiet. So the scale varies over a chunk, slowly, and is log-normal: all of a run's values are drawn at one scale, and tokens are
-//! counted over all scales. One parameter, the spread of the scale's logarithm, thus makes runs longer and tails heavier together.
+//! Shah et al. (ICS'23, section 4) discretise Cauchy, Laplace and Gaussian densities with location 0 over a sweep of scales. Our alphabet also has run tokens,
+//! whose frequencies a density of single values does not give: the zeros of real fields are next to each other, where the field is quiet. So the model's scale
+//! varies slowly over a chunk and is log-normal: all values of a run are drawn at one scale, and tokens are counted over all scales. A single parameter, the
+//! spread of the scale's logarithm, makes both runs longer and tails heavier.
 
 use quire_codec::stages::alphabet::Histogram;
 use quire_codec::stages::alphabet::{ALPHABET, Meaning, SEGMENT, SYMBOLS};
 use quire_codec::stages::dictionary::Family;
-use quire_codec::stages::tokens::HALVES_TOGETHER;
+use quire_codec::stages::tokens::TWICE_MIN_ZEROS_PER_STRETCH;
 
-/// Scales either side of the middle one that stand for a log-normal scale.
+/// A log-normal scale is sampled at the middle scale and at this number of scales on either side.
 const NODES: i32 = 8;
-/// Their distance, in standard deviations of the logarithm.
+/// Distance of neighbouring sampled scales, in standard deviations of the logarithm.
 const NODE_DISTANCE: f64 = 0.375;
 
 /// Probability that a value of the density is at most `x`, for `x <= 0`.
 fn lower_tail(family: Family, scale: f64, x: f64) -> f64 {
     let z = x / scale;
     match family {
-        // atan(-1/z)/pi for z far below 0, where 1/2 + atan(z)/pi would cancel.
+        // For z far below 0, 1/2 + atan(z)/pi is a difference of nearly equal numbers. atan(-1/z)/pi is equal to it and exact.
         Family::Cauchy if z < -1.0 => libm::atan(-1.0 / z) / std::f64::consts::PI,
         Family::Cauchy => 0.5 + libm::atan(z) / std::f64::consts::PI,
         Family::Laplace => 0.5 * libm::exp(z),
@@ -32,7 +32,7 @@ fn magnitude_at_least(family: Family, scale: f64, start: f64) -> f64 {
     2.0 * lower_tail(family, scale, 0.5 - start)
 }
 
-/// Token weights for a density whose scale varies with `spread`, as integers that sum to about 2^40; none is 0.
+/// Token weights for a density whose scale varies with `spread`. They are integers above 0 with a sum of about 2^40.
 #[must_use]
 pub fn token_weights(family: Family, scale: f64, spread: f64) -> Histogram {
     let mut weights = [0.0; SYMBOLS];
@@ -62,20 +62,20 @@ fn add_tokens(family: Family, scale: f64, values: f64, weights: &mut [f64; SYMBO
                     first @ -1..=1 => runs.weight(first, 1, 2),
                     more => 0.5 * (at_least(more.unsigned_abs()) - at_least(more.unsigned_abs() + 1)),
                 },
-                // A class has magnitudes of half as many numbers as its extra bits, of which one is the sign. The last one has all that are left.
+                // One of a class's extra bits is the sign, the others count its magnitudes. The last class has all larger magnitudes.
                 Meaning::Class if symbol.extra_bits == 64 => at_least(start),
                 Meaning::Class => at_least(start) - at_least(start + (1 << (symbol.extra_bits - 1))),
             };
     }
 }
 
-/// Zeros and what may begin a run of them, of independent values.
+/// Probabilities of runs of independent values.
 struct Runs {
-    /// That a value is not zero.
+    /// Probability that a value is not zero.
     not_zero: f64,
-    /// That it is 1, or -1.
+    /// Probability that a value is 1, which is also the probability that it is -1.
     one: f64,
-    /// That a run of zeros begins at a value: behind one beyond 1 and -1, or with a segment.
+    /// Probability that a run of zeros begins at a value: the value is 0, and the one before it is above 1 or below -1, or belongs to the previous segment.
     zero_begins: f64,
 }
 
@@ -86,23 +86,23 @@ impl Runs {
         Self { not_zero, one: 0.5 * (not_zero - beyond_one), zero_begins }
     }
 
-    /// Whether the codec has no runs here: stretches of zeros of `1 / not_zero` values are too short.
-    fn stand_alone(&self) -> bool {
-        2.0 < f64::from(HALVES_TOGETHER) * self.not_zero
+    /// Whether the codec makes no runs of such values, as stretches of zeros are too short: they have `1 / not_zero` zeros on average.
+    fn has_no_runs(&self) -> bool {
+        2.0 < f64::from(TWICE_MIN_ZEROS_PER_STRETCH) * self.not_zero
     }
 
-    /// Runs of `from` to `below - 1` values that start at a value, on average; those of one value are direct codes. Runs of a whole segment or more count as
-    /// one of each segment.
+    /// Expected number of runs with `from` to `below - 1` values that start at a value. Runs of one value are direct codes. A run of a whole segment or more counts
+    /// once for each segment.
     fn weight(&self, first: i64, from: u64, below: u64) -> f64 {
         let begins = if first == 0 { self.zero_begins } else { self.one };
-        if self.stand_alone() {
+        if self.has_no_runs() {
             let all = if first == 0 { 1.0 - self.not_zero } else { self.one };
             return if from == 1 { all } else { 0.0 };
         }
         let log_zero = libm::log1p(-self.not_zero);
         let at_least = |run: u64| libm::exp(log_zero * (run - 1) as f64);
         if from == SEGMENT as u64 {
-            // Segments that are zero throughout, or but for their first value.
+            // All values of the segment are zero, or all but the first one.
             let begins = if first == 0 { 1.0 - self.not_zero } else { self.one };
             begins * at_least(from) / SEGMENT as f64
         } else {
@@ -124,7 +124,7 @@ mod tests {
                 let weights = token_weights(family, scale, 0.0);
                 let total: f64 = weights.iter().map(|&weight| weight as f64).sum();
                 let runs = Runs::new(magnitude_at_least(family, scale, 1.0), magnitude_at_least(family, scale, 2.0));
-                // Each token stands for its number of values: together they must account for all. Runs get rarer within an octave.
+                // The weights of all tokens, each times its number of values, must give all values. Within an octave, longer runs are rarer.
                 let mut values = 0.0;
                 for (&weight, symbol) in weights.iter().zip(&ALPHABET) {
                     let span = match symbol.meaning {
@@ -138,7 +138,7 @@ mod tests {
                     };
                     values += weight as f64 * span;
                 }
-                let tokens = if runs.stand_alone() { 1.0 } else { runs.not_zero + runs.zero_begins };
+                let tokens = if runs.has_no_runs() { 1.0 } else { runs.not_zero + runs.zero_begins };
                 assert!((values / total * tokens - 1.0).abs() < 0.1, "{family:?} {scale}: {}", values / total * tokens);
             }
         }

@@ -1,5 +1,5 @@
-//! What the codec's predictors leave of a chunk: the integers that its planes code. Stages 0 to 2, as `encode_values` of the codec joins
-//! them; a test holds both against each other.
+//! The integers that the planes of a chunk code: residuals, differences of the mask, and differences of the exceptions' bits. They are made by stages 0 to 2 of the
+//! codec; a test compares them with the codec's streams.
 
 use quire_codec::stages::Axes;
 use quire_codec::stages::alphabet::Histogram;
@@ -19,7 +19,7 @@ use quire_codec::{Config, Error, Layout, Scalar, Shape, Workspace};
 /// A plane before stage 3.
 #[derive(Debug, Clone)]
 pub struct Plane {
-    /// How its integers were predicted.
+    /// The predictor of the plane's integers.
     pub predictor: Predictor,
     /// Differences or residuals.
     pub residuals: Vec<i64>,
@@ -30,7 +30,7 @@ impl Plane {
         Self { predictor, residuals: residuals.iter().map(|&residual| residual.into()).collect() }
     }
 
-    /// How often each token occurs, and the bits behind the codes.
+    /// Numbers of the plane's tokens, and the number of their extra bits.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -42,7 +42,7 @@ impl Plane {
     }
 }
 
-/// The planes of a chunk in the stream's order: that of the values, then those of the exceptions' mask and bits where these have planes.
+/// The planes of a chunk in the stream's order: codes or residuals, then the exceptions' mask and bits if the stream has planes for them.
 ///
 /// # Errors
 /// `InvalidArgument` unless these are floating-point numbers with an absolute bound; `OutOfMemory`.

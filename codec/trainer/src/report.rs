@@ -1,4 +1,4 @@
-//! The figures by which the defaults were chosen, as text tables. Shah et al. (ICS'23) have the like in their figures 4, 6 and 7.
+//! Text tables with the figures by which the defaults were chosen. Shah et al. (ICS'23) have similar ones in their figures 4, 6 and 7.
 
 mod choice;
 mod coding;
@@ -21,7 +21,7 @@ pub const BOUNDS: [f64; 4] = [1e-1, 1e-2, 1e-3, 1e-4];
 /// Seed of the fields.
 const SEED: u64 = 1;
 
-/// All tables, each made from the same samples.
+/// All tables, made from one set of samples.
 #[must_use]
 pub fn report() -> String {
     let samples = samples(h5_samples::all(SEED, Size::Medium));
@@ -37,7 +37,7 @@ pub fn report() -> String {
     text
 }
 
-/// Samples of all fields at all bounds. Says which field it is at if somebody watches.
+/// Samples of all fields at all bounds. Shows the name of the current field if stderr is a terminal.
 pub fn samples(fields: impl IntoIterator<Item = Field>) -> Vec<Sample> {
     let watched = std::io::stderr().is_terminal();
     let mut samples = Vec::new();
@@ -75,7 +75,7 @@ book:    chosen by exact cost and of at most 12 bits a code unless a table says 
     )
 }
 
-/// Names of columns: one a bound between others.
+/// A table with a column for each bound between others.
 fn columns(first: &str, last: &[&str]) -> Table {
     let bounds = BOUNDS.iter().map(|bound| format!("{bound:e}"));
     Table::new(std::iter::once(first.to_owned()).chain(bounds).chain(last.iter().map(|&name| name.to_owned())))
@@ -86,7 +86,7 @@ fn by_bound(samples: &[Sample], value: impl Fn(&Sample) -> f64) -> [f64; BOUNDS.
     BOUNDS.map(|bound| geomean(samples.iter().filter(|sample| sample.bound == bound).map(&value)))
 }
 
-/// Names of the fields, in the order of the samples.
+/// Names of the fields in the order of the samples, each once.
 fn field_names(samples: &[Sample]) -> Vec<&'static str> {
     let mut seen = BTreeSet::new();
     samples.iter().map(|sample| sample.field).filter(|&name| seen.insert(name)).collect()
@@ -97,7 +97,7 @@ fn of_field(samples: &[Sample], field: &str, bound: f64, value: impl Fn(&Sample)
     geomean(samples.iter().filter(|sample| sample.field == field && sample.bound == bound).map(value))
 }
 
-/// Cells: ratio by bound, and over all samples mean and worst loss against what `reference` gives.
+/// Cells of a row: the ratio by bound and over all samples, then mean and worst loss against `reference`, over all samples.
 fn ratio_cells(samples: &[Sample], value: impl Fn(&Sample) -> f64, reference: impl Fn(&Sample) -> f64) -> Vec<String> {
     let mut cells: Vec<String> = by_bound(samples, &value).map(ratio).to_vec();
     cells.push(ratio(geomean(samples.iter().map(&value))));

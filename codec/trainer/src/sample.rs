@@ -1,4 +1,4 @@
-//! What the report measures: chunks of the generator's fields, taken through the codec's own stages.
+//! The samples that the report measures: chunks of the generator's fields, compressed by the codec's own stages.
 
 use h5_samples::{Field, Values, finite_range};
 use quire_codec::stages::alphabet::Histogram;
@@ -14,76 +14,76 @@ use crate::plain::plain_bits;
 use crate::planes::{Plane, planes};
 use crate::zeros::ZEROS;
 
-/// Most chunks of a field.
+/// Largest number of chunks of a field.
 const CHUNKS: usize = 8;
-/// Bytes of the fixed parts of the stream's header and of the quantized body and its plane, and for each axis (FORMAT.md §3, §4).
+/// Number of bytes of the headers of a stream, its quantized body and its first plane, without extents; and number of bytes of an extent (FORMAT.md §3, §4).
 pub const HEADER_BYTES: (u64, u64) = (24 + 16 + PLANE_HEADER_BYTES, 8);
-/// Bytes of a plane's header.
+/// Number of bytes of a plane's header.
 const PLANE_HEADER_BYTES: u64 = 8;
 
-/// A chunk at a bound: what is to be coded of its codes plane.
+/// A chunk at a bound, with the bits of its plane of codes in several codings.
 #[derive(Debug, Clone)]
 pub struct Sample {
     /// Field that the chunk was cut from.
     pub field: &'static str,
     /// Error bound as a share of the chunk's range.
     pub bound: f64,
-    /// Bytes of the chunk.
+    /// Number of bytes of the chunk.
     pub chunk_bytes: u64,
-    /// Values of the chunk.
+    /// Number of values of the chunk.
     pub values: u64,
-    /// Bytes of all headers, without a custom book's lengths.
+    /// Number of bytes of all headers, without a custom book's lengths.
     pub header_bytes: u64,
-    /// Tokens of the differences.
+    /// Numbers of the tokens of the plane of codes.
     pub histogram: Histogram,
-    /// Bits behind their codes.
+    /// Number of extra bits of these tokens.
     pub extra_bits: u64,
-    /// Bits of the codes plane with classes but without runs, each chunk with its own book.
+    /// Number of bits of the plane of codes with classes but without runs, with a book made for the chunk.
     pub classes_only_bits: u64,
-    /// Bits of the codes plane with neither ([`plain_bits`]).
+    /// Number of bits of the plane of codes without runs and classes ([`plain_bits`]).
     pub plain_bits: u64,
-    /// Bits of the codes plane with each way to code zeros, in the order of [`ZEROS`].
+    /// Number of bits of the plane of codes with each way to code zeros, in the order of [`ZEROS`].
     pub zeros_bits: [u64; ZEROS.len()],
-    /// Bits of the codes and what is behind them in the plane that the codec writes.
+    /// Number of code bits and extra bits of the plane that the codec writes.
     pub written_bits: u64,
-    /// Bytes of a custom book in that plane; 0 for one of the dictionary.
+    /// Number of bytes of a custom book in the plane that the codec writes; 0 for a book of the dictionary.
     pub book_bytes: u64,
-    /// Bytes of that plane without header and book: lanes, extra words and index.
+    /// Number of bytes of the plane that the codec writes, without header and book: lane words, extra words and block index.
     pub payload_bytes: u64,
 }
 
 impl Sample {
-    /// Bytes of the chunk for each byte of its headers and of a codes plane of so many bits.
+    /// Compression ratio of the chunk with its headers and a plane of codes of `bits` bits.
     #[must_use]
     pub fn ratio(&self, bits: u64) -> f64 {
         self.chunk_bytes as f64 / (self.header_bytes as f64 + bits as f64 / 8.0)
     }
 
-    /// Bytes of headers and codes plane as the codec writes them.
+    /// Number of bytes of the headers and the plane of codes that the codec writes.
     #[must_use]
     pub fn written_bytes(&self) -> u64 {
         self.header_bytes + self.book_bytes + self.payload_bytes
     }
 
-    /// Ratio of what the codec writes.
+    /// Compression ratio with the headers and the plane of codes that the codec writes.
     #[must_use]
     pub fn written_ratio(&self) -> f64 {
         self.chunk_bytes as f64 / self.written_bytes() as f64
     }
 
-    /// The same as if lanes and index added nothing to the bits.
+    /// Compression ratio if lanes and block index added no bytes to the bits of the codec's plane.
     #[must_use]
     pub fn written_ratio_without_lanes(&self) -> f64 {
         self.ratio(self.written_bits + 8 * self.book_bytes)
     }
 }
 
-/// Chunks of a field, at most eight, evenly spread over it. A chunk holds 64^3 values where the field is large enough.
+/// At most eight chunks of a field, evenly spread over it. A chunk has 64^3 values where the field is large enough.
 pub fn chunks(field: &Field) -> impl Iterator<Item = Field> + '_ {
     chunks_of(field, chunk_dims(field.dims.len()), CHUNKS)
 }
 
-/// The same, with chunks of 32^3 values and at most so many of them.
+/// At most `most` chunks of a field, evenly spread over it. A chunk has about 32^3 values where the field is large enough.
 pub fn small_chunks(field: &Field, most: usize) -> impl Iterator<Item = Field> + '_ {
     let dims: &[usize] = match field.dims.len() {
         1 => &[1 << 15],
@@ -99,9 +99,9 @@ fn chunks_of<'a>(field: &'a Field, dims: &[usize], most: usize) -> impl Iterator
     let counts: Vec<usize> = extents.iter().zip(&field.dims).map(|(&extent, &dim)| dim.div_ceil(extent)).collect();
     let total: usize = counts.iter().product();
     let taken = total.min(most);
-    (0..taken).map(move |place| {
+    (0..taken).map(move |chunk| {
         let origin: Vec<usize> =
-            place_in(&counts, place * total / taken).iter().zip(&extents).map(|(&index, &extent)| index * extent).collect();
+            indices_in(&counts, chunk * total / taken).iter().zip(&extents).map(|(&index, &extent)| index * extent).collect();
         cut(field, &origin, &extents)
     })
 }
@@ -116,17 +116,17 @@ fn chunk_dims(rank: usize) -> &'static [usize] {
     }
 }
 
-/// Indices, slowest first, of an element by its place in C order.
-fn place_in(dims: &[usize], mut place: usize) -> Vec<usize> {
+/// Indices along each axis, slowest first, of the element with number `element` in C order.
+fn indices_in(dims: &[usize], mut element: usize) -> Vec<usize> {
     let mut indices = vec![0; dims.len()];
     for (index, &dim) in indices.iter_mut().zip(dims).rev() {
-        *index = place % dim;
-        place /= dim;
+        *index = element % dim;
+        element /= dim;
     }
     indices
 }
 
-/// Part of a field, clipped where it would reach beyond the field.
+/// A part of a field, clipped at the ends of the field.
 fn cut(field: &Field, origin: &[usize], extents: &[usize]) -> Field {
     let dims: Vec<usize> =
         origin.iter().zip(extents).zip(&field.dims).map(|((&start, &extent), &dim)| extent.min(dim - start)).collect();
@@ -141,14 +141,14 @@ fn cut_values<V: Copy>(values: &[V], dims: &[usize], origin: &[usize], extents: 
     let rank = dims.len();
     let rows: usize = extents[..rank - 1].iter().product();
     let row_start = |row: usize| {
-        let indices = place_in(&extents[..rank - 1], row);
-        let slow = indices.iter().zip(origin).zip(dims).fold(0, |place, ((&index, &start), &dim)| place * dim + start + index);
+        let indices = indices_in(&extents[..rank - 1], row);
+        let slow = indices.iter().zip(origin).zip(dims).fold(0, |row, ((&index, &start), &dim)| row * dim + start + index);
         slow * dims[rank - 1] + origin[rank - 1]
     };
     (0..rows).flat_map(|row| values[row_start(row)..][..extents[rank - 1]].iter().copied()).collect()
 }
 
-/// Bytes of a chunk and how they are to be read.
+/// The bytes of a chunk, and their layout.
 #[must_use]
 pub fn bytes_and_layout(chunk: &Field) -> (Vec<u8>, Layout) {
     let dims: Vec<u64> = chunk.dims.iter().map(|&dim| dim as u64).collect();
@@ -160,7 +160,7 @@ pub fn bytes_and_layout(chunk: &Field) -> (Vec<u8>, Layout) {
     (bytes, Layout { scalar, byte_order: ByteOrder::Little, shape })
 }
 
-/// Bits of a chunk's fill value, as the codec is told of it.
+/// Bits of a chunk's fill value, in the form of [`Config::fill_value`].
 #[must_use]
 pub fn fill_bits(chunk: &Field) -> Option<u64> {
     chunk.fill.map(|fill| match &chunk.values {
@@ -169,7 +169,7 @@ pub fn fill_bits(chunk: &Field) -> Option<u64> {
     })
 }
 
-/// What the encoder is asked for: this share of the chunk's range. `None` for a constant chunk, which has none.
+/// The encoder's configuration for a bound of this share of the chunk's range. `None` for a constant chunk, whose range is 0.
 #[must_use]
 pub fn config(chunk: &Field, bound: f64) -> Option<Config<'static>> {
     let bound = Some(bound * finite_range(chunk)).filter(|&bound| bound > 0.0)?;
@@ -206,7 +206,7 @@ pub fn measure(chunk: &Field, bound: f64) -> Option<Sample> {
     })
 }
 
-/// Bits with a code for each value in place of run tokens, the table of the book for nothing.
+/// Number of bits with a code for each value in place of run tokens. The code lengths do not count.
 fn classes_only_bits(histogram: &Histogram, zeros: u64) -> u64 {
     let mut without_runs = *histogram;
     for (symbol, meaning) in ALPHABET.iter().enumerate().filter(|(_, symbol)| symbol.meaning == Meaning::Run) {
@@ -246,7 +246,7 @@ pub(crate) mod tests {
             name: "ramp",
             units: "1",
             dims: dims.to_vec(),
-            values: Values::F32((0..count).map(|place| place as f32).collect()),
+            values: Values::F32((0..count).map(|index| index as f32).collect()),
             fill: None,
         }
     }

@@ -1,14 +1,14 @@
-//! Which densities a dictionary starts from: those whose books together cost the targets least.
+//! Selects the densities that a dictionary starts from. Together, their books cost the targets about the fewest bits.
 
 use crate::density::Density;
 use crate::lengths::code_bits;
 use crate::training::Target;
 
-/// Times that each chosen book may be exchanged for a better one once all are chosen.
+/// Once all books are chosen, each is replaced by a better one this number of times.
 const EXCHANGES: usize = 2;
 
-/// The densities of a number of books that together cost the targets about least, each target in proportion to what its own book
-/// would cost: one after the other that helps most, then each exchanged for a better one. Ascending.
+/// The `count` densities whose books together cost the targets about least, ascending. The cost of a target is a share of its bits with a custom book. The books
+/// are chosen one after the other, each to lower the sum of costs most, and then replaced by better ones.
 #[must_use]
 pub fn select(targets: &[Target], pool: &[Density], count: usize) -> Vec<Density> {
     let weights: Vec<f64> = targets.iter().map(|target| target.custom_bits().recip()).collect();
@@ -27,13 +27,13 @@ pub fn select(targets: &[Target], pool: &[Density], count: usize) -> Vec<Density
     for _ in 0..count {
         chosen.push(best_addition(&costs, &least(&costs, &chosen, targets.len())));
     }
-    for place in (0..count).cycle().take(EXCHANGES * count) {
-        chosen.swap_remove(place);
+    for index in (0..count).cycle().take(EXCHANGES * count) {
+        chosen.swap_remove(index);
         let other = best_addition(&costs, &least(&costs, &chosen, targets.len()));
         chosen.push(other);
-        chosen.swap(place, count - 1);
+        chosen.swap(index, count - 1);
     }
-    let mut chosen: Vec<Density> = chosen.into_iter().map(|place| pool[place]).collect();
+    let mut chosen: Vec<Density> = chosen.into_iter().map(|index| pool[index]).collect();
     chosen.sort_unstable();
     chosen
 }
@@ -49,7 +49,7 @@ fn least(costs: &[Vec<f32>], chosen: &[usize], targets: usize) -> Vec<f32> {
     least
 }
 
-/// Place of the book that lowers the sum of the least costs most.
+/// Index of the book that lowers the sum of the least costs most.
 pub(crate) fn best_addition<C: Copy + Into<f64>>(costs: &[Vec<C>], least: &[C]) -> usize {
     let sum = |book: &Vec<C>| -> f64 { book.iter().zip(least).map(|(&cost, &least)| cost.into().min(least.into())).sum() };
     let sums: Vec<f64> = costs.iter().map(sum).collect();

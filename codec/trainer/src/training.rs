@@ -1,8 +1,7 @@
-//! What the dictionary's books are made for: chunks of the generator's fields, and a chunk of each density for all that the generator does
-//! not make. Real data is kept out, so that it can tell what the dictionary is worth.
+//! The targets that the dictionary's books are made for: chunks of the generator's fields, and a chunk of each density, for data that the generator does not
+//! make. Real data are left out, so that they can be used to measure the dictionary.
 //!
-//! How often each token occurs in the generator's chunks stands in a file, for the last bits of the generator's sines differ between
-//! machines and the dictionary must not.
+//! A file has the numbers of tokens in the generator's chunks: the last bits of the generator's sines differ between machines, and the dictionary must not.
 
 use h5_samples::Size;
 use quire_codec::stages::alphabet::Histogram;
@@ -16,24 +15,24 @@ use crate::model;
 use crate::planes::planes;
 use crate::sample::{self, HEADER_BYTES, Sample};
 
-/// The file that [`sample_fields`] has made: for each chunk and bound a byte a symbol, 0 if it does not occur, otherwise 1 more than
+/// The file that [`sample_fields`] made. It has a byte for each symbol of each chunk at each bound: 0 for a symbol that does not occur, otherwise 1 more than
 /// [`LOG_STEPS`] times the binary logarithm of its count.
 static FILE: &[u8] = include_bytes!("../training.bin");
-/// Steps an octave of the counts in [`FILE`].
+/// Number of steps an octave of the counts in [`FILE`].
 const LOG_STEPS: f64 = 8.0;
-/// Seed of its fields; the report's figures are of another.
+/// Seed of the fields of [`FILE`]. The report uses fields of another seed.
 const SEED: u64 = 2;
-/// Bounds of its chunks as shares of their range.
+/// Bounds of the chunks of [`FILE`], as shares of their ranges.
 const BOUNDS: [f64; 9] = [1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5];
-/// Values of a chunk that stands for a density.
+/// Number of values of a density's chunk.
 const DENSITY_VALUES: f64 = 262_144.0;
 
-/// Tokens that books are to code.
+/// A chunk whose tokens books are made for.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// How often each occurs.
+    /// Numbers of the chunk's tokens.
     pub histogram: Histogram,
-    /// Bits that depend on no book: headers and extra bits.
+    /// Number of bits that do not depend on the book: headers and extra bits.
     pub other_bits: u64,
 }
 
@@ -43,14 +42,14 @@ impl Target {
         Self { histogram, other_bits: extra_bits + 8 * HEADER_BYTES.0 }
     }
 
-    /// Bits of everything with a book made for these tokens.
+    /// Number of bits of the chunk with a book made for its tokens, the book included.
     #[must_use]
     pub fn custom_bits(&self) -> f64 {
         let codes = code_bits(&self.histogram, &codebook::optimal_lengths(&self.histogram));
         (codes + 8 * PACKED_LENGTHS as u64 + self.other_bits) as f64
     }
 
-    /// What a chunk of a density would be.
+    /// A chunk of [`DENSITY_VALUES`] values whose differences follow a density.
     #[must_use]
     pub fn of_density(density: Density) -> Self {
         let Entry { family, scale, spread, .. } = density.book();
@@ -70,7 +69,7 @@ impl From<&Sample> for Target {
     }
 }
 
-/// What the dictionary's books are made for.
+/// The targets that the dictionary's books are made for.
 #[must_use]
 pub fn targets() -> Vec<Target> {
     let sampled = FILE.as_chunks::<SYMBOLS>().0.iter().map(|logs| Target::new(logs.map(count)));
@@ -85,7 +84,7 @@ fn log(count: u64) -> u8 {
     if count == 0 { 0 } else { 1 + libm::round(LOG_STEPS * libm::log2(count as f64)) as u8 }
 }
 
-/// Contents of the file of training.
+/// Contents of `codec/trainer/training.bin`.
 #[must_use]
 pub fn sample_fields() -> Vec<u8> {
     let mut file = Vec::new();

@@ -1,4 +1,4 @@
-//! Books for a user's own data: those that, beside the dictionary, together cost the tokens of his chunks least.
+//! Books for a user's own data. Together with the dictionary, they cost the tokens of his chunks the fewest bits.
 
 use quire_codec::stages::alphabet::CodeLengths;
 use quire_codec::stages::alphabet::Histogram;
@@ -7,19 +7,19 @@ use quire_codec::stages::dictionary;
 
 use crate::selection::best_addition;
 
-/// Most chunks whose own books are candidates.
+/// Largest number of chunks whose own books are candidates.
 const CANDIDATES: usize = 512;
-/// Turns of giving chunks to their cheapest books and making the books again for their chunks.
+/// Number of rounds of [`refine`].
 const ROUNDS: usize = 8;
-/// Share of all bits that a book must save to be worth its place in the choice.
-const WORTH: f64 = 2e-4;
-/// Bits of a book in the stream.
+/// A book must save more than this share of all bits.
+const MIN_SAVED_SHARE: f64 = 2e-4;
+/// Number of bits of a book in the stream.
 const BOOK_BITS: u64 = 8 * PACKED_LENGTHS as u64;
 
-/// At most `count` books for chunks with these tokens, and none that would not pay: where the dictionary's cost no more, there are none at all.
+/// At most `count` books for chunks with these tokens, and only books that save enough bits. There are none if the dictionary's books are as good.
 ///
-/// Most have a code for every symbol, as no two chunks have the same rare ones; those for chunks of few symbols, to which that would cost a bit
-/// for each, have not.
+/// Most books have a code for every symbol, as the rare symbols of chunks differ. Where chunks have few symbols, these codes would make the others longer, and the
+/// book has codes only for symbols that occur.
 #[must_use]
 pub fn user_books(histograms: &[Histogram], count: usize) -> Vec<CodeLengths> {
     let dictionary: Vec<f64> = histograms.iter().map(|histogram| dictionary::cheapest(histogram).1 as f64).collect();
@@ -38,7 +38,7 @@ pub fn user_books(histograms: &[Histogram], count: usize) -> Vec<CodeLengths> {
         let best = best_addition(&costs, &least);
         let before: f64 = least.iter().sum();
         least.iter_mut().zip(&costs[best]).for_each(|(least, &cost)| *least = least.min(cost));
-        if before - least.iter().sum::<f64>() <= WORTH * before {
+        if before - least.iter().sum::<f64>() <= MIN_SAVED_SHARE * before {
             break;
         }
         books.push(candidates[best]);
@@ -47,15 +47,15 @@ pub fn user_books(histograms: &[Histogram], count: usize) -> Vec<CodeLengths> {
     books
 }
 
-/// Makes the books again for the chunks that take them.
+/// Gives each chunk to its cheapest book, unless the dictionary has a cheaper one, and makes the books again for their chunks; several rounds.
 fn refine(books: &mut [CodeLengths], histograms: &[Histogram], dictionary: &[f64]) {
     for _ in 0..ROUNDS {
         let mut sums: Vec<Histogram> = vec![[0; _]; books.len()];
         for (histogram, &dictionary) in histograms.iter().zip(dictionary) {
-            let costs = books.iter().enumerate().map(|(place, book)| (place, cost(histogram, book)));
+            let costs = books.iter().enumerate().map(|(index, book)| (index, cost(histogram, book)));
             let cheapest = costs.min_by(|(_, a), (_, b)| a.total_cmp(b));
-            if let Some((place, _)) = cheapest.filter(|&(_, cost)| cost < dictionary) {
-                sums[place].iter_mut().zip(histogram).for_each(|(sum, count)| *sum += count);
+            if let Some((index, _)) = cheapest.filter(|&(_, cost)| cost < dictionary) {
+                sums[index].iter_mut().zip(histogram).for_each(|(sum, count)| *sum += count);
             }
         }
         for (book, sum) in books.iter_mut().zip(&sums) {
@@ -64,12 +64,12 @@ fn refine(books: &mut [CodeLengths], histograms: &[Histogram], dictionary: &[f64
     }
 }
 
-/// The book that costs a histogram least, with a code for each of its symbols or for all that there are.
+/// The book that costs a histogram least. If `complete`, it has a code for every symbol, otherwise only for symbols that occur.
 fn book_for(histogram: &Histogram, complete: bool) -> CodeLengths {
     codebook::optimal_lengths(&histogram.map(|count| count + u64::from(complete)))
 }
 
-/// Bits of a chunk's codes and of the book, which travels with them; without end where a code is missing.
+/// Number of bits of a chunk's codes and of the book, which is in the stream, too; infinity if a symbol has no code.
 fn cost(histogram: &Histogram, book: &CodeLengths) -> f64 {
     codebook::cost(histogram, book).map_or(f64::INFINITY, |bits| (bits + BOOK_BITS) as f64)
 }
@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    /// Chunks of two kinds that no density has: every value a few even steps, and long runs between two values.
+    /// Chunks of two kinds that no density gives: only every second symbol, or long runs between 1 and -1.
     fn odd_chunks() -> Vec<Histogram> {
         (0..40u64)
             .map(|chunk| {

@@ -1,5 +1,5 @@
-//! Other ways to code zeros that stand together, to compare run tokens with: flags of blocks that are all zero, and a second pass over
-//! what a Huffman code without runs leaves. A code is made for each chunk everywhere, its lengths for nothing.
+//! Other ways to code stretches of zeros, for comparison with run tokens: flags for blocks of zeros, and a second pass over the output of a Huffman code without
+//! runs. Every way has a code that is made for each chunk, whose lengths do not count.
 
 use std::collections::HashMap;
 
@@ -14,19 +14,19 @@ use crate::lengths::{code_bits, limited_lengths};
 /// A way to code zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zeros {
-    /// Tokens for runs, as the codec has them: of a zero, 1 or -1 and the zeros behind it.
+    /// The codec's run tokens: a zero, 1 or -1 and the zeros behind it.
     Runs,
-    /// Tokens for runs of zeros alone, as the codec had them up to version 0.4 of the format.
+    /// Tokens for runs of zeros alone, which the codec had up to version 0.4 of the format.
     RunsOfZeros,
-    /// The same at the entropy of single tokens: what an ideal coder in place of Huffman's would take.
+    /// The codec's run tokens at the entropy of single tokens, which an ideal coder in place of Huffman's would take.
     RunsAtEntropy,
-    /// The same at the entropy of a token that knows the one before it, its statistics for nothing.
+    /// The codec's run tokens at the entropy of a token given the token before it. The statistics do not count.
     RunsAtPairEntropy,
-    /// A flag of one bit for each block of so many values, of which those that are all zero are left out.
+    /// A flag of one bit for each block of this number of values. Blocks of zeros are left out.
     Flags(usize),
-    /// The same with flags at their entropy.
+    /// As [`Zeros::Flags`], with flags at their entropy.
     FlagsAtEntropy(usize),
-    /// A code for each zero, then zero bytes left out of the codes' bits, a flag a byte; the flags' zero bytes left out in turn.
+    /// A code for each zero. Then zero bytes are left out of the codes' bits, with a flag for each byte, and likewise zero bytes of the flags.
     SecondPass,
 }
 
@@ -60,7 +60,7 @@ impl Zeros {
         }
     }
 
-    /// Bits of a plane.
+    /// Number of bits of a plane.
     #[must_use]
     pub fn bits(self, residuals: &[i64]) -> u64 {
         match self {
@@ -91,7 +91,7 @@ fn entropy_bits(histogram: &Histogram) -> u64 {
     (entropy(&shares(histogram)) * histogram.iter().sum::<u64>() as f64) as u64
 }
 
-/// Bits of tokens of which each knows the one before.
+/// Number of bits of tokens at the entropy of a token given the token before it.
 fn pair_entropy_bits(symbols: &[u8]) -> u64 {
     let mut after: HashMap<u8, Histogram> = HashMap::new();
     for pair in symbols.windows(2) {
@@ -111,7 +111,7 @@ fn runs_of_zeros(residuals: &[i64]) -> u64 {
     huffman(&histogram) + extra_bits(&histogram)
 }
 
-/// Bits behind the codes of tokens.
+/// Number of extra bits of tokens.
 fn extra_bits(histogram: &Histogram) -> u64 {
     histogram.iter().zip(&ALPHABET).map(|(&count, symbol)| count * u64::from(symbol.extra_bits)).sum()
 }
@@ -120,14 +120,14 @@ fn symbol(residual: i64) -> u8 {
     if residual.abs() <= DIRECT_MAX { (i64::from(DIRECT_ZERO) + residual) as u8 } else { class_symbol(residual).0 }
 }
 
-/// Tokens without runs.
+/// Numbers of tokens without runs, and the number of their extra bits.
 fn count(residuals: impl Iterator<Item = i64>) -> (Histogram, u64) {
     let mut histogram = [0; SYMBOLS];
     residuals.for_each(|residual| histogram[usize::from(symbol(residual))] += 1);
     (histogram, extra_bits(&histogram))
 }
 
-/// Bits of the blocks that are not all zero.
+/// Number of bits of the blocks that are not all zero.
 fn blocks_left(residuals: &[i64], block: usize) -> u64 {
     let left = residuals.chunks(block).filter(|block| !is_zero(block)).flatten();
     let (histogram, extra_bits) = count(left.copied());
@@ -146,7 +146,7 @@ fn is_zero<C: Default + PartialEq>(block: &[C]) -> bool {
 
 fn second_pass(residuals: &[i64]) -> u64 {
     let (histogram, extra_bits) = count(residuals.iter().copied());
-    // All codes are turned so that the most frequent symbol's, one of the shortest, is zero.
+    // All codes are changed by an exclusive or, which makes the code of the most frequent symbol zero. It is one of the shortest codes.
     let codes = canonical_codes(&optimal_lengths(&histogram));
     let most_frequent = (0..SYMBOLS).max_by_key(|&symbol| histogram[symbol]).map_or(0, |symbol| codes[symbol]);
     let longest = u32::from(MAX_CODE_BITS);
@@ -169,7 +169,7 @@ fn second_pass(residuals: &[i64]) -> u64 {
     extra_bits + 8 * (flags.1 + flags_of_flags.1 + flags_of_flags.0.len() as u64)
 }
 
-/// A flag for each byte, eight in a byte, and how many bytes are not zero.
+/// Flags that say which bytes are not zero, eight in a byte, and the number of such bytes.
 fn without_zero_bytes(bytes: &[u8]) -> (Vec<u8>, u64) {
     let flags = bytes.chunks(8).map(|eight| eight.iter().fold(0, |flags, &byte| flags << 1 | u8::from(byte != 0))).collect();
     (flags, bytes.iter().filter(|&&byte| byte != 0).count() as u64)
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn without_zeros_flags_are_all_that_is_added() {
-        let ones: Vec<i64> = (0..1 << 12).map(|place| if place % 2 == 0 { 1 } else { -1 }).collect();
+        let ones: Vec<i64> = (0..1 << 12).map(|index| if index % 2 == 0 { 1 } else { -1 }).collect();
         assert_eq!(Zeros::Runs.bits(&ones), 1 << 12);
         assert_eq!(Zeros::Flags(32).bits(&ones), (1 << 12) + (1 << 7));
         assert_eq!(Zeros::RunsAtPairEntropy.bits(&ones), 0);

@@ -142,9 +142,9 @@ fn addresses_that_are_null_are_errors() {
         let (status, text) = call(|result| quire_compress(null(), F32, 1, null(), null(), null(), 4, result));
         assert!(status == INVALID && text.starts_with(b"the address of the options is null"));
         let (status, text) = call(|result| quire_compress(c"abs=1".as_ptr(), F32, 1, null(), null(), null(), 4, result));
-        assert!(status == INVALID && text.starts_with(b"the extents cannot lie at 0x0"));
+        assert!(status == INVALID && text.starts_with(b"the address of the extents is 0x0"));
         let (status, text) = call(|result| quire_compress(c"abs=1".as_ptr(), F32, 1, &1, null(), null(), 4, result));
-        assert!(status == INVALID && text.starts_with(b"the values cannot lie at 0x0"));
+        assert!(status == INVALID && text.starts_with(b"the address of the values is 0x0"));
         let (status, _) = call(|reason| quire_read_layout(null(), 0, null_mut(), reason));
         assert_eq!(status, INVALID);
         assert_eq!(call(|result| quire_describe(null(), 0, result)).0, DAMAGED);

@@ -51,7 +51,7 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let Options { folder, seed, size } = options;
     fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     let index = folder.join("fields.json");
-    // The index stands for a complete folder: gone first, back last.
+    // The index is removed first and written last, so that a folder with an index is complete.
     if index.exists() {
         fs::remove_file(&index)?;
     }

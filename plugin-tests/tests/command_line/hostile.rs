@@ -108,21 +108,25 @@ fn names_of_any_bytes_are_taken_and_shown_escaped() {
 fn arguments_and_the_environment_are_shown_escaped() {
     let sandbox = Sandbox::new();
     for (code, arguments, reason) in [
-        (2, &[&b"args"[..], b"abs=\x1b[31m\n"][..], "abs=\\x1b[31m is no number"),
+        (2, &[&b"args"[..], b"abs=\x1b[31m\n"][..], "abs=\\x1b[31m is not a number"),
         (2, &[b"args", b"--\x1b[31m"], "'--\\x1b[31m'"),
         (2, &[b"args", b"abs=\xff"], "invalid UTF-8"),
         (2, &[b"\x1b[31m\nfly"], "'\\x1b[31m\\nfly'"),
         (2, &[b"completions", b"\x1b[31msh"], "'\\x1b[31msh'"),
         (1, &[b"man", b"\x1b[31mfly"], "no subcommand"),
-        (2, &[b"estimate", b"in.h5", b"--chunks", b"\x1b[31m\n"], "is no shape"),
-        (2, &[b"repack", b"in.h5", b"out.h5", b"--rel", b"\x1b[31m"], "rel=\\x1b[31m is no number"),
+        (2, &[b"estimate", b"in.h5", b"--chunks", b"\x1b[31m\n"], "is not a shape"),
+        (2, &[b"repack", b"in.h5", b"out.h5", b"--rel", b"\x1b[31m"], "rel=\\x1b[31m is not a number"),
     ] {
         let report = end_with(code, quire(&sandbox, &[]).args(arguments.iter().map(|bytes| name(bytes))));
         assert_harmless(&report);
         assert_says(&report, &[reason]);
     }
     for (variable, value, shown) in [
-        (&b"HDF5_PLUGIN_PATH"[..], &b"/nowhere \x1b[31m\xff"[..], "HDF5 looks into /nowhere \\x1b[31m\\xff, which is no folder"),
+        (
+            &b"HDF5_PLUGIN_PATH"[..],
+            &b"/nowhere \x1b[31m\xff"[..],
+            "HDF5 looks into /nowhere \\x1b[31m\\xff, which is not a folder",
+        ),
         (b"QUIRE_DICTIONARY", b"/nowhere \x1b[31m\n", "QUIRE_DICTIONARY=/nowhere \\x1b[31m\\n"),
         (b"QUIRE_BACKEND", b"\x1b[31m", "QUIRE_BACKEND=\\x1b[31m"),
     ] {
@@ -136,7 +140,7 @@ fn arguments_and_the_environment_are_shown_escaped() {
     }
     let report = succeed(quire(&sandbox, &["doctor"]).env(name(b"QUIRE_\x1b\xff"), "1"));
     assert_harmless(&report);
-    assert_says(&report, &["QUIRE_\\x1b\\xff is set, which the filter does not know"]);
+    assert_says(&report, &["QUIRE_\\x1b\\xff is set, but the filter has no such variable"]);
 }
 
 #[test]

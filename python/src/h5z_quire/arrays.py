@@ -60,7 +60,7 @@ def as_bytes(stream: BytesLike) -> library.Buffer:
     try:
         return np.frombuffer(stream, np.uint8)
     except (TypeError, ValueError, BufferError) as error:
-        raise ValueError(f"a stream is bytes in a row, {type(stream).__name__} given: {error}") from None
+        raise ValueError(f"a stream must be contiguous bytes, but it is a {type(stream).__name__}: {error}") from None
 
 
 def _fill_value(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -69,8 +69,8 @@ def _fill_value(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         given = np.array([value])
         made = given.astype(dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"fill value {value!r} is no {dtype}: {error}") from None
+        raise ValueError(f"fill value {value!r} is not a value of type {dtype}: {error}") from None
     # Rounding to a float's precision is what the array's own values went through; an integer is itself or another one.
     if made.shape != (1,) or given.dtype.kind not in "fiu" or (dtype.kind in "iu" and int(made[0]) != value):
-        raise ValueError(f"fill value {value!r} is no {dtype}")
+        raise ValueError(f"fill value {value!r} is not a value of type {dtype}: give one number that the type can hold")
     return made

@@ -19,7 +19,7 @@ class Plane(NamedTuple):
 
     #: "differences" or "interpolation"
     prediction: str
-    #: Axes of the differences, as places in the extents.
+    #: Axes of the differences, as indices into `extents`.
     axes: tuple[int, ...]
     #: "huffman" or "bitshuffle"
     coding: str
@@ -53,11 +53,11 @@ class Description(NamedTuple):
 class Chunk(NamedTuple):
     """A chunk of a dataset. A list of them makes a table: `pandas.DataFrame(inspect(dataset))`."""
 
-    #: Place of its first value in the dataset.
+    #: Indices of its first value in the dataset, slowest axis first.
     offset: tuple[int, ...]
     #: As in `Description`; "unfiltered" if HDF5 has stored the chunk without the filter.
     coding: str
-    #: "interpolation", or "differences" and the axes, as places in the stream's extents; None if there are no codes.
+    #: "interpolation", or "differences" and the axes, as indices into the stream's extents; None if there are no codes.
     predictor: str | None
     #: Number in the dictionary, "custom", "bit planes"; None if there are no codes.
     codebook: int | str | None
@@ -122,20 +122,20 @@ def inspect(dataset: Any) -> list[Chunk]:
 
 def _chunk(dataset: Any, index: int, whole: int, filters: int) -> Chunk:
     """A chunk, of `whole` bytes before it was compressed. Bit n of its mask says that it was stored without the nth filter."""
-    place = dataset.id.get_chunk_info(index)
-    mask, stored = dataset.id.read_direct_chunk(place.chunk_offset)
-    ratio = whole / place.size
+    info = dataset.id.get_chunk_info(index)
+    mask, stored = dataset.id.read_direct_chunk(info.chunk_offset)
+    ratio = whole / info.size
     if mask & 1:
-        return Chunk(place.chunk_offset, "unfiltered", None, None, ratio, 0, None, place.size)
+        return Chunk(info.chunk_offset, "unfiltered", None, None, ratio, 0, None, info.size)
     has_checksum = filters == 2 and not mask & 2
     try:
         found = describe(stored[:-_CHECKSUM_BYTES] if has_checksum else stored)
     except ValueError as error:
-        raise ValueError(f"{dataset.name!r}, chunk at {place.chunk_offset}: {error}") from None
+        raise ValueError(f"{dataset.name!r}, chunk at {info.chunk_offset}: {error}") from None
     predictor: str | None = None
     codebook: int | str | None = None
     if found.planes:
         codes = found.planes[0]
         predictor = " ".join((codes.prediction, ",".join(map(str, codes.axes)))).strip()
         codebook = "bit planes" if codes.codebook is None else codes.codebook
-    return Chunk(place.chunk_offset, found.coding, predictor, codebook, ratio, found.exceptions, found.half_step, place.size)
+    return Chunk(info.chunk_offset, found.coding, predictor, codebook, ratio, found.exceptions, found.half_step, info.size)

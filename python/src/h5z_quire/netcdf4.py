@@ -44,7 +44,7 @@ def def_var_filter(variable: Any, quire: Quire) -> None:
     Raises ValueError for a type or a variable that cannot be compressed so, OSError with netCDF-C's words for anything else.
     """
     if not isinstance(variable, netCDF4.Variable):
-        raise ValueError(f"{variable!r} is no variable of netCDF4")
+        raise ValueError(f"{variable!r} is not a netCDF4 variable: give dataset.variables[name]")
     if not variable.ndim:
         raise ValueError(f"variable {variable.name!r} is a scalar, which HDF5 cannot compress")
     if not isinstance(variable.dtype, np.dtype):
@@ -63,16 +63,16 @@ def def_var_filter(variable: Any, quire: Quire) -> None:
 def inq_var_filter(variable: Any) -> Quire | None:
     """What a variable is compressed with; None if it is not compressed with this filter."""
     if not isinstance(variable, netCDF4.Variable):
-        raise ValueError(f"{variable!r} is no variable of netCDF4")
+        raise ValueError(f"{variable!r} is not a netCDF4 variable: give dataset.variables[name]")
     library = _library()
     count, words = ctypes.c_size_t(), (ctypes.c_uint * _MOST_WORDS)()
     inquire = library.nc_inq_var_filter_info
-    place = (variable._grpid, variable._varid, ctypes.c_uint(FILTER_ID), ctypes.byref(count))
-    status = inquire(*place, None)
+    arguments = (variable._grpid, variable._varid, ctypes.c_uint(FILTER_ID), ctypes.byref(count))
+    status = inquire(*arguments, None)
     if status == _NOT_FOUND:
         return None
     if status == 0 and count.value <= _MOST_WORDS:
-        status = inquire(*place, words)
+        status = inquire(*arguments, words)
     if status or count.value > _MOST_WORDS:
         raise OSError(f"variable {variable.name!r}: nc_inq_var_filter_info says {library.nc_strerror(status).decode()!r} ({status})")
     return Quire.from_cd_values(words[: count.value])

@@ -48,7 +48,7 @@ class QuireCodec(Codec):  # type: ignore[misc]
             try:
                 values = np.ascontiguousarray(values).reshape(-1).view(self.dtype)
             except ValueError as error:
-                raise ValueError(f"{values.nbytes} bytes are no values of type {self.dtype}: {error}") from None
+                raise ValueError(f"{values.nbytes} bytes cannot be read as values of type {self.dtype}: {error}") from None
         elif self.dtype is None and values.dtype == np.uint8 and values.ndim == 1 and self.quire != Quire(lossless=True):
             raise ValueError("these are plain bytes: say of what type their numbers are, as in QuireCodec(options, dtype='f4'); dtype='u1' if they are numbers themselves")
         if values.flags.f_contiguous and not values.flags.c_contiguous:
@@ -68,7 +68,7 @@ class QuireCodec(Codec):  # type: ignore[misc]
         try:
             target = np.frombuffer(in_order, np.uint8)
         except (TypeError, ValueError, BufferError) as error:
-            raise ValueError(f"out must be bytes in a row: {error}") from None
+            raise ValueError(f"out must be contiguous bytes: {error}") from None
         if target.nbytes != values.nbytes or not target.flags.writeable:
             raise ValueError(f"the stream holds {values.nbytes} bytes, out has room for {target.nbytes if target.flags.writeable else 0}")
         target[...] = values.reshape(-1).view(np.uint8)

@@ -75,11 +75,11 @@ def cd_values(text: str) -> tuple[int, ...]:
 
 
 def _number(text: str, key: str, value: str) -> float:
-    """The number of an option that may stand there."""
+    """The number of an option. Raises ValueError if the option cannot have it."""
     try:
         number = float(value)
     except ValueError:
-        raise ValueError(f"options {text!r}: {key}={value} is no number") from None
+        raise ValueError(f"options {text!r}: {key}={value} is not a number") from None
     step_holds = number == 0 or (number > 0 and math.isfinite(2 * number) and 0 < 1 / (2 * number) < math.inf)
     holds = {"abs": step_holds, "rel": 0 < number <= 1, "pwrel": 0 < number < 1, "psnr": 0 < number <= 1000, "ratio": 1 < number <= 1e6}[key]
     if not holds:
@@ -91,7 +91,7 @@ def options(words: Sequence[int]) -> str:
     """The options that words say, a user's or those that a dataset keeps; ValueError for words that say nothing."""
     mode, coding, adapt = (words[0] % 256, words[0] >> 8 & 255, words[0] >> 16) if words else (255, 0, 0)
     if mode > CAPPED_RATIO + 1 or coding >= len(CODINGS) or adapt >= len(ADAPTING):
-        raise ValueError(f"cd_values {tuple(words)} are not the filter's")
+        raise ValueError(f"cd_values {tuple(words)} are not filter {FILTER_ID}'s: word 0 is mode {mode}, coding {coding}, adaptation {adapt}")
     rest = list(words[1:])
     if mode != LOSSLESS and mode % 2 == 0:
         # Decimals: m * 10^-e, rounded once.
@@ -102,7 +102,7 @@ def options(words: Sequence[int]) -> str:
         count = {LOSSLESS: 0, CAPPED_RATIO: 2}.get(mode, 1)
         added = rest[2 * count :]
         if len(rest) < 2 * count or (added and added[0] >> 24 != MARKER):
-            raise ValueError(f"cd_values {tuple(words)} are not the filter's")
+            raise ValueError(f"cd_values {tuple(words)} are not filter {FILTER_ID}'s: mode {mode} takes {2 * count} words, then those that the filter adds")
         numbers = list(struct.unpack(f"<{count}d", struct.pack(f"<{2 * count}I", *rest[: 2 * count])))
     names = {LOSSLESS: (), CAPPED_RATIO: ("ratio", "abs")}.get(mode, tuple(key for key, value in MODES.items() if value == mode))
     if len(numbers) != len(names):
@@ -126,7 +126,7 @@ def for_clients(text: str) -> str:
         try:
             words = tuple(int(word) for word in text.split(","))
         except ValueError:
-            raise ValueError(f"cd_values {text!r} are no whole numbers with commas between them") from None
+            raise ValueError(f"cd_values {text!r} are not whole numbers with commas between them, such as 2,3") from None
         return options(words)
     words = cd_values(text)
     listed = ",".join(map(str, words))

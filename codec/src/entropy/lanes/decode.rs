@@ -17,8 +17,8 @@ pub const LANE_PADDING: usize = REQUEST;
 const ZERO_FILL_BITS_PER_VALUE: usize = 2;
 
 /// Decodes a block of `values.len()` differences. `lane_words` are the lanes' words followed by [`LANE_PADDING`] zeros; `extra` holds the extra
-/// bits, followed by [`EXTRA_PADDING`] zero bytes. If `C` has an [`Integer::FAR`], an entry of `table` must have the bit
-/// `WIDE_ENTRY` if one of its differences does not fit `C` or equals [`Integer::FAR`]. The differences of entries without that bit
+/// bits, followed by [`EXTRA_PADDING`] zero bytes. If `C` has an [`Integer::PLACEHOLDER`], an entry of `table` must have the bit
+/// `WIDE_ENTRY` if one of its differences does not fit `C` or equals [`Integer::PLACEHOLDER`]. The differences of entries without that bit
 /// can be written without a check, and then `keep_patch` is not called for them.
 ///
 /// # Errors
@@ -97,10 +97,7 @@ fn decode_lanes<C: Integer>(
         || lanes.buffers != [0; LANES]
         || read_window(extra, extra_at) != 0
     {
-        return Err(Error::corrupt(
-            SECTION,
-            "bits stand behind its last token that are not 0, or words that should have been cut off",
-        ));
+        return Err(Error::corrupt(SECTION, "behind its last token are bits that are not 0, or words that must be cut off"));
     }
     Ok(())
 }

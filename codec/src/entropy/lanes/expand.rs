@@ -29,8 +29,8 @@ const MAX_MIXED_ONE_BY_ONE: u32 = 3;
 /// token is written only once, at the sum of the spans before it.
 const MAX_COPIED_RUNS: u32 = 1;
 
-/// If the integers of the block have an [`Integer::FAR`], this is called for each difference that they cannot hold or that equals
-/// it, with the difference's index in the block and its value. The block gets [`Integer::FAR`] in its place. If they have none, it
+/// If the integers of the block have an [`Integer::PLACEHOLDER`], this is called for each difference that they cannot hold or that equals
+/// it, with the difference's index in the block and its value. The block gets [`Integer::PLACEHOLDER`] in its place. If they have none, it
 /// is never called, and differences that they cannot hold wrap.
 pub type KeepPatch<'a> = &'a mut dyn FnMut(usize, i64);
 
@@ -274,15 +274,15 @@ impl<C: Integer> BlockWriter<'_, C> {
         LANES
     }
 
-    /// Writes a difference. If `C` has an [`Integer::FAR`], and the difference is that or does not fit `C`, writes [`Integer::FAR`] and hands the difference to
-    /// `keep_patch`. The block must not be full.
+    /// Writes a difference. If `C` has an [`Integer::PLACEHOLDER`], and the difference equals it or does not fit `C`, writes the placeholder and hands the
+    /// difference to `keep_patch`. The block must not be full.
     #[inline(always)]
     fn write_any(&mut self, difference: i64) {
         let value = C::from_i64(difference);
-        self.values[self.written] = match C::FAR {
-            Some(far) if value == far || value.to_i64() != difference => {
+        self.values[self.written] = match C::PLACEHOLDER {
+            Some(placeholder) if value == placeholder || value.to_i64() != difference => {
                 (self.keep_patch)(self.written, difference);
-                far
+                placeholder
             }
             _ => value,
         };

@@ -8,7 +8,7 @@
 use super::LANES;
 use crate::entropy::codebook::{FIRST_SHIFT, RUN_ENTRY, START_SHIFT};
 
-/// Most extra bits of a token whose entry is not wide.
+/// Largest number of extra bits of a token with a narrow entry, one without `WIDE_ENTRY`.
 pub(super) const MAX_NARROW_EXTRA_BITS: u8 = 21;
 /// Number of bytes that [`RoundBits`] needs from the byte of a round's first extra bit on. [`RoundBits::take`] reads 8 bytes from
 /// an offset below [`ROUND_OFFSETS`] on.
@@ -41,13 +41,13 @@ impl RoundBits<'_> {
 /// Least number of bits that [`RoundBits::take`] and [`read_window`] return. They read 8 bytes, from the byte that has the first
 /// bit asked for, and drop the bits before it in that byte: up to 7 of 64.
 pub(super) const WINDOW_BITS: u32 = 57;
-/// The extra bits of a token whose entry is not wide. `bits_here` are the bits from the token's first extra bit on.
+/// The extra bits of a token with a narrow entry. `bits_here` are the bits from the token's first extra bit on.
 #[inline(always)]
 pub(super) fn narrow_extra(entry: u32, bits_here: u32) -> u32 {
     bits_here & ((1 << (extra_count(entry) & 31)) - 1)
 }
 
-/// Difference of a token whose entry is neither wide nor a run, without a branch. Of a class, the lowest extra bit is the sign, and the others are added to the
+/// Difference of a token with a narrow entry that is not a run, without a branch. Of a class, the lowest extra bit is the sign, and the others are added to the
 /// class's start. A direct code has no extra bits.
 #[inline(always)]
 pub(super) fn narrow_difference(entry: u32, bits_here: u32) -> i32 {
@@ -56,7 +56,7 @@ pub(super) fn narrow_difference(entry: u32, bits_here: u32) -> i32 {
     (((entry.cast_signed() >> START_SHIFT) + (extra >> 1).cast_signed()) ^ -sign) + sign
 }
 
-/// Difference of a token whose entry is not wide, and the number of its values. The difference of a run is its first value.
+/// Difference of a token with a narrow entry, and the number of its values. The difference of a run is its first value.
 #[inline(always)]
 pub(super) fn expand_narrow(entry: u32, bits_here: u32) -> (i32, u32) {
     if entry & RUN_ENTRY == 0 {

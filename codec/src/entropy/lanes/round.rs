@@ -2,7 +2,7 @@
 
 use super::LANES;
 use super::extra_bits::{RoundBits, WINDOW_BITS, extra_count};
-use crate::entropy::codebook::{DecodeTable, MAX_CODE_BITS, RUN_ENTRY, SPECIAL_ENTRY, START_SHIFT, WIDE_ENTRY};
+use crate::entropy::codebook::{DecodeTable, MAX_CODE_BITS, NON_LITERAL_ENTRY, RUN_ENTRY, START_SHIFT, WIDE_ENTRY};
 
 /// Number of words that are handed to a round. It takes at most [`LANES`] of them, one for each lane. It has 8 more, so that eight
 /// words can be loaded from any offset up to [`LANES`].
@@ -65,7 +65,7 @@ impl LaneDecoder for Portable {
             tokens.taken += takes as usize;
             tokens.entries[lane] = entry;
             any |= entry;
-            tokens.non_literals |= (entry / SPECIAL_ENTRY % 2) << lane;
+            tokens.non_literals |= (entry / NON_LITERAL_ENTRY % 2) << lane;
         }
         (tokens.has_run, tokens.has_wide) = (any & RUN_ENTRY != 0, any & WIDE_ENTRY != 0);
         tokens
@@ -169,7 +169,7 @@ impl LaneDecoder for Avx2 {
             tokens.taken += set.count_ones() as usize;
             any = avx2._mm256_or_si256(any, entries);
             // Shifts the entry's bit into the sign, which movemask collects.
-            let signs = avx2._mm256_slli_epi32::<{ SPECIAL_ENTRY.leading_zeros() as i32 }>(entries);
+            let signs = avx2._mm256_slli_epi32::<{ NON_LITERAL_ENTRY.leading_zeros() as i32 }>(entries);
             tokens.non_literals |= avx._mm256_movemask_ps(cast(signs)).cast_unsigned() << (8 * eight);
         }
         let runs = avx2._mm256_slli_epi32::<{ RUN_ENTRY.leading_zeros() as i32 }>(any);
@@ -280,7 +280,7 @@ mod tests {
                 (b.entries, b.has_run, b.has_wide, b.non_literals, b.taken)
             );
             assert_eq!((one.buffers, one.used), (two.buffers, two.used));
-            for bit in [RUN_ENTRY, WIDE_ENTRY, SPECIAL_ENTRY] {
+            for bit in [RUN_ENTRY, WIDE_ENTRY, NON_LITERAL_ENTRY] {
                 assert_eq!(Portable.marked(&a.entries, bit), Avx2(v3).marked(&a.entries, bit));
             }
             assert_eq!(Portable.payloads(&a.entries), Avx2(v3).payloads(&a.entries));

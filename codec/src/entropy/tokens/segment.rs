@@ -141,15 +141,15 @@ struct Marked {
 /// halves are 1.5 zeros. A single zero is a stretch too. Stretches have 1.5 zeros on average where each value is zero with a
 /// probability of 1/3, independently of the others. Below it runs save next to nothing, and cost time when they are written and
 /// when they are read: docs/design-notes.md, "When zeros become runs".
-pub const HALVES_TOGETHER: u32 = 3;
+pub const TWICE_MIN_ZEROS_PER_STRETCH: u32 = 3;
 
 impl Marked {
     /// Fills `starts` and `in_run` from `zeros` and from `ones`, the set of 1 and -1; returns the number of runs. Where stretches of zeros are too short on
-    /// average, see [`HALVES_TOGETHER`], both are empty and it returns 0.
+    /// average, see [`TWICE_MIN_ZEROS_PER_STRETCH`], both are empty and it returns 0.
     #[inline(always)]
     fn find_runs(&mut self, ones: &Marks<WORDS>) -> usize {
         let (mut zero_before, mut one_before) = (0, 0);
-        let (mut zeros, mut zero_groups, mut runs) = (0, 0, 0);
+        let (mut zeros, mut zero_stretches, mut runs) = (0, 0, 0);
         for (word, &one) in ones.iter().enumerate() {
             let zero = self.zeros[word];
             let behind_zero = zero << 1 | zero_before;
@@ -158,10 +158,10 @@ impl Marked {
             self.starts[word] = (one | zero & !self.in_run[word]) & before_zero;
             (zero_before, one_before) = (zero >> 63, one >> 63);
             zeros += zero.count_ones();
-            zero_groups += (zero & !behind_zero).count_ones();
+            zero_stretches += (zero & !behind_zero).count_ones();
             runs += self.starts[word].count_ones();
         }
-        if 2 * zeros < HALVES_TOGETHER * zero_groups {
+        if 2 * zeros < TWICE_MIN_ZEROS_PER_STRETCH * zero_stretches {
             (self.starts, self.in_run, runs) = ([0; WORDS], [0; WORDS], 0);
         }
         runs as usize

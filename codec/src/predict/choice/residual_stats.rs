@@ -8,7 +8,7 @@ use crate::quantize::fine_grid::ESCAPE_FROM;
 
 /// Larger magnitudes count as this one, so that a few spikes do not decide the choice.
 const MAX_COUNTED_MAGNITUDE: u32 = 1 << 15;
-/// The exponent field of an integer above 0, as a binary32, is this much more than its length in bits.
+/// Difference of an integer's exponent field, as a binary32, and its length in bits. It holds for integers above 0.
 const EXPONENT_MINUS_BITS: u64 = 126;
 /// Estimated bits of a value that is an exception or an escape.
 const OUTLIER_BITS: u64 = 40;
@@ -16,22 +16,23 @@ const OUTLIER_BITS: u64 = 40;
 /// Counts over the residuals of one predictor.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ResidualStats {
-    /// Residuals.
+    /// Number of residuals.
     pub values: u64,
-    /// Residuals of 0.
+    /// Number of residuals that are 0.
     pub zeros: u64,
     /// Sum of the lengths in bits of all magnitudes.
     pub magnitude_bits: u64,
-    /// Values that are exceptions or escapes.
+    /// Number of values that are exceptions or escapes.
     pub outliers: u64,
 }
 
 /// Statistics of the differences along each set of axes.
 pub(super) type StatsOfSets = [ResidualStats; 1 << MAX_RANK];
 
-/// Sums over residuals, one for each lane of vector code, added up once for many residuals.
+/// Sums over residuals, one for each lane of vector code. [`ResidualStats::add`] adds up the lanes once, after many residuals.
 #[derive(Default)]
 pub(super) struct ColumnSums {
+    /// Numbers of residuals that are 0.
     zeros: [u32; COLUMNS],
     /// Sums of the exponent fields of the magnitudes as binary32. Each is [`EXPONENT_MINUS_BITS`] more than the magnitude's length in bits, and
     /// 0 for a zero.
@@ -69,7 +70,7 @@ impl ResidualStats {
     #[inline(always)]
     pub(super) fn of_residuals(residuals: &[i32]) -> Self {
         let (mut columns, mut escapes) = (ColumnSums::default(), [0; COLUMNS]);
-        // The last group is filled up with zeros: loops over a constant length become vector code.
+        // The last group is filled up with zeros, as the compiler makes vector code of loops with a constant length.
         let (groups, rest) = residuals.as_chunks();
         let mut last = [0; COLUMNS];
         last[..rest.len()].copy_from_slice(rest);
@@ -88,7 +89,7 @@ impl ResidualStats {
         stats
     }
 
-    /// Adds the sums over `values` residuals and `zeros` padding zeros, which do not count.
+    /// Adds the sums over `values` residuals and `zeros` padding zeros. The padding does not count.
     #[inline(always)]
     pub(super) fn add(&mut self, columns: &ColumnSums, values: usize, zeros: usize) {
         let sum = |columns: &[u32; COLUMNS]| columns.iter().map(|&column| u64::from(column)).sum::<u64>();
@@ -98,7 +99,7 @@ impl ResidualStats {
         self.magnitude_bits += sum(&columns.exponents) - EXPONENT_MINUS_BITS * (values as u64 - zeros);
     }
 
-    /// Statistics of the residuals of two parts.
+    /// The sum of two statistics.
     pub(super) fn plus(self, other: Self) -> Self {
         Self {
             values: self.values + other.values,
@@ -117,15 +118,15 @@ impl ResidualStats {
         self.magnitude_bits += u64::from(u64::BITS - magnitude.leading_zeros());
     }
 
-    /// Estimate of the bits, in fixed point: the entropy of a residual being zero or not; then, for each one that is not, a sign, the bits below the
-    /// highest one, and the entropy of its length if lengths are distributed geometrically.
+    /// Estimate of the bits that the residuals take, in fixed point. It is the sum of the entropy of which residuals are zero, the entropy of the lengths of the
+    /// other magnitudes as if they had a geometric distribution, the signs, the bits below the highest one of each magnitude, and [`OUTLIER_BITS`] for each outlier.
     pub(super) fn bits(&self) -> u64 {
         let weighted = |count: u64| if count == 0 { 0 } else { count * log2_fixed(count) };
         let nonzero = self.values - self.zeros;
         let of_nonzero = weighted(nonzero);
         let zero_or_not = weighted(self.values).saturating_sub(weighted(self.zeros) + of_nonzero);
         let of_lengths = weighted(self.magnitude_bits).saturating_sub(weighted(self.magnitude_bits - nonzero) + of_nonzero);
-        // Of a magnitude of n bits, n - 1 are coded, and a sign.
+        // A magnitude of n bits takes n - 1 bits and a sign.
         zero_or_not + of_lengths + ((self.magnitude_bits + OUTLIER_BITS * self.outliers) << LOG_FRACTION)
     }
 
@@ -149,7 +150,7 @@ impl Estimate {
     }
 }
 
-/// The set of axes whose differences have the least estimate; of equal ones the greatest number.
+/// The set of axes whose differences have the least estimate, and the estimate. Of sets with equal estimates, the one with the greatest number is taken.
 pub(super) fn best_set(stats: &StatsOfSets, shape: &Shape) -> (usize, Estimate) {
     let (sets, flat) = sets_of(shape);
     let mut of_sets = (0..sets).rev().filter(|set| set & flat == 0);

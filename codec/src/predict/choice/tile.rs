@@ -6,35 +6,36 @@ use crate::layout::{MAX_RANK, Shape};
 use crate::memory::resize;
 use crate::number::integer::Integer;
 
-/// Chunks of at least this many tiles are sampled; smaller ones are measured as a whole (docs/design-notes.md, "Choice of the predictor").
+/// Chunks with at least the values of this number of tiles are sampled. Of smaller chunks, all values are measured (docs/design-notes.md, "Choice of the
+/// predictor").
 const MIN_TILES_OF_SAMPLED_CHUNK: usize = 16;
-/// Tiles of a sample.
+/// Number of tiles of a sample.
 pub(super) const SAMPLED_TILES: usize = 8;
-/// Length of a tile's rows over that of its other sides: long rows take less time a value.
+/// Length of a tile's rows over the length of its other sides. Long rows take less time a value.
 const ROW_LENGTH_TO_SIDE: usize = 2;
-/// Values of a tile, about.
+/// Number of values of a tile, about.
 const TILE_VALUES: usize = 512;
-/// Residuals that are counted at once, one for each lane of vector code.
+/// Number of residuals that are counted at once, one for each lane of vector code.
 pub(super) const COLUMNS: usize = 16;
 
-/// The tiles of a chunk: all have the same extents.
+/// The tiles of a chunk. All have equal extents.
 #[derive(Debug)]
 pub(super) struct Tiles {
     /// Extents of the chunk, fastest first.
-    whole: [usize; MAX_RANK],
+    chunk_extents: [usize; MAX_RANK],
     /// Extents of a tile, fastest first.
     pub extents: [usize; MAX_RANK],
-    /// Distance in a tile from a value to the next along each axis.
+    /// Difference of the indices of neighbouring values of a tile, along each axis.
     strides: [usize; MAX_RANK],
     /// Set of the axes along which the chunk's extent is 1.
     pub flat: usize,
     /// Number of sets of axes of the chunk's rank.
     pub sets: usize,
-    /// Values of a tile.
+    /// Number of values of a tile.
     pub len: usize,
-    /// Elements before a tile's first value, which the differences of its first values read.
-    margin: usize,
-    /// Values of a tile, rounded up to a multiple of [`COLUMNS`].
+    /// Number of elements before a tile's first value. The differences of its first values read them.
+    lead: usize,
+    /// Number of values of a tile, rounded up to a multiple of [`COLUMNS`].
     padded: usize,
 }
 
@@ -43,8 +44,8 @@ impl Tiles {
     pub(super) fn new(shape: &Shape) -> Self {
         // A tile has more than one value along an axis wherever the chunk has.
         let (sets, flat) = sets_of(shape);
-        let whole = shape.extents();
-        let extents = tile_extents(whole);
+        let chunk_extents = shape.extents();
+        let extents = tile_extents(chunk_extents);
         let mut strides = [1; MAX_RANK];
         for axis in 1..MAX_RANK {
             strides[axis] = strides[axis - 1] * extents[axis - 1];
@@ -52,20 +53,20 @@ impl Tiles {
         let len: usize = extents.iter().product();
         let is_flat = |axis: &usize| extents[*axis] == 1;
         Self {
-            whole,
+            chunk_extents,
             extents,
             strides,
             flat,
             sets,
             len,
-            margin: (0..MAX_RANK).rfind(|axis| !is_flat(axis)).map_or(0, |axis| strides[axis]).next_multiple_of(COLUMNS),
+            lead: (0..MAX_RANK).rfind(|axis| !is_flat(axis)).map_or(0, |axis| strides[axis]).next_multiple_of(COLUMNS),
             padded: len.next_multiple_of(COLUMNS),
         }
     }
 
-    /// Whether the chunk is so small that it is measured as a whole.
+    /// Whether the chunk is so small that all its values are measured.
     pub(super) fn is_chunk_small(&self) -> bool {
-        self.whole.iter().product::<usize>() / self.len < MIN_TILES_OF_SAMPLED_CHUNK
+        self.chunk_extents.iter().product::<usize>() / self.len < MIN_TILES_OF_SAMPLED_CHUNK
     }
 
     /// Shape of a tile.
@@ -75,39 +76,40 @@ impl Tiles {
         Shape::new(&dims).unwrap()
     }
 
-    /// Values of a tile in level 2 of interpolation: every fourth one along each axis.
+    /// Number of a tile's values in level 2 of interpolation, which has every fourth value along each axis.
     pub(super) fn coarse_values(&self) -> usize {
         self.extents.iter().map(|extent| extent.div_ceil(4)).product()
     }
 
     /// Copies tile number `tile` of a chunk whose values have `size` bytes.
     pub(super) fn copy(&self, chunk: &[u8], size: usize, tile: usize, values: &mut [u8]) {
-        let Self { whole, extents, .. } = self;
-        let origin: [usize; MAX_RANK] = std::array::from_fn(|axis| (whole[axis] - extents[axis]) * ORIGINS[tile][axis] / 3);
+        let Self { chunk_extents, extents, .. } = self;
+        let origin: [usize; MAX_RANK] =
+            std::array::from_fn(|axis| (chunk_extents[axis] - extents[axis]) * ORIGINS[tile][axis] / 3);
         let len = extents[0] * size;
         let mut rows = values.chunks_exact_mut(len);
         for w in origin[3]..origin[3] + extents[3] {
             for z in origin[2]..origin[2] + extents[2] {
-                let first = ((w * whole[2] + z) * whole[1] + origin[1]) * whole[0] + origin[0];
+                let first = ((w * chunk_extents[2] + z) * chunk_extents[1] + origin[1]) * chunk_extents[0] + origin[0];
                 for (row, values) in rows.by_ref().take(extents[1]).enumerate() {
-                    copy_row(&chunk[(first + row * whole[0]) * size..][..len], values);
+                    copy_row(&chunk[(first + row * chunk_extents[0]) * size..][..len], values);
                 }
             }
         }
     }
 
-    /// Length of the array `[set of axes][margin and values]` for a tile's differences; those along no axis are its codes.
+    /// Length of the array `[set of axes][lead and values]` of a tile's differences. The differences along no axis are the codes.
     pub(super) fn room(&self) -> usize {
-        self.sets * (self.margin + self.padded)
+        self.sets * (self.lead + self.padded)
     }
 
     /// The codes in that array.
     pub(super) fn codes<'a, C>(&self, room: &'a mut [C]) -> &'a mut [C] {
-        &mut room[self.margin..][..self.len]
+        &mut room[self.lead..][..self.len]
     }
 
-    /// Writes -1 for each value of a tile that has a neighbour before it along every axis, and 0 for others, whose differences do not count. Returns
-    /// the number of values that count.
+    /// Writes -1 for each value of a tile whose differences count, and 0 for the others. A value counts if it has a neighbour before it along every axis that
+    /// is longer than 1. Returns the number of values that count.
     pub(super) fn mark_counted(&self, counted: &mut Vec<i32>) -> Result<usize> {
         counted.clear();
         resize(counted, self.padded)?;
@@ -123,22 +125,22 @@ impl Tiles {
         Ok(count)
     }
 
-    /// Computes the differences of a tile's codes along every set of axes. `add` gets the set and its differences, with arbitrary numbers as padding
-    /// after the last one.
+    /// Computes the differences of a tile's codes along every set of axes without flat ones. `add` gets the set and its differences, with arbitrary numbers
+    /// as padding after the last one.
     #[inline(always)]
     pub(super) fn for_each_set<C: Integer>(&self, room: &mut [C], mut add: impl FnMut(usize, &[[C; COLUMNS]])) {
-        let size = self.margin + self.padded;
+        let size = self.lead + self.padded;
         for set in (0..self.sets).filter(|set| set & self.flat == 0) {
             if set > 0 {
                 let axis = set.ilog2() as usize;
                 let (before, here) = room.split_at_mut(set * size);
                 let parent = &before[(set ^ 1 << axis) * size..][..size];
-                let (codes, others) = (&parent[self.margin..], &parent[self.margin - self.strides[axis]..]);
-                for ((difference, &code), &other) in here[self.margin..size].iter_mut().zip(codes).zip(others) {
+                let (codes, others) = (&parent[self.lead..], &parent[self.lead - self.strides[axis]..]);
+                for ((difference, &code), &other) in here[self.lead..size].iter_mut().zip(codes).zip(others) {
                     *difference = code.sub(other);
                 }
             }
-            add(set, room[set * size..][self.margin..size].as_chunks().0);
+            add(set, room[set * size..][self.lead..size].as_chunks().0);
         }
     }
 }
@@ -159,21 +161,21 @@ fn copy_row(source: &[u8], target: &mut [u8]) {
     }
 }
 
-/// Extents of a tile: about [`TILE_VALUES`] values, with sides as equal as the chunk allows. A side is a power of two plus one, or the chunk's extent.
-/// So interpolation has a known value at both ends, as it has for most values of a chunk.
-fn tile_extents(whole: [usize; MAX_RANK]) -> [usize; MAX_RANK] {
+/// Extents of a tile of about [`TILE_VALUES`] values, whose sides are as equal as the chunk allows. A side is a power of two plus one, or the chunk's extent.
+/// With a power of two plus one, interpolation knows a value at both ends of a side, as it does for most values of a chunk.
+fn tile_extents(chunk_extents: [usize; MAX_RANK]) -> [usize; MAX_RANK] {
     let mut side = [1; MAX_RANK];
     while side.iter().product::<usize>() < TILE_VALUES {
         let growing = (0..MAX_RANK)
-            .filter(|&axis| side[axis] < whole[axis])
+            .filter(|&axis| side[axis] < chunk_extents[axis])
             .min_by_key(|&axis| if axis == 0 { side[0] / ROW_LENGTH_TO_SIDE } else { side[axis] });
         let Some(axis) = growing else { break };
         side[axis] *= 2;
     }
-    std::array::from_fn(|axis| if side[axis] == 1 { 1 } else { (side[axis] + 1).min(whole[axis]) })
+    std::array::from_fn(|axis| if side[axis] == 1 { 1 } else { (side[axis] + 1).min(chunk_extents[axis]) })
 }
 
-/// `[tile][axis]`: a tile's origin, in thirds of the largest possible one, fastest axis first.
+/// `[tile][axis]`: a tile's origin, in thirds of the largest possible origin, fastest axis first.
 const ORIGINS: [[usize; MAX_RANK]; SAMPLED_TILES] =
     [[0, 1, 2, 3], [1, 3, 0, 2], [2, 0, 3, 1], [3, 2, 1, 0], [0, 3, 1, 2], [1, 0, 2, 3], [2, 1, 3, 0], [3, 0, 0, 1]];
 
@@ -189,9 +191,9 @@ mod tests {
         for dims in SHAPES {
             let shape = Shape::new(dims).unwrap();
             let tiles = Tiles::new(&shape);
-            for (extent, whole) in tiles.extents.into_iter().zip(shape.extents()) {
-                assert!(extent <= whole && (extent == whole || (extent - 1).is_power_of_two()), "{dims:?}");
-                assert_eq!(extent == 1, whole == 1, "{dims:?}: differences need two values along every axis that has two");
+            for (extent, chunk_extent) in tiles.extents.into_iter().zip(shape.extents()) {
+                assert!(extent <= chunk_extent && (extent == chunk_extent || (extent - 1).is_power_of_two()), "{dims:?}");
+                assert_eq!(extent == 1, chunk_extent == 1, "{dims:?}: differences need two values along every axis that has two");
             }
             assert!(tiles.len as u64 >= shape.elements().min(TILE_VALUES as u64 / 2), "{dims:?}");
             assert!(tiles.len <= 4 * TILE_VALUES, "{dims:?}");

@@ -1,4 +1,4 @@
-//! The choice for chunks that are large enough for a sample of tiles.
+//! The choice of the predictor for chunks that are large enough for a sample of tiles.
 
 use crate::predict::predictor::Predictor;
 use std::ops::Range;
@@ -22,7 +22,7 @@ use crate::quantize::quantizer::Quantizer;
 use crate::simd::vectorized;
 
 impl Chooser {
-    /// Statistics of the differences of 64-bit codes, of all tiles.
+    /// Statistics of the differences of 64-bit codes over all tiles.
     pub(super) fn try_axes_on_tiles<V: Element>(
         &mut self,
         tiles: &Tiles,
@@ -30,19 +30,19 @@ impl Chooser {
         layout: &Layout,
         code: impl Fn(V) -> i64,
     ) -> Result<StatsOfSets> {
-        resize(&mut self.wide, tiles.room())?;
+        resize(&mut self.differences_64, tiles.room())?;
         resize(&mut self.tile, tiles.len * V::SIZE)?;
         tiles.mark_counted(&mut self.counted)?;
         let mut stats = StatsOfSets::default();
         for tile in 0..SAMPLED_TILES {
             tiles.copy(chunk, V::SIZE, tile, &mut self.tile);
-            for (index, wide) in tiles.codes(&mut self.wide).iter_mut().enumerate() {
-                *wide = code(V::read(&self.tile, index, layout.byte_order));
+            for (index, slot) in tiles.codes(&mut self.differences_64).iter_mut().enumerate() {
+                *slot = code(V::read(&self.tile, index, layout.byte_order));
             }
-            tiles.for_each_set(&mut self.wide, |set, differences| {
+            tiles.for_each_set(&mut self.differences_64, |set, differences| {
                 for (&difference, _) in differences.as_flattened().iter().zip(&self.counted).filter(|(_, counted)| **counted != 0)
                 {
-                    // Differences wrap in the codes' own width.
+                    // Differences wrap to the width of the type's codes.
                     stats[set].add_one(V::Code::from_i64(difference).to_i64());
                 }
             });
@@ -63,7 +63,7 @@ impl Chooser {
         let stats = match fork {
             None => self.measure_tiles::<V>(0..SAMPLED_TILES, tiles, chunk, layout, quantizer, fine)?,
             Some(fork) => {
-                // A vector of one element, as a failed allocation of a box cannot be reported.
+                // The vector has one element. A box would end the process if it could not be allocated.
                 let mut room = self.second.take().unwrap_or_default();
                 if room.is_empty() {
                     push(&mut room, Chooser::default())?;
@@ -84,7 +84,7 @@ impl Chooser {
                     },
                 );
                 self.second = Some(room);
-                let undone = || Error::invalid("a choice on two threads was not carried out");
+                let undone = || Error::invalid("the fork that chooses the predictor must run both of its jobs");
                 of_first.ok_or_else(undone)??.plus(&of_second.ok_or_else(undone)??)
             }
         };
@@ -139,23 +139,23 @@ impl Chooser {
             if outliers.out_of_fine_reach > len / VALUES_PER_VALUE_OUT_OF_REACH {
                 fine = fine.without_positions();
             }
-            if !fine.is_there() || tile % 2 == 1 {
+            if !fine.has_positions() || tile % 2 == 1 {
                 continue;
             }
             self.exceptions.clear(len)?;
             let Self { interpolation, tile, residuals, exceptions, .. } = self;
             interpolation.forward(tile, layout.byte_order, &shape, &fine, residuals, exceptions)?;
-            // Values of the coarse levels are few in a chunk and many in a tile: they do not count.
+            // The share of the coarse levels is small in a chunk, but large in a tile: their values do not count.
             let residuals = &self.residuals[tiles.coarse_values()..len];
             let of_tile = vectorized(
                 #[inline(always)]
                 || ResidualStats::of_residuals(residuals),
             );
             stats.interpolated = stats.interpolated.plus(of_tile);
-            stats.interpolated.outliers += outliers.in_reach(self.exceptions.count());
-            // To give interpolation up after the first tile would make streams longer: docs/design-notes.md, "Choice of the predictor".
+            stats.interpolated.outliers += outliers.with_code(self.exceptions.count());
+            // The first tile alone does not decide against interpolation: streams would be longer (docs/design-notes.md, "Choice of the predictor").
         }
-        stats.fine_grid_in_reach = fine.is_there();
+        stats.fine_grid_in_reach = fine.has_positions();
         Ok(stats)
     }
 }
@@ -163,19 +163,19 @@ impl Chooser {
 /// Statistics of some tiles.
 #[derive(Default)]
 struct TileStats {
-    /// Differences of tiles with even and with odd numbers.
+    /// Statistics of the differences of tiles with even and with odd numbers.
     differences: [StatsOfSets; 2],
-    /// Values of these tiles that are on the fine grid but between steps, which differences make exceptions.
+    /// Number of values between two steps of the fine grid, in tiles with even and with odd numbers. They are exceptions of differences.
     between_steps: [u64; 2],
-    /// Residuals of interpolation, which takes longer, of tiles with even numbers.
+    /// Statistics of the residuals of interpolation, of tiles with even numbers: interpolation takes longer than differences.
     interpolated: ResidualStats,
-    /// Whether enough values have a position on the fine grid.
+    /// Whether enough values are in the fine grid's reach.
     fine_grid_in_reach: bool,
 }
 
 impl TileStats {
     /// Adds the statistics of other tiles. A thread that has found the fine grid out of reach no longer counts values between steps, but a second thread
-    /// may. The choice is nevertheless that of one thread: interpolation is not chosen then, and these values add as much to the estimate of every set of axes.
+    /// may. Two threads nevertheless choose as one does: interpolation is not chosen then, and these values add equally to the estimates of all sets of axes.
     fn plus(mut self, other: &Self) -> Self {
         for (differences, other) in self.differences.as_flattened_mut().iter_mut().zip(other.differences.as_flattened()) {
             *differences = differences.plus(*other);
@@ -188,7 +188,7 @@ impl TileStats {
         self
     }
 
-    /// Statistics of differences, with values between steps as outliers, of tiles with even and with odd numbers.
+    /// Statistics of the differences of tiles with even and with odd numbers. Values between steps are counted as outliers.
     fn differences_with_outliers(&self) -> [StatsOfSets; 2] {
         let mut stats = self.differences;
         for (stats, between_steps) in stats.iter_mut().zip(self.between_steps) {
@@ -200,29 +200,29 @@ impl TileStats {
     }
 }
 
-/// Statistics of tiles with even and with odd numbers together.
+/// The sum of the statistics of tiles with even and with odd numbers.
 fn sum_of(stats: &[StatsOfSets; 2]) -> StatsOfSets {
     std::array::from_fn(|set| stats[0][set].plus(stats[1][set]))
 }
 
-/// Values that are quantized at once.
+/// Number of values that are quantized at once.
 const PART_LEN: usize = WORD;
 
-/// Values of a tile that cost more than others.
+/// Numbers of values of a tile that need more than a residual.
 #[derive(Debug, Clone, Copy, Default)]
 struct Outliers {
-    /// Values on the fine grid between two steps, mostly since an earlier interpolation restored them: exceptions if differences are coded.
+    /// Number of values between two steps of the fine grid. Most of them were restored by an earlier interpolation. They are exceptions of differences.
     between_steps: u64,
-    /// Values with a code but without a position on the fine grid: exceptions of interpolation alone.
+    /// Number of values with a code, but out of the fine grid's reach. They are exceptions of interpolation alone.
     out_of_fine_reach: usize,
-    /// Values without a code: exceptions of every predictor.
-    out_of_reach: usize,
+    /// Number of values without a code. They are exceptions of every predictor.
+    without_code: usize,
 }
 
 impl Outliers {
-    /// Of the exceptions of interpolation, the number of those that have a code.
-    fn in_reach(self, exceptions: usize) -> u64 {
-        exceptions.saturating_sub(self.out_of_reach) as u64
+    /// The number of exceptions of interpolation that have a code, of `exceptions` in all.
+    fn with_code(self, exceptions: usize) -> u64 {
+        exceptions.saturating_sub(self.without_code) as u64
     }
 }
 
@@ -267,7 +267,7 @@ fn codes<V: Value>(
                 }
                 codes.copy_from_slice(&low_codes[..codes.len()]);
                 uncertain |= i64::from(beyond_steps).cast_unsigned();
-                if fine.is_there() && fast.may_be_between_steps {
+                if fine.has_positions() && fast.may_be_between_steps {
                     for &value in &part {
                         let steps = value.to_f64() * quantizer.inverse_step() + ROUNDING - ROUNDING;
                         outliers.between_steps += fine.between_steps_sign(value, steps) >> 63;
@@ -289,12 +289,12 @@ fn codes<V: Value>(
                     );
                     outliers.out_of_fine_reach += (beyond_steps & !without).count_ones() as usize;
                 }
-                // Bits of padding values do not count.
+                // The bits of padding values are cleared.
                 without_code.set_word(index, without & u64::MAX >> (PART_LEN - codes.len()));
             }
         },
     );
-    outliers.out_of_reach = without_code.count();
+    outliers.without_code = without_code.count();
     outliers
 }
 
@@ -302,7 +302,7 @@ fn codes<V: Value>(
 mod tests {
     use super::*;
 
-    /// Codes of values on a grid of step 1, how many cost more than others, and which have no code.
+    /// The codes of values on a grid of step 1, the numbers of outliers, and the indices of values without a code.
     fn codes_of<V: Value>(values: &[V]) -> (Vec<i32>, Outliers, Vec<usize>) {
         let quantizer = Quantizer::new(0.5);
         let fine = FineGrid::<V>::new(&quantizer);
@@ -324,10 +324,10 @@ mod tests {
             let (codes, outliers, without_code) = codes_of(&values);
             let of = |wanted: &[usize]| (0..len).filter(|&i| wanted.contains(&case(i))).collect::<Vec<_>>();
             assert_eq!(without_code, of(&[6, 7, 8]), "{len} values");
-            assert_eq!(outliers.out_of_reach, of(&[6, 7, 8]).len());
+            assert_eq!(outliers.without_code, of(&[6, 7, 8]).len());
             assert_eq!(outliers.out_of_fine_reach, of(&[4, 5]).len());
             assert_eq!(outliers.between_steps, of(&[2, 9]).len() as u64);
-            assert_eq!(outliers.in_reach(of(&[4, 5, 6, 7, 8]).len()), of(&[4, 5]).len() as u64);
+            assert_eq!(outliers.with_code(of(&[4, 5, 6, 7, 8]).len()), of(&[4, 5]).len() as u64);
             for i in of(&[0, 1, 2, 3, 4, 5, 9]) {
                 assert_eq!(codes[i], cases[case(i)].round_ties_even() as i32, "{len} values, value {i}");
             }

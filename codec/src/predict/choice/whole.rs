@@ -1,5 +1,6 @@
-//! The choice for small chunks, of which every value is measured. The residuals of the first values along an axis are a good part of such a chunk, and
-//! tiles leave them out (docs/design-notes.md, "Choice of the predictor"). Codes and residuals that are made on the way stay in [`Quantized`].
+//! The choice of the predictor for small chunks, of which all values are measured. The residuals of the first values along an axis are a large part of
+//! such a chunk, but tiles leave them out (docs/design-notes.md, "Choice of the predictor"). Codes and residuals that are made on the way stay in
+//! [`Quantized`].
 
 use super::residual_stats::{ColumnSums, Estimate, ResidualStats, StatsOfSets, best_set};
 use super::tile::COLUMNS;
@@ -22,13 +23,13 @@ use crate::quantize::gaps::fill_gaps;
 use crate::quantize::quantizer::Quantizer;
 use crate::simd::vectorized;
 
-/// Interpolation is tried if the estimate for [`cubic`] is below this many sixteenths of that for differences (docs/design-notes.md, "Choice of the
+/// Interpolation is tried if the estimate for [`cubic`] is below the estimate for differences times this / 16 (docs/design-notes.md, "Choice of the
 /// predictor").
 const MAX_CUBIC_SIXTEENTHS: u128 = 17;
 /// Distance of the farthest neighbour of a value that cubic interpolation at the finest level reads.
 const CUBIC_REACH: usize = 3;
 
-/// Computes the differences of codes along every set of axes. `room` is `[set of axes][value]` and begins with the codes. `add` gets the set and its
+/// Computes the differences of codes along every set of axes. `room` is an array `[set of axes][value]` that begins with the codes. `add` gets the set and its
 /// differences.
 fn for_each_set<C: Integer>(room: &mut [C], shape: &Shape, mut add: impl FnMut(usize, &[C])) {
     let elements = shape.elements() as usize;
@@ -44,8 +45,8 @@ fn for_each_set<C: Integer>(room: &mut [C], shape: &Shape, mut add: impl FnMut(u
     }
 }
 
-/// Statistics of the residuals of codes under cubic interpolation along each axis from their neighbours' codes: a rough estimate for interpolation, for
-/// the time of one set of axes. Only values with neighbours on both sides are measured, up to a multiple of [`COLUMNS`] along each line of values.
+/// Statistics of the residuals that codes have under cubic interpolation from their neighbours' codes, along each axis in turn. It is a rough estimate for
+/// interpolation that takes as long as one set of axes. Only values with all four neighbours are measured, in whole groups of [`COLUMNS`] values.
 /// `counted` is -1 for values that count and 0 for others, or empty if all count.
 fn cubic(codes: &[i32], counted: &[i32], shape: &Shape) -> ResidualStats {
     let mut stats = ResidualStats::default();
@@ -91,7 +92,7 @@ fn groups_from(values: &[i32], first: usize, groups: usize) -> &[[i32; COLUMNS]]
 }
 
 impl Chooser {
-    /// Statistics of the differences of 64-bit codes, of all values.
+    /// Statistics of the differences of 64-bit codes over all values.
     pub(super) fn try_axes_on_whole<V: Element>(
         &mut self,
         chunk: &[u8],
@@ -99,13 +100,13 @@ impl Chooser {
         code: impl Fn(V) -> i64,
     ) -> Result<StatsOfSets> {
         let elements = layout.shape.elements() as usize;
-        resize(&mut self.wide, sets_of(&layout.shape).0 * elements)?;
-        for (index, wide) in self.wide[..elements].iter_mut().enumerate() {
-            *wide = code(V::read(chunk, index, layout.byte_order));
+        resize(&mut self.differences_64, sets_of(&layout.shape).0 * elements)?;
+        for (index, slot) in self.differences_64[..elements].iter_mut().enumerate() {
+            *slot = code(V::read(chunk, index, layout.byte_order));
         }
         let mut stats = StatsOfSets::default();
-        for_each_set(&mut self.wide, &layout.shape, |set, differences| {
-            // Differences wrap in the codes' own width.
+        for_each_set(&mut self.differences_64, &layout.shape, |set, differences| {
+            // Differences wrap to the width of the type's codes.
             differences.iter().for_each(|&difference| stats[set].add_one(V::Code::from_i64(difference).to_i64()));
         });
         Ok(stats)
@@ -138,7 +139,8 @@ impl Chooser {
         });
         let (set, differences) = best_set(&stats, shape);
         let codes = &self.differences[..elements];
-        let has_reach = fine.is_there() && count_from(codes, V::STEPS_LIMIT as u32) <= elements / VALUES_PER_VALUE_OUT_OF_REACH;
+        let has_reach =
+            fine.has_positions() && count_from(codes, V::STEPS_LIMIT as u32) <= elements / VALUES_PER_VALUE_OUT_OF_REACH;
         let cubic_estimate = if has_reach {
             self.counted.clear();
             if without_code > 0 {
@@ -162,7 +164,7 @@ impl Chooser {
             interpolated = Some(estimate);
         }
         coded.quantize::<V>(chunk, layout, quantizer)?;
-        // Exceptions of differences are mostly values between steps, which an earlier interpolation restored. If they are many, interpolation is better.
+        // Exceptions of differences are mostly values between steps, which an earlier interpolation restored. If there are many of them, interpolation is better.
         stats[set].outliers = coded.exceptions.count().saturating_sub(without_code) as u64;
         if stats[set].outliers == 0 {
             return Ok(axes_of(set, shape).into());
@@ -198,8 +200,7 @@ fn interpolate<V: Value>(
     Ok(stats.estimate())
 }
 
-/// Writes the codes of values modulo 2^32 and marks values without a code. Rounding is precise enough for an estimate, not for
-/// the bound.
+/// Writes the codes of values modulo 2^32 and sets the bits of values without a code. The codes may break the bound: they are good enough for an estimate.
 fn low_codes<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer, codes: &mut [i32], without_code: &mut Bitmap) {
     let mask = Excluded::<V>::new(quantizer, V::CODE_LIMIT);
     vectorized(
@@ -272,7 +273,7 @@ mod tests {
         let rough: Vec<i32> = (0..600).map(|i: i32| i * i * i % 1009).collect();
         let stats = cubic(&rough, &[0; 600], &shape);
         assert_eq!(stats.zeros, stats.values);
-        // Along short axes nothing has neighbours on both sides.
+        // Along axes of up to six values no value has all four neighbours.
         assert_eq!(cubic(&rough, &[], &Shape::new(&[6, 5, 4, 5]).unwrap()).values, 0);
     }
 

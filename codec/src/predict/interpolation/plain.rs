@@ -2,7 +2,7 @@
 
 use super::level::{Extents, count, index, indices};
 use crate::layout::MAX_RANK;
-use crate::number::patched16::{FAR, Patch, Patched16};
+use crate::number::patched16::{PLACEHOLDER, Patch, Patched16};
 
 /// The position from a prediction and a residual, which may be an escape.
 pub(super) fn position(prediction: i32, residual: i32) -> i32 {
@@ -93,9 +93,9 @@ pub(super) fn some_residuals(len: usize, seed: u64) -> Vec<i32> {
 
 /// Calls `body` with residuals as a decoder reads them.
 pub(super) fn with_patched<R>(residuals: &[i32], body: impl FnOnce(&Patched16<'_>) -> R) -> R {
-    let fits = |residual: i32| i16::try_from(residual).ok().filter(|&small| small != FAR);
-    let near: Vec<i16> = residuals.iter().map(|&residual| fits(residual).unwrap_or(FAR)).collect();
-    let far: Vec<Patch> =
+    let fits = |residual: i32| i16::try_from(residual).ok().filter(|&small| small != PLACEHOLDER);
+    let values: Vec<i16> = residuals.iter().map(|&residual| fits(residual).unwrap_or(PLACEHOLDER)).collect();
+    let patches: Vec<Patch> =
         residuals.iter().enumerate().filter(|(_, r)| fits(**r).is_none()).map(|(i, &r)| (i, i64::from(r))).collect();
-    body(&Patched16 { values: &near, patches: &far })
+    body(&Patched16 { values: &values, patches: &patches })
 }

@@ -91,12 +91,12 @@ fn samples() -> Vec<Sample> {
         let has_mask = sample.body_header.exceptions > most_listed(300);
         assert!(has_mask || !sample.name.contains("mask"), "{}", sample.name);
     }
-    let is_narrow = |name| {
-        plane::is_narrow(
+    let fits_16_bits = |name| {
+        plane::mostly_fits_16_bits(
             samples.iter().find(|sample| sample.name == name).map(|sample| &sample.stream[sample.plane()..]).unwrap(),
         )
     };
-    assert!(is_narrow("narrow differences of f64") && !is_narrow("wide differences of f64"));
+    assert!(fits_16_bits("narrow differences of f64") && !fits_16_bits("wide differences of f64"));
     samples
 }
 
@@ -186,7 +186,7 @@ fn values_of_f64_are_their_codes_times_the_step() {
         ("wide differences", false, |index| (index * 37 % 101) << 40),
     ];
     let layout = Layout { scalar: Scalar::F64, byte_order: ByteOrder::Little, shape: Shape::line(70_000) };
-    for (name, is_narrow, code) in contents {
+    for (name, fits_16_bits, code) in contents {
         // Off the grid's multiples, but nearest to them.
         let chunk: Vec<u8> = (0..70_000).flat_map(|index| ((code(index) as f64 + 0.3) * step).to_le_bytes()).collect();
         let config = Config { predictor: PredictorPolicy::Lorenzo, ..Config::absolute(BOUND).unwrap() };
@@ -196,7 +196,7 @@ fn values_of_f64_are_their_codes_times_the_step() {
         let body = &stream[header.encoded_len()..];
         let body_header = BodyHeader::read(&header, body).unwrap();
         assert_eq!((header.coding, body_header.exceptions), (Coding::Quantized, 0), "{name}");
-        assert_eq!(plane::is_narrow(&body[body_header.len..]), is_narrow, "{name}");
+        assert_eq!(plane::mostly_fits_16_bits(&body[body_header.len..]), fits_16_bits, "{name}");
         let restored = decode(&layout, stream).unwrap();
         let expected: Vec<u8> = (0..70_000).flat_map(|index| (code(index) as f64 * step).to_le_bytes()).collect();
         assert!(restored == expected, "{name}");

@@ -1,4 +1,4 @@
-//! Tables (a) to (d) and (h): which books the dictionary holds, how one is chosen, and what it loses.
+//! Tables (a) to (d) and (h): the books of the dictionary, the choice of a book for a chunk, and its loss.
 
 use quire_codec::stages::alphabet::Histogram;
 use quire_codec::stages::codebook::{self, PACKED_LENGTHS};
@@ -15,7 +15,7 @@ use crate::table::{Table, geomean, percent};
 use crate::training::Target;
 use crate::{BOOKS, dictionary, trained_books};
 
-/// Bits of a histogram's codes with the cheapest of some books.
+/// Number of bits of a histogram's codes with the cheapest of some books.
 fn cheapest(histogram: &Histogram, books: &[Entry]) -> u64 {
     books.iter().map(|book| code_bits(histogram, &book.lengths)).min().unwrap_or(0)
 }
@@ -25,17 +25,17 @@ fn dictionary_ratio(sample: &Sample, books: &[Entry]) -> f64 {
     sample.ratio(cheapest(&sample.histogram, books) + sample.extra_bits)
 }
 
-/// Bits of a custom book's codes.
+/// Number of bits of a custom book's codes.
 fn custom_bits(histogram: &Histogram) -> u64 {
     code_bits(histogram, &codebook::optimal_lengths(histogram))
 }
 
-/// Ratio with a custom book, whose lengths are in the stream.
+/// Ratio with a custom book. Its code lengths are part of the stream.
 fn custom_ratio(sample: &Sample) -> f64 {
     sample.ratio(custom_bits(&sample.histogram) + 8 * PACKED_LENGTHS as u64 + sample.extra_bits)
 }
 
-/// Ratio that no code of whole symbols passes.
+/// Ratio at the entropy of the tokens. No code with a whole number of bits for each symbol has a higher one.
 fn entropy_ratio(sample: &Sample) -> f64 {
     let tokens: u64 = sample.histogram.iter().sum();
     sample.ratio((entropy(&shares(&sample.histogram)) * tokens as f64) as u64 + sample.extra_bits)

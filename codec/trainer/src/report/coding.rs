@@ -25,10 +25,10 @@ pub fn length_limits(samples: &[Sample]) -> String {
     )
 }
 
-/// The name of a column and the ratio in it.
+/// Name of a pipeline and the ratio that it gives.
 type Column = (&'static str, fn(&Sample) -> f64);
 
-/// What table (f) compares.
+/// The pipelines that table (f) compares.
 const PIPELINES: [Column; 3] = [
     ("neither", |sample| sample.ratio(sample.plain_bits)),
     ("classes", |sample| sample.ratio(sample.classes_only_bits)),
@@ -59,7 +59,7 @@ pub fn without_tokens(samples: &[Sample]) -> String {
     )
 }
 
-/// Table (g): what lanes, index and headers add to the bits of codes.
+/// Table (g): the bytes that lanes, index and headers add to the bits of codes.
 #[must_use]
 pub fn layout_overhead(samples: &[Sample]) -> String {
     let names = BOUNDS.iter().flat_map(|bound| ["bits", "lanes", "all"].map(|name| format!("{bound:e} {name}")));
@@ -81,12 +81,12 @@ pub fn layout_overhead(samples: &[Sample]) -> String {
     )
 }
 
-/// Table (i): ways to code zeros that stand together.
+/// Table (i): ways to code stretches of zeros.
 #[must_use]
 pub fn ways_to_code_zeros(samples: &[Sample]) -> String {
     let mut table = columns("zeros", &["all", "mean loss", "worst"]);
-    for (place, way) in ZEROS.iter().enumerate() {
-        let with = |sample: &Sample| sample.ratio(sample.zeros_bits[place]);
+    for (index, way) in ZEROS.iter().enumerate() {
+        let with = |sample: &Sample| sample.ratio(sample.zeros_bits[index]);
         table.row(&way.name(), ratio_cells(samples, with, |sample| sample.ratio(sample.zeros_bits[0])));
     }
     table.to_text("(i) Ratio by the way to code zeros that stand together, a custom book for each chunk with its lengths for nothing; loss against\n    run tokens, negative where they lose")

@@ -4,7 +4,7 @@ use std::ops::Range;
 use super::super::round::Portable;
 use super::*;
 use crate::entropy::alphabet::Meaning;
-use crate::entropy::codebook::{ENTRIES, PATCHED16_ENTRIES, SPECIAL_ENTRY, SymbolEntries};
+use crate::entropy::codebook::{ENTRIES, NON_LITERAL_ENTRY, PATCHED16_ENTRIES, SymbolEntries};
 
 fn random() -> impl FnMut(u64) -> u64 {
     let mut state = 1u64;
@@ -57,21 +57,21 @@ fn round(tokens: &[Token], entries: &SymbolEntries, filler: usize) -> RoundToken
         non_literals: entries
             .iter()
             .enumerate()
-            .fold(0, |set, (lane, entry)| set | u32::from(entry & SPECIAL_ENTRY != 0) << lane),
+            .fold(0, |set, (lane, entry)| set | u32::from(entry & NON_LITERAL_ENTRY != 0) << lane),
         taken: 0,
     }
 }
 
 /// Expands the tokens of a block, round after round, and compares values, patches, and what is read, with the plain ones.
 fn check<C: Integer + Debug>(decoder: impl LaneDecoder, tokens: &[Token], filler: usize, is_zero_filled: bool) {
-    let entries = if C::FAR.is_some() { &PATCHED16_ENTRIES } else { &ENTRIES };
+    let entries = if C::PLACEHOLDER.is_some() { &PATCHED16_ENTRIES } else { &ENTRIES };
     let (mut expected, mut expected_patches) = (Vec::new(), Vec::new());
     for (index, difference) in plain(tokens).into_iter().enumerate() {
         let value = C::from_i64(difference);
-        let is_far = |far| value == far || value.to_i64() != difference;
-        if let Some(far) = C::FAR.filter(|&far| is_far(far)) {
+        let is_patched = |placeholder| value == placeholder || value.to_i64() != difference;
+        if let Some(placeholder) = C::PLACEHOLDER.filter(|&placeholder| is_patched(placeholder)) {
             expected_patches.push((index, difference));
-            expected.push(far);
+            expected.push(placeholder);
         } else {
             expected.push(value);
         }

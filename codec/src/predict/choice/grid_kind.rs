@@ -1,4 +1,4 @@
-//! Stage 0 (FORMAT.md §11): choice of a chunk's grid (rounding grid, lattice, logarithm, steps of integers or exact bits) and of its predictor.
+//! Stage 0 (FORMAT.md §11): the kind of a chunk's grid (rounding grid, lattice, logarithm, steps of integers or exact bits) and its predictor.
 
 use super::{Chooser, Fork};
 use crate::config::{Config, ErrorBound};
@@ -9,13 +9,13 @@ use crate::number::value::Value;
 use crate::predict::predictor::Predictor;
 use crate::predict::quantized::Quantized;
 use crate::quantize::grid::Grid;
-use crate::quantize::integer_steps::{Steps, Whole};
+use crate::quantize::integer_steps::{IntegerElement, Steps};
 use crate::quantize::lattice;
 use crate::quantize::logarithm::{Logarithm, is_too_fine};
 use crate::quantize::quantizer::Quantizer;
 
-/// Grid and predictor of a chunk of floating-point numbers. The chunk is not constant, and the bound of `config` is settled: absolute, point-wise
-/// relative or lossless ([`crate::bound`]).
+/// Chooses grid and predictor of a chunk of floating-point numbers. The chunk must not be constant, and the bound of `config` must be settled: absolute,
+/// point-wise relative or lossless ([`crate::bound`]).
 ///
 /// # Errors
 /// `InvalidArgument` for a bound that is not settled, `OutOfMemory`.
@@ -56,11 +56,11 @@ pub(crate) fn for_floats<V: Value>(
     }
 }
 
-/// Grid and predictor of a chunk of integers. The bound of `config` is settled: absolute or lossless.
+/// Chooses grid and predictor of a chunk of integers. The bound of `config` must be settled: absolute or lossless.
 ///
 /// # Errors
 /// `InvalidArgument` for a bound that is not settled, `OutOfMemory`.
-pub(crate) fn for_whole_numbers<V: Whole>(
+pub(crate) fn for_integers<V: IntegerElement>(
     chunk: &[u8],
     layout: &Layout,
     config: &Config,
@@ -104,7 +104,7 @@ mod tests {
     fn of_integers(values: &[i32], bound: ErrorBound) -> Result<(Grid, Predictor)> {
         let chunk: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let config = Config { bound, ..Config::absolute(1.0).unwrap() };
-        for_whole_numbers::<i32>(
+        for_integers::<i32>(
             &chunk,
             &layout(Scalar::I32, values.len()),
             &config,
@@ -123,7 +123,7 @@ mod tests {
         ));
         assert!(matches!(of_floats(&rough, ErrorBound::PointwiseRelative(1e-12)), Ok((Grid::Exact, Predictor::Differences(_)))));
         assert!(matches!(of_floats(&rough, ErrorBound::Lossless), Ok((Grid::Exact, Predictor::Differences(_)))));
-        // Multiples of a quarter are a lattice: half its spacing is an eighth.
+        // Multiples of 1/4 are on a lattice, whose half step is 1/8.
         assert!(matches!(of_floats(&quarters, ErrorBound::Lossless), Ok((Grid::Linear(grid), _)) if grid.half_step() == 0.125));
     }
 
