@@ -49,7 +49,7 @@ impl Target {
         (codes + 8 * PACKED_LENGTHS as u64 + self.other_bits) as f64
     }
 
-    /// A chunk of [`DENSITY_VALUES`] values whose differences follow a density.
+    /// A chunk of `DENSITY_VALUES` values whose differences follow a density.
     #[must_use]
     pub fn of_density(density: Density) -> Self {
         let Entry { family, scale, spread, .. } = density.book();
