@@ -32,7 +32,7 @@ pub struct UserDictionary {
 }
 
 impl UserDictionary {
-    /// The bytes of a dictionary file: [`MAGIC`], then the contents in bincode.
+    /// The bytes of a dictionary file: the file's first bytes, then the contents in bincode.
     ///
     /// # Errors
     /// The text of bincode's error.
