@@ -483,7 +483,7 @@ mod tests {
         assert_refused(&with(&[0x5101_0001, 8, 8, 8]), "announces 1 extents, 2 more words follow");
         assert_refused(&with(&[0x5101_0101, 8, 8]), "announces 1 extents, 1 more words follow");
         assert_refused(&with(&[0x5101_0005, 1, 1, 1, 1, 1]), "chunk has 5 dimensions");
-        assert_refused(&with(&[0x5101_0005, 1, 1, 1, 1, 1, 1, 1, 1, 1]), "13 cd_values are more than the 12");
+        assert_refused(&with(&[0x5101_0005, 1, 1, 1, 1, 1, 1, 1, 1, 1]), "there are 13 cd_values: the filter has at most 12");
         assert_refused(&with(&[0x5101_00ff, 1]), "announces 255 extents, 1 words follow");
         assert_refused(&with(&[0x5101_0001, 0]), "no elements");
         assert_refused(&with(&[0x5101_0004, u32::MAX, u32::MAX, u32::MAX, u32::MAX]), "more than 2^48");
