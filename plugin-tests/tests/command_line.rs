@@ -85,7 +85,7 @@ fn args_give_what_each_client_takes_and_back() {
         (&["abs=1", "--rel", "0.1"], "give one of them"),
         (&[], "no bound is given: say one of --abs"),
         (&["99"], "mode 99 is unknown"),
-        (&["1,x"], "no list of numbers"),
+        (&["1,x"], "is not a list of 32-bit numbers"),
         (&["--bound", "1"], "unexpected argument '--bound'"),
     ] {
         assert_says(&end_with(2, quire(&sandbox, &["args"]).args(arguments)), &[reason]);

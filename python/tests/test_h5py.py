@@ -89,6 +89,6 @@ def test_what_cannot_be_inspected_is_a_value_error(tmp_path: Path) -> None:
         behind = file.create_dataset("gzip", data=np.zeros(9), chunks=(3,), compression="gzip")
         damaged = file.create_dataset("damaged", shape=(9,), dtype="f4", chunks=(9,), **Quire(abs=1))
         damaged.id.write_direct_chunk((0,), b"no stream at all, but some bytes")
-        for dataset, reason in ((plain, "has the filters"), (behind, "has the filters"), (damaged, "chunk at .0,.: stream is damaged"), (file, "no dataset")):
+        for dataset, reason in ((plain, "has the filters"), (behind, "has the filters"), (damaged, "chunk at .0,.: stream is damaged"), (file, "is not an h5py dataset")):
             with pytest.raises(ValueError, match=reason):
                 inspect(dataset)

@@ -64,7 +64,7 @@ def test_variables_that_cannot_be_compressed_are_value_errors(tmp_path: Path) ->
             (text, Quire(abs=1), "'text' has values of type"),
             (letters, Quire(abs=1), "cannot be compressed"),
             (whole, Quire(pwrel=0.1), "point-wise"),
-            (file, Quire(abs=1), "no variable of netCDF4"),
+            (file, Quire(abs=1), "is not a netCDF4 variable"),
         ):
             with pytest.raises(ValueError, match=reason):
                 def_var_filter(variable, quire)

@@ -85,11 +85,11 @@ def test_bytes_in_and_bytes_out() -> None:
     assert_bound(values, np.frombuffer(room, "<f4"), 1e-3)
     with pytest.raises(ValueError, match="out has room for 4"):
         codec.decode(stream, out=bytearray(4))
-    with pytest.raises(ValueError, match="in a row"):
+    with pytest.raises(ValueError, match="out must be contiguous bytes"):
         codec.decode(stream, out=np.empty((8000,), "<f4")[::2])
     with pytest.raises(ValueError, match="out has room for 0"):
         codec.decode(stream, out=values.tobytes())
-    with pytest.raises(ValueError, match="no values of type"):
+    with pytest.raises(ValueError, match="cannot be read as values of type"):
         codec.encode(b"12345")
 
 

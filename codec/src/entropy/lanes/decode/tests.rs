@@ -64,7 +64,7 @@ fn a_block_takes_exactly_its_words_and_extra_bits() {
     let (words, extra) = block(&tokens);
     let len = values.len();
     assert_eq!(decoded(&words, &extra, len), Ok(values));
-    let behind = "bits stand behind its last token";
+    let behind = "behind its last token are bits";
     for word in [0, 1, 0x8000] {
         refused(&[&words[..], &[word]].concat(), &extra, len, behind);
         refused(&[&words[..], &[0; 100], &[word]].concat(), &extra, len, behind);
@@ -106,7 +106,7 @@ fn bits_behind_the_tokens_of_each_lane_are_zeros() {
             for bit in 0..if lane < count { 12 } else { 16 } {
                 words[lane] ^= 1 << bit;
                 let end = words.iter().rposition(|&word| word != 0).unwrap() + 1;
-                refused(&words[..end], &extra, count, "bits stand behind its last token");
+                refused(&words[..end], &extra, count, "behind its last token are bits");
                 words[lane] ^= 1 << bit;
             }
         }
@@ -125,11 +125,11 @@ fn blocks_of_other_lengths_are_refused() {
     assert_eq!(decoded(&words, &extra, 6), Ok(vec![16, 0, 0, 0, 0, 0]));
     refused(&words, &extra, 5, "a run ends 1 values behind the block");
     refused(&words, &extra, 2, "a run ends 4 values behind the block");
-    refused(&words, &extra, 1, "bits stand behind its last token");
+    refused(&words, &extra, 1, "behind its last token are bits");
     // Words that are missing are zeros, and so are all codes behind the last word.
     assert_eq!(decoded(&words, &extra, 9), Ok(vec![16, 0, 0, 0, 0, 0, 0, 0, 0]));
     assert_eq!(decoded(&[], &[], 3000), Ok(vec![0; 3000]));
     assert_eq!(decoded(&[], &[], 0), Ok(vec![]));
-    refused(&[1], &[], 0, "bits stand behind");
+    refused(&[1], &[], 0, "behind its last token are bits");
     refused(&[], &[0, 0], 0, "0 extra bits, it has 16");
 }
