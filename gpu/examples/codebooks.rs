@@ -311,7 +311,7 @@ impl Ours {
     fn job(&self, stream: &CudaStream, policy: usize) -> EncodeJob {
         let mut job = EncodeJob {
             chunks: 1,
-            inspected: 1,
+            needs_no_inspection: 1,
             tables: ConstPointer::new(self.tables.device_ptr(stream).0),
             parameters: Pointer::new(self.parameters[policy].device_ptr(stream).0),
             states: Pointer::new(self.state.device_ptr(stream).0),

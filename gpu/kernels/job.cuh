@@ -12,15 +12,15 @@ __device__ __forceinline__ u32 plane_elements(const Job& job, u32 exceptions, u3
 }
 
 /// Whether all values of the chunk are equal. Valid once `inspect` has run.
-__device__ __forceinline__ bool is_constant(const EncodeJob& job, const EncodeState& state) { return !job.inspected && !state.differs; }
+__device__ __forceinline__ bool is_constant(const EncodeJob& job, const EncodeState& state) { return !job.needs_no_inspection && !state.differs; }
 
 /// Integers of block `index` of a plane.
 __device__ __forceinline__ u32 block_length(const DecodePlaneState& plane, u32 index) {
   return min(plane.elements - (index << plane.block_log), 1u << plane.block_log);
 }
 
-__device__ __forceinline__ u32 plane_blocks(u32 elements, u32 group_log) {
-  return ceil_div(ceil_div(elements, SEGMENT), 1u << group_log);
+__device__ __forceinline__ u32 plane_blocks(u32 elements, u32 block_segments_log) {
+  return ceil_div(ceil_div(elements, SEGMENT), 1u << block_segments_log);
 }
 
 /// Copies the state to the host. The last launch that can refuse a stream does this.

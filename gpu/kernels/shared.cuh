@@ -50,10 +50,10 @@ struct SharedRing {
   u32 address;
 
   __device__ __forceinline__ explicit SharedRing(const void* pointer) : address((SharedMemory(pointer).address + BYTES - 1) & ~(BYTES - 1)) {}
-  __device__ __forceinline__ u32 place(u32 at) const { return (at & (BYTES - 1)) | address; }
-  __device__ __forceinline__ u32 load(u32 at) const { return load_shared(place(at)); }
+  __device__ __forceinline__ u32 address_of(u32 at) const { return (at & (BYTES - 1)) | address; }
+  __device__ __forceinline__ u32 load(u32 at) const { return load_shared(address_of(at)); }
   __device__ __forceinline__ void store(u32 at, u32 pair) const {
-    asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"(place(at)), "r"(pair) : "memory");
+    asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"(address_of(at)), "r"(pair) : "memory");
   }
 };
 

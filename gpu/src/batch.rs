@@ -17,9 +17,9 @@ use crate::memory::bytes_of;
 use crate::plan::{DecodeVariant, EncodeVariant};
 use crate::session::{Session, decode_parameters, for_chunk, linear_parameters};
 
-/// The variant of a batch: the host has not inspected the chunks, and streams stay on the device.
+/// The variant of a batch: the kernel `inspect` looks at the chunks, and streams stay on the device.
 const STAYS: EncodeVariant =
-    EncodeVariant { inspected: false, to_host: false, interpolated: false, linear: true, bit_planes: false };
+    EncodeVariant { needs_no_inspection: false, to_host: false, interpolated: false, linear: true, bit_planes: false };
 
 /// Times of one run after another, in microseconds.
 #[derive(Debug, Clone, Default)]

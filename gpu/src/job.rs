@@ -216,7 +216,7 @@ shared_structs! {
         /// Index in the dictionary, or `CUSTOM_BOOK`.
         pub number: u32,
         /// Log2 of the segments in a block.
-        pub group_log: u32,
+        pub block_segments_log: u32,
         /// Code length by symbol.
         pub lengths: [u8; SYMBOLS],
     }
@@ -262,7 +262,7 @@ shared_structs! {
         /// Words of the lanes: `[chunk][segment][LANE_SLOT]`.
         pub lane_words: Pointer<u16>,
         /// 16-bit words of the lanes, or of the bit planes: `[chunk][block]`.
-        pub lane_sizes: Pointer<u32>,
+        pub lane_or_plane_sizes: Pointer<u32>,
         /// 16-bit words of the lanes and of the extra bits: `[chunk][block]`.
         pub block_sizes: Pointer<u32>,
         /// Sums of GROUP `block_sizes` each: `[chunk][group]`. 0 when the job begins.
@@ -288,8 +288,8 @@ shared_structs! {
         pub most_listed: u32,
         /// 1 if planes are coded as bit planes, in place of tokens and lanes.
         pub bit_planes: u32,
-        /// 1 if the host has seen that the chunks are neither constant nor on a lattice.
-        pub inspected: u32,
+        /// 1 if `inspect` is not launched: no chunk is constant, and none needs a search for a lattice.
+        pub needs_no_inspection: u32,
         /// 1 if values are interpolated, in place of differences.
         pub interpolated: u32,
         /// 0.
@@ -306,8 +306,8 @@ shared_structs! {
         pub input_stride: u64,
         /// Quantization codes, or the residuals of interpolation in the order of coding: `[chunk][elements]`.
         pub codes: Pointer<c_void>,
-        /// Of an interpolated chunk: index on the fine grid of each value, from which others are predicted: `[chunk][elements]`.
-        pub places: Pointer<i32>,
+        /// Of an interpolated chunk: position of each value on the fine grid, from which others are predicted: `[chunk][elements]`.
+        pub positions: Pointer<i32>,
         /// Bits of the exceptions, as wide as codes: `[chunk][elements]`.
         pub exception_bits: Pointer<c_void>,
         /// Indices of the exceptions, ascending, where they are listed: `[chunk][most_listed]`.
@@ -330,11 +330,11 @@ shared_structs! {
         pub output: Pointer<u8>,
         /// Bytes reserved for a stream.
         pub output_stride: u64,
-        /// Pinned memory to which `seal` copies the streams, or null.
+        /// Pinned memory to which `checksum_and_copy` copies the streams, or null.
         pub host_output: Pointer<u8>,
         /// `[chunk]`.
         pub results: Pointer<EncodeResult>,
-        /// Pinned memory to which `seal` copies `results`, or null.
+        /// Pinned memory to which `checksum_and_copy` copies `results`, or null.
         pub host_results: Pointer<EncodeResult>,
     }
 
@@ -410,7 +410,7 @@ shared_structs! {
         /// Offset of the block's words from the stream's start, in 16-bit words: `[chunk][block]`.
         pub lane_starts: Pointer<u32>,
         /// 16-bit words of the lanes, or of the bit planes: `[chunk][block]`.
-        pub lane_sizes: Pointer<u32>,
+        pub lane_or_plane_sizes: Pointer<u32>,
         /// 16-bit words of the extra bits: `[chunk][block]`.
         pub extra_sizes: Pointer<u32>,
         /// Symbols of tokens: `[chunk][segment][SEGMENT]`. Null where no plane has tokens.
@@ -454,8 +454,8 @@ shared_structs! {
         pub input_stride: u64,
         /// By plane: `CODES`, `MASK`, `BITS`.
         pub planes: [DecodePlane; PLANES],
-        /// Of an interpolated chunk: index on the fine grid of each value, from which others are predicted: `[chunk][elements]`.
-        pub places: Pointer<i32>,
+        /// Of an interpolated chunk: position of each value on the fine grid, from which others are predicted: `[chunk][elements]`.
+        pub positions: Pointer<i32>,
         /// Sums of the tiles of long rows: `[chunk][plane][row tile]`.
         pub row_sums: Pointer<u64>,
         /// Last row of each block of codes, its columns summed within the block: `[chunk][edge_stride]`.

@@ -183,16 +183,16 @@ impl Session {
     pub(crate) fn start_compressing(&mut self, loaded: &Loaded, chunk: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
         let searched = matches!(config.bound, ErrorBound::Absolute(_)) && layout.scalar.is_float();
         // Only on an absolute bound's grid do the kernels look for a lattice; on every grid they look for a constant chunk.
-        let inspected = searched && has_nothing_to_inspect(chunk, layout, config);
+        let needs_no_inspection = searched && has_nothing_to_inspect(chunk, layout, config);
         let bit_planes = config.coding == CodingPolicy::Bitshuffle;
         let linear = layout.scalar.is_float();
-        let variant = EncodeVariant { inspected, to_host: true, interpolated: false, linear, bit_planes };
+        let variant = EncodeVariant { needs_no_inspection, to_host: true, interpolated: false, linear, bit_planes };
         let mut number = self.encoder(loaded, layout, 1, variant)?;
         let input = self.encode_plan(number).0.job.input.address();
         let Self { ring, stream, chooser, .. } = self;
         let mut send = || ring.send(stream, &[], chunk, input);
         // The chunk is on its way while its grid and its predictor are chosen.
-        let (sent, chosen) = if inspected && is_chosen_on_tiles(&layout.shape) {
+        let (sent, chosen) = if needs_no_inspection && is_chosen_on_tiles(&layout.shape) {
             let mut sent = None;
             let chosen = for_chunk(
                 chooser,
@@ -214,7 +214,8 @@ impl Session {
             Some((grid, predictor)) => {
                 let linear = matches!(grid, Grid::Linear(_));
                 let interpolated = predictor == Predictor::Interpolation;
-                let chosen = EncodeVariant { interpolated, linear, inspected: inspected || !searched, ..variant };
+                let chosen =
+                    EncodeVariant { interpolated, linear, needs_no_inspection: needs_no_inspection || !searched, ..variant };
                 if chosen != variant {
                     number = self.encoder(loaded, layout, 1, chosen)?;
                 }

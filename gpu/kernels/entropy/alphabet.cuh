@@ -16,10 +16,10 @@ template <typename Bits>
 __device__ __forceinline__ Token<Bits> run_token(i32 first, u32 run) {
   const u32 octave = 31 - __clz(run);
   const bool is_long = octave >= 5;
-  const u32 place = is_long ? octave + 3 : 2 * (octave - 1) + (run >> (octave - 1) & 1);
+  const u32 index = is_long ? octave + 3 : 2 * (octave - 1) + (run >> (octave - 1) & 1);
   const u32 family = first == 0 ? RUNS_OF_ZEROS : first < 0 ? RUNS_OF_MINUS_ONE : RUNS_OF_ONE;
   const u32 bits = run == SEGMENT ? 0 : is_long ? octave : octave - 1;
-  return {family + place, bits, Bits(run & ((1u << bits) - 1))};
+  return {family + index, bits, Bits(run & ((1u << bits) - 1))};
 }
 
 /// Token of one difference of magnitude `magnitude`, whose highest 1 is bit `octave`.

@@ -106,7 +106,7 @@ template <typename C>
 __device__ __forceinline__ void write_planes(ShuffleBlock<C>& block, const EncodeJob& job, u32 plane_number, u32 segment, u32 length, const Own<C>& own) {
   typedef typename Folded<C>::Type F;
   const EncodePlane& plane = job.planes[plane_number];
-  const u64 place = u64(blockIdx.y) * job.segments + segment;
+  const u64 slot = u64(blockIdx.y) * job.segments + segment;
   const u32 t = threadIdx.x, first = t * VALUES_PER_THREAD;
   F folded[VALUES_PER_THREAD], any = 0;
 #pragma unroll
@@ -188,13 +188,13 @@ __device__ __forceinline__ void write_planes(ShuffleBlock<C>& block, const Encod
       const u32 inclusive = warp_prefix_sum(own_bytes), before = inclusive - own_bytes;
       const u32 all_low = __shfl_sync(ALL_LANES, inclusive, WARP - 1) & 0xffff;
       const u32 ranks[2] = {at.words + __popc(low & lanes_below()), at.words + __popc(low) + __popc(high & lanes_below())};
-      u32 places[2] = {before & 0xffff, all_low + (before >> 16)};
+      u32 next_byte[2] = {before & 0xffff, all_low + (before >> 16)};
 #pragma unroll
       for (u32 half = 0; half < 2; half++) {
         if (nibble[half]) block.nibbles[ranks[half]] = u8(nibble[half]);
 #pragma unroll
         for (u32 k = 0; k < 4; k++) {
-          if (nibble[half] >> k & 1) to[places[half]++] = u8(words_of_lane[half] >> (8 * k));
+          if (nibble[half] >> k & 1) to[next_byte[half]++] = u8(words_of_lane[half] >> (8 * k));
         }
       }
     }
@@ -203,13 +203,13 @@ __device__ __forceinline__ void write_planes(ShuffleBlock<C>& block, const Encod
       stream[nibbles_at + i] = u8(block.nibbles[2 * i] | (2 * i + 1 < all.words ? block.nibbles[2 * i + 1] << 4 : 0));
     }
     __syncthreads();
-    u32* target = plane.extra + place * plane.extra_stride;
+    u32* target = plane.extra + slot * plane.extra_stride;
     for (u32 i = t; i < ceil_div(bytes, 4); i += THREADS) target[i] = block.extra[i];
   }
   if (t == 0) {
     const u32 words = 2 * ceil_div(bytes, 4);
     PlaneState& state = job.states[blockIdx.y].planes[plane_number];
-    plane.lane_sizes[place] = plane.block_sizes[place] = words;
+    plane.lane_or_plane_sizes[slot] = plane.block_sizes[slot] = words;
     if (words > *static_cast<volatile u32*>(&state.max_lane_words)) atomicMax(&state.max_lane_words, words);
     if (words) atomicAdd(&plane.groups[u64(blockIdx.y) * job.groups + segment / GROUP], words);
   }
@@ -222,7 +222,7 @@ __device__ __forceinline__ void shuffle_plane(ShuffleBlock<C>& block, const Enco
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     Book& book = job.planes[number].book[blockIdx.y];
     book.number = BIT_PLANES;
-    book.group_log = 0;
+    book.block_segments_log = 0;
   }
   const u32 segments = ceil_div(elements, SEGMENT);
   for (u32 segment = blockIdx.x; segment < segments; segment += gridDim.x) {
@@ -369,12 +369,12 @@ __device__ bool read_planes(UnshuffleBlock<C>& block, const u8* stream, u32 size
       const u32 own_bytes = __popc(nibbles[0]) | __popc(nibbles[1]) << 16;
       const u32 inclusive = warp_prefix_sum(own_bytes), before = inclusive - own_bytes;
       const u32 all_low = __shfl_sync(ALL_LANES, inclusive, WARP - 1) & 0xffff;
-      u32 places[2] = {before & 0xffff, all_low + (before >> 16)};
+      u32 next_byte[2] = {before & 0xffff, all_low + (before >> 16)};
 #pragma unroll
       for (u32 half = 0; half < 2; half++) {
 #pragma unroll
         for (u32 k = 0; k < 4; k++) {
-          if (nibbles[half] >> k & 1) words_of_lane[half] |= u32(from[places[half]++]) << (8 * k);
+          if (nibbles[half] >> k & 1) words_of_lane[half] |= u32(from[next_byte[half]++]) << (8 * k);
         }
         good = good && (mode == PLANE_DENSE || nibble_of(words_of_lane[half]) == nibbles[half]);
       }
@@ -389,20 +389,20 @@ __device__ bool read_planes(UnshuffleBlock<C>& block, const u8* stream, u32 size
   __syncthreads();
 #pragma unroll
   for (u32 i = 0; i < OCTETS; i++) {
-    const u32 place = i * LANE_THREADS + t;
+    const u32 column = i * LANE_THREADS + t;
     F folded[8] = {};
     for (u32 level = 0; level < count; level += 8) {
       u64 octet = 0;
 #pragma unroll
-      for (u32 at = 0; at < 8; at++) octet |= u64(block.planes[level + at][place]) << (8 * at);
+      for (u32 at = 0; at < 8; at++) octet |= u64(block.planes[level + at][column]) << (8 * at);
       octet = transpose_octet(octet);
 #pragma unroll
       for (u32 k = 0; k < 8; k++) folded[k] |= F(u8(octet >> (8 * k))) << level;
     }
 #pragma unroll
     for (u32 k = 0; k < 8; k++) {
-      block.out[8 * place + k] = C(unfold(folded[k]));
-      good = good && (folded[k] == 0 || 8 * place + k < length);
+      block.out[8 * column + k] = C(unfold(folded[k]));
+      good = good && (folded[k] == 0 || 8 * column + k < length);
     }
   }
   return __syncthreads_and(good);
@@ -414,10 +414,10 @@ __device__ bool unshuffle_block(const DecodeJob& job, u32 number, const DecodePl
   static_assert(sizeof(UnshuffleBlock<C>) <= sizeof(UnshuffleBlock<Block>), "one memory for the planes of a chunk");
   UnshuffleBlock<C>& block = reinterpret_cast<UnshuffleBlock<C>&>(memory);
   const DecodePlane& plane = job.planes[number];
-  const u64 place = u64(blockIdx.y) * job.segments + index;
+  const u64 slot = u64(blockIdx.y) * job.segments + index;
   const u32* input = reinterpret_cast<const u32*>(job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters));
-  const u32 start = plane.lane_starts[place];
-  const u32 first = index * SEGMENT, length = min(state.elements - first, SEGMENT), halves = plane.lane_sizes[place];
+  const u32 start = plane.lane_starts[slot];
+  const u32 first = index * SEGMENT, length = min(state.elements - first, SEGMENT), halves = plane.lane_or_plane_sizes[slot];
   C* values = static_cast<C*>(plane.values) + u64(blockIdx.y) * plane.stride + first;
   constexpr u32 VALUES_PER_QUAD = 16 / sizeof(C);
   uint4* quads = reinterpret_cast<uint4*>(values);

@@ -238,6 +238,6 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
   while (SEGMENT << log > BLOCK_TOKENS && longest_group(block, tokens, u32(segments), log) > BLOCK_TOKENS) log--;
   if (t == 0) {
     book.number = number;
-    book.group_log = log;
+    book.block_segments_log = log;
   }
 }

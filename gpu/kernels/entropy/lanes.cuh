@@ -22,25 +22,25 @@ __device__ __forceinline__ u32 aligned_code(u32 code) {
 
 /// Codes the tokens of a block.
 __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodePlane& plane, PlaneState& state, const u32* codes,
-                                             u32* segment_ends, u32 block, u32 group_log, u32 segments) {
+                                             u32* segment_ends, u32 block, u32 block_segments_log, u32 segments) {
   const u32 lane = lane_id();
-  const u64 chunk_place = u64(blockIdx.y) * job.segments;
-  const u32 first = block << group_log, end = min(first + (1u << group_log), segments);
+  const u64 chunk_slot = u64(blockIdx.y) * job.segments;
+  const u32 first = block << block_segments_log, end = min(first + (1u << block_segments_log), segments);
   // At most 32 segments: one a lane.
   const bool has_segment = first + lane < end;
-  const u32 ends = warp_prefix_sum(has_segment ? plane.token_counts[chunk_place + first + lane] : 0);
+  const u32 ends = warp_prefix_sum(has_segment ? plane.token_counts[chunk_slot + first + lane] : 0);
   const u32 tokens = __shfl_sync(ALL_LANES, ends, WARP - 1);
-  const u32 extra_bits = warp_sum(has_segment ? plane.extra_bits[chunk_place + first + lane] : 0);
+  const u32 extra_bits = warp_sum(has_segment ? plane.extra_bits[chunk_slot + first + lane] : 0);
   __syncwarp();
   segment_ends[lane] = ends;
   __syncwarp();
-  u16* words = plane.lane_words + (chunk_place + first) * LANE_SLOT;
+  u16* words = plane.lane_words + (chunk_slot + first) * LANE_SLOT;
   // Otherwise the compiler computes the address again for each word.
   keep(words);
-  const u8* symbols = plane.symbols + (chunk_place + first) * SEGMENT;
+  const u8* symbols = plane.symbols + (chunk_slot + first) * SEGMENT;
 
   // Pending bits and their number (below 16); the offsets of the word they begin and of the lane's word after it; the block's next free offset.
-  u32 pending = 0, bits = 0, place = lane, next_place = LANES + lane, next = 2 * LANES;
+  u32 pending = 0, bits = 0, word_at = lane, next_word_at = LANES + lane, next = 2 * LANES;
   const u32 below = lanes_below();
   // The first token to read ahead, its segment, and the tokens before that segment's start and end.
   u32 start = 0, segment = 0, segment_start = 0, segment_end = segment_ends[0];
@@ -81,14 +81,14 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
       const bool full = bits >= 16;
       const u32 ballot = __ballot_sync(ALL_LANES, full);
       bits &= 15;
-      store_if(full, words + place, pending >> bits);
-      place = full ? next_place : place;
-      next_place = full ? next + __popc(ballot & below) : next_place;
+      store_if(full, words + word_at, pending >> bits);
+      word_at = full ? next_word_at : word_at;
+      next_word_at = full ? next + __popc(ballot & below) : next_word_at;
       next += __popc(ballot);
     }
   }
-  words[place] = u16(pending << (16 - bits));
-  words[next_place] = 0;
+  words[word_at] = u16(pending << (16 - bits));
+  words[next_word_at] = 0;
   __syncwarp();
   // Trailing words of 0 are not stored.
   u32 used = next, nonzero = 0;
@@ -99,8 +99,8 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
   }
   if (lane == 0) {
     const u32 extra_words = ceil_div(extra_bits, 16);
-    plane.lane_sizes[chunk_place + block] = used;
-    plane.block_sizes[chunk_place + block] = used + extra_words;
+    plane.lane_or_plane_sizes[chunk_slot + block] = used;
+    plane.block_sizes[chunk_slot + block] = used + extra_words;
     if (used > *static_cast<volatile u32*>(&state.max_lane_words)) atomicMax(&state.max_lane_words, used);
     if (extra_words > *static_cast<volatile u32*>(&state.max_extra_words)) atomicMax(&state.max_extra_words, extra_words);
     atomicAdd(&plane.groups[u64(blockIdx.y) * job.groups + block / GROUP], used + extra_words);
@@ -119,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(WARP) encode_lanes(const __grid_con
     if (elements == 0) continue;
     const EncodePlane& plane = job.planes[number];
     const Book& book = plane.book[blockIdx.y];
-    const u32 group_log = book.group_log, blocks = plane_blocks(elements, group_log);
+    const u32 block_segments_log = book.block_segments_log, blocks = plane_blocks(elements, block_segments_log);
     // The blocks of the smaller planes go to the last blocks of threads, which have no block of the codes or fewer.
     const u32 number_here = number == CODES ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
     if (number_here >= blocks) continue;
@@ -127,7 +127,7 @@ extern "C" __global__ void __launch_bounds__(WARP) encode_lanes(const __grid_con
     for (u32 symbol = threadIdx.x; symbol <= SYMBOLS; symbol += WARP) codes[symbol] = symbol < SYMBOLS ? aligned_code(book.codes[symbol]) : 0;
     __syncwarp();
     for (u32 block = number_here; block < blocks; block += gridDim.x) {
-      encode_block(job, plane, state.planes[number], codes, segment_ends, block, group_log, ceil_div(elements, SEGMENT));
+      encode_block(job, plane, state.planes[number], codes, segment_ends, block, block_segments_log, ceil_div(elements, SEGMENT));
     }
   }
 }
@@ -162,11 +162,11 @@ struct LaneWords {
     coming = ask(brought);
     __syncwarp();
   }
-  __device__ __forceinline__ u32 own(u32 place) const { return place + lane_id() * sizeof(u32); }
-  __device__ __forceinline__ u32 ask(u32 place) const { return own(place) < end ? pairs[own(place) / sizeof(u32)] : 0; }
+  __device__ __forceinline__ u32 own(u32 offset) const { return offset + lane_id() * sizeof(u32); }
+  __device__ __forceinline__ u32 ask(u32 offset) const { return own(offset) < end ? pairs[own(offset) / sizeof(u32)] : 0; }
   __device__ __forceinline__ void put(u32 pair) {
-    const u32 place = own(brought);
-    ring.store(place, place + WORD_BYTES == end ? pair & 0xffff : pair);
+    const u32 offset = own(brought);
+    ring.store(offset, offset + WORD_BYTES == end ? pair & 0xffff : pair);
     brought += BROUGHT_TOGETHER;
   }
   /// Copies what the next STEPS_TOGETHER steps can read from offset `next` on.
@@ -177,7 +177,7 @@ struct LaneWords {
       __syncwarp();
     }
   }
-  __device__ __forceinline__ u32 operator[](u32 place) const { return ring.load(place); }
+  __device__ __forceinline__ u32 operator[](u32 offset) const { return ring.load(offset); }
 };
 
 /// A decoding table in shared memory.
@@ -295,9 +295,9 @@ extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes(const __
     for (; item < items; item += gridDim.x) {
       const u32 index = item * LANE_WARPS + warp_id();
       const bool is_there = index < blocks;
-      const u64 place = u64(blockIdx.y) * job.segments + index;
-      const u32 count = is_there ? plane.lane_sizes[place] : 0;
-      const u16* from = stream + (is_there ? plane.lane_starts[place] : 0);
+      const u64 slot = u64(blockIdx.y) * job.segments + index;
+      const u32 count = is_there ? plane.lane_or_plane_sizes[slot] : 0;
+      const u16* from = stream + (is_there ? plane.lane_starts[slot] : 0);
       if (number != table_of) {
         __syncthreads();
         const uint4* entries = reinterpret_cast<const uint4*>(plane.table[blockIdx.y]) + threadIdx.x;
@@ -316,7 +316,7 @@ extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes(const __
       const u32 most = ceil_div(block_length(plane_state, index), LANES);
       const LanesEnd end =
           decode_block_lanes({SharedMemory(table)}, LaneWords(from, count, ring), symbols, most);
-      if (lane_id() == 0) plane.lane_ends[place] = is_good ? end : LanesEnd{NONE, 0};
+      if (lane_id() == 0) plane.lane_ends[slot] = is_good ? end : LanesEnd{NONE, 0};
     }
     item -= items;
   }

@@ -47,7 +47,7 @@ __device__ __forceinline__ u32 zeros_behind(const u32* zeros, u32 thread) {
 
 /// Tokens of a segment of `length` integers.
 template <typename C>
-__device__ __forceinline__ void write_tokens(TokenBlock<C>& block, const EncodePlane& plane, u64 place, u32 length, const Own<C>& own) {
+__device__ __forceinline__ void write_tokens(TokenBlock<C>& block, const EncodePlane& plane, u64 slot, u32 length, const Own<C>& own) {
   typedef typename Unsigned<C>::Type U;
   const u32 first = threadIdx.x * VALUES_PER_THREAD;
   const u32 zero_before = first > 0 ? reinterpret_cast<u8*>(block.zeros)[threadIdx.x - 1] >> 7 : 0;
@@ -119,13 +119,13 @@ __device__ __forceinline__ void write_tokens(TokenBlock<C>& block, const EncodeP
     }
   }
   __syncthreads();
-  u32* symbols = reinterpret_cast<u32*>(plane.symbols + place * SEGMENT);
+  u32* symbols = reinterpret_cast<u32*>(plane.symbols + slot * SEGMENT);
   for (u32 word = threadIdx.x; word < ceil_div(token_count, 4); word += THREADS) symbols[word] = block.symbol_words[word];
-  u32* extra = plane.extra + place * plane.extra_stride;
+  u32* extra = plane.extra + slot * plane.extra_stride;
   for (u32 word = threadIdx.x; word < ceil_div(bit_count, 32); word += THREADS) extra[word] = block.extra[word];
   if (threadIdx.x == 0) {
-    plane.token_counts[place] = token_count;
-    plane.extra_bits[place] = bit_count;
+    plane.token_counts[slot] = token_count;
+    plane.extra_bits[slot] = bit_count;
   }
   __syncthreads();
 }
@@ -182,12 +182,12 @@ __device__ __forceinline__ void tokenize_mask(TokenBlock<C>& block, const Encode
         block.list[atomicAdd(&block.listed, 1)] = segment;
         continue;
       }
-      const u64 place = u64(blockIdx.y) * job.segments + segment;
+      const u64 slot = u64(blockIdx.y) * job.segments + segment;
       const Token<u32> token = length > 1 ? run_token<u32>(0, length) : Token<u32>{DIRECT_ZERO, 0, 0};
-      plane.symbols[place * SEGMENT] = u8(token.symbol);
-      plane.extra[place * plane.extra_stride] = token.extra;
-      plane.token_counts[place] = 1;
-      plane.extra_bits[place] = token.extra_bits;
+      plane.symbols[slot * SEGMENT] = u8(token.symbol);
+      plane.extra[slot * plane.extra_stride] = token.extra;
+      plane.token_counts[slot] = 1;
+      plane.extra_bits[slot] = token.extra_bits;
       atomicAdd(&block.histogram[token.symbol][0], 1);
     }
     __syncthreads();
@@ -408,12 +408,12 @@ __device__ void expand_block(ExpandBlock<C, T>& block, const BlockSymbols& symbo
     ExpandSum<T> spans(expander.read(words, bit_at, own_bits), block.scratch[1]);
     __syncthreads();
     const u32 total_span = spans.join(block.scratch[1]);
-    u32 place = at + spans.before;
+    u32 offset = at + spans.before;
     if (at + total_span < length) {
 #pragma unroll
       for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
-        if (expander.differences[k] != 0) out[place] = expander.differences[k];
-        place += expander.spans[k];
+        if (expander.differences[k] != 0) out[offset] = expander.differences[k];
+        offset += expander.spans[k];
       }
       at += total_span;
       extra_at += total_bits;
@@ -423,13 +423,13 @@ __device__ void expand_block(ExpandBlock<C, T>& block, const BlockSymbols& symbo
     u32 bit_end = bit_at;
 #pragma unroll
     for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
-      if (place >= length) break;
-      if (expander.differences[k] != 0) out[place] = expander.differences[k];
-      place += expander.spans[k];
+      if (offset >= length) break;
+      if (expander.differences[k] != 0) out[offset] = expander.differences[k];
+      offset += expander.spans[k];
       bit_end += expander.meanings[k] >> 4 & 127;
-      if (place < length) continue;
+      if (offset < length) continue;
       // The block's last token, which one thread has.
-      bool good = place == length && lanes_end_well(end, token + k + 1) && ceil_div(bit_end, 16) == words.count;
+      bool good = offset == length && lanes_end_well(end, token + k + 1) && ceil_div(bit_end, 16) == words.count;
       good = good && (bit_end % 16 == 0 || words[bit_end / 16] >> (bit_end % 16) == 0);
       block.good = good;
     }
@@ -444,9 +444,9 @@ __device__ bool expand_plane_block(const DecodeJob& job, u32 number, const Decod
   static_assert(sizeof(C) <= sizeof(Block), "one memory for the planes of a chunk");
   ExpandBlock<C, T>& block = reinterpret_cast<ExpandBlock<C, T>&>(memory);
   const DecodePlane& plane = job.planes[number];
-  const u64 place = u64(blockIdx.y) * job.segments + index;
-  const LanesEnd end = plane.lane_ends[place];
-  const u32 count = plane.extra_sizes[place], start = plane.lane_starts[place] + plane.lane_sizes[place], length = block_length(state, index);
+  const u64 slot = u64(blockIdx.y) * job.segments + index;
+  const LanesEnd end = plane.lane_ends[slot];
+  const u32 count = plane.extra_sizes[slot], start = plane.lane_starts[slot] + plane.lane_or_plane_sizes[slot], length = block_length(state, index);
   const u16* words = reinterpret_cast<const u16*>(job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters)) + start;
   const u64 first = u64(index) << state.block_log;
   const u32 zero_symbol = plane.table[blockIdx.y][0] >> 4;

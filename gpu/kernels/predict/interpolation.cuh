@@ -2,15 +2,15 @@
 // codec/src/quantize/fine_grid.rs.
 //
 // A value is predicted from values of its own level that are new along fewer axes, and from coarser levels. So a level takes a pass for
-// each number of axes, and all values of a pass are independent. Restored values are kept as places: indices on the fine grid. Places are in the order
+// each number of axes, and all values of a pass are independent. Restored values are kept as positions: indices on the fine grid. Positions are in the order
 // of the chunk, residuals in that of the classes:
 //
-//   coarse levels: one block of threads, places in shared memory      fine levels: a launch a pass, a thread a value
+//   coarse levels: one block of threads, positions in shared memory      fine levels: a launch a pass, a thread a value
 //
 // A block of threads that does all passes of a level on a tile, and what lies around it along with it, was tried: 64^3 takes 77.1 and 68.7 us with
 // it where it takes 79.8 and 73.4, but 256^3 918 and 682 where it takes 449 and 359.
 //
-// Encoding reads values and writes residuals; decoding reads residuals and writes values. Both compute equal places.
+// Encoding reads values and writes residuals; decoding reads residuals and writes values. Both compute equal positions.
 #pragma once
 
 #include "../job.cuh"
@@ -120,20 +120,20 @@ __device__ __forceinline__ u32 component(const u32 (&of)[MAX_RANK], u32 axis) {
   return axis == 0 ? of[0] : axis == 1 ? of[1] : axis == 2 ? of[2] : of[3];
 }
 
-/// Weights of the places three before, before, behind and three behind along an axis, in sixteenths, a byte each.
+/// Weights of the positions three before, before, behind and three behind along an axis, in sixteenths, a byte each.
 __device__ __forceinline__ constexpr u32 weights_of(i32 far_before, i32 before, i32 behind, i32 far_behind) {
   return (u32(far_before) & 255) | (u32(before) & 255) << 8 | (u32(behind) & 255) << 16 | u32(far_behind) << 24;
 }
 
-/// What the value of a grid that is new along SIZE axes is predicted from; all of it is known before any place is.
+/// What the value of a grid that is new along SIZE axes is predicted from; all of it is known before any position is.
 template <u32 SIZE>
 struct Stencil {
-  u32 places[SIZE][4];
+  u32 neighbours[SIZE][4];
   u32 weights[SIZE];
   u32 axes;  // that have a say
 
   Stencil() = default;
-  /// For the value at `point`, whose place has this index, where places have these strides.
+  /// For the value at `point`, whose position has this index, where positions have these strides.
   __device__ __forceinline__ Stencil(const Extents& grid, const u32 (&stride)[MAX_RANK], const GridPoint& point, u32 index) : axes(0) {
     bool is_between[SIZE];
     u32 left = point.set;
@@ -143,11 +143,11 @@ struct Stencil {
       left &= left - 1;
       const u32 at = component(point.at, axis), extent = component(grid.of, axis), step = component(stride, axis);
       const bool before = at >= 3, next = at + 1 < extent, after = at + 3 < extent;
-      // A place that is not there has no weight; another one is read for it.
-      places[k][1] = index - step;
-      places[k][0] = before ? index - 3 * step : index - step;
-      places[k][2] = next ? index + step : index - step;
-      places[k][3] = after ? index + 3 * step : index - step;
+      // A position that is not there has no weight; another one is read for it.
+      neighbours[k][1] = index - step;
+      neighbours[k][0] = before ? index - 3 * step : index - step;
+      neighbours[k][2] = next ? index + step : index - step;
+      neighbours[k][3] = after ? index + 3 * step : index - step;
       weights[k] = after    ? (before ? weights_of(-1, 9, 9, -1) : weights_of(0, 6, 12, -2))
                    : next   ? (before ? weights_of(-2, 12, 6, 0) : weights_of(0, 8, 8, 0))
                    : before ? weights_of(-8, 24, 0, 0)
@@ -164,13 +164,13 @@ struct Stencil {
   }
 
   /// floor((sum + 8 axes) / (16 axes)): the mean of as many predictions in sixteenths, rounded half up. Sums wrap as the CPU's do.
-  template <typename Places>
-  __device__ __forceinline__ i32 predict(const Places& place) const {
+  template <typename Positions>
+  __device__ __forceinline__ i32 predict(const Positions& position) const {
     u32 sum = 8 * axes;
 #pragma unroll
     for (u32 k = 0; k < SIZE; k++) {
 #pragma unroll
-      for (u32 i = 0; i < 4; i++) sum += u32(i32(weights[k] << (24 - 8 * i)) >> 24) * u32(place(places[k][i]));
+      for (u32 i = 0; i < 4; i++) sum += u32(i32(weights[k] << (24 - 8 * i)) >> 24) * u32(position(neighbours[k][i]));
     }
     if (SIZE >= 3 && axes == 3) {
       const i32 quotient = i32(sum) / 48;
@@ -180,15 +180,15 @@ struct Stencil {
   }
 };
 
-/// Values of a chunk that one block of threads interpolates, in shared memory. A value's place overwrites the value.
+/// Values of a chunk that one block of threads interpolates, in shared memory. A value's position overwrites the value.
 template <typename V>
 struct EncodeRoom {
   typedef typename ValueType<V>::Bits Bits;
   Bits slots[COARSE_VALUES];
 
   __device__ __forceinline__ V input(u32 index, u32) const { return ValueType<V>::from_bits(slots[index]); }
-  __device__ __forceinline__ void set_place(u32 index, i32 place) { slots[index] = Bits(u32(place)); }
-  __device__ __forceinline__ i32 place(u32 index) const { return i32(u32(slots[index])); }
+  __device__ __forceinline__ void set_position(u32 index, i32 position) { slots[index] = Bits(u32(position)); }
+  __device__ __forceinline__ i32 position(u32 index) const { return i32(u32(slots[index])); }
 };
 
 /// What encoding needs of a chunk.
@@ -200,7 +200,7 @@ struct EncodeSide {
   const EncodeParameters& parameters;
   const u8* chunk;
   Code* residuals;
-  i32* places;
+  i32* positions;
   FineGrid fine;
   bool has_fill;
 
@@ -209,7 +209,7 @@ struct EncodeSide {
         parameters(*job.parameters),
         chunk(job.input + blockIdx.y * job.input_stride),
         residuals(static_cast<Code*>(job.codes) + u64(blockIdx.y) * job.shape.elements),
-        places(job.places + u64(blockIdx.y) * job.shape.elements),
+        positions(job.positions + u64(blockIdx.y) * job.shape.elements),
         fine(make_fine_grid<V>(parameters.step, parameters.inverse_step)) {
     // Whether the fill value is an exception follows from the linear grid, as for differences.
     has_fill = make_grid<V>(parameters, 0).has_fill;
@@ -223,27 +223,27 @@ struct EncodeSide {
     room.slots[number] = read_bits<V>(chunk, index, parameters.big_endian);
   }
 
-  /// Codes the value at `index` and returns its place.
+  /// Codes the value at `index` and returns its position.
   __device__ __forceinline__ i32 take(V value, u32 index, u32 coded, i32 prediction) const {
-    i32 residual = 0, place = prediction;
+    i32 residual = 0, position = prediction;
     const bool filled = has_fill && u64(ValueType<V>::to_bits(value)) == parameters.fill_bits;
-    if (filled || !encode_place(value, parameters, fine, prediction, residual, place)) {
+    if (filled || !encode_position(value, parameters, fine, prediction, residual, position)) {
       // The mask is 0 where a job begins. Its bits may be set in any order.
       atomicOr(&job.mask[(u64(blockIdx.y) * job.segments + index / SEGMENT) * MASK_WORDS + index % SEGMENT / 32], 1u << (index % 32));
     }
     residuals[coded] = Code(residual);
-    return place;
+    return position;
   }
 };
 
-/// As [`EncodeRoom`]: residuals in the order of coding, and places.
+/// As [`EncodeRoom`]: residuals in the order of coding, and positions.
 struct DecodeRoom {
   i32 residuals[COARSE_VALUES];
-  i32 places[COARSE_VALUES];
+  i32 positions[COARSE_VALUES];
 
   __device__ __forceinline__ i32 input(u32, u32 coded) const { return residuals[coded]; }
-  __device__ __forceinline__ void set_place(u32 index, i32 place) { places[index] = place; }
-  __device__ __forceinline__ i32 place(u32 index) const { return places[index]; }
+  __device__ __forceinline__ void set_position(u32 index, i32 position) { positions[index] = position; }
+  __device__ __forceinline__ i32 position(u32 index) const { return positions[index]; }
 };
 
 /// What decoding needs of a chunk.
@@ -254,7 +254,7 @@ struct DecodeSide {
   const DecodeJob& job;
   const DecodeParameters& parameters;
   const Code* residuals;
-  i32* places;
+  i32* positions;
   u8* output;
   FineGrid fine;
 
@@ -262,7 +262,7 @@ struct DecodeSide {
       : job(job),
         parameters(*reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride)),
         residuals(plane_values<Code>(job, CODES)),
-        places(job.places + u64(blockIdx.y) * job.shape.elements),
+        positions(job.positions + u64(blockIdx.y) * job.shape.elements),
         output(job.output + blockIdx.y * job.output_stride),
         // The way back needs no inverse.
         fine(make_fine_grid<V>(parameters.step, 0.0)) {}
@@ -273,11 +273,11 @@ struct DecodeSide {
   /// Loads residual `number`.
   __device__ __forceinline__ void bring(Room& room, u32 number, u32) const { room.residuals[number] = i32(residuals[number]); }
 
-  /// Restores the value at `index` and returns its place.
+  /// Restores the value at `index` and returns its position.
   __device__ __forceinline__ i32 take(i32 residual, u32 index, u32, i32 prediction) const {
-    const i32 place = restore_place(prediction, residual);
-    write_bits<V>(output, index, parameters.big_endian != 0, ValueType<V>::to_bits(fine.restore<V>(place)));
-    return place;
+    const i32 position = restore_position(prediction, residual);
+    write_bits<V>(output, index, parameters.big_endian != 0, ValueType<V>::to_bits(fine.restore<V>(position)));
+    return position;
   }
 };
 
@@ -290,7 +290,7 @@ static_assert(COARSE_VALUES <= SMALL_NUMBERS, "a value's number is small");
 struct CoarseLevel {
   const Classes& classes;
   Extents grid;
-  u32 stride[MAX_RANK];  // of places
+  u32 stride[MAX_RANK];  // of positions
   u32 depth;             // its number
   u32 start;             // where its residuals begin
 };
@@ -315,7 +315,7 @@ struct CoarseValue {
 /// know what their values are predicted from when that is there. `turn` counts the threads needed so far.
 template <u32 SIZE, typename Side>
 __device__ __forceinline__ void coarse_pass(const Side& side, typename Side::Room& room, const CoarseLevel& level, const Shape& shape, u32& turn) {
-  const auto places = [&](u32 index) { return room.place(index); };
+  const auto positions = [&](u32 index) { return room.position(index); };
   const u32 begin = level.classes[FIRST_SET<SIZE>].first, end = level.classes[FIRST_SET<SIZE + 1>].first;
   u32 number = begin + (threadIdx.x - turn) % COARSE_THREADS;
   turn += ceil_div(end - begin, WARP) * WARP;
@@ -324,7 +324,7 @@ __device__ __forceinline__ void coarse_pass(const Side& side, typename Side::Roo
   __syncthreads();
   while (number < end) {
     const auto input = room.input(value.index, value.coded);
-    room.set_place(value.index, side.take(input, value.chunk_index, value.coded, value.stencil.predict(places)));
+    room.set_position(value.index, side.take(input, value.chunk_index, value.coded, value.stencil.predict(positions)));
     number += COARSE_THREADS;
     if (number < end) value = CoarseValue<SIZE>(level, shape, number);
   }
@@ -350,7 +350,7 @@ __device__ __forceinline__ void coarse_levels(const Side& side, const Shape& sha
   for (u32 number = threadIdx.x; number < total; number += COARSE_THREADS) side.bring(room, number, chunk_index(number));
   if (warp_id() < top - level) make_classes(grid_extents(shape, level + warp_id()), classes[warp_id()]);
   __syncthreads();
-  if (threadIdx.x == 0) room.set_place(0, side.take(room.input(0, 0), 0, 0, 0));
+  if (threadIdx.x == 0) room.set_position(0, side.take(room.input(0, 0), 0, 0, 0));
   // Strides in the coarsest grid's own room.
   u32 own_stride[MAX_RANK];
   own_stride[0] = 1;
@@ -370,7 +370,7 @@ __device__ __forceinline__ void coarse_levels(const Side& side, const Shape& sha
   __syncthreads();
   // Finer levels go by them.
   if (level == 0) return;
-  for (u32 number = threadIdx.x; number < total; number += COARSE_THREADS) side.places[chunk_index(number)] = room.place(number);
+  for (u32 number = threadIdx.x; number < total; number += COARSE_THREADS) side.positions[chunk_index(number)] = room.position(number);
 }
 
 /// The values of a level that are new along SIZE axes.
@@ -379,8 +379,8 @@ __device__ __forceinline__ void fine_pass(const Side& side, const Classes& class
   u32 stride[MAX_RANK];
 #pragma unroll
   for (u32 axis = 0; axis < MAX_RANK; axis++) stride[axis] = shape.strides[axis] << level;
-  const i32* known = side.places;
-  const auto places = [&](u32 index) { return known[index]; };
+  const i32* known = side.positions;
+  const auto positions = [&](u32 index) { return known[index]; };
   const u32 start = grid.halved().count(), end = classes[FIRST_SET<SIZE + 1>].first;
   // Nothing is predicted from the last ones.
   const bool is_last = level == 0 && SIZE == shape.rank;
@@ -388,8 +388,8 @@ __device__ __forceinline__ void fine_pass(const Side& side, const Classes& class
     const GridPoint point = find_point<SIZE, SMALL>(classes, shape.rank, number);
     const u32 index = dot(point.at, stride);
     const auto input = side.input(index, start + number);
-    const i32 place = side.take(input, index, start + number, Stencil<SIZE>(grid, stride, point, index).predict(places));
-    if (!is_last) side.places[index] = place;
+    const i32 position = side.take(input, index, start + number, Stencil<SIZE>(grid, stride, point, index).predict(positions));
+    if (!is_last) side.positions[index] = position;
   }
 }
 
@@ -441,12 +441,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_marked(const __grid_
   EncodeState& state = job.states[blockIdx.y];
   if (is_constant(job, state)) return;
   for (u32 segment = blockIdx.x * WARPS + warp_id(); segment < job.segments; segment += gridDim.x * WARPS) {
-    const u64 place = u64(blockIdx.y) * job.segments + segment;
+    const u64 slot = u64(blockIdx.y) * job.segments + segment;
     u32 count = 0;
-    for (u32 word = lane_id(); word < MASK_WORDS; word += WARP) count += __popc(job.mask[place * MASK_WORDS + word]);
+    for (u32 word = lane_id(); word < MASK_WORDS; word += WARP) count += __popc(job.mask[slot * MASK_WORDS + word]);
     count = warp_sum(count);
     if (lane_id() != 0) continue;
-    job.exception_counts[place] = count;
+    job.exception_counts[slot] = count;
     if (count) {
       atomicAdd(&state.exceptions, count);
       atomicAdd(&job.exception_groups[u64(blockIdx.y) * job.groups + segment / GROUP], count);

@@ -162,8 +162,8 @@ __device__ __forceinline__ void sum_rows(C* out, u32 length, u32 row) {
         uint4 quads[sizeof(C) / 4];
         C values[4];
       };
-      Four* place = reinterpret_cast<Four*>(out + at) + lane_id();
-      Four four = *place;
+      Four* own = reinterpret_cast<Four*>(out + at) + lane_id();
+      Four four = *own;
       U value[4];
 #pragma unroll
       for (u32 k = 0; k < 4; k++) value[k] = U(four.values[k]);
@@ -184,7 +184,7 @@ __device__ __forceinline__ void sum_rows(C* out, u32 length, u32 row) {
       }
 #pragma unroll
       for (u32 k = 0; k < 4; k++) four.values[k] = C(value[k]);
-      *place = four;
+      *own = four;
     }
   }
 }

@@ -1,4 +1,4 @@
-// Exceptions (FORMAT.md §5, §6): values that the grid cannot hold. CPU: codec/src/quantize/exceptions.rs, `fill_gaps` in codec/src/quantize/linear.rs.
+// Exceptions (FORMAT.md §5, §6): values that the grid cannot hold. CPU: codec/src/quantize/exceptions.rs, codec/src/quantize/gaps.rs.
 //
 // While a chunk is coded, a mask has one bit a value. The bits of exceptional values, and their indices if they are few, are gathered into
 // lists in the order of the chunk, at offsets that come from prefix sums over segments. A decoded mask has one byte a value.
@@ -61,7 +61,7 @@ __device__ void count_mask_ones(const EncodeJob& job, EncodeState& state, const 
 /// Fills the codes of exceptions: with the code of the nearest valid value to the left in the row, or of the row's first valid value, or 0. Gathers
 /// the exceptions' bits. If there are too many exceptions for a list, also counts the ones among the mask's differences.
 template <typename V>
-__device__ void fill_gaps(const EncodeJob& job) {
+__device__ void fill_and_gather(const EncodeJob& job) {
   typedef typename ValueType<V>::Code Code;
   __shared__ u32 bad[MASK_WORDS];
   __shared__ u32 rank_of_word[MASK_WORDS];
@@ -72,17 +72,17 @@ __device__ void fill_gaps(const EncodeJob& job) {
   EncodeState& state = job.states[blockIdx.y];
   if (state.exceptions == 0) return;
   const u32 elements = job.shape.elements, row = job.shape.extents[0];
-  const u64 chunk_place = u64(blockIdx.y) * job.segments;
+  const u64 chunk_slot = u64(blockIdx.y) * job.segments;
   const u8* chunk = job.input + blockIdx.y * job.input_stride;
   Code* codes = static_cast<Code*>(job.codes) + u64(blockIdx.y) * elements;
   Code* list = static_cast<Code*>(job.exception_bits) + u64(blockIdx.y) * elements;
   const bool are_listed = state.exceptions <= job.most_listed;
-  u32* places = job.exception_list + u64(blockIdx.y) * job.most_listed;
-  const u32* first_valid = job.first_valid + chunk_place;
-  const u32* last_valid = job.last_valid + chunk_place;
-  const u32* mask = job.mask + chunk_place * MASK_WORDS;
+  u32* indices = job.exception_list + u64(blockIdx.y) * job.most_listed;
+  const u32* first_valid = job.first_valid + chunk_slot;
+  const u32* last_valid = job.last_valid + chunk_slot;
+  const u32* mask = job.mask + chunk_slot * MASK_WORDS;
   if (!are_listed) count_mask_ones(job, state, mask);
-  const u32* counts = job.exception_counts + chunk_place;
+  const u32* counts = job.exception_counts + chunk_slot;
   for (u32 base = blockIdx.x; base < job.segments; base += MAX_LISTED * gridDim.x) {
     // Most segments have no exception. Each segment writes to its own part of the lists, so that the order of segments does not matter.
     if (threadIdx.x == 0) segments_here = 0;
@@ -96,7 +96,7 @@ __device__ void fill_gaps(const EncodeJob& job) {
       __syncthreads();
       if (threadIdx.x < MASK_WORDS) bad[threadIdx.x] = mask[segment * MASK_WORDS + threadIdx.x];
       if (warp_id() == WARPS - 1) {
-        u32 before = warp_sum_before(job.exception_counts + chunk_place, job.exception_groups + u64(blockIdx.y) * job.groups, segment);
+        u32 before = warp_sum_before(job.exception_counts + chunk_slot, job.exception_groups + u64(blockIdx.y) * job.groups, segment);
         if (lane_id() == 0) list_start = before;
       }
       __syncthreads();
@@ -118,30 +118,30 @@ __device__ void fill_gaps(const EncodeJob& job) {
         behind = first_valid_behind(first_valid, segment, right_row_end, scratch);
       }
       for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
-        const u32 place = k * THREADS + threadIdx.x, index = start + place;
-        const u32 word = bad[place / 32], bit = place % 32;
+        const u32 offset = k * THREADS + threadIdx.x, index = start + offset;
+        const u32 word = bad[offset / 32], bit = offset % 32;
         if (index >= end || !(word >> bit & 1)) continue;
-        const u32 rank = list_start + rank_of_word[place / 32] + __popc(word & ((1u << bit) - 1));
+        const u32 rank = list_start + rank_of_word[offset / 32] + __popc(word & ((1u << bit) - 1));
         list[rank] = extended<V>(read_bits<V>(chunk, index, job.parameters->big_endian), job.parameters->kind);
-        if (are_listed) places[rank] = index;
+        if (are_listed) indices[rank] = index;
         if (job.interpolated) continue;
 
         const u32 row_start = index - index % row, row_end = min(row_start + row, elements);
         // To the left, within the segment and the row; then before the segment; then to the right.
         u32 source = NONE;
-        const u32 low_place = row_start > start ? row_start - start : 0;
-        for (i32 w = i32(place / 32); w >= i32(low_place / 32) && source == NONE; w--) {
+        const u32 low_offset = row_start > start ? row_start - start : 0;
+        for (i32 w = i32(offset / 32); w >= i32(low_offset / 32) && source == NONE; w--) {
           u32 valid = ~bad[w];
-          if (u32(w) == place / 32) valid &= (1u << bit) - 1;
-          if (u32(w) == low_place / 32) valid &= ~0u << (low_place % 32);
+          if (u32(w) == offset / 32) valid &= (1u << bit) - 1;
+          if (u32(w) == low_offset / 32) valid &= ~0u << (low_offset % 32);
           if (valid) source = start + 32 * w + bit_length(valid) - 1;
         }
         if (source == NONE && row_start < start) source = before;
-        const u32 high_place = min(row_end, end) - start;
-        for (u32 w = place / 32; 32 * w < high_place && source == NONE; w++) {
+        const u32 high_offset = min(row_end, end) - start;
+        for (u32 w = offset / 32; 32 * w < high_offset && source == NONE; w++) {
           u32 valid = ~bad[w];
-          if (w == place / 32) valid &= ~0u << bit;
-          if (high_place - 32 * w < 32) valid &= (1u << (high_place - 32 * w)) - 1;
+          if (w == offset / 32) valid &= ~0u << bit;
+          if (high_offset - 32 * w < 32) valid &= (1u << (high_offset - 32 * w)) - 1;
           if (valid) source = start + 32 * w + __ffs(valid) - 1;
         }
         if (source == NONE && row_end > end) source = behind;
@@ -190,13 +190,13 @@ __device__ void write_exceptions(const DecodeJob& job) {
   if (state.error || state.planes[MASK].elements == 0) return;
   const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
   const u32 elements = job.shape.elements;
-  const u64 chunk_place = u64(blockIdx.y) * job.segments;
+  const u64 chunk_slot = u64(blockIdx.y) * job.segments;
   const u8* mask = plane_values<u8>(job, MASK);
   const Code* list = plane_values<Code>(job, BITS);
   for (u32 segment = blockIdx.x; segment < job.segments; segment += gridDim.x) {
-    if (job.exception_counts[chunk_place + segment] == 0) continue;
+    if (job.exception_counts[chunk_slot + segment] == 0) continue;
     if (warp_id() == 0) {
-      u32 before = warp_sum_before(job.exception_counts + chunk_place, job.exception_groups + u64(blockIdx.y) * job.groups, segment);
+      u32 before = warp_sum_before(job.exception_counts + chunk_slot, job.exception_groups + u64(blockIdx.y) * job.groups, segment);
       if (lane_id() == 0) list_start = before;
     }
     // Eight neighbouring values a thread.
@@ -229,7 +229,7 @@ __device__ void write_listed(const DecodeJob& job) {
   const u32 count = parameters.exceptions;
   if (state.error || count > job.most_listed) return;
   const u32* bits = reinterpret_cast<const u32*>(input + sizeof(DecodeParameters) + parameters.body - round_up_4(count * sizeof(V)));
-  const u32* places = bits - count;
+  const u32* indices = bits - count;
   for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < count; i += gridDim.x * THREADS) {
     Bits value;
     if constexpr (sizeof(V) <= 4) {
@@ -237,14 +237,14 @@ __device__ void write_listed(const DecodeJob& job) {
     } else {
       value = bits[2 * i] | Bits(bits[2 * i + 1]) << 32;
     }
-    write_bits<V>(job.output + blockIdx.y * job.output_stride, places[i], parameters.big_endian != 0, value);
+    write_bits<V>(job.output + blockIdx.y * job.output_stride, indices[i], parameters.big_endian != 0, value);
   }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) fill_gaps_f32(const __grid_constant__ EncodeJob job) { fill_gaps<float>(job); }
-extern "C" __global__ void __launch_bounds__(THREADS) fill_gaps_f64(const __grid_constant__ EncodeJob job) { fill_gaps<double>(job); }
-extern "C" __global__ void __launch_bounds__(THREADS) fill_gaps_f16(const __grid_constant__ EncodeJob job) { fill_gaps<Binary16>(job); }
-extern "C" __global__ void __launch_bounds__(THREADS) fill_gaps_byte(const __grid_constant__ EncodeJob job) { fill_gaps<Byte>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) fill_and_gather_f32(const __grid_constant__ EncodeJob job) { fill_and_gather<float>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) fill_and_gather_f64(const __grid_constant__ EncodeJob job) { fill_and_gather<double>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) fill_and_gather_f16(const __grid_constant__ EncodeJob job) { fill_and_gather<Binary16>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) fill_and_gather_byte(const __grid_constant__ EncodeJob job) { fill_and_gather<Byte>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) write_exceptions_f32(const __grid_constant__ DecodeJob job) { write_exceptions<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) write_exceptions_f64(const __grid_constant__ DecodeJob job) { write_exceptions<double>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) write_exceptions_f16(const __grid_constant__ DecodeJob job) { write_exceptions<Binary16>(job); }

@@ -11,14 +11,14 @@ struct FineGrid {
   double step, inverse_step, spacing;
   double limit;  // values of this many steps or more are off the fine grid; 0 where there is no fine grid
 
-  __device__ __forceinline__ double value(i32 place) const {
-    const i32 steps = i32(u32(place) + POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP_LOG;
-    const i32 rest = i32(u32(place) - u32(steps) * POSITIONS_PER_STEP);
+  __device__ __forceinline__ double value(i32 position) const {
+    const i32 steps = i32(u32(position) + POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP_LOG;
+    const i32 rest = i32(u32(position) - u32(steps) * POSITIONS_PER_STEP);
     return double(steps) * step + double(rest) * spacing;
   }
   template <typename V>
-  __device__ __forceinline__ V restore(i32 place) const {
-    return V(value(place));
+  __device__ __forceinline__ V restore(i32 position) const {
+    return V(value(position));
   }
 };
 
@@ -40,21 +40,21 @@ struct Nearest {
 };
 
 /// The index on the fine grid that a prediction and a residual give.
-__device__ __forceinline__ i32 restore_place(i32 prediction, i32 residual) {
+__device__ __forceinline__ i32 restore_position(i32 prediction, i32 residual) {
   const u32 magnitude = residual < 0 ? 0u - u32(residual) : u32(residual);
   return i32(u32(prediction) + (magnitude < ESCAPE_FROM ? u32(residual) * POSITIONS_PER_STEP : u32(residual) - ESCAPE_BASE));
 }
 
 /// Residual of a value, and its index on the fine grid; false for an exception, whose index is its prediction.
 template <typename V>
-__device__ __forceinline__ bool encode_place(V value, const EncodeParameters& parameters, const FineGrid& fine, i32 prediction, i32& residual, i32& place) {
+__device__ __forceinline__ bool encode_position(V value, const EncodeParameters& parameters, const FineGrid& fine, i32 prediction, i32& residual, i32& position) {
   const double x = double(value), scaled = x * fine.inverse_step;
   residual = 0;
-  place = prediction;
+  position = prediction;
   if (!(fabs(scaled) < fine.limit)) return false;
   const Nearest<V> nearest(fine, value, (scaled + ROUNDING) - ROUNDING);
   if (!(fabs(nearest.steps) < fine.limit)) return false;
-  const i32 nearest_place = i32(nearest.steps * double(POSITIONS_PER_STEP) + nearest.rest);
+  const i32 nearest_position = i32(nearest.steps * double(POSITIONS_PER_STEP) + nearest.rest);
   const i32 limit = i32(fine.limit) * i32(POSITIONS_PER_STEP) - i32(POSITIONS_PER_STEP) / 2;
   const auto holds = [&](i32 candidate) {
     return candidate >= -limit && candidate < limit && fabs(x - double(fine.restore<V>(candidate))) <= parameters.bound;
@@ -62,15 +62,15 @@ __device__ __forceinline__ bool encode_place(V value, const EncodeParameters& pa
   const double steps = ((x - fine.value(prediction)) * fine.inverse_step + ROUNDING) - ROUNDING;
   if (fabs(steps) < double(ESCAPE_FROM)) {
     const i32 candidate = i32(u32(prediction) + u32(i32(steps)) * POSITIONS_PER_STEP);
-    if (holds(candidate) && (!nearest.exact || candidate == nearest_place)) {
+    if (holds(candidate) && (!nearest.exact || candidate == nearest_position)) {
       residual = i32(steps);
-      place = candidate;
+      position = candidate;
       return true;
     }
   }
-  const i32 distance = i32(u32(nearest_place) - u32(prediction));
-  if (distance < -i32(ESCAPE_REACH) || distance >= i32(ESCAPE_REACH) || !holds(nearest_place)) return false;
+  const i32 distance = i32(u32(nearest_position) - u32(prediction));
+  if (distance < -i32(ESCAPE_REACH) || distance >= i32(ESCAPE_REACH) || !holds(nearest_position)) return false;
   residual = distance + i32(ESCAPE_BASE);
-  place = nearest_place;
+  position = nearest_position;
   return true;
 }

@@ -17,7 +17,7 @@ struct SegmentValues {
   }
 };
 
-/// Codes, and a bit for each exception. The codes of exceptions are left to `fill_gaps`. `Coder` is made once a block of threads and says what a value's
+/// Codes, and a bit for each exception. The codes of exceptions are left to `fill_and_gather`. `Coder` is made once a block of threads and says what a value's
 /// bits become, and whether that is an exception.
 template <typename V, typename Coder>
 __device__ __forceinline__ void make_codes(const EncodeJob& job) {
@@ -38,7 +38,7 @@ __device__ __forceinline__ void make_codes(const EncodeJob& job) {
   Code* codes = static_cast<Code*>(job.codes) + u64(blockIdx.y) * elements;
   const Coder own = coder;
   for (u32 segment = blockIdx.x; segment < job.segments; segment += gridDim.x) {
-    const u64 place = u64(blockIdx.y) * job.segments + segment;
+    const u64 slot = u64(blockIdx.y) * job.segments + segment;
     const u32 start = segment * SEGMENT;
     const SegmentValues<V> here = next;
     // These loads are in flight while this segment is coded.
@@ -62,7 +62,7 @@ __device__ __forceinline__ void make_codes(const EncodeJob& job) {
     if (lane_id() < VALUES_PER_THREAD) {
       const u32 at = lane_id() * WARPS + warp_id();
       bad[at] = own_word;
-      job.mask[place * MASK_WORDS + at] = own_word;
+      job.mask[slot * MASK_WORDS + at] = own_word;
     }
     const u32 end = min(start + SEGMENT, elements);
     u32 count = 0, first = start, last = end - 1;
@@ -86,9 +86,9 @@ __device__ __forceinline__ void make_codes(const EncodeJob& job) {
       }
     }
     if (threadIdx.x == 0) {
-      job.exception_counts[place] = count;
-      job.first_valid[place] = first;
-      job.last_valid[place] = last;
+      job.exception_counts[slot] = count;
+      job.first_valid[slot] = first;
+      job.last_valid[slot] = last;
       if (count) {
         atomicAdd(&state.exceptions, count);
         atomicAdd(&job.exception_groups[u64(blockIdx.y) * job.groups + segment / GROUP], count);

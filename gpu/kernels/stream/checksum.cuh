@@ -80,8 +80,8 @@ __device__ bool join_checksum(const Tables& tables, const u32* stream, u32 lengt
       for (u32 k = 0; k < WORDS_PER_THREAD; k++) {
         const i32 word = start + i32(k * THREADS + t);
         if (word < 0) continue;
-        const u32 place = u32(word) < CHECKSUM_AT / 4 ? word : word + 1;
-        host[place] = stream[place];
+        const u32 at = u32(word) < CHECKSUM_AT / 4 ? word : word + 1;
+        host[at] = stream[at];
       }
     }
     joined = multiply(bytes, joined, round) ^ remainder;
@@ -112,7 +112,7 @@ __device__ bool join_checksum(const Tables& tables, const u32* stream, u32 lengt
   return true;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) seal(const __grid_constant__ EncodeJob job) {
+extern "C" __global__ void __launch_bounds__(THREADS) checksum_and_copy(const __grid_constant__ EncodeJob job) {
   EncodeState& state = job.states[blockIdx.y];
   u8* stream = job.output + blockIdx.y * job.output_stride;
   u8* host = job.host_output ? job.host_output + blockIdx.y * job.output_stride : nullptr;

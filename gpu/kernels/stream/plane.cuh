@@ -6,7 +6,7 @@
 
 /// Offsets of the parts of a plane, and its sizes.
 struct PlaneExtent {
-  u32 elements, blocks, group_log, lane_width, extra_width;
+  u32 elements, blocks, block_segments_log, lane_width, extra_width;
   bool custom;
   u64 start, index, payload, payload_words, end;  // bytes from the stream's start
 };
@@ -18,8 +18,8 @@ __device__ PlaneExtent plane_extent(const EncodeJob& job, const EncodeState& sta
   if (extent.elements == 0) return extent;
   const EncodePlane& plane = job.planes[number];
   const Book& book = plane.book[blockIdx.y];
-  extent.group_log = book.group_log;
-  extent.blocks = plane_blocks(extent.elements, book.group_log);
+  extent.block_segments_log = book.block_segments_log;
+  extent.blocks = plane_blocks(extent.elements, book.block_segments_log);
   extent.lane_width = bit_length(state.planes[number].max_lane_words);
   extent.extra_width = bit_length(state.planes[number].max_extra_words);
   extent.custom = book.number == CUSTOM_BOOK;
@@ -35,14 +35,14 @@ __device__ __forceinline__ void write_u64(u8* bytes, u64 value) {
 }
 
 /// 32 bits of the index from bit `32 * word`.
-__device__ u32 index_word(const u32* lane_sizes, const u32* block_sizes, const PlaneExtent& extent, u32 word) {
+__device__ u32 index_word(const u32* lane_or_plane_sizes, const u32* block_sizes, const PlaneExtent& extent, u32 word) {
   const u32 width = extent.lane_width + extent.extra_width;
   u64 bit = 32ull * word;
   u32 result = 0;
   for (u32 filled = 0; filled < 32;) {
     const u32 block = u32(bit / width), offset = u32(bit % width);
     if (block >= extent.blocks) break;
-    const u32 lanes = lane_sizes[block];
+    const u32 lanes = lane_or_plane_sizes[block];
     const u64 entry = u64(lanes) | u64(block_sizes[block] - lanes) << extent.lane_width;
     result |= u32(entry >> offset) << filled;
     const u32 step = min(width - offset, 32 - filled);
@@ -105,7 +105,7 @@ __device__ void assemble(const EncodeJob& job) {
   EncodeResult& result = job.results[blockIdx.y];
   const u32 header_len = parameters.header_len;
   const u64 chunk_bytes = u64(job.shape.elements) * sizeof(V);
-  const u64 chunk_place = u64(blockIdx.y) * job.segments;
+  const u64 chunk_slot = u64(blockIdx.y) * job.segments;
   const bool head = blockIdx.x == 0;
 
   u64 length = header_len + sizeof(V);
@@ -170,25 +170,25 @@ __device__ void assemble(const EncodeJob& job) {
   if (state.exceptions <= job.most_listed) {
     constexpr u32 code_words = sizeof(typename ValueType<V>::Code) / sizeof(u32);
     const u32 count = state.exceptions, words = u32(round_up_4(count * sizeof(V)) / sizeof(u32));
-    const u32* places = job.exception_list + u64(blockIdx.y) * job.most_listed;
+    const u32* indices = job.exception_list + u64(blockIdx.y) * job.most_listed;
     const u32* bits = static_cast<const u32*>(job.exception_bits) + u64(blockIdx.y) * job.shape.elements * code_words;
     u32* list = reinterpret_cast<u32*>(stream + header_len + parameters.fixed_len);
     for (u32 word = blockIdx.x * THREADS + threadIdx.x; word < count + words; word += gridDim.x * THREADS) {
-      list[word] = word < count ? places[word] : list_word<V>(bits, count, word - count);
+      list[word] = word < count ? indices[word] : list_word<V>(bits, count, word - count);
     }
   }
   for (u32 number = 0; number < PLANES; number++) {
     const PlaneExtent& extent = extents[number];
     if (extent.elements == 0) continue;
     const EncodePlane& plane = job.planes[number];
-    const u32* lane_sizes = plane.lane_sizes + chunk_place;
-    const u32* block_sizes = plane.block_sizes + chunk_place;
+    const u32* lane_or_plane_sizes = plane.lane_or_plane_sizes + chunk_slot;
+    const u32* block_sizes = plane.block_sizes + chunk_slot;
     if (head) {
       const Book& book = plane.book[blockIdx.y];
       if (threadIdx.x == 0) {
         u8* header = stream + extent.start;
         header[0] = u8(number == CODES ? (job.interpolated ? INTERPOLATION : job.parameters->axes) : number == MASK ? mask_axes(job.shape, state) : 1);
-        header[1] = u8(MIN_BLOCK_LOG + extent.group_log);
+        header[1] = u8(MIN_BLOCK_LOG + extent.block_segments_log);
         header[2] = u8(book.number);
         header[3] = u8(extent.lane_width);
         header[4] = u8(extent.extra_width);
@@ -206,7 +206,7 @@ __device__ void assemble(const EncodeJob& job) {
     u32* index = reinterpret_cast<u32*>(stream + extent.index);
     for (u32 word = blockIdx.x * THREADS + threadIdx.x; word < u32((extent.payload - extent.index) / 4);
          word += gridDim.x * THREADS) {
-      index[word] = index_word(lane_sizes, block_sizes, extent, word);
+      index[word] = index_word(lane_or_plane_sizes, block_sizes, extent, word);
     }
   }
 
@@ -219,26 +219,26 @@ __device__ void assemble(const EncodeJob& job) {
     const u32 block = numbered - (number == CODES ? 0 : number == MASK ? mask_begins : bits_begin);
     const PlaneExtent& extent = extents[number];
     const EncodePlane& plane = job.planes[number];
-    const u32* block_sizes = plane.block_sizes + chunk_place;
+    const u32* block_sizes = plane.block_sizes + chunk_slot;
     u16* target = reinterpret_cast<u16*>(stream + extent.payload) + warp_sum_before(block_sizes, plane.groups + u64(blockIdx.y) * job.groups, block);
-    const u32 words = block_sizes[block], lane_words = plane.lane_sizes[chunk_place + block];
-    const u32 first = block << extent.group_log, count = min(1u << extent.group_log, ceil_div(extent.elements, SEGMENT) - first);
+    const u32 words = block_sizes[block], lane_words = plane.lane_or_plane_sizes[chunk_slot + block];
+    const u32 first = block << extent.block_segments_log, count = min(1u << extent.block_segments_log, ceil_div(extent.elements, SEGMENT) - first);
     if (job.bit_planes) {
       // Blocks are a segment each, and whole words.
-      const u32* source = plane.extra + (chunk_place + block) * plane.extra_stride;
+      const u32* source = plane.extra + (chunk_slot + block) * plane.extra_stride;
       u32* whole = reinterpret_cast<u32*>(target);
 #pragma unroll 4
       for (u32 i = slice * WARP + lane_id(); i < words / 2; i += slices * WARP) whole[i] = source[i];
       continue;
     }
-    const u16* lanes = plane.lane_words + (chunk_place + first) * LANE_SLOT;
-    const u32 bits = lane_id() < count ? plane.extra_bits[chunk_place + first + lane_id()] : 0;
+    const u16* lanes = plane.lane_words + (chunk_slot + first) * LANE_SLOT;
+    const u32 bits = lane_id() < count ? plane.extra_bits[chunk_slot + first + lane_id()] : 0;
     __syncwarp();
     segment_ends[warp_id()][lane_id()] = warp_prefix_sum(bits);
     __syncwarp();
 #pragma unroll 4
     for (u32 i = slice * WARP + lane_id(); i < words; i += slices * WARP) {
-      target[i] = i < lane_words ? lanes[i] : extra_word(plane, chunk_place + first, segment_ends[warp_id()], count, i - lane_words);
+      target[i] = i < lane_words ? lanes[i] : extra_word(plane, chunk_slot + first, segment_ends[warp_id()], count, i - lane_words);
     }
   }
 }
@@ -318,7 +318,7 @@ __device__ void find_blocks(const DecodeJob& job, u32 part) {
   const u8* stream = job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters);
   DecodeState& state = job.states[blockIdx.y];
   const u32 t = threadIdx.x;
-  const u64 chunk_place = u64(blockIdx.y) * job.segments, stream_len = parameters.stream_len;
+  const u64 chunk_slot = u64(blockIdx.y) * job.segments, stream_len = parameters.stream_len;
   u64 at = parameters.body;
   bool good = true;
   for (u32 number = 0; number < PLANES && good; number++) {
@@ -392,9 +392,9 @@ __device__ void find_blocks(const DecodeJob& job, u32 part) {
     for (u32 k = 0; k < BLOCKS_PER_THREAD; k++) {
       const u32 block = begin + t * BLOCKS_PER_THREAD + k;
       if (block < blocks) {
-        plane.lane_starts[chunk_place + block] = u32(at / 2 + before);
-        plane.lane_sizes[chunk_place + block] = u32(lanes[k]);
-        plane.extra_sizes[chunk_place + block] = u32(sums[k] - lanes[k]);
+        plane.lane_starts[chunk_slot + block] = u32(at / 2 + before);
+        plane.lane_or_plane_sizes[chunk_slot + block] = u32(lanes[k]);
+        plane.extra_sizes[chunk_slot + block] = u32(sums[k] - lanes[k]);
       }
       before += sums[k];
     }

@@ -63,7 +63,7 @@ impl EncodePlan {
                 token_counts: arena.take(segments),
                 extra_bits: arena.take(segments),
                 lane_words: arena.take(segments * LANE_SLOT),
-                lane_sizes: arena.take(segments),
+                lane_or_plane_sizes: arena.take(segments),
                 block_sizes: arena.take(segments),
                 groups: plane_groups[plane],
                 book: arena.take(chunks),
@@ -78,7 +78,7 @@ impl EncodePlan {
             groups: sizes.groups as u32,
             most_listed: sizes.most_listed as u32,
             bit_planes: u32::from(variant.bit_planes),
-            inspected: u32::from(variant.inspected),
+            needs_no_inspection: u32::from(variant.needs_no_inspection),
             interpolated: u32::from(variant.interpolated),
             reserved: 0,
             tables: memory.tables,
@@ -87,7 +87,7 @@ impl EncodePlan {
             input: ConstPointer::new(parameters + size_of::<EncodeParameters>() as u64),
             input_stride: input_stride as u64,
             codes: arena.take_sized(values, sizes.code),
-            places: arena.take(values),
+            positions: arena.take(values),
             exception_bits: arena.take_sized(values, sizes.code),
             exception_list: arena.take(chunks * sizes.most_listed),
             mask,
@@ -114,7 +114,7 @@ impl EncodePlan {
         multiprocessors: u32,
         mut observe: impl FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
-        let TypeKernels { linear, interpolation, quantize_any, fill_gaps, tokenize, shuffle, assemble, .. } =
+        let TypeKernels { linear, interpolation, quantize_any, fill_and_gather, tokenize, shuffle, assemble, .. } =
             kernels.of_type(self.scalar);
         let grid = |per_multiprocessor| self.sizes.grid(multiprocessors, per_multiprocessor, self.sizes.segments);
         let job = &self.job;
@@ -122,7 +122,7 @@ impl EncodePlan {
         launch(stream, &kernels.begin, (blocks, 1, 1), THREADS, job, &[words])?;
         observe("begin")?;
         // Types without this kernel have no lattices, and the host has seen whether their chunks are constant.
-        if !self.variant.inspected
+        if !self.variant.needs_no_inspection
             && let Some(linear) = linear
         {
             launch(stream, &linear.inspect, grid(2), THREADS, job, &[])?;
@@ -138,7 +138,7 @@ impl EncodePlan {
             launch(stream, quantize, grid(16), THREADS, job, &[])?;
             observe("1 quantize")?;
         }
-        launch(stream, fill_gaps, grid(16), THREADS, job, &[])?;
+        launch(stream, fill_and_gather, grid(16), THREADS, job, &[])?;
         observe("1 exceptions")?;
         if self.variant.bit_planes {
             let (blocks, chunks, _) = grid(16);
@@ -156,7 +156,7 @@ impl EncodePlan {
         launch(stream, assemble, grid(8), THREADS, job, &[])?;
         observe("assemble")?;
         let tiles = job.output_stride.div_ceil(CHECKSUM_TILE as u64) as usize;
-        launch(stream, &kernels.seal, self.sizes.grid(multiprocessors, 3, tiles), THREADS, job, &[])?;
+        launch(stream, &kernels.checksum_and_copy, self.sizes.grid(multiprocessors, 3, tiles), THREADS, job, &[])?;
         observe("checksum")
     }
 }
@@ -172,8 +172,9 @@ mod tests {
     fn plans(memory: &Memory) -> Vec<EncodePlan> {
         let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape: Shape::new(&[5, 700]).unwrap() };
         let variants = (0..32u32).map(|bits| {
-            let [inspected, to_host, interpolated, linear, bit_planes] = std::array::from_fn(|bit| bits >> bit & 1 == 1);
-            EncodeVariant { inspected, to_host, interpolated, linear, bit_planes }
+            let [needs_no_inspection, to_host, interpolated, linear, bit_planes] =
+                std::array::from_fn(|bit| bits >> bit & 1 == 1);
+            EncodeVariant { needs_no_inspection, to_host, interpolated, linear, bit_planes }
         });
         let plan = |variant| {
             let key = Key { scalar: layout.scalar, shape: layout.shape, chunks: 3, variant: Variant::Encode(variant) };
@@ -186,7 +187,7 @@ mod tests {
     fn arrays_are_those_of_every_variant() {
         let memory = Memory { arrays: 1 << 40, ..Memory::default() };
         let arrays = |plan: EncodePlan| {
-            let flags = EncodeJob { bit_planes: 0, inspected: 0, interpolated: 0, ..plan.job };
+            let flags = EncodeJob { bit_planes: 0, needs_no_inspection: 0, interpolated: 0, ..plan.job };
             (plan.len, format!("{flags:?}"))
         };
         let mut plans = plans(&memory).into_iter().map(arrays);

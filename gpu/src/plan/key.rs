@@ -27,8 +27,8 @@ pub(crate) enum Variant {
 /// What the launches that compress depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EncodeVariant {
-    /// The host has seen that the chunks are neither constant nor on a lattice.
-    pub(crate) inspected: bool,
+    /// The kernel `inspect` is not launched: no chunk is constant, and none needs a search for a lattice.
+    pub(crate) needs_no_inspection: bool,
     /// Streams go to the host.
     pub(crate) to_host: bool,
     /// Values are interpolated; otherwise differences are coded.

@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(LANE_ENCODER_WARPS * WARP) lanes_en
     const BlockSymbols range(job, block);
     u16* words = job.slots + block * slot_words(job);
     // Pending bits and their number (below 16); the offsets of the word they begin and of the lane's word after it.
-    u32 pending = 0, bits = 0, place = lane, next_place = LANES + lane, next = 2 * LANES;
+    u32 pending = 0, bits = 0, word_at = lane, next_word_at = LANES + lane, next = 2 * LANES;
     u32 ahead[STEPS_AHEAD];
     const auto read = [&](u32 from) {
 #pragma unroll
@@ -69,15 +69,15 @@ extern "C" __global__ void __launch_bounds__(LANE_ENCODER_WARPS * WARP) lanes_en
         const u32 ballot = __ballot_sync(ALL_LANES, full);
         bits &= 15;
         if (full) {
-          words[place] = u16(pending >> bits);
-          place = next_place;
-          next_place = next + __popc(ballot & below);
+          words[word_at] = u16(pending >> bits);
+          word_at = next_word_at;
+          next_word_at = next + __popc(ballot & below);
         }
         next += __popc(ballot);
       }
     }
-    words[place] = u16(pending << (16 - bits));
-    words[next_place] = 0;
+    words[word_at] = u16(pending << (16 - bits));
+    words[next_word_at] = 0;
     __syncwarp();
     // Words of 0 at the end are cut off.
     u32 used = next, nonzero = 0;

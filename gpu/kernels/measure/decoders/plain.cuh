@@ -73,15 +73,15 @@ __device__ __forceinline__ void write_plain(const DecoderJob& job) {
         length += lengths[k];
       }
       const u32 inclusive = warp_prefix_sum(length), written = __shfl_sync(ALL_LANES, inclusive, WARP - 1);
-      const u32 place = position % 32 + inclusive - length;
+      const u32 first_bit = position % 32 + inclusive - length;
       for (u32 i = lane_id(); i < WINDOW_WORDS; i += WARP) window[i] = i == 0 ? carry : 0;
       __syncwarp();
       if (length > 0) {
         const u64 top = bits << (64 - length);
-        const u32 shift = place % 32, low = shift ? u32(top) << (32 - shift) : 0;
-        atomicOr(&window[place / 32], u32(top >> 32 >> shift));
-        if (shift + length > 32) atomicOr(&window[place / 32 + 1], u32(top >> shift));
-        if (low) atomicOr(&window[place / 32 + 2], low);
+        const u32 shift = first_bit % 32, low = shift ? u32(top) << (32 - shift) : 0;
+        atomicOr(&window[first_bit / 32], u32(top >> 32 >> shift));
+        if (shift + length > 32) atomicOr(&window[first_bit / 32 + 1], u32(top >> shift));
+        if (low) atomicOr(&window[first_bit / 32 + 2], low);
       }
       if (GAPS) {
         // A code that ends in another subsequence than it begins in says where that one's first code begins.

@@ -13,7 +13,7 @@ __device__ __forceinline__ void list_sequences(const DecoderJob& job, u32 first,
   const u32 bits = job.sequence_threads << job.subsequence_log;
   if (threadIdx.x < CLASSES) counts[threadIdx.x] = 0;
   __syncthreads();
-  u32 place[SCAN_EACH], number[SCAN_EACH];
+  u32 rank[SCAN_EACH], number[SCAN_EACH];
 #pragma unroll
   for (u32 k = 0; k < SCAN_EACH; k++) {
     number[k] = CLASSES;
@@ -27,7 +27,7 @@ __device__ __forceinline__ void list_sequences(const DecoderJob& job, u32 first,
       const u32 alike = __ballot_sync(ALL_LANES, number[k] == c);
       u32 begin = lane_id() == 0 && alike ? atomicAdd(&counts[c], u32(__popc(alike))) : 0;
       begin = __shfl_sync(ALL_LANES, begin, 0);
-      if (number[k] == c) place[k] = begin + __popc(alike & lanes_below());
+      if (number[k] == c) rank[k] = begin + __popc(alike & lanes_below());
     }
   }
   __syncthreads();
@@ -35,7 +35,7 @@ __device__ __forceinline__ void list_sequences(const DecoderJob& job, u32 first,
   __syncthreads();
 #pragma unroll
   for (u32 k = 0; k < SCAN_EACH; k++) {
-    if (number[k] < CLASSES) job.lists[number[k] * job.sequences + begins[number[k]] + place[k]] = first + k;
+    if (number[k] < CLASSES) job.lists[number[k] * job.sequences + begins[number[k]] + rank[k]] = first + k;
   }
 }
 

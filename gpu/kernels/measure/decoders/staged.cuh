@@ -32,13 +32,13 @@ __device__ __forceinline__ void write_staged(const DecoderJob& job) {
     u32 total;
     // Its barriers come between the words' arrival and their first use.
     const u32 before = block_sum_before(note >> 4, scratch, total);
-    const u32 place = sum_before(job, sequence), shift = place % 16;
+    const u32 first_symbol = sum_before(job, sequence), shift = first_symbol % 16;
     u8* out = stage.symbols + shift + before;
     BitReader<typename Words::Source> reader(words.own(), note & 15);
     for (u32 count = note >> 4; count > 0; count--) *out++ = u8(reader.take(table.entries) >> LENGTH_BITS);
     __syncthreads();
     // Quads of the symbols' own alignment; the first and the last one are shared with other sequences.
-    u8* to = job.decoded + (place - shift);
+    u8* to = job.decoded + (first_symbol - shift);
     const u32 end = shift + total;
     for (u32 at = 16 * threadIdx.x; at < end; at += 16 * COUNT) {
       if (at >= shift && at + 16 <= end) {
