@@ -56,8 +56,8 @@ pub struct FineGrid<V> {
     /// [`Value::STEPS_LIMIT`] if there is a fine grid, otherwise 0. `between_steps_sign` finds a value on a position only if its
     /// rounded number of steps has a smaller magnitude than this. [`FineGrid::position`] does not use it.
     steps_limit: f64,
-    /// Whether the value of [`Value::STEPS_LIMIT`] steps is finite, and so the value of every position of fewer steps: then the fast path in `f64` need not
-    /// test whether restored values are finite.
+    /// Whether [`Value::STEPS_LIMIT`] steps have a finite value. If so, every position of fewer steps has one, and the fast path in
+    /// `f64` need not test whether restored values are finite.
     is_finite: bool,
     /// Bits of the fill value, sign extended, if values with these bits are exceptions.
     fill: Option<i64>,
@@ -67,9 +67,9 @@ pub struct FineGrid<V> {
 }
 
 impl<V: Value> FineGrid<V> {
-    /// The fine grid that has the quantizer's step. There is none for types of 16 bits. There is none if the step is not twice the
-    /// bound, as on a lattice, or if it is below [`Value::SMALLEST_SAFE_STEP`]. Steps from that one on are so large that no
-    /// restored value is subnormal.
+    /// The fine grid that has the quantizer's step. Where there is none, [`FineGrid::has_positions`] of the result is false: for
+    /// types of 16 bits; if the step is not twice the bound, as on a lattice; if it is below [`Value::SMALLEST_SAFE_STEP`]. Steps
+    /// from that one on are so large that no restored value is subnormal.
     #[must_use]
     pub fn new(quantizer: &Quantizer) -> Self {
         let step = quantizer.step();
@@ -87,8 +87,8 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// Whether there is a fine grid. If not, callers must not encode values. Nor has [`FineGrid::position`] a meaning then, unless
-    /// this is [`FineGrid::without_positions`] of a grid that is there.
+    /// Whether there is a fine grid. If not, callers must not encode values, and what [`FineGrid::position`] returns means nothing.
+    /// A copy that [`FineGrid::without_positions`] has made is different: its `position` is that of the original.
     #[must_use]
     pub fn has_positions(&self) -> bool {
         self.steps_limit > 0.0
@@ -188,7 +188,8 @@ impl<V: Value> FineGrid<V> {
             .then(|| ((steps * f64::from(POSITIONS_PER_STEP) + rest) as i32, restored == value.to_f64()))
     }
 
-    /// Whether a value is on a position, as [`FineGrid::position`] says, that is no whole number of steps. Rounding to whole steps would move such a value.
+    /// Whether a value is on a position between two whole numbers of steps. [`FineGrid::position`] decides whether it is on a
+    /// position. Rounding to whole steps would move such a value.
     #[must_use]
     pub fn is_between_steps(&self, value: V) -> bool {
         self.position(value).is_some_and(|(position, exact)| exact && position % POSITIONS_PER_STEP != 0)

@@ -1,18 +1,24 @@
 //! Values → residuals on the fine grid (FORMAT.md §5.2, rules 1 to 4 of the encoder), the positions that these lead to, and exceptions.
 //!
 //! There are three ways. The first two take all values of a call at once, without a branch for each value; these values, 64 at
-//! most, are called a row here. The third way takes one value. A result of which the first or second way is certain is also the
-//! third's, but `encode_and_mark` must get no fill value that is an exception, as it does not test for them:
+//! most, are called a row here. The third way takes one value by the rules, in f64. Where one of the first two ways is certain of a
+//! result, the third way would give the same one.
 //!
 //! ```text
-//! encode_fast      f32 for values of type f32, f64 for those of type f64; returns false if the result of any value is not certain
-//! encode_and_mark  f64; every residual is a number of steps; marks the values for which that may be wrong
+//! encode_fast      f32 for values of type f32, f64 for those of type f64; returns false if it is not certain of all results, or
+//!                  if there is no fast path for the grid or for the row's length
+//! encode_and_mark  f64; every residual is a number of steps; marks the values for which that may be wrong. It does not look for
+//!                  fill values that are exceptions: the row must have none
 //! encode_one       f64; one value by the rules
 //! ```
 //!
-//! If `encode_fast` in f32 is not certain of a row in which no excluded value has been found, `FastF32::mark_uncertain` marks its
-//! results. If more than [`MAX_MARKED_VALUES`] are marked, the row is searched for excluded values. If it has none,
-//! `encode_and_mark` encodes it again.
+//! What follows if `encode_fast` returns false for a row, and no excluded value has been found in it:
+//!
+//! 1. Where the fast path is in f32, `FastF32::mark_uncertain` marks those of its results that may be wrong. Otherwise
+//!    `encode_and_mark` encodes the row.
+//! 2. If more than [`MAX_MARKED_VALUES`] are marked, the row is searched for excluded values. If it has none and the marks are those
+//!    of f32, `encode_and_mark` encodes it now.
+//! 3. `encode_one` encodes the marked values.
 //!
 //! A mark is an integer whose highest bit is 1 where a result may be wrong; its other bits mean nothing. Excluded values, such as fill values, come in
 //! regions. A row in which some are found is encoded with other values in their place: otherwise each of them would take the slow way through
@@ -29,8 +35,8 @@ use crate::simd::{COMMON_ROW, ROW_GROUP, vectorized};
 /// If a row has more marked values than this, it is searched for excluded values before any value is encoded alone.
 const MAX_MARKED_VALUES: u32 = 4;
 /// The fast path in f64 is certain of a result only if a small error cannot change it. The value's distance from its prediction, in
-/// steps, must be at least this far from a tie, a whole number and a half. The value, in spacings, must be at least this far from
-/// every position. Rounding errors are far smaller, as the value has fewer than 32768 steps and the distance fewer than 65536.
+/// steps, must differ by at least this from every tie (0.5, 1.5, and so on). The value, in spacings, must differ by at least this
+/// from every position. Rounding errors are far smaller, as the value has fewer than 32768 steps and the distance fewer than 65536.
 const F64_MARGIN: f64 = 1e-6;
 /// Most values that one call of [`FineGrid::encode`] takes: a bit each in the `u64` that it returns.
 pub const MAX_VALUES_PER_CALL: usize = 64;
@@ -190,8 +196,8 @@ impl<V: Value> FineGrid<V> {
         exceptions
     }
 
-    /// Encodes values as if every residual were a number of steps. Bit 31 of a value's mark is 1 if the result may be wrong. Values
-    /// with the bits of a masked fill value are not marked for that: callers pass none, or overwrite their results.
+    /// Encodes values as if every residual were a number of steps. Bit 31 of a value's mark is 1 if the result may be wrong. Whether
+    /// a value has the bits of a masked fill value is not tested. So callers pass no such value, or overwrite its result.
     #[inline(always)]
     fn encode_and_mark(
         &self,
@@ -226,10 +232,10 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// The fast path for values of type `f64`: returns whether the results of all `LEN` values are certain. It does not test the
-    /// bound. If the distance from the prediction is [`F64_MARGIN`] away from a tie, the position's value is less than half a step,
-    /// which is the bound, from the value. No rounding to a smaller type follows that could move it. Returns false for slices of
-    /// other lengths, for other types, and where the value of a position may be infinite.
+    /// The fast path for values of type `f64`: returns whether the results of all `LEN` values are certain. It need not compare the
+    /// error with the bound, which is half a step. Where the distance from the prediction differs by [`F64_MARGIN`] from every tie,
+    /// the error is less than half a step, and no rounding to a smaller type follows that could enlarge it. Returns false for slices
+    /// of other lengths, for other types, and where the value of a position may be infinite.
     #[inline(always)]
     fn encode_fast_in_f64<const LEN: usize>(
         &self,
