@@ -1,4 +1,5 @@
-//! The 106 symbols (FORMAT.md §7): runs, the differences -15 to 15 (direct codes), and classes of larger magnitudes. Their numbers are defined only here.
+//! The 106 symbols (FORMAT.md §7): runs, the differences -15 to 15 (direct codes), and classes of larger magnitudes. The kernels take
+//! their tables from here, and `gpu/kernels/entropy/alphabet.cuh` computes symbols as [`run_symbol`] and [`class_symbol`] do.
 //!
 //! ```text
 //!  0 ..  14  runs         of zeros: 2, 3, [4,6), [6,8), [8,12), .. [24,32), [32,64), .. [1024,2048), 2048 values
@@ -14,9 +15,10 @@
 //! extra bits is the sign, and the distance is above it. No difference costs more than 64 extra bits and its symbol's code, so large differences need no
 //! list of their own.
 //!
-//! The encoder's runs take all zeros up to the next nonzero or the segment's end, so the value behind a run in its segment is never a zero. A Huffman
-//! code cannot use that: it codes each token without regard to the token before. Therefore a 1 or -1 and the zeros behind it are one token, not two. Over
-//! a chunk of each of 40 arrays, streams are 5.2, 0.8 and 0.2 % shorter at relative bounds of 1e-2, 1e-3 and 1e-4 than with runs of zeros alone
+//! The encoder's runs take all zeros up to the next nonzero or the segment's end, so the value behind a run in its segment is never a
+//! zero. A Huffman code cannot use that: it codes each token without regard to the token before. Where runs and single nonzeros
+//! alternate, it would spend bits on which of both comes next. For this reason a 1 or -1 and the zeros behind it are one token, not
+//! two. Over a chunk of each of 40 arrays, streams are 5.2, 0.8 and 0.2 % shorter at relative bounds of 1e-2, 1e-3 and 1e-4 than with runs of zeros alone
 //! (geometric mean; single arrays from 18 % shorter to 2.4 % longer).
 
 /// Number of symbols.

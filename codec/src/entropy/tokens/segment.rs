@@ -137,10 +137,10 @@ struct Marked {
     classes: Marks<WORDS>,
 }
 
-/// The least average number of zeros in a segment's stretches of adjacent zeros with which the segment has runs, in halves: 3
-/// halves are 1.5 zeros. A single zero is a stretch too. Stretches have 1.5 zeros on average where each value is zero with a
-/// probability of 1/3, independently of the others. Below it runs save next to nothing, and cost time when they are written and
-/// when they are read: docs/design-notes.md, "When zeros become runs".
+/// A segment has runs if its stretches of adjacent zeros have 1.5 zeros or more on average. The constant is twice that number. A
+/// single zero is a stretch too. The average is 1.5 where each value is zero with a probability of 1/3, independently of the others.
+/// Where it is less, runs save next to nothing, and cost time when they are written and when they are read: docs/design-notes.md,
+/// "When zeros become runs".
 pub const TWICE_MIN_ZEROS_PER_STRETCH: u32 = 3;
 
 impl Marked {

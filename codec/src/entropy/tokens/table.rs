@@ -45,8 +45,8 @@ pub(super) const TABLE_MISS: u32 = 1 << 31;
 /// Index of an entry that is [`TABLE_MISS`].
 pub(super) const TABLE_MISS_INDEX: u16 = (1 << 14) - 1;
 /// First index behind those of the differences. A run of `len` values is at `RUN_INDEX + len` if it begins with -1, [`SEGMENT`]
-/// entries further if with 0, and twice as many further if with 1. No two runs share an entry: a run of [`SEGMENT`] values has the
-/// one that a run of 0 values would have with the next first value, and there is no run of 0 values.
+/// entries further if with 0, and twice as many further if with 1. No two runs share an entry: the lengths are 2 to [`SEGMENT`], so
+/// the entries of two first values would meet only at a length of 0.
 pub(super) const RUN_INDEX: usize = 2 * TABLE_MAGNITUDE as usize - 1;
 const _: () = assert!(RUN_INDEX + FIRST_RUN.len() * SEGMENT < TABLE_MISS_INDEX as usize);
 

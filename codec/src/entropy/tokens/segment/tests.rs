@@ -90,7 +90,8 @@ impl Tokenizer {
 fn segments_of_any_content_have_the_plain_tokens() {
     let mut tokenizer = Tokenizer::default();
     let mut random = random();
-    // Parts of 64 that are zeros, ones and classes: few and many runs and classes, for each way to write them.
+    // Of 64 values, how many are zeros, how many are 1 or -1, and how many have a class. Each of the three ways to write tokens gets
+    // some of these segments.
     for [zeros, ones, classes] in
         [[0, 0, 0], [1, 1, 0], [60, 1, 1], [30, 5, 0], [30, 8, 4], [20, 8, 14], [20, 2, 30], [0, 0, 64], [62, 2, 0], [64, 0, 0]]
     {
