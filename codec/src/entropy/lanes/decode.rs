@@ -54,15 +54,15 @@ fn decode_lanes<C: Integer>(
     keep_patch: KeepPatch<'_>,
 ) -> Result<()> {
     const SECTION: &str = "block";
-    // Index of the first word of the padding, which is 0: the number of the block's lane words.
+    // The number of the block's lane words. It is also the index of the padding's first word; all words of the padding are 0.
     let zeros_at = lane_words.len().saturating_sub(LANE_PADDING);
     let word = |index: usize| u32::from(lane_words[index.min(zeros_at)]);
     let mut lanes = Lanes { buffers: std::array::from_fn(|lane| word(lane) << 16 | word(LANES + lane)), used: [0; LANES] };
     let mut next = (2 * LANES).min(zeros_at);
     // A block of few bits is mostly runs. It is filled with zeros first, so that most zeros of runs need not be stored. Two
-    // functions of `BlockWriter` store some all the same: `write_zeros` at most LANES of a run, however long it is, and `skip` all
-    // of a run; the latter is called at the block's end and in rounds that `expand_any` writes. In other blocks, all zeros of runs
-    // are stored.
+    // functions of `BlockWriter` store zeros all the same. `write_zeros` stores LANES of them for each run, however long the run is.
+    // `skip` stores all zeros of a run; it is called at the block's end, and in rounds that `expand_any` writes. In other blocks, all
+    // zeros of runs are stored.
     let is_zero_filled = 16 * lane_words.len() < ZERO_FILL_BITS_PER_VALUE * values.len();
     if is_zero_filled {
         values.fill(C::default());

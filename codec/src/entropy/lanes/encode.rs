@@ -44,9 +44,9 @@ impl Encoder {
 
 #[inline(always)]
 fn encode_lanes(symbols: &[u8], codes: &[u32; 256], words: &mut [u16; 1 << 16]) -> usize {
-    // Of each lane: the lowest `bits` bits of `pending`, 0 to 15, make no whole word yet; the bits above them are in earlier words
-    // already. The lower 16 bits of `word_indices` are the index of the word for these bits, the upper 16 the index of the lane's
-    // word after that.
+    // Of each lane: `bits`, 0 to 15, is the number of bits that make no whole word yet. They are the lowest bits of `pending`; those
+    // above them are in earlier words already. The lower 16 bits of `word_indices` are the index of the word for the pending bits,
+    // the upper 16 the index of the lane's word after that.
     let mut pending = [0u32; LANES];
     let mut bits = [0u32; LANES];
     let mut word_indices: [u32; LANES] = std::array::from_fn(|lane| (lane | (LANES + lane) << 16) as u32);

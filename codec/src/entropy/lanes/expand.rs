@@ -23,7 +23,7 @@ const MAX_OVERWRITTEN_CLASSES: u32 = 6;
 /// If a round has at most this many runs and no class, the runs' extra bits are read one by one. With more runs, all lanes get their extra bits at once.
 const MAX_RUNS_ONE_BY_ONE: u32 = 12;
 /// If a round has runs and classes, and at most this many of both together, their extra bits are read one by one. The limit is low because the branch between
-/// run and class is often mispredicted. Bit operations instead of the branch took up to 10 % longer on quiet planes.
+/// run and class is often mispredicted. Bit operations instead of the branch took up to 10 % longer on planes that are mostly zeros.
 const MAX_MIXED_ONE_BY_ONE: u32 = 3;
 /// If a round has at most this many runs, the tokens behind a run are written with the others first, and once more behind the run's zeros. With more runs, each
 /// token is written only once, at the sum of the spans before it.
@@ -133,10 +133,10 @@ impl<C: Integer> BlockWriter<'_, C> {
         self.write_runs(decoder, entries, &differences, runs, &spans)
     }
 
-    /// Writes the differences of a round with runs. Token `l` has `spans[l]` values. `differences` has 0 behind the 32 tokens', so
-    /// that LANES of them can be copied from any token on; the copied zeros leave a block that was filled with zeros as it is.
-    /// `extra_at` must be behind the extra bits of the whole round; those of tokens behind the block's end are given back. Returns
-    /// the number of tokens before the block's end.
+    /// Writes the differences of a round with runs. Token `l` has `spans[l]` values, and `differences[l]` is the first of them.
+    /// Behind those of the 32 tokens, `differences` has zeros: so LANES elements can be copied from any token on, and a block that
+    /// was filled with zeros has zeros behind the round afterwards, too. `extra_at` must be behind the extra bits of the whole round;
+    /// it is moved back over those of tokens behind the block's end. Returns the number of tokens before the block's end.
     #[inline(always)]
     fn write_runs(
         &mut self,
@@ -183,8 +183,8 @@ impl<C: Integer> BlockWriter<'_, C> {
         LANES
     }
 
-    /// Writes a round with few runs: first all tokens as if none were a run, then, behind each run, the tokens after it again. Copies of a fixed length cost less than
-    /// mispredicted branches. Returns the number of tokens before the block's end.
+    /// Writes a round with few runs: first all tokens as if none were a run, then, behind each run, the tokens after it again. Copies
+    /// of a fixed length cost less than mispredicted branches. Returns the number of tokens before the block's end.
     #[inline(always)]
     fn copy_between_runs(
         &mut self,

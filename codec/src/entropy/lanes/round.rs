@@ -4,8 +4,8 @@ use super::LANES;
 use super::extra_bits::{RoundBits, WINDOW_BITS, extra_count};
 use crate::entropy::codebook::{DecodeTable, MAX_CODE_BITS, NON_LITERAL_ENTRY, RUN_ENTRY, START_SHIFT, WIDE_ENTRY};
 
-/// Number of words that are handed to a round. It takes at most [`LANES`] of them, one for each lane. It has 8 more, so that eight
-/// words can be loaded from any offset up to [`LANES`].
+/// Number of words that are handed to a round. A round takes at most [`LANES`] of them, one for each lane. The other 8 are there so
+/// that eight words can be loaded from any offset up to [`LANES`].
 pub(super) const REQUEST: usize = LANES + 8;
 
 /// State of the lanes of a block.

@@ -117,7 +117,8 @@ fn bits_behind_the_tokens_of_each_lane_are_zeros() {
 fn blocks_of_other_lengths_are_refused() {
     let (tokens, values) = example();
     let (words, extra) = block(&tokens);
-    // Only the last three values, whose codes are a bit of 0 each, leave nothing behind where they are missing.
+    // Shorter blocks leave bits or words behind their last token. A block that is up to three values shorter need not: the codes of
+    // the last three values are a bit of 0 each.
     for len in 0..values.len() - 3 {
         assert!(decoded(&words, &extra, len).is_err(), "{len} values");
     }

@@ -113,7 +113,8 @@ fn token(random: &mut impl FnMut(u64) -> u64, symbols: Range<usize>) -> Token {
 #[test]
 fn rounds_of_every_mixture_have_the_plain_values() {
     let mut random = random();
-    // Of 32 tokens: runs, classes, and classes that are wide for some or all integers. Each mixture has a path of its own, or is at the end of one.
+    // How many of 32 tokens, on average, are runs, classes, and classes that are wide for some or all types of integers. Some mixtures
+    // have about as many of a kind as the limits between the paths of `expand`.
     for [runs, classes, wide] in [
         [0, 0, 0],
         [0, 3, 0],
@@ -193,7 +194,7 @@ fn runs_may_end_with_the_block_and_not_behind_it() {
 
 #[test]
 fn the_value_in_place_of_a_patch_is_a_patch_itself() {
-    // -32768 fits 16 bits, but is in place of differences that do not.
+    // -32768 fits 16 bits. But it is the placeholder for differences that do not fit, so a difference of -32768 becomes a patch, too.
     let ends = [(63, 1), (63, 0), (62, (1 << 15) - 1), (62, (1 << 15) - 2), (63, 3)];
     assert_eq!(plain(&ends), [-32_768, 32_768, -32_767, 32_767, -32_769]);
     for before in [0, 31, 40] {
