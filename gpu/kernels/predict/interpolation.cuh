@@ -2,8 +2,8 @@
 // codec/src/quantize/fine_grid.rs.
 //
 // A value is predicted from values of its own level that are new along fewer axes, and from coarser levels. So a level takes a pass for
-// each number of axes, and all values of a pass are independent. Restored values are kept as positions: indices on the fine grid. Positions are in the order
-// of the chunk, residuals in that of the classes:
+// each number of axes, and all values of a pass are independent. Restored values are kept as positions on the fine grid. Positions are in the order of
+// the chunk, residuals in that of the classes:
 //
 //   coarse levels: one block of threads, positions in shared memory      fine levels: a launch a pass, a thread a value
 //
@@ -120,20 +120,20 @@ __device__ __forceinline__ u32 component(const u32 (&of)[MAX_RANK], u32 axis) {
   return axis == 0 ? of[0] : axis == 1 ? of[1] : axis == 2 ? of[2] : of[3];
 }
 
-/// Weights of the positions three before, before, behind and three behind along an axis, in sixteenths, a byte each.
+/// Weights of the neighbours at distances -3, -1, +1 and +3 along an axis, in sixteenths, a byte each.
 __device__ __forceinline__ constexpr u32 weights_of(i32 far_before, i32 before, i32 behind, i32 far_behind) {
   return (u32(far_before) & 255) | (u32(before) & 255) << 8 | (u32(behind) & 255) << 16 | u32(far_behind) << 24;
 }
 
-/// What the value of a grid that is new along SIZE axes is predicted from; all of it is known before any position is.
+/// Where the neighbours of a value that is new along SIZE axes are, and their weights. None of this depends on the neighbours' positions.
 template <u32 SIZE>
 struct Stencil {
-  u32 neighbours[SIZE][4];
+  u32 neighbours[SIZE][4];  // indices of their positions
   u32 weights[SIZE];
   u32 axes;  // that have a say
 
   Stencil() = default;
-  /// For the value at `point`, whose position has this index, where positions have these strides.
+  /// For the value at `point`. `index` and `stride` are the index of its position in an array of positions, and that array's strides.
   __device__ __forceinline__ Stencil(const Extents& grid, const u32 (&stride)[MAX_RANK], const GridPoint& point, u32 index) : axes(0) {
     bool is_between[SIZE];
     u32 left = point.set;
@@ -143,7 +143,7 @@ struct Stencil {
       left &= left - 1;
       const u32 at = component(point.at, axis), extent = component(grid.of, axis), step = component(stride, axis);
       const bool before = at >= 3, next = at + 1 < extent, after = at + 3 < extent;
-      // A position that is not there has no weight; another one is read for it.
+      // A neighbour that does not exist has weight 0; another one is read in its place.
       neighbours[k][1] = index - step;
       neighbours[k][0] = before ? index - 3 * step : index - step;
       neighbours[k][2] = next ? index + step : index - step;

@@ -6,10 +6,10 @@
 
 #include "../job.cuh"
 
-/// The grid on which interpolation restores values (FORMAT.md §5.2): POSITIONS_PER_STEP points a step. CPU: codec/src/quantize/fine_grid.rs.
+/// The grid on which interpolation restores values (FORMAT.md §5.2): POSITIONS_PER_STEP positions to a step.
 struct FineGrid {
   double step, inverse_step, spacing;
-  double limit;  // values of this many steps or more are off the fine grid; 0 where there is no fine grid
+  double limit;  // values of this many steps or more have no position; 0 where there is no fine grid
 
   __device__ __forceinline__ double value(i32 position) const {
     const i32 steps = i32(u32(position) + POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP_LOG;
@@ -22,12 +22,15 @@ struct FineGrid {
   }
 };
 
+/// The fine grid of a step. It does not know of lattices, which have no fine grid: `make_grid` sets `limit` to 0 for them, and the host does not interpolate
+/// on one.
 template <typename V>
 __device__ __forceinline__ FineGrid make_fine_grid(double step, double inverse_step) {
   return {step, inverse_step, step * FINE_SPACING, step >= ValueType<V>::SMALLEST_SAFE_STEP ? ValueType<V>::STEPS_LIMIT : 0.0};
 }
 
-/// The point of the fine grid nearest to a value, `rest` points from step number `steps`, and whether the value is exactly that point.
+/// The numbers s and r of FORMAT.md §5.2, here `steps` and `rest`. `exact`: whether s steps and r spacings, rounded to the type, equal the value, which
+/// means that it is on position 8 s + r.
 template <typename V>
 struct Nearest {
   double steps, rest;
@@ -39,13 +42,14 @@ struct Nearest {
   }
 };
 
-/// The index on the fine grid that a prediction and a residual give.
+/// The position to which a residual leads from a prediction.
 __device__ __forceinline__ i32 restore_position(i32 prediction, i32 residual) {
   const u32 magnitude = residual < 0 ? 0u - u32(residual) : u32(residual);
   return i32(u32(prediction) + (magnitude < ESCAPE_FROM ? u32(residual) * POSITIONS_PER_STEP : u32(residual) - ESCAPE_BASE));
 }
 
-/// Residual of a value, and its index on the fine grid; false for an exception, whose index is its prediction.
+/// Residual and position of a value by the rules of FORMAT.md §5.2; false for an exception, with a residual of 0 and the prediction as position. Callers
+/// test before whether the value has the bits of a masked fill value, which is an exception, too.
 template <typename V>
 __device__ __forceinline__ bool encode_position(V value, const EncodeParameters& parameters, const FineGrid& fine, i32 prediction, i32& residual, i32& position) {
   const double x = double(value), scaled = x * fine.inverse_step;
