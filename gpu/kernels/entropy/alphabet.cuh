@@ -3,7 +3,8 @@
 
 #include "../common.cuh"
 
-/// A symbol and its extra bits; those of a 32-bit difference fit 32 bits.
+/// A symbol, the number of its extra bits, and the number that these bits make. `Bits` is as wide as the differences: a 32-bit difference may have 33
+/// extra bits, but the highest of them is 0.
 template <typename Bits>
 struct Token {
   u32 symbol;
@@ -25,7 +26,8 @@ __device__ __forceinline__ Token<Bits> run_token(i32 first, u32 run) {
 /// Token of one difference of magnitude `magnitude`, whose highest 1 is bit `octave`.
 template <typename Bits>
 __device__ __forceinline__ Token<Bits> class_token(Bits magnitude, u32 octave, u32 negative) {
-  // Bits below the highest one that the symbol does not tell, but for the last four-octave classes, whose start is subtracted.
+  // The distance from the class's start. Where a class spans an octave or half of one, it is the bits of the magnitude that the symbol does not tell.
+  // Where a class spans four octaves, the start is subtracted.
   if (octave < 10) {
     const Bits rest = magnitude & ((Bits(1) << (octave - 1)) - 1);
     return {FIRST_CLASS + 2 * (octave - 4) + (u32(magnitude >> (octave - 1)) & 1), octave, rest << 1 | negative};

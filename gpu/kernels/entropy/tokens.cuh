@@ -5,12 +5,15 @@
 //   eight neighbours a thread ─> their differences ─> bits of zeros and ones ─> runs ─> tokens ─ prefix sum ─> offsets in the segment
 //
 // Each segment is coded by itself: its symbols and extra bits go to a slot, one a segment, and stay there until blocks are put together
-// (lanes.cuh, stream/plane.cuh).
-// Reads the codes (and neighbours, from caches), writes a byte a token and the extra bits.
+// (lanes.cuh, stream/plane.cuh). The kernel reads the codes from memory, and from the caches again where they are neighbours of others. It writes a byte a
+// token and the extra bits.
 //
-// Backward, a block of threads takes a block of the stream, whose symbols lanes.cuh has found, a tile of tokens at a time: their numbers of extra
-// bits ─ prefix sum ─> extra bits, spans ─ prefix sum ─> offsets. Differences are put together in shared memory; where blocks hold whole rows,
-// they are summed there (predict/sums.cuh).
+// Backward, a block of threads takes a block of the stream, whose symbols lanes.cuh has found. At a time it takes as many tokens as its threads hold,
+// TOKENS_PER_THREAD each:
+//
+//   symbols ─> numbers of extra bits ─ prefix sum ─> extra bits ─> differences and their spans ─ prefix sum ─> offsets of the differences in the block
+//
+// Differences are put together in shared memory; where blocks hold whole rows, they are summed there (predict/sums.cuh).
 #pragma once
 
 #include "../predict/lorenzo.cuh"
@@ -19,7 +22,7 @@
 
 template <typename C>
 struct TokenBlock : DifferenceBlock<C> {
-  u32 listed;  // entries of `list`: segments of the mask that have an exception near
+  u32 listed;  // entries of `list`: segments of the mask for which `mask_is_flat` is false
   u32 list[MAX_LISTED];
   union {
     u8 symbols[SEGMENT];
@@ -32,7 +35,7 @@ struct TokenBlock : DifferenceBlock<C> {
   u32 ones[MASK_WORDS];  // bits of differences of 1 and -1
 };
 
-/// Zeros behind the eight values of thread `thread`, to the end of the segment at most.
+/// Number of adjacent zeros directly behind the eight values of thread `thread`, to the end of the segment at most.
 __device__ __forceinline__ u32 zeros_behind(const u32* zeros, u32 thread) {
   const u32 begin = (thread + 1) * VALUES_PER_THREAD;
   if (begin >= SEGMENT) return 0;
@@ -71,7 +74,7 @@ __device__ __forceinline__ void write_tokens(TokenBlock<C>& block, const EncodeP
   // Zeros behind another zero, 1 or -1 have no token of their own.
   const u32 starts = all & ~(together & own.zeros & ((own.zeros | ones) << 1 | zero_before | one_before));
   const u32 heads = together & (own.zeros | ones) & starts, last = 1u << (VALUES_PER_THREAD - 1);
-  // Only a run that begins at this thread and reaches its last value can continue behind it.
+  // A run of this thread goes on behind its eight values only if it begins among them and takes the last of them.
   const u32 behind = ((own.zeros | ones) & last) && heads ? zeros_behind(block.zeros, threadIdx.x) : 0;
   Token<U> tokens[VALUES_PER_THREAD];
   u32 bits = 0;
@@ -103,7 +106,7 @@ __device__ __forceinline__ void write_tokens(TokenBlock<C>& block, const EncodeP
     bit_at += count;
   };
   if (bits > 0 && bits <= 64) {
-    // The extra bits of a thread's tokens are adjacent: joined in a register first, they take two or three operations on shared memory.
+    // The extra bits of a thread's tokens are adjacent: joined in a register first, they take one to three operations on shared memory.
     u64 joined = 0;
     u32 count = 0;
 #pragma unroll
@@ -141,7 +144,7 @@ template <typename C>
 __device__ __forceinline__ void add_counts(TokenBlock<C>& block, PlaneState& state) {
   for (u32 symbol = threadIdx.x; symbol < SYMBOLS; symbol += THREADS) {
     u32 count = 0;
-    // Each thread begins in another bank.
+    // Each thread of a warp reads another bank.
     for (u32 column = 0; column < WARP; column++) count += block.histogram[symbol][(column + symbol) % WARP];
     if (count) atomicAdd(&state.histogram[symbol], count);
   }
@@ -163,7 +166,7 @@ __device__ __forceinline__ void tokenize_plane(TokenBlock<C>& block, const Encod
   add_counts(block, job.states[blockIdx.y].planes[number]);
 }
 
-/// Tokens of the exception mask. A segment without an exception near is one run of zeros, which one lane writes.
+/// Tokens of the exception mask. A segment whose differences are all 0 by `mask_is_flat` has one token, a run of zeros or a single zero. One lane writes it.
 template <typename C>
 __device__ __forceinline__ void tokenize_mask(TokenBlock<C>& block, const EncodeJob& job, const EncodeState& state) {
   const Shape& shape = job.shape;
@@ -204,7 +207,7 @@ __device__ __forceinline__ void tokenize_mask(TokenBlock<C>& block, const Encode
   add_counts(block, job.states[blockIdx.y].planes[MASK]);
 }
 
-/// Tokens of the planes that there are only with many exceptions.
+/// Tokens of the mask and of the exception bits. A chunk with few exceptions has neither plane.
 template <typename C>
 __device__ __forceinline__ void tokenize_exceptions(TokenBlock<C>& block, const EncodeJob& job, const EncodeState& state) {
   if (state.exceptions <= job.most_listed) return;
@@ -213,7 +216,8 @@ __device__ __forceinline__ void tokenize_exceptions(TokenBlock<C>& block, const 
                  [&](u32 start, u32 length, Own<C>& own) { bits_differences<C>(block, job, start, length, own); });
 }
 
-/// Tokens of all planes of a chunk. Grid: segments, chunks, 2: blocks of threads for the codes, and blocks for exceptions.
+/// Tokens of all planes of a chunk. blockIdx.y is the chunk. blockIdx.z is 0 for the codes, 1 for the planes of exceptions. The blocks along x share the
+/// segments.
 template <typename V>
 __device__ void tokenize(const EncodeJob& job) {
   typedef typename ValueType<V>::Code C;
@@ -275,7 +279,7 @@ struct TokenSymbols {
 struct BlockSymbols {
   const uint2* eights;
   u32 count;
-  u32 behind;  // four of the symbol behind
+  u32 behind;  // the symbol whose code is all zeros, in each of the four bytes
 
   __device__ __forceinline__ TokenSymbols read(u32 token) const {
     static_assert(TOKENS_PER_THREAD == 8 && LANES % TOKENS_PER_THREAD == 0, "all symbols of a thread are there, or none");
@@ -290,7 +294,7 @@ struct ExpandBlock {
   u32 meaning[SYMBOLS];
   u32 scratch[2][T / WARP];
   bool good;
-  // The last field: the offsets of all others are equal for every type of integers.
+  // The last field, so that the others have the same offsets whatever C is: `expand_plane_block` reads the memory of one type as that of another.
   union {
     C out[OUT_VALUES<C, T>];
     uint4 out_quads[OUT_VALUES<C, T> * sizeof(C) / 16];
@@ -318,15 +322,15 @@ struct Expander {
     return bits >> 4;
   }
 
-  /// Reads `bits` extra bits from bit `bit_at` on. Computes each token's difference and its span: the differences that it expands to. Returns the sum
-  /// of the spans.
+  /// Reads `bits` extra bits from bit `bit_at` on. Computes each token's difference and its span, which is the number of differences that it expands to.
+  /// Returns the sum of the spans.
   template <typename Words>
   __device__ __forceinline__ u32 read(const Words& words, u32 bit_at, u32 bits) {
     u32 span = 0, any = 0;
 #pragma unroll
     for (u32 k = 0; k < TOKENS_PER_THREAD; k++) any |= meanings[k];
     if (sizeof(C) <= 4 && !(any & WIDE_ENTRY) && bits <= 64) {
-      // The bits of a thread's tokens are neighbours, and no number has more than 21.
+      // The extra bits of a thread's tokens are adjacent, and no token without WIDE_ENTRY has more than 21.
       u64 window = bits > 0 ? words.window(bit_at) : 0;
 #pragma unroll
       for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
@@ -359,7 +363,8 @@ struct Expander {
   }
 };
 
-/// The sum over the threads before this one, and over all. The first half leaves each warp's sum in `scratch`, behind a barrier the second joins them.
+/// The sum over the threads before this one, and over all. The constructor writes each warp's sum to `scratch`. Behind a barrier, `join` adds them up: then
+/// `before` is the sum over the threads before this one.
 template <u32 T>
 struct ExpandSum {
   u32 before;
@@ -381,16 +386,20 @@ struct ExpandSum {
   }
 };
 
-/// Whether a block of `tokens` tokens ends as FORMAT.md says its lanes do.
+/// Whether the lanes of a block that has `tokens` tokens have no 1 bit behind its last token, and no word behind it (FORMAT.md §9.1).
 __device__ __forceinline__ bool lanes_end_well(const LanesEnd& end, u32 tokens) {
   if (end.steps == NONE) return false;
+  // After `end.steps` rounds all words have been read, and all bits that are left are 0. So a block with at least as many tokens as these rounds have
+  // leaves nothing behind its last one.
   if (tokens >= end.steps * LANES) return true;
-  // The last token is in the last round. Lanes behind it, which have no token in that round, must have had no 1 bit left before it.
+  // Otherwise the last token must be in the last of these rounds, before which there was a 1 bit or a word left. The lanes behind that token have none in
+  // this round, so they must have had no 1 bit left before it.
   const u32 before = (end.steps - 1) * LANES;
   return tokens > before && end.lanes_before >> (tokens - before) == 0;
 }
 
-/// Expands a block of `length` differences into `out`, which is all 0; whether it is as FORMAT.md says ends up in `block.good`, behind a barrier.
+/// Expands a block of `length` differences into `out`, which is all 0. Sets `block.good` to whether the block is as FORMAT.md says; threads may read it when
+/// this function returns.
 template <u32 T, typename C, typename Words>
 __device__ void expand_block(ExpandBlock<C, T>& block, const BlockSymbols& symbols, const LanesEnd& end, const Words& words, C* out, u32 length) {
   constexpr u32 TILE_TOKENS = T * TOKENS_PER_THREAD;
@@ -455,7 +464,7 @@ __device__ bool expand_plane_block(const DecodeJob& job, u32 number, const Decod
   C* values = static_cast<C*>(plane.values) + u64(blockIdx.y) * plane.stride + first;
   const bool in_memory = length <= OUT_VALUES<Block, T>;
   uint4* zeroed = in_memory ? block.out_quads : reinterpret_cast<uint4*>(values);
-  // The length of a plane's part is rounded up to whole quads.
+  // The last quad may reach over the block's end: the arrays have room for whole quads.
   for (u32 i = threadIdx.x; i < ceil_div(length * u32(sizeof(C)), 16); i += T) zeroed[i] = make_uint4(0, 0, 0, 0);
   C* out = in_memory ? block.out : values;
   if (count <= STAGE_EXTRA_WORDS) {
