@@ -1,9 +1,9 @@
 // Stage 5 (FORMAT.md §9.1): tokens -> 32 lanes of 16-bit words, and back. CPU: codec/src/entropy/lanes.rs.
 //
-// A lane of a block is a lane of a warp, in both directions. A step is one token of each lane. Forward, one ballot a step says which lanes have filled
-// a word, and each lane keeps the offsets of its next two words. Backward, a step is one look-up, one ballot and one popcount, and two steps are done
-// together. A lane's bit string is a chain of look-ups that no second warp can shorten. So as many blocks as possible are decoded at once, and symbols
-// are expanded elsewhere (tokens.cuh).
+// A lane of a block is a lane of a warp, in both directions. A round is one token of each lane; in names it is a step. Forward, one ballot a round says
+// which lanes have filled a word, and each lane keeps the offsets of its next two words. Backward, a round is one look-up, one ballot and two popcounts:
+// of all lanes that need a word, and of those before this one. Two rounds are done together. A lane's bit string is a chain of look-ups that no second
+// warp can shorten. So as many blocks as possible are decoded at once, and symbols are expanded elsewhere (tokens.cuh).
 #pragma once
 
 #include "../job.cuh"
@@ -11,10 +11,11 @@
 
 static_assert(LANES == WARP, "a lane of a block is a lane of a warp");
 
-/// Steps of the encoder whose symbols are read ahead.
+/// Rounds of the encoder whose symbols are read ahead.
 constexpr u32 AHEAD = 8;
 
-/// A code in the highest bits and its length in the lowest five: one funnel shift, which looks at no more of its count, then appends it.
+/// A code in the highest bits, and its length in the lowest five. So one funnel shift appends the code: this word is both what is shifted in and the number of
+/// bits to shift by, of which the instruction looks at the lowest five bits alone.
 __device__ __forceinline__ u32 aligned_code(u32 code) {
   const u32 length = code >> 16;
   return length > 0 ? code << (32 - length) | length : 0;
@@ -42,7 +43,7 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
   // Pending bits and their number (below 16); the offsets of the word they begin and of the lane's word after it; the block's next free offset.
   u32 pending = 0, bits = 0, word_at = lane, next_word_at = LANES + lane, next = 2 * LANES;
   const u32 below = lanes_below();
-  // The first token to read ahead, its segment, and the tokens before that segment's start and end.
+  // The next token to read ahead and the segment that has it; the numbers of the block's tokens before that segment's start and before its end.
   u32 start = 0, segment = 0, segment_start = 0, segment_end = segment_ends[0];
   u32 ahead[AHEAD];
   const auto read_ahead = [&] {
@@ -90,7 +91,7 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
   words[word_at] = u16(pending << (16 - bits));
   words[next_word_at] = 0;
   __syncwarp();
-  // Trailing words of 0 are not stored.
+  // Words of 0 at the block's end are no part of the stream: `used` does not count them.
   u32 used = next, nonzero = 0;
   while (nonzero == 0 && used > 0) {
     const u32 behind = used - min(used, lane);
@@ -107,8 +108,8 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
   }
 }
 
-/// Codes the blocks of all planes. One warp a block of threads: a block of the stream is a long chain for one warp, so that all of them
-/// should begin at once, on as many multiprocessors as there are.
+/// Codes the blocks of all planes. One warp a block of threads: a block of the stream is a long chain of instructions for one warp. So the warps should
+/// begin at once, on as many multiprocessors as there are.
 extern "C" __global__ void __launch_bounds__(WARP) encode_lanes(const __grid_constant__ EncodeJob job) {
   __shared__ u32 codes[SYMBOLS + 1];  // the last entry is for lanes without a token, and has no bits
   __shared__ u32 segment_ends[WARP];
@@ -134,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(WARP) encode_lanes(const __grid_con
 
 /// Pairs of a block's 16-bit words that are in shared memory at a time, and their bytes.
 constexpr u32 RING = 256, RING_BYTES = RING * sizeof(u32), WORD_BYTES = sizeof(u16);
-/// Steps that the decoder does between two checks for the block's end, and the bytes that they can read.
+/// Rounds that the decoder does between two checks for the block's end, and the bytes that they can read.
 constexpr u32 STEPS_TOGETHER = 4, BYTES_TOGETHER = STEPS_TOGETHER * LANES * WORD_BYTES;
 /// Bytes that a warp copies to shared memory at a time.
 constexpr u32 BROUGHT_TOGETHER = WARP * sizeof(u32);
@@ -169,7 +170,7 @@ struct LaneWords {
     ring.store(offset, offset + WORD_BYTES == end ? pair & 0xffff : pair);
     brought += BROUGHT_TOGETHER;
   }
-  /// Copies what the next STEPS_TOGETHER steps can read from offset `next` on.
+  /// Copies what the next STEPS_TOGETHER rounds can read from offset `next` on.
   __device__ __forceinline__ void bring(u32 next) {
     while (brought < next + BYTES_TOGETHER) {
       put(coming);
@@ -191,11 +192,11 @@ static_assert(DECODE_TABLE_LEN == 1u << MAX_CODE_BITS, "an entry for each of as 
 /// The state of a warp that decodes the lanes of a block.
 struct LanePosition {
   u32 buffer;  // the next bits, the first of them most significant
-  u32 used;    // bits used of the word in the upper half
+  u32 used;    // lowest bits of `buffer` that are empty, because codes were shifted out: 0 to 15 between rounds
   u32 next;    // offset of the block's next word; equal in all lanes
-  u32 step;
+  u32 step;    // rounds done
 
-  /// One step: each lane looks up a symbol; then the lanes that have used up a word get the block's next words, in the order of the lanes.
+  /// One round: each lane looks up a symbol; then the lanes that have used up a word get the block's next words, in the order of the lanes.
   __device__ __forceinline__ void one_step(SharedTable table, const LaneWords& words, u8* symbols) {
     const u32 entry = table[buffer], length = entry & 15;
     used += length;
@@ -208,8 +209,8 @@ struct LanePosition {
     step++;
   }
 
-  /// One or two steps. A step takes as long as its chain of dependent instructions, so two overlap: the second looks up the bits that the first leaves,
-  /// before the first one's words arrive. If a lane's second code continues in such a word, which is rare, the second step is not taken.
+  /// One or two rounds. A round takes as long as its chain of dependent instructions, so two overlap: the second looks up the bits that the first leaves,
+  /// before the first one's words arrive. If a lane's second code continues in such a word, which is rare, the second round is not taken.
   __device__ __forceinline__ void two_steps(SharedTable table, const LaneWords& words, u8* symbols) {
     const u32 entry = table[buffer], length = entry & 15, used_here = used + length;
     u32 left = buffer << length;
@@ -229,7 +230,9 @@ struct LanePosition {
     step += is_open ? 1 : 2;
   }
 
-  /// Decodes the bits that are left when all words are read, each lane by itself. `before`: the lanes that had a 1 bit left before the last step.
+  /// Decodes the bits that are left when all words are read, each lane by itself, until no lane has a 1 bit. Returns the number of rounds after which this
+  /// is so, and the lanes that had a 1 bit left before the last of them. If no more rounds are needed, these lanes are `before`. Returns NONE in place of
+  /// the number if `most` rounds are not enough.
   __device__ __forceinline__ LanesEnd end(SharedTable table, u8* symbols, u32 most, u32 before) {
     const u32 start = step;
     u32 mine = step;
@@ -245,7 +248,7 @@ struct LanePosition {
   }
 };
 
-/// Decodes the lanes of a block, in at most `most` steps, by a warp. Ends when all words are read and no lane has a 1 bit left: the codes of all tokens
+/// Decodes the lanes of a block, in at most `most` rounds, by a warp. Ends when all words are read and no lane has a 1 bit left: the codes of all tokens
 /// behind that are zeros.
 __device__ __forceinline__ LanesEnd decode_block_lanes(SharedTable table, LaneWords words, u8* symbols, u32 most) {
   symbols += lane_id();
@@ -253,7 +256,7 @@ __device__ __forceinline__ LanesEnd decode_block_lanes(SharedTable table, LaneWo
   keep(symbols);
   const u32 own = words.first + lane_id() * WORD_BYTES;
   LanePosition position = {words[own] << 16 | words[own + LANES * WORD_BYTES], 0, words.first + 2 * LANES * WORD_BYTES, 0};
-  // Steps that may have read the last word are repeated, one at a time.
+  // Rounds are counted up to the one that reads the last word. So STEPS_TOGETHER rounds among which it may be are dropped and done again, one at a time.
   while (position.step + STEPS_TOGETHER <= most) {
     words.bring(position.next);
     LanePosition ahead = position;
@@ -310,7 +313,8 @@ extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes(const __
         table_of = number;
       }
       if (!is_there) continue;
-      // The last word must not be 0 (FORMAT.md §9.1). It was read before the last step: a lane that had just read it would have a 1 bit left.
+      // FORMAT.md §9.1: the last word is not 0, and no lane gets a word after the last round. The second needs no test: a lane that had got the last word
+      // then would have a 1 bit left, and there would be one round more.
       const bool is_good = count == 0 || from[count - 1] != 0;
       u8* symbols = plane.symbols + u64(blockIdx.y) * job.segments * SEGMENT + (u64(index) << plane_state.block_log);
       const u32 most = ceil_div(block_length(plane_state, index), LANES);
