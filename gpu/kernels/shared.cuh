@@ -33,7 +33,7 @@ __device__ __forceinline__ u32 load_shared(u32 address) {
   return value;
 }
 
-/// Something in shared memory.
+/// An object in shared memory, by its address there.
 struct SharedMemory {
   u32 address;
 
@@ -44,7 +44,7 @@ struct SharedMemory {
   __device__ __forceinline__ u32 load(u32 at) const { return load_shared(address + at); }
 };
 
-/// A ring buffer of BYTES. It begins at the next multiple of its length, so that an address needs no addition.
+/// A ring buffer of BYTES bytes. It begins at the next multiple of BYTES, so that an address is an offset's lowest bits and the ring's address, joined by OR.
 template <u32 BYTES>
 struct SharedRing {
   u32 address;

@@ -148,8 +148,8 @@ __device__ __forceinline__ void sum_fours(U (&value)[4], U carry) {
 }
 
 /// Prefix sums along rows of differences in shared memory, of which there are whole rows, those behind the block's end among them. Rows are a power of
-/// two long. A lane takes four neighbours, and a warp as many values as it has places for: several rows, or a part of one that it then goes on
-/// with.
+/// two long. A lane takes four neighbours, so a warp takes PIECE values at a time: several rows, or a piece of one row, of which it then takes the next
+/// piece.
 template <u32 WARPS_HERE, typename C>
 __device__ __forceinline__ void sum_rows(C* out, u32 length, u32 row) {
   typedef typename Unsigned<C>::Type U;
@@ -296,7 +296,7 @@ struct JoinColumns {
       : carries(static_cast<const C*>(job.carries) + blockIdx.y * job.edge_stride), column(nullptr), row_log(bit_length(job.shape.extents[0]) - 1),
         block_log(plane.block_log), in_plane(job.shape.strides[2]), stride(in_plane >> block_log << row_log), length(job.shape.extents[2]) {}
 
-  /// The next values are of place `x` of rows and columns, number `outer` of the axes behind.
+  /// The next values have index `x` within rows and columns, and index `outer` along the axes behind.
   __device__ __forceinline__ void at_column(u32 outer, u32 x) {
     const u32 block = x >> block_log;
     column = block ? carries + outer * length * stride + (block << row_log) + (x & ((1u << row_log) - 1)) : nullptr;

@@ -1,4 +1,5 @@
-// Stage 1 for any grid: values -> codes and an exception mask, a segment at a time. CPU: codec/src/quantize/quantizer.rs.
+// Stage 1 for any grid: values -> codes and an exception mask, a segment at a time. CPU: `quantize` of codec/src/quantize/linear.rs, integer_steps.rs and
+// logarithm.rs.
 #pragma once
 
 #include "../job.cuh"

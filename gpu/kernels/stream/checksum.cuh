@@ -112,6 +112,7 @@ __device__ bool join_checksum(const Tables& tables, const u32* stream, u32 lengt
   return true;
 }
 
+/// Computes a stream's checksum and writes it into the stream. Copies the stream and its result to the host's pinned memory, if the job has any.
 extern "C" __global__ void __launch_bounds__(THREADS) checksum_and_copy(const __grid_constant__ EncodeJob job) {
   EncodeState& state = job.states[blockIdx.y];
   u8* stream = job.output + blockIdx.y * job.output_stride;

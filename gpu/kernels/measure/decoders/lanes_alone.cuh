@@ -1,5 +1,5 @@
-// 32 interleaved lanes (FORMAT.md §9.1). The product's kernels are in `entropy/lanes.cuh`; these code blocks of any number of symbols, and take their words from
-// different places.
+// 32 interleaved lanes (FORMAT.md §9.1). The product's kernels are in `entropy/lanes.cuh`; these code blocks of any number of symbols, and take their words
+// from different places.
 //
 //     lanes_encode  a warp a block: its words, into a place of their own, and how many
 //     scan_sizes    where each block begins
