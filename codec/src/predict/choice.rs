@@ -5,12 +5,14 @@
 //! Estimates are integers, so that the CPU's and the GPU's encoders make equal choices.
 
 pub(crate) mod grid_kind;
+mod interpolated_tiles;
 mod residual_stats;
 mod tile;
 mod tiles;
 mod whole;
 
-use self::residual_stats::best_set;
+use self::interpolated_tiles::InterpolatedTiles;
+use self::residual_stats::{best_set, best_set_with_edges};
 use self::tile::Tiles;
 use crate::config::{CodingPolicy, Config, PredictorPolicy};
 use crate::error::Result;
@@ -18,7 +20,6 @@ use crate::layout::Axes;
 use crate::layout::{Layout, MAX_RANK, Shape};
 use crate::number::element::Element;
 use crate::number::value::Value;
-use crate::predict::interpolation::Interpolation;
 use crate::predict::predictor::Predictor;
 use crate::predict::quantized::Quantized;
 use crate::quantize::bitmap::Bitmap;
@@ -26,7 +27,7 @@ use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::quantizer::Quantizer;
 
 /// Interpolation is not tried if more than 1 / this of the values are out of the fine grid's reach.
-const VALUES_PER_VALUE_OUT_OF_REACH: usize = 16;
+const VALUES_PER_VALUE_OUT_OF_REACH: usize = 2;
 
 /// Runs two jobs, in any order and on any threads. Both are done when the function returns.
 pub type Fork<'a> = dyn FnMut(&mut (dyn FnMut() + Send), &mut (dyn FnMut() + Send)) + 'a;
@@ -34,26 +35,22 @@ pub type Fork<'a> = dyn FnMut(&mut (dyn FnMut() + Send), &mut (dyn FnMut() + Sen
 /// Whether a chunk's predictor is chosen on a sample of tiles, so that two threads can share the work. Of smaller chunks, all values are measured.
 #[must_use]
 pub fn is_chosen_on_tiles(shape: &Shape) -> bool {
-    !Tiles::new(shape).is_chunk_small()
+    !Tiles::for_differences(shape).is_chunk_small()
 }
 
 /// Buffers of the choice.
 #[derive(Debug, Default)]
 pub(crate) struct Chooser {
-    interpolation: Interpolation,
     /// The bytes of a tile's values.
     tile: Vec<u8>,
-    /// For each value of a tile or a small chunk, -1 if its residual counts, else 0.
+    /// For each value of a tile or a small chunk, -1 if its residual counts, else 0; of a tile, behind an element for the value before the first one.
     counted: Vec<i32>,
     /// `[set of axes][value]`: differences of a tile or a small chunk. The differences along no axis are the codes, modulo 2^32.
     differences: Vec<i32>,
     /// `[set of axes][value]`: differences of a tile or a small chunk with 64-bit codes. The differences along no axis are the codes.
     differences_64: Vec<i64>,
-    /// Residuals of interpolation of a tile.
-    residuals: Vec<i32>,
     exceptions: Bitmap,
-    /// Buffers of a second thread: none, or one element.
-    second: Option<Vec<Chooser>>,
+    interpolated: InterpolatedTiles,
 }
 
 /// The number of sets of a shape's axes, and the set of the axes with an extent of 1. Differences along these are not tried.
@@ -79,8 +76,9 @@ impl Chooser {
         code: impl Fn(V) -> i64,
     ) -> Result<(Axes, u64)> {
         let (sets, flat) = sets_of(&layout.shape);
-        let tiles = Tiles::new(&layout.shape);
-        let stats = if tiles.is_chunk_small() {
+        let tiles = Tiles::for_differences(&layout.shape);
+        let is_small = tiles.is_chunk_small();
+        let stats = if is_small {
             self.try_axes_on_whole::<V>(chunk, layout, code)?
         } else {
             self.try_axes_on_tiles::<V>(&tiles, chunk, layout, code)?
@@ -88,7 +86,8 @@ impl Chooser {
         let set = match policy {
             PredictorPolicy::Axes(byte) => usize::from(byte) & (sets - 1) & !flat,
             PredictorPolicy::Lorenzo | PredictorPolicy::Interpolation => (sets - 1) & !flat,
-            PredictorPolicy::Auto | PredictorPolicy::Differences => best_set(&stats, &layout.shape).0,
+            PredictorPolicy::Auto | PredictorPolicy::Differences if is_small => best_set(&stats, &layout.shape).0,
+            PredictorPolicy::Auto | PredictorPolicy::Differences => best_set_with_edges(&stats, &layout.shape).0,
         };
         Ok((axes_of(set, &layout.shape), stats[set].bits()))
     }
@@ -117,11 +116,11 @@ impl Chooser {
         if config.coding == CodingPolicy::Bitshuffle || config.predictor == PredictorPolicy::Differences {
             fine = fine.without_positions();
         }
-        let tiles = Tiles::new(&layout.shape);
+        let tiles = Tiles::for_differences(&layout.shape);
         if tiles.is_chunk_small() {
             return self.try_whole::<V>(chunk, layout, quantizer, &fine, coded);
         }
-        self.try_tiles::<V>(&tiles, chunk, layout, quantizer, fine, fork)
+        self.try_tiles::<V>(&tiles, chunk, layout, quantizer, &fine, fork)
     }
 }
 
@@ -146,15 +145,14 @@ mod tests {
 
     #[test]
     fn axes_are_those_along_which_codes_are_constant() {
-        // In a small chunk the first values along an axis count, so that an axis too many costs bits. In tiles of a large chunk they do not count: if all
-        // differences along x are 0, those along x and y are 0, too. Of sets with equal estimates, the one with the greatest number is taken.
-        for (nx, ny, along_x, along_y) in [(33, 31, 0b01, 0b10), (300, 301, 0b11, 0b11)] {
+        // The first values along an axis count, so that an axis too many costs bits. Of sets with equal estimates, the one with the greatest number is taken.
+        for (nx, ny) in [(33, 31), (300, 301)] {
             let layout = layout(&[ny, nx]);
             let nx = nx as usize;
             let n = layout.shape.elements() as usize;
             for (value, axes) in [
-                (&(|i| noise(i / nx)) as &dyn Fn(usize) -> f32, along_x),
-                (&|i| noise(i % nx), along_y),
+                (&(|i| noise(i / nx)) as &dyn Fn(usize) -> f32, 0b01),
+                (&|i| noise(i % nx), 0b10),
                 (&|i| noise(i / nx) + noise(i % nx), 0b11),
                 (&noise, 0b00),
             ] {

@@ -6,15 +6,16 @@ use crate::layout::{MAX_RANK, Shape};
 use crate::memory::resize;
 use crate::number::integer::Integer;
 
-/// Chunks with at least the values of this number of tiles are sampled. Of smaller chunks, all values are measured (docs/design-notes.md, "Choice of the
-/// predictor").
-const MIN_TILES_OF_SAMPLED_CHUNK: usize = 16;
-/// Number of tiles of a sample.
-pub(super) const SAMPLED_TILES: usize = 8;
-/// Length of a tile's rows over the length of its other sides. Long rows take less time a value.
-const ROW_LENGTH_TO_SIDE: usize = 2;
-/// Number of values of a tile, about.
-const TILE_VALUES: usize = 512;
+/// Number of tiles of which differences are measured, values of such a tile that count, about, and the length of its rows over that of its other sides. Many
+/// small tiles see more of a chunk than few large ones, and long rows take less time a value.
+const DIFFERENCE_TILES: usize = 64;
+const DIFFERENCE_VALUES: usize = 64;
+const DIFFERENCE_ROW_TO_SIDE: usize = 4;
+/// Number of tiles that are interpolated, values of such a tile, about, and the length of its rows over that of its other sides. They are larger, as next to a
+/// tile's faces interpolation has fewer neighbours than in the chunk.
+const INTERPOLATED_TILES: usize = 4;
+const INTERPOLATED_VALUES: usize = 4096;
+const INTERPOLATED_ROW_TO_SIDE: usize = 4;
 /// Number of residuals that are counted at once, one for each lane of vector code.
 pub(super) const COLUMNS: usize = 16;
 
@@ -31,6 +32,8 @@ pub(super) struct Tiles {
     pub flat: usize,
     /// Number of sets of axes of the chunk's rank.
     pub sets: usize,
+    /// Number of tiles.
+    pub count: usize,
     /// Number of values of a tile.
     pub len: usize,
     /// Number of elements before a tile's first value. The differences of its first values read them.
@@ -40,12 +43,23 @@ pub(super) struct Tiles {
 }
 
 impl Tiles {
-    /// The tiles of a chunk of this shape.
-    pub(super) fn new(shape: &Shape) -> Self {
+    /// The tiles of which differences are measured.
+    pub(super) fn for_differences(shape: &Shape) -> Self {
+        Self::new(shape, DIFFERENCE_TILES, DIFFERENCE_VALUES, DIFFERENCE_ROW_TO_SIDE)
+    }
+
+    /// The tiles that are interpolated. Of chunks with fewer values than all tiles have, fewer are.
+    pub(super) fn for_interpolation(shape: &Shape) -> Self {
+        let tiles = Self::new(shape, INTERPOLATED_TILES, INTERPOLATED_VALUES, INTERPOLATED_ROW_TO_SIDE);
+        let fitting = tiles.chunk_extents.iter().product::<usize>() / tiles.len;
+        Self { count: tiles.count.min(fitting).max(1), ..tiles }
+    }
+
+    fn new(shape: &Shape, count: usize, values: usize, row_to_side: usize) -> Self {
         // A tile has more than one value along an axis wherever the chunk has.
         let (sets, flat) = sets_of(shape);
         let chunk_extents = shape.extents();
-        let extents = tile_extents(chunk_extents);
+        let extents = tile_extents(chunk_extents, values, row_to_side);
         let mut strides = [1; MAX_RANK];
         for axis in 1..MAX_RANK {
             strides[axis] = strides[axis - 1] * extents[axis - 1];
@@ -58,15 +72,16 @@ impl Tiles {
             strides,
             flat,
             sets,
+            count,
             len,
-            lead: (0..MAX_RANK).rfind(|axis| !is_flat(axis)).map_or(0, |axis| strides[axis]).next_multiple_of(COLUMNS),
+            lead: (0..MAX_RANK).rfind(|axis| !is_flat(axis)).map_or(1, |axis| strides[axis]).next_multiple_of(COLUMNS),
             padded: len.next_multiple_of(COLUMNS),
         }
     }
 
-    /// Whether the chunk is so small that all its values are measured.
+    /// Whether the chunk has fewer values than these tiles together: then all its values are measured (docs/design-notes.md, "Choice of the predictor").
     pub(super) fn is_chunk_small(&self) -> bool {
-        self.chunk_extents.iter().product::<usize>() / self.len < MIN_TILES_OF_SAMPLED_CHUNK
+        self.chunk_extents.iter().product::<usize>() / self.count < self.len
     }
 
     /// Shape of a tile.
@@ -81,11 +96,25 @@ impl Tiles {
         self.extents.iter().map(|extent| extent.div_ceil(4)).product()
     }
 
+    /// Index of a tile's first value along each axis, fastest first. Along the slowest axis longer than 1 the tiles are evenly spaced, along the others they
+    /// follow [`SEQUENCE`].
+    fn origin(&self, tile: usize) -> [usize; MAX_RANK] {
+        let slowest = (0..MAX_RANK).rfind(|&axis| self.chunk_extents[axis] > 1).unwrap_or(0);
+        std::array::from_fn(|axis| {
+            let origins = (self.chunk_extents[axis] - self.extents[axis] + 1) as u64;
+            let (numerator, denominator) = if axis == slowest {
+                (2 * tile as u64 + 1, 2 * self.count as u64)
+            } else {
+                (((tile as u64 + 1) * SEQUENCE[axis] + SEQUENCE_UNIT / 2) % SEQUENCE_UNIT, SEQUENCE_UNIT)
+            };
+            (origins * numerator / denominator) as usize
+        })
+    }
+
     /// Copies tile number `tile` of a chunk whose values have `size` bytes.
     pub(super) fn copy(&self, chunk: &[u8], size: usize, tile: usize, values: &mut [u8]) {
         let Self { chunk_extents, extents, .. } = self;
-        let origin: [usize; MAX_RANK] =
-            std::array::from_fn(|axis| (chunk_extents[axis] - extents[axis]) * ORIGINS[tile][axis] / 3);
+        let origin = self.origin(tile);
         let len = extents[0] * size;
         let mut rows = values.chunks_exact_mut(len);
         for w in origin[3]..origin[3] + extents[3] {
@@ -108,15 +137,15 @@ impl Tiles {
         &mut room[self.lead..][..self.len]
     }
 
-    /// Writes -1 for each value of a tile whose differences count, and 0 for the others. A value counts if it has a neighbour before it along every axis that
-    /// is longer than 1. Returns the number of values that count.
+    /// Makes a mask of a tile's values whose differences count: -1 for each of them, 0 for the others, for the padding, and for one element before the first
+    /// value. A value counts if it has a neighbour before it along every axis that is longer than 1. Returns the number of values that count.
     pub(super) fn mark_counted(&self, counted: &mut Vec<i32>) -> Result<usize> {
         counted.clear();
-        resize(counted, self.padded)?;
+        resize(counted, 1 + self.padded)?;
         let [len, ny, nz, _] = self.extents;
         let first = self.extents.map(|extent| usize::from(extent > 1));
         let mut count = 0;
-        for (row, counted) in counted[..self.len].chunks_exact_mut(len).enumerate() {
+        for (row, counted) in counted[1..][..self.len].chunks_exact_mut(len).enumerate() {
             if row % ny >= first[1] && row / ny % nz >= first[2] && row / ny / nz >= first[3] {
                 counted[first[0]..].fill(-1);
                 count += len - first[0];
@@ -125,10 +154,10 @@ impl Tiles {
         Ok(count)
     }
 
-    /// Computes the differences of a tile's codes along every set of axes without flat ones. `add` gets the set and its differences, with arbitrary numbers
-    /// as padding after the last one.
+    /// Computes the differences of a tile's codes along every set of axes without flat ones. `add` gets the set and its differences, with an arbitrary number
+    /// before the first one and others as padding after the last one.
     #[inline(always)]
-    pub(super) fn for_each_set<C: Integer>(&self, room: &mut [C], mut add: impl FnMut(usize, &[[C; COLUMNS]])) {
+    pub(super) fn for_each_set<C: Integer>(&self, room: &mut [C], mut add: impl FnMut(usize, &[C])) {
         let size = self.lead + self.padded;
         for set in (0..self.sets).filter(|set| set & self.flat == 0) {
             if set > 0 {
@@ -140,7 +169,7 @@ impl Tiles {
                     *difference = code.sub(other);
                 }
             }
-            add(set, room[set * size..][self.lead..size].as_chunks().0);
+            add(set, &room[set * size..][self.lead - 1..size]);
         }
     }
 }
@@ -161,23 +190,24 @@ fn copy_row(source: &[u8], target: &mut [u8]) {
     }
 }
 
-/// Extents of a tile of about [`TILE_VALUES`] values, whose sides are as equal as the chunk allows. A side is a power of two plus one, or the chunk's extent.
-/// With a power of two plus one, interpolation knows a value at both ends of a side, as it does for most values of a chunk.
-fn tile_extents(chunk_extents: [usize; MAX_RANK]) -> [usize; MAX_RANK] {
+/// Extents of a tile of about `values` values, whose rows are `row_to_side` times as long as its other sides, as far as the chunk allows. A side is a power of two plus one, or the chunk's extent. With a power of two plus one,
+/// interpolation knows a value at both ends of a side, as it does for most values of a chunk.
+fn tile_extents(chunk_extents: [usize; MAX_RANK], values: usize, row_to_side: usize) -> [usize; MAX_RANK] {
     let mut side = [1; MAX_RANK];
-    while side.iter().product::<usize>() < TILE_VALUES {
+    while side.iter().product::<usize>() < values {
         let growing = (0..MAX_RANK)
             .filter(|&axis| side[axis] < chunk_extents[axis])
-            .min_by_key(|&axis| if axis == 0 { side[0] / ROW_LENGTH_TO_SIDE } else { side[axis] });
+            .min_by_key(|&axis| if axis == 0 { side[0] / row_to_side } else { side[axis] });
         let Some(axis) = growing else { break };
         side[axis] *= 2;
     }
     std::array::from_fn(|axis| if side[axis] == 1 { 1 } else { (side[axis] + 1).min(chunk_extents[axis]) })
 }
 
-/// `[tile][axis]`: a tile's origin, in thirds of the largest possible origin, fastest axis first.
-const ORIGINS: [[usize; MAX_RANK]; SAMPLED_TILES] =
-    [[0, 1, 2, 3], [1, 3, 0, 2], [2, 0, 3, 1], [3, 2, 1, 0], [0, 3, 1, 2], [1, 0, 2, 3], [2, 1, 3, 0], [3, 0, 0, 1]];
+/// Where tile `t` begins along an axis: at `frac((t + 1) s / SEQUENCE_UNIT + 1/2)` of all origins. With these numbers `s`, points of few dimensions fill a box
+/// evenly, however many there are (Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018: the powers of the plastic number's inverse).
+const SEQUENCE: [u64; MAX_RANK] = [49_472, 37_345, 28_191, 0];
+const SEQUENCE_UNIT: u64 = 1 << 16;
 
 #[cfg(test)]
 mod tests {
@@ -186,30 +216,68 @@ mod tests {
     const SHAPES: [&[u64]; 9] =
         [&[1], &[511], &[100_000], &[300, 400], &[1, 5000], &[40, 41, 43], &[2, 2, 9000], &[11, 12, 13, 17], &[3, 70_000]];
 
+    /// The tiles of both kinds.
+    fn kinds(shape: &Shape) -> [Tiles; 2] {
+        [Tiles::for_differences(shape), Tiles::for_interpolation(shape)]
+    }
+
     #[test]
     fn tiles_have_about_their_number_of_values() {
         for dims in SHAPES {
             let shape = Shape::new(dims).unwrap();
-            let tiles = Tiles::new(&shape);
-            for (extent, chunk_extent) in tiles.extents.into_iter().zip(shape.extents()) {
-                assert!(extent <= chunk_extent && (extent == chunk_extent || (extent - 1).is_power_of_two()), "{dims:?}");
-                assert_eq!(extent == 1, chunk_extent == 1, "{dims:?}: differences need two values along every axis that has two");
+            for (tiles, values) in kinds(&shape).into_iter().zip([DIFFERENCE_VALUES, INTERPOLATED_VALUES]) {
+                for (extent, chunk_extent) in tiles.extents.into_iter().zip(shape.extents()) {
+                    assert!(extent <= chunk_extent && (extent == chunk_extent || (extent - 1).is_power_of_two()), "{dims:?}");
+                    assert_eq!(
+                        extent == 1,
+                        chunk_extent == 1,
+                        "{dims:?}: differences need two values along every axis that has two"
+                    );
+                }
+                assert!(2 * tiles.len as u64 >= shape.elements().min(values as u64), "{dims:?}: {}", tiles.len);
+                assert!(tiles.len <= 4 * values, "{dims:?}: {}", tiles.len);
+                assert!((1..=DIFFERENCE_TILES).contains(&tiles.count), "{dims:?}");
             }
-            assert!(tiles.len as u64 >= shape.elements().min(TILE_VALUES as u64 / 2), "{dims:?}");
-            assert!(tiles.len <= 4 * TILE_VALUES, "{dims:?}");
         }
-        assert!(Tiles::new(&Shape::new(&[1]).unwrap()).is_chunk_small());
-        assert!(Tiles::new(&Shape::new(&[16, 16, 16]).unwrap()).is_chunk_small());
-        assert!(!Tiles::new(&Shape::new(&[64, 64, 64]).unwrap()).is_chunk_small());
+        for (dims, is_small) in
+            [(&[1][..], true), (&[16, 16, 16], true), (&[64, 64, 64], false), (&[4096], true), (&[10_000], false)]
+        {
+            assert_eq!(Tiles::for_differences(&Shape::new(dims).unwrap()).is_chunk_small(), is_small, "{dims:?}");
+        }
+    }
+
+    #[test]
+    fn fewer_tiles_are_interpolated_where_all_would_be_more_than_the_chunk() {
+        for (dims, count) in [(&[17, 17, 9][..], 1), (&[20, 20, 20], 2), (&[24, 24, 25], 3), (&[64, 64, 64], 4), (&[10], 1)] {
+            assert_eq!(Tiles::for_interpolation(&Shape::new(dims).unwrap()).count, count, "{dims:?}");
+        }
+    }
+
+    #[test]
+    fn tiles_are_spread_over_the_chunk() {
+        for dims in [&[100_000][..], &[300, 400], &[64, 64, 64], &[20, 30, 20, 30]] {
+            let shape = Shape::new(dims).unwrap();
+            for tiles in kinds(&shape) {
+                let origins: Vec<_> = (0..tiles.count).map(|tile| tiles.origin(tile)).collect();
+                for (axis, &extent) in shape.extents().iter().enumerate() {
+                    // Every part of an axis has a tile's beginning: an eighth if there are many tiles, else a half.
+                    let origins_of_axis = extent - tiles.extents[axis] + 1;
+                    let parts = if tiles.count > 8 { 8 } else { 2 };
+                    let seen = origins.iter().fold(0, |seen, origin| seen | 1u32 << (parts * origin[axis] / origins_of_axis));
+                    assert!(origins_of_axis < parts || seen == (1 << parts) - 1, "{dims:?} axis {axis}: {seen:b}");
+                    assert!(origins.iter().all(|origin| origin[axis] < origins_of_axis));
+                }
+            }
+        }
     }
 
     #[test]
     fn tiles_are_copied_from_inside_the_chunk() {
         for dims in SHAPES {
             let shape = Shape::new(dims).unwrap();
-            let (tiles, [nx, ny, nz, _]) = (Tiles::new(&shape), shape.extents());
+            let [nx, ny, nz, _] = shape.extents();
             let chunk: Vec<u8> = (0..shape.elements() as u32).flat_map(u32::to_le_bytes).collect();
-            for tile in 0..SAMPLED_TILES {
+            for (tiles, tile) in kinds(&shape).iter().flat_map(|tiles| (0..tiles.count).map(move |tile| (tiles, tile))) {
                 let mut values = vec![0; 4 * tiles.len];
                 tiles.copy(&chunk, 4, tile, &mut values);
                 let values: Vec<usize> = values.as_chunks().0.iter().map(|value| u32::from_le_bytes(*value) as usize).collect();
@@ -233,13 +301,14 @@ mod tests {
     fn differences_of_counted_values_are_those_of_the_format() {
         for dims in SHAPES {
             let shape = Shape::new(dims).unwrap();
-            let tiles = Tiles::new(&shape);
+            let tiles = Tiles::for_differences(&shape);
             let mut room = vec![12_345i32; tiles.room()];
             let codes: Vec<i32> = (0..tiles.len).map(|i| (i as i32).wrapping_mul(0x9e37_79b9_u32 as i32)).collect();
             tiles.codes(&mut room).copy_from_slice(&codes);
             let mut counted = Vec::new();
             let count = tiles.mark_counted(&mut counted).unwrap();
-            let counted: Vec<usize> = (0..counted.len()).filter(|&i| counted[i] == -1).collect();
+            assert_eq!(counted[0], 0, "the element before the first value");
+            let counted: Vec<usize> = (0..counted.len() - 1).filter(|&i| counted[i + 1] == -1).collect();
             let inner: usize = tiles.extents.iter().map(|&extent| extent.max(2) - 1).product();
             assert_eq!((count, counted.len()), (inner, inner), "{dims:?}");
             let mut sets = Vec::new();
@@ -253,7 +322,7 @@ mod tests {
                         let sign = if subset.count_ones() % 2 == 0 { 1 } else { -1 };
                         sum.wrapping_add(codes[i - back].wrapping_mul(sign))
                     });
-                    assert_eq!(differences.as_flattened()[i], expected, "{dims:?} set {set:b} value {i}");
+                    assert_eq!(differences[i + 1], expected, "{dims:?} set {set:b} value {i}");
                 }
             });
             let (all, flat) = sets_of(&shape);

@@ -1,18 +1,18 @@
 //! The choice of the predictor for chunks that are large enough for a sample of tiles.
 
-use crate::predict::predictor::Predictor;
-use std::ops::Range;
+use std::mem;
 
-use super::residual_stats::{ColumnSums, ResidualStats, StatsOfSets, best_set};
-use super::tile::{COLUMNS, SAMPLED_TILES, Tiles};
+use super::residual_stats::{ColumnSums, StatsOfSets, best_set_with_edges};
+use super::tile::{COLUMNS, Tiles};
 use super::{Chooser, Fork, VALUES_PER_VALUE_OUT_OF_REACH, axes_of};
 use crate::error::{Error, Result};
-use crate::layout::{ByteOrder, Layout};
-use crate::memory::{push, resize};
+use crate::layout::{ByteOrder, Layout, MAX_RANK};
+use crate::memory::resize;
 use crate::number::element::Element;
 use crate::number::integer::Integer;
 use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
+use crate::predict::predictor::Predictor;
 use crate::quantize::bitmap::{Bitmap, WORD, bits_where};
 use crate::quantize::excluded::Excluded;
 use crate::quantize::fast_f32::{FastF32, FastResult};
@@ -34,16 +34,17 @@ impl Chooser {
         resize(&mut self.tile, tiles.len * V::SIZE)?;
         tiles.mark_counted(&mut self.counted)?;
         let mut stats = StatsOfSets::default();
-        for tile in 0..SAMPLED_TILES {
+        for tile in 0..tiles.count {
             tiles.copy(chunk, V::SIZE, tile, &mut self.tile);
             for (index, slot) in tiles.codes(&mut self.differences_64).iter_mut().enumerate() {
                 *slot = code(V::read(&self.tile, index, layout.byte_order));
             }
             tiles.for_each_set(&mut self.differences_64, |set, differences| {
-                for (&difference, _) in differences.as_flattened().iter().zip(&self.counted).filter(|(_, counted)| **counted != 0)
+                // Differences wrap to the width of the type's codes.
+                let wrapped = |difference| V::Code::from_i64(difference).to_i64();
+                for (pair, counted) in differences.windows(2).zip(self.counted.windows(2)).filter(|(_, counted)| counted[1] != 0)
                 {
-                    // Differences wrap to the width of the type's codes.
-                    stats[set].add_one(V::Code::from_i64(difference).to_i64());
+                    stats[set].add_one(wrapped(pair[1]), counted[0] != 0 && wrapped(pair[0]) == 0);
                 }
             });
         }
@@ -57,152 +58,96 @@ impl Chooser {
         chunk: &[u8],
         layout: &Layout,
         quantizer: &Quantizer,
-        fine: FineGrid<V>,
+        fine: &FineGrid<V>,
         fork: Option<&mut Fork<'_>>,
     ) -> Result<Predictor> {
-        let stats = match fork {
-            None => self.measure_tiles::<V>(0..SAMPLED_TILES, tiles, chunk, layout, quantizer, fine)?,
-            Some(fork) => {
-                // The vector has one element. A box would end the process if it could not be allocated.
-                let mut room = self.second.take().unwrap_or_default();
-                if room.is_empty() {
-                    push(&mut room, Chooser::default())?;
-                }
-                let second = &mut room[0];
-                let (mut of_first, mut of_second) = (None, None);
-                fork(
-                    &mut || of_first = Some(self.measure_tiles::<V>(0..SAMPLED_TILES / 2, tiles, chunk, layout, quantizer, fine)),
-                    &mut || {
-                        of_second = Some(second.measure_tiles::<V>(
-                            SAMPLED_TILES / 2..SAMPLED_TILES,
-                            tiles,
-                            chunk,
-                            layout,
-                            quantizer,
-                            fine,
-                        ))
-                    },
-                );
-                self.second = Some(room);
-                let undone = || Error::invalid("the fork that chooses the predictor must run both of its jobs");
-                of_first.ok_or_else(undone)??.plus(&of_second.ok_or_else(undone)??)
-            }
+        let shape = &layout.shape;
+        let interpolated_tiles = Tiles::for_interpolation(shape);
+        let mut interpolated_part = mem::take(&mut self.interpolated);
+        let (mut differences, mut interpolated) = (None, None);
+        let mut measure = || differences = Some(self.measure_differences::<V>(tiles, chunk, layout, quantizer, fine));
+        let mut interpolate = || {
+            interpolated = Some(interpolated_part.measure::<V>(&interpolated_tiles, chunk, layout, quantizer, fine));
         };
-        let differences = stats.differences_with_outliers();
-        let (set, _) = best_set(&sum_of(&differences), &layout.shape);
-        if stats.fine_grid_in_reach && stats.interpolated.estimate().is_below(16, &differences[0][set].estimate()) {
-            return Ok(Predictor::Interpolation);
+        match fork {
+            Some(fork) if fine.has_positions() => fork(&mut measure, &mut interpolate),
+            Some(fork) => fork(&mut measure, &mut || {}),
+            None => measure(),
         }
-        Ok(axes_of(set, &layout.shape).into())
+        let undone = || Error::invalid("the fork that chooses the predictor must run both of its jobs");
+        let (stats, outliers) = differences.ok_or_else(undone)??;
+        let (set, _) = best_set_with_edges(&stats, shape);
+        let is_candidate =
+            fine.has_positions() && outliers.out_of_fine_reach <= tiles.count * tiles.len / VALUES_PER_VALUE_OUT_OF_REACH;
+        let chosen = if is_candidate {
+            if interpolated.is_none() {
+                interpolated = Some(interpolated_part.measure::<V>(&interpolated_tiles, chunk, layout, quantizer, fine));
+            }
+            let of_interpolation = interpolated.ok_or_else(undone)??;
+            let of_differences = interpolated_part.differences(&interpolated_tiles, set, shape)?;
+            if of_interpolation.estimate().is_below(16, &of_differences.estimate()) {
+                Predictor::Interpolation
+            } else {
+                axes_of(set, shape).into()
+            }
+        } else {
+            axes_of(set, shape).into()
+        };
+        self.interpolated = interpolated_part;
+        Ok(chosen)
     }
 
-    /// Measures the tiles with these numbers.
-    fn measure_tiles<V: Value>(
+    /// Statistics of the differences of quantization codes along all sets of axes, and the numbers of outliers, over all tiles. Values between steps, which are
+    /// exceptions of differences, are outliers of every set.
+    fn measure_differences<V: Value>(
         &mut self,
-        numbers: Range<usize>,
         tiles: &Tiles,
         chunk: &[u8],
         layout: &Layout,
         quantizer: &Quantizer,
-        mut fine: FineGrid<V>,
-    ) -> Result<TileStats> {
-        let len = tiles.len;
-        let shape = tiles.shape();
+        fine: &FineGrid<V>,
+    ) -> Result<(StatsOfSets, Outliers)> {
         resize(&mut self.differences, tiles.room())?;
+        resize(&mut self.tile, tiles.len * V::SIZE)?;
         let counted = tiles.mark_counted(&mut self.counted)?;
-        let mut stats = TileStats::default();
-        resize(&mut self.tile, len * V::SIZE)?;
-        for tile in numbers {
+        let (mut columns, mut outliers) = (<[ColumnSums; 1 << MAX_RANK]>::default(), Outliers::default());
+        for tile in 0..tiles.count {
             tiles.copy(chunk, V::SIZE, tile, &mut self.tile);
+            self.exceptions.clear(tiles.len)?;
             let codes = tiles.codes(&mut self.differences);
-            self.exceptions.clear(len)?;
-            let outliers = self::codes::<V>(&self.tile, layout.byte_order, quantizer, &fine, codes, &mut self.exceptions);
+            outliers.add(quantize_tile::<V>(&self.tile, layout.byte_order, quantizer, fine, codes, &mut self.exceptions));
             take_left_neighbours(codes, &self.exceptions, tiles.extents[0], |_| 0);
-            let masks = self.counted.as_chunks::<COLUMNS>().0;
+            let counted = &self.counted;
             vectorized(
                 #[inline(always)]
                 || {
                     tiles.for_each_set(
                         &mut self.differences,
                         #[inline(always)]
-                        |set, differences| {
-                            let mut columns = ColumnSums::default();
-                            for (differences, masks) in differences.iter().zip(masks) {
-                                columns.add(&std::array::from_fn::<_, COLUMNS, _>(|i| differences[i] & masks[i]));
-                            }
-                            stats.differences[tile % 2][set].add(&columns, counted, self.counted.len() - counted);
-                        },
+                        |set, differences| add_counted(&mut columns[set], differences, counted),
                     );
                 },
             );
-            stats.between_steps[tile % 2] += outliers.between_steps;
-            if outliers.out_of_fine_reach > len / VALUES_PER_VALUE_OUT_OF_REACH {
-                fine = fine.without_positions();
-            }
-            if !fine.has_positions() || tile % 2 == 1 {
-                continue;
-            }
-            self.exceptions.clear(len)?;
-            let Self { interpolation, tile, residuals, exceptions, .. } = self;
-            interpolation.forward(tile, layout.byte_order, &shape, &fine, residuals, exceptions)?;
-            // The share of the coarse levels is small in a chunk, but large in a tile: their values do not count.
-            let residuals = &self.residuals[tiles.coarse_values()..len];
-            let of_tile = vectorized(
-                #[inline(always)]
-                || ResidualStats::of_residuals(residuals),
-            );
-            stats.interpolated = stats.interpolated.plus(of_tile);
-            stats.interpolated.outliers += outliers.with_code(self.exceptions.count());
-            // The first tile alone does not decide against interpolation: streams would be longer (docs/design-notes.md, "Choice of the predictor").
         }
-        stats.fine_grid_in_reach = fine.has_positions();
-        Ok(stats)
+        let mut stats = StatsOfSets::default();
+        for (stats, columns) in stats.iter_mut().zip(&columns) {
+            stats.add(columns, tiles.count * counted, tiles.count * (self.counted.len() - 1 - counted));
+            // Outliers were counted among all values of a tile.
+            stats.outliers = outliers.between_steps * counted as u64 / tiles.len as u64;
+        }
+        Ok((stats, outliers))
     }
 }
 
-/// Statistics of some tiles.
-#[derive(Default)]
-struct TileStats {
-    /// Statistics of the differences of tiles with even and with odd numbers.
-    differences: [StatsOfSets; 2],
-    /// Number of values between two steps of the fine grid, in tiles with even and with odd numbers. They are exceptions of differences.
-    between_steps: [u64; 2],
-    /// Statistics of the residuals of interpolation, of tiles with even numbers: interpolation takes longer than differences.
-    interpolated: ResidualStats,
-    /// Whether enough values are in the fine grid's reach.
-    fine_grid_in_reach: bool,
-}
-
-impl TileStats {
-    /// Adds the statistics of other tiles. A thread that has found the fine grid out of reach no longer counts values between steps, but a second thread
-    /// may. Two threads nevertheless choose as one does: interpolation is not chosen then, and these values add equally to the estimates of all sets of axes.
-    fn plus(mut self, other: &Self) -> Self {
-        for (differences, other) in self.differences.as_flattened_mut().iter_mut().zip(other.differences.as_flattened()) {
-            *differences = differences.plus(*other);
-        }
-        for (between_steps, other) in self.between_steps.iter_mut().zip(other.between_steps) {
-            *between_steps += other;
-        }
-        self.interpolated = self.interpolated.plus(other.interpolated);
-        self.fine_grid_in_reach &= other.fine_grid_in_reach;
-        self
+/// Adds the differences of the values that count. Both slices have one element before the first value, and whole groups of [`COLUMNS`] behind it.
+#[inline(always)]
+pub(super) fn add_counted(columns: &mut ColumnSums, differences: &[i32], counted: &[i32]) {
+    let groups =
+        differences[1..].as_chunks::<COLUMNS>().0.iter().zip(differences[..differences.len() - 1].as_chunks::<COLUMNS>().0);
+    let masks = counted[1..].as_chunks::<COLUMNS>().0.iter().zip(counted[..counted.len() - 1].as_chunks::<COLUMNS>().0);
+    for ((here, before), (counts, counts_before)) in groups.zip(masks) {
+        columns.add(&std::array::from_fn(|i| here[i] & counts[i]), &std::array::from_fn(|i| before[i] | !counts_before[i]));
     }
-
-    /// Statistics of the differences of tiles with even and with odd numbers. Values between steps are counted as outliers.
-    fn differences_with_outliers(&self) -> [StatsOfSets; 2] {
-        let mut stats = self.differences;
-        for (stats, between_steps) in stats.iter_mut().zip(self.between_steps) {
-            for stats in stats {
-                stats.outliers += between_steps;
-            }
-        }
-        stats
-    }
-}
-
-/// The sum of the statistics of tiles with even and with odd numbers.
-fn sum_of(stats: &[StatsOfSets; 2]) -> StatsOfSets {
-    std::array::from_fn(|set| stats[0][set].plus(stats[1][set]))
 }
 
 /// Number of values that are quantized at once.
@@ -210,25 +155,32 @@ const PART_LEN: usize = WORD;
 
 /// Numbers of values of a tile that need more than a residual.
 #[derive(Debug, Clone, Copy, Default)]
-struct Outliers {
+pub(super) struct Outliers {
     /// Number of values between two steps of the fine grid. Most of them were restored by an earlier interpolation. They are exceptions of differences.
-    between_steps: u64,
+    pub between_steps: u64,
     /// Number of values with a code, but out of the fine grid's reach. They are exceptions of interpolation alone.
-    out_of_fine_reach: usize,
+    pub out_of_fine_reach: usize,
     /// Number of values without a code. They are exceptions of every predictor.
     without_code: usize,
 }
 
 impl Outliers {
+    /// Adds the numbers of another tile.
+    fn add(&mut self, other: Self) {
+        self.between_steps += other.between_steps;
+        self.out_of_fine_reach += other.out_of_fine_reach;
+        self.without_code += other.without_code;
+    }
+
     /// The number of exceptions of interpolation that have a code, of `exceptions` in all.
-    fn with_code(self, exceptions: usize) -> u64 {
+    pub(super) fn with_code(self, exceptions: usize) -> u64 {
         exceptions.saturating_sub(self.without_code) as u64
     }
 }
 
 /// Writes the codes of a tile's values, modulo 2^32. Sets the bits of values without a code in `without_code`, whose bits must be 0;
 /// [`take_left_neighbours`] then fills their codes.
-fn codes<V: Value>(
+pub(super) fn quantize_tile<V: Value>(
     values: &[u8],
     order: ByteOrder,
     quantizer: &Quantizer,
@@ -310,7 +262,7 @@ mod tests {
         values.iter().enumerate().for_each(|(i, value)| value.write(&mut bytes, i, ByteOrder::Big));
         let (mut codes, mut without_code) = (vec![0; values.len()], Bitmap::default());
         without_code.clear(values.len()).unwrap();
-        let outliers = super::codes::<V>(&bytes, ByteOrder::Big, &quantizer, &fine, &mut codes, &mut without_code);
+        let outliers = super::quantize_tile::<V>(&bytes, ByteOrder::Big, &quantizer, &fine, &mut codes, &mut without_code);
         (codes, outliers, without_code.indices().collect())
     }
 
@@ -338,23 +290,5 @@ mod tests {
     fn outliers_of_tiles_are_counted() {
         outliers_are_counted::<f32>();
         outliers_are_counted::<f64>();
-    }
-
-    #[test]
-    fn statistics_of_two_halves_are_those_of_all_tiles() {
-        let stats = |values| ResidualStats { values, zeros: 1, magnitude_bits: 2 * values, outliers: 0 };
-        let of = |values, between_steps, fine_grid_in_reach| TileStats {
-            differences: [[stats(values); 16], [stats(values + 1); 16]],
-            between_steps,
-            interpolated: stats(values),
-            fine_grid_in_reach,
-        };
-        let sum = of(10, [1, 2], true).plus(&of(20, [30, 40], true));
-        assert!(sum.fine_grid_in_reach && !of(10, [0; 2], true).plus(&of(20, [0; 2], false)).fine_grid_in_reach);
-        assert_eq!(sum.interpolated.values, 30);
-        let [even, odd] = sum.differences_with_outliers();
-        assert_eq!((even[5].values, even[5].outliers, odd[5].values, odd[5].outliers), (30, 31, 32, 42));
-        let all = sum_of(&[even, odd]);
-        assert_eq!((all[5].values, all[5].zeros, all[5].outliers), (62, 4, 73));
     }
 }

@@ -25,7 +25,7 @@ use crate::simd::vectorized;
 
 /// Interpolation is tried if the estimate for [`cubic`] is below the estimate for differences times this / 16 (docs/design-notes.md, "Choice of the
 /// predictor").
-const MAX_CUBIC_SIXTEENTHS: u128 = 17;
+const MAX_CUBIC_SIXTEENTHS: u128 = 24;
 /// Distance of the farthest neighbour of a value that cubic interpolation at the finest level reads.
 const CUBIC_REACH: usize = 3;
 
@@ -73,7 +73,7 @@ fn cubic(codes: &[i32], counted: &[i32], shape: &Shape) -> ResidualStats {
                             let counted = &groups_from(counted, middle, groups)[group];
                             residuals.iter_mut().zip(counted).for_each(|(residual, counted)| *residual &= counted);
                         }
-                        columns.add(&residuals);
+                        columns.add(&residuals, &shifted(&residuals));
                     }
                     blocks += 1;
                 }
@@ -83,6 +83,12 @@ fn cubic(codes: &[i32], counted: &[i32], shape: &Shape) -> ResidualStats {
         },
     );
     stats
+}
+
+/// The residual before each of a group; the first one has none.
+#[inline(always)]
+fn shifted(residuals: &[i32; COLUMNS]) -> [i32; COLUMNS] {
+    std::array::from_fn(|i| if i == 0 { 1 } else { residuals[i - 1] })
 }
 
 /// The `groups` groups from index `first` on.
@@ -107,7 +113,12 @@ impl Chooser {
         let mut stats = StatsOfSets::default();
         for_each_set(&mut self.differences_64, &layout.shape, |set, differences| {
             // Differences wrap to the width of the type's codes.
-            differences.iter().for_each(|&difference| stats[set].add_one(V::Code::from_i64(difference).to_i64()));
+            let mut is_behind_zero = false;
+            for &difference in differences {
+                let wrapped = V::Code::from_i64(difference).to_i64();
+                stats[set].add_one(wrapped, is_behind_zero);
+                is_behind_zero = wrapped == 0;
+            }
         });
         Ok(stats)
     }

@@ -1,0 +1,92 @@
+//! The tiles of a chunk that are interpolated, so that interpolation is compared with differences on equal values.
+
+use super::axes_of;
+use super::residual_stats::{ColumnSums, ResidualStats};
+use super::tile::Tiles;
+use super::tiles::{add_counted, quantize_tile};
+use crate::error::Result;
+use crate::layout::{Layout, Shape};
+use crate::memory::resize;
+use crate::number::value::Value;
+use crate::predict::interpolation::Interpolation;
+use crate::predict::lorenzo;
+use crate::quantize::bitmap::Bitmap;
+use crate::quantize::fine_grid::FineGrid;
+use crate::quantize::gaps::take_left_neighbours;
+use crate::quantize::quantizer::Quantizer;
+use crate::simd::vectorized;
+
+/// Buffers for the tiles that are interpolated.
+#[derive(Debug, Default)]
+pub(super) struct InterpolatedTiles {
+    interpolation: Interpolation,
+    /// The bytes of a tile's values.
+    tile: Vec<u8>,
+    /// `[tile][value]`: the codes of all tiles, modulo 2^32.
+    codes: Vec<i32>,
+    /// Differences of a tile's codes.
+    differences: Vec<i32>,
+    /// A mask of the values whose differences count.
+    counted: Vec<i32>,
+    residuals: Vec<i32>,
+    exceptions: Bitmap,
+    /// Number of values between steps, in all tiles.
+    between_steps: u64,
+}
+
+impl InterpolatedTiles {
+    /// Interpolates the tiles, each as a chunk of its own, and keeps their codes. The residuals of levels 2 and up do not count: their share is small in a
+    /// chunk, but large in a tile.
+    pub(super) fn measure<V: Value>(
+        &mut self,
+        tiles: &Tiles,
+        chunk: &[u8],
+        layout: &Layout,
+        quantizer: &Quantizer,
+        fine: &FineGrid<V>,
+    ) -> Result<ResidualStats> {
+        let shape = tiles.shape();
+        resize(&mut self.tile, tiles.len * V::SIZE)?;
+        resize(&mut self.codes, tiles.count * tiles.len)?;
+        self.between_steps = 0;
+        let mut stats = ResidualStats::default();
+        for (tile, codes) in self.codes.chunks_exact_mut(tiles.len).enumerate().take(tiles.count) {
+            tiles.copy(chunk, V::SIZE, tile, &mut self.tile);
+            self.exceptions.clear(tiles.len)?;
+            let outliers = quantize_tile::<V>(&self.tile, layout.byte_order, quantizer, fine, codes, &mut self.exceptions);
+            take_left_neighbours(codes, &self.exceptions, tiles.extents[0], |_| 0);
+            self.between_steps += outliers.between_steps;
+            self.exceptions.clear(tiles.len)?;
+            let Self { interpolation, tile, residuals, exceptions, .. } = self;
+            interpolation.forward(tile, layout.byte_order, &shape, fine, residuals, exceptions)?;
+            let residuals = &residuals[tiles.coarse_values()..tiles.len];
+            let mut of_tile = vectorized(
+                #[inline(always)]
+                || ResidualStats::of_residuals(residuals),
+            );
+            of_tile.outliers += outliers.with_code(exceptions.count());
+            stats = stats.plus(of_tile);
+        }
+        Ok(stats)
+    }
+
+    /// Statistics of the differences along a set of axes, over all values of the tiles that [`InterpolatedTiles::measure`] has interpolated.
+    pub(super) fn differences(&mut self, tiles: &Tiles, set: usize, shape: &Shape) -> Result<ResidualStats> {
+        let counted = tiles.mark_counted(&mut self.counted)?;
+        // As in a tile's differences, one element before the first one, and padding.
+        resize(&mut self.differences, self.counted.len())?;
+        let (tile_shape, axes) = (tiles.shape(), axes_of(set, shape));
+        let mut columns = ColumnSums::default();
+        for codes in self.codes.chunks_exact(tiles.len).take(tiles.count) {
+            lorenzo::predict(codes, &tile_shape, axes, &mut self.differences[1..][..tiles.len]);
+            vectorized(
+                #[inline(always)]
+                || add_counted(&mut columns, &self.differences, &self.counted),
+            );
+        }
+        let mut stats = ResidualStats::default();
+        stats.add(&columns, tiles.count * counted, tiles.count * (self.counted.len() - 1 - counted));
+        stats.outliers = self.between_steps * counted as u64 / tiles.len as u64;
+        Ok(stats)
+    }
+}
