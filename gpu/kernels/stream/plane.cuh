@@ -1,6 +1,8 @@
 // Planes and streams (FORMAT.md §2 to §4): blocks -> stream, and stream -> where blocks are. CPU: codec/src/stream/plane.rs, codec/src/workspace.rs.
 #pragma once
 
+#include <type_traits>
+
 #include "../entropy/book_lengths.cuh"
 #include "../predict/lorenzo.cuh"
 #include "../quantize/lattice.cuh"
