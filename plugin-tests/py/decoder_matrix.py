@@ -461,7 +461,7 @@ def crafted(plugin, tally, rng, number):
         tally.bodies[coding, has] += 1
         if dataset.size > 1000:
             continue
-        for at in rng.integers(8 * 24, 8 * len(stream), 5):
+        for at in rng.integers(8 * 10, 8 * len(stream), 5):
             altered = bytearray(stream)
             altered[at // 8] ^= 1 << at % 8
             tally.altered += 1

@@ -134,7 +134,7 @@ def rules(plugin, tally, rng):
     ):
         lengths = [book.get(symbol, 0) for symbol in range(SYMBOLS)]
         whole_book = packed_book(lengths)
-        for what, data, whole in (
+        for what, data, intact in (
             ("", whole_book, True),
             (", a bit behind it", packed_book(lengths, 1), False),
             (", the last bit of its padding", whole_book[:-1] + bytes([whole_book[-1] | 0x80]), False),
@@ -142,7 +142,7 @@ def rules(plugin, tally, rng):
             (", 4 bytes less", whole_book[:-4], False),
         ):
             plain = plane_header(0, 255, 0, 0) + data  # W = E = 0: codes of zeros only
-            check(f"book {name}{what}", quantized(1.0), good and whole)
+            check(f"book {name}{what}", quantized(1.0), good and intact)
     runs = packed_book([1, 1] + [0] * (SYMBOLS - 2))
     plain = plane_header(0, 255, 0, 0) + runs
     check("runs to the end of the block", quantized(1.0), True)

@@ -218,15 +218,20 @@ impl Header {
 /// The header's name in errors.
 const SECTION: &str = "header";
 
-/// Refuses other versions, those up to 0.5 by the bytes in which they had their number.
+/// Major and minor version of a stream of any version; `None` for other bytes.
+#[must_use]
+pub fn version_of(stream: &[u8]) -> Option<(u8, u8)> {
+    match stream.strip_prefix(&MAGIC)? {
+        [byte, ..] if byte & VERSION_BIT != 0 => Some(((byte & !VERSION_BIT) >> MINOR_BITS, byte & ((1 << MINOR_BITS) - 1))),
+        [b'R', 0, minor @ ..=5, ..] => Some((0, *minor)),
+        _ => None,
+    }
+}
+
+/// Refuses a stream of another version, or of none.
 fn check_version(stream: &[u8]) -> Result<()> {
     let byte = stream[VERSION_AT];
-    let found = if byte & VERSION_BIT != 0 {
-        let number = byte & !VERSION_BIT;
-        (number >> MINOR_BITS, number & ((1 << MINOR_BITS) - 1))
-    } else if byte == b'R' {
-        (stream[VERSION_AT + 1], stream[VERSION_AT + 2])
-    } else {
+    let Some(found) = version_of(stream) else {
         return Err(
             Error::corrupt(SECTION, format_args!("the version byte is {byte:#04x}: its highest bit is not set")).at(VERSION_AT)
         );
@@ -399,6 +404,8 @@ mod tests {
             (0, &b"q"[..], "QUI"),
             (VERSION_AT, b"S", "the version byte is 0x53"),
             (VERSION_AT, b"R\0\x05", "format version 0.5"),
+            (VERSION_AT, b"R\0\x06", "the version byte is 0x52"),
+            (VERSION_AT, b"R\x01\0", "the version byte is 0x52"),
             (VERSION_AT, &[0x85], "format version 0.5"),
             (VERSION_AT, &[0x87], "format version 0.7"),
             (VERSION_AT, &[0x96], "format version 1.6"),
