@@ -149,7 +149,9 @@ mod tests {
         books.extend([[0; SYMBOLS], [12; SYMBOLS], std::array::from_fn(|symbol| (symbol % 2 * 6) as u8)]);
         books.push(std::array::from_fn(|symbol| ((symbol + 1) * 6 % 13) as u8));
         for rarity in 1..40 {
-            books.push(optimal_lengths(&std::array::from_fn(|_| if random() % rarity == 0 { random() % 1000 } else { 0 })));
+            books.push(optimal_lengths(&std::array::from_fn(
+                |_| if random().is_multiple_of(rarity) { random() % 1000 } else { 0 },
+            )));
             books.push(std::array::from_fn(|_| (random() % 13) as u8));
         }
         books
