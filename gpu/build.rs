@@ -12,8 +12,8 @@ use quire_codec::stages::alphabet::{self, ALPHABET};
 use quire_codec::stages::small_float::{BFloat16, Binary16};
 use quire_codec::stages::value::Value;
 use quire_codec::stages::{
-    book_choice, codebook, dictionary, fast_f32, fine_grid, fixed_log2, header, lanes, linear, logarithm, plane, positions,
-    predictor, rounding, tokens,
+    book_choice, book_lengths, codebook, dictionary, fast_f32, fine_grid, fixed_log2, header, lanes, linear, logarithm, plane,
+    positions, predictor, rounding, tokens,
 };
 
 #[path = "src/declare.rs"]
@@ -127,10 +127,12 @@ fn constants() -> String {
     text.extend(job::CONSTANTS.iter().map(constant_text));
     let same = of_codec! {
         alphabet: SEGMENT, DIRECT_MAX, DIRECT_ZERO, FIRST_CLASS;
-        codebook: MAX_CODE_BITS, PACKED_LENGTHS, RUN_ENTRY, WIDE_ENTRY, START_SHIFT, FIRST_SHIFT;
+        book_choice: BOOK_BITS_A_SYMBOL, BOOK_BITS_A_CODE;
+        book_lengths: MAX_MAGNITUDE;
+        codebook: MAX_CODE_BITS, RUN_ENTRY, WIDE_ENTRY, START_SHIFT, FIRST_SHIFT;
         fixed_log2: LOG_FRACTION;
         lanes: LANES;
-        plane: PLANE_HEADER_LEN, CUSTOM_BOOK, BIT_PLANES, MIN_BLOCK_LOG, MAX_BLOCK_LOG, BLOCK_BITS, BLOCK_TOKENS;
+        plane: PLANE_HEADER_LEN, CUSTOM_BOOK, BIT_PLANES, MIN_BLOCK_LOG, MAX_BLOCK_LOG, BLOCK_LOG_BITS, WIDTH_BITS, BLOCK_BITS, BLOCK_TOKENS;
         predictor: INTERPOLATION;
         positions: POSITIONS_PER_STEP;
         fine_grid: ESCAPE_FROM, ESCAPE_BASE, ESCAPE_REACH;
@@ -145,7 +147,6 @@ fn constants() -> String {
         ("RUNS_OF_MINUS_ONE", alphabet::FIRST_RUN[1] as u64),
         ("RUNS_OF_ONE", alphabet::FIRST_RUN[2] as u64),
         ("HEADER_CODING_AT", header::CODING_AT as u64),
-        ("HEADER_LENGTH_AT", header::LENGTH_AT as u64),
         ("CHECKSUM_AT", header::CHECKSUM_AT.start as u64),
         ("STORED", u64::from(Coding::Stored.to_byte())),
         ("CONSTANT", u64::from(Coding::Constant.to_byte())),

@@ -6,6 +6,7 @@ use clap::Args;
 use h5zquire::FILTER_ID;
 use hdf5::File;
 use hdf5::filters::Filter;
+use quire_codec::stages::header;
 use serde_json::{Value, json};
 
 use crate::library::{chunks, message, plugins};
@@ -325,9 +326,9 @@ fn try_round_trip() -> Result<String, String> {
     if read.len() != VALUES || !values.iter().zip(&read).all(is_kept) {
         return Err(format!("values that were read back differ by more than the bound, {BOUND:e}"));
     }
-    let version = stream.get(4..6).map(|bytes| format!("{}.{}", bytes[0], bytes[1])).unwrap_or_default();
+    let version = header::version_of(&stream).map(|(major, minor)| format!("{major}.{minor}")).unwrap_or_default();
     let ratio = (VALUES * size_of::<f32>()) as f64 / stream.len() as f64;
-    let (major, minor) = quire_codec::stages::header::VERSION;
+    let (major, minor) = header::VERSION;
     if version != format!("{major}.{minor}") {
         return Err(format!(
             "the plugin writes streams of format {version}, this program reads {major}.{minor}: install both from one build"

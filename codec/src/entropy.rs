@@ -4,6 +4,7 @@ pub mod adaptive;
 pub mod alphabet;
 pub mod bitshuffle;
 pub mod book_choice;
+pub mod book_lengths;
 pub mod codebook;
 pub(crate) mod decode_tables;
 pub mod dictionary;

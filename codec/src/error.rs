@@ -93,8 +93,12 @@ impl fmt::Display for Error {
             }
             Self::UnsupportedVersion { found, supported } => {
                 let (major, minor) = *found;
-                let remedy = if found > supported { "install a newer H5Z-Quire" } else { "install the H5Z-Quire that wrote it" };
-                write!(f, "stream has format version {major}.{minor}, this build reads {}.{}: {remedy}", supported.0, supported.1)
+                write!(f, "stream has format version {major}.{minor}, this build reads {}.{}: ", supported.0, supported.1)?;
+                if found > supported {
+                    f.write_str("install a newer H5Z-Quire")
+                } else {
+                    write!(f, "install H5Z-Quire {major}.{minor} to read it")
+                }
             }
             Self::OutOfMemory { bytes } => {
                 write!(f, "no memory for {bytes} bytes of a chunk: free some, or choose smaller chunks")
@@ -121,9 +125,9 @@ mod tests {
 
     #[test]
     fn the_remedy_for_another_version_depends_on_its_age() {
-        let of = |found| Error::UnsupportedVersion { found, supported: (0, 5) }.to_string();
-        assert!(of((0, 6)).ends_with("install a newer H5Z-Quire"), "{}", of((0, 6)));
-        assert!(of((0, 4)).ends_with("install the H5Z-Quire that wrote it"), "{}", of((0, 4)));
+        let of = |found| Error::UnsupportedVersion { found, supported: (0, 6) }.to_string();
+        assert!(of((0, 7)).ends_with("install a newer H5Z-Quire"), "{}", of((0, 7)));
+        assert!(of((0, 5)).ends_with("install H5Z-Quire 0.5 to read it"), "{}", of((0, 5)));
     }
 
     #[test]

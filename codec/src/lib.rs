@@ -23,7 +23,7 @@
 //! | 2 | predict by differences | §6.1 | `predict/lorenzo.rs`, `predict/sums.rs` | `predict/lorenzo.cuh`, `predict/sums.cuh` |
 //! | 2' | or quantize and predict by interpolation | §5.2, §6.2 | `quantize/fine_grid.rs`, `quantize/positions.rs`, `predict/interpolation.rs` | `quantize/fine_grid.cuh`, `predict/interpolation.cuh` |
 //! | 3 | runs and classes | §7 | `entropy/alphabet.rs`, `entropy/tokens.rs` | `entropy/alphabet.cuh`, `entropy/tokens.cuh` |
-//! | 4 | choose a codebook | §8, §11 | `entropy/codebook.rs`, `entropy/book_choice.rs`, `entropy/dictionary.rs`, `entropy/adaptive.rs` | `entropy/codebook.cuh` |
+//! | 4 | choose a codebook | §8, §11 | `entropy/codebook.rs`, `entropy/book_choice.rs`, `entropy/book_lengths.rs`, `entropy/dictionary.rs`, `entropy/adaptive.rs` | `entropy/codebook.cuh`, `entropy/book_lengths.cuh` |
 //! | 5 | Huffman code in 32 lanes | §9.1 | `entropy/lanes.rs`, `entropy/decode_tables.rs` | `entropy/lanes.cuh` |
 //! | 3' | or bit planes, in place of 3 to 5 | §9.2 | `entropy/bitshuffle.rs` | `entropy/bitshuffle.cuh` |
 //! | – | planes and whole chunks | §2–§4 | `workspace.rs`, `reader.rs`, `predict/quantized.rs`, `predict/predictor.rs`, `stream/encode.rs`, `stream/decode.rs`, `stream/buffers.rs`, `stream/verified.rs`, `stream/header.rs`, `stream/body.rs`, `stream/plane.rs` | `stream/plane.cuh`, `stream/checksum.cuh`, `stream/transfer.cuh` |
@@ -79,7 +79,7 @@ pub use workspace::Workspace;
 /// decompresses chunks needs none of them, and they change from version to version.
 pub mod stages {
     pub use crate::bound::{Compressor, with_settled_bound};
-    pub use crate::entropy::{adaptive, alphabet, bitshuffle, book_choice, codebook, dictionary, lanes, tokens};
+    pub use crate::entropy::{adaptive, alphabet, bitshuffle, book_choice, book_lengths, codebook, dictionary, lanes, tokens};
     pub use crate::layout::Axes;
     pub use crate::number::{element, fixed_log2, integer, patched16, rounding, small_float, value};
     pub use crate::predict::{choice, interpolation, lorenzo, predictor};

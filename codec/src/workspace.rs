@@ -315,7 +315,7 @@ mod tests {
                     let header = Header::read_from(&stream).unwrap();
                     let coding = if is_constant { Coding::Constant } else { Coding::Stored };
                     assert_eq!(header, Header { coding, layout });
-                    assert_eq!(stream[32..], chunk[..if is_constant { scalar.size() } else { chunk.len() }]);
+                    assert_eq!(stream[header::HEADER_MIN_LEN..], chunk[..if is_constant { scalar.size() } else { chunk.len() }]);
                     assert!(stream.len() as u64 <= max_stream_len(&layout));
                     let mut restored = vec![0xee; chunk.len()];
                     workspace.decompress(&stream, &mut restored).unwrap();

@@ -5,8 +5,8 @@ mod common;
 
 use common::{CONTENTS, Content, Random, check_config, check_round_trip, chunk, layout, values};
 use proptest::prelude::*;
-use quire_codec::stages::header::{HEADER_FIXED_LEN, VERSION, seal};
-use quire_codec::{ByteOrder, CodebookPolicy, CodingPolicy, Config, Error, Header, Layout, Scalar, Workspace};
+use quire_codec::stages::header::{CHECKSUM_AT, HEADER_MIN_LEN, VERSION, seal};
+use quire_codec::{ByteOrder, CodebookPolicy, CodingPolicy, Config, Error, Header, Layout, Scalar, Shape, Workspace};
 
 fn streams(elements: u64) -> Vec<(Layout, Vec<u8>)> {
     let mut workspace = Workspace::default();
@@ -28,9 +28,9 @@ fn streams(elements: u64) -> Vec<(Layout, Vec<u8>)> {
     streams
 }
 
-/// Makes length and checksum right for altered bytes.
+/// Makes the checksum right for altered bytes.
 fn reseal(stream: &mut [u8]) {
-    if stream.len() >= HEADER_FIXED_LEN {
+    if stream.len() >= HEADER_MIN_LEN {
         seal(stream);
     }
 }
@@ -90,17 +90,19 @@ fn flips_behind_the_checksum_end_in_an_error_or_a_chunk() {
 
 #[test]
 fn absurd_extents_do_not_allocate() {
-    let layout = layout(Scalar::F32, ByteOrder::Little, &[8]);
-    let original = chunk(&values(Content::Smooth, 8, 1), &layout, 1);
+    let layout = layout(Scalar::F32, ByteOrder::Little, &[800]);
+    let original = chunk(&values(Content::Smooth, 800, 1), &layout, 1);
     let stream = check_round_trip(&mut Workspace::default(), &original, &layout, 1e-2, CodebookPolicy::Auto);
-    for extent in [0, 9, 1 << 40, 1 << 48, 1 << 49, u64::MAX] {
-        let mut stream = stream.clone();
-        stream[24..32].copy_from_slice(&extent.to_le_bytes());
-        reseal(&mut stream);
-        assert!(decode(&mut Workspace::default(), &layout, &stream).is_err());
-        if (1..=1 << 48).contains(&extent) {
-            assert_eq!(Header::read_from(&stream).unwrap().layout.shape.elements(), extent);
-        }
+    let header = Header::read_from(&stream).unwrap();
+    assert!(header.coding.has_planes());
+    for extent in [799, 801, 1 << 31, 1 << 32, 1 << 40, 1 << 48] {
+        let other = Layout { shape: Shape::new(&[extent]).unwrap(), ..layout };
+        let mut other_stream = Vec::new();
+        Header { layout: other, ..header }.write_to(&mut other_stream).unwrap();
+        other_stream.extend(&stream[header.encoded_len()..]);
+        reseal(&mut other_stream);
+        assert!(decode(&mut Workspace::default(), &layout, &other_stream).is_err());
+        assert_eq!(Header::read_from(&other_stream).unwrap().layout.shape.elements(), extent);
     }
 }
 
@@ -109,10 +111,15 @@ fn other_versions_are_named() {
     let layout = layout(Scalar::F32, ByteOrder::Little, &[8]);
     let original = chunk(&values(Content::Smooth, 8, 1), &layout, 1);
     let mut stream = check_round_trip(&mut Workspace::default(), &original, &layout, 1e-2, CodebookPolicy::Auto);
-    stream[5] = 7;
+    stream[3] = 0x87;
     let error = decode(&mut Workspace::default(), &layout, &stream).unwrap_err();
     assert_eq!(error, Error::UnsupportedVersion { found: (0, 7), supported: VERSION });
     assert!(error.to_string().contains("0.7"));
+    // The first bytes of a stream of version 0.5.
+    stream[..6].copy_from_slice(b"QUIR\0\x05");
+    let error = decode(&mut Workspace::default(), &layout, &stream).unwrap_err();
+    assert_eq!(error, Error::UnsupportedVersion { found: (0, 5), supported: VERSION });
+    assert!(error.to_string().ends_with("install H5Z-Quire 0.5 to read it"), "{error}");
 }
 
 #[test]
@@ -123,7 +130,7 @@ fn indices_of_a_list_ascend_within_the_chunk() {
     [7, 900, 4000].into_iter().for_each(|index: usize| numbers[index] = f64::NAN);
     let original = chunk(&numbers, &layout, 1);
     let stream = check_round_trip(&mut Workspace::default(), &original, &layout, 1e-2, CodebookPolicy::Auto);
-    let list = HEADER_FIXED_LEN + 16 + 16;
+    let list = Header::read_from(&stream).unwrap().encoded_len() + 12;
     assert_eq!(stream[list..list + 12], [7, 0, 0, 0, 132, 3, 0, 0, 160, 15, 0, 0]);
     for (indices, good) in [
         ([0u32, 1, 2], true),
@@ -160,12 +167,14 @@ proptest! {
                 0 => stream[at] = random.next() as u8,
                 1 => stream[at] ^= 1 << random.below(8),
                 2 => stream[at..].iter_mut().take(8).for_each(|byte| *byte = 255),
-                _ => stream.truncate(at.max(24)),
+                _ => stream.truncate(at.max(HEADER_MIN_LEN)),
             }
         }
         reseal(&mut stream);
         let _ = decode(&mut Workspace::default(), layout, &stream);
-        stream.splice(..24, [81, 85, 73, 82, VERSION.0, VERSION.1, u8::from(layout.scalar == Scalar::F64), 2, 2, 0, 0, 0].into_iter().chain([0; 12]));
+        // The fields that decide whether the rest is read at all, of a quantized chunk of rank 2.
+        stream[..4].copy_from_slice(b"QUI\x86");
+        stream[CHECKSUM_AT.end..CHECKSUM_AT.end + 2].copy_from_slice(&[u8::from(layout.scalar == Scalar::F64), 0x12]);
         reseal(&mut stream);
         let _ = decode(&mut Workspace::default(), layout, &stream);
     }

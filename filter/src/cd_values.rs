@@ -407,7 +407,7 @@ mod tests {
                 let mut stream = Vec::new();
                 Header { coding: Coding::Stored, layout }.write_to(&mut stream).expect("memory");
                 let parsed = CdValues { layout: Some(layout), ..CdValues::parse(&[0]).expect("accepted") };
-                assert_eq!(parsed.to_words().expect("words")[1] >> 8 & 0xff, u32::from(stream[6]));
+                assert_eq!(parsed.to_words().expect("words")[1] >> 8 & 0xff, u32::from(stream[8]));
             }
         }
     }

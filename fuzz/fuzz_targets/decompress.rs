@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quire_codec::stages::header::{HEADER_FIXED_LEN, seal};
+use quire_codec::stages::header::{HEADER_MIN_LEN, seal};
 use quire_codec::stages::inspect::Description;
 use quire_codec::{Header, Workspace};
 
@@ -12,7 +12,7 @@ const MAX_CHUNK: u64 = 1 << 20;
 fuzz_target!(|data: &[u8]| {
     // Length and checksum are made right, or next to nothing would get past them.
     let mut stream = data.to_vec();
-    if stream.len() >= HEADER_FIXED_LEN {
+    if stream.len() >= HEADER_MIN_LEN {
         seal(&mut stream);
     }
     let _ = Description::of(&stream);

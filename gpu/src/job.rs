@@ -13,7 +13,7 @@ use std::ffi::c_void;
 use quire_codec::stages::alphabet::SEGMENT;
 use quire_codec::stages::codebook::MAX_CODE_BITS;
 use quire_codec::stages::lanes::LANES;
-use quire_codec::stages::{adaptive, alphabet};
+use quire_codec::stages::{adaptive, alphabet, book_lengths};
 
 use super::declare::{ConstPointer, Pointer, shared_constants, shared_structs};
 
@@ -28,8 +28,8 @@ shared_constants! {
     pub const BITS: usize = 2;
     /// Most axes of a chunk.
     pub const MAX_RANK: usize = quire_codec::MAX_RANK;
-    /// Bytes kept for a stream's header with all extents.
-    pub const HEADER_ROOM: usize = 64;
+    /// Bytes kept for a stream's header.
+    pub const HEADER_ROOM: usize = 32;
 
     /// Symbols of the alphabet.
     pub const SYMBOLS: usize = alphabet::SYMBOLS;
@@ -41,6 +41,8 @@ shared_constants! {
     pub const BOOKS_PADDED: usize = 80;
     /// Most codebooks of a dataset, which a plane may take besides the dictionary's.
     pub const MAX_BOOKS: usize = adaptive::MAX_BOOKS;
+    /// Most bytes of a custom book in a stream.
+    pub const MAX_BOOK_LEN: usize = book_lengths::MAX_BOOK_LEN;
     /// Entries of a decoding table.
     pub const DECODE_TABLE_LEN: usize = 1 << MAX_CODE_BITS;
     /// Entries of the table of high tile powers: one for each row of 256 tiles of the checksum.
@@ -171,10 +173,14 @@ shared_structs! {
         pub fixed_len: u32,
         /// Codebooks of the dataset in `book_lengths`.
         pub books: u32,
+        /// Bytes of `stored_header`.
+        pub stored_header_len: u32,
         /// 0.
-        pub reserved: [u32; 2],
-        /// The stream's header; coding, length and checksum are still 0.
+        pub reserved: u32,
+        /// The header of a constant stream, in which `assemble` changes the coding; the checksum is still 0.
         pub header: [u8; HEADER_ROOM],
+        /// The header of a stored stream; the checksum is still 0.
+        pub stored_header: [u8; HEADER_ROOM],
         /// Code lengths by symbol of the dataset's codebooks.
         pub book_lengths: [[u8; SYMBOLS]; MAX_BOOKS],
     }
@@ -217,8 +223,10 @@ shared_structs! {
         pub number: u32,
         /// Log2 of the segments in a block.
         pub block_segments_log: u32,
-        /// Code length by symbol.
-        pub lengths: [u8; SYMBOLS],
+        /// Bytes of `coded`; 0 for a book of the dictionary, and for none.
+        pub coded_len: u32,
+        /// Code lengths of a custom book as they are in a stream.
+        pub coded: [u32; MAX_BOOK_LEN / 4],
     }
 
     /// What the host reads of a compressed chunk.

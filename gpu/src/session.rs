@@ -330,10 +330,14 @@ fn kind_of(coding: Coding, scalar: Scalar) -> Option<u32> {
 /// Parameters of a grid, without the encoder's other choices.
 fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeParameters {
     let step = 2.0 * half_step;
-    let header = Header { coding: Coding::Stored, layout: *layout };
-    let mut padded = [0; HEADER_ROOM];
-    padded[..HEADER_MAX_LEN].copy_from_slice(&header.to_bytes());
-    let numbers = if matches!(kind, EXACT_FLOATS | EXACT_SIGNED | EXACT_UNSIGNED) { 0 } else { fixed.len() + 1 };
+    let [stored, header] = [Coding::Stored, Coding::Constant].map(|coding| Header { coding, layout: *layout });
+    let padded = |header: &Header| {
+        let mut padded = [0; HEADER_ROOM];
+        padded[..HEADER_MAX_LEN].copy_from_slice(&header.to_bytes());
+        padded
+    };
+    let is_exact = matches!(kind, EXACT_FLOATS | EXACT_SIGNED | EXACT_UNSIGNED);
+    let fixed_len = if is_exact { 0 } else { (size_of_val(fixed) + size_of::<u32>()) as u32 };
     EncodeParameters {
         bound: half_step,
         step,
@@ -349,10 +353,12 @@ fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeP
         kind,
         coding: 0,
         fixed: std::array::from_fn(|number| fixed.get(number).copied().unwrap_or(0)),
-        fixed_len: 8 * numbers as u32,
+        fixed_len,
         books: 0,
-        reserved: [0; 2],
-        header: padded,
+        stored_header_len: stored.encoded_len() as u32,
+        reserved: 0,
+        header: padded(&header),
+        stored_header: padded(&stored),
         book_lengths: [[0; SYMBOLS]; MAX_BOOKS],
     }
 }

@@ -7,7 +7,7 @@ import numpy as np
 
 from quire_decoder import DENSE, EMPTY, INTERPOLATION, SPARSE
 from stream_check import check_stream, verdict, words_of
-from stream_craft import BitBlock, Craft, Element, bit_block, bit_plane, exact_bits
+from stream_craft import BitBlock, Craft, Element, bit_block, bit_plane, exact_bits, packed_book
 
 # Bytes of a value and bits of a code: those of codes and of exceptions' bits differ in the last two.
 TYPES = ("<f4", "<f8", "<f2", ">bfloat16")
@@ -163,19 +163,19 @@ class Edges:
     def headers(self):
         """The plane's header and its index."""
         block = SPARSE_BLOCK.pack()
-        for byte, blocks in itertools.product(range(256), ([b""], [block])):
-            self.check(f"blocks of 2^{byte}", bit_plane(blocks, 0, None, byte), byte == 11)
-            self.check(f"E = {byte}, extra words 0", bit_plane(blocks, 0, None, 11, byte), byte == 0)
-            if byte >= 4 or blocks == [b""]:
-                self.check(f"W = {byte}", bit_plane(blocks, 0, byte), byte <= 32)
+        for width, blocks in itertools.product(range(64), ([b""], [block])):
+            if width < 8:
+                self.check(f"blocks of 2^{11 + width}", bit_plane(blocks, 0, None, 11 + width), width == 0)
+            self.check(f"E = {width}, extra words 0", bit_plane(blocks, 0, None, 11, width), width == 0)
+            if width >= 4 or blocks == [b""]:
+                self.check(f"W = {width}", bit_plane(blocks, 0, width), width <= 32)
         plane = bit_plane([block], 0)
-        for byte in (5, 6, 7):
-            self.check(f"reserved byte {byte}", plane[:byte] + b"\1" + plane[byte + 1 :], False)
-        for byte, bit in ((8, 0x80), (9, 1), (11, 0x80)):
+        self.check("the reserved bit", plane[:3] + bytes([plane[3] | 0x80]) + plane[4:], False)
+        for byte, bit in ((4, 0x80), (5, 1), (7, 0x80)):
             self.check(f"bits behind the index, byte {byte}", plane[:byte] + bytes([plane[byte] | bit]) + plane[byte + 1 :], False)
-        self.check("a custom book", plane[:8] + bytes([0x11] + [0] * 39) + plane[8:], False)
+        self.check("a custom book", plane[:4] + packed_book([1, 1] + [0] * 104) + plane[4:], False)
         for number in range(75, 254):
-            self.check(f"codebook {number}", plane[:2] + bytes([number]) + plane[3:], False)
+            self.check(f"codebook {number}", plane[:1] + bytes([number]) + plane[2:], False)
 
     def widths(self):
         """Residuals and masks have 32 bits, codes and exceptions' bits those that section 3 gives the type."""

@@ -54,7 +54,7 @@ def every_byte(file: h5py.File) -> int:
         file.flush()
         mask, stream = dataset.id.read_direct_chunk((0, 0))
         assert mask == 0, f"{dataset.name}: the chunk was stored without the filter"
-        codings.add(stream[7])
+        codings.add(stream[9] & 15)
         for at in range(len(stream)):
             for flip in (0x01, 0x80, 0xFF):
                 damaged = bytearray(stream)

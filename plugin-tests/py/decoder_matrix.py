@@ -30,7 +30,7 @@ from quire_decoder import (
 )  # fmt: skip
 from sampling import one_in, said, sample
 from stream_check import FILL, TYPES, Plugin, Tally, check_stream, decode_or_error, read_by_both, words_of
-from stream_craft import Craft, Element, fresh_checksum, with_length
+from stream_craft import Craft, Element, fresh_checksum
 from stream_edges import EVERY_TYPE, bodies, edges, exact, lists, logarithms, predictors, rules, steps
 
 NAMES = ("stored", "constant", "quantized", "exact", "steps", "logarithmic")  # section 2's codings
@@ -132,7 +132,7 @@ def check_values(plugin, tally, element, values, chunks, request, fill, name):
         stream = plugin.raw(dataset, offset)
         streams.append(stream)
         tally.chunks += 1
-        tally.codings[stream[7]] += 1
+        tally.codings[stream[9] & 15] += 1
         start = time.perf_counter()
         limit = int(np.prod(chunks)) * element.width
         got, error = decode_or_error(stream, limit)
@@ -261,7 +261,7 @@ def modes(plugin, tally, rng):
                 before, after = bits_of(values[there]), bits_of(read[there])
                 check_promise(tally, request, header, before, after, len(stream), kind, f"{what}, chunk at {at}")
             check_kept(plugin, tally, element, values, request, fill, streams, what)
-            if mode in (ABSOLUTE, POINTWISE) and all(stream[7] != QUANTIZED for stream in streams):
+            if mode in (ABSOLUTE, POINTWISE) and all(stream[9] & 15 != QUANTIZED for stream in streams):
                 _, again = check_values(plugin, tally, element, read, CHUNK, request, fill, f"{what}, again")
                 if not np.array_equal(bits_of(again), bits_of(read)):
                     tally.disagree(f"{what}: {int((bits_of(again) != bits_of(read)).sum())} values moved when they were written again")
@@ -335,7 +335,7 @@ def bounds(plugin, tally, rng, number):
         (stream,), read = check_values(plugin, tally, element, values, shape, request, of_fill, name)
         header, _ = read_header(stream)
         check_promise(tally, request, header, bits, bits_of(read).reshape(-1), len(stream), "any", name)
-        if mode in (LOSSLESS, ABSOLUTE, POINTWISE) and stream[7] != QUANTIZED:
+        if mode in (LOSSLESS, ABSOLUTE, POINTWISE) and stream[9] & 15 != QUANTIZED:
             _, again = check_values(plugin, tally, element, read, shape, request, of_fill, f"{name}, again")
             if not np.array_equal(bits_of(again), bits_of(read)):
                 tally.disagree(f"{name}: values moved when they were written again")
@@ -401,9 +401,9 @@ def decimal(number):
 
 
 def alterations(stream, rng, part):
-    """Altered streams with right checksums: bits, ends, lengths."""
+    """Altered streams with right checksums: bits, ends, more bytes."""
     for bit in range(len(stream) * 8):
-        if bit // 8 in range(12, 16) or not (bit < 8 * 80 or rng.random() < part):
+        if bit // 8 in range(4, 8) or not (bit < 8 * 80 or rng.random() < part):
             continue
         altered = bytearray(stream)
         altered[bit // 8] ^= 1 << bit % 8
@@ -411,17 +411,15 @@ def alterations(stream, rng, part):
     for end in range(1, len(stream)):  # HDF5 has no chunks of 0 bytes
         if end < 60 or end > len(stream) - 8 or rng.random() < part:
             yield f"end {end}", fresh_checksum(stream[:end])
-            yield f"end {end}, length set", fresh_checksum(with_length(stream[:end]))
     for more in (b"\0", b"\0\0", b"\0\0\0\0", b"\1\2\3\4"):
         yield f"{len(more)} more", fresh_checksum(stream + more)
-        yield f"{len(more)} more, length set", fresh_checksum(with_length(stream + more))
-    for byte in range(6, min(len(stream), 96)):
+    for byte in range(8, min(len(stream), 80)):
         for value in (0, 1, 11, 12, 16, 17, 32, 33, 64, 65, 74, 75, 127, 128, 254, 255):
             altered = bytearray(stream)
             altered[byte] = value
             if bytes(altered) != stream:
                 yield f"byte {byte} = {value}", fresh_checksum(bytes(altered))
-    yield "checksum", stream[:12] + bytes([stream[12] ^ 1]) + stream[13:]
+    yield "checksum", stream[:4] + bytes([stream[4] ^ 1]) + stream[5:]
 
 
 def check_altered(plugin, tally, values, words, name, rng, part):
@@ -463,7 +461,7 @@ def crafted(plugin, tally, rng, number):
         tally.bodies[coding, has] += 1
         if dataset.size > 1000:
             continue
-        for at in rng.integers(8 * 24, 8 * len(stream), 5):
+        for at in rng.integers(8 * 10, 8 * len(stream), 5):
             altered = bytearray(stream)
             altered[at // 8] ^= 1 << at % 8
             tally.altered += 1
@@ -535,7 +533,7 @@ def written_again(plugin, tally, values, beside, new, bound, name, first, then):
     """Some values of a chunk are written again, in another coding perhaps: what was rounded stays, whatever is written beside it."""
     shape, dtype = values.shape, values.dtype
     (stream,) = check_dataset(plugin, tally, values, shape, bound, name, first)
-    if stream[7] != QUANTIZED:
+    if stream[9] & 15 != QUANTIZED:
         return
     parts = Parts(stream)
     if parts.grid.half_step != bound:

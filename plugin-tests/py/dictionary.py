@@ -49,8 +49,11 @@ def custom_book(stream: bytes) -> Optional[bytes]:
     exceptions = quire_decoder.read_exceptions(reader, header)
     assert exceptions <= quire_decoder.most_listed(header.count), f"{exceptions} exceptions in data that have none"
     quire_decoder.read_list(reader, exceptions, header)
-    plane = stream[reader.at :]
-    return plane[8:48] if plane[2] == 255 else None
+    if stream[reader.at + 1] != quire_decoder.CUSTOM_BOOK:
+        return None
+    start = reader.at = reader.at + 4
+    quire_decoder.read_custom_book(reader)
+    return stream[start : reader.at]
 
 
 def report(dataset: h5py.Dataset) -> None:

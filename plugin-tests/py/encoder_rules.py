@@ -16,7 +16,7 @@ from quire_decoder import (
     UNSIGNED, Grid, classes, low_bits, most_listed, prediction, read_exceptions, read_grid, read_header, read_integers, read_list, rounded,
     undo_differences, undo_interpolation, values_of_logarithms, values_of_positions, values_of_steps, wrapped,
 )  # fmt: skip
-from stream_craft import bit_block, bit_plane, numbers_of
+from stream_craft import bit_block, bit_plane, numbers_of, whole
 
 # Section 10's modes of bits, which are those that a dataset keeps.
 LOSSLESS, ABSOLUTE, RELATIVE, POINTWISE, PSNR, RATIO, RATIO_WITHIN = 0, 1, 3, 5, 7, 9, 11
@@ -79,7 +79,7 @@ class Parts:
         at = reader.at
         predictor, integers = read_integers(reader, extents, bits)
         bits = 32 if predictor == INTERPOLATION else bits
-        self.planes.append(Plane(predictor, reader.data[at + 2], wrapped(integers, bits), bits, reader.data[at : reader.at]))
+        self.planes.append(Plane(predictor, reader.data[at + 1], wrapped(integers, bits), bits, reader.data[at : reader.at]))
         return predictor, integers
 
 
@@ -405,7 +405,7 @@ def check_mask(tally, parts, name):
 def check_encoder(tally, stream, bits, request, name):
     """The codes or residuals and the mask of a stream are those that section 5 asks an encoder for, its planes section 11's."""
     header, _ = read_header(stream)
-    coding, stored = header.coding, 24 + 8 * len(header.extents) + header.count * header.width
+    coding, stored = header.coding, len(whole(0, STORED, header.extents, b"")) + header.count * header.width
     same = bool((bits == bits.reshape(-1)[0]).all())
     if (coding == CONSTANT) != same:
         tally.disagree(f"{name}: encoder, coding {coding}, where values are {'all' if same else 'not all'} equal")

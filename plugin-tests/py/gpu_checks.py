@@ -202,7 +202,7 @@ def a_file_that_is_not_closed(_: str, folder: Path) -> str:
     with h5py.File(path, "r") as file:
         stored = file["x"].id.get_num_chunks()
     assert stored == 2, f"{stored} chunks of 2 are in the file"
-    assert all(mask.startswith(b"QUIR") for mask in raw_chunks(path).values())
+    assert all(mask.startswith(b"QUI") for mask in raw_chunks(path).values())
     return ended.log[-1] if ended.log else "nothing in the log"
 
 

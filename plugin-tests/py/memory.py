@@ -10,20 +10,18 @@ from __future__ import annotations
 import resource
 import struct
 import sys
-import zlib
 from pathlib import Path
 
 import h5py
 
 from quire_client import FILTER_ID, absolute, client
+from quire_decoder import QUANTIZED
+from stream_craft import Element, grid, plane_header, whole
 
 
 def stream(values: int) -> bytes:
     """A quantized stream that says it has that many values, all of them zero, with a right checksum."""
-    head = b"QUIR" + bytes([0, 5, 0, 2, 1, 0, 0, 0])
-    body = struct.pack("<QdQ", values, 1e-3, 0) + bytes([1, 16, 0, 0, 0, 0, 0, 0])
-    length = struct.pack("<Q", 24 + len(body))
-    return head + struct.pack("<I", zlib.crc32(length + body, zlib.crc32(head))) + length + body
+    return whole(Element("<f4"), QUANTIZED, (values,), grid(1e-3) + struct.pack("<Q", 0) + plane_header(1, 0, 0, 0, 16))
 
 
 def main(folder: Path) -> None:

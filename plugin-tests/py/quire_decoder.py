@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A decoder of Quire streams 0.5 in Python and numpy, written from FORMAT.md alone (no code is shared with the plugin).
+"""A decoder of Quire streams 0.6 in Python and numpy, written from FORMAT.md alone (no code is shared with the plugin).
 
     python3 quire_decoder.py FILE...     decodes files of one raw stream each to stdout
 
@@ -33,6 +33,7 @@ BIT_PLANES = 254  # instead of a codebook's number
 SYMBOLS = 106
 BOOKS = 75
 LONGEST_CODE = 12
+MOST_BOOK_BYTES = 96  # of a custom book, in which each difference has up to 7 bits
 NARROW = 32  # bits of the integers of residuals and of the mask, whatever the values have
 LANES = range(32)
 
@@ -134,39 +135,56 @@ def decode(stream: bytes, limit: int = DEFAULT_LIMIT) -> bytes:
 def read_header(stream: bytes) -> Tuple[Header, Reader]:
     """§3: the header, and a reader at the byte behind it."""
     reader = Reader(stream, 0)
-    fixed = reader.take(24, "3", "the header")
-    magic, major, minor, value_type, coding, rank, reserved, checksum, length = struct.unpack("<4sBBBBB3sIQ", fixed)
-    if magic != b"QUIR":
+    magic, version, checksum, value_type, packed = struct.unpack("<3sBIBB", reader.take(10, "3", "the header"))
+    if magic != b"QUI":
         raise StreamError("3", "no Quire stream: wrong magic")
-    if (major, minor) != (0, 5):
-        raise StreamError("1", f"a stream of version {major}.{minor}; this decoder reads 0.5")
-    if length != len(stream):
-        raise StreamError("3", f"the header says {length} bytes, the stream has {len(stream)}")
+    if version == ord("R"):
+        raise StreamError("1", f"a stream of version {stream[4]}.{stream[5]}; this decoder reads 0.6")
+    if version != 0x86:
+        raise StreamError("1", f"a stream with the version byte {version:#x}; this decoder reads 0.6")
     if checksum != checksum_of(stream):
         raise StreamError("3", "wrong checksum")
     if value_type & 0x7F >= len(VALUE_TYPES):
         raise StreamError("3", f"value type {value_type & 0x7F} is reserved")
+    kind, width = VALUE_TYPES[value_type & 0x7F]
+    coding, rank, left_out = packed & 15, (packed >> 4 & 3) + 1, packed >> 6
     if coding > LOGARITHMIC:
         raise StreamError("2", f"coding {coding} is reserved")
-    if not 1 <= rank <= 4:
-        raise StreamError("3", f"rank {rank}")
-    if any(reserved):
-        raise StreamError("3", "reserved bytes that are not 0")
-    extents = struct.unpack(f"<{rank}Q", reader.take(8 * rank, "3", "the extents"))
+    if left_out >= (rank if coding == STORED else 1):
+        raise StreamError("3", f"left-out extent {left_out} of a chunk of rank {rank}")
+    extents = [1 if coding == STORED and axis == left_out else read_extent(reader) for axis in range(rank)]
+    reader.padding("3")
+    if coding == STORED:
+        extents[left_out], rest = divmod(len(stream) - reader.at, width * math.prod(extents))
+        if rest or not extents[left_out]:
+            raise StreamError("3", f"{len(stream) - reader.at} stored bytes of extents {extents}")
+        if left_out != extents.index(max(extents)):
+            raise StreamError("3", f"extent {left_out} of {extents} is left out")
     count = math.prod(extents)
-    if 0 in extents:
-        raise StreamError("3", "an extent of 0")
     if count > 1 << 48:
         raise StreamError("3", "more than 2^48 values")
-    header = Header(*VALUE_TYPES[value_type & 0x7F], value_type >= 0x80, coding, extents, count)
+    header = Header(kind, width, value_type >= 0x80, coding, tuple(extents), count)
     if coding in (QUANTIZED, LOGARITHMIC) and header.integer or coding == STEPS and not header.integer:
         raise StreamError("2", f"coding {coding} of value type {value_type & 0x7F}")
     return header, reader
 
 
+def read_extent(reader: Reader) -> int:
+    """§3: an extent."""
+    number = 0
+    for place in range(7):
+        (byte,) = reader.take(1, "3", "an extent")
+        number |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            if place and not byte:
+                raise StreamError("3", "an extent whose last byte is 0")
+            return number + 1
+    raise StreamError("3", "an extent of more than 7 bytes")
+
+
 def checksum_of(stream: bytes) -> int:
     """§3: CRC-32 of all bytes but those of the checksum."""
-    return zlib.crc32(stream[16:], zlib.crc32(stream[:12]))
+    return zlib.crc32(stream[8:], zlib.crc32(stream[:4]))
 
 
 # ---------------------------------------------------------------------------------------- §4, §5: body, quantization
@@ -210,10 +228,15 @@ def read_grid(reader: Reader, header: Header) -> Grid:
 
 def read_exceptions(reader: Reader, header: Header) -> int:
     """§4: the number of exceptions."""
-    (exceptions,) = struct.unpack("<Q", reader.take(8, "4", "the number of exceptions"))
+    exceptions = int.from_bytes(reader.take(index_width(header), "4", "the number of exceptions"), "little")
     if exceptions > header.count:
         raise StreamError("4", f"{exceptions} exceptions among {header.count} values")
     return exceptions
+
+
+def index_width(header: Header) -> int:
+    """§4: the bytes of the number of exceptions, and of the index of one."""
+    return 4 if header.count < 1 << 32 else 8
 
 
 def most_listed(count: int) -> int:
@@ -223,9 +246,9 @@ def most_listed(count: int) -> int:
 
 def read_list(reader: Reader, exceptions: int, header: Header) -> Tuple[List[int], np.ndarray]:
     """§4: the list of few exceptions, or of none: where they are, and their bits."""
-    kind = "I" if header.count <= 1 << 32 else "Q"
-    data = reader.take(exceptions * struct.calcsize(f"<{kind}"), "4", "the list of exceptions")
-    indices = list(struct.unpack(f"<{exceptions}{kind}", data))
+    width = index_width(header)
+    data = reader.take(exceptions * width, "4", "the list of exceptions")
+    indices = list(struct.unpack(f"<{exceptions}{'I' if width == 4 else 'Q'}", data))
     if any(one >= following for one, following in zip(indices, indices[1:])):
         raise StreamError("4", "the list's indices do not ascend")
     if indices and indices[-1] >= header.count:
@@ -342,14 +365,14 @@ def read_plane(reader: Reader, extents: Sequence[int], bits: int) -> List[int]:
 
 def read_integers(reader: Reader, extents: Sequence[int], bits: int) -> Tuple[int, List[int]]:
     """§4: a plane's predictor and the numbers that it codes: differences modulo 2^bits, or residuals."""
-    fixed = reader.take(8, "4", "a plane's header")
-    predictor, log2_length, number, lane_bits, extra_bits = fixed[:5]
-    if not 11 <= log2_length <= 16:
+    predictor, number, word = struct.unpack("<BBH", reader.take(4, "4", "a plane's header"))
+    log2_length, lane_bits, extra_bits = 11 + (word & 7), word >> 3 & 63, word >> 9 & 63
+    if log2_length > 16:
         raise StreamError("4", f"block length 2^{log2_length}")
     if lane_bits > 32 or extra_bits > 32:
         raise StreamError("4", f"W = {lane_bits}, E = {extra_bits}")
-    if any(fixed[5:]):
-        raise StreamError("4", "reserved bytes of a plane that are not 0")
+    if word >> 15:
+        raise StreamError("4", "the reserved bit of a plane is not 0")
     if number == BIT_PLANES and (log2_length, extra_bits) != (11, 0):
         raise StreamError("9.2", f"bit planes in blocks of 2^{log2_length}, E = {extra_bits}")
     book = None if number == BIT_PLANES else read_custom_book(reader) if number == CUSTOM_BOOK else dictionary_book(number)
@@ -695,10 +718,25 @@ def read_sparse(reader: Reader, flagged: Sequence[int], nibbles: Iterator[int], 
 
 def read_custom_book(reader: Reader) -> Book:
     """§8: a custom book."""
-    data = reader.take(56, "8", "a custom book")
-    if any(data[53:]):
-        raise StreamError("8", "reserved bytes of a custom book that are not 0")
-    return book_of([data[symbol >> 1] >> (4 * (symbol & 1)) & 15 for symbol in range(SYMBOLS)])
+    start, at = reader.at, 0
+    bits = int.from_bytes(reader.data[start : start + MOST_BOOK_BYTES], "little")
+    lengths = []
+    length = 0
+    for _ in range(SYMBOLS):
+        magnitude = 0
+        while magnitude < 6 and bits >> at & 1:
+            magnitude += 1
+            at += 1
+        if magnitude < 6:
+            at += 1
+        if magnitude:
+            length = (length + (-magnitude if bits >> at & 1 else magnitude)) % (LONGEST_CODE + 1)
+            at += 1
+        lengths.append(length)
+    data = reader.take((at + 31) // 32 * 4, "8", "a custom book")
+    if int.from_bytes(data, "little") >> at:
+        raise StreamError("8", "padding of a custom book that is not 0")
+    return book_of(lengths)
 
 
 def dictionary_book(number: int) -> Book:

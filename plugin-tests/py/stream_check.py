@@ -117,7 +117,7 @@ def check_stream(dataset, tally, stream, name):
     tally.refused += plugins is None
     if plugins is None and got is not None and len(stream) > 6:
         # Section 10: the stream must agree with the dataset in length, value type and byte order.
-        if len(got) != dataset.limit or stream[6] != dataset.element.value_type:
+        if len(got) != dataset.limit or stream[8] != dataset.element.value_type:
             return
     if got != plugins:
         tally.disagree(f"{name}: decoder {error or 'reads'}; plugin {plugin_error or 'reads'}")

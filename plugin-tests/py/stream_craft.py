@@ -39,14 +39,9 @@ class Element:
 
 def fresh_checksum(stream):
     """The stream with the checksum that belongs to it, if it is long enough to have one."""
-    if len(stream) < 16:
+    if len(stream) < 8:
         return stream
-    return stream[:12] + struct.pack("<I", zlib.crc32(stream[16:], zlib.crc32(stream[:12]))) + stream[16:]
-
-
-def with_length(stream):
-    """The stream with its own length in its header, too."""
-    return stream[:16] + struct.pack("<Q", len(stream)) + stream[24:] if len(stream) >= 24 else stream
+    return stream[:4] + struct.pack("<I", zlib.crc32(stream[8:], zlib.crc32(stream[:4]))) + stream[8:]
 
 
 def is_run(symbol):
@@ -54,9 +49,20 @@ def is_run(symbol):
     return TOKENS[symbol][0] is not None
 
 
-def packed_book(lengths, padding=bytes(3)):
-    """Section 8: a custom book."""
-    return bytes(a | b << 4 for a, b in zip(lengths[::2], lengths[1::2])) + padding
+def packed_book(lengths, behind=0):
+    """Section 8: a custom book, with the bit `behind` in place of the first one of its padding. Lengths above 12 are taken modulo 13."""
+    bits = ""
+    for before, length in zip([0, *lengths], lengths):
+        difference = (length - before + 6) % 13 - 6
+        bits += "1" * abs(difference) + "0" * (abs(difference) < 6) + ("1" if difference < 0 else "0") * (difference != 0)
+    assert behind == 0 or len(bits) % 32, "there is no padding"
+    size = (len(bits) + 31) // 32 * 4
+    return int((bits + str(behind))[: 8 * size][::-1], 2).to_bytes(size, "little")
+
+
+def plane_header(predictor, book, lane_bits, extra_bits, log2_length=11):
+    """Section 4: a plane's header."""
+    return struct.pack("<BBH", predictor, book, log2_length - 11 | lane_bits << 3 | extra_bits << 9)
 
 
 class BitBlock(NamedTuple):
@@ -113,7 +119,7 @@ def bit_plane(blocks, predictor, lane_bits=None, log2_length=11, extra_bits=0):
     entry = wide + extra_bits
     index = sum(size << entry * at for at, size in enumerate(sizes)).to_bytes((len(blocks) * entry + 31) // 32 * 4, "little")
     body = b"".join(blocks)
-    return bytes([predictor, log2_length, BIT_PLANES, wide, extra_bits, 0, 0, 0]) + index + body + bytes(-len(body) % 4)
+    return plane_header(predictor, BIT_PLANES, wide, extra_bits, log2_length) + index + body + bytes(-len(body) % 4)
 
 
 def exact_bits(integers, predictor, bits=32):
@@ -124,15 +130,31 @@ def exact_bits(integers, predictor, bits=32):
 
 
 def listed(indices, bits):
-    """Section 4: the list of few exceptions in a chunk of at most 2^32 values, with their bits as bytes, and padding."""
+    """Section 4: the list of few exceptions in a chunk of fewer than 2^32 values, with their bits as bytes, and padding."""
     return struct.pack(f"<{len(indices)}I", *map(int, indices)) + bits + bytes(-len(bits) % 4)
 
 
 def whole(element, coding, extents, body):
     """Sections 2 and 3: a stream; element may be a value type's number."""
     value_type = getattr(element, "value_type", element)
-    head = b"QUIR\0\5" + bytes([value_type, coding, len(extents), 0, 0, 0]) + bytes(12)
-    return fresh_checksum(with_length(head + struct.pack(f"<{len(extents)}Q", *extents) + body))
+    left_out = list(extents).index(max(extents)) if coding == STORED else 0
+    written = [extent for axis, extent in enumerate(extents) if coding != STORED or axis != left_out]
+    return with_header(value_type, coding | len(extents) - 1 << 4 | left_out << 6, b"".join(map(leb128, written)), body)
+
+
+def leb128(extent):
+    """Section 3: an extent."""
+    number, data = extent - 1, b""
+    while number >= 0x80:
+        data += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return data + bytes([number])
+
+
+def with_header(value_type, packed, extents, body, version=0x86):
+    """Sections 2 and 3: a stream whose byte 9 and extents are given as they are."""
+    extents += bytes((2 - len(extents)) % 4)
+    return fresh_checksum(b"QUI" + bytes([version, 0, 0, 0, 0, value_type, packed]) + extents + body)
 
 
 def grid(half_step, offset=None):
@@ -173,7 +195,7 @@ class Craft:
     def around(self, planes, extents, element, half_step, ones, offset=None):
         """A stream of these planes, behind the list if there is one."""
         coding = STEPS if isinstance(half_step, int) else QUANTIZED if offset is None else LOGARITHMIC
-        return whole(element, coding, extents, grid(half_step, offset) + struct.pack("<Q", ones) + planes)
+        return whole(element, coding, extents, grid(half_step, offset) + struct.pack("<I", ones) + planes)
 
     def any_stream(self, extents, element, coding):
         """A stream of a coding that fits the type."""
@@ -242,7 +264,7 @@ class Craft:
                 at += bits
         index_bytes = index.to_bytes((at + 31) // 32 * 4, "little")
         body = b"".join(struct.pack(f"<{len(words)}H", *words) for block in blocks for words in block)
-        head = bytes([predictor, log2_length, number, *wide, 0, 0, 0])
+        head = plane_header(predictor, number, *wide, log2_length)
         return head + custom + index_bytes + body + bytes(-len(body) % 4)
 
     def exactly(self, integers, predictor):
@@ -253,7 +275,7 @@ class Craft:
         extras = [extra >> at & 0xFFFF for at in range(0, 33 * len(integers), 16)]
         words = struct.pack(f"<{len(lanes) + len(extras)}H", *lanes, *extras)
         index = struct.pack("<HH", len(lanes), len(extras))
-        return bytes([predictor, 11, 255, 16, 16, 0, 0, 0]) + packed + index + words + bytes(-len(words) % 4)
+        return plane_header(predictor, 255, 16, 16) + packed + index + words + bytes(-len(words) % 4)
 
     def bit_block(self, count, bits):
         """A block of bit planes: few planes or all, few numbers or many, and any mode that is allowed (section 9.2)."""

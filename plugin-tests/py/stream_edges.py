@@ -9,7 +9,9 @@ from quire_decoder import (
     CONSTANT, EXACT, FLOAT, INTERPOLATION, LEAST_STEP, LOGARITHMIC, QUANTIZED, STEPS, STORED, SYMBOLS, VALUE_TYPES, Reader, read_plane,
 )  # fmt: skip
 from stream_check import TYPES, read_by_both, verdict, words_of
-from stream_craft import Craft, Element, exact_bits, grid, listed, packed_book, whole
+from stream_craft import (
+    Craft, Element, exact_bits, grid, leb128, listed, packed_book, plane_header, whole, with_header,
+)  # fmt: skip
 
 EVERY_TYPE = (
     "<f2", ">f2", "<bfloat16", ">bfloat16", "<f4", ">f4", "<f8", ">f8",
@@ -106,14 +108,15 @@ def rules(plugin, tally, rng):
         check(f"extents {extents}", craft.stream(extents, element, 1e-3), True)
         check(f"constant, extents {extents}", constant(*extents), True)
     fifth = pow(5, -1, 1 << 64)  # 5 × (48 × fifth) is 48 modulo 2^64
-    for extents in ((49,), (0,), (48, 0), (1 << 32, 1 << 32), (2, 3, 4, 2, 1), (5, 48 * fifth % (1 << 64))):
+    for extents in ((49,), (1 << 32, 1 << 32), (1 << 48,), (1 << 49,), (5, 48 * fifth % (1 << 64))):
         check(f"constant, extents {extents}", constant(*extents), False)
+    headers(check, rng)
 
     mask, ones = b"", 0
     while not 17 < ones < 48:  # more than a list takes
         mask = craft.plane((48,), 32)
         ones = sum(value & 1 for value in read_plane(Reader(mask, 0), (48,), 32))
-    for said in (0, 1, 16, 17, ones - 1, ones, ones + 1, 48, 49, 1 << 32, ones + (1 << 32), (1 << 64) - 1):
+    for said in (0, 1, 16, 17, ones - 1, ones, ones + 1, 48, 49, 1 << 31, ones + (1 << 31), (1 << 32) - 1):
         rest = mask + craft.plane((min(said, 99),), 32) if said else b""
         check(f"{said} exceptions, {ones} in the mask", quantized(1.0, said, rest), said in (0, ones))
     check("a mask without exceptions", quantized(1.0, 0, mask), False)
@@ -122,22 +125,69 @@ def rules(plugin, tally, rng):
     for name, book, good in (
         ("complete", {30: 1, 31: 1}, True),
         ("12 bits", {**{30 + n: n + 1 for n in range(12)}, 42: 12}, True),
-        ("13 bits", {**{30 + n: n + 1 for n in range(13)}, 43: 13}, False),
+        ("12 bits in an incomplete book", {30 + n: n + 1 for n in range(12)}, False),
         ("one symbol", {30: 1}, False),
         ("no symbol", {}, False),
         ("too few", {30: 1, 31: 2}, False),
         ("too many", {30: 1, 31: 1, 75: 12}, False),
-        ("15 bits", {30: 1, 31: 1, 75: 15}, False),
+        ("a code of 2 bits too many", {30: 1, 31: 1, 75: 2}, False),
     ):
         lengths = [book.get(symbol, 0) for symbol in range(SYMBOLS)]
-        for end in (b"\0\0\0", b"\1\0\0", b"\0\0\x80"):
-            plain = bytes([0, 11, 255, 0, 0, 0, 0, 0]) + packed_book(lengths, end)  # W = E = 0: codes of zeros only
-            check(f"book {name} {end.hex()}", quantized(1.0), good and end == bytes(3))
+        whole_book = packed_book(lengths)
+        for what, data, intact in (
+            ("", whole_book, True),
+            (", a bit behind it", packed_book(lengths, 1), False),
+            (", the last bit of its padding", whole_book[:-1] + bytes([whole_book[-1] | 0x80]), False),
+            (", 4 bytes more", whole_book + bytes(4), False),
+            (", 4 bytes less", whole_book[:-4], False),
+        ):
+            plain = plane_header(0, 255, 0, 0) + data  # W = E = 0: codes of zeros only
+            check(f"book {name}{what}", quantized(1.0), good and intact)
     runs = packed_book([1, 1] + [0] * (SYMBOLS - 2))
-    plain = bytes([0, 11, 255, 0, 0, 0, 0, 0]) + runs
+    plain = plane_header(0, 255, 0, 0) + runs
     check("runs to the end of the block", quantized(1.0), True)
-    plain = bytes([0, 11, 255, 8, 0, 0, 0, 0]) + runs + b"\1\0\0\0" + b"\0\x80\0\0"
+    plain = plane_header(0, 255, 8, 0) + runs + b"\1\0\0\0" + b"\0\x80\0\0"
     check("a run over the end of the block", quantized(1.0), False)
+
+
+def headers(check, rng):
+    """Section 3: the version, the extents and the left-out extent, of 48 values of 4 bytes."""
+    value, values, number = b"\1\2\3\4", rng.bytes(192), Element("<f4").value_type
+
+    def constant(extents, packed=CONSTANT, version=0x86):
+        return with_header(number, packed, extents, value, version)
+
+    for version in range(256):
+        check(f"version byte {version:#x}", constant(leb128(48), CONSTANT, version), version == 0x86)
+    for packed in range(256):
+        rank = (packed >> 4 & 3) + 1
+        extents = [2, 3, 4, 2] if rank == 4 else [3, 4, 4] if rank == 3 else [8, 6] if rank == 2 else [48]
+        whole_extents = b"".join(map(leb128, extents))
+        check(f"constant, byte 9 {packed:#x}", constant(whole_extents, packed), packed & 0xCF == CONSTANT)
+        if packed & 15 == STORED:
+            left_out = packed >> 6
+            others = b"".join(leb128(extent) for axis, extent in enumerate(extents) if axis != left_out)
+            good = left_out == extents.index(max(extents))
+            check(f"stored, byte 9 {packed:#x}", with_header(number, packed, others, values), good)
+            check(f"stored, byte 9 {packed:#x}, all extents", with_header(number, packed, whole_extents, values), False)
+    for name, extents, good in (
+        ("47", b"\x2f", True),
+        ("47 in two bytes", b"\xaf\0", False),
+        ("47 in three bytes", b"\xaf\x80\0", False),
+        ("47 and a byte of padding", b"\x2f\0", True),
+        ("47 and padding that is not 0", b"\x2f\1", False),
+        ("47 and padding of 4 bytes more", b"\x2f" + bytes(5), False),
+        ("no end", b"\x80" * 10, False),
+        ("8 bytes", b"\xaf" + b"\x80" * 6 + b"\1", False),
+        ("none", b"", False),
+    ):
+        check(f"constant, extent {name}", constant(extents), good)
+    for extent, good in ((1, True), (3, True), (5, False), (6, True), (7, False), (8, False), (48, False)):
+        # The last of two extents: the first one is left out, a whole number, and the greater one.
+        check(f"stored, last extent {extent}", with_header(number, STORED | 1 << 4, leb128(extent), values), good)
+    check("stored, without values", with_header(number, STORED, b"", b""), False)
+    check("stored, a byte too many", with_header(number, STORED, b"", values + b"\0"), False)
+    check("stored, padding that is not 0", with_header(number, STORED, b"\0\1", values), False)
 
 
 def lists(plugin, tally, rng):
@@ -213,10 +263,10 @@ def bodies(plugin, tally, rng):
     craft = Craft(rng)
     plane = exact_bits(range(48), 0)
     bodies_of = {
-        QUANTIZED: grid(1.0) + bytes(8) + plane,
+        QUANTIZED: grid(1.0) + bytes(4) + plane,
         EXACT: plane,
-        STEPS: grid(1) + bytes(8) + plane,
-        LOGARITHMIC: grid(1.0, 0) + bytes(8) + plane,
+        STEPS: grid(1) + bytes(4) + plane,
+        LOGARITHMIC: grid(1.0, 0) + bytes(4) + plane,
     }
     for name in EVERY_TYPE:
         element = Element(name)
@@ -236,7 +286,7 @@ def bodies(plugin, tally, rng):
             for byte in range(256) if coding == STORED else ():
                 if byte % 128 >= len(VALUE_TYPES):
                     check(f"value type {byte}", whole(byte, coding, (48,), body), False)
-        for coding in (*range(6, 12), 127, 128, 254, 255):
+        for coding in range(6, 16):
             for body in bodies_of.values():
                 check(f"coding {coding}", whole(element, coding, (48,), body), False)
         # Interpolation: of quantized planes of two types only, and of those with the two formulas of section 5.2.

@@ -29,7 +29,7 @@ CODES = [0] * 11 + [25] * 9 + [20] * 2 + [21] * 11 + [-123] * 15
 _BYTES = re.compile(r"^\| (\d+) \| `((?:[0-9a-f]{2} ?)+)` \| (.*) \|$")
 _LANE = re.compile(r"lane (\d+): `([01]+)`, symbol (\d+)")
 _TOKEN = re.compile(r"^\| (\d+) \| (\d+) \| (\d+|–) \| (.*) \|$")
-FIRST_LANE_WORD, FIRST_EXTRA_WORD = 68, 84
+FIRST_LANE_WORD, FIRST_EXTRA_WORD = 40, 56
 
 
 def section() -> list[str]:

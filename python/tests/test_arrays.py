@@ -65,13 +65,13 @@ def test_bfloat16() -> None:
 
 
 def test_a_stream_of_bfloat16_without_ml_dtypes_is_a_value_error(run_python: RunPython) -> None:
-    # The type's number is in byte 6 of the header; a checksum is what the library would miss first, so one is made anew.
+    # The type's number is in byte 8 of the header; a checksum is what the library would miss first, so one is made anew.
     script = """
 import sys, zlib, numpy as np, h5z_quire
 sys.modules["ml_dtypes"] = None
 stream = bytearray(h5z_quire.compress(np.arange(9, dtype="f2"), "lossless"))
-stream[6] = 3
-stream[12:16] = zlib.crc32(bytes(stream[:12] + stream[16:])).to_bytes(4, "little")
+stream[8] = 3
+stream[4:8] = zlib.crc32(bytes(stream[:4] + stream[8:])).to_bytes(4, "little")
 try:
     h5z_quire.decompress(stream)
 except ValueError as error:
@@ -140,12 +140,13 @@ def test_options_that_cannot_be_are_value_errors() -> None:
 def test_damaged_streams_are_value_errors() -> None:
     stream = compress(field("f4"), Quire(abs=1e-3))
     for damaged, reason in (
-        (stream[:-1], "truncated"),
+        (stream[:-1], "checksum"),
         (stream[:10], "truncated"),
         (b"", "truncated"),
         (b"HDF5" + stream[4:], "damaged at byte 0"),
         (stream[:-1] + bytes([stream[-1] ^ 1]), "checksum"),
-        (stream[:4] + b"\x09" + stream[5:], "install a newer"),
+        (stream[:3] + b"\x87" + stream[4:], "install a newer"),
+        (b"QUIR\0\5" + stream[6:], "install H5Z-Quire 0.5"),
     ):
         for read in (decompress, describe):
             with pytest.raises(ValueError, match=reason):

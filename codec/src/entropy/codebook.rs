@@ -7,8 +7,7 @@ use crate::number::patched16::PLACEHOLDER;
 
 /// Length of the longest code, in bits. One look-up in a table of 4096 entries decodes any symbol.
 pub const MAX_CODE_BITS: u8 = 12;
-/// Bytes that the code lengths of a custom book take in the stream: four bits a symbol, padded to four bytes.
-pub const PACKED_LENGTHS: usize = (SYMBOLS / 2).next_multiple_of(4);
+
 /// Bits that the codes of a histogram's symbols take, or `None` if one of them has no code.
 #[must_use]
 pub fn cost(histogram: &Histogram, lengths: &CodeLengths) -> Option<u64> {
@@ -227,27 +226,6 @@ pub fn fill_decode_table(lengths: &CodeLengths, entries: &SymbolEntries, table: 
     Ok(())
 }
 
-/// The lengths of a custom book in the form that streams have: four bits each, symbol 0 in the low half of the first byte.
-#[must_use]
-pub fn pack_lengths(lengths: &CodeLengths) -> [u8; PACKED_LENGTHS] {
-    let mut packed = [0; PACKED_LENGTHS];
-    for (symbol, &length) in lengths.iter().enumerate() {
-        packed[symbol / 2] |= length << (4 * (symbol % 2));
-    }
-    packed
-}
-
-/// Reads the lengths of a custom book.
-///
-/// # Errors
-/// `Corrupt` if the padding is not 0.
-pub fn unpack_lengths(packed: &[u8; PACKED_LENGTHS]) -> Result<CodeLengths> {
-    if packed[SYMBOLS / 2..].iter().any(|&byte| byte != 0) {
-        return Err(Error::corrupt("codebook", "the padding behind its code lengths is not 0"));
-    }
-    Ok(std::array::from_fn(|symbol| packed[symbol / 2] >> (4 * (symbol % 2)) & 15))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -296,11 +274,5 @@ mod tests {
         assert!(fill_decode_table(&long, &ENTRIES, &mut table).is_ok());
         long[2] = 15;
         assert!(fill_decode_table(&long, &ENTRIES, &mut table).is_err());
-    }
-
-    #[test]
-    fn packed_lengths_come_back() {
-        let lengths = optimal_lengths(&geometric(3));
-        assert_eq!(unpack_lengths(&pack_lengths(&lengths)), Ok(lengths));
     }
 }

@@ -21,9 +21,9 @@ pub const fn most_listed(elements: u64) -> u64 {
     16 + elements / 4096
 }
 
-/// Bytes of an index in a list.
-const fn index_len(elements: u64) -> usize {
-    if elements > 1 << 32 { 8 } else { 4 }
+/// Bytes of an index in a list, and of the number of exceptions, in a chunk of `elements` values.
+pub(crate) const fn index_len(elements: u64) -> usize {
+    if elements < 1 << 32 { 4 } else { 8 }
 }
 
 /// A chunk's list of exceptions, checked.

@@ -4,11 +4,12 @@ use crate::config::is_absolute;
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Scalar};
 use crate::number::dispatch::{with_float, with_integer};
+use crate::quantize::exceptions::index_len;
 use crate::quantize::grid::Grid;
 use crate::quantize::integer_steps::{IntegerElement, Steps};
 use crate::quantize::logarithm::Logarithm;
 use crate::quantize::quantizer::Quantizer;
-use crate::reader::take_array;
+use crate::reader::{take, take_array};
 use crate::stream::header::{Coding, Header};
 
 /// The section's name in errors.
@@ -74,8 +75,9 @@ impl BodyHeader {
             )),
             Coding::Exact | Coding::Stored | Coding::Constant => return Ok(Self { grid: Grid::Exact, exceptions: 0, len: 0 }),
         };
-        let exceptions = take_u64()?;
         let elements = shape.elements();
+        let count = take(&mut rest, index_len(elements) as u64, SECTION)?;
+        let exceptions = count.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte));
         if exceptions > elements {
             return Err(Error::corrupt(
                 SECTION,
@@ -125,21 +127,21 @@ mod tests {
     #[test]
     fn grids_come_back_with_their_exceptions() {
         let grids = [
-            (Grid::Linear(Quantizer::new(0.1)), Scalar::F32, 16),
-            (Grid::Linear(Quantizer::new(f64::MIN_POSITIVE)), Scalar::F64, 16),
-            (Grid::Logarithmic(Logarithm::new(1e-3, -77)), Scalar::F64, 24),
-            (Grid::Steps(Steps::new::<i16>(3, None)), Scalar::I16, 16),
+            (Grid::Linear(Quantizer::new(0.1)), Scalar::F32, 12),
+            (Grid::Linear(Quantizer::new(f64::MIN_POSITIVE)), Scalar::F64, 12),
+            (Grid::Logarithmic(Logarithm::new(1e-3, -77)), Scalar::F64, 20),
+            (Grid::Steps(Steps::new::<i16>(3, None)), Scalar::I16, 12),
         ];
         for (grid, scalar, len) in grids {
             let mut bytes = Vec::with_capacity(16);
             grid.write_to(&mut bytes);
-            bytes.extend(10u64.to_le_bytes());
+            bytes.extend(10u32.to_le_bytes());
             bytes.extend([0xee; 5]);
             let found = BodyHeader::read(&header(grid.coding(), scalar), &bytes).unwrap();
             assert_eq!((found.exceptions, found.len), (10, len));
             let mut again = Vec::with_capacity(16);
             found.grid.write_to(&mut again);
-            assert_eq!((found.grid.coding(), &again[..]), (grid.coding(), &bytes[..len - 8]));
+            assert_eq!((found.grid.coding(), &again[..]), (grid.coding(), &bytes[..len - 4]));
             for short in 0..len {
                 let error = BodyHeader::read(&header(grid.coding(), scalar), &bytes[..short]).unwrap_err();
                 assert!(matches!(error, Error::Truncated { .. }), "{short} of {len} bytes: {error}");

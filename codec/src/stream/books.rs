@@ -6,7 +6,6 @@ use crate::entropy::book_choice::Choice;
 use crate::entropy::tokens::{Tokens, tokenize};
 use crate::error::{Error, Result};
 use crate::memory::resize;
-use crate::stream::header::Header;
 use crate::stream::inspect;
 use crate::stream::plane::{PlaneHeader, PlaneWorkspace};
 use crate::stream::verified::Verified;
@@ -22,11 +21,11 @@ impl AdaptiveDictionary {
     }
 }
 
-/// The custom book of a stream's first plane.
+/// The custom book of the first plane of a stream that is whole.
 #[must_use]
 pub fn custom_book(stream: &[u8]) -> Option<CodeLengths> {
-    let header = Header::read_from(stream).ok()?;
-    let (_, mut planes) = inspect::planes(&stream[header.encoded_len()..], &header).ok()??;
+    let stream = Verified::read(stream).ok()?;
+    let (_, mut planes) = inspect::planes(stream.body(), stream.header()).ok()??;
     match PlaneHeader::read(&mut planes).ok()?.choice {
         Some(Choice::Custom(lengths)) => Some(lengths),
         _ => None,

@@ -9,7 +9,7 @@ use crate::number::value::Value;
 use crate::predict::choice::grid_kind::{for_floats, for_integers};
 use crate::predict::lorenzo;
 use crate::predict::predictor::Predictor;
-use crate::quantize::exceptions::{most_listed, predict_mask, write_list};
+use crate::quantize::exceptions::{index_len, most_listed, predict_mask, write_list};
 use crate::quantize::grid::Grid;
 use crate::quantize::integer_steps::{self, IntegerElement};
 use crate::quantize::logarithm;
@@ -101,7 +101,7 @@ impl<V: Element> Encoder<'_, V> {
         let Shared { plane, exceptions, mask, mask_differences, residuals, .. } = &mut *self.shared;
         resize(differences, elements)?;
         let count = exceptions.count();
-        extend(stream, &(count as u64).to_le_bytes())?;
+        extend(stream, &(count as u64).to_le_bytes()[..index_len(elements as u64)])?;
         let are_listed = count as u64 <= most_listed(elements as u64);
         if are_listed {
             write_list::<V>(exceptions, chunk, byte_order, elements as u64, stream)?;

@@ -6,24 +6,38 @@ use crate::error::{Error, Result};
 use crate::layout::{Layout, MAX_RANK, Scalar, Shape, type_of_byte};
 use crate::memory::extend;
 
-/// First four bytes of every stream.
-pub const MAGIC: [u8; 4] = *b"QUIR";
+/// First three bytes of every stream.
+pub const MAGIC: [u8; 3] = *b"QUI";
 /// Major and minor format version that this build writes; it reads this one only, until 1.0.
-pub const VERSION: (u8, u8) = (0, 5);
-/// Bytes of the header before the extents.
-pub const HEADER_FIXED_LEN: usize = 24;
-/// Bytes of the longest header.
-pub const HEADER_MAX_LEN: usize = HEADER_FIXED_LEN + 8 * MAX_RANK;
-/// Offset of the value type.
-const TYPE_AT: usize = 6;
-/// Offset of the rank.
-const RANK_AT: usize = 8;
-/// Offset of the coding.
-pub const CODING_AT: usize = 7;
+pub const VERSION: (u8, u8) = (0, 6);
+/// Bytes of the shortest header: one with up to two bytes of extents.
+pub const HEADER_MIN_LEN: usize = EXTENTS_AT.next_multiple_of(ALIGNMENT);
+/// Bytes of the longest header. Each extent takes a byte, and one more for each factor of 2^7 that it passes. The product of all extents is at most 2^48: there are
+/// at most six such factors.
+pub const HEADER_MAX_LEN: usize = (EXTENTS_AT + MAX_RANK + 6).next_multiple_of(ALIGNMENT);
+/// Sections of a stream begin at multiples of this, in bytes from its start (FORMAT.md §1).
+pub const ALIGNMENT: usize = 4;
+/// Offset of the version byte.
+const VERSION_AT: usize = 3;
 /// Offsets of the checksum.
-pub const CHECKSUM_AT: std::ops::Range<usize> = 12..16;
-/// Offset of the length of the whole stream.
-pub const LENGTH_AT: usize = 16;
+pub const CHECKSUM_AT: std::ops::Range<usize> = 4..8;
+/// Offset of the value type.
+const TYPE_AT: usize = 8;
+/// Offset of coding and rank.
+pub const CODING_AT: usize = 9;
+/// Offset of the extents.
+const EXTENTS_AT: usize = 10;
+/// Bits of the coding in its byte.
+const CODING_BITS: u32 = 4;
+/// Bits of rank - 1, above the coding, and bits of the left-out extent's axis, above the rank.
+const AXIS_BITS: u32 = MAX_RANK.ilog2();
+const _: () = assert!(CODING_BITS + 2 * AXIS_BITS == u8::BITS && MAX_RANK.is_power_of_two());
+/// Bit that every version byte has. Versions up to 0.5 had the letter "R" there, and their version in the two bytes behind it.
+const VERSION_BIT: u8 = 0x80;
+/// Bits of the minor version in the version byte; the major one is above them.
+const MINOR_BITS: u32 = 4;
+/// The version byte of this version.
+const VERSION_BYTE: u8 = VERSION_BIT | VERSION.0 << MINOR_BITS | VERSION.1;
 
 /// How the values of a chunk are represented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,29 +108,50 @@ impl Header {
     /// Bytes of this header.
     #[must_use]
     pub fn encoded_len(&self) -> usize {
-        HEADER_FIXED_LEN + 8 * self.layout.shape.dims().len()
+        (EXTENTS_AT + self.extents_len()).next_multiple_of(ALIGNMENT)
     }
 
-    /// The header, in the first [`Header::encoded_len`] bytes, with length and checksum still 0: they are filled in once the stream is whole.
+    /// Bytes of the extents, without padding.
+    fn extents_len(&self) -> usize {
+        self.written_extents().map(|extent| leb128_len(extent - 1)).sum()
+    }
+
+    /// The axis, from the slowest, whose extent the header of a stored chunk leaves out: the length of the stream says what it is.
+    fn left_out(&self) -> Option<usize> {
+        (self.coding == Coding::Stored).then(|| greatest(self.layout.shape.dims()))
+    }
+
+    /// The extents that the header has, slowest first.
+    fn written_extents(&self) -> impl Iterator<Item = u64> {
+        let left_out = self.left_out();
+        self.layout.shape.dims().iter().enumerate().filter(move |&(axis, _)| Some(axis) != left_out).map(|(_, &extent)| extent)
+    }
+
+    /// The header, in the first [`Header::encoded_len`] bytes, with a checksum that is still 0: it is filled in once the stream is whole.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; HEADER_MAX_LEN] {
-        let dims = self.layout.shape.dims();
+        let rank = self.layout.shape.dims().len();
         let mut bytes = [0; HEADER_MAX_LEN];
-        bytes[..4].copy_from_slice(&MAGIC);
-        bytes[4..=RANK_AT].copy_from_slice(&[
-            VERSION.0,
-            VERSION.1,
-            self.layout.type_byte(),
-            self.coding.to_byte(),
-            dims.len() as u8,
-        ]);
-        for (bytes, extent) in bytes[HEADER_FIXED_LEN..].as_chunks_mut().0.iter_mut().zip(dims) {
-            *bytes = extent.to_le_bytes();
+        bytes[..VERSION_AT].copy_from_slice(&MAGIC);
+        bytes[VERSION_AT] = VERSION_BYTE;
+        bytes[TYPE_AT] = self.layout.type_byte();
+        let axes = (rank - 1) as u8 | (self.left_out().unwrap_or(0) as u8) << AXIS_BITS;
+        bytes[CODING_AT] = self.coding.to_byte() | axes << CODING_BITS;
+        let mut at = EXTENTS_AT;
+        for extent in self.written_extents() {
+            let mut rest = extent - 1;
+            while rest >> 7 > 0 {
+                bytes[at] = rest as u8 | 0x80;
+                rest >>= 7;
+                at += 1;
+            }
+            bytes[at] = rest as u8;
+            at += 1;
         }
         bytes
     }
 
-    /// Appends the header to a stream, with length and checksum 0 as in [`Header::to_bytes`].
+    /// Appends the header to a stream, with a checksum of 0 as in [`Header::to_bytes`].
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -124,67 +159,125 @@ impl Header {
         extend(stream, &self.to_bytes()[..self.encoded_len()])
     }
 
-    /// Reads a header from the stream's start and checks the stream's length, not its checksum.
+    /// Reads the header of a whole stream: its length says how large a stored chunk is. Does not check the checksum.
     ///
     /// # Errors
     /// `Truncated`, `Corrupt` or `UnsupportedVersion`.
     pub fn read_from(stream: &[u8]) -> Result<Self> {
-        const SECTION: &str = "header";
-        let have = stream.len() as u64;
         let wrong = |at: usize, detail: fmt::Arguments<'_>| Error::corrupt(SECTION, detail).at(at);
-        let need = |needed: usize| {
-            if stream.len() < needed { Err(Error::truncated(SECTION, needed as u64, have)) } else { Ok(()) }
-        };
-        need(HEADER_FIXED_LEN)?;
-        if stream[..4] != MAGIC {
+        if stream.len() < HEADER_MIN_LEN {
+            return Err(Error::truncated(SECTION, HEADER_MIN_LEN as u64, stream.len() as u64));
+        }
+        if stream[..VERSION_AT] != MAGIC {
             return Err(wrong(
                 0,
-                format_args!("the stream begins with the bytes {:02x?}, not {MAGIC:02x?} (\"QUIR\")", &stream[..4]),
+                format_args!("the stream begins with the bytes {:02x?}, not {MAGIC:02x?} (\"QUI\")", &stream[..VERSION_AT]),
             ));
         }
-        if (stream[4], stream[5]) != VERSION {
-            return Err(Error::UnsupportedVersion { found: (stream[4], stream[5]), supported: VERSION });
-        }
+        check_version(stream)?;
         let (scalar, byte_order) = type_of_byte(stream[TYPE_AT])
             .ok_or_else(|| wrong(TYPE_AT, format_args!("value type {} is unknown", stream[TYPE_AT])))?;
-        let coding = *Coding::ALL
-            .get(usize::from(stream[CODING_AT]))
-            .ok_or_else(|| wrong(CODING_AT, format_args!("coding {} is unknown", stream[CODING_AT])))?;
+        let field = |shift: u32, bits: u32| usize::from(stream[CODING_AT] >> shift & ((1 << bits) - 1));
+        let number = field(0, CODING_BITS);
+        let coding = *Coding::ALL.get(number).ok_or_else(|| wrong(CODING_AT, format_args!("coding {number} is unknown")))?;
         if !coding.fits(scalar) {
-            return Err(wrong(CODING_AT, format_args!("coding {} is not for value type {}", stream[CODING_AT], stream[TYPE_AT])));
+            return Err(wrong(CODING_AT, format_args!("coding {number} is not for value type {}", stream[TYPE_AT])));
         }
-        let rank = usize::from(stream[RANK_AT]);
-        if rank == 0 || rank > MAX_RANK {
-            return Err(wrong(RANK_AT, format_args!("rank is {rank}, not 1 to {MAX_RANK}")));
-        }
-        if stream[RANK_AT + 1..CHECKSUM_AT.start] != [0; 3] {
+        let (rank, left_out) = (field(CODING_BITS, AXIS_BITS) + 1, field(CODING_BITS + AXIS_BITS, AXIS_BITS));
+        if left_out >= if coding == Coding::Stored { rank } else { 1 } {
             return Err(wrong(
-                RANK_AT + 1,
-                format_args!("reserved bytes are {:02x?}, not 0", &stream[RANK_AT + 1..CHECKSUM_AT.start]),
+                CODING_AT,
+                format_args!("the left-out extent of a {} chunk of rank {rank} is number {left_out}", coding.name()),
             ));
         }
-        need(HEADER_FIXED_LEN + 8 * rank)?;
-        let length = u64_at(stream, LENGTH_AT);
-        if length > have {
-            return Err(Error::truncated(SECTION, length, have).at(LENGTH_AT));
-        }
-        if length < have {
-            return Err(wrong(LENGTH_AT, format_args!("the stream says that it has {length} bytes, {have} are present")));
-        }
-        let mut dims = [0; MAX_RANK];
+        let (mut dims, mut at) = ([1; MAX_RANK], EXTENTS_AT);
         for (axis, extent) in dims[..rank].iter_mut().enumerate() {
-            *extent = u64_at(stream, HEADER_FIXED_LEN + 8 * axis);
+            if coding != Coding::Stored || axis != left_out {
+                *extent = read_extent(stream, &mut at)?;
+            }
         }
-        let shape = Shape::new(&dims[..rank])
-            .map_err(|error| error.reworded(|error| wrong(HEADER_FIXED_LEN, format_args!("{error}"))))?;
+        let end = at.next_multiple_of(ALIGNMENT);
+        let padding = stream.get(at..end).ok_or_else(|| Error::truncated(SECTION, end as u64, stream.len() as u64).at(at))?;
+        if padding.iter().any(|&byte| byte != 0) {
+            return Err(wrong(at, format_args!("padding is {padding:02x?}, not 0")));
+        }
+        if coding == Coding::Stored {
+            dims[left_out] = left_out_extent(&dims[..rank], stream.len() - end, scalar).ok_or_else(|| {
+                wrong(end, format_args!("{} stored bytes are no chunk of this type and these extents", stream.len() - end))
+            })?;
+        }
+        let shape =
+            Shape::new(&dims[..rank]).map_err(|error| error.reworded(|error| wrong(EXTENTS_AT, format_args!("{error}"))))?;
+        if coding == Coding::Stored && left_out != greatest(shape.dims()) {
+            return Err(wrong(CODING_AT, format_args!("the left-out extent is number {left_out}, which is not the greatest")));
+        }
         Ok(Self { coding, layout: Layout { scalar, byte_order, shape } })
     }
 }
 
-/// Writes length and checksum into a whole stream, which has at least [`HEADER_FIXED_LEN`] bytes.
+/// The header's name in errors.
+const SECTION: &str = "header";
+
+/// Major and minor version of a stream of any version; `None` for other bytes.
+#[must_use]
+pub fn version_of(stream: &[u8]) -> Option<(u8, u8)> {
+    match stream.strip_prefix(&MAGIC)? {
+        [byte, ..] if byte & VERSION_BIT != 0 => Some(((byte & !VERSION_BIT) >> MINOR_BITS, byte & ((1 << MINOR_BITS) - 1))),
+        [b'R', 0, minor @ ..=5, ..] => Some((0, *minor)),
+        _ => None,
+    }
+}
+
+/// Refuses a stream of another version, or of none.
+fn check_version(stream: &[u8]) -> Result<()> {
+    let byte = stream[VERSION_AT];
+    let Some(found) = version_of(stream) else {
+        return Err(
+            Error::corrupt(SECTION, format_args!("the version byte is {byte:#04x}: its highest bit is not set")).at(VERSION_AT)
+        );
+    };
+    if byte == VERSION_BYTE { Ok(()) } else { Err(Error::UnsupportedVersion { found, supported: VERSION }) }
+}
+
+/// Index of the greatest extent, the first of equal ones.
+fn greatest(dims: &[u64]) -> usize {
+    (1..dims.len()).fold(0, |greatest, axis| if dims[axis] > dims[greatest] { axis } else { greatest })
+}
+
+/// The extent by which `len` bytes are a chunk of these extents, of which the one that is looked for is 1. `None` if there is none.
+fn left_out_extent(dims: &[u64], len: usize, scalar: Scalar) -> Option<u64> {
+    let others = dims.iter().try_fold(scalar.size() as u64, |product, &extent| product.checked_mul(extent))?;
+    (len > 0 && (len as u64).is_multiple_of(others)).then_some(len as u64 / others)
+}
+
+/// Reads the extent at `at`, and moves `at` behind it.
+fn read_extent(stream: &[u8], at: &mut usize) -> Result<u64> {
+    /// Bytes of an extent of 2^48, the largest one.
+    const MOST: usize = leb128_len((1 << 48) - 1);
+    let wrong = |detail: fmt::Arguments<'_>| Error::corrupt(SECTION, detail).at(*at);
+    let bytes = &stream[*at..];
+    let Some(last) = bytes.iter().take(MOST).position(|&byte| byte & 0x80 == 0) else {
+        return Err(if bytes.len() < MOST {
+            Error::truncated(SECTION, stream.len() as u64 + 1, stream.len() as u64).at(*at)
+        } else {
+            wrong(format_args!("an extent has more than {MOST} bytes"))
+        });
+    };
+    if last > 0 && bytes[last] == 0 {
+        return Err(wrong(format_args!("the last of the {} bytes of an extent is 0", last + 1)));
+    }
+    *at += last + 1;
+    Ok(bytes[..=last].iter().rev().fold(0, |rest, &byte| rest << 7 | u64::from(byte & 0x7f)) + 1)
+}
+
+/// Bytes of a number in LEB128: seven bits each.
+const fn leb128_len(number: u64) -> usize {
+    let bits = (u64::BITS - number.leading_zeros()) as usize;
+    if bits == 0 { 1 } else { bits.div_ceil(7) }
+}
+
+/// Writes the checksum into a whole stream, which has at least [`HEADER_MIN_LEN`] bytes.
 pub fn seal(stream: &mut [u8]) {
-    let length = stream.len() as u64;
-    stream[LENGTH_AT..LENGTH_AT + 8].copy_from_slice(&length.to_le_bytes());
     let checksum = checksum(stream);
     stream[CHECKSUM_AT].copy_from_slice(&checksum.to_le_bytes());
 }
@@ -209,12 +302,6 @@ fn checksum(stream: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let mut eight = [0; 8];
-    eight.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(eight)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,23 +322,23 @@ mod tests {
     #[test]
     fn every_field_is_at_the_offset_of_the_format() {
         let stream = sealed(&example());
-        let [a, b, c, d] = crc32fast::hash(&[&stream[..12], &stream[16..]].concat()).to_le_bytes();
-        let mut plain = b"QUIR".to_vec();
-        plain.extend([0, 5, 0x81, 2, 2, 0, 0, 0, a, b, c, d, 40, 0, 0, 0, 0, 0, 0, 0]);
-        plain.extend([3, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(stream, plain);
+        let [a, b, c, d] = crc32fast::hash(&[&stream[..4], &stream[8..]].concat()).to_le_bytes();
+        // Extents of 3 and 258: 2, and 257 = 1 + 2 * 128.
+        assert_eq!(stream, [b'Q', b'U', b'I', 0x86, a, b, c, d, 0x81, 0x12, 2, 0x81, 2, 0, 0, 0]);
         verify(&stream).unwrap();
     }
 
     #[test]
     fn headers_of_every_type_coding_and_rank_come_back() {
+        let shapes = [&[1][..], &[128], &[129], &[1 << 48], &[7, 1], &[2, 3, 5], &[1 << 12; 4], &[129, 129, 129, 1 << 26]];
         for scalar in [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::BF16, Scalar::I8, Scalar::U64] {
-            for coding in Coding::ALL {
-                for dims in [&[1][..], &[7, 1], &[2, 3, 5], &[1 << 12; 4]] {
+            for coding in Coding::ALL.into_iter().filter(|&coding| coding != Coding::Stored) {
+                for dims in shapes {
                     let layout = Layout { scalar, byte_order: ByteOrder::Little, shape: Shape::new(dims).unwrap() };
                     let header = Header { coding, layout };
                     let stream = sealed(&header);
                     assert_eq!(stream.len(), header.encoded_len());
+                    assert!((HEADER_MIN_LEN..=HEADER_MAX_LEN).contains(&stream.len()) && stream.len().is_multiple_of(ALIGNMENT));
                     let read = Header::read_from(&stream);
                     let is_for_floats = matches!(coding, Coding::Quantized | Coding::Logarithmic);
                     if if scalar.is_float() { coding == Coding::Steps } else { is_for_floats } {
@@ -262,28 +349,78 @@ mod tests {
                 }
             }
         }
+        let longest = Layout { shape: Shape::new(&[129, 129, 129, 1 << 22]).unwrap(), ..example().layout };
+        assert_eq!(Header { layout: longest, ..example() }.encoded_len(), HEADER_MAX_LEN);
+    }
+
+    #[test]
+    fn a_stored_chunk_has_all_extents_but_the_greatest() {
+        for scalar in Scalar::ALL {
+            for (dims, len) in [(&[1][..], 12), (&[300], 12), (&[1, 2, 3], 12), (&[3, 3, 3, 3], 16), (&[129, 2, 130, 3], 16)] {
+                let layout = Layout { scalar, byte_order: ByteOrder::Big, shape: Shape::new(dims).unwrap() };
+                let header = Header { coding: Coding::Stored, layout };
+                assert_eq!(header.encoded_len(), len);
+                let mut stream = sealed(&header);
+                assert!(Header::read_from(&stream).unwrap_err().to_string().contains("0 stored bytes are no chunk"));
+                stream.resize(len + layout.chunk_bytes() as usize, 7);
+                assert_eq!(Header::read_from(&stream), Ok(header));
+                stream.push(7);
+                let read = Header::read_from(&stream);
+                assert!(read.is_err() || (scalar.size() == 1 && dims.len() == 1), "{read:?}");
+            }
+        }
+        let stored = |axes: u8, extents: &[u8], values: usize| {
+            let mut stream = [&[b'Q', b'U', b'I', 0x86, 0, 0, 0, 0, 4, axes << 4][..], extents].concat();
+            stream.resize(stream.len().next_multiple_of(4), 0);
+            stream.resize(stream.len() + values, 7);
+            Header::read_from(&stream).map(|header| header.layout.shape.dims().to_vec()).map_err(|error| error.to_string())
+        };
+        // Two extents, of which the second one is left out.
+        assert_eq!(stored(0b0101, &[2], 12), Ok(vec![3, 4]));
+        assert!(stored(0b0101, &[2], 9).unwrap_err().contains("number 1, which is not the greatest"), "3 and 3");
+        assert_eq!(stored(0b0001, &[2], 9), Ok(vec![3, 3]));
+        assert!(stored(0b1001, &[2], 9).unwrap_err().contains("of rank 2 is number 2"));
+        assert!(stored(0b0101, &[2], 11).unwrap_err().contains("11 stored bytes"));
+    }
+
+    #[test]
+    fn a_stored_chunk_of_up_to_2_42_values_costs_at_most_16_bytes() {
+        let lens = [1, 1 << 7, (1 << 7) + 1, 1 << 14, (1 << 14) + 1, 1 << 21, (1 << 21) + 1, 1 << 28, (1 << 28) + 1, 1 << 35];
+        for (w, z, y, x) in lens
+            .iter()
+            .flat_map(|w| lens.iter().flat_map(move |z| lens.map(|y| (*w, *z, y))))
+            .flat_map(|(w, z, y)| lens.map(|x| (w, z, y, x)))
+        {
+            let Ok(shape) = Shape::new(&[w, z, y, x]) else { continue };
+            let header = Header { coding: Coding::Stored, layout: Layout { shape, ..example().layout } };
+            assert!(header.encoded_len() <= if shape.elements() <= 1 << 42 { 16 } else { HEADER_MAX_LEN }, "{shape:?}");
+        }
     }
 
     #[test]
     fn wrong_fields_are_refused_at_their_offset() {
         let stream = sealed(&example());
-        for (at, byte, why) in [
-            (0, b'q', "QUIR"),
-            (4, 1, "format version 1.5"),
-            (5, 6, "format version 0.6"),
-            (TYPE_AT, 12, "value type 12"),
-            (CODING_AT, 6, "coding 6"),
-            (RANK_AT, 0, "rank is 0"),
-            (RANK_AT, 5, "rank is 5"),
-            (9, 1, "reserved"),
-            (11, 1, "reserved"),
-            (LENGTH_AT, 39, "39 bytes, 40 are present"),
-            (LENGTH_AT, 41, "41 needed, 40 left"),
-            (HEADER_FIXED_LEN, 0, ""),
-            (HEADER_FIXED_LEN + 6, 1, ""),
+        for (at, bytes, why) in [
+            (0, &b"q"[..], "QUI"),
+            (VERSION_AT, b"S", "the version byte is 0x53"),
+            (VERSION_AT, b"R\0\x05", "format version 0.5"),
+            (VERSION_AT, b"R\0\x06", "the version byte is 0x52"),
+            (VERSION_AT, b"R\x01\0", "the version byte is 0x52"),
+            (VERSION_AT, &[0x85], "format version 0.5"),
+            (VERSION_AT, &[0x87], "format version 0.7"),
+            (VERSION_AT, &[0x96], "format version 1.6"),
+            (TYPE_AT, &[12], "value type 12"),
+            (CODING_AT, &[0x16], "coding 6"),
+            (CODING_AT, &[0x52], "the left-out extent of a quantized chunk of rank 2 is number 1"),
+            (EXTENTS_AT, &[0x80, 0], "the last of the 2 bytes of an extent is 0"),
+            (EXTENTS_AT + 1, &[0xff, 0x80, 0], "the last of the 3 bytes of an extent is 0"),
+            (EXTENTS_AT, &[0xff; 6], "16 left"),
+            (EXTENTS_AT + 1, &[0x80, 0x80, 0x80, 0x80, 0x80], "16 left"),
+            (EXTENTS_AT + 3, &[1], "padding is [01, 00, 00]"),
+            (EXTENTS_AT + 5, &[0x80], "padding is [00, 00, 80]"),
         ] {
             let mut damaged = stream.clone();
-            damaged[at] = byte;
+            damaged[at..at + bytes.len()].copy_from_slice(bytes);
             let error = Header::read_from(&damaged).unwrap_err();
             assert!(error.to_string().contains(why), "byte {at}: {error}");
             if let Error::Corrupt { offset, .. } = error {
@@ -293,5 +430,17 @@ mod tests {
         for len in 0..stream.len() {
             assert!(matches!(Header::read_from(&stream[..len]), Err(Error::Truncated { .. })), "{len} bytes");
         }
+        let mut long = stream[..EXTENTS_AT].to_vec();
+        long.extend([0xff; 60]);
+        assert!(
+            Header::read_from(&long).unwrap_err().to_string().contains("byte 10, in its header: an extent has more than 7 bytes")
+        );
+        long[EXTENTS_AT + 6] = 0x7f;
+        assert!(
+            Header::read_from(&long).unwrap_err().to_string().contains("byte 17, in its header: an extent has more than 7 bytes")
+        );
+        // 2^49 values along an axis, and 2^48 + 2^48.
+        long[EXTENTS_AT + 7..].fill(0);
+        assert!(Header::read_from(&long).unwrap_err().to_string().contains("more than 2^48"));
     }
 }

@@ -158,7 +158,7 @@ mod tests {
         stream.extend([1.0f64.to_le_bytes(), [0; 8]].concat());
         for (widths, is_good) in [([0, 0], true), ([1, 0], false)] {
             let mut stream = stream.clone();
-            stream.extend([1, 11, 0, widths[0], widths[1], 0, 0, 0]);
+            stream.extend([1, 0, widths[0] << 3, widths[1]]);
             seal(&mut stream);
             assert_eq!(Description::of(&stream).is_ok(), is_good, "{widths:?}");
         }

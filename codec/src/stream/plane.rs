@@ -10,7 +10,8 @@ use crate::config::{CodingPolicy, Config};
 use crate::entropy::alphabet::{ALPHABET, CodeLengths, FIRST_CLASS, FIRST_RUN, SEGMENT};
 use crate::entropy::bitshuffle::{self, Bitshuffle};
 use crate::entropy::book_choice::{self, Choice};
-use crate::entropy::codebook::{self, MAX_CODE_BITS, PACKED_LENGTHS};
+use crate::entropy::book_lengths;
+use crate::entropy::codebook::{self, MAX_CODE_BITS};
 use crate::entropy::decode_tables::Tables;
 use crate::entropy::dictionary;
 use crate::entropy::lanes::{self, LANES, MAX_BLOCK};
@@ -24,8 +25,12 @@ use crate::predict::lorenzo;
 use crate::predict::predictor::{INTERPOLATION, Predictor};
 use crate::reader::{take, take_array};
 
-/// Bytes of a plane's header, without a custom book.
-pub const PLANE_HEADER_LEN: usize = 8;
+/// Bytes of a plane's header, without a custom book: predictor, codebook, and a word of bits.
+pub const PLANE_HEADER_LEN: usize = 4;
+/// Bits of the word that have the block length: log2 of it, from [`MIN_BLOCK_LOG`] on. They are the lowest ones.
+pub const BLOCK_LOG_BITS: u32 = 3;
+/// Bits of the word that have the width of an index field: of lane words first, then of extra words. The bit above them is reserved.
+pub const WIDTH_BITS: u32 = 6;
 /// Codebook number of a custom book, which follows the header.
 pub const CUSTOM_BOOK: u8 = 255;
 /// Codebook number of a plane without codebook: its blocks are bit planes.
@@ -75,18 +80,23 @@ impl PlaneHeader {
     /// # Errors
     /// `Truncated` or `Corrupt`.
     pub fn read(stream: &mut &[u8]) -> Result<Self> {
-        let head: &[u8; PLANE_HEADER_LEN] = take_array(stream, HEADER)?;
-        let [predictor, block_log, book, lane_width, extra_width, reserved @ ..] = *head;
-        if !(MIN_BLOCK_LOG..=MAX_BLOCK_LOG).contains(&block_log) {
+        let [predictor, book, low, high] = *take_array::<PLANE_HEADER_LEN>(stream, HEADER)?;
+        let word = u16::from_le_bytes([low, high]);
+        let field = |shift: u32, bits: u32| (word >> shift & ((1 << bits) - 1)) as u8;
+        let block_log = MIN_BLOCK_LOG + field(0, BLOCK_LOG_BITS);
+        let lane_width = field(BLOCK_LOG_BITS, WIDTH_BITS);
+        let extra_width = field(BLOCK_LOG_BITS + WIDTH_BITS, WIDTH_BITS);
+        let reserved = word >> (BLOCK_LOG_BITS + 2 * WIDTH_BITS);
+        if block_log > MAX_BLOCK_LOG {
             return Err(Error::corrupt(
                 HEADER,
                 format_args!("log2 of the block length is {block_log}, not {MIN_BLOCK_LOG} to {MAX_BLOCK_LOG}"),
             ));
         }
-        if lane_width > 32 || extra_width > 32 || reserved != [0; 3] {
+        if lane_width > 32 || extra_width > 32 || reserved != 0 {
             return Err(Error::corrupt(
                 HEADER,
-                format_args!("index widths are {lane_width} and {extra_width} bits, reserved bytes {reserved:02x?}"),
+                format_args!("index widths are {lane_width} and {extra_width} bits, the reserved bit is {reserved}"),
             ));
         }
         if book == BIT_PLANES && (block_log != MIN_BLOCK_LOG || extra_width != 0) {
@@ -97,7 +107,7 @@ impl PlaneHeader {
         }
         let choice = match book {
             BIT_PLANES => None,
-            CUSTOM_BOOK => Some(Choice::Custom(codebook::unpack_lengths(take_array::<PACKED_LENGTHS>(stream, "codebook")?)?)),
+            CUSTOM_BOOK => Some(Choice::Custom(book_lengths::read(stream)?)),
             book if usize::from(book) < dictionary::books().len() => Some(Choice::Dictionary(book)),
             _ => {
                 let books = dictionary::books().len();
@@ -235,9 +245,12 @@ impl PlaneWorkspace {
     ) -> Result<()> {
         let width = |size: fn(&(u32, u32)) -> u32| 32 - self.sizes.iter().map(size).max().unwrap_or(0).leading_zeros();
         let (lane_width, extra_width) = (width(|size| size.0), width(|size| size.1));
-        extend(stream, &[predictor.to_byte(), block_log, book, lane_width as u8, extra_width as u8, 0, 0, 0])?;
+        let word =
+            u32::from(block_log - MIN_BLOCK_LOG) | lane_width << BLOCK_LOG_BITS | extra_width << (BLOCK_LOG_BITS + WIDTH_BITS);
+        let [low, high] = (word as u16).to_le_bytes();
+        extend(stream, &[predictor.to_byte(), book, low, high])?;
         if let Some(lengths) = lengths {
-            extend(stream, &codebook::pack_lengths(lengths))?;
+            book_lengths::write(lengths, stream)?;
         }
         write_index(&self.sizes, lane_width, extra_width, stream)?;
         let start = stream.len();
@@ -360,14 +373,26 @@ pub fn is_interpolated(stream: &[u8]) -> bool {
     stream.first() == Some(&INTERPOLATION)
 }
 
+/// Whether the plane at the front of `stream` has bit planes.
+#[must_use]
+pub fn is_of_bit_planes(stream: &[u8]) -> bool {
+    stream.get(1) == Some(&BIT_PLANES)
+}
+
+/// Log2 of the block length of the plane at the front of `stream`, which may be wrong or cut off.
+#[must_use]
+pub fn announced_block_log(stream: &[u8]) -> Option<u8> {
+    stream.get(2).map(|low| MIN_BLOCK_LOG + (low & ((1 << BLOCK_LOG_BITS) - 1)))
+}
+
 /// Bytes of the index of `blocks` blocks, with its padding.
-fn index_len(blocks: usize, lane_width: u32, extra_width: u32) -> u64 {
+fn index_bytes(blocks: usize, lane_width: u32, extra_width: u32) -> u64 {
     (blocks as u64 * u64::from(lane_width + extra_width)).div_ceil(32) * 4
 }
 
 /// Appends the block index: for each block the number of lane words in `lane_width` bits, then the number of extra words in `extra_width` bits.
 fn write_index(sizes: &[(u32, u32)], lane_width: u32, extra_width: u32, stream: &mut Vec<u8>) -> Result<()> {
-    let end = stream.len() + index_len(sizes.len(), lane_width, extra_width) as usize;
+    let end = stream.len() + index_bytes(sizes.len(), lane_width, extra_width) as usize;
     // A partial byte behind the last field is written even where it has no bits, and cut off again.
     reserve(stream, end + 1 - stream.len())?;
     let mut buffer = 0u128;
@@ -388,7 +413,7 @@ fn write_index(sizes: &[(u32, u32)], lane_width: u32, extra_width: u32, stream: 
 
 /// Inverse of [`write_index`]; takes the index off the front of `stream`.
 fn read_index(stream: &mut &[u8], blocks: usize, lane_width: u32, extra_width: u32, sizes: &mut Vec<(u32, u32)>) -> Result<()> {
-    let bytes = take(stream, index_len(blocks, lane_width, extra_width), "block index")?;
+    let bytes = take(stream, index_bytes(blocks, lane_width, extra_width), "block index")?;
     let mut bytes = bytes.iter();
     let mut buffer = 0u128;
     let mut count = 0;

@@ -10,8 +10,9 @@ use quire_codec::stages::alphabet::CodeLengths;
 use quire_codec::stages::alphabet::Histogram;
 use quire_codec::stages::alphabet::SYMBOLS;
 use quire_codec::stages::book_choice::Choice;
+use quire_codec::stages::book_lengths;
 use quire_codec::stages::books::token_counts;
-use quire_codec::stages::codebook::{self, PACKED_LENGTHS};
+use quire_codec::stages::codebook;
 use quire_codec::stages::dictionary;
 use quire_codec::{CodebookPolicy, CodingPolicy, Config, Layout, Result, Workspace};
 
@@ -29,8 +30,6 @@ const TRAINING_SEED: u64 = 2;
 const CHUNKS: usize = 64;
 /// Error bounds as shares of the field's range.
 const BOUNDS: [f64; 3] = [1e-2, 1e-3, 1e-4];
-/// Number of bits of a book in the stream.
-const BOOK_BITS: u64 = 8 * PACKED_LENGTHS as u64;
 /// Second field and bound of the series in the picture. Both of its fields are smooth, and their standard deviations hardly differ.
 const SHOWN: (&str, f64) = ("ocean_height", 1e-3);
 
@@ -108,7 +107,10 @@ impl Policy {
     fn run(self, chunks: &[Chunk], user: &[CodeLengths]) -> (Vec<u64>, usize) {
         match self {
             Self::Ideal => (chunks.iter().map(|chunk| optimal_bits(&chunk.histogram)).collect(), chunks.len()),
-            Self::Custom => (chunks.iter().map(|chunk| optimal_bits(&chunk.histogram) + BOOK_BITS).collect(), chunks.len()),
+            Self::Custom => (
+                chunks.iter().map(|chunk| bits_with(&chunk.histogram, &codebook::optimal_lengths(&chunk.histogram))).collect(),
+                chunks.len(),
+            ),
             Self::Dictionary => (chunks.iter().map(|chunk| dictionary::cheapest(&chunk.histogram).1).collect(), 0),
             Self::Auto => choices(chunks, AdaptiveDictionary::new(&[]).expect("memory"), false),
             Self::History => choices(chunks, AdaptiveDictionary::new(&[]).expect("memory"), true),
@@ -123,6 +125,11 @@ fn optimal_bits(histogram: &Histogram) -> u64 {
     code_bits(histogram, &codebook::optimal_lengths(histogram))
 }
 
+/// Number of bits of a plane's codes with a book that is in the stream, and of the book.
+fn bits_with(histogram: &Histogram, book: &CodeLengths) -> u64 {
+    code_bits(histogram, book) + 8 * book_lengths::coded_len(book) as u64
+}
+
 /// Runs the codec's own choice. Returns the number of bits that each chunk's first plane takes for codes and book, and the number of books that were built.
 #[must_use]
 pub fn choices(chunks: &[Chunk], mut books: AdaptiveDictionary, learns: bool) -> (Vec<u64>, usize) {
@@ -135,7 +142,7 @@ pub fn choices(chunks: &[Chunk], mut books: AdaptiveDictionary, learns: bool) ->
                 if learns {
                     books.learn_book(&lengths);
                 }
-                code_bits(histogram, &lengths) + BOOK_BITS
+                bits_with(histogram, &lengths)
             }
         });
     (bits.collect(), built)
@@ -150,14 +157,14 @@ fn by_deviation(chunks: &[Chunk], keep: f64, renew: f64) -> (Vec<u64>, usize) {
         let deviation = standard_deviation(histogram);
         let change = kept.map_or(f64::INFINITY, |(before, _)| (deviation / before - 1.0).abs());
         if let Some((_, book)) = kept.filter(|_| change <= keep) {
-            bits.push(code_bits(histogram, &book) + BOOK_BITS);
+            bits.push(bits_with(histogram, &book));
             continue;
         }
         // A kept book may code chunks with any symbols, so that every symbol needs a code.
         let book = codebook::optimal_lengths(&histogram.map(|count| count + 1));
         built += 1;
         kept = Some((deviation, book));
-        bits.push(if change <= renew { code_bits(histogram, &book) + BOOK_BITS } else { dictionary::cheapest(histogram).1 });
+        bits.push(if change <= renew { bits_with(histogram, &book) } else { dictionary::cheapest(histogram).1 });
     }
     (bits, built)
 }
@@ -279,9 +286,9 @@ fn preamble() -> String {
 command: {COMMAND}
 series:  for each field of h5_samples::all({SEED}, Size::Medium) its first chunks, up to {CHUNKS} of 32^3 values spread over it, then those of the next field; \
          absolute bounds of 1e-2 to 1e-4 of each field's range
-ideal:   a book for each chunk, of which the {PACKED_LENGTHS} bytes are not counted; the first plane of each stream, whose lanes and index are as in the stream with the \
+ideal:   a book for each chunk, whose bytes are not counted; the first plane of each stream, whose lanes and index are as in the stream with the \
          dictionary's book, everything else included
-books:   of the dictionary they cost nothing, others {PACKED_LENGTHS} bytes a chunk; \"user's\" ones, up to {MAX_USER_BOOKS}, are made for the same two fields of seed {TRAINING_SEED}
+books:   of the dictionary they cost nothing, others their bytes in each chunk; \"user's\" ones, up to {MAX_USER_BOOKS}, are made for the same two fields of seed {TRAINING_SEED}
 deviation k r: CEAZ's rule (ICS'22). The last book is kept while the standard deviation of the symbols' shares is within k of what it was when the book was made; up to
          r it is made anew; beyond, the dictionary's codes the chunk, and the next chunk has a book made for this one
 

@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::io::IsTerminal;
 
 use h5_samples::{Field, Size};
-use quire_codec::stages::codebook::PACKED_LENGTHS;
 
 use crate::sample::{self, Sample};
 use crate::table::{Table, geomean, percent, ratio};
@@ -66,7 +65,7 @@ fields:  h5_samples::all({SEED}, Size::Medium), up to 8 chunks a field of 64^3, 
 bound:   1e-1 to 1e-4 of the chunk's range over finite values that are not fill; chunks of one value are left out
 ratio:   bytes of the chunk / bytes of headers and codes plane; exceptions (NaN, fill values) lie in planes of their own and are not
          counted; geometric mean over chunks
-loss:    1 - ratio / ratio of a book made for the chunk, whose lengths take {PACKED_LENGTHS} bytes of the stream; negative where the dictionary wins
+loss:    1 - ratio / ratio of a book made for the chunk, whose lengths are in the stream; negative where the dictionary wins
 book:    chosen by exact cost and of at most 12 bits a code unless a table says otherwise
 
 ",

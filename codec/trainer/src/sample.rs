@@ -5,9 +5,9 @@ use quire_codec::stages::alphabet::Histogram;
 use quire_codec::stages::alphabet::{ALPHABET, DIRECT_ZERO, Meaning};
 use quire_codec::stages::book_choice;
 use quire_codec::stages::book_choice::Choice;
-use quire_codec::stages::codebook::PACKED_LENGTHS;
-use quire_codec::stages::plane::PlaneWorkspace;
-use quire_codec::{ByteOrder, CodebookPolicy, Config, Layout, Scalar, Shape};
+use quire_codec::stages::book_lengths::coded_len;
+use quire_codec::stages::plane::{PLANE_HEADER_LEN, PlaneWorkspace};
+use quire_codec::{ByteOrder, CodebookPolicy, Coding, Config, Header, Layout, Scalar, Shape};
 
 use crate::lengths::{UNLIMITED, code_bits, limited_lengths};
 use crate::plain::plain_bits;
@@ -16,10 +16,8 @@ use crate::zeros::ZEROS;
 
 /// Largest number of chunks of a field.
 const CHUNKS: usize = 8;
-/// Number of bytes of the headers of a stream, its quantized body and its first plane, without extents; and number of bytes of an extent (FORMAT.md §3, §4).
-pub const HEADER_BYTES: (u64, u64) = (24 + 16 + PLANE_HEADER_BYTES, 8);
-/// Number of bytes of a plane's header.
-const PLANE_HEADER_BYTES: u64 = 8;
+/// Number of bytes of half step and number of exceptions (FORMAT.md §4).
+const BODY_HEADER_BYTES: usize = 8 + 4;
 
 /// A chunk at a bound, with the bits of its plane of codes in several codings.
 #[derive(Debug, Clone)]
@@ -188,13 +186,13 @@ pub fn measure(chunk: &Field, bound: f64) -> Option<Sample> {
     let mut plane = Vec::new();
     PlaneWorkspace::default().encode(residuals, *predictor, &config, &mut plane).expect("memory for a chunk");
     let choice = book_choice::choose(&histogram, CodebookPolicy::Auto, &[]);
-    let book_bytes = if matches!(choice, Choice::Custom(_)) { PACKED_LENGTHS as u64 } else { 0 };
+    let book_bytes = if let Choice::Custom(lengths) = &choice { coded_len(lengths) as u64 } else { 0 };
     Some(Sample {
         field: chunk.name,
         bound,
         chunk_bytes: bytes.len() as u64,
         values: layout.shape.elements(),
-        header_bytes: HEADER_BYTES.0 + HEADER_BYTES.1 * chunk.dims.len() as u64,
+        header_bytes: (Header { coding: Coding::Quantized, layout }.encoded_len() + BODY_HEADER_BYTES + PLANE_HEADER_LEN) as u64,
         histogram,
         extra_bits,
         classes_only_bits: classes_only_bits(&histogram, zeros),
@@ -202,7 +200,7 @@ pub fn measure(chunk: &Field, bound: f64) -> Option<Sample> {
         zeros_bits: ZEROS.map(|way| way.bits(residuals)),
         written_bits: code_bits(&histogram, &choice.lengths()) + extra_bits,
         book_bytes,
-        payload_bytes: plane.len() as u64 - PLANE_HEADER_BYTES - book_bytes,
+        payload_bytes: (plane.len() - PLANE_HEADER_LEN) as u64 - book_bytes,
     })
 }
 

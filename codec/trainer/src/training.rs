@@ -6,14 +6,14 @@
 use h5_samples::Size;
 use quire_codec::stages::alphabet::Histogram;
 use quire_codec::stages::alphabet::{ALPHABET, Meaning, SYMBOLS};
-use quire_codec::stages::codebook::{self, PACKED_LENGTHS};
+use quire_codec::stages::codebook;
 use quire_codec::stages::dictionary::Entry;
 
 use crate::density::Density;
 use crate::lengths::code_bits;
 use crate::model;
 use crate::planes::planes;
-use crate::sample::{self, HEADER_BYTES, Sample};
+use crate::sample::{self, Sample};
 
 /// The file that [`sample_fields`] made. It has a byte for each symbol of each chunk at each bound: 0 for a symbol that does not occur, otherwise 1 more than
 /// [`LOG_STEPS`] times the binary logarithm of its count.
@@ -27,6 +27,11 @@ const BOUNDS: [f64; 9] = [1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5];
 /// Number of values of a density's chunk.
 const DENSITY_VALUES: f64 = 262_144.0;
 
+/// Bytes of all headers of a stream of version 0.5, for which the dictionary was made, without extents.
+const HEADER_BYTES: u64 = 48;
+/// Bytes of a custom book in a stream of version 0.5.
+const BOOK_BYTES: u64 = 56;
+
 /// A chunk whose tokens books are made for.
 #[derive(Debug, Clone)]
 pub struct Target {
@@ -39,14 +44,14 @@ pub struct Target {
 impl Target {
     fn new(histogram: Histogram) -> Self {
         let extra_bits: u64 = histogram.iter().zip(&ALPHABET).map(|(&count, symbol)| count * u64::from(symbol.extra_bits)).sum();
-        Self { histogram, other_bits: extra_bits + 8 * HEADER_BYTES.0 }
+        Self { histogram, other_bits: extra_bits + 8 * HEADER_BYTES }
     }
 
     /// Number of bits of the chunk with a book made for its tokens, the book included.
     #[must_use]
     pub fn custom_bits(&self) -> f64 {
         let codes = code_bits(&self.histogram, &codebook::optimal_lengths(&self.histogram));
-        (codes + 8 * PACKED_LENGTHS as u64 + self.other_bits) as f64
+        (codes + 8 * BOOK_BYTES + self.other_bits) as f64
     }
 
     /// A chunk of `DENSITY_VALUES` values whose differences follow a density.

@@ -2,8 +2,8 @@
 
 use quire_codec::stages::alphabet::CodeLengths;
 use quire_codec::stages::alphabet::Histogram;
-use quire_codec::stages::codebook::{self, PACKED_LENGTHS};
 use quire_codec::stages::dictionary;
+use quire_codec::stages::{book_lengths, codebook};
 
 use crate::selection::best_addition;
 
@@ -13,8 +13,6 @@ const CANDIDATES: usize = 512;
 const ROUNDS: usize = 8;
 /// A book must save more than this share of all bits.
 const MIN_SAVED_SHARE: f64 = 2e-4;
-/// Number of bits of a book in the stream.
-const BOOK_BITS: u64 = 8 * PACKED_LENGTHS as u64;
 
 /// At most `count` books for chunks with these tokens, and only books that save enough bits. There are none if the dictionary's books are as good.
 ///
@@ -71,7 +69,7 @@ fn book_for(histogram: &Histogram, complete: bool) -> CodeLengths {
 
 /// Number of bits of a chunk's codes and of the book, which is in the stream, too; infinity if a symbol has no code.
 fn cost(histogram: &Histogram, book: &CodeLengths) -> f64 {
-    codebook::cost(histogram, book).map_or(f64::INFINITY, |bits| (bits + BOOK_BITS) as f64)
+    codebook::cost(histogram, book).map_or(f64::INFINITY, |bits| (bits + 8 * book_lengths::coded_len(book) as u64) as f64)
 }
 
 #[cfg(test)]

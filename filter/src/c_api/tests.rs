@@ -125,13 +125,13 @@ fn what_is_wrong_is_said() {
         (status, String::from_utf8(reason).expect("UTF-8"))
     };
     assert!(matches!(reason(&stream, 399), (INVALID, text) if text.contains("room for 399")));
-    assert!(matches!(reason(&stream[..stream.len() - 1], 400), (DAMAGED, text) if text.contains("truncated")));
+    assert!(matches!(reason(&stream[..stream.len() - 1], 400), (DAMAGED, text) if text.contains("checksum")));
     let mut flipped = stream.clone();
     *flipped.last_mut().expect("bytes") ^= 1;
     assert!(matches!(reason(&flipped, 400), (DAMAGED, text) if text.contains("checksum")));
     assert_eq!(describe(&flipped).0, DAMAGED);
     let mut newer = stream;
-    newer[4] = 9;
+    newer[3] = 0x87;
     assert!(matches!(reason(&newer, 400), (VERSION, text) if text.contains("install a newer")));
 }
 

@@ -223,6 +223,7 @@ __device__ __forceinline__ void shuffle_plane(ShuffleBlock<C>& block, const Enco
     Book& book = job.planes[number].book[blockIdx.y];
     book.number = BIT_PLANES;
     book.block_segments_log = 0;
+    book.coded_len = 0;
   }
   const u32 segments = ceil_div(elements, SEGMENT);
   for (u32 segment = blockIdx.x; segment < segments; segment += gridDim.x) {

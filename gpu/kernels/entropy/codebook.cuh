@@ -4,7 +4,7 @@
 // integers, so that the choice is the CPU's. A custom book is built by package-merge where the entropy says that it may pay.
 #pragma once
 
-#include "../job.cuh"
+#include "book_lengths.cuh"
 
 static_assert(BOOKS <= CHOOSE_THREADS && MAX_BOOKS <= CHOOSE_THREADS && 2 * SYMBOLS - 1 <= 255, "a thread a book; places of items fit a byte");
 
@@ -38,6 +38,7 @@ struct ChooseBlock {
   u64 leaf_weight[SYMBOLS];
   u64 level[2][2 * SYMBOLS];
   u8 leaf_place[MAX_CODE_BITS][SYMBOLS];
+  u32 coded[MAX_BOOK_WORDS];
 };
 
 __device__ __forceinline__ u64 block_sum(u64 value, u64* scratch) {
@@ -172,18 +173,21 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
   u32 length = t < SYMBOLS ? job.tables->book_lengths[t / 4][number][t % 4] : 0;
 
   // Books besides: each pays for its lengths, and may have no code for a symbol.
-  constexpr u64 BOOK_BITS = 8 * PACKED_LENGTHS;
   const u32 books = job.parameters->books;
   if (policy == POLICY_AUTO && books > 0) {
     key = ~0ull;
     if (t < books) {
       const u8* lengths = job.parameters->book_lengths[t];
-      u64 cost = BOOK_BITS;
+      u64 cost = 0;
+      u32 book_bits = 0, before = 0;
       bool codes_all = true;
       for (u32 symbol = 0; symbol < SYMBOLS; symbol++) {
         codes_all &= block.histogram[symbol] == 0 || lengths[symbol] > 0;
         cost += u64(block.histogram[symbol]) * lengths[symbol];
+        book_bits += difference_code(before, lengths[symbol]).count;
+        before = lengths[symbol];
       }
+      cost += 8 * book_bytes(book_bits);
       if (codes_all) key = cost << 8 | t;
     }
     key = block_min(key, block.scratch);
@@ -194,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
     }
   }
 
-  const u64 margin = bits / CUSTOM_MARGIN + BOOK_BITS;
+  const u64 margin = bits / CUSTOM_MARGIN;
   bool build = policy == POLICY_CUSTOM;
   if (policy == POLICY_AUTO) {
     u64 total = block_sum(count, block.scratch);
@@ -204,18 +208,22 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
       information = count * (log_total > log_count ? log_total - log_count : 0);
     }
     const u64 entropy = block_sum(information, block.scratch) >> LOG_FRACTION;
-    build = entropy + entropy / CUSTOM_EXCESS + margin < bits;
+    const u32 expected = book_bytes(BOOK_BITS_A_SYMBOL * SYMBOLS + BOOK_BITS_A_CODE * u32(__syncthreads_count(count > 0)));
+    build = entropy + entropy / CUSTOM_EXCESS + 8 * expected + margin < bits;
   }
   if (build) {
     optimal_lengths(block);
     u32 custom_length = t < SYMBOLS ? block.lengths[t] : 0;
-    u64 custom = block_sum(u64(count) * custom_length, block.scratch);
+    const u32 before = t > 0 && t < SYMBOLS ? block.lengths[t - 1] : 0;
+    const u64 book_bits = block_sum(t < SYMBOLS ? difference_code(before, custom_length).count : 0, block.scratch);
+    const u64 custom = block_sum(u64(count) * custom_length, block.scratch) + 8 * book_bytes(u32(book_bits));
     if (policy == POLICY_CUSTOM || custom + margin < bits) {
       number = CUSTOM_BOOK;
       length = custom_length;
     }
   }
   if (t < SYMBOLS) block.lengths[t] = length;
+  if (t < MAX_BOOK_WORDS) block.coded[t] = 0;
   bits = block_sum(t < SYMBOLS ? u64(count) * (length + SYMBOL_EXTRA_BITS[t]) : 0, block.scratch);
 
   if (t < SYMBOLS) {
@@ -228,7 +236,16 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
       begin += before && other_length > 0 ? 1u << (MAX_CODE_BITS - other_length) : 0;
     }
     book.codes[t] = (length > 0 ? begin >> (MAX_CODE_BITS - length) : 0) | length << 16;
-    book.lengths[t] = u8(length);
+  }
+  u64 coded_bits = 0;
+  if (number == CUSTOM_BOOK) {
+    const DifferenceCode code = t < SYMBOLS ? difference_code(t > 0 ? block.lengths[t - 1] : 0, length) : DifferenceCode{};
+    const u32 at = u32(block_sum_before(u64(code.count), block.scratch, coded_bits));
+    const u64 shifted = u64(code.bits) << (at % 32);
+    if (u32(shifted)) atomicOr(&block.coded[at / 32], u32(shifted));
+    if (u32(shifted >> 32)) atomicOr(&block.coded[at / 32 + 1], u32(shifted >> 32));
+    __syncthreads();
+    if (t < MAX_BOOK_WORDS) book.coded[t] = block.coded[t];
   }
   const u64 segments = ceil_div(elements, SEGMENT);
   u32 log = 0;
@@ -239,5 +256,6 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
   if (t == 0) {
     book.number = number;
     book.block_segments_log = log;
+    book.coded_len = book_bytes(u32(coded_bits));
   }
 }

@@ -1,13 +1,20 @@
 // Planes and streams (FORMAT.md §2 to §4): blocks -> stream, and stream -> where blocks are. CPU: codec/src/stream/plane.rs, codec/src/workspace.rs.
 #pragma once
 
+#include <type_traits>
+
+#include "../entropy/book_lengths.cuh"
 #include "../predict/lorenzo.cuh"
 #include "../quantize/lattice.cuh"
+
+// Bits of a plane's header as a word: predictor, codebook, then these.
+constexpr u32 BLOCK_LOG_AT = 16, LANE_WIDTH_AT = BLOCK_LOG_AT + BLOCK_LOG_BITS;
+constexpr u32 EXTRA_WIDTH_AT = LANE_WIDTH_AT + WIDTH_BITS, RESERVED_AT = EXTRA_WIDTH_AT + WIDTH_BITS;
+static_assert(PLANE_HEADER_LEN == sizeof(u32) && RESERVED_AT < 32, "a plane's header is a word");
 
 /// Offsets of the parts of a plane, and its sizes.
 struct PlaneExtent {
   u32 elements, blocks, block_segments_log, lane_width, extra_width;
-  bool custom;
   u64 start, index, payload, payload_words, end;  // bytes from the stream's start
 };
 
@@ -22,8 +29,7 @@ __device__ PlaneExtent plane_extent(const EncodeJob& job, const EncodeState& sta
   extent.blocks = plane_blocks(extent.elements, book.block_segments_log);
   extent.lane_width = bit_length(state.planes[number].max_lane_words);
   extent.extra_width = bit_length(state.planes[number].max_extra_words);
-  extent.custom = book.number == CUSTOM_BOOK;
-  extent.index = PLANE_HEADER_LEN + (extent.custom ? PACKED_LENGTHS : 0);
+  extent.index = PLANE_HEADER_LEN + book.coded_len;
   extent.payload = extent.index + (u64(extent.blocks) * (extent.lane_width + extent.extra_width) + 31) / 32 * 4;
   extent.payload_words = warp_sum_all(plane.groups + u64(blockIdx.y) * job.groups, ceil_div(extent.blocks, GROUP));
   extent.end = round_up_4(extent.payload + 2 * extent.payload_words);
@@ -103,7 +109,7 @@ __device__ void assemble(const EncodeJob& job) {
   const u8* chunk = job.input + blockIdx.y * job.input_stride;
   u8* stream = job.output + blockIdx.y * job.output_stride;
   EncodeResult& result = job.results[blockIdx.y];
-  const u32 header_len = parameters.header_len;
+  u32 header_len = parameters.header_len;
   const u64 chunk_bytes = u64(job.shape.elements) * sizeof(V);
   const u64 chunk_slot = u64(blockIdx.y) * job.segments;
   const bool head = blockIdx.x == 0;
@@ -129,16 +135,16 @@ __device__ void assemble(const EncodeJob& job) {
     __syncthreads();
     length = extents[PLANES - 1].end;
     coding = parameters.coding;
-    if (length >= header_len + chunk_bytes) {
+    if (length >= parameters.stored_header_len + chunk_bytes) {
+      header_len = parameters.stored_header_len;
       length = header_len + chunk_bytes;
       coding = STORED;
     }
   }
   if (head) {
     if (threadIdx.x < header_len) {
-      u8 byte = parameters.header[threadIdx.x];
-      if (threadIdx.x == HEADER_CODING_AT) byte = u8(coding);
-      if (threadIdx.x >= HEADER_LENGTH_AT && threadIdx.x < HEADER_LENGTH_AT + 8) byte = u8(length >> (8 * (threadIdx.x - HEADER_LENGTH_AT)));
+      u8 byte = coding == STORED ? parameters.stored_header[threadIdx.x] : parameters.header[threadIdx.x];
+      if (coding != STORED && threadIdx.x == HEADER_CODING_AT) byte = u8(byte - CONSTANT + coding);
       stream[threadIdx.x] = byte;
     }
     if (threadIdx.x == 0) {
@@ -148,12 +154,13 @@ __device__ void assemble(const EncodeJob& job) {
     }
   }
   if (coding == CONSTANT || coding == STORED) {
-    // A value at a time: the chunks of a batch are contiguous, so that words of short chunks need not be aligned.
-    typedef typename ValueType<V>::Stored Stored;
-    const u64 values = (length - header_len) / sizeof(V);
-    const Stored* source = reinterpret_cast<const Stored*>(chunk);
-    Stored* target = reinterpret_cast<Stored*>(stream + header_len);
-    for (u64 index = u64(blockIdx.x) * THREADS + threadIdx.x; index < values; index += u64(gridDim.x) * THREADS) {
+    // A value at a time: the chunks of a batch are contiguous, so that words of short chunks need not be aligned. But half of a long value at a time: the header
+    // ends at a multiple of four bytes.
+    typedef typename std::conditional<sizeof(V) == 8, u32, typename ValueType<V>::Stored>::type Copied;
+    const u64 count = (length - header_len) / sizeof(Copied);
+    const Copied* source = reinterpret_cast<const Copied*>(chunk);
+    Copied* target = reinterpret_cast<Copied*>(stream + header_len);
+    for (u64 index = u64(blockIdx.x) * THREADS + threadIdx.x; index < count; index += u64(gridDim.x) * THREADS) {
       target[index] = source[index];
     }
     return;
@@ -165,7 +172,7 @@ __device__ void assemble(const EncodeJob& job) {
     const u64 half_step = u64(__double_as_longlong(step / 2.0));
     write_u64(stream + header_len, parameters.kind == LINEAR ? half_step : parameters.fixed[0]);
     if (parameters.fixed_len > 16) write_u64(stream + header_len + 8, parameters.fixed[1]);
-    write_u64(stream + header_len + parameters.fixed_len - 8, state.exceptions);
+    *reinterpret_cast<u32*>(stream + header_len + parameters.fixed_len - sizeof(u32)) = state.exceptions;
   }
   if (state.exceptions <= job.most_listed) {
     constexpr u32 code_words = sizeof(typename ValueType<V>::Code) / sizeof(u32);
@@ -186,21 +193,16 @@ __device__ void assemble(const EncodeJob& job) {
     if (head) {
       const Book& book = plane.book[blockIdx.y];
       if (threadIdx.x == 0) {
-        u8* header = stream + extent.start;
-        header[0] = u8(number == CODES ? (job.interpolated ? INTERPOLATION : job.parameters->axes) : number == MASK ? mask_axes(job.shape, state) : 1);
-        header[1] = u8(MIN_BLOCK_LOG + extent.block_segments_log);
-        header[2] = u8(book.number);
-        header[3] = u8(extent.lane_width);
-        header[4] = u8(extent.extra_width);
-        header[5] = header[6] = header[7] = 0;
+        const u32 predictor =
+            number == CODES ? (job.interpolated ? INTERPOLATION : job.parameters->axes) : number == MASK ? mask_axes(job.shape, state) : 1;
+        *reinterpret_cast<u32*>(stream + extent.start) = predictor | book.number << 8 | extent.block_segments_log << BLOCK_LOG_AT |
+                                                         extent.lane_width << LANE_WIDTH_AT | extent.extra_width << EXTRA_WIDTH_AT;
         if (extent.payload_words % 2) {
           reinterpret_cast<u16*>(stream + extent.payload)[extent.payload_words] = 0;
         }
       }
-      if (extent.custom && threadIdx.x < PACKED_LENGTHS) {
-        u8 packed = 0;
-        if (threadIdx.x < SYMBOLS / 2) packed = u8(book.lengths[2 * threadIdx.x] | book.lengths[2 * threadIdx.x + 1] << 4);
-        stream[extent.start + PLANE_HEADER_LEN + threadIdx.x] = packed;
+      if (threadIdx.x < book.coded_len / sizeof(u32)) {
+        reinterpret_cast<u32*>(stream + extent.start + PLANE_HEADER_LEN)[threadIdx.x] = book.coded[threadIdx.x];
       }
     }
     u32* index = reinterpret_cast<u32*>(stream + extent.index);
@@ -275,22 +277,17 @@ struct CodeSpan {
   u16 entry;
 };
 
-/// Fills the decoding table of a custom book; false if its code is not complete. For a block of threads.
-__device__ bool fill_table(const u8* packed, u16* custom) {
-  __shared__ u8 lengths[SYMBOLS];
+/// Fills the decoding table of a custom book, whose lengths are in shared memory; false if its code is not complete. For a block of threads.
+__device__ bool fill_table(const u8* lengths, u16* custom) {
   __shared__ CodeSpan spans[SYMBOLS];
   const u32 t = threadIdx.x;
   bool good = true;
-  for (u32 i = SYMBOLS / 2; i < PACKED_LENGTHS; i++) good &= packed[i] == 0;
-  const u32 length = t < SYMBOLS ? packed[t / 2] >> (4 * (t % 2)) & 15 : 0;
-  if (t < SYMBOLS) lengths[t] = u8(length);
-  __syncthreads();
+  const u32 length = t < SYMBOLS ? lengths[t] : 0;
   // Each thread finds its symbol's place among the canonical codes.
   u32 begin = 0, kraft = 0;
 #pragma unroll 4
   for (u32 other = 0; other < SYMBOLS; other++) {
     const u32 other_length = lengths[other];
-    good &= other_length <= MAX_CODE_BITS;
     const u32 share = other_length - 1 < MAX_CODE_BITS ? 1u << (MAX_CODE_BITS - other_length) : 0;
     kraft += share;
     if (other_length < length || (other_length == length && other < t)) begin += share;
@@ -314,6 +311,7 @@ __device__ bool fill_table(const u8* packed, u16* custom) {
 /// INDEX_TILE blocks of each plane; the first one also says what the planes are.
 __device__ void find_blocks(const DecodeJob& job, u32 part) {
   __shared__ u64 scratch[WARPS + 1];
+  __shared__ u8 lengths[SYMBOLS];
   const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
   const u8* stream = job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters);
   DecodeState& state = job.states[blockIdx.y];
@@ -328,14 +326,15 @@ __device__ void find_blocks(const DecodeJob& job, u32 part) {
     const u32 rank = number == BITS ? 1 : job.shape.rank;
     good = at + PLANE_HEADER_LEN <= stream_len;
     if (!good) break;
-    const u32* header = reinterpret_cast<const u32*>(stream + at);
-    const u32 low = header[0], high = header[1];
+    const u32 header = *reinterpret_cast<const u32*>(stream + at);
     at += PLANE_HEADER_LEN;
-    const u32 axes = low & 255, block_log = low >> 8 & 255, book = low >> 16 & 255, lane_width = low >> 24, extra_width = high & 255;
+    const auto field = [&](u32 shift, u32 bits) { return header >> shift & ((1u << bits) - 1); };
+    const u32 axes = field(0, 8), book = field(8, 8), block_log = MIN_BLOCK_LOG + field(BLOCK_LOG_AT, BLOCK_LOG_BITS);
+    const u32 lane_width = field(LANE_WIDTH_AT, WIDTH_BITS), extra_width = field(EXTRA_WIDTH_AT, WIDTH_BITS);
     // The host has planned by the first plane's predictor.
     good = number == CODES && job.interpolated ? axes == INTERPOLATION : axes >> rank == 0;
-    good = good && block_log >= MIN_BLOCK_LOG && block_log <= MAX_BLOCK_LOG && lane_width <= 32 && extra_width <= 32 &&
-           high >> 8 == 0 && (book == CUSTOM_BOOK || book == BIT_PLANES || book < BOOKS);
+    good = good && block_log <= MAX_BLOCK_LOG && lane_width <= 32 && extra_width <= 32 && header >> RESERVED_AT == 0 &&
+           (book == CUSTOM_BOOK || book == BIT_PLANES || book < BOOKS);
     if (book == BIT_PLANES) good = good && block_log == MIN_BLOCK_LOG && extra_width == 0;
     // What the host has planned by: rows and columns that are summed where they are decoded.
     if (number == CODES && job.rows_in_blocks) good = good && block_log <= ROWS_BLOCK_LOG && (1u << block_log) % job.shape.extents[0] == 0;
@@ -345,12 +344,12 @@ __device__ void find_blocks(const DecodeJob& job, u32 part) {
     if (number == CODES && job.columns_in_blocks == COLUMNS_WHOLE) good = good && (1u << block_log) % job.shape.strides[2] == 0;
     const u16* table = job.tables->decode_tables[good && book < BOOKS ? book : 0];
     if (good && book == CUSTOM_BOOK) {
-      good = at + PACKED_LENGTHS <= stream_len;
+      const u32 book_len = read_book(reinterpret_cast<const u32*>(stream + at), (stream_len - at) / sizeof(u32), lengths);
+      good = book_len > 0;
       if (!good) break;
-      const u8* packed = stream + at;
-      at += PACKED_LENGTHS;
+      at += book_len;
       u16* custom = plane.custom_table + u64(blockIdx.y) * DECODE_TABLE_LEN;
-      if (part == 0) good = fill_table(packed, custom);
+      if (part == 0) good = fill_table(lengths, custom);
       table = custom;
     }
     const u32 width = lane_width + extra_width;

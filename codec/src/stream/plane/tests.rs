@@ -107,19 +107,25 @@ fn fields_of_the_index_are_filled_from_the_least_significant_bit() {
 #[test]
 fn wrong_headers_are_refused() {
     for (header, why) in [
-        ([0, 10, 0, 0, 0, 0, 0, 0], "log2 of the block length is 10"),
-        ([0, 17, 0, 0, 0, 0, 0, 0], "log2 of the block length is 17"),
-        ([0, 11, 0, 33, 0, 0, 0, 0], "index widths are 33 and 0"),
-        ([0, 11, 0, 0, 33, 0, 0, 0], "index widths are 0 and 33"),
-        ([0, 11, 0, 0, 0, 0, 0, 1], "reserved bytes"),
-        ([0, 11, 75, 0, 0, 0, 0, 0], "codebook 75"),
-        ([0, 12, BIT_PLANES, 0, 0, 0, 0, 0], "blocks of bit planes"),
-        ([0, 11, BIT_PLANES, 0, 1, 0, 0, 0], "blocks of bit planes"),
-        ([0, 11, CUSTOM_BOOK, 0, 0, 0, 0, 0], "truncated"),
+        ((0, 6, 0, 0, 0), "log2 of the block length is 17"),
+        ((0, 7, 0, 0, 0), "log2 of the block length is 18"),
+        ((0, 0, 33, 0, 0), "index widths are 33 and 0"),
+        ((0, 0, 63, 0, 0), "index widths are 63 and 0"),
+        ((0, 0, 0, 33, 0), "index widths are 0 and 33"),
+        ((0, 0, 0, 0, 1), "reserved bit is 1"),
+        ((75, 0, 0, 0, 0), "codebook 75"),
+        ((BIT_PLANES, 1, 0, 0, 0), "blocks of bit planes"),
+        ((BIT_PLANES, 0, 0, 1, 0), "blocks of bit planes"),
+        ((CUSTOM_BOOK, 0, 0, 0, 0), "truncated"),
     ] {
-        let error = PlaneHeader::read(&mut &header[..]).unwrap_err().to_string();
+        let (book, block_log, lane_width, extra_width, reserved) = header;
+        let word: u16 = block_log | lane_width << 3 | extra_width << 9 | reserved << 15;
+        let [low, high] = word.to_le_bytes();
+        let error = PlaneHeader::read(&mut &[0, book, low, high][..]).unwrap_err().to_string();
         assert!(error.contains(why), "{header:?}: {error}");
     }
+    let header = PlaneHeader::read(&mut &[3, 7, 0b0000_0101, 0b0100_0001][..]).unwrap();
+    assert_eq!((header.predictor, header.block_len(), header.lane_width, header.extra_width), (3, 1 << 16, 32, 32));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Tables (a) to (d) and (h): the books of the dictionary, the choice of a book for a chunk, and its loss.
 
 use quire_codec::stages::alphabet::Histogram;
-use quire_codec::stages::codebook::{self, PACKED_LENGTHS};
+use quire_codec::stages::book_lengths::coded_len;
+use quire_codec::stages::codebook;
 use quire_codec::stages::dictionary::{Entry, Family};
 
 use super::{BOUNDS, by_bound, columns, field_names, of_field, ratio_cells};
@@ -32,7 +33,8 @@ fn custom_bits(histogram: &Histogram) -> u64 {
 
 /// Ratio with a custom book. Its code lengths are part of the stream.
 fn custom_ratio(sample: &Sample) -> f64 {
-    sample.ratio(custom_bits(&sample.histogram) + 8 * PACKED_LENGTHS as u64 + sample.extra_bits)
+    let book_bits = 8 * coded_len(&codebook::optimal_lengths(&sample.histogram)) as u64;
+    sample.ratio(custom_bits(&sample.histogram) + book_bits + sample.extra_bits)
 }
 
 /// Ratio at the entropy of the tokens. No code with a whole number of bits for each symbol has a higher one.
