@@ -156,7 +156,7 @@ fn inspect_has_a_row_for_each_chunk() {
 fn inspect_says_which_chunk_is_damaged_and_how() {
     let sandbox = Sandbox::new();
     let _ = succeed(&mut python(&sandbox, &["damage", "damaged.h5"]));
-    let words = &["the chunk at (2, 0) is damaged: stream is damaged at byte 12, in its checksum", "1 damaged chunk"];
+    let words = &["the chunk at (2, 0) is damaged: stream is damaged at byte 4, in its checksum", "1 damaged chunk"];
     assert_says(&end_with(1, &mut quire(&sandbox, &["inspect", "damaged.h5"])), words);
     let chunks = end_with(1, &mut quire(&sandbox, &["inspect", "--chunks", "damaged.h5:/t"]));
     assert_eq!(chunks.stdout.lines().filter(|line| line.starts_with('(')).count(), 4);
@@ -437,7 +437,7 @@ fn doctor_says_what_is_found_and_what_is_wrong() {
             "is linked into this program",
             &format!("{}: filter 33791, quire", plugin.display()),
             "round trip",
-            "streams of format 0.5",
+            "streams of format 0.6",
             "the filter works here",
         ],
     );

@@ -82,7 +82,7 @@ def test_what_cannot_be_is_a_value_error(tmp_path: Path) -> None:
     make(tmp_path / "c.zarr", field("f4"), Quire(abs=1))
     chunk = tmp_path / "c.zarr" / "c" / "0" / "0" / "0"
     chunk.write_bytes(chunk.read_bytes()[:-1])
-    with pytest.raises(ValueError, match="truncated"):
+    with pytest.raises(ValueError, match="checksum"):
         zarr.open_array(str(tmp_path / "c.zarr"))[...]
     chunk.write_bytes(compress(np.zeros((16, 16, 16), "f8"), Quire(abs=1)))
     with pytest.raises(ValueError, match="belongs to another array"):

@@ -18,7 +18,7 @@ use crate::reader::take;
 
 /// Number of different lengths.
 const LENGTHS: i32 = MAX_CODE_BITS as i32 + 1;
-/// Largest magnitude of a difference modulo [`LENGTHS`].
+/// Largest magnitude of a difference modulo 13.
 pub const MAX_MAGNITUDE: u32 = LENGTHS as u32 / 2;
 /// Most bits of a difference: as many ones as its magnitude, and its sign.
 const MAX_BITS: usize = MAX_MAGNITUDE as usize + 1;
