@@ -323,7 +323,7 @@ mod tests {
         let (set, bits) = best_set_with_edges(&stats, &shape);
         let best = (0..4).min_by(|&a, &b| whole(a).total_cmp(&whole(b))).unwrap();
         assert_eq!(set, best);
-        let expected = whole(set) * (60 * OUTLIER_BITS << LOG_FRACTION) as f64;
+        let expected = whole(set) * ((60 * OUTLIER_BITS) << LOG_FRACTION) as f64;
         assert!((bits as f64 - expected).abs() < 4.0, "{bits} is not {expected}");
     }
 
