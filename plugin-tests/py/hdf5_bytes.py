@@ -136,28 +136,33 @@ class Image:
                 at += self.message_header + size
 
     def _find_entries(self) -> list[Entry]:
-        """The address of each chunk occurs once in the file, but for chance in the index's header: that is its entry in the index."""
+        """What the index says of each chunk: the address with the chunk's size and a filter mask of 0 beside it. Addresses occur elsewhere by chance."""
         raw = bytearray(self.raw)
         for start, length in self.sealed:
             if raw[start : start + 4] in (b"FAHD", b"EAHD", b"BTHD"):
                 raw[start : start + length] = bytes(length)
-        offsets = [raw.find(struct.pack("<Q", address)) for address, _ in self.chunks]
-        spacing = min((b - a for a, b in zip(sorted(offsets), sorted(offsets)[1:])), default=0)
+        places = [[at for at in range(len(raw)) if raw.startswith(struct.pack("<Q", address), at)] for address, _ in self.chunks]
+        firsts = sorted(offsets[0] for offsets in places)
+        spacing = min((b - a for a, b in zip(firsts, firsts[1:])), default=0)
         layout = self.message(LAYOUT)
-        entries = []
-        for offset, (_, size) in zip(offsets, self.chunks):
+
+        def entry_at(offset: int) -> Entry:
             if self.raw[layout.at] == 3:
                 # A B-tree of version 1: a key of size, mask and offsets (one more than axes) is in front of the address.
                 key = offset - 8 * (self.rank + 1) - 8
-                entry = Entry(offset, key, 4, key + 4)
-            elif layout.at < offset < layout.at + layout.size:
-                entry = Entry(offset, offset - 12, 8, offset - 4)
-            else:
-                # An array, or a B-tree of version 2 ("BTLF"), whose entries end with the chunk's offsets.
-                size_bytes = spacing - 12 - (8 * self.rank if b"BTLF" in self.raw else 0)
-                entry = Entry(offset, offset + 8, size_bytes, offset + 8 + size_bytes)
-            assert self.read(entry.size, entry.size_bytes) == size and self.read(entry.mask, 4) == 0, f"{entry}"
-            entries.append(entry)
+                return Entry(offset, key, 4, key + 4)
+            if layout.at < offset < layout.at + layout.size:
+                return Entry(offset, offset - 12, 8, offset - 4)
+            # An array, or a B-tree of version 2 ("BTLF"), whose entries end with the chunk's offsets.
+            size_bytes = spacing - 12 - (8 * self.rank if b"BTLF" in self.raw else 0)
+            return Entry(offset, offset + 8, size_bytes, offset + 8 + size_bytes)
+
+        entries = []
+        for offsets, (_, size) in zip(places, self.chunks):
+            tried = [entry_at(offset) for offset in offsets]
+            fitting = [entry for entry in tried if self.read(entry.size, entry.size_bytes) == size and self.read(entry.mask, 4) == 0]
+            assert len(fitting) == 1, f"{tried}"
+            entries += fitting
         return entries
 
     def read(self, at: int, size: int) -> int:
