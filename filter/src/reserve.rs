@@ -14,19 +14,19 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Classes of slots, the longest first. Each has half the bytes a slot of the class before it.
 const CLASSES: usize = 8;
 /// Bytes of the longest slots.
 const LONGEST: usize = 8 << 10;
 /// Slots of a class, a bit each.
-const SLOTS: usize = u32::BITS as usize;
+const SLOTS: usize = u64::BITS as usize;
 /// Alignment of the slots' memory: a page, as far as loaders of all ages keep it.
 const ALIGNMENT: usize = 4096;
 /// Slots a class that are free where calls that rely on the reserve may begin: those of longer classes count for shorter ones. A first call that opened a device and
-/// started five helpers, with every small allocation refused, had up to 2, 14, 8, 13, 10, 8, 9 and 32 slots of the classes, so that half of the reserve is enough for it.
-const SPARE: u32 = SLOTS as u32 / 2;
+/// started five helpers, with every small allocation refused, had up to 2, 14, 8, 13, 10, 8, 9 and 32 slots of the classes, so that a quarter of the reserve is enough for it.
+const SPARE: u32 = SLOTS as u32 / 4;
 /// What malloc must give after a refusal before such calls begin again.
 const PROBE: Layout = match Layout::from_size_align(64 << 10, 16) {
     Ok(layout) => layout,
@@ -53,7 +53,7 @@ pub(crate) struct Reserve<A> {
     /// Whether the inner allocator has refused something since it was last found to have memory.
     has_refused: AtomicBool,
     /// The slots of each class that are taken, a bit each.
-    taken: [AtomicU32; CLASSES],
+    taken: [AtomicU64; CLASSES],
     slots: UnsafeCell<Slots>,
 }
 
@@ -65,12 +65,12 @@ impl<A: GlobalAlloc> Reserve<A> {
         Self {
             inner,
             has_refused: AtomicBool::new(false),
-            taken: [const { AtomicU32::new(0) }; CLASSES],
+            taken: [const { AtomicU64::new(0) }; CLASSES],
             slots: UnsafeCell::new(Slots([0; start_of(CLASSES)])),
         }
     }
 
-    /// Whether memory is so short that nothing should begin whose allocations cannot be refused: the inner allocator refuses, or less than half of the slots that
+    /// Whether memory is so short that nothing should begin whose allocations cannot be refused: the inner allocator refuses, or less than a quarter of the slots that
     /// could serve an allocation are free, whatever its length. What stays in the reserve for ever is no hindrance, as long as it leaves those.
     pub(crate) fn is_low(&self) -> bool {
         self.has_refused.load(Ordering::Relaxed) && self.is_still_low()
@@ -109,7 +109,7 @@ impl<A: GlobalAlloc> Reserve<A> {
         }
         for class in (0..CLASSES).rev().filter(|&class| size_of_slot(class) >= needed) {
             // Sets the lowest bit that is 0. Acquire: whatever the slot's last owner did is done.
-            let free_one = |taken: u32| (taken != u32::MAX).then(|| taken | (taken + 1));
+            let free_one = |taken: u64| (taken != u64::MAX).then(|| taken | (taken + 1));
             if let Ok(taken) = self.taken[class].fetch_update(Ordering::Acquire, Ordering::Relaxed, free_one) {
                 let offset = start_of(class) + taken.trailing_ones() as usize * size_of_slot(class);
                 // SAFETY: the slot lies within `slots`.
@@ -232,7 +232,7 @@ mod tests {
 
     type Tested = Reserve<Tap>;
 
-    /// A reserve of half a MiB for one test, which is not made on the stack.
+    /// A reserve of 1 MiB for one test, which is not made on the stack.
     macro_rules! reserve {
         (open: $is_open:expr) => {{
             static RESERVE: Tested = Reserve::new(Tap { is_open: AtomicBool::new($is_open) });
@@ -390,9 +390,9 @@ mod tests {
         assert!(reserve.is_low());
         free(reserve, many[0], LONGEST, 8);
         assert!(!reserve.is_low());
-        // Short ones may take what is free of all classes, down to a half.
+        // Short ones may take what is free of all classes, down to a quarter.
         open(false);
-        let short: Vec<*mut u8> = (0..SLOTS * CLASSES / 2 - SLOTS / 2).map(|_| alloc(reserve, 1, 1)).collect();
+        let short: Vec<*mut u8> = (0..(SLOTS - SPARE as usize) * (CLASSES - 1)).map(|_| alloc(reserve, 1, 1)).collect();
         open(true);
         assert!(reserve.is_low());
         short.iter().for_each(|&address| free(reserve, address, 1, 1));

@@ -28,38 +28,65 @@ __device__ __forceinline__ DifferenceCode difference_code(u32 before, u32 length
 /// Bytes of a book whose differences take this many bits.
 __device__ __forceinline__ u32 book_bytes(u32 bits) { return ceil_div(bits, 32) * sizeof(u32); }
 
+/// Bits in which a difference may begin.
+constexpr u32 BOOK_BITS = 32 * MAX_BOOK_WORDS;
+
+/// A difference between two lengths as it is read: the number of its bits, and itself, modulo LENGTHS.
+struct ReadDifference {
+  u32 count, difference;
+};
+
+/// The difference whose code begins at a bit. `coded` has a word behind the book's.
+__device__ __forceinline__ ReadDifference read_difference(const u32* coded, u32 bit) {
+  const u32 bits = __funnelshift_r(coded[bit / 32], coded[bit / 32 + 1], bit % 32);
+  const u32 magnitude = min(u32(__ffs(i32(~bits))) - 1, MAX_MAGNITUDE);
+  if (magnitude == 0) return {1, 0};
+  const u32 sign_at = magnitude + (magnitude < MAX_MAGNITUDE);
+  return {sign_at + 1, bits >> sign_at & 1 ? LENGTHS - magnitude : magnitude};
+}
+
 /// Reads a book from the first words of `words`, of which `available` are there: lengths to `lengths`, in shared memory. Returns its bytes, or 0 if it is cut off or
-/// its padding is not 0. For a block of threads.
+/// its padding is not 0. For a block of at least a warp of threads.
+///
+/// A difference begins where the one before it ends. So every thread finds out, for some bits, where a difference that began there would end. With this known for
+/// 1, 2, 4 ... differences in a row, the beginnings of twice as many symbols are found in each round.
 __device__ u32 read_book(const u32* words, u64 available, u8* lengths) {
-  __shared__ u32 coded[MAX_BOOK_WORDS];
-  __shared__ u32 bytes;
+  static_assert(SYMBOLS <= 4 * WARP, "a lane sums four differences");
+  __shared__ u32 coded[MAX_BOOK_WORDS + 1];
+  __shared__ u16 ends[2][BOOK_BITS];
+  __shared__ u16 begins[SYMBOLS + 1];
   const u32 t = threadIdx.x;
   __syncthreads();
-  if (t < MAX_BOOK_WORDS) coded[t] = t < available ? words[t] : 0;
+  for (u32 word = t; word <= MAX_BOOK_WORDS; word += blockDim.x) coded[word] = word < available && word < MAX_BOOK_WORDS ? words[word] : 0;
+  if (t == 0) begins[0] = 0;
   __syncthreads();
-  if (t == 0) {
-    u64 buffer = 0;
-    u32 in_buffer = 0, next = 0, used = 0, length = 0;
-    for (u32 symbol = 0; symbol < SYMBOLS; symbol++) {
-      if (in_buffer <= MAX_MAGNITUDE) {
-        buffer |= u64(next < MAX_BOOK_WORDS ? coded[next] : 0) << in_buffer;
-        next++;
-        in_buffer += 32;
-      }
-      const u32 magnitude = min(u32(__ffs(i32(~u32(buffer)))) - 1, MAX_MAGNITUDE);
-      const u32 sign_at = magnitude + (magnitude < MAX_MAGNITUDE);
-      const u32 count = magnitude == 0 ? 1 : sign_at + 1;
-      const bool is_negative = magnitude > 0 && (buffer >> sign_at & 1);
-      length = (length + (is_negative ? LENGTHS - magnitude : magnitude)) % LENGTHS;
-      lengths[symbol] = u8(length);
-      buffer >>= count;
-      in_buffer -= count;
-      used += count;
-    }
-    const u32 behind = used % 32;
-    const bool good = book_bytes(used) <= available * sizeof(u32) && (behind == 0 || coded[used / 32] >> behind == 0);
-    bytes = good ? book_bytes(used) : 0;
+  // No book's difference ends behind the last bit: other ends may be cut off.
+  for (u32 bit = t; bit < BOOK_BITS; bit += blockDim.x) ends[0][bit] = u16(min(bit + read_difference(coded, bit).count, BOOK_BITS - 1));
+  __syncthreads();
+  u32 now = 0;
+  for (u32 known = 1; known <= SYMBOLS; known *= 2) {
+    for (u32 i = t; i < known && known + i <= SYMBOLS; i += blockDim.x) begins[known + i] = ends[now][begins[i]];
+    for (u32 bit = t; bit < BOOK_BITS; bit += blockDim.x) ends[now ^ 1][bit] = ends[now][ends[now][bit]];
+    now ^= 1;
+    __syncthreads();
   }
+  if (warp_id() == 0) {
+    const u32 first = 4 * lane_id();
+    u32 differences[4], sum = 0;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+      differences[i] = first + i < SYMBOLS ? read_difference(coded, begins[first + i]).difference : 0;
+      sum += differences[i];
+    }
+    u32 length = warp_prefix_sum(sum) - sum;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+      length += differences[i];
+      if (first + i < SYMBOLS) lengths[first + i] = u8(length % LENGTHS);
+    }
+  }
+  const u32 used = begins[SYMBOLS], behind = used % 32;
+  const bool good = book_bytes(used) <= available * sizeof(u32) && (behind == 0 || coded[used / 32] >> behind == 0);
   __syncthreads();
-  return bytes;
+  return good ? book_bytes(used) : 0;
 }

@@ -1,9 +1,9 @@
 //! The tiles of a chunk that are interpolated, so that interpolation is compared with differences on equal values.
 
-use super::axes_of;
 use super::residual_stats::{ColumnSums, ResidualStats};
 use super::tile::Tiles;
 use super::tiles::{add_counted, quantize_tile};
+use super::{VALUES_PER_VALUE_OUT_OF_REACH, axes_of};
 use crate::error::Result;
 use crate::layout::{Layout, Shape};
 use crate::memory::resize;
@@ -36,7 +36,7 @@ pub(super) struct InterpolatedTiles {
 
 impl InterpolatedTiles {
     /// Interpolates the tiles, each as a chunk of its own, and keeps their codes. The residuals of levels 2 and up do not count: their share is small in a
-    /// chunk, but large in a tile.
+    /// chunk, but large in a tile. `None` if too many values of a tile are out of the fine grid's reach: then interpolation is no candidate.
     pub(super) fn measure<V: Value>(
         &mut self,
         tiles: &Tiles,
@@ -44,7 +44,7 @@ impl InterpolatedTiles {
         layout: &Layout,
         quantizer: &Quantizer,
         fine: &FineGrid<V>,
-    ) -> Result<ResidualStats> {
+    ) -> Result<Option<ResidualStats>> {
         let shape = tiles.shape();
         resize(&mut self.tile, tiles.len * V::SIZE)?;
         resize(&mut self.codes, tiles.count * tiles.len)?;
@@ -55,6 +55,9 @@ impl InterpolatedTiles {
             self.exceptions.clear(tiles.len)?;
             let outliers = quantize_tile::<V>(&self.tile, layout.byte_order, quantizer, fine, codes, &mut self.exceptions);
             take_left_neighbours(codes, &self.exceptions, tiles.extents[0], |_| 0);
+            if outliers.out_of_fine_reach > tiles.len / VALUES_PER_VALUE_OUT_OF_REACH {
+                return Ok(None);
+            }
             self.between_steps += outliers.between_steps;
             self.exceptions.clear(tiles.len)?;
             let Self { interpolation, tile, residuals, exceptions, .. } = self;
@@ -67,7 +70,7 @@ impl InterpolatedTiles {
             of_tile.outliers += outliers.with_code(exceptions.count());
             stats = stats.plus(of_tile);
         }
-        Ok(stats)
+        Ok(Some(stats))
     }
 
     /// Statistics of the differences along a set of axes, over all values of the tiles that [`InterpolatedTiles::measure`] has interpolated.

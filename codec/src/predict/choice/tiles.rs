@@ -79,20 +79,19 @@ impl Chooser {
         let (set, _) = best_set_with_edges(&stats, shape);
         let is_candidate =
             fine.has_positions() && outliers.out_of_fine_reach <= tiles.count * tiles.len / VALUES_PER_VALUE_OUT_OF_REACH;
-        let chosen = if is_candidate {
-            if interpolated.is_none() {
-                interpolated = Some(interpolated_part.measure::<V>(&interpolated_tiles, chunk, layout, quantizer, fine));
+        let mut chosen = axes_of(set, shape).into();
+        if is_candidate {
+            let of_interpolation = match interpolated {
+                Some(stats) => stats?,
+                None => interpolated_part.measure::<V>(&interpolated_tiles, chunk, layout, quantizer, fine)?,
+            };
+            if let Some(of_interpolation) = of_interpolation {
+                let of_differences = interpolated_part.differences(&interpolated_tiles, set, shape)?;
+                if of_interpolation.estimate().is_below(16, &of_differences.estimate()) {
+                    chosen = Predictor::Interpolation;
+                }
             }
-            let of_interpolation = interpolated.ok_or_else(undone)??;
-            let of_differences = interpolated_part.differences(&interpolated_tiles, set, shape)?;
-            if of_interpolation.estimate().is_below(16, &of_differences.estimate()) {
-                Predictor::Interpolation
-            } else {
-                axes_of(set, shape).into()
-            }
-        } else {
-            axes_of(set, shape).into()
-        };
+        }
         self.interpolated = interpolated_part;
         Ok(chosen)
     }
