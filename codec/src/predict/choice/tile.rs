@@ -13,8 +13,8 @@ const DIFFERENCE_VALUES: usize = 64;
 const DIFFERENCE_ROW_TO_SIDE: usize = 4;
 /// Number of tiles that are interpolated, values of such a tile, about, and the length of its rows over that of its other sides. They are larger, as next to a
 /// tile's faces interpolation has fewer neighbours than in the chunk.
-const INTERPOLATED_TILES: usize = 4;
-const INTERPOLATED_VALUES: usize = 1024;
+const INTERPOLATED_TILES: usize = 8;
+const INTERPOLATED_VALUES: usize = 512;
 const INTERPOLATED_ROW_TO_SIDE: usize = 4;
 /// Number of residuals that are counted at once, one for each lane of vector code.
 pub(super) const COLUMNS: usize = 16;
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn fewer_tiles_are_interpolated_where_all_would_be_more_than_the_chunk() {
-        for (dims, count) in [(&[13, 13, 9][..], 2), (&[17, 17, 9], 3), (&[64, 64, 64], 4), (&[10], 1)] {
+        for (dims, count) in [(&[13, 13, 9][..], 3), (&[64, 64, 64], 8), (&[10], 1)] {
             assert_eq!(Tiles::for_interpolation(&Shape::new(dims).unwrap()).count, count, "{dims:?}");
         }
     }
@@ -262,7 +262,7 @@ mod tests {
                 for (axis, &extent) in shape.extents().iter().enumerate() {
                     // Every part of an axis has a tile's beginning: an eighth if there are many tiles, else a half.
                     let origins_of_axis = extent - tiles.extents[axis] + 1;
-                    let parts = if tiles.count > 8 { 8 } else { 2 };
+                    let parts = if tiles.count > INTERPOLATED_TILES { 8 } else { 2 };
                     let seen = origins.iter().fold(0, |seen, origin| seen | 1u32 << (parts * origin[axis] / origins_of_axis));
                     assert!(origins_of_axis < parts || seen == (1 << parts) - 1, "{dims:?} axis {axis}: {seen:b}");
                     assert!(origins.iter().all(|origin| origin[axis] < origins_of_axis));
