@@ -133,7 +133,7 @@ fn constants() -> String {
         fixed_log2: LOG_FRACTION;
         lanes: LANES;
         plane: PLANE_HEADER_LEN, CUSTOM_BOOK, BIT_PLANES, MIN_BLOCK_LOG, MAX_BLOCK_LOG, BLOCK_LOG_BITS, WIDTH_BITS, BLOCK_BITS, BLOCK_TOKENS;
-        predictor: INTERPOLATION;
+        predictor: INTERPOLATION, LINEAR_INTERPOLATION;
         positions: POSITIONS_PER_STEP;
         fine_grid: ESCAPE_FROM, ESCAPE_BASE, ESCAPE_REACH;
     };

@@ -238,13 +238,16 @@ impl Row {
 
     fn predictor(&self) -> Option<String> {
         const AXES: [char; 4] = ['x', 'y', 'z', 'w'];
-        Some(match self.description()?.planes.first()?.prediction {
-            Prediction::Interpolation => "interpolation".to_owned(),
-            Prediction::Differences(0) => "none".to_owned(),
-            Prediction::Differences(bits) => {
-                let axes = AXES.iter().enumerate().filter(|(axis, _)| bits >> axis & 1 != 0);
-                format!("differences {}", axes.map(|(_, name)| name).collect::<String>())
+        let description = self.description()?;
+        let rank = description.header.layout.shape.dims().len();
+        let along = |set: u8| (0..rank).filter(|axis| set >> axis & 1 != 0).map(|axis| AXES[axis]).collect::<String>();
+        Some(match description.planes.first()?.prediction {
+            Prediction::Interpolation(kind) => {
+                let name = if kind.is_linear() { "linear" } else { "cubic" };
+                format!("{name} interpolation {}", along(!kind.rough()))
             }
+            Prediction::Differences(0) => "none".to_owned(),
+            Prediction::Differences(set) => format!("differences {}", along(set)),
         })
     }
 

@@ -15,6 +15,7 @@ use quire_codec::stages::interpolation::Interpolation;
 use quire_codec::stages::linear;
 use quire_codec::stages::lorenzo;
 use quire_codec::stages::patched16::{PLACEHOLDER, Patch, Patched16};
+use quire_codec::stages::predictor::InterpolationKind;
 use quire_codec::stages::quantizer::Quantizer;
 use quire_codec::stages::tokens::{TokenOffset, Tokens, tokenize};
 use quire_codec::stages::{book_choice, gaps, lanes};
@@ -191,7 +192,7 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
     let (mut interpolation, mut residuals) = (Interpolation::default(), Vec::new());
     row("2' quantize and interpolate", None, chunk.len(), repeats, || {
         exceptions.clear(elements).expect("memory");
-        interpolation.forward(chunk, ByteOrder::Little, &layout.shape, &fine, &mut residuals, &mut exceptions).expect("memory");
+        interpolation.forward(chunk, &layout, &fine, InterpolationKind::CUBIC, &mut residuals, &mut exceptions).expect("memory");
     });
     let values: Vec<i16> = residuals.iter().map(|&residual| i16::try_from(residual).unwrap_or(PLACEHOLDER)).collect();
     let patches: Vec<Patch> = (residuals.iter().zip(&values).enumerate())
@@ -200,7 +201,7 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
         .collect();
     let residuals = Patched16 { values: &values, patches: &patches };
     row("2' undo the interpolation, restore values", None, chunk.len(), repeats, || {
-        interpolation.inverse(&residuals, &layout.shape, &fine, ByteOrder::Little, &mut restored).expect("memory");
+        interpolation.inverse(&residuals, &layout, &fine, InterpolationKind::CUBIC, &mut restored).expect("memory");
     });
 }
 

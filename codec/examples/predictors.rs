@@ -2,10 +2,11 @@
 //!
 //! Standard input has chunks one after the other: a line `TYPE DIMS BOUND FILL`, such as `f32 64x64x64 0.001 none` (an absolute bound; the fill value's
 //! bits in hexadecimal, or `none`), then the chunk's bytes, little endian. For each chunk a line of standard output has the predictor that the encoder
-//! chose and its bytes, then each predictor and its bytes: `interpolation`, or the set of axes as a number, bit 0 the fastest.
+//! chose and its bytes, then each predictor and its bytes: the predictor's byte in a plane (FORMAT.md §6).
 
 use std::io::{BufRead, Read, Write};
 
+use quire_codec::stages::predictor::InterpolationKind;
 use quire_codec::{ByteOrder, Scalar, Shape};
 use quire_codec::{Config, Layout, PredictorPolicy, Workspace};
 
@@ -33,7 +34,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
         let config = Config { fill_value, ..Config::absolute(bound.parse()?)? };
         let sets = (0..1 << dims.len()).map(|set: u8| (set.to_string(), PredictorPolicy::Axes(set)));
-        let forced = sets.chain([("interpolation".to_owned(), PredictorPolicy::Interpolation)]);
+        let kinds =
+            (0..(1 << dims.len()) - 1).flat_map(|rough| [false, true].map(|is_linear| InterpolationKind::new(rough, is_linear)));
+        let interpolations = kinds.map(|kind| (kind.to_byte().to_string(), PredictorPolicy::Interpolation(kind)));
+        let forced = sets.chain(interpolations);
         for (name, predictor) in std::iter::once(("chosen".to_owned(), PredictorPolicy::Auto)).chain(forced) {
             stream.clear();
             workspace.compress(&chunk, &layout, &Config { predictor, ..config }, &mut stream)?;

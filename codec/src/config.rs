@@ -4,6 +4,7 @@ use crate::entropy::alphabet::CodeLengths;
 use crate::error::{Error, Result};
 use crate::number::element::Element;
 use crate::number::integer::Integer as _;
+use crate::predict::predictor::InterpolationKind;
 
 /// The largest error of a decoded value.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -79,8 +80,8 @@ pub enum PredictorPolicy {
     Lorenzo,
     /// Always differences along these axes, bit 0 the fastest. For measurements.
     Axes(u8),
-    /// Interpolation, where the grid is not a lattice. For measurements.
-    Interpolation,
+    /// Interpolation of this kind, where the grid is not a lattice. For measurements.
+    Interpolation(InterpolationKind),
 }
 
 /// Configuration of the encoder. A decoder needs none of it.

@@ -8,6 +8,7 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::{Content, chunk, layout, values};
+use quire_codec::stages::predictor::InterpolationKind;
 use quire_codec::{
     ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Header, Layout, PredictorPolicy, Scalar, Workspace,
 };
@@ -60,16 +61,16 @@ const CASES: [Case; 32] = [
         ..case("lattice_f32_2d_custom_book", Content::Lattice, Scalar::F32, &[40, 50], 1e-3, 0xf5b5_b65c)
     },
     Case {
-        predictor: PredictorPolicy::Interpolation,
+        predictor: PredictorPolicy::Interpolation(InterpolationKind::CUBIC),
         ..case("interpolated_f32_3d", Content::Noise, Scalar::F32, &[17, 20, 33], 0.3, 0x8948_80e0)
     },
     Case {
-        predictor: PredictorPolicy::Interpolation,
+        predictor: PredictorPolicy::Interpolation(InterpolationKind::CUBIC),
         byte_order: ByteOrder::Big,
         ..case("interpolated_gaps_f64_2d_big_endian", Content::Gaps, Scalar::F64, &[41, 70], 0.01, 0x31a6_56fb)
     },
     Case {
-        predictor: PredictorPolicy::Interpolation,
+        predictor: PredictorPolicy::Interpolation(InterpolationKind::CUBIC),
         ..case("interpolated_outliers_f32_4d", Content::Outliers, Scalar::F32, &[3, 9, 10, 13], 0.1, 0x44f1_4201)
     },
     Case {

@@ -12,6 +12,7 @@ use std::fmt::Debug;
 use common::{Content, books, chunk, layout, values};
 use quire_codec::stages::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS, UserDictionary};
 use quire_codec::stages::inspect::Description;
+use quire_codec::stages::predictor::InterpolationKind;
 use quire_codec::{
     ByteOrder, CodebookPolicy, CodingPolicy, Config, Error, ErrorBound, Layout, PredictorPolicy, Result, Scalar, Shape,
     Workspace, options,
@@ -129,7 +130,9 @@ fn every_predictor_and_content() {
         Content::Outliers,
     ];
     for (scalar, content) in [Scalar::F32, Scalar::F64].into_iter().flat_map(|scalar| contents.map(|content| (scalar, content))) {
-        for predictor in [PredictorPolicy::Auto, PredictorPolicy::Interpolation, PredictorPolicy::Axes(1)] {
+        for predictor in
+            [PredictorPolicy::Auto, PredictorPolicy::Interpolation(InterpolationKind::CUBIC), PredictorPolicy::Axes(1)]
+        {
             for coding in [CodingPolicy::Huffman, CodingPolicy::Bitshuffle] {
                 let (chunk, layout) = example(content, scalar, &[9, 21, 22]);
                 check(&chunk, &layout, &Config { predictor, coding, ..Config::absolute(1e-3).unwrap() });
@@ -143,7 +146,11 @@ fn every_shape_of_an_interpolation() {
     // Lines, sheets, stacks and stacks of these; small grids alone, and larger ones.
     for dims in [&[1][..], &[50], &[5000], &[70, 80], &[20, 30, 40], &[2, 3, 4, 5], &[3, 11, 12, 13]] {
         let (chunk, layout) = example(Content::Outliers, Scalar::F32, dims);
-        check(&chunk, &layout, &Config { predictor: PredictorPolicy::Interpolation, ..Config::absolute(0.01).unwrap() });
+        check(
+            &chunk,
+            &layout,
+            &Config { predictor: PredictorPolicy::Interpolation(InterpolationKind::CUBIC), ..Config::absolute(0.01).unwrap() },
+        );
     }
 }
 

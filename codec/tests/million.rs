@@ -8,6 +8,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{Random, read, sampling};
+use quire_codec::stages::predictor::InterpolationKind;
 use quire_codec::{
     ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Shape, Workspace, check_bound,
     max_stream_len,
@@ -85,8 +86,15 @@ fn config(random: &mut Random, layout: &Layout, chunk: &[u8]) -> Option<Config<'
     config.codebook =
         pick(random, &[CodebookPolicy::Auto, CodebookPolicy::Auto, CodebookPolicy::Dictionary, CodebookPolicy::Custom]);
     config.books = pick(random, &[&[][..], &common::books()[..3], common::books()]);
-    config.predictor =
-        pick(random, &[PredictorPolicy::Auto, PredictorPolicy::Auto, PredictorPolicy::Interpolation, PredictorPolicy::Axes(2)]);
+    config.predictor = pick(
+        random,
+        &[
+            PredictorPolicy::Auto,
+            PredictorPolicy::Auto,
+            PredictorPolicy::Interpolation(InterpolationKind::CUBIC),
+            PredictorPolicy::Axes(2),
+        ],
+    );
     Some(config)
 }
 

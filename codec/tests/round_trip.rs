@@ -8,6 +8,7 @@ use common::{CONTENTS, Content, Random, SHAPES, check_config, check_round_trip, 
 use proptest::prelude::*;
 use quire_codec::stages::exceptions::most_listed;
 use quire_codec::stages::inspect::{Description, Prediction};
+use quire_codec::stages::predictor::InterpolationKind;
 use quire_codec::{
     ByteOrder, CodebookPolicy, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, PredictorPolicy, Scalar, Workspace,
 };
@@ -95,7 +96,7 @@ fn the_fill_value_comes_back_bit_for_bit() {
 }
 
 fn is_interpolated(stream: &[u8]) -> bool {
-    Description::of(stream).unwrap().planes.first().is_some_and(|plane| plane.prediction == Prediction::Interpolation)
+    Description::of(stream).unwrap().planes.first().is_some_and(|plane| matches!(plane.prediction, Prediction::Interpolation(_)))
 }
 
 #[test]
@@ -117,7 +118,7 @@ fn a_fill_value_without_a_code_comes_back_from_interpolated_chunks() {
                     .collect();
                 let original = chunk(&field, &layout, 3);
                 let bits = if scalar == Scalar::F32 { u64::from((fill as f32).to_bits()) } else { fill.to_bits() };
-                for predictor in [PredictorPolicy::Auto, PredictorPolicy::Interpolation] {
+                for predictor in [PredictorPolicy::Auto, PredictorPolicy::Interpolation(InterpolationKind::CUBIC)] {
                     let config = Config { fill_value: Some(bits), predictor, ..Config::absolute(bound).unwrap() };
                     let stream = check_config(&mut workspace, &original, &layout, &config);
                     interpolated += u32::from(is_interpolated(&stream));
@@ -173,7 +174,9 @@ fn what_interpolation_has_restored_keeps_its_place_beside_what_is_written() {
             (chunk(&values(Content::Smooth, 24_000, 1), &layout, 1), chunk(&values(Content::Noise, 24_000, 2), &layout, 2));
         let (mut workspace, mut stream, mut current) = (Workspace::default(), Vec::new(), vec![0; first.len()]);
         let config = |predictor| Config { predictor, ..Config::absolute(0.05).unwrap() };
-        workspace.compress(&first, &layout, &config(PredictorPolicy::Interpolation), &mut stream).unwrap();
+        workspace
+            .compress(&first, &layout, &config(PredictorPolicy::Interpolation(InterpolationKind::CUBIC)), &mut stream)
+            .unwrap();
         let interpolated = stream.len();
         workspace.decompress(&stream, &mut current).unwrap();
         let before = current.clone();
@@ -183,7 +186,9 @@ fn what_interpolation_has_restored_keeps_its_place_beside_what_is_written() {
             let bytes = index * size..(index + 1) * size;
             current[bytes.clone()].copy_from_slice(&second[bytes]);
         }
-        for predictor in [PredictorPolicy::Auto, PredictorPolicy::Lorenzo, PredictorPolicy::Interpolation] {
+        for predictor in
+            [PredictorPolicy::Auto, PredictorPolicy::Lorenzo, PredictorPolicy::Interpolation(InterpolationKind::CUBIC)]
+        {
             workspace.compress(&current, &layout, &config(predictor), &mut stream).unwrap();
             let mut decoded = vec![0; first.len()];
             workspace.decompress(&stream, &mut decoded).unwrap();
@@ -191,7 +196,7 @@ fn what_interpolation_has_restored_keeps_its_place_beside_what_is_written() {
                 let bytes = index * size..(index + 1) * size;
                 assert!(before[bytes.clone()] == decoded[bytes], "{scalar:?}: value {index} moved with {predictor:?}");
             }
-            if predictor == PredictorPolicy::Interpolation {
+            if predictor == PredictorPolicy::Interpolation(InterpolationKind::CUBIC) {
                 assert!(stream.len() < 4 * interpolated + 4000, "{} bytes, {interpolated} before", stream.len());
             }
         }
@@ -211,7 +216,10 @@ fn a_small_chunk_that_interpolation_has_restored_is_not_rounded_again_as_excepti
         let first = chunk(&values(Content::Smooth, layout.shape.elements() as usize, 1), &layout, 1);
         let other = chunk(&values(Content::Noise, layout.shape.elements() as usize, 2), &layout, 2);
         for bound in [0.3, 0.03, 0.003] {
-            let config = Config { predictor: PredictorPolicy::Interpolation, ..Config::absolute(bound).unwrap() };
+            let config = Config {
+                predictor: PredictorPolicy::Interpolation(InterpolationKind::CUBIC),
+                ..Config::absolute(bound).unwrap()
+            };
             let (mut stream, mut restored, mut decoded) = (Vec::new(), vec![0; first.len()], vec![0; first.len()]);
             workspace.compress(&first, &layout, &config, &mut stream).unwrap();
             workspace.decompress(&stream, &mut restored).unwrap();
@@ -270,7 +278,8 @@ fn values_at_the_end_of_the_fine_grid_keep_their_places() {
         let mut random = Random(5);
         for sign in [1.0, -1.0] {
             let values: Vec<f64> = (0..6000).map(|_| sign * 2e-3 * (reach - 3.0 + 6.0 * random.unit())).collect();
-            let config = Config { predictor: PredictorPolicy::Interpolation, ..Config::absolute(1e-3).unwrap() };
+            let config =
+                Config { predictor: PredictorPolicy::Interpolation(InterpolationKind::CUBIC), ..Config::absolute(1e-3).unwrap() };
             check_config(&mut Workspace::default(), &chunk(&values, &layout, 1), &layout, &config);
         }
     }

@@ -8,6 +8,7 @@ use std::thread::Builder;
 
 use common::{Content, chunk, layout, values};
 use quire_codec::stages::inspect::Description;
+use quire_codec::stages::predictor::InterpolationKind;
 use quire_codec::{
     ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, LEAST_STACK, PredictorPolicy, Scalar, Workspace, max_stream_len,
 };
@@ -42,7 +43,11 @@ fn every_type_grid_predictor_and_coding() {
                 let mut stream = Vec::with_capacity(max_stream_len(&layout) as usize);
                 on_a_small_stack(|| {
                     for bound in bounds {
-                        for predictor in [PredictorPolicy::Auto, PredictorPolicy::Interpolation, PredictorPolicy::Axes(1)] {
+                        for predictor in [
+                            PredictorPolicy::Auto,
+                            PredictorPolicy::Interpolation(InterpolationKind::CUBIC),
+                            PredictorPolicy::Axes(1),
+                        ] {
                             for (coding, codebook) in [
                                 (CodingPolicy::Huffman, CodebookPolicy::Auto),
                                 (CodingPolicy::Huffman, CodebookPolicy::Custom),

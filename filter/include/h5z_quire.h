@@ -85,7 +85,7 @@ int quire_decompress(const void *stream, size_t stream_length, void *values, siz
  *   half_step   half the step of the grid, of binary logarithms if the coding is logarithmic; null for exact values
  *   exceptions  values that are kept bit for bit beside the grid
  *   planes      of the codes, then, where there are many exceptions, of their mask and of their bits, each with
- *     prediction  "differences" (along axes, as indices into extents) or "interpolation";  axes
+ *     prediction  "differences", "cubic interpolation" or "linear interpolation";  axes  along which, as indices into extents
  *     coding      "huffman" or "bitshuffle"
  *     codebook    number in the dictionary, "custom", or null for bit planes
  *     block_len   in integers;  bytes  of the plane */

@@ -348,7 +348,8 @@ impl fmt::Display for Described<'_> {
 
 fn describe_plane(plane: &Plane, rank: usize, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (prediction, set) = match plane.prediction {
-        Prediction::Interpolation => ("interpolation", 0),
+        Prediction::Interpolation(kind) if kind.is_linear() => ("linear interpolation", !kind.rough()),
+        Prediction::Interpolation(kind) => ("cubic interpolation", !kind.rough()),
         Prediction::Differences(set) => ("differences", set),
     };
     write!(formatter, r#"{{"prediction":"{prediction}","axes":"#)?;

@@ -9,6 +9,7 @@ mod checks;
 
 use checks::{Promise, numbers};
 use libfuzzer_sys::fuzz_target;
+use quire_codec::stages::predictor::InterpolationKind;
 use quire_codec::{CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Shape, Workspace, type_of_byte};
 
 fuzz_target!(|data: &[u8]| {
@@ -72,7 +73,7 @@ fn check(original: &[u8], decoded: &[u8], layout: &Layout, config: &Config) {
 fn predictor(number: u8) -> PredictorPolicy {
     match number & 3 {
         0 => PredictorPolicy::Auto,
-        1 => PredictorPolicy::Interpolation,
+        1 => PredictorPolicy::Interpolation(InterpolationKind::CUBIC),
         2 => PredictorPolicy::Lorenzo,
         _ => PredictorPolicy::Axes(2),
     }

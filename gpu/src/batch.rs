@@ -72,7 +72,7 @@ impl Batch {
         let predictor = batch_predictor(chunks, &layout, config)?;
         let parameters = linear_parameters(&layout, config, predictor)?;
         let bit_planes = config.coding == CodingPolicy::Bitshuffle;
-        let variant = EncodeVariant { interpolated: predictor == Predictor::Interpolation, bit_planes, ..STAYS };
+        let variant = EncodeVariant { interpolated: predictor.is_interpolation(), bit_planes, ..STAYS };
         let number = session.encoder(loaded, &layout, count, variant)?;
         let input = session.encode_plan(number).0.job.parameters.address();
         session.send(bytes_of(&parameters), chunks, input)?;
@@ -162,7 +162,7 @@ impl Batch {
 /// # Errors
 /// `OutOfMemory`.
 pub fn batch_predictor(chunks: &[u8], layout: &Layout, config: &Config) -> Result<Predictor> {
-    Ok(for_chunk(&mut Workspace::default(), &chunks[..layout.chunk_bytes() as usize], layout, config, None)?.1)
+    Ok(for_chunk(&mut Workspace::default(), &chunks[..layout.chunk_bytes() as usize], layout, config)?.1)
 }
 
 /// Times `whole` and, one after another, the steps of `steps`.

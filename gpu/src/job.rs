@@ -161,7 +161,7 @@ shared_structs! {
         pub policy: u32,
         /// Bytes of `header`.
         pub header_len: u32,
-        /// Set of axes along which codes are differenced, by bits.
+        /// The predictor's byte: a set of axes along which codes are differenced, or a kind of interpolation.
         pub axes: u32,
         /// Kind of grid: `LINEAR` to `EXACT_UNSIGNED`.
         pub kind: u32,
@@ -376,7 +376,7 @@ shared_structs! {
         pub blocks: u32,
         /// Log2 of a block's integers.
         pub block_log: u32,
-        /// Set of axes along which the plane is differenced, by bits, or `INTERPOLATION`.
+        /// The predictor's byte: a set of axes along which the plane is differenced, or a kind of interpolation.
         pub axes: u32,
         /// Integers of the plane; 0 for a plane that the stream does not have.
         pub elements: u32,

@@ -14,7 +14,7 @@ use quire_codec::stages::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS};
 use quire_codec::stages::books::custom_book;
 use quire_codec::stages::exceptions::most_listed;
 use quire_codec::stages::header;
-use quire_codec::stages::predictor::Predictor;
+use quire_codec::stages::predictor::{InterpolationKind, Predictor};
 use quire_codec::{
     ByteOrder, CodebookPolicy, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, PredictorPolicy, Scalar, Unverified,
     Workspace,
@@ -136,8 +136,15 @@ impl Report {
 }
 
 /// Predictors that are compared whether the encoder would choose them or not.
-const PREDICTORS: [PredictorPolicy; 4] =
-    [PredictorPolicy::Interpolation, PredictorPolicy::Axes(0), PredictorPolicy::Axes(1), PredictorPolicy::Axes(6)];
+const PREDICTORS: [PredictorPolicy; 7] = [
+    PredictorPolicy::Interpolation(InterpolationKind::CUBIC),
+    PredictorPolicy::Interpolation(InterpolationKind::new(0b0001, false)),
+    PredictorPolicy::Interpolation(InterpolationKind::new(0b0110, true)),
+    PredictorPolicy::Interpolation(InterpolationKind::new(0b1010, false)),
+    PredictorPolicy::Axes(0),
+    PredictorPolicy::Axes(1),
+    PredictorPolicy::Axes(6),
+];
 
 fn config(bound: f64, codebook: CodebookPolicy, fill_value: Option<u64>) -> Config<'static> {
     let mut config = Config::absolute(bound).expect("a good bound");
@@ -172,7 +179,10 @@ fn matrix_of_contents_types_and_shapes() {
             let config = Config { predictor, ..config(bound, CodebookPolicy::Auto, None) };
             report.compare(device, &mut cpu, &what, &chunk, &layout, &config);
         }
-        let config = Config { predictor: PredictorPolicy::Interpolation, ..config(0.5, CodebookPolicy::Auto, None) };
+        let config = Config {
+            predictor: PredictorPolicy::Interpolation(InterpolationKind::CUBIC),
+            ..config(0.5, CodebookPolicy::Auto, None)
+        };
         let what = format!("{content:?} {dims:?} {scalar:?} {order:?} interpolated");
         report.compare_codings(device, &mut cpu, &what, &chunk, &layout, &config);
     }
@@ -335,7 +345,7 @@ fn lists_and_masks() {
     let Some(device) = gpu() else { return };
     let (mut cpu, mut report) = (Workspace::default(), Report::default());
     const DIMS: [&[u64]; 3] = [&[30, 40], &[25, 60, 70], &[128, 128, 128]];
-    const PREDICTORS: [PredictorPolicy; 2] = [PredictorPolicy::Lorenzo, PredictorPolicy::Interpolation];
+    const PREDICTORS: [PredictorPolicy; 2] = [PredictorPolicy::Lorenzo, PredictorPolicy::Interpolation(InterpolationKind::CUBIC)];
     for [dims, scalar, count, predictor] in sample("lists and masks", [DIMS.len(), FLOATS.len(), 4, 2], one_in(3)) {
         let (dims, scalar, order) = (DIMS[dims], FLOATS[scalar], ORDERS[scalar % 2]);
         let layout = layout(scalar, order, dims);
@@ -548,9 +558,14 @@ fn batches_are_chunk_by_chunk() {
         (Scalar::F16, &[33, 65], 26),
         (Scalar::BF16, &[5001], 13),
     ];
-    let ways = [PredictorPolicy::Lorenzo, PredictorPolicy::Interpolation]
-        .into_iter()
-        .flat_map(|way| CODINGS.map(|coding| (way, coding)));
+    let linear = InterpolationKind::new(0b01, true);
+    let ways = [
+        PredictorPolicy::Lorenzo,
+        PredictorPolicy::Interpolation(InterpolationKind::CUBIC),
+        PredictorPolicy::Interpolation(linear),
+    ]
+    .into_iter()
+    .flat_map(|way| CODINGS.map(|coding| (way, coding)));
     for ((scalar, dims, count), (predictor, coding)) in
         layouts.into_iter().flat_map(|layout| ways.clone().map(move |way| (layout, way)))
     {
@@ -563,7 +578,8 @@ fn batches_are_chunk_by_chunk() {
         let chunks: Vec<&Vec<u8>> = chunks
             .iter()
             .filter(|chunk| {
-                predictor == PredictorPolicy::Lorenzo || batch_predictor(chunk, &layout, &config) == Ok(Predictor::Interpolation)
+                let found = batch_predictor(chunk, &layout, &config);
+                predictor == PredictorPolicy::Lorenzo || found.is_ok_and(Predictor::is_interpolation)
             })
             .collect();
         if chunks.is_empty() && scalar.size() == 2 {

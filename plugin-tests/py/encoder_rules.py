@@ -13,7 +13,7 @@ import numpy as np
 
 from quire_decoder import (
     BFLOAT, BIT_PLANES, CONSTANT, DENSE, EMPTY, EXACT, FINE, INTERPOLATION, LEAST_STEP, QUANTIZED, SPARSE, STEPS, STORED,
-    UNSIGNED, Grid, classes, low_bits, most_listed, prediction, read_exceptions, read_grid, read_header, read_integers, read_list, rounded,
+    UNSIGNED, Grid, classes, interpolates, low_bits, most_listed, prediction, read_exceptions, read_grid, read_header, read_integers, read_list, rounded,
     undo_differences, undo_interpolation, values_of_logarithms, values_of_positions, values_of_steps, wrapped,
 )  # fmt: skip
 from stream_craft import bit_block, bit_plane, numbers_of, whole
@@ -58,10 +58,10 @@ class Parts:
         listed = self.ones <= most_listed(self.header.count)
         indices, self.numbers = read_list(reader, self.ones if listed else 0, self.header)
         self.predictor, integers = self.plane(reader, extents, bits)
-        self.interpolated = self.predictor == INTERPOLATION
+        self.interpolated = interpolates(self.predictor, extents)
         if self.interpolated:
             self.residuals = np.array(wrapped(integers, 32), np.int32)
-            self.positions = undo_interpolation(self.residuals, extents).reshape(extents)
+            self.positions = undo_interpolation(self.residuals, extents, self.predictor).reshape(extents)
         else:
             self.codes = np.array(undo_differences(integers, extents, self.predictor, bits), np.int64).reshape(extents)
         mask = np.zeros(self.header.count, int)
@@ -78,7 +78,7 @@ class Parts:
         """Reads a plane, and keeps its integers unchanged."""
         at = reader.at
         predictor, integers = read_integers(reader, extents, bits)
-        bits = 32 if predictor == INTERPOLATION else bits
+        bits = 32 if interpolates(predictor, extents) else bits
         self.planes.append(Plane(predictor, reader.data[at + 1], wrapped(integers, bits), bits, reader.data[at : reader.at]))
         return predictor, integers
 
@@ -360,7 +360,7 @@ def check_planes(tally, parts, coding, name):
             tally.disagree(f"{name}: encoder, coding {coding}, but book {plane.book} for the plane of {what}")
         if plane.book != BIT_PLANES:
             continue
-        if plane.predictor == INTERPOLATION:
+        if plane.predictor >= INTERPOLATION:
             tally.disagree(f"{name}: encoder, interpolation with bit planes")
         numbers = numbers_of(plane.integers, plane.bits)
         blocks = [bit_block(numbers[at : at + 2048], encoders_mode) for at in range(0, len(numbers), 2048)]
@@ -491,7 +491,7 @@ def check_quantized(tally, parts, values, request, element, name):
     at = 0
     for stride, axes, there in itertools.chain([(0, (), first)], classes(extents)):
         level = parts.positions[(slice(None, None, stride or None),) * len(extents)]
-        predicted = prediction(level, axes) if axes else np.zeros(level[first].shape, "i8")
+        predicted = prediction(level, axes, parts.predictor) if axes else np.zeros(level[first].shape, "i8")
         residuals, exceptions = rules.residuals_and_exceptions(there, predicted)
         wrong = (residuals != parts.residuals[at : at + residuals.size].reshape(residuals.shape)) | (exceptions != parts.exceptions[there])
         if wrong.any():

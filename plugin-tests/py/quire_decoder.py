@@ -24,7 +24,8 @@ STORED, CONSTANT, QUANTIZED, EXACT, STEPS, LOGARITHMIC = range(6)
 FLOAT, BFLOAT, SIGNED, UNSIGNED = "f", "b", "i", "u"  # kinds of value types
 # §3: kind and bytes of each value type.
 VALUE_TYPES = ((FLOAT, 4), (FLOAT, 8), (FLOAT, 2), (BFLOAT, 2), *((kind, width) for width in (1, 2, 4, 8) for kind in (SIGNED, UNSIGNED)))
-INTERPOLATION = 128  # the predictor that is no set of axes
+INTERPOLATION = 128  # the bit of predictors that are no sets of axes; cubic, without rough axes
+LINEAR = 16  # the bit of linear interpolation
 LEAST_STEP = {(FLOAT, 4): 1e-28, (FLOAT, 8): 1e-290}  # of an interpolated plane, by the value type; others have none
 FINE = float.fromhex("0x1.ff7f9fb7c9d76p-4")  # distance of neighbouring positions of the fine grid, in steps: (1020 / 1021) / 8
 CUSTOM_BOOK = 255
@@ -261,7 +262,7 @@ def read_list(reader: Reader, exceptions: int, header: Header) -> Tuple[List[int
 def read_values(reader: Reader, header: Header, grid: Grid) -> np.ndarray:
     """§5: the bits of the first plane's values, before there are exceptions."""
     predictor, integers = read_integers(reader, header.extents, header.bits)
-    if predictor != INTERPOLATION:
+    if not interpolates(predictor, header.extents):
         codes = undo_differences(integers, header.extents, predictor, header.bits)
         if header.coding == STEPS:
             return values_of_steps(codes, grid, header)
@@ -272,7 +273,7 @@ def read_values(reader: Reader, header: Header, grid: Grid) -> np.ndarray:
         raise StreamError("5.2", "an interpolated plane of another type than binary32 and binary64")
     if grid.step < LEAST_STEP[header.kind, header.width]:
         raise StreamError("5.2", f"an interpolated plane with a step of {grid.step}")
-    positions = undo_interpolation(np.array(wrapped(integers, NARROW), np.int32), header.extents)
+    positions = undo_interpolation(np.array(wrapped(integers, NARROW), np.int32), header.extents, predictor)
     return values_of_positions(positions, grid, header)
 
 
@@ -384,7 +385,7 @@ def read_integers(reader: Reader, extents: Sequence[int], bits: int) -> Tuple[in
         length = min(block_length, count - len(integers))
         if book is None:
             block = reader.take(2 * lane_words, "4", "a block of bit planes")
-            integers += read_bit_planes(block, length, NARROW if predictor == INTERPOLATION else bits)
+            integers += read_bit_planes(block, length, NARROW if interpolates(predictor, extents) else bits)
             continue
         lanes = read_words(reader, lane_words, "lane words")
         extras = read_words(reader, extra_words, "extra words")
@@ -466,9 +467,15 @@ WEIGHTS = {
     (True, False, False): (-8, 24, 0, 0),
     (False, False, False): (0, 16, 0, 0),
 }
+LINEAR_WEIGHTS = {True: (0, 8, 8, 0), False: (0, 16, 0, 0)}
 
 
-def undo_interpolation(residuals: np.ndarray, extents: Sequence[int]) -> np.ndarray:
+def interpolates(predictor: int, extents: Sequence[int]) -> bool:
+    """§6.2: whether a plane's predictor is interpolation: the bits of the rank and that of linear interpolation are free."""
+    return predictor & ~LINEAR & -1 << len(extents) == INTERPOLATION
+
+
+def undo_interpolation(residuals: np.ndarray, extents: Sequence[int], predictor: int) -> np.ndarray:
     """§6.2: the positions of a chunk, in C order, from the line of their residuals."""
     positions = np.zeros(extents, np.int32)
     positions.reshape(-1)[:1] = restored(np.zeros(1, np.int64), residuals[:1])
@@ -477,7 +484,7 @@ def undo_interpolation(residuals: np.ndarray, extents: Sequence[int]) -> np.ndar
         shape = positions[there].shape
         level = positions[(slice(None, None, stride),) * len(extents)]
         some = residuals[at : at + math.prod(shape)].reshape(shape)
-        positions[there] = restored(prediction(level, axes), some)
+        positions[there] = restored(prediction(level, axes, predictor), some)
         at += some.size
     assert at == len(residuals)
     return positions.reshape(-1)
@@ -504,9 +511,10 @@ def restored(predictions: np.ndarray, residuals: np.ndarray) -> np.ndarray:
     return (predictions + np.where(np.abs(wide) < 65536, 8 * wide, wide - 98304)).astype(np.int32)
 
 
-def prediction(level: np.ndarray, axes: Tuple[int, ...]) -> np.ndarray:
+def prediction(level: np.ndarray, odd: Tuple[int, ...], predictor: int) -> np.ndarray:
     """§6.2: the predictions of a parity class. Sums of 64 bits do not wrap, so that one cut to 32 bits at the end is enough."""
-    sums, between = zip(*(along(level, axis, axes) for axis in axes))
+    smooth = [axis for axis in odd if not predictor >> (level.ndim - 1 - axis) & 1]
+    sums, between = zip(*(along(level, axis, odd, bool(predictor & LINEAR)) for axis in smooth or odd))
     any_between = np.any(np.broadcast_arrays(*between), axis=0)
     count, total = np.int64(0), np.int64(0)
     for one_sum, one_between in zip(sums, between):
@@ -516,13 +524,13 @@ def prediction(level: np.ndarray, axes: Tuple[int, ...]) -> np.ndarray:
     return (total + 8 * count).astype(np.int32) // (16 * count)
 
 
-def along(level: np.ndarray, axis: int, axes: Tuple[int, ...]) -> Tuple[np.ndarray, np.ndarray]:
+def along(level: np.ndarray, axis: int, odd: Tuple[int, ...], linear: bool) -> Tuple[np.ndarray, np.ndarray]:
     """§6.2: the prediction along one axis, in sixteenths, and which values have a neighbour behind them on that axis."""
-    even = level[tuple(slice(one in axes and one != axis, None, 2) for one in range(level.ndim))]
+    even = level[tuple(slice(one in odd and one != axis, None, 2) for one in range(level.ndim))]
     # Odd index 2j + 1 has b at j of the even ones, a at j - 1, c at j + 1 and d at j + 2.
     beside = np.arange(level.shape[axis] // 2)[:, None] + np.array([-1, 0, 1, 2])
     exist = (0 <= beside) & (beside < even.shape[axis])
-    weights = np.array([WEIGHTS[bool(a), bool(c), bool(d)] for a, _, c, d in exist], np.int64)
+    weights = np.array([LINEAR_WEIGHTS[bool(c)] if linear else WEIGHTS[bool(a), bool(c), bool(d)] for a, _, c, d in exist], np.int64)
     upright = tuple(-1 if one == axis else 1 for one in range(level.ndim))
     total = np.int64(0)
     for neighbour in range(4):

@@ -7,7 +7,7 @@ from typing import List, NamedTuple, Optional
 import numpy as np
 
 from quire_decoder import (
-    BFLOAT, BIT_PLANES, BOOKS, CONSTANT, DENSE, EMPTY, EXACT, FLOAT, INTERPOLATION, LEAST_STEP, LOGARITHMIC, QUANTIZED, SPARSE,
+    BFLOAT, BIT_PLANES, BOOKS, CONSTANT, DENSE, EMPTY, EXACT, FLOAT, INTERPOLATION, LEAST_STEP, LINEAR, LOGARITHMIC, QUANTIZED, SPARSE,
     STEPS, STORED, SYMBOLS, TOKENS, VALUE_TYPES, Reader, book_of, most_listed, read_dictionary, read_plane,
 )  # fmt: skip
 
@@ -163,6 +163,11 @@ def grid(half_step, offset=None):
     return first if offset is None else first + struct.pack("<q", offset)
 
 
+def any_kind(rng, extents):
+    """Section 6.2: the predictor of a kind of interpolation."""
+    return INTERPOLATION | LINEAR * int(rng.integers(2)) | int(rng.integers(1 << len(extents)))
+
+
 class Craft:
     """Streams that the plugin's encoder would not write: any book, any tokens, any index."""
 
@@ -174,7 +179,7 @@ class Craft:
         """A stream of a body with a grid, with exceptions in a list or in planes, or without any."""
         rng = self.rng
         coded = self.interpolates(element, half_step) and offset is None and rng.random() < 0.5
-        plane = self.plane(extents, 32 if coded else element.bits, INTERPOLATION if coded else None)
+        plane = self.plane(extents, 32 if coded else element.bits, any_kind(rng, extents) if coded else None)
         count = int(np.prod(extents))
         most = min(most_listed(count), count)
         kind = rng.random()

@@ -6,11 +6,12 @@ import struct
 import numpy as np
 
 from quire_decoder import (
-    CONSTANT, EXACT, FLOAT, INTERPOLATION, LEAST_STEP, LOGARITHMIC, QUANTIZED, STEPS, STORED, SYMBOLS, VALUE_TYPES, Reader, read_plane,
+    CONSTANT, EXACT, FLOAT, INTERPOLATION, LEAST_STEP, LOGARITHMIC, QUANTIZED, STEPS, STORED, SYMBOLS, VALUE_TYPES, Reader, interpolates,
+    read_plane,
 )  # fmt: skip
 from stream_check import TYPES, read_by_both, verdict, words_of
 from stream_craft import (
-    Craft, Element, exact_bits, grid, leb128, listed, packed_book, plane_header, whole, with_header,
+    Craft, Element, any_kind, exact_bits, grid, leb128, listed, packed_book, plane_header, whole, with_header,
 )  # fmt: skip
 
 EVERY_TYPE = (
@@ -35,7 +36,7 @@ def edges(plugin, tally, rng, number):
         bound = float(rng.choice(bounds[element.width]))
         residuals = rng.choice(turns, int(np.prod(shape)))
         residuals[rng.random(residuals.size) < rng.choice([0, 0.5, 0.95])] = 0
-        plane = (craft.exactly, exact_bits)[turn % 2](residuals, INTERPOLATION)
+        plane = (craft.exactly, exact_bits)[turn % 2](residuals, any_kind(rng, shape))
         stream = craft.around(plane, shape, element, bound, 0)
         tally.crafted += 1
         name = f"edges {turn} {element} {shape} {bound} {residuals[:9].tolist()}"
@@ -67,7 +68,7 @@ def predictors(plugin, tally, rng):
         for coded, other in ((tokens, exact_bits), (exact_bits, tokens)):
             plain, interpolated, sums, bits = coded(range(48), 0), other(range(48), INTERPOLATION), mask(other, 0), other(range(ones), 0)
             for byte in range(256):
-                some = byte in axes or byte == INTERPOLATION
+                some = byte in axes or interpolates(byte, extents)
                 if not some and (byte % 2 == 0) == (coded is tokens):
                     continue  # no plane has such a predictor: one coding for each is enough, and one first plane
                 check(f"predictor {byte:#x} of the first plane", some, coded(range(48), byte), 0)

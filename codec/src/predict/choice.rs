@@ -6,6 +6,7 @@
 
 pub(crate) mod grid_kind;
 mod interpolated_tiles;
+mod kinds;
 mod residual_stats;
 mod tile;
 mod tiles;
@@ -20,7 +21,7 @@ use crate::layout::Axes;
 use crate::layout::{Layout, MAX_RANK, Shape};
 use crate::number::element::Element;
 use crate::number::value::Value;
-use crate::predict::predictor::Predictor;
+use crate::predict::predictor::{InterpolationKind, Predictor};
 use crate::predict::quantized::Quantized;
 use crate::quantize::bitmap::Bitmap;
 use crate::quantize::fine_grid::FineGrid;
@@ -29,10 +30,7 @@ use crate::quantize::quantizer::Quantizer;
 /// Interpolation is not tried if more than 1 / this of the values are out of the fine grid's reach.
 const VALUES_PER_VALUE_OUT_OF_REACH: usize = 2;
 
-/// Runs two jobs, in any order and on any threads. Both are done when the function returns.
-pub type Fork<'a> = dyn FnMut(&mut (dyn FnMut() + Send), &mut (dyn FnMut() + Send)) + 'a;
-
-/// Whether a chunk's predictor is chosen on a sample of tiles, so that two threads can share the work. Of smaller chunks, all values are measured.
+/// Whether a chunk's predictor is chosen on a sample of tiles. Of smaller chunks, all values are measured.
 #[must_use]
 pub fn is_chosen_on_tiles(shape: &Shape) -> bool {
     !Tiles::for_differences(shape).is_chunk_small()
@@ -85,7 +83,7 @@ impl Chooser {
         };
         let set = match policy {
             PredictorPolicy::Axes(byte) => usize::from(byte) & (sets - 1) & !flat,
-            PredictorPolicy::Lorenzo | PredictorPolicy::Interpolation => (sets - 1) & !flat,
+            PredictorPolicy::Lorenzo | PredictorPolicy::Interpolation(_) => (sets - 1) & !flat,
             PredictorPolicy::Auto | PredictorPolicy::Differences if is_small => best_set(&stats, &layout.shape).0,
             PredictorPolicy::Auto | PredictorPolicy::Differences => best_set_with_edges(&stats, &layout.shape).0,
         };
@@ -93,7 +91,7 @@ impl Chooser {
     }
 
     /// Chooses the predictor of a chunk of floating-point numbers on an absolute bound's rounding grid. The choice depends on the chunk's values and
-    /// `config` alone, not on `fork` or on earlier chunks. Codes or residuals that are made on the way stay in `coded`.
+    /// `config` alone, not on earlier chunks. Codes or residuals that are made on the way stay in `coded`.
     pub(crate) fn choose<V: Value>(
         &mut self,
         chunk: &[u8],
@@ -101,14 +99,14 @@ impl Chooser {
         quantizer: &Quantizer,
         config: &Config,
         coded: &mut Quantized<'_, V::Code>,
-        fork: Option<&mut Fork<'_>>,
     ) -> Result<Predictor> {
         let all = Axes::all(&layout.shape);
         match config.predictor {
             PredictorPolicy::Lorenzo => return Ok(all.into()),
             PredictorPolicy::Axes(byte) => return Ok(Axes::from_byte(byte & all.to_byte(), &layout.shape).unwrap_or(all).into()),
-            PredictorPolicy::Interpolation => {
-                return Ok(if quantizer.fine::<V>().is_some() { Predictor::Interpolation } else { all.into() });
+            PredictorPolicy::Interpolation(kind) => {
+                let kind = InterpolationKind::new(kind.rough() & all.to_byte(), kind.is_linear());
+                return Ok(if quantizer.fine::<V>().is_some() { Predictor::Interpolation(kind) } else { all.into() });
             }
             PredictorPolicy::Auto | PredictorPolicy::Differences => {}
         }
@@ -120,7 +118,7 @@ impl Chooser {
         if tiles.is_chunk_small() {
             return self.try_whole::<V>(chunk, layout, quantizer, &fine, coded);
         }
-        self.try_tiles::<V>(&tiles, chunk, layout, quantizer, &fine, fork)
+        self.try_tiles::<V>(&tiles, chunk, layout, quantizer, &fine)
     }
 }
 
@@ -196,11 +194,11 @@ mod tests {
                 let (mut shared, mut codes) = (Shared::default(), Vec::new());
                 let (chooser, mut coded) = shared.split(&mut codes);
                 let config = Config { predictor, ..Config::absolute(0.1).unwrap() };
-                chooser.choose::<f32>(chunk, &layout, &quantizer, &config, &mut coded, None).unwrap() == Predictor::Interpolation
+                chooser.choose::<f32>(chunk, &layout, &quantizer, &config, &mut coded).unwrap().is_interpolation()
             };
             assert!(!is_interpolated(&rough, PredictorPolicy::Auto), "{dims:?}: values are out of the fine grid's reach");
             assert!(is_interpolated(&smooth, PredictorPolicy::Auto), "{dims:?}");
-            assert!(is_interpolated(&smooth, PredictorPolicy::Interpolation));
+            assert!(is_interpolated(&smooth, PredictorPolicy::Interpolation(InterpolationKind::CUBIC)));
             assert!(!is_interpolated(&smooth, PredictorPolicy::Differences));
             assert!(!is_interpolated(&smooth, PredictorPolicy::Lorenzo));
         }

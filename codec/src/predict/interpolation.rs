@@ -2,7 +2,8 @@
 //!
 //! Level `l` of a chunk `[nw][nz][ny][nx]` has every `2^l`-th value along each axis. From the coarsest level, a single value, each finer level
 //! is predicted by cubic interpolation of restored values, as in SZ3 (Zhao et al., ICDE'21) and cuSZ-i (Liu et al., SC'24). Values whose
-//! indices are odd along several axes take the mean of the axes' predictions (as HPEZ does, Liu et al., SIGMOD'24).
+//! indices are odd along several axes take the mean of the axes' predictions (as HPEZ does, Liu et al., SIGMOD'24). Rough axes are left out of that mean;
+//! an [`InterpolationKind`] names them, and says whether interpolation is linear in place of cubic.
 //!
 //! ```text
 //! o of the coarser level   1 odd along one axis   2 odd along two axes        o   1   o
@@ -29,10 +30,11 @@ use self::level::{Extents, Level, count, finest_depth_where, index, indices, lev
 use self::slice_ring::{ClassRows, SliceRing};
 use self::small::{SmallLevels, is_small};
 use crate::error::Result;
-use crate::layout::{ByteOrder, Shape};
+use crate::layout::{ByteOrder, Layout, Shape};
 use crate::memory::{reserve, resize};
 use crate::number::patched16::{PLACEHOLDER, Patched16};
 use crate::number::value::Value;
+use crate::predict::predictor::InterpolationKind;
 use crate::quantize::bitmap::Bitmap;
 use crate::quantize::fine_grid::{ESCAPE_FROM, FineGrid, MAX_VALUES_PER_CALL, position_of};
 use crate::quantize::positions::POSITIONS_PER_STEP;
@@ -60,10 +62,10 @@ pub struct Interpolation {
 
 impl Interpolation {
     /// Makes buffers and tables for a shape. Returns its extents, fastest first, and the number of its finest level that is interpolated from tables.
-    fn prepare(&mut self, shape: &Shape) -> Result<(Extents, usize)> {
+    fn prepare(&mut self, shape: &Shape, kind: InterpolationKind) -> Result<(Extents, usize)> {
         let whole = shape.extents();
         let small_depth = finest_depth_where(whole, is_small);
-        self.small.prepare(level_extents(whole, small_depth))?;
+        self.small.prepare(level_extents(whole, small_depth), kind)?;
         let room = if small_depth > 0 { count(level_extents(whole, 1)) } else { 0 };
         for positions in &mut self.positions {
             resize(positions, room)?;
@@ -79,13 +81,14 @@ impl Interpolation {
     pub fn forward<V: Value>(
         &mut self,
         chunk: &[u8],
-        order: ByteOrder,
-        shape: &Shape,
+        layout: &Layout,
         fine: &FineGrid<V>,
+        kind: InterpolationKind,
         residuals: &mut Vec<i32>,
         exceptions: &mut Bitmap,
     ) -> Result<()> {
-        let (whole, small_depth) = self.prepare(shape)?;
+        let &Layout { byte_order: order, ref shape, .. } = layout;
+        let (whole, small_depth) = self.prepare(shape, kind)?;
         resize(residuals, count(whole))?;
         resize(&mut self.values, (1..=small_depth).map(|depth| count(level_extents(whole, depth))).sum::<usize>() * V::SIZE)?;
         self.slow_rows.clear();
@@ -128,6 +131,7 @@ impl Interpolation {
                     let source = LevelValues { values, extents, depth, whole, order };
                     run(
                         &level,
+                        kind,
                         from,
                         &mut self.slices,
                         &mut self.predictions,
@@ -156,12 +160,13 @@ impl Interpolation {
     pub fn inverse<V: Value>(
         &mut self,
         residuals: &Patched16<'_>,
-        shape: &Shape,
+        layout: &Layout,
         fine: &FineGrid<V>,
-        order: ByteOrder,
+        kind: InterpolationKind,
         chunk: &mut [u8],
     ) -> Result<()> {
-        let (whole, small_depth) = self.prepare(shape)?;
+        let &Layout { byte_order: order, ref shape, .. } = layout;
+        let (whole, small_depth) = self.prepare(shape, kind)?;
         vectorized(
             #[inline(always)]
             || {
@@ -186,6 +191,7 @@ impl Interpolation {
                     let [from, to] = &mut self.positions;
                     run(
                         &level,
+                        kind,
                         from,
                         &mut self.slices,
                         &mut self.predictions,
@@ -220,6 +226,7 @@ impl Interpolation {
 #[inline(always)]
 fn run(
     level: &Level,
+    kind: InterpolationKind,
     coarse: &[i32],
     positions: &mut Vec<i32>,
     predictions: &mut Vec<i32>,
@@ -227,9 +234,9 @@ fn run(
     merge: impl FnMut(usize, &[i32], &[i32]),
 ) -> Result<()> {
     if line::is_line(level.fine) {
-        line::run(level, coarse, positions, predictions, code, merge)
+        line::run(level, kind.is_linear(), coarse, positions, predictions, code, merge)
     } else {
-        SliceRing::new(level, positions, predictions)?.run(coarse, code, merge);
+        SliceRing::new(level, kind, positions, predictions)?.run(coarse, code, merge);
         Ok(())
     }
 }
@@ -406,6 +413,7 @@ fn interleave(evens: &[i32], odds: &[i32], row: &mut [i32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::Scalar;
     use crate::number::element::Element;
     use crate::quantize::fine_grid::ESCAPE_BASE;
     use crate::quantize::quantizer::Quantizer;
@@ -469,15 +477,16 @@ mod tests {
     fn chunks_are_restored_as_the_format_says() {
         let mut interpolation = Interpolation::default();
         let fine = Quantizer::new(0.5).fine::<f64>().unwrap();
-        for dims in SHAPES {
+        for (dims, kind) in SHAPES.into_iter().flat_map(|dims| plain::some_kinds().map(move |kind| (dims, kind))) {
             let shape = Shape::new(dims).unwrap();
+            let layout = Layout { scalar: Scalar::F64, byte_order: ByteOrder::Little, shape };
             let residuals = plain::some_residuals(shape.elements() as usize, 17);
             let mut chunk = vec![0; residuals.len() * f64::SIZE];
             plain::with_patched(&residuals, |patched| {
-                interpolation.inverse(patched, &shape, &fine, ByteOrder::Little, &mut chunk).unwrap();
+                interpolation.inverse(patched, &layout, &fine, kind, &mut chunk).unwrap();
             });
-            for (i, position) in plain::restore(shape.extents(), &residuals).into_iter().enumerate() {
-                assert_eq!(f64::read(&chunk, i, ByteOrder::Little), fine.restore(position), "{dims:?} value {i}");
+            for (i, position) in plain::restore(shape.extents(), &residuals, kind).into_iter().enumerate() {
+                assert_eq!(f64::read(&chunk, i, ByteOrder::Little), fine.restore(position), "{dims:?} {kind:?} value {i}");
             }
         }
     }
@@ -489,8 +498,9 @@ mod tests {
         let quantizer = Quantizer::new(0.5);
         let fine = quantizer.fine::<f32>().unwrap();
         let is_special = |i: usize| i % 29 == 5 || (700..800).contains(&i);
-        for dims in SHAPES {
+        for (dims, kind) in SHAPES.into_iter().zip(plain::some_kinds().cycle()) {
             let shape = Shape::new(dims).unwrap();
+            let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape };
             let n = shape.elements() as usize;
             let special = |i: usize| [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX][i % 4];
             let regular = |i: usize| ((i as f32 * 0.01).sin() * 700.0, -0.0, f32::from_bits(1));
@@ -504,8 +514,8 @@ mod tests {
             };
             let chunk: Vec<u8> = (0..n).flat_map(|i| value(i).to_le_bytes()).collect();
             exceptions.clear(n).unwrap();
-            interpolation.forward(&chunk, ByteOrder::Little, &shape, &fine, &mut residuals, &mut exceptions).unwrap();
-            let positions = plain::restore(shape.extents(), &residuals[..n]);
+            interpolation.forward(&chunk, &layout, &fine, kind, &mut residuals, &mut exceptions).unwrap();
+            let positions = plain::restore(shape.extents(), &residuals[..n], kind);
             let marked: Vec<usize> = exceptions.indices().collect();
             for (i, &position) in positions.iter().enumerate() {
                 let error = (f64::from(value(i)) - f64::from(fine.restore(position))).abs();

@@ -1,6 +1,6 @@
 //! The predictors of a plane, as a stream names them (FORMAT.md §6).
 
-use crate::layout::Axes;
+use crate::layout::{Axes, Shape};
 
 /// How the codes of a chunk are predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,11 +8,67 @@ pub enum Predictor {
     /// Differences, along these axes, of codes on the rounding grid.
     Differences(Axes),
     /// Interpolation of positions on the fine grid.
-    Interpolation,
+    Interpolation(InterpolationKind),
 }
 
-/// A plane's byte for interpolation; smaller bytes are sets of axes.
+/// How a value is interpolated from its neighbours (FORMAT.md §6.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct InterpolationKind {
+    /// Set of axes along which a value is interpolated only if it is odd along no other axis. Bit 0 is the fastest axis.
+    rough: u8,
+    /// Whether interpolation is linear, from two neighbours along an axis. Otherwise it is cubic, from four.
+    is_linear: bool,
+}
+
+/// A plane's byte for cubic interpolation without rough axes; smaller bytes are sets of axes.
 pub const INTERPOLATION: u8 = 0x80;
+/// The bit of a plane's byte that says that interpolation is linear. The bits below it are the rough axes.
+pub const LINEAR_INTERPOLATION: u8 = 0x10;
+
+impl InterpolationKind {
+    /// Cubic interpolation without rough axes, the default.
+    pub const CUBIC: Self = Self::new(0, false);
+
+    /// Interpolation with a set of rough axes.
+    #[must_use]
+    pub const fn new(rough: u8, is_linear: bool) -> Self {
+        Self { rough, is_linear }
+    }
+
+    /// The kind of a plane's byte; `None` if the byte is not one of interpolation, or if the shape lacks one of its axes.
+    #[must_use]
+    pub fn from_byte(byte: u8, shape: &Shape) -> Option<Self> {
+        let rough = byte & (LINEAR_INTERPOLATION - 1);
+        let is_known = byte & !(LINEAR_INTERPOLATION | rough) == INTERPOLATION && Axes::from_byte(rough, shape).is_some();
+        is_known.then_some(Self { rough, is_linear: byte & LINEAR_INTERPOLATION != 0 })
+    }
+
+    /// The kind's byte in a plane.
+    #[must_use]
+    pub fn to_byte(self) -> u8 {
+        INTERPOLATION | self.rough | if self.is_linear { LINEAR_INTERPOLATION } else { 0 }
+    }
+
+    /// Whether interpolation is linear; otherwise it is cubic.
+    #[must_use]
+    pub fn is_linear(self) -> bool {
+        self.is_linear
+    }
+
+    /// The set of rough axes.
+    #[must_use]
+    pub fn rough(self) -> u8 {
+        self.rough
+    }
+
+    /// The axes along which a value is interpolated that is odd along the axes of `odd`, which is not empty.
+    #[must_use]
+    #[inline(always)]
+    pub fn axes_of(self, odd: usize) -> usize {
+        let smooth = odd & !usize::from(self.rough);
+        if smooth == 0 { odd } else { smooth }
+    }
+}
 
 impl Predictor {
     /// The predictor's byte in a plane.
@@ -20,8 +76,14 @@ impl Predictor {
     pub fn to_byte(self) -> u8 {
         match self {
             Self::Differences(axes) => axes.to_byte(),
-            Self::Interpolation => INTERPOLATION,
+            Self::Interpolation(kind) => kind.to_byte(),
         }
+    }
+
+    /// Whether the predictor is interpolation.
+    #[must_use]
+    pub fn is_interpolation(self) -> bool {
+        matches!(self, Self::Interpolation(_))
     }
 }
 
@@ -34,16 +96,35 @@ impl From<Axes> for Predictor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::Shape;
 
     #[test]
     fn no_set_of_axes_is_taken_for_interpolation() {
         let shape = Shape::new(&[2, 3, 4, 5]).unwrap();
-        assert_eq!(Axes::from_byte(INTERPOLATION, &shape), None);
-        for byte in 0..16 {
-            let axes = Axes::from_byte(byte, &shape).unwrap();
-            assert_eq!(Predictor::from(axes).to_byte(), byte);
+        for byte in 0..=255 {
+            let (axes, kind) = (Axes::from_byte(byte, &shape), InterpolationKind::from_byte(byte, &shape));
+            assert!(axes.is_none() || kind.is_none());
+            assert_eq!(axes.is_some(), byte < 16);
+            assert_eq!(kind.is_some(), (128..160).contains(&byte));
+            for predictor in axes.map(Predictor::from).into_iter().chain(kind.map(Predictor::Interpolation)) {
+                assert_eq!(predictor.to_byte(), byte);
+            }
         }
-        assert_eq!(Predictor::Interpolation.to_byte(), INTERPOLATION);
+        assert_eq!(InterpolationKind::CUBIC.to_byte(), INTERPOLATION);
+    }
+
+    #[test]
+    fn the_rough_axes_are_those_of_the_shape() {
+        let shape = Shape::new(&[3, 4]).unwrap();
+        for byte in 128..160 {
+            assert_eq!(InterpolationKind::from_byte(byte, &shape).is_some(), byte & 0b1100 == 0, "{byte}");
+        }
+    }
+
+    #[test]
+    fn rough_axes_count_where_no_others_are_odd() {
+        let kind = InterpolationKind::new(0b0101, false);
+        for (odd, axes) in [(0b0001, 0b0001), (0b0011, 0b0010), (0b0101, 0b0101), (0b1111, 0b1010), (0b1000, 0b1000)] {
+            assert_eq!(kind.axes_of(odd), axes, "{odd:04b}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::memory::resize;
 use crate::number::integer::Integer;
 use crate::number::value::Value;
 use crate::predict::interpolation::Interpolation;
-use crate::predict::predictor::Predictor;
+use crate::predict::predictor::{InterpolationKind, Predictor};
 use crate::quantize::bitmap::Bitmap;
 use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::gaps;
@@ -29,8 +29,8 @@ pub(crate) struct Quantized<'a, C> {
     pub residual_exceptions: &'a mut Bitmap,
     /// Whether the codes are those of the chunk.
     pub has_codes: bool,
-    /// Whether the residuals are those of the chunk.
-    pub has_residuals: bool,
+    /// The kind of interpolation of which the residuals are those of the chunk.
+    pub residuals_of: Option<InterpolationKind>,
 }
 
 impl<C: Integer> Quantized<'_, C> {
@@ -62,12 +62,12 @@ impl<C: Integer> Quantized<'_, C> {
         match predictor {
             Predictor::Differences(_) if self.has_codes => {}
             Predictor::Differences(_) => self.quantize::<V>(chunk, layout, quantizer)?,
-            Predictor::Interpolation => {
-                if !self.has_residuals {
+            Predictor::Interpolation(kind) => {
+                if self.residuals_of != Some(kind) {
                     let Some(fine) = quantizer.fine::<V>() else {
                         unreachable!("interpolation is chosen where there is a fine grid")
                     };
-                    self.interpolate(chunk, layout, &fine)?;
+                    self.interpolate(chunk, layout, &fine, kind)?;
                 }
                 mem::swap(self.exceptions, self.residual_exceptions);
             }
@@ -81,11 +81,17 @@ impl<C: Integer> Quantized<'_, C> {
     }
 
     /// Makes the residuals of interpolation of a chunk.
-    pub(crate) fn interpolate<V: Value<Code = C>>(&mut self, chunk: &[u8], layout: &Layout, fine: &FineGrid<V>) -> Result<()> {
+    pub(crate) fn interpolate<V: Value<Code = C>>(
+        &mut self,
+        chunk: &[u8],
+        layout: &Layout,
+        fine: &FineGrid<V>,
+        kind: InterpolationKind,
+    ) -> Result<()> {
         self.residual_exceptions.clear(layout.shape.elements() as usize)?;
         let Self { interpolation, residuals, residual_exceptions, .. } = self;
-        interpolation.forward(chunk, layout.byte_order, &layout.shape, fine, residuals, residual_exceptions)?;
-        self.has_residuals = true;
+        interpolation.forward(chunk, layout, fine, kind, residuals, residual_exceptions)?;
+        self.residuals_of = Some(kind);
         Ok(())
     }
 }
@@ -106,7 +112,7 @@ mod tests {
         let (_, mut quantized) = shared.split(&mut codes);
         let differences = Predictor::Differences(Axes::FASTEST);
         quantized.apply::<f32>(differences, &chunk, &layout, &quantizer).unwrap();
-        assert!(quantized.has_codes && !quantized.has_residuals);
+        assert!(quantized.has_codes && quantized.residuals_of.is_none());
         let expected: Vec<usize> = (7..23 * 31).step_by(50).collect();
         assert_eq!(quantized.exceptions.indices().collect::<Vec<_>>(), expected);
         for (i, &code) in quantized.codes.iter().enumerate().filter(|(i, _)| i % 50 != 7) {
@@ -117,8 +123,9 @@ mod tests {
         let first = quantized.codes[0];
         quantized.apply::<f32>(differences, &chunk, &layout, &quantizer).unwrap();
         assert_eq!(quantized.codes[0], first);
-        quantized.apply::<f32>(Predictor::Interpolation, &chunk, &layout, &quantizer).unwrap();
-        assert!(quantized.has_residuals);
+        let kind = InterpolationKind::new(0b10, true);
+        quantized.apply::<f32>(Predictor::Interpolation(kind), &chunk, &layout, &quantizer).unwrap();
+        assert_eq!(quantized.residuals_of, Some(kind));
         assert_eq!(quantized.exceptions.indices().collect::<Vec<_>>(), expected, "exceptions of interpolation");
         assert_eq!(quantized.residuals.len(), 23 * 31);
     }

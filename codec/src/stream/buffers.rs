@@ -42,15 +42,7 @@ impl Shared {
         let Self { chooser, exceptions, interpolation, residuals, residual_exceptions, .. } = self;
         (
             chooser,
-            Quantized {
-                codes,
-                exceptions,
-                interpolation,
-                residuals,
-                residual_exceptions,
-                has_codes: false,
-                has_residuals: false,
-            },
+            Quantized { codes, exceptions, interpolation, residuals, residual_exceptions, has_codes: false, residuals_of: None },
         )
     }
 }
@@ -90,7 +82,7 @@ mod tests {
         let mut shared = Shared { residuals: vec![5], ..Shared::default() };
         let mut codes = vec![7i64];
         let (_, quantized) = shared.split(&mut codes);
-        assert!(!quantized.has_codes && !quantized.has_residuals);
+        assert!(!quantized.has_codes && quantized.residuals_of.is_none());
         quantized.codes.push(8);
         quantized.residuals.push(6);
         assert_eq!((codes, shared.residuals), (vec![7, 8], vec![5, 6]));

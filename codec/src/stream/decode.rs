@@ -52,7 +52,7 @@ impl<V: Value> Decoder<'_, '_, V> {
         let &Layout { byte_order: order, shape, .. } = self.layout;
         let elements = shape.elements() as usize;
         // Where there is no fine grid, `codes` refuses the predictor of an interpolated plane.
-        let fine = quantizer.fine::<V>().filter(|_| plane::is_interpolated(self.body));
+        let fine = quantizer.fine::<V>().zip(plane::interpolation_kind(self.body, &shape));
         let is_wide = size_of::<V::Code>() > size_of::<i32>();
         if fine.is_none() && !(is_wide && plane::mostly_fits_16_bits(self.body)) {
             self.codes()?;
@@ -62,15 +62,9 @@ impl<V: Value> Decoder<'_, '_, V> {
         let Self { buffers, shared, body, layout, chunk, .. } = self;
         let Shared { plane, patched16, residuals: codes32, interpolation, .. } = &mut **shared;
         resize(patched16, elements)?;
-        if let Some(fine) = fine {
+        if let Some((fine, kind)) = fine {
             plane.decode_differences(body, patched16)?;
-            return interpolation.inverse(
-                &Patched16 { values: patched16, patches: plane.patches() },
-                &shape,
-                &fine,
-                order,
-                chunk,
-            );
+            return interpolation.inverse(&Patched16 { values: patched16, patches: plane.patches() }, layout, &fine, kind, chunk);
         }
         let axes = plane.decode_differences_along(body, &shape, patched16)?;
         let differences = Patched16 { values: patched16, patches: plane.patches() };

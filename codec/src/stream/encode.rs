@@ -35,7 +35,7 @@ impl<V: Value> Encoder<'_, V> {
     pub(crate) fn floats(mut self) -> Result<()> {
         let Self { chunk, layout, config, .. } = self;
         let (chooser, mut quantized) = self.shared.split(&mut self.buffers.codes);
-        let (grid, predictor) = for_floats::<V>(chunk, layout, config, chooser, &mut quantized, None)?;
+        let (grid, predictor) = for_floats::<V>(chunk, layout, config, chooser, &mut quantized)?;
         match &grid {
             Grid::Linear(quantizer) => quantized.apply::<V>(predictor, chunk, layout, quantizer)?,
             Grid::Logarithmic(logarithm) => {
@@ -107,7 +107,7 @@ impl<V: Element> Encoder<'_, V> {
             write_list::<V>(exceptions, chunk, byte_order, elements as u64, stream)?;
         }
         match predictor {
-            Predictor::Interpolation => plane.encode(&residuals[..elements], predictor, config, stream)?,
+            Predictor::Interpolation(_) => plane.encode(&residuals[..elements], predictor, config, stream)?,
             Predictor::Differences(axes) => {
                 lorenzo::predict(codes, &shape, axes, differences);
                 plane.encode(differences, predictor, config, stream)?;
@@ -139,7 +139,7 @@ impl<V: Element> Encoder<'_, V> {
 fn axes_of(predictor: Predictor) -> Axes {
     match predictor {
         Predictor::Differences(axes) => axes,
-        Predictor::Interpolation => unreachable!("only an absolute bound's grid is interpolated"),
+        Predictor::Interpolation(_) => unreachable!("only an absolute bound's grid is interpolated"),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::entropy::book_choice::Choice;
 use crate::error::Result;
 use crate::memory;
-use crate::predict::predictor::INTERPOLATION;
+use crate::predict::predictor::InterpolationKind;
 use crate::quantize::exceptions::{List, most_listed};
 use crate::quantize::grid::Grid;
 use crate::reader::take;
@@ -45,7 +45,7 @@ pub enum Prediction {
     /// By differences along these axes, bit 0 the fastest.
     Differences(u8),
     /// By interpolation.
-    Interpolation,
+    Interpolation(InterpolationKind),
 }
 
 /// How differences or residuals are coded.
@@ -84,9 +84,9 @@ impl Description {
             let head = PlaneHeader::read(&mut rest)?;
             head.skip(&mut rest, integers as usize)?;
             description.planes.push(Plane {
-                prediction: match head.predictor {
-                    INTERPOLATION => Prediction::Interpolation,
-                    axes => Prediction::Differences(axes),
+                prediction: match InterpolationKind::from_byte(head.predictor, &header.layout.shape) {
+                    Some(kind) => Prediction::Interpolation(kind),
+                    None => Prediction::Differences(head.predictor),
                 },
                 coding: match head.choice {
                     Some(Choice::Dictionary(book)) => PlaneCoding::Dictionary(book),

@@ -22,7 +22,7 @@ use crate::memory::{HeapArray, extend, push, reserve};
 use crate::number::integer::Integer;
 use crate::number::patched16::{PLACEHOLDER, Patch};
 use crate::predict::lorenzo;
-use crate::predict::predictor::{INTERPOLATION, Predictor};
+use crate::predict::predictor::{InterpolationKind, Predictor};
 use crate::reader::{take, take_array};
 
 /// Bytes of a plane's header, without a custom book: predictor, codebook, and a word of bits.
@@ -367,10 +367,10 @@ pub fn mostly_fits_16_bits(mut stream: &[u8]) -> bool {
     patched.iter().map(|&length| codebook::share(length)).sum::<usize>() <= (1 << MAX_CODE_BITS) / MIN_TOKENS_PER_PATCH
 }
 
-/// Whether the plane at the front of `stream` is interpolated.
+/// How the plane at the front of `stream`, of a chunk of this shape, is interpolated; `None` if it is not.
 #[must_use]
-pub fn is_interpolated(stream: &[u8]) -> bool {
-    stream.first() == Some(&INTERPOLATION)
+pub fn interpolation_kind(stream: &[u8], shape: &Shape) -> Option<InterpolationKind> {
+    InterpolationKind::from_byte(*stream.first()?, shape)
 }
 
 /// Whether the plane at the front of `stream` has bit planes.

@@ -41,7 +41,7 @@ impl Coverage {
             plane.map_or("-", |plane| match plane.prediction {
                 Prediction::Differences(0) => "no differences",
                 Prediction::Differences(_) => "differences",
-                Prediction::Interpolation => "interpolation",
+                Prediction::Interpolation(_) => "interpolation",
             }),
             plane.map_or("-", |plane| if plane.coding == PlaneCoding::BitPlanes { "bit planes" } else { "Huffman" }),
         );

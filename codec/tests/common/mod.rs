@@ -10,6 +10,7 @@ use self::checks::Number;
 use quire_codec::stages::adaptive::MAX_BOOKS;
 use quire_codec::stages::alphabet::CodeLengths;
 use quire_codec::stages::codebook;
+use quire_codec::stages::predictor::InterpolationKind;
 use quire_codec::stages::small_float::{BFloat16, Binary16};
 use quire_codec::{
     ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Shape, Workspace,
@@ -252,12 +253,14 @@ pub(crate) fn check_round_trip(
 }
 
 /// Predictors and codings that follow each other when a chunk is written again and again.
-const CHAIN: [(PredictorPolicy, CodingPolicy); 6] = [
+const CHAIN: [(PredictorPolicy, CodingPolicy); 8] = [
     (PredictorPolicy::Auto, CodingPolicy::Auto),
-    (PredictorPolicy::Interpolation, CodingPolicy::Bitshuffle),
+    (PredictorPolicy::Interpolation(InterpolationKind::CUBIC), CodingPolicy::Bitshuffle),
     (PredictorPolicy::Lorenzo, CodingPolicy::Bitshuffle),
     (PredictorPolicy::Axes(2), CodingPolicy::Huffman),
-    (PredictorPolicy::Interpolation, CodingPolicy::Huffman),
+    (PredictorPolicy::Interpolation(InterpolationKind::CUBIC), CodingPolicy::Huffman),
+    (PredictorPolicy::Interpolation(InterpolationKind::new(0b010, false)), CodingPolicy::Huffman),
+    (PredictorPolicy::Interpolation(InterpolationKind::new(0b101, true)), CodingPolicy::Huffman),
     (PredictorPolicy::Auto, CodingPolicy::Bitshuffle),
 ];
 

@@ -71,10 +71,10 @@ fn planes_of<V: Value<Code: Into<i64>>>(
     let mut exceptions = Bitmap::default();
     exceptions.clear(elements)?;
     let values = match (predictor, quantizer.fine::<V>()) {
-        (Predictor::Interpolation, Some(fine)) => {
+        (Predictor::Interpolation(kind), Some(fine)) => {
             let mut residuals = Vec::new();
             let mut interpolation = Interpolation::default();
-            interpolation.forward(chunk, layout.byte_order, shape, &fine, &mut residuals, &mut exceptions)?;
+            interpolation.forward(chunk, layout, &fine, kind, &mut residuals, &mut exceptions)?;
             Plane::new(predictor, &residuals[..elements])
         }
         (Predictor::Differences(axes), _) => {
@@ -83,7 +83,7 @@ fn planes_of<V: Value<Code: Into<i64>>>(
             lorenzo::predict(&codes, shape, axes, &mut differences);
             Plane::new(predictor, &differences)
         }
-        (Predictor::Interpolation, None) => unreachable!("interpolation is chosen where there is a fine grid"),
+        (Predictor::Interpolation(_), None) => unreachable!("interpolation is chosen where there is a fine grid"),
     };
     if exceptions.count() as u64 <= most_listed(elements as u64) {
         return Ok(vec![values]);
@@ -123,7 +123,7 @@ mod tests {
                 }
                 assert!(stream.ends_with(&body), "{} at {bound:e}", chunk.name);
                 seen[0] |= planes.len() > 1;
-                seen[1] |= planes[0].predictor == Predictor::Interpolation;
+                seen[1] |= planes[0].predictor.is_interpolation();
                 seen[2] |= planes[0].predictor == Axes::all(&layout.shape).into();
             }
         }

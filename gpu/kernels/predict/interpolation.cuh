@@ -130,12 +130,17 @@ template <u32 SIZE>
 struct Stencil {
   u32 neighbours[SIZE][4];  // indices of their positions
   u32 weights[SIZE];
-  u32 axes;  // that have a say
+  u32 axes;  // number of those along which the value is interpolated
 
   Stencil() = default;
-  /// For the value at `point`. `index` and `stride` are the index of its position in an array of positions, and that array's strides.
-  __device__ __forceinline__ Stencil(const Extents& grid, const u32 (&stride)[MAX_RANK], const GridPoint& point, u32 index) : axes(0) {
-    bool is_between[SIZE];
+  /// For the value at `point`. `index` and `stride` are the index of its position in an array of positions, and that array's strides. `kind` is the
+  /// predictor's byte of the plane.
+  __device__ __forceinline__ Stencil(const Extents& grid, const u32 (&stride)[MAX_RANK], const GridPoint& point, u32 index, u32 kind) : axes(0) {
+    // Rough axes count if the value is odd along no other ones.
+    const u32 smooth = point.set & ~kind;
+    const u32 all_axes = smooth ? smooth : point.set;
+    const bool is_linear = kind & LINEAR_INTERPOLATION;
+    bool counts[SIZE], is_between[SIZE];
     u32 left = point.set;
 #pragma unroll
     for (u32 k = 0; k < SIZE; k++) {
@@ -148,19 +153,21 @@ struct Stencil {
       neighbours[k][0] = before ? index - 3 * step : index - step;
       neighbours[k][2] = next ? index + step : index - step;
       neighbours[k][3] = after ? index + 3 * step : index - step;
-      weights[k] = after    ? (before ? weights_of(-1, 9, 9, -1) : weights_of(0, 6, 12, -2))
+      weights[k] = is_linear ? (next ? weights_of(0, 8, 8, 0) : weights_of(0, 16, 0, 0))
+                   : after  ? (before ? weights_of(-1, 9, 9, -1) : weights_of(0, 6, 12, -2))
                    : next   ? (before ? weights_of(-2, 12, 6, 0) : weights_of(0, 8, 8, 0))
                    : before ? weights_of(-8, 24, 0, 0)
                             : weights_of(0, 16, 0, 0);
-      is_between[k] = next;
-      axes += next;
+      counts[k] = all_axes >> axis & 1;
+      is_between[k] = counts[k] && next;
+      axes += is_between[k];
     }
-    // Axes along which there is nothing behind have a say if that is so along all of them.
+    // Axes without a neighbour at +1 count only if no axis has one.
 #pragma unroll
     for (u32 k = 0; k < SIZE; k++) {
-      if (axes > 0 && !is_between[k]) weights[k] = 0;
+      if (!(axes > 0 ? is_between[k] : counts[k])) weights[k] = 0;
     }
-    if (axes == 0) axes = SIZE;
+    if (axes == 0) axes = __popc(all_axes);
   }
 
   /// floor((sum + 8 axes) / (16 axes)): the mean of as many predictions in sixteenths, rounded half up. Sums wrap as the CPU's do.
@@ -201,6 +208,7 @@ struct EncodeSide {
   const u8* chunk;
   Code* residuals;
   i32* positions;
+  u32 kind;  // the predictor's byte
   FineGrid fine;
   bool has_fill;
 
@@ -210,6 +218,7 @@ struct EncodeSide {
         chunk(job.input + blockIdx.y * job.input_stride),
         residuals(static_cast<Code*>(job.codes) + u64(blockIdx.y) * job.shape.elements),
         positions(job.positions + u64(blockIdx.y) * job.shape.elements),
+        kind(parameters.axes),
         fine(make_fine_grid<V>(parameters.step, parameters.inverse_step)) {
     // Whether the fill value is an exception follows from the linear grid, as for differences.
     has_fill = make_grid<V>(parameters, 0).has_fill;
@@ -236,7 +245,7 @@ struct EncodeSide {
   }
 };
 
-/// As [`EncodeRoom`]: residuals in the order of coding, and positions.
+/// What one block of threads keeps in shared memory to decode: residuals in the order of coding, and positions.
 struct DecodeRoom {
   i32 residuals[COARSE_VALUES];
   i32 positions[COARSE_VALUES];
@@ -256,6 +265,7 @@ struct DecodeSide {
   const Code* residuals;
   i32* positions;
   u8* output;
+  u32 kind;  // the predictor's byte
   FineGrid fine;
 
   __device__ __forceinline__ explicit DecodeSide(const DecodeJob& job)
@@ -264,7 +274,8 @@ struct DecodeSide {
         residuals(plane_values<Code>(job, CODES)),
         positions(job.positions + u64(blockIdx.y) * job.shape.elements),
         output(job.output + blockIdx.y * job.output_stride),
-        // The way back needs no inverse.
+        kind(job.states[blockIdx.y].planes[CODES].axes),
+        // Decoding does not use 1 / step.
         fine(make_fine_grid<V>(parameters.step, 0.0)) {}
 
   __device__ __forceinline__ bool nothing_to_do() const { return job.states[blockIdx.y].error != 0; }
@@ -293,6 +304,7 @@ struct CoarseLevel {
   u32 stride[MAX_RANK];  // of positions
   u32 depth;             // its number
   u32 start;             // where its residuals begin
+  u32 kind;              // of interpolation, the predictor's byte
 };
 
 /// A value of a coarse level.
@@ -308,7 +320,7 @@ struct CoarseValue {
       : index(dot(point.at, level.stride)),
         chunk_index(dot(point.at, shape.strides) << level.depth),
         coded(level.start + number),
-        stencil(level.grid, level.stride, point, index) {}
+        stencil(level.grid, level.stride, point, index, level.kind) {}
 };
 
 /// The values of a coarse level that are new along SIZE axes. Each pass begins with the threads behind those that the pass before needed: they
@@ -358,7 +370,7 @@ __device__ __forceinline__ void coarse_levels(const Side& side, const Shape& sha
   for (u32 axis = 1; axis < MAX_RANK; axis++) own_stride[axis] = own_stride[axis - 1] * whole.of[axis - 1];
   u32 turn = WARP;
   for (u32 depth = top; depth-- > level;) {
-    CoarseLevel here = {classes[depth - level], grid_extents(shape, depth), {}, depth, 0};
+    CoarseLevel here = {classes[depth - level], grid_extents(shape, depth), {}, depth, 0, side.kind};
     here.start = here.grid.halved().count();
 #pragma unroll
     for (u32 axis = 0; axis < MAX_RANK; axis++) here.stride[axis] = own_stride[axis] << (depth - level);
@@ -388,7 +400,7 @@ __device__ __forceinline__ void fine_pass(const Side& side, const Classes& class
     const GridPoint point = find_point<SIZE, SMALL>(classes, shape.rank, number);
     const u32 index = dot(point.at, stride);
     const auto input = side.input(index, start + number);
-    const i32 position = side.take(input, index, start + number, Stencil<SIZE>(grid, stride, point, index).predict(positions));
+    const i32 position = side.take(input, index, start + number, Stencil<SIZE>(grid, stride, point, index, side.kind).predict(positions));
     if (!is_last) side.positions[index] = position;
   }
 }

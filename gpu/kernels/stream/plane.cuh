@@ -194,7 +194,7 @@ __device__ void assemble(const EncodeJob& job) {
       const Book& book = plane.book[blockIdx.y];
       if (threadIdx.x == 0) {
         const u32 predictor =
-            number == CODES ? (job.interpolated ? INTERPOLATION : job.parameters->axes) : number == MASK ? mask_axes(job.shape, state) : 1;
+            number == CODES ? job.parameters->axes : number == MASK ? mask_axes(job.shape, state) : 1;
         *reinterpret_cast<u32*>(stream + extent.start) = predictor | book.number << 8 | extent.block_segments_log << BLOCK_LOG_AT |
                                                          extent.lane_width << LANE_WIDTH_AT | extent.extra_width << EXTRA_WIDTH_AT;
         if (extent.payload_words % 2) {
@@ -332,7 +332,9 @@ __device__ void find_blocks(const DecodeJob& job, u32 part) {
     const u32 axes = field(0, 8), book = field(8, 8), block_log = MIN_BLOCK_LOG + field(BLOCK_LOG_AT, BLOCK_LOG_BITS);
     const u32 lane_width = field(LANE_WIDTH_AT, WIDTH_BITS), extra_width = field(EXTRA_WIDTH_AT, WIDTH_BITS);
     // The host has planned by the first plane's predictor.
-    good = number == CODES && job.interpolated ? axes == INTERPOLATION : axes >> rank == 0;
+    const bool interpolated = number == CODES && job.interpolated;
+    const u32 set = interpolated ? (axes & ~LINEAR_INTERPOLATION) ^ INTERPOLATION : axes;
+    good = set >> rank == 0;
     good = good && block_log <= MAX_BLOCK_LOG && lane_width <= 32 && extra_width <= 32 && header >> RESERVED_AT == 0 &&
            (book == CUSTOM_BOOK || book == BIT_PLANES || book < BOOKS);
     if (book == BIT_PLANES) good = good && block_log == MIN_BLOCK_LOG && extra_width == 0;

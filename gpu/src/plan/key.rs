@@ -2,7 +2,7 @@
 
 use quire_codec::Scalar;
 use quire_codec::stages::exceptions::most_listed;
-use quire_codec::stages::plane::{announced_block_log, is_interpolated, is_of_bit_planes};
+use quire_codec::stages::plane::{announced_block_log, interpolation_kind, is_of_bit_planes};
 
 use crate::job::{COLUMNS_BY_PASS, COLUMNS_JOINED, COLUMNS_WHOLE, MIN_BLOCK_ROWS, ROWS_BLOCK_LOG};
 
@@ -63,7 +63,7 @@ pub(crate) struct DecodeVariant {
 impl DecodeVariant {
     /// The variant for a stream with this number of exceptions, whose first plane begins with `plane`, which may be cut short.
     pub(crate) fn new(shape: &quire_codec::Shape, in_place: bool, exceptions: u64, plane: &[u8]) -> Self {
-        let interpolated = is_interpolated(plane);
+        let interpolated = interpolation_kind(plane, shape).is_some();
         let block_log = announced_block_log(plane).unwrap_or(0);
         let exceptions = Exceptions::of(exceptions, shape.elements());
         let are_bit_planes = is_of_bit_planes(plane);

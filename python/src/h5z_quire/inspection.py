@@ -17,9 +17,9 @@ _CHECKSUM_BYTES = 4
 class Plane(NamedTuple):
     """A plane of a stream: the codes; then, where there are many exceptions, their mask and their bits."""
 
-    #: "differences" or "interpolation"
+    #: "differences", "cubic interpolation" or "linear interpolation"
     prediction: str
-    #: Axes of the differences, as indices into `extents`.
+    #: Axes along which, as indices into `extents`. Of interpolation, those that are not rough.
     axes: tuple[int, ...]
     #: "huffman" or "bitshuffle"
     coding: str
@@ -57,7 +57,7 @@ class Chunk(NamedTuple):
     offset: tuple[int, ...]
     #: As in `Description`; "unfiltered" if HDF5 has stored the chunk without the filter.
     coding: str
-    #: "interpolation", or "differences" and the axes, as indices into the stream's extents; None if there are no codes.
+    #: `Plane.prediction` and the axes, as indices into the stream's extents; None if there are no codes.
     predictor: str | None
     #: Number in the dictionary, "custom", "bit planes"; None if there are no codes.
     codebook: int | str | None

@@ -2,14 +2,15 @@
 
 use super::residual_stats::{ColumnSums, ResidualStats};
 use super::tile::Tiles;
-use super::tiles::{add_counted, quantize_tile};
+use super::tiles::{Outliers, add_counted, quantize_tile};
 use super::{VALUES_PER_VALUE_OUT_OF_REACH, axes_of};
 use crate::error::Result;
 use crate::layout::{Layout, Shape};
-use crate::memory::resize;
+use crate::memory::{reserve, resize};
 use crate::number::value::Value;
 use crate::predict::interpolation::Interpolation;
 use crate::predict::lorenzo;
+use crate::predict::predictor::InterpolationKind;
 use crate::quantize::bitmap::Bitmap;
 use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::gaps::take_left_neighbours;
@@ -20,48 +21,63 @@ use crate::simd::vectorized;
 #[derive(Debug, Default)]
 pub(super) struct InterpolatedTiles {
     interpolation: Interpolation,
-    /// The bytes of a tile's values.
-    tile: Vec<u8>,
+    /// The bytes of all tiles' values.
+    values: Vec<u8>,
     /// `[tile][value]`: the codes of all tiles, modulo 2^32.
     codes: Vec<i32>,
+    /// Outliers of each tile.
+    outliers: Vec<Outliers>,
     /// Differences of a tile's codes.
     differences: Vec<i32>,
     /// A mask of the values whose differences count.
     counted: Vec<i32>,
     residuals: Vec<i32>,
     exceptions: Bitmap,
-    /// Number of values between steps, in all tiles.
-    between_steps: u64,
 }
 
 impl InterpolatedTiles {
-    /// Interpolates the tiles, each as a chunk of its own, and keeps their codes. The residuals of levels 2 and up do not count: their share is small in a
-    /// chunk, but large in a tile. `None` if too many values of a tile are out of the fine grid's reach: then interpolation is no candidate.
-    pub(super) fn measure<V: Value>(
+    /// Copies the tiles from the chunk and makes their codes. Returns false if too many values of a tile are out of the fine grid's reach: then interpolation is
+    /// no candidate.
+    pub(super) fn load<V: Value>(
         &mut self,
         tiles: &Tiles,
         chunk: &[u8],
         layout: &Layout,
         quantizer: &Quantizer,
         fine: &FineGrid<V>,
-    ) -> Result<Option<ResidualStats>> {
-        let shape = tiles.shape();
-        resize(&mut self.tile, tiles.len * V::SIZE)?;
+    ) -> Result<bool> {
+        resize(&mut self.values, tiles.count * tiles.len * V::SIZE)?;
         resize(&mut self.codes, tiles.count * tiles.len)?;
-        self.between_steps = 0;
-        let mut stats = ResidualStats::default();
-        for (tile, codes) in self.codes.chunks_exact_mut(tiles.len).enumerate().take(tiles.count) {
-            tiles.copy(chunk, V::SIZE, tile, &mut self.tile);
+        self.outliers.clear();
+        reserve(&mut self.outliers, tiles.count)?;
+        let of_tiles = self.values.chunks_exact_mut(tiles.len * V::SIZE).zip(self.codes.chunks_exact_mut(tiles.len));
+        for (tile, (values, codes)) in of_tiles.enumerate().take(tiles.count) {
+            tiles.copy(chunk, V::SIZE, tile, values);
             self.exceptions.clear(tiles.len)?;
-            let outliers = quantize_tile::<V>(&self.tile, layout.byte_order, quantizer, fine, codes, &mut self.exceptions);
+            let outliers = quantize_tile::<V>(values, layout.byte_order, quantizer, fine, codes, &mut self.exceptions);
             take_left_neighbours(codes, &self.exceptions, tiles.extents[0], |_| 0);
             if outliers.out_of_fine_reach > tiles.len / VALUES_PER_VALUE_OUT_OF_REACH {
-                return Ok(None);
+                return Ok(false);
             }
-            self.between_steps += outliers.between_steps;
-            self.exceptions.clear(tiles.len)?;
-            let Self { interpolation, tile, residuals, exceptions, .. } = self;
-            interpolation.forward(tile, layout.byte_order, &shape, fine, residuals, exceptions)?;
+            self.outliers.push(outliers);
+        }
+        Ok(true)
+    }
+
+    /// Interpolates the tiles, each as a chunk of its own. The residuals of levels 2 and up do not count: their share is small in a chunk, but large in a tile.
+    pub(super) fn residuals<V: Value>(
+        &mut self,
+        tiles: &Tiles,
+        layout: &Layout,
+        fine: &FineGrid<V>,
+        kind: InterpolationKind,
+    ) -> Result<ResidualStats> {
+        let Self { interpolation, values, outliers, residuals, exceptions, .. } = self;
+        let layout = Layout { shape: tiles.shape(), ..*layout };
+        let mut stats = ResidualStats::default();
+        for (values, outliers) in values.chunks_exact(tiles.len * V::SIZE).zip(outliers) {
+            exceptions.clear(tiles.len)?;
+            interpolation.forward(values, &layout, fine, kind, residuals, exceptions)?;
             let residuals = &residuals[tiles.coarse_values()..tiles.len];
             let mut of_tile = vectorized(
                 #[inline(always)]
@@ -70,10 +86,10 @@ impl InterpolatedTiles {
             of_tile.outliers += outliers.with_code(exceptions.count());
             stats = stats.plus(of_tile);
         }
-        Ok(Some(stats))
+        Ok(stats)
     }
 
-    /// Statistics of the differences along a set of axes, over all values of the tiles that [`InterpolatedTiles::measure`] has interpolated.
+    /// Statistics of the differences along a set of axes, over all values of the tiles.
     pub(super) fn differences(&mut self, tiles: &Tiles, set: usize, shape: &Shape) -> Result<ResidualStats> {
         let counted = tiles.mark_counted(&mut self.counted)?;
         // As in a tile's differences, one element before the first one, and padding.
@@ -89,7 +105,8 @@ impl InterpolatedTiles {
         }
         let mut stats = ResidualStats::default();
         stats.add(&columns, tiles.count * counted, tiles.count * (self.counted.len() - 1 - counted));
-        stats.outliers = self.between_steps * counted as u64 / tiles.len as u64;
+        let between_steps: u64 = self.outliers.iter().map(|outliers| outliers.between_steps).sum();
+        stats.outliers = between_steps * counted as u64 / tiles.len as u64;
         Ok(stats)
     }
 }

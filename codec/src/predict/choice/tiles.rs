@@ -1,11 +1,10 @@
 //! The choice of the predictor for chunks that are large enough for a sample of tiles.
 
-use std::mem;
-
+use super::kinds::Roughness;
 use super::residual_stats::{ColumnSums, StatsOfSets, best_set_with_edges};
 use super::tile::{COLUMNS, Tiles};
-use super::{Chooser, Fork, VALUES_PER_VALUE_OUT_OF_REACH, axes_of};
-use crate::error::{Error, Result};
+use super::{Chooser, VALUES_PER_VALUE_OUT_OF_REACH, axes_of};
+use crate::error::Result;
 use crate::layout::{ByteOrder, Layout, MAX_RANK};
 use crate::memory::resize;
 use crate::number::element::Element;
@@ -59,41 +58,24 @@ impl Chooser {
         layout: &Layout,
         quantizer: &Quantizer,
         fine: &FineGrid<V>,
-        fork: Option<&mut Fork<'_>>,
     ) -> Result<Predictor> {
         let shape = &layout.shape;
         let interpolated_tiles = Tiles::for_interpolation(shape);
-        let mut interpolated_part = mem::take(&mut self.interpolated);
-        let (mut differences, mut interpolated) = (None, None);
-        let mut measure = || differences = Some(self.measure_differences::<V>(tiles, chunk, layout, quantizer, fine));
-        let mut interpolate = || {
-            interpolated = Some(interpolated_part.measure::<V>(&interpolated_tiles, chunk, layout, quantizer, fine));
-        };
-        match fork {
-            Some(fork) if fine.has_positions() => fork(&mut measure, &mut interpolate),
-            Some(fork) => fork(&mut measure, &mut || {}),
-            None => measure(),
-        }
-        let undone = || Error::invalid("the fork that chooses the predictor must run both of its jobs");
-        let (stats, outliers) = differences.ok_or_else(undone)??;
+        let (stats, outliers) = self.measure_differences::<V>(tiles, chunk, layout, quantizer, fine)?;
         let (set, _) = best_set_with_edges(&stats, shape);
+        let differences = Ok(axes_of(set, shape).into());
         let is_candidate =
             fine.has_positions() && outliers.out_of_fine_reach <= tiles.count * tiles.len / VALUES_PER_VALUE_OUT_OF_REACH;
-        let mut chosen = axes_of(set, shape).into();
-        if is_candidate {
-            let of_interpolation = match interpolated {
-                Some(stats) => stats?,
-                None => interpolated_part.measure::<V>(&interpolated_tiles, chunk, layout, quantizer, fine)?,
-            };
-            if let Some(of_interpolation) = of_interpolation {
-                let of_differences = interpolated_part.differences(&interpolated_tiles, set, shape)?;
-                if of_interpolation.estimate().is_below(16, &of_differences.estimate()) {
-                    chosen = Predictor::Interpolation;
-                }
-            }
+        if !is_candidate || !self.interpolated.load(&interpolated_tiles, chunk, layout, quantizer, fine)? {
+            return differences;
         }
-        self.interpolated = interpolated_part;
-        Ok(chosen)
+        let measure = |kind| self.interpolated.residuals(&interpolated_tiles, layout, fine, kind);
+        let (kind, of_interpolation) = Roughness::of(&stats, shape).best_kind(measure)?;
+        let of_differences = self.interpolated.differences(&interpolated_tiles, set, shape)?;
+        if of_interpolation.estimate().is_below(16, &of_differences.estimate()) {
+            return Ok(Predictor::Interpolation(kind));
+        }
+        differences
     }
 
     /// Statistics of the differences of quantization codes along all sets of axes, and the numbers of outliers, over all tiles. Values between steps, which are

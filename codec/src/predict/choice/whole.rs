@@ -2,6 +2,7 @@
 //! such a chunk, but tiles leave them out (docs/design-notes.md, "Choice of the predictor"). Codes and residuals that are made on the way stay in
 //! [`Quantized`].
 
+use super::kinds::Roughness;
 use super::residual_stats::{ColumnSums, Estimate, ResidualStats, StatsOfSets, best_set};
 use super::tile::COLUMNS;
 use super::{Chooser, VALUES_PER_VALUE_OUT_OF_REACH, axes_of, sets_of};
@@ -14,7 +15,7 @@ use crate::number::integer::Integer;
 use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
 use crate::predict::lorenzo;
-use crate::predict::predictor::Predictor;
+use crate::predict::predictor::{InterpolationKind, Predictor};
 use crate::predict::quantized::Quantized;
 use crate::quantize::bitmap::{Bitmap, WORD};
 use crate::quantize::excluded::Excluded;
@@ -149,6 +150,7 @@ impl Chooser {
             );
         });
         let (set, differences) = best_set(&stats, shape);
+        let roughness = Roughness::of(&stats, shape);
         let codes = &self.differences[..elements];
         let has_reach =
             fine.has_positions() && count_from(codes, V::STEPS_LIMIT as u32) <= elements / VALUES_PER_VALUE_OUT_OF_REACH;
@@ -168,11 +170,11 @@ impl Chooser {
         };
         let mut interpolated = None;
         if is_interpolation_promising(&differences) {
-            let estimate = interpolate(chunk, layout, fine, without_code, coded)?;
-            if estimate.bits < differences.bits {
-                return Ok(Predictor::Interpolation);
+            let (kind, stats) = roughness.best_kind(|kind| interpolate(chunk, layout, fine, kind, without_code, coded))?;
+            if stats.bits() < differences.bits {
+                return Ok(Predictor::Interpolation(kind));
             }
-            interpolated = Some(estimate);
+            interpolated = Some((kind, stats));
         }
         coded.quantize::<V>(chunk, layout, quantizer)?;
         // Exceptions of differences are mostly values between steps, which an earlier interpolation restored. If there are many of them, interpolation is better.
@@ -182,33 +184,34 @@ impl Chooser {
         }
         let differences = stats[set].estimate();
         if is_interpolation_promising(&differences) {
-            let estimate = match interpolated {
-                Some(estimate) => estimate,
-                None => interpolate(chunk, layout, fine, without_code, coded)?,
+            let (kind, stats) = match interpolated {
+                Some(found) => found,
+                None => roughness.best_kind(|kind| interpolate(chunk, layout, fine, kind, without_code, coded))?,
             };
-            if estimate.bits < differences.bits {
-                return Ok(Predictor::Interpolation);
+            if stats.bits() < differences.bits {
+                return Ok(Predictor::Interpolation(kind));
             }
         }
         Ok(axes_of(set, shape).into())
     }
 }
 
-/// Interpolates a chunk and estimates the bits of its residuals. `without_code` values are exceptions under every predictor and do not count.
+/// Interpolates a chunk and measures its residuals. `without_code` values are exceptions under every predictor and do not count.
 fn interpolate<V: Value>(
     chunk: &[u8],
     layout: &Layout,
     fine: &FineGrid<V>,
+    kind: InterpolationKind,
     without_code: usize,
     coded: &mut Quantized<'_, V::Code>,
-) -> Result<Estimate> {
-    coded.interpolate(chunk, layout, fine)?;
+) -> Result<ResidualStats> {
+    coded.interpolate(chunk, layout, fine, kind)?;
     let mut stats = vectorized(
         #[inline(always)]
         || ResidualStats::of_residuals(&coded.residuals[..layout.shape.elements() as usize]),
     );
     stats.outliers += coded.residual_exceptions.count().saturating_sub(without_code) as u64;
-    Ok(stats.estimate())
+    Ok(stats)
 }
 
 /// Writes the codes of values modulo 2^32 and sets the bits of values without a code. The codes may break the bound: they are good enough for an estimate.

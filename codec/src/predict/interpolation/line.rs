@@ -15,13 +15,14 @@ pub(super) fn is_line(extents: Extents) -> bool {
     extents[1..].iter().all(|&extent| extent == 1)
 }
 
-/// Processes the level, with the arguments of [`super::slice_ring::SliceRing::run`]. The vectors are scratch memory.
+/// Processes the level by linear or cubic interpolation, with the arguments of [`super::slice_ring::SliceRing::run`]. The vectors are scratch memory.
 ///
 /// # Errors
 /// `OutOfMemory`.
 #[inline(always)]
 pub(super) fn run(
     level: &Level,
+    is_linear: bool,
     coarse: &[i32],
     room: &mut Vec<i32>,
     predictions: &mut Vec<i32>,
@@ -65,11 +66,11 @@ pub(super) fn run(
             #[inline(always)]
             || {
                 let neighbours = [&around[..inner], &around[1..], &around[2..], &around[3..]];
-                mean_of::<1>([neighbours; MAX_RANK], &mut predictions[..inner], 1);
+                mean_of::<1>([neighbours; MAX_RANK], is_linear, &mut predictions[..inner], 1);
             },
         );
         if inner < len {
-            predictions[inner] = mean(predicted_from(around[inner], around[inner + 1], known == 1), 1);
+            predictions[inner] = mean(predicted_from(around[inner], around[inner + 1], is_linear || known == 1), 1);
         }
         let class_rows = ClassRows { class, indices: [start, 0, 0, 0], len, rows: 1, stride: len };
         outlined(
@@ -90,6 +91,7 @@ mod tests {
     use super::super::level::count;
     use super::super::plain;
     use super::*;
+    use crate::predict::predictor::InterpolationKind;
 
     #[test]
     fn lines_of_any_length_are_restored_as_the_format_says() {
@@ -100,28 +102,32 @@ mod tests {
             let known = count(level.coarse);
             let coarse = plain::some_residuals(known, 3);
             let residuals = plain::some_residuals(len - known, 5);
-            let mut positions = vec![0; len];
-            // Scratch memory with contents: none of it may show.
-            let (mut room, mut predictions) = (vec![-77; 3000], vec![99; 10]);
-            run(
-                &level,
-                &coarse,
-                &mut room,
-                &mut predictions,
-                |rows, predictions, positions| {
-                    for (i, (position, &prediction)) in positions.iter_mut().zip(predictions).enumerate() {
-                        *position = plain::position(prediction, residuals[rows.indices[0] + i]);
-                    }
-                },
-                |first, evens, odds| {
-                    evens.iter().enumerate().for_each(|(i, &even)| positions[first + 2 * i] = even);
-                    odds.iter().enumerate().for_each(|(i, &odd)| positions[first + 2 * i + 1] = odd);
-                },
-            )
-            .unwrap();
-            // A line of one value has no new ones, and is not merged.
-            if len > 1 {
-                assert_eq!(positions, plain::restore_level(level.fine, &coarse, &residuals), "{len} values");
+            for kind in [false, true].map(|is_linear| InterpolationKind::new(0b0001, is_linear)) {
+                let mut positions = vec![0; len];
+                // Scratch memory with contents: none of it may show.
+                let (mut room, mut predictions) = (vec![-77; 3000], vec![99; 10]);
+                run(
+                    &level,
+                    kind.is_linear(),
+                    &coarse,
+                    &mut room,
+                    &mut predictions,
+                    |rows, predictions, positions| {
+                        for (i, (position, &prediction)) in positions.iter_mut().zip(predictions).enumerate() {
+                            *position = plain::position(prediction, residuals[rows.indices[0] + i]);
+                        }
+                    },
+                    |first, evens, odds| {
+                        evens.iter().enumerate().for_each(|(i, &even)| positions[first + 2 * i] = even);
+                        odds.iter().enumerate().for_each(|(i, &odd)| positions[first + 2 * i + 1] = odd);
+                    },
+                )
+                .unwrap();
+                // A line of one value has no new ones, and is not merged.
+                if len > 1 {
+                    let expected = plain::restore_level(level.fine, &coarse, &residuals, kind);
+                    assert_eq!(positions, expected, "{len} values, {kind:?}");
+                }
             }
         }
         assert!(!is_line([5, 2, 1, 1]) && !is_line([5, 1, 1, 2]));

@@ -3,6 +3,7 @@
 use super::level::{Extents, count, index, indices};
 use crate::layout::MAX_RANK;
 use crate::number::patched16::{PLACEHOLDER, Patch, Patched16};
+use crate::predict::predictor::InterpolationKind;
 
 /// The position from a prediction and a residual, which may be an escape.
 pub(super) fn position(prediction: i32, residual: i32) -> i32 {
@@ -14,9 +15,11 @@ pub(super) fn position(prediction: i32, residual: i32) -> i32 {
 }
 
 /// The sum in sixteenths that an axis says, from the neighbours at distances -3, -1, +1 and +3.
-fn sum_along(neighbours: [Option<i32>; 4]) -> i32 {
+fn sum_along(neighbours: [Option<i32>; 4], is_linear: bool) -> i32 {
     let weighted = |pairs: &[(i32, i32)]| pairs.iter().fold(0i32, |sum, &(weight, p)| sum.wrapping_add(p.wrapping_mul(weight)));
     match neighbours {
+        [_, Some(b), Some(c), _] if is_linear => weighted(&[(8, b), (8, c)]),
+        [_, Some(b), None, _] if is_linear => weighted(&[(16, b)]),
         [Some(a), Some(b), Some(c), Some(d)] => weighted(&[(-1, a), (9, b), (9, c), (-1, d)]),
         [None, Some(b), Some(c), Some(d)] => weighted(&[(6, b), (12, c), (-2, d)]),
         [Some(a), Some(b), Some(c), None] => weighted(&[(-2, a), (12, b), (6, c)]),
@@ -28,9 +31,11 @@ fn sum_along(neighbours: [Option<i32>; 4]) -> i32 {
 }
 
 /// The prediction of the value at `at`, whose indices are odd along the axes of `set`.
-fn predict(level: Extents, positions: &[i32], at: Extents, set: usize) -> i32 {
+fn predict(level: Extents, positions: &[i32], at: Extents, set: usize, kind: InterpolationKind) -> i32 {
+    let smooth = set & !usize::from(kind.rough());
+    let axes = if smooth == 0 { set } else { smooth };
     let sums: Vec<(bool, i32)> = (0..MAX_RANK)
-        .filter(|axis| set >> axis & 1 == 1)
+        .filter(|axis| axes >> axis & 1 == 1)
         .map(|axis| {
             let neighbours = [-3isize, -1, 1, 3].map(|distance| {
                 let other = at[axis].checked_add_signed(distance).filter(|&other| other < level[axis])?;
@@ -38,7 +43,7 @@ fn predict(level: Extents, positions: &[i32], at: Extents, set: usize) -> i32 {
                 neighbour[axis] = other;
                 Some(positions[index(level, neighbour)])
             });
-            (neighbours[2].is_some(), sum_along(neighbours))
+            (neighbours[2].is_some(), sum_along(neighbours, kind.is_linear()))
         })
         .collect();
     let any_has_c = sums.iter().any(|sum| sum.0);
@@ -48,7 +53,7 @@ fn predict(level: Extents, positions: &[i32], at: Extents, set: usize) -> i32 {
 }
 
 /// Positions of a level in C order, from those of the next coarser level and the residuals of the values that it has not.
-pub(super) fn restore_level(level: Extents, coarse: &[i32], residuals: &[i32]) -> Vec<i32> {
+pub(super) fn restore_level(level: Extents, coarse: &[i32], residuals: &[i32], kind: InterpolationKind) -> Vec<i32> {
     let mut positions = vec![0; count(level)];
     let parity = |at: Extents| (0..MAX_RANK).fold(0, |set, axis| set | (at[axis] & 1) << axis);
     let values_of = |set: usize| (0..count(level)).map(move |i| indices(level, i)).filter(move |&at| parity(at) == set);
@@ -60,7 +65,7 @@ pub(super) fn restore_level(level: Extents, coarse: &[i32], residuals: &[i32]) -
     let mut residuals = residuals.iter();
     for set in sets {
         for at in values_of(set) {
-            positions[index(level, at)] = position(predict(level, &positions, at, set), *residuals.next().unwrap());
+            positions[index(level, at)] = position(predict(level, &positions, at, set, kind), *residuals.next().unwrap());
         }
     }
     assert_eq!(residuals.len(), 0);
@@ -68,15 +73,22 @@ pub(super) fn restore_level(level: Extents, coarse: &[i32], residuals: &[i32]) -
 }
 
 /// Positions of a chunk in C order, from all its residuals.
-pub(super) fn restore(shape: Extents, residuals: &[i32]) -> Vec<i32> {
+pub(super) fn restore(shape: Extents, residuals: &[i32], kind: InterpolationKind) -> Vec<i32> {
     let extents = |l: usize| shape.map(|extent| extent.div_ceil(1 << l));
     let last = (0..).find(|&l| count(extents(l)) == 1).unwrap();
     let mut positions = vec![position(0, residuals[0])];
     for l in (0..last).rev() {
         let level = extents(l);
-        positions = restore_level(level, &positions, &residuals[positions.len()..count(level)]);
+        positions = restore_level(level, &positions, &residuals[positions.len()..count(level)], kind);
     }
     positions
+}
+
+/// Kinds of interpolation: with and without rough axes, cubic and linear.
+pub(super) fn some_kinds() -> impl Iterator<Item = InterpolationKind> + Clone {
+    [0, 0b0001, 0b0010, 0b0110, 0b1101]
+        .into_iter()
+        .flat_map(|rough| [false, true].map(|linear| InterpolationKind::new(rough, linear)))
 }
 
 /// Residuals of all magnitudes: most are small, some are large, some are escapes.

@@ -20,6 +20,7 @@ use super::level::{Extents, Level, ParityClass, SETS, axes_of, count, has};
 use crate::error::Result;
 use crate::layout::MAX_RANK;
 use crate::memory::lengthen;
+use crate::predict::predictor::InterpolationKind;
 use crate::simd::{ROW_GROUP, outlined};
 
 /// Even slices of a parity class in the ring: an odd slice has this many neighbours along the slowest axis.
@@ -46,6 +47,7 @@ const MAX_SLICE_VALUES: usize = 1 << 20;
 /// The ring of slices of one level.
 pub(super) struct SliceRing<'a> {
     level: &'a Level,
+    kind: InterpolationKind,
     /// The axis along which slices follow each other: the slowest axis of more than one value, or an axis of one value if the level is one slice.
     axis: usize,
     /// Distance in a slice from a value to the next along each axis; 0 along `axis`.
@@ -100,7 +102,12 @@ impl<'a> SliceRing<'a> {
     /// # Errors
     /// `OutOfMemory`.
     #[inline(always)]
-    pub(super) fn new(level: &'a Level, positions: &'a mut Vec<i32>, predictions: &'a mut Vec<i32>) -> Result<Self> {
+    pub(super) fn new(
+        level: &'a Level,
+        kind: InterpolationKind,
+        positions: &'a mut Vec<i32>,
+        predictions: &'a mut Vec<i32>,
+    ) -> Result<Self> {
         let slowest = (1..MAX_RANK).rev().find(|&axis| level.fine[axis] > 1).unwrap_or(MAX_RANK - 1);
         let axis = if slowest < MAX_RANK - 1 && is_one_slice(level) { MAX_RANK - 1 } else { slowest };
         let (mut strides, mut origin, mut size) = ([0; MAX_RANK], 0, 1);
@@ -118,7 +125,7 @@ impl<'a> SliceRing<'a> {
         }
         lengthen(positions, slices * size)?;
         lengthen(predictions, size)?;
-        Ok(Self { level, axis, strides, origin, size, ring, first_slice, positions, predictions })
+        Ok(Self { level, kind, axis, strides, origin, size, ring, first_slice, positions, predictions })
     }
 
     /// Processes the level in the order of its slices. `coarse` has the positions of the coarser level in C order. `code` turns the predictions of
@@ -283,7 +290,8 @@ impl<'a> SliceRing<'a> {
             if axis != self.axis && has(class.set, axis) { extents[axis].min(known[axis] - 1) } else { extents[axis] }
         });
         let is_last = slice_index + 1 >= known[self.axis];
-        let axes = if is_last { class.set & !(1 << self.axis) } else { class.set };
+        let all_axes = self.kind.axes_of(class.set);
+        let axes = if is_last { all_axes & !(1 << self.axis) } else { all_axes };
         let [len, rows, nz, _] = extents;
         // Where each row is a slice, there is one row, and its distance to the next does not matter.
         let (to_row, to_z) = (self.strides[1].max(1), self.strides[2]);
@@ -311,7 +319,7 @@ impl<'a> SliceRing<'a> {
                 let target = z.start * to_z + y.start * to_row + x.start..(z.end - 1) * to_z + (y.end - 1) * to_row + x.end;
                 let at = self.origin + target.start;
                 if axes == 0 {
-                    self.extrapolate(class.set, slice_index, at, &mut predictions[target], stride);
+                    self.extrapolate(class.set, all_axes, slice_index, at, &mut predictions[target], stride);
                 } else {
                     self.interpolate(class.set, axes, slice_index, at, &mut predictions[target], stride);
                 }
@@ -329,29 +337,30 @@ impl<'a> SliceRing<'a> {
             neighbours[used] = self.neighbours(set, axis, slice_index, at);
             used += 1;
         }
+        let is_linear = self.kind.is_linear();
         match used {
-            1 => mean_of::<1>(neighbours, target, stride),
-            2 => mean_of::<2>(neighbours, target, stride),
-            3 => mean_of::<3>(neighbours, target, stride),
-            _ => mean_of::<4>(neighbours, target, stride),
+            1 => mean_of::<1>(neighbours, is_linear, target, stride),
+            2 => mean_of::<2>(neighbours, is_linear, target, stride),
+            3 => mean_of::<3>(neighbours, is_linear, target, stride),
+            _ => mean_of::<4>(neighbours, is_linear, target, stride),
         }
     }
 
-    /// Predicts every `stride`-th value of those that have a neighbour at distance +1 along no axis: from the neighbours before them.
+    /// Predicts every `stride`-th value of those that have a neighbour at distance +1 along none of `all_axes`: from the neighbours before them along these.
     #[inline(always)]
-    fn extrapolate(&self, set: usize, slice_index: usize, at: usize, target: &mut [i32], stride: usize) {
-        let (mut neighbours, mut alone) = ([[&[][..]; 2]; MAX_RANK], [false; MAX_RANK]);
+    fn extrapolate(&self, set: usize, all_axes: usize, slice_index: usize, at: usize, target: &mut [i32], stride: usize) {
+        let (mut neighbours, mut constant) = ([[&[][..]; 2]; MAX_RANK], [false; MAX_RANK]);
         let mut axes = 0;
-        for axis in axes_of(set) {
+        for axis in axes_of(all_axes) {
             let [before, here, ..] = self.neighbours(set, axis, slice_index, at);
             neighbours[axes] = [&before[..target.len()], &here[..target.len()]];
-            alone[axes] = self.level.coarse[axis] == 1;
+            constant[axes] = self.kind.is_linear() || self.level.coarse[axis] == 1;
             axes += 1;
         }
         for (i, target) in target.iter_mut().enumerate().step_by(stride) {
             let along = |axis: usize| {
                 let [before, here] = neighbours[axis].map(|positions| positions[i]);
-                predicted_from(before, here, alone[axis])
+                predicted_from(before, here, constant[axis])
             };
             *target = mean((0..axes).fold(0i32, |sum, axis| sum.wrapping_add(along(axis))), axes);
         }
@@ -454,31 +463,67 @@ pub(super) fn margin_value(first: i32, second: i32, third: Option<i32>) -> i32 {
     }
 }
 
-/// The prediction, in sixteenths, from the neighbours `a` and `b` at distances -3 and -1 (FORMAT.md §6.2), or from `b` if `a` does not exist.
+/// The prediction, in sixteenths, from the neighbours `a` and `b` at distances -3 and -1 (FORMAT.md §6.2): `b` itself if interpolation is linear or
+/// `a` does not exist, which `is_constant` says.
 #[inline(always)]
-pub(super) fn predicted_from(a: i32, b: i32, is_alone: bool) -> i32 {
-    if is_alone { b.wrapping_mul(16) } else { b.wrapping_mul(24).wrapping_sub(a.wrapping_mul(8)) }
+pub(super) fn predicted_from(a: i32, b: i32, is_constant: bool) -> i32 {
+    if is_constant { b.wrapping_mul(16) } else { b.wrapping_mul(24).wrapping_sub(a.wrapping_mul(8)) }
 }
 
-/// Predicts every `stride`-th value by the mean of the cubic predictions along the first `AXES` axes.
+/// Predicts every `stride`-th value by the mean of the predictions along the first `AXES` axes, linear or cubic ones.
 #[inline(always)]
-pub(super) fn mean_of<const AXES: usize>(neighbours: [Neighbours<'_>; MAX_RANK], target: &mut [i32], stride: usize) {
+pub(super) fn mean_of<const AXES: usize>(
+    neighbours: [Neighbours<'_>; MAX_RANK],
+    is_linear: bool,
+    target: &mut [i32],
+    stride: usize,
+) {
     let len = target.len();
     let neighbours: [Neighbours<'_>; AXES] = std::array::from_fn(|axis| neighbours[axis].map(|positions| &positions[..len]));
+    if is_linear {
+        for_every(
+            target,
+            stride,
+            #[inline(always)]
+            |i| linear_mean_at(&neighbours, i),
+        );
+    } else {
+        for_every(
+            target,
+            stride,
+            #[inline(always)]
+            |i| cubic_mean_at(&neighbours, i),
+        );
+    }
+}
+
+/// Sets every `stride`-th value to what `value` makes of its index.
+#[inline(always)]
+fn for_every(target: &mut [i32], stride: usize, value: impl Fn(usize) -> i32) {
     if stride == 1 {
         for (i, target) in target.iter_mut().enumerate() {
-            *target = mean_at(&neighbours, i);
+            *target = value(i);
         }
     } else {
         for (i, target) in target.iter_mut().enumerate().step_by(stride) {
-            *target = mean_at(&neighbours, i);
+            *target = value(i);
         }
     }
 }
 
+/// The mean of the linear predictions of value `i`.
+#[inline(always)]
+fn linear_mean_at<const AXES: usize>(neighbours: &[Neighbours<'_>; AXES], i: usize) -> i32 {
+    let mut sum = 0i32;
+    for [_, b, c, _] in neighbours {
+        sum = sum.wrapping_add(b[i].wrapping_add(c[i]).wrapping_mul(8));
+    }
+    mean(sum, AXES)
+}
+
 /// The mean of the cubic predictions of value `i`.
 #[inline(always)]
-fn mean_at<const AXES: usize>(neighbours: &[Neighbours<'_>; AXES], i: usize) -> i32 {
+fn cubic_mean_at<const AXES: usize>(neighbours: &[Neighbours<'_>; AXES], i: usize) -> i32 {
     let mut sum = 0i32;
     for [a, b, c, d] in neighbours {
         let inner = b[i].wrapping_add(c[i]).wrapping_mul(9);
@@ -513,11 +558,11 @@ mod tests {
     use super::*;
 
     /// Restores a level through a ring.
-    fn restore(level: &Level, coarse: &[i32], residuals: &[i32]) -> Vec<i32> {
+    fn restore(level: &Level, kind: InterpolationKind, coarse: &[i32], residuals: &[i32]) -> Vec<i32> {
         let known = count(level.coarse);
         let mut restored = vec![0; count(level.fine)];
         let (mut positions, mut predictions) = (vec![-77; 50], vec![99; 10]);
-        SliceRing::new(level, &mut positions, &mut predictions).unwrap().run(
+        SliceRing::new(level, kind, &mut positions, &mut predictions).unwrap().run(
             coarse,
             |rows, predictions, positions| {
                 let first = rows.class.start + index(rows.class.extents, rows.indices) - known;
@@ -552,7 +597,13 @@ mod tests {
             let known = count(level.coarse);
             let coarse = plain::some_residuals(known, 7);
             let residuals = plain::some_residuals(count(extents) - known, 11);
-            assert_eq!(restore(&level, &coarse, &residuals), plain::restore_level(extents, &coarse, &residuals), "{extents:?}");
+            for kind in plain::some_kinds() {
+                assert_eq!(
+                    restore(&level, kind, &coarse, &residuals),
+                    plain::restore_level(extents, &coarse, &residuals, kind),
+                    "{extents:?}, {kind:?}"
+                );
+            }
             single[usize::from(is_one_slice(&level))] += 1;
         }
         assert!(single[0] > 0 && single[1] > 0);

@@ -19,10 +19,11 @@ use super::line::is_line;
 use super::slice_ring::mean;
 use super::{PART_LEN, restore_row};
 use crate::error::Result;
-use crate::layout::ByteOrder;
+use crate::layout::{ByteOrder, MAX_RANK};
 use crate::memory::{collect, push, reserve, resize};
 use crate::number::patched16::Patched16;
 use crate::number::value::Value;
+use crate::predict::predictor::InterpolationKind;
 use crate::quantize::bitmap::ones;
 use crate::quantize::fine_grid::{FineGrid, position_of};
 use crate::simd::ROW_GROUP;
@@ -31,6 +32,9 @@ use crate::simd::ROW_GROUP;
 const MAX_SMALL_LEVEL_VALUES: usize = 2048;
 /// Most values if the level is a line: [`super::line`] is faster for longer ones.
 const MAX_SMALL_LINE_VALUES: usize = 64;
+
+/// Number of tables that are kept: as many as there are kinds that the choice of the predictor tries for a chunk of four axes.
+const KEPT_TABLES: usize = MAX_RANK + 1;
 
 /// Neighbours of a value along an axis, at distances -3, -1, 1 and 3 in the level. In the section they are at distances -1, 0, 1 and 2.
 const NEIGHBOURS: usize = 4;
@@ -70,25 +74,33 @@ struct Stage {
 struct SmallParityClass {
     /// Slot at which its section begins.
     start: usize,
-    /// For each odd axis, the slot at which the neighbours' section begins, and the distance in slots from one neighbour to the next.
+    /// For each axis along which the class is interpolated, the slot at which the neighbours' section begins, and the distance in slots from one neighbour to the next.
     along: Vec<(usize, usize)>,
-    /// Weights in sixteenths, `[odd axis][neighbour][slot of the section]`.
+    /// Weights in sixteenths, `[axis][neighbour][slot of the section]`.
     weights: Vec<i8>,
     /// Number of axes along which each slot of the section is predicted.
     axes: Vec<i32>,
 }
 
-/// The tables of all levels of a chunk from the coarsest to the finest small one, and room for their positions.
+/// The tables of all levels of a chunk from the coarsest to the finest small one, for a kind of interpolation.
 #[derive(Debug, Default)]
-pub(super) struct SmallLevels {
+struct Tables {
     /// Extents of the finest small level.
     extents: Extents,
+    kind: InterpolationKind,
     /// Index in the finest small level of each value, in the order of the residuals.
     order: Vec<u16>,
     /// Slot of each value in the buffer of its level, in the order of the residuals.
     slots: Vec<u16>,
     /// Levels from the coarsest to the finest.
     levels: Vec<SmallLevel>,
+}
+
+/// The small levels of a chunk, and room for their positions.
+#[derive(Debug, Default)]
+pub(super) struct SmallLevels {
+    /// At most [`KEPT_TABLES`], those used last first: the choice of the predictor tries some kinds of interpolation for each chunk.
+    tables: Vec<Tables>,
     /// Positions of one level and its coarser level, by slot: [`ROOM_VALUES`] of them.
     level_buffer: Vec<i32>,
     /// Predictions by slot: [`ROOM_VALUES`] of them.
@@ -97,40 +109,26 @@ pub(super) struct SmallLevels {
     positions: Vec<i32>,
 }
 
-impl SmallLevels {
-    /// Makes the tables for a finest small level of these extents, unless those at hand are for it.
-    ///
-    /// # Errors
-    /// `OutOfMemory`.
-    pub(super) fn prepare(&mut self, extents: Extents) -> Result<()> {
-        if self.extents == extents {
-            return Ok(());
-        }
-        // No level has extents of 0: if memory runs out below, the next call makes the tables anew.
-        self.extents = Extents::default();
-        self.order.clear();
-        self.slots.clear();
-        self.levels.clear();
-        reserve(&mut self.order, count(extents))?;
-        reserve(&mut self.slots, count(extents))?;
-        self.order.push(0);
-        self.slots.push(0);
+impl Tables {
+    /// Makes the tables.
+    fn new(extents: Extents, kind: InterpolationKind) -> Result<Self> {
+        let mut tables = Self { extents, kind, ..Self::default() };
+        reserve(&mut tables.order, count(extents))?;
+        reserve(&mut tables.slots, count(extents))?;
+        tables.order.push(0);
+        tables.slots.push(0);
         for depth in (0..finest_depth_where(extents, |level| count(level) == 1)).rev() {
-            let level = self.make_tables(&Level::new(level_extents(extents, depth)), |in_level| {
+            let level = tables.make_level(&Level::new(level_extents(extents, depth)), |in_level| {
                 index(extents, in_level.map(|index| index << depth)) as u16
             })?;
-            push(&mut self.levels, level)?;
+            push(&mut tables.levels, level)?;
         }
-        assert!(self.levels.iter().all(|level| level.room() <= ROOM_VALUES));
-        resize(&mut self.level_buffer, ROOM_VALUES)?;
-        resize(&mut self.predictions, ROOM_VALUES)?;
-        resize(&mut self.positions, count(extents))?;
-        self.extents = extents;
-        Ok(())
+        assert!(tables.levels.iter().all(|level| level.room() <= ROOM_VALUES));
+        Ok(tables)
     }
 
     /// Makes the tables of a level. `index_in_finest` maps indices in the level to an index in the finest small level.
-    fn make_tables(&mut self, level: &Level, index_in_finest: impl Fn(Extents) -> u16) -> Result<SmallLevel> {
+    fn make_level(&mut self, level: &Level, index_in_finest: impl Fn(Extents) -> u16) -> Result<SmallLevel> {
         let known = count(level.coarse);
         let section_len = known.next_multiple_of(ROW_GROUP);
         let start_of = |number: usize| (SECTIONS_BEFORE + number) * section_len;
@@ -153,20 +151,40 @@ impl SmallLevels {
                     slots[index(level.fine, class.in_level(at))] = slot;
                 });
                 let along = collect(
-                    axes_of(class.set)
+                    axes_of(self.kind.axes_of(class.set))
                         .map(|axis| (start_of(number_of(class.set & !(1 << axis))), level.coarse[..axis].iter().product())),
                 )?;
-                let (weights, axes) = weights_of(class, level, section_len)?;
+                let (weights, axes) = weights_of(class, level, self.kind, section_len)?;
                 push(&mut of_stage, SmallParityClass { start, along, weights, axes })?;
             }
             push(&mut stages, Stage { values: before..self.order.len(), classes: of_stage })?;
         }
         Ok(SmallLevel { known, section_len, stages, slots })
     }
+}
 
+impl SmallLevels {
+    /// Has the tables for a finest small level of these extents and a kind of interpolation: it makes them unless they are kept.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub(super) fn prepare(&mut self, extents: Extents, kind: InterpolationKind) -> Result<()> {
+        resize(&mut self.level_buffer, ROOM_VALUES)?;
+        resize(&mut self.predictions, ROOM_VALUES)?;
+        resize(&mut self.positions, count(extents))?;
+        if let Some(number) = self.tables.iter().position(|tables| (tables.extents, tables.kind) == (extents, kind)) {
+            self.tables[..=number].rotate_right(1);
+            return Ok(());
+        }
+        let tables = Tables::new(extents, kind)?;
+        self.tables.truncate(KEPT_TABLES - 1);
+        push(&mut self.tables, tables)?;
+        self.tables.rotate_right(1);
+        Ok(())
+    }
     /// Positions of the finest small level in C order, after [`SmallLevels::forward`] or [`SmallLevels::inverse`].
     pub(super) fn positions(&mut self) -> &[i32] {
-        if let Some(finest) = self.levels.last() {
+        if let Some(finest) = self.tables.first().and_then(|tables| tables.levels.last()) {
             finest.merge(&self.level_buffer, &mut self.positions);
         }
         &self.positions
@@ -227,17 +245,19 @@ impl SmallLevels {
     /// last two arrays are longer than the part, except for whole parts.
     #[inline(always)]
     fn for_each_part(&mut self, mut code: impl FnMut(usize, &[u16], &[i32; PART_LEN], &mut [i32; PART_LEN])) {
-        let Self { order, slots, levels, positions, .. } = self;
-        let (Some(level_buffer), Some(predictions)) =
-            (self.level_buffer.first_chunk_mut::<ROOM_VALUES>(), self.predictions.first_chunk_mut::<ROOM_VALUES>())
-        else {
-            unreachable!("room is made with the tables")
+        let Self { tables, positions, .. } = self;
+        let (Some(Tables { order, slots, levels, .. }), Some(level_buffer), Some(predictions)) = (
+            tables.first(),
+            self.level_buffer.first_chunk_mut::<ROOM_VALUES>(),
+            self.predictions.first_chunk_mut::<ROOM_VALUES>(),
+        ) else {
+            unreachable!("`prepare` makes tables and room")
         };
         let (mut predicted, mut coded) = ([0; PART_LEN], [0; PART_LEN]);
         code(0, &order[..1], &predicted, &mut coded);
         positions[0] = coded[0];
         let mut coarser: Option<&SmallLevel> = None;
-        for level in &*levels {
+        for level in levels {
             if let Some(coarser) = coarser.replace(level) {
                 coarser.merge(level_buffer, positions);
             }
@@ -328,17 +348,23 @@ impl SmallParityClass {
 }
 
 /// Fields `weights` and `axes` of a [`SmallParityClass`].
-fn weights_of(class: &ParityClass, level: &Level, section_len: usize) -> Result<(Vec<i8>, Vec<i32>)> {
-    let mut weights = zeros(class.set.count_ones() as usize * NEIGHBOURS * section_len)?;
+fn weights_of(class: &ParityClass, level: &Level, kind: InterpolationKind, section_len: usize) -> Result<(Vec<i8>, Vec<i32>)> {
+    let all_axes = kind.axes_of(class.set);
+    let mut weights = zeros(all_axes.count_ones() as usize * NEIGHBOURS * section_len)?;
     let mut axes = zeros(section_len)?;
     for_each_index(class.extents, |at| {
         let slot = index(level.coarse, at);
-        // If there is a neighbour at distance +1 along any odd axis, only axes that have one count (FORMAT.md §6.2).
+        // If there is a neighbour at distance +1 along any axis, only axes that have one count (FORMAT.md §6.2).
         let is_between = |axis: &usize| at[*axis] + 1 < level.coarse[*axis];
-        let is_alone = axes_of(class.set).all(|axis| !is_between(&axis));
-        for (number, axis) in axes_of(class.set).enumerate().filter(|(_, axis)| is_alone || is_between(axis)) {
+        let is_alone = axes_of(all_axes).all(|axis| !is_between(&axis));
+        for (number, axis) in axes_of(all_axes).enumerate().filter(|(_, axis)| is_alone || is_between(axis)) {
             axes[slot] += 1;
-            let of_axis = if is_alone { from_one_side(at[axis]) } else { from_both_sides(at[axis], level.coarse[axis]) };
+            let of_axis = match (kind.is_linear(), is_alone) {
+                (true, true) => [0, 16, 0, 0],
+                (true, false) => [0, 8, 8, 0],
+                (false, true) => from_one_side(at[axis]),
+                (false, false) => from_both_sides(at[axis], level.coarse[axis]),
+            };
             for (neighbour, weight) in of_axis.into_iter().enumerate() {
                 weights[(number * NEIGHBOURS + neighbour) * section_len + slot] = weight;
             }
@@ -354,12 +380,12 @@ fn zeros<T: Copy + Default>(len: usize) -> Result<Vec<T>> {
     Ok(vector)
 }
 
-/// Weights, in sixteenths, of the neighbours of a value without one at distance +1, by its index along the axis in its class.
+/// Weights of cubic interpolation, in sixteenths, of the neighbours of a value without one at distance +1, by its index along the axis in its class.
 fn from_one_side(at: usize) -> [i8; NEIGHBOURS] {
     if at == 0 { [0, 16, 0, 0] } else { [-8, 24, 0, 0] }
 }
 
-/// Weights, in sixteenths, of the neighbours of a value between values `at` and `at + 1` of the `known` ones of the coarser level.
+/// Weights of cubic interpolation, in sixteenths, of the neighbours of a value between values `at` and `at + 1` of the `known` ones of the coarser level.
 fn from_both_sides(at: usize, known: usize) -> [i8; NEIGHBOURS] {
     // Two known values are continued by a line, more by a parabola.
     let line = known == 2;
@@ -412,10 +438,12 @@ mod tests {
         let mut small = SmallLevels::default();
         for extents in SHAPES.into_iter().flat_map(|extents| [extents; 2]) {
             assert!(is_small(extents), "{extents:?}");
-            small.prepare(extents).unwrap();
             let residuals = plain::some_residuals(count(extents), 13);
-            plain::with_patched(&residuals, |patched| small.inverse(patched));
-            assert_eq!(small.positions(), plain::restore(extents, &residuals), "{extents:?}");
+            for kind in plain::some_kinds() {
+                small.prepare(extents, kind).unwrap();
+                plain::with_patched(&residuals, |patched| small.inverse(patched));
+                assert_eq!(small.positions(), plain::restore(extents, &residuals, kind), "{extents:?}, {kind:?}");
+            }
         }
     }
 
@@ -424,8 +452,8 @@ mod tests {
         let quantizer = Quantizer::new(0.25);
         let fine = quantizer.fine::<f32>().unwrap();
         let mut small = SmallLevels::default();
-        for extents in SHAPES {
-            small.prepare(extents).unwrap();
+        for (extents, kind) in SHAPES.into_iter().zip(plain::some_kinds().cycle()) {
+            small.prepare(extents, kind).unwrap();
             let special = |i: usize| [f32::NAN, f32::INFINITY, f32::MIN, 1e30][i % 4];
             let value = |i: usize| if i % 11 == 3 { special(i / 11) } else { ((i * i) as f32 * 0.37) % 400.0 - 200.0 };
             let values: Vec<f32> = (0..count(extents)).map(value).collect();
@@ -441,7 +469,7 @@ mod tests {
                 small.forward(&bytes, order, &fine, &mut residuals, &mut false, |index| exceptions.push(index));
                 exceptions.sort_unstable();
                 assert_eq!(exceptions, (3..values.len()).step_by(11).collect::<Vec<_>>(), "{extents:?}");
-                for (i, &position) in plain::restore(extents, &residuals).iter().enumerate().filter(|(i, _)| i % 11 != 3) {
+                for (i, &position) in plain::restore(extents, &residuals, kind).iter().enumerate().filter(|(i, _)| i % 11 != 3) {
                     let error = f64::from(values[i]) - f64::from(fine.restore(position));
                     assert!(error.abs() <= 0.25, "{extents:?}: value {i} is off by {error}");
                 }
@@ -459,7 +487,7 @@ mod tests {
                     let w = MAX_SMALL_LEVEL_VALUES / (x * y * z);
                     if w > 0 {
                         // Asserts that every level fits its room.
-                        small.prepare([x, y, z, w]).unwrap();
+                        small.prepare([x, y, z, w], InterpolationKind::CUBIC).unwrap();
                     }
                 }
             }

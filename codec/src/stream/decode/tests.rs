@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::{CodebookPolicy, CodingPolicy, Config, ErrorBound, PredictorPolicy};
 use crate::layout::{ByteOrder, Scalar};
-use crate::predict::predictor::INTERPOLATION;
+use crate::predict::predictor::{INTERPOLATION, InterpolationKind};
 use crate::stream::header::{Coding, Header, seal};
 use crate::stream::plane::PlaneHeader;
 use crate::workspace::Workspace;
@@ -66,7 +66,8 @@ fn samples() -> Vec<Sample> {
     // The fill value 5 is an exception: its code is 1, whose value is 7.
     let steps = Config { fill_value: Some(5), ..of(ErrorBound::Absolute(3.0)) };
     // The fine grid of f32 reaches to 512 steps: the values have up to 320.
-    let interpolated = Config { predictor: PredictorPolicy::Interpolation, ..of(ErrorBound::Absolute(0.05)) };
+    let interpolated =
+        Config { predictor: PredictorPolicy::Interpolation(InterpolationKind::CUBIC), ..of(ErrorBound::Absolute(0.05)) };
     let samples = vec![
         Sample::new("no exceptions", Scalar::F32, &absolute, f32_bits),
         Sample::new("a list", Scalar::F32, &absolute, with_nan(40)),
@@ -158,7 +159,8 @@ fn wrong_numbers_of_words_and_wrong_predictors_are_refused() {
         }
         for predictor in (4..=255).filter(|&predictor| predictor != sample.stream[plane]) {
             // Only a plane on a fine grid can be interpolated.
-            let may_be_interpolated = sample.body_header.can_be_interpolated(sample.layout.scalar) && predictor == INTERPOLATION;
+            let is_kind = InterpolationKind::from_byte(predictor, &sample.layout.shape).is_some();
+            let may_be_interpolated = sample.body_header.can_be_interpolated(sample.layout.scalar) && is_kind;
             assert_eq!(sample.decode_with(plane, &[predictor]).is_ok(), may_be_interpolated, "{}: {predictor}", sample.name);
         }
     }

@@ -1,0 +1,106 @@
+//! The kinds of interpolation that are tried.
+
+use super::residual_stats::{ResidualStats, StatsOfSets};
+use super::sets_of;
+use crate::error::Result;
+use crate::layout::{MAX_RANK, Shape};
+use crate::predict::predictor::InterpolationKind;
+
+/// Axes of a chunk that are longer than 1, the roughest first: the one along which differences have the greatest estimate. Of axes with equal estimates, the
+/// slower one is the rougher one.
+pub(super) struct Roughness {
+    axes: [usize; MAX_RANK],
+    count: usize,
+}
+
+impl Roughness {
+    /// The axes of a chunk, from the statistics of its differences.
+    pub(super) fn of(stats: &StatsOfSets, shape: &Shape) -> Self {
+        let (_, flat) = sets_of(shape);
+        let mut axes = [3, 2, 1, 0];
+        // Flat axes go last, and a stable sort keeps the slower one of equals first.
+        axes.sort_by_key(|&axis| {
+            let is_flat = flat >> axis & 1 == 1;
+            (is_flat, if is_flat { 0 } else { u64::MAX - stats[1 << axis].bits() })
+        });
+        Self { axes, count: shape.extents().iter().filter(|&&extent| extent > 1).count() }
+    }
+
+    /// The kind with the least estimate, and its statistics. The cubic kinds come first: without rough axes, with the roughest axis, and so on, until one axis
+    /// is left. Then comes linear interpolation with the best rough axes. Of kinds with equal estimates, the first one is taken.
+    pub(super) fn best_kind(
+        &self,
+        mut measure: impl FnMut(InterpolationKind) -> Result<ResidualStats>,
+    ) -> Result<(InterpolationKind, ResidualStats)> {
+        let mut try_kind = |kind: InterpolationKind| measure(kind).map(|stats| (kind, stats));
+        let mut best = try_kind(InterpolationKind::CUBIC)?;
+        let mut rough = 0;
+        for &axis in &self.axes[..self.count.saturating_sub(1)] {
+            rough |= 1 << axis;
+            best = lesser(best, try_kind(InterpolationKind::new(rough, false))?);
+        }
+        let linear = try_kind(InterpolationKind::new(best.0.rough(), true))?;
+        Ok(lesser(best, linear))
+    }
+}
+
+/// The one with the lesser estimate, the first of equals.
+fn lesser(
+    one: (InterpolationKind, ResidualStats),
+    other: (InterpolationKind, ResidualStats),
+) -> (InterpolationKind, ResidualStats) {
+    if other.1.bits() < one.1.bits() { other } else { one }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Statistics with this number of bits of outliers.
+    fn stats(outliers: u64) -> ResidualStats {
+        ResidualStats { outliers, ..ResidualStats::default() }
+    }
+
+    #[test]
+    fn kinds_are_tried_with_the_roughest_axes_first() {
+        let mut of_sets = StatsOfSets::default();
+        for (set, outliers) in [(0b0001, 5), (0b0010, 7), (0b1000, 5)] {
+            of_sets[set] = stats(outliers);
+        }
+        // Axis 2 is flat.
+        let shape = Shape::new(&[3, 1, 4, 5]).unwrap();
+        for (best, linear) in [(0b0000, false), (0b0010, true), (0b1010, false)] {
+            let mut tried = Vec::new();
+            let (kind, _) = Roughness::of(&of_sets, &shape)
+                .best_kind(|kind| {
+                    tried.push((kind.rough(), kind.is_linear()));
+                    let bits = if (kind.rough(), kind.is_linear()) == (best, linear) { 1 } else { 3 };
+                    Ok(stats(if kind.rough() == best { bits } else { 9 }))
+                })
+                .unwrap();
+            assert_eq!((kind.rough(), kind.is_linear()), (best, linear));
+            assert_eq!(tried, [(0, false), (0b0010, false), (0b1010, false), (best, true)]);
+        }
+    }
+
+    #[test]
+    fn of_equal_kinds_the_first_one_is_taken() {
+        let shape = Shape::new(&[3, 4]).unwrap();
+        let (kind, _) = Roughness::of(&StatsOfSets::default(), &shape).best_kind(|_| Ok(stats(1))).unwrap();
+        assert_eq!(kind, InterpolationKind::CUBIC);
+    }
+
+    #[test]
+    fn a_line_has_no_rough_axis() {
+        for dims in [&[7][..], &[7, 1], &[1]] {
+            let mut tried = Vec::new();
+            let shape = Shape::new(dims).unwrap();
+            let found = Roughness::of(&StatsOfSets::default(), &shape).best_kind(|kind| {
+                tried.push((kind.rough(), kind.is_linear()));
+                Ok(stats(0))
+            });
+            assert!(found.is_ok());
+            assert_eq!(tried, [(0, false), (0, true)], "{dims:?}");
+        }
+    }
+}
