@@ -45,7 +45,7 @@ const fn bounded(
     Case { name, content, scalar, byte_order: ByteOrder::Little, dims, bound, coding, codebook, predictor, decoded }
 }
 
-const CASES: [Case; 32] = [
+const CASES: [Case; 34] = [
     case("smooth_f32_3d", Content::Smooth, Scalar::F32, &[9, 20, 31], 1e-3, 0x675e_32c9),
     case("smooth_f64_4d", Content::Smooth, Scalar::F64, &[3, 4, 11, 13], 1e-9, 0xe5a9_68a7),
     Case {
@@ -72,6 +72,14 @@ const CASES: [Case; 32] = [
     Case {
         predictor: PredictorPolicy::Interpolation(InterpolationKind::CUBIC),
         ..case("interpolated_outliers_f32_4d", Content::Outliers, Scalar::F32, &[3, 9, 10, 13], 0.1, 0x44f1_4201)
+    },
+    Case {
+        predictor: PredictorPolicy::Interpolation(InterpolationKind::new(0b0110, false)),
+        ..case("interpolated_rough_f64_4d", Content::Smooth, Scalar::F64, &[3, 9, 10, 13], 1e-3, 0x16e7_027c)
+    },
+    Case {
+        predictor: PredictorPolicy::Interpolation(InterpolationKind::new(0b01, true)),
+        ..case("interpolated_linear_f32_2d", Content::Noise, Scalar::F32, &[41, 70], 0.3, 0x3ff4_c6e5)
     },
     Case {
         predictor: PredictorPolicy::Axes(0b101),
