@@ -7,7 +7,6 @@ use crate::layout::Layout;
 use crate::memory::extend;
 use crate::number::dispatch::{with_float, with_integer};
 use crate::number::element::Element;
-use crate::predict::choice::Fork;
 use crate::predict::choice::grid_kind::{for_floats, for_integers};
 use crate::predict::predictor::Predictor;
 use crate::quantize::grid::Grid;
@@ -83,27 +82,12 @@ impl Workspace {
     /// # Errors
     /// `InvalidArgument` for a bound that values of the type cannot have, `OutOfMemory`.
     pub fn choose(&mut self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<(Grid, Predictor)> {
-        self.choose_with(chunk, layout, config, None)
-    }
-
-    /// Makes the choice of [`Workspace::choose`] in two halves that `fork` may run at the same time. `fork` is called only if the values are floating-point numbers with
-    /// an absolute bound, `config` leaves the predictor open, and [`is_chosen_on_tiles`](crate::predict::choice::is_chosen_on_tiles) is true for the chunk.
-    ///
-    /// # Errors
-    /// As [`Workspace::choose`].
-    pub fn choose_with(
-        &mut self,
-        chunk: &[u8],
-        layout: &Layout,
-        config: &Config,
-        fork: Option<&mut Fork<'_>>,
-    ) -> Result<(Grid, Predictor)> {
         let Self { narrow, wide, shared } = self;
         let (grid, predictor) = with_float!(
             layout.scalar,
             V => {
                 let (chooser, mut quantized) = shared.split(&mut <V as Element>::Code::buffers(narrow, wide).codes);
-                for_floats::<V>(chunk, layout, config, chooser, &mut quantized, fork)?
+                for_floats::<V>(chunk, layout, config, chooser, &mut quantized)?
             },
             else with_integer!(
                 layout.scalar,

@@ -1,69 +1,51 @@
-//! The choice of a predictor is the same whether one thread makes it or two.
+//! The choice of a predictor is the same whether the host measures what it needs, or a device hands over the counts of all tiles.
 
 mod common;
 
 use common::{CONTENTS, Random, SHAPES, chunk, layout, values};
-use quire_codec::stages::choice::is_chosen_on_tiles;
+use quire_codec::stages::choice::TileChoice;
+use quire_codec::stages::grid::Grid;
 use quire_codec::stages::predictor::Predictor;
-use quire_codec::{ByteOrder, Config, Layout, PredictorPolicy, Scalar, Workspace};
+use quire_codec::{ByteOrder, CodingPolicy, Config, Layout, PredictorPolicy, Scalar, Workspace};
 
-/// The choices by one thread, by two, and by one that does the second half first. The halves are done where there are tiles, and once.
-fn check(workspace: &mut Workspace, chunk: &[u8], layout: &Layout, config: &Config) -> Predictor {
-    let (_, alone) = workspace.choose(chunk, layout, config).unwrap();
-    let mut calls = 0;
-    let (_, beside) = workspace
-        .choose_with(
-            chunk,
-            layout,
-            config,
-            Some(&mut |first, second| {
-                calls += 1;
-                std::thread::scope(|scope| {
-                    scope.spawn(first);
-                    scope.spawn(second);
-                });
-            }),
-        )
-        .unwrap();
-    let (_, backwards) = workspace
-        .choose_with(
-            chunk,
-            layout,
-            config,
-            Some(&mut |first, second| {
-                second();
-                first();
-            }),
-        )
-        .unwrap();
-    assert_eq!((alone, alone), (beside, backwards), "{layout:?} {config:?}");
-    assert_eq!(calls, usize::from(is_chosen_on_tiles(&layout.shape)));
-    alone
+/// The choice of a chunk, after it was compared with the one that follows from all counts. Returns also whether it is made on tiles.
+fn check(workspace: &mut Workspace, chunk: &[u8], layout: &Layout, config: &Config) -> (Predictor, bool) {
+    let (grid, alone) = workspace.choose(chunk, layout, config).unwrap();
+    let on_tiles = TileChoice::of_chunk(chunk, layout, config);
+    assert_eq!(on_tiles.is_some(), TileChoice::is_made_for(layout, config));
+    if let Some(choice) = &on_tiles {
+        let counts = choice.measure(chunk, layout).unwrap();
+        assert_eq!(choice.decide(&counts), alone, "{layout:?} {config:?}");
+        let Grid::Linear(quantizer) = grid else { panic!("an absolute bound's grid") };
+        assert_eq!(choice.quantizer(), &quantizer);
+    }
+    (alone, on_tiles.is_some())
 }
 
 #[test]
-fn halves_agree_with_the_whole() {
+fn counts_lead_to_the_choice() {
     let mut workspace = Workspace::default();
     let mut on_tiles = 0;
     for dims in SHAPES.into_iter().chain([&[16, 32, 64][..], &[200, 131], &[70_001], &[5, 9, 24, 40]]) {
         for content in CONTENTS {
-            for scalar in [Scalar::F32, Scalar::F64, Scalar::F16] {
+            for scalar in [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::BF16] {
                 let layout = layout(scalar, ByteOrder::Big, dims);
                 let original = chunk(&values(content, layout.shape.elements() as usize, 9), &layout, 9);
                 for bound in [1e-12, 1e-3, 0.5, 1e30] {
-                    check(&mut workspace, &original, &layout, &Config::absolute(bound).unwrap());
-                    on_tiles += usize::from(is_chosen_on_tiles(&layout.shape));
+                    let config = Config::absolute(bound).unwrap();
+                    for config in [config, Config { coding: CodingPolicy::Bitshuffle, ..config }] {
+                        on_tiles += usize::from(check(&mut workspace, &original, &layout, &config).1);
+                    }
                 }
             }
         }
     }
-    assert!(on_tiles >= 4 * CONTENTS.len() * 3 * 4);
+    assert!(on_tiles >= 4 * CONTENTS.len() * 4 * 4 * 2);
 }
 
-/// Where the tiles of one half are out of the fine grid's reach, the other half has looked at its own in vain. Values that were interpolated before
-/// stand between steps.
+/// Tiles are out of the fine grid's reach in some chunks. Values that were interpolated before are between steps.
 #[test]
-fn halves_agree_where_some_tiles_are_out_of_reach() {
+fn counts_lead_to_the_choice_where_some_tiles_are_out_of_reach() {
     const EDGES: [usize; 3] = [24, 40, 48];
     let mut workspace = Workspace::default();
     let layout = layout(Scalar::F32, ByteOrder::Little, &EDGES.map(|edge| edge as u64));
@@ -92,7 +74,22 @@ fn halves_agree_where_some_tiles_are_out_of_reach() {
             workspace.compress(&bytes, &layout, &interpolated, &mut stream).unwrap();
             workspace.decompress(&stream, &mut bytes).unwrap();
         }
-        chosen[usize::from(check(&mut workspace, &bytes, &layout, &config) == Predictor::Interpolation)] += 1;
+        chosen[usize::from(check(&mut workspace, &bytes, &layout, &config).0 == Predictor::Interpolation)] += 1;
     }
     assert!(chosen.into_iter().all(|times| times > 30), "{chosen:?}");
+}
+
+#[test]
+fn fixed_predictors_and_other_grids_are_not_chosen_on_tiles() {
+    let is_made =
+        |scalar, dims: &[u64], config: &Config| TileChoice::is_made_for(&layout(scalar, ByteOrder::Little, dims), config);
+    let config = Config::absolute(1.0).unwrap();
+    assert!(is_made(Scalar::F32, &[64, 64, 64], &config));
+    assert!(is_made(Scalar::F64, &[64, 64, 64], &Config { predictor: PredictorPolicy::Differences, ..config }));
+    assert!(!is_made(Scalar::F32, &[16, 16, 16], &config), "small chunks");
+    assert!(!is_made(Scalar::I32, &[64, 64, 64], &config), "integers");
+    assert!(!is_made(Scalar::F32, &[64, 64, 64], &Config::new(quire_codec::ErrorBound::Lossless).unwrap()), "exact bits");
+    for predictor in [PredictorPolicy::Lorenzo, PredictorPolicy::Interpolation, PredictorPolicy::Axes(1)] {
+        assert!(!is_made(Scalar::F32, &[64, 64, 64], &Config { predictor, ..config }), "{predictor:?}");
+    }
 }

@@ -162,7 +162,7 @@ impl Batch {
 /// # Errors
 /// `OutOfMemory`.
 pub fn batch_predictor(chunks: &[u8], layout: &Layout, config: &Config) -> Result<Predictor> {
-    Ok(for_chunk(&mut Workspace::default(), &chunks[..layout.chunk_bytes() as usize], layout, config, None)?.1)
+    Ok(for_chunk(&mut Workspace::default(), &chunks[..layout.chunk_bytes() as usize], layout, config)?.1)
 }
 
 /// Times `whole` and, one after another, the steps of `steps`.

@@ -58,33 +58,24 @@ impl Underway {
 
 /// Does `here` on the calling thread and `there` on a helper, if there is one.
 pub(crate) fn beside<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send) -> (A, B) {
-    let (mut there, mut result) = (Some(there), None);
-    let done = beside_all(here, &mut [&mut || result = there.take().map(|there| there())]);
-    #[expect(clippy::unwrap_used, reason = "the job was done once")]
-    (done, result.unwrap())
-}
-
-/// Does `here` on the calling thread and each of `there` on a helper, if there are any.
-pub(crate) fn beside_all<A>(here: impl FnOnce() -> A, there: &mut [&mut (dyn FnMut() + Send)]) -> A {
     let Some(pool) = helpers() else {
-        // What `here` starts goes on beside the others.
+        // What `here` starts goes on beside the other.
         let done = here();
-        there.iter_mut().for_each(|job| job());
-        return done;
+        return (done, there());
     };
-    let underway = Underway::new(there.len());
-    pool.in_place_scope(|scope| {
-        for job in there {
-            let underway = &underway;
-            scope.spawn(move |_| {
-                job();
-                underway.end_one();
-            });
-        }
+    let underway = Underway::new(1);
+    let mut result = None;
+    let done = pool.in_place_scope(|scope| {
+        scope.spawn(|_| {
+            result = Some(there());
+            underway.end_one();
+        });
         let done = here();
         underway.await_end();
         done
-    })
+    });
+    #[expect(clippy::unwrap_used, reason = "the scope ends after the job was done")]
+    (done, result.unwrap())
 }
 
 /// Bytes of a unit of a copy of `len` bytes.

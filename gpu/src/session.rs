@@ -12,7 +12,6 @@ use std::sync::atomic::Ordering;
 use cudarc::driver::CudaStream;
 use quire_codec::memory::Boxed;
 use quire_codec::stages::body::BodyHeader;
-use quire_codec::stages::choice::{Fork, is_chosen_on_tiles};
 use quire_codec::stages::exceptions::List;
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::header::{CHECKSUM_AT, HEADER_MAX_LEN};
@@ -26,7 +25,7 @@ use quire_codec::{
     memory,
 };
 
-use crate::copy::{beside, beside_all, copy};
+use crate::copy::{beside, copy};
 use crate::declare::Address;
 use crate::error::{Context as _, Error, Reason, Result, reason};
 use crate::job::{
@@ -190,24 +189,12 @@ impl Session {
         let mut number = self.encoder(loaded, layout, 1, variant)?;
         let input = self.encode_plan(number).0.job.input.address();
         let Self { ring, stream, chooser, .. } = self;
-        let mut send = || ring.send(stream, &[], chunk, input);
-        // The chunk is on its way while its grid and its predictor are chosen.
-        let (sent, chosen) = if needs_no_inspection && is_chosen_on_tiles(&layout.shape) {
-            let mut sent = None;
-            let chosen = for_chunk(
-                chooser,
-                chunk,
-                layout,
-                config,
-                Some(&mut |first, second| sent = Some(beside_all(&mut send, &mut [first, second]))),
-            );
-            (sent.unwrap_or_else(send), chosen.map(Some))
-        } else {
-            // A constant chunk needs no grid or predictor, and the search for its lattice would read all of it.
-            let choose =
-                || if layout.is_constant(chunk) { Ok(None) } else { for_chunk(chooser, chunk, layout, config, None).map(Some) };
-            beside(send, choose)
-        };
+        // The chunk is on its way while its grid and its predictor are chosen. A constant chunk needs neither, and the search for its lattice would read
+        // all of it.
+        let (sent, chosen) = beside(
+            || ring.send(stream, &[], chunk, input),
+            || if layout.is_constant(chunk) { Ok(None) } else { for_chunk(chooser, chunk, layout, config).map(Some) },
+        );
         sent?;
         let parameters = match chosen? {
             None => constant_parameters(layout),
@@ -405,15 +392,9 @@ fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: P
     }
 }
 
-/// Grid and predictor of a chunk, as the codec chooses them; `both` may run two halves of the choice at once.
-pub(crate) fn for_chunk(
-    chooser: &mut Workspace,
-    chunk: &[u8],
-    layout: &Layout,
-    config: &Config,
-    both: Option<&mut Fork<'_>>,
-) -> Result<(Grid, Predictor)> {
-    Ok(chooser.choose_with(chunk, layout, config, both)?)
+/// Grid and predictor of a chunk, as the codec chooses them.
+pub(crate) fn for_chunk(chooser: &mut Workspace, chunk: &[u8], layout: &Layout, config: &Config) -> Result<(Grid, Predictor)> {
+    Ok(chooser.choose(chunk, layout, config)?)
 }
 
 /// Values at a chunk's start that the host looks at.

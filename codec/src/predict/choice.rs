@@ -8,12 +8,17 @@ pub(crate) mod grid_kind;
 mod interpolated_tiles;
 mod residual_stats;
 mod tile;
+mod tile_counts;
 mod tiles;
 mod whole;
 
+pub use self::residual_stats::MAX_COUNTED_MAGNITUDE;
+pub use self::tile::{DIFFERENCE_TILES, INTERPOLATED_TILES, MAX_TILE_VALUES, Tiles};
+pub use self::tile_counts::{InterpolatedCounts, ResidualCounts, SETS, TileCounts};
+pub use self::tiles::TileChoice;
+
 use self::interpolated_tiles::InterpolatedTiles;
 use self::residual_stats::{best_set, best_set_with_edges};
-use self::tile::Tiles;
 use crate::config::{CodingPolicy, Config, PredictorPolicy};
 use crate::error::Result;
 use crate::layout::Axes;
@@ -28,15 +33,6 @@ use crate::quantize::quantizer::Quantizer;
 
 /// Interpolation is not tried if more than 1 / this of the values are out of the fine grid's reach.
 const VALUES_PER_VALUE_OUT_OF_REACH: usize = 2;
-
-/// Runs two jobs, in any order and on any threads. Both are done when the function returns.
-pub type Fork<'a> = dyn FnMut(&mut (dyn FnMut() + Send), &mut (dyn FnMut() + Send)) + 'a;
-
-/// Whether a chunk's predictor is chosen on a sample of tiles, so that two threads can share the work. Of smaller chunks, all values are measured.
-#[must_use]
-pub fn is_chosen_on_tiles(shape: &Shape) -> bool {
-    !Tiles::for_differences(shape).is_chunk_small()
-}
 
 /// Buffers of the choice.
 #[derive(Debug, Default)]
@@ -63,6 +59,18 @@ fn sets_of(shape: &Shape) -> (usize, usize) {
 /// The axes of a set.
 fn axes_of(set: usize, shape: &Shape) -> Axes {
     Axes::from_byte(set as u8, shape).unwrap_or(Axes::all(shape))
+}
+
+/// Whether `config` leaves the predictor to be chosen.
+fn is_predictor_open(config: &Config) -> bool {
+    matches!(config.predictor, PredictorPolicy::Auto | PredictorPolicy::Differences)
+}
+
+/// The fine grid for the choice: without positions where interpolation is no candidate.
+fn fine_grid_of<V: Value>(quantizer: &Quantizer, config: &Config) -> FineGrid<V> {
+    let fine = FineGrid::new(quantizer);
+    let is_candidate = config.coding != CodingPolicy::Bitshuffle && config.predictor != PredictorPolicy::Differences;
+    if is_candidate { fine } else { fine.without_positions() }
 }
 
 impl Chooser {
@@ -93,7 +101,7 @@ impl Chooser {
     }
 
     /// Chooses the predictor of a chunk of floating-point numbers on an absolute bound's rounding grid. The choice depends on the chunk's values and
-    /// `config` alone, not on `fork` or on earlier chunks. Codes or residuals that are made on the way stay in `coded`.
+    /// `config` alone, not on earlier chunks. Codes or residuals that are made on the way stay in `coded`.
     pub(crate) fn choose<V: Value>(
         &mut self,
         chunk: &[u8],
@@ -101,7 +109,6 @@ impl Chooser {
         quantizer: &Quantizer,
         config: &Config,
         coded: &mut Quantized<'_, V::Code>,
-        fork: Option<&mut Fork<'_>>,
     ) -> Result<Predictor> {
         let all = Axes::all(&layout.shape);
         match config.predictor {
@@ -112,15 +119,12 @@ impl Chooser {
             }
             PredictorPolicy::Auto | PredictorPolicy::Differences => {}
         }
-        let mut fine = FineGrid::<V>::new(quantizer);
-        if config.coding == CodingPolicy::Bitshuffle || config.predictor == PredictorPolicy::Differences {
-            fine = fine.without_positions();
-        }
-        let tiles = Tiles::for_differences(&layout.shape);
-        if tiles.is_chunk_small() {
+        let fine = fine_grid_of::<V>(quantizer, config);
+        if Tiles::for_differences(&layout.shape).is_chunk_small() {
             return self.try_whole::<V>(chunk, layout, quantizer, &fine, coded);
         }
-        self.try_tiles::<V>(&tiles, chunk, layout, quantizer, &fine, fork)
+        let choice = TileChoice::new(&layout.shape, quantizer, fine.has_positions());
+        self.try_tiles::<V>(&choice, chunk, layout.byte_order, &fine)
     }
 }
 
@@ -196,7 +200,7 @@ mod tests {
                 let (mut shared, mut codes) = (Shared::default(), Vec::new());
                 let (chooser, mut coded) = shared.split(&mut codes);
                 let config = Config { predictor, ..Config::absolute(0.1).unwrap() };
-                chooser.choose::<f32>(chunk, &layout, &quantizer, &config, &mut coded, None).unwrap() == Predictor::Interpolation
+                chooser.choose::<f32>(chunk, &layout, &quantizer, &config, &mut coded).unwrap() == Predictor::Interpolation
             };
             assert!(!is_interpolated(&rough, PredictorPolicy::Auto), "{dims:?}: values are out of the fine grid's reach");
             assert!(is_interpolated(&smooth, PredictorPolicy::Auto), "{dims:?}");

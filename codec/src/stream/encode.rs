@@ -35,7 +35,7 @@ impl<V: Value> Encoder<'_, V> {
     pub(crate) fn floats(mut self) -> Result<()> {
         let Self { chunk, layout, config, .. } = self;
         let (chooser, mut quantized) = self.shared.split(&mut self.buffers.codes);
-        let (grid, predictor) = for_floats::<V>(chunk, layout, config, chooser, &mut quantized, None)?;
+        let (grid, predictor) = for_floats::<V>(chunk, layout, config, chooser, &mut quantized)?;
         match &grid {
             Grid::Linear(quantizer) => quantized.apply::<V>(predictor, chunk, layout, quantizer)?,
             Grid::Logarithmic(logarithm) => {

@@ -1,6 +1,6 @@
 //! Stage 0 (FORMAT.md §11): the kind of a chunk's grid (rounding grid, lattice, logarithm, steps of integers or exact bits) and its predictor.
 
-use super::{Chooser, Fork};
+use super::Chooser;
 use crate::config::{Config, ErrorBound};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
@@ -25,13 +25,12 @@ pub(crate) fn for_floats<V: Value>(
     config: &Config,
     chooser: &mut Chooser,
     coded: &mut Quantized<'_, V::Code>,
-    fork: Option<&mut Fork<'_>>,
 ) -> Result<(Grid, Predictor)> {
     let order = layout.byte_order;
     match config.bound {
         ErrorBound::Absolute(bound) => {
             let quantizer = Quantizer::for_chunk::<V>(chunk, order, bound, config.fill::<V>());
-            let predictor = chooser.choose::<V>(chunk, layout, &quantizer, config, coded, fork)?;
+            let predictor = chooser.choose::<V>(chunk, layout, &quantizer, config, coded)?;
             Ok((Grid::Linear(quantizer), predictor))
         }
         ErrorBound::PointwiseRelative(bound) if !is_too_fine(bound, V::SIZE) => {
@@ -98,7 +97,7 @@ mod tests {
         let (mut shared, mut codes) = (Shared::default(), Vec::new());
         let (chooser, mut coded) = shared.split(&mut codes);
         let config = Config { bound, ..Config::absolute(1.0).unwrap() };
-        for_floats::<f64>(&chunk, &layout(Scalar::F64, values.len()), &config, chooser, &mut coded, None)
+        for_floats::<f64>(&chunk, &layout(Scalar::F64, values.len()), &config, chooser, &mut coded)
     }
 
     fn of_integers(values: &[i32], bound: ErrorBound) -> Result<(Grid, Predictor)> {

@@ -1,11 +1,11 @@
 //! The tiles of a chunk that are interpolated, so that interpolation is compared with differences on equal values.
 
-use super::residual_stats::{ColumnSums, ResidualStats};
-use super::tile::Tiles;
-use super::tiles::{add_counted, quantize_tile};
-use super::{VALUES_PER_VALUE_OUT_OF_REACH, axes_of};
+use super::axes_of;
+use super::residual_stats::{ColumnSums, ResidualStats, StatsOfSets};
+use super::tile_counts::InterpolatedCounts;
+use super::tiles::{TileChoice, add_counted, quantize_tile};
 use crate::error::Result;
-use crate::layout::{Layout, Shape};
+use crate::layout::ByteOrder;
 use crate::memory::resize;
 use crate::number::value::Value;
 use crate::predict::interpolation::Interpolation;
@@ -13,7 +13,6 @@ use crate::predict::lorenzo;
 use crate::quantize::bitmap::Bitmap;
 use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::gaps::take_left_neighbours;
-use crate::quantize::quantizer::Quantizer;
 use crate::simd::vectorized;
 
 /// Buffers for the tiles that are interpolated.
@@ -39,12 +38,12 @@ impl InterpolatedTiles {
     /// chunk, but large in a tile. `None` if too many values of a tile are out of the fine grid's reach: then interpolation is no candidate.
     pub(super) fn measure<V: Value>(
         &mut self,
-        tiles: &Tiles,
+        choice: &TileChoice,
         chunk: &[u8],
-        layout: &Layout,
-        quantizer: &Quantizer,
+        order: ByteOrder,
         fine: &FineGrid<V>,
     ) -> Result<Option<ResidualStats>> {
+        let Some(tiles) = choice.interpolated_tiles() else { return Ok(None) };
         let shape = tiles.shape();
         resize(&mut self.tile, tiles.len * V::SIZE)?;
         resize(&mut self.codes, tiles.count * tiles.len)?;
@@ -53,15 +52,15 @@ impl InterpolatedTiles {
         for (tile, codes) in self.codes.chunks_exact_mut(tiles.len).enumerate().take(tiles.count) {
             tiles.copy(chunk, V::SIZE, tile, &mut self.tile);
             self.exceptions.clear(tiles.len)?;
-            let outliers = quantize_tile::<V>(&self.tile, layout.byte_order, quantizer, fine, codes, &mut self.exceptions);
+            let outliers = quantize_tile::<V>(&self.tile, order, choice.quantizer(), fine, codes, &mut self.exceptions);
             take_left_neighbours(codes, &self.exceptions, tiles.extents[0], |_| 0);
-            if outliers.out_of_fine_reach > tiles.len / VALUES_PER_VALUE_OUT_OF_REACH {
+            if outliers.out_of_fine_reach > choice.most_out_of_reach() {
                 return Ok(None);
             }
             self.between_steps += outliers.between_steps;
             self.exceptions.clear(tiles.len)?;
             let Self { interpolation, tile, residuals, exceptions, .. } = self;
-            interpolation.forward(tile, layout.byte_order, &shape, fine, residuals, exceptions)?;
+            interpolation.forward(tile, order, &shape, fine, residuals, exceptions)?;
             let residuals = &residuals[tiles.coarse_values()..tiles.len];
             let mut of_tile = vectorized(
                 #[inline(always)]
@@ -74,22 +73,47 @@ impl InterpolatedTiles {
     }
 
     /// Statistics of the differences along a set of axes, over all values of the tiles that [`InterpolatedTiles::measure`] has interpolated.
-    pub(super) fn differences(&mut self, tiles: &Tiles, set: usize, shape: &Shape) -> Result<ResidualStats> {
-        let counted = tiles.mark_counted(&mut self.counted)?;
+    pub(super) fn differences(&mut self, choice: &TileChoice, set: usize) -> Result<ResidualStats> {
+        let mut stats = ResidualStats::default();
+        let Some(tiles) = choice.interpolated_tiles() else { return Ok(stats) };
+        tiles.mark_counted(&mut self.counted)?;
         // As in a tile's differences, one element before the first one, and padding.
         resize(&mut self.differences, self.counted.len())?;
-        let (tile_shape, axes) = (tiles.shape(), axes_of(set, shape));
+        let shape = tiles.shape();
         let mut columns = ColumnSums::default();
         for codes in self.codes.chunks_exact(tiles.len).take(tiles.count) {
-            lorenzo::predict(codes, &tile_shape, axes, &mut self.differences[1..][..tiles.len]);
+            lorenzo::predict(codes, &shape, axes_of(set, &shape), &mut self.differences[1..][..tiles.len]);
             vectorized(
                 #[inline(always)]
                 || add_counted(&mut columns, &self.differences, &self.counted),
             );
         }
-        let mut stats = ResidualStats::default();
+        let counted = tiles.counted_len();
         stats.add(&columns, tiles.count * counted, tiles.count * (self.counted.len() - 1 - counted));
-        stats.outliers = self.between_steps * counted as u64 / tiles.len as u64;
+        stats.outliers = tiles.among_counted(self.between_steps);
         Ok(stats)
+    }
+
+    /// The counts of residuals, and of differences along all sets of axes. `None` where [`InterpolatedTiles::measure`] gives none.
+    pub(super) fn count_all<V: Value>(
+        &mut self,
+        choice: &TileChoice,
+        chunk: &[u8],
+        order: ByteOrder,
+        fine: &FineGrid<V>,
+    ) -> Result<Option<InterpolatedCounts>> {
+        let (Some(tiles), Some(residuals)) = (choice.interpolated_tiles(), self.measure::<V>(choice, chunk, order, fine)?) else {
+            return Ok(None);
+        };
+        let mut differences = StatsOfSets::default();
+        for set in tiles.sets() {
+            differences[set] = self.differences(choice, set)?;
+        }
+        Ok(Some(InterpolatedCounts {
+            residuals: residuals.into(),
+            outliers: residuals.outliers as u32,
+            differences: differences.map(Into::into),
+            between_steps: self.between_steps as u32,
+        }))
     }
 }
