@@ -6,6 +6,7 @@ use std::time::Instant;
 use cudarc::driver::CudaEvent;
 use cudarc::driver::sys::CUevent_flags;
 use quire_codec::stages::Axes;
+use quire_codec::stages::choice::{TileChoice, TileCounts};
 use quire_codec::stages::predictor::Predictor;
 use quire_codec::{CodingPolicy, Config, Layout, Unverified, Workspace};
 
@@ -16,6 +17,7 @@ use crate::job::DECODE_OK;
 use crate::memory::bytes_of;
 use crate::plan::{DecodeVariant, EncodeVariant};
 use crate::session::{Session, decode_parameters, for_chunk, linear_parameters};
+use crate::tiles::Source;
 
 /// The variant of a batch: the kernel `inspect` looks at the chunks, and streams stay on the device.
 const STAYS: EncodeVariant =
@@ -30,6 +32,17 @@ pub struct Timings {
     pub steps: Vec<(&'static str, Vec<f64>)>,
     /// Launching and waiting, on the host's clock.
     pub host: Vec<f64>,
+}
+
+/// The tiles of a chunk, measured on a device, and what follows from them.
+#[derive(Debug, Clone)]
+pub struct MeasuredTiles {
+    /// What the device counted.
+    pub counts: TileCounts,
+    /// The predictor that the counts lead to.
+    pub predictor: Predictor,
+    /// Measuring the tiles again, on the device's clock, in microseconds.
+    pub times: Vec<f64>,
 }
 
 /// Most chunks of a batch: they are a dimension of the grids.
@@ -97,6 +110,51 @@ impl Batch {
             streams.push(stream);
         }
         Ok((streams, timings))
+    }
+
+    /// Measures the tiles of a chunk of the batch's layout where it is, on the host: they are copied to pinned memory. `None` if its predictor is not chosen
+    /// on tiles.
+    ///
+    /// # Errors
+    /// As [`Device::compress`].
+    pub fn measure_on_host(&mut self, chunk: &[u8], config: &Config, repeats: usize) -> Result<Option<MeasuredTiles>> {
+        let (device, layout, session) = (self.device, self.layout, self.lease.session());
+        let Some(choice) = TileChoice::of_chunk(chunk, &layout, config) else { return Ok(None) };
+        let counts = session.measure_tiles(device.loaded(), &choice, &layout, Source::Host(chunk));
+        let counts = self.lease.check(counts)?;
+        self.measured(choice, counts, repeats).map(Some)
+    }
+
+    /// Sends a chunk of the batch's layout to device memory and measures its tiles there. `None` if its predictor is not chosen on tiles, or if its first
+    /// values do not show that it has no lattice.
+    ///
+    /// # Errors
+    /// As [`Device::compress`].
+    pub fn measure_on_device(&mut self, chunk: &[u8], config: &Config, repeats: usize) -> Result<Option<MeasuredTiles>> {
+        let done = self.measure_there(chunk, config);
+        match self.lease.check(done)? {
+            Some((choice, counts)) => self.measured(choice, counts, repeats).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn measure_there(&mut self, chunk: &[u8], config: &Config) -> Result<Option<(TileChoice, TileCounts)>> {
+        let (loaded, layout, session) = (self.device.loaded(), self.layout, self.lease.session());
+        let number = session.encoder(loaded, &layout, self.chunks, STAYS)?;
+        let input = session.encode_plan(number).0.job.input.address();
+        session.send(&[], chunk, input)?;
+        session.wait()?;
+        session.choose_on_device(loaded, input, &layout, config)
+    }
+
+    /// What follows from counts, and the times of `repeats` more launches.
+    fn measured(&mut self, choice: TileChoice, counts: TileCounts, repeats: usize) -> Result<MeasuredTiles> {
+        let device = self.device;
+        let times = match self.lease.session().last_tiles() {
+            Some((stream, graph)) if repeats > 0 => time(device, stream, repeats, || graph.launch(), |_| Ok(())),
+            _ => Ok(Timings::default()),
+        };
+        Ok(MeasuredTiles { counts, predictor: choice.decide(&counts), times: self.lease.check(times)?.whole })
     }
 
     /// Decompresses the streams of the batch's chunks `repeats` times. Returns the chunks, contiguous, and the times.

@@ -146,9 +146,14 @@ fn share(
     });
 }
 
+/// Whether a copy of `len` bytes is long enough for helpers.
+pub(crate) fn is_split(len: usize) -> bool {
+    len >= SPLIT
+}
+
 /// The helpers for a copy of `len` bytes, if it is long enough for them.
 fn helpers_for(len: usize) -> Option<&'static ThreadPool> {
-    if len < SPLIT { None } else { helpers() }
+    if is_split(len) { helpers() } else { None }
 }
 
 /// Copies `from` to `to`, which has the same length. Calls `ready` on the calling thread, again and again until it is done, with how many
