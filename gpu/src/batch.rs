@@ -41,8 +41,10 @@ pub struct MeasuredTiles {
     pub counts: TileCounts,
     /// The predictor that the counts lead to.
     pub predictor: Predictor,
-    /// Measuring the tiles again, on the device's clock, in microseconds.
-    pub times: Vec<f64>,
+    /// From the call to the counts, on the host's clock, in microseconds.
+    pub calls: Vec<f64>,
+    /// The kernel alone, on the device's clock, in microseconds.
+    pub kernel: Vec<f64>,
 }
 
 /// Most chunks of a batch: they are a dimension of the grids.
@@ -112,49 +114,60 @@ impl Batch {
         Ok((streams, timings))
     }
 
-    /// Measures the tiles of a chunk of the batch's layout where it is, on the host: they are copied to pinned memory. `None` if its predictor is not chosen
-    /// on tiles.
+    /// Copies the tiles of a chunk on the host to pinned memory and measures them, 1 + `repeats` times. `None` if its predictor is not chosen on tiles.
     ///
     /// # Errors
     /// As [`Device::compress`].
     pub fn measure_on_host(&mut self, chunk: &[u8], config: &Config, repeats: usize) -> Result<Option<MeasuredTiles>> {
-        let (device, layout, session) = (self.device, self.layout, self.lease.session());
-        let Some(choice) = TileChoice::of_chunk(chunk, &layout, config) else { return Ok(None) };
-        let counts = session.measure_tiles(device.loaded(), &choice, &layout, Source::Host(chunk));
-        let counts = self.lease.check(counts)?;
-        self.measured(choice, counts, repeats).map(Some)
+        let (loaded, layout) = (self.device.loaded(), self.layout);
+        self.measure(repeats, |session| {
+            let Some(choice) = TileChoice::of_chunk(chunk, &layout, config) else { return Ok(None) };
+            let counts = session.measure_tiles(loaded, &choice, &layout, Source::Host(chunk))?;
+            Ok(Some((choice, counts)))
+        })
     }
 
-    /// Sends a chunk of the batch's layout to device memory and measures its tiles there. `None` if its predictor is not chosen on tiles, or if its first
-    /// values do not show that it has no lattice.
+    /// Sends a chunk to device memory and measures its tiles there, 1 + `repeats` times. `None` if its predictor is not chosen on tiles, or if its first values
+    /// do not show that it has no lattice.
     ///
     /// # Errors
     /// As [`Device::compress`].
     pub fn measure_on_device(&mut self, chunk: &[u8], config: &Config, repeats: usize) -> Result<Option<MeasuredTiles>> {
-        let done = self.measure_there(chunk, config);
-        match self.lease.check(done)? {
-            Some((choice, counts)) => self.measured(choice, counts, repeats).map(Some),
-            None => Ok(None),
-        }
-    }
-
-    fn measure_there(&mut self, chunk: &[u8], config: &Config) -> Result<Option<(TileChoice, TileCounts)>> {
-        let (loaded, layout, session) = (self.device.loaded(), self.layout, self.lease.session());
-        let number = session.encoder(loaded, &layout, self.chunks, STAYS)?;
-        let input = session.encode_plan(number).0.job.input.address();
-        session.send(&[], chunk, input)?;
-        session.wait()?;
-        session.choose_on_device(loaded, input, &layout, config)
-    }
-
-    /// What follows from counts, and the times of `repeats` more launches.
-    fn measured(&mut self, choice: TileChoice, counts: TileCounts, repeats: usize) -> Result<MeasuredTiles> {
-        let device = self.device;
-        let times = match self.lease.session().last_tiles() {
-            Some((stream, graph)) if repeats > 0 => time(device, stream, repeats, || graph.launch(), |_| Ok(())),
-            _ => Ok(Timings::default()),
+        let (loaded, layout, chunks) = (self.device.loaded(), self.layout, self.chunks);
+        let send = |session: &mut Session| {
+            let number = session.encoder(loaded, &layout, chunks, STAYS)?;
+            let input = session.encode_plan(number).0.job.input.address();
+            session.send(&[], chunk, input)?;
+            session.wait()?;
+            Ok(input)
         };
-        Ok(MeasuredTiles { counts, predictor: choice.decide(&counts), times: self.lease.check(times)?.whole })
+        let sent = send(self.lease.session());
+        let input = self.lease.check(sent)?;
+        self.measure(repeats, |session| session.choose_on_device(loaded, input, &layout, config))
+    }
+
+    fn measure(
+        &mut self,
+        repeats: usize,
+        mut choose: impl FnMut(&mut Session) -> Result<Option<(TileChoice, TileCounts)>>,
+    ) -> Result<Option<MeasuredTiles>> {
+        let (device, session) = (self.device, self.lease.session());
+        let mut measure = || -> Result<Option<MeasuredTiles>> {
+            let Some((choice, counts)) = choose(session)? else { return Ok(None) };
+            let mut calls = Vec::with_capacity(repeats);
+            for _ in 0..repeats {
+                let clock = Instant::now();
+                choose(session)?;
+                calls.push(clock.elapsed().as_secs_f64() * 1e6);
+            }
+            let kernel = match session.last_tiles() {
+                Some((stream, graph)) if repeats > 0 => time(device, stream, repeats, || graph.launch(), |_| Ok(()))?.whole,
+                _ => Vec::new(),
+            };
+            Ok(Some(MeasuredTiles { counts, predictor: choice.decide(&counts), calls, kernel }))
+        };
+        let done = measure();
+        self.lease.check(done)
     }
 
     /// Decompresses the streams of the batch's chunks `repeats` times. Returns the chunks, contiguous, and the times.

@@ -1,8 +1,8 @@
 //! Choice of a chunk's predictor (FORMAT.md §6, §11): differences along a set of axes, or interpolation. The encoder estimates the bits that the
 //! residuals of each predictor take, and chooses the predictor with the smallest estimate. Small chunks are estimated from all values, others from a
-//! sample of eight tiles.
+//! sample of tiles, which a GPU may measure ([`TileChoice`]).
 //!
-//! Estimates are integers, so that the CPU's and the GPU's encoders make equal choices.
+//! Counts and estimates are integers, so that the CPU's and the GPU's encoders make equal choices.
 
 pub(crate) mod grid_kind;
 mod interpolated_tiles;

@@ -5,7 +5,7 @@
 //        └──> interpolation of the tile as a chunk -> residuals -> counts        (of interpolated tiles alone)
 //
 // One block of threads a tile, COARSE_THREADS threads a block: 8 blocks for tiles of about 512 values, which are interpolated, and 64 for tiles of about
-// 64. A tile is read from the chunk in device memory, or from a copy in pinned memory: 50 to 240 KB in all. A block keeps a tile in shared memory, up to
+// 64. A tile is read from the chunk in device memory, or from a copy in pinned memory: 16 to 240 KB in all. A block keeps a tile in shared memory, up to
 // 36 KiB. Its counts are added to those of the device; the block that is done last writes all of them, 716 bytes, to pinned memory.
 #pragma once
 
