@@ -12,8 +12,8 @@ use quire_codec::stages::alphabet::{self, ALPHABET};
 use quire_codec::stages::small_float::{BFloat16, Binary16};
 use quire_codec::stages::value::Value;
 use quire_codec::stages::{
-    book_choice, book_lengths, codebook, dictionary, fast_f32, fine_grid, fixed_log2, header, lanes, linear, logarithm, plane,
-    positions, predictor, rounding, tokens,
+    book_choice, book_lengths, choice, codebook, dictionary, fast_f32, fine_grid, fixed_log2, header, lanes, linear, logarithm,
+    plane, positions, predictor, rounding, tokens,
 };
 
 #[path = "src/declare.rs"]
@@ -129,6 +129,7 @@ fn constants() -> String {
         alphabet: SEGMENT, DIRECT_MAX, DIRECT_ZERO, FIRST_CLASS;
         book_choice: BOOK_BITS_A_SYMBOL, BOOK_BITS_A_CODE;
         book_lengths: MAX_MAGNITUDE;
+        choice: DIFFERENCE_TILES, INTERPOLATED_TILES, MAX_TILE_VALUES, MAX_COUNTED_MAGNITUDE;
         codebook: MAX_CODE_BITS, RUN_ENTRY, WIDE_ENTRY, START_SHIFT, FIRST_SHIFT;
         fixed_log2: LOG_FRACTION;
         lanes: LANES;

@@ -284,6 +284,16 @@ fn steps(device: &'static Device, field: &[f32], edge: usize, relative: f64, cod
             println!("    {step:<22} {:>8.1} us ({:.1}-{:.1})", at(times, 0.5), at(times, 0.25), at(times, 0.75));
         }
     }
+    let on_host = batch.measure_on_host(&chunk, &config, repeats).expect("measures");
+    let on_device = batch.measure_on_device(&chunk, &config, repeats).expect("measures");
+    for (place, tiles) in [("on the host", on_host), ("on the device", on_device)] {
+        let Some(tiles) = tiles else { continue };
+        println!(
+            "{edge}^3 choosing the predictor of a chunk {place}: kernel {:.1} us, from call to counts {:.1} us",
+            at(&tiles.kernel, 0.5),
+            at(&tiles.calls, 0.5)
+        );
+    }
     if coding == CodingPolicy::Bitshuffle {
         return;
     }

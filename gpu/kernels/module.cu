@@ -1,4 +1,5 @@
 // All kernels of the plugin, which are loaded as one module, by stage. Every file includes what it uses.
+#include "predict/choice.cuh"
 #include "quantize/lattice.cuh"
 #include "quantize/linear.cuh"
 #include "predict/sums.cuh"

@@ -6,6 +6,7 @@ use std::time::Instant;
 use cudarc::driver::CudaEvent;
 use cudarc::driver::sys::CUevent_flags;
 use quire_codec::stages::Axes;
+use quire_codec::stages::choice::{TileChoice, TileCounts};
 use quire_codec::stages::predictor::Predictor;
 use quire_codec::{CodingPolicy, Config, Layout, Unverified, Workspace};
 
@@ -16,6 +17,7 @@ use crate::job::DECODE_OK;
 use crate::memory::bytes_of;
 use crate::plan::{DecodeVariant, EncodeVariant};
 use crate::session::{Session, decode_parameters, for_chunk, linear_parameters};
+use crate::tiles::Source;
 
 /// The variant of a batch: the kernel `inspect` looks at the chunks, and streams stay on the device.
 const STAYS: EncodeVariant =
@@ -30,6 +32,19 @@ pub struct Timings {
     pub steps: Vec<(&'static str, Vec<f64>)>,
     /// Launching and waiting, on the host's clock.
     pub host: Vec<f64>,
+}
+
+/// The tiles of a chunk, measured on a device, and what follows from them.
+#[derive(Debug, Clone)]
+pub struct MeasuredTiles {
+    /// What the device counted.
+    pub counts: TileCounts,
+    /// The predictor that the counts lead to.
+    pub predictor: Predictor,
+    /// From the call to the counts, on the host's clock, in microseconds.
+    pub calls: Vec<f64>,
+    /// The kernel alone, on the device's clock, in microseconds.
+    pub kernel: Vec<f64>,
 }
 
 /// Most chunks of a batch: they are a dimension of the grids.
@@ -97,6 +112,62 @@ impl Batch {
             streams.push(stream);
         }
         Ok((streams, timings))
+    }
+
+    /// Copies the tiles of a chunk on the host to pinned memory and measures them, 1 + `repeats` times. `None` if its predictor is not chosen on tiles.
+    ///
+    /// # Errors
+    /// As [`Device::compress`].
+    pub fn measure_on_host(&mut self, chunk: &[u8], config: &Config, repeats: usize) -> Result<Option<MeasuredTiles>> {
+        let (loaded, layout) = (self.device.loaded(), self.layout);
+        self.measure(repeats, |session| {
+            let Some(choice) = TileChoice::of_chunk(chunk, &layout, config) else { return Ok(None) };
+            let counts = session.measure_tiles(loaded, &choice, &layout, Source::Host(chunk))?;
+            Ok(Some((choice, counts)))
+        })
+    }
+
+    /// Sends a chunk to device memory and measures its tiles there, 1 + `repeats` times. `None` if its predictor is not chosen on tiles, or if its first values
+    /// do not show that it has no lattice.
+    ///
+    /// # Errors
+    /// As [`Device::compress`].
+    pub fn measure_on_device(&mut self, chunk: &[u8], config: &Config, repeats: usize) -> Result<Option<MeasuredTiles>> {
+        let (loaded, layout, chunks) = (self.device.loaded(), self.layout, self.chunks);
+        let send = |session: &mut Session| {
+            let number = session.encoder(loaded, &layout, chunks, STAYS)?;
+            let input = session.encode_plan(number).0.job.input.address();
+            session.send(&[], chunk, input)?;
+            session.wait()?;
+            Ok(input)
+        };
+        let sent = send(self.lease.session());
+        let input = self.lease.check(sent)?;
+        self.measure(repeats, |session| session.choose_on_device(loaded, input, &layout, config))
+    }
+
+    fn measure(
+        &mut self,
+        repeats: usize,
+        mut choose: impl FnMut(&mut Session) -> Result<Option<(TileChoice, TileCounts)>>,
+    ) -> Result<Option<MeasuredTiles>> {
+        let (device, session) = (self.device, self.lease.session());
+        let mut measure = || -> Result<Option<MeasuredTiles>> {
+            let Some((choice, counts)) = choose(session)? else { return Ok(None) };
+            let mut calls = Vec::with_capacity(repeats);
+            for _ in 0..repeats {
+                let clock = Instant::now();
+                choose(session)?;
+                calls.push(clock.elapsed().as_secs_f64() * 1e6);
+            }
+            let kernel = match session.last_tiles() {
+                Some((stream, graph)) if repeats > 0 => time(device, stream, repeats, || graph.launch(), |_| Ok(()))?.whole,
+                _ => Vec::new(),
+            };
+            Ok(Some(MeasuredTiles { counts, predictor: choice.decide(&counts), calls, kernel }))
+        };
+        let done = measure();
+        self.lease.check(done)
     }
 
     /// Decompresses the streams of the batch's chunks `repeats` times. Returns the chunks, contiguous, and the times.

@@ -59,8 +59,9 @@ impl Underway {
 /// Does `here` on the calling thread and `there` on a helper, if there is one.
 pub(crate) fn beside<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send) -> (A, B) {
     let Some(pool) = helpers() else {
-        // What `here` starts goes on beside the other job.
-        return (here(), there());
+        // What `here` starts goes on beside the other.
+        let done = here();
+        return (done, there());
     };
     let underway = Underway::new(1);
     let mut result = None;
@@ -73,7 +74,7 @@ pub(crate) fn beside<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() 
         underway.await_end();
         done
     });
-    #[expect(clippy::unwrap_used, reason = "the job was done")]
+    #[expect(clippy::unwrap_used, reason = "the scope ends after the job was done")]
     (done, result.unwrap())
 }
 
@@ -145,9 +146,14 @@ fn share(
     });
 }
 
+/// Whether a copy of `len` bytes is long enough for helpers.
+pub(crate) fn is_split(len: usize) -> bool {
+    len >= SPLIT
+}
+
 /// The helpers for a copy of `len` bytes, if it is long enough for them.
 fn helpers_for(len: usize) -> Option<&'static ThreadPool> {
-    if len < SPLIT { None } else { helpers() }
+    if is_split(len) { helpers() } else { None }
 }
 
 /// Copies `from` to `to`, which has the same length. Calls `ready` on the calling thread, again and again until it is done, with how many

@@ -13,7 +13,7 @@ use std::ffi::c_void;
 use quire_codec::stages::alphabet::SEGMENT;
 use quire_codec::stages::codebook::MAX_CODE_BITS;
 use quire_codec::stages::lanes::LANES;
-use quire_codec::stages::{adaptive, alphabet, book_lengths};
+use quire_codec::stages::{adaptive, alphabet, book_lengths, choice};
 
 use super::declare::{ConstPointer, Pointer, shared_constants, shared_structs};
 
@@ -78,6 +78,21 @@ shared_constants! {
     pub const COARSE_VALUES: usize = 4096;
     /// Threads of a block that interpolates coarse levels.
     pub const COARSE_THREADS: u32 = 512;
+
+    /// Sets of axes of a chunk.
+    pub const AXIS_SETS: usize = choice::SETS;
+    /// Tiles on which a predictor is chosen, of both kinds.
+    pub const MOST_TILES: usize = choice::INTERPOLATED_TILES + choice::DIFFERENCE_TILES;
+    /// Kinds of interpolation, by the low bits of their bytes.
+    pub const INTERPOLATION_KINDS: usize = choice::KINDS;
+    /// Blocks of threads that measure the tiles of a chunk: one for each interpolated tile and kind of interpolation, and one for each other tile.
+    pub const TILE_BLOCKS: usize = choice::INTERPOLATED_TILES * choice::KINDS + choice::DIFFERENCE_TILES;
+    /// Kinds of tiles.
+    pub const TILE_KINDS: usize = 2;
+    /// Index of the kind of tiles that are interpolated.
+    pub const INTERPOLATED_KIND: usize = 0;
+    /// Index of the kind of tiles of which only differences are measured.
+    pub const DIFFERENCE_KIND: usize = 1;
 
     /// Kind of pass over a plane: sums rows of up to `ROW_TILE` values.
     pub const SHORT_ROWS: u32 = 0;
@@ -183,6 +198,95 @@ shared_structs! {
         pub stored_header: [u8; HEADER_ROOM],
         /// Code lengths by symbol of the dataset's codebooks.
         pub book_lengths: [[u8; SYMBOLS]; MAX_BOOKS],
+    }
+
+    /// The tiles of one kind.
+    #[derive(Default)]
+    pub struct TileKind {
+        /// Shape of a tile, with the chunk's axes. `advance` is not used.
+        pub shape: Shape,
+        /// Values from one to the next along each axis, where tiles are read: in the chunk, or in a copy of the tile.
+        pub strides: [u32; MAX_RANK],
+        /// Tiles of this kind.
+        pub count: u32,
+        /// Number of a tile's coarsest level, a single value.
+        pub coarsest: u32,
+    }
+
+    /// What the host tells the kernel that measures the tiles of a chunk.
+    pub struct TileParameters {
+        /// The absolute error bound.
+        pub bound: f64,
+        /// Width of the grid.
+        pub step: f64,
+        /// 1 / `step`.
+        pub inverse_step: f64,
+        /// Bits of the fill value.
+        pub fill_bits: u64,
+        /// 1 if values with the bits of the fill value are exceptions.
+        pub has_fill: u32,
+        /// 1 if values are big-endian.
+        pub big_endian: u32,
+        /// 1 if interpolation is a candidate.
+        pub interpolates: u32,
+        /// Most values of an interpolated tile that may be out of the fine grid's reach.
+        pub most_out_of_reach: u32,
+        /// By kind: `INTERPOLATED_KIND`, `DIFFERENCE_KIND`.
+        pub kinds: [TileKind; TILE_KINDS],
+        /// Address of each tile's first value: `[INTERPOLATED_TILES]`, then `[DIFFERENCE_TILES]`. 0 where there are fewer tiles.
+        pub tiles: [u64; MOST_TILES],
+    }
+
+    /// Counts over residuals of one predictor.
+    #[derive(Default)]
+    pub struct ResidualCounts {
+        /// Residuals that are 0.
+        pub zeros: u32,
+        /// Residuals other than 0 that are directly behind a 0.
+        pub rises: u32,
+        /// Residuals that are 1 or -1.
+        pub ones: u32,
+        /// Residuals below 0.
+        pub negative: u32,
+        /// Sum of the lengths in bits of all magnitudes, each at most MAX_COUNTED_MAGNITUDE.
+        pub magnitude_bits: u32,
+    }
+
+    /// Counts over the tiles of one kind.
+    #[derive(Default)]
+    pub struct KindCounts {
+        /// Differences along each set of axes.
+        pub differences: [ResidualCounts; AXIS_SETS],
+        /// Residuals of each kind of interpolation.
+        pub residuals: [ResidualCounts; INTERPOLATION_KINDS],
+        /// By kind of interpolation: escapes among these residuals, and exceptions that have a code.
+        pub outliers: [u32; INTERPOLATION_KINDS],
+        /// Values between two steps of the fine grid.
+        pub between_steps: u32,
+        /// Values with a code that are out of the fine grid's reach.
+        pub out_of_reach: u32,
+        /// Tiles that were not interpolated, as too many of their values are out of reach.
+        pub tiles_out_of_reach: u32,
+    }
+
+    /// Counts over all tiles of a chunk.
+    #[derive(Default)]
+    pub struct TileSums {
+        /// By kind: `INTERPOLATED_KIND`, `DIFFERENCE_KIND`.
+        pub kinds: [KindCounts; TILE_KINDS],
+        /// Blocks of threads that have added their counts.
+        pub blocks_done: u32,
+    }
+
+    /// The tiles of a chunk to measure.
+    #[derive(Default)]
+    pub struct TileJob {
+        /// Pinned memory with the parameters.
+        pub parameters: ConstPointer<TileParameters>,
+        /// Counts so far. 0 when the job begins and when it ends.
+        pub sums: Pointer<TileSums>,
+        /// Pinned memory to which the counts are copied.
+        pub host_sums: Pointer<TileSums>,
     }
 
     /// Counts of one plane that grow while it is coded.

@@ -7,12 +7,14 @@ use cudarc::driver::{CudaContext, CudaFunction, CudaGraph, CudaStream, DeviceRep
 use quire_codec::Scalar;
 
 use crate::error::{Context as _, Error, Result, reason};
-use crate::job::{DecodeJob, EncodeJob};
+use crate::job::{DecodeJob, EncodeJob, TileJob};
 
 // SAFETY: a `repr(C)` structure of numbers; the build has compared the offset of each field with the kernels'.
 unsafe impl DeviceRepr for EncodeJob {}
 // SAFETY: as above.
 unsafe impl DeviceRepr for DecodeJob {}
+// SAFETY: as above.
+unsafe impl DeviceRepr for TileJob {}
 
 /// Kernels of one value type.
 pub(crate) struct TypeKernels {
@@ -40,6 +42,7 @@ pub(crate) struct TypeKernels {
 pub(crate) struct LinearKernels {
     pub(crate) inspect: CudaFunction,
     pub(crate) quantize: CudaFunction,
+    pub(crate) measure_tiles: CudaFunction,
 }
 
 /// Kernels for interpolation, coarse levels before fine ones.
@@ -108,7 +111,7 @@ impl Kernels {
                 restore_bits: named("restore_bits", codes)?,
                 linear: if is_float {
                     let [inspect, quantize] = pair("inspect", "quantize", value)?;
-                    Some(LinearKernels { inspect, quantize })
+                    Some(LinearKernels { inspect, quantize, measure_tiles: named("measure_tiles", value)? })
                 } else {
                     None
                 },
@@ -170,7 +173,7 @@ pub(crate) fn launch<J: DeviceRepr>(
         arguments.arg(number);
     }
     let config = LaunchConfig { grid_dim: grid, block_dim: (threads, 1, 1), shared_mem_bytes: 0 };
-    // SAFETY: kernels stay inside the arrays of the job, which `plan.rs` lays out in the session's own memory; the numbers are those of
+    // SAFETY: kernels stay inside the arrays of the job, which `plan.rs` and `tiles.rs` lay out in the session's own memory; the numbers are those of
     // the kernel's signature in `kernels`.
     unsafe { arguments.launch(config) }.context("launching a kernel")?;
     Ok(())

@@ -3,6 +3,7 @@
 //! ```text
 //! device ─ lends ─> session ─ plan: arrays and launches ─> kernels
 //!    │                 ├──── ring: transfers through pinned memory
+//!    │                 ├──── tiles: measured on the device, to choose a predictor
 //!    └───────────────> loaded: context, kernels, tables, once a process
 //! ```
 //!
@@ -50,8 +51,9 @@ mod ring;
 mod session;
 mod statistics;
 mod tables;
+mod tiles;
 
-pub use batch::{Batch, Floors, Timings, batch_predictor, floors};
+pub use batch::{Batch, Floors, MeasuredTiles, Timings, batch_predictor, floors};
 pub use device::{Compressed, Decompressing, Device, device};
 pub use error::{Error, Reason, Result};
 pub use limits::MAX_CHUNK_BYTES;

@@ -9,6 +9,7 @@ mod sizes;
 pub(crate) use decode::DecodePlan;
 pub(crate) use encode::EncodePlan;
 pub(crate) use key::{DecodeVariant, EncodeVariant, Key, Variant};
+pub(crate) use sizes::known;
 
 use crate::declare::{Address, ConstPointer};
 use crate::job::Tables;

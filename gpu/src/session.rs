@@ -4,7 +4,7 @@
 //! caller's chunk ─ ring ─> device memory ─ kernels ─> device memory ─ ring ─> caller's buffer
 //! ```
 //!
-//! A chunk's parameters, and streams that are not long, go through an inbox, from which the first kernel fetches them.
+//! The predictor of a chunk is chosen on its way to the device: see [`crate::tiles`]. A chunk's parameters, and streams that are not long, go through an inbox, from which the first kernel fetches them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use cudarc::driver::CudaStream;
 use quire_codec::memory::Boxed;
 use quire_codec::stages::body::BodyHeader;
+use quire_codec::stages::choice::{TileChoice, TileCounts};
 use quire_codec::stages::exceptions::List;
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::header::{CHECKSUM_AT, HEADER_MAX_LEN};
@@ -25,7 +26,7 @@ use quire_codec::{
     memory,
 };
 
-use crate::copy::{beside, copy};
+use crate::copy::{beside, copy, is_split};
 use crate::declare::Address;
 use crate::error::{Context as _, Error, Reason, Result, reason};
 use crate::job::{
@@ -40,6 +41,7 @@ use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, copy_on_device, downlo
 use crate::plan::{DecodePlan, DecodeVariant, EncodePlan, EncodeVariant, Key, Memory, Variant};
 use crate::ring::Ring;
 use crate::statistics::RECORDED;
+use crate::tiles::{Source, TileMeter};
 
 /// Streams that can be no longer than this are written to pinned memory by the kernels themselves; longer ones are fetched once their
 /// length is known.
@@ -58,8 +60,9 @@ pub(crate) struct Session {
     results: PinnedMemory,
     /// What the kernels fetch: a chunk's parameters, or a stream with its own. It never grows: its address is in recorded launches.
     inbox: PinnedMemory,
-    /// For the choice of grids and predictors, which is the codec's own.
+    /// For the choice of grids, and of predictors that are not chosen on tiles, which is the codec's own.
     chooser: Boxed<Workspace>,
+    tiles: TileMeter,
     encoders: Vec<(Key, EncodePlan, Graph)>,
     decoders: Vec<(Key, DecodePlan, Graph)>,
 }
@@ -78,6 +81,7 @@ impl Session {
             results: PinnedMemory::new(context.clone()),
             inbox,
             chooser: Boxed::new(Workspace::default())?,
+            tiles: TileMeter::new(context)?,
             encoders: Vec::new(),
             decoders: Vec::new(),
         })
@@ -85,6 +89,7 @@ impl Session {
 
     /// Waits for all that this session has started.
     pub(crate) fn wait(&self) -> Result<()> {
+        self.tiles.wait()?;
         self.stream.synchronize().context("waiting for the GPU")
     }
 
@@ -188,17 +193,33 @@ impl Session {
         let variant = EncodeVariant { needs_no_inspection, to_host: true, interpolated: false, linear, bit_planes };
         let mut number = self.encoder(loaded, layout, 1, variant)?;
         let input = self.encode_plan(number).0.job.input.address();
-        let Self { ring, stream, chooser, .. } = self;
-        let send = || ring.send(stream, &[], chunk, input);
-        // The chunk is on its way while its grid and its predictor are chosen. A constant chunk needs neither, and the search for its lattice would read all
-        // of it.
-        let choose = || {
-            let is_constant = !needs_no_inspection && layout.is_constant(chunk);
-            if is_constant { Ok(None) } else { for_chunk(chooser, chunk, layout, config).map(Some) }
+        let Self { ring, stream, chooser, tiles, .. } = self;
+        let mut send = || ring.send(stream, &[], chunk, input);
+        // A constant chunk needs no grid or predictor, and the search for its lattice would read all of it.
+        let mut choose = || -> Result<Choice> {
+            if layout.is_constant(chunk) {
+                return Ok(Choice::Constant);
+            }
+            match TileChoice::of_chunk(chunk, layout, config) {
+                Some(choice) => tiles.start(loaded, &choice, layout, Source::Host(chunk)).map(|()| Choice::OnTiles(choice)),
+                None => for_chunk(chooser, chunk, layout, config).map(|(grid, predictor)| Choice::Made(grid, predictor)),
+            }
         };
-        let (sent, chosen) = beside(send, choose);
+        // The chunk is on its way while its grid and its predictor are chosen. A helper that wakes up for that is too late where the copy needs none: then
+        // the tiles come first, which take this thread a few microseconds.
+        let (sent, chosen) = if TileChoice::is_made_for(layout, config) && !is_split(chunk.len()) {
+            let chosen = choose();
+            (send(), chosen)
+        } else {
+            beside(send, choose)
+        };
         sent?;
-        let parameters = match chosen? {
+        let chosen = match chosen? {
+            Choice::Constant => None,
+            Choice::Made(grid, predictor) => Some((grid, predictor)),
+            Choice::OnTiles(choice) => Some((choice.grid(), choice.decide(&self.tiles.finish(&choice)?))),
+        };
+        let parameters = match chosen {
             None => constant_parameters(layout),
             Some((grid, predictor)) => {
                 let linear = matches!(grid, Grid::Linear(_));
@@ -262,6 +283,61 @@ impl Session {
         }
         self.receive(from, to)?;
         if self.decode_result(0).error != DECODE_OK { Err(Error::Refused) } else { Ok(()) }
+    }
+}
+
+/// The choice of grid and predictor, as far as the host makes it while a chunk is sent.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, and a box of it might be refused")]
+enum Choice {
+    /// All values are equal.
+    Constant,
+    Made(Grid, Predictor),
+    /// The device measures the tiles.
+    OnTiles(TileChoice),
+}
+
+/// The choice of a predictor for chunks in device memory.
+impl Session {
+    /// The tiles' counts of a chunk at `chunk` in device memory, all of which is there, and the choice that follows from them. The host reads the chunk's first
+    /// values alone. `None` where it has to look at more: if the predictor is not chosen on tiles, or if the first values do not show that the chunk is
+    /// neither constant nor on a lattice.
+    pub(crate) fn choose_on_device(
+        &mut self,
+        loaded: &Loaded,
+        chunk: Address,
+        layout: &Layout,
+        config: &Config,
+    ) -> Result<Option<(TileChoice, TileCounts)>> {
+        if !TileChoice::is_made_for(layout, config) {
+            return Ok(None);
+        }
+        let mut first_values = [0; FIRST_VALUES * MAX_VALUE_LEN];
+        let len = (FIRST_VALUES * layout.scalar.size()).min(layout.chunk_bytes() as usize);
+        let first_values = &mut first_values[..len];
+        self.receive(chunk, first_values)?;
+        if !has_nothing_to_inspect(first_values, layout, config) {
+            return Ok(None);
+        }
+        let Some(choice) = TileChoice::of_chunk(first_values, layout, config) else { return Ok(None) };
+        let counts = self.measure_tiles(loaded, &choice, layout, Source::Device(chunk))?;
+        Ok(Some((choice, counts)))
+    }
+
+    /// The counts of the tiles of a chunk.
+    pub(crate) fn measure_tiles(
+        &mut self,
+        loaded: &Loaded,
+        choice: &TileChoice,
+        layout: &Layout,
+        source: Source<'_>,
+    ) -> Result<TileCounts> {
+        self.tiles.start(loaded, choice, layout, source)?;
+        self.tiles.finish(choice)
+    }
+
+    /// The stream on which tiles are measured, and the launch that measured them last.
+    pub(crate) fn last_tiles(&self) -> Option<(&Arc<CudaStream>, &Graph)> {
+        self.tiles.last()
     }
 }
 
@@ -401,6 +477,8 @@ pub(crate) fn for_chunk(chooser: &mut Workspace, chunk: &[u8], layout: &Layout, 
 
 /// Values at a chunk's start that the host looks at.
 const FIRST_VALUES: usize = 256;
+/// Bytes of the longest values.
+const MAX_VALUE_LEN: usize = 8;
 
 /// Whether a chunk's first values already show that it is neither constant nor on a lattice, as most do; the kernel that looks at all
 /// of them is then not needed.

@@ -12,6 +12,7 @@ use common::sampling::sample;
 use common::{CONTENTS, Content, Random, SHAPES, chunk, layout, values};
 use quire_codec::stages::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS};
 use quire_codec::stages::books::custom_book;
+use quire_codec::stages::choice::TileChoice;
 use quire_codec::stages::exceptions::most_listed;
 use quire_codec::stages::header;
 use quire_codec::stages::predictor::{InterpolationKind, Predictor};
@@ -606,6 +607,143 @@ fn batches_are_chunk_by_chunk() {
         report.check(&format!("{scalar:?} {dims:?} restored"), &chunks, &restored);
     }
     report.finish("batches");
+}
+
+/// Counts of tiles, from copies and from device memory, compared with the codec's own, and the predictors that follow from them.
+#[derive(Default)]
+struct TileReport {
+    on_host: usize,
+    on_device: usize,
+    interpolated: usize,
+    without_interpolation: usize,
+    failures: Vec<String>,
+}
+
+impl TileReport {
+    fn compare(&mut self, batch: &mut Batch, cpu: &mut Workspace, what: &str, chunk: &[u8], layout: &Layout, config: &Config) {
+        let measured = batch.measure_on_host(chunk, config, 0).expect("measures");
+        let there = batch.measure_on_device(chunk, config, 0).expect("measures");
+        let Some(choice) = TileChoice::of_chunk(chunk, layout, config) else {
+            assert!(measured.is_none() && there.is_none(), "{what}");
+            return;
+        };
+        let expected = choice.measure(chunk, layout).expect("memory");
+        let predictor = cpu.choose(chunk, layout, config).expect("memory").1;
+        self.on_host += 1;
+        self.on_device += usize::from(there.is_some());
+        self.interpolated += usize::from(predictor.is_interpolation());
+        self.without_interpolation += usize::from(choice.interpolated_tiles().is_some() && expected.interpolated.is_none());
+        for (place, found) in [("copies", measured), ("device memory", there)] {
+            let is_right = found.as_ref().is_none_or(|found| (found.counts, found.predictor) == (expected, predictor));
+            if !is_right {
+                self.failures.push(format!("{what}, {place}: {found:?} in place of {expected:?} and {predictor:?}"));
+            }
+        }
+    }
+
+    fn finish(self) {
+        for failure in self.failures.iter().take(6) {
+            println!("{failure}");
+        }
+        let Self { on_host, on_device, interpolated, without_interpolation, failures } = self;
+        println!(
+            "tiles of {on_host} chunks, of {on_device} in device memory; {interpolated} are interpolated, {without_interpolation} are out of reach; {} differ",
+            failures.len()
+        );
+        assert!(failures.is_empty());
+        assert!(on_device > 20 && interpolated > 5 && without_interpolation > 5);
+    }
+}
+
+/// Tiles of all types and ranks, with all that keeps a value from having a code or a position.
+#[test]
+fn tiles_are_measured_as_on_the_cpu() {
+    let Some(device) = gpu() else { return };
+    let (mut cpu, mut report) = (Workspace::default(), TileReport::default());
+    const DIMS: [&[u64]; 11] = [
+        &[16_001],
+        &[131, 203],
+        &[40, 41, 43],
+        &[2, 7, 3001],
+        &[11, 13, 17, 19],
+        &[1, 170, 180],
+        &[90, 1, 233],
+        &[31, 600, 1],
+        &[3, 5, 9001],
+        &[5000, 3, 2],
+        &[2, 2, 2, 5003],
+    ];
+    const BOUNDS: [f64; 5] = [1e-9, 1e-4, 0.01, 0.3, 1e30];
+    // No fill value; the chunk's first value; 0.
+    const FILLS: usize = 3;
+    let sizes = [DIMS.len(), FLOATS.len(), ORDERS.len(), CONTENTS.len(), BOUNDS.len(), FILLS, 2];
+    for [dims, scalar, order, content, bound, fill, coding] in sample("tiles", sizes, one_in(10) * 6) {
+        let (dims, scalar, order, content, bound) = (DIMS[dims], FLOATS[scalar], ORDERS[order], CONTENTS[content], BOUNDS[bound]);
+        let layout = layout(scalar, order, dims);
+        let chunk = chunk(&values(content, layout.shape.elements() as usize, 7), &layout, 7);
+        let add = |bits: u64, &byte: &u8| bits << 8 | u64::from(byte);
+        let first = &chunk[..scalar.size()];
+        let first = if order == ByteOrder::Big { first.iter().fold(0, add) } else { first.iter().rev().fold(0, add) };
+        let config =
+            Config { coding: CODINGS[coding], ..config(bound, CodebookPolicy::Auto, [None, Some(first), Some(0)][fill]) };
+        if layout.is_constant(&chunk) {
+            continue; // no predictor is chosen for it
+        }
+        let mut batch = Batch::new(device, &layout, 1).expect("a batch");
+        let what = format!("{content:?} {dims:?} {scalar:?} {order:?} {config:?}");
+        report.compare(&mut batch, &mut cpu, &what, &chunk, &layout, &config);
+        // What interpolation has restored is between steps.
+        if fill == 0 && scalar.size() > 2 {
+            let (mut stream, mut restored) = (Vec::new(), vec![0; chunk.len()]);
+            let interpolated = Config { predictor: PredictorPolicy::Interpolation(InterpolationKind::CUBIC), ..config };
+            cpu.compress(&chunk, &layout, &interpolated, &mut stream).expect("compresses");
+            cpu.decompress(&stream, &mut restored).expect("decompresses");
+            report.compare(&mut batch, &mut cpu, &format!("{what} restored"), &restored, &layout, &config);
+        }
+    }
+    report.finish();
+}
+
+/// Smooth fields with noise, of which a box is out of the fine grid's reach, and has gaps. Some are made of values that interpolation has restored.
+#[test]
+fn tiles_in_part_out_of_reach_are_measured_as_on_the_cpu() {
+    let Some(device) = gpu() else { return };
+    let (mut cpu, mut report) = (Workspace::default(), TileReport::default());
+    const EDGES: [usize; 3] = [24, 40, 48];
+    let mut random = Random(5);
+    for round in 0..(if is_small() { 60 } else { 600 }) {
+        let layout = layout(FLOATS[round / 2 % 2], ORDERS[round / 4 % 2], &EDGES.map(|edge| edge as u64));
+        let waves: [f64; 3] = std::array::from_fn(|_| 0.05 + random.below(100) as f64 * 0.004);
+        let noise = [0.0, 0.01, 0.05][round % 3];
+        let low = EDGES.map(|edge| random.below(edge as u64 / 2) as usize);
+        let high: [usize; 3] = std::array::from_fn(|axis| low[axis] + 8 + random.below(EDGES[axis] as u64) as usize);
+        let field: Vec<f64> = (0..EDGES.iter().product())
+            .map(|index: usize| {
+                let at = [index / EDGES[2] / EDGES[1], index / EDGES[2] % EDGES[1], index % EDGES[2]];
+                let wave: f64 = at.iter().zip(waves).map(|(&at, wave)| (at as f64 * wave).sin()).sum();
+                let value = wave + noise * random.unit();
+                let is_in_box = (0..3).all(|axis| (low[axis]..high[axis]).contains(&at[axis]));
+                match round % 4 {
+                    0 => value,
+                    _ if !is_in_box => value,
+                    1 if random.below(9) == 0 => f64::NAN,
+                    2 if random.below(3) == 0 => 1e35,
+                    _ => value + 1e5,
+                }
+            })
+            .collect();
+        let mut chunk = chunk(&field, &layout, 1);
+        let config = config(0.01, CodebookPolicy::Auto, None);
+        if round % 2 == 0 {
+            let mut stream = Vec::new();
+            let interpolated = Config { predictor: PredictorPolicy::Interpolation(InterpolationKind::CUBIC), ..config };
+            cpu.compress(&chunk, &layout, &interpolated, &mut stream).expect("compresses");
+            cpu.decompress(&stream, &mut chunk).expect("decompresses");
+        }
+        let mut batch = Batch::new(device, &layout, 1).expect("a batch");
+        report.compare(&mut batch, &mut cpu, &format!("round {round}"), &chunk, &layout, &config);
+    }
+    report.finish();
 }
 
 /// Chunks one after another with the books of those before, and with as many others as there may be.

@@ -1,20 +1,25 @@
 //! Choice of a chunk's predictor (FORMAT.md §6, §11): differences along a set of axes, or interpolation. The encoder estimates the bits that the
 //! residuals of each predictor take, and chooses the predictor with the smallest estimate. Small chunks are estimated from all values, others from a
-//! sample of eight tiles.
+//! sample of tiles, which a GPU may measure ([`TileChoice`]).
 //!
-//! Estimates are integers, so that the CPU's and the GPU's encoders make equal choices.
+//! Counts and estimates are integers, so that the CPU's and the GPU's encoders make equal choices.
 
 pub(crate) mod grid_kind;
 mod interpolated_tiles;
 mod kinds;
 mod residual_stats;
 mod tile;
+mod tile_counts;
 mod tiles;
 mod whole;
 
+pub use self::residual_stats::MAX_COUNTED_MAGNITUDE;
+pub use self::tile::{DIFFERENCE_TILES, INTERPOLATED_TILES, MAX_TILE_VALUES, Tiles};
+pub use self::tile_counts::{InterpolatedCounts, KINDS, ResidualCounts, SETS, TileCounts};
+pub use self::tiles::TileChoice;
+
 use self::interpolated_tiles::InterpolatedTiles;
 use self::residual_stats::{best_set, best_set_with_edges};
-use self::tile::Tiles;
 use crate::config::{CodingPolicy, Config, PredictorPolicy};
 use crate::error::Result;
 use crate::layout::Axes;
@@ -29,12 +34,6 @@ use crate::quantize::quantizer::Quantizer;
 
 /// Interpolation is not tried if more than 1 / this of the values are out of the fine grid's reach.
 const VALUES_PER_VALUE_OUT_OF_REACH: usize = 2;
-
-/// Whether a chunk's predictor is chosen on a sample of tiles. Of smaller chunks, all values are measured.
-#[must_use]
-pub fn is_chosen_on_tiles(shape: &Shape) -> bool {
-    !Tiles::for_differences(shape).is_chunk_small()
-}
 
 /// Buffers of the choice.
 #[derive(Debug, Default)]
@@ -61,6 +60,18 @@ fn sets_of(shape: &Shape) -> (usize, usize) {
 /// The axes of a set.
 fn axes_of(set: usize, shape: &Shape) -> Axes {
     Axes::from_byte(set as u8, shape).unwrap_or(Axes::all(shape))
+}
+
+/// Whether `config` leaves the predictor to be chosen.
+fn is_predictor_open(config: &Config) -> bool {
+    matches!(config.predictor, PredictorPolicy::Auto | PredictorPolicy::Differences)
+}
+
+/// The fine grid for the choice: without positions where interpolation is no candidate.
+fn fine_grid_of<V: Value>(quantizer: &Quantizer, config: &Config) -> FineGrid<V> {
+    let fine = FineGrid::new(quantizer);
+    let is_candidate = config.coding != CodingPolicy::Bitshuffle && config.predictor != PredictorPolicy::Differences;
+    if is_candidate { fine } else { fine.without_positions() }
 }
 
 impl Chooser {
@@ -110,15 +121,12 @@ impl Chooser {
             }
             PredictorPolicy::Auto | PredictorPolicy::Differences => {}
         }
-        let mut fine = FineGrid::<V>::new(quantizer);
-        if config.coding == CodingPolicy::Bitshuffle || config.predictor == PredictorPolicy::Differences {
-            fine = fine.without_positions();
-        }
-        let tiles = Tiles::for_differences(&layout.shape);
-        if tiles.is_chunk_small() {
+        let fine = fine_grid_of::<V>(quantizer, config);
+        if Tiles::for_differences(&layout.shape).is_chunk_small() {
             return self.try_whole::<V>(chunk, layout, quantizer, &fine, coded);
         }
-        self.try_tiles::<V>(&tiles, chunk, layout, quantizer, &fine)
+        let choice = TileChoice::new(&layout.shape, quantizer, fine.has_positions());
+        self.try_tiles::<V>(&choice, chunk, layout, &fine)
     }
 }
 

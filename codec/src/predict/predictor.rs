@@ -49,6 +49,12 @@ impl InterpolationKind {
         INTERPOLATION | self.rough | if self.is_linear { LINEAR_INTERPOLATION } else { 0 }
     }
 
+    /// The kind's number among all kinds, from 0: the low bits of its byte.
+    #[must_use]
+    pub fn number(self) -> usize {
+        usize::from(self.to_byte() & !INTERPOLATION)
+    }
+
     /// Whether interpolation is linear; otherwise it is cubic.
     #[must_use]
     pub fn is_linear(self) -> bool {

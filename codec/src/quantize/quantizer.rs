@@ -37,15 +37,21 @@ impl Quantizer {
         self.step / 2.0
     }
 
-    pub(crate) fn bound(&self) -> f64 {
+    /// The error bound; 0 for a lattice that holds its values exactly.
+    #[must_use]
+    pub fn bound(&self) -> f64 {
         self.bound
     }
 
-    pub(crate) fn step(&self) -> f64 {
+    /// Distance of two neighbours on the grid.
+    #[must_use]
+    pub fn step(&self) -> f64 {
         self.step
     }
 
-    pub(crate) fn inverse_step(&self) -> f64 {
+    /// 1 / [`Quantizer::step`].
+    #[must_use]
+    pub fn inverse_step(&self) -> f64 {
         self.inverse_step
     }
 
@@ -54,7 +60,9 @@ impl Quantizer {
         Self { fill, ..self }
     }
 
-    pub(crate) fn fill(&self) -> Option<i64> {
+    /// Bits of the fill value, sign extended, if values with these bits are exceptions.
+    #[must_use]
+    pub fn fill(&self) -> Option<i64> {
         self.fill
     }
 

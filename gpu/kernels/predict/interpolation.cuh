@@ -187,11 +187,11 @@ struct Stencil {
   }
 };
 
-/// Values of a chunk that one block of threads interpolates, in shared memory. A value's position overwrites the value.
-template <typename V>
+/// Values of a chunk, or of a tile, that one block of threads interpolates, in shared memory. A value's position overwrites the value.
+template <typename V, u32 VALUES = COARSE_VALUES>
 struct EncodeRoom {
   typedef typename ValueType<V>::Bits Bits;
-  Bits slots[COARSE_VALUES];
+  Bits slots[VALUES];
 
   __device__ __forceinline__ V input(u32 index, u32) const { return ValueType<V>::from_bits(slots[index]); }
   __device__ __forceinline__ void set_position(u32 index, i32 position) { slots[index] = Bits(u32(position)); }
@@ -236,7 +236,7 @@ struct EncodeSide {
   __device__ __forceinline__ i32 take(V value, u32 index, u32 coded, i32 prediction) const {
     i32 residual = 0, position = prediction;
     const bool filled = has_fill && u64(ValueType<V>::to_bits(value)) == parameters.fill_bits;
-    if (filled || !encode_position(value, parameters, fine, prediction, residual, position)) {
+    if (filled || !encode_position(value, parameters.bound, fine, prediction, residual, position)) {
       // The mask is 0 where a job begins. Its bits may be set in any order.
       atomicOr(&job.mask[(u64(blockIdx.y) * job.segments + index / SEGMENT) * MASK_WORDS + index % SEGMENT / 32], 1u << (index % 32));
     }
@@ -342,10 +342,9 @@ __device__ __forceinline__ void coarse_pass(const Side& side, typename Side::Roo
   }
 }
 
-/// All levels down to `level`, the first whose grid has at most COARSE_VALUES values. One block of threads a chunk.
+/// All levels from the coarsest, `top`, down to `level`, whose grid fits into `room`, which is in shared memory. One block of threads a chunk.
 template <typename Side>
-__device__ __forceinline__ void coarse_levels(const Side& side, const Shape& shape, u32 level, u32 top) {
-  __shared__ typename Side::Room room;
+__device__ __forceinline__ void coarse_levels(const Side& side, typename Side::Room& room, const Shape& shape, u32 level, u32 top) {
   __shared__ Classes classes[COARSE_LEVELS];
   const Extents whole = grid_extents(shape, level);
   const u32 total = whole.count();
@@ -428,8 +427,9 @@ __device__ __forceinline__ void fine_pass(const Side& side, const Shape& shape, 
 
 template <typename V>
 __device__ __forceinline__ void interpolate_coarse(const EncodeJob& job, u32 level, u32 top) {
+  __shared__ typename EncodeSide<V>::Room room;
   const EncodeSide<V> side(job);
-  if (!side.nothing_to_do()) coarse_levels(side, job.shape, level, top);
+  if (!side.nothing_to_do()) coarse_levels(side, room, job.shape, level, top);
 }
 template <typename V>
 __device__ __forceinline__ void interpolate_pass(const EncodeJob& job, u32 level, u32 size) {
@@ -438,9 +438,10 @@ __device__ __forceinline__ void interpolate_pass(const EncodeJob& job, u32 level
 }
 template <typename V>
 __device__ __forceinline__ void restore_coarse(const DecodeJob& job, u32 level, u32 top) {
+  __shared__ typename DecodeSide<V>::Room room;
   const DecodeSide<V> side(job);
   report(job, job.states[blockIdx.y]);
-  if (!side.nothing_to_do()) coarse_levels(side, job.shape, level, top);
+  if (!side.nothing_to_do()) coarse_levels(side, room, job.shape, level, top);
 }
 template <typename V>
 __device__ __forceinline__ void restore_pass(const DecodeJob& job, u32 level, u32 size) {

@@ -51,7 +51,7 @@ __device__ __forceinline__ i32 restore_position(i32 prediction, i32 residual) {
 /// Residual and position of a value by the rules of FORMAT.md §5.2; false for an exception, with a residual of 0 and the prediction as position. Callers
 /// test before whether the value has the bits of a masked fill value, which is an exception, too.
 template <typename V>
-__device__ __forceinline__ bool encode_position(V value, const EncodeParameters& parameters, const FineGrid& fine, i32 prediction, i32& residual, i32& position) {
+__device__ __forceinline__ bool encode_position(V value, double bound, const FineGrid& fine, i32 prediction, i32& residual, i32& position) {
   const double x = double(value), scaled = x * fine.inverse_step;
   residual = 0;
   position = prediction;
@@ -61,7 +61,7 @@ __device__ __forceinline__ bool encode_position(V value, const EncodeParameters&
   const i32 nearest_position = i32(nearest.steps * double(POSITIONS_PER_STEP) + nearest.rest);
   const i32 limit = i32(fine.limit) * i32(POSITIONS_PER_STEP) - i32(POSITIONS_PER_STEP) / 2;
   const auto holds = [&](i32 candidate) {
-    return candidate >= -limit && candidate < limit && fabs(x - double(fine.restore<V>(candidate))) <= parameters.bound;
+    return candidate >= -limit && candidate < limit && fabs(x - double(fine.restore<V>(candidate))) <= bound;
   };
   const double steps = ((x - fine.value(prediction)) * fine.inverse_step + ROUNDING) - ROUNDING;
   if (fabs(steps) < double(ESCAPE_FROM)) {

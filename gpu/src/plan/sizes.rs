@@ -89,7 +89,7 @@ pub(super) fn shape(shape: &quire_codec::Shape) -> Shape {
 }
 
 /// Kernels that types without such a grid do not have.
-pub(super) fn known<T>(kernels: &Option<T>) -> Result<&T> {
+pub(crate) fn known<T>(kernels: &Option<T>) -> Result<&T> {
     kernels
         .as_ref()
         .ok_or_else(|| Error::Unsupported(Reason::from("the GPU has no kernels for values of this type with such a grid")))

@@ -1,11 +1,12 @@
 //! The tiles of a chunk that are interpolated, so that interpolation is compared with differences on equal values.
 
+use super::axes_of;
+use super::kinds::possible_kinds;
 use super::residual_stats::{ColumnSums, ResidualStats};
-use super::tile::Tiles;
-use super::tiles::{Outliers, add_counted, quantize_tile};
-use super::{VALUES_PER_VALUE_OUT_OF_REACH, axes_of};
+use super::tile_counts::InterpolatedCounts;
+use super::tiles::{Outliers, TileChoice, add_counted, quantize_tile};
 use crate::error::Result;
-use crate::layout::{Layout, Shape};
+use crate::layout::{ByteOrder, Layout};
 use crate::memory::{reserve, resize};
 use crate::number::value::Value;
 use crate::predict::interpolation::Interpolation;
@@ -14,7 +15,6 @@ use crate::predict::predictor::InterpolationKind;
 use crate::quantize::bitmap::Bitmap;
 use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::gaps::take_left_neighbours;
-use crate::quantize::quantizer::Quantizer;
 use crate::simd::vectorized;
 
 /// Buffers for the tiles that are interpolated.
@@ -40,12 +40,12 @@ impl InterpolatedTiles {
     /// no candidate.
     pub(super) fn load<V: Value>(
         &mut self,
-        tiles: &Tiles,
+        choice: &TileChoice,
         chunk: &[u8],
-        layout: &Layout,
-        quantizer: &Quantizer,
+        order: ByteOrder,
         fine: &FineGrid<V>,
     ) -> Result<bool> {
+        let Some(tiles) = choice.interpolated_tiles() else { return Ok(false) };
         resize(&mut self.values, tiles.count * tiles.len * V::SIZE)?;
         resize(&mut self.codes, tiles.count * tiles.len)?;
         self.outliers.clear();
@@ -54,9 +54,9 @@ impl InterpolatedTiles {
         for (tile, (values, codes)) in of_tiles.enumerate().take(tiles.count) {
             tiles.copy(chunk, V::SIZE, tile, values);
             self.exceptions.clear(tiles.len)?;
-            let outliers = quantize_tile::<V>(values, layout.byte_order, quantizer, fine, codes, &mut self.exceptions);
+            let outliers = quantize_tile::<V>(values, order, choice.quantizer(), fine, codes, &mut self.exceptions);
             take_left_neighbours(codes, &self.exceptions, tiles.extents[0], |_| 0);
-            if outliers.out_of_fine_reach > tiles.len / VALUES_PER_VALUE_OUT_OF_REACH {
+            if outliers.out_of_fine_reach > choice.most_out_of_reach() {
                 return Ok(false);
             }
             self.outliers.push(outliers);
@@ -67,14 +67,15 @@ impl InterpolatedTiles {
     /// Interpolates the tiles, each as a chunk of its own. The residuals of levels 2 and up do not count: their share is small in a chunk, but large in a tile.
     pub(super) fn residuals<V: Value>(
         &mut self,
-        tiles: &Tiles,
+        choice: &TileChoice,
         layout: &Layout,
         fine: &FineGrid<V>,
         kind: InterpolationKind,
     ) -> Result<ResidualStats> {
+        let mut stats = ResidualStats::default();
+        let Some(tiles) = choice.interpolated_tiles() else { return Ok(stats) };
         let Self { interpolation, values, outliers, residuals, exceptions, .. } = self;
         let layout = Layout { shape: tiles.shape(), ..*layout };
-        let mut stats = ResidualStats::default();
         for (values, outliers) in values.chunks_exact(tiles.len * V::SIZE).zip(outliers) {
             exceptions.clear(tiles.len)?;
             interpolation.forward(values, &layout, fine, kind, residuals, exceptions)?;
@@ -89,24 +90,53 @@ impl InterpolatedTiles {
         Ok(stats)
     }
 
+    /// Number of values between steps, in all tiles.
+    fn between_steps(&self) -> u64 {
+        self.outliers.iter().map(|outliers| outliers.between_steps).sum()
+    }
+
     /// Statistics of the differences along a set of axes, over all values of the tiles.
-    pub(super) fn differences(&mut self, tiles: &Tiles, set: usize, shape: &Shape) -> Result<ResidualStats> {
-        let counted = tiles.mark_counted(&mut self.counted)?;
+    pub(super) fn differences(&mut self, choice: &TileChoice, set: usize) -> Result<ResidualStats> {
+        let mut stats = ResidualStats::default();
+        let Some(tiles) = choice.interpolated_tiles() else { return Ok(stats) };
+        tiles.mark_counted(&mut self.counted)?;
         // As in a tile's differences, one element before the first one, and padding.
         resize(&mut self.differences, self.counted.len())?;
-        let (tile_shape, axes) = (tiles.shape(), axes_of(set, shape));
+        let shape = tiles.shape();
         let mut columns = ColumnSums::default();
         for codes in self.codes.chunks_exact(tiles.len).take(tiles.count) {
-            lorenzo::predict(codes, &tile_shape, axes, &mut self.differences[1..][..tiles.len]);
+            lorenzo::predict(codes, &shape, axes_of(set, &shape), &mut self.differences[1..][..tiles.len]);
             vectorized(
                 #[inline(always)]
                 || add_counted(&mut columns, &self.differences, &self.counted),
             );
         }
-        let mut stats = ResidualStats::default();
+        let counted = tiles.counted_len();
         stats.add(&columns, tiles.count * counted, tiles.count * (self.counted.len() - 1 - counted));
-        let between_steps: u64 = self.outliers.iter().map(|outliers| outliers.between_steps).sum();
-        stats.outliers = between_steps * counted as u64 / tiles.len as u64;
+        stats.outliers = tiles.among_counted(self.between_steps());
         Ok(stats)
+    }
+
+    /// The counts of residuals of all kinds, and of differences along all sets of axes. `None` if interpolation is no candidate.
+    pub(super) fn count_all<V: Value>(
+        &mut self,
+        choice: &TileChoice,
+        chunk: &[u8],
+        layout: &Layout,
+        fine: &FineGrid<V>,
+    ) -> Result<Option<InterpolatedCounts>> {
+        let (Some(tiles), true) = (choice.interpolated_tiles(), self.load::<V>(choice, chunk, layout.byte_order, fine)?) else {
+            return Ok(None);
+        };
+        let mut counts = InterpolatedCounts { between_steps: self.between_steps() as u32, ..InterpolatedCounts::default() };
+        for set in tiles.sets() {
+            counts.differences[set] = self.differences(choice, set)?.into();
+        }
+        for kind in possible_kinds(&layout.shape) {
+            let stats = self.residuals(choice, layout, fine, kind)?;
+            counts.residuals[kind.number()] = stats.into();
+            counts.outliers[kind.number()] = stats.outliers as u32;
+        }
+        Ok(Some(counts))
     }
 }

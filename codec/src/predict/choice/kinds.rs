@@ -1,10 +1,18 @@
-//! The kinds of interpolation that are tried.
+//! The kinds of interpolation among which one is chosen.
 
 use super::residual_stats::{ResidualStats, StatsOfSets};
 use super::sets_of;
 use crate::error::Result;
 use crate::layout::{MAX_RANK, Shape};
 use crate::predict::predictor::InterpolationKind;
+
+/// The kinds of interpolation that a choice may try for a chunk: with any rough axes longer than 1, but not with all of them.
+pub(super) fn possible_kinds(shape: &Shape) -> impl Iterator<Item = InterpolationKind> + use<> {
+    let (sets, flat) = sets_of(shape);
+    let all = (sets - 1) & !flat;
+    let rough = (0..sets).filter(move |&rough| rough & flat == 0 && rough != all);
+    rough.flat_map(|rough| [false, true].map(|is_linear| InterpolationKind::new(rough as u8, is_linear)))
+}
 
 /// Axes of a chunk that are longer than 1, the roughest first: the one along which differences have the greatest estimate. Of axes with equal estimates, the
 /// slower one is the rougher one.
@@ -73,6 +81,7 @@ mod tests {
             let mut tried = Vec::new();
             let (kind, _) = Roughness::of(&of_sets, &shape)
                 .best_kind(|kind| {
+                    assert!(possible_kinds(&shape).any(|possible| possible == kind));
                     tried.push((kind.rough(), kind.is_linear()));
                     let bits = if (kind.rough(), kind.is_linear()) == (best, linear) { 1 } else { 3 };
                     Ok(stats(if kind.rough() == best { bits } else { 9 }))

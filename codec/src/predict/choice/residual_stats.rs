@@ -7,7 +7,7 @@ use crate::number::fixed_log2::{LOG_FRACTION, log2_fixed};
 use crate::quantize::fine_grid::ESCAPE_FROM;
 
 /// Larger magnitudes count as this one, so that a few spikes do not decide the choice.
-const MAX_COUNTED_MAGNITUDE: u32 = 1 << 15;
+pub const MAX_COUNTED_MAGNITUDE: u32 = 1 << 15;
 /// Difference of an integer's exponent field, as a binary32, and its length in bits. It holds for integers above 0.
 const EXPONENT_MINUS_BITS: u64 = 126;
 /// Estimated bits of a value that is an exception or an escape.

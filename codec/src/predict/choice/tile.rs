@@ -8,20 +8,22 @@ use crate::number::integer::Integer;
 
 /// Number of tiles of which differences are measured, values of such a tile that count, about, and the length of its rows over that of its other sides. Many
 /// small tiles see more of a chunk than few large ones, and long rows take less time a value.
-const DIFFERENCE_TILES: usize = 64;
+pub const DIFFERENCE_TILES: usize = 64;
 const DIFFERENCE_VALUES: usize = 64;
 const DIFFERENCE_ROW_TO_SIDE: usize = 4;
 /// Number of tiles that are interpolated, values of such a tile, about, and the length of its rows over that of its other sides. They are larger, as next to a
 /// tile's faces interpolation has fewer neighbours than in the chunk.
-const INTERPOLATED_TILES: usize = 8;
+pub const INTERPOLATED_TILES: usize = 8;
 const INTERPOLATED_VALUES: usize = 512;
 const INTERPOLATED_ROW_TO_SIDE: usize = 4;
+/// Most values of a tile. Its sides multiply to 512 at most before each gets one value more: `3 * 3 * 3 * 65` values are the most.
+pub const MAX_TILE_VALUES: usize = 1755;
 /// Number of residuals that are counted at once, one for each lane of vector code.
 pub(super) const COLUMNS: usize = 16;
 
 /// The tiles of a chunk. All have equal extents.
-#[derive(Debug)]
-pub(super) struct Tiles {
+#[derive(Debug, Clone, Copy)]
+pub struct Tiles {
     /// Extents of the chunk, fastest first.
     chunk_extents: [usize; MAX_RANK],
     /// Extents of a tile, fastest first.
@@ -29,9 +31,9 @@ pub(super) struct Tiles {
     /// Difference of the indices of neighbouring values of a tile, along each axis.
     strides: [usize; MAX_RANK],
     /// Set of the axes along which the chunk's extent is 1.
-    pub flat: usize,
+    flat: usize,
     /// Number of sets of axes of the chunk's rank.
-    pub sets: usize,
+    sets: usize,
     /// Number of tiles.
     pub count: usize,
     /// Number of values of a tile.
@@ -84,11 +86,27 @@ impl Tiles {
         self.chunk_extents.iter().product::<usize>() / self.count < self.len
     }
 
+    /// The sets of axes along which differences are measured: those without flat axes.
+    pub(super) fn sets(&self) -> impl Iterator<Item = usize> + use<> {
+        let flat = self.flat;
+        (0..self.sets).filter(move |set| set & flat == 0)
+    }
+
     /// Shape of a tile.
     pub(super) fn shape(&self) -> Shape {
         let dims: [u64; MAX_RANK] = std::array::from_fn(|axis| self.extents[MAX_RANK - 1 - axis] as u64);
         #[expect(clippy::unwrap_used, reason = "four small extents above 0")]
         Shape::new(&dims).unwrap()
+    }
+
+    /// Number of a tile's values that have a neighbour before them along every axis that is longer than 1. The differences of these count.
+    pub(super) fn counted_len(&self) -> usize {
+        self.extents.iter().map(|&extent| (extent - 1).max(1)).product()
+    }
+
+    /// Of a number of values among all values of the tiles, the share that is expected among those that count.
+    pub(super) fn among_counted(&self, values: u64) -> u64 {
+        values * self.counted_len() as u64 / self.len as u64
     }
 
     /// Number of a tile's values in level 2 of interpolation, which has every fourth value along each axis.
@@ -111,8 +129,16 @@ impl Tiles {
         })
     }
 
-    /// Copies tile number `tile` of a chunk whose values have `size` bytes.
-    pub(super) fn copy(&self, chunk: &[u8], size: usize, tile: usize, values: &mut [u8]) {
+    /// Index in the chunk of a tile's first value.
+    #[must_use]
+    pub fn first_index(&self, tile: usize) -> usize {
+        let [x, y, z, w] = self.origin(tile);
+        let [nx, ny, nz, _] = self.chunk_extents;
+        ((w * nz + z) * ny + y) * nx + x
+    }
+
+    /// Copies tile number `tile` of a chunk whose values have `size` bytes. `values` has room for a tile.
+    pub fn copy(&self, chunk: &[u8], size: usize, tile: usize, values: &mut [u8]) {
         let Self { chunk_extents, extents, .. } = self;
         let origin = self.origin(tile);
         let len = extents[0] * size;
@@ -137,21 +163,19 @@ impl Tiles {
         &mut room[self.lead..][..self.len]
     }
 
-    /// Makes a mask of a tile's values whose differences count: -1 for each of them, 0 for the others, for the padding, and for one element before the first
-    /// value. A value counts if it has a neighbour before it along every axis that is longer than 1. Returns the number of values that count.
-    pub(super) fn mark_counted(&self, counted: &mut Vec<i32>) -> Result<usize> {
+    /// Makes a mask of a tile's values whose differences count ([`Tiles::counted_len`]): -1 for each of them, 0 for the others, for the padding, and for one
+    /// element before the first value.
+    pub(super) fn mark_counted(&self, counted: &mut Vec<i32>) -> Result<()> {
         counted.clear();
         resize(counted, 1 + self.padded)?;
         let [len, ny, nz, _] = self.extents;
         let first = self.extents.map(|extent| usize::from(extent > 1));
-        let mut count = 0;
         for (row, counted) in counted[1..][..self.len].chunks_exact_mut(len).enumerate() {
             if row % ny >= first[1] && row / ny % nz >= first[2] && row / ny / nz >= first[3] {
                 counted[first[0]..].fill(-1);
-                count += len - first[0];
             }
         }
-        Ok(count)
+        Ok(())
     }
 
     /// Computes the differences of a tile's codes along every set of axes without flat ones. `add` gets the set and its differences, with an arbitrary number
@@ -159,7 +183,7 @@ impl Tiles {
     #[inline(always)]
     pub(super) fn for_each_set<C: Integer>(&self, room: &mut [C], mut add: impl FnMut(usize, &[C])) {
         let size = self.lead + self.padded;
-        for set in (0..self.sets).filter(|set| set & self.flat == 0) {
+        for set in self.sets() {
             if set > 0 {
                 let axis = set.ilog2() as usize;
                 let (before, here) = room.split_at_mut(set * size);
@@ -235,7 +259,7 @@ mod tests {
                     );
                 }
                 assert!(2 * tiles.len as u64 >= shape.elements().min(values as u64), "{dims:?}: {}", tiles.len);
-                assert!(tiles.len <= 4 * values, "{dims:?}: {}", tiles.len);
+                assert!(tiles.len <= MAX_TILE_VALUES.min(4 * values), "{dims:?}: {}", tiles.len);
                 assert!((1..=DIFFERENCE_TILES).contains(&tiles.count), "{dims:?}");
             }
         }
@@ -282,7 +306,7 @@ mod tests {
                 tiles.copy(&chunk, 4, tile, &mut values);
                 let values: Vec<usize> = values.as_chunks().0.iter().map(|value| u32::from_le_bytes(*value) as usize).collect();
                 let mut at = values.iter();
-                let origin = values[0];
+                let origin = tiles.first_index(tile);
                 for w in 0..tiles.extents[3] {
                     for z in 0..tiles.extents[2] {
                         for y in 0..tiles.extents[1] {
@@ -306,11 +330,11 @@ mod tests {
             let codes: Vec<i32> = (0..tiles.len).map(|i| (i as i32).wrapping_mul(0x9e37_79b9_u32 as i32)).collect();
             tiles.codes(&mut room).copy_from_slice(&codes);
             let mut counted = Vec::new();
-            let count = tiles.mark_counted(&mut counted).unwrap();
+            tiles.mark_counted(&mut counted).unwrap();
             assert_eq!(counted[0], 0, "the element before the first value");
             let counted: Vec<usize> = (0..counted.len() - 1).filter(|&i| counted[i + 1] == -1).collect();
             let inner: usize = tiles.extents.iter().map(|&extent| extent.max(2) - 1).product();
-            assert_eq!((count, counted.len()), (inner, inner), "{dims:?}");
+            assert_eq!((counted.len(), tiles.counted_len()), (inner, inner), "{dims:?}");
             let mut sets = Vec::new();
             tiles.for_each_set(&mut room, |set, differences| {
                 sets.push(set);

@@ -1,24 +1,203 @@
 //! The choice of the predictor for chunks that are large enough for a sample of tiles.
+//!
+//! ```text
+//! TileChoice: grid and tiles ─┬─ the host measures what the decision asks for ─┬─> decision ─> predictor
+//!                             └─ or a device measures all of it ─ TileCounts ──┘
+//! ```
 
 use super::kinds::Roughness;
-use super::residual_stats::{ColumnSums, StatsOfSets, best_set_with_edges};
+use super::residual_stats::{ColumnSums, ResidualStats, StatsOfSets, best_set_with_edges};
 use super::tile::{COLUMNS, Tiles};
-use super::{Chooser, VALUES_PER_VALUE_OUT_OF_REACH, axes_of};
+use super::tile_counts::{Measured, TileCounts};
+use super::{Chooser, VALUES_PER_VALUE_OUT_OF_REACH, axes_of, fine_grid_of, is_predictor_open};
+use crate::config::{Config, ErrorBound};
 use crate::error::Result;
-use crate::layout::{ByteOrder, Layout, MAX_RANK};
+use crate::layout::{ByteOrder, Layout, MAX_RANK, Shape};
 use crate::memory::resize;
+use crate::number::dispatch::with_float;
 use crate::number::element::Element;
 use crate::number::integer::Integer;
 use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
-use crate::predict::predictor::Predictor;
+use crate::predict::predictor::{InterpolationKind, Predictor};
 use crate::quantize::bitmap::{Bitmap, WORD, bits_where};
 use crate::quantize::excluded::Excluded;
 use crate::quantize::fast_f32::{FastF32, FastResult};
 use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::gaps::take_left_neighbours;
+use crate::quantize::grid::Grid;
 use crate::quantize::quantizer::Quantizer;
 use crate::simd::vectorized;
+
+/// The choice of a chunk's predictor on tiles, before they are measured. The decision is the same whether the host or a device measures them.
+#[derive(Debug, Clone, Copy)]
+pub struct TileChoice {
+    shape: Shape,
+    quantizer: Quantizer,
+    /// The tiles of which differences are measured.
+    differences: Tiles,
+    /// The tiles that are interpolated; `None` where interpolation is no candidate.
+    interpolated: Option<Tiles>,
+}
+
+/// What the decision asks of the tiles.
+pub(super) trait Measurements {
+    /// Statistics of the differences along each set of axes, and the number of values with a code that are out of the fine grid's reach.
+    fn differences(&mut self) -> Result<(StatsOfSets, usize)>;
+
+    /// Whether no interpolated tile has too many values out of the fine grid's reach. Asked for before what follows, which needs a yes.
+    fn can_interpolate(&mut self) -> Result<bool>;
+
+    /// Statistics of the interpolated tiles' residuals of a kind of interpolation.
+    fn residuals(&mut self, kind: InterpolationKind) -> Result<ResidualStats>;
+
+    /// Statistics of the differences along a set of axes, on the interpolated tiles.
+    fn differences_of_interpolated(&mut self, set: usize) -> Result<ResidualStats>;
+}
+
+impl TileChoice {
+    /// Whether the predictor of chunks is chosen on tiles: for floating-point numbers with an absolute bound, where `config` leaves the predictor open and
+    /// the chunk is not so small that all of its values are looked at.
+    #[must_use]
+    pub fn is_made_for(layout: &Layout, config: &Config) -> bool {
+        layout.scalar.is_float()
+            && matches!(config.bound, ErrorBound::Absolute(_))
+            && is_predictor_open(config)
+            && !Tiles::for_differences(&layout.shape).is_chunk_small()
+    }
+
+    /// The choice for a chunk that is not constant; `None` if it is not made on tiles. `config` has a settled bound. In place of the chunk, its first values
+    /// will do if they show that it has no lattice ([`lattice::is_off`](crate::quantize::lattice::is_off)).
+    #[must_use]
+    pub fn of_chunk(chunk: &[u8], layout: &Layout, config: &Config) -> Option<Self> {
+        let (true, ErrorBound::Absolute(bound)) = (Self::is_made_for(layout, config), config.bound) else { return None };
+        with_float!(
+            layout.scalar,
+            V => {
+                let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, bound, config.fill::<V>());
+                Some(Self::new(&layout.shape, &quantizer, fine_grid_of::<V>(&quantizer, config).has_positions()))
+            },
+            else None
+        )
+    }
+
+    /// The choice on a grid. `is_interpolation_open`: whether interpolation is a candidate.
+    pub(super) fn new(shape: &Shape, quantizer: &Quantizer, is_interpolation_open: bool) -> Self {
+        Self {
+            shape: *shape,
+            quantizer: *quantizer,
+            differences: Tiles::for_differences(shape),
+            interpolated: is_interpolation_open.then(|| Tiles::for_interpolation(shape)),
+        }
+    }
+
+    /// The chunk's grid.
+    #[must_use]
+    pub fn grid(&self) -> Grid {
+        Grid::Linear(self.quantizer)
+    }
+
+    /// The chunk's grid as the measurements need it.
+    #[must_use]
+    pub fn quantizer(&self) -> &Quantizer {
+        &self.quantizer
+    }
+
+    /// The tiles of which differences are measured.
+    #[must_use]
+    pub fn difference_tiles(&self) -> &Tiles {
+        &self.differences
+    }
+
+    /// The tiles that are interpolated; `None` where interpolation is no candidate.
+    #[must_use]
+    pub fn interpolated_tiles(&self) -> Option<&Tiles> {
+        self.interpolated.as_ref()
+    }
+
+    /// Most values of an interpolated tile that may be out of the fine grid's reach: with more, interpolation is no candidate.
+    #[must_use]
+    pub fn most_out_of_reach(&self) -> usize {
+        self.interpolated.map_or(0, |tiles| tiles.len / VALUES_PER_VALUE_OUT_OF_REACH)
+    }
+
+    /// The predictor that follows from the counts of a device, or of [`TileChoice::measure`].
+    #[must_use]
+    pub fn decide(&self, counts: &TileCounts) -> Predictor {
+        match self.decide_by(&mut Measured { choice: self, counts }) {
+            Ok(predictor) => predictor,
+            Err(_) => unreachable!("nothing is allocated for counts that are there"),
+        }
+    }
+
+    /// The predictor that follows from measurements.
+    fn decide_by(&self, measurements: &mut impl Measurements) -> Result<Predictor> {
+        let (stats, out_of_reach) = measurements.differences()?;
+        let (set, _) = best_set_with_edges(&stats, &self.shape);
+        let measured = self.differences.count * self.differences.len;
+        let is_candidate = self.interpolated.is_some() && out_of_reach <= measured / VALUES_PER_VALUE_OUT_OF_REACH;
+        if is_candidate && measurements.can_interpolate()? {
+            let (kind, residuals) = Roughness::of(&stats, &self.shape).best_kind(|kind| measurements.residuals(kind))?;
+            if residuals.estimate().is_below(16, &measurements.differences_of_interpolated(set)?.estimate()) {
+                return Ok(Predictor::Interpolation(kind));
+            }
+        }
+        Ok(axes_of(set, &self.shape).into())
+    }
+
+    /// All counts, measured on the host: what a device is compared with. `chunk` is the one that the choice was made for.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn measure(&self, chunk: &[u8], layout: &Layout) -> Result<TileCounts> {
+        let mut chooser = Chooser::default();
+        with_float!(
+            layout.scalar,
+            V => {
+                let fine = FineGrid::<V>::new(&self.quantizer);
+                let fine = if self.interpolated.is_some() { fine } else { fine.without_positions() };
+                let (stats, outliers) = chooser.measure_differences::<V>(self, chunk, layout.byte_order, &fine)?;
+                let interpolated = chooser.interpolated.count_all::<V>(self, chunk, layout, &fine)?;
+                Ok(TileCounts {
+                    differences: stats.map(Into::into),
+                    between_steps: outliers.between_steps as u32,
+                    out_of_reach: outliers.out_of_fine_reach as u32,
+                    interpolated,
+                })
+            },
+            else unreachable!("the choice is on tiles for floating-point numbers alone")
+        )
+    }
+}
+
+/// Measures on the host what the decision asks for.
+struct OnHost<'a, V> {
+    chooser: &'a mut Chooser,
+    choice: &'a TileChoice,
+    chunk: &'a [u8],
+    layout: &'a Layout,
+    fine: &'a FineGrid<V>,
+}
+
+impl<V: Value> Measurements for OnHost<'_, V> {
+    fn differences(&mut self) -> Result<(StatsOfSets, usize)> {
+        let (stats, outliers) =
+            self.chooser.measure_differences::<V>(self.choice, self.chunk, self.layout.byte_order, self.fine)?;
+        Ok((stats, outliers.out_of_fine_reach))
+    }
+
+    fn can_interpolate(&mut self) -> Result<bool> {
+        self.chooser.interpolated.load::<V>(self.choice, self.chunk, self.layout.byte_order, self.fine)
+    }
+
+    fn residuals(&mut self, kind: InterpolationKind) -> Result<ResidualStats> {
+        self.chooser.interpolated.residuals(self.choice, self.layout, self.fine, kind)
+    }
+
+    fn differences_of_interpolated(&mut self, set: usize) -> Result<ResidualStats> {
+        self.chooser.interpolated.differences(self.choice, set)
+    }
+}
 
 impl Chooser {
     /// Statistics of the differences of 64-bit codes over all tiles.
@@ -53,50 +232,33 @@ impl Chooser {
     /// The predictor for a chunk on an absolute bound's rounding grid.
     pub(super) fn try_tiles<V: Value>(
         &mut self,
-        tiles: &Tiles,
+        choice: &TileChoice,
         chunk: &[u8],
         layout: &Layout,
-        quantizer: &Quantizer,
         fine: &FineGrid<V>,
     ) -> Result<Predictor> {
-        let shape = &layout.shape;
-        let interpolated_tiles = Tiles::for_interpolation(shape);
-        let (stats, outliers) = self.measure_differences::<V>(tiles, chunk, layout, quantizer, fine)?;
-        let (set, _) = best_set_with_edges(&stats, shape);
-        let differences = Ok(axes_of(set, shape).into());
-        let is_candidate =
-            fine.has_positions() && outliers.out_of_fine_reach <= tiles.count * tiles.len / VALUES_PER_VALUE_OUT_OF_REACH;
-        if !is_candidate || !self.interpolated.load(&interpolated_tiles, chunk, layout, quantizer, fine)? {
-            return differences;
-        }
-        let measure = |kind| self.interpolated.residuals(&interpolated_tiles, layout, fine, kind);
-        let (kind, of_interpolation) = Roughness::of(&stats, shape).best_kind(measure)?;
-        let of_differences = self.interpolated.differences(&interpolated_tiles, set, shape)?;
-        if of_interpolation.estimate().is_below(16, &of_differences.estimate()) {
-            return Ok(Predictor::Interpolation(kind));
-        }
-        differences
+        choice.decide_by(&mut OnHost { chooser: self, choice, chunk, layout, fine })
     }
 
     /// Statistics of the differences of quantization codes along all sets of axes, and the numbers of outliers, over all tiles. Values between steps, which are
     /// exceptions of differences, are outliers of every set.
     fn measure_differences<V: Value>(
         &mut self,
-        tiles: &Tiles,
+        choice: &TileChoice,
         chunk: &[u8],
-        layout: &Layout,
-        quantizer: &Quantizer,
+        order: ByteOrder,
         fine: &FineGrid<V>,
     ) -> Result<(StatsOfSets, Outliers)> {
+        let tiles = &choice.differences;
         resize(&mut self.differences, tiles.room())?;
         resize(&mut self.tile, tiles.len * V::SIZE)?;
-        let counted = tiles.mark_counted(&mut self.counted)?;
+        tiles.mark_counted(&mut self.counted)?;
         let (mut columns, mut outliers) = (<[ColumnSums; 1 << MAX_RANK]>::default(), Outliers::default());
         for tile in 0..tiles.count {
             tiles.copy(chunk, V::SIZE, tile, &mut self.tile);
             self.exceptions.clear(tiles.len)?;
             let codes = tiles.codes(&mut self.differences);
-            outliers.add(quantize_tile::<V>(&self.tile, layout.byte_order, quantizer, fine, codes, &mut self.exceptions));
+            outliers.add(quantize_tile::<V>(&self.tile, order, &choice.quantizer, fine, codes, &mut self.exceptions));
             take_left_neighbours(codes, &self.exceptions, tiles.extents[0], |_| 0);
             let counted = &self.counted;
             vectorized(
@@ -110,11 +272,10 @@ impl Chooser {
                 },
             );
         }
-        let mut stats = StatsOfSets::default();
-        for (stats, columns) in stats.iter_mut().zip(&columns) {
-            stats.add(columns, tiles.count * counted, tiles.count * (self.counted.len() - 1 - counted));
-            // Outliers were counted among all values of a tile.
-            stats.outliers = outliers.between_steps * counted as u64 / tiles.len as u64;
+        let (mut stats, counted) = (StatsOfSets::default(), tiles.counted_len());
+        for set in tiles.sets() {
+            stats[set].add(&columns[set], tiles.count * counted, tiles.count * (self.counted.len() - 1 - counted));
+            stats[set].outliers = tiles.among_counted(outliers.between_steps);
         }
         Ok((stats, outliers))
     }

@@ -1,0 +1,118 @@
+//! Counts over the residuals of tiles, as a device hands them over, and the statistics that follow from them.
+
+use super::residual_stats::{ResidualStats, StatsOfSets};
+use super::tiles::{Measurements, TileChoice};
+use crate::error::Result;
+use crate::layout::MAX_RANK;
+use crate::predict::predictor::InterpolationKind;
+
+/// Number of sets of axes.
+pub const SETS: usize = 1 << MAX_RANK;
+/// Number of kinds of interpolation, by their numbers.
+pub const KINDS: usize = 2 << MAX_RANK;
+
+/// Counts over residuals of one predictor.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ResidualCounts {
+    /// Number of residuals that are 0.
+    pub zeros: u32,
+    /// Number of residuals other than 0 that are directly behind a 0.
+    pub rises: u32,
+    /// Number of residuals that are 1 or -1.
+    pub ones: u32,
+    /// Number of residuals below 0.
+    pub negative: u32,
+    /// Sum of the lengths in bits of all magnitudes, each at most [`MAX_COUNTED_MAGNITUDE`](super::residual_stats::MAX_COUNTED_MAGNITUDE).
+    pub magnitude_bits: u32,
+}
+
+/// Counts over all tiles of a [`TileChoice`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TileCounts {
+    /// Differences along each set of axes, of the tiles of differences. Only values that have a neighbour before them along every axis longer than 1 count.
+    pub differences: [ResidualCounts; SETS],
+    /// Number of these tiles' values that are between steps.
+    pub between_steps: u32,
+    /// Number of these tiles' values with a code that are out of the fine grid's reach.
+    pub out_of_reach: u32,
+    /// Counts over the interpolated tiles. `None` if interpolation is no candidate, or too many values of one of them are out of the fine grid's reach.
+    pub interpolated: Option<InterpolatedCounts>,
+}
+
+/// Counts over interpolated tiles.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct InterpolatedCounts {
+    /// By [`InterpolationKind::number`]: residuals of interpolation, without those of levels 2 and up. An escape counts as a 0.
+    pub residuals: [ResidualCounts; KINDS],
+    /// By kind: number of escapes among these residuals, and of exceptions that have a code among all values of the tiles.
+    pub outliers: [u32; KINDS],
+    /// As [`TileCounts::differences`].
+    pub differences: [ResidualCounts; SETS],
+    /// Number of values that are between steps.
+    pub between_steps: u32,
+}
+
+impl From<ResidualStats> for ResidualCounts {
+    fn from(stats: ResidualStats) -> Self {
+        Self {
+            zeros: stats.zeros as u32,
+            rises: stats.rises as u32,
+            ones: stats.ones as u32,
+            negative: stats.negative as u32,
+            magnitude_bits: stats.magnitude_bits as u32,
+        }
+    }
+}
+
+impl ResidualCounts {
+    /// The statistics of `values` residuals with these counts.
+    fn of(self, values: usize, outliers: u64) -> ResidualStats {
+        ResidualStats {
+            values: values as u64,
+            zeros: self.zeros.into(),
+            rises: self.rises.into(),
+            ones: self.ones.into(),
+            negative: self.negative.into(),
+            magnitude_bits: self.magnitude_bits.into(),
+            outliers,
+        }
+    }
+}
+
+/// Counts that answer the decision.
+pub(super) struct Measured<'a> {
+    pub choice: &'a TileChoice,
+    pub counts: &'a TileCounts,
+}
+
+impl Measurements for Measured<'_> {
+    fn differences(&mut self) -> Result<(StatsOfSets, usize)> {
+        let tiles = self.choice.difference_tiles();
+        let outliers = tiles.among_counted(self.counts.between_steps.into());
+        let mut stats = StatsOfSets::default();
+        for set in tiles.sets() {
+            stats[set] = self.counts.differences[set].of(tiles.count * tiles.counted_len(), outliers);
+        }
+        Ok((stats, self.counts.out_of_reach as usize))
+    }
+
+    fn can_interpolate(&mut self) -> Result<bool> {
+        Ok(self.counts.interpolated.is_some())
+    }
+
+    fn residuals(&mut self, kind: InterpolationKind) -> Result<ResidualStats> {
+        let (Some(tiles), Some(counts)) = (self.choice.interpolated_tiles(), self.counts.interpolated) else {
+            return Ok(ResidualStats::default());
+        };
+        let values = tiles.count * (tiles.len - tiles.coarse_values());
+        Ok(counts.residuals[kind.number()].of(values, counts.outliers[kind.number()].into()))
+    }
+
+    fn differences_of_interpolated(&mut self, set: usize) -> Result<ResidualStats> {
+        let (Some(tiles), Some(counts)) = (self.choice.interpolated_tiles(), self.counts.interpolated) else {
+            return Ok(ResidualStats::default());
+        };
+        let outliers = tiles.among_counted(counts.between_steps.into());
+        Ok(counts.differences[set].of(tiles.count * tiles.counted_len(), outliers))
+    }
+}

@@ -1,0 +1,304 @@
+// Stage 0 (FORMAT.md §11.3): counts over the residuals of a chunk's tiles. The host chooses the predictor by them. CPU:
+// codec/src/predict/choice/tiles.rs, codec/src/predict/choice/interpolated_tiles.rs.
+//
+//   values -> codes -> differences along all sets of axes -> counts
+//        └──> interpolation of the tile as a chunk -> residuals -> counts        (of interpolated tiles alone)
+//
+// COARSE_THREADS threads a block. Each of 8 tiles of about 512 values has a block for each kind of interpolation, each of 64 tiles of about 64 values has one
+// block. A tile is read from the chunk in device memory, or from a copy in pinned memory. A block keeps a tile in shared memory, up to 36 KiB. Its counts
+// are added to those of the device; the block that is done last writes all of them to pinned memory.
+#pragma once
+
+#include "../quantize/linear.cuh"
+#include "interpolation.cuh"
+
+/// A thread's counts over the residuals of one predictor.
+struct ThreadCounts {
+  u32 counts;  // a byte each, from the lowest: zeros, rises, ones, negative ones
+  u32 magnitude_bits;
+
+  __device__ __forceinline__ void add(i32 residual) {
+    const u32 magnitude = min(residual < 0 ? 0u - u32(residual) : u32(residual), MAX_COUNTED_MAGNITUDE);
+    counts += u32(magnitude == 0) | u32(magnitude == 1) << 16 | u32(residual < 0) << 24;
+    magnitude_bits += bit_length(magnitude);
+  }
+  /// Counts a residual other than 0 behind a 0, if there is one.
+  __device__ __forceinline__ void add_rise(bool is_rise) { counts += u32(is_rise) << 8; }
+
+  __device__ __forceinline__ ThreadCounts sum_of_warp() const {
+    return {__reduce_add_sync(ALL_LANES, counts), __reduce_add_sync(ALL_LANES, magnitude_bits)};
+  }
+  __device__ __forceinline__ void add_to(ResidualCounts& sums) const {
+    atomicAdd(&sums.zeros, counts & 255);
+    atomicAdd(&sums.rises, counts >> 8 & 255);
+    atomicAdd(&sums.ones, counts >> 16 & 255);
+    atomicAdd(&sums.negative, counts >> 24);
+    atomicAdd(&sums.magnitude_bits, magnitude_bits);
+  }
+};
+constexpr u32 TILE_VALUES_PER_THREAD = (MAX_TILE_VALUES + COARSE_THREADS - 1) / COARSE_THREADS;
+static_assert(TILE_VALUES_PER_THREAD * WARP < 256, "a warp's counts fit into bytes");
+
+/// Coordinates of a tile's value.
+__device__ __forceinline__ void find_in_tile(const Shape& shape, u32 index, u32 (&at)[MAX_RANK]) {
+#pragma unroll
+  for (u32 axis = 0; axis < MAX_RANK; axis++) {
+    const u32 rest = axis + 1 < MAX_RANK ? quotient<true>(index, shape.extents[axis]) : 0;
+    at[axis] = index - rest * shape.extents[axis];
+    index = rest;
+  }
+}
+
+/// What the block of a tile keeps in shared memory.
+template <typename V>
+struct TileMemory {
+  /// Values; interpolation replaces them by their positions.
+  EncodeRoom<V, MAX_TILE_VALUES> values;
+  /// Codes modulo 2^32; then the residuals of interpolation.
+  i32 codes[MAX_TILE_VALUES];
+  /// First whether a value has no code. Then the sets of axes along which its difference is 0, and 16 bits above those along which it is not.
+  u32 marks[MAX_TILE_VALUES];
+};
+static_assert(SETS <= 16, "two bits a set of axes");
+
+/// Reads a tile and makes its codes. Values without a code get that of their left neighbour in the row, or 0. Returns the number of this thread's values
+/// without a code.
+template <typename V>
+__device__ __forceinline__ u32 read_tile(const TileParameters& parameters, const TileKind& kind, const void* tile, TileMemory<V>& memory, KindCounts& counts) {
+  const Shape& shape = kind.shape;
+  const FineGrid fine = make_fine_grid<V>(parameters.step, parameters.inverse_step);
+  u32 without_code = 0, out_of_reach = 0, between_steps = 0;
+  for (u32 index = threadIdx.x; index < shape.elements; index += COARSE_THREADS) {
+    u32 at[MAX_RANK];
+    find_in_tile(shape, index, at);
+    const auto bits = read_bits<V>(tile, dot(at, kind.strides), parameters.big_endian);
+    const V value = ValueType<V>::from_bits(bits);
+    const double scaled = double(value) * parameters.inverse_step, sum = scaled + ROUNDING, steps = sum - ROUNDING;
+    const bool has_code = fabs(scaled) < ValueType<V>::CODE_LIMIT && !(parameters.has_fill && u64(bits) == parameters.fill_bits);
+    memory.values.slots[index] = bits;
+    memory.codes[index] = i32(u32(u64(code_from_sum<V>(sum))));
+    memory.marks[index] = !has_code;
+    without_code += !has_code;
+    out_of_reach += has_code && fabs(scaled) >= ValueType<V>::STEPS_LIMIT;
+    if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
+      if (parameters.interpolates && fabs(steps) < fine.limit) {
+        const Nearest<V> nearest(fine, value, steps);
+        between_steps += nearest.exact && nearest.rest != 0.0;
+      }
+    }
+  }
+  out_of_reach = __reduce_add_sync(ALL_LANES, out_of_reach);
+  between_steps = __reduce_add_sync(ALL_LANES, between_steps);
+  if (lane_id() == 0 && out_of_reach) atomicAdd(&counts.out_of_reach, out_of_reach);
+  if (lane_id() == 0 && between_steps) atomicAdd(&counts.between_steps, between_steps);
+  __syncthreads();
+  for (u32 index = threadIdx.x; index < shape.elements; index += COARSE_THREADS) {
+    if (!memory.marks[index]) continue;
+    const u32 row = index - index % shape.extents[0];
+    u32 behind = index;
+    while (behind > row && memory.marks[behind - 1]) behind--;
+    memory.codes[index] = behind > row ? memory.codes[behind - 1] : 0;
+  }
+  __syncthreads();
+  return without_code;
+}
+
+/// Counts the differences along all sets of the axes of a tile with RANK axes, of values that have a neighbour before them along every axis longer than 1.
+template <u32 RANK>
+__device__ __forceinline__ void count_differences(const Shape& shape, const i32* codes, u32* marks, KindCounts& counts) {
+  constexpr u32 SETS_OF_RANK = 1u << RANK;
+  u32 flat = 0;  // the set of axes of extent 1
+#pragma unroll
+  for (u32 axis = 0; axis < RANK; axis++) flat |= u32(shape.extents[axis] == 1) << axis;
+  ThreadCounts sums[SETS_OF_RANK] = {};
+  for (u32 index = threadIdx.x; index < shape.elements; index += COARSE_THREADS) {
+    u32 at[MAX_RANK], back[RANK];
+    find_in_tile(shape, index, at);
+    bool is_counted = true;
+#pragma unroll
+    for (u32 axis = 0; axis < RANK; axis++) {
+      is_counted = is_counted && (at[axis] > 0 || flat >> axis & 1);
+      back[axis] = flat >> axis & 1 ? 0 : shape.strides[axis];
+    }
+    u32 own = 0;
+    if (is_counted) {
+      // The codes of the neighbours before the value along each set of axes; then, axis by axis, differences.
+      u32 differences[SETS_OF_RANK];
+#pragma unroll
+      for (u32 set = 0; set < SETS_OF_RANK; set++) {
+        u32 from = index;
+#pragma unroll
+        for (u32 axis = 0; axis < RANK; axis++) from -= set >> axis & 1 ? back[axis] : 0;
+        differences[set] = u32(codes[from]);
+      }
+#pragma unroll
+      for (u32 axis = 0; axis < RANK; axis++) {
+#pragma unroll
+        for (u32 set = 0; set < SETS_OF_RANK; set++) {
+          if (set >> axis & 1) differences[set] = differences[set ^ 1u << axis] - differences[set];
+        }
+      }
+#pragma unroll
+      for (u32 set = 0; set < SETS_OF_RANK; set++) {
+        sums[set].add(i32(differences[set]));
+        own |= (differences[set] == 0 ? 1u : 1u << 16) << set;
+      }
+    }
+    marks[index] = own;
+  }
+  __syncthreads();
+  if (warp_id() * WARP >= shape.elements) return;
+  for (u32 index = threadIdx.x; index < shape.elements; index += COARSE_THREADS) {
+    const u32 rises = index > 0 ? marks[index] >> 16 & marks[index - 1] : 0;
+#pragma unroll
+    for (u32 set = 0; set < SETS_OF_RANK; set++) sums[set].add_rise(rises >> set & 1);
+  }
+  // Lane `set` adds the warp's counts of a set.
+  ThreadCounts own = {};
+#pragma unroll
+  for (u32 set = 0; set < SETS_OF_RANK; set++) {
+    const ThreadCounts sum = sums[set].sum_of_warp();
+    if (lane_id() == set) own = sum;
+  }
+  if (lane_id() < SETS_OF_RANK && !(lane_id() & flat)) own.add_to(counts.differences[lane_id()]);
+}
+
+/// What interpolation needs of a tile: the side of `coarse_levels` that encodes.
+template <typename V>
+struct TileSide {
+  typedef EncodeRoom<V, MAX_TILE_VALUES> Room;
+  const TileParameters& parameters;
+  i32* residuals;
+  i32* positions;  // not used: no level is left for others
+  u32 kind;        // of interpolation, the predictor's byte
+  FineGrid fine;
+  u32& exceptions;  // of this thread
+
+  /// The values are in the room already.
+  __device__ __forceinline__ void bring(Room&, u32, u32) const {}
+
+  /// Codes a value and returns its position.
+  __device__ __forceinline__ i32 take(V value, u32, u32 coded, i32 prediction) const {
+    i32 residual = 0, position = prediction;
+    const bool filled = parameters.has_fill && u64(ValueType<V>::to_bits(value)) == parameters.fill_bits;
+    exceptions += filled || !encode_position(value, parameters.bound, fine, prediction, residual, position);
+    residuals[coded] = residual;
+    return position;
+  }
+};
+
+/// Interpolates a tile and counts its residuals but those of levels 2 and up. `way`: the number of the kind of interpolation. `without_code`: this thread's values without a code, which do not count as
+/// exceptions.
+template <typename V>
+__device__ __forceinline__ void count_residuals(const TileParameters& parameters, const TileKind& kind, TileMemory<V>& memory, u32 way, u32 without_code, KindCounts& counts) {
+  const Shape& shape = kind.shape;
+  u32 exceptions = 0;
+  const FineGrid fine = make_fine_grid<V>(parameters.step, parameters.inverse_step);
+  const TileSide<V> side = {parameters, memory.codes, nullptr, INTERPOLATION | way, fine, exceptions};
+  coarse_levels(side, memory.values, shape, 0, kind.coarsest);
+  const i32* residuals = memory.codes;
+  const auto is_escape = [&](u32 index) { return (residuals[index] < 0 ? 0u - u32(residuals[index]) : u32(residuals[index])) >= ESCAPE_FROM; };
+  const auto steps = [&](u32 index) { return is_escape(index) ? 0 : residuals[index]; };
+  const u32 first = grid_extents(shape, 2).count();
+  // Sums over all threads are right modulo 2^32.
+  u32 outliers = exceptions - without_code;
+  ThreadCounts sums = {};
+  for (u32 index = first + threadIdx.x; index < shape.elements; index += COARSE_THREADS) {
+    sums.add(steps(index));
+    sums.add_rise(index > first && steps(index) != 0 && steps(index - 1) == 0);
+    outliers += is_escape(index);
+  }
+  sums = sums.sum_of_warp();
+  outliers = __reduce_add_sync(ALL_LANES, outliers);
+  if (lane_id() == 0) {
+    sums.add_to(counts.residuals[way]);
+    atomicAdd(&counts.outliers[way], outliers);
+  }
+}
+
+/// Whether a kind of interpolation, by its number, may be chosen for chunks with the axes of a tile: one axis longer than 1 must not be rough.
+__device__ __forceinline__ bool is_possible(const Shape& shape, u32 way) {
+  u32 long_axes = 0;
+#pragma unroll
+  for (u32 axis = 0; axis < MAX_RANK; axis++) long_axes |= u32(shape.extents[axis] > 1) << axis;
+  const u32 rough = way & (SETS - 1);
+  return !(rough & ~long_axes) && rough != long_axes;
+}
+
+/// Counts the differences of a tile.
+__device__ __forceinline__ void count_differences(const Shape& shape, const i32* codes, u32* marks, KindCounts& counts) {
+  switch (shape.rank) {
+    case 1: return count_differences<1>(shape, codes, marks, counts);
+    case 2: return count_differences<2>(shape, codes, marks, counts);
+    case 3: return count_differences<3>(shape, codes, marks, counts);
+    default: return count_differences<4>(shape, codes, marks, counts);
+  }
+}
+
+/// Measures a tile; an interpolated one by the kind of interpolation with number `way`. What does not depend on the kind is counted with kind 0. Types
+/// without a fine grid are not interpolated.
+template <typename V>
+__device__ __forceinline__ void measure_tile(const TileParameters& parameters, const TileKind& kind, const void* tile, bool is_interpolated, u32 way, KindCounts& counts) {
+  __shared__ TileMemory<V> memory;
+  if (way > 0 && !(ValueType<V>::STEPS_LIMIT > 0.0 && is_possible(kind.shape, way))) return;
+  const u32 without_code = read_tile(parameters, kind, tile, memory, counts);
+  const bool is_out_of_reach = counts.out_of_reach > parameters.most_out_of_reach;
+  if (way == 0) {
+    count_differences(kind.shape, memory.codes, memory.marks, counts);
+    __syncthreads();
+    if (is_interpolated && is_out_of_reach && threadIdx.x == 0) counts.tiles_out_of_reach = 1;
+  } else {
+    __syncthreads();
+    if (threadIdx.x == 0) counts.out_of_reach = counts.between_steps = 0;
+  }
+  if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
+    if (is_interpolated && !is_out_of_reach) count_residuals(parameters, kind, memory, way, without_code, counts);
+  }
+}
+
+/// Measures all tiles: first come the blocks of interpolated tiles, which take longer.
+template <typename V>
+__device__ __forceinline__ void measure_tiles(const TileJob& job) {
+  constexpr u32 INTERPOLATED_BLOCKS = INTERPOLATED_TILES * INTERPOLATION_KINDS;
+  __shared__ TileParameters parameters;
+  __shared__ KindCounts counts;
+  __shared__ bool is_last;
+  const bool is_interpolated = blockIdx.x < INTERPOLATED_BLOCKS;
+  const u32 kind = is_interpolated ? INTERPOLATED_KIND : DIFFERENCE_KIND;
+  const u32 way = is_interpolated ? blockIdx.x / INTERPOLATED_TILES : 0;
+  const u32 number = is_interpolated ? blockIdx.x % INTERPOLATED_TILES : blockIdx.x - INTERPOLATED_BLOCKS;
+  const u32* from = reinterpret_cast<const u32*>(job.parameters);
+  for (u32 word = threadIdx.x; word < sizeof(parameters) / 4; word += COARSE_THREADS) reinterpret_cast<u32*>(&parameters)[word] = from[word];
+  u32* own = reinterpret_cast<u32*>(&counts);
+  for (u32 word = threadIdx.x; word < sizeof(counts) / 4; word += COARSE_THREADS) own[word] = 0;
+  __syncthreads();
+  if (number < parameters.kinds[kind].count) {
+    const void* tile = reinterpret_cast<const void*>(parameters.tiles[is_interpolated ? number : INTERPOLATED_TILES + number]);
+    measure_tile<V>(parameters, parameters.kinds[kind], tile, is_interpolated, way, counts);
+  }
+  __syncthreads();
+  u32* sums = reinterpret_cast<u32*>(&job.sums->kinds[kind]);
+  for (u32 word = threadIdx.x; word < sizeof(counts) / 4; word += COARSE_THREADS) {
+    if (own[word]) atomicAdd(&sums[word], own[word]);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    // Whoever is done last sees the counts of all.
+    __threadfence();
+    is_last = atomicAdd(&job.sums->blocks_done, 1) + 1 == gridDim.x;
+    __threadfence();
+  }
+  __syncthreads();
+  if (!is_last) return;
+  // The next launch begins with zeros again.
+  volatile u32* all = reinterpret_cast<volatile u32*>(job.sums);
+  for (u32 word = threadIdx.x; word < sizeof(TileSums) / 4; word += COARSE_THREADS) {
+    reinterpret_cast<u32*>(job.host_sums)[word] = all[word];
+    all[word] = 0;
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(COARSE_THREADS) measure_tiles_f32(const __grid_constant__ TileJob job) { measure_tiles<float>(job); }
+extern "C" __global__ void __launch_bounds__(COARSE_THREADS) measure_tiles_f64(const __grid_constant__ TileJob job) { measure_tiles<double>(job); }
+extern "C" __global__ void __launch_bounds__(COARSE_THREADS) measure_tiles_f16(const __grid_constant__ TileJob job) { measure_tiles<Binary16>(job); }
+extern "C" __global__ void __launch_bounds__(COARSE_THREADS) measure_tiles_bf16(const __grid_constant__ TileJob job) { measure_tiles<BFloat16>(job); }
