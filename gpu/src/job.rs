@@ -211,6 +211,10 @@ shared_structs! {
         pub count: u32,
         /// Number of a tile's coarsest level, a single value.
         pub coarsest: u32,
+        /// A tile's residuals of interpolation, from the first one on, that do not count.
+        pub uncounted_residuals: u32,
+        /// 0.
+        pub reserved: u32,
     }
 
     /// What the host tells the kernel that measures the tiles of a chunk.

@@ -186,7 +186,14 @@ fn kind_of(tiles: &Tiles, rank: usize, strides: [u32; MAX_RANK]) -> TileKind {
     };
     // Each level has half of the values of the next finer one along an axis, rounded up.
     let levels = |extent: usize| usize::BITS - (extent - 1).leading_zeros();
-    TileKind { shape, strides, count: tiles.count as u32, coarsest: tiles.extents.into_iter().map(levels).max().unwrap_or(0) }
+    TileKind {
+        shape,
+        strides,
+        count: tiles.count as u32,
+        coarsest: tiles.extents.into_iter().map(levels).max().unwrap_or(0),
+        uncounted_residuals: tiles.uncounted_residuals() as u32,
+        reserved: 0,
+    }
 }
 
 /// Values from one to the next along each axis of an array.

@@ -187,8 +187,8 @@ struct TileSide {
   }
 };
 
-/// Interpolates a tile and counts its residuals but those of levels 2 and up. `way`: the number of the kind of interpolation. `without_code`: this thread's values without a code, which do not count as
-/// exceptions.
+/// Interpolates a tile and counts its residuals. `way`: the number of the kind of interpolation. `without_code`: this thread's values without a code,
+/// which do not count as exceptions.
 template <typename V>
 __device__ __forceinline__ void count_residuals(const TileParameters& parameters, const TileKind& kind, TileMemory<V>& memory, u32 way, u32 without_code, KindCounts& counts) {
   const Shape& shape = kind.shape;
@@ -199,7 +199,7 @@ __device__ __forceinline__ void count_residuals(const TileParameters& parameters
   const i32* residuals = memory.codes;
   const auto is_escape = [&](u32 index) { return (residuals[index] < 0 ? 0u - u32(residuals[index]) : u32(residuals[index])) >= ESCAPE_FROM; };
   const auto steps = [&](u32 index) { return is_escape(index) ? 0 : residuals[index]; };
-  const u32 first = grid_extents(shape, 2).count();
+  const u32 first = kind.uncounted_residuals;
   // Sums over all threads are right modulo 2^32.
   u32 outliers = exceptions - without_code;
   ThreadCounts sums = {};

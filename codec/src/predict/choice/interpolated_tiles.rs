@@ -64,7 +64,7 @@ impl InterpolatedTiles {
         Ok(true)
     }
 
-    /// Interpolates the tiles, each as a chunk of its own. The residuals of levels 2 and up do not count: their share is small in a chunk, but large in a tile.
+    /// Interpolates the tiles, each as a chunk of its own. [`Tiles::uncounted_residuals`](super::tile::Tiles::uncounted_residuals) do not count.
     pub(super) fn residuals<V: Value>(
         &mut self,
         choice: &TileChoice,
@@ -79,7 +79,7 @@ impl InterpolatedTiles {
         for (values, outliers) in values.chunks_exact(tiles.len * V::SIZE).zip(outliers) {
             exceptions.clear(tiles.len)?;
             interpolation.forward(values, &layout, fine, kind, residuals, exceptions)?;
-            let residuals = &residuals[tiles.coarse_values()..tiles.len];
+            let residuals = &residuals[tiles.uncounted_residuals()..tiles.len];
             let mut of_tile = vectorized(
                 #[inline(always)]
                 || ResidualStats::of_residuals(residuals),

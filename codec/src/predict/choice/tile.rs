@@ -109,9 +109,12 @@ impl Tiles {
         values * self.counted_len() as u64 / self.len as u64
     }
 
-    /// Number of a tile's values in level 2 of interpolation, which has every fourth value along each axis.
-    pub(super) fn coarse_values(&self) -> usize {
-        self.extents.iter().map(|extent| extent.div_ceil(4)).product()
+    /// Number of a tile's residuals of interpolation, from the first one on, that do not count. If three axes are longer than 1, these are the residuals of
+    /// level 2, which has every fourth value along each axis, and of coarser levels: a chunk has a smaller share of them than a tile.
+    #[must_use]
+    pub fn uncounted_residuals(&self) -> usize {
+        let long_axes = self.extents.iter().filter(|&&extent| extent > 1).count();
+        if long_axes < 3 { 0 } else { self.extents.iter().map(|extent| extent.div_ceil(4)).product() }
     }
 
     /// Index of a tile's first value along each axis, fastest first. Along the slowest axis longer than 1 the tiles are evenly spaced, along the others they

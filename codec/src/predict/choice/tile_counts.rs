@@ -42,7 +42,7 @@ pub struct TileCounts {
 /// Counts over interpolated tiles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct InterpolatedCounts {
-    /// By [`InterpolationKind::number`]: residuals of interpolation, without those of levels 2 and up. An escape counts as a 0.
+    /// By [`InterpolationKind::number`]: residuals of interpolation that count ([`Tiles::uncounted_residuals`](super::tile::Tiles::uncounted_residuals)). An escape counts as a 0.
     pub residuals: [ResidualCounts; KINDS],
     /// By kind: number of escapes among these residuals, and of exceptions that have a code among all values of the tiles.
     pub outliers: [u32; KINDS],
@@ -104,7 +104,7 @@ impl Measurements for Measured<'_> {
         let (Some(tiles), Some(counts)) = (self.choice.interpolated_tiles(), self.counts.interpolated) else {
             return Ok(ResidualStats::default());
         };
-        let values = tiles.count * (tiles.len - tiles.coarse_values());
+        let values = tiles.count * (tiles.len - tiles.uncounted_residuals());
         Ok(counts.residuals[kind.number()].of(values, counts.outliers[kind.number()].into()))
     }
 
