@@ -7,8 +7,9 @@
 //! value    -4d   -3d   -2d   -d      0     d     2d    3d  step-4d    step       d, the spacing, is (1 - 1/1021) step / 8
 //! ```
 //!
-//! A prediction `p`, which is a position, and a residual of `m` steps give the position `p + 8 m`. The encoder writes `m` only if the value of this position is
-//! within the bound, half a step, of the value to be encoded. Otherwise it writes an escape, or the value is an exception.
+//! A prediction `p`, which is a position, and a residual of `m` steps give the position `p + 8 m`. The encoder writes `m` if the value of this position is
+//! within the bound, half a step, of the value to be encoded, and if that value is on no other position. Otherwise it writes an escape, or the value is an
+//! exception.
 //!
 //! A value that is exactly on a position keeps that position, or becomes an exception. It may come from a decoder: HDF5 decodes a chunk, replaces a part of it
 //! and encodes all of it again. A second rounding could move the value farther than the bound from the value that was written first.
@@ -51,17 +52,17 @@ pub struct FineGrid<V> {
     /// The fast path for values of type `f32`; `None` for other types, lattices, and steps outside the range of [`FastF32`].
     fast: Option<FastF32>,
     /// Distance of two neighbouring positions, in the data's unit. Only from position `8 s + 3` to `8 s + 4` the distance is
-    /// larger: positions from `8 s - 4` to `8 s + 3` are counted from `s` steps, the next ones from `s + 1` steps.
+    /// larger: positions from `8 s - 4` to `8 s + 3` are next to `s` steps, the following ones next to `s + 1` steps.
     spacing: f64,
     /// [`Value::STEPS_LIMIT`] if there is a fine grid, otherwise 0. `between_steps_sign` finds a value on a position only if its
     /// rounded number of steps has a smaller magnitude than this. [`FineGrid::position`] does not use it.
     steps_limit: f64,
     /// Whether [`Value::STEPS_LIMIT`] steps have a finite value. If so, every position of fewer steps has one, and the fast path in
     /// `f64` need not test whether restored values are finite.
-    is_finite: bool,
+    values_are_finite: bool,
     /// Bits of the fill value, sign extended, if values with these bits are exceptions.
     fill: Option<i64>,
-    /// Values that are exceptions under every prediction: fill values, NaN, and magnitudes from 1.01 times the limit of steps on.
+    /// Values that are exceptions under every prediction: the fill value if it is masked, NaN, and magnitudes from 1.01 times the limit of steps on.
     /// Those between the limit and 1.01 times the limit are exceptions, too, but are not found here.
     excluded: Excluded<V>,
 }
@@ -81,7 +82,7 @@ impl<V: Value> FineGrid<V> {
             fast: FastF32::new(quantizer).filter(|_| V::as_f32(&[]).is_some()),
             spacing: step * SPACING,
             steps_limit: if has_positions { V::STEPS_LIMIT } else { 0.0 },
-            is_finite: V::round_from(V::STEPS_LIMIT * step).to_f64().is_finite(),
+            values_are_finite: V::round_from(V::STEPS_LIMIT * step).to_f64().is_finite(),
             fill: quantizer.fill(),
             excluded: Excluded::new(quantizer, V::STEPS_LIMIT),
         }

@@ -1,14 +1,14 @@
-// Stage 2' (FORMAT.md §6.2): values -> steps along an interpolation from coarse to fine, and back. CPU: codec/src/predict/interpolation.rs,
+// Interpolation (FORMAT.md §6.2): values -> residuals, from the coarsest level to the finest, and back. CPU: codec/src/predict/interpolation.rs,
 // codec/src/quantize/fine_grid.rs.
 //
-// A value is predicted from values of its own level that are new along fewer axes, and from coarser levels. So a level takes a pass for
-// each number of axes, and all values of a pass are independent. Restored values are kept as positions on the fine grid. Positions are in the order of
-// the chunk, residuals in that of the classes:
+// A value that is odd along one axis is predicted from the coarser level, another one from values of its level that are odd along one axis less. So a level
+// takes a pass for each number of axes, and all values of a pass are independent. Restored values are kept as positions on the fine grid. Positions are in
+// the order of the chunk, residuals in that of the parity classes.
 //
-//   coarse levels: one block of threads, positions in shared memory      fine levels: a launch a pass, a thread a value
+//   coarse levels: one block of threads, positions in shared memory      fine levels: a launch for each pass, whose threads share its values
 //
-// A block of threads that does all passes of a level on a tile, and what lies around it along with it, was tried: 64^3 takes 77.1 and 68.7 us with
-// it where it takes 79.8 and 73.4, but 256^3 918 and 682 where it takes 449 and 359.
+// Tried: one block of threads does all passes of a level on a tile and what lies around it. A chunk of 64^3 took 3 and 6 % less time to encode
+// and to decode, one of 256^3 about twice as much.
 //
 // Encoding reads values and writes residuals; decoding reads residuals and writes values. Both compute equal positions.
 #pragma once
@@ -40,27 +40,27 @@ __device__ __forceinline__ Extents grid_extents(const Shape& shape, u32 level) {
   return result;
 }
 
-/// Sets of axes that are not empty, in the order of coding, four bits each: smaller ones first, and of as large ones those of lower bits.
+/// The non-empty sets of axes in the order of coding: by number of axes, then as binary numbers. Each takes four bits.
 constexpr u64 SETS_IN_ORDER = 0xfedb7ca96538421;
 constexpr u32 CLASSES = SETS - 1;
 static_assert(SETS <= WARP, "a lane a class, and one more");
-/// Where the sets of a size begin in that order.
+/// Index, in that order, of the first set of SIZE axes.
 template <u32 SIZE>
 constexpr u32 FIRST_SET = SIZE == 1 ? 0 : SIZE == 2 ? 4 : SIZE == 3 ? 10 : SIZE == 4 ? 14 : CLASSES;
 static_assert(MAX_RANK == 4, "sets of as many axes");
 
-/// A parity class: the values of a level whose coordinates are odd along the axes of a set and even along all others. The values of a level are
-/// numbered in the order of coding.
+/// A parity class: the values of a level whose coordinates are odd along the axes of a set and even along all others. The values that a level has and the
+/// next coarser level has not are numbered from 0, in the order of coding.
 struct Class {
   u32 first;       // number of its first value
-  u32 extents[3];  // fastest axis first; the fourth has the rest
+  u32 extents[3];  // along three axes, fastest first; what remains after division by these is the index along the fourth
   u32 set;
 };
 
 /// The classes of a level in their order; behind them one that says where they end.
 typedef Class Classes[CLASSES + 1];
 
-/// The classes of a grid's own level, by a whole warp.
+/// Fills `classes` with the parity classes of the level with these extents. A whole warp calls it.
 __device__ __forceinline__ void make_classes(const Extents& grid, Classes& classes) {
   const u32 lane = lane_id(), set = u32(SETS_IN_ORDER >> 4 * min(lane, CLASSES - 1)) & (SETS - 1);
   u32 extents[MAX_RANK];
@@ -71,20 +71,20 @@ __device__ __forceinline__ void make_classes(const Extents& grid, Classes& class
   if (lane <= CLASSES) classes[lane] = {first, {extents[0], extents[1], extents[2]}, set};
 }
 
-/// Numbers below this are divided without the steps that an integer division takes.
+/// Numbers below this are divided in floating point, which takes fewer instructions and gives the exact quotient.
 constexpr u32 SMALL_NUMBERS = 1u << 18;
 template <bool SMALL>
 __device__ __forceinline__ u32 quotient(u32 dividend, u32 divisor) {
   return SMALL ? u32(__fdividef(float(dividend) + 0.5f, float(divisor))) : dividend / divisor;
 }
 
-/// A value that is new along the axes of a set: its coordinates on the grid of its level.
+/// A value that is odd along the axes of a set: its coordinates on the grid of its level.
 struct GridPoint {
   u32 at[MAX_RANK];
   u32 set;
 };
 
-/// Value `number` of a level, of a class of sets of SIZE axes.
+/// Coordinates of value `number` of a level, which is odd along SIZE axes.
 template <u32 SIZE, bool SMALL>
 __device__ __forceinline__ GridPoint find_point(const Classes& classes, u32 rank, u32 number) {
   u32 found = FIRST_SET<SIZE>;
@@ -115,7 +115,7 @@ __device__ __forceinline__ u32 dot(const u32 (&a)[MAX_RANK], const u32 (&b)[MAX_
   return a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3];
 }
 
-/// Component of a vector; a few selections, where a number that is not known to the compiler would put the vector into memory.
+/// Component `axis` of a vector. An index unknown to the compiler would put the vector into memory, so a few selections are made instead.
 __device__ __forceinline__ u32 component(const u32 (&of)[MAX_RANK], u32 axis) {
   return axis == 0 ? of[0] : axis == 1 ? of[1] : axis == 2 ? of[2] : of[3];
 }
@@ -125,7 +125,7 @@ __device__ __forceinline__ constexpr u32 weights_of(i32 far_before, i32 before, 
   return (u32(far_before) & 255) | (u32(before) & 255) << 8 | (u32(behind) & 255) << 16 | u32(far_behind) << 24;
 }
 
-/// Where the neighbours of a value that is new along SIZE axes are, and their weights. None of this depends on the neighbours' positions.
+/// Where the neighbours of a value that is odd along SIZE axes are, and their weights. None of this depends on the neighbours' positions.
 template <u32 SIZE>
 struct Stencil {
   u32 neighbours[SIZE][4];  // indices of their positions
@@ -232,7 +232,7 @@ struct EncodeSide {
     room.slots[number] = read_bits<V>(chunk, index, parameters.big_endian);
   }
 
-  /// Codes the value at `index` and returns its position.
+  /// Encodes the value at `index` and returns its position. `coded`: index of its residual, in the order of coding.
   __device__ __forceinline__ i32 take(V value, u32 index, u32 coded, i32 prediction) const {
     i32 residual = 0, position = prediction;
     const bool filled = has_fill && u64(ValueType<V>::to_bits(value)) == parameters.fill_bits;
@@ -284,7 +284,7 @@ struct DecodeSide {
   /// Loads residual `number`.
   __device__ __forceinline__ void bring(Room& room, u32 number, u32) const { room.residuals[number] = i32(residuals[number]); }
 
-  /// Restores the value at `index` and returns its position.
+  /// Restores the value at `index` from its residual and returns its position.
   __device__ __forceinline__ i32 take(i32 residual, u32 index, u32, i32 prediction) const {
     const i32 position = restore_position(prediction, residual);
     write_bits<V>(output, index, parameters.big_endian != 0, ValueType<V>::to_bits(fine.restore<V>(position)));
@@ -292,7 +292,7 @@ struct DecodeSide {
   }
 };
 
-/// Levels that a grid of COARSE_VALUES values can have below it.
+/// The largest number of levels of an array of COARSE_VALUES values, its finest level included and the last one excluded.
 constexpr u32 COARSE_LEVELS = 12;
 static_assert(1u << COARSE_LEVELS == COARSE_VALUES && COARSE_LEVELS <= COARSE_THREADS / WARP, "a warp a level");
 static_assert(COARSE_VALUES <= SMALL_NUMBERS, "a value's number is small");
@@ -323,8 +323,8 @@ struct CoarseValue {
         stencil(level.grid, level.stride, point, index, level.kind) {}
 };
 
-/// The values of a coarse level that are new along SIZE axes. Each pass begins with the threads behind those that the pass before needed: they
-/// know what their values are predicted from when that is there. `turn` counts the threads needed so far.
+/// The values of a coarse level that are odd along SIZE axes. The first values of a pass go to threads that the pass before left idle, which find their
+/// stencils while that pass runs. `turn` counts the threads needed so far.
 template <u32 SIZE, typename Side>
 __device__ __forceinline__ void coarse_pass(const Side& side, typename Side::Room& room, const CoarseLevel& level, const Shape& shape, u32& turn) {
   const auto positions = [&](u32 index) { return room.position(index); };
@@ -362,7 +362,7 @@ __device__ __forceinline__ void coarse_levels(const Side& side, typename Side::R
   if (warp_id() < top - level) make_classes(grid_extents(shape, level + warp_id()), classes[warp_id()]);
   __syncthreads();
   if (threadIdx.x == 0) room.set_position(0, side.take(room.input(0, 0), 0, 0, 0));
-  // Strides in the coarsest grid's own room.
+  // Strides of the array in shared memory, which has the extents of `level`.
   u32 own_stride[MAX_RANK];
   own_stride[0] = 1;
 #pragma unroll
@@ -379,12 +379,12 @@ __device__ __forceinline__ void coarse_levels(const Side& side, typename Side::R
     if (shape.rank > 3) coarse_pass<4>(side, room, here, shape, turn);
   }
   __syncthreads();
-  // Finer levels go by them.
+  // Finer levels are predicted from these positions.
   if (level == 0) return;
   for (u32 number = threadIdx.x; number < total; number += COARSE_THREADS) side.positions[chunk_index(number)] = room.position(number);
 }
 
-/// The values of a level that are new along SIZE axes.
+/// The values of a level that are odd along SIZE axes.
 template <u32 SIZE, bool SMALL, typename Side>
 __device__ __forceinline__ void fine_pass(const Side& side, const Classes& classes, const Shape& shape, const Extents& grid, u32 level) {
   u32 stride[MAX_RANK];
@@ -393,7 +393,7 @@ __device__ __forceinline__ void fine_pass(const Side& side, const Classes& class
   const i32* known = side.positions;
   const auto positions = [&](u32 index) { return known[index]; };
   const u32 start = grid.halved().count(), end = classes[FIRST_SET<SIZE + 1>].first;
-  // Nothing is predicted from the last ones.
+  // Nothing is predicted from the positions of the last pass, so they are not stored.
   const bool is_last = level == 0 && SIZE == shape.rank;
   for (u32 number = classes[FIRST_SET<SIZE>].first + blockIdx.x * THREADS + threadIdx.x; number < end; number += gridDim.x * THREADS) {
     const GridPoint point = find_point<SIZE, SMALL>(classes, shape.rank, number);
@@ -414,7 +414,7 @@ __device__ __forceinline__ void fine_pass(const Side& side, const Classes& class
   }
 }
 
-/// The values of a level that are new along `size` axes.
+/// The values of a level that are odd along `size` axes.
 template <typename Side>
 __device__ __forceinline__ void fine_pass(const Side& side, const Shape& shape, u32 level, u32 size) {
   __shared__ Classes classes;
@@ -449,7 +449,7 @@ __device__ __forceinline__ void restore_pass(const DecodeJob& job, u32 level, u3
   if (!side.nothing_to_do()) fine_pass(side, job.shape, level, size);
 }
 
-/// Counts what stages before have marked in the mask.
+/// Counts the exceptions of each segment, and adds them up for each group and for the chunk.
 extern "C" __global__ void __launch_bounds__(THREADS) count_marked(const __grid_constant__ EncodeJob job) {
   EncodeState& state = job.states[blockIdx.y];
   if (is_constant(job, state)) return;

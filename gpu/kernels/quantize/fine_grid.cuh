@@ -22,15 +22,14 @@ struct FineGrid {
   }
 };
 
-/// The fine grid of a step. It does not know of lattices, which have no fine grid: `make_grid` sets `limit` to 0 for them, and the host does not interpolate
-/// on one.
+/// The fine grid of a step. This function does not test for a lattice, which has no fine grid: `make_grid` does, and the host interpolates on no lattice.
 template <typename V>
 __device__ __forceinline__ FineGrid make_fine_grid(double step, double inverse_step) {
   return {step, inverse_step, step * FINE_SPACING, step >= ValueType<V>::SMALLEST_SAFE_STEP ? ValueType<V>::STEPS_LIMIT : 0.0};
 }
 
-/// The numbers s and r of FORMAT.md §5.2, here `steps` and `rest`. `exact`: whether s steps and r spacings, rounded to the type, equal the value, which
-/// means that it is on position 8 s + r.
+/// The numbers s and r of FORMAT.md §5.2, here `steps` and `rest`. `exact`: whether s steps and r spacings, rounded to the type, equal the value. If s is
+/// also below the limit of steps, the value is on position 8 s + r.
 template <typename V>
 struct Nearest {
   double steps, rest;

@@ -14,7 +14,7 @@ pub(super) fn position(prediction: i32, residual: i32) -> i32 {
     }
 }
 
-/// The sum in sixteenths that an axis says, from the neighbours at distances -3, -1, +1 and +3.
+/// 16 times the prediction along an axis, from the neighbours at distances -3, -1, +1 and +3.
 fn sum_along(neighbours: [Option<i32>; 4], is_linear: bool) -> i32 {
     let weighted = |pairs: &[(i32, i32)]| pairs.iter().fold(0i32, |sum, &(weight, p)| sum.wrapping_add(p.wrapping_mul(weight)));
     match neighbours {
@@ -52,7 +52,7 @@ fn predict(level: Extents, positions: &[i32], at: Extents, set: usize, kind: Int
     counting.into_iter().fold(8 * n, i32::wrapping_add).div_euclid(16 * n)
 }
 
-/// Positions of a level in C order, from those of the next coarser level and the residuals of the values that it has not.
+/// Positions of a level in C order, from those of the next coarser level and from the residuals of all other values of this level.
 pub(super) fn restore_level(level: Extents, coarse: &[i32], residuals: &[i32], kind: InterpolationKind) -> Vec<i32> {
     let mut positions = vec![0; count(level)];
     let parity = |at: Extents| (0..MAX_RANK).fold(0, |set, axis| set | (at[axis] & 1) << axis);

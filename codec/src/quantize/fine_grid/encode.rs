@@ -1,27 +1,26 @@
 //! Values → residuals on the fine grid (FORMAT.md §5.2, rules 1 to 4 of the encoder), the positions that these lead to, and exceptions.
 //!
-//! There are three ways. The first two take all values of a call at once, without a branch for each value; these values, 64 at
-//! most, are called a row here. The third way takes one value by the rules, in f64. Where one of the first two ways is certain of a
-//! result, the third way would give the same one.
+//! There are three ways. The first two take all values of a call at once, without a branch for each value. The values of a call, 64 at most, are a part. The
+//! third way takes one value by the rules, in f64. Where one of the first two ways is certain of a result, the third way would give an equal one.
 //!
 //! ```text
-//! encode_fast      f32 for values of type f32, f64 for those of type f64; returns false if it is not certain of all results, or
-//!                  if there is no fast path for the grid or for the row's length
-//! encode_and_mark  f64; every residual is a number of steps; marks the values for which that may be wrong. It does not look for
-//!                  fill values that are exceptions: the row must have none
-//! encode_one       f64; one value by the rules
+//! encode_fast      computes in the type of the values; returns false if it is not certain of all results, or if there is no fast
+//!                  path for the grid or for the part's length
+//! encode_and_mark  computes in f64; every residual is a number of steps; marks the values for which that may be wrong. It does not
+//!                  look for masked fill values: callers pass none, or overwrite the results for them
+//! encode_one       computes in f64; one value by the rules
 //! ```
 //!
-//! What follows if `encode_fast` returns false for a row, and no excluded value has been found in it:
+//! If `encode_fast` returns false for a part that has not been searched for excluded values before, these steps follow:
 //!
 //! 1. Where the fast path is in f32, `FastF32::mark_uncertain` marks those of its results that may be wrong. Otherwise
-//!    `encode_and_mark` encodes the row.
-//! 2. If more than [`MAX_MARKED_VALUES`] are marked, the row is searched for excluded values. If it has none and the marks are those
+//!    `encode_and_mark` encodes the part.
+//! 2. If more than [`MAX_MARKED_VALUES`] are marked, the part is searched for excluded values. If it has none and the marks are those
 //!    of f32, `encode_and_mark` encodes it now.
 //! 3. `encode_one` encodes the marked values.
 //!
-//! A mark is an integer whose highest bit is 1 where a result may be wrong; its other bits mean nothing. Excluded values, such as fill values, come in
-//! regions. A row in which some are found is encoded with other values in their place: otherwise each of them would take the slow way through
+//! A mark is an integer whose highest bit is 1 where a result may be wrong; its other bits mean nothing. Excluded values, such as masked fill values, come in
+//! regions. A part in which some are found is encoded with other values in their place: otherwise each of them would take the slow way through
 //! [`FineGrid::encode_one`].
 
 use super::{ESCAPE_BASE, ESCAPE_FROM, ESCAPE_REACH, FineGrid};
@@ -32,13 +31,13 @@ use crate::quantize::bitmap::ones;
 use crate::quantize::positions::{POSITIONS_PER_STEP, SPACINGS_PER_STEP};
 use crate::simd::{COMMON_ROW, ROW_GROUP, vectorized};
 
-/// If a row has more marked values than this, it is searched for excluded values before any value is encoded alone.
+/// If a part has more marked values than this, it is searched for excluded values before any value is encoded alone.
 const MAX_MARKED_VALUES: u32 = 4;
 /// The fast path in f64 is certain of a result only if a small error cannot change it. The value's distance from its prediction, in
-/// steps, must differ by at least this from every tie (0.5, 1.5, and so on). The value, in spacings, must differ by at least this
-/// from every position. Rounding errors are far smaller, as the value has fewer than 32768 steps and the distance fewer than 65536.
+/// steps, must differ by at least this from every tie (0.5, 1.5, and so on). The value's distance from its nearest whole number of
+/// steps, in spacings, must differ by at least this from every whole number. Rounding errors are far smaller, as the value has fewer than 32768 steps and the distance fewer than 65536.
 const F64_MARGIN: f64 = 1e-6;
-/// Most values that one call of [`FineGrid::encode`] takes: a bit each in the `u64` that it returns.
+/// The largest number of values that one call of [`FineGrid::encode`] takes: each has a bit in the `u64` that it returns.
 pub const MAX_VALUES_PER_CALL: usize = 64;
 
 impl<V: Value> FineGrid<V> {
@@ -123,7 +122,7 @@ impl<V: Value> FineGrid<V> {
         self.encode_marked(values, predictions, residuals, positions, marks)
     }
 
-    /// A bit for each value, 1 for an excluded one, the first value's lowest. `had_excluded` becomes whether there is any.
+    /// Has a 1 bit for each excluded value; the bit of the first value is the lowest. `had_excluded` becomes whether there is any.
     #[inline(always)]
     fn search_excluded(&self, values: &[V], had_excluded: &mut bool) -> u64 {
         let excluded = self.excluded.bits(values);
@@ -245,7 +244,7 @@ impl<V: Value> FineGrid<V> {
         positions: &mut [i32],
     ) -> bool {
         let (true, Ok(values), Ok(predictions), Ok(residuals), Ok(positions)) = (
-            Self::FAST_PATH_HAS_FIXED_LENGTHS && self.is_finite,
+            Self::FAST_PATH_HAS_FIXED_LENGTHS && self.values_are_finite,
             <&[V; LEN]>::try_from(values),
             <&[i32; LEN]>::try_from(predictions),
             <&mut [i32; LEN]>::try_from(residuals),
@@ -348,8 +347,8 @@ impl<V: Value> FineGrid<V> {
         self.fill.is_some_and(|fill| values.iter().fold(false, |any, value| any | (value.to_bits() == V::Code::from_i64(fill))))
     }
 
-    /// Two of the three tests of rule 1. True if the value does not have the bits of a masked fill value, and if the magnitude of
-    /// its number of steps, before rounding, is below the limit. [`FineGrid::position`] has the third test, of the rounded number.
+    /// The first test of rule 1: true if the value does not have the bits of a masked fill value, and if the magnitude of its number of steps, before rounding,
+    /// is below the limit. [`FineGrid::position`] tests the rounded number.
     #[inline(always)]
     fn is_in_reach(&self, value: V) -> bool {
         self.fill != Some(value.to_bits_i64()) && (value.to_f64() * self.inverse_step).abs() < V::STEPS_LIMIT
