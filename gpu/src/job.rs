@@ -54,9 +54,9 @@ shared_constants! {
     pub const CHOOSE_THREADS: u32 = 128;
     /// Threads of a block that decodes lanes or bit planes.
     pub const LANE_THREADS: u32 = 128;
-    /// Threads of a block that expands tokens, where a job has many blocks of the stream.
+    /// Threads of a block that expands tokens, where a job has many segments for each multiprocessor.
     pub const EXPAND_THREADS: u32 = 128;
-    /// Threads of a block that expands tokens, where a job has few blocks of the stream: the job then takes as long as its longest block.
+    /// Threads of a block that expands tokens, where a job has few segments for each multiprocessor: the job then takes as long as its longest block.
     pub const FEW_EXPAND_THREADS: u32 = 512;
 
     /// Consecutive counts that have one sum in an array of groups.

@@ -1,7 +1,7 @@
 //! Stage 3 (FORMAT.md §7): differences → tokens. [`crate::entropy::lanes`] has the inverse: it expands tokens as it decodes them.
 //!
-//! A token is a symbol of the alphabet and its extra bits. A 1 or -1 and all zeros directly behind it are a run, which is one
-//! token. So are two or more adjacent zeros elsewhere. A segment whose stretches of zeros are too short on average has no runs
+//! A token is a symbol of the alphabet and its extra bits. A run is a 1, a -1 or a zero with at least one zero directly behind it, and all zeros there. It is
+//! one token. A segment whose stretches of zeros are too short on average has no runs
 //! ([`TWICE_MIN_ZEROS_PER_STRETCH`]): each of its values is a token of its own. No run goes on from one segment of [`SEGMENT`] values into the
 //! next. So segments become tokens independently, and the tokens of any number of successive segments can make a block.
 
@@ -20,7 +20,7 @@ use crate::number::integer::Integer;
 use crate::simd::bytes::{self, Masks};
 use crate::simd::vectorized;
 
-/// The tokens of a plane, segment after segment. Kept from chunk to chunk.
+/// The tokens of a plane, segment after segment. The memory is kept from chunk to chunk.
 #[derive(Debug, Default)]
 pub struct Tokens {
     /// The symbol of each token, and unused elements behind them: [`Tokens::symbols`] leaves those out.

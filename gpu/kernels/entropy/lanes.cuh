@@ -135,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(WARP) encode_lanes(const __grid_con
 
 /// Pairs of a block's 16-bit words that are in shared memory at a time, and their bytes.
 constexpr u32 RING = 256, RING_BYTES = RING * sizeof(u32), WORD_BYTES = sizeof(u16);
-/// Rounds that the decoder does between two checks for the block's end, and the bytes that they can read.
+/// The largest number of rounds between two checks for the block's end, and the number of bytes that they can read.
 constexpr u32 STEPS_TOGETHER = 4, BYTES_TOGETHER = STEPS_TOGETHER * LANES * WORD_BYTES;
 /// Bytes that a warp copies to shared memory at a time.
 constexpr u32 BROUGHT_TOGETHER = WARP * sizeof(u32);
@@ -256,7 +256,7 @@ __device__ __forceinline__ LanesEnd decode_block_lanes(SharedTable table, LaneWo
   keep(symbols);
   const u32 own = words.first + lane_id() * WORD_BYTES;
   LanePosition position = {words[own] << 16 | words[own + LANES * WORD_BYTES], 0, words.first + 2 * LANES * WORD_BYTES, 0};
-  // Rounds are counted up to the one that reads the last word. So STEPS_TOGETHER rounds among which it may be are dropped and done again, one at a time.
+  // The round that reads the last word must be found exactly. If one of several rounds done together reads it, they are done again one by one.
   while (position.step + STEPS_TOGETHER <= most) {
     words.bring(position.next);
     LanePosition ahead = position;

@@ -1,8 +1,9 @@
-// Stages 2 and 3 (FORMAT.md §6, §7): codes -> differences -> tokens, and how often each symbol occurs; and back. CPU: codec/src/entropy/tokens.rs.
+// Stages 2 and 3 (FORMAT.md §6, §7): codes -> differences -> tokens, and how often each symbol occurs; and back.
+// CPU: codec/src/entropy/tokens.rs forward, codec/src/entropy/lanes/expand.rs back.
 //
 // Forward, a block of 256 threads turns a segment of 2048 integers into tokens:
 //
-//   eight neighbours a thread ─> their differences ─> bits of zeros and ones ─> runs ─> tokens ─ prefix sum ─> offsets in the segment
+//   eight adjacent integers for each thread ─> differences ─> a bit for each 0, a bit for each 1 or -1 ─> runs ─> tokens ─ prefix sum ─> offsets
 //
 // Each segment is coded by itself: its symbols and extra bits go to a slot, one a segment, and stay there until blocks are put together
 // (lanes.cuh, stream/plane.cuh). The kernel reads the codes from memory, and from the caches again where they are neighbours of others. It writes a byte a
@@ -232,12 +233,13 @@ __device__ void tokenize(const EncodeJob& job) {
 extern "C" __global__ void __launch_bounds__(THREADS, 4) tokenize_f32(const __grid_constant__ EncodeJob job) { tokenize<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS, 3) tokenize_f64(const __grid_constant__ EncodeJob job) { tokenize<double>(job); }
 
-/// Tokens of a tile that a thread expands. Below, T is the number of threads of a block: EXPAND_THREADS, or FEW_EXPAND_THREADS for a job with few
-/// blocks of the stream.
+/// Tokens that a thread expands at a time. A tile is the tokens that all threads of a block expand at a time. Below, T is the number of threads of a block:
+/// FEW_EXPAND_THREADS if a job has few segments for each multiprocessor, otherwise EXPAND_THREADS.
 constexpr u32 TOKENS_PER_THREAD = 8;
-/// Most extra words of a block that are copied to shared memory; a block with more of them reads them from global memory.
+/// A block with at most this many extra words has them copied to shared memory. Others are read from global memory.
 constexpr u32 STAGE_EXTRA_WORDS = 1024;
-/// Most differences of a block that are expanded in shared memory. Few blocks are longer; those are mostly zeros, and are expanded in global memory.
+/// A block of at most this many differences is expanded in shared memory. Blocks are longer only where an integer takes less than about 2.7 bits (FORMAT.md
+/// §11.4). These are expanded in global memory.
 template <typename C, u32 T>
 constexpr u32 OUT_VALUES = (sizeof(C) <= 4 && T > EXPAND_THREADS ? 2 : 1) << ROWS_BLOCK_LOG;
 

@@ -1,5 +1,5 @@
-//! The tokens of one segment. A direct code, or literal, is a token for one difference from -15 to 15; it has no extra bits. Most
-//! differences become direct codes, and vector code makes their symbols. All other tokens are runs and token classes. Vector code
+//! The tokens of one segment. A difference from -15 to 15 has a symbol of its own, a direct code, without extra bits. A token with this symbol is a literal.
+//! Most tokens are literals, and vector code makes their symbols. All other tokens are runs and token classes. Vector code
 //! finds these as sets of bits. A table has the tokens of all runs and of differences up to 4095 in magnitude; those of larger
 //! differences are computed.
 
@@ -139,8 +139,8 @@ struct Marked {
 
 /// A segment has runs if its stretches of adjacent zeros have 1.5 zeros or more on average. The constant is twice that number. A
 /// single zero is a stretch too. The average is 1.5 where each value is zero with a probability of 1/3, independently of the others.
-/// Where it is less, runs save next to nothing, and cost time when they are written and when they are read: docs/design-notes.md,
-/// "When zeros become runs".
+/// Where it is less, runs save next to nothing, and cost time when they are written and when they are read. docs/design-notes.md, "When zeros become runs",
+/// has measurements for larger constants.
 pub const TWICE_MIN_ZEROS_PER_STRETCH: u32 = 3;
 
 impl Marked {
