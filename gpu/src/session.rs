@@ -4,7 +4,8 @@
 //! caller's chunk ─ ring ─> device memory ─ kernels ─> device memory ─ ring ─> caller's buffer
 //! ```
 //!
-//! The predictor of a chunk is chosen on its way to the device: see [`crate::tiles`]. A chunk's parameters, and streams that are not long, go through an inbox, from which the first kernel fetches them.
+//! The predictor of a chunk is chosen on its way to the device: see [`crate::tiles`]. A chunk's parameters, and streams that are not long, go through an
+//! inbox, from which the first kernel fetches them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

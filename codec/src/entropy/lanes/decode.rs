@@ -59,10 +59,9 @@ fn decode_lanes<C: Integer>(
     let word = |index: usize| u32::from(lane_words[index.min(zeros_at)]);
     let mut lanes = Lanes { buffers: std::array::from_fn(|lane| word(lane) << 16 | word(LANES + lane)), used: [0; LANES] };
     let mut next = (2 * LANES).min(zeros_at);
-    // A block with few lane bits for its values mostly consists of zeros and runs. It is filled with zeros first, so that most zeros of runs need not be stored. Two
-    // functions of `BlockWriter` store zeros all the same. `write_zeros` stores LANES of them for each run, however long the run is.
-    // `skip` stores all zeros of a run; it is called at the block's end, and in rounds that `expand_any` writes. In other blocks, all
-    // zeros of runs are stored.
+    // A block with few lane bits for its values mostly consists of zeros and runs. It is filled with zeros first, so that most zeros of runs need not be
+    // stored. Two functions of `BlockWriter` store zeros all the same. `write_zeros` stores LANES of them for each run, however long the run is. `skip`
+    // stores all zeros of a run; it is called at the block's end, and in rounds that `expand_any` writes. In other blocks, all zeros of runs are stored.
     let is_zero_filled = 16 * lane_words.len() < ZERO_FILL_BITS_PER_VALUE * values.len();
     if is_zero_filled {
         values.fill(C::default());

@@ -1,10 +1,7 @@
 //! Counts over the residuals of tiles, as a device hands them over, and the statistics that follow from them.
 
-use super::residual_stats::{ResidualStats, StatsOfSets};
-use super::tiles::{Measurements, TileChoice};
-use crate::error::Result;
+use super::residual_stats::ResidualStats;
 use crate::layout::MAX_RANK;
-use crate::predict::predictor::InterpolationKind;
 
 /// Number of sets of axes.
 pub const SETS: usize = 1 << MAX_RANK;
@@ -26,7 +23,7 @@ pub struct ResidualCounts {
     pub magnitude_bits: u32,
 }
 
-/// Counts over all tiles of a [`TileChoice`].
+/// Counts over all tiles of a chunk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TileCounts {
     /// Differences along each set of axes, of the tiles of differences. Only values that have a neighbour before them along every axis longer than 1 count.
@@ -42,11 +39,11 @@ pub struct TileCounts {
 /// Counts over interpolated tiles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct InterpolatedCounts {
-    /// By [`InterpolationKind::number`]: residuals of interpolation that count ([`Tiles::uncounted_residuals`](super::tile::Tiles::uncounted_residuals)). An escape counts as a 0.
+    /// By the number of the kind of interpolation: residuals of interpolation that count ([`Tiles::uncounted_residuals`](super::tile::Tiles::uncounted_residuals)). An escape counts as a 0.
     pub residuals: [ResidualCounts; KINDS],
     /// By kind: number of escapes among these residuals, and of exceptions that have a code among all values of the tiles.
     pub outliers: [u32; KINDS],
-    /// As [`TileCounts::differences`].
+    /// Differences along each set of axes, of the values that have a neighbour before them along every axis longer than 1.
     pub differences: [ResidualCounts; SETS],
     /// Number of values that are between steps.
     pub between_steps: u32,
@@ -66,7 +63,7 @@ impl From<ResidualStats> for ResidualCounts {
 
 impl ResidualCounts {
     /// The statistics of `values` residuals with these counts.
-    fn of(self, values: usize, outliers: u64) -> ResidualStats {
+    pub(super) fn of(self, values: usize, outliers: u64) -> ResidualStats {
         ResidualStats {
             values: values as u64,
             zeros: self.zeros.into(),
@@ -76,43 +73,5 @@ impl ResidualCounts {
             magnitude_bits: self.magnitude_bits.into(),
             outliers,
         }
-    }
-}
-
-/// Counts that answer the decision.
-pub(super) struct Measured<'a> {
-    pub choice: &'a TileChoice,
-    pub counts: &'a TileCounts,
-}
-
-impl Measurements for Measured<'_> {
-    fn differences(&mut self) -> Result<(StatsOfSets, usize)> {
-        let tiles = self.choice.difference_tiles();
-        let outliers = tiles.among_counted(self.counts.between_steps.into());
-        let mut stats = StatsOfSets::default();
-        for set in tiles.sets() {
-            stats[set] = self.counts.differences[set].of(tiles.count * tiles.counted_len(), outliers);
-        }
-        Ok((stats, self.counts.out_of_reach as usize))
-    }
-
-    fn can_interpolate(&mut self) -> Result<bool> {
-        Ok(self.counts.interpolated.is_some())
-    }
-
-    fn residuals(&mut self, kind: InterpolationKind) -> Result<ResidualStats> {
-        let (Some(tiles), Some(counts)) = (self.choice.interpolated_tiles(), self.counts.interpolated) else {
-            return Ok(ResidualStats::default());
-        };
-        let values = tiles.count * (tiles.len - tiles.uncounted_residuals());
-        Ok(counts.residuals[kind.number()].of(values, counts.outliers[kind.number()].into()))
-    }
-
-    fn differences_of_interpolated(&mut self, set: usize) -> Result<ResidualStats> {
-        let (Some(tiles), Some(counts)) = (self.choice.interpolated_tiles(), self.counts.interpolated) else {
-            return Ok(ResidualStats::default());
-        };
-        let outliers = tiles.among_counted(counts.between_steps.into());
-        Ok(counts.differences[set].of(tiles.count * tiles.counted_len(), outliers))
     }
 }

@@ -8,7 +8,7 @@
 use super::kinds::Roughness;
 use super::residual_stats::{ColumnSums, ResidualStats, StatsOfSets, best_set_with_edges};
 use super::tile::{COLUMNS, Tiles};
-use super::tile_counts::{Measured, TileCounts};
+use super::tile_counts::TileCounts;
 use super::{Chooser, VALUES_PER_VALUE_OUT_OF_REACH, axes_of, fine_grid_of, is_predictor_open};
 use crate::config::{Config, ErrorBound};
 use crate::error::Result;
@@ -41,7 +41,7 @@ pub struct TileChoice {
 }
 
 /// What the decision asks of the tiles.
-pub(super) trait Measurements {
+trait Measurements {
     /// Statistics of the differences along each set of axes, and the number of values with a code that are out of the fine grid's reach.
     fn differences(&mut self) -> Result<(StatsOfSets, usize)>;
 
@@ -167,6 +167,44 @@ impl TileChoice {
             },
             else unreachable!("the choice is on tiles for floating-point numbers alone")
         )
+    }
+}
+
+/// Counts that answer the decision.
+struct Measured<'a> {
+    choice: &'a TileChoice,
+    counts: &'a TileCounts,
+}
+
+impl Measurements for Measured<'_> {
+    fn differences(&mut self) -> Result<(StatsOfSets, usize)> {
+        let tiles = self.choice.difference_tiles();
+        let outliers = tiles.among_counted(self.counts.between_steps.into());
+        let mut stats = StatsOfSets::default();
+        for set in tiles.sets() {
+            stats[set] = self.counts.differences[set].of(tiles.count * tiles.counted_len(), outliers);
+        }
+        Ok((stats, self.counts.out_of_reach as usize))
+    }
+
+    fn can_interpolate(&mut self) -> Result<bool> {
+        Ok(self.counts.interpolated.is_some())
+    }
+
+    fn residuals(&mut self, kind: InterpolationKind) -> Result<ResidualStats> {
+        let (Some(tiles), Some(counts)) = (self.choice.interpolated_tiles(), self.counts.interpolated) else {
+            return Ok(ResidualStats::default());
+        };
+        let values = tiles.count * (tiles.len - tiles.uncounted_residuals());
+        Ok(counts.residuals[kind.number()].of(values, counts.outliers[kind.number()].into()))
+    }
+
+    fn differences_of_interpolated(&mut self, set: usize) -> Result<ResidualStats> {
+        let (Some(tiles), Some(counts)) = (self.choice.interpolated_tiles(), self.counts.interpolated) else {
+            return Ok(ResidualStats::default());
+        };
+        let outliers = tiles.among_counted(counts.between_steps.into());
+        Ok(counts.differences[set].of(tiles.count * tiles.counted_len(), outliers))
     }
 }
 
