@@ -160,9 +160,11 @@ impl Batch {
                 choose(session)?;
                 calls.push(clock.elapsed().as_secs_f64() * 1e6);
             }
-            let kernel = match session.last_tiles() {
-                Some((stream, graph)) if repeats > 0 => time(device, stream, repeats, || graph.launch(), |_| Ok(()))?.whole,
-                _ => Vec::new(),
+            let tiles = session.tile_meter();
+            let kernel = if repeats > 0 {
+                time(device, tiles.stream(), repeats, || tiles.start_again(), |_| Ok(()))?.whole
+            } else {
+                Vec::new()
             };
             Ok(Some(MeasuredTiles { counts, predictor: choice.decide(&counts), calls, kernel }))
         };

@@ -78,6 +78,8 @@ shared_constants! {
     pub const COARSE_VALUES: usize = 4096;
     /// Threads of a block that interpolates coarse levels.
     pub const COARSE_THREADS: u32 = 512;
+    /// Threads of a block that measures a tile: two blocks fit into a multiprocessor.
+    pub const TILE_THREADS: u32 = 256;
 
     /// Sets of axes of a chunk.
     pub const AXIS_SETS: usize = choice::SETS;
@@ -85,8 +87,6 @@ shared_constants! {
     pub const MOST_TILES: usize = choice::INTERPOLATED_TILES + choice::DIFFERENCE_TILES;
     /// Kinds of interpolation, by the low bits of their bytes.
     pub const INTERPOLATION_KINDS: usize = choice::KINDS;
-    /// Blocks of threads that measure the tiles of a chunk: one for each interpolated tile and kind of interpolation, and one for each other tile.
-    pub const TILE_BLOCKS: usize = choice::INTERPOLATED_TILES * choice::KINDS + choice::DIFFERENCE_TILES;
     /// Kinds of tiles.
     pub const TILE_KINDS: usize = 2;
     /// Index of the kind of tiles that are interpolated.
@@ -217,30 +217,6 @@ shared_structs! {
         pub reserved: u32,
     }
 
-    /// What the host tells the kernel that measures the tiles of a chunk.
-    pub struct TileParameters {
-        /// The absolute error bound.
-        pub bound: f64,
-        /// Width of the grid.
-        pub step: f64,
-        /// 1 / `step`.
-        pub inverse_step: f64,
-        /// Bits of the fill value.
-        pub fill_bits: u64,
-        /// 1 if values with the bits of the fill value are exceptions.
-        pub has_fill: u32,
-        /// 1 if values are big-endian.
-        pub big_endian: u32,
-        /// 1 if interpolation is a candidate.
-        pub interpolates: u32,
-        /// Most values of an interpolated tile that may be out of the fine grid's reach.
-        pub most_out_of_reach: u32,
-        /// By kind: `INTERPOLATED_KIND`, `DIFFERENCE_KIND`.
-        pub kinds: [TileKind; TILE_KINDS],
-        /// Address of each tile's first value: `[INTERPOLATED_TILES]`, then `[DIFFERENCE_TILES]`. 0 where there are fewer tiles.
-        pub tiles: [u64; MOST_TILES],
-    }
-
     /// Counts over residuals of one predictor.
     #[derive(Default)]
     pub struct ResidualCounts {
@@ -283,10 +259,29 @@ shared_structs! {
     }
 
     /// The tiles of a chunk to measure.
-    #[derive(Default)]
     pub struct TileJob {
-        /// Pinned memory with the parameters.
-        pub parameters: ConstPointer<TileParameters>,
+        /// The absolute error bound.
+        pub bound: f64,
+        /// Width of the grid.
+        pub step: f64,
+        /// 1 / `step`.
+        pub inverse_step: f64,
+        /// Bits of the fill value.
+        pub fill_bits: u64,
+        /// 1 if values with the bits of the fill value are exceptions.
+        pub has_fill: u32,
+        /// 1 if values are big-endian.
+        pub big_endian: u32,
+        /// Kinds of interpolation to measure: 0 if interpolation is no candidate.
+        pub candidates: u32,
+        /// Most values of an interpolated tile that may be out of the fine grid's reach.
+        pub most_out_of_reach: u32,
+        /// By kind: `INTERPOLATED_KIND`, `DIFFERENCE_KIND`.
+        pub kinds: [TileKind; TILE_KINDS],
+        /// Address of each tile's first value: `[INTERPOLATED_TILES]`, then `[DIFFERENCE_TILES]`. 0 where there are fewer tiles.
+        pub tiles: [u64; MOST_TILES],
+        /// Numbers of the candidates, the kinds of interpolation; the first one is 0. Then zeros.
+        pub candidate_numbers: [u8; INTERPOLATION_KINDS],
         /// Counts so far. 0 when the job begins and when it ends.
         pub sums: Pointer<TileSums>,
         /// Pinned memory to which the counts are copied.

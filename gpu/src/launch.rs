@@ -1,5 +1,6 @@
 //! The kernels, and launching them. Unsafe code of this crate is here and in `memory.rs`.
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUcontext, CUgraphInstantiate_flags, CUstreamCaptureMode};
@@ -177,6 +178,22 @@ pub(crate) fn launch<J: DeviceRepr>(
     // the kernel's signature in `kernels`.
     unsafe { arguments.launch(config) }.context("launching a kernel")?;
     Ok(())
+}
+
+/// Launches a kernel that takes a job alone. In place of [`launch`], whose library allocates, for kernels that are not recorded.
+pub(crate) fn launch_now<J: DeviceRepr>(
+    stream: &CudaStream,
+    function: &CudaFunction,
+    blocks: u32,
+    threads: u32,
+    job: &J,
+) -> Result<()> {
+    const WHAT: &str = "launching a kernel";
+    stream.context().bind_to_thread().context(WHAT)?;
+    let mut arguments = [std::ptr::from_ref(job).cast_mut().cast::<c_void>()];
+    let (grid, block) = ((blocks, 1, 1), (threads, 1, 1));
+    // SAFETY: as in `launch`; the kernel takes one argument, which is copied before the call returns and not written.
+    unsafe { result::launch_kernel(function.cu_function(), grid, block, 0, stream.cu_stream(), &mut arguments) }.context(WHAT)
 }
 
 /// Launches recorded once and started with one call.

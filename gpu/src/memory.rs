@@ -9,7 +9,7 @@ use cudarc::driver::{CudaContext, CudaStream, result, sys};
 
 use crate::declare::{Address, Pointer, SharedStruct};
 use crate::error::{Context as _, Error, Result, reason};
-use crate::job::{DecodeParameters, DecodePlaneState, DecodeState, EncodeParameters, EncodeResult, TileParameters, TileSums};
+use crate::job::{DecodeParameters, DecodePlaneState, DecodeState, EncodeParameters, EncodeResult, TileSums};
 
 /// Allocations so far, on the device and pinned, of this process.
 pub(crate) static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -163,7 +163,7 @@ macro_rules! plain {
         unsafe impl Plain for $name {}
     )+};
 }
-plain!(EncodeParameters, EncodeResult, DecodeParameters, DecodePlaneState, DecodeState, TileParameters, TileSums);
+plain!(EncodeParameters, EncodeResult, DecodeParameters, DecodePlaneState, DecodeState, TileSums);
 
 /// Starts a copy of `len` bytes of pinned memory to the device. They stay as they are until the stream is past the copy.
 pub(crate) fn upload(stream: &CudaStream, from: Address, to: Address, len: usize) -> Result<()> {

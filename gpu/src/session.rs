@@ -336,9 +336,9 @@ impl Session {
         self.tiles.finish(choice)
     }
 
-    /// The stream on which tiles are measured, and the launch that measured them last.
-    pub(crate) fn last_tiles(&self) -> Option<(&Arc<CudaStream>, &Graph)> {
-        self.tiles.last()
+    /// What measured tiles last.
+    pub(crate) fn tile_meter(&self) -> &TileMeter {
+        &self.tiles
     }
 }
 

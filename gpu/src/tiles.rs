@@ -1,32 +1,30 @@
 //! The tiles on which a predictor is chosen, measured by a kernel; the codec decides by its counts.
 //!
 //! ```text
-//! chunk on the host ─ a copy of each tile ─> pinned memory ┐
-//!                                                          ├─ kernel, on a stream of its own ─> counts in pinned memory ─> decision
-//! chunk on the device ─────────────────────────────────────┘
+//! chunk on the host ─ a copy of each tile ─> pinned memory ─> device memory ┐
+//!                                                                           ├─ kernel, on a stream of its own ─> counts in pinned memory ─> decision
+//! chunk on the device ──────────────────────────────────────────────────────┘
 //! ```
-//!
-//! What the kernel reads besides the tiles is in pinned memory, at addresses that stay: one recorded launch serves all layouts of a type.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use cudarc::driver::{CudaContext, CudaStream};
-use quire_codec::stages::choice::{INTERPOLATED_TILES, InterpolatedCounts, ResidualCounts, TileChoice, TileCounts, Tiles};
-use quire_codec::{ByteOrder, Layout, MAX_RANK, Scalar};
+use cudarc::driver::{CudaContext, CudaFunction, CudaStream};
+use quire_codec::stages::choice::{
+    DIFFERENCE_TILES, INTERPOLATED_TILES, InterpolatedCounts, ResidualCounts, TileChoice, TileCounts, Tiles,
+};
+use quire_codec::{ByteOrder, Layout, MAX_RANK};
 
-use crate::declare::{Address, ConstPointer, Pointer};
+use crate::declare::{Address, Pointer};
 use crate::error::{Context as _, Result};
 use crate::job;
 use crate::job::{
-    COARSE_THREADS, DIFFERENCE_KIND, INTERPOLATED_KIND, MOST_TILES, Shape, TILE_BLOCKS, TILE_KINDS, TileJob, TileKind,
-    TileParameters, TileSums,
+    DIFFERENCE_KIND, INTERPOLATED_KIND, INTERPOLATION_KINDS, MOST_TILES, Shape, TILE_KINDS, TILE_THREADS, TileJob, TileKind,
+    TileSums,
 };
-use crate::launch::{Graph, Kernels, launch};
+use crate::launch::launch_now;
 use crate::loaded::Loaded;
-use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, clear, read_plain};
+use crate::memory::{DeviceMemory, PinnedMemory, clear, read_plain, upload};
 use crate::plan::known;
-use crate::statistics::RECORDED;
 
 /// Where the chunk is whose tiles are measured.
 #[derive(Debug, Clone, Copy)]
@@ -37,60 +35,75 @@ pub(crate) enum Source<'a> {
     Device(Address),
 }
 
-/// In the pinned memory that the kernel knows, the counts are behind the parameters.
-const SUMS_AT: usize = size_of::<TileParameters>().next_multiple_of(align_of::<TileSums>());
-const SHARED_LEN: usize = SUMS_AT + size_of::<TileSums>();
+/// Where the tiles are in device memory: behind the counts.
+const TILES_AT: usize = size_of::<TileSums>().next_multiple_of(256);
 
 /// What a session needs to measure tiles. Memory is taken when the first chunk has tiles.
 pub(crate) struct TileMeter {
     stream: Arc<CudaStream>,
-    /// [`TileSums`].
-    sums: DeviceMemory,
-    /// [`TileParameters`], and [`TileSums`] that are complete.
-    shared: PinnedMemory,
+    /// [`TileSums`], and the tiles of a chunk on the host.
+    device: DeviceMemory,
+    /// [`TileSums`] that are complete.
+    counts: PinnedMemory,
     /// Copies of the tiles of a chunk on the host.
     copies: PinnedMemory,
-    /// Launches for the floating-point types.
-    recorded: [Option<Graph>; 4],
-    /// The type of the last launch.
-    last: usize,
+    /// The last launch.
+    last: Option<Launch>,
     /// Whether a launch may still be under way.
     is_busy: bool,
+}
+
+/// A launch that measures tiles.
+struct Launch {
+    kernel: CudaFunction,
+    blocks: u32,
+    job: TileJob,
 }
 
 impl TileMeter {
     pub(crate) fn new(context: &Arc<CudaContext>) -> Result<Self> {
         Ok(Self {
             stream: context.new_stream().context("making a CUDA stream")?,
-            sums: DeviceMemory::new(context.clone()),
-            shared: PinnedMemory::new(context.clone()),
+            device: DeviceMemory::new(context.clone()),
+            counts: PinnedMemory::new(context.clone()),
             copies: PinnedMemory::new(context.clone()),
-            recorded: [const { None }; 4],
-            last: 0,
+            last: None,
             is_busy: false,
         })
     }
 
     /// Starts measuring the tiles of a chunk. Nothing is under way.
     pub(crate) fn start(&mut self, loaded: &Loaded, choice: &TileChoice, layout: &Layout, source: Source<'_>) -> Result<()> {
-        self.record(&loaded.kernels, layout.scalar)?;
-        let parameters = self.place(choice, layout, source)?;
-        self.shared.bytes_mut(0..size_of::<TileParameters>()).copy_from_slice(bytes_of(&parameters));
+        let kernel = known(&loaded.kernels.of_type(layout.scalar).linear)?.measure_tiles.clone();
+        let copied = if let Source::Host(_) = source { values_of(choice) * layout.scalar.size() } else { 0 };
+        self.reserve(copied)?;
+        let job = self.place(choice, layout, source);
         self.is_busy = true;
-        self.last().map_or(Ok(()), |(_, graph)| graph.launch())
+        if copied > 0 {
+            upload(&self.stream, self.copies.address(), self.device.address() + TILES_AT as u64, copied)?;
+        }
+        let blocks = INTERPOLATED_TILES as u32 * job.candidates + DIFFERENCE_TILES as u32;
+        self.last = Some(Launch { kernel, blocks, job });
+        self.start_again()
+    }
+
+    /// Measures the tiles of the last [`TileMeter::start`] again.
+    pub(crate) fn start_again(&self) -> Result<()> {
+        let Some(Launch { kernel, blocks, job }) = &self.last else { return Ok(()) };
+        launch_now(&self.stream, kernel, *blocks, TILE_THREADS, job)
     }
 
     /// Waits for the counts of the tiles of `choice`, which [`TileMeter::start`] was called with.
     pub(crate) fn finish(&mut self, choice: &TileChoice) -> Result<TileCounts> {
         self.wait()?;
         self.is_busy = false;
-        let sums: TileSums = read_plain(self.shared.bytes(SUMS_AT..SHARED_LEN));
+        let sums: TileSums = read_plain(self.counts.bytes(0..size_of::<TileSums>()));
         Ok(counts_of(&sums, choice))
     }
 
-    /// The stream of the launches, and the last one. Launched again, it measures the last tiles again.
-    pub(crate) fn last(&self) -> Option<(&Arc<CudaStream>, &Graph)> {
-        self.recorded[self.last].as_ref().map(|graph| (&self.stream, graph))
+    /// The stream of the launches.
+    pub(crate) fn stream(&self) -> &Arc<CudaStream> {
+        &self.stream
     }
 
     /// Waits for a launch that may be under way.
@@ -98,59 +111,45 @@ impl TileMeter {
         if self.is_busy { self.stream.synchronize().context("waiting for the GPU") } else { Ok(()) }
     }
 
-    /// Records the launch for a type, if it is new, and makes it the last one.
-    fn record(&mut self, kernels: &Kernels, scalar: Scalar) -> Result<()> {
-        if self.shared.len() == 0 {
-            self.sums.grow(size_of::<TileSums>())?;
-            clear(&self.stream, self.sums.address(), size_of::<TileSums>())?;
-            self.shared.grow(SHARED_LEN)?;
+    /// Makes room for `copied` bytes of tiles of a chunk on the host, and for the counts.
+    fn reserve(&mut self, copied: usize) -> Result<()> {
+        if TILES_AT + copied > self.device.len() {
+            self.device.grow(TILES_AT + copied)?;
+            clear(&self.stream, self.device.address(), size_of::<TileSums>())?;
         }
-        self.last = match scalar {
-            Scalar::F32 => 0,
-            Scalar::F64 => 1,
-            Scalar::F16 => 2,
-            _ => 3,
-        };
-        if self.recorded[self.last].is_none() {
-            let kernel = &known(&kernels.of_type(scalar).linear)?.measure_tiles;
-            let shared = self.shared.address();
-            let job = TileJob {
-                parameters: ConstPointer::new(shared),
-                sums: Pointer::new(self.sums.address()),
-                host_sums: Pointer::new(shared + SUMS_AT as u64),
-            };
-            let grid = (TILE_BLOCKS as u32, 1, 1);
-            self.recorded[self.last] =
-                Some(Graph::record(&self.stream, || launch(&self.stream, kernel, grid, COARSE_THREADS, &job, &[]))?);
-            RECORDED.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(())
+        self.counts.grow(size_of::<TileSums>())?;
+        self.copies.grow(copied)
     }
 
-    /// Copies the tiles of a chunk on the host. Returns the parameters.
-    fn place(&mut self, choice: &TileChoice, layout: &Layout, source: Source<'_>) -> Result<TileParameters> {
+    /// Copies the tiles of a chunk on the host. Returns the job.
+    fn place(&mut self, choice: &TileChoice, layout: &Layout, source: Source<'_>) -> TileJob {
         let (size, quantizer) = (layout.scalar.size(), choice.quantizer());
-        let mut parameters = TileParameters {
+        let mut candidate_numbers = [0; INTERPOLATION_KINDS];
+        let mut candidates = 0;
+        for (number, candidate) in candidate_numbers.iter_mut().zip(choice.candidates()) {
+            *number = candidate.number() as u8;
+            candidates += 1;
+        }
+        let mut job = TileJob {
             bound: quantizer.bound(),
             step: quantizer.step(),
             inverse_step: quantizer.inverse_step(),
             fill_bits: quantizer.fill().map_or(0, |fill| fill.cast_unsigned() & u64::MAX >> (64 - 8 * size)),
             has_fill: u32::from(quantizer.fill().is_some()),
             big_endian: u32::from(layout.byte_order == ByteOrder::Big),
-            interpolates: u32::from(choice.interpolated_tiles().is_some()),
+            candidates,
             most_out_of_reach: choice.most_out_of_reach() as u32,
             kinds: [TileKind::default(); TILE_KINDS],
             tiles: [0; MOST_TILES],
+            candidate_numbers,
+            sums: Pointer::new(self.device.address()),
+            host_sums: Pointer::new(self.counts.address()),
         };
-        let (of_interpolation, of_differences) = parameters.tiles.split_at_mut(INTERPOLATED_TILES);
+        let (of_interpolation, of_differences) = job.tiles.split_at_mut(INTERPOLATED_TILES);
         let kinds = [
             (INTERPOLATED_KIND, choice.interpolated_tiles(), of_interpolation),
             (DIFFERENCE_KIND, Some(choice.difference_tiles()), of_differences),
         ];
-        if let Source::Host(_) = source {
-            let values: usize = kinds.iter().filter_map(|(_, tiles, _)| tiles.map(|tiles| tiles.count * tiles.len)).sum();
-            self.copies.grow(values * size)?;
-        }
         let mut copied = 0;
         for (kind, tiles, addresses) in kinds {
             let Some(tiles) = tiles else { continue };
@@ -160,7 +159,7 @@ impl TileMeter {
                         let room = copied..copied + tiles.len * size;
                         copied = room.end;
                         tiles.copy(chunk, size, tile, self.copies.bytes_mut(room.clone()));
-                        self.copies.address() + room.start as u64
+                        self.device.address() + (TILES_AT + room.start) as u64
                     }
                     Source::Device(chunk) => chunk + (tiles.first_index(tile) * size) as u64,
                 };
@@ -169,10 +168,16 @@ impl TileMeter {
                 Source::Host(_) => tiles.extents,
                 Source::Device(_) => layout.shape.extents(),
             };
-            parameters.kinds[kind] = kind_of(tiles, layout.shape.dims().len(), strides_of(read_from));
+            job.kinds[kind] = kind_of(tiles, layout.shape.dims().len(), strides_of(read_from));
         }
-        Ok(parameters)
+        job
     }
+}
+
+/// Number of values of all tiles.
+fn values_of(choice: &TileChoice) -> usize {
+    let tiles = choice.interpolated_tiles().into_iter().chain([choice.difference_tiles()]);
+    tiles.map(|tiles| tiles.count * tiles.len).sum()
 }
 
 /// Tiles of a chunk with `rank` axes as the kernel has them; `strides` are those of the array from which they are read.

@@ -4,13 +4,28 @@
 //   values -> codes -> differences along all sets of axes -> counts
 //        └──> interpolation of the tile as a chunk -> residuals -> counts        (of interpolated tiles alone)
 //
-// COARSE_THREADS threads a block. Each of 8 tiles of about 512 values has a block for each kind of interpolation, each of 64 tiles of about 64 values has one
-// block. A tile is read from the chunk in device memory, or from a copy in pinned memory. A block keeps a tile in shared memory, up to 36 KiB. Its counts
-// are added to those of the device; the block that is done last writes all of them to pinned memory.
+// TILE_THREADS threads a block. Each of 8 tiles of about 512 values has a block for each kind of interpolation, each of 64 tiles of about 64 values has one
+// block. A block keeps a tile in shared memory, up to 36 KiB. Its counts are added to those of the device; the block that is done last writes all of them to
+// pinned memory.
 #pragma once
 
 #include "../quantize/linear.cuh"
 #include "interpolation.cuh"
+
+/// A warp's counts over the residuals of one predictor.
+struct WarpCounts {
+  u32 zeros_and_ones;       // 16 bits each: zeros, ones
+  u32 rises_and_negatives;  // 16 bits each: rises, negative ones
+  u32 magnitude_bits;
+
+  __device__ __forceinline__ void add_to(ResidualCounts& sums) const {
+    atomicAdd(&sums.zeros, zeros_and_ones & 0xffff);
+    atomicAdd(&sums.ones, zeros_and_ones >> 16);
+    atomicAdd(&sums.rises, rises_and_negatives & 0xffff);
+    atomicAdd(&sums.negative, rises_and_negatives >> 16);
+    atomicAdd(&sums.magnitude_bits, magnitude_bits);
+  }
+};
 
 /// A thread's counts over the residuals of one predictor.
 struct ThreadCounts {
@@ -25,19 +40,12 @@ struct ThreadCounts {
   /// Counts a residual other than 0 behind a 0, if there is one.
   __device__ __forceinline__ void add_rise(bool is_rise) { counts += u32(is_rise) << 8; }
 
-  __device__ __forceinline__ ThreadCounts sum_of_warp() const {
-    return {__reduce_add_sync(ALL_LANES, counts), __reduce_add_sync(ALL_LANES, magnitude_bits)};
-  }
-  __device__ __forceinline__ void add_to(ResidualCounts& sums) const {
-    atomicAdd(&sums.zeros, counts & 255);
-    atomicAdd(&sums.rises, counts >> 8 & 255);
-    atomicAdd(&sums.ones, counts >> 16 & 255);
-    atomicAdd(&sums.negative, counts >> 24);
-    atomicAdd(&sums.magnitude_bits, magnitude_bits);
+  __device__ __forceinline__ WarpCounts sum_of_warp() const {
+    return {__reduce_add_sync(ALL_LANES, counts & 0xff00ff), __reduce_add_sync(ALL_LANES, counts >> 8 & 0xff00ff), __reduce_add_sync(ALL_LANES, magnitude_bits)};
   }
 };
-constexpr u32 TILE_VALUES_PER_THREAD = (MAX_TILE_VALUES + COARSE_THREADS - 1) / COARSE_THREADS;
-static_assert(TILE_VALUES_PER_THREAD * WARP < 256, "a warp's counts fit into bytes");
+constexpr u32 TILE_VALUES_PER_THREAD = (MAX_TILE_VALUES + TILE_THREADS - 1) / TILE_THREADS;
+static_assert(TILE_VALUES_PER_THREAD < 256 && TILE_VALUES_PER_THREAD * WARP < 1 << 16, "counts fit");
 
 /// Coordinates of a tile's value.
 __device__ __forceinline__ void find_in_tile(const Shape& shape, u32 index, u32 (&at)[MAX_RANK]) {
@@ -64,24 +72,24 @@ static_assert(SETS <= 16, "two bits a set of axes");
 /// Reads a tile and makes its codes. Values without a code get that of their left neighbour in the row, or 0. Returns the number of this thread's values
 /// without a code.
 template <typename V>
-__device__ __forceinline__ u32 read_tile(const TileParameters& parameters, const TileKind& kind, const void* tile, TileMemory<V>& memory, KindCounts& counts) {
+__device__ __forceinline__ u32 read_tile(const TileJob& job, const TileKind& kind, const void* tile, TileMemory<V>& memory, KindCounts& counts) {
   const Shape& shape = kind.shape;
-  const FineGrid fine = make_fine_grid<V>(parameters.step, parameters.inverse_step);
+  const FineGrid fine = make_fine_grid<V>(job.step, job.inverse_step);
   u32 without_code = 0, out_of_reach = 0, between_steps = 0;
-  for (u32 index = threadIdx.x; index < shape.elements; index += COARSE_THREADS) {
+  for (u32 index = threadIdx.x; index < shape.elements; index += TILE_THREADS) {
     u32 at[MAX_RANK];
     find_in_tile(shape, index, at);
-    const auto bits = read_bits<V>(tile, dot(at, kind.strides), parameters.big_endian);
+    const auto bits = read_bits<V>(tile, dot(at, kind.strides), job.big_endian);
     const V value = ValueType<V>::from_bits(bits);
-    const double scaled = double(value) * parameters.inverse_step, sum = scaled + ROUNDING, steps = sum - ROUNDING;
-    const bool has_code = fabs(scaled) < ValueType<V>::CODE_LIMIT && !(parameters.has_fill && u64(bits) == parameters.fill_bits);
+    const double scaled = double(value) * job.inverse_step, sum = scaled + ROUNDING, steps = sum - ROUNDING;
+    const bool has_code = fabs(scaled) < ValueType<V>::CODE_LIMIT && !(job.has_fill && u64(bits) == job.fill_bits);
     memory.values.slots[index] = bits;
     memory.codes[index] = i32(u32(u64(code_from_sum<V>(sum))));
     memory.marks[index] = !has_code;
     without_code += !has_code;
     out_of_reach += has_code && fabs(scaled) >= ValueType<V>::STEPS_LIMIT;
     if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
-      if (parameters.interpolates && fabs(steps) < fine.limit) {
+      if (job.candidates && fabs(steps) < fine.limit) {
         const Nearest<V> nearest(fine, value, steps);
         between_steps += nearest.exact && nearest.rest != 0.0;
       }
@@ -92,7 +100,7 @@ __device__ __forceinline__ u32 read_tile(const TileParameters& parameters, const
   if (lane_id() == 0 && out_of_reach) atomicAdd(&counts.out_of_reach, out_of_reach);
   if (lane_id() == 0 && between_steps) atomicAdd(&counts.between_steps, between_steps);
   __syncthreads();
-  for (u32 index = threadIdx.x; index < shape.elements; index += COARSE_THREADS) {
+  for (u32 index = threadIdx.x; index < shape.elements; index += TILE_THREADS) {
     if (!memory.marks[index]) continue;
     const u32 row = index - index % shape.extents[0];
     u32 behind = index;
@@ -111,7 +119,7 @@ __device__ __forceinline__ void count_differences(const Shape& shape, const i32*
 #pragma unroll
   for (u32 axis = 0; axis < RANK; axis++) flat |= u32(shape.extents[axis] == 1) << axis;
   ThreadCounts sums[SETS_OF_RANK] = {};
-  for (u32 index = threadIdx.x; index < shape.elements; index += COARSE_THREADS) {
+  for (u32 index = threadIdx.x; index < shape.elements; index += TILE_THREADS) {
     u32 at[MAX_RANK], back[RANK];
     find_in_tile(shape, index, at);
     bool is_counted = true;
@@ -148,16 +156,16 @@ __device__ __forceinline__ void count_differences(const Shape& shape, const i32*
   }
   __syncthreads();
   if (warp_id() * WARP >= shape.elements) return;
-  for (u32 index = threadIdx.x; index < shape.elements; index += COARSE_THREADS) {
+  for (u32 index = threadIdx.x; index < shape.elements; index += TILE_THREADS) {
     const u32 rises = index > 0 ? marks[index] >> 16 & marks[index - 1] : 0;
 #pragma unroll
     for (u32 set = 0; set < SETS_OF_RANK; set++) sums[set].add_rise(rises >> set & 1);
   }
   // Lane `set` adds the warp's counts of a set.
-  ThreadCounts own = {};
+  WarpCounts own = {};
 #pragma unroll
   for (u32 set = 0; set < SETS_OF_RANK; set++) {
-    const ThreadCounts sum = sums[set].sum_of_warp();
+    const WarpCounts sum = sums[set].sum_of_warp();
     if (lane_id() == set) own = sum;
   }
   if (lane_id() < SETS_OF_RANK && !(lane_id() & flat)) own.add_to(counts.differences[lane_id()]);
@@ -167,7 +175,8 @@ __device__ __forceinline__ void count_differences(const Shape& shape, const i32*
 template <typename V>
 struct TileSide {
   typedef EncodeRoom<V, MAX_TILE_VALUES> Room;
-  const TileParameters& parameters;
+  static constexpr u32 BLOCK_THREADS = TILE_THREADS;
+  const TileJob& job;
   i32* residuals;
   i32* positions;  // not used: no level is left for others
   u32 kind;        // of interpolation, the predictor's byte
@@ -180,8 +189,8 @@ struct TileSide {
   /// Codes a value and returns its position.
   __device__ __forceinline__ i32 take(V value, u32, u32 coded, i32 prediction) const {
     i32 residual = 0, position = prediction;
-    const bool filled = parameters.has_fill && u64(ValueType<V>::to_bits(value)) == parameters.fill_bits;
-    exceptions += filled || !encode_position(value, parameters.bound, fine, prediction, residual, position);
+    const bool filled = job.has_fill && u64(ValueType<V>::to_bits(value)) == job.fill_bits;
+    exceptions += filled || !encode_position(value, job.bound, fine, prediction, residual, position);
     residuals[coded] = residual;
     return position;
   }
@@ -190,11 +199,11 @@ struct TileSide {
 /// Interpolates a tile and counts its residuals. `way`: the number of the kind of interpolation. `without_code`: this thread's values without a code,
 /// which do not count as exceptions.
 template <typename V>
-__device__ __forceinline__ void count_residuals(const TileParameters& parameters, const TileKind& kind, TileMemory<V>& memory, u32 way, u32 without_code, KindCounts& counts) {
+__device__ __forceinline__ void count_residuals(const TileJob& job, const TileKind& kind, TileMemory<V>& memory, u32 way, u32 without_code, KindCounts& counts) {
   const Shape& shape = kind.shape;
   u32 exceptions = 0;
-  const FineGrid fine = make_fine_grid<V>(parameters.step, parameters.inverse_step);
-  const TileSide<V> side = {parameters, memory.codes, nullptr, INTERPOLATION | way, fine, exceptions};
+  const FineGrid fine = make_fine_grid<V>(job.step, job.inverse_step);
+  const TileSide<V> side = {job, memory.codes, nullptr, INTERPOLATION | way, fine, exceptions};
   coarse_levels(side, memory.values, shape, 0, kind.coarsest);
   const i32* residuals = memory.codes;
   const auto is_escape = [&](u32 index) { return (residuals[index] < 0 ? 0u - u32(residuals[index]) : u32(residuals[index])) >= ESCAPE_FROM; };
@@ -203,26 +212,17 @@ __device__ __forceinline__ void count_residuals(const TileParameters& parameters
   // Sums over all threads are right modulo 2^32.
   u32 outliers = exceptions - without_code;
   ThreadCounts sums = {};
-  for (u32 index = first + threadIdx.x; index < shape.elements; index += COARSE_THREADS) {
+  for (u32 index = first + threadIdx.x; index < shape.elements; index += TILE_THREADS) {
     sums.add(steps(index));
     sums.add_rise(index > first && steps(index) != 0 && steps(index - 1) == 0);
     outliers += is_escape(index);
   }
-  sums = sums.sum_of_warp();
+  const WarpCounts counted = sums.sum_of_warp();
   outliers = __reduce_add_sync(ALL_LANES, outliers);
   if (lane_id() == 0) {
-    sums.add_to(counts.residuals[way]);
+    counted.add_to(counts.residuals[way]);
     atomicAdd(&counts.outliers[way], outliers);
   }
-}
-
-/// Whether a kind of interpolation, by its number, may be chosen for chunks with the axes of a tile: one axis longer than 1 must not be rough.
-__device__ __forceinline__ bool is_possible(const Shape& shape, u32 way) {
-  u32 long_axes = 0;
-#pragma unroll
-  for (u32 axis = 0; axis < MAX_RANK; axis++) long_axes |= u32(shape.extents[axis] > 1) << axis;
-  const u32 rough = way & (SETS - 1);
-  return !(rough & ~long_axes) && rough != long_axes;
 }
 
 /// Counts the differences of a tile.
@@ -238,11 +238,10 @@ __device__ __forceinline__ void count_differences(const Shape& shape, const i32*
 /// Measures a tile; an interpolated one by the kind of interpolation with number `way`. What does not depend on the kind is counted with kind 0. Types
 /// without a fine grid are not interpolated.
 template <typename V>
-__device__ __forceinline__ void measure_tile(const TileParameters& parameters, const TileKind& kind, const void* tile, bool is_interpolated, u32 way, KindCounts& counts) {
+__device__ __forceinline__ void measure_tile(const TileJob& job, const TileKind& kind, const void* tile, bool is_interpolated, u32 way, KindCounts& counts) {
   __shared__ TileMemory<V> memory;
-  if (way > 0 && !(ValueType<V>::STEPS_LIMIT > 0.0 && is_possible(kind.shape, way))) return;
-  const u32 without_code = read_tile(parameters, kind, tile, memory, counts);
-  const bool is_out_of_reach = counts.out_of_reach > parameters.most_out_of_reach;
+  const u32 without_code = read_tile(job, kind, tile, memory, counts);
+  const bool is_out_of_reach = counts.out_of_reach > job.most_out_of_reach;
   if (way == 0) {
     count_differences(kind.shape, memory.codes, memory.marks, counts);
     __syncthreads();
@@ -252,33 +251,30 @@ __device__ __forceinline__ void measure_tile(const TileParameters& parameters, c
     if (threadIdx.x == 0) counts.out_of_reach = counts.between_steps = 0;
   }
   if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
-    if (is_interpolated && !is_out_of_reach) count_residuals(parameters, kind, memory, way, without_code, counts);
+    if (is_interpolated && !is_out_of_reach) count_residuals(job, kind, memory, way, without_code, counts);
   }
 }
 
 /// Measures all tiles: first come the blocks of interpolated tiles, which take longer.
 template <typename V>
 __device__ __forceinline__ void measure_tiles(const TileJob& job) {
-  constexpr u32 INTERPOLATED_BLOCKS = INTERPOLATED_TILES * INTERPOLATION_KINDS;
-  __shared__ TileParameters parameters;
   __shared__ KindCounts counts;
   __shared__ bool is_last;
-  const bool is_interpolated = blockIdx.x < INTERPOLATED_BLOCKS;
+  const u32 interpolated_blocks = INTERPOLATED_TILES * job.candidates;
+  const bool is_interpolated = blockIdx.x < interpolated_blocks;
   const u32 kind = is_interpolated ? INTERPOLATED_KIND : DIFFERENCE_KIND;
-  const u32 way = is_interpolated ? blockIdx.x / INTERPOLATED_TILES : 0;
-  const u32 number = is_interpolated ? blockIdx.x % INTERPOLATED_TILES : blockIdx.x - INTERPOLATED_BLOCKS;
-  const u32* from = reinterpret_cast<const u32*>(job.parameters);
-  for (u32 word = threadIdx.x; word < sizeof(parameters) / 4; word += COARSE_THREADS) reinterpret_cast<u32*>(&parameters)[word] = from[word];
+  const u32 way = is_interpolated ? job.candidate_numbers[blockIdx.x / INTERPOLATED_TILES] : 0;
+  const u32 number = is_interpolated ? blockIdx.x % INTERPOLATED_TILES : blockIdx.x - interpolated_blocks;
   u32* own = reinterpret_cast<u32*>(&counts);
-  for (u32 word = threadIdx.x; word < sizeof(counts) / 4; word += COARSE_THREADS) own[word] = 0;
+  for (u32 word = threadIdx.x; word < sizeof(counts) / 4; word += TILE_THREADS) own[word] = 0;
   __syncthreads();
-  if (number < parameters.kinds[kind].count) {
-    const void* tile = reinterpret_cast<const void*>(parameters.tiles[is_interpolated ? number : INTERPOLATED_TILES + number]);
-    measure_tile<V>(parameters, parameters.kinds[kind], tile, is_interpolated, way, counts);
+  if (number < job.kinds[kind].count) {
+    const void* tile = reinterpret_cast<const void*>(job.tiles[is_interpolated ? number : INTERPOLATED_TILES + number]);
+    measure_tile<V>(job, job.kinds[kind], tile, is_interpolated, way, counts);
   }
   __syncthreads();
   u32* sums = reinterpret_cast<u32*>(&job.sums->kinds[kind]);
-  for (u32 word = threadIdx.x; word < sizeof(counts) / 4; word += COARSE_THREADS) {
+  for (u32 word = threadIdx.x; word < sizeof(counts) / 4; word += TILE_THREADS) {
     if (own[word]) atomicAdd(&sums[word], own[word]);
   }
   __syncthreads();
@@ -292,13 +288,13 @@ __device__ __forceinline__ void measure_tiles(const TileJob& job) {
   if (!is_last) return;
   // The next launch begins with zeros again.
   volatile u32* all = reinterpret_cast<volatile u32*>(job.sums);
-  for (u32 word = threadIdx.x; word < sizeof(TileSums) / 4; word += COARSE_THREADS) {
+  for (u32 word = threadIdx.x; word < sizeof(TileSums) / 4; word += TILE_THREADS) {
     reinterpret_cast<u32*>(job.host_sums)[word] = all[word];
     all[word] = 0;
   }
 }
 
-extern "C" __global__ void __launch_bounds__(COARSE_THREADS) measure_tiles_f32(const __grid_constant__ TileJob job) { measure_tiles<float>(job); }
-extern "C" __global__ void __launch_bounds__(COARSE_THREADS) measure_tiles_f64(const __grid_constant__ TileJob job) { measure_tiles<double>(job); }
-extern "C" __global__ void __launch_bounds__(COARSE_THREADS) measure_tiles_f16(const __grid_constant__ TileJob job) { measure_tiles<Binary16>(job); }
-extern "C" __global__ void __launch_bounds__(COARSE_THREADS) measure_tiles_bf16(const __grid_constant__ TileJob job) { measure_tiles<BFloat16>(job); }
+extern "C" __global__ void __launch_bounds__(TILE_THREADS, 2) measure_tiles_f32(const __grid_constant__ TileJob job) { measure_tiles<float>(job); }
+extern "C" __global__ void __launch_bounds__(TILE_THREADS, 2) measure_tiles_f64(const __grid_constant__ TileJob job) { measure_tiles<double>(job); }
+extern "C" __global__ void __launch_bounds__(TILE_THREADS, 2) measure_tiles_f16(const __grid_constant__ TileJob job) { measure_tiles<Binary16>(job); }
+extern "C" __global__ void __launch_bounds__(TILE_THREADS, 2) measure_tiles_bf16(const __grid_constant__ TileJob job) { measure_tiles<BFloat16>(job); }

@@ -203,6 +203,7 @@ template <typename V>
 struct EncodeSide {
   typedef typename ValueType<V>::Code Code;
   typedef EncodeRoom<V> Room;
+  static constexpr u32 BLOCK_THREADS = COARSE_THREADS;
   const EncodeJob& job;
   const EncodeParameters& parameters;
   const u8* chunk;
@@ -260,6 +261,7 @@ template <typename V>
 struct DecodeSide {
   typedef typename ValueType<V>::Code Code;
   typedef DecodeRoom Room;
+  static constexpr u32 BLOCK_THREADS = COARSE_THREADS;
   const DecodeJob& job;
   const DecodeParameters& parameters;
   const Code* residuals;
@@ -294,7 +296,7 @@ struct DecodeSide {
 
 /// The largest number of levels of an array of COARSE_VALUES values, its finest level included and the last one excluded.
 constexpr u32 COARSE_LEVELS = 12;
-static_assert(1u << COARSE_LEVELS == COARSE_VALUES && COARSE_LEVELS <= COARSE_THREADS / WARP, "a warp a level");
+static_assert(1u << COARSE_LEVELS == COARSE_VALUES, "each level has at most half of the values of the finer one");
 static_assert(COARSE_VALUES <= SMALL_NUMBERS, "a value's number is small");
 
 /// A level in shared memory.
@@ -329,7 +331,7 @@ template <u32 SIZE, typename Side>
 __device__ __forceinline__ void coarse_pass(const Side& side, typename Side::Room& room, const CoarseLevel& level, const Shape& shape, u32& turn) {
   const auto positions = [&](u32 index) { return room.position(index); };
   const u32 begin = level.classes[FIRST_SET<SIZE>].first, end = level.classes[FIRST_SET<SIZE + 1>].first;
-  u32 number = begin + (threadIdx.x - turn) % COARSE_THREADS;
+  u32 number = begin + (threadIdx.x - turn) % Side::BLOCK_THREADS;
   turn += ceil_div(end - begin, WARP) * WARP;
   CoarseValue<SIZE> value;
   if (number < end) value = CoarseValue<SIZE>(level, shape, number);
@@ -337,7 +339,7 @@ __device__ __forceinline__ void coarse_pass(const Side& side, typename Side::Roo
   while (number < end) {
     const auto input = room.input(value.index, value.coded);
     room.set_position(value.index, side.take(input, value.chunk_index, value.coded, value.stencil.predict(positions)));
-    number += COARSE_THREADS;
+    number += Side::BLOCK_THREADS;
     if (number < end) value = CoarseValue<SIZE>(level, shape, number);
   }
 }
@@ -358,8 +360,8 @@ __device__ __forceinline__ void coarse_levels(const Side& side, typename Side::R
     }
     return index;
   };
-  for (u32 number = threadIdx.x; number < total; number += COARSE_THREADS) side.bring(room, number, chunk_index(number));
-  if (warp_id() < top - level) make_classes(grid_extents(shape, level + warp_id()), classes[warp_id()]);
+  for (u32 number = threadIdx.x; number < total; number += Side::BLOCK_THREADS) side.bring(room, number, chunk_index(number));
+  for (u32 finer = warp_id(); finer < top - level; finer += Side::BLOCK_THREADS / WARP) make_classes(grid_extents(shape, level + finer), classes[finer]);
   __syncthreads();
   if (threadIdx.x == 0) room.set_position(0, side.take(room.input(0, 0), 0, 0, 0));
   // Strides of the array in shared memory, which has the extents of `level`.
@@ -381,7 +383,7 @@ __device__ __forceinline__ void coarse_levels(const Side& side, typename Side::R
   __syncthreads();
   // Finer levels are predicted from these positions.
   if (level == 0) return;
-  for (u32 number = threadIdx.x; number < total; number += COARSE_THREADS) side.positions[chunk_index(number)] = room.position(number);
+  for (u32 number = threadIdx.x; number < total; number += Side::BLOCK_THREADS) side.positions[chunk_index(number)] = room.position(number);
 }
 
 /// The values of a level that are odd along SIZE axes.

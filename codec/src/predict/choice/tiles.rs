@@ -5,7 +5,7 @@
 //!                             └─ or a device measures all of it ─ TileCounts ──┘
 //! ```
 
-use super::kinds::Roughness;
+use super::kinds::{Roughness, possible_kinds};
 use super::residual_stats::{ColumnSums, ResidualStats, StatsOfSets, best_set_with_edges};
 use super::tile::{COLUMNS, Tiles};
 use super::tile_counts::TileCounts;
@@ -113,6 +113,11 @@ impl TileChoice {
     #[must_use]
     pub fn interpolated_tiles(&self) -> Option<&Tiles> {
         self.interpolated.as_ref()
+    }
+
+    /// The kinds of interpolation that the decision may ask for, the one without rough axes first.
+    pub fn candidates(&self) -> impl Iterator<Item = InterpolationKind> + use<> {
+        self.interpolated.map(|_| possible_kinds(&self.shape)).into_iter().flatten()
     }
 
     /// Most values of an interpolated tile that may be out of the fine grid's reach: with more, interpolation is no candidate.
