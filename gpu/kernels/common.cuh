@@ -70,13 +70,13 @@ __device__ __forceinline__ u32 block_max(u32 value, u32* scratch) {
   return best;
 }
 
-/// Sum of `counts[0 .. index)` for all lanes of a warp. `groups[g]` holds the sum of the counts `g * GROUP` and on: whoever writes a
-/// count adds it to its group, so that no pass over all counts is needed in between.
-__device__ __forceinline__ u32 warp_sum_before(const u32* counts, const u32* groups, u32 index) {
-  u32 group = index / GROUP;
+/// Sum of `counts[0 .. index)` for all lanes of a warp. `sums[s]` is the sum of SLOTS_PER_SUM counts from `s * SLOTS_PER_SUM` on: whoever writes a count adds
+/// it to its sum, so that no pass over all counts is needed in between.
+__device__ __forceinline__ u32 warp_sum_before(const u32* counts, const u32* sums, u32 index) {
+  u32 whole = index / SLOTS_PER_SUM;
   u32 sum = 0;
-  for (u32 g = lane_id(); g < group; g += WARP) sum += groups[g];
-  for (u32 i = group * GROUP + lane_id(); i < index; i += WARP) sum += counts[i];
+  for (u32 s = lane_id(); s < whole; s += WARP) sum += sums[s];
+  for (u32 i = whole * SLOTS_PER_SUM + lane_id(); i < index; i += WARP) sum += counts[i];
   return warp_sum(sum);
 }
 

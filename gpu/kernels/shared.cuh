@@ -19,8 +19,8 @@ __device__ __forceinline__ void store_if(bool condition, u16* to, u32 word) {
       : "memory");
 }
 
-/// A word shifted up; by 32 bits or more, it is gone.
-__device__ __forceinline__ u32 shifted_out(u32 word, u32 by) {
+/// A word shifted left. It is 0 if it is shifted by 32 bits or more.
+__device__ __forceinline__ u32 shift_left_or_0(u32 word, u32 by) {
   u32 result;
   asm("shl.b32 %0, %1, %2;" : "=r"(result) : "r"(word), "r"(by));
   return result;
@@ -66,7 +66,7 @@ inline void store_if(bool condition, u16* to, u32 word) {
   if (condition) *to = u16(word);
 }
 
-inline u32 shifted_out(u32 word, u32 by) { return by < 32 ? word << by : 0; }
+inline u32 shift_left_or_0(u32 word, u32 by) { return by < 32 ? word << by : 0; }
 
 struct SharedMemory {
   const u8* bytes;

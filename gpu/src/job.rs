@@ -59,8 +59,8 @@ shared_constants! {
     /// Threads of a block that expands tokens, where a job has few segments for each multiprocessor: the job then takes as long as its longest block.
     pub const FEW_EXPAND_THREADS: u32 = 512;
 
-    /// Consecutive counts that have one sum in an array of groups.
-    pub const GROUP: usize = 64;
+    /// Consecutive slots whose counts have one sum in an array of sums.
+    pub const SLOTS_PER_SUM: usize = 64;
     /// 16-bit words reserved for the lanes of a segment.
     pub const LANE_SLOT: usize = SEGMENT * MAX_CODE_BITS as usize / 16 + 2 * LANES;
     /// Bytes of a tile of the checksum.
@@ -177,7 +177,7 @@ shared_structs! {
         /// Bytes of `header`.
         pub header_len: u32,
         /// The predictor's byte: a set of axes along which codes are differenced, or a kind of interpolation.
-        pub axes: u32,
+        pub predictor: u32,
         /// Kind of grid: `LINEAR` to `EXACT_UNSIGNED`.
         pub kind: u32,
         /// Coding byte of a stream that is neither constant nor stored.
@@ -373,11 +373,11 @@ shared_structs! {
         /// Words of the lanes: `[chunk][segment][LANE_SLOT]`.
         pub lane_words: Pointer<u16>,
         /// 16-bit words of the lanes, or of the bit planes: `[chunk][block]`.
-        pub lane_or_plane_sizes: Pointer<u32>,
+        pub lane_or_bit_plane_words: Pointer<u32>,
         /// 16-bit words of the lanes and of the extra bits: `[chunk][block]`.
         pub block_sizes: Pointer<u32>,
-        /// Sums of GROUP `block_sizes` each: `[chunk][group]`. 0 when the job begins.
-        pub groups: Pointer<u32>,
+        /// Sums of SLOTS_PER_SUM `block_sizes` each: `[chunk][sums]`. 0 when the job begins.
+        pub size_sums: Pointer<u32>,
         /// Codebook: `[chunk]`.
         pub book: Pointer<Book>,
         /// 32-bit words of `extra` a segment.
@@ -393,8 +393,8 @@ shared_structs! {
         pub chunks: u32,
         /// Segments of a chunk.
         pub segments: u32,
-        /// Groups of a chunk: ceil(`segments` / GROUP).
-        pub groups: u32,
+        /// Sums of a chunk in `exception_sums`, and in the `size_sums` of each plane: ceil(`segments` / SLOTS_PER_SUM).
+        pub sums: u32,
         /// Most exceptions that a chunk has in a list; more of them have a mask and a plane of bits.
         pub most_listed: u32,
         /// 1 if planes are coded as bit planes, in place of tokens and lanes.
@@ -431,8 +431,8 @@ shared_structs! {
         pub last_valid: Pointer<u32>,
         /// Exceptions: `[chunk][segment]`.
         pub exception_counts: Pointer<u32>,
-        /// Sums of GROUP `exception_counts` each: `[chunk][group]`. 0 when the job begins.
-        pub exception_groups: Pointer<u32>,
+        /// Sums of SLOTS_PER_SUM `exception_counts` each: `[chunk][sums]`. 0 when the job begins.
+        pub exception_sums: Pointer<u32>,
         /// `[chunk]`. 0 when the job begins.
         pub states: Pointer<EncodeState>,
         /// By plane: `CODES`, `MASK`, `BITS`.
@@ -480,7 +480,7 @@ shared_structs! {
         /// Log2 of a block's integers.
         pub block_log: u32,
         /// The predictor's byte: a set of axes along which the plane is differenced, or a kind of interpolation.
-        pub axes: u32,
+        pub predictor: u32,
         /// Integers of the plane; 0 for a plane that the stream does not have.
         pub elements: u32,
         /// 1 if the plane is coded as bit planes.
@@ -506,7 +506,7 @@ shared_structs! {
     #[derive(Default)]
     pub struct LanesEnd {
         /// Rounds after which all words are read and all bits that are left are 0; NONE if no number of rounds leads there.
-        pub steps: u32,
+        pub rounds: u32,
         /// The lanes that had a 1 bit left before the last of these rounds, by bits.
         pub lanes_before: u32,
     }
@@ -521,7 +521,7 @@ shared_structs! {
         /// Offset of the block's words from the stream's start, in 16-bit words: `[chunk][block]`.
         pub lane_starts: Pointer<u32>,
         /// 16-bit words of the lanes, or of the bit planes: `[chunk][block]`.
-        pub lane_or_plane_sizes: Pointer<u32>,
+        pub lane_or_bit_plane_words: Pointer<u32>,
         /// 16-bit words of the extra bits: `[chunk][block]`.
         pub extra_sizes: Pointer<u32>,
         /// Symbols of tokens: `[chunk][segment][SEGMENT]`. Null where no plane has tokens.
@@ -543,8 +543,8 @@ shared_structs! {
         pub chunks: u32,
         /// Segments of a chunk.
         pub segments: u32,
-        /// Groups of a chunk: ceil(`segments` / GROUP).
-        pub groups: u32,
+        /// Sums of a chunk in `exception_sums`: ceil(`segments` / SLOTS_PER_SUM).
+        pub sums: u32,
         /// Most exceptions that a chunk has in a list; more of them have a mask and a plane of bits.
         pub most_listed: u32,
         /// 1 if blocks of codes hold whole rows, which are summed where they are decoded.
@@ -577,8 +577,8 @@ shared_structs! {
         pub edge_stride: u64,
         /// Exceptions: `[chunk][segment]`.
         pub exception_counts: Pointer<u32>,
-        /// Sums of GROUP `exception_counts` each: `[chunk][group]`. 0 when the job begins.
-        pub exception_groups: Pointer<u32>,
+        /// Sums of SLOTS_PER_SUM `exception_counts` each: `[chunk][sums]`. 0 when the job begins.
+        pub exception_sums: Pointer<u32>,
         /// `[chunk]`. 0 when the job begins.
         pub states: Pointer<DecodeState>,
         /// Values: `[chunk][output_stride]`, bytes. The array of codes itself where values are as long as codes and not interpolated.

@@ -67,7 +67,7 @@ pub(crate) struct Kernels {
     pub(crate) open_stream: CudaFunction,
     pub(crate) decode_lanes: CudaFunction,
     pub(crate) count_exceptions: CudaFunction,
-    pub(crate) count_marked: CudaFunction,
+    pub(crate) count_interpolated_exceptions: CudaFunction,
 }
 
 /// The kernels as the build made them.
@@ -140,7 +140,7 @@ impl Kernels {
             open_stream: function("open_stream")?,
             decode_lanes: function("decode_lanes")?,
             count_exceptions: function("count_exceptions")?,
-            count_marked: function("count_marked")?,
+            count_interpolated_exceptions: function("count_interpolated_exceptions")?,
         })
     }
 

@@ -415,7 +415,7 @@ fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeP
         big_endian: u32::from(layout.byte_order == quire_codec::ByteOrder::Big),
         policy: POLICY_AUTO,
         header_len: header.encoded_len() as u32,
-        axes: 0,
+        predictor: 0,
         kind,
         coding: 0,
         fixed: std::array::from_fn(|number| fixed.get(number).copied().unwrap_or(0)),
@@ -463,7 +463,7 @@ fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: P
             // A new policy needs code in `choose`.
             _ => unreachable!("a codebook policy that the kernels do not know"),
         },
-        axes: u32::from(predictor.to_byte()),
+        predictor: u32::from(predictor.to_byte()),
         coding: u32::from(grid.coding().to_byte()),
         books: config.books.len() as u32,
         book_lengths: std::array::from_fn(|book| config.books.get(book).copied().unwrap_or([0; SYMBOLS])),

@@ -7,7 +7,8 @@ use crate::entropy::dictionary;
 use crate::error::Result;
 use crate::memory::{HeapArray, push};
 
-/// Largest number of tables that are kept. The planes of a chunk or two take no more, and their 128 KiB fit the L2 cache.
+/// Largest number of tables that are kept. A chunk has at most three planes, so the tables of two chunks fit. All kept tables together have 128 KiB, which fit
+/// the L2 cache.
 const MOST_KEPT: usize = 8;
 
 /// The tables that were filled last for books of the dictionary, and one table for custom books.
@@ -35,7 +36,7 @@ impl Tables {
     /// decoding without patches.
     ///
     /// # Errors
-    /// `Corrupt` if a custom book's lengths make no prefix code, `OutOfMemory`.
+    /// `Corrupt` if a custom book's lengths make no complete prefix code, `OutOfMemory`.
     pub(crate) fn of(&mut self, choice: &Choice, is_patched16: bool) -> Result<&DecodeTable> {
         let entries = if is_patched16 { &PATCHED16_ENTRIES } else { &ENTRIES };
         let book = match choice {

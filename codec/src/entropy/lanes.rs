@@ -1,4 +1,5 @@
-//! Stage 5 (FORMAT.md §9.1): tokens of a block → 32 interleaved bit strings, and back.
+//! Stage 5 (FORMAT.md §9.1): the codes of a block's symbols → 32 interleaved bit strings, the lanes. Back: lanes and extra bits → differences. The extra bits
+//! are no part of the lanes; a block has them behind its lane words.
 //!
 //! Lane `l` has tokens `l`, `l + 32`, … of its block, so that 32 threads of a GPU, or the elements of vectors, decode side by side. A decoder holds the next
 //! bits of each lane in a buffer of 32 bits. The 16-bit words of all lanes are stored in the order in which these buffers take them, so no list says where a

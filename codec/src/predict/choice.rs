@@ -67,11 +67,11 @@ fn is_predictor_open(config: &Config) -> bool {
     matches!(config.predictor, PredictorPolicy::Auto | PredictorPolicy::Differences)
 }
 
-/// The fine grid for the choice: without positions where interpolation is no candidate.
+/// The fine grid for the choice: disabled where interpolation is no candidate.
 fn fine_grid_of<V: Value>(quantizer: &Quantizer, config: &Config) -> FineGrid<V> {
     let fine = FineGrid::new(quantizer);
     let is_candidate = config.coding != CodingPolicy::Bitshuffle && config.predictor != PredictorPolicy::Differences;
-    if is_candidate { fine } else { fine.without_positions() }
+    if is_candidate { fine } else { fine.disabled() }
 }
 
 impl Chooser {
@@ -125,7 +125,7 @@ impl Chooser {
         if Tiles::for_differences(&layout.shape).is_chunk_small() {
             return self.try_whole::<V>(chunk, layout, quantizer, &fine, coded);
         }
-        let choice = TileChoice::new(&layout.shape, quantizer, fine.has_positions());
+        let choice = TileChoice::new(&layout.shape, quantizer, fine.is_enabled());
         self.try_tiles::<V>(&choice, chunk, layout, &fine)
     }
 }

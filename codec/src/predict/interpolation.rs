@@ -1,9 +1,10 @@
-//! Stage 2' (FORMAT.md §6.2): values → residuals of an interpolation from coarse to fine, in steps of the rounding grid, and back.
+//! Stages 1 and 2 together, for interpolation (FORMAT.md §5.2, §6.2): values → residuals, and back. Both directions go from the coarsest level to the finest.
 //!
 //! Level `l` of a chunk `[nw][nz][ny][nx]` has every `2^l`-th value along each axis. From the coarsest level, a single value, each finer level
 //! is predicted by cubic interpolation of restored values, as in SZ3 (Zhao et al., ICDE'21) and cuSZ-i (Liu et al., SC'24). Values whose
-//! indices are odd along several axes take the mean of the axes' predictions (as HPEZ does, Liu et al., SIGMOD'24). Rough axes are left out of that mean;
-//! an [`InterpolationKind`] names them, and says whether interpolation is linear in place of cubic.
+//! indices are odd along several axes take the mean of the axes' predictions (as HPEZ does, Liu et al., SIGMOD'24). Rough axes are left out of that mean,
+//! unless the value is odd along rough axes only. So are axes along which no next value exists, if one exists along another axis. An [`InterpolationKind`]
+//! names the rough axes, and says whether interpolation is linear in place of cubic.
 //!
 //! ```text
 //! o of the coarser level   1 odd along one axis   2 odd along two axes        o   1   o
@@ -11,9 +12,9 @@
 //! then every 2, from the 1 around it along both axes                          o   1   o
 //! ```
 //!
-//! Predictions start from restored values, and a residual is a whole number of steps. So a value that is predicted to within the bound costs
-//! a zero, whereas rounding to the grid before prediction, as for differences, would leave residuals of ±1. Restored values lie on a fine
-//! grid of eight positions a step ([`FineGrid`]): a value that a decoder has returned keeps its position if it is compressed again.
+//! Predictions are made from positions of restored values, and a residual is a whole number of steps, unless it is an escape. So a value that is predicted to
+//! within the bound costs a zero, whereas rounding to the grid before prediction, as for differences, would leave residuals of ±1. Restored values lie on a
+//! fine grid of eight positions a step ([`FineGrid`]): a value that a decoder has returned keeps its position if it is compressed again.
 
 mod class_rows;
 mod level;
@@ -103,12 +104,12 @@ impl Interpolation {
                     downsample::<V>(finer, level_extents(whole, depth), order, values);
                     (finer, room) = (values, rest);
                 }
-                let mut were_masked = false;
+                let mut had_excluded = false;
                 let small = level_extents(whole, small_depth);
                 outlined(
                     #[inline(always)]
                     || {
-                        self.small.forward(finer, order, fine, residuals, &mut were_masked, |index| {
+                        self.small.forward(finer, order, fine, residuals, &mut had_excluded, |index| {
                             exceptions.set(if small_depth == 0 {
                                 index
                             } else {
@@ -120,7 +121,7 @@ impl Interpolation {
                 if small_depth > 0 {
                     self.positions[0][..count(small)].copy_from_slice(self.small.positions());
                 }
-                let mut encoder = RowEncoder::new(fine, exceptions, &mut self.slow_rows, were_masked);
+                let mut encoder = RowEncoder::new(fine, exceptions, &mut self.slow_rows, had_excluded);
                 let mut end = self.values.len();
                 for depth in (0..small_depth).rev() {
                     let extents = level_extents(whole, depth);
@@ -199,8 +200,8 @@ impl Interpolation {
                         |class_rows, predictions, positions| {
                             let len = class_rows.len;
                             let first = class_rows.class.start + index(class_rows.class.extents, class_rows.indices);
-                            let near = &residuals.values[first..][..class_rows.rows * len];
-                            if restore_rows(class_rows, predictions, near, positions) {
+                            let small_residuals = &residuals.values[first..][..class_rows.rows * len];
+                            if restore_rows(class_rows, predictions, small_residuals, positions) {
                                 restore_patches(residuals, first, class_rows, predictions, positions);
                             }
                         },
@@ -210,7 +211,7 @@ impl Interpolation {
                             if depth > 0 {
                                 interleave(evens, odds, &mut to[row]);
                             } else {
-                                fine.restore_row(evens, odds, order, &mut chunk[row.start * V::SIZE..row.end * V::SIZE]);
+                                fine.write_values(evens, odds, order, &mut chunk[row.start * V::SIZE..row.end * V::SIZE]);
                             }
                         },
                     )?;
@@ -222,7 +223,8 @@ impl Interpolation {
     }
 }
 
-/// Processes a level: see [`SliceRing::run`]. The vectors are scratch memory.
+/// Encodes or restores a level. For rows of a parity class `code_rows` gets the predictions and writes positions. `merge` gets the index of a finished row's
+/// first value, and the row's even and odd positions. The vectors are scratch memory.
 #[inline(always)]
 fn run(
     level: &Level,
@@ -230,13 +232,13 @@ fn run(
     coarse: &[i32],
     positions: &mut Vec<i32>,
     predictions: &mut Vec<i32>,
-    code: impl FnMut(&ClassRows<'_>, &[i32], &mut [i32]),
+    code_rows: impl FnMut(&ClassRows<'_>, &[i32], &mut [i32]),
     merge: impl FnMut(usize, &[i32], &[i32]),
 ) -> Result<()> {
-    if line::is_line(level.fine) {
-        line::run(level, kind.is_linear(), coarse, positions, predictions, code, merge)
+    if line::is_line(level.extents) {
+        line::run(level, kind.is_linear(), coarse, positions, predictions, code_rows, merge)
     } else {
-        SliceRing::new(level, kind, positions, predictions)?.run(coarse, code, merge);
+        SliceRing::new(level, kind, positions, predictions)?.run(coarse, code_rows, merge);
         Ok(())
     }
 }
@@ -341,7 +343,7 @@ fn restore_row(predictions: &[i32], residuals: &[i16], positions: &mut [i32]) ->
             | restore_groups(slice::from_ref(predictions), slice::from_ref(residuals), slice::from_mut(positions));
     }
     for ((position, &prediction), &residual) in positions.iter_mut().zip(predictions).zip(residuals) {
-        *position = restore_position(prediction, residual);
+        *position = position_of_small(prediction, residual);
         has_patches |= residual == PLACEHOLDER;
     }
     has_patches
@@ -365,13 +367,13 @@ fn restore_group(
     positions: &mut [i32; ROW_GROUP],
     lowest: &mut [i16; ROW_GROUP],
 ) {
-    *positions = std::array::from_fn(|i| restore_position(predictions[i], residuals[i]));
+    *positions = std::array::from_fn(|i| position_of_small(predictions[i], residuals[i]));
     *lowest = std::array::from_fn(|i| lowest[i].min(residuals[i]));
 }
 
 /// The position from a prediction and a residual of 16 bits, which is too small to be an escape.
 #[inline(always)]
-fn restore_position(prediction: i32, residual: i16) -> i32 {
+fn position_of_small(prediction: i32, residual: i16) -> i32 {
     const { assert!(i16::MIN.unsigned_abs() as i32 <= ESCAPE_FROM) };
     prediction.wrapping_add(i32::from(residual) * POSITIONS_PER_STEP)
 }
@@ -423,18 +425,18 @@ mod tests {
         let level = Level::new([80, 3, 1, 1]);
         for len in 1..=40 {
             for (rows, stride) in [(1, len), (3, len), (3, len + 2)] {
-                for fars in [&[][..], &[0], &[len - 1], &[len / 2, rows * len - 1]] {
-                    let mut near: Vec<i16> = (0..rows * len).map(|i| (i * 37 % 201) as i16 - 100).collect();
-                    let far: Vec<_> = fars.iter().map(|&index| (index, i64::from(ESCAPE_BASE) + index as i64)).collect();
-                    fars.iter().for_each(|&index| near[index] = PLACEHOLDER);
+                for patched in [&[][..], &[0], &[len - 1], &[len / 2, rows * len - 1]] {
+                    let mut small_residuals: Vec<i16> = (0..rows * len).map(|i| (i * 37 % 201) as i16 - 100).collect();
+                    let patches: Vec<_> = patched.iter().map(|&index| (index, i64::from(ESCAPE_BASE) + index as i64)).collect();
+                    patched.iter().for_each(|&index| small_residuals[index] = PLACEHOLDER);
                     let class_rows = ClassRows { class: &level.classes()[0], indices: [0; 4], len, rows, stride };
                     let predictions: Vec<i32> = (0..rows * stride).map(|i| i as i32 * 1001).collect();
                     let mut positions = vec![-7; (rows - 1) * stride + len];
-                    let has_patches = restore_rows(&class_rows, &predictions, &near, &mut positions);
-                    assert_eq!(has_patches, !fars.is_empty());
+                    let has_patches = restore_rows(&class_rows, &predictions, &small_residuals, &mut positions);
+                    assert_eq!(has_patches, !patched.is_empty());
                     if has_patches {
                         restore_patches(
-                            &Patched16 { values: &near, patches: &far },
+                            &Patched16 { values: &small_residuals, patches: &patches },
                             0,
                             &class_rows,
                             &predictions,
@@ -444,7 +446,8 @@ mod tests {
                     for (at, &position) in positions.iter().enumerate() {
                         let (row, column) = (at / stride, at % stride);
                         let residual = |index: usize| {
-                            far.iter().find(|far| far.0 == index).map_or(near[index].into(), |&(_, residual)| residual as i32)
+                            let patch = patches.iter().find(|patch| patch.0 == index);
+                            patch.map_or(small_residuals[index].into(), |&(_, residual)| residual as i32)
                         };
                         let expected = if column < len { position_of(predictions[at], residual(row * len + column)) } else { -7 };
                         assert_eq!(position, expected, "row {row}, column {column} of {rows} x {len} with stride {stride}");
@@ -516,14 +519,17 @@ mod tests {
             exceptions.clear(n).unwrap();
             interpolation.forward(&chunk, &layout, &fine, kind, &mut residuals, &mut exceptions).unwrap();
             let positions = plain::restore(shape.extents(), &residuals[..n], kind);
-            let marked: Vec<usize> = exceptions.indices().collect();
+            let exception_indices: Vec<usize> = exceptions.indices().collect();
             for (i, &position) in positions.iter().enumerate() {
                 let error = (f64::from(value(i)) - f64::from(fine.restore(position))).abs();
                 // A value out of the fine grid's reach is an exception; no other value may be off by more than the bound.
-                let is_marked = marked.binary_search(&i).is_ok();
-                assert!(is_marked || error <= 0.5, "{dims:?} value {i}: {} is off by {error}", value(i));
-                assert!(is_marked || !is_special(i), "{dims:?} value {i} is no exception");
-                assert!(!is_marked || is_special(i) || fine.position(value(i)).is_none(), "{dims:?} value {i} is an exception");
+                let is_exception = exception_indices.binary_search(&i).is_ok();
+                assert!(is_exception || error <= 0.5, "{dims:?} value {i}: {} is off by {error}", value(i));
+                assert!(is_exception || !is_special(i), "{dims:?} value {i} is no exception");
+                assert!(
+                    !is_exception || is_special(i) || fine.position(value(i)).is_none(),
+                    "{dims:?} value {i} is an exception"
+                );
             }
         }
     }

@@ -1,19 +1,22 @@
-//! Values that are exceptions on a grid whatever their neighbours are: the fill value and values beyond the grid. [`crate::quantize::linear`] and
-//! [`crate::quantize::fine_grid`] replace them by an ordinary value, so that the others of their group are coded as if all were ordinary.
+//! Values that are exceptions whatever is predicted: a masked fill value, and values beyond the grid. [`crate::quantize::linear`] and
+//! [`crate::quantize::fine_grid`] put other values in their place, so that the fast paths can encode the rest of a part.
 
 use crate::number::integer::Integer as _;
 use crate::number::value::Value;
 use crate::quantize::bitmap::bits_where;
 use crate::quantize::quantizer::Quantizer;
 
-/// The values that a grid excludes. Every excluded value is an exception. Some values that are just beyond the grid are not found: see [`Quantizer::magnitude_of`].
+/// The values that a grid excludes. Every excluded value is an exception. Some values that are just beyond the grid are not found: see
+/// [`Quantizer::magnitude_of`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Excluded<V> {
-    /// Magnitudes from this on are beyond the grid; NaN is, too.
+    /// Magnitudes from this on are certain to be beyond the grid; NaN is, too. It is 1 % above the limit of steps, or infinity: see
+    /// [`Quantizer::magnitude_of`].
     beyond: V,
-    /// The fill value; a value beyond the grid where there is none.
+    /// The masked fill value. If there is none, this is `beyond`, which is excluded anyway.
     fill: V,
-    /// A value with a code, 0, that is on no position of the fine grid: the replacement of excluded values.
+    /// The replacement of excluded values where values are rounded without a prediction. Its code is 0, and it is on no position of the fine grid.
+    /// [`crate::quantize::fine_grid`] has replacements of its own.
     ordinary: V,
 }
 
@@ -70,7 +73,7 @@ impl<V: Value> Excluded<V> {
 
     /// Sets values from index `len` on to the ordinary value.
     #[inline(always)]
-    pub(crate) fn fill_up(&self, values: &mut [V], len: usize) {
+    pub(crate) fn pad(&self, values: &mut [V], len: usize) {
         values[len..].fill(self.ordinary);
     }
 
@@ -94,6 +97,7 @@ mod tests {
         let fill: V = V::round_from(fill);
         let quantizer = Quantizer::new(bound).with_fill(Some(fill.to_bits_i64()));
         let mask = Excluded::<V>::new(&quantizer, 512.0);
+        // More than the 1 % of `magnitude_of`, so that rounding to the type does not matter.
         let beyond = 512.0 * 1.02 * 2.0 * bound;
         let numbers = [0.0, -0.0, 1e-40, bound, -500.0 * bound, 1023.0 * bound, beyond * 1.02, -beyond * 1.02, f64::MAX];
         let values: Vec<V> = numbers
@@ -118,7 +122,7 @@ mod tests {
                 assert!(is_excluded(value) || other.to_bits() == value.to_bits());
                 assert!(is_beyond(value) || within.to_bits() == value.to_bits());
             }
-            mask.fill_up(&mut others, len / 2);
+            mask.pad(&mut others, len / 2);
             assert!(
                 others[..len / 2]
                     .iter()
@@ -146,7 +150,7 @@ mod tests {
         for bound in [1e-3, 0.5, 7e-20] {
             let quantizer = Quantizer::new(bound);
             let mut values = [f64::NAN];
-            Excluded::new(&quantizer, 512.0).fill_up(&mut values, 0);
+            Excluded::new(&quantizer, 512.0).pad(&mut values, 0);
             assert_eq!(quantizer.fine::<f64>().unwrap().position(values[0]).map(|(_, exact)| exact), Some(false));
         }
     }

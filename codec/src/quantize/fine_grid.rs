@@ -7,9 +7,9 @@
 //! value    -4d   -3d   -2d   -d      0     d     2d    3d  step-4d    step       d, the spacing, is (1 - 1/1021) step / 8
 //! ```
 //!
-//! A prediction `p`, which is a position, and a residual of `m` steps give the position `p + 8 m`. The encoder writes `m` if the value of this position is
-//! within the bound, half a step, of the value to be encoded, and if that value is on no other position. Otherwise it writes an escape, or the value is an
-//! exception.
+//! A prediction `p`, which is a position, and a residual of `m` steps give the position `p + 8 m`. The encoder writes `m` if the value of this position
+//! differs from the value to be encoded by the bound, half a step, at most. The value to be encoded must also be on no other position. Otherwise the encoder
+//! writes an escape, or the value is an exception.
 //!
 //! A value that is exactly on a position keeps that position, or becomes an exception. It may come from a decoder: HDF5 decodes a chunk, replaces a part of it
 //! and encodes all of it again. A second rounding could move the value farther than the bound from the value that was written first.
@@ -50,12 +50,12 @@ pub struct FineGrid<V> {
     step: f64,
     inverse_step: f64,
     /// The fast path for values of type `f32`; `None` for other types, lattices, and steps outside the range of [`FastF32`].
-    fast: Option<FastF32>,
-    /// Distance of two neighbouring positions, in the data's unit. Only from position `8 s + 3` to `8 s + 4` the distance is
-    /// larger: positions from `8 s - 4` to `8 s + 3` are next to `s` steps, the following ones next to `s + 1` steps.
+    fast_f32: Option<FastF32>,
+    /// Distance of two neighbouring positions, in the data's unit. Only from position `8 s + 3` to `8 s + 4` the distance is larger. Positions from
+    /// `8 s - 4` to `8 s + 3` have `s` as their nearest whole number of steps, the following ones `s + 1`.
     spacing: f64,
-    /// [`Value::STEPS_LIMIT`] if there is a fine grid, otherwise 0. `between_steps_sign` finds a value on a position only if its
-    /// rounded number of steps has a smaller magnitude than this. [`FineGrid::position`] does not use it.
+    /// [`Value::STEPS_LIMIT`]; 0 if there is no fine grid or this is a copy by [`FineGrid::disabled`]. Only `between_steps_sign` and
+    /// [`FineGrid::is_enabled`] use it: values of this many steps or more have no position for them.
     steps_limit: f64,
     /// Whether [`Value::STEPS_LIMIT`] steps have a finite value. If so, every position of fewer steps has one, and the fast path in
     /// `f64` need not test whether restored values are finite.
@@ -68,38 +68,37 @@ pub struct FineGrid<V> {
 }
 
 impl<V: Value> FineGrid<V> {
-    /// The fine grid that has the quantizer's step. Where there is none, [`FineGrid::has_positions`] of the result is false: for
-    /// types of 16 bits; if the step is not twice the bound, as on a lattice; if it is below [`Value::SMALLEST_SAFE_STEP`]. Steps
-    /// from that one on are so large that no restored value is subnormal.
+    /// The fine grid that has the quantizer's step. There is none for types of 16 bits, for a step that is not twice the bound (as on a lattice), and
+    /// for a step below [`Value::SMALLEST_SAFE_STEP`]. With such small steps restored values could be subnormal. Where there is no fine grid,
+    /// [`FineGrid::is_enabled`] is false.
     #[must_use]
     pub fn new(quantizer: &Quantizer) -> Self {
         let step = quantizer.step();
-        let has_positions = step == 2.0 * quantizer.bound() && step >= V::SMALLEST_SAFE_STEP;
+        let is_enabled = step == 2.0 * quantizer.bound() && step >= V::SMALLEST_SAFE_STEP;
         Self {
             bound: quantizer.bound(),
             step,
             inverse_step: quantizer.inverse_step(),
-            fast: FastF32::new(quantizer).filter(|_| V::as_f32(&[]).is_some()),
+            fast_f32: FastF32::new(quantizer).filter(|_| V::as_f32(&[]).is_some()),
             spacing: step * SPACING,
-            steps_limit: if has_positions { V::STEPS_LIMIT } else { 0.0 },
+            steps_limit: if is_enabled { V::STEPS_LIMIT } else { 0.0 },
             values_are_finite: V::round_from(V::STEPS_LIMIT * step).to_f64().is_finite(),
             fill: quantizer.fill(),
             excluded: Excluded::new(quantizer, V::STEPS_LIMIT),
         }
     }
 
-    /// Whether there is a fine grid. If not, callers must not encode values, and what [`FineGrid::position`] returns means nothing.
-    /// A copy that [`FineGrid::without_positions`] has made is different: its `position` is that of the original.
+    /// Whether there is a fine grid, and this is no copy by [`FineGrid::disabled`]. If there is none, callers must not encode values, and what
+    /// [`FineGrid::position`] returns means nothing.
     #[must_use]
-    pub fn has_positions(&self) -> bool {
+    pub fn is_enabled(&self) -> bool {
         self.steps_limit > 0.0
     }
 
-    /// A copy of this grid that says that it is not there: [`FineGrid::has_positions`] is false, and bit 63 of `between_steps_sign` is 0
-    /// for every value. [`FineGrid::position`] and [`FineGrid::is_between_steps`] give the same results as before. The choice of a
-    /// predictor takes this copy when interpolation is no candidate.
+    /// A copy with which no value counts as on a position: [`FineGrid::is_enabled`] is false, and bit 63 of `between_steps_sign` is 0. All other
+    /// functions work as before. The choice of a predictor takes this copy where interpolation is no candidate.
     #[must_use]
-    pub fn without_positions(self) -> Self {
+    pub fn disabled(self) -> Self {
         Self { steps_limit: 0.0, ..self }
     }
 
@@ -107,14 +106,14 @@ impl<V: Value> FineGrid<V> {
     #[inline(always)]
     #[must_use]
     pub fn value(&self, position: i32) -> f64 {
-        let (steps, offset) = self.parts(position);
+        let (steps, offset) = self.steps_and_offset(position);
         steps * self.step + offset
     }
 
     /// Splits a position into its nearest whole number of steps and a rest. Returns the number of steps, and the offset: the rest times the spacing, in the
     /// data's unit.
     #[inline(always)]
-    fn parts(&self, position: i32) -> (f64, f64) {
+    fn steps_and_offset(&self, position: i32) -> (f64, f64) {
         let steps = position.wrapping_add(POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP.trailing_zeros();
         let rest = position.wrapping_sub(steps.wrapping_mul(POSITIONS_PER_STEP));
         (f64::from(steps), f64::from(rest) * self.spacing)
@@ -129,7 +128,7 @@ impl<V: Value> FineGrid<V> {
 
     /// Value of a whole number of steps and an offset, rounded to the type.
     #[inline(always)]
-    fn restore_parts(&self, steps: f64, offset: f64) -> V {
+    fn restore_steps(&self, steps: f64, offset: f64) -> V {
         V::round_from(steps * self.step + offset)
     }
 
@@ -137,17 +136,17 @@ impl<V: Value> FineGrid<V> {
     /// those at odd indices; `evens` is as long as `odds` or one longer. `row` is a slice of the chunk's bytes. It begins with the
     /// first value, and bytes behind the last value do not change.
     #[inline(always)]
-    pub(crate) fn restore_row(self, evens: &[i32], odds: &[i32], order: ByteOrder, row: &mut [u8]) {
+    pub(crate) fn write_values(self, evens: &[i32], odds: &[i32], order: ByteOrder, row: &mut [u8]) {
         if let (Some(evens), Some(odds)) = (common_row(evens), common_row(odds)) {
-            return self.restore_pairs(evens, odds, order, &mut row[..2 * COMMON_ROW * V::SIZE]);
+            return self.write_groups(evens, odds, order, &mut row[..2 * COMMON_ROW * V::SIZE]);
         }
         let (pairs, last) = evens.split_at(odds.len());
-        self.restore_pairs(pairs.as_chunks().0, odds.as_chunks().0, order, row);
+        self.write_groups(pairs.as_chunks().0, odds.as_chunks().0, order, row);
         if !odds.len().is_multiple_of(ROW_GROUP) {
             if let (Some(evens), Some(odds)) = (pairs.last_chunk(), odds.last_chunk()) {
                 // The last group ends with the last pair and overlaps the group before it.
                 let from = 2 * (pairs.len() - ROW_GROUP) * V::SIZE;
-                self.restore_pairs(slice::from_ref(evens), slice::from_ref(odds), order, &mut row[from..]);
+                self.write_groups(slice::from_ref(evens), slice::from_ref(odds), order, &mut row[from..]);
             } else {
                 for (at, (&even, &odd)) in pairs.iter().zip(odds).enumerate() {
                     self.restore(even).write(row, 2 * at, order);
@@ -162,7 +161,7 @@ impl<V: Value> FineGrid<V> {
 
     /// Writes the values of whole groups, alternately from `evens` and `odds`.
     #[inline(always)]
-    fn restore_pairs(self, evens: &[[i32; ROW_GROUP]], odds: &[[i32; ROW_GROUP]], order: ByteOrder, row: &mut [u8]) {
+    fn write_groups(self, evens: &[[i32; ROW_GROUP]], odds: &[[i32; ROW_GROUP]], order: ByteOrder, row: &mut [u8]) {
         for ((pairs, evens), odds) in row.chunks_exact_mut(2 * ROW_GROUP * V::SIZE).zip(evens).zip(odds) {
             let evens = std::array::from_fn(|i| self.restore(evens[i]));
             let odds = std::array::from_fn(|i| self.restore(odds[i]));
@@ -177,7 +176,7 @@ impl<V: Value> FineGrid<V> {
         let scaled = value * self.inverse_step;
         let steps = scaled + ROUNDING - ROUNDING;
         let rest = (scaled - steps) * SPACINGS_PER_STEP + ROUNDING - ROUNDING;
-        (steps, rest, self.restore_parts(steps, rest * self.spacing).to_f64())
+        (steps, rest, self.restore_steps(steps, rest * self.spacing).to_f64())
     }
 
     /// Position `8 s + r` of `value` (FORMAT.md §5.2), and whether `value` is on this position, which means: `value` equals the value of `s` steps and `r`
@@ -196,15 +195,14 @@ impl<V: Value> FineGrid<V> {
         self.position(value).is_some_and(|(position, exact)| exact && position % POSITIONS_PER_STEP != 0)
     }
 
-    /// Bit 63 is 1 where there is a fine grid and [`FineGrid::is_between_steps`] is true; the other bits mean nothing. `steps` is the value's nearest whole
-    /// number of steps. Three differences of bits are combined by AND. Their bit 63 is 1 if: the steps are below the limit; the
-    /// restored value equals the value; the rest is not 0. [`fast_f32`](crate::quantize::fast_f32) explains why this compares
-    /// numbers.
+    /// Bit 63 is 1 where [`FineGrid::is_enabled`] and [`FineGrid::is_between_steps`] are true; the other bits mean nothing. `steps` is the value's nearest
+    /// whole number of steps. Three subtractions of bit patterns make three tests. Bit 63 of each is 1 if its test holds: the steps are below the limit; the
+    /// restored value equals the value; the rest is not 0. [`fast_f32`](crate::quantize::fast_f32) explains why this compares numbers.
     #[inline(always)]
     pub(crate) fn between_steps_sign(&self, value: V, steps: f64) -> u64 {
         let x = value.to_f64();
         let rest = (x * self.inverse_step - steps) * SPACINGS_PER_STEP + ROUNDING - ROUNDING;
-        let restored = self.restore_parts(steps, rest * self.spacing).to_f64();
+        let restored = self.restore_steps(steps, rest * self.spacing).to_f64();
         steps.abs().to_bits().wrapping_sub(self.steps_limit.to_bits())
             & (restored - x).abs().to_bits().wrapping_sub(1)
             & 0u64.wrapping_sub(rest.abs().to_bits())
@@ -215,7 +213,7 @@ impl Quantizer {
     /// The fine grid for interpolation, if there is one.
     #[must_use]
     pub fn fine<V: Value>(&self) -> Option<FineGrid<V>> {
-        Some(FineGrid::new(self)).filter(FineGrid::has_positions)
+        Some(FineGrid::new(self)).filter(FineGrid::is_enabled)
     }
 }
 
@@ -286,9 +284,9 @@ mod tests {
         assert!(Quantizer::exact(1.0).fine::<f32>().is_none(), "a lattice's");
         assert!(Quantizer::new(0.4e-28).fine::<f32>().is_none() && Quantizer::new(0.6e-28).fine::<f32>().is_some());
         assert!(Quantizer::new(0.4e-290).fine::<f64>().is_none() && Quantizer::new(0.6e-290).fine::<f64>().is_some());
-        let without = FineGrid::<f32>::new(&Quantizer::new(0.5)).without_positions();
-        assert!(!without.has_positions());
-        assert_eq!(without.between_steps_sign(without.restore(3), 0.0) >> 63, 0, "no value is on a position");
+        let disabled = FineGrid::<f32>::new(&Quantizer::new(0.5)).disabled();
+        assert!(!disabled.is_enabled());
+        assert_eq!(disabled.between_steps_sign(disabled.restore(3), 0.0) >> 63, 0, "no value is on a position");
     }
 
     #[test]
@@ -317,7 +315,7 @@ mod tests {
                 let [evens, odds] = [0, 1].map(|from| positions.iter().copied().skip(from).step_by(2).collect::<Vec<i32>>());
                 // The value behind a row keeps its bytes.
                 let mut row = vec![7; (len + 1) * V::SIZE];
-                fine.restore_row(&evens, &odds, order, &mut row);
+                fine.write_values(&evens, &odds, order, &mut row);
                 for (index, &position) in positions.iter().enumerate() {
                     assert!(V::read(&row, index, order).to_bits() == fine.restore(position).to_bits(), "{index} of {len}");
                 }

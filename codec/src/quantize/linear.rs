@@ -146,7 +146,7 @@ impl<'a, V: Value> Groups<'a, V> {
                 mark |= mark_of_value;
             }
         }
-        if result.may_be_between_steps && self.fine.has_positions() {
+        if result.may_be_between_steps && self.fine.is_enabled() {
             for &value in values {
                 mark |= self.between_steps(value);
             }
@@ -172,7 +172,7 @@ impl<'a, V: Value> Groups<'a, V> {
                 for ((&value, code), mark) in others.iter().zip(&mut rounded).zip(&mut marks) {
                     (*code, *mark) = self.round_one(value);
                 }
-                if self.fine.has_positions() {
+                if self.fine.is_enabled() {
                     for (&value, mark) in others.iter().zip(&mut marks) {
                         *mark |= self.between_steps(value);
                     }

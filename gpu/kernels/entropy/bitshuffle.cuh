@@ -209,9 +209,9 @@ __device__ __forceinline__ void write_planes(ShuffleBlock<C>& block, const Encod
   if (t == 0) {
     const u32 words = 2 * ceil_div(bytes, 4);
     PlaneState& state = job.states[blockIdx.y].planes[plane_number];
-    plane.lane_or_plane_sizes[slot] = plane.block_sizes[slot] = words;
+    plane.lane_or_bit_plane_words[slot] = plane.block_sizes[slot] = words;
     if (words > *static_cast<volatile u32*>(&state.max_lane_words)) atomicMax(&state.max_lane_words, words);
-    if (words) atomicAdd(&plane.groups[u64(blockIdx.y) * job.groups + segment / GROUP], words);
+    if (words) atomicAdd(&plane.size_sums[u64(blockIdx.y) * job.sums + segment / SLOTS_PER_SUM], words);
   }
   __syncthreads();
 }
@@ -418,7 +418,7 @@ __device__ bool unshuffle_block(const DecodeJob& job, u32 number, const DecodePl
   const u64 slot = u64(blockIdx.y) * job.segments + index;
   const u32* input = reinterpret_cast<const u32*>(job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters));
   const u32 start = plane.lane_starts[slot];
-  const u32 first = index * SEGMENT, length = min(state.elements - first, SEGMENT), halves = plane.lane_or_plane_sizes[slot];
+  const u32 first = index * SEGMENT, length = min(state.elements - first, SEGMENT), halves = plane.lane_or_bit_plane_words[slot];
   C* values = static_cast<C*>(plane.values) + u64(blockIdx.y) * plane.stride + first;
   constexpr u32 VALUES_PER_QUAD = 16 / sizeof(C);
   uint4* quads = reinterpret_cast<uint4*>(values);

@@ -1,9 +1,10 @@
-// Stage 5 (FORMAT.md §9.1): tokens -> 32 lanes of 16-bit words, and back. CPU: codec/src/entropy/lanes.rs.
+// Stage 5 (FORMAT.md §9.1): symbols of tokens -> 32 lanes of 16-bit words, and back to symbols. CPU: codec/src/entropy/lanes.rs, which also expands the
+// symbols.
 //
-// A lane of a block is a lane of a warp, in both directions. A round is one token of each lane; in names it is a step. Forward, one ballot a round says
-// which lanes have filled a word, and each lane keeps the offsets of its next two words. Backward, a round is one look-up, one ballot and two popcounts:
-// of all lanes that need a word, and of those before this one. Two rounds are done together. A lane's bit string is a chain of look-ups that no second
-// warp can shorten. So as many blocks as possible are decoded at once, and symbols are expanded elsewhere (tokens.cuh).
+// A lane of a block is a lane of a warp, in both directions. A round is one token of each lane. The encoder needs one ballot a round, which says which
+// lanes have filled a word; each lane keeps the offsets of its next two words. The decoder needs one look-up, one ballot and two popcounts a round: of all
+// lanes that need a word, and of those before this one. It does two rounds together. A lane's bit string is a chain of look-ups that no second warp can
+// shorten. So as many blocks as possible are decoded at once, and symbols are expanded elsewhere (tokens.cuh).
 #pragma once
 
 #include "../job.cuh"
@@ -21,7 +22,7 @@ __device__ __forceinline__ u32 aligned_code(u32 code) {
   return length > 0 ? code << (32 - length) | length : 0;
 }
 
-/// Codes the tokens of a block.
+/// Encodes the symbols of a block's tokens.
 __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodePlane& plane, PlaneState& state, const u32* codes,
                                              u32* segment_ends, u32 block, u32 block_segments_log, u32 segments) {
   const u32 lane = lane_id();
@@ -40,26 +41,27 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
   keep(words);
   const u8* symbols = plane.symbols + (chunk_slot + first) * SEGMENT;
 
-  // Pending bits and their number (below 16); the offsets of the word they begin and of the lane's word after it; the block's next free offset.
+  // The lowest `bits` bits of `pending`, fewer than 16, are in no word yet; those above them are in earlier words. `word_at` is the offset of the word
+  // that they will fill, `next_word_at` of the lane's word after it. `next` is the block's next free offset.
   u32 pending = 0, bits = 0, word_at = lane, next_word_at = LANES + lane, next = 2 * LANES;
   const u32 below = lanes_below();
   // The next token to read ahead and the segment that has it; the numbers of the block's tokens before that segment's start and before its end.
-  u32 start = 0, segment = 0, segment_start = 0, segment_end = segment_ends[0];
+  u32 next_token = 0, segment = 0, segment_start = 0, segment_end = segment_ends[0];
   u32 ahead[AHEAD];
   const auto read_ahead = [&] {
-    while (start >= segment_end && start < tokens) {
+    while (next_token >= segment_end && next_token < tokens) {
       segment_start = segment_end;
       segment_end = segment_ends[++segment];
     }
-    const u8* from = symbols + segment * SEGMENT + start - segment_start + lane;
-    if (start + AHEAD * LANES <= segment_end) {
+    const u8* from = symbols + segment * SEGMENT + next_token - segment_start + lane;
+    if (next_token + AHEAD * LANES <= segment_end) {
 #pragma unroll
       for (u32 k = 0; k < AHEAD; k++) ahead[k] = from[k * LANES];
     } else {
       u32 in = segment, in_start = segment_start, in_end = segment_end;
 #pragma unroll
       for (u32 k = 0; k < AHEAD; k++) {
-        const u32 token = start + k * LANES + lane;
+        const u32 token = next_token + k * LANES + lane;
         while (token >= in_end && token < tokens) {
           in_start = in_end;
           in_end = segment_ends[++in];
@@ -67,10 +69,10 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
         ahead[k] = token < tokens ? symbols[in * SEGMENT + token - in_start] : SYMBOLS;
       }
     }
-    start += AHEAD * LANES;
+    next_token += AHEAD * LANES;
   };
   read_ahead();
-  for (u32 step = 0; step < tokens; step += AHEAD * LANES) {
+  for (u32 token = 0; token < tokens; token += AHEAD * LANES) {
     u32 entries[AHEAD];
 #pragma unroll
     for (u32 k = 0; k < AHEAD; k++) entries[k] = codes[ahead[k]];
@@ -91,25 +93,25 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
   words[word_at] = u16(pending << (16 - bits));
   words[next_word_at] = 0;
   __syncwarp();
-  // Words of 0 at the block's end are no part of the stream: `used` does not count them.
-  u32 used = next, nonzero = 0;
-  while (nonzero == 0 && used > 0) {
-    const u32 behind = used - min(used, lane);
-    nonzero = __ballot_sync(ALL_LANES, behind > 0 && words[behind - 1] != 0);
-    used = nonzero ? used - (__ffs(nonzero) - 1) : used - min(used, WARP);
+  // Words of 0 at the block's end are no part of the stream: `used_words` does not count them.
+  u32 used_words = next, nonzero = 0;
+  while (nonzero == 0 && used_words > 0) {
+    const u32 candidate = used_words - min(used_words, lane);
+    nonzero = __ballot_sync(ALL_LANES, candidate > 0 && words[candidate - 1] != 0);
+    used_words = nonzero ? used_words - (__ffs(nonzero) - 1) : used_words - min(used_words, WARP);
   }
   if (lane == 0) {
     const u32 extra_words = ceil_div(extra_bits, 16);
-    plane.lane_or_plane_sizes[chunk_slot + block] = used;
-    plane.block_sizes[chunk_slot + block] = used + extra_words;
-    if (used > *static_cast<volatile u32*>(&state.max_lane_words)) atomicMax(&state.max_lane_words, used);
+    plane.lane_or_bit_plane_words[chunk_slot + block] = used_words;
+    plane.block_sizes[chunk_slot + block] = used_words + extra_words;
+    if (used_words > *static_cast<volatile u32*>(&state.max_lane_words)) atomicMax(&state.max_lane_words, used_words);
     if (extra_words > *static_cast<volatile u32*>(&state.max_extra_words)) atomicMax(&state.max_extra_words, extra_words);
-    atomicAdd(&plane.groups[u64(blockIdx.y) * job.groups + block / GROUP], used + extra_words);
+    atomicAdd(&plane.size_sums[u64(blockIdx.y) * job.sums + block / SLOTS_PER_SUM], used_words + extra_words);
   }
 }
 
-/// Codes the blocks of all planes. One warp a block of threads: a block of the stream is a long chain of instructions for one warp. So the warps should
-/// begin at once, on as many multiprocessors as there are.
+/// Encodes the blocks of all planes. Each block of threads is one warp, because a block of the stream is a long chain of instructions for one warp. So the
+/// warps should begin at once, on as many multiprocessors as there are.
 extern "C" __global__ void __launch_bounds__(WARP) encode_lanes(const __grid_constant__ EncodeJob job) {
   __shared__ u32 codes[SYMBOLS + 1];  // the last entry is for lanes without a token, and has no bits
   __shared__ u32 segment_ends[WARP];
@@ -121,25 +123,25 @@ extern "C" __global__ void __launch_bounds__(WARP) encode_lanes(const __grid_con
     const EncodePlane& plane = job.planes[number];
     const Book& book = plane.book[blockIdx.y];
     const u32 block_segments_log = book.block_segments_log, blocks = plane_blocks(elements, block_segments_log);
-    // The blocks of the smaller planes go to the last blocks of threads, which have no block of the codes or fewer.
-    const u32 number_here = number == CODES ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
-    if (number_here >= blocks) continue;
+    // The blocks of the smaller planes go to the last blocks of threads first. Of the plane of codes, these have the fewest blocks, or none.
+    const u32 first_block = number == CODES ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
+    if (first_block >= blocks) continue;
     __syncwarp();
     for (u32 symbol = threadIdx.x; symbol <= SYMBOLS; symbol += WARP) codes[symbol] = symbol < SYMBOLS ? aligned_code(book.codes[symbol]) : 0;
     __syncwarp();
-    for (u32 block = number_here; block < blocks; block += gridDim.x) {
+    for (u32 block = first_block; block < blocks; block += gridDim.x) {
       encode_block(job, plane, state.planes[number], codes, segment_ends, block, block_segments_log, ceil_div(elements, SEGMENT));
     }
   }
 }
 
-/// Pairs of a block's 16-bit words that are in shared memory at a time, and their bytes.
-constexpr u32 RING = 256, RING_BYTES = RING * sizeof(u32), WORD_BYTES = sizeof(u16);
+/// Number of pairs of 16-bit words that a ring in shared memory holds, the ring's size in bytes, and the size of a word in bytes.
+constexpr u32 RING_PAIRS = 256, RING_BYTES = RING_PAIRS * sizeof(u32), WORD_BYTES = sizeof(u16);
 /// The largest number of rounds between two checks for the block's end, and the number of bytes that they can read.
-constexpr u32 STEPS_TOGETHER = 4, BYTES_TOGETHER = STEPS_TOGETHER * LANES * WORD_BYTES;
+constexpr u32 ROUNDS_TOGETHER = 4, BYTES_TOGETHER = ROUNDS_TOGETHER * LANES * WORD_BYTES;
 /// Bytes that a warp copies to shared memory at a time.
 constexpr u32 BROUGHT_TOGETHER = WARP * sizeof(u32);
-static_assert(BYTES_TOGETHER + BROUGHT_TOGETHER <= RING_BYTES / 2, "what is brought stays until it has been read");
+static_assert(BYTES_TOGETHER + BROUGHT_TOGETHER <= RING_BYTES / 2, "at most half of the ring is ahead of what has been read");
 
 /// The words of a block, which a warp reads in order. Offsets are in bytes from the 32-bit pair in which the block begins; words behind the
 /// block's end read as 0.
@@ -170,7 +172,7 @@ struct LaneWords {
     ring.store(offset, offset + WORD_BYTES == end ? pair & 0xffff : pair);
     brought += BROUGHT_TOGETHER;
   }
-  /// Copies what the next STEPS_TOGETHER rounds can read from offset `next` on.
+  /// Copies what the next ROUNDS_TOGETHER rounds can read from offset `next` on.
   __device__ __forceinline__ void bring(u32 next) {
     while (brought < next + BYTES_TOGETHER) {
       put(coming);
@@ -181,109 +183,110 @@ struct LaneWords {
   __device__ __forceinline__ u32 operator[](u32 offset) const { return ring.load(offset); }
 };
 
-/// A decoding table in shared memory.
+/// A decoding table in shared memory. Its 16-bit entries are not those of the CPU: bits 0 to 3 are the code's length, the bits above them the symbol.
 struct SharedTable {
   SharedMemory memory;
 
   __device__ __forceinline__ u32 operator[](u32 bits) const { return memory.load((bits >> (32 - MAX_CODE_BITS)) * sizeof(u16)); }
 };
-static_assert(DECODE_TABLE_LEN == 1u << MAX_CODE_BITS, "an entry for each of as many bits");
+static_assert(DECODE_TABLE_LEN == 1u << MAX_CODE_BITS, "an entry for each value of MAX_CODE_BITS bits");
 
 /// The state of a warp that decodes the lanes of a block.
-struct LanePosition {
+struct LaneState {
   u32 buffer;  // the next bits, the first of them most significant
-  u32 used;    // lowest bits of `buffer` that are empty, because codes were shifted out: 0 to 15 between rounds
+  u32 empty;   // lowest bits of `buffer` that are empty, because codes were shifted out: 0 to 15 between rounds
   u32 next;    // offset of the block's next word; equal in all lanes
-  u32 step;    // rounds done
+  u32 rounds;  // rounds done
 
   /// One round: each lane looks up a symbol; then the lanes that have used up a word get the block's next words, in the order of the lanes.
-  __device__ __forceinline__ void one_step(SharedTable table, const LaneWords& words, u8* symbols) {
+  __device__ __forceinline__ void one_round(SharedTable table, const LaneWords& words, u8* symbols) {
     const u32 entry = table[buffer], length = entry & 15;
-    used += length;
-    const u32 ballot = __ballot_sync(ALL_LANES, used >= 16);
+    empty += length;
+    const u32 ballot = __ballot_sync(ALL_LANES, empty >= 16);
     const u32 word = words[next + __popc(ballot & lanes_below()) * WORD_BYTES];
-    buffer = buffer << length | shifted_out(word, used - 16);
-    used %= 16;
+    // A lane with `empty` below 16 needs no word. Its shift count wraps to a large number, so that the shift makes the word 0.
+    buffer = buffer << length | shift_left_or_0(word, empty - 16);
+    empty %= 16;
     next += __popc(ballot) * WORD_BYTES;
-    symbols[step * LANES] = u8(entry >> 4);
-    step++;
+    symbols[rounds * LANES] = u8(entry >> 4);
+    rounds++;
   }
 
   /// One or two rounds. A round takes as long as its chain of dependent instructions, so two overlap: the second looks up the bits that the first leaves,
   /// before the first one's words arrive. If a lane's second code continues in such a word, which is rare, the second round is not taken.
-  __device__ __forceinline__ void two_steps(SharedTable table, const LaneWords& words, u8* symbols) {
-    const u32 entry = table[buffer], length = entry & 15, used_here = used + length;
+  __device__ __forceinline__ void two_rounds(SharedTable table, const LaneWords& words, u8* symbols) {
+    const u32 entry = table[buffer], length = entry & 15, first_empty = empty + length;
     u32 left = buffer << length;
-    const u32 next_entry = table[left], next_length = next_entry & 15, used_then = used_here % 16 + next_length;
-    const u32 ballot = __ballot_sync(ALL_LANES, used_here >= 16), ballot_then = __ballot_sync(ALL_LANES, used_then >= 16);
-    const u32 next_then = next + __popc(ballot) * WORD_BYTES;
+    const u32 second_entry = table[left], second_length = second_entry & 15, second_empty = first_empty % 16 + second_length;
+    const u32 ballot = __ballot_sync(ALL_LANES, first_empty >= 16), second_ballot = __ballot_sync(ALL_LANES, second_empty >= 16);
+    const u32 second_next = next + __popc(ballot) * WORD_BYTES;
     const u32 word = words[next + __popc(ballot & lanes_below()) * WORD_BYTES];
-    const u32 word_then = words[next_then + __popc(ballot_then & lanes_below()) * WORD_BYTES];
-    const bool is_open = __any_sync(ALL_LANES, used_here + next_length > 32);
-    symbols[step * LANES] = u8(entry >> 4);
-    symbols[(step + 1) * LANES] = u8(next_entry >> 4);
-    // For a lane that needs no word the shift count is negative, as unsigned a large one: the word is shifted out.
-    left |= shifted_out(word, used_here - 16);
-    buffer = is_open ? left : left << next_length | shifted_out(word_then, used_then - 16);
-    used = (is_open ? used_here : used_then) % 16;
-    next = is_open ? next_then : next_then + __popc(ballot_then) * WORD_BYTES;
-    step += is_open ? 1 : 2;
+    const u32 second_word = words[second_next + __popc(second_ballot & lanes_below()) * WORD_BYTES];
+    const bool is_second_cut = __any_sync(ALL_LANES, first_empty + second_length > 32);
+    symbols[rounds * LANES] = u8(entry >> 4);
+    symbols[(rounds + 1) * LANES] = u8(second_entry >> 4);
+    left |= shift_left_or_0(word, first_empty - 16);
+    buffer = is_second_cut ? left : left << second_length | shift_left_or_0(second_word, second_empty - 16);
+    empty = (is_second_cut ? first_empty : second_empty) % 16;
+    next = is_second_cut ? second_next : second_next + __popc(second_ballot) * WORD_BYTES;
+    rounds += is_second_cut ? 1 : 2;
   }
 
-  /// Decodes the bits that are left when all words are read, each lane by itself, until no lane has a 1 bit. Returns the number of rounds after which this
-  /// is so, and the lanes that had a 1 bit left before the last of them. If no more rounds are needed, these lanes are `before`. Returns NONE in place of
-  /// the number if `most` rounds are not enough.
-  __device__ __forceinline__ LanesEnd end(SharedTable table, u8* symbols, u32 most, u32 before) {
-    const u32 start = step;
-    u32 mine = step;
+  /// Each lane by itself decodes the bits that are left when all words are read, until all its bits are 0. Returns the number of rounds after which all
+  /// lanes are at that point, and which lanes had a 1 bit before the last of these rounds. If `most` rounds are not enough, the number is NONE. If no round
+  /// follows, the lanes are `before`. That only happens if the block has no lane words, or is refused because its last one is 0.
+  __device__ __forceinline__ LanesEnd decode_rest(SharedTable table, u8* symbols, u32 most, u32 before) {
+    const u32 start = rounds;
+    u32 mine = rounds;
     for (; buffer != 0 && mine < most; mine++) {
       const u32 entry = table[buffer];
       buffer <<= entry & 15;
       symbols[mine * LANES] = u8(entry >> 4);
     }
-    step = __reduce_max_sync(ALL_LANES, mine);
+    rounds = __reduce_max_sync(ALL_LANES, mine);
     if (__any_sync(ALL_LANES, buffer != 0)) return {NONE, 0};
-    for (u32 rest = mine; rest < step; rest++) symbols[rest * LANES] = u8(table[0] >> 4);
-    return {step, step > start ? __ballot_sync(ALL_LANES, mine == step) : before};
+    for (u32 rest = mine; rest < rounds; rest++) symbols[rest * LANES] = u8(table[0] >> 4);
+    return {rounds, rounds > start ? __ballot_sync(ALL_LANES, mine == rounds) : before};
   }
 };
 
-/// Decodes the lanes of a block, in at most `most` rounds, by a warp. Ends when all words are read and no lane has a 1 bit left: the codes of all tokens
-/// behind that are zeros.
+/// Decodes the lanes of a block, in at most `most` rounds, by a warp. Ends when all words are read and no lane has a 1 bit left. All tokens after that have
+/// the code whose bits are all 0; their symbols are not written.
 __device__ __forceinline__ LanesEnd decode_block_lanes(SharedTable table, LaneWords words, u8* symbols, u32 most) {
   symbols += lane_id();
   // Otherwise the compiler computes the address again for each symbol.
   keep(symbols);
   const u32 own = words.first + lane_id() * WORD_BYTES;
-  LanePosition position = {words[own] << 16 | words[own + LANES * WORD_BYTES], 0, words.first + 2 * LANES * WORD_BYTES, 0};
+  LaneState lanes = {words[own] << 16 | words[own + LANES * WORD_BYTES], 0, words.first + 2 * LANES * WORD_BYTES, 0};
   // The round that reads the last word must be found exactly. If one of several rounds done together reads it, they are done again one by one.
-  while (position.step + STEPS_TOGETHER <= most) {
-    words.bring(position.next);
-    LanePosition ahead = position;
+  while (lanes.rounds + ROUNDS_TOGETHER <= most) {
+    words.bring(lanes.next);
+    LaneState ahead = lanes;
 #pragma unroll
-    for (u32 k = 0; k < STEPS_TOGETHER; k += 2) ahead.two_steps(table, words, symbols);
+    for (u32 k = 0; k < ROUNDS_TOGETHER; k += 2) ahead.two_rounds(table, words, symbols);
     if (ahead.next >= words.end) break;
-    position = ahead;
+    lanes = ahead;
   }
   u32 before = 0;
-  while (position.next < words.end) {
-    if (position.step == most) return {NONE, 0};
-    before = __ballot_sync(ALL_LANES, position.buffer != 0);
-    words.bring(position.next);
-    position.one_step(table, words, symbols);
+  while (lanes.next < words.end) {
+    if (lanes.rounds == most) return {NONE, 0};
+    before = __ballot_sync(ALL_LANES, lanes.buffer != 0);
+    words.bring(lanes.next);
+    lanes.one_round(table, words, symbols);
   }
-  return position.end(table, symbols, most, before);
+  return lanes.decode_rest(table, symbols, most, before);
 }
 
 /// Warps of a block of threads, each with a block of the stream.
 constexpr u32 LANE_WARPS = LANE_THREADS / WARP;
 
-/// Decodes the lanes of all planes of a chunk. Blocks of all planes have one numbering, so that the mask's do not wait for the codes'.
+/// Decodes the lanes of all planes; `blockIdx.y` is the chunk. The items of all planes are numbered one after the other. So blocks of the exception mask need
+/// not wait until all blocks of the plane of codes are done.
 extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes(const __grid_constant__ DecodeJob job) {
   constexpr u32 QUADS = DECODE_TABLE_LEN / 8;
   __shared__ uint4 table[QUADS];
   // One ring more, as each begins at a multiple of its length.
-  __shared__ u32 rings[LANE_WARPS + 1][RING];
+  __shared__ u32 rings[LANE_WARPS + 1][RING_PAIRS];
   const SharedRing<RING_BYTES> ring(rings[warp_id()]);
   const DecodeState& state = job.states[blockIdx.y];
   if (state.error) return;
@@ -299,7 +302,7 @@ extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes(const __
       const u32 index = item * LANE_WARPS + warp_id();
       const bool is_there = index < blocks;
       const u64 slot = u64(blockIdx.y) * job.segments + index;
-      const u32 count = is_there ? plane.lane_or_plane_sizes[slot] : 0;
+      const u32 count = is_there ? plane.lane_or_bit_plane_words[slot] : 0;
       const u16* from = stream + (is_there ? plane.lane_starts[slot] : 0);
       if (number != table_of) {
         __syncthreads();
@@ -313,8 +316,8 @@ extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes(const __
         table_of = number;
       }
       if (!is_there) continue;
-      // FORMAT.md §9.1: the last word is not 0, and no lane gets a word after the last round. The second needs no test: a lane that had got the last word
-      // then would have a 1 bit left, and there would be one round more.
+      // FORMAT.md §9.1: the last word is not 0, and no lane gets a word after the last round. Only the first is tested here. A lane that gets the last
+      // word, which is not 0, has a 1 bit left. So at least one more round follows: the round before the word was not the last.
       const bool is_good = count == 0 || from[count - 1] != 0;
       u8* symbols = plane.symbols + u64(blockIdx.y) * job.segments * SEGMENT + (u64(index) << plane_state.block_log);
       const u32 most = ceil_div(block_length(plane_state, index), LANES);

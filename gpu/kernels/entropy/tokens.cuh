@@ -390,13 +390,13 @@ struct ExpandSum {
 
 /// Whether the lanes of a block that has `tokens` tokens have no 1 bit behind its last token, and no word behind it (FORMAT.md §9.1).
 __device__ __forceinline__ bool lanes_end_well(const LanesEnd& end, u32 tokens) {
-  if (end.steps == NONE) return false;
-  // After `end.steps` rounds all words have been read, and all bits that are left are 0. So a block with at least as many tokens as these rounds have
+  if (end.rounds == NONE) return false;
+  // After `end.rounds` rounds all words have been read, and all bits that are left are 0. So a block with at least as many tokens as these rounds have
   // leaves nothing behind its last one.
-  if (tokens >= end.steps * LANES) return true;
+  if (tokens >= end.rounds * LANES) return true;
   // Otherwise the last token must be in the last of these rounds, before which there was a 1 bit or a word left. The lanes behind that token have none in
   // this round, so they must have had no 1 bit left before it.
-  const u32 before = (end.steps - 1) * LANES;
+  const u32 before = (end.rounds - 1) * LANES;
   return tokens > before && end.lanes_before >> (tokens - before) == 0;
 }
 
@@ -457,12 +457,12 @@ __device__ bool expand_plane_block(const DecodeJob& job, u32 number, const Decod
   const DecodePlane& plane = job.planes[number];
   const u64 slot = u64(blockIdx.y) * job.segments + index;
   const LanesEnd end = plane.lane_ends[slot];
-  const u32 count = plane.extra_sizes[slot], start = plane.lane_starts[slot] + plane.lane_or_plane_sizes[slot], length = block_length(state, index);
+  const u32 count = plane.extra_sizes[slot], start = plane.lane_starts[slot] + plane.lane_or_bit_plane_words[slot], length = block_length(state, index);
   const u16* words = reinterpret_cast<const u16*>(job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters)) + start;
   const u64 first = u64(index) << state.block_log;
   const u32 zero_symbol = plane.table[blockIdx.y][0] >> 4;
   const BlockSymbols symbols = {reinterpret_cast<const uint2*>(plane.symbols + u64(blockIdx.y) * job.segments * SEGMENT + first),
-                                end.steps == NONE ? 0 : end.steps * LANES, zero_symbol * 0x01010101};
+                                end.rounds == NONE ? 0 : end.rounds * LANES, zero_symbol * 0x01010101};
   C* values = static_cast<C*>(plane.values) + u64(blockIdx.y) * plane.stride + first;
   const bool in_memory = length <= OUT_VALUES<Block, T>;
   uint4* zeroed = in_memory ? block.out_quads : reinterpret_cast<uint4*>(values);

@@ -89,7 +89,7 @@ __device__ __forceinline__ u32 read_tile(const TileJob& job, const TileKind& kin
     without_code += !has_code;
     out_of_reach += has_code && fabs(scaled) >= ValueType<V>::STEPS_LIMIT;
     if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
-      if (job.candidates && fabs(steps) < fine.limit) {
+      if (job.candidates && fabs(steps) < fine.steps_limit) {
         const Nearest<V> nearest(fine, value, steps);
         between_steps += nearest.exact && nearest.rest != 0.0;
       }
@@ -184,14 +184,14 @@ struct TileSide {
   u32& exceptions;  // of this thread
 
   /// The values are in the room already.
-  __device__ __forceinline__ void bring(Room&, u32, u32) const {}
+  __device__ __forceinline__ void load(Room&, u32, u32) const {}
 
   /// Codes a value and returns its position.
-  __device__ __forceinline__ i32 take(V value, u32, u32 coded, i32 prediction) const {
+  __device__ __forceinline__ i32 code_value(V value, u32, u32 residual_index, i32 prediction) const {
     i32 residual = 0, position = prediction;
     const bool filled = job.has_fill && u64(ValueType<V>::to_bits(value)) == job.fill_bits;
     exceptions += filled || !encode_position(value, job.bound, fine, prediction, residual, position);
-    residuals[coded] = residual;
+    residuals[residual_index] = residual;
     return position;
   }
 };

@@ -5,7 +5,7 @@
 // takes a pass for each number of axes, and all values of a pass are independent. Restored values are kept as positions on the fine grid. Positions are in
 // the order of the chunk, residuals in that of the parity classes.
 //
-//   coarse levels: one block of threads, positions in shared memory      fine levels: a launch for each pass, whose threads share its values
+//   coarse levels: one block of threads, positions in shared memory      fine levels: a launch for each pass; each thread takes some of its values
 //
 // Tried: one block of threads does all passes of a level on a tile and what lies around it. A chunk of 64^3 took 3 and 6 % less time to encode
 // and to decode, one of 256^3 about twice as much.
@@ -16,10 +16,10 @@
 #include "../job.cuh"
 #include "../quantize/linear.cuh"
 
-/// Sets of axes, by bits.
+/// The number of sets of axes, with the empty one.
 constexpr u32 SETS = 1u << MAX_RANK;
 
-/// Extents of a grid, fastest axis first.
+/// Extents of a level, fastest axis first.
 struct Extents {
   u32 of[MAX_RANK];
 
@@ -32,8 +32,8 @@ struct Extents {
   __device__ __forceinline__ u32 count() const { return of[0] * of[1] * of[2] * of[3]; }
 };
 
-/// Extents of the grid of every 2^level-th value.
-__device__ __forceinline__ Extents grid_extents(const Shape& shape, u32 level) {
+/// Extents of a level: it has every 2^level-th value of the chunk along each axis.
+__device__ __forceinline__ Extents level_extents(const Shape& shape, u32 level) {
   Extents result;
 #pragma unroll
   for (u32 axis = 0; axis < MAX_RANK; axis++) result.of[axis] = (shape.extents[axis] + (1u << level) - 1) >> level;
@@ -61,14 +61,14 @@ struct Class {
 typedef Class Classes[CLASSES + 1];
 
 /// Fills `classes` with the parity classes of the level with these extents. A whole warp calls it.
-__device__ __forceinline__ void make_classes(const Extents& grid, Classes& classes) {
+__device__ __forceinline__ void make_classes(const Extents& extents, Classes& classes) {
   const u32 lane = lane_id(), set = u32(SETS_IN_ORDER >> 4 * min(lane, CLASSES - 1)) & (SETS - 1);
-  u32 extents[MAX_RANK];
+  u32 of_class[MAX_RANK];
 #pragma unroll
-  for (u32 axis = 0; axis < MAX_RANK; axis++) extents[axis] = set >> axis & 1 ? grid.of[axis] / 2 : (grid.of[axis] + 1) / 2;
-  const u32 count = lane < CLASSES ? extents[0] * extents[1] * extents[2] * extents[3] : 0;
+  for (u32 axis = 0; axis < MAX_RANK; axis++) of_class[axis] = set >> axis & 1 ? extents.of[axis] / 2 : (extents.of[axis] + 1) / 2;
+  const u32 count = lane < CLASSES ? of_class[0] * of_class[1] * of_class[2] * of_class[3] : 0;
   const u32 first = warp_prefix_sum(count) - count;
-  if (lane <= CLASSES) classes[lane] = {first, {extents[0], extents[1], extents[2]}, set};
+  if (lane <= CLASSES) classes[lane] = {first, {of_class[0], of_class[1], of_class[2]}, set};
 }
 
 /// Numbers below this are divided in floating point, which takes fewer instructions and gives the exact quotient.
@@ -78,15 +78,15 @@ __device__ __forceinline__ u32 quotient(u32 dividend, u32 divisor) {
   return SMALL ? u32(__fdividef(float(dividend) + 0.5f, float(divisor))) : dividend / divisor;
 }
 
-/// A value that is odd along the axes of a set: its coordinates on the grid of its level.
-struct GridPoint {
+/// A value that is odd along the axes of a set: its coordinates in its level.
+struct LevelPoint {
   u32 at[MAX_RANK];
   u32 set;
 };
 
-/// Coordinates of value `number` of a level, which is odd along SIZE axes.
+/// Coordinates, in its level, of the value with this number. The value is odd along SIZE axes.
 template <u32 SIZE, bool SMALL>
-__device__ __forceinline__ GridPoint find_point(const Classes& classes, u32 rank, u32 number) {
+__device__ __forceinline__ LevelPoint find_point(const Classes& classes, u32 rank, u32 number) {
   u32 found = FIRST_SET<SIZE>;
 #pragma unroll
   for (u32 other = FIRST_SET<SIZE> + 1; other < FIRST_SET<SIZE + 1>; other++) {
@@ -97,14 +97,14 @@ __device__ __forceinline__ GridPoint find_point(const Classes& classes, u32 rank
   u32 rest = number - in.first, at[MAX_RANK] = {};
 #pragma unroll
   for (u32 axis = 0; axis + 1 < MAX_RANK; axis++) {
-    // Of shapes of fewer axes nothing is left to be divided.
+    // With fewer than four axes `rest` is now the coordinate along the third axis.
     if (axis + 2 == MAX_RANK && rank < MAX_RANK) break;
-    const u32 behind = quotient<SMALL>(rest, in.extents[axis]);
-    at[axis] = rest - behind * in.extents[axis];
-    rest = behind;
+    const u32 next_rest = quotient<SMALL>(rest, in.extents[axis]);
+    at[axis] = rest - next_rest * in.extents[axis];
+    rest = next_rest;
   }
   at[rank < MAX_RANK ? MAX_RANK - 2 : MAX_RANK - 1] = rest;
-  GridPoint point;
+  LevelPoint point;
   point.set = in.set;
 #pragma unroll
   for (u32 axis = 0; axis < MAX_RANK; axis++) point.at[axis] = 2 * at[axis] + (point.set >> axis & 1);
@@ -120,9 +120,9 @@ __device__ __forceinline__ u32 component(const u32 (&of)[MAX_RANK], u32 axis) {
   return axis == 0 ? of[0] : axis == 1 ? of[1] : axis == 2 ? of[2] : of[3];
 }
 
-/// Weights of the neighbours at distances -3, -1, +1 and +3 along an axis, in sixteenths, a byte each.
-__device__ __forceinline__ constexpr u32 weights_of(i32 far_before, i32 before, i32 behind, i32 far_behind) {
-  return (u32(far_before) & 255) | (u32(before) & 255) << 8 | (u32(behind) & 255) << 16 | u32(far_behind) << 24;
+/// Weights of the neighbours a, b, c and d of FORMAT.md §6.2, at distances -3, -1, +1 and +3 along an axis: in sixteenths, a byte each.
+__device__ __forceinline__ constexpr u32 weights_of(i32 a, i32 b, i32 c, i32 d) {
+  return (u32(a) & 255) | (u32(b) & 255) << 8 | (u32(c) & 255) << 16 | u32(d) << 24;
 }
 
 /// Where the neighbours of a value that is odd along SIZE axes are, and their weights. None of this depends on the neighbours' positions.
@@ -130,60 +130,60 @@ template <u32 SIZE>
 struct Stencil {
   u32 neighbours[SIZE][4];  // indices of their positions
   u32 weights[SIZE];
-  u32 axes;  // number of those along which the value is interpolated
+  u32 axis_count;  // of the axes along which the value is interpolated
 
   Stencil() = default;
-  /// For the value at `point`. `index` and `stride` are the index of its position in an array of positions, and that array's strides. `kind` is the
-  /// predictor's byte of the plane.
-  __device__ __forceinline__ Stencil(const Extents& grid, const u32 (&stride)[MAX_RANK], const GridPoint& point, u32 index, u32 kind) : axes(0) {
+  /// For the value at `point`. `index` is that of its position in an array of positions. `stride` has the distances, in that array, of neighbouring values
+  /// of the level. `kind` is the predictor's byte of the plane.
+  __device__ __forceinline__ Stencil(const Extents& extents, const u32 (&stride)[MAX_RANK], const LevelPoint& point, u32 index, u32 kind) : axis_count(0) {
     // Rough axes count if the value is odd along no other ones.
     const u32 smooth = point.set & ~kind;
-    const u32 all_axes = smooth ? smooth : point.set;
+    const u32 used_axes = smooth ? smooth : point.set;
     const bool is_linear = kind & LINEAR_INTERPOLATION;
-    bool counts[SIZE], is_between[SIZE];
+    bool is_used[SIZE], is_used_with_c[SIZE];
     u32 left = point.set;
 #pragma unroll
     for (u32 k = 0; k < SIZE; k++) {
       const u32 axis = __ffs(left) - 1;
       left &= left - 1;
-      const u32 at = component(point.at, axis), extent = component(grid.of, axis), step = component(stride, axis);
-      const bool before = at >= 3, next = at + 1 < extent, after = at + 3 < extent;
+      const u32 at = component(point.at, axis), extent = component(extents.of, axis), stride_along = component(stride, axis);
+      const bool has_a = at >= 3, has_c = at + 1 < extent, has_d = at + 3 < extent;
       // A neighbour that does not exist has weight 0; another one is read in its place.
-      neighbours[k][1] = index - step;
-      neighbours[k][0] = before ? index - 3 * step : index - step;
-      neighbours[k][2] = next ? index + step : index - step;
-      neighbours[k][3] = after ? index + 3 * step : index - step;
-      weights[k] = is_linear ? (next ? weights_of(0, 8, 8, 0) : weights_of(0, 16, 0, 0))
-                   : after  ? (before ? weights_of(-1, 9, 9, -1) : weights_of(0, 6, 12, -2))
-                   : next   ? (before ? weights_of(-2, 12, 6, 0) : weights_of(0, 8, 8, 0))
-                   : before ? weights_of(-8, 24, 0, 0)
-                            : weights_of(0, 16, 0, 0);
-      counts[k] = all_axes >> axis & 1;
-      is_between[k] = counts[k] && next;
-      axes += is_between[k];
+      neighbours[k][1] = index - stride_along;
+      neighbours[k][0] = has_a ? index - 3 * stride_along : index - stride_along;
+      neighbours[k][2] = has_c ? index + stride_along : index - stride_along;
+      neighbours[k][3] = has_d ? index + 3 * stride_along : index - stride_along;
+      weights[k] = is_linear ? (has_c ? weights_of(0, 8, 8, 0) : weights_of(0, 16, 0, 0))
+                   : has_d ? (has_a ? weights_of(-1, 9, 9, -1) : weights_of(0, 6, 12, -2))
+                   : has_c ? (has_a ? weights_of(-2, 12, 6, 0) : weights_of(0, 8, 8, 0))
+                   : has_a ? weights_of(-8, 24, 0, 0)
+                           : weights_of(0, 16, 0, 0);
+      is_used[k] = used_axes >> axis & 1;
+      is_used_with_c[k] = is_used[k] && has_c;
+      axis_count += is_used_with_c[k];
     }
-    // Axes without a neighbour at +1 count only if no axis has one.
+    // Axes without a neighbour c count only if no axis has one.
 #pragma unroll
     for (u32 k = 0; k < SIZE; k++) {
-      if (!(axes > 0 ? is_between[k] : counts[k])) weights[k] = 0;
+      if (!(axis_count > 0 ? is_used_with_c[k] : is_used[k])) weights[k] = 0;
     }
-    if (axes == 0) axes = __popc(all_axes);
+    if (axis_count == 0) axis_count = __popc(used_axes);
   }
 
-  /// floor((sum + 8 axes) / (16 axes)): the mean of as many predictions in sixteenths, rounded half up. Sums wrap as the CPU's do.
+  /// floor((sum + 8 axis_count) / (16 axis_count)): the mean of as many predictions in sixteenths, rounded half up. Sums wrap as the CPU's do.
   template <typename Positions>
   __device__ __forceinline__ i32 predict(const Positions& position) const {
-    u32 sum = 8 * axes;
+    u32 sum = 8 * axis_count;
 #pragma unroll
     for (u32 k = 0; k < SIZE; k++) {
 #pragma unroll
       for (u32 i = 0; i < 4; i++) sum += u32(i32(weights[k] << (24 - 8 * i)) >> 24) * u32(position(neighbours[k][i]));
     }
-    if (SIZE >= 3 && axes == 3) {
+    if (SIZE >= 3 && axis_count == 3) {
       const i32 quotient = i32(sum) / 48;
       return quotient - (i32(sum) % 48 < 0);
     }
-    return i32(sum) >> (axes == 1 ? 4 : axes == 2 ? 5 : 6);
+    return i32(sum) >> (axis_count == 1 ? 4 : axis_count == 2 ? 5 : 6);
   }
 };
 
@@ -219,9 +219,9 @@ struct EncodeSide {
         chunk(job.input + blockIdx.y * job.input_stride),
         residuals(static_cast<Code*>(job.codes) + u64(blockIdx.y) * job.shape.elements),
         positions(job.positions + u64(blockIdx.y) * job.shape.elements),
-        kind(parameters.axes),
+        kind(parameters.predictor),
         fine(make_fine_grid<V>(parameters.step, parameters.inverse_step)) {
-    // Whether the fill value is an exception follows from the linear grid, as for differences.
+    // Whether the fill value is masked follows from the grid of differences (FORMAT.md §5.1).
     has_fill = make_grid<V>(parameters, 0).has_fill;
   }
 
@@ -229,19 +229,19 @@ struct EncodeSide {
   __device__ __forceinline__ V input(u32 index, u32) const { return ValueType<V>::from_bits(read_bits<V>(chunk, index, parameters.big_endian)); }
 
   /// Loads value `number` of the coarse level, which the chunk has at `index`.
-  __device__ __forceinline__ void bring(Room& room, u32 number, u32 index) const {
+  __device__ __forceinline__ void load(Room& room, u32 number, u32 index) const {
     room.slots[number] = read_bits<V>(chunk, index, parameters.big_endian);
   }
 
-  /// Encodes the value at `index` and returns its position. `coded`: index of its residual, in the order of coding.
-  __device__ __forceinline__ i32 take(V value, u32 index, u32 coded, i32 prediction) const {
+  /// Encodes the value at `index` and returns its position. `residual_index` is in the order of coding.
+  __device__ __forceinline__ i32 code_value(V value, u32 index, u32 residual_index, i32 prediction) const {
     i32 residual = 0, position = prediction;
     const bool filled = has_fill && u64(ValueType<V>::to_bits(value)) == parameters.fill_bits;
     if (filled || !encode_position(value, parameters.bound, fine, prediction, residual, position)) {
       // The mask is 0 where a job begins. Its bits may be set in any order.
       atomicOr(&job.mask[(u64(blockIdx.y) * job.segments + index / SEGMENT) * MASK_WORDS + index % SEGMENT / 32], 1u << (index % 32));
     }
-    residuals[coded] = Code(residual);
+    residuals[residual_index] = Code(residual);
     return position;
   }
 };
@@ -251,7 +251,7 @@ struct DecodeRoom {
   i32 residuals[COARSE_VALUES];
   i32 positions[COARSE_VALUES];
 
-  __device__ __forceinline__ i32 input(u32, u32 coded) const { return residuals[coded]; }
+  __device__ __forceinline__ i32 input(u32, u32 residual_index) const { return residuals[residual_index]; }
   __device__ __forceinline__ void set_position(u32 index, i32 position) { positions[index] = position; }
   __device__ __forceinline__ i32 position(u32 index) const { return positions[index]; }
 };
@@ -276,19 +276,19 @@ struct DecodeSide {
         residuals(plane_values<Code>(job, CODES)),
         positions(job.positions + u64(blockIdx.y) * job.shape.elements),
         output(job.output + blockIdx.y * job.output_stride),
-        kind(job.states[blockIdx.y].planes[CODES].axes),
+        kind(job.states[blockIdx.y].planes[CODES].predictor),
         // Decoding does not use 1 / step.
         fine(make_fine_grid<V>(parameters.step, 0.0)) {}
 
   __device__ __forceinline__ bool nothing_to_do() const { return job.states[blockIdx.y].error != 0; }
-  __device__ __forceinline__ i32 input(u32, u32 coded) const { return i32(residuals[coded]); }
+  __device__ __forceinline__ i32 input(u32, u32 residual_index) const { return i32(residuals[residual_index]); }
 
   /// Loads residual `number`.
-  __device__ __forceinline__ void bring(Room& room, u32 number, u32) const { room.residuals[number] = i32(residuals[number]); }
+  __device__ __forceinline__ void load(Room& room, u32 number, u32) const { room.residuals[number] = i32(residuals[number]); }
 
   /// Restores the value at `index` from its residual and returns its position.
-  __device__ __forceinline__ i32 take(i32 residual, u32 index, u32, i32 prediction) const {
-    const i32 position = restore_position(prediction, residual);
+  __device__ __forceinline__ i32 code_value(i32 residual, u32 index, u32, i32 prediction) const {
+    const i32 position = position_of(prediction, residual);
     write_bits<V>(output, index, parameters.big_endian != 0, ValueType<V>::to_bits(fine.restore<V>(position)));
     return position;
   }
@@ -302,9 +302,9 @@ static_assert(COARSE_VALUES <= SMALL_NUMBERS, "a value's number is small");
 /// A level in shared memory.
 struct CoarseLevel {
   const Classes& classes;
-  Extents grid;
-  u32 stride[MAX_RANK];  // of positions
-  u32 depth;             // its number
+  Extents extents;
+  u32 stride[MAX_RANK];  // distances of the level's neighbouring values in the array of positions
+  u32 number;            // of the level; 0 is the chunk itself
   u32 start;             // where its residuals begin
   u32 kind;              // of interpolation, the predictor's byte
 };
@@ -312,17 +312,17 @@ struct CoarseLevel {
 /// A value of a coarse level.
 template <u32 SIZE>
 struct CoarseValue {
-  u32 index, chunk_index, coded;
+  u32 index, chunk_index, residual_index;
   Stencil<SIZE> stencil;
 
   CoarseValue() = default;
   __device__ __forceinline__ CoarseValue(const CoarseLevel& level, const Shape& shape, u32 number)
       : CoarseValue(level, shape, number, find_point<SIZE, true>(level.classes, shape.rank, number)) {}
-  __device__ __forceinline__ CoarseValue(const CoarseLevel& level, const Shape& shape, u32 number, const GridPoint& point)
+  __device__ __forceinline__ CoarseValue(const CoarseLevel& level, const Shape& shape, u32 number, const LevelPoint& point)
       : index(dot(point.at, level.stride)),
-        chunk_index(dot(point.at, shape.strides) << level.depth),
-        coded(level.start + number),
-        stencil(level.grid, level.stride, point, index, level.kind) {}
+        chunk_index(dot(point.at, shape.strides) << level.number),
+        residual_index(level.start + number),
+        stencil(level.extents, level.stride, point, index, level.kind) {}
 };
 
 /// The values of a coarse level that are odd along SIZE axes. The first values of a pass go to threads that the pass before left idle, which find their
@@ -337,44 +337,44 @@ __device__ __forceinline__ void coarse_pass(const Side& side, typename Side::Roo
   if (number < end) value = CoarseValue<SIZE>(level, shape, number);
   __syncthreads();
   while (number < end) {
-    const auto input = room.input(value.index, value.coded);
-    room.set_position(value.index, side.take(input, value.chunk_index, value.coded, value.stencil.predict(positions)));
+    const auto input = room.input(value.index, value.residual_index);
+    room.set_position(value.index, side.code_value(input, value.chunk_index, value.residual_index, value.stencil.predict(positions)));
     number += Side::BLOCK_THREADS;
     if (number < end) value = CoarseValue<SIZE>(level, shape, number);
   }
 }
 
-/// All levels from the coarsest, `top`, down to `level`, whose grid fits into `room`, which is in shared memory. One block of threads a chunk.
+/// All levels from `coarsest` down to `finest`, whose values fit into `room`, in shared memory. One block of threads a chunk.
 template <typename Side>
-__device__ __forceinline__ void coarse_levels(const Side& side, typename Side::Room& room, const Shape& shape, u32 level, u32 top) {
+__device__ __forceinline__ void coarse_levels(const Side& side, typename Side::Room& room, const Shape& shape, u32 finest, u32 coarsest) {
   __shared__ Classes classes[COARSE_LEVELS];
-  const Extents whole = grid_extents(shape, level);
+  const Extents whole = level_extents(shape, finest);
   const u32 total = whole.count();
   const auto chunk_index = [&](u32 number) {
     u32 index = 0;
 #pragma unroll
     for (u32 axis = 0; axis < MAX_RANK; axis++) {
       const u32 rest = axis + 1 < MAX_RANK ? quotient<true>(number, whole.of[axis]) : 0;
-      index += (number - rest * whole.of[axis] << level) * shape.strides[axis];
+      index += (number - rest * whole.of[axis] << finest) * shape.strides[axis];
       number = rest;
     }
     return index;
   };
-  for (u32 number = threadIdx.x; number < total; number += Side::BLOCK_THREADS) side.bring(room, number, chunk_index(number));
-  for (u32 finer = warp_id(); finer < top - level; finer += Side::BLOCK_THREADS / WARP) make_classes(grid_extents(shape, level + finer), classes[finer]);
+  for (u32 number = threadIdx.x; number < total; number += Side::BLOCK_THREADS) side.load(room, number, chunk_index(number));
+  for (u32 k = warp_id(); k < coarsest - finest; k += Side::BLOCK_THREADS / WARP) make_classes(level_extents(shape, finest + k), classes[k]);
   __syncthreads();
-  if (threadIdx.x == 0) room.set_position(0, side.take(room.input(0, 0), 0, 0, 0));
-  // Strides of the array in shared memory, which has the extents of `level`.
+  if (threadIdx.x == 0) room.set_position(0, side.code_value(room.input(0, 0), 0, 0, 0));
+  // Strides of the array in shared memory, which has the extents of level `finest`.
   u32 own_stride[MAX_RANK];
   own_stride[0] = 1;
 #pragma unroll
   for (u32 axis = 1; axis < MAX_RANK; axis++) own_stride[axis] = own_stride[axis - 1] * whole.of[axis - 1];
   u32 turn = WARP;
-  for (u32 depth = top; depth-- > level;) {
-    CoarseLevel here = {classes[depth - level], grid_extents(shape, depth), {}, depth, 0, side.kind};
-    here.start = here.grid.halved().count();
+  for (u32 level = coarsest; level-- > finest;) {
+    CoarseLevel here = {classes[level - finest], level_extents(shape, level), {}, level, 0, side.kind};
+    here.start = here.extents.halved().count();
 #pragma unroll
-    for (u32 axis = 0; axis < MAX_RANK; axis++) here.stride[axis] = own_stride[axis] << (depth - level);
+    for (u32 axis = 0; axis < MAX_RANK; axis++) here.stride[axis] = own_stride[axis] << (level - finest);
     coarse_pass<1>(side, room, here, shape, turn);
     if (shape.rank > 1) coarse_pass<2>(side, room, here, shape, turn);
     if (shape.rank > 2) coarse_pass<3>(side, room, here, shape, turn);
@@ -382,37 +382,37 @@ __device__ __forceinline__ void coarse_levels(const Side& side, typename Side::R
   }
   __syncthreads();
   // Finer levels are predicted from these positions.
-  if (level == 0) return;
+  if (finest == 0) return;
   for (u32 number = threadIdx.x; number < total; number += Side::BLOCK_THREADS) side.positions[chunk_index(number)] = room.position(number);
 }
 
 /// The values of a level that are odd along SIZE axes.
 template <u32 SIZE, bool SMALL, typename Side>
-__device__ __forceinline__ void fine_pass(const Side& side, const Classes& classes, const Shape& shape, const Extents& grid, u32 level) {
+__device__ __forceinline__ void fine_pass(const Side& side, const Classes& classes, const Shape& shape, const Extents& extents, u32 level) {
   u32 stride[MAX_RANK];
 #pragma unroll
   for (u32 axis = 0; axis < MAX_RANK; axis++) stride[axis] = shape.strides[axis] << level;
   const i32* known = side.positions;
   const auto positions = [&](u32 index) { return known[index]; };
-  const u32 start = grid.halved().count(), end = classes[FIRST_SET<SIZE + 1>].first;
+  const u32 start = extents.halved().count(), end = classes[FIRST_SET<SIZE + 1>].first;
   // Nothing is predicted from the positions of the last pass, so they are not stored.
   const bool is_last = level == 0 && SIZE == shape.rank;
   for (u32 number = classes[FIRST_SET<SIZE>].first + blockIdx.x * THREADS + threadIdx.x; number < end; number += gridDim.x * THREADS) {
-    const GridPoint point = find_point<SIZE, SMALL>(classes, shape.rank, number);
+    const LevelPoint point = find_point<SIZE, SMALL>(classes, shape.rank, number);
     const u32 index = dot(point.at, stride);
     const auto input = side.input(index, start + number);
-    const i32 position = side.take(input, index, start + number, Stencil<SIZE>(grid, stride, point, index, side.kind).predict(positions));
+    const i32 position = side.code_value(input, index, start + number, Stencil<SIZE>(extents, stride, point, index, side.kind).predict(positions));
     if (!is_last) side.positions[index] = position;
   }
 }
 
 template <bool SMALL, typename Side>
-__device__ __forceinline__ void fine_pass(const Side& side, const Classes& classes, const Shape& shape, const Extents& grid, u32 level, u32 size) {
+__device__ __forceinline__ void fine_pass(const Side& side, const Classes& classes, const Shape& shape, const Extents& extents, u32 level, u32 size) {
   switch (size) {
-    case 1: return fine_pass<1, SMALL>(side, classes, shape, grid, level);
-    case 2: return fine_pass<2, SMALL>(side, classes, shape, grid, level);
-    case 3: return fine_pass<3, SMALL>(side, classes, shape, grid, level);
-    default: return fine_pass<4, SMALL>(side, classes, shape, grid, level);
+    case 1: return fine_pass<1, SMALL>(side, classes, shape, extents, level);
+    case 2: return fine_pass<2, SMALL>(side, classes, shape, extents, level);
+    case 3: return fine_pass<3, SMALL>(side, classes, shape, extents, level);
+    default: return fine_pass<4, SMALL>(side, classes, shape, extents, level);
   }
 }
 
@@ -420,18 +420,18 @@ __device__ __forceinline__ void fine_pass(const Side& side, const Classes& class
 template <typename Side>
 __device__ __forceinline__ void fine_pass(const Side& side, const Shape& shape, u32 level, u32 size) {
   __shared__ Classes classes;
-  const Extents grid = grid_extents(shape, level);
-  if (warp_id() == 0) make_classes(grid, classes);
+  const Extents extents = level_extents(shape, level);
+  if (warp_id() == 0) make_classes(extents, classes);
   __syncthreads();
-  if (grid.count() <= SMALL_NUMBERS) return fine_pass<true>(side, classes, shape, grid, level, size);
-  fine_pass<false>(side, classes, shape, grid, level, size);
+  if (extents.count() <= SMALL_NUMBERS) return fine_pass<true>(side, classes, shape, extents, level, size);
+  fine_pass<false>(side, classes, shape, extents, level, size);
 }
 
 template <typename V>
-__device__ __forceinline__ void interpolate_coarse(const EncodeJob& job, u32 level, u32 top) {
+__device__ __forceinline__ void interpolate_coarse(const EncodeJob& job, u32 finest, u32 coarsest) {
   __shared__ typename EncodeSide<V>::Room room;
   const EncodeSide<V> side(job);
-  if (!side.nothing_to_do()) coarse_levels(side, room, job.shape, level, top);
+  if (!side.nothing_to_do()) coarse_levels(side, room, job.shape, finest, coarsest);
 }
 template <typename V>
 __device__ __forceinline__ void interpolate_pass(const EncodeJob& job, u32 level, u32 size) {
@@ -439,11 +439,11 @@ __device__ __forceinline__ void interpolate_pass(const EncodeJob& job, u32 level
   if (!side.nothing_to_do()) fine_pass(side, job.shape, level, size);
 }
 template <typename V>
-__device__ __forceinline__ void restore_coarse(const DecodeJob& job, u32 level, u32 top) {
+__device__ __forceinline__ void restore_coarse(const DecodeJob& job, u32 finest, u32 coarsest) {
   __shared__ typename DecodeSide<V>::Room room;
   const DecodeSide<V> side(job);
   report(job, job.states[blockIdx.y]);
-  if (!side.nothing_to_do()) coarse_levels(side, room, job.shape, level, top);
+  if (!side.nothing_to_do()) coarse_levels(side, room, job.shape, finest, coarsest);
 }
 template <typename V>
 __device__ __forceinline__ void restore_pass(const DecodeJob& job, u32 level, u32 size) {
@@ -451,8 +451,8 @@ __device__ __forceinline__ void restore_pass(const DecodeJob& job, u32 level, u3
   if (!side.nothing_to_do()) fine_pass(side, job.shape, level, size);
 }
 
-/// Counts the exceptions of each segment, and adds them up for each group and for the chunk.
-extern "C" __global__ void __launch_bounds__(THREADS) count_marked(const __grid_constant__ EncodeJob job) {
+/// Counts the exceptions that interpolation has set in the mask, for each segment, and adds them up for every SLOTS_PER_SUM segments and for the chunk.
+extern "C" __global__ void __launch_bounds__(THREADS) count_interpolated_exceptions(const __grid_constant__ EncodeJob job) {
   EncodeState& state = job.states[blockIdx.y];
   if (is_constant(job, state)) return;
   for (u32 segment = blockIdx.x * WARPS + warp_id(); segment < job.segments; segment += gridDim.x * WARPS) {
@@ -464,16 +464,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_marked(const __grid_
     job.exception_counts[slot] = count;
     if (count) {
       atomicAdd(&state.exceptions, count);
-      atomicAdd(&job.exception_groups[u64(blockIdx.y) * job.groups + segment / GROUP], count);
+      atomicAdd(&job.exception_sums[u64(blockIdx.y) * job.sums + segment / SLOTS_PER_SUM], count);
     }
   }
 }
 
-extern "C" __global__ void __launch_bounds__(COARSE_THREADS) interpolate_coarse_f32(const __grid_constant__ EncodeJob job, u32 level, u32 top) {
-  interpolate_coarse<float>(job, level, top);
+extern "C" __global__ void __launch_bounds__(COARSE_THREADS) interpolate_coarse_f32(const __grid_constant__ EncodeJob job, u32 finest, u32 coarsest) {
+  interpolate_coarse<float>(job, finest, coarsest);
 }
-extern "C" __global__ void __launch_bounds__(COARSE_THREADS) interpolate_coarse_f64(const __grid_constant__ EncodeJob job, u32 level, u32 top) {
-  interpolate_coarse<double>(job, level, top);
+extern "C" __global__ void __launch_bounds__(COARSE_THREADS) interpolate_coarse_f64(const __grid_constant__ EncodeJob job, u32 finest, u32 coarsest) {
+  interpolate_coarse<double>(job, finest, coarsest);
 }
 extern "C" __global__ void __launch_bounds__(THREADS) interpolate_pass_f32(const __grid_constant__ EncodeJob job, u32 level, u32 size) {
   interpolate_pass<float>(job, level, size);
@@ -481,11 +481,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) interpolate_pass_f32(const
 extern "C" __global__ void __launch_bounds__(THREADS) interpolate_pass_f64(const __grid_constant__ EncodeJob job, u32 level, u32 size) {
   interpolate_pass<double>(job, level, size);
 }
-extern "C" __global__ void __launch_bounds__(COARSE_THREADS) restore_coarse_f32(const __grid_constant__ DecodeJob job, u32 level, u32 top) {
-  restore_coarse<float>(job, level, top);
+extern "C" __global__ void __launch_bounds__(COARSE_THREADS) restore_coarse_f32(const __grid_constant__ DecodeJob job, u32 finest, u32 coarsest) {
+  restore_coarse<float>(job, finest, coarsest);
 }
-extern "C" __global__ void __launch_bounds__(COARSE_THREADS) restore_coarse_f64(const __grid_constant__ DecodeJob job, u32 level, u32 top) {
-  restore_coarse<double>(job, level, top);
+extern "C" __global__ void __launch_bounds__(COARSE_THREADS) restore_coarse_f64(const __grid_constant__ DecodeJob job, u32 finest, u32 coarsest) {
+  restore_coarse<double>(job, finest, coarsest);
 }
 extern "C" __global__ void __launch_bounds__(THREADS) restore_pass_f32(const __grid_constant__ DecodeJob job, u32 level, u32 size) {
   restore_pass<float>(job, level, size);

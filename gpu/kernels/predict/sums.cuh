@@ -226,11 +226,11 @@ __device__ __forceinline__ C* edge_of(const DecodeJob& job, u32 index) {
 template <u32 THREADS_HERE, typename C>
 __device__ __forceinline__ void sum_block(const DecodeJob& job, const DecodePlaneState& codes, u32 index, C* out, u32 length) {
   const u32 row = job.shape.extents[0];
-  if (job.rows_in_blocks && (codes.axes & 1)) {
+  if (job.rows_in_blocks && (codes.predictor & 1)) {
     sum_rows<THREADS_HERE / WARP>(out, length, row);
     __syncthreads();
   }
-  if (job.columns_in_blocks && (codes.axes & 2)) {
+  if (job.columns_in_blocks && (codes.predictor & 2)) {
     // Blocks hold parts of columns, or columns a few times over.
     const u32 rows = min(length / row, job.shape.extents[1]);
     for (u32 at = 0; at < length; at += rows * row) sum_columns<THREADS_HERE>(out + at, rows, row, edge_of<C>(job, index));
@@ -253,7 +253,7 @@ __device__ __forceinline__ void join_columns(const DecodeJob& job) {
   constexpr u32 TOGETHER = 8;
   const DecodeState& state = job.states[blockIdx.y];
   const DecodePlaneState& plane = state.planes[CODES];
-  if (state.error || !(plane.axes & 2)) return;
+  if (state.error || !(plane.predictor & 2)) return;
   const C* edges = static_cast<const C*>(job.edges) + blockIdx.y * job.edge_stride;
   C* carries = static_cast<C*>(job.carries) + blockIdx.y * job.edge_stride;
   const u32 row = job.shape.extents[0], blocks = job.shape.extents[1] * row >> plane.block_log;
@@ -406,11 +406,11 @@ __device__ __forceinline__ void run_codes_pass(Blocks blocks, const DecodeJob& j
                                                const Store& store, bool must_store) {
   const Shape& shape = job.shape;
   // The axis behind the columns comes first, and joins them.
-  if (pass == AXIS && axis == 2 && job.columns_in_blocks == COLUMNS_JOINED && (plane.axes & 2)) {
+  if (pass == AXIS && axis == 2 && job.columns_in_blocks == COLUMNS_JOINED && (plane.predictor & 2)) {
     const u32 inner = shape.strides[2], extent = shape.extents[2];
-    return sum_axis<C>(blocks, values, JoinColumns<C>(job, plane), shape.elements / (inner * extent), extent, inner, plane.axes >> 2 & 1, store);
+    return sum_axis<C>(blocks, values, JoinColumns<C>(job, plane), shape.elements / (inner * extent), extent, inner, plane.predictor >> 2 & 1, store);
   }
-  run_pass<C>(blocks, shape, plane.axes, pass, axis, values, row_sums(job, CODES), store, must_store);
+  run_pass<C>(blocks, shape, plane.predictor, pass, axis, values, row_sums(job, CODES), store, must_store);
 }
 
 /// A pass over the codes by the first `codes_blocks` blocks of threads, and one over the mask by the others. `last` marks the last one over
@@ -435,7 +435,7 @@ __device__ __forceinline__ void restore_planes(const DecodeJob& job, u32 codes_b
     }
   } else if (state.planes[MASK].elements != 0) {
     const Blocks blocks = {blockIdx.x - codes_blocks, gridDim.x - codes_blocks};
-    run_mask_pass(blocks, job.shape, state.planes[MASK].axes, mask_pass, mask_axis, plane_values<u8>(job, MASK), row_sums(job, MASK));
+    run_mask_pass(blocks, job.shape, state.planes[MASK].predictor, mask_pass, mask_axis, plane_values<u8>(job, MASK), row_sums(job, MASK));
   }
 }
 
@@ -456,7 +456,7 @@ __device__ __forceinline__ void restore_line(const DecodeJob& job, u32 pass) {
   if (state.error || elements == 0) return;
   C* values = plane_values<C>(job, BITS);
   const Shape line = {1, elements, {elements, 1, 1, 1}, {1, 1, 1, 1}, {}};
-  run_pass<C>({blockIdx.x, gridDim.x}, line, state.planes[BITS].axes, pass, 0, values, row_sums(job, BITS), StoreInteger<C>{values}, false);
+  run_pass<C>({blockIdx.x, gridDim.x}, line, state.planes[BITS].predictor, pass, 0, values, row_sums(job, BITS), StoreInteger<C>{values}, false);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) restore_bits_f32(const __grid_constant__ DecodeJob job, u32 pass) {

@@ -96,7 +96,7 @@ __device__ void fill_and_gather(const EncodeJob& job) {
       __syncthreads();
       if (threadIdx.x < MASK_WORDS) bad[threadIdx.x] = mask[segment * MASK_WORDS + threadIdx.x];
       if (warp_id() == WARPS - 1) {
-        u32 before = warp_sum_before(job.exception_counts + chunk_slot, job.exception_groups + u64(blockIdx.y) * job.groups, segment);
+        u32 before = warp_sum_before(job.exception_counts + chunk_slot, job.exception_sums + u64(blockIdx.y) * job.sums, segment);
         if (lane_id() == 0) list_start = before;
       }
       __syncthreads();
@@ -169,7 +169,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_exceptions(const __g
     if (threadIdx.x == 0) {
       job.exception_counts[u64(blockIdx.y) * job.segments + segment] = total;
       if (total) {
-        atomicAdd(&job.exception_groups[u64(blockIdx.y) * job.groups + segment / GROUP], total);
+        atomicAdd(&job.exception_sums[u64(blockIdx.y) * job.sums + segment / SLOTS_PER_SUM], total);
         atomicAdd(&state.exceptions_found, total);
       }
     }
@@ -196,7 +196,7 @@ __device__ void write_exceptions(const DecodeJob& job) {
   for (u32 segment = blockIdx.x; segment < job.segments; segment += gridDim.x) {
     if (job.exception_counts[chunk_slot + segment] == 0) continue;
     if (warp_id() == 0) {
-      u32 before = warp_sum_before(job.exception_counts + chunk_slot, job.exception_groups + u64(blockIdx.y) * job.groups, segment);
+      u32 before = warp_sum_before(job.exception_counts + chunk_slot, job.exception_sums + u64(blockIdx.y) * job.sums, segment);
       if (lane_id() == 0) list_start = before;
     }
     // Eight neighbouring values a thread.

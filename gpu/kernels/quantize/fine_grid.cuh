@@ -9,7 +9,7 @@
 /// The grid on which interpolation restores values (FORMAT.md §5.2): POSITIONS_PER_STEP positions to a step.
 struct FineGrid {
   double step, inverse_step, spacing;
-  double limit;  // values of this many steps or more have no position; 0 where there is no fine grid
+  double steps_limit;  // values of this many steps or more have no position; 0 where there is no fine grid
 
   __device__ __forceinline__ double value(i32 position) const {
     const i32 steps = i32(u32(position) + POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP_LOG;
@@ -42,7 +42,7 @@ struct Nearest {
 };
 
 /// The position to which a residual leads from a prediction.
-__device__ __forceinline__ i32 restore_position(i32 prediction, i32 residual) {
+__device__ __forceinline__ i32 position_of(i32 prediction, i32 residual) {
   const u32 magnitude = residual < 0 ? 0u - u32(residual) : u32(residual);
   return i32(u32(prediction) + (magnitude < ESCAPE_FROM ? u32(residual) * POSITIONS_PER_STEP : u32(residual) - ESCAPE_BASE));
 }
@@ -54,13 +54,13 @@ __device__ __forceinline__ bool encode_position(V value, double bound, const Fin
   const double x = double(value), scaled = x * fine.inverse_step;
   residual = 0;
   position = prediction;
-  if (!(fabs(scaled) < fine.limit)) return false;
+  if (!(fabs(scaled) < fine.steps_limit)) return false;
   const Nearest<V> nearest(fine, value, (scaled + ROUNDING) - ROUNDING);
-  if (!(fabs(nearest.steps) < fine.limit)) return false;
+  if (!(fabs(nearest.steps) < fine.steps_limit)) return false;
   const i32 nearest_position = i32(nearest.steps * double(POSITIONS_PER_STEP) + nearest.rest);
-  const i32 limit = i32(fine.limit) * i32(POSITIONS_PER_STEP) - i32(POSITIONS_PER_STEP) / 2;
+  const i32 position_limit = i32(fine.steps_limit) * i32(POSITIONS_PER_STEP) - i32(POSITIONS_PER_STEP) / 2;
   const auto holds = [&](i32 candidate) {
-    return candidate >= -limit && candidate < limit && fabs(x - double(fine.restore<V>(candidate))) <= bound;
+    return candidate >= -position_limit && candidate < position_limit && fabs(x - double(fine.restore<V>(candidate))) <= bound;
   };
   const double steps = ((x - fine.value(prediction)) * fine.inverse_step + ROUNDING) - ROUNDING;
   if (fabs(steps) < double(ESCAPE_FROM)) {

@@ -60,7 +60,7 @@ __device__ __forceinline__ bool quantize_one(V value, const Grid& grid, typename
     holds = holds && fabs(rounded) < ValueType<V>::CODE_LIMIT && again == rounded;
   }
   if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
-    if (fabs(rounded) < grid.fine.limit) {
+    if (fabs(rounded) < grid.fine.steps_limit) {
       // A value that interpolation has restored between two steps stays an exception, so that rewriting does not move it.
       const Nearest<V> nearest(grid.fine, value, rounded);
       holds = holds && !(nearest.exact && nearest.rest != 0.0);
@@ -73,9 +73,9 @@ __device__ __forceinline__ bool quantize_one(V value, const Grid& grid, typename
 template <typename V>
 __device__ Grid make_grid(const EncodeParameters& parameters, u32 lattice_key) {
   Grid grid = {parameters.bound, parameters.step, parameters.inverse_step, 0.0, make_fine_grid<V>(parameters.step, parameters.inverse_step), {}, 0, false};
-  if (take_lattice(parameters, lattice_key, grid.step, grid.inverse_step)) grid.fine.limit = 0.0;
+  if (take_lattice(parameters, lattice_key, grid.step, grid.inverse_step)) grid.fine.steps_limit = 0.0;
   // A step other than twice the bound is a lattice that the host has found.
-  if (grid.step != 2.0 * grid.bound) grid.fine.limit = 0.0;
+  if (grid.step != 2.0 * grid.bound) grid.fine.steps_limit = 0.0;
   grid.safe_limit = safe_code_limit<V>(grid.step);
   grid.fast.make(grid.bound, grid.step);
   if (parameters.has_fill) {

@@ -92,7 +92,7 @@ __device__ __forceinline__ void make_codes(const EncodeJob& job) {
       job.last_valid[slot] = last;
       if (count) {
         atomicAdd(&state.exceptions, count);
-        atomicAdd(&job.exception_groups[u64(blockIdx.y) * job.groups + segment / GROUP], count);
+        atomicAdd(&job.exception_sums[u64(blockIdx.y) * job.sums + segment / SLOTS_PER_SUM], count);
       }
     }
     __syncthreads();

@@ -31,7 +31,7 @@ __device__ PlaneExtent plane_extent(const EncodeJob& job, const EncodeState& sta
   extent.extra_width = bit_length(state.planes[number].max_extra_words);
   extent.index = PLANE_HEADER_LEN + book.coded_len;
   extent.payload = extent.index + (u64(extent.blocks) * (extent.lane_width + extent.extra_width) + 31) / 32 * 4;
-  extent.payload_words = warp_sum_all(plane.groups + u64(blockIdx.y) * job.groups, ceil_div(extent.blocks, GROUP));
+  extent.payload_words = warp_sum_all(plane.size_sums + u64(blockIdx.y) * job.sums, ceil_div(extent.blocks, SLOTS_PER_SUM));
   extent.end = round_up_4(extent.payload + 2 * extent.payload_words);
   return extent;
 }
@@ -41,14 +41,14 @@ __device__ __forceinline__ void write_u64(u8* bytes, u64 value) {
 }
 
 /// 32 bits of the index from bit `32 * word`.
-__device__ u32 index_word(const u32* lane_or_plane_sizes, const u32* block_sizes, const PlaneExtent& extent, u32 word) {
+__device__ u32 index_word(const u32* lane_or_bit_plane_words, const u32* block_sizes, const PlaneExtent& extent, u32 word) {
   const u32 width = extent.lane_width + extent.extra_width;
   u64 bit = 32ull * word;
   u32 result = 0;
   for (u32 filled = 0; filled < 32;) {
     const u32 block = u32(bit / width), offset = u32(bit % width);
     if (block >= extent.blocks) break;
-    const u32 lanes = lane_or_plane_sizes[block];
+    const u32 lanes = lane_or_bit_plane_words[block];
     const u64 entry = u64(lanes) | u64(block_sizes[block] - lanes) << extent.lane_width;
     result |= u32(entry >> offset) << filled;
     const u32 step = min(width - offset, 32 - filled);
@@ -188,13 +188,13 @@ __device__ void assemble(const EncodeJob& job) {
     const PlaneExtent& extent = extents[number];
     if (extent.elements == 0) continue;
     const EncodePlane& plane = job.planes[number];
-    const u32* lane_or_plane_sizes = plane.lane_or_plane_sizes + chunk_slot;
+    const u32* lane_or_bit_plane_words = plane.lane_or_bit_plane_words + chunk_slot;
     const u32* block_sizes = plane.block_sizes + chunk_slot;
     if (head) {
       const Book& book = plane.book[blockIdx.y];
       if (threadIdx.x == 0) {
         const u32 predictor =
-            number == CODES ? job.parameters->axes : number == MASK ? mask_axes(job.shape, state) : 1;
+            number == CODES ? job.parameters->predictor : number == MASK ? mask_axes(job.shape, state) : 1;
         *reinterpret_cast<u32*>(stream + extent.start) = predictor | book.number << 8 | extent.block_segments_log << BLOCK_LOG_AT |
                                                          extent.lane_width << LANE_WIDTH_AT | extent.extra_width << EXTRA_WIDTH_AT;
         if (extent.payload_words % 2) {
@@ -208,7 +208,7 @@ __device__ void assemble(const EncodeJob& job) {
     u32* index = reinterpret_cast<u32*>(stream + extent.index);
     for (u32 word = blockIdx.x * THREADS + threadIdx.x; word < u32((extent.payload - extent.index) / 4);
          word += gridDim.x * THREADS) {
-      index[word] = index_word(lane_or_plane_sizes, block_sizes, extent, word);
+      index[word] = index_word(lane_or_bit_plane_words, block_sizes, extent, word);
     }
   }
 
@@ -222,8 +222,8 @@ __device__ void assemble(const EncodeJob& job) {
     const PlaneExtent& extent = extents[number];
     const EncodePlane& plane = job.planes[number];
     const u32* block_sizes = plane.block_sizes + chunk_slot;
-    u16* target = reinterpret_cast<u16*>(stream + extent.payload) + warp_sum_before(block_sizes, plane.groups + u64(blockIdx.y) * job.groups, block);
-    const u32 words = block_sizes[block], lane_words = plane.lane_or_plane_sizes[chunk_slot + block];
+    u16* target = reinterpret_cast<u16*>(stream + extent.payload) + warp_sum_before(block_sizes, plane.size_sums + u64(blockIdx.y) * job.sums, block);
+    const u32 words = block_sizes[block], lane_words = plane.lane_or_bit_plane_words[chunk_slot + block];
     const u32 first = block << extent.block_segments_log, count = min(1u << extent.block_segments_log, ceil_div(extent.elements, SEGMENT) - first);
     if (job.bit_planes) {
       // Blocks are a segment each, and whole words.
@@ -329,11 +329,11 @@ __device__ void find_blocks(const DecodeJob& job, u32 part) {
     const u32 header = *reinterpret_cast<const u32*>(stream + at);
     at += PLANE_HEADER_LEN;
     const auto field = [&](u32 shift, u32 bits) { return header >> shift & ((1u << bits) - 1); };
-    const u32 axes = field(0, 8), book = field(8, 8), block_log = MIN_BLOCK_LOG + field(BLOCK_LOG_AT, BLOCK_LOG_BITS);
+    const u32 predictor = field(0, 8), book = field(8, 8), block_log = MIN_BLOCK_LOG + field(BLOCK_LOG_AT, BLOCK_LOG_BITS);
     const u32 lane_width = field(LANE_WIDTH_AT, WIDTH_BITS), extra_width = field(EXTRA_WIDTH_AT, WIDTH_BITS);
     // The host has planned by the first plane's predictor.
     const bool interpolated = number == CODES && job.interpolated;
-    const u32 set = interpolated ? (axes & ~LINEAR_INTERPOLATION) ^ INTERPOLATION : axes;
+    const u32 set = interpolated ? (predictor & ~LINEAR_INTERPOLATION) ^ INTERPOLATION : predictor;
     good = set >> rank == 0;
     good = good && block_log <= MAX_BLOCK_LOG && lane_width <= 32 && extra_width <= 32 && header >> RESERVED_AT == 0 &&
            (book == CUSTOM_BOOK || book == BIT_PLANES || book < BOOKS);
@@ -394,7 +394,7 @@ __device__ void find_blocks(const DecodeJob& job, u32 part) {
       const u32 block = begin + t * BLOCKS_PER_THREAD + k;
       if (block < blocks) {
         plane.lane_starts[chunk_slot + block] = u32(at / 2 + before);
-        plane.lane_or_plane_sizes[chunk_slot + block] = u32(lanes[k]);
+        plane.lane_or_bit_plane_words[chunk_slot + block] = u32(lanes[k]);
         plane.extra_sizes[chunk_slot + block] = u32(sums[k] - lanes[k]);
       }
       before += sums[k];
@@ -405,7 +405,7 @@ __device__ void find_blocks(const DecodeJob& job, u32 part) {
     if (good && words % 2) good = reinterpret_cast<const u16*>(stream + at)[words] == 0;
     at = end;
     if (t == 0 && part == 0) {
-      state.planes[number] = {blocks, block_log, axes, elements, book == BIT_PLANES};
+      state.planes[number] = {blocks, block_log, predictor, elements, book == BIT_PLANES};
       plane.table[blockIdx.y] = table;
     }
   }

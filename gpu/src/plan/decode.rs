@@ -50,7 +50,7 @@ impl DecodePlan {
         let chunks = sizes.chunks;
         let mut arena = Arena::new(memory.arrays);
         let states = arena.take(chunks);
-        let exception_groups = arena.take(sizes.all_groups());
+        let exception_sums = arena.take(sizes.all_sums());
         let zeroed = arena.len();
         let input_stride = (size_of::<DecodeParameters>() as u64 + max_stream_len(layout)).next_multiple_of(256);
         let input = arena.take(chunks * input_stride as usize);
@@ -64,7 +64,7 @@ impl DecodePlan {
                 values: arena.take_sized(chunks * stride, size),
                 stride: stride as u64,
                 lane_starts: arena.take(segments),
-                lane_or_plane_sizes: arena.take(segments),
+                lane_or_bit_plane_words: arena.take(segments),
                 extra_sizes: arena.take(segments),
                 symbols: if variant.tokens { arena.take(segments * SEGMENT) } else { Pointer::NULL },
                 lane_ends: if variant.tokens { arena.take(segments) } else { Pointer::NULL },
@@ -84,7 +84,7 @@ impl DecodePlan {
             shape: shape(&key.shape),
             chunks: chunks as u32,
             segments: sizes.segments as u32,
-            groups: sizes.groups as u32,
+            sums: sizes.sums as u32,
             most_listed: sizes.most_listed as u32,
             rows_in_blocks: u32::from(variant.rows_in_blocks),
             columns_in_blocks: variant.columns.number(),
@@ -101,7 +101,7 @@ impl DecodePlan {
             carries: arena.take_sized(chunks * edge_stride, sizes.code),
             edge_stride: edge_stride as u64,
             exception_counts: arena.take(sizes.all_segments()),
-            exception_groups,
+            exception_sums,
             states,
             output,
             output_stride: stride * sizes.value as u64,

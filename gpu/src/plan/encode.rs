@@ -41,11 +41,11 @@ impl EncodePlan {
     /// plan that then compresses it may be another one.
     pub(crate) fn new(key: &Key, layout: &Layout, variant: EncodeVariant, memory: &Memory) -> Self {
         let sizes = Sizes::new(key);
-        let (chunks, values, segments, groups) = (sizes.chunks, sizes.values(), sizes.all_segments(), sizes.all_groups());
+        let (chunks, values, segments, sums) = (sizes.chunks, sizes.values(), sizes.all_segments(), sizes.all_sums());
         let mut arena = Arena::new(memory.arrays);
         let states = arena.take(chunks);
-        let exception_groups = arena.take(groups);
-        let plane_groups: [Pointer<u32>; PLANES] = std::array::from_fn(|_| arena.take(groups));
+        let exception_sums = arena.take(sums);
+        let size_sums: [Pointer<u32>; PLANES] = std::array::from_fn(|_| arena.take(sums));
         let before_mask = arena.len();
         let mask = arena.take(segments * SEGMENT / 32);
         // Interpolation sets bits of the mask; other quantizers write all of it.
@@ -63,9 +63,9 @@ impl EncodePlan {
                 token_counts: arena.take(segments),
                 extra_bits: arena.take(segments),
                 lane_words: arena.take(segments * LANE_SLOT),
-                lane_or_plane_sizes: arena.take(segments),
+                lane_or_bit_plane_words: arena.take(segments),
                 block_sizes: arena.take(segments),
-                groups: plane_groups[plane],
+                size_sums: size_sums[plane],
                 book: arena.take(chunks),
                 extra_stride: extra_stride as u64,
             }
@@ -75,7 +75,7 @@ impl EncodePlan {
             shape: shape(&key.shape),
             chunks: chunks as u32,
             segments: sizes.segments as u32,
-            groups: sizes.groups as u32,
+            sums: sizes.sums as u32,
             most_listed: sizes.most_listed as u32,
             bit_planes: u32::from(variant.bit_planes),
             needs_no_inspection: u32::from(variant.needs_no_inspection),
@@ -94,7 +94,7 @@ impl EncodePlan {
             first_valid: arena.take(segments),
             last_valid: arena.take(segments),
             exception_counts: arena.take(segments),
-            exception_groups,
+            exception_sums,
             states,
             planes,
             output: arena.take(chunks * output_stride as usize),
@@ -131,7 +131,7 @@ impl EncodePlan {
         if self.variant.interpolated {
             let pair = &known(interpolation)?.interpolate;
             interpolate(stream, pair, job, &job.shape, &self.sizes, multiprocessors, &mut observe)?;
-            launch(stream, &kernels.count_marked, grid(8), THREADS, job, &[])?;
+            launch(stream, &kernels.count_interpolated_exceptions, grid(8), THREADS, job, &[])?;
             observe("1 count")?;
         } else {
             let quantize = if self.variant.linear { &known(linear)?.quantize } else { quantize_any };

@@ -5,7 +5,7 @@ use quire_codec::stages::exceptions::most_listed;
 
 use super::key::Key;
 use crate::error::{Error, Reason, Result};
-use crate::job::{GROUP, MAX_RANK, Shape, THREADS};
+use crate::job::{MAX_RANK, SLOTS_PER_SUM, Shape, THREADS};
 
 /// Words that a thread clears.
 const WORDS_CLEARED: usize = 4;
@@ -17,8 +17,8 @@ pub(super) struct Sizes {
     pub(super) elements: usize,
     /// Segments of a chunk.
     pub(super) segments: usize,
-    /// Groups of a chunk.
-    pub(super) groups: usize,
+    /// Sums of a chunk in an array of sums of SLOTS_PER_SUM counts each.
+    pub(super) sums: usize,
     /// Most exceptions that a chunk has in a list.
     pub(super) most_listed: usize,
     /// Bytes of a value.
@@ -33,7 +33,7 @@ impl Sizes {
         let segments = elements.div_ceil(SEGMENT);
         let most_listed = most_listed(elements as u64) as usize;
         let (value, code) = (key.scalar.size(), key.scalar.code_size());
-        Self { chunks: key.chunks, elements, segments, groups: segments.div_ceil(GROUP), most_listed, value, code }
+        Self { chunks: key.chunks, elements, segments, sums: segments.div_ceil(SLOTS_PER_SUM), most_listed, value, code }
     }
 
     /// Entries of an array with one entry a value.
@@ -46,9 +46,9 @@ impl Sizes {
         self.chunks * self.segments
     }
 
-    /// Entries of an array with one entry a group.
-    pub(super) fn all_groups(&self) -> usize {
-        self.chunks * self.groups
+    /// Entries of an array of sums.
+    pub(super) fn all_sums(&self) -> usize {
+        self.chunks * self.sums
     }
 
     /// Launch grid for `items` pieces of work a chunk: enough blocks of threads to fill the device a few times over, one an item at the most.

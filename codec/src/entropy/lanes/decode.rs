@@ -3,23 +3,24 @@
 use super::LANES;
 use super::expand::{BlockWriter, KeepPatch};
 use super::extra_bits::{EXTRA_PADDING, read_window};
-use super::round::{self, LaneDecoder, Lanes, REQUEST};
+use super::round::{self, Lanes, VectorOps, WORDS_OFFERED};
 use crate::entropy::codebook::DecodeTable;
 use crate::error::{Error, Result};
 use crate::number::integer::Integer;
 use crate::simd::vectorized;
 
 /// Number of zero words that [`decode`] needs behind a block's lane words.
-pub const LANE_PADDING: usize = REQUEST;
+pub const LANE_PADDING: usize = WORDS_OFFERED;
 
 /// If the lane words of a block, with their padding, have fewer bits than this for each value, all its values are set to 0 before it is decoded. Extra bits do
 /// not count.
 const ZERO_FILL_BITS_PER_VALUE: usize = 2;
 
 /// Decodes a block of `values.len()` differences. `lane_words` are the lanes' words followed by [`LANE_PADDING`] zeros; `extra` holds the extra
-/// bits, followed by [`EXTRA_PADDING`] zero bytes. If `C` has an [`Integer::PLACEHOLDER`], an entry of `table` must have the bit
-/// `WIDE_ENTRY` if one of its differences does not fit `C` or equals [`Integer::PLACEHOLDER`]. The differences of entries without that bit
-/// can be written without a check, and then `keep_patch` is not called for them.
+/// bits, followed by [`EXTRA_PADDING`] zero bytes.
+///
+/// Let `C` have an [`Integer::PLACEHOLDER`]. An entry of `table` then needs the bit `WIDE_ENTRY` when one of its differences equals the placeholder or does not
+/// fit `C`. Entries without that bit may be written without a check; `keep_patch` is never called for them.
 ///
 /// # Errors
 /// `Corrupt` if the tokens have more values than the block, if extra bits are missing or left over, if lane words are left over or their last one is 0, or if
@@ -35,18 +36,18 @@ pub fn decode<C: Integer>(
     if let Some(v3) = pulp::x86::V3::try_new() {
         return vectorized(
             #[inline(always)]
-            || decode_lanes(round::Avx2(v3), lane_words, extra, table, values, keep_patch),
+            || decode_block(round::Avx2(v3), lane_words, extra, table, values, keep_patch),
         );
     }
     vectorized(
         #[inline(always)]
-        || decode_lanes(round::Portable, lane_words, extra, table, values, keep_patch),
+        || decode_block(round::Portable, lane_words, extra, table, values, keep_patch),
     )
 }
 
 #[inline(always)]
-fn decode_lanes<C: Integer>(
-    decoder: impl LaneDecoder,
+fn decode_block<C: Integer>(
+    ops: impl VectorOps,
     lane_words: &[u16],
     extra: &[u8],
     table: &DecodeTable,
@@ -57,28 +58,28 @@ fn decode_lanes<C: Integer>(
     // The number of the block's lane words. It is also the index of the padding's first word; all words of the padding are 0.
     let zeros_at = lane_words.len().saturating_sub(LANE_PADDING);
     let word = |index: usize| u32::from(lane_words[index.min(zeros_at)]);
-    let mut lanes = Lanes { buffers: std::array::from_fn(|lane| word(lane) << 16 | word(LANES + lane)), used: [0; LANES] };
+    let mut lanes = Lanes { buffers: std::array::from_fn(|lane| word(lane) << 16 | word(LANES + lane)), empty: [0; LANES] };
     let mut next = (2 * LANES).min(zeros_at);
     // A block with few lane bits for its values mostly consists of zeros and runs. It is filled with zeros first, so that most zeros of runs need not be
-    // stored. Two functions of `BlockWriter` store zeros all the same. `write_zeros` stores LANES of them for each run, however long the run is. `skip`
+    // stored. Two functions of `BlockWriter` store zeros all the same. `pass_zeros` stores LANES of them for each run, however long the run is. `fill_zeros`
     // stores all zeros of a run; it is called at the block's end, and in rounds that `expand_any` writes. In other blocks, all zeros of runs are stored.
     let is_zero_filled = 16 * lane_words.len() < ZERO_FILL_BITS_PER_VALUE * values.len();
     if is_zero_filled {
         values.fill(C::default());
     }
     let mut output = BlockWriter { values, is_zero_filled, written: 0, extra, extra_at: 0, keep_patch };
-    let mut unused_lanes_are_zero = true;
+    let mut unused_entries_are_first = true;
     while output.written < output.values.len() {
-        let request = lane_words[next..].first_chunk().unwrap_or(&[0; REQUEST]);
-        let round = decoder.round(&mut lanes, table, request);
+        let next_words = lane_words[next..].first_chunk().unwrap_or(&[0; WORDS_OFFERED]);
+        let round = ops.decode_round(&mut lanes, table, next_words);
         next = (next + round.taken).min(zeros_at);
-        let tokens = output.expand(&round, decoder);
+        let tokens = output.expand(&round, ops);
         // If the block ends within this round, the lanes behind its last token have no token. By FORMAT.md §9.1 their buffers must
-        // be 0, and none is shifted or gets a word in that round. But `round` has looked up a token for them too, has shifted their
+        // be 0, and none is shifted or gets a word in that round. But `decode_round` has looked up a token for them too, has shifted their
         // buffers by its length and may have added a word. A buffer was 0 before that if two things hold. The entry is `table[0]`:
         // its code is all zeros, so that only zeros were shifted out. And the buffer is 0 afterwards, which is checked below for
         // all lanes.
-        unused_lanes_are_zero = round.entries[tokens..].iter().all(|&entry| entry == table[0]);
+        unused_entries_are_first = round.entries[tokens..].iter().all(|&entry| entry == table[0]);
     }
 
     let BlockWriter { values, written, extra_at, .. } = output;
@@ -92,7 +93,7 @@ fn decode_lanes<C: Integer>(
     let last_is_zero = zeros_at > 0 && word(zeros_at - 1) == 0;
     if next != zeros_at
         || last_is_zero
-        || !unused_lanes_are_zero
+        || !unused_entries_are_first
         || lanes.buffers != [0; LANES]
         || read_window(extra, extra_at) != 0
     {

@@ -15,7 +15,7 @@ use crate::simd::vectorized;
 /// Most words that the lanes of a block can ask for.
 const MAX_WORDS: usize = MAX_BLOCK * MAX_CODE_BITS as usize / 16 + 2 * LANES;
 
-/// Codes blocks. Keeps the memory for the words of a block.
+/// Encodes blocks. Keeps the memory for the words of a block.
 #[derive(Debug, Default)]
 pub struct Encoder {
     words: HeapArray<u16, { 1 << 16 }>,
@@ -24,8 +24,8 @@ pub struct Encoder {
 const _: () = assert!(MAX_WORDS <= 1 << 16);
 
 impl Encoder {
-    /// Codes the tokens of a block, at most [`MAX_BLOCK`]; returns the block's words without the zeros at their end. `codes` come
-    /// from [`crate::entropy::codebook::canonical_codes`]: the lower 16 bits are a symbol's code, the upper 16 its length in bits.
+    /// Encodes the symbols of a block's tokens, at most [`MAX_BLOCK`]; returns the block's words without the zeros at their end. `codes`
+    /// come from [`crate::entropy::codebook::canonical_codes`]: the lower 16 bits are a symbol's code, the upper 16 its length in bits.
     ///
     /// # Errors
     /// `OutOfMemory`.

@@ -1,13 +1,13 @@
 //! Tokens of a round → differences (FORMAT.md §7).
 //!
-//! Each kind of round has its own path, because mispredicted branches cost more than any other work here. Direct codes are written for all lanes at once; runs and
-//! classes are added one by one where they are few, and in vector code where they are many.
+//! Each kind of round has its own path, because mispredicted branches cost more than any other work here. Direct codes are written for all lanes at once; runs
+//! and classes are added one by one where they are few, and in vector code where they are many.
 
 use super::LANES;
 use super::extra_bits::{
     EXTRA_PADDING, RoundBits, expand_narrow, extra_count, narrow_difference, read_bits, read_window, run_first, run_length,
 };
-use super::round::{LaneDecoder, RoundTokens};
+use super::round::{RoundTokens, VectorOps};
 use crate::entropy::alphabet::{ALPHABET, SYMBOLS, class_value};
 use crate::entropy::codebook::{RUN_ENTRY, START_SHIFT, WIDE_ENTRY};
 use crate::number::integer::Integer;
@@ -25,8 +25,8 @@ const MAX_RUNS_ONE_BY_ONE: u32 = 12;
 /// If a round has runs and classes, and at most this many of both together, their extra bits are read one by one. The limit is low because the branch between
 /// run and class is often mispredicted. Bit operations instead of the branch took up to 10 % longer on planes that are mostly zeros.
 const MAX_MIXED_ONE_BY_ONE: u32 = 3;
-/// If a round has at most this many runs, the tokens behind a run are written with the others first, and once more behind the run's zeros. With more runs, each
-/// token is written only once, at the sum of the spans before it.
+/// If a round has at most this many runs, all tokens are first copied side by side, as if no run had zeros. The tokens behind a run are then copied again, to
+/// their places behind its zeros. With more runs, each token is written only once, at the sum of the spans before it.
 const MAX_COPIED_RUNS: u32 = 1;
 
 /// If the integers of the block have an [`Integer::PLACEHOLDER`], this is called for each difference that they cannot hold or that equals
@@ -53,7 +53,7 @@ pub(super) struct BlockWriter<'a, C> {
 impl<C: Integer> BlockWriter<'_, C> {
     /// Writes the values of a round's tokens. Returns the number of lanes that have a token: all, or fewer in the round in which the block becomes full.
     #[inline(always)]
-    pub(super) fn expand(&mut self, round: &RoundTokens, decoder: impl LaneDecoder) -> usize {
+    pub(super) fn expand(&mut self, round: &RoundTokens, ops: impl VectorOps) -> usize {
         let &RoundTokens { ref entries, has_run, has_wide, non_literals, .. } = round;
         // `expand_any` writes a round with wide tokens. It also writes one for which `extra` has fewer than ROUND_BYTES bytes left:
         // then earlier rounds have needed more extra bits than the block has.
@@ -62,22 +62,22 @@ impl<C: Integer> BlockWriter<'_, C> {
         };
         let mut bits = RoundBits { bytes, at: self.extra_at % 8 };
         let count = non_literals.count_ones();
-        let runs = if has_run { decoder.marked(entries, RUN_ENTRY) } else { 0 };
+        let runs = if has_run { ops.lanes_with(entries, RUN_ENTRY) } else { 0 };
         if has_run && runs == non_literals && count <= MAX_RUNS_ONE_BY_ONE {
-            return self.expand_one_by_one::<true>(decoder, entries, non_literals, runs, bits);
+            return self.expand_one_by_one::<true>(ops, entries, non_literals, runs, bits);
         }
         if has_run && count <= MAX_MIXED_ONE_BY_ONE {
-            return self.expand_one_by_one::<false>(decoder, entries, non_literals, runs, bits);
+            return self.expand_one_by_one::<false>(ops, entries, non_literals, runs, bits);
         }
         if !has_run && self.values.len() - self.written < LANES {
             return self.expand_last(entries, 0);
         }
         if !has_run && count <= MAX_OVERWRITTEN_CLASSES {
-            self.write_and_overwrite(decoder, entries, non_literals, bits);
+            self.write_and_overwrite(ops, entries, non_literals, bits);
             return LANES;
         }
         // Many tokens are runs or classes. So the extra bits of all 32 lanes are taken at once; a direct code has none to take.
-        let bits_here = decoder.take_extra_bits(entries, &mut bits);
+        let bits_here = ops.take_extra_bits(entries, &mut bits);
         self.advance(&bits);
         if !has_run {
             self.write_all(std::array::from_fn(|lane| narrow_difference(entries[lane], bits_here[lane])));
@@ -90,7 +90,7 @@ impl<C: Integer> BlockWriter<'_, C> {
             (found, *span) = expand_narrow(entries[lane], bits_here[lane]);
             *difference = C::from_i64(found.into());
         }
-        self.write_runs(decoder, entries, &differences, runs, &spans)
+        self.write_runs(ops, entries, &differences, runs, &spans)
     }
 
     /// Moves on behind the extra bits that a round has taken.
@@ -104,18 +104,18 @@ impl<C: Integer> BlockWriter<'_, C> {
         self.extra_at -= entries.iter().map(|&entry| extra_count(entry) as usize).sum::<usize>();
     }
 
-    /// Writes a round that has runs, but mostly direct codes. If `ARE_RUNS`, each token that is no direct code is a run; otherwise some are classes.
+    /// Writes a round that has runs, but mostly direct codes. If `ONLY_RUNS`, each token that is no direct code is a run; otherwise some are classes.
     #[inline(always)]
-    fn expand_one_by_one<const ARE_RUNS: bool>(
+    fn expand_one_by_one<const ONLY_RUNS: bool>(
         &mut self,
-        decoder: impl LaneDecoder,
+        ops: impl VectorOps,
         entries: &[u32; LANES],
         mut non_literals: u32,
         runs: u32,
         mut bits: RoundBits<'_>,
     ) -> usize {
         let mut differences = [C::default(); 2 * LANES];
-        for (difference, payload) in differences.iter_mut().zip(decoder.payloads(entries)) {
+        for (difference, payload) in differences.iter_mut().zip(ops.payloads(entries)) {
             *difference = C::from_i64(payload.into());
         }
         let mut spans = [1; LANES];
@@ -126,21 +126,22 @@ impl<C: Integer> BlockWriter<'_, C> {
             let bits_here = bits.take(extra_count(entry)) as u32;
             let difference;
             (difference, spans[lane]) =
-                if ARE_RUNS { (run_first(entry), run_length(entry, bits_here)) } else { expand_narrow(entry, bits_here) };
+                if ONLY_RUNS { (run_first(entry), run_length(entry, bits_here)) } else { expand_narrow(entry, bits_here) };
             differences[lane] = C::from_i64(difference.into());
         }
         self.advance(&bits);
-        self.write_runs(decoder, entries, &differences, runs, &spans)
+        self.write_runs(ops, entries, &differences, runs, &spans)
     }
 
     /// Writes the differences of a round with runs. Token `l` has `spans[l]` values, and `differences[l]` is the first of them.
-    /// Behind those of the 32 tokens, `differences` has zeros: so LANES elements can be copied from any token on, and a block that
-    /// was filled with zeros has zeros behind the round afterwards, too. `extra_at` must be behind the extra bits of the whole round;
-    /// it is moved back over those of tokens behind the block's end. Returns the number of tokens before the block's end.
+    /// The second half of `differences` is zeros, for two reasons. LANES elements can be copied from any token on. And in a block that
+    /// was filled with zeros, the values behind the round are still zeros after such a copy. `extra_at` must be behind the extra bits
+    /// of the whole round; it is moved back over those of tokens behind the block's end. Returns the number of tokens before the
+    /// block's end.
     #[inline(always)]
     fn write_runs(
         &mut self,
-        decoder: impl LaneDecoder,
+        ops: impl VectorOps,
         entries: &[u32; LANES],
         differences: &[C; 2 * LANES],
         runs: u32,
@@ -149,13 +150,13 @@ impl<C: Integer> BlockWriter<'_, C> {
         if runs.count_ones() <= MAX_COPIED_RUNS {
             return self.copy_between_runs(entries, differences, runs, spans);
         }
-        let ends = decoder.sums(spans);
+        let ends = ops.sums(spans);
         let span = ends[LANES - 1] as usize;
         let room = self.values[self.written..].first_chunk_mut::<MAX_SCATTERED_VALUES>();
         if let Some(values) = room.filter(|_| span <= MAX_SCATTERED_VALUES) {
             if !self.is_zero_filled {
-                let (most, rest) = values.split_at_mut(2 * LANES);
-                most.fill(C::default());
+                let (start, rest) = values.split_at_mut(2 * LANES);
+                start.fill(C::default());
                 if span > 2 * LANES {
                     rest.fill(C::default());
                 }
@@ -204,7 +205,7 @@ impl<C: Integer> BlockWriter<'_, C> {
             runs &= runs - 1;
             self.written += run + 1 - token;
             token = run + 1;
-            self.write_zeros(spans[run] as usize - 1);
+            self.pass_zeros(spans[run] as usize - 1);
             if self.written > self.values.len() {
                 break;
             }
@@ -217,13 +218,13 @@ impl<C: Integer> BlockWriter<'_, C> {
     #[inline(always)]
     fn write_and_overwrite(
         &mut self,
-        decoder: impl LaneDecoder,
+        ops: impl VectorOps,
         entries: &[u32; LANES],
         mut non_literals: u32,
         mut bits: RoundBits<'_>,
     ) {
         let begin = self.written;
-        self.write_all(decoder.payloads(entries));
+        self.write_all(ops.payloads(entries));
         let values = &mut self.values[begin..begin + LANES];
         while non_literals != 0 {
             let lane = non_literals.trailing_zeros() as usize % LANES;
@@ -245,7 +246,7 @@ impl<C: Integer> BlockWriter<'_, C> {
             self.extra_at += extra_count(entry) as usize;
             let (difference, span) = expand_narrow(entry, bits_here);
             self.write_any(difference.into());
-            self.skip(span as usize - 1);
+            self.fill_zeros(span as usize - 1);
         }
         LANES
     }
@@ -266,7 +267,7 @@ impl<C: Integer> BlockWriter<'_, C> {
             self.extra_at += extra_count(entry) as usize;
             if entry & RUN_ENTRY != 0 {
                 self.write_any(run_first(entry).into());
-                self.skip(run_length(entry, bits as u32) as usize - 1);
+                self.fill_zeros(run_length(entry, bits as u32) as usize - 1);
             } else {
                 self.write_any(class_value(start, bits));
             }
@@ -291,7 +292,7 @@ impl<C: Integer> BlockWriter<'_, C> {
 
     /// Moves `written` on by `zeros`, even over the block's end, and sets to 0 those of these values that the block has.
     #[inline(always)]
-    fn skip(&mut self, zeros: usize) {
+    fn fill_zeros(&mut self, zeros: usize) {
         let end = (self.written + zeros).min(self.values.len());
         self.values[self.written..end].fill(C::default());
         self.written += zeros;
@@ -301,7 +302,7 @@ impl<C: Integer> BlockWriter<'_, C> {
     /// values are always set to 0, even if `zeros` is less, because [`Self::copy_between_runs`] has left copies of tokens in them;
     /// there must be room for them. If the block was filled with zeros, values after these are 0 already and are not written.
     #[inline(always)]
-    fn write_zeros(&mut self, zeros: usize) {
+    fn pass_zeros(&mut self, zeros: usize) {
         self.write(&[C::default(); LANES]);
         let end = self.written + zeros;
         if self.is_zero_filled {

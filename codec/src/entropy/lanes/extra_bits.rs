@@ -1,9 +1,9 @@
 //! Extra bits of tokens, and the differences and runs that they make with an entry of the decoding table (FORMAT.md §7).
 //!
-//! Bits 0 to 3 of an entry are the length of the code, bits 4 to 10 the number of the token's extra bits. The bits from
-//! `START_SHIFT` on are its payload, in two's complement. The payload of a direct code is its difference, that of a token class its
-//! start. Of a run, the payload has the start in the bits below `FIRST_SHIFT` and the first value in those from there on. An entry
-//! with `WIDE_ENTRY` is wide: its payload is the symbol, and the start is to be taken from the alphabet.
+//! [`DecodeTable`](crate::entropy::codebook::DecodeTable) says what each bit of an entry is. Its bits from `START_SHIFT` on are called its payload here. The
+//! payload of a direct code is its difference, that of a token class its start. The payload of a run holds two numbers: bits `START_SHIFT` to `FIRST_SHIFT - 1`
+//! of the entry are its start, those from `FIRST_SHIFT` on its first value. An entry with `WIDE_ENTRY` is wide: its payload is the symbol, and the start is to
+//! be taken from the alphabet.
 
 use super::LANES;
 use crate::entropy::codebook::{FIRST_SHIFT, RUN_ENTRY, START_SHIFT};

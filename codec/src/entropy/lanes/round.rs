@@ -4,17 +4,17 @@ use super::LANES;
 use super::extra_bits::{RoundBits, WINDOW_BITS, extra_count};
 use crate::entropy::codebook::{DecodeTable, MAX_CODE_BITS, NON_LITERAL_ENTRY, RUN_ENTRY, START_SHIFT, WIDE_ENTRY};
 
-/// Number of words that are handed to a round. A round takes at most [`LANES`] of them, one for each lane. The other 8 are there so
-/// that eight words can be loaded from any offset up to [`LANES`].
-pub(super) const REQUEST: usize = LANES + 8;
+/// Number of words that are offered to a round. A round takes at most [`LANES`] of them, one for each lane. No round takes the other 8. They are there so that
+/// a load of eight words needs no bounds check, but only an offset modulo LANES + 1.
+pub(super) const WORDS_OFFERED: usize = LANES + 8;
 
 /// State of the lanes of a block.
 pub(super) struct Lanes {
     /// Next bits of each lane, the first one most significant.
     pub(super) buffers: [u32; LANES],
     /// Number of each buffer's lowest bits that are empty, because codes were shifted out of its top: 0 to 15 between rounds. It is
-    /// 32 less `available` of FORMAT.md §9.1.
-    pub(super) used: [u32; LANES],
+    /// 32 − `available` of FORMAT.md §9.1.
+    pub(super) empty: [u32; LANES],
 }
 
 /// The tokens of a round.
@@ -32,11 +32,11 @@ pub(super) struct RoundTokens {
 }
 
 /// The vector operations of a decoder.
-pub(super) trait LaneDecoder: Copy {
-    /// Looks up one token in each lane. Then each lane with 16 bits or fewer left in its buffer gets the next word of `request`, in the order of the lanes.
-    fn round(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> RoundTokens;
+pub(super) trait VectorOps: Copy {
+    /// Looks up one token in each lane. Then each lane with 16 bits or fewer left in its buffer gets the next word of `next_words`, in the order of the lanes.
+    fn decode_round(self, lanes: &mut Lanes, table: &DecodeTable, next_words: &[u16; WORDS_OFFERED]) -> RoundTokens;
     /// Bit `l` of the result is set if entry `l` has `bit`, a number with one bit set.
-    fn marked(self, entries: &[u32; LANES], bit: u32) -> u32;
+    fn lanes_with(self, entries: &[u32; LANES], bit: u32) -> u32;
     /// Bits of the entries from [`START_SHIFT`] on, two's complement: the differences of direct codes.
     fn payloads(self, entries: &[u32; LANES]) -> [i32; LANES];
     /// Inclusive prefix sums, modulo 2^32.
@@ -49,18 +49,18 @@ pub(super) trait LaneDecoder: Copy {
 #[derive(Clone, Copy)]
 pub(super) struct Portable;
 
-impl LaneDecoder for Portable {
+impl VectorOps for Portable {
     #[inline(always)]
-    fn round(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> RoundTokens {
+    fn decode_round(self, lanes: &mut Lanes, table: &DecodeTable, next_words: &[u16; WORDS_OFFERED]) -> RoundTokens {
         let mut tokens = RoundTokens { entries: [0; LANES], has_run: false, has_wide: false, non_literals: 0, taken: 0 };
         let mut any = 0;
         for lane in 0..LANES {
             let entry = table[(lanes.buffers[lane] >> (32 - MAX_CODE_BITS)) as usize];
             let length = entry & 15;
-            let count = lanes.used[lane] + length;
+            let count = lanes.empty[lane] + length;
             let takes = count >> 4;
-            let word = u32::from(request[tokens.taken % LANES]) & takes.wrapping_neg();
-            lanes.used[lane] = count & 15;
+            let word = u32::from(next_words[tokens.taken % LANES]) & takes.wrapping_neg();
+            lanes.empty[lane] = count & 15;
             lanes.buffers[lane] = lanes.buffers[lane] << length | word << (count & 15);
             tokens.taken += takes as usize;
             tokens.entries[lane] = entry;
@@ -72,8 +72,8 @@ impl LaneDecoder for Portable {
     }
 
     #[inline(always)]
-    fn marked(self, entries: &[u32; LANES], bit: u32) -> u32 {
-        entries.iter().enumerate().fold(0, |marked, (lane, entry)| marked | u32::from(entry & bit != 0) << lane)
+    fn lanes_with(self, entries: &[u32; LANES], bit: u32) -> u32 {
+        entries.iter().enumerate().fold(0, |found, (lane, entry)| found | u32::from(entry & bit != 0) << lane)
     }
 
     #[inline(always)]
@@ -139,9 +139,9 @@ static HAND_OUT: [[u8; 8]; 256] = {
 };
 
 #[cfg(target_arch = "x86_64")]
-impl LaneDecoder for Avx2 {
+impl VectorOps for Avx2 {
     #[inline(always)]
-    fn round(self, lanes: &mut Lanes, table: &DecodeTable, request: &[u16; REQUEST]) -> RoundTokens {
+    fn decode_round(self, lanes: &mut Lanes, table: &DecodeTable, next_words: &[u16; WORDS_OFFERED]) -> RoundTokens {
         use pulp::bytemuck::cast;
         use std::arch::x86_64::{__m128i, __m256i};
         let (avx, avx2) = (self.0.avx, self.0.avx2);
@@ -150,20 +150,20 @@ impl LaneDecoder for Avx2 {
         let mut any: __m256i = cast([0u32; 8]);
         let looked_up = lanes.buffers.map(|buffer| table[(buffer >> (32 - MAX_CODE_BITS)) as usize]);
         let eights = looked_up.as_chunks::<8>().0.iter().zip(tokens.entries.as_chunks_mut::<8>().0);
-        let eights = eights.zip(lanes.buffers.as_chunks_mut::<8>().0).zip(lanes.used.as_chunks_mut::<8>().0);
-        for (eight, (((looked_up, found_entries), buffers), used)) in eights.enumerate() {
+        let eights = eights.zip(lanes.buffers.as_chunks_mut::<8>().0).zip(lanes.empty.as_chunks_mut::<8>().0);
+        for (eight, (((looked_up, found_entries), buffers), empty)) in eights.enumerate() {
             let entries: __m256i = cast(*looked_up);
             *found_entries = cast(entries);
             let length = avx2._mm256_and_si256(entries, fifteen);
-            let count = avx2._mm256_add_epi32(cast(*used), length);
+            let count = avx2._mm256_add_epi32(cast(*empty), length);
             let takes = avx2._mm256_cmpgt_epi32(count, fifteen);
             let kept = avx2._mm256_and_si256(count, fifteen);
             let set = avx._mm256_movemask_ps(cast(takes)) as usize % 256;
-            let words: [u16; 8] = *request[tokens.taken % (LANES + 1)..].first_chunk().unwrap_or(&[0; 8]);
+            let words: [u16; 8] = *next_words[tokens.taken % (LANES + 1)..].first_chunk().unwrap_or(&[0; 8]);
             let words = avx2._mm256_cvtepu16_epi32(cast::<[u16; 8], __m128i>(words));
             let order = avx2._mm256_cvtepu8_epi32(cast([HAND_OUT[set], [0; 8]]));
             let words = avx2._mm256_and_si256(avx2._mm256_permutevar8x32_epi32(words, order), takes);
-            *used = cast(kept);
+            *empty = cast(kept);
             *buffers =
                 cast(avx2._mm256_or_si256(avx2._mm256_sllv_epi32(cast(*buffers), length), avx2._mm256_sllv_epi32(words, kept)));
             tokens.taken += set.count_ones() as usize;
@@ -180,13 +180,13 @@ impl LaneDecoder for Avx2 {
     }
 
     #[inline(always)]
-    fn marked(self, entries: &[u32; LANES], bit: u32) -> u32 {
+    fn lanes_with(self, entries: &[u32; LANES], bit: u32) -> u32 {
         use pulp::bytemuck::cast;
         let (avx, avx2) = (self.0.avx, self.0.avx2);
         let bit = cast([bit; 8]);
-        entries.as_chunks::<8>().0.iter().enumerate().fold(0, |marked, (eight, entries)| {
+        entries.as_chunks::<8>().0.iter().enumerate().fold(0, |found, (eight, entries)| {
             let has_bit = avx2._mm256_cmpeq_epi32(avx2._mm256_and_si256(cast(*entries), bit), bit);
-            marked | avx._mm256_movemask_ps(cast(has_bit)).cast_unsigned() << (8 * eight)
+            found | avx._mm256_movemask_ps(cast(has_bit)).cast_unsigned() << (8 * eight)
         })
     }
 
@@ -218,7 +218,8 @@ impl LaneDecoder for Avx2 {
         sums
     }
 
-    /// Reads the extra bits of four tokens at once. If four tokens together have more than [`WINDOW_BITS`], does the round again in portable code.
+    /// Reads the extra bits of four tokens at once. If four tokens together have more than [`WINDOW_BITS`], reads the extra bits of all
+    /// lanes again in portable code.
     #[inline(always)]
     fn take_extra_bits(self, entries: &[u32; LANES], bits: &mut RoundBits<'_>) -> [u32; LANES] {
         use pulp::bytemuck::cast;
@@ -271,17 +272,18 @@ mod tests {
             *entry = random() & !15 | (1 + random() % 12);
         }
         for _ in 0..2000 {
-            let mut one = Lanes { buffers: std::array::from_fn(|_| random()), used: std::array::from_fn(|_| random() % 16) };
-            let mut two = Lanes { buffers: one.buffers, used: one.used };
-            let request = std::array::from_fn(|_| random() as u16);
-            let (a, b) = (Portable.round(&mut one, &table, &request), Avx2(v3).round(&mut two, &table, &request));
+            let mut one = Lanes { buffers: std::array::from_fn(|_| random()), empty: std::array::from_fn(|_| random() % 16) };
+            let mut two = Lanes { buffers: one.buffers, empty: one.empty };
+            let next_words = std::array::from_fn(|_| random() as u16);
+            let a = Portable.decode_round(&mut one, &table, &next_words);
+            let b = Avx2(v3).decode_round(&mut two, &table, &next_words);
             assert_eq!(
                 (a.entries, a.has_run, a.has_wide, a.non_literals, a.taken),
                 (b.entries, b.has_run, b.has_wide, b.non_literals, b.taken)
             );
-            assert_eq!((one.buffers, one.used), (two.buffers, two.used));
+            assert_eq!((one.buffers, one.empty), (two.buffers, two.empty));
             for bit in [RUN_ENTRY, WIDE_ENTRY, NON_LITERAL_ENTRY] {
-                assert_eq!(Portable.marked(&a.entries, bit), Avx2(v3).marked(&a.entries, bit));
+                assert_eq!(Portable.lanes_with(&a.entries, bit), Avx2(v3).lanes_with(&a.entries, bit));
             }
             assert_eq!(Portable.payloads(&a.entries), Avx2(v3).payloads(&a.entries));
             assert_eq!(Portable.sums(&a.entries), Avx2(v3).sums(&a.entries));

@@ -75,7 +75,7 @@ impl<'a> BitWriter<'a> {
         self.count = count % 64;
     }
 
-    /// Stores the partial word; returns the string's length in bits.
+    /// Stores the partial word and returns the string's length in bits. The caller must store it in [`BitString::bits`]: the writer does not.
     #[inline(always)]
     pub(super) fn finish(self) -> usize {
         self.words[self.end] = self.buffer;

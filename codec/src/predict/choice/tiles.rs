@@ -75,7 +75,7 @@ impl TileChoice {
             layout.scalar,
             V => {
                 let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, bound, config.fill::<V>());
-                Some(Self::new(&layout.shape, &quantizer, fine_grid_of::<V>(&quantizer, config).has_positions()))
+                Some(Self::new(&layout.shape, &quantizer, fine_grid_of::<V>(&quantizer, config).is_enabled()))
             },
             else None
         )
@@ -160,7 +160,7 @@ impl TileChoice {
             layout.scalar,
             V => {
                 let fine = FineGrid::<V>::new(&self.quantizer);
-                let fine = if self.interpolated.is_some() { fine } else { fine.without_positions() };
+                let fine = if self.interpolated.is_some() { fine } else { fine.disabled() };
                 let (stats, outliers) = chooser.measure_differences::<V>(self, chunk, layout.byte_order, &fine)?;
                 let interpolated = chooser.interpolated.count_all::<V>(self, chunk, layout, &fine)?;
                 Ok(TileCounts {
@@ -384,7 +384,7 @@ pub(super) fn quantize_tile<V: Value>(
                 let (mut all, mut part, mut part_codes) =
                     ([V::default(); PART_LEN], [V::default(); PART_LEN], [V::Code::default(); PART_LEN]);
                 V::read_all(values, order, &mut all);
-                mask.fill_up(&mut all, codes.len());
+                mask.pad(&mut all, codes.len());
                 let mut without = if mask.covers_any(&all) { mask.bits(&all) } else { 0 };
                 mask.replace_beyond(&all, &mut part);
                 // Bit 63 is set if any value may have no code, or none on the fine grid.
@@ -404,7 +404,7 @@ pub(super) fn quantize_tile<V: Value>(
                 }
                 codes.copy_from_slice(&low_codes[..codes.len()]);
                 uncertain |= i64::from(beyond_steps).cast_unsigned();
-                if fine.has_positions() && fast.may_be_between_steps {
+                if fine.is_enabled() && fast.may_be_between_steps {
                     for &value in &part {
                         let steps = value.to_f64() * quantizer.inverse_step() + ROUNDING - ROUNDING;
                         outliers.between_steps += fine.between_steps_sign(value, steps) >> 63;

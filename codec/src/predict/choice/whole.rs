@@ -156,8 +156,7 @@ impl Chooser {
         let (set, differences) = best_set(&stats, shape);
         let roughness = Roughness::of(&stats, shape);
         let codes = &self.differences[..elements];
-        let has_reach =
-            fine.has_positions() && count_from(codes, V::STEPS_LIMIT as u32) <= elements / VALUES_PER_VALUE_OUT_OF_REACH;
+        let has_reach = fine.is_enabled() && count_from(codes, V::STEPS_LIMIT as u32) <= elements / VALUES_PER_VALUE_OUT_OF_REACH;
         let cubic_estimate = if has_reach {
             self.counted.clear();
             if without_code > 0 {

@@ -31,8 +31,8 @@ pub(super) struct RowEncoder<'a, V> {
     exceptions: &'a mut Bitmap,
     /// Rows of which the fast path is not certain.
     slow_rows: &'a mut Vec<usize>,
-    /// Whether the last part had masked values, so that the next one probably has.
-    were_masked: bool,
+    /// Whether the last search for excluded values found some, so that the next part probably has some: see [`FineGrid::encode`].
+    had_excluded: bool,
     values: [V; PART_LEN],
     predictions: [i32; PART_LEN],
     positions: [i32; PART_LEN],
@@ -45,13 +45,13 @@ impl<'a, V: Value> RowEncoder<'a, V> {
         fine: &'a FineGrid<V>,
         exceptions: &'a mut Bitmap,
         slow_rows: &'a mut Vec<usize>,
-        were_masked: bool,
+        had_excluded: bool,
     ) -> Self {
         Self {
             fine,
             exceptions,
             slow_rows,
-            were_masked,
+            had_excluded,
             values: [V::default(); PART_LEN],
             predictions: [0; PART_LEN],
             positions: [0; PART_LEN],
@@ -78,7 +78,7 @@ impl<'a, V: Value> RowEncoder<'a, V> {
                     (&mut self.values[..len], &mut residuals[row * len..][..len], row * class_rows.stride);
                 rows.read(row, 0, values);
                 let (predictions, positions) = (&predictions[at..at + len], &mut positions[at..at + len]);
-                let bits = self.fine.encode_after_fast_path(values, predictions, residuals, positions, &mut self.were_masked);
+                let bits = self.fine.encode_after_fast_path(values, predictions, residuals, positions, &mut self.had_excluded);
                 self.mark(level, class_rows, row, 0, bits);
             }
             return;
@@ -101,7 +101,7 @@ impl<'a, V: Value> RowEncoder<'a, V> {
             let (values, at) = (&mut self.values[..count], row * class_rows.stride + column);
             rows.read(row, column, values);
             let (predictions, positions) = (&predictions[at..at + count], &mut positions[at..at + count]);
-            let bits = self.fine.encode(values, predictions, residuals, positions, &mut self.were_masked);
+            let bits = self.fine.encode(values, predictions, residuals, positions, &mut self.had_excluded);
             self.mark(level, class_rows, row, column, bits);
         }
     }
@@ -160,7 +160,7 @@ impl<'a, V: Value> RowEncoder<'a, V> {
             copy(&predictions[in_rows], &mut self.predictions[in_part]);
         }
         let (part_predictions, part_positions) = (&self.predictions[..count], &mut self.positions[..count]);
-        let mut bits = self.fine.encode(values, part_predictions, residuals, part_positions, &mut self.were_masked);
+        let mut bits = self.fine.encode(values, part_predictions, residuals, part_positions, &mut self.had_excluded);
         for Piece { row, column, in_rows, in_part } in class_rows.pieces(first, count) {
             // A piece is shorter than a part, so the shift is below 64.
             self.mark(level, class_rows, row, column, bits & !(u64::MAX << in_part.len()));

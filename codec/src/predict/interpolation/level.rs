@@ -7,7 +7,7 @@ use crate::layout::MAX_RANK;
 /// Extents or indices, fastest axis first.
 pub(super) type Extents = [usize; MAX_RANK];
 
-/// Sets of axes, by bits.
+/// The number of sets of axes, with the empty one.
 pub(super) const SETS: usize = 1 << MAX_RANK;
 
 /// Number of values of an array of these extents.
@@ -53,14 +53,13 @@ pub(super) fn finest_depth_where(shape: Extents, has_property: impl Fn(Extents) 
     (0..usize::BITS as usize).find(|&depth| has_property(level_extents(shape, depth))).unwrap_or(0)
 }
 
-/// The values of a level that the next coarser level has not, in one parity class for each non-empty set of axes: along these axes the
-/// values' indices are odd. The residuals of a level follow those of all coarser levels. Its classes are ordered by the number of their axes,
-/// then by the numbers whose bits are the axes.
+/// The parity classes of a level: the values that the next coarser level has not. A non-empty set of axes has one class, if any value is in it. The residuals
+/// of a level follow those of all coarser levels. Its classes are ordered by the number of their axes, then by the numbers whose bits are the axes.
 pub(super) struct Level {
     /// Extents of the level.
-    pub fine: Extents,
+    pub extents: Extents,
     /// Extents of the next coarser level.
-    pub coarse: Extents,
+    pub coarse_extents: Extents,
     /// Parity classes in the order of the stream, without empty ones.
     classes: [ParityClass; SETS],
     class_count: usize,
@@ -79,17 +78,18 @@ pub(super) struct ParityClass {
 
 impl Level {
     /// The level of these extents.
-    pub(super) fn new(fine: Extents) -> Self {
-        let coarse = fine.map(|extent| extent.div_ceil(2));
-        let mut level = Self { fine, coarse, classes: [ParityClass::default(); SETS], class_count: 0 };
-        let mut start = count(coarse);
+    pub(super) fn new(extents: Extents) -> Self {
+        let coarse_extents = extents.map(|extent| extent.div_ceil(2));
+        let mut level = Self { extents, coarse_extents, classes: [ParityClass::default(); SETS], class_count: 0 };
+        let mut start = count(coarse_extents);
         for size in 1..=MAX_RANK as u32 {
             for set in (1..SETS).filter(|set| set.count_ones() == size) {
-                let extents: Extents = std::array::from_fn(|axis| if has(set, axis) { fine[axis] / 2 } else { coarse[axis] });
-                if count(extents) > 0 {
-                    level.classes[level.class_count] = ParityClass { set, extents, start };
+                let of_class: Extents =
+                    std::array::from_fn(|axis| if has(set, axis) { extents[axis] / 2 } else { coarse_extents[axis] });
+                if count(of_class) > 0 {
+                    level.classes[level.class_count] = ParityClass { set, extents: of_class, start };
                     level.class_count += 1;
-                    start += count(extents);
+                    start += count(of_class);
                 }
             }
         }
@@ -156,7 +156,7 @@ mod tests {
             let (mut seen, mut next) = (HashSet::from([[0; MAX_RANK]]), 1);
             for depth in (0..last).rev() {
                 let level = Level::new(level_extents(shape, depth));
-                assert_eq!(level.coarse, level_extents(shape, depth + 1));
+                assert_eq!(level.coarse_extents, level_extents(shape, depth + 1));
                 let mut before = (0, 0);
                 for class in level.classes() {
                     let order = (class.set.count_ones(), class.set);
@@ -165,7 +165,7 @@ mod tests {
                     assert_eq!(class.start, next, "{shape:?} at depth {depth}");
                     for at in 0..count(class.extents) {
                         let in_level = class.in_level(indices(class.extents, at));
-                        for (axis, (index, extent)) in in_level.into_iter().zip(level.fine).enumerate() {
+                        for (axis, (index, extent)) in in_level.into_iter().zip(level.extents).enumerate() {
                             assert!(index < extent);
                             assert_eq!(index % 2 == 1, has(class.set, axis));
                         }

@@ -26,13 +26,13 @@ pub(super) fn run(
     coarse: &[i32],
     room: &mut Vec<i32>,
     predictions: &mut Vec<i32>,
-    mut code: impl FnMut(&ClassRows<'_>, &[i32], &mut [i32]),
+    mut code_rows: impl FnMut(&ClassRows<'_>, &[i32], &mut [i32]),
     mut merge: impl FnMut(usize, &[i32], &[i32]),
 ) -> Result<()> {
     // A segment of n new values is predicted from n + 3 known ones.
     const MARGINS: usize = 3;
     let Some(class) = level.classes().first().filter(|class| has(class.set, 0)) else { return Ok(()) };
-    let (known, new) = (level.coarse[0], class.extents[0]);
+    let (known, new) = (level.coarse_extents[0], class.extents[0]);
     let coarse = &coarse[..known];
     lengthen(predictions, SEGMENT_LEN)?;
     lengthen(room, 2 * SEGMENT_LEN + MARGINS)?;
@@ -75,7 +75,7 @@ pub(super) fn run(
         let class_rows = ClassRows { class, indices: [start, 0, 0, 0], len, rows: 1, stride: len };
         outlined(
             #[inline(always)]
-            || code(&class_rows, predictions, positions),
+            || code_rows(&class_rows, predictions, positions),
         );
         let evens = &coarse[start..if end == new { known } else { end }];
         outlined(
@@ -98,8 +98,8 @@ mod tests {
         let around_segments = (1..=3).flat_map(|segments| (2 * SEGMENT_LEN * segments - 4)..=(2 * SEGMENT_LEN * segments + 5));
         for len in (1..40).chain([97, 1021, 1023, 1025]).chain(around_segments) {
             let level = Level::new([len, 1, 1, 1]);
-            assert!(is_line(level.fine));
-            let known = count(level.coarse);
+            assert!(is_line(level.extents));
+            let known = count(level.coarse_extents);
             let coarse = plain::some_residuals(known, 3);
             let residuals = plain::some_residuals(len - known, 5);
             for kind in [false, true].map(|is_linear| InterpolationKind::new(0b0001, is_linear)) {
@@ -125,7 +125,7 @@ mod tests {
                 .unwrap();
                 // A line of one value has no new ones, and is not merged.
                 if len > 1 {
-                    let expected = plain::restore_level(level.fine, &coarse, &residuals, kind);
+                    let expected = plain::restore_level(level.extents, &coarse, &residuals, kind);
                     assert_eq!(positions, expected, "{len} values, {kind:?}");
                 }
             }

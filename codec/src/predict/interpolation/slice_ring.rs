@@ -81,7 +81,7 @@ pub(super) struct ClassRows<'a> {
 
 /// Whether a level of at most three dimensions is processed as one slice.
 fn is_one_slice(level: &Level) -> bool {
-    let coarse = level.coarse;
+    let coarse = level.coarse_extents;
     let (slice, limits) = if coarse[2] == 1 { (coarse[0], LIMITS_2D) } else { (coarse[0] * coarse[1], LIMITS_3D) };
     let with_margins = (0..MAX_RANK - 1).map(|axis| coarse[axis] + 2 * margin(level, axis)).product::<usize>();
     with_margins <= MAX_SLICE_VALUES
@@ -90,7 +90,7 @@ fn is_one_slice(level: &Level) -> bool {
 
 /// Width of a slice's margin at each end of an axis: 1, or 0 along an axis of one value.
 fn margin(level: &Level, axis: usize) -> usize {
-    usize::from(level.fine[axis] > 1)
+    usize::from(level.extents[axis] > 1)
 }
 
 /// Positions of the neighbours along one axis, at distances -3, -1, 1 and 3, for consecutive values of a class.
@@ -108,16 +108,16 @@ impl<'a> SliceRing<'a> {
         positions: &'a mut Vec<i32>,
         predictions: &'a mut Vec<i32>,
     ) -> Result<Self> {
-        let slowest = (1..MAX_RANK).rev().find(|&axis| level.fine[axis] > 1).unwrap_or(MAX_RANK - 1);
+        let slowest = (1..MAX_RANK).rev().find(|&axis| level.extents[axis] > 1).unwrap_or(MAX_RANK - 1);
         let axis = if slowest < MAX_RANK - 1 && is_one_slice(level) { MAX_RANK - 1 } else { slowest };
         let (mut strides, mut origin, mut size) = ([0; MAX_RANK], 0, 1);
         for other in (0..MAX_RANK).filter(|&other| other != axis) {
             let margin = margin(level, other);
             strides[other] = size;
             origin += margin * size;
-            size *= level.coarse[other] + 2 * margin;
+            size *= level.coarse_extents[other] + 2 * margin;
         }
-        let ring = if level.coarse[axis] > 1 { RING_SLICES } else { 1 };
+        let ring = if level.coarse_extents[axis] > 1 { RING_SLICES } else { 1 };
         let (mut first_slice, mut slices) = ([0; SETS], 0);
         for set in std::iter::once(0).chain(level.classes().iter().map(|class| class.set)) {
             first_slice[set] = slices;
@@ -128,17 +128,17 @@ impl<'a> SliceRing<'a> {
         Ok(Self { level, kind, axis, strides, origin, size, ring, first_slice, positions, predictions })
     }
 
-    /// Processes the level in the order of its slices. `coarse` has the positions of the coarser level in C order. `code` turns the predictions of
+    /// Processes the level in the order of its slices. `coarse` has the positions of the coarser level in C order. `code_rows` turns the predictions of
     /// [`ClassRows`] into positions. `merge` gets each row of the level: the index of its first value, its even positions and its odd positions.
     #[inline(always)]
     pub(super) fn run(
         &mut self,
         coarse: &[i32],
-        mut code: impl FnMut(&ClassRows<'_>, &[i32], &mut [i32]),
+        mut code_rows: impl FnMut(&ClassRows<'_>, &[i32], &mut [i32]),
         mut merge: impl FnMut(usize, &[i32], &[i32]),
     ) {
         let (level, axis) = (self.level, self.axis);
-        let known = level.coarse[axis];
+        let known = level.coarse_extents[axis];
         for even in 0..known + ODD_SLICE_LAG {
             if even < known {
                 outlined(
@@ -157,7 +157,7 @@ impl<'a> SliceRing<'a> {
                 for class in level.classes().iter().filter(|class| has(class.set, axis) == odd) {
                     let slice_index = even.wrapping_sub(if odd { ODD_SLICE_LAG } else { 0 });
                     if slice_index < class.extents[axis] {
-                        self.code_slice(class, slice_index, &mut code);
+                        self.code_slice(class, slice_index, &mut code_rows);
                     }
                 }
             }
@@ -174,7 +174,7 @@ impl<'a> SliceRing<'a> {
     #[inline(always)]
     fn merge_slices(&self, slice_index: usize, merge: &mut impl FnMut(usize, &[i32], &[i32])) {
         let level = self.level;
-        let (mut start, mut end) = ([0; MAX_RANK], level.fine);
+        let (mut start, mut end) = ([0; MAX_RANK], level.extents);
         start[self.axis] = 2 * slice_index;
         end[self.axis] = end[self.axis].min(2 * slice_index + 2);
         for w in start[3]..end[3] {
@@ -186,9 +186,9 @@ impl<'a> SliceRing<'a> {
                     let at = y / 2 * self.strides[1];
                     let [evens, odds] = rows[y & 1];
                     merge(
-                        ((w * level.fine[2] + z) * level.fine[1] + y) * level.fine[0],
-                        &evens[at..][..level.coarse[0]],
-                        &odds[at..][..level.fine[0] / 2],
+                        ((w * level.extents[2] + z) * level.extents[1] + y) * level.extents[0],
+                        &evens[at..][..level.coarse_extents[0]],
+                        &odds[at..][..level.extents[0] / 2],
                     );
                 }
             }
@@ -216,7 +216,7 @@ impl<'a> SliceRing<'a> {
     /// Copies a slice of the coarser level's positions into the ring, with its margins.
     #[inline(always)]
     fn load_slice(&mut self, coarse: &[i32], slice_index: usize) {
-        let extents = self.level.coarse;
+        let extents = self.level.coarse_extents;
         let slice = self.number(0, slice_index) * self.size;
         let (mut start, mut end) = ([0; MAX_RANK], extents);
         (start[self.axis], end[self.axis]) = (slice_index, slice_index + 1);
@@ -234,7 +234,12 @@ impl<'a> SliceRing<'a> {
 
     /// Predicts and codes a class's slice with a coarse index along the ring's axis, and fills its margins.
     #[inline(always)]
-    fn code_slice(&mut self, class: &ParityClass, slice_index: usize, code: &mut impl FnMut(&ClassRows<'_>, &[i32], &mut [i32])) {
+    fn code_slice(
+        &mut self,
+        class: &ParityClass,
+        slice_index: usize,
+        code_rows: &mut impl FnMut(&ClassRows<'_>, &[i32], &mut [i32]),
+    ) {
         let slice = self.number(class.set, slice_index) * self.size;
         let mut extents = class.extents;
         extents[self.axis] = 1;
@@ -253,7 +258,7 @@ impl<'a> SliceRing<'a> {
                 (&self.predictions[z * self.strides[2]..], &mut self.positions[at..at + (rows - 1) * stride + len]);
             outlined(
                 #[inline(always)]
-                || code(&class_rows, predictions, positions),
+                || code_rows(&class_rows, predictions, positions),
             );
         }
         outlined(
@@ -284,7 +289,7 @@ impl<'a> SliceRing<'a> {
     /// Predicts a class's slice, which has these extents.
     #[inline(always)]
     fn predict_slice(&mut self, class: &ParityClass, extents: Extents, slice_index: usize) {
-        let known = self.level.coarse;
+        let known = self.level.coarse_extents;
         // The last value along an axis may have no neighbour at distance +1: that axis does not count for it if another axis has one.
         let inner: Extents = std::array::from_fn(|axis| {
             if axis != self.axis && has(class.set, axis) { extents[axis].min(known[axis] - 1) } else { extents[axis] }
@@ -354,7 +359,7 @@ impl<'a> SliceRing<'a> {
         for axis in axes_of(all_axes) {
             let [before, here, ..] = self.neighbours(set, axis, slice_index, at);
             neighbours[axes] = [&before[..target.len()], &here[..target.len()]];
-            constant[axes] = self.kind.is_linear() || self.level.coarse[axis] == 1;
+            constant[axes] = self.kind.is_linear() || self.level.coarse_extents[axis] == 1;
             axes += 1;
         }
         for (i, target) in target.iter_mut().enumerate().step_by(stride) {
@@ -369,8 +374,8 @@ impl<'a> SliceRing<'a> {
     /// Fills the margins of a class's slice, whose first value is at `slice`, along the axes along which other classes are predicted from it.
     #[inline(always)]
     fn fill_margins(&mut self, set: usize, extents: Extents, slice: usize) {
-        for axis in (0..self.axis).filter(|&axis| !has(set, axis) && self.level.coarse[axis] > 1) {
-            let (known, stride) = (self.level.coarse[axis], self.strides[axis]);
+        for axis in (0..self.axis).filter(|&axis| !has(set, axis) && self.level.coarse_extents[axis] > 1) {
+            let (known, stride) = (self.level.coarse_extents[axis], self.strides[axis]);
             if axis == 0 {
                 self.fill_row_margins(extents, slice);
                 continue;
@@ -379,7 +384,8 @@ impl<'a> SliceRing<'a> {
             let (count, distance) =
                 (axis + 1..self.axis).map(|slower| (extents[slower], self.strides[slower])).next().unwrap_or((1, 0));
             // Index of the first block; a block has all faster axes with their margins.
-            let origin = (axis..self.axis).map(|axis| usize::from(self.level.fine[axis] > 1) * self.strides[axis]).sum::<usize>();
+            let origin =
+                (axis..self.axis).map(|axis| usize::from(self.level.extents[axis] > 1) * self.strides[axis]).sum::<usize>();
             for block in 0..count {
                 let start = |index: usize| (slice + origin + block * distance).wrapping_add(index.wrapping_mul(stride));
                 let last = known - 1;
@@ -392,7 +398,7 @@ impl<'a> SliceRing<'a> {
     /// Fills the margins at both ends of the rows of a slice.
     #[inline(always)]
     fn fill_row_margins(&mut self, extents: Extents, slice: usize) {
-        let known = self.level.coarse[0];
+        let known = self.level.coarse_extents[0];
         for w in 0..if self.axis == 3 { 1 } else { extents[3] } {
             for z in 0..if self.axis == 2 { 1 } else { extents[2] } {
                 let first = slice + self.at([0, 0, z, w]) - 1;
@@ -417,7 +423,7 @@ impl<'a> SliceRing<'a> {
     /// Fills the margin slice of every even class: slice `to` continues the slices of three coarse indices, the nearest first.
     #[inline(always)]
     fn fill_ring_margin(&mut self, from: [usize; 3], to: usize) {
-        let known = self.level.coarse[self.axis];
+        let known = self.level.coarse_extents[self.axis];
         if known < 2 {
             return;
         }
@@ -559,8 +565,8 @@ mod tests {
 
     /// Restores a level through a ring.
     fn restore(level: &Level, kind: InterpolationKind, coarse: &[i32], residuals: &[i32]) -> Vec<i32> {
-        let known = count(level.coarse);
-        let mut restored = vec![0; count(level.fine)];
+        let known = count(level.coarse_extents);
+        let mut restored = vec![0; count(level.extents)];
         let (mut positions, mut predictions) = (vec![-77; 50], vec![99; 10]);
         SliceRing::new(level, kind, &mut positions, &mut predictions).unwrap().run(
             coarse,
@@ -594,7 +600,7 @@ mod tests {
         let mut single = [0; 2];
         for extents in levels {
             let level = Level::new(extents);
-            let known = count(level.coarse);
+            let known = count(level.coarse_extents);
             let coarse = plain::some_residuals(known, 7);
             let residuals = plain::some_residuals(count(extents) - known, 11);
             for kind in plain::some_kinds() {

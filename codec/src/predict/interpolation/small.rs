@@ -74,7 +74,8 @@ struct Stage {
 struct SmallParityClass {
     /// Slot at which its section begins.
     start: usize,
-    /// For each axis along which the class is interpolated, the slot at which the neighbours' section begins, and the distance in slots from one neighbour to the next.
+    /// For each axis along which the class is interpolated, the slot at which the neighbours' section begins, and the distance in slots from one neighbour to
+    /// the next.
     along: Vec<(usize, usize)>,
     /// Weights in sixteenths, `[axis][neighbour][slot of the section]`.
     weights: Vec<i8>,
@@ -129,12 +130,12 @@ impl Tables {
 
     /// Makes the tables of a level. `index_in_finest` maps indices in the level to an index in the finest small level.
     fn make_level(&mut self, level: &Level, index_in_finest: impl Fn(Extents) -> u16) -> Result<SmallLevel> {
-        let known = count(level.coarse);
+        let known = count(level.coarse_extents);
         let section_len = known.next_multiple_of(ROW_GROUP);
         let start_of = |number: usize| (SECTIONS_BEFORE + number) * section_len;
-        let mut slots = zeros(count(level.fine))?;
-        for_each_index(level.coarse, |at| {
-            slots[index(level.fine, at.map(|index| 2 * index))] = (start_of(0) + index(level.coarse, at)) as u16;
+        let mut slots = zeros(count(level.extents))?;
+        for_each_index(level.coarse_extents, |at| {
+            slots[index(level.extents, at.map(|index| 2 * index))] = (start_of(0) + index(level.coarse_extents, at)) as u16;
         });
         // Number of the section of the class with a set of odd axes; 0 is the coarser level.
         let number_of = |set: usize| level.classes().iter().position(|class| class.set == set).map_or(0, |number| 1 + number);
@@ -145,15 +146,15 @@ impl Tables {
             for class in classes {
                 let start = start_of(number_of(class.set));
                 for_each_index(class.extents, |at| {
-                    let slot = (start + index(level.coarse, at)) as u16;
+                    let slot = (start + index(level.coarse_extents, at)) as u16;
                     self.order.push(index_in_finest(class.in_level(at)));
                     self.slots.push(slot);
-                    slots[index(level.fine, class.in_level(at))] = slot;
+                    slots[index(level.extents, class.in_level(at))] = slot;
                 });
-                let along = collect(
-                    axes_of(self.kind.axes_of(class.set))
-                        .map(|axis| (start_of(number_of(class.set & !(1 << axis))), level.coarse[..axis].iter().product())),
-                )?;
+                let along =
+                    collect(axes_of(self.kind.axes_of(class.set)).map(|axis| {
+                        (start_of(number_of(class.set & !(1 << axis))), level.coarse_extents[..axis].iter().product())
+                    }))?;
                 let (weights, axes) = weights_of(class, level, self.kind, section_len)?;
                 push(&mut of_stage, SmallParityClass { start, along, weights, axes })?;
             }
@@ -198,7 +199,7 @@ impl SmallLevels {
         order: ByteOrder,
         fine: &FineGrid<V>,
         residuals: &mut [i32],
-        were_masked: &mut bool,
+        had_excluded: &mut bool,
         mut exception: impl FnMut(usize),
     ) {
         self.for_each_part(
@@ -216,7 +217,7 @@ impl SmallLevels {
                     &predictions[..len],
                     &mut residuals[start..start + len],
                     &mut positions[..len],
-                    were_masked,
+                    had_excluded,
                 );
                 ones(exceptions).for_each(|at| exception(usize::from(order_of_part[at])));
             },
@@ -240,11 +241,11 @@ impl SmallLevels {
         );
     }
 
-    /// Calls `code` for parts of the values in the order of the residuals, to turn predictions into positions. Its arguments are the index of
+    /// Calls `code_part` for parts of the values in the order of the residuals, to turn predictions into positions. Its arguments are the index of
     /// the part's first residual, the indices of the values in the finest small level, their predictions, and room for their positions. The
     /// last two arrays are longer than the part, except for whole parts.
     #[inline(always)]
-    fn for_each_part(&mut self, mut code: impl FnMut(usize, &[u16], &[i32; PART_LEN], &mut [i32; PART_LEN])) {
+    fn for_each_part(&mut self, mut code_part: impl FnMut(usize, &[u16], &[i32; PART_LEN], &mut [i32; PART_LEN])) {
         let Self { tables, positions, .. } = self;
         let (Some(Tables { order, slots, levels, .. }), Some(level_buffer), Some(predictions)) = (
             tables.first(),
@@ -254,7 +255,7 @@ impl SmallLevels {
             unreachable!("`prepare` makes tables and room")
         };
         let (mut predicted, mut coded) = ([0; PART_LEN], [0; PART_LEN]);
-        code(0, &order[..1], &predicted, &mut coded);
+        code_part(0, &order[..1], &predicted, &mut coded);
         positions[0] = coded[0];
         let mut coarser: Option<&SmallLevel> = None;
         for level in levels {
@@ -278,7 +279,7 @@ impl SmallLevels {
                     for (predicted, &slot) in predicted.iter_mut().zip(slots) {
                         *predicted = predictions[usize::from(slot) % ROOM_VALUES];
                     }
-                    code(values.start + part * PART_LEN, order, &predicted, &mut coded);
+                    code_part(values.start + part * PART_LEN, order, &predicted, &mut coded);
                     for (&slot, &position) in slots.iter().zip(&coded) {
                         level_buffer[usize::from(slot) % ROOM_VALUES] = position;
                     }
@@ -353,9 +354,9 @@ fn weights_of(class: &ParityClass, level: &Level, kind: InterpolationKind, secti
     let mut weights = zeros(all_axes.count_ones() as usize * NEIGHBOURS * section_len)?;
     let mut axes = zeros(section_len)?;
     for_each_index(class.extents, |at| {
-        let slot = index(level.coarse, at);
+        let slot = index(level.coarse_extents, at);
         // If there is a neighbour at distance +1 along any axis, only axes that have one count (FORMAT.md §6.2).
-        let is_between = |axis: &usize| at[*axis] + 1 < level.coarse[*axis];
+        let is_between = |axis: &usize| at[*axis] + 1 < level.coarse_extents[*axis];
         let is_alone = axes_of(all_axes).all(|axis| !is_between(&axis));
         for (number, axis) in axes_of(all_axes).enumerate().filter(|(_, axis)| is_alone || is_between(axis)) {
             axes[slot] += 1;
@@ -363,7 +364,7 @@ fn weights_of(class: &ParityClass, level: &Level, kind: InterpolationKind, secti
                 (true, true) => [0, 16, 0, 0],
                 (true, false) => [0, 8, 8, 0],
                 (false, true) => from_one_side(at[axis]),
-                (false, false) => from_both_sides(at[axis], level.coarse[axis]),
+                (false, false) => from_both_sides(at[axis], level.coarse_extents[axis]),
             };
             for (neighbour, weight) in of_axis.into_iter().enumerate() {
                 weights[(number * NEIGHBOURS + neighbour) * section_len + slot] = weight;

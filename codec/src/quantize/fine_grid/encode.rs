@@ -11,17 +11,18 @@
 //! encode_one       computes in f64; one value by the rules
 //! ```
 //!
-//! If `encode_fast` returns false for a part that has not been searched for excluded values before, these steps follow:
+//! If `encode_fast` returns false or `had_excluded` is set, `encode_after_fast_path` takes these steps. If a search, in step 1 or 3, finds excluded values, the
+//! part is encoded with other values in their place, and the remaining steps are left out.
 //!
-//! 1. Where the fast path is in f32, `FastF32::mark_uncertain` marks those of its results that may be wrong. Otherwise
-//!    `encode_and_mark` encodes the part.
-//! 2. If more than [`MAX_MARKED_VALUES`] are marked, the part is searched for excluded values. If it has none and the marks are those
-//!    of f32, `encode_and_mark` encodes it now.
-//! 3. `encode_one` encodes the marked values.
+//! 1. If a value has the bits of a masked fill value, or `had_excluded` is set, the part is searched for excluded values. If there are none, `encode_fast` is
+//!    called again.
+//! 2. Where the fast path is in f32, `FastF32::mark_uncertain` marks those of its results that may be wrong. Otherwise `encode_and_mark` encodes the part.
+//! 3. If more than [`MAX_MARKED_VALUES`] are marked, the part is searched for excluded values. If it has none and the marks are those of f32,
+//!    `encode_and_mark` encodes it.
+//! 4. `encode_one` encodes the marked values.
 //!
 //! A mark is an integer whose highest bit is 1 where a result may be wrong; its other bits mean nothing. Excluded values, such as masked fill values, come in
-//! regions. A part in which some are found is encoded with other values in their place: otherwise each of them would take the slow way through
-//! [`FineGrid::encode_one`].
+//! regions. Without replacements, each of them would take the slow way through [`FineGrid::encode_one`].
 
 use super::{ESCAPE_BASE, ESCAPE_FROM, ESCAPE_REACH, FineGrid};
 use crate::number::integer::Integer as _;
@@ -33,9 +34,9 @@ use crate::simd::{COMMON_ROW, ROW_GROUP, vectorized};
 
 /// If a part has more marked values than this, it is searched for excluded values before any value is encoded alone.
 const MAX_MARKED_VALUES: u32 = 4;
-/// The fast path in f64 is certain of a result only if a small error cannot change it. The value's distance from its prediction, in
-/// steps, must differ by at least this from every tie (0.5, 1.5, and so on). The value's distance from its nearest whole number of
-/// steps, in spacings, must differ by at least this from every whole number. Rounding errors are far smaller, as the value has fewer than 32768 steps and the distance fewer than 65536.
+/// The fast path in f64 is certain of a result only if a small error cannot change it. The value's distance from its prediction, in steps, must differ by at
+/// least this from every tie (0.5, 1.5, and so on). The value must be on no position: its distance from its nearest whole number of steps, in spacings, must
+/// differ by at least this from every whole number. Rounding errors are far smaller, as the value has fewer than 32768 steps and the distance fewer than 65536.
 const F64_MARGIN: f64 = 1e-6;
 /// The largest number of values that one call of [`FineGrid::encode`] takes: each has a bit in the `u64` that it returns.
 pub const MAX_VALUES_PER_CALL: usize = 64;
@@ -50,8 +51,8 @@ impl<V: Value> FineGrid<V> {
     #[inline(always)]
     pub fn encode_fast(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
         !self.has_fill(values)
-            && match self.fast {
-                Some(fast) => fast.residuals(values, predictions, residuals, positions),
+            && match self.fast_f32 {
+                Some(fast_f32) => fast_f32.residuals(values, predictions, residuals, positions),
                 None => {
                     self.encode_fast_in_f64::<MAX_VALUES_PER_CALL>(values, predictions, residuals, positions)
                         || self.encode_fast_in_f64::<COMMON_ROW>(values, predictions, residuals, positions)
@@ -96,33 +97,34 @@ impl<V: Value> FineGrid<V> {
             if excluded != 0 {
                 return self.encode_with_excluded(values, excluded, predictions, residuals, positions);
             }
-            // `had_excluded` was set when this call began. `encode` has not tried the fast path then; other callers may have.
+            // No value has the bits of a masked fill value: it would be excluded. So `had_excluded` was set, and `encode` has not tried the fast path
+            // yet; other callers may have.
             if self.encode_fast(values, predictions, residuals, positions) {
                 return 0;
             }
         }
         let mut marks = [0; MAX_VALUES_PER_CALL];
         let marks = &mut marks[..values.len()];
-        match self.fast {
-            Some(fast) => fast.mark_uncertain(values, predictions, marks),
+        match self.fast_f32 {
+            Some(fast_f32) => fast_f32.mark_uncertain(values, predictions, marks),
             None => self.encode_and_mark(values, predictions, residuals, positions, marks),
         }
-        // A value without a mark keeps its result, which is right: `encode_and_mark` has just written it, or, if `self.fast` is
-        // there, `encode_fast` has written it earlier. Most rows that come here have one marked value.
+        // A value without a mark keeps its result, which is right: `encode_and_mark` has just written it, or, if `self.fast_f32` is there, `encode_fast` has
+        // written it earlier. Most rows that come here have one marked value.
         if count(marks) > MAX_MARKED_VALUES {
             let excluded = self.search_excluded(values, had_excluded);
             if excluded != 0 {
                 return self.encode_with_excluded(values, excluded, predictions, residuals, positions);
             }
             // f32 has marked too many: f64 marks fewer.
-            if self.fast.is_some() {
+            if self.fast_f32.is_some() {
                 self.encode_and_mark(values, predictions, residuals, positions, marks);
             }
         }
         self.encode_marked(values, predictions, residuals, positions, marks)
     }
 
-    /// Has a 1 bit for each excluded value; the bit of the first value is the lowest. `had_excluded` becomes whether there is any.
+    /// Returns a bit for each value, the first one's lowest: 1 for an excluded value. Sets `had_excluded` if there is one, and clears it if not.
     #[inline(always)]
     fn search_excluded(&self, values: &[V], had_excluded: &mut bool) -> u64 {
         let excluded = self.excluded.bits(values);
@@ -231,10 +233,11 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// The fast path for values of type `f64`: returns whether the results of all `LEN` values are certain. It need not compare the
-    /// error with the bound, which is half a step. Where the distance from the prediction differs by [`F64_MARGIN`] from every tie,
-    /// the error is less than half a step, and no rounding to a smaller type follows that could enlarge it. Returns false for slices
-    /// of other lengths, for other types, and where the value of a position may be infinite.
+    /// The fast path for values of type `f64`: returns whether the results of all `LEN` values are certain. It need not compare the error with the bound,
+    /// which is half a step. Where the distance from the prediction differs by [`F64_MARGIN`] from every tie, the error is less than half a step, and no
+    /// rounding to a smaller type follows that could enlarge it. Nor need it compare the position with its limit: the value has at most
+    /// [`Value::STEPS_LIMIT`] - 2 steps, and its position is less than a step away. Returns false for slices of other lengths, for other types, and where
+    /// the value of a position may be infinite.
     #[inline(always)]
     fn encode_fast_in_f64<const LEN: usize>(
         &self,
@@ -254,14 +257,14 @@ impl<V: Value> FineGrid<V> {
         };
         // Three loops: the first makes 64-bit values of 32-bit predictions, the second computes in 64 bits, the third in 32. A single loop that mixes the
         // widths compiles to many moves between vector lanes.
-        let mut predicted = [0.0; LEN];
-        for (predicted, &prediction) in predicted.iter_mut().zip(predictions) {
-            *predicted = self.value(prediction);
+        let mut predicted_values = [0.0; LEN];
+        for (predicted_value, &prediction) in predicted_values.iter_mut().zip(predictions) {
+            *predicted_value = self.value(prediction);
         }
         let mut mark = 0;
         let mut sums = [0u64; LEN];
-        for ((sum_bits, value), predicted) in sums.iter_mut().zip(values).zip(&predicted) {
-            let distance = (value.to_f64() - predicted) * self.inverse_step;
+        for ((sum_bits, value), predicted_value) in sums.iter_mut().zip(values).zip(&predicted_values) {
+            let distance = (value.to_f64() - predicted_value) * self.inverse_step;
             let sum = distance + ROUNDING;
             let steps = sum - ROUNDING;
             *sum_bits = sum.to_bits();
@@ -294,12 +297,12 @@ impl<V: Value> FineGrid<V> {
         for at in 0..LEN {
             let (x, prediction) = (values[at].to_f64(), predictions[at]);
             // The position found is a whole number of steps from the prediction. So both have the same rest, and `offset` is the offset of both.
-            let (predicted, offset) = self.parts(prediction);
-            let sum = (x - (predicted * self.step + offset)) * self.inverse_step + ROUNDING;
+            let (predicted_steps, offset) = self.steps_and_offset(prediction);
+            let sum = (x - (predicted_steps * self.step + offset)) * self.inverse_step + ROUNDING;
             let steps = sum - ROUNDING;
             residuals[at] = sum.to_bits() as i32;
             positions[at] = prediction.wrapping_add(residuals[at].wrapping_mul(POSITIONS_PER_STEP));
-            let error = (x - self.restore_parts(predicted + steps, offset).to_f64()).abs();
+            let error = (x - self.restore_steps(predicted_steps + steps, offset).to_f64()).abs();
             // Bit 63 is 1 where the error is above the bound, or where the steps reach `ESCAPE_FROM`. `fast_f32` explains such comparisons.
             wide_marks[at] =
                 self.bound.to_bits().wrapping_sub(error.to_bits()) | below_escapes.wrapping_sub(steps.abs().to_bits());
@@ -326,7 +329,7 @@ impl<V: Value> FineGrid<V> {
 
     /// Residual and position of a value by the rules of FORMAT.md §5.2; `None` for an exception.
     fn encode_one(&self, value: V, prediction: i32) -> Option<(i32, i32)> {
-        if !self.is_in_reach(value) {
+        if !self.may_have_position(value) {
             return None;
         }
         let (nearest, exact) = self.position(value)?;
@@ -347,10 +350,10 @@ impl<V: Value> FineGrid<V> {
         self.fill.is_some_and(|fill| values.iter().fold(false, |any, value| any | (value.to_bits() == V::Code::from_i64(fill))))
     }
 
-    /// The first test of rule 1: true if the value does not have the bits of a masked fill value, and if the magnitude of its number of steps, before rounding,
-    /// is below the limit. [`FineGrid::position`] tests the rounded number.
+    /// Whether rule 1 may let the value pass: it does not have the bits of a masked fill value, and its number of steps, before rounding, is below the limit.
+    /// The second test is not in the format: it follows from the test of [`FineGrid::position`].
     #[inline(always)]
-    fn is_in_reach(&self, value: V) -> bool {
+    fn may_have_position(&self, value: V) -> bool {
         self.fill != Some(value.to_bits_i64()) && (value.to_f64() * self.inverse_step).abs() < V::STEPS_LIMIT
     }
 

@@ -2,8 +2,8 @@
 
 use crate::number::value::Value;
 
-/// `S` and `P` of the format.
-const S: f64 = f64::from_bits(0x3fbf_f7f9_fb7c_9d76);
+/// `C` and `P` of the format.
+const C: f64 = f64::from_bits(0x3fbf_f7f9_fb7c_9d76);
 const P: f64 = f64::from_bits(0x4020_0404_0404_0404);
 
 /// A fine grid, given by its bound and by `T`: its values have fewer than `T` steps.
@@ -26,7 +26,7 @@ impl Plain {
     pub(super) fn value(&self, position: i32) -> f64 {
         let steps = position.wrapping_add(4).div_euclid(8);
         let rest = position.wrapping_sub(steps.wrapping_mul(8));
-        f64::from(steps) * self.step() + f64::from(rest) * (self.step() * S)
+        f64::from(steps) * self.step() + f64::from(rest) * (self.step() * C)
     }
 
     /// `s`, `r`, and whether the value is on position `8 s + r`, if `|s| < T`.
@@ -34,7 +34,7 @@ impl Plain {
         let scaled = value.to_f64() * self.inverse_step();
         let s = scaled.round_ties_even();
         let r = ((scaled - s) * P).round_ties_even();
-        let restored: V = V::round_from(s * self.step() + r * (self.step() * S));
+        let restored: V = V::round_from(s * self.step() + r * (self.step() * C));
         (s.abs() < f64::from(self.steps_limit)).then(|| (s as i32, r as i32, restored.to_f64() == value.to_f64()))
     }
 
@@ -52,8 +52,7 @@ impl Plain {
     /// Residual and position of a value by the encoder's rules 1 to 4; `None` for an exception.
     pub(super) fn encode<V: Value>(&self, value: V, prediction: i32, masked_fill: Option<V>) -> Option<(i32, i32)> {
         let x = value.to_f64();
-        let is_in_reach = (x * self.inverse_step()).abs() < f64::from(self.steps_limit);
-        if !is_in_reach || masked_fill.is_some_and(|fill| fill.to_bits() == value.to_bits()) {
+        if masked_fill.is_some_and(|fill| fill.to_bits() == value.to_bits()) {
             return None;
         }
         let (nearest, is_on) = self.position(value)?;

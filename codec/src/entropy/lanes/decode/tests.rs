@@ -28,7 +28,7 @@ fn decoded(words: &[u16], extra: &[u8], len: usize) -> Result<Vec<i64>> {
     fill_decode_table(&BOOK, &ENTRIES, &mut table).unwrap();
     let (mut found, mut portable) = (vec![7; len], vec![8; len]);
     let outcome = decode(&words, &extra, &table, &mut found, &mut |_, _| unreachable!("all fit"));
-    let again = decode_lanes(round::Portable, &words, &extra, &table, &mut portable, &mut |_, _| unreachable!("all fit"));
+    let again = decode_block(round::Portable, &words, &extra, &table, &mut portable, &mut |_, _| unreachable!("all fit"));
     assert_eq!(outcome, again);
     outcome?;
     assert_eq!(found, portable);

@@ -63,7 +63,7 @@ fn round(tokens: &[Token], entries: &SymbolEntries, filler: usize) -> RoundToken
 }
 
 /// Expands the tokens of a block, round after round, and compares values, patches, and what is read, with the plain ones.
-fn check<C: Integer + Debug>(decoder: impl LaneDecoder, tokens: &[Token], filler: usize, is_zero_filled: bool) {
+fn check<C: Integer + Debug>(ops: impl VectorOps, tokens: &[Token], filler: usize, is_zero_filled: bool) {
     let entries = if C::PLACEHOLDER.is_some() { &PATCHED16_ENTRIES } else { &ENTRIES };
     let (mut expected, mut expected_patches) = (Vec::new(), Vec::new());
     for (index, difference) in plain(tokens).into_iter().enumerate() {
@@ -82,7 +82,7 @@ fn check<C: Integer + Debug>(decoder: impl LaneDecoder, tokens: &[Token], filler
     let keep_patch = &mut |index, difference| patches.push((index, difference));
     let mut writer = BlockWriter { values: &mut values, is_zero_filled, written: 0, extra: &extra, extra_at: 0, keep_patch };
     for tokens in tokens.chunks(LANES) {
-        assert_eq!(writer.expand(&round(tokens, entries, filler), decoder), tokens.len(), "tokens of a round");
+        assert_eq!(writer.expand(&round(tokens, entries, filler), ops), tokens.len(), "tokens of a round");
     }
     assert_eq!((writer.written, writer.extra_at), (expected.len(), bits), "values and extra bits");
     assert!(values == expected, "{tokens:?}");
@@ -96,9 +96,9 @@ fn check_all(tokens: &[Token], filler: usize) {
         check::<i16>(Portable, tokens, filler, is_zero_filled);
         #[cfg(target_arch = "x86_64")]
         if let Some(v3) = pulp::x86::V3::try_new() {
-            let decoder = super::super::round::Avx2(v3);
-            check::<i64>(decoder, tokens, filler, is_zero_filled);
-            check::<i16>(decoder, tokens, filler, is_zero_filled);
+            let ops = super::super::round::Avx2(v3);
+            check::<i64>(ops, tokens, filler, is_zero_filled);
+            check::<i16>(ops, tokens, filler, is_zero_filled);
         }
     }
 }
