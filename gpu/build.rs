@@ -127,7 +127,7 @@ fn constants() -> String {
     text.extend(job::CONSTANTS.iter().map(constant_text));
     let same = of_codec! {
         alphabet: SEGMENT, DIRECT_MAX, DIRECT_ZERO, FIRST_CLASS;
-        book_choice: BOOK_BITS_A_SYMBOL, BOOK_BITS_A_CODE;
+        book_choice: BOOK_BITS_A_SYMBOL, BOOK_BITS_A_CODE, CUSTOM_GAIN_DIVISOR, ENTROPY_EXCESS_DIVISOR;
         book_lengths: MAX_MAGNITUDE;
         choice: DIFFERENCE_TILES, INTERPOLATED_TILES, MAX_TILE_VALUES, MAX_COUNTED_MAGNITUDE;
         codebook: MAX_CODE_BITS, RUN_ENTRY, WIDE_ENTRY, START_SHIFT, FIRST_SHIFT;
@@ -137,13 +137,11 @@ fn constants() -> String {
         predictor: INTERPOLATION, LINEAR_INTERPOLATION;
         positions: POSITIONS_PER_STEP;
         fine_grid: ESCAPE_FROM, ESCAPE_BASE, ESCAPE_REACH;
+        tokens: TWICE_MIN_ZEROS_PER_STRETCH;
     };
     let renamed = [
         ("SEGMENT_LOG", u64::from(alphabet::SEGMENT.ilog2())),
-        ("HALVES_TOGETHER", tokens::TWICE_MIN_ZEROS_PER_STRETCH.into()),
         ("SPECIAL_ENTRY", codebook::NON_LITERAL_ENTRY.into()),
-        ("CUSTOM_MARGIN", book_choice::CUSTOM_GAIN_DIVISOR),
-        ("CUSTOM_EXCESS", book_choice::ENTROPY_EXCESS_DIVISOR),
         ("RUNS_OF_ZEROS", alphabet::FIRST_RUN[0] as u64),
         ("RUNS_OF_MINUS_ONE", alphabet::FIRST_RUN[1] as u64),
         ("RUNS_OF_ONE", alphabet::FIRST_RUN[2] as u64),

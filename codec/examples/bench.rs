@@ -162,10 +162,10 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
     let mut start = TokenOffset::default();
     for group in tokens.segment_ends.chunks(2) {
         let end = group[group.len() - 1];
-        let mut words = encoder.encode(&tokens.symbols()[start.symbol..end.symbol], &codes_of).expect("memory").to_vec();
+        let mut words = encoder.encode(&tokens.symbols()[start.tokens..end.tokens], &codes_of).expect("memory").to_vec();
         words.extend([0; lanes::LANE_PADDING]);
         let mut extra = Vec::new();
-        tokens.extra.copy_to(start.extra_bit, end.extra_bit, &mut extra).expect("memory");
+        tokens.extra.copy_to(start.extra_bits, end.extra_bits, &mut extra).expect("memory");
         let mut extra: Vec<u8> = extra.iter().flat_map(|word| word.to_le_bytes()).collect();
         extra.extend([0; lanes::EXTRA_PADDING]);
         blocks.push((words, extra));

@@ -57,7 +57,7 @@ shared_constants! {
     /// Threads of a block that expands tokens, where a job has many segments for each multiprocessor.
     pub const EXPAND_THREADS: u32 = 128;
     /// Threads of a block that expands tokens, where a job has few segments for each multiprocessor: the job then takes as long as its longest block.
-    pub const FEW_EXPAND_THREADS: u32 = 512;
+    pub const FEW_SEGMENTS_EXPAND_THREADS: u32 = 512;
 
     /// Consecutive slots whose counts have one sum in an array of sums.
     pub const SLOTS_PER_SUM: usize = 64;

@@ -15,11 +15,10 @@
 //! extra bits is the sign, and the distance is above it. No difference costs more than 64 extra bits and its symbol's code, so large differences need no
 //! list of their own.
 //!
-//! The encoder's runs take all zeros up to the next nonzero or the segment's end, so the value behind a run in its segment is never a
-//! zero. A Huffman code cannot use that: it codes each token without regard to the token before. Where runs and single nonzeros
-//! alternate, it would spend bits on which of both comes next. For this reason a 1 or -1 and the zeros behind it are one token, not
-//! two. Over a chunk of each of 40 arrays, streams are 5.2, 0.8 and 0.2 % shorter at relative bounds of 1e-2, 1e-3 and 1e-4 than with runs of zeros alone
-//! (geometric mean; single arrays from 18 % shorter to 2.4 % longer).
+//! Why there are runs of 1 and -1: behind a run of zeros, the next value of the segment is never 0. A Huffman code cannot use that, since it codes each
+//! token without regard to the one before. With runs of zeros alone, it would spend bits on whether a run or a nonzero comes next. So a 1 or -1 and the
+//! zeros behind it are one token, not two. Over a chunk of each of 40 arrays, streams are 5.2, 0.8 and 0.2 % shorter at relative bounds of 1e-2, 1e-3 and
+//! 1e-4 than with runs of zeros alone (geometric mean; single arrays from 18 % shorter to 2.4 % longer).
 
 /// Number of symbols.
 pub const SYMBOLS: usize = 106;
@@ -187,10 +186,10 @@ mod tests {
         for sample in samples {
             for difference in [sample, sample.wrapping_neg()] {
                 let (symbol, extra) = class_symbol(difference);
-                let meaning = ALPHABET[usize::from(symbol)];
-                assert_eq!(meaning.meaning, Meaning::Class);
-                assert!(meaning.extra_bits == 64 || extra < 1 << meaning.extra_bits, "{difference}");
-                assert_eq!(class_value(meaning.start.cast_signed(), extra), difference, "symbol {symbol}");
+                let found = ALPHABET[usize::from(symbol)];
+                assert_eq!(found.meaning, Meaning::Class);
+                assert!(found.extra_bits == 64 || extra < 1 << found.extra_bits, "{difference}");
+                assert_eq!(class_value(found.start.cast_signed(), extra), difference, "symbol {symbol}");
             }
         }
     }

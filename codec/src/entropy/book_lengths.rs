@@ -3,12 +3,14 @@
 //! ```text
 //! lengths       0  0  5  4  4  0 …
 //! differences   0  0  5 -1  0 -4 …   modulo 13, from -6 to 6
-//! bits          0  0  1111101  ⟵ five ones, a zero, the sign: 0 for positive
+//! bits          0  0  1111100  ⟵ five ones, a zero, the sign: 0 for positive
 //! ```
 //!
-//! Symbols of similar meaning have codes of similar lengths, and most symbols have none. A chunk of 16 KiB has no bytes to waste: four bits a symbol are 53 bytes.
+//! Symbols of similar meaning have codes of similar lengths, and most symbols have none. A plain four bits a symbol would take 53 bytes, too
+//! many for a chunk of 16 KiB.
 //!
-//! The code is complete, and lengths are residues modulo 13: every string of bits that is long enough is the lengths of one book, and every book has one string.
+//! The prefix code of the differences is complete, and lengths count modulo 13. So every bit string that is long enough gives one array of lengths, and
+//! every array has one string. Whether the array is a book's, that is, a complete Huffman code, is another matter.
 
 use crate::entropy::alphabet::{CodeLengths, SYMBOLS};
 use crate::entropy::codebook::MAX_CODE_BITS;

@@ -1,7 +1,8 @@
-//! Stage 3 (FORMAT.md §7): differences → tokens. [`crate::entropy::lanes`] has the inverse: it expands tokens as it decodes them.
+//! Stage 3 (FORMAT.md §7): the integers of a plane, called differences here, → tokens.
+//! [`crate::entropy::lanes`] has the inverse: it expands tokens as it decodes them.
 //!
-//! A token is a symbol of the alphabet and its extra bits. A run is a 1, a -1 or a zero with at least one zero directly behind it, and all zeros there. It is
-//! one token. A segment whose stretches of zeros are too short on average has no runs
+//! A token is a symbol of the alphabet and its extra bits. A run is one token: a 0, 1 or -1 and all zeros directly behind it, of which there is at
+//! least one. A zero of a run begins no other run. A segment whose stretches of zeros are too short on average has no runs
 //! ([`TWICE_MIN_ZEROS_PER_STRETCH`]): each of its values is a token of its own. No run goes on from one segment of [`SEGMENT`] values into the
 //! next. So segments become tokens independently, and the tokens of any number of successive segments can make a block.
 
@@ -37,24 +38,24 @@ pub struct Tokens {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TokenOffset {
     /// Tokens before it.
-    pub symbol: usize,
+    pub tokens: usize,
     /// Extra bits before it.
-    pub extra_bit: usize,
+    pub extra_bits: usize,
 }
 
 impl Tokens {
     /// The symbol of each token.
     #[must_use]
     pub fn symbols(&self) -> &[u8] {
-        &self.symbol_buffer[..self.segment_ends.last().map_or(0, |end| end.symbol)]
+        &self.symbol_buffer[..self.segment_ends.last().map_or(0, |end| end.tokens)]
     }
 
     /// Number of tokens of the block that has most of them, if each block has `segments` segments.
     #[must_use]
-    pub fn longest_block(&self, segments: usize) -> usize {
+    pub fn most_tokens_of_a_block(&self, segments: usize) -> usize {
         let mut begin = 0;
         let tokens_of = |block: &[TokenOffset]| {
-            let end = block.last().map_or(begin, |end| end.symbol);
+            let end = block.last().map_or(begin, |end| end.tokens);
             let tokens = end - begin;
             begin = end;
             tokens
@@ -115,12 +116,12 @@ pub fn tokenize<C: Integer>(differences: &[C], tokens: &mut Tokens) -> Result<()
 
 #[inline(always)]
 fn tokenize_segments<C: Integer>(masks: impl Masks, differences: &[C], tokens: &mut Tokens) -> Result<()> {
-    let mut symbol_end = 0;
+    let mut token_end = 0;
     let Some(scratch) = tokens.scratch.as_deref_mut() else { unreachable!("it is made before") };
     for segment in differences.chunks(SEGMENT) {
-        let symbols = &mut tokens.symbol_buffer[symbol_end..symbol_end + segment.len() + SLACK];
-        symbol_end += tokenize_segment(masks, segment, symbols, &mut tokens.extra, scratch)?;
-        tokens.segment_ends.push(TokenOffset { symbol: symbol_end, extra_bit: tokens.extra.bits });
+        let symbols = &mut tokens.symbol_buffer[token_end..token_end + segment.len() + SLACK];
+        token_end += tokenize_segment(masks, segment, symbols, &mut tokens.extra, scratch)?;
+        tokens.segment_ends.push(TokenOffset { tokens: token_end, extra_bits: tokens.extra.bits });
     }
     Ok(())
 }

@@ -207,7 +207,7 @@ impl PlaneWorkspace {
             .find(|&log| (code_bits + extra_bits) << log >= BLOCK_BITS * segments || segments <= 1 << log)
             .unwrap_or(MAX_BLOCK_LOG - MIN_BLOCK_LOG);
         let block_segments_log =
-            (0..=block_segments_log).rev().find(|&log| self.tokens.longest_block(1 << log) <= BLOCK_TOKENS).unwrap_or(0);
+            (0..=block_segments_log).rev().find(|&log| self.tokens.most_tokens_of_a_block(1 << log) <= BLOCK_TOKENS).unwrap_or(0);
 
         let codes = codebook::canonical_codes(&lengths);
         self.payload.clear();
@@ -218,10 +218,10 @@ impl PlaneWorkspace {
         let mut start = TokenOffset::default();
         for group in self.tokens.segment_ends.chunks(1 << block_segments_log) {
             let end = group[group.len() - 1];
-            let words = self.encoder.encode(&self.tokens.symbols()[start.symbol..end.symbol], &codes)?;
+            let words = self.encoder.encode(&self.tokens.symbols()[start.tokens..end.tokens], &codes)?;
             extend(&mut self.payload, words)?;
             let before = self.payload.len();
-            self.tokens.extra.copy_to(start.extra_bit, end.extra_bit, &mut self.payload)?;
+            self.tokens.extra.copy_to(start.extra_bits, end.extra_bits, &mut self.payload)?;
             push(&mut self.sizes, (words.len() as u32, (self.payload.len() - before) as u32))?;
             start = end;
         }

@@ -126,7 +126,7 @@ pub(crate) fn of_stream(chunk: &[u8], edge: usize, ratio: f64) -> Result<Case> {
     let mut tokens = Tokens::default();
     tokenize(&differences, &mut tokens)?;
     let segments = head.block_len() / quire_codec::stages::alphabet::SEGMENT;
-    let ends = tokens.segment_ends.chunks(segments).filter_map(|block| Some(block.last()?.symbol as u32));
+    let ends = tokens.segment_ends.chunks(segments).filter_map(|block| Some(block.last()?.tokens as u32));
     let block_starts = [0].into_iter().chain(ends).collect();
     Ok(Case {
         name: format!("{edge}^3"),

@@ -18,9 +18,9 @@ __device__ __forceinline__ Token<Bits> run_token(i32 first, u32 run) {
   const u32 octave = 31 - __clz(run);
   const bool is_long = octave >= 5;
   const u32 index = is_long ? octave + 3 : 2 * (octave - 1) + (run >> (octave - 1) & 1);
-  const u32 family = first == 0 ? RUNS_OF_ZEROS : first < 0 ? RUNS_OF_MINUS_ONE : RUNS_OF_ONE;
+  const u32 first_symbol = first == 0 ? RUNS_OF_ZEROS : first < 0 ? RUNS_OF_MINUS_ONE : RUNS_OF_ONE;
   const u32 bits = run == SEGMENT ? 0 : is_long ? octave : octave - 1;
-  return {family + index, bits, Bits(run & ((1u << bits) - 1))};
+  return {first_symbol + index, bits, Bits(run & ((1u << bits) - 1))};
 }
 
 /// Token of one difference of magnitude `magnitude`, whose highest 1 is bit `octave`.
@@ -36,9 +36,9 @@ __device__ __forceinline__ Token<Bits> class_token(Bits magnitude, u32 octave, u
     const Bits rest = magnitude & ((Bits(1) << octave) - 1);
     return {FIRST_CLASS + 12 + octave - 10, octave + 1, rest << 1 | negative};
   }
-  const u32 wide = octave < 60 ? (octave - 16) / 4 : 11;
-  const u32 start = 16 + 4 * wide;
-  return {FIRST_CLASS + 18 + wide, octave < 60 ? start + 5 : 64, (magnitude - (Bits(1) << start)) << 1 | negative};
+  const u32 far_class = octave < 60 ? (octave - 16) / 4 : 11;
+  const u32 start_octave = 16 + 4 * far_class;
+  return {FIRST_CLASS + 18 + far_class, octave < 60 ? start_octave + 5 : 64, (magnitude - (Bits(1) << start_octave)) << 1 | negative};
 }
 
 __device__ __forceinline__ Token<u32> difference_token(i32 difference) {

@@ -75,7 +75,7 @@ struct PlaneSums {
 };
 
 template <typename C>
-struct ShuffleBlock : DifferenceBlock<C> {
+struct ShuffleShared : DifferenceShared<C> {
   union {
     u8 planes[MOST_PLANES<C>][PLANE_BYTES];
     u32 plane_words[MOST_PLANES<C>][PLANE_WORDS];
@@ -103,7 +103,7 @@ __device__ __forceinline__ void sum_planes(u64* sums, u32 count, const Sums& sum
 
 /// Codes a segment of `length` integers as a block of bit planes.
 template <typename C>
-__device__ __forceinline__ void write_planes(ShuffleBlock<C>& block, const EncodeJob& job, u32 plane_number, u32 segment, u32 length, const Own<C>& own) {
+__device__ __forceinline__ void write_planes(ShuffleShared<C>& shared, const EncodeJob& job, u32 plane_number, u32 segment, u32 length, const Own<C>& own) {
   typedef typename Folded<C>::Type F;
   const EncodePlane& plane = job.planes[plane_number];
   const u64 slot = u64(blockIdx.y) * job.segments + segment;
@@ -115,10 +115,10 @@ __device__ __forceinline__ void write_planes(ShuffleBlock<C>& block, const Encod
     any |= folded[k];
   }
   for (u32 offset = WARP / 2; offset > 0; offset /= 2) any |= __shfl_xor_sync(ALL_LANES, any, offset);
-  if (lane_id() == 0) block.any[warp_id()] = any;
+  if (lane_id() == 0) shared.any[warp_id()] = any;
   __syncthreads();
 #pragma unroll
-  for (u32 warp = 0; warp < WARPS; warp++) any |= block.any[warp];
+  for (u32 warp = 0; warp < WARPS; warp++) any |= shared.any[warp];
   const u32 count = sizeof(F) == 8 ? 64 - __clzll(any) : 32 - __clz(u32(any));
   u32 bytes = 0;
   if (count > 0) {
@@ -128,39 +128,41 @@ __device__ __forceinline__ void write_planes(ShuffleBlock<C>& block, const Encod
       for (u32 k = 0; k < VALUES_PER_THREAD; k++) octet |= u64(u8(folded[k] >> level)) << (8 * k);
       octet = transpose_octet(octet);
 #pragma unroll
-      for (u32 at = 0; at < 8; at++) block.planes[level + at][t] = u8(octet >> (8 * at));
+      for (u32 at = 0; at < 8; at++) shared.planes[level + at][t] = u8(octet >> (8 * at));
     }
     __syncthreads();
     const u32 words = ceil_div(length, 32);
     for (u32 number = warp_id(); number < count; number += WARPS) {
-      const u32 a = block.plane_words[number][lane_id()], b = block.plane_words[number][WARP + lane_id()];
+      const u32 a = shared.plane_words[number][lane_id()], b = shared.plane_words[number][WARP + lane_id()];
       const u32 there = __popc(__ballot_sync(ALL_LANES, a != 0)) + __popc(__ballot_sync(ALL_LANES, b != 0));
       const u32 nonzero = __reduce_add_sync(ALL_LANES, __popc(nibble_of(a)) + __popc(nibble_of(b)));
       const bool sparse = 8 * FLAG_BYTES + 4 * there + 8 * nonzero < 32 * words;
       if (lane_id() == 0) {
-        block.counts[number] = there == 0 ? PlaneCounts{PLANE_EMPTY, 0, 0} : sparse ? PlaneCounts{PLANE_SPARSE, there, nonzero} : PlaneCounts{PLANE_DENSE, 0, 4 * words};
+        shared.counts[number] = there == 0 ? PlaneCounts{PLANE_EMPTY, 0, 0}
+                                : sparse   ? PlaneCounts{PLANE_SPARSE, there, nonzero}
+                                           : PlaneCounts{PLANE_DENSE, 0, 4 * words};
       }
     }
     __syncthreads();
     if (warp_id() == 0) {
-      sum_planes<MOST_PLANES<C>>(block.sums, count, [&](u32 number) {
-        const PlaneCounts counts = block.counts[number];
+      sum_planes<MOST_PLANES<C>>(shared.sums, count, [&](u32 number) {
+        const PlaneCounts counts = shared.counts[number];
         return PlaneSums::pack(counts.mode == PLANE_SPARSE, counts.words, counts.bytes);
       });
     }
     __syncthreads();
-    const PlaneSums all = PlaneSums::unpack(block.sums[count]);
+    const PlaneSums all = PlaneSums::unpack(shared.sums[count]);
     const u32 flags_at = 1 + ceil_div(count, 4), nibbles_at = flags_at + FLAG_BYTES * all.sparse, bytes_at = nibbles_at + ceil_div(all.words, 2);
     bytes = bytes_at + all.bytes;
     // What the differences needed is free again.
-    u8* stream = reinterpret_cast<u8*>(block.extra);
+    u8* stream = reinterpret_cast<u8*>(shared.extra);
     if (t < flags_at) {
       u32 value = count;
       if (t > 0) {
         value = 0;
         for (u32 k = 0; k < 4; k++) {
           const u32 number = 4 * (t - 1) + k;
-          if (number < count) value |= block.counts[number].mode << (2 * k);
+          if (number < count) value |= shared.counts[number].mode << (2 * k);
         }
       }
       stream[t] = u8(value);
@@ -168,10 +170,10 @@ __device__ __forceinline__ void write_planes(ShuffleBlock<C>& block, const Encod
     // Up to a whole word.
     if (t < 4) stream[bytes + t] = 0;
     for (u32 number = warp_id(); number < count; number += WARPS) {
-      const u32 mode = block.counts[number].mode;
+      const u32 mode = shared.counts[number].mode;
       if (mode == PLANE_EMPTY) continue;
-      const PlaneSums at = PlaneSums::unpack(block.sums[number]);
-      const u32 words_of_lane[2] = {block.plane_words[number][lane_id()], block.plane_words[number][WARP + lane_id()]};
+      const PlaneSums at = PlaneSums::unpack(shared.sums[number]);
+      const u32 words_of_lane[2] = {shared.plane_words[number][lane_id()], shared.plane_words[number][WARP + lane_id()]};
       u8* to = stream + bytes_at + at.bytes;
       if (mode == PLANE_DENSE) {
 #pragma unroll
@@ -191,7 +193,7 @@ __device__ __forceinline__ void write_planes(ShuffleBlock<C>& block, const Encod
       u32 next_byte[2] = {before & 0xffff, all_low + (before >> 16)};
 #pragma unroll
       for (u32 half = 0; half < 2; half++) {
-        if (nibble[half]) block.nibbles[ranks[half]] = u8(nibble[half]);
+        if (nibble[half]) shared.nibbles[ranks[half]] = u8(nibble[half]);
 #pragma unroll
         for (u32 k = 0; k < 4; k++) {
           if (nibble[half] >> k & 1) to[next_byte[half]++] = u8(words_of_lane[half] >> (8 * k));
@@ -200,11 +202,11 @@ __device__ __forceinline__ void write_planes(ShuffleBlock<C>& block, const Encod
     }
     __syncthreads();
     for (u32 i = t; i < ceil_div(all.words, 2); i += THREADS) {
-      stream[nibbles_at + i] = u8(block.nibbles[2 * i] | (2 * i + 1 < all.words ? block.nibbles[2 * i + 1] << 4 : 0));
+      stream[nibbles_at + i] = u8(shared.nibbles[2 * i] | (2 * i + 1 < all.words ? shared.nibbles[2 * i + 1] << 4 : 0));
     }
     __syncthreads();
     u32* target = plane.extra + slot * plane.extra_stride;
-    for (u32 i = t; i < ceil_div(bytes, 4); i += THREADS) target[i] = block.extra[i];
+    for (u32 i = t; i < ceil_div(bytes, 4); i += THREADS) target[i] = shared.extra[i];
   }
   if (t == 0) {
     const u32 words = 2 * ceil_div(bytes, 4);
@@ -218,7 +220,7 @@ __device__ __forceinline__ void write_planes(ShuffleBlock<C>& block, const Encod
 
 /// Codes a plane of `elements` integers; `differences` gives those of a segment.
 template <typename C, typename Differences>
-__device__ __forceinline__ void shuffle_plane(ShuffleBlock<C>& block, const EncodeJob& job, u32 number, u32 elements, const Differences& differences) {
+__device__ __forceinline__ void shuffle_plane(ShuffleShared<C>& shared, const EncodeJob& job, u32 number, u32 elements, const Differences& differences) {
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     Book& book = job.planes[number].book[blockIdx.y];
     book.number = BIT_PLANES;
@@ -230,7 +232,7 @@ __device__ __forceinline__ void shuffle_plane(ShuffleBlock<C>& block, const Enco
     const u32 start = segment * SEGMENT, length = min(SEGMENT, elements - start);
     Own<C> own;
     differences(start, length, own);
-    write_planes(block, job, number, segment, length, own);
+    write_planes(shared, job, number, segment, length, own);
   }
 }
 
@@ -238,17 +240,17 @@ __device__ __forceinline__ void shuffle_plane(ShuffleBlock<C>& block, const Enco
 template <typename V>
 __device__ void shuffle(const EncodeJob& job) {
   typedef typename ValueType<V>::Code C;
-  __shared__ ShuffleBlock<C> block;
+  __shared__ ShuffleShared<C> shared;
   const EncodeState& state = job.states[blockIdx.y];
   if (is_constant(job, state)) return;
   if (blockIdx.z == 0) {
-    shuffle_plane(block, job, CODES, job.shape.elements, [&](u32 start, u32 length, Own<C>& own) { code_differences<V>(block, job, start, length, own); });
+    shuffle_plane(shared, job, CODES, job.shape.elements, [&](u32 start, u32 length, Own<C>& own) { code_differences<V>(shared, job, start, length, own); });
   } else if (state.exceptions > job.most_listed) {
     const u32 axes = mask_axes(job.shape, state);
     const u32* mask = job.mask + u64(blockIdx.y) * job.segments * MASK_WORDS;
-    shuffle_plane(block, job, MASK, job.shape.elements,
-                  [&](u32 start, u32 length, Own<C>& own) { mask_differences(block, mask, job.shape, start, length, axes, own); });
-    shuffle_plane(block, job, BITS, state.exceptions, [&](u32 start, u32 length, Own<C>& own) { bits_differences<C>(block, job, start, length, own); });
+    shuffle_plane(shared, job, MASK, job.shape.elements,
+                  [&](u32 start, u32 length, Own<C>& own) { mask_differences(shared, mask, job.shape, start, length, axes, own); });
+    shuffle_plane(shared, job, BITS, state.exceptions, [&](u32 start, u32 length, Own<C>& own) { bits_differences<C>(shared, job, start, length, own); });
   }
 }
 
@@ -261,7 +263,7 @@ constexpr u32 PLANE_WARPS = LANE_THREADS / WARP;
 constexpr u32 OCTETS = PLANE_BYTES / LANE_THREADS;
 
 template <typename C>
-struct UnshuffleBlock {
+struct UnshuffleShared {
   union {
     u32 words[MOST_BYTES<C> / 4];
     C out[SEGMENT];
@@ -280,7 +282,7 @@ struct UnshuffleBlock {
 /// Finds the parts of a block of `size` bytes that come before its bytes: modes, flags and how many words there are. For a warp; whether all
 /// is as FORMAT.md says so far.
 template <typename C>
-__device__ __forceinline__ bool find_planes(UnshuffleBlock<C>& block, const u8* stream, u32 size, u32 count, u32 most, u32 words) {
+__device__ __forceinline__ bool find_planes(UnshuffleShared<C>& shared, const u8* stream, u32 size, u32 count, u32 most, u32 words) {
   bool good = count >= 1 && count <= most;
   const u32 flags_at = 1 + ceil_div(count, 4);
   good = good && flags_at <= size;
@@ -302,40 +304,40 @@ __device__ __forceinline__ bool find_planes(UnshuffleBlock<C>& block, const u8* 
     }
     sparse_before += __popc(sparse);
     if (number < MOST_PLANES<C>) {
-      block.modes[number] = mode;
-      block.flags[number] = flags;
+      shared.modes[number] = mode;
+      shared.flags[number] = flags;
     }
   }
   __syncwarp();
-  sum_planes<MOST_PLANES<C>>(block.sums, count, [&](u32 number) {
-    return PlaneSums::pack(block.modes[number] == PLANE_SPARSE, __popcll(block.flags[number]), 0);
+  sum_planes<MOST_PLANES<C>>(shared.sums, count, [&](u32 number) {
+    return PlaneSums::pack(shared.modes[number] == PLANE_SPARSE, __popcll(shared.flags[number]), 0);
   });
   return __all_sync(ALL_LANES, good);
 }
 
-/// Decodes a block of `size` bytes in `block.words` into `length` integers in `block.out`; false if they are not as
+/// Decodes a block of `size` bytes in `shared.words` into `length` integers in `shared.out`; false if they are not as
 /// FORMAT.md says for integers of `most` bits. For LANE_THREADS threads, all of which get the same answer.
 template <typename C>
-__device__ bool read_planes(UnshuffleBlock<C>& block, const u8* stream, u32 size, u32 most, u32 length) {
+__device__ bool read_planes(UnshuffleShared<C>& shared, const u8* stream, u32 size, u32 most, u32 length) {
   typedef typename Folded<C>::Type F;
   const u32 t = threadIdx.x, words = ceil_div(length, 32), count = stream[0];
   bool good = true;
-  if (warp_id() == 0) good = find_planes(block, stream, size, count, most, words);
+  if (warp_id() == 0) good = find_planes(shared, stream, size, count, most, words);
   if (!__syncthreads_and(good)) return false;
-  const PlaneSums all = PlaneSums::unpack(block.sums[count]);
+  const PlaneSums all = PlaneSums::unpack(shared.sums[count]);
   const u32 flags_at = 1 + ceil_div(count, 4), nibbles_at = flags_at + FLAG_BYTES * all.sparse, bytes_at = nibbles_at + ceil_div(all.words, 2);
   if (bytes_at > size) return false;
   const auto nibble = [&](u32 rank) { return u32(stream[nibbles_at + rank / 2]) >> (4 * (rank % 2)) & 15; };
   // This lane's nibbles of a plane.
   const auto nibbles_of = [&](u32 number, u32 (&nibbles)[2]) {
-    const u64 flags = block.flags[number];
-    const u32 low = u32(flags), high = u32(flags >> 32), at = PlaneSums::unpack(block.sums[number]).words;
+    const u64 flags = shared.flags[number];
+    const u32 low = u32(flags), high = u32(flags >> 32), at = PlaneSums::unpack(shared.sums[number]).words;
     nibbles[0] = low >> lane_id() & 1 ? nibble(at + __popc(low & lanes_below())) : 0;
     nibbles[1] = high >> lane_id() & 1 ? nibble(at + __popc(low) + __popc(high & lanes_below())) : 0;
     return (nibbles[0] != 0) == (low >> lane_id() & 1) && (nibbles[1] != 0) == (high >> lane_id() & 1);
   };
   for (u32 number = warp_id(); number < count; number += PLANE_WARPS) {
-    const u32 mode = block.modes[number];
+    const u32 mode = shared.modes[number];
     u32 bytes = mode == PLANE_DENSE ? 4 * words : 0;
     if (mode == PLANE_SPARSE) {
       u32 nibbles[2];
@@ -343,28 +345,28 @@ __device__ bool read_planes(UnshuffleBlock<C>& block, const u8* stream, u32 size
       good = good && fit;
       bytes = __reduce_add_sync(ALL_LANES, __popc(nibbles[0]) + __popc(nibbles[1]));
     }
-    if (lane_id() == 0) block.bytes[number] = bytes;
+    if (lane_id() == 0) shared.bytes[number] = bytes;
   }
   // Half a byte of nibbles may be left.
   if (all.words % 2 && nibble(all.words) != 0) good = false;
   if (!__syncthreads_and(good)) return false;
   if (warp_id() == 0) {
     // Once more, with the bytes that are known by now.
-    sum_planes<MOST_PLANES<C>>(block.sums, count, [&](u32 number) {
-      return PlaneSums::pack(block.modes[number] == PLANE_SPARSE, __popcll(block.flags[number]), block.bytes[number]);
+    sum_planes<MOST_PLANES<C>>(shared.sums, count, [&](u32 number) {
+      return PlaneSums::pack(shared.modes[number] == PLANE_SPARSE, __popcll(shared.flags[number]), shared.bytes[number]);
     });
     __syncwarp();
-    const u32 end = bytes_at + PlaneSums::unpack(block.sums[count]).bytes;
+    const u32 end = bytes_at + PlaneSums::unpack(shared.sums[count]).bytes;
     // Up to a whole word.
     good = end <= size && size - end < 4;
     for (u32 at = end; good && at < size; at++) good = stream[at] == 0;
   }
   if (!__syncthreads_and(good)) return false;
   for (u32 number = warp_id(); number < (count + 7) / 8 * 8; number += PLANE_WARPS) {
-    const u32 mode = number < count ? block.modes[number] : PLANE_EMPTY;
+    const u32 mode = number < count ? shared.modes[number] : PLANE_EMPTY;
     u32 words_of_lane[2] = {0, 0};
     if (mode != PLANE_EMPTY) {
-      const u8* from = stream + bytes_at + PlaneSums::unpack(block.sums[number]).bytes;
+      const u8* from = stream + bytes_at + PlaneSums::unpack(shared.sums[number]).bytes;
       u32 nibbles[2] = {lane_id() < words ? 15u : 0u, WARP + lane_id() < words ? 15u : 0u};
       if (mode == PLANE_SPARSE) nibbles_of(number, nibbles);
       const u32 own_bytes = __popc(nibbles[0]) | __popc(nibbles[1]) << 16;
@@ -383,8 +385,8 @@ __device__ bool read_planes(UnshuffleBlock<C>& block, const u8* stream, u32 size
     // All lanes ask, whatever they have seen so far.
     const bool is_empty = !__any_sync(ALL_LANES, words_of_lane[0] | words_of_lane[1]);
     if (number == count - 1 && is_empty) good = false;
-    block.plane_words[number][lane_id()] = words_of_lane[0];
-    block.plane_words[number][WARP + lane_id()] = words_of_lane[1];
+    shared.plane_words[number][lane_id()] = words_of_lane[0];
+    shared.plane_words[number][WARP + lane_id()] = words_of_lane[1];
   }
   // Integers take the place of the bytes.
   __syncthreads();
@@ -395,14 +397,14 @@ __device__ bool read_planes(UnshuffleBlock<C>& block, const u8* stream, u32 size
     for (u32 level = 0; level < count; level += 8) {
       u64 octet = 0;
 #pragma unroll
-      for (u32 at = 0; at < 8; at++) octet |= u64(block.planes[level + at][column]) << (8 * at);
+      for (u32 at = 0; at < 8; at++) octet |= u64(shared.planes[level + at][column]) << (8 * at);
       octet = transpose_octet(octet);
 #pragma unroll
       for (u32 k = 0; k < 8; k++) folded[k] |= F(u8(octet >> (8 * k))) << level;
     }
 #pragma unroll
     for (u32 k = 0; k < 8; k++) {
-      block.out[8 * column + k] = C(unfold(folded[k]));
+      shared.out[8 * column + k] = C(unfold(folded[k]));
       good = good && (folded[k] == 0 || 8 * column + k < length);
     }
   }
@@ -410,10 +412,10 @@ __device__ bool read_planes(UnshuffleBlock<C>& block, const u8* stream, u32 size
 }
 
 /// Decodes block `index` of a plane. False if it is not as FORMAT.md says.
-template <typename C, typename Block>
-__device__ bool unshuffle_block(const DecodeJob& job, u32 number, const DecodePlaneState& state, u32 index, UnshuffleBlock<Block>& memory) {
-  static_assert(sizeof(UnshuffleBlock<C>) <= sizeof(UnshuffleBlock<Block>), "one memory for the planes of a chunk");
-  UnshuffleBlock<C>& block = reinterpret_cast<UnshuffleBlock<C>&>(memory);
+template <typename C, typename Widest>
+__device__ bool unshuffle_block(const DecodeJob& job, u32 number, const DecodePlaneState& state, u32 index, UnshuffleShared<Widest>& memory) {
+  static_assert(sizeof(UnshuffleShared<C>) <= sizeof(UnshuffleShared<Widest>), "one memory for the planes of a chunk");
+  UnshuffleShared<C>& shared = reinterpret_cast<UnshuffleShared<C>&>(memory);
   const DecodePlane& plane = job.planes[number];
   const u64 slot = u64(blockIdx.y) * job.segments + index;
   const u32* input = reinterpret_cast<const u32*>(job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters));
@@ -431,16 +433,16 @@ __device__ bool unshuffle_block(const DecodeJob& job, u32 number, const DecodePl
   }
   // Blocks are whole words.
   if (halves % 2 || start % 2) return false;
-  for (u32 i = threadIdx.x; i < halves / 2; i += LANE_THREADS) block.words[i] = input[start / 2 + i];
+  for (u32 i = threadIdx.x; i < halves / 2; i += LANE_THREADS) shared.words[i] = input[start / 2 + i];
   __syncthreads();
   // Residuals have 32 bits even for 64-bit values.
   const u32 most = number == CODES && job.interpolated ? 32 : MOST_PLANES<C>;
-  const bool good = read_planes(block, reinterpret_cast<const u8*>(block.words), 2 * halves, most, length);
+  const bool good = read_planes(shared, reinterpret_cast<const u8*>(shared.words), 2 * halves, most, length);
   if (good) {
     if constexpr (sizeof(C) >= 4) {
-      if (number == CODES) sum_block<LANE_THREADS>(job, state, index, block.out, length);
+      if (number == CODES) sum_block<LANE_THREADS>(job, state, index, shared.out, length);
     }
-    copy_out<LANE_THREADS>(values, block.out_quads, length);
+    copy_out<LANE_THREADS>(values, shared.out_quads, length);
   }
   __syncthreads();
   return good;
@@ -449,7 +451,7 @@ __device__ bool unshuffle_block(const DecodeJob& job, u32 number, const DecodePl
 /// Decodes the blocks of all planes of a chunk that are bit planes.
 template <typename C>
 __device__ void unshuffle(const DecodeJob& job) {
-  __shared__ UnshuffleBlock<C> block;
+  __shared__ UnshuffleShared<C> shared;
   DecodeState& state = job.states[blockIdx.y];
   // Blocks of this launch set it too: its threads have to agree on what they have seen.
   if (__syncthreads_or(state.error != 0)) return;
@@ -458,7 +460,7 @@ __device__ void unshuffle(const DecodeJob& job) {
     const DecodePlaneState plane = state.planes[number];
     if (!plane.are_bit_planes) continue;
     for (u32 index = blockIdx.x; index < plane.blocks; index += gridDim.x) {
-      good &= number == MASK ? unshuffle_block<u8>(job, MASK, plane, index, block) : unshuffle_block<C>(job, number, plane, index, block);
+      good &= number == MASK ? unshuffle_block<u8>(job, MASK, plane, index, shared) : unshuffle_block<C>(job, number, plane, index, shared);
     }
   }
   if (!good && threadIdx.x == 0) state.error = DECODE_REFUSED;

@@ -1,14 +1,15 @@
-// Stage 4 (FORMAT.md §8, §11): histogram -> codebook. CPU: codec/src/entropy/codebook.rs, codec/src/entropy/dictionary.rs.
+// Stage 4 (FORMAT.md §8, §11): histogram -> codebook. CPU: codec/src/entropy/book_choice.rs, codebook.rs and dictionary.rs; for the block length,
+// codec/src/stream/plane.rs.
 //
-// One block of 128 threads a plane: a thread a book for the exact costs of the dictionary, a thread a symbol for everything else. Only
-// integers, so that the choice is the CPU's. A custom book is built by package-merge where the entropy says that it may pay.
+// Each plane of each chunk has one block of 128 threads. A thread takes a book for the costs of given books. Elsewhere it takes a symbol, or an item of
+// package-merge. Only integers, so that the choice is the CPU's. A custom book is built by package-merge where the entropy says that it may pay.
 #pragma once
 
 #include "book_lengths.cuh"
 
 static_assert(BOOKS <= CHOOSE_THREADS && MAX_BOOKS <= CHOOSE_THREADS && 2 * SYMBOLS - 1 <= 255, "a thread a book; places of items fit a byte");
 
-/// floor(2^16 log2(value)), up to one unit too low.
+/// 2^16 log2(value), rounded down: its floor, or one less.
 __device__ __forceinline__ u64 log2_fixed(u64 value) {
   u32 whole = 63 - __clzll(i64(value));
   u64 mantissa = whole >= 31 ? value >> (whole - 31) : value << (31 - whole);
@@ -28,7 +29,7 @@ __device__ __forceinline__ u64 log2_fixed(u64 value) {
 constexpr u32 SYMBOL_BITS = 7;
 static_assert(SYMBOLS <= 1u << SYMBOL_BITS, "a symbol fits its bits");
 
-struct ChooseBlock {
+struct ChooseShared {
   u32 histogram[SYMBOLS];
   u32 lengths[SYMBOLS];
   u64 scratch[CHOOSE_THREADS / WARP + 1];
@@ -59,93 +60,93 @@ __device__ __forceinline__ u64 block_min(u64 key, u64* scratch) {
   return key;
 }
 
-/// Code lengths of least cost among those of at most MAX_CODE_BITS (Larmore and Hirschberg, JACM 37(3), 1990), in `block.lengths`.
-__device__ void optimal_lengths(ChooseBlock& block) {
+/// Code lengths of least cost among those of at most MAX_CODE_BITS (Larmore and Hirschberg, JACM 37(3), 1990), in `shared.lengths`.
+__device__ void optimal_lengths(ChooseShared& shared) {
   const u32 t = threadIdx.x;
-  const bool present = t < SYMBOLS && block.histogram[t] > 0;
+  const bool present = t < SYMBOLS && shared.histogram[t] > 0;
   u32 leaves = __syncthreads_count(present);
   // The lowest absent symbols join until there are two.
   bool joins = present;
   if (leaves < 2 && t < SYMBOLS && !present) {
     u32 absent_before = 0;
-    for (u32 other = 0; other < t; other++) absent_before += block.histogram[other] == 0;
+    for (u32 other = 0; other < t; other++) absent_before += shared.histogram[other] == 0;
     joins = absent_before < 2 - leaves;
   }
   leaves = __syncthreads_count(joins);
-  if (t < SYMBOLS) block.keys[t] = joins ? u64(block.histogram[t]) << SYMBOL_BITS | t : ~0ull;
+  if (t < SYMBOLS) shared.keys[t] = joins ? u64(shared.histogram[t]) << SYMBOL_BITS | t : ~0ull;
   __syncthreads();
   if (joins) {
-    // By weight, then by symbol. Absent symbols have the least weight.
-    const u64 key = block.keys[t];
+    // By weight, then by symbol. Absent symbols that join have weight 0.
+    const u64 key = shared.keys[t];
     u32 rank = 0;
 #pragma unroll
-    for (u32 other = 0; other < SYMBOLS; other++) rank += block.keys[other] < key;
-    block.leaf_symbol[rank] = t;
-    block.leaf_weight[rank] = block.histogram[t];
+    for (u32 other = 0; other < SYMBOLS; other++) rank += shared.keys[other] < key;
+    shared.leaf_symbol[rank] = t;
+    shared.leaf_weight[rank] = shared.histogram[t];
   }
   __syncthreads();
   u32 items = leaves;
   if (t < leaves) {
-    block.level[0][t] = block.leaf_weight[t];
-    block.leaf_place[0][t] = u8(t);
+    shared.level[0][t] = shared.leaf_weight[t];
+    shared.leaf_place[0][t] = u8(t);
   }
   __syncthreads();
   for (u32 depth = 1; depth < MAX_CODE_BITS; depth++) {
-    const u64* below = block.level[(depth - 1) % 2];
-    u64* level = block.level[depth % 2];
+    const u64* below = shared.level[(depth - 1) % 2];
+    u64* level = shared.level[depth % 2];
     const u32 pairs = items / 2;
     // Leaves go first where weights are equal.
     if (t < leaves) {
-      u64 weight = block.leaf_weight[t];
+      u64 weight = shared.leaf_weight[t];
       u32 low = 0, high = pairs;
       while (low < high) {
         u32 middle = (low + high) / 2;
         if (below[2 * middle] + below[2 * middle + 1] < weight) low = middle + 1; else high = middle;
       }
       level[t + low] = weight;
-      block.leaf_place[depth][t] = u8(t + low);
+      shared.leaf_place[depth][t] = u8(t + low);
     }
     if (t < pairs) {
       u64 weight = below[2 * t] + below[2 * t + 1];
       u32 low = 0, high = leaves;
       while (low < high) {
         u32 middle = (low + high) / 2;
-        if (block.leaf_weight[middle] <= weight) low = middle + 1; else high = middle;
+        if (shared.leaf_weight[middle] <= weight) low = middle + 1; else high = middle;
       }
       level[t + low] = weight;
     }
     items = leaves + pairs;
     __syncthreads();
   }
-  if (t < SYMBOLS) block.lengths[t] = 0;
+  if (t < SYMBOLS) shared.lengths[t] = 0;
   __syncthreads();
   // The cheapest 2n - 2 items of the top level make the code; each package among them is made of two items of the level below.
   u32 taken = 2 * leaves - 2;
   u32 length = 0;
   for (u32 depth = MAX_CODE_BITS; depth-- > 0;) {
-    bool is_taken = t < leaves && block.leaf_place[depth][t] < taken;
+    bool is_taken = t < leaves && shared.leaf_place[depth][t] < taken;
     length += is_taken;
     taken = 2 * (taken - __syncthreads_count(is_taken));
   }
-  if (t < leaves) block.lengths[block.leaf_symbol[t]] = length;
+  if (t < leaves) shared.lengths[shared.leaf_symbol[t]] = length;
   __syncthreads();
 }
 
 /// Most tokens of any 2^log consecutive segments that form a block of the stream. For a block of threads, all of which get the result.
-__device__ u32 longest_group(ChooseBlock& block, const u32* tokens, u32 segments, u32 log) {
-  u64 longest = 0;
-  for (u32 group = threadIdx.x; group << log < segments; group += CHOOSE_THREADS) {
+__device__ u32 most_tokens_of_a_block(ChooseShared& shared, const u32* tokens, u32 segments, u32 log) {
+  u64 most = 0;
+  for (u32 index = threadIdx.x; index << log < segments; index += CHOOSE_THREADS) {
     u32 sum = 0;
 #pragma unroll 8
-    for (u32 segment = group << log; segment < min((group + 1) << log, segments); segment++) sum += tokens[segment];
-    longest = max(longest, u64(sum));
+    for (u32 segment = index << log; segment < min((index + 1) << log, segments); segment++) sum += tokens[segment];
+    most = max(most, u64(sum));
   }
-  return u32(~block_min(~longest, block.scratch));
+  return u32(~block_min(~most, shared.scratch));
 }
 
 /// Chooses the book of each plane and the length of its blocks. Grid: planes, chunks.
 extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid_constant__ EncodeJob job) {
-  __shared__ ChooseBlock block;
+  __shared__ ChooseShared shared;
   const u32 plane = blockIdx.x, t = threadIdx.x;
   const EncodeState& state = job.states[blockIdx.y];
   const u32 elements = plane_elements(job, state.exceptions, plane);
@@ -153,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
   const u32 policy = job.parameters->policy;
   Book& book = job.planes[plane].book[blockIdx.y];
   const u32 count = t < SYMBOLS ? state.planes[plane].histogram[t] : 0;
-  if (t < SYMBOLS) block.histogram[t] = count;
+  if (t < SYMBOLS) shared.histogram[t] = count;
   __syncthreads();
 
   // The dictionary: least cost, lowest number where costs are equal.
@@ -164,15 +165,16 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
     for (u32 four = 0; four < SYMBOL_FOURS; four++) lengths[four] = *reinterpret_cast<const u32*>(job.tables->book_lengths[four][t]);
     u64 cost = 0;
 #pragma unroll
-    for (u32 symbol = 0; symbol < SYMBOLS; symbol++) cost += u64(block.histogram[symbol]) * (lengths[symbol / 4] >> (8 * (symbol % 4)) & 0xff);
+    for (u32 symbol = 0; symbol < SYMBOLS; symbol++) cost += u64(shared.histogram[symbol]) * (lengths[symbol / 4] >> (8 * (symbol % 4)) & 0xff);
     key = cost << 8 | t;
   }
-  key = block_min(key, block.scratch);
+  key = block_min(key, shared.scratch);
   u32 number = u32(key) & 0xff;
   u64 bits = key >> 8;
   u32 length = t < SYMBOLS ? job.tables->book_lengths[t / 4][number][t % 4] : 0;
 
-  // Books besides: each pays for its lengths, and may have no code for a symbol.
+  // The encoder's other books, a user's dictionary and the history: each pays for its lengths too. One without a code for a symbol that
+  // occurs is left out.
   const u32 books = job.parameters->books;
   if (policy == POLICY_AUTO && books > 0) {
     key = ~0ull;
@@ -182,15 +184,15 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
       u32 book_bits = 0, before = 0;
       bool codes_all = true;
       for (u32 symbol = 0; symbol < SYMBOLS; symbol++) {
-        codes_all &= block.histogram[symbol] == 0 || lengths[symbol] > 0;
-        cost += u64(block.histogram[symbol]) * lengths[symbol];
+        codes_all &= shared.histogram[symbol] == 0 || lengths[symbol] > 0;
+        cost += u64(shared.histogram[symbol]) * lengths[symbol];
         book_bits += difference_code(before, lengths[symbol]).count;
         before = lengths[symbol];
       }
       cost += 8 * book_bytes(book_bits);
       if (codes_all) key = cost << 8 | t;
     }
-    key = block_min(key, block.scratch);
+    key = block_min(key, shared.scratch);
     if (key >> 8 < bits) {
       number = CUSTOM_BOOK;
       bits = key >> 8;
@@ -198,40 +200,41 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
     }
   }
 
-  const u64 margin = bits / CUSTOM_MARGIN;
+  const u64 margin = bits / CUSTOM_GAIN_DIVISOR;
   bool build = policy == POLICY_CUSTOM;
   if (policy == POLICY_AUTO) {
-    u64 total = block_sum(count, block.scratch);
+    u64 total = block_sum(count, shared.scratch);
     u64 information = 0;
     if (count > 0) {
+      // log2_fixed may be almost two units below the logarithm. With two units more for the count, the entropy is never too high.
       u64 log_total = log2_fixed(total), log_count = log2_fixed(count) + 2;
       information = count * (log_total > log_count ? log_total - log_count : 0);
     }
-    const u64 entropy = block_sum(information, block.scratch) >> LOG_FRACTION;
+    const u64 entropy = block_sum(information, shared.scratch) >> LOG_FRACTION;
     const u32 expected = book_bytes(BOOK_BITS_A_SYMBOL * SYMBOLS + BOOK_BITS_A_CODE * u32(__syncthreads_count(count > 0)));
-    build = entropy + entropy / CUSTOM_EXCESS + 8 * expected + margin < bits;
+    build = entropy + entropy / ENTROPY_EXCESS_DIVISOR + 8 * expected + margin < bits;
   }
   if (build) {
-    optimal_lengths(block);
-    u32 custom_length = t < SYMBOLS ? block.lengths[t] : 0;
-    const u32 before = t > 0 && t < SYMBOLS ? block.lengths[t - 1] : 0;
-    const u64 book_bits = block_sum(t < SYMBOLS ? difference_code(before, custom_length).count : 0, block.scratch);
-    const u64 custom = block_sum(u64(count) * custom_length, block.scratch) + 8 * book_bytes(u32(book_bits));
+    optimal_lengths(shared);
+    u32 custom_length = t < SYMBOLS ? shared.lengths[t] : 0;
+    const u32 before = t > 0 && t < SYMBOLS ? shared.lengths[t - 1] : 0;
+    const u64 book_bits = block_sum(t < SYMBOLS ? difference_code(before, custom_length).count : 0, shared.scratch);
+    const u64 custom = block_sum(u64(count) * custom_length, shared.scratch) + 8 * book_bytes(u32(book_bits));
     if (policy == POLICY_CUSTOM || custom + margin < bits) {
       number = CUSTOM_BOOK;
       length = custom_length;
     }
   }
-  if (t < SYMBOLS) block.lengths[t] = length;
-  if (t < MAX_BOOK_WORDS) block.coded[t] = 0;
-  bits = block_sum(t < SYMBOLS ? u64(count) * (length + SYMBOL_EXTRA_BITS[t]) : 0, block.scratch);
+  if (t < SYMBOLS) shared.lengths[t] = length;
+  if (t < MAX_BOOK_WORDS) shared.coded[t] = 0;
+  bits = block_sum(t < SYMBOLS ? u64(count) * (length + SYMBOL_EXTRA_BITS[t]) : 0, shared.scratch);
 
   if (t < SYMBOLS) {
     // Canonical codes are in the order of their lengths, then of their symbols. A code of n bits takes a share of 2^-n of all bit strings.
     u32 begin = 0;
 #pragma unroll
     for (u32 other = 0; other < SYMBOLS; other++) {
-      const u32 other_length = block.lengths[other];
+      const u32 other_length = shared.lengths[other];
       const bool before = (other_length << SYMBOL_BITS | other) < (length << SYMBOL_BITS | t);
       begin += before && other_length > 0 ? 1u << (MAX_CODE_BITS - other_length) : 0;
     }
@@ -239,20 +242,20 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
   }
   u64 coded_bits = 0;
   if (number == CUSTOM_BOOK) {
-    const DifferenceCode code = t < SYMBOLS ? difference_code(t > 0 ? block.lengths[t - 1] : 0, length) : DifferenceCode{};
-    const u32 at = u32(block_sum_before(u64(code.count), block.scratch, coded_bits));
+    const DifferenceCode code = t < SYMBOLS ? difference_code(t > 0 ? shared.lengths[t - 1] : 0, length) : DifferenceCode{};
+    const u32 at = u32(block_sum_before(u64(code.count), shared.scratch, coded_bits));
     const u64 shifted = u64(code.bits) << (at % 32);
-    if (u32(shifted)) atomicOr(&block.coded[at / 32], u32(shifted));
-    if (u32(shifted >> 32)) atomicOr(&block.coded[at / 32 + 1], u32(shifted >> 32));
+    if (u32(shifted)) atomicOr(&shared.coded[at / 32], u32(shifted));
+    if (u32(shifted >> 32)) atomicOr(&shared.coded[at / 32 + 1], u32(shifted >> 32));
     __syncthreads();
-    if (t < MAX_BOOK_WORDS) book.coded[t] = block.coded[t];
+    if (t < MAX_BOOK_WORDS) book.coded[t] = shared.coded[t];
   }
   const u64 segments = ceil_div(elements, SEGMENT);
   u32 log = 0;
   while (log < MAX_BLOCK_LOG - MIN_BLOCK_LOG && bits << log < BLOCK_BITS * segments && segments > 1ull << log) log++;
-  // A segment has no more tokens than values.
+  // A block of at most BLOCK_TOKENS values needs no count: it has no more tokens than values.
   const u32* tokens = job.planes[plane].token_counts + u64(blockIdx.y) * job.segments;
-  while (SEGMENT << log > BLOCK_TOKENS && longest_group(block, tokens, u32(segments), log) > BLOCK_TOKENS) log--;
+  while (SEGMENT << log > BLOCK_TOKENS && most_tokens_of_a_block(shared, tokens, u32(segments), log) > BLOCK_TOKENS) log--;
   if (t == 0) {
     book.number = number;
     book.block_segments_log = log;

@@ -6,8 +6,8 @@
 //   eight adjacent integers for each thread ─> differences ─> a bit for each 0, a bit for each 1 or -1 ─> runs ─> tokens ─ prefix sum ─> offsets
 //
 // Each segment is coded by itself: its symbols and extra bits go to a slot, one a segment, and stay there until blocks are put together
-// (lanes.cuh, stream/plane.cuh). The kernel reads the codes from memory, and from the caches again where they are neighbours of others. It writes a byte a
-// token and the extra bits.
+// (lanes.cuh, stream/plane.cuh). The kernel reads each code from memory once. When it is read again as another code's neighbour, it comes
+// from a cache. The kernel writes a byte a token and the extra bits.
 //
 // Backward, a block of threads takes a block of the stream, whose symbols lanes.cuh has found. At a time it takes as many tokens as its threads hold,
 // TOKENS_PER_THREAD each:
@@ -22,9 +22,9 @@
 #include "alphabet.cuh"
 
 template <typename C>
-struct TokenBlock : DifferenceBlock<C> {
-  u32 listed;  // entries of `list`: segments of the mask for which `mask_is_flat` is false
-  u32 list[MAX_LISTED];
+struct TokenShared : DifferenceShared<C> {
+  u32 nonflat_count;  // entries of `nonflat`: segments of the mask for which `mask_is_flat` is false
+  u32 nonflat[MASK_SEGMENTS_AT_ONCE];
   union {
     u8 symbols[SEGMENT];
     u32 symbol_words[SEGMENT / 4];
@@ -41,42 +41,42 @@ __device__ __forceinline__ u32 zeros_behind(const u32* zeros, u32 thread) {
   const u32 begin = (thread + 1) * VALUES_PER_THREAD;
   if (begin >= SEGMENT) return 0;
   u32 word = begin / 32;
-  const u32 ones = ~(zeros[word] >> (begin % 32));  // the bits shifted in count as ones
-  const u32 run = __ffs(ones) - 1;
-  if (ones != 0 && run < 32 - begin % 32) return run;
-  for (word++; word < MASK_WORDS && zeros[word] == ALL_LANES; word++) {
+  const u32 nonzeros = ~(zeros[word] >> (begin % 32));  // the bits shifted in count as values that are not 0
+  const u32 run = __ffs(nonzeros) - 1;
+  if (nonzeros != 0 && run < 32 - begin % 32) return run;
+  for (word++; word < MASK_WORDS && zeros[word] == ~0u; word++) {
   }
   return 32 * word + (word < MASK_WORDS ? __ffs(~zeros[word]) - 1 : 0) - begin;
 }
 
 /// Tokens of a segment of `length` integers.
 template <typename C>
-__device__ __forceinline__ void write_tokens(TokenBlock<C>& block, const EncodePlane& plane, u64 slot, u32 length, const Own<C>& own) {
+__device__ __forceinline__ void write_tokens(TokenShared<C>& shared, const EncodePlane& plane, u64 slot, u32 length, const Own<C>& own) {
   typedef typename Unsigned<C>::Type U;
   const u32 first = threadIdx.x * VALUES_PER_THREAD;
-  const u32 zero_before = first > 0 ? reinterpret_cast<u8*>(block.zeros)[threadIdx.x - 1] >> 7 : 0;
+  const u32 zero_before = first > 0 ? reinterpret_cast<u8*>(shared.zeros)[threadIdx.x - 1] >> 7 : 0;
   const u32 inside = first >= length ? 0 : min(length - first, VALUES_PER_THREAD);
   const u32 all = (1u << inside) - 1;
   u32 ones = 0;
 #pragma unroll
   for (u32 k = 0; k < VALUES_PER_THREAD; k++) ones |= u32(own.differences[k] == C(1) || own.differences[k] == C(-1)) << k;
   ones &= all;
-  reinterpret_cast<u8*>(block.ones)[threadIdx.x] = u8(ones);
+  reinterpret_cast<u8*>(shared.ones)[threadIdx.x] = u8(ones);
   const u32 stretches = own.zeros & ~(own.zeros << 1 | zero_before);
   const u32 count = warp_prefix_sum(u32(__popc(own.zeros)) | u32(__popc(stretches)) << 16);
-  if (lane_id() == WARP - 1) block.counts[warp_id()] = count;
+  if (lane_id() == WARP - 1) shared.counts[warp_id()] = count;
   __syncthreads();
   u32 counts = 0;
 #pragma unroll
-  for (u32 warp = 0; warp < WARPS; warp++) counts += block.counts[warp];
+  for (u32 warp = 0; warp < WARPS; warp++) counts += shared.counts[warp];
   // A segment whose zeros come in short stretches has no runs.
-  const u32 together = 2 * (counts & 0xffff) >= HALVES_TOGETHER * (counts >> 16) ? all : 0;
-  const u32 one_before = first > 0 ? reinterpret_cast<u8*>(block.ones)[threadIdx.x - 1] >> 7 : 0;
-  // Zeros behind another zero, 1 or -1 have no token of their own.
-  const u32 starts = all & ~(together & own.zeros & ((own.zeros | ones) << 1 | zero_before | one_before));
-  const u32 heads = together & (own.zeros | ones) & starts, last = 1u << (VALUES_PER_THREAD - 1);
+  const u32 has_runs = 2 * (counts & 0xffff) >= TWICE_MIN_ZEROS_PER_STRETCH * (counts >> 16) ? all : 0;
+  const u32 one_before = first > 0 ? reinterpret_cast<u8*>(shared.ones)[threadIdx.x - 1] >> 7 : 0;
+  // If the segment has runs, a zero directly behind a 0, 1 or -1 has no token of its own.
+  const u32 starts = all & ~(has_runs & own.zeros & ((own.zeros | ones) << 1 | zero_before | one_before));
+  const u32 heads = has_runs & (own.zeros | ones) & starts, last = 1u << (VALUES_PER_THREAD - 1);
   // A run of this thread goes on behind its eight values only if it begins among them and takes the last of them.
-  const u32 behind = ((own.zeros | ones) & last) && heads ? zeros_behind(block.zeros, threadIdx.x) : 0;
+  const u32 behind = ((own.zeros | ones) & last) && heads ? zeros_behind(shared.zeros, threadIdx.x) : 0;
   Token<U> tokens[VALUES_PER_THREAD];
   u32 bits = 0;
 #pragma unroll
@@ -87,23 +87,23 @@ __device__ __forceinline__ void write_tokens(TokenBlock<C>& block, const EncodeP
     if (run == VALUES_PER_THREAD - k) run += behind;
     tokens[k] = run > 1 ? run_token<U>(i32(own.differences[k]), run) : difference_token(own.differences[k]);
     bits += tokens[k].extra_bits;
-    atomicAdd(&block.histogram[tokens[k].symbol][lane_id()], 1);
+    atomicAdd(&shared.histogram[tokens[k].symbol][lane_id()], 1);
   }
   u32 total;
-  const u32 before = block_sum_before(u32(__popc(starts)) | bits << 12, block.scratch, total);
+  const u32 before = block_sum_before(u32(__popc(starts)) | bits << 12, shared.scratch, total);
   const u32 token_count = total & 0xfff, bit_count = total >> 12;
-  for (u32 word = threadIdx.x; word < ceil_div(bit_count, 32); word += THREADS) block.extra[word] = 0;
+  for (u32 word = threadIdx.x; word < ceil_div(bit_count, 32); word += THREADS) shared.extra[word] = 0;
   u32 token_at = before & 0xfff, bit_at = before >> 12;
 #pragma unroll
   for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
-    if (starts >> k & 1) block.symbols[token_at++] = u8(tokens[k].symbol);
+    if (starts >> k & 1) shared.symbols[token_at++] = u8(tokens[k].symbol);
   }
   __syncthreads();
   const auto put = [&](u64 value, u32 count) {
     const u32 word = bit_at / 32, shift = bit_at % 32;
-    atomicOr(&block.extra[word], u32(value << shift));
-    if (shift + count > 32) atomicOr(&block.extra[word + 1], u32(value >> (32 - shift)));
-    if (shift + count > 64) atomicOr(&block.extra[word + 2], u32(value >> (64 - shift)));
+    atomicOr(&shared.extra[word], u32(value << shift));
+    if (shift + count > 32) atomicOr(&shared.extra[word + 1], u32(value >> (32 - shift)));
+    if (shift + count > 64) atomicOr(&shared.extra[word + 2], u32(value >> (64 - shift)));
     bit_at += count;
   };
   if (bits > 0 && bits <= 64) {
@@ -124,9 +124,9 @@ __device__ __forceinline__ void write_tokens(TokenBlock<C>& block, const EncodeP
   }
   __syncthreads();
   u32* symbols = reinterpret_cast<u32*>(plane.symbols + slot * SEGMENT);
-  for (u32 word = threadIdx.x; word < ceil_div(token_count, 4); word += THREADS) symbols[word] = block.symbol_words[word];
+  for (u32 word = threadIdx.x; word < ceil_div(token_count, 4); word += THREADS) symbols[word] = shared.symbol_words[word];
   u32* extra = plane.extra + slot * plane.extra_stride;
-  for (u32 word = threadIdx.x; word < ceil_div(bit_count, 32); word += THREADS) extra[word] = block.extra[word];
+  for (u32 word = threadIdx.x; word < ceil_div(bit_count, 32); word += THREADS) extra[word] = shared.extra[word];
   if (threadIdx.x == 0) {
     plane.token_counts[slot] = token_count;
     plane.extra_bits[slot] = bit_count;
@@ -135,18 +135,18 @@ __device__ __forceinline__ void write_tokens(TokenBlock<C>& block, const EncodeP
 }
 
 template <typename C>
-__device__ __forceinline__ void count_from_zero(TokenBlock<C>& block) {
-  for (u32 i = threadIdx.x; i < SYMBOLS * WARP; i += THREADS) block.histogram[0][i] = 0;
+__device__ __forceinline__ void count_from_zero(TokenShared<C>& shared) {
+  for (u32 i = threadIdx.x; i < SYMBOLS * WARP; i += THREADS) shared.histogram[0][i] = 0;
   __syncthreads();
 }
 
 /// Adds what this block of threads has counted to the plane's counts.
 template <typename C>
-__device__ __forceinline__ void add_counts(TokenBlock<C>& block, PlaneState& state) {
+__device__ __forceinline__ void add_counts(TokenShared<C>& shared, PlaneState& state) {
   for (u32 symbol = threadIdx.x; symbol < SYMBOLS; symbol += THREADS) {
     u32 count = 0;
     // Each thread of a warp reads another bank.
-    for (u32 column = 0; column < WARP; column++) count += block.histogram[symbol][(column + symbol) % WARP];
+    for (u32 column = 0; column < WARP; column++) count += shared.histogram[symbol][(column + symbol) % WARP];
     if (count) atomicAdd(&state.histogram[symbol], count);
   }
   __syncthreads();
@@ -154,36 +154,36 @@ __device__ __forceinline__ void add_counts(TokenBlock<C>& block, PlaneState& sta
 
 /// Tokens of a plane of `elements` integers; `differences` gives those of a segment.
 template <typename C, typename Differences>
-__device__ __forceinline__ void tokenize_plane(TokenBlock<C>& block, const EncodeJob& job, u32 number, u32 elements, const Differences& differences) {
+__device__ __forceinline__ void tokenize_plane(TokenShared<C>& shared, const EncodeJob& job, u32 number, u32 elements, const Differences& differences) {
   const u32 segments = ceil_div(elements, SEGMENT);
   if (blockIdx.x >= segments) return;
-  count_from_zero(block);
+  count_from_zero(shared);
   for (u32 segment = blockIdx.x; segment < segments; segment += gridDim.x) {
     const u32 start = segment * SEGMENT, length = min(SEGMENT, elements - start);
     Own<C> own;
     differences(start, length, own);
-    write_tokens(block, job.planes[number], u64(blockIdx.y) * job.segments + segment, length, own);
+    write_tokens(shared, job.planes[number], u64(blockIdx.y) * job.segments + segment, length, own);
   }
-  add_counts(block, job.states[blockIdx.y].planes[number]);
+  add_counts(shared, job.states[blockIdx.y].planes[number]);
 }
 
 /// Tokens of the exception mask. A segment whose differences are all 0 by `mask_is_flat` has one token, a run of zeros or a single zero. One lane writes it.
 template <typename C>
-__device__ __forceinline__ void tokenize_mask(TokenBlock<C>& block, const EncodeJob& job, const EncodeState& state) {
+__device__ __forceinline__ void tokenize_mask(TokenShared<C>& shared, const EncodeJob& job, const EncodeState& state) {
   const Shape& shape = job.shape;
   const u32* mask = job.mask + u64(blockIdx.y) * job.segments * MASK_WORDS;
   const u32 axes = mask_axes(shape, state);
   const EncodePlane& plane = job.planes[MASK];
-  count_from_zero(block);
-  for (u32 base = blockIdx.x; base < job.segments; base += MAX_LISTED * gridDim.x) {
-    if (threadIdx.x == 0) block.listed = 0;
+  count_from_zero(shared);
+  for (u32 base = blockIdx.x; base < job.segments; base += MASK_SEGMENTS_AT_ONCE * gridDim.x) {
+    if (threadIdx.x == 0) shared.nonflat_count = 0;
     __syncthreads();
-    for (u32 k = warp_id(); k < MAX_LISTED && base + k * gridDim.x < job.segments; k += WARPS) {
+    for (u32 k = warp_id(); k < MASK_SEGMENTS_AT_ONCE && base + k * gridDim.x < job.segments; k += WARPS) {
       const u32 segment = base + k * gridDim.x, length = min(SEGMENT, shape.elements - segment * SEGMENT);
       const bool flat = mask_is_flat(job, segment);
       if (lane_id() != 0) continue;
       if (!flat) {
-        block.list[atomicAdd(&block.listed, 1)] = segment;
+        shared.nonflat[atomicAdd(&shared.nonflat_count, 1)] = segment;
         continue;
       }
       const u64 slot = u64(blockIdx.y) * job.segments + segment;
@@ -192,29 +192,29 @@ __device__ __forceinline__ void tokenize_mask(TokenBlock<C>& block, const Encode
       plane.extra[slot * plane.extra_stride] = token.extra;
       plane.token_counts[slot] = 1;
       plane.extra_bits[slot] = token.extra_bits;
-      atomicAdd(&block.histogram[token.symbol][0], 1);
+      atomicAdd(&shared.histogram[token.symbol][0], 1);
     }
     __syncthreads();
     // Each segment has its own slot, so that the order of segments does not matter.
-    const u32 listed = block.listed;
-    for (u32 k = 0; k < listed; k++) {
-      const u32 segment = block.list[k], start = segment * SEGMENT, length = min(SEGMENT, shape.elements - start);
+    const u32 nonflat_count = shared.nonflat_count;
+    for (u32 k = 0; k < nonflat_count; k++) {
+      const u32 segment = shared.nonflat[k], start = segment * SEGMENT, length = min(SEGMENT, shape.elements - start);
       Own<C> own;
-      mask_differences(block, mask, shape, start, length, axes, own);
-      write_tokens(block, plane, u64(blockIdx.y) * job.segments + segment, length, own);
+      mask_differences(shared, mask, shape, start, length, axes, own);
+      write_tokens(shared, plane, u64(blockIdx.y) * job.segments + segment, length, own);
     }
     __syncthreads();
   }
-  add_counts(block, job.states[blockIdx.y].planes[MASK]);
+  add_counts(shared, job.states[blockIdx.y].planes[MASK]);
 }
 
 /// Tokens of the mask and of the exception bits. A chunk with few exceptions has neither plane.
 template <typename C>
-__device__ __forceinline__ void tokenize_exceptions(TokenBlock<C>& block, const EncodeJob& job, const EncodeState& state) {
+__device__ __forceinline__ void tokenize_exceptions(TokenShared<C>& shared, const EncodeJob& job, const EncodeState& state) {
   if (state.exceptions <= job.most_listed) return;
-  tokenize_mask(block, job, state);
-  tokenize_plane(block, job, BITS, state.exceptions,
-                 [&](u32 start, u32 length, Own<C>& own) { bits_differences<C>(block, job, start, length, own); });
+  tokenize_mask(shared, job, state);
+  tokenize_plane(shared, job, BITS, state.exceptions,
+                 [&](u32 start, u32 length, Own<C>& own) { bits_differences<C>(shared, job, start, length, own); });
 }
 
 /// Tokens of all planes of a chunk. blockIdx.y is the chunk. blockIdx.z is 0 for the codes, 1 for the planes of exceptions. The blocks along x share the
@@ -222,24 +222,24 @@ __device__ __forceinline__ void tokenize_exceptions(TokenBlock<C>& block, const 
 template <typename V>
 __device__ void tokenize(const EncodeJob& job) {
   typedef typename ValueType<V>::Code C;
-  __shared__ TokenBlock<C> block;
+  __shared__ TokenShared<C> shared;
   const EncodeState& state = job.states[blockIdx.y];
   if (is_constant(job, state)) return;
-  if (blockIdx.z == 1) return tokenize_exceptions(block, job, state);
-  tokenize_plane(block, job, CODES, job.shape.elements,
-                 [&](u32 start, u32 length, Own<C>& own) { code_differences<V>(block, job, start, length, own); });
+  if (blockIdx.z == 1) return tokenize_exceptions(shared, job, state);
+  tokenize_plane(shared, job, CODES, job.shape.elements,
+                 [&](u32 start, u32 length, Own<C>& own) { code_differences<V>(shared, job, start, length, own); });
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 4) tokenize_f32(const __grid_constant__ EncodeJob job) { tokenize<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS, 3) tokenize_f64(const __grid_constant__ EncodeJob job) { tokenize<double>(job); }
 
-/// Tokens that a thread expands at a time. A tile is the tokens that all threads of a block expand at a time. Below, T is the number of threads of a block:
-/// FEW_EXPAND_THREADS if a job has few segments for each multiprocessor, otherwise EXPAND_THREADS.
+/// Tokens that a thread expands at a time. A batch is the tokens that all threads of a block expand at a time. Below, T is the number of threads of a block:
+/// FEW_SEGMENTS_EXPAND_THREADS if a job has few segments for each multiprocessor, otherwise EXPAND_THREADS.
 constexpr u32 TOKENS_PER_THREAD = 8;
 /// A block with at most this many extra words has them copied to shared memory. Others are read from global memory.
 constexpr u32 STAGE_EXTRA_WORDS = 1024;
-/// A block of at most this many differences is expanded in shared memory. Blocks are longer only where an integer takes less than about 2.7 bits (FORMAT.md
-/// §11.4). These are expanded in global memory.
+/// A block of at most this many differences is expanded in shared memory. The encoder makes longer blocks only where an integer takes less than
+/// 2.7 bits, or 1.34 bits where this is 8192 (FORMAT.md §11.4). These are expanded in global memory.
 template <typename C, u32 T>
 constexpr u32 OUT_VALUES = (sizeof(C) <= 4 && T > EXPAND_THREADS ? 2 : 1) << ROWS_BLOCK_LOG;
 
@@ -272,12 +272,12 @@ struct SharedExtraWords {
   }
 };
 
-/// The symbols of a thread's tokens, four in one.
+/// The symbols of a thread's tokens, four in a 32-bit word.
 struct TokenSymbols {
   u32 fours[TOKENS_PER_THREAD / 4];
 };
 
-/// The symbols of a block: those that the lanes gave, then the symbol whose code is all zeros, without end.
+/// The symbols of a block: those that the lanes gave, then always the symbol whose code is all zeros. It is what a lane gives when its words are used up.
 struct BlockSymbols {
   const uint2* eights;
   u32 count;
@@ -291,9 +291,9 @@ struct BlockSymbols {
 };
 
 template <typename C, u32 T>
-struct ExpandBlock {
+struct ExpandShared {
   u32 extra_words[STAGE_EXTRA_WORDS / 2 + 4];
-  u32 meaning[SYMBOLS];
+  u32 entries[SYMBOLS];
   u32 scratch[2][T / WARP];
   bool good;
   // The last field, so that the others have the same offsets whatever C is: `expand_plane_block` reads the memory of one type as that of another.
@@ -306,20 +306,21 @@ struct ExpandBlock {
 /// The shortest run of a symbol's entry.
 __device__ __forceinline__ u32 run_start(u32 entry) { return entry >> START_SHIFT & ((1u << (FIRST_SHIFT - START_SHIFT)) - 1); }
 
-/// A thread's tokens of a tile.
+/// A thread's tokens of a batch.
 template <typename C>
 struct Expander {
-  u32 meanings[TOKENS_PER_THREAD];
+  u32 entries[TOKENS_PER_THREAD];
   C differences[TOKENS_PER_THREAD];
   u32 spans[TOKENS_PER_THREAD];
 
-  /// Looks up the meanings of the symbols; returns the sum of their extra bits.
-  __device__ __forceinline__ u32 look_up(const u32 (&meaning)[SYMBOLS], const TokenSymbols& symbols) {
+  /// Looks up the symbols' entries (codec/src/entropy/codebook.rs, `symbol_entry`); returns how many extra bits the tokens have together. Bits 4 to 10 of
+  /// an entry are a token's number of extra bits.
+  __device__ __forceinline__ u32 look_up(const u32 (&symbol_entries)[SYMBOLS], const TokenSymbols& symbols) {
     u32 bits = 0;
 #pragma unroll
     for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
-      meanings[k] = meaning[symbols.fours[k / 4] >> (8 * (k % 4)) & 0xff];
-      bits += meanings[k] & 127 << 4;
+      entries[k] = symbol_entries[symbols.fours[k / 4] >> (8 * (k % 4)) & 0xff];
+      bits += entries[k] & 127 << 4;
     }
     return bits >> 4;
   }
@@ -330,20 +331,20 @@ struct Expander {
   __device__ __forceinline__ u32 read(const Words& words, u32 bit_at, u32 bits) {
     u32 span = 0, any = 0;
 #pragma unroll
-    for (u32 k = 0; k < TOKENS_PER_THREAD; k++) any |= meanings[k];
+    for (u32 k = 0; k < TOKENS_PER_THREAD; k++) any |= entries[k];
     if (sizeof(C) <= 4 && !(any & WIDE_ENTRY) && bits <= 64) {
       // The extra bits of a thread's tokens are adjacent, and no token without WIDE_ENTRY has more than 21.
       u64 window = bits > 0 ? words.window(bit_at) : 0;
 #pragma unroll
       for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
-        const u32 count = meanings[k] >> 4 & 31;
-        const u32 value = u32(window) & ~(ALL_LANES << count);
+        const u32 count = entries[k] >> 4 & 31;
+        const u32 value = u32(window) & ~(~0u << count);
         window >>= count;
-        const i32 payload = i32(meanings[k]) >> START_SHIFT;
-        const bool run = meanings[k] & RUN_ENTRY;
+        const i32 payload = i32(entries[k]) >> START_SHIFT;
+        const bool run = entries[k] & RUN_ENTRY;
         const i32 sign = i32(value & 1);
-        spans[k] = run ? run_start(meanings[k]) + value : 1;
-        differences[k] = run ? C(i32(meanings[k]) >> FIRST_SHIFT) : C(((payload + i32(value >> 1)) ^ -sign) + sign);
+        spans[k] = run ? run_start(entries[k]) + value : 1;
+        differences[k] = run ? C(i32(entries[k]) >> FIRST_SHIFT) : C(((payload + i32(value >> 1)) ^ -sign) + sign);
         span += spans[k];
       }
       return span;
@@ -351,15 +352,15 @@ struct Expander {
     u32 at = bit_at;
 #pragma unroll
     for (u32 k = 0; k < TOKENS_PER_THREAD; k++) {
-      const u32 count = meanings[k] >> 4 & 127;
+      const u32 count = entries[k] >> 4 & 127;
       u64 value = count > 0 ? words.window(at) : 0;
       if (count < 64) value &= (1ull << count) - 1;
       at += count;
-      const i32 payload = i32(meanings[k]) >> START_SHIFT;
-      const bool run = meanings[k] & RUN_ENTRY;
-      spans[k] = run ? run_start(meanings[k]) + u32(value) : 1;
+      const i32 payload = i32(entries[k]) >> START_SHIFT;
+      const bool run = entries[k] & RUN_ENTRY;
+      spans[k] = run ? run_start(entries[k]) + u32(value) : 1;
       span += spans[k];
-      differences[k] = run ? C(i32(meanings[k]) >> FIRST_SHIFT) : C(class_value(meanings[k] & WIDE_ENTRY ? SYMBOL_START[payload] : u64(i64(payload)), value));
+      differences[k] = run ? C(i32(entries[k]) >> FIRST_SHIFT) : C(class_value(entries[k] & WIDE_ENTRY ? SYMBOL_START[payload] : u64(i64(payload)), value));
     }
     return span;
   }
@@ -394,31 +395,31 @@ __device__ __forceinline__ bool lanes_end_well(const LanesEnd& end, u32 tokens) 
   // After `end.rounds` rounds all words have been read, and all bits that are left are 0. So a block with at least as many tokens as these rounds have
   // leaves nothing behind its last one.
   if (tokens >= end.rounds * LANES) return true;
-  // Otherwise the last token must be in the last of these rounds, before which there was a 1 bit or a word left. The lanes behind that token have none in
-  // this round, so they must have had no 1 bit left before it.
+  // Otherwise the last token must be in the last of these rounds, before which there was a 1 bit or a word left. The lanes behind that token's
+  // lane have no token in this round, so they must have had no 1 bit left before the round.
   const u32 before = (end.rounds - 1) * LANES;
   return tokens > before && end.lanes_before >> (tokens - before) == 0;
 }
 
-/// Expands a block of `length` differences into `out`, which is all 0. Sets `block.good` to whether the block is as FORMAT.md says; threads may read it when
+/// Expands a block of `length` differences into `out`, which is all 0. Sets `shared.good` to whether the block is as FORMAT.md says; threads may read it when
 /// this function returns.
 template <u32 T, typename C, typename Words>
-__device__ void expand_block(ExpandBlock<C, T>& block, const BlockSymbols& symbols, const LanesEnd& end, const Words& words, C* out, u32 length) {
-  constexpr u32 TILE_TOKENS = T * TOKENS_PER_THREAD;
+__device__ void expand_block(ExpandShared<C, T>& shared, const BlockSymbols& symbols, const LanesEnd& end, const Words& words, C* out, u32 length) {
+  constexpr u32 BATCH_TOKENS = T * TOKENS_PER_THREAD;
   u32 at = 0, extra_at = 0, token = threadIdx.x * TOKENS_PER_THREAD;
   TokenSymbols next = symbols.read(token);
   // Every token expands to one difference at least, so that the loop ends.
-  for (;; token += TILE_TOKENS) {
+  for (;; token += BATCH_TOKENS) {
     Expander<C> expander;
-    const u32 own_bits = expander.look_up(block.meaning, next);
-    // These loads are in flight while this tile is expanded.
-    next = symbols.read(token + TILE_TOKENS);
-    ExpandSum<T> bits(own_bits, block.scratch[0]);
+    const u32 own_bits = expander.look_up(shared.entries, next);
+    // These loads are in flight while this batch is expanded.
+    next = symbols.read(token + BATCH_TOKENS);
+    ExpandSum<T> bits(own_bits, shared.scratch[0]);
     __syncthreads();
-    const u32 total_bits = bits.join(block.scratch[0]), bit_at = extra_at + bits.before;
-    ExpandSum<T> spans(expander.read(words, bit_at, own_bits), block.scratch[1]);
+    const u32 total_bits = bits.join(shared.scratch[0]), bit_at = extra_at + bits.before;
+    ExpandSum<T> spans(expander.read(words, bit_at, own_bits), shared.scratch[1]);
     __syncthreads();
-    const u32 total_span = spans.join(block.scratch[1]);
+    const u32 total_span = spans.join(shared.scratch[1]);
     u32 offset = at + spans.before;
     if (at + total_span < length) {
 #pragma unroll
@@ -437,12 +438,12 @@ __device__ void expand_block(ExpandBlock<C, T>& block, const BlockSymbols& symbo
       if (offset >= length) break;
       if (expander.differences[k] != 0) out[offset] = expander.differences[k];
       offset += expander.spans[k];
-      bit_end += expander.meanings[k] >> 4 & 127;
+      bit_end += expander.entries[k] >> 4 & 127;
       if (offset < length) continue;
       // The block's last token, which one thread has.
       bool good = offset == length && lanes_end_well(end, token + k + 1) && ceil_div(bit_end, 16) == words.count;
       good = good && (bit_end % 16 == 0 || words[bit_end / 16] >> (bit_end % 16) == 0);
-      block.good = good;
+      shared.good = good;
     }
     break;
   }
@@ -450,10 +451,10 @@ __device__ void expand_block(ExpandBlock<C, T>& block, const BlockSymbols& symbo
 }
 
 /// Expands block `index` of a plane. False if it is not as FORMAT.md says.
-template <typename C, typename Block, u32 T>
-__device__ bool expand_plane_block(const DecodeJob& job, u32 number, const DecodePlaneState& state, u32 index, ExpandBlock<Block, T>& memory) {
-  static_assert(sizeof(C) <= sizeof(Block), "one memory for the planes of a chunk");
-  ExpandBlock<C, T>& block = reinterpret_cast<ExpandBlock<C, T>&>(memory);
+template <typename C, typename Widest, u32 T>
+__device__ bool expand_plane_block(const DecodeJob& job, u32 number, const DecodePlaneState& state, u32 index, ExpandShared<Widest, T>& memory) {
+  static_assert(sizeof(C) <= sizeof(Widest), "one memory for the planes of a chunk");
+  ExpandShared<C, T>& shared = reinterpret_cast<ExpandShared<C, T>&>(memory);
   const DecodePlane& plane = job.planes[number];
   const u64 slot = u64(blockIdx.y) * job.segments + index;
   const LanesEnd end = plane.lane_ends[slot];
@@ -464,27 +465,27 @@ __device__ bool expand_plane_block(const DecodeJob& job, u32 number, const Decod
   const BlockSymbols symbols = {reinterpret_cast<const uint2*>(plane.symbols + u64(blockIdx.y) * job.segments * SEGMENT + first),
                                 end.rounds == NONE ? 0 : end.rounds * LANES, zero_symbol * 0x01010101};
   C* values = static_cast<C*>(plane.values) + u64(blockIdx.y) * plane.stride + first;
-  const bool in_memory = length <= OUT_VALUES<Block, T>;
-  uint4* zeroed = in_memory ? block.out_quads : reinterpret_cast<uint4*>(values);
+  const bool in_shared = length <= OUT_VALUES<Widest, T>;
+  uint4* zeroed = in_shared ? shared.out_quads : reinterpret_cast<uint4*>(values);
   // The last quad may reach over the block's end: the arrays have room for whole quads.
   for (u32 i = threadIdx.x; i < ceil_div(length * u32(sizeof(C)), 16); i += T) zeroed[i] = make_uint4(0, 0, 0, 0);
-  C* out = in_memory ? block.out : values;
+  C* out = in_shared ? shared.out : values;
   if (count <= STAGE_EXTRA_WORDS) {
-    u16* halves = reinterpret_cast<u16*>(block.extra_words);
+    u16* halves = reinterpret_cast<u16*>(shared.extra_words);
 #pragma unroll 4
     for (u32 i = threadIdx.x; i < count + 8; i += T) halves[i] = i < count ? words[i] : 0;
     __syncthreads();
-    expand_block(block, symbols, end, SharedExtraWords{block.extra_words, count}, out, length);
+    expand_block(shared, symbols, end, SharedExtraWords{shared.extra_words, count}, out, length);
   } else {
     __syncthreads();
-    expand_block(block, symbols, end, GlobalExtraWords{words, count}, out, length);
+    expand_block(shared, symbols, end, GlobalExtraWords{words, count}, out, length);
   }
-  const bool good = block.good;
-  if (in_memory) {
+  const bool good = shared.good;
+  if (in_shared) {
     if constexpr (sizeof(C) >= 4) {
-      if (number == CODES) sum_block<T>(job, state, index, block.out, length);
+      if (number == CODES) sum_block<T>(job, state, index, shared.out, length);
     }
-    copy_out<T>(values, block.out_quads, length);
+    copy_out<T>(values, shared.out_quads, length);
   }
   __syncthreads();
   return good;
@@ -493,18 +494,18 @@ __device__ bool expand_plane_block(const DecodeJob& job, u32 number, const Decod
 /// Expands the blocks of all planes of a chunk. Blocks of all planes have one numbering, so that the mask's do not wait for the codes'.
 template <typename C, u32 T>
 __device__ void expand(const DecodeJob& job) {
-  __shared__ ExpandBlock<C, T> block;
+  __shared__ ExpandShared<C, T> shared;
   DecodeState& state = job.states[blockIdx.y];
   // Other blocks of this launch set `error` too: all threads of this one must see one answer.
   if (__syncthreads_or(state.error != 0)) return;
-  for (u32 symbol = threadIdx.x; symbol < SYMBOLS; symbol += T) block.meaning[symbol] = SYMBOL_ENTRY[symbol];
+  for (u32 symbol = threadIdx.x; symbol < SYMBOLS; symbol += T) shared.entries[symbol] = SYMBOL_ENTRY[symbol];
   bool good = true;
   u32 index = blockIdx.x;
   for (u32 number = 0; number < PLANES; number++) {
     const DecodePlaneState plane = state.planes[number];
     const u32 blocks = plane.are_bit_planes ? 0 : plane.blocks;
     for (; index < blocks; index += gridDim.x) {
-      good &= number == MASK ? expand_plane_block<u8>(job, MASK, plane, index, block) : expand_plane_block<C>(job, number, plane, index, block);
+      good &= number == MASK ? expand_plane_block<u8>(job, MASK, plane, index, shared) : expand_plane_block<C>(job, number, plane, index, shared);
     }
     index -= blocks;
   }
@@ -513,5 +514,9 @@ __device__ void expand(const DecodeJob& job) {
 
 extern "C" __global__ void __launch_bounds__(EXPAND_THREADS, 8) expand_f32(const __grid_constant__ DecodeJob job) { expand<i32, EXPAND_THREADS>(job); }
 extern "C" __global__ void __launch_bounds__(EXPAND_THREADS, 4) expand_f64(const __grid_constant__ DecodeJob job) { expand<i64, EXPAND_THREADS>(job); }
-extern "C" __global__ void __launch_bounds__(FEW_EXPAND_THREADS) expand_few_f32(const __grid_constant__ DecodeJob job) { expand<i32, FEW_EXPAND_THREADS>(job); }
-extern "C" __global__ void __launch_bounds__(FEW_EXPAND_THREADS) expand_few_f64(const __grid_constant__ DecodeJob job) { expand<i64, FEW_EXPAND_THREADS>(job); }
+extern "C" __global__ void __launch_bounds__(FEW_SEGMENTS_EXPAND_THREADS) expand_few_f32(const __grid_constant__ DecodeJob job) {
+  expand<i32, FEW_SEGMENTS_EXPAND_THREADS>(job);
+}
+extern "C" __global__ void __launch_bounds__(FEW_SEGMENTS_EXPAND_THREADS) expand_few_f64(const __grid_constant__ DecodeJob job) {
+  expand<i64, FEW_SEGMENTS_EXPAND_THREADS>(job);
+}

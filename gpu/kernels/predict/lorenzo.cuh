@@ -126,8 +126,8 @@ __device__ __forceinline__ bool mask_is_flat(const EncodeJob& job, u32 segment) 
   return !__any_sync(ALL_LANES, any);
 }
 
-/// Segments that a block of threads looks at together.
-constexpr u32 MAX_LISTED = THREADS;
+/// Segments of the mask that a block of threads looks at together.
+constexpr u32 MASK_SEGMENTS_AT_ONCE = THREADS;
 
 /// 32-bit words for the extra bits of a segment's integers, or for their bit planes: 33 bits a 32-bit integer, 65 bits a 64-bit integer.
 template <typename C>
@@ -135,7 +135,7 @@ constexpr u32 EXTRA_WORDS = SEGMENT * (8 * sizeof(C) + 1) / 32;
 
 /// Shared memory for the differences of a segment, reused for the extra bits or bit planes made of them.
 template <typename C>
-struct DifferenceBlock {
+struct DifferenceShared {
   union {
     C values[SEGMENT];
     uint4 quads[SEGMENT * sizeof(C) / 16];
@@ -188,7 +188,7 @@ __device__ __forceinline__ Eight<C> slow_differences(const C* values, const Shap
 
 /// Differences of a segment of a plane in memory along `axes`, where rows are a multiple of eight values.
 template <u32 RANK, bool EVERY, typename C>
-__device__ __forceinline__ void row_differences(DifferenceBlock<C>& block, const C* values, const Shape& shape, u32 start, u32 length, u32 axes,
+__device__ __forceinline__ void row_differences(DifferenceShared<C>& shared, const C* values, const Shape& shape, u32 start, u32 length, u32 axes,
                                                 Own<C>& own) {
   typedef typename Unsigned<C>::Type U;
   const u32 first = threadIdx.x * VALUES_PER_THREAD;
@@ -211,24 +211,24 @@ __device__ __forceinline__ void row_differences(DifferenceBlock<C>& block, const
     before = here.values[k];
   }
   if (!inside) own.zeros = 0;
-  reinterpret_cast<u8*>(block.zeros)[threadIdx.x] = u8(own.zeros);
+  reinterpret_cast<u8*>(shared.zeros)[threadIdx.x] = u8(own.zeros);
   __syncthreads();
 }
 
 /// Differences of a segment of a plane in memory along `axes`.
 template <u32 RANK, bool EVERY, typename C>
-__device__ __forceinline__ void integer_differences(DifferenceBlock<C>& block, const C* values, const Shape& shape, u32 start, u32 length, u32 axes,
+__device__ __forceinline__ void integer_differences(DifferenceShared<C>& shared, const C* values, const Shape& shape, u32 start, u32 length, u32 axes,
                                                     Own<C>& own) {
   const bool along_row = EVERY || axes & 1;
   Coordinates<RANK> coordinates(shape, start + threadIdx.x);
 #pragma unroll
   for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
     const u32 p = k * THREADS + threadIdx.x;
-    if (p < length) block.values[p] = slow_difference<RANK, EVERY>(values, shape, start + p, coordinates, axes);
+    if (p < length) shared.values[p] = slow_difference<RANK, EVERY>(values, shape, start + p, coordinates, axes);
     coordinates.advance(shape);
   }
   if (threadIdx.x == 0 && start > 0) {
-    block.before = slow_difference<RANK, EVERY>(values, shape, start - 1, Coordinates<RANK>(shape, start - 1), axes);
+    shared.before = slow_difference<RANK, EVERY>(values, shape, start - 1, Coordinates<RANK>(shape, start - 1), axes);
   }
   __syncthreads();
   typedef typename Unsigned<C>::Type U;
@@ -239,8 +239,8 @@ __device__ __forceinline__ void integer_differences(DifferenceBlock<C>& block, c
     C values[VALUES_PER_THREAD];
   } here;
 #pragma unroll
-  for (u32 i = 0; i < QUADS; i++) here.quads[i] = block.quads[threadIdx.x * QUADS + i];
-  U before = first > 0 ? block.values[first - 1] : block.before;
+  for (u32 i = 0; i < QUADS; i++) here.quads[i] = shared.quads[threadIdx.x * QUADS + i];
+  U before = first > 0 ? shared.values[first - 1] : shared.before;
   u32 x = RANK == 1 ? start + first : (start + first) % shape.extents[0];
   own.zeros = 0;
 #pragma unroll
@@ -250,29 +250,29 @@ __device__ __forceinline__ void integer_differences(DifferenceBlock<C>& block, c
     before = here.values[k];
     x = RANK > 1 && x + 1 == shape.extents[0] ? 0 : x + 1;
   }
-  reinterpret_cast<u8*>(block.zeros)[threadIdx.x] = u8(own.zeros);
+  reinterpret_cast<u8*>(shared.zeros)[threadIdx.x] = u8(own.zeros);
   __syncthreads();
 }
 
 /// Differences of a segment of the exception mask.
 template <typename C>
-__device__ __forceinline__ void mask_differences(DifferenceBlock<C>& block, const u32* mask, const Shape& shape, u32 start, u32 length, u32 axes,
+__device__ __forceinline__ void mask_differences(DifferenceShared<C>& shared, const u32* mask, const Shape& shape, u32 start, u32 length, u32 axes,
                                                  Own<C>& own) {
   if (threadIdx.x < MASK_WORDS) {
     const u32 first = 32 * threadIdx.x;
     const u32 inside = first >= length ? 0 : length - first >= 32 ? ALL_LANES : (1u << (length - first)) - 1;
     u32 ones = inside ? mask_difference(mask, shape, start + first, StepsBack(shape, start + first), axes) : 0;
-    block.zeros[threadIdx.x] = ~ones & inside;
+    shared.zeros[threadIdx.x] = ~ones & inside;
   }
   __syncthreads();
-  own.zeros = reinterpret_cast<u8*>(block.zeros)[threadIdx.x];
+  own.zeros = reinterpret_cast<u8*>(shared.zeros)[threadIdx.x];
 #pragma unroll
   for (u32 k = 0; k < VALUES_PER_THREAD; k++) own.differences[k] = C(~own.zeros >> k & 1);
 }
 
 /// Differences of a segment of the codes.
 template <typename V>
-__device__ __forceinline__ void code_differences(DifferenceBlock<typename ValueType<V>::Code>& block, const EncodeJob& job, u32 start, u32 length,
+__device__ __forceinline__ void code_differences(DifferenceShared<typename ValueType<V>::Code>& shared, const EncodeJob& job, u32 start, u32 length,
                                                  Own<typename ValueType<V>::Code>& own) {
   typedef typename ValueType<V>::Code C;
   const Shape& shape = job.shape;
@@ -283,28 +283,28 @@ __device__ __forceinline__ void code_differences(DifferenceBlock<typename ValueT
   // Along all axes, the compiler knows the number of loads, and all of them are in flight at once.
   const bool every = axes == (1u << rank) - 1;
   switch (rank | u32(in_rows) << 3 | u32(every) << 4) {
-    case 1: return integer_differences<1, false>(block, codes, shape, start, length, axes, own);
-    case 2: return integer_differences<2, false>(block, codes, shape, start, length, axes, own);
-    case 3: return integer_differences<3, false>(block, codes, shape, start, length, axes, own);
-    case 4: return integer_differences<4, false>(block, codes, shape, start, length, axes, own);
-    case 8 | 1: return row_differences<1, false>(block, codes, shape, start, length, axes, own);
-    case 8 | 2: return row_differences<2, false>(block, codes, shape, start, length, axes, own);
-    case 8 | 3: return row_differences<3, false>(block, codes, shape, start, length, axes, own);
-    case 8 | 4: return row_differences<4, false>(block, codes, shape, start, length, axes, own);
-    case 16 | 1: return integer_differences<1, true>(block, codes, shape, start, length, axes, own);
-    case 16 | 2: return integer_differences<2, true>(block, codes, shape, start, length, axes, own);
-    case 16 | 3: return integer_differences<3, true>(block, codes, shape, start, length, axes, own);
-    case 16 | 4: return integer_differences<4, true>(block, codes, shape, start, length, axes, own);
-    case 24 | 1: return row_differences<1, true>(block, codes, shape, start, length, axes, own);
-    case 24 | 2: return row_differences<2, true>(block, codes, shape, start, length, axes, own);
-    case 24 | 3: return row_differences<3, true>(block, codes, shape, start, length, axes, own);
-    default: return row_differences<4, true>(block, codes, shape, start, length, axes, own);
+    case 1: return integer_differences<1, false>(shared, codes, shape, start, length, axes, own);
+    case 2: return integer_differences<2, false>(shared, codes, shape, start, length, axes, own);
+    case 3: return integer_differences<3, false>(shared, codes, shape, start, length, axes, own);
+    case 4: return integer_differences<4, false>(shared, codes, shape, start, length, axes, own);
+    case 8 | 1: return row_differences<1, false>(shared, codes, shape, start, length, axes, own);
+    case 8 | 2: return row_differences<2, false>(shared, codes, shape, start, length, axes, own);
+    case 8 | 3: return row_differences<3, false>(shared, codes, shape, start, length, axes, own);
+    case 8 | 4: return row_differences<4, false>(shared, codes, shape, start, length, axes, own);
+    case 16 | 1: return integer_differences<1, true>(shared, codes, shape, start, length, axes, own);
+    case 16 | 2: return integer_differences<2, true>(shared, codes, shape, start, length, axes, own);
+    case 16 | 3: return integer_differences<3, true>(shared, codes, shape, start, length, axes, own);
+    case 16 | 4: return integer_differences<4, true>(shared, codes, shape, start, length, axes, own);
+    case 24 | 1: return row_differences<1, true>(shared, codes, shape, start, length, axes, own);
+    case 24 | 2: return row_differences<2, true>(shared, codes, shape, start, length, axes, own);
+    case 24 | 3: return row_differences<3, true>(shared, codes, shape, start, length, axes, own);
+    default: return row_differences<4, true>(shared, codes, shape, start, length, axes, own);
   }
 }
 
 /// Differences of a segment of the bits of many exceptions.
 template <typename C>
-__device__ __forceinline__ void bits_differences(DifferenceBlock<C>& block, const EncodeJob& job, u32 start, u32 length, Own<C>& own) {
+__device__ __forceinline__ void bits_differences(DifferenceShared<C>& shared, const EncodeJob& job, u32 start, u32 length, Own<C>& own) {
   const C* bits = static_cast<const C*>(job.exception_bits) + u64(blockIdx.y) * job.shape.elements;
-  integer_differences<1, true>(block, bits, job.shape, start, length, 1, own);
+  integer_differences<1, true>(shared, bits, job.shape, start, length, 1, own);
 }

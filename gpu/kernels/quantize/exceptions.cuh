@@ -68,7 +68,7 @@ __device__ void fill_and_gather(const EncodeJob& job) {
   __shared__ u32 scratch[WARPS];
   __shared__ u32 list_start;
   __shared__ u32 segments_here;
-  __shared__ u32 segment_list[MAX_LISTED];
+  __shared__ u32 segment_list[MASK_SEGMENTS_AT_ONCE];
   EncodeState& state = job.states[blockIdx.y];
   if (state.exceptions == 0) return;
   const u32 elements = job.shape.elements, row = job.shape.extents[0];
@@ -83,7 +83,7 @@ __device__ void fill_and_gather(const EncodeJob& job) {
   const u32* mask = job.mask + chunk_slot * MASK_WORDS;
   if (!are_listed) count_mask_ones(job, state, mask);
   const u32* counts = job.exception_counts + chunk_slot;
-  for (u32 base = blockIdx.x; base < job.segments; base += MAX_LISTED * gridDim.x) {
+  for (u32 base = blockIdx.x; base < job.segments; base += MASK_SEGMENTS_AT_ONCE * gridDim.x) {
     // Most segments have no exception. Each segment writes to its own part of the lists, so that the order of segments does not matter.
     if (threadIdx.x == 0) segments_here = 0;
     __syncthreads();

@@ -14,8 +14,8 @@ use crate::declare::{ConstPointer, Pointer};
 use crate::error::Result;
 use crate::job::{
     AXIS, CHECKSUM_TILE, CODES, COLUMNS, DECODE_TABLE_LEN, DecodeJob, DecodeParameters, DecodePlane, EXPAND_THREADS,
-    FEW_EXPAND_THREADS, INDEX_TILE, LANE_THREADS, LONG_ROWS, MASK, MIN_BLOCK_ROWS, PLANES, ROW_TILE, ROW_TILES, SHORT_ROWS,
-    Shape, THREADS,
+    FEW_SEGMENTS_EXPAND_THREADS, INDEX_TILE, LANE_THREADS, LONG_ROWS, MASK, MIN_BLOCK_ROWS, PLANES, ROW_TILE, ROW_TILES,
+    SHORT_ROWS, Shape, THREADS,
 };
 use crate::launch::{Kernels, launch};
 use crate::memory::{Arena, clear};
@@ -141,7 +141,7 @@ impl DecodePlan {
             observe("5 lanes")?;
             // Decoding lanes in blocks of one warp each, where they are few, gained nothing.
             let are_few = sizes.all_segments() <= FEW_SEGMENTS * multiprocessors as usize;
-            let (which, threads) = if are_few { (1, FEW_EXPAND_THREADS) } else { (0, EXPAND_THREADS) };
+            let (which, threads) = if are_few { (1, FEW_SEGMENTS_EXPAND_THREADS) } else { (0, EXPAND_THREADS) };
             launch(stream, &of_type.expand[which], segment_grid(16), threads, job, &[])?;
             observe("3 tokens")?;
         }

@@ -37,7 +37,7 @@ pub(super) struct Scratch {
     /// For each token that is no direct code, the offset in the segment of its difference, or of its run's first value.
     non_literals: [u16; SEGMENT + SLACK],
     /// Offset in the segment of each run's last zero.
-    run_ends: [u16; SEGMENT + SLACK],
+    last_zeros: [u16; SEGMENT + SLACK],
     /// Symbols of the tokens at `non_literals`.
     non_literal_symbols: [u8; SEGMENT + SLACK],
 }
@@ -49,7 +49,7 @@ impl Default for Scratch {
             indices: [0; SEGMENT + SLACK],
             token_indices: [0; SEGMENT + SLACK],
             non_literals: [0; SEGMENT + SLACK],
-            run_ends: [0; SEGMENT + SLACK],
+            last_zeros: [0; SEGMENT + SLACK],
             non_literal_symbols: [0; SEGMENT + SLACK],
         }
     }
@@ -58,8 +58,8 @@ impl Default for Scratch {
 /// Words of a bit set that has a bit for each value of a segment.
 const WORDS: usize = SEGMENT / 64;
 
-/// A segment with at least this many values for each class and run, on average, goes to [`copy_between_events`].
-const MIN_VALUES_PER_EVENT: usize = 16;
+/// A segment with at least this many values to each non-literal token, on average, goes to [`copy_between_non_literals`].
+const MIN_VALUES_PER_NON_LITERAL: usize = 16;
 /// If at least one value in this many has a class, all tokens of a segment are looked up in the table, those of direct codes too.
 /// The least number of classes for that is the segment's length divided by this, rounded down.
 const MAX_VALUES_PER_CLASS: usize = 3;
@@ -67,12 +67,12 @@ const MAX_VALUES_PER_CLASS: usize = 3;
 /// Makes the tokens of one segment of 1 to [`SEGMENT`] differences: writes their symbols to `symbols`, which is [`SLACK`] longer than the segment, and
 /// appends their extra bits to `extra`. Returns the number of tokens.
 ///
-/// Vector code first turns each difference into a byte, `difference + 15` or [`CLASS_BYTE`], and finds runs and classes as sets of bits. A direct code's symbol is
-/// its byte plus a constant. The rest depends on how many runs and classes there are:
+/// Vector code first turns each difference into a byte, `difference + 15` or [`CLASS_BYTE`], and finds runs and classes as sets of bits. A direct code's symbol
+/// is its byte plus a constant. The rest depends on how many runs and classes there are:
 ///
 /// | runs and classes | method |
 /// |---|---|
-/// | few | copies 16 symbols at a time between them: [`copy_between_events`] |
+/// | few | copies 16 symbols at a time between them: [`copy_between_non_literals`] |
 /// | more | looks their tokens up in a table and merges the symbols with the direct codes': [`look_up_non_literals`] |
 /// | about a third of the values or more are classes | looks up all tokens, runs put in first: [`insert_runs`], [`look_up`] |
 #[inline(always)]
@@ -91,27 +91,27 @@ pub(super) fn tokenize_segment<C: Integer>(
     // A longer segment before this one may have written there.
     bytes[segment.len()..].fill(FILL_BYTE);
 
-    let mut marked = Marked { zeros: [0; WORDS + 1], starts: [0; WORDS], in_run: [0; WORDS], classes: [0; WORDS] };
-    let mut ones: Marks<WORDS> = [0; WORDS];
+    let mut sets = SegmentSets { zeros: [0; WORDS + 1], starts: [0; WORDS], in_run: [0; WORDS], classes: [0; WORDS] };
+    let mut ones: BitSet<WORDS> = [0; WORDS];
     let mut class_count = 0;
     let used_words = segment.len().div_ceil(64);
     for (word, group) in bytes[..64 * used_words].as_chunks::<64>().0.iter().enumerate() {
-        marked.zeros[word] = masks.equal(group, ZERO_BYTE);
+        sets.zeros[word] = masks.equal(group, ZERO_BYTE);
         ones[word] = masks.equal(group, ZERO_BYTE - 1) | masks.equal(group, ZERO_BYTE + 1);
-        marked.classes[word] = masks.equal(group, CLASS_BYTE);
-        class_count += marked.classes[word].count_ones() as usize;
+        sets.classes[word] = masks.equal(group, CLASS_BYTE);
+        class_count += sets.classes[word].count_ones() as usize;
     }
-    let runs = marked.find_runs(&ones);
-    let written = if class_count + runs <= segment.len() / MIN_VALUES_PER_EVENT {
-        copy_between_events(segment, bytes, &marked, symbols, &mut bits)
+    let runs = sets.find_runs(&ones);
+    let written = if class_count + runs <= segment.len() / MIN_VALUES_PER_NON_LITERAL {
+        copy_between_non_literals(segment, bytes, &sets, symbols, &mut bits)
     } else if class_count < segment.len() / MAX_VALUES_PER_CLASS {
-        look_up_non_literals(masks, segment, &marked, symbols, &mut bits, scratch)
+        look_up_non_literals(masks, segment, &sets, symbols, &mut bits, scratch)
     } else {
         find_indices(segment, &mut scratch.indices);
         let list = if runs == 0 {
             &scratch.indices[..segment.len()]
         } else {
-            let count = insert_runs(segment.len(), bytes, &marked, &scratch.indices, &mut scratch.token_indices);
+            let count = insert_runs(segment.len(), bytes, &sets, &scratch.indices, &mut scratch.token_indices);
             &scratch.token_indices[..count]
         };
         look_up(segment, list, symbols, &mut bits);
@@ -123,18 +123,18 @@ pub(super) fn tokenize_segment<C: Integer>(
 }
 
 /// A set of values of a segment: bit `i % 64` of word `i / 64` is for value `i`.
-type Marks<const WORDS: usize> = [u64; WORDS];
+type BitSet<const N: usize> = [u64; N];
 
 /// Which values of a segment are zeros, begin a run, are zeros inside a run, or have a token class.
-struct Marked {
+struct SegmentSets {
     /// Zeros. There is one word more, which is 0, so that each word of the segment has a next one.
-    zeros: Marks<{ WORDS + 1 }>,
+    zeros: BitSet<{ WORDS + 1 }>,
     /// First values of runs.
-    starts: Marks<WORDS>,
+    starts: BitSet<WORDS>,
     /// Zeros in a run behind its first value. They have no token of their own.
-    in_run: Marks<WORDS>,
+    in_run: BitSet<WORDS>,
     /// Differences that have a token class.
-    classes: Marks<WORDS>,
+    classes: BitSet<WORDS>,
 }
 
 /// A segment has runs if its stretches of adjacent zeros have 1.5 zeros or more on average. The constant is twice that number. A
@@ -143,11 +143,11 @@ struct Marked {
 /// has measurements for larger constants.
 pub const TWICE_MIN_ZEROS_PER_STRETCH: u32 = 3;
 
-impl Marked {
+impl SegmentSets {
     /// Fills `starts` and `in_run` from `zeros` and from `ones`, the set of 1 and -1; returns the number of runs. Where stretches of zeros are too short on
     /// average, see [`TWICE_MIN_ZEROS_PER_STRETCH`], both are empty and it returns 0.
     #[inline(always)]
-    fn find_runs(&mut self, ones: &Marks<WORDS>) -> usize {
+    fn find_runs(&mut self, ones: &BitSet<WORDS>) -> usize {
         let (mut zero_before, mut one_before) = (0, 0);
         let (mut zeros, mut zero_stretches, mut runs) = (0, 0, 0);
         for (word, &one) in ones.iter().enumerate() {
@@ -168,32 +168,32 @@ impl Marked {
     }
 }
 
-/// Writes the tokens of a segment with few events, which are classes and runs: copies the symbols between them. Returns the number of tokens.
+/// Writes the tokens of a segment with few non-literals, which are classes and runs. Copies the symbols between them. Returns the number of tokens.
 #[inline(always)]
-fn copy_between_events<C: Integer>(
+fn copy_between_non_literals<C: Integer>(
     segment: &[C],
     bytes: &[u8; SEGMENT + SLACK],
-    Marked { zeros, starts, classes, .. }: &Marked,
+    SegmentSets { zeros, starts, classes, .. }: &SegmentSets,
     symbols: &mut [u8],
     bits: &mut BitWriter<'_>,
 ) -> usize {
     let (mut at, mut written) = (0, 0);
     for (word, (starts, class)) in starts.iter().zip(classes).enumerate() {
-        let mut events = starts | class;
-        while events != 0 {
-            let event = 64 * word + events.trailing_zeros() as usize;
-            events &= events - 1;
-            copy_symbols(bytes, at..event, &mut symbols[written..]);
-            written += event - at;
-            // A branch on the kind of event would often be mispredicted; a conditional move costs less. `event` is below SEGMENT:
+        let mut non_literals = starts | class;
+        while non_literals != 0 {
+            let offset = 64 * word + non_literals.trailing_zeros() as usize;
+            non_literals &= non_literals - 1;
+            copy_symbols(bytes, at..offset, &mut symbols[written..]);
+            written += offset - at;
+            // A branch on the kind of token would often be mispredicted; a conditional move costs less. `offset` is below SEGMENT:
             // here and below, `% SEGMENT` changes no offset, but spares its bounds check.
-            let byte = bytes[event % SEGMENT];
+            let byte = bytes[offset % SEGMENT];
             let is_class = byte == CLASS_BYTE;
-            let after = if is_class { event + 1 } else { run_end(zeros, event + 1) };
-            let difference = difference_index(segment[event]);
-            let index = if is_class { difference } else { run_index(family(byte), after - event) };
+            let after = if is_class { offset + 1 } else { run_end(zeros, offset + 1) };
+            let difference = difference_index(segment[offset]);
+            let index = if is_class { difference } else { run_index(first_plus_one(byte), after - offset) };
             let symbol =
-                if is_class && difference >= RUN_INDEX { push_class(bits, segment[event]) } else { push_token(bits, index) };
+                if is_class && difference >= RUN_INDEX { push_class(bits, segment[offset]) } else { push_token(bits, index) };
             symbols[written] = symbol;
             written += 1;
             at = after;
@@ -226,7 +226,7 @@ fn copy_symbols(bytes: &[u8; SEGMENT + SLACK], range: Range<usize>, symbols: &mu
 fn insert_runs(
     len: usize,
     bytes: &[u8; SEGMENT + SLACK],
-    Marked { zeros, starts, .. }: &Marked,
+    SegmentSets { zeros, starts, .. }: &SegmentSets,
     indices: &[u16; SEGMENT + SLACK],
     list: &mut [u16; SEGMENT + SLACK],
 ) -> usize {
@@ -253,7 +253,7 @@ fn insert_runs(
             copy(at..start, &mut list[count..]);
             count += start - at;
             at = run_end(zeros, start + 1);
-            list[count] = run_index(family(bytes[start % SEGMENT]), at - start) as u16;
+            list[count] = run_index(first_plus_one(bytes[start % SEGMENT]), at - start) as u16;
             count += 1;
         }
     }
@@ -278,22 +278,23 @@ fn find_indices<C: Integer>(segment: &[C], indices: &mut [u16; SEGMENT + SLACK])
 fn look_up_non_literals<C: Integer>(
     masks: impl Masks,
     segment: &[C],
-    Marked { zeros, starts, in_run, classes }: &Marked,
+    SegmentSets { zeros, starts, in_run, classes }: &SegmentSets,
     symbols: &mut [u8],
     bits: &mut BitWriter<'_>,
     scratch: &mut Scratch,
 ) -> usize {
-    let Scratch { bytes, indices, token_indices, non_literals, run_ends, non_literal_symbols } = scratch;
+    let Scratch { bytes, indices, token_indices, non_literals, last_zeros, non_literal_symbols } = scratch;
     let found = if classes.iter().all(|&classes| classes == 0) {
-        // Lists the first value and the last zero of each run, both in the segment's order: the n-th of one list and of the other are the same run's.
-        let (mut found, mut ended) = (0, 0);
+        // Lists the first values of runs, and in a second list their last zeros. Entry n of each list belongs to run n.
+        let (mut found, mut found_last) = (0, 0);
         for word in (0..WORDS).filter(|&word| starts[word] | in_run[word] != 0) {
-            let ends = in_run[word] & !(zeros[word] >> 1 | zeros[word + 1] << 63);
+            let last = in_run[word] & !(zeros[word] >> 1 | zeros[word + 1] << 63);
             found += list_ones(starts[word], (64 * word) as u16, &mut non_literals[found..]);
-            ended += list_ones(ends, (64 * word) as u16, &mut run_ends[ended..]);
+            found_last += list_ones(last, (64 * word) as u16, &mut last_zeros[found_last..]);
         }
-        for ((index, &start), &end) in token_indices.iter_mut().zip(&non_literals[..found]).zip(&run_ends[..ended]) {
-            *index = run_index(family(bytes[usize::from(start) % SEGMENT]), usize::from(end.wrapping_sub(start)) + 1) as u16;
+        for ((index, &start), &last) in token_indices.iter_mut().zip(&non_literals[..found]).zip(&last_zeros[..found_last]) {
+            *index =
+                run_index(first_plus_one(bytes[usize::from(start) % SEGMENT]), usize::from(last.wrapping_sub(start)) + 1) as u16;
         }
         found
     } else {
@@ -304,7 +305,7 @@ fn look_up_non_literals<C: Integer>(
             while runs != 0 {
                 let start = 64 * word + runs.trailing_zeros() as usize;
                 runs &= runs - 1;
-                indices[start] = run_index(family(bytes[start % SEGMENT]), run_end(zeros, start + 1) - start) as u16;
+                indices[start] = run_index(first_plus_one(bytes[start % SEGMENT]), run_end(zeros, start + 1) - start) as u16;
             }
             if starts | classes != 0 {
                 found += list_ones(starts | classes, (64 * word) as u16, &mut non_literals[found..]);
@@ -389,7 +390,7 @@ fn push_by_fours(list: &[u16], symbols: &mut [u8], bits: &mut BitWriter<'_>) -> 
 
 /// The number that [`run_index`] takes for a run's first value, from that value's byte: 0 for -1, 1 for 0, 2 for 1.
 #[inline(always)]
-fn family(byte: u8) -> u8 {
+fn first_plus_one(byte: u8) -> u8 {
     byte.wrapping_sub(ZERO_BYTE - 1)
 }
 
@@ -424,9 +425,9 @@ fn concat_bits(first: u32, second: u32) -> u64 {
 /// [`SEGMENT`].
 #[inline(always)]
 fn run_end(zeros: &[u64], start: usize) -> usize {
-    let ones = (!(zeros[start / 64] >> (start % 64))).trailing_zeros() as usize;
-    if start % 64 + ones < 64 {
-        return start + ones;
+    let adjacent = (!(zeros[start / 64] >> (start % 64))).trailing_zeros() as usize;
+    if start % 64 + adjacent < 64 {
+        return start + adjacent;
     }
     let whole = zeros[start / 64 + 1..].iter().take_while(|&&word| word == u64::MAX).count();
     let word = start / 64 + 1 + whole;

@@ -23,15 +23,15 @@ static TOKEN_TABLE: [u32; 1 << 14] = {
         };
         difference += 1;
     }
-    let mut first = 0;
-    while first < FIRST_RUN.len() {
+    let mut first_plus_one = 0;
+    while first_plus_one < FIRST_RUN.len() {
         let mut run = 2;
         while run <= SEGMENT {
-            let (symbol, extra) = run_symbol(first as i64 - 1, run);
-            table[RUN_INDEX + first * SEGMENT + run] = table_entry(symbol, extra);
+            let (symbol, extra) = run_symbol(first_plus_one as i64 - 1, run);
+            table[RUN_INDEX + first_plus_one * SEGMENT + run] = table_entry(symbol, extra);
             run += 1;
         }
-        first += 1;
+        first_plus_one += 1;
     }
     table
 };
@@ -56,10 +56,10 @@ pub(super) fn difference_index<C: Integer>(difference: C) -> usize {
     difference.to_i64().wrapping_add(TABLE_MAGNITUDE - 1).cast_unsigned() as usize
 }
 
-/// Index in the table of a run of `len` values. `family` is 0, 1 or 2 for a run that begins with -1, 0 or 1.
+/// Index in the table of a run of `len` values. `first_plus_one` is 0, 1 or 2 for a run that begins with -1, 0 or 1.
 #[inline(always)]
-pub(super) fn run_index(family: u8, len: usize) -> usize {
-    RUN_INDEX + usize::from(family) * SEGMENT + len
+pub(super) fn run_index(first_plus_one: u8, len: usize) -> usize {
+    RUN_INDEX + usize::from(first_plus_one) * SEGMENT + len
 }
 
 /// The table's entry at an index below 2^14.
@@ -83,9 +83,9 @@ mod tests {
             assert_eq!(entry & 0xff, u32::from(symbol.extra_bits));
             assert_eq!(class_value(symbol.start.cast_signed(), u64::from(entry >> 16)), difference);
         }
-        for (family, first) in [(0, -1), (1, 0), (2, 1)] {
+        for (first_plus_one, first) in [(0, -1), (1, 0), (2, 1)] {
             for len in 2..=SEGMENT {
-                let entry = entry(run_index(family, len) as u16);
+                let entry = entry(run_index(first_plus_one, len) as u16);
                 let symbol = ALPHABET[usize::from((entry >> 8) as u8)];
                 assert_eq!((symbol.meaning, i16::from(symbol.first)), (Meaning::Run, first));
                 assert_eq!(symbol.start + u64::from(entry >> 16), len as u64);
