@@ -1,7 +1,7 @@
 //! Streams of every released version stay readable, and this version still writes its own byte for byte.
 //!
-//! `golden/v{version}_{name}.chunk` holds a chunk's bytes and `.quire` its stream, written once by that version and never again:
-//! `cargo test -p quire-codec --test golden -- --ignored` writes those that are missing.
+//! `golden/v{version}_{name}.chunk` holds a chunk's bytes, and `streams/valid/v{version}_{name}.quire` at the repository's root its stream, written once by that
+//! version and never again: `cargo test -p quire-codec --test golden -- --ignored` writes those that are missing. `plugin-tests/py/write_streams.py` lists them.
 
 mod common;
 
@@ -145,13 +145,14 @@ impl Case {
         layout(self.scalar, self.byte_order, self.dims)
     }
 
-    fn path(&self, extension: &str) -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{VERSION}_{}.{extension}", self.name))
+    /// Where the chunk is.
+    fn original(&self) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{VERSION}_{}.chunk", self.name))
     }
 
-    fn read(&self, extension: &str) -> Vec<u8> {
-        let path = self.path(extension);
-        std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    /// Where its stream is.
+    fn stream(&self) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../streams/valid/{VERSION}_{}.quire", self.name))
     }
 
     fn compress(&self, original: &[u8]) -> Vec<u8> {
@@ -163,10 +164,14 @@ impl Case {
     }
 }
 
+fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
 #[test]
 fn golden_streams_decode_to_the_same_bytes() {
     for case in CASES {
-        let (original, stream) = (case.read("chunk"), case.read("quire"));
+        let (original, stream) = (read(&case.original()), read(&case.stream()));
         let header = Header::read_from(&stream).unwrap();
         assert_eq!(header.layout, case.layout(), "{}", case.name);
         let mut decoded = vec![0; original.len()];
@@ -188,7 +193,7 @@ fn golden_streams_decode_to_the_same_bytes() {
 #[test]
 fn golden_chunks_encode_to_the_same_streams() {
     for case in CASES {
-        assert!(case.compress(&case.read("chunk")) == case.read("quire"), "{}: the encoder writes other bytes", case.name);
+        assert!(case.compress(&read(&case.original())) == read(&case.stream()), "{}: the encoder writes other bytes", case.name);
     }
 }
 
@@ -196,13 +201,13 @@ fn golden_chunks_encode_to_the_same_streams() {
 #[ignore = "writes golden files that are missing, once a version"]
 fn write_missing() {
     for case in CASES {
-        if !case.path("quire").exists() {
+        if !case.stream().exists() {
             let original = chunk(&values(case.content, case.layout().shape.elements() as usize, 11), &case.layout(), 11);
             let stream = case.compress(&original);
             let mut decoded = vec![0; original.len()];
             Workspace::default().decompress(&stream, &mut decoded).unwrap();
-            std::fs::write(case.path("chunk"), &original).unwrap();
-            std::fs::write(case.path("quire"), &stream).unwrap();
+            std::fs::write(case.original(), &original).unwrap();
+            std::fs::write(case.stream(), &stream).unwrap();
             println!("{}: decoded 0x{:08x}, {} of {} bytes", case.name, crc32fast::hash(&decoded), stream.len(), original.len());
         }
     }

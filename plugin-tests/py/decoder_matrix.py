@@ -30,8 +30,8 @@ from quire_decoder import (
 )  # fmt: skip
 from sampling import one_in, said, sample
 from stream_check import FILL, TYPES, Plugin, Tally, check_stream, decode_or_error, read_by_both, words_of
-from stream_craft import Craft, Element, fresh_checksum
-from stream_edges import EVERY_TYPE, bodies, edges, exact, lists, logarithms, predictors, rules, steps
+from stream_craft import EVERY_TYPE, Craft, Element, fresh_checksum
+from stream_edges import bodies, edges, exact, lists, logarithms, predictors, rules, steps
 
 NAMES = ("stored", "constant", "quantized", "exact", "steps", "logarithmic")  # section 2's codings
 HUFFMAN, BITS = 1, 2  # section 10's codings

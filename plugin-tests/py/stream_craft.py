@@ -12,6 +12,12 @@ from quire_decoder import (
 )  # fmt: skip
 
 
+EVERY_TYPE = (
+    "<f2", ">f2", "<bfloat16", ">bfloat16", "<f4", ">f4", "<f8", ">f8",
+    "i1", "u1", "<i2", ">i2", "<u2", ">u2", "<i4", ">i4", "<u4", ">u4", "<i8", ">i8", "<u8", ">u8",
+)  # fmt: skip
+
+
 class Element:
     """A type of values by the name that numpy has for it, or "<bfloat16", or ">bfloat16"."""
 
@@ -63,6 +69,60 @@ def packed_book(lengths, behind=0):
 def plane_header(predictor, book, lane_bits, extra_bits, log2_length=11):
     """Section 4: a plane's header."""
     return struct.pack("<BBH", predictor, book, log2_length - 11 | lane_bits << 3 | extra_bits << 9)
+
+
+def codes_of(lengths):
+    """Section 8: code and length of each symbol that has one."""
+    book = book_of(lengths)
+    codes = {}
+    for prefix, (symbol, length) in enumerate(zip(book.symbol, book.length)):
+        codes.setdefault(symbol, (prefix >> (12 - length), length))
+    return codes
+
+
+def coded_block(lengths, tokens):
+    """Sections 7 and 9.1: lane words and extra words of a block of these symbols and their extra bits."""
+    codes = codes_of(lengths)
+    extra_bits = extra_size = 0
+    for symbol, extra in tokens:
+        extra_bits |= extra << extra_size
+        extra_size += TOKENS[symbol][2]
+    return lane_words([codes[symbol] for symbol, _ in tokens]), [extra_bits >> at & 0xFFFF for at in range(0, extra_size, 16)]
+
+
+def lane_words(tokens):
+    """The lanes' words in the order in which section 9's decoder asks for them, from the tokens' codes and lengths."""
+    strings = ["".join(f"{code:0{length}b}" for code, length in tokens[lane::32]) for lane in range(32)]
+
+    def word(lane, number):
+        return int(strings[lane][16 * number : 16 * number + 16].ljust(16, "0"), 2)
+
+    words = [word(lane, number) for number in (0, 1) for lane in range(32)]
+    asked, available = [2] * 32, [32] * 32
+    for step in range(0, len(tokens), 32):
+        for lane, (_, length) in enumerate(tokens[step : step + 32]):
+            available[lane] -= length
+        for lane in range(32):
+            if available[lane] <= 16:
+                words.append(word(lane, asked[lane]))
+                asked[lane] += 1
+                available[lane] += 16
+    while words and words[-1] == 0:
+        words.pop()
+    return words
+
+
+def token_plane(blocks, predictor, number, custom=b"", widths=None, log2_length=11):
+    """Section 4: a plane of blocks of lane words and extra words; its index is as narrow as it can be unless the caller knows better."""
+    wide = [max(len(block[part]) for block in blocks).bit_length() for part in (0, 1)] if widths is None else widths
+    index = at = 0
+    for block in blocks:
+        for words, bits in zip(block, wide):
+            index |= len(words) << at
+            at += bits
+    index_bytes = index.to_bytes((at + 31) // 32 * 4, "little")
+    body = b"".join(struct.pack(f"<{len(words)}H", *words) for block in blocks for words in block)
+    return plane_header(predictor, number, *wide, log2_length) + custom + index_bytes + body + bytes(-len(body) % 4)
 
 
 class BitBlock(NamedTuple):
@@ -120,6 +180,12 @@ def bit_plane(blocks, predictor, lane_bits=None, log2_length=11, extra_bits=0):
     index = sum(size << entry * at for at, size in enumerate(sizes)).to_bytes((len(blocks) * entry + 31) // 32 * 4, "little")
     body = b"".join(blocks)
     return plane_header(predictor, BIT_PLANES, wide, extra_bits, log2_length) + index + body + bytes(-len(body) % 4)
+
+
+def signed(integers, bits):
+    """Integers modulo 2^bits, in two's complement."""
+    half = 1 << (bits - 1)
+    return [(integer + half) % (1 << bits) - half for integer in integers]
 
 
 def exact_bits(integers, predictor, bits=32):
@@ -262,20 +328,12 @@ class Craft:
         wide = [max(len(block[part]) for block in blocks).bit_length() for part in (0, 1)]
         if rng.random() < 0.3:
             wide = [int(rng.integers(w, 33)) for w in wide]
-        index = at = 0
-        for block in blocks:
-            for words, bits in zip(block, wide):
-                index |= len(words) << at
-                at += bits
-        index_bytes = index.to_bytes((at + 31) // 32 * 4, "little")
-        body = b"".join(struct.pack(f"<{len(words)}H", *words) for block in blocks for words in block)
-        head = plane_header(predictor, number, *wide, log2_length)
-        return head + custom + index_bytes + body + bytes(-len(body) % 4)
+        return token_plane(blocks, predictor, number, custom, wide, log2_length)
 
     def exactly(self, integers, predictor):
         """A plane of at most 2048 integers of at most 32 bits, in tokens."""
         packed = packed_book([1 if symbol in (30, 67) else 0 for symbol in range(SYMBOLS)])
-        lanes = self.lanes([(1, 1)] * len(integers))  # symbol 67 for each: 2^28 and more, which may wrap, by 33 extra bits
+        lanes = lane_words([(1, 1)] * len(integers))  # symbol 67 for each: 2^28 and more, which may wrap, by 33 extra bits
         extra = sum((int(value) - (1 << 28)) % (1 << 32) << (33 * at + 1) for at, value in enumerate(integers))
         extras = [extra >> at & 0xFFFF for at in range(0, 33 * len(integers), 16)]
         words = struct.pack(f"<{len(lanes) + len(extras)}H", *lanes, *extras)
@@ -300,17 +358,14 @@ class Craft:
     def block(self, lengths, count):
         """Lane words and extra words of a block (sections 7, 9)."""
         rng = self.rng
-        book = book_of(lengths)
-        codes = {}
-        for prefix, (symbol, length) in enumerate(zip(book.symbol, book.length)):
-            codes.setdefault(symbol, (prefix >> (12 - length), length))
-        weights = np.array([2.0 ** -lengths[s] for s in codes]) if rng.random() < 0.5 else np.ones(len(codes))
+        there = list(codes_of(lengths))
+        weights = np.array([2.0 ** -lengths[s] for s in there]) if rng.random() < 0.5 else np.ones(len(there))
         chosen = iter(())
-        tokens, extra_bits, extra_size = [], 0, 0
+        tokens = []
         while count:
             symbol = next(chosen, None)
             if symbol is None:
-                chosen = iter([int(s) for s in rng.choice(list(codes), 200, p=weights / weights.sum())])
+                chosen = iter([int(s) for s in rng.choice(there, 200, p=weights / weights.sum())])
                 continue
             first, start, bits = TOKENS[symbol]
             extra = int.from_bytes(rng.bytes(8), "little") >> (64 - bits)
@@ -318,33 +373,9 @@ class Craft:
             if size > count:
                 continue
             count -= size
-            tokens.append(codes[symbol])
-            extra_bits |= extra << extra_size
-            extra_size += bits
-        extras = [extra_bits >> at & 0xFFFF for at in range(0, extra_size, 16)]
-        words = self.lanes(tokens)
+            tokens.append((symbol, extra))
+        words, extras = coded_block(lengths, tokens)
         if rng.random() < self.loose:
             more = [int(word) * int(rng.integers(2)) for word in rng.integers(1 << 16, size=rng.integers(1, 70))]
             (words if rng.random() < 0.7 else extras).extend(more)
         return words, extras
-
-    def lanes(self, tokens):
-        """The lanes' words in the order in which section 9's decoder asks for them."""
-        strings = ["".join(f"{code:0{length}b}" for code, length in tokens[lane::32]) for lane in range(32)]
-
-        def word(lane, number):
-            return int(strings[lane][16 * number : 16 * number + 16].ljust(16, "0"), 2)
-
-        words = [word(lane, number) for number in (0, 1) for lane in range(32)]
-        asked, available = [2] * 32, [32] * 32
-        for step in range(0, len(tokens), 32):
-            for lane, (_, length) in enumerate(tokens[step : step + 32]):
-                available[lane] -= length
-            for lane in range(32):
-                if available[lane] <= 16:
-                    words.append(word(lane, asked[lane]))
-                    asked[lane] += 1
-                    available[lane] += 16
-        while words and words[-1] == 0:
-            words.pop()
-        return words

@@ -11,13 +11,9 @@ from quire_decoder import (
 )  # fmt: skip
 from stream_check import TYPES, read_by_both, verdict, words_of
 from stream_craft import (
-    Craft, Element, any_kind, exact_bits, grid, leb128, listed, packed_book, plane_header, whole, with_header,
+    EVERY_TYPE, Craft, Element, any_kind, exact_bits, grid, leb128, listed, packed_book, plane_header, signed, whole, with_header,
 )  # fmt: skip
 
-EVERY_TYPE = (
-    "<f2", ">f2", "<bfloat16", ">bfloat16", "<f4", ">f4", "<f8", ">f8",
-    "i1", "u1", "<i2", ">i2", "<u2", ">u2", "<i4", ">i4", "<u4", ">u4", "<i8", ">i8", "<u8", ">u8",
-)  # fmt: skip
 LOSSLESS = words_of(0)
 ABSOLUTE = words_of(1, 1e-3)
 
@@ -381,9 +377,3 @@ def logarithms(plugin, tally, rng, number):
             codes[rng.random(48) < 0.05] = 0
             plane = (craft.exactly if element.bits == 32 and turn % 2 else exact_bits)(codes, 0)
             check(f"half step {half_step!r}, logarithms about {center}", half_step, offset, True, plane)
-
-
-def signed(integers, bits):
-    """Integers modulo 2^bits, in two's complement."""
-    half = 1 << (bits - 1)
-    return [(integer + half) % (1 << bits) - half for integer in integers]
