@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use plugin_tests::{Python, Sandbox, repository, succeed};
+use plugin_tests::{Python, Sandbox, assert_says, repository, succeed};
 
 /// `h5-samples/v*.h5`, in order.
 fn samples() -> Vec<PathBuf> {
@@ -42,4 +42,17 @@ fn the_python_decoder_and_the_plugin_agree_on_whatever_they_are_given() {
     let report = succeed(&mut sandbox.python(Python::Hdf5_2_0, "decoder_matrix.py"));
     println!("{}", report.stdout);
     assert!(report.stdout.contains(" 0 disagreements with"), "{}", report.stdout);
+}
+
+#[test]
+fn the_python_decoder_agrees_with_the_table_of_streams() {
+    let sandbox = Sandbox::new();
+    let folder = repository().join("streams");
+    for python in Python::ALL {
+        let report = succeed(sandbox.python(python, "streams.py").arg(&folder));
+        assert_says(&report, &[" faulty; 0 disagreements"]);
+        // The table has what the scripts make of the streams today, and no file is missing.
+        let report = succeed(sandbox.python(python, "write_streams.py").arg(&folder).arg("--check"));
+        assert_says(&report, &[" 0 of them missing; the table is as it should be"]);
+    }
 }

@@ -1,0 +1,374 @@
+"""Valid streams that no encoder of ours would write, for streams/uncommon; write_streams.py writes them. Nothing here is random."""
+
+import hashlib
+
+import numpy as np
+
+from quire_decoder import (
+    CONSTANT, DENSE, EMPTY, EXACT, INTERPOLATION, LINEAR, SPARSE, STORED, SYMBOLS, TOKENS, read_dictionary,
+)  # fmt: skip
+from stream_craft import (
+    EVERY_TYPE, BitBlock, Craft, Element, bit_block, bit_plane, coded_block, exact_bits, grid, listed, numbers_of, packed_book, signed,
+    token_plane, whole,
+)  # fmt: skip
+from streams import type_name
+
+CRAFT = Craft(None)
+CUSTOM = 255
+# A complete book in which every symbol has a code.
+EVERY_SYMBOL = [6] * 22 + [7] * 84
+SHAPES = ((48,), (6, 8), (3, 4, 4), (2, 3, 4, 2))
+
+
+def some_bytes(name, count):
+    """Bytes that look random, and are the same everywhere."""
+    return hashlib.shake_128(name.encode()).digest(count)
+
+
+def some_integers(name, count, least, most):
+    """Integers from least to most."""
+    data = some_bytes(name, 8 * count)
+    return [least + int.from_bytes(data[at : at + 8], "little") % (most - least + 1) for at in range(0, 8 * count, 8)]
+
+
+def book(lengths):
+    """Lengths of all symbols from those of some."""
+    return [lengths.get(symbol, 0) for symbol in range(SYMBOLS)]
+
+
+def token_of(integer):
+    """Section 7: symbol and extra bits of one integer."""
+    if -15 <= integer <= 15:
+        return 30 + integer, 0
+    symbol = max(symbol for symbol in range(46, 76) if TOKENS[symbol][1] <= abs(integer))
+    return symbol, 2 * (abs(integer) - TOKENS[symbol][1]) + (integer < 0)
+
+
+def tokens(integers, predictor=0, lengths=None, log2_length=11, widths=None, number=CUSTOM):
+    """A plane with a token for each integer."""
+    size = 1 << log2_length
+    blocks = [[token_of(integer) for integer in integers[at : at + size]] for at in range(0, len(integers), size)]
+    return token_blocks(blocks, predictor, lengths, log2_length, widths, number)
+
+
+def token_blocks(blocks, predictor=0, lengths=None, log2_length=11, widths=None, number=CUSTOM):
+    """A plane of blocks of these symbols and their extra bits; if the book is not said, each symbol has a code."""
+    if number != CUSTOM:
+        lengths = list(read_dictionary()[number])
+    lengths = lengths or EVERY_SYMBOL
+    custom = packed_book(lengths) if number == CUSTOM else b""
+    return token_plane([coded_block(lengths, block) for block in blocks], predictor, number, custom, widths, log2_length)
+
+
+def length_of(some):
+    """Integers that tokens encode."""
+    return sum(1 if TOKENS[symbol][0] is None else TOKENS[symbol][1] + extra for symbol, extra in some)
+
+
+def differences(codes, extents, axes, bits):
+    """Section 6.1: the differences of codes along a set of axes."""
+    array = np.array(codes, object).reshape(extents)
+    for axis in range(len(extents)):
+        if axes >> axis & 1:
+            array = np.diff(array, axis=-1 - axis, prepend=0)
+    return signed(array.reshape(-1).tolist(), bits)
+
+
+def uncommon_streams():
+    """Name, what it is, and the stream of each."""
+    for streams in (exact_ends, steps, quantized, logarithmic, stored_and_constant, interpolated, exceptions, coded_in_tokens, in_bit_planes):
+        yield from streams()
+
+
+# ------------------------------------------------------------------------------------------- bodies and value types
+
+
+def exact_ends():
+    """Each value type in both byte orders, in ranks 1 to 4, with tokens or with bit planes."""
+    for at, name in enumerate((*EVERY_TYPE, ">i1", ">u1")):
+        element = Element(name)
+        order = "big" if name[0] == ">" else "little"
+        value_type = element.value_type | 0x80 * (order == "big")
+        extents = SHAPES[(at + at // 4) % 4]
+        axes = (7 * at + 3) % (1 << len(extents))
+        top = 8 * element.width - 1
+        ends = [side + by for side in (0, 1 << top, -(1 << top), 1 << (element.bits - 1)) for by in (-2, -1, 0, 1, 2)]
+        codes = signed(ends + some_integers(name, 48 - len(ends), -(1 << top), (1 << top) - 1), element.bits)
+        rest = differences(codes, extents, axes, element.bits)
+        plane = tokens(rest, axes) if at % 2 else exact_bits(rest, axes, element.bits)
+        how = "tokens" if at % 2 else "bit planes"
+        about = f"exact codes at the ends of the type and beyond, {how}, set of axes {axes:#x}"
+        yield f"exact_ends_{type_name(element)}_{order}", about, whole(value_type, EXACT, extents, plane)
+
+
+def steps():
+    """Section 5.4."""
+    for name, bound, extents, codes, about in (
+        ("u1", 3, (6, 8), range(-6, 42), "steps beyond both ends of the type"),
+        ("i1", 127, (48,), range(-24, 24), "the step is nearly the whole range"),
+        (">i2", 1, (3, 4, 4), (0, 1, -1, 10922, 10923, 10924, -10922, -10923, -10924, 2**31 - 1, -(2**31)), "the least bound"),
+        ("<u2", 2**31 - 1, (48,), (0, 1, -1, 2, -2, 2**31 - 1, -(2**31)), "the greatest bound"),
+        (">i4", 2**31 - 1, (6, 8), (0, 1, -1, 2, -2, 2**31 - 1, -(2**31)), "the greatest bound"),
+        ("<u4", 2**30, (48,), (0, 1, 2, 3, -1, 2**31 - 1, -(2**31)), "products beyond the type"),
+        ("<i8", 2**63 - 1, (48,), (0, 1, -1, 2, -2, 2**63 - 1, -(2**63)), "the greatest bound of 64 bits"),
+        (">u8", 2**40, (2, 3, 4, 2), (0, 1, -1, 2**22, 2**23 - 1, 2**23, 2**63 - 1, -(2**63)), "products beyond 64 bits"),
+    ):
+        element = Element(name)
+        codes = (list(codes) + [0] * 48)[:48]
+        plane = tokens(differences(codes, extents, 1, element.bits), 1)
+        yield f"steps_{type_name(element)}", f"steps: {about}", CRAFT.around(plane, extents, element, bound, 0)
+
+
+def quantized():
+    """Section 5.1."""
+    least, greatest = float(np.nextafter(2.0**-1025, 1)), float(np.nextafter(2.0**1023, 0))
+    around_24 = [sign * (2**24 + by) for sign in (1, -1) for by in range(-3, 8)]
+    around_53 = [sign * (2**power + by) for sign in (1, -1) for power in (53, 54, 62) for by in (-1, 0, 1, 2, 3)] + [2**63 - 1, -(2**63)]
+    for name, half_step, codes, about in (
+        ("f2_infinity", 1000.0, (32, 33, -32, -33, 2**31 - 1, -(2**31)), "values beyond the type become infinity"),
+        (">f2_subnormal", 2.0**-26, range(-24, 24), "subnormal values, and halves that round to even"),
+        ("bfloat16_subnormal", 2.0**-135, range(-24, 24), "subnormal values, and halves that round to even"),
+        (">bfloat16_infinity", 2.0**118, (254, 255, 256, 257, -255, -256, 2**31 - 1), "the type's greatest values and infinity"),
+        ("f4_halves", 0.5, around_24, "codes above 2^24, whose halves round to even"),
+        (">f4_greatest_half_step", greatest, (0, 1, -1, 2, -2), "the greatest half step, so that all but 0 is infinity"),
+        ("f4_least_half_step", least, (0, 1, -1, 2**31 - 1, -(2**31)), "the least half step, so that all values are 0, with signs"),
+        ("f8_wide_codes", 0.5, around_53, "codes above 2^53, which binary64 rounds"),
+        (">f8_greatest_half_step", greatest, (0, 1, -1, 2, -2), "the greatest half step"),
+        ("f8_least_half_step", least, (0, 1, -1, 2, 2**50, -(2**63)), "the least half step: subnormal values"),
+    ):
+        kind, _, what = name.partition("_")
+        element = Element(kind if kind[0] == ">" else "<" + kind)
+        codes = (list(codes) + [0] * 48)[:48]
+        yield f"quantized_{type_name(element)}_{what}", f"quantized: {about}", CRAFT.around(tokens(codes), (48,), element, half_step, 0)
+
+
+def logarithmic():
+    """Section 5.5."""
+    for name, half_step, low, high in (
+        ("<f2", 2.0**-2, -26, 16), (">f2", 2.0**-11, -15, -15), ("<bfloat16", 2.0**-2, -135, 128), (">bfloat16", 2.0**-9, 127, 127),
+        ("<f4", 2.0**-3, -150, 128), (">f4", 1.2345e-3, 127, 127), ("<f8", 0.3, -1075, 1024), (">f8", 7e-11, 1023, 1023),
+    ):  # fmt: skip
+        element = Element(name)
+        offset = int(low / (2 * half_step)) - 12
+        end = max(int(high / (2 * half_step)) - offset - 12, 12)
+        codes = [sign * code for sign in (1, -1) for code in (*range(1, 13), *range(end, end + 11))] + [0, 0]
+        order = "big" if element.big_endian else "little"
+        about = f"logarithmic: values about 2^{low} and 2^{high}" if low != high else f"logarithmic: values about 2^{low}"
+        yield f"logarithmic_{type_name(element)}_{order}", about, CRAFT.around(tokens(codes), (48,), element, half_step, 0, offset)
+    edge = [0, 1, -1, 2, -2, 2**31 - 1, -(2**31), 1 - 2**31]
+    wide = [*edge, 2**63 - 1, -(2**63), 1 - 2**63, 2**53 + 1]
+    for name, kind, half_step, offset, codes, about in (
+        ("offset_greatest", "<f4", 2.0**-60, 2**63 - 1, edge, "sums of code and offset that wrap"),
+        ("offset_least", ">f8", 2.0**-60, -(2**63), wide, "the least offset, and the least code"),
+        ("beyond_2000", "<f8", 1000.0, -2, range(-5, 6), "arguments of E beyond 2000"),
+        ("least_half_step", "<f8", float(np.nextafter(2.0**-1025, 1)), 0, wide, "the least half step: values of about 1"),
+    ):
+        plane = tokens((list(codes) + [0] * 24)[:24])
+        yield f"logarithmic_{name}", f"logarithmic: {about}", CRAFT.around(plane, (4, 6), Element(kind), half_step, 0, offset)
+
+
+def stored_and_constant():
+    """Sections 2 and 3."""
+    for name, kind, extents, about in (
+        ("one_value", "u1", (1,), "one value of one byte"),
+        ("extents_of_1", "<f8", (1, 1, 1, 1), "one value in four extents, of which the slowest is left out"),
+        ("first_of_equal", ">i2", (3, 3), "of two equal extents the slowest is left out"),
+        ("fastest_left_out", "<f4", (2, 3, 5), "the fastest of three extents is left out"),
+        ("third_left_out", ">bfloat16", (2, 1, 9, 4), "the third of four extents is left out"),
+        ("fourth_left_out", "i1", (1, 2, 3, 140), "the fastest of four extents is left out, which is above 128"),
+    ):
+        element = Element(kind)
+        body = some_bytes(name, element.width * int(np.prod(extents)))
+        yield f"stored_{name}", f"stored: {about}", whole(element, STORED, extents, body)
+    yield "stored_zeros", "stored: zeros, which an encoder would call constant", whole(Element("<u4"), STORED, (5, 5), bytes(100))
+    for name, kind, extents, value, about in (
+        ("one_value", ">u8", (1, 1, 1, 1), "0123456789abcdef", "one value in four extents"),
+        ("signalling_nan", "<f4", (129,), "4523a17f", "a signalling NaN, and an extent of two bytes"),
+        ("minus_zero", ">f2", (2, 128), "8000", "-0"),
+        ("long", "<i2", (1 << 18, 1), "0180", "an extent of three bytes, and one of 1"),
+        ("byte", "u1", (3, 5, 7, 9), "ff", "bytes"),
+    ):
+        yield f"constant_{name}", f"constant: {about}", whole(Element(kind), CONSTANT, extents, bytes.fromhex(value))
+
+
+# ---------------------------------------------------------------------------------------- predictors and exceptions
+
+
+def interpolated():
+    """Sections 5.2 and 6.2."""
+    for name, kind, extents, predictor, about in (
+        ("cubic_1d", "<f4", (37,), 0, "cubic, a line of odd length"),
+        ("cubic_2d", ">f8", (5, 9), 0, "cubic, ragged"),
+        ("cubic_3d_rough", "<f4", (3, 6, 7), 0b001, "cubic, the fastest axis is rough"),
+        ("cubic_4d_rough", ">f4", (2, 3, 5, 4), 0b0110, "cubic, the two middle axes are rough"),
+        ("cubic_2d_all_rough", "<f8", (6, 10), 0b11, "cubic, all axes are rough"),
+        ("linear_1d", ">f4", (23,), LINEAR, "linear, a line"),
+        ("linear_2d_rough", "<f8", (6, 11), LINEAR | 0b10, "linear, the slower axis is rough"),
+        ("linear_3d", "<f4", (4, 5, 3), LINEAR, "linear, ragged"),
+        ("linear_4d_all_rough", "<f4", (3, 2, 4, 5), LINEAR | 0b1111, "linear, all axes are rough"),
+        ("extents_of_1", ">f8", (1, 5, 1, 6), 0b1010, "cubic, axes of a single value are rough"),
+        ("one_long_axis", "<f4", (1, 1, 1, 48), 0b0111, "cubic, all axes but the slowest are rough"),
+        ("one_value", "<f4", (1,), 0, "one value, whose prediction is 0"),
+        ("one_value_4d", ">f8", (1, 1, 1, 1), LINEAR | 0b1111, "one value in four extents"),
+    ):
+        count = int(np.prod(extents))
+        residuals = some_integers(name, count, -40, 40)
+        plane = (tokens if count % 2 else exact_bits)(residuals, INTERPOLATION | predictor)
+        yield f"interpolated_{name}", f"interpolated: {about}", CRAFT.around(plane, extents, Element(kind), 0.05, 0)
+    small = some_integers("escapes", 48, -3, 3)
+    turns = [side + by for side in (65536, -65536, 98304, 98304 - 32768, 98304 + 32767, -98304) for by in (-1, 0, 1)]
+    far = [position + 98304 for position in (*range(2**31 - 5, 2**31 + 5), 2**30, -(2**30), 2**31 - 98304)]
+    for name, kind, half_step, extents, residuals, about in (
+        ("escape_first", "<f4", 1e-3, (4, 12), [98304 + 1234, *small[1:]], "the first residual is an escape"),
+        ("escape_last", ">f4", 1e-3, (4, 12), [*small[:-1], 98304 - 1234], "the last residual is an escape"),
+        ("escapes_only", "<f8", 1e-3, (3, 16), [98304 + 7 * at for at in range(48)], "each residual is an escape"),
+        ("turns", "<f8", 0.5, (3, 2, 3), turns, "residuals about the first escape and the farthest one"),
+        ("last_positions", ">f8", 0.5, (13,), far, "positions about 2^31, where all sums wrap"),
+        ("least_step_f32", "<f4", 1e-28 / 2, (48,), small, "the least step of binary32"),
+        ("least_step_f64", "<f8", 1e-290 / 2, (48,), small, "the least step of binary64"),
+        ("infinity", "<f4", 1e38, (48,), [9 * one for one in small], "values beyond binary32 become infinity"),
+    ):
+        plane = exact_bits(signed(residuals, 32), INTERPOLATION)
+        yield f"interpolated_{name}", f"interpolated: {about}", CRAFT.around(plane, extents, Element(kind), half_step, 0)
+
+
+def masked(extents, there, predictor, bits, above=None):
+    """Two planes: a mask that marks the indices, with other bits in its integers if above says which, and the exceptions' bits."""
+    mask = np.zeros(int(np.prod(extents)), int)
+    mask[there] = 1
+    mask = (mask + 2 * np.array(above)).tolist() if above else mask.tolist()
+    return exact_bits(differences(mask, extents, predictor, 32), predictor) + bits
+
+
+def exceptions():
+    """Section 4."""
+    ramp, half = tokens([0] + [1] * 47, 1), [2 * at for at in range(24)]
+    float32, float64 = Element("<f4"), Element("<f8")
+
+    def bits_of(name, ones, width):
+        return listed([], some_bytes(name, ones * width))
+
+    def with_list(name, element, count, indices, plane, *grid_of):
+        data = listed(indices, some_bytes(name, len(indices) * element.width))
+        return CRAFT.around(data + plane, (count,), element, grid_of[0], len(indices), *grid_of[1:])
+
+    yield "listed_first_and_last", "a list with the first value and the last", with_list("a", float32, 48, [0, 47], ramp, 0.5)
+    yield "listed_at_limit", "a list of 16 exceptions, the most of 48 values", with_list("b", Element(">f8"), 48, range(0, 48, 3), ramp, 0.5)
+    empty = bit_plane([b"", b""], 0)
+    yield "listed_at_limit_of_4096", "a list of 17 exceptions, the most of 4096 values", with_list("c", float32, 4096, range(17), empty, 0.5)
+    yield "listed_bytes", "a list whose bits have 3 bytes, and a byte of padding", with_list("d", Element("u1"), 48, [0, 1, 46], ramp, 2)
+    yield "listed_f16", "logarithmic: a list whose bits have 2 bytes, and 2 of padding", with_list("e", Element(">f2"), 48, [9], ramp, 0.01, 5)
+    plane = exact_bits([5] * 48, INTERPOLATION | LINEAR)
+    yield "listed_interpolated", "a list beside an interpolated plane", with_list("f", float32, 48, range(3, 13), plane, 0.5)
+
+    def with_planes(element, extents, ones, planes, *grid_of):
+        return CRAFT.around(planes, extents, element, grid_of[0], ones, *grid_of[1:])
+
+    numbers = some_integers("bits", 48, -(2**31), 2**31 - 1)
+    wide = some_integers("wide bits", 24, -(2**63), 2**63 - 1)
+    planes = ramp + masked((48,), list(range(0, 34, 2)), 0, tokens(numbers[:17]))
+    yield "masked_17", "17 exceptions of 48 values, the fewest that have planes", with_planes(float32, (48,), 17, planes, 0.5)
+    there, few = list(range(0, 3600, 200)), some_integers("18 bits", 18, -(2**31), 2**31 - 1)
+    planes = empty + masked((4096,), there, 0, exact_bits(few, 0))
+    yield "masked_18_of_4096", "18 exceptions of 4096 values, the fewest that have planes", with_planes(float32, (4096,), 18, planes, 0.5)
+    planes = ramp + masked((48,), list(range(48)), 1, tokens(numbers, 1))
+    yield "masked_all", "every value is an exception", with_planes(Element("<u4"), (48,), 48, planes, 1)
+    planes = ramp + masked((48,), half, 0, tokens(numbers[:24]), [at * 12345 % 2**20 for at in range(48)])
+    yield "masked_other_bits", "a mask whose integers have more bits than the lowest", with_planes(float32, (48,), 24, planes, 0.5)
+    planes = ramp + masked((48,), half, 0, tokens(numbers[:24]))
+    yield "masked_bits_beyond", "bits of exceptions beyond those of a value", with_planes(Element(">bfloat16"), (48,), 24, planes, 0.5)
+    planes = tokens([3] + [0] * 47, 0b1111) + masked((2, 3, 4, 2), half, 0b1010, exact_bits(wide, 1, 64))
+    yield "masked_differences", "differences of the mask along two axes, and of the bits", with_planes(float64, (2, 3, 4, 2), 24, planes, 0.5)
+    planes = exact_bits([7] * 48, INTERPOLATION) + masked((6, 8), half, 0b11, tokens(wide))
+    yield "masked_interpolated", "a mask beside an interpolated plane", with_planes(float64, (6, 8), 24, planes, 0.5)
+    planes = tokens([0] + [1] * 47, 0b11) + masked((6, 8), half, 0b10, tokens(numbers[:24], 1))
+    yield "masked_logarithmic", "logarithmic: a mask and bits", with_planes(Element("<f2"), (6, 8), 24, planes, 0.01, -30)
+
+
+# ----------------------------------------------------------------------------------------------------------- planes
+
+
+def coded_in_tokens():
+    """Sections 7 to 9.1."""
+    int32, int64 = Element("<i4"), Element(">i8")
+
+    def exact(element, count, plane):
+        return whole(element, EXACT, (count,), plane)
+
+    def of_tokens(element, some, *more, **named):
+        return exact(element, length_of(some), token_blocks([some], *more, **named))
+
+    long_codes = {**{30 + n: n + 1 for n in range(12)}, 42: 12}
+    cycle = [(30 + at % 13, 0) for at in range(400)]
+    yield "tokens_long_codes", "a custom book with codes of 1 to 12 bits", of_tokens(int32, cycle, lengths=book(long_codes))
+    yield "tokens_12_bits", "codes of 12 bits only, so that each lane is refilled often", of_tokens(
+        int32, [(41 + at % 2, 0) for at in range(500)], lengths=book(long_codes)
+    )
+    two = book({30: 1, 31: 1})
+    yield "tokens_of_zeros", "a custom book of two symbols, W and E are 0: no words at all", exact(int32, 48, token_blocks([[(30, 0)] * 48], lengths=two))
+    runs = book({0: 1, 1: 1})
+    yield "tokens_runs_of_2", "a custom book of two runs, W and E are 0: runs to the end of the block", exact(
+        int32, 48, token_blocks([[(0, 0)] * 24], lengths=runs)
+    )
+    longest = token_blocks([[(14, 0)] * 32], lengths=book({14: 1, 90: 1}), log2_length=16)
+    yield "tokens_longest_block", "a block of 65536 integers without a word: 32 runs of 2048", exact(Element("u1"), 1 << 16, longest)
+    every = [(symbol, 0) for symbol in range(SYMBOLS)]
+    yield "tokens_every_symbol", "each symbol once, with extra bits of 0", of_tokens(Element("<i2"), every, log2_length=14)
+    full = [(symbol, (1 << TOKENS[symbol][2]) - 1) for symbol in range(14)] + [(symbol, (1 << TOKENS[symbol][2]) - 1) for symbol in range(46, 76)]
+    yield "tokens_extra_bits_of_1", "runs and token classes whose extra bits are all 1", of_tokens(int64, full, 1, log2_length=13)
+    runs_of = [(91 + at % 8, 0) for at in range(16)] + [(76 + at % 8, 0) for at in range(16)]
+    yield "tokens_runs_of_1", "runs that begin with 1 and with -1, the last one up to the end of the block", of_tokens(int32, runs_of, 1)
+    cut = [(0, 0), (30, 0), (1, 0), (30, 0), (30, 0), (0, 0), (31, 0), (30, 0), (0, 0), (91, 0), (4, 3), (29, 0), (0, 0)]
+    yield "tokens_runs_cut", "runs that are cut, and zeros behind them as single integers", of_tokens(int32, cut)
+    later = [(symbol, (1 << TOKENS[symbol][2]) - 1 - sign) for symbol in range(64, 75) for sign in (0, 1)]
+    yield "tokens_later_classes", "magnitudes that belong to later token classes", of_tokens(int64, later)
+    wraps = [(symbol, extra) for symbol in (67, 70, 74, 75) for extra in (0, 1, 6, 7, (1 << TOKENS[symbol][2]) - 1)]
+    yield "tokens_wrap", "magnitudes above what 32 bits hold, which wrap", of_tokens(Element("<u4"), wraps, 1)
+    for number in (0, 37, 74):
+        there = [symbol for symbol, length in enumerate(read_dictionary()[number]) if length and TOKENS[symbol][0] is None]
+        some = [(symbol, (1 << TOKENS[symbol][2]) // 3) for symbol in (*there[::3], *there[1::3], *there[2::3])]
+        yield f"tokens_book_{number}", f"book {number} of the dictionary, all its symbols but runs", of_tokens(int64, some, number=number)
+    plane = tokens(some_integers("widths", 48, -30, 30), 1, widths=(32, 32))
+    yield "tokens_widest_index", "W and E are 32", exact(Element(">i2"), 48, plane)
+    lengths = book({14: 1, 29: 3, 30: 2, 31: 3})
+    blocks = [[(14, 0)], [(29 + at % 3, 0) for at in range(2048)], [(14, 0)], [(31, 0), (30, 0)] * 3]
+    yield "tokens_several_blocks", "four blocks: two of them without words, the last one short", exact(
+        Element(">i2"), 3 * 2048 + 6, token_blocks(blocks, 1, lengths=lengths)
+    )
+    yield "tokens_one_value", "one value", exact(Element("<u8"), 1, token_blocks([[(75, (1 << 64) - 1)]]))
+
+
+def in_bit_planes():
+    """Section 9.2."""
+    sparse = BitBlock(1, [SPARSE], [0b11], [0b0001, 0b0010], b"\x01\x80")
+    dense = BitBlock(1, [DENSE], [], [], b"\1\0\0\0\0\x80\0\0")
+    mixed = BitBlock(4, [SPARSE, EMPTY, DENSE, SPARSE], [1, 3], [1, 2, 2], b"\1" + bytes(8) + b"\x81\x80")
+    float32, float64 = Element("<f4"), Element(">f8")
+
+    def stream(blocks, count=48, element=float32, **named):
+        return CRAFT.around(bit_plane([block.pack() if block else b"" for block in blocks], 0, **named), (count,), element, 1.0, 0)
+
+    yield "bit_planes_sparse", "one sparse bit plane", stream([sparse])
+    yield "bit_planes_dense", "one dense bit plane", stream([dense])
+    yield "bit_planes_mixed", "bit planes of every mode, a dense one of 0 among them", stream([mixed], element=float64)
+    shared = BitBlock(3, [SPARSE, DENSE, SPARSE], [1, 2], [2, 1], b"\7" + dense.data + b"\5")
+    yield "bit_planes_shared_byte", "four bits of two sparse bit planes in one byte", stream([shared])
+    yield "bit_planes_whole_words", "sparse bit planes whose words have all their bytes", stream(
+        [BitBlock(1, [SPARSE], [0b11], [0b1111, 0b0011], b"\1\2\3\4\5\x80")]
+    )
+    yield "bit_planes_zeros_below", "dense bit planes of 0 below one that is not", stream([BitBlock(5, [DENSE] * 5, [], [], bytes(32) + dense.data)])
+    yield "bit_planes_top_only", "the top one of 64 bit planes is not 0, all others have mode 0", stream(
+        [BitBlock(64, [EMPTY] * 63 + [SPARSE], [0b11], [0b0001, 0b0010], b"\x01\x80")], element=float64
+    )
+    for bits, element in ((32, float32), (64, float64)):
+        block = BitBlock(bits, [DENSE] * bits, [], [], (b"\1" + bytes(7)) * bits)
+        yield f"bit_planes_least_{bits}", f"the least integer of {bits} bits", stream([block], element=element)
+    yield "bit_planes_no_bytes", "blocks of 0 without a byte, W is 0", stream([None, None], 4096)
+    yield "bit_planes_widest_index", "W is 32", stream([sparse], lane_bits=32)
+    yield "bit_planes_last_of_1", "the last block has one integer", stream([None, BitBlock(1, [DENSE], [], [], b"\1\0\0\0")], 2049)
+    numbers = numbers_of(some_integers("all modes", 2048 + 700, -9, 9), 32)
+    numbers[100:2000] = 0
+    blocks = [bit_block(numbers[at : at + 2048], lambda words: SPARSE if words.any() else EMPTY) for at in (0, 2048)]
+    yield "bit_planes_two_blocks", "two blocks, all bit planes sparse, with words of the last flag", stream(blocks, 2748)
+    residuals = bit_plane([BitBlock(32, [EMPTY] * 31 + [DENSE], [], [], b"\1\0\0\0\0\x80\0\0").pack()], INTERPOLATION)
+    yield "bit_planes_residuals", "residuals of binary64 have 32 bits", whole(float64, 2, (48,), grid(0.5) + bytes(4) + residuals)
