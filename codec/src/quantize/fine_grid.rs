@@ -20,7 +20,7 @@
 
 mod encode;
 #[cfg(test)]
-mod plain;
+pub(super) mod plain;
 
 use std::slice;
 

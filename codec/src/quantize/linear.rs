@@ -7,6 +7,9 @@
 //! Values are rounded in groups, without branches. Each result has a mark, whose bit 63 is 1 where the value may be an exception; only these values are tested
 //! one by one (`quantize_one`).
 
+#[cfg(test)]
+mod plain;
+
 use crate::layout::ByteOrder;
 use crate::number::element::Element;
 use crate::number::integer::Integer;
@@ -229,6 +232,7 @@ pub fn restore<V: Value, C: Integer>(codes: &[C], quantizer: &Quantizer, order: 
 
 #[cfg(test)]
 mod tests {
+    use super::plain::Plain;
     use super::*;
     use crate::number::small_float::{BFloat16, Binary16};
 
@@ -241,74 +245,80 @@ mod tests {
         }
     }
 
-    /// Rules 1 to 5 of FORMAT.md §5.1, word for word.
-    fn plain<V: Value>(value: V, bound: f64, step: f64, fill: Option<V>) -> Option<V::Code> {
-        let (x, inverse_step) = (value.to_f64(), 1.0 / step);
-        let code = (x * inverse_step).round_ties_even();
-        let restored = V::round_from(code * step);
-        let is_masked = fill.is_some_and(|fill| fill.to_bits() == value.to_bits())
-            && !(restored.to_bits() == value.to_bits() && code.abs() < 32.0);
-        let limit = 2f64.powi(if V::SIZE == 8 { 51 } else { 31 });
-        let is_between =
-            step == 2.0 * bound && Quantizer::new(bound).fine::<V>().is_some_and(|fine| fine.is_between_steps(value));
-        ((x - restored.to_f64()).abs() <= bound
-            && code.abs() < limit
-            && (restored.to_f64() * inverse_step).round_ties_even() == code
-            && !is_masked
-            && !is_between)
-            .then(|| V::Code::from_i64(code as i64))
+    /// Compares a chunk's codes, exceptions and restored values with the plain ones, as vector code and as code for any CPU.
+    fn compare<V: Value + std::fmt::Debug>(values: &[V], quantizer: &Quantizer, plain: &Plain<V>, order: ByteOrder) {
+        let len = values.len();
+        let mut chunk = vec![0; len * V::SIZE];
+        V::write_all(values, |value| value, order, &mut chunk);
+        for is_vectorized in [true, false] {
+            let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::default());
+            exceptions.clear(len).unwrap();
+            match (is_vectorized, quantizer.fill()) {
+                (true, _) => quantize::<V>(&chunk, order, quantizer, &mut codes, &mut exceptions),
+                (false, None) => Groups::<V>::new(quantizer).quantize::<false>(&chunk, order, &mut codes, &mut exceptions),
+                (false, Some(_)) => Groups::<V>::new(quantizer).quantize::<true>(&chunk, order, &mut codes, &mut exceptions),
+            }
+            let mut restored = vec![0; chunk.len()];
+            restore::<V, _>(&codes, quantizer, order, &mut restored);
+            let exceptions: Vec<usize> = exceptions.indices().collect();
+            for (index, &value) in values.iter().enumerate() {
+                let name = format!("quantize/linear: {:e} of {len} values, {plain:?}", value.to_f64());
+                let found = (!exceptions.contains(&index)).then_some(codes[index].to_i64());
+                assert_eq!(found, plain.code(value), "{name}");
+                assert_eq!(quantize_one(value, quantizer).map(Integer::to_i64), found, "{name}, alone");
+                let restored = V::read(&restored, index, order);
+                assert_eq!(restored.to_bits_i64(), plain.value(codes[index].to_i64()).to_bits_i64(), "{name}, restored");
+                assert!(found.is_none() || (value.to_f64() - restored.to_f64()).abs() <= plain.bound, "{name}: out of bound");
+            }
+        }
     }
 
-    fn check<V: Value>(bounds: &[f64], fill: Option<V>) {
+    fn random() -> impl FnMut() -> u64 {
         let mut state = 1u64;
+        move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state
+        }
+    }
+
+    fn check<V: Value + std::fmt::Debug>(bounds: &[f64], fill: Option<V>) {
+        let mut random = random();
         for (&bound, len) in bounds.iter().flat_map(|bound| [1, 7, 63, 64, 65, 131, 640].map(|len| (bound, len))) {
             for kind in 0..4 {
                 let values: Vec<V> = (0..len)
                     .map(|index| {
-                        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                        let unit = (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
+                        let bits = random();
+                        let unit = (bits >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
                         let steps = unit * [5.0, 600.0, 1e7, 3e9][kind];
                         let edges = [f64::NAN, f64::INFINITY, -0.0, 1e-310, f64::MAX, (steps.trunc() + 0.5) * 2.0 * bound];
                         let of_type = V::round_from(steps * 2.0 * bound);
-                        match (state >> 33) % 16 {
-                            rare @ 0..6 if kind > 0 => V::round_from(edges[rare as usize]),
+                        match (bits >> 33) % 16 {
+                            rare @ 0..6 if kind > 0 => V::round_from(edges[rare as usize].copysign(unit)),
                             6 => fill.unwrap_or(of_type),
                             7 => V::round_from((steps.trunc() * 8.0 + (index % 8) as f64) / 8.0 * 1020.0 / 1021.0 * 2.0 * bound),
+                            8 => V::from_bits(V::Code::from_i64((bits >> 40).cast_signed() % 3 + 1)),
                             _ => of_type,
                         }
                     })
                     .collect();
-                let mut chunk = vec![0; len * V::SIZE];
                 for order in [ByteOrder::Little, ByteOrder::Big] {
+                    let mut chunk = vec![0; len * V::SIZE];
                     V::write_all(&values, |value| value, order, &mut chunk);
                     let quantizer = Quantizer::for_chunk(&chunk, order, bound, fill);
-                    let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::default());
-                    exceptions.clear(len).unwrap();
-                    quantize::<V>(&chunk, order, &quantizer, &mut codes, &mut exceptions);
-                    let is_exception: Vec<bool> = (0..len)
-                        .map(|index| exceptions.words()[index / VALUES_PER_GROUP] >> (index % VALUES_PER_GROUP) & 1 == 1)
-                        .collect();
-                    for (index, &value) in values.iter().enumerate() {
-                        let found = (!is_exception[index]).then_some(codes[index].to_i64());
-                        let expected = plain(value, bound, quantizer.step(), fill).map(Integer::to_i64);
-                        assert_eq!(found, expected, "{:e} at {bound:e}, {len} values", value.to_f64());
-                    }
-                    let mut restored = vec![0; chunk.len()];
-                    restore::<V, _>(&codes, &quantizer, order, &mut restored);
-                    for index in (0..len).filter(|&index| !is_exception[index]) {
-                        let error = (V::read(&restored, index, order).to_f64() - values[index].to_f64()).abs();
-                        assert!(error <= bound, "{:e} is {error:e} off at {bound:e}", values[index].to_f64());
-                    }
+                    compare(&values, &quantizer, &Plain { half_step: quantizer.half_step(), bound, fill }, order);
+                    let exact = Quantizer::exact(0.25);
+                    compare(&values, &exact, &Plain { half_step: 0.125, bound: 0.0, fill: None }, order);
                 }
             }
         }
     }
 
     #[test]
-    fn chunks_are_quantized_by_the_rules_of_the_format() {
+    fn chunks_are_quantized_by_the_plain_definition() {
         check::<f32>(&[1e-3, 0.5, 0.1, 1e-30, 4e27], None);
         check::<f32>(&[1e-3, 0.043_21], Some(-999.0));
         check::<f32>(&[0.1], Some(0.0));
+        check::<f32>(&[0.1], Some(-0.0));
         check::<f32>(&[0.1], Some(f32::NAN));
         check::<f64>(&[1e-3, 0.5, 1e-300, 3e100], None);
         check::<f64>(&[1e-3], Some(1e20));
@@ -316,13 +326,30 @@ mod tests {
         check::<BFloat16>(&[1e-3, 0.5], None);
     }
 
-    #[test]
-    fn what_cannot_be_held_is_an_exception() {
-        let quantizer = Quantizer::new(1e-3);
-        for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e35, f32::MAX, -9.97e36] {
-            assert_eq!(quantize_one(value, &quantizer), None, "{value}");
-            assert_eq!(quantize_one(f64::from(value), &quantizer), None, "{value}");
+    /// Decoders get codes of any integers, also such as no encoder writes.
+    fn restores<V: Value + std::fmt::Debug, C: Integer>() {
+        let mut random = random();
+        for half_step in [1e-3, 0.5, 1e-300, 3e100] {
+            let plain = Plain { half_step, bound: half_step, fill: None::<V> };
+            for (len, order) in (0..70).flat_map(|len| [ByteOrder::Little, ByteOrder::Big].map(|order| (len, order))) {
+                let codes: Vec<C> = (0..len).map(|_| C::from_i64(random().cast_signed() >> (random() >> 58))).collect();
+                let mut chunk = vec![0; len * V::SIZE];
+                restore::<V, C>(&codes, &Quantizer::new(half_step), order, &mut chunk);
+                for (index, code) in codes.iter().map(|code| code.to_i64()).enumerate() {
+                    let (found, expected) = (V::read(&chunk, index, order), plain.value(code));
+                    assert_eq!(found.to_bits_i64(), expected.to_bits_i64(), "quantize/linear: {code} at {half_step:e} restored");
+                }
+            }
         }
-        assert_eq!(quantize_one(1e300, &quantizer), None);
+    }
+
+    #[test]
+    fn values_are_restored_by_the_plain_definition() {
+        restores::<f32, i32>();
+        restores::<f32, i16>();
+        restores::<f64, i64>();
+        restores::<f64, i32>();
+        restores::<Binary16, i32>();
+        restores::<BFloat16, i32>();
     }
 }

@@ -8,9 +8,9 @@ const P: f64 = f64::from_bits(0x4020_0404_0404_0404);
 
 /// A fine grid, given by its bound and by `T`: its values have fewer than `T` steps.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Plain {
-    pub(super) bound: f64,
-    pub(super) steps_limit: i32,
+pub(in crate::quantize) struct Plain {
+    pub(in crate::quantize) bound: f64,
+    pub(in crate::quantize) steps_limit: i32,
 }
 
 impl Plain {
@@ -39,7 +39,7 @@ impl Plain {
     }
 
     /// Position `8 s + r`, and whether the value is on it.
-    pub(super) fn position<V: Value>(&self, value: V) -> Option<(i32, bool)> {
+    pub(in crate::quantize) fn position<V: Value>(&self, value: V) -> Option<(i32, bool)> {
         self.nearest(value).map(|(s, r, is_on)| (8 * s + r, is_on))
     }
 

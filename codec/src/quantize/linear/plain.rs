@@ -1,0 +1,58 @@
+//! FORMAT.md §5.1 word for word, one value at a time: the grid of differences and its encoder are tested against it.
+
+use crate::number::value::Value;
+use crate::quantize::fine_grid::plain::Plain as FineGrid;
+
+/// A grid, given by its half step, and what its encoder knows besides: the bound and the dataset's fill value.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plain<V> {
+    pub(super) half_step: f64,
+    pub(super) bound: f64,
+    pub(super) fill: Option<V>,
+}
+
+impl<V: Value> Plain<V> {
+    fn step(&self) -> f64 {
+        2.0 * self.half_step
+    }
+
+    /// Decoder: the value of a code.
+    pub(super) fn value(&self, code: i64) -> V {
+        V::round_from(code as f64 * self.step())
+    }
+
+    fn nearest(&self, value: V) -> f64 {
+        (value.to_f64() * (1.0 / self.step())).round_ties_even()
+    }
+
+    /// Encoder: the code of a value by rules 1 to 5; `None` for an exception.
+    pub(super) fn code(&self, value: V) -> Option<i64> {
+        let code = self.nearest(value);
+        let limit = 2f64.powi(if V::SIZE == 8 { 51 } else { 31 });
+        let restored = self.value(code as i64);
+        let is_fill = |value: V| self.fill.is_some_and(|fill| fill.to_bits() == value.to_bits());
+        let rules = [
+            (value.to_f64() - restored.to_f64()).abs() <= self.bound,
+            code.abs() < limit,
+            self.nearest(restored) == code,
+            !is_fill(value) || is_fill(restored) && code.abs() < 32.0,
+            !self.fine_grid().is_some_and(|fine| is_between_steps(&fine, value)),
+        ];
+        (rules == [true; 5]).then_some(code as i64)
+    }
+
+    /// The fine grid, if there is one (§5.2).
+    fn fine_grid(&self) -> Option<FineGrid> {
+        let (steps_limit, least_step) = match V::SIZE {
+            4 => (512, 1e-28),
+            8 => (32_768, 1e-290),
+            _ => return None,
+        };
+        (self.half_step == self.bound && self.step() >= least_step).then_some(FineGrid { bound: self.bound, steps_limit })
+    }
+}
+
+/// Whether a value is on a position of the fine grid that is no multiple of 8.
+fn is_between_steps<V: Value>(fine: &FineGrid, value: V) -> bool {
+    fine.position(value).is_some_and(|(position, is_on)| is_on && position % 8 != 0)
+}
