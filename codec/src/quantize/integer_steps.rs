@@ -2,6 +2,9 @@
 //!
 //! With a bound of `e`, the step is `2 e + 1`. It is odd, so that every integer has one nearest multiple, at most `e` from it, and never a tie.
 
+#[cfg(test)]
+mod plain;
+
 use crate::layout::ByteOrder;
 use crate::number::element::Element;
 use crate::number::integer::Integer;
@@ -150,72 +153,81 @@ pub fn restore<V: IntegerElement>(codes: &[V::Code], steps: &Steps, order: ByteO
 
 #[cfg(test)]
 mod tests {
+    use super::plain::Plain;
     use super::*;
 
-    fn holds<V: IntegerElement>(values: &[V], to_i128: impl Fn(V) -> i128) {
-        for bound in [1, 2, 3, 100, 127, 128, 40_000, 1 << 31, 1 << 33, u64::MAX >> 1, u64::MAX] {
-            let steps = Steps::new::<V>(bound, None);
-            for &value in values {
-                let code = value.nearest(&steps);
-                let restored = V::multiple(code, &steps);
-                assert!((to_i128(value) - to_i128(restored)).unsigned_abs() <= u128::from(bound));
-                assert!(restored.nearest(&steps) == code, "{} at a bound of {bound} gets another code", to_i128(value));
-            }
-            assert!(V::default().nearest(&steps) == V::Code::default());
+    fn random() -> impl FnMut() -> u64 {
+        let mut state = 1u64;
+        move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state
         }
     }
 
-    #[test]
-    fn multiples_are_within_the_bound_and_stay() {
-        holds(&(i8::MIN..=i8::MAX).collect::<Vec<_>>(), i128::from);
-        holds(&(u8::MIN..=u8::MAX).collect::<Vec<_>>(), i128::from);
-        holds(&(i16::MIN..=i16::MAX).collect::<Vec<_>>(), i128::from);
-        holds(&(u16::MIN..=u16::MAX).collect::<Vec<_>>(), i128::from);
-        let mut state = 1u64;
-        let random: Vec<u64> = (0..20_000)
-            .map(|i| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                [state, u64::MAX - (state >> 59), state >> 60, state >> 20, (1 << 63) - (state >> 60)][i % 5]
-            })
-            .collect();
-        holds(&random.iter().map(|&bits| bits as i32).collect::<Vec<_>>(), i128::from);
-        holds(&random.iter().map(|&bits| bits as u32).collect::<Vec<_>>(), i128::from);
-        holds(&random.iter().map(|&bits| bits as i64).collect::<Vec<_>>(), i128::from);
-        holds(&random, i128::from);
+    /// Compares codes, exceptions and restored values with the plain ones.
+    fn compare<V: IntegerElement>(values: &[V], bound: u64, fill: Option<V>, order: ByteOrder) {
+        let len = values.len();
+        let steps = Steps::new(bound, fill);
+        let plain = Plain { bound: steps.bound(), fill };
+        let mut chunk = vec![0; len * V::SIZE];
+        V::write_all(values, |value| value, order, &mut chunk);
+        let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::default());
+        exceptions.clear(len).unwrap();
+        quantize::<V>(&chunk, order, &steps, &mut codes, &mut exceptions);
+        restore::<V>(&codes, &steps, order, &mut chunk);
+        let mut indices = exceptions.indices().peekable();
+        for (index, &value) in values.iter().enumerate() {
+            let x = value.exactly();
+            let name = format!("quantize/integer_steps: {x} of {len} values at a bound of {bound}");
+            let found = codes[index].to_i64();
+            assert_eq!((found, indices.next_if_eq(&index).is_some()), plain.code(value), "{name}");
+            let restored = V::read(&chunk, index, order);
+            assert_eq!(restored.exactly(), plain.value(found), "{name}, restored");
+            assert!((x - restored.exactly()).unsigned_abs() <= u128::from(bound), "{name}: out of bound");
+            assert_eq!(plain.code(restored).0, found, "{name}: another code when encoded again");
+        }
     }
 
-    /// FORMAT.md §5.4 in 128 bits: `code = floor((x + e) / step)`, and a fill value that its code does not restore is an exception.
-    #[test]
-    fn chunks_are_quantized_by_the_rules_of_the_format() {
-        fn check<V: IntegerElement>(values: &[V], fill: V, bounds: &[u64]) {
-            for (&bound, order) in bounds.iter().flat_map(|bound| [ByteOrder::Little, ByteOrder::Big].map(|order| (bound, order)))
-            {
-                let (e, step) = (i128::from(bound), 2 * i128::from(bound) + 1);
-                let mut chunk = vec![0; values.len() * V::SIZE];
-                V::write_all(values, |value| value, order, &mut chunk);
-                let steps = Steps::new(bound, Some(fill));
-                let (mut codes, mut exceptions) = (vec![V::Code::default(); values.len()], Bitmap::default());
-                exceptions.clear(values.len()).unwrap();
-                quantize::<V>(&chunk, order, &steps, &mut codes, &mut exceptions);
-                let mut restored = vec![0; chunk.len()];
-                restore::<V>(&codes, &steps, order, &mut restored);
-                let fill_stays = (fill.exactly() + e).div_euclid(step) * step == fill.exactly();
-                let expected = values.iter().enumerate().filter(|(_, value)| !fill_stays && value.exactly() == fill.exactly());
-                assert!(exceptions.indices().eq(expected.map(|(index, _)| index)), "{bound}");
-                for (index, value) in values.iter().enumerate() {
-                    let code = (value.exactly() + e).div_euclid(step);
-                    assert!(codes[index] == V::Code::from_i64(code as i64), "{} at {bound}", value.exactly());
-                    let multiple = V::read(&restored, index, order).exactly();
-                    let in_range = (value.exactly() - multiple).abs() <= e;
-                    assert!(in_range && (multiple == code * step || multiple != 0), "{} at {bound}", value.exactly());
+    /// The ends of the type's range, small numbers of both signs, and any others.
+    fn check<V: IntegerElement>() {
+        let mut random = random();
+        let of_bits = |bits: u64| V::from_bits(V::Code::from_i64(bits.cast_signed()));
+        let least_of_sign = 1u64 << (8 * V::SIZE - 1);
+        let edges = [0, 1, 2, 3, u64::MAX, u64::MAX - 1, u64::MAX - 2, least_of_sign, least_of_sign - 1, least_of_sign + 1];
+        for bound in [1, 2, 3, 100, 127, 128, 40_000, 1 << 30, 1 << 31, 1 << 33, u64::MAX >> 1, u64::MAX] {
+            for len in [0, 1, 2, 7, 64, 301] {
+                let values: Vec<V> = (0..len)
+                    .map(|index| of_bits(if index % 3 == 1 { edges[index % 10] } else { random() >> (random() >> 58) }))
+                    .collect();
+                for fill in [None, values.last().copied(), Some(of_bits(1)), Some(of_bits(least_of_sign))] {
+                    compare(&values, bound, fill, ByteOrder::Little);
+                    compare(&values, bound, fill, ByteOrder::Big);
                 }
             }
+            // Decoders get codes of any integers, also such as no encoder writes.
+            let codes: Vec<V::Code> = (0..301).map(|_| V::Code::from_i64(random().cast_signed() >> (random() >> 58))).collect();
+            let (steps, mut chunk) = (Steps::new::<V>(bound, None), vec![0; codes.len() * V::SIZE]);
+            restore::<V>(&codes, &steps, ByteOrder::Big, &mut chunk);
+            for (index, code) in codes.iter().map(|code| code.to_i64()).enumerate() {
+                let expected = Plain::<V> { bound: steps.bound(), fill: None }.value(code);
+                let found = V::read(&chunk, index, ByteOrder::Big).exactly();
+                assert_eq!(found, expected, "quantize/integer_steps: {code} at a bound of {bound} restored");
+            }
         }
-        check::<i8>(&[i8::MIN, -3, -1, 0, 1, 2, i8::MAX], 2, &[1, 2, 100, 127]);
-        check::<u16>(&[0, 1, 2, 40_000, u16::MAX], 1, &[1, 2, 40_000]);
-        check::<i32>(&[i32::MIN, -7, 0, 9, i32::MAX], 9, &[1, 4, 1 << 30]);
-        check::<u64>(&[0, 1, 1 << 63, u64::MAX - 1, u64::MAX], u64::MAX, &[1, 2, u64::MAX >> 1]);
-        check::<i64>(&[], 0, &[1]);
+    }
+
+    #[test]
+    fn chunks_are_quantized_and_restored_by_the_plain_definition() {
+        check::<i8>();
+        check::<u8>();
+        check::<i16>();
+        check::<u16>();
+        check::<i32>();
+        check::<u32>();
+        check::<i64>();
+        check::<u64>();
+        compare(&(i8::MIN..=i8::MAX).collect::<Vec<_>>(), 3, Some(1), ByteOrder::Little);
+        compare(&(u16::MIN..=u16::MAX).collect::<Vec<_>>(), 100, None, ByteOrder::Big);
         assert_eq!(Steps::new::<i32>(u64::MAX, None).bound(), i32::MAX as u64, "a bound is cut to the type's largest");
     }
 }
