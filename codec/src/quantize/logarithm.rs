@@ -9,6 +9,9 @@
 //! zeros. The logarithm alone would need planes of their own for signs and zeros (SZ: Liang et al., CLUSTER'18). The logarithm and its inverse are polynomials
 //! in f64, so that every machine finds the same codes; the encoder decodes each code and compares.
 
+#[cfg(test)]
+mod plain;
+
 use crate::layout::ByteOrder;
 use crate::number::element::Element;
 use crate::number::integer::Integer;
@@ -280,15 +283,9 @@ pub fn restore<V: Value>(codes: &[V::Code], grid: &Logarithm, order: ByteOrder, 
 
 #[cfg(test)]
 mod tests {
+    use super::plain::Plain;
     use super::*;
-
-    /// The code of a value among zeros, and whether the value has it.
-    fn code<V: Value>(grid: &Logarithm, value: V) -> (V::Code, bool) {
-        let mut values = [V::default(); VALUES_PER_GROUP];
-        values[5] = value;
-        let (codes, held) = grid.code_group(&values);
-        (codes[5], held[5])
-    }
+    use crate::number::small_float::{BFloat16, Binary16};
 
     #[test]
     fn polynomials_are_as_close_as_the_finest_bounds_need() {
@@ -296,6 +293,12 @@ mod tests {
         while x < 1e300 {
             for ((log_terms, exp_terms), limit) in [(NARROW_TERMS, 5e-10), ((LOG_TERMS.len(), EXP_TERMS.len()), 3e-13)] {
                 let logarithm = log2(x, log_terms);
+                assert_eq!(logarithm, plain::log2(x, log_terms as u32 - 1), "quantize/logarithm: log2 {x:e}");
+                assert_eq!(
+                    exp2(logarithm, exp_terms),
+                    plain::exp2(logarithm, exp_terms as u32 - 1),
+                    "quantize/logarithm: 2^ {logarithm}"
+                );
                 assert!((logarithm - x.log2()).abs() <= limit, "log2 {x:e}");
                 assert!((exp2(logarithm, exp_terms) / x - 1.0).abs() <= limit, "2^ {logarithm}");
             }
@@ -305,88 +308,103 @@ mod tests {
         assert_eq!((log2(1.0, 6), log2(8.0, 6), log2(0.25, 6)), (0.0, 3.0, -2.0));
     }
 
-    #[test]
-    fn a_group_is_coded_value_by_value() {
+    /// Compares a chunk's grid, codes, exceptions and restored values with the plain ones, as vector code and as code for any CPU.
+    fn compare<V: Value + std::fmt::Debug>(values: &[V], bound: f64, fill: Option<V>, order: ByteOrder) {
+        let len = values.len();
+        let mut chunk = vec![0; len * V::SIZE];
+        V::write_all(values, |value| value, order, &mut chunk);
+        let plain = Plain::for_chunk(values, bound, fill);
+        let grid = Logarithm::for_chunk(&chunk, order, bound, fill);
+        assert_eq!((grid.half_step(), grid.offset()), (plain.half_step, plain.offset), "quantize/logarithm: the grid of {bound}");
+        let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::default());
+        exceptions.clear(len).unwrap();
+        quantize::<V>(&chunk, order, &grid, &mut codes, &mut exceptions);
+        restore::<V>(&codes, &Logarithm::new(plain.half_step, plain.offset), order, &mut chunk);
+        let exceptions: Vec<usize> = exceptions.indices().collect();
+        for (index, &value) in values.iter().enumerate() {
+            let x = value.to_f64();
+            let name = format!("quantize/logarithm: {x:e} of {len} values, {plain:?}");
+            let found = (!exceptions.contains(&index)).then_some(codes[index].to_i64());
+            // Open: §5.5 has no logarithm of a subnormal x', so that its rule 4 cannot hold. `quantize` computes one from the bits.
+            let is_open = found.is_some_and(|code| plain.value(code).to_f64().is_subnormal());
+            assert!(is_open || found == plain.code(value), "{name}: {found:?}, not {:?}", plain.code(value));
+            assert!(found.is_none_or(|code| grid.nearest(value).to_i64() == code), "{name}, alone");
+            let (portable, held) = grid.code_group(&[value; VALUES_PER_GROUP]);
+            let is_masked = fill.is_some_and(|fill| fill.to_bits() == value.to_bits()) && found.is_none();
+            assert!(held[3] == found.is_some() || is_masked, "{name}, without vectors");
+            assert!(found.is_none_or(|code| portable[3].to_i64() == code), "{name}, without vectors");
+            let restored = V::read(&chunk, index, order);
+            assert_eq!(restored.to_bits_i64(), plain.value(codes[index].to_i64()).to_bits_i64(), "{name}, restored");
+            assert!(found.is_none() || (x - restored.to_f64()).abs() <= bound * x.abs(), "{name}: out of bound");
+        }
+    }
+
+    fn random() -> impl FnMut() -> u64 {
         let mut state = 1u64;
-        let values: [f32; VALUES_PER_GROUP] = std::array::from_fn(|i| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            [f32::from_bits((state >> 32) as u32), 0.0, -0.0, f32::NAN, f32::NEG_INFINITY, 1e-40, (state >> 40) as f32][i % 7]
-        });
-        let chunk: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let grid = Logarithm::for_chunk::<f32>(&chunk, ByteOrder::Little, 1e-3, None);
-        let (codes, held) = grid.code_group(&values);
-        for (i, &value) in values.iter().enumerate() {
-            assert_eq!(codes[i], grid.nearest(value), "{value}");
-            assert_eq!((codes[i], held[i]), code(&grid, value), "{value}");
+        move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state
+        }
+    }
+
+    fn check<V: Value + std::fmt::Debug>(fills: &[f64]) {
+        let mut random = random();
+        let mut values: Vec<V> = (0..301)
+            .map(|index| {
+                let bits = random();
+                let x = 2f64.powi((bits >> 58) as i32 - 32) * (1.0 + (bits >> 12 & 0xffff) as f64 / 65_536.0);
+                let edges = [x, -x, x, 0.0, x, -0.0, x, f64::NAN, f64::INFINITY, x, 777.0, f64::NEG_INFINITY, f64::MAX];
+                V::round_from(edges[index % 13])
+            })
+            .collect();
+        // Subnormal numbers of the type, its least normal one, its greatest one, and any bits.
+        let edges = [1e-310, 5e-324, 1e-40, -1e-45, 6e-8, f64::MIN_POSITIVE, f64::from(f32::MIN_POSITIVE), 65_504.0, -3.3e38];
+        values.extend(edges.map(V::round_from));
+        let any_bits: Vec<V> = (0..200).map(|_| V::from_bits(V::Code::from_i64(random().cast_signed()))).collect();
+        for bound in [0.9, 0.5, 0.1, 1e-3, 1e-6, 1e-10] {
+            for order in [ByteOrder::Little, ByteOrder::Big] {
+                for fill in fills.iter().map(|&fill| Some(V::round_from(fill))).chain([None]) {
+                    for len in [0, 1, 5, 64, 67, values.len()] {
+                        compare(&values[..len], bound, fill, order);
+                    }
+                    compare(&any_bits, bound, fill, order);
+                    compare(&[V::round_from(f64::MIN_POSITIVE), V::default()], bound, fill, order);
+                }
+            }
         }
     }
 
     #[test]
-    fn zeros_have_code_0_and_signs_are_kept() {
-        let chunk: Vec<u8> = [0.0f32, 1e-6, -1e-6, 5.0, -5.0, 3e38].iter().flat_map(|value| value.to_le_bytes()).collect();
-        let grid = Logarithm::for_chunk::<f32>(&chunk, ByteOrder::Little, 1e-3, None);
-        assert_eq!(code(&grid, 0.0f32), (0, true));
-        assert!(!code(&grid, -0.0f32).1, "its sign would be lost");
-        // With wide steps, the smallest number is only a few steps from the offset, where the code is 0.
-        let wide = Logarithm::for_chunk::<f64>(&f64::MIN_POSITIVE.to_le_bytes(), ByteOrder::Little, 0.9, None);
-        assert_eq!(code(&wide, 0.0f64), (0, true));
-        // Half of the least subnormal number rounds to the number itself or to 0.
-        assert!(!code(&wide, 5e-324f64).1);
-        let (small, holds) = code(&grid, 1e-6f32);
-        assert!(holds && (1..=3).contains(&small), "{small}");
-        assert_eq!(code(&grid, -1e-6f32), (-small, true));
-        assert_eq!(code(&grid, 5.0f32).0, -code(&grid, -5.0f32).0);
-        for value in [f32::NAN, f32::INFINITY, 1e-30] {
-            assert!(!code(&grid, value).1, "{value}");
-        }
+    fn chunks_are_quantized_by_the_plain_definition() {
+        check::<f64>(&[777.0, 0.0, 1e300]);
+        check::<f32>(&[777.0, -0.0, f64::NAN]);
+        check::<Binary16>(&[777.0]);
+        check::<BFloat16>(&[-999.0]);
     }
 
-    /// FORMAT.md §5.5: values that come back within the bound and get their code again have one, and +0; all others are exceptions.
+    /// Decoders get codes, steps and offsets of any size, also such as no encoder writes.
     #[test]
-    fn chunks_are_within_the_bound_and_keep_their_codes() {
-        fn check<V: Value>(bound: f64, values: &[V], fill: Option<V>) {
-            for len in [0, 1, 5, 64, 67, values.len()] {
-                for order in [ByteOrder::Little, ByteOrder::Big] {
-                    let mut chunk = vec![0; len * V::SIZE];
-                    V::write_all(&values[..len], |value| value, order, &mut chunk);
-                    let grid = Logarithm::for_chunk(&chunk, order, bound, fill);
-                    let quantized = |chunk: &[u8]| {
-                        let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::default());
-                        exceptions.clear(len).unwrap();
-                        quantize::<V>(chunk, order, &grid, &mut codes, &mut exceptions);
-                        (codes, exceptions)
-                    };
-                    let (codes, exceptions) = quantized(&chunk);
-                    let mut restored = vec![0; chunk.len()];
-                    restore::<V>(&codes, &Logarithm::new(grid.half_step(), grid.offset()), order, &mut restored);
-                    let (again, _) = quantized(&restored);
-                    let exceptions: Vec<usize> = exceptions.indices().collect();
-                    for index in 0..len {
-                        let (x, y) = (values[index], V::read(&restored, index, order));
-                        let is_fill = fill.is_some_and(|fill| fill.to_bits() == x.to_bits());
-                        let has_code = x.to_f64().is_normal()
-                            && (x.to_f64() - y.to_f64()).abs() <= bound * x.to_f64().abs()
-                            && again[index] == codes[index];
-                        let is_restored = !is_fill || y.to_bits() == x.to_bits();
-                        let is_coded = x.to_bits_i64() == 0 || has_code && is_restored;
-                        assert_eq!(!exceptions.contains(&index), is_coded, "{:e} at {bound}", x.to_f64());
+    fn values_are_restored_by_the_plain_definition() {
+        fn check<V: Value + std::fmt::Debug>() {
+            let mut random = random();
+            for half_step in [1e-11, 1e-3, 0.5, 1e300] {
+                for offset in [0, -1, -1500, 40_000, i64::MAX, i64::MIN] {
+                    let mut plain = Plain::<V>::for_chunk(&[], 0.5, None);
+                    (plain.half_step, plain.offset) = (half_step, offset);
+                    let codes: Vec<V::Code> =
+                        (0..200).map(|_| V::Code::from_i64(random().cast_signed() >> (random() >> 58))).collect();
+                    let mut chunk = vec![0; codes.len() * V::SIZE];
+                    restore::<V>(&codes, &Logarithm::new(half_step, offset), ByteOrder::Big, &mut chunk);
+                    for (index, code) in codes.iter().map(|code| code.to_i64()).enumerate() {
+                        let found = V::read(&chunk, index, ByteOrder::Big).to_bits_i64();
+                        assert_eq!(found, plain.value(code).to_bits_i64(), "quantize/logarithm: {code} restored, {plain:?}");
                     }
                 }
             }
         }
-        let mut state = 1u64;
-        let values: Vec<f64> = (0..301)
-            .map(|index| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let x = 2f64.powi((state >> 58) as i32 - 32) * (1.0 + (state >> 12 & 0xffff) as f64 / 65_536.0);
-                [x, -x, x, 0.0, x, -0.0, x, f64::NAN, f64::INFINITY, x, 777.0][index % 11]
-            })
-            .collect();
-        for bound in [0.5, 0.1, 1e-3, 1e-6] {
-            check::<f64>(bound, &values, Some(777.0));
-            check::<f32>(bound, &values.iter().map(|&value| value as f32).collect::<Vec<_>>(), None);
-        }
-        let halves: Vec<_> = values.iter().map(|&value| crate::number::small_float::Binary16::from_f64(value)).collect();
-        check(0.1, &halves, None);
+        check::<f64>();
+        check::<f32>();
+        check::<Binary16>();
+        check::<BFloat16>();
     }
 }
