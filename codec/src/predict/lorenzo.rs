@@ -7,6 +7,9 @@
 //! difference at (y, x) = c(y, x) - c(y, x-1) - c(y-1, x) + c(y-1, x-1)      codes before the first of an axis count as 0
 //! ```
 
+#[cfg(test)]
+pub(crate) mod plain;
+
 use std::ops::Range;
 
 use crate::layout::{Axes, MAX_RANK, Shape};
@@ -248,23 +251,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inverse_restores_every_rank_and_axis_set() {
-        for dims in [&[1][..], &[7], &[5, 3], &[1, 9], &[4, 3, 5], &[2, 3, 4, 5], &[3, 1, 1, 2]] {
-            let shape = Shape::new(dims).unwrap();
-            let n = shape.elements() as usize;
-            let codes: Vec<i32> = (0..n).map(|i| (i as i32).wrapping_mul(0x9e37_79b9_u32 as i32)).collect();
-            for byte in 0..=Axes::all(&shape).to_byte() {
-                let axes = Axes::from_byte(byte, &shape).unwrap();
-                let mut work = vec![0; n];
-                predict(&codes, &shape, axes, &mut work);
-                restore(&mut work, &shape, axes);
-                assert_eq!(work, codes, "{dims:?} axes {byte:b}");
-            }
-            assert!(Axes::from_byte(Axes::all(&shape).to_byte() + 1, &shape).is_none());
-        }
-    }
-
-    #[test]
     fn full_rank_cancels_sums_of_functions_of_fewer_axes() {
         let shape = Shape::new(&[6, 5, 4]).unwrap();
         let codes: Vec<i64> = (0..120).map(|i| (i / 20) * (i / 4 % 5) * 7 + (i % 4) * (i / 20) - 3).collect();
@@ -275,27 +261,82 @@ mod tests {
         }
     }
 
+    /// Compares both ways with the plain definition, the sums portable and with AVX2.
+    fn compare<C: Integer + std::fmt::Debug>(codes: &[C], shape: &Shape, axes: Axes) {
+        let name = format!("predict/lorenzo: {:?} along axes {:b}", shape.dims(), axes.to_byte());
+        let expected = plain::differences(codes, shape, axes);
+        let mut found = vec![C::from_i64(77); codes.len()];
+        predict(codes, shape, axes, &mut found);
+        assert_eq!(found, expected, "{name}");
+        // Sums of the differences, and of the codes as if they were differences.
+        for differences in [&expected[..], codes] {
+            let expected = plain::sums(differences, shape, axes);
+            let mut found = differences.to_vec();
+            restore(&mut found, shape, axes);
+            assert_eq!(found, expected, "{name}, restored");
+            let load = |range: Range<usize>, codes: &mut [C]| codes.copy_from_slice(&differences[range]);
+            found.fill(C::from_i64(77));
+            restore_with(sums::Portable, &mut found, shape, axes, load);
+            assert_eq!(found, expected, "{name}, restored by portable sums");
+            #[cfg(target_arch = "x86_64")]
+            if let Some(v3) = pulp::x86::V3::try_new() {
+                found.fill(C::from_i64(77));
+                restore_with(sums::Avx2(v3), &mut found, shape, axes, load);
+                assert_eq!(found, expected, "{name}, restored by sums with AVX2");
+            }
+        }
+        assert_eq!(plain::sums(&expected, shape, axes), codes, "{name}: the plain definition is no inverse");
+    }
+
     #[test]
-    fn differences_are_those_of_the_definition() {
-        for dims in [&[1][..], &[7], &[2053], &[5, 3], &[700, 2], &[3, 1031], &[4, 3, 5], &[2, 3, 4, 5]] {
-            let shape = Shape::new(dims).unwrap();
-            let extents = shape.extents();
-            let n = shape.elements() as usize;
-            let codes: Vec<i32> = (0..n).map(|i| (i as i32 + 1).wrapping_mul(0x9e37_79b9_u32 as i32)).collect();
+    fn differences_and_sums_are_those_of_the_plain_definition() {
+        let shapes: [&[u64]; 15] = [
+            &[1],
+            &[7],
+            &[2053],
+            &[5, 3],
+            &[1, 9],
+            &[700, 2],
+            &[3, 1031],
+            &[4, 3, 5],
+            &[3, 7, 131],
+            &[5, 64, 65],
+            &[2, 3, 4, 5],
+            &[3, 1, 1, 2],
+            &[2, 3, 5, 67],
+            &[3, 2, 1, 16],
+            &[1, 1, 1, 1],
+        ];
+        let mut state = 1u64;
+        for shape in shapes.map(|dims| Shape::new(dims).unwrap()) {
+            // Numbers of all magnitudes, whose sums wrap, with runs of zeros.
+            let codes: Vec<i64> = (0..shape.elements())
+                .map(|_| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    if state >> 40 & 0x180 == 0 { state.cast_signed() >> (state >> 58) } else { 0 }
+                })
+                .collect();
+            let zeros_in_runs: Vec<i64> =
+                codes.iter().enumerate().map(|(i, &code)| if i / 97 % 2 == 0 { 0 } else { code }).collect();
             for byte in 0..=Axes::all(&shape).to_byte() {
                 let axes = Axes::from_byte(byte, &shape).unwrap();
-                // Along one axis after the other: each value minus the one before it, which counts as 0 at the start.
-                let mut expected = codes.clone();
-                for axis in (0..MAX_RANK).filter(|&axis| axes.contains(axis)) {
-                    let stride: usize = extents[..axis].iter().product();
-                    for i in (0..n).rev().filter(|i| !(i / stride).is_multiple_of(extents[axis])) {
-                        expected[i] = expected[i].wrapping_sub(expected[i - stride]);
-                    }
+                for codes in [&codes, &zeros_in_runs] {
+                    compare(codes, &shape, axes);
+                    compare(&codes.iter().map(|&code| code as i32).collect::<Vec<_>>(), &shape, axes);
+                    compare(&codes.iter().map(|&code| code as i16).collect::<Vec<_>>(), &shape, axes);
+                    compare(&codes.iter().map(|&code| code as i8).collect::<Vec<_>>(), &shape, axes);
                 }
-                let mut differences = vec![77; n];
-                predict(&codes, &shape, axes, &mut differences);
-                assert_eq!(differences, expected, "{dims:?} axes {byte:b}");
+                // With differences of 16 bits and patches.
+                let small: Vec<i16> = codes.iter().map(|&code| code as i16 | 1).collect();
+                let patches: Vec<_> = (0..small.len()).step_by(13).map(|i| (i, codes[i])).collect();
+                let mut wide: Vec<i64> = small.iter().map(|&small| small.into()).collect();
+                patches.iter().for_each(|&(i, patch)| wide[i] = patch);
+                let mut found = vec![77; wide.len()];
+                restore_patched16(&Patched16 { values: &small, patches: &patches }, &shape, axes, &mut found);
+                let expected = plain::sums(&wide, &shape, axes);
+                assert_eq!(found, expected, "predict/lorenzo: patched, {:?} along axes {byte:b}", shape.dims());
             }
+            assert!(Axes::from_byte(Axes::all(&shape).to_byte() + 1, &shape).is_none());
         }
     }
 }
