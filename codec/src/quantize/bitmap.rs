@@ -513,15 +513,14 @@ mod tests {
 
                 for byte in 0..=Axes::all(&shape).to_byte() {
                     let axes = Axes::from_byte(byte, &shape).unwrap();
-                    let mut differences = vec![0; elements];
-                    lorenzo::predict(&integers, &shape, axes, &mut differences);
+                    let mut differences = lorenzo::plain::differences(&integers, &shape, axes);
                     differences.iter_mut().for_each(|difference| *difference &= 1);
                     let mut predicted = Bitmap::default();
                     predicted.copy_from(&bitmap).unwrap();
                     predicted.predict(&shape, axes).unwrap();
                     let mut written = vec![0; elements];
                     predicted.write(&mut written);
-                    assert_eq!(written, differences, "{dims:?} axes {byte:b}");
+                    assert_eq!(written, differences, "quantize/bitmap: {dims:?} axes {byte:b}");
                     predicted.restore(&shape, axes).unwrap();
                     assert_eq!(predicted.words, bitmap.words, "{dims:?} axes {byte:b}");
                 }

@@ -3,6 +3,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod alike;
+#[cfg(test)]
+mod plain;
 
 use crate::error::{Error, Result};
 use crate::layout::Axes;
@@ -162,12 +164,14 @@ mod tests {
                 let bits: Vec<V::Code> =
                     (0..indices.len()).map(|at| V::Code::from_i64(FILL - i64::from(odd_one(at, indices.len())))).collect();
                 let mut chunk: Vec<u8> = (0..len * V::SIZE).map(|byte| byte as u8).collect();
+                let mut values: Vec<V> = (0..len).map(|index| V::read(&chunk, index, order)).collect();
+                let mask: Vec<bool> = (0..len).map(|index| indices.contains(&index)).collect();
+                plain::replace_marked(&mut values, &mask, &bits);
                 let mut expected = chunk.clone();
-                for (&index, &bits) in indices.iter().zip(&bits) {
-                    V::from_bits(bits).write(&mut expected, index, order);
-                }
+                V::write_all(&values, |value| value, order, &mut expected);
                 write_marked::<V>(&bits, &marked, order, &mut chunk);
-                assert_eq!(chunk, expected, "{len} values, runs of {run} with {gap} between them");
+                let name = format!("quantize/exceptions: {len} values, runs of {run} with {gap} between them");
+                assert_eq!(chunk, expected, "{name}");
             }
         }
     }
@@ -187,40 +191,81 @@ mod tests {
         in_any_case::<i8>();
     }
 
-    #[test]
-    fn lists_come_back_and_wrong_ones_are_refused() {
-        let elements = 100u64;
-        let chunk: Vec<u8> = (0..elements as i16).flat_map(|value| (value - 7).to_be_bytes()).collect();
-        for indices in [&[][..], &[0], &[99], &[0, 1, 50], &[3, 5, 7, 11, 97]] {
+    fn random() -> impl FnMut(u64) -> u64 {
+        let mut state = 1u64;
+        move |below| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 16) % below
+        }
+    }
+
+    /// Takes a list of `count` exceptions off bytes, as the plain definition reads it: index and bits of each, and the list's length.
+    fn taken<V: Element>(bytes: &[u8], count: usize, elements: u64) -> Option<(Vec<(u64, i64)>, usize)> {
+        let mut rest = bytes;
+        let list = List::take(&mut rest, count as u64, elements, V::SIZE).ok()?;
+        let entries =
+            list.indices().enumerate().map(|(at, index)| (index, V::read(list.bits, at, ByteOrder::Little).to_bits_i64()));
+        Some((entries.collect(), bytes.len() - rest.len()))
+    }
+
+    /// Lists of a chunk of `len` values, and bytes that are no list: those are refused.
+    fn check_lists<V: Element>(len: usize) {
+        let mut random = random();
+        let elements = len as u64;
+        for (turn, order) in (0..60).flat_map(|turn| [ByteOrder::Little, ByteOrder::Big].map(|order| (turn, order))) {
+            let values: Vec<V> =
+                (0..len).map(|_| V::from_bits(V::Code::from_i64(random(1 << 32).cast_signed() << 16 ^ FILL))).collect();
+            let mut chunk = vec![0; len * V::SIZE];
+            V::write_all(&values, |value| value, order, &mut chunk);
+            let mut indices: Vec<usize> = (0..turn % 17).map(|_| random(elements) as usize).collect();
+            indices.sort_unstable();
+            indices.dedup();
             let mut exceptions = Bitmap::default();
-            exceptions.clear(elements as usize).unwrap();
+            exceptions.clear(len).unwrap();
             indices.iter().for_each(|&index| exceptions.set(index));
+            let listed: Vec<(u64, V)> = indices.iter().map(|&index| (index as u64, values[index])).collect();
+            let name = format!("quantize/exceptions: {indices:?} of {len} values of {} bytes", V::SIZE);
             let mut stream = Vec::new();
-            write_list::<i16>(&exceptions, &chunk, ByteOrder::Big, elements, &mut stream).unwrap();
-            assert_eq!(
-                stream.len(),
-                indices.len() * 4 + (indices.len() * 2).next_multiple_of(4),
-                "4 bytes an index, 2 a value, padding"
-            );
-            stream.push(0xaa);
-            let mut rest = &stream[..];
-            let list = List::take(&mut rest, indices.len() as u64, elements, 2).unwrap();
-            assert_eq!(rest, [0xaa], "the list ends with its padding");
+            write_list::<V>(&exceptions, &chunk, order, elements, &mut stream).unwrap();
+            assert_eq!(stream, plain::write_list(&listed, elements), "{name}");
             let mut restored = vec![0xff; chunk.len()];
-            list.restore::<i16>(ByteOrder::Big, &mut restored);
-            for index in 0..elements as usize {
-                let expected = if indices.contains(&index) { i16::read(&chunk, index, ByteOrder::Big) } else { -1 };
-                assert_eq!(i16::read(&restored, index, ByteOrder::Big), expected, "{index}");
-            }
-            for len in 0..stream.len() - 1 {
-                assert!(List::take(&mut &stream[..len], indices.len() as u64, elements, 2).is_err(), "cut to {len} bytes");
+            List::take(&mut &stream[..], indices.len() as u64, elements, V::SIZE).unwrap().restore::<V>(order, &mut restored);
+            let mut expected = vec![0xff; chunk.len()];
+            indices.iter().for_each(|&index| values[index].write(&mut expected, index, order));
+            assert_eq!(restored, expected, "{name}, restored");
+            // The list, its beginnings, and lists of which a byte is another, with a byte behind them.
+            stream.push(0xaa);
+            let damaged = (0..stream.len()).map(|at| {
+                let mut damaged = stream.clone();
+                damaged[at] = [damaged[at].wrapping_add(1), random(256) as u8, 0][at % 3];
+                damaged
+            });
+            let beginnings = (0..=stream.len()).map(|end| stream[..end].to_vec());
+            for bytes in damaged.chain(beginnings) {
+                let of_entry = |(index, value): (u64, V)| (index, value.to_bits_i64());
+                let expected = plain::read_list::<V>(&bytes, indices.len(), elements);
+                let expected = expected.map(|(entries, len)| (entries.into_iter().map(of_entry).collect(), len));
+                assert_eq!(taken::<V>(&bytes, indices.len(), elements), expected, "{name}: {bytes:?}");
             }
         }
-        let take = |bytes: &[u8], count| List::take(&mut &*bytes, count, elements, 2).map(|list| list.indices().count());
-        assert!(take(&[100, 0, 0, 0, 1, 1, 0, 0], 1).is_err(), "an index behind the chunk");
-        assert!(take(&[99, 0, 0, 0, 1, 1, 0, 9], 1).is_err(), "padding");
-        assert!(take(&[5, 0, 0, 0, 5, 0, 0, 0, 1, 1, 2, 2], 2).is_err(), "an index again");
-        assert_eq!(take(&[], most_listed(elements) + 1).unwrap(), 0, "many exceptions have no list");
+    }
+
+    #[test]
+    fn lists_are_those_of_the_plain_definition() {
+        for len in [1, 2, 97, 300] {
+            check_lists::<f32>(len);
+            check_lists::<f64>(len);
+            check_lists::<BFloat16>(len);
+            check_lists::<u8>(len);
+            check_lists::<i16>(len);
+            check_lists::<u64>(len);
+        }
+        let bits_behind_many = List::take(&mut &[][..], most_listed(100) + 1, 100, 2).unwrap();
+        assert_eq!(bits_behind_many.indices().count(), 0, "many exceptions have no list");
+        for elements in [1, 15, 4095, 4096, 1 << 20, 1 << 40] {
+            let most = most_listed(elements);
+            assert!(plain::are_few(most, elements) && !plain::are_few(most + 1, elements), "quantize/exceptions: {elements}");
+        }
     }
 
     #[test]
@@ -234,26 +279,39 @@ mod tests {
     }
 
     #[test]
-    fn masks_have_the_axes_with_the_fewest_ones() {
-        let shape = Shape::new(&[8, 8]).unwrap();
-        for (is_exception, axes) in [
-            (&(|_, _| false) as &dyn Fn(usize, usize) -> bool, Axes::all(&shape)),
-            (&|_, _| true, Axes::all(&shape)),
-            (&|y, x| y % 3 == 0 && x >= 4, Axes::FASTEST),
-            (&|y, x| y == 3 && x == 3, Axes::NONE),
-        ] {
-            let (mut exceptions, mut scratch, mut differences) = (Bitmap::default(), Bitmap::default(), Vec::new());
-            exceptions.clear(64).unwrap();
-            let at = |y: usize, x: usize| i8::from(is_exception(y, x));
-            (0..64).filter(|index| at(index / 8, index % 8) == 1).for_each(|index| exceptions.set(index));
-            let found = predict_mask(&exceptions, &shape, &mut scratch, &mut differences).unwrap();
-            assert_eq!(found.to_byte(), axes.to_byte());
-            for (index, &difference) in differences.iter().enumerate() {
-                let (y, x) = (index / 8, index % 8);
-                let left = if x > 0 && axes.contains(0) { at(y, x - 1) } else { 0 };
-                let above = if y > 0 && axes.contains(1) { at(y - 1, x) } else { 0 };
-                let corner = if x > 0 && y > 0 && axes.contains(1) { at(y - 1, x - 1) } else { 0 };
-                assert_eq!(difference, at(y, x) ^ left ^ above ^ corner, "{y}, {x}");
+    fn masks_are_those_of_the_plain_definition() {
+        let mut random = random();
+        let shapes: [&[u64]; 10] =
+            [&[1], &[67], &[8, 8], &[1, 9], &[50, 70], &[7, 50, 18], &[9, 20, 31], &[3, 4, 11, 13], &[700, 1, 3], &[5, 64, 64]];
+        for shape in shapes.map(|dims| Shape::new(dims).unwrap()) {
+            let (row, len) = (shape.row(), shape.elements() as usize);
+            let any = 1 + random(len as u64) as usize;
+            let masks: [&dyn Fn(usize) -> bool; 7] = [
+                &|_| false,
+                &|_| true,
+                &|index| index == any - 1,
+                &|index| index / row % 3 == 0 && 2 * (index % row) >= row,
+                &|index| index % any == 0,
+                &|index| index >= any,
+                &|index| index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61 == 0,
+            ];
+            for (number, is_exception) in masks.into_iter().enumerate() {
+                let mask: Vec<bool> = (0..len).map(is_exception).collect();
+                let name = format!("quantize/exceptions: mask {number} of {:?}", shape.dims());
+                let (mut exceptions, mut scratch, mut differences) = (Bitmap::default(), Bitmap::default(), vec![7]);
+                exceptions.clear(len).unwrap();
+                (0..len).filter(|&index| mask[index]).for_each(|index| exceptions.set(index));
+                let axes = predict_mask(&exceptions, &shape, &mut scratch, &mut differences).unwrap();
+                let (expected_axes, expected) = plain::predict_mask(&mask, &shape);
+                assert_eq!((axes, &differences), (expected_axes, &expected), "{name}");
+                // Only the lowest bits of the plane's integers count.
+                differences.iter_mut().for_each(|difference| *difference |= 2 * (random(128) as i8));
+                scratch.read(&differences).unwrap();
+                scratch.restore(&shape, axes).unwrap();
+                let restored: Vec<usize> = scratch.indices().collect();
+                let expected = plain::restore_mask(&differences, &shape, axes);
+                assert!(restored.into_iter().eq((0..len).filter(|&index| expected[index])), "{name}, restored");
+                assert_eq!(expected, mask, "{name}, restored");
             }
         }
     }
