@@ -7,6 +7,8 @@
 //! next. So segments become tokens independently, and the tokens of any number of successive segments can make a block.
 
 mod bits;
+#[cfg(test)]
+pub(crate) mod plain;
 mod segment;
 mod table;
 
@@ -128,58 +130,75 @@ fn tokenize_segments<C: Integer>(masks: impl Masks, differences: &[C], tokens: &
 
 #[cfg(test)]
 mod tests {
+    use super::plain::Token;
     use super::*;
-    use crate::entropy::alphabet::{Meaning, class_value};
 
-    /// The differences of a plane from its tokens, one token after the other, as FORMAT.md §7 defines them.
-    fn expand(tokens: &Tokens) -> Vec<i64> {
+    /// The tokens of a plane, each extra of which is read from the string of all extra bits.
+    fn list(tokens: &Tokens) -> Vec<Token> {
         let mut at = 0;
-        let mut differences = Vec::new();
-        for &symbol in tokens.symbols() {
-            let symbol = ALPHABET[usize::from(symbol)];
+        let list = tokens.symbols().iter().map(|&symbol| {
+            let (begin, mut words) = (at, Vec::new());
+            at += usize::from(ALPHABET[usize::from(symbol)].extra_bits);
+            tokens.extra.copy_to(begin, at, &mut words).unwrap();
+            (usize::from(symbol), words.iter().rev().fold(0, |value, &word| value << 16 | u64::from(word)))
+        });
+        let list = list.collect();
+        assert_eq!(at, tokens.extra.bits, "entropy/tokens: extra bits are left over");
+        list
+    }
+
+    /// Compares tokens, extra words and differences of a plane with the plain ones, on this CPU and on any.
+    fn check<C: Integer>(differences: &[i64], tokens: &mut Tokens) {
+        let integers: Vec<C> = differences.iter().map(|&difference| C::from_i64(difference)).collect();
+        let differences: Vec<i64> = integers.iter().map(|integer| integer.to_i64()).collect();
+        let expected = plain::tokenize(&differences);
+        assert_eq!(plain::expand(&expected), differences, "entropy/tokens: the plain definition is no inverse");
+        for is_portable in [false, true] {
+            tokenize(&integers, tokens).unwrap();
+            if is_portable {
+                tokens.segment_ends.clear();
+                tokens.extra.bits = 0;
+                tokenize_segments(bytes::Portable, &integers, tokens).unwrap();
+            }
+            let name = format!("entropy/tokens: {} integers, portable: {is_portable}", differences.len());
+            assert!(list(tokens) == expected, "{name}: {differences:?}");
             let mut words = Vec::new();
-            tokens.extra.copy_to(at, at + usize::from(symbol.extra_bits), &mut words).unwrap();
-            at += usize::from(symbol.extra_bits);
-            let extra = words.iter().rev().fold(0u64, |value, &word| value << 16 | u64::from(word));
-            match symbol.meaning {
-                Meaning::Run => {
-                    differences.push(symbol.first.into());
-                    differences.extend((1..symbol.start + extra).map(|_| 0));
-                }
-                Meaning::Direct => differences.push(symbol.start.cast_signed()),
-                Meaning::Class => differences.push(class_value(symbol.start.cast_signed(), extra)),
+            tokens.extra.copy_to(0, tokens.extra.bits, &mut words).unwrap();
+            assert_eq!(words, plain::extra_words(&expected), "{name}: extra words");
+            assert_eq!(tokens.segment_ends.len(), differences.len().div_ceil(SEGMENT), "{name}");
+            let (bits, histogram) = tokens.count();
+            assert_eq!(bits, plain::extra_bits(&expected).len() as u64, "{name}");
+            for (symbol, &count) in histogram.iter().enumerate() {
+                assert_eq!(count, expected.iter().filter(|token| token.0 == symbol).count() as u64, "{name}: symbol {symbol}");
             }
         }
-        assert_eq!(at, tokens.extra.bits);
-        differences
     }
 
     #[test]
-    fn tokens_encode_their_differences() {
+    fn planes_have_the_plain_tokens() {
         let mut state = 7u64;
         let mut random = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) as i64
         };
         let mut tokens = Tokens::default();
-        for len in [1, 2, 63, 64, 65, 2047, 2048, 2049, 5000] {
+        for len in [0, 1, 2, 63, 64, 65, 2047, 2048, 2049, 5000] {
             for zero_in_16 in [0, 3, 8, 15, 16] {
                 for spread in [2, 3, 31, 40, 1 << 20] {
-                    let differences: Vec<i32> = (0..len)
-                        .map(|_| if random() % 16 < zero_in_16 { 0 } else { (random() % spread - spread / 2) as i32 })
-                        .collect();
-                    tokenize(&differences, &mut tokens).unwrap();
-                    let expected: Vec<i64> = differences.iter().map(|&d| i64::from(d)).collect();
-                    assert_eq!(expand(&tokens), expected);
-                    assert_eq!(tokens.segment_ends.len(), (len as usize).div_ceil(SEGMENT));
-                    let (bits, histogram) = tokens.count();
-                    assert_eq!(histogram.iter().sum::<u64>(), tokens.symbols().len() as u64);
-                    assert_eq!(bits, tokens.extra.bits as u64);
+                    let differences: Vec<i64> =
+                        (0..len).map(|_| if random() % 16 < zero_in_16 { 0 } else { random() % spread - spread / 2 }).collect();
+                    check::<i32>(&differences, &mut tokens);
+                    check::<i64>(&differences, &mut tokens);
                 }
             }
         }
-        let far_from_zero = [i64::MIN, i64::MAX, 0, 0, 16, -16, 15, -15, 0];
-        tokenize(&far_from_zero, &mut tokens).unwrap();
-        assert_eq!(expand(&tokens), far_from_zero);
+        check::<i64>(&[i64::MIN, i64::MAX, 0, 0, 16, -16, 15, -15, 0], &mut tokens);
+    }
+
+    #[test]
+    fn symbols_are_those_of_the_table() {
+        for (symbol, &found) in ALPHABET.iter().enumerate() {
+            assert_eq!(found, plain::symbol(symbol), "entropy/alphabet: symbol {symbol}");
+        }
     }
 }

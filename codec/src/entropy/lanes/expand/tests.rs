@@ -3,8 +3,8 @@ use std::ops::Range;
 
 use super::super::round::Portable;
 use super::*;
-use crate::entropy::alphabet::Meaning;
 use crate::entropy::codebook::{ENTRIES, NON_LITERAL_ENTRY, PATCHED16_ENTRIES, SymbolEntries};
+use crate::entropy::tokens::plain::{self, Token};
 
 fn random() -> impl FnMut(u64) -> u64 {
     let mut state = 1u64;
@@ -14,36 +14,11 @@ fn random() -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// A token: its symbol and the value of its extra bits.
-type Token = (usize, u64);
-
-/// The values of a block, token after token, as FORMAT.md §7 defines them.
-fn plain(tokens: &[Token]) -> Vec<i64> {
-    let mut values = Vec::new();
-    for &(symbol, extra) in tokens {
-        let found = ALPHABET[symbol];
-        match found.meaning {
-            Meaning::Run => {
-                values.push(found.first.into());
-                values.resize(values.len() + (found.start + extra) as usize - 1, 0);
-            }
-            Meaning::Direct => values.push(symbol as i64 - 30),
-            Meaning::Class => {
-                let magnitude = found.start.wrapping_add(extra / 2).cast_signed();
-                values.push(if extra % 2 == 1 { magnitude.wrapping_neg() } else { magnitude });
-            }
-        }
-    }
-    values
-}
-
 /// The extra bits of tokens, and their padding.
 fn extra_bytes(tokens: &[Token]) -> (usize, Vec<u8>) {
-    let bits = tokens.iter().flat_map(|&(symbol, extra)| (0..ALPHABET[symbol].extra_bits).map(move |bit| extra >> bit & 1));
-    let bits: Vec<u64> = bits.collect();
-    let mut bytes: Vec<u8> = bits.chunks(8).map(|byte| byte.iter().rev().fold(0, |byte, &bit| byte << 1 | bit as u8)).collect();
-    bytes.resize(bytes.len().next_multiple_of(2) + EXTRA_PADDING, 0);
-    (bits.len(), bytes)
+    let mut bytes: Vec<u8> = plain::extra_words(tokens).into_iter().flat_map(u16::to_le_bytes).collect();
+    bytes.resize(bytes.len() + EXTRA_PADDING, 0);
+    (plain::extra_bits(tokens).len(), bytes)
 }
 
 /// The tokens of a round as a decoder finds them. Lanes without a token have a `filler`, which must leave no trace.
@@ -66,7 +41,7 @@ fn round(tokens: &[Token], entries: &SymbolEntries, filler: usize) -> RoundToken
 fn check<C: Integer + Debug>(ops: impl VectorOps, tokens: &[Token], filler: usize, is_zero_filled: bool) {
     let entries = if C::PLACEHOLDER.is_some() { &PATCHED16_ENTRIES } else { &ENTRIES };
     let (mut expected, mut expected_patches) = (Vec::new(), Vec::new());
-    for (index, difference) in plain(tokens).into_iter().enumerate() {
+    for (index, difference) in plain::expand(tokens).into_iter().enumerate() {
         let value = C::from_i64(difference);
         let is_patched = |placeholder| value == placeholder || value.to_i64() != difference;
         if let Some(placeholder) = C::PLACEHOLDER.filter(|&placeholder| is_patched(placeholder)) {
@@ -85,7 +60,7 @@ fn check<C: Integer + Debug>(ops: impl VectorOps, tokens: &[Token], filler: usiz
         assert_eq!(writer.expand(&round(tokens, entries, filler), ops), tokens.len(), "tokens of a round");
     }
     assert_eq!((writer.written, writer.extra_at), (expected.len(), bits), "values and extra bits");
-    assert!(values == expected, "{tokens:?}");
+    assert!(values == expected, "entropy/lanes/expand: {tokens:?}");
     assert_eq!(patches, expected_patches);
 }
 
@@ -98,6 +73,7 @@ fn check_all(tokens: &[Token], filler: usize) {
         if let Some(v3) = pulp::x86::V3::try_new() {
             let ops = super::super::round::Avx2(v3);
             check::<i64>(ops, tokens, filler, is_zero_filled);
+            check::<i32>(ops, tokens, filler, is_zero_filled);
             check::<i16>(ops, tokens, filler, is_zero_filled);
         }
     }
@@ -171,7 +147,7 @@ fn runs_may_end_with_the_block_and_not_behind_it() {
                 check_all(&tokens, filler);
                 // In a block that is a value shorter, the run is over its end: no token behind it is read.
                 let (bits, extra) = extra_bytes(&tokens);
-                let len = plain(&tokens).len();
+                let len = plain::expand(&tokens).len();
                 let mut values = vec![7i32; len - 1];
                 let keep_patch = &mut |_, _| unreachable!("all fit");
                 let mut writer = BlockWriter {
@@ -186,7 +162,7 @@ fn runs_may_end_with_the_block_and_not_behind_it() {
                     assert_eq!(writer.expand(&round(tokens, &ENTRIES, filler), Portable), tokens.len());
                 }
                 assert_eq!((writer.written, writer.extra_at), (len, bits), "{before} values before symbol {symbol}");
-                assert_eq!(values, plain(&tokens)[..len - 1].iter().map(|&value| value as i32).collect::<Vec<_>>());
+                assert_eq!(values, plain::expand(&tokens)[..len - 1].iter().map(|&value| value as i32).collect::<Vec<_>>());
             }
         }
     }
@@ -196,7 +172,7 @@ fn runs_may_end_with_the_block_and_not_behind_it() {
 fn the_value_in_place_of_a_patch_is_a_patch_itself() {
     // -32768 fits 16 bits. But it is the placeholder for differences that do not fit, so a difference of -32768 becomes a patch, too.
     let ends = [(63, 1), (63, 0), (62, (1 << 15) - 1), (62, (1 << 15) - 2), (63, 3)];
-    assert_eq!(plain(&ends), [-32_768, 32_768, -32_767, 32_767, -32_769]);
+    assert_eq!(plain::expand(&ends), [-32_768, 32_768, -32_767, 32_767, -32_769]);
     for before in [0, 31, 40] {
         check_all(&[&vec![(31, 0); before][..], &ends].concat(), 30);
     }

@@ -1,5 +1,6 @@
+use super::super::plain::{self, Token};
 use super::*;
-use crate::entropy::alphabet::{Meaning, SYMBOLS};
+use crate::entropy::alphabet::Meaning;
 use crate::simd::bytes;
 
 fn random() -> impl FnMut(u64) -> i64 {
@@ -8,44 +9,6 @@ fn random() -> impl FnMut(u64) -> i64 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((state >> 20) % below).cast_signed()
     }
-}
-
-/// A token: its symbol and the value of its extra bits.
-type Token = (usize, u64);
-
-/// The symbol with the greatest start up to `size`, among those of a meaning, and what is left of `size`.
-fn symbol_up_to(meaning: Meaning, first: i64, size: u64) -> Token {
-    let fits = |&symbol: &usize| {
-        let found = &ALPHABET[symbol];
-        found.meaning == meaning && i64::from(found.first) == first && found.start <= size
-    };
-    let symbol = (0..SYMBOLS).filter(fits).max_by_key(|&symbol| ALPHABET[symbol].start).unwrap();
-    (symbol, size - ALPHABET[symbol].start)
-}
-
-/// The tokens of a segment, one value after the other, as FORMAT.md §11.4 defines them.
-fn plain(segment: &[i64]) -> Vec<Token> {
-    let zeros = segment.iter().filter(|&&difference| difference == 0).count();
-    let stretches = (0..segment.len()).filter(|&at| segment[at] == 0 && (at == 0 || segment[at - 1] != 0)).count();
-    let has_runs = 2 * zeros >= 3 * stretches;
-    let (mut tokens, mut at) = (Vec::new(), 0);
-    while at < segment.len() {
-        let difference = segment[at];
-        let zeros_behind = segment[at + 1..].iter().take_while(|&&difference| difference == 0).count();
-        if has_runs && difference.unsigned_abs() <= 1 && zeros_behind > 0 {
-            tokens.push(symbol_up_to(Meaning::Run, difference, zeros_behind as u64 + 1));
-            at += 1 + zeros_behind;
-            continue;
-        }
-        tokens.push(if difference.unsigned_abs() <= 15 {
-            ((30 + difference) as usize, 0)
-        } else {
-            let (symbol, distance) = symbol_up_to(Meaning::Class, 0, difference.unsigned_abs());
-            (symbol, distance << 1 | u64::from(difference < 0))
-        });
-        at += 1;
-    }
-    tokens
 }
 
 /// Makes tokens of segments. Keeps its buffers, so that a segment finds what the one before it has left.
@@ -76,12 +39,12 @@ impl Tokenizer {
     fn check<C: Integer>(&mut self, segment: &[i64]) {
         let integers: Vec<C> = segment.iter().map(|&difference| C::from_i64(difference)).collect();
         let differences: Vec<i64> = integers.iter().map(|difference| difference.to_i64()).collect();
-        let expected = plain(&differences);
+        let expected = plain::tokenize_segment(&differences);
         let found = self.tokens(bytes::Portable, &integers);
-        assert!(found == expected, "{differences:?}: {found:?}, not {expected:?}");
+        assert!(found == expected, "entropy/tokens: {differences:?}: {found:?}, not {expected:?}");
         #[cfg(target_arch = "x86_64")]
         if let Some(v3) = pulp::x86::V3::try_new() {
-            assert!(self.tokens(bytes::Avx2(v3), &integers) == expected, "{differences:?} with AVX2");
+            assert!(self.tokens(bytes::Avx2(v3), &integers) == expected, "entropy/tokens: {differences:?} with AVX2");
         }
     }
 }
