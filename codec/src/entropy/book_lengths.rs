@@ -12,6 +12,9 @@
 //! The prefix code of the differences is complete, and lengths count modulo 13. So every bit string that is long enough gives one array of lengths, and
 //! every array has one string. Whether the array is a book's, that is, a complete Huffman code, is another matter.
 
+#[cfg(test)]
+mod plain;
+
 use crate::entropy::alphabet::{CodeLengths, SYMBOLS};
 use crate::entropy::codebook::MAX_CODE_BITS;
 use crate::error::{Error, Result};
@@ -116,20 +119,6 @@ mod tests {
     use crate::entropy::codebook::optimal_lengths;
     use crate::entropy::dictionary;
 
-    /// A book's bits as FORMAT.md defines them, one after the other, in a string.
-    fn plain(lengths: &CodeLengths) -> String {
-        let mut text = String::new();
-        let mut before = 0;
-        for &length in lengths {
-            let difference = (-6..=6).find(|difference| (i32::from(before) + difference - i32::from(length)) % 13 == 0).unwrap();
-            text += &"1".repeat(difference.unsigned_abs() as usize);
-            text += if difference.abs() < 6 { "0" } else { "" };
-            text += ["", "0", "1"][(difference.signum().rem_euclid(3)) as usize];
-            before = length;
-        }
-        text
-    }
-
     fn written(lengths: &CodeLengths) -> Vec<u8> {
         let mut stream = Vec::new();
         write(lengths, &mut stream).unwrap();
@@ -159,29 +148,24 @@ mod tests {
         books
     }
 
-    #[test]
-    fn books_have_the_bits_of_the_definition() {
-        for lengths in books() {
-            let stream = written(&lengths);
-            let mut text: String =
-                stream.iter().flat_map(|byte| (0..8).map(move |bit| if byte >> bit & 1 == 1 { '1' } else { '0' })).collect();
-            let padding = text.split_off(plain(&lengths).len());
-            assert_eq!(text, plain(&lengths));
-            assert!(padding.len() < 32 && !padding.contains('1'));
-        }
+    /// The book that bytes begin with, as the plain definition reads it, and its length.
+    fn read_from(bytes: &[u8]) -> Option<(CodeLengths, usize)> {
+        let mut rest = bytes;
+        read(&mut rest).ok().map(|lengths| (lengths, bytes.len() - rest.len()))
     }
 
     #[test]
-    fn books_come_back_and_take_exactly_their_bytes() {
+    fn books_are_those_of_the_plain_definition() {
         let mut longest = 0;
         for lengths in books() {
             let mut stream = written(&lengths);
+            assert_eq!(stream, plain::write(&lengths), "entropy/book_lengths: {lengths:?}");
             longest = longest.max(stream.len());
             assert_eq!(stream.len(), coded_len(&lengths));
+            let expected = Some((lengths, stream.len()));
             stream.extend([0xee; 9]);
-            let mut rest = &stream[..];
-            assert_eq!(read(&mut rest), Ok(lengths));
-            assert_eq!(rest, [0xee; 9]);
+            assert_eq!(read_from(&stream), expected, "entropy/book_lengths: {lengths:?}");
+            assert_eq!(plain::read(&stream), expected, "entropy/book_lengths: the plain definition is no inverse");
         }
         assert_eq!(longest, MAX_BOOK_LEN, "the longest book is among them");
     }
@@ -201,7 +185,7 @@ mod tests {
     fn bits_behind_a_book_are_refused() {
         for lengths in books() {
             let stream = written(&lengths);
-            for bit in plain(&lengths).len()..8 * stream.len() {
+            for bit in plain::bits(&lengths).len()..8 * stream.len() {
                 let mut damaged = stream.clone();
                 damaged[bit / 8] |= 1 << (bit % 8);
                 let error = read(&mut &damaged[..]).unwrap_err();
@@ -211,24 +195,22 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_one_book_or_an_error() {
+    fn any_bytes_are_what_the_plain_definition_reads() {
         let mut random = random();
         let (mut read_back, mut refused) = (0, 0);
         for _ in 0..20_000 {
             // Mostly zeros, so that some have no bits behind their book.
             let sparse = random() % 4;
             let bytes: Vec<u8> = (0..random() % 120).map(|_| if random() % 4 < sparse { 0 } else { random() as u8 }).collect();
-            let mut rest = &bytes[..];
-            match read(&mut rest) {
-                Ok(lengths) => {
+            let found = read_from(&bytes);
+            assert_eq!(found, plain::read(&bytes), "entropy/book_lengths: {bytes:?}");
+            match found {
+                Some((lengths, len)) => {
                     assert!(lengths.iter().all(|&length| length <= MAX_CODE_BITS));
-                    assert_eq!(written(&lengths), bytes[..bytes.len() - rest.len()], "a book has one form");
+                    assert_eq!(written(&lengths), bytes[..len], "a book has one form");
                     read_back += 1;
                 }
-                Err(_) => {
-                    assert_eq!(rest.len() % 4, bytes.len() % 4);
-                    refused += 1;
-                }
+                None => refused += 1,
             }
         }
         assert!(read_back > 200 && refused > 200, "{read_back} read, {refused} refused");
