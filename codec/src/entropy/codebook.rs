@@ -1,5 +1,8 @@
 //! Stage 4 (FORMAT.md §8): codebooks. Canonical length-limited Huffman codes, their cost, and the tables that decode them.
 
+#[cfg(test)]
+mod plain;
+
 use crate::entropy::alphabet::{ALPHABET, CodeLengths, Histogram, Meaning, SYMBOLS, Symbol};
 use crate::error::{Error, Result};
 use crate::number::fixed_log2::{LOG_FRACTION, log2_fixed};
@@ -229,6 +232,7 @@ pub fn fill_decode_table(lengths: &CodeLengths, entries: &SymbolEntries, table: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entropy::dictionary;
 
     fn kraft(lengths: &CodeLengths) -> usize {
         lengths.iter().map(|&length| share(length)).sum()
@@ -263,16 +267,81 @@ mod tests {
         assert_eq!(optimal_lengths(&histogram)[..5], [4, 4, 3, 2, 1]);
     }
 
+    fn random() -> impl FnMut() -> u64 {
+        let mut state = 1u64;
+        move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state >> 16
+        }
+    }
+
+    /// Histograms of few and of many symbols, with equal counts and with counts of all magnitudes.
+    fn histograms() -> Vec<Histogram> {
+        let mut random = random();
+        let mut histograms = vec![[0; SYMBOLS], [1; SYMBOLS], [1 << 40; SYMBOLS]];
+        histograms.extend([1, 2, 5, 9].map(|ratio| geometric(ratio).map(|count| count >> 16)));
+        for turn in 0..400 {
+            let rarity = [1, 2, 5, 40, 100][turn % 5];
+            let most = [2, 4, 1000, 1 << 20, 1 << 40][turn / 5 % 5];
+            histograms.push(std::array::from_fn(|_| {
+                if random().is_multiple_of(rarity) { (random() % most) >> (random() % 20) } else { 0 }
+            }));
+        }
+        histograms
+    }
+
     #[test]
-    fn bad_lengths_are_refused() {
-        let mut table = [0; 4096];
-        assert!(fill_decode_table(&[0; SYMBOLS], &ENTRIES, &mut table).is_err());
-        assert!(fill_decode_table(&[1; SYMBOLS], &ENTRIES, &mut table).is_err());
-        assert!(fill_decode_table(&[12; SYMBOLS], &ENTRIES, &mut table).is_err());
-        let mut long = [0; SYMBOLS];
-        long[..2].copy_from_slice(&[1, 1]);
-        assert!(fill_decode_table(&long, &ENTRIES, &mut table).is_ok());
-        long[2] = 15;
-        assert!(fill_decode_table(&long, &ENTRIES, &mut table).is_err());
+    fn optimal_lengths_are_those_of_the_plain_definition() {
+        for histogram in histograms() {
+            let lengths = optimal_lengths(&histogram);
+            assert_eq!(lengths, plain::optimal_lengths(&histogram), "entropy/codebook: lengths for {histogram:?}");
+            assert!(plain::is_book(&lengths));
+        }
+    }
+
+    /// The dictionary, books of planes, and lengths of which a few are others, which mostly are no book's.
+    fn books() -> Vec<CodeLengths> {
+        let mut random = random();
+        let mut books = dictionary::books().to_vec();
+        books.extend(histograms().iter().map(optimal_lengths));
+        for turn in 0..books.len() {
+            let mut lengths = books[turn];
+            for _ in 0..=turn % 3 {
+                lengths[random() as usize % SYMBOLS] = (random() % 14) as u8;
+            }
+            books.push(lengths);
+        }
+        let mut pair = [0; SYMBOLS];
+        pair[7..9].fill(1);
+        books.extend([[0; SYMBOLS], [1; SYMBOLS], [12; SYMBOLS], pair]);
+        pair[105] = 15;
+        books.push(pair);
+        books
+    }
+
+    #[test]
+    fn codes_and_tables_are_those_of_the_plain_definition() {
+        let mut table = [0; 1 << MAX_CODE_BITS];
+        let (mut filled, mut refused) = (0, 0);
+        for lengths in books() {
+            for entries in [&ENTRIES, &PATCHED16_ENTRIES] {
+                let is_filled = fill_decode_table(&lengths, entries, &mut table).is_ok();
+                assert_eq!(is_filled, plain::is_book(&lengths), "entropy/codebook: {lengths:?}");
+                if !is_filled {
+                    refused += 1;
+                    continue;
+                }
+                let codes = plain::codes(&lengths);
+                let mut expected = [0; SYMBOLS];
+                codes.iter().for_each(|&(symbol, code)| expected[symbol] = code.bits | code.length << 16);
+                assert_eq!(canonical_codes(&lengths), expected, "entropy/codebook: codes of {lengths:?}");
+                for (bits, &entry) in table.iter().enumerate() {
+                    let (symbol, length) = plain::decode(&codes, bits as u32).unwrap();
+                    assert_eq!(entry, entries[symbol] | length, "entropy/codebook: {bits:012b} of {lengths:?}");
+                }
+                filled += 1;
+            }
+        }
+        assert!(filled > 900 && refused > 500, "{filled} books, {refused} others");
     }
 }
