@@ -149,7 +149,7 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
     row("5 code in lanes (blocks of 4096)", None, chunk.len(), repeats, || {
         let mut start = 0;
         for group in tokens.segment_ends.chunks(2) {
-            let end = group[group.len() - 1].symbol;
+            let end = group[group.len() - 1].tokens;
             black_box(encoder.encode(&tokens.symbols()[start..end], &codes_of).expect("memory"));
             start = end;
         }
