@@ -320,6 +320,8 @@ mod tests {
         check::<f32>(&[0.1], Some(0.0));
         check::<f32>(&[0.1], Some(-0.0));
         check::<f32>(&[0.1], Some(f32::NAN));
+        check::<f32>(&[0.5], Some(31.0));
+        check::<f64>(&[0.5], Some(-32.0));
         check::<f64>(&[1e-3, 0.5, 1e-300, 3e100], None);
         check::<f64>(&[1e-3], Some(1e20));
         check::<Binary16>(&[1e-3, 0.5], Some(Binary16::from_f64(2.0)));
