@@ -1,5 +1,5 @@
-//! The streams of the folder `streams/` at the repository's root, which lets others test their readers: `streams.csv` lists them. Valid ones decode to the values
-//! that it names, and faulty ones are refused with the message that it has.
+//! The streams of the folder `streams/` at the repository's root, with which others can test their readers: `streams.csv` lists them. Valid ones decode to the
+//! values that it names, and faulty ones are refused with the message that it has.
 //!
 //! `plugin-tests/py/write_streams.py` writes streams and table; `cargo test -p quire-codec --test streams -- --ignored` fills in the messages.
 

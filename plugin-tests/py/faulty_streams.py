@@ -16,6 +16,7 @@ FLOAT32, FLOAT64, INT32 = Element("<f4"), Element("<f8"), Element("<i4")
 VALUE = b"\1\2\3\4"
 VALUES = bytes(range(192))  # 48 values of four bytes; 48 is the number of values of nearly all these streams
 PLANE = exact_bits(range(48), 0)
+LONG, ZEROS = (480,), bit_plane([b""], 0)  # a longer chunk where the stream has more bytes than 48 values, and a plane of zeros for it
 NO_EXCEPTIONS = bytes(4)
 
 
@@ -143,10 +144,10 @@ def lists():
     ):
         yield f"list_{name}", f"list of exceptions: {about}", quantized(listed(indices, bits) + PLANE, 4)
     yield "list_padding", "list of exceptions: padding that is not 0", quantized(
-        listed((1, 2, 5), VALUES[:3])[:-1] + b"\1" + PLANE, 3, 1, Element("u1")
+        listed((1, 2, 5), VALUES[:3])[:-1] + b"\1" + ZEROS, 3, 1, Element("u1"), LONG
     )
     yield "list_without_padding", "list of exceptions: no padding behind 2 bytes", quantized(
-        listed((1,), VALUES[:2])[:-2] + PLANE, 1, element=Element("<f2")
+        listed((1,), VALUES[:2])[:-2] + ZEROS, 1, element=Element("<f2"), extents=LONG
     )
     yield "list_short", "the stream ends in the list of exceptions", whole(
         FLOAT32, QUANTIZED, (48,), grid(1.0) + b"\4\0\0\0" + listed((0, 7, 9, 47), bits)[:-4]
@@ -155,10 +156,10 @@ def lists():
     few, many = tuple(range(16)), tuple(range(17))
     mask, numbers = exact_bits([1] * 16 + [0] * 32, 0), exact_bits(range(16), 0)
     yield "few_in_planes", "16 exceptions of 48 values in planes", quantized(PLANE + mask + numbers, len(few))
-    yield "many_in_list", "17 exceptions of 48 values in a list", quantized(listed(many, VALUES[:68]) + PLANE, len(many))
+    yield "many_in_list", "17 exceptions of 480 values in a list", quantized(listed(many, VALUES[:68]) + ZEROS, len(many), extents=LONG)
     yield "mask_without_exceptions", "no exceptions, but a mask", quantized(PLANE + exact_bits([0] * 48, 0), 0)
     yield "list_and_planes", "17 exceptions in a list and in planes", quantized(
-        listed(many, VALUES[:68]) + PLANE + exact_bits([1] * 17 + [0] * 31, 0) + exact_bits(many, 0), len(many)
+        listed(many, VALUES[:68]) + ZEROS + exact_bits([1] * 17 + [0] * 463, 0) + exact_bits(many, 0), len(many), extents=LONG
     )
 
 
@@ -208,9 +209,9 @@ def planes():
         plain[: index + 3] + bytes([plain[index + 3] | 0x80]) + plain[index + 4 :]
     )
     yield "words_short", "the stream ends in the words of its block", quantized(plain[:-4])
-    odd = token_blocks([[(31, 0)]], lengths=book({30: 1, 31: 1}))  # one lane word, and two bytes of padding
-    yield "plane_padding", "padding behind the words of a plane that is not 0", whole(INT32, EXACT, (1,), odd[:-1] + b"\1")
-    yield "plane_without_padding", "no padding behind the words of a plane", whole(INT32, EXACT, (1,), odd[:-2])
+    odd = token_blocks([[(31, 0), (14, 0)]], lengths=book({14: 1, 31: 1}), log2_length=12)  # one lane word, and two bytes of padding
+    yield "plane_padding", "padding behind the words of a plane that is not 0", whole(INT32, EXACT, (2049,), odd[:-1] + b"\1")
+    yield "plane_without_padding", "no padding behind the words of a plane", whole(INT32, EXACT, (2049,), odd[:-2])
 
 
 def masks():
@@ -253,8 +254,9 @@ def tokens_of_blocks():
     yield "extra_bits_behind", "a bit behind the extra bits of the last token", plane((words, [0x80F9]))
     zeros, _ = coded_block(lengths, [(30, 0)] * 48)
     yield "extra_words_unused", "an extra word in a block whose tokens have no extra bits", plane((zeros, [1]))
-    words, extras = coded_block(lengths, [(75, 1)] * 48)
-    yield "extra_words_one_less", "191 extra words where tokens need 192", plane((words, extras[:-1]))
+    words, extras = coded_block(lengths, [(8, 8)] + [(75, 1)] * 8)
+    assert len(extras) == 33
+    yield "extra_words_one_less", "32 extra words where tokens need 33", plane((words, extras[:-1]))
 
 
 def books():
@@ -298,9 +300,8 @@ def lanes():
     yield "lane_words_more", "more lane words than the decoder asks for", plane(words + [0] * 32 + [1])
     yield "lane_bits_behind", "a bit behind the last code of lane 31", plane(words[:-1] + [0x8001])
     yield "lane_bits_behind_second", "a bit in the second word of lane 0, which has one code", plane(words + [1])
-    yield "lane_bits_without_token", "a bit in a lane without a token", whole(
-        INT32, EXACT, (1,), token_plane([([0x8000, 0x8000], [])], 0, 255, packed_book(lengths))
-    )
+    run = token_plane([([0x8000, 0, 0x8000], [])], 0, 255, packed_book(book({14: 1, 31: 1})), None, 12)  # a 1, and 2048 zeros
+    yield "lane_bits_without_token", "a bit in a lane without a token", whole(INT32, EXACT, (2049,), run)
     yield "lane_words_of_zeros", "lane words of a block that needs none, all 0", plane([0] * 32)
 
 

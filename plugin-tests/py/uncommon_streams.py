@@ -1,6 +1,10 @@
-"""Valid streams that no encoder of ours would write, for streams/uncommon; write_streams.py writes them. Nothing here is random."""
+"""Valid streams that no encoder of ours would write, for streams/uncommon; write_streams.py writes them. Nothing here is random.
+
+Chunks are longer than their streams where that is possible, with zeros before or behind what matters: a reader may leave other streams to another one.
+"""
 
 import hashlib
+import itertools
 
 import numpy as np
 
@@ -17,7 +21,7 @@ CRAFT = Craft(None)
 CUSTOM = 255
 # A complete book in which every symbol has a code.
 EVERY_SYMBOL = [6] * 22 + [7] * 84
-SHAPES = ((48,), (6, 8), (3, 4, 4), (2, 3, 4, 2))
+SHAPES = ((960,), (24, 40), (8, 10, 12), (4, 5, 6, 8))  # of 960 values each
 
 
 def some_bytes(name, count):
@@ -44,11 +48,29 @@ def token_of(integer):
     return symbol, 2 * (abs(integer) - TOKENS[symbol][1]) + (integer < 0)
 
 
-def tokens(integers, predictor=0, lengths=None, log2_length=11, widths=None, number=CUSTOM):
-    """A plane with a token for each integer."""
-    size = 1 << log2_length
-    blocks = [[token_of(integer) for integer in integers[at : at + size]] for at in range(0, len(integers), size)]
-    return token_blocks(blocks, predictor, lengths, log2_length, widths, number)
+def tokens(integers, predictor=0, widths=None):
+    """A plane of at most 2048 integers, with a token for each, and runs of zeros."""
+    some = []
+    for is_zero, group in itertools.groupby(integers, lambda integer: integer == 0):
+        left = list(group)
+        while is_zero and len(left) > 1:
+            symbol = max(symbol for symbol in range(15) if TOKENS[symbol][1] <= len(left))
+            extra = min(len(left) - TOKENS[symbol][1], (1 << TOKENS[symbol][2]) - 1)
+            some.append((symbol, extra))
+            del left[: TOKENS[symbol][1] + extra]
+        some += map(token_of, left)
+    return token_blocks([some], predictor, widths=widths)
+
+
+def planes_of_bits(integers, predictor=0, bits=32):
+    """A plane of at most 2048 integers in bit planes, which are sparse where that is shorter."""
+    numbers = numbers_of(integers, bits)
+    return bit_plane([bit_block(numbers, lambda words: EMPTY if not words.any() else SPARSE if words.any(1).mean() < 0.5 else DENSE).pack()], predictor)
+
+
+def behind_zeros(integers, count):
+    """As many integers, of which these are the last."""
+    return [0] * (count - len(integers)) + list(integers)
 
 
 def token_blocks(blocks, predictor=0, lengths=None, log2_length=11, widths=None, number=CUSTOM):
@@ -93,9 +115,9 @@ def exact_ends():
         axes = (7 * at + 3) % (1 << len(extents))
         top = 8 * element.width - 1
         ends = [side + by for side in (0, 1 << top, -(1 << top), 1 << (element.bits - 1)) for by in (-2, -1, 0, 1, 2)]
-        codes = signed(ends + some_integers(name, 48 - len(ends), -(1 << top), (1 << top) - 1), element.bits)
+        codes = behind_zeros(signed(ends + some_integers(name, 48 - len(ends), -(1 << top), (1 << top) - 1), element.bits), 960)
         rest = differences(codes, extents, axes, element.bits)
-        plane = tokens(rest, axes) if at % 2 else exact_bits(rest, axes, element.bits)
+        plane = tokens(rest, axes) if at % 2 else planes_of_bits(rest, axes, element.bits)
         how = "tokens" if at % 2 else "bit planes"
         about = f"exact codes at the ends of the type and beyond, {how}, set of axes {axes:#x}"
         yield f"exact_ends_{type_name(element)}_{order}", about, whole(value_type, EXACT, extents, plane)
@@ -104,17 +126,17 @@ def exact_ends():
 def steps():
     """Section 5.4."""
     for name, bound, extents, codes, about in (
-        ("u1", 3, (6, 8), range(-6, 42), "steps beyond both ends of the type"),
-        ("i1", 127, (48,), range(-24, 24), "the step is nearly the whole range"),
-        (">i2", 1, (3, 4, 4), (0, 1, -1, 10922, 10923, 10924, -10922, -10923, -10924, 2**31 - 1, -(2**31)), "the least bound"),
-        ("<u2", 2**31 - 1, (48,), (0, 1, -1, 2, -2, 2**31 - 1, -(2**31)), "the greatest bound"),
-        (">i4", 2**31 - 1, (6, 8), (0, 1, -1, 2, -2, 2**31 - 1, -(2**31)), "the greatest bound"),
-        ("<u4", 2**30, (48,), (0, 1, 2, 3, -1, 2**31 - 1, -(2**31)), "products beyond the type"),
-        ("<i8", 2**63 - 1, (48,), (0, 1, -1, 2, -2, 2**63 - 1, -(2**63)), "the greatest bound of 64 bits"),
-        (">u8", 2**40, (2, 3, 4, 2), (0, 1, -1, 2**22, 2**23 - 1, 2**23, 2**63 - 1, -(2**63)), "products beyond 64 bits"),
+        ("u1", 3, (20, 24), range(-6, 42), "steps beyond both ends of the type"),
+        ("i1", 127, (480,), range(-24, 24), "the step is nearly the whole range"),
+        (">i2", 1, (6, 8, 10), (0, 1, -1, 10922, 10923, 10924, -10922, -10923, -10924, 2**31 - 1, -(2**31)), "the least bound"),
+        ("<u2", 2**31 - 1, (480,), (0, 1, -1, 2, -2, 2**31 - 1, -(2**31)), "the greatest bound"),
+        (">i4", 2**31 - 1, (20, 24), (0, 1, -1, 2, -2, 2**31 - 1, -(2**31)), "the greatest bound"),
+        ("<u4", 2**30, (480,), (0, 1, 2, 3, -1, 2**31 - 1, -(2**31)), "products beyond the type"),
+        ("<i8", 2**63 - 1, (480,), (0, 1, -1, 2, -2, 2**63 - 1, -(2**63)), "the greatest bound of 64 bits"),
+        (">u8", 2**40, (4, 5, 6, 4), (0, 1, -1, 2**22, 2**23 - 1, 2**23, 2**63 - 1, -(2**63)), "products beyond 64 bits"),
     ):
         element = Element(name)
-        codes = (list(codes) + [0] * 48)[:48]
+        codes = behind_zeros(codes, 480)
         plane = tokens(differences(codes, extents, 1, element.bits), 1)
         yield f"steps_{type_name(element)}", f"steps: {about}", CRAFT.around(plane, extents, element, bound, 0)
 
@@ -138,8 +160,8 @@ def quantized():
     ):
         kind, _, what = name.partition("_")
         element = Element(kind if kind[0] == ">" else "<" + kind)
-        codes = (list(codes) + [0] * 48)[:48]
-        yield f"quantized_{type_name(element)}_{what}", f"quantized: {about}", CRAFT.around(tokens(codes), (48,), element, half_step, 0)
+        plane = tokens(behind_zeros(codes, 480))
+        yield f"quantized_{type_name(element)}_{what}", f"quantized: {about}", CRAFT.around(plane, (480,), element, half_step, 0)
 
 
 def logarithmic():
@@ -151,10 +173,11 @@ def logarithmic():
         element = Element(name)
         offset = int(low / (2 * half_step)) - 12
         end = max(int(high / (2 * half_step)) - offset - 12, 12)
-        codes = [sign * code for sign in (1, -1) for code in (*range(1, 13), *range(end, end + 11))] + [0, 0]
+        codes = [sign * code for sign in (1, -1) for code in (*range(1, 13), *range(end, end + 12))]
         order = "big" if element.big_endian else "little"
         about = f"logarithmic: values about 2^{low} and 2^{high}" if low != high else f"logarithmic: values about 2^{low}"
-        yield f"logarithmic_{type_name(element)}_{order}", about, CRAFT.around(tokens(codes), (48,), element, half_step, 0, offset)
+        plane = tokens(behind_zeros(codes, 480))
+        yield f"logarithmic_{type_name(element)}_{order}", about, CRAFT.around(plane, (480,), element, half_step, 0, offset)
     edge = [0, 1, -1, 2, -2, 2**31 - 1, -(2**31), 1 - 2**31]
     wide = [*edge, 2**63 - 1, -(2**63), 1 - 2**63, 2**53 + 1]
     for name, kind, half_step, offset, codes, about in (
@@ -163,8 +186,8 @@ def logarithmic():
         ("beyond_2000", "<f8", 1000.0, -2, range(-5, 6), "arguments of E beyond 2000"),
         ("least_half_step", "<f8", float(np.nextafter(2.0**-1025, 1)), 0, wide, "the least half step: values of about 1"),
     ):
-        plane = tokens((list(codes) + [0] * 24)[:24])
-        yield f"logarithmic_{name}", f"logarithmic: {about}", CRAFT.around(plane, (4, 6), Element(kind), half_step, 0, offset)
+        plane = tokens(behind_zeros(codes, 96))
+        yield f"logarithmic_{name}", f"logarithmic: {about}", CRAFT.around(plane, (8, 12), Element(kind), half_step, 0, offset)
 
 
 def stored_and_constant():
@@ -202,7 +225,7 @@ def interpolated():
         ("cubic_3d_rough", "<f4", (3, 6, 7), 0b001, "cubic, the fastest axis is rough"),
         ("cubic_4d_rough", ">f4", (2, 3, 5, 4), 0b0110, "cubic, the two middle axes are rough"),
         ("cubic_2d_all_rough", "<f8", (6, 10), 0b11, "cubic, all axes are rough"),
-        ("linear_1d", ">f4", (23,), LINEAR, "linear, a line"),
+        ("linear_1d", ">f4", (43,), LINEAR, "linear, a line"),
         ("linear_2d_rough", "<f8", (6, 11), LINEAR | 0b10, "linear, the slower axis is rough"),
         ("linear_3d", "<f4", (4, 5, 3), LINEAR, "linear, ragged"),
         ("linear_4d_all_rough", "<f4", (3, 2, 4, 5), LINEAR | 0b1111, "linear, all axes are rough"),
@@ -223,7 +246,7 @@ def interpolated():
         ("escape_last", ">f4", 1e-3, (4, 12), [*small[:-1], 98304 - 1234], "the last residual is an escape"),
         ("escapes_only", "<f8", 1e-3, (3, 16), [98304 + 7 * at for at in range(48)], "each residual is an escape"),
         ("turns", "<f8", 0.5, (3, 2, 3), turns, "residuals about the first escape and the farthest one"),
-        ("last_positions", ">f8", 0.5, (13,), far, "positions about 2^31, where all sums wrap"),
+        ("last_positions", ">f8", 0.5, (40,), far + [0] * 27, "positions about 2^31, where all sums wrap"),
         ("least_step_f32", "<f4", 1e-28 / 2, (48,), small, "the least step of binary32"),
         ("least_step_f64", "<f8", 1e-290 / 2, (48,), small, "the least step of binary64"),
         ("infinity", "<f4", 1e38, (48,), [9 * one for one in small], "values beyond binary32 become infinity"),
@@ -233,56 +256,58 @@ def interpolated():
 
 
 def masked(extents, there, predictor, bits, above=None):
-    """Two planes: a mask that marks the indices, with other bits in its integers if above says which, and the exceptions' bits."""
-    mask = np.zeros(int(np.prod(extents)), int)
-    mask[there] = 1
-    mask = (mask + 2 * np.array(above)).tolist() if above else mask.tolist()
-    return exact_bits(differences(mask, extents, predictor, 32), predictor) + bits
+    """Two planes: a mask that marks the indices, with other bits in its first integers if above says which, and the exceptions' bits."""
+    mask = [0] * int(np.prod(extents))
+    for index in there:
+        mask[index] = 1
+    for index, more in enumerate(above or ()):
+        mask[index] += 2 * more
+    return planes_of_bits(differences(mask, extents, predictor, 32), predictor) + bits
 
 
 def exceptions():
     """Section 4."""
-    ramp, half = tokens([0] + [1] * 47, 1), [2 * at for at in range(24)]
+    line, half = (480,), [2 * at for at in range(24)]
+    rise = [0] + [1] * 47 + [0] * 432
+    ramp = tokens(rise, 1)
     float32, float64 = Element("<f4"), Element("<f8")
 
-    def bits_of(name, ones, width):
-        return listed([], some_bytes(name, ones * width))
-
-    def with_list(name, element, count, indices, plane, *grid_of):
+    def with_list(name, element, count, indices, plane, half_step, offset=None):
         data = listed(indices, some_bytes(name, len(indices) * element.width))
-        return CRAFT.around(data + plane, (count,), element, grid_of[0], len(indices), *grid_of[1:])
+        return CRAFT.around(data + plane, (count,), element, half_step, len(indices), offset)
 
-    yield "listed_first_and_last", "a list with the first value and the last", with_list("a", float32, 48, [0, 47], ramp, 0.5)
-    yield "listed_at_limit", "a list of 16 exceptions, the most of 48 values", with_list("b", Element(">f8"), 48, range(0, 48, 3), ramp, 0.5)
+    yield "listed_first_and_last", "a list with the first value and the last", with_list("a", float32, 480, [0, 479], ramp, 0.5)
+    many = range(0, 480, 30)
+    yield "listed_at_limit", "a list of 16 exceptions, the most of 480 values", with_list("b", Element(">f8"), 480, many, ramp, 0.5)
     empty = bit_plane([b"", b""], 0)
     yield "listed_at_limit_of_4096", "a list of 17 exceptions, the most of 4096 values", with_list("c", float32, 4096, range(17), empty, 0.5)
-    yield "listed_bytes", "a list whose bits have 3 bytes, and a byte of padding", with_list("d", Element("u1"), 48, [0, 1, 46], ramp, 2)
-    yield "listed_f16", "logarithmic: a list whose bits have 2 bytes, and 2 of padding", with_list("e", Element(">f2"), 48, [9], ramp, 0.01, 5)
-    plane = exact_bits([5] * 48, INTERPOLATION | LINEAR)
-    yield "listed_interpolated", "a list beside an interpolated plane", with_list("f", float32, 48, range(3, 13), plane, 0.5)
+    yield "listed_bytes", "a list whose bits have 3 bytes, and a byte of padding", with_list("d", Element("u1"), 480, [0, 1, 478], ramp, 2)
+    yield "listed_f16", "logarithmic: a list whose bits have 2 bytes, and 2 of padding", with_list("e", Element(">f2"), 480, [9], ramp, 0.01, 5)
+    plane = tokens([5] * 48 + [0] * 432, INTERPOLATION | LINEAR)
+    yield "listed_interpolated", "a list beside an interpolated plane", with_list("f", float32, 480, range(3, 13), plane, 0.5)
 
-    def with_planes(element, extents, ones, planes, *grid_of):
-        return CRAFT.around(planes, extents, element, grid_of[0], ones, *grid_of[1:])
+    def with_planes(element, extents, ones, planes, half_step, offset=None):
+        return CRAFT.around(planes, extents, element, half_step, ones, offset)
 
     numbers = some_integers("bits", 48, -(2**31), 2**31 - 1)
     wide = some_integers("wide bits", 24, -(2**63), 2**63 - 1)
-    planes = ramp + masked((48,), list(range(0, 34, 2)), 0, tokens(numbers[:17]))
-    yield "masked_17", "17 exceptions of 48 values, the fewest that have planes", with_planes(float32, (48,), 17, planes, 0.5)
-    there, few = list(range(0, 3600, 200)), some_integers("18 bits", 18, -(2**31), 2**31 - 1)
-    planes = empty + masked((4096,), there, 0, exact_bits(few, 0))
+    planes = ramp + masked(line, range(0, 34, 2), 0, tokens(numbers[:17]))
+    yield "masked_17", "17 exceptions of 480 values, the fewest that have planes", with_planes(float32, line, 17, planes, 0.5)
+    few = some_integers("18 bits", 18, -(2**31), 2**31 - 1)
+    planes = empty + exact_bits([0] * 2000 + [1] * 18 + [0] * 2078, 0) + exact_bits(few, 0)
     yield "masked_18_of_4096", "18 exceptions of 4096 values, the fewest that have planes", with_planes(float32, (4096,), 18, planes, 0.5)
-    planes = ramp + masked((48,), list(range(48)), 1, tokens(numbers, 1))
-    yield "masked_all", "every value is an exception", with_planes(Element("<u4"), (48,), 48, planes, 1)
-    planes = ramp + masked((48,), half, 0, tokens(numbers[:24]), [at * 12345 % 2**20 for at in range(48)])
-    yield "masked_other_bits", "a mask whose integers have more bits than the lowest", with_planes(float32, (48,), 24, planes, 0.5)
-    planes = ramp + masked((48,), half, 0, tokens(numbers[:24]))
-    yield "masked_bits_beyond", "bits of exceptions beyond those of a value", with_planes(Element(">bfloat16"), (48,), 24, planes, 0.5)
-    planes = tokens([3] + [0] * 47, 0b1111) + masked((2, 3, 4, 2), half, 0b1010, exact_bits(wide, 1, 64))
-    yield "masked_differences", "differences of the mask along two axes, and of the bits", with_planes(float64, (2, 3, 4, 2), 24, planes, 0.5)
-    planes = exact_bits([7] * 48, INTERPOLATION) + masked((6, 8), half, 0b11, tokens(wide))
-    yield "masked_interpolated", "a mask beside an interpolated plane", with_planes(float64, (6, 8), 24, planes, 0.5)
-    planes = tokens([0] + [1] * 47, 0b11) + masked((6, 8), half, 0b10, tokens(numbers[:24], 1))
-    yield "masked_logarithmic", "logarithmic: a mask and bits", with_planes(Element("<f2"), (6, 8), 24, planes, 0.01, -30)
+    planes = ramp + masked(line, range(480), 1, tokens(numbers + [0] * 432, 1))
+    yield "masked_all", "every value is an exception", with_planes(Element("<u4"), line, 480, planes, 1)
+    planes = ramp + masked(line, half, 0, tokens(numbers[:24]), [at * 12345 % 2**20 for at in range(48)])
+    yield "masked_other_bits", "a mask whose integers have more bits than the lowest", with_planes(float32, line, 24, planes, 0.5)
+    planes = ramp + masked(line, half, 0, tokens(numbers[:24]))
+    yield "masked_bits_beyond", "bits of exceptions beyond those of a value", with_planes(Element(">bfloat16"), line, 24, planes, 0.5)
+    planes = tokens([3] + [0] * 479, 0b1111) + masked((4, 5, 6, 4), half, 0b1010, exact_bits(wide, 1, 64))
+    yield "masked_differences", "differences of the mask along two axes, and of the bits", with_planes(float64, (4, 5, 6, 4), 24, planes, 0.5)
+    planes = tokens([7] * 48 + [0] * 432, INTERPOLATION) + masked((20, 24), half, 0b11, tokens(wide))
+    yield "masked_interpolated", "a mask beside an interpolated plane", with_planes(float64, (20, 24), 24, planes, 0.5)
+    planes = tokens(rise, 0b11) + masked((20, 24), half, 0b10, tokens(numbers[:24], 1))
+    yield "masked_logarithmic", "logarithmic: a mask and bits", with_planes(Element("<f2"), (20, 24), 24, planes, 0.01, -30)
 
 
 # ----------------------------------------------------------------------------------------------------------- planes
@@ -320,16 +345,16 @@ def coded_in_tokens():
     yield "tokens_runs_of_1", "runs that begin with 1 and with -1, the last one up to the end of the block", of_tokens(int32, runs_of, 1)
     cut = [(0, 0), (30, 0), (1, 0), (30, 0), (30, 0), (0, 0), (31, 0), (30, 0), (0, 0), (91, 0), (4, 3), (29, 0), (0, 0)]
     yield "tokens_runs_cut", "runs that are cut, and zeros behind them as single integers", of_tokens(int32, cut)
-    later = [(symbol, (1 << TOKENS[symbol][2]) - 1 - sign) for symbol in range(64, 75) for sign in (0, 1)]
+    later = [(symbol, (1 << TOKENS[symbol][2]) - 1 - sign) for symbol in range(64, 75) for sign in (0, 1)] + [(9, 0)]
     yield "tokens_later_classes", "magnitudes that belong to later token classes", of_tokens(int64, later)
-    wraps = [(symbol, extra) for symbol in (67, 70, 74, 75) for extra in (0, 1, 6, 7, (1 << TOKENS[symbol][2]) - 1)]
+    wraps = [(symbol, extra) for symbol in (67, 70, 74, 75) for extra in (0, 1, 6, 7, (1 << TOKENS[symbol][2]) - 1)] + [(9, 0)]
     yield "tokens_wrap", "magnitudes above what 32 bits hold, which wrap", of_tokens(Element("<u4"), wraps, 1)
     for number in (0, 37, 74):
         there = [symbol for symbol, length in enumerate(read_dictionary()[number]) if length and TOKENS[symbol][0] is None]
         some = [(symbol, (1 << TOKENS[symbol][2]) // 3) for symbol in (*there[::3], *there[1::3], *there[2::3])]
         yield f"tokens_book_{number}", f"book {number} of the dictionary, all its symbols but runs", of_tokens(int64, some, number=number)
-    plane = tokens(some_integers("widths", 48, -30, 30), 1, widths=(32, 32))
-    yield "tokens_widest_index", "W and E are 32", exact(Element(">i2"), 48, plane)
+    plane = tokens(some_integers("widths", 48, -30, 30) + [0] * 48, 1, widths=(32, 32))
+    yield "tokens_widest_index", "W and E are 32", exact(Element(">i2"), 96, plane)
     lengths = book({14: 1, 29: 3, 30: 2, 31: 3})
     blocks = [[(14, 0)], [(29 + at % 3, 0) for at in range(2048)], [(14, 0)], [(31, 0), (30, 0)] * 3]
     yield "tokens_several_blocks", "four blocks: two of them without words, the last one short", exact(
@@ -361,8 +386,8 @@ def in_bit_planes():
         [BitBlock(64, [EMPTY] * 63 + [SPARSE], [0b11], [0b0001, 0b0010], b"\x01\x80")], element=float64
     )
     for bits, element in ((32, float32), (64, float64)):
-        block = BitBlock(bits, [DENSE] * bits, [], [], (b"\1" + bytes(7)) * bits)
-        yield f"bit_planes_least_{bits}", f"the least integer of {bits} bits", stream([block], element=element)
+        block = BitBlock(bits, [SPARSE] * bits, [1] * bits, [1] * bits, b"\1" * bits)
+        yield f"bit_planes_least_{bits}", f"the least integer of {bits} bits", stream([block], 480, element)
     yield "bit_planes_no_bytes", "blocks of 0 without a byte, W is 0", stream([None, None], 4096)
     yield "bit_planes_widest_index", "W is 32", stream([sparse], lane_bits=32)
     yield "bit_planes_last_of_1", "the last block has one integer", stream([None, BitBlock(1, [DENSE], [], [], b"\1\0\0\0")], 2049)
