@@ -14,8 +14,8 @@
 //!
 //! Our own allocations fail with [`Error::NoHostMemory`], and the CPU does the work. These are others' and have no form that can be refused; null ends the process:
 //!
-//! - cudarc: `Arc`s of the context, the module and each kernel, and C strings of their names, once a process; `Arc`s of the stream once a session; the
-//!   list of a kernel's arguments, once a launch that is recorded. A chunk of a layout seen before takes none of them.
+//! - cudarc: `Arc`s of the context, the module and each kernel, and C strings of their names, once a process; `Arc`s of the stream once a session.
+//!   A chunk of a layout seen before takes none of them.
 //! - libloading: names of libraries and functions, while the driver is looked for.
 //! - rayon-core: a pool, its threads and their names, once a process; a box for each job that is handed to a helper, up to six a chunk (`copy`).
 //! - std: what a new thread needs, and a panic, which is how cudarc says that the driver lacks a function.

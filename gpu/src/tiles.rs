@@ -21,7 +21,7 @@ use crate::job::{
     DIFFERENCE_KIND, INTERPOLATED_KIND, INTERPOLATION_KINDS, MOST_TILES, Shape, TILE_KINDS, TILE_THREADS, TileJob, TileKind,
     TileSums,
 };
-use crate::launch::launch_now;
+use crate::launch::launch;
 use crate::loaded::Loaded;
 use crate::memory::{DeviceMemory, PinnedMemory, clear, read_plain, upload};
 use crate::plan::known;
@@ -90,7 +90,7 @@ impl TileMeter {
     /// Measures the tiles of the last [`TileMeter::start`] again.
     pub(crate) fn start_again(&self) -> Result<()> {
         let Some(Launch { kernel, blocks, job }) = &self.last else { return Ok(()) };
-        launch_now(&self.stream, kernel, *blocks, TILE_THREADS, job)
+        launch(&self.stream, kernel, (*blocks, 1, 1), TILE_THREADS, job, &[])
     }
 
     /// Waits for the counts of the tiles of `choice`, which [`TileMeter::start`] was called with.

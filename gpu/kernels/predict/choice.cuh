@@ -69,8 +69,7 @@ struct TileMemory {
 };
 static_assert(SETS <= 16, "two bits a set of axes");
 
-/// Reads a tile and makes its codes. Values without a code get that of their left neighbour in the row, or 0. Returns the number of this thread's values
-/// without a code.
+/// Reads a tile and makes its codes. Returns the number of this thread's values without a code.
 template <typename V>
 __device__ __forceinline__ u32 read_tile(const TileJob& job, const TileKind& kind, const void* tile, TileMemory<V>& memory, KindCounts& counts) {
   const Shape& shape = kind.shape;
@@ -100,15 +99,19 @@ __device__ __forceinline__ u32 read_tile(const TileJob& job, const TileKind& kin
   if (lane_id() == 0 && out_of_reach) atomicAdd(&counts.out_of_reach, out_of_reach);
   if (lane_id() == 0 && between_steps) atomicAdd(&counts.between_steps, between_steps);
   __syncthreads();
+  return without_code;
+}
+
+/// Values of a tile without a code get that of their left neighbour in the row, or 0.
+__device__ __forceinline__ void take_left_neighbours(const Shape& shape, i32* codes, const u32* marks) {
   for (u32 index = threadIdx.x; index < shape.elements; index += TILE_THREADS) {
-    if (!memory.marks[index]) continue;
+    if (!marks[index]) continue;
     const u32 row = index - index % shape.extents[0];
     u32 behind = index;
-    while (behind > row && memory.marks[behind - 1]) behind--;
-    memory.codes[index] = behind > row ? memory.codes[behind - 1] : 0;
+    while (behind > row && marks[behind - 1]) behind--;
+    codes[index] = behind > row ? codes[behind - 1] : 0;
   }
   __syncthreads();
-  return without_code;
 }
 
 /// Counts the differences along all sets of the axes of a tile with RANK axes, of values that have a neighbour before them along every axis longer than 1.
@@ -243,6 +246,7 @@ __device__ __forceinline__ void measure_tile(const TileJob& job, const TileKind&
   const u32 without_code = read_tile(job, kind, tile, memory, counts);
   const bool is_out_of_reach = counts.out_of_reach > job.most_out_of_reach;
   if (way == 0) {
+    take_left_neighbours(kind.shape, memory.codes, memory.marks);
     count_differences(kind.shape, memory.codes, memory.marks, counts);
     __syncthreads();
     if (is_interpolated && is_out_of_reach && threadIdx.x == 0) counts.tiles_out_of_reach = 1;

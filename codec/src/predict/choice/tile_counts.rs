@@ -39,7 +39,8 @@ pub struct TileCounts {
 /// Counts over interpolated tiles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct InterpolatedCounts {
-    /// By the number of the kind of interpolation: residuals of interpolation that count ([`Tiles::uncounted_residuals`](super::tile::Tiles::uncounted_residuals)). An escape counts as a 0.
+    /// By the number of the kind of interpolation: residuals that count ([`Tiles::uncounted_residuals`](super::tile::Tiles::uncounted_residuals)).
+    /// An escape counts as a 0.
     pub residuals: [ResidualCounts; KINDS],
     /// By kind: number of escapes among these residuals, and of exceptions that have a code among all values of the tiles.
     pub outliers: [u32; KINDS],
