@@ -150,7 +150,7 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
         let mut start = 0;
         for group in tokens.segment_ends.chunks(2) {
             let end = group[group.len() - 1].tokens;
-            black_box(encoder.encode(&tokens.symbols()[start..end], &codes_of).expect("memory"));
+            black_box(encoder.encode(&tokens.symbols()[start..end], &codes_of, lanes::LaneCount::All).expect("memory"));
             start = end;
         }
     });
@@ -162,7 +162,10 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
     let mut start = TokenOffset::default();
     for group in tokens.segment_ends.chunks(2) {
         let end = group[group.len() - 1];
-        let mut words = encoder.encode(&tokens.symbols()[start.tokens..end.tokens], &codes_of).expect("memory").to_vec();
+        let mut words = encoder
+            .encode(&tokens.symbols()[start.tokens..end.tokens], &codes_of, lanes::LaneCount::All)
+            .expect("memory")
+            .to_vec();
         words.extend([0; lanes::LANE_PADDING]);
         let mut extra = Vec::new();
         tokens.extra.copy_to(start.extra_bits, end.extra_bits, &mut extra).expect("memory");
@@ -173,7 +176,7 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
     }
     row("5 decode lanes (blocks of 4096)", None, chunk.len(), repeats, || {
         for (block, (words, extra)) in differences.chunks_mut(4096).zip(&blocks) {
-            lanes::decode(words, extra, &table, block, &mut |_, _| {}).expect("decodes");
+            lanes::decode(words, lanes::LaneCount::All, extra, &table, block, &mut |_, _| {}).expect("decodes");
         }
     });
     let mut work = differences.clone();

@@ -1,4 +1,4 @@
-//! Stages 3 to 5 (FORMAT.md §7 to §9): residuals → tokens → code words in 32 lanes, or bit planes, and back.
+//! Stages 3 to 5 (FORMAT.md §7 to §9): residuals → tokens → code words in lanes, or bit planes, and back.
 
 pub mod adaptive;
 pub mod alphabet;

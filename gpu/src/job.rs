@@ -326,6 +326,8 @@ shared_structs! {
         pub number: u32,
         /// Log2 of the segments in a block.
         pub block_segments_log: u32,
+        /// 1 if blocks have FEW_LANES lanes in place of LANES.
+        pub has_few_lanes: u32,
         /// Bytes of `coded`; 0 for a book of the dictionary, and for none.
         pub coded_len: u32,
         /// Code lengths of a custom book as they are in a stream.
@@ -485,6 +487,8 @@ shared_structs! {
         pub elements: u32,
         /// 1 if the plane is coded as bit planes.
         pub are_bit_planes: u32,
+        /// Lanes of a block: LANES or FEW_LANES.
+        pub lanes: u32,
     }
 
     /// What the kernels find of a stream. The host reads it when the job has ended.

@@ -173,7 +173,7 @@ def planes():
 
     lane_bits = int.from_bytes(head[2:], "little") >> 3 & 63
     yield "plane_missing", "the stream ends before its plane", quantized(b"")
-    yield "plane_reserved_bit", "the reserved bit of a plane's header", header(1 << 15)
+    yield "lanes_8_said", "blocks of 32 lanes that are said to have 8", header(1 << 15)
     empty = book({30: 1, 31: 1})
     for name, width, about in (("6", 6, "2^17"), ("7", 7, "2^18")):
         plane = plane_header(0, 255, 0, 0, 11 + width) + packed_book(empty)
@@ -290,6 +290,16 @@ def books():
 def lanes():
     """Section 9.1."""
     lengths = book({30: 1, 31: 1})
+    few, _ = coded_block(lengths, [(31, 0)] * 52, 8)
+    assert len(few) == 8 and few[3:5] == [0xFE00, 0xFC00]
+
+    def of_8_lanes(lane_words):
+        return quantized(token_plane([(lane_words, [])], 0, 255, packed_book(lengths), lanes=8), extents=(52,))
+
+    yield "few_lanes_bits_behind", "8 lanes: a bit behind the last code of lane 7", of_8_lanes([*few[:-1], 0xFC01])
+    yield "few_lanes_bits_behind_second", "8 lanes: a bit in the second word of lane 0, which has seven codes", of_8_lanes([*few, 1])
+    yield "few_lanes_without_token", "8 lanes: a bit behind lane 4's last code, in the round in which the block ends", of_8_lanes([*few[:4], 0xFE00, *few[5:]])
+    yield "few_lanes_words_more", "8 lanes: more lane words than the decoder asks for", of_8_lanes([*few, *[0] * 8, 1])
     words, _ = coded_block(lengths, [(31, 0)] * 48)
     assert len(words) == 32 and words[15:17] == [0xC000, 0x8000]
 
@@ -319,6 +329,7 @@ def bit_planes():
 
     yield "block_of_4096", "blocks of 4096 integers", of(sparse, log2_length=12)
     yield "block_with_extra_words", "E is 1", of(sparse, extra_bits=1)
+    yield "block_of_8_lanes", "blocks of 8 lanes", of(sparse, lanes=8)
     yield "block_odd", "a block of 2 bytes", of(bytes(2))
     yield "block_zeros", "a block of 4 bytes, all 0", of(bytes(4))
     yield "no_bit_planes", "no bit planes, but the bytes of one", of(dense._replace(planes=0))

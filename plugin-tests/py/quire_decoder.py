@@ -36,7 +36,7 @@ BOOKS = 75
 LONGEST_CODE = 12
 MOST_BOOK_BYTES = 96  # of a custom book, in which each difference has up to 7 bits
 NARROW = 32  # bits of the integers of residuals and of the mask, whatever the values have
-LANES = range(32)
+LANES = (range(32), range(8))  # of a block, by bit 15 of its plane's header
 
 
 class StreamError(ValueError):
@@ -372,10 +372,9 @@ def read_integers(reader: Reader, extents: Sequence[int], bits: int) -> Tuple[in
         raise StreamError("4", f"block length 2^{log2_length}")
     if lane_bits > 32 or extra_bits > 32:
         raise StreamError("4", f"W = {lane_bits}, E = {extra_bits}")
-    if word >> 15:
-        raise StreamError("4", "the reserved bit of a plane is not 0")
-    if number == BIT_PLANES and (log2_length, extra_bits) != (11, 0):
-        raise StreamError("9.2", f"bit planes in blocks of 2^{log2_length}, E = {extra_bits}")
+    lanes = LANES[word >> 15]
+    if number == BIT_PLANES and (log2_length, extra_bits, len(lanes)) != (11, 0, 32):
+        raise StreamError("9.2", f"bit planes in blocks of 2^{log2_length}, E = {extra_bits}, {len(lanes)} lanes")
     book = None if number == BIT_PLANES else read_custom_book(reader) if number == CUSTOM_BOOK else dictionary_book(number)
     count = math.prod(extents)
     block_length = 1 << log2_length
@@ -387,9 +386,9 @@ def read_integers(reader: Reader, extents: Sequence[int], bits: int) -> Tuple[in
             block = reader.take(2 * lane_words, "4", "a block of bit planes")
             integers += read_bit_planes(block, length, NARROW if interpolates(predictor, extents) else bits)
             continue
-        lanes = read_words(reader, lane_words, "lane words")
+        words = read_words(reader, lane_words, "lane words")
         extras = read_words(reader, extra_words, "extra words")
-        read_block(lanes, extras, length, book, integers)
+        read_block(words, lanes, extras, length, book, integers)
     reader.padding("4")
     return predictor, integers
 
@@ -560,21 +559,21 @@ def token_table() -> List[Tuple[Optional[int], int, int]]:
 TOKENS = token_table()
 
 
-def read_block(lanes: Sequence[int], extras: Sequence[int], count: int, book: Book, out: List[int]) -> None:
+def read_block(lane_words: Sequence[int], lanes: range, extras: Sequence[int], count: int, book: Book, out: List[int]) -> None:
     """§7, §9.1: appends the `count` differences of a block to `out`."""
     tokens, symbols, lengths = TOKENS, book.symbol, book.length
     append, extend = out.append, out.extend
     # Words behind the lane words are 0.
-    words = iter(lanes)
-    buffer = [next(words, 0) << 16 for _ in LANES]
-    for lane in LANES:
+    words = iter(lane_words)
+    buffer = [next(words, 0) << 16 for _ in lanes]
+    for lane in lanes:
         buffer[lane] |= next(words, 0)
-    available = [32] * 32
+    available = [32 for _ in lanes]
     left = count
     extra_count = len(extras)
     extra_at = extra_buffer = extra_available = 0
     while left:
-        for lane in LANES:
+        for lane in lanes:
             buffered = buffer[lane]
             prefix = buffered >> 20
             symbol = symbols[prefix]
@@ -609,7 +608,7 @@ def read_block(lanes: Sequence[int], extras: Sequence[int], count: int, book: Bo
             if not left:
                 break  # the other lanes have no token in this round
         else:
-            for lane in LANES:
+            for lane in lanes:
                 have = available[lane]
                 if have <= 16:
                     buffer[lane] |= next(words, 0) << (16 - have)
@@ -620,7 +619,7 @@ def read_block(lanes: Sequence[int], extras: Sequence[int], count: int, book: Bo
         raise StreamError("7", "a block has too many extra words")
     if extra_buffer:
         raise StreamError("7", "bits behind a block's extra bits that are not 0")
-    if lanes and lanes[-1] == 0:
+    if lane_words and lane_words[-1] == 0:
         raise StreamError("9.1", "a block's lane words end with a word of 0")
     if next(words, None) is not None:
         raise StreamError("9.1", "a block has lane words that no lane asks for")

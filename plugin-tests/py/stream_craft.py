@@ -66,9 +66,9 @@ def packed_book(lengths, behind=0):
     return int((bits + str(behind))[: 8 * size][::-1], 2).to_bytes(size, "little")
 
 
-def plane_header(predictor, book, lane_bits, extra_bits, log2_length=11):
+def plane_header(predictor, book, lane_bits, extra_bits, log2_length=11, lanes=32):
     """Section 4: a plane's header."""
-    return struct.pack("<BBH", predictor, book, log2_length - 11 | lane_bits << 3 | extra_bits << 9)
+    return struct.pack("<BBH", predictor, book, log2_length - 11 | lane_bits << 3 | extra_bits << 9 | (lanes == 8) << 15)
 
 
 def codes_of(lengths):
@@ -80,29 +80,29 @@ def codes_of(lengths):
     return codes
 
 
-def coded_block(lengths, tokens):
+def coded_block(lengths, tokens, lanes=32):
     """Sections 7 and 9.1: lane words and extra words of a block of these symbols and their extra bits."""
     codes = codes_of(lengths)
     extra_bits = extra_size = 0
     for symbol, extra in tokens:
         extra_bits |= extra << extra_size
         extra_size += TOKENS[symbol][2]
-    return lane_words([codes[symbol] for symbol, _ in tokens]), [extra_bits >> at & 0xFFFF for at in range(0, extra_size, 16)]
+    return lane_words([codes[symbol] for symbol, _ in tokens], lanes), [extra_bits >> at & 0xFFFF for at in range(0, extra_size, 16)]
 
 
-def lane_words(tokens):
+def lane_words(tokens, lanes=32):
     """The lanes' words in the order in which section 9's decoder asks for them, from the tokens' codes and lengths."""
-    strings = ["".join(f"{code:0{length}b}" for code, length in tokens[lane::32]) for lane in range(32)]
+    strings = ["".join(f"{code:0{length}b}" for code, length in tokens[lane::lanes]) for lane in range(lanes)]
 
     def word(lane, number):
         return int(strings[lane][16 * number : 16 * number + 16].ljust(16, "0"), 2)
 
-    words = [word(lane, number) for number in (0, 1) for lane in range(32)]
-    asked, available = [2] * 32, [32] * 32
-    for step in range(0, len(tokens), 32):
-        for lane, (_, length) in enumerate(tokens[step : step + 32]):
+    words = [word(lane, number) for number in (0, 1) for lane in range(lanes)]
+    asked, available = [2] * lanes, [32] * lanes
+    for step in range(0, len(tokens), lanes):
+        for lane, (_, length) in enumerate(tokens[step : step + lanes]):
             available[lane] -= length
-        for lane in range(32):
+        for lane in range(lanes):
             if available[lane] <= 16:
                 words.append(word(lane, asked[lane]))
                 asked[lane] += 1
@@ -112,7 +112,7 @@ def lane_words(tokens):
     return words
 
 
-def token_plane(blocks, predictor, number, custom=b"", widths=None, log2_length=11):
+def token_plane(blocks, predictor, number, custom=b"", widths=None, log2_length=11, lanes=32):
     """Section 4: a plane of blocks of lane words and extra words; its index is as narrow as it can be unless the caller knows better."""
     wide = [max(len(block[part]) for block in blocks).bit_length() for part in (0, 1)] if widths is None else widths
     index = at = 0
@@ -122,7 +122,7 @@ def token_plane(blocks, predictor, number, custom=b"", widths=None, log2_length=
             at += bits
     index_bytes = index.to_bytes((at + 31) // 32 * 4, "little")
     body = b"".join(struct.pack(f"<{len(words)}H", *words) for block in blocks for words in block)
-    return plane_header(predictor, number, *wide, log2_length) + custom + index_bytes + body + bytes(-len(body) % 4)
+    return plane_header(predictor, number, *wide, log2_length, lanes) + custom + index_bytes + body + bytes(-len(body) % 4)
 
 
 class BitBlock(NamedTuple):
@@ -172,14 +172,14 @@ def bit_block(numbers, mode_of):
     return BitBlock(planes, modes, flags, nibbles, data)
 
 
-def bit_plane(blocks, predictor, lane_bits=None, log2_length=11, extra_bits=0):
+def bit_plane(blocks, predictor, lane_bits=None, log2_length=11, extra_bits=0, lanes=32):
     """Sections 4 and 9.2: a plane of such blocks, whose index is as narrow as it can be unless the caller knows better."""
     sizes = [len(block) // 2 for block in blocks]
     wide = max(sizes).bit_length() if lane_bits is None else lane_bits
     entry = wide + extra_bits
     index = sum(size << entry * at for at, size in enumerate(sizes)).to_bytes((len(blocks) * entry + 31) // 32 * 4, "little")
     body = b"".join(blocks)
-    return plane_header(predictor, BIT_PLANES, wide, extra_bits, log2_length) + index + body + bytes(-len(body) % 4)
+    return plane_header(predictor, BIT_PLANES, wide, extra_bits, log2_length, lanes) + index + body + bytes(-len(body) % 4)
 
 
 def signed(integers, bits):
@@ -321,14 +321,14 @@ class Craft:
         if rng.random() < 0.6:
             number, lengths = 255, self.lengths()
             custom = packed_book(lengths)
-        log2_length = int(rng.integers(11, 17))
+        log2_length, lanes = int(rng.integers(11, 17)), int(rng.choice([8, 32]))
         blocks = [
-            self.block(lengths, min(1 << log2_length, count - at)) for at in range(0, count, 1 << log2_length)
+            self.block(lengths, min(1 << log2_length, count - at), lanes) for at in range(0, count, 1 << log2_length)
         ]
         wide = [max(len(block[part]) for block in blocks).bit_length() for part in (0, 1)]
         if rng.random() < 0.3:
             wide = [int(rng.integers(w, 33)) for w in wide]
-        return token_plane(blocks, predictor, number, custom, wide, log2_length)
+        return token_plane(blocks, predictor, number, custom, wide, log2_length, lanes)
 
     def exactly(self, integers, predictor):
         """A plane of at most 2048 integers of at most 32 bits, in tokens."""
@@ -355,7 +355,7 @@ class Craft:
             words += bytes(int(byte) * int(rng.integers(2)) for byte in rng.integers(256, size=2 * rng.integers(1, 5)))
         return words
 
-    def block(self, lengths, count):
+    def block(self, lengths, count, lanes):
         """Lane words and extra words of a block (sections 7, 9)."""
         rng = self.rng
         there = list(codes_of(lengths))
@@ -374,7 +374,7 @@ class Craft:
                 continue
             count -= size
             tokens.append((symbol, extra))
-        words, extras = coded_block(lengths, tokens)
+        words, extras = coded_block(lengths, tokens, lanes)
         if rng.random() < self.loose:
             more = [int(word) * int(rng.integers(2)) for word in rng.integers(1 << 16, size=rng.integers(1, 70))]
             (words if rng.random() < 0.7 else extras).extend(more)

@@ -73,13 +73,13 @@ def behind_zeros(integers, count):
     return [0] * (count - len(integers)) + list(integers)
 
 
-def token_blocks(blocks, predictor=0, lengths=None, log2_length=11, widths=None, number=CUSTOM):
+def token_blocks(blocks, predictor=0, lengths=None, log2_length=11, widths=None, number=CUSTOM, lanes=32):
     """A plane of blocks of these symbols and their extra bits; if the book is not said, each symbol has a code."""
     if number != CUSTOM:
         lengths = list(read_dictionary()[number])
     lengths = lengths or EVERY_SYMBOL
     custom = packed_book(lengths) if number == CUSTOM else b""
-    return token_plane([coded_block(lengths, block) for block in blocks], predictor, number, custom, widths, log2_length)
+    return token_plane([coded_block(lengths, block, lanes) for block in blocks], predictor, number, custom, widths, log2_length, lanes)
 
 
 def length_of(some):
@@ -361,6 +361,14 @@ def coded_in_tokens():
         Element(">i2"), 3 * 2048 + 6, token_blocks(blocks, 1, lengths=lengths)
     )
     yield "tokens_one_value", "one value", exact(Element("<u8"), 1, token_blocks([[(75, (1 << 64) - 1)]]))
+    yield "lanes_8_one_value", "8 lanes: one value", exact(Element("<i2"), 1, token_blocks([[(46, 3)]], lanes=8))
+    yield "lanes_8_every_symbol", "8 lanes: each symbol once, with extra bits of 0", of_tokens(Element("<i2"), every, log2_length=14, lanes=8)
+    yield "lanes_8_several_blocks", "8 lanes: four blocks, two of them without words, the last one short", exact(
+        Element(">i2"), 3 * 2048 + 6, token_blocks(blocks, 1, lengths=lengths, lanes=8)
+    )
+    yield "lanes_8_longest_codes", "8 lanes: codes of 12 bits, so that each round asks for six words on average", of_tokens(
+        int32, [(41 + at % 2, 0) for at in range(500)], lengths=book(long_codes), lanes=8
+    )
 
 
 def in_bit_planes():

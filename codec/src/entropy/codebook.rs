@@ -1,7 +1,7 @@
 //! Stage 4 (FORMAT.md §8): codebooks. Canonical length-limited Huffman codes, their cost, and the tables that decode them.
 
 #[cfg(test)]
-mod plain;
+pub(crate) mod plain;
 
 use crate::entropy::alphabet::{ALPHABET, CodeLengths, Histogram, Meaning, SYMBOLS, Symbol};
 use crate::error::{Error, Result};

@@ -6,16 +6,18 @@
 //! lane's words are:
 //!
 //! ```text
-//! first word of each lane │ second word of each lane │ then, after each round of 32 tokens, one word
-//!                                                     │ for every lane that has 16 bits or fewer left
+//! first word of each lane │ second word of each lane │ then, after each round of one token from each lane,
+//!                                                     │ one word for every lane that has 16 bits or fewer left
 //! ```
 //!
-//! Words of zeros at the block's end are cut off.
+//! Words of zeros at the block's end are cut off. Each lane leaves about a word of unused bits, so a plane of few bits has 8 lanes in place of 32.
 
 mod decode;
 mod encode;
 mod expand;
 mod extra_bits;
+#[cfg(test)]
+mod plain;
 mod round;
 
 pub use self::decode::{LANE_PADDING, decode};
@@ -23,8 +25,20 @@ pub use self::encode::Encoder;
 pub use self::expand::KeepPatch;
 pub use self::extra_bits::EXTRA_PADDING;
 
-/// Number of lanes.
+/// Number of lanes of most planes' blocks.
 pub const LANES: usize = 32;
+/// Number of lanes where a plane has few bits.
+pub const FEW_LANES: usize = 8;
+
+/// Number of lanes of a plane's blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaneCount {
+    /// [`FEW_LANES`].
+    Few,
+    /// [`LANES`].
+    All,
+}
+
 /// Most values in a block.
 pub const MAX_BLOCK: usize = 1 << 16;
 #[cfg(test)]
@@ -37,27 +51,31 @@ mod tests {
         let mut encoder = Encoder::default();
         let mut table = [0; 4096];
         let mut tokens = Tokens::default();
-        for len in [1usize, 31, 32, 33, 64, 1000, 2048, 65_536] {
-            for spread in [1, 3, 20, 3000, 40_000, 150_000] {
+        for len in [1usize, 7, 8, 9, 31, 32, 33, 64, 1000, 2048, 65_536] {
+            for (spread, count) in [1, 3, 20, 3000, 40_000, 150_000]
+                .into_iter()
+                .flat_map(|spread| [(spread, LaneCount::Few), (spread, LaneCount::All)])
+            {
                 let differences: Vec<i32> =
                     (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 12) as i32 % spread - spread / 3).collect();
                 tokenize(&differences, &mut tokens).unwrap();
                 let (_, histogram) = tokens.count();
                 let lengths = optimal_lengths(&histogram);
                 fill_decode_table(&lengths, &ENTRIES, &mut table).unwrap();
-                let mut words = encoder.encode(tokens.symbols(), &canonical_codes(&lengths)).unwrap().to_vec();
+                let mut words = encoder.encode(tokens.symbols(), &canonical_codes(&lengths), count).unwrap().to_vec();
                 words.extend([0; LANE_PADDING]);
                 let mut extra = Vec::new();
                 tokens.extra.copy_to(0, tokens.segment_ends[tokens.segment_ends.len() - 1].extra_bits, &mut extra).unwrap();
                 let mut extra: Vec<u8> = extra.iter().flat_map(|word| word.to_le_bytes()).collect();
                 extra.extend([0; EXTRA_PADDING]);
                 let mut decoded = vec![7; len];
-                decode(&words, &extra, &table, &mut decoded, &mut |_, _| unreachable!("all fit")).unwrap();
+                decode(&words, count, &extra, &table, &mut decoded, &mut |_, _| unreachable!("all fit")).unwrap();
                 assert_eq!(decoded, differences);
 
                 fill_decode_table(&lengths, &PATCHED16_ENTRIES, &mut table).unwrap();
                 let (mut patched, mut patches) = (vec![7i16; len], Vec::new());
-                decode(&words, &extra, &table, &mut patched, &mut |index, difference| patches.push((index, difference))).unwrap();
+                decode(&words, count, &extra, &table, &mut patched, &mut |index, difference| patches.push((index, difference)))
+                    .unwrap();
                 let mut patches = patches.into_iter();
                 for (index, (&difference, &value)) in differences.iter().zip(&patched).enumerate() {
                     if (-32_767..=32_767).contains(&difference) {

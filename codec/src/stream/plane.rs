@@ -1,8 +1,8 @@
-//! A plane (FORMAT.md §4): an array of integers that stages 2 to 5 code by itself. A chunk has a plane of quantization codes or of residuals and, if there are many
-//! exceptions, a plane of their mask and a plane of their bits.
+//! A plane (FORMAT.md §4): an array of integers that stages 2 to 5 code by itself. A chunk has a plane of quantization codes or of residuals and, if there are
+//! many exceptions, a plane of their mask and a plane of their bits.
 //!
 //! ```text
-//! codes → differences → tokens → codebook → blocks of 32 lanes
+//! codes → differences → tokens → codebook → blocks of lanes
 //!                     → blocks of bit planes
 //! ```
 
@@ -14,7 +14,7 @@ use crate::entropy::book_lengths;
 use crate::entropy::codebook::{self, MAX_CODE_BITS};
 use crate::entropy::decode_tables::Tables;
 use crate::entropy::dictionary;
-use crate::entropy::lanes::{self, LANES, MAX_BLOCK};
+use crate::entropy::lanes::{self, FEW_LANES, LANES, LaneCount, MAX_BLOCK};
 use crate::entropy::tokens::{TokenOffset, Tokens, tokenize};
 use crate::error::{Error, Result};
 use crate::layout::{Axes, Shape};
@@ -29,7 +29,7 @@ use crate::reader::{take, take_array};
 pub const PLANE_HEADER_LEN: usize = 4;
 /// Bits of the word that have the block length: log2 of it, from [`MIN_BLOCK_LOG`] on. They are the lowest ones.
 pub const BLOCK_LOG_BITS: u32 = 3;
-/// Bits of the word that have the width of an index field: of lane words first, then of extra words. The bit above them is reserved.
+/// Bits of the word that have the width of an index field: of lane words first, then of extra words. The bit above them says that blocks have few lanes.
 pub const WIDTH_BITS: u32 = 6;
 /// Codebook number of a custom book, which follows the header.
 pub const CUSTOM_BOOK: u8 = 255;
@@ -39,10 +39,12 @@ pub const BIT_PLANES: u8 = 254;
 pub const MIN_BLOCK_LOG: u8 = SEGMENT.ilog2() as u8;
 /// Log2 of the longest block.
 pub const MAX_BLOCK_LOG: u8 = MAX_BLOCK.ilog2() as u8;
-/// Least bits of an average block that the encoder aims at: so many that the unused ends of 32 lanes take less than 3 %. Fewer blocks would leave a GPU idle.
+/// Least bits of an average block that the encoder aims at: with these the unused ends of 32 lanes take less than 3 %. Longer blocks would leave a GPU idle.
 pub const BLOCK_BITS: u64 = 11_000;
-/// Most tokens of a block of more than four segments. One warp of a GPU decodes a block, and the GPU waits for the longest block. Where most blocks are nearly empty and a few
-/// are full, as interpolation leaves them, this halves the time at 0.6 % of the ratio (geometric mean of the generator's fields at a
+/// Most bits of a plane's codes and extra bits whose blocks have few lanes: there the unused ends of 32 lanes would take more than 6 %.
+pub const FEW_LANES_BITS: u64 = 4096;
+/// Most tokens of a block of more than four segments. One warp of a GPU decodes a block, and the GPU waits for the longest block. Where most blocks are
+/// nearly empty and a few are full, as interpolation leaves them, this halves the time at 0.6 % of the ratio (geometric mean of the generator's fields at a
 /// relative bound of 1e-2; nothing at 1e-3).
 pub const BLOCK_TOKENS: usize = 8192;
 
@@ -72,6 +74,7 @@ pub struct PlaneHeader {
     block_log: u8,
     lane_width: u8,
     extra_width: u8,
+    lanes: LaneCount,
 }
 
 impl PlaneHeader {
@@ -86,17 +89,17 @@ impl PlaneHeader {
         let block_log = MIN_BLOCK_LOG + field(0, BLOCK_LOG_BITS);
         let lane_width = field(BLOCK_LOG_BITS, WIDTH_BITS);
         let extra_width = field(BLOCK_LOG_BITS + WIDTH_BITS, WIDTH_BITS);
-        let reserved = word >> (BLOCK_LOG_BITS + 2 * WIDTH_BITS);
+        let lanes = if word >> (BLOCK_LOG_BITS + 2 * WIDTH_BITS) == 1 { LaneCount::Few } else { LaneCount::All };
         if block_log > MAX_BLOCK_LOG {
             return Err(Error::corrupt(
                 HEADER,
                 format_args!("log2 of the block length is {block_log}, not {MIN_BLOCK_LOG} to {MAX_BLOCK_LOG}"),
             ));
         }
-        if lane_width > 32 || extra_width > 32 || reserved != 0 {
+        if lane_width > 32 || extra_width > 32 {
             return Err(Error::corrupt(
                 HEADER,
-                format_args!("index widths are {lane_width} and {extra_width} bits, the reserved bit is {reserved}"),
+                format_args!("index widths are {lane_width} and {extra_width} bits, not 0 to 32"),
             ));
         }
         if book == BIT_PLANES && (block_log != MIN_BLOCK_LOG || extra_width != 0) {
@@ -104,6 +107,9 @@ impl PlaneHeader {
                 HEADER,
                 format_args!("blocks of bit planes have 2^{block_log} integers and extra words of {extra_width} bits"),
             ));
+        }
+        if book == BIT_PLANES && lanes == LaneCount::Few {
+            return Err(Error::corrupt(HEADER, format_args!("blocks of bit planes have {FEW_LANES} lanes")));
         }
         let choice = match book {
             BIT_PLANES => None,
@@ -114,7 +120,7 @@ impl PlaneHeader {
                 return Err(Error::corrupt(HEADER, format_args!("codebook {book} is not in the dictionary of {books}")));
             }
         };
-        Ok(Self { predictor, choice, block_log, lane_width, extra_width })
+        Ok(Self { predictor, choice, block_log, lane_width, extra_width, lanes })
     }
 
     /// Integers of a block.
@@ -187,7 +193,7 @@ impl PlaneWorkspace {
             self.payload.extend(words.iter().map(|&word| u16::from_le_bytes(word)));
             push(&mut self.sizes, (words.len() as u32, 0))?;
         }
-        self.write(predictor, MIN_BLOCK_LOG, BIT_PLANES, None, stream)
+        self.write(predictor, MIN_BLOCK_LOG, BIT_PLANES, LaneCount::All, None, stream)
     }
 
     fn encode_huffman<C: Integer>(
@@ -209,6 +215,7 @@ impl PlaneWorkspace {
         let block_segments_log =
             (0..=block_segments_log).rev().find(|&log| self.tokens.most_tokens_of_a_block(1 << log) <= BLOCK_TOKENS).unwrap_or(0);
 
+        let lanes = if code_bits + extra_bits <= FEW_LANES_BITS { LaneCount::Few } else { LaneCount::All };
         let codes = codebook::canonical_codes(&lengths);
         self.payload.clear();
         self.sizes.clear();
@@ -218,7 +225,7 @@ impl PlaneWorkspace {
         let mut start = TokenOffset::default();
         for group in self.tokens.segment_ends.chunks(1 << block_segments_log) {
             let end = group[group.len() - 1];
-            let words = self.encoder.encode(&self.tokens.symbols()[start.tokens..end.tokens], &codes)?;
+            let words = self.encoder.encode(&self.tokens.symbols()[start.tokens..end.tokens], &codes, lanes)?;
             extend(&mut self.payload, words)?;
             let before = self.payload.len();
             self.tokens.extra.copy_to(start.extra_bits, end.extra_bits, &mut self.payload)?;
@@ -226,12 +233,11 @@ impl PlaneWorkspace {
             start = end;
         }
 
-        match choice {
-            Choice::Dictionary(book) => self.write(predictor, MIN_BLOCK_LOG + block_segments_log, book, None, stream),
-            Choice::Custom(lengths) => {
-                self.write(predictor, MIN_BLOCK_LOG + block_segments_log, CUSTOM_BOOK, Some(&lengths), stream)
-            }
-        }
+        let (book, lengths) = match &choice {
+            Choice::Dictionary(book) => (*book, None),
+            Choice::Custom(lengths) => (CUSTOM_BOOK, Some(lengths)),
+        };
+        self.write(predictor, MIN_BLOCK_LOG + block_segments_log, book, lanes, lengths, stream)
     }
 
     /// Appends the plane of the blocks in `self.sizes` and `self.payload`.
@@ -240,13 +246,16 @@ impl PlaneWorkspace {
         predictor: Predictor,
         block_log: u8,
         book: u8,
+        lanes: LaneCount,
         lengths: Option<&CodeLengths>,
         stream: &mut Vec<u8>,
     ) -> Result<()> {
         let width = |size: fn(&(u32, u32)) -> u32| 32 - self.sizes.iter().map(size).max().unwrap_or(0).leading_zeros();
         let (lane_width, extra_width) = (width(|size| size.0), width(|size| size.1));
-        let word =
-            u32::from(block_log - MIN_BLOCK_LOG) | lane_width << BLOCK_LOG_BITS | extra_width << (BLOCK_LOG_BITS + WIDTH_BITS);
+        let word = u32::from(block_log - MIN_BLOCK_LOG)
+            | lane_width << BLOCK_LOG_BITS
+            | extra_width << (BLOCK_LOG_BITS + WIDTH_BITS)
+            | u32::from(lanes == LaneCount::Few) << (BLOCK_LOG_BITS + 2 * WIDTH_BITS);
         let [low, high] = (word as u16).to_le_bytes();
         extend(stream, &[predictor.to_byte(), book, low, high])?;
         if let Some(lengths) = lengths {
@@ -348,7 +357,7 @@ impl PlaneWorkspace {
             self.extra_bytes.clear();
             extend(&mut self.extra_bytes, extra_bytes)?;
             extend(&mut self.extra_bytes, &[0; lanes::EXTRA_PADDING])?;
-            lanes::decode(&self.payload, &self.extra_bytes, table, block, &mut keep_patch)?;
+            lanes::decode(&self.payload, head.lanes, &self.extra_bytes, table, block, &mut keep_patch)?;
         }
         outcome?;
         let padding = (payload.len().next_multiple_of(4) - payload.len()) as u64;

@@ -57,7 +57,7 @@ pub(crate) fn encoded(bench: &Bench, arrays: &Arrays, case: &Case, way: Way) -> 
             let mut words = Vec::new();
             let mut index = vec![0];
             for block in blocks {
-                words.extend_from_slice(encoder.encode(block, &codes).expect("memory"));
+                words.extend_from_slice(encoder.encode(block, &codes, lanes::LaneCount::All).expect("memory"));
                 index.push(words.len() as u32);
             }
             same("index", &bench.fetch(&arrays.index, 0..index.len())?, &index)?;

@@ -225,6 +225,7 @@ __device__ __forceinline__ void shuffle_plane(ShuffleShared<C>& shared, const En
     Book& book = job.planes[number].book[blockIdx.y];
     book.number = BIT_PLANES;
     book.block_segments_log = 0;
+  book.has_few_lanes = 0;
     book.coded_len = 0;
   }
   const u32 segments = ceil_div(elements, SEGMENT);

@@ -259,6 +259,7 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
   if (t == 0) {
     book.number = number;
     book.block_segments_log = log;
+    book.has_few_lanes = bits <= FEW_LANES_BITS;
     book.coded_len = book_bytes(u32(coded_bits));
   }
 }

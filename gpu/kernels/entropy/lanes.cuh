@@ -1,7 +1,7 @@
-// Stage 5 (FORMAT.md §9.1): symbols of tokens -> 32 lanes of 16-bit words, and back to symbols. CPU: codec/src/entropy/lanes.rs, which also expands the
-// symbols.
+// Stage 5 (FORMAT.md §9.1): symbols of tokens -> lanes of 16-bit words, 32 or 8 of them, and back to symbols. CPU: codec/src/entropy/lanes.rs, which also
+// expands the symbols.
 //
-// A lane of a block is a lane of a warp, in both directions. A round is one token of each lane. The encoder needs one ballot a round, which says which
+// A lane of a block is a lane of a warp, in both directions. Blocks of 8 lanes leave the other lanes of the warp idle: a plane of such blocks is short. A round is one token of each lane. The encoder needs one ballot a round, which says which
 // lanes have filled a word; each lane keeps the offsets of its next two words. The decoder needs one look-up, one ballot and two popcounts a round: of all
 // lanes that need a word, and of those before this one. It does two rounds together. A lane's bit string is a chain of look-ups that no second warp can
 // shorten. So as many blocks as possible are decoded at once, and symbols are expanded elsewhere (tokens.cuh).
@@ -10,7 +10,7 @@
 #include "../job.cuh"
 #include "../shared.cuh"
 
-static_assert(LANES == WARP, "a lane of a block is a lane of a warp");
+static_assert(LANES == WARP && FEW_LANES < WARP, "a lane of a block is a lane of a warp");
 
 /// Rounds of the encoder whose symbols are read ahead.
 constexpr u32 AHEAD = 8;
@@ -22,7 +22,14 @@ __device__ __forceinline__ u32 aligned_code(u32 code) {
   return length > 0 ? code << (32 - length) | length : 0;
 }
 
-/// Encodes the symbols of a block's tokens.
+/// Whether this lane of the warp is one of a block's `COUNT` lanes.
+template <u32 COUNT>
+__device__ __forceinline__ bool is_lane_of_block() {
+  return COUNT == WARP || lane_id() < COUNT;
+}
+
+/// Encodes the symbols of a block's tokens in `COUNT` lanes.
+template <u32 COUNT>
 __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodePlane& plane, PlaneState& state, const u32* codes,
                                              u32* segment_ends, u32 block, u32 block_segments_log, u32 segments) {
   const u32 lane = lane_id();
@@ -43,7 +50,7 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
 
   // The lowest `bits` bits of `pending`, fewer than 16, are in no word yet; those above them are in earlier words. `word_at` is the offset of the word
   // that they will fill, `next_word_at` of the lane's word after it. `next` is the block's next free offset.
-  u32 pending = 0, bits = 0, word_at = lane, next_word_at = LANES + lane, next = 2 * LANES;
+  u32 pending = 0, bits = 0, word_at = lane, next_word_at = COUNT + lane, next = 2 * COUNT;
   const u32 below = lanes_below();
   // The next token to read ahead and the segment that has it; the numbers of the block's tokens before that segment's start and before its end.
   u32 next_token = 0, segment = 0, segment_start = 0, segment_end = segment_ends[0];
@@ -54,14 +61,17 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
       segment_end = segment_ends[++segment];
     }
     const u8* from = symbols + segment * SEGMENT + next_token - segment_start + lane;
-    if (next_token + AHEAD * LANES <= segment_end) {
+    if (!is_lane_of_block<COUNT>()) {
 #pragma unroll
-      for (u32 k = 0; k < AHEAD; k++) ahead[k] = from[k * LANES];
+      for (u32 k = 0; k < AHEAD; k++) ahead[k] = SYMBOLS;
+    } else if (next_token + AHEAD * COUNT <= segment_end) {
+#pragma unroll
+      for (u32 k = 0; k < AHEAD; k++) ahead[k] = from[k * COUNT];
     } else {
       u32 in = segment, in_start = segment_start, in_end = segment_end;
 #pragma unroll
       for (u32 k = 0; k < AHEAD; k++) {
-        const u32 token = next_token + k * LANES + lane;
+        const u32 token = next_token + k * COUNT + lane;
         while (token >= in_end && token < tokens) {
           in_start = in_end;
           in_end = segment_ends[++in];
@@ -69,10 +79,10 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
         ahead[k] = token < tokens ? symbols[in * SEGMENT + token - in_start] : SYMBOLS;
       }
     }
-    next_token += AHEAD * LANES;
+    next_token += AHEAD * COUNT;
   };
   read_ahead();
-  for (u32 token = 0; token < tokens; token += AHEAD * LANES) {
+  for (u32 token = 0; token < tokens; token += AHEAD * COUNT) {
     u32 entries[AHEAD];
 #pragma unroll
     for (u32 k = 0; k < AHEAD; k++) entries[k] = codes[ahead[k]];
@@ -90,8 +100,10 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
       next += __popc(ballot);
     }
   }
-  words[word_at] = u16(pending << (16 - bits));
-  words[next_word_at] = 0;
+  if (is_lane_of_block<COUNT>()) {
+    words[word_at] = u16(pending << (16 - bits));
+    words[next_word_at] = 0;
+  }
   __syncwarp();
   // Words of 0 at the block's end are no part of the stream: `used_words` does not count them.
   u32 used_words = next, nonzero = 0;
@@ -129,15 +141,20 @@ extern "C" __global__ void __launch_bounds__(WARP) encode_lanes(const __grid_con
     __syncwarp();
     for (u32 symbol = threadIdx.x; symbol <= SYMBOLS; symbol += WARP) codes[symbol] = symbol < SYMBOLS ? aligned_code(book.codes[symbol]) : 0;
     __syncwarp();
+    const u32 segments = ceil_div(elements, SEGMENT);
     for (u32 block = first_block; block < blocks; block += gridDim.x) {
-      encode_block(job, plane, state.planes[number], codes, segment_ends, block, block_segments_log, ceil_div(elements, SEGMENT));
+      if (book.has_few_lanes) {
+        encode_block<FEW_LANES>(job, plane, state.planes[number], codes, segment_ends, block, block_segments_log, segments);
+      } else {
+        encode_block<LANES>(job, plane, state.planes[number], codes, segment_ends, block, block_segments_log, segments);
+      }
     }
   }
 }
 
 /// Number of pairs of 16-bit words that a ring in shared memory holds, the ring's size in bytes, and the size of a word in bytes.
 constexpr u32 RING_PAIRS = 256, RING_BYTES = RING_PAIRS * sizeof(u32), WORD_BYTES = sizeof(u16);
-/// The largest number of rounds between two checks for the block's end, and the number of bytes that they can read.
+/// The largest number of rounds between two checks for the block's end, and the most bytes that they can read.
 constexpr u32 ROUNDS_TOGETHER = 4, BYTES_TOGETHER = ROUNDS_TOGETHER * LANES * WORD_BYTES;
 /// Bytes that a warp copies to shared memory at a time.
 constexpr u32 BROUGHT_TOGETHER = WARP * sizeof(u32);
@@ -191,16 +208,24 @@ struct SharedTable {
 };
 static_assert(DECODE_TABLE_LEN == 1u << MAX_CODE_BITS, "an entry for each value of MAX_CODE_BITS bits");
 
-/// The state of a warp that decodes the lanes of a block.
+/// The state of a warp that decodes the `COUNT` lanes of a block. Other lanes of the warp have a buffer of 0; they shift nothing and write nothing.
+template <u32 COUNT>
 struct LaneState {
   u32 buffer;  // the next bits, the first of them most significant
   u32 empty;   // lowest bits of `buffer` that are empty, because codes were shifted out: 0 to 15 between rounds
   u32 next;    // offset of the block's next word; equal in all lanes
   u32 rounds;  // rounds done
 
+  /// Length of the code of a table's entry.
+  __device__ __forceinline__ u32 length_of(u32 entry) const { return is_lane_of_block<COUNT>() ? entry & 15 : 0; }
+  /// Writes the symbol of a table's entry, this lane's in a round.
+  __device__ __forceinline__ void write(u8* symbols, u32 round, u32 entry) const {
+    if (is_lane_of_block<COUNT>()) symbols[round * COUNT] = u8(entry >> 4);
+  }
+
   /// One round: each lane looks up a symbol; then the lanes that have used up a word get the block's next words, in the order of the lanes.
   __device__ __forceinline__ void one_round(SharedTable table, const LaneWords& words, u8* symbols) {
-    const u32 entry = table[buffer], length = entry & 15;
+    const u32 entry = table[buffer], length = length_of(entry);
     empty += length;
     const u32 ballot = __ballot_sync(ALL_LANES, empty >= 16);
     const u32 word = words[next + __popc(ballot & lanes_below()) * WORD_BYTES];
@@ -208,23 +233,23 @@ struct LaneState {
     buffer = buffer << length | shift_left_or_0(word, empty - 16);
     empty %= 16;
     next += __popc(ballot) * WORD_BYTES;
-    symbols[rounds * LANES] = u8(entry >> 4);
+    write(symbols, rounds, entry);
     rounds++;
   }
 
   /// One or two rounds. A round takes as long as its chain of dependent instructions, so two overlap: the second looks up the bits that the first leaves,
   /// before the first one's words arrive. If a lane's second code continues in such a word, which is rare, the second round is not taken.
   __device__ __forceinline__ void two_rounds(SharedTable table, const LaneWords& words, u8* symbols) {
-    const u32 entry = table[buffer], length = entry & 15, first_empty = empty + length;
+    const u32 entry = table[buffer], length = length_of(entry), first_empty = empty + length;
     u32 left = buffer << length;
-    const u32 second_entry = table[left], second_length = second_entry & 15, second_empty = first_empty % 16 + second_length;
+    const u32 second_entry = table[left], second_length = length_of(second_entry), second_empty = first_empty % 16 + second_length;
     const u32 ballot = __ballot_sync(ALL_LANES, first_empty >= 16), second_ballot = __ballot_sync(ALL_LANES, second_empty >= 16);
     const u32 second_next = next + __popc(ballot) * WORD_BYTES;
     const u32 word = words[next + __popc(ballot & lanes_below()) * WORD_BYTES];
     const u32 second_word = words[second_next + __popc(second_ballot & lanes_below()) * WORD_BYTES];
     const bool is_second_cut = __any_sync(ALL_LANES, first_empty + second_length > 32);
-    symbols[rounds * LANES] = u8(entry >> 4);
-    symbols[(rounds + 1) * LANES] = u8(second_entry >> 4);
+    write(symbols, rounds, entry);
+    write(symbols, rounds + 1, second_entry);
     left |= shift_left_or_0(word, first_empty - 16);
     buffer = is_second_cut ? left : left << second_length | shift_left_or_0(second_word, second_empty - 16);
     empty = (is_second_cut ? first_empty : second_empty) % 16;
@@ -234,47 +259,47 @@ struct LaneState {
 
   /// Each lane by itself decodes the bits that are left when all words are read, until all its bits are 0. Returns the number of rounds after which all
   /// lanes are at that point, and which lanes had a 1 bit before the last of these rounds. If `most` rounds are not enough, the number is NONE. If no round
-  /// follows, the lanes are `before`. That only happens if the block has no lane words, or is refused because its last one is 0.
-  __device__ __forceinline__ LanesEnd decode_rest(SharedTable table, u8* symbols, u32 most, u32 before) {
+  /// follows, there are no such lanes. That only happens if the block has no lane words, or is refused because its last one is 0.
+  __device__ __forceinline__ LanesEnd decode_rest(SharedTable table, u8* symbols, u32 most) {
     const u32 start = rounds;
     u32 mine = rounds;
     for (; buffer != 0 && mine < most; mine++) {
       const u32 entry = table[buffer];
       buffer <<= entry & 15;
-      symbols[mine * LANES] = u8(entry >> 4);
+      write(symbols, mine, entry);
     }
     rounds = __reduce_max_sync(ALL_LANES, mine);
     if (__any_sync(ALL_LANES, buffer != 0)) return {NONE, 0};
-    for (u32 rest = mine; rest < rounds; rest++) symbols[rest * LANES] = u8(table[0] >> 4);
-    return {rounds, rounds > start ? __ballot_sync(ALL_LANES, mine == rounds) : before};
+    for (u32 rest = mine; rest < rounds; rest++) write(symbols, rest, table[0]);
+    return {rounds, rounds > start ? __ballot_sync(ALL_LANES, mine == rounds) : 0};
   }
 };
 
 /// Decodes the lanes of a block, in at most `most` rounds, by a warp. Ends when all words are read and no lane has a 1 bit left. All tokens after that have
 /// the code whose bits are all 0; their symbols are not written.
+template <u32 COUNT>
 __device__ __forceinline__ LanesEnd decode_block_lanes(SharedTable table, LaneWords words, u8* symbols, u32 most) {
   symbols += lane_id();
   // Otherwise the compiler computes the address again for each symbol.
   keep(symbols);
   const u32 own = words.first + lane_id() * WORD_BYTES;
-  LaneState lanes = {words[own] << 16 | words[own + LANES * WORD_BYTES], 0, words.first + 2 * LANES * WORD_BYTES, 0};
+  LaneState<COUNT> lanes = {words[own] << 16 | words[own + COUNT * WORD_BYTES], 0, words.first + 2 * COUNT * WORD_BYTES, 0};
+  if (!is_lane_of_block<COUNT>()) lanes.buffer = 0;
   // The round that reads the last word must be found exactly. If one of several rounds done together reads it, they are done again one by one.
   while (lanes.rounds + ROUNDS_TOGETHER <= most) {
     words.bring(lanes.next);
-    LaneState ahead = lanes;
+    LaneState<COUNT> ahead = lanes;
 #pragma unroll
     for (u32 k = 0; k < ROUNDS_TOGETHER; k += 2) ahead.two_rounds(table, words, symbols);
     if (ahead.next >= words.end) break;
     lanes = ahead;
   }
-  u32 before = 0;
   while (lanes.next < words.end) {
     if (lanes.rounds == most) return {NONE, 0};
-    before = __ballot_sync(ALL_LANES, lanes.buffer != 0);
     words.bring(lanes.next);
     lanes.one_round(table, words, symbols);
   }
-  return lanes.decode_rest(table, symbols, most, before);
+  return lanes.decode_rest(table, symbols, most);
 }
 
 /// Warps of a block of threads, each with a block of the stream.
@@ -320,9 +345,11 @@ extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes(const __
       // word, which is not 0, has a 1 bit left. So at least one more round follows: the round before the word was not the last.
       const bool is_good = count == 0 || from[count - 1] != 0;
       u8* symbols = plane.symbols + u64(blockIdx.y) * job.segments * SEGMENT + (u64(index) << plane_state.block_log);
-      const u32 most = ceil_div(block_length(plane_state, index), LANES);
-      const LanesEnd end =
-          decode_block_lanes({SharedMemory(table)}, LaneWords(from, count, ring), symbols, most);
+      const u32 most = ceil_div(block_length(plane_state, index), plane_state.lanes);
+      const SharedTable shared_table = {SharedMemory(table)};
+      const LaneWords words(from, count, ring);
+      const LanesEnd end = plane_state.lanes == FEW_LANES ? decode_block_lanes<FEW_LANES>(shared_table, words, symbols, most)
+                                                          : decode_block_lanes<LANES>(shared_table, words, symbols, most);
       if (lane_id() == 0) plane.lane_ends[slot] = is_good ? end : LanesEnd{NONE, 0};
     }
     item -= items;

@@ -284,7 +284,8 @@ struct BlockSymbols {
   u32 behind;  // the symbol whose code is all zeros, in each of the four bytes
 
   __device__ __forceinline__ TokenSymbols read(u32 token) const {
-    static_assert(TOKENS_PER_THREAD == 8 && LANES % TOKENS_PER_THREAD == 0, "all symbols of a thread are there, or none");
+    static_assert(TOKENS_PER_THREAD == 8 && LANES % TOKENS_PER_THREAD == 0 && FEW_LANES % TOKENS_PER_THREAD == 0,
+                  "all symbols of a thread are there, or none");
     const uint2 eight = token < count ? eights[token / 8] : make_uint2(behind, behind);
     return {{eight.x, eight.y}};
   }
@@ -389,22 +390,23 @@ struct ExpandSum {
   }
 };
 
-/// Whether the lanes of a block that has `tokens` tokens have no 1 bit behind its last token, and no word behind it (FORMAT.md §9.1).
-__device__ __forceinline__ bool lanes_end_well(const LanesEnd& end, u32 tokens) {
+/// Whether the `lanes` lanes of a block that has `tokens` tokens have no 1 bit behind its last token, and no word behind it (FORMAT.md §9.1).
+__device__ __forceinline__ bool lanes_end_well(const LanesEnd& end, u32 lanes, u32 tokens) {
   if (end.rounds == NONE) return false;
   // After `end.rounds` rounds all words have been read, and all bits that are left are 0. So a block with at least as many tokens as these rounds have
   // leaves nothing behind its last one.
-  if (tokens >= end.rounds * LANES) return true;
+  if (tokens >= end.rounds * lanes) return true;
   // Otherwise the last token must be in the last of these rounds, before which there was a 1 bit or a word left. The lanes behind that token's
   // lane have no token in this round, so they must have had no 1 bit left before the round.
-  const u32 before = (end.rounds - 1) * LANES;
+  const u32 before = (end.rounds - 1) * lanes;
   return tokens > before && end.lanes_before >> (tokens - before) == 0;
 }
 
 /// Expands a block of `length` differences into `out`, which is all 0. Sets `shared.good` to whether the block is as FORMAT.md says; threads may read it when
 /// this function returns.
 template <u32 T, typename C, typename Words>
-__device__ void expand_block(ExpandShared<C, T>& shared, const BlockSymbols& symbols, const LanesEnd& end, const Words& words, C* out, u32 length) {
+__device__ void expand_block(ExpandShared<C, T>& shared, const BlockSymbols& symbols, const LanesEnd& end, u32 lanes, const Words& words, C* out,
+                             u32 length) {
   constexpr u32 BATCH_TOKENS = T * TOKENS_PER_THREAD;
   u32 at = 0, extra_at = 0, token = threadIdx.x * TOKENS_PER_THREAD;
   TokenSymbols next = symbols.read(token);
@@ -441,7 +443,7 @@ __device__ void expand_block(ExpandShared<C, T>& shared, const BlockSymbols& sym
       bit_end += expander.entries[k] >> 4 & 127;
       if (offset < length) continue;
       // The block's last token, which one thread has.
-      bool good = offset == length && lanes_end_well(end, token + k + 1) && ceil_div(bit_end, 16) == words.count;
+      bool good = offset == length && lanes_end_well(end, lanes, token + k + 1) && ceil_div(bit_end, 16) == words.count;
       good = good && (bit_end % 16 == 0 || words[bit_end / 16] >> (bit_end % 16) == 0);
       shared.good = good;
     }
@@ -463,7 +465,7 @@ __device__ bool expand_plane_block(const DecodeJob& job, u32 number, const Decod
   const u64 first = u64(index) << state.block_log;
   const u32 zero_symbol = plane.table[blockIdx.y][0] >> 4;
   const BlockSymbols symbols = {reinterpret_cast<const uint2*>(plane.symbols + u64(blockIdx.y) * job.segments * SEGMENT + first),
-                                end.rounds == NONE ? 0 : end.rounds * LANES, zero_symbol * 0x01010101};
+                                end.rounds == NONE ? 0 : end.rounds * state.lanes, zero_symbol * 0x01010101};
   C* values = static_cast<C*>(plane.values) + u64(blockIdx.y) * plane.stride + first;
   const bool in_shared = length <= OUT_VALUES<Widest, T>;
   uint4* zeroed = in_shared ? shared.out_quads : reinterpret_cast<uint4*>(values);
@@ -475,10 +477,10 @@ __device__ bool expand_plane_block(const DecodeJob& job, u32 number, const Decod
 #pragma unroll 4
     for (u32 i = threadIdx.x; i < count + 8; i += T) halves[i] = i < count ? words[i] : 0;
     __syncthreads();
-    expand_block(shared, symbols, end, SharedExtraWords{shared.extra_words, count}, out, length);
+    expand_block(shared, symbols, end, state.lanes, SharedExtraWords{shared.extra_words, count}, out, length);
   } else {
     __syncthreads();
-    expand_block(shared, symbols, end, GlobalExtraWords{words, count}, out, length);
+    expand_block(shared, symbols, end, state.lanes, GlobalExtraWords{words, count}, out, length);
   }
   const bool good = shared.good;
   if (in_shared) {

@@ -77,7 +77,8 @@ struct LogarithmicCoder {
     code = Code(x < 0.0 ? -magnitude : magnitude);
     const V restored = logarithmic_value<V>(code, offset, step);
     const double again = double(restored);
-    const bool holds = x == 0.0 ? bits == 0 : in_range && fabs(x - again) <= bound * size && steps(fabs(again)) == here;
+    const bool is_near = fabs(x - again) <= bound * size && fabs(again) >= SMALLEST_NORMAL_DOUBLE;
+    const bool holds = x == 0.0 ? bits == 0 : in_range && is_near && steps(fabs(again)) == here;
     return holds && !(has_fill && u64(bits) == fill && ValueType<V>::to_bits(restored) != bits);
   }
 };

@@ -9,8 +9,8 @@
 
 // Bits of a plane's header as a word: predictor, codebook, then these.
 constexpr u32 BLOCK_LOG_AT = 16, LANE_WIDTH_AT = BLOCK_LOG_AT + BLOCK_LOG_BITS;
-constexpr u32 EXTRA_WIDTH_AT = LANE_WIDTH_AT + WIDTH_BITS, RESERVED_AT = EXTRA_WIDTH_AT + WIDTH_BITS;
-static_assert(PLANE_HEADER_LEN == sizeof(u32) && RESERVED_AT < 32, "a plane's header is a word");
+constexpr u32 EXTRA_WIDTH_AT = LANE_WIDTH_AT + WIDTH_BITS, FEW_LANES_AT = EXTRA_WIDTH_AT + WIDTH_BITS;
+static_assert(PLANE_HEADER_LEN == sizeof(u32) && FEW_LANES_AT == 31, "a plane's header is a word");
 
 /// Offsets of the parts of a plane, and its sizes.
 struct PlaneExtent {
@@ -196,7 +196,8 @@ __device__ void assemble(const EncodeJob& job) {
         const u32 predictor =
             number == CODES ? job.parameters->predictor : number == MASK ? mask_axes(job.shape, state) : 1;
         *reinterpret_cast<u32*>(stream + extent.start) = predictor | book.number << 8 | extent.block_segments_log << BLOCK_LOG_AT |
-                                                         extent.lane_width << LANE_WIDTH_AT | extent.extra_width << EXTRA_WIDTH_AT;
+                                                         extent.lane_width << LANE_WIDTH_AT | extent.extra_width << EXTRA_WIDTH_AT |
+                                                         book.has_few_lanes << FEW_LANES_AT;
         if (extent.payload_words % 2) {
           reinterpret_cast<u16*>(stream + extent.payload)[extent.payload_words] = 0;
         }
@@ -335,9 +336,9 @@ __device__ void find_blocks(const DecodeJob& job, u32 part) {
     const bool interpolated = number == CODES && job.interpolated;
     const u32 set = interpolated ? (predictor & ~LINEAR_INTERPOLATION) ^ INTERPOLATION : predictor;
     good = set >> rank == 0;
-    good = good && block_log <= MAX_BLOCK_LOG && lane_width <= 32 && extra_width <= 32 && header >> RESERVED_AT == 0 &&
-           (book == CUSTOM_BOOK || book == BIT_PLANES || book < BOOKS);
-    if (book == BIT_PLANES) good = good && block_log == MIN_BLOCK_LOG && extra_width == 0;
+    const bool has_few_lanes = header >> FEW_LANES_AT;
+    good = good && block_log <= MAX_BLOCK_LOG && lane_width <= 32 && extra_width <= 32 && (book == CUSTOM_BOOK || book == BIT_PLANES || book < BOOKS);
+    if (book == BIT_PLANES) good = good && block_log == MIN_BLOCK_LOG && extra_width == 0 && !has_few_lanes;
     // What the host has planned by: rows and columns that are summed where they are decoded.
     if (number == CODES && job.rows_in_blocks) good = good && block_log <= ROWS_BLOCK_LOG && (1u << block_log) % job.shape.extents[0] == 0;
     if (number == CODES && job.columns_in_blocks == COLUMNS_JOINED) {
@@ -405,7 +406,7 @@ __device__ void find_blocks(const DecodeJob& job, u32 part) {
     if (good && words % 2) good = reinterpret_cast<const u16*>(stream + at)[words] == 0;
     at = end;
     if (t == 0 && part == 0) {
-      state.planes[number] = {blocks, block_log, predictor, elements, book == BIT_PLANES};
+      state.planes[number] = {blocks, block_log, predictor, elements, book == BIT_PLANES, has_few_lanes ? FEW_LANES : LANES};
       plane.table[blockIdx.y] = table;
     }
   }

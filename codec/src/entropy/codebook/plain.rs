@@ -4,9 +4,9 @@ use crate::entropy::alphabet::{CodeLengths, Histogram, SYMBOLS};
 
 /// A code of a number of bits.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Code {
-    pub(super) bits: u32,
-    pub(super) length: u32,
+pub(crate) struct Code {
+    pub(crate) bits: u32,
+    pub(crate) length: u32,
 }
 
 /// Whether lengths make a complete code of at most 12 bits.
@@ -16,7 +16,7 @@ pub(super) fn is_book(lengths: &CodeLengths) -> bool {
 }
 
 /// The code of each symbol that has one, ordered by length, then by symbol number.
-pub(super) fn codes(lengths: &CodeLengths) -> Vec<(usize, Code)> {
+pub(crate) fn codes(lengths: &CodeLengths) -> Vec<(usize, Code)> {
     let mut symbols: Vec<usize> = (0..SYMBOLS).filter(|&symbol| lengths[symbol] > 0).collect();
     symbols.sort_by_key(|&symbol| (lengths[symbol], symbol));
     let mut codes: Vec<(usize, Code)> = Vec::new();
@@ -29,7 +29,7 @@ pub(super) fn codes(lengths: &CodeLengths) -> Vec<(usize, Code)> {
 }
 
 /// Decoder: the symbol whose code begins 12 bits, and the length of the code.
-pub(super) fn decode(codes: &[(usize, Code)], bits: u32) -> Option<(usize, u32)> {
+pub(crate) fn decode(codes: &[(usize, Code)], bits: u32) -> Option<(usize, u32)> {
     let found = codes.iter().find(|(_, code)| bits >> (12 - code.length) == code.bits)?;
     Some((found.0, found.1.length))
 }

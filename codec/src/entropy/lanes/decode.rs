@@ -1,9 +1,9 @@
-//! Words of the 32 lanes and extra bits of a block → differences (FORMAT.md §9.1).
+//! Words of a block's lanes and its extra bits → differences (FORMAT.md §9.1).
 
-use super::LANES;
 use super::expand::{BlockWriter, KeepPatch};
 use super::extra_bits::{EXTRA_PADDING, read_window};
 use super::round::{self, Lanes, VectorOps, WORDS_OFFERED};
+use super::{FEW_LANES, LANES, LaneCount};
 use crate::entropy::codebook::DecodeTable;
 use crate::error::{Error, Result};
 use crate::number::integer::Integer;
@@ -27,6 +27,21 @@ const ZERO_FILL_BITS_PER_VALUE: usize = 2;
 /// bits behind the last token are not all 0. Missing lane words are no error: they are read as 0.
 pub fn decode<C: Integer>(
     lane_words: &[u16],
+    lanes: LaneCount,
+    extra: &[u8],
+    table: &DecodeTable,
+    values: &mut [C],
+    keep_patch: KeepPatch<'_>,
+) -> Result<()> {
+    match lanes {
+        LaneCount::Few => decode_lanes::<C, FEW_LANES>(lane_words, extra, table, values, keep_patch),
+        LaneCount::All => decode_lanes::<C, LANES>(lane_words, extra, table, values, keep_patch),
+    }
+}
+
+/// [`decode`], of a block with `COUNT` lanes.
+fn decode_lanes<C: Integer, const COUNT: usize>(
+    lane_words: &[u16],
     extra: &[u8],
     table: &DecodeTable,
     values: &mut [C],
@@ -36,17 +51,17 @@ pub fn decode<C: Integer>(
     if let Some(v3) = pulp::x86::V3::try_new() {
         return vectorized(
             #[inline(always)]
-            || decode_block(round::Avx2(v3), lane_words, extra, table, values, keep_patch),
+            || decode_block::<C, COUNT>(round::Avx2(v3), lane_words, extra, table, values, keep_patch),
         );
     }
     vectorized(
         #[inline(always)]
-        || decode_block(round::Portable, lane_words, extra, table, values, keep_patch),
+        || decode_block::<C, COUNT>(round::Portable, lane_words, extra, table, values, keep_patch),
     )
 }
 
 #[inline(always)]
-fn decode_block<C: Integer>(
+fn decode_block<C: Integer, const COUNT: usize>(
     ops: impl VectorOps,
     lane_words: &[u16],
     extra: &[u8],
@@ -58,8 +73,9 @@ fn decode_block<C: Integer>(
     // The number of the block's lane words. It is also the index of the padding's first word; all words of the padding are 0.
     let zeros_at = lane_words.len().saturating_sub(LANE_PADDING);
     let word = |index: usize| u32::from(lane_words[index.min(zeros_at)]);
-    let mut lanes = Lanes { buffers: std::array::from_fn(|lane| word(lane) << 16 | word(LANES + lane)), empty: [0; LANES] };
-    let mut next = (2 * LANES).min(zeros_at);
+    let mut lanes: Lanes<COUNT> =
+        Lanes { buffers: std::array::from_fn(|lane| word(lane) << 16 | word(COUNT + lane)), empty: [0; COUNT] };
+    let mut next = (2 * COUNT).min(zeros_at);
     // A block with few lane bits for its values mostly consists of zeros and runs. It is filled with zeros first, so that most zeros of runs need not be
     // stored. Two functions of `BlockWriter` store zeros all the same. `pass_zeros` stores LANES of them for each run, however long the run is. `fill_zeros`
     // stores all zeros of a run; it is called at the block's end, and in rounds that `expand_any` writes. In other blocks, all zeros of runs are stored.
@@ -71,15 +87,14 @@ fn decode_block<C: Integer>(
     let mut unused_entries_are_first = true;
     while output.written < output.values.len() {
         let next_words = lane_words[next..].first_chunk().unwrap_or(&[0; WORDS_OFFERED]);
-        let round = ops.decode_round(&mut lanes, table, next_words);
-        next = (next + round.taken).min(zeros_at);
-        let tokens = output.expand(&round, ops);
-        // If the block ends within this round, the lanes behind its last token have no token. By FORMAT.md §9.1 their buffers must
-        // be 0, and none is shifted or gets a word in that round. But `decode_round` has looked up a token for them too, has shifted their
-        // buffers by its length and may have added a word. A buffer was 0 before that if two things hold. The entry is `table[0]`:
-        // its code is all zeros, so that only zeros were shifted out. And the buffer is 0 afterwards, which is checked below for
-        // all lanes.
-        unused_entries_are_first = round.entries[tokens..].iter().all(|&entry| entry == table[0]);
+        let found = ops.decode_rounds(&mut lanes, table, next_words);
+        next = (next + found.taken).min(zeros_at);
+        let tokens = output.expand(&found, ops);
+        // If the block ends among these tokens, the lanes have none behind its last one. By FORMAT.md §9.1 the buffers must then be 0, and none is
+        // shifted or gets a word any more. But `decode_rounds` has looked up tokens behind the last one too, has shifted buffers by their lengths
+        // and may have added words. A buffer was 0 before that if two things hold. Each of these entries is `table[0]`: its code is all zeros, so
+        // that only zeros were shifted out. And the buffer is 0 afterwards, which is checked below for all lanes.
+        unused_entries_are_first = found.entries[tokens..].iter().all(|&entry| entry == table[0]);
     }
 
     let BlockWriter { values, written, extra_at, .. } = output;
@@ -94,7 +109,7 @@ fn decode_block<C: Integer>(
     if next != zeros_at
         || last_is_zero
         || !unused_entries_are_first
-        || lanes.buffers != [0; LANES]
+        || lanes.buffers != [0; COUNT]
         || read_window(extra, extra_at) != 0
     {
         return Err(Error::corrupt(SECTION, "behind its last token are bits that are not 0, or words that must be cut off"));

@@ -1,6 +1,6 @@
 //! Tokens of a round → differences (FORMAT.md §7).
 //!
-//! Each kind of round has its own path, because mispredicted branches cost more than any other work here. Direct codes are written for all lanes at once; runs
+//! A round here is the [`LANES`] tokens that the decoder finds at a time, or fewer at a block's end. Each kind of round has its own path, because mispredicted branches cost more than any other work here. Direct codes are written for all lanes at once; runs
 //! and classes are added one by one where they are few, and in vector code where they are many.
 
 use super::LANES;
@@ -51,7 +51,7 @@ pub(super) struct BlockWriter<'a, C> {
 }
 
 impl<C: Integer> BlockWriter<'_, C> {
-    /// Writes the values of a round's tokens. Returns the number of lanes that have a token: all, or fewer in the round in which the block becomes full.
+    /// Writes the values of a round's tokens. Returns the number of tokens that the block has: all, or fewer in the round in which it becomes full.
     #[inline(always)]
     pub(super) fn expand(&mut self, round: &RoundTokens, ops: impl VectorOps) -> usize {
         let &RoundTokens { ref entries, has_run, has_wide, non_literals, .. } = round;

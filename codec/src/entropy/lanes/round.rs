@@ -1,31 +1,32 @@
-//! A round of the decoder: one token from each lane (FORMAT.md §9.1), in portable code and in AVX2.
+//! Rounds of the decoder: one token from each lane in each of them (FORMAT.md §9.1), in portable code and in AVX2. [`LANES`] tokens are found at a time, by one
+//! round of as many lanes or by several rounds of fewer.
 
 use super::LANES;
 use super::extra_bits::{RoundBits, WINDOW_BITS, extra_count};
 use crate::entropy::codebook::{DecodeTable, MAX_CODE_BITS, NON_LITERAL_ENTRY, RUN_ENTRY, START_SHIFT, WIDE_ENTRY};
 
-/// Number of words that are offered to a round. A round takes at most [`LANES`] of them, one for each lane. No round takes the other 8. They are there so that
-/// a load of eight words needs no bounds check, but only an offset modulo LANES + 1.
+/// Number of words that are offered for [`LANES`] tokens. At most [`LANES`] of them are taken, one for each token. The other 8 are never taken. They are there
+/// so that a load of eight words needs no bounds check, but only an offset modulo LANES + 1.
 pub(super) const WORDS_OFFERED: usize = LANES + 8;
 
-/// State of the lanes of a block.
-pub(super) struct Lanes {
+/// State of the `COUNT` lanes of a block.
+pub(super) struct Lanes<const COUNT: usize> {
     /// Next bits of each lane, the first one most significant.
-    pub(super) buffers: [u32; LANES],
+    pub(super) buffers: [u32; COUNT],
     /// Number of each buffer's lowest bits that are empty, because codes were shifted out of its top: 0 to 15 between rounds. It is
     /// 32 − `available` of FORMAT.md §9.1.
-    pub(super) empty: [u32; LANES],
+    pub(super) empty: [u32; COUNT],
 }
 
-/// The tokens of a round.
+/// Tokens that follow each other in a block.
 pub(super) struct RoundTokens {
-    /// Table entry of each lane's token.
+    /// Table entry of each token.
     pub(super) entries: [u32; LANES],
     /// Whether one of the tokens is a run.
     pub(super) has_run: bool,
     /// Whether one of the entries has [`WIDE_ENTRY`].
     pub(super) has_wide: bool,
-    /// Bit `l` is set if the token of lane `l` is no direct code.
+    /// Bit `t` is set if token `t` is no direct code.
     pub(super) non_literals: u32,
     /// Words that the lanes have taken.
     pub(super) taken: usize,
@@ -33,9 +34,15 @@ pub(super) struct RoundTokens {
 
 /// The vector operations of a decoder.
 pub(super) trait VectorOps: Copy {
-    /// Looks up one token in each lane. Then each lane with 16 bits or fewer left in its buffer gets the next word of `next_words`, in the order of the lanes.
-    fn decode_round(self, lanes: &mut Lanes, table: &DecodeTable, next_words: &[u16; WORDS_OFFERED]) -> RoundTokens;
-    /// Bit `l` of the result is set if entry `l` has `bit`, a number with one bit set.
+    /// Finds [`LANES`] tokens by as many rounds as that takes. A round looks up one token in each lane. Then each lane with 16 bits or fewer left in its buffer
+    /// gets the next word of `next_words`, in the order of the lanes.
+    fn decode_rounds<const COUNT: usize>(
+        self,
+        lanes: &mut Lanes<COUNT>,
+        table: &DecodeTable,
+        next_words: &[u16; WORDS_OFFERED],
+    ) -> RoundTokens;
+    /// Bit `t` of the result is set if entry `t` has `bit`, a number with one bit set.
     fn lanes_with(self, entries: &[u32; LANES], bit: u32) -> u32;
     /// Bits of the entries from [`START_SHIFT`] on, two's complement: the differences of direct codes.
     fn payloads(self, entries: &[u32; LANES]) -> [i32; LANES];
@@ -51,10 +58,16 @@ pub(super) struct Portable;
 
 impl VectorOps for Portable {
     #[inline(always)]
-    fn decode_round(self, lanes: &mut Lanes, table: &DecodeTable, next_words: &[u16; WORDS_OFFERED]) -> RoundTokens {
+    fn decode_rounds<const COUNT: usize>(
+        self,
+        lanes: &mut Lanes<COUNT>,
+        table: &DecodeTable,
+        next_words: &[u16; WORDS_OFFERED],
+    ) -> RoundTokens {
         let mut tokens = RoundTokens { entries: [0; LANES], has_run: false, has_wide: false, non_literals: 0, taken: 0 };
         let mut any = 0;
-        for lane in 0..LANES {
+        for token in 0..LANES {
+            let lane = token % COUNT;
             let entry = table[(lanes.buffers[lane] >> (32 - MAX_CODE_BITS)) as usize];
             let length = entry & 15;
             let count = lanes.empty[lane] + length;
@@ -63,9 +76,9 @@ impl VectorOps for Portable {
             lanes.empty[lane] = count & 15;
             lanes.buffers[lane] = lanes.buffers[lane] << length | word << (count & 15);
             tokens.taken += takes as usize;
-            tokens.entries[lane] = entry;
+            tokens.entries[token] = entry;
             any |= entry;
-            tokens.non_literals |= (entry / NON_LITERAL_ENTRY % 2) << lane;
+            tokens.non_literals |= (entry / NON_LITERAL_ENTRY % 2) << token;
         }
         (tokens.has_run, tokens.has_wide) = (any & RUN_ENTRY != 0, any & WIDE_ENTRY != 0);
         tokens
@@ -141,19 +154,26 @@ static HAND_OUT: [[u8; 8]; 256] = {
 #[cfg(target_arch = "x86_64")]
 impl VectorOps for Avx2 {
     #[inline(always)]
-    fn decode_round(self, lanes: &mut Lanes, table: &DecodeTable, next_words: &[u16; WORDS_OFFERED]) -> RoundTokens {
+    fn decode_rounds<const COUNT: usize>(
+        self,
+        lanes: &mut Lanes<COUNT>,
+        table: &DecodeTable,
+        next_words: &[u16; WORDS_OFFERED],
+    ) -> RoundTokens {
         use pulp::bytemuck::cast;
         use std::arch::x86_64::{__m128i, __m256i};
         let (avx, avx2) = (self.0.avx, self.0.avx2);
         let mut tokens = RoundTokens { entries: [0; LANES], has_run: false, has_wide: false, non_literals: 0, taken: 0 };
         let fifteen: __m256i = cast([15u32; 8]);
         let mut any: __m256i = cast([0u32; 8]);
-        let looked_up = lanes.buffers.map(|buffer| table[(buffer >> (32 - MAX_CODE_BITS)) as usize]);
-        let eights = looked_up.as_chunks::<8>().0.iter().zip(tokens.entries.as_chunks_mut::<8>().0);
-        let eights = eights.zip(lanes.buffers.as_chunks_mut::<8>().0).zip(lanes.empty.as_chunks_mut::<8>().0);
-        for (eight, (((looked_up, found_entries), buffers), empty)) in eights.enumerate() {
-            let entries: __m256i = cast(*looked_up);
-            *found_entries = cast(entries);
+        let look_up = |buffer: u32| table[(buffer >> (32 - MAX_CODE_BITS)) as usize];
+        // The look-ups of all lanes before the first lane's shift: it is faster where each lane has one token.
+        let looked_up = lanes.buffers.map(look_up);
+        let (buffers, empty) = (lanes.buffers.as_chunks_mut::<8>().0, lanes.empty.as_chunks_mut::<8>().0);
+        for (eight, found_entries) in tokens.entries.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            let (buffers, empty) = (&mut buffers[eight % (COUNT / 8)], &mut empty[eight % (COUNT / 8)]);
+            *found_entries = if COUNT == LANES { looked_up.as_chunks::<8>().0[eight] } else { buffers.map(look_up) };
+            let entries: __m256i = cast(*found_entries);
             let length = avx2._mm256_and_si256(entries, fifteen);
             let count = avx2._mm256_add_epi32(cast(*empty), length);
             let takes = avx2._mm256_cmpgt_epi32(count, fifteen);
@@ -252,8 +272,26 @@ impl VectorOps for Avx2 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::FEW_LANES;
     use super::super::extra_bits::{MAX_NARROW_EXTRA_BITS, narrow_extra};
     use super::*;
+
+    /// Finds tokens in lanes of random bits by both, which must agree.
+    #[cfg(target_arch = "x86_64")]
+    fn rounds_agree<const COUNT: usize>(v3: pulp::x86::V3, table: &DecodeTable, random: &mut impl FnMut() -> u32) -> RoundTokens {
+        let mut one: Lanes<COUNT> =
+            Lanes { buffers: std::array::from_fn(|_| random()), empty: std::array::from_fn(|_| random() % 16) };
+        let mut two = Lanes { buffers: one.buffers, empty: one.empty };
+        let next_words = std::array::from_fn(|_| random() as u16);
+        let a = Portable.decode_rounds(&mut one, table, &next_words);
+        let b = Avx2(v3).decode_rounds(&mut two, table, &next_words);
+        assert_eq!(
+            (a.entries, a.has_run, a.has_wide, a.non_literals, a.taken),
+            (b.entries, b.has_run, b.has_wide, b.non_literals, b.taken)
+        );
+        assert_eq!((one.buffers, one.empty), (two.buffers, two.empty));
+        a
+    }
 
     #[cfg(target_arch = "x86_64")]
     #[test]
@@ -272,16 +310,8 @@ mod tests {
             *entry = random() & !15 | (1 + random() % 12);
         }
         for _ in 0..2000 {
-            let mut one = Lanes { buffers: std::array::from_fn(|_| random()), empty: std::array::from_fn(|_| random() % 16) };
-            let mut two = Lanes { buffers: one.buffers, empty: one.empty };
-            let next_words = std::array::from_fn(|_| random() as u16);
-            let a = Portable.decode_round(&mut one, &table, &next_words);
-            let b = Avx2(v3).decode_round(&mut two, &table, &next_words);
-            assert_eq!(
-                (a.entries, a.has_run, a.has_wide, a.non_literals, a.taken),
-                (b.entries, b.has_run, b.has_wide, b.non_literals, b.taken)
-            );
-            assert_eq!((one.buffers, one.empty), (two.buffers, two.empty));
+            rounds_agree::<FEW_LANES>(v3, &table, &mut random);
+            let a = rounds_agree::<LANES>(v3, &table, &mut random);
             for bit in [RUN_ENTRY, WIDE_ENTRY, NON_LITERAL_ENTRY] {
                 assert_eq!(Portable.lanes_with(&a.entries, bit), Avx2(v3).lanes_with(&a.entries, bit));
             }

@@ -112,14 +112,14 @@ fn wrong_headers_are_refused() {
         ((0, 0, 33, 0, 0), "index widths are 33 and 0"),
         ((0, 0, 63, 0, 0), "index widths are 63 and 0"),
         ((0, 0, 0, 33, 0), "index widths are 0 and 33"),
-        ((0, 0, 0, 0, 1), "reserved bit is 1"),
         ((75, 0, 0, 0, 0), "codebook 75"),
         ((BIT_PLANES, 1, 0, 0, 0), "blocks of bit planes"),
         ((BIT_PLANES, 0, 0, 1, 0), "blocks of bit planes"),
+        ((BIT_PLANES, 0, 0, 0, 1), "blocks of bit planes have 8 lanes"),
         ((CUSTOM_BOOK, 0, 0, 0, 0), "truncated"),
     ] {
-        let (book, block_log, lane_width, extra_width, reserved) = header;
-        let word: u16 = block_log | lane_width << 3 | extra_width << 9 | reserved << 15;
+        let (book, block_log, lane_width, extra_width, few_lanes) = header;
+        let word: u16 = block_log | lane_width << 3 | extra_width << 9 | few_lanes << 15;
         let [low, high] = word.to_le_bytes();
         let error = PlaneHeader::read(&mut &[0, book, low, high][..]).unwrap_err().to_string();
         assert!(error.contains(why), "{header:?}: {error}");
