@@ -3,7 +3,7 @@
 Each group holds `original`, stored as it is, beside `compressed`, through the filter, with the attribute `options` and an absolute `bound` that holds, or
 `pointwise`, the share of each value that it may be off. Run it with HDF5_PLUGIN_PATH naming the folder of libh5zquire.so:
 
-    HDF5_PLUGIN_PATH=target/release .venv-hdf5-2.0/bin/python h5-samples/make.py h5-samples/v0_6_0.h5
+    HDF5_PLUGIN_PATH=target/release .venv-hdf5-2.0/bin/python h5-samples/make.py h5-samples/v1_0_0.h5
 """
 
 from __future__ import annotations

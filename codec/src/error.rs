@@ -125,8 +125,8 @@ mod tests {
 
     #[test]
     fn the_remedy_for_another_version_depends_on_its_age() {
-        let of = |found| Error::UnsupportedVersion { found, supported: (0, 6) }.to_string();
-        assert!(of((0, 7)).ends_with("install a newer H5Z-Quire"), "{}", of((0, 7)));
+        let of = |found| Error::UnsupportedVersion { found, supported: (1, 0) }.to_string();
+        assert!(of((1, 1)).ends_with("install a newer H5Z-Quire"), "{}", of((1, 1)));
         assert!(of((0, 5)).ends_with("install H5Z-Quire 0.5 to read it"), "{}", of((0, 5)));
     }
 

@@ -111,10 +111,10 @@ fn other_versions_are_named() {
     let layout = layout(Scalar::F32, ByteOrder::Little, &[8]);
     let original = chunk(&values(Content::Smooth, 8, 1), &layout, 1);
     let mut stream = check_round_trip(&mut Workspace::default(), &original, &layout, 1e-2, CodebookPolicy::Auto);
-    stream[3] = 0x87;
+    stream[3] = 0x91;
     let error = decode(&mut Workspace::default(), &layout, &stream).unwrap_err();
-    assert_eq!(error, Error::UnsupportedVersion { found: (0, 7), supported: VERSION });
-    assert!(error.to_string().contains("0.7"));
+    assert_eq!(error, Error::UnsupportedVersion { found: (1, 1), supported: VERSION });
+    assert!(error.to_string().contains("1.1"));
     // The first bytes of a stream of version 0.5.
     stream[..6].copy_from_slice(b"QUIR\0\x05");
     let error = decode(&mut Workspace::default(), &layout, &stream).unwrap_err();
@@ -173,7 +173,7 @@ proptest! {
         reseal(&mut stream);
         let _ = decode(&mut Workspace::default(), layout, &stream);
         // The fields that decide whether the rest is read at all, of a quantized chunk of rank 2.
-        stream[..4].copy_from_slice(b"QUI\x86");
+        stream[..4].copy_from_slice(b"QUI\x90");
         stream[CHECKSUM_AT.end..CHECKSUM_AT.end + 2].copy_from_slice(&[u8::from(layout.scalar == Scalar::F64), 0x12]);
         reseal(&mut stream);
         let _ = decode(&mut Workspace::default(), layout, &stream);

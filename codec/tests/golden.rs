@@ -13,7 +13,7 @@ use quire_codec::{
     ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Header, Layout, PredictorPolicy, Scalar, Workspace,
 };
 
-const VERSION: &str = "v0_6_0";
+const VERSION: &str = "v1_0_0";
 
 struct Case {
     name: &'static str,

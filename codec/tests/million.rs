@@ -1,12 +1,10 @@
 //! Small chunks of any type, shape, content and bound, each from its own number: `QUIRE_CASE=123 cargo test -p quire-codec --test million` runs one of
-//! them again. A run has a quarter of a million of them, other ones each day; `QUIRE_FULL_MATRIX=1` has the first million.
+//! them again. A run has a quarter of a million of them, other ones each day; `QUIRE_FULL_MATRIX=1` has the first million, and `QUIRE_CHUNKS=10000000` that
+//! many.
 
 mod common;
 
-use std::num::NonZero;
-use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicU64, Ordering};
-
+use common::cases::{cases_of, run_cases};
 use common::{Random, read, sampling};
 use quire_codec::stages::predictor::InterpolationKind;
 use quire_codec::{
@@ -148,32 +146,8 @@ fn run(case: u64, workspace: &mut Workspace, stream: &mut Vec<u8>) -> bool {
 
 #[test]
 fn a_million_chunks_keep_their_bounds() {
-    let mut workspace = Workspace::default();
-    if let Some(case) = std::env::var("QUIRE_CASE").ok().and_then(|text| text.parse().ok()) {
-        assert!(run(case, &mut workspace, &mut Vec::new()), "this case asks for what its type cannot have");
-        return;
-    }
-    let (first, cases) = if sampling::is_full() { (0, CASES) } else { (sampling::seed().wrapping_mul(CASES), CASES / 4) };
-    println!("{cases} cases from number {first} on");
-    let (next, done) = (AtomicU64::new(first), AtomicU64::new(0));
-    std::thread::scope(|scope| {
-        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let handles = Vec::from_iter((0..threads).map(|_| {
-            scope.spawn(|| {
-                let (mut workspace, mut stream) = (Workspace::default(), Vec::new());
-                while done.load(Ordering::Relaxed) < cases {
-                    let case = next.fetch_add(1, Ordering::Relaxed);
-                    // A failure ends the other threads' work as well.
-                    let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| run(case, &mut workspace, &mut stream)));
-                    let counts = outcome.unwrap_or_else(|failure| {
-                        done.store(cases, Ordering::Relaxed);
-                        std::panic::resume_unwind(failure)
-                    });
-                    done.fetch_add(u64::from(counts), Ordering::Relaxed);
-                }
-            })
-        }));
-        handles.into_iter().for_each(|handle| handle.join().unwrap());
-    });
-    println!("{} cases", done.into_inner());
+    let count = cases_of("QUIRE_CHUNKS", if sampling::is_full() { CASES } else { CASES / 4 });
+    let first = if sampling::is_full() { 0 } else { sampling::seed().wrapping_mul(CASES) };
+    let state = || (Workspace::default(), Vec::new());
+    run_cases(first, count, state, |case, (workspace, stream)| u64::from(run(case, workspace, stream)));
 }

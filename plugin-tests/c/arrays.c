@@ -59,7 +59,7 @@ int main(void)
     MUST(says(&text, "value type 12 is unknown"));
     MUST(quire_decompress(stream.address, stream.length - 1, decoded, sizeof decoded, &text) == QUIRE_DAMAGED);
     MUST(says(&text, "checksum"));
-    stream.address[3] = 0x87;
+    stream.address[3] = 0x91;
     MUST(quire_decompress(stream.address, stream.length, decoded, sizeof decoded, &text) == QUIRE_VERSION);
     MUST(says(&text, "install a newer"));
     quire_free(&stream);

@@ -170,7 +170,7 @@ class Edges:
             if width >= 4 or blocks == [b""]:
                 self.check(f"W = {width}", bit_plane(blocks, 0, width), width <= 32)
         plane = bit_plane([block], 0)
-        self.check("the reserved bit", plane[:3] + bytes([plane[3] | 0x80]) + plane[4:], False)
+        self.check("8 lanes", plane[:3] + bytes([plane[3] | 0x80]) + plane[4:], False)
         for byte, bit in ((4, 0x80), (5, 1), (7, 0x80)):
             self.check(f"bits behind the index, byte {byte}", plane[:byte] + bytes([plane[byte] | bit]) + plane[byte + 1 :], False)
         self.check("a custom book", plane[:4] + packed_book([1, 1] + [0] * 104) + plane[4:], False)

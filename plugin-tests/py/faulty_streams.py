@@ -30,7 +30,7 @@ def faulty_streams():
             yield section, name, about, stream
 
 
-def constant(extents, packed=CONSTANT, value_type=0, version=0x86):
+def constant(extents, packed=CONSTANT, value_type=0, version=0x90):
     """A constant chunk whose header is given byte by byte."""
     return with_header(value_type, packed, extents, VALUE, version)
 
@@ -48,10 +48,9 @@ def quantized(planes=PLANE, ones=0, half_step=1.0, element=FLOAT32, extents=(48,
 def versions():
     """Section 1."""
     yield "version_0_5", "a stream of version 0.5, which begins with QUIR, 0, 5", b"QUIR\0\5" + bytes(26)
-    yield "version_0_7", "version 0.7", constant(leb128(48), version=0x87)
-    yield "version_0_0", "version 0.0", constant(leb128(48), version=0x80)
-    yield "version_1_6", "version 1.6", constant(leb128(48), version=0x96)
-    yield "version_bit", "bit 7 of the version byte is not set", constant(leb128(48), version=0x06)
+    for major, minor in ((0, 0), (0, 6), (1, 1), (1, 15), (2, 0), (7, 15)):
+        yield f"version_{major}_{minor}", f"version {major}.{minor}", constant(leb128(48), version=0x80 | major << 4 | minor)
+    yield "version_bit", "bit 7 of the version byte is not set", constant(leb128(48), version=0x10)
 
 
 def bodies():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A decoder of Quire streams 0.6 in Python and numpy, written from FORMAT.md alone (no code is shared with the plugin).
+"""A decoder of Quire streams 1.0 in Python and numpy, written from FORMAT.md alone (no code is shared with the plugin).
 
     python3 quire_decoder.py FILE...     decodes files of one raw stream each to stdout
 
@@ -17,7 +17,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-DICTIONARY = Path(__file__).resolve().parent / ".." / ".." / "codec" / "dictionary" / "v0_5.bin"
+DICTIONARY = Path(__file__).resolve().parent / ".." / ".." / "codec" / "dictionary" / "books.bin"
 DEFAULT_LIMIT = 1 << 30
 
 STORED, CONSTANT, QUANTIZED, EXACT, STEPS, LOGARITHMIC = range(6)
@@ -140,9 +140,9 @@ def read_header(stream: bytes) -> Tuple[Header, Reader]:
     if magic != b"QUI":
         raise StreamError("3", "no Quire stream: wrong magic")
     if version == ord("R"):
-        raise StreamError("1", f"a stream of version {stream[4]}.{stream[5]}; this decoder reads 0.6")
-    if version != 0x86:
-        raise StreamError("1", f"a stream with the version byte {version:#x}; this decoder reads 0.6")
+        raise StreamError("1", f"a stream of version {stream[4]}.{stream[5]}; this decoder reads 1.0")
+    if version != 0x90:
+        raise StreamError("1", f"a stream with the version byte {version:#x}; this decoder reads 1.0")
     if checksum != checksum_of(stream):
         raise StreamError("3", "wrong checksum")
     if value_type & 0x7F >= len(VALUE_TYPES):

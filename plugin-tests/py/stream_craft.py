@@ -217,7 +217,7 @@ def leb128(extent):
     return data + bytes([number])
 
 
-def with_header(value_type, packed, extents, body, version=0x86):
+def with_header(value_type, packed, extents, body, version=0x90):
     """Sections 2 and 3: a stream whose byte 9 and extents are given as they are."""
     extents += bytes((2 - len(extents)) % 4)
     return fresh_checksum(b"QUI" + bytes([version, 0, 0, 0, 0, value_type, packed]) + extents + body)

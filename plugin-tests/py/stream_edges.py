@@ -151,11 +151,11 @@ def headers(check, rng):
     """Section 3: the version, the extents and the left-out extent, of 48 values of 4 bytes."""
     value, values, number = b"\1\2\3\4", rng.bytes(192), Element("<f4").value_type
 
-    def constant(extents, packed=CONSTANT, version=0x86):
+    def constant(extents, packed=CONSTANT, version=0x90):
         return with_header(number, packed, extents, value, version)
 
     for version in range(256):
-        check(f"version byte {version:#x}", constant(leb128(48), CONSTANT, version), version == 0x86)
+        check(f"version byte {version:#x}", constant(leb128(48), CONSTANT, version), version == 0x90)
     for packed in range(256):
         rank = (packed >> 4 & 3) + 1
         extents = [2, 3, 4, 2] if rank == 4 else [3, 4, 4] if rank == 3 else [8, 6] if rank == 2 else [48]

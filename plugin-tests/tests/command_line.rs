@@ -437,7 +437,7 @@ fn doctor_says_what_is_found_and_what_is_wrong() {
             "is linked into this program",
             &format!("{}: filter 33791, quire", plugin.display()),
             "round trip",
-            "streams of format 0.6",
+            "streams of format 1.0",
             "the filter works here",
         ],
     );

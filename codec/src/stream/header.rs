@@ -8,8 +8,8 @@ use crate::memory::extend;
 
 /// First three bytes of every stream.
 pub const MAGIC: [u8; 3] = *b"QUI";
-/// Major and minor format version that this build writes; it reads this one only, until 1.0.
-pub const VERSION: (u8, u8) = (0, 6);
+/// Major and minor format version that this build writes and reads.
+pub const VERSION: (u8, u8) = (1, 0);
 /// Bytes of the shortest header: one with up to two bytes of extents.
 pub const HEADER_MIN_LEN: usize = EXTENTS_AT.next_multiple_of(ALIGNMENT);
 /// Bytes of the longest header. Each extent takes a byte, and one more for each factor of 2^7 that it passes. The product of all extents is at most 2^48: there are
@@ -324,7 +324,7 @@ mod tests {
         let stream = sealed(&example());
         let [a, b, c, d] = crc32fast::hash(&[&stream[..4], &stream[8..]].concat()).to_le_bytes();
         // Extents of 3 and 258: 2, and 257 = 1 + 2 * 128.
-        assert_eq!(stream, [b'Q', b'U', b'I', 0x86, a, b, c, d, 0x81, 0x12, 2, 0x81, 2, 0, 0, 0]);
+        assert_eq!(stream, [b'Q', b'U', b'I', 0x90, a, b, c, d, 0x81, 0x12, 2, 0x81, 2, 0, 0, 0]);
         verify(&stream).unwrap();
     }
 
@@ -370,7 +370,7 @@ mod tests {
             }
         }
         let stored = |axes: u8, extents: &[u8], values: usize| {
-            let mut stream = [&[b'Q', b'U', b'I', 0x86, 0, 0, 0, 0, 4, axes << 4][..], extents].concat();
+            let mut stream = [&[b'Q', b'U', b'I', 0x90, 0, 0, 0, 0, 4, axes << 4][..], extents].concat();
             stream.resize(stream.len().next_multiple_of(4), 0);
             stream.resize(stream.len() + values, 7);
             Header::read_from(&stream).map(|header| header.layout.shape.dims().to_vec()).map_err(|error| error.to_string())

@@ -1,6 +1,7 @@
 //! Chunks that the tests of this folder share, and the check that each round trip must pass.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod cases;
 pub(crate) mod checks;
 pub(crate) mod sampling;
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 const USAGE: &str =
     "usage: quire-trainer sample FILE   counts the tokens of the generator's fields, for codec/trainer/training.bin
-       quire-trainer train FILE    writes the dictionary, e.g. to codec/dictionary/v0_5.bin
+       quire-trainer train FILE    writes the dictionary, e.g. to codec/dictionary/books.bin
        quire-trainer report        prints what each choice gains and loses, as tables
        quire-trainer adaptive FILE prints what books kept from chunk to chunk gain; a series goes to FILE (.csv)";
 
