@@ -335,7 +335,7 @@ def values_of_logarithms(codes: Sequence[int], grid: Grid, header: Header) -> np
 
 
 def exponential(numbers: np.ndarray, header: Header) -> np.ndarray:
-    """§5.5: E(y), which is about 2^y."""
+    """§5.5: exp2(y), which is about 2^y."""
     terms = [1.0]
     for number in range(1, 15 if header.width == 8 else 9):
         terms.append(terms[-1] * LN_2 / number)

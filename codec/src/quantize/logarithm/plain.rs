@@ -20,7 +20,7 @@ pub(super) fn log2(x: f64, last: u32) -> f64 {
     k + s * q
 }
 
-/// `E(y)`. Its terms are those from `last` down to 0.
+/// `exp2(y)`. Its terms are those from `last` down to 0.
 pub(super) fn exp2(y: f64, last: u32) -> f64 {
     let ln_2 = f64::from_bits(0x3fe6_2e42_fefa_39ef);
     let y = y.clamp(-2000.0, 2000.0);
