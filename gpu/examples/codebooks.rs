@@ -22,7 +22,7 @@ use cudarc::driver::{
     CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaSlice, CudaStream, DevicePtr as _, DeviceRepr, LaunchConfig,
     PushKernelArg as _, result,
 };
-use quire_codec::stages::alphabet::SYMBOLS;
+use quire_codec::stages::alphabet::{SEGMENT, SYMBOLS};
 use quire_codec::stages::tokens::{Tokens, tokenize};
 use quire_codec::stages::{codebook, dictionary};
 
@@ -285,6 +285,8 @@ struct Ours {
     state: CudaSlice<u8>,
     parameters: [CudaSlice<u8>; 3], // by policy
     book: CudaSlice<u8>,
+    /// By segment of the plane: a token for each value.
+    token_counts: CudaSlice<u32>,
     tables: CudaSlice<u8>,
 }
 
@@ -299,6 +301,7 @@ impl Ours {
             state: stream.alloc_zeros(size_of::<EncodeState>()).expect("memory"),
             parameters,
             book: stream.alloc_zeros(size_of::<Book>()).expect("memory"),
+            token_counts: stream.clone_htod(&vec![SEGMENT as u32; VALUES / SEGMENT]).expect("memory"),
             tables: stream.clone_htod(&tables::tables().expect("memory")).expect("memory"),
         }
     }
@@ -311,6 +314,7 @@ impl Ours {
     fn job(&self, stream: &CudaStream, policy: usize) -> EncodeJob {
         let mut job = EncodeJob {
             chunks: 1,
+            segments: (VALUES / SEGMENT) as u32,
             needs_no_inspection: 1,
             tables: ConstPointer::new(self.tables.device_ptr(stream).0),
             parameters: Pointer::new(self.parameters[policy].device_ptr(stream).0),
@@ -319,6 +323,7 @@ impl Ours {
         };
         job.shape.elements = VALUES as u32;
         job.planes[CODES].book = Pointer::new(self.book.device_ptr(stream).0);
+        job.planes[CODES].token_counts = Pointer::new(self.token_counts.device_ptr(stream).0);
         job
     }
 }
