@@ -1,4 +1,4 @@
-/* H5Z-Quire's codec for programs that have arrays but no HDF5 dataset.
+/* H5Z-Quire's codec for programs that have arrays but no HDF5 dataset, and the way of whole arrays into HDF5 datasets and back on all cores.
  *
  * libh5zquire.so is an HDF5 plugin and this library in one. Link it, or dlopen it: loading starts no thread, touches no GPU and prints nothing.
  * Streams are those that the HDF5 filter writes (FORMAT.md), and do not depend on the machine or its GPU.
@@ -24,11 +24,13 @@ extern "C" {
 
 enum quire_status {
     QUIRE_OK = 0,
-    QUIRE_INVALID = 1,   /* options, type, extents, lengths or environment make no sense */
-    QUIRE_DAMAGED = 2,   /* the stream is truncated, or contradicts FORMAT.md */
-    QUIRE_VERSION = 3,   /* the stream is of a format version that this library does not read */
+    QUIRE_INVALID = 1,    /* options, type, extents, lengths or environment make no sense */
+    QUIRE_DAMAGED = 2,    /* the stream is truncated, or contradicts FORMAT.md */
+    QUIRE_VERSION = 3,    /* the stream is of a format version that this library does not read */
     QUIRE_NO_MEMORY = 4,
-    QUIRE_INTERNAL = 5   /* a bug: please report it */
+    QUIRE_INTERNAL = 5,   /* a bug: please report it */
+    QUIRE_UNSUITABLE = 6, /* HDF5 can read or write this, the functions of whole arrays cannot: use H5Dread or H5Dwrite */
+    QUIRE_HDF5 = 7        /* a call of HDF5 or of the system has failed */
 };
 
 /* Types of values, as in byte 6 of a stream's header. */
@@ -99,6 +101,69 @@ int quire_describe(const void *stream, size_t length, quire_bytes *result);
  *   kernels_built  whether GPU kernels are in this library
  * Looks for a GPU as the first large array would, which takes some 300 ms where there is one. */
 int quire_info(quire_bytes *result);
+
+/* Compresses `count` arrays of one layout on all cores, and the GPU as quire_compress does.
+ *   values   their addresses, of `length` bytes each
+ *   threads  1 to 1024, or 0: as many as QUIRE_THREADS says, or as the process may use
+ *   streams  receives `count` streams, each to be handed to quire_free. After an error there are none, and the reason names the array
+ * Each thread takes what quire_compress takes, and no more memory is used but for the streams. With adapt=history there is one thread. */
+int quire_compress_batch(const char *options, uint32_t value_type, uint32_t rank, const uint64_t *extents, const void *fill_value,
+                         size_t count, const void *const *values, size_t length, uint32_t threads, quire_bytes *streams,
+                         quire_bytes *reason);
+
+/* Decompresses `count` streams into arrays of `length` bytes each. After an error the values are unspecified. */
+int quire_decompress_batch(size_t count, const void *const *streams, const size_t *stream_lengths, void *const *values, size_t length,
+                           uint32_t threads, quire_bytes *reason);
+
+/* A box of a dataset of HDF5, and where its values are in memory. */
+typedef struct quire_box {
+    uint32_t value_type;    /* of the values in memory, which must be the dataset's: nothing is converted */
+    uint32_t rank;          /* of the dataset */
+    const uint64_t *start;  /* index of the first value along each axis, slowest first; NULL: 0 */
+    const uint64_t *count;  /* values along each axis */
+    const int64_t *strides; /* bytes from one value to the next along each axis, of either sign; NULL: C order */
+    void *values;           /* the first value of the box */
+} quire_box;
+
+/* Writes, or reads, a box of a dataset that has this filter alone, past HDF5's filter pipeline: on all cores, with the bytes that H5Dwrite would write.
+ *   dataset  an identifier (hid_t) of the HDF5 library that the program has loaded; the file stays open
+ *   hdf5     the address of any function of that library, as in (void *)H5Dwrite; NULL will do where the process has only one
+ *   threads  as above
+ * Chunks are written in the order of their indices; those that the box covers in part are read, changed and written. What HDF5's cache holds of a chunk
+ * counts as written before. Chunks that the file does not have are read as fill values. With an error, the reason says how many of the chunks are done.
+ * Only the calling thread calls HDF5. Besides what the filter takes, each thread takes up to 7 chunks of memory.
+ * QUIRE_UNSUITABLE comes before anything is read or written: no chunks, another filter, another type, a file that is read-only or opened with MPI. */
+int quire_h5_write(int64_t dataset, const void *hdf5, const quire_box *box, uint32_t threads, quire_bytes *reason);
+int quire_h5_read(int64_t dataset, const void *hdf5, const quire_box *box, uint32_t threads, quire_bytes *reason);
+
+/* The same step by step, for programs that show progress, may be interrupted, or have a lock around HDF5:
+ *
+ *     quire_transfer *transfer;
+ *     uint64_t done = 0, total = 1;
+ *     int status = quire_h5_begin_write(dataset, (void *)H5Dwrite, &box, 0, &transfer, &reason);
+ *     while (status == QUIRE_OK && done < total) {
+ *         quire_free(&reason);
+ *         quire_transfer_wait(transfer, 100);
+ *         status = quire_transfer_step(transfer, &done, &total, &reason);
+ *     }
+ *     quire_transfer_end(transfer);
+ *
+ * Beginning and stepping call HDF5, and do not wait for a chunk; waiting and ending do not call HDF5. The dataset stays open, and the values stay where they
+ * are, until the end. A transfer that is ended early leaves the chunks that are not written as they were. */
+typedef struct quire_transfer quire_transfer;
+
+/* `transfer` receives NULL after an error. */
+int quire_h5_begin_write(int64_t dataset, const void *hdf5, const quire_box *box, uint32_t threads, quire_transfer **transfer, quire_bytes *reason);
+int quire_h5_begin_read(int64_t dataset, const void *hdf5, const quire_box *box, uint32_t threads, quire_transfer **transfer, quire_bytes *reason);
+
+/* Writes the streams that are made, and reads those that are wanted next. Says how many chunks are done, and of how many; both may be NULL. */
+int quire_transfer_step(quire_transfer *transfer, uint64_t *done, uint64_t *total, quire_bytes *reason);
+
+/* Waits until a step has something to do, for so many milliseconds at most; with one thread, compresses or decompresses a chunk here. */
+void quire_transfer_wait(quire_transfer *transfer, uint32_t milliseconds);
+
+/* Ends a transfer, done or not: waits for the chunks that threads work on, and frees it. NULL is left alone. */
+void quire_transfer_end(quire_transfer *transfer);
 
 /* Frees what a call has delivered, and sets it to NULL and 0. */
 void quire_free(quire_bytes *bytes);

@@ -13,6 +13,7 @@
 //! | `QUIRE_BACKEND` | `auto` (default): the GPU for chunks of at least [`GPU_FROM_BYTES`], the CPU for others and wherever the GPU cannot; `cpu`; `cuda`: what the GPU cannot do is an error |
 //! | `QUIRE_DEVICE` | number of the GPU, 0 by default |
 //! | `QUIRE_LOG` | `1`: a line on stderr whenever the processor, or the reason for it, changes; 0 by default |
+//! | `QUIRE_THREADS` | threads that take the chunks of whole arrays, see [`crate::arrays`]; what the process may use by default |
 //! | `QUIRE_DICTIONARY` | a file with codebooks to choose from besides the built-in ones, see [`crate::dictionary`]; none by default |
 //! | `QUIRE_CODEBOOK` | `auto` (default), `dictionary`, `custom`: for measurements, see [`CodebookPolicy`] |
 //!
@@ -20,6 +21,7 @@
 
 use std::ffi::CStr;
 use std::fmt;
+use std::num::NonZero;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use quire_codec::stages::adaptive::{AdaptiveDictionary, UserDictionary};
@@ -34,6 +36,9 @@ use crate::message::{Lossy, Message};
 /// Bytes of the uncompressed chunk from which on `auto` takes the GPU. Below it, the way to the GPU and back takes longer than the
 /// CPU's work: on an H200 the two meet at 57 KiB for compressing and at 64 KiB for decompressing, by the run (h5-samples/results/gpu_codec.txt).
 const GPU_FROM_BYTES: usize = 96 << 10;
+
+/// Most threads that take the chunks of an array.
+pub(crate) const MOST_THREADS: usize = 1024;
 
 /// A compressed chunk, where it has come to be.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, and a box may be refused")]
@@ -171,6 +176,21 @@ pub(crate) fn check_dataset(layout: &Layout) -> Result<()> {
     possible.map(|_| ()).map_err(Obstacle::into_error)
 }
 
+/// What `QUIRE_THREADS` says.
+///
+/// # Errors
+/// `InvalidArgument` for an environment that makes no sense.
+pub(crate) fn threads() -> Result<Option<NonZero<usize>>> {
+    Ok(Settings::get()?.threads)
+}
+
+/// Says something that only those want to know who set `QUIRE_LOG=1`, once.
+pub(crate) fn log_once(text: fmt::Arguments<'_>) {
+    if Settings::get().is_ok_and(|settings| settings.log) {
+        say_once(text);
+    }
+}
+
 /// Reads the environment, and the dictionary that it names.
 ///
 /// # Errors
@@ -227,6 +247,7 @@ struct Settings {
     device: usize,
     log: bool,
     codebook: CodebookPolicy,
+    threads: Option<NonZero<usize>>,
 }
 
 impl Settings {
@@ -245,7 +266,7 @@ impl Settings {
 
     /// Understands variables, of which `variable` hands the values on; an empty one counts as missing.
     fn read(variable: impl Fn(&CStr, Reader<'_>) -> Result<()>) -> Result<Self> {
-        let mut settings = Self { backend: Backend::Auto, device: 0, log: false, codebook: CodebookPolicy::Auto };
+        let mut settings = Self { backend: Backend::Auto, device: 0, log: false, codebook: CodebookPolicy::Auto, threads: None };
         variable(c"QUIRE_BACKEND", &mut |value| {
             let choices = [("auto", Backend::Auto), ("cpu", Backend::Cpu), ("cuda", Backend::Cuda)];
             choose("QUIRE_BACKEND", value, &choices, &mut settings.backend)
@@ -265,6 +286,15 @@ impl Settings {
             let choices =
                 [("auto", CodebookPolicy::Auto), ("dictionary", CodebookPolicy::Dictionary), ("custom", CodebookPolicy::Custom)];
             choose("QUIRE_CODEBOOK", value, &choices, &mut settings.codebook)
+        })?;
+        variable(c"QUIRE_THREADS", &mut |value| {
+            let Some(value) = value.filter(|value| !value.is_empty()) else { return Ok(()) };
+            let number = value.to_str().ok().and_then(|text| text.parse().ok()).filter(|&number| number <= MOST_THREADS);
+            settings.threads = number.and_then(NonZero::new);
+            settings.threads.map(|_| ()).ok_or_else(|| {
+                let value = Lossy(value.to_bytes());
+                Error::invalid(format_args!("QUIRE_THREADS={value} is not a number of threads: give 1 to {MOST_THREADS}"))
+            })
         })?;
         Ok(settings)
     }
@@ -455,7 +485,7 @@ mod tests {
 
     #[test]
     fn nothing_set_means_auto() {
-        let default = Settings { backend: Backend::Auto, device: 0, log: false, codebook: CodebookPolicy::Auto };
+        let default = Settings { backend: Backend::Auto, device: 0, log: false, codebook: CodebookPolicy::Auto, threads: None };
         assert_eq!(read(&[]), Ok(default));
         assert_eq!(read(&[("QUIRE_BACKEND", ""), ("QUIRE_DEVICE", ""), ("QUIRE_LOG", "")]), read(&[]));
     }
@@ -463,9 +493,10 @@ mod tests {
     #[test]
     fn every_value_is_understood() {
         let variables = [("QUIRE_BACKEND", "cuda"), ("QUIRE_DEVICE", "3"), ("QUIRE_LOG", "1"), ("QUIRE_CODEBOOK", "custom")];
-        let all = Settings { backend: Backend::Cuda, device: 3, log: true, codebook: CodebookPolicy::Custom };
+        let all = Settings { backend: Backend::Cuda, device: 3, log: true, codebook: CodebookPolicy::Custom, threads: None };
         assert_eq!(read(&variables), Ok(all));
         assert_eq!(read(&[("QUIRE_BACKEND", "cpu")]).map(|settings| settings.backend), Ok(Backend::Cpu));
+        assert_eq!(read(&[("QUIRE_THREADS", "7")]).map(|settings| settings.threads), Ok(NonZero::new(7)));
         assert_eq!(read(&[("QUIRE_CODEBOOK", "dictionary")]).map(|settings| settings.codebook), Ok(CodebookPolicy::Dictionary));
     }
 
@@ -477,6 +508,11 @@ mod tests {
             reason(&[("QUIRE_CODEBOOK", "best")]),
             "QUIRE_CODEBOOK=best is unknown: the choices are auto, dictionary, custom"
         );
+        for threads in ["0", "-1", "all", "1025"] {
+            assert!(
+                reason(&[("QUIRE_THREADS", threads)]).starts_with(&format!("QUIRE_THREADS={threads} is not a number of threads"))
+            );
+        }
         for device in ["-1", "one", "0x1", "99999999999999999999"] {
             assert!(
                 reason(&[("QUIRE_DEVICE", device)]).starts_with(&format!("QUIRE_DEVICE={device} is not the number of a GPU"))

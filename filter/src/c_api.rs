@@ -6,17 +6,19 @@
 //! C ─ pointers ─> raw ─ slices ─> contain ─ Result ─> deliver ─> status, and bytes: the result, or the reason
 //! ```
 
+/// Many chunks at once, and whole datasets.
+pub mod arrays;
+
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
 use std::fmt::{self, Write as _};
 use std::slice;
 
 use quire_codec::stages::header;
 use quire_codec::stages::inspect::{Description, Plane, PlaneCoding, Prediction};
-use quire_codec::{
-    ByteOrder, Config, Error, Layout, MAX_RANK, Result, Scalar, Shape, Unverified, Verified, memory, options, type_of_byte,
-};
+use quire_codec::{ByteOrder, Config, Error, Layout, MAX_RANK, Result, Scalar, Shape, Verified, memory, options, type_of_byte};
 
 use crate::FILTER_ID;
+use crate::arrays::batch;
 use crate::backend::{self, Outlook};
 use crate::fence::{Buffers, Failure, contain, with_kept_buffers};
 use crate::message::Message;
@@ -33,6 +35,10 @@ const VERSION: c_int = 3;
 pub(crate) const NO_MEMORY: c_int = 4;
 /// `QUIRE_INTERNAL`: a bug.
 const INTERNAL: c_int = 5;
+/// `QUIRE_UNSUITABLE`: HDF5 can do it, the functions of whole arrays cannot.
+const UNSUITABLE: c_int = 6;
+/// `QUIRE_HDF5`: a call of HDF5 or of the system has failed.
+const HDF5: c_int = 7;
 
 /// Most extents that a caller may give: HDF5's own limit, far more than any array has.
 const MOST_EXTENTS: u32 = 32;
@@ -72,30 +78,10 @@ pub unsafe extern "C" fn quire_compress(
 ) -> c_int {
     let body = || {
         // SAFETY: the caller's promise.
-        let text = unsafe { text_from_raw(options)? };
-        if rank > MOST_EXTENTS {
-            return Err(Error::invalid(format_args!("rank is {rank}: an array has at most {MOST_EXTENTS} extents")));
-        }
-        // SAFETY: the caller's promise.
-        let extents = unsafe { slice_from_raw(extents, rank as usize, "extents")? };
-        let (scalar, byte_order) = value_type_of(value_type)?;
-        let layout = Layout { scalar, byte_order, shape: Shape::fold(extents)? };
-        let fill_value = match fill_value.is_null() {
-            true => None,
-            // SAFETY: the caller's promise.
-            false => Some(bits(unsafe { slice_from_raw(fill_value.cast(), scalar.size(), "fill value")? }, byte_order)),
-        };
-        let config = Config { fill_value, ..options::parse(text)? };
+        let (layout, config) = unsafe { task_from_raw(options, value_type, rank, extents, fill_value, length)? };
         // SAFETY: the caller's promise.
         let values = unsafe { slice_from_raw(values.cast(), length, "values")? };
-        if values.len() as u64 != layout.chunk_bytes() {
-            return Err(Error::invalid(format_args!(
-                "the array has {} bytes, its type and extents {extents:?} say {}",
-                values.len(),
-                layout.chunk_bytes()
-            )));
-        }
-        with_kept_buffers(|Buffers { workspace, stream, history }| {
+        with_kept_buffers(|Buffers { workspace, stream, history, .. }| {
             Bytes::copy_of(backend::compress(values, &layout, &config, workspace, stream, history)?.bytes())
         })
     };
@@ -143,20 +129,10 @@ pub unsafe extern "C" fn quire_decompress(
     let body = || {
         // SAFETY: the caller's promise.
         let stream = unsafe { slice_from_raw(stream.cast(), stream_length, "stream")? };
-        let stream = Unverified::read(stream)?;
-        let layout = stream.header().layout;
-        if layout.chunk_bytes() != length as u64 {
-            // A damaged extent is not the caller's mistake.
-            stream.verify()?;
-            return Err(Error::invalid(format_args!(
-                "the stream holds an array of {} bytes, there is room for {length}: ask quire_read_layout first",
-                layout.chunk_bytes()
-            )));
-        }
         check_address(values.cast_const(), length, "values")?;
         // SAFETY: not null, of a possible length, and the caller vouches for the bytes, of which a decoder reads none that it has not written.
         let values = unsafe { slice::from_raw_parts_mut(values.cast(), length) };
-        with_kept_buffers(|kept| backend::decompress(stream, values, &mut kept.workspace))?;
+        with_kept_buffers(|kept| batch::decompress(stream, values, kept))?;
         Bytes::copy_of(&[])
     };
     // SAFETY: the caller's promise.
@@ -229,11 +205,36 @@ impl Bytes {
     }
 }
 
-/// The reason of a failure; nothing where there is no memory for it: the status must do.
+/// Why a call came to nothing: what it says, and what its status says.
+trait Reason: fmt::Display {
+    fn failure(&self) -> &Failure;
+}
+
+impl Reason for Failure {
+    fn failure(&self) -> &Failure {
+        self
+    }
+}
+
+impl Failure {
+    fn status(&self) -> c_int {
+        match self {
+            Self::Panicked(_) => INTERNAL,
+            Self::Unsuitable(_) => UNSUITABLE,
+            Self::Hdf5(_) => HDF5,
+            Self::Refused(Error::Truncated { .. } | Error::Corrupt { .. }) => DAMAGED,
+            Self::Refused(Error::UnsupportedVersion { .. }) => VERSION,
+            Self::Refused(Error::OutOfMemory { .. }) => NO_MEMORY,
+            Self::Refused(_) => INVALID,
+        }
+    }
+}
+
+/// The text of a reason; nothing where there is no memory for it: the status must do.
 #[cold]
 #[inline(never)]
-fn reason_of(failure: &Failure) -> Bytes {
-    let message: Message = Message::new(failure);
+fn text_of(reason: &dyn fmt::Display) -> Bytes {
+    let message: Message = Message::new(reason);
     Bytes::copy_of(message.as_str().as_bytes()).unwrap_or(Bytes::NONE)
 }
 
@@ -241,19 +242,10 @@ fn reason_of(failure: &Failure) -> Bytes {
 ///
 /// # Safety
 /// `target` is null or can be written.
-unsafe fn deliver(target: *mut Bytes, outcome: std::result::Result<Bytes, Failure>) -> c_int {
+unsafe fn deliver(target: *mut Bytes, outcome: std::result::Result<Bytes, impl Reason>) -> c_int {
     let (status, mut bytes) = match outcome {
         Ok(bytes) => (OK, bytes),
-        Err(failure) => {
-            let status = match &failure {
-                Failure::Panicked(_) => INTERNAL,
-                Failure::Refused(Error::Truncated { .. } | Error::Corrupt { .. }) => DAMAGED,
-                Failure::Refused(Error::UnsupportedVersion { .. }) => VERSION,
-                Failure::Refused(Error::OutOfMemory { .. }) => NO_MEMORY,
-                Failure::Refused(_) => INVALID,
-            };
-            (status, reason_of(&failure))
-        }
+        Err(reason) => (reason.failure().status(), text_of(&reason)),
     };
     if target.is_null() {
         // SAFETY: ours.
@@ -263,6 +255,42 @@ unsafe fn deliver(target: *mut Bytes, outcome: std::result::Result<Bytes, Failur
     // SAFETY: the caller's promise. What stood there is not read: it need not be initialized.
     unsafe { target.write(bytes) };
     status
+}
+
+/// What is to be compressed, and how: an array of `length` bytes.
+///
+/// # Safety
+/// `options` is null or a string; `extents` holds `rank` numbers; `fill_value` is null or holds a value of the type.
+unsafe fn task_from_raw(
+    options: *const c_char,
+    value_type: u32,
+    rank: u32,
+    extents: *const u64,
+    fill_value: *const c_void,
+    length: usize,
+) -> Result<(Layout, Config<'static>)> {
+    // SAFETY: the caller's promise.
+    let text = unsafe { text_from_raw(options)? };
+    if rank > MOST_EXTENTS {
+        return Err(Error::invalid(format_args!("rank is {rank}: an array has at most {MOST_EXTENTS} extents")));
+    }
+    // SAFETY: the caller's promise.
+    let extents = unsafe { slice_from_raw(extents, rank as usize, "extents")? };
+    let (scalar, byte_order) = value_type_of(value_type)?;
+    let layout = Layout { scalar, byte_order, shape: Shape::fold(extents)? };
+    let fill_value = match fill_value.is_null() {
+        true => None,
+        // SAFETY: the caller's promise.
+        false => Some(bits(unsafe { slice_from_raw(fill_value.cast(), scalar.size(), "fill value")? }, byte_order)),
+    };
+    let config = Config { fill_value, ..options::parse(text)? };
+    if length as u64 != layout.chunk_bytes() {
+        return Err(Error::invalid(format_args!(
+            "the array has {length} bytes, its type and extents {extents:?} say {}",
+            layout.chunk_bytes()
+        )));
+    }
+    Ok((layout, config))
 }
 
 /// # Safety

@@ -184,7 +184,7 @@ fn compress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers) -
             layout.scalar,
         )));
     }
-    let Buffers { workspace, stream, history } = kept;
+    let Buffers { workspace, stream, history, .. } = kept;
     let mut stream = backend::compress(chunk.bytes(), &layout, &config, workspace, stream, history)?;
     chunk.replace_with(stream.bytes())
 }
@@ -226,7 +226,7 @@ fn addressable(bytes: u64) -> Result<usize> {
 
 /// HDF5 trusts a filter with the length of a chunk and reads the bytes as the dataset's type. The extents may differ: the bytes
 /// do not depend on how they were folded.
-fn check_layout(found: &Layout, expected: &Layout) -> Result<()> {
+pub(crate) fn check_layout(found: &Layout, expected: &Layout) -> Result<()> {
     if (found.chunk_bytes(), found.scalar, found.byte_order) != (expected.chunk_bytes(), expected.scalar, expected.byte_order) {
         return Err(Error::invalid(format_args!(
             "stream holds {}, the dataset's chunks are {}: the stream belongs to another dataset, or one of the two is damaged",

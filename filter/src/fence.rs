@@ -14,6 +14,10 @@ use crate::float_environment::DefaultFloatEnvironment;
 pub(crate) enum Failure {
     /// The codec's or our own refusal.
     Refused(Error),
+    /// A dataset or a selection that HDF5 can read and write, and the functions of whole arrays cannot.
+    Unsuitable(Error),
+    /// A call of HDF5 or of the system has failed.
+    Hdf5(Error),
     /// A bug: what the panic said.
     Panicked(String),
 }
@@ -21,19 +25,41 @@ pub(crate) enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(error) => error.fmt(formatter),
+            Self::Refused(error) | Self::Unsuitable(error) | Self::Hdf5(error) => error.fmt(formatter),
             Self::Panicked(text) => write!(formatter, "internal error, please report it: {text}"),
         }
     }
 }
 
+impl Failure {
+    /// A dataset or a selection that is left to HDF5, with the reason; a lack of memory stays one.
+    pub(crate) fn unsuitable(reason: impl fmt::Display) -> Self {
+        Self::sorted(Error::invalid(reason), Self::Unsuitable)
+    }
+
+    /// A failed call, with the reason; a lack of memory stays one.
+    pub(crate) fn hdf5(reason: impl fmt::Display) -> Self {
+        Self::sorted(Error::invalid(reason), Self::Hdf5)
+    }
+
+    fn sorted(error: Error, kind: impl FnOnce(Error) -> Self) -> Self {
+        if matches!(error, Error::OutOfMemory { .. }) { Self::Refused(error) } else { kind(error) }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
 /// Runs a body in the codec's floating-point mode, and stops a panic: unwinding into C would end the process. Before a panic gets here, Rust's
 /// panic hook has written it to stderr with its file and line, which are all that a bug report can have.
-pub(crate) fn contain<R>(body: impl FnOnce() -> Result<R>) -> std::result::Result<R, Failure> {
+pub(crate) fn contain<R, E: Into<Failure>>(body: impl FnOnce() -> std::result::Result<R, E>) -> std::result::Result<R, Failure> {
     let _default = DefaultFloatEnvironment::enter();
     // Nothing the body touches is seen again after a panic: the thread's buffers are lost to it, see `with_kept_buffers`.
     match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(result) => result.map_err(Failure::Refused),
+        Ok(result) => result.map_err(Into::into),
         Err(payload) => Err(memory::text(panic_text(&*payload)).map_or_else(Failure::Refused, Failure::Panicked)),
     }
 }
@@ -51,6 +77,8 @@ fn panic_text(payload: &(dyn Any + Send)) -> &str {
 pub(crate) struct Buffers {
     pub(crate) workspace: Workspace,
     pub(crate) stream: Vec<u8>,
+    /// A chunk of an array that does not lie in one piece in memory.
+    pub(crate) chunk: Vec<u8>,
     /// Books of the chunks before, once a dataset has asked for them.
     pub(crate) history: Option<AdaptiveDictionary>,
 }
@@ -59,7 +87,9 @@ pub(crate) struct Buffers {
 ///
 /// # Errors
 /// `OutOfMemory`, and those of `body`.
-pub(crate) fn with_kept_buffers<R>(body: impl FnOnce(&mut Buffers) -> Result<R>) -> Result<R> {
+pub(crate) fn with_kept_buffers<R, E: From<Error>>(
+    body: impl FnOnce(&mut Buffers) -> std::result::Result<R, E>,
+) -> std::result::Result<R, E> {
     let mut buffers = match per_thread::take() {
         Some(buffers) => buffers,
         None => new_buffers()?,
@@ -80,7 +110,7 @@ fn new_buffers() -> Result<Box<Buffers>> {
 ///
 /// # Errors
 /// `OutOfMemory`.
-fn try_box<T>(value: T) -> Result<Box<T>> {
+pub(crate) fn try_box<T>(value: T) -> Result<Box<T>> {
     const { assert!(size_of::<T>() > 0) };
     // SAFETY: the layout has a size, as asserted.
     let address = unsafe { std::alloc::alloc(std::alloc::Layout::new::<T>()) }.cast::<T>();
@@ -152,7 +182,7 @@ mod tests {
 
     #[test]
     fn buffers_are_kept_by_thread_and_lost_by_a_panic() {
-        let length = || with_kept_buffers(|kept| Ok(kept.stream.len()));
+        let length = || with_kept_buffers(|kept| Result::Ok(kept.stream.len()));
         std::thread::spawn(move || {
             with_kept_buffers(|kept| quire_codec::memory::push(&mut kept.stream, 7)).expect("memory");
             assert_eq!(length(), Ok(1));

@@ -5,6 +5,9 @@
 //! Nothing is kept from call to call: one process may hold several HDF5 libraries (h5py, netCDF4 and PyTables each bring one), and
 //! they all call the same plugin.
 
+/// What the functions of whole arrays ask of datasets and files.
+pub(crate) mod datasets;
+
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
@@ -41,6 +44,21 @@ impl Library {
                 "the HDF5 library that called the filter cannot be found in this process: use a shared one, as the functions of a statically \
                  linked one are hidden from plugins; reading works all the same",
             )
+        })
+    }
+
+    /// The library with this function, or that of [`Library::of_caller`] where the address leads to none: it may be null, or a program's own stub for the function.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the process has no HDF5 library that can be seen, or several.
+    pub(crate) fn with_function(address: *const c_void) -> Result<Self> {
+        Self::of_caller(address).map_err(|error| {
+            error.reworded(|_| {
+                Error::invalid(
+                    "no HDF5 library can be found in this process, or several: give the address of one of its functions, (void *)H5Dwrite say, and \
+                     link HDF5 as a shared library",
+                )
+            })
         })
     }
 

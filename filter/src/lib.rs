@@ -4,12 +4,14 @@
 //! H5Dcreate ──► set_local ──► cd_values: the user's bound + the chunk's type and extents
 //! H5Dwrite  ──► filter    ──► backend::compress   ──► quire_gpu, or quire_codec::Workspace
 //! H5Dread   ──► filter    ──► backend::decompress ──► quire_gpu, or quire_codec::Workspace
-//! C, Python ──► quire_*   ──► those two, without HDF5
+//! C, Python ──► quire_*   ──► those two, without HDF5, or arrays: many chunks on many threads, and HDF5's chunks as they are
 //! ```
 //!
 //! HDF5 loads this library when a file or a program names filter [`FILTER_ID`], and tools like h5dump load every plugin they find. So
 //! loading does nothing: no thread, no allocation, no output. The library is not linked with libhdf5 (see `h5api` for why).
 
+/// Whole arrays, on all cores.
+mod arrays;
 /// Which processor does a call: the environment's word, the GPU, the CPU.
 mod backend;
 /// The codec as C functions for programs without HDF5, and for Python.

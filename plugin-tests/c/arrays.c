@@ -73,6 +73,60 @@ int main(void)
     MUST(quire_decompress(stream.address, stream.length, decoded, sizeof counts, &text) == QUIRE_OK && !memcmp(decoded, counts, sizeof counts));
     quire_free(&text);
     quire_free(&stream);
+
+    /* Many arrays at once, on two threads; and one that is damaged. */
+    enum { COUNT = 20 };
+    const void *arrays[COUNT], *addresses[COUNT];
+    void *targets[COUNT];
+    size_t lengths[COUNT];
+    static double batch[COUNT][VALUES];
+    quire_bytes streams[COUNT];
+    for (int number = 0; number < COUNT; number++)
+        arrays[number] = values;
+    MUST(quire_compress_batch("abs=1e-3", QUIRE_F64, 3, extents, &fill, COUNT, arrays, sizeof values, 2, streams, &text) == QUIRE_OK);
+    quire_free(&text);
+    MUST(quire_compress("abs=1e-3", QUIRE_F64, 3, extents, &fill, values, sizeof values, &stream) == QUIRE_OK);
+    for (int number = 0; number < COUNT; number++) {
+        MUST(streams[number].length == stream.length && !memcmp(streams[number].address, stream.address, stream.length));
+        addresses[number] = streams[number].address;
+        lengths[number] = streams[number].length;
+        targets[number] = batch[number];
+    }
+    MUST(quire_decompress_batch(COUNT, addresses, lengths, targets, sizeof values, 0, &text) == QUIRE_OK);
+    quire_free(&text);
+    MUST(quire_decompress(stream.address, stream.length, decoded, sizeof decoded, &text) == QUIRE_OK);
+    quire_free(&text);
+    for (int number = 0; number < COUNT; number++)
+        MUST(!memcmp(batch[number], decoded, sizeof decoded));
+    streams[7].address[50] ^= 1;
+    MUST(quire_decompress_batch(COUNT, addresses, lengths, targets, sizeof values, 3, &text) == QUIRE_DAMAGED);
+    MUST(says(&text, "chunk 7: stream is damaged"));
+    for (int number = 0; number < COUNT; number++)
+        quire_free(&streams[number]);
+    quire_free(&stream);
+    arrays[3] = NULL;
+    MUST(quire_compress_batch("abs=1e-3", QUIRE_F64, 3, extents, NULL, COUNT, arrays, sizeof values, 2, streams, &text) == QUIRE_INVALID);
+    MUST(says(&text, "chunk 3: the address of the values is"));
+    for (int number = 0; number < COUNT; number++)
+        MUST(!streams[number].address);
+    MUST(quire_compress_batch("abs=1e-3", QUIRE_F64, 3, extents, NULL, 0, NULL, sizeof values, 2, NULL, &text) == QUIRE_OK);
+    quire_free(&text);
+    MUST(quire_compress_batch("abs=1e-3", QUIRE_F64, 3, extents, NULL, COUNT, arrays, 8, 2, streams, &text) == QUIRE_INVALID);
+    MUST(says(&text, "the array has 8 bytes"));
+    MUST(quire_compress_batch("abs=1e-3", QUIRE_F64, 3, extents, NULL, COUNT, arrays, sizeof values, 2000, streams, &text) == QUIRE_INVALID);
+    MUST(says(&text, "threads is 2000: give 1 to 1024"));
+
+    /* Without HDF5 in the process there is no dataset. */
+    const quire_box box = {.value_type = QUIRE_F64, .rank = 3, .count = extents, .values = values};
+    quire_transfer *transfer = (quire_transfer *)values;
+    MUST(quire_h5_write(1, NULL, &box, 0, &text) == QUIRE_INVALID);
+    MUST(says(&text, "no HDF5 library can be found in this process"));
+    MUST(quire_h5_begin_read(1, NULL, &box, 0, &transfer, &text) == QUIRE_INVALID && !transfer);
+    quire_free(&text);
+    MUST(quire_transfer_step(NULL, NULL, NULL, &text) == QUIRE_INVALID);
+    quire_free(&text);
+    quire_transfer_wait(NULL, 1);
+    quire_transfer_end(NULL);
     printf("arrays come back\n");
     return 0;
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use plugin_tests::{Python, Sandbox, assert_says, crate_folder, end_in_order, repository, succeed};
+use plugin_tests::{LIBRARY_NAME, Python, Sandbox, assert_says, crate_folder, end_in_order, repository, succeed};
 
 /// One dataset of each type and rank is enough to see that the program came through.
 const DATASETS: [&str; 5] = ["f32_little_rank1", "f32_big_rank2", "f64_little_rank3", "f64_big_rank4", "f64_big_rank5"];
@@ -46,6 +46,27 @@ fn the_example_of_the_documents_runs_and_says_what_is_missing() {
     assert_says(&succeed(sandbox.command(&program).arg(&file)), &["ratio ", "within the bound of 0.001"]);
     let lost = end_in_order(sandbox.command(&program).arg(&file).env("HDF5_PLUGIN_PATH", "/nowhere"));
     assert_says(&lost, &["finding the filter (is HDF5_PLUGIN_PATH set?) failed"]);
+}
+
+#[test]
+fn the_example_of_whole_arrays_runs() {
+    let sandbox = Sandbox::new();
+    let (program, folder) = (sandbox.path("arrays"), sandbox.plugin_folder());
+    let mut compiler = sandbox.command("h5cc");
+    compiler.args(["-shlib", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
+    compiler.arg("-I").arg(repository().join("filter/include")).arg(repository().join("docs/example_arrays.c"));
+    compiler.arg("-L").arg(&folder).arg(format!("-l:{LIBRARY_NAME}")).arg(format!("-Wl,-rpath,{}", folder.display())).arg("-lm");
+    let _ = succeed(&mut compiler);
+    let file = sandbox.path("arrays.h5");
+    let report = succeed(sandbox.command(&program).arg(&file));
+    assert_says(&report, &["20 chunks, ratio ", "within the bound of 0.001"]);
+    // Chunks at the edge that the file did not have are no errors, and HDF5 has not said so.
+    assert_eq!(report.stderr, "");
+    // A reader that knows nothing of the library but the plugin.
+    let script = "import h5py, sys; x = h5py.File(sys.argv[1])['field'][0, 0, :2]; assert abs(x[1] - 0.05) < 0.002, x";
+    for python in Python::ALL {
+        let _ = succeed(sandbox.command(python.interpreter()).args(["-c", script]).arg(&file));
+    }
 }
 
 #[test]

@@ -168,6 +168,7 @@ fn the_library_says_what_it_is() {
 #[test]
 fn a_panic_is_a_status() {
     // SAFETY: it can be written.
-    let (status, text) = call(|result| unsafe { deliver(result, contain(|| panic!("a test of the fence"))) });
+    let (status, text) =
+        call(|result| unsafe { deliver(result, contain(|| -> Result<Bytes> { panic!("a test of the fence") })) });
     assert_eq!((status, text.as_slice()), (INTERNAL, &b"internal error, please report it: a test of the fence"[..]));
 }

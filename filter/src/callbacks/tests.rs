@@ -259,7 +259,7 @@ fn threads_and_nested_calls_share_nothing() {
                 for _ in 0..50 {
                     assert_eq!(stream(), expected);
                     // A filter called while this thread is inside another one finds the buffers lent, and takes new ones.
-                    assert_eq!(with_kept_buffers(|_| Ok(stream())), Ok(expected.clone()));
+                    assert_eq!(with_kept_buffers(|_| Result::Ok(stream())), Ok(expected.clone()));
                 }
             });
         }

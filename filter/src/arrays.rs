@@ -1,0 +1,92 @@
+//! Whole arrays, on all cores, beside HDF5's filter pipeline and into the same files.
+//!
+//! HDF5 hands a filter one chunk at a time, on one thread. Here threads take chunks from a shared counter and make the streams that the filter
+//! would have made; the calling thread puts them into the file with H5Dwrite_chunk. Reading goes the other way round.
+//!
+//! ```text
+//!            calling thread: HDF5                          threads: no HDF5
+//! write      old chunk, where parts of it stay ─> slot ─> overlay, backend::compress ─> slot ─> H5Dwrite_chunk
+//! read       H5Dread_chunk, or its address     ─> slot ─> backend::decompress ─> the array
+//! ```
+//!
+//! | module | |
+//! |---|---|
+//! | [`crew`] | threads, the counter, and the slots between them and the calling thread |
+//! | [`grid`] | which chunks a selection touches, and which part of each |
+//! | [`strided`] | values of an array in memory, in any strides |
+//! | [`batch`] | many chunks of one layout, without HDF5 |
+//! | [`dataset`] | what a dataset has to be, and is |
+//! | [`writing`], [`reading`] | what a thread does with one chunk of a dataset |
+//! | [`transfer`] | a write or a read, step by step |
+//!
+//! # Memory
+//!
+//! A transfer has [`SLOTS_A_THREAD`] slots a thread, each with at most one stream that comes from the file and one that goes there: a stream is at most
+//! 16 bytes longer than its chunk. A thread has what the filter has (`docs/guide.md`, memory), and one chunk more where a chunk does not lie in one piece
+//! in the array.
+//!
+//! # Order
+//!
+//! Chunks are written in the order of their indices. So a write that ends early has written the first chunks, and the file does not depend on the threads.
+
+pub(crate) mod batch;
+pub(crate) mod crew;
+pub(crate) mod dataset;
+pub(crate) mod grid;
+mod reading;
+pub(crate) mod strided;
+pub(crate) mod transfer;
+mod writing;
+
+use std::num::NonZero;
+
+use quire_codec::{AdaptPolicy, Config, Error};
+
+use crate::backend::{self, MOST_THREADS};
+use crate::fence::Failure;
+
+/// A result of the functions of whole arrays.
+pub(crate) type Outcome<T> = std::result::Result<T, Failure>;
+
+/// Chunks that may be on their way, for each thread: one that it works on, one that waits for it, one that waits for HDF5.
+const SLOTS_A_THREAD: usize = 3;
+
+/// The number of threads for so many chunks: the argument, `QUIRE_THREADS`, or what the process may use by its affinity and its control group.
+///
+/// # Errors
+/// `InvalidArgument` for a number that cannot be, or an environment that makes no sense.
+fn threads_for(chunks: usize, argument: u32, config: Option<&Config<'_>>) -> Outcome<usize> {
+    let argument = argument as usize;
+    if argument > MOST_THREADS {
+        return Err(Error::invalid(format_args!(
+            "threads is {argument}: give 1 to {MOST_THREADS}, or 0 to let the library choose"
+        ))
+        .into());
+    }
+    let from_environment = backend::threads()?;
+    if config.is_some_and(|config| config.adapt == AdaptPolicy::History) {
+        backend::log_once(format_args!(
+            "adapt=history: one thread takes all chunks of an array, as each depends on those before"
+        ));
+        return Ok(1);
+    }
+    let wanted = NonZero::new(argument).or(from_environment);
+    let threads = wanted.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZero::get);
+    Ok(threads.min(MOST_THREADS).min(chunks).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quire_codec::ErrorBound;
+
+    #[test]
+    fn threads_are_no_more_than_chunks_and_one_where_chunks_depend_on_each_other() {
+        let threads = |chunks, argument, config| threads_for(chunks, argument, config).expect("a number");
+        assert_eq!((threads(100, 7, None), threads(3, 7, None), threads(0, 0, None)), (7, 3, 1));
+        let config = Config::new(ErrorBound::Absolute(1.0)).expect("a bound");
+        let history = Config { adapt: AdaptPolicy::History, ..config };
+        assert_eq!((threads(100, 7, Some(&config)), threads(100, 7, Some(&history))), (7, 1));
+        assert!(threads_for(1, 1025, None).expect_err("too many").to_string().starts_with("threads is 1025"));
+    }
+}

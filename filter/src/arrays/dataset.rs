@@ -1,0 +1,146 @@
+//! What a dataset has to be, and is: chunks, this filter alone, and the type of the values in memory.
+
+use std::fmt;
+use std::fs::File;
+
+use hdf5_sys::h5i::hid_t;
+use quire_codec::{ByteOrder, Config, Error, Layout, Scalar};
+
+use super::Outcome;
+use super::grid::Grid;
+use super::strided::Dense;
+use crate::FILTER_ID;
+use crate::cd_values::{CdValues, MAX_WORDS};
+use crate::fence::Failure;
+use crate::h5api::Library;
+
+/// Which way the values go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From memory to the file.
+    Write,
+    /// From the file to memory.
+    Read,
+}
+
+/// A box of a dataset, and the type of its values in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Selection<'a> {
+    pub(crate) start: &'a [u64],
+    pub(crate) count: &'a [u64],
+    pub(crate) value_type: (Scalar, ByteOrder),
+}
+
+/// What the threads have to know of a dataset and of the box that is read or written.
+pub(super) struct Shape {
+    pub(super) grid: Grid,
+    pub(super) layout: Layout,
+    pub(super) dense: Dense,
+    /// One value: what is where the file has no data.
+    pub(super) filling: [u8; 8],
+}
+
+/// A dataset that can be read or written, and the box of it.
+pub(super) struct Suitable {
+    pub(super) shape: Shape,
+    pub(super) config: Config<'static>,
+    /// Chunks of the whole dataset, in the file or not.
+    pub(super) all_chunks: u64,
+    /// Whether HDF5's caches may hold what the file does not.
+    pub(super) is_writable: bool,
+    /// The file, where it can be read beside HDF5.
+    pub(super) file: Option<File>,
+}
+
+/// A type of values as messages name it.
+struct Named((Scalar, ByteOrder));
+
+impl fmt::Display for Named {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scalar, byte_order) = self.0;
+        write!(formatter, "{scalar:?} {byte_order:?} endian")
+    }
+}
+
+impl Shape {
+    /// A chunk as HDF5 makes it before there are data.
+    pub(super) fn fill(&self, chunk: &mut [u8]) {
+        let value = &self.filling[..self.layout.scalar.size()];
+        if value.iter().all(|&byte| byte == 0) {
+            chunk.fill(0);
+        } else {
+            chunk.chunks_exact_mut(value.len()).for_each(|target| target.copy_from_slice(value));
+        }
+    }
+}
+
+impl Suitable {
+    /// Looks at a dataset.
+    ///
+    /// # Errors
+    /// `Unsuitable` for one that HDF5 can read or write, and the functions of whole arrays cannot; `InvalidArgument` for a selection outside of it; `Hdf5`.
+    pub(super) fn find(library: &Library, dataset: hid_t, selection: &Selection<'_>, direction: Direction) -> Outcome<Self> {
+        let properties = library.create_properties(dataset)?;
+        let dcpl = properties.id();
+        if !library.is_chunked(dcpl)? {
+            return Err(Failure::unsuitable("the dataset is not stored in chunks, so that it has no filter"));
+        }
+        let filters = library.filters(dcpl)?;
+        if filters != [FILTER_ID] {
+            return Err(Failure::unsuitable(format_args!(
+                "the filters of this dataset are {filters:?}: only those with {FILTER_ID} alone are read and written as whole arrays"
+            )));
+        }
+        if library.leaves_edges_unfiltered(dcpl)? {
+            return Err(Failure::unsuitable("chunks at the dataset's edges are stored without filters (H5Pset_chunk_opts)"));
+        }
+        let (_, words) = library.filter_parameters(dcpl, FILTER_ID, MAX_WORDS)?;
+        let CdValues { config, layout } = CdValues::parse(&words)?;
+        let layout = layout.ok_or_else(|| {
+            Failure::unsuitable(format_args!(
+                "cd_values {words:?} lack the chunk's layout: the dataset was created without the filter"
+            ))
+        })?;
+        let type_id = library.type_of(dataset)?;
+        let found = library.element_type(type_id.id())?.scalar()?;
+        if found != selection.value_type {
+            return Err(Failure::unsuitable(format_args!(
+                "values in memory are {}, those of the dataset {}: HDF5 converts types, the functions of whole arrays do not",
+                Named(selection.value_type),
+                Named(found)
+            )));
+        }
+        let file_id = library.file_of(dataset)?;
+        let is_writable = library.is_writable(file_id.id())?;
+        if direction == Direction::Write {
+            if !is_writable {
+                return Err(Failure::unsuitable("the file is open for reading only: open it for writing"));
+            }
+            if library.is_parallel(file_id.id())? {
+                return Err(Failure::unsuitable(
+                    "parallel HDF5 writes compressed datasets together: use H5Dwrite, with collective transfers",
+                ));
+            }
+        }
+        let (extents, chunk) = (library.extents(dataset)?, library.chunk_extents(dcpl)?);
+        let dense = Dense::new(&chunk, layout.scalar.size())?;
+        if (dense.bytes() as u64, (layout.scalar, layout.byte_order)) != (layout.chunk_bytes(), found)
+            || chunk.len() != extents.len()
+        {
+            return Err(Error::invalid(format_args!(
+                "cd_values {words:?} are those of another dataset: this one has chunks of {chunk:?} values of {}",
+                Named(found)
+            ))
+            .into());
+        }
+        let whole = Grid::new(&extents, &chunk, &[0; super::grid::MOST_AXES][..extents.len()], &extents);
+        let grid = Grid::new(&extents, &chunk, selection.start, selection.count)?;
+        Ok(Self {
+            shape: Shape { grid, layout, dense, filling: library.filling(dcpl, type_id.id(), layout.scalar.size())? },
+            config,
+            all_chunks: whole.map_or(u64::MAX, |grid| grid.chunks() as u64),
+            is_writable,
+            file: if direction == Direction::Read { library.plain_file(file_id.id())? } else { None },
+        })
+    }
+}

@@ -1,0 +1,101 @@
+//! What a thread does with one chunk of a dataset that is read.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+use quire_codec::{Unverified, memory};
+
+use super::crew::{Fetched, Work};
+use super::dataset::Shape;
+use super::strided::Strided;
+use super::{Outcome, grid::Part};
+use crate::backend;
+use crate::callbacks::check_layout;
+use crate::fence::{Buffers, Failure, with_kept_buffers};
+use crate::h5api::datasets::Location;
+use crate::message::OsError;
+
+/// A read: where chunks come from, and where their values go.
+pub(super) struct Reading {
+    pub(super) shape: Shape,
+    pub(super) target: Strided,
+    /// Where the file has the chunks, by their numbers, if the threads read it; without that, the calling thread fetches them.
+    pub(super) source: Option<(File, Vec<Option<Location>>)>,
+}
+
+impl Work for Reading {
+    fn compute(&self, chunk: usize, fetched: &mut Fetched, _made: &mut Vec<u8>) -> Outcome<()> {
+        if let Some((file, locations)) = &self.source {
+            match locations[chunk] {
+                Some(location) => read_from(file, location, fetched)?,
+                None => fetched.bytes.clear(),
+            }
+        }
+        let part = self.shape.grid.part(chunk);
+        // SAFETY: strides keep values apart (`Transfer::begin`), and the crew gives each chunk to one thread.
+        if let Some(values) = unsafe { self.target.piece_mut(&part, &self.shape.dense) } {
+            return with_kept_buffers(|kept| self.shape.decode(fetched, values, kept));
+        }
+        with_kept_buffers(|kept| {
+            let mut values = std::mem::take(&mut kept.chunk);
+            let outcome = self.decode_beside(fetched, &mut values, kept, &part);
+            kept.chunk = values;
+            outcome
+        })
+    }
+}
+
+impl Reading {
+    /// Decodes a chunk into a buffer, and copies what was selected of it.
+    fn decode_beside(&self, fetched: &Fetched, values: &mut Vec<u8>, kept: &mut Buffers, part: &Part) -> Outcome<()> {
+        let length = self.shape.dense.bytes();
+        memory::lengthen(values, length)?;
+        let values = &mut values[..length];
+        self.shape.decode(fetched, values, kept)?;
+        // SAFETY: as in `compute`.
+        unsafe { self.target.scatter(&self.shape.grid, part, &self.shape.dense, values) };
+        Ok(())
+    }
+}
+
+impl Shape {
+    /// The values of a chunk as the file has it, or of one that the file does not have.
+    pub(super) fn decode(&self, fetched: &Fetched, values: &mut [u8], kept: &mut Buffers) -> Outcome<()> {
+        if fetched.bytes.is_empty() {
+            self.fill(values);
+            return Ok(());
+        }
+        if fetched.mask & 1 == 1 {
+            // HDF5 has stored the values without the filter.
+            if fetched.bytes.len() != values.len() {
+                return Err(Failure::hdf5(format_args!(
+                    "it was stored without the filter and has {} bytes, but {} are expected: the file is damaged",
+                    fetched.bytes.len(),
+                    values.len()
+                )));
+            }
+            values.copy_from_slice(&fetched.bytes);
+            return Ok(());
+        }
+        let stream = Unverified::read(&fetched.bytes)?;
+        check_layout(&stream.header().layout, &self.layout)?;
+        Ok(backend::decompress(stream, values, &mut kept.workspace)?)
+    }
+}
+
+fn read_from(file: &File, location: Location, fetched: &mut Fetched) -> Outcome<()> {
+    let length = usize::try_from(location.bytes).map_err(|_| quire_codec::Error::OutOfMemory { bytes: location.bytes })?;
+    memory::resize(&mut fetched.bytes, length)?;
+    fetched.mask = location.mask;
+    file.read_exact_at(&mut fetched.bytes, location.address).map_err(|error| {
+        let Location { address, bytes, .. } = location;
+        match error.raw_os_error() {
+            Some(number) => {
+                Failure::hdf5(format_args!("its {bytes} bytes at {address} of the file cannot be read: {}", OsError(number)))
+            }
+            None => {
+                Failure::hdf5(format_args!("its {bytes} bytes at {address} of the file cannot be read: the file ends before"))
+            }
+        }
+    })
+}

@@ -1,0 +1,276 @@
+//! Values of an array in memory, in any strides, and the way between them and a chunk.
+//!
+//! All raw pointers of the arrays are here.
+
+use std::slice;
+
+use quire_codec::{Error, Result, memory};
+
+use super::grid::{Grid, MOST_AXES, Part};
+
+/// The values of a box in memory: `stride` bytes from one value to the next along each axis, slowest axis first. Strides may be negative; where values are
+/// only read, they may be 0.
+pub(crate) struct Strided {
+    /// The first value of the box.
+    address: *mut u8,
+    /// Bytes of a value.
+    size: usize,
+    strides: Vec<isize>,
+}
+
+// SAFETY: the pointer is the caller's, who vouches for the values as long as this lives (`Strided::new`). Threads read them, or write parts of them that have no value
+// in common: parts of different chunks of one grid, over strides that `values_are_apart`.
+unsafe impl Send for Strided {}
+// SAFETY: as above.
+unsafe impl Sync for Strided {}
+
+/// How the values of a chunk lie in their bytes: C order.
+pub(crate) struct Dense {
+    size: usize,
+    strides: Vec<isize>,
+    bytes: usize,
+}
+
+impl Dense {
+    /// # Errors
+    /// `InvalidArgument` for a chunk that this machine cannot address.
+    pub(crate) fn new(extents: &[u64], size: usize) -> Result<Self> {
+        let mut strides = Vec::new();
+        memory::resize(&mut strides, extents.len())?;
+        let mut bytes = size as isize;
+        for (stride, &extent) in strides.iter_mut().zip(extents).rev() {
+            *stride = bytes;
+            bytes = isize::try_from(extent).ok().and_then(|extent| bytes.checked_mul(extent)).ok_or_else(|| {
+                Error::invalid(format_args!("chunks of {extents:?} values have more bytes than this machine can address"))
+            })?;
+        }
+        Ok(Self { size, strides, bytes: bytes as usize })
+    }
+
+    /// Bytes of a chunk.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Bytes from the chunk's first value to the part's.
+    fn offset(&self, part: &Part) -> isize {
+        offset(&part.in_chunk, &self.strides)
+    }
+
+    /// A copy of the part stays inside `length` bytes.
+    fn check(&self, part: &Part, length: usize) {
+        assert_eq!(length, self.bytes, "a chunk has all its bytes");
+        let last = part.in_chunk.iter().zip(&part.lens).zip(&self.strides);
+        let end = last.map(|((first, len), stride)| (first + len - 1) * *stride as usize).sum::<usize>() + self.size;
+        assert!(end <= self.bytes, "a part is inside its chunk");
+    }
+}
+
+impl Strided {
+    /// # Safety
+    /// Every value of the box that is selected, `address` plus any index below its extent times its stride, has `size` bytes that nobody changes while this lives,
+    /// and, if [`Strided::scatter`] or [`Strided::piece_mut`] is called, that nobody else uses.
+    pub(crate) unsafe fn new(address: *mut u8, size: usize, strides: Vec<isize>) -> Self {
+        Self { address, size, strides }
+    }
+
+    /// The strides of values in C order.
+    ///
+    /// # Errors
+    /// As [`Dense::new`].
+    pub(crate) fn in_c_order(count: &[u64], size: usize) -> Result<Vec<isize>> {
+        Ok(Dense::new(count, size)?.strides)
+    }
+
+    /// Whether no two values of a box share a byte, as far as strides that are sorted show it.
+    pub(crate) fn values_are_apart(&self, count: &[u64]) -> bool {
+        let mut axes = [(0, 0); MOST_AXES];
+        let mut used = 0;
+        for (&count, &stride) in count.iter().zip(&self.strides).filter(|&(&count, _)| count > 1) {
+            axes[used] = (stride.unsigned_abs() as u128, u128::from(count));
+            used += 1;
+        }
+        axes[..used].sort_unstable();
+        let mut reach = self.size as u128;
+        axes[..used].iter().all(|&(stride, count)| {
+            let apart = stride >= reach;
+            reach += stride * (count - 1);
+            apart
+        })
+    }
+
+    fn part_address(&self, part: &Part) -> *mut u8 {
+        self.address.wrapping_offset(offset(&part.in_box, &self.strides))
+    }
+
+    /// Whether a whole chunk lies in memory as it lies in its bytes.
+    fn is_piece(&self, part: &Part, chunk: &Dense) -> bool {
+        let axes = self.strides.iter().zip(&chunk.strides).zip(&part.lens);
+        part.is_whole && axes.into_iter().all(|((here, there), &len)| here == there || len == 1)
+    }
+
+    /// A chunk of the box where it is, if it lies there in one piece.
+    pub(crate) fn piece(&self, part: &Part, chunk: &Dense) -> Option<&[u8]> {
+        // SAFETY: the values of the part, all of which the caller of `new` vouches for, are these bytes.
+        self.is_piece(part, chunk).then(|| unsafe { slice::from_raw_parts(self.part_address(part), chunk.bytes) })
+    }
+
+    /// As [`Strided::piece`], to be written.
+    ///
+    /// # Safety
+    /// The grid's values are apart, and no other thread has the part of the same chunk.
+    #[expect(clippy::mut_from_ref, reason = "threads share the box and write parts without a value in common")]
+    pub(crate) unsafe fn piece_mut(&self, part: &Part, chunk: &Dense) -> Option<&mut [u8]> {
+        // SAFETY: as in `piece`, and nobody else has the bytes.
+        self.is_piece(part, chunk).then(|| unsafe { slice::from_raw_parts_mut(self.part_address(part), chunk.bytes) })
+    }
+
+    /// Copies a part of the box to its place in a chunk.
+    pub(crate) fn gather(&self, grid: &Grid, part: &Part, layout: &Dense, chunk: &mut [u8]) {
+        layout.check(part, chunk.len());
+        let lens = &part.lens[..grid.rank()];
+        // SAFETY: the caller of `new` vouches for the values; the part is inside the chunk, as checked.
+        unsafe {
+            let target = chunk.as_mut_ptr().offset(layout.offset(part));
+            copy(lens, self.size, self.part_address(part), &self.strides, target, &layout.strides);
+        }
+    }
+
+    /// Copies a part from its place in a chunk to the box.
+    ///
+    /// # Safety
+    /// As [`Strided::piece_mut`].
+    pub(crate) unsafe fn scatter(&self, grid: &Grid, part: &Part, layout: &Dense, chunk: &[u8]) {
+        layout.check(part, chunk.len());
+        let lens = &part.lens[..grid.rank()];
+        // SAFETY: as in `gather`, and nobody else has the values.
+        unsafe {
+            let source = chunk.as_ptr().offset(layout.offset(part));
+            copy(lens, self.size, source, &layout.strides, self.part_address(part), &self.strides);
+        }
+    }
+}
+
+fn offset(indices: &[usize], strides: &[isize]) -> isize {
+    indices.iter().zip(strides).map(|(&index, &stride)| (index as isize).wrapping_mul(stride)).fold(0, isize::wrapping_add)
+}
+
+/// An axis along which values are copied: their number, and the strides of source and target in bytes.
+#[derive(Clone, Copy, Default)]
+struct Step {
+    len: usize,
+    from: isize,
+    to: isize,
+}
+
+/// Copies a box of values of `size` bytes. Axes along which both sides go on without a gap become one.
+///
+/// # Safety
+/// All values of both boxes are valid, and no value of the target is one of the source.
+unsafe fn copy(lens: &[usize], size: usize, from: *const u8, from_strides: &[isize], to: *mut u8, to_strides: &[isize]) {
+    let (mut steps, mut used, mut run) = ([Step::default(); MOST_AXES], 0, size);
+    for axis in (0..lens.len()).rev().filter(|&axis| lens[axis] != 1) {
+        let step = Step { len: lens[axis], from: from_strides[axis], to: to_strides[axis] };
+        let before = steps[used.max(1) - 1];
+        if used == 0 && (step.from, step.to) == (run as isize, run as isize) {
+            run *= step.len;
+        } else if used > 0 && (step.from, step.to) == (before.from * before.len as isize, before.to * before.len as isize) {
+            steps[used - 1].len *= step.len;
+        } else {
+            steps[used] = step;
+            used += 1;
+        }
+    }
+    // SAFETY: the caller's promise; the steps reach the same values.
+    unsafe { walk(&steps[..used], run, from, to) }
+}
+
+/// Copies runs of bytes along axes, the slowest of which is the last.
+///
+/// # Safety
+/// As [`copy`].
+unsafe fn walk(steps: &[Step], run: usize, from: *const u8, to: *mut u8) {
+    let Some((step, faster)) = steps.split_last() else {
+        // SAFETY: the caller's promise.
+        return unsafe { to.copy_from_nonoverlapping(from, run) };
+    };
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (faster, run) {
+            ([], 1) => each::<1>(step, from, to),
+            ([], 2) => each::<2>(step, from, to),
+            ([], 4) => each::<4>(step, from, to),
+            ([], 8) => each::<8>(step, from, to),
+            _ => (0..step.len as isize).for_each(|at| walk(faster, run, from.offset(at * step.from), to.offset(at * step.to))),
+        }
+    }
+}
+
+/// Copies values of a size that the compiler knows.
+///
+/// # Safety
+/// As [`copy`].
+unsafe fn each<const SIZE: usize>(step: &Step, from: *const u8, to: *mut u8) {
+    for at in 0..step.len as isize {
+        // SAFETY: the caller's promise; arrays of bytes need no alignment.
+        unsafe { to.offset(at * step.to).cast::<[u8; SIZE]>().write(from.offset(at * step.from).cast::<[u8; SIZE]>().read()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gathers all chunks of a box of `size`-byte values in these strides, and scatters them back into zeros.
+    fn round_trip(count: [u64; 3], chunk: [u64; 3], size: usize, strides: [isize; 3]) {
+        let extent = |axis: usize| (count[axis] as isize - 1) * strides[axis];
+        let (low, high) = (0..3).fold((0, 0), |(low, high), axis| (low + extent(axis).min(0), high + extent(axis).max(0)));
+        let room = (high - low) as usize + size;
+        let mut source: Vec<u8> = (0..room).map(|at| (at * 7 % 251) as u8).collect();
+        let mut target = vec![0; room];
+        let grid = Grid::new(&count, &chunk, &[0; 3], &count).expect("a box");
+        let dense = Dense::new(&chunk, size).expect("a chunk");
+        // SAFETY: all values lie between the lowest and the highest address.
+        let [source_box, target_box] = unsafe {
+            [&mut source, &mut target].map(|bytes| Strided::new(bytes.as_mut_ptr().offset(-low), size, strides.to_vec()))
+        };
+        assert!(target_box.values_are_apart(&count));
+        for number in 0..grid.chunks() {
+            let part = grid.part(number);
+            let mut values = vec![0xee; dense.bytes()];
+            source_box.gather(&grid, &part, &dense, &mut values);
+            if let Some(piece) = source_box.piece(&part, &dense) {
+                assert_eq!(piece, values);
+            }
+            // SAFETY: one part at a time.
+            unsafe { target_box.scatter(&grid, &part, &dense, &values) };
+        }
+        for (z, y, x) in (0..count[0]).flat_map(|z| (0..count[1]).flat_map(move |y| (0..count[2]).map(move |x| (z, y, x)))) {
+            let at = (z as isize * strides[0] + y as isize * strides[1] + x as isize * strides[2] - low) as usize;
+            assert_eq!(source[at..at + size], target[at..at + size], "{z} {y} {x}");
+        }
+    }
+
+    #[test]
+    fn values_in_any_strides_come_back() {
+        for size in [1, 2, 4, 8] {
+            let bytes = size as isize;
+            for chunk in [[2, 3, 5], [4, 6, 8], [1, 1, 1], [5, 1, 8]] {
+                // C order; transposed; reversed; every other value; with gaps between rows.
+                for [z, y, x] in [[48, 8, 1], [1, 5, 30], [-48, -8, -1], [96, 16, 2], [100, 11, 1]] {
+                    round_trip([5, 6, 8], chunk, size, [z * bytes, y * bytes, x * bytes]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn strides_that_let_values_overlap_are_found() {
+        let apart = |count: &[u64], strides: &[isize]| {
+            // SAFETY: no value is touched.
+            unsafe { Strided::new(std::ptr::null_mut(), 4, strides.to_vec()) }.values_are_apart(count)
+        };
+        assert!(apart(&[3, 5], &[20, 4]) && apart(&[3, 5], &[4, 12]) && apart(&[3, 5], &[-20, 4]) && apart(&[1, 5], &[0, 4]));
+        assert!(!apart(&[3, 5], &[0, 4]) && !apart(&[3, 5], &[16, 4]) && !apart(&[5], &[2]) && !apart(&[2, 2], &[4, 4]));
+    }
+}

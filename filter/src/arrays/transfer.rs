@@ -1,0 +1,226 @@
+//! A write or a read of a box of a dataset, step by step.
+//!
+//! HDF5 is called in [`Transfer::begin`] and [`Transfer::step`] alone, and both return without waiting for a chunk; [`Transfer::wait`] waits. So a program whose
+//! HDF5 has one lock, as Python has for h5py, need not hold it while chunks are compressed or decompressed.
+
+use std::fmt;
+use std::time::Duration;
+
+use hdf5_sys::h5i::hid_t;
+use quire_codec::{Error, memory};
+
+use super::crew::{Crew, Fault};
+use super::dataset::{Direction, Selection, Shape, Suitable};
+use super::grid::Grid;
+use super::reading::Reading;
+use super::strided::Strided;
+use super::writing::Writing;
+use super::{Outcome, threads_for};
+use crate::fence::Failure;
+use crate::h5api::Library;
+use crate::h5api::datasets::{ChunkFunctions, Location};
+
+/// Listing the chunks of a dataset takes about a sixteenth of the time that HDF5 takes to read them: where fewer are wanted, HDF5 reads those.
+const LISTING_PAYS_FROM: u64 = 16;
+
+/// A transfer on its way. Dropping it leaves the chunks that are not written yet as they were.
+pub(crate) struct Transfer {
+    // Dropped first: its threads use nothing of the rest, but the functions must not outlive the library.
+    job: Job,
+    functions: ChunkFunctions,
+    library: Library,
+    dataset: hid_t,
+    /// A transfer that has failed is not taken up again.
+    has_failed: bool,
+}
+
+enum Job {
+    Write(Crew<Writing>),
+    Read(Crew<Reading>),
+}
+
+/// How far a transfer is, in chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) done: usize,
+    pub(crate) total: usize,
+}
+
+/// Why a transfer has ended early, where, and what had been done by then.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    pub(crate) failure: Failure,
+    place: Option<Place>,
+}
+
+#[derive(Debug)]
+struct Place {
+    /// The first value of the chunk that failed.
+    origin: Vec<u64>,
+    progress: Progress,
+    direction: Direction,
+}
+
+impl Transfer {
+    /// Looks at a dataset, and starts the threads. `memory` has values of the selection's type.
+    ///
+    /// # Errors
+    /// As [`Suitable::find`]; nothing has been read or written then.
+    pub(crate) fn begin(
+        library: Library,
+        dataset: hid_t,
+        selection: &Selection<'_>,
+        memory: Strided,
+        direction: Direction,
+        threads: u32,
+    ) -> Outcome<Self> {
+        let found = Suitable::find(&library, dataset, selection, direction)?;
+        let Suitable { shape, config, all_chunks, is_writable, file } = found;
+        let total = shape.grid.chunks();
+        let functions = library.chunk_functions()?;
+        let job = match direction {
+            Direction::Write => {
+                let threads = threads_for(total, threads, Some(&config))?;
+                Job::Write(Crew::start(Writing { shape, source: memory, config }, total, threads)?)
+            }
+            Direction::Read => {
+                if !memory.values_are_apart(selection.count) {
+                    return Err(Error::invalid(
+                        "the strides let values share bytes: read into an array whose values do not overlap",
+                    )
+                    .into());
+                }
+                let list = file.filter(|_| library.can_list_chunks() && all_chunks / LISTING_PAYS_FROM <= total as u64);
+                let source = match list {
+                    Some(file) => {
+                        if is_writable {
+                            library.flush(dataset)?;
+                        }
+                        Some((file, locations(&library, dataset, &shape.grid)?))
+                    }
+                    None => None,
+                };
+                let threads = threads_for(total, threads, None)?;
+                Job::Read(Crew::start(Reading { shape, target: memory, source }, total, threads)?)
+            }
+        };
+        Ok(Self { job, functions, library, dataset, has_failed: false })
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        let done = match &self.job {
+            Job::Write(crew) => crew.drained(),
+            Job::Read(crew) => crew.drained(),
+        };
+        Progress { done, total: self.shape().grid.chunks() }
+    }
+
+    fn shape(&self) -> &Shape {
+        match &self.job {
+            Job::Write(crew) => &crew.work().shape,
+            Job::Read(crew) => &crew.work().shape,
+        }
+    }
+
+    /// Does what HDF5 has to do now: writes the streams that are made, reads those that will be wanted next.
+    ///
+    /// # Errors
+    /// The first failure of a thread or of HDF5. What was written before stays written.
+    pub(crate) fn step(&mut self) -> Result<Progress, Broken> {
+        if self.has_failed {
+            let failure = Error::invalid("the transfer has failed before: end it, and begin another one").into();
+            return Err(Broken { failure, place: None });
+        }
+        let (library, functions, dataset) = (&self.library, &self.functions, self.dataset);
+        let outcome = match &mut self.job {
+            Job::Write(crew) => crew.step(
+                |work, chunk, fetched| {
+                    let part = work.shape.grid.part(chunk);
+                    if !part.is_whole {
+                        fetched.mask = library.read_chunk(functions, dataset, &part.origin, &mut fetched.bytes)?;
+                    }
+                    Ok(())
+                },
+                |work, chunk, stream| library.write_chunk(functions, dataset, &work.shape.grid.part(chunk).origin, stream),
+            ),
+            Job::Read(crew) => crew.step(
+                |work, chunk, fetched| {
+                    if work.source.is_none() {
+                        let origin = work.shape.grid.part(chunk).origin;
+                        fetched.mask = library.read_chunk(functions, dataset, &origin, &mut fetched.bytes)?;
+                    }
+                    Ok(())
+                },
+                |_, _, _| Ok(()),
+            ),
+        };
+        match outcome {
+            Ok(()) => Ok(self.progress()),
+            Err(fault) => Err(self.broken(fault)),
+        }
+    }
+
+    /// Waits until there is something for [`Transfer::step`] to do, or the time is up.
+    pub(crate) fn wait(&mut self, timeout: Option<Duration>) {
+        match &mut self.job {
+            Job::Write(crew) => crew.wait(timeout),
+            Job::Read(crew) => crew.wait(timeout),
+        }
+    }
+
+    /// Takes a transfer to its end.
+    ///
+    /// # Errors
+    /// As [`Transfer::step`].
+    pub(crate) fn finish(mut self) -> Result<(), Broken> {
+        while { self.step()? }.is_under_way() {
+            self.wait(None);
+        }
+        Ok(())
+    }
+
+    fn broken(&mut self, fault: Fault) -> Broken {
+        self.has_failed = true;
+        let direction = if matches!(self.job, Job::Write(_)) { Direction::Write } else { Direction::Read };
+        let grid = &self.shape().grid;
+        let place = fault.chunk.and_then(|chunk| {
+            // Without memory for its place the failure is told all the same.
+            let origin = memory::collect(grid.part(chunk).origin.into_iter().take(grid.rank())).ok()?;
+            Some(Place { origin, progress: self.progress(), direction })
+        });
+        Broken { failure: fault.failure, place }
+    }
+}
+
+impl Progress {
+    pub(crate) fn is_under_way(self) -> bool {
+        self.done < self.total
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(Place { origin, progress: Progress { done, total }, direction }) = &self.place else {
+            return self.failure.fmt(formatter);
+        };
+        let participle = if *direction == Direction::Write { "written" } else { "read" };
+        write!(formatter, "chunk at {origin:?}: {}; of {total} chunks the first {done} are {participle}", self.failure)
+    }
+}
+
+impl From<Failure> for Broken {
+    fn from(failure: Failure) -> Self {
+        Self { failure, place: None }
+    }
+}
+
+/// Where the file has the chunks of a grid, by their numbers.
+fn locations(library: &Library, dataset: hid_t, grid: &Grid) -> Outcome<Vec<Option<Location>>> {
+    let mut found = memory::collect((0..grid.chunks()).map(|_| None))?;
+    library.each_chunk(dataset, grid.rank(), |origin, location| {
+        if let Some(number) = grid.number_of(origin) {
+            found[number] = Some(location);
+        }
+    })?;
+    Ok(found)
+}

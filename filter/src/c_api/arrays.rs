@@ -1,0 +1,382 @@
+//! Many chunks at once, and boxes of datasets, as C functions.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::null_mut;
+use std::slice;
+use std::time::Duration;
+
+use hdf5_sys::h5i::hid_t;
+use quire_codec::{Error, memory};
+
+use super::{Bytes, MOST_EXTENTS, OK, Reason, check_address, deliver, quire_free, slice_from_raw, task_from_raw, value_type_of};
+use crate::arrays::batch;
+use crate::arrays::crew::Fault;
+use crate::arrays::dataset::{Direction, Selection};
+use crate::arrays::strided::Strided;
+use crate::arrays::transfer::{Broken, Progress, Transfer};
+use crate::backend;
+use crate::fence::{Buffers, Failure, contain, try_box};
+use crate::h5api::Library;
+
+/// `quire_box`: a box of a dataset, and where its values are in memory.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ArrayBox {
+    value_type: u32,
+    rank: u32,
+    start: *const u64,
+    count: *const u64,
+    strides: *const i64,
+    values: *mut c_void,
+}
+
+/// `quire_transfer`: a write or a read on its way.
+pub struct ArrayTransfer(Transfer);
+
+/// Addresses that the caller vouches for, for the threads of a batch: of arrays with an element a chunk.
+struct ByChunk<T>(*const T);
+
+// SAFETY: the addresses lead to what the caller vouches for until the batch has ended, and each chunk is one thread's.
+unsafe impl<T> Send for ByChunk<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for ByChunk<T> {}
+
+impl<T: Copy> ByChunk<T> {
+    /// # Safety
+    /// `address` is null or leads to `count` elements that stay as they are as long as this lives.
+    unsafe fn new(address: *const T, count: usize, what: &str) -> Result<Self, Failure> {
+        if count > 0 {
+            check_address(address, count, what)?;
+        }
+        Ok(Self(address))
+    }
+
+    /// # Safety
+    /// There are more chunks than `chunk`.
+    unsafe fn of(&self, chunk: usize) -> T {
+        // SAFETY: the promises of `new` and of the caller.
+        unsafe { self.0.add(chunk).read() }
+    }
+}
+
+/// Compresses chunks that have one layout.
+///
+/// # Safety
+/// As [`quire_compress`](super::quire_compress) for the first arguments; `values` holds `count` addresses of `length` bytes each, `streams` room for `count` results;
+/// `reason` is null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quire_compress_batch(
+    options: *const c_char,
+    value_type: u32,
+    rank: u32,
+    extents: *const u64,
+    fill_value: *const c_void,
+    count: usize,
+    values: *const *const c_void,
+    length: usize,
+    threads: u32,
+    streams: *mut Bytes,
+    reason: *mut Bytes,
+) -> c_int {
+    let body = || -> Result<(), Fault> {
+        // SAFETY: the caller's promise.
+        let (layout, config) =
+            unsafe { task_from_raw(options, value_type, rank, extents, fill_value, length).map_err(Failure::from)? };
+        // SAFETY: the caller's promise.
+        let values = unsafe { ByChunk::new(values, count, "values")? };
+        if count > 0 {
+            check_address(streams, count, "streams").map_err(Failure::from)?;
+        }
+        for chunk in 0..count {
+            // SAFETY: the caller's promise; what is there need not be initialized.
+            unsafe { streams.add(chunk).write(Bytes::NONE) };
+        }
+        let targets = ByChunk(streams.cast_const());
+        let outcome = batch::run(count, threads, Some(&config), move |chunk, Buffers { workspace, stream, history, .. }| {
+            // Whole, not field by field: the fields alone cannot be sent.
+            let (values, targets) = (&values, &targets);
+            // SAFETY: the caller's promise.
+            let values = unsafe { slice_from_raw(values.of(chunk).cast(), length, "values")? };
+            let made = Bytes::copy_of(backend::compress(values, &layout, &config, workspace, stream, history)?.bytes())?;
+            // SAFETY: the caller's promise, and the chunk is this thread's.
+            unsafe { targets.0.cast_mut().add(chunk).write(made) };
+            Ok(())
+        });
+        if outcome.is_err() {
+            for chunk in 0..count {
+                // SAFETY: as written above, or by a thread that has ended.
+                unsafe { quire_free(streams.add(chunk)) };
+            }
+        }
+        outcome
+    };
+    // SAFETY: the caller's promise.
+    unsafe { deliver(reason, ended(body)) }
+}
+
+/// Decompresses streams into arrays of one length.
+///
+/// # Safety
+/// `streams` holds `count` addresses, `stream_lengths` the bytes of each; `values` holds `count` addresses of `length` bytes each that nobody else uses meanwhile;
+/// `reason` is null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quire_decompress_batch(
+    count: usize,
+    streams: *const *const c_void,
+    stream_lengths: *const usize,
+    values: *const *mut c_void,
+    length: usize,
+    threads: u32,
+    reason: *mut Bytes,
+) -> c_int {
+    let body = || -> Result<(), Fault> {
+        // SAFETY: the caller's promise.
+        let (streams, lengths, values) = unsafe {
+            (
+                ByChunk::new(streams, count, "streams")?,
+                ByChunk::new(stream_lengths, count, "stream lengths")?,
+                ByChunk::new(values, count, "values")?,
+            )
+        };
+        batch::run(count, threads, None, move |chunk, kept| {
+            let (streams, lengths, values) = (&streams, &lengths, &values);
+            // SAFETY: the caller's promise.
+            let (stream, values) =
+                unsafe { (slice_from_raw(streams.of(chunk).cast(), lengths.of(chunk), "stream")?, values.of(chunk)) };
+            check_address(values.cast_const(), length, "values")?;
+            // SAFETY: not null, of a possible length, and the caller vouches for the bytes, of which a decoder reads none that it has not written.
+            let values = unsafe { slice::from_raw_parts_mut(values.cast(), length) };
+            Ok(batch::decompress(stream, values, kept)?)
+        })
+    };
+    // SAFETY: the caller's promise.
+    unsafe { deliver(reason, ended(body)) }
+}
+
+/// Writes a box of a dataset.
+///
+/// # Safety
+/// As [`quire_h5_begin_write`], but that the values are used until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quire_h5_write(
+    dataset: hid_t,
+    hdf5: *const c_void,
+    values: *const ArrayBox,
+    threads: u32,
+    reason: *mut Bytes,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let body = || unsafe { begin(dataset, hdf5, values, threads, Direction::Write) }?.finish();
+    // SAFETY: the caller's promise.
+    unsafe { deliver(reason, ended(body)) }
+}
+
+/// Reads a box of a dataset.
+///
+/// # Safety
+/// As [`quire_h5_begin_read`], but that the values are used until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quire_h5_read(
+    dataset: hid_t,
+    hdf5: *const c_void,
+    values: *const ArrayBox,
+    threads: u32,
+    reason: *mut Bytes,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let body = || unsafe { begin(dataset, hdf5, values, threads, Direction::Read) }?.finish();
+    // SAFETY: the caller's promise.
+    unsafe { deliver(reason, ended(body)) }
+}
+
+/// Begins to write a box of a dataset.
+///
+/// # Safety
+/// `hdf5` is null or an address; `values` is null or leads to a box, whose values stay as they are until [`quire_transfer_end`]; `transfer` and `reason` are null or can
+/// be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quire_h5_begin_write(
+    dataset: hid_t,
+    hdf5: *const c_void,
+    values: *const ArrayBox,
+    threads: u32,
+    transfer: *mut *mut ArrayTransfer,
+    reason: *mut Bytes,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { hand_over(transfer, reason, || begin(dataset, hdf5, values, threads, Direction::Write)) }
+}
+
+/// Begins to read a box of a dataset.
+///
+/// # Safety
+/// As [`quire_h5_begin_write`], and nobody else uses the values until [`quire_transfer_end`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quire_h5_begin_read(
+    dataset: hid_t,
+    hdf5: *const c_void,
+    values: *const ArrayBox,
+    threads: u32,
+    transfer: *mut *mut ArrayTransfer,
+    reason: *mut Bytes,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { hand_over(transfer, reason, || begin(dataset, hdf5, values, threads, Direction::Read)) }
+}
+
+/// Does what HDF5 has to do now for a transfer, without waiting.
+///
+/// # Safety
+/// `transfer` is null or from one of the functions that begin one, and is used by nobody else meanwhile; the other addresses are null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quire_transfer_step(
+    transfer: *mut ArrayTransfer,
+    done: *mut u64,
+    total: *mut u64,
+    reason: *mut Bytes,
+) -> c_int {
+    let body = || -> Result<(), Broken> {
+        // SAFETY: the caller's promise.
+        let (transfer, done, total) = unsafe { (transfer.as_mut(), done.as_mut(), total.as_mut()) };
+        let transfer = transfer.ok_or_else(|| Failure::from(Error::invalid("the address of the transfer is null")))?;
+        let outcome = transfer.0.step();
+        let Progress { done: chunks_done, total: chunks } = transfer.0.progress();
+        if let Some(done) = done {
+            *done = chunks_done as u64;
+        }
+        if let Some(total) = total {
+            *total = chunks as u64;
+        }
+        outcome.map(|_| ())
+    };
+    // SAFETY: the caller's promise.
+    unsafe { deliver(reason, ended(body)) }
+}
+
+/// Waits until a step has something to do, for so many milliseconds at most. Calls no HDF5 function.
+///
+/// # Safety
+/// As [`quire_transfer_step`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quire_transfer_wait(transfer: *mut ArrayTransfer, milliseconds: u32) {
+    // SAFETY: the caller's promise.
+    if let Some(transfer) = unsafe { transfer.as_mut() } {
+        // A panic in a chunk is that chunk's failure; there is none besides.
+        let _ = contain(|| {
+            transfer.0.wait(Some(Duration::from_millis(milliseconds.into())));
+            Ok::<_, Failure>(())
+        });
+    }
+}
+
+/// Ends a transfer, whether it is done or not: waits for the threads, and frees it. Calls no HDF5 function.
+///
+/// # Safety
+/// As [`quire_transfer_step`], and the transfer is not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quire_transfer_end(transfer: *mut ArrayTransfer) {
+    if !transfer.is_null() {
+        // SAFETY: from `hand_over`, by the caller's promise.
+        let transfer = unsafe { Box::from_raw(transfer) };
+        let _ = contain(|| {
+            drop(transfer);
+            Ok::<_, Failure>(())
+        });
+    }
+}
+
+impl Reason for Fault {
+    fn failure(&self) -> &Failure {
+        &self.failure
+    }
+}
+
+impl Reason for Broken {
+    fn failure(&self) -> &Failure {
+        &self.failure
+    }
+}
+
+/// Runs the body of a call that delivers nothing but a reason.
+fn ended<E: From<Failure>>(body: impl FnOnce() -> Result<(), E>) -> Result<Bytes, E> {
+    let outcome = contain(|| Ok::<_, Failure>(body()));
+    outcome.unwrap_or_else(|failure| Err(failure.into()))?;
+    Bytes::copy_of(&[]).map_err(|error| Failure::from(error).into())
+}
+
+/// Runs a body that begins a transfer, and hands that over; null where there is none.
+///
+/// # Safety
+/// `target` and `reason` are null or can be written.
+unsafe fn hand_over(
+    target: *mut *mut ArrayTransfer,
+    reason: *mut Bytes,
+    body: impl FnOnce() -> Result<Transfer, Failure>,
+) -> c_int {
+    let outcome = contain(|| -> Result<_, Failure> {
+        if target.is_null() {
+            return Err(Error::invalid("the address for the transfer is null").into());
+        }
+        let transfer = try_box(ArrayTransfer(body()?))?;
+        Ok((transfer, Bytes::copy_of(&[])?))
+    });
+    let (transfer, outcome) = match outcome {
+        Ok((transfer, bytes)) => (Box::into_raw(transfer), Ok(bytes)),
+        Err(failure) => (null_mut(), Err(failure)),
+    };
+    if !target.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { target.write(transfer) };
+    }
+    // SAFETY: the caller's promise.
+    let status = unsafe { deliver(reason, outcome) };
+    if status != OK && !transfer.is_null() {
+        // Without an address for the reason there is no success.
+        // SAFETY: just made; the caller is told that there is none.
+        unsafe {
+            target.write(null_mut());
+            quire_transfer_end(transfer);
+        }
+    }
+    status
+}
+
+/// # Safety
+/// As [`quire_h5_begin_write`] and [`quire_h5_begin_read`].
+unsafe fn begin(
+    dataset: hid_t,
+    hdf5: *const c_void,
+    values: *const ArrayBox,
+    threads: u32,
+    direction: Direction,
+) -> Result<Transfer, Failure> {
+    // SAFETY: the caller's promise.
+    let values = unsafe { values.as_ref() }.ok_or_else(|| Error::invalid("the address of the box is null"))?;
+    if values.rank > MOST_EXTENTS {
+        return Err(Error::invalid(format_args!("rank is {}: a dataset has at most {MOST_EXTENTS} axes", values.rank)).into());
+    }
+    let rank = values.rank as usize;
+    // SAFETY: the caller's promise.
+    let count = unsafe { slice_from_raw(values.count, rank, "count")? };
+    let start = match values.start.is_null() {
+        true => &[0; MOST_EXTENTS as usize][..rank],
+        // SAFETY: the caller's promise.
+        false => unsafe { slice_from_raw(values.start, rank, "start")? },
+    };
+    let value_type = value_type_of(values.value_type)?;
+    let size = value_type.0.size();
+    let strides = if values.strides.is_null() {
+        Strided::in_c_order(count, size)?
+    } else {
+        // SAFETY: the caller's promise.
+        let strides = unsafe { slice_from_raw(values.strides, rank, "strides")? };
+        memory::collect(strides.iter().map(|&stride| stride as isize))?
+    };
+    if !count.contains(&0) {
+        check_address(values.values.cast::<u8>().cast_const(), size, "values")?;
+    }
+    // SAFETY: the caller's promise.
+    let memory = unsafe { Strided::new(values.values.cast(), size, strides) };
+    let library = Library::with_function(hdf5)?;
+    Transfer::begin(library, dataset, &Selection { start, count, value_type }, memory, direction, threads)
+}

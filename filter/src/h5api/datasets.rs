@@ -1,0 +1,412 @@
+//! What the functions of whole arrays ask of datasets and files. All is looked up at run time; what HDF5 1.10 does not have is optional.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fs::File;
+use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null_mut;
+
+use hdf5_sys::h5::{haddr_t, herr_t, hsize_t};
+use hdf5_sys::h5d::{H5D_CHUNKED, H5D_FILL_TIME_NEVER, H5D_FILL_VALUE_USER_DEFINED};
+use hdf5_sys::h5f::H5F_ACC_RDWR;
+use hdf5_sys::h5i::hid_t;
+use quire_codec::{Error, memory};
+
+use super::{Library, MAX_DATASPACE_RANK};
+use crate::fence::Failure;
+use crate::message::{Lossy, OsError};
+
+/// A result that says which call has failed, and why.
+type Outcome<T> = std::result::Result<T, Failure>;
+
+/// `H5P_DEFAULT`
+const DEFAULT: hid_t = 0;
+/// `H5E_DEFAULT`
+const CURRENT_STACK: hid_t = 0;
+/// `H5E_WALK_UPWARD`: from the function that failed to the one that was called.
+const INNERMOST_FIRST: c_int = 0;
+
+type WriteChunk = unsafe extern "C" fn(hid_t, hid_t, u32, *const hsize_t, usize, *const c_void) -> herr_t;
+type ReadChunk = unsafe extern "C" fn(hid_t, hid_t, *const hsize_t, *mut u32, *mut c_void) -> herr_t;
+type ChunkBytes = unsafe extern "C" fn(hid_t, *const hsize_t, *mut hsize_t) -> herr_t;
+
+/// An identifier that is closed when this is dropped.
+pub(crate) struct Owned<'a> {
+    library: &'a Library,
+    id: hid_t,
+    close: &'static CStr,
+}
+
+impl Owned<'_> {
+    pub(crate) fn id(&self) -> hid_t {
+        self.id
+    }
+}
+
+impl Drop for Owned<'_> {
+    fn drop(&mut self) {
+        type Close = unsafe extern "C" fn(hid_t) -> herr_t;
+        // SAFETY: this is the signature of every function that is named in this file to close an identifier.
+        if let Ok(close) = unsafe { self.library.function::<Close>(self.close) } {
+            // SAFETY: HDF5 checks identifiers. A failure leaves it open, which harms nobody.
+            unsafe { close(self.id) };
+        }
+    }
+}
+
+/// The functions that chunks are written and read with as they are in the file, of a library that stays open while this is used.
+pub(crate) struct ChunkFunctions {
+    write: WriteChunk,
+    read: ReadChunk,
+    bytes: ChunkBytes,
+}
+
+/// Where a chunk is in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Location {
+    pub(crate) address: u64,
+    pub(crate) bytes: u64,
+    /// The filter mask.
+    pub(crate) mask: u32,
+}
+
+impl Library {
+    /// The failure of a function, with the innermost entry of the calling thread's error stack.
+    #[cold]
+    fn failure(&self, function: &CStr) -> Failure {
+        let name = Lossy(function.to_bytes());
+        match self.innermost_error() {
+            Some(reason) => Failure::hdf5(format_args!("HDF5 reports an error in {name}: {reason}")),
+            None => Failure::hdf5(format_args!("HDF5 reports an error in {name}")),
+        }
+    }
+
+    fn innermost_error(&self) -> Option<String> {
+        type Walk = unsafe extern "C" fn(
+            hid_t,
+            c_int,
+            unsafe extern "C" fn(c_uint, *const Entry, *mut c_void) -> herr_t,
+            *mut c_void,
+        ) -> herr_t;
+        /// `H5E_error2_t`
+        #[repr(C)]
+        struct Entry {
+            class: hid_t,
+            major: hid_t,
+            minor: hid_t,
+            line: c_uint,
+            function: *const c_char,
+            file: *const c_char,
+            text: *const c_char,
+        }
+        /// Keeps the first entry's text and ends the walk.
+        unsafe extern "C" fn keep(_number: c_uint, entry: *const Entry, found: *mut c_void) -> herr_t {
+            // SAFETY: HDF5 passes a valid entry, and our own pointer to an option that nobody else uses meanwhile.
+            let (entry, found) = unsafe { (&*entry, &mut *found.cast::<Option<String>>()) };
+            if !entry.text.is_null() {
+                // SAFETY: the text ends in 0 and lives as long as this call.
+                let text = unsafe { CStr::from_ptr(entry.text) };
+                *found = memory::text(Lossy(text.to_bytes())).ok();
+            }
+            1
+        }
+        let mut found: Option<String> = None;
+        // SAFETY: this is its signature in every HDF5 since 1.8; a C enum is an int.
+        let walk = unsafe { self.function::<Walk>(c"H5Ewalk2") }.ok()?;
+        // SAFETY: `keep` has the signature that is expected and gets the option it expects.
+        unsafe { walk(CURRENT_STACK, INNERMOST_FIRST, keep, (&raw mut found).cast()) };
+        found
+    }
+
+    fn succeed(&self, function: &CStr, returned: herr_t) -> Outcome<c_int> {
+        if returned < 0 { Err(self.failure(function)) } else { Ok(returned) }
+    }
+
+    /// Calls a function that makes an identifier of another one.
+    fn derive(&self, function: &'static CStr, of: hid_t, close: &'static CStr) -> Outcome<Owned<'_>> {
+        type Derive = unsafe extern "C" fn(hid_t) -> hid_t;
+        // SAFETY: this is the signature of every function that is named in this file to make an identifier.
+        let derive = unsafe { self.function::<Derive>(function)? };
+        // SAFETY: HDF5 checks identifiers.
+        let id = unsafe { derive(of) };
+        if id < 0 { Err(self.failure(function)) } else { Ok(Owned { library: self, id, close }) }
+    }
+
+    /// The list with which a dataset was created.
+    pub(crate) fn create_properties(&self, dataset: hid_t) -> Outcome<Owned<'_>> {
+        self.derive(c"H5Dget_create_plist", dataset, c"H5Pclose")
+    }
+
+    /// A dataset's type.
+    pub(crate) fn type_of(&self, dataset: hid_t) -> Outcome<Owned<'_>> {
+        self.derive(c"H5Dget_type", dataset, c"H5Tclose")
+    }
+
+    /// A dataset's file.
+    pub(crate) fn file_of(&self, dataset: hid_t) -> Outcome<Owned<'_>> {
+        self.derive(c"H5Iget_file_id", dataset, c"H5Fclose")
+    }
+
+    /// Extents of a dataset, slowest first.
+    pub(crate) fn extents(&self, dataset: hid_t) -> Outcome<Vec<u64>> {
+        type Get = unsafe extern "C" fn(hid_t, *mut hsize_t, *mut hsize_t) -> c_int;
+        let space = self.derive(c"H5Dget_space", dataset, c"H5Sclose")?;
+        // SAFETY: this is its signature in every HDF5.
+        let get = unsafe { self.function::<Get>(c"H5Sget_simple_extent_dims")? };
+        let mut extents = [0; MAX_DATASPACE_RANK];
+        // SAFETY: no dataspace has more axes than that; the greatest extents are not asked for.
+        let rank = self.succeed(c"H5Sget_simple_extent_dims", unsafe { get(space.id, extents.as_mut_ptr(), null_mut()) })?;
+        Ok(memory::collect(extents.into_iter().take(rank as usize))?)
+    }
+
+    /// Whether a dataset is stored in chunks.
+    pub(crate) fn is_chunked(&self, dcpl: hid_t) -> Outcome<bool> {
+        type Get = unsafe extern "C" fn(hid_t) -> c_int;
+        // SAFETY: this is its signature in every HDF5; a C enum is an int.
+        let get = unsafe { self.function::<Get>(c"H5Pget_layout")? };
+        // SAFETY: HDF5 checks identifiers.
+        Ok(self.succeed(c"H5Pget_layout", unsafe { get(dcpl) })? == H5D_CHUNKED as c_int)
+    }
+
+    /// Whether HDF5 stores chunks at a dataset's edges without filters.
+    pub(crate) fn leaves_edges_unfiltered(&self, dcpl: hid_t) -> Outcome<bool> {
+        type Get = unsafe extern "C" fn(hid_t, *mut c_uint) -> herr_t;
+        // SAFETY: this is its signature in every HDF5 since 1.10.
+        let get = unsafe { self.function::<Get>(c"H5Pget_chunk_opts")? };
+        let mut options = 0;
+        // SAFETY: HDF5 checks the identifier and writes one number, whose only bit means that.
+        self.succeed(c"H5Pget_chunk_opts", unsafe { get(dcpl, &mut options) })?;
+        Ok(options != 0)
+    }
+
+    /// The bytes with which HDF5 fills a new chunk, as far as the data do not: one value of a type of `size` bytes.
+    pub(crate) fn filling(&self, dcpl: hid_t, type_id: hid_t, size: usize) -> Outcome<[u8; 8]> {
+        type Number = unsafe extern "C" fn(hid_t, *mut c_int) -> herr_t;
+        type Get = unsafe extern "C" fn(hid_t, hid_t, *mut c_void) -> herr_t;
+        // SAFETY: these are their signatures in every HDF5 since 1.8; a C enum is an int.
+        let (time, defined, get) = unsafe {
+            (
+                self.function::<Number>(c"H5Pget_fill_time")?,
+                self.function::<Number>(c"H5Pfill_value_defined")?,
+                self.function::<Get>(c"H5Pget_fill_value")?,
+            )
+        };
+        let (mut when, mut status, mut bytes) = (0, 0, [0; 8]);
+        assert!(size <= bytes.len(), "the codec's values have 8 bytes and less");
+        // SAFETY: HDF5 checks the identifier and writes one int each.
+        let (time, defined) = unsafe { (time(dcpl, &mut when), defined(dcpl, &mut status)) };
+        self.succeed(c"H5Pget_fill_time", time)?;
+        self.succeed(c"H5Pfill_value_defined", defined)?;
+        // Without a value, or if told never to fill, HDF5 writes zeros.
+        if status == H5D_FILL_VALUE_USER_DEFINED as c_int && when != H5D_FILL_TIME_NEVER as c_int {
+            // SAFETY: HDF5 writes one value of the type, which has `size` bytes.
+            self.succeed(c"H5Pget_fill_value", unsafe { get(dcpl, type_id, bytes.as_mut_ptr().cast()) })?;
+        }
+        Ok(bytes)
+    }
+
+    /// Whether a file is open for writing.
+    pub(crate) fn is_writable(&self, file: hid_t) -> Outcome<bool> {
+        type Get = unsafe extern "C" fn(hid_t, *mut c_uint) -> herr_t;
+        // SAFETY: this is its signature in every HDF5 since 1.8.
+        let get = unsafe { self.function::<Get>(c"H5Fget_intent")? };
+        let mut intent = 0;
+        // SAFETY: HDF5 checks the identifier and writes one number.
+        self.succeed(c"H5Fget_intent", unsafe { get(file, &mut intent) })?;
+        // Other bits are for SWMR.
+        Ok(intent & H5F_ACC_RDWR != 0)
+    }
+
+    /// Has HDF5 write what its caches hold of a dataset's chunks, and of the file's pages.
+    pub(crate) fn flush(&self, dataset: hid_t) -> Outcome<()> {
+        type Flush = unsafe extern "C" fn(hid_t, c_int) -> herr_t;
+        const LOCAL: c_int = 0;
+        // SAFETY: this is its signature in every HDF5; a C enum is an int.
+        let flush = unsafe { self.function::<Flush>(c"H5Fflush")? };
+        // SAFETY: HDF5 checks identifiers.
+        self.succeed(c"H5Fflush", unsafe { flush(dataset, LOCAL) }).map(|_| ())
+    }
+
+    /// Whether a file's driver is one of HDF5's own, by its name there: `sec2`, `mpio`.
+    fn has_driver(&self, access: hid_t, id: &CStr, init: &CStr) -> Outcome<bool> {
+        type Get = unsafe extern "C" fn(hid_t) -> hid_t;
+        // SAFETY: this is its signature in every HDF5.
+        let get = unsafe { self.function::<Get>(c"H5Pget_driver")? };
+        // SAFETY: HDF5 checks identifiers.
+        let driver = unsafe { get(access) };
+        if driver < 0 {
+            return Err(self.failure(c"H5Pget_driver"));
+        }
+        // A variable from 2.0 on, a function before; neither where the library was built without the driver.
+        if let Ok(known) = self.identifier(id) {
+            return Ok(known == driver);
+        }
+        type Init = unsafe extern "C" fn() -> hid_t;
+        // SAFETY: this is the signature of every driver's function of that name before 2.0.
+        let known = unsafe { self.function::<Init>(init) };
+        // SAFETY: takes nothing; registers the driver, if that has not been done.
+        Ok(known.is_ok_and(|init| unsafe { init() } == driver))
+    }
+
+    /// Whether several processes have opened the file together, so that HDF5 wants them to write together.
+    pub(crate) fn is_parallel(&self, file: hid_t) -> Outcome<bool> {
+        let access = self.derive(c"H5Fget_access_plist", file, c"H5Pclose")?;
+        self.has_driver(access.id, c"H5FD_MPIO_id_g", c"H5FD_mpio_init")
+    }
+
+    /// The file, to be read beside HDF5 at the addresses that HDF5 names; nothing where the driver is not the default one, or where addresses may count from elsewhere.
+    pub(crate) fn plain_file(&self, file: hid_t) -> Outcome<Option<File>> {
+        type UserBlock = unsafe extern "C" fn(hid_t, *mut hsize_t) -> herr_t;
+        type Handle = unsafe extern "C" fn(hid_t, hid_t, *mut *mut c_void) -> herr_t;
+        let access = self.derive(c"H5Fget_access_plist", file, c"H5Pclose")?;
+        if !self.has_driver(access.id, c"H5FD_SEC2_id_g", c"H5FD_sec2_init")? {
+            return Ok(None);
+        }
+        let creation = self.derive(c"H5Fget_create_plist", file, c"H5Pclose")?;
+        // SAFETY: these are their signatures in every HDF5.
+        let (user_block, handle) =
+            unsafe { (self.function::<UserBlock>(c"H5Pget_userblock")?, self.function::<Handle>(c"H5Fget_vfd_handle")?) };
+        let mut bytes = 0;
+        // SAFETY: HDF5 checks the identifier and writes one number.
+        self.succeed(c"H5Pget_userblock", unsafe { user_block(creation.id, &mut bytes) })?;
+        if bytes != 0 {
+            // Before 1.14.4, HDF5's addresses do not count it (HDFGroup/hdf5#3003).
+            return Ok(None);
+        }
+        let mut address: *mut c_void = null_mut();
+        // SAFETY: HDF5 checks identifiers and writes one address.
+        self.succeed(c"H5Fget_vfd_handle", unsafe { handle(file, access.id, &mut address) })?;
+        // SAFETY: this driver gives the address of its descriptor, an int, which is there as long as the file is open.
+        let descriptor = unsafe { address.cast::<c_int>().read() };
+        // One of our own: HDF5 may close the file while threads read.
+        // SAFETY: takes numbers.
+        let own = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) };
+        if own < 0 {
+            return Err(Failure::hdf5(format_args!(
+                "the file's descriptor {descriptor} cannot be duplicated: {}",
+                OsError::last()
+            )));
+        }
+        // SAFETY: just made, and nobody else's.
+        Ok(Some(File::from(unsafe { OwnedFd::from_raw_fd(own) })))
+    }
+
+    /// Whether [`Library::each_chunk`] can be called: from 1.14 on.
+    pub(crate) fn can_list_chunks(&self) -> bool {
+        self.address(c"H5Dchunk_iter").is_some()
+    }
+
+    /// Hands the first value and the location of each chunk that a dataset has in its file to `visit`.
+    pub(crate) fn each_chunk<F: FnMut(&[u64], Location)>(&self, dataset: hid_t, rank: usize, visit: F) -> Outcome<()> {
+        type Visit = unsafe extern "C" fn(*const hsize_t, c_uint, haddr_t, hsize_t, *mut c_void) -> c_int;
+        type Iterate = unsafe extern "C" fn(hid_t, hid_t, Visit, *mut c_void) -> herr_t;
+        struct Visitor<F> {
+            rank: usize,
+            visit: F,
+        }
+        unsafe extern "C" fn hand_on<F: FnMut(&[u64], Location)>(
+            origin: *const hsize_t,
+            mask: c_uint,
+            address: haddr_t,
+            bytes: hsize_t,
+            visitor: *mut c_void,
+        ) -> c_int {
+            // SAFETY: our own pointer to a value that nobody else uses meanwhile.
+            let visitor = unsafe { &mut *visitor.cast::<Visitor<F>>() };
+            // SAFETY: HDF5 passes an index an axis of the dataset.
+            let origin = unsafe { std::slice::from_raw_parts(origin, visitor.rank) };
+            let visit = AssertUnwindSafe(|| (visitor.visit)(origin, Location { address, bytes, mask }));
+            if catch_unwind(visit).is_ok() { 0 } else { -1 }
+        }
+        let mut visitor = Visitor { rank, visit };
+        // SAFETY: this is its signature in every release that has it.
+        let iterate = unsafe { self.function::<Iterate>(c"H5Dchunk_iter")? };
+        // SAFETY: `hand_on` has the signature that is expected and gets the value it expects.
+        let returned = unsafe { iterate(dataset, DEFAULT, hand_on::<F>, (&raw mut visitor).cast()) };
+        self.succeed(c"H5Dchunk_iter", returned).map(|_| ())
+    }
+
+    /// The functions for chunks as they are in the file.
+    pub(crate) fn chunk_functions(&self) -> Outcome<ChunkFunctions> {
+        // 2.0 gave the name to a macro: this is the function of the old signature.
+        let read = if self.address(c"H5Dread_chunk1").is_some() { c"H5Dread_chunk1" } else { c"H5Dread_chunk" };
+        // SAFETY: these are their signatures in every HDF5 since 1.10.3.
+        unsafe {
+            Ok(ChunkFunctions {
+                write: self.function(c"H5Dwrite_chunk")?,
+                read: self.function(read)?,
+                bytes: self.function(c"H5Dget_chunk_storage_size")?,
+            })
+        }
+    }
+
+    /// Reads a chunk as it is in the file, after HDF5 has written what its cache has of it; the filter mask. Nothing for a chunk that the file does not have.
+    pub(crate) fn read_chunk(
+        &self,
+        functions: &ChunkFunctions,
+        dataset: hid_t,
+        origin: &[u64; MAX_DATASPACE_RANK],
+        chunk: &mut Vec<u8>,
+    ) -> Outcome<u32> {
+        chunk.clear();
+        let mut mask = 0;
+        let length = self.stored_bytes(functions, dataset, origin)?;
+        if length == 0 {
+            return Ok(mask);
+        }
+        let length = usize::try_from(length).map_err(|_| Error::OutOfMemory { bytes: length })?;
+        memory::resize(chunk, length)?;
+        // SAFETY: no dataset has more axes than there are indices, and there is room for the chunk, whose length HDF5 has just given.
+        let returned = unsafe { (functions.read)(dataset, DEFAULT, origin.as_ptr(), &mut mask, chunk.as_mut_ptr().cast()) };
+        self.succeed(c"H5Dread_chunk", returned)?;
+        Ok(mask)
+    }
+
+    /// Bytes that a chunk has in the file, 0 if it is not there.
+    ///
+    /// HDF5 makes an error of a chunk that is not there, once the dataset has any. Its other functions look at all chunks to find one, so that the error's text has to
+    /// tell this case from others; all releases from 1.10.3 to 2.2 have it. The error is not for the user: HDF5 would print it.
+    fn stored_bytes(&self, functions: &ChunkFunctions, dataset: hid_t, origin: &[u64; MAX_DATASPACE_RANK]) -> Outcome<u64> {
+        let mut length = 0;
+        let (returned, is_missing) = self.without_printing(|| {
+            // SAFETY: no dataset has more axes than there are indices; HDF5 writes one number.
+            let returned = unsafe { (functions.bytes)(dataset, origin.as_ptr(), &mut length) };
+            (returned, returned < 0 && self.innermost_error().is_some_and(|text| text == "chunk storage is not allocated"))
+        })?;
+        if is_missing {
+            return Ok(0);
+        }
+        self.succeed(c"H5Dget_chunk_storage_size", returned)?;
+        Ok(length)
+    }
+
+    /// Makes calls whose errors HDF5 does not print, though the program may want that.
+    fn without_printing<R>(&self, body: impl FnOnce() -> R) -> Outcome<R> {
+        type Get = unsafe extern "C" fn(hid_t, *mut *mut c_void, *mut *mut c_void) -> herr_t;
+        type Set = unsafe extern "C" fn(hid_t, *mut c_void, *mut c_void) -> herr_t;
+        // SAFETY: these are their signatures in every HDF5 since 1.8, but for the function's pointer, which is handed back as it was given.
+        let (get, set) = unsafe { (self.function::<Get>(c"H5Eget_auto2")?, self.function::<Set>(c"H5Eset_auto2")?) };
+        let (mut function, mut data) = (null_mut(), null_mut());
+        // SAFETY: HDF5 writes two addresses.
+        self.succeed(c"H5Eget_auto2", unsafe { get(CURRENT_STACK, &mut function, &mut data) })?;
+        // SAFETY: without a function nothing is printed.
+        self.succeed(c"H5Eset_auto2", unsafe { set(CURRENT_STACK, null_mut(), null_mut()) })?;
+        let result = body();
+        // SAFETY: as they were.
+        self.succeed(c"H5Eset_auto2", unsafe { set(CURRENT_STACK, function, data) })?;
+        Ok(result)
+    }
+
+    /// Puts a stream into the file. What HDF5's cache has of the chunk is dropped.
+    pub(crate) fn write_chunk(
+        &self,
+        functions: &ChunkFunctions,
+        dataset: hid_t,
+        origin: &[u64; MAX_DATASPACE_RANK],
+        stream: &[u8],
+    ) -> Outcome<()> {
+        // SAFETY: no dataset has more axes than there are indices; HDF5 reads the stream.
+        let returned = unsafe { (functions.write)(dataset, DEFAULT, 0, origin.as_ptr(), stream.len(), stream.as_ptr().cast()) };
+        self.succeed(c"H5Dwrite_chunk", returned).map(|_| ())
+    }
+}
