@@ -84,6 +84,9 @@ impl Strided {
 
     /// Whether no two values of a box share a byte, as far as strides that are sorted show it.
     pub(crate) fn values_are_apart(&self, count: &[u64]) -> bool {
+        if count.contains(&0) {
+            return true;
+        }
         let mut axes = [(0, 0); MOST_AXES];
         let mut used = 0;
         for (&count, &stride) in count.iter().zip(&self.strides).filter(|&(&count, _)| count > 1) {
@@ -271,6 +274,7 @@ mod tests {
             unsafe { Strided::new(std::ptr::null_mut(), 4, strides.to_vec()) }.values_are_apart(count)
         };
         assert!(apart(&[3, 5], &[20, 4]) && apart(&[3, 5], &[4, 12]) && apart(&[3, 5], &[-20, 4]) && apart(&[1, 5], &[0, 4]));
+        assert!(apart(&[0, 5], &[0, 0]), "there are no values");
         assert!(!apart(&[3, 5], &[0, 4]) && !apart(&[3, 5], &[16, 4]) && !apart(&[5], &[2]) && !apart(&[2, 2], &[4, 4]));
     }
 }

@@ -10,6 +10,8 @@ what was compressed with it. `Quire` says what to keep when they write::
 ============================ ==========================================================================
 `Quire`                      what to keep: a bound, and how to code
 `compress`, `decompress`     arrays to streams and back, without HDF5
+`write`, `read`              whole arrays into datasets of h5py and back, on all cores
+`parallel`                   a block in which h5py's own indexing goes that way
 `inspect`, `describe`        what was done to each chunk of a dataset, to a stream
 `info`                       version, backend, device, and why
 `register`                   again, for an HDF5 whose plugin path was replaced
@@ -26,9 +28,12 @@ from importlib.metadata import version as _version
 
 from .arrays import compress, decompress
 from .inspection import Chunk, Description, Info, Plane, describe, info, inspect
+from .library import Unsuitable
 from .options import FILTER_ID
+from .parallel import parallel
 from .registration import register
 from .settings import Quire
+from .transfers import read, write
 
 __version__ = _version("h5z-quire")
 
@@ -39,12 +44,16 @@ __all__ = [
     "Info",
     "Plane",
     "Quire",
+    "Unsuitable",
     "compress",
     "decompress",
     "describe",
     "info",
     "inspect",
+    "parallel",
+    "read",
     "register",
+    "write",
 ]
 
 register()

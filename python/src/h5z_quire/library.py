@@ -14,10 +14,17 @@ PLUGIN_FOLDER = Path(__file__).resolve().parent / "plugins"
 #: The plugin.
 LIBRARY = PLUGIN_FOLDER / "libh5zquire.so"
 
-_OK, _NO_MEMORY, _INTERNAL = 0, 4, 5
+_OK, _NO_MEMORY, _INTERNAL, _UNSUITABLE, _HDF5 = 0, 4, 5, 6, 7
 _MAX_RANK = 4
 
 Buffer = npt.NDArray[np.uint8]
+
+
+class Unsuitable(ValueError):
+    """A dataset or a selection that h5py reads and writes, and the functions of whole arrays do not. Nothing has been read or written."""
+
+
+_ERRORS: dict[int, type[Exception]] = {_NO_MEMORY: MemoryError, _INTERNAL: RuntimeError, _UNSUITABLE: Unsuitable, _HDF5: OSError}
 
 
 class _Bytes(ctypes.Structure):
@@ -26,6 +33,17 @@ class _Bytes(ctypes.Structure):
 
 class _Layout(ctypes.Structure):
     _fields_ = [("value_type", ctypes.c_uint32), ("rank", ctypes.c_uint32), ("extents", ctypes.c_uint64 * _MAX_RANK)]
+
+
+class _Box(ctypes.Structure):
+    _fields_ = [
+        ("value_type", ctypes.c_uint32),
+        ("rank", ctypes.c_uint32),
+        ("start", ctypes.POINTER(ctypes.c_uint64)),
+        ("count", ctypes.POINTER(ctypes.c_uint64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("values", ctypes.c_void_p),
+    ]
 
 
 def _load() -> ctypes.CDLL:
@@ -42,6 +60,13 @@ def _load() -> ctypes.CDLL:
     library.quire_decompress.argtypes = [address, length, address, length, delivered]
     library.quire_describe.argtypes = [address, length, delivered]
     library.quire_info.argtypes = [delivered]
+    number, transfer, counted = ctypes.c_uint32, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)
+    for begin in (library.quire_h5_begin_write, library.quire_h5_begin_read):
+        begin.argtypes = [ctypes.c_int64, address, ctypes.POINTER(_Box), number, ctypes.POINTER(transfer), delivered]
+    library.quire_transfer_step.argtypes = [transfer, counted, counted, delivered]
+    library.quire_transfer_wait.argtypes = [transfer, number]
+    library.quire_transfer_end.argtypes = [transfer]
+    library.quire_transfer_wait.restype = library.quire_transfer_end.restype = None
     library.quire_free.argtypes = [delivered]
     library.quire_free.restype = None
     return library
@@ -51,7 +76,7 @@ _LIBRARY = _load()
 
 
 def _call(function: Any, *arguments: object) -> bytes:
-    """What a function delivers. ValueError, MemoryError or RuntimeError, with its reason, if its status is not 0."""
+    """What a function delivers. ValueError or one of `_ERRORS`, with its reason, if its status is not 0."""
     delivered = _Bytes()
     status = function(*arguments, ctypes.byref(delivered))
     try:
@@ -61,7 +86,7 @@ def _call(function: Any, *arguments: object) -> bytes:
     if status == _OK:
         return content
     reason = content.decode("utf-8", "replace")
-    raise {_NO_MEMORY: MemoryError, _INTERNAL: RuntimeError}.get(status, ValueError)(reason or "no memory for the reason")
+    raise _ERRORS.get(status, ValueError)(reason or "no memory for the reason")
 
 
 def compress(options: str, value_type: int, extents: tuple[int, ...], fill_value: npt.NDArray[Any] | None, values: npt.NDArray[Any]) -> bytes:
@@ -94,3 +119,44 @@ def describe(stream: Buffer) -> bytes:
 def info() -> bytes:
     """What the library says of itself, as JSON."""
     return _call(_LIBRARY.quire_info)
+
+
+class Transfer:
+    """A write or a read of a box of a dataset on its way. `step` calls HDF5; `wait` and `end` do not."""
+
+    def __init__(self, write: bool, dataset: int, hdf5: int, value_type: int, start: tuple[int, ...], values: npt.NDArray[Any], threads: int) -> None:
+        """Calls HDF5. `start` are the indices of the box's first value, `values` has an axis for each of the dataset's. `hdf5` is the address of a function."""
+        rank = len(start)
+        indices = ctypes.c_uint64 * rank
+        box = _Box(value_type, rank, indices(*start), indices(*values.shape), (ctypes.c_int64 * rank)(*values.strides), values.ctypes.data)
+        self._address = ctypes.c_void_p()
+        # The threads use its memory.
+        self._values = values
+        self._done, self._total = ctypes.c_uint64(), ctypes.c_uint64()
+        begin = _LIBRARY.quire_h5_begin_write if write else _LIBRARY.quire_h5_begin_read
+        if not 0 <= threads < 2**32:
+            raise ValueError(f"threads is {threads}: give 1 to 1024, or 0 to let the library choose")
+        _call(begin, dataset, hdf5, box, threads, ctypes.byref(self._address))
+
+    def step(self) -> None:
+        """Does what HDF5 has to do now."""
+        _call(_LIBRARY.quire_transfer_step, self._address, ctypes.byref(self._done), ctypes.byref(self._total))
+
+    def wait(self, milliseconds: int) -> None:
+        """Waits until a step has something to do, or the time is up."""
+        _LIBRARY.quire_transfer_wait(self._address, milliseconds)
+
+    def end(self) -> None:
+        """Stops the threads. The transfer cannot be used any more."""
+        address, self._address = self._address, ctypes.c_void_p()
+        _LIBRARY.quire_transfer_end(address)
+
+    @property
+    def done(self) -> int:
+        """Chunks that are written or read, after the first step."""
+        return int(self._done.value)
+
+    @property
+    def total(self) -> int:
+        """Chunks that the box touches, after the first step."""
+        return int(self._total.value)

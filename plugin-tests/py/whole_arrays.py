@@ -1,0 +1,547 @@
+"""The functions of whole arrays of the Python package against h5py's own path: the same chunks in the file, the same values from it.
+
+whole_arrays.py same FOLDER       types, options, edges, fill values, ranks, parts of chunks: the chunks' bytes are equal
+whole_arrays.py read FOLDER       files of every driver, chunks that are missing or stored without the filter: the values are equal
+whole_arrays.py cache FOLDER      what HDF5's chunk cache holds is neither lost nor shown instead of newer values
+whole_arrays.py parallel FOLDER   h5py's indexing inside `with h5z_quire.parallel()`
+whole_arrays.py refusals FOLDER   what cannot be done is said, and nothing is written
+whole_arrays.py faults FOLDER     interrupts, damage, a dataset that shrinks meanwhile, a limit on the size of files
+whole_arrays.py threads FOLDER    many threads at once, through h5py and through us; h5py's lock is free while chunks are made
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+import h5py
+import h5z_quire
+import numpy as np
+from h5z_quire import Quire, library
+
+from quire_client import assert_bound, nasty, smooth
+
+TYPES = [order + kind for kind in ("f2", "f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8") for order in "<>"]
+BFLOAT16 = 3
+
+
+def chunks(dataset: h5py.Dataset) -> dict[tuple[int, ...], tuple[int, str]]:
+    """Filter mask and digest of every chunk that the file has, by the indices of its first value."""
+    dataset.file.flush()
+    found = {}
+    for index in range(dataset.id.get_num_chunks()):
+        offset = dataset.id.get_chunk_info(index).chunk_offset
+        mask, stream = dataset.id.read_direct_chunk(offset)
+        found[offset] = (mask, hashlib.sha256(stream).hexdigest())
+    return found
+
+
+def assert_same(ours: h5py.Dataset, theirs: h5py.Dataset, what: str) -> None:
+    expected = chunks(theirs)
+    assert expected and chunks(ours) == expected, f"{what}: the chunks differ"
+
+
+def pair(file: h5py.File, name: str, shape: tuple[int, ...], dtype: Any, **options: Any) -> tuple[h5py.Dataset, h5py.Dataset]:
+    """Two datasets that are created alike: to be written by us, and by h5py."""
+    created = [file.create_dataset(f"{name}/{way}", shape, dtype, **options) for way in ("ours", "theirs")]
+    return created[0], created[1]
+
+
+def values_of(shape: tuple[int, ...], dtype: str, seed: int = 0) -> np.ndarray:
+    """Smooth values of any type, with some that are hard to compress among floats of 32 and 64 bits."""
+    if dtype[1:] in ("f4", "f8"):
+        return nasty(shape, dtype, seed)
+    return np.rint(40 * smooth(shape, "f8", seed) + 100 * (dtype[1] == "u")).clip(-128, 255).astype(dtype)
+
+
+def expect(error: type[BaseException], text: str, body: Callable[[], Any]) -> BaseException:
+    """The error of a body, which must say the text."""
+    try:
+        body()
+    except error as raised:
+        said = " ".join((str(raised), *getattr(raised, "__notes__", ())))
+        assert text in said, f"{said!r} does not say {text!r}"
+        return raised
+    raise AssertionError(f"no {error.__name__} that says {text!r}")
+
+
+def check_same(folder: Path) -> None:
+    with h5py.File(folder / "same.h5", "w") as file:
+        for dtype in TYPES:
+            is_float = dtype[1] == "f"
+            bounds = [Quire(abs=0.01 if is_float else 2), Quire(rel=1e-3), Quire(psnr=60), Quire(lossless=True), Quire(abs=0.5, coding="bitshuffle")]
+            for number, quire in enumerate(bounds):
+                check_one(file, f"{dtype}/{number}", values_of((40, 30), dtype, number), (16, 16), quire, fillvalue=(None, 7)[number % 2])
+        check_bfloat16(file)
+        shapes = [((1000,), (64,)), ((40, 30), (16, 30)), ((20, 21, 22), (8, 8, 8)), ((9, 8, 7, 10), (4, 4, 7, 4)), ((5, 3, 6, 7, 8), (2, 3, 4, 3, 8))]
+        for shape, chunk in shapes:
+            for fill in (None, -9999.0, np.nan):
+                check_one(file, f"shapes/{shape}{fill}", values_of(shape, "<f4"), chunk, Quire(abs=0.01), fillvalue=fill)
+        check_fill_times(file)
+        check_strides(file)
+        check_history(file)
+        check_growing(file)
+    print("the chunks are the same")
+
+
+def check_one(file: h5py.File, name: str, values: np.ndarray, chunk: tuple[int, ...], quire: Quire, **options: Any) -> None:
+    """Written at once; read back; a box that cuts chunks written over it; and a box alone."""
+    ours, theirs = pair(file, name, values.shape, values.dtype, chunks=chunk, **quire, **options)
+    box = tuple(slice(extent // 5, extent - extent // 4) for extent in values.shape)
+    for part, source in ((..., values), (box, values[box][::-1].copy())):
+        theirs[part] = source
+        h5z_quire.write(ours, source, part, threads=2)
+        assert_same(ours, theirs, f"{name} {part}")
+    found = h5z_quire.read(ours, threads=3)
+    assert found.dtype == values.dtype and found.tobytes() == theirs[()].tobytes() or chunks_are_cached(theirs, found)
+    if name.endswith("/0") or name.startswith("shapes"):
+        expected = values.copy()
+        expected[box] = values[box][::-1]
+        # What was written twice is off by one bound: `abs` moves no value that was rounded before.
+        assert_bound(expected, found, float(quire.options.split(",")[0].partition("=")[2]), name)
+    assert np.array_equal(bits(h5z_quire.read(ours, box)), bits(found[box]))
+    ours, theirs = pair(file, f"{name}_box", values.shape, values.dtype, chunks=chunk, **quire, **options)
+    theirs[box] = values[box]
+    h5z_quire.write(ours, values[box], box)
+    assert_same(ours, theirs, f"{name} a box alone")
+
+
+def chunks_are_cached(dataset: h5py.Dataset, found: np.ndarray) -> bool:
+    """h5py gives back what its cache holds, which was not rounded: the file itself is asked."""
+    with h5py.File(dataset.file.filename, "r") as again:
+        return bool(np.array_equal(bits(again[dataset.name][()]), bits(found)))
+
+
+def bits(values: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
+
+
+def check_bfloat16(file: h5py.File) -> None:
+    """numpy has no such type: HDF5 is given the bits, and so are we."""
+    named = h5py.h5t.IEEE_F16LE.copy()
+    named.set_fields(15, 7, 8, 0, 7)
+    named.set_ebias(127)
+    values = (smooth((40, 30), "<f4").view("<u4") >> 16).astype("<u2")
+    ours, theirs = pair(file, "bfloat16", values.shape, h5py.Datatype(named), chunks=(16, 16), **Quire(abs=0.0625))
+    theirs.id.write(h5py.h5s.ALL, h5py.h5s.ALL, values, theirs.id.get_type())
+    transfer(True, ours, values, BFLOAT16)
+    assert_same(ours, theirs, "bfloat16")
+    found = np.zeros_like(values)
+    transfer(False, ours, found, BFLOAT16)
+    assert_bound((values.astype("<u4") << 16).view("<f4"), (found.astype("<u4") << 16).view("<f4"), 0.0625, "bfloat16")
+
+
+def transfer(is_write: bool, dataset: h5py.Dataset, values: np.ndarray, number: int) -> None:
+    """A transfer of the library, with a type of ours."""
+    going = library.Transfer(is_write, dataset.id.id, h5z_quire.transfers._hdf5(), number, (0,) * values.ndim, values, 2)
+    try:
+        going.step()
+        while going.done < going.total:
+            going.wait(1000)
+            going.step()
+    finally:
+        going.end()
+
+
+def check_fill_times(file: h5py.File) -> None:
+    """Whether, and when, HDF5 fills new chunks."""
+    values = smooth((20, 20), "<f4")
+    for alloc in (h5py.h5d.ALLOC_TIME_EARLY, h5py.h5d.ALLOC_TIME_INCR):
+        for when in (h5py.h5d.FILL_TIME_ALLOC, h5py.h5d.FILL_TIME_NEVER, h5py.h5d.FILL_TIME_IFSET):
+            for fill in (None, 5.0):
+                datasets = []
+                for way in ("ours", "theirs"):
+                    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+                    properties.set_chunk((16, 16))
+                    properties.set_filter(Quire.filter_id, h5py.h5z.FLAG_OPTIONAL, Quire(abs=0.01).cd_values)
+                    properties.set_alloc_time(alloc)
+                    properties.set_fill_time(when)
+                    if fill is not None:
+                        properties.set_fill_value(np.array(fill, "<f4"))
+                    name = f"fill_{alloc}_{when}_{fill}_{way}".encode()
+                    made = h5py.h5d.create(file.id, name, h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple(values.shape), properties)
+                    datasets.append(h5py.Dataset(made))
+                ours, theirs = datasets
+                theirs[3:18, :18] = values[3:18, :18]
+                h5z_quire.write(ours, values[3:18, :18], np.s_[3:18, :18])
+                assert_same(ours, theirs, f"fill time {when}, value {fill}")
+                if when != h5py.h5d.FILL_TIME_NEVER:
+                    with h5py.File(file.filename, "r") as again:
+                        assert np.array_equal(h5z_quire.read(ours), again[ours.name][()])
+
+
+def check_strides(file: h5py.File) -> None:
+    """Arrays that lie in memory in any way, and what is broadcast."""
+    base = smooth((44, 62, 30), "<f4")
+    ways: dict[str, np.ndarray] = {
+        "every other": base[::2, ::2, :],
+        "reversed": base[::-2, 61::-2, ::-1],
+        "transposed": base[:30, :31, :22].transpose(2, 1, 0),
+        "Fortran": np.asfortranarray(base[:22, :31]),
+        "one value": np.broadcast_to(np.float32(3.25), (22, 31, 30)),
+    }
+    for way, values in ways.items():
+        ours, theirs = pair(file, f"strides/{way}", (22, 31, 30), "<f4", chunks=(8, 8, 16), **Quire(abs=0.01))
+        theirs[...] = values
+        h5z_quire.write(ours, values)
+        assert_same(ours, theirs, way)
+        whole = h5z_quire.read(ours)
+        for target in (np.zeros((30, 31, 22), "<f4").T, np.zeros((44, 62, 30), "<f4")[::2, ::-2], np.zeros((22, 31, 30), "<f4", order="F")):
+            assert h5z_quire.read(ours, out=target) is target and np.array_equal(target, whole)
+    ours, theirs = pair(file, "strides/row", (22, 31, 30), "<f4", chunks=(8, 8, 16), **Quire(abs=0.01))
+    theirs[4, :, 2:9] = base[0, :31, :7]
+    h5z_quire.write(ours, base[0, :31, :7], np.s_[4, :, 2:9])
+    h5z_quire.write(theirs, 2.5, np.s_[-1])
+    ours[-1] = 2.5
+    assert_same(ours, theirs, "indices that drop an axis")
+    assert h5z_quire.read(ours, np.s_[4, ..., 2]).shape == (31,) and h5z_quire.read(ours, (4, 5, 2)).shape == ()
+    assert h5z_quire.read(ours, np.s_[5:5]).shape == (0, 31, 30)
+
+
+def check_history(file: h5py.File) -> None:
+    """Books of the chunks before: one thread takes the chunks in their order. The reference is written by a thread that has seen no chunk either."""
+    values = smooth((64, 64), "<f8") * np.linspace(1, 50, 64)
+    ours, theirs = pair(file, "history", values.shape, "<f8", chunks=(16, 16), **Quire(abs=1e-4, adapt="history"))
+    for body in (lambda: theirs.__setitem__(..., values), lambda: h5z_quire.write(ours, values, threads=4)):
+        thread = threading.Thread(target=body)
+        thread.start()
+        thread.join()
+    file.flush()
+    assert_same(ours, theirs, "adapt=history")
+
+
+def check_growing(file: h5py.File) -> None:
+    """A dataset that grows: the new part is written over the fill values of chunks at the old edge."""
+    values = smooth((50, 20), "<f4")
+    ours, theirs = pair(file, "growing", (10, 20), "<f4", chunks=(16, 16), maxshape=(None, None), **Quire(abs=0.01))
+    for rows in (10, 30, 50):
+        for dataset, write in ((ours, h5z_quire.write), (theirs, lambda dataset, part, at: dataset.__setitem__(at, part))):
+            old = dataset.shape[0] if rows > 10 else 0
+            dataset.resize((rows, 20))
+            write(dataset, values[old:rows], np.s_[old:rows])
+        assert_same(ours, theirs, f"{rows} rows")
+
+
+def check_read(folder: Path) -> None:
+    values = values_of((70, 50, 40), "<f4")
+    plain: dict[str, Any] = {"chunks": (16, 16, 16), "fillvalue": -1.5, **Quire(abs=0.01)}
+    openings: list[tuple[str, dict[str, Any]]] = [("sec2", {}), ("stdio", {"driver": "stdio"}), ("core", {"driver": "core"}), ("user_block", {"userblock_size": 1024})]
+    openings += [("latest", {"libver": "latest"}), ("family", {"driver": "family", "memb_size": 1 << 20})]
+    for name, options in openings:
+        path = folder / (f"{name}%d.h5" if name == "family" else f"{name}.h5")
+        with h5py.File(path, "w", **options) as file:
+            dataset = file.create_dataset("t", values.shape, "<f4", **plain)
+            dataset[:40, 10:30] = values[:40, 10:30]
+            # As HDF5 leaves a chunk that an optional filter could not compress.
+            raw = values[48:64, 32:48, :16]
+            dataset.id.write_direct_chunk((48, 32, 0), raw.tobytes(), filter_mask=1)
+            # Open for writing, and not flushed.
+            first = h5z_quire.read(dataset)
+            assert np.array_equal(bits(first[48:64, 32:48, :16]), bits(raw)) and first[69, 0, 0] == -1.5
+        options.pop("userblock_size", None)
+        with h5py.File(path, "r", **options) as file:
+            dataset = file["t"]
+            expected = dataset[()]
+            assert np.array_equal(bits(first), bits(expected)), name
+            for threads in (1, 2, 5):
+                assert np.array_equal(bits(h5z_quire.read(dataset, threads=threads)), bits(expected)), name
+            # So few of its chunks that they are not all listed.
+            assert np.array_equal(bits(h5z_quire.read(dataset, np.s_[3:9, 12:19, 5:6])), bits(expected[3:9, 12:19, 5:6]))
+        if name == "sec2":
+            with h5py.File(path, "r+") as file:
+                # A part of a chunk that is stored without the filter is written: then it is stored with it.
+                h5z_quire.write(file["t"], values[50:60, 33:40, :4], np.s_[50:60, 33:40, :4])
+                assert file["t"].id.read_direct_chunk((48, 32, 0))[0] == 0
+                raw = raw.copy()
+                raw[2:12, 1:8, :4] = values[50:60, 33:40, :4]
+                assert_bound(raw, file["t"][48:64, 32:48, :16], 0.01, "a chunk that was stored without the filter")
+    print("the values are the same")
+
+
+def check_cache(folder: Path) -> None:
+    first, second = smooth((64, 64), "<f4", 1), smooth((64, 64), "<f4", 2)
+    with h5py.File(folder / "cache.h5", "w", rdcc_nbytes=1 << 24) as file:
+        ours, theirs = pair(file, "whole", first.shape, "<f4", chunks=(32, 32), **Quire(abs=0.01))
+        for dataset in (ours, theirs):
+            dataset[...] = first
+        h5z_quire.write(ours, second)
+        assert_bound(second, ours[()], 0.01, "an older chunk is shown")
+        theirs[...] = second
+        assert_same(ours, theirs, "whole chunks over cached ones")
+
+        ours, theirs = pair(file, "parts", first.shape, "<f4", chunks=(32, 32), **Quire(abs=0.01))
+        for dataset in (ours, theirs):
+            # In the cache only, and not in the file yet.
+            dataset[:40] = first[:40]
+        assert_bound(first[:40], h5z_quire.read(ours, np.s_[:40]), 0.01, "what is cached was not read")
+        h5z_quire.write(ours, second[10:50, 10:50], np.s_[10:50, 10:50])
+        expected = np.zeros_like(first)
+        expected[:40] = first[:40]
+        expected[10:50, 10:50] = second[10:50, 10:50]
+        assert_bound(expected, ours[()], 0.01, "what is cached was lost")
+        assert_bound(expected, h5z_quire.read(ours), 0.01, "what is cached was not read")
+        ours[0] = 7
+        assert np.array_equal(h5z_quire.read(ours, np.s_[0, :]), np.full(64, 7, "<f4"))
+    with h5py.File(folder / "cache.h5") as file:
+        expected[0] = 7
+        assert_bound(expected, file["parts/ours"][()], 0.01, "the file")
+    print("the cache is heeded")
+
+
+def check_parallel(folder: Path) -> None:
+    values = smooth((100, 90, 80), "<f4")
+    done: list[int] = []
+    count = lambda now, total: done.append(total)  # noqa: E731
+    with h5py.File(folder / "parallel.h5", "w") as file:
+        quire = {"chunks": (32, 32, 32), **Quire(abs=0.01)}
+        theirs = file.create_dataset("theirs", data=values, **quire)
+        with h5z_quire.parallel(threads=2, progress=count):
+            ours = file.create_dataset("group/ours", data=values, **quire)
+            assert max(done) == 36 and ours.name == "/group/ours"
+            assert_same(ours, theirs, "create_dataset")
+            done.clear()
+            whole = ours[()]
+            assert max(done) == 36
+            assert isinstance(whole, np.ndarray) and np.array_equal(whole, ours[...]) and np.array_equal(whole, np.array([row for row in ours]))
+            for index in (np.s_[10:90, 5:80], np.s_[3], np.s_[..., 4], np.s_[-5:, 2:-2], np.s_[0:0]):
+                assert np.array_equal(ours[index], whole[index]), index
+            # What is left to h5py has the same results.
+            done.clear()
+            for index in (np.s_[::2], np.s_[[1, 5, 7]], np.s_[5, 6, 7], np.s_[:5, :5, :5]):
+                assert np.array_equal(ours[index], whole[index]), index
+            mask = np.zeros(values.shape, bool)
+            mask[3, 4, 5] = mask[50, 60, 70] = True
+            assert np.array_equal(ours[mask], whole[mask])
+            assert ours.astype("f8")[()].dtype == np.float64
+            assert not done
+            ours[...] = values[::-1]
+            assert max(done) == 36
+            ours[:50] = 3.0
+            ours[3] = values[3].astype("f8")
+            plain = file.create_dataset("plain", data=values)
+            gzip = file.create_dataset("gzip", data=values, chunks=(32, 32, 32), compression="gzip")
+            checked = file.create_dataset("checked", data=values, fletcher32=True, **quire)
+            for dataset in (plain, gzip):
+                assert np.array_equal(dataset[()], values)
+            assert_bound(values, checked[()], 0.01, "fletcher32")
+            expect(IndexError, "", lambda: ours[200])
+            expect((TypeError, ValueError), "", lambda: ours.__setitem__(slice(0, 10), values))
+            text = file.create_dataset("text", data=np.array([b"a", b"b"]))
+            assert list(text[:]) == [b"a", b"b"] and file.create_dataset("scalar", data=5)[()] == 5
+        done.clear()
+        assert_bound(values[3], ours[3], 0.01, "assigned as f8")
+        assert np.array_equal(ours[10], np.full((90, 80), 3, "<f4")) and not done
+        theirs[...] = values[::-1]
+    print("h5py's indexing gives the same")
+
+
+def check_refusals(folder: Path) -> None:
+    values = smooth((20, 20), "<f4")
+    path = folder / "refusals.h5"
+    with h5py.File(path, "w") as file:
+        options = {"chunks": (8, 8), **Quire(abs=0.01)}
+        good = file.create_dataset("good", data=values, **options)
+        before = chunks(good)
+        others = {
+            "is not stored in chunks": file.create_dataset("contiguous", data=values),
+            "the filters of this dataset are [1]": file.create_dataset("gzip", data=values, chunks=(8, 8), compression="gzip"),
+            "the filters of this dataset are []": file.create_dataset("chunked", data=values, chunks=(8, 8)),
+            "the filters of this dataset are [33791, 3]": file.create_dataset("fletcher32", data=values, fletcher32=True, **options),
+        }
+        for text, dataset in others.items():
+            expect(h5z_quire.Unsuitable, text, lambda: h5z_quire.read(dataset))
+            expect(h5z_quire.Unsuitable, text, lambda: h5z_quire.write(dataset, values))
+        for dtype, text in (("<f8", "F64 Little endian, those of the dataset F32 Little"), (">f4", "F32 Big endian"), ("<i4", "I32 Little endian")):
+            expect(h5z_quire.Unsuitable, text, lambda: h5z_quire.write(good, values.astype(dtype)))
+        expect(ValueError, "values of type complex64 cannot be compressed", lambda: h5z_quire.write(good, values.astype("c8")))
+        expect(h5z_quire.Unsuitable, "takes every 2th value", lambda: h5z_quire.read(good, np.s_[::2]))
+        expect(h5z_quire.Unsuitable, "list selects values", lambda: h5z_quire.read(good, [1, 2]))
+        expect(IndexError, "index 20 is outside of an axis of 20 values", lambda: h5z_quire.read(good, 20))
+        expect(IndexError, "3 indices, the dataset 2 axes", lambda: h5z_quire.read(good, (1, 2, 3)))
+        expect(ValueError, "out has the shape (20, 19)", lambda: h5z_quire.read(good, out=np.zeros((20, 19), "<f4")))
+        overlapping = np.lib.stride_tricks.as_strided(np.zeros(100, "<f4"), (20, 20), (4, 4))
+        expect(ValueError, "let values share bytes", lambda: h5z_quire.read(good, out=overlapping))
+        expect(ValueError, "could not be broadcast", lambda: h5z_quire.write(good, values[:7]))
+        expect(ValueError, "masked array", lambda: h5z_quire.write(good, np.ma.masked_array(values)))
+        expect(ValueError, "is not an h5py dataset", lambda: h5z_quire.write(file, values))
+        expect(ValueError, "threads is 1025", lambda: h5z_quire.write(good, values, threads=1025))
+        expect(ValueError, "threads is -1", lambda: h5z_quire.write(good, values, threads=-1))
+        assert chunks(good) == before
+    expect(ValueError, "the dataset is closed", lambda: h5z_quire.read(good))
+    with h5py.File(path, "r") as file:
+        expect(h5z_quire.Unsuitable, "the file is open for reading only", lambda: h5z_quire.write(file["good"], values))
+        assert chunks_of(path) == before
+    print("refusals name the problem")
+
+
+def chunks_of(path: Path) -> Any:
+    with h5py.File(path, "r") as file:
+        return chunks(file["good"])
+
+
+def check_faults(folder: Path) -> None:
+    values = smooth((64, 64, 64), "<f4")
+    path = folder / "faults.h5"
+
+    def new(name: str) -> Iterator[h5py.Dataset]:
+        with h5py.File(path, "a") as file:
+            yield file.create_dataset(name, values.shape, "<f4", chunks=(16, 16, 16), maxshape=(None, 64, 64), fillvalue=-1, **Quire(abs=0.01))
+
+    def check_first(name: str, least: int) -> None:
+        """The file opens, the chunks that were written are right, and the others are not there."""
+        with h5py.File(path, "r") as file:
+            written = sorted(chunks(file[name]))
+            assert least <= len(written) < 64 and written == [offsets(number) for number in range(len(written))], written
+            for at in written:
+                part = tuple(slice(start, start + 16) for start in at)
+                assert_bound(values[part], file[name][part], 0.01, name)
+
+    def stop(after: int, how: Callable[[], None]) -> Callable[[int, int], None]:
+        return lambda done, total: how() if done >= after else None
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    for dataset in new("raised"):
+        error = expect(KeyboardInterrupt, "", lambda: h5z_quire.write(dataset, values, threads=2, progress=stop(5, interrupt)))
+        if hasattr(error, "__notes__"):
+            assert "of 64 chunks the first" in error.__notes__[0] and "are written" in error.__notes__[0]
+    check_first("raised", 5)
+    for dataset in new("signal"):
+        expect(KeyboardInterrupt, "", lambda: h5z_quire.write(dataset, values, threads=2, progress=stop(5, lambda: os.kill(os.getpid(), signal.SIGINT))))
+    check_first("signal", 5)
+    for dataset in new("shrunk"):
+        said = expect(OSError, "are written", lambda: h5z_quire.write(dataset, values, threads=2, progress=stop(1, lambda: dataset.resize(16, axis=0))))
+        print(f"a dataset that has shrunk: {said}")
+    with h5py.File(path, "r") as file:
+        assert_bound(values[:16], file["shrunk"][()], 0.01, "shrunk")
+
+    # A chunk that is damaged is named, and others are read.
+    for dataset in new("damaged"):
+        h5z_quire.write(dataset, values)
+        stream = bytearray(dataset.id.read_direct_chunk((16, 0, 32))[1])
+        stream[len(stream) // 2] ^= 1
+        dataset.id.write_direct_chunk((16, 0, 32), bytes(stream))
+        expect(ValueError, "chunk at [16, 0, 32]: stream is damaged", lambda: h5z_quire.read(dataset))
+        expect(ValueError, "chunk at [16, 0, 32]: stream is damaged", lambda: h5z_quire.write(dataset, values[:20], np.s_[:20]))
+        assert_bound(values[:16], h5z_quire.read(dataset, np.s_[:16]), 0.01, "damaged")
+        # Written over, it is whole again.
+        h5z_quire.write(dataset, values)
+        assert_bound(values, h5z_quire.read(dataset), 0.01, "damaged")
+    check_cut_file(path, folder / "cut.h5")
+    check_full_disk(folder)
+    print("faults are errors")
+
+
+def offsets(number: int) -> tuple[int, ...]:
+    """The first indices of a chunk of 16^3 values among 4^3 chunks."""
+    return (number // 16 * 16, number // 4 % 4 * 16, number % 4 * 16)
+
+
+def check_cut_file(path: Path, cut: Path) -> None:
+    """A file whose end is cut off while it is open."""
+    cut.write_bytes(path.read_bytes())
+    with h5py.File(cut, "r") as file:
+        dataset = file["damaged"]
+        last = max(dataset.id.get_chunk_info(index).byte_offset for index in range(dataset.id.get_num_chunks()))
+        os.truncate(cut, last + 10)
+        expect((OSError, ValueError), "chunk at [", lambda: h5z_quire.read(dataset))
+
+
+def check_full_disk(folder: Path) -> None:
+    """A limit on the size of files: an error with the system's reason, and Python goes on."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    noise = np.random.default_rng(0).normal(0, 1e30, (64, 64, 64)).astype("<f4")
+    file = h5py.File(folder / "full.h5", "w")
+    dataset = file.create_dataset("t", noise.shape, "<f4", chunks=(16, 16, 16), **Quire(abs=1e-9))
+    file.flush()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, before[1]))
+    error = expect(OSError, "are written", lambda: h5z_quire.write(dataset, noise, threads=2))
+    assert os.strerror(27) in str(error) or "errno = 27" in str(error), error
+    print(f"a limit on the size of files: {error}")
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    # With room again, the rest is written.
+    h5z_quire.write(dataset, noise, threads=2)
+    file.close()
+    with h5py.File(folder / "full.h5", "r") as file:
+        assert np.array_equal(file["t"][()], noise)
+
+
+def check_threads(folder: Path) -> None:
+    values = smooth((64, 64, 128), "<f4")
+    failures: list[BaseException] = []
+    with h5py.File(folder / "threads.h5", "w") as file:
+        options = {"chunks": (16, 32, 32), **Quire(abs=0.01)}
+        theirs = file.create_dataset("theirs", data=values, **options)
+        expected = chunks(theirs)
+
+        def work(number: int) -> None:
+            try:
+                for turn in range(3):
+                    dataset = file.create_dataset(f"{number}_{turn}", values.shape, "<f4", **options)
+                    if number % 3 == 0:
+                        dataset[...] = values
+                    else:
+                        h5z_quire.write(dataset, values, threads=number % 3)
+                    assert_bound(values, h5z_quire.read(dataset, threads=2), 0.01, str(number))
+                    assert_bound(values, dataset[()], 0.01, str(number))
+            except BaseException as error:  # noqa: B902
+                failures.append(error)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failures, failures
+        for number in range(5):
+            for turn in range(3):
+                assert chunks(file[f"{number}_{turn}"]) == expected
+        check_lock_is_free(file, values)
+    print("threads do not disturb each other")
+
+
+def check_lock_is_free(file: h5py.File, values: np.ndarray) -> None:
+    """Another thread uses h5py while an array is written."""
+    large = np.concatenate([values] * 8)
+    dataset = file.create_dataset("large", large.shape, "<f4", chunks=(64, 64, 64), **Quire(abs=0.01))
+    ended = threading.Event()
+    used = 0
+
+    def use() -> None:
+        nonlocal used
+        while not ended.is_set():
+            assert file["theirs"].shape == values.shape
+            used += 1
+            time.sleep(0.0005)
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    h5z_quire.write(dataset, large, threads=1)
+    ended.set()
+    thread.join()
+    assert used > 3, f"h5py's lock was held: {used}"
+
+
+def main(mode: str, folder: Path) -> None:
+    {
+        "same": check_same,
+        "read": check_read,
+        "cache": check_cache,
+        "parallel": check_parallel,
+        "refusals": check_refusals,
+        "faults": check_faults,
+        "threads": check_threads,
+    }[mode](folder)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

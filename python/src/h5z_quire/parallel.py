@@ -1,0 +1,147 @@
+"""`with parallel():` h5py's own indexing, on all cores."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+import threading
+from contextvars import ContextVar
+from typing import Any, Callable, Iterator, NamedTuple, Optional
+
+import numpy as np
+
+from .boxes import Box, box_of
+from .element_types import type_number
+from .library import Unsuitable
+from .options import FILTER_ID
+from .transfers import Progress, read, write
+
+
+class _Settings(NamedTuple):
+    threads: int
+    progress: Optional[Progress]
+
+
+# Of the `with` block that the calling thread, or task, is in.
+_current: ContextVar[Optional[_Settings]] = ContextVar("h5z_quire.parallel", default=None)
+_lock = threading.Lock()
+_said: set[str] = set()
+
+
+@contextlib.contextmanager
+def parallel(*, threads: int = 0, progress: Optional[Progress] = None) -> Iterator[None]:
+    """Inside this block, what is indexed, assigned and created with h5py goes the way of `read` and `write`, where it can::
+
+        with h5z_quire.parallel():
+            file.create_dataset("t", data=x, chunks=(64, 64, 64), **Quire(abs=1e-3))
+            y = file["t"][:100]
+
+    threads, progress  as for `write`
+
+    Anything else is left to h5py, with the same results: other filters, types that are converted, lists, masks and steps, files that several processes
+    have opened with MPI; and what h5py does as fast: a single chunk, or parts of chunks that fit its chunk cache. `QUIRE_LOG=1` says what is left to h5py,
+    and why.
+
+    The block counts for the thread that it is in. Blocks can be nested; the innermost counts.
+    """
+    _install()
+    token = _current.set(_Settings(threads, progress))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def _install() -> None:
+    """Puts our methods in front of h5py's, once. Outside of `parallel` they only call h5py's."""
+    import h5py
+
+    with _lock:
+        if getattr(h5py.Dataset.__getitem__, "is_of_h5z_quire", False):
+            return
+        _replace(h5py.Dataset, "__getitem__", _getitem)
+        _replace(h5py.Dataset, "__setitem__", _setitem)
+        _replace(h5py.Group, "create_dataset", _create_dataset)
+
+
+def _replace(owner: Any, name: str, ours: Callable[..., Any]) -> None:
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        settings = _current.get()
+        if settings is None:
+            return original(self, *arguments, **keywords)
+        return ours(functools.partial(original, self), settings, self, *arguments, **keywords)
+
+    method.is_of_h5z_quire = True  # type: ignore[attr-defined]
+    setattr(owner, name, method)
+
+
+def _getitem(original: Callable[..., Any], settings: _Settings, dataset: Any, args: Any, new_dtype: Any = None) -> Any:
+    try:
+        if new_dtype is not None:
+            raise Unsuitable("the type is converted")
+        _suitable_box(dataset, args)
+        return read(dataset, args, threads=settings.threads, progress=settings.progress)
+    except Unsuitable as reason:
+        _say(dataset, "read", reason)
+    # h5py has the last word on it, and the words for an error.
+    return original(args) if new_dtype is None else original(args, new_dtype)
+
+
+def _setitem(original: Callable[..., Any], settings: _Settings, dataset: Any, args: Any, value: Any) -> Any:
+    try:
+        box = _suitable_box(dataset, args)
+        if not isinstance(value, np.ndarray) or isinstance(value, np.ma.MaskedArray):
+            raise Unsuitable(f"the value is of type {type(value).__name__}, not a numpy array")
+        try:
+            np.broadcast_to(value, box.shape)
+        except ValueError as error:
+            raise Unsuitable(str(error)) from None
+        return write(dataset, value, args, threads=settings.threads, progress=settings.progress)
+    except Unsuitable as reason:
+        _say(dataset, "written", reason)
+    return original(args, value)
+
+
+def _create_dataset(
+    original: Callable[..., Any], _settings: _Settings, group: Any, name: Any, shape: Any = None, dtype: Any = None, data: Any = None, **keywords: Any
+) -> Any:
+    is_ours = isinstance(data, np.ndarray) and not isinstance(data, np.ma.MaskedArray) and keywords.get("compression") == FILTER_ID
+    if not is_ours or dtype not in (None, data.dtype) or (shape is not None and shape != data.shape) or not data.size:
+        return original(name, shape, dtype, data, **keywords)
+    dataset = original(name, data.shape, data.dtype, None, **keywords)
+    # By the method above.
+    dataset[...] = data
+    return dataset
+
+
+def _suitable_box(dataset: Any, selection: Any) -> Box:
+    """The box of a dataset, where all cores have something to do. Raises Unsuitable elsewhere; the library looks at all the rest."""
+    if dataset.chunks is None or not dataset.shape or str in map(type, selection if isinstance(selection, tuple) else (selection,)):
+        raise Unsuitable("the dataset is not stored in chunks, or a field of it is selected")
+    try:
+        type_number(dataset.dtype)
+        box = box_of(selection, dataset.shape)
+    except (ValueError, IndexError) as reason:
+        raise reason if isinstance(reason, Unsuitable) else Unsuitable(str(reason)) from None
+    chunks = box.chunks(dataset.chunks)
+    if chunks < 2:
+        raise Unsuitable("it touches one chunk at most")
+    cache: int = dataset.id.get_access_plist().get_chunk_cache()[1]
+    chunk_bytes = int(np.prod(dataset.chunks, dtype=object)) * dataset.dtype.itemsize
+    if box.cuts_chunks(dataset.chunks, dataset.shape) and chunks * chunk_bytes <= cache:
+        raise Unsuitable("parts of chunks are selected, and all of these chunks fit HDF5's chunk cache")
+    return box
+
+
+def _say(dataset: Any, participle: str, reason: Unsuitable) -> None:
+    """Says what is left to h5py, once, if the user wants to know."""
+    if os.environ.get("QUIRE_LOG") == "1":
+        line = f"H5Z-Quire: {dataset.name!r} is {participle} by h5py: {reason}"
+        if line not in _said:
+            _said.add(line)
+            print(line, file=sys.stderr)
