@@ -95,7 +95,7 @@ int main(int argc, char **argv)
         quire_transfer_wait(transfer, 100);
         must_be_ok(quire_transfer_step(transfer, &done, &total, &reason), &reason);
     }
-    quire_transfer_end(transfer);
+    quire_transfer_end(&transfer);
 
     const double stored = (double)H5Dget_storage_size(dataset);
     must(H5Dclose(dataset) >= 0 && H5Pclose(properties) >= 0 && H5Sclose(space) >= 0 && H5Fclose(file) >= 0, "closing");

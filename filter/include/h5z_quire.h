@@ -130,7 +130,8 @@ typedef struct quire_box {
  *   hdf5     the address of any function of that library, as in (void *)H5Dwrite; NULL will do where the process has only one
  *   threads  as above
  * Chunks are written in the order of their indices; those that the box covers in part are read, changed and written. What HDF5's cache holds of a chunk
- * counts as written before. Chunks that the file does not have are read as fill values. With an error, the reason says how many of the chunks are done.
+ * counts as written before. Chunks that the file does not have are read as fill values. Where other threads write to the dataset meanwhile, what is read is no
+ * snapshot; writes of theirs to the rest of a chunk are not lost, if a lock that they take, too, is held around each step. With an error, the reason says how many of the chunks are done.
  * Only the calling thread calls HDF5. Besides what the filter takes, each thread takes up to 7 chunks of memory.
  * QUIRE_UNSUITABLE comes before anything is read or written: no chunks, another filter, another type, a file that is read-only or opened with MPI. */
 int quire_h5_write(int64_t dataset, const void *hdf5, const quire_box *box, uint32_t threads, quire_bytes *reason);
@@ -146,7 +147,7 @@ int quire_h5_read(int64_t dataset, const void *hdf5, const quire_box *box, uint3
  *         quire_transfer_wait(transfer, 100);
  *         status = quire_transfer_step(transfer, &done, &total, &reason);
  *     }
- *     quire_transfer_end(transfer);
+ *     quire_transfer_end(&transfer);
  *
  * Beginning and stepping call HDF5, and do not wait for a chunk; waiting and ending do not call HDF5. The dataset stays open, and the values stay where they
  * are, until the end. A transfer that is ended early leaves the chunks that are not written as they were. */
@@ -162,8 +163,8 @@ int quire_transfer_step(quire_transfer *transfer, uint64_t *done, uint64_t *tota
 /* Waits until a step has something to do, for so many milliseconds at most; with one thread, compresses or decompresses a chunk here. */
 void quire_transfer_wait(quire_transfer *transfer, uint32_t milliseconds);
 
-/* Ends a transfer, done or not: waits for the chunks that threads work on, and frees it. NULL is left alone. */
-void quire_transfer_end(quire_transfer *transfer);
+/* Ends a transfer, done or not: waits for the chunks that threads work on, frees it, and sets the pointer to NULL. */
+void quire_transfer_end(quire_transfer **transfer);
 
 /* Frees what a call has delivered, and sets it to NULL and 0. */
 void quire_free(quire_bytes *bytes);

@@ -5,14 +5,14 @@
 //!
 //! ```text
 //!            calling thread: HDF5                          threads: no HDF5
-//! write      old chunk, where parts of it stay ─> slot ─> overlay, backend::compress ─> slot ─> H5Dwrite_chunk
-//! read       H5Dread_chunk, or its address     ─> slot ─> backend::decompress ─> the array
+//! write      old chunk, where parts of it stay ─> tray ─> overlay, backend::compress ─> tray ─> H5Dwrite_chunk
+//! read       H5Dread_chunk, or its address     ─> tray ─> backend::decompress ─> the array
 //! ```
 //!
 //! | module | |
 //! |---|---|
-//! | [`crew`] | threads, the counter, and the slots between them and the calling thread |
-//! | [`grid`] | which chunks a selection touches, and which part of each |
+//! | [`crew`] | threads, the counter, and the trays between them and the calling thread |
+//! | [`touched`] | which chunks a box touches, and how much of each |
 //! | [`strided`] | values of an array in memory, in any strides |
 //! | [`batch`] | many chunks of one layout, without HDF5 |
 //! | [`dataset`] | what a dataset has to be, and is |
@@ -21,7 +21,7 @@
 //!
 //! # Memory
 //!
-//! A transfer has [`SLOTS_A_THREAD`] slots a thread, each with at most one stream that comes from the file and one that goes there: a stream is at most
+//! A transfer has [`TRAYS_A_THREAD`] trays a thread, each with at most one stream that comes from the file and one that goes there: a stream is at most
 //! 16 bytes longer than its chunk. A thread has what the filter has (`docs/guide.md`, memory), and one chunk more where a chunk does not lie in one piece
 //! in the array.
 //!
@@ -32,9 +32,9 @@
 pub(crate) mod batch;
 pub(crate) mod crew;
 pub(crate) mod dataset;
-pub(crate) mod grid;
 mod reading;
 pub(crate) mod strided;
+pub(crate) mod touched;
 pub(crate) mod transfer;
 mod writing;
 
@@ -49,7 +49,7 @@ use crate::fence::Failure;
 pub(crate) type Outcome<T> = std::result::Result<T, Failure>;
 
 /// Chunks that may be on their way, for each thread: one that it works on, one that waits for it, one that waits for HDF5.
-const SLOTS_A_THREAD: usize = 3;
+const TRAYS_A_THREAD: usize = 3;
 
 /// The number of threads for so many chunks: the argument, `QUIRE_THREADS`, or what the process may use by its affinity and its control group.
 ///

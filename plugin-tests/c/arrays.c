@@ -127,6 +127,7 @@ int main(void)
     quire_free(&text);
     quire_transfer_wait(NULL, 1);
     quire_transfer_end(NULL);
+    quire_transfer_end(&transfer);
     printf("arrays come back\n");
     return 0;
 }

@@ -289,10 +289,26 @@ def check_cache(folder: Path) -> None:
         assert_bound(expected, h5z_quire.read(ours), 0.01, "what is cached was not read")
         ours[0] = 7
         assert np.array_equal(h5z_quire.read(ours, np.s_[0, :]), np.full(64, 7, "<f4"))
+        check_others(file, first)
     with h5py.File(folder / "cache.h5") as file:
         expected[0] = 7
         assert_bound(expected, file["parts/ours"][()], 0.01, "the file")
     print("the cache is heeded")
+
+
+def check_others(file: h5py.File, values: np.ndarray) -> None:
+    """Others write to the rest of chunks that were fetched, and are not stored yet: neither write is lost."""
+    for threads in (1, 3):
+        for exists in (False, True):
+            dataset = file.create_dataset(f"others/{threads}{exists}", (64, 64), "<f4", chunks=(32, 32), **Quire(abs=0.01))
+            if exists:
+                dataset[...] = values
+            others = iter([lambda: dataset.__setitem__(np.s_[:20], values[:20] + 9)])
+            h5z_quire.write(dataset, values[30:] + 5, np.s_[30:], threads=threads, progress=lambda done, total: next(others, lambda: None)())
+            expected = values * exists
+            expected[:20], expected[30:] = values[:20] + 9, values[30:] + 5
+            assert_bound(expected, h5z_quire.read(dataset), 0.01, "a write of others was lost")
+            assert_bound(expected, dataset[()], 0.01, "a write of others was lost")
 
 
 def check_parallel(folder: Path) -> None:

@@ -1,4 +1,4 @@
-//! Threads that take chunks from a shared counter, and the slots between them and the calling thread.
+//! Threads that take chunks from a shared counter, and the trays between them and the calling thread.
 //!
 //! ```text
 //!        calling thread        threads            calling thread
@@ -7,7 +7,7 @@
 //!                              or computed
 //! ```
 //!
-//! Chunk `n` has slot `n % slots` from the time it is fed until it is drained, so that at most `slots` chunks are on their way. A crew of one has no
+//! Chunk `n` has tray `n % trays` from the time it is fed until it is drained, so that at most `trays` chunks are on their way. A crew of one has no
 //! threads: the calling thread computes while it waits.
 
 use std::fmt;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use quire_codec::memory;
 
-use super::{Outcome, SLOTS_A_THREAD};
+use super::{Outcome, TRAYS_A_THREAD};
 use crate::backend;
 use crate::fence::{Failure, contain};
 
@@ -29,7 +29,7 @@ pub(super) trait Work: Send + Sync + 'static {
 }
 
 /// A chunk as the file has it.
-#[derive(Default)]
+#[derive(Default, PartialEq, Eq)]
 pub(super) struct Fetched {
     /// Nothing for a chunk that the file does not have, or that nobody has to know.
     pub(super) bytes: Vec<u8>,
@@ -65,10 +65,10 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Fills a chunk's slot, on the calling thread.
+/// Fills a chunk's tray, on the calling thread.
 type Fetch<'a, W> = dyn FnMut(&W, usize, &mut Fetched) -> Outcome<()> + 'a;
-/// Takes what was made of a chunk, on the calling thread.
-type Store<'a, W> = dyn FnMut(&W, usize, &[u8]) -> Outcome<()> + 'a;
+/// Takes what was fetched and what was made of a chunk, on the calling thread, which may make it again.
+type Store<'a, W> = dyn FnMut(&W, usize, &mut Fetched, &mut Vec<u8>) -> Outcome<()> + 'a;
 
 /// The threads, and what they share. Dropping it lets each thread end the chunk that it works on, and waits for that.
 pub(super) struct Crew<W: Work> {
@@ -88,7 +88,7 @@ struct Shared<W> {
 
 #[derive(Default)]
 struct State {
-    slots: Vec<Slot>,
+    trays: Vec<Tray>,
     drained: usize,
     begun: usize,
     fed: usize,
@@ -96,7 +96,7 @@ struct State {
 }
 
 #[derive(Default)]
-struct Slot {
+struct Tray {
     fetched: Fetched,
     made: Vec<u8>,
     /// How the computation ended, if it has.
@@ -109,8 +109,8 @@ impl<W: Work> Crew<W> {
     /// # Errors
     /// `OutOfMemory`.
     pub(super) fn start(work: W, total: usize, threads: usize) -> Outcome<Self> {
-        let slots = if threads > 1 { threads * SLOTS_A_THREAD } else { 1 };
-        let state = State { slots: memory::collect((0..slots.min(total.max(1))).map(|_| Slot::default()))?, ..State::default() };
+        let trays = if threads > 1 { threads * TRAYS_A_THREAD } else { 1 };
+        let state = State { trays: memory::collect((0..trays.min(total.max(1))).map(|_| Tray::default()))?, ..State::default() };
         // A few hundred bytes, which the allocator's reserve serves where memory is short, as it serves std's own for a thread.
         let shared = Arc::new(Shared { work, total, state: Mutex::new(state), fed: Condvar::new(), computed: Condvar::new() });
         let mut crew = Self { shared, threads: Vec::new() };
@@ -145,26 +145,26 @@ impl<W: Work> Crew<W> {
     /// The first of the threads' and of `store`.
     fn drain(&mut self, store: &mut Store<'_, W>) -> Result<(), Fault> {
         loop {
-            let (chunk, mut made) = {
+            let (chunk, mut fetched, mut made) = {
                 let mut state = self.shared.lock();
                 let chunk = state.drained;
-                let slot = state.slot(chunk);
-                match slot.outcome.take() {
+                let tray = state.tray(chunk);
+                match tray.outcome.take() {
                     None => return Ok(()),
                     Some(Err(failure)) => return Err(Fault::at(chunk, failure)),
-                    Some(Ok(())) => (chunk, mem::take(&mut slot.made)),
+                    Some(Ok(())) => (chunk, mem::take(&mut tray.fetched), mem::take(&mut tray.made)),
                 }
             };
-            let stored = store(&self.shared.work, chunk, &made);
+            let stored = store(&self.shared.work, chunk, &mut fetched, &mut made);
             made.clear();
             let mut state = self.shared.lock();
-            state.slot(chunk).made = made;
+            *state.tray(chunk) = Tray { fetched, made, outcome: None };
             stored.map_err(|failure| Fault::at(chunk, failure))?;
             state.drained += 1;
         }
     }
 
-    /// Has `fetch` fill all free slots, and gives them to the threads.
+    /// Has `fetch` fill all free trays, and gives them to the threads.
     ///
     /// # Errors
     /// Those of `fetch`.
@@ -173,15 +173,15 @@ impl<W: Work> Crew<W> {
             let (chunk, mut fetched) = {
                 let mut state = self.shared.lock();
                 let chunk = state.fed;
-                if chunk == self.shared.total || chunk - state.drained == state.slots.len() {
+                if chunk == self.shared.total || chunk - state.drained == state.trays.len() {
                     return Ok(());
                 }
-                (chunk, mem::take(&mut state.slot(chunk).fetched))
+                (chunk, mem::take(&mut state.tray(chunk).fetched))
             };
             fetched.bytes.clear();
             fetch(&self.shared.work, chunk, &mut fetched).map_err(|failure| Fault::at(chunk, failure))?;
             let mut state = self.shared.lock();
-            state.slot(chunk).fetched = fetched;
+            state.tray(chunk).fetched = fetched;
             state.fed += 1;
             self.shared.fed.notify_one();
         }
@@ -222,7 +222,7 @@ impl<W: Work> Crew<W> {
     pub(super) fn step(
         &mut self,
         mut fetch: impl FnMut(&W, usize, &mut Fetched) -> Outcome<()>,
-        mut store: impl FnMut(&W, usize, &[u8]) -> Outcome<()>,
+        mut store: impl FnMut(&W, usize, &mut Fetched, &mut Vec<u8>) -> Outcome<()>,
     ) -> Result<(), Fault> {
         self.drain(&mut store)?;
         self.feed(&mut fetch)
@@ -234,7 +234,7 @@ impl<W: Work> Crew<W> {
     /// The first of the threads'.
     pub(super) fn finish(&mut self) -> Result<(), Fault> {
         while self.drained() < self.shared.total {
-            self.step(|_, _, _| Ok(()), |_, _, _| Ok(()))?;
+            self.step(|_, _, _| Ok(()), |_, _, _, _| Ok(()))?;
             self.wait(None);
         }
         Ok(())
@@ -280,12 +280,12 @@ impl<W: Work> Shared<W> {
     fn compute(&self, chunk: usize) {
         let (mut fetched, mut made) = {
             let mut state = self.lock();
-            let slot = state.slot(chunk);
-            (mem::take(&mut slot.fetched), mem::take(&mut slot.made))
+            let tray = state.tray(chunk);
+            (mem::take(&mut tray.fetched), mem::take(&mut tray.made))
         };
         let outcome = contain(|| self.work.compute(chunk, &mut fetched, &mut made));
         let mut state = self.lock();
-        *state.slot(chunk) = Slot { fetched, made, outcome: Some(outcome) };
+        *state.tray(chunk) = Tray { fetched, made, outcome: Some(outcome) };
         // The caller waits for chunks in their order.
         if chunk == state.drained {
             self.computed.notify_one();
@@ -298,15 +298,15 @@ impl<W: Work> Shared<W> {
 }
 
 impl State {
-    fn slot(&mut self, chunk: usize) -> &mut Slot {
-        let slots = self.slots.len();
-        &mut self.slots[chunk % slots]
+    fn tray(&mut self, chunk: usize) -> &mut Tray {
+        let trays = self.trays.len();
+        &mut self.trays[chunk % trays]
     }
 
     /// The outcome of the chunk that is to be drained next.
     fn next_outcome(&mut self) -> Option<&Outcome<()>> {
         let chunk = self.drained;
-        self.slot(chunk).outcome.as_ref()
+        self.tray(chunk).outcome.as_ref()
     }
 
     /// Takes a chunk from the counter.
@@ -349,7 +349,7 @@ mod tests {
                     fetched.bytes.push(chunk as u8 % 100);
                     Ok(())
                 },
-                |_, chunk, made| {
+                |_, chunk, _, made| {
                     assert_eq!(chunk, stored.len(), "in their order");
                     stored.extend_from_slice(made);
                     Ok(())
@@ -396,9 +396,9 @@ mod tests {
         let mut crew = Crew::start(Doubling { fails_at: usize::MAX, begun: AtomicUsize::new(0) }, 1000, 2).expect("memory");
         crew.feed(&mut |_, _, _| Ok(())).expect("fed");
         crew.wait(None);
-        crew.feed(&mut |_, _, _| panic!("a slot is free, and nothing was drained")).expect("nothing to feed");
+        crew.feed(&mut |_, _, _| panic!("a tray is free, and nothing was drained")).expect("nothing to feed");
         std::thread::sleep(Duration::from_millis(20));
-        assert_eq!(crew.work().begun.load(Ordering::SeqCst), 2 * SLOTS_A_THREAD);
+        assert_eq!(crew.work().begun.load(Ordering::SeqCst), 2 * TRAYS_A_THREAD);
         // Dropped with chunks on their way.
     }
 

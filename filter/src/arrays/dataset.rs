@@ -7,8 +7,8 @@ use hdf5_sys::h5i::hid_t;
 use quire_codec::{ByteOrder, Config, Error, Layout, Scalar};
 
 use super::Outcome;
-use super::grid::Grid;
 use super::strided::Dense;
+use super::touched::TouchedChunks;
 use crate::FILTER_ID;
 use crate::cd_values::{CdValues, MAX_WORDS};
 use crate::fence::Failure;
@@ -32,8 +32,8 @@ pub(crate) struct Selection<'a> {
 }
 
 /// What the threads have to know of a dataset and of the box that is read or written.
-pub(super) struct Shape {
-    pub(super) grid: Grid,
+pub(super) struct Facts {
+    pub(super) touched: TouchedChunks,
     pub(super) layout: Layout,
     pub(super) dense: Dense,
     /// One value: what is where the file has no data.
@@ -42,12 +42,10 @@ pub(super) struct Shape {
 
 /// A dataset that can be read or written, and the box of it.
 pub(super) struct Suitable {
-    pub(super) shape: Shape,
+    pub(super) facts: Facts,
     pub(super) config: Config<'static>,
     /// Chunks of the whole dataset, in the file or not.
     pub(super) all_chunks: u64,
-    /// Whether HDF5's caches may hold what the file does not.
-    pub(super) is_writable: bool,
     /// The file, where it can be read beside HDF5.
     pub(super) file: Option<File>,
 }
@@ -62,7 +60,7 @@ impl fmt::Display for Named {
     }
 }
 
-impl Shape {
+impl Facts {
     /// A chunk as HDF5 makes it before there are data.
     pub(super) fn fill(&self, chunk: &mut [u8]) {
         let value = &self.filling[..self.layout.scalar.size()];
@@ -133,14 +131,14 @@ impl Suitable {
             ))
             .into());
         }
-        let whole = Grid::new(&extents, &chunk, &[0; super::grid::MOST_AXES][..extents.len()], &extents);
-        let grid = Grid::new(&extents, &chunk, selection.start, selection.count)?;
+        let whole = TouchedChunks::new(&extents, &chunk, &[0; super::touched::MOST_AXES][..extents.len()], &extents);
+        let touched = TouchedChunks::new(&extents, &chunk, selection.start, selection.count)?;
         Ok(Self {
-            shape: Shape { grid, layout, dense, filling: library.filling(dcpl, type_id.id(), layout.scalar.size())? },
+            facts: Facts { touched, layout, dense, filling: library.filling(dcpl, type_id.id(), layout.scalar.size())? },
             config,
-            all_chunks: whole.map_or(u64::MAX, |grid| grid.chunks() as u64),
-            is_writable,
-            file: if direction == Direction::Read { library.plain_file(file_id.id())? } else { None },
+            all_chunks: whole.map_or(u64::MAX, |touched| touched.count() as u64),
+            // A file that is open for writing may change between two calls of HDF5: chunks move, and others take their place.
+            file: if direction == Direction::Read && !is_writable { library.plain_file(file_id.id())? } else { None },
         })
     }
 }

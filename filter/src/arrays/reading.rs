@@ -5,10 +5,11 @@ use std::os::unix::fs::FileExt as _;
 
 use quire_codec::{Unverified, memory};
 
+use super::Outcome;
 use super::crew::{Fetched, Work};
-use super::dataset::Shape;
+use super::dataset::Facts;
 use super::strided::Strided;
-use super::{Outcome, grid::Part};
+use super::touched::Overlap;
 use crate::backend;
 use crate::callbacks::check_layout;
 use crate::fence::{Buffers, Failure, with_kept_buffers};
@@ -17,7 +18,7 @@ use crate::message::OsError;
 
 /// A read: where chunks come from, and where their values go.
 pub(super) struct Reading {
-    pub(super) shape: Shape,
+    pub(super) facts: Facts,
     pub(super) target: Strided,
     /// Where the file has the chunks, by their numbers, if the threads read it; without that, the calling thread fetches them.
     pub(super) source: Option<(File, Vec<Option<Location>>)>,
@@ -31,14 +32,14 @@ impl Work for Reading {
                 None => fetched.bytes.clear(),
             }
         }
-        let part = self.shape.grid.part(chunk);
+        let overlap = self.facts.touched.overlap(chunk);
         // SAFETY: strides keep values apart (`Transfer::begin`), and the crew gives each chunk to one thread.
-        if let Some(values) = unsafe { self.target.piece_mut(&part, &self.shape.dense) } {
-            return with_kept_buffers(|kept| self.shape.decode(fetched, values, kept));
+        if let Some(values) = unsafe { self.target.piece_mut(&overlap, &self.facts.dense) } {
+            return with_kept_buffers(|kept| self.facts.decode(fetched, values, kept));
         }
         with_kept_buffers(|kept| {
             let mut values = std::mem::take(&mut kept.chunk);
-            let outcome = self.decode_beside(fetched, &mut values, kept, &part);
+            let outcome = self.decode_beside(fetched, &mut values, kept, &overlap);
             kept.chunk = values;
             outcome
         })
@@ -47,18 +48,18 @@ impl Work for Reading {
 
 impl Reading {
     /// Decodes a chunk into a buffer, and copies what was selected of it.
-    fn decode_beside(&self, fetched: &Fetched, values: &mut Vec<u8>, kept: &mut Buffers, part: &Part) -> Outcome<()> {
-        let length = self.shape.dense.bytes();
+    fn decode_beside(&self, fetched: &Fetched, values: &mut Vec<u8>, kept: &mut Buffers, overlap: &Overlap) -> Outcome<()> {
+        let length = self.facts.dense.bytes();
         memory::lengthen(values, length)?;
         let values = &mut values[..length];
-        self.shape.decode(fetched, values, kept)?;
+        self.facts.decode(fetched, values, kept)?;
         // SAFETY: as in `compute`.
-        unsafe { self.target.scatter(&self.shape.grid, part, &self.shape.dense, values) };
+        unsafe { self.target.scatter(&self.facts.touched, overlap, &self.facts.dense, values) };
         Ok(())
     }
 }
 
-impl Shape {
+impl Facts {
     /// The values of a chunk as the file has it, or of one that the file does not have.
     pub(super) fn decode(&self, fetched: &Fetched, values: &mut [u8], kept: &mut Buffers) -> Outcome<()> {
         if fetched.bytes.is_empty() {

@@ -6,7 +6,7 @@ use std::slice;
 
 use quire_codec::{Error, Result, memory};
 
-use super::grid::{Grid, MOST_AXES, Part};
+use super::touched::{MOST_AXES, Overlap, TouchedChunks};
 
 /// The values of a box in memory: `stride` bytes from one value to the next along each axis, slowest axis first. Strides may be negative; where values are
 /// only read, they may be 0.
@@ -19,7 +19,7 @@ pub(crate) struct Strided {
 }
 
 // SAFETY: the pointer is the caller's, who vouches for the values as long as this lives (`Strided::new`). Threads read them, or write parts of them that have no value
-// in common: parts of different chunks of one grid, over strides that `values_are_apart`.
+// in common: overlaps of one box with different chunks, over strides that `values_are_apart`.
 unsafe impl Send for Strided {}
 // SAFETY: as above.
 unsafe impl Sync for Strided {}
@@ -52,17 +52,17 @@ impl Dense {
         self.bytes
     }
 
-    /// Bytes from the chunk's first value to the part's.
-    fn offset(&self, part: &Part) -> isize {
-        offset(&part.in_chunk, &self.strides)
+    /// Bytes from the chunk's first value to the overlap's.
+    fn offset(&self, overlap: &Overlap) -> isize {
+        offset(&overlap.in_chunk, &self.strides)
     }
 
-    /// A copy of the part stays inside `length` bytes.
-    fn check(&self, part: &Part, length: usize) {
+    /// A copy of the overlap stays inside `length` bytes.
+    fn check(&self, overlap: &Overlap, length: usize) {
         assert_eq!(length, self.bytes, "a chunk has all its bytes");
-        let last = part.in_chunk.iter().zip(&part.lens).zip(&self.strides);
+        let last = overlap.in_chunk.iter().zip(&overlap.lens).zip(&self.strides);
         let end = last.map(|((first, len), stride)| (first + len - 1) * *stride as usize).sum::<usize>() + self.size;
-        assert!(end <= self.bytes, "a part is inside its chunk");
+        assert!(end <= self.bytes, "an overlap is inside its chunk");
     }
 }
 
@@ -102,54 +102,54 @@ impl Strided {
         })
     }
 
-    fn part_address(&self, part: &Part) -> *mut u8 {
-        self.address.wrapping_offset(offset(&part.in_box, &self.strides))
+    fn overlap_address(&self, overlap: &Overlap) -> *mut u8 {
+        self.address.wrapping_offset(offset(&overlap.in_box, &self.strides))
     }
 
     /// Whether a whole chunk lies in memory as it lies in its bytes.
-    fn is_piece(&self, part: &Part, chunk: &Dense) -> bool {
-        let axes = self.strides.iter().zip(&chunk.strides).zip(&part.lens);
-        part.is_whole && axes.into_iter().all(|((here, there), &len)| here == there || len == 1)
+    fn is_piece(&self, overlap: &Overlap, chunk: &Dense) -> bool {
+        let axes = self.strides.iter().zip(&chunk.strides).zip(&overlap.lens);
+        overlap.is_whole && axes.into_iter().all(|((here, there), &len)| here == there || len == 1)
     }
 
     /// A chunk of the box where it is, if it lies there in one piece.
-    pub(crate) fn piece(&self, part: &Part, chunk: &Dense) -> Option<&[u8]> {
-        // SAFETY: the values of the part, all of which the caller of `new` vouches for, are these bytes.
-        self.is_piece(part, chunk).then(|| unsafe { slice::from_raw_parts(self.part_address(part), chunk.bytes) })
+    pub(crate) fn piece(&self, overlap: &Overlap, chunk: &Dense) -> Option<&[u8]> {
+        // SAFETY: the values of the overlap, all of which the caller of `new` vouches for, are these bytes.
+        self.is_piece(overlap, chunk).then(|| unsafe { slice::from_raw_parts(self.overlap_address(overlap), chunk.bytes) })
     }
 
     /// As [`Strided::piece`], to be written.
     ///
     /// # Safety
-    /// The grid's values are apart, and no other thread has the part of the same chunk.
-    #[expect(clippy::mut_from_ref, reason = "threads share the box and write parts without a value in common")]
-    pub(crate) unsafe fn piece_mut(&self, part: &Part, chunk: &Dense) -> Option<&mut [u8]> {
+    /// The box's values are apart, and no other thread has the same chunk.
+    #[expect(clippy::mut_from_ref, reason = "threads share the box and write overlaps without a value in common")]
+    pub(crate) unsafe fn piece_mut(&self, overlap: &Overlap, chunk: &Dense) -> Option<&mut [u8]> {
         // SAFETY: as in `piece`, and nobody else has the bytes.
-        self.is_piece(part, chunk).then(|| unsafe { slice::from_raw_parts_mut(self.part_address(part), chunk.bytes) })
+        self.is_piece(overlap, chunk).then(|| unsafe { slice::from_raw_parts_mut(self.overlap_address(overlap), chunk.bytes) })
     }
 
-    /// Copies a part of the box to its place in a chunk.
-    pub(crate) fn gather(&self, grid: &Grid, part: &Part, layout: &Dense, chunk: &mut [u8]) {
-        layout.check(part, chunk.len());
-        let lens = &part.lens[..grid.rank()];
-        // SAFETY: the caller of `new` vouches for the values; the part is inside the chunk, as checked.
+    /// Copies an overlap from the box to its place in a chunk.
+    pub(crate) fn gather(&self, touched: &TouchedChunks, overlap: &Overlap, layout: &Dense, chunk: &mut [u8]) {
+        layout.check(overlap, chunk.len());
+        let lens = &overlap.lens[..touched.rank()];
+        // SAFETY: the caller of `new` vouches for the values; the overlap is inside the chunk, as checked.
         unsafe {
-            let target = chunk.as_mut_ptr().offset(layout.offset(part));
-            copy(lens, self.size, self.part_address(part), &self.strides, target, &layout.strides);
+            let target = chunk.as_mut_ptr().offset(layout.offset(overlap));
+            copy(lens, self.size, self.overlap_address(overlap), &self.strides, target, &layout.strides);
         }
     }
 
-    /// Copies a part from its place in a chunk to the box.
+    /// Copies an overlap from its place in a chunk to the box.
     ///
     /// # Safety
     /// As [`Strided::piece_mut`].
-    pub(crate) unsafe fn scatter(&self, grid: &Grid, part: &Part, layout: &Dense, chunk: &[u8]) {
-        layout.check(part, chunk.len());
-        let lens = &part.lens[..grid.rank()];
+    pub(crate) unsafe fn scatter(&self, touched: &TouchedChunks, overlap: &Overlap, layout: &Dense, chunk: &[u8]) {
+        layout.check(overlap, chunk.len());
+        let lens = &overlap.lens[..touched.rank()];
         // SAFETY: as in `gather`, and nobody else has the values.
         unsafe {
-            let source = chunk.as_ptr().offset(layout.offset(part));
-            copy(lens, self.size, source, &layout.strides, self.part_address(part), &self.strides);
+            let source = chunk.as_ptr().offset(layout.offset(overlap));
+            copy(lens, self.size, source, &layout.strides, self.overlap_address(overlap), &self.strides);
         }
     }
 }
@@ -231,22 +231,22 @@ mod tests {
         let room = (high - low) as usize + size;
         let mut source: Vec<u8> = (0..room).map(|at| (at * 7 % 251) as u8).collect();
         let mut target = vec![0; room];
-        let grid = Grid::new(&count, &chunk, &[0; 3], &count).expect("a box");
+        let touched = TouchedChunks::new(&count, &chunk, &[0; 3], &count).expect("a box");
         let dense = Dense::new(&chunk, size).expect("a chunk");
         // SAFETY: all values lie between the lowest and the highest address.
         let [source_box, target_box] = unsafe {
             [&mut source, &mut target].map(|bytes| Strided::new(bytes.as_mut_ptr().offset(-low), size, strides.to_vec()))
         };
         assert!(target_box.values_are_apart(&count));
-        for number in 0..grid.chunks() {
-            let part = grid.part(number);
+        for number in 0..touched.count() {
+            let overlap = touched.overlap(number);
             let mut values = vec![0xee; dense.bytes()];
-            source_box.gather(&grid, &part, &dense, &mut values);
-            if let Some(piece) = source_box.piece(&part, &dense) {
+            source_box.gather(&touched, &overlap, &dense, &mut values);
+            if let Some(piece) = source_box.piece(&overlap, &dense) {
                 assert_eq!(piece, values);
             }
-            // SAFETY: one part at a time.
-            unsafe { target_box.scatter(&grid, &part, &dense, &values) };
+            // SAFETY: one chunk at a time.
+            unsafe { target_box.scatter(&touched, &overlap, &dense, &values) };
         }
         for (z, y, x) in (0..count[0]).flat_map(|z| (0..count[1]).flat_map(move |y| (0..count[2]).map(move |x| (z, y, x)))) {
             let at = (z as isize * strides[0] + y as isize * strides[1] + x as isize * strides[2] - low) as usize;

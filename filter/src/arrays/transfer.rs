@@ -9,11 +9,11 @@ use std::time::Duration;
 use hdf5_sys::h5i::hid_t;
 use quire_codec::{Error, memory};
 
-use super::crew::{Crew, Fault};
-use super::dataset::{Direction, Selection, Shape, Suitable};
-use super::grid::Grid;
+use super::crew::{Crew, Fault, Fetched, Work as _};
+use super::dataset::{Direction, Facts, Selection, Suitable};
 use super::reading::Reading;
 use super::strided::Strided;
+use super::touched::{MOST_AXES, TouchedChunks};
 use super::writing::Writing;
 use super::{Outcome, threads_for};
 use crate::fence::Failure;
@@ -75,13 +75,13 @@ impl Transfer {
         threads: u32,
     ) -> Outcome<Self> {
         let found = Suitable::find(&library, dataset, selection, direction)?;
-        let Suitable { shape, config, all_chunks, is_writable, file } = found;
-        let total = shape.grid.chunks();
+        let Suitable { facts, config, all_chunks, file } = found;
+        let total = facts.touched.count();
         let functions = library.chunk_functions()?;
         let job = match direction {
             Direction::Write => {
                 let threads = threads_for(total, threads, Some(&config))?;
-                Job::Write(Crew::start(Writing { shape, source: memory, config }, total, threads)?)
+                Job::Write(Crew::start(Writing { facts, source: memory, config }, total, threads)?)
             }
             Direction::Read => {
                 if !memory.values_are_apart(selection.count) {
@@ -92,16 +92,11 @@ impl Transfer {
                 }
                 let list = file.filter(|_| library.can_list_chunks() && all_chunks / LISTING_PAYS_FROM <= total as u64);
                 let source = match list {
-                    Some(file) => {
-                        if is_writable {
-                            library.flush(dataset)?;
-                        }
-                        Some((file, locations(&library, dataset, &shape.grid)?))
-                    }
+                    Some(file) => Some((file, locations(&library, dataset, &facts.touched)?)),
                     None => None,
                 };
                 let threads = threads_for(total, threads, None)?;
-                Job::Read(Crew::start(Reading { shape, target: memory, source }, total, threads)?)
+                Job::Read(Crew::start(Reading { facts, target: memory, source }, total, threads)?)
             }
         };
         Ok(Self { job, functions, library, dataset, has_failed: false })
@@ -112,13 +107,13 @@ impl Transfer {
             Job::Write(crew) => crew.drained(),
             Job::Read(crew) => crew.drained(),
         };
-        Progress { done, total: self.shape().grid.chunks() }
+        Progress { done, total: self.facts().touched.count() }
     }
 
-    fn shape(&self) -> &Shape {
+    fn facts(&self) -> &Facts {
         match &self.job {
-            Job::Write(crew) => &crew.work().shape,
-            Job::Read(crew) => &crew.work().shape,
+            Job::Write(crew) => &crew.work().facts,
+            Job::Read(crew) => &crew.work().facts,
         }
     }
 
@@ -132,26 +127,36 @@ impl Transfer {
             return Err(Broken { failure, place: None });
         }
         let (library, functions, dataset) = (&self.library, &self.functions, self.dataset);
+        let fetch = |origin: &[u64; MOST_AXES], fetched: &mut Fetched| -> Outcome<()> {
+            fetched.mask = library.read_chunk(functions, dataset, origin, &mut fetched.bytes)?;
+            Ok(())
+        };
         let outcome = match &mut self.job {
             Job::Write(crew) => crew.step(
                 |work, chunk, fetched| {
-                    let part = work.shape.grid.part(chunk);
-                    if !part.is_whole {
-                        fetched.mask = library.read_chunk(functions, dataset, &part.origin, &mut fetched.bytes)?;
-                    }
-                    Ok(())
+                    let overlap = work.facts.touched.overlap(chunk);
+                    if overlap.is_whole { Ok(()) } else { fetch(&overlap.origin, fetched) }
                 },
-                |work, chunk, stream| library.write_chunk(functions, dataset, &work.shape.grid.part(chunk).origin, stream),
+                |work, chunk, fetched, made| {
+                    let overlap = work.facts.touched.overlap(chunk);
+                    if !overlap.is_whole {
+                        // Since it was fetched, another thread of the program may have written to the rest of the chunk.
+                        let mut now = Fetched::default();
+                        fetch(&overlap.origin, &mut now)?;
+                        if now != *fetched {
+                            made.clear();
+                            work.compute(chunk, &mut now, made)?;
+                        }
+                    }
+                    library.write_chunk(functions, dataset, &overlap.origin, made)
+                },
             ),
             Job::Read(crew) => crew.step(
-                |work, chunk, fetched| {
-                    if work.source.is_none() {
-                        let origin = work.shape.grid.part(chunk).origin;
-                        fetched.mask = library.read_chunk(functions, dataset, &origin, &mut fetched.bytes)?;
-                    }
-                    Ok(())
+                |work, chunk, fetched| match work.source {
+                    Some(_) => Ok(()),
+                    None => fetch(&work.facts.touched.overlap(chunk).origin, fetched),
                 },
-                |_, _, _| Ok(()),
+                |_, _, _, _| Ok(()),
             ),
         };
         match outcome {
@@ -182,10 +187,10 @@ impl Transfer {
     fn broken(&mut self, fault: Fault) -> Broken {
         self.has_failed = true;
         let direction = if matches!(self.job, Job::Write(_)) { Direction::Write } else { Direction::Read };
-        let grid = &self.shape().grid;
+        let touched = &self.facts().touched;
         let place = fault.chunk.and_then(|chunk| {
             // Without memory for its place the failure is told all the same.
-            let origin = memory::collect(grid.part(chunk).origin.into_iter().take(grid.rank())).ok()?;
+            let origin = memory::collect(touched.overlap(chunk).origin.into_iter().take(touched.rank())).ok()?;
             Some(Place { origin, progress: self.progress(), direction })
         });
         Broken { failure: fault.failure, place }
@@ -214,11 +219,11 @@ impl From<Failure> for Broken {
     }
 }
 
-/// Where the file has the chunks of a grid, by their numbers.
-fn locations(library: &Library, dataset: hid_t, grid: &Grid) -> Outcome<Vec<Option<Location>>> {
-    let mut found = memory::collect((0..grid.chunks()).map(|_| None))?;
-    library.each_chunk(dataset, grid.rank(), |origin, location| {
-        if let Some(number) = grid.number_of(origin) {
+/// Where the file has the chunks of a touched, by their numbers.
+fn locations(library: &Library, dataset: hid_t, touched: &TouchedChunks) -> Outcome<Vec<Option<Location>>> {
+    let mut found = memory::collect((0..touched.count()).map(|_| None))?;
+    library.each_chunk(dataset, touched.rank(), |origin, location| {
+        if let Some(number) = touched.number_of(origin) {
             found[number] = Some(location);
         }
     })?;

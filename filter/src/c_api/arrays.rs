@@ -269,15 +269,18 @@ pub unsafe extern "C" fn quire_transfer_wait(transfer: *mut ArrayTransfer, milli
     }
 }
 
-/// Ends a transfer, whether it is done or not: waits for the threads, and frees it. Calls no HDF5 function.
+/// Ends a transfer, whether it is done or not: waits for the threads, frees it, and leaves null there. Calls no HDF5 function.
 ///
 /// # Safety
-/// As [`quire_transfer_step`], and the transfer is not used again.
+/// `transfer` is null or leads to null or to what one of the functions that begin a transfer has written, which is used by nobody else.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn quire_transfer_end(transfer: *mut ArrayTransfer) {
-    if !transfer.is_null() {
-        // SAFETY: from `hand_over`, by the caller's promise.
-        let transfer = unsafe { Box::from_raw(transfer) };
+pub unsafe extern "C" fn quire_transfer_end(transfer: *mut *mut ArrayTransfer) {
+    // SAFETY: the caller's promise.
+    let Some(transfer) = (unsafe { transfer.as_mut() }) else { return };
+    let address = std::mem::replace(transfer, null_mut());
+    if !address.is_null() {
+        // SAFETY: from `hand_over`, by the caller's promise, and nobody finds it any more.
+        let transfer = unsafe { Box::from_raw(address) };
         let _ = contain(|| {
             drop(transfer);
             Ok::<_, Failure>(())
@@ -332,11 +335,8 @@ unsafe fn hand_over(
     let status = unsafe { deliver(reason, outcome) };
     if status != OK && !transfer.is_null() {
         // Without an address for the reason there is no success.
-        // SAFETY: just made; the caller is told that there is none.
-        unsafe {
-            target.write(null_mut());
-            quire_transfer_end(transfer);
-        }
+        // SAFETY: just written; the caller is told that there is none.
+        unsafe { quire_transfer_end(target) };
     }
     status
 }

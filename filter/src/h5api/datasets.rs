@@ -219,16 +219,6 @@ impl Library {
         Ok(intent & H5F_ACC_RDWR != 0)
     }
 
-    /// Has HDF5 write what its caches hold of a dataset's chunks, and of the file's pages.
-    pub(crate) fn flush(&self, dataset: hid_t) -> Outcome<()> {
-        type Flush = unsafe extern "C" fn(hid_t, c_int) -> herr_t;
-        const LOCAL: c_int = 0;
-        // SAFETY: this is its signature in every HDF5; a C enum is an int.
-        let flush = unsafe { self.function::<Flush>(c"H5Fflush")? };
-        // SAFETY: HDF5 checks identifiers.
-        self.succeed(c"H5Fflush", unsafe { flush(dataset, LOCAL) }).map(|_| ())
-    }
-
     /// Whether a file's driver is one of HDF5's own, by its name there: `sec2`, `mpio`.
     fn has_driver(&self, access: hid_t, id: &CStr, init: &CStr) -> Outcome<bool> {
         type Get = unsafe extern "C" fn(hid_t) -> hid_t;

@@ -65,7 +65,7 @@ def _load() -> ctypes.CDLL:
         begin.argtypes = [ctypes.c_int64, address, ctypes.POINTER(_Box), number, ctypes.POINTER(transfer), delivered]
     library.quire_transfer_step.argtypes = [transfer, counted, counted, delivered]
     library.quire_transfer_wait.argtypes = [transfer, number]
-    library.quire_transfer_end.argtypes = [transfer]
+    library.quire_transfer_end.argtypes = [ctypes.POINTER(transfer)]
     library.quire_transfer_wait.restype = library.quire_transfer_end.restype = None
     library.quire_free.argtypes = [delivered]
     library.quire_free.restype = None
@@ -133,14 +133,20 @@ class Transfer:
         # The threads use its memory.
         self._values = values
         self._done, self._total = ctypes.c_uint64(), ctypes.c_uint64()
+        #: Whether a step has failed.
+        self.has_failed = False
         begin = _LIBRARY.quire_h5_begin_write if write else _LIBRARY.quire_h5_begin_read
         if not 0 <= threads < 2**32:
             raise ValueError(f"threads is {threads}: give 1 to 1024, or 0 to let the library choose")
         _call(begin, dataset, hdf5, box, threads, ctypes.byref(self._address))
 
     def step(self) -> None:
-        """Does what HDF5 has to do now."""
-        _call(_LIBRARY.quire_transfer_step, self._address, ctypes.byref(self._done), ctypes.byref(self._total))
+        """Does what HDF5 has to do now. Its errors say how far the transfer has come."""
+        try:
+            _call(_LIBRARY.quire_transfer_step, self._address, ctypes.byref(self._done), ctypes.byref(self._total))
+        except Exception:
+            self.has_failed = True
+            raise
 
     def wait(self, milliseconds: int) -> None:
         """Waits until a step has something to do, or the time is up."""
@@ -148,8 +154,13 @@ class Transfer:
 
     def end(self) -> None:
         """Stops the threads. The transfer cannot be used any more."""
-        address, self._address = self._address, ctypes.c_void_p()
-        _LIBRARY.quire_transfer_end(address)
+        # The library leaves a null there: nothing is ended twice, wherever a signal may strike.
+        _LIBRARY.quire_transfer_end(ctypes.byref(self._address))
+
+    def __del__(self) -> None:
+        # Threads must not outlive the values. An exception in `__init__` has left none where there is no address yet.
+        if hasattr(self, "_address"):
+            self.end()
 
     @property
     def done(self) -> int:

@@ -126,7 +126,7 @@ def _suitable_box(dataset: Any, selection: Any) -> Box:
     try:
         type_number(dataset.dtype)
         box = box_of(selection, dataset.shape)
-    except (ValueError, IndexError) as reason:
+    except (TypeError, ValueError, IndexError) as reason:
         raise reason if isinstance(reason, Unsuitable) else Unsuitable(str(reason)) from None
     chunks = box.chunks(dataset.chunks)
     if chunks < 2:

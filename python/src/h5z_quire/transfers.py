@@ -95,8 +95,8 @@ def _transfer(is_write: bool, dataset: Any, box: Box, values: npt.NDArray[Any], 
                 return
             transfer.wait(_PATIENCE)
     except BaseException as error:
-        # The library's own errors say it themselves. Notes are known from Python 3.11 on.
-        if not isinstance(error, (ValueError, OSError)) and hasattr(error, "add_note"):
+        # Notes are known from Python 3.11 on.
+        if not transfer.has_failed and hasattr(error, "add_note"):
             error.add_note(f"of {transfer.total} chunks the first {transfer.done} are {'written' if is_write else 'read'}")
         raise
     finally:

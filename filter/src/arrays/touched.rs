@@ -1,9 +1,9 @@
-//! Which chunks a selection touches, and which part of each.
+//! Which chunks a box of a dataset touches, and how much of each.
 //!
 //! ```text
 //!         0        4        8        12       extents of chunks: 4
 //!         │  ┌─────┼────────┼──┐     │
-//!         │  │ 0   │ 1      │ 2│     │        a selection from 1 on, of 8 values, touches three chunks: the first from 1 on, the last in part
+//!         │  │ 0   │ 1      │ 2│     │        a box from 1 on, of 8 values, touches three chunks: the first from 1 on, the last up to 9
 //! ```
 
 use quire_codec::{Error, Result, memory};
@@ -22,23 +22,23 @@ struct Axis {
 
 /// A box of a dataset, cut by its chunks. The chunks that it touches are numbered in C order.
 #[derive(Debug)]
-pub(crate) struct Grid {
+pub(crate) struct TouchedChunks {
     axes: Vec<Axis>,
     chunks: usize,
 }
 
-/// What a box has of one chunk. Numbers are in values, slowest axis first, and valid along the grid's axes.
+/// What a box has of one chunk. Numbers are in values, slowest axis first, and valid along the box's axes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
+pub(crate) struct Overlap {
     /// The chunk's first value, in the dataset.
     pub(crate) origin: [u64; MOST_AXES],
-    /// The part's first value, in the chunk.
+    /// The overlap's first value, in the chunk.
     pub(crate) in_chunk: [usize; MOST_AXES],
-    /// The part's first value, in the box.
+    /// The overlap's first value, in the box.
     pub(crate) in_box: [usize; MOST_AXES],
-    /// Extents of the part.
+    /// Extents of the overlap.
     pub(crate) lens: [usize; MOST_AXES],
-    /// Whether the part is the whole chunk.
+    /// Whether the overlap is the whole chunk.
     pub(crate) is_whole: bool,
 }
 
@@ -53,7 +53,7 @@ impl Axis {
     }
 }
 
-impl Grid {
+impl TouchedChunks {
     /// The chunks that a box touches.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl Grid {
     }
 
     /// The number of chunks that the box touches.
-    pub(crate) fn chunks(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.chunks
     }
 
@@ -90,9 +90,9 @@ impl Grid {
     }
 
     /// What the box has of a chunk.
-    pub(crate) fn part(&self, number: usize) -> Part {
+    pub(crate) fn overlap(&self, number: usize) -> Overlap {
         let zeros = [0; MOST_AXES];
-        let mut part = Part { origin: [0; MOST_AXES], in_chunk: zeros, in_box: zeros, lens: zeros, is_whole: true };
+        let mut overlap = Overlap { origin: [0; MOST_AXES], in_chunk: zeros, in_box: zeros, lens: zeros, is_whole: true };
         let mut number = number as u64;
         for (at, axis) in self.axes.iter().enumerate().rev() {
             let chunks = axis.chunks();
@@ -101,13 +101,13 @@ impl Grid {
             let first = origin.max(axis.start);
             // A chunk at the edge of a dataset may end beyond 2^64.
             let last = origin.saturating_add(axis.chunk).min(axis.start + axis.count);
-            part.origin[at] = origin;
-            part.in_chunk[at] = (first - origin) as usize;
-            part.in_box[at] = (first - axis.start) as usize;
-            part.lens[at] = (last - first) as usize;
-            part.is_whole &= last - first == axis.chunk;
+            overlap.origin[at] = origin;
+            overlap.in_chunk[at] = (first - origin) as usize;
+            overlap.in_box[at] = (first - axis.start) as usize;
+            overlap.lens[at] = (last - first) as usize;
+            overlap.is_whole &= last - first == axis.chunk;
         }
-        part
+        overlap
     }
 
     /// The number of the chunk with this first value, if the box touches it.
@@ -128,27 +128,28 @@ impl Grid {
 mod tests {
     use super::*;
 
-    fn parts(grid: &Grid) -> Vec<Part> {
-        (0..grid.chunks()).map(|number| grid.part(number)).collect()
+    fn overlaps(touched: &TouchedChunks) -> Vec<Overlap> {
+        (0..touched.count()).map(|number| touched.overlap(number)).collect()
     }
 
     #[test]
-    fn the_parts_of_a_box_cover_it_once() {
+    fn the_overlaps_of_a_box_cover_it_once() {
         let boxes = [([0, 0, 0], [10, 7, 5]), ([3, 0, 4], [4, 7, 1]), ([9, 6, 0], [1, 1, 5]), ([0, 2, 1], [10, 3, 3])];
         for (start, count) in boxes {
-            let grid = Grid::new(&[10, 7, 5], &[4, 3, 5], &start, &count).expect("a box");
+            let touched = TouchedChunks::new(&[10, 7, 5], &[4, 3, 5], &start, &count).expect("a box");
             let mut seen = vec![0; count.iter().product::<u64>() as usize];
-            for (number, part) in parts(&grid).iter().enumerate() {
-                assert_eq!(grid.number_of(&part.origin[..3]), Some(number));
-                let whole = (0..3).all(|axis| part.lens[axis] as u64 == [4, 3, 5][axis]);
-                assert_eq!(part.is_whole, whole, "{part:?}");
-                let same =
-                    (0..3).all(|axis| part.origin[axis] + part.in_chunk[axis] as u64 == start[axis] + part.in_box[axis] as u64);
-                assert!(same, "{part:?}");
-                for at in 0..part.lens[..3].iter().product() {
-                    let z = at / (part.lens[1] * part.lens[2]) + part.in_box[0];
-                    let y = at / part.lens[2] % part.lens[1] + part.in_box[1];
-                    let x = at % part.lens[2] + part.in_box[2];
+            for (number, overlap) in overlaps(&touched).iter().enumerate() {
+                assert_eq!(touched.number_of(&overlap.origin[..3]), Some(number));
+                let whole = (0..3).all(|axis| overlap.lens[axis] as u64 == [4, 3, 5][axis]);
+                assert_eq!(overlap.is_whole, whole, "{overlap:?}");
+                let same = (0..3).all(|axis| {
+                    overlap.origin[axis] + overlap.in_chunk[axis] as u64 == start[axis] + overlap.in_box[axis] as u64
+                });
+                assert!(same, "{overlap:?}");
+                for at in 0..overlap.lens[..3].iter().product() {
+                    let z = at / (overlap.lens[1] * overlap.lens[2]) + overlap.in_box[0];
+                    let y = at / overlap.lens[2] % overlap.lens[1] + overlap.in_box[1];
+                    let x = at % overlap.lens[2] + overlap.in_box[2];
                     seen[(z * count[1] as usize + y) * count[2] as usize + x] += 1;
                 }
             }
@@ -158,16 +159,17 @@ mod tests {
 
     #[test]
     fn chunks_that_a_box_does_not_touch_have_no_number() {
-        let grid = Grid::new(&[100, 100], &[10, 10], &[20, 30], &[20, 5]).expect("a box");
-        assert_eq!(grid.chunks(), 2);
-        let numbers = [[20, 30], [30, 30], [40, 30], [20, 40], [10, 30], [20, 31]].map(|origin| grid.number_of(&origin));
+        let touched = TouchedChunks::new(&[100, 100], &[10, 10], &[20, 30], &[20, 5]).expect("a box");
+        assert_eq!(touched.count(), 2);
+        let numbers = [[20, 30], [30, 30], [40, 30], [20, 40], [10, 30], [20, 31]].map(|origin| touched.number_of(&origin));
         assert_eq!(numbers, [Some(0), Some(1), None, None, None, None]);
     }
 
     #[test]
     fn an_empty_box_touches_nothing_and_one_outside_is_refused() {
-        assert_eq!(Grid::new(&[5, 0], &[2, 2], &[0, 0], &[5, 0]).expect("empty").chunks(), 0);
-        let reason = |start: &[u64], count: &[u64]| Grid::new(&[5], &[2], start, count).expect_err("refused").to_string();
+        assert_eq!(TouchedChunks::new(&[5, 0], &[2, 2], &[0, 0], &[5, 0]).expect("empty").count(), 0);
+        let reason =
+            |start: &[u64], count: &[u64]| TouchedChunks::new(&[5], &[2], start, count).expect_err("refused").to_string();
         assert_eq!(reason(&[3], &[3]), "the selection takes 3 values from 3 on along axis 0: the dataset has 5 there");
         assert!(reason(&[u64::MAX], &[2]).contains("from 18446744073709551615 on"));
         assert_eq!(reason(&[0, 0], &[1, 1]), "the selection has 2 axes, the dataset has 1");
