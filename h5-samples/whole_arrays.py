@@ -1,0 +1,176 @@
+"""Speed of whole arrays into HDF5 datasets and back, on all cores: h5z_quire.write and read beside h5py's own path, no filter, and HDF5's part alone.
+
+    target/release/generate data --size large
+    python h5-samples/whole_arrays.py data/turbulence_resolved.npy [--rel 1e-3] [--chunk 64] [--rounds 9] [--threads N] [--folder /dev/shm]
+
+The bound is checked first, on every value in f64, and every chunk's bytes are compared with those of h5py's own path. Then the ways take turns, so that what
+else the machine does hits all of them alike. Printed are the median and the spread, the smallest and the largest, of GB/s of uncompressed values. Files are
+opened and closed within the time; reading comes from the page cache. Needs the package h5z_quire.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shlex
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Callable
+
+import h5py
+import h5z_quire
+import numpy as np
+from h5z_quire import Quire
+
+from measured import measured
+
+Way = Callable[[], object]
+
+
+def main() -> None:
+    arguments = parse()
+    values = np.load(arguments.field)
+    finite = values[np.isfinite(values)].astype(np.float64)
+    bound = arguments.rel * float(finite.max() - finite.min())
+    chunk = tuple(min(arguments.chunk, extent) for extent in values.shape)
+    bench = Bench(values, bound, chunk, arguments.threads, arguments.folder)
+    print_head(arguments, values, bound, chunk)
+    try:
+        bench.check()
+        writes, reads = bench.ways()
+        for direction, ways in (("write", writes), ("read", reads)):
+            measure(direction, ways, values.nbytes, arguments.rounds)
+    finally:
+        bench.clean()
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("field", type=Path, help="an array of numpy, .npy")
+    parser.add_argument("--rel", type=float, default=1e-3, help="the bound, as a share of the array's range")
+    parser.add_argument("--chunk", type=int, default=64, help="extent of a chunk along each axis")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--folder", type=Path, default=Path("/dev/shm"))
+    return parser.parse_args()
+
+
+def print_head(arguments: argparse.Namespace, values: np.ndarray, bound: float, chunk: tuple[int, ...]) -> None:
+    info = h5z_quire.info()
+    print(measured())
+    print(f"command: python {shlex.join(sys.argv)}")
+    threads = arguments.threads or os.environ.get("QUIRE_THREADS") or len(os.sched_getaffinity(0))
+    print(f"machine: {processor()}, {threads} threads, {info.backend}: {info.why}; {platform.system()} {platform.release()}")
+    print(f"h5py {h5py.__version__} on HDF5 {h5py.version.hdf5_version}, h5z-quire {info.version}")
+    print(f"array: {arguments.field.stem}, {'x'.join(map(str, values.shape))} {values.dtype}, chunks {'x'.join(map(str, chunk))}, abs={bound:.6g}\n")
+
+
+def processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine())
+
+
+class Bench:
+    """An array, the files that it goes to, and the ways there and back."""
+
+    def __init__(self, values: np.ndarray, bound: float, chunk: tuple[int, ...], threads: int, folder: Path) -> None:
+        self.values, self.bound, self.chunk, self.threads = values, bound, chunk, threads
+        self.folder = folder
+        self.out = np.empty_like(values)
+        self.streams: list[tuple[tuple[int, ...], bytes]] = []
+
+    def path(self, name: str) -> Path:
+        return self.folder / f"whole_arrays_{os.getpid()}_{name}.h5"
+
+    def clean(self) -> None:
+        for name in ("plain", "h5py", "ours", "streams"):
+            self.path(name).unlink(missing_ok=True)
+
+    def create(self, file: h5py.File, filtered: bool = True) -> h5py.Dataset:
+        options = Quire(abs=self.bound) if filtered else {}
+        return file.create_dataset("t", self.values.shape, self.values.dtype, chunks=self.chunk, **options)
+
+    def check(self) -> None:
+        """Every value within the bound, and the same chunks as by h5py's own path. Keeps the streams."""
+        self.write_h5py("h5py", True)
+        self.write_ours()
+        found = {}
+        for name in ("h5py", "ours"):
+            with h5py.File(self.path(name)) as file:
+                dataset = file["t"]
+                offsets = [dataset.id.get_chunk_info(index).chunk_offset for index in range(dataset.id.get_num_chunks())]
+                found[name] = [(offset, bytes(dataset.id.read_direct_chunk(offset)[1])) for offset in sorted(offsets)]
+        assert found["h5py"] == found["ours"], "the chunks differ from those of h5py's own path"
+        self.streams = found["ours"]
+        self.read_ours()
+        worst = max(np.abs(mine.astype("f8") - theirs.astype("f8")).max() for mine, theirs in zip(self.values, self.out))
+        assert worst <= self.bound, f"a value is off by {worst}, more than {self.bound}"
+        ratio = self.values.nbytes / sum(len(stream) for _, stream in self.streams)
+        print(f"{len(self.streams)} chunks are those of h5py's own path, ratio {ratio:.2f}, largest error {worst:.6g} within the bound\n")
+
+    def write_h5py(self, name: str, filtered: bool) -> None:
+        with h5py.File(self.path(name), "w") as file:
+            self.create(file, filtered)[...] = self.values
+
+    def write_ours(self) -> None:
+        with h5py.File(self.path("ours"), "w") as file:
+            h5z_quire.write(self.create(file), self.values, threads=self.threads)
+
+    def write_streams(self) -> None:
+        with h5py.File(self.path("streams"), "w") as file:
+            dataset = self.create(file)
+            for offset, stream in self.streams:
+                dataset.id.write_direct_chunk(offset, stream)
+
+    def read_h5py(self, name: str) -> None:
+        with h5py.File(self.path(name)) as file:
+            file["t"].read_direct(self.out)
+
+    def read_ours(self) -> None:
+        with h5py.File(self.path("ours")) as file:
+            h5z_quire.read(file["t"], out=self.out, threads=self.threads)
+
+    def read_streams(self) -> None:
+        with h5py.File(self.path("ours")) as file:
+            for offset, _ in self.streams:
+                file["t"].id.read_direct_chunk(offset)
+
+    def ways(self) -> tuple[dict[str, Way], dict[str, Way]]:
+        writes: dict[str, Way] = {
+            "no filter": lambda: self.write_h5py("plain", False),
+            "h5py's own path": lambda: self.write_h5py("h5py", True),
+            "h5z_quire.write": self.write_ours,
+            "the streams alone, H5Dwrite_chunk": self.write_streams,
+        }
+        reads: dict[str, Way] = {
+            "no filter": lambda: self.read_h5py("plain"),
+            "h5py's own path": lambda: self.read_h5py("h5py"),
+            "h5z_quire.read": self.read_ours,
+            "the streams alone, H5Dread_chunk": self.read_streams,
+        }
+        return writes, reads
+
+
+def measure(direction: str, ways: dict[str, Way], nbytes: int, rounds: int) -> None:
+    """Times the ways in turns, after a first round that does not count."""
+    speeds: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds + 1):
+        for name, way in ways.items():
+            start = time.perf_counter()
+            way()
+            seconds = time.perf_counter() - start
+            if number:
+                speeds[name].append(nbytes / seconds / 1e9)
+    base = statistics.median(speeds["h5py's own path"])
+    print(f"{direction + ', GB/s':36} {'median':>7}  {'spread':>13}  times h5py's own path")
+    for name, found in speeds.items():
+        median = statistics.median(found)
+        print(f"{name:36} {median:7.2f}  {min(found):6.2f}-{max(found):6.2f}  {median / base:5.2f}")
+    print()
+
+
+if __name__ == "__main__":
+    main()
