@@ -1,7 +1,7 @@
 """Speed of whole arrays into HDF5 datasets and back, on all cores: h5z_quire.write and read beside h5py's own path, no filter, and HDF5's part alone.
 
     target/release/generate data --size large
-    python h5-samples/whole_arrays.py data/turbulence_resolved.npy [--rel 1e-3] [--chunk 64] [--rounds 9] [--threads N] [--folder /dev/shm]
+    python h5-samples/whole_arrays.py data/turbulence_resolved.npy [--rel 1e-3] [--chunk 64] [--repeat N] [--rounds 9] [--threads N] [--folder DIR]
 
 The bound is checked first, on every value in f64, and every chunk's bytes are compared with those of h5py's own path. Then the ways take turns, so that what
 else the machine does hits all of them alike. Printed are the median and the spread, the smallest and the largest, of GB/s of uncompressed values. Files are
@@ -32,7 +32,7 @@ Way = Callable[[], object]
 
 def main() -> None:
     arguments = parse()
-    values = np.load(arguments.field)
+    values = np.concatenate([np.load(arguments.field)] * arguments.repeat)
     finite = values[np.isfinite(values)].astype(np.float64)
     bound = arguments.rel * float(finite.max() - finite.min())
     chunk = tuple(min(arguments.chunk, extent) for extent in values.shape)
@@ -52,6 +52,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("field", type=Path, help="an array of numpy, .npy")
     parser.add_argument("--rel", type=float, default=1e-3, help="the bound, as a share of the array's range")
     parser.add_argument("--chunk", type=int, default=64, help="extent of a chunk along each axis")
+    parser.add_argument("--repeat", type=int, default=1, help="copies of the array, one after the other along its first axis")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=Path("/dev/shm"))

@@ -76,17 +76,4 @@ fn threads_for(chunks: usize, argument: u32, config: Option<&Config<'_>>) -> Out
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use quire_codec::ErrorBound;
-
-    #[test]
-    fn threads_are_no_more_than_chunks_and_one_where_chunks_depend_on_each_other() {
-        let threads = |chunks, argument, config| threads_for(chunks, argument, config).expect("a number");
-        assert_eq!((threads(100, 7, None), threads(3, 7, None), threads(0, 0, None)), (7, 3, 1));
-        let config = Config::new(ErrorBound::Absolute(1.0)).expect("a bound");
-        let history = Config { adapt: AdaptPolicy::History, ..config };
-        assert_eq!((threads(100, 7, Some(&config)), threads(100, 7, Some(&history))), (7, 1));
-        assert!(threads_for(1, 1025, None).expect_err("too many").to_string().starts_with("threads is 1025"));
-    }
-}
+mod tests;

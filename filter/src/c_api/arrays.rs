@@ -380,3 +380,66 @@ unsafe fn begin(
     let library = Library::with_function(hdf5)?;
     Transfer::begin(library, dataset, &Selection { start, count, value_type }, memory, direction, threads)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::null;
+
+    const F32: u32 = 0;
+    const EXTENTS: [u64; 2] = [40, 50];
+    const BYTES: usize = 4 * 40 * 50;
+
+    fn values(number: usize) -> Vec<u8> {
+        (0..40 * 50).flat_map(|index| (((number + 1) as f32 * index as f32 * 0.01).sin() * 100.0).to_le_bytes()).collect()
+    }
+
+    /// Compresses arrays on so many threads; the streams.
+    fn compress(arrays: &[Vec<u8>], options: &std::ffi::CStr, threads: u32) -> Vec<Vec<u8>> {
+        let addresses: Vec<*const c_void> = arrays.iter().map(|array| array.as_ptr().cast()).collect();
+        let mut streams: Vec<Bytes> = arrays.iter().map(|_| Bytes::NONE).collect();
+        let mut reason = Bytes::NONE;
+        // SAFETY: arrays with their lengths.
+        let status = unsafe {
+            let (options, extents, addresses, streams) =
+                (options.as_ptr(), EXTENTS.as_ptr(), addresses.as_ptr(), streams.as_mut_ptr());
+            quire_compress_batch(options, F32, 2, extents, null(), arrays.len(), addresses, BYTES, threads, streams, &mut reason)
+        };
+        assert_eq!(status, OK, "{}", String::from_utf8_lossy(&reason.to_vec()));
+        let copies = streams.iter().map(Bytes::to_vec).collect();
+        for bytes in streams.iter_mut().chain([&mut reason]) {
+            // SAFETY: delivered by the call.
+            unsafe { quire_free(bytes) };
+        }
+        copies
+    }
+
+    #[test]
+    fn batches_do_not_depend_on_the_threads() {
+        let arrays: Vec<Vec<u8>> = (0..100).map(values).collect();
+        let streams = compress(&arrays, c"abs=1e-2", 1);
+        for threads in [0, 2, 5] {
+            assert!(compress(&arrays, c"abs=1e-2", threads) == streams, "{threads} threads");
+        }
+        let history = compress(&arrays, c"abs=1e-2,adapt=history", 5);
+        assert_eq!(history.len(), streams.len());
+
+        let addresses: Vec<*const c_void> = streams.iter().map(|stream| stream.as_ptr().cast()).collect();
+        let lengths: Vec<usize> = streams.iter().map(Vec::len).collect();
+        let mut decoded: Vec<Vec<u8>> = arrays.iter().map(|_| vec![0xa5; BYTES]).collect();
+        let targets: Vec<*mut c_void> = decoded.iter_mut().map(|array| array.as_mut_ptr().cast()).collect();
+        let mut reason = Bytes::NONE;
+        // SAFETY: arrays with their lengths.
+        let status = unsafe {
+            let (addresses, lengths, targets) = (addresses.as_ptr(), lengths.as_ptr(), targets.as_ptr());
+            quire_decompress_batch(streams.len(), addresses, lengths, targets, BYTES, 4, &mut reason)
+        };
+        // SAFETY: delivered by the call.
+        unsafe { quire_free(&mut reason) };
+        assert_eq!(status, OK);
+        for (array, found) in arrays.iter().zip(&decoded) {
+            let number = |bytes: &[u8]| f64::from(f32::from_le_bytes(bytes.try_into().expect("4 bytes")));
+            assert!(array.chunks(4).zip(found.chunks(4)).all(|(left, right)| (number(left) - number(right)).abs() <= 1e-2));
+        }
+    }
+}
