@@ -131,7 +131,8 @@ typedef struct quire_box {
  *   threads  as above
  * Chunks are written in the order of their indices; those that the box covers in part are read, changed and written. What HDF5's cache holds of a chunk
  * counts as written before. Chunks that the file does not have are read as fill values. Where other threads write to the dataset meanwhile, what is read is no
- * snapshot; writes of theirs to the rest of a chunk are not lost, if a lock that they take, too, is held around each step. With an error, the reason says how many of the chunks are done.
+ * snapshot; writes of theirs to the rest of a chunk are not lost, if a lock that they take, too, is held around each step.
+ * With an error, the reason says how many of the chunks are done.
  * Only the calling thread calls HDF5. Besides what the filter takes, each thread takes up to 7 chunks of memory.
  * QUIRE_UNSUITABLE comes before anything is read or written: no chunks, another filter, another type, a file that is read-only or opened with MPI. */
 int quire_h5_write(int64_t dataset, const void *hdf5, const quire_box *box, uint32_t threads, quire_bytes *reason);

@@ -47,7 +47,8 @@ impl Library {
         })
     }
 
-    /// The library with this function, or that of [`Library::of_caller`] where the address leads to none: it may be null, or a program's own stub for the function.
+    /// The library with this function. Where the address leads to none, as null does or a program's own stub for the function, the others that
+    /// [`Library::of_caller`] looks for.
     ///
     /// # Errors
     /// `InvalidArgument` if the process has no HDF5 library that can be seen, or several.

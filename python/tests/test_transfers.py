@@ -16,7 +16,8 @@ from conftest import assert_bound, field
 
 def test_indices_are_those_of_numpy() -> None:
     array = np.arange(5 * 6 * 7).reshape(5, 6, 7)
-    for index in (None, (), ..., 3, -1, np.int64(2), np.s_[1:4], np.s_[..., 2], np.s_[2, ..., 1:3], np.s_[:, -4:-1], np.s_[4:2], np.s_[:99, 1, 2], np.s_[1, 2, 3]):
+    boxes = (np.s_[1:4], np.s_[..., 2], np.s_[2, ..., 1:3], np.s_[:, -4:-1], np.s_[4:2], np.s_[:99, 1, 2], np.s_[1, 2, 3])
+    for index in (None, (), ..., 3, -1, np.int64(2), *boxes):
         box = box_of(index, array.shape)
         expected = array[... if index is None else index]
         assert box.shape == expected.shape, index

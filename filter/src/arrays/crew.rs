@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_chunks_are_on_their_way_than_there_are_slots() {
+    fn no_more_chunks_are_on_their_way_than_there_are_trays() {
         let mut crew = Crew::start(Doubling { fails_at: usize::MAX, begun: AtomicUsize::new(0) }, 1000, 2).expect("memory");
         crew.feed(&mut |_, _, _| Ok(())).expect("fed");
         crew.wait(None);

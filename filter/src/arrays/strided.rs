@@ -18,8 +18,8 @@ pub(crate) struct Strided {
     strides: Vec<isize>,
 }
 
-// SAFETY: the pointer is the caller's, who vouches for the values as long as this lives (`Strided::new`). Threads read them, or write parts of them that have no value
-// in common: overlaps of one box with different chunks, over strides that `values_are_apart`.
+// SAFETY: the pointer is the caller's, who vouches for the values as long as this lives (`Strided::new`). Threads read them, or write overlaps
+// of one box with different chunks, which have no value in common, over strides that `values_are_apart`.
 unsafe impl Send for Strided {}
 // SAFETY: as above.
 unsafe impl Sync for Strided {}
@@ -68,8 +68,8 @@ impl Dense {
 
 impl Strided {
     /// # Safety
-    /// Every value of the box that is selected, `address` plus any index below its extent times its stride, has `size` bytes that nobody changes while this lives,
-    /// and, if [`Strided::scatter`] or [`Strided::piece_mut`] is called, that nobody else uses.
+    /// Every value of the box, at `address` plus, for each axis, an index below its extent times the stride, has `size` bytes that nobody changes while
+    /// this lives, and, if [`Strided::scatter`] or [`Strided::piece_mut`] is called, that nobody else uses.
     pub(crate) unsafe fn new(address: *mut u8, size: usize, strides: Vec<isize>) -> Self {
         Self { address, size, strides }
     }

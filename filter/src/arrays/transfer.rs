@@ -1,7 +1,7 @@
 //! A write or a read of a box of a dataset, step by step.
 //!
-//! HDF5 is called in [`Transfer::begin`] and [`Transfer::step`] alone, and both return without waiting for a chunk; [`Transfer::wait`] waits. So a program whose
-//! HDF5 has one lock, as Python has for h5py, need not hold it while chunks are compressed or decompressed.
+//! HDF5 is called in [`Transfer::begin`] and [`Transfer::step`] alone, and both return without waiting for a chunk; [`Transfer::wait`] waits. So a program
+//! that has a lock around HDF5, as Python has for h5py, need not hold it while chunks are compressed or decompressed.
 
 use std::fmt;
 use std::time::Duration;

@@ -62,8 +62,8 @@ impl<T: Copy> ByChunk<T> {
 /// Compresses chunks that have one layout.
 ///
 /// # Safety
-/// As [`quire_compress`](super::quire_compress) for the first arguments; `values` holds `count` addresses of `length` bytes each, `streams` room for `count` results;
-/// `reason` is null or can be written.
+/// As [`quire_compress`](super::quire_compress) for the first arguments; `values` holds `count` addresses of `length` bytes each, `streams` room for
+/// `count` results; `reason` is null or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quire_compress_batch(
     options: *const c_char,
@@ -117,8 +117,8 @@ pub unsafe extern "C" fn quire_compress_batch(
 /// Decompresses streams into arrays of one length.
 ///
 /// # Safety
-/// `streams` holds `count` addresses, `stream_lengths` the bytes of each; `values` holds `count` addresses of `length` bytes each that nobody else uses meanwhile;
-/// `reason` is null or can be written.
+/// `streams` holds `count` addresses, `stream_lengths` the bytes of each; `values` holds `count` addresses of `length` bytes each that nobody else uses
+/// meanwhile; `reason` is null or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quire_decompress_batch(
     count: usize,
@@ -192,8 +192,8 @@ pub unsafe extern "C" fn quire_h5_read(
 /// Begins to write a box of a dataset.
 ///
 /// # Safety
-/// `hdf5` is null or an address; `values` is null or leads to a box, whose values stay as they are until [`quire_transfer_end`]; `transfer` and `reason` are null or can
-/// be written.
+/// `hdf5` is null or an address; `values` is null or leads to a box, whose values stay as they are until [`quire_transfer_end`]; `transfer` and `reason`
+/// are null or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quire_h5_begin_write(
     dataset: hid_t,

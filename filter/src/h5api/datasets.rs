@@ -246,7 +246,8 @@ impl Library {
         self.has_driver(access.id, c"H5FD_MPIO_id_g", c"H5FD_mpio_init")
     }
 
-    /// The file, to be read beside HDF5 at the addresses that HDF5 names; nothing where the driver is not the default one, or where addresses may count from elsewhere.
+    /// The file, to be read beside HDF5 at the addresses that HDF5 names; nothing where the driver is not the default one, or where addresses may not
+    /// count from the file's start.
     pub(crate) fn plain_file(&self, file: hid_t) -> Outcome<Option<File>> {
         type UserBlock = unsafe extern "C" fn(hid_t, *mut hsize_t) -> herr_t;
         type Handle = unsafe extern "C" fn(hid_t, hid_t, *mut *mut c_void) -> herr_t;
