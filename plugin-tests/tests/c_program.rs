@@ -62,7 +62,11 @@ fn the_example_of_whole_arrays_runs() {
     assert_says(&report, &["20 chunks, ratio ", "within the bound of 0.001"]);
     // Chunks at the edge that the file did not have are no errors, and HDF5 has not said so.
     assert_eq!(report.stderr, "");
-    // A reader that knows nothing of the library but the plugin.
+    // Readers that know nothing of the library but the plugin.
+    let h5dump = succeed(sandbox.command("h5dump").args(["-d", "field", "-s", "0,0,0", "-c", "1,1,2"]).arg(&file));
+    assert_says(&h5dump, &["(0,0,0): 0, 0.05"]);
+    let script = "import netCDF4, sys; x = netCDF4.Dataset(sys.argv[1])['field'][0, 0, :2]; assert abs(x[1] - 0.05) < 0.002, x";
+    let _ = succeed(sandbox.command(Python::Hdf5_2_0.interpreter()).args(["-c", script]).arg(&file));
     let script = "import h5py, sys; x = h5py.File(sys.argv[1])['field'][0, 0, :2]; assert abs(x[1] - 0.05) < 0.002, x";
     for python in Python::ALL {
         let _ = succeed(sandbox.command(python.interpreter()).args(["-c", script]).arg(&file));
