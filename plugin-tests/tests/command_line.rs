@@ -396,7 +396,7 @@ fn a_repack_that_is_killed_or_has_no_room_leaves_nothing_under_the_name() {
             .current_dir(sandbox.path("."));
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("quire could not be run")
     };
-    for wait in [0, 100, 400, 1000] {
+    for wait in [0, 30, 100, 300] {
         let mut child = start();
         let begun = Instant::now();
         while files(&sandbox, "out.h5.").is_empty() {

@@ -90,7 +90,9 @@ impl Numbers {
     }
 }
 
-/// The file dataspace with a box selected, a memory dataspace of its size, and its number of values.
+/// The file dataspace with a box selected, a memory dataspace of the box's shape, and its number of values.
+///
+/// Both have the dataset's rank: HDF5 then copies row by row. With a memory dataspace of one axis it walks over the values one by one (1.10 to 2.0).
 pub(super) fn spaces(dataset: &Dataset, ranges: &Ranges) -> Result<(Dataspace, Dataspace, usize)> {
     let slices = ranges.iter().map(|&(start, count)| SliceOrIndex::SliceCount { start, step: 1, count, block: 1 });
     let selection = Hyperslab::from(slices.collect::<Vec<_>>());
@@ -102,7 +104,8 @@ pub(super) fn spaces(dataset: &Dataset, ranges: &Ranges) -> Result<(Dataspace, D
     if file.selection_size() != count {
         return Err(format!("{ranges:?} does not lie within the dataset's extents"));
     }
-    let memory = Dataspace::try_new(vec![count]).map_err(message)?;
+    let counts: Vec<usize> = ranges.iter().map(|&(_, count)| count).collect();
+    let memory = Dataspace::try_new(counts).map_err(message)?;
     Ok((file, memory, count))
 }
 

@@ -185,9 +185,9 @@ impl Values {
     /// # Errors
     /// HDF5's.
     pub(crate) fn of_attribute(attribute: &Attribute) -> Result<Self> {
-        let count = attribute.space().map_err(message)?.size();
+        let space = attribute.space().map_err(message)?;
         // SAFETY: `read` makes room for the attribute's values by the type that HDF5 is told.
-        Self::read(attribute, count, |datatype, _, to| unsafe { check(H5Aread(attribute.id(), datatype, to)) })
+        Self::read(attribute, space, |datatype, _, to| unsafe { check(H5Aread(attribute.id(), datatype, to)) })
     }
 
     /// Those of a box of a dataset; of a dataset without axes, `ranges` is empty.
@@ -195,20 +195,19 @@ impl Values {
     /// # Errors
     /// HDF5's.
     pub(crate) fn of_box(dataset: &Dataset, ranges: &Ranges) -> Result<Self> {
-        let (file, _, count) = spaces(dataset, ranges)?;
+        let (file, memory, _) = spaces(dataset, ranges)?;
         // SAFETY: `read` makes room for as many values as are selected, by the type that HDF5 is told.
-        Self::read(dataset, count, |datatype, memory, to| unsafe {
+        Self::read(dataset, memory, |datatype, memory, to| unsafe {
             check(H5Dread(dataset.id(), datatype, memory, file.id(), H5P_DEFAULT, to))
         })
     }
 
     fn read(
         container: &Container,
-        count: usize,
+        space: Dataspace,
         read: impl FnOnce(hid_t, hid_t, *mut std::ffi::c_void) -> Result<()>,
     ) -> Result<Self> {
-        let failed = message::<hdf5::Error>;
-        let datatype = container.dtype().map_err(failed)?;
+        let (datatype, count) = (container.dtype().map_err(message)?, space.size());
         let form = Form::of(datatype.id())?;
         // SAFETY: HDF5 checks the identifier.
         let each = locked(|| unsafe { H5Tget_size(datatype.id()) });
@@ -216,7 +215,6 @@ impl Values {
         make_room(&mut bytes, count, each)?;
         let mut values = Self { bytes, form, datatype, space: None, each };
         if count > 0 {
-            let space = Dataspace::try_new(vec![count]).map_err(failed)?;
             locked(|| read(values.datatype.id(), space.id(), values.bytes.as_mut_ptr().cast()))?;
             values.space = Some(space);
         }
