@@ -9,6 +9,7 @@ use hdf5::plist::DatasetAccess;
 use hdf5::{Dataset, File, Group};
 use quire_codec::{Layout, Shape};
 
+use crate::compare::Kind as Comparable;
 use crate::library::links::{self, Kind, Token, links, object_by_name, token};
 use crate::library::numbers::Numbers;
 use crate::library::process::note_reading;
@@ -248,6 +249,12 @@ impl Source {
         let block = block.iter().zip(&self.extents).map(|(&side, &extent)| side.min(extent)).collect();
         let (dataset, name, numbers) = (self.dataset.clone(), self.name.clone(), self.numbers.clone());
         Self { dataset, name, numbers, fill_value: self.fill_value, extents: self.extents.clone(), block }
+    }
+
+    /// Element type and fill value for comparing its values.
+    pub(crate) fn kind(&self) -> Comparable<'_> {
+        let Numbers { scalar, byte_order, .. } = self.numbers;
+        Comparable { scalar, byte_order, fill: self.fill_value.as_slice(), missing: &[] }
     }
 
     /// The division of the dataset into blocks.

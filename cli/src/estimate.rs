@@ -8,10 +8,10 @@ use quire_codec::{Config, Workspace, options};
 use serde_json::{Value, json};
 
 use crate::arguments::{Bounds, Shape, refuse_arguments, shape, shape_text};
+use crate::compare::{Difference, compare};
 use crate::datasets::{Found, Source};
 use crate::library::message;
 use crate::output::{Outcome, Table, complain, number, print_json, progress, say};
-use crate::promise::{Difference, Kind, check};
 
 /// Try bounds and chunk shapes on a sample of your data
 ///
@@ -136,8 +136,7 @@ fn try_all(
                 decompressed.map_err(|error| format!("{}: {error}", source.name))?;
             }
             if trial.problem.is_none() {
-                let kind = Kind { scalar: layout.scalar, byte_order: layout.byte_order, fill_value: source.fill_value };
-                match check(&chunk, &decoded, kind, &config.bound) {
+                match compare(&chunk, &decoded, source.kind(), Some(config.bound)).kept() {
                     Ok(difference) => trial.difference.add(&difference),
                     Err(reason) => trial.problem = Some(reason),
                 }

@@ -30,15 +30,15 @@ fn check_id(id: hdf5_sys::h5i::hid_t) -> Result<hdf5_sys::h5i::hid_t> {
     hdf5::h5check(id).map_err(message)
 }
 
-/// Replaces `bytes` with zeros for the given number of values of the given size in bytes. Returns an error if memory does not suffice, since a damaged file may ask for any size.
+/// Gives `bytes` the length of so many values of the given size in bytes, for HDF5 to overwrite all of them; new bytes are zero. Returns an error if memory does not suffice,
+/// since a damaged file may ask for any size.
 ///
 /// # Errors
 /// If there is not enough memory.
 fn make_room(bytes: &mut Vec<u8>, count: usize, each: usize) -> Result<()> {
-    bytes.clear();
     let length =
         count.checked_mul(each).ok_or_else(|| format!("{count} values of {each} bytes are more than any memory holds"))?;
-    bytes.try_reserve(length).map_err(|_| format!("no memory for {length} bytes"))?;
+    bytes.try_reserve(length.saturating_sub(bytes.len())).map_err(|_| format!("no memory for {length} bytes"))?;
     bytes.resize(length, 0);
     Ok(())
 }

@@ -8,6 +8,7 @@
 
 mod args;
 mod arguments;
+mod compare;
 mod datasets;
 mod doctor;
 mod estimate;
@@ -16,7 +17,6 @@ mod library;
 mod names;
 mod output;
 mod part;
-mod promise;
 mod repack;
 mod shell;
 mod train;

@@ -23,12 +23,12 @@ use hdf5::plist::FileAccess;
 use serde_json::json;
 
 use crate::arguments::{Bounds, Shape, shape, shape_text};
+use crate::compare::Difference;
 use crate::datasets;
 use crate::library::{links, message, objects};
 use crate::names::Name;
 use crate::output::{Outcome, Table, complain, number, print_json, progress, say};
 use crate::part;
-use crate::promise::Difference;
 
 /// Write a copy of a file with its datasets compressed
 ///

@@ -9,12 +9,12 @@ use quire_codec::{Config, options};
 
 use super::Arguments;
 use crate::arguments::Shape;
+use crate::compare::Kind;
 use crate::datasets::{Named, Source, block_of, find_in, written_boxes};
 use crate::inspect::filter_name;
 use crate::library::links::{Token, attribute_names};
 use crate::library::{message, objects};
 use crate::names::Name;
-use crate::promise::Kind;
 
 /// The datasets of a file to compress, and the skipped ones.
 pub(super) struct Plan {
@@ -51,9 +51,8 @@ impl Task {
     }
 
     /// Element type and fill value for comparing its values.
-    pub(super) fn kind(&self) -> Kind {
-        let numbers = &self.source.numbers;
-        Kind { scalar: numbers.scalar, byte_order: numbers.byte_order, fill_value: self.source.fill_value }
+    pub(super) fn kind(&self) -> Kind<'_> {
+        self.source.kind()
     }
 }
 

@@ -1,0 +1,412 @@
+//! Compares values with the original ones in f64, without the codec's own arithmetic. `repack`, `estimate` and `verify` all use this one comparison.
+
+use quire_codec::stages::element::Element;
+use quire_codec::stages::small_float::{BFloat16, Binary16};
+use quire_codec::{ByteOrder, ErrorBound, Scalar};
+
+/// Tolerance of a chunk's PSNR, in dB. The encoder sets its bound from the errors of rounding to the grid; interpolation distributes errors differently.
+const PSNR_TOLERANCE_DB: f64 = 0.3;
+/// Smallest number of values for which PSNR is checked: in smaller chunks a few large errors decide it.
+const MIN_VALUES_FOR_PSNR: u64 = 4096;
+/// Values that are compared at once, in arrays that the compiler's vector instructions work on.
+const PART: usize = 64;
+/// Partial sums that are kept apart, one a vector lane, so that additions do not wait for each other.
+const LANES: usize = 8;
+
+/// Error statistics of values, and the promises that they break.
+#[derive(Debug, Clone)]
+pub(crate) struct Difference {
+    /// Number of finite values, without fill values and other values that are to be kept.
+    pub(crate) values: u64,
+    /// The largest error among them.
+    pub(crate) greatest: f64,
+    /// The largest error as a share of the error that the bound allows; 0 without a bound on each value.
+    pub(crate) share: f64,
+    /// Values that are off by more than the bound.
+    pub(crate) beyond: u64,
+    /// Fill values, missing values, NaN and infinities that did not come back bit for bit.
+    pub(crate) changed: u64,
+    /// The first promise that was broken; `None` if all were kept.
+    pub(crate) broken: Option<String>,
+    squares: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Default for Difference {
+    fn default() -> Self {
+        Self {
+            values: 0,
+            greatest: 0.0,
+            share: 0.0,
+            beyond: 0,
+            changed: 0,
+            broken: None,
+            squares: 0.0,
+            least: f64::INFINITY,
+            most: f64::NEG_INFINITY,
+        }
+    }
+}
+
+impl Difference {
+    /// Adds the statistics of another chunk.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.values += other.values;
+        self.greatest = self.greatest.max(other.greatest);
+        self.share = self.share.max(other.share);
+        self.beyond += other.beyond;
+        self.changed += other.changed;
+        if self.broken.is_none() {
+            self.broken.clone_from(&other.broken);
+        }
+        self.squares += other.squares;
+        self.least = self.least.min(other.least);
+        self.most = self.most.max(other.most);
+    }
+
+    /// The largest minus the smallest value; 0 if there are none.
+    pub(crate) fn range(&self) -> f64 {
+        if self.least <= self.most { self.most - self.least } else { 0.0 }
+    }
+
+    /// PSNR in dB; infinite if no value differs, NaN if the sum of squared errors overflows f64.
+    pub(crate) fn psnr(&self) -> f64 {
+        if self.greatest == 0.0 {
+            return f64::INFINITY;
+        }
+        let psnr = 20.0 * self.range().log10() - 10.0 * (self.squares / self.values as f64).log10();
+        if psnr.is_finite() { psnr } else { f64::NAN }
+    }
+
+    /// The PSNR as text for tables.
+    pub(crate) fn psnr_text(&self) -> String {
+        match self.psnr() {
+            f64::INFINITY => "exact".to_owned(),
+            psnr if psnr.is_nan() => "-".to_owned(),
+            psnr => format!("{psnr:.1}"),
+        }
+    }
+
+    /// These statistics if all promises were kept.
+    ///
+    /// # Errors
+    /// The first promise that was broken.
+    pub(crate) fn kept(self) -> Result<Self, String> {
+        match self.broken {
+            Some(reason) => Err(reason),
+            None => Ok(self),
+        }
+    }
+}
+
+/// The element type of a chunk, and the values that come back bit for bit whatever the bound, besides NaN and infinities.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kind<'a> {
+    pub(crate) scalar: Scalar,
+    pub(crate) byte_order: ByteOrder,
+    /// Bits of values that have no part in the chunk's range, as the fill value has none.
+    pub(crate) fill: &'a [u64],
+    /// Bits of values that count in the range.
+    pub(crate) missing: &'a [u64],
+}
+
+/// Compares the original bytes of a chunk with those of a copy. `bound` is the error that is promised; without one only NaN, infinities, fill values and missing
+/// values have to be equal.
+pub(crate) fn compare(original: &[u8], read: &[u8], kind: Kind<'_>, bound: Option<ErrorBound>) -> Difference {
+    macro_rules! as_floats {
+        ($type:ty, $wide:expr) => {{
+            let (wide, error) = (|value: $type| $wide(value), |one: $type, other: $type| ($wide(one) - $wide(other)).abs());
+            Comparison { original, read, kind, wide, error }.run(bound)
+        }};
+    }
+    // Integers are subtracted before they are rounded to f64.
+    macro_rules! as_integers {
+        ($type:ty) => {{
+            let (wide, error) = (|value: $type| value as f64, |one: $type, other: $type| one.abs_diff(other) as f64);
+            Comparison { original, read, kind, wide, error }.run(bound)
+        }};
+    }
+    match kind.scalar {
+        Scalar::F32 => as_floats!(f32, f64::from),
+        Scalar::F64 => as_floats!(f64, f64::from),
+        Scalar::F16 => as_floats!(Binary16, Binary16::to_f64),
+        Scalar::BF16 => as_floats!(BFloat16, BFloat16::to_f64),
+        Scalar::I8 => as_integers!(i8),
+        Scalar::U8 => as_integers!(u8),
+        Scalar::I16 => as_integers!(i16),
+        Scalar::U16 => as_integers!(u16),
+        Scalar::I32 => as_integers!(i32),
+        Scalar::U32 => as_integers!(u32),
+        Scalar::I64 => as_integers!(i64),
+        Scalar::U64 => as_integers!(u64),
+    }
+}
+
+/// Two chunks of one element type: a value in f64, and the distance of two values in f64.
+struct Comparison<'a, Wide, Error> {
+    original: &'a [u8],
+    read: &'a [u8],
+    kind: Kind<'a>,
+    wide: Wide,
+    error: Error,
+}
+
+impl<Wide, Error> Comparison<'_, Wide, Error> {
+    /// The statistics, judged by the bound.
+    fn run<V: Element>(&self, bound: Option<ErrorBound>) -> Difference
+    where
+        Wide: Fn(V) -> f64,
+        Error: Fn(V, V) -> f64,
+    {
+        let mut difference = Difference::default();
+        if self.original.len() != self.read.len() {
+            difference.broken = Some(format!("{} bytes were read where {} were written", self.read.len(), self.original.len()));
+            return difference;
+        }
+        self.measure(&mut difference);
+        if let Some(bound) = bound {
+            self.judge(&mut difference, bound);
+        }
+        difference
+    }
+
+    fn order(&self) -> ByteOrder {
+        self.kind.byte_order
+    }
+
+    fn bits<V: Element>(value: V) -> u64 {
+        value.to_bits_i64().cast_unsigned() & mask::<V>()
+    }
+
+    /// Whether a value is kept bit for bit, and whether it is no part of the range.
+    fn is_kept<V: Element>(&self, value: V) -> (bool, bool)
+    where
+        Wide: Fn(V) -> f64,
+    {
+        let bits = Self::bits(value);
+        let is_among = |list: &[u64]| list.iter().any(|&each| each & mask::<V>() == bits);
+        let is_outside = !(self.wide)(value).is_finite() || is_among(self.kind.fill);
+        (is_outside || is_among(self.kind.missing), is_outside)
+    }
+
+    /// Range, errors, and kept values that have changed. A value that became NaN has an infinite error.
+    fn measure<V: Element>(&self, difference: &mut Difference)
+    where
+        Wide: Fn(V) -> f64,
+        Error: Fn(V, V) -> f64,
+    {
+        let (mut least, mut most) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
+        let (mut greatest, mut squares) = ([0f64; LANES], [0f64; LANES]);
+        let (mut before, mut after) = ([V::default(); PART], [V::default(); PART]);
+        for first in (0..self.original.len() / V::SIZE).step_by(PART) {
+            let bytes = first * V::SIZE..((first + PART) * V::SIZE).min(self.original.len());
+            let length = bytes.len() / V::SIZE;
+            V::read_all(&self.original[bytes.clone()], self.order(), &mut before[..length]);
+            V::read_all(&self.read[bytes], self.order(), &mut after[..length]);
+            // What does not count in the range is NaN, which `min` and `max` pass over.
+            let (mut values, mut errors) = ([f64::NAN; PART], [0f64; PART]);
+            for index in 0..length {
+                let error = (self.error)(before[index], after[index]);
+                values[index] = (self.wide)(before[index]);
+                errors[index] = if error.is_nan() { f64::INFINITY } else { error };
+            }
+            let is_finite = values[..length].iter().fold(true, |all, value| all & value.is_finite());
+            if is_finite && self.kind.fill.is_empty() && self.kind.missing.is_empty() {
+                difference.values += length as u64;
+            } else {
+                for index in 0..length {
+                    let (is_kept, is_outside) = self.is_kept(before[index]);
+                    if is_outside {
+                        values[index] = f64::NAN;
+                    }
+                    if !is_kept {
+                        difference.values += 1;
+                        continue;
+                    }
+                    errors[index] = 0.0;
+                    if Self::bits(before[index]) != Self::bits(after[index]) {
+                        difference.changed += 1;
+                        difference.broken.get_or_insert_with(|| {
+                            let promise = "fill values, missing values and what is not finite are kept bit for bit";
+                            self.missed(first + index, before[index], after[index], promise)
+                        });
+                    }
+                }
+            }
+            for (values, errors) in values.as_chunks::<LANES>().0.iter().zip(errors.as_chunks::<LANES>().0) {
+                for lane in 0..LANES {
+                    least[lane] = least[lane].min(values[lane]);
+                    most[lane] = most[lane].max(values[lane]);
+                    greatest[lane] = greatest[lane].max(errors[lane]);
+                    squares[lane] += errors[lane] * errors[lane];
+                }
+            }
+        }
+        difference.least = least.into_iter().fold(f64::INFINITY, f64::min);
+        difference.most = most.into_iter().fold(f64::NEG_INFINITY, f64::max);
+        difference.greatest = greatest.into_iter().fold(0.0, f64::max);
+        difference.squares = squares.into_iter().sum();
+    }
+
+    /// Compares the errors with those that the bound allows.
+    fn judge<V: Element>(&self, difference: &mut Difference, bound: ErrorBound)
+    where
+        Wide: Fn(V) -> f64,
+        Error: Fn(V, V) -> f64,
+    {
+        let allowed = match bound {
+            ErrorBound::Absolute(bound) => bound,
+            ErrorBound::Relative(share) => share * difference.range(),
+            ErrorBound::Ratio { ceiling: Some(ceiling), .. } => ceiling,
+            ErrorBound::Lossless => {
+                let share = |before, after| if Self::bits(before) == Self::bits(after) { 0.0 } else { f64::INFINITY };
+                if self.original != self.read {
+                    self.judge_each(difference, share, |_| "the exact bits are to come back".to_owned());
+                }
+                return;
+            }
+            ErrorBound::PointwiseRelative(share) => {
+                let allowed = |before| share * (self.wide)(before).abs();
+                let share = |before, after| share_of((self.error)(before, after), allowed(before));
+                return self.judge_each(difference, share, |before| format!("it may be off by {:e}", allowed(before)));
+            }
+            ErrorBound::Psnr(decibels) => {
+                let is_checked = difference.values >= MIN_VALUES_FOR_PSNR && V::SIZE >= 4;
+                if is_checked && difference.psnr() < decibels - PSNR_TOLERANCE_DB {
+                    let reason = format!("the PSNR of a chunk is {:.2} dB where {decibels} were asked for", difference.psnr());
+                    difference.broken.get_or_insert(reason);
+                }
+                return;
+            }
+            _ => return,
+        };
+        difference.share = share_of(difference.greatest, allowed);
+        if difference.share > 1.0 {
+            let share = |before, after| share_of((self.error)(before, after), allowed);
+            self.judge_each(difference, share, |_| format!("it may be off by {allowed:e}"));
+        }
+    }
+
+    /// Judges each value that counts by its error as a share of the error that is allowed. Above 1, the promise is broken.
+    fn judge_each<V: Element>(&self, difference: &mut Difference, share: impl Fn(V, V) -> f64, promise: impl Fn(V) -> String)
+    where
+        Wide: Fn(V) -> f64,
+    {
+        for index in 0..self.original.len() / V::SIZE {
+            let (before, after) = (V::read(self.original, index, self.order()), V::read(self.read, index, self.order()));
+            if self.is_kept(before).0 {
+                continue;
+            }
+            let share = share(before, after);
+            difference.share = difference.share.max(share);
+            if share > 1.0 {
+                difference.beyond += 1;
+                difference.broken.get_or_insert_with(|| self.missed(index, before, after, &promise(before)));
+            }
+        }
+    }
+
+    fn missed<V: Element>(&self, index: usize, before: V, after: V, promise: &str) -> String
+    where
+        Wide: Fn(V) -> f64,
+    {
+        let (before_bits, after_bits) = (Self::bits(before), Self::bits(after));
+        let (before, after) = ((self.wide)(before), (self.wide)(after));
+        format!(
+            "value {index} of a chunk was {before:e} (bits {before_bits:x}) and is {after:e} (bits {after_bits:x}): {promise}"
+        )
+    }
+}
+
+/// The bits that an element has among the low ones of a u64.
+fn mask<V: Element>() -> u64 {
+    u64::MAX >> (64 - 8 * V::SIZE)
+}
+
+/// An error as a share of the allowed one. A NaN error, of a value that became NaN, is infinitely more than allowed.
+fn share_of(error: f64, allowed: f64) -> f64 {
+    match error {
+        0.0 => 0.0,
+        error if error.is_nan() => f64::INFINITY,
+        error => error / allowed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    const KIND: Kind<'_> = Kind { scalar: Scalar::F32, byte_order: ByteOrder::Little, fill: &[], missing: &[] };
+
+    fn check(original: &[u8], read: &[u8], kind: Kind<'_>, bound: ErrorBound) -> Result<Difference, String> {
+        compare(original, read, kind, Some(bound)).kept()
+    }
+
+    #[test]
+    fn a_promise_that_is_kept_gives_error_and_psnr() {
+        let found = check(&bytes(&[0.0, 10.0, f32::NAN]), &bytes(&[0.25, 10.0, f32::NAN]), KIND, ErrorBound::Absolute(0.25));
+        let found = found.expect("kept");
+        assert_eq!((found.values, found.greatest, found.range()), (2, 0.25, 10.0));
+        assert!((found.psnr() - (20.0 - 10.0 * (0.0625f64 / 2.0).log10())).abs() < 1e-9);
+    }
+
+    #[test]
+    fn each_promise_that_is_broken_is_found() {
+        let five = [u64::from(5f32.to_bits())];
+        let (fill, missing) = (Kind { fill: &five, ..KIND }, Kind { missing: &five, ..KIND });
+        for (before, after, kind, bound, reason) in [
+            (0.0, 0.5, KIND, ErrorBound::Absolute(0.25), "may be off by 2.5e-1"),
+            (0.0, f32::NAN, KIND, ErrorBound::Absolute(0.25), "may be off by"),
+            (f32::INFINITY, 1e30, KIND, ErrorBound::Absolute(0.25), "bit for bit"),
+            (5.0, 5.1, fill, ErrorBound::Absolute(0.25), "bit for bit"),
+            (5.0, 5.1, missing, ErrorBound::Absolute(0.25), "bit for bit"),
+            (f32::NAN, 5.1, KIND, ErrorBound::Lossless, "bit for bit"),
+            (0.0, -0.0, KIND, ErrorBound::Lossless, "the exact bits"),
+            (2.0, 2.3, KIND, ErrorBound::PointwiseRelative(0.1), "may be off by 2e-1"),
+            (2.0, 3.0, KIND, ErrorBound::Relative(0.1), "may be off by 8e-1"),
+            (2.0, 3.0, KIND, ErrorBound::Ratio { ratio: 9.0, ceiling: Some(0.5) }, "may be off by 5e-1"),
+        ] {
+            let error = check(&bytes(&[before, 10.0]), &bytes(&[after, 10.0]), kind, bound).expect_err("broken");
+            assert!(error.contains(reason) && error.starts_with("value 0 "), "{error}");
+        }
+    }
+
+    #[test]
+    fn values_in_any_place_of_a_chunk_are_counted_once() {
+        // Parts of 64 values are compared at once: here are two whole ones and a short one.
+        let original: Vec<f32> = (0..150u8).map(f32::from).collect();
+        let kept = [u64::from(140f32.to_bits())];
+        for (index, fill, missing, range) in [(0, &[][..], &[][..], 149.0), (149, &kept, &[], 149.0), (64, &[], &kept, 149.0)] {
+            let kind = Kind { fill, missing, ..KIND };
+            let mut read = original.clone();
+            read[index] += 0.5;
+            let found = compare(&bytes(&original), &bytes(&read), kind, Some(ErrorBound::Absolute(0.25)));
+            let counted = 150 - fill.len() as u64 - missing.len() as u64;
+            assert_eq!((found.values, found.greatest, found.share, found.beyond, found.changed), (counted, 0.5, 2.0, 1, 0));
+            assert_eq!(found.range(), range);
+            read[140] += 1.0;
+            let found = compare(&bytes(&original), &bytes(&read), kind, Some(ErrorBound::Relative(1e-3)));
+            let is_kept = !fill.is_empty() || !missing.is_empty();
+            assert_eq!((found.beyond, found.changed), if is_kept { (1, 1) } else { (2, 0) });
+        }
+        // A fill value has no part in the range, a missing value has.
+        let far = [u64::from(1e30f32.to_bits())];
+        let values = bytes(&[1.0, 2.0, 1e30]);
+        let range = |fill, missing| compare(&values, &values, Kind { fill, missing, ..KIND }, None).range();
+        assert_eq!((range(&far, &[]), range(&[], &far)), (1.0, f64::from(1e30f32) - 1.0));
+    }
+
+    #[test]
+    fn large_whole_numbers_are_not_rounded_before_they_are_compared() {
+        let kind = Kind { scalar: Scalar::I64, byte_order: ByteOrder::Big, ..KIND };
+        let value = |value: i64| value.to_be_bytes();
+        let bound = ErrorBound::Absolute(1.0);
+        assert!(check(&value(i64::MAX), &value(i64::MAX - 1), kind, bound).is_ok());
+        assert!(check(&value(i64::MAX), &value(i64::MAX - 2), kind, bound).is_err());
+    }
+}
