@@ -73,11 +73,16 @@ impl Bounds {
 
     /// The only given bound as a canonical options text. No bound, or several, end the program with exit code 2, as clap does.
     pub(crate) fn text(&self) -> String {
+        self.text_if_any().unwrap_or_else(|| {
+            refuse_arguments("no bound is given: say one of --abs, --rel, --pwrel, --psnr, --ratio, --lossless or --options")
+        })
+    }
+
+    /// The only given bound as a canonical options text, if there is one. Several end the program with exit code 2, as clap does.
+    pub(crate) fn text_if_any(&self) -> Option<String> {
         match &self.texts()[..] {
-            [text] => text.clone(),
-            [] => {
-                refuse_arguments("no bound is given: say one of --abs, --rel, --pwrel, --psnr, --ratio, --lossless or --options")
-            }
+            [] => None,
+            [text] => Some(text.clone()),
             more => refuse_arguments(&format!("{} bounds are given ({}): say one", more.len(), more.join(" and "))),
         }
     }

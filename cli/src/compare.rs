@@ -13,6 +13,31 @@ const PART: usize = 64;
 /// Partial sums that are kept apart, one a vector lane, so that additions do not wait for each other.
 const LANES: usize = 8;
 
+/// How many times as wide as that of all other values a range must be for one value to be told as far from them.
+const FAR_TIMES: f64 = 10.0;
+
+/// A value that decides its chunk's range, and with it a bound that depends on the range.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Far {
+    pub(crate) value: f64,
+    /// The range as a multiple of the other values' range.
+    pub(crate) times: f64,
+    /// Number of chunks with such a value.
+    pub(crate) chunks: u64,
+}
+
+impl std::fmt::Display for Far {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { value, times, chunks } = self;
+        let chunks = if *chunks == 1 { "a chunk".to_owned() } else { format!("{chunks} chunks") };
+        write!(
+            f,
+            "in {chunks} one value decides the range, and with it the bound: {value:e} makes it {times:.0} times as wide. If it stands for \
+             missing values, name it in an attribute missing_value; if it does not, give an absolute bound"
+        )
+    }
+}
+
 /// Error statistics of values, and the promises that they break.
 #[derive(Debug, Clone)]
 pub(crate) struct Difference {
@@ -28,6 +53,8 @@ pub(crate) struct Difference {
     pub(crate) changed: u64,
     /// The first promise that was broken; `None` if all were kept.
     pub(crate) broken: Option<String>,
+    /// The value that widens a chunk's range the most, if it widens it much and the bound depends on the range.
+    pub(crate) far: Option<Far>,
     squares: f64,
     least: f64,
     most: f64,
@@ -42,6 +69,7 @@ impl Default for Difference {
             beyond: 0,
             changed: 0,
             broken: None,
+            far: None,
             squares: 0.0,
             least: f64::INFINITY,
             most: f64::NEG_INFINITY,
@@ -60,6 +88,13 @@ impl Difference {
         if self.broken.is_none() {
             self.broken.clone_from(&other.broken);
         }
+        self.far = match (self.far, other.far) {
+            (Some(one), Some(other)) => {
+                let wider = if one.times < other.times { other } else { one };
+                Some(Far { chunks: one.chunks + other.chunks, ..wider })
+            }
+            (one, other) => one.or(other),
+        };
         self.squares += other.squares;
         self.least = self.least.min(other.least);
         self.most = self.most.max(other.most);
@@ -255,6 +290,9 @@ impl<Wide, Error> Comparison<'_, Wide, Error> {
         Wide: Fn(V) -> f64,
         Error: Fn(V, V) -> f64,
     {
+        if let ErrorBound::Relative(_) | ErrorBound::Psnr(_) = bound {
+            difference.far = self.far(difference);
+        }
         let allowed = match bound {
             ErrorBound::Absolute(bound) => bound,
             ErrorBound::Relative(share) => share * difference.range(),
@@ -286,6 +324,34 @@ impl<Wide, Error> Comparison<'_, Wide, Error> {
             let share = |before, after| share_of((self.error)(before, after), allowed);
             self.judge_each(difference, share, |_| format!("it may be off by {allowed:e}"));
         }
+    }
+
+    /// The value without which the range would be much narrower, if there is one.
+    fn far<V: Element>(&self, difference: &Difference) -> Option<Far>
+    where
+        Wide: Fn(V) -> f64,
+    {
+        let (least, most) = (difference.least, difference.most);
+        let (mut next_least, mut next_most) = (f64::INFINITY, f64::NEG_INFINITY);
+        let mut before = [V::default(); PART];
+        for bytes in self.original.chunks(PART * V::SIZE) {
+            let before = &mut before[..bytes.len() / V::SIZE];
+            V::read_all(bytes, self.order(), before);
+            for &value in &*before {
+                let number = (self.wide)(value);
+                // Fill values and what is not finite may lie beyond the extremes, but not between them unnoticed.
+                let is_within = number > least && number < most;
+                if is_within && (number < next_least || number > next_most) && !self.is_kept(value).1 {
+                    next_least = next_least.min(number);
+                    next_most = next_most.max(number);
+                }
+            }
+        }
+        let of = |value: f64, others: f64| Far { value, times: difference.range() / others, chunks: 1 };
+        let (without_least, without_most) = (of(least, most - next_least), of(most, next_most - least));
+        let far = if without_least.times > without_most.times { without_least } else { without_most };
+        // Of a chunk with two values none is far.
+        (far.times.is_finite() && far.times >= FAR_TIMES).then_some(far)
     }
 
     /// Judges each value that counts by its error as a share of the error that is allowed. Above 1, the promise is broken.
@@ -399,6 +465,26 @@ mod tests {
         let values = bytes(&[1.0, 2.0, 1e30]);
         let range = |fill, missing| compare(&values, &values, Kind { fill, missing, ..KIND }, None).range();
         assert_eq!((range(&far, &[]), range(&[], &far)), (1.0, f64::from(1e30f32) - 1.0));
+    }
+
+    #[test]
+    fn one_far_value_is_told_where_the_bound_depends_on_the_range() {
+        let far = |values: &[f32], bound| {
+            let values = bytes(values);
+            compare(&values, &values, KIND, Some(bound)).far.map(|far| (far.value, far.times))
+        };
+        let relative = ErrorBound::Relative(0.01);
+        assert_eq!(far(&[0.0, 1.0, 0.5, -99.0, f32::NAN, -99.0], relative), Some((-99.0, 100.0)));
+        assert_eq!(far(&[0.0, 50.0, 1.0], ErrorBound::Psnr(60.0)), Some((50.0, 50.0)));
+        assert_eq!(far(&[0.0, 1.0, -99.0], ErrorBound::Absolute(0.01)), None);
+        for near in [&[0.0, 1.0, 2.0, 5.0][..], &[0.0, 1.0], &[3.0], &[0.0, 1.0, -99.0, -98.0]] {
+            assert_eq!(far(near, relative), None, "{near:?}");
+        }
+        let mut sum = Difference::default();
+        for times in [20.0, 30.0] {
+            sum.add(&Difference { far: Some(Far { value: times, times, chunks: 1 }), ..Difference::default() });
+        }
+        assert_eq!(sum.far, Some(Far { value: 30.0, times: 30.0, chunks: 2 }));
     }
 
     #[test]

@@ -9,7 +9,9 @@ use hdf5::plist::DatasetAccess;
 use hdf5::{Dataset, File, Group};
 use quire_codec::{Layout, Shape};
 
+use crate::choice::Skipped;
 use crate::compare::Kind as Comparable;
+use crate::kept;
 use crate::library::links::{self, Kind, Token, links, object_by_name, token};
 use crate::library::numbers::Numbers;
 use crate::library::process::note_reading;
@@ -33,6 +35,8 @@ pub(crate) struct Named {
     /// The path in the file.
     pub(crate) path: Name,
     pub(crate) token: Token,
+    /// Whether the user has named the dataset itself, not a file or a group that it lies in.
+    pub(crate) is_named: bool,
 }
 
 /// Splits a user's `FILE`, `FILE:/path` or `FILE/path` into the file and the path in it.
@@ -71,7 +75,7 @@ pub(crate) fn find_in(path: &Path, inside: &Name, name: &Name) -> Result<Vec<Nam
     let mut found = Vec::new();
     if let Ok((Kind::Dataset, token)) = object_by_name(&file, inside.as_c()) {
         let dataset = open_dataset(&file, inside.as_c()).map_err(|error| format!("{name}: {}", not_opened(&error)))?;
-        found.push(Named { dataset: Ok(dataset), name: inside.in_file(path), path: inside.clone(), token });
+        found.push(Named { dataset: Ok(dataset), name: inside.in_file(path), path: inside.clone(), token, is_named: true });
         return Ok(found);
     }
     let group = links::open_group(&file, inside.as_c());
@@ -121,7 +125,7 @@ fn collect(group: &Group, file: &Path, path: &Name, met: &mut HashSet<Token>, fo
             Kind::Dataset => {
                 if met.insert(token) {
                     let dataset = open_dataset(group, &link.name).map_err(|error| not_opened(&error));
-                    found.push(Named { dataset, name: path.in_file(file), path, token });
+                    found.push(Named { dataset, name: path.in_file(file), path, token, is_named: false });
                 }
             }
             Kind::Datatype | Kind::Other => {}
@@ -131,7 +135,7 @@ fn collect(group: &Group, file: &Path, path: &Name, met: &mut HashSet<Token>, fo
 }
 
 /// A dataset of numbers.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Source {
     pub(crate) dataset: Dataset,
     /// `FILE:/path/in/it`.
@@ -139,6 +143,10 @@ pub(crate) struct Source {
     pub(crate) numbers: Numbers,
     /// Bits of the fill value, if the dataset defines one.
     pub(crate) fill_value: Option<u64>,
+    /// Bits of the other values that the dataset's attributes name as missing.
+    pub(crate) missing: Vec<u64>,
+    /// All of these.
+    fill: Vec<u64>,
     pub(crate) extents: Vec<usize>,
     pub(crate) block: Vec<usize>,
 }
@@ -199,23 +207,24 @@ pub(crate) fn written_boxes(dataset: &Dataset, block: &[usize]) -> Result<Vec<Ve
     Ok(chunks::corners(dataset, block)?.into_iter().map(ranges).collect())
 }
 
-/// The datasets that can be read, and the skipped ones with the reason.
+/// The datasets that are read, and the skipped ones with the reason.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) sources: Vec<Source>,
-    pub(crate) skipped: Vec<String>,
+    pub(crate) skipped: Skipped,
 }
 
 impl Found {
-    /// Adds the datasets of numbers that a name refers to. `block` is the block shape for datasets of its rank.
+    /// Adds the datasets that a name refers to and that `choose` makes sources of.
     ///
     /// # Errors
     /// With the name, where there is no such file or object.
-    pub(crate) fn add(&mut self, name: &OsStr, block: Option<&[usize]>) -> Result<(), String> {
-        for Named { dataset, name, .. } in find(name)? {
-            match dataset.and_then(|dataset| Source::new(dataset, name.clone(), block)) {
+    pub(crate) fn add(&mut self, name: &OsStr, choose: impl Fn(Named) -> Result<Source, String>) -> Result<(), String> {
+        for named in find(name)? {
+            let name = named.name.clone();
+            match choose(named) {
                 Ok(source) => self.sources.push(source),
-                Err(reason) => self.skipped.push(format!("{name}: {reason}")),
+                Err(reason) => self.skipped.0.push((name, reason)),
             }
         }
         Ok(())
@@ -231,7 +240,7 @@ impl Source {
         let numbers = Numbers::of(&dataset)?;
         let extents = dataset.shape();
         if dataset.size() < 2 {
-            return Err(format!("it has {} values", dataset.size()));
+            return Err("it has fewer than two values".to_owned());
         }
         let block = match block.filter(|block| block.len() == extents.len()) {
             Some(block) => block.to_vec(),
@@ -240,21 +249,33 @@ impl Source {
         let block = block.iter().zip(&extents).map(|(&side, &extent)| side.min(extent)).collect();
         let properties = dataset.dcpl().map_err(message)?;
         let fill_value = numbers.fill_value(&properties)?;
-        Ok(Self { dataset, name, numbers, fill_value, extents, block })
+        let mut missing = Vec::new();
+        for attribute in kept::ATTRIBUTES {
+            missing.extend(numbers.of_attribute(&dataset, &attribute.into()));
+        }
+        missing.sort_unstable();
+        missing.dedup();
+        missing.retain(|&bits| Some(bits) != fill_value);
+        let fill = missing.iter().copied().chain(fill_value).collect();
+        Ok(Self { dataset, name, numbers, fill_value, missing, fill, extents, block })
     }
 
     /// Divides the dataset into blocks of another shape, which must have its rank.
     #[must_use]
     pub(crate) fn with_block(&self, block: &[usize]) -> Self {
         let block = block.iter().zip(&self.extents).map(|(&side, &extent)| side.min(extent)).collect();
-        let (dataset, name, numbers) = (self.dataset.clone(), self.name.clone(), self.numbers.clone());
-        Self { dataset, name, numbers, fill_value: self.fill_value, extents: self.extents.clone(), block }
+        Self { block, ..self.clone() }
     }
 
-    /// Element type and fill value for comparing its values.
+    /// Bytes of all values.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.extents.iter().map(|&extent| extent as u64).product::<u64>() * self.numbers.scalar.size() as u64
+    }
+
+    /// For comparing its values with those of a copy in which missing values are kept as the fill value is.
     pub(crate) fn kind(&self) -> Comparable<'_> {
         let Numbers { scalar, byte_order, .. } = self.numbers;
-        Comparable { scalar, byte_order, fill: self.fill_value.as_slice(), missing: &[] }
+        Comparable { scalar, byte_order, fill: &self.fill, missing: &[] }
     }
 
     /// The division of the dataset into blocks.

@@ -1,5 +1,6 @@
 //! `quire doctor`: checks HDF5, the plugin, the NVIDIA driver and the GPU, alone and together, and says how to repair what fails.
 
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -9,16 +10,24 @@ use hdf5::filters::Filter;
 use quire_codec::stages::header;
 use serde_json::{Value, json};
 
+use crate::datasets::{Named, find};
+use crate::inspect::{filter_name, small_chunks};
+use crate::library::process::note_reading;
 use crate::library::{chunks, message, plugins};
 use crate::names::Name;
-use crate::output::{Outcome, print_json, say};
+use crate::output::{Outcome, grouped, print_json, say};
 
 /// Check whether the filter works on this machine, and say how to repair it if not
 ///
 /// Looks for HDF5, its plugin folders, the plugin, the NVIDIA driver and a GPU, checks the environment variables, and writes and reads a small dataset in memory through HDF5
 /// and the plugin. The exit code is 1 if the filter does not work. A machine without a GPU is no problem: the filter then runs on the CPU.
+///
+/// Given files, it also says which of their datasets need filters that HDF5 does not find here, and which have small chunks.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
+    /// HDF5 files to check as well, or a dataset or group in one, such as run.h5:/fields/u
+    #[arg(value_name = "FILE[:/PATH]")]
+    pub(crate) sources: Vec<OsString>,
     /// Print one JSON value instead of text
     #[arg(long)]
     json: bool,
@@ -60,7 +69,7 @@ struct Finding {
 /// Runs the command.
 ///
 /// # Errors
-/// None: a problem is reported as a finding.
+/// If a file cannot be read. A problem of the filter is a finding.
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     let mut findings = vec![hdf5_library()];
     findings.extend(environment());
@@ -69,6 +78,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     findings.push(driver());
     findings.extend(backend());
     findings.push(round_trip());
+    for source in &arguments.sources {
+        findings.extend(file(source)?);
+    }
     let is_well = findings.iter().all(|finding| finding.state != State::Wrong);
     if arguments.json {
         print_json(&json!({ "well": is_well, "findings": findings.iter().map(Finding::json).collect::<Vec<_>>() }));
@@ -108,6 +120,44 @@ impl Finding {
         };
         json!({ "about": self.about, "state": state, "text": self.text, "remedy": self.remedy })
     }
+}
+
+/// Checks the filters and the chunks of the datasets that a name refers to.
+fn file(source: &OsStr) -> Result<Vec<Finding>, String> {
+    const ABOUT: &str = "file";
+    let (mut missing, mut small, mut count) = (Vec::new(), Vec::new(), 0);
+    for Named { dataset, name, .. } in find(source)? {
+        note_reading(&name);
+        count += 1;
+        let dataset = match dataset {
+            Ok(dataset) => dataset,
+            Err(reason) => {
+                missing.push((name, reason));
+                continue;
+            }
+        };
+        let filters = dataset.dcpl().and_then(|properties| properties.get_filters()).map_err(message)?;
+        let absent: Vec<String> = filters.iter().filter(|filter| !filter.is_available()).map(filter_name).collect();
+        if !absent.is_empty() {
+            missing.push((name.clone(), format!("HDF5 does not find {} here, and cannot read it", absent.join(", "))));
+        }
+        small.extend(small_chunks(&dataset).map(|small| (name, small.to_string())));
+    }
+    let finding = |state, remedy: &'static str| {
+        move |line: String| Finding::with_remedy(ABOUT, state, line.trim_start().to_owned(), remedy)
+    };
+    let no_filter = finding(
+        State::Wrong,
+        "name the folder of that filter's plugin in HDF5_PLUGIN_PATH, beside this one's, with a colon between them",
+    );
+    let no_chunks = finding(State::Note, "`quire repack --chunks SHAPE` gives a copy other chunks");
+    let mut findings: Vec<Finding> = grouped("", &missing).into_iter().map(no_filter).collect();
+    findings.extend(grouped("", &small).into_iter().map(no_chunks));
+    if findings.is_empty() {
+        findings
+            .push(Finding::well(ABOUT, format!("{}: HDF5 finds the filters of all {count} datasets here", Name::from(source))));
+    }
+    Ok(findings)
 }
 
 fn hdf5_library() -> Finding {

@@ -7,11 +7,15 @@ use clap::Args;
 use quire_codec::{Config, Workspace, options};
 use serde_json::{Value, json};
 
+use crate::advice::{SMALL_CHUNK, SmallChunks};
 use crate::arguments::{Bounds, Shape, refuse_arguments, shape, shape_text};
+use crate::choice::Choice;
 use crate::compare::{Difference, compare};
-use crate::datasets::{Found, Source};
+use crate::datasets::{Found, Named, Source};
+use crate::kept;
 use crate::library::message;
-use crate::output::{Outcome, Table, complain, number, print_json, progress, say};
+use crate::names::Name;
+use crate::output::{Outcome, Table, complain, grouped, number, print_json, progress, say};
 
 /// Try bounds and chunk shapes on a sample of your data
 ///
@@ -33,6 +37,11 @@ pub(crate) struct Arguments {
     /// Largest number of chunks to try per dataset
     #[arg(long, default_value_t = 16, value_name = "COUNT", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     sample: usize,
+    #[command(flatten)]
+    choice: Choice,
+    /// List every skipped dataset, not one a reason
+    #[arg(short, long)]
+    verbose: bool,
     /// Print one JSON value instead of text
     #[arg(long)]
     json: bool,
@@ -66,12 +75,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     let configs: Vec<Config> =
         bounds.iter().map(|text| options::parse(text)).collect::<quire_codec::Result<_>>().map_err(message)?;
     let mut found = Found::default();
+    let choose = |named: Named| {
+        let is_named = named.is_named;
+        arguments.choice.source(named, is_named)
+    };
     for name in &arguments.sources {
-        found.add(name, None)?;
+        found.add(name, choose)?;
     }
-    found.skipped.iter().for_each(|reason| complain(format_args!("skipped {reason}")));
+    found.skipped.lines(arguments.verbose).iter().for_each(complain);
     if found.sources.is_empty() {
-        return Err("there is nothing to try: no dataset of numbers".to_owned());
+        return Err("there is nothing to try: no dataset is left that `quire repack` would compress".to_owned());
     }
     let ranks: Vec<usize> = found.sources.iter().map(|source| source.extents.len()).collect();
     if let Some(shape) = arguments.chunks.iter().find(|shape| !ranks.contains(&shape.0.len())) {
@@ -79,14 +92,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
         refuse_arguments(&format!("chunks of {text} have {} axes, which none of the datasets has", shape.0.len()));
     }
     let tasks: Vec<Source> = found.sources.iter().flat_map(|source| blocks(source, &arguments.chunks)).collect();
-    let total: usize = tasks.iter().map(|source| source.sample(arguments.sample).len()).sum();
-    let bar = progress((total * configs.len()) as u64, "chunks");
+    let tasks: Vec<(Source, Vec<Config>)> = tasks
+        .into_iter()
+        .map(|source| {
+            let mut own: Vec<Config> = configs.iter().map(|config| arguments.choice.config(*config, &source)).collect();
+            own.dedup_by_key(|config| options::format(config));
+            (source, own)
+        })
+        .collect();
+    let total: usize = tasks.iter().map(|(source, configs)| source.sample(arguments.sample).len() * configs.len()).sum();
+    let bar = progress(total as u64, "chunks");
     let mut workspace = Workspace::default();
     let mut trials = Vec::new();
-    for source in &tasks {
+    for (source, configs) in &tasks {
         bar.set_message(source.name.to_string());
-        let tried = try_all(source, &configs, arguments.sample, &mut workspace, || bar.inc(1))?;
-        trials.extend(bounds.iter().zip(tried).map(|(text, trial)| (source, text, trial)));
+        let tried = try_all(source, configs, arguments.sample, &mut workspace, || bar.inc(1))?;
+        trials.extend(configs.iter().map(options::format).zip(tried).map(|(text, trial)| (source, text, trial)));
     }
     bar.finish_and_clear();
     if arguments.json {
@@ -125,7 +146,7 @@ fn try_all(
             // The first chunk of all makes room in the workspace, which is no part of what a chunk takes.
             for _ in 0..if index == 0 { 2 } else { 1 } {
                 let start = Instant::now();
-                if let Err(error) = workspace.compress(&chunk, &layout, &config, &mut stream) {
+                if let Err(error) = kept::compress(workspace, &chunk, &layout, &config, &source.missing, &mut stream) {
                     trial.problem = Some(error.to_string());
                     break;
                 }
@@ -175,12 +196,18 @@ impl Trial {
             "greatest_error": number(self.difference.greatest),
             "compress_mb_s": number(self.speed(self.compressing)),
             "decompress_mb_s": number(self.speed(self.decompressing)),
+            "small_chunks": small_chunks(source).map(|small| small.to_string()),
+            "far_value": self.difference.far.map(|far| far.to_string()),
             "problem": self.problem,
         })
     }
 }
 
-fn print(trials: &[(&Source, &String, Trial)]) {
+fn small_chunks(source: &Source) -> Option<SmallChunks> {
+    SmallChunks::of(&source.block, &source.extents, source.numbers.scalar.size(), SMALL_CHUNK)
+}
+
+fn print(trials: &[(&Source, String, Trial)]) {
     let mut table = Table::new(&[
         "dataset",
         "type",
@@ -196,7 +223,7 @@ fn print(trials: &[(&Source, &String, Trial)]) {
     for (source, options, trial) in trials {
         let tried = format!("{} of {}", trial.chunks, source.blocks());
         let type_name = format!("{:?}", source.numbers.scalar).to_lowercase();
-        let mut row = vec![source.name.to_string(), type_name, shape_text(&source.block), tried, (*options).clone()];
+        let mut row = vec![source.name.to_string(), type_name, shape_text(&source.block), tried, options.clone()];
         if trial.problem.is_none() {
             row.extend([
                 format!("{:.2}", trial.ratio()),
@@ -209,9 +236,16 @@ fn print(trials: &[(&Source, &String, Trial)]) {
         table.push(row);
     }
     table.print();
+    let mut small: Vec<(Name, String)> =
+        trials.iter().filter_map(|(source, ..)| Some((source.name.clone(), small_chunks(source)?.to_string()))).collect();
+    small.dedup();
+    grouped("note:", &small).iter().for_each(say);
     for (source, options, trial) in trials {
         if let Some(problem) = &trial.problem {
             say(format_args!("{} at {options}: {problem}", source.name));
+        }
+        if let Some(far) = &trial.difference.far {
+            say(format_args!("note: {} at {options}: {far}", source.name));
         }
     }
 }

@@ -5,18 +5,20 @@ use std::ffi::OsString;
 
 use clap::Args;
 use h5zquire::{FILTER_ID, cd_values};
+use hdf5::Dataset;
 use hdf5::filters::Filter;
-use quire_codec::Scalar;
 use quire_codec::stages::inspect::{Description, PlaneCoding, Prediction};
+use quire_codec::{Coding, Scalar};
 use serde_json::{Value, json};
 
+use crate::advice::{SMALL_CHUNK, SmallChunks};
 use crate::arguments::shape_text;
 use crate::datasets::{Named, find};
 use crate::library::numbers::Numbers;
 use crate::library::process::note_reading;
 use crate::library::{chunks, message};
 use crate::names::Name;
-use crate::output::{Outcome, Table, complain, number, print_json, say};
+use crate::output::{Outcome, Table, complain, grouped, number, print_json, say};
 
 /// Show how the chunks of a file were compressed
 ///
@@ -41,6 +43,8 @@ pub(crate) struct Arguments {
 struct Report {
     name: Name,
     contents: Contents,
+    /// Advice, if the dataset has chunks that are small.
+    small_chunks: Option<String>,
 }
 
 enum Contents {
@@ -64,6 +68,32 @@ struct Row {
     state: Result<State, String>,
 }
 
+/// The largest error of a value: in the data's units, or as a share of the value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Bound {
+    Absolute(f64),
+    Share(f64),
+}
+
+/// What the column `bound` means, printed below tables.
+const BOUND: &str = "bound: no value of the chunk is off by more, in the data's units; |x|: times the value itself";
+
+impl Bound {
+    fn number(self) -> f64 {
+        match self {
+            Self::Absolute(bound) | Self::Share(bound) => bound,
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Self::Absolute(0.0) => "exact".to_owned(),
+            Self::Absolute(bound) => format!("{bound:.2e}"),
+            Self::Share(share) => format!("{share:.2e} |x|"),
+        }
+    }
+}
+
 enum State {
     /// HDF5 stored the chunk without the filter, which it may do if the filter is optional.
     Unfiltered,
@@ -81,14 +111,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
             reports.push(report(named)?);
         }
     }
+    let notes = || {
+        let said: Vec<(Name, String)> =
+            reports.iter().filter_map(|report| Some((report.name.clone(), report.small_chunks.clone()?))).collect();
+        grouped("note:", &said).iter().for_each(say);
+    };
     let damaged: usize = reports.iter().map(Report::damaged).sum();
     if arguments.json {
         let datasets: Vec<Value> = reports.iter().map(Report::json).collect();
         print_json(&json!({ "datasets": datasets, "damaged": damaged }));
     } else if arguments.chunks {
         reports.iter().for_each(print_chunks);
+        notes();
     } else {
         print_summary(&reports);
+        notes();
     }
     if damaged == 0 {
         return Ok(Outcome::Done);
@@ -102,11 +139,13 @@ fn report(Named { dataset, name, .. }: Named) -> Result<Report, String> {
     note_reading(&name);
     let dataset = match dataset {
         Ok(dataset) => dataset,
-        Err(reason) => return Ok(Report { name, contents: Contents::Other(reason) }),
+        Err(reason) => return Ok(Report { name, contents: Contents::Other(reason), small_chunks: None }),
     };
+    let small_chunks = small_chunks(&dataset).map(|small| small.to_string());
     let properties = dataset.dcpl().map_err(|error| refused(&error))?;
     let filters = properties.get_filters().map_err(|error| refused(&error))?;
-    let other = |reason: String| Ok(Report { name: name.clone(), contents: Contents::Other(reason) });
+    let other =
+        |reason: String| Ok(Report { name: name.clone(), contents: Contents::Other(reason), small_chunks: small_chunks.clone() });
     let Some(Filter::User(_, words)) = filters.iter().find(|filter| filter.id() == FILTER_ID) else {
         let names: Vec<String> = filters.iter().map(filter_name).collect();
         return other(if names.is_empty() { "no filter".to_owned() } else { names.join(", ") });
@@ -143,10 +182,17 @@ fn report(Named { dataset, name, .. }: Named) -> Result<Report, String> {
     };
     let rows = chunks::corners(&dataset, &chunk).map_err(|error| refused(&error))?.into_iter().map(row).collect();
     let extents = dataset.shape();
-    Ok(Report { name, contents: Contents::Compressed(Compressed { options, scalar, extents, chunk, rows }) })
+    Ok(Report { name, small_chunks, contents: Contents::Compressed(Compressed { options, scalar, extents, chunk, rows }) })
 }
 
 /// A filter, as people call it.
+/// Advice for a dataset of numbers whose chunks are small.
+pub(crate) fn small_chunks(dataset: &Dataset) -> Option<SmallChunks> {
+    let each = Numbers::of(dataset).ok()?.scalar.size();
+    SmallChunks::of(&dataset.chunk()?, &dataset.shape(), each, SMALL_CHUNK)
+}
+
+/// A filter's name for tables.
 pub(crate) fn filter_name(filter: &Filter) -> String {
     match filter {
         Filter::Deflate(level) => format!("gzip {level}"),
@@ -167,7 +213,9 @@ impl Report {
 
     fn json(&self) -> Value {
         match &self.contents {
-            Contents::Other(reason) => json!({ "name": self.name.json(), "compressed": false, "filters": reason }),
+            Contents::Other(reason) => {
+                json!({ "name": self.name.json(), "compressed": false, "filters": reason, "small_chunks": self.small_chunks })
+            }
             Contents::Compressed(compressed) => json!({
                 "name": self.name.json(),
                 "compressed": true,
@@ -179,6 +227,7 @@ impl Report {
                 "stored_bytes": compressed.stored(),
                 "ratio": number(compressed.ratio()),
                 "damaged": self.damaged(),
+                "small_chunks": self.small_chunks,
                 "chunks": compressed.rows.iter().map(|row| row.json(compressed)).collect::<Vec<_>>(),
             }),
         }
@@ -196,6 +245,17 @@ impl Compressed {
 
     fn ratio(&self) -> f64 {
         (self.chunk_bytes() * self.rows.len() as u64) as f64 / self.stored() as f64
+    }
+
+    /// The smallest and the largest bound of the chunks.
+    fn bounds(&self) -> String {
+        let bounds = || self.rows.iter().filter_map(Row::bound);
+        let by_number = |one: &Bound, other: &Bound| one.number().total_cmp(&other.number());
+        match (bounds().min_by(by_number), bounds().max_by(by_number)) {
+            (Some(least), Some(most)) if least == most => most.text(),
+            (Some(least), Some(most)) => format!("{} to {}", least.text(), most.text()),
+            _ => "-".to_owned(),
+        }
     }
 
     /// How many chunks say the same, as `name` or `name 3, other 5`.
@@ -259,6 +319,16 @@ impl Row {
         }
     }
 
+    /// The largest error that a value of the chunk may have.
+    fn bound(&self) -> Option<Bound> {
+        let Ok(state) = &self.state else { return None };
+        let State::Described(description) = state else { return Some(Bound::Absolute(0.0)) };
+        let half_step = description.half_step.unwrap_or(0.0);
+        // The grid is even in the binary logarithm.
+        let is_share = description.header.coding == Coding::Logarithmic;
+        Some(if is_share { Bound::Share(half_step.exp2() - 1.0) } else { Bound::Absolute(half_step) })
+    }
+
     fn ratio(&self, compressed: &Compressed) -> f64 {
         compressed.chunk_bytes() as f64 / self.bytes as f64
     }
@@ -273,6 +343,8 @@ impl Row {
             "coding": self.coding(),
             "predictor": self.predictor(),
             "codebook": self.codebook(),
+            "bound": self.bound().map(|bound| number(bound.number())),
+            "bound_is_share_of_value": self.bound().map(|bound| matches!(bound, Bound::Share(_))),
             "half_step": description.and_then(|description| description.half_step),
             "exceptions": description.map(|description| description.exceptions),
             "error": self.state.as_ref().err(),
@@ -281,9 +353,19 @@ impl Row {
 }
 
 fn print_summary(reports: &[Report]) {
-    let mut table =
-        Table::new(&["dataset", "options", "chunks", "ratio", "values", "coding", "predictor", "custom books", "exceptions"]);
-    for Report { name, contents } in reports {
+    let mut table = Table::new(&[
+        "dataset",
+        "options",
+        "bound",
+        "chunks",
+        "ratio",
+        "values",
+        "coding",
+        "predictor",
+        "custom books",
+        "exceptions",
+    ]);
+    for Report { name, contents, .. } in reports {
         let compressed = match contents {
             Contents::Other(reason) => {
                 table.push_with_text(vec![name.to_string()], format!("({reason})"));
@@ -296,6 +378,7 @@ fn print_summary(reports: &[Report]) {
         table.push(vec![
             name.to_string(),
             compressed.options.clone(),
+            compressed.bounds(),
             compressed.rows.len().to_string(),
             format!("{:.2}", compressed.ratio()),
             compressed.tally(|row| Some(row.values())),
@@ -306,7 +389,10 @@ fn print_summary(reports: &[Report]) {
         ]);
     }
     table.print();
-    for Report { name, contents } in reports {
+    if reports.iter().any(|report| matches!(report.contents, Contents::Compressed(_))) {
+        say(BOUND);
+    }
+    for Report { name, contents, .. } in reports {
         let Contents::Compressed(compressed) = contents else { continue };
         for row in &compressed.rows {
             if let Err(reason) = &row.state {
@@ -327,7 +413,8 @@ fn print_chunks(report: &Report) {
     };
     let (extents, chunk) = (shape_text(&compressed.extents), shape_text(&compressed.chunk));
     say(format_args!("{}: {:?} {extents} in chunks of {chunk}, {}", report.name, compressed.scalar, compressed.options));
-    let mut table = Table::new(&["chunk at", "values", "coding", "predictor", "codebook", "bytes", "ratio", "exceptions"]);
+    let mut table =
+        Table::new(&["chunk at", "values", "bound", "coding", "predictor", "codebook", "bytes", "ratio", "exceptions"]);
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for row in &compressed.rows {
         let mut cells = vec![shape_of_corner(&row.corner), row.values()];
@@ -336,6 +423,7 @@ fn print_chunks(report: &Report) {
             continue;
         }
         cells.extend([
+            or_dash(row.bound().map(Bound::text)),
             or_dash(row.coding()),
             or_dash(row.predictor()),
             or_dash(row.codebook()),
@@ -346,6 +434,7 @@ fn print_chunks(report: &Report) {
         table.push(cells);
     }
     table.print();
+    say(BOUND);
     say("");
 }
 

@@ -6,13 +6,16 @@
 //!      └─ library: unsafe calls of HDF5, with names of any bytes, in a child process because damaged files can crash HDF5
 //! ```
 
+mod advice;
 mod args;
 mod arguments;
+mod choice;
 mod compare;
 mod datasets;
 mod doctor;
 mod estimate;
 mod inspect;
+mod kept;
 mod library;
 mod names;
 mod output;
@@ -24,7 +27,7 @@ mod train;
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, stderr};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -86,13 +89,13 @@ fn main() -> ExitCode {
         complain(format_args!("error: this should not happen, unless the file is damaged: {message}{location}"));
     }));
     let arguments = parse_arguments();
-    let output = arguments.command.output().map(Path::to_owned);
+    let outputs = arguments.command.outputs();
     if !arguments.command.reads_files() {
         return ExitCode::from(run(arguments.command));
     }
     let end = process::in_child(|| run(arguments.command));
-    if let (End::Signal(_), Some(output)) = (end, &output) {
-        part::clean(output);
+    if let End::Signal(_) = end {
+        outputs.iter().for_each(|output| part::clean(output));
     }
     match end {
         End::Code(code) => ExitCode::from(code),
@@ -102,14 +105,14 @@ fn main() -> ExitCode {
             if stderr().is_terminal() {
                 eprint!("\r\x1b[2K");
             }
-            complain(format_args!("error: {}", killed(signal, process::noted().as_ref(), output.as_deref())));
+            complain(format_args!("error: {}", killed(signal, process::noted().as_ref(), &outputs)));
             ExitCode::from(FAILURE)
         }
     }
 }
 
-/// The error message for a child process that a signal ended: the signal, the dataset it was reading, and the state of the output file.
-fn killed(signal: i32, reading: Option<&Name>, output: Option<&Path>) -> String {
+/// The error message for a child process that a signal ended: the signal, the dataset it was reading, and the state of the output files.
+fn killed(signal: i32, reading: Option<&Name>, outputs: &[PathBuf]) -> String {
     let on_reading = reading.map(|name| format!(" on reading {name}")).unwrap_or_default();
     let mut text = match process::crash_name(signal) {
         Some(name) => {
@@ -117,9 +120,17 @@ fn killed(signal: i32, reading: Option<&Name>, output: Option<&Path>) -> String 
         }
         None => format!("this program was ended{on_reading} (signal {signal}), as the system does where memory has run out"),
     };
-    if let Some(output) = output {
-        let is_there = output.symlink_metadata().is_ok();
-        text += &format!("; {} {}", Name::from(output), if is_there { "is as it was" } else { "was not made" });
+    let is_there = |output: &PathBuf| output.symlink_metadata().is_ok();
+    match outputs {
+        [] => {}
+        [output] => {
+            text += &format!("; {} {}", Name::from(&**output), if is_there(output) { "is as it was" } else { "was not made" })
+        }
+        outputs => {
+            let missing: Vec<String> =
+                outputs.iter().filter(|output| !is_there(output)).map(|output| Name::from(&**output).to_string()).collect();
+            text += &format!("; {} of {} files were not made: {}", missing.len(), outputs.len(), missing.join(", "));
+        }
     }
     text
 }
@@ -127,15 +138,19 @@ fn killed(signal: i32, reading: Option<&Name>, output: Option<&Path>) -> String 
 impl Command {
     /// Whether the subcommand reads HDF5 files, which may be damaged; it then runs in a child process.
     fn reads_files(&self) -> bool {
-        matches!(self, Self::Inspect(_) | Self::Estimate(_) | Self::Repack(_) | Self::Train(_))
+        match self {
+            Self::Inspect(_) | Self::Estimate(_) | Self::Repack(_) | Self::Train(_) => true,
+            Self::Doctor(arguments) => !arguments.sources.is_empty(),
+            _ => false,
+        }
     }
 
-    /// The file that the subcommand writes, if any.
-    fn output(&self) -> Option<&Path> {
+    /// The files that the subcommand writes.
+    fn outputs(&self) -> Vec<PathBuf> {
         match self {
-            Self::Repack(arguments) => Some(&arguments.output),
-            Self::Train(arguments) => Some(&arguments.output),
-            _ => None,
+            Self::Repack(arguments) => arguments.outputs(),
+            Self::Train(arguments) => vec![arguments.output.clone()],
+            _ => Vec::new(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::io::{Write as _, stdout};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
-use crate::names::{escape, is_obeyed};
+use crate::names::{Name, escape, is_obeyed};
 
 /// The result of a command that ran to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +52,22 @@ fn print(text: &str) {
 pub(crate) fn complain(line: impl Display) {
     // A failure is ignored: if standard error is closed, nobody can be told.
     let _ = writeln!(std::io::stderr(), "{}", escape(line.to_string().as_bytes()));
+}
+
+/// What is said about named things, a line for each text: `skipped /a and 2 more: it has no values`.
+pub(crate) fn grouped(word: &str, said: &[(Name, String)]) -> Vec<String> {
+    let mut groups: Vec<(&Name, &str, usize)> = Vec::new();
+    for (name, text) in said {
+        match groups.iter_mut().find(|(_, known, _)| known == text) {
+            Some((.., more)) => *more += 1,
+            None => groups.push((name, text, 0)),
+        }
+    }
+    let line = |&(name, text, more): &(&Name, &str, usize)| match more {
+        0 => format!("{word} {name}: {text}"),
+        more => format!("{word} {name} and {more} more: {text}"),
+    };
+    groups.iter().map(line).collect()
 }
 
 /// A number for JSON; infinity and NaN, which JSON lacks, become null.

@@ -7,8 +7,10 @@
 //! h5repack is not used, because its versions have different faults. 1.10 exits with 0 although a filter has refused a dataset. The creation order of links is lost, on which netCDF-4
 //! relies. A chunk is compressed twice if h5repack's buffer ends within it, and a bound relative to the chunk's range is then exceeded.
 
+mod annotate;
 mod copy;
 mod plan;
+mod selection;
 mod verify;
 
 use std::ffi::OsString;
@@ -17,53 +19,68 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use hdf5::File;
 use hdf5::filters::Filter;
 use hdf5::plist::FileAccess;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::arguments::{Bounds, Shape, shape, shape_text};
+use crate::arguments::{Bounds, Shape, refuse_arguments, shape, shape_text};
+use crate::choice::Choice;
 use crate::compare::Difference;
 use crate::datasets;
 use crate::library::{links, message, objects};
 use crate::names::Name;
 use crate::output::{Outcome, Table, complain, number, print_json, progress, say};
 use crate::part;
+use selection::Setting;
 
 /// Write a copy of a file with its datasets compressed
 ///
 /// Compresses datasets of numbers and copies everything else unchanged: groups, links, attributes, other datasets, types and fill values. In compressed datasets this filter
-/// replaces all others. Integers keep their exact bits unless --round-integers is given. Skipped datasets are listed with the reason.
+/// replaces all others. Integers keep their exact bits unless --round-integers is given. Values that an attribute missing_value or _FillValue names come back bit for bit, as
+/// fill values do. Skipped datasets are listed with the reason; among them are those that would need more bytes than before.
 ///
 /// The new file is read back and compared with IN: each compressed value against its bound in double precision, everything else for equality. Only then is it renamed to OUT. After an
 /// error or an interruption there is no new OUT, and an existing one is unchanged. A killed program may leave a folder OUT.*.part; the next run that writes OUT removes it.
 ///
-/// Example: quire repack run.h5 run-small.h5 --rel 1e-3
+/// Examples: quire repack run.h5 run-small.h5 --rel 1e-3
+///
+/// quire repack day*.nc small/ --rel 1e-3 --set /pressure:abs=10 --set '/flag_*:none'
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The HDF5 file to read
-    #[arg(value_name = "IN")]
-    input: PathBuf,
-    /// The HDF5 file to write
-    #[arg(value_name = "OUT")]
-    pub(crate) output: PathBuf,
+    /// The HDF5 files to read; last the HDF5 file to write, or an existing folder for files of the same names
+    // One list: clap does not take options between two lists of positional arguments.
+    #[arg(value_name = "IN... OUT", required = true)]
+    files: Vec<PathBuf>,
     #[command(flatten)]
     bounds: Bounds,
-    /// Chunk shape, slowest axis first, such as 64x64x64, for datasets of that rank. Can be given once per rank; datasets of other ranks keep their chunk shape
+    /// Options for a dataset, for the datasets in a group, or for those that a pattern matches, such as /t:abs=0.01 or '/flux_*:rel=1e-4'; PATH:none copies them unchanged. `*` is
+    /// any part of a name, `**` any part of a path, `?` one character. Can be repeated; of several for a dataset the last one holds. Options for a dataset's own path hold for integers, too
+    #[arg(long = "set", value_name = "PATH:OPTIONS", value_parser = OsStringValueParser::new().try_map(|text| selection::setting(&text)))]
+    settings: Vec<Setting>,
+    /// Chunk shape, slowest axis first, such as 64x64x64, for datasets of that rank. Can be given once per rank; datasets of other ranks keep their chunk shape, unless their chunks
+    /// have fewer than 2 KiB
     #[arg(long, value_name = "SHAPE", value_parser = shape)]
     chunks: Vec<Shape>,
-    /// Compress only this dataset, or the datasets in this group, such as /fields; can be repeated. A dataset named here is compressed even if it is small or a dimension scale
+    /// Compress only this dataset, or the datasets in this group, such as /fields, or those that a pattern matches, as for --set; can be repeated. A dataset named here is compressed
+    /// even if it is small or a dimension scale
     #[arg(long, value_name = "PATH")]
     only: Vec<OsString>,
-    /// Copy datasets smaller than this unchanged; uncompressed size in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 16384)]
-    min_size: u64,
-    /// Apply the bound to integers as well; without it they keep their exact bits
+    #[command(flatten)]
+    choice: Choice,
+    /// Write attributes to each compressed dataset: quire_options, quire_largest_error and quire_psnr
     #[arg(long)]
-    round_integers: bool,
+    annotate: bool,
+    /// Print what would be done, and write nothing
+    #[arg(long)]
+    dry_run: bool,
     /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
+    /// List every skipped dataset, not one a reason
+    #[arg(short, long)]
+    verbose: bool,
     /// Print one JSON value instead of text
     #[arg(long)]
     json: bool,
@@ -77,44 +94,141 @@ struct Done {
 
 impl Done {
     fn ratio(&self, task: &plan::Task) -> f64 {
-        task.bytes() as f64 / self.stored as f64
+        task.source.bytes() as f64 / self.stored as f64
     }
 }
 
-/// Runs the command.
+/// A file to read, and the one to write from it.
+struct Job<'a> {
+    input: &'a Path,
+    output: PathBuf,
+}
+
+/// The result for one file.
+struct Report {
+    plan: plan::Plan,
+    /// One for each task of the plan; none for a dry run.
+    done: Vec<Done>,
+    notes: Vec<String>,
+    /// Bytes of both files; none for a dry run.
+    sizes: Option<(u64, u64)>,
+}
+
+impl Arguments {
+    /// The files that are written.
+    pub(crate) fn outputs(&self) -> Vec<PathBuf> {
+        self.jobs().into_iter().map(|job| job.output).collect()
+    }
+
+    fn jobs(&self) -> Vec<Job<'_>> {
+        let Some((last, inputs)) = self.files.split_last() else { return Vec::new() };
+        let is_folder = last.is_dir();
+        let output = |input: &Path| match input.file_name() {
+            Some(name) if is_folder => last.join(name),
+            _ => last.clone(),
+        };
+        inputs.iter().map(|input| Job { input, output: output(input) }).collect()
+    }
+}
+
+/// Runs the command. Of several files, those that fail do not keep the others from being written.
 ///
 /// # Errors
-/// With what was wrong. There is no output then.
+/// With what was wrong, before any file is read.
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
-    let options = arguments.bounds.text();
-    refuse_output(arguments)?;
-    let input = Name::from(&*arguments.input);
-    let from = datasets::open(&arguments.input)?;
+    let given = if arguments.settings.is_empty() { Some(arguments.bounds.text()) } else { arguments.bounds.text_if_any() };
+    let jobs = arguments.jobs();
+    match (&jobs[..], &arguments.files[..]) {
+        ([], files) => {
+            let files: Vec<String> = files.iter().map(|file| Name::from(&**file).to_string()).collect();
+            refuse_arguments(&format!(
+                "{} is all that is named: name the file to read, and after it the one to write, OUT",
+                files.join(" ")
+            ));
+        }
+        ([_, _, ..], [.., output]) if !output.is_dir() => {
+            refuse_arguments(&format!(
+                "{} files to read, and {} is no folder: name one that exists",
+                jobs.len(),
+                Name::from(&**output)
+            ));
+        }
+        _ => {}
+    }
+    for (number, job) in jobs.iter().enumerate() {
+        if jobs[..number].iter().any(|other| other.output == job.output) {
+            refuse_arguments(&format!("{} would be written twice: rename one of the files to read", Name::from(&*job.output)));
+        }
+    }
     if !Filter::get_info(h5zquire::FILTER_ID).is_available {
         return Err(format!(
             "HDF5 does not find the filter {}: name the folder of libh5zquire.so in HDF5_PLUGIN_PATH; `quire doctor` says more",
             h5zquire::FILTER_ID
         ));
     }
-    let plan = plan::Plan::new(&input, arguments, &options)?;
-    if plan.tasks.is_empty() {
-        plan.skipped.iter().for_each(|(path, reason)| complain(format_args!("skipped {path}: {reason}")));
-        return Err(format!("{input}: there is nothing to compress in it, and nothing is written"));
+    let (mut values, mut outcome, mut totals) = (Vec::new(), Outcome::Done, (0, 0));
+    for job in &jobs {
+        match repack(job, arguments, given.as_deref()) {
+            Ok(report) if arguments.json => values.push(report.json(job)),
+            Ok(report) => {
+                report.print(job, arguments.verbose);
+                let (before, after) = report.sizes.unwrap_or_default();
+                totals = (totals.0 + before, totals.1 + after);
+            }
+            Err(error) if jobs.len() == 1 => return Err(error),
+            Err(error) => {
+                complain(format_args!("error: {error}"));
+                values.push(json!({ "input": Name::from(job.input).json(), "error": error }));
+                outcome = Outcome::Wrong;
+            }
+        }
     }
-    let written = part::begin(&arguments.output)?;
-    let bar = progress(2 * plan.tasks.iter().map(plan::Task::bytes_written).sum::<u64>(), "bytes");
-    let notes = write(&from, arguments, written.path(), &plan, &bar)?;
+    if arguments.json {
+        print_json(&json!({ "files": values }));
+    } else if jobs.len() > 1 && !arguments.dry_run {
+        say(format_args!("{} of {} files: {} bytes -> {} bytes", jobs.len() - values.len(), jobs.len(), totals.0, totals.1));
+    }
+    Ok(outcome)
+}
+
+/// Plans, copies and verifies one file, and gives it its name.
+fn repack(job: &Job<'_>, arguments: &Arguments, given: Option<&str>) -> Result<Report, String> {
+    refuse_output(job, arguments.force)?;
+    let from = datasets::open(job.input)?;
+    let mut plan = plan::Plan::new(job.input, arguments, given)?;
+    if arguments.dry_run {
+        return Ok(Report { plan, done: Vec::new(), notes: Vec::new(), sizes: None });
+    }
+    let (written, bar, copied) = loop {
+        if plan.tasks.is_empty() {
+            plan.skipped.lines(arguments.verbose).iter().for_each(complain);
+            return Err(format!("{}: there is nothing to compress in it, and nothing is written", Name::from(job.input)));
+        }
+        let written = part::begin(&job.output)?;
+        let bar = progress(2 * plan.tasks.iter().map(plan::Task::bytes_written).sum::<u64>(), "bytes");
+        let copied = write(&from, job, written.path(), &plan, &bar)?;
+        // What has grown is left as it is. HDF5 cannot put another dataset in its place without moving its attributes, so that the copy is made anew.
+        if !plan.leave_out_grown(&copied.stored) {
+            break (written, bar, copied);
+        }
+        bar.finish_and_clear();
+    };
     let done = verify::verify(&from, written.path(), &plan, &bar)?;
     bar.finish_and_clear();
+    if arguments.annotate {
+        annotate::annotate(written.path(), &plan, &done)?;
+    }
     // A damaged file can make HDF5 crash here as well; there is no output then.
     from.close().map_err(message)?;
-    written.keep(&arguments.output, arguments.force)?;
-    report(arguments, &plan, &done, &notes)
+    written.keep(&job.output, arguments.force)?;
+    let size =
+        |path: &Path| fs::metadata(path).map(|found| found.len()).map_err(|error| format!("{}: {error}", Name::from(path)));
+    let sizes = Some((size(job.input)?, size(&job.output)?));
+    Ok(Report { plan, done, notes: copied.notes, sizes })
 }
 
 /// Refuses an output that is the input, or that is there and not to be replaced.
-fn refuse_output(arguments: &Arguments) -> Result<(), String> {
-    let (input, output) = (&arguments.input, &arguments.output);
+fn refuse_output(Job { input, output }: &Job<'_>, force: bool) -> Result<(), String> {
     let shown = Name::from(&**output);
     if is_same_file(input, output) {
         return Err(format!("{shown} is the file that is to be read: name another to write"));
@@ -122,7 +236,7 @@ fn refuse_output(arguments: &Arguments) -> Result<(), String> {
     if output.is_dir() {
         return Err(format!("{shown} is a folder: name a file in it"));
     }
-    if output.symlink_metadata().is_ok() && !arguments.force {
+    if output.symlink_metadata().is_ok() && !force {
         return Err(format!("{shown} is there already: name another file, or give --force to replace it"));
     }
     Ok(())
@@ -137,24 +251,24 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 /// Writes the whole file, and gives notes on what could not be kept.
 fn write(
     from: &File,
-    arguments: &Arguments,
+    job: &Job<'_>,
     path: &Path,
     plan: &plan::Plan,
     bar: &indicatif::ProgressBar,
-) -> Result<Vec<String>, String> {
-    let said = |reason: String| format!("{}: {reason}", Name::from(&*arguments.output));
+) -> Result<copy::Copied, String> {
+    let said = |reason: String| format!("{}: {reason}", Name::from(&*job.output));
     let failed = |error: hdf5::Error| said(message(error));
     let properties = objects::file_properties(from)?;
     let is_old = objects::superblock_version(from)? < 2;
     let mut access = FileAccess::build();
     let access = if is_old { access.libver_earliest() } else { access.libver_v18() }.finish().map_err(failed)?;
     let to = links::create_file(path, &properties, &access).map_err(said)?;
-    let notes = copy::copy(from, &to, plan, bar)?;
+    let copied = copy::copy(from, &to, plan, bar)?;
     // What is only written when the file is closed would have no way to say that it failed.
     to.flush().map_err(failed)?;
     to.close().map_err(failed)?;
-    copy_user_block(&arguments.input, path, from.userblock())?;
-    Ok(notes)
+    copy_user_block(job.input, path, from.userblock())?;
+    Ok(copied)
 }
 
 /// Bytes in front of what is HDF5's, which are the user's own.
@@ -165,44 +279,62 @@ fn copy_user_block(from: &Path, to: &Path, length: u64) -> Result<(), String> {
     fs::OpenOptions::new().write(true).open(to).and_then(|mut file| file.write_all(&block)).map_err(failed)
 }
 
-fn report(arguments: &Arguments, plan: &plan::Plan, done: &[Done], notes: &[String]) -> Result<Outcome, String> {
-    let size =
-        |path: &Path| fs::metadata(path).map(|found| found.len()).map_err(|error| format!("{}: {error}", Name::from(path)));
-    let (before, after) = (size(&arguments.input)?, size(&arguments.output)?);
-    if arguments.json {
-        let datasets = plan.tasks.iter().zip(done).map(|(task, done)| {
-            json!({
-                "path": task.path.json(), "options": task.options, "chunk_shape": task.chunk, "bytes": task.bytes(), "stored_bytes": done.stored,
-                "ratio": number(done.ratio(task)), "greatest_error": number(done.difference.greatest),
-                "psnr": number(done.difference.psnr()),
-            })
+impl Report {
+    /// Notes on choices of the plan, on what could not be kept, and on bounds.
+    fn notes(&self) -> Vec<String> {
+        let chosen = self.plan.tasks.iter().filter_map(|task| Some(format!("{}: {}", task.path, task.note.as_ref()?)));
+        let far = self.plan.tasks.iter().zip(&self.done);
+        let far = far.filter_map(|(task, done)| Some(format!("{}: {}", task.path, done.difference.far?)));
+        chosen.chain(self.notes.iter().cloned()).chain(far).collect()
+    }
+
+    fn json(&self, job: &Job<'_>) -> Value {
+        let datasets = self.plan.tasks.iter().enumerate().map(|(index, task)| {
+            let mut value = json!({ "path": task.path.json(), "options": task.options, "chunk_shape": task.chunk, "bytes": task.source.bytes() });
+            if let Some(done) = self.done.get(index) {
+                value["stored_bytes"] = done.stored.into();
+                value["ratio"] = number(done.ratio(task));
+                value["greatest_error"] = number(done.difference.greatest);
+                value["psnr"] = number(done.difference.psnr());
+            }
+            value
         });
-        let skipped = plan.skipped.iter().map(|(path, reason)| json!({ "path": path.json(), "reason": reason }));
-        print_json(&json!({
-            "input": Name::from(&*arguments.input).json(), "output": Name::from(&*arguments.output).json(),
-            "input_bytes": before, "output_bytes": after, "verified": true,
-            "datasets": datasets.collect::<Vec<_>>(), "skipped": skipped.collect::<Vec<_>>(), "notes": notes,
-        }));
-        return Ok(Outcome::Done);
+        let skipped = self.plan.skipped.0.iter().map(|(path, reason)| json!({ "path": path.json(), "reason": reason }));
+        json!({
+            "input": Name::from(job.input).json(), "output": Name::from(&*job.output).json(),
+            "input_bytes": self.sizes.map(|(before, _)| before), "output_bytes": self.sizes.map(|(_, after)| after), "verified": self.sizes.is_some(),
+            "datasets": datasets.collect::<Vec<_>>(), "skipped": skipped.collect::<Vec<_>>(), "notes": self.notes(),
+        })
     }
-    let mut table = Table::new(&["dataset", "options", "chunks", "bytes", "stored", "ratio", "PSNR/dB", "largest error"]);
-    for (task, done) in plan.tasks.iter().zip(done) {
-        // What was never written takes no bytes.
-        let ratio = if done.stored == 0 { "-".to_owned() } else { format!("{:.2}", done.ratio(task)) };
-        table.push(vec![
-            task.path.to_string(),
-            task.options.clone(),
-            shape_text(&task.chunk),
-            task.bytes().to_string(),
-            done.stored.to_string(),
-            ratio,
-            done.difference.psnr_text(),
-            format!("{:.3e}", done.difference.greatest),
-        ]);
+
+    fn print(&self, job: &Job<'_>, is_verbose: bool) {
+        let mut heading = vec!["dataset", "options", "chunks", "bytes"];
+        if self.sizes.is_some() {
+            heading.extend(["stored", "ratio", "PSNR/dB", "largest error"]);
+        }
+        let mut table = Table::new(&heading);
+        for (index, task) in self.plan.tasks.iter().enumerate() {
+            let mut row =
+                vec![task.path.to_string(), task.options.clone(), shape_text(&task.chunk), task.source.bytes().to_string()];
+            if let Some(done) = self.done.get(index) {
+                // What was never written takes no bytes.
+                let ratio = if done.stored == 0 { "-".to_owned() } else { format!("{:.2}", done.ratio(task)) };
+                row.extend([
+                    done.stored.to_string(),
+                    ratio,
+                    done.difference.psnr_text(),
+                    format!("{:.3e}", done.difference.greatest),
+                ]);
+            }
+            table.push(row);
+        }
+        table.print();
+        self.plan.skipped.lines(is_verbose).iter().for_each(say);
+        self.notes().iter().for_each(|note| say(format_args!("note: {note}")));
+        let output = Name::from(&*job.output);
+        match self.sizes {
+            Some((before, after)) => say(format_args!("{before} bytes -> {after} bytes, verified: {output}")),
+            None => say(format_args!("nothing is written: without --dry-run these would be compressed in {output}")),
+        }
     }
-    table.print();
-    plan.skipped.iter().for_each(|(path, reason)| say(format_args!("skipped {path}: {reason}")));
-    notes.iter().for_each(|note| say(format_args!("note: {note}")));
-    say(format_args!("{before} bytes -> {after} bytes, verified: {}", Name::from(&*arguments.output)));
-    Ok(Outcome::Done)
 }

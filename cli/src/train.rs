@@ -12,7 +12,7 @@ use quire_trainer::adaptive::{Chunk, choices};
 use quire_trainer::user_books::user_books;
 
 use crate::arguments::{Shape, shape};
-use crate::datasets::Found;
+use crate::datasets::{Found, Source};
 use crate::library::message;
 use crate::names::Name;
 use crate::output::{Outcome, complain, progress, say};
@@ -44,6 +44,9 @@ pub(crate) struct Arguments {
     /// Largest number of chunks to sample per dataset; they are evenly spaced
     #[arg(long, default_value_t = 64, value_name = "COUNT")]
     sample: usize,
+    /// List every skipped dataset, not one a reason
+    #[arg(short, long)]
+    verbose: bool,
 }
 
 /// Runs the command.
@@ -54,10 +57,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     let configs: Vec<Config> =
         arguments.options.iter().map(|text| options::parse(text)).collect::<Result<_, _>>().map_err(message)?;
     let mut found = Found::default();
+    let block = arguments.chunks.as_ref().map(|Shape(sides)| &sides[..]);
     for name in &arguments.sources {
-        found.add(name, arguments.chunks.as_ref().map(|Shape(sides)| &sides[..]))?;
+        found.add(name, |named| Source::new(named.dataset?, named.name, block))?;
     }
-    found.skipped.iter().for_each(|reason| complain(format_args!("skipped {reason}")));
+    found.skipped.lines(arguments.verbose).iter().for_each(complain);
     let chunks = chunks(&found, &configs, arguments.sample)?;
     let books = make(&chunks.iter().collect::<Vec<_>>(), arguments.books);
     let datasets = found.sources.len();

@@ -1,5 +1,7 @@
 //! The command line `quire` on files that h5py and netCDF have made.
 
+#[path = "command_line/archive.rs"]
+mod archive;
 #[path = "command_line/hostile.rs"]
 mod hostile;
 
@@ -55,6 +57,7 @@ fn args_give_what_each_client_takes_and_back() {
         &[
             "options       abs=1e-3",
             "cd_values     1,3539053052,1062232653",
+            "short form    2,3, which",
             "-f DATASET:UD=33791,0,3,1,3539053052,1062232653",
             "compression_opts=(1, 3539053052, 1062232653)",
             "-F DATASET,33791,1,3539053052,1062232653",
@@ -62,8 +65,11 @@ fn args_give_what_each_client_takes_and_back() {
         ],
     );
     // As h5dump prints them, and with what the filter has added.
-    for numbers in ["1,3539053052,1062232653", "1,-755914244,1062232653,1359020291,16,32,7", "2,3"] {
-        assert_says(&succeed(&mut quire(&sandbox, &["args", "--json", numbers])), &["\"options\": \"abs=1e-3\""]);
+    let numbers: [&[&str]; 4] =
+        [&["1,3539053052,1062232653"], &["1", "-755914244", "1062232653", "1359020291", "16", "32", "7"], &["2,3"], &["2", "3"]];
+    for numbers in numbers {
+        let report = succeed(quire(&sandbox, &["args", "--json"]).args(numbers));
+        assert_says(&report, &["\"options\": \"abs=1e-3\"", "\"short\": \"2,3\""]);
     }
     for (arguments, words) in [
         (&["--rel", "1e-4", "--coding", "bitshuffle"][..], "[515, 3944497965, 1058682594]"),
@@ -141,7 +147,7 @@ fn inspect_has_a_row_for_each_chunk() {
     assert_eq!(get("[each['values'] for each in value['datasets'][4]['chunks']]"), "['constant', 'quantized']");
     assert_eq!(
         get(
-            "sorted(value['datasets'][0]['chunks'][0]) == sorted('corner bytes ratio values coding predictor codebook half_step exceptions error'.split())"
+            "sorted(value['datasets'][0]['chunks'][0]) == sorted('corner bytes ratio values coding predictor codebook bound bound_is_share_of_value half_step exceptions error'.split())"
         ),
         "True"
     );
@@ -221,13 +227,13 @@ fn estimate_tries_bounds_and_shapes() {
     let ordered = "all(a['greatest_error'] > b['greatest_error'] > 0 and a['psnr'] < b['psnr'] and a['ratio'] > b['ratio'] for a, b in zip(value['trials'][::2], value['trials'][1::2]) if a['type'] == 'F32' and a['dataset'][-1] in 'uvw')";
     assert_eq!(get(ordered), "True");
     // Without bounds, a few usual ones; datasets of other types than numbers are skipped with the reason.
-    let usual = succeed(&mut quire(&sandbox, &["estimate", "in.h5:/other"]));
+    let usual = succeed(&mut quire(&sandbox, &["estimate", "in.h5:/other", "-v"]));
     assert_says(
         &usual,
         &["rel=1e-4", "lossless", "exact", "skipped in.h5:/other/text: the dataset's element type is of class string"],
     );
     // A bound that a type cannot have is a row that says so.
-    let refused = end_with(1, &mut quire(&sandbox, &["estimate", "in.h5:/fields/whole", "--pwrel", "0.1"]));
+    let refused = end_with(1, &mut quire(&sandbox, &["estimate", "in.h5:/fields/whole", "--pwrel", "0.1", "--round-integers"]));
     assert_says(&refused, &["in.h5:/fields/whole at pwrel=1e-1: a point-wise relative bound is for floating-point types"]);
     assert_says(&end_with(1, &mut quire(&sandbox, &["estimate", "in.h5:/other/text"])), &["there is nothing to try"]);
     assert_says(&end_with(2, &mut quire(&sandbox, &["estimate", "in.h5", "--rel", "2"])), &["relative error bound is 2"]);
@@ -240,15 +246,15 @@ fn repack_compresses_and_keeps_everything_else() {
     let sandbox = Sandbox::new();
     let _ = succeed(&mut python(&sandbox, &["make", "in.h5"]));
     let before = fs::read(sandbox.path("in.h5")).expect("in.h5");
-    let done = succeed(&mut quire(&sandbox, &["repack", "in.h5", "out.h5", "--rel", "1e-3"]));
+    let done = succeed(&mut quire(&sandbox, &["repack", "in.h5", "out.h5", "--rel", "1e-3", "-v"]));
     assert_says(
         &done,
         &[
-            "skipped /other/small: it has 400 bytes, fewer than --min-size=16384",
+            "skipped /other/small: fewer bytes than --min-size=16384",
             "skipped /other/text: the dataset's element type is of class string",
-            "skipped /other/scalar: it is a scalar, which HDF5 cannot store in chunks",
+            "skipped /other/scalar: a scalar, which HDF5 cannot store in chunks",
             "skipped /other/no_values: it has no values",
-            "skipped /scales/x: it is a dimension scale",
+            "skipped /scales/x: a dimension scale",
             "attribute \"to nothing\": 1 references lead to nothing",
             "verified: out.h5",
         ],
@@ -266,7 +272,7 @@ fn repack_compresses_and_keeps_everything_else() {
 
     // Again, from what has the filter already: nothing is left to do.
     let again = end_with(1, &mut quire(&sandbox, &["repack", "out.h5", "again.h5", "--rel", "1e-3"]));
-    assert_says(&again, &["skipped /fields/u: it is compressed with this filter already", "there is nothing to compress"]);
+    assert_says(&again, &["and 12 more: compressed with this filter already", "there is nothing to compress"]);
     assert_eq!(files(&sandbox, "again"), [""; 0]);
 
     let json = succeed(&mut quire(
@@ -289,14 +295,19 @@ fn repack_compresses_and_keeps_everything_else() {
     ));
     let get = |expression: &str| from_json(&sandbox, &json, expression);
     assert_eq!(
-        get("[(each['path'], each['options'], each['chunk_shape']) for each in value['datasets']]"),
+        get("[(each['path'], each['options'], each['chunk_shape']) for each in value['files'][0]['datasets']]"),
         "[('/fields/u', 'abs=1e-2', [16, 16, 16]), ('/other/compressed_before', 'abs=1e-2', [50, 50])]"
     );
     assert_eq!(
-        get("value['verified'], all(each['greatest_error'] <= 0.01 and each['ratio'] > 2 for each in value['datasets'])"),
+        get(
+            "value['files'][0]['verified'], all(each['greatest_error'] <= 0.01 and each['ratio'] > 2 for each in value['files'][0]['datasets'])"
+        ),
         "(True, True)"
     );
-    assert_eq!(get("value['output_bytes'] < value['input_bytes'] and len(value['skipped']) > 20"), "True");
+    assert_eq!(
+        get("[each['output_bytes'] < each['input_bytes'] and len(each['skipped']) > 20 for each in value['files']]"),
+        "[True]"
+    );
     let inspected = succeed(&mut quire(&sandbox, &["inspect", "--json", "out.h5"]));
     assert_eq!(
         from_json(
@@ -339,7 +350,7 @@ fn repack_leaves_out_what_was_never_written() {
     let _ = succeed(&mut python(&sandbox, &["sparse", "in.h5"]));
     let json = succeed(&mut quire(&sandbox, &["repack", "in.h5", "out.h5", "--abs", "1e-3", "--json"]));
     // Nor does an index of a million chunks stand there in their place, as newer forms of layout have it.
-    assert_eq!(from_json(&sandbox, &json, "value['output_bytes'] < value['input_bytes'] / 4"), "True");
+    assert_eq!(from_json(&sandbox, &json, "value['files'][0]['output_bytes'] < value['files'][0]['input_bytes'] / 4"), "True");
     assert_says(&succeed(&mut python(&sandbox, &["sparse-check", "in.h5", "out.h5"])), &["2 of 1000000 chunks"]);
 }
 
@@ -354,20 +365,20 @@ fn repack_refuses_what_would_harm_a_file() {
         (1, &["in.h5", "in.h5", "--force", "--abs", "1"][..], "in.h5 is the file that is to be read"),
         (1, &["in.h5", "./link.h5", "--force", "--abs", "1"], "./link.h5 is the file that is to be read"),
         (1, &["in.h5", "there.h5", "--abs", "1"], "there.h5 is there already: name another file, or give --force"),
-        (1, &["in.h5", ".", "--force", "--abs", "1"], ". is a folder"),
+        (1, &["in.h5", ".", "--force", "--abs", "1"], "./in.h5 is the file that is to be read"),
         (1, &["in.h5", "nowhere/out.h5", "--abs", "1", "--min-size", "0"], "nowhere/out.h5: No such file"),
         (1, &["nowhere.h5", "out.h5", "--abs", "1"], "nowhere.h5: there is no such file"),
         (
             1,
             &["in.h5", "out.h5", "--abs", "1", "--only", "/nothing"],
-            "/nothing: the file has no dataset and no group of that name",
+            "in.h5:/nothing: the file has no dataset and no group of that name",
         ),
         (1, &["in.h5", "out.h5", "--abs", "1", "--chunks", "2x2x2"], "3 axes, which no dataset of in.h5 has"),
         (1, &["in.h5", "out.h5", "--abs", "1", "--min-size", "999999"], "there is nothing to compress"),
         (2, &["in.h5", "out.h5"], "no bound is given"),
         (2, &["in.h5", "out.h5", "--rel", "x"], "rel=x is not a number"),
         (2, &["in.h5", "out.h5", "--abs", "-1"], "absolute error bound is -1"),
-        (2, &["in.h5", "--abs", "1"], "<OUT>"),
+        (2, &["in.h5", "--abs", "1"], "in.h5 is all that is named"),
     ] {
         assert_says(&end_with(code, quire(&sandbox, &["repack"]).args(arguments)), &[reason]);
     }

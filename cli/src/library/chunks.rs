@@ -2,7 +2,7 @@
 
 use hdf5::Dataset;
 use hdf5_sys::h5::{herr_t, hsize_t};
-use hdf5_sys::h5d::H5Dread_chunk1;
+use hdf5_sys::h5d::{H5Dread_chunk1, H5Dwrite_chunk};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::H5P_DEFAULT;
 
@@ -59,4 +59,16 @@ pub(crate) fn read(dataset: &Dataset, corner: &[u64], bytes: &mut Vec<u8>) -> Re
         check(H5Dread_chunk1(dataset.id(), H5P_DEFAULT, corner.as_ptr(), &mut left_out, bytes.as_mut_ptr().cast()))
     })?;
     Ok(left_out)
+}
+
+/// Writes a chunk's bytes as they are to be stored, after all filters.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn write(dataset: &Dataset, corner: &[u64], bytes: &[u8]) -> Result<()> {
+    if corner.len() != dataset.ndim() {
+        return Err(format!("chunk offset {corner:?} has {} axes, the dataset has {}", corner.len(), dataset.ndim()));
+    }
+    // SAFETY: `corner` has as many numbers as the dataset has axes; HDF5 checks the identifier and reads no more bytes than it is told there are.
+    locked(|| unsafe { check(H5Dwrite_chunk(dataset.id(), H5P_DEFAULT, 0, corner.as_ptr(), bytes.len(), bytes.as_ptr().cast())) })
 }

@@ -10,7 +10,7 @@ use hdf5::{Attribute, Dataset, File, Group, Location};
 use hdf5_sys::h5::{H5_index_t, H5_iter_order_t, herr_t};
 use hdf5_sys::h5a::{H5A_info_t, H5Aiterate2, H5Aopen};
 use hdf5_sys::h5d::H5Dopen2;
-use hdf5_sys::h5f::{H5F_ACC_EXCL, H5F_ACC_RDONLY, H5Fcreate, H5Fopen};
+use hdf5_sys::h5f::{H5F_ACC_EXCL, H5F_ACC_RDONLY, H5F_ACC_RDWR, H5Fcreate, H5Fopen};
 use hdf5_sys::h5g::H5Gopen2;
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5l::{H5L_info1_t, H5L_type_t, H5Literate1};
@@ -47,6 +47,16 @@ pub(crate) fn open_file(path: &Path) -> Result<File> {
     let (name, access) = (Name::from(path), FileAccess::build().finish().map_err(message)?);
     // SAFETY: the name ends with a zero byte; HDF5 checks identifiers; the new one belongs to the value that comes back.
     locked(|| unsafe { owned!(H5Fopen(name.as_c().as_ptr(), H5F_ACC_RDONLY, access.id())) })
+}
+
+/// Opens a file for reading and writing.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn open_file_to_write(path: &Path) -> Result<File> {
+    let (name, access) = (Name::from(path), FileAccess::build().finish().map_err(message)?);
+    // SAFETY: as in `open_file`.
+    locked(|| unsafe { owned!(H5Fopen(name.as_c().as_ptr(), H5F_ACC_RDWR, access.id())) })
 }
 
 /// Creates a file, which must not exist yet.

@@ -3,6 +3,7 @@
 use h5zquire::element_type::{ElementType, Fields, FloatFields, IntegerFields};
 use hdf5::plist::DatasetCreate;
 use hdf5::{Dataset, Dataspace, Datatype, Hyperslab, SliceOrIndex};
+use hdf5_sys::h5a::H5Aread;
 use hdf5_sys::h5d::{H5D_fill_value_t, H5Dread, H5Dwrite};
 use hdf5_sys::h5p::{H5P_DEFAULT, H5Pfill_value_defined, H5Pget_fill_value};
 use hdf5_sys::h5t::{
@@ -11,7 +12,9 @@ use hdf5_sys::h5t::{
 };
 use quire_codec::{ByteOrder, Scalar};
 
+use super::links::open_attribute;
 use super::{Result, check, locked, make_room, message};
+use crate::names::Name;
 
 /// A box of a dataset: start and count along each axis.
 pub(crate) type Ranges = [(usize, usize)];
@@ -31,9 +34,11 @@ impl Numbers {
     /// Names the type if the codec does not support it.
     pub(crate) fn of(dataset: &Dataset) -> Result<Self> {
         let datatype = dataset.dtype().map_err(|error| format!("its type is not known here: {}", message(error)))?;
-        // The part after the semicolon is advice for creating a dataset, so it is cut off.
-        let refused = |error: quire_codec::Error| error.to_string().split(';').next().unwrap_or_default().to_owned();
-        let (scalar, byte_order) = element_type(&datatype)?.scalar().map_err(refused)?;
+        let found = element_type(&datatype)?;
+        // The part after the semicolon is advice for creating a dataset, so it is cut off. The size of what is no number does not matter.
+        let end = if matches!(found.fields, Fields::None) { &[';', ','][..] } else { &[';'] };
+        let refused = |error: quire_codec::Error| error.to_string().split(end).next().unwrap_or_default().to_owned();
+        let (scalar, byte_order) = found.scalar().map_err(refused)?;
         Ok(Self { datatype, scalar, byte_order })
     }
 
@@ -56,6 +61,41 @@ impl Numbers {
             }
             Ok(Some(u64::from_le_bytes(bytes)))
         })
+    }
+
+    /// Bits of the values of an attribute, converted to this type; none if there is no such attribute, or if it holds no numbers.
+    pub(crate) fn of_attribute(&self, dataset: &Dataset, name: &Name) -> Vec<u64> {
+        let Ok(attribute) = open_attribute(dataset, name) else { return Vec::new() };
+        let (Ok(datatype), Ok(space)) = (attribute.dtype(), attribute.space()) else { return Vec::new() };
+        // SAFETY: HDF5 checks the identifier.
+        let class = locked(|| unsafe { H5Tget_class(datatype.id()) }) as i32;
+        let mut bytes = Vec::new();
+        if !(ElementType::is_integer_class(class) || ElementType::is_float_class(class))
+            || space.size() == 0
+            || make_room(&mut bytes, space.size(), self.scalar.size()).is_err()
+        {
+            return Vec::new();
+        }
+        // SAFETY: `bytes` has room for the attribute's number of values of this type, to which HDF5 converts numbers; it checks identifiers.
+        let read = locked(|| unsafe { check(H5Aread(attribute.id(), self.datatype.id(), bytes.as_mut_ptr().cast())) });
+        let bits = |value: &[u8]| {
+            let mut bits = [0; 8];
+            bits[..value.len()].copy_from_slice(value);
+            if self.byte_order == ByteOrder::Big {
+                bits[..value.len()].reverse();
+            }
+            u64::from_le_bytes(bits)
+        };
+        if read.is_ok() { bytes.chunks_exact(self.scalar.size()).map(bits).collect() } else { Vec::new() }
+    }
+
+    /// A value in the file's byte order, from its bits.
+    pub(crate) fn bytes_of(&self, bits: u64) -> Vec<u8> {
+        let mut bytes = bits.to_le_bytes()[..self.scalar.size()].to_vec();
+        if self.byte_order == ByteOrder::Big {
+            bytes.reverse();
+        }
+        bytes
     }
 
     /// Reads a box of the dataset into `bytes`.

@@ -7,22 +7,32 @@ use hdf5::plist::DatasetAccess;
 use hdf5::plist::link_create::CharEncoding;
 use hdf5::{Dataset, Datatype, File, Group, Location};
 use indicatif::ProgressBar;
+use quire_codec::{Layout, Shape, Workspace};
 
 use super::plan::{Plan, Task};
 use crate::datasets::{block_of, written_boxes};
+use crate::kept;
 use crate::library::links::{
     self, Kind, Link, Token, attribute_names, copy_comment, links, object_by_name, open_attribute, open_group, open_object, token,
 };
-use crate::library::message;
 use crate::library::objects::{self, Target, link_properties};
 use crate::library::values::{Values, create_attribute, is_plain, transient};
+use crate::library::{chunks, message};
 use crate::names::Name;
 
-/// Copies a file and compresses the datasets of the plan. Returns notes on everything that could not be kept.
+/// What became of a copy.
+pub(super) struct Copied {
+    /// Notes on everything that could not be kept.
+    pub(super) notes: Vec<String>,
+    /// Stored bytes of each dataset of the plan.
+    pub(super) stored: Vec<u64>,
+}
+
+/// Copies a file and compresses the datasets of the plan.
 ///
 /// # Errors
 /// With the path and the reason.
-pub(super) fn copy(from: &File, to: &File, plan: &Plan, bar: &ProgressBar) -> Result<Vec<String>, String> {
+pub(super) fn copy(from: &File, to: &File, plan: &Plan, bar: &ProgressBar) -> Result<Copied, String> {
     let root = |file: &File| open_group(file, c"/");
     let (from_root, to_root) = (root(from)?, root(to)?);
     let mut copier = Copier {
@@ -39,27 +49,52 @@ pub(super) fn copy(from: &File, to: &File, plan: &Plan, bar: &ProgressBar) -> Re
     copier.made.insert(token(&from_root)?, "/".into());
     copier.pairs.push(((*from_root).clone(), (*to_root).clone(), "/".into()));
     copier.group(&from_root, &to_root, &Name::default())?;
-    let notes = copier.attributes_and_references()?;
+    let mut notes = copier.attributes_and_references()?;
     if let Some(staging) = staging {
         objects::unlink(&to_root, &staging)?;
     }
+    let mut stored = vec![0; plan.tasks.len()];
     for (number, dataset) in &copier.tasks {
-        bar.set_message(format!("writing {}", plan.tasks[*number].path));
-        chunks(&plan.tasks[*number], dataset, bar)?;
+        let task = &plan.tasks[*number];
+        bar.set_message(format!("writing {}", task.path));
+        let exact = write_chunks(task, dataset, bar).map_err(|error| format!("{}: {error}", task.path))?;
+        if exact > 0 {
+            let (path, all) = (&task.path, task.boxes.len());
+            notes.push(format!(
+                "{path}: {exact} of {all} chunks keep the exact bits of all values, to keep those of several missing values"
+            ));
+        }
+        stored[*number] = dataset.storage_size();
     }
-    Ok(notes)
+    Ok(Copied { notes, stored })
 }
 
-/// Writes a dataset, each chunk once and as a whole: a bound relative to the chunk's range would differ for a part of the chunk.
-fn chunks(task: &Task, dataset: &Dataset, bar: &ProgressBar) -> Result<(), String> {
-    let mut bytes = Vec::new();
+/// Writes a dataset, each chunk once and as a whole: a bound relative to the chunk's range would differ for a part of the chunk. Returns the number of chunks that keep the
+/// exact bits for the sake of missing values.
+fn write_chunks(task: &Task, dataset: &Dataset, bar: &ProgressBar) -> Result<usize, String> {
+    let Task { source, chunk, .. } = task;
+    let numbers = &source.numbers;
+    let dims: Vec<u64> = chunk.iter().map(|&side| side as u64).collect();
+    let shape = Shape::fold(&dims).map_err(message)?;
+    let layout = Layout { scalar: numbers.scalar, byte_order: numbers.byte_order, shape };
+    let fill = numbers.bytes_of(source.fill_value.unwrap_or(0));
+    let (mut bytes, mut stream, mut workspace, mut exact) = (Vec::new(), Vec::new(), Workspace::default(), 0);
     for ranges in &task.boxes {
-        let failed = |error: String| format!("{}: {error}", task.path);
-        task.source.numbers.read(&task.source.dataset, ranges, &mut bytes).map_err(failed)?;
-        task.source.numbers.write(dataset, ranges, &bytes).map_err(failed)?;
+        numbers.read(&source.dataset, ranges, &mut bytes)?;
+        if kept::occur(&source.missing, &bytes, &layout) {
+            let counts: Vec<usize> = ranges.iter().map(|&(_, count)| count).collect();
+            let corner: Vec<u64> = ranges.iter().map(|&(start, _)| start as u64).collect();
+            let padded = kept::pad(&bytes, &counts, chunk, &fill);
+            let compressed = kept::compress(&mut workspace, &padded, &layout, &task.config, &source.missing, &mut stream);
+            exact += usize::from(compressed.map_err(message)?);
+            chunks::write(dataset, &corner, &stream)?;
+        } else {
+            numbers.write(dataset, ranges, &bytes)?;
+        }
         bar.inc(bytes.len() as u64);
     }
-    dataset.flush().map_err(|error| format!("{}: {error}", task.path))
+    dataset.flush().map_err(message)?;
+    Ok(exact)
 }
 
 struct Copier<'a> {

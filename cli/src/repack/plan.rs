@@ -1,19 +1,20 @@
 //! Which datasets are compressed, and how; which are not, and why.
 
 use std::collections::HashMap;
-use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
-use h5zquire::{FILTER_ID, cd_values};
-use hdf5::plist::dataset_create::Layout;
+use h5zquire::cd_values;
 use quire_codec::{Config, options};
 
 use super::Arguments;
-use crate::arguments::Shape;
+use super::selection::{Selection, Setting};
+use crate::advice::{SmallChunks, TINY_CHUNK};
+use crate::arguments::{Shape, shape_text};
+use crate::choice::Skipped;
 use crate::compare::Kind;
 use crate::datasets::{Named, Source, block_of, find_in, written_boxes};
-use crate::inspect::filter_name;
-use crate::library::links::{Token, attribute_names};
-use crate::library::{message, objects};
+use crate::library::links::Token;
+use crate::library::message;
 use crate::names::Name;
 
 /// The datasets of a file to compress, and the skipped ones.
@@ -22,7 +23,7 @@ pub(super) struct Plan {
     /// Index into `tasks` by the dataset's address.
     pub(super) by_token: HashMap<Token, usize>,
     /// Paths of the skipped datasets, with the reason.
-    pub(super) skipped: Vec<(Name, String)>,
+    pub(super) skipped: Skipped,
 }
 
 /// A dataset to be compressed.
@@ -34,149 +35,147 @@ pub(super) struct Task {
     pub(super) words: Vec<u32>,
     /// Its new chunks, which may reach beyond its extents.
     pub(super) chunk: Vec<usize>,
+    /// What the user should know of this choice.
+    pub(super) note: Option<String>,
     /// Chunks with written values. All others hold only the fill value.
     pub(super) boxes: Vec<Vec<(usize, usize)>>,
+    /// Whether the user has named the dataset itself, and not a group or a pattern.
+    is_named: bool,
 }
 
 impl Task {
-    /// Bytes of all values.
-    pub(super) fn bytes(&self) -> u64 {
-        dataset_bytes(&self.source)
-    }
-
     /// Bytes of the values that are written.
     pub(super) fn bytes_written(&self) -> u64 {
         let values = |ranges: &Vec<(usize, usize)>| ranges.iter().map(|&(_, count)| count as u64).product::<u64>();
         self.boxes.iter().map(values).sum::<u64>() * self.source.numbers.scalar.size() as u64
     }
 
-    /// Element type and fill value for comparing its values.
+    /// For comparing its values with those of the copy.
     pub(super) fn kind(&self) -> Kind<'_> {
         self.source.kind()
     }
 }
 
-fn dataset_bytes(source: &Source) -> u64 {
-    source.extents.iter().map(|&extent| extent as u64).product::<u64>() * source.numbers.scalar.size() as u64
-}
-
 impl Plan {
-    /// Looks at all datasets of a file.
+    /// Looks at all datasets of a file. `given` is the bound of datasets to which `--set` gives none.
     ///
     /// # Errors
-    /// If the file cannot be read, or a path of `--only` or a shape of `--chunks` matches no dataset.
-    pub(super) fn new(input: &Name, arguments: &Arguments, options: &str) -> Result<Self, String> {
-        let mut selection = Selection::default();
-        for path in &arguments.only {
-            let below_root = path.as_bytes().iter().position(|&byte| byte != b'/').unwrap_or(path.len());
-            let inside = Name::new([b"/", &path.as_bytes()[below_root..]].concat());
-            let found = find_in(&arguments.input, &inside, &inside.in_file(&arguments.input))?;
-            if let [Named { path, token, .. }] = &found[..]
-                && *path == inside
-            {
-                selection.named.push(*token);
-            }
-            selection.all.extend(found.into_iter().map(|named| named.token));
+    /// If the file cannot be read, or an argument matches no dataset.
+    pub(super) fn new(input: &Path, arguments: &Arguments, given: Option<&str>) -> Result<Self, String> {
+        let name = Name::from(input);
+        let datasets = find_in(input, &"/".into(), &name)?;
+        let select = |paths: &[&std::ffi::OsStr]| {
+            let mut selection = Selection::default();
+            paths.iter().try_for_each(|path| selection.add(path, input, &datasets)).map(|()| selection)
+        };
+        let only = select(&arguments.only.iter().map(|path| &**path).collect::<Vec<_>>())?;
+        let mut rules = Rules { arguments, only, settings: Vec::new(), given };
+        for setting in &arguments.settings {
+            rules.settings.push((select(&[&setting.path])?, setting));
         }
-        let mut plan = Self { tasks: Vec::new(), by_token: HashMap::new(), skipped: Vec::new() };
+        let mut plan = Self { tasks: Vec::new(), by_token: HashMap::new(), skipped: Skipped::default() };
         let mut ranks = Vec::new();
-        for named in find_in(&arguments.input, &"/".into(), input)? {
+        for named in datasets {
             // It could not be compared with its copy either.
             let dataset = named.dataset.as_ref().map_err(|reason| format!("{}: {reason}", named.name))?;
             ranks.push(dataset.ndim());
             let (path, token) = (named.path.clone(), named.token);
-            match decide(named, arguments, options, &selection) {
+            match rules.task(named) {
                 Ok(task) => {
                     plan.by_token.insert(token, plan.tasks.len());
                     plan.tasks.push(task);
                 }
-                Err(reason) => plan.skipped.push((path, reason)),
+                Err(reason) => plan.skipped.0.push((path, reason)),
             }
         }
         match arguments.chunks.iter().find(|Shape(sides)| !ranks.contains(&sides.len())) {
-            Some(Shape(sides)) => Err(format!("chunks of {sides:?} have {} axes, which no dataset of {input} has", sides.len())),
+            Some(Shape(sides)) => Err(format!("chunks of {sides:?} have {} axes, which no dataset of {name} has", sides.len())),
             None => Ok(plan),
         }
     }
-}
 
-/// The datasets that `--only` selects.
-#[derive(Default)]
-struct Selection {
-    /// All selected datasets.
-    all: Vec<Token>,
-    /// Datasets that are named themselves, not by a group.
-    named: Vec<Token>,
-}
-
-/// The task for a dataset, or the reason why it is skipped.
-fn decide(named: Named, arguments: &Arguments, given: &str, selection: &Selection) -> Result<Task, String> {
-    let Named { dataset, path, token, .. } = named;
-    let dataset = dataset?;
-    if !arguments.only.is_empty() && !selection.all.contains(&token) {
-        return Err("--only does not name it".to_owned());
-    }
-    let is_named = selection.named.contains(&token);
-    let failed = message::<hdf5::Error>;
-    let properties = dataset.dcpl().map_err(failed)?;
-    let extents = dataset.shape();
-    if extents.is_empty() {
-        return Err("it is a scalar, which HDF5 cannot store in chunks".to_owned());
-    }
-    if dataset.size() == 0 {
-        return Err("it has no values".to_owned());
-    }
-    if objects::is_external(&properties) || properties.layout() == Layout::Virtual {
-        return Err("its values lie in other datasets or files".to_owned());
-    }
-    let filters = properties.get_filters().map_err(failed)?;
-    if filters.iter().any(|filter| filter.id() == FILTER_ID) {
-        return Err("it is compressed with this filter already: compress the original anew for another bound".to_owned());
-    }
-    if let Some(filter) = filters.iter().find(|filter| !filter.is_available()) {
-        return Err(format!("it is compressed with {}, which HDF5 does not find here", filter_name(filter)));
-    }
-    let own_chunk = dataset.chunk();
-    let maxima = dataset.space().map_err(failed)?.maxdims();
-    let is_scale = attribute_names(&dataset)?.iter().any(|name| name.as_bytes() == b"CLASS")
-        && dataset
-            .attr("CLASS")
-            .and_then(|class| class.read_scalar::<hdf5::types::FixedAscii<32>>())
-            .is_ok_and(|class| class.as_str() == "DIMENSION_SCALE");
-    let source = Source::new(dataset, path.clone(), None)?;
-    let scalar = source.numbers.scalar;
-    let bytes = dataset_bytes(&source);
-    if bytes < arguments.min_size && !is_named {
-        return Err(format!("it has {bytes} bytes, fewer than --min-size={}", arguments.min_size));
-    }
-    if is_scale && !is_named {
-        return Err(
-            "it is a dimension scale, whose coordinates programs compare exactly; name it with --only to compress it".to_owned()
-        );
-    }
-    let mut config = options::parse(given).map_err(message)?;
-    if !scalar.is_float() && !arguments.round_integers {
-        config = config.with_bound(quire_codec::ErrorBound::Lossless);
-    }
-    let asked = arguments.chunks.iter().find(|Shape(sides)| sides.len() == extents.len());
-    let chunk = match (asked, &own_chunk) {
-        // HDF5 refuses chunks longer than an axis that cannot grow.
-        (Some(Shape(sides)), _) => {
-            let limits = maxima.iter().zip(&extents).map(|(most, extent)| most.map_or(usize::MAX, |most| most.max(*extent)));
-            sides.iter().zip(limits).map(|(&side, most)| side.min(most)).collect()
+    /// Takes out the datasets that need more bytes compressed (`stored`, one number a task) than they have now, unless the user has named them. Returns whether there were any.
+    pub(super) fn leave_out_grown(&mut self, stored: &[u64]) -> bool {
+        let is_grown: Vec<bool> = self
+            .tasks
+            .iter()
+            .zip(stored)
+            .map(|(task, &stored)| stored > task.source.dataset.storage_size() && !task.is_named)
+            .collect();
+        let index_after = |index: usize| index - is_grown[..index].iter().filter(|grown| **grown).count();
+        self.by_token.retain(|_, index| !is_grown[*index]);
+        self.by_token.values_mut().for_each(|index| *index = index_after(*index));
+        let mut grown = is_grown.iter();
+        for task in self.tasks.extract_if(.., |_| grown.next().is_some_and(|grown| *grown)) {
+            let reason = "compressed it would take more bytes than it has: give a larger bound or larger chunks, or name it to compress it";
+            self.skipped.0.push((task.path, reason.to_owned()));
         }
-        (None, Some(own)) => own.clone(),
-        (None, None) => block_of(&extents),
-    };
-    let boxes = written_boxes(&source.dataset, &chunk)?;
-    let options = options::format(&config);
-    let words = cd_values::from_options(&options).map_err(message)?;
-    let config = Config { fill_value: source.fill_value, ..config };
-    let layout = quire_codec::Layout {
-        scalar,
-        byte_order: source.numbers.byte_order,
-        shape: quire_codec::Shape::fold(&[1]).map_err(message)?,
-    };
-    quire_codec::check_bound(&layout, &config).map_err(message)?;
-    Ok(Task { path, source, options, config, words, chunk, boxes })
+        is_grown.contains(&true)
+    }
+}
+
+/// What the arguments say about the datasets of a file.
+struct Rules<'a> {
+    arguments: &'a Arguments,
+    only: Selection,
+    settings: Vec<(Selection, &'a Setting)>,
+    given: Option<&'a str>,
+}
+
+impl Rules<'_> {
+    /// The task for a dataset, or the reason why it is skipped.
+    fn task(&self, named: Named) -> Result<Task, String> {
+        let Self { arguments, only, .. } = self;
+        let (path, token) = (named.path.clone(), named.token);
+        if !arguments.only.is_empty() && !only.all.contains(&token) {
+            return Err("--only does not name it".to_owned());
+        }
+        // Of several settings for a dataset the last one holds.
+        let setting = self.settings.iter().rfind(|(selection, _)| selection.all.contains(&token));
+        let (given, is_set) = match setting {
+            Some((_, Setting { options: None, .. })) => return Err("--set leaves it alone".to_owned()),
+            Some((selection, Setting { options: Some(options), .. })) => (options.as_str(), selection.named.contains(&token)),
+            None => (self.given.ok_or("no bound is given for it")?, false),
+        };
+        let is_named = is_set || only.named.contains(&token);
+        let source = arguments.choice.source(named, is_named)?;
+        let given = options::parse(given).map_err(message)?;
+        // A bound that is set for one dataset is meant for its integers, too.
+        let config = if is_set { given } else { arguments.choice.config(given, &source) };
+        let (chunk, note) = self.chunk(&source)?;
+        let boxes = written_boxes(&source.dataset, &chunk)?;
+        let options = options::format(&config);
+        let words = cd_values::from_options(&options).map_err(message)?;
+        let config = Config { fill_value: source.fill_value, ..config };
+        let layout = quire_codec::Layout {
+            scalar: source.numbers.scalar,
+            byte_order: source.numbers.byte_order,
+            shape: quire_codec::Shape::fold(&[1]).map_err(message)?,
+        };
+        quire_codec::check_bound(&layout, &config).map_err(message)?;
+        Ok(Task { path, source, options, config, words, chunk, note, boxes, is_named })
+    }
+
+    /// The chunks of the copy: those that the user wants, else the dataset's own, unless these are too small to compress.
+    fn chunk(&self, source: &Source) -> Result<(Vec<usize>, Option<String>), String> {
+        let extents = &source.extents;
+        if let Some(Shape(sides)) = self.arguments.chunks.iter().find(|Shape(sides)| sides.len() == extents.len()) {
+            // HDF5 refuses chunks longer than an axis that cannot grow.
+            let maxima = source.dataset.space().map_err(message)?.maxdims();
+            let limits = maxima.iter().zip(extents).map(|(most, extent)| most.map_or(usize::MAX, |most| most.max(*extent)));
+            return Ok((sides.iter().zip(limits).map(|(&side, most)| side.min(most)).collect(), None));
+        }
+        let Some(own) = source.dataset.chunk() else { return Ok((block_of(extents), None)) };
+        Ok(match SmallChunks::of(&own, extents, source.numbers.scalar.size(), TINY_CHUNK) {
+            Some(small) => {
+                let note = format!(
+                    "its chunks of {} are too small to compress: the copy has {}",
+                    shape_text(&own),
+                    shape_text(&small.better)
+                );
+                (small.better, Some(note))
+            }
+            None => (own, None),
+        })
+    }
 }

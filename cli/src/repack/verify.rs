@@ -305,7 +305,7 @@ mod tests {
     }
 
     fn nothing() -> Plan {
-        Plan { tasks: Vec::new(), by_token: HashMap::new(), skipped: Vec::new() }
+        Plan { tasks: Vec::new(), by_token: HashMap::new(), skipped: crate::choice::Skipped::default() }
     }
 
     #[test]

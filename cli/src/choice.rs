@@ -1,0 +1,106 @@
+//! Which datasets are compressed, and why others are not. `repack` and `estimate` choose alike.
+
+use clap::Args;
+use h5zquire::FILTER_ID;
+use hdf5::plist::dataset_create::Layout;
+use quire_codec::{Config, ErrorBound};
+
+use crate::datasets::{Named, Source};
+use crate::inspect::filter_name;
+use crate::library::links::attribute_names;
+use crate::library::{message, objects};
+use crate::names::Name;
+use crate::output::grouped;
+
+/// The choice of datasets, as the user may change it.
+#[derive(Debug, Args)]
+pub(crate) struct Choice {
+    /// Skip datasets smaller than this, unless they are named themselves; uncompressed size in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 16384)]
+    min_size: u64,
+    /// Apply the bound to integers as well; without it they keep their exact bits
+    #[arg(long)]
+    round_integers: bool,
+}
+
+impl Choice {
+    /// The dataset as a source of values, if it is to be compressed. One that the user has named itself (`is_named`) may be small or a dimension scale.
+    ///
+    /// # Errors
+    /// Says why the dataset is skipped. The same reason is the same text for all datasets.
+    pub(crate) fn source(&self, named: Named, is_named: bool) -> Result<Source, String> {
+        let Named { dataset, name, .. } = named;
+        let dataset = dataset?;
+        if dataset.shape().is_empty() {
+            return Err("a scalar, which HDF5 cannot store in chunks".to_owned());
+        }
+        if dataset.size() == 0 {
+            return Err("it has no values".to_owned());
+        }
+        let properties = dataset.dcpl().map_err(message)?;
+        if objects::is_external(&properties) || properties.layout() == Layout::Virtual {
+            return Err("its values lie in other datasets or files".to_owned());
+        }
+        let filters = properties.get_filters().map_err(message)?;
+        if filters.iter().any(|filter| filter.id() == FILTER_ID) {
+            return Err("compressed with this filter already: compress the original anew for another bound".to_owned());
+        }
+        if let Some(filter) = filters.iter().find(|filter| !filter.is_available()) {
+            return Err(format!("compressed with {}, which HDF5 does not find here", filter_name(filter)));
+        }
+        let is_scale = attribute_names(&dataset)?.iter().any(|name| name.as_bytes() == b"CLASS")
+            && dataset
+                .attr("CLASS")
+                .and_then(|class| class.read_scalar::<hdf5::types::FixedAscii<32>>())
+                .is_ok_and(|class| class.as_str() == "DIMENSION_SCALE");
+        let source = Source::new(dataset, name, None)?;
+        if source.bytes() < self.min_size && !is_named {
+            return Err(format!("fewer bytes than --min-size={}", self.min_size));
+        }
+        if is_scale && !is_named {
+            return Err("a dimension scale, whose coordinates programs compare exactly: name it to compress it".to_owned());
+        }
+        Ok(source)
+    }
+
+    /// The configuration for a dataset: integers keep their exact bits unless the user wants them rounded.
+    pub(crate) fn config<'a>(&self, given: Config<'a>, source: &Source) -> Config<'a> {
+        if source.numbers.scalar.is_float() || self.round_integers { given } else { given.with_bound(ErrorBound::Lossless) }
+    }
+}
+
+/// The datasets that are skipped, with the reason.
+#[derive(Debug, Default)]
+pub(crate) struct Skipped(pub(crate) Vec<(Name, String)>);
+
+impl Skipped {
+    /// A line for each reason, with the first dataset that it holds for and the number of others; or, if `is_verbose`, a line for each dataset.
+    pub(crate) fn lines(&self, is_verbose: bool) -> Vec<String> {
+        if is_verbose {
+            return self.0.iter().map(|(name, reason)| format!("skipped {name}: {reason}")).collect();
+        }
+        let mut lines = grouped("skipped", &self.0);
+        if lines.len() < self.0.len() {
+            lines.push(format!("{} datasets are skipped; -v lists all of them", self.0.len()));
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_one_line_with_a_count() {
+        let skipped = Skipped(
+            [("/a", "small"), ("/b", "text"), ("/c", "small"), ("/d", "small")]
+                .map(|(name, reason)| (name.into(), reason.into()))
+                .into(),
+        );
+        let lines = ["skipped /a and 2 more: small", "skipped /b: text", "4 datasets are skipped; -v lists all of them"];
+        assert_eq!(skipped.lines(false), lines);
+        assert_eq!(skipped.lines(true)[3], "skipped /d: small");
+        assert_eq!((skipped.lines(true).len(), Skipped::default().lines(false).len()), (4, 0));
+    }
+}

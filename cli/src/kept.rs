@@ -1,0 +1,115 @@
+//! Values that come back bit for bit although HDF5 does not know them as fill values: those that the attributes `missing_value` and `_FillValue` name.
+//!
+//! The filter keeps one value a chunk bit for bit, the dataset's fill value. Here each chunk gets, in its place, the value of an attribute that occurs in it; a chunk with
+//! several such values of which one would be lost keeps the exact bits of all its values. A stream holds what its decoder needs, so that any reader gets these values.
+
+use quire_codec::{Config, ErrorBound, Layout, Result, Workspace};
+
+use crate::compare::{Kind, compare};
+
+/// The attributes that name values for "nothing was measured here".
+pub(crate) const ATTRIBUTES: [&str; 2] = ["missing_value", "_FillValue"];
+
+/// Whether one of these values, given by their bits, occurs in a chunk.
+pub(crate) fn occur(values: &[u64], chunk: &[u8], layout: &Layout) -> bool {
+    values.iter().any(|&bits| occurs(bits, chunk, layout))
+}
+
+fn occurs(bits: u64, chunk: &[u8], layout: &Layout) -> bool {
+    let size = layout.scalar.size();
+    let mut value = bits.to_le_bytes();
+    if layout.byte_order == quire_codec::ByteOrder::Big {
+        value[..size].reverse();
+    }
+    chunk.chunks_exact(size).any(|element| *element == value[..size])
+}
+
+/// Compresses a chunk so that `missing` values come back bit for bit, as the fill value of `config` does. Returns whether the chunk keeps all its exact bits for that.
+///
+/// # Errors
+/// The codec's.
+pub(crate) fn compress(
+    workspace: &mut Workspace,
+    chunk: &[u8],
+    layout: &Layout,
+    config: &Config<'_>,
+    missing: &[u64],
+    stream: &mut Vec<u8>,
+) -> Result<bool> {
+    let is_lossless = config.bound == ErrorBound::Lossless;
+    let found: Vec<u64> = missing.iter().copied().filter(|&bits| !is_lossless && occurs(bits, chunk, layout)).collect();
+    if found.is_empty() {
+        workspace.compress(chunk, layout, config, stream)?;
+        return Ok(false);
+    }
+    let fill: Vec<u64> = missing.iter().copied().chain(config.fill_value).collect();
+    let kind = Kind { scalar: layout.scalar, byte_order: layout.byte_order, fill: &fill, missing: &[] };
+    let mut decoded = vec![0; chunk.len()];
+    for bits in found {
+        workspace.compress(chunk, layout, &Config { fill_value: Some(bits), ..*config }, stream)?;
+        workspace.decompress(stream, &mut decoded)?;
+        if compare(chunk, &decoded, kind, Some(config.bound)).broken.is_none() {
+            return Ok(false);
+        }
+    }
+    workspace.compress(chunk, layout, &config.with_bound(ErrorBound::Lossless), stream)?;
+    Ok(true)
+}
+
+/// A box of a dataset as a whole chunk: what lies beyond the box has the fill value, as HDF5 does it. `each` is a value's size in bytes.
+pub(crate) fn pad(values: &[u8], counts: &[usize], chunk: &[usize], fill: &[u8]) -> Vec<u8> {
+    let each = fill.len();
+    let mut padded = fill.repeat(chunk.iter().product());
+    let (Some(&row), Some(&padded_row)) = (counts.last(), chunk.last()) else { return padded };
+    for (number, row_values) in values.chunks_exact(row * each).enumerate() {
+        let (mut rest, mut index, mut stride) = (number, 0, padded_row);
+        for (&count, &side) in counts.iter().zip(chunk).rev().skip(1) {
+            index += rest % count * stride;
+            rest /= count;
+            stride *= side;
+        }
+        padded[index * each..index * each + row_values.len()].copy_from_slice(row_values);
+    }
+    padded
+}
+
+#[cfg(test)]
+mod tests {
+    use quire_codec::{ByteOrder, Scalar, Shape};
+
+    use super::*;
+
+    #[test]
+    fn a_box_becomes_a_whole_chunk() {
+        assert_eq!(pad(&[1, 2, 3, 4], &[2, 2], &[3, 4], &[9]), [1, 2, 9, 9, 3, 4, 9, 9, 9, 9, 9, 9]);
+        assert_eq!(pad(&[1, 2, 3, 4], &[2, 1, 1], &[2, 2, 1], &[8, 9]), [1, 2, 8, 9, 3, 4, 8, 9]);
+        assert_eq!(pad(&[1, 2], &[2], &[2], &[9]), [1, 2]);
+    }
+
+    #[test]
+    fn missing_values_of_any_number_come_back() {
+        let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Big, shape: Shape::new(&[1000]).expect("a shape") };
+        let smooth = |index: u16| f32::from(index).mul_add(0.001, 0.3).sin();
+        // 0.7 lies among the data, and on no grid.
+        let special = [-9999.9f32, 0.7, 1e20];
+        let missing = special.map(|value| u64::from(value.to_bits()));
+        for (kinds, is_exact) in [(0, false), (1, false), (2, true), (3, true)] {
+            let value = |index: u16| {
+                if kinds > 0 && index.is_multiple_of(7) { special[usize::from(index) % kinds] } else { smooth(index) }
+            };
+            let chunk: Vec<u8> = (0..1000).flat_map(|index| value(index).to_be_bytes()).collect();
+            let config = Config::new(ErrorBound::Relative(0.01)).expect("a bound");
+            let (mut workspace, mut stream) = (Workspace::default(), Vec::new());
+            assert_eq!(compress(&mut workspace, &chunk, &layout, &config, &missing, &mut stream), Ok(is_exact), "{kinds}");
+            let mut decoded = vec![0; chunk.len()];
+            workspace.decompress(&stream, &mut decoded).expect("decoded");
+            for (before, after) in chunk.chunks_exact(4).zip(decoded.chunks_exact(4)) {
+                let number = |bytes: &[u8]| f32::from_be_bytes(bytes.try_into().expect("four bytes"));
+                if missing.contains(&u64::from(number(before).to_bits())) {
+                    assert_eq!(before, after);
+                }
+                assert!((number(before) - number(after)).abs() <= 0.02, "{kinds}");
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! `--annotate`: what was done to each dataset, as attributes of the copy.
+
+use std::path::Path;
+
+use hdf5::Dataset;
+use hdf5::plist::DatasetAccess;
+use hdf5::types::VarLenUnicode;
+
+use super::Done;
+use super::plan::Plan;
+use crate::library::{links, message};
+
+/// Writes the attributes `quire_options`, `quire_largest_error` and `quire_psnr` to each compressed dataset. `quire_psnr` is left out where no value differs.
+///
+/// # Errors
+/// With the dataset's path.
+pub(super) fn annotate(path: &Path, plan: &Plan, done: &[Done]) -> Result<(), String> {
+    let file = links::open_file_to_write(path)?;
+    let access = DatasetAccess::build().finish().map_err(message)?;
+    for (task, done) in plan.tasks.iter().zip(done) {
+        let named = |error: String| format!("{}: {error}", task.path);
+        let dataset = links::open_dataset(&file, task.path.as_c(), &access).map_err(named)?;
+        describe(&dataset, &task.options, done).map_err(|error| named(message(error)))?;
+    }
+    file.flush().and_then(|()| file.close()).map_err(message)
+}
+
+fn describe(dataset: &Dataset, options: &str, done: &Done) -> hdf5::Result<()> {
+    for name in ["quire_options", "quire_largest_error", "quire_psnr"] {
+        // An earlier copy may have left it.
+        if dataset.attr(name).is_ok() {
+            dataset.delete_attr(name)?;
+        }
+    }
+    let options: VarLenUnicode = options.parse().map_err(|_| "the options are no text")?;
+    dataset.new_attr::<VarLenUnicode>().create("quire_options")?.write_scalar(&options)?;
+    dataset.new_attr::<f64>().create("quire_largest_error")?.write_scalar(&done.difference.greatest)?;
+    let psnr = done.difference.psnr();
+    if psnr.is_finite() {
+        dataset.new_attr::<f64>().create("quire_psnr")?.write_scalar(&psnr)?;
+    }
+    Ok(())
+}

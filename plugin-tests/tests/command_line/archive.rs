@@ -1,0 +1,139 @@
+//! `quire repack` on an archive: several files, bounds by dataset, missing values, tiny chunks, and data that does not shrink.
+
+use std::fs;
+use std::process::Command;
+
+use plugin_tests::{Python, Sandbox, assert_says, end_with, succeed};
+
+use super::{files, from_json, quire};
+
+/// `archive.py` with arguments.
+fn archive(sandbox: &Sandbox, python: Python, arguments: &[&str]) -> Command {
+    let mut command = sandbox.python(python, "archive.py");
+    command.args(arguments).env("QUIRE_BACKEND", "cpu");
+    command
+}
+
+/// A sandbox with the files of `archive.py` in a folder `in`, and an empty folder `out`.
+fn archived() -> Sandbox {
+    let sandbox = Sandbox::new();
+    for folder in ["in", "out"] {
+        fs::create_dir(sandbox.path(folder)).expect("a folder");
+    }
+    let _ = succeed(&mut archive(&sandbox, Python::Hdf5_2_0, &["make", "in"]));
+    sandbox
+}
+
+#[test]
+fn several_files_go_into_a_folder_with_bounds_by_dataset() {
+    let sandbox = archived();
+    let arguments = [
+        "repack",
+        "in/day1.h5",
+        "in/day2.h5",
+        "out",
+        "--rel",
+        "1e-3",
+        "--set",
+        "/flag_*:none",
+        "--set",
+        "flag_a:abs=1",
+        "--set",
+        "/**ti?y:abs=0.01",
+        "--set",
+        "/noise:abs=1e-300",
+    ];
+    // Without a word about the folder, and what would be done in it.
+    let planned = succeed(quire(&sandbox, &arguments).arg("--dry-run"));
+    assert_says(
+        &planned,
+        &[
+            "/flag_a",
+            "abs=1e0",
+            "/tiny",
+            "abs=1e-2",
+            "skipped /flag_b: --set leaves it alone",
+            "nothing is written",
+            "out/day2.h5",
+        ],
+    );
+    assert_eq!(fs::read_dir(sandbox.path("out")).expect("a folder").count(), 0);
+
+    let done = succeed(quire(&sandbox, &arguments).arg("--annotate"));
+    assert_says(
+        &done,
+        &[
+            "skipped /small/0 and 19 more: fewer bytes than --min-size=16384",
+            "21 datasets are skipped; -v lists all of them",
+            "note: /tiny: its chunks of 1x1 are too small to compress: the copy has 60x80",
+            "note: /far: in a chunk one value decides the range",
+            "-9.99e2 makes it",
+            "verified: out/day1.h5",
+            "2 of 2 files: ",
+        ],
+    );
+    assert!(done.stdout.lines().filter(|line| line.starts_with("skipped")).count() <= 4, "{}", done.stdout);
+    assert_says(
+        &succeed(quire(&sandbox, &arguments).args(["--force", "-v"])),
+        &["skipped /small/7: fewer bytes than --min-size=16384", "skipped /small/19: fewer"],
+    );
+    for python in Python::ALL {
+        assert_says(
+            &succeed(&mut archive(&sandbox, python, &["missing", "in/day1.h5", "out/day1.h5"])),
+            &["missing values hold"],
+        );
+    }
+
+    // A second run refuses the files that are there, and one that fails does not keep the others from being written.
+    fs::remove_file(sandbox.path("out/day2.h5")).expect("removed");
+    let again = end_with(1, &mut quire(&sandbox, &arguments));
+    assert_says(&again, &["error: out/day1.h5 is there already", "verified: out/day2.h5", "1 of 2 files"]);
+    for (arguments, reason) in [
+        (&["in/day1.h5", "in/day2.h5", "nowhere", "--abs", "1"][..], "2 files to read, and nowhere is no folder"),
+        (&["in/day1.h5", "./in/day1.h5", "out", "--abs", "1"], "out/day1.h5 would be written twice"),
+        (&["in/day1.h5", "o.h5", "--set", "/t"], "give PATH:OPTIONS"),
+        (&["in/day1.h5", "o.h5", "--set", "/t:abs=-1"], "--set /t:abs=-1: "),
+    ] {
+        assert_says(&end_with(2, quire(&sandbox, &["repack"]).args(arguments)), &[reason]);
+    }
+    let unknown = end_with(1, &mut quire(&sandbox, &["repack", "in/day1.h5", "o.h5", "--set", "/zz*:abs=1"]));
+    assert_says(&unknown, &["in/day1.h5:/zz*: the file has no dataset of such a path"]);
+}
+
+#[test]
+fn copies_say_what_was_done_and_leave_alone_what_would_grow() {
+    let sandbox = archived();
+    let arguments =
+        ["repack", "in/day1.h5", "o.h5", "--abs", "1e-3", "--only", "/noise", "--set", "/flag_a:abs=1", "--only", "/flag_a"];
+    // The user has named it, and gets it with the filter.
+    let named = succeed(quire(&sandbox, &arguments).args(["--set", "/noise:abs=1e-300", "--json"]));
+    assert_eq!(from_json(&sandbox, &named, "[each['path'] for each in value['files'][0]['datasets']]"), "['/flag_a', '/noise']");
+    let arguments = ["repack", "in/day1.h5", "o.h5", "--force", "--annotate"];
+    let left = succeed(quire(&sandbox, &arguments).args(["--abs", "1e-300", "--set", "/t:abs=0.01", "--set", "/flag_a:abs=1"]));
+    assert_says(&left, &["/noise", "compressed it would take more bytes than it has", "verified: o.h5"]);
+    let shown = succeed(&mut archive(&sandbox, Python::Hdf5_2_0, &["annotations", "o.h5"])).stdout;
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines[0].starts_with("t abs=1e-2 0.00") && lines[0].ends_with("['quire_psnr']"), "{shown}");
+    assert!(lines[1].starts_with("flag_a abs=1e0 1.0"), "{shown}");
+    // Again from a file with these attributes: they are not doubled, and there is nothing else left to do.
+    assert_says(
+        &end_with(1, &mut quire(&sandbox, &["repack", "o.h5", "again.h5", "--abs", "1", "--only", "/t", "--annotate"])),
+        &["there is nothing to compress"],
+    );
+    assert_eq!(files(&sandbox, "again"), [""; 0]);
+
+    // estimate leaves out the same datasets for the same reasons.
+    let skipped = |report: &str| report.lines().filter(|line| line.starts_with("skipped")).map(str::to_owned).collect::<Vec<_>>();
+    let repacked = succeed(&mut quire(&sandbox, &["repack", "in/day1.h5", "p.h5", "--dry-run", "--abs", "1", "-v"]));
+    let estimated = succeed(&mut quire(&sandbox, &["estimate", "in/day1.h5", "--abs", "1", "-v", "--rel", "1e-3"]));
+    assert_eq!(skipped(&estimated.stderr.replace("in/day1.h5:", "")), skipped(&repacked.stdout));
+    assert_says(
+        &estimated,
+        &["note: in/day1.h5:/tiny: chunks of 1x1 (4 bytes) are small", "/far at rel=1e-3: in a chunk one value decides"],
+    );
+
+    let inspected = succeed(&mut quire(&sandbox, &["inspect", "in/day1.h5"]));
+    assert_says(&inspected, &["note: in/day1.h5:/missing/one_be and 2 more: chunks of"]);
+    let checked = succeed(&mut quire(&sandbox, &["doctor", "in/day1.h5"]));
+    assert_says(&checked, &["in/day1.h5:/tiny: chunks of 1x1 (4 bytes) are small", "quire repack --chunks SHAPE"]);
+}
