@@ -10,8 +10,8 @@ use crate::output::{Outcome, print_json, say};
 
 /// Convert options to filter parameters for h5repack, h5py, nccopy and C, and back
 ///
-/// Prints the filter's parameters (`cd_values`) for the given options, in the syntax of each client, and in their short form where there is one. Given `cd_values`, separated by
-/// commas or spaces, it prints the options that they encode.
+/// Prints the filter's parameters (`cd_values`) for the given options, in the syntax of each client, and in their short form where there is one. Given
+/// `cd_values`, separated by commas or spaces, it prints the options that they encode.
 ///
 /// Example: quire args rel=1e-3
 #[derive(Debug, Args)]

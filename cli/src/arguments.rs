@@ -25,7 +25,8 @@ pub(crate) struct Bounds {
     /// Peak signal-to-noise ratio that each chunk is to have, in dB; for example 60
     #[arg(long, value_name = "DECIBELS", allow_negative_numbers = true)]
     psnr: Vec<String>,
-    /// Compression ratio that each chunk is to have; 10 asks for a tenth of the bytes. Given with one --abs, that error bound also holds, even if the ratio is then missed
+    /// Compression ratio that each chunk is to have; 10 asks for a tenth of the bytes. Given with one --abs, that error bound also holds, even if the ratio is
+    /// then missed
     #[arg(long, value_name = "RATIO", allow_negative_numbers = true)]
     ratio: Vec<String>,
     /// Keep the exact bits of every value

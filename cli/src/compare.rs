@@ -146,8 +146,8 @@ pub(crate) struct Kind<'a> {
     pub(crate) missing: &'a [u64],
 }
 
-/// Compares the original bytes of a chunk with those of a copy. `bound` is the error that is promised; without one only NaN, infinities, fill values and missing
-/// values have to be equal.
+/// Compares the original bytes of a chunk with those of a copy. `bound` is the error that is promised; without one only NaN, infinities, fill values and
+/// missing values have to be equal.
 pub(crate) fn compare(original: &[u8], read: &[u8], kind: Kind<'_>, bound: Option<ErrorBound>) -> Difference {
     macro_rules! as_floats {
         ($type:ty, $wide:expr) => {{

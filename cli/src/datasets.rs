@@ -184,8 +184,8 @@ impl Grid<'_> {
     }
 }
 
-/// The blocks of a dataset that contain written values, as far as HDF5 records it; all others hold only the fill value. Those must not be read, since HDF5 fails to read unwritten
-/// strings from a file that is open for reading (seen with 1.10.8 to 2.0).
+/// The blocks of a dataset that contain written values, as far as HDF5 records it; all others hold only the fill value. Those must not be read, since HDF5
+/// fails to read unwritten strings from a file that is open for reading (seen with 1.10.8 to 2.0).
 ///
 /// # Errors
 /// HDF5's.
@@ -239,8 +239,8 @@ impl Source {
     pub(crate) fn new(dataset: Dataset, name: Name, block: Option<&[usize]>) -> Result<Self, String> {
         let numbers = Numbers::of(&dataset)?;
         let extents = dataset.shape();
-        if dataset.size() < 2 {
-            return Err("it has fewer than two values".to_owned());
+        if dataset.size() == 0 {
+            return Err("it has no values".to_owned());
         }
         let block = match block.filter(|block| block.len() == extents.len()) {
             Some(block) => block.to_vec(),
@@ -276,6 +276,11 @@ impl Source {
     pub(crate) fn kind(&self) -> Comparable<'_> {
         let Numbers { scalar, byte_order, .. } = self.numbers;
         Comparable { scalar, byte_order, fill: &self.fill, missing: &[] }
+    }
+
+    /// For comparing its values with those of a copy by a filter that knows the fill value alone: missing values are part of a chunk's range.
+    pub(crate) fn kind_for_filters(&self) -> Comparable<'_> {
+        Comparable { fill: self.fill_value.as_slice(), missing: &self.missing, ..self.kind() }
     }
 
     /// The division of the dataset into blocks.

@@ -19,8 +19,8 @@ use crate::output::{Outcome, grouped, print_json, say};
 
 /// Check whether the filter works on this machine, and say how to repair it if not
 ///
-/// Looks for HDF5, its plugin folders, the plugin, the NVIDIA driver and a GPU, checks the environment variables, and writes and reads a small dataset in memory through HDF5
-/// and the plugin. The exit code is 1 if the filter does not work. A machine without a GPU is no problem: the filter then runs on the CPU.
+/// Looks for HDF5, its plugin folders, the plugin, the NVIDIA driver and a GPU, checks the environment variables, and writes and reads a small dataset in
+/// memory through HDF5 and the plugin. The exit code is 1 if the filter does not work. A machine without a GPU is no problem: the filter then runs on the CPU.
 ///
 /// Given files, it also says which of their datasets need filters that HDF5 does not find here, and which have small chunks.
 #[derive(Debug, Args)]

@@ -19,9 +19,9 @@ use crate::output::{Outcome, Table, complain, grouped, number, print_json, progr
 
 /// Try bounds and chunk shapes on a sample of your data
 ///
-/// Compresses and decompresses evenly spaced chunks of each dataset on one CPU thread. Prints the compression ratio, PSNR in dB, largest error and speed in MB/s, and
-/// checks every value against its bound. No file is written. Bounds and shapes can be repeated: every bound is tried with every shape. One --ratio with one --abs counts as
-/// one bound. Without a bound, rel=1e-2, rel=1e-3, rel=1e-4 and lossless are tried.
+/// Compresses and decompresses evenly spaced chunks of each dataset on one CPU thread. Prints the compression ratio, PSNR in dB, largest error and speed in
+/// MB/s, and checks every value against its bound. No file is written. Bounds and shapes can be repeated: every bound is tried with every shape. One --ratio
+/// with one --abs counts as one bound. Without a bound, rel=1e-2, rel=1e-3, rel=1e-4 and lossless are tried.
 ///
 /// Example: quire estimate run.h5:/fields --rel 1e-3 --rel 1e-4 --chunks 64x64x64
 #[derive(Debug, Args)]

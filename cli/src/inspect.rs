@@ -396,7 +396,7 @@ fn print_summary(reports: &[Report]) {
         let Contents::Compressed(compressed) = contents else { continue };
         for row in &compressed.rows {
             if let Err(reason) = &row.state {
-                say(format_args!("{name}: the chunk at {} is damaged: {reason}", shape_of_corner(&row.corner)));
+                say(format_args!("{name}: the chunk at {} is damaged: {reason}", corner_text(&row.corner)));
             }
         }
     }
@@ -417,7 +417,7 @@ fn print_chunks(report: &Report) {
         Table::new(&["chunk at", "values", "bound", "coding", "predictor", "codebook", "bytes", "ratio", "exceptions"]);
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for row in &compressed.rows {
-        let mut cells = vec![shape_of_corner(&row.corner), row.values()];
+        let mut cells = vec![corner_text(&row.corner), row.values()];
         if let Err(reason) = &row.state {
             table.push_with_text(cells, reason.clone());
             continue;
@@ -438,6 +438,7 @@ fn print_chunks(report: &Report) {
     say("");
 }
 
-fn shape_of_corner(corner: &[u64]) -> String {
+/// A chunk's first corner for tables and messages.
+pub(crate) fn corner_text(corner: &[u64]) -> String {
     format!("({})", corner.iter().map(u64::to_string).collect::<Vec<_>>().join(", "))
 }

@@ -1,7 +1,8 @@
 //! Values that come back bit for bit although HDF5 does not know them as fill values: those that the attributes `missing_value` and `_FillValue` name.
 //!
-//! The filter keeps one value a chunk bit for bit, the dataset's fill value. Here each chunk gets, in its place, the value of an attribute that occurs in it; a chunk with
-//! several such values of which one would be lost keeps the exact bits of all its values. A stream holds what its decoder needs, so that any reader gets these values.
+//! The filter keeps one value a chunk bit for bit, the dataset's fill value. Here each chunk gets, in its place, the value of an attribute that occurs in it;
+//! a chunk with several such values of which one would be lost keeps the exact bits of all its values. A stream holds what its decoder needs, so that any
+//! reader gets these values.
 
 use quire_codec::{Config, ErrorBound, Layout, Result, Workspace};
 
@@ -24,7 +25,8 @@ fn occurs(bits: u64, chunk: &[u8], layout: &Layout) -> bool {
     chunk.chunks_exact(size).any(|element| *element == value[..size])
 }
 
-/// Compresses a chunk so that `missing` values come back bit for bit, as the fill value of `config` does. Returns whether the chunk keeps all its exact bits for that.
+/// Compresses a chunk so that `missing` values come back bit for bit, as the fill value of `config` does. Returns whether the chunk keeps all its exact bits
+/// for that.
 ///
 /// # Errors
 /// The codec's.

@@ -1,4 +1,5 @@
-//! HDF5 calls that the crate `hdf5` does not wrap. All unsafe code of this program is in this module; each function checks the conditions that HDF5 does not check.
+//! HDF5 calls that the crate `hdf5` does not wrap. All unsafe code of this program is in this module; each function checks the conditions that HDF5 does not
+//! check.
 
 pub(crate) mod chunks;
 pub(crate) mod links;
@@ -30,8 +31,8 @@ fn check_id(id: hdf5_sys::h5i::hid_t) -> Result<hdf5_sys::h5i::hid_t> {
     hdf5::h5check(id).map_err(message)
 }
 
-/// Gives `bytes` the length of so many values of the given size in bytes, for HDF5 to overwrite all of them; new bytes are zero. Returns an error if memory does not suffice,
-/// since a damaged file may ask for any size.
+/// Gives `bytes` the length of so many values of the given size in bytes, for HDF5 to overwrite all of them; new bytes are zero. Returns an error if memory
+/// does not suffice, since a damaged file may ask for any size.
 ///
 /// # Errors
 /// If there is not enough memory.

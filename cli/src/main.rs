@@ -23,6 +23,7 @@ mod part;
 mod repack;
 mod shell;
 mod train;
+mod verify;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, stderr};
@@ -49,6 +50,7 @@ enum Command {
     Inspect(inspect::Arguments),
     Estimate(estimate::Arguments),
     Repack(repack::Arguments),
+    Verify(verify::Arguments),
     Doctor(doctor::Arguments),
     Train(train::Arguments),
     Completions(shell::Completions),
@@ -139,7 +141,7 @@ impl Command {
     /// Whether the subcommand reads HDF5 files, which may be damaged; it then runs in a child process.
     fn reads_files(&self) -> bool {
         match self {
-            Self::Inspect(_) | Self::Estimate(_) | Self::Repack(_) | Self::Train(_) => true,
+            Self::Inspect(_) | Self::Estimate(_) | Self::Repack(_) | Self::Verify(_) | Self::Train(_) => true,
             Self::Doctor(arguments) => !arguments.sources.is_empty(),
             _ => false,
         }
@@ -164,6 +166,7 @@ fn run(command: Command) -> u8 {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Estimate(arguments) => estimate::run(&arguments),
         Command::Repack(arguments) => repack::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Train(arguments) => train::run(&arguments),
         Command::Completions(arguments) => shell::completions(&arguments, description()),

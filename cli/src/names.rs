@@ -5,7 +5,8 @@ use std::fmt::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// Text that a terminal only shows: control characters, characters that break lines or turn the direction of writing, and bytes that are no UTF-8 become escapes such as `\n`,
+/// Text that a terminal only shows: control characters, characters that break lines or turn the direction of writing, and bytes that are no UTF-8 become
+/// escapes such as `\n`,
 /// `\x1b` and `\u{202e}`. A backslash stays as it is, so that text which is escaped already does not change.
 pub(crate) fn escape(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());

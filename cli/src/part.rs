@@ -5,8 +5,8 @@
 //!                   /quire.lock  locked by the process that writes the file, for as long as it lives
 //! ```
 //!
-//! The system releases the lock when that process ends, however it ends. A folder whose lock is free was left by a killed process; it is removed when the next file of that
-//! name is begun. HDF5 locks the file itself by the same means, so the lock must be another file.
+//! The system releases the lock when that process ends, however it ends. A folder whose lock is free was left by a killed process; it is removed when the next
+//! file of that name is begun. HDF5 locks the file itself by the same means, so the lock must be another file.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, TryLockError};

@@ -4,8 +4,8 @@
 //! plan: which datasets, how ─> copy: groups, links, attributes, other datasets; chunks ─> verify: every value and all else ─> rename
 //! ```
 //!
-//! h5repack is not used, because its versions have different faults. 1.10 exits with 0 although a filter has refused a dataset. The creation order of links is lost, on which netCDF-4
-//! relies. A chunk is compressed twice if h5repack's buffer ends within it, and a bound relative to the chunk's range is then exceeded.
+//! h5repack is not used, because its versions have different faults. 1.10 exits with 0 although a filter has refused a dataset. The creation order of links is
+//! lost, on which netCDF-4 relies. A chunk is compressed twice if h5repack's buffer ends within it, and a bound relative to the chunk's range is then exceeded.
 
 mod annotate;
 mod copy;
@@ -37,12 +37,14 @@ use selection::Setting;
 
 /// Write a copy of a file with its datasets compressed
 ///
-/// Compresses datasets of numbers and copies everything else unchanged: groups, links, attributes, other datasets, types and fill values. In compressed datasets this filter
-/// replaces all others. Integers keep their exact bits unless --round-integers is given. Values that an attribute missing_value or _FillValue names come back bit for bit, as
-/// fill values do. Skipped datasets are listed with the reason; among them are those that would need more bytes than before.
+/// Compresses datasets of numbers and copies everything else unchanged: groups, links, attributes, other datasets, types and fill values. In compressed
+/// datasets this filter replaces all others. Integers keep their exact bits unless --round-integers is given. Values that an attribute missing_value or
+/// _FillValue names come back bit for bit, as fill values do. Skipped datasets are listed with the reason; among them are those that would need more bytes
+/// than before.
 ///
-/// The new file is read back and compared with IN: each compressed value against its bound in double precision, everything else for equality. Only then is it renamed to OUT. After an
-/// error or an interruption there is no new OUT, and an existing one is unchanged. A killed program may leave a folder OUT.*.part; the next run that writes OUT removes it.
+/// The new file is read back and compared with IN: each compressed value against its bound in double precision, everything else for equality. Only then is it
+/// renamed to OUT. After an error or an interruption there is no new OUT, and an existing one is unchanged. A killed program may leave a folder OUT.*.part;
+/// the next run that writes OUT removes it.
 ///
 /// Examples: quire repack run.h5 run-small.h5 --rel 1e-3
 ///
@@ -55,16 +57,17 @@ pub(crate) struct Arguments {
     files: Vec<PathBuf>,
     #[command(flatten)]
     bounds: Bounds,
-    /// Options for a dataset, for the datasets in a group, or for those that a pattern matches, such as /t:abs=0.01 or '/flux_*:rel=1e-4'; PATH:none copies them unchanged. `*` is
-    /// any part of a name, `**` any part of a path, `?` one character. Can be repeated; of several for a dataset the last one holds. Options for a dataset's own path hold for integers, too
+    /// Options for a dataset, for the datasets in a group, or for those that a pattern matches, such as /t:abs=0.01 or '/flux_*:rel=1e-4'; PATH:none copies
+    /// them unchanged. `*` is any part of a name, `**` any part of a path, `?` one character. Can be repeated; of several for a dataset the last one holds.
+    /// Options for a dataset's own path hold for integers, too
     #[arg(long = "set", value_name = "PATH:OPTIONS", value_parser = OsStringValueParser::new().try_map(|text| selection::setting(&text)))]
     settings: Vec<Setting>,
-    /// Chunk shape, slowest axis first, such as 64x64x64, for datasets of that rank. Can be given once per rank; datasets of other ranks keep their chunk shape, unless their chunks
-    /// have fewer than 2 KiB
+    /// Chunk shape, slowest axis first, such as 64x64x64, for datasets of that rank. Can be given once per rank; datasets of other ranks keep their chunk
+    /// shape, unless their chunks have fewer than 2 KiB
     #[arg(long, value_name = "SHAPE", value_parser = shape)]
     chunks: Vec<Shape>,
-    /// Compress only this dataset, or the datasets in this group, such as /fields, or those that a pattern matches, as for --set; can be repeated. A dataset named here is compressed
-    /// even if it is small or a dimension scale
+    /// Compress only this dataset, or the datasets in this group, such as /fields, or those that a pattern matches, as for --set; can be repeated. A dataset
+    /// named here is compressed even if it is small or a dimension scale
     #[arg(long, value_name = "PATH")]
     only: Vec<OsString>,
     #[command(flatten)]

@@ -20,8 +20,8 @@ use crate::part;
 
 /// Make a dictionary of Huffman codebooks from your own data
 ///
-/// Compresses a sample of the chunks and makes the codebooks that save the most bits when added to the built-in ones. A program that writes through the plugin uses
-/// them if the environment has QUIRE_DICTIONARY=OUTPUT. Readers do not need OUTPUT: each chunk that uses such a codebook stores it.
+/// Compresses a sample of the chunks and makes the codebooks that save the most bits when added to the built-in ones. A program that writes through the plugin
+/// uses them if the environment has QUIRE_DICTIONARY=OUTPUT. Readers do not need OUTPUT: each chunk that uses such a codebook stores it.
 ///
 /// Example: quire train run1.h5 run2.h5:/fields --options rel=1e-3 --output climate.books
 #[derive(Debug, Args)]
@@ -38,7 +38,8 @@ pub(crate) struct Arguments {
     /// Largest number of codebooks to make
     #[arg(long, default_value_t = MAX_USER_BOOKS, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=MAX_USER_BOOKS as u64))]
     books: usize,
-    /// Chunk shape that the data will be written in, slowest axis first, such as 64x64x64, for datasets of that rank; other datasets are read in their own chunk shape
+    /// Chunk shape that the data will be written in, slowest axis first, such as 64x64x64, for datasets of that rank; other datasets are read in their own
+    /// chunk shape
     #[arg(long, value_name = "SHAPE", value_parser = shape)]
     chunks: Option<Shape>,
     /// Largest number of chunks to sample per dataset; they are evenly spaced
@@ -59,7 +60,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     let mut found = Found::default();
     let block = arguments.chunks.as_ref().map(|Shape(sides)| &sides[..]);
     for name in &arguments.sources {
-        found.add(name, |named| Source::new(named.dataset?, named.name, block))?;
+        found.add(name, |named| match named.dataset? {
+            dataset if dataset.size() < 2 => Err("it has fewer than two values".to_owned()),
+            dataset => Source::new(dataset, named.name, block),
+        })?;
     }
     found.skipped.lines(arguments.verbose).iter().for_each(complain);
     let chunks = chunks(&found, &configs, arguments.sample)?;

@@ -3,6 +3,7 @@
     archive.py make FOLDER              writes FOLDER/day1.h5 and FOLDER/day2.h5
     archive.py missing FILE NEW         missing values came back bit for bit, and all others within 1e-3 of the range of those that are there
     archive.py annotations FILE         prints the attributes that `--annotate` writes
+    archive.py others FILE NEW          copies some datasets through filters of HDF5's own
     archive.py spoil FILE               changes values of a copy that must not change, and takes a dataset away
 """
 
@@ -21,6 +22,7 @@ SHAPE = (40, 50, 60)
 # What datasets call "nothing was measured": on no rounding grid, and one of them a value that the data could have.
 MISSING = np.float32(-9999.9)
 OTHER_MISSING = np.float32(0.7)
+TEXTS = ["one", "two"]
 
 
 def make(folder: str) -> None:
@@ -44,6 +46,8 @@ def make(folder: str) -> None:
             file["noise"] = np.frombuffer(random.bytes(80_000), "<f8")
             file["flag_a"] = random.integers(0, 3, (100, 100)).astype("<i4")
             file["flag_b"] = random.integers(0, 1000, (100, 100)).astype("<i4")
+            for name in ("same", "other"):
+                file[f"texts/{name}"] = np.array(TEXTS, dtype=h5py.string_dtype())
             for number in range(20):
                 file[f"small/{number}"] = np.arange(number + 2, dtype="f4")
 
@@ -71,6 +75,21 @@ def annotations(path: str) -> None:
         assert set(file["noise"].attrs) == set(), "an annotation where nothing was done"
 
 
+def by_others(path: str, new: str) -> None:
+    """A copy by filters that HDF5 itself has: scale-offset with two digits, and exact ones, of rounded values among others."""
+    with h5py.File(path) as old, h5py.File(new, "w") as copy:
+        copy.create_dataset("t", data=old["t"], chunks=(20, 25, 30), scaleoffset=2)
+        copy.create_dataset("flag_a", data=old["flag_a"], chunks=True, compression="gzip", shuffle=True)
+        copy["flag_b"] = old["flag_b"][()].astype("<i8")
+        copy["tiny"] = old["tiny"][:50]
+        # Rounded before it is compressed, as many archives are; the missing value is rounded with all others.
+        rounded = (np.round(old["missing/one_le"][()] * 128) / 128).astype("<f4")
+        one = copy.create_dataset("missing/one_le", data=rounded, chunks=(32, 32, 32), compression="gzip")
+        one.attrs["missing_value"] = MISSING
+        copy["texts/same"], copy["texts/other"] = (np.array(texts, dtype=h5py.string_dtype()) for texts in (TEXTS, TEXTS[::-1]))
+        copy["additional"] = 1.5
+
+
 def spoil(path: str) -> None:
     with h5py.File(path, "r+") as file:
         del file["flag_b"]
@@ -82,5 +101,5 @@ def spoil(path: str) -> None:
 
 
 if __name__ == "__main__":
-    commands: dict[str, Callable[..., None]] = {"make": make, "missing": missing, "annotations": annotations, "spoil": spoil}
+    commands: dict[str, Callable[..., None]] = {"make": make, "missing": missing, "annotations": annotations, "others": by_others, "spoil": spoil}
     commands[sys.argv[1]](*sys.argv[2:])

@@ -110,7 +110,7 @@ fn completions_and_manual_pages_are_printed() {
     let completed = "source quire.bash; COMP_WORDS=(quire insp); COMP_CWORD=1; _quire quire insp quire; echo ${COMPREPLY[@]}";
     assert_eq!(succeed(sandbox.command("bash").args(["-c", completed])).stdout.trim(), "inspect");
     assert_says(&succeed(&mut quire(&sandbox, &["man"])), &[".TH quire 1", "quire\\-inspect", "Exit codes"]);
-    for subcommand in ["args", "inspect", "estimate", "repack", "doctor", "train"] {
+    for subcommand in ["args", "inspect", "estimate", "repack", "verify", "doctor", "train"] {
         let page = succeed(&mut quire(&sandbox, &["man", subcommand]));
         assert_says(&page, &[&format!(".TH quire-{subcommand} 1"), ".SH DESCRIPTION", ".SH OPTIONS"]);
         assert_says(&succeed(&mut quire(&sandbox, &[subcommand, "--help"])), &["Usage: quire", "Exit codes: 0"]);

@@ -42,7 +42,8 @@ fn corner(number: usize, counts: &[usize], chunk: &[usize]) -> Vec<u64> {
     corner
 }
 
-/// Replaces `bytes` with the stored bytes of a chunk, after all filters. Returns HDF5's filter mask: bit i is 1 if filter i was skipped when the chunk was written.
+/// Replaces `bytes` with the stored bytes of a chunk, after all filters. Returns HDF5's filter mask: bit i is 1 if filter i was skipped when the chunk was
+/// written.
 ///
 /// # Errors
 /// HDF5's.

@@ -91,8 +91,8 @@ impl Link {
 /// HDF5's.
 pub(crate) fn links(group: &Group) -> Result<Vec<Link>> {
     unsafe extern "C" fn push(_: hid_t, name: *const c_char, info: *const H5L_info1_t, links: *mut c_void) -> herr_t {
-        // SAFETY: HDF5 hands on the pointer to the list, which nothing else uses, a name that ends with a zero byte, and a structure that it has filled. Enums are read as the
-        // numbers that they are, since a file may have others.
+        // SAFETY: HDF5 hands on the pointer to the list, which nothing else uses, a name that ends with a zero byte, and a structure that it has filled. Enums
+        // are read as the numbers that they are, since a file may have others.
         unsafe {
             let (kind, set) =
                 ((&raw const (*info).type_).cast::<c_int>().read(), (&raw const (*info).cset).cast::<c_int>().read());

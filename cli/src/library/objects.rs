@@ -47,8 +47,8 @@ pub(crate) fn create_group(parent: &Group, name: &CStr, link: &LinkCreate, like:
     locked(|| unsafe { owned!(H5Gcreate2(parent.id(), name.as_ptr(), link.id(), to.id(), H5P_DEFAULT)) })
 }
 
-/// Copies a group's properties of links and attributes one by one. The whole property list is not copied, since it may hold the address of a heap of links, which is
-/// invalid in another file.
+/// Copies a group's properties of links and attributes one by one. The whole property list is not copied, since it may hold the address of a heap of links,
+/// which is invalid in another file.
 fn copy_group_properties(from: hid_t, to: hid_t) -> Result<()> {
     let (mut one, mut other): (c_uint, c_uint) = (0, 0);
     let mut bytes = 0;
@@ -214,8 +214,8 @@ pub(crate) fn file_properties(file: &File) -> Result<FileCreate> {
     Ok(properties)
 }
 
-/// Sets dataset creation properties to chunks of the given shape and this filter alone, with `words` as its `cd_values`. The filter is mandatory: a chunk that cannot be
-/// compressed is an error. Chunks are allocated when they are written, so that none is compressed twice.
+/// Sets dataset creation properties to chunks of the given shape and this filter alone, with `words` as its `cd_values`. The filter is mandatory: a chunk that
+/// cannot be compressed is an error. Chunks are allocated when they are written, so that none is compressed twice.
 ///
 /// # Errors
 /// HDF5's.

@@ -128,8 +128,8 @@ fn wait(child: libc::pid_t, awaited: &libc::sigset_t) -> End {
     }
 }
 
-/// Ends this process by the signal that ended the child, if it is one of the signals that ask for an end. The caller then sees that signal, as if there were one
-/// process.
+/// Ends this process by the signal that ended the child, if it is one of the signals that ask for an end. The caller then sees that signal, as if there were
+/// one process.
 pub(crate) fn end_as_asked(signal: i32) {
     if !REQUESTS.contains(&signal) && signal != libc::SIGPIPE {
         return;

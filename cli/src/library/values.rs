@@ -234,8 +234,8 @@ impl Values {
         bytes.chunks_exact_mut(*each).try_for_each(|value| unsafe { form.visit(value.as_mut_ptr(), &mut see) })
     }
 
-    /// Replaces each reference by one to the object's copy in another file. `find` gives the copy's path, or `None` if the object is gone. Returns the number of references to
-    /// objects that are gone.
+    /// Replaces each reference by one to the object's copy in another file. `find` gives the copy's path, or `None` if the object is gone. Returns the number
+    /// of references to objects that are gone.
     ///
     /// # Errors
     /// HDF5's, and those of `find`.

@@ -69,8 +69,8 @@ pub(super) fn copy(from: &File, to: &File, plan: &Plan, bar: &ProgressBar) -> Re
     Ok(Copied { notes, stored })
 }
 
-/// Writes a dataset, each chunk once and as a whole: a bound relative to the chunk's range would differ for a part of the chunk. Returns the number of chunks that keep the
-/// exact bits for the sake of missing values.
+/// Writes a dataset, each chunk once and as a whole: a bound relative to the chunk's range would differ for a part of the chunk. Returns the number of chunks
+/// that keep the exact bits for the sake of missing values.
 fn write_chunks(task: &Task, dataset: &Dataset, bar: &ProgressBar) -> Result<usize, String> {
     let Task { source, chunk, .. } = task;
     let numbers = &source.numbers;

@@ -94,7 +94,8 @@ impl Plan {
         }
     }
 
-    /// Takes out the datasets that need more bytes compressed (`stored`, one number a task) than they have now, unless the user has named them. Returns whether there were any.
+    /// Takes out the datasets that need more bytes compressed (`stored`, one number a task) than they have now, unless the user has named them. Returns
+    /// whether there were any.
     pub(super) fn leave_out_grown(&mut self, stored: &[u64]) -> bool {
         let is_grown: Vec<bool> = self
             .tasks
