@@ -77,6 +77,10 @@ def headers():
     yield "empty", "no byte at all", b""
     yield "short_magic", "2 bytes", good[:2]
     yield "short_header", "11 bytes, one too few for the shortest header", good[:11]
+    for size in range(4, 8):
+        yield f"short_{size}_bytes", f"{size} bytes, the fourth of which is a right version byte", good[:size]
+    for size in range(8, 12):
+        yield f"short_{size}_bytes", f"{size} bytes with the right checksum of a header that is cut off", fresh_checksum(good[:size])
     yield "magic", "the first bytes are QUJ", fresh_checksum(b"QUJ" + good[3:])
     yield "checksum", "a wrong checksum, by one bit", good[:4] + bytes([good[4] ^ 1]) + good[5:]
     yield "checksum_zero", "a checksum of 0", good[:4] + bytes(4) + good[8:]
@@ -99,6 +103,7 @@ def headers():
     product = leb128(2**32) * 2
     yield "product_wraps", "extents whose product is 2^64", constant(product, CONSTANT | 0x10)
     yield "product_too_large", "extents whose product is 2^49", constant(leb128(2**25) + leb128(2**24), CONSTANT | 0x10)
+    yield "product_is_2_to_64_and_1", "extents whose product is 2^64 + 1", constant(leb128(274177) + leb128(67280421310721), CONSTANT | 0x10)
     fifth = pow(5, -1, 2**48)
     yield "product_wraps_to_1", "extents whose product is 1 modulo 2^48", constant(leb128(5) + leb128(fifth), CONSTANT | 0x10)
     yield "header_padding", "padding of the header that is not 0", constant(b"\x2f\1")
@@ -110,6 +115,9 @@ def headers():
     yield "stored_not_greatest", "the left-out extent is 6, the other one 8", stored(leb128(8), 0, 2)
     yield "stored_second_of_equal", "of two equal extents the faster one is left out", stored(leb128(4), 1, 2, VALUES[:64])
     yield "stored_all_extents", "a stored chunk whose header has all extents", stored(leb128(48))
+    yield "stored_product_too_large", "the written extents of a stored chunk have the product 2^49", stored(leb128(2**25) + leb128(2**24), 0, 3)
+    yield "stored_product_wraps", "the written extents of a stored chunk have the product 2^64", stored(leb128(2**32) * 2, 2, 3)
+    yield "stored_longer_than_stream", "the written extent of a stored chunk is 2^48, which is more than there are values", stored(leb128(2**48), 0, 2)
     yield "stored_padding", "padding of a stored chunk's header that is not 0", stored(b"\0\1")
 
 
@@ -340,6 +348,12 @@ def bit_planes():
     yield "bit_planes_mask_33", "33 bit planes of the mask of binary64", quantized(exact_bits(range(48), 0, 64) + wide + few, 18, element=FLOAT64)
     yield "mode_3", "mode 3", of(BitBlock(2, [3, DENSE], [], [], dense.data * 2))
     yield "mode_3_last", "mode 3 of the last bit plane", of(dense._replace(modes=[3]))
+    yield "mode_3_as_0", "mode 3 of a bit plane without bytes", of(BitBlock(2, [3, DENSE], [], [], dense.data))
+    yield "mode_3_as_1", "mode 3 of the second bit plane, which has the bytes of a dense one", of(BitBlock(3, [EMPTY, 3, DENSE], [], [], dense.data * 2))
+    yield "mode_3_as_2", "mode 3 of a bit plane with the flags and bytes of a sparse one", of(
+        BitBlock(2, [3, DENSE], [0b11], [0b0001, 0b0010], b"\x01\x80" + dense.data)
+    )
+    yield "mode_3_last_as_2", "mode 3 of the last bit plane, which has the flags and bytes of a sparse one", of(sparse._replace(modes=[3]))
     yield "mode_beyond", "a mode of a bit plane that there is not", of(dense._replace(modes=[DENSE, DENSE]))
     yield "mode_0_last", "mode 0 of the last bit plane", of(BitBlock(2, [DENSE, EMPTY], [], [], dense.data))
     yield "last_dense_zero", "the last bit plane is dense and all 0", of(BitBlock(2, [DENSE, DENSE], [], [], dense.data + bytes(8)))

@@ -5,11 +5,13 @@ Chunks are longer than their streams where that is possible, with zeros before o
 
 import hashlib
 import itertools
+import math
 
 import numpy as np
 
 from quire_decoder import (
-    CONSTANT, DENSE, EMPTY, EXACT, INTERPOLATION, LINEAR, SPARSE, STORED, SYMBOLS, TOKENS, read_dictionary,
+    CONSTANT, DENSE, EMPTY, EXACT, FLOAT, INTERPOLATION, LINEAR, LOGARITHMIC, SPARSE, STORED, SYMBOLS, TOKENS, Header, classes, exponential,
+    prediction, read_dictionary,
 )  # fmt: skip
 from stream_craft import (
     EVERY_TYPE, BitBlock, Craft, Element, bit_block, bit_plane, coded_block, exact_bits, grid, listed, numbers_of, packed_book, signed,
@@ -145,12 +147,21 @@ def quantized():
     """Section 5.1."""
     least, greatest = float(np.nextafter(2.0**-1025, 1)), float(np.nextafter(2.0**1023, 0))
     around_24 = [sign * (2**24 + by) for sign in (1, -1) for by in range(-3, 8)]
+    around_normal = [sign * (2**24 + by) for sign in (1, -1) for by in range(-3, 2)]
     around_53 = [sign * (2**power + by) for sign in (1, -1) for power in (53, 54, 62) for by in (-1, 0, 1, 2, 3)] + [2**63 - 1, -(2**63)]
     for name, half_step, codes, about in (
         ("f2_infinity", 1000.0, (32, 33, -32, -33, 2**31 - 1, -(2**31)), "values beyond the type become infinity"),
         (">f2_subnormal", 2.0**-26, range(-24, 24), "subnormal values, and halves that round to even"),
         ("bfloat16_subnormal", 2.0**-135, range(-24, 24), "subnormal values, and halves that round to even"),
         (">bfloat16_infinity", 2.0**118, (254, 255, 256, 257, -255, -256, 2**31 - 1), "the type's greatest values and infinity"),
+        ("f2_once", 2.0**-31, beside_halves(2**30, 2**20), "values beside halves, which only rounding from binary64 directly gets right"),
+        (">f2_once_subnormal", 2.0**-51, beside_halves(0, 2**26), "values beside halves of subnormal ones, rounded from binary64 directly"),
+        ("f2_once_infinity", 2.0**-15, beside_halves(65504 * 2**14, 2**19), "values beside the half between the greatest one and infinity"),
+        (">bfloat16_once", 2.0**-31, beside_halves(2**30, 2**23), "values beside halves, which only rounding from binary64 directly gets right"),
+        ("bfloat16_once_subnormal", 2.0**-161, beside_halves(0, 2**27), "values beside halves of subnormal ones, rounded from binary64 directly"),
+        ("bfloat16_once_infinity", 2.0**96, beside_halves(255 * 2**23, 2**23, 1), "values beside the half between the greatest one and infinity"),
+        ("f4_subnormal", 2.0**-151, [*range(-19, 19), *around_normal], "subnormal values and the least normal ones, and halves that round to even"),
+        (">f4_infinity", 2.0**102, [sign * (2**25 + by) for sign in (1, -1) for by in range(-4, 2)], "the type's greatest values and infinity"),
         ("f4_halves", 0.5, around_24, "codes above 2^24, whose halves round to even"),
         (">f4_greatest_half_step", greatest, (0, 1, -1, 2, -2), "the greatest half step, so that all but 0 is infinity"),
         ("f4_least_half_step", least, (0, 1, -1, 2**31 - 1, -(2**31)), "the least half step, so that all values are 0, with signs"),
@@ -162,6 +173,12 @@ def quantized():
         element = Element(kind if kind[0] == ">" else "<" + kind)
         plane = tokens(behind_zeros(codes, 480))
         yield f"quantized_{type_name(element)}_{what}", f"quantized: {about}", CRAFT.around(plane, (480,), element, half_step, 0)
+
+
+def beside_halves(first, unit, halves=4):
+    """Codes about the middle between a value and the next one, which has `unit` codes more: there, and one to each side. binary32 has no such values."""
+    middles = [first + unit * at + unit // 2 for at in range(halves)]
+    return [sign * (middle + by) for sign in (1, -1) for middle in middles for by in (-1, 0, 1)]
 
 
 def logarithmic():
@@ -184,10 +201,54 @@ def logarithmic():
         ("offset_greatest", "<f4", 2.0**-60, 2**63 - 1, edge, "sums of code and offset that wrap"),
         ("offset_least", ">f8", 2.0**-60, -(2**63), wide, "the least offset, and the least code"),
         ("beyond_2000", "<f8", 1000.0, -2, range(-5, 6), "arguments of E beyond 2000"),
+        ("least_code_f32", "<f4", 0.25, 10 - 2**31, down_to_least(31), "the least code, whose magnitude is 2^31"),
+        ("least_code_f16", ">f2", 0.25, 10 - 2**31, down_to_least(31), "the least code, whose magnitude is 2^31"),
+        ("least_code_f64", "<f8", 0.25, 10 - 2**63, down_to_least(63), "the least code of 64 bits, whose magnitude and offset make 10"),
+        ("least_code_alone", "<f8", 2.0**-60, 0, wide, "the least code of 64 bits, whose magnitude is taken as -2^63 without an offset"),
+        ("subnormal_f16", "<f2", 2.0**-3, -105, both(range(1, 25)), "subnormal values"),
+        ("subnormal_bf16", ">bfloat16", 2.0**-3, -543, both(range(1, 41)), "subnormal values"),
+        ("subnormal_f32", ">f4", 2.0**-2, -304, both(range(1, 45)), "subnormal values"),
+        ("no_power", "<f8", 0.625, -864, both(range(1, 49)), "2^n is 0 below n = -1022, though binary64 has subnormal values"),
+        ("even_power", "<f8", 0.25, -2049, both([*range(1, 9), *range(4089, 4101)]), "n is even at -1022.5, whose value is not 0, and at 1023.5: infinity"),
         ("least_half_step", "<f8", float(np.nextafter(2.0**-1025, 1)), 0, wide, "the least half step: values of about 1"),
     ):
-        plane = tokens(behind_zeros(codes, 96))
-        yield f"logarithmic_{name}", f"logarithmic: {about}", CRAFT.around(plane, (8, 12), Element(kind), half_step, 0, offset)
+        codes = list(codes)
+        extents = (8, 12) if len(codes) <= 24 else (20, 24)
+        plane = tokens(behind_zeros(codes, math.prod(extents)))
+        yield f"logarithmic_{name}", f"logarithmic: {about}", CRAFT.around(plane, extents, Element(kind), half_step, 0, offset)
+    for name, step, low, high, bits in (
+        ("<f4", 2.0**-36, 0.485, 0.515, 23), (">f2", 2.0**-36, 0.485, 0.515, 10), ("<bfloat16", 2.0**-34, 0.44, 0.56, 7),
+    ):  # fmt: skip
+        element, offset = Element(name), int(low / step)
+        codes = [(1 - 2 * (at % 2)) * (one - offset) for at, one in enumerate(with_other_terms(step, low, high, bits))]
+        plane = tokens(behind_zeros(codes, 480))
+        about = "values that E gives only if it begins with t_8, and rounded once from binary64"
+        yield f"logarithmic_terms_{type_name(element)}", f"logarithmic: {about}", CRAFT.around(plane, (480,), element, step / 2, 0, offset)
+
+
+def down_to_least(top):
+    """The least code, and magnitudes below that of it."""
+    return [-(1 << top), *both((1 << top) - by for by in range(1, 10))]
+
+
+def both(codes):
+    """Codes with their own sign and with the other one, in turn."""
+    return [sign * code for code in codes for sign in (1, -1)]
+
+
+def with_other_terms(step, low, high, bits):
+    """Sums of code and offset at which E(y) is on different sides of the half between two values of a type with as many bits of fraction, depending on
+    whether it begins with t_8 or with t_14; y is from low to high."""
+    first, last = (math.ceil(2.0 ** (end + bits) - 0.5) for end in (low, high))
+    sums = []
+    for at in range(first, last, max(1, (last - first) // 24)):
+        half = (at + 0.5) * 2.0**-bits
+        some = round(math.log2(half) / step) + np.arange(-40, 41)
+        few, all_terms = (exponential(some * step, Header(FLOAT, width, False, LOGARITHMIC, (1,), 1)) for width in (4, 8))
+        differ = some[(few < half) != (all_terms < half)].tolist()
+        sums += differ[len(differ) // 2 :][:1]
+    assert len(sums) > 12
+    return sums
 
 
 def stored_and_constant():
@@ -253,6 +314,25 @@ def interpolated():
     ):
         plane = exact_bits(signed(residuals, 32), INTERPOLATION)
         yield f"interpolated_{name}", f"interpolated: {about}", CRAFT.around(plane, extents, Element(kind), half_step, 0)
+    for kind, extents, kind_of, sign in (
+        ("<f8", (96,), 0, 1), (">f8", (9, 13), LINEAR, -1), ("<f8", (5, 7, 7), 0, 1), ("<f4", (5, 5, 5, 3), LINEAR, -1),
+    ):  # fmt: skip
+        axes, name, predictor = len(extents), f"sums_{len(extents)}d", INTERPOLATION | kind_of
+        middle = sign * (2**31 // (16 * axes))
+        positions = [middle + by for by in some_integers(name, math.prod(extents), -2, 2)]
+        plane = tokens(residuals_of(positions, extents, predictor), predictor)
+        about = f"sums of {axes} axes about {'-' * (sign < 0)}2^31, which wrap, many of them by 8n alone"
+        yield f"interpolated_{name}", f"interpolated: {about}", CRAFT.around(plane, extents, Element(kind), 0.5, 0)
+
+
+def residuals_of(positions, extents, predictor):
+    """Section 6.2: the line of residuals that gives these positions: steps, or escapes where steps do not."""
+    array = np.array(positions, np.int32).reshape(extents)
+    distances = [int(array.flat[0])]
+    for stride, axes, there in classes(extents):
+        level = array[(slice(None, None, stride),) * len(extents)]
+        distances += (array[there].astype(np.int64) - prediction(level, axes, predictor)).reshape(-1).tolist()
+    return signed([by // 8 if by % 8 == 0 and abs(by) < 8 * 65536 else by + 98304 for by in signed(distances, 32)], 32)
 
 
 def masked(extents, there, predictor, bits, above=None):
