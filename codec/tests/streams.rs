@@ -121,6 +121,19 @@ fn valid_streams_decode_to_the_values_of_the_table() {
 }
 
 #[test]
+fn valid_streams_of_another_length_than_expected_are_refused() {
+    let mut workspace = Workspace::default();
+    for row in rows().iter().filter(|row| !row.is_faulty()) {
+        let (stream, layout) = (row.stream(), row.layout());
+        let (bytes, value) = (layout.chunk_bytes() as usize, layout.scalar.size());
+        for other in [0, bytes - value, bytes - 1, bytes + 1, bytes + value, 2 * bytes] {
+            let error = workspace.decompress(&stream, &mut vec![0; other]).err();
+            assert!(error.is_some(), "{}: read as {other} bytes in place of {bytes}", row.file);
+        }
+    }
+}
+
+#[test]
 fn faulty_streams_are_refused_with_the_message_of_the_table() {
     let (mut workspace, mut found) = (Workspace::default(), 0);
     for row in rows().iter().filter(|row| row.is_faulty()) {

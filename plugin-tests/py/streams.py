@@ -80,6 +80,11 @@ def fault(folder: Path, row: Row) -> str:
         found = listed_chunk(stream)
     except StreamError as error:
         return f"is refused: {error}"
+    try:
+        decode(stream, int(row.bytes) - 1)
+        return "is read where a byte less is the limit"
+    except StreamError:
+        pass
     wrong = [f"{name} {value}" for name, value in found.items() if value != getattr(row, name)]
     return ", ".join(wrong)
 
