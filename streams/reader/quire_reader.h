@@ -1,0 +1,37 @@
+/* A reader of H5Z-Quire streams of version 1.0, written from FORMAT.md alone. "§" in comments names its sections. */
+#ifndef QUIRE_READER_H
+#define QUIRE_READER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What the header of a stream says of its chunk (§3). */
+typedef struct {
+    unsigned value_type;  /* 0 to 11 */
+    int big_endian;       /* the byte order of the values in the chunk */
+    unsigned coding;      /* 0 to 5 (§2) */
+    unsigned rank;        /* 1 to 4 */
+    uint64_t extents[4];  /* the first `rank` of them count, slowest first */
+    uint64_t count;       /* number of values, the product of the extents: at most 2^48 */
+    uint64_t bytes;       /* length of the values */
+    size_t body;          /* where the body begins in the stream */
+} quire_chunk;
+
+/* Both functions return NULL if all is well, otherwise a text that says what is wrong with the stream. They check the
+   stream's checksum, trust no byte of it, keep nothing between calls, and may run in any number of threads. */
+
+/* What the header says. */
+const char *quire_describe(const unsigned char *stream, size_t stream_length, quire_chunk *chunk);
+
+/* Decodes a stream into the `length` bytes at `values`, as they were in the chunk; another length than the stream's is
+   an error. Memory is allocated only behind that check, and never more than 12 bytes for each value. After an error
+   what is in `values` means nothing. */
+const char *quire_read(const unsigned char *stream, size_t stream_length, void *values, size_t length);
+
+/* The version of a stream of this format, also of one that the reader refuses; 0 if the stream has no version. */
+int quire_version(const unsigned char *stream, size_t stream_length, unsigned *major, unsigned *minor);
+
+/* The CRC-32 of §3 of some bytes, continued from that of the bytes before them; 0 to begin with. */
+uint32_t quire_crc32(uint32_t crc, const unsigned char *bytes, size_t length);
+
+#endif
