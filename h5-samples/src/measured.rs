@@ -43,6 +43,6 @@ mod tests {
         let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let output = Command::new("python3").arg(repository.join("h5-samples/measured.py")).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), measured());
-        assert!(measured().starts_with("measured: format 0."), "{}", measured());
+        assert!(measured().starts_with("measured: format 1."), "{}", measured());
     }
 }
