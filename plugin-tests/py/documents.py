@@ -160,8 +160,8 @@ def results(repository: Path) -> Iterator[str]:
         if table.suffix in (".md", ".png") or table.name in WITHOUT_COMMIT:
             continue
         first, _, _ = table.read_text(encoding="utf-8").partition("\n")
-        if not re.match(r"(?:# )?measured: format 0\.\d, commits? (?:[0-9a-f]{7}|not known)", first):
-            yield f"{table.relative_to(repository)}:1: \"measured: format 0.5, commit 1234567\" is expected"
+        if not re.match(r"(?:# )?measured: format \d\.\d, commits? (?:[0-9a-f]{7}|not known)", first):
+            yield f"{table.relative_to(repository)}:1: \"measured: format 1.0, commit 1234567\" is expected"
 
 
 def unrun(some: list[Document]) -> list[tuple[Document, Fence]]:
