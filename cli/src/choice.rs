@@ -6,11 +6,9 @@ use hdf5::plist::dataset_create::Layout;
 use quire_codec::{Config, ErrorBound};
 
 use crate::datasets::{Named, Source};
-use crate::inspect::filter_name;
+use crate::filters::filter_name;
 use crate::library::links::attribute_names;
 use crate::library::{message, objects};
-use crate::names::Name;
-use crate::output::grouped;
 
 /// The choice of datasets, as the user may change it.
 #[derive(Debug, Args)]
@@ -66,41 +64,5 @@ impl Choice {
     /// The configuration for a dataset: integers keep their exact bits unless the user wants them rounded.
     pub(crate) fn config<'a>(&self, given: Config<'a>, source: &Source) -> Config<'a> {
         if source.numbers.scalar.is_float() || self.round_integers { given } else { given.with_bound(ErrorBound::Lossless) }
-    }
-}
-
-/// The datasets that are skipped, with the reason.
-#[derive(Debug, Default)]
-pub(crate) struct Skipped(pub(crate) Vec<(Name, String)>);
-
-impl Skipped {
-    /// A line for each reason, with the first dataset that it holds for and the number of others; or, if `is_verbose`, a line for each dataset.
-    pub(crate) fn lines(&self, is_verbose: bool) -> Vec<String> {
-        if is_verbose {
-            return self.0.iter().map(|(name, reason)| format!("skipped {name}: {reason}")).collect();
-        }
-        let mut lines = grouped("skipped", &self.0);
-        if lines.len() < self.0.len() {
-            lines.push(format!("{} datasets are skipped; -v lists all of them", self.0.len()));
-        }
-        lines
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reason_is_one_line_with_a_count() {
-        let skipped = Skipped(
-            [("/a", "small"), ("/b", "text"), ("/c", "small"), ("/d", "small")]
-                .map(|(name, reason)| (name.into(), reason.into()))
-                .into(),
-        );
-        let lines = ["skipped /a and 2 more: small", "skipped /b: text", "4 datasets are skipped; -v lists all of them"];
-        assert_eq!(skipped.lines(false), lines);
-        assert_eq!(skipped.lines(true)[3], "skipped /d: small");
-        assert_eq!((skipped.lines(true).len(), Skipped::default().lines(false).len()), (4, 0));
     }
 }

@@ -9,7 +9,6 @@ use hdf5::plist::DatasetAccess;
 use hdf5::{Dataset, File, Group};
 use quire_codec::{Layout, Shape};
 
-use crate::choice::Skipped;
 use crate::compare::Kind as Comparable;
 use crate::kept;
 use crate::library::links::{self, Kind, Token, links, object_by_name, token};
@@ -17,6 +16,7 @@ use crate::library::numbers::Numbers;
 use crate::library::process::note_reading;
 use crate::library::{chunks, message};
 use crate::names::Name;
+use crate::skipped::Skipped;
 
 /// Largest number of values in a block if neither the user nor the dataset gives its shape.
 const BLOCK_VALUES: usize = 64 * 64 * 64;

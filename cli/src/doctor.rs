@@ -11,7 +11,8 @@ use quire_codec::stages::header;
 use serde_json::{Value, json};
 
 use crate::datasets::{Named, find};
-use crate::inspect::{filter_name, small_chunks};
+use crate::filters::filter_name;
+use crate::inspect::small_chunks;
 use crate::library::process::note_reading;
 use crate::library::{chunks, message, plugins};
 use crate::names::Name;

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::advice::{SMALL_CHUNK, SmallChunks};
 use crate::arguments::shape_text;
 use crate::datasets::{Named, find};
+use crate::filters::filter_name;
 use crate::library::numbers::Numbers;
 use crate::library::process::note_reading;
 use crate::library::{chunks, message};
@@ -185,22 +186,10 @@ fn report(Named { dataset, name, .. }: Named) -> Result<Report, String> {
     Ok(Report { name, small_chunks, contents: Contents::Compressed(Compressed { options, scalar, extents, chunk, rows }) })
 }
 
-/// A filter, as people call it.
 /// Advice for a dataset of numbers whose chunks are small.
 pub(crate) fn small_chunks(dataset: &Dataset) -> Option<SmallChunks> {
     let each = Numbers::of(dataset).ok()?.scalar.size();
     SmallChunks::of(&dataset.chunk()?, &dataset.shape(), each, SMALL_CHUNK)
-}
-
-/// A filter's name for tables.
-pub(crate) fn filter_name(filter: &Filter) -> String {
-    match filter {
-        Filter::Deflate(level) => format!("gzip {level}"),
-        Filter::Shuffle => "shuffle".to_owned(),
-        Filter::Fletcher32 => "fletcher32".to_owned(),
-        Filter::User(FILTER_ID, _) => "quire".to_owned(),
-        other => format!("filter {}", other.id()),
-    }
 }
 
 impl Report {

@@ -14,6 +14,7 @@ mod compare;
 mod datasets;
 mod doctor;
 mod estimate;
+mod filters;
 mod inspect;
 mod kept;
 mod library;
@@ -22,6 +23,7 @@ mod output;
 mod part;
 mod repack;
 mod shell;
+mod skipped;
 mod train;
 mod verify;
 

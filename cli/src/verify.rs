@@ -12,16 +12,17 @@ use quire_codec::{ErrorBound, options};
 use serde_json::{Value, json};
 
 use crate::arguments::{Bounds, shape_text};
-use crate::choice::Skipped;
 use crate::compare::{Difference, compare};
 use crate::datasets::{Named, Source, block_of, file_and_path, find, find_in, written_boxes};
-use crate::inspect::{corner_text, filter_name};
+use crate::filters::filter_name;
+use crate::inspect::corner_text;
 use crate::library::message;
 use crate::library::objects::is_same_type;
 use crate::library::process::note_reading;
 use crate::library::values::{Part, Values};
 use crate::names::Name;
 use crate::output::{Outcome, Table, number, print_json, progress, say};
+use crate::skipped::Skipped;
 
 /// Compare a compressed copy of a file with the original
 ///

@@ -10,12 +10,12 @@ use super::Arguments;
 use super::selection::{Selection, Setting};
 use crate::advice::{SmallChunks, TINY_CHUNK};
 use crate::arguments::{Shape, shape_text};
-use crate::choice::Skipped;
 use crate::compare::Kind;
 use crate::datasets::{Named, Source, block_of, find_in, written_boxes};
 use crate::library::links::Token;
 use crate::library::message;
 use crate::names::Name;
+use crate::skipped::Skipped;
 
 /// The datasets of a file to compress, and the skipped ones.
 pub(super) struct Plan {

@@ -305,7 +305,7 @@ mod tests {
     }
 
     fn nothing() -> Plan {
-        Plan { tasks: Vec::new(), by_token: HashMap::new(), skipped: crate::choice::Skipped::default() }
+        Plan { tasks: Vec::new(), by_token: HashMap::new(), skipped: crate::skipped::Skipped::default() }
     }
 
     #[test]
