@@ -5,10 +5,11 @@ what was compressed with it. `Quire` says what to keep when they write::
 
     import h5py, h5z_quire
     with h5py.File("small.h5", "w") as file:
-        file.create_dataset("t", data=x, chunks=(64, 64, 64), **h5z_quire.Quire(abs=1e-3))
+        file.create_dataset("t", data=x, chunks=h5z_quire.chunks(x.shape), **h5z_quire.Quire(abs=1e-3))
 
 ============================ ==========================================================================
 `Quire`                      what to keep: a bound, and how to code
+`chunks`                     a chunk shape for an array
 `compress`, `decompress`     arrays to streams and back, without HDF5
 `write`, `read`              whole arrays into datasets of h5py and back, on all cores
 `parallel`                   a block in which h5py's own indexing goes that way
@@ -27,6 +28,7 @@ the library.
 from importlib.metadata import version as _version
 
 from .arrays import compress, decompress
+from .chunk_shapes import chunks
 from .inspection import Chunk, Description, Info, Plane, describe, info, inspect
 from .library import Unsuitable
 from .options import FILTER_ID
@@ -45,6 +47,7 @@ __all__ = [
     "Plane",
     "Quire",
     "Unsuitable",
+    "chunks",
     "compress",
     "decompress",
     "describe",
