@@ -2,6 +2,7 @@
 //! check.
 
 pub(crate) mod chunks;
+pub(crate) mod codec;
 pub(crate) mod links;
 pub(crate) mod numbers;
 pub(crate) mod objects;

@@ -11,6 +11,7 @@ mod annotate;
 mod copy;
 mod plan;
 mod selection;
+mod values;
 mod verify;
 
 use std::ffi::OsString;
@@ -29,6 +30,7 @@ use crate::arguments::{Bounds, Shape, refuse_arguments, shape, shape_text};
 use crate::choice::Choice;
 use crate::compare::Difference;
 use crate::datasets;
+use crate::jobs::Jobs;
 use crate::library::{links, message, objects};
 use crate::names::Name;
 use crate::output::{Outcome, Table, complain, number, print_json, progress, say};
@@ -72,6 +74,8 @@ pub(crate) struct Arguments {
     only: Vec<OsString>,
     #[command(flatten)]
     choice: Choice,
+    #[command(flatten)]
+    jobs: Jobs,
     /// Write attributes to each compressed dataset: quire_options, quire_largest_error and quire_psnr
     #[arg(long)]
     annotate: bool,
@@ -169,9 +173,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
             h5zquire::FILTER_ID
         ));
     }
+    let threads = arguments.jobs.count()?;
     let (mut values, mut outcome, mut totals) = (Vec::new(), Outcome::Done, (0, 0));
     for job in &jobs {
-        match repack(job, arguments, given.as_deref()) {
+        match repack(job, arguments, given.as_deref(), threads) {
             Ok(report) if arguments.json => values.push(report.json(job)),
             Ok(report) => {
                 report.print(job, arguments.verbose);
@@ -195,7 +200,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
 }
 
 /// Plans, copies and verifies one file, and gives it its name.
-fn repack(job: &Job<'_>, arguments: &Arguments, given: Option<&str>) -> Result<Report, String> {
+fn repack(job: &Job<'_>, arguments: &Arguments, given: Option<&str>, threads: usize) -> Result<Report, String> {
     refuse_output(job, arguments.force)?;
     let from = datasets::open(job.input)?;
     let mut plan = plan::Plan::new(job.input, arguments, given)?;
@@ -209,14 +214,14 @@ fn repack(job: &Job<'_>, arguments: &Arguments, given: Option<&str>) -> Result<R
         }
         let written = part::begin(&job.output)?;
         let bar = progress(2 * plan.tasks.iter().map(plan::Task::bytes_written).sum::<u64>(), "bytes");
-        let copied = write(&from, job, written.path(), &plan, &bar)?;
+        let copied = write(&from, job, written.path(), &plan, threads, &bar)?;
         // What has grown is left as it is. HDF5 cannot put another dataset in its place without moving its attributes, so that the copy is made anew.
         if !plan.leave_out_grown(&copied.stored) {
             break (written, bar, copied);
         }
         bar.finish_and_clear();
     };
-    let done = verify::verify(&from, written.path(), &plan, &bar)?;
+    let done = verify::verify(&from, written.path(), &plan, threads, &bar)?;
     bar.finish_and_clear();
     if arguments.annotate {
         annotate::annotate(written.path(), &plan, &done)?;
@@ -257,6 +262,7 @@ fn write(
     job: &Job<'_>,
     path: &Path,
     plan: &plan::Plan,
+    threads: usize,
     bar: &indicatif::ProgressBar,
 ) -> Result<copy::Copied, String> {
     let said = |reason: String| format!("{}: {reason}", Name::from(&*job.output));
@@ -266,7 +272,7 @@ fn write(
     let mut access = FileAccess::build();
     let access = if is_old { access.libver_earliest() } else { access.libver_v18() }.finish().map_err(failed)?;
     let to = links::create_file(path, &properties, &access).map_err(said)?;
-    let copied = copy::copy(from, &to, plan, bar)?;
+    let copied = copy::copy(from, &to, plan, threads, bar)?;
     // What is only written when the file is closed would have no way to say that it failed.
     to.flush().map_err(failed)?;
     to.close().map_err(failed)?;

@@ -1,5 +1,6 @@
 //! `quire verify`: compares the datasets of a copy with those of the original, whatever filter made it, and says which promises it breaks.
 
+use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 
@@ -13,9 +14,11 @@ use serde_json::{Value, json};
 
 use crate::arguments::{Bounds, shape_text};
 use crate::compare::{Difference, compare};
+use crate::copied::{Buffers, Copied, Read};
 use crate::datasets::{Named, Source, block_of, file_and_path, find, find_in, written_boxes};
 use crate::filters::filter_name;
 use crate::inspect::corner_text;
+use crate::jobs::{self, Jobs};
 use crate::library::message;
 use crate::library::objects::is_same_type;
 use crate::library::process::note_reading;
@@ -23,6 +26,7 @@ use crate::library::values::{Part, Values};
 use crate::names::Name;
 use crate::output::{Outcome, Table, number, print_json, progress, say};
 use crate::skipped::Skipped;
+use crate::slabs::{ChunkReader, Range, ReadChunk};
 
 /// Compare a compressed copy of a file with the original
 ///
@@ -46,6 +50,8 @@ pub(crate) struct Arguments {
     copy: OsString,
     #[command(flatten)]
     bounds: Bounds,
+    #[command(flatten)]
+    jobs: Jobs,
     /// Print one row per chunk of the copy
     #[arg(long)]
     chunks: bool,
@@ -86,6 +92,7 @@ struct Chunk {
 /// If a file cannot be read.
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     let given = arguments.bounds.text_if_any();
+    let threads = arguments.jobs.count()?;
     let (path, inside) = file_and_path(&arguments.original);
     let originals = find(&arguments.original)?;
     let copies = Copies::of(&arguments.copy)?;
@@ -97,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
         bar.set_message(original.path.to_string());
         let (path, size) = (original.path.clone(), original.dataset.as_ref().map_or(0, |dataset| dataset.size()));
         let before = bar.position();
-        match verify(original, &copies, given.as_deref(), &bar)? {
+        match verify(original, &copies, given.as_deref(), threads, &bar)? {
             Found::Numbers(report) => reports.push(*report),
             Found::Equal => equal += 1,
             Found::Unknown(reason) => skipped.0.push((path, reason)),
@@ -170,7 +177,7 @@ enum Found {
     Unknown(String),
 }
 
-fn verify(original: Named, copies: &Copies<'_>, given: Option<&str>, bar: &ProgressBar) -> Result<Found, String> {
+fn verify(original: Named, copies: &Copies<'_>, given: Option<&str>, threads: usize, bar: &ProgressBar) -> Result<Found, String> {
     let Named { dataset, path, name, .. } = original;
     let dataset = match dataset {
         Ok(dataset) => dataset,
@@ -187,7 +194,9 @@ fn verify(original: Named, copies: &Copies<'_>, given: Option<&str>, bar: &Progr
     note_reading(&name);
     let sources = (Source::new(dataset.clone(), name.clone(), None), Source::new(copy.clone(), path.clone(), None));
     match sources {
-        (Ok(original), Ok(copy)) if original.numbers.scalar == copy.numbers.scalar => numbers(path, &original, &copy, given, bar),
+        (Ok(original), Ok(copy)) if original.numbers.scalar == copy.numbers.scalar => {
+            numbers(path, &original, &copy, given, threads, bar)
+        }
         (Err(_), _) => match others(&dataset, &copy) {
             Ok(true) => Ok(Found::Equal),
             Ok(false) => wrong("its values are not those of the original, or its type is another".to_owned()),
@@ -198,7 +207,14 @@ fn verify(original: Named, copies: &Copies<'_>, given: Option<&str>, bar: &Progr
 }
 
 /// Compares numbers, chunk by chunk of the copy.
-fn numbers(path: Name, original: &Source, copy: &Source, given: Option<&str>, bar: &ProgressBar) -> Result<Found, String> {
+fn numbers(
+    path: Name,
+    original: &Source,
+    copy: &Source,
+    given: Option<&str>,
+    threads: usize,
+    bar: &ProgressBar,
+) -> Result<Found, String> {
     let filters = copy.dataset.dcpl().and_then(|properties| properties.get_filters()).map_err(message)?;
     let own = filters.iter().find_map(|filter| match filter {
         Filter::User(FILTER_ID, words) => Some(cd_values::to_options(words)),
@@ -225,29 +241,44 @@ fn numbers(path: Name, original: &Source, copy: &Source, given: Option<&str>, ba
     let block = copy.dataset.chunk().unwrap_or_else(|| block_of(&copy.extents));
     let mut boxes: BTreeSet<Vec<(usize, usize)>> = written_boxes(&copy.dataset, &block)?.into_iter().collect();
     boxes.extend(written_boxes(&original.dataset, &block)?);
+    let boxes: Vec<Vec<Range>> = boxes.into_iter().collect();
     let mut is_equal = true;
-    let (mut before, mut after) = (Vec::new(), Vec::new());
-    for ranges in boxes {
-        original.numbers.read(&original.dataset, &ranges, &mut before)?;
-        let corner: Vec<u64> = ranges.iter().map(|&(start, _)| start as u64).collect();
-        // In the byte order of the original, to which HDF5 converts.
-        if let Err(reason) = original.numbers.read(&copy.dataset, &ranges, &mut after) {
-            problem.get_or_insert_with(|| format!("its chunk at {} cannot be read: {reason}", corner_text(&corner)));
-            continue;
-        }
-        is_equal &= before == after;
-        // A filter counts missing values in a chunk's range. A copy by `repack` keeps the smaller bound of a range without them.
-        let mut difference = compare(&before, &after, original.kind(), promise);
-        if difference.beyond > 0 {
-            difference = compare(&before, &after, original.kind_for_filters(), promise);
-        }
-        if let Some(reason) = &difference.broken {
-            problem.get_or_insert_with(|| format!("{reason}; the chunk is at {}", corner_text(&corner)));
-        }
-        compared.difference.add(&difference);
-        compared.chunks.push(Chunk { corner, difference });
-        bar.inc(ranges.iter().map(|&(_, count)| count as u64).product());
-    }
+    // A filter counts missing values in a chunk's range. A copy by `repack` keeps the smaller bound of a range without them.
+    let kinds = [original.kind(), original.kind_for_filters()];
+    let (each, reader) = (original.numbers.scalar.size(), RefCell::new(ChunkReader::new(original, &block, &boxes)));
+    let copied = Copied::new(&copy.dataset, original)?;
+    jobs::pipeline(
+        threads,
+        || Ok(reader.borrow_mut().next()?.map(|chunk| (copied.read(&chunk.ranges), chunk))),
+        |Buffers { before, after }: &mut Buffers, (read, chunk): (Result<Read, String>, ReadChunk)| {
+            let compared = read.and_then(|read| {
+                let (before, after) = (chunk.values(each, before), copied.values(&read, &chunk.ranges, after)?);
+                let [first, second] = kinds.map(|kind| move || compare(before, after, kind, promise));
+                let difference = first();
+                Ok((before == after, if difference.beyond > 0 { second() } else { difference }))
+            });
+            (compared, chunk)
+        },
+        |(found, chunk)| {
+            let corner = chunk.corner();
+            match found {
+                Ok((is_same, difference)) => {
+                    is_equal &= is_same;
+                    if let Some(reason) = &difference.broken {
+                        problem.get_or_insert_with(|| format!("{reason}; the chunk is at {}", corner_text(&corner)));
+                    }
+                    compared.difference.add(&difference);
+                    compared.chunks.push(Chunk { corner, difference });
+                }
+                Err(reason) => {
+                    problem.get_or_insert_with(|| format!("its chunk at {} cannot be read: {reason}", corner_text(&corner)));
+                }
+            }
+            bar.inc(chunk.count() as u64);
+            reader.borrow_mut().give_back(chunk);
+            Ok(())
+        },
+    )?;
     // Without a promise there is nothing to say about values that are the same.
     if is_equal && compared.bound.is_none() && problem.is_none() {
         return Ok(Found::Equal);

@@ -66,6 +66,14 @@ pub fn check_environment() -> quire_codec::Result<()> {
     backend::check_environment()
 }
 
+/// The number of threads that `QUIRE_THREADS` asks for, if it asks for any.
+///
+/// # Errors
+/// As [`check_environment`].
+pub fn threads_of_environment() -> quire_codec::Result<Option<std::num::NonZero<usize>>> {
+    backend::threads()
+}
+
 /// Number under which HDF5 knows the filter; from the range for private use until The HDF Group has registered one.
 pub const FILTER_ID: H5Z_filter_t = 33791;
 

@@ -4,6 +4,8 @@
 mod archive;
 #[path = "command_line/hostile.rs"]
 mod hostile;
+#[path = "command_line/jobs.rs"]
+mod jobs;
 
 use std::fs;
 use std::io::Write as _;
@@ -17,7 +19,7 @@ use plugin_tests::{FILTER_ID, Python, Report, Sandbox, assert_says, command_line
 /// `quire` with arguments, without what the tests' own environment may say.
 fn quire(sandbox: &Sandbox, arguments: &[&str]) -> Command {
     let mut command = sandbox.command(command_line());
-    for name in ["QUIRE_DEVICE", "QUIRE_LOG", "QUIRE_DICTIONARY", "QUIRE_CODEBOOK", "HDF5_PLUGIN_PRELOAD"] {
+    for name in ["QUIRE_DEVICE", "QUIRE_LOG", "QUIRE_DICTIONARY", "QUIRE_CODEBOOK", "QUIRE_THREADS", "HDF5_PLUGIN_PRELOAD"] {
         command.env_remove(name);
     }
     command.args(arguments).env("QUIRE_BACKEND", "cpu");

@@ -4,7 +4,7 @@ use h5zquire::element_type::{ElementType, Fields, FloatFields, IntegerFields};
 use hdf5::plist::DatasetCreate;
 use hdf5::{Dataset, Dataspace, Datatype, Hyperslab, SliceOrIndex};
 use hdf5_sys::h5a::H5Aread;
-use hdf5_sys::h5d::{H5D_fill_value_t, H5Dread, H5Dwrite};
+use hdf5_sys::h5d::{H5D_fill_value_t, H5Dread};
 use hdf5_sys::h5p::{H5P_DEFAULT, H5Pfill_value_defined, H5Pget_fill_value};
 use hdf5_sys::h5t::{
     H5Tget_class, H5Tget_ebias, H5Tget_fields, H5Tget_norm, H5Tget_offset, H5Tget_order, H5Tget_precision, H5Tget_sign,
@@ -109,23 +109,6 @@ impl Numbers {
         locked(|| unsafe {
             let to = bytes.as_mut_ptr().cast();
             check(H5Dread(dataset.id(), self.datatype.id(), memory.id(), file.id(), H5P_DEFAULT, to))
-        })
-    }
-
-    /// Writes `bytes` to a box of the dataset.
-    ///
-    /// # Errors
-    /// HDF5's errors, including those of a filter.
-    ///
-    /// # Panics
-    /// If `bytes` does not have the length of the box.
-    pub(crate) fn write(&self, dataset: &Dataset, ranges: &Ranges, bytes: &[u8]) -> Result<()> {
-        let (file, memory, count) = spaces(dataset, ranges)?;
-        assert_eq!(bytes.len(), count * self.scalar.size(), "bytes of a box of {count} values");
-        // SAFETY: `bytes` has the selection's values of this type, as was just checked; HDF5 checks identifiers.
-        locked(|| unsafe {
-            let from = bytes.as_ptr().cast();
-            check(H5Dwrite(dataset.id(), self.datatype.id(), memory.id(), file.id(), H5P_DEFAULT, from))
         })
     }
 }

@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use h5zquire::FILTER_ID;
 use hdf5_sys::h5pl::{H5PLget, H5PLget_loading_state, H5PLsize};
 use hdf5_sys::h5z::H5Z_class2_t;
 
@@ -64,8 +65,23 @@ pub(crate) fn filter_of(path: &Path) -> Result<(c_int, String)> {
     }
 }
 
+/// The plugin that HDF5 has loaded for this filter, which it does as soon as it is asked whether the filter is there.
+pub(super) fn loaded() -> Option<PathBuf> {
+    unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, paths: *mut c_void) -> c_int {
+        // SAFETY: the system passes an `info` with a text that ends with a zero byte, and the pointer below, to a list that nobody else uses meanwhile.
+        let (name, paths) = unsafe { (CStr::from_ptr((*info).dlpi_name), &mut *paths.cast::<Vec<PathBuf>>()) };
+        paths.push(PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes())));
+        0
+    }
+    let mut paths: Vec<PathBuf> = Vec::new();
+    // SAFETY: `collect` has the signature that is expected, and gets the list that it expects.
+    unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut paths).cast()) };
+    // The program itself, which has no path, holds the filter's code, too, but none of its functions for others.
+    paths.into_iter().find(|path| path.is_absolute() && filter_of(path).is_ok_and(|(filter, _)| filter == FILTER_ID))
+}
+
 /// Opens a shared library. It is never closed, since HDF5 will load it again soon.
-fn open(path: &Path) -> Result<*mut c_void> {
+pub(super) fn open(path: &Path) -> Result<*mut c_void> {
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| "its path holds a zero byte".to_owned())?;
     // SAFETY: the name ends with a zero byte. Loading runs the library's constructors, as it does when HDF5 or h5dump load it.
     let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
@@ -104,7 +120,7 @@ pub(crate) fn info_of(path: &Path) -> Result<serde_json::Value> {
     serde_json::from_str(&text).map_err(|_| format!("its quire_info returns {text:?}, which is not JSON"))
 }
 
-fn symbol(library: *mut c_void, name: &CStr) -> Result<*mut c_void> {
+pub(super) fn symbol(library: *mut c_void, name: &CStr) -> Result<*mut c_void> {
     // SAFETY: the library is open, the name ends with a zero byte.
     let found = unsafe { libc::dlsym(library, name.as_ptr()) };
     if found.is_null() {

@@ -7,17 +7,16 @@ use hdf5::plist::DatasetAccess;
 use hdf5::plist::link_create::CharEncoding;
 use hdf5::{Dataset, Datatype, File, Group, Location};
 use indicatif::ProgressBar;
-use quire_codec::{Layout, Shape, Workspace};
 
 use super::plan::{Plan, Task};
+use super::values;
 use crate::datasets::{block_of, written_boxes};
-use crate::kept;
 use crate::library::links::{
     self, Kind, Link, Token, attribute_names, copy_comment, links, object_by_name, open_attribute, open_group, open_object, token,
 };
+use crate::library::message;
 use crate::library::objects::{self, Target, link_properties};
 use crate::library::values::{Values, create_attribute, is_plain, transient};
-use crate::library::{chunks, message};
 use crate::names::Name;
 
 /// What became of a copy.
@@ -32,7 +31,7 @@ pub(super) struct Copied {
 ///
 /// # Errors
 /// With the path and the reason.
-pub(super) fn copy(from: &File, to: &File, plan: &Plan, bar: &ProgressBar) -> Result<Copied, String> {
+pub(super) fn copy(from: &File, to: &File, plan: &Plan, jobs: usize, bar: &ProgressBar) -> Result<Copied, String> {
     let root = |file: &File| open_group(file, c"/");
     let (from_root, to_root) = (root(from)?, root(to)?);
     let mut copier = Copier {
@@ -57,7 +56,7 @@ pub(super) fn copy(from: &File, to: &File, plan: &Plan, bar: &ProgressBar) -> Re
     for (number, dataset) in &copier.tasks {
         let task = &plan.tasks[*number];
         bar.set_message(format!("writing {}", task.path));
-        let exact = write_chunks(task, dataset, bar).map_err(|error| format!("{}: {error}", task.path))?;
+        let exact = values::write(task, dataset, jobs, bar).map_err(|error| format!("{}: {error}", task.path))?;
         if exact > 0 {
             let (path, all) = (&task.path, task.boxes.len());
             notes.push(format!(
@@ -67,34 +66,6 @@ pub(super) fn copy(from: &File, to: &File, plan: &Plan, bar: &ProgressBar) -> Re
         stored[*number] = dataset.storage_size();
     }
     Ok(Copied { notes, stored })
-}
-
-/// Writes a dataset, each chunk once and as a whole: a bound relative to the chunk's range would differ for a part of the chunk. Returns the number of chunks
-/// that keep the exact bits for the sake of missing values.
-fn write_chunks(task: &Task, dataset: &Dataset, bar: &ProgressBar) -> Result<usize, String> {
-    let Task { source, chunk, .. } = task;
-    let numbers = &source.numbers;
-    let dims: Vec<u64> = chunk.iter().map(|&side| side as u64).collect();
-    let shape = Shape::fold(&dims).map_err(message)?;
-    let layout = Layout { scalar: numbers.scalar, byte_order: numbers.byte_order, shape };
-    let fill = numbers.bytes_of(source.fill_value.unwrap_or(0));
-    let (mut bytes, mut stream, mut workspace, mut exact) = (Vec::new(), Vec::new(), Workspace::default(), 0);
-    for ranges in &task.boxes {
-        numbers.read(&source.dataset, ranges, &mut bytes)?;
-        if kept::occur(&source.missing, &bytes, &layout) {
-            let counts: Vec<usize> = ranges.iter().map(|&(_, count)| count).collect();
-            let corner: Vec<u64> = ranges.iter().map(|&(start, _)| start as u64).collect();
-            let padded = kept::pad(&bytes, &counts, chunk, &fill);
-            let compressed = kept::compress(&mut workspace, &padded, &layout, &task.config, &source.missing, &mut stream);
-            exact += usize::from(compressed.map_err(message)?);
-            chunks::write(dataset, &corner, &stream)?;
-        } else {
-            numbers.write(dataset, ranges, &bytes)?;
-        }
-        bar.inc(bytes.len() as u64);
-    }
-    dataset.flush().map_err(message)?;
-    Ok(exact)
 }
 
 struct Copier<'a> {

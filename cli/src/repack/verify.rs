@@ -1,5 +1,6 @@
 //! Reads the new file back and compares it with the old one: compressed values against their bound, everything else for equality.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::path::Path;
@@ -12,7 +13,9 @@ use indicatif::ProgressBar;
 use super::Done;
 use super::plan::{Plan, Task};
 use crate::compare::{Difference, compare};
+use crate::copied::{Buffers, Copied, Read};
 use crate::datasets::{block_of, written_boxes};
+use crate::jobs;
 use crate::library::links::{
     self, Kind, Link, Token, attribute_names, comment, links, object_by_name, open_attribute, open_group, open_object, token,
 };
@@ -20,12 +23,13 @@ use crate::library::objects::{Target, is_committed, is_external, is_same_type};
 use crate::library::values::{Part, Values, follow, is_plain};
 use crate::library::{chunks, message};
 use crate::names::Name;
+use crate::slabs::{ChunkReader, ReadChunk};
 
 /// Compares a new file with its original. Returns the result for each dataset of the plan.
 ///
 /// # Errors
 /// Names the first difference.
-pub(super) fn verify(from: &File, written: &Path, plan: &Plan, bar: &ProgressBar) -> Result<Vec<Done>, String> {
+pub(super) fn verify(from: &File, written: &Path, plan: &Plan, jobs: usize, bar: &ProgressBar) -> Result<Vec<Done>, String> {
     let failed = |error: String| format!("the written file cannot be read: {error}");
     let to = links::open_file(written).map_err(failed)?;
     let mut comparison = Comparison {
@@ -51,7 +55,7 @@ pub(super) fn verify(from: &File, written: &Path, plan: &Plan, bar: &ProgressBar
         .map(|(number, task)| {
             bar.set_message(format!("verifying {}", task.path));
             let dataset = comparison.compressed.get(&number).ok_or_else(|| not_as_before(&task.path, "it is missing"))?;
-            compressed(task, dataset, bar).map_err(|reason| not_as_before(&task.path, &reason))
+            compressed(task, dataset, jobs, bar).map_err(|reason| not_as_before(&task.path, &reason))
         })
         .collect()
 }
@@ -62,21 +66,35 @@ fn not_as_before(path: &Name, reason: &str) -> String {
     )
 }
 
-/// Compares a compressed dataset chunk by chunk.
-fn compressed(task: &Task, dataset: &Dataset, bar: &ProgressBar) -> Result<Done, String> {
+/// Compares a compressed dataset chunk by chunk. The calling thread reads chunks and streams; other threads decompress and compare.
+fn compressed(task: &Task, dataset: &Dataset, jobs: usize, bar: &ProgressBar) -> Result<Done, String> {
     if !dataset.filters().iter().any(|filter| filter.id() == h5zquire::FILTER_ID) {
         return Err("HDF5 stored it without the filter".to_owned());
     }
-    let (mut original, mut read) = (Vec::new(), Vec::new());
-    let mut difference = Difference::default();
-    for ranges in &task.boxes {
-        task.source.numbers.read(&task.source.dataset, ranges, &mut original)?;
-        task.source.numbers.read(dataset, ranges, &mut read)?;
-        let found = compare(&original, &read, task.kind(), Some(task.config.bound));
-        let found = found.kept().map_err(|reason| format!("{reason}; the chunk is {ranges:?}"))?;
-        difference.add(&found);
-        bar.inc(original.len() as u64);
-    }
+    let Task { source, config, boxes, chunk, .. } = task;
+    let (each, mut difference) = (source.numbers.scalar.size(), Difference::default());
+    let reader = RefCell::new(ChunkReader::new(source, chunk, boxes));
+    let copy = Copied::new(dataset, source)?;
+    jobs::pipeline(
+        jobs,
+        || reader.borrow_mut().next()?.map(|part| Ok((copy.read(&part.ranges)?, part))).transpose(),
+        |buffers: &mut Buffers, (read, part): (Read, ReadChunk)| {
+            let Buffers { before, after } = buffers;
+            let found = copy.values(&read, &part.ranges, after).map(|after| {
+                let before = part.values(each, before);
+                compare(before, after, task.kind(), Some(config.bound))
+            });
+            (found, part)
+        },
+        |(found, part)| {
+            let ranges = &part.ranges;
+            let found = found.and_then(Difference::kept).map_err(|reason| format!("{reason}; the chunk is {ranges:?}"))?;
+            difference.add(&found);
+            bar.inc((part.count() * each) as u64);
+            reader.borrow_mut().give_back(part);
+            Ok(())
+        },
+    )?;
     Ok(Done { stored: dataset.storage_size(), difference })
 }
 
@@ -340,10 +358,10 @@ mod tests {
         ];
         for (change, reason) in changes {
             let written = file(&path);
-            copy::copy(&original, &written, &nothing(), &ProgressBar::hidden()).expect("copied");
+            copy::copy(&original, &written, &nothing(), 2, &ProgressBar::hidden()).expect("copied");
             change(&written).expect("changed");
             written.close().expect("closed");
-            match verify(&original, &path, &nothing(), &ProgressBar::hidden()) {
+            match verify(&original, &path, &nothing(), 2, &ProgressBar::hidden()) {
                 Ok(_) => assert!(reason.is_empty(), "{reason} was not found"),
                 Err(error) => assert!(!reason.is_empty() && error.contains(reason), "{error} for {reason}"),
             }
