@@ -107,3 +107,9 @@ def test_a_fill_value_stays_exact() -> None:
     values[3] = -9999.25
     codec = QuireCodec("abs=1", fill_value=-9999.25)
     assert (codec.decode(codec.encode(values))[3] == np.float32(-9999.25)).all()
+
+
+def test_bounds_may_be_keywords() -> None:
+    assert QuireCodec(abs=1e-3, dtype="f4").get_config() == QuireCodec("abs=1e-3", dtype="f4").get_config()
+    with pytest.raises(ValueError, match="give one text or Quire, or keywords alone"):
+        QuireCodec("abs=1e-3", rel=1e-3)

@@ -89,6 +89,47 @@ def test_what_cannot_be_is_a_value_error(tmp_path: Path) -> None:
         zarr.open_array(str(tmp_path / "c.zarr"))[...]
 
 
+@pytest.mark.parametrize("batch_size", [1, 5, 1000])
+@pytest.mark.parametrize("shards", [None, (32, 32, 32)])
+def test_batches_have_the_bytes_of_single_chunks(batch_size: int, shards: "tuple[int, ...] | None", tmp_path: Path) -> None:
+    values = field("f4", (70, 40, 50))
+    values[:16, :16] = 7.25
+    stored = []
+    for name, size in (("one", 1), ("many", batch_size)):
+        with zarr.config.set({"codec_pipeline.batch_size": size}):
+            array = make(tmp_path / name, values, Quire(abs=1e-2), shards=shards, fill_value=7.25)
+            array[3:9, 1:40, 7] = values[3:9, 1:40, 7]
+            found = zarr.open_array(str(tmp_path / name), mode="r")
+            assert_bound(values, found[...], 1e-2)
+            assert (found[:16, :16] == 7.25).all()
+        folder = tmp_path / name
+        stored.append({path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()})
+    assert stored[0] == stored[1] and len(stored[0]) > 3
+
+
+def test_errors_of_a_batch_are_those_of_its_chunk(tmp_path: Path) -> None:
+    with zarr.config.set({"codec_pipeline.batch_size": 100}):
+        make(tmp_path / "t.zarr", field("f4"), Quire(abs=1))
+        chunk = tmp_path / "t.zarr" / "c" / "0" / "1" / "0"
+        chunk.write_bytes(chunk.read_bytes()[:-1])
+        with pytest.raises(ValueError, match="checksum"):
+            zarr.open_array(str(tmp_path / "t.zarr"))[...]
+        for wrong in (np.zeros((16, 16, 16), "f8"), np.zeros((16, 16, 8), "f4")):
+            chunk.write_bytes(compress(wrong, Quire(abs=1)))
+            with pytest.raises(ValueError, match="belongs to another array|does not fit"):
+                zarr.open_array(str(tmp_path / "t.zarr"))[...]
+
+
+def test_bounds_may_be_keywords_and_the_place_of_the_codec_is_said(tmp_path: Path) -> None:
+    assert QuireCodec(abs=1e-3, coding="bitshuffle") == QuireCodec("abs=1e-3,coding=bitshuffle")
+    with pytest.raises(ValueError, match="no bound"):
+        QuireCodec()
+    with pytest.raises(ValueError, match="give one text or Quire, or keywords alone"):
+        QuireCodec("abs=1e-3", coding="bitshuffle")
+    with pytest.raises(TypeError, match=r"write serializer=QuireCodec\(...\), compressors=None"):
+        zarr.create_array(str(tmp_path / "t.zarr"), shape=(4,), dtype="f4", compressors=QuireCodec(abs=1))
+
+
 def test_the_codec_is_the_same_from_its_metadata() -> None:
     codec = QuireCodec(Quire(abs=1e-3))
     assert QuireCodec.from_dict(codec.to_dict()) == codec and hash(codec) == hash(QuireCodec("abs=1e-3"))

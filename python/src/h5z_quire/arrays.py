@@ -25,13 +25,25 @@ def compress(values: npt.ArrayLike, quire: Quire | str, *, fill_value: Any = Non
 
     Raises ValueError, with the reason, for a type or options that cannot be, and MemoryError.
     """
-    if isinstance(values, np.ma.MaskedArray):
+    return compress_batch([values], quire, fill_value=fill_value)[0]
+
+
+def compress_batch(values: Sequence[npt.ArrayLike], quire: Quire | str, *, fill_value: Any = None) -> list[bytes]:
+    """The streams of arrays of one type and shape, made on all cores. As `compress` for each."""
+    if any(isinstance(array, np.ma.MaskedArray) for array in values):
         raise ValueError("a masked array has no value where it is masked: give array.filled(value), and fill_value=value")
-    array = np.ascontiguousarray(values)
-    number = type_number(array.dtype)
-    fill = None if fill_value is None else _fill_value(fill_value, array.dtype)
+    arrays = [np.ascontiguousarray(array) for array in values]
+    if not arrays:
+        return []
+    dtype, shape = arrays[0].dtype, arrays[0].shape
+    if any(array.dtype != dtype or array.shape != shape for array in arrays):
+        raise ValueError("the arrays of a batch must have one type and one shape")
+    number = type_number(dtype)
+    fill = None if fill_value is None else _fill_value(fill_value, dtype)
     options = quire if isinstance(quire, str) else quire.options
-    return library.compress(options, number, array.shape, fill, array)
+    if len(arrays) == 1:
+        return [library.compress(options, number, shape, fill, arrays[0])]
+    return library.compress_batch(options, number, shape, fill, arrays)
 
 
 def decompress(stream: BytesLike, *, shape: Sequence[int] | None = None) -> npt.NDArray[Any]:
@@ -42,17 +54,26 @@ def decompress(stream: BytesLike, *, shape: Sequence[int] | None = None) -> npt.
 
     Raises ValueError, with the reason, for a damaged stream, one of another format version, or a shape that does not fit, and MemoryError.
     """
-    source = as_bytes(stream)
-    number, extents = library.read_layout(source)
-    if shape is not None and np.prod([int(extent) for extent in shape], dtype=object) != np.prod(extents, dtype=object):
-        raise ValueError(f"the stream holds an array of {list(extents)}, which shape {list(shape)} does not fit")
+    return decompress_batch([stream], shape)[0]
+
+
+def decompress_batch(streams: Sequence[BytesLike], shape: Sequence[int] | None = None) -> list[npt.NDArray[Any]]:
+    """The arrays of streams, on all cores. As `decompress` for each."""
+    sources = [as_bytes(stream) for stream in streams]
+    layouts = [library.read_layout(source) for source in sources]
+    for _, extents in layouts:
+        if shape is not None and np.prod([int(extent) for extent in shape], dtype=object) != np.prod(extents, dtype=object):
+            raise ValueError(f"the stream holds an array of {list(extents)}, which shape {list(shape)} does not fit")
     # Before the values are decompressed: it may be missing.
-    as_floats = bfloat16() if is_bfloat16(number) else None
-    array = np.empty(extents, numpy_type(number))
-    library.decompress(source, array)
-    if as_floats is not None:
-        array = array.astype(np.uint16).view(as_floats)
-    return array if shape is None else array.reshape([int(extent) for extent in shape])
+    as_floats = [bfloat16() if is_bfloat16(number) else None for number, _ in layouts]
+    arrays: list[npt.NDArray[Any]] = [np.empty(extents, numpy_type(number)) for number, extents in layouts]
+    if len({array.nbytes for array in arrays}) == 1 < len(arrays):
+        library.decompress_batch(sources, arrays)
+    else:
+        for source, array in zip(sources, arrays):
+            library.decompress(source, array)
+    arrays = [array if dtype is None else array.astype(np.uint16).view(dtype) for array, dtype in zip(arrays, as_floats)]
+    return arrays if shape is None else [array.reshape([int(extent) for extent in shape]) for array in arrays]
 
 
 def as_bytes(stream: BytesLike) -> library.Buffer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -58,9 +58,20 @@ def _load() -> ctypes.CDLL:
     library.quire_compress.argtypes = [ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint32, extents, address, address, length, delivered]
     library.quire_read_layout.argtypes = [address, length, ctypes.POINTER(_Layout), delivered]
     library.quire_decompress.argtypes = [address, length, address, length, delivered]
+    number, many = ctypes.c_uint32, ctypes.POINTER(address)
+    library.quire_compress_batch.argtypes = [
+        *library.quire_compress.argtypes[:5],
+        length,
+        many,
+        length,
+        number,
+        delivered,
+        delivered,
+    ]
+    library.quire_decompress_batch.argtypes = [length, many, ctypes.POINTER(length), many, length, number, delivered]
     library.quire_describe.argtypes = [address, length, delivered]
     library.quire_info.argtypes = [delivered]
-    number, transfer, counted = ctypes.c_uint32, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)
+    transfer, counted = ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)
     for begin in (library.quire_h5_begin_write, library.quire_h5_begin_read):
         begin.argtypes = [ctypes.c_int64, address, ctypes.POINTER(_Box), number, ctypes.POINTER(transfer), delivered]
     library.quire_transfer_step.argtypes = [transfer, counted, counted, delivered]
@@ -91,12 +102,35 @@ def _call(function: Any, *arguments: object) -> bytes:
 
 def compress(options: str, value_type: int, extents: tuple[int, ...], fill_value: npt.NDArray[Any] | None, values: npt.NDArray[Any]) -> bytes:
     """The stream of an array, which lies in C order in memory."""
-    given = (ctypes.c_uint64 * len(extents))(*extents)
-    fill = None if fill_value is None else fill_value.ctypes.data
+    return _call(_LIBRARY.quire_compress, *_task(options, value_type, extents, fill_value), values.ctypes.data, values.nbytes)
+
+
+def compress_batch(
+    options: str, value_type: int, extents: tuple[int, ...], fill_value: npt.NDArray[Any] | None, values: Sequence[npt.NDArray[Any]]
+) -> list[bytes]:
+    """The streams of arrays of one type and shape, made on all cores. Each lies in C order in memory."""
+    count, length = len(values), values[0].nbytes if values else 0
+    streams = (_Bytes * count)()
+    addresses = _addresses(values)
+    try:
+        _call(_LIBRARY.quire_compress_batch, *_task(options, value_type, extents, fill_value), count, addresses, length, 0, streams)
+        return [ctypes.string_at(stream.address, stream.length) for stream in streams]
+    finally:
+        for stream in streams:
+            _LIBRARY.quire_free(ctypes.byref(stream))
+
+
+def _task(options: str, value_type: int, extents: tuple[int, ...], fill_value: npt.NDArray[Any] | None) -> tuple[object, ...]:
+    """The first arguments of the functions that compress."""
     # A 0 would end the text early for C.
     if "\0" in options:
         raise ValueError(f"options {options!r} hold a character 0")
-    return _call(_LIBRARY.quire_compress, options.encode(), value_type, len(extents), given, fill, values.ctypes.data, values.nbytes)
+    given = (ctypes.c_uint64 * len(extents))(*extents)
+    return options.encode(), value_type, len(extents), given, None if fill_value is None else fill_value.ctypes.data
+
+
+def _addresses(values: Sequence[npt.NDArray[Any]]) -> Any:
+    return (ctypes.c_void_p * len(values))(*(array.ctypes.data for array in values))
 
 
 def read_layout(stream: Buffer) -> tuple[int, tuple[int, ...]]:
@@ -109,6 +143,13 @@ def read_layout(stream: Buffer) -> tuple[int, tuple[int, ...]]:
 def decompress(stream: Buffer, values: npt.NDArray[Any]) -> None:
     """Decompresses a stream into an array, which lies in C order in memory and has the stream's length."""
     _call(_LIBRARY.quire_decompress, stream.ctypes.data, stream.nbytes, values.ctypes.data, values.nbytes)
+
+
+def decompress_batch(streams: Sequence[Buffer], values: Sequence[npt.NDArray[Any]]) -> None:
+    """Decompresses streams into arrays of one length, on all cores. As `decompress` for each."""
+    lengths = (ctypes.c_size_t * len(streams))(*(stream.nbytes for stream in streams))
+    length = values[0].nbytes if values else 0
+    _call(_LIBRARY.quire_decompress_batch, len(streams), _addresses(streams), lengths, _addresses(values), length, 0)
 
 
 def describe(stream: Buffer) -> bytes:

@@ -21,7 +21,7 @@ from .settings import Quire
 class QuireCodec(Codec):  # type: ignore[misc]
     """A codec from arrays, or bytes of arrays, to streams.
 
-    quire       what to keep, as a Quire or as options such as "abs=1e-3"
+    quire       what to keep, as a Quire or as options such as "abs=1e-3"; or Quire's own keywords, as in QuireCodec(abs=1e-3)
     dtype       type of the values where the codec is given plain bytes; an array says its own
     fill_value  a value that comes back bit for bit, whatever the bound allows
 
@@ -30,8 +30,10 @@ class QuireCodec(Codec):  # type: ignore[misc]
 
     codec_id = "quire"
 
-    def __init__(self, quire: Quire | str, dtype: npt.DTypeLike | None = None, fill_value: int | float | None = None) -> None:
-        self.quire = Quire.from_options(quire) if isinstance(quire, str) else quire
+    def __init__(
+        self, quire: Quire | str | None = None, dtype: npt.DTypeLike | None = None, fill_value: int | float | None = None, **keywords: Any
+    ) -> None:
+        self.quire = Quire.of_codec(quire, keywords)
         self.dtype = None if dtype is None else np.dtype(dtype)
         self.fill_value = fill_value
         if self.dtype is not None:

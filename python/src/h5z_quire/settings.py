@@ -95,6 +95,15 @@ class Quire(Mapping[str, Any]):
         """The filter's parameters in HDF5, for any client (FORMAT.md, section 10)."""
         return self._words
 
+    @classmethod
+    def of_codec(cls, quire: Quire | str | None, keywords: Mapping[str, Any]) -> Quire:
+        """What a codec is given: a Quire, options as a text, or Quire's own keywords. Raises ValueError for both or neither."""
+        if quire is None:
+            return cls(**keywords)
+        if keywords:
+            raise ValueError(f"a codec is given {quire!r} and {', '.join(keywords)}: give one text or Quire, or keywords alone")
+        return cls.from_options(quire) if isinstance(quire, str) else quire
+
     def check(self, dtype: npt.DTypeLike) -> None:
         """Raises ValueError, with the reason, if values of this type cannot be compressed so."""
         value = np.zeros(1, dtype)

@@ -8,25 +8,45 @@ Each chunk is the stream that `h5z_quire.compress` gives. zarr finds the codec b
 from __future__ import annotations
 
 import asyncio
+from abc import ABCMeta
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from zarr.abc.codec import ArrayBytesCodec
 
-from . import arrays
+from .arrays import compress_batch, decompress_batch
 from .settings import Quire
 
 if TYPE_CHECKING:
     from zarr.core.array_spec import ArraySpec
     from zarr.core.buffer import Buffer, NDBuffer
 
+_Given = TypeVar("_Given", "Buffer", "NDBuffer")
+_Made = TypeVar("_Made", "Buffer", "NDBuffer")
+
+# Bytes of values that are compressed or decompressed by one call. Chunks that do not lie in one piece in the array are copied for it.
+_BATCH_BYTES = 64 << 20
+
+
+class _SaysItsPlace(ABCMeta):
+    """zarr's error for `compressors=QuireCodec(...)` says nothing but the class: with this, also what to write."""
+
+    def __repr__(cls) -> str:
+        return f"{super().__repr__()} (write serializer={cls.__name__}(...), compressors=None)"
+
 
 @dataclass(frozen=True)
-class QuireCodec(ArrayBytesCodec):
-    """A codec from arrays to streams. Give `compressors=None` beside it: streams do not shrink further.
+class QuireCodec(ArrayBytesCodec, metaclass=_SaysItsPlace):
+    """A codec from arrays to streams. Give it as the serializer, with `compressors=None`: streams do not shrink further.
 
-    quire  what to keep, as a Quire or as options such as "abs=1e-3". The array's fill value comes back bit for bit, whatever the bound allows
+    quire  what to keep, as a Quire or as options such as "abs=1e-3"; or Quire's own keywords, as in QuireCodec(abs=1e-3). The array's fill value comes back
+           bit for bit, whatever the bound allows
+
+    Chunks that zarr hands over together are compressed and decompressed on all cores, or as many as QUIRE_THREADS says. zarr hands over one chunk at a time:
+    of an array several times at once, of a shard one after the other. `zarr.config.set({"codec_pipeline.batch_size": 8})` makes it eight.
 
     Raises ValueError for options that make no sense, and when an array is made whose type cannot be compressed so.
     """
@@ -34,8 +54,8 @@ class QuireCodec(ArrayBytesCodec):
     is_fixed_size = False
     quire: Quire
 
-    def __init__(self, quire: Quire | str) -> None:
-        object.__setattr__(self, "quire", Quire.from_options(quire) if isinstance(quire, str) else quire)
+    def __init__(self, quire: Quire | str | None = None, **keywords: Any) -> None:
+        object.__setattr__(self, "quire", Quire.of_codec(quire, keywords))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> QuireCodec:
@@ -57,16 +77,53 @@ class QuireCodec(ArrayBytesCodec):
         """Raises NotImplementedError, as zarr expects of codecs whose output has no fixed size."""
         raise NotImplementedError("the length of a stream depends on the values")
 
-    async def _encode_single(self, chunk_array: NDBuffer, chunk_spec: ArraySpec) -> Buffer | None:
-        stream = await asyncio.to_thread(arrays.compress, chunk_array.as_numpy_array(), self.quire, fill_value=_fill_value(chunk_spec))
-        return chunk_spec.prototype.buffer.from_bytes(stream)
+    async def encode(self, chunks_and_specs: Iterable[tuple[NDBuffer | None, ArraySpec]]) -> list[Buffer | None]:
+        """The streams of chunks; None for None."""
+        return await _in_batches(self._encode_batch, chunks_and_specs)
 
-    async def _decode_single(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
-        values = await asyncio.to_thread(arrays.decompress, chunk_bytes.as_numpy_array(), shape=chunk_spec.shape)
-        native = chunk_spec.dtype.to_native_dtype()
-        if values.dtype.newbyteorder("=") != native.newbyteorder("="):
-            raise ValueError(f"a chunk holds values of type {values.dtype}, the array has {native}: the chunk belongs to another array")
-        return chunk_spec.prototype.nd_buffer.from_numpy_array(values.astype(native, copy=False))
+    async def decode(self, chunks_and_specs: Iterable[tuple[Buffer | None, ArraySpec]]) -> list[NDBuffer | None]:
+        """The values of streams; None for None."""
+        return await _in_batches(self._decode_batch, chunks_and_specs)
+
+    def _encode_batch(self, chunks: Sequence[NDBuffer], spec: ArraySpec) -> list[Buffer]:
+        streams = compress_batch([chunk.as_numpy_array() for chunk in chunks], self.quire, fill_value=_fill_value(spec))
+        return [spec.prototype.buffer.from_bytes(stream) for stream in streams]
+
+    def _decode_batch(self, chunks: Sequence[Buffer], spec: ArraySpec) -> list[NDBuffer]:
+        arrays = decompress_batch([chunk.as_numpy_array() for chunk in chunks], spec.shape)
+        return [spec.prototype.nd_buffer.from_numpy_array(_checked(array, spec)) for array in arrays]
+
+
+async def _in_batches(
+    work: Callable[[Sequence[_Given], ArraySpec], list[_Made]], chunks_and_specs: Iterable[tuple[_Given | None, ArraySpec]]
+) -> list[_Made | None]:
+    """Has a thread work on the chunks that are there, one batch of chunks of equal type and shape after the other."""
+    chunks = list(chunks_and_specs)
+    made: list[_Made | None] = [None] * len(chunks)
+    for spec, numbers in _batches(chunks):
+        results = await asyncio.to_thread(work, [chunk for number in numbers if (chunk := chunks[number][0]) is not None], spec)
+        for number, result in zip(numbers, results):
+            made[number] = result
+    return made
+
+
+def _batches(chunks: Sequence[tuple[_Given | None, ArraySpec]]) -> Iterator[tuple[ArraySpec, list[int]]]:
+    """The numbers of chunks that follow one another with the same specification, and have no more than `_BATCH_BYTES` of values."""
+    there = (number for number, (chunk, _) in enumerate(chunks) if chunk is not None)
+    for spec, group in groupby(there, key=lambda number: chunks[number][1]):
+        numbers = list(group)
+        chunk_bytes = int(np.prod(spec.shape, dtype=object)) * spec.dtype.to_native_dtype().itemsize
+        most = max(1, _BATCH_BYTES // max(1, chunk_bytes))
+        for first in range(0, len(numbers), most):
+            yield spec, numbers[first : first + most]
+
+
+def _checked(values: npt.NDArray[Any], spec: ArraySpec) -> npt.NDArray[Any]:
+    """The values in the type of the array. Raises ValueError if they are of another one."""
+    native = spec.dtype.to_native_dtype()
+    if values.dtype.newbyteorder("=") != native.newbyteorder("="):
+        raise ValueError(f"a chunk holds values of type {values.dtype}, the array has {native}: the chunk belongs to another array")
+    return values.astype(native, copy=False)
 
 
 def _fill_value(chunk_spec: ArraySpec) -> Any:
