@@ -4,9 +4,9 @@ use h5zquire::FILTER_ID;
 use hdf5::Dataset;
 
 use crate::datasets::Source;
-use crate::library::chunks;
 use crate::library::codec::Codec;
 use crate::library::numbers::Numbers;
+use crate::library::{chunks, make_room};
 use crate::slabs::{self, Range};
 
 /// A copy of a dataset.
@@ -82,7 +82,7 @@ impl<'a> Copied<'a> {
         };
         let each = self.numbers.scalar.size();
         let whole: Vec<Range> = ranges.iter().zip(chunk).map(|(&(start, _), &side)| (start, side)).collect();
-        decoded.whole.resize(slabs::values(&whole) * each, 0);
+        make_room(&mut decoded.whole, slabs::values(&whole), each)?;
         codec.decompress(stream, &mut decoded.whole)?;
         if whole == ranges {
             return Ok(&decoded.whole);

@@ -37,7 +37,7 @@ fn check_id(id: hdf5_sys::h5i::hid_t) -> Result<hdf5_sys::h5i::hid_t> {
 ///
 /// # Errors
 /// If there is not enough memory.
-fn make_room(bytes: &mut Vec<u8>, count: usize, each: usize) -> Result<()> {
+pub(crate) fn make_room(bytes: &mut Vec<u8>, count: usize, each: usize) -> Result<()> {
     let length =
         count.checked_mul(each).ok_or_else(|| format!("{count} values of {each} bytes are more than any memory holds"))?;
     bytes.try_reserve(length.saturating_sub(bytes.len())).map_err(|_| format!("no memory for {length} bytes"))?;
