@@ -7,10 +7,12 @@ Run by demo.sh, which makes the environment, the plugin and the data. The work, 
 3. `measure`          writes each field at each bound to compressed.h5, reads, checks and times it
 4. `check_netcdf`     writes and reads a field through the netCDF4 package, which has an HDF5 library of its own
 5. `check_tools`      compresses and decompresses a field with h5repack, and compares h5repack, h5dump and h5py
-6. `report`           makes the table, for the terminal and for the file that --results names
+6. `both_ways`        writes and reads a field through HDF5's filter pipeline, and on all cores beside it: the same chunks, byte for byte
+7. `report`           makes the tables, for the terminal and for the file that --results names
 """
 
 import argparse
+import contextlib
 import ctypes
 import functools
 import importlib.util
@@ -358,11 +360,50 @@ def tools_version() -> str:
     return run("h5dump", "--version").split()[-1]
 
 
-# 6. Report
+# 6. All cores
 
 
-def report(rows: list[Row], remarks: list[str], plugin: Path) -> str:
-    """Machine, table, summary."""
+def both_ways(field: Field, scratch: Path) -> list[str]:
+    """Write and read a field, twice along each axis, with h5py alone, and inside h5z_quire.parallel(). Returns a table; raises Violation where a stored
+    chunk differs."""
+    import h5z_quire
+
+    # As it is, it has eight chunks: starting threads takes as long as these.
+    field = Field(field.name, np.tile(field.values, (2,) * field.values.ndim), field.fill)
+    size = field.values.nbytes / 1e6
+    lines = [
+        f"{field.name}, repeated to {'x'.join(map(str, field.values.shape))}: MB/s with h5py alone (chunk by chunk, on one thread), and inside",
+        "h5z_quire.parallel() (all cores); the stored chunks are the same, byte for byte",
+        f"{'bound':>6} {'write, h5py':>12} {'parallel':>9} {'read, h5py':>12} {'parallel':>9}",
+    ]
+    for relative in RELATIVE_BOUNDS:
+        bound, speeds, chunks = relative * field.range, [], []
+        for way, file in ((contextlib.nullcontext, scratch / "alone.h5"), (h5z_quire.parallel, scratch / "parallel.h5")):
+            with way():
+                write_time, _ = timed(lambda: compress(file, field, bound))
+                read_time, decoded = timed(lambda: read(file, field.name))
+            check(field, decoded, bound)
+            speeds.append((size / write_time, size / read_time))
+            chunks.append(stored_chunks(file, field.name))
+        if chunks[0] != chunks[1]:
+            raise Violation(f"{field.name} at {relative:g}: h5py alone and h5z_quire.parallel() write different chunks")
+        (alone_in, alone_out), (parallel_in, parallel_out) = speeds
+        lines.append(f"{relative:>6g} {alone_in:>12.0f} {parallel_in:>9.0f} {alone_out:>12.0f} {parallel_out:>9.0f}")
+    return lines
+
+
+def stored_chunks(file: Path, name: str) -> list[tuple[int, bytes]]:
+    """Filter mask and stored bytes of each chunk."""
+    with h5py.File(file) as source:
+        dataset = source[name].id
+        return [dataset.read_direct_chunk(dataset.get_chunk_info(number).chunk_offset) for number in range(dataset.get_num_chunks())]
+
+
+# 7. Report
+
+
+def report(rows: list[Row], ways: list[str], remarks: list[str], plugin: Path) -> str:
+    """Machine, tables, summary."""
     root = Path(__file__).resolve().parent.parent
     shown = plugin.relative_to(root) if plugin.is_relative_to(root) else plugin
     lines = [
@@ -381,7 +422,7 @@ def report(rows: list[Row], remarks: list[str], plugin: Path) -> str:
         ratios = [row.ratio for row in rows if row.relative == relative]
         if ratios:
             lines.append(f"geometric mean of the ratio at {relative:g}: {geometric_mean(ratios):.2f} ({len(ratios)} fields)")
-    return "\n".join([*lines, *remarks, ""])
+    return "\n".join([*lines, *remarks, "", *ways, ""])
 
 
 def table(rows: list[Row]) -> list[str]:
@@ -455,22 +496,25 @@ def main() -> int:
     by_name = {field.name: field for field in fields}
     step(f"writing {len(fields)} fields to {arguments.data / 'original.h5'}")
     write_originals(arguments.data / "original.h5", fields)
-    remarks = []
+    remarks: list[str] = []
+    ways: list[str] = []
     with tempfile.TemporaryDirectory(dir=arguments.data) as scratch_name:
         scratch = Path(scratch_name)
         step(f"compressing, reading and checking each at {', '.join(f'{bound:g}' for bound in RELATIVE_BOUNDS)} of its range")
         rows, violations = measure(fields, arguments.data / "compressed.h5", scratch)
         sea, velocity = by_name["sea_surface_temperature"], by_name["turbulence_velocity"]
         for text, work in (
-            ("netCDF-4 file", lambda: check_netcdf(sea, arguments.data / "compressed.nc")),
-            ("h5repack in and out, h5dump", lambda: check_tools(velocity, arguments.data / "original.h5", scratch)),
+            ("netCDF-4 file", lambda: remarks.append(check_netcdf(sea, arguments.data / "compressed.nc"))),
+            ("h5repack in and out, h5dump", lambda: remarks.append(check_tools(velocity, arguments.data / "original.h5", scratch))),
+            # Last: the package puts its own copy of the plugin first.
+            ("all cores", lambda: ways.extend(both_ways(velocity, scratch))),
         ):
             step(text)
             try:
-                remarks.append(work())
+                work()
             except (Violation, RuntimeError, OSError) as error:
                 violations.append(f"{text}: {error}")
-    text = report(rows, remarks, plugin)
+    text = report(rows, ways, remarks, plugin)
     print(text, end="")
     for violation in violations:
         print(f"error: {violation}", file=sys.stderr)

@@ -47,6 +47,10 @@ step "plugin and generator, release build"
 plugin="$(build_plugin -p h5-samples)"
 generate="$(dirname "$plugin")/generate"
 
+step "the Python package, for whole arrays on all cores"
+QUIRE_LIBRARY="$(realpath "$plugin")" "$environment/bin/python" -m pip install "${quiet_pip[@]}" --disable-pip-version-check --no-deps \
+  --force-reinstall "$repository_root/python" >&2 || fail "pip could not install the package h5z-quire from $repository_root/python"
+
 step "fields"
 # The generator writes fields.json last, so that a folder with that file is complete. A newer generator may write other fields.
 if [[ ! -f "$data/fields.json" || "$generate" -nt "$data/fields.json" ]]; then
