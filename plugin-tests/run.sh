@@ -89,6 +89,8 @@ emulated=""
 if [[ "$(uname -m)" == x86_64 ]] && grep -qw avx2 /proc/cpuinfo; then
   part "build: the kernels for the CPU"
   gpu/emulator/test.sh --build
+  # The driver for the tests of processes that share GPUs.
+  export QUIRE_EMULATOR="${CARGO_TARGET_DIR:-$PWD/target}/emulator"
   part "unit tests, codec tests, and every client against the plugin; beside them the kernels on the CPU, against the codec"
   (
     emulated_failed=()

@@ -99,7 +99,7 @@ int quire_describe(const void *stream, size_t length, quire_bytes *result);
  *   device         the GPU's name, or null
  *   why            the reason for that backend
  *   kernels_built  whether GPU kernels are in this library
- * Looks for a GPU as the first large array would, which takes some 300 ms where there is one. */
+ * Opens a GPU where there is one, and waits for it, some 300 ms. */
 int quire_info(quire_bytes *result);
 
 /* Compresses `count` arrays of one layout on all cores, and the GPU as quire_compress does.

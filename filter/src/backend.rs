@@ -6,12 +6,13 @@
 //!                                 └────────────────────────────┴─> quire_codec, or an error ──> log
 //! ```
 //!
-//! Both make the same bytes: only speed depends on the processor. The environment is read when the first call comes:
+//! Both make the same bytes: only speed depends on the processor. So with `auto` a chunk goes to whichever is free: [`turn`] says whether the GPU is, and
+//! [`opening`] when it is worth opening. The environment is read when the first call comes:
 //!
 //! | variable | values |
 //! |---|---|
-//! | `QUIRE_BACKEND` | `auto` (default): the GPU for chunks of at least [`GPU_FROM_BYTES`], the CPU for others and wherever the GPU cannot; `cpu`; `cuda`: what the GPU cannot do is an error |
-//! | `QUIRE_DEVICE` | number of the GPU, 0 by default |
+//! | `QUIRE_BACKEND` | `auto` (default): the GPU for chunks of [`GPU_FROM_BYTES`] and more, if it can; `cpu`; `cuda`: what the GPU cannot do is an error |
+//! | `QUIRE_DEVICE` | `auto` (default): that of the process's number on its node, see [`rank`]; or the number of the GPU |
 //! | `QUIRE_LOG` | `1`: a line on stderr whenever the processor, or the reason for it, changes; 0 by default |
 //! | `QUIRE_THREADS` | threads that take the chunks of whole arrays, see [`crate::arrays`]; what the process may use by default |
 //! | `QUIRE_DICTIONARY` | a file with codebooks to choose from besides the built-in ones, see [`crate::dictionary`]; none by default |
@@ -19,15 +20,29 @@
 //!
 //! Nothing of CUDA runs before a chunk asks for it; `cuda` asks when a dataset is created.
 
+/// When `auto` opens the GPU.
+mod opening;
+/// How fast the processors have been.
+mod pace;
+/// Which of several GPUs is a process's.
+mod rank;
+/// Whether the GPU is free.
+mod turn;
+
 use std::ffi::CStr;
 use std::fmt;
 use std::num::NonZero;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use quire_codec::stages::adaptive::{AdaptiveDictionary, UserDictionary};
 use quire_codec::{AdaptPolicy, CodebookPolicy, Config, Error, Layout, Result, Unverified, Workspace, memory};
 use quire_gpu::{Compressed, Device};
 
+use self::pace::Pace;
+use self::rank::LocalRank;
+use self::turn::Turn;
 use crate::ALLOCATOR;
 use crate::dictionary;
 use crate::environment;
@@ -60,8 +75,8 @@ impl Stream<'_> {
     }
 }
 
-/// Compresses a chunk. `kept` is room for the stream, `history` what the thread's chunks before have left. The chunk stays as it is, so that a failure loses nothing; what comes back no longer
-/// needs it, and can be written over it.
+/// Compresses a chunk. `kept` is room for the stream, `history` what the thread's chunks before have left.
+/// The chunk stays as it is, so that a failure loses nothing; what comes back no longer needs it, and can be written over it.
 ///
 /// # Errors
 /// The codec's, and `InvalidArgument` where the environment does not allow the CPU.
@@ -77,12 +92,16 @@ pub(crate) fn compress<'a>(
     let adapt = config.adapt;
     let config = Config { codebook: settings.codebook, books: dictionary::books(config, history)?, ..*config };
     let mut pinned = None;
-    let attempt = settings.gpu(chunk.len()).and_then(|device| {
+    let watch = Watch::start(Direction::Compress, chunk.len());
+    let attempt = settings.gpu(Direction::Compress, chunk.len()).and_then(|(device, _turn)| {
         pinned = compress_on(device, chunk, layout, &config, kept)?;
+        watch.note_gpu();
         Ok(device)
     });
     if !settings.is_done(Direction::Compress, attempt)? {
+        let watch = Watch::start(Direction::Compress, chunk.len());
         workspace.compress(chunk, layout, &config, kept)?;
+        watch.note_cpu();
     }
     let mut stream = pinned.map_or(Stream::Kept(kept), Stream::Pinned);
     if let Some(history) = history.as_mut().filter(|_| adapt == AdaptPolicy::History) {
@@ -103,7 +122,13 @@ pub(crate) fn decompress(stream: Unverified<'_>, chunk: &mut [u8], workspace: &m
     if !stream.header().coding.has_planes() {
         return on_the_cpu(chunk);
     }
-    let attempt = settings.gpu(chunk.len()).and_then(|device| decompress_on(device, stream, chunk));
+    let length = chunk.len();
+    let watch = Watch::start(Direction::Decompress, length);
+    let attempt = settings.gpu(Direction::Decompress, length).and_then(|(device, _turn)| {
+        let device = decompress_on(device, stream, chunk)?;
+        watch.note_gpu();
+        Ok(device)
+    });
     if let Err(Obstacle::Gpu(quire_gpu::Error::Refused)) = attempt {
         // The CPU's decoder finds the reason and has the words for it.
         on_the_cpu(chunk)?;
@@ -113,7 +138,36 @@ pub(crate) fn decompress(stream: Unverified<'_>, chunk: &mut [u8], workspace: &m
     if settings.is_done(Direction::Decompress, attempt)? {
         return Ok(());
     }
-    on_the_cpu(chunk)
+    let watch = Watch::start(Direction::Decompress, length);
+    on_the_cpu(chunk)?;
+    watch.note_cpu();
+    Ok(())
+}
+
+/// Measures the time of a chunk that is for a GPU.
+struct Watch {
+    direction: Direction,
+    bytes: usize,
+    begun: Option<Instant>,
+}
+
+impl Watch {
+    fn start(direction: Direction, bytes: usize) -> Self {
+        Self { direction, bytes, begun: (bytes >= GPU_FROM_BYTES).then(Instant::now) }
+    }
+
+    fn note_cpu(&self) {
+        let Some(begun) = self.begun else { return };
+        let taken = begun.elapsed();
+        opening::note_work(taken);
+        Pace::of(self.direction).note_cpu(self.bytes, taken);
+    }
+
+    fn note_gpu(&self) {
+        if let Some(begun) = self.begun {
+            Pace::of(self.direction).note_gpu(self.bytes, begun.elapsed());
+        }
+    }
 }
 
 /// Where chunks will be compressed and decompressed, as far as can be told before there are any.
@@ -127,7 +181,7 @@ pub(crate) struct Outlook {
     pub(crate) why: String,
 }
 
-/// Tells where chunks of a type and a size that are for a GPU will go. Asks for the GPU as the first of them would, which opens it.
+/// Tells where chunks of a type and a size that are for a GPU will go. Opens the GPU and waits for it.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -137,15 +191,20 @@ pub(crate) fn outlook() -> Result<Outlook> {
         Ok(settings) => settings,
         Err(error) => return none(error),
     };
-    match settings.gpu(GPU_FROM_BYTES) {
+    let asked = match settings.backend {
+        Backend::Cpu => Err(Obstacle::Unwanted),
+        Backend::Auto | Backend::Cuda => settings.open(),
+    };
+    match asked {
         Ok(device) => Ok(Outlook {
             backend: "cuda",
             device: Some(device.name()),
             why: match settings.backend {
-                Backend::Cuda => memory::text("QUIRE_BACKEND=cuda")?,
+                Backend::Cuda => memory::text(format_args!("QUIRE_BACKEND=cuda; {}", settings.choice().as_str()))?,
                 _ => memory::text(format_args!(
-                    "GPU {} can be used, by chunks of {GPU_FROM_BYTES} bytes and more",
-                    settings.device
+                    "{} can be used, by chunks of {GPU_FROM_BYTES} bytes and more, {}",
+                    settings.choice().as_str(),
+                    turn::describe(device)
                 ))?,
             },
         }),
@@ -240,11 +299,30 @@ enum Backend {
 /// Takes the value of a variable.
 type Reader<'a> = &'a mut dyn FnMut(Option<&CStr>) -> Result<()>;
 
+/// Which GPU a process is to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    Number(usize),
+    /// `auto`: that of the process's local rank, if it has one, else the first.
+    ByRank(Option<LocalRank>),
+}
+
+impl Choice {
+    /// The number of the GPU. For a rank the driver is asked how many there are; where it shows none, opening number 0 finds out why.
+    fn ordinal(self) -> usize {
+        match self {
+            Self::Number(number) => number,
+            Self::ByRank(None) => 0,
+            Self::ByRank(Some(LocalRank { rank, .. })) => rank % quire_gpu::visible_devices().max(1),
+        }
+    }
+}
+
 /// What the environment says.
 #[derive(Debug, PartialEq, Eq)]
 struct Settings {
     backend: Backend,
-    device: usize,
+    device: Choice,
     log: bool,
     codebook: CodebookPolicy,
     threads: Option<NonZero<usize>>,
@@ -266,19 +344,21 @@ impl Settings {
 
     /// Understands variables, of which `variable` hands the values on; an empty one counts as missing.
     fn read(variable: impl Fn(&CStr, Reader<'_>) -> Result<()>) -> Result<Self> {
-        let mut settings = Self { backend: Backend::Auto, device: 0, log: false, codebook: CodebookPolicy::Auto, threads: None };
+        let device = Choice::ByRank(LocalRank::read(&variable)?);
+        let mut settings = Self { backend: Backend::Auto, device, log: false, codebook: CodebookPolicy::Auto, threads: None };
         variable(c"QUIRE_BACKEND", &mut |value| {
             let choices = [("auto", Backend::Auto), ("cpu", Backend::Cpu), ("cuda", Backend::Cuda)];
             choose("QUIRE_BACKEND", value, &choices, &mut settings.backend)
         })?;
         variable(c"QUIRE_DEVICE", &mut |value| {
-            let Some(value) = value.filter(|value| !value.is_empty()) else { return Ok(()) };
-            settings.device = value.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
+            let Some(value) = value.filter(|value| !value.is_empty() && *value != c"auto") else { return Ok(()) };
+            let number = value.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
                 let value = Lossy(value.to_bytes());
                 Error::invalid(format_args!(
-                    "QUIRE_DEVICE={value} is not the number of a GPU: give 0, 1, 2, ... as in nvidia-smi"
+                    "QUIRE_DEVICE={value} is not the number of a GPU: give 0, 1, 2, ... as in nvidia-smi, or auto"
                 ))
             })?;
+            settings.device = Choice::Number(number);
             Ok(())
         })?;
         variable(c"QUIRE_LOG", &mut |value| choose("QUIRE_LOG", value, &[("0", false), ("1", true)], &mut settings.log))?;
@@ -299,18 +379,53 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The GPU, if a chunk of `chunk_bytes` bytes goes there.
-    fn gpu(&self, chunk_bytes: usize) -> std::result::Result<&'static Device, Obstacle> {
+    /// The GPU and leave to use it, if a chunk of `chunk_bytes` bytes goes there.
+    fn gpu(&self, direction: Direction, chunk_bytes: usize) -> std::result::Result<(&'static Device, Turn), Obstacle> {
         match self.backend {
             Backend::Cpu => Err(Obstacle::Unwanted),
             Backend::Auto if chunk_bytes < GPU_FROM_BYTES => Err(Obstacle::Small(chunk_bytes)),
-            Backend::Auto | Backend::Cuda => self.open(),
+            Backend::Auto => {
+                opening::is_over(self.device)?;
+                let device = self.open()?;
+                Ok((device, Turn::take(device, direction)?))
+            }
+            Backend::Cuda => Ok((self.open()?, Turn::of_right())),
         }
     }
 
-    /// The GPU, if there is memory for what others allocate on the way there, who end the process where there is none.
+    /// The GPU, opened now unless it is open, if there is memory for what others allocate on the way there, who end the process where there is none.
     fn open(&self) -> std::result::Result<&'static Device, Obstacle> {
-        if ALLOCATOR.is_low() { Err(Obstacle::LowMemory) } else { Ok(quire_gpu::device(self.device)?) }
+        if ALLOCATOR.is_low() {
+            return Err(Obstacle::LowMemory);
+        }
+        let opened = quire_gpu::device(self.device.ordinal());
+        // Whatever came of it: the next chunk need not wait for more work to hear it.
+        opening::is_over_now();
+        let device = opened?;
+        if self.log && matches!(self.device, Choice::ByRank(Some(_))) {
+            self.log_choice();
+        }
+        Ok(device)
+    }
+
+    /// The GPU that is open, and why it is this one.
+    fn choice(&self) -> Message<256> {
+        match self.device {
+            Choice::Number(number) => Message::new(format_args!("GPU {number}")),
+            Choice::ByRank(None) => Message::new("GPU 0"),
+            Choice::ByRank(Some(rank)) => {
+                let (number, visible) = (self.device.ordinal(), quire_gpu::visible_devices());
+                Message::new(format_args!("GPU {number} of {visible} for {rank}"))
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn log_choice(&self) {
+        static IS_SAID: AtomicBool = AtomicBool::new(false);
+        if !IS_SAID.swap(true, Ordering::Relaxed) {
+            say(format_args!("QUIRE_DEVICE=auto: {}", self.choice().as_str()));
+        }
     }
 
     /// Whether the GPU has done a call; if not, it is the CPU's.
@@ -320,10 +435,17 @@ impl Settings {
     fn is_done(&self, direction: Direction, attempt: std::result::Result<&'static Device, Obstacle>) -> Result<bool> {
         match attempt {
             Ok(device) => {
-                self.log(direction, format_args!("on cuda:{} ({})", self.device, device.name()));
+                self.log(direction, format_args!("on cuda:{} ({})", self.device.ordinal(), device.name()));
                 Ok(true)
             }
             Err(obstacle) if self.backend == Backend::Cuda => Err(obstacle.into_error()),
+            // These come and go with every chunk.
+            Err(obstacle @ (Obstacle::Busy | Obstacle::Slower)) => {
+                if self.log {
+                    say_once(format_args!("{} on the CPU as well: {obstacle}", direction.name()));
+                }
+                Ok(false)
+            }
             Err(obstacle) => {
                 self.log(direction, format_args!("on the CPU: {obstacle}"));
                 if obstacle.is_surprise() && !self.log {
@@ -406,6 +528,16 @@ enum Obstacle {
     NoMemory(usize),
     /// The host has no memory but the reserve, which is for calls under way.
     LowMemory,
+    /// The process has had too little work to open a GPU for it.
+    LittleWork,
+    /// The GPU is being opened.
+    Opening,
+    /// The process ends before the GPU is open.
+    Ending,
+    /// Another process is using the GPU.
+    Busy,
+    /// The CPU is faster, as other processes use the GPU, too.
+    Slower,
     /// The GPU itself.
     Gpu(quire_gpu::Error),
 }
@@ -438,6 +570,15 @@ impl fmt::Display for Obstacle {
             Self::Small(bytes) => write!(formatter, "chunk of {bytes} bytes is below {GPU_FROM_BYTES}, where the GPU gains"),
             Self::NoMemory(bytes) => write!(formatter, "the host has no memory for a stream of {bytes} bytes"),
             Self::LowMemory => formatter.write_str("the host is out of memory, so that the GPU takes no new chunk"),
+            Self::LittleWork => write!(
+                formatter,
+                "a GPU is opened after {} ms of the CPU's work on chunks for it",
+                opening::OPEN_AFTER.as_millis()
+            ),
+            Self::Opening => formatter.write_str("the GPU is being opened"),
+            Self::Ending => formatter.write_str("the process ends before the GPU is open"),
+            Self::Busy => formatter.write_str("another process is using the GPU"),
+            Self::Slower => formatter.write_str("the CPU is faster at the moment, as other processes use the GPU, too"),
             Self::Gpu(error) => error.fmt(formatter),
         }
     }
@@ -485,19 +626,36 @@ mod tests {
 
     #[test]
     fn nothing_set_means_auto() {
-        let default = Settings { backend: Backend::Auto, device: 0, log: false, codebook: CodebookPolicy::Auto, threads: None };
+        let device = Choice::ByRank(None);
+        let default = Settings { backend: Backend::Auto, device, log: false, codebook: CodebookPolicy::Auto, threads: None };
         assert_eq!(read(&[]), Ok(default));
         assert_eq!(read(&[("QUIRE_BACKEND", ""), ("QUIRE_DEVICE", ""), ("QUIRE_LOG", "")]), read(&[]));
+        assert_eq!(read(&[("QUIRE_DEVICE", "auto")]), read(&[]));
     }
 
     #[test]
     fn every_value_is_understood() {
         let variables = [("QUIRE_BACKEND", "cuda"), ("QUIRE_DEVICE", "3"), ("QUIRE_LOG", "1"), ("QUIRE_CODEBOOK", "custom")];
-        let all = Settings { backend: Backend::Cuda, device: 3, log: true, codebook: CodebookPolicy::Custom, threads: None };
+        let device = Choice::Number(3);
+        let all = Settings { backend: Backend::Cuda, device, log: true, codebook: CodebookPolicy::Custom, threads: None };
         assert_eq!(read(&variables), Ok(all));
         assert_eq!(read(&[("QUIRE_BACKEND", "cpu")]).map(|settings| settings.backend), Ok(Backend::Cpu));
         assert_eq!(read(&[("QUIRE_THREADS", "7")]).map(|settings| settings.threads), Ok(NonZero::new(7)));
         assert_eq!(read(&[("QUIRE_CODEBOOK", "dictionary")]).map(|settings| settings.codebook), Ok(CodebookPolicy::Dictionary));
+    }
+
+    #[test]
+    fn the_local_rank_is_that_of_the_program_that_started_the_process() {
+        let chosen = |variables: &[(&str, &str)]| match read(variables).expect("settings").device {
+            Choice::ByRank(rank) => rank.map_or_else(|| "none".to_owned(), |rank| rank.to_string()),
+            Choice::Number(number) => number.to_string(),
+        };
+        let (slurm, open_mpi) = (("SLURM_LOCALID", "0"), ("OMPI_COMM_WORLD_LOCAL_RANK", "5"));
+        assert_eq!(chosen(&[slurm]), "SLURM_LOCALID=0");
+        assert_eq!(chosen(&[slurm, open_mpi]), "OMPI_COMM_WORLD_LOCAL_RANK=5", "mpirun under sbatch");
+        assert_eq!(chosen(&[("MPI_LOCALRANKID", "-1"), ("PMI_LOCAL_RANK", "3")]), "PMI_LOCAL_RANK=3");
+        assert_eq!(chosen(&[("MPI_LOCALRANKID", "")]), "none");
+        assert_eq!(chosen(&[open_mpi, ("QUIRE_DEVICE", "2")]), "2");
     }
 
     #[test]
@@ -523,7 +681,7 @@ mod tests {
     #[test]
     fn a_forced_gpu_takes_chunks_of_any_size_and_gives_reasons_for_an_error() {
         let forced = read(&[("QUIRE_BACKEND", "cuda"), ("QUIRE_DEVICE", "64")]).expect("settings");
-        let Err(obstacle @ Obstacle::Gpu(_)) = forced.gpu(4) else { panic!("there are no 65 GPUs") };
+        let Err(obstacle @ Obstacle::Gpu(_)) = forced.gpu(Direction::Compress, 4) else { panic!("there are no 65 GPUs") };
         let error = forced.is_done(Direction::Compress, Err(obstacle)).expect_err("forced").to_string();
         assert_eq!(error, "QUIRE_BACKEND=cuda, but there is no GPU 64: numbers go up to 63");
     }
@@ -533,7 +691,7 @@ mod tests {
         let auto = read(&[("QUIRE_DEVICE", "64")]).expect("settings");
         let small = format!("chunk of {} bytes is below {GPU_FROM_BYTES}", GPU_FROM_BYTES - 1);
         for (bytes, text) in [(GPU_FROM_BYTES - 1, small.as_str()), (GPU_FROM_BYTES, "there is no GPU 64")] {
-            let Err(obstacle) = auto.gpu(bytes) else { panic!("there are no 65 GPUs") };
+            let Err(obstacle) = auto.gpu(Direction::Compress, bytes) else { panic!("there are no 65 GPUs") };
             assert!(obstacle.to_string().starts_with(text), "{obstacle}");
             assert_eq!(auto.is_done(Direction::Compress, Err(obstacle)), Ok(false));
         }

@@ -53,6 +53,7 @@ impl<const SIZE: usize> fmt::Write for Message<SIZE> {
 }
 
 /// What the system says of an error number.
+#[derive(Debug)]
 pub(crate) struct OsError(pub(crate) i32);
 
 impl OsError {

@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -404,17 +406,40 @@ using namespace cuda_on_cpu;
 typedef unsigned long long Address;
 enum Result { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500 };
 
-API cuInit(unsigned) { return OK; }
+/// A number from the environment, which tests set.
+static int from_environment(const char* name, int otherwise) {
+  const char* text = getenv(name);
+  return text ? atoi(text) : otherwise;
+}
+
+/// What exit() does while a context is being opened is tested: a real driver takes itself down then. A forked child has nothing to take down.
+static std::atomic<int> opening;
+static const pid_t process = getpid();
+static void end() {
+  if (opening && process == getpid()) fprintf(stderr, "the driver ends while a context is being opened\n"), abort();
+}
+
+API cuInit(unsigned) {
+  static const int registered = atexit(end);
+  return registered;
+}
 API cuDriverGetVersion(int* version) { return *version = 13000, OK; }
 API cuGetErrorName(int, const char** text) { return *text = "EMULATOR_ERROR", OK; }
 API cuGetErrorString(int, const char** text) { return *text = "an error of the stand-in for the driver", OK; }
 
-API cuDeviceGetCount(int* count) { return *count = 1, OK; }
-API cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal == 0 ? OK : INVALID_VALUE; }
-API cuDeviceGetName(char* name, int size, int) { return snprintf(name, size_t(size), "CPU in place of a GPU"), OK; }
+/// QUIRE_EMULATOR_GPUS is the number of devices. Their buses are 0, 1, ... and their names end in their numbers where there are several.
+static int devices() { return from_environment("QUIRE_EMULATOR_GPUS", 1); }
+API cuDeviceGetCount(int* count) { return *count = devices(), OK; }
+API cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal < devices() ? OK : INVALID_VALUE; }
+API cuDeviceGetName(char* name, int size, int device) {
+  const std::string number = devices() > 1 ? " " + std::to_string(device) : "";
+  return snprintf(name, size_t(size), "CPU in place of a GPU%s", number.c_str()), OK;
+}
+API cuDeviceGetPCIBusId(char* text, int size, int device) { return snprintf(text, size_t(size), "0000:%02X:00.0", 0xa0 + device), OK; }
 API cuDeviceGetAttribute(int* value, int attribute, int) {
-  enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76 };
-  return *value = attribute == MULTIPROCESSORS ? 4 : attribute == MAJOR ? 9 : 0, OK;
+  enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76, MPS_ENABLED = 133 };
+  const int mps = from_environment("QUIRE_EMULATOR_MPS", 0);
+  return *value = attribute == MULTIPROCESSORS ? 4 : attribute == MAJOR ? 9 : attribute == MPS_ENABLED ? mps : 0, OK;
 }
 API cuDeviceTotalMem_v2(size_t* size, int) { return *size = size_t(4) << 30, OK; }
 
@@ -425,7 +450,13 @@ static pthread_key_t context_key = [] {
   return key;
 }();
 static int the_context;
-API cuDevicePrimaryCtxRetain(void** context, int) { return *context = &the_context, OK; }
+/// Takes QUIRE_EMULATOR_OPENING milliseconds.
+API cuDevicePrimaryCtxRetain(void** context, int) {
+  opening++;
+  usleep(1000u * unsigned(from_environment("QUIRE_EMULATOR_OPENING", 0)));
+  opening--;
+  return *context = &the_context, OK;
+}
 API cuDevicePrimaryCtxRelease_v2(int) { return OK; }
 API cuCtxGetCurrent(void** context) { return *context = pthread_getspecific(context_key), OK; }
 API cuCtxSetCurrent(void* context) { return pthread_setspecific(context_key, context); }
@@ -485,7 +516,11 @@ API cuGraphInstantiateWithFlags(Recording** executable, Recording* graph, Addres
 API cuGraphDestroy(Recording* graph) { return delete graph, OK; }
 API cuGraphExecDestroy(Recording* executable) { return delete executable, OK; }
 API cuGraphUpload(Recording*, Stream*) { return OK; }
+/// For tests: how many recordings this process has launched.
+static std::atomic<int> launched;
+API quire_emulator_launched() { return launched; }
 API cuGraphLaunch(Recording* executable, Stream*) {
+  launched++;
   for (auto& work : *executable) work();
   check_all_fences();
   return OK;

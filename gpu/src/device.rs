@@ -1,6 +1,6 @@
 //! A GPU of this process: context, kernels and tables, opened once; sessions, lent to callers.
 
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use once_cell::sync::OnceCell;
 use quire_codec::stages::{Compressor, with_settled_bound};
 use quire_codec::{Config, Layout, Unverified, Verified, Workspace, memory};
 
+use crate::card::Card;
 use crate::error::{Context as _, Error, Reason, Result, kernels_not_built, reason};
 use crate::launch::{FUNCTIONS, RestoreContext, driver_is_present, has_function};
 use crate::limits::check_layout;
@@ -37,6 +38,7 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 pub struct Device {
     loaded: Loaded,
     name: String,
+    card: Card,
     idle: Mutex<Idle>,
     returned: Condvar,
     failure: OnceCell<Reason>,
@@ -53,12 +55,16 @@ struct Idle {
 /// # Errors
 /// `Unavailable` or `OutOfMemory`, with the reason. Reasons that stay are found once a process.
 pub fn device(ordinal: usize) -> Result<&'static Device> {
-    let first = PROCESS.load(Ordering::Relaxed);
-    if first != 0 && first != std::process::id() {
-        return Err(Error::Unavailable(reason!(
-            "this process was forked from process {first} after that had used the GPU: CUDA does not work here; start workers with spawn"
-        )));
-    }
+    device_in_steps(ordinal, &|| true)
+}
+
+/// As [`device`]. Calls `go_on` between the steps of opening, each of which takes up to a few tenths of a second, and gives up where it returns false: the process
+/// is about to end.
+///
+/// # Errors
+/// As [`device`].
+pub fn device_in_steps(ordinal: usize, go_on: &dyn Fn() -> bool) -> Result<&'static Device> {
+    let first = first_process()?;
     let Some(slot) = DEVICES.get(ordinal) else {
         return Err(Error::Unavailable(reason!("there is no GPU {ordinal}: numbers go up to {}", MAX_DEVICES - 1)));
     };
@@ -79,7 +85,7 @@ pub fn device(ordinal: usize) -> Result<&'static Device> {
         return Err(error.clone());
     }
     failures.retain(|(failed, ..)| *failed != ordinal);
-    slot.get_or_try_init(|| Device::open(ordinal)).inspect_err(|error| {
+    slot.get_or_try_init(|| Device::open(ordinal, go_on)).inspect_err(|error| {
         // A lack of the host's memory is no reason not to try again; nor is one that has kept the reason from being noted.
         let note = error.clone();
         if error.can_be_noted() && note == *error {
@@ -92,17 +98,55 @@ pub fn device(ordinal: usize) -> Result<&'static Device> {
     })
 }
 
+/// The process that has asked for a device, or 0.
+///
+/// # Errors
+/// `Unavailable` in a process that was forked from it.
+fn first_process() -> Result<u32> {
+    let first = PROCESS.load(Ordering::Relaxed);
+    if first != 0 && first != std::process::id() {
+        return Err(Error::Unavailable(reason!(
+            "this process was forked from process {first} after that had used the GPU: CUDA does not work here; start workers with spawn"
+        )));
+    }
+    Ok(first)
+}
+
+/// The number of devices that the driver shows this process. 0 where it shows none, and where it cannot be asked: [`device`] then has the reason.
+#[must_use]
+pub fn visible_devices() -> usize {
+    static COUNT: OnceCell<usize> = OnceCell::new();
+    if !cfg!(quire_kernels) {
+        return 0;
+    }
+    let Ok(first) = first_process() else { return 0 };
+    if let Some(count) = COUNT.get() {
+        return *count;
+    }
+    // As in `device_in_steps`: noted before the driver is touched.
+    if first == 0 {
+        PROCESS.store(std::process::id(), Ordering::Relaxed);
+    }
+    if !driver_is_present() {
+        PROCESS.store(0, Ordering::Relaxed);
+        return 0;
+    }
+    let asked = has_function("cuInit").then(|| catch_unwind(CudaContext::device_count));
+    let Some(Ok(Ok(count))) = asked else { return 0 };
+    *COUNT.get_or_init(|| usize::try_from(count).unwrap_or(0))
+}
+
 /// What a call says where the driver does not have what this crate calls.
 fn too_old(missing: &str) -> Error {
     Error::Unavailable(reason!("the NVIDIA driver is too old: it lacks {missing} (CUDA 12.2 has it)"))
 }
 
 impl Device {
-    fn open(ordinal: usize) -> Result<Self> {
+    fn open(ordinal: usize, go_on: &dyn Fn() -> bool) -> Result<Self> {
         if !cfg!(quire_kernels) {
             return Err(kernels_not_built());
         }
-        Self::open_if_present(ordinal).map_err(|error| match error {
+        Self::open_if_present(ordinal, go_on).map_err(|error| match error {
             Error::Unavailable(_) if Vec::<u8>::new().try_reserve_exact(ROOM_TO_OPEN).is_err() => {
                 Error::NoHostMemory(ROOM_TO_OPEN as u64)
             }
@@ -110,7 +154,7 @@ impl Device {
         })
     }
 
-    fn open_if_present(ordinal: usize) -> Result<Self> {
+    fn open_if_present(ordinal: usize, go_on: &dyn Fn() -> bool) -> Result<Self> {
         if !driver_is_present() {
             return Err(Error::Unavailable(Reason::from("there is no NVIDIA driver: libcuda.so is not found")));
         }
@@ -118,16 +162,20 @@ impl Device {
         if !has_function("cuInit") {
             return Err(too_old("cuInit"));
         }
-        catch_unwind(|| Self::open_with_driver(ordinal)).unwrap_or_else(|_| Err(too_old("a function")))
+        // What a panic leaves behind is not looked at again.
+        catch_unwind(AssertUnwindSafe(|| Self::open_with_driver(ordinal, go_on))).unwrap_or_else(|_| Err(too_old("a function")))
     }
 
-    fn open_with_driver(ordinal: usize) -> Result<Self> {
+    fn open_with_driver(ordinal: usize, go_on: &dyn Fn() -> bool) -> Result<Self> {
+        let step = || if go_on() { Ok(()) } else { Err(Error::Unavailable(Reason::from("the process ends"))) };
+        step()?;
         // Whatever goes wrong here stays wrong, but for a lack of memory.
         let lasting = |error| match error {
             Error::Failed(reason) => Error::Unavailable(reason),
             other => other,
         };
         cudarc::driver::result::init().context("starting the NVIDIA driver").map_err(lasting)?;
+        step()?;
         let count = CudaContext::device_count().context("counting GPUs").map_err(lasting)?;
         if ordinal as i64 >= i64::from(count) {
             return Err(Error::Unavailable(reason!("there is no GPU {ordinal}: the driver shows {count}, numbered from 0")));
@@ -137,6 +185,7 @@ impl Device {
         }
         let _restore = RestoreContext::new();
         let context = CudaContext::new(ordinal).context("opening a CUDA context").map_err(lasting)?;
+        step()?;
         let (major, minor) = context.compute_capability().context("asking for the compute capability").map_err(lasting)?;
         let name = context.name().context("asking for the GPU's name").map_err(lasting)?;
         if major < 8 {
@@ -144,7 +193,9 @@ impl Device {
                 "{name} has compute capability {major}.{minor}, the kernels need 8.0 or newer"
             )));
         }
+        let card = Card::new(&context, &name);
         let loaded = Loaded::new(context).map_err(lasting)?;
+        step()?;
         // Giving a session back must not fail.
         let mut sessions = Vec::new();
         memory::reserve(&mut sessions, MAX_SESSIONS)?;
@@ -152,6 +203,7 @@ impl Device {
         Ok(Self {
             loaded,
             name,
+            card,
             idle: Mutex::new(Idle { sessions, made: 0 }),
             returned: Condvar::new(),
             failure: OnceCell::new(),
@@ -162,6 +214,12 @@ impl Device {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The card that it is on.
+    #[must_use]
+    pub fn card(&self) -> &Card {
+        &self.card
     }
 
     pub(crate) fn loaded(&self) -> &Loaded {

@@ -1,12 +1,13 @@
 //! The kernels, and launching them. Unsafe code of this crate is here and in `memory.rs`.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUcontext, CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{CudaContext, CudaFunction, CudaGraph, CudaStream, DeviceRepr, result};
 use quire_codec::Scalar;
 
+use crate::card::BUS_ID_ROOM;
 use crate::error::{Context as _, Error, Result, reason};
 use crate::job::{DecodeJob, EncodeJob, TileJob};
 
@@ -227,6 +228,31 @@ impl Drop for RestoreContext {
 pub(crate) fn driver_is_present() -> bool {
     // SAFETY: loads a library by name; NVIDIA's does nothing before it is called.
     unsafe { sys::is_culib_present() }
+}
+
+/// A device's address on the PCI bus, in lower case, and its length in bytes; nothing where the driver does not say.
+pub(crate) fn pci_bus_id(device: sys::CUdevice) -> Option<([u8; BUS_ID_ROOM], usize)> {
+    if !has_function("cuDeviceGetPCIBusId") {
+        return None;
+    }
+    let mut bytes = [0; BUS_ID_ROOM];
+    // SAFETY: the driver writes a text of C into a room of that length.
+    unsafe { sys::cuDeviceGetPCIBusId(bytes.as_mut_ptr().cast(), BUS_ID_ROOM as i32, device) }.result().ok()?;
+    bytes.make_ascii_lowercase();
+    let length = bytes.iter().position(|&byte| byte == 0)?;
+    Some((bytes, length))
+}
+
+/// Whether a server of the Multi-Process Service runs what contexts on a device do. Drivers before CUDA 12.4 do not know, and say no.
+pub(crate) fn is_shared_by_mps(device: sys::CUdevice) -> bool {
+    /// `CU_DEVICE_ATTRIBUTE_MPS_ENABLED`, which cudarc's enumeration for CUDA 12.2 does not have.
+    const MPS_ENABLED: c_int = 133;
+    type GetAttribute = unsafe extern "C" fn(*mut c_int, c_int, sys::CUdevice) -> c_int;
+    // SAFETY: the function has this signature, an enumeration being an int in C.
+    let Ok(get) = (unsafe { sys::culib().get::<GetAttribute>(b"cuDeviceGetAttribute") }) else { return false };
+    let mut value = 0;
+    // SAFETY: writes a number; an attribute that it does not know is an error.
+    unsafe { get(&raw mut value, MPS_ENABLED, device) == 0 && value != 0 }
 }
 
 /// Functions of the driver that this crate calls and old drivers may not have.

@@ -33,6 +33,7 @@
 //! Which kernels do which stage is listed at the head of `codec/src/lib.rs`.
 
 mod batch;
+mod card;
 mod copy;
 #[allow(dead_code, missing_docs, unreachable_pub, reason = "the build script includes this file as well, and alone writes C++")]
 mod declare;
@@ -54,7 +55,8 @@ mod tables;
 mod tiles;
 
 pub use batch::{Batch, Floors, MeasuredTiles, Timings, batch_predictor, floors};
-pub use device::{Compressed, Decompressing, Device, device};
+pub use card::{Card, Contexts};
+pub use device::{Compressed, Decompressing, Device, device, device_in_steps, visible_devices};
 pub use error::{Error, Reason, Result};
 pub use limits::MAX_CHUNK_BYTES;
 pub use statistics::{Statistics, statistics};

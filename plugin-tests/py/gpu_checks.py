@@ -23,7 +23,9 @@ import h5py
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 300
-CPU, CUDA, LOG = {"QUIRE_BACKEND": "cpu"}, {"QUIRE_BACKEND": "cuda"}, {"QUIRE_LOG": "1"}
+# What `auto` does where it has opened the GPU: `sharing.py` tests when it does.
+OPEN = {"QUIRE_TEST_OPEN": "1"}
+CPU, CUDA, LOG = {"QUIRE_BACKEND": "cpu"}, {"QUIRE_BACKEND": "cuda"}, {"QUIRE_LOG": "1", **OPEN}
 ON_GPU = re.compile(r"^H5Z-Quire: (compress|decompress) on cuda:\d+ \(.+\)$")
 FORCED = "QUIRE_BACKEND=cuda, but "
 
@@ -150,7 +152,7 @@ def other_clients_on_the_gpu(_: str, folder: Path) -> str:
     path = folder / "processes.h5"
     client(CUDA, "round_trip.py", "write", path)
     client(CUDA, "processes.py", "threads", path)
-    client({}, "processes.py", "fork", path)
+    client(OPEN, "processes.py", "fork", path)
     return f"damage, fill values, rewriting, floating-point modes, {len(samples)} sample files, threads, forks"
 
 
@@ -228,7 +230,7 @@ def a_launch_that_fails(library: str, folder: Path) -> str:
     assert ON_GPU.match(fails.log[0]), fails
     assert any(re.search(reason, line) for line in fails.log), fails
     client(CPU, "gpu_client.py", "check", path)
-    silent = client(failing, "backend.py", "write", path)
+    silent = client({**failing, **OPEN}, "backend.py", "write", path)
     assert any(re.search(reason, line) for line in silent.log), f"without QUIRE_LOG it is said as well: {silent}"
     must_say(client({**failing, **CUDA}, "backend.py", "read", path), "read: error", FORCED, "CUDA_ERROR_LAUNCH_FAILED")
     return next(line for line in fails.log if re.search(reason, line))
@@ -249,7 +251,7 @@ def memory_taken_by_this_process(_: str, folder: Path) -> str:
         assert ON_GPU.match(ended.log[-1]), f"{leave} MiB: the GPU is not used again: {ended}"
         if leave == 0:
             assert "OUT_OF_MEMORY" in lines[0], ended
-            told = client({}, "gpu_client.py", "memory", path, leave)
+            told = client(OPEN, "gpu_client.py", "memory", path, leave)
             assert told.log and "OUT_OF_MEMORY" in told.log[0], f"without QUIRE_LOG it is said as well: {told}"
             forced = client(CUDA, "gpu_client.py", "memory_for_reading", path, leave)
             must_say(forced, "full: error: ", FORCED, "OUT_OF_MEMORY", "free again: done")

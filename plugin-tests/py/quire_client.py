@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import struct
 import sys
+from pathlib import Path
 from typing import Any, Iterable, Optional
 
 import numpy as np
@@ -13,6 +16,17 @@ FILTER_ID = 33791
 # Fill values of netCDF (NC_FILL_FLOAT) and of weather and ocean models.
 FILL_VALUES = (9.969209968386869e36, 1e35)
 
+
+def open_gpu() -> None:
+    """Has the plugin open the GPU now, if there is one: with `auto` it would do so only after some work."""
+    library = ctypes.CDLL(str(Path(os.environ["HDF5_PLUGIN_PATH"]) / "libh5zquire.so"))
+    info = (ctypes.c_size_t * 2)()
+    library.quire_info(info)
+    library.quire_free(info)
+
+
+if os.environ.get("QUIRE_TEST_OPEN") == "1":
+    open_gpu()
 
 # Codings of cd_values: Huffman codes, bit planes.
 HUFFMAN, BIT_PLANES = 1, 2

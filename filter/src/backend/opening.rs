@@ -1,0 +1,162 @@
+//! When a process opens the GPU that `auto` may use: beside the CPU's work, and only where there is enough of it.
+//!
+//! ```text
+//! chunks on the CPU ─ OPEN_AFTER of work ─> a thread opens the GPU; chunks go on on the CPU ─ open, or a reason ─> chunks go to the GPU, if there is one
+//! ```
+//!
+//! Opening takes C = 0.3 to 0.45 s on an H200. With a CPU of c GB/s and a GPU of g, a process that begins on the CPU and opens the GPU after a time T
+//! is not slower than one that opens it with its first chunk and waits, however much it writes, as long as T <= C * c / (g - c): the CPU has gained
+//! as much until the GPU is open. For c = 1.2 and g = 7.6 (64^3, 1e-4) that is 56 to 84 ms. And a process with less work than that never opens it.
+//!
+//! # The end of a process, signals and forks
+//!
+//! - exit() waits for the step of opening that is under way, a few tenths of a second at most, and the thread does no other: a driver that is taken down
+//!   while it is opening may crash. exit() calls functions in the reverse of the order in which they were registered, so that ours is registered
+//!   before each step, and is called before those of the driver.
+//! - The thread blocks all signals: the program's handlers run on the program's threads.
+//! - No lock is held for the opening that a forked child would need: what is here are atomic numbers, and a child of a process that was opening the GPU is told
+//!   by [`quire_gpu::device`] that it has none.
+
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::thread::{self, Builder};
+use std::time::Duration;
+
+use super::{Choice, Obstacle, log_once};
+use crate::ALLOCATOR;
+
+/// The CPU's work on chunks that are for a GPU after which it is opened; see the module's text.
+pub(super) const OPEN_AFTER: Duration = Duration::from_millis(50);
+/// The longest that exit() waits for a driver that does not come back.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// Whether there is a thread for it. Unit tests refuse each allocation of the first call that opens the GPU.
+const BESIDE: bool = !cfg!(test);
+
+const WAITING: u8 = 0;
+const RUNNING: u8 = 1;
+const OVER: u8 = 2;
+
+/// How far the opening has come.
+static STATE: AtomicU8 = AtomicU8::new(WAITING);
+/// The process whose state it is, once it is more than waiting. A forked child has a copy.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// Nanoseconds of the CPU's work on chunks that are for a GPU.
+static SPENT: AtomicU64 = AtomicU64::new(0);
+/// Whether the process ends.
+static ENDS: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// Whether this thread opens the GPU.
+    static IS_OPENER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Counts the CPU's work on a chunk that is for a GPU.
+pub(super) fn note_work(taken: Duration) {
+    let nanoseconds = u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX);
+    // More than enough is enough: no sum of 2^63 is reached.
+    if SPENT.load(Ordering::Relaxed) < OPEN_AFTER.as_nanos() as u64 {
+        SPENT.fetch_add(nanoseconds.min(u64::MAX / 2), Ordering::Relaxed);
+    }
+}
+
+/// Whether the GPU's state is known, so that asking for it takes no time. Begins to open it where that pays.
+///
+/// # Errors
+/// Why the CPU has this chunk.
+pub(super) fn is_over(choice: Choice) -> Result<(), Obstacle> {
+    match STATE.load(Ordering::Acquire) {
+        _ if ENDS.load(Ordering::Relaxed) => return Err(Obstacle::Ending),
+        OVER => return Ok(()),
+        // A child that was forked meanwhile has no such thread; what becomes of its calls is for the device to say.
+        RUNNING if PROCESS.load(Ordering::Relaxed) != std::process::id() => return Ok(()),
+        RUNNING => return Err(Obstacle::Opening),
+        _ => {}
+    }
+    if !BESIDE {
+        return Ok(());
+    }
+    if SPENT.load(Ordering::Relaxed) < OPEN_AFTER.as_nanos() as u64 {
+        return Err(Obstacle::LittleWork);
+    }
+    // std allocates for a thread, and ends the process where it cannot.
+    if ALLOCATOR.is_low() {
+        return Err(Obstacle::LowMemory);
+    }
+    begin(choice)
+}
+
+/// Opens the GPU beside the caller, who has the CPU for his chunk.
+fn begin(choice: Choice) -> Result<(), Obstacle> {
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
+    if STATE.compare_exchange(WAITING, RUNNING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        return Err(Obstacle::Opening);
+    }
+    match spawn(choice) {
+        Ok(()) => Err(Obstacle::Opening),
+        Err(error) => {
+            log_once(format_args!(
+                "no thread could be started to open the GPU beside the CPU's work, which waits for it: {error}"
+            ));
+            STATE.store(OVER, Ordering::Release);
+            Ok(())
+        }
+    }
+}
+
+/// Notes that the GPU is opened by the caller, who waits for it.
+pub(super) fn is_over_now() {
+    let _ = STATE.compare_exchange(WAITING, OVER, Ordering::AcqRel, Ordering::Relaxed);
+}
+
+fn spawn(choice: Choice) -> std::io::Result<()> {
+    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the sets are written before they are read. A new thread has its maker's mask.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+    }
+    let spawned = Builder::new().name("quire-open".into()).spawn(move || open(choice));
+    // SAFETY: written by the first call.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    spawned.map(drop)
+}
+
+/// What the thread does. Whatever comes of it, the next chunk hears it from the device.
+fn open(choice: Choice) {
+    /// A panic must not leave exit() waiting.
+    struct Over;
+    impl Drop for Over {
+        fn drop(&mut self) {
+            STATE.store(OVER, Ordering::Release);
+        }
+    }
+    let _over = Over;
+    IS_OPENER.set(true);
+    let goes_on = || {
+        // SAFETY: the library is never unloaded. Where there is no room to note it, exit() does not wait.
+        unsafe { libc::atexit(wait_for_the_step) };
+        !ENDS.load(Ordering::Relaxed)
+    };
+    // Counting the GPUs, for a local rank, starts the driver.
+    if goes_on() {
+        let _ = quire_gpu::device_in_steps(choice.ordinal(), &goes_on);
+    }
+}
+
+/// Called by exit().
+extern "C" fn wait_for_the_step() {
+    // A forked child has no such thread, and the thread itself, should the driver end the process, cannot wait for itself.
+    if PROCESS.load(Ordering::Relaxed) != std::process::id() || IS_OPENER.get() {
+        return;
+    }
+    ENDS.store(true, Ordering::Relaxed);
+    const PAUSE: Duration = Duration::from_millis(1);
+    for _ in 0..LONGEST_WAIT.as_millis() {
+        if STATE.load(Ordering::Acquire) != RUNNING {
+            return;
+        }
+        thread::sleep(PAUSE);
+    }
+}

@@ -1,0 +1,91 @@
+//! What the processors have taken for chunks of late, for cards that work for several processes at once (MPS).
+//!
+//! There is no lock that would tell whether such a card has room: the time it takes does. As long as the GPU's is shorter, a process gains by it; when so many
+//! processes use the card that it is not, each of them is better off with its own core. So no process is slower than with either processor alone, but
+//! for the chunks that look again.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::Direction;
+
+/// While the CPU is faster, one chunk in this number goes to the GPU all the same, to see whether it still is.
+const LOOK_AGAIN: u64 = 32;
+/// The weight of the newest chunk in an average is one in this number.
+const MEMORY: u64 = 8;
+/// Chunks for which the GPU makes its arrays and records its launches, and that say nothing of its pace.
+const FIRST: u64 = 4;
+
+/// Picoseconds a byte of one direction, as moving averages; 0 where nothing was measured. The threads of a process share them: a value that is lost
+/// between two threads does no harm.
+pub(super) struct Pace {
+    cpu: AtomicU64,
+    gpu: AtomicU64,
+    /// Chunks that the GPU has done.
+    done: AtomicU64,
+    /// Chunks that were asked for.
+    asked: AtomicU64,
+}
+
+impl Pace {
+    const fn new() -> Self {
+        Self { cpu: AtomicU64::new(0), gpu: AtomicU64::new(0), done: AtomicU64::new(0), asked: AtomicU64::new(0) }
+    }
+
+    pub(super) fn of(direction: Direction) -> &'static Self {
+        static PACES: [Pace; 2] = [const { Pace::new() }; 2];
+        &PACES[direction as usize]
+    }
+
+    /// Whether the CPU is to have the next chunk.
+    pub(super) fn prefers_cpu(&self) -> bool {
+        let (cpu, gpu) = (self.cpu.load(Ordering::Relaxed), self.gpu.load(Ordering::Relaxed));
+        cpu > 0 && gpu > cpu && !self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK_AGAIN)
+    }
+
+    pub(super) fn note_cpu(&self, bytes: usize, taken: Duration) {
+        note(&self.cpu, bytes, taken);
+    }
+
+    pub(super) fn note_gpu(&self, bytes: usize, taken: Duration) {
+        if self.done.fetch_add(1, Ordering::Relaxed) >= FIRST {
+            note(&self.gpu, bytes, taken);
+        }
+    }
+}
+
+fn note(average: &AtomicU64, bytes: usize, taken: Duration) {
+    let picoseconds = taken.as_nanos().saturating_mul(1000) / (bytes.max(1) as u128);
+    let newest = u64::try_from(picoseconds).unwrap_or(u64::MAX).clamp(1, u64::MAX / MEMORY);
+    let before = average.load(Ordering::Relaxed);
+    average.store(if before == 0 { newest } else { (before * (MEMORY - 1) + newest) / MEMORY }.max(1), Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_faster_processor_is_preferred_and_the_other_is_looked_at_again() {
+        let pace = Pace::new();
+        let taken = |microseconds| (1 << 20, Duration::from_micros(microseconds));
+        let note = |gpu: u64| (0..100).for_each(|_| pace.note_gpu(taken(gpu).0, taken(gpu).1));
+        let cpu_chunks = || (0..320).filter(|_| pace.prefers_cpu()).count();
+        note(2000);
+        assert_eq!(cpu_chunks(), 0, "nothing is known of the CPU");
+        pace.note_cpu(taken(900).0, taken(900).1);
+        assert_eq!(cpu_chunks(), 310);
+        note(130);
+        assert_eq!(cpu_chunks(), 0);
+    }
+
+    #[test]
+    fn the_first_chunks_say_nothing_of_the_gpu() {
+        let pace = Pace::new();
+        pace.note_cpu(1 << 20, Duration::from_millis(1));
+        (0..FIRST).for_each(|_| pace.note_gpu(1 << 20, Duration::from_millis(50)));
+        assert!((0..100).all(|_| !pace.prefers_cpu()));
+        note(&pace.gpu, 0, Duration::MAX);
+        assert!((1..LOOK_AGAIN).any(|_| pace.prefers_cpu()));
+    }
+}

@@ -1,0 +1,274 @@
+"""Processes that share GPUs, which are CPUs in disguise (gpu/emulator): who computes where, and what ends while a GPU is being opened.
+
+    sharing.py LIBRARY DRIVER_FOLDER SCENE...   runs scenes; those of `LOCKED` need the files that `sharing.rs` makes
+    sharing.py worker LIBRARY [open]            what the scenes start; takes orders from its input
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import hashlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from gpu_filter import Filter
+from quire_client import smooth
+
+# 128 KiB, which are for a GPU. The slower of two cores takes about a millisecond for them.
+CHUNK = smooth((32, 32, 32), "<f4")
+# Less than 50 ms of the CPU's work, and much more.
+FEW, MANY = 4, 1000
+SECONDS = 120
+
+
+class Worker:
+    """A process that compresses chunks when it is told to."""
+
+    def __init__(self, *arguments: str, **settings: str) -> None:
+        drop = ("QUIRE_", "SLURM_", "OMPI_", "PMI")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(drop)}
+        environment |= {"LD_LIBRARY_PATH": DRIVER, "QUIRE_LOG": "1", **settings}
+        command = [sys.executable, __file__, "worker", LIBRARY, *arguments]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+    def order(self, *words: object) -> str:
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline().strip()
+        assert answer, self.process.communicate(timeout=SECONDS)
+        return answer
+
+    def compress(self, chunks: int) -> int:
+        """Compresses the chunk again and again, to one stream. How many of the calls were the GPU's."""
+        launched, digest = self.order("compress", chunks).split()
+        assert digest == EXPECTED, "other bytes"
+        return int(launched)
+
+    def compress_until_it_opens(self) -> None:
+        assert self.order("until") == "opening"
+
+    def end(self, code: int = 0) -> list[str]:
+        """What the plugin has logged."""
+        _, stderr = self.process.communicate(timeout=SECONDS)
+        assert self.process.returncode == code, (self.process.returncode, stderr)
+        assert not re.search("the driver ends|panicked|Traceback", stderr), stderr
+        return [line.removeprefix("H5Z-Quire: ") for line in stderr.splitlines() if line.startswith("H5Z-Quire: ")]
+
+
+def work(library: str, *options: str) -> None:
+    """A worker's side."""
+    plugin = Filter(library)
+    if "open" in options:
+        info = (ctypes.c_size_t * 2)()
+        plugin_library = ctypes.CDLL(library)
+        plugin_library.quire_info(info)
+        print(ctypes.string_at(info[0]).decode(), flush=True)
+        plugin_library.quire_free(info)
+    for line in sys.stdin:
+        order, *arguments = line.split()
+        if order == "compress":
+            before = launched()
+            digests = {hashlib.sha256(plugin.compress(CHUNK, 1e-3)[1].tobytes()).hexdigest() for _ in range(int(arguments[0]))}
+            print(launched() - before, *digests, flush=True)
+        elif order == "until":
+            end = time.monotonic() + SECONDS
+            while not is_loaded() and time.monotonic() < end:
+                plugin.compress(CHUNK, 1e-3)
+            # The driver waits in the step that opens the context.
+            time.sleep(0.2)
+            print("opening" if is_loaded() else "not opened", flush=True)
+        elif order == "loaded":
+            print(is_loaded(), flush=True)
+        elif order == "fork":
+            child = os.fork()
+            if child == 0:
+                stream = plugin.compress(CHUNK, 1e-3)[1].tobytes()
+                for _ in range(MANY // 10):
+                    assert plugin.compress(CHUNK, 1e-3)[1].tobytes() == stream
+                # Through exit(), whose functions the child has, too.
+                ctypes.CDLL(None).exit(launched())
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        elif order == "exit":
+            ctypes.CDLL(None).exit(0)
+
+
+def is_loaded() -> bool:
+    return "libcuda.so" in Path("/proc/self/maps").read_text()
+
+
+def launched() -> int:
+    """Recordings that the driver has launched in this process: one a chunk."""
+    return ctypes.CDLL("libcuda.so.1", os.RTLD_NOLOAD | os.RTLD_NOW).quire_emulator_launched() if is_loaded() else 0
+
+
+def few_chunks_do_not_look_for_a_gpu() -> None:
+    worker = Worker()
+    assert worker.compress(FEW) == 0 and worker.order("loaded") == "False"
+    assert worker.end() == ["compress on the CPU: a GPU is opened after 50 ms of the CPU's work on chunks for it"]
+
+
+def many_chunks_open_it_beside_the_work() -> None:
+    worker = Worker(QUIRE_EMULATOR_OPENING="100")
+    worker.compress_until_it_opens()
+    assert worker.compress(FEW) == FEW
+    lines = worker.end()
+    assert lines[0].startswith("compress on the CPU: a GPU is opened after") and lines[1] == "compress on the CPU: the GPU is being opened", lines
+    assert lines[-1] == "compress on cuda:0 (CPU in place of a GPU)", lines
+    assert len(lines) <= 4, lines
+
+
+def a_process_may_exit_while_it_is_opened() -> None:
+    worker = Worker(QUIRE_EMULATOR_OPENING="700")
+    worker.compress_until_it_opens()
+    worker.process.stdin.write("exit\n")
+    worker.process.stdin.flush()
+    worker.end()
+
+
+def a_signal_ends_a_process_while_it_is_opened() -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        worker = Worker(QUIRE_EMULATOR_OPENING="60000")
+        worker.compress_until_it_opens()
+        start = time.monotonic()
+        worker.process.send_signal(number)
+        worker.end(-number)
+        assert time.monotonic() - start < 10
+
+
+def a_fork_while_it_is_opened_works_on_the_cpu() -> None:
+    worker = Worker(QUIRE_EMULATOR_OPENING="700")
+    worker.compress_until_it_opens()
+    assert worker.order("fork") == "0", "the child used a GPU, or did not end in order"
+    time.sleep(0.7)
+    assert worker.compress(FEW) == FEW, "the parent goes on"
+    lines = worker.end()
+    assert any("this process was forked from process" in line for line in lines), lines
+
+
+def ranks_take_cards_by_turns() -> None:
+    """Also for the number of chunks that the CPU has: the card is chosen before it is opened."""
+    cases = (
+        ({}, 0, None),
+        ({"SLURM_LOCALID": "6"}, 2, "SLURM_LOCALID=6"),
+        ({"SLURM_LOCALID": "0", "OMPI_COMM_WORLD_LOCAL_RANK": "3"}, 3, "OMPI_COMM_WORLD_LOCAL_RANK=3"),
+        ({"MPI_LOCALRANKID": "5"}, 1, "MPI_LOCALRANKID=5"),
+        ({"PMI_LOCAL_RANK": "4", "QUIRE_BACKEND": "cuda"}, 0, "PMI_LOCAL_RANK=4"),
+        ({"SLURM_LOCALID": "6", "QUIRE_DEVICE": "1"}, 1, None),
+        ({"SLURM_LOCALID": "6", "QUIRE_DEVICE": "auto"}, 2, "SLURM_LOCALID=6"),
+    )
+    for settings, card, rank in cases:
+        worker = Worker("open", QUIRE_EMULATOR_GPUS="4", **settings)
+        info = worker.process.stdout.readline()
+        assert worker.compress(FEW) == FEW
+        lines = worker.end()
+        assert f"compress on cuda:{card} (CPU in place of a GPU {card})" in lines, (settings, lines)
+        chosen = f"GPU {card} of 4 for {rank}" if rank else f"GPU {card}"
+        assert chosen in info, (settings, info)
+        assert lines.count(f"QUIRE_DEVICE=auto: {chosen}") == (1 if rank else 0), (settings, lines)
+
+
+def a_card_that_cannot_be_locked_is_used_and_that_is_said() -> None:
+    worker = Worker("open")
+    assert "as it cannot be locked" in worker.process.stdout.readline()
+    assert worker.compress(FEW) == FEW
+    lines = worker.end()
+    assert any(line.startswith("no lock on the GPU, which other processes may be using: ") for line in lines), lines
+
+
+def a_card_that_another_process_has_is_left_to_it() -> None:
+    worker = Worker("open", QUIRE_EMULATOR_GPUS="2", QUIRE_DEVICE="1")
+    assert "while no other process is using it" in worker.process.stdout.readline()
+    assert worker.compress(FEW) == FEW
+    with open("/dev/nvidia1") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert worker.compress(FEW) == FEW, "the lock of another card"
+    holder = subprocess.Popen(["flock", "--no-fork", "/dev/nvidia0", "sleep", "600"])
+    wait_until_locked("/dev/nvidia0")
+    assert worker.compress(FEW) == 0, "another process has the card"
+    forced = Worker("open", QUIRE_EMULATOR_GPUS="2", QUIRE_DEVICE="1", QUIRE_BACKEND="cuda")
+    forced.process.stdout.readline()
+    assert forced.compress(FEW) == FEW, "cuda asks nobody"
+    holder.kill()
+    holder.wait()
+    assert worker.compress(FEW) == FEW, "the other process was killed"
+    forced.end()
+    lines = worker.end()
+    assert lines.count("compress on the CPU as well: another process is using the GPU") == 1, lines
+    assert len(lines) == 2, lines
+
+
+def workers_by_turns_lose_no_chunk() -> None:
+    """Several at once: each chunk has the CPU's bytes, and the file is free in the end."""
+    workers = [Worker("open") for _ in range(4)]
+    for worker in workers:
+        worker.process.stdout.readline()
+        worker.process.stdin.write("compress 50\n")
+        worker.process.stdin.flush()
+    counts = []
+    for worker in workers:
+        launched, digest = worker.process.stdout.readline().split()
+        assert digest == EXPECTED
+        counts.append(int(launched))
+        worker.end()
+    assert 0 < sum(counts) < 200, counts
+    with open("/dev/nvidia1") as card:
+        fcntl.flock(card, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def under_mps_the_faster_processor_is_taken() -> None:
+    worker = Worker("open", QUIRE_EMULATOR_MPS="1")
+    assert "while it is faster than the CPU" in worker.process.stdout.readline()
+    with open("/dev/nvidia1") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        # Nothing is known of the CPU at first, and no lock matters.
+        assert worker.compress(FEW) == FEW
+    worker.end()
+
+
+def wait_until_locked(path: str) -> None:
+    with open(path) as file:
+        for _ in range(1000):
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return
+            fcntl.flock(file, fcntl.LOCK_UN)
+            time.sleep(0.01)
+    raise AssertionError(f"{path} is not locked")
+
+
+FREE = (
+    few_chunks_do_not_look_for_a_gpu,
+    many_chunks_open_it_beside_the_work,
+    a_process_may_exit_while_it_is_opened,
+    a_signal_ends_a_process_while_it_is_opened,
+    a_fork_while_it_is_opened_works_on_the_cpu,
+    ranks_take_cards_by_turns,
+    a_card_that_cannot_be_locked_is_used_and_that_is_said,
+)
+LOCKED = (a_card_that_another_process_has_is_left_to_it, workers_by_turns_lose_no_chunk, under_mps_the_faster_processor_is_taken)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "worker":
+        work(*sys.argv[2:])
+    else:
+        LIBRARY, DRIVER, kind = sys.argv[1:]
+        EXPECTED = ""
+        cpu = Worker(QUIRE_BACKEND="cpu")
+        EXPECTED = cpu.order("compress", 1).split()[1]
+        cpu.end()
+        for scene in {"free": FREE, "locked": LOCKED}[kind]:
+            start = time.monotonic()
+            scene()
+            print(f"{scene.__name__.replace('_', ' ')}: {time.monotonic() - start:.1f} s", flush=True)
+        print("done")
