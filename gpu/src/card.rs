@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaContext;
 
-use crate::launch::{is_shared_by_mps, pci_bus_id};
-
-/// Bytes of a card's address on the PCI bus, such as `0000:0f:00.0`, with room to spare.
-pub(crate) const BUS_ID_ROOM: usize = 32;
+use crate::launch::{BUS_ID_ROOM, is_shared_by_mps, pci_bus_id};
 
 /// What tells a card from others on the machine, and how processes share it.
 #[derive(Debug)]

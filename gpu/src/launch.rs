@@ -7,7 +7,6 @@ use cudarc::driver::sys::{self, CUcontext, CUgraphInstantiate_flags, CUstreamCap
 use cudarc::driver::{CudaContext, CudaFunction, CudaGraph, CudaStream, DeviceRepr, result};
 use quire_codec::Scalar;
 
-use crate::card::BUS_ID_ROOM;
 use crate::error::{Context as _, Error, Result, reason};
 use crate::job::{DecodeJob, EncodeJob, TileJob};
 
@@ -229,6 +228,9 @@ pub(crate) fn driver_is_present() -> bool {
     // SAFETY: loads a library by name; NVIDIA's does nothing before it is called.
     unsafe { sys::is_culib_present() }
 }
+
+/// Bytes of a card's address on the PCI bus, such as `0000:0f:00.0`, with room to spare.
+pub(crate) const BUS_ID_ROOM: usize = 32;
 
 /// A device's address on the PCI bus, in lower case, and its length in bytes; nothing where the driver does not say.
 pub(crate) fn pci_bus_id(device: sys::CUdevice) -> Option<([u8; BUS_ID_ROOM], usize)> {
