@@ -219,7 +219,7 @@ impl From<Failure> for Broken {
     }
 }
 
-/// Where the file has the chunks of a touched, by their numbers.
+/// Where the file has the touched chunks, by their numbers.
 fn locations(library: &Library, dataset: hid_t, touched: &TouchedChunks) -> Outcome<Vec<Option<Location>>> {
     let mut found = memory::collect((0..touched.count()).map(|_| None))?;
     library.each_chunk(dataset, touched.rank(), |origin, location| {
