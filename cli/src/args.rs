@@ -72,7 +72,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     Ok(Outcome::Done)
 }
 
-/// The same parameters with the bound as a decimal, `e` or `e,m` for m * 10^-e, if it is one: a mode of decimals is the mode of bits plus 1.
+/// The short form of `cd_values`, if they have one: the bound `m * 10^-e` as the words `e,m`, or `e` alone where `m` is 1. Its mode is one more than that of the
+/// long form, whose words are the bound's bits.
 fn short_form(words: &[u32]) -> Option<String> {
     let (&first, bits) = words.split_first()?;
     let mut short = vec![first.checked_add(1)?];

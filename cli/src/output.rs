@@ -54,7 +54,7 @@ pub(crate) fn complain(line: impl Display) {
     let _ = writeln!(std::io::stderr(), "{}", escape(line.to_string().as_bytes()));
 }
 
-/// What is said about named things, a line for each text: `skipped /a and 2 more: it has no values`.
+/// A line for each different text about named things, with the first name and the number of others: `skipped /a and 2 more: it has no values`.
 pub(crate) fn grouped(word: &str, said: &[(Name, String)]) -> Vec<String> {
     let mut groups: Vec<(&Name, &str, usize)> = Vec::new();
     for (name, text) in said {

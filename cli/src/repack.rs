@@ -215,7 +215,8 @@ fn repack(job: &Job<'_>, arguments: &Arguments, given: Option<&str>, threads: us
         let written = part::begin(&job.output)?;
         let bar = progress(2 * plan.tasks.iter().map(plan::Task::bytes_written).sum::<u64>(), "bytes");
         let copied = write(&from, job, written.path(), &plan, threads, &bar)?;
-        // What has grown is left as it is. HDF5 cannot put another dataset in its place without moving its attributes, so that the copy is made anew.
+        // A dataset whose copy is larger keeps its original form. HDF5 cannot replace a dataset in a file and keep its attributes in place, so the whole copy is
+        // made anew without it.
         if !plan.leave_out_grown(&copied.stored) {
             break (written, bar, copied);
         }
@@ -326,7 +327,7 @@ impl Report {
             let mut row =
                 vec![task.path.to_string(), task.options.clone(), shape_text(&task.chunk), task.source.bytes().to_string()];
             if let Some(done) = self.done.get(index) {
-                // What was never written takes no bytes.
+                // A dataset that was never written takes no bytes.
                 let ratio = if done.stored == 0 { "-".to_owned() } else { format!("{:.2}", done.ratio(task)) };
                 row.extend([
                     done.stored.to_string(),

@@ -66,7 +66,7 @@ pub(crate) struct Arguments {
 /// The result for one dataset of the original.
 struct Report {
     path: Name,
-    /// What was compared; `None` if the copy has no such dataset.
+    /// The result of the comparison; `None` if the copy has no dataset of this name.
     copy: Option<Compared>,
     /// Why the copy is wrong.
     problem: Option<String>,

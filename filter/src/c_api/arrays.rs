@@ -166,9 +166,7 @@ pub unsafe extern "C" fn quire_h5_write(
     reason: *mut Bytes,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let body = || unsafe { begin(dataset, hdf5, values, threads, Direction::Write) }?.finish();
-    // SAFETY: the caller's promise.
-    unsafe { deliver(reason, ended(body)) }
+    unsafe { transfer_at_once(dataset, hdf5, values, threads, Direction::Write, reason) }
 }
 
 /// Reads a box of a dataset.
@@ -184,7 +182,23 @@ pub unsafe extern "C" fn quire_h5_read(
     reason: *mut Bytes,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let body = || unsafe { begin(dataset, hdf5, values, threads, Direction::Read) }?.finish();
+    unsafe { transfer_at_once(dataset, hdf5, values, threads, Direction::Read, reason) }
+}
+
+/// Begins a transfer and takes it to its end.
+///
+/// # Safety
+/// As [`quire_h5_write`] or [`quire_h5_read`], by the direction.
+unsafe fn transfer_at_once(
+    dataset: hid_t,
+    hdf5: *const c_void,
+    values: *const ArrayBox,
+    threads: u32,
+    direction: Direction,
+    reason: *mut Bytes,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let body = || unsafe { begin(dataset, hdf5, values, threads, direction) }?.finish();
     // SAFETY: the caller's promise.
     unsafe { deliver(reason, ended(body)) }
 }
