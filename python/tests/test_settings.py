@@ -119,6 +119,7 @@ def test_chunks_can_be_checked() -> None:
     Quire(abs=1).check("f4", (7,))
     quire = Quire(abs=1, brick=(4, 8))
     quire.check("f4")
+    Quire(abs=1, brick=(2**32 - 1,)).check("f4")
     for chunk in ((8,), (3, 16), (96,)):
         quire.check("f4", chunk)
     with pytest.raises(ValueError, match=r"brick=4x8: a chunk of \(3, 4\) has 12 values, which are no whole number of the brick's rows of 8"):

@@ -112,9 +112,10 @@ class Quire(Mapping[str, Any]):
 
     def check(self, dtype: npt.DTypeLike, chunk: Sequence[int] | None = None) -> None:
         """Raises ValueError, with the reason, if values of this type cannot be compressed so, in chunks of this shape if one is given."""
-        extents = self._brick
-        value = np.zeros(extents[-1:] or 1, dtype)
-        library.compress(self.options, type_number(value.dtype), value.shape, None, value)
+        extents, value = self._brick, np.zeros(1, dtype)
+        # Without the brick: one value is no whole row.
+        words = (self._words[0] % (1 << 24), *self._words[1 + len(extents) :])
+        library.compress(options(words), type_number(value.dtype), value.shape, None, value)
         if chunk is not None and extents and prod(chunk) % extents[-1]:
             raise ValueError(
                 f"brick={_extents(extents)}: a chunk of {tuple(chunk)} has {prod(chunk)} values, which are no whole number of the brick's rows of {extents[-1]}: "
