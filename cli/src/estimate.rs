@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use quire_codec::{Config, Workspace, options};
+use quire_codec::options::{self, Options};
+use quire_codec::{Config, Workspace};
 use serde_json::{Value, json};
 
 use crate::advice::{SMALL_CHUNK, SmallChunks};
@@ -72,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     if bounds.is_empty() {
         bounds = BOUNDS.map(str::to_owned).to_vec();
     }
-    let configs: Vec<Config> =
+    let given: Vec<Options> =
         bounds.iter().map(|text| options::parse(text)).collect::<quire_codec::Result<_>>().map_err(message)?;
     let mut found = Found::default();
     let choose = |named: Named| {
@@ -92,22 +93,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
         refuse_arguments(&format!("chunks of {text} have {} axes, which none of the datasets has", shape.0.len()));
     }
     let tasks: Vec<Source> = found.sources.iter().flat_map(|source| blocks(source, &arguments.chunks)).collect();
-    let tasks: Vec<(Source, Vec<Config>)> = tasks
+    let tasks: Vec<(Source, Vec<Options>)> = tasks
         .into_iter()
         .map(|source| {
-            let mut own: Vec<Config> = configs.iter().map(|config| arguments.choice.config(*config, &source)).collect();
-            own.dedup_by_key(|config| options::format(config));
+            let own = |options: &Options| Options { config: arguments.choice.config(options.config, &source), ..*options };
+            let mut own: Vec<Options> = given.iter().map(own).collect();
+            own.dedup_by_key(|options| options::format(options));
             (source, own)
         })
         .collect();
-    let total: usize = tasks.iter().map(|(source, configs)| source.sample(arguments.sample).len() * configs.len()).sum();
+    let total: usize = tasks.iter().map(|(source, options)| source.sample(arguments.sample).len() * options.len()).sum();
     let bar = progress(total as u64, "chunks");
     let mut workspace = Workspace::default();
     let mut trials = Vec::new();
-    for (source, configs) in &tasks {
+    for (source, all) in &tasks {
         bar.set_message(source.name.to_string());
-        let tried = try_all(source, configs, arguments.sample, &mut workspace, || bar.inc(1))?;
-        trials.extend(configs.iter().map(options::format).zip(tried).map(|(text, trial)| (source, text, trial)));
+        let tried = try_all(source, all, arguments.sample, &mut workspace, || bar.inc(1))?;
+        trials.extend(all.iter().map(options::format).zip(tried).map(|(text, trial)| (source, text, trial)));
     }
     bar.finish_and_clear();
     if arguments.json {
@@ -128,21 +130,28 @@ fn blocks(source: &Source, shapes: &[Shape]) -> Vec<Source> {
     sources
 }
 
-/// Tries all bounds on the sample of one dataset in one shape.
+/// Tries all options on the sample of one dataset in one shape.
 fn try_all(
     source: &Source,
-    configs: &[Config],
+    all: &[Options],
     sample: usize,
     workspace: &mut Workspace,
     done: impl Fn(),
 ) -> Result<Vec<Trial>, String> {
-    let mut trials: Vec<Trial> = configs.iter().map(|_| Trial::default()).collect();
+    let mut trials: Vec<Trial> = all.iter().map(|_| Trial::default()).collect();
     let (mut chunk, mut stream, mut decoded) = (Vec::new(), Vec::new(), Vec::new());
     for (index, number) in source.sample(sample).enumerate() {
         let layout = source.read(number, &mut chunk)?;
         decoded.resize(chunk.len(), 0);
-        for (config, trial) in configs.iter().zip(&mut trials).filter(|(_, trial)| trial.problem.is_none()) {
-            let config = Config { fill_value: source.fill_value, ..*config };
+        for (options, trial) in all.iter().zip(&mut trials).filter(|(_, trial)| trial.problem.is_none()) {
+            let config = Config { fill_value: source.fill_value, ..options.config };
+            let layout = match source.in_bricks(layout, options.brick) {
+                Ok(layout) => layout,
+                Err(problem) => {
+                    trial.problem = Some(problem);
+                    continue;
+                }
+            };
             // The first chunk of all makes room in the workspace, which is no part of what a chunk takes.
             for _ in 0..if index == 0 { 2 } else { 1 } {
                 let start = Instant::now();

@@ -30,11 +30,12 @@
 //! | – | numbers of all stages | | `number/integer.rs`, `number/small_float.rs`, `number/value.rs`, `number/patched16.rs`, `number/rounding.rs`, `number/fixed_log2.rs`, `number/dispatch.rs`, `layout.rs` | `number/small_float.cuh`, `number/integer.cuh` |
 //! | – | instructions of the processor | | `simd.rs`, `simd/bytes.rs` | `common.cuh`, `shared.cuh` |
 //!
-//! Without a stage: `lib.rs`, `config.rs`, `options.rs`, `error.rs`, `memory.rs`, `text.rs`, `number.rs`, `quantize.rs`, `predict.rs`, `entropy.rs`, `stream.rs`; `stream/inspect.rs`,
+//! Without a stage: `lib.rs`, `config.rs`, `options.rs`, `brick.rs`, `error.rs`, `memory.rs`, `text.rs`, `number.rs`, `quantize.rs`, `predict.rs`, `entropy.rs`, `stream.rs`; `stream/inspect.rs`,
 //! `stream/books.rs`; `job.cuh`, `module.cu`.
 
 #![forbid(unsafe_code)]
 
+mod brick;
 mod config;
 mod error;
 mod layout;
@@ -68,6 +69,7 @@ mod stream;
 mod simd;
 
 pub use bound::check as check_bound;
+pub use brick::Brick;
 pub use config::{AdaptPolicy, CodebookPolicy, CodingPolicy, Config, ErrorBound, PredictorPolicy};
 pub use error::{Error, Result};
 pub use layout::{ByteOrder, Layout, MAX_RANK, Scalar, Shape, type_of_byte};

@@ -68,7 +68,8 @@ typedef struct quire_layout {
 /* Compresses an array.
  *   options     as in README.md, Options: "abs=1e-3", "rel=1e-4,coding=bitshuffle", "lossless", ...
  *   value_type  of every value, with QUIRE_BIG_ENDIAN or without
- *   extents     `rank` of them, 1 to 32, slowest first. Extents of 1 are dropped and the slowest folded together until QUIRE_MAX_RANK are left
+ *   extents     `rank` of them, 1 to 32, slowest first. Extents of 1 are dropped and the slowest folded together until QUIRE_MAX_RANK are left. With
+ *               "brick=32x32x32" among the options the values are taken to lie in such bricks (FORMAT.md, section 10)
  *   fill_value  one value of that type and byte order that comes back bit for bit, or NULL
  *   values      the array, `length` bytes in C order, aligned or not
  *   result      receives the stream */

@@ -93,7 +93,7 @@ impl Suitable {
             return Err(Failure::unsuitable("chunks at the dataset's edges are stored without filters (H5Pset_chunk_opts)"));
         }
         let (_, words) = library.filter_parameters(dcpl, FILTER_ID, MAX_WORDS)?;
-        let CdValues { config, layout } = CdValues::parse(&words)?;
+        let CdValues { config, layout, .. } = CdValues::parse(&words)?;
         let layout = layout.ok_or_else(|| {
             Failure::unsuitable(format_args!(
                 "cd_values {words:?} lack the chunk's layout: the dataset was created without the filter"
