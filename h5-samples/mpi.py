@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ from measured import measured
 RELATIVE = 1e-3
 # Extent of a chunk along its three axes, and how many of them.
 CASES = ((64, 128), (32, 512), (16, 4096), (8, 131072))
-# Chunks that are shared by ranks, at most: the time that HDF5 1.10.8 takes for them grows with the square of their number.
+# Chunks that are shared by ranks, at most: for 131072 of them HDF5 1.10.8 took a minute.
 MOST_SHARED = 4096
 SHARINGS = ("own", "shared")
 NONE, OURS, GZIP, SZ3, ZFP = "no filter", "ours", "gzip 1", "SZ3", "ZFP"
@@ -47,8 +48,8 @@ SLOW, MANY = (GZIP, SZ3), 100_000
 OURS_ID = 33791
 # A number for tests: HDF5 lets nobody replace its own deflate, so that it is registered a second time.
 GZIP_ID = 256
-# Chunks that all ranks together write by one call of HDF5; for the next ones, the dataset grows. Parallel HDF5 1.10.8 writes fill values into all chunks
-# of a filtered dataset at once, and fails where these are 32768, whatever the filter.
+# Chunks that all ranks together write by one call of HDF5; for the next ones, the dataset grows. Parallel HDF5 1.10.8 fails where a filtered dataset of
+# 32768 chunks is written at once, whatever the filter.
 CHUNKS_A_CALL = 8192
 # Seconds that a job may take.
 PATIENCE = 500
@@ -71,47 +72,38 @@ class Filters:
         self.hdf5 = ctypes.CDLL(h5py.h5z.__file__)
         self.inner: dict[str, Any] = {NONE: None}
         self.clocked: dict[str, FilterClass] = {}
-        self.libraries: list[ctypes.CDLL] = []
-        self.words: dict[str, Any] = {NONE: (None, ()), GZIP: (GZIP_ID, (1,))}
+        # Number and cd_values of a filter for a bound.
+        self.parameters: dict[str, Callable[[float], tuple[int | None, tuple[int, ...]]]] = {
+            NONE: lambda _: (None, ()),
+            OURS: lambda bound: (OURS_ID, bound_words(bound)),
+            GZIP: lambda _: (GZIP_ID, (1,)),
+        }
         deflate = FilterClass.from_buffer_copy(FilterClass.in_dll(self.hdf5, "H5Z_DEFLATE"))
         deflate.id = GZIP_ID
-        self.register(GZIP, deflate)
-        self.load(OURS, plugin / PLUGIN_FILE)
+        self.put_behind_the_clock(GZIP, deflate)
+        self.library = self.load(OURS, plugin / PLUGIN_FILE)
         if peers:
             # Behind all others: the folder may hold another numpy and h5py.
             sys.path.append(str(peers))
             import hdf5plugin
 
-            self.options = {SZ3: hdf5plugin.SZ3, ZFP: hdf5plugin.Zfp}
+            files = hdf5plugin.get_config().registered_filters
+            options = {SZ3: lambda bound: hdf5plugin.SZ3(absolute=bound), ZFP: lambda bound: hdf5plugin.Zfp(accuracy=bound)}
             for name, key in ((SZ3, "sz3"), (ZFP, "zfp")):
-                self.load(name, Path(hdf5plugin.get_config().registered_filters[key]))
+                self.load(name, Path(files[key]))
+                self.parameters[name] = lambda bound, chosen=options[name]: (chosen(bound).filter_id, chosen(bound).filter_options)
 
-    def load(self, name: str, file: Path) -> None:
+    def load(self, name: str, file: Path) -> ctypes.CDLL:
         library = ctypes.CDLL(str(file))
         library.H5PLget_plugin_info.restype = ctypes.POINTER(FilterClass)
-        self.libraries.append(library)
-        self.register(name, library.H5PLget_plugin_info().contents)
+        self.put_behind_the_clock(name, library.H5PLget_plugin_info().contents)
+        return library
 
-    def register(self, name: str, found: FilterClass) -> None:
-        """A filter with the clock's function in place of its own."""
+    def put_behind_the_clock(self, name: str, found: FilterClass) -> None:
+        """Keeps a filter with the clock's function in place of its own."""
         self.inner[name] = ctypes.cast(found.filter, ctypes.c_void_p)
         self.clocked[name] = FilterClass.from_buffer_copy(found)
         self.clocked[name].filter = ctypes.cast(self.clock.filter_clock_call, FilterClass.Filter)
-
-    def names(self) -> list[str]:
-        return list(self.inner)
-
-    def parameters(self, name: str, bound: float) -> tuple[int | None, tuple[int, ...]]:
-        """Number and cd_values of a filter."""
-        if name == OURS:
-            return OURS_ID, bound_words(bound)
-        if name == SZ3:
-            chosen = self.options[SZ3](absolute=bound)
-            return chosen.filter_id, chosen.filter_options
-        if name == ZFP:
-            chosen = self.options[ZFP](accuracy=bound)
-            return chosen.filter_id, chosen.filter_options
-        return self.words[name]
 
     def start(self, name: str) -> None:
         """Sets the clock to 0, for this filter. Registers it again, as SZ3 registers itself when a dataset is created."""
@@ -161,7 +153,8 @@ class Share:
 
 
 def create(file: Any, share: Share, parameters: tuple[int | None, tuple[int, ...]]) -> Any:
-    """A dataset that HDF5 does not fill before it is written, as far as it heeds that. h5py 3.7 has no name for that."""
+    """A dataset that HDF5 does not fill before it is written, as far as it heeds that: 1.10.8 writes a compressed chunk of fill values to all places. h5py
+    3.7 has no name for that."""
     import h5py
 
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -212,8 +205,8 @@ class Job:
         if settings["backend"] != "cpu":
             # Opens the GPU now.
             reason = (ctypes.c_size_t * 2)()
-            self.filters.libraries[0].quire_info(reason)
-            self.filters.libraries[0].quire_free(reason)
+            self.filters.library.quire_info(reason)
+            self.filters.library.quire_free(reason)
         self.path = self.folder / "parallel.h5"
 
     def once(self, share: Share, name: str) -> dict[str, list[Any]]:
@@ -221,7 +214,7 @@ class Job:
         import h5py
 
         found: dict[str, list[Any]] = {}
-        parameters = self.filters.parameters(name, self.bound)
+        parameters = self.filters.parameters[name](self.bound)
         # Parallel HDF5 calls the filter when it creates a dataset, too.
         self.filters.start(name)
         file = h5py.File(self.path, "w", driver="mpio", comm=self.world)
@@ -313,7 +306,7 @@ def serial(settings: dict[str, Any]) -> None:
     filters.start(name)
     path = folder / f"serial{os.getpid()}.h5"
     with h5py.File(path, "w") as file:
-        share.write(create(file, share, filters.parameters(name, RELATIVE * float(np.load(folder / "span.npy")))))
+        share.write(create(file, share, filters.parameters[name](RELATIVE * float(np.load(folder / "span.npy")))))
     print(digest(path)[0])
     path.unlink()
 
@@ -401,8 +394,7 @@ def plot(table: Path, picture: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    with table.open() as file:
-        rows = list(csv.DictReader(file))
+    rows = list(csv.DictReader(table.read_text().splitlines()[1:]))
     ranks = sorted({int(row["ranks"]) for row in rows})
     names = list(dict.fromkeys(f"{row['filter']} {row['backend']}".strip() for row in rows))
     figure, axes = plt.subplots(2, len(ranks), figsize=(3 * len(ranks) + 1.5, 6), sharex=True, sharey=True, squeeze=False)
@@ -448,6 +440,7 @@ def main() -> int:
     if arguments.results:
         arguments.results.write_text(text)
         with arguments.results.with_suffix(".csv").open("w", newline="") as file:
+            file.write(f"# {measured()}\n")
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)

@@ -1,6 +1,6 @@
 """The experiments of two papers in form: messages of MPI that are compressed on the way, beside plain ones.
 
-    h5-samples/mpi_messages.py --package FOLDER [--results FILE] [--ranks 16] [--links shared,25,10,1] [--backends cpu]
+    h5-samples/mpi_messages.py --package PACKAGES [--results FILE] [--ranks 16] [--links shared,25,10,1] [--backends cpu]
     h5-samples/mpi_messages.py plot FILE.png FILE.csv...
 
 Shah et al. (ICS'23): point-to-point messages of 1 to 512 MB, and scatter over 16 ranks, 1 to 8 MB each. CEAZ (ICS'22): MPI_Gather and MPI_File_write at 128
@@ -10,6 +10,8 @@ piece (QUIRE_CODEBOOK). One side compresses all of a message on its cores or its
 The links are shared memory as it is, and pairs of network namespaces with a token bucket (tc tbf) between them, in Gbit/s: rank 0 is in one, all others
 are in the other. That needs root and iproute2. The bandwidth that plain messages reach is printed first. Every value is compared with its bound in f64
 before a time counts. Times are medians, until the last rank has its values.
+
+PACKAGES is a folder with the package: python3 -m pip install --no-deps --target PACKAGES python/. With Debian's mpi4py, run it by Debian's Python.
 
 A job holds a group of ranks for each backend and kind of codebooks, as a process reads these settings once. Groups take turns; those that wait sleep.
 """
@@ -41,6 +43,8 @@ PIECE = 4 * EDGE**3  # bytes, 1 MiB
 RELATIVE = (1e-3, 1e-5)
 # In pieces.
 MESSAGES, SHARES = (1, 8, 64, 512), (1, 8)
+# A link of 1 Gbit/s takes half a second for it.
+MOST_OVER_A_LINK = 64
 BOOKS = ("dictionary", "custom")
 PLAIN = "plain"
 # Times of a measurement at most, and seconds after which there is no other one.
@@ -76,6 +80,10 @@ class Rank:
 
         self.compress_batch, self.decompress_batch = compress_batch, decompress_batch
         self.world, self.group, self.turns, self.number = world, world.Split(number), len(kinds), number
+        spaces = world.allgather(os.readlink("/proc/self/ns/net"))
+        sides = [set(spaces[: len(kinds)]), set(spaces[len(kinds) :])]
+        if settings["link"] != "shared" and (max(map(len, sides)) > 1 or sides[0] == sides[1]):
+            raise RuntimeError(f"mpirun has not put the ranks on their sides of the link: {spaces}")
         folder = Path(settings["folder"])
         field = np.load(folder / "field.npy", mmap_mode="r")
         parts = field.shape[0] // EDGE
@@ -273,9 +281,9 @@ def call(command: str) -> None:
 @contextmanager
 def link(speed: str, folder: Path, near: int, far: int) -> Iterator[list[str]]:
     """The beginning of a command that runs a job over a link: `near` ranks on one side, `far` on the other."""
-    start = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+    start = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
     if speed == "shared":
-        yield [*start, "--oversubscribe", "-n", str(near + far)]
+        yield [*start, "-n", str(near + far)]
         return
     agent = folder / "agent"
     agent.write_text(AGENT.format(folder=folder))
@@ -294,7 +302,7 @@ def link(speed: str, folder: Path, near: int, far: int) -> Iterator[list[str]]:
             call(f"{inside} tc qdisc add dev {name} root tbf rate {bits:.0f}bit burst {BUCKET} latency 20ms")
         network = "10.99.0.0/24"
         hosts = f"{ADDRESSES[0]}:{near},{ADDRESSES[1]}:{far}"
-        options = ["--mca", "plm_rsh_agent", str(agent), "--mca", "oob_tcp_if_include", network, "--mca", "btl_tcp_if_include", network]
+        options = ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", str(agent), "--mca", "oob_tcp_if_include", network, "--mca", "btl_tcp_if_include", network]
         options += ["--mca", "btl", "self,vader,tcp", "--mca", "pml", "ob1", "--host", hosts, "-n", str(near + far)]
         yield ["ip", "netns", "exec", NAMESPACES[0], *start, *options]
     finally:
@@ -314,13 +322,14 @@ def measure(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]]
     np.save(folder / "field.npy", field)
     np.save(folder / "span.npy", float(field.max()) - float(field.min()))
     kinds = groups(arguments.backends.split(","))
-    environment = {**os.environ, "PYTHONPATH": str(arguments.package.resolve()), "OMP_NUM_THREADS": "1"}
+    # An Open MPI may have been told by the environment to stay on one machine.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OMPI_")}
+    environment |= {"PYTHONPATH": str(arguments.package.resolve()), "OMP_NUM_THREADS": "1"}
     for speed in arguments.links.split(","):
         experiments = [name for name in arguments.experiments.split(",") if name != "file" or speed == "shared"]
         settings = {
             "folder": str(folder), "ranks": arguments.ranks, "backends": arguments.backends.split(","), "experiments": experiments, "link": speed,
-            # A second of a link of 1 Gbit/s is 120 MB.
-            "most": arguments.most if speed == "shared" else min(arguments.most, 64 * math.ceil(float(speed))), "file": str(arguments.file / "quire-messages"),
+            "most": arguments.most if speed == "shared" else min(arguments.most, MOST_OVER_A_LINK), "file": str(arguments.file / "quire-messages"),
         }  # fmt: skip
         step(f"{speed}: {len(kinds)} groups of {arguments.ranks} ranks")
         with link(speed, folder, len(kinds), len(kinds) * (arguments.ranks - 1)) as start:
@@ -438,7 +447,7 @@ def plot(picture: Path, tables: list[Path]) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    rows = [row for table in tables for row in csv.DictReader(table.read_text().splitlines())]
+    rows = [row for table in tables for row in csv.DictReader(table.read_text().splitlines()[1:])]
     bands = {"point-to-point": (1.4, 16.2), "scatter": (2.2, 30.5), "gather": (37.8, 37.8)}
     figure, axes = plt.subplots(1, len(bands), figsize=(14, 4.5), sharey=True)
     kinds = list(dict.fromkeys((row["relative"], row["backend"], row["books"]) for row in rows))
@@ -482,6 +491,7 @@ def main() -> int:
     if arguments.results:
         arguments.results.write_text(text)
         with arguments.results.with_suffix(".csv").open("w", newline="") as file:
+            file.write(f"# {measured()}\n")
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
