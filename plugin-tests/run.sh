@@ -62,7 +62,7 @@ python3 plugin-tests/py/documents.py lint
 # hdf5-sys looks at libhdf5-dev's headers, so nothing compiles without it.
 part "clients from Debian: h5py, h5py with MPI, the HDF5 tools and headers, netCDF, Open MPI"
 need_apt gcc g++ libc6-dev binutils pkg-config cmake make libhdf5-dev hdf5-tools netcdf-bin \
-  python3-h5py python3-h5py-mpi python3-mpi4py openmpi-bin openssh-client
+  python3-h5py python3-h5py-mpi python3-mpi4py openmpi-bin libopenmpi-dev openssh-client
 
 part "clients from PyPI: h5py on HDF5 2.0 with netCDF4 and PyTables, h5py on HDF5 1.14"
 need_venv .venv-hdf5-2.0 h5py==3.16.0 netCDF4==1.7.5.1.post1 tables==3.11.1
