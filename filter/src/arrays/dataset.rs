@@ -115,8 +115,9 @@ impl Suitable {
                 return Err(Failure::unsuitable("the file is open for reading only: open it for writing"));
             }
             if library.is_parallel(file_id.id())? {
+                // H5Dwrite_chunk changes the file's map of chunks, which every process has to do at once and alike, and none knows the others' lengths.
                 return Err(Failure::unsuitable(
-                    "parallel HDF5 writes compressed datasets together: use H5Dwrite, with collective transfers",
+                    "the file was opened with MPI, where processes write compressed chunks together: use H5Dwrite, with collective transfers",
                 ));
             }
         }
