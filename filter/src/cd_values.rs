@@ -25,7 +25,7 @@
 //! | words of `set_local` | |
 //! |---|---|
 //! | 1 | bits 24-31: `0x51`, bits 16-23: version of this part, 1, bits 8-15: value type as in the stream's header, bits 0-7: rank |
-//! | rank | extents of the chunk after [`Shape::fold`] and [`Shape::in_bricks`], slowest first |
+//! | rank | extents of the chunk after [`quire_codec::Shape::fold`] and [`quire_codec::Shape::in_bricks`], slowest first |
 //! | 1, or 2 for types of 64 bits | bits of the fill value, low half first, if the dataset defines one |
 //!
 //! `set_local` may meet its own words again, when a property list is used for a second dataset or h5repack changes the chunks, and then
