@@ -14,6 +14,7 @@ from statistics import geometric_mean, median
 import h5py
 import hdf5plugin
 import numpy as np
+from pcodec import ChunkConfig, standalone
 
 from arrays import cut, load_arrays
 from demo import Field, machine, progress
@@ -51,10 +52,24 @@ def through_hdf5(chunk: Field, options: dict) -> Coded:
     return stored, decoded, median(seconds_in), median(seconds_out)
 
 
-LOSSLESS: dict[str, Callable[[Field], dict]] = {
-    "Blosc2 zstd, bitshuffle": lambda chunk: hdf5plugin.Blosc2(cname="zstd", clevel=5, filters=hdf5plugin.Blosc2.BITSHUFFLE),
-    "gzip, shuffle": lambda chunk: {"compression": "gzip", "shuffle": True},
-    "bitshuffle, LZ4": lambda chunk: hdf5plugin.Bitshuffle(),
+def pcodec(chunk: Field) -> Coded:
+    """pcodec alone, on the chunk's values in one dimension."""
+    seconds_in, seconds_out = [], []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        stream = standalone.simple_compress(chunk.values.ravel(), ChunkConfig())
+        seconds_in.append(time.perf_counter() - start)
+        start = time.perf_counter()
+        decoded = standalone.simple_decompress(stream)
+        seconds_out.append(time.perf_counter() - start)
+    return len(stream), decoded, median(seconds_in), median(seconds_out)
+
+
+LOSSLESS: dict[str, Callable[[Field], Coded]] = {
+    "pcodec": pcodec,
+    "Blosc2 zstd, bitshuffle": lambda chunk: through_hdf5(chunk, hdf5plugin.Blosc2(cname="zstd", clevel=5, filters=hdf5plugin.Blosc2.BITSHUFFLE)),
+    "gzip, shuffle": lambda chunk: through_hdf5(chunk, {"compression": "gzip", "shuffle": True}),
+    "bitshuffle, LZ4": lambda chunk: through_hdf5(chunk, hdf5plugin.Bitshuffle()),
 }
 
 
@@ -73,22 +88,26 @@ def same_bits(chunk: Field, decoded: np.ndarray) -> bool:
 
 
 def lossless(plugin: Plugin, arrays: dict[str, list[Field]]) -> None:
-    print("exact bits: ratio, and MB/s in and out (ours: filter() alone; others: through HDF5 in memory)\n")
-    names = ["Quire", *LOSSLESS]
-    print(f"{'array':<26} {'type':<4}" + "".join(f" {name:>26}" for name in names))
-    ratios: dict[str, list[float]] = {name: [] for name in names}
+    print("exact bits: ratio, and MB/s in and out (ours: filter() alone; pcodec: alone, on one dimension; others: through HDF5 in memory)\n")
+    codecs = {"Quire": lambda chunk: quire(plugin, chunk, "lossless"), **LOSSLESS}
+    print(f"{'array':<26} {'type':<4}" + "".join(f" {codec:>26}" for codec in codecs))
+    figures: dict[str, list[tuple[float, float, float]]] = {codec: [] for codec in codecs}
     for name, chunks in arrays.items():
         progress(f"exact bits: {name}")
         row = f"{name:<26} {chunks[0].values.dtype.str[1:]:<4}"
-        for codec in names:
-            coded = [quire(plugin, chunk, "lossless") if codec == "Quire" else through_hdf5(chunk, LOSSLESS[codec](chunk)) for chunk in chunks]
+        for codec, run in codecs.items():
+            coded = [run(chunk) for chunk in chunks]
             if not all(same_bits(chunk, result[1]) for chunk, result in zip(chunks, coded)):
                 sys.exit(f"{name}: {codec} does not give the bits back")
-            ratios[codec].append(mean_ratio(chunks, coded))
-            row += " {:>10.3f} {:>7.0f} {:>7.0f}".format(ratios[codec][-1], *speeds(chunks, coded))
+            figures[codec].append((mean_ratio(chunks, coded), *speeds(chunks, coded)))
+            row += cells(*figures[codec][-1])
         print(row)
     progress("")
-    print(f"{'geometric mean':<31}" + "".join(f" {geometric_mean(ratios[name]):>10.3f}{'':>16}" for name in names))
+    print(f"{'geometric mean':<31}" + "".join(cells(*map(geometric_mean, zip(*figures[codec]))) for codec in codecs))
+
+
+def cells(ratio: float, speed_in: float, speed_out: float) -> str:
+    return f" {ratio:>10.3f} {speed_in:>7.0f} {speed_out:>7.0f}"
 
 
 def noise(chunk: Field, decoded: np.ndarray) -> float:

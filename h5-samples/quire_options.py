@@ -7,7 +7,7 @@
     python3 quire_options.py 1,3539053052,1062232653        prints what such words say
 
 The words are abs=, rel=, pwrel=, psnr=, ratio= (with or without abs=) or lossless, and coding=auto, huffman or
-bitshuffle, and adapt=none or history.
+bitshuffle, and adapt=none or history, and brick=AxBxC.
 """
 
 from __future__ import annotations

@@ -62,15 +62,19 @@ python3 plugin-tests/py/documents.py lint
 # hdf5-sys looks at libhdf5-dev's headers, so nothing compiles without it.
 part "clients from Debian: h5py, h5py with MPI, the HDF5 tools and headers, netCDF, Open MPI"
 need_apt gcc g++ libc6-dev binutils pkg-config cmake make libhdf5-dev hdf5-tools netcdf-bin \
-  python3-h5py python3-h5py-mpi python3-mpi4py openmpi-bin openssh-client
-
-part "clients from PyPI: h5py on HDF5 2.0 with netCDF4 and PyTables, h5py on HDF5 1.14"
-need_venv .venv-hdf5-2.0 h5py==3.16.0 netCDF4==1.7.5.1.post1 tables==3.11.1
-need_venv .venv-hdf5-1.14 h5py==3.14.0
+  python3-h5py python3-h5py-mpi python3-mpi4py openmpi-bin libopenmpi-dev openssh-client
 
 part "CUDA's compiler"
 [[ "${NVCC:-}" != none ]] || fail "NVCC=none: the tests compile every kernel; unset it, or name an nvcc"
 need_nvcc
+
+# Fetching and unpacking leave a core free for the builds, which need none of these environments.
+(
+  need_venv .venv-hdf5-2.0 h5py==3.16.0 netCDF4==1.7.5.1.post1 tables==3.11.1
+  need_venv .venv-hdf5-1.14 h5py==3.14.0
+  python/test.sh --environments
+) >"$scratch/environments" 2>&1 &
+environments=$!
 
 # All in the release profile: what build scripts make, the kernels among it, is made once.
 part "lints"
@@ -84,6 +88,9 @@ part "build: the plugin, the command line, and the tests"
 plugin="$(build_plugin --workspace --all-targets)"
 QUIRE_RELEASE="$(dirname "$plugin")"
 export QUIRE_RELEASE
+
+part "clients from PyPI, which were fetched beside the builds: HDF5 2.0 and 1.14, and those of the Python package"
+wait "$environments" || { cat "$scratch/environments" >&2; fail "an environment of PyPI's clients is missing"; }
 
 emulated=""
 if [[ "$(uname -m)" == x86_64 ]] && grep -qw avx2 /proc/cpuinfo; then

@@ -3,6 +3,7 @@
 # type hints, and runs its tests there.
 #
 #     python/test.sh
+#     python/test.sh --environments     makes the environments only
 #
 # The environments are made once, in two or three minutes; a further run takes about two minutes on two cores.
 set -euo pipefail
@@ -12,9 +13,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source h5-samples/setup.sh
 
 need_venv .venv-python-new h5py==3.16.0 numpy==2.4.6 netCDF4==1.7.5.1.post1 tables==3.11.1 xarray==2026.9.0 h5netcdf==1.8.2 zarr==3.1.6 \
-  numcodecs==0.16.6 ml-dtypes==0.6.0 mypy==1.18.2 pytest==8.4.2
+  numcodecs==0.16.6 ml-dtypes==0.6.0 dask==2026.8.0 distributed==2026.8.0 mypy==1.18.2 pytest==8.4.2
 need_venv .venv-python-old h5py==3.8.0 numpy==1.26.4 netCDF4==1.6.5 tables==3.9.2 xarray==2024.1.1 pandas==2.2.3 h5netcdf==1.3.0 zarr==2.18.3 \
   numcodecs==0.12.1 ml-dtypes==0.3.2 pytest==8.4.2
+[[ "${1:-}" != --environments ]] || exit 0
 
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
@@ -25,9 +27,9 @@ wheel() {
   .venv-python-new/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$1" python/
 }
 
-# Without kernels and hardly optimized: plugin-tests/tests/install.rs has the same build.
+# Without kernels and not optimized: plugin-tests/tests/install.rs has the same build.
 step "the wheel with a library that setup.py has cargo build"
-env -u QUIRE_LIBRARY NVCC=none CARGO_TARGET_DIR="$(dirname "$plugin")/../installed/cargo" CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+env -u QUIRE_LIBRARY NVCC=none CARGO_TARGET_DIR="$(dirname "$plugin")/../installed/cargo" CARGO_PROFILE_RELEASE_OPT_LEVEL=0 \
   CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 bash -c "$(declare -f wheel); wheel $scratch/by-cargo"
 libraries="$(python3 -m zipfile --list "$scratch"/by-cargo/*.whl | grep -c 'libh5zquire\.so')"
 [[ "$libraries" == 1 ]] || fail "the wheel that setup.py builds has $libraries libraries"

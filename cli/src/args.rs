@@ -75,8 +75,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
 /// The short form of `cd_values`, if they have one: the bound `m * 10^-e` as the words `e,m`, or `e` alone where `m` is 1. Its mode is one more than that of the
 /// long form, whose words are the bound's bits.
 fn short_form(words: &[u32]) -> Option<String> {
-    let (&first, bits) = words.split_first()?;
+    let (&first, rest) = words.split_first()?;
+    // The brick's extents stay as they are.
+    let (brick, bits) = rest.split_at_checked((first >> 24) as usize)?;
     let mut short = vec![first.checked_add(1)?];
+    short.extend_from_slice(brick);
     let numbers: Vec<f64> =
         bits.as_chunks::<2>().0.iter().map(|&[low, high]| f64::from_bits(u64::from(high) << 32 | u64::from(low))).collect();
     for &number in &numbers {
@@ -119,6 +122,7 @@ mod tests {
             ("abs=0.0009765625", Some("2,10,9765625")),
             ("abs=0.1234567890123", None),
             ("abs=1e12", None),
+            ("abs=1e-3,brick=16x32x64", Some("50331650,16,32,64,3")),
             ("lossless", None),
         ] {
             let words = cd_values::from_options(options).expect("options");

@@ -38,6 +38,10 @@ pub(crate) struct Bounds {
     /// Reuse of codebooks from earlier chunks: none, or history (fewer codebooks are built)
     #[arg(long, value_name = "HOW")]
     adapt: Option<String>,
+    /// Extents of the bricks that a chunk's values are, one after the other, whatever its shape; slowest axis first, such as 32x32x32. A chunk must have whole
+    /// rows of a brick, and compresses best if it has whole bricks
+    #[arg(long, value_name = "SHAPE")]
+    brick: Option<String>,
 }
 
 impl Bounds {
@@ -48,7 +52,7 @@ impl Bounds {
     fn parsed(&self) -> Result<Vec<String>, String> {
         let option =
             |key: &str, value: &Option<String>| value.as_ref().map(|value| format!(",{key}={value}")).unwrap_or_default();
-        let coding = option("coding", &self.coding) + &option("adapt", &self.adapt);
+        let coding = option("coding", &self.coding) + &option("adapt", &self.adapt) + &option("brick", &self.brick);
         let mut texts: Vec<String> = self.options.iter().map(|text| format!("{text}{coding}")).collect();
         let mut abs = &self.abs[..];
         if let ([ratio], [ceiling]) = (&self.ratio[..], abs) {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use hdf5::plist::DatasetAccess;
 use hdf5::{Dataset, File, Group};
-use quire_codec::{Layout, Shape};
+use quire_codec::{Brick, Layout, Shape};
 
 use crate::compare::Kind as Comparable;
 use crate::kept;
@@ -311,6 +311,20 @@ impl Source {
         let dims: Vec<u64> = ranges.iter().map(|&(_, count)| count as u64).collect();
         let shape = Shape::fold(&dims).map_err(|error| named(&error))?;
         Ok(Layout { scalar: self.numbers.scalar, byte_order: self.numbers.byte_order, shape })
+    }
+
+    /// The layout of a block that [`Source::read`] has read, in bricks. A block that the dataset's end cuts short keeps its layout if it has no whole rows of
+    /// bricks.
+    ///
+    /// # Errors
+    /// If a whole block has no whole rows of bricks.
+    pub(crate) fn in_bricks(&self, layout: Layout, brick: Option<Brick>) -> Result<Layout, String> {
+        let whole: u64 = self.block.iter().map(|&side| side as u64).product();
+        match layout.shape.in_bricks(brick) {
+            Ok(shape) => Ok(Layout { shape, ..layout }),
+            Err(_) if layout.shape.elements() < whole => Ok(layout),
+            Err(error) => Err(message(error)),
+        }
     }
 }
 

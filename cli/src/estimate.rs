@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use quire_codec::{Config, Layout, Workspace, options};
+use quire_codec::options::{self, Options};
+use quire_codec::{Config, Layout, Workspace};
 use serde_json::{Value, json};
 
 use crate::advice::{SMALL_CHUNK, SmallChunks};
@@ -77,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
         bounds = BOUNDS.map(str::to_owned).to_vec();
     }
     let threads = arguments.jobs.count()?;
-    let configs: Vec<Config> =
+    let given: Vec<Options> =
         bounds.iter().map(|text| options::parse(text)).collect::<quire_codec::Result<_>>().map_err(message)?;
     let mut found = Found::default();
     let choose = |named: Named| {
@@ -97,21 +98,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
         refuse_arguments(&format!("chunks of {text} have {} axes, which none of the datasets has", shape.0.len()));
     }
     let tasks: Vec<Source> = found.sources.iter().flat_map(|source| blocks(source, &arguments.chunks)).collect();
-    let tasks: Vec<(Source, Vec<Config>)> = tasks
+    let tasks: Vec<(Source, Vec<Options>)> = tasks
         .into_iter()
         .map(|source| {
-            let mut own: Vec<Config> = configs.iter().map(|config| arguments.choice.config(*config, &source)).collect();
-            own.dedup_by_key(|config| options::format(config));
+            let own = |options: &Options| Options { config: arguments.choice.config(options.config, &source), ..*options };
+            let mut own: Vec<Options> = given.iter().map(own).collect();
+            own.dedup_by_key(|options| options::format(options));
             (source, own)
         })
         .collect();
-    let total: usize = tasks.iter().map(|(source, configs)| source.sample(arguments.sample).len() * configs.len()).sum();
+    let total: usize = tasks.iter().map(|(source, options)| source.sample(arguments.sample).len() * options.len()).sum();
     let bar = progress(total as u64, "chunks");
     let mut trials = Vec::new();
-    for (source, configs) in &tasks {
+    for (source, all) in &tasks {
         bar.set_message(source.name.to_string());
-        let tried = try_all(source, configs, arguments.sample, threads, || bar.inc(configs.len() as u64))?;
-        trials.extend(configs.iter().map(options::format).zip(tried).map(|(text, trial)| (source, text, trial)));
+        let tried = try_all(source, all, arguments.sample, threads, || bar.inc(all.len() as u64))?;
+        trials.extend(all.iter().map(options::format).zip(tried).map(|(text, trial)| (source, text, trial)));
     }
     bar.finish_and_clear();
     if arguments.json {
@@ -132,10 +134,9 @@ fn blocks(source: &Source, shapes: &[Shape]) -> Vec<Source> {
     sources
 }
 
-/// Tries all bounds on the sample of one dataset in one shape. Calls `done` after each chunk.
-fn try_all(source: &Source, configs: &[Config], sample: usize, threads: usize, done: impl Fn()) -> Result<Vec<Trial>, String> {
-    let configs: Vec<Config> = configs.iter().map(|config| Config { fill_value: source.fill_value, ..*config }).collect();
-    let mut trials: Vec<Trial> = configs.iter().map(|_| Trial::default()).collect();
+/// Tries all options on the sample of one dataset in one shape. Calls `done` after each chunk.
+fn try_all(source: &Source, all: &[Options], sample: usize, threads: usize, done: impl Fn()) -> Result<Vec<Trial>, String> {
+    let mut trials: Vec<Trial> = all.iter().map(|_| Trial::default()).collect();
     let mut numbers = source.sample(sample);
     jobs::pipeline(
         threads,
@@ -144,7 +145,7 @@ fn try_all(source: &Source, configs: &[Config], sample: usize, threads: usize, d
             let mut values = Vec::new();
             source.read(number, &mut values).map(|layout| Some((values, layout)))
         },
-        |room: &mut Room, (values, layout)| room.try_chunk(source, &configs, &values, &layout),
+        |room: &mut Room, (values, layout)| room.try_chunk(source, all, &values, layout),
         |of_chunk| {
             trials.iter_mut().zip(of_chunk?).for_each(|(trial, of_chunk)| trial.add(of_chunk));
             done();
@@ -165,24 +166,30 @@ struct Room {
 }
 
 impl Room {
-    /// Tries all bounds on one chunk. What a bound does not hold for is its trial's problem.
-    fn try_chunk(&mut self, source: &Source, configs: &[Config], values: &[u8], layout: &Layout) -> Result<Vec<Trial>, String> {
+    /// Tries all options on one chunk. Where options do not hold for it, their trial says why.
+    fn try_chunk(&mut self, source: &Source, all: &[Options], values: &[u8], layout: Layout) -> Result<Vec<Trial>, String> {
         self.decoded.resize(values.len(), 0);
         let mut trials = Vec::new();
-        for config in configs {
+        for options in all {
             if !self.is_made {
-                let _ = self.try_once(source, config, values, layout)?;
+                let _ = self.try_once(source, options, values, layout)?;
             }
-            trials.push(self.try_once(source, config, values, layout)?);
+            trials.push(self.try_once(source, options, values, layout)?);
         }
         self.is_made = true;
         Ok(trials)
     }
 
-    fn try_once(&mut self, source: &Source, config: &Config, values: &[u8], layout: &Layout) -> Result<Trial, String> {
+    fn try_once(&mut self, source: &Source, options: &Options, values: &[u8], layout: Layout) -> Result<Trial, String> {
+        let refused = |problem: String| Ok(Trial { problem: Some(problem), ..Trial::default() });
+        let config = Config { fill_value: source.fill_value, ..options.config };
+        let layout = match source.in_bricks(layout, options.brick) {
+            Ok(layout) => layout,
+            Err(problem) => return refused(problem),
+        };
         let start = Instant::now();
-        if let Err(error) = kept::compress(&mut self.workspace, values, layout, config, &source.missing, &mut self.stream) {
-            return Ok(Trial { problem: Some(error.to_string()), ..Trial::default() });
+        if let Err(error) = kept::compress(&mut self.workspace, values, &layout, &config, &source.missing, &mut self.stream) {
+            return refused(error.to_string());
         }
         let compressing = start.elapsed();
         let start = Instant::now();

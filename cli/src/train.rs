@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use quire_codec::options::{self, Options};
 use quire_codec::stages::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS, UserDictionary};
 use quire_codec::stages::alphabet::CodeLengths;
-use quire_codec::{Config, Workspace, options};
+use quire_codec::{Config, Workspace};
 use quire_trainer::adaptive::{Chunk, choices};
 use quire_trainer::user_books::user_books;
 
@@ -55,7 +56,7 @@ pub(crate) struct Arguments {
 /// # Errors
 /// Names the file, dataset or option and what is wrong with it.
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
-    let configs: Vec<Config> =
+    let given: Vec<Options> =
         arguments.options.iter().map(|text| options::parse(text)).collect::<Result<_, _>>().map_err(message)?;
     let mut found = Found::default();
     let block = arguments.chunks.as_ref().map(|Shape(sides)| &sides[..]);
@@ -66,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
         })?;
     }
     found.skipped.lines(arguments.verbose).iter().for_each(complain);
-    let chunks = chunks(&found, &configs, arguments.sample)?;
+    let chunks = chunks(&found, &given, arguments.sample)?;
     let books = make(&chunks.iter().collect::<Vec<_>>(), arguments.books);
     let datasets = found.sources.len();
     // A damaged file can make HDF5 crash when it is closed; there is no output then.
@@ -87,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
 }
 
 /// Compresses the sampled chunks of all sources at every bound.
-fn chunks(found: &Found, configs: &[Config], sample: usize) -> Result<Vec<Chunk>, String> {
+fn chunks(found: &Found, given: &[Options], sample: usize) -> Result<Vec<Chunk>, String> {
     let total: usize = found.sources.iter().map(|source| source.sample(sample).len()).sum();
     let progress = progress(total as u64, "chunks");
     let mut workspace = Workspace::default();
@@ -96,8 +97,9 @@ fn chunks(found: &Found, configs: &[Config], sample: usize) -> Result<Vec<Chunk>
         progress.set_message(source.name.to_string());
         for number in source.sample(sample) {
             let layout = source.read(number, &mut bytes)?;
-            for config in configs {
+            for Options { config, brick } in given {
                 let config = Config { fill_value: source.fill_value, ..*config };
+                let layout = source.in_bricks(layout, *brick).map_err(|error| format!("{}: {error}", source.name))?;
                 let chunk = Chunk::new(&bytes, &layout, &config, &mut workspace);
                 chunks.push(chunk.map_err(|error| format!("{}: {error}", source.name))?);
             }

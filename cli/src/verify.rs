@@ -225,7 +225,7 @@ fn numbers(
         (None, own) => own.transpose().map_err(message)?,
     };
     let promise: Option<ErrorBound> =
-        bound.as_deref().map(options::parse).transpose().map_err(message)?.map(|config| config.bound);
+        bound.as_deref().map(options::parse).transpose().map_err(message)?.map(|options| options.config.bound);
     let names: Vec<String> = filters.iter().map(filter_name).collect();
     let mut compared = Compared {
         filters: if names.is_empty() { "none".to_owned() } else { names.join(", ") },

@@ -17,7 +17,7 @@
 //! |---|---|---|---|---|
 //! | 0 | settle the bound | §11 | `bound.rs`, `bound/earlier.rs`, `bound/ladder.rs`, `bound/padding.rs`, `bound/psnr.rs`, `bound/ratio.rs`, `bound/spacing.rs`, `bound/values.rs` | the same functions |
 //! | 0 | choose grid and predictor | §11 | `predict/choice.rs` | `predict/choice.cuh` measures tiles; the same functions decide |
-//! | 1 | quantize on an absolute bound's grid or on a lattice | §5.1 | `quantize/grid.rs`, `quantize/quantizer.rs`, `quantize/linear.rs`, `quantize/lattice.rs`, `quantize/excluded.rs`, `quantize/fast_f32.rs` | `quantize/segments.cuh`, `quantize/linear.cuh`, `quantize/lattice.cuh`, `quantize/fast_f32.cuh` |
+//! | 1 | quantize on an absolute bound's grid or on a lattice | §5.1 | `quantize/grid.rs`, `quantize/quantizer.rs`, `quantize/linear.rs`, `quantize/lattice.rs`, `quantize/decimal.rs`, `quantize/excluded.rs`, `quantize/fast_f32.rs` | `quantize/segments.cuh`, `quantize/linear.cuh`, `quantize/lattice.cuh`, `quantize/fast_f32.cuh` |
 //! | 1 | mark exceptions, fill their gaps, list or mask them | §4, §5 | `quantize/bitmap.rs`, `quantize/gaps.rs`, `quantize/exceptions.rs` | `quantize/exceptions.cuh` |
 //! | 1' | or exact integers, steps of integers, steps of the logarithm | §5.3–§5.5 | `number/element.rs`, `quantize/integer_steps.rs`, `quantize/logarithm.rs` | `quantize/grid.cuh`, `quantize/integer_steps.cuh`, `quantize/logarithm.cuh` |
 //! | 2 | predict by differences | §6.1 | `predict/lorenzo.rs`, `predict/sums.rs` | `predict/lorenzo.cuh`, `predict/sums.cuh` |
@@ -30,11 +30,12 @@
 //! | – | numbers of all stages | | `number/integer.rs`, `number/small_float.rs`, `number/value.rs`, `number/patched16.rs`, `number/rounding.rs`, `number/fixed_log2.rs`, `number/dispatch.rs`, `layout.rs` | `number/small_float.cuh`, `number/integer.cuh` |
 //! | – | instructions of the processor | | `simd.rs`, `simd/bytes.rs` | `common.cuh`, `shared.cuh` |
 //!
-//! Without a stage: `lib.rs`, `config.rs`, `options.rs`, `error.rs`, `memory.rs`, `text.rs`, `number.rs`, `quantize.rs`, `predict.rs`, `entropy.rs`, `stream.rs`; `stream/inspect.rs`,
+//! Without a stage: `lib.rs`, `config.rs`, `options.rs`, `brick.rs`, `error.rs`, `memory.rs`, `text.rs`, `number.rs`, `quantize.rs`, `predict.rs`, `entropy.rs`, `stream.rs`; `stream/inspect.rs`,
 //! `stream/books.rs`; `job.cuh`, `module.cu`.
 
 #![forbid(unsafe_code)]
 
+mod brick;
 mod config;
 mod error;
 mod layout;
@@ -68,6 +69,7 @@ mod stream;
 mod simd;
 
 pub use bound::check as check_bound;
+pub use brick::Brick;
 pub use config::{AdaptPolicy, CodebookPolicy, CodingPolicy, Config, ErrorBound, PredictorPolicy};
 pub use error::{Error, Result};
 pub use layout::{ByteOrder, Layout, MAX_RANK, Scalar, Shape, type_of_byte};

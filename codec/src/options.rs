@@ -10,9 +10,11 @@
 //! | `lossless` | no value |
 //! | `coding` | `auto`, `huffman`, `bitshuffle` |
 //! | `adapt` | `none`; `history`: codebooks of earlier chunks may be used again |
+//! | `brick` | extents of the bricks that a chunk's values are, slowest first, as in `32x32x32` ([`Brick`]) |
 
 use std::fmt;
 
+use crate::brick::Brick;
 use crate::config::{AdaptPolicy, CodingPolicy, Config, ErrorBound};
 use crate::error::{Error, Result};
 
@@ -23,17 +25,26 @@ const CODINGS: [(&str, CodingPolicy); 3] =
 const ADAPTING: [(&str, AdaptPolicy); 2] = [("none", AdaptPolicy::None), ("history", AdaptPolicy::History)];
 
 const HOW_TO: &str = "give one of abs=, rel=, pwrel=, psnr=, ratio= (with abs= beside it, if you like) or lossless, and perhaps coding=auto, huffman or \
-                      bitshuffle, and adapt=none or history, with commas between them, as in abs=1e-3,coding=huffman";
+                      bitshuffle, adapt=none or history, and brick=AxBxC, with commas between them, as in abs=1e-3,coding=huffman";
+
+/// What an options text says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// What the encoder is to do.
+    pub config: Config<'static>,
+    /// How a chunk's values lie in its layout, for [`Shape::in_bricks`](crate::Shape::in_bricks).
+    pub brick: Option<Brick>,
+}
 
 /// Parses an options text.
 ///
 /// # Errors
 /// `InvalidArgument` with the mistake and the options that exist.
-pub fn parse(text: &str) -> Result<Config<'static>> {
+pub fn parse(text: &str) -> Result<Options> {
     let refused = |detail: fmt::Arguments<'_>| Error::invalid(format_args!("options {text:?}: {detail}; {HOW_TO}"));
     let mut numbers: [Option<f64>; 5] = [None; 5];
     const NUMBERS: [&str; 5] = ["abs", "rel", "pwrel", "psnr", "ratio"];
-    let (mut lossless, mut coding, mut adapt) = (false, None, None);
+    let (mut lossless, mut coding, mut adapt, mut brick) = (false, None, None, None);
     for option in text.split(',').map(str::trim).filter(|option| !option.is_empty()) {
         let (key, value) = match option.split_once('=') {
             Some((key, value)) => (key.trim(), Some(value.trim())),
@@ -62,6 +73,12 @@ pub fn parse(text: &str) -> Result<Config<'static>> {
             if adapt.replace(named(&ADAPTING, value).ok_or_else(unknown)?).is_some() {
                 return Err(twice());
             }
+        } else if key == "brick" {
+            let given =
+                Brick::parse(value.unwrap_or("")).map_err(|error| error.reworded(|error| refused(format_args!("{error}"))))?;
+            if brick.replace(given).is_some() {
+                return Err(twice());
+            }
         } else {
             return Err(refused(format_args!("{key:?} is unknown")));
         }
@@ -77,7 +94,8 @@ pub fn parse(text: &str) -> Result<Config<'static>> {
         _ => return Err(refused(format_args!("they have more than one bound"))),
     };
     let config = Config::new(bound).map_err(|error| error.reworded(|error| refused(format_args!("{error}"))))?;
-    Ok(Config { coding: coding.unwrap_or_default(), adapt: adapt.unwrap_or_default(), ..config })
+    let config = Config { coding: coding.unwrap_or_default(), adapt: adapt.unwrap_or_default(), ..config };
+    Ok(Options { config, brick })
 }
 
 /// The choice with a name.
@@ -91,9 +109,9 @@ fn option<T: Copy + PartialEq + Default>(choices: &[(&str, T)], key: &str, choic
     name.map(|(name, _)| format!(",{key}={name}")).unwrap_or_default()
 }
 
-/// The options text of a configuration. [`parse`] restores the configuration, except for fields that have no option.
+/// The text of options. [`parse`] restores them, except for fields of the configuration that have no option.
 #[must_use]
-pub fn format(config: &Config) -> String {
+pub fn format(Options { config, brick }: &Options) -> String {
     let bound = match config.bound {
         ErrorBound::Absolute(bound) => format!("abs={bound:e}"),
         ErrorBound::Relative(share) => format!("rel={share:e}"),
@@ -103,7 +121,8 @@ pub fn format(config: &Config) -> String {
         ErrorBound::Ratio { ratio, ceiling: Some(ceiling) } => format!("ratio={ratio},abs={ceiling:e}"),
         ErrorBound::Lossless => "lossless".to_owned(),
     };
-    bound + &option(&CODINGS, "coding", config.coding) + &option(&ADAPTING, "adapt", config.adapt)
+    let brick = brick.map(|brick| format!(",brick={brick}")).unwrap_or_default();
+    bound + &option(&CODINGS, "coding", config.coding) + &option(&ADAPTING, "adapt", config.adapt) + &brick
 }
 
 #[cfg(test)]
@@ -130,16 +149,19 @@ mod tests {
                 (",coding=huffman,adapt=history", CodingPolicy::Huffman, AdaptPolicy::History),
             ] {
                 let config = Config { coding, adapt, ..Config::new(bound).unwrap() };
-                let text = format!("{text}{suffix}");
-                assert_eq!(parse(&text), Ok(config), "{text}");
-                assert_eq!(format(&config), text);
+                for (suffix_2, brick) in [("", None), (",brick=8x32x32", Some(Brick::new(&[8, 32, 32]).unwrap()))] {
+                    let text = format!("{text}{suffix}{suffix_2}");
+                    let options = Options { config, brick };
+                    assert_eq!(parse(&text), Ok(options), "{text}");
+                    assert_eq!(format(&options), text);
+                }
             }
         }
-        assert_eq!(parse(" adapt=none, abs = 0.1 , coding=auto,"), Config::absolute(0.1));
-        assert_eq!(parse("abs=0").map(|config| config.bound), Ok(ErrorBound::Lossless));
+        let without_brick = |bound| Options { config: Config::absolute(bound).unwrap(), brick: None };
+        assert_eq!(parse(" adapt=none, abs = 0.1 , coding=auto,"), Ok(without_brick(0.1)));
+        assert_eq!(parse("abs=0").map(|options| options.config.bound), Ok(ErrorBound::Lossless));
         for bound in [0.1 + 0.2, 1e-300, f64::MIN_POSITIVE * 4.0, 1.234_567_890_123_456_7e89] {
-            let config = Config::absolute(bound).unwrap();
-            assert_eq!(parse(&format(&config)), Ok(config));
+            assert_eq!(parse(&format(&without_brick(bound))), Ok(without_brick(bound)));
         }
     }
 
@@ -164,6 +186,10 @@ mod tests {
             ("abs=1,coding=zstd", "coding=zstd is unknown"),
             ("abs=1,adapt", "adapt= is unknown"),
             ("abs=1,adapt=none,adapt=none", "adapt is given twice"),
+            ("abs=1,brick", "brick \"\": it must have 1 to 4 extents"),
+            ("abs=1,brick=8x0", "brick [8, 0]: it must have"),
+            ("abs=1,brick=8,brick=8", "brick is given twice"),
+            ("brick=8", "no bound"),
             ("eb=1", "\"eb\" is unknown"),
         ] {
             let error = parse(text).unwrap_err().to_string();

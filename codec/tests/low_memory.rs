@@ -14,7 +14,7 @@ use quire_codec::stages::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS, UserDict
 use quire_codec::stages::inspect::Description;
 use quire_codec::stages::predictor::InterpolationKind;
 use quire_codec::{
-    ByteOrder, CodebookPolicy, CodingPolicy, Config, Error, ErrorBound, Layout, PredictorPolicy, Result, Scalar, Shape,
+    Brick, ByteOrder, CodebookPolicy, CodingPolicy, Config, Error, ErrorBound, Layout, PredictorPolicy, Result, Scalar, Shape,
     Workspace, options,
 };
 use refusing::{Refusals, Refusing, refuse};
@@ -200,8 +200,10 @@ fn texts_of_errors() {
     // What is refused for another reason still is when there is no memory to say so, if only for the lack of memory.
     let mut damaged = a_stream();
     *damaged.last_mut().unwrap() ^= 1;
-    let refusals: [(&str, &dyn Fn() -> Result<()>); 4] = [
+    let refusals: [(&str, &dyn Fn() -> Result<()>); 6] = [
         ("options", &|| options::parse("abs=1,coding=best").map(|_| ())),
+        ("brick", &|| Brick::parse("8x0").map(|_| ())),
+        ("rows", &|| Shape::fold(&[9])?.in_bricks(Some(Brick::parse("8")?)).map(|_| ())),
         ("shape", &|| Shape::fold(&[0, 3]).map(|_| ())),
         ("bound", &|| Config::absolute(-1.0).map(|_| ())),
         ("stream", &|| Workspace::default().decompress(&damaged, &mut [0; 4]).map(|_| ())),

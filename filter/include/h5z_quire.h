@@ -68,7 +68,8 @@ typedef struct quire_layout {
 /* Compresses an array.
  *   options     as in README.md, Options: "abs=1e-3", "rel=1e-4,coding=bitshuffle", "lossless", ...
  *   value_type  of every value, with QUIRE_BIG_ENDIAN or without
- *   extents     `rank` of them, 1 to 32, slowest first. Extents of 1 are dropped and the slowest folded together until QUIRE_MAX_RANK are left
+ *   extents     `rank` of them, 1 to 32, slowest first. Extents of 1 are dropped and the slowest folded together until QUIRE_MAX_RANK are left. With
+ *               "brick=32x32x32" among the options the values are taken to lie in such bricks (FORMAT.md, section 10)
  *   fill_value  one value of that type and byte order that comes back bit for bit, or NULL
  *   values      the array, `length` bytes in C order, aligned or not
  *   result      receives the stream */
@@ -134,7 +135,8 @@ typedef struct quire_box {
  * snapshot; writes of theirs to the rest of a chunk are not lost, if a lock that they take, too, is held around each step.
  * With an error, the reason says how many of the chunks are done.
  * Only the calling thread calls HDF5. Besides what the filter takes, each thread takes up to 7 chunks of memory.
- * QUIRE_UNSUITABLE comes before anything is read or written: no chunks, another filter, another type, a file that is read-only or opened with MPI. */
+ * QUIRE_UNSUITABLE comes before anything is read or written: no chunks, another filter, another type; on writing, a file that is read-only or opened with MPI.
+ * In a file that was opened with MPI, every process reads and asks alone: no call waits for another process. */
 int quire_h5_write(int64_t dataset, const void *hdf5, const quire_box *box, uint32_t threads, quire_bytes *reason);
 int quire_h5_read(int64_t dataset, const void *hdf5, const quire_box *box, uint32_t threads, quire_bytes *reason);
 

@@ -13,9 +13,10 @@ use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
 use std::fmt::{self, Write as _};
 use std::slice;
 
+use quire_codec::options::{self, Options};
 use quire_codec::stages::header;
 use quire_codec::stages::inspect::{Description, Plane, PlaneCoding, Prediction};
-use quire_codec::{ByteOrder, Config, Error, Layout, MAX_RANK, Result, Scalar, Shape, Verified, memory, options, type_of_byte};
+use quire_codec::{ByteOrder, Config, Error, Layout, MAX_RANK, Result, Scalar, Shape, Verified, memory, type_of_byte};
 
 use crate::FILTER_ID;
 use crate::arrays::batch;
@@ -277,13 +278,14 @@ unsafe fn task_from_raw(
     // SAFETY: the caller's promise.
     let extents = unsafe { slice_from_raw(extents, rank as usize, "extents")? };
     let (scalar, byte_order) = value_type_of(value_type)?;
-    let layout = Layout { scalar, byte_order, shape: Shape::fold(extents)? };
+    let Options { config, brick } = options::parse(text)?;
+    let layout = Layout { scalar, byte_order, shape: Shape::fold(extents)?.in_bricks(brick)? };
     let fill_value = match fill_value.is_null() {
         true => None,
         // SAFETY: the caller's promise.
         false => Some(bits(unsafe { slice_from_raw(fill_value.cast(), scalar.size(), "fill value")? }, byte_order)),
     };
-    let config = Config { fill_value, ..options::parse(text)? };
+    let config = Config { fill_value, ..config };
     if length as u64 != layout.chunk_bytes() {
         return Err(Error::invalid(format_args!(
             "the array has {length} bytes, its type and extents {extents:?} say {}",

@@ -116,7 +116,7 @@ extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, 
         let (flags, words) = library.filter_parameters(dcpl, FILTER_ID, MAX_WORDS)?;
         let mut parameters = CdValues::parse(&words)?;
         let (scalar, byte_order) = library.element_type(type_id)?.scalar()?;
-        let shape = Shape::fold(&library.chunk_extents(dcpl)?)?;
+        let shape = Shape::fold(&library.chunk_extents(dcpl)?)?.in_bricks(parameters.brick)?;
         let layout = Layout { scalar, byte_order, shape };
         quire_codec::check_bound(&layout, &parameters.config)?;
         backend::check_dataset(&layout)?;
@@ -169,7 +169,7 @@ unsafe extern "C" fn filter_called_from(
 }
 
 fn compress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers) -> Result<usize> {
-    let CdValues { config, layout } = CdValues::parse(words)?;
+    let CdValues { config, layout, .. } = CdValues::parse(words)?;
     let layout = layout.ok_or_else(|| {
         Error::invalid(format_args!(
             "cd_values {words:?} lack the chunk's layout, which the filter adds when HDF5 creates a dataset: write through a dataset"

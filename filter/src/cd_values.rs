@@ -1,6 +1,7 @@
-//! The filter's parameters: up to twelve unsigned 32-bit words that HDF5 calls `cd_values` and keeps with the dataset.
+//! The filter's parameters: up to sixteen unsigned 32-bit words that HDF5 calls `cd_values` and keeps with the dataset.
 //!
-//! Word 0 is mode + 256 × coding + 65536 × adaptation. The words of the mode follow, then those that `set_local` adds when a dataset is created.
+//! Word 0 is mode + 256 × coding + 65536 × adaptation + 16777216 × number of the brick's extents. These extents follow, slowest first, then the words of the
+//! mode, then those that `set_local` adds when a dataset is created.
 //!
 //! | mode | words of the user | meaning | the dataset keeps |
 //! |---|---|---|---|
@@ -24,7 +25,7 @@
 //! | words of `set_local` | |
 //! |---|---|
 //! | 1 | bits 24-31: `0x51`, bits 16-23: version of this part, 1, bits 8-15: value type as in the stream's header, bits 0-7: rank |
-//! | rank | extents of the chunk after [`quire_codec::Shape::fold`], slowest first |
+//! | rank | extents of the chunk after [`Shape::fold`] and [`Shape::in_bricks`], slowest first |
 //! | 1, or 2 for types of 64 bits | bits of the fill value, low half first, if the dataset defines one |
 //!
 //! `set_local` may meet its own words again, when a property list is used for a second dataset or h5repack changes the chunks, and then
@@ -32,18 +33,19 @@
 
 use std::fmt;
 
+use quire_codec::options::{self, Options};
 use quire_codec::{
-    AdaptPolicy, CodingPolicy, Config, Error, ErrorBound, Layout, MAX_RANK, Result, Scalar, Shape, memory, options, type_of_byte,
+    AdaptPolicy, Brick, CodingPolicy, Config, Error, ErrorBound, Layout, MAX_RANK, Result, Scalar, Shape, memory, type_of_byte,
 };
 
 use crate::message::Message;
 
 /// Most words that a dataset has.
-pub(crate) const MAX_WORDS: usize = 1 + 4 + 1 + MAX_RANK + 2;
+pub(crate) const MAX_WORDS: usize = 1 + MAX_RANK + 4 + 1 + MAX_RANK + 2;
 
 /// The codings, by their numbers in bits 8 to 15 of word 0.
 const CODINGS: [CodingPolicy; 3] = [CodingPolicy::Auto, CodingPolicy::Huffman, CodingPolicy::Bitshuffle];
-/// The ways to adapt, by their numbers in bits 16 to 31 of word 0.
+/// The ways to adapt, by their numbers in bits 16 to 23 of word 0. Bits 24 to 31 are the number of the brick's extents.
 const ADAPTING: [AdaptPolicy; 2] = [AdaptPolicy::None, AdaptPolicy::History];
 /// 'Q' in the top byte of the first word of `set_local`.
 const FILLED_MARKER: u32 = 0x51;
@@ -62,7 +64,8 @@ const LAST_MODE: u32 = CAPPED_RATIO + 1;
 const HOW_TO: &str = "give 2,e or 2,e,m for an absolute error bound of m * 10^-e (2,3 is 1e-3), or 1,lo,hi with the two halves of the bound's \
                       64 bits, low half first (1,3539053052,1062232653 is 1e-3); 4 or 3 in place of 2 or 1 for a share of the chunk's range, 6 \
                       or 5 for a share of each value, 8 or 7 for a PSNR, 10 or 9 for a ratio, 0 alone for the exact bits; add 256 to the first \
-                      number for Huffman codes, 512 for bit planes (fast on a GPU), and 65536 for codebooks of the chunks before";
+                      number for Huffman codes, 512 for bit planes (fast on a GPU), 65536 for codebooks of the chunks before, and \
+                      16777216 for each extent of a brick, which then follow it";
 
 /// An error that names the words and the reason.
 type Refused<'a> = &'a dyn Fn(fmt::Arguments<'_>) -> Error;
@@ -72,6 +75,8 @@ type Refused<'a> = &'a dyn Fn(fmt::Arguments<'_>) -> Error;
 pub(crate) struct CdValues {
     /// What the encoder is to do.
     pub(crate) config: Config<'static>,
+    /// How a chunk's values lie in it.
+    pub(crate) brick: Option<Brick>,
     /// The chunk, once `set_local` has filled it in.
     pub(crate) layout: Option<Layout>,
 }
@@ -81,7 +86,8 @@ pub(crate) struct CdValues {
 /// # Errors
 /// `InvalidArgument` with the words seen and those that are possible.
 pub fn from_options(text: &str) -> Result<Vec<u32>> {
-    CdValues { config: options::parse(text)?, layout: None }.to_words()
+    let Options { config, brick } = options::parse(text)?;
+    CdValues { config, brick, layout: None }.to_words()
 }
 
 /// The options text of `cd_values`, a user's or a dataset's.
@@ -89,7 +95,8 @@ pub fn from_options(text: &str) -> Result<Vec<u32>> {
 /// # Errors
 /// As [`from_options`].
 pub fn to_options(words: &[u32]) -> Result<String> {
-    Ok(options::format(&CdValues::parse(words)?.config))
+    let CdValues { config, brick, .. } = CdValues::parse(words)?;
+    Ok(options::format(&Options { config, brick }))
 }
 
 impl CdValues {
@@ -108,16 +115,24 @@ impl CdValues {
         let Some((&first, rest)) = words.split_first() else {
             return Err(Error::invalid(format_args!("no error bound is given (cd_values are empty): {HOW_TO}")));
         };
-        let (mode, coding, adaptation) = (first & 0xff, first >> 8 & 0xff, first >> 16);
+        let [rank, adaptation, coding, mode] = first.to_be_bytes();
         let coding = *CODINGS
-            .get(coding as usize)
+            .get(usize::from(coding))
             .ok_or_else(|| refused(format_args!("word 0 asks for coding {coding} (its bits 8 to 15), there are 0 to 2")))?;
-        let adapt = *ADAPTING.get(adaptation as usize).ok_or_else(|| {
-            refused(format_args!("word 0 asks for adaptation {adaptation} (its bits from 16 on), there are 0 and 1"))
+        let adapt = *ADAPTING.get(usize::from(adaptation)).ok_or_else(|| {
+            refused(format_args!("word 0 asks for adaptation {adaptation} (its bits 16 to 23), there are 0 and 1"))
         })?;
+        let mode = u32::from(mode);
         if mode > LAST_MODE {
             return Err(refused(format_args!("mode {mode} is unknown, there are 0 to {LAST_MODE}")));
         }
+        let (extents, rest) = rest.split_at_checked(usize::from(rank)).ok_or_else(|| {
+            refused(format_args!("word 0 announces a brick of {rank} extents (its bits from 24 on), {} words follow", rest.len()))
+        })?;
+        let brick = match extents {
+            [] => None,
+            extents => Some(Brick::new(extents).map_err(|error| error.reworded(|error| refused(format_args!("{error}"))))?),
+        };
         let (numbers, filled) = take_numbers(mode, rest, &refused)?;
         let bound = match (mode.next_multiple_of(2).saturating_sub(1), numbers) {
             (ABSOLUTE, [bound, _]) => ErrorBound::Absolute(bound),
@@ -130,7 +145,7 @@ impl CdValues {
         };
         let config = Config::new(bound).map_err(|error| error.reworded(|error| refused(format_args!("{error}"))))?;
         let (layout, fill_value) = if filled.is_empty() { (None, None) } else { parse_filled(filled, &refused)? };
-        Ok(Self { config: Config { coding, adapt, fill_value, ..config }, layout })
+        Ok(Self { config: Config { coding, adapt, fill_value, ..config }, brick, layout })
     }
 
     /// These parameters as words; bounds are written as bits, never as decimals.
@@ -152,7 +167,9 @@ impl CdValues {
         let adaptation = ADAPTING.iter().position(|&adapt| adapt == self.config.adapt).unwrap_or(0) as u32;
         let mut words = Vec::new();
         memory::reserve(&mut words, MAX_WORDS)?;
-        words.push(adaptation << 16 | coding << 8 | mode);
+        let extents = self.brick.as_ref().map_or(&[][..], Brick::extents);
+        words.push((extents.len() as u32) << 24 | adaptation << 16 | coding << 8 | mode);
+        words.extend_from_slice(extents);
         words.extend(numbers.into_iter().flatten().map(f64::to_bits).flat_map(|bits| [bits as u32, (bits >> 32) as u32]));
         if let Some(layout) = self.layout {
             let dims = layout.shape.dims();
@@ -306,7 +323,7 @@ mod tests {
             let words = [&[mode][..], &halves(number)].concat();
             for given in [decimal, &words] {
                 let parsed = CdValues::parse(given).expect("accepted");
-                assert_eq!(parsed, CdValues { config, layout: None });
+                assert_eq!(parsed, CdValues { config, brick: None, layout: None });
                 assert_eq!(parsed.to_words().expect("words"), words);
             }
         }
@@ -314,10 +331,11 @@ mod tests {
         let words = [&[11][..], &halves(20.0), &halves(0.1)].concat();
         for given in [&[12, 0, 20, 1, 1][..], &words] {
             let mut parsed = CdValues::parse(given).expect("accepted");
-            assert_eq!(parsed, CdValues { config: capped, layout: None });
+            assert_eq!(parsed, CdValues { config: capped, brick: None, layout: None });
             assert_eq!(parsed.to_words().expect("words"), words);
             parsed.layout = Some(layout(Scalar::U64, ByteOrder::Big, &[5, 6, 7, 8]));
             parsed.config.fill_value = Some(u64::MAX);
+            parsed.brick = Some(Brick::new(&[5, 6, 7, 8]).expect("a brick"));
             let filled = parsed.to_words().expect("words");
             assert_eq!((filled.len(), CdValues::parse(&filled)), (MAX_WORDS, Ok(parsed)));
         }
@@ -338,18 +356,22 @@ mod tests {
             ("psnr=60,coding=huffman", &[256 + 7, 0, 0x404e_0000]),
             ("abs=1e-3,coding=bitshuffle,adapt=history", &[65536 + 512 + 1, 3539053052, 1062232653]),
             ("ratio=20,abs=5e-1", &[11, 0, 0x4034_0000, 0, 0x3fe0_0000]),
+            ("abs=1e-3,brick=16x32x64", &[3 << 24 | 1, 16, 32, 64, 3539053052, 1062232653]),
+            ("lossless,adapt=history,brick=7", &[1 << 24 | 1 << 16, 7]),
         ] {
             assert_eq!(from_options(text).expect("accepted"), words);
             assert_eq!(to_options(words).expect("accepted"), text);
         }
         assert_eq!(to_options(&[2, 3]), Ok("abs=1e-3".to_owned()));
+        assert_eq!(to_options(&[50331650, 16, 32, 64, 3]), Ok("abs=1e-3,brick=16x32x64".to_owned()));
+        assert_eq!(to_options(&[50331650, 16, 32, 64, 4, 25]), Ok("abs=2.5e-3,brick=16x32x64".to_owned()));
         assert!(from_options("abs=x").is_err() && to_options(&[99]).is_err());
     }
 
     #[test]
     fn any_accepted_bound_survives_bit_for_bit() {
         for bound in [1e-3, 1.0, f64::MIN_POSITIVE * 4.0, 1e300, 0.1 + 0.2] {
-            let parsed = CdValues { config: Config::absolute(bound).expect("a bound"), layout: None };
+            let parsed = CdValues { config: Config::absolute(bound).expect("a bound"), brick: None, layout: None };
             let words = parsed.to_words().expect("words");
             assert_eq!(words.len(), 3);
             assert_eq!(bound_of(&words).to_bits(), bound.to_bits());
@@ -383,6 +405,41 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_brick_is_kept_apart_from_the_layout_of_each_new_chunk() {
+        for (bound, filled_bound) in
+            [(&[2, 3][..], &[1, 3539053052, 1062232653][..]), (&[2, 3, 1], &[1, 3539053052, 1062232653]), (&[0], &[0])]
+        {
+            for extents in [&[8][..], &[4, 8], &[2, 4, 8], &[3, 2, 4, 8]] {
+                let brick = Brick::new(extents).expect("a brick");
+                let with_brick = |words: &[u32]| [&[(extents.len() as u32) << 24 | words[0]], extents, &words[1..]].concat();
+                let mut words = with_brick(bound);
+                for chunk in [8, 64, 192, 1920] {
+                    let mut parsed = CdValues::parse(&words).expect("accepted");
+                    assert_eq!(parsed.brick, Some(brick));
+                    let line = layout(Scalar::F64, ByteOrder::Little, &[chunk]);
+                    let shape = line.shape.in_bricks(parsed.brick).expect("whole rows");
+                    parsed.layout = Some(Layout { shape, ..line });
+                    parsed.config.fill_value = Some(7 << 32 | 9);
+                    words = parsed.to_words().expect("words");
+                    let dims: Vec<u32> = shape.dims().iter().map(|&extent| extent as u32).collect();
+                    let filled = [&with_brick(filled_bound)[..], &[0x5101_0100 | dims.len() as u32], &dims, &[9, 7]].concat();
+                    assert_eq!((&words, CdValues::parse(&words)), (&filled, Ok(parsed)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bricks_that_cannot_be_are_refused() {
+        assert_refused(&[1 << 24 | 2], "a brick of 1 extents (its bits from 24 on), 0 words follow");
+        assert_refused(&[3 << 24, 8, 8], "a brick of 3 extents (its bits from 24 on), 2 words follow");
+        assert_refused(&[2 << 24, 8, 0], "brick [8, 0]: it must have 1 to 4 extents");
+        assert_refused(&[5 << 24, 8, 8, 8, 8, 8], "brick [8, 8, 8, 8, 8]: it must have 1 to 4 extents");
+        assert_refused(&[2 << 24 | 2, 8, 8], "mode 2 takes the exponent e and perhaps m, 0 values given");
+        assert_refused(&[1 << 24 | 1, 8, 3], "takes the two halves of a number, 1 of them given");
     }
 
     #[test]
@@ -483,7 +540,10 @@ mod tests {
         assert_refused(&with(&[0x5101_0001, 8, 8, 8]), "announces 1 extents, 2 more words follow");
         assert_refused(&with(&[0x5101_0101, 8, 8]), "announces 1 extents, 1 more words follow");
         assert_refused(&with(&[0x5101_0005, 1, 1, 1, 1, 1]), "chunk has 5 dimensions");
-        assert_refused(&with(&[0x5101_0005, 1, 1, 1, 1, 1, 1, 1, 1, 1]), "there are 13 cd_values: the filter has at most 12");
+        assert_refused(
+            &with(&[0x5101_0005, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]),
+            "there are 17 cd_values: the filter has at most 16",
+        );
         assert_refused(&with(&[0x5101_00ff, 1]), "announces 255 extents, 1 words follow");
         assert_refused(&with(&[0x5101_0001, 0]), "no elements");
         assert_refused(&with(&[0x5101_0004, u32::MAX, u32::MAX, u32::MAX, u32::MAX]), "more than 2^48");

@@ -201,6 +201,7 @@ fn texts_of_refusals() {
     refuse_each_text("mode", parse(&[13]));
     refuse_each_text("numbers", parse(&[2, 400]));
     refuse_each_text("bound", parse(&[4, 0, 2]));
+    refuse_each_text("brick", parse(&[2 << 24, 8, 0]));
     refuse_each_text("layout", parse(&[0, 0x5101_0005, 1, 1, 1, 1, 1]));
     let of_12_bits =
         ElementType { class: 0, size: 2, order: 0, fields: Fields::Integer(IntegerFields { precision: 12, offset: 2, sign: 1 }) };

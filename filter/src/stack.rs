@@ -18,7 +18,7 @@ fn the_filter_and_its_errors_fit_the_least_stack() {
         // Codings 0 and 2, and books of chunks before.
         for (bound, bits) in bounds.into_iter().flat_map(|bound| [0, 2 << 8, 1 << 16].map(|bits| (bound, bits))) {
             let config = Config::new(bound).expect("a bound");
-            let mut words = CdValues { config, layout: Some(layout) }.to_words().expect("words");
+            let mut words = CdValues { config, brick: None, layout: Some(layout) }.to_words().expect("words");
             words[0] |= bits;
             let body = || {
                 let stream = filter(0, &words, &chunk).expect("compressed");

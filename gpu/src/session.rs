@@ -444,7 +444,7 @@ fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: P
         }
         (Grid::Linear(lattice), _) => {
             let half_step = lattice.half_step();
-            (EncodeParameters { bound: 0.0, ..of_grid(half_step, &[half_step.to_bits()]) }, fill_bits(None))
+            (EncodeParameters { bound: 0.0, ..of_grid(half_step, &[half_step.to_bits()]) }, fill_bits(lattice.fill()))
         }
         (Grid::Exact, _) => (of_grid(1.0, &[]), fill_bits(None)),
         (Grid::Steps(steps), _) => (of_grid(steps.bound() as f64 + 0.5, &[steps.bound()]), fill_bits(steps.fill())),

@@ -26,6 +26,8 @@ WORDS = {
     "lossless,coding=bitshuffle": (512,),
     "psnr=60,coding=huffman": (256 + 7, 0, 0x404E0000),
     "ratio=20,abs=0.5": (11, 0, 0x40340000, 0, 0x3FE00000),
+    "abs=0.001,brick=16x32x64": (3 * 16777216 + 1, 16, 32, 64, 3539053052, 1062232653),
+    "lossless,adapt=history,brick=7": (16777216 + 65536, 7),
 }
 
 OPTIONS = ("lossless", "abs=0", "abs=1.5", "rel=1e-3", "pwrel=1e-2", "psnr=50", "ratio=6", "ratio=50,abs=1e-2")
@@ -38,7 +40,7 @@ def assert_options() -> None:
         assert quire_options.cd_values(options) == words, options
         assert quire_options.options(words) == options, words
     assert quire_options.options((2, 4, 25)) == "abs=0.0025" and quire_options.options((12, 0, 20, 1, 5)) == "ratio=20,abs=0.5"
-    for options, reason in {"": "no bound", "abs=1,rel=1": "more than one", "abs=-1": "out of range", "eb=1": "unknown", "abs": "needs a"}.items():
+    for options, reason in {"": "no bound", "abs=1,rel=1": "more than one", "abs=-1": "out of range", "eb=1": "unknown", "abs": "needs a", "abs=1,brick=8x0": "brick=8x0"}.items():
         try:
             quire_options.cd_values(options)
         except ValueError as error:

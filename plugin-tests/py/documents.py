@@ -29,7 +29,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 LONGEST_LINE = 160
 LONGEST_SENTENCE = 30  # words
 README_LINES = 150
-MOST_UNRUN = 6
+MOST_UNRUN = 7
 BUILT = {"target", "build", "data", "__pycache__"}
 LANGUAGES = {"sh", "python", "text", "c", "tcl"}
 RUN = {"sh", "python"}
@@ -213,7 +213,8 @@ def script(some: list[Document], mark: str) -> str:
             if fence.language == "sh":
                 lines += fence.lines
             else:
-                lines += [f"{shlex.quote(sys.executable)} - <<'END_OF_BLOCK'", *fence.lines, "END_OF_BLOCK"]
+                # As an argument: processes that a block starts would look for a file of the name "<stdin>".
+                lines += [f"{shlex.quote(sys.executable)} -c \"$(cat <<'END_OF_BLOCK'", *fence.lines, "END_OF_BLOCK", ')"']
     return "\n".join([*lines, ""])
 
 

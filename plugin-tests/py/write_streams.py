@@ -41,6 +41,7 @@ WRITTEN = {
     "exact_f32_3d": "exact bits",
     "exact_specials_f64_1d": "exact bits, NaN, infinities, -0 and subnormal values",
     "exact_lattice_f32_2d": "exact bits on a lattice",
+    "exact_decimal_f64_2d": "exact bits on a decimal lattice",
     "exact_i16_3d_big_endian": "exact integers",
     "exact_bit_planes_u64_2d": "exact integers, bit planes",
     "steps_u8_2d": "steps of integers",

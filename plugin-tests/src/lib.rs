@@ -101,6 +101,31 @@ impl Sandbox {
         self.path("plugins")
     }
 
+    /// The Python package as a wheel would install it, in a folder for `PYTHONPATH`: its sources, the plugin, and its version.
+    ///
+    /// # Panics
+    /// If the folder cannot be written.
+    #[must_use]
+    pub fn install_package(&self) -> PathBuf {
+        let folder = self.path("packages");
+        let package = folder.join("h5z_quire");
+        let metadata = folder.join(format!("h5z_quire-{}.dist-info", env!("CARGO_PKG_VERSION")));
+        for new in [&package.join("plugins"), &metadata] {
+            std::fs::create_dir_all(new).expect("no folder for the package");
+        }
+        let text = format!("Metadata-Version: 2.1\nName: h5z-quire\nVersion: {}\n", env!("CARGO_PKG_VERSION"));
+        std::fs::write(metadata.join("METADATA"), text).expect("no metadata");
+        let copy = |from: &Path, to: &Path| _ = std::fs::copy(from, to).expect("the package could not be copied");
+        for entry in std::fs::read_dir(repository().join("python/src/h5z_quire")).expect("no sources of the package") {
+            let path = entry.expect("unreadable entry").path();
+            if path.is_file() {
+                copy(&path, &package.join(path.file_name().expect("a file has a name")));
+            }
+        }
+        copy(plugin_library(), &package.join("plugins").join(LIBRARY_NAME));
+        folder
+    }
+
     /// A command that finds the plugin by `HDF5_PLUGIN_PATH`, runs in this folder, and is ended when it hangs.
     #[must_use]
     pub fn command(&self, program: impl AsRef<Path>) -> Command {

@@ -334,6 +334,40 @@ fn repack_compresses_and_keeps_everything_else() {
 }
 
 #[test]
+fn a_brick_is_what_repack_estimate_and_args_take() {
+    let sandbox = Sandbox::new();
+    let _ = succeed(sandbox.python(Python::Hdf5_1_14, "bricks.py").arg("plain").arg(sandbox.path("in.h5")));
+    let dataset = "in.h5:/boxes/compressed";
+    let ratio = |options: &[&str]| {
+        let report =
+            succeed(quire(&sandbox, &["estimate", dataset, "--abs", "1e-3", "--chunks", "1536", "--json"]).args(options));
+        let ratio = from_json(&sandbox, &report, "value['trials'][0]['ratio']");
+        ratio.parse::<f64>().expect("a ratio")
+    };
+    let (plain, in_bricks) = (ratio(&[]), ratio(&["--brick", "8x8x8"]));
+    assert!(in_bricks > 1.1 * plain, "ratio {in_bricks} in bricks, {plain} without");
+    let cut = ["estimate", "in.h5:/cut", "--abs", "1e-3", "--chunks", "1536", "--brick", "8x8x8"];
+    assert_says(&succeed(&mut quire(&sandbox, &cut)), &["3 of 3", "abs=1e-3,brick=8x8x8"]);
+    let report =
+        end_with(1, &mut quire(&sandbox, &["estimate", dataset, "--abs", "1e-3", "--chunks", "1500", "--brick", "8x8x8"]));
+    assert_says(&report, &["a chunk has 1500 values, which are no whole number of the brick's rows of 8"]);
+
+    let arguments =
+        ["repack", "in.h5", "out.h5", "--only", "/boxes/compressed", "--abs", "1e-3", "--chunks", "1536", "--brick", "8x8x8"];
+    assert_says(&succeed(&mut quire(&sandbox, &arguments)), &["abs=1e-3,brick=8x8x8", "verified"]);
+    let _ = succeed(sandbox.python(Python::Hdf5_1_14, "bricks.py").arg("check").arg(sandbox.path("out.h5")));
+    assert_says(&succeed(&mut quire(&sandbox, &["verify", "in.h5", "out.h5"])), &["brick=8x8x8"]);
+    assert_says(&succeed(&mut quire(&sandbox, &["inspect", "out.h5"])), &["brick=8x8x8"]);
+
+    let words = "50331649,8,8,8,3539053052,1062232653";
+    assert_says(
+        &succeed(&mut quire(&sandbox, &["args", "--abs", "1e-3", "--brick", "8x8x8"])),
+        &[words, "50331650,8,8,8,3, which"],
+    );
+    assert_says(&succeed(&mut quire(&sandbox, &["args", words])), &["abs=1e-3,brick=8x8x8"]);
+}
+
+#[test]
 fn repack_writes_what_netcdf_reads() {
     let sandbox = Sandbox::new();
     let _ = succeed(&mut python(&sandbox, &["netcdf", "in.nc"]));

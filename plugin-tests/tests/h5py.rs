@@ -62,6 +62,16 @@ fn every_bound_holds_in_every_type() {
 }
 
 #[test]
+fn values_in_bricks_have_the_streams_of_their_boxes() {
+    let sandbox = Sandbox::new();
+    for python in Python::ALL {
+        let file = sandbox.path(&format!("{python:?}.h5"));
+        let _ = succeed(sandbox.python(python, "bricks.py").arg("write").arg(&file));
+        println!("{}", succeed(sandbox.python(python, "bricks.py").arg("check").arg(&file)).stdout.trim());
+    }
+}
+
+#[test]
 fn refusals_name_the_problem() {
     let sandbox = Sandbox::new();
     for python in Python::ALL {

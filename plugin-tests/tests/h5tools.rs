@@ -83,6 +83,35 @@ fn h5repack_compresses_rechunks_and_unpacks() {
 }
 
 #[test]
+fn h5repack_keeps_the_brick_for_other_chunks() {
+    let sandbox = Sandbox::new();
+    let mut file = sandbox.path("plain.h5");
+    let _ = succeed(sandbox.python(Python::Hdf5_1_14, "bricks.py").arg("plain").arg(&file));
+    let filter = format!("boxes/compressed:UD={FILTER_ID},0,5,50331650,8,8,8,3");
+    // A brick, many of them, slices, and rows.
+    for (turn, chunk) in ["512", "1536", "128", "24"].into_iter().enumerate() {
+        let chunk = format!("boxes/compressed:CHUNK={chunk}");
+        let compress = if turn == 0 { vec!["-f", &filter] } else { vec![] };
+        let source = file;
+        file = repack(&sandbox, &source, &format!("repacked{turn}.h5"), &[&compress[..], &["-l", &chunk]].concat());
+        assert_says(&properties(&sandbox, &file, "boxes/compressed"), &["50331649 8 8 8 -755914244 1062232653"]);
+        for python in Python::ALL {
+            let _ = succeed(sandbox.python(python, "bricks.py").arg("check").arg(&file).arg(&source));
+        }
+    }
+    // h5repack takes a refusal for no error, and keeps the chunks as they were.
+    let refused = sandbox.path("refused.h5");
+    let mut command = sandbox.command("h5repack");
+    let report =
+        end_in_order(command.args(["--enable-error-stack", "-l", "boxes/compressed:CHUNK=500"]).arg(&file).arg(&refused));
+    assert!(
+        report.stderr.contains("a chunk has 500 values, which are no whole number of the brick's rows of 8"),
+        "{}",
+        report.stderr
+    );
+}
+
+#[test]
 fn h5repack_copies_everything_that_h5py_writes() {
     let sandbox = Sandbox::new();
     let file = sandbox.path("file.h5");

@@ -1,18 +1,114 @@
-//! Processes of an MPI job that write one dataset together.
+//! Processes of an MPI job that use one file together.
 
-use plugin_tests::{Python, Sandbox, assert_says, crate_folder, succeed};
+use std::process::Command;
+
+use plugin_tests::{LIBRARY_NAME, Python, Sandbox, assert_says, crashes, crate_folder, end_with, repository, succeed};
+
+/// What `mpi_faults.py` gives to `MPI_Abort`.
+const ABORTED: i32 = 1;
+
+/// The beginning of a command that runs a program in two processes, and ends them where they hang.
+fn mpirun(sandbox: &Sandbox) -> Command {
+    let mut command = sandbox.command("mpirun");
+    // A container may forbid what Open MPI uses between processes of one machine; it then only warns.
+    command.args(["--allow-run-as-root", "--oversubscribe", "--timeout", "60", "-n", "2"]);
+    command
+}
+
+/// A command that runs a script of `py/` in two processes.
+fn two_processes(sandbox: &Sandbox, script: &str) -> Command {
+    let mut command = mpirun(sandbox);
+    command.arg(Python::Debian.interpreter()).arg(crate_folder().join("py").join(script));
+    command
+}
+
+/// A command in which one process, or both, meets an error.
+fn faults(sandbox: &Sandbox, case: &str) -> Command {
+    let mut command = two_processes(sandbox, "mpi_faults.py");
+    command.arg(case).arg(sandbox.path("faults.h5"));
+    command
+}
 
 #[test]
 fn two_processes_write_collectively() {
     let sandbox = Sandbox::new();
     let file = sandbox.path("mpi.h5");
-    let mut command = sandbox.command("mpirun");
-    // A container may forbid what Open MPI uses between processes of one machine; it then only warns.
-    command.args(["--allow-run-as-root", "--oversubscribe", "-n", "2"]).arg(Python::Debian.interpreter());
-    let report = succeed(command.arg(crate_folder().join("py/mpi_collective.py")).arg(&file));
+    let report = succeed(two_processes(&sandbox, "mpi_collective.py").arg(&file));
     println!("{}", report.stdout);
     assert_says(&report, &["process 0 of 2", "process 1 of 2"]);
     for python in Python::ALL {
         let _ = succeed(sandbox.python(python, "round_trip.py").arg("check").arg(&file));
     }
+}
+
+#[test]
+fn each_process_reads_whole_arrays_and_is_told_how_to_write() {
+    let sandbox = Sandbox::new();
+    let packages = sandbox.install_package();
+    let mut command = two_processes(&sandbox, "mpi_whole_arrays.py");
+    let report = succeed(command.arg(sandbox.path("mpi.h5")).env("PYTHONPATH", packages));
+    assert_says(&report, &["process 0 of 2 read its boxes", "process 1 of 2 read its boxes"]);
+}
+
+#[test]
+fn what_all_processes_refuse_is_an_error_in_each() {
+    let report = succeed(&mut faults(&Sandbox::new(), "refused"));
+    assert_says(&report, &["process 0: refused", "process 1: refused", "process 0: went on", "process 1: went on"]);
+}
+
+#[test]
+fn what_one_process_refuses_ends_the_job() {
+    let reasons = [
+        ("bound", "absolute error bound is NaN"),
+        ("type", "element type is of class string"),
+        ("environment", "QUIRE_CODEBOOK=unknown is unknown"),
+    ];
+    for (case, reason) in reasons {
+        assert_says(&end_with(ABORTED, &mut faults(&Sandbox::new(), case)), &[reason]);
+    }
+}
+
+#[test]
+fn a_write_that_fails_in_one_process_fails_in_each() {
+    let report = succeed(&mut faults(&Sandbox::new(), "limit"));
+    for process in ["process 0", "process 1"] {
+        assert_says(&report, &[&format!("{process}: was told: process 1: Can't write data"), &format!("{process}: went on")]);
+    }
+}
+
+#[test]
+fn a_process_that_dies_ends_the_job() {
+    let (was_killed, report) = crashes(&mut faults(&Sandbox::new(), "dies"));
+    assert!(was_killed, "{}", report.stderr);
+    assert_says(&report, &["exited on signal 9 (Killed)"]);
+}
+
+#[test]
+fn the_c_functions_of_the_document_send_an_array() {
+    let sandbox = Sandbox::new();
+    let document = std::fs::read_to_string(repository().join("docs/mpi.md")).expect("docs/mpi.md cannot be read");
+    let (_, block) = document.split_once("\n```c\n").expect("docs/mpi.md has no block of C");
+    let (block, _) = block.split_once("```").expect("a fence that nothing closes");
+    std::fs::write(sandbox.path("mpi_messages_of_the_document.h"), block).expect("the block cannot be written");
+    let (program, plugins) = (sandbox.path("messages"), sandbox.plugin_folder());
+    let mut compiler = sandbox.command("mpicc");
+    compiler
+        .args(["-Wall", "-Wextra", "-Werror", "-I."])
+        .arg("-I")
+        .arg(repository().join("filter/include"))
+        .arg("-o")
+        .arg(&program);
+    compiler.arg(crate_folder().join("c/mpi_messages.c")).arg("-L").arg(&plugins).arg(format!("-l:{LIBRARY_NAME}"));
+    let _ = succeed(compiler.arg(format!("-Wl,-rpath,{}", plugins.display())).arg("-lm"));
+    assert_says(&succeed(mpirun(&sandbox).arg(&program)), &["received, largest error", "within the bound of 0.001"]);
+    assert_says(&end_with(ABORTED, mpirun(&sandbox).arg(&program).arg("abs=much")), &["abs=much"]);
+}
+
+#[test]
+fn the_python_functions_of_the_document_send_and_gather_arrays() {
+    let sandbox = Sandbox::new();
+    let packages = sandbox.install_package();
+    let mut command = two_processes(&sandbox, "mpi_messages.py");
+    let report = succeed(command.arg(repository().join("docs/mpi.md")).env("PYTHONPATH", packages));
+    assert_says(&report, &["process 0 of 2: the bound holds", "process 1 of 2: the bound holds"]);
 }

@@ -1,35 +1,12 @@
 //! Whole arrays through the Python package, past HDF5's filter pipeline, against h5py's own path.
 
-use std::path::Path;
-
-use plugin_tests::{Python, Sandbox, assert_says, plugin_library, repository, succeed};
-
-/// The package as a wheel would install it, in a folder of the sandbox: its sources, the plugin, and its version.
-fn install(sandbox: &Sandbox) -> std::path::PathBuf {
-    let folder = sandbox.path("packages");
-    let package = folder.join("h5z_quire");
-    let metadata = folder.join(format!("h5z_quire-{}.dist-info", env!("CARGO_PKG_VERSION")));
-    for new in [&package.join("plugins"), &metadata] {
-        std::fs::create_dir_all(new).expect("no folder for the package");
-    }
-    let text = format!("Metadata-Version: 2.1\nName: h5z-quire\nVersion: {}\n", env!("CARGO_PKG_VERSION"));
-    std::fs::write(metadata.join("METADATA"), text).expect("no metadata");
-    let copy = |from: &Path, to: &Path| _ = std::fs::copy(from, to).expect("the package could not be copied");
-    for entry in std::fs::read_dir(repository().join("python/src/h5z_quire")).expect("no sources of the package") {
-        let path = entry.expect("unreadable entry").path();
-        if path.is_file() {
-            copy(&path, &package.join(path.file_name().expect("a file has a name")));
-        }
-    }
-    copy(plugin_library(), &package.join("plugins/libh5zquire.so"));
-    folder
-}
+use plugin_tests::{Python, Sandbox, assert_says, succeed};
 
 /// Runs a part of `whole_arrays.py` with every h5py.
 fn run(part: &str, says: &str) {
     for python in Python::ALL {
         let sandbox = Sandbox::new();
-        let packages = install(&sandbox);
+        let packages = sandbox.install_package();
         let report =
             succeed(sandbox.python(python, "whole_arrays.py").arg(part).arg(sandbox.path("")).env("PYTHONPATH", packages));
         println!("{python}: {}", report.stdout.trim());

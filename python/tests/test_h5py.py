@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
-from h5z_quire import Quire, compress, decompress, inspect
+from h5z_quire import Quire, compress, decompress, inspect, read, write
 from conftest import TYPES, assert_bound, field
 
 
@@ -45,8 +45,31 @@ def test_a_chunk_in_a_file_is_the_stream_of_its_array(tmp_path: Path) -> None:
             assert np.array_equal(decompress(stored), dataset[chunk])
 
 
+def test_a_chunk_in_bricks_is_the_stream_of_its_boxes(tmp_path: Path) -> None:
+    boxes = np.stack([field("f8", (8, 8, 8)) + number for number in range(7)])
+    values = boxes.reshape(-1)
+    quire = Quire(abs=1e-3, brick=(8, 8, 8))
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        dataset = file.create_dataset("t", data=values, chunks=(2 * 512,), **quire)
+        assert Quire.from_dataset(dataset) == quire and dataset.id.get_num_chunks() == 4
+        for number in range(3):
+            _, stored = dataset.id.read_direct_chunk((1024 * number,))
+            pair = boxes[2 * number : 2 * number + 2]
+            assert bytes(stored) == compress(pair, Quire(abs=1e-3)) == compress(pair.reshape(-1), quire) == compress(pair, quire)
+        whole = file.create_dataset("whole", values.shape, values.dtype, chunks=(2 * 512,), **quire)
+        write(whole, values)
+        assert [whole.id.read_direct_chunk((at,)) for at in range(0, 3584, 1024)] == [dataset.id.read_direct_chunk((at,)) for at in range(0, 3584, 1024)]
+        assert_bound(values, read(whole), 1e-3)
+    with h5py.File(tmp_path / "t.h5") as file:
+        assert_bound(values, file["t"][()], 1e-3)
+
+
 def test_a_refusal_is_an_error_with_the_reason(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "t.h5", "w") as file:
+        with pytest.raises(ValueError, match="brick=8x8: a chunk has 12 values, which are no whole number of the brick's rows of 8"):
+            file.create_dataset("t", data=np.zeros(24), chunks=(12,), **Quire(abs=1, brick=(8, 8)))
+        with pytest.raises(ValueError, match="rows of 8"):
+            compress(np.zeros(12), Quire(abs=1, brick=(8, 8)))
         for data, options, reason in (
             (np.zeros((4, 4), "c8"), Quire(abs=1), "class compound"),
             (np.zeros((4, 4), "i4"), Quire(pwrel=0.1), "point-wise"),

@@ -27,6 +27,8 @@ from h5z_quire import FILTER_ID, Quire
         (Quire(abs=0), "lossless", (0,)),
         (Quire(lossless=True, coding="bitshuffle"), "lossless,coding=bitshuffle", (512,)),
         (Quire(abs=2, adapt="history"), "abs=2,adapt=history", (65536 + 1, 0, 0x40000000)),
+        (Quire(abs=2, brick=(8, 16, 32)), "abs=2,brick=8x16x32", ((3 << 24) + 1, 8, 16, 32, 0, 0x40000000)),
+        (Quire(lossless=True, coding="huffman", brick=np.array([7])), "lossless,coding=huffman,brick=7", ((1 << 24) + 256, 7)),
     ],
 )
 def test_it_is_its_options(quire: Quire, options: str, words: "tuple[int, ...]") -> None:
@@ -72,6 +74,14 @@ def test_it_is_a_mapping_that_does_not_change() -> None:
         ({"ratio": 9, "abs": 0}, "leaves no room for a ratio"),
         ({"abs": 1, "coding": "zstd"}, "coding=zstd is unknown, there are auto, huffman, bitshuffle"),
         ({"abs": 1, "adapt": "always"}, "adapt=always is unknown, there are none, history"),
+        ({"brick": (8, 8)}, "no bound"),
+        ({"abs": 1, "brick": ()}, "it must have 1 to 4 extents"),
+        ({"abs": 1, "brick": (8, 0)}, "brick=8x0 is none: it must have 1 to 4 extents, slowest first, each from 1 to 4294967295"),
+        ({"abs": 1, "brick": (1, 2, 3, 4, 5)}, "brick=1x2x3x4x5 is none"),
+        ({"abs": 1, "brick": (2**32,)}, "brick=4294967296 is none"),
+        ({"abs": 1, "brick": 32}, "brick is 32: it must be 1 to 4 whole numbers"),
+        ({"abs": 1, "brick": "32x32"}, "brick is '32x32': it must be"),
+        ({"abs": 1, "brick": (2.5, 8)}, "it must be 1 to 4 whole numbers"),
     ],
 )
 def test_what_makes_no_sense_is_a_value_error(given: "dict[str, Any]", reason: str) -> None:
@@ -79,13 +89,13 @@ def test_what_makes_no_sense_is_a_value_error(given: "dict[str, Any]", reason: s
         Quire(**given)
 
 
-@pytest.mark.parametrize("text", ["", "eb=1", "abs", "abs=1,abs=2", "lossless=1", "abs=x", "abs=1;rel=2"])
+@pytest.mark.parametrize("text", ["", "eb=1", "abs", "abs=1,abs=2", "lossless=1", "abs=x", "abs=1;rel=2", "abs=1,brick=8,brick=8", "abs=1,brick"])
 def test_texts_that_make_no_sense_are_value_errors(text: str) -> None:
     with pytest.raises(ValueError, match="options "):
         Quire.from_options(text)
 
 
-@pytest.mark.parametrize("words", [(), (99,), (1,), (2,), (0x302, 3), (1, 2, 3, 4)])
+@pytest.mark.parametrize("words", [(), (99,), (1,), (2,), (0x302, 3), (1, 2, 3, 4), (3 << 24, 8, 8), (1 << 24 | 2, 8)])
 def test_words_that_say_nothing_are_value_errors(words: "tuple[int, ...]") -> None:
     with pytest.raises(ValueError, match="cd_values"):
         Quire.from_cd_values(words)
@@ -94,6 +104,7 @@ def test_words_that_say_nothing_are_value_errors(words: "tuple[int, ...]") -> No
 def test_decimals_are_understood() -> None:
     assert Quire.from_cd_values((2, 4, 25)) == Quire(abs=2.5e-3)
     assert Quire.from_cd_values((12, 0, 20, 1, 5)) == Quire(ratio=20, abs=0.5)
+    assert Quire.from_cd_values((2 << 24 | 2, 8, 16, 4, 25)) == Quire(abs=2.5e-3, brick=(8, 16))
 
 
 def test_types_can_be_checked() -> None:
@@ -102,3 +113,14 @@ def test_types_can_be_checked() -> None:
         Quire(pwrel=0.1).check("i4")
     with pytest.raises(ValueError, match="complex64"):
         Quire(abs=1).check("c8")
+
+
+def test_chunks_can_be_checked() -> None:
+    Quire(abs=1).check("f4", (7,))
+    quire = Quire(abs=1, brick=(4, 8))
+    quire.check("f4")
+    Quire(abs=1, brick=(2**32 - 1,)).check("f4")
+    for chunk in ((8,), (3, 16), (96,)):
+        quire.check("f4", chunk)
+    with pytest.raises(ValueError, match=r"brick=4x8: a chunk of \(3, 4\) has 12 values, which are no whole number of the brick's rows of 8"):
+        quire.check("f4", (3, 4))

@@ -46,6 +46,16 @@ def test_a_chunk_is_the_stream_of_its_array_and_metadata_say_the_options(tmp_pat
     assert codecs == [{"name": "quire", "configuration": {"options": "rel=0.001,coding=bitshuffle"}}]
 
 
+def test_chunks_may_lie_in_bricks(tmp_path: Path) -> None:
+    boxes = np.stack([field("f4", (8, 8, 8)) + number for number in range(5)])
+    quire = Quire(abs=1e-3, brick=(8, 8, 8))
+    make(tmp_path / "t.zarr", boxes.reshape(-1), quire, chunks=(1024,))
+    assert_bound(boxes.reshape(-1), zarr.open_array(str(tmp_path / "t.zarr"), mode="r")[...], 1e-3)
+    assert (tmp_path / "t.zarr" / "c" / "1").read_bytes() == compress(boxes[2:4], Quire(abs=1e-3))
+    with pytest.raises(ValueError, match="which are no whole number of the brick's rows of 8"):
+        make(tmp_path / "u.zarr", boxes.reshape(-1), quire, chunks=(1020,))
+
+
 def test_a_reader_needs_not_import_the_package(tmp_path: Path, run_python: RunPython) -> None:
     values = field("f4")
     make(tmp_path / "t.zarr", values, "abs=1e-3")

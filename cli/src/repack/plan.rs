@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use h5zquire::cd_values;
-use quire_codec::{Config, options};
+use quire_codec::options::{self, Options};
+use quire_codec::{Config, Layout};
 
 use super::Arguments;
 use super::selection::{Selection, Setting};
@@ -33,6 +34,8 @@ pub(super) struct Task {
     pub(super) options: String,
     pub(super) config: Config<'static>,
     pub(super) words: Vec<u32>,
+    /// Of one of its new chunks.
+    pub(super) layout: Layout,
     /// Its new chunks, which may reach beyond its extents.
     pub(super) chunk: Vec<usize>,
     /// What the user should know of this choice.
@@ -140,21 +143,19 @@ impl Rules<'_> {
         };
         let is_named = is_set || only.named.contains(&token);
         let source = arguments.choice.source(named, is_named)?;
-        let given = options::parse(given).map_err(message)?;
+        let Options { config: given, brick } = options::parse(given).map_err(message)?;
         // A bound that is set for one dataset is meant for its integers, too.
         let config = if is_set { given } else { arguments.choice.config(given, &source) };
         let (chunk, note) = self.chunk(&source)?;
         let boxes = written_boxes(&source.dataset, &chunk)?;
-        let options = options::format(&config);
+        let options = options::format(&Options { config, brick });
         let words = cd_values::from_options(&options).map_err(message)?;
         let config = Config { fill_value: source.fill_value, ..config };
-        let layout = quire_codec::Layout {
-            scalar: source.numbers.scalar,
-            byte_order: source.numbers.byte_order,
-            shape: quire_codec::Shape::fold(&[1]).map_err(message)?,
-        };
+        let dims: Vec<u64> = chunk.iter().map(|&side| side as u64).collect();
+        let shape = quire_codec::Shape::fold(&dims).and_then(|shape| shape.in_bricks(brick)).map_err(message)?;
+        let layout = Layout { scalar: source.numbers.scalar, byte_order: source.numbers.byte_order, shape };
         quire_codec::check_bound(&layout, &config).map_err(message)?;
-        Ok(Task { path, source, options, config, words, chunk, note, boxes, is_named })
+        Ok(Task { path, source, options, config, words, layout, chunk, note, boxes, is_named })
     }
 
     /// The chunks of the copy: those that the user wants, else the dataset's own, unless these are too small to compress.

@@ -92,7 +92,7 @@ pub(super) fn setting(text: &OsStr) -> Result<Setting, String> {
     let colon = colon.ok_or_else(|| format!("--set {}: give PATH:OPTIONS, as in /t:abs=0.01", Name::from(text)))?;
     let given =
         std::str::from_utf8(&bytes[colon + 1..]).map_err(|_| format!("--set {}: its options are no text", Name::from(text)))?;
-    let canonical = || options::parse(given).map(|config| options::format(&config));
+    let canonical = || options::parse(given).map(|options| options::format(&options));
     let options = if given == "none" {
         None
     } else {

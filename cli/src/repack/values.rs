@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 use hdf5::Dataset;
 use indicatif::ProgressBar;
-use quire_codec::{AdaptPolicy, Layout, Shape, Workspace};
+use quire_codec::{AdaptPolicy, Workspace};
 
 use super::plan::Task;
 use crate::jobs;
@@ -21,7 +21,7 @@ use crate::slabs::{ChunkReader, ReadChunk};
 /// HDF5's and the plugin's.
 pub(super) fn write(task: &Task, dataset: &Dataset, jobs: usize, bar: &ProgressBar) -> Result<usize, String> {
     let compressing = Compressing::new(task)?;
-    let each = compressing.layout.scalar.size();
+    let each = task.layout.scalar.size();
     // With a history each chunk depends on those that its thread has compressed before.
     let jobs = if task.config.adapt == AdaptPolicy::History { 1 } else { jobs };
     let reader = RefCell::new(ChunkReader::new(&task.source, &task.chunk, &task.boxes));
@@ -47,7 +47,6 @@ pub(super) fn write(task: &Task, dataset: &Dataset, jobs: usize, bar: &ProgressB
 struct Compressing<'a> {
     task: &'a Task,
     codec: &'static Codec,
-    layout: Layout,
     fill: Option<Vec<u8>>,
     /// What a chunk holds beyond the dataset's extents.
     padding: Vec<u8>,
@@ -63,12 +62,9 @@ struct Buffers {
 impl<'a> Compressing<'a> {
     fn new(task: &'a Task) -> Result<Self, String> {
         let numbers = &task.source.numbers;
-        let dims: Vec<u64> = task.chunk.iter().map(|&side| side as u64).collect();
-        let shape = Shape::fold(&dims).map_err(message)?;
         Ok(Self {
             task,
             codec: Codec::get()?,
-            layout: Layout { scalar: numbers.scalar, byte_order: numbers.byte_order, shape },
             fill: task.source.fill_value.map(|bits| numbers.bytes_of(bits)),
             padding: numbers.bytes_of(task.source.fill_value.unwrap_or(0)),
         })
@@ -76,7 +72,7 @@ impl<'a> Compressing<'a> {
 
     /// The stream of a chunk, and whether it keeps the exact bits for the sake of missing values, which the plugin does not know.
     fn stream(&self, buffers: &mut Buffers, read: &ReadChunk) -> Result<(Vec<u8>, bool), String> {
-        let Task { source, chunk, options, config, .. } = self.task;
+        let Task { source, chunk, options, config, layout, .. } = self.task;
         let mut values = read.values(&mut buffers.values);
         let counts: Vec<usize> = read.ranges.iter().map(|&(_, count)| count).collect();
         let padded;
@@ -84,12 +80,12 @@ impl<'a> Compressing<'a> {
             padded = kept::pad(values, &counts, chunk, &self.padding);
             values = &padded;
         }
-        if !kept::occur(&source.missing, values, &self.layout) {
+        if !kept::occur(&source.missing, values, layout) {
             let stream = self.codec.compress(options, &source.numbers, chunk, self.fill.as_deref(), values)?;
             return Ok((stream, false));
         }
         let mut stream = Vec::new();
-        let is_exact = kept::compress(&mut buffers.workspace, values, &self.layout, config, &source.missing, &mut stream);
+        let is_exact = kept::compress(&mut buffers.workspace, values, layout, config, &source.missing, &mut stream);
         is_exact.map(|is_exact| (stream, is_exact)).map_err(message)
     }
 }

@@ -67,7 +67,7 @@ fn round<V: Value>(value: V, quantizer: &Quantizer) -> (f64, f64, f64) {
 /// The last two conditions make the encoder idempotent: a decoded value gets its own code again, and a value that interpolation restored between two steps is
 /// an exception here and keeps its bits. So HDF5 may decode a chunk, change a part and encode it again any number of times without drift.
 #[inline]
-fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<V::Code> {
+pub(crate) fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<V::Code> {
     if quantizer.fill() == Some(value.to_bits_i64()) {
         return None;
     }

@@ -133,7 +133,7 @@ impl Field {
         let form = match random.below(16) {
             0..9 => Form::Smooth(pick(random, &[0.0, 0.0, 1e-5, 1e-3, 0.1])),
             9 => Form::Noise,
-            10 | 11 => Form::Lattice(pick(random, &[1.0, 0.125, 2f64.powi(-4), 3.0, 10.0])),
+            10 | 11 => Form::Lattice(pick(random, &[1.0, 0.125, 2f64.powi(-4), 3.0, 10.0, 0.01])),
             12 => Form::Stretches,
             13 => Form::MostlyZero,
             14 => Form::Wide,

@@ -69,6 +69,7 @@ pub(crate) enum Content {
     Noise,
     MostlyZero,
     Lattice,
+    Decimal,
     LandMask,
     Gaps,
     Specials,
@@ -80,11 +81,12 @@ pub(crate) enum Content {
     MinusZero,
 }
 
-pub(crate) const CONTENTS: [Content; 13] = [
+pub(crate) const CONTENTS: [Content; 14] = [
     Content::Smooth,
     Content::Noise,
     Content::MostlyZero,
     Content::Lattice,
+    Content::Decimal,
     Content::LandMask,
     Content::Gaps,
     Content::Specials,
@@ -135,6 +137,12 @@ pub(crate) fn values(content: Content, elements: usize, seed: u64) -> Vec<f64> {
                     }
                 }
                 Content::Lattice => random.below(9) as f64 / 8.0 + (x * 0.01).floor(),
+                Content::Decimal => match random.below(150) {
+                    0 => 1e34,
+                    1 => -0.0,
+                    2 => smooth,
+                    _ => (smooth * 100.0).round() / 100.0,
+                },
                 Content::LandMask => {
                     if (x * 0.05).sin() > 0.3 {
                         1e35

@@ -93,7 +93,7 @@ impl Suitable {
             return Err(Failure::unsuitable("chunks at the dataset's edges are stored without filters (H5Pset_chunk_opts)"));
         }
         let (_, words) = library.filter_parameters(dcpl, FILTER_ID, MAX_WORDS)?;
-        let CdValues { config, layout } = CdValues::parse(&words)?;
+        let CdValues { config, layout, .. } = CdValues::parse(&words)?;
         let layout = layout.ok_or_else(|| {
             Failure::unsuitable(format_args!(
                 "cd_values {words:?} lack the chunk's layout: the dataset was created without the filter"
@@ -115,8 +115,9 @@ impl Suitable {
                 return Err(Failure::unsuitable("the file is open for reading only: open it for writing"));
             }
             if library.is_parallel(file_id.id())? {
+                // H5Dwrite_chunk changes the file's map of chunks, which every process has to do at once and alike, and none knows the others' lengths.
                 return Err(Failure::unsuitable(
-                    "parallel HDF5 writes compressed datasets together: use H5Dwrite, with collective transfers",
+                    "the file was opened with MPI, where processes write compressed chunks together: use H5Dwrite, with collective transfers",
                 ));
             }
         }

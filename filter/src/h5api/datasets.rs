@@ -219,8 +219,8 @@ impl Library {
         Ok(intent & H5F_ACC_RDWR != 0)
     }
 
-    /// Whether a file's driver is one of HDF5's own, by its name there: `sec2`, `mpio`.
-    fn has_driver(&self, access: hid_t, id: &CStr, init: &CStr) -> Outcome<bool> {
+    /// Whether a file's driver is the default one.
+    fn has_default_driver(&self, access: hid_t) -> Outcome<bool> {
         type Get = unsafe extern "C" fn(hid_t) -> hid_t;
         // SAFETY: this is its signature in every HDF5.
         let get = unsafe { self.function::<Get>(c"H5Pget_driver")? };
@@ -229,21 +229,29 @@ impl Library {
         if driver < 0 {
             return Err(self.failure(c"H5Pget_driver"));
         }
-        // A variable from 2.0 on, a function before; neither where the library was built without the driver.
-        if let Ok(known) = self.identifier(id) {
+        // A variable from 2.0 on, a function before.
+        if let Ok(known) = self.identifier(c"H5FD_SEC2_id_g") {
             return Ok(known == driver);
         }
         type Init = unsafe extern "C" fn() -> hid_t;
         // SAFETY: this is the signature of every driver's function of that name before 2.0.
-        let known = unsafe { self.function::<Init>(init) };
+        let known = unsafe { self.function::<Init>(c"H5FD_sec2_init") };
         // SAFETY: takes nothing; registers the driver, if that has not been done.
         Ok(known.is_ok_and(|init| unsafe { init() } == driver))
     }
 
     /// Whether several processes have opened the file together, so that HDF5 wants them to write together.
+    ///
+    /// The file's access list would say it, too. But making one duplicates the communicator, for which MPI waits until all processes come.
     pub(crate) fn is_parallel(&self, file: hid_t) -> Outcome<bool> {
-        let access = self.derive(c"H5Fget_access_plist", file, c"H5Pclose")?;
-        self.has_driver(access.id, c"H5FD_MPIO_id_g", c"H5FD_mpio_init")
+        type Get = unsafe extern "C" fn(hid_t, *mut c_uint) -> herr_t;
+        // SAFETY: this is its signature in every HDF5 that was built with MPI, but for the second one's type, which is `bool` or `unsigned`.
+        let Ok(get) = (unsafe { self.function::<Get>(c"H5Fget_mpi_atomicity") }) else { return Ok(false) };
+        let mut is_atomic = 0;
+        // SAFETY: HDF5 checks the identifier and writes one value, for whose wider type there is room.
+        let returned = self.without_printing(|| unsafe { get(file, &mut is_atomic) })?;
+        // An error is all that it has for a file of another driver.
+        Ok(returned >= 0)
     }
 
     /// The file, to be read beside HDF5 at the addresses that HDF5 names; nothing where the driver is not the default one, or where addresses may not
@@ -251,8 +259,11 @@ impl Library {
     pub(crate) fn plain_file(&self, file: hid_t) -> Outcome<Option<File>> {
         type UserBlock = unsafe extern "C" fn(hid_t, *mut hsize_t) -> herr_t;
         type Handle = unsafe extern "C" fn(hid_t, hid_t, *mut *mut c_void) -> herr_t;
+        if self.is_parallel(file)? {
+            return Ok(None);
+        }
         let access = self.derive(c"H5Fget_access_plist", file, c"H5Pclose")?;
-        if !self.has_driver(access.id, c"H5FD_SEC2_id_g", c"H5FD_sec2_init")? {
+        if !self.has_default_driver(access.id)? {
             return Ok(None);
         }
         let creation = self.derive(c"H5Fget_create_plist", file, c"H5Pclose")?;

@@ -48,7 +48,7 @@ impl Example {
         let chunk: Vec<u8> = (0..rows * COLUMNS)
             .flat_map(|index| ((index as f32 * 0.07).sin() * 100.0 + (index % 7) as f32 * 0.01).to_le_bytes())
             .collect();
-        let CdValues { config, layout } = CdValues::parse(&words).expect("words");
+        let CdValues { config, layout, .. } = CdValues::parse(&words).expect("words");
         let (mut workspace, mut stream, mut decoded) = (Workspace::default(), Vec::new(), vec![0; chunk.len()]);
         workspace.compress(&chunk, &layout.expect("a layout"), &config, &mut stream).expect("compressed");
         workspace.decompress(&stream, &mut decoded).expect("decompressed");

@@ -1,7 +1,7 @@
 """The filter's options in words, as HDF5's `cd_values`, and back (FORMAT.md, section 10).
 
 The words are abs=, rel=, pwrel=, psnr=, ratio= (with abs= beside it or without) or lossless, and coding=auto, huffman or bitshuffle, and
-adapt=none or history, with commas between them: `rel=1e-4,coding=bitshuffle`.
+adapt=none or history, and brick=AxBxC, with commas between them: `rel=1e-4,coding=bitshuffle`.
 
 This module stands alone, so that scripts can use it where the package is not installed: `h5-samples/quire_options.py` loads it by its path.
 """
@@ -9,6 +9,7 @@ This module stands alone, so that scripts can use it where the package is not in
 from __future__ import annotations
 
 import math
+import re
 import struct
 from typing import Sequence
 
@@ -21,6 +22,8 @@ LOSSLESS = 0
 CAPPED_RATIO = 11
 CODINGS = ("auto", "huffman", "bitshuffle")
 ADAPTING = ("none", "history")
+# Most extents of a brick.
+MAX_RANK = 4
 # What an option may be, for error messages.
 RANGES = {
     "abs": "a number in the data's own units, 0 or greater, and neither so small nor so large that 2*abs or 1/(2*abs) overflows",
@@ -38,8 +41,8 @@ def parse(text: str) -> dict[str, str]:
     given: dict[str, str] = {}
     for option in filter(None, map(str.strip, text.split(","))):
         key, equals, value = (part.strip() for part in option.partition("="))
-        if key not in (*MODES, "lossless", "coding", "adapt"):
-            raise ValueError(f"options {text!r}: {key!r} is unknown, there are {', '.join(MODES)}, lossless, coding and adapt")
+        if key not in (*MODES, "lossless", "coding", "adapt", "brick"):
+            raise ValueError(f"options {text!r}: {key!r} is unknown, there are {', '.join(MODES)}, lossless, coding, adapt and brick")
         if key in given:
             raise ValueError(f"options {text!r}: {key} is given twice")
         if bool(equals) == (key == "lossless"):
@@ -57,6 +60,7 @@ def cd_values(text: str) -> tuple[int, ...]:
         if choice not in names:
             raise ValueError(f"options {text!r}: {key}={choice} is unknown, there are {', '.join(names)}")
         choices.append(names.index(choice))
+    extents = parse_brick(given.pop("brick")) if "brick" in given else ()
     bounds = {key: _number(text, key, value) for key, value in given.items() if key != "lossless"}
     numbers: list[float]
     if set(given) == {"ratio", "abs"}:
@@ -71,7 +75,15 @@ def cd_values(text: str) -> tuple[int, ...]:
         ((key, number),) = bounds.items()
         mode, numbers = MODES[key], [number]
     halves = (word for number in numbers for word in struct.unpack("<2I", struct.pack("<d", number)))
-    return (65536 * choices[1] + 256 * choices[0] + mode, *halves)
+    return (16777216 * len(extents) + 65536 * choices[1] + 256 * choices[0] + mode, *extents, *halves)
+
+
+def parse_brick(text: str) -> tuple[int, ...]:
+    """The extents of a brick such as `32x32x32`, slowest first. Raises ValueError for a text that is none."""
+    extents = text.split("x")
+    if len(extents) > MAX_RANK or not all(re.fullmatch("[0-9]+", extent) and 0 < int(extent) < 2**32 for extent in extents):
+        raise ValueError(f"brick={text} is none: it must have 1 to {MAX_RANK} extents, slowest first, each from 1 to {2**32 - 1}, as in brick=32x32x32")
+    return tuple(map(int, extents))
 
 
 def _number(text: str, key: str, value: str) -> float:
@@ -89,10 +101,12 @@ def _number(text: str, key: str, value: str) -> float:
 
 def options(words: Sequence[int]) -> str:
     """The options that words say, a user's or those that a dataset keeps; ValueError for words that say nothing."""
-    mode, coding, adapt = (words[0] % 256, words[0] >> 8 & 255, words[0] >> 16) if words else (255, 0, 0)
+    mode, coding, adapt, rank = (words[0] >> bits & 255 for bits in (0, 8, 16, 24)) if words else (255, 0, 0, 0)
     if mode > CAPPED_RATIO + 1 or coding >= len(CODINGS) or adapt >= len(ADAPTING):
         raise ValueError(f"cd_values {tuple(words)} are not filter {FILTER_ID}'s: word 0 is mode {mode}, coding {coding}, adaptation {adapt}")
-    rest = list(words[1:])
+    if len(words) <= rank:
+        raise ValueError(f"cd_values {tuple(words)} are not filter {FILTER_ID}'s: word 0 announces a brick of {rank} extents, {len(words) - 1} words follow")
+    extents, rest = "x".join(map(str, words[1 : 1 + rank])), list(words[1 + rank :])
     if mode != LOSSLESS and mode % 2 == 0:
         # Decimals: m * 10^-e, rounded once.
         pairs = [rest[at : at + 2] for at in range(0, len(rest), 2)]
@@ -109,6 +123,9 @@ def options(words: Sequence[int]) -> str:
         raise ValueError(f"cd_values {tuple(words)} have {len(numbers)} numbers, mode {mode} takes {len(names)}")
     said = [f"{name}={decimal(number)}" for name, number in zip(names, numbers)] or ["lossless"]
     said += [f"{key}={texts[choice]}" for key, texts, choice in (("coding", CODINGS, coding), ("adapt", ADAPTING, adapt)) if choice]
+    if rank:
+        parse_brick(extents)
+        said.append(f"brick={extents}")
     return ",".join(said)
 
 

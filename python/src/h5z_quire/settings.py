@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Mapping, NoReturn, Sequence, SupportsFloat
+from math import prod
+from operator import index
+from typing import Any, Iterable, Iterator, Mapping, NoReturn, Sequence, SupportsFloat, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +12,7 @@ import numpy.typing as npt
 from . import datasets, library
 from .element_types import type_number
 from .messages import short
-from .options import FILTER_ID, cd_values, decimal, options, parse
+from .options import FILTER_ID, cd_values, decimal, options, parse, parse_brick
 
 _KEYS = ("compression", "compression_opts")
 
@@ -27,6 +29,8 @@ class Quire(Mapping[str, Any]):
     lossless   the exact bits
     coding     "auto", "huffman", or "bitshuffle": faster on a GPU, streams are a fifth to a tenth larger
     adapt      "none", or "history": codebooks that chunks before needed may be taken again; streams then depend on the order of writing
+    brick      1 to 4 extents, slowest first, such as (32, 32, 32): the values of a chunk, whatever its shape, are bricks of these extents, one after the
+               other. A chunk must have whole rows of a brick, and compresses best if it has whole bricks
     ========== ==========================================================================================================
 
     It is a mapping with the keys `compression` and `compression_opts`, for h5py and whatever is made of it::
@@ -56,10 +60,12 @@ class Quire(Mapping[str, Any]):
         lossless: bool = False,
         coding: str = "auto",
         adapt: str = "none",
+        brick: Iterable[SupportsIndex] | None = None,
     ) -> None:
         numbers = {"abs": abs, "rel": rel, "pwrel": pwrel, "psnr": psnr, "ratio": ratio}
         texts = [f"{key}={_decimal(key, number)}" for key, number in numbers.items() if number is not None]
         texts += ["lossless"] if lossless else []
+        texts += [] if brick is None else [f"brick={_extents(brick)}"]
         object.__setattr__(self, "_words", cd_values(",".join((*texts, f"coding={coding}", f"adapt={adapt}"))))
 
     @classmethod
@@ -106,10 +112,22 @@ class Quire(Mapping[str, Any]):
             raise ValueError(f"a codec is given {short(quire)} and {', '.join(keywords)}: give one text or Quire, or keywords alone")
         return cls.from_options(quire) if isinstance(quire, str) else quire
 
-    def check(self, dtype: npt.DTypeLike) -> None:
-        """Raises ValueError, with the reason, if values of this type cannot be compressed so."""
-        value = np.zeros(1, dtype)
-        library.compress(self.options, type_number(value.dtype), value.shape, None, value)
+    def check(self, dtype: npt.DTypeLike, chunk: Sequence[int] | None = None) -> None:
+        """Raises ValueError, with the reason, if values of this type cannot be compressed so, in chunks of this shape if one is given."""
+        extents, value = self._brick, np.zeros(1, dtype)
+        # Without the brick: one value is no whole row.
+        words = (self._words[0] % (1 << 24), *self._words[1 + len(extents) :])
+        library.compress(options(words), type_number(value.dtype), value.shape, None, value)
+        if chunk is not None and extents and prod(chunk) % extents[-1]:
+            raise ValueError(
+                f"brick={_extents(extents)}: a chunk of {tuple(chunk)} has {prod(chunk)} values, which are no whole number of the brick's rows of {extents[-1]}: "
+                f"choose chunks of whole bricks, or of a multiple of {extents[-1]} values, or leave the brick out"
+            )
+
+    @property
+    def _brick(self) -> tuple[int, ...]:
+        """The brick's extents; none without a brick."""
+        return self._words[1 : 1 + (self._words[0] >> 24)]
 
     def __getitem__(self, key: str) -> Any:
         if key not in _KEYS:
@@ -130,7 +148,7 @@ class Quire(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         said = parse(self.options)
-        return f"Quire({', '.join('lossless=True' if key == 'lossless' else f'{key}={_repr(value)}' for key, value in said.items())})"
+        return f"Quire({', '.join(f'{key}={_repr(key, value)}' for key, value in said.items())})"
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a Quire cannot be changed: make another one to set {name}")
@@ -149,7 +167,18 @@ def _decimal(key: str, number: SupportsFloat) -> str:
         raise ValueError(f"{key} is {short(number)}: it must be a number") from None
 
 
-def _repr(value: str) -> str:
+def _extents(brick: Iterable[SupportsIndex]) -> str:
+    try:
+        return "x".join(str(index(extent)) for extent in brick)
+    except TypeError:
+        raise ValueError(f"brick is {brick!r}: it must be 1 to 4 whole numbers, slowest first, such as (32, 32, 32)") from None
+
+
+def _repr(key: str, value: str) -> str:
+    if key == "lossless":
+        return "True"
+    if key == "brick":
+        return repr(parse_brick(value))
     return repr(value) if value.isalpha() else value
 
 

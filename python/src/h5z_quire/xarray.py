@@ -57,8 +57,12 @@ def encoding(
     found: dict[Hashable, dict[str, Any]] = {}
     for name, (keep, own_chunks) in kept.items():
         variable = dataset.variables[name]
-        shape = (chunks or {}).get(name) or own_chunks or _advised(variable)
-        found[name] = {**_meaning(variable), **keep, "chunksizes": tuple(shape)}
+        shape = tuple((chunks or {}).get(name) or own_chunks or _advised(variable))
+        try:
+            keep.check(_stored_type(variable), shape)
+        except ValueError as error:
+            raise ValueError(f"variable {name!r}: {error}") from None
+        found[name] = {**_meaning(variable), **keep, "chunksizes": shape}
     return found
 
 
@@ -89,10 +93,6 @@ def _kept(dataset: xarray.Dataset, quire: Quire | str | Mapping[Any, Quire | str
         variable, keep = dataset.variables[name], Quire.from_options(keep) if isinstance(keep, str) else keep
         if not variable.ndim:
             raise ValueError(f"variable {name!r} is a scalar, which HDF5 cannot compress")
-        try:
-            keep.check(_stored_type(variable))
-        except ValueError as error:
-            raise ValueError(f"variable {name!r}: {error}") from None
         kept[name] = keep, None
     return kept
 

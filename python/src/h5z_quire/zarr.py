@@ -48,7 +48,7 @@ class QuireCodec(ArrayBytesCodec, metaclass=_SaysItsPlace):
     Chunks that zarr hands over together are compressed and decompressed on all cores, or as many as QUIRE_THREADS says. zarr hands over one chunk at a time:
     of an array several times at once, of a shard one after the other. `zarr.config.set({"codec_pipeline.batch_size": 8})` makes it eight.
 
-    Raises ValueError for options that make no sense, and when an array is made whose type cannot be compressed so.
+    Raises ValueError for options that make no sense, and when an array is made whose type or chunks cannot be compressed so.
     """
 
     is_fixed_size = False
@@ -70,8 +70,8 @@ class QuireCodec(ArrayBytesCodec, metaclass=_SaysItsPlace):
         return {"name": "quire", "configuration": {"options": self.quire.options}}
 
     def validate(self, *, shape: Any, dtype: Any, chunk_grid: Any) -> None:
-        """Raises ValueError if values of the array's type cannot be compressed so."""
-        self.quire.check(dtype.to_native_dtype())
+        """Raises ValueError if values of the array's type, or its chunks, cannot be compressed so."""
+        self.quire.check(dtype.to_native_dtype(), getattr(chunk_grid, "chunk_shape", None))
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
         """Raises NotImplementedError, as zarr expects of codecs whose output has no fixed size."""

@@ -8,9 +8,11 @@ use crate::number::integer::Integer as _;
 use crate::number::value::Value;
 use crate::predict::predictor::Predictor;
 use crate::predict::quantized::Quantized;
+use crate::quantize::decimal;
 use crate::quantize::grid::Grid;
 use crate::quantize::integer_steps::{IntegerElement, Steps};
 use crate::quantize::lattice;
+use crate::quantize::linear::quantize_one;
 use crate::quantize::logarithm::{Logarithm, is_too_fine};
 use crate::quantize::quantizer::Quantizer;
 
@@ -41,15 +43,27 @@ pub(crate) fn for_floats<V: Value>(
         }
         ErrorBound::Lossless | ErrorBound::PointwiseRelative(_) => {
             let (axes, bits) = chooser.choose_axes::<V>(chunk, layout, config.predictor, |value: V| value.to_code().to_i64())?;
-            if let Some(spacing) = lattice::exact_spacing::<V>(chunk, order) {
+            let mut best = (bits, Grid::Exact, axes);
+            let spacing = lattice::exact_spacing::<V>(chunk, order);
+            if let Some(spacing) = spacing {
                 let inverse = spacing.recip();
                 let code = |value: V| (value.to_f64() * inverse) as i64;
-                let (axes, lattice_bits) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
-                if lattice_bits < bits {
-                    return Ok((Grid::Linear(Quantizer::exact(spacing)), axes.into()));
+                let (axes, bits) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
+                if bits < best.0 {
+                    best = (bits, Grid::Linear(Quantizer::exact(spacing)), axes);
                 }
             }
-            Ok((Grid::Exact, axes.into()))
+            if let Some(decimal) = decimal::exact_grid::<V>(chunk, order, spacing) {
+                // An exception counts with the code of its bits, which is far from those of its neighbours.
+                let code =
+                    |value: V| quantize_one(value, &decimal).map_or_else(|| value.to_code().to_i64(), |code| code.to_i64());
+                let (axes, bits) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
+                if bits < best.0 {
+                    best = (bits, Grid::Linear(decimal), axes);
+                }
+            }
+            let (_, grid, axes) = best;
+            Ok((grid, axes.into()))
         }
         bound => Err(unsettled(bound)),
     }
@@ -122,8 +136,10 @@ mod tests {
         ));
         assert!(matches!(of_floats(&rough, ErrorBound::PointwiseRelative(1e-12)), Ok((Grid::Exact, Predictor::Differences(_)))));
         assert!(matches!(of_floats(&rough, ErrorBound::Lossless), Ok((Grid::Exact, Predictor::Differences(_)))));
-        // Multiples of 1/4 are on a lattice, whose half step is 1/8.
+        let cents: Vec<f64> = (0..300).map(|i| f64::from(i * i % 611) / 100.0).collect();
+        // Multiples of 1/4 are on a lattice, whose half step is 1/8; those of 1/100 are on a decimal one.
         assert!(matches!(of_floats(&quarters, ErrorBound::Lossless), Ok((Grid::Linear(grid), _)) if grid.half_step() == 0.125));
+        assert!(matches!(of_floats(&cents, ErrorBound::Lossless), Ok((Grid::Linear(grid), _)) if grid.step() == 0.01));
     }
 
     #[test]

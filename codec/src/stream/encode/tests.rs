@@ -180,9 +180,9 @@ fn few_exceptions_are_listed_with_their_bits() {
 fn exact_chunks_are_a_plane_of_the_codes_of_their_values() {
     for scalar in Scalar::ALL {
         let layout = Layout { scalar, byte_order: ByteOrder::Big, shape: Shape::new(&[6, 50]).unwrap() };
-        // A -0 keeps floating-point numbers off a lattice.
+        // A -0 keeps floating-point numbers off a lattice of powers of two.
         let odd = if scalar.is_float() { 1 << (8 * scalar.size() - 1) } else { odd_bits(scalar) };
-        let bits = |index: usize| if index % 50 == 7 { odd } else { plain_bits(scalar, index / 20, true) };
+        let bits = |index: usize| if index % 50 == 7 { odd } else { plain_bits(scalar, index / 20, false) };
         let chunk = chunk(&layout, bits);
         let mut stream = Vec::new();
         Workspace::default().compress(&chunk, &layout, &Config::absolute(0.0).unwrap(), &mut stream).unwrap();

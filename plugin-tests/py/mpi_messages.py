@@ -1,0 +1,45 @@
+"""Runs the block of Python in docs/mpi.md in two processes, and sends and gathers arrays with its functions; run by mpirun.
+
+mpi_messages.py docs/mpi.md
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+
+from mpi4py import MPI
+
+import numpy as np
+
+from markdown_text import Document
+from quire_client import assert_bound, nasty
+
+SHAPE, BOUND = (19, 23, 21), 1e-3
+
+
+def main(document: Path) -> None:
+    (block,) = ["\n".join(fence.lines) for fence in Document(document, document.name).fences if fence.language == "python"]
+    functions: dict[str, object] = {}
+    exec(compile(block, str(document), "exec"), functions)
+    rank = MPI.COMM_WORLD.rank
+    for number, dtype in enumerate(("<f4", ">f8")):
+        data = [nasty(SHAPE, dtype, 10 * number + sender) for sender in range(MPI.COMM_WORLD.size)]
+        if rank == 0:
+            functions["send"](data[0], 1, f"abs={BOUND}")
+        elif rank == 1:
+            assert_bound(data[0], functions["receive"](0, SHAPE), BOUND, "a message")
+        gathered = functions["gather"](np.array(data[rank]), f"abs={BOUND}")
+        assert (gathered is None) == (rank != 0)
+        for original, read in zip(data, gathered or []):
+            assert_bound(original, read, BOUND, "gathered")
+    print(f"process {rank} of {MPI.COMM_WORLD.size}: the bound holds")
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1]))
+    except BaseException:
+        traceback.print_exc()
+        MPI.COMM_WORLD.Abort(1)
