@@ -75,11 +75,10 @@ def zfp(chunk: Field, bound: float) -> tuple[int, np.ndarray]:
     return len(stream), zfpy.decompress_numpy(stream)
 
 
-def sperr_hdf5(chunk: Field, bound: float) -> tuple[int, np.ndarray]:
+def sperr_options(values: np.ndarray, bound: float) -> dict:
     """SPERR has a mode for arrays with NaN (1), and one in which values with a magnitude of 1e35 or more are missing (2)."""
-    values = chunk.values
     mode = 1 if np.isnan(values).any() else 2 if (np.abs(values) >= 1e35).any() else 0
-    return through_hdf5(chunk, hdf5plugin.Sperr(absolute=bound, missing_value_mode=mode))
+    return hdf5plugin.Sperr(absolute=bound, missing_value_mode=mode)
 
 
 def through_hdf5(chunk: Field, options: dict) -> tuple[int, np.ndarray]:
@@ -100,7 +99,7 @@ CODECS: dict[str, Codec] = {
     "ZFP": zfp,
     "SZ3 h5": lambda chunk, bound: through_hdf5(chunk, hdf5plugin.SZ3(absolute=bound)),
     "ZFP h5": lambda chunk, bound: through_hdf5(chunk, hdf5plugin.Zfp(accuracy=bound)),
-    "SPERR h5": sperr_hdf5,
+    "SPERR h5": lambda chunk, bound: through_hdf5(chunk, sperr_options(chunk.values, bound)),
     "Blosc2": lambda chunk, _: through_hdf5(chunk, hdf5plugin.Blosc2(cname="zstd", clevel=5, filters=hdf5plugin.Blosc2.BITSHUFFLE)),
     "gzip": lambda chunk, _: through_hdf5(chunk, {"compression": "gzip", "shuffle": True}),
 }

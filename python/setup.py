@@ -41,6 +41,8 @@ def library() -> Path:
     named = os.environ.get("QUIRE_LIBRARY")
     if named:
         path = Path(named)
+        if not path.is_absolute():
+            raise SystemExit(f"error: QUIRE_LIBRARY={named} is a relative path, and pip builds in a folder of its own: give an absolute one, such as $PWD/{named}")
     else:
         cargo("build", "--release", "-p", "h5z-quire")
         target = json.loads(cargo("metadata", "--no-deps", "--format-version", "1"))["target_directory"]

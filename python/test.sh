@@ -35,6 +35,8 @@ libraries="$(python3 -m zipfile --list "$scratch"/by-cargo/*.whl | grep -c 'libh
 [[ "$libraries" == 1 ]] || fail "the wheel that setup.py builds has $libraries libraries"
 
 step "the wheel with the library in release"
+! QUIRE_LIBRARY=target/release/libh5zquire.so wheel "$scratch/refused" 2>"$scratch/refusal" || fail "a relative QUIRE_LIBRARY is taken"
+grep -q "QUIRE_LIBRARY=target/release/libh5zquire.so is a relative path" "$scratch/refusal" || fail "$(cat "$scratch/refusal")"
 QUIRE_LIBRARY="$(realpath "$plugin")" wheel "$scratch/wheel"
 for environment in .venv-python-new .venv-python-old; do
   "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall "$scratch"/wheel/*.whl

@@ -135,6 +135,76 @@ impl Difference {
     }
 }
 
+/// The smallest and the largest value of each lane.
+struct Extremes {
+    least: [f64; LANES],
+    most: [f64; LANES],
+}
+
+impl Default for Extremes {
+    fn default() -> Self {
+        Self { least: [f64::INFINITY; LANES], most: [f64::NEG_INFINITY; LANES] }
+    }
+}
+
+impl Extremes {
+    /// Adds values, whose number is a multiple of [`LANES`]; those that are NaN do not count.
+    #[inline(always)]
+    fn add(&mut self, values: &[f64]) {
+        for values in values.as_chunks::<LANES>().0 {
+            for ((least, most), &value) in self.least.iter_mut().zip(&mut self.most).zip(values) {
+                // One instruction each, which `f64::min` is not. A comparison with NaN is false.
+                *least = if value < *least { value } else { *least };
+                *most = if value > *most { value } else { *most };
+            }
+        }
+    }
+
+    fn least(&self) -> f64 {
+        self.least.into_iter().fold(f64::INFINITY, f64::min)
+    }
+
+    fn most(&self) -> f64 {
+        self.most.into_iter().fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.least() > self.most()
+    }
+
+    /// One of two values, if it is far from all between them, of which these are the extremes.
+    fn far(&self, least: f64, most: f64) -> Option<Far> {
+        let of = |value: f64, others: f64| Far { value, times: (most - least) / others, chunks: 1 };
+        let (without_least, without_most) = (of(least, most - self.least()), of(most, self.most() - least));
+        let far = if without_least.times > without_most.times { without_least } else { without_most };
+        // Of a chunk with two values none is far.
+        (far.times.is_finite() && far.times >= FAR_TIMES).then_some(far)
+    }
+}
+
+/// What is known of the parts of a chunk, for each lane.
+#[derive(Default)]
+struct Sums {
+    extremes: Extremes,
+    /// The largest error.
+    greatest: [f64; LANES],
+    /// The sum of the squared errors.
+    squares: [f64; LANES],
+}
+
+impl Sums {
+    #[inline(always)]
+    fn add(&mut self, values: &[f64; PART], errors: &[f64; PART]) {
+        self.extremes.add(values);
+        for errors in errors.as_chunks::<LANES>().0 {
+            for ((greatest, squares), &error) in self.greatest.iter_mut().zip(&mut self.squares).zip(errors) {
+                *greatest = if error > *greatest { error } else { *greatest };
+                *squares += error * error;
+            }
+        }
+    }
+}
+
 /// The element type of a chunk, and the values that come back bit for bit whatever the bound, besides NaN and infinities.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kind<'a> {
@@ -199,22 +269,28 @@ impl<Wide, Error> Comparison<'_, Wide, Error> {
             difference.broken = Some(format!("{} bytes were read where {} were written", self.read.len(), self.original.len()));
             return difference;
         }
-        self.measure(&mut difference);
+        let extremes = vectorized(
+            #[inline(always)]
+            || self.measure(&mut difference),
+        );
         if let Some(bound) = bound {
-            self.judge(&mut difference, bound);
+            self.judge(&mut difference, &extremes, bound);
         }
         difference
     }
 
+    #[inline(always)]
     fn order(&self) -> ByteOrder {
         self.kind.byte_order
     }
 
+    #[inline(always)]
     fn bits<V: Element>(value: V) -> u64 {
         value.to_bits_i64().cast_unsigned() & mask::<V>()
     }
 
     /// Whether a value is kept bit for bit, and whether it is no part of the range.
+    #[inline(always)]
     fn is_kept<V: Element>(&self, value: V) -> (bool, bool)
     where
         Wide: Fn(V) -> f64,
@@ -225,73 +301,109 @@ impl<Wide, Error> Comparison<'_, Wide, Error> {
         (is_outside || is_among(self.kind.missing), is_outside)
     }
 
-    /// Range, errors, and kept values that have changed. A value that became NaN has an infinite error.
-    fn measure<V: Element>(&self, difference: &mut Difference)
+    /// Values in f64, and whether none of them is kept bit for bit. What has no part in the range is NaN, which no extreme counts.
+    #[inline(always)]
+    fn in_range<V: Element>(&self, part: &[V]) -> ([f64; PART], bool)
+    where
+        Wide: Fn(V) -> f64,
+    {
+        let mut values = [f64::NAN; PART];
+        let mut is_finite = true;
+        for (value, &element) in values.iter_mut().zip(part) {
+            *value = (self.wide)(element);
+            is_finite &= value.is_finite();
+        }
+        let occurs = |bits: u64| part.iter().fold(false, |found, &element| found | (Self::bits(element) == bits & mask::<V>()));
+        let is_plain = is_finite && !self.kind.fill.iter().chain(self.kind.missing).any(|&bits| occurs(bits));
+        if !is_plain {
+            for (value, _) in values.iter_mut().zip(part).filter(|&(_, &element)| self.is_kept(element).1) {
+                *value = f64::NAN;
+            }
+        }
+        (values, is_plain)
+    }
+
+    /// Range, errors, and kept values that have changed. A value that became NaN has an infinite error. Returns the extremes.
+    #[inline(always)]
+    fn measure<V: Element>(&self, difference: &mut Difference) -> Extremes
     where
         Wide: Fn(V) -> f64,
         Error: Fn(V, V) -> f64,
     {
-        let (mut least, mut most) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
-        let (mut greatest, mut squares) = ([0f64; LANES], [0f64; LANES]);
+        let mut sums = Sums::default();
         let (mut before, mut after) = ([V::default(); PART], [V::default(); PART]);
         for first in (0..self.original.len() / V::SIZE).step_by(PART) {
             let bytes = first * V::SIZE..((first + PART) * V::SIZE).min(self.original.len());
             let length = bytes.len() / V::SIZE;
             V::read_all(&self.original[bytes.clone()], self.order(), &mut before[..length]);
             V::read_all(&self.read[bytes], self.order(), &mut after[..length]);
-            // What does not count in the range is NaN, which `min` and `max` pass over.
-            let (mut values, mut errors) = ([f64::NAN; PART], [0f64; PART]);
-            for index in 0..length {
-                let error = (self.error)(before[index], after[index]);
-                values[index] = (self.wide)(before[index]);
-                errors[index] = if error.is_nan() { f64::INFINITY } else { error };
-            }
-            let is_finite = values[..length].iter().fold(true, |all, value| all & value.is_finite());
-            if is_finite && self.kind.fill.is_empty() && self.kind.missing.is_empty() {
-                difference.values += length as u64;
+            // The loops over a whole part have a constant length.
+            if length == PART {
+                self.add_part(first, &before, &after, &mut sums, difference);
             } else {
-                for index in 0..length {
-                    let (is_kept, is_outside) = self.is_kept(before[index]);
-                    if is_outside {
-                        values[index] = f64::NAN;
-                    }
-                    if !is_kept {
-                        difference.values += 1;
-                        continue;
-                    }
-                    errors[index] = 0.0;
-                    if Self::bits(before[index]) != Self::bits(after[index]) {
-                        difference.changed += 1;
-                        difference.broken.get_or_insert_with(|| {
-                            let promise = "fill values, missing values and what is not finite are kept bit for bit";
-                            self.missed(first + index, before[index], after[index], promise)
-                        });
-                    }
-                }
-            }
-            for (values, errors) in values.as_chunks::<LANES>().0.iter().zip(errors.as_chunks::<LANES>().0) {
-                for lane in 0..LANES {
-                    least[lane] = least[lane].min(values[lane]);
-                    most[lane] = most[lane].max(values[lane]);
-                    greatest[lane] = greatest[lane].max(errors[lane]);
-                    squares[lane] += errors[lane] * errors[lane];
-                }
+                self.add_part(first, &before[..length], &after[..length], &mut sums, difference);
             }
         }
-        difference.least = least.into_iter().fold(f64::INFINITY, f64::min);
-        difference.most = most.into_iter().fold(f64::NEG_INFINITY, f64::max);
+        let Sums { extremes, greatest, squares } = sums;
+        difference.least = extremes.least();
+        difference.most = extremes.most();
         difference.greatest = greatest.into_iter().fold(0.0, f64::max);
         difference.squares = squares.into_iter().sum();
+        extremes
+    }
+
+    /// Adds a part, of which `first` is the index of the first value.
+    #[inline(always)]
+    fn add_part<V: Element>(&self, first: usize, before: &[V], after: &[V], sums: &mut Sums, difference: &mut Difference)
+    where
+        Wide: Fn(V) -> f64,
+        Error: Fn(V, V) -> f64,
+    {
+        let (values, is_plain) = self.in_range(before);
+        let mut errors = [0f64; PART];
+        for ((error, &before), &after) in errors.iter_mut().zip(before).zip(after) {
+            let distance = (self.error)(before, after);
+            *error = if distance.is_nan() { f64::INFINITY } else { distance };
+        }
+        difference.values += before.len() as u64;
+        if !is_plain {
+            self.leave_out_kept(first, before, after, &mut errors, difference);
+        }
+        sums.add(&values, &errors);
+    }
+
+    /// Takes the values out that are kept bit for bit, and counts those that have changed.
+    fn leave_out_kept<V: Element>(
+        &self,
+        first: usize,
+        before: &[V],
+        after: &[V],
+        errors: &mut [f64; PART],
+        difference: &mut Difference,
+    ) where
+        Wide: Fn(V) -> f64,
+    {
+        for index in (0..before.len()).filter(|&index| self.is_kept(before[index]).0) {
+            difference.values -= 1;
+            errors[index] = 0.0;
+            if Self::bits(before[index]) != Self::bits(after[index]) {
+                difference.changed += 1;
+                difference.broken.get_or_insert_with(|| {
+                    let promise = "fill values, missing values and what is not finite are kept bit for bit";
+                    self.missed(first + index, before[index], after[index], promise)
+                });
+            }
+        }
     }
 
     /// Compares the errors with those that the bound allows.
-    fn judge<V: Element>(&self, difference: &mut Difference, bound: ErrorBound)
+    fn judge<V: Element>(&self, difference: &mut Difference, extremes: &Extremes, bound: ErrorBound)
     where
         Wide: Fn(V) -> f64,
         Error: Fn(V, V) -> f64,
     {
         if let ErrorBound::Relative(_) | ErrorBound::Psnr(_) = bound {
-            difference.far = self.far(difference);
+            difference.far = self.far(extremes);
         }
         let allowed = match bound {
             ErrorBound::Absolute(bound) => bound,
@@ -327,31 +439,31 @@ impl<Wide, Error> Comparison<'_, Wide, Error> {
     }
 
     /// The value without which the range would be much narrower, if there is one.
-    fn far<V: Element>(&self, difference: &Difference) -> Option<Far>
+    fn far<V: Element>(&self, extremes: &Extremes) -> Option<Far>
     where
         Wide: Fn(V) -> f64,
     {
-        let (least, most) = (difference.least, difference.most);
-        let (mut next_least, mut next_most) = (f64::INFINITY, f64::NEG_INFINITY);
-        let mut before = [V::default(); PART];
-        for bytes in self.original.chunks(PART * V::SIZE) {
-            let before = &mut before[..bytes.len() / V::SIZE];
-            V::read_all(bytes, self.order(), before);
-            for &value in &*before {
-                let number = (self.wide)(value);
-                // Fill values and what is not finite may lie beyond the extremes, but not between them unnoticed.
-                let is_within = number > least && number < most;
-                if is_within && (number < next_least || number > next_most) && !self.is_kept(value).1 {
-                    next_least = next_least.min(number);
-                    next_most = next_most.max(number);
-                }
-            }
+        let (least, most) = (extremes.least(), extremes.most());
+        let within = |value: f64| if least < value && value < most { value } else { f64::NAN };
+        // The extremes of other lanes are values, too. Mostly they show that the range is nearly as wide without one value.
+        let mut others = Extremes::default();
+        others.add(&extremes.least.map(within));
+        others.add(&extremes.most.map(within));
+        if !others.is_empty() && others.far(least, most).is_none() {
+            return None;
         }
-        let of = |value: f64, others: f64| Far { value, times: difference.range() / others, chunks: 1 };
-        let (without_least, without_most) = (of(least, most - next_least), of(most, next_most - least));
-        let far = if without_least.times > without_most.times { without_least } else { without_most };
-        // Of a chunk with two values none is far.
-        (far.times.is_finite() && far.times >= FAR_TIMES).then_some(far)
+        vectorized(
+            #[inline(always)]
+            || {
+                let mut before = [V::default(); PART];
+                for bytes in self.original.chunks(PART * V::SIZE) {
+                    let before = &mut before[..bytes.len() / V::SIZE];
+                    V::read_all(bytes, self.order(), before);
+                    others.add(&self.in_range(before).0.map(within));
+                }
+            },
+        );
+        others.far(least, most)
     }
 
     /// Judges each value that counts by its error as a share of the error that is allowed. Above 1, the promise is broken.
@@ -385,7 +497,14 @@ impl<Wide, Error> Comparison<'_, Wide, Error> {
     }
 }
 
+/// Calls `body`, compiled for the vector instructions that the CPU has; what it calls is to be inlined.
+#[inline(always)]
+fn vectorized<R>(body: impl FnOnce() -> R) -> R {
+    pulp::Arch::new().dispatch(body)
+}
+
 /// The bits that an element has among the low ones of a u64.
+#[inline(always)]
 fn mask<V: Element>() -> u64 {
     u64::MAX >> (64 - 8 * V::SIZE)
 }
@@ -480,6 +599,13 @@ mod tests {
         for near in [&[0.0, 1.0, 2.0, 5.0][..], &[0.0, 1.0], &[3.0], &[0.0, 1.0, -99.0, -98.0]] {
             assert_eq!(far(near, relative), None, "{near:?}");
         }
+        // All lanes have the same extremes, which say nothing of the values between.
+        let mut many: Vec<f32> = (0..150u8).map(|index| f32::from(index / 8 % 10)).collect();
+        assert_eq!(far(&many, relative), None);
+        many[77] = 900.0;
+        assert_eq!(far(&many, relative), Some((900.0, 100.0)));
+        many[78] = 899.0;
+        assert_eq!(far(&many, relative), None);
         let mut sum = Difference::default();
         for times in [20.0, 30.0] {
             sum.add(&Difference { far: Some(Far { value: times, times, chunks: 1 }), ..Difference::default() });

@@ -80,14 +80,13 @@ impl<'a> Copied<'a> {
                 return Err("a stream is read of a copy that HDF5 has to read: please report it".to_owned());
             }
         };
-        let each = self.numbers.scalar.size();
         let whole: Vec<Range> = ranges.iter().zip(chunk).map(|(&(start, _), &side)| (start, side)).collect();
-        make_room(&mut decoded.whole, slabs::values(&whole), each)?;
+        make_room(&mut decoded.whole, slabs::values(&whole), self.numbers.scalar.size())?;
         codec.decompress(stream, &mut decoded.whole)?;
         if whole == ranges {
             return Ok(&decoded.whole);
         }
-        slabs::gather(&whole, &decoded.whole, ranges, each, &mut decoded.clipped);
+        slabs::gather(&whole, &decoded.whole, ranges, &mut decoded.clipped);
         Ok(&decoded.clipped)
     }
 }

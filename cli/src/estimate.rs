@@ -1,11 +1,11 @@
-//! `quire estimate`: measures ratio, error and speed of bounds and chunk shapes on a sample of the user's chunks, one chunk in memory at a time.
+//! `quire estimate`: measures ratio, error and speed of bounds and chunk shapes on a sample of the user's chunks. The calling thread reads them, others try them.
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use quire_codec::options::{self, Options};
-use quire_codec::{Config, Workspace};
+use quire_codec::{Config, Layout, Workspace};
 use serde_json::{Value, json};
 
 use crate::advice::{SMALL_CHUNK, SmallChunks};
@@ -13,6 +13,7 @@ use crate::arguments::{Bounds, Shape, refuse_arguments, shape, shape_text};
 use crate::choice::Choice;
 use crate::compare::{Difference, compare};
 use crate::datasets::{Found, Named, Source};
+use crate::jobs::{self, Jobs};
 use crate::kept;
 use crate::library::message;
 use crate::names::Name;
@@ -20,9 +21,10 @@ use crate::output::{Outcome, Table, complain, grouped, number, print_json, progr
 
 /// Try bounds and chunk shapes on a sample of your data
 ///
-/// Compresses and decompresses evenly spaced chunks of each dataset on one CPU thread. Prints the compression ratio, PSNR in dB, largest error and speed in
-/// MB/s, and checks every value against its bound. No file is written. Bounds and shapes can be repeated: every bound is tried with every shape. One --ratio
-/// with one --abs counts as one bound. Without a bound, rel=1e-2, rel=1e-3, rel=1e-4 and lossless are tried.
+/// Compresses and decompresses evenly spaced chunks of each dataset on the CPU. Prints the compression ratio, PSNR in dB, largest error and speed in MB/s, and
+/// checks every value against its bound. The speed is that of one thread; with --jobs 1 no other one slows it down. No file is written. Bounds and shapes can
+/// be repeated: every bound is tried with every shape. One --ratio with one --abs counts as one bound. Without a bound, rel=1e-2, rel=1e-3, rel=1e-4 and
+/// lossless are tried.
 ///
 /// Example: quire estimate run.h5:/fields --rel 1e-3 --rel 1e-4 --chunks 64x64x64
 #[derive(Debug, Args)]
@@ -40,6 +42,8 @@ pub(crate) struct Arguments {
     sample: usize,
     #[command(flatten)]
     choice: Choice,
+    #[command(flatten)]
+    jobs: Jobs,
     /// List every skipped dataset, not one a reason
     #[arg(short, long)]
     verbose: bool,
@@ -73,6 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     if bounds.is_empty() {
         bounds = BOUNDS.map(str::to_owned).to_vec();
     }
+    let threads = arguments.jobs.count()?;
     let given: Vec<Options> =
         bounds.iter().map(|text| options::parse(text)).collect::<quire_codec::Result<_>>().map_err(message)?;
     let mut found = Found::default();
@@ -104,11 +109,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
         .collect();
     let total: usize = tasks.iter().map(|(source, options)| source.sample(arguments.sample).len() * options.len()).sum();
     let bar = progress(total as u64, "chunks");
-    let mut workspace = Workspace::default();
     let mut trials = Vec::new();
     for (source, all) in &tasks {
         bar.set_message(source.name.to_string());
-        let tried = try_all(source, all, arguments.sample, &mut workspace, || bar.inc(1))?;
+        let tried = try_all(source, all, arguments.sample, threads, || bar.inc(all.len() as u64))?;
         trials.extend(all.iter().map(options::format).zip(tried).map(|(text, trial)| (source, text, trial)));
     }
     bar.finish_and_clear();
@@ -130,57 +134,92 @@ fn blocks(source: &Source, shapes: &[Shape]) -> Vec<Source> {
     sources
 }
 
-/// Tries all options on the sample of one dataset in one shape.
-fn try_all(
-    source: &Source,
-    all: &[Options],
-    sample: usize,
-    workspace: &mut Workspace,
-    done: impl Fn(),
-) -> Result<Vec<Trial>, String> {
+/// Tries all options on the sample of one dataset in one shape. Calls `done` after each chunk.
+fn try_all(source: &Source, all: &[Options], sample: usize, threads: usize, done: impl Fn()) -> Result<Vec<Trial>, String> {
     let mut trials: Vec<Trial> = all.iter().map(|_| Trial::default()).collect();
-    let (mut chunk, mut stream, mut decoded) = (Vec::new(), Vec::new(), Vec::new());
-    for (index, number) in source.sample(sample).enumerate() {
-        let layout = source.read(number, &mut chunk)?;
-        decoded.resize(chunk.len(), 0);
-        for (options, trial) in all.iter().zip(&mut trials).filter(|(_, trial)| trial.problem.is_none()) {
-            let config = Config { fill_value: source.fill_value, ..options.config };
-            let layout = match source.in_bricks(layout, options.brick) {
-                Ok(layout) => layout,
-                Err(problem) => {
-                    trial.problem = Some(problem);
-                    continue;
-                }
-            };
-            // The first chunk of all makes room in the workspace, which is no part of what a chunk takes.
-            for _ in 0..if index == 0 { 2 } else { 1 } {
-                let start = Instant::now();
-                if let Err(error) = kept::compress(workspace, &chunk, &layout, &config, &source.missing, &mut stream) {
-                    trial.problem = Some(error.to_string());
-                    break;
-                }
-                trial.compressing = start.elapsed() + if index == 0 { Duration::ZERO } else { trial.compressing };
-                let start = Instant::now();
-                let decompressed = workspace.decompress(&stream, &mut decoded);
-                trial.decompressing = start.elapsed() + if index == 0 { Duration::ZERO } else { trial.decompressing };
-                decompressed.map_err(|error| format!("{}: {error}", source.name))?;
-            }
-            if trial.problem.is_none() {
-                match compare(&chunk, &decoded, source.kind(), Some(config.bound)).kept() {
-                    Ok(difference) => trial.difference.add(&difference),
-                    Err(reason) => trial.problem = Some(reason),
-                }
-                trial.chunks += 1;
-                trial.bytes += chunk.len() as u64;
-                trial.stored += stream.len() as u64;
-            }
+    let mut numbers = source.sample(sample);
+    jobs::pipeline(
+        threads,
+        || {
+            let Some(number) = numbers.next() else { return Ok(None) };
+            let mut values = Vec::new();
+            source.read(number, &mut values).map(|layout| Some((values, layout)))
+        },
+        |room: &mut Room, (values, layout)| room.try_chunk(source, all, &values, layout),
+        |of_chunk| {
+            trials.iter_mut().zip(of_chunk?).for_each(|(trial, of_chunk)| trial.add(of_chunk));
             done();
-        }
-    }
+            Ok(())
+        },
+    )?;
     Ok(trials)
 }
 
+/// What a thread needs to try chunks.
+#[derive(Default)]
+struct Room {
+    workspace: Workspace,
+    stream: Vec<u8>,
+    decoded: Vec<u8>,
+    /// Whether a chunk was tried: the first one makes the room, which is no part of what a chunk takes.
+    is_made: bool,
+}
+
+impl Room {
+    /// Tries all options on one chunk. Where options do not hold for it, their trial says why.
+    fn try_chunk(&mut self, source: &Source, all: &[Options], values: &[u8], layout: Layout) -> Result<Vec<Trial>, String> {
+        self.decoded.resize(values.len(), 0);
+        let mut trials = Vec::new();
+        for options in all {
+            if !self.is_made {
+                let _ = self.try_once(source, options, values, layout)?;
+            }
+            trials.push(self.try_once(source, options, values, layout)?);
+        }
+        self.is_made = true;
+        Ok(trials)
+    }
+
+    fn try_once(&mut self, source: &Source, options: &Options, values: &[u8], layout: Layout) -> Result<Trial, String> {
+        let refused = |problem: String| Ok(Trial { problem: Some(problem), ..Trial::default() });
+        let config = Config { fill_value: source.fill_value, ..options.config };
+        let layout = match source.in_bricks(layout, options.brick) {
+            Ok(layout) => layout,
+            Err(problem) => return refused(problem),
+        };
+        let start = Instant::now();
+        if let Err(error) = kept::compress(&mut self.workspace, values, &layout, &config, &source.missing, &mut self.stream) {
+            return refused(error.to_string());
+        }
+        let compressing = start.elapsed();
+        let start = Instant::now();
+        let decompressed = self.workspace.decompress(&self.stream, &mut self.decoded);
+        let decompressing = start.elapsed();
+        decompressed.map_err(|error| format!("{}: {error}", source.name))?;
+        let (difference, problem) = match compare(values, &self.decoded, source.kind(), Some(config.bound)).kept() {
+            Ok(difference) => (difference, None),
+            Err(reason) => (Difference::default(), Some(reason)),
+        };
+        let (bytes, stored) = (values.len() as u64, self.stream.len() as u64);
+        Ok(Trial { chunks: 1, bytes, stored, compressing, decompressing, difference, problem })
+    }
+}
+
 impl Trial {
+    /// Adds the trial of another chunk, unless a chunk before it has a problem.
+    fn add(&mut self, other: Self) {
+        if self.problem.is_some() {
+            return;
+        }
+        self.chunks += other.chunks;
+        self.bytes += other.bytes;
+        self.stored += other.stored;
+        self.compressing += other.compressing;
+        self.decompressing += other.decompressing;
+        self.difference.add(&other.difference);
+        self.problem = other.problem;
+    }
+
     fn ratio(&self) -> f64 {
         self.bytes as f64 / self.stored as f64
     }

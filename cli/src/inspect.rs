@@ -15,6 +15,7 @@ use crate::advice::{SMALL_CHUNK, SmallChunks};
 use crate::arguments::shape_text;
 use crate::datasets::{Named, find};
 use crate::filters::filter_name;
+use crate::jobs::{self, Jobs};
 use crate::library::numbers::Numbers;
 use crate::library::process::note_reading;
 use crate::library::{chunks, message};
@@ -32,6 +33,8 @@ pub(crate) struct Arguments {
     /// HDF5 files, or a dataset or group in one, such as run.h5:/fields/u
     #[arg(required = true, value_name = "FILE[:/PATH]")]
     sources: Vec<OsString>,
+    #[command(flatten)]
+    jobs: Jobs,
     /// Print one row per chunk
     #[arg(long)]
     chunks: bool,
@@ -106,10 +109,11 @@ enum State {
 /// # Errors
 /// If a file or object does not exist, or HDF5 cannot read its description.
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
+    let threads = arguments.jobs.count()?;
     let mut reports = Vec::new();
     for source in &arguments.sources {
         for named in find(source)? {
-            reports.push(report(named)?);
+            reports.push(report(named, threads)?);
         }
     }
     let notes = || {
@@ -135,7 +139,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     Ok(Outcome::Wrong)
 }
 
-fn report(Named { dataset, name, .. }: Named) -> Result<Report, String> {
+fn report(Named { dataset, name, .. }: Named, threads: usize) -> Result<Report, String> {
     let refused = |error: &dyn std::fmt::Display| format!("{name}: {}", message(error));
     note_reading(&name);
     let dataset = match dataset {
@@ -164,24 +168,39 @@ fn report(Named { dataset, name, .. }: Named) -> Result<Report, String> {
     let scalar = Numbers::of(&dataset).map_err(|error| refused(&error))?.scalar;
     let chunk = dataset.chunk().ok_or_else(|| refused(&"it has the filter, but no chunks"))?;
     let chunk_bytes = (chunk.iter().product::<usize>() * scalar.size()) as u64;
-    let mut stream = Vec::new();
-    let row = |corner: Vec<u64>| {
-        let state = chunks::read(&dataset, &corner, &mut stream).and_then(|left_out| {
-            if left_out & 1 != 0 {
-                return Ok(State::Unfiltered);
-            }
-            let end = stream.len().saturating_sub(behind);
-            let description = Description::of(&stream[..end]).map_err(message)?;
-            let found = description.header.layout.chunk_bytes();
-            if found == chunk_bytes {
-                Ok(State::Described(description))
-            } else {
-                Err(format!("its stream holds {found} bytes, a chunk of the dataset has {chunk_bytes}"))
-            }
-        });
-        Row { corner, bytes: stream.len() as u64, state }
+    let describe = |stream: &[u8], left_out: u32| {
+        if left_out & 1 != 0 {
+            return Ok(State::Unfiltered);
+        }
+        let end = stream.len().saturating_sub(behind);
+        let description = Description::of(&stream[..end]).map_err(message)?;
+        let found = description.header.layout.chunk_bytes();
+        if found == chunk_bytes {
+            Ok(State::Described(description))
+        } else {
+            Err(format!("its stream holds {found} bytes, a chunk of the dataset has {chunk_bytes}"))
+        }
     };
-    let rows = chunks::corners(&dataset, &chunk).map_err(|error| refused(&error))?.into_iter().map(row).collect();
+    let mut corners = chunks::corners(&dataset, &chunk).map_err(|error| refused(&error))?.into_iter();
+    let mut rows = Vec::new();
+    // The calling thread reads streams; others look at them.
+    jobs::pipeline(
+        threads,
+        || {
+            let Some(corner) = corners.next() else { return Ok(None) };
+            let mut stream = Vec::new();
+            let read = chunks::read(&dataset, &corner, &mut stream);
+            Ok(Some((corner, stream, read)))
+        },
+        |(): &mut (), (corner, stream, read)| {
+            let state = read.and_then(|left_out| describe(&stream, left_out));
+            Row { corner, bytes: stream.len() as u64, state }
+        },
+        |row| {
+            rows.push(row);
+            Ok(())
+        },
+    )?;
     let extents = dataset.shape();
     Ok(Report { name, small_chunks, contents: Contents::Compressed(Compressed { options, scalar, extents, chunk, rows }) })
 }

@@ -245,14 +245,14 @@ fn numbers(
     let mut is_equal = true;
     // A filter counts missing values in a chunk's range. A copy by `repack` keeps the smaller bound of a range without them.
     let kinds = [original.kind(), original.kind_for_filters()];
-    let (each, reader) = (original.numbers.scalar.size(), RefCell::new(ChunkReader::new(original, &block, &boxes)));
+    let reader = RefCell::new(ChunkReader::new(original, &block, &boxes));
     let copied = Copied::new(&copy.dataset, original)?;
     jobs::pipeline(
         threads,
         || Ok(reader.borrow_mut().next()?.map(|chunk| (copied.read(&chunk.ranges), chunk))),
         |Buffers { before, after }: &mut Buffers, (read, chunk): (Result<Read, String>, ReadChunk)| {
             let compared = read.and_then(|read| {
-                let (before, after) = (chunk.values(each, before), copied.values(&read, &chunk.ranges, after)?);
+                let (before, after) = (chunk.values(before), copied.values(&read, &chunk.ranges, after)?);
                 let [first, second] = kinds.map(|kind| move || compare(before, after, kind, promise));
                 let difference = first();
                 Ok((before == after, if difference.beyond > 0 { second() } else { difference }))

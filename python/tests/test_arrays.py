@@ -213,4 +213,4 @@ def test_the_module_is_a_command(run_python: RunPython) -> None:
     run = "import runpy, sys; sys.argv = ['', *sys.argv[1:]]; runpy.run_module('h5z_quire', run_name='__main__')"
     assert "filter_id       33791" in run_python(run)
     assert "compression=33791, compression_opts=(3, 3944497965, 1058682594)" in run_python(run, "rel=1e-4")
-    assert run_python(run, "2,3").strip() == "abs=0.001"
+    assert run_python(run, "2,3") == run_python(run, "2", "3") == "abs=0.001\n"

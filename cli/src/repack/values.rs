@@ -73,7 +73,7 @@ impl<'a> Compressing<'a> {
     /// The stream of a chunk, and whether it keeps the exact bits for the sake of missing values, which the plugin does not know.
     fn stream(&self, buffers: &mut Buffers, read: &ReadChunk) -> Result<(Vec<u8>, bool), String> {
         let Task { source, chunk, options, config, layout, .. } = self.task;
-        let mut values = read.values(layout.scalar.size(), &mut buffers.values);
+        let mut values = read.values(&mut buffers.values);
         let counts: Vec<usize> = read.ranges.iter().map(|&(_, count)| count).collect();
         let padded;
         if counts != *chunk {

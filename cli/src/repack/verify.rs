@@ -81,7 +81,7 @@ fn compressed(task: &Task, dataset: &Dataset, jobs: usize, bar: &ProgressBar) ->
         |buffers: &mut Buffers, (read, part): (Read, ReadChunk)| {
             let Buffers { before, after } = buffers;
             let found = copy.values(&read, &part.ranges, after).map(|after| {
-                let before = part.values(each, before);
+                let before = part.values(before);
                 compare(before, after, task.kind(), Some(config.bound))
             });
             (found, part)

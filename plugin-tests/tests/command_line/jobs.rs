@@ -1,10 +1,10 @@
-//! `quire repack` and `quire verify` on several threads: the same bytes as on one, and as h5py and h5repack write them.
+//! `quire` on several threads: `repack` writes the same bytes as on one, and as h5py and h5repack write them; the other commands say the same.
 
 use std::process::Command;
 
 use plugin_tests::{Python, Sandbox, assert_says, end_with, succeed};
 
-use super::quire;
+use super::{from_json, quire};
 
 /// `repack_jobs.py` with arguments.
 fn python(sandbox: &Sandbox, arguments: &[&str]) -> Command {
@@ -48,6 +48,21 @@ fn every_chunk_has_the_same_bytes_whatever_the_number_of_threads() {
     let verified =
         |jobs: &str| succeed(&mut quire(&sandbox, &["verify", "in.h5", "out4-.h5", "--chunks", "--jobs", jobs])).stdout;
     assert_eq!(verified("1"), verified("5"));
+    let inspected = |jobs: &str| succeed(&mut quire(&sandbox, &["inspect", "out4-.h5", "--json", "--jobs", jobs])).stdout;
+    assert_eq!(inspected("1"), inspected("4"));
+    let estimated = |jobs: &str| {
+        let report =
+            succeed(&mut quire(&sandbox, &["estimate", "in.h5", "--abs", "1e-3", "--psnr", "60", "--json", "--jobs", jobs]));
+        // All but the speeds.
+        from_json(
+            &sandbox,
+            &report,
+            "[{key: told[key] for key in told if not key.endswith('_mb_s')} for told in value['trials']]",
+        )
+    };
+    let alone = estimated("1");
+    assert!(alone.contains("/missing/4") && alone.contains("'options': 'psnr=60'"), "{alone}");
+    assert_eq!(alone, estimated("4"));
 }
 
 #[test]

@@ -16,6 +16,7 @@ what was compressed with it. `Quire` says what to keep when they write::
 `inspect`, `describe`        what was done to each chunk of a dataset, to a stream
 `info`                       version, backend, device, and why
 `register`                   again, for an HDF5 whose plugin path was replaced
+`h5z_quire.xarray`           encodings for xarray
 `h5z_quire.netcdf4`          for netCDF4's variables
 `h5z_quire.pytables`         for PyTables
 `h5z_quire.dask`             for dask's workers that write HDF5

@@ -1,6 +1,6 @@
 """python -m h5z_quire              says what this package is, and where it computes
 python -m h5z_quire rel=1e-4     prints what h5py, h5repack, nccopy and C programs take for these options
-python -m h5z_quire 2,3          prints what such words say
+python -m h5z_quire 2,3          prints what such words say; 2 3 as well
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ def main(arguments: list[str]) -> None:
     if not arguments:
         for key, value in info()._asdict().items():
             print(f"{key:<15} {value}")
-    elif len(arguments) == 1 and arguments[0] and not arguments[0].startswith("-"):
-        print(for_clients(arguments[0]))
+    elif (joined := ",".join(arguments)) and not joined.startswith("-"):
+        print(for_clients(joined))
     else:
         sys.exit(__doc__)
 

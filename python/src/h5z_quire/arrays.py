@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from . import library
 from .element_types import bfloat16, is_bfloat16, numpy_type, type_number
+from .messages import short
 from .settings import Quire
 
 #: Anything with bytes in a row: bytes, bytearray, memoryview, arrays.
@@ -90,8 +91,8 @@ def _fill_value(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         given = np.array([value])
         made = given.astype(dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"fill value {value!r} is not a value of type {dtype}: {error}") from None
+        raise ValueError(f"fill value {short(value)} is not a value of type {dtype}: {error}") from None
     # Rounding to a float's precision is what the array's own values went through; an integer is itself or another one.
     if made.shape != (1,) or given.dtype.kind not in "fiu" or (dtype.kind in "iu" and int(made[0]) != value):
-        raise ValueError(f"fill value {value!r} is not a value of type {dtype}: give one number that the type can hold")
+        raise ValueError(f"fill value {short(value)} is not a value of type {dtype}: give one number that the type can hold")
     return made

@@ -1,15 +1,66 @@
-"""What h5py says of a dataset's filters."""
+"""The datasets that functions of this package are given, in whatever form, and what h5py says of their filters."""
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+import os
+import sys
+from typing import Any, Iterator
+
+from .messages import short
+
+#: Ends the name of a file in texts such as `run.h5:/t`.
+_IN_FILE = ":/"
+
+
+def is_dataset(thing: Any) -> bool:
+    """Whether an object is a dataset of h5py. A file and a group have an identifier, too."""
+    return hasattr(getattr(thing, "id", None), "get_num_chunks")
 
 
 def filters(dataset: Any) -> dict[int, tuple[int, ...]]:
-    """The parameters of a dataset's filters by their numbers, in the order in which a write applies them. Raises ValueError for anything but a dataset of h5py."""
-    identifier: Any = getattr(dataset, "id", None)
-    if not hasattr(identifier, "get_num_chunks"):
-        raise ValueError(f"{dataset!r} is not an h5py dataset: open the file with h5py.File, and give file[name]")
-    properties = identifier.get_create_plist()
+    """The parameters of a dataset's filters by their numbers, in the order in which a write applies them."""
+    properties = dataset.id.get_create_plist()
     listed = (properties.get_filter(index) for index in range(properties.get_nfilters()))
     return {number: tuple(map(int, words)) for number, _, words, _ in listed}
+
+
+@contextlib.contextmanager
+def opened(thing: Any) -> Iterator[Any]:
+    """The dataset of h5py that is given, or that something was read from: a variable of h5netcdf, netCDF4 or xarray, or a text such as `run.h5:/t`.
+
+    Raises ValueError for anything else, KeyError or OSError if the file does not have it or cannot be opened.
+    """
+    if is_dataset(thing):
+        yield thing
+    elif is_dataset(getattr(thing, "_h5ds", None)):
+        yield thing._h5ds
+    else:
+        import h5py
+
+        file, path = _in_file(thing)
+        with h5py.File(file, "r") as source:
+            if not is_dataset(source.get(path)):
+                raise ValueError(f"{file!r} has no dataset {path!r}: name one that it has, as in 'run.h5:/group/t'")
+            yield source[path]
+
+
+def _in_file(thing: Any) -> tuple[str, str]:
+    """The file and the path in it of what `opened` is given."""
+    if isinstance(thing, (str, os.PathLike)):
+        file, colon, path = os.fspath(thing).rpartition(_IN_FILE)
+        if not colon:
+            raise ValueError(f"{os.fspath(thing)!r} names no dataset: write FILE:/PATH, such as 'run.h5:/t'")
+        return file, "/" + path
+    netcdf4 = sys.modules.get("netCDF4")
+    if netcdf4 is not None and isinstance(thing, netcdf4.Variable):
+        group = thing.group()
+        return group.filepath(), f"{group.path.rstrip('/')}/{thing.name}"
+    if hasattr(thing, "encoding") and hasattr(thing, "name"):
+        if not thing.encoding.get("source"):
+            raise ValueError(f"{short(thing)} was not read from a file, or no longer knows from which: give 'FILE:/PATH'")
+        return thing.encoding["source"], f"/{thing.name}"
+    raise ValueError(
+        f"{short(thing)} is not a dataset: give one of h5py (file[name]), a variable of netCDF4, h5netcdf or xarray that was read from a file, or a text "
+        "such as 'run.h5:/t'"
+    )

@@ -105,10 +105,18 @@ def describe(stream: BytesLike) -> Description:
 
 
 def inspect(dataset: Any) -> list[Chunk]:
-    """A row for each chunk that a dataset of h5py has in its file, in the file's order. Chunks that were never written have none.
+    """A row for each chunk that a dataset has in its file, in the file's order. Chunks that were never written have none.
+
+    dataset  one of h5py, or what was read from a file with h5py installed: a variable of h5netcdf or netCDF4, an array of xarray; or a text such as
+             `run.h5:/t`. netCDF4 and xarray do not tell their files to flush: close or sync one that was written
 
     Raises ValueError if the dataset does not have this filter, has another one behind it than fletcher32, or holds a damaged chunk.
     """
+    with datasets.opened(dataset) as opened:
+        return _inspect(opened)
+
+
+def _inspect(dataset: Any) -> list[Chunk]:
     filters = list(datasets.filters(dataset))
     if filters not in ([FILTER_ID], [FILTER_ID, _FLETCHER32]):
         raise ValueError(

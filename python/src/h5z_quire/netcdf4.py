@@ -16,6 +16,7 @@ import netCDF4
 import numpy as np
 from netCDF4 import _netCDF4
 
+from .messages import short
 from .options import FILTER_ID
 from .registration import register
 from .settings import Quire
@@ -44,7 +45,7 @@ def def_var_filter(variable: Any, quire: Quire) -> None:
     Raises ValueError for a type or a variable that cannot be compressed so, OSError with netCDF-C's words for anything else.
     """
     if not isinstance(variable, netCDF4.Variable):
-        raise ValueError(f"{variable!r} is not a netCDF4 variable: give dataset.variables[name]")
+        raise ValueError(f"{short(variable)} is not a netCDF4 variable: give dataset.variables[name]")
     if not variable.ndim:
         raise ValueError(f"variable {variable.name!r} is a scalar, which HDF5 cannot compress")
     if not isinstance(variable.dtype, np.dtype):
@@ -63,7 +64,7 @@ def def_var_filter(variable: Any, quire: Quire) -> None:
 def inq_var_filter(variable: Any) -> Quire | None:
     """What a variable is compressed with; None if it is not compressed with this filter."""
     if not isinstance(variable, netCDF4.Variable):
-        raise ValueError(f"{variable!r} is not a netCDF4 variable: give dataset.variables[name]")
+        raise ValueError(f"{short(variable)} is not a netCDF4 variable: give dataset.variables[name]")
     library = _library()
     count, words = ctypes.c_size_t(), (ctypes.c_uint * _MOST_WORDS)()
     inquire = library.nc_inq_var_filter_info

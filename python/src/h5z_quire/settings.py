@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from . import datasets, library
 from .element_types import type_number
+from .messages import short
 from .options import FILTER_ID, cd_values, decimal, options, parse, parse_brick
 
 _KEYS = ("compression", "compression_opts")
@@ -79,11 +80,12 @@ class Quire(Mapping[str, Any]):
 
     @classmethod
     def from_dataset(cls, dataset: Any) -> Quire:
-        """What a dataset of h5py was made with. Raises ValueError if it does not have this filter."""
-        filters = datasets.filters(dataset)
-        if FILTER_ID not in filters:
-            raise ValueError(f"{dataset.name!r} is not compressed with filter {FILTER_ID}: its filters are {list(filters)}")
-        return cls.from_cd_values(filters[FILTER_ID])
+        """What a dataset was made with, given as for `inspect`. Raises ValueError if it does not have this filter."""
+        with datasets.opened(dataset) as opened:
+            filters = datasets.filters(opened)
+            if FILTER_ID not in filters:
+                raise ValueError(f"{opened.name!r} is not compressed with filter {FILTER_ID}: its filters are {list(filters)}")
+            return cls.from_cd_values(filters[FILTER_ID])
 
     @classmethod
     def _of_words(cls, words: tuple[int, ...]) -> Quire:
@@ -107,7 +109,7 @@ class Quire(Mapping[str, Any]):
         if quire is None:
             return cls(**keywords)
         if keywords:
-            raise ValueError(f"a codec is given {quire!r} and {', '.join(keywords)}: give one text or Quire, or keywords alone")
+            raise ValueError(f"a codec is given {short(quire)} and {', '.join(keywords)}: give one text or Quire, or keywords alone")
         return cls.from_options(quire) if isinstance(quire, str) else quire
 
     def check(self, dtype: npt.DTypeLike, chunk: Sequence[int] | None = None) -> None:
@@ -162,7 +164,7 @@ def _decimal(key: str, number: SupportsFloat) -> str:
     try:
         return decimal(float(number))
     except (TypeError, ValueError):
-        raise ValueError(f"{key} is {number!r}: it must be a number") from None
+        raise ValueError(f"{key} is {short(number)}: it must be a number") from None
 
 
 def _extents(brick: Iterable[SupportsIndex]) -> str:

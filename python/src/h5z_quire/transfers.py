@@ -14,7 +14,9 @@ import numpy.typing as npt
 
 from . import library
 from .boxes import Box, box_of
+from .datasets import is_dataset
 from .element_types import type_number
+from .messages import short
 
 #: Takes the number of chunks that are done, and of all.
 Progress = Callable[[int, int], Any]
@@ -69,8 +71,8 @@ def read(
 
 
 def _shape_of(dataset: Any) -> tuple[int, ...]:
-    if not hasattr(getattr(dataset, "id", None), "get_num_chunks"):
-        raise ValueError(f"{dataset!r} is not an h5py dataset: open the file with h5py.File, and give file[name]")
+    if not is_dataset(dataset):
+        raise ValueError(f"{short(dataset)} is not an h5py dataset: open the file with h5py.File, and give file[name]")
     if not dataset:
         raise ValueError("the dataset is closed, or its file is")
     shape: Optional[tuple[int, ...]] = dataset.shape

@@ -1,0 +1,148 @@
+"""The filter for xarray: encodings for `to_netcdf` with the engine h5netcdf::
+
+    dataset.to_netcdf("t.nc", engine="h5netcdf", encoding=h5z_quire.xarray.encoding(dataset, Quire(rel=1e-4)))
+
+Importing this module has h5py say of a dataset with this filter what its `create_dataset` takes. So xarray saves what it has opened with h5netcdf as it
+was compressed, where it would fail, or save it without compression. Values that were rounded are then rounded once more: see `encoding`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Hashable, Mapping, Sequence
+
+import h5py
+import xarray
+
+from . import datasets
+from .chunk_shapes import chunks as chunk_shape
+from .messages import short
+from .options import FILTER_ID
+from .settings import Quire
+
+# Bytes below which a variable is not worth compressing, as for `quire repack`.
+_LEAST_BYTES = 16384
+
+# What values mean. All other entries of an encoding say how a file stores them.
+_MEANING = ("_FillValue", "missing_value", "dtype", "scale_factor", "add_offset", "_Unsigned", "units", "calendar", "coordinates", "grid_mapping")
+
+
+def encoding(
+    dataset: xarray.Dataset,
+    quire: Quire | str | Mapping[Any, Quire | str] | None = None,
+    *,
+    chunks: Mapping[Any, Sequence[int]] | None = None,
+) -> dict[Hashable, dict[str, Any]]:
+    """An encoding for `to_netcdf(..., engine="h5netcdf")`. It takes along what an encoding says of the values' meaning: `_FillValue`, units, packing.
+
+    quire   what to keep of each variable, by its name; or of all data variables that are stored as floating-point numbers and have 16 KiB or more. None
+            for variables that were read from files with this filter: each is kept as its file says. Only `abs`, `pwrel` and `lossless` promise that values
+            which were rounded before do not change then (with the chunks that they had)
+    chunks  chunk shapes by the variables' names. Others have those of their file, or are advised as by `h5z_quire.chunks`; of arrays of dask, within
+            its blocks
+
+    Raises ValueError for a variable that is not there or cannot be compressed so, and where nothing is left to compress.
+    """
+    if not isinstance(dataset, xarray.Dataset):
+        raise ValueError(f"{short(dataset)} is not a Dataset of xarray: of an array, array.to_dataset(name=...) makes one")
+    kept = _kept(dataset, quire)
+    if not kept:
+        raise ValueError(
+            "no variable was read from a file with this filter: say what to keep, such as Quire(rel=1e-4)"
+            if quire is None
+            else f"no data variable is stored as floating-point numbers and has {_LEAST_BYTES} bytes: name those that are to be compressed"
+        )
+    unknown = set(chunks or ()) - set(kept)
+    if unknown:
+        raise ValueError(f"chunks are given for {sorted(map(str, unknown))}, which are not compressed")
+    found: dict[Hashable, dict[str, Any]] = {}
+    for name, (keep, own_chunks) in kept.items():
+        variable = dataset.variables[name]
+        shape = tuple((chunks or {}).get(name) or own_chunks or _advised(variable))
+        try:
+            keep.check(_stored_type(variable), shape)
+        except ValueError as error:
+            raise ValueError(f"variable {name!r}: {error}") from None
+        found[name] = {**_meaning(variable), **keep, "chunksizes": shape}
+    return found
+
+
+def drop_encoding(dataset: xarray.Dataset) -> xarray.Dataset:
+    """The dataset without what its files said of compression and chunks, so that it can be saved with any engine. What values mean stays, which xarray's
+    own `drop_encoding` takes away, too: `_FillValue`, units, packing."""
+    dropped = dataset.copy()
+    for variable in dropped.variables.values():
+        variable.encoding = _meaning(variable)
+    return dropped
+
+
+def _kept(dataset: xarray.Dataset, quire: Quire | str | Mapping[Any, Quire | str] | None) -> dict[Hashable, tuple[Quire, tuple[int, ...] | None]]:
+    """What to keep of the variables that are to be compressed, and the chunks that they have in their file, if they are to keep them."""
+    if quire is None:
+        read = {name: _of_file(name, variable) for name, variable in dataset.variables.items()}
+        return {name: of_file for name, of_file in read.items() if of_file is not None}
+    if isinstance(quire, (Quire, str)):
+        given: Mapping[Any, Quire | str] = {name: quire for name in dataset.data_vars if _is_suitable(dataset.variables[name])}
+    elif isinstance(quire, Mapping):
+        given = quire
+    else:
+        raise ValueError(f"{short(quire)} does not say what to keep: give a Quire, a text, or either by the variables' names")
+    kept: dict[Hashable, tuple[Quire, tuple[int, ...] | None]] = {}
+    for name, keep in given.items():
+        if name not in dataset.variables:
+            raise ValueError(f"the dataset has no variable {name!r}: it has {', '.join(map(str, dataset.variables))}")
+        variable, keep = dataset.variables[name], Quire.from_options(keep) if isinstance(keep, str) else keep
+        if not variable.ndim:
+            raise ValueError(f"variable {name!r} is a scalar, which HDF5 cannot compress")
+        kept[name] = keep, None
+    return kept
+
+
+def _of_file(name: Hashable, variable: xarray.Variable) -> tuple[Quire, tuple[int, ...] | None] | None:
+    """As `_kept`, of the file that a variable was read from; None if it was not read from one, or has not this filter there."""
+    source = variable.encoding.get("source")
+    if not isinstance(source, str) or not h5py.is_hdf5(source):
+        return None
+    with h5py.File(source, "r") as file:
+        dataset = file.get(str(name))
+        if not datasets.is_dataset(dataset) or FILTER_ID not in datasets.filters(dataset):
+            return None
+        return Quire.from_dataset(dataset), dataset.chunks if dataset.shape == variable.shape else None
+
+
+def _is_suitable(variable: xarray.Variable) -> bool:
+    stored = _stored_type(variable)
+    return variable.ndim > 0 and getattr(stored, "kind", "") == "f" and variable.size * stored.itemsize >= _LEAST_BYTES
+
+
+def _stored_type(variable: xarray.Variable) -> Any:
+    """The type in the file, which packing or time units may have made another one."""
+    return variable.encoding.get("dtype", variable.dtype)
+
+
+def _meaning(variable: xarray.Variable) -> dict[str, Any]:
+    return {key: value for key, value in variable.encoding.items() if key in _MEANING}
+
+
+def _advised(variable: xarray.Variable) -> tuple[int, ...]:
+    # A chunk that lies in two blocks of dask would be written twice.
+    shape = variable.shape if variable.chunks is None else tuple(max(blocks) for blocks in variable.chunks)
+    return chunk_shape(shape)
+
+
+def _tell_h5py() -> None:
+    """Has h5py's datasets with this filter say what `create_dataset` takes, where they say "unknown" or None."""
+
+    def replace(name: str, ours: Callable[[tuple[int, ...]], Any]) -> None:
+        original = getattr(h5py.Dataset, name)
+
+        def value(dataset: Any) -> Any:
+            words = datasets.filters(dataset).get(FILTER_ID)
+            return original.fget(dataset) if words is None else ours(words)
+
+        setattr(h5py.Dataset, name, property(value, doc=original.__doc__))
+
+    replace("compression", lambda words: FILTER_ID)
+    replace("compression_opts", lambda words: Quire.from_cd_values(words).cd_values)
+
+
+_tell_h5py()
