@@ -80,7 +80,7 @@ impl<'a> Copied<'a> {
                 return Err("a stream is read of a copy that HDF5 has to read: please report it".to_owned());
             }
         };
-        let each = self.numbers.scalar.size();
+        let each = self.numbers.scalar.element_size();
         let whole: Vec<Range> = ranges.iter().zip(chunk).map(|(&(start, _), &side)| (start, side)).collect();
         make_room(&mut decoded.whole, slabs::values(&whole), each)?;
         codec.decompress(stream, &mut decoded.whole)?;

@@ -69,7 +69,8 @@ impl<'a> ChunkReader<'a> {
     /// `boxes` are chunks of the given shape in the order of their indices. Chunks that are not among them are not read.
     pub(crate) fn new(source: &'a Source, chunk: &'a [usize], boxes: &[Vec<Range>]) -> Self {
         // Where the dataset has these chunks itself, HDF5 reads each in one piece.
-        let most = if source.dataset.chunk().as_deref() == Some(chunk) { 0 } else { SLAB_BYTES / source.numbers.scalar.size() };
+        let most =
+            if source.dataset.chunk().as_deref() == Some(chunk) { 0 } else { SLAB_BYTES / source.numbers.scalar.element_size() };
         Self {
             source,
             chunk,

@@ -245,7 +245,7 @@ fn numbers(
     let mut is_equal = true;
     // A filter counts missing values in a chunk's range. A copy by `repack` keeps the smaller bound of a range without them.
     let kinds = [original.kind(), original.kind_for_filters()];
-    let (each, reader) = (original.numbers.scalar.size(), RefCell::new(ChunkReader::new(original, &block, &boxes)));
+    let (each, reader) = (original.numbers.scalar.element_size(), RefCell::new(ChunkReader::new(original, &block, &boxes)));
     let copied = Copied::new(&copy.dataset, original)?;
     jobs::pipeline(
         threads,

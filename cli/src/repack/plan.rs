@@ -47,7 +47,7 @@ impl Task {
     /// Bytes of the values that are written.
     pub(super) fn bytes_written(&self) -> u64 {
         let values = |ranges: &Vec<(usize, usize)>| ranges.iter().map(|&(_, count)| count as u64).product::<u64>();
-        self.boxes.iter().map(values).sum::<u64>() * self.source.numbers.scalar.size() as u64
+        self.boxes.iter().map(values).sum::<u64>() * self.source.numbers.scalar.element_size() as u64
     }
 
     /// For comparing its values with those of the copy.
@@ -141,18 +141,14 @@ impl Rules<'_> {
         let is_named = is_set || only.named.contains(&token);
         let source = arguments.choice.source(named, is_named)?;
         let given = options::parse(given).map_err(message)?;
-        // A bound that is set for one dataset is meant for its integers, too.
-        let config = if is_set { given } else { arguments.choice.config(given, &source) };
+        // A bound that is set for one dataset is meant for its integers, too, but not for names.
+        let config = if is_set && !source.numbers.is_enumeration { given } else { arguments.choice.config(given, &source) };
         let (chunk, note) = self.chunk(&source)?;
         let boxes = written_boxes(&source.dataset, &chunk)?;
         let options = options::format(&config);
         let words = cd_values::from_options(&options).map_err(message)?;
         let config = Config { fill_value: source.fill_value, ..config };
-        let layout = quire_codec::Layout {
-            scalar: source.numbers.scalar,
-            byte_order: source.numbers.byte_order,
-            shape: quire_codec::Shape::fold(&[1]).map_err(message)?,
-        };
+        let layout = quire_codec::Layout::of_chunk(source.numbers.scalar, source.numbers.byte_order, &[1]).map_err(message)?;
         quire_codec::check_bound(&layout, &config).map_err(message)?;
         Ok(Task { path, source, options, config, words, chunk, note, boxes, is_named })
     }
@@ -167,7 +163,7 @@ impl Rules<'_> {
             return Ok((sides.iter().zip(limits).map(|(&side, most)| side.min(most)).collect(), None));
         }
         let Some(own) = source.dataset.chunk() else { return Ok((block_of(extents), None)) };
-        Ok(match SmallChunks::of(&own, extents, source.numbers.scalar.size(), TINY_CHUNK) {
+        Ok(match SmallChunks::of(&own, extents, source.numbers.scalar.element_size(), TINY_CHUNK) {
             Some(small) => {
                 let note = format!(
                     "its chunks of {} are too small to compress: the copy has {}",

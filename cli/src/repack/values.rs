@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 use hdf5::Dataset;
 use indicatif::ProgressBar;
-use quire_codec::{AdaptPolicy, Layout, Shape, Workspace};
+use quire_codec::{AdaptPolicy, Layout, Workspace};
 
 use super::plan::Task;
 use crate::jobs;
@@ -21,7 +21,7 @@ use crate::slabs::{ChunkReader, ReadChunk};
 /// HDF5's and the plugin's.
 pub(super) fn write(task: &Task, dataset: &Dataset, jobs: usize, bar: &ProgressBar) -> Result<usize, String> {
     let compressing = Compressing::new(task)?;
-    let each = compressing.layout.scalar.size();
+    let each = compressing.layout.scalar.element_size();
     // With a history each chunk depends on those that its thread has compressed before.
     let jobs = if task.config.adapt == AdaptPolicy::History { 1 } else { jobs };
     let reader = RefCell::new(ChunkReader::new(&task.source, &task.chunk, &task.boxes));
@@ -64,20 +64,19 @@ impl<'a> Compressing<'a> {
     fn new(task: &'a Task) -> Result<Self, String> {
         let numbers = &task.source.numbers;
         let dims: Vec<u64> = task.chunk.iter().map(|&side| side as u64).collect();
-        let shape = Shape::fold(&dims).map_err(message)?;
         Ok(Self {
             task,
             codec: Codec::get()?,
-            layout: Layout { scalar: numbers.scalar, byte_order: numbers.byte_order, shape },
-            fill: task.source.fill_value.map(|bits| numbers.bytes_of(bits)),
-            padding: numbers.bytes_of(task.source.fill_value.unwrap_or(0)),
+            layout: Layout::of_chunk(numbers.scalar, numbers.byte_order, &dims).map_err(message)?,
+            fill: task.source.fill_value.map(|_| task.source.filling.clone()),
+            padding: task.source.filling.clone(),
         })
     }
 
     /// The stream of a chunk, and whether it keeps the exact bits for the sake of missing values, which the plugin does not know.
     fn stream(&self, buffers: &mut Buffers, read: &ReadChunk) -> Result<(Vec<u8>, bool), String> {
         let Task { source, chunk, options, config, .. } = self.task;
-        let mut values = read.values(self.layout.scalar.size(), &mut buffers.values);
+        let mut values = read.values(self.layout.scalar.element_size(), &mut buffers.values);
         let counts: Vec<usize> = read.ranges.iter().map(|&(_, count)| count).collect();
         let padded;
         if counts != *chunk {

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from . import library
 from .boxes import Box, box_of
-from .element_types import type_number
+from .element_types import type_number_in_file
 
 #: Takes the number of chunks that are done, and of all.
 Progress = Callable[[int, int], Any]
@@ -82,7 +82,7 @@ def _shape_of(dataset: Any) -> tuple[int, ...]:
 def _transfer(is_write: bool, dataset: Any, box: Box, values: npt.NDArray[Any], threads: int, progress: Optional[Progress]) -> None:
     from h5py._objects import phil
 
-    number, values = type_number(values.dtype), box.with_all_axes(values)
+    number, values = type_number_in_file(values.dtype), box.with_all_axes(values)
     with phil:
         transfer = library.Transfer(is_write, dataset.id.id, _hdf5(), number, box.start, values, threads)
     try:
