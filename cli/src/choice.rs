@@ -8,6 +8,7 @@ use quire_codec::{Config, ErrorBound};
 use crate::datasets::{Named, Source};
 use crate::filters::filter_name;
 use crate::library::links::attribute_names;
+use crate::library::numbers::Numbers;
 use crate::library::{message, objects};
 
 /// The choice of datasets, as the user may change it.
@@ -61,8 +62,9 @@ impl Choice {
         Ok(source)
     }
 
-    /// The configuration for a dataset: integers keep their exact bits unless the user wants them rounded.
+    /// The configuration for a dataset: integers keep their exact bits unless the user wants them rounded, and enumerations always.
     pub(crate) fn config<'a>(&self, given: Config<'a>, source: &Source) -> Config<'a> {
-        if source.numbers.scalar.is_float() || self.round_integers { given } else { given.with_bound(ErrorBound::Lossless) }
+        let Numbers { scalar, is_enumeration, .. } = source.numbers;
+        if scalar.is_float() || self.round_integers && !is_enumeration { given } else { given.with_bound(ErrorBound::Lossless) }
     }
 }

@@ -233,8 +233,8 @@ pub(crate) fn compare(original: &[u8], read: &[u8], kind: Kind<'_>, bound: Optio
         }};
     }
     match kind.scalar {
-        Scalar::F32 => as_floats!(f32, f64::from),
-        Scalar::F64 => as_floats!(f64, f64::from),
+        Scalar::F32 | Scalar::C64 => as_floats!(f32, f64::from),
+        Scalar::F64 | Scalar::C128 => as_floats!(f64, f64::from),
         Scalar::F16 => as_floats!(Binary16, Binary16::to_f64),
         Scalar::BF16 => as_floats!(BFloat16, BFloat16::to_f64),
         Scalar::I8 => as_integers!(i8),

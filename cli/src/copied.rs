@@ -81,7 +81,7 @@ impl<'a> Copied<'a> {
             }
         };
         let whole: Vec<Range> = ranges.iter().zip(chunk).map(|(&(start, _), &side)| (start, side)).collect();
-        make_room(&mut decoded.whole, slabs::values(&whole), self.numbers.scalar.size())?;
+        make_room(&mut decoded.whole, slabs::values(&whole), self.numbers.scalar.element_size())?;
         codec.decompress(stream, &mut decoded.whole)?;
         if whole == ranges {
             return Ok(&decoded.whole);

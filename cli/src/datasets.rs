@@ -7,7 +7,7 @@ use std::path::Path;
 
 use hdf5::plist::DatasetAccess;
 use hdf5::{Dataset, File, Group};
-use quire_codec::{Brick, Layout, Shape};
+use quire_codec::{Brick, Layout};
 
 use crate::compare::Kind as Comparable;
 use crate::kept;
@@ -143,6 +143,8 @@ pub(crate) struct Source {
     pub(crate) numbers: Numbers,
     /// Bits of the fill value, if the dataset defines one.
     pub(crate) fill_value: Option<u64>,
+    /// The bytes of an element where nothing was written, in the file's byte order.
+    pub(crate) filling: Vec<u8>,
     /// Bits of the other values that the dataset's attributes name as missing.
     pub(crate) missing: Vec<u64>,
     /// All of these.
@@ -248,7 +250,8 @@ impl Source {
         };
         let block = block.iter().zip(&extents).map(|(&side, &extent)| side.min(extent)).collect();
         let properties = dataset.dcpl().map_err(message)?;
-        let fill_value = numbers.fill_value(&properties)?;
+        let filling = numbers.filling(&properties)?;
+        let fill_value = filling.bits;
         let mut missing = Vec::new();
         for attribute in kept::ATTRIBUTES {
             missing.extend(numbers.of_attribute(&dataset, &attribute.into()));
@@ -257,7 +260,7 @@ impl Source {
         missing.dedup();
         missing.retain(|&bits| Some(bits) != fill_value);
         let fill = missing.iter().copied().chain(fill_value).collect();
-        Ok(Self { dataset, name, numbers, fill_value, missing, fill, extents, block })
+        Ok(Self { dataset, name, numbers, fill_value, filling: filling.element, missing, fill, extents, block })
     }
 
     /// Divides the dataset into blocks of another shape, which must have its rank.
@@ -269,7 +272,7 @@ impl Source {
 
     /// Bytes of all values.
     pub(crate) fn bytes(&self) -> u64 {
-        self.extents.iter().map(|&extent| extent as u64).product::<u64>() * self.numbers.scalar.size() as u64
+        self.extents.iter().map(|&extent| extent as u64).product::<u64>() * self.numbers.scalar.element_size() as u64
     }
 
     /// For comparing its values with those of a copy in which missing values are kept as the fill value is.
@@ -309,8 +312,7 @@ impl Source {
         let ranges = self.grid().ranges(number);
         self.numbers.read(&self.dataset, &ranges, bytes).map_err(|error| named(&error))?;
         let dims: Vec<u64> = ranges.iter().map(|&(_, count)| count as u64).collect();
-        let shape = Shape::fold(&dims).map_err(|error| named(&error))?;
-        Ok(Layout { scalar: self.numbers.scalar, byte_order: self.numbers.byte_order, shape })
+        Layout::of_chunk(self.numbers.scalar, self.numbers.byte_order, &dims).map_err(|error| named(&error))
     }
 
     /// The layout of a block that [`Source::read`] has read, in bricks. A block that the dataset's end cuts short keeps its layout if it has no whole rows of
@@ -320,9 +322,9 @@ impl Source {
     /// If a whole block has no whole rows of bricks.
     pub(crate) fn in_bricks(&self, layout: Layout, brick: Option<Brick>) -> Result<Layout, String> {
         let whole: u64 = self.block.iter().map(|&side| side as u64).product();
-        match layout.shape.in_bricks(brick) {
-            Ok(shape) => Ok(Layout { shape, ..layout }),
-            Err(_) if layout.shape.elements() < whole => Ok(layout),
+        match layout.in_bricks(brick) {
+            Err(_) if layout.elements().elements() < whole => Ok(layout),
+            Ok(layout) => Ok(layout),
             Err(error) => Err(message(error)),
         }
     }

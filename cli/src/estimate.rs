@@ -232,7 +232,7 @@ impl Trial {
     fn json(&self, source: &Source, options: &str) -> Value {
         json!({
             "dataset": source.name.json(),
-            "type": format!("{:?}", source.numbers.scalar),
+            "type": source.numbers.scalar.to_string(),
             "options": options,
             "chunk_shape": source.block,
             "chunks": self.chunks,
@@ -252,7 +252,7 @@ impl Trial {
 }
 
 fn small_chunks(source: &Source) -> Option<SmallChunks> {
-    SmallChunks::of(&source.block, &source.extents, source.numbers.scalar.size(), SMALL_CHUNK)
+    SmallChunks::of(&source.block, &source.extents, source.numbers.scalar.element_size(), SMALL_CHUNK)
 }
 
 fn print(trials: &[(&Source, String, Trial)]) {
@@ -270,7 +270,7 @@ fn print(trials: &[(&Source, String, Trial)]) {
     ]);
     for (source, options, trial) in trials {
         let tried = format!("{} of {}", trial.chunks, source.blocks());
-        let type_name = format!("{:?}", source.numbers.scalar).to_lowercase();
+        let type_name = source.numbers.scalar.to_string().to_lowercase();
         let mut row = vec![source.name.to_string(), type_name, shape_text(&source.block), tried, options.clone()];
         if trial.problem.is_none() {
             row.extend([

@@ -167,7 +167,7 @@ fn report(Named { dataset, name, .. }: Named, threads: usize) -> Result<Report, 
     let options = cd_values::to_options(words).map_err(|error| refused(&error))?;
     let scalar = Numbers::of(&dataset).map_err(|error| refused(&error))?.scalar;
     let chunk = dataset.chunk().ok_or_else(|| refused(&"it has the filter, but no chunks"))?;
-    let chunk_bytes = (chunk.iter().product::<usize>() * scalar.size()) as u64;
+    let chunk_bytes = (chunk.iter().product::<usize>() * scalar.element_size()) as u64;
     let describe = |stream: &[u8], left_out: u32| {
         if left_out & 1 != 0 {
             return Ok(State::Unfiltered);
@@ -207,7 +207,7 @@ fn report(Named { dataset, name, .. }: Named, threads: usize) -> Result<Report, 
 
 /// Advice for a dataset of numbers whose chunks are small.
 pub(crate) fn small_chunks(dataset: &Dataset) -> Option<SmallChunks> {
-    let each = Numbers::of(dataset).ok()?.scalar.size();
+    let each = Numbers::of(dataset).ok()?.scalar.element_size();
     SmallChunks::of(&dataset.chunk()?, &dataset.shape(), each, SMALL_CHUNK)
 }
 
@@ -228,7 +228,7 @@ impl Report {
                 "name": self.name.json(),
                 "compressed": true,
                 "options": compressed.options,
-                "type": format!("{:?}", compressed.scalar),
+                "type": compressed.scalar.to_string(),
                 "shape": compressed.extents,
                 "chunk_shape": compressed.chunk,
                 "bytes": compressed.chunk_bytes() * compressed.rows.len() as u64,
@@ -244,7 +244,7 @@ impl Report {
 
 impl Compressed {
     fn chunk_bytes(&self) -> u64 {
-        (self.chunk.iter().product::<usize>() * self.scalar.size()) as u64
+        (self.chunk.iter().product::<usize>() * self.scalar.element_size()) as u64
     }
 
     fn stored(&self) -> u64 {
@@ -420,7 +420,7 @@ fn print_chunks(report: &Report) {
         Contents::Compressed(compressed) => compressed,
     };
     let (extents, chunk) = (shape_text(&compressed.extents), shape_text(&compressed.chunk));
-    say(format_args!("{}: {:?} {extents} in chunks of {chunk}, {}", report.name, compressed.scalar, compressed.options));
+    say(format_args!("{}: {} {extents} in chunks of {chunk}, {}", report.name, compressed.scalar, compressed.options));
     let mut table =
         Table::new(&["chunk at", "values", "bound", "coding", "predictor", "codebook", "bytes", "ratio", "exceptions"]);
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());

@@ -73,7 +73,7 @@ impl<'a> ChunkReader<'a> {
     pub(crate) fn new(source: &'a Source, chunk: &'a [usize], boxes: &[Vec<Range>]) -> Self {
         // Where the dataset has these chunks itself, HDF5 reads each in one piece.
         let is_chunked = source.dataset.chunk().as_deref() == Some(chunk);
-        let most = if is_chunked { 0 } else { SLAB_BYTES / source.numbers.scalar.size() };
+        let most = if is_chunked { 0 } else { SLAB_BYTES / source.numbers.scalar.element_size() };
         Self {
             source,
             chunk,

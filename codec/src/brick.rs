@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::error::{Error, Result};
-use crate::layout::{MAX_RANK, Shape};
+use crate::layout::{Layout, MAX_RANK, Shape};
 
 /// The extents of a brick, slowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -93,6 +93,16 @@ impl Shape {
         first -= 1;
         dims[first] = values / run;
         Self::fold(&dims[first..])
+    }
+}
+
+impl Layout {
+    /// The layout of a chunk whose elements lie in bricks ([`Shape::in_bricks`]).
+    ///
+    /// # Errors
+    /// As [`Shape::in_bricks`].
+    pub fn in_bricks(self, brick: Option<Brick>) -> Result<Self> {
+        Self::of_chunk(self.scalar, self.byte_order, self.elements().in_bricks(brick)?.dims())
     }
 }
 

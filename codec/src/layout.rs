@@ -1,11 +1,13 @@
 //! The layout of a chunk's bytes: element type, byte order and shape.
 
+use std::fmt;
+
 use crate::error::{Error, Result};
 
 /// The most dimensions that a stream describes. [`Shape::fold`] merges the slowest ones of chunks that have more.
 pub const MAX_RANK: usize = 4;
 
-/// Type of a chunk's values.
+/// Type of a chunk's values. A complex number is a pair of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scalar {
     /// IEEE 754 binary32
@@ -32,11 +34,15 @@ pub enum Scalar {
     I64,
     /// Integer of 64 bits, unsigned
     U64,
+    /// IEEE 754 binary32 in pairs: complex numbers
+    C64,
+    /// IEEE 754 binary64 in pairs: complex numbers
+    C128,
 }
 
 impl Scalar {
     /// All types, in the order of their numbers in a stream.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::F32,
         Self::F64,
         Self::F16,
@@ -49,16 +55,40 @@ impl Scalar {
         Self::U32,
         Self::I64,
         Self::U64,
+        Self::C64,
+        Self::C128,
     ];
 
-    /// Bytes of a value.
+    /// Bytes of a value; of a pair, of each of its parts.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
             Self::I8 | Self::U8 => 1,
             Self::F16 | Self::BF16 | Self::I16 | Self::U16 => 2,
-            Self::F32 | Self::I32 | Self::U32 => 4,
-            Self::F64 | Self::I64 | Self::U64 => 8,
+            Self::F32 | Self::I32 | Self::U32 | Self::C64 => 4,
+            Self::F64 | Self::I64 | Self::U64 | Self::C128 => 8,
+        }
+    }
+
+    /// Whether elements are pairs of values.
+    #[must_use]
+    pub const fn is_pair(self) -> bool {
+        matches!(self, Self::C64 | Self::C128)
+    }
+
+    /// Bytes of an element of the dataset: a value or a pair.
+    #[must_use]
+    pub const fn element_size(self) -> usize {
+        if self.is_pair() { 2 * self.size() } else { self.size() }
+    }
+
+    /// The type of the values: of a pair, that of its parts.
+    #[must_use]
+    pub const fn of_values(self) -> Self {
+        match self {
+            Self::C64 => Self::F32,
+            Self::C128 => Self::F64,
+            single => single,
         }
     }
 
@@ -71,7 +101,18 @@ impl Scalar {
     /// Whether this is a floating-point type.
     #[must_use]
     pub const fn is_float(self) -> bool {
-        matches!(self, Self::F32 | Self::F64 | Self::F16 | Self::BF16)
+        matches!(self, Self::F32 | Self::F64 | Self::F16 | Self::BF16 | Self::C64 | Self::C128)
+    }
+}
+
+impl fmt::Display for Scalar {
+    /// Names a type as numpy does where its own name here says less.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::C64 => formatter.write_str("complex64"),
+            Self::C128 => formatter.write_str("complex128"),
+            single => fmt::Debug::fmt(single, formatter),
+        }
     }
 }
 
@@ -171,18 +212,56 @@ impl Shape {
     }
 }
 
-/// Element type, byte order and shape of a chunk.
+/// Element type, byte order and shape of a chunk. The shape is that of the values: for pairs it has the first parts and behind them, along the slowest axis, the
+/// second ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Layout {
     /// Type of the values.
     pub scalar: Scalar,
     /// Order of the bytes of each value.
     pub byte_order: ByteOrder,
-    /// Extents of the chunk.
+    /// Extents of the chunk's values.
     pub shape: Shape,
 }
 
 impl Layout {
+    /// The layout of a chunk of a dataset of any rank, with `dims` elements, slowest axis first ([`Shape::fold`]).
+    ///
+    /// # Errors
+    /// As [`Shape::new`].
+    pub fn of_chunk(scalar: Scalar, byte_order: ByteOrder, dims: &[u64]) -> Result<Self> {
+        let mut shape = Shape::fold(dims)?;
+        if scalar.is_pair() {
+            shape.dims[0] *= 2;
+            shape = Shape::new(shape.dims())?;
+        }
+        Ok(Self { scalar, byte_order, shape })
+    }
+
+    /// The extents of the chunk in elements: of pairs, the slowest one is half as long as that of the values.
+    #[must_use]
+    pub fn elements(&self) -> Shape {
+        let mut shape = self.shape;
+        if self.scalar.is_pair() {
+            shape.dims[0] /= 2;
+        }
+        shape
+    }
+
+    /// Refuses pairs of which a second part is missing.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub fn check_pairs(&self) -> Result<()> {
+        let slowest = self.shape.dims()[0];
+        if self.scalar.is_pair() && !slowest.is_multiple_of(2) {
+            return Err(Error::invalid(format_args!(
+                "the slowest extent of a chunk of pairs is {slowest}: it must be even, for the first parts and the second ones"
+            )));
+        }
+        Ok(())
+    }
+
     /// Bytes of the whole chunk.
     #[must_use]
     pub fn chunk_bytes(&self) -> u64 {
@@ -293,6 +372,28 @@ mod tests {
         }
         for dims in [&[][..], &[4, 0], &[1 << 30, 1 << 30, 2, 2, 2], &[u64::MAX, 2, 2, 2, 2]] {
             assert!(Shape::fold(dims).is_err(), "{dims:?}");
+        }
+    }
+
+    #[test]
+    fn a_chunk_of_pairs_has_twice_the_slowest_extent() {
+        let layout = |scalar, dims| Layout::of_chunk(scalar, ByteOrder::Big, dims);
+        for (dims, values) in
+            [(&[3][..], &[6][..]), (&[1, 1], &[2]), (&[1, 5, 7], &[10, 7]), (&[2, 3, 5, 7, 11], &[12, 5, 7, 11])]
+        {
+            let pairs = layout(Scalar::C64, dims).unwrap();
+            assert_eq!(pairs.shape.dims(), values, "{dims:?}");
+            assert_eq!(pairs.chunk_bytes(), dims.iter().product::<u64>() * Scalar::C64.element_size() as u64);
+            assert!(pairs.check_pairs().is_ok());
+            assert_eq!(pairs.elements(), Shape::fold(dims).unwrap());
+            assert_eq!(layout(Scalar::F32, dims).unwrap().shape, Shape::fold(dims).unwrap());
+        }
+        assert!(layout(Scalar::C128, &[(1 << 47) + 1]).is_err() && layout(Scalar::F64, &[(1 << 47) + 1]).is_ok());
+        let odd = Layout { shape: Shape::new(&[3, 2]).unwrap(), ..layout(Scalar::C64, &[3]).unwrap() };
+        assert!(odd.check_pairs().is_err() && Layout { scalar: Scalar::F32, ..odd }.check_pairs().is_ok());
+        for scalar in Scalar::ALL {
+            assert_eq!(scalar.of_values().is_float(), scalar.is_float());
+            assert_eq!((scalar.of_values().size(), scalar.of_values().element_size()), (scalar.size(), scalar.size()));
         }
     }
 

@@ -32,7 +32,7 @@ const HOW_TO: &str = "give one of abs=, rel=, pwrel=, psnr=, ratio= (with abs= b
 pub struct Options {
     /// What the encoder is to do.
     pub config: Config<'static>,
-    /// How a chunk's values lie in its layout, for [`Shape::in_bricks`](crate::Shape::in_bricks).
+    /// How a chunk's values lie in its layout, for [`Layout::in_bricks`](crate::Layout::in_bricks).
     pub brick: Option<Brick>,
 }
 

@@ -4,9 +4,10 @@ use crate::bound::{Compressor, with_settled_bound};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::memory::extend;
+use crate::memory::{extend, resize};
 use crate::number::dispatch::{with_float, with_integer};
 use crate::number::element::Element;
+use crate::number::pairs;
 use crate::predict::choice::grid_kind::{for_floats, for_integers};
 use crate::predict::predictor::Predictor;
 use crate::quantize::grid::Grid;
@@ -25,13 +26,15 @@ pub struct Workspace {
     narrow: Buffers<i32>,
     wide: Buffers<i64>,
     shared: Shared,
+    /// The parts of a chunk of pairs.
+    parts: Vec<u8>,
 }
 
 impl Workspace {
     /// Compresses the bytes of one chunk and replaces `stream` with the result, of at most [`crate::max_stream_len`] bytes.
     ///
     /// # Errors
-    /// `InvalidArgument` if `chunk` does not have the length of `layout`, or if values of its type cannot have the bound; `OutOfMemory`.
+    /// `InvalidArgument` if `chunk` does not have the length of `layout`, if pairs lack a part, or if values of the type cannot have the bound; `OutOfMemory`.
     pub fn compress(&mut self, chunk: &[u8], layout: &Layout, config: &Config, stream: &mut Vec<u8>) -> Result<()> {
         if chunk.len() as u64 != layout.chunk_bytes() {
             return Err(Error::invalid(format_args!(
@@ -40,8 +43,31 @@ impl Workspace {
                 layout.chunk_bytes()
             )));
         }
-        with_settled_bound(chunk, layout, config, &mut OnCpu { workspace: self, chunk, layout, stream })?;
+        if !layout.scalar.is_pair() {
+            return self.compress_values(chunk, layout, config, stream);
+        }
+        layout.check_pairs()?;
+        self.with_parts(chunk.len(), |workspace, parts| {
+            pairs::split(chunk, layout.scalar, parts);
+            workspace.compress_values(parts, layout, config, stream)
+        })
+    }
+
+    /// Compresses the values of a chunk as [`Workspace::compress`]. Pairs are already split ([`crate::stages::pairs`]).
+    ///
+    /// # Errors
+    /// As [`Workspace::compress`].
+    pub fn compress_values(&mut self, values: &[u8], layout: &Layout, config: &Config, stream: &mut Vec<u8>) -> Result<()> {
+        with_settled_bound(values, layout, config, &mut OnCpu { workspace: self, chunk: values, layout, stream })?;
         Ok(())
+    }
+
+    /// Calls `body` with room for the parts of a chunk of pairs, of `len` bytes.
+    fn with_parts(&mut self, len: usize, body: impl FnOnce(&mut Self, &mut [u8]) -> Result<()>) -> Result<()> {
+        let mut parts = std::mem::take(&mut self.parts);
+        let outcome = resize(&mut parts, len).and_then(|()| body(self, &mut parts));
+        self.parts = parts;
+        outcome
     }
 
     fn compress_settled(&mut self, chunk: &[u8], layout: &Layout, config: &Config, stream: &mut Vec<u8>) -> Result<()> {
@@ -50,7 +76,7 @@ impl Workspace {
             Header { coding: Coding::Constant, layout: *layout }.write_to(stream)?;
             extend(stream, &chunk[..layout.scalar.size()])?;
         } else {
-            let Self { narrow, wide, shared } = self;
+            let Self { narrow, wide, shared, .. } = self;
             with_float!(
                 layout.scalar,
                 V => {
@@ -77,12 +103,12 @@ impl Workspace {
         Ok(())
     }
 
-    /// Grid and predictor that [`Workspace::compress`] takes for a chunk that is not constant; `config` has a settled bound.
+    /// Grid and predictor that [`Workspace::compress_values`] takes for a chunk that is not constant; `config` has a settled bound.
     ///
     /// # Errors
     /// `InvalidArgument` for a bound that values of the type cannot have, `OutOfMemory`.
     pub fn choose(&mut self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<(Grid, Predictor)> {
-        let Self { narrow, wide, shared } = self;
+        let Self { narrow, wide, shared, .. } = self;
         let (grid, predictor) = with_float!(
             layout.scalar,
             V => {
@@ -112,6 +138,23 @@ impl Workspace {
     /// # Errors
     /// As [`Workspace::decompress`].
     pub fn decompress_verified(&mut self, stream: &Verified<'_>, chunk: &mut [u8]) -> Result<()> {
+        let layout = &stream.header().layout;
+        // A stream may promise more than there is memory for: the length is compared first.
+        if !layout.scalar.is_pair() || chunk.len() as u64 != layout.chunk_bytes() {
+            return self.decompress_values(stream, chunk);
+        }
+        self.with_parts(chunk.len(), |workspace, parts| {
+            workspace.decompress_values(stream, parts)?;
+            pairs::join(parts, layout.scalar, chunk);
+            Ok(())
+        })
+    }
+
+    /// Decompresses the values of a chunk as [`Workspace::decompress_verified`]. Pairs stay split ([`crate::stages::pairs`]).
+    ///
+    /// # Errors
+    /// As [`Workspace::decompress`].
+    pub fn decompress_values(&mut self, stream: &Verified<'_>, chunk: &mut [u8]) -> Result<()> {
         let header = stream.header();
         let layout = &header.layout;
         if chunk.len() as u64 != layout.chunk_bytes() {
@@ -135,7 +178,7 @@ impl Workspace {
 
     fn decode_body(&mut self, header: &Header, body: &mut &[u8], chunk: &mut [u8]) -> Result<()> {
         let layout = &header.layout;
-        let Self { narrow, wide, shared } = self;
+        let Self { narrow, wide, shared, .. } = self;
         match header.coding {
             Coding::Stored => chunk.copy_from_slice(take(body, layout.chunk_bytes(), SECTION)?),
             Coding::Constant => fill(chunk, take(body, layout.scalar.size() as u64, SECTION)?),
@@ -185,12 +228,12 @@ impl Compressor for OnCpu<'_> {
     }
 
     fn sample_len(&mut self, sample: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
-        self.workspace.compress(sample, layout, config, self.stream)?;
+        self.workspace.compress_values(sample, layout, config, self.stream)?;
         Ok(self.stream.len())
     }
 
     fn decompress(&mut self, _output: &mut usize, chunk: &mut [u8]) -> Result<()> {
-        self.workspace.decompress_verified(&Verified::just_made(self.stream)?, chunk)
+        self.workspace.decompress_values(&Verified::just_made(self.stream)?, chunk)
     }
 }
 
@@ -230,7 +273,7 @@ mod tests {
     /// Bits of smooth numbers. Of f32, each seventh is a NaN.
     fn smooth_bits(scalar: Scalar, index: u64) -> u64 {
         let value = ((index % 70) as f64 * 0.1).sin() * 10.0 + (index / 70) as f64 * 0.01;
-        match scalar {
+        match scalar.of_values() {
             Scalar::F32 if index % 7 == 3 => 0x7fc0_0000,
             Scalar::F32 => u64::from((value as f32).to_bits()),
             // Few differences that 16 bits cannot hold.
@@ -240,7 +283,7 @@ mod tests {
     }
 
     /// Addresses and sizes of those buffers that are in proportion to the chunk and in reach from here.
-    fn buffers(Workspace { narrow, wide, shared }: &Workspace) -> [(usize, usize); 7] {
+    fn buffers(Workspace { narrow, wide, shared, parts }: &Workspace) -> [(usize, usize); 8] {
         fn of<T>(buffer: &Vec<T>) -> (usize, usize) {
             (buffer.as_ptr().addr(), buffer.capacity())
         }
@@ -252,6 +295,7 @@ mod tests {
             of(&shared.mask_differences),
             of(&shared.residuals),
             of(&shared.patched16),
+            of(parts),
         ]
     }
 
@@ -260,8 +304,8 @@ mod tests {
         let mut used = Workspace::default();
         let mut after_large = None;
         // From large chunks to small ones and back, so that buffers have what is left of larger chunks, and of other types.
-        for dims in [&[40, 70][..], &[3, 7, 5], &[40, 70], &[40], &[39, 70]] {
-            for scalar in [Scalar::F32, Scalar::F64, Scalar::I16, Scalar::U64] {
+        for dims in [&[40, 70][..], &[4, 7, 5], &[40, 70], &[40], &[38, 70]] {
+            for scalar in [Scalar::F32, Scalar::F64, Scalar::I16, Scalar::U64, Scalar::C64, Scalar::C128] {
                 let (chunk, layout) = chunk(scalar, dims, |index| smooth_bits(scalar, index));
                 for bound in [ErrorBound::Absolute(0.02), ErrorBound::Absolute(1.0), ErrorBound::Lossless] {
                     for coding in [CodingPolicy::Huffman, CodingPolicy::Bitshuffle] {
@@ -290,7 +334,7 @@ mod tests {
     #[test]
     fn chunks_that_do_not_shrink_are_stored_and_equal_values_are_one() {
         let (mut workspace, mut stream) = (Workspace::default(), vec![0xee; 9]);
-        for scalar in Scalar::ALL {
+        for scalar in Scalar::ALL.into_iter().filter(|scalar| !scalar.is_pair()) {
             for elements in [1, 2, 3, 4, 5, 7, 8, 9, 31, 33, 300] {
                 let config = Config::absolute(0.0).unwrap();
                 for is_constant in [elements == 1, true] {
@@ -307,6 +351,53 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// FORMAT.md §3: the stream of pairs is that of the array of their parts, with another value type.
+    #[test]
+    fn pairs_are_coded_as_the_array_of_their_parts() {
+        let mut workspace = Workspace::default();
+        let bounds = [
+            ErrorBound::Absolute(0.02),
+            ErrorBound::Relative(1e-3),
+            ErrorBound::PointwiseRelative(1e-2),
+            ErrorBound::Psnr(60.0),
+            ErrorBound::Ratio { ratio: 6.0, ceiling: None },
+            ErrorBound::Lossless,
+        ];
+        for (scalar, part) in [(Scalar::C64, Scalar::F32), (Scalar::C128, Scalar::F64)] {
+            for (dims, bits) in [
+                (&[80, 70][..], smooth_bits as fn(Scalar, u64) -> u64),
+                (&[2, 9], |_, _| 5),
+                (&[40], |_, index| random_bits(index)),
+                (&[2], |_, index| random_bits(index)),
+            ] {
+                let (values, of_parts) = chunk(part, dims, |index| bits(part, index));
+                let (layout, mut pairs) = (Layout { scalar, ..of_parts }, vec![0; values.len()]);
+                pairs::join(&values, scalar, &mut pairs);
+                for config in bounds.map(|bound| Config::new(bound).unwrap()) {
+                    let (mut expected, mut stream, mut restored) = (Vec::new(), Vec::new(), vec![0xee; values.len()]);
+                    workspace.compress(&values, &of_parts, &config, &mut expected).unwrap();
+                    workspace.compress(&pairs, &layout, &config, &mut stream).unwrap();
+                    let header = Header::read_from(&stream).unwrap();
+                    assert_eq!(header.layout, layout);
+                    workspace.decompress(&expected, &mut restored).unwrap();
+                    let mut decoded = vec![0xee; values.len()];
+                    workspace.decompress(&stream, &mut decoded).unwrap();
+                    // All other bytes are those of the parts' stream.
+                    let plain = Header { layout: of_parts, ..header };
+                    stream[..plain.encoded_len()].copy_from_slice(&plain.to_bytes()[..plain.encoded_len()]);
+                    header::seal(&mut stream);
+                    assert!(stream == expected, "{scalar} {dims:?} {:?}", config.bound);
+                    let mut joined = vec![0; values.len()];
+                    pairs::join(&restored, scalar, &mut joined);
+                    assert!(decoded == joined, "{scalar} {dims:?} {:?}", config.bound);
+                }
+            }
+        }
+        let odd = Layout { scalar: Scalar::C64, byte_order: ByteOrder::Little, shape: Shape::new(&[3, 2]).unwrap() };
+        let error = workspace.compress(&[0; 24], &odd, &Config::absolute(1.0).unwrap(), &mut Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("it must be even"), "{error}");
     }
 
     #[test]

@@ -45,7 +45,7 @@ const fn bounded(
     Case { name, content, scalar, byte_order: ByteOrder::Little, dims, bound, coding, codebook, predictor, decoded }
 }
 
-const CASES: [Case; 35] = [
+const CASES: [Case; 41] = [
     case("smooth_f32_3d", Content::Smooth, Scalar::F32, &[9, 20, 31], 1e-3, 0x675e_32c9),
     case("smooth_f64_4d", Content::Smooth, Scalar::F64, &[3, 4, 11, 13], 1e-9, 0xe5a9_68a7),
     Case {
@@ -139,6 +139,19 @@ const CASES: [Case; 35] = [
         ErrorBound::Ratio { ratio: 6.0, ceiling: Some(1.0) },
         0x492d_1f69,
     ),
+    case("quantized_c64_2d", Content::Smooth, Scalar::C64, &[30, 70], 1e-3, 0x211d_9d87),
+    Case {
+        predictor: PredictorPolicy::Interpolation(InterpolationKind::CUBIC),
+        byte_order: ByteOrder::Big,
+        ..case("interpolated_gaps_c128_3d_big_endian", Content::Gaps, Scalar::C128, &[5, 11, 31], 0.01, 0xae44_13a3)
+    },
+    Case {
+        byte_order: ByteOrder::Big,
+        ..bounded("exact_specials_c64_1d_big_endian", Content::Specials, Scalar::C64, &[777], ErrorBound::Lossless, 0xf97c_e9fe)
+    },
+    bounded("logarithmic_c128_2d", Content::Noise, Scalar::C128, &[30, 41], ErrorBound::PointwiseRelative(1e-3), 0x94e6_46c3),
+    case("constant_c64", Content::Constant, Scalar::C64, &[500], 1e-3, 0xf693_04b0),
+    case("stored_c128", Content::Bits, Scalar::C128, &[50], 1e-300, 0x25c1_e68f),
 ];
 
 impl Case {

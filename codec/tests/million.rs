@@ -8,7 +8,7 @@ use common::cases::{cases_of, run_cases};
 use common::{Random, read, sampling};
 use quire_codec::stages::predictor::InterpolationKind;
 use quire_codec::{
-    ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Shape, Workspace, check_bound,
+    ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Workspace, check_bound,
     max_stream_len,
 };
 
@@ -24,11 +24,8 @@ fn layout(random: &mut Random) -> Layout {
     if random.below(50) == 0 {
         dims[0] += random.below(3000) / dims.iter().product::<u64>();
     }
-    Layout {
-        scalar: pick(random, &Scalar::ALL),
-        byte_order: pick(random, &[ByteOrder::Little, ByteOrder::Big]),
-        shape: Shape::new(&dims).unwrap(),
-    }
+    let scalar = pick(random, &Scalar::ALL);
+    common::layout(scalar, pick(random, &[ByteOrder::Little, ByteOrder::Big]), &dims)
 }
 
 /// Bytes of a chunk: a walk of small or large steps, on a lattice or off, with values of any bits and repeated ones sprinkled in.

@@ -33,7 +33,7 @@ enum quire_status {
     QUIRE_HDF5 = 7        /* a call of HDF5 or of the system has failed */
 };
 
-/* Types of values, as in byte 6 of a stream's header. */
+/* Types of elements, as in byte 8 of a stream's header. Each part of a complex number obeys the bound by itself. */
 enum quire_value_type {
     QUIRE_F32 = 0,
     QUIRE_F64 = 1,
@@ -47,6 +47,8 @@ enum quire_value_type {
     QUIRE_U32 = 9,
     QUIRE_I64 = 10,
     QUIRE_U64 = 11,
+    QUIRE_C64 = 12,  /* complex numbers: pairs of binary32, the real part first */
+    QUIRE_C128 = 13, /* pairs of binary64 */
     QUIRE_BIG_ENDIAN = 128 /* added to one of them */
 };
 
@@ -70,7 +72,8 @@ typedef struct quire_layout {
  *   value_type  of every value, with QUIRE_BIG_ENDIAN or without
  *   extents     `rank` of them, 1 to 32, slowest first. Extents of 1 are dropped and the slowest folded together until QUIRE_MAX_RANK are left. With
  *               "brick=32x32x32" among the options the values are taken to lie in such bricks (FORMAT.md, section 10)
- *   fill_value  one value of that type and byte order that comes back bit for bit, or NULL
+ *   fill_value  one value of that type and byte order that comes back bit for bit, or NULL. The parts of a complex one are equal, or one of them is 0 or
+ *               not finite
  *   values      the array, `length` bytes in C order, aligned or not
  *   result      receives the stream */
 int quire_compress(const char *options, uint32_t value_type, uint32_t rank, const uint64_t *extents, const void *fill_value,
@@ -84,7 +87,7 @@ int quire_decompress(const void *stream, size_t stream_length, void *values, siz
 
 /* Describes a stream without decoding it, as JSON, an object with
  *   coding      "stored", "constant", "quantized", "exact", "steps" or "logarithmic"
- *   value_type  "f4", "f8", "f2", "bfloat16", "i1", "u1", "i2", ... (digits are bytes);  byte_order  "little" or "big";  extents
+ *   value_type  "f4", "f8", "f2", "bfloat16", "i1", "u1", "i2", ..., "c8", "c16" (digits are bytes);  byte_order  "little" or "big";  extents
  *   half_step   half the step of the grid, of binary logarithms if the coding is logarithmic; null for exact values
  *   exceptions  values that are kept bit for bit beside the grid
  *   planes      of the codes, then, where there are many exceptions, of their mask and of their bits, each with

@@ -16,12 +16,13 @@ use std::slice;
 use quire_codec::options::{self, Options};
 use quire_codec::stages::header;
 use quire_codec::stages::inspect::{Description, Plane, PlaneCoding, Prediction};
-use quire_codec::{ByteOrder, Config, Error, Layout, MAX_RANK, Result, Scalar, Shape, Verified, memory, type_of_byte};
+use quire_codec::{ByteOrder, Config, Error, Layout, MAX_RANK, Result, Scalar, Verified, memory, type_of_byte};
 
 use crate::FILTER_ID;
 use crate::arrays::batch;
 use crate::backend::{self, Outlook};
 use crate::fence::{Buffers, Failure, contain, with_kept_buffers};
+use crate::fill_value::fill_bits;
 use crate::message::Message;
 
 /// `QUIRE_OK`
@@ -106,7 +107,8 @@ pub unsafe extern "C" fn quire_read_layout(
         let (stream, target) = unsafe { (slice_from_raw(stream.cast(), length, "stream")?, layout.as_mut()) };
         let target = target.ok_or_else(|| Error::invalid("the address of the layout is null"))?;
         let found = Verified::read(stream)?.header().layout;
-        let dims = found.shape.dims();
+        let elements = found.elements();
+        let dims = elements.dims();
         *target = ArrayLayout { value_type: found.type_byte().into(), rank: dims.len() as u32, extents: [1; MAX_RANK] };
         target.extents[..dims.len()].copy_from_slice(dims);
         Bytes::copy_of(&[])
@@ -279,11 +281,15 @@ unsafe fn task_from_raw(
     let extents = unsafe { slice_from_raw(extents, rank as usize, "extents")? };
     let (scalar, byte_order) = value_type_of(value_type)?;
     let Options { config, brick } = options::parse(text)?;
-    let layout = Layout { scalar, byte_order, shape: Shape::fold(extents)?.in_bricks(brick)? };
+    let layout = Layout::of_chunk(scalar, byte_order, extents)?.in_bricks(brick)?;
     let fill_value = match fill_value.is_null() {
         true => None,
         // SAFETY: the caller's promise.
-        false => Some(bits(unsafe { slice_from_raw(fill_value.cast(), scalar.size(), "fill value")? }, byte_order)),
+        false => Some(fill_bits(
+            unsafe { slice_from_raw(fill_value.cast(), scalar.element_size(), "fill value")? },
+            scalar,
+            byte_order,
+        )?),
     };
     let config = Config { fill_value, ..config };
     if length as u64 != layout.chunk_bytes() {
@@ -339,22 +345,14 @@ fn value_type_of(number: u32) -> Result<(Scalar, ByteOrder)> {
     })
 }
 
-/// The bits of a value as [`Config::fill_value`] wants them.
-fn bits(value: &[u8], byte_order: ByteOrder) -> u64 {
-    let fold = |bits: u64, byte: &u8| bits << 8 | u64::from(*byte);
-    match byte_order {
-        ByteOrder::Little => value.iter().rev().fold(0, fold),
-        ByteOrder::Big => value.iter().fold(0, fold),
-    }
-}
-
 /// A description as JSON. Axes are indices into the extents.
 struct Described<'a>(&'a Description);
 
 impl fmt::Display for Described<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let found = self.0;
-        let Layout { scalar, byte_order, shape } = found.header.layout;
+        let Layout { scalar, byte_order, .. } = found.header.layout;
+        let shape = found.header.layout.elements();
         write!(
             formatter,
             r#"{{"coding":"{}","value_type":"{}","byte_order":"{}","extents":{:?},"half_step":"#,
@@ -446,6 +444,8 @@ fn scalar_name(scalar: Scalar) -> &'static str {
         Scalar::U32 => "u4",
         Scalar::I64 => "i8",
         Scalar::U64 => "u8",
+        Scalar::C64 => "c8",
+        Scalar::C128 => "c16",
     }
 }
 

@@ -13,7 +13,7 @@ use std::slice;
 use hdf5_sys::h5::{herr_t, htri_t};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5z::{H5Z_FLAG_OPTIONAL, H5Z_FLAG_REVERSE};
-use quire_codec::{Error, Layout, Result, Shape, Unverified, memory};
+use quire_codec::{Error, ErrorBound, Layout, Result, Unverified, memory};
 
 use crate::FILTER_ID;
 use crate::backend;
@@ -115,9 +115,13 @@ extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, 
         check_position(&library.filters(dcpl)?)?;
         let (flags, words) = library.filter_parameters(dcpl, FILTER_ID, MAX_WORDS)?;
         let mut parameters = CdValues::parse(&words)?;
-        let (scalar, byte_order) = library.element_type(type_id)?.scalar()?;
-        let shape = Shape::fold(&library.chunk_extents(dcpl)?)?.in_bricks(parameters.brick)?;
-        let layout = Layout { scalar, byte_order, shape };
+        let element_type = library.element_type(type_id)?;
+        let (scalar, byte_order) = element_type.scalar()?;
+        let layout = Layout::of_chunk(scalar, byte_order, &library.chunk_extents(dcpl)?)?.in_bricks(parameters.brick)?;
+        if element_type.is_enumeration() {
+            // One bound is often set for all datasets of a file: its booleans are no reason to fail, and must not be rounded.
+            parameters.config = parameters.config.with_bound(ErrorBound::Lossless);
+        }
         quire_codec::check_bound(&layout, &parameters.config)?;
         backend::check_dataset(&layout)?;
         parameters.layout = Some(layout);
@@ -172,15 +176,16 @@ fn compress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers) -
     let CdValues { config, layout, .. } = CdValues::parse(words)?;
     let layout = layout.ok_or_else(|| {
         Error::invalid(format_args!(
-            "cd_values {words:?} lack the chunk's layout, which the filter adds when HDF5 creates a dataset: write through a dataset"
+            "cd_values {words:?} lack the chunk's layout, which the filter adds when HDF5 creates a dataset of numbers: strings and sequences of variable \
+             length cannot be compressed by this filter, so create their dataset without it"
         ))
     })?;
     if chunk.bytes().len() as u64 != layout.chunk_bytes() {
         return Err(Error::invalid(format_args!(
-            "chunk has {} bytes, but {} are expected ({:?} values of {:?}): no other filter may come before this one",
+            "chunk has {} bytes, but {} are expected ({:?} values of {}): no other filter may come before this one",
             chunk.bytes().len(),
             layout.chunk_bytes(),
-            layout.shape.dims(),
+            layout.elements().dims(),
             layout.scalar,
         )));
     }
@@ -243,7 +248,7 @@ struct Described<'a>(&'a Layout);
 impl fmt::Display for Described<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let layout = self.0;
-        write!(formatter, "{} bytes of {:?} {:?} endian", layout.chunk_bytes(), layout.scalar, layout.byte_order)
+        write!(formatter, "{} bytes of {} {:?} endian", layout.chunk_bytes(), layout.scalar, layout.byte_order)
     }
 }
 

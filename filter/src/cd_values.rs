@@ -25,8 +25,8 @@
 //! | words of `set_local` | |
 //! |---|---|
 //! | 1 | bits 24-31: `0x51`, bits 16-23: version of this part, 1, bits 8-15: value type as in the stream's header, bits 0-7: rank |
-//! | rank | extents of the chunk after [`quire_codec::Shape::fold`] and [`quire_codec::Shape::in_bricks`], slowest first |
-//! | 1, or 2 for types of 64 bits | bits of the fill value, low half first, if the dataset defines one |
+//! | rank | extents of the chunk after [`quire_codec::Layout::of_chunk`] and [`quire_codec::Layout::in_bricks`], slowest first |
+//! | 1, or 2 for values of 64 bits | bits of the fill value, low half first, if the dataset defines one; of pairs as [`crate::fill_value::fill_bits`] has them |
 //!
 //! `set_local` may meet its own words again, when a property list is used for a second dataset or h5repack changes the chunks, and then
 //! starts from the user's part. The words steer the encoder; a decoder compares streams with them but decodes without them.
@@ -269,7 +269,9 @@ fn parse_filled(filled: &[u32], refused: Refused<'_>) -> Result<(Option<Layout>,
         *dim = extent.into();
     }
     let shape = Shape::new(dims).map_err(|error| error.reworded(|error| refused(format_args!("{error}"))))?;
-    Ok((Some(Layout { scalar, byte_order, shape }), fill_value))
+    let layout = Layout { scalar, byte_order, shape };
+    layout.check_pairs().map_err(|error| error.reworded(|error| refused(format_args!("{error}"))))?;
+    Ok((Some(layout), fill_value))
 }
 
 #[cfg(test)]
@@ -533,7 +535,8 @@ mod tests {
         assert_refused(&with(&[0]), "0x00000000 follows the bound");
         assert_refused(&with(&[0x5001_0001, 8]), "0x50010001 follows the bound");
         assert_refused(&with(&[0x5102_0001, 8]), "version 2");
-        assert_refused(&with(&[0x5101_0c01, 8]), "value type 12");
+        assert_refused(&with(&[0x5101_0e01, 8]), "value type 14");
+        assert_refused(&with(&[0x5101_0c01, 7]), "the slowest extent of a chunk of pairs is 7");
         assert_refused(&[0, 1], "0x00000001 follows the bound");
         assert_refused(&with(&[0x5101_0000]), "dimensions");
         assert_refused(&with(&[0x5101_0001]), "announces 1 extents, 0 words follow");

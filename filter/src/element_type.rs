@@ -1,8 +1,10 @@
-//! Which HDF5 datatypes are numbers that the codec knows.
+//! Which HDF5 datatypes are numbers, or pairs of them, that the codec knows.
 //!
 //! Comparing with `H5T_IEEE_F32LE` and its like would need library-wide identifiers, so we compare what makes those types what they are.
 
-use hdf5_sys::h5t::{H5T_FLOAT, H5T_INTEGER, H5T_NORM_IMPLIED, H5T_ORDER_BE, H5T_ORDER_LE, H5T_SGN_2, H5T_SGN_NONE};
+use hdf5_sys::h5t::{
+    H5T_COMPOUND, H5T_ENUM, H5T_FLOAT, H5T_INTEGER, H5T_NORM_IMPLIED, H5T_ORDER_BE, H5T_ORDER_LE, H5T_SGN_2, H5T_SGN_NONE,
+};
 use quire_codec::{ByteOrder, Error, Result, Scalar};
 use std::ffi::c_int;
 use std::fmt;
@@ -20,13 +22,18 @@ pub struct ElementType {
     pub fields: Fields,
 }
 
-/// What only numbers have.
+/// `H5T_COMPLEX`, which HDF5 has from 2.0 on.
+const H5T_COMPLEX: c_int = 11;
+
+/// What only numbers have, and pairs of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fields {
     /// If `class` is `H5T_FLOAT`.
     Float(FloatFields),
-    /// If `class` is `H5T_INTEGER`.
+    /// If `class` is `H5T_INTEGER`, or `H5T_ENUM` with names for integers.
     Integer(IntegerFields),
+    /// Two floating-point numbers of one type that fill the element: a compound, or a number of class `H5T_COMPLEX`. `order` is that of the parts.
+    Pair(FloatFields),
     /// For all other classes.
     None,
 }
@@ -107,13 +114,16 @@ impl ElementType {
     /// The codec's name for this type.
     ///
     /// # Errors
-    /// `InvalidArgument` unless this is IEEE binary16, binary32 or binary64, bfloat16, or an integer of 8, 16, 32 or 64 bits, in little or big endian order.
+    /// `InvalidArgument` unless this is IEEE binary16, binary32 or binary64, bfloat16, an integer of 8, 16, 32 or 64 bits or an enumeration of such integers, or a
+    /// pair of binary32 or binary64, in little or big endian order.
     pub fn scalar(&self) -> Result<(Scalar, ByteOrder)> {
         let scalar = match (self.size, self.fields) {
             (2, Fields::Float(BINARY16)) => Scalar::F16,
             (2, Fields::Float(BFLOAT16)) => Scalar::BF16,
             (4, Fields::Float(BINARY32)) => Scalar::F32,
             (8, Fields::Float(BINARY64)) => Scalar::F64,
+            (8, Fields::Pair(BINARY32)) => Scalar::C64,
+            (16, Fields::Pair(BINARY64)) => Scalar::C128,
             (size, Fields::Integer(fields)) => self.integer(size, fields).ok_or_else(|| self.refusal())?,
             _ => return Err(self.refusal()),
         };
@@ -150,13 +160,39 @@ impl ElementType {
 
     fn refusal(&self) -> Error {
         Error::invalid(format_args!(
-            "the dataset's element type is of class {}, {} bytes{}; only IEEE 754 binary16, binary32 and binary64, bfloat16, and integers \
-             that fill 1, 2, 4 or 8 bytes can be compressed, in little or big endian order: create this dataset without the filter, or with one \
-             of these types",
-            ClassName(self.class),
+            "the dataset's elements are {} of {} bytes{}; only IEEE 754 binary16, binary32 and binary64, bfloat16, complex numbers of two binary32 or \
+             binary64, and integers and enumerations that fill 1, 2, 4 or 8 bytes can be compressed, in little or big endian order: create this \
+             dataset without the filter, or with one of these types",
+            Elements(self.class),
             self.size,
             Detail(self)
         ))
+    }
+
+    /// A compound of two members, each with its offset, or a complex number of two parts: a pair, if both are one floating-point type and fill the `size` bytes.
+    pub fn of_two(class: c_int, size: usize, [first, second]: [(usize, Self); 2]) -> Self {
+        let part = first.1;
+        match part.fields {
+            Fields::Float(fields) if first.0 == 0 && second == (part.size, part) && size == 2 * part.size => {
+                Self { class, size, order: part.order, fields: Fields::Pair(fields) }
+            }
+            _ => Self { class, size, order: -1, fields: Fields::None },
+        }
+    }
+
+    /// Whether the integers are names, which have to come back as they were: HDF5's own way to store booleans, for one.
+    pub fn is_enumeration(&self) -> bool {
+        self.class == H5T_ENUM as c_int
+    }
+
+    /// Whether the library is to be asked for the two members of a compound, if it has two.
+    pub fn is_compound_class(class: c_int) -> bool {
+        class == H5T_COMPOUND as c_int
+    }
+
+    /// Whether it is to be asked for the type of both parts of a complex number.
+    pub fn is_complex_class(class: c_int) -> bool {
+        class == H5T_COMPLEX
     }
 
     /// Whether the library is to be asked for the fields of a floating-point number.
@@ -167,6 +203,11 @@ impl ElementType {
     /// Whether it is to be asked for those of an integer.
     pub fn is_integer_class(class: c_int) -> bool {
         class == H5T_INTEGER as c_int
+    }
+
+    /// Whether elements are names for integers, whose fields the library gives as those of an integer.
+    pub fn is_enumeration_class(class: c_int) -> bool {
+        class == H5T_ENUM as c_int
     }
 }
 
@@ -181,34 +222,39 @@ impl fmt::Display for Detail<'_> {
                 " ({} exponent and {} mantissa bits, byte order {})",
                 float.exponent_bits, float.mantissa_bits, self.0.order
             ),
+            Fields::Pair(float) => write!(
+                formatter,
+                " (two parts of {} exponent and {} mantissa bits, byte order {})",
+                float.exponent_bits, float.mantissa_bits, self.0.order
+            ),
             Fields::Integer(integer) => write!(formatter, " ({} bits from bit {} on)", integer.precision, integer.offset),
             Fields::None => Ok(()),
         }
     }
 }
 
-/// The name of an `H5T_class_t`.
-struct ClassName(c_int);
+/// What elements of an `H5T_class_t` are.
+struct Elements(c_int);
 
-impl fmt::Display for ClassName {
+impl fmt::Display for Elements {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         const NAMES: [&str; 12] = [
-            "integer",
-            "float",
-            "time",
-            "string",
-            "bitfield",
-            "opaque",
-            "compound",
-            "reference",
-            "enum",
-            "variable-length",
-            "array",
-            "complex",
+            "integers",
+            "floating-point numbers",
+            "times",
+            "strings",
+            "bit fields",
+            "opaque values",
+            "compounds",
+            "references",
+            "enumerations",
+            "variable-length sequences",
+            "arrays",
+            "complex numbers",
         ];
         match usize::try_from(self.0).ok().and_then(|class| NAMES.get(class)) {
             Some(name) => formatter.write_str(name),
-            None => write!(formatter, "{} (unknown)", self.0),
+            None => write!(formatter, "of the unknown class {}, each", self.0),
         }
     }
 }
@@ -246,21 +292,62 @@ mod tests {
         }
     }
 
+    fn pair(class: c_int, part: ElementType) -> ElementType {
+        ElementType::of_two(class, 2 * part.size, [(0, part), (part.size, part)])
+    }
+
+    #[test]
+    fn two_floats_without_a_gap_are_a_pair() {
+        for (part, scalar) in [(F32, Scalar::C64), (F64, Scalar::C128)] {
+            for class in [6, 11] {
+                assert_eq!(pair(class, part).scalar(), Ok((scalar, ByteOrder::Little)));
+                assert_eq!(pair(class, ElementType { order: 1, ..part }).scalar(), Ok((scalar, ByteOrder::Big)));
+            }
+        }
+        for (size, members) in [
+            (8, [(0, F32), (4, ElementType { order: 1, ..F32 })]),
+            (12, [(0, F32), (4, F32)]),
+            (12, [(0, F32), (8, F32)]),
+            (12, [(4, F32), (8, F32)]),
+            (8, [(4, F32), (0, F32)]),
+            (12, [(0, F32), (4, F64)]),
+            (8, [(0, integer(4, 1)), (4, integer(4, 1))]),
+        ] {
+            let found = ElementType::of_two(6, size, members);
+            assert!(found.fields == Fields::None && found.scalar().is_err(), "{members:?} in {size} bytes");
+        }
+    }
+
+    #[test]
+    fn enumerations_are_their_integers() {
+        let of_bools = ElementType { class: 8, ..integer(1, 1) };
+        assert_eq!((of_bools.scalar(), of_bools.is_enumeration()), (Ok((Scalar::I8, ByteOrder::Little)), true));
+        assert!(!integer(1, 1).is_enumeration());
+    }
+
     #[test]
     fn a_refusal_names_class_and_size() {
         let of_12_bits = Fields::Integer(IntegerFields { precision: 12, offset: 2, sign: 1 });
         let of_4_bits = Fields::Float(FloatFields { exponent_bits: 4, exponent_bias: 7, mantissa_bits: 3, ..BINARY16 });
         for (element, seen) in [
-            (ElementType { fields: of_12_bits, ..integer(2, 1) }, "class integer, 2 bytes (12 bits from bit 2 on);"),
-            (integer(3, 1), "class integer, 3 bytes (24 bits"),
-            (integer(16, 0), "class integer, 16 bytes (128 bits"),
-            (integer(4, 2), "class integer, 4 bytes (32 bits"),
-            (ElementType { class: 3, size: 17, order: 4, fields: Fields::None }, "class string, 17 bytes;"),
-            (ElementType { class: 6, size: 12, order: 4, fields: Fields::None }, "class compound, 12 bytes"),
-            (ElementType { class: 11, size: 8, order: 0, fields: Fields::None }, "class complex, 8 bytes"),
-            (ElementType { class: 40, size: 8, order: 0, fields: Fields::None }, "class 40 (unknown), 8 bytes"),
-            (ElementType { size: 1, fields: of_4_bits, ..F32 }, "class float, 1 bytes (4 exponent and 3 mantissa bits"),
-            (ElementType { size: 16, ..F64 }, "class float, 16 bytes"),
+            (ElementType { fields: of_12_bits, ..integer(2, 1) }, "elements are integers of 2 bytes (12 bits from bit 2 on);"),
+            (integer(3, 1), "integers of 3 bytes (24 bits"),
+            (integer(16, 0), "integers of 16 bytes (128 bits"),
+            (integer(4, 2), "integers of 4 bytes (32 bits"),
+            (ElementType { class: 8, ..integer(3, 1) }, "enumerations of 3 bytes (24 bits"),
+            (ElementType { class: 3, size: 17, order: 4, fields: Fields::None }, "strings of 17 bytes;"),
+            (ElementType { class: 6, size: 12, order: 4, fields: Fields::None }, "compounds of 12 bytes"),
+            (
+                pair(6, ElementType { size: 2, fields: Fields::Float(BINARY16), ..F32 }),
+                "compounds of 4 bytes (two parts of 5 exponent",
+            ),
+            (ElementType { class: 11, size: 32, order: 0, fields: Fields::None }, "complex numbers of 32 bytes"),
+            (ElementType { class: 40, size: 8, order: 0, fields: Fields::None }, "of the unknown class 40, each of 8 bytes"),
+            (
+                ElementType { size: 1, fields: of_4_bits, ..F32 },
+                "floating-point numbers of 1 bytes (4 exponent and 3 mantissa bits",
+            ),
+            (ElementType { size: 16, ..F64 }, "floating-point numbers of 16 bytes"),
         ] {
             let text = element.scalar().expect_err("refused").to_string();
             assert!(text.contains(seen), "{text:?} does not say {seen:?}");

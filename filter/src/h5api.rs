@@ -18,6 +18,7 @@ use hdf5_sys::h5z::H5Z_filter_t;
 use quire_codec::{ByteOrder, Error, Result, Scalar, memory};
 
 use crate::element_type::{ElementType, Fields, FloatFields, IntegerFields};
+use crate::fill_value::{MOST_ELEMENT_BYTES, fill_bits};
 use crate::message::Lossy;
 
 /// Exported by every HDF5 library since 1.8 and by nothing else.
@@ -197,7 +198,7 @@ impl Library {
         memory::collect(extents.into_iter().take(rank as usize))
     }
 
-    /// IEEE bits of the fill value that the user has defined for a dataset, if any.
+    /// Bits of the fill value that the user has defined for a dataset, if any, as [`fill_bits`] has them.
     pub(crate) fn fill_value(&self, dcpl: hid_t, type_id: hid_t, scalar: Scalar, byte_order: ByteOrder) -> Result<Option<u64>> {
         type Defined = unsafe extern "C" fn(hid_t, *mut c_int) -> herr_t;
         type Get = unsafe extern "C" fn(hid_t, hid_t, *mut c_void) -> herr_t;
@@ -210,17 +211,64 @@ impl Library {
         if status != H5D_FILL_VALUE_USER_DEFINED as c_int {
             return Ok(None);
         }
-        let mut bytes = [0u8; 8];
-        // SAFETY: HDF5 writes one value of the type, which has `scalar`'s 1 to 8 bytes.
+        let mut bytes = [0u8; MOST_ELEMENT_BYTES];
+        // SAFETY: HDF5 writes one element of the type, which has `scalar`'s 1 to 16 bytes.
         check("H5Pget_fill_value", unsafe { get(dcpl, type_id, bytes.as_mut_ptr().cast()) })?;
-        if byte_order == ByteOrder::Big {
-            bytes[..scalar.size()].reverse();
-        }
-        Ok(Some(u64::from_le_bytes(bytes)))
+        fill_bits(&bytes[..scalar.element_size()], scalar, byte_order).map(Some)
     }
 
     /// What HDF5 says of a datatype.
     pub(crate) fn element_type(&self, type_id: hid_t) -> Result<ElementType> {
+        type Super = unsafe extern "C" fn(hid_t) -> hid_t;
+        type Count = unsafe extern "C" fn(hid_t) -> c_int;
+        type Offset = unsafe extern "C" fn(hid_t, c_uint) -> usize;
+        type Member = unsafe extern "C" fn(hid_t, c_uint) -> hid_t;
+        let found = self.number_type(type_id)?;
+        let ElementType { class, size, .. } = found;
+        if ElementType::is_complex_class(class) {
+            // SAFETY: this is its signature in every HDF5.
+            let super_type = unsafe { self.function::<Super>(c"H5Tget_super")? };
+            // SAFETY: HDF5 checks identifiers.
+            let part = self.part_type("H5Tget_super", unsafe { super_type(type_id) })?;
+            return Ok(ElementType::of_two(class, size, [(0, part), (part.size, part)]));
+        }
+        if !ElementType::is_compound_class(class) {
+            return Ok(found);
+        }
+        // SAFETY: these are their signatures in every HDF5.
+        let (count, offset, member) = unsafe {
+            (
+                self.function::<Count>(c"H5Tget_nmembers")?,
+                self.function::<Offset>(c"H5Tget_member_offset")?,
+                self.function::<Member>(c"H5Tget_member_type")?,
+            )
+        };
+        // SAFETY: HDF5 checks identifiers.
+        if check("H5Tget_nmembers", unsafe { count(type_id) })? != 2 {
+            return Ok(found);
+        }
+        // SAFETY: HDF5 checks identifiers and numbers of members.
+        let number =
+            |index| unsafe { Ok((offset(type_id, index), self.part_type("H5Tget_member_type", member(type_id, index))?)) };
+        Ok(ElementType::of_two(class, size, [number(0)?, number(1)?]))
+    }
+
+    /// What HDF5 says of a datatype that it has made for us, as [`Library::number_type`]. Closes it.
+    fn part_type(&self, function: &str, type_id: hid_t) -> Result<ElementType> {
+        type Close = unsafe extern "C" fn(hid_t) -> herr_t;
+        if type_id < 0 {
+            return Err(Error::invalid(format_args!("HDF5 reports an error in {function}")));
+        }
+        let found = self.number_type(type_id);
+        // SAFETY: this is its signature in every HDF5.
+        let close = unsafe { self.function::<Close>(c"H5Tclose")? };
+        // SAFETY: HDF5 checks the identifier, which nobody else has.
+        check("H5Tclose", unsafe { close(type_id) })?;
+        found
+    }
+
+    /// What HDF5 says of a datatype, if it is one of numbers or of names for them; of others class and size.
+    fn number_type(&self, type_id: hid_t) -> Result<ElementType> {
         type Integer = unsafe extern "C" fn(hid_t) -> c_int;
         type Size = unsafe extern "C" fn(hid_t) -> usize;
         type GetFields = unsafe extern "C" fn(hid_t, *mut usize, *mut usize, *mut usize, *mut usize, *mut usize) -> herr_t;
@@ -240,7 +288,7 @@ impl Library {
         };
         // SAFETY: HDF5 checks identifiers.
         let (class, size) = unsafe { (check("H5Tget_class", class(type_id))?, size(type_id)) };
-        if ElementType::is_integer_class(class) {
+        if ElementType::is_integer_class(class) || ElementType::is_enumeration_class(class) {
             // SAFETY: HDF5 checks identifiers.
             let (order, precision, offset, sign) =
                 unsafe { (order(type_id), precision(type_id), offset(type_id), sign(type_id)) };

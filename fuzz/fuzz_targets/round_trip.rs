@@ -10,14 +10,14 @@ mod checks;
 use checks::{Promise, numbers};
 use libfuzzer_sys::fuzz_target;
 use quire_codec::stages::predictor::InterpolationKind;
-use quire_codec::{CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Shape, Workspace, type_of_byte};
+use quire_codec::{CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Shape, Workspace, type_of_byte};
 
 fuzz_target!(|data: &[u8]| {
     let Some((head, values)) = data.split_first_chunk::<14>() else { return };
     let mut number = [0; 8];
     number.copy_from_slice(&head[..8]);
     let number = f64::from_le_bytes(number);
-    let Some((scalar, byte_order)) = type_of_byte(head[12] % 12 | head[12] & 0x80) else { return };
+    let Some((scalar, byte_order)) = type_of_byte(head[12] % Scalar::ALL.len() as u8 | head[12] & 0x80) else { return };
     let bound = match head[13] % 7 {
         0 => ErrorBound::Lossless,
         1 => ErrorBound::Relative(number),
@@ -30,6 +30,7 @@ fuzz_target!(|data: &[u8]| {
     // The values in rows of head[9] + 1 and planes of head[10] + 1 rows, as many whole planes as there are.
     let (row, rows) = (u64::from(head[9]) + 1, u64::from(head[10]) % 16 + 1);
     let planes = values.len() as u64 / scalar.size() as u64 / row / rows;
+    let planes = if scalar.is_pair() { planes & !1 } else { planes };
     let Ok(shape) = Shape::new(&[planes, rows, row]) else { return };
     let layout = Layout { scalar, byte_order, shape };
     if quire_codec::check_bound(&layout, &config).is_err() {

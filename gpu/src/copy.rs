@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use once_cell::sync::OnceCell;
+use quire_codec::Scalar;
+use quire_codec::stages::pairs;
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 
 /// Copies below this length stay on the calling thread: waking others takes longer.
@@ -227,6 +229,29 @@ pub(crate) fn copy_out<'a, E>(
     waited
 }
 
+/// Bytes of each half that a thread takes of a chunk of pairs: whole values.
+fn unit_of_halves(len: usize) -> usize {
+    unit(len / 2, MIN_UNIT).next_multiple_of(16)
+}
+
+/// Copies the parts of a chunk of pairs to the halves of `values`, as [`pairs::split`] does.
+pub(crate) fn split(from: &[u8], scalar: Scalar, values: &mut [u8]) {
+    let (len, unit) = (from.len(), unit_of_halves(from.len()));
+    let (first, second) = values.split_at_mut(len / 2);
+    let units = Units::of(from.chunks(2 * unit).zip(first.chunks_mut(unit)).zip(second.chunks_mut(unit)));
+    let work = |number| units.with(number, |((from, first), second)| pairs::split_range(from, scalar, first, second));
+    share(units.count, helpers_for(len), || (), work, || true);
+}
+
+/// Copies the halves of `values` to the parts of a chunk of pairs, as [`pairs::join`] does.
+pub(crate) fn join(values: &[u8], scalar: Scalar, to: &mut [u8]) {
+    let (len, unit) = (to.len(), unit_of_halves(to.len()));
+    let (first, second) = values.split_at(len / 2);
+    let units = Units::of(to.chunks_mut(2 * unit).zip(first.chunks(unit)).zip(second.chunks(unit)));
+    let work = |number| units.with(number, |((to, first), second)| pairs::join_range(first, second, scalar, to));
+    share(units.count, helpers_for(len), || (), work, || true);
+}
+
 /// Copies `from` to `to`, which has the same length.
 pub(crate) fn copy(from: &[u8], to: &mut [u8]) {
     copy_in(from, to, |_| {});
@@ -235,6 +260,22 @@ pub(crate) fn copy(from: &[u8], to: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pairs_are_split_and_joined_as_the_codec_does() {
+        for scalar in [Scalar::C64, Scalar::C128] {
+            for count in [0, 1, 4095, 20_000, 400_001] {
+                let len = count * scalar.element_size();
+                let from: Vec<u8> = (0..len).map(|i| (i * 31 % 251) as u8).collect();
+                let (mut expected, mut values, mut back) = (vec![0; len], vec![0; len], vec![0; len]);
+                pairs::split(&from, scalar, &mut expected);
+                split(&from, scalar, &mut values);
+                assert!(values == expected, "{count} pairs of {scalar}");
+                join(&values, scalar, &mut back);
+                assert!(back == from, "{count} pairs of {scalar}");
+            }
+        }
+    }
 
     #[test]
     fn bytes_arrive_in_order_and_whole() {

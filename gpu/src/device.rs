@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use cudarc::driver::CudaContext;
 use once_cell::sync::OnceCell;
 use quire_codec::stages::{Compressor, with_settled_bound};
-use quire_codec::{Config, Layout, Unverified, Verified, Workspace, memory};
+use quire_codec::{Config, Layout, Scalar, Unverified, Verified, Workspace, memory};
 
 use crate::card::Card;
+use crate::copy::{join, split};
 use crate::error::{Context as _, Error, Reason, Result, kernels_not_built, reason};
 use crate::launch::{FUNCTIONS, RestoreContext, driver_is_present, has_function};
 use crate::limits::check_layout;
@@ -42,6 +43,23 @@ pub struct Device {
     idle: Mutex<Idle>,
     returned: Condvar,
     failure: OnceCell<Reason>,
+    rooms: Rooms,
+}
+
+/// Memory of the host for the values of chunks of pairs, kept from call to call: as many pieces as callers have had at once.
+#[derive(Default)]
+struct Rooms(Mutex<Vec<Vec<u8>>>);
+
+impl Rooms {
+    /// Calls `body` with room for `len` bytes.
+    fn with<R>(&self, len: usize, body: impl FnOnce(&mut [u8]) -> Result<R>) -> Result<R> {
+        let rooms = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut room = rooms().pop().unwrap_or_default();
+        let outcome = memory::resize(&mut room, len).map_err(Error::from).and_then(|()| body(&mut room));
+        // Without memory to keep it, the room is freed.
+        let _ = memory::push(&mut rooms(), room);
+        outcome
+    }
 }
 
 /// Sessions that nobody uses, and how many there are in all.
@@ -207,6 +225,7 @@ impl Device {
             idle: Mutex::new(Idle { sessions, made: 0 }),
             returned: Condvar::new(),
             failure: OnceCell::new(),
+            rooms: Rooms::default(),
         })
     }
 
@@ -243,6 +262,18 @@ impl Device {
         if chunk.len() as u64 != layout.chunk_bytes() {
             return Err(Error::Unsupported(reason!("chunk has {} bytes, its layout says {}", chunk.len(), layout.chunk_bytes())));
         }
+        if !layout.scalar.is_pair() {
+            return self.compress_values(chunk, layout, config);
+        }
+        layout.check_pairs()?;
+        self.rooms.with(chunk.len(), |values| {
+            split(chunk, layout.scalar, values);
+            self.compress_values(values, layout, config)
+        })
+    }
+
+    /// Compresses the values of a chunk. Pairs are already split.
+    fn compress_values(&'static self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<Compressed> {
         with_settled_bound(chunk, layout, config, &mut OnDevice { device: self, chunk, layout, fetched: Fetched::default() })
     }
 
@@ -265,7 +296,7 @@ impl Device {
         let mut lease = self.lease()?;
         let started = lease.session().start_decompressing(&self.loaded, stream);
         let plan = lease.check(started)?;
-        Ok(Decompressing { lease, plan })
+        Ok(Decompressing { lease, plan, scalar: stream.header().layout.scalar })
     }
 
     /// A session for one caller; waits where all are in use.
@@ -368,7 +399,7 @@ impl Compressor for OnDevice<'_> {
 
     fn sample_len(&mut self, sample: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
         let Fetched { stream, workspace } = &mut self.fetched;
-        workspace.compress(sample, layout, config, stream)?;
+        workspace.compress_values(sample, layout, config, stream)?;
         Ok(stream.len())
     }
 
@@ -377,7 +408,7 @@ impl Compressor for OnDevice<'_> {
         memory::resize(stream, output.length)?;
         let received = output.lease.session().fetch_stream(output.plan, stream);
         output.lease.check(received)?;
-        Ok(workspace.decompress_verified(&Verified::just_made(stream)?, chunk)?)
+        Ok(workspace.decompress_values(&Verified::just_made(stream)?, chunk)?)
     }
 }
 
@@ -424,6 +455,7 @@ impl Compressed {
 pub struct Decompressing {
     lease: Lease,
     plan: usize,
+    scalar: Scalar,
 }
 
 impl Decompressing {
@@ -432,7 +464,13 @@ impl Decompressing {
     /// # Errors
     /// `Refused` for a stream that is not as FORMAT.md says, `Unsupported` if `chunk` has another length, `Failed`.
     pub fn finish(mut self, chunk: &mut [u8]) -> Result<()> {
-        let fetched = self.lease.session().fetch_values(self.plan, chunk);
+        let (scalar, plan, device) = (self.scalar, self.plan, self.lease.device);
+        let session = self.lease.session();
+        let fetched = if scalar.is_pair() {
+            device.rooms.with(chunk.len(), |values| session.fetch_values(plan, values).map(|()| join(values, scalar, chunk)))
+        } else {
+            session.fetch_values(plan, chunk)
+        };
         self.lease.ended = fetched.is_ok();
         self.lease.check(fetched)
     }

@@ -147,8 +147,8 @@ impl Kernels {
     /// Those for a type. Whole numbers have the kernels of floating-point numbers of their size.
     pub(crate) fn of_type(&self, scalar: Scalar) -> &TypeKernels {
         match scalar {
-            Scalar::F32 | Scalar::I32 | Scalar::U32 => &self.f32,
-            Scalar::F64 | Scalar::I64 | Scalar::U64 => &self.f64,
+            Scalar::F32 | Scalar::I32 | Scalar::U32 | Scalar::C64 => &self.f32,
+            Scalar::F64 | Scalar::I64 | Scalar::U64 | Scalar::C128 => &self.f64,
             Scalar::F16 | Scalar::I16 | Scalar::U16 => &self.f16,
             Scalar::BF16 => &self.bf16,
             Scalar::I8 | Scalar::U8 => &self.byte,

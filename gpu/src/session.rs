@@ -489,7 +489,7 @@ fn has_nothing_to_inspect(chunk: &[u8], layout: &Layout, config: &Config) -> boo
     let ErrorBound::Absolute(bound) = config.bound else { return false };
     let (order, step) = (layout.byte_order, 2.0 * bound);
     first_values.chunks_exact(size).any(|value| value != &first_values[..size])
-        && match layout.scalar {
+        && match layout.scalar.of_values() {
             Scalar::F32 => lattice::is_off::<f32>(first_values, order, step, config.fill()),
             Scalar::F64 => lattice::is_off::<f64>(first_values, order, step, config.fill()),
             Scalar::F16 => lattice::is_off::<Binary16>(first_values, order, step, config.fill()),

@@ -31,7 +31,7 @@ WORDS = {
 }
 
 OPTIONS = ("lossless", "abs=0", "abs=1.5", "rel=1e-3", "pwrel=1e-2", "psnr=50", "ratio=6", "ratio=50,abs=1e-2")
-TYPES = ("<f2", ">f2", "<f4", ">f4", "<f8", ">f8", "i1", "u1", "<i2", ">u2", ">i4", "<u4", "<i8", ">u8")
+TYPES = ("<f2", ">f2", "<f4", ">f4", "<f8", ">f8", "i1", "u1", "<i2", ">u2", ">i4", "<u4", "<i8", ">u8", "<c8", ">c16")
 
 
 def assert_options() -> None:
@@ -49,8 +49,20 @@ def assert_options() -> None:
             raise AssertionError(f"{options!r} is taken")
 
 
+def parts(array: np.ndarray) -> np.ndarray:
+    """The values of an array: of complex numbers both parts, along an axis more."""
+    if array.dtype.kind != "c":
+        return array
+    return np.ascontiguousarray(array).view(f"{array.dtype.str[0]}f{array.itemsize // 2}").reshape(*array.shape, 2)
+
+
 def contents(dtype: np.dtype) -> Iterator[tuple[str, np.ndarray]]:
     """A smooth field over a good part of the type's range, and one with what is odd in the type."""
+    if dtype.kind == "c":
+        for name, field in contents(np.dtype(f"{dtype.str[0]}f{dtype.itemsize // 2}")):
+            # Different parts, and oddities that are not side by side.
+            yield name, np.stack([field, np.roll(field, 5) - 7], axis=-1).astype(field.dtype).view(dtype)[..., 0]
+        return
     field = smooth(SHAPE, "f8", 4)
     if dtype.kind == "f":
         # Far from 0, with which HDF5 fills partial chunks up.
@@ -75,6 +87,7 @@ def chunks_of(array: np.ndarray) -> Iterator[tuple[slice, ...]]:
 
 def assert_promise(options: str, original: np.ndarray, read: np.ndarray, stored: int, label: str) -> None:
     """What an option promises holds for every value, or every chunk."""
+    original, read = parts(original), parts(read)
     key, _, number = options.split(",")[-1].partition("=")
     if key == "lossless" or options == "abs=0":
         return assert_same_bits(original, read, label)
@@ -103,7 +116,7 @@ def assert_promise(options: str, original: np.ndarray, read: np.ndarray, stored:
 def cases() -> Iterator[tuple[str, str, np.ndarray]]:
     """Name, options and data of each dataset."""
     for dtype, options in product(map(np.dtype, TYPES), OPTIONS):
-        if options.startswith("pwrel") and dtype.kind != "f":
+        if options.startswith("pwrel") and dtype.kind not in "fc":
             continue
         for content, data in contents(dtype):
             # Whole chunks where what HDF5 fills partial ones up with counts.

@@ -24,6 +24,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "h5-samples"))
 import quire_options
+from bounds import parts
 from quire_client import FILTER_ID, assert_bound, assert_same_bits, nasty, smooth
 
 BOUND = 1e-3
@@ -48,6 +49,9 @@ def make(path: str) -> None:
         filled[10, 10], filled[11, 11], filled[12, 12] = np.nan, np.inf, -9999.0
         fields.create_dataset("never_written", (1000, 1000), "<f8", chunks=(100, 100), fillvalue=7.5)
         fields.create_dataset("whole", data=np.arange(20_000, dtype="<i4").reshape(200, 100) // 7, chunks=(100, 100))
+        waves = smooth((40, 50, 60), "<f4") + 1j * smooth((40, 50, 60), "<f4", 1)
+        fields.create_dataset("complex", data=waves, chunks=(20, 50, 60), fillvalue=np.complex64(complex(np.nan, 0)))
+        fields.create_dataset("mask", data=smooth((200, 200), "<f4") > 0)
         fields.create_dataset("unsigned", data=np.arange(20_000, dtype=">u8") * 1_000_000_007)
 
         other = file.create_group("other")
@@ -123,7 +127,7 @@ def _compact(group: h5py.Group, data: np.ndarray) -> h5py.Dataset:
 
 # What `make` writes that is to be compressed; whole numbers keep their bits.
 COMPRESSED = {
-    *(f"/fields/{name}" for name in ("w", "v", "u", "big_endian", "half", "filled", "never_written", "whole", "unsigned")),
+    *(f"/fields/{name}" for name in ("w", "v", "u", "big_endian", "half", "filled", "never_written", "whole", "complex", "mask", "unsigned")),
     "/other/compressed_before",
     "/other/compact",
     "/committed",
@@ -146,14 +150,14 @@ def check(path: str, new: str, share: str) -> None:
                 settings = ("chunks", "maxshape", "fillvalue", "dtype", "shape")
                 for setting in settings[0 if old[name].chunks else 1 :]:
                     assert str(getattr(item, setting)) == str(getattr(old[name], setting)), f"{name}: {setting}"
-                if before.dtype.kind != "f":
+                if before.dtype.kind not in "fc":
                     return assert_same_bits(before, after, name)
                 assert list(item._filters) == [str(FILTER_ID)], f"{name}: filters {item._filters}"
                 for chunk in item.iter_chunks():
-                    here = before[chunk]
+                    here = parts(before[chunk])
                     counted = here[np.isfinite(here) & (here != item.fillvalue if "filled" in name else True)].astype("f8")
                     span = float(counted.max()) - float(counted.min()) if counted.size else 0.0
-                    assert_bound(here, after[chunk], bound * span, f"{name} {chunk}")
+                    assert_bound(here, parts(after[chunk]), bound * span, f"{name} {chunk}")
                 if name == "fields/filled":
                     assert (after[50:] == -9999).all() and after[12, 12] == -9999
 

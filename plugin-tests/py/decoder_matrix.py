@@ -606,6 +606,8 @@ def small_streams(rng):
         yield "specials f4", field("specials", (9, 25), ">f4", 1e-2, rng), bound(1e-2, coding)
         yield "specials f8", field("specials", (200,), "<f8", 1e-2, rng), bound(1e-2, coding)
         yield "two blocks", zeros, bound(1e-3, coding)
+        yield "pairs c8", shaped("waves", (6, 20), "<f4", 1e-2, rng).view("<c8"), bound(1e-2, coding)
+        yield "pairs c16", np.where(holes, holes, np.nan).astype(">f8").view(">c16"), words_of(POINTWISE, 1e-2, coding=coding)
         yield "exact u2", waves.astype(">u2"), words_of(LOSSLESS, coding=coding)
         yield "steps i8", waves.astype("<i8"), bound(2.0, coding)
         yield "logarithms f2", waves.astype("<f2"), words_of(POINTWISE, 1e-2, coding=coding)

@@ -67,6 +67,7 @@ def bodies():
     for name, coding in (("constant", CONSTANT), ("quantized", QUANTIZED), ("exact", EXACT)):
         yield f"behind_{name}", f"4 bytes of 0 behind a body, {name}", whole(FLOAT32, coding, (48,), bodies_of[coding] + bytes(4))
     yield "behind_constant_byte", "a byte behind a body, constant", whole(FLOAT32, CONSTANT, (48,), VALUE + b"\0")
+    yield "behind_constant_part", "the bytes of a pair in place of a value, constant", with_header(12, CONSTANT, leb128(48), VALUE * 2)
     yield "short_constant", "the value of a constant chunk has a byte too few", whole(FLOAT32, CONSTANT, (48,), VALUE[:3])
     yield "short_exact", "no body, exact", whole(FLOAT32, EXACT, (48,), b"")
 
@@ -84,7 +85,7 @@ def headers():
     yield "magic", "the first bytes are QUJ", fresh_checksum(b"QUJ" + good[3:])
     yield "checksum", "a wrong checksum, by one bit", good[:4] + bytes([good[4] ^ 1]) + good[5:]
     yield "checksum_zero", "a checksum of 0", good[:4] + bytes(4) + good[8:]
-    for value_type in (12, 127, 0x80 | 12):
+    for value_type in (14, 127, 0x80 | 14):
         about = f"value type {value_type & 127} is reserved" + ", big endian" * (value_type > 127)
         yield f"value_type_{value_type}", about, constant(leb128(48), value_type=value_type)
     yield "left_out_of_constant", "bits 6 and 7 of byte 9 are not 0 in a constant chunk", constant(leb128(48), CONSTANT | 0x40)
@@ -119,6 +120,11 @@ def headers():
     yield "stored_product_wraps", "the written extents of a stored chunk have the product 2^64", stored(leb128(2**32) * 2, 2, 3)
     yield "stored_longer_than_stream", "the written extent of a stored chunk is 2^48, which is more than there are values", stored(leb128(2**48), 0, 2)
     yield "stored_padding", "padding of a stored chunk's header that is not 0", stored(b"\0\1")
+    for value_type, kind in ((12, "binary32"), (0x80 | 13, "binary64")):
+        about = f"pairs of {kind}, of which the last one has no second part"
+        yield f"pairs_odd_{value_type}", about, with_header(value_type, CONSTANT, leb128(49), bytes(4 * (value_type % 128 - 11)))
+    yield "pairs_odd_slowest", "pairs, 3 x 16 values: the slowest extent is odd", constant(leb128(3) + leb128(16), CONSTANT | 0x10, 12)
+    yield "pairs_odd_stored", "pairs, 15 stored values", with_header(12, STORED, b"", VALUES[:60])
 
 
 def grids():

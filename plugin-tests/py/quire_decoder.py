@@ -21,9 +21,10 @@ DICTIONARY = Path(__file__).resolve().parent / ".." / ".." / "codec" / "dictiona
 DEFAULT_LIMIT = 1 << 30
 
 STORED, CONSTANT, QUANTIZED, EXACT, STEPS, LOGARITHMIC = range(6)
-FLOAT, BFLOAT, SIGNED, UNSIGNED = "f", "b", "i", "u"  # kinds of value types
-# §3: kind and bytes of each value type.
-VALUE_TYPES = ((FLOAT, 4), (FLOAT, 8), (FLOAT, 2), (BFLOAT, 2), *((kind, width) for width in (1, 2, 4, 8) for kind in (SIGNED, UNSIGNED)))
+FLOAT, BFLOAT, SIGNED, UNSIGNED, PAIR = "f", "b", "i", "u", "c"  # kinds of value types
+# §3: kind of each value type, and bytes of a value.
+INTEGERS = tuple((kind, width) for width in (1, 2, 4, 8) for kind in (SIGNED, UNSIGNED))
+VALUE_TYPES = ((FLOAT, 4), (FLOAT, 8), (FLOAT, 2), (BFLOAT, 2), *INTEGERS, (PAIR, 4), (PAIR, 8))
 INTERPOLATION = 128  # the bit of predictors that are no sets of axes; cubic, without rough axes
 LINEAR = 16  # the bit of linear interpolation
 LEAST_STEP = {(FLOAT, 4): 1e-28, (FLOAT, 8): 1e-290}  # of an interpolated plane, by the value type; others have none
@@ -51,12 +52,13 @@ class StreamError(ValueError):
 class Header(NamedTuple):
     """§3: what the header says."""
 
-    kind: str  # of the value type
+    kind: str  # of the value type; of pairs, that of their parts
     width: int  # bytes of a value: 1, 2, 4 or 8
     big_endian: bool
     coding: int
     extents: Tuple[int, ...]
     count: int  # values of the chunk
+    pairs: bool = False  # whether the chunk's elements are pairs of values
 
     @property
     def bits(self) -> int:
@@ -130,7 +132,12 @@ def decode(stream: bytes, limit: int = DEFAULT_LIMIT) -> bytes:
         chunk = chunk_of(read_on_grid(reader, header), header)
     if reader.at != len(stream):
         raise StreamError("2", f"{len(stream) - reader.at} bytes follow the body")
-    return chunk
+    return side_by_side(chunk, header.width) if header.pairs else chunk
+
+
+def side_by_side(values: bytes, width: int) -> bytes:
+    """§3: the pairs of an array of all first parts and all second parts."""
+    return np.frombuffer(values, f"V{width}").reshape(2, -1).T.tobytes()
 
 
 def read_header(stream: bytes) -> Tuple[Header, Reader]:
@@ -164,7 +171,9 @@ def read_header(stream: bytes) -> Tuple[Header, Reader]:
     count = math.prod(extents)
     if count > 1 << 48:
         raise StreamError("3", "more than 2^48 values")
-    header = Header(kind, width, value_type >= 0x80, coding, tuple(extents), count)
+    if kind == PAIR and extents[0] % 2:
+        raise StreamError("3", f"pairs with the slowest extent {extents[0]}")
+    header = Header(FLOAT if kind == PAIR else kind, width, value_type >= 0x80, coding, tuple(extents), count, kind == PAIR)
     if coding in (QUANTIZED, LOGARITHMIC) and header.integer or coding == STEPS and not header.integer:
         raise StreamError("2", f"coding {coding} of value type {value_type & 0x7F}")
     return header, reader

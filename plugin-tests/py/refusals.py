@@ -14,6 +14,7 @@ import numpy as np
 from quire_client import FILTER_ID, absolute, assert_bound, assert_words, smooth
 
 COMPOUND = np.dtype([("a", "<f4"), ("b", "<f8")])
+GAP = np.dtype({"names": ["r", "i"], "formats": ["<f4", "<f4"], "offsets": [0, 8], "itemsize": 12})
 
 # What, type, cd_values, words of the message.
 CASES: list[tuple[str, Any, tuple[int, ...], list[str]]] = [
@@ -45,12 +46,15 @@ CASES: list[tuple[str, Any, tuple[int, ...], list[str]]] = [
     ("ratio 1", "<f4", (10, 0, 1), ["ratio is 1", "greater than 1"]),
     ("ratio without its bound", "<f4", (12, 0, 20), ["four words"]),
     ("point-wise bound of integers", "<i4", (6, 2), ["point-wise relative bound", "floating-point", "I32"]),
-    ("bool", "?", absolute(1e-3), ["type", "enum"]),
-    ("string", "S12", absolute(1e-3), ["type", "string"]),
-    ("compound", COMPOUND, absolute(1e-3), ["type", "compound"]),
-    ("complex", "<c8", absolute(1e-3), ["type"]),
-    ("array of f4", np.dtype(("<f4", (3,))), absolute(1e-3), ["type"]),
-    ("long double", np.longdouble, absolute(1e-3), ["type", "float", "16 bytes"]),
+    ("string", "S12", absolute(1e-3), ["elements are strings of 12 bytes", "without the filter"]),
+    ("compound", COMPOUND, absolute(1e-3), ["elements are compounds of 12 bytes", "complex numbers of two"]),
+    ("two numbers with a gap", GAP, absolute(1e-3), ["elements are compounds of 12 bytes"]),
+    ("two integers", np.dtype([("r", "<i4"), ("i", "<i4")]), absolute(1e-3), ["elements are compounds of 8 bytes"]),
+    ("two orders", np.dtype([("r", "<f4"), ("i", ">f4")]), absolute(1e-3), ["elements are compounds of 8 bytes"]),
+    ("two of binary16", np.dtype([("r", "<f2"), ("i", "<f2")]), absolute(1e-3), ["compounds of 4 bytes", "two parts of 5 exponent"]),
+    ("array of f4", np.dtype(("<f4", (3,))), absolute(1e-3), ["elements are arrays of 12 bytes"]),
+    ("long double", np.longdouble, absolute(1e-3), ["elements are floating-point numbers of 16 bytes"]),
+    ("complex of long double", np.clongdouble, absolute(1e-3), ["compounds of 32 bytes", "two parts of 15 exponent"]),
 ]
 
 

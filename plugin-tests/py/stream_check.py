@@ -6,7 +6,7 @@ from collections import Counter
 import h5py
 import numpy as np
 
-from quire_decoder import BFLOAT, StreamError, decode
+from quire_decoder import BFLOAT, PAIR, StreamError, decode
 
 FILTER = 33791
 FILL = 7.25
@@ -28,7 +28,7 @@ class Target(h5py.Dataset):
     @property
     def limit(self):
         """The length of all values."""
-        return self.size * self.element.width
+        return self.size * self.element.dtype.itemsize
 
     def read(self):
         """All values; those of bfloat16 as their bits."""
@@ -54,6 +54,8 @@ class Plugin:
         """A new dataset with the filter; section 10 has its words."""
         self.number += 1
         dtype = bfloat16(element) if element.kind == BFLOAT else element.dtype
+        # HDF5 makes no complex number of a real one.
+        fill = np.array(fill, element.dtype) if element.kind == PAIR else fill
         options = {"chunks": chunks, "compression": FILTER, "compression_opts": words, "fillvalue": fill}
         return Target(self.file.create_dataset(f"d{self.number}", shape, dtype, **options).id, element)
 

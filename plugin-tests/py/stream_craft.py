@@ -7,7 +7,7 @@ from typing import List, NamedTuple, Optional
 import numpy as np
 
 from quire_decoder import (
-    BFLOAT, BIT_PLANES, BOOKS, CONSTANT, DENSE, EMPTY, EXACT, FLOAT, INTERPOLATION, LEAST_STEP, LINEAR, LOGARITHMIC, QUANTIZED, SPARSE,
+    BFLOAT, BIT_PLANES, BOOKS, CONSTANT, DENSE, EMPTY, EXACT, FLOAT, INTERPOLATION, LEAST_STEP, LINEAR, LOGARITHMIC, PAIR, QUANTIZED, SPARSE,
     STEPS, STORED, SYMBOLS, TOKENS, VALUE_TYPES, Reader, book_of, most_listed, read_dictionary, read_plane,
 )  # fmt: skip
 
@@ -25,7 +25,7 @@ class Element:
         self.name = name
         self.dtype = np.dtype(name.replace("bfloat16", "u2"))  # of bfloat16 the bits'
         self.kind = BFLOAT if name.endswith("bfloat16") else self.dtype.kind
-        self.width = self.dtype.itemsize
+        self.width = self.dtype.itemsize // (2 if self.kind == PAIR else 1)
         self.big_endian = self.dtype.byteorder == ">"
         self.value_type = VALUE_TYPES.index((self.kind, self.width)) + 0x80 * self.big_endian
 
@@ -40,7 +40,7 @@ class Element:
     @property
     def codings(self):
         """Section 2: the codings that fit the type."""
-        return (STORED, CONSTANT, EXACT, *((QUANTIZED, LOGARITHMIC) if self.kind in (FLOAT, BFLOAT) else (STEPS,)))
+        return (STORED, CONSTANT, EXACT, *((QUANTIZED, LOGARITHMIC) if self.kind in (FLOAT, BFLOAT, PAIR) else (STEPS,)))
 
 
 def fresh_checksum(stream):

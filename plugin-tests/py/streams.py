@@ -35,6 +35,8 @@ class Row(NamedTuple):
 
 def type_name(element) -> str:
     """A value type's name; it has a kind and a width."""
+    if getattr(element, "pairs", False):
+        return f"c{16 * element.width}"
     return f"{'bf' if element.kind == BFLOAT else element.kind}{8 * element.width}"
 
 

@@ -55,6 +55,12 @@ WRITTEN = {
     "ladder_relative_i32_2d": "a share of the range of integers",
     "ladder_psnr_f64_3d": "a PSNR",
     "ladder_ratio_f32_3d": "a ratio with a ceiling",
+    "quantized_c64_2d": "pairs, an absolute bound",
+    "interpolated_gaps_c128_3d_big_endian": "pairs, cubic interpolation, gaps of NaN",
+    "exact_specials_c64_1d_big_endian": "pairs, exact bits, NaN, infinities, -0 and subnormal values",
+    "logarithmic_c128_2d": "pairs, a point-wise relative bound",
+    "constant_c64": "pairs, one value everywhere",
+    "stored_c128": "pairs of random bits, which are stored",
 }
 
 

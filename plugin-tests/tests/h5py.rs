@@ -72,6 +72,15 @@ fn values_in_bricks_have_the_streams_of_their_boxes() {
 }
 
 #[test]
+fn complex_numbers_keep_their_bounds_and_enumerations_their_names() {
+    let sandbox = Sandbox::new();
+    for python in Python::ALL {
+        let report = succeed(sandbox.python(python, "pairs_and_names.py").arg(sandbox.path("names.h5")));
+        println!("{}", report.stdout.trim());
+    }
+}
+
+#[test]
 fn refusals_name_the_problem() {
     let sandbox = Sandbox::new();
     for python in Python::ALL {

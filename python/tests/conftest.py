@@ -16,6 +16,7 @@ Array = npt.NDArray[Any]
 RunPython = Callable[..., str]
 
 TYPES = [order + kind for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8") for order in "<>" if kind[1] != "1" or order == "<"]
+TYPES += ["<c8", ">c16"]
 
 
 def field(dtype: npt.DTypeLike, shape: "tuple[int, ...]" = (20, 30, 40)) -> Array:
@@ -24,13 +25,17 @@ def field(dtype: npt.DTypeLike, shape: "tuple[int, ...]" = (20, 30, 40)) -> Arra
     noise = np.random.default_rng(7).normal(scale=0.05, size=shape)
     values = np.clip(20 * np.sin(sum(grids)) + 15 * np.cos(grids[-1] * 2) + noise, -40, 40)
     kind = np.dtype(dtype)
+    if kind.kind == "c":
+        return np.asarray(values + 1j * np.flip(values)).astype(kind)
     return np.asarray(np.rint(values + 40 * (kind.kind == "u")) if kind.kind in "iu" else values).astype(kind)
 
 
 def assert_bound(expected: Array, found: Array, bound: float) -> None:
-    """Every value is within the bound, compared in f64."""
+    """Every value, and each part of a complex one, is within the bound, compared in f64."""
     assert found.shape == expected.shape and found.dtype.itemsize == expected.dtype.itemsize
-    off = np.abs(expected.astype(np.float64) - found.astype(np.float64))
+    if expected.dtype.kind == "c":
+        assert_bound(expected.imag, found.imag, bound)
+    off = np.abs(expected.real.astype(np.float64) - found.real.astype(np.float64))
     assert off.size and off.max() <= bound, f"off by {off.max()!r}, the bound is {bound!r}"
 
 

@@ -14,7 +14,7 @@ from h5z_quire.pytables import create_carray
 from conftest import TYPES, assert_bound, field
 
 
-@pytest.mark.parametrize("dtype", [dtype for dtype in TYPES if dtype[1:] != "f2"])
+@pytest.mark.parametrize("dtype", [dtype for dtype in TYPES if dtype[1:] not in ("f2", "c8", "c16")])
 def test_an_array_is_made_and_read_within_the_bound(dtype: str, tmp_path: Path) -> None:
     values, bound = field(dtype), 2 if dtype[1] in "iu" else 1e-3
     with tables.open_file(tmp_path / "t.h5", "w") as file:

@@ -59,6 +59,23 @@ def test_arrays_come_back_within_the_bound(tmp_path: Path) -> None:
         assert_bound(values, file["t"][()], 0.01)
 
 
+@pytest.mark.parametrize("dtype", ["<c8", ">c16", "?"])
+def test_complex_numbers_and_booleans_go_past_the_filter(dtype: str, tmp_path: Path) -> None:
+    values = field("f4", (40, 50)) > 5 if dtype == "?" else field(dtype, (40, 50))
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        dataset = file.create_dataset("t", values.shape, values.dtype, chunks=(16, 16), **Quire(abs=0.01))
+        write(dataset, values)
+        found = read(dataset)
+    with h5py.File(tmp_path / "t.h5") as file:
+        assert found.dtype == values.dtype and np.array_equal(file["t"][()], found)
+        chunk = file["t"].id.get_chunk_info(0)
+        assert chunk.filter_mask == 0 and chunk.size < 16 * 16 * values.itemsize / 2
+    if dtype == "?":
+        assert np.array_equal(values, found)
+    else:
+        assert_bound(values, found, 0.01)
+
+
 def test_a_block_counts_for_its_thread_and_its_time(tmp_path: Path) -> None:
     values, seen = field("f8", (40, 50)), []
     with h5py.File(tmp_path / "t.h5", "w") as file:

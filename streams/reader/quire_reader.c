@@ -22,6 +22,7 @@
 
 enum { STORED, CONSTANT, QUANTIZED, EXACT, STEPS, LOGARITHMIC };  /* codings (§2) */
 enum { BINARY32 = 0, BINARY64 = 1 };                              /* the value types (§3) that have a fine grid */
+enum { PAIRS_OF_BINARY32 = 12, PAIRS_OF_BINARY64 = 13 };          /* value types (§3) */
 enum { SYMBOLS = 106, LONGEST_CODE = 12 };                        /* of a book (§7, §8) */
 enum { NO_BOOK = 254, CUSTOM_BOOK = 255 };                        /* codebooks that are none of the dictionary (§4) */
 
@@ -143,12 +144,23 @@ typedef struct {
     unsigned char has_sign;
 } Type;
 
-static const Type types[12] = {
+static const Type types[12] = {  /* by value type; of pairs, by that of their parts */
     {4, 32, 8, 1},  {8, 64, 11, 1},                                  /* binary32, binary64 */
     {2, 32, 5, 1},  {2, 32, 8, 1},                                   /* binary16, bfloat16 */
     {1, 32, 0, 1},  {1, 32, 0, 0}, {2, 32, 0, 1},  {2, 32, 0, 0},    /* integers of 8 and 16 bits */
     {4, 32, 0, 1},  {4, 32, 0, 0}, {8, 64, 0, 1},  {8, 64, 0, 0},    /* integers of 32 and 64 bits */
 };
+
+static int has_pairs(const quire_chunk *chunk)
+{
+    return chunk->value_type >= PAIRS_OF_BINARY32;
+}
+
+/* The number of a chunk's type among `types`: of pairs, that of their parts. */
+static unsigned type_of_values(const quire_chunk *chunk)
+{
+    return has_pairs(chunk) ? chunk->value_type - PAIRS_OF_BINARY32 : chunk->value_type;
+}
 
 static const uint64_t most_values = (uint64_t)1 << 48;
 
@@ -219,7 +231,7 @@ static const char *read_extents(Cursor *cursor, quire_chunk *chunk, unsigned lef
 /* The left-out extent of a stored stream is what makes the chunk as long as the bytes behind the header. */
 static const char *restore_left_out_extent(quire_chunk *chunk, unsigned left_out, uint64_t bytes)
 {
-    uint64_t layer = chunk->count * types[chunk->value_type].size;
+    uint64_t layer = chunk->count * types[type_of_values(chunk)].size;
     uint64_t extent = bytes / layer;
 
     if (extent == 0 || bytes % layer != 0)
@@ -236,7 +248,7 @@ static const char *restore_left_out_extent(quire_chunk *chunk, unsigned left_out
 
 static const char *check_coding(const quire_chunk *chunk)
 {
-    int floating = types[chunk->value_type].exponent_bits > 0;
+    int floating = types[type_of_values(chunk)].exponent_bits > 0;
     if (chunk->coding > LOGARITHMIC)
         return "the coding is reserved";
     if ((chunk->coding == QUANTIZED || chunk->coding == LOGARITHMIC) && !floating)
@@ -261,7 +273,7 @@ const char *quire_describe(const unsigned char *stream, size_t stream_length, qu
     chunk->coding = bytes[1] & 15;
     chunk->rank = (bytes[1] >> 4 & 3) + 1u;
     left_out = bytes[1] >> 6;
-    if (chunk->value_type >= sizeof types / sizeof *types)
+    if (chunk->value_type > PAIRS_OF_BINARY64)
         return "the value type is reserved";
     TRY(check_coding(chunk));
     if (left_out >= (chunk->coding == STORED ? chunk->rank : 1))
@@ -271,7 +283,9 @@ const char *quire_describe(const unsigned char *stream, size_t stream_length, qu
     TRY(take_padding(&cursor));
     if (chunk->coding == STORED)
         TRY(restore_left_out_extent(chunk, left_out, stream_length - cursor.at));
-    chunk->bytes = chunk->count * types[chunk->value_type].size;
+    if (has_pairs(chunk) && chunk->extents[0] % 2 != 0)
+        return "the slowest extent of pairs is odd";
+    chunk->bytes = chunk->count * types[type_of_values(chunk)].size;
     chunk->body = cursor.at;
     return NULL;
 }
@@ -1017,7 +1031,7 @@ static uint64_t value_of_logarithm(const Grid *grid, uint64_t code)
     if (c == 0)
         return 0;
     y = (double)as_signed(magnitude + grid->offset, 64) * grid->step;
-    value = rounded_power_of_2(y, grid->chunk->value_type == BINARY64 ? 14 : 8);
+    value = rounded_power_of_2(y, type_of_values(grid->chunk) == BINARY64 ? 14 : 8);
     return round_to_type(c < 0 ? -value : value, grid->type);
 }
 
@@ -1078,9 +1092,9 @@ static const char *read_grid(Cursor *cursor, Grid *grid)
 /* §5.2: whether there is a fine grid. */
 static int has_fine_grid(const Grid *grid)
 {
-    if (grid->chunk->coding != QUANTIZED || grid->chunk->value_type > BINARY64)
+    if (grid->chunk->coding != QUANTIZED || type_of_values(grid->chunk) > BINARY64)
         return 0;
-    return grid->step >= (grid->chunk->value_type == BINARY32 ? 1e-28 : 1e-290);
+    return grid->step >= (type_of_values(grid->chunk) == BINARY32 ? 1e-28 : 1e-290);
 }
 
 /* The list of exceptions is in the stream before the values that they replace, so it is kept until these are there. */
@@ -1096,7 +1110,7 @@ static const char *read_list(Cursor *cursor, const quire_chunk *chunk, Exception
 {
     uint64_t least = 0;  /* that the next index can be */
     TRY(take(cursor, exceptions->count * exceptions->index_size, &exceptions->indices));
-    TRY(take(cursor, exceptions->count * types[chunk->value_type].size, &exceptions->bits));
+    TRY(take(cursor, exceptions->count * types[type_of_values(chunk)].size, &exceptions->bits));
     for (uint64_t i = 0; i < exceptions->count; i++) {
         uint64_t index = number(exceptions->indices + i * exceptions->index_size, exceptions->index_size);
         if (index < least || index >= chunk->count)
@@ -1199,7 +1213,7 @@ static const char *read_stored(Cursor *cursor, const quire_chunk *chunk, unsigne
 
 static const char *read_constant(Cursor *cursor, const quire_chunk *chunk, unsigned char *values)
 {
-    const unsigned size = types[chunk->value_type].size;
+    const unsigned size = types[type_of_values(chunk)].size;
     const unsigned char *bytes;
     TRY(take(cursor, size, &bytes));
     for (size_t i = 0; i < (size_t)chunk->count; i++)
@@ -1211,13 +1225,33 @@ static const char *read_body(Cursor *cursor, const quire_chunk *chunk, unsigned 
 {
     Grid grid = {0};
     grid.chunk = chunk;
-    grid.type = &types[chunk->value_type];
+    grid.type = &types[type_of_values(chunk)];
     switch (chunk->coding) {
     case STORED: return read_stored(cursor, chunk, values);
     case CONSTANT: return read_constant(cursor, chunk, values);
     case EXACT: return read_values(cursor, &grid, values);
     default: return read_body_with_grid(cursor, &grid, values);
     }
+}
+
+/* The array of all first parts and all second parts becomes pairs (§3). */
+static void put_side_by_side(const quire_chunk *chunk, const unsigned char *parts, unsigned char *pairs)
+{
+    const size_t size = types[type_of_values(chunk)].size, half = (size_t)chunk->bytes / 2;
+    for (size_t at = 0; at < half; at += size) {
+        memcpy(pairs + 2 * at, parts + at, size);
+        memcpy(pairs + 2 * at + size, parts + half + at, size);
+    }
+}
+
+static const char *read_pairs(Cursor *cursor, const quire_chunk *chunk, unsigned char *pairs)
+{
+    unsigned char *parts = calloc((size_t)chunk->bytes, 1);
+    const char *fault = parts != NULL ? read_body(cursor, chunk, parts) : no_memory;
+    if (fault == NULL)
+        put_side_by_side(chunk, parts, pairs);
+    free(parts);
+    return fault;
 }
 
 const char *quire_read(const unsigned char *stream, size_t stream_length, void *values, size_t length)
@@ -1229,6 +1263,6 @@ const char *quire_read(const unsigned char *stream, size_t stream_length, void *
     if (chunk.bytes != length)
         return "the chunk has not the expected length";
     cursor.at = chunk.body;
-    TRY(read_body(&cursor, &chunk, values));
+    TRY(has_pairs(&chunk) ? read_pairs(&cursor, &chunk, values) : read_body(&cursor, &chunk, values));
     return cursor.at == cursor.length ? NULL : "bytes follow the body";
 }

@@ -7,12 +7,12 @@
 
 /* What the header of a stream says of its chunk (§3). */
 typedef struct {
-    unsigned value_type;  /* 0 to 11 */
+    unsigned value_type;  /* 0 to 13 */
     int big_endian;       /* the byte order of the values in the chunk */
     unsigned coding;      /* 0 to 5 (§2) */
     unsigned rank;        /* 1 to 4 */
     uint64_t extents[4];  /* the first `rank` of them count, slowest first */
-    uint64_t count;       /* number of values, the product of the extents: at most 2^48 */
+    uint64_t count;       /* number of values, the product of the extents: at most 2^48; a pair has two */
     uint64_t bytes;       /* length of the values */
     size_t body;          /* where the body begins in the stream */
 } quire_chunk;
@@ -24,8 +24,8 @@ typedef struct {
 const char *quire_describe(const unsigned char *stream, size_t stream_length, quire_chunk *chunk);
 
 /* Decodes a stream into the `length` bytes at `values`, as they were in the chunk; another length than the stream's is
-   an error. Memory is allocated only behind that check, and never more than 12 bytes for each value. After an error
-   what is in `values` means nothing. */
+   an error. Memory is allocated only behind that check, and never more than 12 bytes for each value; for pairs, `length`
+   bytes besides. After an error what is in `values` means nothing. */
 const char *quire_read(const unsigned char *stream, size_t stream_length, void *values, size_t length);
 
 /* The version of a stream of this format, also of one that the reader refuses; 0 if the stream has no version. */

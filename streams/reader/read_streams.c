@@ -122,8 +122,8 @@ static int has_crc(const char *field, const Buffer *buffer)
 /* Whether the table and the header say the same of the chunk. */
 static int has_described_chunk(char *fields[COLUMNS], const quire_chunk *chunk)
 {
-    static const char *const names[12] = {"f32", "f64", "f16", "bf16",
-                                          "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"};
+    static const char *const names[14] = {"f32", "f64", "f16", "bf16",
+                                          "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "c64", "c128"};
     char dims[100] = "", bytes[24];
     size_t length = 0;
 

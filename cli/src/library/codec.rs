@@ -89,7 +89,7 @@ impl Codec {
     ) -> Result<Vec<u8>> {
         let options = CString::new(options).map_err(|_| format!("options {options:?} hold a zero byte"))?;
         let extents: Vec<u64> = chunk.iter().map(|&side| side as u64).collect();
-        if fill.is_some_and(|fill| fill.len() != numbers.scalar.size()) {
+        if fill.is_some_and(|fill| fill.len() != numbers.scalar.element_size()) {
             return Err("a fill value has another size than the dataset's values".to_owned());
         }
         let fill = fill.map_or(null(), |fill| fill.as_ptr().cast());

@@ -1,14 +1,16 @@
 //! Datasets of numbers: their element type in the codec's terms, and their bytes in the file's byte order, without type conversion.
 
 use h5zquire::element_type::{ElementType, Fields, FloatFields, IntegerFields};
+use h5zquire::fill_value::fill_bits;
 use hdf5::plist::DatasetCreate;
 use hdf5::{Dataset, Dataspace, Datatype, Hyperslab, SliceOrIndex};
 use hdf5_sys::h5a::H5Aread;
 use hdf5_sys::h5d::{H5D_fill_value_t, H5Dread};
+use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::{H5P_DEFAULT, H5Pfill_value_defined, H5Pget_fill_value};
 use hdf5_sys::h5t::{
-    H5Tget_class, H5Tget_ebias, H5Tget_fields, H5Tget_norm, H5Tget_offset, H5Tget_order, H5Tget_precision, H5Tget_sign,
-    H5Tget_size,
+    H5Tclose, H5Tget_class, H5Tget_ebias, H5Tget_fields, H5Tget_member_offset, H5Tget_member_type, H5Tget_nmembers, H5Tget_norm,
+    H5Tget_offset, H5Tget_order, H5Tget_precision, H5Tget_sign, H5Tget_size, H5Tget_super,
 };
 use quire_codec::{ByteOrder, Scalar};
 
@@ -25,6 +27,17 @@ pub(crate) struct Numbers {
     datatype: Datatype,
     pub(crate) scalar: Scalar,
     pub(crate) byte_order: ByteOrder,
+    /// Whether they are names, as HDF5's booleans are, which no bound may change.
+    pub(crate) is_enumeration: bool,
+}
+
+/// What HDF5 puts where no values were written.
+#[derive(Debug, Clone)]
+pub(crate) struct Filling {
+    /// The fill value's bits, if the dataset defines one.
+    pub(crate) bits: Option<u64>,
+    /// The bytes of an element, in the file's byte order.
+    pub(crate) element: Vec<u8>,
 }
 
 impl Numbers {
@@ -36,44 +49,49 @@ impl Numbers {
         let datatype = dataset.dtype().map_err(|error| format!("its type is not known here: {}", message(error)))?;
         let found = element_type(&datatype)?;
         // The part after the semicolon is advice for creating a dataset, so it is cut off. The size of what is no number does not matter.
-        let end = if matches!(found.fields, Fields::None) { &[';', ','][..] } else { &[';'] };
-        let refused = |error: quire_codec::Error| error.to_string().split(end).next().unwrap_or_default().to_owned();
+        let end = if matches!(found.fields, Fields::None) { &[" of ", ";"][..] } else { &[";"] };
+        let refused = |error: quire_codec::Error| {
+            let text = error.to_string();
+            text[..end.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len())].to_owned()
+        };
         let (scalar, byte_order) = found.scalar().map_err(refused)?;
-        Ok(Self { datatype, scalar, byte_order })
+        Ok(Self { datatype, scalar, byte_order, is_enumeration: found.is_enumeration() })
     }
 
-    /// Bits of the fill value, if the dataset defines one.
+    /// The fill value that the dataset defines, or zeros.
     ///
     /// # Errors
-    /// HDF5's.
-    pub(crate) fn fill_value(&self, properties: &DatasetCreate) -> Result<Option<u64>> {
-        let mut bytes = [0; 8];
+    /// HDF5's, and for a pair whose parts cannot both be kept.
+    pub(crate) fn filling(&self, properties: &DatasetCreate) -> Result<Filling> {
+        let mut element = vec![0; self.scalar.element_size()];
         let mut defined = H5D_fill_value_t::H5D_FILL_VALUE_UNDEFINED;
-        // SAFETY: HDF5 checks identifiers, writes one value of the type, of at most eight bytes, and one state.
-        locked(|| unsafe {
+        // SAFETY: HDF5 checks identifiers, writes one element of the type, for which there is room, and one state.
+        let is_defined = locked(|| unsafe {
             check(H5Pfill_value_defined(properties.id(), &mut defined))?;
-            if defined != H5D_fill_value_t::H5D_FILL_VALUE_USER_DEFINED {
-                return Ok(None);
+            let is_defined = defined == H5D_fill_value_t::H5D_FILL_VALUE_USER_DEFINED;
+            if is_defined {
+                check(H5Pget_fill_value(properties.id(), self.datatype.id(), element.as_mut_ptr().cast()))?;
             }
-            check(H5Pget_fill_value(properties.id(), self.datatype.id(), bytes.as_mut_ptr().cast()))?;
-            if self.byte_order == ByteOrder::Big {
-                bytes[..self.scalar.size()].reverse();
-            }
-            Ok(Some(u64::from_le_bytes(bytes)))
-        })
+            Ok::<_, String>(is_defined)
+        })?;
+        let bits = is_defined.then(|| fill_bits(&element, self.scalar, self.byte_order)).transpose().map_err(message)?;
+        Ok(Filling { bits, element })
     }
 
-    /// Bits of the values of an attribute, converted to this type; none if there is no such attribute, or if it holds no numbers.
+    /// Bits of the values of an attribute, converted to this type; none if there is no such attribute, or if it holds no numbers. Of pairs, those of both parts but 0,
+    /// which is exact in any case.
     pub(crate) fn of_attribute(&self, dataset: &Dataset, name: &Name) -> Vec<u64> {
         let Ok(attribute) = open_attribute(dataset, name) else { return Vec::new() };
         let (Ok(datatype), Ok(space)) = (attribute.dtype(), attribute.space()) else { return Vec::new() };
         // SAFETY: HDF5 checks the identifier.
         let class = locked(|| unsafe { H5Tget_class(datatype.id()) }) as i32;
         let mut bytes = Vec::new();
-        if !(ElementType::is_integer_class(class) || ElementType::is_float_class(class))
-            || space.size() == 0
-            || make_room(&mut bytes, space.size(), self.scalar.size()).is_err()
-        {
+        let can_be_converted = if self.scalar.is_pair() || self.is_enumeration {
+            datatype == self.datatype
+        } else {
+            ElementType::is_integer_class(class) || ElementType::is_float_class(class)
+        };
+        if !can_be_converted || space.size() == 0 || make_room(&mut bytes, space.size(), self.scalar.element_size()).is_err() {
             return Vec::new();
         }
         // SAFETY: `bytes` has room for the attribute's number of values of this type, to which HDF5 converts numbers; it checks identifiers.
@@ -86,16 +104,11 @@ impl Numbers {
             }
             u64::from_le_bytes(bits)
         };
-        if read.is_ok() { bytes.chunks_exact(self.scalar.size()).map(bits).collect() } else { Vec::new() }
-    }
-
-    /// A value in the file's byte order, from its bits.
-    pub(crate) fn bytes_of(&self, bits: u64) -> Vec<u8> {
-        let mut bytes = bits.to_le_bytes()[..self.scalar.size()].to_vec();
-        if self.byte_order == ByteOrder::Big {
-            bytes.reverse();
+        if read.is_err() {
+            return Vec::new();
         }
-        bytes
+        let is_kept = |&bits: &u64| bits != 0 || !self.scalar.is_pair();
+        bytes.chunks_exact(self.scalar.size()).map(bits).filter(is_kept).collect()
     }
 
     /// Reads a box of the dataset into `bytes`.
@@ -104,8 +117,8 @@ impl Numbers {
     /// HDF5's errors, including those of a filter.
     pub(crate) fn read(&self, dataset: &Dataset, ranges: &Ranges, bytes: &mut Vec<u8>) -> Result<()> {
         let (file, memory, count) = spaces(dataset, ranges)?;
-        make_room(bytes, count, self.scalar.size())?;
-        // SAFETY: `bytes` has room for the selection's values of this type, which is one of plain numbers; HDF5 checks identifiers.
+        make_room(bytes, count, self.scalar.element_size())?;
+        // SAFETY: `bytes` has room for the selection's elements of this type, which is one of plain numbers or pairs of them; HDF5 checks identifiers.
         locked(|| unsafe {
             let to = bytes.as_mut_ptr().cast();
             check(H5Dread(dataset.id(), self.datatype.id(), memory.id(), file.id(), H5P_DEFAULT, to))
@@ -135,10 +148,34 @@ pub(super) fn spaces(dataset: &Dataset, ranges: &Ranges) -> Result<(Dataspace, D
 /// The properties of a datatype from which the plugin, too, determines the element type.
 fn element_type(datatype: &Datatype) -> Result<ElementType> {
     let id = datatype.id();
+    let found = number_type(id)?;
+    let ElementType { class, size, .. } = found;
+    // SAFETY: HDF5 checks identifiers and numbers of members, and each type that it makes for us is closed.
+    locked(|| unsafe {
+        let part = |id: hid_t| {
+            check(if id < 0 { -1 } else { 0 })?;
+            let found = number_type(id);
+            check(H5Tclose(id))?;
+            found
+        };
+        if ElementType::is_complex_class(class) {
+            let part = part(H5Tget_super(id))?;
+            return Ok(ElementType::of_two(class, size, [(0, part), (part.size, part)]));
+        }
+        if !ElementType::is_compound_class(class) || H5Tget_nmembers(id) != 2 {
+            return Ok(found);
+        }
+        let member = |index| Ok::<_, String>((H5Tget_member_offset(id, index), part(H5Tget_member_type(id, index))?));
+        Ok(ElementType::of_two(class, size, [member(0)?, member(1)?]))
+    })
+}
+
+/// Those of a type of numbers or of names for them; of others class and size.
+fn number_type(id: hid_t) -> Result<ElementType> {
     // SAFETY: HDF5 checks identifiers, and writes one number to each pointer.
     locked(|| unsafe {
         let (class, size, order) = (H5Tget_class(id) as i32, H5Tget_size(id), H5Tget_order as unsafe extern "C" fn(_) -> _);
-        let fields = if ElementType::is_integer_class(class) {
+        let fields = if ElementType::is_integer_class(class) || ElementType::is_enumeration_class(class) {
             let (precision, offset, sign) = (H5Tget_precision(id), H5Tget_offset(id), H5Tget_sign(id) as i32);
             Fields::Integer(IntegerFields { precision, offset, sign })
         } else if ElementType::is_float_class(class) {

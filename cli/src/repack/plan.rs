@@ -50,7 +50,7 @@ impl Task {
     /// Bytes of the values that are written.
     pub(super) fn bytes_written(&self) -> u64 {
         let values = |ranges: &Vec<(usize, usize)>| ranges.iter().map(|&(_, count)| count as u64).product::<u64>();
-        self.boxes.iter().map(values).sum::<u64>() * self.source.numbers.scalar.size() as u64
+        self.boxes.iter().map(values).sum::<u64>() * self.source.numbers.scalar.element_size() as u64
     }
 
     /// For comparing its values with those of the copy.
@@ -144,16 +144,17 @@ impl Rules<'_> {
         let is_named = is_set || only.named.contains(&token);
         let source = arguments.choice.source(named, is_named)?;
         let Options { config: given, brick } = options::parse(given).map_err(message)?;
-        // A bound that is set for one dataset is meant for its integers, too.
-        let config = if is_set { given } else { arguments.choice.config(given, &source) };
+        // A bound that is set for one dataset is meant for its integers, too, but not for names.
+        let config = if is_set && !source.numbers.is_enumeration { given } else { arguments.choice.config(given, &source) };
         let (chunk, note) = self.chunk(&source)?;
         let boxes = written_boxes(&source.dataset, &chunk)?;
         let options = options::format(&Options { config, brick });
         let words = cd_values::from_options(&options).map_err(message)?;
         let config = Config { fill_value: source.fill_value, ..config };
         let dims: Vec<u64> = chunk.iter().map(|&side| side as u64).collect();
-        let shape = quire_codec::Shape::fold(&dims).and_then(|shape| shape.in_bricks(brick)).map_err(message)?;
-        let layout = Layout { scalar: source.numbers.scalar, byte_order: source.numbers.byte_order, shape };
+        let layout = Layout::of_chunk(source.numbers.scalar, source.numbers.byte_order, &dims)
+            .and_then(|layout| layout.in_bricks(brick))
+            .map_err(message)?;
         quire_codec::check_bound(&layout, &config).map_err(message)?;
         Ok(Task { path, source, options, config, words, layout, chunk, note, boxes, is_named })
     }
@@ -168,7 +169,7 @@ impl Rules<'_> {
             return Ok((sides.iter().zip(limits).map(|(&side, most)| side.min(most)).collect(), None));
         }
         let Some(own) = source.dataset.chunk() else { return Ok((block_of(extents), None)) };
-        Ok(match SmallChunks::of(&own, extents, source.numbers.scalar.size(), TINY_CHUNK) {
+        Ok(match SmallChunks::of(&own, extents, source.numbers.scalar.element_size(), TINY_CHUNK) {
             Some(small) => {
                 let note = format!(
                     "its chunks of {} are too small to compress: the copy has {}",

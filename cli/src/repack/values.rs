@@ -21,7 +21,7 @@ use crate::slabs::{ChunkReader, ReadChunk};
 /// HDF5's and the plugin's.
 pub(super) fn write(task: &Task, dataset: &Dataset, jobs: usize, bar: &ProgressBar) -> Result<usize, String> {
     let compressing = Compressing::new(task)?;
-    let each = task.layout.scalar.size();
+    let each = task.layout.scalar.element_size();
     // With a history each chunk depends on those that its thread has compressed before.
     let jobs = if task.config.adapt == AdaptPolicy::History { 1 } else { jobs };
     let reader = RefCell::new(ChunkReader::new(&task.source, &task.chunk, &task.boxes));
@@ -61,12 +61,11 @@ struct Buffers {
 
 impl<'a> Compressing<'a> {
     fn new(task: &'a Task) -> Result<Self, String> {
-        let numbers = &task.source.numbers;
         Ok(Self {
             task,
             codec: Codec::get()?,
-            fill: task.source.fill_value.map(|bits| numbers.bytes_of(bits)),
-            padding: numbers.bytes_of(task.source.fill_value.unwrap_or(0)),
+            fill: task.source.fill_value.map(|_| task.source.filling.clone()),
+            padding: task.source.filling.clone(),
         })
     }
 

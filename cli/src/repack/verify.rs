@@ -72,7 +72,7 @@ fn compressed(task: &Task, dataset: &Dataset, jobs: usize, bar: &ProgressBar) ->
         return Err("HDF5 stored it without the filter".to_owned());
     }
     let Task { source, config, boxes, chunk, .. } = task;
-    let (each, mut difference) = (source.numbers.scalar.size(), Difference::default());
+    let (each, mut difference) = (source.numbers.scalar.element_size(), Difference::default());
     let reader = RefCell::new(ChunkReader::new(source, chunk, boxes));
     let copy = Copied::new(dataset, source)?;
     jobs::pipeline(

@@ -107,7 +107,7 @@ impl<'a> Ladder<'a> {
 
     /// The step, about `finest` or more, of the grid on which some values were rounded before. `wanted` is the step that the chunk would have without them.
     pub(super) fn earlier_step(&self, finest: f64, wanted: f64) -> Result<Option<f64>> {
-        let earlier = match self.layout.scalar {
+        let earlier = match self.layout.scalar.of_values() {
             Scalar::F32 => self.search::<f32>(finest, wanted)?,
             Scalar::F64 => self.search::<f64>(finest, wanted)?,
             _ => None,
@@ -132,7 +132,7 @@ impl<'a> Ladder<'a> {
     }
 
     fn fraction_bits(&self) -> i32 {
-        if self.layout.scalar == Scalar::F32 { 23 } else { 52 }
+        if self.layout.scalar.of_values() == Scalar::F32 { 23 } else { 52 }
     }
 
     /// Distance of neighbouring numbers of the type at the chunk's largest magnitude.

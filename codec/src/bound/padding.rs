@@ -7,23 +7,27 @@ use crate::error::Result;
 use crate::layout::{Layout, MAX_RANK, Shape};
 use crate::memory::reserve;
 
-/// A chunk without its padding, and the layout of the rest. Along each axis, the last layers whose bytes are all 0 are left out, but one layer stays. Without
-/// padding, this is the chunk itself.
+/// A chunk's values without its padding, and the layout of the rest. Along each axis, the last layers whose bytes are all 0 are left out, but one layer stays. Of
+/// pairs, a layer has both parts. Without padding, this is the chunk itself.
 ///
 /// # Errors
 /// `OutOfMemory`.
 pub(crate) fn without_padding<'a>(chunk: &'a [u8], layout: &Layout) -> Result<(Cow<'a, [u8]>, Layout)> {
-    let dims = layout.shape.dims();
-    let rank = dims.len();
-    let mut all_counted = [1; MAX_RANK];
-    let counted = &mut all_counted[..rank];
-    counted.copy_from_slice(dims);
+    // The first axis has what a layer has a share of: the parts of pairs, or one array.
+    let parts = if layout.scalar.is_pair() { 2 } else { 1 };
+    let rank = 1 + layout.shape.dims().len();
+    let mut all_dims = [parts; 1 + MAX_RANK];
+    let dims = &mut all_dims[..rank];
+    dims[1..].copy_from_slice(layout.shape.dims());
+    dims[1] /= parts;
+    let mut all_counted = all_dims;
+    let (dims, counted) = (&all_dims[..rank], &mut all_counted[..rank]);
     // Bytes from one index to the next along each axis, slowest axis first.
-    let mut strides = [layout.scalar.size(); MAX_RANK];
+    let mut strides = [layout.scalar.size(); 1 + MAX_RANK];
     for axis in (1..rank).rev() {
         strides[axis - 1] = strides[axis] * dims[axis] as usize;
     }
-    for axis in 0..rank {
+    for axis in 1..rank {
         let period = strides[axis] * dims[axis] as usize;
         let is_zero = |layer: u64| {
             let start = layer as usize * strides[axis];
@@ -36,7 +40,11 @@ pub(crate) fn without_padding<'a>(chunk: &'a [u8], layout: &Layout) -> Result<(C
     if *counted == *dims {
         return Ok((Cow::Borrowed(chunk), *layout));
     }
-    let layout = Layout { shape: Shape::new(counted)?, ..*layout };
+    let mut shape = [1; MAX_RANK];
+    let shape = &mut shape[..rank - 1];
+    shape.copy_from_slice(&counted[1..]);
+    shape[0] *= parts;
+    let layout = Layout { shape: Shape::new(shape)?, ..*layout };
     let mut kept = Vec::new();
     reserve(&mut kept, layout.chunk_bytes() as usize)?;
     copy_box(chunk, counted, &strides[..rank], &mut kept);
@@ -75,6 +83,19 @@ mod tests {
         let (kept, found) = without_padding(&chunk, &layout(&[4, 5, 6])).unwrap();
         assert_eq!(found, layout(&[2, 3, 4]));
         assert_eq!(*kept, bytes(100..124));
+    }
+
+    #[test]
+    fn padding_of_pairs_is_left_out_of_both_parts() {
+        // 2 x 3 pairs in a chunk of 4 x 5, whose second parts alone end in zeros.
+        let value =
+            |part: usize, y: usize, x: usize| if y < 2 && x < 3 - part { (100 + 10 * part + 3 * y + x) as f32 } else { 0.0 };
+        let chunk: Vec<u8> = (0..40).flat_map(|index| value(index / 20, index / 5 % 4, index % 5).to_le_bytes()).collect();
+        let pairs = |dims| Layout { scalar: Scalar::C64, ..layout(dims) };
+        let (kept, found) = without_padding(&chunk, &pairs(&[8, 5])).unwrap();
+        assert_eq!(found, pairs(&[4, 3]));
+        let expected = [100.0f32, 101.0, 102.0, 103.0, 104.0, 105.0, 110.0, 111.0, 0.0, 113.0, 114.0, 0.0];
+        assert_eq!(*kept, expected.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>());
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Chooses code that is compiled for a type of values by the chunk's [`crate::Scalar`], known at run time.
 
-/// Runs `$body` with `$type` as the floating-point type of a [`crate::Scalar`], and `$other` for integers.
+/// Runs `$body` with `$type` as the floating-point type of a [`crate::Scalar`]'s values, and `$other` for integers.
 macro_rules! with_float {
     ($scalar:expr, $type:ident => $body:expr, else $other:expr) => {
         match $scalar {
-            $crate::Scalar::F32 => {
+            $crate::Scalar::F32 | $crate::Scalar::C64 => {
                 type $type = f32;
                 $body
             }
-            $crate::Scalar::F64 => {
+            $crate::Scalar::F64 | $crate::Scalar::C128 => {
                 type $type = f64;
                 $body
             }

@@ -211,7 +211,9 @@ impl Header {
         if coding == Coding::Stored && left_out != greatest(shape.dims()) {
             return Err(wrong(CODING_AT, format_args!("the left-out extent is number {left_out}, which is not the greatest")));
         }
-        Ok(Self { coding, layout: Layout { scalar, byte_order, shape } })
+        let layout = Layout { scalar, byte_order, shape };
+        layout.check_pairs().map_err(|error| error.reworded(|error| wrong(EXTENTS_AT, format_args!("{error}"))))?;
+        Ok(Self { coding, layout })
     }
 }
 
@@ -331,7 +333,7 @@ mod tests {
     #[test]
     fn headers_of_every_type_coding_and_rank_come_back() {
         let shapes = [&[1][..], &[128], &[129], &[1 << 48], &[7, 1], &[2, 3, 5], &[1 << 12; 4], &[129, 129, 129, 1 << 26]];
-        for scalar in [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::BF16, Scalar::I8, Scalar::U64] {
+        for scalar in Scalar::ALL {
             for coding in Coding::ALL.into_iter().filter(|&coding| coding != Coding::Stored) {
                 for dims in shapes {
                     let layout = Layout { scalar, byte_order: ByteOrder::Little, shape: Shape::new(dims).unwrap() };
@@ -343,6 +345,8 @@ mod tests {
                     let is_for_floats = matches!(coding, Coding::Quantized | Coding::Logarithmic);
                     if if scalar.is_float() { coding == Coding::Steps } else { is_for_floats } {
                         assert!(read.unwrap_err().to_string().contains("is not for value type"), "{coding:?} of {scalar:?}");
+                    } else if scalar.is_pair() && dims[0] % 2 == 1 {
+                        assert!(read.unwrap_err().to_string().contains("it must be even"), "{dims:?} of {scalar:?}");
                     } else {
                         assert_eq!(read, Ok(header));
                     }
@@ -355,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_stored_chunk_has_all_extents_but_the_greatest() {
-        for scalar in Scalar::ALL {
+        for scalar in Scalar::ALL.into_iter().filter(|scalar| !scalar.is_pair()) {
             for (dims, len) in [(&[1][..], 12), (&[300], 12), (&[1, 2, 3], 12), (&[3, 3, 3, 3], 16), (&[129, 2, 130, 3], 16)] {
                 let layout = Layout { scalar, byte_order: ByteOrder::Big, shape: Shape::new(dims).unwrap() };
                 let header = Header { coding: Coding::Stored, layout };
@@ -368,6 +372,13 @@ mod tests {
                 let read = Header::read_from(&stream);
                 assert!(read.is_err() || (scalar.size() == 1 && dims.len() == 1), "{read:?}");
             }
+        }
+        for (values, is_even) in [(2, true), (3, false), (300, true)] {
+            let layout = Layout { scalar: Scalar::C128, byte_order: ByteOrder::Little, shape: Shape::new(&[values]).unwrap() };
+            let header = Header { coding: Coding::Stored, layout };
+            let mut stream = sealed(&header);
+            stream.resize(stream.len() + 8 * values as usize, 7);
+            assert_eq!(Header::read_from(&stream).is_ok(), is_even, "{values} values in pairs");
         }
         let stored = |axes: u8, extents: &[u8], values: usize| {
             let mut stream = [&[b'Q', b'U', b'I', 0x90, 0, 0, 0, 0, 4, axes << 4][..], extents].concat();
@@ -409,7 +420,7 @@ mod tests {
             (VERSION_AT, &[0x85], "format version 0.5"),
             (VERSION_AT, &[0x87], "format version 0.7"),
             (VERSION_AT, &[0x96], "format version 1.6"),
-            (TYPE_AT, &[12], "value type 12"),
+            (TYPE_AT, &[14], "value type 14"),
             (CODING_AT, &[0x16], "coding 6"),
             (CODING_AT, &[0x52], "the left-out extent of a quantized chunk of rank 2 is number 1"),
             (EXTENTS_AT, &[0x80, 0], "the last of the 2 bytes of an extent is 0"),

@@ -3,10 +3,10 @@
 use quire_codec::stages::inspect::Description;
 use quire_codec::stages::predictor::InterpolationKind;
 use quire_codec::{
-    ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Shape, Workspace, check_bound,
+    ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Workspace, check_bound,
 };
 
-use crate::common::checks::Number;
+use crate::common::checks::{Number, elements_of};
 use crate::common::{Random, books};
 use crate::fields::{Field, Planter, Scale, bits_of, ends, pick};
 
@@ -107,9 +107,12 @@ pub(crate) fn predictor(random: &mut Random) -> PredictorPolicy {
 fn layout(random: &mut Random) -> Layout {
     const PRIMES: [u64; 9] = [2, 3, 5, 7, 11, 13, 17, 19, 23];
     // Types with more paths through the encoder come more often.
-    const SCALARS: [Scalar; 22] = {
+    const SCALARS: [Scalar; 26] = {
         use Scalar::*;
-        [F32, F32, F32, F32, F64, F64, F64, F64, F16, F16, BF16, BF16, I8, U8, I16, U16, I32, U32, I64, I64, U64, U64]
+        [
+            F32, F32, F32, F32, F64, F64, F64, F64, F16, F16, BF16, BF16, I8, U8, I16, U16, I32, U32, I64, I64, U64, U64, C64,
+            C64, C128, C128,
+        ]
     };
     let dims = match random.below(32) {
         0 => vec![1; 1 + random.below(4) as usize],
@@ -123,11 +126,8 @@ fn layout(random: &mut Random) -> Layout {
         }
         _ => pick(random, &[&[40, 40, 40][..], &[128, 256], &[3, 20, 24, 24], &[64, 64, 16], &[30_011]]).to_vec(),
     };
-    Layout {
-        scalar: pick(random, &SCALARS),
-        byte_order: pick(random, &[ByteOrder::Little, ByteOrder::Big]),
-        shape: Shape::new(&dims).unwrap(),
-    }
+    let scalar = pick(random, &SCALARS);
+    crate::common::layout(scalar, pick(random, &[ByteOrder::Little, ByteOrder::Big]), &dims)
 }
 
 fn error_bound(random: &mut Random, scale: &Scale, scalar: Scalar) -> ErrorBound {
@@ -147,7 +147,7 @@ fn error_bound(random: &mut Random, scale: &Scale, scalar: Scalar) -> ErrorBound
             0 => 1000.0 * (1.0 - random.share()),
             // About as much noise as rounding to the type leaves.
             1..4 => {
-                let of_type = match scalar {
+                let of_type = match scalar.of_values() {
                     Scalar::F32 => 150.0,
                     Scalar::F64 => 325.0,
                     Scalar::F16 => 75.0,
@@ -250,11 +250,11 @@ pub(crate) fn plant_fill(random: &mut Random, fill: u64, values: &mut [u64]) {
 
 /// Fills the end of a chunk up with zeros, as HDF5 does at the edges of a dataset.
 fn pad(random: &mut Random, layout: &Layout, values: &mut [u64]) {
-    let dims = layout.shape.dims();
+    let (each, dims) = elements_of(layout);
     let kept: Vec<u64> =
         dims.iter().map(|&extent| if random.below(2) == 0 { extent } else { 1 + random.below(extent) }).collect();
     for (index, value) in values.iter_mut().enumerate() {
-        let mut rest = index as u64;
+        let mut rest = index as u64 / each;
         for (&extent, &kept) in dims.iter().zip(&kept).rev() {
             if rest % extent >= kept {
                 *value = 0;

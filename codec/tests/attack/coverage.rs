@@ -16,7 +16,7 @@ type Occurs = fn(Scalar) -> bool;
 #[derive(Debug, Default)]
 pub(crate) struct Coverage {
     /// For each value type.
-    streams: BTreeMap<Row, [u64; 12]>,
+    streams: BTreeMap<Row, [u64; Scalar::ALL.len()]>,
     /// Of chunks of f32 and f64 whose grid the bound gives: those that were interpolated because the encoder chose so, and those where it had the choice.
     pub(crate) chosen: (u64, u64),
     /// All streams that are interpolated, and all streams.
@@ -49,7 +49,7 @@ impl Coverage {
         let is_interpolated = u64::from(row.1 == "interpolation");
         self.interpolated.0 += is_interpolated;
         self.interpolated.1 += 1;
-        let has_fine_grid = matches!(found.header.layout.scalar, Scalar::F32 | Scalar::F64) && coding == "quantized";
+        let has_fine_grid = matches!(found.header.layout.scalar.of_values(), Scalar::F32 | Scalar::F64) && coding == "quantized";
         if has_fine_grid && config.predictor == PredictorPolicy::Auto && config.coding != CodingPolicy::Bitshuffle {
             self.chosen.0 += is_interpolated;
             self.chosen.1 += 1;
@@ -76,7 +76,7 @@ impl Coverage {
                 rows.push((("steps", differences, code), |scalar| !scalar.is_float()));
                 rows.push((("logarithmic", differences, code), Scalar::is_float));
             }
-            rows.push((("quantized", "interpolation", code), |scalar| matches!(scalar, Scalar::F32 | Scalar::F64)));
+            rows.push((("quantized", "interpolation", code), |scalar| matches!(scalar.of_values(), Scalar::F32 | Scalar::F64)));
         }
         let count = |row: Row, scalar: Scalar| self.streams.get(&row).map_or(0, |counts| counts[index(scalar)]);
         let empty = |(row, occurs): (Row, Occurs)| {

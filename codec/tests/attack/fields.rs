@@ -34,7 +34,7 @@ fn integer(scalar: Scalar, value: i128) -> u64 {
 /// Bits of the number that is nearest in the type. Finite numbers stay finite.
 fn number(scalar: Scalar, value: f64) -> u64 {
     let value = if value.is_finite() { value.clamp(-greatest(scalar), greatest(scalar)) } else { value };
-    match scalar {
+    match scalar.of_values() {
         Scalar::F32 => u64::from((value as f32).to_bits()),
         Scalar::F64 => value.to_bits(),
         Scalar::F16 => u64::from(Binary16::from_f64(value).to_bits()),
@@ -45,7 +45,7 @@ fn number(scalar: Scalar, value: f64) -> u64 {
 
 /// The greatest finite value of a type.
 fn greatest(scalar: Scalar) -> f64 {
-    match scalar {
+    match scalar.of_values() {
         Scalar::F16 => 65_504.0,
         Scalar::BF16 => Number::from_bits(scalar, 0x7f7f).value,
         Scalar::F32 => f64::from(f32::MAX),
@@ -68,7 +68,7 @@ impl Scale {
     pub(crate) fn any(random: &mut Random, scalar: Scalar) -> Self {
         let greatest = greatest(scalar);
         let size = if scalar.is_float() {
-            let least = match scalar {
+            let least = match scalar.of_values() {
                 Scalar::F16 => 2f64.powi(-24),
                 Scalar::F64 => f64::from_bits(1),
                 _ => f64::from(f32::from_bits(1)),

@@ -28,7 +28,7 @@ impl Number {
             Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64 => Some(i128::from(bits)),
             _ => None,
         };
-        let value = match scalar {
+        let value = match scalar.of_values() {
             Scalar::F32 => f64::from(f32::from_bits(bits as u32)),
             Scalar::F64 => f64::from_bits(bits),
             Scalar::F16 => Binary16::from_bits(bits as u16).to_f64(),
@@ -195,11 +195,19 @@ fn finite(values: &[Number], fill: Option<u64>) -> Vec<Number> {
     values.iter().filter(|x| x.value.is_finite() && Some(x.bits) != fill).copied().collect()
 }
 
+/// Values of an element, and extents of the chunk in elements.
+pub(crate) fn elements_of(layout: &Layout) -> (u64, Vec<u64>) {
+    let each = if layout.scalar.is_pair() { 2 } else { 1 };
+    let mut dims = layout.shape.dims().to_vec();
+    dims[0] /= each;
+    (each, dims)
+}
+
 /// Where along each axis the values end that count for a range: behind it all bytes of the chunk are 0 (FORMAT.md §11).
-fn counted_extents(values: &[Number], dims: &[u64]) -> Vec<u64> {
+fn counted_extents(values: &[Number], each: u64, dims: &[u64]) -> Vec<u64> {
     let mut ends = vec![1; dims.len()];
     for (index, _) in values.iter().enumerate().filter(|(_, x)| x.bits != 0) {
-        let mut rest = index as u64;
+        let mut rest = index as u64 / each;
         for (end, &extent) in ends.iter_mut().zip(dims).rev() {
             *end = (*end).max(rest % extent + 1);
             rest /= extent;
@@ -210,14 +218,14 @@ fn counted_extents(values: &[Number], dims: &[u64]) -> Vec<u64> {
 
 /// Whether each value is before the padding of the chunk.
 fn is_counted(values: &[Number], layout: &Layout) -> Vec<bool> {
-    let dims = layout.shape.dims();
-    let ends = counted_extents(values, dims);
+    let (each, dims) = elements_of(layout);
+    let ends = counted_extents(values, each, &dims);
     if ends == dims {
         return vec![true; values.len()];
     }
     let is_inside = |index: usize| {
-        let mut rest = index as u64;
-        ends.iter().zip(dims).rev().all(|(&end, &extent)| {
+        let mut rest = index as u64 / each;
+        ends.iter().zip(&dims).rev().all(|(&end, &extent)| {
             let at = rest % extent;
             rest /= extent;
             at < end

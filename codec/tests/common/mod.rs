@@ -185,7 +185,7 @@ pub(crate) fn chunk(values: &[f64], layout: &Layout, seed: u64) -> Vec<u8> {
         .flat_map(|&value| {
             // A NaN's payload must survive as well.
             let payload = if value.is_nan() { random.next() } else { 0 };
-            let bits = match layout.scalar {
+            let bits = match layout.scalar.of_values() {
                 Scalar::F32 => u64::from((value as f32).to_bits() | payload as u32 & 0x803f_ffff),
                 Scalar::F64 => value.to_bits() | payload & 0x8007_ffff_ffff_ffff,
                 Scalar::F16 => u64::from(Binary16::from_f64(value).to_bits() | payload as u16 & 0x81ff),
@@ -198,6 +198,7 @@ pub(crate) fn chunk(values: &[f64], layout: &Layout, seed: u64) -> Vec<u8> {
                 Scalar::U32 => u64::from((value * 1e7 + 2e9) as u32),
                 Scalar::I64 => (value * 1e15) as i64 as u64,
                 Scalar::U64 => (value * 1e15 + 5e15) as u64,
+                Scalar::C64 | Scalar::C128 => unreachable!("values are no pairs"),
             };
             in_order(&bits.to_le_bytes()[..layout.scalar.size()], layout.byte_order)
         })
@@ -246,8 +247,13 @@ pub(crate) fn read(chunk: &[u8], layout: &Layout) -> Vec<Read> {
         .collect()
 }
 
+/// The layout of a chunk of `dims` elements.
 pub(crate) fn layout(scalar: Scalar, byte_order: ByteOrder, dims: &[u64]) -> Layout {
-    Layout { scalar, byte_order, shape: Shape::new(dims).unwrap() }
+    let mut dims = dims.to_vec();
+    if scalar.is_pair() {
+        dims[0] *= 2;
+    }
+    Layout { scalar, byte_order, shape: Shape::new(&dims).unwrap() }
 }
 
 /// As [`check_config`], with a bound and a policy alone.

@@ -12,6 +12,7 @@ use super::touched::TouchedChunks;
 use crate::FILTER_ID;
 use crate::cd_values::{CdValues, MAX_WORDS};
 use crate::fence::Failure;
+use crate::fill_value::MOST_ELEMENT_BYTES;
 use crate::h5api::Library;
 
 /// Which way the values go.
@@ -36,8 +37,8 @@ pub(super) struct Facts {
     pub(super) touched: TouchedChunks,
     pub(super) layout: Layout,
     pub(super) dense: Dense,
-    /// One value: what is where the file has no data.
-    pub(super) filling: [u8; 8],
+    /// One element: what is where the file has no data.
+    pub(super) filling: [u8; MOST_ELEMENT_BYTES],
 }
 
 /// A dataset that can be read or written, and the box of it.
@@ -56,14 +57,14 @@ struct Named((Scalar, ByteOrder));
 impl fmt::Display for Named {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scalar, byte_order) = self.0;
-        write!(formatter, "{scalar:?} {byte_order:?} endian")
+        write!(formatter, "{scalar} {byte_order:?} endian")
     }
 }
 
 impl Facts {
     /// A chunk as HDF5 makes it before there are data.
     pub(super) fn fill(&self, chunk: &mut [u8]) {
-        let value = &self.filling[..self.layout.scalar.size()];
+        let value = &self.filling[..self.layout.scalar.element_size()];
         if value.iter().all(|&byte| byte == 0) {
             chunk.fill(0);
         } else {
@@ -122,7 +123,7 @@ impl Suitable {
             }
         }
         let (extents, chunk) = (library.extents(dataset)?, library.chunk_extents(dcpl)?);
-        let dense = Dense::new(&chunk, layout.scalar.size())?;
+        let dense = Dense::new(&chunk, layout.scalar.element_size())?;
         if (dense.bytes() as u64, (layout.scalar, layout.byte_order)) != (layout.chunk_bytes(), found)
             || chunk.len() != extents.len()
         {
@@ -135,7 +136,7 @@ impl Suitable {
         let whole = TouchedChunks::new(&extents, &chunk, &[0; super::touched::MOST_AXES][..extents.len()], &extents);
         let touched = TouchedChunks::new(&extents, &chunk, selection.start, selection.count)?;
         Ok(Self {
-            facts: Facts { touched, layout, dense, filling: library.filling(dcpl, type_id.id(), layout.scalar.size())? },
+            facts: Facts { touched, layout, dense, filling: library.filling(dcpl, type_id.id(), layout.scalar.element_size())? },
             config,
             all_chunks: whole.map_or(u64::MAX, |touched| touched.count() as u64),
             // A file that is open for writing may change between two calls of HDF5: chunks move, and others take their place.

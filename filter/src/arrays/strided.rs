@@ -204,6 +204,7 @@ unsafe fn walk(steps: &[Step], run: usize, from: *const u8, to: *mut u8) {
             ([], 2) => each::<2>(step, from, to),
             ([], 4) => each::<4>(step, from, to),
             ([], 8) => each::<8>(step, from, to),
+            ([], 16) => each::<16>(step, from, to),
             _ => (0..step.len as isize).for_each(|at| walk(faster, run, from.offset(at * step.from), to.offset(at * step.to))),
         }
     }
@@ -256,7 +257,7 @@ mod tests {
 
     #[test]
     fn values_in_any_strides_come_back() {
-        for size in [1, 2, 4, 8] {
+        for size in [1, 2, 4, 8, 16] {
             let bytes = size as isize;
             for chunk in [[2, 3, 5], [4, 6, 8], [1, 1, 1], [5, 1, 8]] {
                 // C order; transposed; reversed; every other value; with gaps between rows.

@@ -21,7 +21,8 @@ const BOUND: f64 = 1e-3;
 fn facts(start: &[u64], count: &[u64]) -> Facts {
     let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape: Shape::new(&CHUNK).expect("a shape") };
     let touched = TouchedChunks::new(&EXTENTS, &CHUNK, start, count).expect("a box");
-    let filling = [0, 0, 0xc0, 0x3f, 0, 0, 0, 0]; // 1.5
+    let mut filling = [0; 16];
+    filling[..4].copy_from_slice(&1.5f32.to_le_bytes());
     Facts { touched, layout, dense: Dense::new(&CHUNK, 4).expect("a chunk"), filling }
 }
 

@@ -378,7 +378,7 @@ unsafe fn begin(
         false => unsafe { slice_from_raw(values.start, rank, "start")? },
     };
     let value_type = value_type_of(values.value_type)?;
-    let size = value_type.0.size();
+    let size = value_type.0.element_size();
     let strides = if values.strides.is_null() {
         Strided::in_c_order(count, size)?
     } else {

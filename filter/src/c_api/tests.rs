@@ -3,11 +3,14 @@
 use std::ffi::CString;
 use std::ptr::{null, null_mut};
 
+use quire_codec::Shape;
+
 use super::*;
 
 const F32: u32 = 0;
 const F64_BIG: u32 = 129;
 const I16: u32 = 6;
+const C64: u32 = 12;
 
 /// What a call has delivered: its status, and its bytes.
 fn call(body: impl FnOnce(*mut Bytes) -> c_int) -> (c_int, Vec<u8>) {
@@ -80,6 +83,26 @@ fn an_array_comes_back_within_its_bound_with_type_and_extents() {
 }
 
 #[test]
+fn complex_numbers_have_the_extents_of_their_array() {
+    // 5 x 100 numbers: a ramp of 1000 values side by side.
+    let values = ramp(1000);
+    let fill = [[0; 4], values[12..16].try_into().expect("four bytes")].concat();
+    let (status, stream) = compress("abs=1e-3", C64, &[5, 100], Some(&fill), &values);
+    assert_eq!(status, OK);
+    let mut layout = ArrayLayout { value_type: 99, rank: 0, extents: [0; MAX_RANK] };
+    // SAFETY: a slice with its length, and a layout.
+    let (status, _) = call(|reason| unsafe { quire_read_layout(stream.as_ptr().cast(), stream.len(), &mut layout, reason) });
+    assert_eq!((status, layout.value_type, layout.rank, layout.extents), (OK, C64, 2, [5, 100, 1, 1]));
+    assert!(describe(&stream).1.contains(r#""value_type":"c8","byte_order":"little","extents":[5, 100]"#));
+    let (status, decoded, _) = decompress(&stream, values.len());
+    assert_eq!((status, &decoded[12..16]), (OK, &values[12..16]));
+    let number = |bytes: &[u8]| f64::from(f32::from_le_bytes(bytes.try_into().expect("four bytes")));
+    assert!(values.chunks(4).zip(decoded.chunks(4)).all(|(before, after)| (number(before) - number(after)).abs() <= 1e-3));
+    let (status, reason) = compress("abs=1", C64, &[5, 100], Some(&values[8..16]), &values);
+    assert!(status == INVALID && String::from_utf8_lossy(&reason).contains("two different parts"));
+}
+
+#[test]
 fn the_stream_is_the_filters() {
     let values = ramp(3000);
     let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape: Shape::new(&[3000]).expect("a shape") };
@@ -111,7 +134,7 @@ fn what_is_wrong_is_said() {
     };
     wrong("abs=-1", F32, &[100], "absolute error bound is -1");
     wrong("", F32, &[100], "they have no bound");
-    wrong("abs=1", 12, &[100], "value type 12 is unknown");
+    wrong("abs=1", 14, &[100], "value type 14 is unknown");
     wrong("abs=1", 300, &[100], "value type 300 is unknown");
     wrong("abs=1", F32, &[99], "the array has 400 bytes, its type and extents [99] say 396");
     wrong("abs=1", F32, &[], "0 dimensions");

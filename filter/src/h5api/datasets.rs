@@ -14,6 +14,7 @@ use quire_codec::{Error, memory};
 
 use super::{Library, MAX_DATASPACE_RANK};
 use crate::fence::Failure;
+use crate::fill_value::MOST_ELEMENT_BYTES;
 use crate::message::{Lossy, OsError};
 
 /// A result that says which call has failed, and why.
@@ -181,8 +182,8 @@ impl Library {
         Ok(options != 0)
     }
 
-    /// The bytes with which HDF5 fills a new chunk, as far as the data do not: one value of a type of `size` bytes.
-    pub(crate) fn filling(&self, dcpl: hid_t, type_id: hid_t, size: usize) -> Outcome<[u8; 8]> {
+    /// The bytes with which HDF5 fills a new chunk, as far as the data do not: one element of a type of `size` bytes.
+    pub(crate) fn filling(&self, dcpl: hid_t, type_id: hid_t, size: usize) -> Outcome<[u8; MOST_ELEMENT_BYTES]> {
         type Number = unsafe extern "C" fn(hid_t, *mut c_int) -> herr_t;
         type Get = unsafe extern "C" fn(hid_t, hid_t, *mut c_void) -> herr_t;
         // SAFETY: these are their signatures in every HDF5 since 1.8; a C enum is an int.
@@ -193,15 +194,15 @@ impl Library {
                 self.function::<Get>(c"H5Pget_fill_value")?,
             )
         };
-        let (mut when, mut status, mut bytes) = (0, 0, [0; 8]);
-        assert!(size <= bytes.len(), "the codec's values have 8 bytes and less");
+        let (mut when, mut status, mut bytes) = (0, 0, [0; MOST_ELEMENT_BYTES]);
+        assert!(size <= bytes.len(), "elements of the codec's types have 16 bytes and less");
         // SAFETY: HDF5 checks the identifier and writes one int each.
         let (time, defined) = unsafe { (time(dcpl, &mut when), defined(dcpl, &mut status)) };
         self.succeed(c"H5Pget_fill_time", time)?;
         self.succeed(c"H5Pfill_value_defined", defined)?;
         // Without a value, or if told never to fill, HDF5 writes zeros.
         if status == H5D_FILL_VALUE_USER_DEFINED as c_int && when != H5D_FILL_TIME_NEVER as c_int {
-            // SAFETY: HDF5 writes one value of the type, which has `size` bytes.
+            // SAFETY: HDF5 writes one element of the type, which has `size` bytes.
             self.succeed(c"H5Pget_fill_value", unsafe { get(dcpl, type_id, bytes.as_mut_ptr().cast()) })?;
         }
         Ok(bytes)

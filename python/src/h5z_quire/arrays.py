@@ -19,10 +19,10 @@ BytesLike = Any
 def compress(values: npt.ArrayLike, quire: Quire | str, *, fill_value: Any = None) -> bytes:
     """The stream of an array.
 
-    values      an array of any shape of float16, float32, float64, bfloat16 (of ml_dtypes), or integers of 8 to 64 bits, in either byte order. One that
-                does not lie in C order in memory is copied; a bare number counts as one of shape (1,)
+    values      an array of any shape of float16, float32, float64, bfloat16 (of ml_dtypes), complex64, complex128, or integers of 8 to 64 bits, in either
+                byte order. One that does not lie in C order in memory is copied; a bare number counts as one of shape (1,)
     quire       what to keep, as a Quire or as options: `compress(x, Quire(abs=1e-3))`, `compress(x, "rel=1e-4")`
-    fill_value  a value that comes back bit for bit, whatever the bound allows
+    fill_value  a value that comes back bit for bit, whatever the bound allows. The parts of a complex one must be equal, or one of them 0 or not finite
 
     Raises ValueError, with the reason, for a type or options that cannot be, and MemoryError.
     """
@@ -93,6 +93,6 @@ def _fill_value(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"fill value {short(value)} is not a value of type {dtype}: {error}") from None
     # Rounding to a float's precision is what the array's own values went through; an integer is itself or another one.
-    if made.shape != (1,) or given.dtype.kind not in "fiu" or (dtype.kind in "iu" and int(made[0]) != value):
+    if made.shape != (1,) or given.dtype.kind not in ("fiuc" if dtype.kind == "c" else "fiu") or (dtype.kind in "iu" and int(made[0]) != value):
         raise ValueError(f"fill value {short(value)} is not a value of type {dtype}: give one number that the type can hold")
     return made

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 # In the order of their numbers.
-_TYPES = ("f4", "f8", "f2", "bfloat16", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
+_TYPES = ("f4", "f8", "f2", "bfloat16", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "c8", "c16")
 _BFLOAT16 = _TYPES.index("bfloat16")
 _BIG_ENDIAN = 128
 
@@ -17,12 +17,17 @@ def type_number(dtype: np.dtype[Any]) -> int:
     if dtype.name == "bfloat16" and dtype.isnative:
         return _BFLOAT16
     code = dtype.str[1:]
-    if dtype.kind not in "fiu" or code not in _TYPES:
+    if dtype.kind not in "fiuc" or code not in _TYPES:
         raise ValueError(
-            f"values of type {dtype} cannot be compressed, only float16, float32, float64, bfloat16, and integers of 8 to 64 bits: convert them with "
-            "astype, or view their bits as one of these types"
+            f"values of type {dtype} cannot be compressed, only float16, float32, float64, bfloat16, complex64, complex128, and integers of 8 to 64 "
+            "bits: convert them with astype, or view their bits as one of these types"
         )
     return _TYPES.index(code) + (_BIG_ENDIAN if dtype.str[0] == ">" else 0)
+
+
+def type_number_in_file(dtype: np.dtype[Any]) -> int:
+    """As `type_number`, for values of a dataset: h5py stores booleans as an enumeration of integers of 8 bits."""
+    return type_number(np.dtype("i1") if dtype.kind == "b" else dtype)
 
 
 def numpy_type(number: int) -> np.dtype[Any]:

@@ -13,7 +13,7 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional
 import numpy as np
 
 from .boxes import Box, box_of
-from .element_types import type_number
+from .element_types import type_number_in_file
 from .library import Unsuitable
 from .options import FILTER_ID
 from .transfers import Progress, read, write
@@ -124,7 +124,7 @@ def _suitable_box(dataset: Any, selection: Any) -> Box:
     if dataset.chunks is None or not dataset.shape or str in map(type, selection if isinstance(selection, tuple) else (selection,)):
         raise Unsuitable("the dataset is not stored in chunks, or a field of it is selected")
     try:
-        type_number(dataset.dtype)
+        type_number_in_file(dataset.dtype)
         box = box_of(selection, dataset.shape)
     except (TypeError, ValueError, IndexError) as reason:
         raise reason if isinstance(reason, Unsuitable) else Unsuitable(str(reason)) from None

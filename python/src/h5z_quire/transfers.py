@@ -15,7 +15,7 @@ import numpy.typing as npt
 from . import library
 from .boxes import Box, box_of
 from .datasets import is_dataset
-from .element_types import type_number
+from .element_types import type_number_in_file
 from .messages import short
 
 #: Takes the number of chunks that are done, and of all.
@@ -84,7 +84,7 @@ def _shape_of(dataset: Any) -> tuple[int, ...]:
 def _transfer(is_write: bool, dataset: Any, box: Box, values: npt.NDArray[Any], threads: int, progress: Optional[Progress]) -> None:
     from h5py._objects import phil
 
-    number, values = type_number(values.dtype), box.with_all_axes(values)
+    number, values = type_number_in_file(values.dtype), box.with_all_axes(values)
     with phil:
         transfer = library.Transfer(is_write, dataset.id.id, _hdf5(), number, box.start, values, threads)
     try:

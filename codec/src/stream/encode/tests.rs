@@ -7,6 +7,11 @@ use crate::stream::header::Coding;
 use crate::stream::plane::PlaneWorkspace;
 use crate::workspace::Workspace;
 
+/// All types but pairs: the encoder takes the array of their parts.
+fn single_types() -> impl Iterator<Item = Scalar> {
+    Scalar::ALL.into_iter().filter(|scalar| !scalar.is_pair())
+}
+
 /// Bits of the exceptions of a type: of a NaN with a sign, or of a fill value that no code gives back under a bound of 3.
 fn odd_bits(scalar: Scalar) -> u64 {
     match scalar {
@@ -15,7 +20,7 @@ fn odd_bits(scalar: Scalar) -> u64 {
         Scalar::F16 => 0xfe01,
         Scalar::BF16 => 0xffc1,
         Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => (-5i64).cast_unsigned(),
-        Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64 => u64::MAX - 5,
+        _ => u64::MAX - 5,
     }
 }
 
@@ -109,7 +114,7 @@ fn many_exceptions_have_a_mask_and_their_bits_behind_filled_codes() {
     // A whole row, both ends of rows, and some within a row.
     let is_odd = |index: usize| matches!((index / 200, index % 200), (2, _) | (1, 0..3) | (0, 10..12) | (4..6, 199));
     let count = (0..1200).filter(|&index| is_odd(index)).count();
-    for scalar in Scalar::ALL {
+    for scalar in single_types() {
         let layout = Layout { scalar, byte_order: ByteOrder::Big, shape: Shape::new(&[6, 200]).unwrap() };
         for (bound, coding) in bounds(scalar) {
             let stream = compressed(&layout, bound, is_odd);
@@ -143,7 +148,7 @@ fn few_exceptions_are_listed_with_their_bits() {
     for (dims, most) in [(&[5, 819][..], 16), (&[4096], 17)] {
         let shape = Shape::new(dims).unwrap();
         assert_eq!(most_listed(shape.elements()), most);
-        for scalar in Scalar::ALL {
+        for scalar in single_types() {
             for byte_order in [ByteOrder::Little, ByteOrder::Big] {
                 let layout = Layout { scalar, byte_order, shape };
                 for (bound, coding) in bounds(scalar) {
@@ -178,7 +183,7 @@ fn few_exceptions_are_listed_with_their_bits() {
 
 #[test]
 fn exact_chunks_are_a_plane_of_the_codes_of_their_values() {
-    for scalar in Scalar::ALL {
+    for scalar in single_types() {
         let layout = Layout { scalar, byte_order: ByteOrder::Big, shape: Shape::new(&[6, 50]).unwrap() };
         // A -0 keeps floating-point numbers off a lattice of powers of two.
         let odd = if scalar.is_float() { 1 << (8 * scalar.size() - 1) } else { odd_bits(scalar) };
