@@ -226,7 +226,13 @@ shared_structs! {
         pub rises: u32,
         /// Residuals that are 1 or -1.
         pub ones: u32,
-        /// Residuals below 0.
+        /// Residuals with a magnitude of 2 or 3.
+        pub two_bits: u32,
+        /// Residuals with a magnitude of 4 to 7.
+        pub three_bits: u32,
+        /// Residuals with a magnitude of LARGE_MAGNITUDE or more.
+        pub large: u32,
+        /// Residuals below 0 whose magnitude is smaller.
         pub negative: u32,
         /// Sum of the lengths in bits of all magnitudes, each at most MAX_COUNTED_MAGNITUDE.
         pub magnitude_bits: u32,
@@ -260,8 +266,6 @@ shared_structs! {
 
     /// The tiles of a chunk to measure.
     pub struct TileJob {
-        /// The absolute error bound.
-        pub bound: f64,
         /// Width of the grid.
         pub step: f64,
         /// 1 / `step`.

@@ -131,7 +131,6 @@ impl TileMeter {
             candidates += 1;
         }
         let mut job = TileJob {
-            bound: quantizer.bound(),
             step: quantizer.step(),
             inverse_step: quantizer.inverse_step(),
             fill_bits: quantizer.fill().map_or(0, |fill| fill.cast_unsigned() & u64::MAX >> (64 - 8 * size)),
@@ -217,6 +216,9 @@ fn counts_of(sums: &TileSums, choice: &TileChoice) -> TileCounts {
         zeros: counts.zeros,
         rises: counts.rises,
         ones: counts.ones,
+        two_bits: counts.two_bits,
+        three_bits: counts.three_bits,
+        large: counts.large,
         negative: counts.negative,
         magnitude_bits: counts.magnitude_bits,
     };

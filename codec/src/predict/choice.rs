@@ -7,13 +7,16 @@
 pub(crate) mod grid_kind;
 mod interpolated_tiles;
 mod kinds;
+#[cfg(test)]
+mod plain;
 mod residual_stats;
 mod tile;
 mod tile_counts;
+mod tile_lanes;
 mod tiles;
 mod whole;
 
-pub use self::residual_stats::MAX_COUNTED_MAGNITUDE;
+pub use self::residual_stats::{LARGE_MAGNITUDE, MAX_COUNTED_MAGNITUDE};
 pub use self::tile::{DIFFERENCE_TILES, INTERPOLATED_TILES, MAX_TILE_VALUES, Tiles};
 pub use self::tile_counts::{InterpolatedCounts, KINDS, ResidualCounts, SETS, TileCounts};
 pub use self::tiles::TileChoice;
@@ -173,6 +176,55 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Makes a choice and compares it with that of the plain definition.
+    fn choice_is_plain<V: Value>(dims: &[u64], bound: f64, fill: Option<V>, values: &[f64]) -> Predictor {
+        let shape = Shape::new(dims).unwrap();
+        let values: Vec<V> = values.iter().map(|&value| V::round_from(value)).collect();
+        let mut chunk = vec![0; values.len() * V::SIZE];
+        values.iter().enumerate().for_each(|(i, value)| value.write(&mut chunk, i, ByteOrder::Little));
+        let layout =
+            Layout { scalar: if V::SIZE == 4 { Scalar::F32 } else { Scalar::F64 }, byte_order: ByteOrder::Little, shape };
+        let quantizer = Quantizer::for_chunk::<V>(&chunk, ByteOrder::Little, bound, fill);
+        let config = Config::absolute(bound).unwrap();
+        let plain = plain::Plain { bytes: &chunk, layout, quantizer: &quantizer, values };
+        let expected = plain.predictor(&fine_grid_of::<V>(&quantizer, &config));
+        let (mut shared, mut codes) = (Shared::default(), Vec::new());
+        let (chooser, mut coded) = shared.split(&mut codes);
+        let chosen = chooser.choose::<V>(&chunk, &layout, &quantizer, &config, &mut coded).unwrap();
+        assert_eq!(chosen.to_byte(), expected.to_byte(), "{dims:?}, bound {bound}");
+        chosen
+    }
+
+    #[test]
+    fn choices_are_those_of_the_plain_definition() {
+        let mut chosen = std::collections::BTreeSet::new();
+        for dims in
+            [&[3][..], &[700], &[30_000], &[20, 31], &[100, 130], &[9, 14, 21], &[17, 40, 33], &[3, 11, 5, 9], &[4, 12, 20, 18]]
+        {
+            let shape = Shape::new(dims).unwrap();
+            let [nx, ny, nz, _] = shape.extents();
+            let at = |i: usize| [i % nx, i / nx % ny, i / nx / ny % nz, i / nx / ny / nz].map(|at| at as f64);
+            let fields: [&dyn Fn(usize) -> f64; 7] = [
+                &|i| at(i).iter().zip([0.31, 0.17, 0.23, 0.4]).map(|(at, rate)| 40.0 * (at * rate).sin()).sum(),
+                &|i| (at(i)[0] * 0.2).sin() * 30.0 + f64::from(noise(i / nx)),
+                &|i| f64::from(noise(i)) * 0.01,
+                &|i| f64::from(noise(i)) * 3.0,
+                &|i| if i % 41 == 7 { f64::NAN } else { (at(i)[0] * 0.1).sin() * 9.0 + at(i)[1].cos() },
+                &|i| if i % 1000 < 950 { 0.0 } else { (i % 1000) as f64 * 0.37 },
+                // Values on positions of the fine grid, and fill values.
+                &|i| if i % 31 > 28 { -999.0 } else { ((at(i)[0] * 0.3).sin() * 50.0).round() * 0.2 / 8.0 * (1020.0 / 1021.0) },
+            ];
+            for (number, field) in fields.iter().enumerate() {
+                let values: Vec<f64> = (0..shape.elements() as usize).map(field).collect();
+                for bound in [0.1, 0.01] {
+                    chosen.insert(choice_is_plain::<f32>(dims, bound, (number == 6).then_some(-999.0), &values).to_byte());
+                }
+                chosen.insert(choice_is_plain::<f64>(dims, 0.1, (number == 6).then_some(-999.0), &values).to_byte());
+            }
+        }
+        assert!(chosen.len() > 8, "predictors that were chosen: {chosen:?}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ mod class_rows;
 mod level;
 mod line;
 #[cfg(test)]
-mod plain;
+pub(crate) mod plain;
 mod slice_ring;
 mod small;
 

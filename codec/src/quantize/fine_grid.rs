@@ -188,6 +188,16 @@ impl<V: Value> FineGrid<V> {
             .then(|| ((steps * f64::from(POSITIONS_PER_STEP) + rest) as i32, restored == value.to_f64()))
     }
 
+    /// Position `8 s + r` of `value` (FORMAT.md §5.2), whether `s` is below [`Value::STEPS_LIMIT`] in magnitude, and whether `value` is on the position.
+    /// Where `s` is not below the limit, the position means nothing.
+    #[inline(always)]
+    pub(crate) fn nearest_position(&self, value: V) -> (i32, bool, bool) {
+        let (steps, rest, restored) = self.nearest(value.to_f64());
+        // The low bits of the sum are the integer.
+        let position = (steps * f64::from(POSITIONS_PER_STEP) + rest + ROUNDING).to_bits() as i32;
+        (position, steps.abs() < V::STEPS_LIMIT, restored == value.to_f64())
+    }
+
     /// Whether a value is on a position between two whole numbers of steps. [`FineGrid::position`] decides whether it is on a
     /// position. Rounding to whole steps would move such a value.
     #[must_use]

@@ -4,8 +4,8 @@
 //   values -> codes -> differences along all sets of axes -> counts
 //        └──> interpolation of the tile as a chunk -> residuals -> counts        (of interpolated tiles alone)
 //
-// TILE_THREADS threads a block. Each of 8 tiles of about 512 values has a block for each kind of interpolation, each of 64 tiles of about 64 values has one
-// block. A block keeps a tile in shared memory, up to 36 KiB. Its counts are added to those of the device; the block that is done last writes all of them to
+// TILE_THREADS threads a block. Each of 16 tiles of about 512 values has a block for each kind of interpolation, each of 64 tiles of about 64 values has
+// one block. A block keeps a tile in shared memory, up to 36 KiB. Its counts are added to those of the device; the block that is done last writes all of them to
 // pinned memory.
 #pragma once
 
@@ -14,38 +14,48 @@
 
 /// A warp's counts over the residuals of one predictor.
 struct WarpCounts {
-  u32 zeros_and_ones;       // 16 bits each: zeros, ones
-  u32 rises_and_negatives;  // 16 bits each: rises, negative ones
-  u32 magnitude_bits;
+  // 16 bits each, the name's first part in the lower ones.
+  u32 zeros_and_ones;
+  u32 rises_and_negative;
+  u32 two_bits_and_large;
+  u32 three_bits_and_magnitude_bits;
 
   __device__ __forceinline__ void add_to(ResidualCounts& sums) const {
     atomicAdd(&sums.zeros, zeros_and_ones & 0xffff);
     atomicAdd(&sums.ones, zeros_and_ones >> 16);
-    atomicAdd(&sums.rises, rises_and_negatives & 0xffff);
-    atomicAdd(&sums.negative, rises_and_negatives >> 16);
-    atomicAdd(&sums.magnitude_bits, magnitude_bits);
+    atomicAdd(&sums.rises, rises_and_negative & 0xffff);
+    atomicAdd(&sums.negative, rises_and_negative >> 16);
+    atomicAdd(&sums.two_bits, two_bits_and_large & 0xffff);
+    atomicAdd(&sums.large, two_bits_and_large >> 16);
+    atomicAdd(&sums.three_bits, three_bits_and_magnitude_bits & 0xffff);
+    atomicAdd(&sums.magnitude_bits, three_bits_and_magnitude_bits >> 16);
   }
 };
 
 /// A thread's counts over the residuals of one predictor.
 struct ThreadCounts {
-  u32 counts;  // a byte each, from the lowest: zeros, rises, ones, negative ones
-  u32 magnitude_bits;
+  // A byte each, from the lowest.
+  u32 counts;   // zeros, rises, ones, negative ones
+  u32 lengths;  // residuals of two bits, of three bits, large ones; bits of all magnitudes
 
   __device__ __forceinline__ void add(i32 residual) {
     const u32 magnitude = min(residual < 0 ? 0u - u32(residual) : u32(residual), MAX_COUNTED_MAGNITUDE);
-    counts += u32(magnitude == 0) | u32(magnitude == 1) << 16 | u32(residual < 0) << 24;
-    magnitude_bits += bit_length(magnitude);
+    const bool is_large = magnitude >= LARGE_MAGNITUDE;
+    counts += u32(magnitude == 0) | u32(magnitude == 1) << 16 | u32(residual < 0 && !is_large) << 24;
+    lengths += u32(magnitude >> 1 == 1) | u32(magnitude >> 2 == 1) << 8 | u32(is_large) << 16 | bit_length(magnitude) << 24;
   }
   /// Counts a residual other than 0 behind a 0, if there is one.
   __device__ __forceinline__ void add_rise(bool is_rise) { counts += u32(is_rise) << 8; }
 
   __device__ __forceinline__ WarpCounts sum_of_warp() const {
-    return {__reduce_add_sync(ALL_LANES, counts & 0xff00ff), __reduce_add_sync(ALL_LANES, counts >> 8 & 0xff00ff), __reduce_add_sync(ALL_LANES, magnitude_bits)};
+    return {__reduce_add_sync(ALL_LANES, counts & 0xff00ff), __reduce_add_sync(ALL_LANES, counts >> 8 & 0xff00ff),
+            __reduce_add_sync(ALL_LANES, lengths & 0xff00ff), __reduce_add_sync(ALL_LANES, lengths >> 8 & 0xff00ff)};
   }
 };
 constexpr u32 TILE_VALUES_PER_THREAD = (MAX_TILE_VALUES + TILE_THREADS - 1) / TILE_THREADS;
-static_assert(TILE_VALUES_PER_THREAD < 256 && TILE_VALUES_PER_THREAD * WARP < 1 << 16, "counts fit");
+constexpr u32 MAX_LENGTH_IN_BITS = 16;
+static_assert(MAX_COUNTED_MAGNITUDE < 1u << MAX_LENGTH_IN_BITS, "a magnitude's length");
+static_assert(TILE_VALUES_PER_THREAD * MAX_LENGTH_IN_BITS < 256, "a thread's counts fit");
 
 /// Coordinates of a tile's value.
 __device__ __forceinline__ void find_in_tile(const Shape& shape, u32 index, u32 (&at)[MAX_RANK]) {
@@ -69,12 +79,12 @@ struct TileMemory {
 };
 static_assert(SETS <= 16, "two bits a set of axes");
 
-/// Reads a tile and makes its codes. Returns the number of this thread's values without a code.
+/// Reads a tile and makes its codes.
 template <typename V>
-__device__ __forceinline__ u32 read_tile(const TileJob& job, const TileKind& kind, const void* tile, TileMemory<V>& memory, KindCounts& counts) {
+__device__ __forceinline__ void read_tile(const TileJob& job, const TileKind& kind, const void* tile, TileMemory<V>& memory, KindCounts& counts) {
   const Shape& shape = kind.shape;
   const FineGrid fine = make_fine_grid<V>(job.step, job.inverse_step);
-  u32 without_code = 0, out_of_reach = 0, between_steps = 0;
+  u32 out_of_reach = 0, between_steps = 0;
   for (u32 index = threadIdx.x; index < shape.elements; index += TILE_THREADS) {
     u32 at[MAX_RANK];
     find_in_tile(shape, index, at);
@@ -85,7 +95,6 @@ __device__ __forceinline__ u32 read_tile(const TileJob& job, const TileKind& kin
     memory.values.slots[index] = bits;
     memory.codes[index] = i32(u32(u64(code_from_sum<V>(sum))));
     memory.marks[index] = !has_code;
-    without_code += !has_code;
     out_of_reach += has_code && fabs(scaled) >= ValueType<V>::STEPS_LIMIT;
     if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
       if (job.candidates && fabs(steps) < fine.steps_limit) {
@@ -99,7 +108,6 @@ __device__ __forceinline__ u32 read_tile(const TileJob& job, const TileKind& kin
   if (lane_id() == 0 && out_of_reach) atomicAdd(&counts.out_of_reach, out_of_reach);
   if (lane_id() == 0 && between_steps) atomicAdd(&counts.between_steps, between_steps);
   __syncthreads();
-  return without_code;
 }
 
 /// Values of a tile without a code get that of their left neighbour in the row, or 0.
@@ -184,41 +192,46 @@ struct TileSide {
   i32* positions;  // not used: no level is left for others
   u32 kind;        // of interpolation, the predictor's byte
   FineGrid fine;
-  u32& exceptions;  // of this thread
+  u32 first_counted;  // number of the first residual that counts
+  u32& outliers;      // of this thread: escapes, and exceptions that have a code
 
   /// The values are in the room already.
   __device__ __forceinline__ void load(Room&, u32, u32) const {}
 
-  /// Codes a value and returns its position.
+  /// Codes a value and returns its position: the residual is that of the nearest position.
   __device__ __forceinline__ i32 code_value(V value, u32, u32 residual_index, i32 prediction) const {
+    const double scaled = double(value) * fine.inverse_step;
+    const bool has_code = fabs(scaled) < ValueType<V>::CODE_LIMIT && !(job.has_fill && u64(ValueType<V>::to_bits(value)) == job.fill_bits);
+    const Nearest<V> nearest(fine, value, (scaled + ROUNDING) - ROUNDING);
     i32 residual = 0, position = prediction;
-    const bool filled = job.has_fill && u64(ValueType<V>::to_bits(value)) == job.fill_bits;
-    exceptions += filled || !encode_position(value, job.bound, fine, prediction, residual, position);
+    bool is_outlier = has_code;
+    if (has_code && fabs(nearest.steps) < fine.steps_limit) {
+      const i32 nearest_position = i32(nearest.steps * double(POSITIONS_PER_STEP) + nearest.rest);
+      const i32 distance = i32(u32(nearest_position) - u32(prediction));
+      is_outlier = nearest.exact && distance % i32(POSITIONS_PER_STEP) != 0;
+      if (!is_outlier) residual = i32(u32(distance) + POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP_LOG;
+      position = is_outlier ? nearest_position : i32(u32(prediction) + u32(residual) * POSITIONS_PER_STEP);
+    }
     residuals[residual_index] = residual;
+    outliers += is_outlier && residual_index >= first_counted;
     return position;
   }
 };
 
-/// Interpolates a tile and counts its residuals. `way`: the number of the kind of interpolation. `without_code`: this thread's values without a code,
-/// which do not count as exceptions.
+/// Interpolates a tile and counts its residuals. `way`: the number of the kind of interpolation.
 template <typename V>
-__device__ __forceinline__ void count_residuals(const TileJob& job, const TileKind& kind, TileMemory<V>& memory, u32 way, u32 without_code, KindCounts& counts) {
+__device__ __forceinline__ void count_residuals(const TileJob& job, const TileKind& kind, TileMemory<V>& memory, u32 way, KindCounts& counts) {
   const Shape& shape = kind.shape;
-  u32 exceptions = 0;
+  const u32 first = kind.uncounted_residuals;
+  u32 outliers = 0;
   const FineGrid fine = make_fine_grid<V>(job.step, job.inverse_step);
-  const TileSide<V> side = {job, memory.codes, nullptr, INTERPOLATION | way, fine, exceptions};
+  const TileSide<V> side = {job, memory.codes, nullptr, INTERPOLATION | way, fine, first, outliers};
   coarse_levels(side, memory.values, shape, 0, kind.coarsest);
   const i32* residuals = memory.codes;
-  const auto is_escape = [&](u32 index) { return (residuals[index] < 0 ? 0u - u32(residuals[index]) : u32(residuals[index])) >= ESCAPE_FROM; };
-  const auto steps = [&](u32 index) { return is_escape(index) ? 0 : residuals[index]; };
-  const u32 first = kind.uncounted_residuals;
-  // Sums over all threads are right modulo 2^32.
-  u32 outliers = exceptions - without_code;
   ThreadCounts sums = {};
   for (u32 index = first + threadIdx.x; index < shape.elements; index += TILE_THREADS) {
-    sums.add(steps(index));
-    sums.add_rise(index > first && steps(index) != 0 && steps(index - 1) == 0);
-    outliers += is_escape(index);
+    sums.add(residuals[index]);
+    sums.add_rise(index > first && residuals[index] != 0 && residuals[index - 1] == 0);
   }
   const WarpCounts counted = sums.sum_of_warp();
   outliers = __reduce_add_sync(ALL_LANES, outliers);
@@ -243,7 +256,7 @@ __device__ __forceinline__ void count_differences(const Shape& shape, const i32*
 template <typename V>
 __device__ __forceinline__ void measure_tile(const TileJob& job, const TileKind& kind, const void* tile, bool is_interpolated, u32 way, KindCounts& counts) {
   __shared__ TileMemory<V> memory;
-  const u32 without_code = read_tile(job, kind, tile, memory, counts);
+  read_tile(job, kind, tile, memory, counts);
   const bool is_out_of_reach = counts.out_of_reach > job.most_out_of_reach;
   if (way == 0) {
     take_left_neighbours(kind.shape, memory.codes, memory.marks);
@@ -255,7 +268,7 @@ __device__ __forceinline__ void measure_tile(const TileJob& job, const TileKind&
     if (threadIdx.x == 0) counts.out_of_reach = counts.between_steps = 0;
   }
   if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
-    if (is_interpolated && !is_out_of_reach) count_residuals(job, kind, memory, way, without_code, counts);
+    if (is_interpolated && !is_out_of_reach) count_residuals(job, kind, memory, way, counts);
   }
 }
 

@@ -4,12 +4,12 @@ use super::axes_of;
 use super::kinds::possible_kinds;
 use super::residual_stats::{ColumnSums, ResidualStats};
 use super::tile_counts::InterpolatedCounts;
+use super::tile_lanes::TileLanes;
 use super::tiles::{Outliers, TileChoice, add_counted, quantize_tile};
 use crate::error::Result;
 use crate::layout::{ByteOrder, Layout};
 use crate::memory::{reserve, resize};
 use crate::number::value::Value;
-use crate::predict::interpolation::Interpolation;
 use crate::predict::lorenzo;
 use crate::predict::predictor::InterpolationKind;
 use crate::quantize::bitmap::Bitmap;
@@ -20,8 +20,8 @@ use crate::simd::vectorized;
 /// Buffers for the tiles that are interpolated.
 #[derive(Debug, Default)]
 pub(super) struct InterpolatedTiles {
-    interpolation: Interpolation,
-    /// The bytes of all tiles' values.
+    lanes: TileLanes,
+    /// The bytes of a tile's values.
     values: Vec<u8>,
     /// `[tile][value]`: the codes of all tiles, modulo 2^32.
     codes: Vec<i32>,
@@ -31,8 +31,8 @@ pub(super) struct InterpolatedTiles {
     differences: Vec<i32>,
     /// A mask of the values whose differences count.
     counted: Vec<i32>,
-    residuals: Vec<i32>,
-    exceptions: Bitmap,
+    /// The values of a tile that have no code.
+    without_code: Bitmap,
 }
 
 impl InterpolatedTiles {
@@ -46,48 +46,28 @@ impl InterpolatedTiles {
         fine: &FineGrid<V>,
     ) -> Result<bool> {
         let Some(tiles) = choice.interpolated_tiles() else { return Ok(false) };
-        resize(&mut self.values, tiles.count * tiles.len * V::SIZE)?;
+        resize(&mut self.values, tiles.len * V::SIZE)?;
         resize(&mut self.codes, tiles.count * tiles.len)?;
         self.outliers.clear();
         reserve(&mut self.outliers, tiles.count)?;
-        let of_tiles = self.values.chunks_exact_mut(tiles.len * V::SIZE).zip(self.codes.chunks_exact_mut(tiles.len));
-        for (tile, (values, codes)) in of_tiles.enumerate().take(tiles.count) {
-            tiles.copy(chunk, V::SIZE, tile, values);
-            self.exceptions.clear(tiles.len)?;
-            let outliers = quantize_tile::<V>(values, order, choice.quantizer(), fine, codes, &mut self.exceptions);
-            take_left_neighbours(codes, &self.exceptions, tiles.extents[0], |_| 0);
+        self.lanes.clear(tiles)?;
+        for (tile, codes) in self.codes.chunks_exact_mut(tiles.len).enumerate().take(tiles.count) {
+            tiles.copy(chunk, V::SIZE, tile, &mut self.values);
+            self.without_code.clear(tiles.len)?;
+            let outliers = quantize_tile::<V>(&self.values, order, choice.quantizer(), fine, codes, &mut self.without_code);
+            take_left_neighbours(codes, &self.without_code, tiles.extents[0], |_| 0);
             if outliers.out_of_fine_reach > choice.most_out_of_reach() {
                 return Ok(false);
             }
+            self.lanes.load::<V>(tile, &self.values, order, fine, &self.without_code);
             self.outliers.push(outliers);
         }
         Ok(true)
     }
 
-    /// Interpolates the tiles, each as a chunk of its own. [`Tiles::uncounted_residuals`](super::tile::Tiles::uncounted_residuals) do not count.
-    pub(super) fn residuals<V: Value>(
-        &mut self,
-        choice: &TileChoice,
-        layout: &Layout,
-        fine: &FineGrid<V>,
-        kind: InterpolationKind,
-    ) -> Result<ResidualStats> {
-        let mut stats = ResidualStats::default();
-        let Some(tiles) = choice.interpolated_tiles() else { return Ok(stats) };
-        let Self { interpolation, values, outliers, residuals, exceptions, .. } = self;
-        let layout = Layout { shape: tiles.shape(), ..*layout };
-        for (values, outliers) in values.chunks_exact(tiles.len * V::SIZE).zip(outliers) {
-            exceptions.clear(tiles.len)?;
-            interpolation.forward(values, &layout, fine, kind, residuals, exceptions)?;
-            let residuals = &residuals[tiles.uncounted_residuals()..tiles.len];
-            let mut of_tile = vectorized(
-                #[inline(always)]
-                || ResidualStats::of_residuals(residuals),
-            );
-            of_tile.outliers += outliers.with_code(exceptions.count());
-            stats = stats.plus(of_tile);
-        }
-        Ok(stats)
+    /// Interpolates the tiles, each as a chunk of its own, and measures the residuals that count.
+    pub(super) fn residuals(&mut self, choice: &TileChoice, kind: InterpolationKind) -> Result<ResidualStats> {
+        choice.interpolated_tiles().map_or(Ok(ResidualStats::default()), |tiles| self.lanes.measure(tiles, kind))
     }
 
     /// Number of values between steps, in all tiles.
@@ -133,7 +113,7 @@ impl InterpolatedTiles {
             counts.differences[set] = self.differences(choice, set)?.into();
         }
         for kind in possible_kinds(&layout.shape) {
-            let stats = self.residuals(choice, layout, fine, kind)?;
+            let stats = self.residuals(choice, kind)?;
             counts.residuals[kind.number()] = stats.into();
             counts.outliers[kind.number()] = stats.outliers as u32;
         }

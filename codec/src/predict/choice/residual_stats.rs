@@ -10,6 +10,8 @@ use crate::quantize::fine_grid::ESCAPE_FROM;
 pub const MAX_COUNTED_MAGNITUDE: u32 = 1 << 15;
 /// Difference of an integer's exponent field, as a binary32, and its length in bits. It holds for integers above 0.
 const EXPONENT_MINUS_BITS: u64 = 126;
+/// Residuals of this magnitude or more take a whole bit for their sign (FORMAT.md §7: token classes).
+pub const LARGE_MAGNITUDE: u32 = 16;
 /// Estimated bits of a value that is an exception or an escape.
 const OUTLIER_BITS: u64 = 40;
 
@@ -24,7 +26,13 @@ pub(super) struct ResidualStats {
     pub rises: u64,
     /// Number of residuals that are 1 or -1.
     pub ones: u64,
-    /// Number of residuals below 0.
+    /// Number of residuals with a magnitude of 2 or 3.
+    pub two_bits: u64,
+    /// Number of residuals with a magnitude of 4 to 7.
+    pub three_bits: u64,
+    /// Number of residuals with a magnitude of [`LARGE_MAGNITUDE`] or more.
+    pub large: u64,
+    /// Number of residuals below 0 and above -[`LARGE_MAGNITUDE`].
     pub negative: u64,
     /// Sum of the lengths in bits of all magnitudes.
     pub magnitude_bits: u64,
@@ -50,7 +58,13 @@ pub(super) struct ColumnSums {
     rises: [u32; COLUMNS],
     /// Numbers of residuals that are 1 or -1.
     ones: [u32; COLUMNS],
-    /// Numbers of residuals below 0.
+    /// Numbers of residuals with a magnitude of 2 or 3.
+    two_bits: [u32; COLUMNS],
+    /// Numbers of residuals with a magnitude of 4 to 7.
+    three_bits: [u32; COLUMNS],
+    /// Numbers of residuals with a magnitude of [`LARGE_MAGNITUDE`] or more.
+    large: [u32; COLUMNS],
+    /// Numbers of residuals below 0 and above -[`LARGE_MAGNITUDE`].
     negative: [u32; COLUMNS],
     /// Sums of the exponent fields of the magnitudes as binary32. Each is [`EXPONENT_MINUS_BITS`] more than the magnitude's length in bits, and
     /// 0 for a zero.
@@ -66,7 +80,10 @@ impl ColumnSums {
             self.zeros[i] += u32::from(magnitude == 0);
             self.rises[i] += u32::from((magnitude != 0) & (before[i] == 0));
             self.ones[i] += u32::from(magnitude == 1);
-            self.negative[i] += residuals[i].cast_unsigned() >> 31;
+            self.two_bits[i] += u32::from(magnitude >> 1 == 1);
+            self.three_bits[i] += u32::from(magnitude >> 2 == 1);
+            self.large[i] += u32::from(magnitude >= LARGE_MAGNITUDE);
+            self.negative[i] += residuals[i].cast_unsigned() >> 31 & u32::from(magnitude < LARGE_MAGNITUDE);
             self.exponents[i] += (magnitude as f32).to_bits() >> 23;
         }
     }
@@ -128,21 +145,11 @@ impl ResidualStats {
         self.zeros += zeros;
         self.rises += sum(&columns.rises);
         self.ones += sum(&columns.ones);
+        self.two_bits += sum(&columns.two_bits);
+        self.three_bits += sum(&columns.three_bits);
+        self.large += sum(&columns.large);
         self.negative += sum(&columns.negative);
         self.magnitude_bits += sum(&columns.exponents) - EXPONENT_MINUS_BITS * (values as u64 - zeros);
-    }
-
-    /// The sum of two statistics.
-    pub(super) fn plus(self, other: Self) -> Self {
-        Self {
-            values: self.values + other.values,
-            zeros: self.zeros + other.zeros,
-            rises: self.rises + other.rises,
-            ones: self.ones + other.ones,
-            negative: self.negative + other.negative,
-            magnitude_bits: self.magnitude_bits + other.magnitude_bits,
-            outliers: self.outliers + other.outliers,
-        }
     }
 
     /// Adds one difference, which has been wrapped to the width of its code and is not limited to [`MAX_COUNTED_MAGNITUDE`].
@@ -153,7 +160,10 @@ impl ResidualStats {
         self.zeros += u64::from(magnitude == 0);
         self.rises += u64::from(magnitude != 0 && is_behind_zero);
         self.ones += u64::from(magnitude == 1);
-        self.negative += u64::from(difference < 0);
+        self.two_bits += u64::from(magnitude >> 1 == 1);
+        self.three_bits += u64::from(magnitude >> 2 == 1);
+        self.large += u64::from(magnitude >= LARGE_MAGNITUDE.into());
+        self.negative += u64::from(difference < 0 && magnitude < LARGE_MAGNITUDE.into());
         self.magnitude_bits += u64::from(u64::BITS - magnitude.leading_zeros());
     }
 
@@ -162,7 +172,7 @@ impl ResidualStats {
         self.magnitude_bits - (self.values - self.zeros)
     }
 
-    /// Estimate of the bits that the residuals take, in fixed point: the sum of five terms (FORMAT.md §11.3).
+    /// Estimate of the bits that the residuals take, in fixed point (FORMAT.md §11.3).
     pub(super) fn bits(&self) -> u64 {
         let weighted = |count: u64| if count == 0 { 0 } else { count * log2_fixed(count) };
         // Bits that say to which of two kinds each of `first + second` residuals belongs.
@@ -170,12 +180,16 @@ impl ResidualStats {
         let nonzero = self.values - self.zeros;
         let rises = self.rises.min(nonzero).min(self.zeros);
         let of_zeros = split(self.zeros, nonzero).min(split(rises, self.zeros - rises) + split(rises, nonzero - rises));
-        let of_signs = split(self.negative, nonzero - self.negative);
-        let longer = nonzero - self.ones;
-        let of_ones = split(self.ones, longer);
-        // Each bit below the highest one either is the last one or is not.
-        let of_lengths = split(longer, self.low_bits() - longer);
-        of_zeros + of_signs + of_ones + of_lengths + ((self.low_bits() + OUTLIER_BITS * self.outliers) << LOG_FRACTION)
+        let of_signs = split(self.negative, nonzero - self.large - self.negative);
+        let from_two_bits = nonzero - self.ones;
+        let from_three_bits = from_two_bits - self.two_bits;
+        let from_four_bits = from_three_bits - self.three_bits;
+        let of_short =
+            split(self.ones, from_two_bits) + split(self.two_bits, from_three_bits) + split(self.three_bits, from_four_bits);
+        // Each bit of a longer magnitude, from the fourth one below the highest on, either is the last one or is not.
+        let of_long = split(from_four_bits, self.low_bits() - self.two_bits - 2 * self.three_bits - 3 * from_four_bits);
+        let whole = self.large + self.low_bits() + OUTLIER_BITS * self.outliers;
+        of_zeros + of_signs + of_short + of_long + (whole << LOG_FRACTION)
     }
 
     /// The estimate of the bits, with the number of residuals.
@@ -192,6 +206,12 @@ pub(super) struct Estimate {
 }
 
 impl Estimate {
+    /// The estimate with `numerator / denominator` times the bits, rounded down; as it is if the denominator is 0.
+    pub(super) fn times(self, numerator: u64, denominator: u64) -> Self {
+        let product = u128::from(self.bits) * u128::from(numerator);
+        Self { bits: product.checked_div(denominator.into()).map_or(self.bits, |bits| bits as u64), ..self }
+    }
+
     /// Whether the bits per value are below `sixteenths` / 16 of those of another estimate.
     pub(super) fn is_below(&self, sixteenths: u128, other: &Self) -> bool {
         16 * u128::from(self.bits) * u128::from(other.values) < sixteenths * u128::from(other.bits) * u128::from(self.values)
@@ -240,23 +260,22 @@ mod tests {
         stats
     }
 
-    fn counts(stats: &ResidualStats) -> [u64; 7] {
-        [stats.values, stats.zeros, stats.rises, stats.ones, stats.negative, stats.magnitude_bits, stats.outliers]
+    fn counts(stats: &ResidualStats) -> [u64; 10] {
+        let &ResidualStats { values, zeros, rises, ones, two_bits, three_bits, large, negative, magnitude_bits, outliers } =
+            stats;
+        [values, zeros, rises, ones, two_bits, three_bits, large, negative, magnitude_bits, outliers]
     }
 
     #[test]
     fn differences_are_counted_at_any_length() {
-        let values: Vec<i32> =
-            (0..200).map(|i: i32| [0, 1, -1, 2, -3, 0, 255, -256, 32_767, -32_768][(i * i % 10) as usize]).collect();
+        let values: Vec<i32> = (0..200)
+            .map(|i: i32| [0, 1, -1, 2, -3, 0, 255, -256, 32_767, -32_768, 7, -4, 15, -16][(i * i % 14) as usize])
+            .collect();
         for len in 0..values.len() {
             let values = &values[..len];
             assert_eq!(counts(&ResidualStats::of_differences(values)), counts(&one_by_one(values)), "{len} values");
             assert_eq!(counts(&ResidualStats::of_residuals(values)), counts(&one_by_one(values)), "{len} values");
         }
-        // Value 76 is not 0, so that nothing is missed between the two parts.
-        let (first, second) = values.split_at(77);
-        assert_ne!(first[76], 0);
-        assert_eq!(counts(&one_by_one(first).plus(one_by_one(second))), counts(&one_by_one(&values)));
     }
 
     #[test]
@@ -268,41 +287,57 @@ mod tests {
         }
         let mut wide = ResidualStats::default();
         wide.add_one(i64::MIN, true);
-        assert_eq!((wide.magnitude_bits, wide.rises, wide.negative), (64, 1, 1));
+        assert_eq!((wide.magnitude_bits, wide.rises, wide.large, wide.negative), (64, 1, 1, 0));
     }
 
     #[test]
     fn escapes_are_outliers_and_otherwise_zeros() {
         let residuals = [65_535, -65_535, 65_536, -65_536, i32::MIN, i32::MAX, 0, 1];
-        assert_eq!(counts(&ResidualStats::of_residuals(&residuals)), [8, 5, 1, 1, 1, 16 + 16 + 1, 4]);
+        assert_eq!(counts(&ResidualStats::of_residuals(&residuals)), [8, 5, 1, 1, 0, 0, 2, 0, 16 + 16 + 1, 4]);
     }
 
     #[test]
     fn estimates_are_entropies() {
-        for (values, zeros, rises, ones, negative, magnitude_bits, outliers) in [
-            (1000, 1000, 0, 0, 0, 0, 0),
-            (1000, 0, 0, 1000, 500, 1000, 0),
-            (1000, 500, 20, 500, 10, 500, 3),
-            (1000, 500, 500, 100, 250, 1700, 0),
-            (4096, 100, 90, 5, 2000, 30_000, 0),
-            (7, 3, 1, 2, 1, 9, 7),
+        // Zeros, ones, magnitudes of 2 bits, of 3 bits, of more bits; large ones, negative small ones, rises, bits of all magnitudes, outliers.
+        for (zeros, of_length, large, negative, rises, magnitude_bits, outliers) in [
+            (1000, [0, 0, 0, 0], 0, 0, 0, 0, 0),
+            (0, [1000, 0, 0, 0], 0, 500, 0, 1000, 0),
+            (500, [500, 0, 0, 0], 0, 10, 20, 500, 3),
+            (500, [100, 100, 100, 200], 150, 250, 500, 1700, 0),
+            (100, [5, 7, 0, 3984], 3900, 40, 90, 30_000, 0),
+            (3, [2, 0, 1, 1], 1, 2, 1, 11, 7),
         ] {
-            let stats = ResidualStats { values, zeros, rises, ones, negative, magnitude_bits, outliers };
-            let [n, z, r, a, s, l, o] =
-                [values, zeros, rises, ones, negative, magnitude_bits, outliers].map(|count| count as f64);
-            // Entropy of `total` draws, `part` of which are of one of two kinds.
-            let entropy = |part: f64, total: f64| {
-                [part, total - part]
-                    .iter()
-                    .filter(|&&count| count > 0.0)
-                    .map(|count| -count * (count / total).log2())
-                    .sum::<f64>()
+            let [ones, two_bits, three_bits, longer] = of_length;
+            let nonzero: u64 = of_length.iter().sum();
+            let stats = ResidualStats {
+                values: zeros + nonzero,
+                zeros,
+                rises,
+                ones,
+                two_bits,
+                three_bits,
+                large,
+                negative,
+                magnitude_bits,
+                outliers,
+            };
+            let entropy = |counts: &[u64]| {
+                let total: u64 = counts.iter().sum();
+                let of_count = |count: u64| count as f64 * (total as f64 / count as f64).log2();
+                counts.iter().filter(|&&count| count > 0).map(|&count| of_count(count)).sum::<f64>()
             };
             // Zeros are drawn one by one, or depend on whether the residual before is 0.
-            let of_zeros = entropy(z, n).min(entropy(r, z) + entropy(r, n - z));
-            // Lengths are distributed geometrically: each bit is a draw whether the length ends with it.
-            let low_bits = l - (n - z);
-            let expected = of_zeros + entropy(s, n - z) + entropy(a, n - z) + entropy(n - z - a, low_bits) + low_bits + 40.0 * o;
+            let (behind_zeros, others) = (rises.min(nonzero).min(zeros), rises.min(nonzero).min(zeros));
+            let of_zeros = entropy(&[zeros, nonzero])
+                .min(entropy(&[behind_zeros, zeros - behind_zeros]) + entropy(&[others, nonzero - others]));
+            // Lengths of four bits and more are distributed geometrically: each further bit is a draw whether the length ends with it.
+            let further = magnitude_bits - ones - 2 * two_bits - 3 * three_bits - 4 * longer;
+            let low_bits = magnitude_bits - nonzero;
+            let expected = of_zeros
+                + entropy(&[negative, nonzero - large - negative])
+                + entropy(&of_length)
+                + entropy(&[longer, further])
+                + (large + low_bits + 40 * outliers) as f64;
             let bits = stats.bits() as f64 / f64::from(1 << LOG_FRACTION);
             assert!((bits - expected).abs() <= 1.0 + expected * 1e-3, "{bits} is not {expected}");
         }
@@ -334,6 +369,13 @@ mod tests {
         assert!(!of(100, 10).is_below(16, &of(1000, 100)));
         assert!(of(100, 10).is_below(17, &of(1000, 100)));
         assert!(!of(u64::MAX, 1).is_below(16, &of(u64::MAX - 1, 1)));
+    }
+
+    #[test]
+    fn estimates_are_multiplied_by_fractions() {
+        let of = |bits| Estimate { bits, values: 7 };
+        assert_eq!((of(100).times(3, 7).bits, of(100).times(3, 7).values), (42, 7));
+        assert_eq!((of(u64::MAX).times(5, 5).bits, of(9).times(5, 0).bits), (u64::MAX, 9));
     }
 
     #[test]

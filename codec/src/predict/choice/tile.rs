@@ -13,7 +13,7 @@ const DIFFERENCE_VALUES: usize = 64;
 const DIFFERENCE_ROW_TO_SIDE: usize = 4;
 /// Number of tiles that are interpolated, values of such a tile, about, and the length of its rows over that of its other sides. They are larger, as next to a
 /// tile's faces interpolation has fewer neighbours than in the chunk.
-pub const INTERPOLATED_TILES: usize = 8;
+pub const INTERPOLATED_TILES: usize = 16;
 const INTERPOLATED_VALUES: usize = 512;
 const INTERPOLATED_ROW_TO_SIDE: usize = 4;
 /// Most values of a tile. Its sides multiply to 512 at most before each gets one value more: `3 * 3 * 3 * 65` values are the most.
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn fewer_tiles_are_interpolated_where_all_would_be_more_than_the_chunk() {
-        for (dims, count) in [(&[13, 13, 9][..], 3), (&[64, 64, 64], 8), (&[10], 1)] {
+        for (dims, count) in [(&[13, 13, 9][..], 3), (&[64, 64, 64], 16), (&[10], 1)] {
             assert_eq!(Tiles::for_interpolation(&Shape::new(dims).unwrap()).count, count, "{dims:?}");
         }
     }

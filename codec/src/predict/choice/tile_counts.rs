@@ -17,7 +17,13 @@ pub struct ResidualCounts {
     pub rises: u32,
     /// Number of residuals that are 1 or -1.
     pub ones: u32,
-    /// Number of residuals below 0.
+    /// Number of residuals with a magnitude of 2 or 3.
+    pub two_bits: u32,
+    /// Number of residuals with a magnitude of 4 to 7.
+    pub three_bits: u32,
+    /// Number of residuals with a magnitude of [`LARGE_MAGNITUDE`](super::residual_stats::LARGE_MAGNITUDE) or more.
+    pub large: u32,
+    /// Number of residuals below 0 whose magnitude is smaller.
     pub negative: u32,
     /// Sum of the lengths in bits of all magnitudes, each at most [`MAX_COUNTED_MAGNITUDE`](super::residual_stats::MAX_COUNTED_MAGNITUDE).
     pub magnitude_bits: u32,
@@ -56,6 +62,9 @@ impl From<ResidualStats> for ResidualCounts {
             zeros: stats.zeros as u32,
             rises: stats.rises as u32,
             ones: stats.ones as u32,
+            two_bits: stats.two_bits as u32,
+            three_bits: stats.three_bits as u32,
+            large: stats.large as u32,
             negative: stats.negative as u32,
             magnitude_bits: stats.magnitude_bits as u32,
         }
@@ -70,6 +79,9 @@ impl ResidualCounts {
             zeros: self.zeros.into(),
             rises: self.rises.into(),
             ones: self.ones.into(),
+            two_bits: self.two_bits.into(),
+            three_bits: self.three_bits.into(),
+            large: self.large.into(),
             negative: self.negative.into(),
             magnitude_bits: self.magnitude_bits.into(),
             outliers,

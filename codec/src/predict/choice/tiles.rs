@@ -138,12 +138,14 @@ impl TileChoice {
     /// The predictor that follows from measurements.
     fn decide_by(&self, measurements: &mut impl Measurements) -> Result<Predictor> {
         let (stats, out_of_reach) = measurements.differences()?;
-        let (set, _) = best_set_with_edges(&stats, &self.shape);
+        let (set, with_edges) = best_set_with_edges(&stats, &self.shape);
         let measured = self.differences.count * self.differences.len;
         let is_candidate = self.interpolated.is_some() && out_of_reach <= measured / VALUES_PER_VALUE_OUT_OF_REACH;
         if is_candidate && measurements.can_interpolate()? {
             let (kind, residuals) = Roughness::of(&stats, &self.shape).best_kind(|kind| measurements.residuals(kind))?;
-            if residuals.estimate().is_below(16, &measurements.differences_of_interpolated(set)?.estimate()) {
+            // The chunk's first values along the axes make its differences longer than those of tiles.
+            let differences = measurements.differences_of_interpolated(set)?.estimate().times(with_edges, stats[set].bits());
+            if residuals.estimate().is_below(16, &differences) {
                 return Ok(Predictor::Interpolation(kind));
             }
         }
@@ -234,7 +236,7 @@ impl<V: Value> Measurements for OnHost<'_, V> {
     }
 
     fn residuals(&mut self, kind: InterpolationKind) -> Result<ResidualStats> {
-        self.chooser.interpolated.residuals(self.choice, self.layout, self.fine, kind)
+        self.chooser.interpolated.residuals(self.choice, kind)
     }
 
     fn differences_of_interpolated(&mut self, set: usize) -> Result<ResidualStats> {
@@ -345,8 +347,6 @@ pub(super) struct Outliers {
     pub between_steps: u64,
     /// Number of values with a code, but out of the fine grid's reach. They are exceptions of interpolation alone.
     pub out_of_fine_reach: usize,
-    /// Number of values without a code. They are exceptions of every predictor.
-    without_code: usize,
 }
 
 impl Outliers {
@@ -354,12 +354,6 @@ impl Outliers {
     fn add(&mut self, other: Self) {
         self.between_steps += other.between_steps;
         self.out_of_fine_reach += other.out_of_fine_reach;
-        self.without_code += other.without_code;
-    }
-
-    /// The number of exceptions of interpolation that have a code, of `exceptions` in all.
-    pub(super) fn with_code(self, exceptions: usize) -> u64 {
-        exceptions.saturating_sub(self.without_code) as u64
     }
 }
 
@@ -431,7 +425,6 @@ pub(super) fn quantize_tile<V: Value>(
             }
         },
     );
-    outliers.without_code = without_code.count();
     outliers
 }
 
@@ -461,10 +454,8 @@ mod tests {
             let (codes, outliers, without_code) = codes_of(&values);
             let of = |wanted: &[usize]| (0..len).filter(|&i| wanted.contains(&case(i))).collect::<Vec<_>>();
             assert_eq!(without_code, of(&[6, 7, 8]), "{len} values");
-            assert_eq!(outliers.without_code, of(&[6, 7, 8]).len());
             assert_eq!(outliers.out_of_fine_reach, of(&[4, 5]).len());
             assert_eq!(outliers.between_steps, of(&[2, 9]).len() as u64);
-            assert_eq!(outliers.with_code(of(&[4, 5, 6, 7, 8]).len()), of(&[4, 5]).len() as u64);
             for i in of(&[0, 1, 2, 3, 4, 5, 9]) {
                 assert_eq!(codes[i], cases[case(i)].round_ties_even() as i32, "{len} values, value {i}");
             }

@@ -84,6 +84,33 @@ pub(super) fn restore(shape: Extents, residuals: &[i32], kind: InterpolationKind
     positions
 }
 
+/// Residuals of all values of a chunk in their order. `encode` gets a value's index in the chunk and its prediction, and returns its residual and its position.
+pub(crate) fn residuals(shape: Extents, kind: InterpolationKind, mut encode: impl FnMut(usize, i32) -> (i32, i32)) -> Vec<i32> {
+    let extents = |l: usize| shape.map(|extent| extent.div_ceil(1 << l));
+    let last = (0..).find(|&l| count(extents(l)) == 1).unwrap();
+    let (residual, position) = encode(0, 0);
+    let (mut residuals, mut positions) = (vec![residual], vec![position]);
+    for l in (0..last).rev() {
+        let (level, coarse) = (extents(l), std::mem::replace(&mut positions, vec![0; count(extents(l))]));
+        let parity = |at: Extents| (0..MAX_RANK).fold(0, |set, axis| set | (at[axis] & 1) << axis);
+        let values_of = |set: usize| (0..count(level)).map(move |i| indices(level, i)).filter(move |&at| parity(at) == set);
+        for (at, &coarse) in values_of(0).zip(&coarse) {
+            positions[index(level, at)] = coarse;
+        }
+        let mut sets: Vec<usize> = (1..1 << MAX_RANK).collect();
+        sets.sort_by_key(|set| (set.count_ones(), *set));
+        for set in sets {
+            for at in values_of(set) {
+                let prediction = predict(level, &positions, at, set, kind);
+                let (residual, position) = encode(index(shape, at.map(|index| index << l)), prediction);
+                positions[index(level, at)] = position;
+                residuals.push(residual);
+            }
+        }
+    }
+    residuals
+}
+
 /// Kinds of interpolation: with and without rough axes, cubic and linear.
 pub(super) fn some_kinds() -> impl Iterator<Item = InterpolationKind> + Clone {
     [0, 0b0001, 0b0010, 0b0110, 0b1101]

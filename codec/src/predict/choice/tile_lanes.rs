@@ -1,0 +1,274 @@
+//! Interpolation of up to 16 tiles at once, a tile in each lane of a vector, for the counts over their residuals (FORMAT.md §11.3).
+//!
+//! All tiles of a chunk have equal extents. So the value at an index is predicted from equal indices, with equal weights, in all of them.
+//!
+//! ```text
+//! values of a tile ─ nearest positions ─> lane of the tile, [value][lane] ─ recipe of a kind ─> residuals of all lanes ─> counts
+//! ```
+//!
+//! Residuals are those of the nearest positions, in integers: FORMAT.md §5.2, which a chunk's residuals follow, rounds each value again after its prediction.
+
+use super::residual_stats::{ColumnSums, ResidualStats};
+use super::tile::{COLUMNS, INTERPOLATED_TILES, Tiles};
+use crate::error::Result;
+use crate::layout::{ByteOrder, MAX_RANK};
+use crate::memory::{push, reserve, resize};
+use crate::number::value::Value;
+use crate::predict::predictor::InterpolationKind;
+use crate::quantize::bitmap::{Bitmap, WORD, ones};
+use crate::quantize::fine_grid::FineGrid;
+use crate::quantize::positions::POSITIONS_PER_STEP;
+use crate::simd::vectorized;
+
+/// A number for each tile.
+type Lanes = [i32; COLUMNS];
+
+const _: () = assert!(INTERPOLATED_TILES == COLUMNS, "each tile has a lane");
+
+/// What is known of a value: its nearest position times 8 and these bits. They are in one number, as most of the time goes into loading.
+const POSITION_SHIFT: u32 = 3;
+/// The value is on its nearest position, so that its residual is a whole number of steps or an escape.
+const ON_POSITION: i32 = 1;
+/// The value has a code, but is out of the fine grid's reach: an exception of interpolation alone.
+const OUT_OF_REACH: i32 = 2;
+/// The value has no position: an exception.
+const NO_POSITION: i32 = 4;
+
+/// Number of recipes that are kept: as many as there are kinds that the choice tries for a chunk of four axes.
+const KEPT_RECIPES: usize = MAX_RANK + 1;
+
+/// The tiles of a chunk that are interpolated, and room for it.
+#[derive(Debug, Default)]
+pub(super) struct TileLanes {
+    /// `[value][tile]`: position and bits of each value.
+    values: Vec<Lanes>,
+    /// `[value][tile]`: positions as a decoder restores them.
+    restored: Vec<Lanes>,
+    /// Recipes for tiles of these extents, those used last first.
+    recipes: Vec<Recipe>,
+}
+
+/// How the values of a tile are predicted by a kind of interpolation, in the order of the residuals.
+#[derive(Debug)]
+struct Recipe {
+    extents: [usize; MAX_RANK],
+    kind: InterpolationKind,
+    points: Vec<Point>,
+    terms: Vec<Term>,
+}
+
+/// A value of a tile.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    index: u16,
+    /// Number of its terms: of axes along which it is interpolated. The first value has none.
+    terms: u16,
+}
+
+/// Neighbours of a value along an axis and their weights in sixteenths, at distances -3, -1, 1 and 3. Those that do not exist weigh 0.
+#[derive(Debug, Clone, Copy)]
+struct Term {
+    indices: [u16; 4],
+    weights: [i8; 4],
+}
+
+impl TileLanes {
+    /// Makes room for tiles, of which [`TileLanes::load`] then loads each.
+    pub(super) fn clear(&mut self, tiles: &Tiles) -> Result<()> {
+        resize(&mut self.values, tiles.len)?;
+        resize(&mut self.restored, tiles.len)?;
+        if tiles.count < COLUMNS {
+            self.values.fill([NO_POSITION; COLUMNS]);
+        }
+        Ok(())
+    }
+
+    /// Loads a tile's values into its lane. `without_code` has the bits of values without a code.
+    pub(super) fn load<V: Value>(
+        &mut self,
+        tile: usize,
+        values: &[u8],
+        order: ByteOrder,
+        fine: &FineGrid<V>,
+        without_code: &Bitmap,
+    ) {
+        let lanes = &mut self.values;
+        vectorized(
+            #[inline(always)]
+            || {
+                for (index, (values, lanes)) in values.chunks(WORD * V::SIZE).zip(lanes.chunks_mut(WORD)).enumerate() {
+                    let (mut all, mut known) = ([V::default(); WORD], [0; WORD]);
+                    V::read_all(values, order, &mut all);
+                    for (value, known) in all.iter().zip(&mut known) {
+                        let (position, has_position, is_on_it) = fine.nearest_position(*value);
+                        let near = position << POSITION_SHIFT | if is_on_it { ON_POSITION } else { 0 };
+                        *known = if has_position { near } else { NO_POSITION | OUT_OF_REACH };
+                    }
+                    let without = without_code.words()[index];
+                    for i in ones(without) {
+                        known[i] = NO_POSITION;
+                    }
+                    for (lanes, known) in lanes.iter_mut().zip(known) {
+                        lanes[tile] = known;
+                    }
+                }
+            },
+        );
+    }
+
+    /// Interpolates the tiles, each as a chunk of its own, and measures the residuals that count ([`Tiles::uncounted_residuals`]).
+    pub(super) fn measure(&mut self, tiles: &Tiles, kind: InterpolationKind) -> Result<ResidualStats> {
+        self.prepare(tiles.extents, kind)?;
+        let uncounted = tiles.uncounted_residuals();
+        let mut stats = ResidualStats::default();
+        let Self { values, restored, recipes } = self;
+        let Some(Recipe { points, terms, .. }) = recipes.first() else { return Ok(stats) };
+        vectorized(
+            #[inline(always)]
+            || {
+                let (mut columns, mut outliers, mut before) = (ColumnSums::default(), [0; COLUMNS], [1; COLUMNS]);
+                let mut terms = &terms[..];
+                for (number, point) in points.iter().enumerate() {
+                    let (of_point, rest) = terms.split_at(usize::from(point.terms));
+                    terms = rest;
+                    let prediction = predict(of_point, restored);
+                    let index = usize::from(point.index);
+                    let (residuals, are_outliers) = encode(&prediction, &values[index], &mut restored[index]);
+                    if number >= uncounted {
+                        columns.add(&residuals, &before);
+                        for (sum, is_outlier) in outliers.iter_mut().zip(&are_outliers) {
+                            *sum += is_outlier;
+                        }
+                        before = residuals;
+                    }
+                }
+                // The residuals of lanes without a tile are zeros.
+                let counted = points.len() - uncounted;
+                stats.add(&columns, tiles.count * counted, (COLUMNS - tiles.count) * counted);
+                stats.outliers = outliers.iter().map(|&sum| sum as u64).sum();
+            },
+        );
+        Ok(stats)
+    }
+
+    /// Moves the recipe to the front; makes it unless it is kept.
+    fn prepare(&mut self, extents: [usize; MAX_RANK], kind: InterpolationKind) -> Result<()> {
+        if let Some(number) = self.recipes.iter().position(|recipe| (recipe.extents, recipe.kind) == (extents, kind)) {
+            self.recipes[..=number].rotate_right(1);
+            return Ok(());
+        }
+        let recipe = Recipe::new(extents, kind)?;
+        self.recipes.truncate(KEPT_RECIPES - 1);
+        push(&mut self.recipes, recipe)?;
+        self.recipes.rotate_right(1);
+        Ok(())
+    }
+}
+
+/// Predictions of a value in all lanes.
+#[inline(always)]
+fn predict(terms: &[Term], restored: &[Lanes]) -> Lanes {
+    let mut sums = [0i32; COLUMNS];
+    for term in terms {
+        for (&index, &weight) in term.indices.iter().zip(&term.weights) {
+            let (neighbours, weight) = (&restored[usize::from(index)], i32::from(weight));
+            for (sum, neighbour) in sums.iter_mut().zip(neighbours) {
+                *sum = sum.wrapping_add(neighbour.wrapping_mul(weight));
+            }
+        }
+    }
+    match terms.len() {
+        0 => sums,
+        1 => sums.map(|sum| sum.wrapping_add(8) >> 4),
+        2 => sums.map(|sum| sum.wrapping_add(16) >> 5),
+        3 => sums.map(|sum| sum.wrapping_add(24).div_euclid(48)),
+        _ => sums.map(|sum| sum.wrapping_add(32) >> 6),
+    }
+}
+
+/// Residuals of a value in all lanes, and 1 where it is an escape or an exception that has a code, else 0. Restores its positions.
+#[inline(always)]
+fn encode(prediction: &Lanes, values: &Lanes, restored: &mut Lanes) -> (Lanes, Lanes) {
+    let (mut residuals, mut outliers) = ([0; COLUMNS], [0; COLUMNS]);
+    for i in 0..COLUMNS {
+        let position = values[i] >> POSITION_SHIFT;
+        let distance = position.wrapping_sub(prediction[i]);
+        let is_escape = values[i] & ON_POSITION != 0 && distance & (POSITIONS_PER_STEP - 1) != 0;
+        let steps = distance.wrapping_add(POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP.trailing_zeros();
+        let residual = if is_escape || values[i] & NO_POSITION != 0 { 0 } else { steps };
+        let nearest = prediction[i].wrapping_add(residual.wrapping_mul(POSITIONS_PER_STEP));
+        restored[i] = if is_escape { position } else { nearest };
+        residuals[i] = residual;
+        outliers[i] = i32::from(is_escape) | i32::from(values[i] & OUT_OF_REACH != 0);
+    }
+    (residuals, outliers)
+}
+
+impl Recipe {
+    fn new(extents: [usize; MAX_RANK], kind: InterpolationKind) -> Result<Self> {
+        let len = extents.iter().product();
+        let mut recipe = Self { extents, kind, points: Vec::new(), terms: Vec::new() };
+        reserve(&mut recipe.points, len)?;
+        reserve(&mut recipe.terms, MAX_RANK * len)?;
+        recipe.points.push(Point { index: 0, terms: 0 });
+        let levels = extents.iter().map(|extent| extent.next_power_of_two().ilog2()).max().unwrap_or(0);
+        let mut sets: [usize; (1 << MAX_RANK) - 1] = std::array::from_fn(|number| number + 1);
+        sets.sort_by_key(|set| (set.count_ones(), *set));
+        for level in (0..levels).rev() {
+            for set in sets {
+                recipe.add_class(level, set);
+            }
+        }
+        Ok(recipe)
+    }
+
+    /// Adds the values of a level that are odd along the axes of `set` and even along all others.
+    fn add_class(&mut self, level: u32, set: usize) {
+        let of_level = self.extents.map(|extent| extent.div_ceil(1 << level));
+        let odd = |axis: usize| set >> axis & 1;
+        // Numbers of the class's values along the axes.
+        let counts: [usize; MAX_RANK] = std::array::from_fn(|axis| (of_level[axis] + 1 - odd(axis)) / 2);
+        let mut strides = [1 << level; MAX_RANK];
+        for axis in 1..MAX_RANK {
+            strides[axis] = strides[axis - 1] * self.extents[axis - 1];
+        }
+        for number in 0..counts.iter().product::<usize>() {
+            let mut rest = number;
+            let at: [usize; MAX_RANK] = std::array::from_fn(|axis| {
+                let in_class = rest % counts[axis];
+                rest /= counts[axis];
+                2 * in_class + odd(axis)
+            });
+            let index: usize = at.iter().zip(strides).map(|(at, stride)| at * stride).sum();
+            let mut axes = self.kind.axes_of(set);
+            // Axes without a neighbour behind the value count only if no axis has one.
+            let with_c = (0..MAX_RANK).filter(|&axis| at[axis] + 1 < of_level[axis]).fold(0, |set, axis| set | 1 << axis);
+            if axes & with_c != 0 {
+                axes &= with_c;
+            }
+            for axis in (0..MAX_RANK).filter(|axis| axes >> axis & 1 == 1) {
+                let exists = [at[axis] >= 3, true, at[axis] + 1 < of_level[axis], at[axis] + 3 < of_level[axis]];
+                let weights = weights(exists, self.kind.is_linear());
+                let b = index - strides[axis];
+                let indices = [index.wrapping_sub(3 * strides[axis]), b, index + strides[axis], index + 3 * strides[axis]];
+                let existing = |i: usize| if exists[i] { indices[i] } else { b };
+                self.terms.push(Term { indices: std::array::from_fn(|i| existing(i) as u16), weights });
+            }
+            self.points.push(Point { index: index as u16, terms: axes.count_ones() as u16 });
+        }
+    }
+}
+
+/// Weights of the neighbours a, b, c and d (FORMAT.md §6.2), by which of them exist.
+fn weights([has_a, _, has_c, has_d]: [bool; 4], is_linear: bool) -> [i8; 4] {
+    match (has_a, has_c, has_d) {
+        (_, true, _) if is_linear => [0, 8, 8, 0],
+        (_, false, _) if is_linear => [0, 16, 0, 0],
+        (true, true, true) => [-1, 9, 9, -1],
+        (false, true, true) => [0, 6, 12, -2],
+        (true, true, false) => [-2, 12, 6, 0],
+        (false, true, false) => [0, 8, 8, 0],
+        (true, false, _) => [-8, 24, 0, 0],
+        (false, false, _) => [0, 16, 0, 0],
+    }
+}
