@@ -22,7 +22,7 @@ fn facts(start: &[u64], count: &[u64]) -> Facts {
     let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape: Shape::new(&CHUNK).expect("a shape") };
     let touched = TouchedChunks::new(&EXTENTS, &CHUNK, start, count).expect("a box");
     let filling = [0, 0, 0xc0, 0x3f, 0, 0, 0, 0]; // 1.5
-    Facts { touched, layout, dense: Dense::new(&CHUNK, 4).expect("a chunk"), filling }
+    Facts { touched, layout, dense: Dense::new(&CHUNK, 4).expect("a chunk"), chunk: CHUNK.to_vec(), filling }
 }
 
 /// A box of values in C order.
@@ -32,7 +32,7 @@ fn strided(values: &mut [f32], count: &[u64]) -> Strided {
     unsafe { Strided::new(values.as_mut_ptr().cast(), 4, strides) }
 }
 
-fn run<W: Work>(crew: &mut Crew<W>, total: usize, mut store: impl FnMut(&[u8])) {
+fn run<W: Work>(crew: &mut Crew<W>, total: usize, mut store: impl FnMut(&W::Made)) {
     while crew.drained() < total {
         let step = crew.step(
             |_, _, _| Ok(()),
