@@ -27,7 +27,7 @@ fn main() {
     };
     CudaContext::new(0).and_then(|context| context.bind_to_thread()).expect("the primary context");
     let copies = (mib << 20) / (4 * EDGE.pow(3));
-    assert!(copies > 0, "MIB is a multiple of {}", 4 * EDGE.pow(3) >> 20);
+    assert!(copies > 0, "MIB is a multiple of {}", (4 * EDGE.pow(3)) >> 20);
     println!("machine: {}, {} cores", device.name(), std::thread::available_parallelism().map_or(1, usize::from));
     println!("command: cargo run --release -p quire-gpu --example resident_bench -- {repeats} {mib}");
     println!(

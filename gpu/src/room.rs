@@ -95,8 +95,7 @@ impl Room {
 
     /// Entry `number` of the results from byte `base` on, after [`Room::wait`].
     pub(crate) fn result<T: Plain>(&self, base: usize, number: usize) -> T {
-        let at = base + number * size_of::<T>();
-        read_plain(self.results.bytes(at..at + size_of::<T>()))
+        entry(&self.results, base, number)
     }
 
     /// Makes `count` workspaces.
@@ -106,4 +105,10 @@ impl Room {
         }
         Ok(())
     }
+}
+
+/// Entry `number` of what kernels have written from byte `base` on.
+pub(crate) fn entry<T: Plain>(results: &PinnedMemory, base: usize, number: usize) -> T {
+    let at = base + number * size_of::<T>();
+    read_plain(results.bytes(at..at + size_of::<T>()))
 }

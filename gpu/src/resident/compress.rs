@@ -26,13 +26,13 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::job::{CopiedBox, CopiedRun, DatasetBooks, EncodeParameters, EncodeResult, Inspection, TileSums};
 use crate::launch::Kernels;
-use crate::memory::{clear, download, upload};
+use crate::memory::{PinnedMemory, clear, download, upload};
 use crate::plan::{EncodePlan, EncodeVariant, Key, Memory, Variant};
-use crate::room::{MAX_ROOMS, Room};
+use crate::room::{MAX_ROOMS, Room, entry};
 use crate::session::{constant_parameters, dataset_books, encode_parameters};
 use crate::tiles::counts_of;
 
-/// Most threads of a set that look at chunks on the host.
+/// Most threads of a set that decide on chunks, with the host's values or without.
 const MAX_LOOKING: usize = 8;
 
 /// A batch that is being compressed.
@@ -49,7 +49,6 @@ struct Compressing<'a> {
 }
 
 /// What is to be done with a chunk.
-#[expect(clippy::large_enum_variant, reason = "most are the largest")]
 enum Decision {
     /// The kernels compress it. `is_lossless`: with the exact bits, so that a stream longer than the chunk stays.
     Kernels { variant: EncodeVariant, parameters: EncodeParameters, is_lossless: bool },
@@ -308,12 +307,16 @@ impl<'a> Compressing<'a> {
         addresses: &[Address],
         set: &Range<usize>,
     ) -> std::result::Result<Vec<Option<Decision>>, Failure> {
-        let mut decisions: Vec<Option<Decision>> = memory::collect(addresses.iter().map(|_| None))?;
+        let mut decisions = Vec::new();
         if let Some(choice) = &self.choice {
             self.measure(room, choice, addresses)?;
-            for (chunk, decision) in decisions.iter_mut().enumerate() {
-                *decision = self.decide_by_counts(room, choice, addresses.len(), chunk);
-            }
+            let (count, results) = (addresses.len(), &room.results);
+            let mut threads = [(); MAX_LOOKING];
+            let threads = &mut threads[..threads_for(count)];
+            decisions = spread(threads, count, &|chunk, ()| self.decide_by_counts(results, choice, count, chunk))?;
+        }
+        if decisions.is_empty() {
+            decisions = memory::collect(addresses.iter().map(|_| None))?;
         }
         let open = memory::collect((0..decisions.len()).filter(|&chunk| decisions[chunk].is_none()))?;
         let looked_at =
@@ -342,15 +345,15 @@ impl<'a> Compressing<'a> {
     }
 
     /// What follows from a chunk's counts; `None` if the host has to look at it.
-    fn decide_by_counts(&self, room: &Room, choice: &TileChoice, count: usize, chunk: usize) -> Option<Decision> {
-        let inspection: Inspection = room.result(0, chunk);
+    fn decide_by_counts(&self, results: &PinnedMemory, choice: &TileChoice, count: usize, chunk: usize) -> Option<Decision> {
+        let inspection: Inspection = entry(results, 0, chunk);
         if inspection.differs == 0 {
             return Some(self.constant());
         }
         if inspection.has_no_lattice == 0 {
             return None;
         }
-        let predictor = choice.decide(&counts_of(&room.result(count * size_of::<Inspection>(), chunk), choice));
+        let predictor = choice.decide(&counts_of(&entry(results, count * size_of::<Inspection>(), chunk), choice));
         Some(self.kernels_with(self.config, &choice.grid(), predictor, true))
     }
 
@@ -422,35 +425,15 @@ impl<'a> Compressing<'a> {
             download(&room.stream, addresses[chunk], room.on_host.address() + (place * len) as u64, len)?;
         }
         room.wait()?;
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = (cores / MAX_ROOMS).clamp(1, MAX_LOOKING).min(chunks.len());
-        room.reserve_workspaces(threads)?;
-        let decisions = memory::collect(chunks.iter().map(|_| Mutex::new(None)))?;
-        let next = AtomicUsize::new(0);
-        let on_host = &room.on_host;
-        let take = |workspace: &mut Workspace| {
-            while let Some(place) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&place| place < chunks.len()) {
-                let decision = decide(on_host.bytes(place * len..(place + 1) * len), workspace);
-                *decisions[place].lock().unwrap_or_else(PoisonError::into_inner) = Some(decision);
-            }
-        };
-        let (own, others) = room.workspaces.split_at_mut(1);
-        scope(|scope| {
-            for workspace in others.iter_mut().take(threads - 1) {
-                // Without a further thread the others do its part.
-                let take = &take;
-                let _ = Builder::new().spawn_scoped(scope, move || take(workspace));
-            }
-            take(&mut own[0]);
-        });
+        room.reserve_workspaces(threads_for(chunks.len()))?;
+        let (on_host, workspaces) = (&room.on_host, &mut room.workspaces);
+        let decisions = spread(workspaces, chunks.len(), &|place, workspace| {
+            decide(on_host.bytes(place * len..(place + 1) * len), workspace)
+        })?;
         let mut done = Vec::new();
         memory::reserve(&mut done, chunks.len())?;
         for (decision, &chunk) in decisions.into_iter().zip(chunks) {
-            match decision.into_inner().unwrap_or_else(PoisonError::into_inner) {
-                Some(Ok(decision)) => done.push(decision),
-                Some(Err(fault)) => return Err(Failure::of(first + chunk, fault)),
-                None => unreachable!("the counter has passed each chunk"),
-            }
+            done.push(decision.map_err(|fault| Failure::of(first + chunk, fault))?);
         }
         Ok(done)
     }
@@ -549,3 +532,38 @@ impl<'a> Compressing<'a> {
 const VARIANTS: usize = 8;
 /// Bytes of the table of a fill value.
 const FILL_LEN: usize = size_of::<u64>();
+
+/// Threads for decisions on `count` chunks of a set, of which there is one in each room.
+fn threads_for(count: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores / MAX_ROOMS).clamp(1, MAX_LOOKING).min(count.max(1))
+}
+
+/// Does `work` for the numbers 0 to `count`, on a thread for each of the states. What it returned, in their order.
+///
+/// # Errors
+/// `OutOfMemory`.
+fn spread<S: Send, T: Send>(
+    states: &mut [S],
+    count: usize,
+    work: &(impl Fn(usize, &mut S) -> T + Sync),
+) -> quire_codec::Result<Vec<T>> {
+    let done = memory::collect((0..count).map(|_| Mutex::new(None)))?;
+    let next = AtomicUsize::new(0);
+    let take = |state: &mut S| {
+        while let Some(number) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&number| number < count) {
+            *done[number].lock().unwrap_or_else(PoisonError::into_inner) = Some(work(number, state));
+        }
+    };
+    if let Some((own, others)) = states.split_first_mut() {
+        scope(|scope| {
+            for state in others {
+                // Without a further thread the others do its part.
+                let take = &take;
+                let _ = Builder::new().spawn_scoped(scope, move || take(state));
+            }
+            take(own);
+        });
+    }
+    memory::collect(done.into_iter().filter_map(|done| done.into_inner().unwrap_or_else(PoisonError::into_inner)))
+}

@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use quire_codec::stages::exceptions::most_listed;
 use quire_codec::stages::plane::PLANE_HEADER_LEN;
 use quire_codec::{Coding, Layout, Unverified, Workspace, memory};
 
@@ -25,8 +26,8 @@ use crate::plan::{DecodePlan, DecodeVariant, Key, Memory, Variant};
 use crate::room::Room;
 use crate::session::decode_parameters_of;
 
-/// Bytes of a stream in device memory that the host looks at: the headers, and the list of a few exceptions.
-const HEAD: usize = 1024;
+/// Most bytes of a stream's header and of a body's fixed part, with room to spare.
+const FIXED: usize = 128;
 /// Most variants of streams of one layout: exceptions, rows, columns, interpolation, ways of writing, tokens or bit planes.
 const VARIANTS: usize = 2 * 2 * 3 * 2 * 2 * 3;
 
@@ -55,6 +56,8 @@ struct Decompressing<'a> {
     values: &'a Resident<'a>,
     layout: &'a Layout,
     is_for_kernels: bool,
+    /// Bytes of a stream in device memory that the host looks at: all that is in front of the first plane, and that plane's header.
+    head: usize,
 }
 
 /// What a chunk is made of.
@@ -89,7 +92,9 @@ impl Device {
         let count = streams.len();
         assert_eq!(count, values.parts.len(), "a stream for each chunk");
         let is_for_kernels = Self::check_layout(layout).is_ok();
-        let batch = Decompressing { device: self, streams, values, layout, is_for_kernels };
+        let listed = most_listed(layout.shape.elements()) as usize * (size_of::<u32>() + layout.scalar.size());
+        let head = (FIXED + listed + PLANE_HEADER_LEN).next_multiple_of(256);
+        let batch = Decompressing { device: self, streams, values, layout, is_for_kernels, head };
         let job_len = batch.plan(1, DecodeVariant::LARGEST, &Memory::default()).len;
         let refused = std::sync::atomic::AtomicUsize::new(0);
         let work = |room: &mut Room, set: Range<usize>| {
@@ -122,7 +127,7 @@ impl<'a> Decompressing<'a> {
         let table_len = size_of::<Address>() + 2 * size_of::<CopiedBox>() + 4 * size_of::<CopiedRun>();
         // Each variant has two tables, each way of copying one.
         room.begin(count * table_len, 2 * count.min(VARIANTS) + 8)?;
-        room.results.grow(count * HEAD.max(size_of::<DecodeState>()))?;
+        room.results.grow(count * self.head.max(size_of::<DecodeState>()))?;
         let sources = self.sources(room, set)?;
         let targets = self.targets(room, set)?;
         let staged = self.stage(room, &sources)?;
@@ -160,8 +165,8 @@ impl<'a> Decompressing<'a> {
             if let ResidentStream::Device { address, length } = *stream {
                 heads.push(CopiedRun {
                     from: address,
-                    to: room.results.address() + (chunk * HEAD) as u64,
-                    bytes: length.min(HEAD as u64),
+                    to: room.results.address() + (chunk * self.head) as u64,
+                    bytes: length.min(self.head as u64),
                 });
             }
         }
@@ -185,7 +190,7 @@ impl<'a> Decompressing<'a> {
             ResidentStream::Host(bytes) => (bytes, bytes.len()),
             ResidentStream::Device { length, .. } => {
                 let length = usize::try_from(length).map_err(|_| quire_codec::Error::OutOfMemory { bytes: length })?;
-                (room.results.bytes(chunk * HEAD..chunk * HEAD + length.min(HEAD)), length)
+                (room.results.bytes(chunk * self.head..chunk * self.head + length.min(self.head)), length)
             }
         };
         let found = match Unverified::read(head) {

@@ -84,7 +84,7 @@ pub(super) fn in_sets(
     scope(|threads| {
         for _ in 1..sets.min(MAX_ROOMS) {
             // Without a further thread there is less overlap, no less done.
-            let _ = Builder::new().spawn_scoped(threads, &take_sets);
+            let _ = Builder::new().spawn_scoped(threads, take_sets);
         }
         take_sets();
     });
