@@ -328,7 +328,6 @@ fn streams_are_packed_on_the_device() {
         // SAFETY: the test's own memory.
         let outcome = unsafe { device.compress_resident_to(&resident, &layout, &config, &packed) };
         assert_eq!(outcome.is_ok(), capacity != needed - 16);
-        drop(packed);
         assert!(lengths.iter().zip(&expected).all(|(&length, stream)| length == stream.len() as u64));
         let mut end = 0;
         for (offset, length) in offsets.iter().zip(&lengths) {

@@ -81,7 +81,7 @@ impl Portions {
 
 /// A failure of a batch that begins with chunk `first`.
 fn fault_behind(first: usize, failure: quire_gpu::Failure) -> Fault {
-    let Fault { chunk, failure } = resident::fault(failure);
+    let Fault { chunk, failure } = failure.into();
     Fault { chunk: chunk.map(|chunk| first + chunk), failure }
 }
 
@@ -119,6 +119,12 @@ impl ResidentWriting {
         let outcome = unsafe { device.compress_resident(&resident, &facts.layout, &self.config, &take) };
         outcome.map_err(|failure| fault_behind(first, failure))?;
         Ok(streams.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+}
+
+impl From<quire_gpu::Failure> for Fault {
+    fn from(quire_gpu::Failure { chunk, fault }: quire_gpu::Failure) -> Self {
+        Self { chunk, failure: resident::failure(fault) }
     }
 }
 

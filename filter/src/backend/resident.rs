@@ -7,7 +7,6 @@ use quire_gpu::{Device, Part};
 
 use super::{Backend, Obstacle, Settings, say_once};
 use crate::ALLOCATOR;
-use crate::arrays::crew;
 use crate::dictionary;
 use crate::fence::Failure;
 
@@ -60,7 +59,7 @@ pub(crate) fn device(ordinal: usize) -> std::result::Result<&'static Device, Fai
 /// The stream is one of the device's primary context.
 pub(crate) unsafe fn wait_for(device: &'static Device, stream: u64) -> std::result::Result<(), Failure> {
     // SAFETY: the caller's promise.
-    unsafe { device.wait_for(stream) }.map_err(|error| fault(error.into()).failure)
+    unsafe { device.wait_for(stream) }.map_err(|error| failure(error.into()))
 }
 
 /// A configuration with what the environment says.
@@ -77,16 +76,14 @@ pub(crate) fn config(config: &Config<'static>) -> Result<Config<'static>> {
     Ok(Config { codebook: Settings::get()?.codebook, books, ..*config })
 }
 
-/// A failure of the GPU's batches as this crate tells it.
-pub(crate) fn fault(failure: quire_gpu::Failure) -> crew::Fault {
-    let quire_gpu::Failure { chunk, fault } = failure;
-    let failure = match fault {
+/// What went wrong in a batch, as this crate tells it.
+pub(crate) fn failure(fault: quire_gpu::Fault) -> Failure {
+    match fault {
         quire_gpu::Fault::Codec(error) => error.into(),
         // What the caller has given makes no sense, such as the stream.
         quire_gpu::Fault::Gpu(quire_gpu::Error::Unsupported(reason)) => Error::invalid(reason).into(),
         quire_gpu::Fault::Gpu(error) => Failure::no_gpu(error),
-    };
-    crew::Fault { chunk, failure }
+    }
 }
 
 /// Says that the GPU has refused streams that the CPU decodes.

@@ -8,7 +8,7 @@ use quire_gpu::{ArrayAxes, Device, PackedStreams, Part, Resident, ResidentStream
 use super::arrays::ended;
 use super::{Bytes, MOST_EXTENTS, check_address, deliver, quire_free, slice_from_raw, task_from_raw, value_type_of};
 use crate::arrays::crew::Fault;
-use crate::backend::{self, resident};
+use crate::backend::resident;
 use crate::fence::Failure;
 
 /// `quire_device_chunks`: chunks of one layout in the memory of a GPU.
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn quire_device_compress(
                 // SAFETY: as written above.
                 unsafe { quire_free(streams.add(chunk)) };
             }
-            resident::fault(failure)
+            Fault::from(failure)
         })
     };
     // SAFETY: the caller's promise.
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn quire_device_compress_to_device(
         let count = found.parts.len();
         if target != 0 {
             check_device_address(target, 16, "target")?;
-            if backend::resident::gpu_of(target) != backend::resident::gpu_of_parts(&found.parts) {
+            if resident::gpu_of(target) != resident::gpu_of_parts(&found.parts) {
                 return Err(Failure::from(Error::invalid(format_args!(
                     "the target {target:#x} is not in the memory of the GPU that has the values"
                 )))
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn quire_device_compress_to_device(
         let packed = PackedStreams::new(target, capacity, offsets, lengths);
         // SAFETY: the caller's promise.
         let outcome = unsafe { device.compress_resident_to(&found.resident(), &found.layout, &config, &packed) };
-        outcome.map_err(resident::fault)
+        Ok(outcome?)
     };
     // SAFETY: the caller's promise.
     unsafe { deliver(reason, ended(body)) }
@@ -192,7 +192,7 @@ pub unsafe extern "C" fn quire_device_decompress(
         }
         // SAFETY: the caller's promise.
         let outcome = unsafe { device.decompress_resident(&streams, &found.resident(), &found.layout) };
-        resident::note_refused(outcome.map_err(resident::fault)?);
+        resident::note_refused(outcome?);
         Ok(())
     };
     // SAFETY: the caller's promise.
@@ -271,4 +271,48 @@ fn check_device_address(address: u64, alignment: usize, what: &str) -> Result<()
         return Ok(());
     }
     Err(Error::invalid(format_args!("the address of the {what} is {address:#x}: it must be a multiple of {alignment}")).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::{null, null_mut};
+
+    use super::*;
+
+    /// Status and reason of compressing a chunk at an address.
+    fn refusal(address: u64, counts: &[u64; 2]) -> (c_int, String) {
+        let (extents, addresses) = ([4u64, 8], [address]);
+        let chunks = DeviceChunks {
+            value_type: 0,
+            rank: 2,
+            extents: extents.as_ptr(),
+            count: addresses.len(),
+            addresses: addresses.as_ptr(),
+            strides: null(),
+            counts: counts.as_ptr(),
+            stream: null_mut(),
+        };
+        let (mut stream, mut reason) = (Bytes::NONE, Bytes::NONE);
+        // SAFETY: arrays with their lengths; the address is refused before it is used.
+        let status = unsafe { quire_device_compress(c"abs=1".as_ptr(), null(), &chunks, &mut stream, &mut reason) };
+        let text = String::from_utf8_lossy(&reason.to_vec()).into_owned();
+        // SAFETY: delivered by the call.
+        unsafe { quire_free(&mut reason) };
+        (status, text)
+    }
+
+    #[test]
+    fn addresses_of_the_host_and_counts_beyond_the_chunk_are_refused() {
+        let values = [0f32; 32];
+        let address = values.as_ptr() as u64;
+        for (address, counts, said) in [
+            (address, [4, 8], "are not in a GPU's memory"),
+            (0, [4, 8], "are not in a GPU's memory"),
+            (address + 2, [4, 8], "must be a multiple of 4"),
+            (address, [4, 9], "chunk 0 has [4, 9] values, its extents are [4, 8]"),
+        ] {
+            let (status, text) = refusal(address, &counts);
+            assert!(status == 1 && text.contains(said), "{status}: {text:?} does not say {said:?}");
+        }
+    }
 }
