@@ -75,18 +75,29 @@ pub fn with_settled_bound<C: Compressor>(
     config: &Config,
     compressor: &mut C,
 ) -> std::result::Result<C::Output, C::Error> {
-    check(layout, config)?;
+    let settled = settled_bound(chunk, layout, config)?;
     let mut settling = Settling { chunk, layout, config, compressor };
-    match config.bound {
-        bound @ (ErrorBound::Absolute(_) | ErrorBound::PointwiseRelative(_) | ErrorBound::Lossless) => settling.compress(bound),
-        _ if layout.is_constant(chunk) => settling.compress(ErrorBound::Lossless),
-        ErrorBound::Relative(share) => {
-            let bound = relative(share, chunk, layout, config)?;
-            settling.compress(bound)
-        }
-        ErrorBound::Psnr(decibels) => settling.with_psnr(decibels),
-        ErrorBound::Ratio { ratio, ceiling } => settling.with_ratio(ratio, ceiling),
+    match (settled, config.bound) {
+        (Some(bound), _) => settling.compress(bound),
+        (None, ErrorBound::Psnr(decibels)) => settling.with_psnr(decibels),
+        (None, ErrorBound::Ratio { ratio, ceiling }) => settling.with_ratio(ratio, ceiling),
+        (None, bound) => unreachable!("{bound:?} is settled without a stream"),
     }
+}
+
+/// The bound for which the configuration's bound is settled; `None` if streams of the chunk have to be made to find it. A stream that is longer than the chunk is
+/// not taken: the bound is then [`ErrorBound::Lossless`].
+///
+/// # Errors
+/// `OutOfMemory`, and `InvalidArgument` for a bound that values of the type cannot have.
+pub fn settled_bound(chunk: &[u8], layout: &Layout, config: &Config) -> Result<Option<ErrorBound>> {
+    check(layout, config)?;
+    Ok(match config.bound {
+        bound @ (ErrorBound::Absolute(_) | ErrorBound::PointwiseRelative(_) | ErrorBound::Lossless) => Some(bound),
+        _ if layout.is_constant(chunk) => Some(ErrorBound::Lossless),
+        ErrorBound::Relative(share) => Some(relative(share, chunk, layout, config)?),
+        ErrorBound::Psnr(_) | ErrorBound::Ratio { .. } => None,
+    })
 }
 
 /// Checks that values of the layout's type can have the configuration's bound.

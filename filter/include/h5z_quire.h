@@ -30,7 +30,8 @@ enum quire_status {
     QUIRE_NO_MEMORY = 4,
     QUIRE_INTERNAL = 5,   /* a bug: please report it */
     QUIRE_UNSUITABLE = 6, /* HDF5 can read or write this, the functions of whole arrays cannot: use H5Dread or H5Dwrite */
-    QUIRE_HDF5 = 7        /* a call of HDF5 or of the system has failed */
+    QUIRE_HDF5 = 7,       /* a call of HDF5 or of the system has failed */
+    QUIRE_NO_GPU = 8      /* the values are in a GPU's memory, and that GPU cannot be used: copy them to the host */
 };
 
 /* Types of elements, as in byte 8 of a stream's header. Each part of a complex number obeys the bound by itself. */
@@ -119,6 +120,41 @@ int quire_compress_batch(const char *options, uint32_t value_type, uint32_t rank
 int quire_decompress_batch(size_t count, const void *const *streams, const size_t *stream_lengths, void *const *values, size_t length,
                            uint32_t threads, quire_bytes *reason);
 
+/* Chunks of one layout in the memory of an NVIDIA GPU. Addresses lead to device or managed memory of one GPU, and are multiples of the size of a value. */
+typedef struct quire_device_chunks {
+    uint32_t value_type;
+    uint32_t rank;             /* 1 to 32 */
+    const uint64_t *extents;   /* of every chunk, `rank` of them, slowest first */
+    size_t count;              /* chunks */
+    const uint64_t *addresses; /* of each chunk's first value */
+    const int64_t *strides;    /* bytes from one value to the next along each axis, of either sign, for all chunks; NULL: C order */
+    const uint64_t *counts;    /* [count][rank]: values that each chunk has in memory along each axis, from its first value on; NULL: all of them */
+    void *stream;              /* a CUstream or cudaStream_t, or one of the driver's special ones: NULL and 1 are the legacy default stream, 2 is the calling thread's */
+} quire_device_chunks;
+
+/* Compresses chunks where they are, in a GPU's memory, to streams in the host's memory.
+ *   options, fill_value  as for quire_compress; adapt=history is refused
+ *   chunks   where `counts` says that a chunk has fewer values than its extents, fill values take the place of the others, or zeros without a fill value
+ *   streams  receives `chunks->count` streams, each to be handed to quire_free. After an error there are none, and the reason names the chunk
+ * The streams are those of quire_compress. Waits for what `chunks->stream` was given before, and returns when the values are no longer needed.
+ * docs/c.md says which bounds are settled without a look of the host at the values, and how much memory of the GPU is taken.
+ * QUIRE_NO_GPU: no kernels, no driver, an old GPU, or QUIRE_BACKEND=cpu. QUIRE_INVALID: an address that is not of a GPU's memory, or of another GPU's. */
+int quire_device_compress(const char *options, const void *fill_value, const quire_device_chunks *chunks, quire_bytes *streams,
+                          quire_bytes *reason);
+
+/* As quire_device_compress, to streams in the same GPU's memory, one behind the other.
+ *   target   where the streams go, `capacity` bytes, at a multiple of 16; 0: nowhere, to learn their lengths
+ *   offsets  receives the bytes from `target` to each stream, a multiple of 16;  lengths  receives the bytes of each stream
+ * If the capacity does not suffice, the status is QUIRE_INVALID, and offsets and lengths are right all the same: the last of them say how much is needed.
+ * A stream has at most 16 bytes more than its chunk has. The streams are complete when the call returns. */
+int quire_device_compress_to_device(const char *options, const void *fill_value, const quire_device_chunks *chunks, uint64_t target,
+                                    uint64_t capacity, uint64_t *offsets, uint64_t *lengths, quire_bytes *reason);
+
+/* Decompresses streams into chunks in a GPU's memory. Streams are in the host's memory or in that GPU's, as their addresses say; they must be of the type
+ * and the extents of the chunks. Where `counts` says that a chunk has fewer values, the others are left out.
+ * Waits for what `chunks->stream` was given before, and returns when the values are there. After an error the values are unspecified. */
+int quire_device_decompress(const void *const *streams, const size_t *stream_lengths, const quire_device_chunks *chunks, quire_bytes *reason);
+
 /* A box of a dataset of HDF5, and where its values are in memory. */
 typedef struct quire_box {
     uint32_t value_type;    /* of the values in memory, which must be the dataset's: nothing is converted */
@@ -126,7 +162,8 @@ typedef struct quire_box {
     const uint64_t *start;  /* index of the first value along each axis, slowest first; NULL: 0 */
     const uint64_t *count;  /* values along each axis */
     const int64_t *strides; /* bytes from one value to the next along each axis, of either sign; NULL: C order */
-    void *values;           /* the first value of the box */
+    void *values;           /* the first value of the box, in the host's memory or in that of a GPU */
+    void *stream;           /* looked at if the values are in a GPU's memory: as in quire_device_chunks; what it was given before is waited for */
 } quire_box;
 
 /* Writes, or reads, a box of a dataset that has this filter alone, past HDF5's filter pipeline: on all cores, with the bytes that H5Dwrite would write.

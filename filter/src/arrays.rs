@@ -17,13 +17,14 @@
 //! | [`batch`] | many chunks of one layout, without HDF5 |
 //! | [`dataset`] | what a dataset has to be, and is |
 //! | [`writing`], [`reading`] | what a thread does with one chunk of a dataset |
+//! | [`resident`] | boxes whose values are in a GPU's memory |
 //! | [`transfer`] | a write or a read, step by step |
 //!
 //! # Memory
 //!
 //! A transfer has [`TRAYS_A_THREAD`] trays a thread, each with at most one stream that comes from the file and one that goes there: a stream is at most
 //! 16 bytes longer than its chunk. A thread has what the filter has (`docs/guide.md`, memory), and one chunk more where a chunk does not lie in one piece
-//! in the array.
+//! in the array. Where the values are in a GPU's memory, a tray has the streams of a portion of chunks in place of one.
 //!
 //! # Order
 //!
@@ -33,6 +34,7 @@ pub(crate) mod batch;
 pub(crate) mod crew;
 pub(crate) mod dataset;
 mod reading;
+mod resident;
 pub(crate) mod strided;
 pub(crate) mod touched;
 pub(crate) mod transfer;

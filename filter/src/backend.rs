@@ -26,6 +26,8 @@ mod opening;
 mod pace;
 /// Which of several GPUs is a process's.
 mod rank;
+/// Values in a GPU's memory.
+pub(crate) mod resident;
 /// Whether the GPU is free.
 mod turn;
 

@@ -8,6 +8,8 @@
 
 /// Many chunks at once, and whole datasets.
 pub mod arrays;
+/// Chunks in the memory of a GPU.
+pub mod device;
 
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
 use std::fmt::{self, Write as _};
@@ -41,6 +43,8 @@ const INTERNAL: c_int = 5;
 const UNSUITABLE: c_int = 6;
 /// `QUIRE_HDF5`: a call of HDF5 or of the system has failed.
 const HDF5: c_int = 7;
+/// `QUIRE_NO_GPU`: values are in a GPU's memory, and the GPU cannot be used.
+const NO_GPU: c_int = 8;
 
 /// Most extents that a caller may give: HDF5's own limit, far more than any array has.
 const MOST_EXTENTS: u32 = 32;
@@ -225,6 +229,7 @@ impl Failure {
             Self::Panicked(_) => INTERNAL,
             Self::Unsuitable(_) => UNSUITABLE,
             Self::Hdf5(_) => HDF5,
+            Self::NoGpu(_) => NO_GPU,
             Self::Refused(Error::Truncated { .. } | Error::Corrupt { .. }) => DAMAGED,
             Self::Refused(Error::UnsupportedVersion { .. }) => VERSION,
             Self::Refused(Error::OutOfMemory { .. }) => NO_MEMORY,

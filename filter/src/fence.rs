@@ -18,6 +18,8 @@ pub(crate) enum Failure {
     Unsuitable(Error),
     /// A call of HDF5 or of the system has failed.
     Hdf5(Error),
+    /// Values are in a GPU's memory, and the GPU cannot be used.
+    NoGpu(Error),
     /// A bug: what the panic said.
     Panicked(String),
 }
@@ -25,7 +27,7 @@ pub(crate) enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(error) | Self::Unsuitable(error) | Self::Hdf5(error) => error.fmt(formatter),
+            Self::Refused(error) | Self::Unsuitable(error) | Self::Hdf5(error) | Self::NoGpu(error) => error.fmt(formatter),
             Self::Panicked(text) => write!(formatter, "internal error, please report it: {text}"),
         }
     }
@@ -40,6 +42,11 @@ impl Failure {
     /// A failed call, with the reason; a lack of memory stays one.
     pub(crate) fn hdf5(reason: impl fmt::Display) -> Self {
         Self::sorted(Error::invalid(reason), Self::Hdf5)
+    }
+
+    /// A GPU that cannot be used, with the reason; a lack of memory stays one.
+    pub(crate) fn no_gpu(reason: impl fmt::Display) -> Self {
+        Self::sorted(Error::invalid(reason), Self::NoGpu)
     }
 
     fn sorted(error: Error, kind: impl FnOnce(Error) -> Self) -> Self {

@@ -18,6 +18,7 @@
 #include <mutex>
 #include <numeric>
 #include <random>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -334,6 +335,8 @@ const Kernel KERNELS[] = {
 constexpr size_t FENCE = 4096;
 constexpr unsigned char FENCE_BYTE = 0xc5;
 std::map<char*, size_t> allocations;
+/// Those that are not pinned.
+std::set<char*> device_allocations;
 
 /// Ends the process if somebody has written before or behind an allocation.
 void check_fences(char* start, size_t size) {
@@ -363,16 +366,24 @@ int release_memory(char* start) {
   check_fences(start, found->second);
   free(start - FENCE);
   allocations.erase(found);
+  device_allocations.erase(start);
   return 0;
+}
+
+/// Start of the allocation that an address is in, or null. The caller holds the lock.
+char* allocation_of(char* address) {
+  auto behind = allocations.upper_bound(address);
+  if (behind == allocations.begin()) return nullptr;
+  auto& [start, length] = *std::prev(behind);
+  return address < start + length ? start : nullptr;
 }
 
 /// Whether bytes are inside of one allocation.
 bool is_inside(const void* from, size_t size) {
   std::lock_guard guard(lock);
-  auto behind = allocations.upper_bound(static_cast<char*>(const_cast<void*>(from)));
-  if (behind == allocations.begin()) return false;
-  auto& [start, length] = *std::prev(behind);
-  return static_cast<const char*>(from) + size <= start + length;
+  char* at = static_cast<char*>(const_cast<void*>(from));
+  char* start = allocation_of(at);
+  return start && at + size <= start + allocations[start];
 }
 
 // ---- Streams ------------------------------------------------------------------------------------------------------------------------
@@ -474,7 +485,20 @@ API cuModuleGetFunction(const Kernel** function, void*, const char* name) {
 /// A multiprocessor holds two blocks: enough for grids of which a block takes several parts.
 API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const Kernel*, int, size_t, unsigned) { return *blocks = 2, OK; }
 
-API cuMemAlloc_v2(Address* address, size_t size) { return *address = Address(allocate(size)), *address ? OK : OUT_OF_MEMORY; }
+/// Which memory an address is of: device memory alone is known, that of tests as well.
+API cuPointerGetAttribute(int* value, int attribute, Address address) {
+  enum { MEMORY_TYPE = 2, DEVICE_ORDINAL = 9, DEVICE = 2 };
+  std::lock_guard guard(lock);
+  if (!device_allocations.count(allocation_of(reinterpret_cast<char*>(address)))) return INVALID_VALUE;
+  return *value = attribute == MEMORY_TYPE ? DEVICE : 0, attribute == MEMORY_TYPE || attribute == DEVICE_ORDINAL ? OK : INVALID_VALUE;
+}
+
+API cuMemAlloc_v2(Address* address, size_t size) {
+  *address = Address(allocate(size));
+  std::lock_guard guard(lock);
+  if (*address) device_allocations.insert(reinterpret_cast<char*>(*address));
+  return *address ? OK : OUT_OF_MEMORY;
+}
 API cuMemFree_v2(Address address) { return release_memory(reinterpret_cast<char*>(address)); }
 API cuMemHostAlloc(void** address, size_t size, unsigned) { return *address = allocate(size), *address ? OK : OUT_OF_MEMORY; }
 API cuMemFreeHost(void* address) { return release_memory(static_cast<char*>(address)); }
@@ -507,7 +531,7 @@ API cuMemsetD8Async(Address to, unsigned char value, size_t size, Stream* stream
 
 API cuStreamCreate(Stream** stream, unsigned) { return *stream = new Stream, OK; }
 API cuStreamDestroy_v2(Stream* stream) { return delete stream, OK; }
-API cuStreamSynchronize(Stream*) { return OK; }
+API cuStreamSynchronize(Stream*) { return check_all_fences(), OK; }
 API cuStreamWaitEvent(Stream*, void*, unsigned) { return OK; }
 API cuStreamIsCapturing(Stream* stream, int* status) { return *status = stream->recording != nullptr, OK; }
 API cuStreamBeginCapture_v2(Stream* stream, int) { return stream->recording = std::make_unique<Recording>(), OK; }

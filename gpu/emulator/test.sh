@@ -17,11 +17,11 @@ export CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 export NVCC="$here/nvcc" QUIRE_REQUIRE_CUDA=1 QUIRE_SMALL_MATRIX=1
 # Cargo chooses the features of dependencies for all packages that a command names: each command here names both, or they would be built twice.
 packages="-p quire-gpu -p h5z-quire"
-cargo test --release $packages --test parity --lib --no-run
+cargo test --release $packages --test parity --test resident --lib --no-run
 "$here/build.sh" "$CARGO_TARGET_DIR"
 [ "${1:-}" != --build ] || exec cargo build --release $packages --example decoders
 [ $# -gt 0 ] || set -- --skip threads_share
 export LD_LIBRARY_PATH="$CARGO_TARGET_DIR${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-cargo test --release $packages --test parity -- --nocapture "$@"
+cargo test --release $packages --test parity --test resident -- --nocapture "$@"
 # The host's code with refused allocations.
 cargo test --release $packages --lib -- --nocapture on_the_gpu

@@ -11,6 +11,16 @@ __device__ __forceinline__ u32 plane_elements(const Job& job, u32 exceptions, u3
   return plane == CODES ? job.shape.elements : exceptions <= job.most_listed ? 0 : plane == MASK ? job.shape.elements : exceptions;
 }
 
+/// The values of this chunk.
+__device__ __forceinline__ const u8* chunk_values(const EncodeJob& job) {
+  return job.inputs ? reinterpret_cast<const u8*>(job.inputs[blockIdx.y]) : job.input + blockIdx.y * job.input_stride;
+}
+
+/// Where the values of this chunk are written.
+__device__ __forceinline__ u8* chunk_output(const DecodeJob& job) {
+  return job.outputs ? reinterpret_cast<u8*>(job.outputs[blockIdx.y]) : job.output + blockIdx.y * job.output_stride;
+}
+
 /// Whether all values of the chunk are equal. Valid once `inspect` has run.
 __device__ __forceinline__ bool is_constant(const EncodeJob& job, const EncodeState& state) { return !job.needs_no_inspection && !state.differs; }
 

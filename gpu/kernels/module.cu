@@ -13,3 +13,4 @@
 #include "predict/interpolation.cuh"
 #include "quantize/grid.cuh"
 #include "stream/transfer.cuh"
+#include "stream/copies.cuh"

@@ -16,12 +16,18 @@ use crate::error::{Context as _, Error, Reason, Result, reason};
 use crate::job::DECODE_OK;
 use crate::memory::bytes_of;
 use crate::plan::{DecodeVariant, EncodeVariant};
-use crate::session::{Session, decode_parameters, for_chunk, linear_parameters};
+use crate::session::{Session, dataset_books, decode_parameters, for_chunk, linear_parameters};
 use crate::tiles::Source;
 
 /// The variant of a batch: the kernel `inspect` looks at the chunks, and streams stay on the device.
-const STAYS: EncodeVariant =
-    EncodeVariant { needs_no_inspection: false, to_host: false, interpolated: false, linear: true, bit_planes: false };
+const STAYS: EncodeVariant = EncodeVariant {
+    needs_no_inspection: false,
+    to_host: false,
+    interpolated: false,
+    linear: true,
+    bit_planes: false,
+    resident: false,
+};
 
 /// Times of one run after another, in microseconds.
 #[derive(Debug, Clone, Default)]
@@ -53,7 +59,7 @@ const MAX_CHUNKS: usize = 65_535;
 /// A batch of chunks of one layout on a device.
 pub struct Batch {
     device: &'static Device,
-    lease: Lease,
+    lease: Lease<Session>,
     layout: Layout,
     chunks: usize,
 }
@@ -89,8 +95,10 @@ impl Batch {
         let bit_planes = config.coding == CodingPolicy::Bitshuffle;
         let variant = EncodeVariant { interpolated: predictor.is_interpolation(), bit_planes, ..STAYS };
         let number = session.encoder(loaded, &layout, count, variant)?;
-        let input = session.encode_plan(number).0.job.parameters.address();
-        session.send(bytes_of(&parameters), chunks, input)?;
+        let job = session.encode_plan(number).0.job;
+        session.send(bytes_of(&dataset_books(config)), &bytes_of(&parameters).repeat(count), job.dataset_books.address())?;
+        session.wait()?;
+        session.send(&[], chunks, job.input.address())?;
         let timings = {
             let (plan, graph) = session.encode_plan(number);
             let stream = &session.stream;
@@ -343,9 +351,9 @@ pub fn floors(device: &'static Device, len: usize, repeats: usize) -> Result<Flo
     };
     // A chunk of one value is constant: its kernels find nothing to do.
     let number = session.encoder(device.loaded(), &layout, 1, STAYS)?;
-    let input = session.encode_plan(number).0.job.parameters.address();
+    let parameters = session.encode_plan(number).0.job.parameters.address();
     let config = Config::absolute(1.0).map_err(|error| Error::Unsupported(reason!("{error}")))?;
-    session.send(bytes_of(&linear_parameters(&layout, &config, Axes::FASTEST.into())?), &[0; 4], input)?;
+    session.send(bytes_of(&linear_parameters(&layout, &config, Axes::FASTEST.into())?), &[0; 4], parameters)?;
     for _ in 0..repeats {
         let clock = Instant::now();
         session.encode_plan(number).1.launch()?;

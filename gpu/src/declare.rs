@@ -87,7 +87,7 @@ macro_rules! named {
         }
     )+};
 }
-named!(u8 = "u8", u16 = "u16", u32 = "u32", u64 = "u64", i32 = "i32", f64 = "double", c_void = "void");
+named!(u8 = "u8", u16 = "u16", u32 = "u32", u64 = "u64", i32 = "i32", i64 = "i64", f64 = "double", c_void = "void");
 
 impl<T: CudaType> CudaType for Pointer<T> {
     fn name() -> String {

@@ -16,6 +16,8 @@ use crate::error::{Context as _, Error, Reason, Result, kernels_not_built, reaso
 use crate::launch::{FUNCTIONS, RestoreContext, driver_is_present, has_function};
 use crate::limits::check_layout;
 use crate::loaded::Loaded;
+use crate::memory::device_of;
+use crate::room::{MAX_ROOMS, Room};
 use crate::session::Session;
 use crate::statistics::{CONTEXTS, SESSIONS};
 
@@ -40,17 +42,17 @@ pub struct Device {
     loaded: Loaded,
     name: String,
     card: Card,
-    idle: Mutex<Idle>,
-    returned: Condvar,
+    sessions: Pool<Session>,
+    rooms: Pool<Room>,
     failure: OnceCell<Reason>,
-    rooms: Rooms,
+    rooms_for_pairs: RoomsForPairs,
 }
 
 /// Memory of the host for the values of chunks of pairs, kept from call to call: as many pieces as callers have had at once.
 #[derive(Default)]
-struct Rooms(Mutex<Vec<Vec<u8>>>);
+struct RoomsForPairs(Mutex<Vec<Vec<u8>>>);
 
-impl Rooms {
+impl RoomsForPairs {
     /// Calls `body` with room for `len` bytes.
     fn with<R>(&self, len: usize, body: impl FnOnce(&mut [u8]) -> Result<R>) -> Result<R> {
         let rooms = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,10 +64,66 @@ impl Rooms {
     }
 }
 
-/// Sessions that nobody uses, and how many there are in all.
-struct Idle {
-    sessions: Vec<Session>,
+/// What a device lends to one caller at a time.
+pub(crate) trait Lent: Sized + 'static {
+    /// The device's pool of these.
+    fn pool(device: &Device) -> &Pool<Self>;
+    /// Makes one.
+    fn make(loaded: &Loaded) -> Result<Self>;
+    /// Waits for all that was started with it.
+    fn wait(&self) -> Result<()>;
+}
+
+impl Lent for Session {
+    fn pool(device: &Device) -> &Pool<Self> {
+        &device.sessions
+    }
+
+    fn make(loaded: &Loaded) -> Result<Self> {
+        let session = Self::new(loaded)?;
+        SESSIONS.fetch_add(1, Ordering::Relaxed);
+        Ok(session)
+    }
+
+    fn wait(&self) -> Result<()> {
+        Self::wait(self)
+    }
+}
+
+impl Lent for Room {
+    fn pool(device: &Device) -> &Pool<Self> {
+        &device.rooms
+    }
+
+    fn make(loaded: &Loaded) -> Result<Self> {
+        Self::new(loaded)
+    }
+
+    fn wait(&self) -> Result<()> {
+        Self::wait(self)
+    }
+}
+
+/// Things to lend, made when they are first asked for. Callers wait where `most` are in use.
+pub(crate) struct Pool<T> {
+    idle: Mutex<Idle<T>>,
+    returned: Condvar,
+    most: usize,
+}
+
+/// What nobody uses, and how many there are in all.
+struct Idle<T> {
+    things: Vec<T>,
     made: usize,
+}
+
+impl<T> Pool<T> {
+    fn new(most: usize) -> Result<Self> {
+        // Giving back must not fail.
+        let mut things = Vec::new();
+        memory::reserve(&mut things, most)?;
+        Ok(Self { idle: Mutex::new(Idle { things, made: 0 }), returned: Condvar::new(), most })
+    }
 }
 
 /// Opens a device, or finds it open.
@@ -154,6 +212,14 @@ pub fn visible_devices() -> usize {
     *COUNT.get_or_init(|| usize::try_from(count).unwrap_or(0))
 }
 
+/// The number of the device in whose memory an address is; `None` for the host's memory. Asks the driver, which must be loaded already: without it no address is of a
+/// device.
+#[must_use]
+pub fn device_of_address(address: u64) -> Option<usize> {
+    let knows = || driver_is_present() && has_function("cuPointerGetAttribute");
+    if first_process().is_ok() && knows() { device_of(address) } else { None }
+}
+
 /// What a call says where the driver does not have what this crate calls.
 fn too_old(missing: &str) -> Error {
     Error::Unavailable(reason!("the NVIDIA driver is too old: it lacks {missing} (CUDA 12.2 has it)"))
@@ -214,19 +280,9 @@ impl Device {
         let card = Card::new(&context, &name);
         let loaded = Loaded::new(context).map_err(lasting)?;
         step()?;
-        // Giving a session back must not fail.
-        let mut sessions = Vec::new();
-        memory::reserve(&mut sessions, MAX_SESSIONS)?;
+        let (sessions, rooms) = (Pool::new(MAX_SESSIONS)?, Pool::new(MAX_ROOMS)?);
         CONTEXTS.fetch_add(1, Ordering::Relaxed);
-        Ok(Self {
-            loaded,
-            name,
-            card,
-            idle: Mutex::new(Idle { sessions, made: 0 }),
-            returned: Condvar::new(),
-            failure: OnceCell::new(),
-            rooms: Rooms::default(),
-        })
+        Ok(Self { loaded, name, card, sessions, rooms, failure: OnceCell::new(), rooms_for_pairs: RoomsForPairs::default() })
     }
 
     /// What the driver calls it.
@@ -266,7 +322,7 @@ impl Device {
             return self.compress_values(chunk, layout, config);
         }
         layout.check_pairs()?;
-        self.rooms.with(chunk.len(), |values| {
+        self.rooms_for_pairs.with(chunk.len(), |values| {
             split(chunk, layout.scalar, values);
             self.compress_values(values, layout, config)
         })
@@ -300,49 +356,61 @@ impl Device {
     }
 
     /// A session for one caller; waits where all are in use.
-    pub(crate) fn lease(&'static self) -> Result<Lease> {
-        let restore = RestoreContext::new();
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if let Some(session) = idle.sessions.pop() {
-                return Ok(Lease { device: self, session: Some(session), sound: true, ended: false, _restore: restore });
-            }
-            if idle.made < MAX_SESSIONS {
-                break;
-            }
-            idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
-        }
-        idle.made += 1;
-        drop(idle);
-        let mut lease = Lease { device: self, session: None, sound: true, ended: false, _restore: restore };
-        let session = Session::new(&self.loaded);
-        lease.session = Some(lease.check(session)?);
-        SESSIONS.fetch_add(1, Ordering::Relaxed);
-        Ok(lease)
+    pub(crate) fn lease(&'static self) -> Result<Lease<Session>> {
+        Lease::take(self)
+    }
+
+    /// A room for one set of a batch at a time; waits where all are in use.
+    pub(crate) fn lease_room(&'static self) -> Result<Lease<Room>> {
+        Lease::take(self)
     }
 }
 
-/// A session in use. Given back when dropped, unless something went wrong.
-pub(crate) struct Lease {
+/// A session or a room in use. Given back when dropped, unless something went wrong.
+pub(crate) struct Lease<T: Lent> {
     device: &'static Device,
-    session: Option<Session>,
+    lent: Option<T>,
     sound: bool,
-    /// Whether the caller has waited for all that the session started.
+    /// Whether the caller has waited for all that was started.
     ended: bool,
     _restore: RestoreContext,
 }
 
-impl Lease {
+impl Lease<Session> {
     pub(crate) fn session(&mut self) -> &mut Session {
-        #[expect(
-            clippy::unwrap_used,
-            reason = "only `drop` takes the session, and `Device::lease` hands out no lease without one"
-        )]
-        self.session.as_mut().unwrap()
+        self.lent()
+    }
+}
+
+impl<T: Lent> Lease<T> {
+    fn take(device: &'static Device) -> Result<Self> {
+        let mut lease = Self { device, lent: None, sound: true, ended: false, _restore: RestoreContext::new() };
+        let pool = T::pool(device);
+        let mut idle = pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            lease.lent = idle.things.pop();
+            if lease.lent.is_some() {
+                return Ok(lease);
+            }
+            if idle.made < pool.most {
+                break;
+            }
+            idle = pool.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
+        }
+        idle.made += 1;
+        drop(idle);
+        let made = T::make(&device.loaded);
+        lease.lent = Some(lease.check(made)?);
+        Ok(lease)
     }
 
-    /// Takes note of failures: a session in an unknown state is not used again, and neither is a device whose driver failed.
-    pub(crate) fn check<T>(&mut self, result: Result<T>) -> Result<T> {
+    pub(crate) fn lent(&mut self) -> &mut T {
+        #[expect(clippy::unwrap_used, reason = "only `drop` takes it, and `Lease::take` hands out no lease without it")]
+        self.lent.as_mut().unwrap()
+    }
+
+    /// Takes note of failures: what is in an unknown state is not used again, and neither is a device whose driver failed.
+    pub(crate) fn check<R>(&mut self, result: Result<R>) -> Result<R> {
         match &result {
             Err(Error::Failed(reason)) => {
                 self.sound = false;
@@ -355,18 +423,19 @@ impl Lease {
     }
 }
 
-impl Drop for Lease {
+impl<T: Lent> Drop for Lease<T> {
     fn drop(&mut self) {
         // Nobody but the next caller may use the memory, and only when the GPU has done with it.
-        let has_ended = |session: &Session| self.ended || session.wait().is_ok();
-        let session = self.session.take().filter(|session| has_ended(session) && self.sound && !std::thread::panicking());
-        let mut idle = self.device.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        match session {
-            Some(session) => idle.sessions.push(session),
+        let has_ended = |lent: &T| self.ended || lent.wait().is_ok();
+        let lent = self.lent.take().filter(|lent| has_ended(lent) && self.sound && !std::thread::panicking());
+        let pool = T::pool(self.device);
+        let mut idle = pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        match lent {
+            Some(lent) => idle.things.push(lent),
             None => idle.made -= 1,
         }
         drop(idle);
-        self.device.returned.notify_one();
+        pool.returned.notify_one();
     }
 }
 
@@ -414,7 +483,7 @@ impl Compressor for OnDevice<'_> {
 
 /// A compressed chunk in a session's memory.
 pub struct Compressed {
-    lease: Lease,
+    lease: Lease<Session>,
     plan: usize,
     length: usize,
 }
@@ -453,7 +522,7 @@ impl Compressed {
 
 /// A stream that is being decompressed.
 pub struct Decompressing {
-    lease: Lease,
+    lease: Lease<Session>,
     plan: usize,
     scalar: Scalar,
 }
@@ -467,7 +536,9 @@ impl Decompressing {
         let (scalar, plan, device) = (self.scalar, self.plan, self.lease.device);
         let session = self.lease.session();
         let fetched = if scalar.is_pair() {
-            device.rooms.with(chunk.len(), |values| session.fetch_values(plan, values).map(|()| join(values, scalar, chunk)))
+            device
+                .rooms_for_pairs
+                .with(chunk.len(), |values| session.fetch_values(plan, values).map(|()| join(values, scalar, chunk)))
         } else {
             session.fetch_values(plan, chunk)
         };

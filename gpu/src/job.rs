@@ -3,7 +3,7 @@
 //! This is the only declaration. `build.rs` writes the structures to `job_structs.cuh` and the constants to `constants.cuh`, with these
 //! comments, and nvcc checks the offset of every field.
 //!
-//! A job is a batch of chunks of one layout; the filter's batches hold one chunk. Every array of a job has one part a chunk, all parts of
+//! A job is a batch of chunks of one layout; batches of the filter's callbacks hold one chunk. Every array of a job has one part a chunk, all parts of
 //! one length, so that kernels compute pointers from the chunk's index. `[chunk][segment]` gives the order of an array's entries, slowest
 //! index first. A segment is `SEGMENT` consecutive values; a block of the stream has a power of two of segments, and its entry is that
 //! of the segment with the block's index.
@@ -28,6 +28,8 @@ shared_constants! {
     pub const BITS: usize = 2;
     /// Most axes of a chunk.
     pub const MAX_RANK: usize = quire_codec::MAX_RANK;
+    /// Most axes of a box of values that is copied.
+    pub const BOX_AXES: usize = 8;
     /// Bytes kept for a stream's header.
     pub const HEADER_ROOM: usize = 32;
 
@@ -156,7 +158,13 @@ shared_structs! {
         pub advance: [u32; MAX_RANK],
     }
 
-    /// What the host tells the encoder of a chunk. It comes right before the chunk in device memory, so that one copy can send both.
+    /// Codebooks of a dataset, from which the encoder may choose besides the dictionary's.
+    pub struct DatasetBooks {
+        /// Code lengths by symbol.
+        pub lengths: [[u8; SYMBOLS]; MAX_BOOKS],
+    }
+
+    /// What the host tells the encoder of a chunk.
     pub struct EncodeParameters {
         /// The absolute error bound; 0 on a lattice that the host has found; the relative bound on a logarithmic grid.
         pub bound: f64,
@@ -186,7 +194,7 @@ shared_structs! {
         pub fixed: [u64; 2],
         /// Bytes of `fixed` and of the number of exceptions behind it; 0 where the grid has no exceptions.
         pub fixed_len: u32,
-        /// Codebooks of the dataset in `book_lengths`.
+        /// Codebooks of the dataset.
         pub books: u32,
         /// Bytes of `stored_header`.
         pub stored_header_len: u32,
@@ -196,8 +204,6 @@ shared_structs! {
         pub header: [u8; HEADER_ROOM],
         /// The header of a stored stream; the checksum is still 0.
         pub stored_header: [u8; HEADER_ROOM],
-        /// Code lengths by symbol of the dataset's codebooks.
-        pub book_lengths: [[u8; SYMBOLS]; MAX_BOOKS],
     }
 
     /// The tiles of one kind.
@@ -286,9 +292,11 @@ shared_structs! {
         pub tiles: [u64; MOST_TILES],
         /// Numbers of the candidates, the kinds of interpolation; the first one is 0. Then zeros.
         pub candidate_numbers: [u8; INTERPOLATION_KINDS],
-        /// Counts so far. 0 when the job begins and when it ends.
+        /// Addresses of the chunks of a batch: `[chunk]`, and `tiles` has offsets in bytes. Null for one chunk.
+        pub chunks: ConstPointer<u64>,
+        /// Counts so far: `[chunk]`. 0 when the job begins and when it ends.
         pub sums: Pointer<TileSums>,
-        /// Pinned memory to which the counts are copied.
+        /// Pinned memory to which the counts are copied: `[chunk]`.
         pub host_sums: Pointer<TileSums>,
     }
 
@@ -336,6 +344,15 @@ shared_structs! {
         pub coded_len: u32,
         /// Code lengths of a custom book as they are in a stream.
         pub coded: [u32; MAX_BOOK_LEN / 4],
+    }
+
+    /// What `inspect` has found in a chunk.
+    #[derive(Default)]
+    pub struct Inspection {
+        /// 1 if two values differ.
+        pub differs: u32,
+        /// 1 if the values show that the chunk has no lattice.
+        pub has_no_lattice: u32,
     }
 
     /// What the host reads of a compressed chunk.
@@ -413,10 +430,16 @@ shared_structs! {
         pub reserved: u32,
         /// The device's tables.
         pub tables: ConstPointer<Tables>,
-        /// Parameters, of all chunks.
+        /// The dataset's codebooks, with `parameters` right behind them.
+        pub dataset_books: Pointer<DatasetBooks>,
+        /// `[chunk]`.
         pub parameters: Pointer<EncodeParameters>,
-        /// Pinned memory from which `begin` copies `parameters`, or null.
-        pub host_parameters: ConstPointer<EncodeParameters>,
+        /// Pinned memory from which `begin` copies `dataset_books` and the parameters of one chunk, or null.
+        pub host_parameters: ConstPointer<u8>,
+        /// Pinned memory to which `report_inspections` copies what `inspect` has found, or null: `[chunk]`.
+        pub host_inspections: Pointer<Inspection>,
+        /// Addresses of the chunks' values where a caller has them: `[chunk]`. Null if they are in `input`.
+        pub inputs: ConstPointer<u64>,
         /// Values: `[chunk][input_stride]`, bytes.
         pub input: ConstPointer<u8>,
         /// Bytes of a chunk.
@@ -453,6 +476,50 @@ shared_structs! {
         pub results: Pointer<EncodeResult>,
         /// Pinned memory to which `checksum_and_copy` copies `results`, or null.
         pub host_results: Pointer<EncodeResult>,
+    }
+
+    /// A box of values that is copied between two arrays.
+    #[derive(Default)]
+    pub struct CopiedBox {
+        /// Address of the first value.
+        pub from: u64,
+        /// Address of the first value's copy.
+        pub to: u64,
+        /// Values along each axis, fastest axis first; 1 behind the last one.
+        pub lens: [u32; BOX_AXES],
+    }
+
+    /// Boxes of values to copy between arrays in device memory.
+    #[derive(Default)]
+    pub struct BoxJob {
+        /// Bytes from one value to the next along each axis of the arrays that are read. 0 along all axes repeats one value.
+        pub from_strides: [i64; BOX_AXES],
+        /// Bytes from one value to the next along each axis of the arrays that are written.
+        pub to_strides: [i64; BOX_AXES],
+        /// By `blockIdx.y`.
+        pub boxes: ConstPointer<CopiedBox>,
+        /// Axes in use.
+        pub axes: u32,
+        /// 0.
+        pub reserved: u32,
+    }
+
+    /// A run of bytes that is copied.
+    #[derive(Default)]
+    pub struct CopiedRun {
+        /// Address of the first byte.
+        pub from: u64,
+        /// Address of its copy.
+        pub to: u64,
+        /// Number of bytes.
+        pub bytes: u64,
+    }
+
+    /// Runs of bytes to copy.
+    #[derive(Default)]
+    pub struct RunJob {
+        /// By `blockIdx.y`.
+        pub runs: ConstPointer<CopiedRun>,
     }
 
     /// What the host has read of a stream. It comes right before the stream in device memory.
@@ -589,6 +656,8 @@ shared_structs! {
         pub exception_sums: Pointer<u32>,
         /// `[chunk]`. 0 when the job begins.
         pub states: Pointer<DecodeState>,
+        /// Addresses to which the chunks' values are written where a caller wants them: `[chunk]`. Null if they go to `output`.
+        pub outputs: ConstPointer<u64>,
         /// Values: `[chunk][output_stride]`, bytes. The array of codes itself where values are as long as codes and not interpolated.
         pub output: Pointer<u8>,
         /// Bytes from one chunk's values to the next one's.

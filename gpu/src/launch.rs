@@ -3,12 +3,12 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use cudarc::driver::sys::{self, CUcontext, CUgraphInstantiate_flags, CUstreamCaptureMode};
-use cudarc::driver::{CudaContext, CudaFunction, CudaGraph, CudaStream, DeviceRepr, result};
+use cudarc::driver::sys::{self, CUcontext, CUevent_flags, CUgraphInstantiate_flags, CUstreamCaptureMode};
+use cudarc::driver::{CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaStream, DeviceRepr, DriverError, result};
 use quire_codec::Scalar;
 
 use crate::error::{Context as _, Error, Result, reason};
-use crate::job::{DecodeJob, EncodeJob, TileJob};
+use crate::job::{BoxJob, DecodeJob, EncodeJob, RunJob, TileJob};
 
 // SAFETY: a `repr(C)` structure of numbers; the build has compared the offset of each field with the kernels'.
 unsafe impl DeviceRepr for EncodeJob {}
@@ -16,6 +16,10 @@ unsafe impl DeviceRepr for EncodeJob {}
 unsafe impl DeviceRepr for DecodeJob {}
 // SAFETY: as above.
 unsafe impl DeviceRepr for TileJob {}
+// SAFETY: as above.
+unsafe impl DeviceRepr for BoxJob {}
+// SAFETY: as above.
+unsafe impl DeviceRepr for RunJob {}
 
 /// Kernels of one value type.
 pub(crate) struct TypeKernels {
@@ -33,6 +37,7 @@ pub(crate) struct TypeKernels {
     pub(crate) join_columns: CudaFunction,
     pub(crate) restore_planes: CudaFunction,
     pub(crate) restore_bits: CudaFunction,
+    pub(crate) copy_boxes: CudaFunction,
     /// For floating-point numbers.
     pub(crate) linear: Option<LinearKernels>,
     /// For those that have a fine grid.
@@ -60,10 +65,12 @@ pub(crate) struct Kernels {
     bf16: TypeKernels,
     byte: TypeKernels,
     pub(crate) begin: CudaFunction,
+    pub(crate) report_inspections: CudaFunction,
     pub(crate) choose: CudaFunction,
     pub(crate) encode_lanes: CudaFunction,
     pub(crate) checksum_and_copy: CudaFunction,
     pub(crate) fetch: CudaFunction,
+    pub(crate) copy_runs: CudaFunction,
     pub(crate) open_stream: CudaFunction,
     pub(crate) decode_lanes: CudaFunction,
     pub(crate) count_exceptions: CudaFunction,
@@ -110,6 +117,7 @@ impl Kernels {
                 join_columns: named("join_columns", codes)?,
                 restore_planes: named("restore_planes", codes)?,
                 restore_bits: named("restore_bits", codes)?,
+                copy_boxes: named("copy_boxes", size)?,
                 linear: if is_float {
                     let [inspect, quantize] = pair("inspect", "quantize", value)?;
                     Some(LinearKernels { inspect, quantize, measure_tiles: named("measure_tiles", value)? })
@@ -133,10 +141,12 @@ impl Kernels {
             bf16: of_type("bf16", "f16", "f32")?,
             byte: of_type("byte", "byte", "f32")?,
             begin: function("begin")?,
+            report_inspections: function("report_inspections")?,
             choose: function("choose")?,
             encode_lanes: function("encode_lanes")?,
             checksum_and_copy: function("checksum_and_copy")?,
             fetch: function("fetch")?,
+            copy_runs: function("copy_runs")?,
             open_stream: function("open_stream")?,
             decode_lanes: function("decode_lanes")?,
             count_exceptions: function("count_exceptions")?,
@@ -206,6 +216,39 @@ impl Graph {
     }
 }
 
+/// An event on a caller's stream, which is given as a number: what the stream was given before it is done when the event has come.
+pub(crate) struct CallersEvent(CudaEvent);
+
+impl CallersEvent {
+    /// # Errors
+    /// `Unsupported` for a stream that cannot be waited for: the caller's mistake, no fault of the device.
+    pub(crate) fn record(context: &Arc<CudaContext>, stream: u64) -> Result<Self> {
+        context.bind_to_thread().context("binding the CUDA context")?;
+        let event = context.new_event(Some(CUevent_flags::CU_EVENT_DISABLE_TIMING)).context("making a CUDA event")?;
+        // SAFETY: the caller of the crate vouches for the stream; the event is ours.
+        unsafe { sys::cuEventRecord(event.cu_event(), stream as sys::CUstream) }.result().map_err(of_callers_stream)?;
+        Ok(Self(event))
+    }
+
+    /// Waits for the event.
+    pub(crate) fn wait(&self) -> Result<()> {
+        self.0.synchronize().map_err(of_callers_stream)
+    }
+
+    /// Makes a stream of ours wait for the event.
+    pub(crate) fn make_wait(&self, stream: &CudaStream) -> Result<()> {
+        stream.wait(&self.0).map_err(of_callers_stream)
+    }
+}
+
+/// The error of a caller's stream.
+fn of_callers_stream(error: DriverError) -> Error {
+    Error::Unsupported(reason!(
+        "the caller's CUDA stream cannot be waited for ({:?}): give a stream of the primary context that is not being captured",
+        error.0
+    ))
+}
+
 /// Gives the calling thread its CUDA context back: the host program may use another one.
 pub(crate) struct RestoreContext(Option<CUcontext>);
 
@@ -258,7 +301,7 @@ pub(crate) fn is_shared_by_mps(device: sys::CUdevice) -> bool {
 }
 
 /// Functions of the driver that this crate calls and old drivers may not have.
-pub(crate) const FUNCTIONS: [&str; 9] = [
+pub(crate) const FUNCTIONS: [&str; 12] = [
     "cuDevicePrimaryCtxRetain",
     "cuCtxGetCurrent",
     "cuModuleLoadData",
@@ -268,6 +311,9 @@ pub(crate) const FUNCTIONS: [&str; 9] = [
     "cuGraphInstantiateWithFlags",
     "cuGraphLaunch",
     "cuLaunchKernel",
+    "cuPointerGetAttribute",
+    "cuEventRecord",
+    "cuStreamWaitEvent",
 ];
 
 /// Whether the driver, which is present, has a function.

@@ -4,6 +4,7 @@
 //! device ─ lends ─> session ─ plan: arrays and launches ─> kernels
 //!    │                 ├──── ring: transfers through pinned memory
 //!    │                 ├──── tiles: measured on the device, to choose a predictor
+//!    ├──── lends ─> room ─ resident: batches of chunks in device memory, by the same plans
 //!    └───────────────> loaded: context, kernels, tables, once a process
 //! ```
 //!
@@ -48,7 +49,9 @@ mod loaded;
 mod low_memory;
 mod memory;
 mod plan;
+mod resident;
 mod ring;
+mod room;
 mod session;
 mod statistics;
 mod tables;
@@ -56,9 +59,10 @@ mod tiles;
 
 pub use batch::{Batch, Floors, MeasuredTiles, Timings, batch_predictor, floors};
 pub use card::{Card, Contexts};
-pub use device::{Compressed, Decompressing, Device, device, device_in_steps, visible_devices};
+pub use device::{Compressed, Decompressing, Device, device, device_in_steps, device_of_address, visible_devices};
 pub use error::{Error, Reason, Result};
 pub use limits::MAX_CHUNK_BYTES;
+pub use resident::{ArrayAxes, Failure, Fault, PackedStreams, Part, Resident, ResidentStream};
 pub use statistics::{Statistics, statistics};
 
 /// Whether the build had nvcc, so that the kernels are in this library.

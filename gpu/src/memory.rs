@@ -9,7 +9,10 @@ use cudarc::driver::{CudaContext, CudaStream, result, sys};
 
 use crate::declare::{Address, Pointer, SharedStruct};
 use crate::error::{Context as _, Error, Result, reason};
-use crate::job::{DecodeParameters, DecodePlaneState, DecodeState, EncodeParameters, EncodeResult, TileSums};
+use crate::job::{
+    CopiedBox, CopiedRun, DatasetBooks, DecodeParameters, DecodePlaneState, DecodeState, EncodeParameters, EncodeResult,
+    Inspection, TileSums,
+};
 
 /// Allocations so far, on the device and pinned, of this process.
 pub(crate) static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -143,6 +146,12 @@ pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
+/// Bytes of plain structures one behind the other.
+pub(crate) fn bytes_of_all<T: Plain>(values: &[T]) -> &[u8] {
+    // SAFETY: as above.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+}
+
 /// A structure from its bytes.
 pub(crate) fn read_plain<T: Plain>(bytes: &[u8]) -> T {
     assert!(bytes.len() >= size_of::<T>());
@@ -163,7 +172,35 @@ macro_rules! plain {
         unsafe impl Plain for $name {}
     )+};
 }
-plain!(EncodeParameters, EncodeResult, DecodeParameters, DecodePlaneState, DecodeState, TileSums);
+plain!(
+    DatasetBooks,
+    EncodeParameters,
+    Inspection,
+    EncodeResult,
+    DecodeParameters,
+    DecodePlaneState,
+    DecodeState,
+    TileSums,
+    CopiedBox,
+    CopiedRun
+);
+// SAFETY: a number.
+unsafe impl Plain for u64 {}
+
+/// The number of the device in whose memory an address is. `None` for the host's memory, pinned or not, and for addresses that the driver does not know. The driver is
+/// loaded and initialised.
+pub(crate) fn device_of(address: Address) -> Option<usize> {
+    let ask = |attribute: sys::CUpointer_attribute| {
+        let mut value = 0i32;
+        // SAFETY: both attributes that are asked for are integers of 32 bits; any address can be asked about.
+        let asked = unsafe { sys::cuPointerGetAttribute((&raw mut value).cast(), attribute, address) };
+        asked.result().ok().map(|()| value)
+    };
+    let kind = ask(sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE)?;
+    let is_on_device = kind == sys::CUmemorytype::CU_MEMORYTYPE_DEVICE as i32;
+    let number = ask(sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)?;
+    usize::try_from(number).ok().filter(|_| is_on_device)
+}
 
 /// Starts a copy of `len` bytes of pinned memory to the device. They stay as they are until the stream is past the copy.
 pub(crate) fn upload(stream: &CudaStream, from: Address, to: Address, len: usize) -> Result<()> {

@@ -21,10 +21,14 @@ pub(crate) struct Memory {
     pub(crate) arrays: Address,
     /// The device's tables.
     pub(crate) tables: ConstPointer<Tables>,
-    /// Pinned memory from which kernels fetch the parameters of a chunk to compress, or a stream; null if they are sent.
+    /// Pinned memory from which kernels fetch codebooks and parameters of a chunk to compress, or a stream; null if they are sent.
     pub(crate) inbox: Address,
+    /// Addresses, in device memory, of the values of resident chunks.
+    pub(crate) values: Address,
     /// Pinned memory to which kernels write streams; null if streams stay on the device.
     pub(crate) streams: Address,
     /// Pinned memory to which kernels write results.
     pub(crate) results: Address,
+    /// Pinned memory to which kernels write what they have found in chunks before these are compressed; null if nobody asks.
+    pub(crate) inspections: Address,
 }

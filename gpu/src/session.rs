@@ -31,8 +31,8 @@ use crate::copy::{beside, copy, is_split};
 use crate::declare::Address;
 use crate::error::{Context as _, Error, Reason, Result, reason};
 use crate::job::{
-    DECODE_OK, DecodeParameters, DecodeState, EXACT_FLOATS, EXACT_SIGNED, EXACT_UNSIGNED, EncodeParameters, EncodeResult,
-    HEADER_ROOM, LINEAR, LOGARITHMIC, MAX_BOOKS, POLICY_AUTO, POLICY_CUSTOM, POLICY_DICTIONARY, SIGNED_STEPS, SYMBOLS,
+    DECODE_OK, DatasetBooks, DecodeParameters, DecodeState, EXACT_FLOATS, EXACT_SIGNED, EXACT_UNSIGNED, EncodeParameters,
+    EncodeResult, HEADER_ROOM, LINEAR, LOGARITHMIC, POLICY_AUTO, POLICY_CUSTOM, POLICY_DICTIONARY, SIGNED_STEPS, SYMBOLS,
     UNSIGNED_STEPS,
 };
 use crate::launch::Graph;
@@ -73,7 +73,8 @@ impl Session {
         let context = &loaded.context;
         let stream = context.new_stream().context("making a CUDA stream")?;
         let mut inbox = PinnedMemory::new(context.clone());
-        inbox.grow(size_of::<EncodeParameters>().max(size_of::<DecodeParameters>() + FETCHED))?;
+        const ENCODED: usize = size_of::<DatasetBooks>() + size_of::<EncodeParameters>();
+        inbox.grow(ENCODED.max(size_of::<DecodeParameters>() + FETCHED))?;
         Ok(Self {
             stream,
             memory: DeviceMemory::new(context.clone()),
@@ -191,7 +192,8 @@ impl Session {
         let needs_no_inspection = searched && has_nothing_to_inspect(chunk, layout, config);
         let bit_planes = config.coding == CodingPolicy::Bitshuffle;
         let linear = layout.scalar.is_float();
-        let variant = EncodeVariant { needs_no_inspection, to_host: true, interpolated: false, linear, bit_planes };
+        let variant =
+            EncodeVariant { needs_no_inspection, to_host: true, interpolated: false, linear, bit_planes, resident: false };
         let mut number = self.encoder(loaded, layout, 1, variant)?;
         let input = self.encode_plan(number).0.job.input.address();
         let Self { ring, stream, chooser, tiles, .. } = self;
@@ -235,7 +237,9 @@ impl Session {
         };
         let chosen_input = self.encode_plan(number).0.job.input.address();
         assert_eq!(chosen_input, input, "the plan reads the chunk from where it was sent");
-        self.inbox.bytes_mut(0..size_of::<EncodeParameters>()).copy_from_slice(bytes_of(&parameters));
+        const BOOKS_LEN: usize = size_of::<DatasetBooks>();
+        self.inbox.bytes_mut(0..BOOKS_LEN).copy_from_slice(bytes_of(&dataset_books(config)));
+        self.inbox.bytes_mut(BOOKS_LEN..BOOKS_LEN + size_of::<EncodeParameters>()).copy_from_slice(bytes_of(&parameters));
         self.encode_plan(number).1.launch()?;
         Ok(number)
     }
@@ -374,7 +378,7 @@ pub(crate) fn linear_parameters(layout: &Layout, config: &Config, predictor: Pre
 }
 
 /// Parameters of a constant chunk: the kernels will find that it is.
-fn constant_parameters(layout: &Layout) -> EncodeParameters {
+pub(crate) fn constant_parameters(layout: &Layout) -> EncodeParameters {
     of_grid(layout, LINEAR, 1.0, &[])
 }
 
@@ -391,6 +395,11 @@ fn kind_of(coding: Coding, scalar: Scalar) -> Option<u32> {
         Coding::Steps => SIGNED_STEPS,
         Coding::Logarithmic => LOGARITHMIC,
     })
+}
+
+/// The codebooks of a configuration, for the kernels.
+pub(crate) fn dataset_books(config: &Config) -> DatasetBooks {
+    DatasetBooks { lengths: std::array::from_fn(|book| config.books.get(book).copied().unwrap_or([0; SYMBOLS])) }
 }
 
 /// Parameters of a grid, without the encoder's other choices.
@@ -425,12 +434,11 @@ fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeP
         reserved: 0,
         header: padded(&header),
         stored_header: padded(&stored),
-        book_lengths: [[0; SYMBOLS]; MAX_BOOKS],
     }
 }
 
 /// Parameters of a chunk.
-fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: Predictor) -> EncodeParameters {
+pub(crate) fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: Predictor) -> EncodeParameters {
     let fill_bits = |fill: Option<i64>| {
         let mask = u64::MAX >> (64 - 8 * layout.scalar.size());
         (fill.unwrap_or(0).cast_unsigned() & mask, u32::from(fill.is_some()))
@@ -466,7 +474,6 @@ fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: P
         predictor: u32::from(predictor.to_byte()),
         coding: u32::from(grid.coding().to_byte()),
         books: config.books.len() as u32,
-        book_lengths: std::array::from_fn(|book| config.books.get(book).copied().unwrap_or([0; SYMBOLS])),
         ..of_grid
     }
 }
@@ -500,12 +507,17 @@ fn has_nothing_to_inspect(chunk: &[u8], layout: &Layout, config: &Config) -> boo
 
 /// Layout of a stream, its parameters for the kernels, and the variant of its launches. Constant and stored streams are not for the GPU.
 pub(crate) fn decode_parameters(stream: Unverified<'_>) -> Result<(Layout, DecodeParameters, DecodeVariant)> {
+    decode_parameters_of(stream, stream.bytes().len())
+}
+
+/// As [`decode_parameters`], for a stream of `length` bytes of which only the first ones may be there.
+pub(crate) fn decode_parameters_of(stream: Unverified<'_>, length: usize) -> Result<(Layout, DecodeParameters, DecodeVariant)> {
     let header = stream.header();
     let (stream, body) = (stream.bytes(), stream.body());
     let (scalar, shape) = (header.layout.scalar, &header.layout.shape);
     let kind = kind_of(header.coding, scalar)
         .ok_or_else(|| Error::Unsupported(reason!("a {:?} chunk is only copied", header.coding)))?;
-    if stream.len() as u64 > max_stream_len(&header.layout) {
+    if length as u64 > max_stream_len(&header.layout) {
         // Our encoder writes no such stream; the CPU reads it.
         return Err(Error::Unsupported(Reason::from("the stream is longer than its chunk")));
     }
@@ -522,7 +534,7 @@ pub(crate) fn decode_parameters(stream: Unverified<'_>) -> Result<(Layout, Decod
     };
     let parameters = DecodeParameters {
         step: 2.0 * half_step,
-        stream_len: stream.len() as u64,
+        stream_len: length as u64,
         body: (stream.len() - planes.len()) as u32,
         exceptions: u32::try_from(fixed.exceptions).map_err(|_| Error::Unsupported(Reason::from("more than 2^32 exceptions")))?,
         checksum,

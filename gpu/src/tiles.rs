@@ -14,7 +14,7 @@ use quire_codec::stages::choice::{
 };
 use quire_codec::{ByteOrder, Layout, MAX_RANK};
 
-use crate::declare::{Address, Pointer};
+use crate::declare::{Address, ConstPointer, Pointer};
 use crate::error::{Context as _, Result};
 use crate::job;
 use crate::job::{
@@ -87,6 +87,31 @@ impl TileMeter {
         self.start_again()
     }
 
+    /// Starts measuring the tiles of `count` resident chunks of one layout on `stream`. Addresses of the chunks are at `chunks`, in device memory; `sums`, there as
+    /// well, is all 0. The counts go to `host_sums`, in pinned memory.
+    #[expect(clippy::too_many_arguments, reason = "three arrays, and what the kernel has to know")]
+    pub(crate) fn start_batch(
+        &mut self,
+        loaded: &Loaded,
+        choice: &TileChoice,
+        layout: &Layout,
+        stream: &CudaStream,
+        (chunks, count): (Address, u32),
+        sums: Address,
+        host_sums: Address,
+    ) -> Result<()> {
+        let kernel = &known(&loaded.kernels.of_type(layout.scalar).linear)?.measure_tiles;
+        // Tiles of a chunk at address 0 have their offsets as addresses.
+        let job = TileJob {
+            chunks: ConstPointer::new(chunks),
+            sums: Pointer::new(sums),
+            host_sums: Pointer::new(host_sums),
+            ..self.place(choice, layout, Source::Device(0))
+        };
+        let blocks = INTERPOLATED_TILES as u32 * job.candidates + DIFFERENCE_TILES as u32;
+        launch(stream, kernel, (blocks, count, 1), TILE_THREADS, &job, &[])
+    }
+
     /// Measures the tiles of the last [`TileMeter::start`] again.
     pub(crate) fn start_again(&self) -> Result<()> {
         let Some(Launch { kernel, blocks, job }) = &self.last else { return Ok(()) };
@@ -141,6 +166,7 @@ impl TileMeter {
             kinds: [TileKind::default(); TILE_KINDS],
             tiles: [0; MOST_TILES],
             candidate_numbers,
+            chunks: ConstPointer::NULL,
             sums: Pointer::new(self.device.address()),
             host_sums: Pointer::new(self.counts.address()),
         };
@@ -211,7 +237,7 @@ fn strides_of(extents: [usize; MAX_RANK]) -> [u32; MAX_RANK] {
 }
 
 /// The counts as the codec has them.
-fn counts_of(sums: &TileSums, choice: &TileChoice) -> TileCounts {
+pub(crate) fn counts_of(sums: &TileSums, choice: &TileChoice) -> TileCounts {
     let counts = |counts: job::ResidualCounts| ResidualCounts {
         zeros: counts.zeros,
         rises: counts.rises,

@@ -344,6 +344,10 @@ def eight_threads_at_once(library: str, _: Path) -> str:
     return f"{8 * times} chunks of 8 MiB to and fro: {report['together']:.3f} s by 8 threads, {report['alone']:.3f} s by one"
 
 
+def arrays_in_the_gpus_memory(library: str, folder: Path) -> str:
+    return client({}, "resident.py", library, folder).stdout.strip()
+
+
 def warm_calls_only_work(library: str, _: Path) -> str:
     report = json.loads(client(CUDA, "gpu_client.py", "warm", library).stdout)
     assert report["before"] == report["after"], report
@@ -367,6 +371,7 @@ CHECKS: tuple[Check, ...] = (
     four_processes_at_once,
     four_processes_under_mps,
     eight_threads_at_once,
+    arrays_in_the_gpus_memory,
     warm_calls_only_work,
 )
 

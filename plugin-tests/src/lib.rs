@@ -279,6 +279,27 @@ pub fn target_folder() -> PathBuf {
     program.ancestors().nth(3).expect("the test program does not lie in a target folder").to_path_buf()
 }
 
+/// The folder of gpu/emulator's stand-in for NVIDIA's driver: where `QUIRE_EMULATOR` says that it was built, or built now.
+///
+/// # Panics
+/// If it does not build.
+#[must_use]
+pub fn emulated_driver() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        std::env::var_os("QUIRE_EMULATOR").map_or_else(
+            || {
+                let folder = target_folder().join("emulator-driver");
+                let mut build = Command::new(repository().join("gpu/emulator/build.sh"));
+                let status = build.arg(&folder).env("CARGO_TARGET_DIR", target_folder()).status().expect("a shell");
+                assert!(status.success(), "the driver does not build");
+                folder
+            },
+            PathBuf::from,
+        )
+    })
+}
+
 /// Time that attacks may take, from the environment's `QUIRE_ATTACK_MINUTES`; none for the short form that every test run has.
 ///
 /// # Panics

@@ -1,32 +1,17 @@
 //! Processes that share GPUs, and processes that end while they open one. The driver is gpu/emulator's, whose GPUs are CPUs.
 #![cfg(target_arch = "x86_64")]
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
-use plugin_tests::{LIBRARY_NAME, Python, Sandbox, assert_says, crate_folder, repository, succeed, target_folder};
-
-/// The folder of the driver: where `QUIRE_EMULATOR` says that it was built, or built now.
-fn driver() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        std::env::var_os("QUIRE_EMULATOR").map_or_else(
-            || {
-                let folder = target_folder().join("emulator-driver");
-                let mut build = Command::new(repository().join("gpu/emulator/build.sh"));
-                let status = build.arg(&folder).env("CARGO_TARGET_DIR", target_folder()).status().expect("a shell");
-                assert!(status.success(), "the driver does not build");
-                folder
-            },
-            PathBuf::from,
-        )
-    })
-}
+use plugin_tests::{LIBRARY_NAME, Python, Sandbox, assert_says, crate_folder, emulated_driver, succeed};
 
 /// Appends the script and its arguments.
 fn with_scenes(mut command: Command, sandbox: &Sandbox, kind: &str) -> Command {
-    command.arg(crate_folder().join("py/sharing.py")).arg(sandbox.plugin_folder().join(LIBRARY_NAME)).arg(driver()).arg(kind);
+    command
+        .arg(crate_folder().join("py/sharing.py"))
+        .arg(sandbox.plugin_folder().join(LIBRARY_NAME))
+        .arg(emulated_driver())
+        .arg(kind);
     command
 }
 

@@ -2,7 +2,7 @@
 
 use quire_codec::{Config, Error, Unverified};
 
-use super::crew::{Crew, Fault, Fetched, Work};
+use super::crew::{Crew, Fault, Work};
 use super::{Outcome, threads_for};
 use crate::backend;
 use crate::fence::{Buffers, with_kept_buffers};
@@ -11,8 +11,11 @@ use crate::fence::{Buffers, with_kept_buffers};
 struct Batch<F>(F);
 
 impl<F: Fn(usize, &mut Buffers) -> Outcome<()> + Send + Sync + 'static> Work for Batch<F> {
-    fn compute(&self, chunk: usize, _fetched: &mut Fetched, _made: &mut Vec<u8>) -> Outcome<()> {
-        with_kept_buffers(|kept| (self.0)(chunk, kept))
+    type Fetched = ();
+    type Made = ();
+
+    fn compute(&self, chunk: usize, (): &mut (), (): &mut ()) -> Result<(), Fault> {
+        Ok(with_kept_buffers(|kept| (self.0)(chunk, kept))?)
     }
 }
 

@@ -22,10 +22,41 @@ use super::{Outcome, TRAYS_A_THREAD};
 use crate::backend;
 use crate::fence::{Failure, contain};
 
-/// What threads do with a chunk.
+/// What threads do with a chunk, or with a portion of several.
 pub(super) trait Work: Send + Sync + 'static {
-    /// Computes one chunk, on any thread. `fetched` is what the calling thread has put there, `made` is empty and goes back to it.
-    fn compute(&self, chunk: usize, fetched: &mut Fetched, made: &mut Vec<u8>) -> Outcome<()>;
+    /// What the calling thread puts into a tray.
+    type Fetched: Reused;
+    /// What a thread leaves there.
+    type Made: Reused;
+
+    /// Computes one chunk or portion, on any thread. `fetched` is what the calling thread has put there, `made` is empty and goes back to it.
+    fn compute(&self, number: usize, fetched: &mut Self::Fetched, made: &mut Self::Made) -> Result<(), Fault>;
+
+    /// The chunk that a failure is of if it names none itself.
+    fn first_chunk(&self, number: usize) -> usize {
+        number
+    }
+}
+
+/// What a tray holds. Its memory serves one chunk after another.
+pub(super) trait Reused: Default + Send {
+    fn empty(&mut self);
+}
+
+impl Reused for () {
+    fn empty(&mut self) {}
+}
+
+impl<T: Send> Reused for Vec<T> {
+    fn empty(&mut self) {
+        self.clear();
+    }
+}
+
+impl Reused for Fetched {
+    fn empty(&mut self) {
+        self.bytes.clear();
+    }
 }
 
 /// A chunk as the file has it.
@@ -45,8 +76,9 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    fn at(chunk: usize, failure: Failure) -> Self {
-        Self { chunk: Some(chunk), failure }
+    /// This fault, of a chunk if it names none.
+    fn at(self, chunk: usize) -> Self {
+        Self { chunk: self.chunk.or(Some(chunk)), ..self }
     }
 }
 
@@ -66,9 +98,9 @@ impl fmt::Display for Fault {
 }
 
 /// Fills a chunk's tray, on the calling thread.
-type Fetch<'a, W> = dyn FnMut(&W, usize, &mut Fetched) -> Outcome<()> + 'a;
+type Fetch<'a, W> = dyn FnMut(&W, usize, &mut <W as Work>::Fetched) -> Result<(), Fault> + 'a;
 /// Takes what was fetched and what was made of a chunk, on the calling thread, which may make it again.
-type Store<'a, W> = dyn FnMut(&W, usize, &mut Fetched, &mut Vec<u8>) -> Outcome<()> + 'a;
+type Store<'a, W> = dyn FnMut(&W, usize, &mut <W as Work>::Fetched, &mut <W as Work>::Made) -> Result<(), Fault> + 'a;
 
 /// The threads, and what they share. Dropping it lets each thread end the chunk that it works on, and waits for that.
 pub(super) struct Crew<W: Work> {
@@ -76,31 +108,29 @@ pub(super) struct Crew<W: Work> {
     threads: Vec<JoinHandle<()>>,
 }
 
-struct Shared<W> {
+struct Shared<W: Work> {
     work: W,
     total: usize,
-    state: Mutex<State>,
+    state: Mutex<State<W>>,
     /// A chunk was fed, or the end has come.
     fed: Condvar,
     /// The chunk that is to be drained next was computed.
     computed: Condvar,
 }
 
-#[derive(Default)]
-struct State {
-    trays: Vec<Tray>,
+struct State<W: Work> {
+    trays: Vec<Tray<W>>,
     drained: usize,
     begun: usize,
     fed: usize,
     has_ended: bool,
 }
 
-#[derive(Default)]
-struct Tray {
-    fetched: Fetched,
-    made: Vec<u8>,
+struct Tray<W: Work> {
+    fetched: W::Fetched,
+    made: W::Made,
     /// How the computation ended, if it has.
-    outcome: Option<Outcome<()>>,
+    outcome: Option<Result<(), Fault>>,
 }
 
 impl<W: Work> Crew<W> {
@@ -110,7 +140,9 @@ impl<W: Work> Crew<W> {
     /// `OutOfMemory`.
     pub(super) fn start(work: W, total: usize, threads: usize) -> Outcome<Self> {
         let trays = if threads > 1 { threads * TRAYS_A_THREAD } else { 1 };
-        let state = State { trays: memory::collect((0..trays.min(total.max(1))).map(|_| Tray::default()))?, ..State::default() };
+        let empty = |_| Tray { fetched: W::Fetched::default(), made: W::Made::default(), outcome: None };
+        let trays = memory::collect((0..trays.min(total.max(1))).map(empty))?;
+        let state = State { trays, drained: 0, begun: 0, fed: 0, has_ended: false };
         // A few hundred bytes, which the allocator's reserve serves where memory is short, as it serves std's own for a thread.
         let shared = Arc::new(Shared { work, total, state: Mutex::new(state), fed: Condvar::new(), computed: Condvar::new() });
         let mut crew = Self { shared, threads: Vec::new() };
@@ -151,15 +183,15 @@ impl<W: Work> Crew<W> {
                 let tray = state.tray(chunk);
                 match tray.outcome.take() {
                     None => return Ok(()),
-                    Some(Err(failure)) => return Err(Fault::at(chunk, failure)),
+                    Some(Err(fault)) => return Err(fault.at(self.shared.work.first_chunk(chunk))),
                     Some(Ok(())) => (chunk, mem::take(&mut tray.fetched), mem::take(&mut tray.made)),
                 }
             };
             let stored = store(&self.shared.work, chunk, &mut fetched, &mut made);
-            made.clear();
+            made.empty();
             let mut state = self.shared.lock();
             *state.tray(chunk) = Tray { fetched, made, outcome: None };
-            stored.map_err(|failure| Fault::at(chunk, failure))?;
+            stored.map_err(|fault| fault.at(self.shared.work.first_chunk(chunk)))?;
             state.drained += 1;
         }
     }
@@ -178,8 +210,8 @@ impl<W: Work> Crew<W> {
                 }
                 (chunk, mem::take(&mut state.tray(chunk).fetched))
             };
-            fetched.bytes.clear();
-            fetch(&self.shared.work, chunk, &mut fetched).map_err(|failure| Fault::at(chunk, failure))?;
+            fetched.empty();
+            fetch(&self.shared.work, chunk, &mut fetched).map_err(|fault| fault.at(self.shared.work.first_chunk(chunk)))?;
             let mut state = self.shared.lock();
             state.tray(chunk).fetched = fetched;
             state.fed += 1;
@@ -221,8 +253,8 @@ impl<W: Work> Crew<W> {
     /// The first of the threads', of `store` and of `fetch`.
     pub(super) fn step(
         &mut self,
-        mut fetch: impl FnMut(&W, usize, &mut Fetched) -> Outcome<()>,
-        mut store: impl FnMut(&W, usize, &mut Fetched, &mut Vec<u8>) -> Outcome<()>,
+        mut fetch: impl FnMut(&W, usize, &mut W::Fetched) -> Result<(), Fault>,
+        mut store: impl FnMut(&W, usize, &mut W::Fetched, &mut W::Made) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         self.drain(&mut store)?;
         self.feed(&mut fetch)
@@ -253,7 +285,7 @@ impl<W: Work> Drop for Crew<W> {
 }
 
 impl<W: Work> Shared<W> {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State<W>> {
         // Between two statements under the lock nothing can panic that would leave the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -283,7 +315,8 @@ impl<W: Work> Shared<W> {
             let tray = state.tray(chunk);
             (mem::take(&mut tray.fetched), mem::take(&mut tray.made))
         };
-        let outcome = contain(|| self.work.compute(chunk, &mut fetched, &mut made));
+        let contained = contain(|| Ok::<_, Failure>(self.work.compute(chunk, &mut fetched, &mut made)));
+        let outcome = contained.unwrap_or_else(|failure| Err(failure.into()));
         let mut state = self.lock();
         *state.tray(chunk) = Tray { fetched, made, outcome: Some(outcome) };
         // The caller waits for chunks in their order.
@@ -297,14 +330,14 @@ impl<W: Work> Shared<W> {
     }
 }
 
-impl State {
-    fn tray(&mut self, chunk: usize) -> &mut Tray {
+impl<W: Work> State<W> {
+    fn tray(&mut self, chunk: usize) -> &mut Tray<W> {
         let trays = self.trays.len();
         &mut self.trays[chunk % trays]
     }
 
     /// The outcome of the chunk that is to be drained next.
-    fn next_outcome(&mut self) -> Option<&Outcome<()>> {
+    fn next_outcome(&mut self) -> Option<&Result<(), Fault>> {
         let chunk = self.drained;
         self.tray(chunk).outcome.as_ref()
     }
@@ -329,11 +362,14 @@ mod tests {
     }
 
     impl Work for Doubling {
-        fn compute(&self, chunk: usize, fetched: &mut Fetched, made: &mut Vec<u8>) -> Outcome<()> {
+        type Fetched = Fetched;
+        type Made = Vec<u8>;
+
+        fn compute(&self, chunk: usize, fetched: &mut Fetched, made: &mut Vec<u8>) -> Result<(), Fault> {
             self.begun.fetch_add(1, Ordering::SeqCst);
             assert!(chunk != 1000, "a test's");
             if chunk == self.fails_at {
-                return Err(Error::invalid("no").into());
+                return Err(Failure::from(Error::invalid("no")).into());
             }
             made.extend(fetched.bytes.iter().map(|byte| 2 * byte));
             Ok(())

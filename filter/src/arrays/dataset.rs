@@ -37,6 +37,8 @@ pub(super) struct Facts {
     pub(super) touched: TouchedChunks,
     pub(super) layout: Layout,
     pub(super) dense: Dense,
+    /// Extents of a chunk, slowest axis first.
+    pub(super) chunk: Vec<u64>,
     /// One element: what is where the file has no data.
     pub(super) filling: [u8; MOST_ELEMENT_BYTES],
 }
@@ -136,7 +138,13 @@ impl Suitable {
         let whole = TouchedChunks::new(&extents, &chunk, &[0; super::touched::MOST_AXES][..extents.len()], &extents);
         let touched = TouchedChunks::new(&extents, &chunk, selection.start, selection.count)?;
         Ok(Self {
-            facts: Facts { touched, layout, dense, filling: library.filling(dcpl, type_id.id(), layout.scalar.element_size())? },
+            facts: Facts {
+                touched,
+                layout,
+                dense,
+                chunk,
+                filling: library.filling(dcpl, type_id.id(), layout.scalar.element_size())?,
+            },
             config,
             all_chunks: whole.map_or(u64::MAX, |touched| touched.count() as u64),
             // A file that is open for writing may change between two calls of HDF5: chunks move, and others take their place.

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use quire_codec::{Unverified, memory};
 
 use super::Outcome;
-use super::crew::{Fetched, Work};
+use super::crew::{Fault, Fetched, Work};
 use super::dataset::Facts;
 use super::strided::Strided;
 use super::touched::Overlap;
@@ -25,7 +25,16 @@ pub(super) struct Reading {
 }
 
 impl Work for Reading {
-    fn compute(&self, chunk: usize, fetched: &mut Fetched, _made: &mut Vec<u8>) -> Outcome<()> {
+    type Fetched = Fetched;
+    type Made = ();
+
+    fn compute(&self, chunk: usize, fetched: &mut Fetched, (): &mut ()) -> Result<(), Fault> {
+        Ok(self.read(chunk, fetched)?)
+    }
+}
+
+impl Reading {
+    fn read(&self, chunk: usize, fetched: &mut Fetched) -> Outcome<()> {
         if let Some((file, locations)) = &self.source {
             match locations[chunk] {
                 Some(location) => read_from(file, location, fetched)?,
@@ -44,16 +53,14 @@ impl Work for Reading {
             outcome
         })
     }
-}
 
-impl Reading {
     /// Decodes a chunk into a buffer, and copies what was selected of it.
     fn decode_beside(&self, fetched: &Fetched, values: &mut Vec<u8>, kept: &mut Buffers, overlap: &Overlap) -> Outcome<()> {
         let length = self.facts.dense.bytes();
         memory::lengthen(values, length)?;
         let values = &mut values[..length];
         self.facts.decode(fetched, values, kept)?;
-        // SAFETY: as in `compute`.
+        // SAFETY: as in `read`.
         unsafe { self.target.scatter(&self.facts.touched, overlap, &self.facts.dense, values) };
         Ok(())
     }
@@ -84,7 +91,7 @@ impl Facts {
     }
 }
 
-fn read_from(file: &File, location: Location, fetched: &mut Fetched) -> Outcome<()> {
+pub(super) fn read_from(file: &File, location: Location, fetched: &mut Fetched) -> Outcome<()> {
     let length = usize::try_from(location.bytes).map_err(|_| quire_codec::Error::OutOfMemory { bytes: location.bytes })?;
     memory::resize(&mut fetched.bytes, length)?;
     fetched.mask = location.mask;

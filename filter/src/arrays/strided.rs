@@ -102,6 +102,16 @@ impl Strided {
         })
     }
 
+    /// Bytes from one value to the next along each axis.
+    pub(crate) fn strides(&self) -> &[isize] {
+        &self.strides
+    }
+
+    /// The address of an overlap's first value, as a number: that of values in a GPU's memory leads nowhere on the host.
+    pub(crate) fn number_of(&self, overlap: &Overlap) -> u64 {
+        self.overlap_address(overlap) as u64
+    }
+
     fn overlap_address(&self, overlap: &Overlap) -> *mut u8 {
         self.address.wrapping_offset(offset(&overlap.in_box, &self.strides))
     }

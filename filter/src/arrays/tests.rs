@@ -23,7 +23,7 @@ fn facts(start: &[u64], count: &[u64]) -> Facts {
     let touched = TouchedChunks::new(&EXTENTS, &CHUNK, start, count).expect("a box");
     let mut filling = [0; 16];
     filling[..4].copy_from_slice(&1.5f32.to_le_bytes());
-    Facts { touched, layout, dense: Dense::new(&CHUNK, 4).expect("a chunk"), filling }
+    Facts { touched, layout, dense: Dense::new(&CHUNK, 4).expect("a chunk"), chunk: CHUNK.to_vec(), filling }
 }
 
 /// A box of values in C order.
@@ -33,7 +33,7 @@ fn strided(values: &mut [f32], count: &[u64]) -> Strided {
     unsafe { Strided::new(values.as_mut_ptr().cast(), 4, strides) }
 }
 
-fn run<W: Work>(crew: &mut Crew<W>, total: usize, mut store: impl FnMut(&[u8])) {
+fn run<W: Work>(crew: &mut Crew<W>, total: usize, mut store: impl FnMut(&W::Made)) {
     while crew.drained() < total {
         let step = crew.step(
             |_, _, _| Ok(()),

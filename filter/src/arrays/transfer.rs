@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use hdf5_sys::h5i::hid_t;
 use quire_codec::{Error, memory};
+use quire_gpu::Device;
 
 use super::crew::{Crew, Fault, Fetched, Work as _};
 use super::dataset::{Direction, Facts, Selection, Suitable};
 use super::reading::Reading;
+use super::resident::{Portions, ResidentReading, ResidentWriting};
 use super::strided::Strided;
 use super::touched::{MOST_AXES, TouchedChunks};
 use super::writing::Writing;
@@ -37,7 +39,12 @@ pub(crate) struct Transfer {
 enum Job {
     Write(Crew<Writing>),
     Read(Crew<Reading>),
+    WriteResident(Crew<ResidentWriting>),
+    ReadResident(Crew<ResidentReading>),
 }
+
+/// Most threads that hand portions to a GPU: one works on a portion while another waits for HDF5 or for the GPU.
+const MOST_RESIDENT_THREADS: usize = 3;
 
 /// How far a transfer is, in chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +69,7 @@ struct Place {
 }
 
 impl Transfer {
-    /// Looks at a dataset, and starts the threads. `memory` has values of the selection's type.
+    /// Looks at a dataset, and starts the threads. `memory` has values of the selection's type, in the memory of `gpu` if there is one.
     ///
     /// # Errors
     /// As [`Suitable::find`]; nothing has been read or written then.
@@ -73,6 +80,7 @@ impl Transfer {
         memory: Strided,
         direction: Direction,
         threads: u32,
+        gpu: Option<&'static Device>,
     ) -> Outcome<Self> {
         let found = Suitable::find(&library, dataset, selection, direction)?;
         let Suitable { facts, config, all_chunks, file } = found;
@@ -80,8 +88,15 @@ impl Transfer {
         let functions = library.chunk_functions()?;
         let job = match direction {
             Direction::Write => {
-                let threads = threads_for(total, threads, Some(&config))?;
-                Job::Write(Crew::start(Writing { facts, source: memory, config }, total, threads)?)
+                if let Some(gpu) = gpu {
+                    let writing = ResidentWriting::new(Portions::new(facts, memory, gpu)?, &config)?;
+                    let portions = writing.portions.count();
+                    let threads = threads_for(portions, threads, None)?.min(MOST_RESIDENT_THREADS);
+                    Job::WriteResident(Crew::start(writing, portions, threads)?)
+                } else {
+                    let threads = threads_for(total, threads, Some(&config))?;
+                    Job::Write(Crew::start(Writing { facts, source: memory, config }, total, threads)?)
+                }
             }
             Direction::Read => {
                 if !memory.values_are_apart(selection.count) {
@@ -95,8 +110,15 @@ impl Transfer {
                     Some(file) => Some((file, locations(&library, dataset, &facts.touched)?)),
                     None => None,
                 };
-                let threads = threads_for(total, threads, None)?;
-                Job::Read(Crew::start(Reading { facts, target: memory, source }, total, threads)?)
+                if let Some(gpu) = gpu {
+                    let reading = ResidentReading { portions: Portions::new(facts, memory, gpu)?, source };
+                    let portions = reading.portions.count();
+                    let threads = threads_for(portions, threads, None)?.min(MOST_RESIDENT_THREADS);
+                    Job::ReadResident(Crew::start(reading, portions, threads)?)
+                } else {
+                    let threads = threads_for(total, threads, None)?;
+                    Job::Read(Crew::start(Reading { facts, target: memory, source }, total, threads)?)
+                }
             }
         };
         Ok(Self { job, functions, library, dataset, has_failed: false })
@@ -106,6 +128,8 @@ impl Transfer {
         let done = match &self.job {
             Job::Write(crew) => crew.drained(),
             Job::Read(crew) => crew.drained(),
+            Job::WriteResident(crew) => crew.work().portions.chunks_in(crew.drained()),
+            Job::ReadResident(crew) => crew.work().portions.chunks_in(crew.drained()),
         };
         Progress { done, total: self.facts().touched.count() }
     }
@@ -114,6 +138,8 @@ impl Transfer {
         match &self.job {
             Job::Write(crew) => &crew.work().facts,
             Job::Read(crew) => &crew.work().facts,
+            Job::WriteResident(crew) => &crew.work().portions.facts,
+            Job::ReadResident(crew) => &crew.work().portions.facts,
         }
     }
 
@@ -135,7 +161,10 @@ impl Transfer {
             Job::Write(crew) => crew.step(
                 |work, chunk, fetched| {
                     let overlap = work.facts.touched.overlap(chunk);
-                    if overlap.is_whole { Ok(()) } else { fetch(&overlap.origin, fetched) }
+                    if !overlap.is_whole {
+                        fetch(&overlap.origin, fetched)?;
+                    }
+                    Ok(())
                 },
                 |work, chunk, fetched, made| {
                     let overlap = work.facts.touched.overlap(chunk);
@@ -148,13 +177,58 @@ impl Transfer {
                             work.compute(chunk, &mut now, made)?;
                         }
                     }
-                    library.write_chunk(functions, dataset, &overlap.origin, made)
+                    Ok(library.write_chunk(functions, dataset, &overlap.origin, made)?)
+                },
+            ),
+            Job::WriteResident(crew) => crew.step(
+                |work, portion, fetched| {
+                    let touched = &work.portions.facts.touched;
+                    for chunk in work.portions.chunks_of(portion) {
+                        let (overlap, mut found) = (touched.overlap(chunk), Fetched::default());
+                        if !overlap.is_whole {
+                            fetch(&overlap.origin, &mut found).map_err(|failure| Fault { chunk: Some(chunk), failure })?;
+                        }
+                        memory::push(fetched, found)?;
+                    }
+                    Ok(())
+                },
+                |work, portion, fetched, made| {
+                    let touched = &work.portions.facts.touched;
+                    for (chunk, (fetched, made)) in work.portions.chunks_of(portion).zip(fetched.iter().zip(made)) {
+                        let at = |failure| Fault { chunk: Some(chunk), failure };
+                        let overlap = touched.overlap(chunk);
+                        if !overlap.is_whole {
+                            // As above.
+                            let mut now = Fetched::default();
+                            fetch(&overlap.origin, &mut now).map_err(at)?;
+                            if now != *fetched {
+                                *made = work.compress(chunk, &[now])?.swap_remove(0);
+                            }
+                        }
+                        library.write_chunk(functions, dataset, &overlap.origin, made).map_err(at)?;
+                    }
+                    Ok(())
                 },
             ),
             Job::Read(crew) => crew.step(
-                |work, chunk, fetched| match work.source {
-                    Some(_) => Ok(()),
-                    None => fetch(&work.facts.touched.overlap(chunk).origin, fetched),
+                |work, chunk, fetched| {
+                    if work.source.is_none() {
+                        fetch(&work.facts.touched.overlap(chunk).origin, fetched)?;
+                    }
+                    Ok(())
+                },
+                |_, _, _, _| Ok(()),
+            ),
+            Job::ReadResident(crew) => crew.step(
+                |work, portion, fetched| {
+                    let chunks = if work.source.is_none() { work.portions.chunks_of(portion) } else { 0..0 };
+                    for chunk in chunks {
+                        let mut found = Fetched::default();
+                        let origin = work.portions.facts.touched.overlap(chunk).origin;
+                        fetch(&origin, &mut found).map_err(|failure| Fault { chunk: Some(chunk), failure })?;
+                        memory::push(fetched, found)?;
+                    }
+                    Ok(())
                 },
                 |_, _, _, _| Ok(()),
             ),
@@ -170,6 +244,8 @@ impl Transfer {
         match &mut self.job {
             Job::Write(crew) => crew.wait(timeout),
             Job::Read(crew) => crew.wait(timeout),
+            Job::WriteResident(crew) => crew.wait(timeout),
+            Job::ReadResident(crew) => crew.wait(timeout),
         }
     }
 
@@ -186,7 +262,8 @@ impl Transfer {
 
     fn broken(&mut self, fault: Fault) -> Broken {
         self.has_failed = true;
-        let direction = if matches!(self.job, Job::Write(_)) { Direction::Write } else { Direction::Read };
+        let is_write = matches!(self.job, Job::Write(_) | Job::WriteResident(_));
+        let direction = if is_write { Direction::Write } else { Direction::Read };
         let touched = &self.facts().touched;
         let place = fault.chunk.and_then(|chunk| {
             // Without memory for its place the failure is told all the same.

@@ -3,7 +3,7 @@
 use quire_codec::{Config, memory};
 
 use super::Outcome;
-use super::crew::{Fetched, Work};
+use super::crew::{Fault, Fetched, Work};
 use super::dataset::Facts;
 use super::strided::Strided;
 use super::touched::Overlap;
@@ -18,9 +18,12 @@ pub(super) struct Writing {
 }
 
 impl Work for Writing {
-    fn compute(&self, chunk: usize, fetched: &mut Fetched, made: &mut Vec<u8>) -> Outcome<()> {
+    type Fetched = Fetched;
+    type Made = Vec<u8>;
+
+    fn compute(&self, chunk: usize, fetched: &mut Fetched, made: &mut Vec<u8>) -> Result<(), Fault> {
         let overlap = self.facts.touched.overlap(chunk);
-        with_kept_buffers(|kept| {
+        let outcome: Outcome<()> = with_kept_buffers(|kept| {
             if let Some(values) = self.source.piece(&overlap, &self.facts.dense) {
                 return self.encode(values, made, kept);
             }
@@ -28,7 +31,8 @@ impl Work for Writing {
             let outcome = self.gather(fetched, &overlap, &mut values, kept).and_then(|values| self.encode(values, made, kept));
             kept.chunk = values;
             outcome
-        })
+        });
+        Ok(outcome?)
     }
 }
 

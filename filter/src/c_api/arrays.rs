@@ -14,7 +14,7 @@ use crate::arrays::crew::Fault;
 use crate::arrays::dataset::{Direction, Selection};
 use crate::arrays::strided::Strided;
 use crate::arrays::transfer::{Broken, Progress, Transfer};
-use crate::backend;
+use crate::backend::{self, resident};
 use crate::fence::{Buffers, Failure, contain, try_box};
 use crate::h5api::Library;
 
@@ -28,6 +28,13 @@ pub struct ArrayBox {
     count: *const u64,
     strides: *const i64,
     values: *mut c_void,
+}
+
+/// `quire_box` with its last field, which programs that were built before it do not have: it is looked at where the values are in a GPU's memory.
+#[repr(C)]
+struct ResidentBox {
+    values: ArrayBox,
+    stream: *mut c_void,
 }
 
 /// `quire_transfer`: a write or a read on its way.
@@ -206,8 +213,8 @@ unsafe fn transfer_at_once(
 /// Begins to write a box of a dataset.
 ///
 /// # Safety
-/// `hdf5` is null or an address; `values` is null or leads to a box, whose values stay as they are until [`quire_transfer_end`]; `transfer` and `reason`
-/// are null or can be written.
+/// `hdf5` is null or an address; `values` is null or leads to a box, whose values stay as they are until [`quire_transfer_end`] and whose stream, if they are in a GPU's
+/// memory, is one of that GPU's primary context; `transfer` and `reason` are null or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quire_h5_begin_write(
     dataset: hid_t,
@@ -315,7 +322,7 @@ impl Reason for Broken {
 }
 
 /// Runs the body of a call that delivers nothing but a reason.
-fn ended<E: From<Failure>>(body: impl FnOnce() -> Result<(), E>) -> Result<Bytes, E> {
+pub(super) fn ended<E: From<Failure>>(body: impl FnOnce() -> Result<(), E>) -> Result<Bytes, E> {
     let outcome = contain(|| Ok::<_, Failure>(body()));
     outcome.unwrap_or_else(|failure| Err(failure.into()))?;
     Bytes::copy_of(&[]).map_err(|error| Failure::from(error).into())
@@ -364,6 +371,7 @@ unsafe fn begin(
     threads: u32,
     direction: Direction,
 ) -> Result<Transfer, Failure> {
+    let address = values;
     // SAFETY: the caller's promise.
     let values = unsafe { values.as_ref() }.ok_or_else(|| Error::invalid("the address of the box is null"))?;
     if values.rank > MOST_EXTENTS {
@@ -391,8 +399,17 @@ unsafe fn begin(
     }
     // SAFETY: the caller's promise.
     let memory = unsafe { Strided::new(values.values.cast(), size, strides) };
+    let gpu = match resident::gpu_of(values.values as u64) {
+        Some(number) => {
+            let device = resident::device(number)?;
+            // SAFETY: the caller's promise. The threads of the transfer could not wait for a stream of this one.
+            unsafe { resident::wait_for(device, (&raw const (*address.cast::<ResidentBox>()).stream).read() as u64) }?;
+            Some(device)
+        }
+        None => None,
+    };
     let library = Library::with_function(hdf5)?;
-    Transfer::begin(library, dataset, &Selection { start, count, value_type }, memory, direction, threads)
+    Transfer::begin(library, dataset, &Selection { start, count, value_type }, memory, direction, threads, gpu)
 }
 
 #[cfg(test)]

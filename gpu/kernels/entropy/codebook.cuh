@@ -151,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
   const EncodeState& state = job.states[blockIdx.y];
   const u32 elements = plane_elements(job, state.exceptions, plane);
   if (is_constant(job, state) || elements == 0) return;
-  const u32 policy = job.parameters->policy;
+  const u32 policy = job.parameters[blockIdx.y].policy;
   Book& book = job.planes[plane].book[blockIdx.y];
   const u32 count = t < SYMBOLS ? state.planes[plane].histogram[t] : 0;
   if (t < SYMBOLS) shared.histogram[t] = count;
@@ -175,11 +175,11 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
 
   // The encoder's other books, a user's dictionary and the history: each pays for its lengths too. One without a code for a symbol that
   // occurs is left out.
-  const u32 books = job.parameters->books;
+  const u32 books = job.parameters[blockIdx.y].books;
   if (policy == POLICY_AUTO && books > 0) {
     key = ~0ull;
     if (t < books) {
-      const u8* lengths = job.parameters->book_lengths[t];
+      const u8* lengths = job.dataset_books->lengths[t];
       u64 cost = 0;
       u32 book_bits = 0, before = 0;
       bool codes_all = true;
@@ -196,7 +196,7 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
     if (key >> 8 < bits) {
       number = CUSTOM_BOOK;
       bits = key >> 8;
-      length = t < SYMBOLS ? job.parameters->book_lengths[key & 0xff][t] : 0;
+      length = t < SYMBOLS ? job.dataset_books->lengths[key & 0xff][t] : 0;
     }
   }
 

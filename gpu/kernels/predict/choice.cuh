@@ -272,7 +272,7 @@ __device__ __forceinline__ void measure_tile(const TileJob& job, const TileKind&
   }
 }
 
-/// Measures all tiles: first come the blocks of interpolated tiles, which take longer.
+/// Measures all tiles of the chunks. Grid: blocks of a chunk, chunks. First come the blocks of interpolated tiles, which take longer.
 template <typename V>
 __device__ __forceinline__ void measure_tiles(const TileJob& job) {
   __shared__ KindCounts counts;
@@ -286,11 +286,12 @@ __device__ __forceinline__ void measure_tiles(const TileJob& job) {
   for (u32 word = threadIdx.x; word < sizeof(counts) / 4; word += TILE_THREADS) own[word] = 0;
   __syncthreads();
   if (number < job.kinds[kind].count) {
-    const void* tile = reinterpret_cast<const void*>(job.tiles[is_interpolated ? number : INTERPOLATED_TILES + number]);
+    const u64 chunk = job.chunks ? job.chunks[blockIdx.y] : 0;
+    const void* tile = reinterpret_cast<const void*>(chunk + job.tiles[is_interpolated ? number : INTERPOLATED_TILES + number]);
     measure_tile<V>(job, job.kinds[kind], tile, is_interpolated, way, counts);
   }
   __syncthreads();
-  u32* sums = reinterpret_cast<u32*>(&job.sums->kinds[kind]);
+  u32* sums = reinterpret_cast<u32*>(&job.sums[blockIdx.y].kinds[kind]);
   for (u32 word = threadIdx.x; word < sizeof(counts) / 4; word += TILE_THREADS) {
     if (own[word]) atomicAdd(&sums[word], own[word]);
   }
@@ -298,15 +299,15 @@ __device__ __forceinline__ void measure_tiles(const TileJob& job) {
   if (threadIdx.x == 0) {
     // Whoever is done last sees the counts of all.
     __threadfence();
-    is_last = atomicAdd(&job.sums->blocks_done, 1) + 1 == gridDim.x;
+    is_last = atomicAdd(&job.sums[blockIdx.y].blocks_done, 1) + 1 == gridDim.x;
     __threadfence();
   }
   __syncthreads();
   if (!is_last) return;
   // The next launch begins with zeros again.
-  volatile u32* all = reinterpret_cast<volatile u32*>(job.sums);
+  volatile u32* all = reinterpret_cast<volatile u32*>(&job.sums[blockIdx.y]);
   for (u32 word = threadIdx.x; word < sizeof(TileSums) / 4; word += TILE_THREADS) {
-    reinterpret_cast<u32*>(job.host_sums)[word] = all[word];
+    reinterpret_cast<u32*>(&job.host_sums[blockIdx.y])[word] = all[word];
     all[word] = 0;
   }
 }

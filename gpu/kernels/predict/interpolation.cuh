@@ -215,8 +215,8 @@ struct EncodeSide {
 
   __device__ __forceinline__ explicit EncodeSide(const EncodeJob& job)
       : job(job),
-        parameters(*job.parameters),
-        chunk(job.input + blockIdx.y * job.input_stride),
+        parameters(job.parameters[blockIdx.y]),
+        chunk(chunk_values(job)),
         residuals(static_cast<Code*>(job.codes) + u64(blockIdx.y) * job.shape.elements),
         positions(job.positions + u64(blockIdx.y) * job.shape.elements),
         kind(parameters.predictor),
@@ -275,7 +275,7 @@ struct DecodeSide {
         parameters(*reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride)),
         residuals(plane_values<Code>(job, CODES)),
         positions(job.positions + u64(blockIdx.y) * job.shape.elements),
-        output(job.output + blockIdx.y * job.output_stride),
+        output(chunk_output(job)),
         kind(job.states[blockIdx.y].planes[CODES].predictor),
         // Decoding does not use 1 / step.
         fine(make_fine_grid<V>(parameters.step, 0.0)) {}

@@ -278,7 +278,7 @@ __device__ __forceinline__ void code_differences(DifferenceShared<typename Value
   const Shape& shape = job.shape;
   const C* codes = static_cast<const C*>(job.codes) + u64(blockIdx.y) * shape.elements;
   // Residuals of interpolation are one row, and not differenced.
-  const u32 axes = job.interpolated ? 0 : job.parameters->predictor, rank = job.interpolated ? 1 : shape.rank;
+  const u32 axes = job.interpolated ? 0 : job.parameters[blockIdx.y].predictor, rank = job.interpolated ? 1 : shape.rank;
   const bool in_rows = (job.interpolated ? shape.elements : shape.extents[0]) % VALUES_PER_THREAD == 0;
   // Along all axes, the compiler knows the number of loads, and all of them are in flight at once.
   const bool every = axes == (1u << rank) - 1;

@@ -428,7 +428,7 @@ __device__ __forceinline__ void restore_planes(const DecodeJob& job, u32 codes_b
     const DecodePlaneState& plane = state.planes[CODES];
     if (last) {
       const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
-      const StoreValue<V> store = {job.output + blockIdx.y * job.output_stride, parameters.step, parameters.big_endian != 0};
+      const StoreValue<V> store = {chunk_output(job), parameters.step, parameters.big_endian != 0};
       run_codes_pass<C>(blocks, job, plane, codes_pass, codes_axis, values, store, true);
     } else {
       run_codes_pass<C>(blocks, job, plane, codes_pass, codes_axis, values, StoreInteger<C>{values}, false);

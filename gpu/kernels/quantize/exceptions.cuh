@@ -73,7 +73,7 @@ __device__ void fill_and_gather(const EncodeJob& job) {
   if (state.exceptions == 0) return;
   const u32 elements = job.shape.elements, row = job.shape.extents[0];
   const u64 chunk_slot = u64(blockIdx.y) * job.segments;
-  const u8* chunk = job.input + blockIdx.y * job.input_stride;
+  const u8* chunk = chunk_values(job);
   Code* codes = static_cast<Code*>(job.codes) + u64(blockIdx.y) * elements;
   Code* list = static_cast<Code*>(job.exception_bits) + u64(blockIdx.y) * elements;
   const bool are_listed = state.exceptions <= job.most_listed;
@@ -122,7 +122,7 @@ __device__ void fill_and_gather(const EncodeJob& job) {
         const u32 word = bad[offset / 32], bit = offset % 32;
         if (index >= end || !(word >> bit & 1)) continue;
         const u32 rank = list_start + rank_of_word[offset / 32] + __popc(word & ((1u << bit) - 1));
-        list[rank] = extended<V>(read_bits<V>(chunk, index, job.parameters->big_endian), job.parameters->kind);
+        list[rank] = extended<V>(read_bits<V>(chunk, index, job.parameters[blockIdx.y].big_endian), job.parameters[blockIdx.y].kind);
         if (are_listed) indices[rank] = index;
         if (job.interpolated) continue;
 
@@ -210,7 +210,7 @@ __device__ void write_exceptions(const DecodeJob& job) {
     u32 from = list_start + before;
     for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
       if (own >> k & 1) {
-        write_bits<V>(job.output + blockIdx.y * job.output_stride, start + k, parameters.big_endian != 0,
+        write_bits<V>(chunk_output(job), start + k, parameters.big_endian != 0,
                       typename ValueType<V>::Bits(list[from++]));
       }
     }
@@ -237,7 +237,7 @@ __device__ void write_listed(const DecodeJob& job) {
     } else {
       value = bits[2 * i] | Bits(bits[2 * i + 1]) << 32;
     }
-    write_bits<V>(job.output + blockIdx.y * job.output_stride, indices[i], parameters.big_endian != 0, value);
+    write_bits<V>(chunk_output(job), indices[i], parameters.big_endian != 0, value);
   }
 }
 

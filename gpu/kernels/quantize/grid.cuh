@@ -76,7 +76,7 @@ __device__ void restore_any(const DecodeJob& job) {
         }
         break;
     }
-    write_bits<V>(job.output + blockIdx.y * job.output_stride, index, parameters.big_endian != 0, bits);
+    write_bits<V>(chunk_output(job), index, parameters.big_endian != 0, bits);
   }
 }
 

@@ -56,9 +56,9 @@ __device__ __forceinline__ Finding look(const EncodeParameters& parameters, cons
 template <typename V>
 __device__ void inspect(const EncodeJob& job) {
   __shared__ u32 scratch[WARPS];
-  const EncodeParameters& parameters = *job.parameters;
+  const EncodeParameters& parameters = job.parameters[blockIdx.y];
   EncodeState& state = job.states[blockIdx.y];
-  const u8* chunk = job.input + blockIdx.y * job.input_stride;
+  const u8* chunk = chunk_values(job);
   const u32 elements = job.shape.elements;
   const auto first = read_bits<V>(chunk, 0, parameters.big_endian);
   const u32 off_lattice = u32(LATTICE_ZERO - parameters.needed_bit);  // keys above this end the search
@@ -84,6 +84,15 @@ __device__ void inspect(const EncodeJob& job) {
       done = (differs || known_to_differ) && max(key, known) > off_lattice;
     }
     if (__syncthreads_or(done)) return;
+  }
+}
+
+/// Tells the host what `inspect` has found in the chunks of a batch.
+extern "C" __global__ void __launch_bounds__(THREADS) report_inspections(const __grid_constant__ EncodeJob job) {
+  for (u32 chunk = blockIdx.x * THREADS + threadIdx.x; chunk < job.chunks; chunk += gridDim.x * THREADS) {
+    const EncodeState& state = job.states[chunk];
+    const bool has_no_lattice = state.lattice_key != 0 && LATTICE_ZERO - i32(state.lattice_key) < job.parameters[chunk].needed_bit;
+    job.host_inspections[chunk] = {state.differs, has_no_lattice};
   }
 }
 

@@ -25,9 +25,9 @@ __device__ __forceinline__ void make_codes(const EncodeJob& job) {
   typedef typename ValueType<V>::Code Code;
   __shared__ Coder coder;
   __shared__ u32 bad[MASK_WORDS];
-  const EncodeParameters& parameters = *job.parameters;
+  const EncodeParameters& parameters = job.parameters[blockIdx.y];
   EncodeState& state = job.states[blockIdx.y];
-  const u8* chunk = job.input + blockIdx.y * job.input_stride;
+  const u8* chunk = chunk_values(job);
   const u32 elements = job.shape.elements;
   const bool big_endian = parameters.big_endian;
   // These loads are in flight while the grid is made.

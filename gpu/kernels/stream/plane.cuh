@@ -105,8 +105,8 @@ __device__ void assemble(const EncodeJob& job) {
   __shared__ PlaneExtent extents[PLANES];
   __shared__ u32 segment_ends[WARPS][WARP];
   const EncodeState& state = job.states[blockIdx.y];
-  const EncodeParameters& parameters = *job.parameters;
-  const u8* chunk = job.input + blockIdx.y * job.input_stride;
+  const EncodeParameters& parameters = job.parameters[blockIdx.y];
+  const u8* chunk = chunk_values(job);
   u8* stream = job.output + blockIdx.y * job.output_stride;
   EncodeResult& result = job.results[blockIdx.y];
   u32 header_len = parameters.header_len;
@@ -194,7 +194,7 @@ __device__ void assemble(const EncodeJob& job) {
       const Book& book = plane.book[blockIdx.y];
       if (threadIdx.x == 0) {
         const u32 predictor =
-            number == CODES ? job.parameters->predictor : number == MASK ? mask_axes(job.shape, state) : 1;
+            number == CODES ? parameters.predictor : number == MASK ? mask_axes(job.shape, state) : 1;
         *reinterpret_cast<u32*>(stream + extent.start) = predictor | book.number << 8 | extent.block_segments_log << BLOCK_LOG_AT |
                                                          extent.lane_width << LANE_WIDTH_AT | extent.extra_width << EXTRA_WIDTH_AT |
                                                          book.has_few_lanes << FEW_LANES_AT;

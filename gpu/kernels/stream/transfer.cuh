@@ -4,19 +4,20 @@
 
 #include "../job.cuh"
 
-static_assert(sizeof(EncodeParameters) % sizeof(u32) == 0, "whole words");
+static_assert((sizeof(DatasetBooks) + sizeof(EncodeParameters)) % sizeof(u32) == 0, "whole words");
 
 /// Makes the first `words` words of a job's memory 0.
 __device__ __forceinline__ void clear(void* memory, u32 words) {
   for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < words; i += gridDim.x * THREADS) static_cast<u32*>(memory)[i] = 0;
 }
 
-/// Begins to compress: fetches a chunk's parameters, if they are not there.
+/// Begins to compress: fetches the dataset's codebooks and the parameters of one chunk, if they are not there.
 extern "C" __global__ void __launch_bounds__(THREADS) begin(const __grid_constant__ EncodeJob job, u32 words) {
   if (job.host_parameters) {
     const u32* from = reinterpret_cast<const u32*>(job.host_parameters);
-    u32* to = reinterpret_cast<u32*>(job.parameters);
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < sizeof(EncodeParameters) / sizeof(u32); i += gridDim.x * THREADS) to[i] = from[i];
+    u32* to = reinterpret_cast<u32*>(job.dataset_books);
+    constexpr u32 fetched = (sizeof(DatasetBooks) + sizeof(EncodeParameters)) / sizeof(u32);
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < fetched; i += gridDim.x * THREADS) to[i] = from[i];
   }
   clear(job.states, words);
 }

@@ -74,7 +74,9 @@ impl DecodePlan {
         });
         // Values overwrite their own codes, except where they would overwrite codes of other values: shorter values would, and those of an
         // interpolated chunk, whose residuals are in another order.
-        let (output, stride) = if sizes.value == sizes.code && !variant.interpolated {
+        let (output, stride) = if variant.resident {
+            (Pointer::NULL, 0)
+        } else if sizes.value == sizes.code && !variant.interpolated {
             (Pointer::new(planes[CODES].values.address()), planes[CODES].stride)
         } else {
             (arena.take(sizes.values() * sizes.value), sizes.elements as u64)
@@ -103,6 +105,7 @@ impl DecodePlan {
             exception_counts: arena.take(sizes.all_segments()),
             exception_sums,
             states,
+            outputs: ConstPointer::new(memory.values),
             output,
             output_stride: stride * sizes.value as u64,
             host_results: Pointer::new(memory.results),

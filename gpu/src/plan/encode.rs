@@ -12,7 +12,9 @@ use super::levels::interpolate;
 use super::sizes::{Sizes, known, shape, words_to_clear};
 use crate::declare::{ConstPointer, Pointer};
 use crate::error::Result;
-use crate::job::{CHECKSUM_TILE, CHOOSE_THREADS, EncodeJob, EncodeParameters, EncodePlane, LANE_SLOT, MASK, PLANES, THREADS};
+use crate::job::{
+    CHECKSUM_TILE, CHOOSE_THREADS, DatasetBooks, EncodeJob, EncodeParameters, EncodePlane, LANE_SLOT, MASK, PLANES, THREADS,
+};
 use crate::launch::{Kernels, TypeKernels, launch};
 use crate::memory::Arena;
 
@@ -37,8 +39,8 @@ pub(crate) struct EncodePlan {
 impl EncodePlan {
     /// A plan whose arrays are in this memory.
     ///
-    /// The arrays, and their order, are those of every variant of the key: a chunk is sent to `input` before its variant is known, and the
-    /// plan that then compresses it may be another one.
+    /// The arrays, and their order, are those of every variant of the key whose chunks are not resident: a chunk is sent to `input` before its variant is known,
+    /// and the plan that then compresses it may be another one.
     pub(crate) fn new(key: &Key, layout: &Layout, variant: EncodeVariant, memory: &Memory) -> Self {
         let sizes = Sizes::new(key);
         let (chunks, values, segments, sums) = (sizes.chunks, sizes.values(), sizes.all_segments(), sizes.all_sums());
@@ -51,8 +53,12 @@ impl EncodePlan {
         // Interpolation sets bits of the mask; other quantizers write all of it.
         let zeroed = if variant.interpolated { arena.len() } else { before_mask };
         let input_stride = sizes.elements * sizes.value;
-        // In one piece, for one copy.
-        let parameters = arena.take_sized(1, size_of::<EncodeParameters>() + chunks * input_stride).address();
+        // Books, parameters and values in one piece: that keeps the alignment of the values.
+        let input_len = if variant.resident { 0 } else { chunks * input_stride };
+        let books = arena.take_sized(1, size_of::<DatasetBooks>() + chunks * size_of::<EncodeParameters>() + input_len).address();
+        let parameters = books + size_of::<DatasetBooks>() as u64;
+        // Positions are taken for every chunk that may be interpolated.
+        let positions = if variant.resident && !variant.interpolated { 0 } else { values };
         // Extra bits of a difference are 33 at most for 32-bit codes and 65 for 64-bit ones: see `EXTRA_WORDS` in `tokens`.
         let code_extra_words = SEGMENT * (8 * sizes.code + 1) / 32;
         let planes = std::array::from_fn(|plane| {
@@ -82,12 +88,15 @@ impl EncodePlan {
             interpolated: u32::from(variant.interpolated),
             reserved: 0,
             tables: memory.tables,
+            dataset_books: Pointer::new(books),
             parameters: Pointer::new(parameters),
             host_parameters: ConstPointer::new(memory.inbox),
-            input: ConstPointer::new(parameters + size_of::<EncodeParameters>() as u64),
+            host_inspections: Pointer::new(memory.inspections),
+            inputs: ConstPointer::new(memory.values),
+            input: ConstPointer::new(parameters + (chunks * size_of::<EncodeParameters>()) as u64),
             input_stride: input_stride as u64,
             codes: arena.take_sized(values, sizes.code),
-            positions: arena.take(values),
+            positions: arena.take(positions),
             exception_bits: arena.take_sized(values, sizes.code),
             exception_list: arena.take(chunks * sizes.most_listed),
             mask,
@@ -104,6 +113,17 @@ impl EncodePlan {
             host_results: Pointer::new(memory.results),
         };
         Self { job, len: arena.len(), zeroed, scalar: key.scalar, variant, sizes }
+    }
+
+    /// Launches the kernels that look at the chunks, and tell the host whether they are constant and on which lattice. `parameters` are there; nothing is
+    /// looked at where the type has no lattices.
+    pub(crate) fn inspect(&self, stream: &Arc<CudaStream>, kernels: &Kernels, multiprocessors: u32) -> Result<()> {
+        let job = &self.job;
+        let (words, blocks) = words_to_clear(self.zeroed, multiprocessors);
+        launch(stream, &kernels.begin, (blocks, 1, 1), THREADS, job, &[words])?;
+        let inspect = &known(&kernels.of_type(self.scalar).linear)?.inspect;
+        launch(stream, inspect, self.sizes.grid(multiprocessors, 2, self.sizes.segments), THREADS, job, &[])?;
+        launch(stream, &kernels.report_inspections, (job.chunks.div_ceil(THREADS), 1, 1), THREADS, job, &[])
     }
 
     /// Launches the kernels in order. `observe` is called with a name after each step, and may time it.
@@ -174,7 +194,7 @@ mod tests {
         let variants = (0..32u32).map(|bits| {
             let [needs_no_inspection, to_host, interpolated, linear, bit_planes] =
                 std::array::from_fn(|bit| bits >> bit & 1 == 1);
-            EncodeVariant { needs_no_inspection, to_host, interpolated, linear, bit_planes }
+            EncodeVariant { needs_no_inspection, to_host, interpolated, linear, bit_planes, resident: false }
         });
         let plan = |variant| {
             let key = Key { scalar: layout.scalar, shape: layout.shape, chunks: 3, variant: Variant::Encode(variant) };

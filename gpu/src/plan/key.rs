@@ -37,6 +37,8 @@ pub(crate) struct EncodeVariant {
     pub(crate) linear: bool,
     /// Planes are coded as bit planes; otherwise as tokens.
     pub(crate) bit_planes: bool,
+    /// Values are read where a caller has them in device memory.
+    pub(crate) resident: bool,
 }
 
 /// What the launches that decompress depend on.
@@ -58,6 +60,8 @@ pub(crate) struct DecodeVariant {
     pub(crate) bit_planes: bool,
     /// The kernels fetch the stream from pinned memory.
     pub(crate) fetched: bool,
+    /// Values are written where a caller wants them in device memory.
+    pub(crate) resident: bool,
 }
 
 impl DecodeVariant {
@@ -83,7 +87,27 @@ impl DecodeVariant {
             tokens: any || !are_bit_planes,
             bit_planes: any || are_bit_planes,
             fetched: false,
+            resident: false,
         }
+    }
+
+    /// The variant whose arrays are the longest.
+    pub(crate) const LARGEST: Self = Self {
+        exceptions: Exceptions::Many,
+        rows_in_blocks: true,
+        columns: Columns::Joined,
+        interpolated: true,
+        in_place: true,
+        tokens: true,
+        bit_planes: true,
+        fetched: false,
+        resident: true,
+    };
+
+    /// The variant for a batch of resident chunks. Launches that a chunk without exceptions does not need find nothing to do.
+    pub(crate) fn of_batch(self) -> Self {
+        let exceptions = if self.exceptions == Exceptions::None { Exceptions::Listed } else { self.exceptions };
+        Self { exceptions, resident: true, ..self }
     }
 
     /// A variant whose launches decode streams of either variant; `None` if only one is interpolated or written in place.
@@ -100,6 +124,7 @@ impl DecodeVariant {
             tokens: self.tokens || other.tokens,
             bit_planes: self.bit_planes || other.bit_planes,
             fetched: false,
+            resident: false,
         })
     }
 }

@@ -1,0 +1,133 @@
+//! Chunks whose values are in device memory, compressed and decompressed in batches.
+//!
+//! ```text
+//! caller's array ─ boxes: chunks in C order, unless they are ─┐                              ┌─> streams in pinned memory ─> caller
+//!                                                              ├─ compress: a set at a time ─┤
+//! caller's chunks, read where they are ───────────────────────┘                              └─> streams in device memory
+//!
+//! streams ─ decompress: a set at a time ─> caller's chunks, or chunks in C order ─ boxes ─> caller's array
+//! ```
+//!
+//! A batch is cut into sets, whose memory is bounded: see [`sets`]. Up to [`MAX_ROOMS`] threads take the sets in their order, each with a room of its own. A set
+//! is a sequence of launches and waits; sets overlap because their threads do.
+//!
+//! # Which chunks the host looks at
+//!
+//! | chunks | the host gets |
+//! |---|---|
+//! | floating-point numbers with an absolute bound, whose predictor is chosen on tiles and that have no lattice; constant chunks | counts: nothing of their values |
+//! | on a lattice; small ones; all others whose bound needs no stream to be settled: `rel`, `pwrel`, exact bits, integers | the values, to choose bound, grid and predictor; they are compressed where they are |
+//! | `psnr`, `ratio`; streams longer than their chunks, which are made again with the exact bits; layouts that are not for the GPU | the values, to compress them |
+//! | to decompress: stored ones, and streams that the GPU refuses | the stream, to verify and to decode it |
+
+mod axes;
+mod boxes;
+mod compress;
+mod decompress;
+mod packed;
+mod sets;
+
+use std::fmt;
+
+pub use axes::{ArrayAxes, Part};
+pub use decompress::ResidentStream;
+pub use packed::PackedStreams;
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::launch::{CallersEvent, RestoreContext};
+
+/// Chunks of one layout whose values are in device memory.
+#[derive(Clone, Copy)]
+pub struct Resident<'a> {
+    /// Axes of the chunks and of the arrays that have them.
+    pub axes: &'a ArrayAxes,
+    /// Where each chunk is.
+    pub parts: &'a [Part<'a>],
+    /// The caller's `CUstream` as a number: what it was given before is waited for. `None` if nothing has to be.
+    pub stream: Option<u64>,
+}
+
+impl Device {
+    /// Waits for what a caller's stream, a `CUstream` as a number, was given before.
+    ///
+    /// # Errors
+    /// `Unsupported` for a stream that cannot be waited for.
+    ///
+    /// # Safety
+    /// The stream is one of the device's primary context.
+    pub unsafe fn wait_for(&'static self, stream: u64) -> Result<()> {
+        let _restore = RestoreContext::new();
+        CallersEvent::record(&self.loaded().context, stream)?.wait()
+    }
+}
+
+/// Why a batch came to nothing.
+#[derive(Debug)]
+pub struct Failure {
+    /// The first chunk that failed, if it was one.
+    pub chunk: Option<usize>,
+    /// What went wrong.
+    pub fault: Fault,
+}
+
+/// What went wrong.
+#[derive(Debug)]
+pub enum Fault {
+    /// The GPU's part.
+    Gpu(Error),
+    /// What the codec says of a bound, a layout or a stream, and a lack of the host's memory.
+    Codec(quire_codec::Error),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::NoHostMemory(bytes) => Self::Codec(quire_codec::Error::OutOfMemory { bytes }),
+            error => Self::Gpu(error),
+        }
+    }
+}
+
+impl From<quire_codec::Error> for Fault {
+    fn from(error: quire_codec::Error) -> Self {
+        Self::Codec(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { chunk: None, fault: error.into() }
+    }
+}
+
+impl From<quire_codec::Error> for Failure {
+    fn from(error: quire_codec::Error) -> Self {
+        Self { chunk: None, fault: error.into() }
+    }
+}
+
+impl Failure {
+    /// The failure of one chunk.
+    pub(crate) fn of(chunk: usize, error: impl Into<Fault>) -> Self {
+        Self { chunk: Some(chunk), fault: error.into() }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gpu(error) => error.fmt(formatter),
+            Self::Codec(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(chunk) = self.chunk {
+            write!(formatter, "chunk {chunk}: ")?;
+        }
+        self.fault.fmt(formatter)
+    }
+}

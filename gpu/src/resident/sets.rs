@@ -1,0 +1,123 @@
+//! Sets of chunks: how many fit, and the threads that take them.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{Builder, scope};
+
+use super::{Failure, Fault};
+use crate::device::Device;
+use crate::error::Error;
+use crate::launch::{CallersEvent, RestoreContext};
+use crate::room::{MAX_ROOMS, Room};
+
+/// Bytes of device memory that the arrays of a set's job take, unless one chunk takes more.
+pub(super) const SET_MEMORY: usize = 768 << 20;
+/// Most chunks of a set: they are a dimension of launch grids.
+const MAX_CHUNKS: usize = 16_384;
+/// Sets are not cut smaller than this for the sake of more of them: kernels need enough values to be fast.
+const MIN_SET_BYTES: u64 = 32 << 20;
+
+/// Most chunks of a set whose job takes `job_len` bytes a chunk. `count` chunks of `chunk_len` bytes go to so many sets that all rooms have work.
+pub(super) fn set_len(count: usize, chunk_len: u64, job_len: usize) -> usize {
+    let fitting = (SET_MEMORY / job_len.max(1)).clamp(1, MAX_CHUNKS);
+    let worthwhile = MIN_SET_BYTES.div_ceil(chunk_len.max(1)) as usize;
+    let sets = count.div_ceil(fitting).next_multiple_of(MAX_ROOMS);
+    count.div_ceil(sets).max(worthwhile).min(fitting)
+}
+
+/// Does `work` for the chunks 0 to `count`, up to `set_len` of them at a time, in several rooms. The sets are begun in their order. A set that device memory has
+/// no room for is cut in two. `broken_off` is called when a set has failed.
+///
+/// # Errors
+/// The failure of the first set that failed. No further sets are begun then.
+pub(super) fn in_sets(
+    device: &'static Device,
+    count: usize,
+    set_len: usize,
+    stream: Option<u64>,
+    work: &(impl Fn(&mut Room, Range<usize>) -> Result<(), Failure> + Sync),
+    broken_off: &(impl Fn() + Sync),
+) -> Result<(), Failure> {
+    if count == 0 {
+        return Ok(());
+    }
+    let _restore = RestoreContext::new();
+    // The event is recorded by the caller's own thread, which a per-thread stream belongs to.
+    let before = stream.map(|stream| CallersEvent::record(&device.loaded().context, stream)).transpose()?;
+    let sets = count.div_ceil(set_len);
+    let next = AtomicUsize::new(0);
+    let failed: Mutex<Option<(usize, Failure)>> = Mutex::new(None);
+    let take_sets = || {
+        let note = |set: usize, failure: Failure| {
+            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+            if failed.as_ref().is_none_or(|&(first, _)| set < first) {
+                *failed = Some((set, failure));
+            }
+            next.store(sets, Ordering::Relaxed);
+            broken_off();
+        };
+        let mut lease = match device.lease_room() {
+            Ok(lease) => lease,
+            Err(error) => return note(0, error.into()),
+        };
+        let waited = before.as_ref().map_or(Ok(()), |before| before.make_wait(&lease.lent().stream));
+        if let Err(error) = waited {
+            return note(0, error.into());
+        }
+        loop {
+            let set = next.fetch_add(1, Ordering::Relaxed);
+            if set >= sets {
+                return;
+            }
+            let outcome = halving(lease.lent(), set * set_len..count.min((set + 1) * set_len), work);
+            if let Err(failure) = outcome {
+                // What the GPU has been given is waited for, and what is in an unknown state is not lent again.
+                let _ = lease.lent().wait();
+                if let Fault::Gpu(error) = &failure.fault {
+                    let _ = lease.check::<()>(Err(error.clone()));
+                }
+                return note(set, failure);
+            }
+        }
+    };
+    scope(|threads| {
+        for _ in 1..sets.min(MAX_ROOMS) {
+            // Without a further thread there is less overlap, no less done.
+            let _ = Builder::new().spawn_scoped(threads, take_sets);
+        }
+        take_sets();
+    });
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), |(_, failure)| Err(failure))
+}
+
+fn halving(
+    room: &mut Room,
+    set: Range<usize>,
+    work: &(impl Fn(&mut Room, Range<usize>) -> Result<(), Failure> + Sync),
+) -> Result<(), Failure> {
+    match work(room, set.clone()) {
+        Err(Failure { fault: Fault::Gpu(Error::OutOfMemory(_)), .. }) if set.len() > 1 => {
+            room.wait()?;
+            let middle = set.start + set.len() / 2;
+            halving(room, set.start..middle, work)?;
+            halving(room, middle..set.end, work)
+        }
+        outcome => outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_fit_and_share_the_rooms() {
+        for (count, chunk, job) in [(512, 1 << 20, 8 << 20), (1, 1 << 20, 8 << 20), (64, 8 << 20, 70 << 20), (100_000, 4, 5000)] {
+            let len = set_len(count, chunk, job);
+            assert!(len >= 1 && (len == 1 || len * job <= SET_MEMORY) && len <= MAX_CHUNKS, "{count} {chunk}: {len}");
+        }
+        assert_eq!(set_len(512, 1 << 20, 8 << 20), 86);
+        assert_eq!(set_len(3, 1 << 30, 8 << 30), 1);
+    }
+}

@@ -1,0 +1,114 @@
+//! What one set of resident chunks takes: a stream, arrays of a job, and tables that the host sends. It stays from set to set.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaStream};
+use quire_codec::{Workspace, memory};
+
+use crate::declare::Address;
+use crate::error::{Context as _, Result};
+use crate::loaded::Loaded;
+use crate::memory::{DeviceMemory, PinnedMemory, Plain, bytes_of_all, read_plain, upload};
+use crate::ring::Ring;
+use crate::tiles::TileMeter;
+
+/// Rooms of a device. Sets in different rooms overlap: while the host decides on the chunks of one, the GPU works on another.
+pub(crate) const MAX_ROOMS: usize = 3;
+/// Where tables begin: at addresses that any access is aligned to.
+const TABLE_ALIGNMENT: usize = 256;
+
+/// See the module's text.
+pub(crate) struct Room {
+    pub(crate) stream: Arc<CudaStream>,
+    /// Arrays of a job.
+    pub(crate) arrays: DeviceMemory,
+    /// Chunks in C order that are not so in the caller's arrays.
+    pub(crate) chunks: DeviceMemory,
+    /// Streams, one behind the other.
+    pub(crate) streams: DeviceMemory,
+    /// Streams, or chunks that the host looks at.
+    pub(crate) on_host: PinnedMemory,
+    /// What kernels write for the host.
+    pub(crate) results: PinnedMemory,
+    pub(crate) tiles: TileMeter,
+    pub(crate) ring: Ring,
+    /// Of the threads that look at chunks on the host.
+    pub(crate) workspaces: Vec<Workspace>,
+    tables: DeviceMemory,
+    host_tables: PinnedMemory,
+    /// Bytes of `tables` that are in use.
+    tables_len: usize,
+}
+
+impl Room {
+    pub(crate) fn new(loaded: &Loaded) -> Result<Self> {
+        let context: &Arc<CudaContext> = &loaded.context;
+        let device_memory = || DeviceMemory::new(context.clone());
+        let pinned_memory = || PinnedMemory::new(context.clone());
+        Ok(Self {
+            stream: context.new_stream().context("making a CUDA stream")?,
+            arrays: device_memory(),
+            chunks: device_memory(),
+            streams: device_memory(),
+            on_host: pinned_memory(),
+            results: pinned_memory(),
+            tiles: TileMeter::new(context)?,
+            ring: Ring::new(context)?,
+            workspaces: Vec::new(),
+            tables: device_memory(),
+            host_tables: pinned_memory(),
+            tables_len: 0,
+        })
+    }
+
+    /// Waits for all that was started here.
+    pub(crate) fn wait(&self) -> Result<()> {
+        self.stream.synchronize().context("waiting for the GPU")
+    }
+
+    /// Makes room for tables of `len` bytes in all, `count` of them; those of the last set are gone. Nothing is under way.
+    pub(crate) fn begin(&mut self, len: usize, count: usize) -> Result<()> {
+        let len = len + count * TABLE_ALIGNMENT;
+        self.tables.grow(len)?;
+        self.host_tables.grow(len)?;
+        self.tables_len = 0;
+        Ok(())
+    }
+
+    /// Starts sending a table, which stays until the next [`Room::begin`]. Returns its address in device memory.
+    pub(crate) fn send_table<T: Plain>(&mut self, table: &[T]) -> Result<Address> {
+        let to = self.tables.address() + self.tables_len as u64;
+        self.send(table, to)?;
+        Ok(to)
+    }
+
+    /// Starts sending a table to an address in device memory. It takes room among the tables.
+    pub(crate) fn send<T: Plain>(&mut self, table: &[T], to: Address) -> Result<()> {
+        let (bytes, at) = (bytes_of_all(table), self.tables_len);
+        self.tables_len = (at + bytes.len()).next_multiple_of(TABLE_ALIGNMENT);
+        self.host_tables.bytes_mut(at..at + bytes.len()).copy_from_slice(bytes);
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        upload(&self.stream, self.host_tables.address() + at as u64, to, bytes.len())
+    }
+
+    /// Entry `number` of the results from byte `base` on, after [`Room::wait`].
+    pub(crate) fn result<T: Plain>(&self, base: usize, number: usize) -> T {
+        entry(&self.results, base, number)
+    }
+
+    /// Makes `count` workspaces.
+    pub(crate) fn reserve_workspaces(&mut self, count: usize) -> Result<()> {
+        while self.workspaces.len() < count {
+            memory::push(&mut self.workspaces, Workspace::default())?;
+        }
+        Ok(())
+    }
+}
+
+/// Entry `number` of what kernels have written from byte `base` on.
+pub(crate) fn entry<T: Plain>(results: &PinnedMemory, base: usize, number: usize) -> T {
+    let at = base + number * size_of::<T>();
+    read_plain(results.bytes(at..at + size_of::<T>()))
+}
