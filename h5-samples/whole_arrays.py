@@ -1,11 +1,12 @@
 """Speed of whole arrays into HDF5 datasets and back, on all cores: h5z_quire.write and read beside h5py's own path, no filter, and HDF5's part alone.
 
     target/release/generate data --size large
-    python h5-samples/whole_arrays.py data/turbulence_resolved.npy [--rel 1e-3] [--chunk 64] [--repeat N] [--rounds 9] [--threads N] [--folder DIR]
+    python h5-samples/whole_arrays.py data/turbulence_resolved.npy [--rel 1e-3] [--chunk 64] [--repeat N] [--rounds 9] [--threads N] [--folder DIR] [--cuda]
 
 The bound is checked first, on every value in f64, and every chunk's bytes are compared with those of h5py's own path. Then the ways take turns, so that what
 else the machine does hits all of them alike. Printed are the median and the spread, the smallest and the largest, of GB/s of uncompressed values. Files are
-opened and closed within the time; reading comes from the page cache. Needs the package h5z_quire.
+opened and closed within the time; reading comes from the page cache. With --cuda the array is in a GPU's memory, too, and goes from and to there without a
+detour. Needs the package h5z_quire, and CuPy for --cuda.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def main() -> None:
     finite = values[np.isfinite(values)].astype(np.float64)
     bound = arguments.rel * float(finite.max() - finite.min())
     chunk = tuple(min(arguments.chunk, extent) for extent in values.shape)
-    bench = Bench(values, bound, chunk, arguments.threads, arguments.folder)
+    bench = Bench(values, bound, chunk, arguments.threads, arguments.folder, arguments.cuda)
     print_head(arguments, values, bound, chunk)
     try:
         bench.check()
@@ -56,6 +57,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=Path("/dev/shm"))
+    parser.add_argument("--cuda", action="store_true", help="also from and to an array of CuPy")
     return parser.parse_args()
 
 
@@ -77,17 +79,21 @@ def processor() -> str:
 class Bench:
     """An array, the files that it goes to, and the ways there and back."""
 
-    def __init__(self, values: np.ndarray, bound: float, chunk: tuple[int, ...], threads: int, folder: Path) -> None:
+    def __init__(self, values: np.ndarray, bound: float, chunk: tuple[int, ...], threads: int, folder: Path, cuda: bool) -> None:
         self.values, self.bound, self.chunk, self.threads = values, bound, chunk, threads
-        self.folder = folder
+        self.folder, self.cuda = folder, cuda
         self.out = np.empty_like(values)
+        if cuda:
+            import cupy
+
+            self.cuda_values, self.cuda_out = cupy.asarray(values), cupy.empty_like(values)
         self.streams: list[tuple[tuple[int, ...], bytes]] = []
 
     def path(self, name: str) -> Path:
         return self.folder / f"whole_arrays_{os.getpid()}_{name}.h5"
 
     def clean(self) -> None:
-        for name in ("plain", "h5py", "ours", "streams"):
+        for name in ("plain", "h5py", "ours", "streams", "cuda"):
             self.path(name).unlink(missing_ok=True)
 
     def create(self, file: h5py.File, filtered: bool = True) -> h5py.Dataset:
@@ -98,15 +104,21 @@ class Bench:
         """Every value within the bound, and the same chunks as by h5py's own path. Keeps the streams."""
         self.write_h5py("h5py", True)
         self.write_ours()
+        if self.cuda:
+            self.write_cuda()
         found = {}
-        for name in ("h5py", "ours"):
+        for name in ("h5py", "ours", *["cuda"] * self.cuda):
             with h5py.File(self.path(name)) as file:
                 dataset = file["t"]
                 offsets = [dataset.id.get_chunk_info(index).chunk_offset for index in range(dataset.id.get_num_chunks())]
                 found[name] = [(offset, bytes(dataset.id.read_direct_chunk(offset)[1])) for offset in sorted(offsets)]
-        assert found["h5py"] == found["ours"], "the chunks differ from those of h5py's own path"
+        for name, streams in found.items():
+            assert streams == found["h5py"], f"{name}: the chunks differ from those of h5py's own path"
         self.streams = found["ours"]
         self.read_ours()
+        if self.cuda:
+            self.read_cuda()
+            assert np.array_equal(self.cuda_out.get().view("u1"), self.out.view("u1")), "what the GPU's memory gets is not what the host's gets"
         worst = max(np.abs(mine.astype("f8") - theirs.astype("f8")).max() for mine, theirs in zip(self.values, self.out))
         assert worst <= self.bound, f"a value is off by {worst}, more than {self.bound}"
         ratio = self.values.nbytes / sum(len(stream) for _, stream in self.streams)
@@ -119,6 +131,10 @@ class Bench:
     def write_ours(self) -> None:
         with h5py.File(self.path("ours"), "w") as file:
             h5z_quire.write(self.create(file), self.values, threads=self.threads)
+
+    def write_cuda(self) -> None:
+        with h5py.File(self.path("cuda"), "w") as file:
+            h5z_quire.write(self.create(file), self.cuda_values)
 
     def write_streams(self) -> None:
         with h5py.File(self.path("streams"), "w") as file:
@@ -134,6 +150,10 @@ class Bench:
         with h5py.File(self.path("ours")) as file:
             h5z_quire.read(file["t"], out=self.out, threads=self.threads)
 
+    def read_cuda(self) -> None:
+        with h5py.File(self.path("ours")) as file:
+            h5z_quire.read(file["t"], out=self.cuda_out)
+
     def read_streams(self) -> None:
         with h5py.File(self.path("ours")) as file:
             for offset, _ in self.streams:
@@ -144,12 +164,14 @@ class Bench:
             "no filter": lambda: self.write_h5py("plain", False),
             "h5py's own path": lambda: self.write_h5py("h5py", True),
             "h5z_quire.write": self.write_ours,
+            **({"CUDA array -> file, h5z_quire.write": self.write_cuda} if self.cuda else {}),
             "the streams alone, H5Dwrite_chunk": self.write_streams,
         }
         reads: dict[str, Way] = {
             "no filter": lambda: self.read_h5py("plain"),
             "h5py's own path": lambda: self.read_h5py("h5py"),
             "h5z_quire.read": self.read_ours,
+            **({"file -> CUDA array, h5z_quire.read": self.read_cuda} if self.cuda else {}),
             "the streams alone, H5Dread_chunk": self.read_streams,
         }
         return writes, reads

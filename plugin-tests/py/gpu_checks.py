@@ -22,6 +22,7 @@ from typing import Callable, Iterator
 import h5py
 
 HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[1]
 SECONDS = 300
 # What `auto` does where it has opened the GPU: `sharing.py` tests when it does.
 OPEN = {"QUIRE_TEST_OPEN": "1"}
@@ -236,6 +237,37 @@ def a_launch_that_fails(library: str, folder: Path) -> str:
     return next(line for line in fails.log if re.search(reason, line))
 
 
+# Arrays in the GPU's memory
+
+
+def install_package(library: str, folder: Path) -> Path:
+    """The Python package as a wheel would install it: its sources, the plugin, and metadata. The folder for PYTHONPATH."""
+    packages = folder / "packages"
+    metadata = packages / "h5z_quire-0.dist-info"
+    shutil.copytree(REPOSITORY / "python" / "src" / "h5z_quire", packages / "h5z_quire", ignore=shutil.ignore_patterns("__pycache__"))
+    (packages / "h5z_quire" / "plugins").mkdir()
+    shutil.copy(library, packages / "h5z_quire" / "plugins")
+    metadata.mkdir()
+    # Nobody here asks which version it is. zarr finds the codec by its name.
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: h5z-quire\nVersion: 0\n")
+    (metadata / "entry_points.txt").write_text("[zarr.codecs]\nquire = h5z_quire.zarr:QuireCodec\n")
+    return packages
+
+
+def arrays_of_every_library(library: str, folder: Path) -> str:
+    """The Python package's tests of arrays in a GPU's memory: of CuPy, Numba, PyTorch and JAX, where these are installed, and of the driver alone."""
+    if importlib.util.find_spec("pytest") is None:
+        raise Skipped("pytest is not installed, and runs these tests")
+    path = os.pathsep.join(filter(None, (str(install_package(library, folder)), os.environ.get("PYTHONPATH"))))
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests/test_device_arrays.py"]
+    # Plugins of pytest that libraries bring along need more than is here.
+    settings = {**os.environ, "PYTHONPATH": path, "QUIRE_REQUIRE_CUDA": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    ended = subprocess.run(command, cwd=REPOSITORY / "python", env=settings, capture_output=True, text=True, timeout=SECONDS)
+    assert ended.returncode == 0, f"code {ended.returncode}\n{ended.stdout}{ended.stderr}"
+    skipped = [line for line in ended.stdout.splitlines() if line.startswith("SKIPPED")]
+    return "; ".join([ended.stdout.splitlines()[-1], *skipped])
+
+
 # Memory
 
 
@@ -373,6 +405,7 @@ CHECKS: tuple[Check, ...] = (
     eight_threads_at_once,
     arrays_in_the_gpus_memory,
     warm_calls_only_work,
+    arrays_of_every_library,
 )
 
 

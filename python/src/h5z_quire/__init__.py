@@ -23,6 +23,8 @@ what was compressed with it. `Quire` says what to keep when they write::
 `h5z_quire.numcodecs`        a codec for numcodecs and zarr's format 2, `h5z_quire.zarr` one for zarr's format 3
 ============================ ==========================================================================
 
+Arrays may be of numpy, or in an NVIDIA GPU's memory: of CuPy, Numba, PyTorch, JAX, and whatever has `__cuda_array_interface__` or DLPack.
+
 Errors are ValueError, with the reason; those that HDF5 raises stay as they are. `QUIRE_BACKEND` and the other variables of docs/gpu.md steer
 the library.
 """

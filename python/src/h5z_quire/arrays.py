@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+import math
+from typing import Any, Sequence, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from . import library
+from . import device_arrays, library
+from .device_arrays import Device
 from .element_types import bfloat16, is_bfloat16, numpy_type, type_number
 from .messages import short
 from .settings import Quire
+from .strided import Strided, c_order
 
 #: Anything with bytes in a row: bytes, bytearray, memoryview, arrays.
 BytesLike = Any
 
 
-def compress(values: npt.ArrayLike, quire: Quire | str, *, fill_value: Any = None) -> bytes:
+def compress(values: Any, quire: Quire | str, *, fill_value: Any = None) -> bytes:
     """The stream of an array.
 
     values      an array of any shape of float16, float32, float64, bfloat16 (of ml_dtypes), complex64, complex128, or integers of 8 to 64 bits, in either
-                byte order. One that does not lie in C order in memory is copied; a bare number counts as one of shape (1,)
+                byte order. One that does not lie in C order in memory is copied; a bare number counts as one of shape (1,). An array in a GPU's memory,
+                of any library that has `__cuda_array_interface__` or DLPack, is compressed there
     quire       what to keep, as a Quire or as options: `compress(x, Quire(abs=1e-3))`, `compress(x, "rel=1e-4")`
     fill_value  a value that comes back bit for bit, whatever the bound allows. The parts of a complex one must be equal, or one of them 0 or not finite
 
@@ -29,33 +33,65 @@ def compress(values: npt.ArrayLike, quire: Quire | str, *, fill_value: Any = Non
     return compress_batch([values], quire, fill_value=fill_value)[0]
 
 
-def compress_batch(values: Sequence[npt.ArrayLike], quire: Quire | str, *, fill_value: Any = None) -> list[bytes]:
-    """The streams of arrays of one type and shape, made on all cores. As `compress` for each."""
+def compress_batch(values: Sequence[Any], quire: Quire | str, *, fill_value: Any = None) -> list[bytes]:
+    """The streams of arrays of one type and shape, made on all cores or on the GPU that has them. As `compress` for each."""
+    resident = [found for array in values if (found := device_arrays.find(array)) is not None]
+    if resident:
+        if len(resident) != len(values):
+            raise ValueError(f"{len(resident)} of the {len(values)} arrays of a batch are in a GPU's memory: it must be all or none")
+        options, number, _, fill = task_of(resident, quire, fill_value)
+        return library.device_compress(options, number, fill, resident)
     if any(isinstance(array, np.ma.MaskedArray) for array in values):
         raise ValueError("a masked array has no value where it is masked: give array.filled(value), and fill_value=value")
     arrays = [np.ascontiguousarray(array) for array in values]
     if not arrays:
         return []
+    task = task_of(arrays, quire, fill_value)
+    return [library.compress(*task, arrays[0])] if len(arrays) == 1 else library.compress_batch(*task, arrays)
+
+
+def task_of(
+    arrays: Sequence[npt.NDArray[Any]] | Sequence[Strided], quire: Quire | str, fill_value: Any
+) -> tuple[str, int, tuple[int, ...], npt.NDArray[Any] | None]:
+    """Options, number of the type, shape and fill value of arrays. Raises ValueError unless they have one type and shape."""
     dtype, shape = arrays[0].dtype, arrays[0].shape
     if any(array.dtype != dtype or array.shape != shape for array in arrays):
         raise ValueError("the arrays of a batch must have one type and one shape")
     number = type_number(dtype)
     fill = None if fill_value is None else _fill_value(fill_value, dtype)
-    options = quire if isinstance(quire, str) else quire.options
-    if len(arrays) == 1:
-        return [library.compress(options, number, shape, fill, arrays[0])]
-    return library.compress_batch(options, number, shape, fill, arrays)
+    return quire if isinstance(quire, str) else quire.options, number, shape, fill
 
 
-def decompress(stream: BytesLike, *, shape: Sequence[int] | None = None) -> npt.NDArray[Any]:
+@overload
+def decompress(stream: BytesLike, *, shape: Sequence[int] | None = None, device: None = None) -> npt.NDArray[Any]: ...
+
+
+@overload
+def decompress(stream: BytesLike, *, shape: Sequence[int] | None = None, device: Device) -> Any: ...
+
+
+def decompress(stream: BytesLike, *, shape: Sequence[int] | None = None, device: Device | None = None) -> Any:
     """The array of a stream, with the type and byte order of the one that was compressed.
 
     stream  anything with the stream's bytes
     shape   of the result. Without it, it has the extents that streams keep: those of 1 are dropped, and slow ones folded together until four are left
+    device  as for `read`: None for an array of numpy, or "cuda", "cuda:1", 1, ... for one of CuPy or PyTorch, into which a GPU decompresses
 
     Raises ValueError, with the reason, for a damaged stream, one of another format version, or a shape that does not fit, and MemoryError.
     """
-    return decompress_batch([stream], shape)[0]
+    return decompress_batch([stream], shape)[0] if device is None else _decompress_on(device, as_bytes(stream), shape)
+
+
+def _decompress_on(device: Device, source: library.Buffer, shape: Sequence[int] | None) -> Any:
+    number, extents = library.read_layout(source)
+    _check_shape(shape, extents)
+    array = device_arrays.empty(extents if shape is None else shape, bfloat16() if is_bfloat16(number) else numpy_type(number), device)
+    values = device_arrays.find(array)
+    if values is None:
+        raise RuntimeError(f"a new {type(array).__name__} for device={device!r} is not in a GPU's memory")
+    flat = values.with_shape(extents, c_order(extents, values.dtype.itemsize))
+    library.device_decompress(number, [(source.ctypes.data, source.nbytes)], [flat])
+    return array
 
 
 def decompress_batch(streams: Sequence[BytesLike], shape: Sequence[int] | None = None) -> list[npt.NDArray[Any]]:
@@ -63,8 +99,7 @@ def decompress_batch(streams: Sequence[BytesLike], shape: Sequence[int] | None =
     sources = [as_bytes(stream) for stream in streams]
     layouts = [library.read_layout(source) for source in sources]
     for _, extents in layouts:
-        if shape is not None and np.prod([int(extent) for extent in shape], dtype=object) != np.prod(extents, dtype=object):
-            raise ValueError(f"the stream holds an array of {list(extents)}, which shape {list(shape)} does not fit")
+        _check_shape(shape, extents)
     # Before the values are decompressed: it may be missing.
     as_floats = [bfloat16() if is_bfloat16(number) else None for number, _ in layouts]
     arrays: list[npt.NDArray[Any]] = [np.empty(extents, numpy_type(number)) for number, extents in layouts]
@@ -75,6 +110,11 @@ def decompress_batch(streams: Sequence[BytesLike], shape: Sequence[int] | None =
             library.decompress(source, array)
     arrays = [array if dtype is None else array.astype(np.uint16).view(dtype) for array, dtype in zip(arrays, as_floats)]
     return arrays if shape is None else [array.reshape([int(extent) for extent in shape]) for array in arrays]
+
+
+def _check_shape(shape: Sequence[int] | None, extents: Sequence[int]) -> None:
+    if shape is not None and math.prod(int(extent) for extent in shape) != math.prod(extents):
+        raise ValueError(f"the stream holds an array of {list(extents)}, which shape {list(shape)} does not fit")
 
 
 def as_bytes(stream: BytesLike) -> library.Buffer:

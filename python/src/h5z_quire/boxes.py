@@ -6,9 +6,9 @@ import operator
 from typing import Any, NamedTuple, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from .library import Unsuitable
+from .strided import Strided
 
 
 class Box(NamedTuple):
@@ -26,9 +26,10 @@ class Box(NamedTuple):
         """Of the array."""
         return tuple(extent for extent, dropped in zip(self.extents, self.dropped) if not dropped)
 
-    def with_all_axes(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A view of an array of `shape` that has the dropped axes, too."""
-        return array[tuple(None if dropped else slice(None) for dropped in self.dropped)]
+    def with_all_axes(self, array: Strided) -> Strided:
+        """An array of `shape` with the dropped axes, too."""
+        strides = iter(array.strides)
+        return array.with_shape(self.extents, [0 if dropped else next(strides) for dropped in self.dropped])
 
     def chunks(self, chunk: Sequence[int]) -> int:
         """How many chunks of a shape it touches."""

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from pathlib import Path
 from typing import Any, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from .strided import Strided, c_order
+
 #: The folder for HDF5's plugin path. It holds nothing else.
 PLUGIN_FOLDER = Path(__file__).resolve().parent / "plugins"
 #: The plugin.
 LIBRARY = PLUGIN_FOLDER / "libh5zquire.so"
 
-_OK, _NO_MEMORY, _INTERNAL, _UNSUITABLE, _HDF5 = 0, 4, 5, 6, 7
+_OK, _NO_MEMORY, _INTERNAL, _UNSUITABLE, _HDF5, _NO_GPU = 0, 4, 5, 6, 7, 8
 _MAX_RANK = 4
+# Streams in a GPU's memory begin at multiples of this, and have at most as many bytes more than their chunks.
+_STREAM_ALIGNMENT = 16
 
 Buffer = npt.NDArray[np.uint8]
 
@@ -43,6 +48,20 @@ class _Box(ctypes.Structure):
         ("count", ctypes.POINTER(ctypes.c_uint64)),
         ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("values", ctypes.c_void_p),
+        ("stream", ctypes.c_void_p),
+    ]
+
+
+class _DeviceChunks(ctypes.Structure):
+    _fields_ = [
+        ("value_type", ctypes.c_uint32),
+        ("rank", ctypes.c_uint32),
+        ("extents", ctypes.POINTER(ctypes.c_uint64)),
+        ("count", ctypes.c_size_t),
+        ("addresses", ctypes.POINTER(ctypes.c_uint64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("counts", ctypes.POINTER(ctypes.c_uint64)),
+        ("stream", ctypes.c_void_p),
     ]
 
 
@@ -69,9 +88,13 @@ def _load() -> ctypes.CDLL:
         delivered,
     ]
     library.quire_decompress_batch.argtypes = [length, many, ctypes.POINTER(length), many, length, number, delivered]
+    chunks, counted = ctypes.POINTER(_DeviceChunks), ctypes.POINTER(ctypes.c_uint64)
+    library.quire_device_compress.argtypes = [ctypes.c_char_p, address, chunks, delivered, delivered]
+    library.quire_device_compress_to_device.argtypes = [ctypes.c_char_p, address, chunks, ctypes.c_uint64, ctypes.c_uint64, counted, counted, delivered]
+    library.quire_device_decompress.argtypes = [many, ctypes.POINTER(length), chunks, delivered]
     library.quire_describe.argtypes = [address, length, delivered]
     library.quire_info.argtypes = [delivered]
-    transfer, counted = ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)
+    transfer = ctypes.c_void_p
     for begin in (library.quire_h5_begin_write, library.quire_h5_begin_read):
         begin.argtypes = [ctypes.c_int64, address, ctypes.POINTER(_Box), number, ctypes.POINTER(transfer), delivered]
     library.quire_transfer_step.argtypes = [transfer, counted, counted, delivered]
@@ -96,8 +119,10 @@ def _call(function: Any, *arguments: object) -> bytes:
         _LIBRARY.quire_free(ctypes.byref(delivered))
     if status == _OK:
         return content
-    reason = content.decode("utf-8", "replace")
-    raise _ERRORS.get(status, ValueError)(reason or "no memory for the reason")
+    reason = content.decode("utf-8", "replace") or "no memory for the reason"
+    # The library knows of no Python.
+    how = ": cupy.asnumpy(x), or x.cpu().numpy() of PyTorch" if status == _NO_GPU else ""
+    raise _ERRORS.get(status, ValueError)(reason + how)
 
 
 def compress(options: str, value_type: int, extents: tuple[int, ...], fill_value: npt.NDArray[Any] | None, values: npt.NDArray[Any]) -> bytes:
@@ -122,11 +147,15 @@ def compress_batch(
 
 def _task(options: str, value_type: int, extents: tuple[int, ...], fill_value: npt.NDArray[Any] | None) -> tuple[object, ...]:
     """The first arguments of the functions that compress."""
+    given = (ctypes.c_uint64 * len(extents))(*extents)
+    return _text(options), value_type, len(extents), given, None if fill_value is None else fill_value.ctypes.data
+
+
+def _text(options: str) -> bytes:
     # A 0 would end the text early for C.
     if "\0" in options:
         raise ValueError(f"options {options!r} hold a character 0")
-    given = (ctypes.c_uint64 * len(extents))(*extents)
-    return options.encode(), value_type, len(extents), given, None if fill_value is None else fill_value.ctypes.data
+    return options.encode()
 
 
 def _addresses(values: Sequence[npt.NDArray[Any]]) -> Any:
@@ -152,6 +181,95 @@ def decompress_batch(streams: Sequence[Buffer], values: Sequence[npt.NDArray[Any
     _call(_LIBRARY.quire_decompress_batch, len(streams), _addresses(streams), lengths, _addresses(values), length, 0)
 
 
+def device_compress(options: str, value_type: int, fill_value: npt.NDArray[Any] | None, chunks: Sequence[Strided]) -> list[bytes]:
+    """The streams of chunks of one type and shape in a GPU's memory."""
+    made: list[bytes] = [b""] * len(chunks)
+    for numbers in _with_equal_strides(chunks):
+        given = _device_chunks(value_type, [chunks[number] for number in numbers])
+        streams = (_Bytes * len(numbers))()
+        try:
+            _call(_LIBRARY.quire_device_compress, *_device_task(options, fill_value), given, streams)
+            for number, stream in zip(numbers, streams):
+                made[number] = ctypes.string_at(stream.address, stream.length)
+        finally:
+            for stream in streams:
+                _LIBRARY.quire_free(ctypes.byref(stream))
+    return made
+
+
+def device_room(chunk: Strided) -> int:
+    """The bytes that suffice for a stream of `device_compress_to_device`."""
+    return _aligned(chunk.dtype.itemsize * math.prod(chunk.shape) + _STREAM_ALIGNMENT)
+
+
+def _aligned(offset: int) -> int:
+    """Where the next stream begins."""
+    return (offset + _STREAM_ALIGNMENT - 1) // _STREAM_ALIGNMENT * _STREAM_ALIGNMENT
+
+
+def device_compress_to_device(
+    options: str, value_type: int, fill_value: npt.NDArray[Any] | None, chunks: Sequence[Strided], target: int, capacity: int
+) -> list[tuple[int, int]]:
+    """Puts the streams of chunks into the memory of their GPU, into the `capacity` bytes at `target`. Offset and length of each."""
+    made = [(0, 0)] * len(chunks)
+    used = 0
+    for numbers in _with_equal_strides(chunks):
+        given = _device_chunks(value_type, [chunks[number] for number in numbers])
+        offsets, lengths = (ctypes.c_uint64 * len(numbers))(), (ctypes.c_uint64 * len(numbers))()
+        _call(
+            _LIBRARY.quire_device_compress_to_device,
+            *_device_task(options, fill_value),
+            given,
+            target + used,
+            capacity - used,
+            offsets,
+            lengths,
+        )
+        for number, offset, length in zip(numbers, offsets, lengths):
+            made[number] = (used + offset, length)
+        used = _aligned(made[numbers[-1]][0] + lengths[-1])
+    return made
+
+
+def device_decompress(value_type: int, streams: Sequence[tuple[int, int]], chunks: Sequence[Strided]) -> None:
+    """Decompresses streams, by address and length in the memory of the host or of the GPU, into chunks in the GPU's memory."""
+    for numbers in _with_equal_strides(chunks):
+        given = _device_chunks(value_type, [chunks[number] for number in numbers])
+        addresses = (ctypes.c_void_p * len(numbers))(*(streams[number][0] for number in numbers))
+        lengths = (ctypes.c_size_t * len(numbers))(*(streams[number][1] for number in numbers))
+        _call(_LIBRARY.quire_device_decompress, addresses, lengths, given)
+
+
+def _device_task(options: str, fill_value: npt.NDArray[Any] | None) -> tuple[object, object]:
+    return _text(options), None if fill_value is None else fill_value.ctypes.data
+
+
+def _device_chunks(value_type: int, chunks: Sequence[Strided]) -> _DeviceChunks:
+    first = chunks[0]
+    if not first.shape:
+        # As on the host, one value counts as an array of one.
+        return _device_chunks(value_type, [chunk.broadcast_to((1,)) for chunk in chunks])
+    rank = len(first.shape)
+    return _DeviceChunks(
+        value_type,
+        rank,
+        (ctypes.c_uint64 * rank)(*first.shape),
+        len(chunks),
+        (ctypes.c_uint64 * len(chunks))(*(chunk.address for chunk in chunks)),
+        None if first.strides == c_order(first.shape, first.dtype.itemsize) else (ctypes.c_int64 * rank)(*first.strides),
+        None,
+        first.stream,
+    )
+
+
+def _with_equal_strides(chunks: Sequence[Strided]) -> list[list[int]]:
+    """The numbers of the chunks that one call takes together."""
+    found: dict[object, list[int]] = {}
+    for number, chunk in enumerate(chunks):
+        found.setdefault((chunk.strides, chunk.stream), []).append(number)
+    return list(found.values())
+
+
 def describe(stream: Buffer) -> bytes:
     """The description of a stream, as JSON."""
     return _call(_LIBRARY.quire_describe, stream.ctypes.data, stream.nbytes)
@@ -165,11 +283,12 @@ def info() -> bytes:
 class Transfer:
     """A write or a read of a box of a dataset on its way. `step` calls HDF5; `wait` and `end` do not."""
 
-    def __init__(self, write: bool, dataset: int, hdf5: int, value_type: int, start: tuple[int, ...], values: npt.NDArray[Any], threads: int) -> None:
+    def __init__(self, write: bool, dataset: int, hdf5: int, value_type: int, start: tuple[int, ...], values: Strided, threads: int) -> None:
         """Calls HDF5. `start` are the indices of the box's first value, `values` has an axis for each of the dataset's. `hdf5` is the address of a function."""
         rank = len(start)
         indices = ctypes.c_uint64 * rank
-        box = _Box(value_type, rank, indices(*start), indices(*values.shape), (ctypes.c_int64 * rank)(*values.strides), values.ctypes.data)
+        strides = (ctypes.c_int64 * rank)(*values.strides)
+        box = _Box(value_type, rank, indices(*start), indices(*values.shape), strides, values.address, values.stream)
         self._address = ctypes.c_void_p()
         # The threads use its memory.
         self._values = values

@@ -12,10 +12,12 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 import numpy as np
 
+from . import device_arrays
 from .boxes import Box, box_of
 from .element_types import type_number_in_file
 from .library import Unsuitable
 from .options import FILTER_ID
+from .strided import Strided
 from .transfers import Progress, read, write
 
 
@@ -39,6 +41,8 @@ def parallel(*, threads: int = 0, progress: Optional[Progress] = None) -> Iterat
             y = file["t"][:100]
 
     threads, progress  as for `write`
+
+    What is assigned and given as data may be in a GPU's memory, as for `write`; what is read is of numpy.
 
     Anything else is left to h5py, with the same results: other filters, types that are converted, lists, masks and steps, files that several processes
     have opened with MPI; and what h5py does as fast: a single chunk, or parts of chunks that fit its chunk cache. `QUIRE_LOG=1` says what is left to h5py,
@@ -84,7 +88,7 @@ def _getitem(original: Callable[..., Any], settings: _Settings, dataset: Any, ar
     try:
         if new_dtype is not None:
             raise Unsuitable("the type is converted")
-        _suitable_box(dataset, args)
+        _leave_small_box(dataset, _suitable_box(dataset, args))
         return read(dataset, args, threads=settings.threads, progress=settings.progress)
     except Unsuitable as reason:
         _say(dataset, "read", reason)
@@ -93,41 +97,53 @@ def _getitem(original: Callable[..., Any], settings: _Settings, dataset: Any, ar
 
 
 def _setitem(original: Callable[..., Any], settings: _Settings, dataset: Any, args: Any, value: Any) -> Any:
+    resident = device_arrays.find(value)
     try:
         box = _suitable_box(dataset, args)
-        if not isinstance(value, np.ndarray) or isinstance(value, np.ma.MaskedArray):
-            raise Unsuitable(f"the value is of type {type(value).__name__}, not a numpy array")
+        if resident is None:
+            _leave_small_box(dataset, box)
+            if not isinstance(value, np.ndarray) or isinstance(value, np.ma.MaskedArray):
+                raise Unsuitable(f"the value is of type {type(value).__name__}, not an array of numpy or in a GPU's memory")
         try:
-            np.broadcast_to(value, box.shape)
+            (resident or Strided.of_numpy(value)).broadcast_to(box.shape)
         except ValueError as error:
             raise Unsuitable(str(error)) from None
         return write(dataset, value, args, threads=settings.threads, progress=settings.progress)
     except Unsuitable as reason:
         _say(dataset, "written", reason)
+        if resident is not None:
+            # h5py refuses most of them. The reason then stays with its error.
+            return original(args, value)
     return original(args, value)
 
 
 def _create_dataset(
     original: Callable[..., Any], _settings: _Settings, group: Any, name: Any, shape: Any = None, dtype: Any = None, data: Any = None, **keywords: Any
 ) -> Any:
-    is_ours = isinstance(data, np.ndarray) and not isinstance(data, np.ma.MaskedArray) and keywords.get("compression") == FILTER_ID
-    if not is_ours or dtype not in (None, data.dtype) or (shape is not None and shape != data.shape) or not data.size:
+    values = None
+    if keywords.get("compression") == FILTER_ID and not isinstance(data, np.ma.MaskedArray):
+        values = Strided.of_numpy(data) if isinstance(data, np.ndarray) else device_arrays.find(data)
+    if values is None or dtype not in (None, values.dtype) or shape not in (None, values.shape) or 0 in values.shape:
         return original(name, shape, dtype, data, **keywords)
-    dataset = original(name, data.shape, data.dtype, None, **keywords)
+    dataset = original(name, values.shape, values.dtype, None, **keywords)
     # By the method above.
     dataset[...] = data
     return dataset
 
 
 def _suitable_box(dataset: Any, selection: Any) -> Box:
-    """The box of a dataset, where all cores have something to do. Raises Unsuitable elsewhere; the library looks at all the rest."""
+    """The box of a dataset. Raises Unsuitable where there is none; the library looks at all the rest."""
     if dataset.chunks is None or not dataset.shape or str in map(type, selection if isinstance(selection, tuple) else (selection,)):
         raise Unsuitable("the dataset is not stored in chunks, or a field of it is selected")
     try:
         type_number_in_file(dataset.dtype)
-        box = box_of(selection, dataset.shape)
+        return box_of(selection, dataset.shape)
     except (TypeError, ValueError, IndexError) as reason:
         raise reason if isinstance(reason, Unsuitable) else Unsuitable(str(reason)) from None
+
+
+def _leave_small_box(dataset: Any, box: Box) -> None:
+    """Raises Unsuitable where all cores have too little to do."""
     chunks = box.chunks(dataset.chunks)
     if chunks < 2:
         raise Unsuitable("it touches one chunk at most")
@@ -135,7 +151,6 @@ def _suitable_box(dataset: Any, selection: Any) -> Box:
     chunk_bytes = int(np.prod(dataset.chunks, dtype=object)) * dataset.dtype.itemsize
     if box.cuts_chunks(dataset.chunks, dataset.shape) and chunks * chunk_bytes <= cache:
         raise Unsuitable("parts of chunks are selected, and all of these chunks fit HDF5's chunk cache")
-    return box
 
 
 def _say(dataset: Any, participle: str, reason: Unsuitable) -> None:

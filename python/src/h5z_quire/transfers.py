@@ -7,28 +7,34 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from . import library
+from . import device_arrays, library
 from .boxes import Box, box_of
 from .datasets import is_dataset
+from .device_arrays import Device
 from .element_types import type_number_in_file
 from .messages import short
+from .strided import Strided
 
 #: Takes the number of chunks that are done, and of all.
 Progress = Callable[[int, int], Any]
+
+_Out = TypeVar("_Out")
 
 # Milliseconds after which Python looks for signals such as Ctrl-C.
 _PATIENCE = 100
 
 
-def write(dataset: Any, array: npt.ArrayLike, selection: Any = None, *, threads: int = 0, progress: Optional[Progress] = None) -> None:
+def write(dataset: Any, array: Any, selection: Any = None, *, threads: int = 0, progress: Optional[Progress] = None) -> None:
     """Writes an array to a dataset of h5py on all cores. The file has the bytes that `dataset[selection] = array` would write.
 
-    array      of the dataset's type, in any strides; it is broadcast to the selection. What is not an array becomes one of that type
+    array      of the dataset's type, in any strides; it is broadcast to the selection. Of numpy, or in a GPU's memory: of any library that has
+               `__cuda_array_interface__` (CuPy, Numba) or DLPack (PyTorch, JAX). It is compressed there, when the work of its stream is done. What is not an
+               array becomes one of the dataset's type
     selection  integers and slices, as h5py takes them; None for all. Chunks that it covers in part are read, changed and written
     threads    1 to 1024; 0 for what QUIRE_THREADS says, or what the process may use
     progress   is called as progress(done, total), in chunks, while the work goes on
@@ -42,32 +48,62 @@ def write(dataset: Any, array: npt.ArrayLike, selection: Any = None, *, threads:
     box = box_of(selection, _shape_of(dataset))
     if isinstance(array, np.ma.MaskedArray):
         raise ValueError("a masked array has no value where it is masked: give array.filled(value)")
-    values = array if isinstance(array, np.ndarray) else np.asarray(array, dataset.dtype)
-    _transfer(True, dataset, box, np.broadcast_to(values, box.shape), threads, progress)
+    values = device_arrays.find(array)
+    if values is None:
+        values = Strided.of_numpy(array if isinstance(array, np.ndarray) else np.asarray(array, dataset.dtype))
+    _transfer(True, dataset, box, values.broadcast_to(box.shape), threads, progress)
+
+
+@overload
+def read(
+    dataset: Any, selection: Any = None, out: None = None, *, device: None = None, threads: int = 0, progress: Optional[Progress] = None
+) -> npt.NDArray[Any]: ...
+
+
+@overload
+def read(dataset: Any, selection: Any = None, *, out: _Out, threads: int = 0, progress: Optional[Progress] = None) -> _Out: ...
+
+
+@overload
+def read(dataset: Any, selection: Any, out: _Out, *, threads: int = 0, progress: Optional[Progress] = None) -> _Out: ...
+
+
+@overload
+def read(dataset: Any, selection: Any = None, *, device: Device, threads: int = 0, progress: Optional[Progress] = None) -> Any: ...
 
 
 def read(
-    dataset: Any,
-    selection: Any = None,
-    out: Optional[npt.NDArray[Any]] = None,
-    *,
-    threads: int = 0,
-    progress: Optional[Progress] = None,
-) -> npt.NDArray[Any]:
+    dataset: Any, selection: Any = None, out: Any = None, *, device: Optional[Device] = None, threads: int = 0, progress: Optional[Progress] = None
+) -> Any:
     """Reads an array from a dataset of h5py on all cores; what `dataset[selection]` would give.
 
     selection  as for `write`
-    out        an array of the selection's shape and the dataset's type, in any strides, that is filled and returned; None for a new one
+    out        an array of the selection's shape and the dataset's type, in any strides, that is filled and returned; of numpy, or in a GPU's memory as for
+               `write`. None for a new one
+    device     where a new array is to be: "cuda", "cuda:1", or a number for a GPU's memory, an array of CuPy, or of PyTorch where CuPy is not installed;
+               None for one of numpy
     threads, progress  as for `write`
+
+    What is read into a GPU's memory is decompressed there, and is complete when this returns.
 
     Raises as `write`. After an error the values of `out` are unspecified.
     """
     box = box_of(selection, _shape_of(dataset))
-    values = np.empty(box.shape, dataset.dtype) if out is None else out
-    if values.shape != box.shape or not values.flags.writeable:
-        raise ValueError(f"out has the shape {values.shape}, the selection {box.shape}: give an array of that shape that can be written")
+    if out is not None and device is not None:
+        raise ValueError("out and device are both given: an array in out is where it is")
+    if device is not None:
+        out = device_arrays.empty(box.shape, dataset.dtype, device)
+    elif out is None:
+        out = np.empty(box.shape, dataset.dtype)
+    values = device_arrays.find(out)
+    if values is None and not isinstance(out, np.ndarray):
+        raise ValueError(f"out is a {type(out).__name__} that is not in a GPU's memory: in the host's, give an array of numpy")
+    values = Strided.of_numpy(out) if values is None else values
+    if values.shape != box.shape or not values.is_writable:
+        kind = "" if values.is_writable else ", and cannot be written"
+        raise ValueError(f"out has the shape {values.shape}{kind}; the selection has {box.shape}: give an array of that shape that can be written")
     _transfer(False, dataset, box, values, threads, progress)
-    return values
+    return out
 
 
 def _shape_of(dataset: Any) -> tuple[int, ...]:
@@ -81,12 +117,12 @@ def _shape_of(dataset: Any) -> tuple[int, ...]:
     return shape
 
 
-def _transfer(is_write: bool, dataset: Any, box: Box, values: npt.NDArray[Any], threads: int, progress: Optional[Progress]) -> None:
+def _transfer(is_write: bool, dataset: Any, box: Box, values: Strided, threads: int, progress: Optional[Progress]) -> None:
     from h5py._objects import phil
 
-    number, values = type_number_in_file(values.dtype), box.with_all_axes(values)
+    number = type_number_in_file(values.dtype)
     with phil:
-        transfer = library.Transfer(is_write, dataset.id.id, _hdf5(), number, box.start, values, threads)
+        transfer = library.Transfer(is_write, dataset.id.id, _hdf5(), number, box.start, box.with_all_axes(values), threads)
     try:
         while True:
             with phil:

@@ -16,9 +16,13 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence, T
 import numpy as np
 import numpy.typing as npt
 from zarr.abc.codec import ArrayBytesCodec
+from zarr.core.buffer import gpu
 
-from .arrays import compress_batch, decompress_batch
+from . import device_arrays, library
+from .arrays import compress_batch, decompress_batch, task_of
+from .element_types import type_number
 from .settings import Quire
+from .strided import Strided
 
 if TYPE_CHECKING:
     from zarr.core.array_spec import ArraySpec
@@ -47,6 +51,9 @@ class QuireCodec(ArrayBytesCodec, metaclass=_SaysItsPlace):
 
     Chunks that zarr hands over together are compressed and decompressed on all cores, or as many as QUIRE_THREADS says. zarr hands over one chunk at a time:
     of an array several times at once, of a shard one after the other. `zarr.config.set({"codec_pipeline.batch_size": 8})` makes it eight.
+
+    Under `zarr.config.enable_gpu()` arrays of CuPy are compressed and decompressed in their GPU's memory, where their streams are until zarr stores them.
+    Batches of 64 chunks are faster there.
 
     Raises ValueError for options that make no sense, and when an array is made whose type or chunks cannot be compressed so.
     """
@@ -86,12 +93,46 @@ class QuireCodec(ArrayBytesCodec, metaclass=_SaysItsPlace):
         return await _in_batches(self._decode_batch, chunks_and_specs)
 
     def _encode_batch(self, chunks: Sequence[NDBuffer], spec: ArraySpec) -> list[Buffer]:
+        if self._is_for_gpu(spec):
+            return self._encode_on_gpu(chunks, spec)
         streams = compress_batch([chunk.as_numpy_array() for chunk in chunks], self.quire, fill_value=_fill_value(spec))
         return [spec.prototype.buffer.from_bytes(stream) for stream in streams]
 
     def _decode_batch(self, chunks: Sequence[Buffer], spec: ArraySpec) -> list[NDBuffer]:
+        if self._is_for_gpu(spec):
+            return self._decode_on_gpu(chunks, spec)
         arrays = decompress_batch([chunk.as_numpy_array() for chunk in chunks], spec.shape)
         return [spec.prototype.nd_buffer.from_numpy_array(_checked(array, spec)) for array in arrays]
+
+    def _is_for_gpu(self, spec: ArraySpec) -> bool:
+        """Whether zarr has its arrays in a GPU's memory. Streams that depend on those before are made on the host all the same."""
+        return issubclass(spec.prototype.nd_buffer, gpu.NDBuffer) and "adapt=history" not in self.quire.options
+
+    def _encode_on_gpu(self, chunks: Sequence[NDBuffer], spec: ArraySpec) -> list[Buffer]:
+        """The streams of chunks of CuPy, in the memory of their GPU."""
+        import cupy
+
+        arrays = [cupy.asarray(chunk.as_ndarray_like()) for chunk in chunks]
+        values = [_found(array) for array in arrays]
+        options, number, _, fill = task_of(values, self.quire, _fill_value(spec))
+        with arrays[0].device:
+            room = cupy.empty(sum(map(library.device_room, values)), np.uint8)
+            streams = library.device_compress_to_device(options, number, fill, values, room.data.ptr, room.nbytes)
+            # The chunks' worth of memory is not to be kept for their streams.
+            packed = room[: max(offset + length for offset, length in streams)].copy()
+        return [spec.prototype.buffer.from_array_like(packed[offset : offset + length]) for offset, length in streams]
+
+    def _decode_on_gpu(self, chunks: Sequence[Buffer], spec: ArraySpec) -> list[NDBuffer]:
+        """The values of streams, which zarr has brought into a GPU's memory."""
+        import cupy
+
+        streams = [_found(cupy.asarray(chunk.as_array_like())) for chunk in chunks]
+        dtype = spec.dtype.to_native_dtype()
+        with cupy.asarray(chunks[0].as_array_like()).device:
+            arrays = [cupy.empty(spec.shape, dtype) for _ in chunks]
+        sources = [(stream.address, stream.shape[0]) for stream in streams]
+        library.device_decompress(type_number(dtype), sources, [_found(array) for array in arrays])
+        return [spec.prototype.nd_buffer.from_ndarray_like(array) for array in arrays]
 
 
 async def _in_batches(
@@ -116,6 +157,14 @@ def _batches(chunks: Sequence[tuple[_Given | None, ArraySpec]]) -> Iterator[tupl
         most = max(1, _BATCH_BYTES // max(1, chunk_bytes))
         for first in range(0, len(numbers), most):
             yield spec, numbers[first : first + most]
+
+
+def _found(array: Any) -> Strided:
+    """Where an array of CuPy is."""
+    found = device_arrays.find(array)
+    if found is None:
+        raise RuntimeError(f"a {type(array).__name__} of CuPy does not say where its memory is")
+    return found
 
 
 def _checked(values: npt.NDArray[Any], spec: ArraySpec) -> npt.NDArray[Any]:
