@@ -7,6 +7,7 @@ whole_arrays.py parallel FOLDER   h5py's indexing inside `with h5z_quire.paralle
 whole_arrays.py refusals FOLDER   what cannot be done is said, and nothing is written
 whole_arrays.py faults FOLDER     interrupts, damage, a dataset that shrinks meanwhile, a limit on the size of files
 whole_arrays.py threads FOLDER    many threads at once, through h5py and through us; h5py's lock is free while chunks are made
+whole_arrays.py resident FOLDER   arrays in a GPU's memory; the stand-in for a driver of gpu/emulator will do
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from h5z_quire import Quire, library
 from h5z_quire.strided import Strided
 
 from quire_client import assert_bound, nasty, smooth
+from resident import Driver, OnGpu
 
 TYPES = [order + kind for kind in ("f2", "f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8") for order in "<>"]
 BFLOAT16 = 3
@@ -548,6 +550,46 @@ def check_lock_is_free(file: h5py.File, values: np.ndarray) -> None:
     assert used > 3, f"h5py's lock was held: {used}"
 
 
+class Resident(OnGpu):
+    """An array in a GPU's memory that says so as libraries do."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        described = {"shape": self.array.shape, "strides": self.array.strides, "typestr": self.array.dtype.str}
+        return {**described, "data": (self.address, False), "version": 3, "stream": None}
+
+
+def check_resident(folder: Path) -> None:
+    info = h5z_quire.info()
+    if info.backend != "cuda":
+        print(f"skipped: {info.why}")
+        return
+    driver = Driver()
+    values = smooth((20, 33, 40), "<f4")
+    spread = np.zeros((40, 33, 40), "<f4")[::-2]
+    spread[...] = values
+    with h5py.File(folder / "resident.h5", "w", rdcc_nbytes=0) as file:
+        ours, theirs = pair(file, "resident", values.shape, "<f4", chunks=(16, 16, 32), fillvalue=2, **Quire(abs=0.01))
+        theirs[...] = values
+        h5z_quire.write(ours, Resident(driver, spread))
+        assert_same(ours, theirs, "the whole, backwards in memory")
+        with h5z_quire.parallel():
+            # An axis is dropped, one row is broadcast, chunks are covered in part.
+            ours[3, 5:30, 7:] = Resident(driver, values[0, 0, :33].copy())
+            created = file.create_dataset("created", data=Resident(driver, values.copy()), chunks=(16, 16, 32), **Quire(abs=0.01))
+        theirs[3, 5:30, 7:] = np.broadcast_to(values[0, 0, :33], (25, 33))
+        assert_same(ours, theirs, "parts of chunks")
+        assert_bound(values, created[()], 0.01, "created")
+        out = Resident(driver, np.zeros((40, 33, 20), "<f4").T)
+        assert h5z_quire.read(ours, out=out) is out and np.array_equal(out.fetch(), theirs[()])
+        expect(ValueError, "could not be broadcast", lambda: h5z_quire.write(ours, Resident(driver, values[:7].copy())))
+        freed = Resident(driver, values.copy())
+        freed.free()
+        expect(ValueError, "is not one of a GPU's memory", lambda: h5z_quire.write(ours, freed))
+    assert h5z_quire.compress(Resident(driver, spread), "abs=0.01") == h5z_quire.compress(values, "abs=0.01")
+    print("arrays in a GPU's memory give the same")
+
+
 def main(mode: str, folder: Path) -> None:
     {
         "same": check_same,
@@ -557,6 +599,7 @@ def main(mode: str, folder: Path) -> None:
         "refusals": check_refusals,
         "faults": check_faults,
         "threads": check_threads,
+        "resident": check_resident,
     }[mode](folder)
 
 

@@ -48,3 +48,20 @@ fn faults_are_errors_and_files_stay_whole() {
 fn threads_do_not_disturb_each_other() {
     run("threads", "threads do not disturb each other");
 }
+
+/// The driver is gpu/emulator's, whose GPU is the CPU; `plugin-tests/gpu.sh` does it on a GPU, with the libraries that are there.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn arrays_in_a_gpus_memory_give_the_same() {
+    let sandbox = Sandbox::new();
+    let packages = install(&sandbox);
+    let mut command = sandbox.python(Python::Hdf5_2_0, "whole_arrays.py");
+    command.arg("resident").arg(sandbox.path("")).env("PYTHONPATH", packages);
+    let report = succeed(command.env("LD_LIBRARY_PATH", plugin_tests::emulated_driver()));
+    println!("{}", report.stdout.trim());
+    assert!(
+        ["arrays in a GPU's memory give the same", "skipped: this build has no GPU kernels"]
+            .iter()
+            .any(|text| report.stdout.contains(text))
+    );
+}
