@@ -54,7 +54,7 @@ fn threads_do_not_disturb_each_other() {
 #[cfg(target_arch = "x86_64")]
 fn arrays_in_a_gpus_memory_give_the_same() {
     let sandbox = Sandbox::new();
-    let packages = install(&sandbox);
+    let packages = sandbox.install_package();
     let mut command = sandbox.python(Python::Hdf5_2_0, "whole_arrays.py");
     command.arg("resident").arg(sandbox.path("")).env("PYTHONPATH", packages);
     let report = succeed(command.env("LD_LIBRARY_PATH", plugin_tests::emulated_driver()));
