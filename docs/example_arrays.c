@@ -82,7 +82,7 @@ int main(int argc, char **argv)
     static float slice[SIDE * SIDE];
     const uint64_t start[] = {7, 0, 0}, one[] = {1, SIDE, SIDE};
     const int64_t strides[] = {0, -(int64_t)(SIDE * sizeof(float)), -(int64_t)sizeof(float)};
-    quire_box part = {QUIRE_F32, 3, start, one, strides, &slice[SIDE * SIDE - 1]};
+    quire_box part = {QUIRE_F32, 3, start, one, strides, &slice[SIDE * SIDE - 1], NULL};
     must_be_ok(quire_h5_read(dataset, (void *)H5Dwrite, &part, 0, &reason), &reason);
     must(slice[SIDE * SIDE - 1] == from_hdf5[7][0][0] && slice[0] == from_hdf5[7][SIDE - 1][SIDE - 1], "reading a slice");
 

@@ -29,12 +29,14 @@ mod sets;
 
 use std::fmt;
 
+use quire_codec::Layout;
+
 pub use axes::{ArrayAxes, Part};
 pub use decompress::ResidentStream;
 pub use packed::PackedStreams;
 
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, reason};
 use crate::launch::{CallersEvent, RestoreContext};
 
 /// Chunks of one layout whose values are in device memory.
@@ -59,6 +61,22 @@ impl Device {
     pub unsafe fn wait_for(&'static self, stream: u64) -> Result<()> {
         let _restore = RestoreContext::new();
         CallersEvent::record(&self.loaded().context, stream)?.wait()
+    }
+}
+
+impl Device {
+    /// Whether values of a type are compressed and decompressed in the device's memory.
+    ///
+    /// # Errors
+    /// `Unsupported` for pairs, which the host splits into their parts.
+    pub fn check_resident(layout: &Layout) -> Result<()> {
+        if layout.scalar.is_pair() {
+            return Err(Error::Unsupported(reason!(
+                "{} values in a GPU's memory: only single numbers are compressed there; copy the array to the host",
+                layout.scalar
+            )));
+        }
+        Ok(())
     }
 }
 

@@ -152,10 +152,11 @@ fn batches_of_all_contents_types_and_bounds() {
         ErrorBound::Absolute(7.0),
     ];
     const DIMS: [&[u64]; 4] = [&[27, 29, 31], &[150, 163], &[5, 7, 11], &[1]];
-    let sizes = [DIMS.len(), Scalar::ALL.len(), ORDERS.len(), BOUNDS.len(), 3, 2];
+    let scalars: Vec<Scalar> = Scalar::ALL.into_iter().filter(|scalar| !scalar.is_pair()).collect();
+    let sizes = [DIMS.len(), scalars.len(), ORDERS.len(), BOUNDS.len(), 3, 2];
     let part = if is_small() { 130 } else { 2 };
     for [dims, scalar, order, bound, fill, coding] in sample("resident batches", sizes, part) {
-        let layout = layout(Scalar::ALL[scalar], ORDERS[order], DIMS[dims]);
+        let layout = layout(scalars[scalar], ORDERS[order], DIMS[dims]);
         let mut config = Config::new(BOUNDS[bound]).expect("a bound");
         if quire_codec::check_bound(&layout, &config).is_err() {
             continue;

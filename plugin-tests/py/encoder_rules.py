@@ -1,6 +1,7 @@
 """What FORMAT.md asks of an encoder, recomputed from a stream's values: section 5, of 6.1 the predictors of exceptions, of 11 what is said
 of bounds and of bit planes; and what section 10 promises of each mode."""
 
+import copy
 import itertools
 import math
 import struct
@@ -192,6 +193,38 @@ def lattice_of_bits(values):
     return 2.0 ** (power - 1) if np.abs(finite * 2.0**-power).max() < code_limit(values.header) else None
 
 
+# Section 11.1: steps of decimal lattices, and the limit L of a value's number of steps.
+DECIMAL_STEPS = [float(f"{digit}e{exponent}") for exponent in range(1, -8, -1) for digit in (5, 2, 1)]
+DECIMAL_LIMIT = {("f", 4): 2.0**22, ("f", 8): 2.0**50, ("f", 2): 2.0**9, (BFLOAT, 2): 2.0**6}
+
+
+def decimal_lattice_of_bits(values):
+    """Section 11.1: the half step of the decimal lattice of a chunk's exact bits, or None."""
+    header, count = values.header, values.x.size
+    sampled = min(count, 128)
+    x = values.x.reshape(-1)[[(0x9E3779B9 * k % 2**32) * count >> 32 for k in range(sampled)]]
+    restored = [decimals_restored(x, step, header) for step in DECIMAL_STEPS]
+    most = max(restored)
+    if most < 32:
+        return None
+    step = next(step for step, of_step in zip(DECIMAL_STEPS, restored) if of_step >= most - most // 16)
+    power, half_step = greatest_power(values.x[np.isfinite(values.x)]), lattice_of_bits(values)
+    if power is not None and 2.0 ** max(min(power, 1000), -1000) > step or half_step is not None and 2 * half_step >= step:
+        return None
+    return step / 2
+
+
+def decimals_restored(x, step, header):
+    """Section 11.1: the number r of a step."""
+    scaled = x * (1 / step)
+    counted = (np.abs(scaled) > 0) & (np.abs(scaled) < DECIMAL_LIMIT[header.kind, header.width] / 8)
+    nearest = np.rint(np.where(counted, scaled, 0))
+    number = in_binary64(rounded(nearest * step + 0.0, header), header)
+    has_code = counted & (number == x) & (np.rint(number * (1 / step)) == nearest)
+    count, coded = int(counted.sum()), int(has_code.sum())
+    return 0 if 8 * coded < 5 * count or 8 * (count - coded) > 3 * x.size else coded
+
+
 # ----------------------------------------------------------------------------------------------- section 5: the codes
 
 
@@ -283,6 +316,13 @@ def lattice_codes(parts, values):
     """Section 11: codes on the lattice of the exact bits: all finite values have theirs, of which none needs the rules of section 5.1."""
     finite = np.isfinite(values.x)
     return codes_beside(np.where(finite, values.x / parts.grid.step, 0).astype("i8"), finite), ~finite
+
+
+def decimal_codes(parts, values):
+    """Section 11.1: codes on a decimal lattice: those of a bound of 0, with -0 as the fill value."""
+    of_bits = copy.copy(values)
+    of_bits.is_fill = (values.x == 0) & np.signbit(values.x)
+    return Rules(parts, of_bits, 0.0).codes_and_exceptions()
 
 
 def exact_codes(values):
@@ -465,6 +505,10 @@ def check_quantized(tally, parts, values, request, element, name):
     kind = "interpolated" if parts.interpolated else parts.predictor
     tally.predictors[len(parts.header.extents), element, kind, parts.ones > 0] += 1
     bound, half_step = settled_bound(request, values), parts.grid.half_step
+    is_decimal = not parts.interpolated and half_step == decimal_lattice_of_bits(values)
+    if is_decimal and not bound:
+        same_codes(tally, parts, values, [decimal_codes(parts, values)], name)
+        return
     if bound is None:
         if math.frexp(half_step)[0] == 0.5:
             return  # a bound that nobody knows, or a lattice
@@ -477,6 +521,7 @@ def check_quantized(tally, parts, values, request, element, name):
         # The exact bits replace a bound's grid where its stream would be too long.
         ways = [rules.codes_and_exceptions()] if bound and half_step == of_bound else []
         ways += [lattice_codes(parts, values)] if half_step == of_bits else []
+        ways += [decimal_codes(parts, values)] if is_decimal else []
         if not ways:
             tally.disagree(f"{name}: encoder, half step {half_step!r} for a bound of {bound!r}, by section 11 {of_bound!r} or {of_bits!r}")
             return

@@ -60,7 +60,7 @@ fn what_all_processes_refuse_is_an_error_in_each() {
 fn what_one_process_refuses_ends_the_job() {
     let reasons = [
         ("bound", "absolute error bound is NaN"),
-        ("type", "element type is of class string"),
+        ("type", "the dataset's elements are strings"),
         ("environment", "QUIRE_CODEBOOK=unknown is unknown"),
     ];
     for (case, reason) in reasons {

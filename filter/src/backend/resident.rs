@@ -67,13 +67,7 @@ pub(crate) unsafe fn wait_for(device: &'static Device, stream: u64) -> std::resu
 /// # Errors
 /// `InvalidArgument`.
 pub(crate) fn check_type(layout: &Layout) -> Result<()> {
-    if layout.scalar.is_pair() {
-        return Err(Error::invalid(format_args!(
-            "{} values in a GPU's memory: only single numbers are compressed there; copy the array to the host",
-            layout.scalar
-        )));
-    }
-    Ok(())
+    Device::check_resident(layout).map_err(Error::invalid)
 }
 
 /// A configuration with what the environment says.

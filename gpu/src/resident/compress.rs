@@ -126,6 +126,7 @@ impl<'a> Compressing<'a> {
         layout: &'a Layout,
         config: &'a Config<'a>,
     ) -> std::result::Result<Self, Failure> {
+        Device::check_resident(layout)?;
         check_bound(layout, config)?;
         let is_for_kernels = Device::check_layout(layout).is_ok();
         Ok(Self {

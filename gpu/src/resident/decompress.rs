@@ -89,6 +89,7 @@ impl Device {
         values: &Resident<'_>,
         layout: &Layout,
     ) -> std::result::Result<usize, Failure> {
+        Self::check_resident(layout)?;
         let count = streams.len();
         assert_eq!(count, values.parts.len(), "a stream for each chunk");
         let is_for_kernels = Self::check_layout(layout).is_ok();
