@@ -217,8 +217,8 @@ fn ended(run: Child) -> (Output, Report) {
 fn a_run_that_dies_or_is_ended_is_told_and_leaves_nothing() {
     let sandbox = Sandbox::new();
     let _ = succeed(&mut python(&sandbox, &["large", "in.h5"]));
-    // A ratio is searched for, on one thread, so that the work takes seconds.
-    let arguments = ["repack", "in.h5", "out.h5", "--ratio", "5", "--jobs", "1", "--json"];
+    // A ratio is searched for, so that the work takes seconds.
+    let arguments = ["repack", "in.h5", "out.h5", "--ratio", "5", "--json"];
     // The process that works crashes, or is killed by the system. (A SIGSEGV that is sent is no crash to Rust, which returns from it to see whether it comes again.)
     for (name, said) in [
         ("ABRT", "error: HDF5 crashed on reading in.h5 (signal 6, SIGABRT): the file is probably damaged; out.h5 was not made"),
