@@ -122,7 +122,7 @@ int quire_decompress_batch(size_t count, const void *const *streams, const size_
 
 /* Chunks of one layout in the memory of an NVIDIA GPU. Addresses lead to device or managed memory of one GPU, and are multiples of the size of a value. */
 typedef struct quire_device_chunks {
-    uint32_t value_type;
+    uint32_t value_type;       /* not a complex one */
     uint32_t rank;             /* 1 to 32 */
     const uint64_t *extents;   /* of every chunk, `rank` of them, slowest first */
     size_t count;              /* chunks */
