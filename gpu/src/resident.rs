@@ -28,16 +28,19 @@ mod packed;
 mod sets;
 
 use std::fmt;
+use std::ops::Range;
 
-use quire_codec::Layout;
+use quire_codec::{Layout, memory};
 
 pub use axes::{ArrayAxes, Part};
 pub use decompress::ResidentStream;
 pub use packed::PackedStreams;
 
+use crate::declare::Address;
 use crate::device::Device;
 use crate::error::{Error, Result, reason};
 use crate::launch::{CallersEvent, RestoreContext};
+use crate::room::Room;
 
 /// Chunks of one layout whose values are in device memory.
 #[derive(Clone, Copy)]
@@ -48,6 +51,26 @@ pub struct Resident<'a> {
     pub parts: &'a [Part<'a>],
     /// The caller's `CUstream` as a number: what it was given before is waited for. `None` if nothing has to be.
     pub stream: Option<u64>,
+}
+
+impl Resident<'_> {
+    /// Whether the kernels can work on a chunk where it is: all of it, in C order.
+    fn is_dense(&self, part: &Part<'_>) -> bool {
+        part.is_whole && self.axes.are_dense()
+    }
+
+    /// The addresses of a set's chunks in C order: where the caller has them, or in memory of the room's.
+    fn dense_addresses(&self, room: &mut Room, set: &Range<usize>, chunk_len: usize) -> Result<Vec<Address>> {
+        let parts = &self.parts[set.clone()];
+        let stride = chunk_len.next_multiple_of(256);
+        room.chunks.grow(parts.iter().filter(|part| !self.is_dense(part)).count() * stride)?;
+        let mut next = room.chunks.address();
+        let mut slot = || {
+            next += stride as u64;
+            next - stride as u64
+        };
+        Ok(memory::collect(parts.iter().map(|part| if self.is_dense(part) { part.address } else { slot() }))?)
+    }
 }
 
 impl Device {
@@ -62,9 +85,7 @@ impl Device {
         let _restore = RestoreContext::new();
         CallersEvent::record(&self.loaded().context, stream)?.wait()
     }
-}
 
-impl Device {
     /// Whether values of a type are compressed and decompressed in the device's memory.
     ///
     /// # Errors

@@ -252,18 +252,10 @@ impl<'a> Compressing<'a> {
     fn gather(&self, room: &mut Room, set: &Range<usize>) -> std::result::Result<Vec<Address>, Failure> {
         let Resident { axes, parts, .. } = *self.values;
         let parts = &parts[set.clone()];
-        let is_there = |part: &super::Part<'_>| part.is_whole && axes.are_dense();
-        let stride = self.chunk_len().next_multiple_of(256);
-        room.chunks.grow(parts.iter().filter(|part| !is_there(part)).count() * stride)?;
-        let mut next = room.chunks.address();
-        let mut slot = || {
-            next += stride as u64;
-            next - stride as u64
-        };
-        let addresses = memory::collect(parts.iter().map(|part| if is_there(part) { part.address } else { slot() }))?;
+        let addresses = self.values.dense_addresses(room, set, self.chunk_len())?;
         let (mut gathered, mut filled) = (Boxes::new(Way::Gather), Boxes::new(Way::Fill));
         let mut filling = None;
-        for (part, &address) in parts.iter().zip(&addresses).filter(|(part, _)| !is_there(part)) {
+        for (part, &address) in parts.iter().zip(&addresses).filter(|(part, _)| !self.values.is_dense(part)) {
             match part.under {
                 _ if part.is_whole => {}
                 Some(under) => {

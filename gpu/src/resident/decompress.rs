@@ -130,7 +130,7 @@ impl<'a> Decompressing<'a> {
         room.begin(count * table_len, 2 * count.min(VARIANTS) + 8)?;
         room.results.grow(count * self.head.max(size_of::<DecodeState>()))?;
         let sources = self.sources(room, set)?;
-        let targets = self.targets(room, set)?;
+        let targets = self.values.dense_addresses(room, set, self.chunk_len())?;
         let staged = self.stage(room, &sources)?;
         let mut is_done = memory::collect(sources.iter().map(|source| !matches!(source, Source::Kernels { .. })))?;
         let mut refused = Vec::new();
@@ -263,21 +263,6 @@ impl<'a> Decompressing<'a> {
         let workspace: &mut Workspace = &mut room.workspaces[0];
         workspace.decompress_verified(&verified, &mut values)?;
         Ok(values)
-    }
-
-    /// Where each chunk is decoded to in C order: where the caller wants it, or a place of the room's.
-    fn targets(&self, room: &mut Room, set: &Range<usize>) -> Result<Vec<Address>> {
-        let Resident { axes, parts, .. } = *self.values;
-        let parts = &parts[set.clone()];
-        let is_there = |part: &super::Part<'_>| part.is_whole && axes.are_dense();
-        let stride = self.chunk_len().next_multiple_of(256);
-        room.chunks.grow(parts.iter().filter(|part| !is_there(part)).count() * stride)?;
-        let mut next = room.chunks.address();
-        let mut slot = || {
-            next += stride as u64;
-            next - stride as u64
-        };
-        Ok(memory::collect(parts.iter().map(|part| if is_there(part) { part.address } else { slot() }))?)
     }
 
     /// Sends what comes from the host, in one piece. Returns the address of each chunk's part.
