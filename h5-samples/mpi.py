@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from filter_call import PLUGIN_FILE, FilterClass, bound_words
-from measured import measured
+from measured import measured, write_results
 
 RELATIVE = 1e-3
 # Extent of a chunk along its three axes, and how many of them.
@@ -438,12 +438,7 @@ def main() -> int:
         text = report(rows, (Path(name) / "versions").read_text())
     print(text, end="")
     if arguments.results:
-        arguments.results.write_text(text)
-        with arguments.results.with_suffix(".csv").open("w", newline="") as file:
-            file.write(f"# {measured()}\n")
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        write_results(arguments.results, text, COLUMNS, rows)
     return 0
 
 

@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from measured import measured
+from measured import measured, write_results
 
 EDGE = 64
 PIECE = 4 * EDGE**3  # bytes, 1 MiB
@@ -489,12 +489,7 @@ def main() -> int:
         (arguments.file / f"quire-messages{number}").unlink(missing_ok=True)
     print(text, end="")
     if arguments.results:
-        arguments.results.write_text(text)
-        with arguments.results.with_suffix(".csv").open("w", newline="") as file:
-            file.write(f"# {measured()}\n")
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        write_results(arguments.results, text, COLUMNS, rows)
     return 0
 
 
