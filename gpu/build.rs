@@ -79,6 +79,10 @@ fn compile(nvcc: &Path, output: &Path, source: &str, fatbin: &str) {
     let mut command = Command::new(nvcc);
     // No contraction of products and sums: the bytes must be the CPU's.
     command.args(["--fatbin", "--std=c++17", "-O3", "--fmad=false", "--Werror", "all-warnings"]);
+    // The smallest file: 2.0 MB in place of 9.2. Loading it takes 14 ms in place of 4, beside some 240 for the context (H100, driver 580.159.04, medians of 7).
+    command.arg("--compress-mode=size");
+    // The architectures side by side, on all cores.
+    command.args(["--threads", "0"]);
     for architecture in ARCHITECTURES {
         command.arg(format!("--generate-code=arch=compute_{architecture},code=sm_{architecture}"));
     }
