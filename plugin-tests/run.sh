@@ -92,6 +92,11 @@ export QUIRE_RELEASE
 part "clients from PyPI, which were fetched beside the builds: HDF5 2.0 and 1.14, and those of the Python package"
 wait "$environments" || { cat "$scratch/environments" >&2; fail "an environment of PyPI's clients is missing"; }
 
+part "random streams that no encoder of ours would write, for every reader"
+QUIRE_STREAMS="$scratch/streams"
+export QUIRE_STREAMS
+.venv-hdf5-2.0/bin/python plugin-tests/py/random_streams.py "$QUIRE_STREAMS"
+
 emulated=""
 if [[ "$(uname -m)" == x86_64 ]] && grep -qw avx2 /proc/cpuinfo; then
   part "build: the kernels for the CPU"

@@ -457,16 +457,20 @@ fn streams_of_any_length() {
     report.finish("streams of any length");
 }
 
-/// The streams of the folder `streams/`: those that our encoder writes, those that it does not, and faulty ones.
+/// The streams of the folder `streams/`: those that our encoder writes, those that it does not, and faulty ones. With them those of the folder
+/// that QUIRE_STREAMS names: random ones of plugin-tests/py/random_streams.py.
 #[test]
 fn golden_streams() {
     let Some(device) = gpu() else { return };
     let (mut cpu, mut report) = (Workspace::default(), Report::default());
     // By cargo, or by hand in the repository's root on a machine without it.
     let root = std::env::var("CARGO_MANIFEST_DIR").map_or_else(|_| PathBuf::from("."), |gpu| Path::new(&gpu).join(".."));
+    let random = std::env::var_os("QUIRE_STREAMS").map(PathBuf::from);
+    println!("random streams, of QUIRE_STREAMS: {random:?}");
     let (mut read, mut refused, mut left) = (0, 0, 0);
-    for folder in ["valid", "uncommon", "faulty"] {
-        for entry in std::fs::read_dir(root.join("streams").join(folder)).expect("a folder of streams") {
+    let roots = [root.join("streams")].into_iter().chain(random);
+    for (streams, folder) in roots.flat_map(|streams| ["valid", "uncommon", "faulty"].map(|folder| (streams.clone(), folder))) {
+        for entry in std::fs::read_dir(streams.join(folder)).expect("a folder of streams") {
             let path = entry.expect("an entry").path();
             let (name, stream) = (path.display().to_string(), std::fs::read(&path).expect("a stream"));
             let len = Header::read_from(&stream).map_or(0, |header| header.layout.chunk_bytes() as usize);

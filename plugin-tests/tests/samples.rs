@@ -94,6 +94,11 @@ fn the_reader_in_c_agrees_with_the_table_of_streams_and_stands_damaged_ones() {
         // The program would say it if anything was wrong.
         let report = end_with(1, sandbox.command(out.join(program)).arg(&wrong));
         assert_says(&report, &["the values are not those of the table", "a faulty stream was not refused", ": 2 went wrong"]);
+        // Of plugin-tests/py/random_streams.py.
+        match std::env::var_os("QUIRE_STREAMS") {
+            Some(folder) => assert_says(&succeed(sandbox.command(out.join(program)).arg(folder)), &[": 0 went wrong"]),
+            None => println!("no random streams: QUIRE_STREAMS is not set"),
+        }
     }
 
     let mut files: Vec<PathBuf> =

@@ -28,9 +28,9 @@ struct Folded<i64> {
 
 template <typename C>
 constexpr u32 MOST_PLANES = 8 * sizeof(typename Folded<C>::Type);
-/// Bytes of a block whose bits are all there.
+/// The longest block: all bit planes are sparse, and none of their bytes is 0. (Our encoder writes such bit planes as dense ones.)
 template <typename C>
-constexpr u32 MOST_BYTES = (1 + MOST_PLANES<C> / 4 + MOST_PLANES<C> * PLANE_BYTES + 3) / 4 * 4;
+constexpr u32 MOST_BYTES = (1 + MOST_PLANES<C> / 4 + MOST_PLANES<C> * (FLAG_BYTES + PLANE_WORDS / 2 + PLANE_BYTES) + 3) / 4 * 4;
 
 template <typename C>
 __device__ __forceinline__ typename Folded<C>::Type fold(C value) {
