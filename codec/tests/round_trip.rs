@@ -389,7 +389,9 @@ fn matrix_of_bounds_types_and_contents() {
         let fill_value = Some(u64::from_le_bytes(fill.try_into().unwrap()));
         check_config(&mut workspace, &original, &layout, &Config { fill_value, ..config });
     }
-    for coding in [Coding::Stored, Coding::Constant, Coding::Quantized, Coding::Exact, Coding::Steps, Coding::Logarithmic] {
+    let all =
+        [Coding::Stored, Coding::Constant, Coding::Quantized, Coding::Exact, Coding::Steps, Coding::Logarithmic, Coding::Decimal];
+    for coding in all {
         assert!(codings.iter().filter(|&&found| found == coding).count() > 20, "hardly any chunk is {coding:?}");
     }
 }
