@@ -150,6 +150,11 @@ impl Field {
         Self { scalar: layout.scalar, scale, form, extents, sines }
     }
 
+    /// Whether values are whole numbers over a divisor.
+    pub(crate) fn is_of_decimals(&self) -> bool {
+        matches!(self.form, Form::Decimal(_))
+    }
+
     /// Bits of values, with another size.
     pub(crate) fn values(&self, random: &mut Random, size: f64) -> Vec<u64> {
         let phase = 6.0 * random.unit();
