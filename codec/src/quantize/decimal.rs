@@ -287,7 +287,7 @@ mod tests {
         let limit = F32_WHOLE_NUMBERS as i64;
         for divisor in [1, 2, 3, 5, 10, 64, 1000, 10_000_000, limit as u64 - 1, limit as u64, limit as u64 + 1] {
             let (grid, plain) = (Decimal::new(divisor).unwrap(), Plain { divisor });
-            let near_half = |index: i64| ((limit + 2 * index + 1) * divisor as i64 >> divisor.ilog2() >> 1) + index % 3 - 1;
+            let near_half = |index: i64| (limit + 2 * index + 1) * divisor as i64 / (2 << divisor.ilog2()) + index % 3 - 1;
             for last in [1, limit - 1, limit, limit + 1, limit + 2, i64::from(i32::MAX), i64::from(i32::MIN)] {
                 // The last code of a group decides how the group is divided.
                 let codes: Vec<i32> =
