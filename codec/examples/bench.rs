@@ -11,6 +11,7 @@ use h5_samples::{cloud, turbulence};
 use quire_codec::stages::Axes;
 use quire_codec::stages::bitmap::Bitmap;
 use quire_codec::stages::codebook::{self, ENTRIES, MAX_CODE_BITS};
+use quire_codec::stages::decimal::{self, Decimal};
 use quire_codec::stages::interpolation::Interpolation;
 use quire_codec::stages::linear;
 use quire_codec::stages::lorenzo;
@@ -18,6 +19,7 @@ use quire_codec::stages::patched16::{PLACEHOLDER, Patch, Patched16};
 use quire_codec::stages::predictor::InterpolationKind;
 use quire_codec::stages::quantizer::Quantizer;
 use quire_codec::stages::tokens::{TokenOffset, Tokens, tokenize};
+use quire_codec::stages::value::Value;
 use quire_codec::stages::{book_choice, gaps, lanes};
 use quire_codec::{ByteOrder, CodebookPolicy, Config, Layout, Scalar, Shape, Workspace};
 
@@ -49,11 +51,37 @@ fn main() {
     }
     let wide: Vec<f64> = cube(&velocity, 64).iter().map(|&value| f64::from(value)).collect();
     whole("velocity f64 64^3 rel 1e-3", &wide, 64, 1e-3, repeats);
+    // The sum makes 0 of -0, which would be an exception.
+    let decimals: Vec<f64> = wide.iter().map(|value| (value * DIVISOR as f64).round() / DIVISOR as f64 + 0.0).collect();
+    let narrow: Vec<f32> = decimals.iter().map(|&value| value as f32).collect();
+    whole("velocity f32 64^3 three decimals, exact", &narrow, 64, 0.0, repeats);
+    whole("velocity f64 64^3 three decimals, exact", &decimals, 64, 0.0, repeats);
+    println!("stages of exact decimals f32 and f64 64^3");
+    decimal_stages::<f32>("f32", &f32::bytes(&narrow), repeats);
+    decimal_stages::<f64>("f64", &f64::bytes(&decimals), repeats);
     for (name, field) in [("velocity", &velocity), ("resolved", &resolved)] {
         println!("stages of {name} f32 64^3 rel 1e-3");
         let values = cube(field, 64);
         stages(&f32::bytes(&values), cubic(64), range(&values) * 1e-3, repeats);
     }
+}
+
+/// The divisor of the decimals that are measured.
+const DIVISOR: u64 = 1000;
+
+/// Measures how decimals become codes and are restored from them.
+fn decimal_stages<V: Value>(name: &str, chunk: &[u8], repeats: usize) {
+    let elements = chunk.len() / V::SIZE;
+    let (grid, order) = (Decimal::new(DIVISOR).expect("a divisor"), ByteOrder::Little);
+    let (mut codes, mut exceptions, mut restored) = (vec![V::Code::default(); elements], Bitmap::default(), chunk.to_vec());
+    row(&format!("1 quantize decimals {name}"), None, chunk.len(), repeats, || {
+        exceptions.clear(elements).expect("memory");
+        decimal::quantize::<V>(chunk, order, &grid, &mut codes, &mut exceptions);
+    });
+    row(&format!("1 restore decimals {name}"), None, chunk.len(), repeats, || {
+        decimal::restore::<V, _>(&codes, &grid, order, &mut restored);
+    });
+    assert!(exceptions.count() == 0 && restored == chunk, "decimals are exact");
 }
 
 /// A type of values that the benchmark measures.
@@ -83,6 +111,7 @@ impl Element for f64 {
     }
 }
 
+/// Measures a chunk under a bound that is a share of the range; a share of 0 means the exact bits.
 fn whole<T: Element>(name: &str, values: &[T], edge: u64, relative: f64, repeats: usize) {
     let chunk = T::bytes(values);
     let bound = range(values) * relative;

@@ -1,7 +1,7 @@
 //! Stage 1 (FORMAT.md §5): values → integers on a grid and exceptions, and back.
 
 pub mod bitmap;
-pub(crate) mod decimal;
+pub mod decimal;
 pub mod exceptions;
 pub(crate) mod excluded;
 pub mod fast_f32;

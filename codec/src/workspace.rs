@@ -182,7 +182,7 @@ impl Workspace {
         match header.coding {
             Coding::Stored => chunk.copy_from_slice(take(body, layout.chunk_bytes(), SECTION)?),
             Coding::Constant => fill(chunk, take(body, layout.scalar.size() as u64, SECTION)?),
-            Coding::Quantized | Coding::Exact | Coding::Steps | Coding::Logarithmic => {
+            Coding::Quantized | Coding::Exact | Coding::Steps | Coding::Logarithmic | Coding::Decimal => {
                 let body_header = BodyHeader::read(header, body)?;
                 *body = &body[body_header.len..];
                 return with_float!(

@@ -45,7 +45,7 @@ const fn bounded(
     Case { name, content, scalar, byte_order: ByteOrder::Little, dims, bound, coding, codebook, predictor, decoded }
 }
 
-const CASES: [Case; 41] = [
+const CASES: [Case; 42] = [
     case("smooth_f32_3d", Content::Smooth, Scalar::F32, &[9, 20, 31], 1e-3, 0x675e_32c9),
     case("smooth_f64_4d", Content::Smooth, Scalar::F64, &[3, 4, 11, 13], 1e-9, 0xe5a9_68a7),
     Case {
@@ -100,6 +100,10 @@ const CASES: [Case; 41] = [
     bounded("exact_specials_f64_1d", Content::Specials, Scalar::F64, &[777], ErrorBound::Lossless, 0x3a4c_679f),
     bounded("exact_lattice_f32_2d", Content::Lattice, Scalar::F32, &[40, 50], ErrorBound::Lossless, 0xf5b5_b65c),
     bounded("exact_decimal_f64_2d", Content::Decimal, Scalar::F64, &[40, 50], ErrorBound::Lossless, 0x22e845d0),
+    Case {
+        byte_order: ByteOrder::Big,
+        ..bounded("exact_decimal_c64_2d_big_endian", Content::Decimal, Scalar::C64, &[30, 41], ErrorBound::Lossless, 0xc624_4a78)
+    },
     Case {
         byte_order: ByteOrder::Big,
         ..bounded("exact_i16_3d_big_endian", Content::Smooth, Scalar::I16, &[9, 20, 31], ErrorBound::Lossless, 0x14d8_d89d)

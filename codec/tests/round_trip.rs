@@ -389,9 +389,12 @@ fn matrix_of_bounds_types_and_contents() {
         let fill_value = Some(u64::from_le_bytes(fill.try_into().unwrap()));
         check_config(&mut workspace, &original, &layout, &Config { fill_value, ..config });
     }
+    let count = |coding| codings.iter().filter(|&&found| found == coding).count();
     for coding in [Coding::Stored, Coding::Constant, Coding::Quantized, Coding::Exact, Coding::Steps, Coding::Logarithmic] {
-        assert!(codings.iter().filter(|&&found| found == coding).count() > 20, "hardly any chunk is {coding:?}");
+        assert!(count(coding) > 20, "hardly any chunk is {coding:?}");
     }
+    // One content of 14 under two of the bounds.
+    assert!(count(Coding::Decimal) > 0, "no chunk is of decimals");
 }
 
 /// Mean square error and range of finite values.

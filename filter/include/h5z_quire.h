@@ -87,9 +87,9 @@ int quire_read_layout(const void *stream, size_t length, quire_layout *layout, q
 int quire_decompress(const void *stream, size_t stream_length, void *values, size_t length, quire_bytes *reason);
 
 /* Describes a stream without decoding it, as JSON, an object with
- *   coding      "stored", "constant", "quantized", "exact", "steps" or "logarithmic"
+ *   coding      "stored", "constant", "quantized", "exact", "steps", "logarithmic" or "decimal"
  *   value_type  "f4", "f8", "f2", "bfloat16", "i1", "u1", "i2", ..., "c8", "c16" (digits are bytes);  byte_order  "little" or "big";  extents
- *   half_step   half the step of the grid, of binary logarithms if the coding is logarithmic; null for exact values
+ *   half_step   half the step of the grid, of binary logarithms if the coding is logarithmic; null for exact values and decimals
  *   exceptions  values that are kept bit for bit beside the grid
  *   planes      of the codes, then, where there are many exceptions, of their mask and of their bits, each with
  *     prediction  "differences", "cubic interpolation" or "linear interpolation";  axes  along which, as indices into extents

@@ -227,6 +227,7 @@ constexpr std::common_type_t<A, B> max(A a, B b) {
 inline double __dadd_rn(double a, double b) { return a + b; }
 inline double __dsub_rn(double a, double b) { return a - b; }
 inline double __dmul_rn(double a, double b) { return a * b; }
+inline double __ddiv_rn(double a, double b) { return a / b; }
 inline long long __double_as_longlong(double value) { return cuda_on_cpu::cast_bits<long long>(value); }
 inline double __longlong_as_double(long long bits) { return cuda_on_cpu::cast_bits<double>(bits); }
 inline unsigned __float_as_uint(float value) { return cuda_on_cpu::cast_bits<unsigned>(value); }

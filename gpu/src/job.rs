@@ -128,6 +128,8 @@ shared_constants! {
     pub const LOGARITHMIC: u32 = 5;
     /// Kind of grid: all unsigned integers.
     pub const EXACT_UNSIGNED: u32 = 6;
+    /// Kind of grid: whole numbers over a divisor, for the exact bits of decimals.
+    pub const DECIMAL: u32 = 7;
 
     /// Codebook policy: the cheapest of all codebooks.
     pub const POLICY_AUTO: u32 = 0;
@@ -537,7 +539,7 @@ shared_structs! {
         pub checksum: u32,
         /// 1 if values are big-endian.
         pub big_endian: u32,
-        /// The bound of a grid of integer multiples, or the offset of a logarithmic grid.
+        /// The bound of a grid of integer multiples, the offset of a logarithmic grid, or the divisor of decimals.
         pub extra: u64,
         /// Kind of grid: `LINEAR` to `EXACT_UNSIGNED`.
         pub kind: u32,

@@ -31,9 +31,9 @@ use crate::copy::{beside, copy, is_split};
 use crate::declare::Address;
 use crate::error::{Context as _, Error, Reason, Result, reason};
 use crate::job::{
-    DECODE_OK, DatasetBooks, DecodeParameters, DecodeState, EXACT_FLOATS, EXACT_SIGNED, EXACT_UNSIGNED, EncodeParameters,
-    EncodeResult, HEADER_ROOM, LINEAR, LOGARITHMIC, POLICY_AUTO, POLICY_CUSTOM, POLICY_DICTIONARY, SIGNED_STEPS, SYMBOLS,
-    UNSIGNED_STEPS,
+    DECIMAL, DECODE_OK, DatasetBooks, DecodeParameters, DecodeState, EXACT_FLOATS, EXACT_SIGNED, EXACT_UNSIGNED,
+    EncodeParameters, EncodeResult, HEADER_ROOM, LINEAR, LOGARITHMIC, POLICY_AUTO, POLICY_CUSTOM, POLICY_DICTIONARY,
+    SIGNED_STEPS, SYMBOLS, UNSIGNED_STEPS,
 };
 use crate::launch::Graph;
 use crate::limits::check_layout;
@@ -394,6 +394,7 @@ fn kind_of(coding: Coding, scalar: Scalar) -> Option<u32> {
         Coding::Steps if is_unsigned => UNSIGNED_STEPS,
         Coding::Steps => SIGNED_STEPS,
         Coding::Logarithmic => LOGARITHMIC,
+        Coding::Decimal => DECIMAL,
     })
 }
 
@@ -460,6 +461,7 @@ pub(crate) fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, p
             let of_grid = of_grid(grid.half_step(), &[grid.half_step().to_bits(), grid.offset().cast_unsigned()]);
             (EncodeParameters { bound: grid.bound(), ..of_grid }, fill_bits(grid.fill()))
         }
+        (Grid::Decimal(grid), _) => (of_grid(grid.step() / 2.0, &[grid.divisor()]), fill_bits(None)),
     };
     EncodeParameters {
         fill_bits,
@@ -530,6 +532,7 @@ pub(crate) fn decode_parameters_of(stream: Unverified<'_>, length: usize) -> Res
         Grid::Linear(quantizer) => (quantizer.half_step(), 0),
         Grid::Logarithmic(grid) => (grid.half_step(), grid.offset().cast_unsigned()),
         Grid::Steps(steps) => (0.0, steps.bound()),
+        Grid::Decimal(grid) => (0.0, grid.divisor()),
         Grid::Exact => (0.0, 0),
     };
     let parameters = DecodeParameters {

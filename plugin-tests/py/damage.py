@@ -41,6 +41,7 @@ def contents() -> Iterator[tuple[str, np.ndarray, tuple[int, ...], float]]:
     whole = np.round(1000 * smooth(shape, "<f8"))
     yield "exact", whole.astype(">i4"), LOSSLESS, 0.0
     yield "steps", whole.astype("<i8"), absolute(3.0), 3.0
+    yield "decimal", whole / 1000, LOSSLESS, 0.0
     share = absolute(0.01)[1:]
     yield "logarithmic", smooth(shape, "<f4"), (POINTWISE, *share), 0.01 * 4
 
@@ -72,7 +73,7 @@ def every_byte(file: h5py.File) -> int:
             attempts += 1
         dataset.id.write_direct_chunk((0, 0), stream)
         assert_bound(data, dataset[()], bound, f"{dataset.name}: undamaged again")
-    assert codings == set(range(6)), f"codings {codings}"
+    assert codings == set(range(7)), f"codings {codings}"
     return attempts
 
 

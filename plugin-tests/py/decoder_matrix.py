@@ -25,15 +25,15 @@ from encoder_rules import (
     ABSOLUTE, LOSSLESS, POINTWISE, PSNR, RATIO, RATIO_WITHIN, RELATIVE, Parts, Request, check_encoder, check_promise, in_binary64,
 )  # fmt: skip
 from quire_decoder import (
-    BFLOAT, BIT_PLANES, CONSTANT, DENSE, EMPTY, EXACT, LOGARITHMIC, QUANTIZED, SPARSE, STEPS, STORED, StreamError, decode, read_header,
-    rounded,
+    BFLOAT, BIT_PLANES, CONSTANT, DECIMAL, DENSE, EMPTY, EXACT, LOGARITHMIC, QUANTIZED, SPARSE, STEPS, STORED, StreamError, decode,
+    read_header, rounded,
 )  # fmt: skip
 from sampling import one_in, said, sample
 from stream_check import FILL, TYPES, Plugin, Tally, check_stream, decode_or_error, read_by_both, words_of
 from stream_craft import EVERY_TYPE, Craft, Element, fresh_checksum
-from stream_edges import bodies, edges, exact, lists, logarithms, predictors, rules, steps
+from stream_edges import bodies, decimals, edges, exact, lists, logarithms, predictors, rules, steps
 
-NAMES = ("stored", "constant", "quantized", "exact", "steps", "logarithmic")  # section 2's codings
+NAMES = ("stored", "constant", "quantized", "exact", "steps", "logarithmic", "decimal")  # section 2's codings
 HUFFMAN, BITS = 1, 2  # section 10's codings
 CODINGS = (0, BITS)
 FIELDS = ("smooth", "noisy", "zeros", "lattice", "specials", "constant", "random bits", "dynamic")
@@ -55,7 +55,7 @@ GRIDS = (
 )  # fmt: skip
 # Types, contents and the chunk of the matrix of section 10's modes.
 MODES_TYPES = ("<f2", ">f4", "<f8", "<bfloat16", ">bfloat16", "i1", "u1", ">i2", "u2", "<i4", ">u4", "i8", "u8")
-CONTENTS = ("smooth", "noise", "specials", "filled")
+CONTENTS = ("smooth", "noise", "specials", "filled", "decimals")
 CHUNK = (11, 17, 16)
 MOST_REQUESTS = 11  # of a floating-point type, see requests()
 
@@ -182,7 +182,7 @@ def content(kind, shape, element, rng):
     at = np.indices(shape)
     slopes = np.array([0.21, 0.13, 0.17]).reshape(-1, 1, 1, 1)
     waves = 50 * np.sin((at * slopes).sum(0)) + 12 * np.cos(0.4 * at[2])
-    numbers = rng.normal(0, 20, shape) if kind == "noise" else waves
+    numbers = rng.normal(0, 20, shape) if kind == "noise" else waves.round(2 if element.width > 2 else 0) if kind == "decimals" else waves
     if element.kind == "u":
         numbers = numbers + 128
     values = of_numbers(scale * numbers, element)
@@ -480,7 +480,7 @@ def crafted(plugin, tally, rng, number):
     for element, coding in fitting:
         if not tally.bodies[element.name, coding]:
             tally.disagree(f"no crafted stream of {element}, coding {coding}")
-    for coding, has in itertools.product((QUANTIZED, STEPS, LOGARITHMIC), ("none", "few", "many")):
+    for coding, has in itertools.product((QUANTIZED, STEPS, LOGARITHMIC, DECIMAL), ("none", "few", "many")):
         if not tally.bodies[coding, has]:
             tally.disagree(f"no crafted stream of coding {coding} with {has} exceptions")
 
@@ -641,6 +641,7 @@ def main():
     exact(plugin, tally, np.random.default_rng(12))
     steps(plugin, tally, np.random.default_rng(13))
     logarithms(plugin, tally, np.random.default_rng(14), 1000 if arguments.all else 60)
+    decimals(plugin, tally, np.random.default_rng(18))
     edges(plugin, tally, np.random.default_rng(8), 5000 if arguments.all else 600)
     print(f"rules: {time.perf_counter() - start:.1f} s, {tally.altered} streams at edges")
     large(plugin, tally, np.random.default_rng(2))

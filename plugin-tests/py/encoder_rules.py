@@ -1,7 +1,6 @@
 """What FORMAT.md asks of an encoder, recomputed from a stream's values: section 5, of 6.1 the predictors of exceptions, of 11 what is said
 of bounds and of bit planes; and what section 10 promises of each mode."""
 
-import copy
 import itertools
 import math
 import struct
@@ -13,9 +12,9 @@ from fractions import Fraction
 import numpy as np
 
 from quire_decoder import (
-    BFLOAT, BIT_PLANES, CONSTANT, DENSE, EMPTY, EXACT, FINE, INTERPOLATION, LEAST_STEP, QUANTIZED, SPARSE, STEPS, STORED,
+    BFLOAT, BIT_PLANES, CONSTANT, DECIMAL, DENSE, EMPTY, EXACT, FINE, INTERPOLATION, LEAST_STEP, QUANTIZED, SPARSE, STEPS, STORED,
     UNSIGNED, Grid, classes, interpolates, low_bits, most_listed, prediction, read_exceptions, read_grid, read_header, read_integers, read_list, rounded,
-    undo_differences, undo_interpolation, values_of_logarithms, values_of_positions, values_of_steps, wrapped,
+    undo_differences, undo_interpolation, values_of_decimals, values_of_logarithms, values_of_positions, values_of_steps, wrapped,
 )  # fmt: skip
 from stream_craft import bit_block, bit_plane, numbers_of, whole
 
@@ -193,34 +192,31 @@ def lattice_of_bits(values):
     return 2.0 ** (power - 1) if np.abs(finite * 2.0**-power).max() < code_limit(values.header) else None
 
 
-# Section 11.1: steps of decimal lattices, and the limit L of a value's number of steps.
-DECIMAL_STEPS = [float(f"{digit}e{exponent}") for exponent in range(1, -8, -1) for digit in (5, 2, 1)]
+# Section 11.1: divisors of decimals, and the limit L of codes.
+DIVISORS = [digit * 10**exponent for exponent in range(8) for digit in (1, 2, 5)][:22]
 DECIMAL_LIMIT = {("f", 4): 2.0**22, ("f", 8): 2.0**50, ("f", 2): 2.0**9, (BFLOAT, 2): 2.0**6}
 
 
-def decimal_lattice_of_bits(values):
-    """Section 11.1: the half step of the decimal lattice of a chunk's exact bits, or None."""
+def divisor_of_bits(values):
+    """Section 11.1: the divisor of a chunk's exact bits, or None."""
     header, count = values.header, values.x.size
     sampled = min(count, 128)
     x = values.x.reshape(-1)[[(0x9E3779B9 * k % 2**32) * count >> 32 for k in range(sampled)]]
-    restored = [decimals_restored(x, step, header) for step in DECIMAL_STEPS]
+    restored = [decimals_restored(x, divisor, header) for divisor in DIVISORS]
     most = max(restored)
     if most < 32:
         return None
-    step = next(step for step, of_step in zip(DECIMAL_STEPS, restored) if of_step >= most - most // 16)
-    power, half_step = greatest_power(values.x[np.isfinite(values.x)]), lattice_of_bits(values)
-    if power is not None and 2.0 ** max(min(power, 1000), -1000) > step or half_step is not None and 2 * half_step >= step:
-        return None
-    return step / 2
+    divisor = next(divisor for divisor, of_divisor in zip(DIVISORS, restored) if of_divisor >= most - most // 16)
+    half_step = lattice_of_bits(values)
+    return None if half_step is not None and 2 * half_step >= 1 / divisor else divisor
 
 
-def decimals_restored(x, step, header):
-    """Section 11.1: the number r of a step."""
-    scaled = x * (1 / step)
+def decimals_restored(x, divisor, header):
+    """Section 11.1: the number r of a divisor."""
+    scaled = x * divisor
     counted = (np.abs(scaled) > 0) & (np.abs(scaled) < DECIMAL_LIMIT[header.kind, header.width] / 8)
     nearest = np.rint(np.where(counted, scaled, 0))
-    number = in_binary64(rounded(nearest * step + 0.0, header), header)
-    has_code = counted & (number == x) & (np.rint(number * (1 / step)) == nearest)
+    has_code = counted & (in_binary64(rounded(nearest / divisor + 0.0, header), header) == x)
     count, coded = int(counted.sum()), int(has_code.sum())
     return 0 if 8 * coded < 5 * count or 8 * (count - coded) > 3 * x.size else coded
 
@@ -319,10 +315,12 @@ def lattice_codes(parts, values):
 
 
 def decimal_codes(parts, values):
-    """Section 11.1: codes on a decimal lattice: those of a bound of 0, with -0 as the fill value."""
-    of_bits = copy.copy(values)
-    of_bits.is_fill = (values.x == 0) & np.signbit(values.x)
-    return Rules(parts, of_bits, 0.0).codes_and_exceptions()
+    """Section 5.6: codes, and which are exceptions."""
+    nearest = np.rint(values.x * parts.grid.half_step)
+    good = np.abs(nearest) < code_limit(parts.header)
+    codes = np.where(good, nearest, 0).astype("i8")
+    good &= values_of_decimals(codes.reshape(-1), parts.grid, parts.header).reshape(values.bits.shape) == values.bits
+    return codes_beside(codes, good), ~good
 
 
 def exact_codes(values):
@@ -471,6 +469,10 @@ def check_encoder(tally, stream, bits, request, name):
             return
         if coding == EXACT:
             expected = exact_codes(values), np.zeros(values.bits.shape, bool)
+        elif coding == DECIMAL:
+            if parts.grid.half_step != divisor_of_bits(values):
+                tally.disagree(f"{name}: encoder, divisor {parts.grid.half_step}, by section 11.1 {divisor_of_bits(values)}")
+            expected = decimal_codes(parts, values)
         elif coding == STEPS:
             bound = settled_bound(request, values)
             if bound is not None and parts.grid.half_step != min(math.floor(bound), (1 << (header.bits - 1)) - 1):
@@ -505,10 +507,6 @@ def check_quantized(tally, parts, values, request, element, name):
     kind = "interpolated" if parts.interpolated else parts.predictor
     tally.predictors[len(parts.header.extents), element, kind, parts.ones > 0] += 1
     bound, half_step = settled_bound(request, values), parts.grid.half_step
-    is_decimal = not parts.interpolated and half_step == decimal_lattice_of_bits(values)
-    if is_decimal and not bound:
-        same_codes(tally, parts, values, [decimal_codes(parts, values)], name)
-        return
     if bound is None:
         if math.frexp(half_step)[0] == 0.5:
             return  # a bound that nobody knows, or a lattice
@@ -521,7 +519,6 @@ def check_quantized(tally, parts, values, request, element, name):
         # The exact bits replace a bound's grid where its stream would be too long.
         ways = [rules.codes_and_exceptions()] if bound and half_step == of_bound else []
         ways += [lattice_codes(parts, values)] if half_step == of_bits else []
-        ways += [decimal_codes(parts, values)] if is_decimal else []
         if not ways:
             tally.disagree(f"{name}: encoder, half step {half_step!r} for a bound of {bound!r}, by section 11 {of_bound!r} or {of_bits!r}")
             return

@@ -3,7 +3,7 @@
 import math
 
 from quire_decoder import (
-    CONSTANT, DENSE, EMPTY, EXACT, INTERPOLATION, LEAST_STEP, LOGARITHMIC, QUANTIZED, SPARSE, STEPS, STORED,
+    CONSTANT, DECIMAL, DENSE, EMPTY, EXACT, INTERPOLATION, LEAST_STEP, LOGARITHMIC, QUANTIZED, SPARSE, STEPS, STORED,
 )  # fmt: skip
 from stream_craft import (
     BitBlock, Craft, Element, bit_plane, coded_block, exact_bits, fresh_checksum, grid, leb128, listed, packed_book, plane_header,
@@ -57,14 +57,16 @@ def bodies():
     """Section 2."""
     bodies_of = {
         CONSTANT: VALUE, EXACT: PLANE, QUANTIZED: grid(1.0) + NO_EXCEPTIONS + PLANE, STEPS: grid(1) + NO_EXCEPTIONS + PLANE,
-        LOGARITHMIC: grid(1.0, 0) + NO_EXCEPTIONS + PLANE,
+        LOGARITHMIC: grid(1.0, 0) + NO_EXCEPTIONS + PLANE, DECIMAL: grid(100) + NO_EXCEPTIONS + PLANE,
     }  # fmt: skip
-    for coding in (6, 15):
+    for coding in (7, 15):
         yield f"coding_{coding}", f"coding {coding} is reserved", whole(FLOAT32, coding, (48,), VALUE)
-    for name, coding, element in (("quantized", QUANTIZED, INT32), ("logarithmic", LOGARITHMIC, INT32), ("steps", STEPS, FLOAT32)):
+    for name, coding, element in (
+        ("quantized", QUANTIZED, INT32), ("logarithmic", LOGARITHMIC, INT32), ("steps", STEPS, FLOAT32), ("decimal", DECIMAL, INT32),
+    ):  # fmt: skip
         kind = "integers" if element is INT32 else "floating-point numbers"
         yield f"coding_{name}", f"coding {name} of {kind}", whole(element, coding, (48,), bodies_of[coding])
-    for name, coding in (("constant", CONSTANT), ("quantized", QUANTIZED), ("exact", EXACT)):
+    for name, coding in (("constant", CONSTANT), ("quantized", QUANTIZED), ("exact", EXACT), ("decimal", DECIMAL)):
         yield f"behind_{name}", f"4 bytes of 0 behind a body, {name}", whole(FLOAT32, coding, (48,), bodies_of[coding] + bytes(4))
     yield "behind_constant_byte", "a byte behind a body, constant", whole(FLOAT32, CONSTANT, (48,), VALUE + b"\0")
     yield "behind_constant_part", "the bytes of a pair in place of a value, constant", with_header(12, CONSTANT, leb128(48), VALUE * 2)
@@ -138,6 +140,12 @@ def grids():
     for name, kind, bound in (("0", "<i4", 0), ("too_large", "<i2", 2**31), ("wide", ">u4", 2**32 + 1), ("too_large_64", "<u8", 2**63)):
         plane = exact_bits(range(48), 0, Element(kind).bits)
         yield f"bound_{name}", f"a bound of {bound} for {kind[1]}{8 * int(kind[2])}", quantized(plane, 0, bound, Element(kind))
+    for name, divisor, about in (
+        ("0", 0, "a divisor of 0"), ("too_large", 2**53 + 1, "a divisor of 2^53 + 1"), ("greatest", 2**64 - 1, "a divisor of 2^64 - 1"),
+        ("of_binary64", 0x4059000000000000, "a divisor of 100 in binary64"), ("half_step", 0x3F747AE147AE147B, "a half step of 0.005 in place of a divisor"),
+    ):  # fmt: skip
+        yield f"divisor_{name}", about, quantized(half_step=divisor)
+    yield "short_divisor", "the stream ends in the divisor", whole(FLOAT32, DECIMAL, (48,), grid(100)[:7])
     yield "short_half_step", "the stream ends in the half step", whole(FLOAT32, QUANTIZED, (48,), grid(1.0)[:4])
     yield "short_offset", "the stream ends in the offset", whole(FLOAT32, LOGARITHMIC, (48,), grid(1.0, 0)[:12])
     yield "short_exceptions", "the stream ends before the number of exceptions", whole(FLOAT32, QUANTIZED, (48,), grid(1.0))
@@ -207,6 +215,7 @@ def planes():
     residuals = exact_bits([1] * 48, INTERPOLATION)
     yield "interpolated_exact", "an interpolated plane of an exact chunk", whole(FLOAT32, EXACT, (48,), residuals)
     yield "interpolated_steps", "an interpolated plane of steps", quantized(residuals, 0, 1, INT32)
+    yield "interpolated_decimal", "an interpolated plane of decimals", quantized(residuals, half_step=100)
     yield "interpolated_logarithmic", "an interpolated plane of a logarithmic chunk", quantized(residuals, offset=0)
     half = [1, 0] * 24
     mask = exact_bits(half, INTERPOLATION)

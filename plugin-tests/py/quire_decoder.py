@@ -20,7 +20,7 @@ import numpy as np
 DICTIONARY = Path(__file__).resolve().parent / ".." / ".." / "codec" / "dictionary" / "books.bin"
 DEFAULT_LIMIT = 1 << 30
 
-STORED, CONSTANT, QUANTIZED, EXACT, STEPS, LOGARITHMIC = range(6)
+STORED, CONSTANT, QUANTIZED, EXACT, STEPS, LOGARITHMIC, DECIMAL = range(7)
 FLOAT, BFLOAT, SIGNED, UNSIGNED, PAIR = "f", "b", "i", "u", "c"  # kinds of value types
 # §3: kind of each value type, and bytes of a value.
 INTEGERS = tuple((kind, width) for width in (1, 2, 4, 8) for kind in (SIGNED, UNSIGNED))
@@ -74,7 +74,7 @@ class Header(NamedTuple):
 class Grid(NamedTuple):
     """§4: the rounding grid of a body."""
 
-    half_step: float  # coding 4: the bound, an integer
+    half_step: float  # coding 4: the bound, an integer; coding 6: the divisor, an integer
     offset: int = 0  # of coding 5, in steps
 
     @property
@@ -156,7 +156,7 @@ def read_header(stream: bytes) -> Tuple[Header, Reader]:
         raise StreamError("3", f"value type {value_type & 0x7F} is reserved")
     kind, width = VALUE_TYPES[value_type & 0x7F]
     coding, rank, left_out = packed & 15, (packed >> 4 & 3) + 1, packed >> 6
-    if coding > LOGARITHMIC:
+    if coding > DECIMAL:
         raise StreamError("2", f"coding {coding} is reserved")
     if left_out >= (rank if coding == STORED else 1):
         raise StreamError("3", f"left-out extent {left_out} of a chunk of rank {rank}")
@@ -174,7 +174,7 @@ def read_header(stream: bytes) -> Tuple[Header, Reader]:
     if kind == PAIR and extents[0] % 2:
         raise StreamError("3", f"pairs with the slowest extent {extents[0]}")
     header = Header(FLOAT if kind == PAIR else kind, width, value_type >= 0x80, coding, tuple(extents), count, kind == PAIR)
-    if coding in (QUANTIZED, LOGARITHMIC) and header.integer or coding == STEPS and not header.integer:
+    if coding in (QUANTIZED, LOGARITHMIC, DECIMAL) and header.integer or coding == STEPS and not header.integer:
         raise StreamError("2", f"coding {coding} of value type {value_type & 0x7F}")
     return header, reader
 
@@ -225,6 +225,11 @@ def read_grid(reader: Reader, header: Header) -> Grid:
         if not 1 <= bound < 1 << (header.bits - 1):
             raise StreamError("4", f"steps with a bound of {bound}")
         return Grid(bound)
+    if header.coding == DECIMAL:
+        (divisor,) = struct.unpack("<Q", first)
+        if not 1 <= divisor <= 1 << 53:
+            raise StreamError("4", f"a divisor of {divisor}")
+        return Grid(divisor)
     (half_step,) = struct.unpack("<d", first)
     if not (math.isfinite(half_step) and half_step > 0):
         raise StreamError("4", f"half step {half_step}")
@@ -273,9 +278,8 @@ def read_values(reader: Reader, header: Header, grid: Grid) -> np.ndarray:
     predictor, integers = read_integers(reader, header.extents, header.bits)
     if not interpolates(predictor, header.extents):
         codes = undo_differences(integers, header.extents, predictor, header.bits)
-        if header.coding == STEPS:
-            return values_of_steps(codes, grid, header)
-        return values_of_logarithms(codes, grid, header) if header.coding == LOGARITHMIC else values_of_codes(codes, grid, header)
+        values_of = {QUANTIZED: values_of_codes, STEPS: values_of_steps, LOGARITHMIC: values_of_logarithms, DECIMAL: values_of_decimals}
+        return values_of[header.coding](codes, grid, header)
     if header.coding != QUANTIZED:
         raise StreamError("4", f"an interpolated plane of coding {header.coding}")
     if (header.kind, header.width) not in LEAST_STEP:
@@ -341,6 +345,11 @@ def values_of_logarithms(codes: Sequence[int], grid: Grid, header: Header) -> np
     signs = np.sign(np.array(codes, np.int64))
     with np.errstate(over="ignore"):
         return rounded(np.where(signs, np.copysign(exponential(logarithms.astype(np.float64) * grid.step, header), signs), 0.0), header)
+
+
+def values_of_decimals(codes: Sequence[int], grid: Grid, header: Header) -> np.ndarray:
+    """§5.6: the values of codes over a divisor."""
+    return rounded(np.array(codes, np.int64).astype(np.float64) / np.float64(grid.half_step), header)
 
 
 def exponential(numbers: np.ndarray, header: Header) -> np.ndarray:

@@ -7,8 +7,8 @@ from typing import List, NamedTuple, Optional
 import numpy as np
 
 from quire_decoder import (
-    BFLOAT, BIT_PLANES, BOOKS, CONSTANT, DENSE, EMPTY, EXACT, FLOAT, INTERPOLATION, LEAST_STEP, LINEAR, LOGARITHMIC, PAIR, QUANTIZED, SPARSE,
-    STEPS, STORED, SYMBOLS, TOKENS, VALUE_TYPES, Reader, book_of, most_listed, read_dictionary, read_plane,
+    BFLOAT, BIT_PLANES, BOOKS, CONSTANT, DECIMAL, DENSE, EMPTY, EXACT, FLOAT, INTERPOLATION, LEAST_STEP, LINEAR, LOGARITHMIC, PAIR, QUANTIZED,
+    SPARSE, STEPS, STORED, SYMBOLS, TOKENS, VALUE_TYPES, Reader, book_of, most_listed, read_dictionary, read_plane,
 )  # fmt: skip
 
 
@@ -38,9 +38,14 @@ class Element:
         return 64 if self.width == 8 else 32
 
     @property
+    def floating(self):
+        """Section 3: whether values are floating-point numbers."""
+        return self.kind in (FLOAT, BFLOAT, PAIR)
+
+    @property
     def codings(self):
         """Section 2: the codings that fit the type."""
-        return (STORED, CONSTANT, EXACT, *((QUANTIZED, LOGARITHMIC) if self.kind in (FLOAT, BFLOAT, PAIR) else (STEPS,)))
+        return (STORED, CONSTANT, EXACT, *((QUANTIZED, LOGARITHMIC, DECIMAL) if self.floating else (STEPS,)))
 
 
 def fresh_checksum(stream):
@@ -224,9 +229,16 @@ def with_header(value_type, packed, extents, body, version=0x90):
 
 
 def grid(half_step, offset=None):
-    """Section 4: a body up to its number of exceptions; an integer is the bound of steps."""
+    """Section 4: a body up to its number of exceptions; an integer is the bound of steps or the divisor of decimals."""
     first = struct.pack("<Q" if isinstance(half_step, int) else "<d", half_step)
     return first if offset is None else first + struct.pack("<q", offset)
+
+
+def coding_of(element, half_step, offset=None):
+    """Section 2: the coding of a body with this grid."""
+    if isinstance(half_step, int):
+        return DECIMAL if element.floating else STEPS
+    return QUANTIZED if offset is None else LOGARITHMIC
 
 
 def any_kind(rng, extents):
@@ -261,12 +273,11 @@ class Craft:
     def interpolates(self, element, half_step):
         """Section 5.2: whether a plane may be interpolated."""
         least = LEAST_STEP.get((element.kind, element.width))
-        return least is not None and 2 * half_step >= least
+        return least is not None and not isinstance(half_step, int) and 2 * half_step >= least
 
     def around(self, planes, extents, element, half_step, ones, offset=None):
         """A stream of these planes, behind the list if there is one."""
-        coding = STEPS if isinstance(half_step, int) else QUANTIZED if offset is None else LOGARITHMIC
-        return whole(element, coding, extents, grid(half_step, offset) + struct.pack("<I", ones) + planes)
+        return whole(element, coding_of(element, half_step, offset), extents, grid(half_step, offset) + struct.pack("<I", ones) + planes)
 
     def any_stream(self, extents, element, coding):
         """A stream of a coding that fits the type."""
@@ -279,6 +290,8 @@ class Craft:
         if coding == STEPS:
             top = element.bits - 1
             return self.stream(extents, element, int(rng.choice([1, 2, 1 << rng.integers(top), (1 << top) - 1])))
+        if coding == DECIMAL:
+            return self.stream(extents, element, int(rng.choice([1, 3, 10, 100, 10**7, 1 << rng.integers(54), rng.integers(1, 1 << 53)])))
         if coding == QUANTIZED:
             return self.stream(extents, element, float(rng.choice([1e-12, 1e-3, 10.0, 1e30, 3e-309, 8e307, 7e-46])))
         half_step = 2.0 ** float(rng.choice([rng.uniform(-40, 8), rng.uniform(-1024, 1022), -24.0]))

@@ -6,12 +6,12 @@ import struct
 import numpy as np
 
 from quire_decoder import (
-    CONSTANT, EXACT, FLOAT, INTERPOLATION, LEAST_STEP, LOGARITHMIC, QUANTIZED, STEPS, STORED, SYMBOLS, VALUE_TYPES, Reader, interpolates,
+    CONSTANT, DECIMAL, EXACT, FLOAT, INTERPOLATION, LEAST_STEP, LOGARITHMIC, QUANTIZED, STEPS, STORED, SYMBOLS, VALUE_TYPES, Reader, interpolates,
     read_plane,
 )  # fmt: skip
 from stream_check import TYPES, read_by_both, verdict, words_of
 from stream_craft import (
-    EVERY_TYPE, Craft, Element, any_kind, exact_bits, grid, leb128, listed, packed_book, plane_header, signed, whole, with_header,
+    EVERY_TYPE, Craft, Element, any_kind, coding_of, exact_bits, grid, leb128, listed, packed_book, plane_header, signed, whole, with_header,
 )  # fmt: skip
 
 LOSSLESS = words_of(0)
@@ -264,6 +264,7 @@ def bodies(plugin, tally, rng):
         EXACT: plane,
         STEPS: grid(1) + bytes(4) + plane,
         LOGARITHMIC: grid(1.0, 0) + bytes(4) + plane,
+        DECIMAL: grid(1) + bytes(4) + plane,
     }
     for name in EVERY_TYPE:
         element = Element(name)
@@ -283,14 +284,14 @@ def bodies(plugin, tally, rng):
             for byte in range(256) if coding == STORED else ():
                 if byte % 128 >= len(VALUE_TYPES):
                     check(f"value type {byte}", whole(byte, coding, (48,), body), False)
-        for coding in range(6, 16):
+        for coding in range(7, 16):
             for body in bodies_of.values():
                 check(f"coding {coding}", whole(element, coding, (48,), body), False)
         # Interpolation: of quantized planes of two types only, and of those with the two formulas of section 5.2.
         interpolated = exact_bits([5, -7, 65536, -65536] * 12, INTERPOLATION)
         check("exact, interpolated", whole(element, EXACT, (48,), interpolated), False)
         for half_step, offset in ((1.0, None), (1.0, 0), (1, None)):
-            coding = STEPS if isinstance(half_step, int) else QUANTIZED if offset is None else LOGARITHMIC
+            coding = coding_of(element, half_step, offset)
             good = coding == QUANTIZED and (element.kind, element.width) in LEAST_STEP
             check(f"coding {coding}, interpolated", craft.around(interpolated, (48,), element, half_step, 0, offset), good)
         # A plane's predictor, of exact integers in four dimensions.
@@ -334,6 +335,27 @@ def steps(plugin, tally, rng):
             turns += [int.from_bytes(rng.bytes(8), "little") for _ in range(48 - len(turns))]
             stream = craft.around(exact_bits(signed(turns, element.bits), 0, element.bits), (48,), element, bound, 0)
             read_by_both(dataset, tally, stream, f"codes of {element} in steps, bound {bound}")
+            tally.crafted += 1
+
+
+def decimals(plugin, tally, rng):
+    """Section 5.6: the divisor's limits, and codes whose quotients are rounded in all ways."""
+    craft = Craft(rng)
+    for name in EVERY_TYPE:
+        element = Element(name)
+        if DECIMAL not in element.codings:
+            continue
+        dataset = plugin.dataset((48,), (48,), element, LOSSLESS)
+        plane = exact_bits(range(48), 0)
+        for divisor in (0, 1, 2, 10**7, (1 << 53) - 1, 1 << 53, (1 << 53) + 1, 0x4059000000000000, 1 << 63, (1 << 64) - 1):
+            stream = craft.around(plane, (48,), element, divisor, 0)
+            verdict(dataset, tally, stream, f"decimals of {element}, divisor {divisor}", 1 <= divisor <= 1 << 53)
+        half = 1 << (element.bits - 1)
+        for divisor in (1, 3, 10, 100, 10**4, 10**7, 2**40 + 1, (1 << 53) - 1, 1 << 53, int(rng.integers(1, 1 << 53))):
+            turns = [side + by for side in (0, half, half // 2, divisor, -divisor, 1 << 24, 1 << 53) for by in (-2, -1, 0, 1, 2)]
+            turns += [int.from_bytes(rng.bytes(8), "little") >> int(rng.integers(64)) for _ in range(48 - len(turns))]
+            stream = craft.around(exact_bits(signed(turns, element.bits), 0, element.bits), (48,), element, divisor, 0)
+            read_by_both(dataset, tally, stream, f"codes of {element} over {divisor}")
             tally.crafted += 1
 
 

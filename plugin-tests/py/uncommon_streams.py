@@ -100,7 +100,7 @@ def differences(codes, extents, axes, bits):
 
 def uncommon_streams():
     """Name, what it is, and the stream of each."""
-    for streams in (exact_ends, steps, quantized, logarithmic, stored_and_constant, interpolated, exceptions, coded_in_tokens, in_bit_planes):
+    for streams in (exact_ends, steps, quantized, logarithmic, decimals, stored_and_constant, interpolated, exceptions, coded_in_tokens, in_bit_planes):
         yield from streams()
 
 
@@ -249,6 +249,59 @@ def with_other_terms(step, low, high, bits):
         sums += differ[len(differ) // 2 :][:1]
     assert len(sums) > 12
     return sums
+
+
+def decimals():
+    """Section 5.6."""
+    greatest = 2**53
+    edge, wide = (31, 63)
+    for name, kind, divisor, codes, about in (
+        ("divisor_1", "<f4", 1, [*both(range(12)), *ends_of(edge)], "whole numbers, and the code 0 is +0"),
+        ("thirds", ">f4", 3, both(range(1, 25)), "a divisor of 3, which no decimals have"),
+        ("hundredths", "<f8", 100, [*both(range(1, 20)), *ends_of(wide)], "hundredths, some of which a product with 0.01 misses"),
+        ("wide_codes", ">f8", 10**7, [sign * (greatest + by) for sign in (1, -1) for by in range(-4, 8)], "codes above 2^53, which binary64 rounds first"),
+        ("divisor_greatest", "<f4", greatest, [*both(range(8)), *ends_of(edge)], "the greatest divisor"),
+        ("divisor_greatest", ">f8", greatest, [*both(range(8)), *ends_of(wide)], "the greatest divisor"),
+        ("divisor_odd", "<f8", greatest - 1, [*both(range(8)), *ends_of(wide)], "the greatest odd divisor"),
+        ("subnormal", "<f2", 10**7, both(range(1, 600, 25)), "values that are subnormal, or 0 with a sign"),
+        ("vanishing", ">f2", greatest, both(range(8)), "all values are 0, with signs"),
+        ("infinity", "<f2", 10, both(range(655150, 655250, 4)), "the type's greatest values and infinity"),
+        ("hundredths", "<bfloat16", 100, both(range(1, 25)), "hundredths"),
+        ("once", "<f2", 2**30, beside_halves(2**30, 2**20), "values beside halves, which only rounding from binary64 directly gets right"),
+        ("once", ">bfloat16", 2**30, beside_halves(2**30, 2**23), "values beside halves, which only rounding from binary64 directly gets right"),
+    ):
+        element = Element(kind)
+        codes = signed(codes, element.bits)
+        yield f"decimal_{name}_{type_name(element)}", f"decimal: {about}", CRAFT.around(tokens(behind_zeros(codes, 480)), (480,), element, divisor, 0)
+    for kind, bits in (("<f4", 24), (">f2", 3), ("<bfloat16", 8)):
+        element = Element(kind)
+        for number in range(2):
+            code, divisor = beside_half(bits, number)
+            about = "a quotient that binary64 rounds to the half between two values, which rounds to even"
+            plane = tokens(behind_zeros([code, -code], 480))
+            yield f"decimal_twice_{type_name(element)}_{number}", f"decimal: {about}", CRAFT.around(plane, (480,), element, divisor, 0)
+
+
+def ends_of(top):
+    """Codes at both ends of their width."""
+    return [2**top - 1, 2**top - 2, -(2**top), 1 - 2**top]
+
+
+def beside_half(bits, number):
+    """Code and divisor whose quotient is not the middle between two values of `bits` significant bits, but is rounded to it in binary64: rounded to the
+    type at once, it would be another value. Subnormal values of binary16 have so few bits."""
+    for code in range(2**31 - 1, 2**30, -2):
+        middle = 2**bits + 1 + 2 * number  # the odd number that is the middle times a power of two; its half is rounded to even
+        shift = (middle << 53).bit_length() - code.bit_length() - 1
+        divisor = ((code << shift) + middle // 2) // middle
+        if divisor > 2**53:
+            divisor = ((code << shift - 1) + middle // 2) // middle
+            shift -= 1
+        above = code << shift > middle * divisor
+        rounds_up = (middle >> 1) % 2 == 1
+        if code << shift != middle * divisor and code / divisor == math.ldexp(middle, -shift) and above != rounds_up:
+            return code, divisor
+    raise AssertionError(bits)
 
 
 def stored_and_constant():

@@ -176,6 +176,8 @@ def test_a_stream_is_described() -> None:
     assert describe(compress(np.full(9, 7), Quire(abs=1)))[:5] == ("constant", "i8", "little", (9,), None)
     assert describe(compress(values, Quire(pwrel=1e-3))).coding == "logarithmic"
     assert describe(compress(field("i4"), Quire(abs=2))).coding == "steps"
+    decimals = describe(compress(values.astype("f8").round(2), Quire(lossless=True)))
+    assert (decimals.coding, decimals.half_step) == ("decimal", None)
     values[0] = np.where(values[0] > 0, values[0], np.nan)
     found = describe(compress(values, Quire(abs=1e-3)))
     gaps = int(np.isnan(values).sum())

@@ -20,7 +20,7 @@
 
 #define TRY(call) do { const char *fault_ = (call); if (fault_ != NULL) return fault_; } while (0)
 
-enum { STORED, CONSTANT, QUANTIZED, EXACT, STEPS, LOGARITHMIC };  /* codings (§2) */
+enum { STORED, CONSTANT, QUANTIZED, EXACT, STEPS, LOGARITHMIC, DECIMAL };  /* codings (§2) */
 enum { BINARY32 = 0, BINARY64 = 1 };                              /* the value types (§3) that have a fine grid */
 enum { PAIRS_OF_BINARY32 = 12, PAIRS_OF_BINARY64 = 13 };          /* value types (§3) */
 enum { SYMBOLS = 106, LONGEST_CODE = 12 };                        /* of a book (§7, §8) */
@@ -249,9 +249,9 @@ static const char *restore_left_out_extent(quire_chunk *chunk, unsigned left_out
 static const char *check_coding(const quire_chunk *chunk)
 {
     int floating = types[type_of_values(chunk)].exponent_bits > 0;
-    if (chunk->coding > LOGARITHMIC)
+    if (chunk->coding > DECIMAL)
         return "the coding is reserved";
-    if ((chunk->coding == QUANTIZED || chunk->coding == LOGARITHMIC) && !floating)
+    if ((chunk->coding == QUANTIZED || chunk->coding == LOGARITHMIC || chunk->coding == DECIMAL) && !floating)
         return "the coding is for floating-point types only";
     if (chunk->coding == STEPS && floating)
         return "the coding is for integers only";
@@ -921,6 +921,7 @@ typedef struct {
     double step;            /* quantized, logarithmic */
     uint64_t integer_step;  /* steps */
     uint64_t offset;        /* logarithmic */
+    uint64_t divisor;       /* decimal */
 } Grid;
 
 /* The bits of a binary64 that is rounded to a floating-point type: half to even, to infinity beyond the range. They are
@@ -1035,6 +1036,13 @@ static uint64_t value_of_logarithm(const Grid *grid, uint64_t code)
     return round_to_type(c < 0 ? -value : value, grid->type);
 }
 
+/* §5.6 */
+static uint64_t value_of_decimal(const Grid *grid, uint64_t code)
+{
+    double quotient = (double)as_signed(code, grid->type->width) / (double)grid->divisor;
+    return round_to_type(quotient, grid->type);
+}
+
 static uint64_t value_of_integer(const Grid *grid, const Plane *plane, size_t index)
 {
     uint64_t integer = get(plane, index);
@@ -1044,6 +1052,7 @@ static uint64_t value_of_integer(const Grid *grid, const Plane *plane, size_t in
     case QUANTIZED: return value_of_difference_grid(grid, integer);
     case STEPS: return value_of_steps(grid, integer);
     case LOGARITHMIC: return value_of_logarithm(grid, integer);
+    case DECIMAL: return value_of_decimal(grid, integer);
     default: return value_of_exact_code(grid, integer);
     }
 }
@@ -1081,10 +1090,20 @@ static const char *read_bound(Cursor *cursor, Grid *grid)
     return NULL;
 }
 
+static const char *read_divisor(Cursor *cursor, Grid *grid)
+{
+    TRY(take_number(cursor, 8, &grid->divisor));
+    if (grid->divisor < 1 || grid->divisor > (uint64_t)1 << 53)
+        return "the divisor of decimals is 0 or too great";
+    return NULL;
+}
+
 static const char *read_grid(Cursor *cursor, Grid *grid)
 {
     if (grid->chunk->coding == STEPS)
         return read_bound(cursor, grid);
+    if (grid->chunk->coding == DECIMAL)
+        return read_divisor(cursor, grid);
     TRY(read_half_step(cursor, grid));
     return grid->chunk->coding == LOGARITHMIC ? take_number(cursor, 8, &grid->offset) : NULL;
 }

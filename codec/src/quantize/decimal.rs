@@ -1,139 +1,343 @@
-//! Finds the decimal lattice of a chunk (FORMAT.md §11.1): the multiples of 0.01 for values that were rounded to two decimals.
+//! Stage 1 for the exact bits of decimals (FORMAT.md §5.6): values → whole numbers over a common divisor, and back.
 //!
-//! No power of two divides such values, so they have no lattice of [`crate::quantize::lattice`]. But a code times 0.01, rounded to the type, gives back the bits
-//! of most of them in binary64, and of all in narrower types. The codes are small, where the bits of the values differ in all digits.
+//! No power of two divides values that were rounded to two decimals, so that they have no lattice ([`crate::quantize::lattice`]): their bits differ in all
+//! digits. But a code divided by 100 has the bits of each of them. A quotient of whole numbers is rounded once, as a decimal is when it is parsed; a product with
+//! 0.01, which is no binary fraction, would be rounded twice and miss many of them.
+
+pub(crate) mod divisor;
+#[cfg(test)]
+mod plain;
 
 use crate::layout::ByteOrder;
+use crate::number::integer::Integer;
+use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
-use crate::quantize::lattice;
-use crate::quantize::linear::quantize_one;
-use crate::quantize::quantizer::Quantizer;
+use crate::quantize::bitmap::Bitmap;
+use crate::simd::vectorized;
 
-/// The steps that are tried, the greatest first.
-const STEPS: [f64; 27] = [
-    50.0, 20.0, 10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 5e-3, 2e-3, 1e-3, 5e-4, 2e-4, 1e-4, 5e-5, 2e-5, 1e-5, 5e-6,
-    2e-6, 1e-6, 5e-7, 2e-7, 1e-7,
-];
-/// Number of values of a chunk on which the steps are tried.
-const SAMPLE: usize = 128;
-/// Distance of two sampled values, in 2^-32 of the chunk, modulo the chunk: the golden ratio, so that no row length makes all of them values of one column.
-const SAMPLE_STRIDE: u32 = 0x9e37_79b9;
-/// Fewest sampled values that a step must restore.
-const LEAST_RESTORED: usize = 32;
-/// A step must restore this share of the sampled values that count, in eighths. A half of the multiples of any step are multiples of twice that step.
-const LEAST_EIGHTHS_RESTORED: usize = 5;
-/// Of the steps that restore the most values, or at most 1 / this fewer, the greatest is taken.
-const SLACK_DIVISOR: usize = 16;
-/// A value counts for a step if its code is below 1 / this of [`Value::SAFE_CODE_LIMIT`]. Larger codes restore values that are no multiples by chance.
-const CHANCE: f64 = 8.0;
+/// Values that are quantized or restored together.
+const VALUES_PER_GROUP: usize = 64;
+/// binary32 holds all whole numbers up to this.
+const F32_WHOLE_NUMBERS: f64 = 16_777_216.0; // 2^24
 
-/// The grid of the decimal step that restores the bits of most values, if a sample shows one. On it -0 is an exception. `spacing` is that of the lattice of
-/// [`lattice::exact_spacing`]: a step must be greater to be of use.
-pub(crate) fn exact_grid<V: Value>(chunk: &[u8], order: ByteOrder, spacing: Option<f64>) -> Option<Quantizer> {
-    let step = sampled_step::<V>(chunk, order).filter(|&step| spacing.is_none_or(|spacing| spacing < step))?;
-    // The kernels would take the wider lattice.
-    if spacing.is_none() && lattice::spacing::<V>(chunk, order, step, None).is_some() {
-        return None;
-    }
-    let negative_zero = V::round_from(-0.0);
-    let has_negative_zero =
-        (0..chunk.len() / V::SIZE).any(|index| V::read(chunk, index, order).to_bits() == negative_zero.to_bits());
-    Some(Quantizer::exact(step).with_fill(has_negative_zero.then(|| negative_zero.to_bits_i64())))
+/// Whole numbers over a divisor. All values on this grid are exact; others are exceptions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Decimal {
+    /// A whole number.
+    divisor: f64,
 }
 
-/// The greatest of the steps that restore about the most values of a sample.
-fn sampled_step<V: Value>(chunk: &[u8], order: ByteOrder) -> Option<f64> {
-    let count = chunk.len() / V::SIZE;
-    let sampled = count.min(SAMPLE);
-    let mut values = [V::default(); SAMPLE];
-    for (number, value) in (0..).zip(&mut values[..sampled]) {
-        let fraction = SAMPLE_STRIDE.wrapping_mul(number);
-        *value = V::read(chunk, ((u128::from(fraction) * count as u128) >> 32) as usize, order);
+impl Decimal {
+    /// The greatest divisor: f64 holds all whole numbers up to it.
+    pub const MAX_DIVISOR: u64 = 1 << 53;
+
+    /// The grid of a divisor; `None` if it is not from 1 to [`Decimal::MAX_DIVISOR`].
+    #[must_use]
+    pub fn new(divisor: u64) -> Option<Self> {
+        (1..=Self::MAX_DIVISOR).contains(&divisor).then_some(Self { divisor: divisor as f64 })
     }
-    let restored = STEPS.map(|step| restored(&values[..sampled], step));
-    let most = restored.into_iter().max().filter(|&most| most >= LEAST_RESTORED)?;
-    let enough = most - most / SLACK_DIVISOR;
-    STEPS.into_iter().zip(restored).find(|&(_, restored)| restored >= enough).map(|(step, _)| step)
+
+    /// The divisor.
+    #[must_use]
+    pub fn divisor(&self) -> u64 {
+        self.divisor as u64
+    }
+
+    /// Distance of two neighbours on the grid, in the data's unit, rounded.
+    #[must_use]
+    pub fn step(&self) -> f64 {
+        1.0 / self.divisor
+    }
+
+    /// The value of a code.
+    #[inline(always)]
+    fn value<V: Value>(&self, code: f64) -> V {
+        V::round_from(code / self.divisor)
+    }
+
+    /// The nearest code of a value in the mantissa of a sum, and whether it gives the value's bits back. False for -0, whose code is 0.
+    #[inline(always)]
+    fn nearest<V: Value>(&self, value: V) -> (f64, bool) {
+        let sum = value.to_f64() * self.divisor + ROUNDING;
+        let code = sum - ROUNDING;
+        // The code of a NaN is a NaN, which may give these bits back but is not below the limit.
+        (sum, (code.abs() < V::CODE_LIMIT) & (self.value::<V>(code).to_bits() == value.to_bits()))
+    }
+
+    /// The code of a value, or `None` for an exception.
+    #[inline]
+    pub(crate) fn code<V: Value>(&self, value: V) -> Option<V::Code> {
+        let (sum, is_restored) = self.nearest(value);
+        is_restored.then(|| V::code_from_sum(sum))
+    }
+
+    /// Writes the codes of a group of values. Returns a bit for each value, the first one's lowest, that is 1 for an exception.
+    #[inline(always)]
+    fn code_group<V: Value>(&self, values: &[V; VALUES_PER_GROUP], codes: &mut [V::Code; VALUES_PER_GROUP]) -> u64 {
+        let mut restored = [false; VALUES_PER_GROUP];
+        for ((&value, code), restored) in values.iter().zip(codes).zip(&mut restored) {
+            let (sum, is_restored) = self.nearest(value);
+            (*code, *restored) = (V::code_from_sum(sum), is_restored);
+        }
+        if restored == [true; VALUES_PER_GROUP] {
+            return 0;
+        }
+        restored.iter().rev().fold(0, |bits, &is_restored| bits << 1 | u64::from(!is_restored))
+    }
 }
 
-/// Number of sampled values that a step restores; 0 if it restores too small a share of those that count. Zeros do not count: every step restores them.
-fn restored<V: Value>(sample: &[V], step: f64) -> usize {
-    let quantizer = Quantizer::exact(step);
-    let (mut counted, mut missed) = (0, 0);
-    for &value in sample {
-        let steps = (value.to_f64() * quantizer.inverse_step()).abs();
-        // False for NaN.
-        if steps > 0.0 && steps < V::SAFE_CODE_LIMIT / CHANCE {
-            counted += 1;
-            missed += usize::from(quantize_one(value, &quantizer).is_none());
-            if 8 * missed > (8 - LEAST_EIGHTHS_RESTORED) * sample.len() {
-                return 0;
-            }
+/// Quantizes the values of a chunk: writes a code for each value, and sets a bit of `exceptions`, which is all zeros before, for each exception.
+pub fn quantize<V: Value>(chunk: &[u8], order: ByteOrder, grid: &Decimal, codes: &mut [V::Code], exceptions: &mut Bitmap) {
+    vectorized(
+        #[inline(always)]
+        || quantize_groups::<V>(chunk, order, grid, codes, exceptions),
+    );
+}
+
+#[inline(always)]
+fn quantize_groups<V: Value>(chunk: &[u8], order: ByteOrder, grid: &Decimal, codes: &mut [V::Code], exceptions: &mut Bitmap) {
+    for (group, (codes, bytes)) in codes.chunks_mut(VALUES_PER_GROUP).zip(chunk.chunks(VALUES_PER_GROUP * V::SIZE)).enumerate() {
+        // The last group is filled up with zeros, which are no exceptions.
+        let mut values = [V::default(); VALUES_PER_GROUP];
+        V::read_all(bytes, order, &mut values);
+        let mut of_group = [V::Code::default(); VALUES_PER_GROUP];
+        let exceptions_of_group = grid.code_group(&values, &mut of_group);
+        codes.copy_from_slice(&of_group[..codes.len()]);
+        if exceptions_of_group != 0 {
+            exceptions.set_word(group, exceptions_of_group);
         }
     }
-    if 8 * (counted - missed) < LEAST_EIGHTHS_RESTORED * counted { 0 } else { counted - missed }
+}
+
+/// Restores the values of a chunk from their codes, which may be integers of any type. Exceptions are overwritten afterwards.
+pub fn restore<V: Value, C: Integer>(codes: &[C], grid: &Decimal, order: ByteOrder, chunk: &mut [u8]) {
+    vectorized(
+        #[inline(always)]
+        || restore_values::<V, C>(codes, grid, order, chunk),
+    );
+}
+
+#[inline(always)]
+fn restore_values<V: Value, C: Integer>(codes: &[C], grid: &Decimal, order: ByteOrder, chunk: &mut [u8]) {
+    if V::as_f32(&[]).is_some() && size_of::<C>() == size_of::<i32>() && grid.divisor < F32_WHOLE_NUMBERS {
+        return restore_f32::<V, C>(codes, grid, order, chunk);
+    }
+    V::write_all(
+        codes,
+        #[inline(always)]
+        |code| grid.value::<V>(code.to_f64()),
+        order,
+        chunk,
+    );
+}
+
+/// [`restore_values`] for values of type `f32`. A group whose codes are small is divided in binary32, in half the time.
+///
+/// Both quotients are equal. One that is no midpoint of two values of binary32 is farther than 2^-49 of it from any: the midpoint has 25 bits, and the divisor
+/// 24. The quotient in binary64 is off by 2^-53 of it at most, so that both quotients round to one side. A midpoint needs a code of 2^24 or more.
+#[inline(always)]
+fn restore_f32<V: Value, C: Integer>(codes: &[C], grid: &Decimal, order: ByteOrder, chunk: &mut [u8]) {
+    let divisor = grid.divisor as f32;
+    for (codes, bytes) in codes.chunks(VALUES_PER_GROUP).zip(chunk.chunks_mut(VALUES_PER_GROUP * V::SIZE)) {
+        let magnitude_bits = codes.iter().map(|code| code.to_i64() as i32).fold(0, |bits, code| bits | code ^ code >> 31);
+        if magnitude_bits < F32_WHOLE_NUMBERS as i32 {
+            V::write_all(
+                codes,
+                #[inline(always)]
+                |code| {
+                    let quotient = code.to_i64() as i32 as f32 / divisor;
+                    V::from_bits(V::Code::from_i64(i64::from(quotient.to_bits().cast_signed())))
+                },
+                order,
+                bytes,
+            );
+        } else {
+            V::write_all(
+                codes,
+                #[inline(always)]
+                |code| grid.value::<V>(code.to_f64()),
+                order,
+                bytes,
+            );
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::plain::Plain;
     use super::*;
+    use crate::number::element::Element;
+    use crate::number::small_float::{BFloat16, Binary16};
 
-    fn grid_of<V: Value>(values: &[f64]) -> Option<Quantizer> {
-        let mut chunk = vec![0; values.len() * V::SIZE];
-        V::write_all(values, V::round_from, ByteOrder::Big, &mut chunk);
-        exact_grid::<V>(&chunk, ByteOrder::Big, lattice::exact_spacing::<V>(&chunk, ByteOrder::Big))
-    }
+    const DIVISORS: [u64; 9] = [1, 3, 10, 100, 20_000, 10_000_000, 1_000_000_007, (1 << 53) - 1, 1 << 53];
 
-    fn steps_of(values: &[f64]) -> [Option<f64>; 2] {
-        [grid_of::<f32>(values), grid_of::<f64>(values)].map(|grid| grid.map(|grid| grid.step()))
-    }
-
-    /// Decimals: whole numbers without a pattern, over `inverse`.
-    fn decimals(inverse: f64) -> Vec<f64> {
-        (0..1000).map(|index| f64::from(index * index % 1009 - 400) / inverse).collect()
-    }
-
-    #[test]
-    fn decimals_have_their_step() {
-        assert_eq!(steps_of(&decimals(1e2)), [Some(0.01); 2]);
-        assert_eq!(steps_of(&decimals(1e3)), [Some(1e-3); 2]);
-        // In binary64 0.05 restores 65 % of its multiples, and 0.01 restores 86 % of them.
-        assert_eq!(steps_of(&decimals(20.0)), [Some(0.05), Some(0.01)]);
-        assert_eq!(steps_of(&decimals(0.1)), [Some(10.0); 2]);
-    }
-
-    #[test]
-    fn other_values_have_none() {
-        let irrational: Vec<f64> = (1..1000).map(|index| f64::from(index).sqrt() * 100.0).collect();
-        assert_eq!(steps_of(&irrational), [None; 2]);
-        assert_eq!(steps_of(&decimals(1e2)[..LEAST_RESTORED - 1]), [None; 2], "too few");
-        for same in [0.0, -0.0, f64::NAN, f64::INFINITY, 1e35] {
-            assert_eq!(steps_of(&[same; 1000]), [None; 2], "{same}");
+    fn random() -> impl FnMut() -> u64 {
+        let mut state = 1u64;
+        move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state
         }
-        assert_eq!(steps_of(&[]), [None; 2]);
-        let fours: Vec<f64> = decimals(0.25);
-        assert_eq!(steps_of(&fours), [None; 2], "2 divides all, but so does a wider power of two");
     }
 
     #[test]
-    fn values_that_are_no_decimals_do_not_count_where_they_are_rare() {
-        let mut values = decimals(1e2);
-        values.iter_mut().step_by(3).for_each(|value| *value = 1e34);
-        values.iter_mut().skip(1).step_by(4).for_each(|value| *value = f64::NAN);
-        values.iter_mut().skip(2).step_by(9).for_each(|value| *value *= 1.003_173_1);
-        assert_eq!(steps_of(&values), [Some(0.01); 2]);
-        assert!(grid_of::<f32>(&values).unwrap().fill().is_none());
-        values[17] = -0.0;
-        assert_eq!(grid_of::<f32>(&values).unwrap().fill(), Some(i64::from(i32::MIN)), "-0 is an exception");
+    fn divisors_are_whole_numbers_that_binary64_holds() {
+        for divisor in DIVISORS {
+            assert_eq!(Decimal::new(divisor).map(|grid| grid.divisor()), Some(divisor));
+        }
+        for divisor in [0, (1 << 53) + 1, u64::MAX] {
+            assert_eq!(Decimal::new(divisor), None);
+        }
+    }
+
+    /// Compares a chunk's codes, exceptions and restored values with the plain ones, as vector code and as code for any CPU.
+    fn compare<V: Value + std::fmt::Debug>(values: &[V], divisor: u64, order: ByteOrder) {
+        let (len, grid, plain) = (values.len(), Decimal::new(divisor).unwrap(), Plain { divisor });
+        let mut chunk = vec![0; len * V::SIZE];
+        V::write_all(values, |value| value, order, &mut chunk);
+        for is_vectorized in [true, false] {
+            let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::default());
+            exceptions.clear(len).unwrap();
+            let mut restored = vec![0; chunk.len()];
+            if is_vectorized {
+                quantize::<V>(&chunk, order, &grid, &mut codes, &mut exceptions);
+                restore::<V, _>(&codes, &grid, order, &mut restored);
+            } else {
+                quantize_groups::<V>(&chunk, order, &grid, &mut codes, &mut exceptions);
+                restore_values::<V, _>(&codes, &grid, order, &mut restored);
+            }
+            let exceptions: Vec<usize> = exceptions.indices().collect();
+            for (index, &value) in values.iter().enumerate() {
+                let name = format!("quantize/decimal: {:e} of {len} values over {divisor}", value.to_f64());
+                let found = (!exceptions.contains(&index)).then_some(codes[index].to_i64());
+                assert_eq!(found, plain.code(value), "{name}");
+                assert_eq!(grid.code(value).map(Integer::to_i64), found, "{name}, alone");
+                let restored = V::read(&restored, index, order).to_bits();
+                assert!(restored == plain.value::<V>(codes[index].to_i64()).to_bits(), "{name}, restored");
+                assert!(found.is_none() || restored == value.to_bits(), "{name}: other bits");
+            }
+        }
+    }
+
+    fn check<V: Value + std::fmt::Debug>() {
+        let mut random = random();
+        let limit = V::CODE_LIMIT;
+        for (divisor, len) in DIVISORS.into_iter().flat_map(|divisor| [1, 7, 63, 64, 65, 131, 640].map(|len| (divisor, len))) {
+            for largest in [100.0, 1e5, limit] {
+                let values: Vec<V> = (0..len)
+                    .map(|_| {
+                        let bits = random();
+                        let unit = (bits >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
+                        let edges = [f64::NAN, f64::INFINITY, 0.0, 5e-324, 1e-310, f64::MIN_POSITIVE, f64::MAX, 1e-40, unit];
+                        // The greatest code, and the least that is none.
+                        let ends = [limit - 1.0, limit, limit + 1.0, 2.0 * limit].map(|code| code / divisor as f64);
+                        V::round_from(match (bits >> 33) % 40 {
+                            rare @ 0..9 => edges[rare as usize].copysign(unit),
+                            rare @ 9..13 => ends[rare as usize - 9].copysign(unit),
+                            13 => return V::from_bits(V::Code::from_i64(random().cast_signed())),
+                            14 => return V::from_bits(V::Code::from_i64((bits >> 40).cast_signed() % 3 + 1)),
+                            _ => (unit * largest).trunc() / divisor as f64,
+                        })
+                    })
+                    .collect();
+                for order in [ByteOrder::Little, ByteOrder::Big] {
+                    compare(&values, divisor, order);
+                }
+            }
+        }
+        compare::<V>(&[], 10, ByteOrder::Little);
     }
 
     #[test]
-    fn all_decimals_of_binary32_are_restored() {
-        for step in STEPS {
-            let grid = Quantizer::exact(step);
-            for code in (0..1 << 19).step_by(37) {
-                let value = (f64::from(code) * step) as f32;
-                assert_eq!(quantize_one(value, &grid), Some(code), "{code} times {step}");
+    fn chunks_are_quantized_by_the_plain_definition() {
+        check::<f32>();
+        check::<f64>();
+        check::<Binary16>();
+        check::<BFloat16>();
+    }
+
+    /// Decoders get codes of any integers, also such as no encoder writes.
+    #[test]
+    fn values_are_restored_by_the_plain_definition() {
+        fn check<V: Value, C: Integer>() {
+            let mut random = random();
+            for (divisor, len) in DIVISORS.into_iter().flat_map(|divisor| (0..70).map(move |len| (divisor, len))) {
+                for order in [ByteOrder::Little, ByteOrder::Big] {
+                    let codes: Vec<C> = (0..len).map(|_| C::from_i64(random().cast_signed() >> (random() >> 58))).collect();
+                    let mut chunk = vec![0; len * V::SIZE];
+                    restore::<V, C>(&codes, &Decimal::new(divisor).unwrap(), order, &mut chunk);
+                    for (index, code) in codes.iter().map(|code| code.to_i64()).enumerate() {
+                        let (found, expected) = (V::read(&chunk, index, order), Plain { divisor }.value::<V>(code));
+                        assert!(found.to_bits() == expected.to_bits(), "quantize/decimal: {code} over {divisor} restored");
+                    }
+                }
+            }
+        }
+        check::<f32, i32>();
+        check::<f32, i16>();
+        check::<f64, i64>();
+        check::<f64, i32>();
+        check::<Binary16, i32>();
+        check::<BFloat16, i32>();
+    }
+
+    /// Codes at the limit of the division in binary32, and quotients that are midpoints of two values of binary32 or next to one.
+    #[test]
+    fn quotients_in_binary32_are_those_of_binary64() {
+        let limit = F32_WHOLE_NUMBERS as i64;
+        for divisor in [1, 2, 3, 5, 10, 64, 1000, 10_000_000, limit as u64 - 1, limit as u64, limit as u64 + 1] {
+            let (grid, plain) = (Decimal::new(divisor).unwrap(), Plain { divisor });
+            let near_half = |index: i64| (limit + 2 * index + 1) * divisor as i64 / (2 << divisor.ilog2()) + index % 3 - 1;
+            for last in [1, limit - 1, limit, limit + 1, limit + 2, i64::from(i32::MAX), i64::from(i32::MIN)] {
+                // The last code of a group decides how the group is divided.
+                let codes: Vec<i32> =
+                    (0..640).map(|index| if index % 32 == 31 { last } else { near_half(index % 320) } as i32).collect();
+                let codes: Vec<i32> = codes.into_iter().flat_map(|code| [code, code.wrapping_neg()]).collect();
+                let mut chunk = vec![0; 4 * codes.len()];
+                restore::<f32, i32>(&codes, &grid, ByteOrder::Little, &mut chunk);
+                for (index, &code) in codes.iter().enumerate() {
+                    let found = f32::read(&chunk, index, ByteOrder::Little);
+                    assert_eq!(
+                        found.to_bits(),
+                        plain.value::<f32>(code.into()).to_bits(),
+                        "quantize/decimal: {code} over {divisor}"
+                    );
+                }
+            }
+        }
+        let mut random = random();
+        for _ in 0..200_000 {
+            let (code, divisor) = ((random() >> 40) as i64, random() >> (40 + random() % 20) | 1);
+            let quotient = code as f32 / divisor as f32;
+            assert_eq!(quotient.to_bits(), Plain { divisor }.value::<f32>(code).to_bits(), "{code} over {divisor}");
+        }
+    }
+
+    /// Values that were parsed have their code: no digit of a decimal of up to seven places is lost.
+    #[test]
+    fn parsed_decimals_are_restored() {
+        let mut random = random();
+        for places in 0..=7 {
+            let divisor = 10u64.pow(places);
+            let grid = Decimal::new(divisor).unwrap();
+            let check = |code: i64, bits_of_f32: bool| {
+                let (whole, part) = (code.unsigned_abs() / divisor, code.unsigned_abs() % divisor);
+                let sign = if code < 0 { "-" } else { "" };
+                let text = format!("{sign}{whole}.{part:0width$}", width = places as usize);
+                assert_eq!(grid.code(text.parse::<f64>().unwrap()), Some(code), "{text}");
+                if bits_of_f32 {
+                    let value: f32 = text.parse().unwrap();
+                    assert_eq!(grid.value::<f32>(code as f64).to_bits(), value.to_bits(), "{text}");
+                    // A binary32 holds six digits of any number.
+                    assert!(code.abs() > 999_999 || grid.code(value) == Some(code as i32), "{text}");
+                }
+            };
+            for code in (1..1_000_000).step_by(37).flat_map(|code| [code, -code]) {
+                check(code, true);
+            }
+            for _ in 0..20_000 {
+                check(random().cast_signed() >> 33 | 1, true);
+                check(random().cast_signed() >> 13 | 1, false);
             }
         }
     }

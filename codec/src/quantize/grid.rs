@@ -1,6 +1,11 @@
-//! The four kinds of grid by which a chunk's values become integers.
+//! The kinds of grid by which a chunk's values become integers.
 
+use crate::layout::ByteOrder;
+use crate::number::integer::Integer;
+use crate::number::value::Value;
+use crate::quantize::decimal::{self, Decimal};
 use crate::quantize::integer_steps::Steps;
+use crate::quantize::linear;
 use crate::quantize::logarithm::Logarithm;
 use crate::quantize::quantizer::Quantizer;
 
@@ -15,15 +20,34 @@ pub enum Grid {
     Steps(Steps),
     /// Even steps of the logarithm, for a point-wise relative bound (FORMAT.md §5.5).
     Logarithmic(Logarithm),
+    /// Whole numbers over a divisor, for the exact bits of decimals (FORMAT.md §5.6).
+    Decimal(Decimal),
+}
+
+/// A grid whose codes are decoded as integers of any width: most codes of f64 fit 32 bits.
+pub(crate) trait Restore {
+    /// Restores the values of a chunk from their codes. Exceptions are overwritten afterwards.
+    fn restore<V: Value, C: Integer>(&self, codes: &[C], order: ByteOrder, chunk: &mut [u8]);
+}
+
+impl Restore for Quantizer {
+    fn restore<V: Value, C: Integer>(&self, codes: &[C], order: ByteOrder, chunk: &mut [u8]) {
+        linear::restore::<V, C>(codes, self, order, chunk);
+    }
+}
+
+impl Restore for Decimal {
+    fn restore<V: Value, C: Integer>(&self, codes: &[C], order: ByteOrder, chunk: &mut [u8]) {
+        decimal::restore::<V, C>(codes, self, order, chunk);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::ByteOrder;
     use crate::number::element::Element;
     use crate::quantize::bitmap::Bitmap;
-    use crate::quantize::{integer_steps, linear, logarithm};
+    use crate::quantize::{integer_steps, logarithm};
 
     /// Quantizes values, restores them, and quantizes the restored values. Returns the codes of the first and of the second time.
     fn twice<V: Element>(
@@ -52,7 +76,15 @@ mod tests {
         let whole: Vec<i32> = (0..1000).map(|index| index * 77_777 - 30_000_000).collect();
         let integers = Steps::new::<i32>(1000, None);
         let logarithmic = Logarithm::for_chunk::<f64>(&bytes, little, 1e-3, None);
-        for grid in [Grid::Linear(Quantizer::new(0.05)), Grid::Exact, Grid::Steps(integers), Grid::Logarithmic(logarithmic)] {
+        let tenths: Vec<f64> = (0..1000).map(|index| f64::from(index * 77_777 - 30_000_000) / 10.0).collect();
+        let grids = [
+            Grid::Linear(Quantizer::new(0.05)),
+            Grid::Exact,
+            Grid::Steps(integers),
+            Grid::Logarithmic(logarithmic),
+            Grid::Decimal(Decimal::new(10).unwrap()),
+        ];
+        for grid in grids {
             let same = match grid {
                 Grid::Linear(quantizer) => {
                     let [first, second] = twice::<f64>(
@@ -78,6 +110,14 @@ mod tests {
                         |codes, chunk| logarithm::restore::<f64>(codes, &grid, little, chunk),
                     );
                     first == second && first[0] < 0 && first[998] > 0
+                }
+                Grid::Decimal(grid) => {
+                    let [first, second] = twice::<f64>(
+                        &tenths,
+                        |chunk, codes, exceptions| decimal::quantize::<f64>(chunk, little, &grid, codes, exceptions),
+                        |codes, chunk| decimal::restore::<f64, _>(codes, &grid, little, chunk),
+                    );
+                    first == second && first[0] == -30_000_000
                 }
             };
             assert!(same, "{grid:?}");

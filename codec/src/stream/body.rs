@@ -1,9 +1,10 @@
-//! The start of a body with a grid (FORMAT.md §4): half step or bound, offset, number of exceptions.
+//! The start of a body with a grid (FORMAT.md §4): half step, bound or divisor, offset, number of exceptions.
 
 use crate::config::is_absolute;
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Scalar};
 use crate::number::dispatch::{with_float, with_integer};
+use crate::quantize::decimal::Decimal;
 use crate::quantize::exceptions::index_len;
 use crate::quantize::grid::Grid;
 use crate::quantize::integer_steps::{IntegerElement, Steps};
@@ -24,15 +25,17 @@ impl Grid {
             Self::Exact => Coding::Exact,
             Self::Steps(_) => Coding::Steps,
             Self::Logarithmic(_) => Coding::Logarithmic,
+            Self::Decimal(_) => Coding::Decimal,
         }
     }
 
-    /// Appends half step or bound, and the offset of a logarithmic grid. `stream` has room for 16 bytes.
+    /// Appends half step, bound or divisor, and the offset of a logarithmic grid. `stream` has room for 16 bytes.
     pub(crate) fn write_to(&self, stream: &mut Vec<u8>) {
         match self {
             Self::Linear(quantizer) => stream.extend_from_slice(&quantizer.half_step().to_le_bytes()),
             Self::Exact => {}
             Self::Steps(steps) => stream.extend_from_slice(&steps.bound().to_le_bytes()),
+            Self::Decimal(grid) => stream.extend_from_slice(&grid.divisor().to_le_bytes()),
             Self::Logarithmic(grid) => {
                 stream.extend_from_slice(&grid.half_step().to_le_bytes());
                 stream.extend_from_slice(&grid.offset().to_le_bytes());
@@ -73,6 +76,7 @@ impl BodyHeader {
                 V => steps_of::<V>(take_u64()?)?,
                 else return Err(Error::corrupt(SECTION, format_args!("{scalar:?} has no steps")))
             )),
+            Coding::Decimal => Grid::Decimal(decimal_of(take_u64()?)?),
             Coding::Exact | Coding::Stored | Coding::Constant => return Ok(Self { grid: Grid::Exact, exceptions: 0, len: 0 }),
         };
         let elements = shape.elements();
@@ -104,6 +108,11 @@ fn bad_half_step(half_step: f64) -> Error {
     )
 }
 
+fn decimal_of(divisor: u64) -> Result<Decimal> {
+    Decimal::new(divisor)
+        .ok_or_else(|| Error::corrupt(SECTION, format_args!("its divisor is {divisor}, not 1 to {}", Decimal::MAX_DIVISOR)))
+}
+
 fn steps_of<V: IntegerElement>(bound: u64) -> Result<Steps> {
     if bound == 0 || bound > V::WIDEST {
         return Err(Error::corrupt(SECTION, format_args!("its bound is {bound}, not 1 to {}", V::WIDEST)));
@@ -131,6 +140,8 @@ mod tests {
             (Grid::Linear(Quantizer::new(f64::MIN_POSITIVE)), Scalar::F64, 12),
             (Grid::Logarithmic(Logarithm::new(1e-3, -77)), Scalar::F64, 20),
             (Grid::Steps(Steps::new::<i16>(3, None)), Scalar::I16, 12),
+            (Grid::Decimal(Decimal::new(1).unwrap()), Scalar::F16, 12),
+            (Grid::Decimal(Decimal::new(Decimal::MAX_DIVISOR).unwrap()), Scalar::F64, 12),
         ];
         for (grid, scalar, len) in grids {
             let mut bytes = Vec::with_capacity(16);
@@ -164,6 +175,9 @@ mod tests {
         for (scalar, bound) in [(Scalar::I8, 0), (Scalar::U32, 1 << 31), (Scalar::I64, 1 << 63), (Scalar::U64, u64::MAX)] {
             refused(Coding::Steps, scalar, &[bound, 0], "its bound is");
         }
+        for divisor in [0, (1 << 53) + 1, 100.0f64.to_bits(), u64::MAX] {
+            refused(Coding::Decimal, Scalar::F64, &[divisor, 0], "its divisor is");
+        }
         refused(Coding::Quantized, Scalar::F32, &[1.0f64.to_bits(), 11], "11 exceptions, the chunk has 10 values");
         refused(Coding::Quantized, Scalar::F32, &[1.0f64.to_bits(), u64::MAX], "exceptions");
     }
@@ -174,6 +188,7 @@ mod tests {
         assert!(of(Grid::Linear(Quantizer::new(0.5))).can_be_interpolated(Scalar::F32));
         assert!(!of(Grid::Linear(Quantizer::new(0.5))).can_be_interpolated(Scalar::I32));
         assert!(!of(Grid::Logarithmic(Logarithm::new(0.5, 0))).can_be_interpolated(Scalar::F32));
+        assert!(!of(Grid::Decimal(Decimal::new(10).unwrap())).can_be_interpolated(Scalar::F64));
         assert!(!of(Grid::Exact).can_be_interpolated(Scalar::F64));
     }
 }

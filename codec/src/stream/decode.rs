@@ -8,11 +8,12 @@ use crate::number::integer::Integer;
 use crate::number::patched16::Patched16;
 use crate::number::value::Value;
 use crate::predict::lorenzo;
+use crate::predict::predictor::InterpolationKind;
 use crate::quantize::exceptions::{List, most_listed, write_marked};
-use crate::quantize::grid::Grid;
+use crate::quantize::fine_grid::FineGrid;
+use crate::quantize::grid::{Grid, Restore};
 use crate::quantize::integer_steps::{self, IntegerElement};
-use crate::quantize::quantizer::Quantizer;
-use crate::quantize::{linear, logarithm};
+use crate::quantize::logarithm;
 use crate::simd::vectorized;
 use crate::stream::body::BodyHeader;
 use crate::stream::buffers::{Buffers, Shared};
@@ -41,38 +42,47 @@ impl<V: Value> Decoder<'_, '_, V> {
                 self.codes()?;
                 logarithm::restore::<V>(&self.buffers.codes, grid, layout.byte_order, self.chunk);
             }
-            Grid::Linear(quantizer) => self.linear(quantizer)?,
+            Grid::Linear(quantizer) => {
+                // Where there is no fine grid, the decoder of codes refuses the predictor of an interpolated plane.
+                match quantizer.fine::<V>().zip(plane::interpolation_kind(self.body, &layout.shape)) {
+                    Some((fine, kind)) => self.interpolated(&fine, kind)?,
+                    None => self.restored_codes(quantizer)?,
+                }
+            }
+            Grid::Decimal(grid) => self.restored_codes(grid)?,
             Grid::Exact | Grid::Steps(_) => unreachable!("exact ones are done, and steps are for integers"),
         }
         self.exceptions(&list)
     }
 
-    /// Decodes a chunk on the grid of an absolute bound or on a lattice, without its exceptions.
-    fn linear(&mut self, quantizer: &Quantizer) -> Result<()> {
+    /// Decodes an interpolated chunk, without its exceptions.
+    fn interpolated(&mut self, fine: &FineGrid<V>, kind: InterpolationKind) -> Result<()> {
+        let Self { shared, body, layout, chunk, .. } = self;
+        let Shared { plane, patched16, interpolation, .. } = &mut **shared;
+        resize(patched16, layout.shape.elements() as usize)?;
+        plane.decode_differences(body, patched16)?;
+        interpolation.inverse(&Patched16 { values: patched16, patches: plane.patches() }, layout, fine, kind, chunk)
+    }
+
+    /// Decodes the codes of a chunk and restores its values but the exceptions.
+    fn restored_codes(&mut self, grid: &impl Restore) -> Result<()> {
         let &Layout { byte_order: order, shape, .. } = self.layout;
-        let elements = shape.elements() as usize;
-        // Where there is no fine grid, `codes` refuses the predictor of an interpolated plane.
-        let fine = quantizer.fine::<V>().zip(plane::interpolation_kind(self.body, &shape));
         let is_wide = size_of::<V::Code>() > size_of::<i32>();
-        if fine.is_none() && !(is_wide && plane::mostly_fits_16_bits(self.body)) {
+        if !(is_wide && plane::mostly_fits_16_bits(self.body)) {
             self.codes()?;
-            linear::restore::<V, _>(&self.buffers.codes, quantizer, order, self.chunk);
+            grid.restore::<V, _>(&self.buffers.codes, order, self.chunk);
             return Ok(());
         }
         let Self { buffers, shared, body, layout, chunk, .. } = self;
-        let Shared { plane, patched16, residuals: codes32, interpolation, .. } = &mut **shared;
-        resize(patched16, elements)?;
-        if let Some((fine, kind)) = fine {
-            plane.decode_differences(body, patched16)?;
-            return interpolation.inverse(&Patched16 { values: patched16, patches: plane.patches() }, layout, &fine, kind, chunk);
-        }
+        let Shared { plane, patched16, residuals: codes32, .. } = &mut **shared;
+        resize(patched16, shape.elements() as usize)?;
         let axes = plane.decode_differences_along(body, &shape, patched16)?;
         let differences = Patched16 { values: patched16, patches: plane.patches() };
         // Most codes of f64 fit 32 bits.
         if differences.sums_fit() {
-            restore_patched16::<V, _>(&differences, axes, codes32, quantizer, layout, chunk)
+            restore_patched16::<V, _>(&differences, axes, codes32, grid, layout, chunk)
         } else {
-            restore_patched16::<V, _>(&differences, axes, &mut buffers.codes, quantizer, layout, chunk)
+            restore_patched16::<V, _>(&differences, axes, &mut buffers.codes, grid, layout, chunk)
         }
     }
 }
@@ -144,13 +154,13 @@ fn restore_patched16<V: Value, C: Integer>(
     differences: &Patched16<'_>,
     axes: Axes,
     codes: &mut Vec<C>,
-    quantizer: &Quantizer,
+    grid: &impl Restore,
     layout: &Layout,
     chunk: &mut [u8],
 ) -> Result<()> {
     resize(codes, layout.shape.elements() as usize)?;
     lorenzo::restore_patched16(differences, &layout.shape, axes, codes);
-    linear::restore::<V, _>(codes, quantizer, layout.byte_order, chunk);
+    grid.restore::<V, _>(codes, layout.byte_order, chunk);
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use crate::predict::predictor::Predictor;
 use crate::quantize::exceptions::{index_len, most_listed, predict_mask, write_list};
 use crate::quantize::grid::Grid;
 use crate::quantize::integer_steps::{self, IntegerElement};
-use crate::quantize::logarithm;
+use crate::quantize::{decimal, logarithm};
 use crate::simd::vectorized;
 use crate::stream::buffers::{Buffers, Shared};
 use crate::stream::header::Header;
@@ -41,6 +41,11 @@ impl<V: Value> Encoder<'_, V> {
             Grid::Logarithmic(logarithm) => {
                 quantized.clear(layout)?;
                 logarithm::quantize::<V>(chunk, layout.byte_order, logarithm, quantized.codes, quantized.exceptions);
+                quantized.fill_gaps(layout);
+            }
+            Grid::Decimal(grid) => {
+                quantized.clear(layout)?;
+                decimal::quantize::<V>(chunk, layout.byte_order, grid, quantized.codes, quantized.exceptions);
                 quantized.fill_gaps(layout);
             }
             Grid::Exact => {}

@@ -54,11 +54,14 @@ pub enum Coding {
     Steps,
     /// Rounded to a grid that is evenly spaced in the logarithm.
     Logarithmic,
+    /// Whole numbers over a common divisor.
+    Decimal,
 }
 
 impl Coding {
     /// All codings, in the order of their numbers in a stream.
-    const ALL: [Self; 6] = [Self::Stored, Self::Constant, Self::Quantized, Self::Exact, Self::Steps, Self::Logarithmic];
+    const ALL: [Self; 7] =
+        [Self::Stored, Self::Constant, Self::Quantized, Self::Exact, Self::Steps, Self::Logarithmic, Self::Decimal];
 
     /// The coding as a stream names it.
     #[must_use]
@@ -76,6 +79,7 @@ impl Coding {
             Self::Exact => "exact",
             Self::Steps => "steps",
             Self::Logarithmic => "logarithmic",
+            Self::Decimal => "decimal",
         }
     }
 
@@ -89,7 +93,7 @@ impl Coding {
     fn fits(self, scalar: Scalar) -> bool {
         match self {
             Self::Stored | Self::Constant | Self::Exact => true,
-            Self::Quantized | Self::Logarithmic => scalar.is_float(),
+            Self::Quantized | Self::Logarithmic | Self::Decimal => scalar.is_float(),
             Self::Steps => !scalar.is_float(),
         }
     }
@@ -342,7 +346,7 @@ mod tests {
                     assert_eq!(stream.len(), header.encoded_len());
                     assert!((HEADER_MIN_LEN..=HEADER_MAX_LEN).contains(&stream.len()) && stream.len().is_multiple_of(ALIGNMENT));
                     let read = Header::read_from(&stream);
-                    let is_for_floats = matches!(coding, Coding::Quantized | Coding::Logarithmic);
+                    let is_for_floats = matches!(coding, Coding::Quantized | Coding::Logarithmic | Coding::Decimal);
                     if if scalar.is_float() { coding == Coding::Steps } else { is_for_floats } {
                         assert!(read.unwrap_err().to_string().contains("is not for value type"), "{coding:?} of {scalar:?}");
                     } else if scalar.is_pair() && dims[0] % 2 == 1 {
@@ -421,7 +425,7 @@ mod tests {
             (VERSION_AT, &[0x87], "format version 0.7"),
             (VERSION_AT, &[0x96], "format version 1.6"),
             (TYPE_AT, &[14], "value type 14"),
-            (CODING_AT, &[0x16], "coding 6"),
+            (CODING_AT, &[0x17], "coding 7"),
             (CODING_AT, &[0x52], "the left-out extent of a quantized chunk of rank 2 is number 1"),
             (EXTENTS_AT, &[0x80, 0], "the last of the 2 bytes of an extent is 0"),
             (EXTENTS_AT + 1, &[0xff, 0x80, 0], "the last of the 3 bytes of an extent is 0"),

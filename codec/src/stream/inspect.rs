@@ -18,7 +18,7 @@ pub struct Description {
     /// Coding, type, byte order and shape.
     pub header: Header,
     /// Half the step of the grid: for an absolute bound the bound, for a lattice half its spacing, for steps of integers the bound, for a logarithmic grid half the
-    /// step of the binary logarithm. `None` for exact values.
+    /// step of the binary logarithm. `None` for exact values and decimals.
     pub half_step: Option<f64>,
     /// Values that the grid cannot hold, which are kept bit for bit.
     pub exceptions: u64,
@@ -74,7 +74,7 @@ impl Description {
             Grid::Linear(quantizer) => Some(quantizer.half_step()),
             Grid::Logarithmic(grid) => Some(grid.half_step()),
             Grid::Steps(steps) => Some(steps.bound() as f64),
-            Grid::Exact => None,
+            Grid::Exact | Grid::Decimal(_) => None,
         };
         let elements = header.layout.shape.elements();
         let planes = if body_header.exceptions > most_listed(elements) { 3 } else { 1 };

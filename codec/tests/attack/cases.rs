@@ -31,6 +31,9 @@ impl Case {
         let scale = Scale::any(&mut random, layout.scalar);
         let field = Field::any(&mut random, scale, &layout);
         let mut config = Config::new(error_bound(&mut random, &scale, layout.scalar)).ok()?;
+        if field.is_of_decimals() && random.below(2) == 0 {
+            config = config.with_bound(ErrorBound::Lossless);
+        }
         check_bound(&layout, &config).ok()?;
         config.coding = pick(&mut random, &[CodingPolicy::Auto, CodingPolicy::Huffman, CodingPolicy::Bitshuffle]);
         config.codebook =

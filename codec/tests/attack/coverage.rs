@@ -34,6 +34,7 @@ impl Coverage {
             Coding::Exact => "exact",
             Coding::Steps => "steps",
             Coding::Logarithmic => "logarithmic",
+            Coding::Decimal => "decimal",
         };
         let plane = found.planes.first();
         let row = (
@@ -76,6 +77,7 @@ impl Coverage {
                 rows.push((("steps", differences, code), |scalar| !scalar.is_float()));
                 rows.push((("logarithmic", differences, code), Scalar::is_float));
             }
+            rows.push((("decimal", "differences", code), Scalar::is_float));
             rows.push((("quantized", "interpolation", code), |scalar| matches!(scalar.of_values(), Scalar::F32 | Scalar::F64)));
         }
         let count = |row: Row, scalar: Scalar| self.streams.get(&row).map_or(0, |counts| counts[index(scalar)]);

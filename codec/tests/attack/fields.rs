@@ -106,8 +106,10 @@ enum Form {
     /// A sum of sines with a share of noise.
     Smooth(f64),
     Noise,
-    /// Integers or eighths.
+    /// Multiples of a number, such as integers or eighths.
     Lattice(f64),
+    /// Whole numbers over a divisor.
+    Decimal(f64),
     /// Few numbers in stretches.
     Stretches,
     MostlyZero,
@@ -133,7 +135,8 @@ impl Field {
         let form = match random.below(16) {
             0..9 => Form::Smooth(pick(random, &[0.0, 0.0, 1e-5, 1e-3, 0.1])),
             9 => Form::Noise,
-            10 | 11 => Form::Lattice(pick(random, &[1.0, 0.125, 2f64.powi(-4), 3.0, 10.0, 0.01])),
+            10 => Form::Lattice(pick(random, &[1.0, 0.125, 2f64.powi(-4), 3.0, 10.0, 0.01])),
+            11 => Form::Decimal(pick(random, &[10.0, 20.0, 100.0, 1e3, 1e4, 1e7])),
             12 => Form::Stretches,
             13 => Form::MostlyZero,
             14 => Form::Wide,
@@ -147,6 +150,11 @@ impl Field {
         Self { scalar: layout.scalar, scale, form, extents, sines }
     }
 
+    /// Whether values are whole numbers over a divisor.
+    pub(crate) fn is_of_decimals(&self) -> bool {
+        matches!(self.form, Form::Decimal(_))
+    }
+
     /// Bits of values, with another size.
     pub(crate) fn values(&self, random: &mut Random, size: f64) -> Vec<u64> {
         let phase = 6.0 * random.unit();
@@ -157,7 +165,7 @@ impl Field {
                 let share = match self.form {
                     Form::Smooth(noise) => self.smooth(index, phase) + noise * random.unit(),
                     Form::Noise => random.unit(),
-                    Form::Lattice(_) => self.smooth(index, phase) + 0.1 * random.unit(),
+                    Form::Lattice(_) | Form::Decimal(_) => self.smooth(index, phase) + 0.1 * random.unit(),
                     Form::Stretches => {
                         if random.below(20) == 0 {
                             last = random.unit();
@@ -173,9 +181,12 @@ impl Field {
                 let Scale { offset, size: of_scale, .. } = self.scale;
                 if self.scalar.is_float() {
                     let value = offset + share * (of_scale * size);
-                    let spacing = if let Form::Lattice(spacing) = self.form { spacing } else { 0.0 };
-                    let on_lattice = (value / spacing).round() * spacing;
-                    number(self.scalar, if spacing > 0.0 && on_lattice.is_finite() { on_lattice } else { value })
+                    let on_grid = match self.form {
+                        Form::Lattice(spacing) => (value / spacing).round() * spacing,
+                        Form::Decimal(divisor) => (value * divisor).round() / divisor,
+                        _ => value,
+                    };
+                    number(self.scalar, if on_grid.is_finite() { on_grid } else { value })
                 } else {
                     // The low bits count as well where the values are wide.
                     let low = if of_scale > 1e15 { i128::from(random.next() as u32) } else { 0 };

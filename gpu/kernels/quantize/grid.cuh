@@ -1,10 +1,11 @@
-// Grids other than those of an absolute bound (FORMAT.md §5.3 to §5.5). CPU: codec/src/quantize/grid.rs, codec/src/number/element.rs.
+// Grids other than those of an absolute bound (FORMAT.md §5.3 to §5.6). CPU: codec/src/quantize/grid.rs, codec/src/number/element.rs.
 //
 // One kernel in each direction serves all of these grids: their arithmetic takes little time beside reading and writing the values, and all threads
 // take one branch. Decoding is a pass of its own, so that the pass for an absolute bound needs no branch.
 #pragma once
 
 #include "../number/integer.cuh"
+#include "decimal.cuh"
 #include "integer_steps.cuh"
 #include "linear.cuh"
 #include "logarithm.cuh"
@@ -38,6 +39,9 @@ struct AnyCoder {
       case LOGARITHMIC:
         if constexpr (ValueType<V>::IS_FLOAT) return LogarithmicCoder<V>(*parameters)(bits, code);
         break;
+      case DECIMAL:
+        if constexpr (ValueType<V>::IS_FLOAT) return DecimalCoder<V>(*parameters)(bits, code);
+        break;
     }
     code = extended<V>(bits, parameters->kind);
     return true;
@@ -68,6 +72,9 @@ __device__ void restore_any(const DecodeJob& job) {
       case UNSIGNED_STEPS: bits = Bits(multiple_of<V, false>(code, parameters.extra)); break;
       case LOGARITHMIC:
         if constexpr (ValueType<V>::IS_FLOAT) bits = ValueType<V>::to_bits(logarithmic_value<V>(code, i64(parameters.extra), parameters.step));
+        break;
+      case DECIMAL:
+        if constexpr (ValueType<V>::IS_FLOAT) bits = ValueType<V>::to_bits(decimal_value<V>(double(code), double(parameters.extra)));
         break;
       case LINEAR:
         // Values as long as their codes have been written by the last sum.

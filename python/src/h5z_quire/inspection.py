@@ -34,7 +34,7 @@ class Plane(NamedTuple):
 class Description(NamedTuple):
     """What a stream says of itself."""
 
-    #: "stored", "constant", "quantized", "exact", "steps" or "logarithmic"
+    #: "stored", "constant", "quantized", "exact", "steps", "logarithmic" or "decimal"
     coding: str
     #: "f4", "f8", "f2", "bfloat16", "i1", "u1", ...; the digits are bytes
     value_type: str
@@ -42,7 +42,7 @@ class Description(NamedTuple):
     byte_order: str
     #: Slowest first; those of 1 are dropped, and slow ones folded together until four are left.
     extents: tuple[int, ...]
-    #: Half the step of the grid, in the data's own units; of binary logarithms if the coding is "logarithmic"; None for exact values.
+    #: Half the step of the grid, in the data's own units; of binary logarithms if the coding is "logarithmic"; None for exact values and decimals.
     half_step: float | None
     #: Values that are kept bit for bit beside the grid.
     exceptions: int

@@ -8,11 +8,10 @@ use crate::number::integer::Integer as _;
 use crate::number::value::Value;
 use crate::predict::predictor::Predictor;
 use crate::predict::quantized::Quantized;
-use crate::quantize::decimal;
+use crate::quantize::decimal::divisor;
 use crate::quantize::grid::Grid;
 use crate::quantize::integer_steps::{IntegerElement, Steps};
 use crate::quantize::lattice;
-use crate::quantize::linear::quantize_one;
 use crate::quantize::logarithm::{Logarithm, is_too_fine};
 use crate::quantize::quantizer::Quantizer;
 
@@ -53,13 +52,12 @@ pub(crate) fn for_floats<V: Value>(
                     best = (bits, Grid::Linear(Quantizer::exact(spacing)), axes);
                 }
             }
-            if let Some(decimal) = decimal::exact_grid::<V>(chunk, order, spacing) {
+            if let Some(decimal) = divisor::exact_grid::<V>(chunk, order, spacing) {
                 // An exception counts with the code of its bits, which is far from those of its neighbours.
-                let code =
-                    |value: V| quantize_one(value, &decimal).map_or_else(|| value.to_code().to_i64(), |code| code.to_i64());
+                let code = |value: V| decimal.code(value).unwrap_or_else(|| value.to_code()).to_i64();
                 let (axes, bits) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
                 if bits < best.0 {
-                    best = (bits, Grid::Linear(decimal), axes);
+                    best = (bits, Grid::Decimal(decimal), axes);
                 }
             }
             let (_, grid, axes) = best;
@@ -137,9 +135,9 @@ mod tests {
         assert!(matches!(of_floats(&rough, ErrorBound::PointwiseRelative(1e-12)), Ok((Grid::Exact, Predictor::Differences(_)))));
         assert!(matches!(of_floats(&rough, ErrorBound::Lossless), Ok((Grid::Exact, Predictor::Differences(_)))));
         let cents: Vec<f64> = (0..300).map(|i| f64::from(i * i % 611) / 100.0).collect();
-        // Multiples of 1/4 are on a lattice, whose half step is 1/8; those of 1/100 are on a decimal one.
+        // Multiples of 1/4 are on a lattice, whose half step is 1/8; those of 1/100 are whole numbers over 100.
         assert!(matches!(of_floats(&quarters, ErrorBound::Lossless), Ok((Grid::Linear(grid), _)) if grid.half_step() == 0.125));
-        assert!(matches!(of_floats(&cents, ErrorBound::Lossless), Ok((Grid::Linear(grid), _)) if grid.step() == 0.01));
+        assert!(matches!(of_floats(&cents, ErrorBound::Lossless), Ok((Grid::Decimal(grid), _)) if grid.divisor() == 100));
     }
 
     #[test]

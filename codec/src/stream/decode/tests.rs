@@ -54,6 +54,11 @@ fn wave(index: usize) -> f64 {
     20.0 + ((index % 50) as f64 * 0.2).sin() * 10.0 + (index * 37 % 11) as f64 * 0.13
 }
 
+/// Values of two decimals, in hundredths below `end`.
+fn cents(index: usize, end: usize) -> f64 {
+    (index * index * 977 % end) as f64 / 100.0
+}
+
 /// A stream of each coding, and of each way to write exceptions and planes.
 fn samples() -> Vec<Sample> {
     let of = |bound| Config { predictor: PredictorPolicy::Lorenzo, ..Config::new(bound).unwrap() };
@@ -80,12 +85,20 @@ fn samples() -> Vec<Sample> {
         Sample::new("interpolation of f64", Scalar::F64, &interpolated, |index| wave(index).to_bits()),
         Sample::new("a logarithmic grid", Scalar::F32, &of(ErrorBound::PointwiseRelative(1e-3)), with_nan(40)),
         Sample::new("exact numbers", Scalar::F32, &of(ErrorBound::Lossless), |index| u64::from((index as f32).sqrt().to_bits())),
+        Sample::new("decimals", Scalar::F32, &of(ErrorBound::Lossless), |index| u64::from((cents(index, 611) as f32).to_bits())),
+        Sample::new("a list of decimals", Scalar::F64, &of(ErrorBound::Lossless), |index| {
+            if index % 40 == 3 { f64::NAN.to_bits() } else { cents(index, 611).to_bits() }
+        }),
+        Sample::new("wide decimals and a mask", Scalar::F64, &of(ErrorBound::Lossless), |index| {
+            if index % 5 == 3 { f64::NAN.to_bits() } else { cents(index, 100_000_007).to_bits() }
+        }),
         Sample::new("steps and a list", Scalar::I16, &steps, with_fill(40)),
         Sample::new("steps and a mask", Scalar::U64, &steps, with_fill(5)),
         Sample::new("exact integers", Scalar::I32, &of(ErrorBound::Lossless), with_fill(40)),
     ];
     let codings: Vec<Coding> = samples.iter().map(|sample| sample.body_header.grid.coding()).collect();
-    assert!([Coding::Quantized, Coding::Exact, Coding::Steps, Coding::Logarithmic].iter().all(|coding| codings.contains(coding)));
+    let planes = [Coding::Quantized, Coding::Exact, Coding::Steps, Coding::Logarithmic, Coding::Decimal];
+    assert!(planes.iter().all(|coding| codings.contains(coding)));
     for sample in &samples {
         let is_interpolated = sample.stream[sample.plane()] == INTERPOLATION;
         assert_eq!(is_interpolated, sample.name.starts_with("interpolation"), "{}", sample.name);
@@ -98,6 +111,7 @@ fn samples() -> Vec<Sample> {
         )
     };
     assert!(fits_16_bits("narrow differences of f64") && !fits_16_bits("wide differences of f64"));
+    assert!(fits_16_bits("a list of decimals") && !fits_16_bits("wide decimals and a mask"));
     samples
 }
 

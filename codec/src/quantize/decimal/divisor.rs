@@ -1,0 +1,116 @@
+//! Finds the divisor of a chunk's decimals (FORMAT.md §11.1): 100 for values that were rounded to two decimals.
+
+use crate::layout::ByteOrder;
+use crate::number::value::Value;
+use crate::quantize::decimal::Decimal;
+
+/// The divisors that are tried, the least first.
+const DIVISORS: [u64; 22] = [
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000,
+    2_000_000, 5_000_000, 10_000_000,
+];
+/// Number of values of a chunk on which the divisors are tried.
+const SAMPLE: usize = 128;
+/// Distance of two sampled values, in 2^-32 of the chunk, modulo the chunk: the golden ratio, so that no row length makes all of them values of one column.
+const SAMPLE_STRIDE: u32 = 0x9e37_79b9;
+/// Fewest sampled values that a divisor must restore.
+const LEAST_RESTORED: usize = 32;
+/// A divisor must restore this share of the sampled values that count, in eighths. A half of the multiples of any step are multiples of twice that step.
+const LEAST_EIGHTHS_RESTORED: usize = 5;
+/// Of the divisors that restore the most values, or at most 1 / this fewer, the least is taken.
+const SLACK_DIVISOR: usize = 16;
+/// A value counts for a divisor if its code is below 1 / this of [`Value::SAFE_CODE_LIMIT`]. Larger codes restore values that are no decimals by chance.
+const CHANCE: f64 = 8.0;
+
+/// The grid of the divisor that restores the bits of most values, if a sample shows one. `spacing` is that of the lattice of
+/// [`crate::quantize::lattice::exact_spacing`]: the grid's step must be greater to be of use.
+pub(crate) fn exact_grid<V: Value>(chunk: &[u8], order: ByteOrder, spacing: Option<f64>) -> Option<Decimal> {
+    sampled_grid::<V>(chunk, order).filter(|grid| spacing.is_none_or(|spacing| spacing < grid.step()))
+}
+
+/// The grid of the least of the divisors that restore about the most values of a sample.
+fn sampled_grid<V: Value>(chunk: &[u8], order: ByteOrder) -> Option<Decimal> {
+    let count = chunk.len() / V::SIZE;
+    let sampled = count.min(SAMPLE);
+    let mut values = [V::default(); SAMPLE];
+    for (number, value) in (0..).zip(&mut values[..sampled]) {
+        let fraction = SAMPLE_STRIDE.wrapping_mul(number);
+        *value = V::read(chunk, ((u128::from(fraction) * count as u128) >> 32) as usize, order);
+    }
+    let grids = DIVISORS.map(|divisor| Decimal { divisor: divisor as f64 });
+    let restored = grids.map(|grid| restored(&values[..sampled], &grid));
+    let most = restored.into_iter().max().filter(|&most| most >= LEAST_RESTORED)?;
+    let enough = most - most / SLACK_DIVISOR;
+    grids.into_iter().zip(restored).find(|&(_, restored)| restored >= enough).map(|(grid, _)| grid)
+}
+
+/// Number of sampled values that a grid restores; 0 if it restores too small a share of those that count. Zeros do not count: every grid restores them.
+fn restored<V: Value>(sample: &[V], grid: &Decimal) -> usize {
+    let (mut counted, mut missed) = (0, 0);
+    for &value in sample {
+        let code = (value.to_f64() * grid.divisor).abs();
+        // False for NaN.
+        if code > 0.0 && code < V::SAFE_CODE_LIMIT / CHANCE {
+            counted += 1;
+            missed += usize::from(grid.code(value).is_none());
+            if 8 * missed > (8 - LEAST_EIGHTHS_RESTORED) * sample.len() {
+                return 0;
+            }
+        }
+    }
+    if 8 * (counted - missed) < LEAST_EIGHTHS_RESTORED * counted { 0 } else { counted - missed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quantize::lattice;
+
+    fn divisor_of<V: Value>(values: &[f64]) -> Option<u64> {
+        let mut chunk = vec![0; values.len() * V::SIZE];
+        V::write_all(values, V::round_from, ByteOrder::Big, &mut chunk);
+        let spacing = lattice::exact_spacing::<V>(&chunk, ByteOrder::Big);
+        exact_grid::<V>(&chunk, ByteOrder::Big, spacing).map(|grid| grid.divisor())
+    }
+
+    fn divisors_of(values: &[f64]) -> [Option<u64>; 2] {
+        [divisor_of::<f32>(values), divisor_of::<f64>(values)]
+    }
+
+    /// Decimals: whole numbers without a pattern, over `divisor`.
+    fn decimals(divisor: f64) -> Vec<f64> {
+        (0..1000).map(|index| f64::from(index * index % 1009 - 400) / divisor).collect()
+    }
+
+    #[test]
+    fn decimals_have_their_divisor() {
+        for divisor in DIVISORS.into_iter().filter(|&divisor| divisor > 2) {
+            assert_eq!(divisors_of(&decimals(divisor as f64)), [Some(divisor); 2]);
+        }
+        // One value that is no half takes the others off the lattice of 1/2.
+        let mut halves = decimals(2.0);
+        halves[500] = 0.3;
+        assert_eq!(divisors_of(&halves), [Some(2); 2]);
+    }
+
+    #[test]
+    fn other_values_have_none() {
+        let irrational: Vec<f64> = (1..1000).map(|index| f64::from(index).sqrt() * 100.0).collect();
+        assert_eq!(divisors_of(&irrational), [None; 2]);
+        assert_eq!(divisors_of(&decimals(1e2)[..LEAST_RESTORED - 1]), [None; 2], "too few");
+        for same in [0.0, -0.0, f64::NAN, f64::INFINITY, 1e35] {
+            assert_eq!(divisors_of(&[same; 1000]), [None; 2], "{same}");
+        }
+        assert_eq!(divisors_of(&[]), [None; 2]);
+        assert_eq!(divisors_of(&decimals(4.0)), [None; 2], "the lattice of 1/4 has smaller codes than the divisor 20");
+    }
+
+    #[test]
+    fn values_that_are_no_decimals_do_not_count_where_they_are_rare() {
+        let mut values = decimals(1e2);
+        values.iter_mut().step_by(3).for_each(|value| *value = 1e34);
+        values.iter_mut().skip(1).step_by(4).for_each(|value| *value = f64::NAN);
+        values.iter_mut().skip(2).step_by(9).for_each(|value| *value *= 1.003_173_1);
+        assert_eq!(divisors_of(&values), [Some(100); 2]);
+    }
+}
