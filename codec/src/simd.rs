@@ -39,12 +39,23 @@ pub(crate) fn short_row<const WHOLE: usize, T>(row: &[T]) -> Option<(&[[T; ROW_G
     Some((row.as_chunks().0.first_chunk()?, row.last_chunk()?))
 }
 
-/// Calls `body`, compiled for AVX2, AVX-512 or NEON, as the CPU allows. `body` and all functions that it calls must be `#[inline(always)]`;
-/// others are compiled for the baseline.
+/// Calls `body`, compiled for AVX2 or NEON, as the CPU allows. `body` and all functions that it calls must be `#[inline(always)]`; others are compiled for the
+/// baseline.
 ///
 /// `body` is `FnOnce`, so that its own code is inlined. An `FnMut` would be called through a shim that is not.
 #[inline(always)]
 pub(crate) fn vectorized<R>(body: impl FnOnce() -> R) -> R {
+    #[cfg(target_arch = "x86_64")]
+    let result = if let Some(simd) = pulp::x86::V3::try_new() { simd.vectorize(body) } else { body() };
+    #[cfg(not(target_arch = "x86_64"))]
+    let result = pulp::Arch::new().dispatch(body);
+    result
+}
+
+/// [`vectorized`], but compiled for AVX-512 where the CPU has it: for loops over many counts, whose sums then stay in registers. Not every loop gains: some of
+/// decompression take twice the time (docs/design-notes.md, "AVX-512").
+#[inline(always)]
+pub(crate) fn widely_vectorized<R>(body: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(body)
 }
 

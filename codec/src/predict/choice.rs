@@ -9,6 +9,8 @@ mod interpolated_tiles;
 mod kinds;
 #[cfg(test)]
 mod plain;
+#[cfg(test)]
+mod plain_axes;
 mod residual_stats;
 mod tile;
 mod tile_counts;
@@ -137,6 +139,7 @@ impl Chooser {
 mod tests {
     use super::*;
     use crate::layout::{ByteOrder, Scalar};
+    use crate::number::integer::Integer as _;
     use crate::stream::buffers::Shared;
 
     fn layout(dims: &[u64]) -> Layout {
@@ -225,6 +228,89 @@ mod tests {
             }
         }
         assert!(chosen.len() > 8, "predictors that were chosen: {chosen:?}");
+    }
+
+    /// Chooses axes for codes and compares them and the estimate with the plain definition.
+    fn axes_are_plain<V: Element>(dims: &[u64], codes: impl Fn(usize) -> i64) -> Axes {
+        let shape = Shape::new(dims).unwrap();
+        let values: Vec<V> = (0..shape.elements() as usize).map(|i| V::from_code(V::Code::from_i64(codes(i)))).collect();
+        let mut chunk = vec![0; values.len() * V::SIZE];
+        values.iter().enumerate().for_each(|(i, value)| value.write(&mut chunk, i, ByteOrder::Little));
+        // The type is not looked at.
+        let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape };
+        let mut chooser = Chooser::default();
+        let mut of_grid = |code: &dyn Fn(V) -> i64| {
+            let of_values: Vec<i64> = values.iter().map(|&value| code(value)).collect();
+            let plain = plain_axes::PlainAxes { codes: &of_values, width: 8 * size_of::<V::Code>() as u32, shape: &shape };
+            let best = plain.best_set();
+            let policies = [(PredictorPolicy::Auto, best), (PredictorPolicy::Differences, best)];
+            let forced = plain.sets().map(|set| (PredictorPolicy::Axes(set as u8), set));
+            for (policy, set) in policies.into_iter().chain(forced) {
+                let (axes, bits) = chooser.choose_axes::<V>(&chunk, &layout, policy, code).unwrap();
+                assert_eq!(
+                    (usize::from(axes.to_byte()), bits),
+                    (set, plain.estimate(set).bits),
+                    "{dims:?} of {} bytes, {policy:?}",
+                    V::SIZE
+                );
+            }
+            axes_of(best, &shape)
+        };
+        // The second grid's codes may be wider than those of the type, as those of infinities on a lattice are.
+        of_grid(&|value| value.to_code().to_i64().wrapping_mul(0x7fff_ffff_1234_5679));
+        of_grid(&|value| value.to_code().to_i64())
+    }
+
+    #[test]
+    fn axes_are_those_of_the_plain_definition() {
+        use crate::number::small_float::{BFloat16, Binary16};
+        let mut chosen = std::collections::BTreeSet::new();
+        for dims in [
+            &[1][..],
+            &[3],
+            &[700],
+            &[9000],
+            &[20, 31],
+            &[90, 70],
+            &[1, 8, 1, 9],
+            &[9, 14, 21],
+            &[17, 30, 33],
+            &[3, 11, 5, 9],
+            &[4, 12, 20, 18],
+        ] {
+            let shape = Shape::new(dims).unwrap();
+            let [nx, ny, ..] = shape.extents();
+            let wide = |i: usize| i64::from(noise(i) as i32).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64.cast_signed());
+            let fields: [&dyn Fn(usize) -> i64; 7] = [
+                &|i| (i % nx * 3 + i / nx % ny * 5 + i / nx / ny * 7) as i64,
+                &|i| noise(i / nx) as i64,
+                &|i| noise(i % nx) as i64 + i64::from(i % 97 == 3),
+                &|i| i64::from(i % 41 == 7),
+                &wide,
+                &|i| [i64::MIN, i64::MAX, 0, -1, i64::from(i32::MIN), i64::from(i32::MAX)][i * i % 6],
+                &|_| -5,
+            ];
+            for field in fields {
+                chosen.extend(
+                    [
+                        axes_are_plain::<f32>(dims, field),
+                        axes_are_plain::<f64>(dims, field),
+                        axes_are_plain::<Binary16>(dims, field),
+                        axes_are_plain::<BFloat16>(dims, field),
+                        axes_are_plain::<i8>(dims, field),
+                        axes_are_plain::<u8>(dims, field),
+                        axes_are_plain::<i16>(dims, field),
+                        axes_are_plain::<u16>(dims, field),
+                        axes_are_plain::<i32>(dims, field),
+                        axes_are_plain::<u32>(dims, field),
+                        axes_are_plain::<i64>(dims, field),
+                        axes_are_plain::<u64>(dims, field),
+                    ]
+                    .map(|axes| axes.to_byte()),
+                );
+            }
+        }
+        assert!(chosen.len() > 8, "sets that were chosen: {chosen:?}");
     }
 
     #[test]

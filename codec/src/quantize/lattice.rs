@@ -7,7 +7,7 @@ use crate::layout::ByteOrder;
 use crate::number::element::Element;
 use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
-use crate::simd::vectorized;
+use crate::simd::widely_vectorized;
 
 /// Values that are tested together; the search may stop after each group.
 const VALUES_PER_GROUP: usize = 64;
@@ -19,7 +19,7 @@ pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fill: Option
     let needed = highest_bit(step)? + 1;
     let fill = fill.map(Element::to_bits);
     let mut lowest = i32::MAX;
-    vectorized(
+    widely_vectorized(
         #[inline(always)]
         || {
             for bytes in chunk.chunks(VALUES_PER_GROUP * V::SIZE) {

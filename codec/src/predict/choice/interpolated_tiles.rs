@@ -15,7 +15,7 @@ use crate::predict::predictor::InterpolationKind;
 use crate::quantize::bitmap::Bitmap;
 use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::gaps::take_left_neighbours;
-use crate::simd::vectorized;
+use crate::simd::widely_vectorized;
 
 /// Buffers for the tiles that are interpolated.
 #[derive(Debug, Default)]
@@ -86,7 +86,7 @@ impl InterpolatedTiles {
         let mut columns = ColumnSums::default();
         for codes in self.codes.chunks_exact(tiles.len).take(tiles.count) {
             lorenzo::predict(codes, &shape, axes_of(set, &shape), &mut self.differences[1..][..tiles.len]);
-            vectorized(
+            widely_vectorized(
                 #[inline(always)]
                 || add_counted(&mut columns, &self.differences, &self.counted),
             );

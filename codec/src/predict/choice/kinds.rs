@@ -26,11 +26,9 @@ impl Roughness {
     pub(super) fn of(stats: &StatsOfSets, shape: &Shape) -> Self {
         let (_, flat) = sets_of(shape);
         let mut axes = [3, 2, 1, 0];
+        let bits: [Option<u64>; MAX_RANK] = std::array::from_fn(|axis| (flat >> axis & 1 == 0).then(|| stats[1 << axis].bits()));
         // Flat axes go last, and a stable sort keeps the slower one of equals first.
-        axes.sort_by_key(|&axis| {
-            let is_flat = flat >> axis & 1 == 1;
-            (is_flat, if is_flat { 0 } else { u64::MAX - stats[1 << axis].bits() })
-        });
+        axes.sort_by_key(|&axis: &usize| std::cmp::Reverse(bits[axis]));
         Self { axes, count: shape.extents().iter().filter(|&&extent| extent > 1).count() }
     }
 

@@ -1,4 +1,5 @@
 //! FORMAT.md §11.3 in no hurry: the predictor of a chunk of floating-point numbers on an absolute bound's rounding grid. The choice is tested against it.
+//! [`super::plain_axes`] has the choice of axes on other grids.
 
 use super::axes_of;
 use crate::layout::{ByteOrder, Layout, MAX_RANK, Shape};
@@ -20,10 +21,13 @@ pub(super) struct Plain<'a, V> {
     pub(super) values: Vec<V>,
 }
 
+/// Larger magnitudes of residuals on an absolute bound's grid count as this one.
+const MOST: u64 = 1 << 15;
+
 /// An estimate of the bits of a number of residuals, with the fraction bits of a logarithm.
 #[derive(Clone, Copy)]
-struct Estimate {
-    bits: u64,
+pub(super) struct Estimate {
+    pub(super) bits: u64,
     values: u64,
 }
 
@@ -34,25 +38,26 @@ impl Estimate {
     }
 }
 
-/// The estimate of residuals, in stretches of neighbours, and of `outliers` values that need more than a residual: `R`.
-fn estimate(stretches: &[Vec<i32>], outliers: usize) -> Estimate {
+/// The estimate of residuals, in stretches of neighbours, and of `outliers` values that need more than a residual: `R`. Magnitudes above `most` count as
+/// `most`.
+pub(super) fn estimate<I: Copy + Into<i64>>(stretches: &[Vec<I>], most: u64, outliers: usize) -> Estimate {
     let w = |x: u64| if x == 0 { 0 } else { x * log2_fixed(x) };
     let split = |a: u64, b: u64| w(a + b).saturating_sub(w(a) + w(b));
-    let all = || stretches.iter().flatten();
-    let number = |is_counted: &dyn Fn(i32) -> bool| all().filter(|&&residual| is_counted(residual)).count() as u64;
-    let magnitude = |residual: i32| residual.unsigned_abs().min(1 << 15);
-    let length = |residual: i32| 32 - magnitude(residual).leading_zeros();
+    let all = || stretches.iter().flatten().map(|&residual| residual.into());
+    let number = |is_counted: &dyn Fn(i64) -> bool| all().filter(|&residual| is_counted(residual)).count() as u64;
+    let magnitude = |residual: i64| residual.unsigned_abs().min(most);
+    let length = |residual: i64| 64 - magnitude(residual).leading_zeros();
     let zeros = number(&|residual| residual == 0);
     let others = number(&|residual| residual != 0);
-    let rises =
-        stretches.iter().flat_map(|stretch| stretch.windows(2)).filter(|pair| pair[0] == 0 && pair[1] != 0).count() as u64;
+    let is_rise = |pair: &&[I]| pair[0].into() == 0 && pair[1].into() != 0;
+    let rises = stretches.iter().flat_map(|stretch| stretch.windows(2)).filter(is_rise).count() as u64;
     let rises = rises.min(others).min(zeros);
     let negative = number(&|residual| (-15..0).contains(&residual));
     let large = number(&|residual| magnitude(residual) >= 16);
     let [one, two, three] = [1, 2, 3].map(|bits| number(&|residual| length(residual) == bits));
     let longer = number(&|residual| length(residual) > 3);
-    let further: u64 = all().map(|&residual| u64::from(length(residual).saturating_sub(4))).sum();
-    let low_bits: u64 = all().map(|&residual| u64::from(length(residual).saturating_sub(1))).sum();
+    let further: u64 = all().map(|residual| u64::from(length(residual).saturating_sub(4))).sum();
+    let low_bits: u64 = all().map(|residual| u64::from(length(residual).saturating_sub(1))).sum();
     let bits = split(zeros, others).min(split(rises, zeros - rises) + split(rises, others - rises))
         + split(negative, others - large - negative)
         + split(one, others - one)
@@ -63,7 +68,7 @@ fn estimate(stretches: &[Vec<i32>], outliers: usize) -> Estimate {
 }
 
 /// Extents of a tile of about `values` values.
-fn tile_extents(chunk: [usize; MAX_RANK], values: usize) -> [usize; MAX_RANK] {
+pub(super) fn tile_extents(chunk: [usize; MAX_RANK], values: usize) -> [usize; MAX_RANK] {
     let mut sides = [1; MAX_RANK];
     while sides.iter().product::<usize>() < values {
         let shorter = (0..MAX_RANK).filter(|&axis| sides[axis] < chunk[axis]);
@@ -74,7 +79,7 @@ fn tile_extents(chunk: [usize; MAX_RANK], values: usize) -> [usize; MAX_RANK] {
 }
 
 /// The origins of tiles.
-fn origins(chunk: [usize; MAX_RANK], sides: [usize; MAX_RANK], tiles: usize) -> Vec<[usize; MAX_RANK]> {
+pub(super) fn origins(chunk: [usize; MAX_RANK], sides: [usize; MAX_RANK], tiles: usize) -> Vec<[usize; MAX_RANK]> {
     let slowest = (0..MAX_RANK).rfind(|&axis| chunk[axis] > 1).unwrap_or(0);
     let origin = |tile: usize, axis: usize| {
         let origins = chunk[axis] - sides[axis] + 1;
@@ -88,7 +93,7 @@ fn origins(chunk: [usize; MAX_RANK], sides: [usize; MAX_RANK], tiles: usize) -> 
 }
 
 /// Indices along the axes of the values of an array, fastest axis first, in C order.
-fn indices(extents: [usize; MAX_RANK]) -> impl Iterator<Item = [usize; MAX_RANK]> {
+pub(super) fn indices(extents: [usize; MAX_RANK]) -> impl Iterator<Item = [usize; MAX_RANK]> {
     (0..extents.iter().product::<usize>()).map(move |mut index: usize| {
         extents.map(|extent| {
             let at = index % extent;
@@ -169,7 +174,7 @@ impl<V: Value> Plain<'_, V> {
                 tile.iter().filter(|&&value| fine.is_enabled() && self.has_code(value) && fine.is_between_steps(value)).count();
         }
         let outliers = between_steps * (counted / tiles.len()) / tiles[0].len();
-        estimate(&stretches, outliers)
+        estimate(&stretches, MOST, outliers)
     }
 
     /// The estimate of interpolated tiles' residuals.
@@ -205,7 +210,7 @@ impl<V: Value> Plain<'_, V> {
             residuals.drain(..uncounted);
             stretches.push(residuals);
         }
-        estimate(&stretches, outliers)
+        estimate(&stretches, MOST, outliers)
     }
 
     /// The best kind of interpolation and its estimate.
@@ -272,7 +277,7 @@ impl<V: Value> Plain<'_, V> {
     fn by_all_values(&self, fine: &FineGrid<V>) -> Predictor {
         let codes = self.codes(&self.values, self.layout.shape.row(), true);
         let differences = |set: usize| lorenzo::differences(&codes, &self.layout.shape, axes_of(set, &self.layout.shape));
-        let of_set = |set: usize, outliers: usize| estimate(&[differences(set)], outliers);
+        let of_set = |set: usize, outliers: usize| estimate(&[differences(set)], MOST, outliers);
         let set = self.sets().into_iter().rev().min_by_key(|&set| of_set(set, 0).bits).unwrap();
         let axes = axes_of(set, &self.layout.shape).into();
         let without_code = self.values.iter().filter(|&&value| !self.has_code(value)).count();
@@ -292,7 +297,7 @@ impl<V: Value> Plain<'_, V> {
             let is_escape = |residual: i32| residual.unsigned_abs() >= 65_536;
             let escapes = residuals.iter().filter(|&&residual| is_escape(residual)).count();
             residuals.iter_mut().filter(|residual| is_escape(**residual)).for_each(|residual| *residual = 0);
-            estimate(&[residuals], escapes + exceptions.count() - without_code)
+            estimate(&[residuals], MOST, escapes + exceptions.count() - without_code)
         };
         let mut exact = vec![V::Code::default(); codes.len()];
         let mut exceptions = Bitmap::default();
@@ -328,7 +333,7 @@ impl<V: Value> Plain<'_, V> {
                 stretches
                     .extend((start..start + len).step_by(16).map(|first| (first..first + 16).map(residual).collect::<Vec<_>>()));
             }
-            let found = estimate(&stretches, 0);
+            let found = estimate(&stretches, MOST, 0);
             if found.values > 0 && best.is_none_or(|best| found.is_less_a_value(best)) {
                 best = Some(found);
             }

@@ -3,8 +3,9 @@
 use super::sets_of;
 use super::tile::COLUMNS;
 use crate::layout::{MAX_RANK, Shape};
-use crate::number::fixed_log2::{LOG_FRACTION, log2_fixed};
+use crate::number::fixed_log2::{LOG_FRACTION, log2_fixed_of_all};
 use crate::quantize::fine_grid::ESCAPE_FROM;
+use crate::simd::widely_vectorized;
 
 /// Larger magnitudes count as this one, so that a few spikes do not decide the choice.
 pub const MAX_COUNTED_MAGNITUDE: u32 = 1 << 15;
@@ -90,7 +91,7 @@ impl ColumnSums {
 }
 
 impl ResidualStats {
-    /// Statistics of differences. Call it in a [`crate::simd::vectorized`] body.
+    /// Statistics of differences. Call it in a [`crate::simd::widely_vectorized`] body.
     #[inline(always)]
     pub(super) fn of_differences(differences: &[i32]) -> Self {
         Self::of(
@@ -100,7 +101,7 @@ impl ResidualStats {
         )
     }
 
-    /// Statistics of residuals of interpolation. An escape counts as a zero and as an outlier. Call it in a [`crate::simd::vectorized`] body.
+    /// Statistics of residuals of interpolation. An escape counts as a zero and as an outlier. Call it in a [`crate::simd::widely_vectorized`] body.
     #[inline(always)]
     pub(super) fn of_residuals(residuals: &[i32]) -> Self {
         let mut stats = Self::of(
@@ -174,22 +175,54 @@ impl ResidualStats {
 
     /// Estimate of the bits that the residuals take, in fixed point (FORMAT.md §11.3).
     pub(super) fn bits(&self) -> u64 {
-        let weighted = |count: u64| if count == 0 { 0 } else { count * log2_fixed(count) };
-        // Bits that say to which of two kinds each of `first + second` residuals belongs.
-        let split = |first: u64, second: u64| weighted(first + second).saturating_sub(weighted(first) + weighted(second));
         let nonzero = self.values - self.zeros;
         let rises = self.rises.min(nonzero).min(self.zeros);
-        let of_zeros = split(self.zeros, nonzero).min(split(rises, self.zeros - rises) + split(rises, nonzero - rises));
-        let of_signs = split(self.negative, nonzero - self.large - self.negative);
+        let small = nonzero - self.large;
         let from_two_bits = nonzero - self.ones;
         let from_three_bits = from_two_bits - self.two_bits;
         let from_four_bits = from_three_bits - self.three_bits;
-        let of_short =
-            split(self.ones, from_two_bits) + split(self.two_bits, from_three_bits) + split(self.three_bits, from_four_bits);
-        // Each bit of a longer magnitude, from the fourth one below the highest on, either is the last one or is not.
-        let of_long = split(from_four_bits, self.low_bits() - self.two_bits - 2 * self.three_bits - 3 * from_four_bits);
+        // Bits of longer magnitudes, from the fourth one below the highest on: each either is the last one or is not.
+        let further = self.low_bits() - self.two_bits - 2 * self.three_bits - 3 * from_four_bits;
+        const COUNTS: usize = 17;
+        let counts: [u64; COUNTS] = [
+            self.values,
+            self.zeros,
+            nonzero,
+            rises,
+            self.zeros - rises,
+            nonzero - rises,
+            small,
+            self.negative,
+            small - self.negative,
+            self.ones,
+            from_two_bits,
+            self.two_bits,
+            from_three_bits,
+            self.three_bits,
+            from_four_bits,
+            further,
+            from_four_bits + further,
+        ];
+        let logarithms = widely_vectorized(
+            #[inline(always)]
+            || log2_fixed_of_all(counts),
+        );
+        // `count * log2(count)`.
+        let weighted: [u64; COUNTS] = std::array::from_fn(|i| counts[i] * logarithms[i]);
+        let [of_values, of_zeros, of_nonzero, of_rises, of_other_zeros, of_others, of_small, of_negative, of_positive, ..] =
+            weighted;
+        let [.., of_ones, of_two_up, of_two, of_three_up, of_three, of_four_up, of_further, of_all_further] = weighted;
+        // Bits that say to which of two kinds each of a number of residuals belongs.
+        let split = |both: u64, first: u64, second: u64| both.saturating_sub(first + second);
+        let zeros = split(of_values, of_zeros, of_nonzero)
+            .min(split(of_zeros, of_rises, of_other_zeros) + split(of_nonzero, of_rises, of_others));
+        let signs = split(of_small, of_negative, of_positive);
+        let short = split(of_nonzero, of_ones, of_two_up)
+            + split(of_two_up, of_two, of_three_up)
+            + split(of_three_up, of_three, of_four_up);
+        let long = split(of_all_further, of_four_up, of_further);
         let whole = self.large + self.low_bits() + OUTLIER_BITS * self.outliers;
-        of_zeros + of_signs + of_short + of_long + (whole << LOG_FRACTION)
+        zeros + signs + short + long + (whole << LOG_FRACTION)
     }
 
     /// The estimate of the bits, with the number of residuals.
@@ -222,7 +255,8 @@ impl Estimate {
 /// set has the differences along the other axes of the set. Returns estimates for as many values as were measured.
 pub(super) fn best_set_with_edges(stats: &StatsOfSets, shape: &Shape) -> (usize, u64) {
     let (sets, flat) = sets_of(shape);
-    let mut bits = stats.map(|stats| u128::from(stats.bits()));
+    let mut bits: [u128; 1 << MAX_RANK] =
+        std::array::from_fn(|set| if set < sets && set & flat == 0 { stats[set].bits().into() } else { 0 });
     for (axis, extent) in shape.extents().into_iter().enumerate() {
         for set in (0..sets).filter(|set| set & flat == 0 && set >> axis & 1 == 1) {
             bits[set] = (bits[set] * (extent as u128 - 1) + bits[set ^ 1 << axis]) / extent as u128;

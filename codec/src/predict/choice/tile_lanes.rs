@@ -18,7 +18,7 @@ use crate::predict::predictor::InterpolationKind;
 use crate::quantize::bitmap::{Bitmap, WORD, ones};
 use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::positions::POSITIONS_PER_STEP;
-use crate::simd::vectorized;
+use crate::simd::widely_vectorized;
 
 /// A number for each tile.
 type Lanes = [i32; COLUMNS];
@@ -34,8 +34,11 @@ const OUT_OF_REACH: i32 = 2;
 /// The value has no position: an exception.
 const NO_POSITION: i32 = 4;
 
-/// Number of recipes that are kept: as many as there are kinds that the choice tries for a chunk of four axes.
-const KEPT_RECIPES: usize = MAX_RANK + 1;
+/// Most neighbours of a value along an axis that have a weight, at distances -3, -1, 1 and 3.
+const NEIGHBOURS_OF_AXIS: usize = 4;
+
+/// Number of recipes that are kept: one more than there are kinds for chunks of three axes, since a dataset's chunks ask for different ones.
+const KEPT_RECIPES: usize = 15;
 
 /// The tiles of a chunk that are interpolated, and room for it.
 #[derive(Debug, Default)]
@@ -54,22 +57,24 @@ struct Recipe {
     extents: [usize; MAX_RANK],
     kind: InterpolationKind,
     points: Vec<Point>,
-    terms: Vec<Term>,
+    neighbours: Vec<Neighbour>,
 }
 
 /// A value of a tile.
 #[derive(Debug, Clone, Copy)]
 struct Point {
     index: u16,
-    /// Number of its terms: of axes along which it is interpolated. The first value has none.
-    terms: u16,
+    /// Number of neighbours from which it is predicted.
+    neighbours: u8,
+    /// Number of axes along which it is interpolated. The first value has none.
+    axes: u8,
 }
 
-/// Neighbours of a value along an axis and their weights in sixteenths, at distances -3, -1, 1 and 3. Those that do not exist weigh 0.
+/// A neighbour of a value, and its weight in sixteenths.
 #[derive(Debug, Clone, Copy)]
-struct Term {
-    indices: [u16; 4],
-    weights: [i8; 4],
+struct Neighbour {
+    index: u16,
+    weight: i8,
 }
 
 impl TileLanes {
@@ -93,7 +98,7 @@ impl TileLanes {
         without_code: &Bitmap,
     ) {
         let lanes = &mut self.values;
-        vectorized(
+        widely_vectorized(
             #[inline(always)]
             || {
                 for (index, (values, lanes)) in values.chunks(WORD * V::SIZE).zip(lanes.chunks_mut(WORD)).enumerate() {
@@ -122,16 +127,16 @@ impl TileLanes {
         let uncounted = tiles.uncounted_residuals();
         let mut stats = ResidualStats::default();
         let Self { values, restored, recipes } = self;
-        let Some(Recipe { points, terms, .. }) = recipes.first() else { return Ok(stats) };
-        vectorized(
+        let Some(Recipe { points, neighbours, .. }) = recipes.first() else { return Ok(stats) };
+        widely_vectorized(
             #[inline(always)]
             || {
                 let (mut columns, mut outliers, mut before) = (ColumnSums::default(), [0; COLUMNS], [1; COLUMNS]);
-                let mut terms = &terms[..];
+                let mut neighbours = &neighbours[..];
                 for (number, point) in points.iter().enumerate() {
-                    let (of_point, rest) = terms.split_at(usize::from(point.terms));
-                    terms = rest;
-                    let prediction = predict(of_point, restored);
+                    let (of_point, rest) = neighbours.split_at(usize::from(point.neighbours));
+                    neighbours = rest;
+                    let prediction = predict(of_point, point.axes, restored);
                     let index = usize::from(point.index);
                     let (residuals, are_outliers) = encode(&prediction, &values[index], &mut restored[index]);
                     if number >= uncounted {
@@ -165,19 +170,17 @@ impl TileLanes {
     }
 }
 
-/// Predictions of a value in all lanes.
+/// Predictions of a value in all lanes, from its neighbours along a number of axes.
 #[inline(always)]
-fn predict(terms: &[Term], restored: &[Lanes]) -> Lanes {
+fn predict(neighbours: &[Neighbour], axes: u8, restored: &[Lanes]) -> Lanes {
     let mut sums = [0i32; COLUMNS];
-    for term in terms {
-        for (&index, &weight) in term.indices.iter().zip(&term.weights) {
-            let (neighbours, weight) = (&restored[usize::from(index)], i32::from(weight));
-            for (sum, neighbour) in sums.iter_mut().zip(neighbours) {
-                *sum = sum.wrapping_add(neighbour.wrapping_mul(weight));
-            }
+    for neighbour in neighbours {
+        let weight = i32::from(neighbour.weight);
+        for (sum, position) in sums.iter_mut().zip(&restored[usize::from(neighbour.index)]) {
+            *sum = sum.wrapping_add(position.wrapping_mul(weight));
         }
     }
-    match terms.len() {
+    match axes {
         0 => sums,
         1 => sums.map(|sum| sum.wrapping_add(8) >> 4),
         2 => sums.map(|sum| sum.wrapping_add(16) >> 5),
@@ -207,10 +210,10 @@ fn encode(prediction: &Lanes, values: &Lanes, restored: &mut Lanes) -> (Lanes, L
 impl Recipe {
     fn new(extents: [usize; MAX_RANK], kind: InterpolationKind) -> Result<Self> {
         let len = extents.iter().product();
-        let mut recipe = Self { extents, kind, points: Vec::new(), terms: Vec::new() };
+        let mut recipe = Self { extents, kind, points: Vec::new(), neighbours: Vec::new() };
         reserve(&mut recipe.points, len)?;
-        reserve(&mut recipe.terms, MAX_RANK * len)?;
-        recipe.points.push(Point { index: 0, terms: 0 });
+        reserve(&mut recipe.neighbours, NEIGHBOURS_OF_AXIS * MAX_RANK * len)?;
+        recipe.points.push(Point { index: 0, neighbours: 0, axes: 0 });
         let levels = extents.iter().map(|extent| extent.next_power_of_two().ilog2()).max().unwrap_or(0);
         let mut sets: [usize; (1 << MAX_RANK) - 1] = std::array::from_fn(|number| number + 1);
         sets.sort_by_key(|set| (set.count_ones(), *set));
@@ -246,20 +249,24 @@ impl Recipe {
             if axes & with_c != 0 {
                 axes &= with_c;
             }
+            let before = self.neighbours.len();
             for axis in (0..MAX_RANK).filter(|axis| axes >> axis & 1 == 1) {
                 let exists = [at[axis] >= 3, true, at[axis] + 1 < of_level[axis], at[axis] + 3 < of_level[axis]];
-                let weights = weights(exists, self.kind.is_linear());
-                let b = index - strides[axis];
-                let indices = [index.wrapping_sub(3 * strides[axis]), b, index + strides[axis], index + 3 * strides[axis]];
-                let existing = |i: usize| if exists[i] { indices[i] } else { b };
-                self.terms.push(Term { indices: std::array::from_fn(|i| existing(i) as u16), weights });
+                let stride = strides[axis];
+                let indices = [index.wrapping_sub(3 * stride), index - stride, index + stride, index + 3 * stride];
+                for (index, weight) in indices.into_iter().zip(weights(exists, self.kind.is_linear())) {
+                    if weight != 0 {
+                        self.neighbours.push(Neighbour { index: index as u16, weight });
+                    }
+                }
             }
-            self.points.push(Point { index: index as u16, terms: axes.count_ones() as u16 });
+            let neighbours = (self.neighbours.len() - before) as u8;
+            self.points.push(Point { index: index as u16, neighbours, axes: axes.count_ones() as u8 });
         }
     }
 }
 
-/// Weights of the neighbours a, b, c and d (FORMAT.md §6.2), by which of them exist.
+/// Weights of the neighbours a, b, c and d (FORMAT.md §6.2), by which of them exist: 0 for those that do not.
 fn weights([has_a, _, has_c, has_d]: [bool; 4], is_linear: bool) -> [i8; 4] {
     match (has_a, has_c, has_d) {
         (_, true, _) if is_linear => [0, 8, 8, 0],

@@ -27,7 +27,7 @@ use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::gaps::take_left_neighbours;
 use crate::quantize::grid::Grid;
 use crate::quantize::quantizer::Quantizer;
-use crate::simd::vectorized;
+use crate::simd::widely_vectorized;
 
 /// The choice of a chunk's predictor on tiles, before they are measured. The decision is the same whether the host or a device measures them.
 #[derive(Debug, Clone, Copy)]
@@ -306,7 +306,7 @@ impl Chooser {
             outliers.add(quantize_tile::<V>(&self.tile, order, &choice.quantizer, fine, codes, &mut self.exceptions));
             take_left_neighbours(codes, &self.exceptions, tiles.extents[0], |_| 0);
             let counted = &self.counted;
-            vectorized(
+            widely_vectorized(
                 #[inline(always)]
                 || {
                     tiles.for_each_set(
@@ -371,7 +371,7 @@ pub(super) fn quantize_tile<V: Value>(
     let below_limit = V::STEPS_LIMIT.to_bits().wrapping_sub(1);
     let fast_f32 = FastF32::new(quantizer);
     let mask = Excluded::<V>::new(quantizer, V::CODE_LIMIT);
-    vectorized(
+    widely_vectorized(
         #[inline(always)]
         || {
             for (index, (values, codes)) in values.chunks(PART_LEN * V::SIZE).zip(codes.chunks_mut(PART_LEN)).enumerate() {

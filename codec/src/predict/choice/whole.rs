@@ -22,7 +22,7 @@ use crate::quantize::excluded::Excluded;
 use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::gaps::fill_gaps;
 use crate::quantize::quantizer::Quantizer;
-use crate::simd::vectorized;
+use crate::simd::widely_vectorized;
 
 /// Interpolation is tried if the estimate for [`cubic`] is below the estimate for differences times this / 16 (docs/design-notes.md, "Choice of the
 /// predictor").
@@ -51,7 +51,7 @@ fn for_each_set<C: Integer>(room: &mut [C], shape: &Shape, mut add: impl FnMut(u
 /// whole groups of [`COLUMNS`] values. `counted` is -1 for values that count and 0 for others, or empty if all count.
 fn cubic(codes: &[i32], counted: &[i32], shape: &Shape) -> ResidualStats {
     let mut best = ResidualStats::default();
-    vectorized(
+    widely_vectorized(
         #[inline(always)]
         || {
             let mut stride = 1;
@@ -148,7 +148,7 @@ impl Chooser {
         fill_gaps(codes, &self.exceptions, shape.row());
         let mut stats = StatsOfSets::default();
         for_each_set(&mut self.differences, shape, |set, differences| {
-            stats[set] = vectorized(
+            stats[set] = widely_vectorized(
                 #[inline(always)]
                 || ResidualStats::of_differences(differences),
             );
@@ -209,7 +209,7 @@ fn interpolate<V: Value>(
     coded: &mut Quantized<'_, V::Code>,
 ) -> Result<ResidualStats> {
     coded.interpolate(chunk, layout, fine, kind)?;
-    let mut stats = vectorized(
+    let mut stats = widely_vectorized(
         #[inline(always)]
         || ResidualStats::of_residuals(&coded.residuals[..layout.shape.elements() as usize]),
     );
@@ -220,7 +220,7 @@ fn interpolate<V: Value>(
 /// Writes the codes of values modulo 2^32 and sets the bits of values without a code. The codes may break the bound: they are good enough for an estimate.
 fn low_codes<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer, codes: &mut [i32], without_code: &mut Bitmap) {
     let mask = Excluded::<V>::new(quantizer, V::CODE_LIMIT);
-    vectorized(
+    widely_vectorized(
         #[inline(always)]
         || {
             for (index, (values, codes)) in chunk.chunks(WORD * V::SIZE).zip(codes.chunks_mut(WORD)).enumerate() {
@@ -243,7 +243,7 @@ fn low_codes<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer, co
 
 /// Number of codes whose magnitude is at least `magnitude`.
 fn count_from(codes: &[i32], magnitude: u32) -> usize {
-    vectorized(
+    widely_vectorized(
         #[inline(always)]
         || codes.iter().fold(0u32, |count, code| count + u32::from(code.unsigned_abs() >= magnitude)),
     ) as usize

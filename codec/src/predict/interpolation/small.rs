@@ -1,4 +1,4 @@
-//! Interpolation of levels of up to 2048 values from tables, in place of [`super::slice_ring`], whose cost a row is too high for short rows.
+//! Interpolation of small levels from tables, in place of [`super::slice_ring`], whose cost a row is too high for short rows.
 //!
 //! A level's positions are in one dense buffer. It has a section for the next coarser level, then one for each parity class, and all sections
 //! have the extents of the coarser level. So a value's neighbours along an axis are at fixed distances, whatever its row. A table has the
@@ -19,7 +19,7 @@ use super::line::is_line;
 use super::slice_ring::mean;
 use super::{PART_LEN, restore_row};
 use crate::error::Result;
-use crate::layout::{ByteOrder, MAX_RANK};
+use crate::layout::ByteOrder;
 use crate::memory::{collect, push, reserve, resize};
 use crate::number::patched16::Patched16;
 use crate::number::value::Value;
@@ -30,23 +30,31 @@ use crate::simd::ROW_GROUP;
 
 /// Most values of a level that is interpolated from tables.
 const MAX_SMALL_LEVEL_VALUES: usize = 2048;
+/// Most values if the level's rows are short, and most values of a short row.
+const MAX_SHORT_ROWS_VALUES: usize = 6144;
+const MAX_SHORT_ROW_VALUES: usize = 16;
 /// Most values if the level is a line: [`super::line`] is faster for longer ones.
 const MAX_SMALL_LINE_VALUES: usize = 64;
 
-/// Number of tables that are kept: as many as there are kinds that the choice of the predictor tries for a chunk of four axes.
-const KEPT_TABLES: usize = MAX_RANK + 1;
+/// Number of tables that are kept: one more than there are kinds for chunks of three axes, since a dataset's chunks ask for different ones.
+const KEPT_TABLES: usize = 15;
 
 /// Neighbours of a value along an axis, at distances -3, -1, 1 and 3 in the level. In the section they are at distances -1, 0, 1 and 2.
 const NEIGHBOURS: usize = 4;
 /// Sections before the first one and after the last one, for neighbours whose weight is 0.
 const SECTIONS_BEFORE: usize = 1;
 const SECTIONS_AFTER: usize = 2;
-/// Values of the buffer of any level: 5776 at the most (for extents 3x3x3x75), rounded up to a power of two.
-const ROOM_VALUES: usize = 8192;
+/// Values of the buffer of any level: 17328 at the most (for extents 3x3x3x227), rounded up to a power of two.
+const ROOM_VALUES: usize = 32_768;
 
 /// Whether a level of these extents is interpolated from tables.
 pub(super) fn is_small(extents: Extents) -> bool {
-    count(extents) <= if is_line(extents) { MAX_SMALL_LINE_VALUES } else { MAX_SMALL_LEVEL_VALUES }
+    let most = match extents[0] {
+        _ if is_line(extents) => MAX_SMALL_LINE_VALUES,
+        ..=MAX_SHORT_ROW_VALUES => MAX_SHORT_ROWS_VALUES,
+        _ => MAX_SMALL_LEVEL_VALUES,
+    };
+    count(extents) <= most
 }
 
 /// The tables of one level. The section of the coarser level is the first; those of the parity classes follow in their order.
@@ -416,7 +424,7 @@ mod tests {
     use super::*;
     use crate::quantize::quantizer::Quantizer;
 
-    const SHAPES: [Extents; 14] = [
+    const SHAPES: [Extents; 15] = [
         [1, 1, 1, 1],
         [2, 1, 1, 1],
         [3, 1, 1, 1],
@@ -431,6 +439,7 @@ mod tests {
         [9, 9, 9, 1],
         [8, 8, 8, 4],
         [1, 1, 1, 2048],
+        [8, 46, 12, 1],
     ];
 
     #[test]
@@ -480,12 +489,13 @@ mod tests {
 
     #[test]
     fn the_room_of_a_level_is_enough_for_all_small_extents() {
-        assert!(!is_small([65, 1, 1, 1]) && !is_small([3, 683, 1, 1]));
+        assert!(!is_small([65, 1, 1, 1]) && !is_small([3, 2049, 1, 1]) && !is_small([17, 121, 1, 1]));
         let mut small = SmallLevels::default();
         for x in [2, 3, 5, 9, 17, 33] {
             for y in [2, 3, 5, 9, 17, 33] {
                 for z in [1, 2, 3, 5, 9] {
-                    let w = MAX_SMALL_LEVEL_VALUES / (x * y * z);
+                    let most = if x <= MAX_SHORT_ROW_VALUES { MAX_SHORT_ROWS_VALUES } else { MAX_SMALL_LEVEL_VALUES };
+                    let w = most / (x * y * z);
                     if w > 0 {
                         // Asserts that every level fits its room.
                         small.prepare([x, y, z, w], InterpolationKind::CUBIC).unwrap();
