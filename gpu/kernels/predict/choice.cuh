@@ -15,58 +15,9 @@
 #pragma once
 
 #include "../quantize/linear.cuh"
-#include "../shared.cuh"
 #include "estimate.cuh"
-#include "interpolation.cuh"
-
-/// Length in bits of the largest magnitude that counts.
-constexpr u32 MAX_LENGTH = 16;
-
-/// A thread's counts over the residuals of one predictor.
-struct ThreadCounts {
-  u32 lengths;  // residuals of one bit, of two, three and four bits: a byte each, from the lowest
-  u32 others;   // bits of all magnitudes (16 bits), residuals that are negative and not large (8), zeros (8)
-
-  __device__ __forceinline__ void add(i32 residual) {
-    const u32 magnitude = residual < 0 ? 0u - u32(residual) : u32(residual);
-    const i32 highest = 31 - __clz(i32(magnitude));  // -1 for 0
-    lengths += shift_left_or_0(1, 8 * u32(highest));
-    others += u32(min(highest, i32(MAX_LENGTH) - 1) + 1);
-    if (u32(residual) + (LARGE_MAGNITUDE - 1) < LARGE_MAGNITUDE - 1) others += 1u << 16;
-    if (residual == 0) others += 1u << 24;
-  }
-
-  /// The sums over a warp, which has `residuals` of them, without rises.
-  __device__ __forceinline__ ResidualCounts sum_of_warp(u32 residuals) const {
-    // 16 bits each.
-    const u32 one_and_three = __reduce_add_sync(ALL_LANES, lengths & 0xff00ff), two_and_four = __reduce_add_sync(ALL_LANES, lengths >> 8 & 0xff00ff);
-    const u32 negative_and_zeros = __reduce_add_sync(ALL_LANES, (others >> 16 & 0xff) | others >> 24 << 16);
-    ResidualCounts sums;
-    sums.zeros = negative_and_zeros >> 16;
-    sums.rises = 0;
-    sums.ones = one_and_three & 0xffff;
-    sums.two_bits = two_and_four & 0xffff;
-    sums.three_bits = one_and_three >> 16;
-    sums.large = residuals - sums.zeros - sums.ones - sums.two_bits - sums.three_bits - (two_and_four >> 16);
-    sums.negative = negative_and_zeros & 0xffff;
-    sums.magnitude_bits = __reduce_add_sync(ALL_LANES, others & 0xffff);
-    return sums;
-  }
-};
-static_assert(MAX_COUNTED_MAGNITUDE == 1u << (MAX_LENGTH - 1), "longer magnitudes count as this one");
-static_assert(LARGE_MAGNITUDE == 16, "a magnitude that is not large has up to four bits");
-static_assert((MAX_TILE_VALUES / TILE_THREADS + TILE_PASSES) * GROUP_TILES < 256, "a thread's counts fit a byte");
-
-__device__ __forceinline__ void add_counts(ResidualCounts& to, const ResidualCounts& counts) {
-  atomicAdd(&to.zeros, counts.zeros);
-  atomicAdd(&to.rises, counts.rises);
-  atomicAdd(&to.ones, counts.ones);
-  atomicAdd(&to.two_bits, counts.two_bits);
-  atomicAdd(&to.three_bits, counts.three_bits);
-  atomicAdd(&to.large, counts.large);
-  atomicAdd(&to.negative, counts.negative);
-  atomicAdd(&to.magnitude_bits, counts.magnitude_bits);
-}
+#include "tile_counts.cuh"
+#include "tile_tables.cuh"
 
 /// Entries of a value of GROUP_TILES tiles: first how each is coded, then its position.
 struct alignas(16) GroupEntry {
@@ -76,17 +27,6 @@ static_assert(sizeof(GroupEntry) == 16, "one load from shared memory");
 /// Groups of tiles that are interpolated.
 constexpr u32 GROUPS = INTERPOLATED_TILES / GROUP_TILES;
 static_assert(INTERPOLATED_TILES % GROUP_TILES == 0, "whole groups");
-
-/// How a value of a tile is predicted along one of the axes along which it is odd in its level.
-struct alignas(16) TileTerm {
-  u16 neighbours[4];  // indices
-  u32 weights;
-  u16 index;  // of the value
-  u16 axis_count;
-};
-static_assert(sizeof(TileTerm) == 16 && MAX_TILE_VALUES < 1u << 16, "one load");
-/// In a table of counted values: the value is the first one of its row that counts.
-constexpr u32 FIRST_OF_ROW = 1u << 31;
 
 /// How interpolation codes a value: the lowest bits of its entry. Its nearest position is above them.
 enum : u32 { HAS_NO_CODE, OUT_OF_REACH, BETWEEN_POSITIONS, ON_POSITION };
@@ -393,13 +333,6 @@ __device__ __forceinline__ void load_entries(const TileBlock& block, Memory& mem
   for (u32 index = threadIdx.x; index < block.kind().shape.elements; index += TILE_THREADS) memory.entries[index] = entries[index];
 }
 
-/// Terms of a kind of interpolation: `[axis][residual]`.
-__device__ __forceinline__ TileTerm* terms_of(const TileJob& job, u32 way) {
-  const Shape& shape = job.kinds[INTERPOLATED_KIND].shape;
-  const u32 number = way % LINEAR_INTERPOLATION + (way / LINEAR_INTERPOLATION << shape.rank);
-  return static_cast<TileTerm*>(job.terms) + number * shape.rank * shape.elements;
-}
-
 /// Interpolates a group of tiles, whose entries are in `memory`, and counts its residuals. `way`: the number of the kind of interpolation.
 template <typename Memory>
 __device__ __forceinline__ void measure_residuals(const TileBlock& block, Memory& memory, u32 way) {
@@ -496,7 +429,7 @@ __device__ __forceinline__ void measure_batch(const TileJob& job) {
 
 /// Measures kinds of interpolation of a batch: cubic and linear, or those that `choose_rough_axes` has chosen. Grid: groups of tiles and kinds, chunks.
 template <u32 VALUES>
-__device__ __forceinline__ void measure_kinds(const TileJob& job, bool are_rough) {
+__device__ __forceinline__ void measure_kinds_of_batch(const TileJob& job, bool are_rough) {
   __shared__ GroupMemory<VALUES> memory;
   const TileSums& sums = job.sums[blockIdx.y];
   const u32 tiles = job.kinds[INTERPOLATED_KIND].count, number = blockIdx.x / GROUPS, first = blockIdx.x % GROUPS * GROUP_TILES;
@@ -531,78 +464,8 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, 8) measure_batch_f64(
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, 8) measure_batch_f16(const __grid_constant__ TileJob job) { measure_batch<Binary16>(job); }
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, 8) measure_batch_bf16(const __grid_constant__ TileJob job) { measure_batch<BFloat16>(job); }
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, 10) measure_kinds(const __grid_constant__ TileJob job, u32 are_rough) {
-  measure_kinds<SMALL_TILE_VALUES>(job, are_rough);
+  measure_kinds_of_batch<SMALL_TILE_VALUES>(job, are_rough);
 }
 extern "C" __global__ void __launch_bounds__(TILE_THREADS) measure_kinds_of_large_tiles(const __grid_constant__ TileJob job, u32 are_rough) {
-  measure_kinds<MAX_TILE_VALUES>(job, are_rough);
-}
-
-/// Writes the terms of the values that are odd along SIZE axes, and notes their pass.
-template <u32 SIZE>
-__device__ __forceinline__ void make_terms(const CoarseLevel& level, const Shape& shape, TileTerm* terms, TilePasses& passes, u32& pass) {
-  const u32 begin = level.classes[FIRST_SET<SIZE>].first, end = level.classes[FIRST_SET<SIZE + 1>].first;
-  if (begin == end) return;
-  if (blockIdx.x == 0 && threadIdx.x == 0) {
-    passes.ends[pass] = level.start + end;
-    passes.sizes[pass] = SIZE;
-    passes.count = pass + 1;
-  }
-  pass++;
-  for (u32 number = begin + threadIdx.x; number < end; number += TILE_THREADS) {
-    const CoarseValue<SIZE> value(level, shape, number);
-#pragma unroll
-    for (u32 k = 0; k < SIZE; k++) {
-      const u32(&from)[4] = value.stencil.neighbours[k];
-      const TileTerm term = {{u16(from[0]), u16(from[1]), u16(from[2]), u16(from[3])}, value.stencil.weights[k], u16(value.index), u16(value.stencil.axis_count)};
-      terms[k * shape.elements + value.residual_index] = term;
-    }
-  }
-}
-
-/// Makes the tables of a layout: a block for the terms of each kind of interpolation, and one for each kind of tiles.
-extern "C" __global__ void __launch_bounds__(TILE_THREADS) make_tile_tables(const __grid_constant__ TileJob job) {
-  if (blockIdx.x >= job.candidates) {
-    const u32 number = blockIdx.x - job.candidates;
-    const TileKind& kind = job.kinds[number];
-    u32* offsets = job.offsets + number * MAX_TILE_VALUES;
-    u32* counted = job.counted + number * MAX_TILE_VALUES;
-    for (u32 index = threadIdx.x; index < kind.shape.elements; index += TILE_THREADS) {
-      // Number of the value among those that count, and whether it does.
-      u32 offset = 0, among_counted = 0, stride = 1, rest = index;
-      bool counts = true, is_first = false, is_fastest = true;
-      for (u32 axis = 0; axis < MAX_RANK; axis++) {
-        const u32 extent = kind.shape.extents[axis], at = rest % extent;
-        rest /= extent;
-        offset += at * kind.strides[axis];
-        if (extent == 1) continue;
-        counts = counts && at > 0;
-        is_first = is_first || (is_fastest && at == 1);
-        is_fastest = false;
-        among_counted += (at - 1) * stride;
-        stride *= extent - 1;
-      }
-      offsets[index] = offset;
-      if (counts) counted[among_counted] = index | (is_first ? FIRST_OF_ROW : 0);
-    }
-    return;
-  }
-  __shared__ Classes classes;
-  const TileKind& kind = job.kinds[INTERPOLATED_KIND];
-  const Shape& shape = kind.shape;
-  const u32 way = job.candidate_numbers[blockIdx.x];
-  TileTerm* terms = terms_of(job, way);
-  u32 pass = 0;
-  for (u32 level = kind.coarsest; level-- > 0;) {
-    const Extents extents = level_extents(shape, level);
-    __syncthreads();
-    if (warp_id() == 0) make_classes(extents, classes);
-    __syncthreads();
-    CoarseLevel here = {classes, extents, {}, level, extents.halved().count(), INTERPOLATION | way};
-#pragma unroll
-    for (u32 axis = 0; axis < MAX_RANK; axis++) here.stride[axis] = shape.strides[axis] << level;
-    make_terms<1>(here, shape, terms, *job.passes, pass);
-    if (shape.rank > 1) make_terms<2>(here, shape, terms, *job.passes, pass);
-    if (shape.rank > 2) make_terms<3>(here, shape, terms, *job.passes, pass);
-    if (shape.rank > 3) make_terms<4>(here, shape, terms, *job.passes, pass);
-  }
+  measure_kinds_of_batch<MAX_TILE_VALUES>(job, are_rough);
 }
