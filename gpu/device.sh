@@ -3,7 +3,7 @@
 #
 #     gpu/device.sh pack FOLDER             builds and gathers the programs
 #     gpu/device.sh test FOLDER             compares every stream with the CPU's, and refuses each allocation of the host
-#     gpu/device.sh sanitize FOLDER         compute-sanitizer over a small matrix
+#     gpu/device.sh sanitize FOLDER         compute-sanitizer over a small matrix, and memcheck over chunks in the GPU's memory
 #     gpu/device.sh plugin FOLDER           the plugin under h5py
 #     gpu/device.sh bench FOLDER [ARG...]   measures kernels and transfers
 #     gpu/device.sh resident FOLDER [ARG...]  measures batches of chunks in the GPU's memory
@@ -33,7 +33,7 @@ case "$what" in
     # A driver whose launches fail, for plugin-tests/gpu.sh; its other half is a link that the test makes.
     mkdir -p "$folder/failing_cuda"
     cc -shared -fPIC -Wl,-soname,libcuda_real.so -x c /dev/null -o "$folder/libcuda_real.so"
-    cc -shared -fPIC plugin-tests/c/failing_cuda.c -Wl,--no-as-needed "$folder/libcuda_real.so" -o "$folder/failing_cuda/libcuda.so.1" -ldl
+    cc -shared -fPIC -Wl,-soname,libcuda.so.1 plugin-tests/c/failing_cuda.c -Wl,--no-as-needed "$folder/libcuda_real.so" -o "$folder/failing_cuda/libcuda.so.1" -ldl
     rm "$folder/libcuda_real.so"
     strip "$folder"/{parity,resident,filter_tests,gpu_bench,resident_bench,codebooks,decoders,libh5zquire.so}
     ;;
@@ -44,6 +44,11 @@ case "$what" in
     QUIRE_REQUIRE_CUDA=1 timeout 90 "$folder/filter_tests" --nocapture on_the_gpu
     ;;
   sanitize)
+    echo "== memcheck of chunks in the GPU's memory"
+    # The driver is asked about addresses that it does not know.
+    QUIRE_REQUIRE_CUDA=1 QUIRE_SMALL_MATRIX=1 compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 9 "$folder/resident" \
+      --nocapture --test-threads 1 2>&1 |
+      grep -E "ERROR SUMMARY|comparisons|test result|=========" | sort | uniq -c | sort -rn | head -30
     for tool in memcheck racecheck initcheck synccheck; do
       echo "== $tool"
       # Racecheck follows every access to shared memory: the matrix would take it ten minutes.

@@ -7,17 +7,19 @@ use cudarc::driver::CudaEvent;
 use cudarc::driver::sys::CUevent_flags;
 use quire_codec::stages::Axes;
 use quire_codec::stages::choice::{TileChoice, TileCounts};
-use quire_codec::stages::predictor::Predictor;
+use quire_codec::stages::predictor::{LINEAR_INTERPOLATION, Predictor};
 use quire_codec::{CodingPolicy, Config, Layout, Unverified, Workspace};
 
 use crate::copy::copy;
+use crate::declare::Address;
 use crate::device::{Device, Lease};
 use crate::error::{Context as _, Error, Reason, Result, reason};
-use crate::job::DECODE_OK;
-use crate::memory::bytes_of;
+use crate::job::{DECODE_OK, TileSums};
+use crate::memory::{bytes_of, download, upload};
 use crate::plan::{DecodeVariant, EncodeVariant};
+use crate::room::entry;
 use crate::session::{Session, dataset_books, decode_parameters, for_chunk, linear_parameters};
-use crate::tiles::Source;
+use crate::tiles::{ChunkBatch, Source, counts_of, long_axes, predictor_of};
 
 /// The variant of a batch: the kernel `inspect` looks at the chunks, and streams stay on the device.
 const STAYS: EncodeVariant = EncodeVariant {
@@ -53,6 +55,17 @@ pub struct MeasuredTiles {
     pub kernel: Vec<f64>,
 }
 
+/// The choice of a chunk's predictor in a batch on a device.
+#[derive(Debug, Clone)]
+pub struct BatchChoice {
+    /// The predictor; `None` if the kernels named none of the layout's.
+    pub predictor: Option<Predictor>,
+    /// What the kernels counted: residuals of the kinds of interpolation in `kinds` alone.
+    pub counts: TileCounts,
+    /// Numbers of these kinds.
+    pub kinds: Vec<usize>,
+}
+
 /// Most chunks of a batch: they are a dimension of the grids.
 const MAX_CHUNKS: usize = 65_535;
 
@@ -75,6 +88,12 @@ impl Batch {
             return Err(Error::Unsupported(reason!("a batch of {chunks} chunks: 1 to {MAX_CHUNKS} are possible")));
         }
         Ok(Self { device, lease: device.lease()?, layout: *layout, chunks })
+    }
+
+    /// Number of chunks.
+    #[must_use]
+    pub fn chunks(&self) -> usize {
+        self.chunks
     }
 
     /// Compresses the chunks, which are contiguous, `repeats` times. Returns their streams and the times.
@@ -152,6 +171,50 @@ impl Batch {
         let sent = send(self.lease.session());
         let input = self.lease.check(sent)?;
         self.measure(repeats, |session| session.choose_on_device(loaded, input, &layout, config))
+    }
+
+    /// Chooses the predictors of the batch's chunks, which are contiguous, 1 + `repeats` times: as [`Device::compress_resident`] does. Returns what was chosen,
+    /// and the times of all kernels of the choice on the device's clock, in microseconds.
+    ///
+    /// # Errors
+    /// As [`Device::compress`].
+    pub fn choose(&mut self, chunks: &[u8], choice: &TileChoice, repeats: usize) -> Result<(Vec<BatchChoice>, Vec<f64>)> {
+        let (device, layout, count) = (self.device, self.layout, self.chunks);
+        let loaded = device.loaded();
+        let mut lease = device.lease_room()?;
+        let done = (|| {
+            let room = lease.lent();
+            let stride = layout.chunk_bytes() as usize;
+            room.begin(count * size_of::<Address>(), 1)?;
+            room.chunks.grow(count * stride)?;
+            room.streams.grow(ChunkBatch::room(choice, count))?;
+            room.results.grow(count * size_of::<u32>())?;
+            room.on_host.grow(chunks.len().max(count * size_of::<TileSums>()))?;
+            room.on_host.bytes_mut(0..chunks.len()).copy_from_slice(chunks);
+            upload(&room.stream, room.on_host.address(), room.chunks.address(), chunks.len())?;
+            let addresses: Vec<Address> = (0..count).map(|chunk| room.chunks.address() + (chunk * stride) as u64).collect();
+            let table = room.send_table(&addresses)?;
+            let batch = ChunkBatch { chunks: table, count, device: room.streams.address(), predictors: room.results.address() };
+            let stream = room.stream.clone();
+            let mut start = || batch.choose(loaded, choice, &layout, &stream, &mut room.tiles);
+            start()?;
+            let times = if repeats > 0 { time(device, &stream, repeats, start, |_| Ok(()))?.whole } else { Vec::new() };
+            room.wait()?;
+            download(&room.stream, batch.device, room.on_host.address(), count * size_of::<TileSums>())?;
+            room.wait()?;
+            let chosen = (0..count).map(|chunk| {
+                let sums: TileSums = entry(&room.on_host, 0, chunk);
+                let rough = long_axes(&layout).saturating_sub(1);
+                let rough = if sums.is_interpolation_open == 0 { &[][..] } else { &sums.rough_kinds[..rough] };
+                BatchChoice {
+                    predictor: predictor_of(entry(&room.results, 0, chunk), &layout),
+                    counts: counts_of(&sums, choice),
+                    kinds: [0, LINEAR_INTERPOLATION.into()].into_iter().chain(rough.iter().map(|&kind| kind as usize)).collect(),
+                }
+            });
+            Ok((chosen.collect(), times))
+        })();
+        lease.check(done)
     }
 
     fn measure(
@@ -251,7 +314,7 @@ fn time(
     device: &Device,
     stream: &std::sync::Arc<cudarc::driver::CudaStream>,
     repeats: usize,
-    whole: impl Fn() -> Result<()>,
+    mut whole: impl FnMut() -> Result<()>,
     steps: impl Fn(&mut dyn FnMut(&'static str) -> Result<()>) -> Result<()>,
 ) -> Result<Timings> {
     const WHAT: &str = "timing the kernels";

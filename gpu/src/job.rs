@@ -80,8 +80,16 @@ shared_constants! {
     pub const COARSE_VALUES: usize = 4096;
     /// Threads of a block that interpolates coarse levels.
     pub const COARSE_THREADS: u32 = 512;
-    /// Threads of a block that measures a tile: two blocks fit into a multiprocessor.
-    pub const TILE_THREADS: u32 = 256;
+    /// Threads of a block that measures tiles.
+    pub const TILE_THREADS: u32 = 128;
+    /// Interpolated tiles that a block takes at once.
+    pub const GROUP_TILES: u32 = 4;
+    /// Most passes of the interpolation of a tile: up to one for each number of axes, for each of twelve levels.
+    pub const TILE_PASSES: usize = 48;
+    /// Most kinds of interpolation with rough axes that are measured for a chunk.
+    pub const MAX_ROUGH_KINDS: usize = MAX_RANK - 1;
+    /// Tiles of up to this number of values, as all with fewer than four axes are that are not thin, leave room for more blocks on a multiprocessor.
+    pub const SMALL_TILE_VALUES: usize = 896;
 
     /// Sets of axes of a chunk.
     pub const AXIS_SETS: usize = choice::SETS;
@@ -221,8 +229,8 @@ shared_structs! {
         pub coarsest: u32,
         /// A tile's residuals of interpolation, from the first one on, that do not count.
         pub uncounted_residuals: u32,
-        /// 0.
-        pub reserved: u32,
+        /// A tile's values that have a neighbour before them along every axis longer than 1.
+        pub counted: u32,
     }
 
     /// Counts over residuals of one predictor.
@@ -259,7 +267,7 @@ shared_structs! {
         pub between_steps: u32,
         /// Values with a code that are out of the fine grid's reach.
         pub out_of_reach: u32,
-        /// Tiles that were not interpolated, as too many of their values are out of reach.
+        /// Tiles that forbid interpolation, as too many of their values are out of reach.
         pub tiles_out_of_reach: u32,
     }
 
@@ -270,6 +278,20 @@ shared_structs! {
         pub kinds: [KindCounts; TILE_KINDS],
         /// Blocks of threads that have added their counts.
         pub blocks_done: u32,
+        /// 1 if interpolation is a candidate. In a batch alone.
+        pub is_interpolation_open: u32,
+        /// Numbers of the kinds of interpolation with rough axes that are measured. In a batch alone.
+        pub rough_kinds: [u32; MAX_ROUGH_KINDS],
+    }
+
+    /// The passes of the interpolation of a tile. The values of a pass are independent of each other; their residuals are consecutive.
+    pub struct TilePasses {
+        /// Number of passes.
+        pub count: u32,
+        /// Number of the residual behind a pass.
+        pub ends: [u32; TILE_PASSES],
+        /// Number of axes along which its values are odd.
+        pub sizes: [u32; TILE_PASSES],
     }
 
     /// The tiles of a chunk to measure.
@@ -294,12 +316,30 @@ shared_structs! {
         pub tiles: [u64; MOST_TILES],
         /// Numbers of the candidates, the kinds of interpolation; the first one is 0. Then zeros.
         pub candidate_numbers: [u8; INTERPOLATION_KINDS],
+        /// Extents of a chunk, fastest first.
+        pub extents: [u32; MAX_RANK],
+        /// Kinds of interpolation with rough axes to measure in a batch: one less than there are axes longer than 1.
+        pub rough_kinds: u32,
+        /// Tiles of `DIFFERENCE_KIND` that a block takes.
+        pub tiles_per_block: u32,
+        /// By kind of tiles and index of a value, where it is read, in values from a tile's first one: `[TILE_KINDS][MAX_TILE_VALUES]`.
+        pub offsets: Pointer<u32>,
+        /// By kind of tiles, the values whose differences count: `[TILE_KINDS][MAX_TILE_VALUES]`.
+        pub counted: Pointer<u32>,
+        /// The passes of interpolation.
+        pub passes: Pointer<TilePasses>,
+        /// Where the neighbours of an interpolated tile's values are, and their weights: `[kind of interpolation][axis][residual]`, 16 bytes each.
+        pub terms: Pointer<c_void>,
         /// Addresses of the chunks of a batch: `[chunk]`, and `tiles` has offsets in bytes. Null for one chunk.
         pub chunks: ConstPointer<u64>,
         /// Counts so far: `[chunk]`. 0 when the job begins and when it ends.
         pub sums: Pointer<TileSums>,
-        /// Pinned memory to which the counts are copied: `[chunk]`.
+        /// Pinned memory to which the counts are copied: `[chunk]`. For one chunk alone.
         pub host_sums: Pointer<TileSums>,
+        /// How interpolation codes the values of tiles: `[chunk][group of tiles][value][tile of the group]`. For a batch alone.
+        pub entries: Pointer<i32>,
+        /// Pinned memory to which the predictors of a batch are written: `[chunk]`.
+        pub host_predictors: Pointer<u32>,
     }
 
     /// Counts of one plane that grow while it is coded.

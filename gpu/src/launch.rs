@@ -49,6 +49,7 @@ pub(crate) struct LinearKernels {
     pub(crate) inspect: CudaFunction,
     pub(crate) quantize: CudaFunction,
     pub(crate) measure_tiles: CudaFunction,
+    pub(crate) measure_batch: CudaFunction,
 }
 
 /// Kernels for interpolation, coarse levels before fine ones.
@@ -67,6 +68,11 @@ pub(crate) struct Kernels {
     pub(crate) begin: CudaFunction,
     pub(crate) report_inspections: CudaFunction,
     pub(crate) choose: CudaFunction,
+    pub(crate) make_tile_tables: CudaFunction,
+    pub(crate) measure_kinds: CudaFunction,
+    pub(crate) measure_kinds_of_large_tiles: CudaFunction,
+    pub(crate) choose_rough_axes: CudaFunction,
+    pub(crate) choose_predictors: CudaFunction,
     pub(crate) encode_lanes: CudaFunction,
     pub(crate) checksum_and_copy: CudaFunction,
     pub(crate) fetch: CudaFunction,
@@ -120,7 +126,8 @@ impl Kernels {
                 copy_boxes: named("copy_boxes", size)?,
                 linear: if is_float {
                     let [inspect, quantize] = pair("inspect", "quantize", value)?;
-                    Some(LinearKernels { inspect, quantize, measure_tiles: named("measure_tiles", value)? })
+                    let [measure_tiles, measure_batch] = pair("measure_tiles", "measure_batch", value)?;
+                    Some(LinearKernels { inspect, quantize, measure_tiles, measure_batch })
                 } else {
                     None
                 },
@@ -143,6 +150,11 @@ impl Kernels {
             begin: function("begin")?,
             report_inspections: function("report_inspections")?,
             choose: function("choose")?,
+            make_tile_tables: function("make_tile_tables")?,
+            measure_kinds: function("measure_kinds")?,
+            measure_kinds_of_large_tiles: function("measure_kinds_of_large_tiles")?,
+            choose_rough_axes: function("choose_rough_axes")?,
+            choose_predictors: function("choose_predictors")?,
             encode_lanes: function("encode_lanes")?,
             checksum_and_copy: function("checksum_and_copy")?,
             fetch: function("fetch")?,

@@ -57,7 +57,7 @@ mod statistics;
 mod tables;
 mod tiles;
 
-pub use batch::{Batch, Floors, MeasuredTiles, Timings, batch_predictor, floors};
+pub use batch::{Batch, BatchChoice, Floors, MeasuredTiles, Timings, batch_predictor, floors};
 pub use card::{Card, Contexts};
 pub use device::{Compressed, Decompressing, Device, device, device_in_steps, device_of_address, visible_devices};
 pub use error::{Error, Reason, Result};

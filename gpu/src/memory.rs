@@ -185,6 +185,8 @@ plain!(
     CopiedRun
 );
 // SAFETY: a number.
+unsafe impl Plain for u32 {}
+// SAFETY: a number.
 unsafe impl Plain for u64 {}
 
 /// The number of the device in whose memory an address is. `None` for the host's memory, pinned or not, and for addresses that the driver does not know. The driver is

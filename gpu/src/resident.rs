@@ -15,7 +15,7 @@
 //!
 //! | chunks | the host gets |
 //! |---|---|
-//! | floating-point numbers with an absolute bound, whose predictor is chosen on tiles and that have no lattice; constant chunks | counts: nothing of their values |
+//! | floating-point numbers with an absolute bound, whose predictor is chosen on tiles and that have no lattice; constant chunks | their predictors: nothing of their values |
 //! | on a lattice; small ones; all others whose bound needs no stream to be settled: `rel`, `pwrel`, exact bits, integers | the values, to choose bound, grid and predictor; they are compressed where they are |
 //! | `psnr`, `ratio`; streams longer than their chunks, which are made again with the exact bits; layouts that are not for the GPU | the values, to compress them |
 //! | to decompress: stored ones, and streams that the GPU refuses | the stream, to verify and to decode it |

@@ -10,7 +10,7 @@ use crate::error::{Context as _, Result};
 use crate::loaded::Loaded;
 use crate::memory::{DeviceMemory, PinnedMemory, Plain, bytes_of_all, read_plain, upload};
 use crate::ring::Ring;
-use crate::tiles::TileMeter;
+use crate::tiles::TileTables;
 
 /// Rooms of a device. Sets in different rooms overlap: while the host decides on the chunks of one, the GPU works on another.
 pub(crate) const MAX_ROOMS: usize = 3;
@@ -30,7 +30,8 @@ pub(crate) struct Room {
     pub(crate) on_host: PinnedMemory,
     /// What kernels write for the host.
     pub(crate) results: PinnedMemory,
-    pub(crate) tiles: TileMeter,
+    /// For the choice of predictors.
+    pub(crate) tiles: TileTables,
     pub(crate) ring: Ring,
     /// Of the threads that look at chunks on the host.
     pub(crate) workspaces: Vec<Workspace>,
@@ -52,7 +53,7 @@ impl Room {
             streams: device_memory(),
             on_host: pinned_memory(),
             results: pinned_memory(),
-            tiles: TileMeter::new(context)?,
+            tiles: TileTables::new(context),
             ring: Ring::new(context)?,
             workspaces: Vec::new(),
             tables: device_memory(),

@@ -1,25 +1,29 @@
-//! The tiles on which a predictor is chosen, measured by a kernel; the codec decides by its counts.
+//! The tiles on which a predictor is chosen, measured by kernels; the codec decides by their counts, for batches a kernel does.
 //!
 //! ```text
 //! chunk on the host ─ a copy of each tile ─> pinned memory ─> device memory ┐
 //!                                                                           ├─ kernel, on a stream of its own ─> counts in pinned memory ─> decision
 //! chunk on the device ──────────────────────────────────────────────────────┘
+//!
+//! batch of chunks on the device ─ kernels, which decide as well, on the batch's stream ─> predictors in pinned memory
 //! ```
 
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaFunction, CudaStream};
+use quire_codec::stages::Axes;
 use quire_codec::stages::choice::{
-    DIFFERENCE_TILES, INTERPOLATED_TILES, InterpolatedCounts, ResidualCounts, TileChoice, TileCounts, Tiles,
+    DIFFERENCE_TILES, INTERPOLATED_TILES, InterpolatedCounts, MAX_TILE_VALUES, ResidualCounts, TileChoice, TileCounts, Tiles,
 };
-use quire_codec::{ByteOrder, Layout, MAX_RANK};
+use quire_codec::stages::predictor::{InterpolationKind, Predictor};
+use quire_codec::{ByteOrder, Layout, MAX_RANK, Shape};
 
 use crate::declare::{Address, ConstPointer, Pointer};
 use crate::error::{Context as _, Result};
 use crate::job;
 use crate::job::{
-    DIFFERENCE_KIND, INTERPOLATED_KIND, INTERPOLATION_KINDS, MOST_TILES, Shape, TILE_KINDS, TILE_THREADS, TileJob, TileKind,
-    TileSums,
+    DIFFERENCE_KIND, GROUP_TILES, INTERPOLATED_KIND, INTERPOLATION_KINDS, MOST_TILES, SMALL_TILE_VALUES, TILE_KINDS,
+    TILE_THREADS, TileJob, TileKind, TilePasses, TileSums,
 };
 use crate::launch::launch;
 use crate::loaded::Loaded;
@@ -35,6 +39,137 @@ pub(crate) enum Source<'a> {
     Device(Address),
 }
 
+/// What a kernel makes of a layout before its tiles are measured: where their values are, and the neighbours of those that are interpolated. It stays for the
+/// chunks of that layout that follow.
+pub(crate) struct TileTables {
+    memory: DeviceMemory,
+    /// The layout's shape, whether tiles are copies, and the number of candidates.
+    made_for: Option<(Shape, bool, u32)>,
+}
+
+impl TileTables {
+    pub(crate) fn new(context: &Arc<CudaContext>) -> Self {
+        Self { memory: DeviceMemory::new(context.clone()), made_for: None }
+    }
+
+    /// Starts making the tables on `stream`, unless they are there, and tells the job where they are. Nothing that uses them is under way.
+    fn prepare(
+        &mut self,
+        loaded: &Loaded,
+        layout: &Layout,
+        are_copies: bool,
+        stream: &CudaStream,
+        job: &mut TileJob,
+    ) -> Result<()> {
+        const INDICES_LEN: usize = TILE_KINDS * MAX_TILE_VALUES * size_of::<u32>();
+        const TERMS_AT: usize = (2 * INDICES_LEN + size_of::<TilePasses>()).next_multiple_of(256);
+        let rank = layout.shape.dims().len();
+        let elements = job.kinds[INTERPOLATED_KIND].shape.elements as usize;
+        let terms = if job.candidates > 0 { (2 << rank) * rank * elements } else { 0 };
+        let len = TERMS_AT + terms * TERM_LEN;
+        if len > self.memory.len() {
+            self.made_for = None;
+            self.memory.grow(len)?;
+        }
+        let at = |offset: usize| self.memory.address() + offset as u64;
+        job.offsets = Pointer::new(at(0));
+        job.counted = Pointer::new(at(INDICES_LEN));
+        job.passes = Pointer::new(at(2 * INDICES_LEN));
+        job.terms = Pointer::new(at(TERMS_AT));
+        let made_for = Some((layout.shape, are_copies, job.candidates));
+        if self.made_for != made_for {
+            self.made_for = None;
+            launch(stream, &loaded.kernels.make_tile_tables, (job.candidates + TILE_KINDS as u32, 1, 1), TILE_THREADS, job, &[])?;
+            self.made_for = made_for;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of a `TileTerm`.
+const TERM_LEN: usize = 16;
+
+/// Chunks of one layout in device memory whose predictors are chosen, and memory for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChunkBatch {
+    /// Where the addresses of the chunks are, in device memory.
+    pub(crate) chunks: Address,
+    pub(crate) count: usize,
+    /// [`ChunkBatch::room`] bytes of device memory: `[chunk]` [`TileSums`], then entries.
+    pub(crate) device: Address,
+    /// Pinned memory for the predictors: `[chunk]`, four bytes each.
+    pub(crate) predictors: Address,
+}
+
+impl ChunkBatch {
+    /// Bytes of device memory for `count` chunks.
+    pub(crate) fn room(choice: &TileChoice, count: usize) -> usize {
+        let values = choice.interpolated_tiles().map_or(0, |tiles| tiles.len * INTERPOLATED_TILES);
+        Self::entries_at(count) + count * values * size_of::<i32>()
+    }
+
+    fn entries_at(count: usize) -> usize {
+        (count * size_of::<TileSums>()).next_multiple_of(256)
+    }
+
+    /// Starts choosing the predictors on `stream`.
+    pub(crate) fn choose(
+        &self,
+        loaded: &Loaded,
+        choice: &TileChoice,
+        layout: &Layout,
+        stream: &Arc<CudaStream>,
+        tables: &mut TileTables,
+    ) -> Result<()> {
+        let linear = known(&loaded.kernels.of_type(layout.scalar).linear)?;
+        clear(stream, self.device, self.count * size_of::<TileSums>())?;
+        let tiles_per_block = (MAX_TILE_VALUES / choice.difference_tiles().len).clamp(1, MOST_TILES_PER_BLOCK);
+        // Tiles of a chunk at address 0 have their offsets as addresses.
+        let mut job = job_of(choice, layout, Some(layout.shape.extents()), &mut |tiles, tile| {
+            (tiles.first_index(tile) * layout.scalar.size()) as u64
+        });
+        job.chunks = ConstPointer::new(self.chunks);
+        job.sums = Pointer::new(self.device);
+        job.entries = Pointer::new(self.device + Self::entries_at(self.count) as u64);
+        job.host_predictors = Pointer::new(self.predictors);
+        job.rough_kinds = long_axes(layout).saturating_sub(1) as u32;
+        job.tiles_per_block = tiles_per_block as u32;
+        tables.prepare(loaded, layout, false, stream, &mut job)?;
+        let (count, kernels) = (self.count as u32, &loaded.kernels);
+        let difference_blocks = INTERPOLATED_TILES + DIFFERENCE_TILES.div_ceil(tiles_per_block);
+        launch(stream, &linear.measure_batch, (difference_blocks as u32, count, 1), TILE_THREADS, &job, &[])?;
+        if let Some(tiles) = choice.interpolated_tiles() {
+            let is_small = tiles.len <= SMALL_TILE_VALUES;
+            let measure = if is_small { &kernels.measure_kinds } else { &kernels.measure_kinds_of_large_tiles };
+            launch(stream, measure, (2 * GROUPS, count, 1), TILE_THREADS, &job, &[0])?;
+            launch(stream, &kernels.choose_rough_axes, (count, 1, 1), WARP, &job, &[])?;
+            if job.rough_kinds > 0 {
+                launch(stream, measure, (job.rough_kinds * GROUPS, count, 1), TILE_THREADS, &job, &[1])?;
+            }
+        }
+        launch(stream, &kernels.choose_predictors, (count, 1, 1), WARP, &job, &[])
+    }
+}
+
+/// The predictor of a plane's byte; `None` if it is none of the shape's.
+pub(crate) fn predictor_of(byte: u32, layout: &Layout) -> Option<Predictor> {
+    let byte = u8::try_from(byte).ok()?;
+    let interpolation = InterpolationKind::from_byte(byte, &layout.shape).map(Predictor::Interpolation);
+    interpolation.or_else(|| Axes::from_byte(byte, &layout.shape).map(Predictor::from))
+}
+
+/// Number of axes longer than 1.
+pub(crate) fn long_axes(layout: &Layout) -> usize {
+    layout.shape.extents().into_iter().filter(|&extent| extent > 1).count()
+}
+
+/// Threads of a warp.
+const WARP: u32 = 32;
+/// Groups of tiles that are interpolated.
+const GROUPS: u32 = INTERPOLATED_TILES as u32 / GROUP_TILES;
+/// Most tiles of differences that a block of a batch takes.
+const MOST_TILES_PER_BLOCK: usize = 4;
+
 /// Where the tiles are in device memory: behind the counts.
 const TILES_AT: usize = size_of::<TileSums>().next_multiple_of(256);
 
@@ -47,6 +182,7 @@ pub(crate) struct TileMeter {
     counts: PinnedMemory,
     /// Copies of the tiles of a chunk on the host.
     copies: PinnedMemory,
+    tables: TileTables,
     /// The last launch.
     last: Option<Launch>,
     /// Whether a launch may still be under way.
@@ -67,6 +203,7 @@ impl TileMeter {
             device: DeviceMemory::new(context.clone()),
             counts: PinnedMemory::new(context.clone()),
             copies: PinnedMemory::new(context.clone()),
+            tables: TileTables::new(context),
             last: None,
             is_busy: false,
         })
@@ -77,39 +214,15 @@ impl TileMeter {
         let kernel = known(&loaded.kernels.of_type(layout.scalar).linear)?.measure_tiles.clone();
         let copied = if let Source::Host(_) = source { values_of(choice) * layout.scalar.size() } else { 0 };
         self.reserve(copied)?;
-        let job = self.place(choice, layout, source);
+        let mut job = self.place(choice, layout, source);
         self.is_busy = true;
+        self.tables.prepare(loaded, layout, matches!(source, Source::Host(_)), &self.stream, &mut job)?;
         if copied > 0 {
             upload(&self.stream, self.copies.address(), self.device.address() + TILES_AT as u64, copied)?;
         }
-        let blocks = INTERPOLATED_TILES as u32 * job.candidates + DIFFERENCE_TILES as u32;
+        let blocks = GROUPS * job.candidates + (INTERPOLATED_TILES + DIFFERENCE_TILES) as u32;
         self.last = Some(Launch { kernel, blocks, job });
         self.start_again()
-    }
-
-    /// Starts measuring the tiles of `count` resident chunks of one layout on `stream`. Addresses of the chunks are at `chunks`, in device memory; `sums`, there as
-    /// well, is all 0. The counts go to `host_sums`, in pinned memory.
-    #[expect(clippy::too_many_arguments, reason = "three arrays, and what the kernel has to know")]
-    pub(crate) fn start_batch(
-        &mut self,
-        loaded: &Loaded,
-        choice: &TileChoice,
-        layout: &Layout,
-        stream: &CudaStream,
-        (chunks, count): (Address, u32),
-        sums: Address,
-        host_sums: Address,
-    ) -> Result<()> {
-        let kernel = &known(&loaded.kernels.of_type(layout.scalar).linear)?.measure_tiles;
-        // Tiles of a chunk at address 0 have their offsets as addresses.
-        let job = TileJob {
-            chunks: ConstPointer::new(chunks),
-            sums: Pointer::new(sums),
-            host_sums: Pointer::new(host_sums),
-            ..self.place(choice, layout, Source::Device(0))
-        };
-        let blocks = INTERPOLATED_TILES as u32 * job.candidates + DIFFERENCE_TILES as u32;
-        launch(stream, kernel, (blocks, count, 1), TILE_THREADS, &job, &[])
     }
 
     /// Measures the tiles of the last [`TileMeter::start`] again.
@@ -148,55 +261,81 @@ impl TileMeter {
 
     /// Copies the tiles of a chunk on the host. Returns the job.
     fn place(&mut self, choice: &TileChoice, layout: &Layout, source: Source<'_>) -> TileJob {
-        let (size, quantizer) = (layout.scalar.size(), choice.quantizer());
-        let mut candidate_numbers = [0; INTERPOLATION_KINDS];
-        let mut candidates = 0;
-        for (number, candidate) in candidate_numbers.iter_mut().zip(choice.candidates()) {
-            *number = candidate.number() as u8;
-            candidates += 1;
-        }
-        let mut job = TileJob {
-            step: quantizer.step(),
-            inverse_step: quantizer.inverse_step(),
-            fill_bits: quantizer.fill().map_or(0, |fill| fill.cast_unsigned() & u64::MAX >> (64 - 8 * size)),
-            has_fill: u32::from(quantizer.fill().is_some()),
-            big_endian: u32::from(layout.byte_order == ByteOrder::Big),
-            candidates,
-            most_out_of_reach: choice.most_out_of_reach() as u32,
-            kinds: [TileKind::default(); TILE_KINDS],
-            tiles: [0; MOST_TILES],
-            candidate_numbers,
-            chunks: ConstPointer::NULL,
-            sums: Pointer::new(self.device.address()),
-            host_sums: Pointer::new(self.counts.address()),
-        };
-        let (of_interpolation, of_differences) = job.tiles.split_at_mut(INTERPOLATED_TILES);
-        let kinds = [
-            (INTERPOLATED_KIND, choice.interpolated_tiles(), of_interpolation),
-            (DIFFERENCE_KIND, Some(choice.difference_tiles()), of_differences),
-        ];
+        let size = layout.scalar.size();
+        let (device, copies) = (self.device.address(), &mut self.copies);
         let mut copied = 0;
-        for (kind, tiles, addresses) in kinds {
-            let Some(tiles) = tiles else { continue };
-            for (tile, address) in addresses.iter_mut().enumerate().take(tiles.count) {
-                *address = match source {
-                    Source::Host(chunk) => {
-                        let room = copied..copied + tiles.len * size;
-                        copied = room.end;
-                        tiles.copy(chunk, size, tile, self.copies.bytes_mut(room.clone()));
-                        self.device.address() + (TILES_AT + room.start) as u64
-                    }
-                    Source::Device(chunk) => chunk + (tiles.first_index(tile) * size) as u64,
-                };
+        let mut address = |tiles: &Tiles, tile: usize| match source {
+            Source::Host(chunk) => {
+                let room = copied..copied + tiles.len * size;
+                copied = room.end;
+                tiles.copy(chunk, size, tile, copies.bytes_mut(room.clone()));
+                device + (TILES_AT + room.start) as u64
             }
-            let read_from = match source {
-                Source::Host(_) => tiles.extents,
-                Source::Device(_) => layout.shape.extents(),
-            };
-            job.kinds[kind] = kind_of(tiles, layout.shape.dims().len(), strides_of(read_from));
-        }
+            Source::Device(chunk) => chunk + (tiles.first_index(tile) * size) as u64,
+        };
+        let read_from = match source {
+            Source::Host(_) => None,
+            Source::Device(_) => Some(layout.shape.extents()),
+        };
+        let mut job = job_of(choice, layout, read_from, &mut address);
+        job.sums = Pointer::new(device);
+        job.host_sums = Pointer::new(self.counts.address());
         job
     }
+}
+
+/// The job of measuring tiles, without its results. Tiles are read from an array with the extents `read_from`, or each from a copy of its own, at what
+/// `address` returns.
+fn job_of(
+    choice: &TileChoice,
+    layout: &Layout,
+    read_from: Option<[usize; MAX_RANK]>,
+    address: &mut dyn FnMut(&Tiles, usize) -> Address,
+) -> TileJob {
+    let (size, quantizer) = (layout.scalar.size(), choice.quantizer());
+    let mut candidate_numbers = [0; INTERPOLATION_KINDS];
+    let mut candidates = 0;
+    for (number, candidate) in candidate_numbers.iter_mut().zip(choice.candidates()) {
+        *number = candidate.number() as u8;
+        candidates += 1;
+    }
+    let mut job = TileJob {
+        step: quantizer.step(),
+        inverse_step: quantizer.inverse_step(),
+        fill_bits: quantizer.fill().map_or(0, |fill| fill.cast_unsigned() & u64::MAX >> (64 - 8 * size)),
+        has_fill: u32::from(quantizer.fill().is_some()),
+        big_endian: u32::from(layout.byte_order == ByteOrder::Big),
+        candidates,
+        most_out_of_reach: choice.most_out_of_reach() as u32,
+        kinds: [TileKind::default(); TILE_KINDS],
+        tiles: [0; MOST_TILES],
+        candidate_numbers,
+        extents: layout.shape.extents().map(|extent| extent as u32),
+        rough_kinds: 0,
+        tiles_per_block: 1,
+        offsets: Pointer::NULL,
+        counted: Pointer::NULL,
+        passes: Pointer::NULL,
+        terms: Pointer::NULL,
+        chunks: ConstPointer::NULL,
+        sums: Pointer::NULL,
+        host_sums: Pointer::NULL,
+        entries: Pointer::NULL,
+        host_predictors: Pointer::NULL,
+    };
+    let (of_interpolation, of_differences) = job.tiles.split_at_mut(INTERPOLATED_TILES);
+    let kinds = [
+        (INTERPOLATED_KIND, choice.interpolated_tiles(), of_interpolation),
+        (DIFFERENCE_KIND, Some(choice.difference_tiles()), of_differences),
+    ];
+    for (kind, tiles, addresses) in kinds {
+        let Some(tiles) = tiles else { continue };
+        for (tile, to) in addresses.iter_mut().enumerate().take(tiles.count) {
+            *to = address(tiles, tile);
+        }
+        job.kinds[kind] = kind_of(tiles, layout.shape.dims().len(), strides_of(read_from.unwrap_or(tiles.extents)));
+    }
+    job
 }
 
 /// Number of values of all tiles.
@@ -207,12 +346,12 @@ fn values_of(choice: &TileChoice) -> usize {
 
 /// Tiles of a chunk with `rank` axes as the kernel has them; `strides` are those of the array from which they are read.
 fn kind_of(tiles: &Tiles, rank: usize, strides: [u32; MAX_RANK]) -> TileKind {
-    let shape = Shape {
+    let shape = job::Shape {
         rank: rank as u32,
         elements: tiles.len as u32,
         extents: tiles.extents.map(|extent| extent as u32),
         strides: strides_of(tiles.extents),
-        ..Shape::default()
+        ..job::Shape::default()
     };
     // Each level has half of the values of the next finer one along an axis, rounded up.
     let levels = |extent: usize| usize::BITS - (extent - 1).leading_zeros();
@@ -222,7 +361,7 @@ fn kind_of(tiles: &Tiles, rank: usize, strides: [u32; MAX_RANK]) -> TileKind {
         count: tiles.count as u32,
         coarsest: tiles.extents.into_iter().map(levels).max().unwrap_or(0),
         uncounted_residuals: tiles.uncounted_residuals() as u32,
-        reserved: 0,
+        counted: tiles.counted_len() as u32,
     }
 }
 

@@ -209,8 +209,8 @@ def a_file_that_is_not_closed(_: str, folder: Path) -> str:
     return ended.log[-1] if ended.log else "nothing in the log"
 
 
-def a_launch_that_fails(library: str, folder: Path) -> str:
-    """The chunk goes to the CPU, so do all that follow, and the reason is told."""
+def failing_driver(library: str, folder: Path) -> dict[str, str]:
+    """The environment of a process whose driver fails: see plugin-tests/c/failing_cuda.c."""
     shim = Path(library).with_name("failing_cuda") / "libcuda.so.1"
     if not shim.is_file():
         raise Skipped(f"there is no {shim}: `gpu/device.sh pack` makes it")
@@ -219,12 +219,18 @@ def a_launch_that_fails(library: str, folder: Path) -> str:
     if driver is None:
         raise Skipped("the driver's library is not in the loader's cache")
     beside = folder / "failing_cuda"
-    beside.mkdir()
-    shutil.copy(shim, beside)
-    # Whichever name is looked for first.
-    (beside / "libcuda.so").symlink_to("libcuda.so.1")
-    (beside / "libcuda_real.so").symlink_to(Path(driver[1]).resolve())
-    failing, path = {"LD_LIBRARY_PATH": str(beside)}, folder / "failing.h5"
+    if not beside.is_dir():
+        beside.mkdir()
+        shutil.copy(shim, beside)
+        # Whichever name is looked for first.
+        (beside / "libcuda.so").symlink_to("libcuda.so.1")
+        (beside / "libcuda_real.so").symlink_to(Path(driver[1]).resolve())
+    return {"LD_LIBRARY_PATH": str(beside)}
+
+
+def a_launch_that_fails(library: str, folder: Path) -> str:
+    """The chunk goes to the CPU, so do all that follow, and the reason is told."""
+    failing, path = failing_driver(library, folder), folder / "failing.h5"
     reason = r"on the CPU: .*CUDA_ERROR_LAUNCH_FAILED"
     # A launch a chunk: the second chunk's fails.
     fails = client({**failing, **LOG, "QUIRE_TEST_LAUNCHES": "1"}, "gpu_client.py", "write", path)
@@ -380,6 +386,10 @@ def arrays_in_the_gpus_memory(library: str, folder: Path) -> str:
     return client({}, "resident.py", library, folder).stdout.strip()
 
 
+def faults_of_arrays_in_the_gpus_memory(library: str, folder: Path) -> str:
+    return client(failing_driver(library, folder), "resident_faults.py", library, folder).stdout.strip()
+
+
 def warm_calls_only_work(library: str, _: Path) -> str:
     report = json.loads(client(CUDA, "gpu_client.py", "warm", library).stdout)
     assert report["before"] == report["after"], report
@@ -404,6 +414,7 @@ CHECKS: tuple[Check, ...] = (
     four_processes_under_mps,
     eight_threads_at_once,
     arrays_in_the_gpus_memory,
+    faults_of_arrays_in_the_gpus_memory,
     warm_calls_only_work,
     arrays_of_every_library,
 )

@@ -474,21 +474,24 @@ def check_cut_file(path: Path, cut: Path) -> None:
         expect((OSError, ValueError), "chunk at [", lambda: h5z_quire.read(dataset))
 
 
-def check_full_disk(folder: Path) -> None:
-    """A limit on the size of files: an error with the system's reason, and Python goes on."""
+def check_full_disk(folder: Path, put: Callable[[np.ndarray], Any] = lambda array: array) -> None:
+    """A limit on the size of files: an error with the system's reason, and Python goes on. `put`: where the values are."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     noise = np.random.default_rng(0).normal(0, 1e30, (64, 64, 64)).astype("<f4")
     file = h5py.File(folder / "full.h5", "w")
     dataset = file.create_dataset("t", noise.shape, "<f4", chunks=(16, 16, 16), **Quire(abs=1e-9))
+    values = put(noise)
+    h5z_quire.write(dataset, put(noise[:16]), np.s_[:16])
     file.flush()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, before[1]))
-    error = expect(OSError, "are written", lambda: h5z_quire.write(dataset, noise, threads=2))
+    error = expect(OSError, "are written", lambda: h5z_quire.write(dataset, values, threads=2))
     assert os.strerror(27) in str(error) or "errno = 27" in str(error), error
     print(f"a limit on the size of files: {error}")
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert np.array_equal(dataset[:16], noise[:16]), "what was written before"
     # With room again, the rest is written.
-    h5z_quire.write(dataset, noise, threads=2)
+    h5z_quire.write(dataset, values, threads=2)
     file.close()
     with h5py.File(folder / "full.h5", "r") as file:
         assert np.array_equal(file["t"][()], noise)
@@ -587,6 +590,11 @@ def check_resident(folder: Path) -> None:
         freed.free()
         expect(ValueError, "is not one of a GPU's memory", lambda: h5z_quire.write(ours, freed))
     assert h5z_quire.compress(Resident(driver, spread), "abs=0.01") == h5z_quire.compress(values, "abs=0.01")
+    with h5py.File(folder / "resident.h5", "r") as file:
+        before = chunks(file["created"])
+        expect(h5z_quire.Unsuitable, "read", lambda: h5z_quire.write(file["created"], Resident(driver, values.copy())))
+        assert chunks(file["created"]) == before
+    check_full_disk(folder, lambda array: Resident(driver, array.copy()))
     print("arrays in a GPU's memory give the same")
 
 

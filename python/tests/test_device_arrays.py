@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
+import signal
 from pathlib import Path
 from typing import Any, Iterator, Optional
 
@@ -237,6 +239,41 @@ def test_chunks_are_those_of_h5pys_own_path(library: Library, dtype: str, quire:
         out = library.put(np.zeros((40, 30), dtype))
         read(pair.ours, np.s_[11:51, 9:39, 22], out)
         assert library.get(out).tobytes() == pair.theirs[11:51, 9:39, 22].tobytes()
+
+
+def test_a_full_disk_is_an_error(library: Library, tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).normal(0, 1e30, (128, 64, 64)).astype("f4")
+    values = library.put(noise)
+    before, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    with h5py.File(tmp_path / "full.h5", "w") as file:
+        dataset = file.create_dataset("t", noise.shape, "f4", chunks=CHUNKS, **Quire(abs=1e-9))
+        write(dataset, library.put(noise[:32]), np.s_[:32])
+        file.flush()
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+            with pytest.raises(OSError, match="are written") as raised:
+                write(dataset, values)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+            signal.signal(signal.SIGXFSZ, ignored)
+        assert os.strerror(27) in str(raised.value) or "errno = 27" in str(raised.value)
+        assert np.array_equal(dataset[:32], noise[:32]), "what was written before"
+        # With room again, the rest is written.
+        write(dataset, values)
+    with h5py.File(tmp_path / "full.h5", "r") as file:
+        assert np.array_equal(file["t"][()], noise)
+
+
+def test_a_file_for_reading_is_an_error(library: Library, tmp_path: Path) -> None:
+    values = field("f4", SHAPE)
+    pair = Pair(tmp_path, "f4", Quire(abs=BOUND))
+    pair.ours[...] = values
+    name, before = pair.ours.name, digests(pair.ours)
+    pair.file.close()
+    with h5py.File(tmp_path / "pair.h5", "r") as file:
+        with pytest.raises(Unsuitable, match="read"):
+            write(file[name], library.put(values + 1))
+        assert digests(file[name]) == before
 
 
 def test_any_strides(library: Library, tmp_path: Path) -> None:

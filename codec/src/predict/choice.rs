@@ -18,7 +18,7 @@ mod tile_lanes;
 mod tiles;
 mod whole;
 
-pub use self::residual_stats::{LARGE_MAGNITUDE, MAX_COUNTED_MAGNITUDE};
+pub use self::residual_stats::{LARGE_MAGNITUDE, MAX_COUNTED_MAGNITUDE, OUTLIER_BITS};
 pub use self::tile::{DIFFERENCE_TILES, INTERPOLATED_TILES, MAX_TILE_VALUES, Tiles};
 pub use self::tile_counts::{InterpolatedCounts, KINDS, ResidualCounts, SETS, TileCounts};
 pub use self::tiles::TileChoice;
@@ -38,7 +38,7 @@ use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::quantizer::Quantizer;
 
 /// Interpolation is not tried if more than 1 / this of the values are out of the fine grid's reach.
-const VALUES_PER_VALUE_OUT_OF_REACH: usize = 2;
+pub const VALUES_PER_VALUE_OUT_OF_REACH: usize = 2;
 
 /// Buffers of the choice.
 #[derive(Debug, Default)]

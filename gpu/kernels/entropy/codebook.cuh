@@ -5,25 +5,10 @@
 // package-merge. Only integers, so that the choice is the CPU's. A custom book is built by package-merge where the entropy says that it may pay.
 #pragma once
 
+#include "../number/fixed_log2.cuh"
 #include "book_lengths.cuh"
 
 static_assert(BOOKS <= CHOOSE_THREADS && MAX_BOOKS <= CHOOSE_THREADS && 2 * SYMBOLS - 1 <= 255, "a thread a book; places of items fit a byte");
-
-/// 2^16 log2(value), rounded down: its floor, or one less.
-__device__ __forceinline__ u64 log2_fixed(u64 value) {
-  u32 whole = 63 - __clzll(i64(value));
-  u64 mantissa = whole >= 31 ? value >> (whole - 31) : value << (31 - whole);
-  u64 result = whole;
-  for (u32 bit = 0; bit < LOG_FRACTION; bit++) {
-    mantissa = (mantissa * mantissa) >> 31;
-    result <<= 1;
-    if (mantissa >> 32) {
-      mantissa >>= 1;
-      result |= 1;
-    }
-  }
-  return result;
-}
 
 /// Bits that hold a symbol's number.
 constexpr u32 SYMBOL_BITS = 7;

@@ -1,318 +1,471 @@
-// Stage 0 (FORMAT.md §11.3): counts over the residuals of a chunk's tiles. The host chooses the predictor by them. CPU:
-// codec/src/predict/choice/tiles.rs, codec/src/predict/choice/interpolated_tiles.rs.
+// Stage 0 (FORMAT.md §11.3): counts over the residuals of a chunk's tiles, and the predictor that follows from them. CPU:
+// codec/src/predict/choice/tiles.rs, codec/src/predict/choice/interpolated_tiles.rs, codec/src/predict/choice/tile_lanes.rs.
 //
 //   values -> codes -> differences along all sets of axes -> counts
-//        └──> interpolation of the tile as a chunk -> residuals -> counts        (of interpolated tiles alone)
+//        └──> nearest positions -> interpolation of the tile as a chunk -> residuals -> counts        (of interpolated tiles alone)
 //
-// TILE_THREADS threads a block. Each of 16 tiles of about 512 values has a block for each kind of interpolation, each of 64 tiles of about 64 values has
-// one block. A block keeps a tile in shared memory, up to 36 KiB. Its counts are added to those of the device; the block that is done last writes all of them to
-// pinned memory.
+// TILE_THREADS threads a block. Differences: a block takes one or more tiles. Interpolation: a block takes GROUP_TILES tiles and one kind. All tiles of a
+// chunk have equal extents, so that neighbours and weights of a value are found once for all of them; `make_tile_tables` has done it. Positions of a value of
+// the group are next to each other in shared memory.
+//
+// For one chunk everything is measured in one launch, as the time is that of the longest block; the block that is done last writes the counts to pinned memory,
+// and the host decides. For a batch of chunks the time is that of all instructions, so that only what the decision asks for is measured:
+//
+//   differences, nearest positions -> cubic and linear interpolation -> choose_rough_axes -> interpolation with rough axes -> choose_predictors
 #pragma once
 
 #include "../quantize/linear.cuh"
-#include "interpolation.cuh"
+#include "estimate.cuh"
+#include "tile_counts.cuh"
+#include "tile_tables.cuh"
 
-/// A warp's counts over the residuals of one predictor.
-struct WarpCounts {
-  // 16 bits each, the name's first part in the lower ones.
-  u32 zeros_and_ones;
-  u32 rises_and_negative;
-  u32 two_bits_and_large;
-  u32 three_bits_and_magnitude_bits;
-
-  __device__ __forceinline__ void add_to(ResidualCounts& sums) const {
-    atomicAdd(&sums.zeros, zeros_and_ones & 0xffff);
-    atomicAdd(&sums.ones, zeros_and_ones >> 16);
-    atomicAdd(&sums.rises, rises_and_negative & 0xffff);
-    atomicAdd(&sums.negative, rises_and_negative >> 16);
-    atomicAdd(&sums.two_bits, two_bits_and_large & 0xffff);
-    atomicAdd(&sums.large, two_bits_and_large >> 16);
-    atomicAdd(&sums.three_bits, three_bits_and_magnitude_bits & 0xffff);
-    atomicAdd(&sums.magnitude_bits, three_bits_and_magnitude_bits >> 16);
-  }
+/// Entries of a value of GROUP_TILES tiles: first how each is coded, then its position.
+struct alignas(16) GroupEntry {
+  i32 of[GROUP_TILES];
 };
+static_assert(sizeof(GroupEntry) == 16, "one load from shared memory");
+/// Groups of tiles that are interpolated.
+constexpr u32 GROUPS = INTERPOLATED_TILES / GROUP_TILES;
+static_assert(INTERPOLATED_TILES % GROUP_TILES == 0, "whole groups");
 
-/// A thread's counts over the residuals of one predictor.
-struct ThreadCounts {
-  // A byte each, from the lowest.
-  u32 counts;   // zeros, rises, ones, negative ones
-  u32 lengths;  // residuals of two bits, of three bits, large ones; bits of all magnitudes
+/// How interpolation codes a value: the lowest bits of its entry. Its nearest position is above them.
+enum : u32 { HAS_NO_CODE, OUT_OF_REACH, BETWEEN_POSITIONS, ON_POSITION };
+constexpr u32 ENTRY_KIND_BITS = 2;
 
-  __device__ __forceinline__ void add(i32 residual) {
-    const u32 magnitude = min(residual < 0 ? 0u - u32(residual) : u32(residual), MAX_COUNTED_MAGNITUDE);
-    const bool is_large = magnitude >= LARGE_MAGNITUDE;
-    counts += u32(magnitude == 0) | u32(magnitude == 1) << 16 | u32(residual < 0 && !is_large) << 24;
-    lengths += u32(magnitude >> 1 == 1) | u32(magnitude >> 2 == 1) << 8 | u32(is_large) << 16 | bit_length(magnitude) << 24;
-  }
-  /// Counts a residual other than 0 behind a 0, if there is one.
-  __device__ __forceinline__ void add_rise(bool is_rise) { counts += u32(is_rise) << 8; }
-
-  __device__ __forceinline__ WarpCounts sum_of_warp() const {
-    return {__reduce_add_sync(ALL_LANES, counts & 0xff00ff), __reduce_add_sync(ALL_LANES, counts >> 8 & 0xff00ff),
-            __reduce_add_sync(ALL_LANES, lengths & 0xff00ff), __reduce_add_sync(ALL_LANES, lengths >> 8 & 0xff00ff)};
-  }
-};
-constexpr u32 TILE_VALUES_PER_THREAD = (MAX_TILE_VALUES + TILE_THREADS - 1) / TILE_THREADS;
-constexpr u32 MAX_LENGTH_IN_BITS = 16;
-static_assert(MAX_COUNTED_MAGNITUDE < 1u << MAX_LENGTH_IN_BITS, "a magnitude's length");
-static_assert(TILE_VALUES_PER_THREAD * MAX_LENGTH_IN_BITS < 256, "a thread's counts fit");
-
-/// Coordinates of a tile's value.
-__device__ __forceinline__ void find_in_tile(const Shape& shape, u32 index, u32 (&at)[MAX_RANK]) {
-#pragma unroll
-  for (u32 axis = 0; axis < MAX_RANK; axis++) {
-    const u32 rest = axis + 1 < MAX_RANK ? quotient<true>(index, shape.extents[axis]) : 0;
-    at[axis] = index - rest * shape.extents[axis];
-    index = rest;
-  }
-}
-
-/// What the block of a tile keeps in shared memory.
+/// A value of a tile.
 template <typename V>
-struct TileMemory {
-  /// Values; interpolation replaces them by their positions.
-  EncodeRoom<V, MAX_TILE_VALUES> values;
-  /// Codes modulo 2^32; then the residuals of interpolation.
+struct TileValue {
+  typedef typename ValueType<V>::Bits Bits;
+  V value;
+  double scaled, sum, steps;
+  bool has_code;
+
+  __device__ __forceinline__ TileValue(const TileJob& job, Bits bits)
+      : value(ValueType<V>::from_bits(bits)),
+        scaled(double(value) * job.inverse_step),
+        sum(scaled + ROUNDING),
+        steps(sum - ROUNDING),
+        has_code(fabs(scaled) < ValueType<V>::CODE_LIMIT && !(job.has_fill && u64(bits) == job.fill_bits)) {}
+
+  /// The code modulo 2^32.
+  __device__ __forceinline__ i32 code() const { return i32(u32(u64(code_from_sum<V>(sum)))); }
+
+  /// The entry of interpolation. `is_between`: whether the value is between two steps of the fine grid, with a code or without.
+  __device__ __forceinline__ i32 entry(const FineGrid& fine, bool& is_between) const {
+    is_between = false;
+    if (!(fabs(steps) < fine.steps_limit)) return i32(has_code ? OUT_OF_REACH : HAS_NO_CODE);
+    const Nearest<V> nearest(fine, value, steps);
+    is_between = nearest.exact && nearest.rest != 0.0;
+    const i32 position = i32(steps * double(POSITIONS_PER_STEP) + nearest.rest);
+    return i32(u32(position) << ENTRY_KIND_BITS | (has_code ? nearest.exact ? ON_POSITION : BETWEEN_POSITIONS : HAS_NO_CODE));
+  }
+};
+
+/// Where a block of threads is at work.
+struct TileBlock {
+  const TileJob& job;
+  u32 chunk;
+  bool is_interpolated;  // the kind of its tiles
+  u32 first, count;      // its tiles
+
+  __device__ __forceinline__ u32 kind_number() const { return is_interpolated ? INTERPOLATED_KIND : DIFFERENCE_KIND; }
+  __device__ __forceinline__ const TileKind& kind() const { return job.kinds[kind_number()]; }
+  __device__ __forceinline__ KindCounts& sums() const { return job.sums[chunk].kinds[kind_number()]; }
+  /// The first value of tile `number` of the block.
+  __device__ __forceinline__ const void* tile(u32 number) const {
+    const u64 base = job.chunks ? job.chunks[chunk] : 0;
+    return reinterpret_cast<const void*>(base + job.tiles[(is_interpolated ? 0 : INTERPOLATED_TILES) + first + number]);
+  }
+  /// The entries of a group of a chunk, of a batch.
+  __device__ __forceinline__ GroupEntry* entries() const {
+    return reinterpret_cast<GroupEntry*>(job.entries) + (u64(chunk) * GROUPS + first / GROUP_TILES) * kind().shape.elements;
+  }
+};
+
+/// What the block of a tile's differences keeps in shared memory.
+struct DifferenceMemory {
+  ResidualCounts counts[AXIS_SETS];
+  u32 between_steps, out_of_reach;
+  /// Of one tile after the other.
   i32 codes[MAX_TILE_VALUES];
-  /// First whether a value has no code. Then the sets of axes along which its difference is 0, and 16 bits above those along which it is not.
-  u32 marks[MAX_TILE_VALUES];
+  /// First whether a value has no code. Then, by the number of a counted value, the sets of axes along which its difference is 0.
+  u16 marks[MAX_TILE_VALUES];
 };
-static_assert(SETS <= 16, "two bits a set of axes");
+static_assert(SETS <= 16, "a bit a set of axes");
 
-/// Reads a tile and makes its codes.
+/// Reads tiles and makes their codes. Of tiles that are interpolated in other blocks, of a batch, it writes the entries.
 template <typename V>
-__device__ __forceinline__ void read_tile(const TileJob& job, const TileKind& kind, const void* tile, TileMemory<V>& memory, KindCounts& counts) {
-  const Shape& shape = kind.shape;
+__device__ __forceinline__ void read_tiles(const TileBlock& block, DifferenceMemory& memory) {
+  const TileJob& job = block.job;
+  const TileKind& kind = block.kind();
   const FineGrid fine = make_fine_grid<V>(job.step, job.inverse_step);
+  const u32 elements = kind.shape.elements;
+  const u32* offsets = job.offsets + block.kind_number() * MAX_TILE_VALUES;
   u32 out_of_reach = 0, between_steps = 0;
-  for (u32 index = threadIdx.x; index < shape.elements; index += TILE_THREADS) {
-    u32 at[MAX_RANK];
-    find_in_tile(shape, index, at);
-    const auto bits = read_bits<V>(tile, dot(at, kind.strides), job.big_endian);
-    const V value = ValueType<V>::from_bits(bits);
-    const double scaled = double(value) * job.inverse_step, sum = scaled + ROUNDING, steps = sum - ROUNDING;
-    const bool has_code = fabs(scaled) < ValueType<V>::CODE_LIMIT && !(job.has_fill && u64(bits) == job.fill_bits);
-    memory.values.slots[index] = bits;
-    memory.codes[index] = i32(u32(u64(code_from_sum<V>(sum))));
-    memory.marks[index] = !has_code;
-    out_of_reach += has_code && fabs(scaled) >= ValueType<V>::STEPS_LIMIT;
+  bool has_gaps = false;
+  for (u32 index = threadIdx.x; index < block.count * elements; index += TILE_THREADS) {
+    const u32 number = quotient<true>(index, elements), in_tile = index - number * elements;
+    const TileValue<V> value(job, read_bits<V>(block.tile(number), offsets[in_tile], job.big_endian));
+    memory.codes[index] = value.code();
+    memory.marks[index] = !value.has_code;
+    has_gaps = has_gaps || !value.has_code;
+    out_of_reach += value.has_code && fabs(value.scaled) >= ValueType<V>::STEPS_LIMIT;
     if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
-      if (job.candidates && fabs(steps) < fine.steps_limit) {
-        const Nearest<V> nearest(fine, value, steps);
-        between_steps += nearest.exact && nearest.rest != 0.0;
+      if (job.candidates) {
+        bool is_between;
+        const i32 entry = value.entry(fine, is_between);
+        between_steps += is_between;
+        if (job.entries && block.is_interpolated) block.entries()[in_tile].of[(block.first + number) % GROUP_TILES] = entry;
       }
     }
   }
   out_of_reach = __reduce_add_sync(ALL_LANES, out_of_reach);
   between_steps = __reduce_add_sync(ALL_LANES, between_steps);
-  if (lane_id() == 0 && out_of_reach) atomicAdd(&counts.out_of_reach, out_of_reach);
-  if (lane_id() == 0 && between_steps) atomicAdd(&counts.between_steps, between_steps);
-  __syncthreads();
-}
-
-/// Values of a tile without a code get that of their left neighbour in the row, or 0.
-__device__ __forceinline__ void take_left_neighbours(const Shape& shape, i32* codes, const u32* marks) {
-  for (u32 index = threadIdx.x; index < shape.elements; index += TILE_THREADS) {
-    if (!marks[index]) continue;
-    const u32 row = index - index % shape.extents[0];
+  if (lane_id() == 0 && out_of_reach) atomicAdd(&memory.out_of_reach, out_of_reach);
+  if (lane_id() == 0 && between_steps) atomicAdd(&memory.between_steps, between_steps);
+  if (!__syncthreads_or(has_gaps)) return;
+  // Values without a code get that of their left neighbour in the row, or 0.
+  for (u32 index = threadIdx.x; index < block.count * elements; index += TILE_THREADS) {
+    if (!memory.marks[index]) continue;
+    const u32 row = index - index % kind.shape.extents[0];
     u32 behind = index;
-    while (behind > row && marks[behind - 1]) behind--;
-    codes[index] = behind > row ? codes[behind - 1] : 0;
+    while (behind > row && memory.marks[behind - 1]) behind--;
+    memory.codes[index] = behind > row ? memory.codes[behind - 1] : 0;
   }
   __syncthreads();
 }
 
-/// Counts the differences along all sets of the axes of a tile with RANK axes, of values that have a neighbour before them along every axis longer than 1.
+/// Counts the differences along all sets of the axes of tiles with RANK axes, of values that have a neighbour before them along every axis longer than 1.
 template <u32 RANK>
-__device__ __forceinline__ void count_differences(const Shape& shape, const i32* codes, u32* marks, KindCounts& counts) {
+__device__ __forceinline__ void count_differences(const TileBlock& block, DifferenceMemory& memory) {
   constexpr u32 SETS_OF_RANK = 1u << RANK;
-  u32 flat = 0;  // the set of axes of extent 1
+  const TileKind& kind = block.kind();
+  const Shape& shape = kind.shape;
+  const TileJob& job = block.job;
+  const u32* counted = job.counted + block.kind_number() * MAX_TILE_VALUES;
+  u32 flat = 0, back[RANK];  // the set of axes of extent 1; distances of neighbours
 #pragma unroll
-  for (u32 axis = 0; axis < RANK; axis++) flat |= u32(shape.extents[axis] == 1) << axis;
+  for (u32 axis = 0; axis < RANK; axis++) {
+    const bool is_flat = shape.extents[axis] == 1;
+    flat |= u32(is_flat) << axis;
+    back[axis] = is_flat ? 0 : shape.strides[axis];
+  }
+  const u32 count = block.count * kind.counted;
   ThreadCounts sums[SETS_OF_RANK] = {};
-  for (u32 index = threadIdx.x; index < shape.elements; index += TILE_THREADS) {
-    u32 at[MAX_RANK], back[RANK];
-    find_in_tile(shape, index, at);
-    bool is_counted = true;
+  u32 own_count = 0;
+  for (u32 number = threadIdx.x; number < count; number += TILE_THREADS, own_count++) {
+    const u32 tile = quotient<true>(number, kind.counted);
+    const u32 index = tile * shape.elements + (counted[number - tile * kind.counted] & ~FIRST_OF_ROW);
+    // The codes of the neighbours before the value along each set of axes; then, axis by axis, differences.
+    u32 differences[SETS_OF_RANK], own = 0;
+#pragma unroll
+    for (u32 set = 0; set < SETS_OF_RANK; set++) {
+      u32 from = index;
+#pragma unroll
+      for (u32 axis = 0; axis < RANK; axis++) from -= set >> axis & 1 ? back[axis] : 0;
+      differences[set] = u32(memory.codes[from]);
+    }
 #pragma unroll
     for (u32 axis = 0; axis < RANK; axis++) {
-      is_counted = is_counted && (at[axis] > 0 || flat >> axis & 1);
-      back[axis] = flat >> axis & 1 ? 0 : shape.strides[axis];
-    }
-    u32 own = 0;
-    if (is_counted) {
-      // The codes of the neighbours before the value along each set of axes; then, axis by axis, differences.
-      u32 differences[SETS_OF_RANK];
 #pragma unroll
       for (u32 set = 0; set < SETS_OF_RANK; set++) {
-        u32 from = index;
-#pragma unroll
-        for (u32 axis = 0; axis < RANK; axis++) from -= set >> axis & 1 ? back[axis] : 0;
-        differences[set] = u32(codes[from]);
-      }
-#pragma unroll
-      for (u32 axis = 0; axis < RANK; axis++) {
-#pragma unroll
-        for (u32 set = 0; set < SETS_OF_RANK; set++) {
-          if (set >> axis & 1) differences[set] = differences[set ^ 1u << axis] - differences[set];
-        }
-      }
-#pragma unroll
-      for (u32 set = 0; set < SETS_OF_RANK; set++) {
-        sums[set].add(i32(differences[set]));
-        own |= (differences[set] == 0 ? 1u : 1u << 16) << set;
+        if (set >> axis & 1) differences[set] = differences[set ^ 1u << axis] - differences[set];
       }
     }
-    marks[index] = own;
+#pragma unroll
+    for (u32 set = 0; set < SETS_OF_RANK; set++) {
+      sums[set].add(i32(differences[set]));
+      own |= u32(differences[set] == 0) << set;
+    }
+    memory.marks[number] = u16(own);
   }
   __syncthreads();
-  if (warp_id() * WARP >= shape.elements) return;
-  for (u32 index = threadIdx.x; index < shape.elements; index += TILE_THREADS) {
-    const u32 rises = index > 0 ? marks[index] >> 16 & marks[index - 1] : 0;
+  if (warp_id() * WARP >= count) return;
+  // Four sets a word, a byte each.
+  constexpr u32 WORDS = (SETS_OF_RANK + 3) / 4;
+  u32 rises[WORDS] = {};
+  for (u32 number = threadIdx.x; number < count; number += TILE_THREADS) {
+    const u32 tile = quotient<true>(number, kind.counted);
+    if (counted[number - tile * kind.counted] & FIRST_OF_ROW) continue;
+    const u32 of_sets = u32(memory.marks[number - 1]) & ~u32(memory.marks[number]);
 #pragma unroll
-    for (u32 set = 0; set < SETS_OF_RANK; set++) sums[set].add_rise(rises >> set & 1);
+    for (u32 word = 0; word < WORDS; word++) rises[word] += (of_sets >> 4 * word & 15) * 0x204081 & 0x1010101;
   }
+  const u32 residuals = __reduce_add_sync(ALL_LANES, own_count);
   // Lane `set` adds the warp's counts of a set.
-  WarpCounts own = {};
+  ResidualCounts own = {};
 #pragma unroll
   for (u32 set = 0; set < SETS_OF_RANK; set++) {
-    const WarpCounts sum = sums[set].sum_of_warp();
+    ResidualCounts sum = sums[set].sum_of_warp(residuals);
+    sum.rises = __reduce_add_sync(ALL_LANES, rises[set / 4] >> 8 * (set % 4) & 0xff);
     if (lane_id() == set) own = sum;
   }
-  if (lane_id() < SETS_OF_RANK && !(lane_id() & flat)) own.add_to(counts.differences[lane_id()]);
+  if (lane_id() < SETS_OF_RANK && !(lane_id() & flat)) add_counts(memory.counts[lane_id()], own);
 }
 
-/// What interpolation needs of a tile: the side of `coarse_levels` that encodes.
+/// Measures the differences of a block's tiles.
 template <typename V>
-struct TileSide {
-  typedef EncodeRoom<V, MAX_TILE_VALUES> Room;
-  static constexpr u32 BLOCK_THREADS = TILE_THREADS;
-  const TileJob& job;
-  i32* residuals;
-  i32* positions;  // not used: no level is left for others
-  u32 kind;        // of interpolation, the predictor's byte
-  FineGrid fine;
+__device__ __forceinline__ void measure_differences(const TileBlock& block, DifferenceMemory& memory) {
+  u32* const words = reinterpret_cast<u32*>(memory.counts);
+  for (u32 word = threadIdx.x; word < sizeof(memory.counts) / 4; word += TILE_THREADS) words[word] = 0;
+  if (threadIdx.x == 0) memory.between_steps = memory.out_of_reach = 0;
+  __syncthreads();
+  read_tiles<V>(block, memory);
+  switch (block.kind().shape.rank) {
+    case 1: count_differences<1>(block, memory); break;
+    case 2: count_differences<2>(block, memory); break;
+    case 3: count_differences<3>(block, memory); break;
+    default: count_differences<4>(block, memory);
+  }
+  __syncthreads();
+  KindCounts& sums = block.sums();
+  u32* const all = reinterpret_cast<u32*>(sums.differences);
+  for (u32 word = threadIdx.x; word < sizeof(memory.counts) / 4; word += TILE_THREADS) {
+    if (words[word]) atomicAdd(&all[word], words[word]);
+  }
+  if (threadIdx.x != 0) return;
+  if (memory.between_steps) atomicAdd(&sums.between_steps, memory.between_steps);
+  if (memory.out_of_reach) atomicAdd(&sums.out_of_reach, memory.out_of_reach);
+  // Interpolated tiles have a block each.
+  if (block.is_interpolated && memory.out_of_reach > block.job.most_out_of_reach) atomicAdd(&sums.tiles_out_of_reach, 1);
+}
+
+/// What the block of a group of tiles of up to VALUES values keeps in shared memory.
+template <u32 VALUES>
+struct GroupMemory {
+  GroupEntry entries[VALUES];
+  /// By the number of a residual: a bit for each tile, which is 1 if its residual is 0.
+  u8 zeros[VALUES];
+};
+static_assert(GROUP_TILES <= 8, "a bit a tile");
+
+/// A thread's part in the interpolation of a group of tiles.
+template <typename Memory>
+struct GroupCoder {
+  const TileBlock& block;
+  Memory& memory;
   u32 first_counted;  // number of the first residual that counts
-  u32& outliers;      // of this thread: escapes, and exceptions that have a code
+  bool is_linear;
+  ThreadCounts sums;
+  u32 residuals;  // that count
+  u32 outliers;   // escapes, and exceptions that have a code
 
-  /// The values are in the room already.
-  __device__ __forceinline__ void load(Room&, u32, u32) const {}
-
-  /// Codes a value and returns its position: the residual is that of the nearest position.
-  __device__ __forceinline__ i32 code_value(V value, u32, u32 residual_index, i32 prediction) const {
-    const double scaled = double(value) * fine.inverse_step;
-    const bool has_code = fabs(scaled) < ValueType<V>::CODE_LIMIT && !(job.has_fill && u64(ValueType<V>::to_bits(value)) == job.fill_bits);
-    const Nearest<V> nearest(fine, value, (scaled + ROUNDING) - ROUNDING);
-    i32 residual = 0, position = prediction;
-    bool is_outlier = has_code;
-    if (has_code && fabs(nearest.steps) < fine.steps_limit) {
-      const i32 nearest_position = i32(nearest.steps * double(POSITIONS_PER_STEP) + nearest.rest);
-      const i32 distance = i32(u32(nearest_position) - u32(prediction));
-      is_outlier = nearest.exact && distance % i32(POSITIONS_PER_STEP) != 0;
-      if (!is_outlier) residual = i32(u32(distance) + POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP_LOG;
-      position = is_outlier ? nearest_position : i32(u32(prediction) + u32(residual) * POSITIONS_PER_STEP);
+  /// Codes the value of each tile at an index and puts its position in place of its entry. The residual is that of the nearest position.
+  __device__ __forceinline__ void code_values(u32 index, u32 number, const i32 (&predictions)[GROUP_TILES]) {
+    GroupEntry entry = memory.entries[index];
+    const bool counts = number >= first_counted;
+    u32 zeros = 0;
+#pragma unroll
+    for (u32 tile = 0; tile < GROUP_TILES; tile++) {
+      const u32 how = u32(entry.of[tile]) & ((1u << ENTRY_KIND_BITS) - 1);
+      const i32 nearest = entry.of[tile] >> ENTRY_KIND_BITS, distance = i32(u32(nearest) - u32(predictions[tile]));
+      const bool is_escape = how == ON_POSITION && u32(distance) % POSITIONS_PER_STEP != 0;
+      const bool is_coded = how >= BETWEEN_POSITIONS && !is_escape;
+      const i32 residual = is_coded ? i32(u32(distance) + POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP_LOG : 0;
+      entry.of[tile] = is_escape ? nearest : i32(u32(predictions[tile]) + u32(residual) * POSITIONS_PER_STEP);
+      zeros |= u32(residual == 0) << tile;
+      if (counts && tile < block.count) {
+        sums.add(residual);
+        outliers += is_escape || how == OUT_OF_REACH;
+      }
     }
-    residuals[residual_index] = residual;
-    outliers += is_outlier && residual_index >= first_counted;
-    return position;
+    if (counts) residuals += block.count;
+    memory.entries[index] = entry;
+    memory.zeros[number] = u8(zeros);
+  }
+
+  /// Codes the values with the residuals `begin` to `end`, which are odd along SIZE axes. `terms`: of the kind of interpolation.
+  template <u32 SIZE>
+  __device__ __forceinline__ void code_pass(const TileTerm* terms, u32 begin, u32 end) {
+    const u32 elements = block.kind().shape.elements;
+    for (u32 number = begin + threadIdx.x; number < end; number += TILE_THREADS) {
+      u32 values[GROUP_TILES] = {}, index = 0, axis_count = 0;
+#pragma unroll
+      for (u32 k = 0; k < SIZE; k++) {
+        const TileTerm term = terms[k * elements + number];
+        if (k == 0) index = term.index, axis_count = term.axis_count;
+        const auto add = [&](u32 i) {
+          const u32 weight = weight_of(term.weights, i);
+          const GroupEntry neighbour = memory.entries[term.neighbours[i]];
+#pragma unroll
+          for (u32 tile = 0; tile < GROUP_TILES; tile++) values[tile] += weight * u32(neighbour.of[tile]);
+        };
+        add(1);
+        add(2);
+        // Linear interpolation has no others.
+        if (!is_linear) add(0), add(3);
+      }
+      i32 predictions[GROUP_TILES];
+#pragma unroll
+      for (u32 tile = 0; tile < GROUP_TILES; tile++) predictions[tile] = mean_prediction<SIZE>(values[tile], axis_count);
+      code_values(index, number, predictions);
+    }
   }
 };
 
-/// Interpolates a tile and counts its residuals. `way`: the number of the kind of interpolation.
-template <typename V>
-__device__ __forceinline__ void count_residuals(const TileJob& job, const TileKind& kind, TileMemory<V>& memory, u32 way, KindCounts& counts) {
-  const Shape& shape = kind.shape;
-  const u32 first = kind.uncounted_residuals;
-  u32 outliers = 0;
+/// Makes the entries of a group of tiles.
+template <typename V, typename Memory>
+__device__ __forceinline__ void make_entries(const TileBlock& block, Memory& memory) {
+  const TileJob& job = block.job;
   const FineGrid fine = make_fine_grid<V>(job.step, job.inverse_step);
-  const TileSide<V> side = {job, memory.codes, nullptr, INTERPOLATION | way, fine, first, outliers};
-  coarse_levels(side, memory.values, shape, 0, kind.coarsest);
-  const i32* residuals = memory.codes;
-  ThreadCounts sums = {};
-  for (u32 index = first + threadIdx.x; index < shape.elements; index += TILE_THREADS) {
-    sums.add(residuals[index]);
-    sums.add_rise(index > first && residuals[index] != 0 && residuals[index - 1] == 0);
+  const u32* offsets = job.offsets + INTERPOLATED_KIND * MAX_TILE_VALUES;
+#pragma unroll 2
+  for (u32 index = threadIdx.x; index < block.kind().shape.elements; index += TILE_THREADS) {
+    const u32 offset = offsets[index];
+    typename ValueType<V>::Bits bits[GROUP_TILES];
+#pragma unroll
+    for (u32 tile = 0; tile < GROUP_TILES; tile++) {
+      // Tiles that the group does not have are read as its first one, and do not count.
+      bits[tile] = read_bits<V>(block.tile(tile < block.count ? tile : 0), offset, job.big_endian);
+    }
+    GroupEntry entry;
+    bool is_between;
+#pragma unroll
+    for (u32 tile = 0; tile < GROUP_TILES; tile++) entry.of[tile] = TileValue<V>(job, bits[tile]).entry(fine, is_between);
+    memory.entries[index] = entry;
   }
-  const WarpCounts counted = sums.sum_of_warp();
-  outliers = __reduce_add_sync(ALL_LANES, outliers);
+}
+
+/// Loads the entries of a group of tiles of a batch.
+template <typename Memory>
+__device__ __forceinline__ void load_entries(const TileBlock& block, Memory& memory) {
+  const GroupEntry* entries = block.entries();
+  for (u32 index = threadIdx.x; index < block.kind().shape.elements; index += TILE_THREADS) memory.entries[index] = entries[index];
+}
+
+/// Interpolates a group of tiles, whose entries are in `memory`, and counts its residuals. `way`: the number of the kind of interpolation.
+template <typename Memory>
+__device__ __forceinline__ void measure_residuals(const TileBlock& block, Memory& memory, u32 way) {
+  const TileKind& kind = block.kind();
+  const TilePasses& passes = *block.job.passes;
+  const TileTerm* terms = terms_of(block.job, way);
+  const u32 first = kind.uncounted_residuals;
+  GroupCoder<Memory> coder = {block, memory, first, (way & LINEAR_INTERPOLATION) != 0, {}, 0, 0};
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const i32 predictions[GROUP_TILES] = {};
+    coder.code_values(0, 0, predictions);
+  }
+  for (u32 pass = 0, begin = 1; pass < passes.count; pass++) {
+    const u32 end = passes.ends[pass];
+    __syncthreads();
+    switch (passes.sizes[pass]) {
+      case 1: coder.template code_pass<1>(terms, begin, end); break;
+      case 2: coder.template code_pass<2>(terms, begin, end); break;
+      case 3: coder.template code_pass<3>(terms, begin, end); break;
+      default: coder.template code_pass<4>(terms, begin, end);
+    }
+    begin = end;
+  }
+  __syncthreads();
+  const u32 here = (1u << block.count) - 1;
+  u32 rises = 0;
+  for (u32 index = first + 1 + threadIdx.x; index < kind.shape.elements; index += TILE_THREADS) {
+    rises += __popc(u32(memory.zeros[index - 1]) & ~u32(memory.zeros[index]) & here);
+  }
+  ResidualCounts counted = coder.sums.sum_of_warp(__reduce_add_sync(ALL_LANES, coder.residuals));
+  counted.rises = __reduce_add_sync(ALL_LANES, rises);
+  const u32 outliers = __reduce_add_sync(ALL_LANES, coder.outliers);
   if (lane_id() == 0) {
-    counted.add_to(counts.residuals[way]);
-    atomicAdd(&counts.outliers[way], outliers);
+    add_counts(block.sums().residuals[way], counted);
+    atomicAdd(&block.sums().outliers[way], outliers);
   }
 }
 
-/// Counts the differences of a tile.
-__device__ __forceinline__ void count_differences(const Shape& shape, const i32* codes, u32* marks, KindCounts& counts) {
-  switch (shape.rank) {
-    case 1: return count_differences<1>(shape, codes, marks, counts);
-    case 2: return count_differences<2>(shape, codes, marks, counts);
-    case 3: return count_differences<3>(shape, codes, marks, counts);
-    default: return count_differences<4>(shape, codes, marks, counts);
-  }
-}
-
-/// Measures a tile; an interpolated one by the kind of interpolation with number `way`. What does not depend on the kind is counted with kind 0. Types
-/// without a fine grid are not interpolated.
+/// Measures the differences that block `number` of a chunk takes: first come the blocks of interpolated tiles.
 template <typename V>
-__device__ __forceinline__ void measure_tile(const TileJob& job, const TileKind& kind, const void* tile, bool is_interpolated, u32 way, KindCounts& counts) {
-  __shared__ TileMemory<V> memory;
-  read_tile(job, kind, tile, memory, counts);
-  const bool is_out_of_reach = counts.out_of_reach > job.most_out_of_reach;
-  if (way == 0) {
-    take_left_neighbours(kind.shape, memory.codes, memory.marks);
-    count_differences(kind.shape, memory.codes, memory.marks, counts);
-    __syncthreads();
-    if (is_interpolated && is_out_of_reach && threadIdx.x == 0) counts.tiles_out_of_reach = 1;
-  } else {
-    __syncthreads();
-    if (threadIdx.x == 0) counts.out_of_reach = counts.between_steps = 0;
+__device__ __forceinline__ void measure_differences(const TileJob& job, u32 number, DifferenceMemory& memory) {
+  const u32 tiles = job.kinds[INTERPOLATED_KIND].count, all = job.kinds[DIFFERENCE_KIND].count;
+  if (number < INTERPOLATED_TILES) {
+    if (number < tiles) measure_differences<V>({job, blockIdx.y, true, number, 1}, memory);
+    return;
   }
-  if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
-    if (is_interpolated && !is_out_of_reach) count_residuals(job, kind, memory, way, counts);
-  }
+  const u32 first = (number - INTERPOLATED_TILES) * job.tiles_per_block;
+  if (first < all) measure_differences<V>({job, blockIdx.y, false, first, min(all - first, job.tiles_per_block)}, memory);
 }
 
-/// Measures all tiles of the chunks. Grid: blocks of a chunk, chunks. First come the blocks of interpolated tiles, which take longer.
+/// Measures all that the host may ask for of a chunk's tiles. First come the blocks of interpolation, which take longer.
 template <typename V>
 __device__ __forceinline__ void measure_tiles(const TileJob& job) {
-  __shared__ KindCounts counts;
+  __shared__ union {
+    DifferenceMemory of_differences;
+    GroupMemory<MAX_TILE_VALUES> of_group;
+  } memory;
   __shared__ bool is_last;
-  const u32 interpolated_blocks = INTERPOLATED_TILES * job.candidates;
-  const bool is_interpolated = blockIdx.x < interpolated_blocks;
-  const u32 kind = is_interpolated ? INTERPOLATED_KIND : DIFFERENCE_KIND;
-  const u32 way = is_interpolated ? job.candidate_numbers[blockIdx.x / INTERPOLATED_TILES] : 0;
-  const u32 number = is_interpolated ? blockIdx.x % INTERPOLATED_TILES : blockIdx.x - interpolated_blocks;
-  u32* own = reinterpret_cast<u32*>(&counts);
-  for (u32 word = threadIdx.x; word < sizeof(counts) / 4; word += TILE_THREADS) own[word] = 0;
-  __syncthreads();
-  if (number < job.kinds[kind].count) {
-    const u64 chunk = job.chunks ? job.chunks[blockIdx.y] : 0;
-    const void* tile = reinterpret_cast<const void*>(chunk + job.tiles[is_interpolated ? number : INTERPOLATED_TILES + number]);
-    measure_tile<V>(job, job.kinds[kind], tile, is_interpolated, way, counts);
-  }
-  __syncthreads();
-  u32* sums = reinterpret_cast<u32*>(&job.sums[blockIdx.y].kinds[kind]);
-  for (u32 word = threadIdx.x; word < sizeof(counts) / 4; word += TILE_THREADS) {
-    if (own[word]) atomicAdd(&sums[word], own[word]);
+  const u32 tiles = job.kinds[INTERPOLATED_KIND].count, interpolating = GROUPS * job.candidates;
+  if (blockIdx.x >= interpolating) {
+    measure_differences<V>(job, blockIdx.x - interpolating, memory.of_differences);
+  } else if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
+    const u32 first = blockIdx.x % GROUPS * GROUP_TILES;
+    if (first < tiles) {
+      const TileBlock block = {job, 0, true, first, min(tiles - first, GROUP_TILES)};
+      make_entries<V>(block, memory.of_group);
+      measure_residuals(block, memory.of_group, job.candidate_numbers[blockIdx.x / GROUPS]);
+    }
   }
   __syncthreads();
   if (threadIdx.x == 0) {
     // Whoever is done last sees the counts of all.
     __threadfence();
-    is_last = atomicAdd(&job.sums[blockIdx.y].blocks_done, 1) + 1 == gridDim.x;
+    is_last = atomicAdd(&job.sums->blocks_done, 1) + 1 == gridDim.x;
     __threadfence();
   }
   __syncthreads();
   if (!is_last) return;
   // The next launch begins with zeros again.
-  volatile u32* all = reinterpret_cast<volatile u32*>(&job.sums[blockIdx.y]);
+  volatile u32* all = reinterpret_cast<volatile u32*>(job.sums);
   for (u32 word = threadIdx.x; word < sizeof(TileSums) / 4; word += TILE_THREADS) {
-    reinterpret_cast<u32*>(&job.host_sums[blockIdx.y])[word] = all[word];
+    reinterpret_cast<u32*>(job.host_sums)[word] = all[word];
     all[word] = 0;
   }
 }
 
-extern "C" __global__ void __launch_bounds__(TILE_THREADS, 2) measure_tiles_f32(const __grid_constant__ TileJob job) { measure_tiles<float>(job); }
-extern "C" __global__ void __launch_bounds__(TILE_THREADS, 2) measure_tiles_f64(const __grid_constant__ TileJob job) { measure_tiles<double>(job); }
-extern "C" __global__ void __launch_bounds__(TILE_THREADS, 2) measure_tiles_f16(const __grid_constant__ TileJob job) { measure_tiles<Binary16>(job); }
-extern "C" __global__ void __launch_bounds__(TILE_THREADS, 2) measure_tiles_bf16(const __grid_constant__ TileJob job) { measure_tiles<BFloat16>(job); }
+/// Measures the differences of a batch, and writes the entries of interpolated tiles. Grid: blocks of a chunk, chunks.
+template <typename V>
+__device__ __forceinline__ void measure_batch(const TileJob& job) {
+  __shared__ DifferenceMemory memory;
+  measure_differences<V>(job, blockIdx.x, memory);
+}
+
+/// Measures kinds of interpolation of a batch: cubic and linear, or those that `choose_rough_axes` has chosen. Grid: groups of tiles and kinds, chunks.
+template <u32 VALUES>
+__device__ __forceinline__ void measure_kinds_of_batch(const TileJob& job, bool are_rough) {
+  __shared__ GroupMemory<VALUES> memory;
+  const TileSums& sums = job.sums[blockIdx.y];
+  const u32 tiles = job.kinds[INTERPOLATED_KIND].count, number = blockIdx.x / GROUPS, first = blockIdx.x % GROUPS * GROUP_TILES;
+  if (first >= tiles || (are_rough && !sums.is_interpolation_open)) return;
+  const TileBlock block = {job, blockIdx.y, true, first, min(tiles - first, GROUP_TILES)};
+  load_entries(block, memory);
+  measure_residuals(block, memory, are_rough ? sums.rough_kinds[number] : number * LINEAR_INTERPOLATION);
+}
+
+/// Chooses the kinds of interpolation with rough axes that are measured. A warp a chunk.
+extern "C" __global__ void __launch_bounds__(WARP) choose_rough_axes(const __grid_constant__ TileJob job) {
+  TileSums& sums = job.sums[blockIdx.x];
+  const TileDecision decision(job, sums);
+  if (lane_id() != 0) return;
+  sums.is_interpolation_open = decision.is_interpolation_open;
+  for (u32 number = 0; number < job.rough_kinds; number++) sums.rough_kinds[number] = decision.rough_kinds[number];
+}
+
+/// Chooses the predictors. A warp a chunk.
+extern "C" __global__ void __launch_bounds__(WARP) choose_predictors(const __grid_constant__ TileJob job) {
+  const TileDecision decision(job, job.sums[blockIdx.x]);
+  const u32 predictor = decision.predictor();
+  if (lane_id() == 0) job.host_predictors[blockIdx.x] = predictor;
+}
+
+extern "C" __global__ void __launch_bounds__(TILE_THREADS, 6) measure_tiles_f32(const __grid_constant__ TileJob job) { measure_tiles<float>(job); }
+extern "C" __global__ void __launch_bounds__(TILE_THREADS, 6) measure_tiles_f64(const __grid_constant__ TileJob job) { measure_tiles<double>(job); }
+extern "C" __global__ void __launch_bounds__(TILE_THREADS, 6) measure_tiles_f16(const __grid_constant__ TileJob job) { measure_tiles<Binary16>(job); }
+extern "C" __global__ void __launch_bounds__(TILE_THREADS, 6) measure_tiles_bf16(const __grid_constant__ TileJob job) { measure_tiles<BFloat16>(job); }
+extern "C" __global__ void __launch_bounds__(TILE_THREADS, 8) measure_batch_f32(const __grid_constant__ TileJob job) { measure_batch<float>(job); }
+extern "C" __global__ void __launch_bounds__(TILE_THREADS, 8) measure_batch_f64(const __grid_constant__ TileJob job) { measure_batch<double>(job); }
+extern "C" __global__ void __launch_bounds__(TILE_THREADS, 8) measure_batch_f16(const __grid_constant__ TileJob job) { measure_batch<Binary16>(job); }
+extern "C" __global__ void __launch_bounds__(TILE_THREADS, 8) measure_batch_bf16(const __grid_constant__ TileJob job) { measure_batch<BFloat16>(job); }
+extern "C" __global__ void __launch_bounds__(TILE_THREADS, 10) measure_kinds(const __grid_constant__ TileJob job, u32 are_rough) {
+  measure_kinds_of_batch<SMALL_TILE_VALUES>(job, are_rough);
+}
+extern "C" __global__ void __launch_bounds__(TILE_THREADS) measure_kinds_of_large_tiles(const __grid_constant__ TileJob job, u32 are_rough) {
+  measure_kinds_of_batch<MAX_TILE_VALUES>(job, are_rough);
+}

@@ -125,6 +125,21 @@ __device__ __forceinline__ constexpr u32 weights_of(i32 a, i32 b, i32 c, i32 d) 
   return (u32(a) & 255) | (u32(b) & 255) << 8 | (u32(c) & 255) << 16 | u32(d) << 24;
 }
 
+/// The weight of neighbour `i`, in sixteenths.
+__device__ __forceinline__ u32 weight_of(u32 weights, u32 i) { return u32(i32(weights << (24 - 8 * i)) >> 24); }
+
+/// floor((sum + 8 axis_count) / (16 axis_count)): the mean of as many predictions in sixteenths, rounded half up. Sums wrap as the CPU's do. `axis_count` is at
+/// most SIZE.
+template <u32 SIZE>
+__device__ __forceinline__ i32 mean_prediction(u32 sum, u32 axis_count) {
+  sum += 8 * axis_count;
+  if (SIZE >= 3 && axis_count == 3) {
+    const i32 quotient = i32(sum) / 48;
+    return quotient - (i32(sum) % 48 < 0);
+  }
+  return i32(sum) >> (axis_count == 1 ? 4 : axis_count == 2 ? 5 : 6);
+}
+
 /// Where the neighbours of a value that is odd along SIZE axes are, and their weights. None of this depends on the neighbours' positions.
 template <u32 SIZE>
 struct Stencil {
@@ -170,28 +185,23 @@ struct Stencil {
     if (axis_count == 0) axis_count = __popc(used_axes);
   }
 
-  /// floor((sum + 8 axis_count) / (16 axis_count)): the mean of as many predictions in sixteenths, rounded half up. Sums wrap as the CPU's do.
   template <typename Positions>
   __device__ __forceinline__ i32 predict(const Positions& position) const {
-    u32 sum = 8 * axis_count;
+    u32 sum = 0;
 #pragma unroll
     for (u32 k = 0; k < SIZE; k++) {
 #pragma unroll
-      for (u32 i = 0; i < 4; i++) sum += u32(i32(weights[k] << (24 - 8 * i)) >> 24) * u32(position(neighbours[k][i]));
+      for (u32 i = 0; i < 4; i++) sum += weight_of(weights[k], i) * u32(position(neighbours[k][i]));
     }
-    if (SIZE >= 3 && axis_count == 3) {
-      const i32 quotient = i32(sum) / 48;
-      return quotient - (i32(sum) % 48 < 0);
-    }
-    return i32(sum) >> (axis_count == 1 ? 4 : axis_count == 2 ? 5 : 6);
+    return mean_prediction<SIZE>(sum, axis_count);
   }
 };
 
-/// Values of a chunk, or of a tile, that one block of threads interpolates, in shared memory. A value's position overwrites the value.
-template <typename V, u32 VALUES = COARSE_VALUES>
+/// Values of a chunk that one block of threads interpolates, in shared memory. A value's position overwrites the value.
+template <typename V>
 struct EncodeRoom {
   typedef typename ValueType<V>::Bits Bits;
-  Bits slots[VALUES];
+  Bits slots[COARSE_VALUES];
 
   __device__ __forceinline__ V input(u32 index, u32) const { return ValueType<V>::from_bits(slots[index]); }
   __device__ __forceinline__ void set_position(u32 index, i32 position) { slots[index] = Bits(u32(position)); }

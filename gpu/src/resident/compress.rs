@@ -1,8 +1,8 @@
 //! Compressing a batch of resident chunks.
 //!
 //! ```text
-//! boxes ─> inspect, measure tiles ─> counts ─> decisions ─> a launch set for each variant ─> lengths ─> packed streams ─> caller
-//!                                     │                 ↑
+//! boxes ─> inspect, choose predictors ─> decisions ─> a launch set for each variant ─> lengths ─> packed streams ─> caller
+//!                                     │     ↑
 //!                                     └ chunks that the host has to look at
 //! ```
 
@@ -24,13 +24,13 @@ use super::{Failure, Fault, Resident};
 use crate::declare::Address;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::job::{CopiedBox, CopiedRun, DatasetBooks, EncodeParameters, EncodeResult, Inspection, TileSums};
+use crate::job::{CopiedBox, CopiedRun, DatasetBooks, EncodeParameters, EncodeResult, Inspection};
 use crate::launch::Kernels;
-use crate::memory::{PinnedMemory, clear, download, upload};
+use crate::memory::{download, upload};
 use crate::plan::{EncodePlan, EncodeVariant, Key, Memory, Variant};
 use crate::room::{MAX_ROOMS, Room, entry};
 use crate::session::{constant_parameters, dataset_books, encode_parameters};
-use crate::tiles::counts_of;
+use crate::tiles::{ChunkBatch, predictor_of};
 
 /// Most threads of a set that decide on chunks, with the host's values or without.
 const MAX_LOOKING: usize = 8;
@@ -198,10 +198,11 @@ impl<'a> Compressing<'a> {
             2 * (size_of::<Address>() + size_of::<EncodeParameters>()) + 3 * size_of::<CopiedBox>() + 2 * size_of::<CopiedRun>();
         // Each variant of a chunk has three tables and its books, each way of copying one.
         room.begin(count * table_len + VARIANTS * size_of::<DatasetBooks>() + FILL_LEN, 4 * VARIANTS + 8)?;
-        room.results.grow(count * (size_of::<TileSums>() + size_of::<Inspection>()))?;
+        room.results.grow(count * (size_of::<EncodeResult>().max(size_of::<u32>() + size_of::<Inspection>())))?;
         let longest = aligned(max_stream_len(self.layout)) as usize;
-        // While chunks are measured, the counts have the place of the streams.
-        room.streams.grow(count * longest.max(size_of::<TileSums>()))?;
+        // While predictors are chosen, the counts have the place of the streams.
+        let for_choice = self.choice.as_ref().map_or(0, |choice| ChunkBatch::room(choice, count));
+        room.streams.grow((count * longest).max(for_choice))?;
         let addresses = self.gather(room, set)?;
         let mut streams = memory::collect((0..count).map(|_| Stream::NotMade))?;
         let mut decisions = self.decide(room, &addresses, set)?;
@@ -300,16 +301,14 @@ impl<'a> Compressing<'a> {
         addresses: &[Address],
         set: &Range<usize>,
     ) -> std::result::Result<Vec<Option<Decision>>, Failure> {
-        let mut decisions = Vec::new();
+        let count = addresses.len();
+        let mut decisions = memory::collect((0..count).map(|_| None))?;
         if let Some(choice) = &self.choice {
-            self.measure(room, choice, addresses)?;
-            let (count, results) = (addresses.len(), &room.results);
-            let mut threads = [(); MAX_LOOKING];
-            let threads = &mut threads[..threads_for(count)];
-            decisions = spread(threads, count, &|chunk, ()| self.decide_by_counts(results, choice, count, chunk))?;
-        }
-        if decisions.is_empty() {
-            decisions = memory::collect(addresses.iter().map(|_| None))?;
+            self.choose(room, choice, addresses)?;
+            for (chunk, decision) in decisions.iter_mut().enumerate() {
+                let predictor = entry(&room.results, count * size_of::<Inspection>(), chunk);
+                *decision = self.decide_by_kernels(choice, &entry(&room.results, 0, chunk), predictor);
+            }
         }
         let open = memory::collect((0..decisions.len()).filter(|&chunk| decisions[chunk].is_none()))?;
         let looked_at =
@@ -320,8 +319,8 @@ impl<'a> Compressing<'a> {
         Ok(decisions)
     }
 
-    /// Looks at the chunks and measures their tiles on the device; the room's results have first the inspections, then the counts.
-    fn measure(&self, room: &mut Room, choice: &TileChoice, addresses: &[Address]) -> Result<()> {
+    /// Inspects the chunks and chooses their predictors on the device; the room's results have first the inspections, then the predictors.
+    fn choose(&self, room: &mut Room, choice: &TileChoice, addresses: &[Address]) -> Result<()> {
         let loaded = self.device.loaded();
         let count = addresses.len();
         let plan = self.plan_in(room, self.variant(false, false), addresses)?;
@@ -329,25 +328,25 @@ impl<'a> Compressing<'a> {
         let parameters = memory::collect((0..count).map(|_| parameters))?;
         room.send(&parameters, plan.job.parameters.address())?;
         plan.inspect(&room.stream, &loaded.kernels, loaded.multiprocessors)?;
-        let sums = room.streams.address();
-        clear(&room.stream, sums, count * size_of::<TileSums>())?;
-        let chunks = (plan.job.inputs.address(), count as u32);
-        let host_sums = room.results.address() + (count * size_of::<Inspection>()) as u64;
-        room.tiles.start_batch(loaded, choice, self.layout, &room.stream, chunks, sums, host_sums)?;
+        let batch = ChunkBatch {
+            chunks: plan.job.inputs.address(),
+            count,
+            device: room.streams.address(),
+            predictors: room.results.address() + (count * size_of::<Inspection>()) as u64,
+        };
+        batch.choose(loaded, choice, self.layout, &room.stream, &mut room.tiles)?;
         room.wait()
     }
 
-    /// What follows from a chunk's counts; `None` if the host has to look at it.
-    fn decide_by_counts(&self, results: &PinnedMemory, choice: &TileChoice, count: usize, chunk: usize) -> Option<Decision> {
-        let inspection: Inspection = entry(results, 0, chunk);
+    /// What follows from a chunk's inspection and the byte of its predictor; `None` if the host has to look at it.
+    fn decide_by_kernels(&self, choice: &TileChoice, inspection: &Inspection, predictor: u32) -> Option<Decision> {
         if inspection.differs == 0 {
             return Some(self.constant());
         }
         if inspection.has_no_lattice == 0 {
             return None;
         }
-        let predictor = choice.decide(&counts_of(&entry(results, count * size_of::<Inspection>(), chunk), choice));
-        Some(self.kernels_with(self.config, &choice.grid(), predictor, true))
+        Some(self.kernels_with(self.config, &choice.grid(), predictor_of(predictor, self.layout)?, true))
     }
 
     fn constant(&self) -> Decision {

@@ -14,7 +14,7 @@ const EXPONENT_MINUS_BITS: u64 = 126;
 /// Residuals of this magnitude or more take a whole bit for their sign (FORMAT.md §7: token classes).
 pub const LARGE_MAGNITUDE: u32 = 16;
 /// Estimated bits of a value that is an exception or an escape.
-const OUTLIER_BITS: u64 = 40;
+pub const OUTLIER_BITS: u64 = 40;
 
 /// Counts over the residuals of one predictor.
 #[derive(Debug, Clone, Copy, Default)]

@@ -100,7 +100,8 @@ impl Tiles {
     }
 
     /// Number of a tile's values that have a neighbour before them along every axis that is longer than 1. The differences of these count.
-    pub(super) fn counted_len(&self) -> usize {
+    #[must_use]
+    pub fn counted_len(&self) -> usize {
         self.extents.iter().map(|&extent| (extent - 1).max(1)).product()
     }
 
