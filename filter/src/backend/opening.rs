@@ -23,7 +23,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, Builder};
 use std::time::Duration;
 
-use super::{Choice, Obstacle, log_once};
+use super::settings::Choice;
+use super::{Obstacle, log_once};
 use crate::ALLOCATOR;
 
 /// The CPU's work on chunks that are for a GPU after which it is opened; see the module's text.
