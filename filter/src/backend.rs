@@ -288,7 +288,7 @@ impl Settings {
             Backend::Auto => {
                 opening::is_over(self.device)?;
                 let device = self.open()?;
-                Ok((device, Turn::take(device, direction)?))
+                Ok((device, Turn::take(device, direction, chunk_bytes)?))
             }
             Backend::Cuda => Ok((self.open()?, Turn::of_right())),
         }
@@ -414,7 +414,9 @@ enum Obstacle {
     Opening,
     /// The process ends before the GPU is open.
     Ending,
-    /// Another process is using the GPU.
+    /// Another process is opening a GPU.
+    OthersOpen,
+    /// Other processes are using the GPU.
     Busy,
     /// The CPU is faster, as other processes use the GPU, too.
     Slower,
@@ -457,7 +459,8 @@ impl fmt::Display for Obstacle {
             ),
             Self::Opening => formatter.write_str("the GPU is being opened"),
             Self::Ending => formatter.write_str("the process ends before the GPU is open"),
-            Self::Busy => formatter.write_str("another process is using the GPU"),
+            Self::OthersOpen => formatter.write_str("another process is opening a GPU"),
+            Self::Busy => formatter.write_str("other processes are using the GPU"),
             Self::Slower => formatter.write_str("the CPU is faster at the moment, as other processes use the GPU, too"),
             Self::Gpu(error) => error.fmt(formatter),
         }
