@@ -1,11 +1,12 @@
 """The experiments of two papers in form: messages of MPI that are compressed on the way, beside plain ones.
 
-    h5-samples/mpi_messages.py --package PACKAGES [--results FILE] [--ranks 16] [--links shared,25,10,1] [--backends cpu]
+    h5-samples/mpi_messages.py --package PACKAGES [--results FILE] [--ranks 16] [--links shared,25,10,1] [--backends cpu,cuda,device]
     h5-samples/mpi_messages.py plot FILE.png FILE.csv...
 
 Shah et al. (ICS'23): point-to-point messages of 1 to 512 MB, and scatter over 16 ranks, 1 to 8 MB each. CEAZ (ICS'22): MPI_Gather and MPI_File_write at 128
 nodes. Here each of them runs with plain values, and with streams of pieces of 64^3 f32 whose codebooks come from the dictionary, or are built for each
-piece (QUIRE_CODEBOOK). One side compresses all of a message on its cores or its GPU, then sends; the other side has all of it, then decompresses.
+piece (QUIRE_CODEBOOK). One side compresses all of a message on its cores or its GPU, then sends; the other side has all of it, then decompresses. With the
+backend "device", values begin and end in the GPU's memory, in arrays of CuPy: plain ones are copied to pinned memory of the host, sent, and copied back.
 
 The links are shared memory as it is, and pairs of network namespaces with a token bucket (tc tbf) between them, in Gbit/s: rank 0 is in one, all others
 are in the other. That needs root and iproute2. The bandwidth that plain messages reach is printed first. Every value is compared with its bound in f64
@@ -46,7 +47,8 @@ MESSAGES, SHARES = (1, 8, 64, 512), (1, 8)
 # A link of 1 Gbit/s takes half a second for it.
 MOST_OVER_A_LINK = 64
 BOOKS = ("dictionary", "custom")
-PLAIN = "plain"
+# The backend of values that are in a GPU's memory.
+DEVICE = "device"
 # Times of a measurement at most, and seconds after which there is no other one.
 ROUNDS, SECONDS = 5, 0.5
 # Seconds that a job may take.
@@ -58,8 +60,88 @@ COLUMNS = ("link", "experiment", "mib", "relative", "backend", "books", "ratio",
 # 1. A rank
 
 
+class HostMemory:
+    """Where values are: arrays of numpy, which go as they are."""
+
+    def __init__(self) -> None:
+        # After QUIRE_BACKEND is set, as they read it.
+        from h5z_quire.arrays import compress_batch
+        from h5z_quire.library import decompress_batch
+
+        self.compress: Callable[[list[Any], str], list[bytes]] = compress_batch
+        self.decompress: Callable[[list[np.ndarray], list[Any]], None] = decompress_batch
+
+    def placed(self, values: np.ndarray) -> Any:
+        """An array here with these values."""
+        return values
+
+    def landing(self, room: Any) -> np.ndarray:
+        """Memory of the host for plain values that are to be in `room`."""
+        return room
+
+    def to_host(self, values: Any) -> np.ndarray:
+        """Plain values, to be sent."""
+        return values
+
+    def from_host(self, landed: np.ndarray, room: Any) -> Any:
+        """Plain values that have landed."""
+        return room
+
+
+class DeviceMemory(HostMemory):
+    """Arrays of CuPy. Plain values are copied through pinned memory, which is made before anything is timed."""
+
+    def __init__(self) -> None:
+        import cupy
+        import cupyx
+        from h5z_quire import device_arrays, library
+        from h5z_quire.arrays import compress_batch
+        from h5z_quire.element_types import type_number
+
+        self.cupy, self.compress = cupy, compress_batch
+        self.pinned = lambda values: cupyx.empty_pinned(values.shape, values.dtype)
+        # By the address of the values.
+        self.outgoing: dict[int, np.ndarray] = {}
+        number = type_number(np.dtype(np.float32))
+
+        def decompress(streams: list[np.ndarray], room: list[Any]) -> None:
+            library.device_decompress(number, [(stream.ctypes.data, stream.nbytes) for stream in streams], [device_arrays.find(piece) for piece in room])
+
+        self.decompress = decompress
+
+    def placed(self, values: np.ndarray) -> Any:
+        return self.cupy.asarray(values)
+
+    def landing(self, room: Any) -> np.ndarray:
+        return self.pinned(room)
+
+    def to_host(self, values: Any) -> np.ndarray:
+        # One message is sent at a time.
+        if values.data.ptr not in self.outgoing:
+            self.outgoing = {values.data.ptr: self.pinned(values)}
+        return values.get(out=self.outgoing[values.data.ptr])
+
+    def from_host(self, landed: np.ndarray, room: Any) -> Any:
+        room.set(landed)
+        self.cupy.cuda.get_current_stream().synchronize()
+        return room
+
+
 def groups(backends: list[str]) -> list[tuple[str, str]]:
     return [(backend, books) for backend in backends for books in BOOKS]
+
+
+def stop_unless_on_two_sides(world: Any, near: int) -> None:
+    """Ends the job unless the first `near` ranks are in one network namespace and all others in another one."""
+    spaces = world.allgather(os.readlink("/proc/self/ns/net"))
+    sides = [sorted(set(spaces[:near])), sorted(set(spaces[near:]))]
+    if max(map(len, sides)) > 1 or sides[0] == sides[1]:
+        if world.rank == 0:
+            # In one piece: mpirun kills the others, who say nothing.
+            text = f"error: mpirun has not put the ranks on two sides of the link: ranks 0 to {near - 1} are in {sides[0]}, the others in {sides[1]}\n"
+            os.write(sys.stderr.fileno(), text.encode())
+            world.Abort(1)
+        world.Barrier()
 
 
 class Rank:
@@ -70,20 +152,14 @@ class Rank:
 
         self.mpi, world, ranks = MPI, MPI.COMM_WORLD, settings["ranks"]
         kinds = groups(settings["backends"])
+        if settings["link"] != "shared":
+            stop_unless_on_two_sides(world, len(kinds))
         # The first ranks of all groups come first: they are on one side of the link.
         number = world.rank if world.rank < len(kinds) else (world.rank - len(kinds)) // (ranks - 1)
         self.backend, self.books = kinds[number]
-        os.environ.update(QUIRE_BACKEND=self.backend, QUIRE_CODEBOOK=self.books)
-        # After that, as it reads them.
-        from h5z_quire.arrays import compress_batch
-        from h5z_quire.library import decompress_batch
-
-        self.compress_batch, self.decompress_batch = compress_batch, decompress_batch
+        os.environ.update(QUIRE_BACKEND="auto" if self.backend == DEVICE else self.backend, QUIRE_CODEBOOK=self.books)
+        self.memory = DeviceMemory() if self.backend == DEVICE else HostMemory()
         self.world, self.group, self.turns, self.number = world, world.Split(number), len(kinds), number
-        spaces = world.allgather(os.readlink("/proc/self/ns/net"))
-        sides = [set(spaces[: len(kinds)]), set(spaces[len(kinds) :])]
-        if settings["link"] != "shared" and (max(map(len, sides)) > 1 or sides[0] == sides[1]):
-            raise RuntimeError(f"mpirun has not put the ranks on their sides of the link: {spaces}")
         folder = Path(settings["folder"])
         field = np.load(folder / "field.npy", mmap_mode="r")
         parts = field.shape[0] // EDGE
@@ -96,20 +172,20 @@ class Rank:
         """A message of so many pieces of the field."""
         return self.pieces[np.arange(first, first + count) % len(self.pieces)]
 
-    def compress(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def compress(self, values: Any) -> tuple[np.ndarray, np.ndarray]:
         """Lengths of the pieces' streams, and the streams one after another."""
         start = time.perf_counter()
-        streams = self.compress_batch(list(values), self.options)
+        streams = self.memory.compress(list(values), self.options)
         lengths, joined = np.array([len(stream) for stream in streams], np.int64), np.frombuffer(b"".join(streams), np.uint8)
         self.spent["compress"] += time.perf_counter() - start
         self.spent["bytes"] = float(joined.nbytes)
         return lengths, joined
 
-    def decompress(self, lengths: np.ndarray, joined: np.ndarray, room: np.ndarray) -> np.ndarray:
+    def decompress(self, lengths: np.ndarray, joined: np.ndarray, room: Any) -> Any:
         """The values, in the room for them."""
         start = time.perf_counter()
         ends = np.cumsum(lengths)
-        self.decompress_batch([joined[end - length : end] for end, length in zip(ends, lengths)], list(room))
+        self.memory.decompress([joined[end - length : end] for end, length in zip(ends, lengths)], list(room))
         self.spent["decompress"] += time.perf_counter() - start
         return room
 
@@ -122,7 +198,7 @@ class Rank:
         if comm.rank == 0:
             values = self.sent
             if plain:
-                comm.Send(values, 1)
+                comm.Send(self.memory.to_host(values), 1)
             else:
                 lengths, joined = self.compress(values)
                 comm.Send(lengths, 1)
@@ -130,8 +206,8 @@ class Rank:
             comm.recv(source=1)
             return None, None
         if plain:
-            comm.Recv(self.room, 0)
-            received = self.room
+            comm.Recv(self.landing, 0)
+            received = self.memory.from_host(self.landing, self.room)
         else:
             lengths = np.empty(count, np.int64)
             comm.Recv(lengths, 0)
@@ -144,8 +220,8 @@ class Rank:
     def scatter(self, count: int, plain: bool) -> tuple[Any, Any]:
         comm, ranks = self.group, self.group.size
         if plain:
-            comm.Scatter(self.all if comm.rank == 0 else None, self.room)
-            return self.room, self.sent
+            comm.Scatter(self.memory.to_host(self.all) if comm.rank == 0 else None, self.landing)
+            return self.memory.from_host(self.landing, self.room), self.sent
         lengths, every, joined = np.empty(count, np.int64), None, None
         if comm.rank == 0:
             every, joined = self.compress(self.all)
@@ -157,8 +233,8 @@ class Rank:
     def gather(self, count: int, plain: bool) -> tuple[Any, Any]:
         comm, ranks = self.group, self.group.size
         if plain:
-            comm.Gather(self.sent, self.room)
-            return self.room, self.all
+            comm.Gather(self.memory.to_host(self.sent), self.landing)
+            return (self.memory.from_host(self.landing, self.room) if comm.rank == 0 else None), self.all
         lengths, joined = self.compress(self.sent)
         every = np.empty(ranks * count, np.int64) if comm.rank == 0 else None
         comm.Gather(lengths, every)
@@ -172,7 +248,7 @@ class Rank:
     def write_file(self, count: int, plain: bool) -> tuple[Any, Any]:
         """One file, written together and brought to the disk. It is read again when the first one is checked."""
         comm = self.group
-        lengths, own = (np.zeros(0, np.int64), self.sent.view(np.uint8).reshape(-1)) if plain else self.compress(self.sent)
+        lengths, own = (np.zeros(0, np.int64), self.memory.to_host(self.sent).view(np.uint8).reshape(-1)) if plain else self.compress(self.sent)
         start = comm.exscan(own.nbytes) or 0
         target = self.mpi.File.Open(comm, self.file + str(self.number), self.mpi.MODE_CREATE | self.mpi.MODE_RDWR)
         target.Set_size(0)
@@ -184,17 +260,20 @@ class Rank:
         read = np.empty_like(own)
         target.Read_at_all(start, read)
         target.Close()
-        return (read.view(np.float32).reshape(self.sent.shape) if plain else self.decompress(lengths, read, self.room)), self.sent
+        if plain:
+            return self.memory.placed(read.view(np.float32).reshape(self.sent.shape)), self.sent
+        return self.decompress(lengths, read, self.room), self.sent
 
     def prepare(self, name: str, count: int) -> None:
         """The values of an experiment: of all ranks, what this rank sends, and room for what it receives."""
-        comm = self.group
+        comm, placed = self.group, self.memory.placed
         alone = name == "point-to-point"
-        self.all = self.values(0, count * comm.size) if name in ("scatter", "gather") and comm.rank == 0 else None
-        self.sent = None if alone and comm.rank > 1 else self.values(0 if alone else comm.rank * count, count)
+        self.all = placed(self.values(0, count * comm.size)) if name in ("scatter", "gather") and comm.rank == 0 else None
+        self.sent = None if alone and comm.rank > 1 else placed(self.values(0 if alone else comm.rank * count, count))
         # Only the first rank receives what is gathered. Written to once, as new memory is slow.
         received = self.all if name == "gather" else self.sent
-        self.room = None if received is None else np.zeros_like(received) + 1
+        self.room = None if received is None else placed(np.ones(received.shape, np.float32))
+        self.landing = None if received is None else self.memory.landing(self.room)
 
     def in_turns(self) -> Iterator[bool]:
         """Whether it is this group's turn, for all turns. The others sleep."""
@@ -214,8 +293,8 @@ class Rank:
         self.checks = True
         received, expected = do(count, plain)
         if received is not None:
-            errors = np.abs(received.astype(np.float64) - expected)
-            if not np.all(errors <= (0 if plain else bound)):
+            errors = abs(received.astype(np.float64) - expected)
+            if not (errors <= (0 if plain else bound)).all():
                 raise RuntimeError(f"{name}, {count} MiB: the bound {bound:g} is broken: {errors.max():g}")
         self.checks = False
         times: list[tuple[float, float, float]] = []
@@ -270,7 +349,7 @@ BUCKET = 1 << 18
 AGENT = """#!/bin/sh
 shift
 export TMPDIR={folder}/other
-exec ip netns exec quire1 unshare --uts sh -c "hostname quire1; $*"
+exec ip netns exec quire1 unshare --uts sh -c "echo quire1 >/proc/sys/kernel/hostname; $*"
 """
 
 
@@ -378,7 +457,7 @@ def report(rows: list[dict[str, Any]], arguments: argparse.Namespace, versions: 
     lines += [
         "",
         "factor: seconds of plain values / seconds with compression. model: of ratio, speeds of both sides and the bandwidth that plain values reach",
-        f"{'experiment':<15}{'link':>7}{'MiB':>5} {'bound':<7}{'':<5}{'codebooks':<11}{'ratio':>6}{'plain, s':>10}{'with, s':>9}{'factor':>8}{'model':>7}"
+        f"{'experiment':<15}{'link':>7}{'MiB':>5} {'bound':<7}{'':<7}{'codebooks':<11}{'ratio':>6}{'plain, s':>10}{'with, s':>9}{'factor':>8}{'model':>7}"
         f"{'compress, GB/s':>16}{'decompress':>11}",
     ]
     experiment = ""
@@ -387,7 +466,7 @@ def report(rows: list[dict[str, Any]], arguments: argparse.Namespace, versions: 
             experiment = row["experiment"]
             lines.append(f"{experiment}: {PAPERS[experiment]} times")
         lines.append(
-            f"{experiment:<15}{row['link']:>7}{row['mib']:>5} {row['relative']:<7g}{row['backend']:<5}{row['books']:<11}{row['ratio']:>6.1f}{row['plain_s']:>10.4f}"
+            f"{experiment:<15}{row['link']:>7}{row['mib']:>5} {row['relative']:<7g}{row['backend']:<7}{row['books']:<11}{row['ratio']:>6.1f}{row['plain_s']:>10.4f}"
             f"{row['seconds']:>9.4f}{row['factor']:>8.2f}{modelled(row, arguments.ranks):>7}{row['compress_gbs']:>16.2f}{row['decompress_gbs']:>11.2f}"
         )
     if messages:
@@ -409,19 +488,19 @@ def where_it_pays(own: list[dict[str, Any]], arguments: argparse.Namespace) -> l
     lines = [
         "Where compression pays: a message of n bytes takes n/L over a link of L bytes/s, and n/C + n/(R L) + n/D with compression at C, ratio R and",
         "decompression at D. So it pays below L = (1 - 1/R) / (1/C + 1/D). Point-to-point, the largest message that all links have:",
-        f"{'bound':<7}{'':<5}{'codebooks':<11}{'ratio':>6}{'C, GB/s':>9}{'D, GB/s':>9}{'crossing, Gbit/s: model':>25}{'measured':>10}",
+        f"{'bound':<7}{'':<7}{'codebooks':<11}{'ratio':>6}{'C, GB/s':>9}{'D, GB/s':>9}{'crossing, Gbit/s: model':>25}{'measured':>10}",
     ]
     links = arguments.links.split(",")
     size = min(max(row["mib"] for row in own if row["link"] == speed) for speed in links)
     models = ["", "MODEL, not measured: the factor by this formula, with R, C and D of the line above it; gather: 127 ranks send to one, which decompresses all"]
-    models.append(f"{'':<30}" + "".join(f"{speed:>16} Gbit/s" for speed in (10, 25, 100, 400)))
+    models.append(f"{'':<32}" + "".join(f"{speed:>16} Gbit/s" for speed in (10, 25, 100, 400)))
     for relative in RELATIVE:
         for backend, books in groups(arguments.backends.split(",")):
             lines_of = [row for row in own if (row["mib"], row["relative"], row["backend"], row["books"]) == (size, relative, backend, books)]
             ratio, compress, decompress = (median(row[key] for row in lines_of) for key in ("ratio", "compress_gbs", "decompress_gbs"))
             points = sorted((8 * row["link_gbs"], row["factor"]) for row in lines_of)
             found = measured_crossing(points)
-            name = f"{relative:<7g}{backend:<5}{books:<11}"
+            name = f"{relative:<7g}{backend:<7}{books:<11}"
             lines.append(f"{name}{ratio:>6.1f}{compress:>9.2f}{decompress:>9.2f}{8 * crossing(ratio, compress, decompress):>25.1f}{found:>10}")
             cells = [
                 f"{predicted(speed / 8, ratio, compress, decompress):>10.2f} /{predicted(speed / 8, ratio, compress, decompress, 127, 1, 127):>6.2f}     "
@@ -478,7 +557,7 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, default=16, help="of a group")
     parser.add_argument("--links", default="shared,25,10,1", help="shared: shared memory; a number: a token bucket of so many Gbit/s")
     parser.add_argument("--experiments", default=",".join(PAPERS))
-    parser.add_argument("--backends", default="cpu", help="cpu, cuda, auto")
+    parser.add_argument("--backends", default="cpu", help="cpu, cuda, auto; device: values begin and end in the GPU's memory")
     parser.add_argument("--most", type=int, default=512, help="MiB of the largest message; less over slow links")
     parser.add_argument("--file", type=Path, default=Path("/tmp"), help="a folder on the disk to which files are written together")
     arguments = parser.parse_args()

@@ -1,21 +1,25 @@
 """Many processes and one GPU: the sum of their throughput, with every backend, and what short and long processes take.
 
-    h5-samples/processes.py --plugin FOLDER [--results FILE] [--processes 1,2,4,8,16] [--backends cpu,cuda,auto] [--short]
+    h5-samples/processes.py --plugin FOLDER [--results FILE] [--processes 1,2,4,8,16] [--edges 64,128] [--backends cpu,cuda,auto] [--short]
 
-Each process compresses chunks of 64^3 f32 of turbulence, alone (filter() as HDF5 calls it) and through h5py into /dev/shm. The processes of all backends
-live side by side, and the backends take turns to work. Before anything is timed, each process checks the bound of a chunk in f64, and all must have the
-same stream. GB/s are of uncompressed data; each figure is the median of the rounds, with all of them behind it.
+Each process compresses chunks of 64^3 and 128^3 f32 of turbulence, alone (filter() as HDF5 calls it) and through h5py into /dev/shm. The processes of all
+backends live side by side and have the GPU open before anything is timed. The backends take turns to work, for short times in many rounds, as a single
+process's speed wanders by a fifth. Before anything is timed, each process checks the bound of a chunk in f64, and all must have the same stream. GB/s are
+of uncompressed data; each figure is the median of the rounds, with all of them behind it.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from statistics import median
 
@@ -27,69 +31,85 @@ from gpu import velocity
 from measured import measured
 from paper import FILTER, machine, step
 
-EDGE = 64
-CHUNK = EDGE**3 * 4
 RELATIVE = (1e-3, 1e-4)
-# Chunks of the field that a process takes in turns.
-CHUNKS = 16
-# Seconds that a measurement takes, and chunks before the first one: after them `auto` has the GPU open.
-SECONDS, WARM_SECONDS = 0.6, 4.0
+# Chunks of the field that a process takes in turns, by their extent.
+CHUNKS = {64: 16, 128: 2}
+# Seconds of work before all, after which `auto` has the GPU open; those before each time that is taken, with the same processes; and those that are taken.
+WARM_SECONDS, LEAD_SECONDS, SECONDS = 5.0, 0.02, 0.1
 
 
 class Worker:
     """A process's side."""
 
     def __init__(self, folder: Path, plugin: Path, number: int) -> None:
-        field = np.load(folder / "field.npy", mmap_mode="r")
+        self.field = np.load(folder / "field.npy", mmap_mode="r")
         self.span = float(np.load(folder / "span.npy"))
-        edges = [tuple(slice(EDGE * (index >> shift & 3), EDGE * (index >> shift & 3) + EDGE) for shift in (4, 2, 0)) for index in range(64)]
-        self.example = np.ascontiguousarray(field[edges[0]])
-        self.chunks = [np.ascontiguousarray(field[edges[(number * 5 + index) % 64]]) for index in range(CHUNKS)]
-        self.array = np.concatenate(self.chunks)
+        self.chunks = {edge: [self.chunk(edge, number * 5 + index) for index in range(count)] for edge, count in CHUNKS.items()}
+        self.arrays = {edge: np.concatenate(chunks) for edge, chunks in self.chunks.items()}
         self.plugin = Plugin(plugin / PLUGIN_FILE)
         self.file = folder / f"{os.getpid()}.h5"
 
+    def chunk(self, edge: int, number: int) -> np.ndarray:
+        """One of the chunks of the field."""
+        parts = self.field.shape[0] // edge
+        first = [edge * int(index) for index in np.unravel_index(number % parts**3, (parts,) * 3)]
+        return np.ascontiguousarray(self.field[tuple(slice(start, start + edge) for start in first)])
+
     def check(self) -> str:
-        """A sum of the streams of one chunk, whose bounds hold."""
+        """A sum of the streams of a chunk of each extent, whose bounds hold."""
         digest = hashlib.sha256()
-        for relative in RELATIVE:
-            words = chunk_words(relative * self.span, self.example.shape)
-            _, stream = self.plugin.run(0, words, self.example)
+        for edge, relative in product(CHUNKS, RELATIVE):
+            example = self.chunk(edge, 0)
+            words = chunk_words(relative * self.span, example.shape)
+            _, stream = self.plugin.run(0, words, example)
             digest.update(stream.tobytes())
             _, restored = self.plugin.run(REVERSE, words, stream.copy())
-            errors = np.abs(restored.view(np.float32).astype(np.float64) - self.example.ravel())
+            errors = np.abs(restored.view(np.float32).astype(np.float64) - example.ravel())
             if not np.all(errors <= relative * self.span):
                 raise RuntimeError(f"the bound {relative:g} is broken: {errors.max():g}")
         return digest.hexdigest()
 
-    def alone(self, relative: float, seconds: float) -> float:
-        """GB/s of filter(), with the copy into its buffer that HDF5 makes, too."""
-        words = chunk_words(relative * self.span, self.example.shape)
-        start, done = time.perf_counter(), 0
-        while (taken := time.perf_counter() - start) < seconds:
-            self.plugin.call(0, words, self.chunks[done % CHUNKS])
-            done += 1
-        return done * CHUNK / taken / 1e9
+    def alone(self, edge: int, relative: float) -> Callable[[], int]:
+        """A call of filter(), with the copy into its buffer that HDF5 makes, too; it gives the bytes of its chunk."""
+        words, chunks = chunk_words(relative * self.span, (edge,) * 3), itertools.cycle(self.chunks[edge])
 
-    def h5py(self, relative: float, seconds: float) -> float:
-        """GB/s of writing datasets of all chunks, one file each time."""
+        def call() -> int:
+            chunk = next(chunks)
+            self.plugin.call(0, words, chunk)
+            return chunk.nbytes
+
+        return call
+
+    def h5py(self, edge: int, relative: float) -> Callable[[], int]:
+        """Writes a file with a dataset of all chunks."""
         options = {"compression": FILTER, "compression_opts": bound_words(relative * self.span)}
-        start, done = time.perf_counter(), 0
-        while (taken := time.perf_counter() - start) < seconds:
+        array = self.arrays[edge]
+
+        def write() -> int:
             with h5py.File(self.file, "w") as file:
-                file.create_dataset("v", data=self.array, chunks=(EDGE,) * 3, **options)
-            done += CHUNKS
-        return done * CHUNK / taken / 1e9
+                file.create_dataset("v", data=array, chunks=(edge,) * 3, **options)
+            return array.nbytes
+
+        return write
+
+
+def gigabytes_a_second(work: Callable[[], int], seconds: float) -> float:
+    start, done = time.perf_counter(), 0
+    while (taken := time.perf_counter() - start) < seconds:
+        done += work()
+    return done / max(taken, 1e-9) / 1e9
 
 
 def serve(folder: str, plugin: str, number: str) -> None:
     worker = Worker(Path(folder), Path(plugin), int(number))
     print(worker.check(), flush=True)
     for line in sys.stdin:
-        what, relative, seconds, start = line.split()
+        what, edge, relative, lead, seconds, start = line.split()
+        work = getattr(worker, what)(int(edge), float(relative))
         # All begin together.
         time.sleep(max(0.0, float(start) - time.time()))
-        print(getattr(worker, what)(float(relative), float(seconds)), flush=True)
+        gigabytes_a_second(work, float(lead))
+        print(gigabytes_a_second(work, float(seconds)), flush=True)
 
 
 class Remote:
@@ -111,11 +131,11 @@ class Remote:
         return line
 
 
-def together(remotes: list[Remote], what: str, relative: float, seconds: float) -> float:
+def together(remotes: list[Remote], what: str, edge: int, relative: float, lead: float = LEAD_SECONDS, seconds: float = SECONDS) -> float:
     """The sum of GB/s."""
-    start = time.time() + 0.05
+    start = time.time() + 0.03
     for remote in remotes:
-        remote.ask(what, relative, seconds, start)
+        remote.ask(what, edge, relative, lead, seconds, start)
     return sum(float(remote.answer()) for remote in remotes)
 
 
@@ -165,12 +185,15 @@ def main() -> int:
     parser.add_argument("--results", type=Path, help="the table goes to this file as well")
     parser.add_argument("--processes", default="1,2,4,8,16")
     parser.add_argument("--backends", default="cpu,cuda,auto")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--edges", default=",".join(map(str, CHUNKS)), help="extents of chunks")
+    parser.add_argument("--ways", default="alone,h5py")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--short", action="store_true", help="measure whole processes as well: four chunks, and 4 GB")
     arguments = parser.parse_args()
     plugin = arguments.plugin.resolve()
     os.environ["HDF5_PLUGIN_PATH"] = str(plugin)
-    counts, backends = [int(count) for count in arguments.processes.split(",")], arguments.backends.split(",")
+    counts, edges = ([int(number) for number in text.split(",")] for text in (arguments.processes, arguments.edges))
+    backends, ways = arguments.backends.split(","), arguments.ways.split(",")
     lines = [measured(), f"machine: {machine()}", f"command: h5-samples/processes.py {' '.join(sys.argv[1:])}"]
     if "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
         lines.append("with MPS")
@@ -192,24 +215,23 @@ def main() -> int:
         if len({remote.answer() for own in remotes.values() for remote in own}) != 1:
             raise RuntimeError("other streams")
         for backend, own in remotes.items():
-            step(f"warming up {backend}: {together(own, 'alone', RELATIVE[1], WARM_SECONDS):.1f} GB/s")
+            speed = together(own, "alone", 64, RELATIVE[1], 0, WARM_SECONDS if backend == "auto" else 0.5)
+            step(f"warming up {backend}: {speed:.1f} GB/s")
         on_card = sum(len(own) for backend, own in remotes.items() if backend != "cpu")
         lines += [f"memory in use on the card: {before} before, {memory_on_the_card()} with {on_card} processes that have it open", ""]
-        lines.append(f"{'':<18}{'processes':>10}" + "".join(f"{backend:>8}" for backend in backends) + "   auto / better   all rounds")
-        for what in ("alone", "h5py"):
-            for relative in RELATIVE:
-                for count in counts:
-                    rounds: dict[str, list[float]] = {backend: [] for backend in backends}
-                    for _ in range(arguments.rounds):
-                        for backend in backends:
-                            rounds[backend].append(together(remotes[backend][:count], what, relative, SECONDS))
-                    middle = {backend: median(own) for backend, own in rounds.items()}
-                    others = [speed for backend, speed in middle.items() if backend != "auto"]
-                    share = f"{middle['auto'] / max(others):16.2f}" if others and "auto" in middle else " " * 16
-                    every = "; ".join(f"{backend} " + " ".join(f"{speed:.1f}" for speed in own) for backend, own in rounds.items())
-                    cells = "".join(f"{middle[backend]:8.1f}" for backend in backends)
-                    lines.append(f"{what:<8}{relative:<10g}{count:>10}{cells}{share}   {every}")
-                    print(lines[-1], flush=True)
+        lines.append(f"{'':<23}{'processes':>10}" + "".join(f"{backend:>8}" for backend in backends) + "   auto / better   all rounds")
+        for what, edge, relative, count in product(ways, edges, RELATIVE, counts):
+            rounds: dict[str, list[float]] = {backend: [] for backend in backends}
+            for _ in range(arguments.rounds):
+                for backend in backends:
+                    rounds[backend].append(together(remotes[backend][:count], what, edge, relative))
+            middle = {backend: median(own) for backend, own in rounds.items()}
+            others = [speed for backend, speed in middle.items() if backend != "auto"]
+            share = f"{middle['auto'] / max(others):16.2f}" if others and "auto" in middle else " " * 16
+            every = "; ".join(f"{backend} " + " ".join(f"{speed:.1f}" for speed in own) for backend, own in rounds.items())
+            cells = "".join(f"{middle[backend]:8.1f}" for backend in backends)
+            lines.append(f"{what:<8}{f'{edge}^3':<7}{relative:<8g}{count:>10}{cells}{share}   {every}")
+            print(lines[-1], flush=True)
         for own in remotes.values():
             for remote in own:
                 remote.process.stdin.close()

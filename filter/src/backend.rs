@@ -7,16 +7,7 @@
 //! ```
 //!
 //! Both make the same bytes: only speed depends on the processor. So with `auto` a chunk goes to whichever is free: [`turn`] says whether the GPU is, and
-//! [`opening`] when it is worth opening. The environment is read when the first call comes:
-//!
-//! | variable | values |
-//! |---|---|
-//! | `QUIRE_BACKEND` | `auto` (default): the GPU for chunks of [`GPU_FROM_BYTES`] and more, if it can; `cpu`; `cuda`: what the GPU cannot do is an error |
-//! | `QUIRE_DEVICE` | `auto` (default): that of the process's number on its node, see [`rank`]; or the number of the GPU |
-//! | `QUIRE_LOG` | `1`: a line on stderr whenever the processor, or the reason for it, changes; 0 by default |
-//! | `QUIRE_THREADS` | threads that take the chunks of whole arrays, see [`crate::arrays`]; what the process may use by default |
-//! | `QUIRE_DICTIONARY` | a file with codebooks to choose from besides the built-in ones, see [`crate::dictionary`]; none by default |
-//! | `QUIRE_CODEBOOK` | `auto` (default), `dictionary`, `custom`: for measurements, see [`CodebookPolicy`] |
+//! [`opening`] when it is worth opening. [`settings`] has what the environment says.
 //!
 //! Nothing of CUDA runs before a chunk asks for it; `cuda` asks when a dataset is created.
 
@@ -28,34 +19,32 @@ mod pace;
 mod rank;
 /// Values in a GPU's memory.
 pub(crate) mod resident;
+/// What the environment says.
+mod settings;
 /// Whether the GPU is free.
 mod turn;
 
-use std::ffi::CStr;
 use std::fmt;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use quire_codec::stages::adaptive::{AdaptiveDictionary, UserDictionary};
-use quire_codec::{AdaptPolicy, CodebookPolicy, Config, Error, Layout, Result, Unverified, Workspace, memory};
+use quire_codec::{AdaptPolicy, Config, Error, Layout, Result, Unverified, Workspace, memory};
 use quire_gpu::{Compressed, Device};
 
 use self::pace::Pace;
-use self::rank::LocalRank;
+pub(crate) use self::settings::MOST_THREADS;
+use self::settings::{Backend, Choice, Settings};
 use self::turn::Turn;
 use crate::ALLOCATOR;
 use crate::dictionary;
-use crate::environment;
-use crate::message::{Lossy, Message};
+use crate::message::Message;
 
 /// Bytes of the uncompressed chunk from which on `auto` takes the GPU. Below it, the way to the GPU and back takes longer than the
 /// CPU's work: on an H200 the two meet at 57 KiB for compressing and at 64 KiB for decompressing, by the run (h5-samples/results/gpu_codec.txt).
 const GPU_FROM_BYTES: usize = 96 << 10;
-
-/// Most threads that take the chunks of an array.
-pub(crate) const MOST_THREADS: usize = 1024;
 
 /// A compressed chunk, where it has come to be.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, and a box may be refused")]
@@ -290,97 +279,7 @@ fn decompress_on(
     Ok(device)
 }
 
-/// What a process is to use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Backend {
-    Auto,
-    Cpu,
-    Cuda,
-}
-
-/// Takes the value of a variable.
-type Reader<'a> = &'a mut dyn FnMut(Option<&CStr>) -> Result<()>;
-
-/// Which GPU a process is to use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Choice {
-    Number(usize),
-    /// `auto`: that of the process's local rank, if it has one, else the first.
-    ByRank(Option<LocalRank>),
-}
-
-impl Choice {
-    /// The number of the GPU. For a rank the driver is asked how many there are; where it shows none, opening number 0 finds out why.
-    fn ordinal(self) -> usize {
-        match self {
-            Self::Number(number) => number,
-            Self::ByRank(None) => 0,
-            Self::ByRank(Some(LocalRank { rank, .. })) => rank % quire_gpu::visible_devices().max(1),
-        }
-    }
-}
-
-/// What the environment says.
-#[derive(Debug, PartialEq, Eq)]
-struct Settings {
-    backend: Backend,
-    device: Choice,
-    log: bool,
-    codebook: CodebookPolicy,
-    threads: Option<NonZero<usize>>,
-}
-
 impl Settings {
-    /// Reads the environment once a process, or again until there is memory for the reason of a refusal.
-    fn get() -> Result<&'static Self> {
-        static SETTINGS: OnceLock<Result<Settings>> = OnceLock::new();
-        let found = match SETTINGS.get() {
-            Some(found) => found,
-            None => match Self::read(|name, read| environment::variable(name, read)) {
-                Err(error @ Error::OutOfMemory { .. }) => return Err(error),
-                found => SETTINGS.get_or_init(|| found),
-            },
-        };
-        found.as_ref().map_err(Error::invalid)
-    }
-
-    /// Understands variables, of which `variable` hands the values on; an empty one counts as missing.
-    fn read(variable: impl Fn(&CStr, Reader<'_>) -> Result<()>) -> Result<Self> {
-        let device = Choice::ByRank(LocalRank::read(&variable)?);
-        let mut settings = Self { backend: Backend::Auto, device, log: false, codebook: CodebookPolicy::Auto, threads: None };
-        variable(c"QUIRE_BACKEND", &mut |value| {
-            let choices = [("auto", Backend::Auto), ("cpu", Backend::Cpu), ("cuda", Backend::Cuda)];
-            choose("QUIRE_BACKEND", value, &choices, &mut settings.backend)
-        })?;
-        variable(c"QUIRE_DEVICE", &mut |value| {
-            let Some(value) = value.filter(|value| !value.is_empty() && *value != c"auto") else { return Ok(()) };
-            let number = value.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
-                let value = Lossy(value.to_bytes());
-                Error::invalid(format_args!(
-                    "QUIRE_DEVICE={value} is not the number of a GPU: give 0, 1, 2, ... as in nvidia-smi, or auto"
-                ))
-            })?;
-            settings.device = Choice::Number(number);
-            Ok(())
-        })?;
-        variable(c"QUIRE_LOG", &mut |value| choose("QUIRE_LOG", value, &[("0", false), ("1", true)], &mut settings.log))?;
-        variable(c"QUIRE_CODEBOOK", &mut |value| {
-            let choices =
-                [("auto", CodebookPolicy::Auto), ("dictionary", CodebookPolicy::Dictionary), ("custom", CodebookPolicy::Custom)];
-            choose("QUIRE_CODEBOOK", value, &choices, &mut settings.codebook)
-        })?;
-        variable(c"QUIRE_THREADS", &mut |value| {
-            let Some(value) = value.filter(|value| !value.is_empty()) else { return Ok(()) };
-            let number = value.to_str().ok().and_then(|text| text.parse().ok()).filter(|&number| number <= MOST_THREADS);
-            settings.threads = number.and_then(NonZero::new);
-            settings.threads.map(|_| ()).ok_or_else(|| {
-                let value = Lossy(value.to_bytes());
-                Error::invalid(format_args!("QUIRE_THREADS={value} is not a number of threads: give 1 to {MOST_THREADS}"))
-            })
-        })?;
-        Ok(settings)
-    }
-
     /// The GPU and leave to use it, if a chunk of `chunk_bytes` bytes goes there.
     fn gpu(&self, direction: Direction, chunk_bytes: usize) -> std::result::Result<(&'static Device, Turn), Obstacle> {
         match self.backend {
@@ -389,7 +288,7 @@ impl Settings {
             Backend::Auto => {
                 opening::is_over(self.device)?;
                 let device = self.open()?;
-                Ok((device, Turn::take(device, direction)?))
+                Ok((device, Turn::take(device, direction, chunk_bytes)?))
             }
             Backend::Cuda => Ok((self.open()?, Turn::of_right())),
         }
@@ -482,27 +381,6 @@ impl Settings {
     }
 }
 
-/// Understands a variable with a few values. Where it is missing, the choice stays as it is.
-fn choose<T: Copy>(name: &str, value: Option<&CStr>, choices: &[(&str, T)], choice: &mut T) -> Result<()> {
-    let Some(value) = value.map(CStr::to_bytes).filter(|value| !value.is_empty()) else { return Ok(()) };
-    let found = choices.iter().find(|(text, _)| text.as_bytes() == value);
-    (_, *choice) = *found
-        .ok_or_else(|| Error::invalid(format_args!("{name}={} is unknown: the choices are {}", Lossy(value), Names(choices))))?;
-    Ok(())
-}
-
-/// The names of choices, with commas between them.
-struct Names<'a, T>(&'a [(&'a str, T)]);
-
-impl<T> fmt::Display for Names<'_, T> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, (name, _)) in self.0.iter().enumerate() {
-            write!(formatter, "{}{name}", if number > 0 { ", " } else { "" })?;
-        }
-        Ok(())
-    }
-}
-
 /// What a call does.
 #[derive(Clone, Copy, Debug)]
 enum Direction {
@@ -536,7 +414,9 @@ enum Obstacle {
     Opening,
     /// The process ends before the GPU is open.
     Ending,
-    /// Another process is using the GPU.
+    /// Another process is opening a GPU.
+    OthersOpen,
+    /// Other processes are using the GPU.
     Busy,
     /// The CPU is faster, as other processes use the GPU, too.
     Slower,
@@ -579,7 +459,8 @@ impl fmt::Display for Obstacle {
             ),
             Self::Opening => formatter.write_str("the GPU is being opened"),
             Self::Ending => formatter.write_str("the process ends before the GPU is open"),
-            Self::Busy => formatter.write_str("another process is using the GPU"),
+            Self::OthersOpen => formatter.write_str("another process is opening a GPU"),
+            Self::Busy => formatter.write_str("other processes are using the GPU"),
             Self::Slower => formatter.write_str("the CPU is faster at the moment, as other processes use the GPU, too"),
             Self::Gpu(error) => error.fmt(formatter),
         }
@@ -612,73 +493,8 @@ pub(crate) fn say_once(text: fmt::Arguments<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use super::settings::tests::read;
     use super::*;
-    use std::ffi::CString;
-
-    fn read(variables: &[(&str, &str)]) -> Result<Settings> {
-        Settings::read(|name, read| {
-            let value = variables.iter().find(|(known, _)| Ok(*known) == name.to_str());
-            read(value.map(|(_, value)| CString::new(*value).expect("a C string")).as_deref())
-        })
-    }
-
-    fn reason(variables: &[(&str, &str)]) -> String {
-        read(variables).expect_err("refused").to_string()
-    }
-
-    #[test]
-    fn nothing_set_means_auto() {
-        let device = Choice::ByRank(None);
-        let default = Settings { backend: Backend::Auto, device, log: false, codebook: CodebookPolicy::Auto, threads: None };
-        assert_eq!(read(&[]), Ok(default));
-        assert_eq!(read(&[("QUIRE_BACKEND", ""), ("QUIRE_DEVICE", ""), ("QUIRE_LOG", "")]), read(&[]));
-        assert_eq!(read(&[("QUIRE_DEVICE", "auto")]), read(&[]));
-    }
-
-    #[test]
-    fn every_value_is_understood() {
-        let variables = [("QUIRE_BACKEND", "cuda"), ("QUIRE_DEVICE", "3"), ("QUIRE_LOG", "1"), ("QUIRE_CODEBOOK", "custom")];
-        let device = Choice::Number(3);
-        let all = Settings { backend: Backend::Cuda, device, log: true, codebook: CodebookPolicy::Custom, threads: None };
-        assert_eq!(read(&variables), Ok(all));
-        assert_eq!(read(&[("QUIRE_BACKEND", "cpu")]).map(|settings| settings.backend), Ok(Backend::Cpu));
-        assert_eq!(read(&[("QUIRE_THREADS", "7")]).map(|settings| settings.threads), Ok(NonZero::new(7)));
-        assert_eq!(read(&[("QUIRE_CODEBOOK", "dictionary")]).map(|settings| settings.codebook), Ok(CodebookPolicy::Dictionary));
-    }
-
-    #[test]
-    fn the_local_rank_is_that_of_the_program_that_started_the_process() {
-        let chosen = |variables: &[(&str, &str)]| match read(variables).expect("settings").device {
-            Choice::ByRank(rank) => rank.map_or_else(|| "none".to_owned(), |rank| rank.to_string()),
-            Choice::Number(number) => number.to_string(),
-        };
-        let (slurm, open_mpi) = (("SLURM_LOCALID", "0"), ("OMPI_COMM_WORLD_LOCAL_RANK", "5"));
-        assert_eq!(chosen(&[slurm]), "SLURM_LOCALID=0");
-        assert_eq!(chosen(&[slurm, open_mpi]), "OMPI_COMM_WORLD_LOCAL_RANK=5", "mpirun under sbatch");
-        assert_eq!(chosen(&[("MPI_LOCALRANKID", "-1"), ("PMI_LOCAL_RANK", "3")]), "PMI_LOCAL_RANK=3");
-        assert_eq!(chosen(&[("MPI_LOCALRANKID", "")]), "none");
-        assert_eq!(chosen(&[open_mpi, ("QUIRE_DEVICE", "2")]), "2");
-    }
-
-    #[test]
-    fn other_values_are_refused_with_the_choices() {
-        assert_eq!(reason(&[("QUIRE_BACKEND", "gpu")]), "QUIRE_BACKEND=gpu is unknown: the choices are auto, cpu, cuda");
-        assert_eq!(reason(&[("QUIRE_LOG", "yes")]), "QUIRE_LOG=yes is unknown: the choices are 0, 1");
-        assert_eq!(
-            reason(&[("QUIRE_CODEBOOK", "best")]),
-            "QUIRE_CODEBOOK=best is unknown: the choices are auto, dictionary, custom"
-        );
-        for threads in ["0", "-1", "all", "1025"] {
-            assert!(
-                reason(&[("QUIRE_THREADS", threads)]).starts_with(&format!("QUIRE_THREADS={threads} is not a number of threads"))
-            );
-        }
-        for device in ["-1", "one", "0x1", "99999999999999999999"] {
-            assert!(
-                reason(&[("QUIRE_DEVICE", device)]).starts_with(&format!("QUIRE_DEVICE={device} is not the number of a GPU"))
-            );
-        }
-    }
 
     #[test]
     fn a_forced_gpu_takes_chunks_of_any_size_and_gives_reasons_for_an_error() {

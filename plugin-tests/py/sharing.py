@@ -184,25 +184,46 @@ def a_card_that_cannot_be_locked_is_used_and_that_is_said() -> None:
     assert any(line.startswith("no lock on the GPU, which other processes may be using: ") for line in lines), lines
 
 
-def a_card_that_another_process_has_is_left_to_it() -> None:
+# A process that has the first place of a card, or the first two, until it is killed. It says when it has them.
+HOLDER = """
+import fcntl, os, struct, sys, time
+card = os.open(sys.argv[1], os.O_RDWR)
+fcntl.flock(card, fcntl.LOCK_EX)
+if sys.argv[2] == "2":
+    fcntl.fcntl(card, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 1, 1, 0))  # F_OFD_SETLK: the byte at 1
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+def holder(card: str, places: int) -> subprocess.Popen[str]:
+    process = subprocess.Popen([sys.executable, "-c", HOLDER, card, str(places)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def a_card_without_a_free_place_is_left_to_others() -> None:
     worker = Worker("open", QUIRE_EMULATOR_GPUS="2", QUIRE_DEVICE="1")
-    assert "while no other process is using it" in worker.process.stdout.readline()
+    assert "unless other processes keep it busy" in worker.process.stdout.readline()
     assert worker.compress(FEW) == FEW
     with open("/dev/nvidia1") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         assert worker.compress(FEW) == FEW, "the lock of another card"
-    holder = subprocess.Popen(["flock", "--no-fork", "/dev/nvidia0", "sleep", "600"])
-    wait_until_locked("/dev/nvidia0")
-    assert worker.compress(FEW) == 0, "another process has the card"
+    one = holder("/dev/nvidia0", 1)
+    assert worker.compress(FEW) == FEW, "there is a second place"
+    one.kill()
+    one.wait()
+    both = holder("/dev/nvidia0", 2)
+    assert worker.compress(FEW) == 0, "others have both places of the card"
     forced = Worker("open", QUIRE_EMULATOR_GPUS="2", QUIRE_DEVICE="1", QUIRE_BACKEND="cuda")
     forced.process.stdout.readline()
     assert forced.compress(FEW) == FEW, "cuda asks nobody"
-    holder.kill()
-    holder.wait()
+    both.kill()
+    both.wait()
     assert worker.compress(FEW) == FEW, "the other process was killed"
     forced.end()
     lines = worker.end()
-    assert lines.count("compress on the CPU as well: another process is using the GPU") == 1, lines
+    assert lines.count("compress on the CPU as well: other processes are using the GPU") == 1, lines
     assert len(lines) == 2, lines
 
 
@@ -234,16 +255,18 @@ def under_mps_the_faster_processor_is_taken() -> None:
     worker.end()
 
 
-def wait_until_locked(path: str) -> None:
-    with open(path) as file:
-        for _ in range(1000):
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return
-            fcntl.flock(file, fcntl.LOCK_UN)
-            time.sleep(0.01)
-    raise AssertionError(f"{path} is not locked")
+def a_process_waits_with_opening_until_another_has_opened() -> None:
+    """It goes on with the CPU meanwhile."""
+    gate = holder("/dev/nvidiactl", 1)
+    worker = Worker()
+    assert worker.compress(MANY) == 0 and worker.order("loaded") == "False"
+    gate.kill()
+    gate.wait()
+    worker.compress_until_it_opens()
+    assert worker.compress(FEW) == FEW
+    with open("/dev/nvidiactl") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert "compress on the CPU: another process is opening a GPU" in worker.end()
 
 
 FREE = (
@@ -255,7 +278,12 @@ FREE = (
     ranks_take_cards_by_turns,
     a_card_that_cannot_be_locked_is_used_and_that_is_said,
 )
-LOCKED = (a_card_that_another_process_has_is_left_to_it, workers_by_turns_lose_no_chunk, under_mps_the_faster_processor_is_taken)
+LOCKED = (
+    a_card_without_a_free_place_is_left_to_others,
+    workers_by_turns_lose_no_chunk,
+    under_mps_the_faster_processor_is_taken,
+    a_process_waits_with_opening_until_another_has_opened,
+)
 
 
 if __name__ == "__main__":

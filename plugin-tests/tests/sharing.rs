@@ -23,7 +23,7 @@ fn a_gpu_is_opened_where_it_pays_and_by_whom_it_is_for() {
     assert_says(&report, &["done"]);
 }
 
-/// Makes the driver's files of two cards and their device files, seen by this command alone. The card on bus a0 has number 1, the other one number 0.
+/// Makes the driver's files of two cards, their device files and the driver's own, seen by this command alone. The card on bus a0 has number 1, the other one number 0.
 const CARDS: &str = r#"
 set -e
 mount -t tmpfs tmpfs /proc/driver
@@ -33,14 +33,14 @@ for card in a0:1 a1:0; do
 done
 mount -t tmpfs tmpfs "$1"
 for node in null zero urandom random; do touch "$1/$node"; mount --bind "/dev/$node" "$1/$node"; done
-touch "$1/nvidia0" "$1/nvidia1"
+touch "$1/nvidia0" "$1/nvidia1" "$1/nvidiactl"
 mount --move "$1" /dev
 shift
 exec "$@"
 "#;
 
 #[test]
-fn a_card_is_used_by_one_process_at_a_time() {
+fn a_card_is_used_by_few_processes_at_a_time_and_opened_by_one() {
     let sandbox = Sandbox::new();
     let devices = sandbox.path("dev");
     std::fs::create_dir(&devices).expect("a folder");

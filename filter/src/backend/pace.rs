@@ -4,7 +4,7 @@
 //! processes use the card that it is not, each of them is better off with its own core. So no process is slower than with either processor alone, but
 //! for the chunks that look again.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::Direction;
@@ -23,13 +23,21 @@ pub(super) struct Pace {
     gpu: AtomicU64,
     /// Chunks that the GPU has done.
     done: AtomicU64,
-    /// Chunks that were asked for.
+    /// Chunks that were asked for while the CPU was faster.
     asked: AtomicU64,
+    /// Whether what is known of the GPU is of long ago.
+    is_old: AtomicBool,
 }
 
 impl Pace {
     const fn new() -> Self {
-        Self { cpu: AtomicU64::new(0), gpu: AtomicU64::new(0), done: AtomicU64::new(0), asked: AtomicU64::new(0) }
+        Self {
+            cpu: AtomicU64::new(0),
+            gpu: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
+            is_old: AtomicBool::new(false),
+        }
     }
 
     pub(super) fn of(direction: Direction) -> &'static Self {
@@ -40,7 +48,14 @@ impl Pace {
     /// Whether the CPU is to have the next chunk.
     pub(super) fn prefers_cpu(&self) -> bool {
         let (cpu, gpu) = (self.cpu.load(Ordering::Relaxed), self.gpu.load(Ordering::Relaxed));
-        cpu > 0 && gpu > cpu && !self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK_AGAIN)
+        if cpu == 0 || gpu <= cpu {
+            return false;
+        }
+        let looks_again = self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK_AGAIN);
+        if looks_again {
+            self.is_old.store(true, Ordering::Relaxed);
+        }
+        !looks_again
     }
 
     pub(super) fn note_cpu(&self, bytes: usize, taken: Duration) {
@@ -49,6 +64,10 @@ impl Pace {
 
     pub(super) fn note_gpu(&self, bytes: usize, taken: Duration) {
         if self.done.fetch_add(1, Ordering::Relaxed) >= FIRST {
+            // An average over looks would need many of them, each 32 chunks apart, to see that the card is free again.
+            if self.is_old.swap(false, Ordering::Relaxed) {
+                self.gpu.store(0, Ordering::Relaxed);
+            }
             note(&self.gpu, bytes, taken);
         }
     }
@@ -77,6 +96,23 @@ mod tests {
         assert_eq!(cpu_chunks(), 310);
         note(130);
         assert_eq!(cpu_chunks(), 0);
+    }
+
+    #[test]
+    fn one_look_finds_a_card_that_is_free_again() {
+        let pace = Pace::new();
+        let of_microseconds = |taken| (1 << 20, Duration::from_micros(taken));
+        let note_gpu = |taken| pace.note_gpu(of_microseconds(taken).0, of_microseconds(taken).1);
+        pace.note_cpu(of_microseconds(900).0, of_microseconds(900).1);
+        (0..100).for_each(|_| note_gpu(9000));
+        assert!(!pace.prefers_cpu(), "the first look");
+        note_gpu(9000);
+        assert_eq!((1..2 * LOOK_AGAIN).find(|_| !pace.prefers_cpu()), Some(LOOK_AGAIN));
+        note_gpu(300);
+        assert!((0..100).all(|_| !pace.prefers_cpu()));
+        // Within a row of chunks, one that took long says little.
+        note_gpu(1200);
+        assert!(!pace.prefers_cpu());
     }
 
     #[test]

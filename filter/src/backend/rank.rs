@@ -5,7 +5,7 @@ use std::fmt;
 
 use quire_codec::Result;
 
-use super::Reader;
+use crate::environment::Reader;
 
 /// Variables with the local rank. Slurm's comes last: under `sbatch` it is that of the batch step for all processes that `mpirun` starts.
 const VARIABLES: [&CStr; 6] = [

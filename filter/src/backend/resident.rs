@@ -5,7 +5,8 @@ use std::fmt;
 use quire_codec::{AdaptPolicy, Config, Error, Layout, Result};
 use quire_gpu::{Device, Part};
 
-use super::{Backend, Obstacle, Settings, say_once};
+use super::settings::{Backend, Settings};
+use super::{Obstacle, say_once};
 use crate::ALLOCATOR;
 use crate::dictionary;
 use crate::fence::Failure;
