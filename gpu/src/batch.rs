@@ -14,12 +14,12 @@ use crate::copy::copy;
 use crate::declare::Address;
 use crate::device::{Device, Lease};
 use crate::error::{Context as _, Error, Reason, Result, reason};
-use crate::job::{DECODE_OK, TileSums};
+use crate::job::{DECODE_OK, NO_KIND, TileSums};
 use crate::memory::{bytes_of, download, upload};
 use crate::plan::{DecodeVariant, EncodeVariant};
 use crate::room::entry;
 use crate::session::{Session, dataset_books, decode_parameters, for_chunk, linear_parameters};
-use crate::tiles::{ChunkBatch, Source, counts_of, long_axes, predictor_of};
+use crate::tiles::{ChunkBatch, Source, counts_of, predictor_of};
 
 /// The variant of a batch: the kernel `inspect` looks at the chunks, and streams stay on the device.
 const STAYS: EncodeVariant = EncodeVariant {
@@ -204,12 +204,12 @@ impl Batch {
             room.wait()?;
             let chosen = (0..count).map(|chunk| {
                 let sums: TileSums = entry(&room.on_host, 0, chunk);
-                let rough = long_axes(&layout).saturating_sub(1);
-                let rough = if sums.is_interpolation_open == 0 { &[][..] } else { &sums.rough_kinds[..rough] };
+                let chosen = sums.rough_kinds.into_iter().chain(sums.last_kinds);
+                let chosen = chosen.filter(|&kind| sums.is_interpolation_open != 0 && kind != NO_KIND);
                 BatchChoice {
                     predictor: predictor_of(entry(&room.results, 0, chunk), &layout),
                     counts: counts_of(&sums, choice),
-                    kinds: [0, LINEAR_INTERPOLATION.into()].into_iter().chain(rough.iter().map(|&kind| kind as usize)).collect(),
+                    kinds: [0, LINEAR_INTERPOLATION.into()].into_iter().chain(chosen.map(|kind| kind as usize)).collect(),
                 }
             });
             Ok((chosen.collect(), times))

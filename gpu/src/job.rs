@@ -88,6 +88,14 @@ shared_constants! {
     pub const TILE_PASSES: usize = 48;
     /// Most kinds of interpolation with rough axes that are measured for a chunk.
     pub const MAX_ROUGH_KINDS: usize = MAX_RANK - 1;
+    /// Most kinds around the best one of these that are measured: without each of its rough axes, and linear in place of cubic or the reverse.
+    pub const MAX_LAST_KINDS: usize = MAX_RANK + 1;
+    /// In place of the number of a kind of interpolation: there is none.
+    pub const NO_KIND: u32 = 255;
+    /// Rounds in which a batch's kinds are measured: without rough axes, with rough axes, around the best one of these.
+    pub const FIRST_ROUND: u32 = 0;
+    pub const ROUGH_ROUND: u32 = 1;
+    pub const LAST_ROUND: u32 = 2;
     /// Tiles of up to this number of values, as all with fewer than four axes are that are not thin, leave room for more blocks on a multiprocessor.
     pub const SMALL_TILE_VALUES: usize = 896;
 
@@ -280,8 +288,10 @@ shared_structs! {
         pub blocks_done: u32,
         /// 1 if interpolation is a candidate. In a batch alone.
         pub is_interpolation_open: u32,
-        /// Numbers of the kinds of interpolation with rough axes that are measured. In a batch alone.
+        /// Numbers of the kinds of interpolation with rough axes that are measured, then `NO_KIND`. In a batch alone.
         pub rough_kinds: [u32; MAX_ROUGH_KINDS],
+        /// Numbers of the kinds that are measured last, or `NO_KIND`. In a batch alone.
+        pub last_kinds: [u32; MAX_LAST_KINDS],
     }
 
     /// The passes of the interpolation of a tile. The values of a pass are independent of each other; their residuals are consecutive.

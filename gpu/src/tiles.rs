@@ -22,8 +22,8 @@ use crate::declare::{Address, ConstPointer, Pointer};
 use crate::error::{Context as _, Result};
 use crate::job;
 use crate::job::{
-    DIFFERENCE_KIND, GROUP_TILES, INTERPOLATED_KIND, INTERPOLATION_KINDS, MOST_TILES, SMALL_TILE_VALUES, TILE_KINDS,
-    TILE_THREADS, TileJob, TileKind, TilePasses, TileSums,
+    DIFFERENCE_KIND, FIRST_ROUND, GROUP_TILES, INTERPOLATED_KIND, INTERPOLATION_KINDS, LAST_ROUND, MAX_LAST_KINDS, MOST_TILES,
+    ROUGH_ROUND, SMALL_TILE_VALUES, TILE_KINDS, TILE_THREADS, TileJob, TileKind, TilePasses, TileSums,
 };
 use crate::launch::launch;
 use crate::loaded::Loaded;
@@ -141,10 +141,11 @@ impl ChunkBatch {
         if let Some(tiles) = choice.interpolated_tiles() {
             let is_small = tiles.len <= SMALL_TILE_VALUES;
             let measure = if is_small { &kernels.measure_kinds } else { &kernels.measure_kinds_of_large_tiles };
-            launch(stream, measure, (2 * GROUPS, count, 1), TILE_THREADS, &job, &[0])?;
-            launch(stream, &kernels.choose_rough_axes, (count, 1, 1), WARP, &job, &[])?;
-            if job.rough_kinds > 0 {
-                launch(stream, measure, (job.rough_kinds * GROUPS, count, 1), TILE_THREADS, &job, &[1])?;
+            launch(stream, measure, (2 * GROUPS, count, 1), TILE_THREADS, &job, &[FIRST_ROUND])?;
+            let rounds = [(ROUGH_ROUND, job.rough_kinds), (LAST_ROUND, MAX_LAST_KINDS as u32)];
+            for (round, kinds) in rounds.into_iter().filter(|_| job.rough_kinds > 0) {
+                launch(stream, &kernels.choose_kinds, (count, 1, 1), WARP, &job, &[round])?;
+                launch(stream, measure, (kinds * GROUPS, count, 1), TILE_THREADS, &job, &[round])?;
             }
         }
         launch(stream, &kernels.choose_predictors, (count, 1, 1), WARP, &job, &[])
@@ -159,7 +160,7 @@ pub(crate) fn predictor_of(byte: u32, layout: &Layout) -> Option<Predictor> {
 }
 
 /// Number of axes longer than 1.
-pub(crate) fn long_axes(layout: &Layout) -> usize {
+fn long_axes(layout: &Layout) -> usize {
     layout.shape.extents().into_iter().filter(|&extent| extent > 1).count()
 }
 

@@ -11,7 +11,8 @@
 // For one chunk everything is measured in one launch, as the time is that of the longest block; the block that is done last writes the counts to pinned memory,
 // and the host decides. For a batch of chunks the time is that of all instructions, so that only what the decision asks for is measured:
 //
-//   differences, nearest positions -> cubic and linear interpolation -> choose_rough_axes -> interpolation with rough axes -> choose_predictors
+//   differences, nearest positions -> cubic and linear interpolation -> choose_kinds -> interpolation with rough axes
+//       -> choose_kinds -> interpolation of the kinds around the best one -> choose_predictors
 #pragma once
 
 #include "../quantize/linear.cuh"
@@ -427,25 +428,35 @@ __device__ __forceinline__ void measure_batch(const TileJob& job) {
   measure_differences<V>(job, blockIdx.x, memory);
 }
 
-/// Measures kinds of interpolation of a batch: cubic and linear, or those that `choose_rough_axes` has chosen. Grid: groups of tiles and kinds, chunks.
+/// Measures kinds of interpolation of a batch: cubic and linear, or those that `choose_kinds` has chosen. Grid: groups of tiles and kinds, chunks.
 template <u32 VALUES>
-__device__ __forceinline__ void measure_kinds_of_batch(const TileJob& job, bool are_rough) {
+__device__ __forceinline__ void measure_kinds_of_batch(const TileJob& job, u32 round) {
   __shared__ GroupMemory<VALUES> memory;
   const TileSums& sums = job.sums[blockIdx.y];
   const u32 tiles = job.kinds[INTERPOLATED_KIND].count, number = blockIdx.x / GROUPS, first = blockIdx.x % GROUPS * GROUP_TILES;
-  if (first >= tiles || (are_rough && !sums.is_interpolation_open)) return;
+  if (first >= tiles || (round != FIRST_ROUND && !sums.is_interpolation_open)) return;
+  const u32 kind = round == FIRST_ROUND   ? number * LINEAR_INTERPOLATION
+                   : round == ROUGH_ROUND ? sums.rough_kinds[number]
+                                          : sums.last_kinds[number];
+  if (kind == NO_KIND) return;
   const TileBlock block = {job, blockIdx.y, true, first, min(tiles - first, GROUP_TILES)};
   load_entries(block, memory);
-  measure_residuals(block, memory, are_rough ? sums.rough_kinds[number] : number * LINEAR_INTERPOLATION);
+  measure_residuals(block, memory, kind);
 }
 
-/// Chooses the kinds of interpolation with rough axes that are measured. A warp a chunk.
-extern "C" __global__ void __launch_bounds__(WARP) choose_rough_axes(const __grid_constant__ TileJob job) {
+/// Chooses the kinds of interpolation that are measured in a round. A warp a chunk.
+extern "C" __global__ void __launch_bounds__(WARP) choose_kinds(const __grid_constant__ TileJob job, u32 round) {
   TileSums& sums = job.sums[blockIdx.x];
   const TileDecision decision(job, sums);
+  u32 last_kinds[MAX_LAST_KINDS];
+  if (round == LAST_ROUND) decision.find_last_kinds(decision.best_of_rough().kind, last_kinds);
   if (lane_id() != 0) return;
-  sums.is_interpolation_open = decision.is_interpolation_open;
-  for (u32 number = 0; number < job.rough_kinds; number++) sums.rough_kinds[number] = decision.rough_kinds[number];
+  if (round == ROUGH_ROUND) {
+    sums.is_interpolation_open = decision.is_interpolation_open;
+    for (u32 number = 0; number < MAX_ROUGH_KINDS; number++) sums.rough_kinds[number] = decision.rough_kinds[number];
+  } else {
+    for (u32 number = 0; number < MAX_LAST_KINDS; number++) sums.last_kinds[number] = last_kinds[number];
+  }
 }
 
 /// Chooses the predictors. A warp a chunk.
@@ -463,9 +474,9 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, 8) measure_batch_f32(
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, 8) measure_batch_f64(const __grid_constant__ TileJob job) { measure_batch<double>(job); }
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, 8) measure_batch_f16(const __grid_constant__ TileJob job) { measure_batch<Binary16>(job); }
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, 8) measure_batch_bf16(const __grid_constant__ TileJob job) { measure_batch<BFloat16>(job); }
-extern "C" __global__ void __launch_bounds__(TILE_THREADS, 10) measure_kinds(const __grid_constant__ TileJob job, u32 are_rough) {
-  measure_kinds_of_batch<SMALL_TILE_VALUES>(job, are_rough);
+extern "C" __global__ void __launch_bounds__(TILE_THREADS, 10) measure_kinds(const __grid_constant__ TileJob job, u32 round) {
+  measure_kinds_of_batch<SMALL_TILE_VALUES>(job, round);
 }
-extern "C" __global__ void __launch_bounds__(TILE_THREADS) measure_kinds_of_large_tiles(const __grid_constant__ TileJob job, u32 are_rough) {
-  measure_kinds_of_batch<MAX_TILE_VALUES>(job, are_rough);
+extern "C" __global__ void __launch_bounds__(TILE_THREADS) measure_kinds_of_large_tiles(const __grid_constant__ TileJob job, u32 round) {
+  measure_kinds_of_batch<MAX_TILE_VALUES>(job, round);
 }

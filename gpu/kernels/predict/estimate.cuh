@@ -40,6 +40,12 @@ __device__ __forceinline__ u64 counted_outliers(const TileKind& kind, const Kind
   return u64(counts.between_steps) * kind.counted / kind.shape.elements;
 }
 
+/// A kind of interpolation and its estimate.
+struct KindBits {
+  u64 bits;
+  u32 kind;
+};
+
 /// The decision on a chunk. All lanes of a warp have it.
 struct TileDecision {
   const TileJob& job;
@@ -48,7 +54,7 @@ struct TileDecision {
   u64 bits;
   /// Whether interpolation is a candidate.
   bool is_interpolation_open;
-  /// The kinds with rough axes that are tried, in their order.
+  /// The kinds with rough axes that are tried, in their order; then `NO_KIND`.
   u32 rough_kinds[MAX_ROUGH_KINDS];
 
   __device__ __forceinline__ TileDecision(const TileJob& job, const TileSums& sums) : job(job), sums(sums), bits(0), rough_kinds() {
@@ -80,8 +86,37 @@ struct TileDecision {
       }
       left &= ~(1u << roughest);
       kind |= 1u << roughest;
-      rough_kinds[number] = kind;
+      rough_kinds[number] = number < job.rough_kinds ? kind : NO_KIND;
     }
+  }
+
+  /// The best kind of those without rough axes and `rough_kinds`, which have been measured.
+  __device__ __forceinline__ KindBits best_of_rough() const {
+    const u64 cubic = bits_of_lane(AXIS_SETS), linear = bits_of_lane(AXIS_SETS + 1);
+    return best_of(linear < cubic ? KindBits{linear, LINEAR_INTERPOLATION} : KindBits{cubic, 0}, rough_kinds);
+  }
+
+  /// The kinds around one: without each of its rough axes if it has several, then linear in place of cubic or the reverse if it has any.
+  static __device__ __forceinline__ void find_last_kinds(u32 kind, u32 (&kinds)[MAX_LAST_KINDS]) {
+    const u32 rough = kind & (AXIS_SETS - 1);
+#pragma unroll
+    for (u32 axis = 0; axis < MAX_RANK; axis++) kinds[axis] = (rough >> axis & 1) && __popc(rough) > 1 ? kind & ~(1u << axis) : NO_KIND;
+    kinds[MAX_RANK] = rough ? kind ^ LINEAR_INTERPOLATION : NO_KIND;
+  }
+
+  /// The better one of `best` and of these kinds, the first of equals.
+  template <u32 N>
+  __device__ __forceinline__ KindBits best_of(KindBits best, const u32 (&kinds)[N]) const {
+    u32 own_kind = NO_KIND;
+#pragma unroll
+    for (u32 number = 0; number < N; number++) own_kind = lane_id() == number ? kinds[number] : own_kind;
+    const u64 own = own_kind == NO_KIND ? ~0ull : bits_of_kind(own_kind);
+#pragma unroll
+    for (u32 number = 0; number < N; number++) {
+      const u64 of_kind = __shfl_sync(ALL_LANES, own, number);
+      if (of_kind < best.bits) best = {of_kind, kinds[number]};
+    }
+    return best;
   }
 
   /// The set of axes of extent 1.
@@ -107,36 +142,23 @@ struct TileDecision {
   __device__ __forceinline__ bool better_of_first() const { return bits_of_lane(AXIS_SETS + 1) < bits_of_lane(AXIS_SETS); }
   __device__ __forceinline__ u64 bits_of_lane(u32 lane) const { return __shfl_sync(ALL_LANES, bits, lane); }
 
-  /// The predictor's byte in a plane. Kinds with rough axes have been measured.
+  /// The predictor's byte in a plane. All kinds have been measured.
   __device__ __forceinline__ u32 predictor() const {
     u64 set_bits = 0;
-    const u32 set = best_set(set_bits), lane = lane_id();
-    const u64 cubic = bits_of_lane(AXIS_SETS), linear = bits_of_lane(AXIS_SETS + 1), measured = bits_of_lane(set);
+    const u32 set = best_set(set_bits);
+    const u64 measured = bits_of_lane(set);
     if (!is_interpolation_open) return set;
-    // Lanes take the kinds with rough axes; one more the differences of interpolated tiles.
+    KindBits best = best_of_rough();
+    u32 last_kinds[MAX_LAST_KINDS];
+    find_last_kinds(best.kind, last_kinds);
+    best = best_of(best, last_kinds);
+    // The chunk's first values along the axes make its differences longer than those of tiles.
     const TileKind& tiles = job.kinds[INTERPOLATED_KIND];
     const KindCounts& counts = sums.kinds[INTERPOLATED_KIND];
-    u32 own_kind = 0;
-#pragma unroll
-    for (u32 number = 0; number < MAX_ROUGH_KINDS; number++) own_kind = lane == number ? rough_kinds[number] : own_kind;
-    u64 own = 0;
-    if (lane < job.rough_kinds) own = bits_of_kind(own_kind);
-    if (lane == MAX_ROUGH_KINDS) own = estimated_bits(counts.differences[set], counted_values(tiles), counted_outliers(tiles, counts));
-    u64 best = min(cubic, linear);
-    u32 kind = linear < cubic ? LINEAR_INTERPOLATION : 0;
-#pragma unroll
-    for (u32 number = 0; number < MAX_ROUGH_KINDS; number++) {
-      const u64 of_kind = __shfl_sync(ALL_LANES, own, number);
-      if (number < job.rough_kinds && of_kind < best) {
-        best = of_kind;
-        kind = rough_kinds[number];
-      }
-    }
-    // The chunk's first values along the axes make its differences longer than those of tiles.
-    u64 differences = __shfl_sync(ALL_LANES, own, MAX_ROUGH_KINDS);
+    u64 differences = estimated_bits(counts.differences[set], counted_values(tiles), counted_outliers(tiles, counts));
     if (measured) differences = u64(u128(differences) * set_bits / measured);
-    const bool is_better = u128(best) * counted_values(tiles) < u128(differences) * residuals();
-    return is_better ? INTERPOLATION | kind : set;
+    const bool is_better = u128(best.bits) * counted_values(tiles) < u128(differences) * residuals();
+    return is_better ? INTERPOLATION | best.kind : set;
   }
 
   /// The set of axes whose differences have the least estimate, which becomes `set_bits`, corrected for the chunk's first values along the axes.
@@ -153,7 +175,7 @@ struct TileDecision {
     u32 best = 0;
     set_bits = ~0ull;
 #pragma unroll
-    for (u32 set = AXIS_SETS; set-- > 0;) {
+    for (u32 set = 0; set < AXIS_SETS; set++) {
       const u64 of_set = __shfl_sync(ALL_LANES, own, set);
       const bool is_possible = set < 1u << job.kinds[DIFFERENCE_KIND].shape.rank && !(set & flat);
       if (is_possible && of_set < set_bits) {

@@ -33,7 +33,8 @@ impl Roughness {
     }
 
     /// The kind with the least estimate, and its statistics. Cubic and linear interpolation without rough axes come first. Then come rough axes with the better
-    /// one of these: the roughest axis, the two roughest ones, and so on, until one axis is left. Of kinds with equal estimates, the first one is taken.
+    /// one of these: the roughest axis, the two roughest ones, and so on, until one axis is left. Last come the kinds around the best one of these, if it has
+    /// rough axes. Of kinds with equal estimates, the first one is taken.
     pub(super) fn best_kind(
         &self,
         mut measure: impl FnMut(InterpolationKind) -> Result<ResidualStats>,
@@ -46,8 +47,19 @@ impl Roughness {
             rough |= 1 << axis;
             best = lesser(best, try_kind(InterpolationKind::new(rough, is_linear))?);
         }
+        for kind in kinds_around(best.0) {
+            best = lesser(best, try_kind(kind)?);
+        }
         Ok(best)
     }
+}
+
+/// The kinds around one with rough axes: without each of these axes if there are several, then linear in place of cubic or the reverse.
+fn kinds_around(kind: InterpolationKind) -> impl Iterator<Item = InterpolationKind> {
+    let (rough, is_linear) = (kind.rough(), kind.is_linear());
+    let axes = (0..MAX_RANK).filter(move |&axis| rough >> axis & 1 == 1 && rough.count_ones() > 1);
+    let with_less = axes.map(move |axis| InterpolationKind::new(rough & !(1 << axis), is_linear));
+    with_less.chain((rough != 0).then(|| InterpolationKind::new(rough, !is_linear)))
 }
 
 /// The one with the lesser estimate, the first of equals.
@@ -86,7 +98,12 @@ mod tests {
                 })
                 .unwrap();
             assert_eq!((kind.rough(), kind.is_linear()), (best, linear));
-            assert_eq!(tried, [(0, false), (0, true), (0b0010, linear), (0b1010, linear)]);
+            let around: &[(u8, bool)] = match best {
+                0b0000 => &[],
+                0b0010 => &[(0b0010, !linear)],
+                _ => &[(0b1000, linear), (0b0010, linear), (0b1010, !linear)],
+            };
+            assert_eq!(tried, [&[(0, false), (0, true), (0b0010, linear), (0b1010, linear)], around].concat());
         }
     }
 

@@ -230,7 +230,15 @@ impl<V: Value> Plain<'_, V> {
         for number in 1..axes.len() {
             tried.push(try_kind(axes[..number].iter().fold(0u8, |set, axis| set | 1u8 << axis), is_linear));
         }
-        tried.into_iter().min_by_key(|(_, estimate)| estimate.bits).unwrap()
+        let best_of = |tried: &[(InterpolationKind, Estimate)]| *tried.iter().min_by_key(|(_, estimate)| estimate.bits).unwrap();
+        let rough = best_of(&tried).0.rough();
+        for axis in (0..MAX_RANK).filter(|axis| rough >> axis & 1 == 1 && rough.count_ones() > 1) {
+            tried.push(try_kind(rough - (1 << axis), is_linear));
+        }
+        if rough > 0 {
+            tried.push(try_kind(rough, !is_linear));
+        }
+        best_of(&tried)
     }
 
     /// The predictor. `fine` is disabled where interpolation is no candidate.
@@ -256,7 +264,7 @@ impl<V: Value> Plain<'_, V> {
                 estimates[set] = (estimates[set] * (chunk[axis] as u128 - 1) + estimates[set ^ 1 << axis]) / chunk[axis] as u128;
             }
         }
-        let set = self.sets().into_iter().rev().min_by_key(|&set| estimates[set]).unwrap();
+        let set = self.sets().into_iter().min_by_key(|&set| estimates[set]).unwrap();
         let sides = tile_extents(chunk, 512);
         let large = tiles(sides, 16.min(self.values.len() / sides.iter().product::<usize>()).max(1));
         let is_in_reach = |values: &[V]| values.iter().filter(|&&value| self.is_out_of_reach(value)).count() <= values.len() / 2;
@@ -278,7 +286,7 @@ impl<V: Value> Plain<'_, V> {
         let codes = self.codes(&self.values, self.layout.shape.row(), true);
         let differences = |set: usize| lorenzo::differences(&codes, &self.layout.shape, axes_of(set, &self.layout.shape));
         let of_set = |set: usize, outliers: usize| estimate(&[differences(set)], MOST, outliers);
-        let set = self.sets().into_iter().rev().min_by_key(|&set| of_set(set, 0).bits).unwrap();
+        let set = self.sets().into_iter().min_by_key(|&set| of_set(set, 0).bits).unwrap();
         let axes = axes_of(set, &self.layout.shape).into();
         let without_code = self.values.iter().filter(|&&value| !self.has_code(value)).count();
         let far = codes.iter().filter(|code| code.unsigned_abs() >= V::STEPS_LIMIT as u32).count();

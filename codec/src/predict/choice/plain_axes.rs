@@ -24,10 +24,10 @@ impl PlainAxes<'_> {
         lorenzo::differences(codes, shape, axes_of(set, shape)).into_iter().map(wrapped).collect()
     }
 
-    /// The sets of axes longer than 1, from the one with the highest bits on.
+    /// The sets of axes longer than 1, by their numbers.
     pub(super) fn sets(&self) -> impl Iterator<Item = usize> {
         let extents = self.shape.extents();
-        (0..1usize << MAX_RANK).rev().filter(move |set| (0..MAX_RANK).all(|axis| set >> axis & 1 == 0 || extents[axis] > 1))
+        (0..1usize << MAX_RANK).filter(move |set| (0..MAX_RANK).all(|axis| set >> axis & 1 == 0 || extents[axis] > 1))
     }
 
     fn tile_extents(&self) -> [usize; MAX_RANK] {
