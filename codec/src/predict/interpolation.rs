@@ -39,7 +39,7 @@ use crate::predict::predictor::InterpolationKind;
 use crate::quantize::bitmap::Bitmap;
 use crate::quantize::fine_grid::{ESCAPE_FROM, FineGrid, MAX_VALUES_PER_CALL, position_of};
 use crate::quantize::positions::POSITIONS_PER_STEP;
-use crate::simd::{ROW_GROUP, common_row, common_row_mut, groups_before_last, outlined, short_row, vectorized};
+use crate::simd::{ROW_GROUP, outlined, vectorized};
 
 /// Values that are quantized at once.
 const PART_LEN: usize = MAX_VALUES_PER_CALL;
@@ -263,74 +263,20 @@ fn restore_patches(
 /// wrong, and [`restore_patches`] corrects it.
 #[inline(always)]
 fn restore_rows(class_rows: &ClassRows<'_>, predictions: &[i32], residuals: &[i16], positions: &mut [i32]) -> bool {
-    match groups_before_last(class_rows.len) {
-        Some(0) => outlined(
-            #[inline(always)]
-            || restore_short_rows::<0>(class_rows, predictions, residuals, positions),
-        ),
-        Some(1) => outlined(
-            #[inline(always)]
-            || restore_short_rows::<1>(class_rows, predictions, residuals, positions),
-        ),
-        Some(2) => outlined(
-            #[inline(always)]
-            || restore_short_rows::<2>(class_rows, predictions, residuals, positions),
-        ),
-        Some(3) => outlined(
-            #[inline(always)]
-            || restore_short_rows::<3>(class_rows, predictions, residuals, positions),
-        ),
-        _ => {
-            let rows = predictions
-                .chunks(class_rows.stride)
-                .zip(positions.chunks_mut(class_rows.stride))
-                .zip(residuals.chunks_exact(class_rows.len));
-            let mut has_patches = false;
-            for ((predictions, positions), residuals) in rows {
-                has_patches |= restore_row(&predictions[..class_rows.len], residuals, &mut positions[..class_rows.len]);
-            }
-            has_patches
-        }
+    let rows = predictions
+        .chunks(class_rows.stride)
+        .zip(positions.chunks_mut(class_rows.stride))
+        .zip(residuals.chunks_exact(class_rows.len));
+    let mut has_patches = false;
+    for ((predictions, positions), residuals) in rows {
+        has_patches |= restore_row(&predictions[..class_rows.len], residuals, &mut positions[..class_rows.len]);
     }
-}
-
-/// [`restore_rows`] for rows of `WHOLE` groups and a last group, which overlaps the group before it.
-#[inline(always)]
-fn restore_short_rows<const WHOLE: usize>(
-    class_rows: &ClassRows<'_>,
-    predictions: &[i32],
-    residuals: &[i16],
-    positions: &mut [i32],
-) -> bool {
-    let mut lowest = [0; ROW_GROUP];
-    for (row, residuals) in residuals.chunks_exact(class_rows.len).enumerate() {
-        let at = row * class_rows.stride..row * class_rows.stride + class_rows.len;
-        let positions = &mut positions[at.clone()];
-        let (Some((predictions, last_predictions)), Some((residuals, last_residuals))) =
-            (short_row::<WHOLE, _>(&predictions[at]), short_row::<WHOLE, _>(residuals))
-        else {
-            continue;
-        };
-        if let Some(positions) = positions.as_chunks_mut().0.first_chunk_mut::<WHOLE>() {
-            for group in 0..WHOLE {
-                restore_group(&predictions[group], &residuals[group], &mut positions[group], &mut lowest);
-            }
-        }
-        if let Some(positions) = positions.last_chunk_mut() {
-            restore_group(last_predictions, last_residuals, positions, &mut lowest);
-        }
-    }
-    lowest.contains(&PLACEHOLDER)
+    has_patches
 }
 
 /// [`restore_rows`] for one row of any length.
 #[inline(always)]
 fn restore_row(predictions: &[i32], residuals: &[i16], positions: &mut [i32]) -> bool {
-    if let (Some(predictions), Some(residuals), Some(positions)) =
-        (common_row(predictions), common_row(residuals), common_row_mut(&mut *positions))
-    {
-        return restore_groups(predictions, residuals, positions);
-    }
     let mut has_patches = restore_groups(predictions.as_chunks().0, residuals.as_chunks().0, positions.as_chunks_mut().0);
     if positions.len().is_multiple_of(ROW_GROUP) {
         return has_patches;

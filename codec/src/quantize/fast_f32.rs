@@ -15,7 +15,7 @@ use crate::number::rounding::ROUNDING_F32;
 use crate::number::value::Value;
 use crate::quantize::positions::{POSITIONS_PER_STEP, SPACING, SPACINGS_PER_STEP};
 use crate::quantize::quantizer::Quantizer;
-use crate::simd::{ROW_GROUP, common_row, common_row_mut};
+use crate::simd::ROW_GROUP;
 
 /// The least step, in the data's unit. Steps from this to its inverse, and their inverses, are well inside the range of binary32's normal numbers.
 pub const SMALLEST_STEP: f64 = 1e-28;
@@ -99,11 +99,6 @@ impl FastF32 {
 
     #[inline(always)]
     fn residuals_of_f32(self, values: &[f32], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
-        if let (Some(values), Some(predictions), Some(residuals), Some(positions)) =
-            (common_row(values), common_row(predictions), common_row_mut(&mut *residuals), common_row_mut(&mut *positions))
-        {
-            return self.residuals_of_groups(values, predictions, residuals, positions) >> 31 == 0;
-        }
         let mut mark = self.residuals_of_groups(
             values.as_chunks().0,
             predictions.as_chunks().0,

@@ -32,7 +32,7 @@ use crate::quantize::excluded::Excluded;
 use crate::quantize::fast_f32::FastF32;
 use crate::quantize::positions::{POSITIONS_PER_STEP, SPACING, SPACINGS_PER_STEP};
 use crate::quantize::quantizer::Quantizer;
-use crate::simd::{COMMON_ROW, ROW_GROUP, common_row};
+use crate::simd::ROW_GROUP;
 
 /// The least magnitude of an escape. A residual of smaller magnitude counts steps; an escape counts positions. The encoder writes
 /// an escape in two cases (FORMAT.md §5.2, rules 2 and 3): the residual in steps leads to a position that does not hold the value;
@@ -137,9 +137,6 @@ impl<V: Value> FineGrid<V> {
     /// first value, and bytes behind the last value do not change.
     #[inline(always)]
     pub(crate) fn write_values(self, evens: &[i32], odds: &[i32], order: ByteOrder, row: &mut [u8]) {
-        if let (Some(evens), Some(odds)) = (common_row(evens), common_row(odds)) {
-            return self.write_groups(evens, odds, order, &mut row[..2 * COMMON_ROW * V::SIZE]);
-        }
         let (pairs, last) = evens.split_at(odds.len());
         self.write_groups(pairs.as_chunks().0, odds.as_chunks().0, order, row);
         if !odds.len().is_multiple_of(ROW_GROUP) {

@@ -1,7 +1,8 @@
 //! Tokens of a round → differences (FORMAT.md §7).
 //!
-//! A round here is the [`LANES`] tokens that the decoder finds at a time, or fewer at a block's end. Each kind of round has its own path, because mispredicted branches cost more than any other work here. Direct codes are written for all lanes at once; runs
-//! and classes are added one by one where they are few, and in vector code where they are many.
+//! A round here is the [`LANES`] tokens that the decoder finds at a time, or fewer at a block's end. Each kind of round has its own path, because mispredicted
+//! branches cost more than any other work here. Direct codes are written for all lanes at once. Classes are added one by one where they are few, and in vector
+//! code where they are many or where there are runs.
 
 use super::LANES;
 use super::extra_bits::{
@@ -20,11 +21,6 @@ const MAX_SCATTERED_VALUES: usize = 256;
 /// If a round has no run and at most this many classes, all tokens are written as if they were direct codes, then the classes one by one over that. With more
 /// classes, all lanes get their extra bits at once.
 const MAX_OVERWRITTEN_CLASSES: u32 = 6;
-/// If a round has at most this many runs and no class, the runs' extra bits are read one by one. With more runs, all lanes get their extra bits at once.
-const MAX_RUNS_ONE_BY_ONE: u32 = 12;
-/// If a round has runs and classes, and at most this many of both together, their extra bits are read one by one. The limit is low because the branch between
-/// run and class is often mispredicted. Bit operations instead of the branch took up to 10 % longer on planes that are mostly zeros.
-const MAX_MIXED_ONE_BY_ONE: u32 = 3;
 /// If a round has at most this many runs, all tokens are first copied side by side, as if no run had zeros. The tokens behind a run are then copied again, to
 /// their places behind its zeros. With more runs, each token is written only once, at the sum of the spans before it.
 const MAX_COPIED_RUNS: u32 = 1;
@@ -63,12 +59,6 @@ impl<C: Integer> BlockWriter<'_, C> {
         let mut bits = RoundBits { bytes, at: self.extra_at % 8 };
         let count = non_literals.count_ones();
         let runs = if has_run { ops.lanes_with(entries, RUN_ENTRY) } else { 0 };
-        if has_run && runs == non_literals && count <= MAX_RUNS_ONE_BY_ONE {
-            return self.expand_one_by_one::<true>(ops, entries, non_literals, runs, bits);
-        }
-        if has_run && count <= MAX_MIXED_ONE_BY_ONE {
-            return self.expand_one_by_one::<false>(ops, entries, non_literals, runs, bits);
-        }
         if !has_run && self.values.len() - self.written < LANES {
             return self.expand_last(entries, 0);
         }
@@ -102,35 +92,6 @@ impl<C: Integer> BlockWriter<'_, C> {
     /// Moves `extra_at` back over the extra bits of `entries`, the last tokens whose extra bits were taken.
     fn unread(&mut self, entries: &[u32]) {
         self.extra_at -= entries.iter().map(|&entry| extra_count(entry) as usize).sum::<usize>();
-    }
-
-    /// Writes a round that has runs, but mostly direct codes. If `ONLY_RUNS`, each token that is no direct code is a run; otherwise some are classes.
-    #[inline(always)]
-    fn expand_one_by_one<const ONLY_RUNS: bool>(
-        &mut self,
-        ops: impl VectorOps,
-        entries: &[u32; LANES],
-        mut non_literals: u32,
-        runs: u32,
-        mut bits: RoundBits<'_>,
-    ) -> usize {
-        let mut differences = [C::default(); 2 * LANES];
-        for (difference, payload) in differences.iter_mut().zip(ops.payloads(entries)) {
-            *difference = C::from_i64(payload.into());
-        }
-        let mut spans = [1; LANES];
-        while non_literals != 0 {
-            let lane = non_literals.trailing_zeros() as usize % LANES;
-            non_literals &= non_literals - 1;
-            let entry = entries[lane];
-            let bits_here = bits.take(extra_count(entry)) as u32;
-            let difference;
-            (difference, spans[lane]) =
-                if ONLY_RUNS { (run_first(entry), run_length(entry, bits_here)) } else { expand_narrow(entry, bits_here) };
-            differences[lane] = C::from_i64(difference.into());
-        }
-        self.advance(&bits);
-        self.write_runs(ops, entries, &differences, runs, &spans)
     }
 
     /// Writes the differences of a round with runs. Token `l` has `spans[l]` values, and `differences[l]` is the first of them.

@@ -123,7 +123,7 @@ impl<'a, V: Value> RowEncoder<'a, V> {
         }
         self.slow_rows.clear();
         for (row, residuals) in residuals.as_chunks_mut::<COMMON_ROW>().0.iter_mut().enumerate() {
-            // Constant lengths: see `common_row`.
+            // A loop over a constant number of values is unrolled.
             let bytes = &rows.bytes[row * rows.distance..][..2 * COMMON_ROW * V::SIZE];
             let at = row * class_rows.stride..row * class_rows.stride + COMMON_ROW;
             let mut values = [V::default(); COMMON_ROW];
