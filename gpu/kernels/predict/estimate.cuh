@@ -96,11 +96,16 @@ struct TileDecision {
     return best_of(linear < cubic ? KindBits{linear, LINEAR_INTERPOLATION} : KindBits{cubic, 0}, rough_kinds);
   }
 
-  /// The kinds around one: without each of its rough axes if it has several, then linear in place of cubic or the reverse if it has any.
-  static __device__ __forceinline__ void find_last_kinds(u32 kind, u32 (&kinds)[MAX_LAST_KINDS]) {
+  /// The kinds around one: without each of its rough axes if it has several, then linear in place of cubic or the reverse if it has any. Those of
+  /// `rough_kinds` have been measured before.
+  __device__ __forceinline__ void find_last_kinds(u32 kind, u32 (&kinds)[MAX_LAST_KINDS]) const {
     const u32 rough = kind & (AXIS_SETS - 1);
 #pragma unroll
-    for (u32 axis = 0; axis < MAX_RANK; axis++) kinds[axis] = (rough >> axis & 1) && __popc(rough) > 1 ? kind & ~(1u << axis) : NO_KIND;
+    for (u32 axis = 0; axis < MAX_RANK; axis++) {
+      kinds[axis] = (rough >> axis & 1) && __popc(rough) > 1 ? kind & ~(1u << axis) : NO_KIND;
+#pragma unroll
+      for (u32 number = 0; number < MAX_ROUGH_KINDS; number++) kinds[axis] = kinds[axis] == rough_kinds[number] ? NO_KIND : kinds[axis];
+    }
     kinds[MAX_RANK] = rough ? kind ^ LINEAR_INTERPOLATION : NO_KIND;
   }
 
