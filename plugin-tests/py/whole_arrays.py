@@ -487,6 +487,9 @@ def check_full_disk(folder: Path, put: Callable[[np.ndarray], Any] = lambda arra
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, before[1]))
     error = expect(OSError, "are written", lambda: h5z_quire.write(dataset, values, threads=2))
     assert os.strerror(27) in str(error) or "errno = 27" in str(error), error
+    # The error does not tell of fewer chunks than there are.
+    said = int(str(error).rpartition("the first ")[2].split()[0])
+    assert 16 < said <= dataset.id.get_num_chunks() <= said + 1, f"{dataset.id.get_num_chunks()} chunks: {error}"
     print(f"a limit on the size of files: {error}")
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert np.array_equal(dataset[:16], noise[:16]), "what was written before"

@@ -257,6 +257,9 @@ def test_a_full_disk_is_an_error(library: Library, tmp_path: Path) -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
             signal.signal(signal.SIGXFSZ, ignored)
         assert os.strerror(27) in str(raised.value) or "errno = 27" in str(raised.value)
+        # The error does not tell of fewer chunks than there are.
+        said = int(str(raised.value).rpartition("the first ")[2].split()[0])
+        assert 4 < said <= dataset.id.get_num_chunks() <= said + 1
         assert np.array_equal(dataset[:32], noise[:32]), "what was written before"
         # With room again, the rest is written.
         write(dataset, values)

@@ -7,6 +7,7 @@
 //! ```
 
 use std::fs::File;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quire_codec::{Config, Unverified, memory};
 use quire_gpu::{ArrayAxes, Device, Part, Resident, ResidentStream};
@@ -39,6 +40,8 @@ pub(super) struct Portions {
 pub(super) struct ResidentWriting {
     pub(super) portions: Portions,
     config: Config<'static>,
+    /// Chunks that are in the file, the first ones, of a portion that is not done as well.
+    written: AtomicUsize,
 }
 
 /// A read into a GPU's memory.
@@ -98,7 +101,17 @@ impl ResidentWriting {
     /// # Errors
     /// `Unsuitable` for chunks that depend on those before.
     pub(super) fn new(portions: Portions, config: &Config<'static>) -> Outcome<Self> {
-        Ok(Self { portions, config: resident::config(config)? })
+        Ok(Self { portions, config: resident::config(config)?, written: AtomicUsize::new(0) })
+    }
+
+    /// Number of chunks that are in the file, the first ones.
+    pub(super) fn written(&self) -> usize {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Takes note that a chunk is in the file. Chunks are written in their order.
+    pub(super) fn note_written(&self, chunk: usize) {
+        self.written.store(chunk + 1, Ordering::Relaxed);
     }
 
     /// Compresses chunks from `first` on, over what was fetched of those that the box covers in part.

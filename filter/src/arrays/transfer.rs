@@ -128,7 +128,7 @@ impl Transfer {
         let done = match &self.job {
             Job::Write(crew) => crew.drained(),
             Job::Read(crew) => crew.drained(),
-            Job::WriteResident(crew) => crew.work().portions.chunks_in(crew.drained()),
+            Job::WriteResident(crew) => crew.work().written(),
             Job::ReadResident(crew) => crew.work().portions.chunks_in(crew.drained()),
         };
         Progress { done, total: self.facts().touched.count() }
@@ -206,6 +206,7 @@ impl Transfer {
                             }
                         }
                         library.write_chunk(functions, dataset, &overlap.origin, made).map_err(at)?;
+                        work.note_written(chunk);
                     }
                     Ok(())
                 },
