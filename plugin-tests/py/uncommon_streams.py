@@ -529,6 +529,9 @@ def in_bit_planes():
     for bits, element in ((32, float32), (64, float64)):
         block = BitBlock(bits, [SPARSE] * bits, [1] * bits, [1] * bits, b"\1" * bits)
         yield f"bit_planes_least_{bits}", f"the least integer of {bits} bits", stream([block], 480, element)
+        block = BitBlock(bits, [SPARSE] * bits, [2**64 - 1] * bits, [15] * 64 * bits, bytes(1 + at % 255 for at in range(256 * bits)))
+        about = f"the longest block of {bits} bits: all bit planes are sparse, though no byte is 0"
+        yield f"bit_planes_longest_{bits}", about, stream([block], 2048, element)
     yield "bit_planes_no_bytes", "blocks of 0 without a byte, W is 0", stream([None, None], 4096)
     yield "bit_planes_widest_index", "W is 32", stream([sparse], lane_bits=32)
     yield "bit_planes_last_of_1", "the last block has one integer", stream([None, BitBlock(1, [DENSE], [], [], b"\1\0\0\0")], 2049)
