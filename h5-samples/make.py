@@ -71,6 +71,10 @@ def samples() -> dict[str, tuple[np.ndarray, str, tuple[int, ...]]]:
         "exact_i16_big_endian": ((waves((70, 90)) * 1e4).astype(">i2"), "lossless", (32, 40)),
         "i32": ((waves((20, 33, 40)) * 1e8).astype("<i4"), "abs=1e4", (16, 16, 40)),
         "exact_u64": ((waves((70, 90)) * 1e18 + 5e18).astype("<u8"), "lossless", (32, 40)),
+        "exact_decimals_f64": (np.round(waves((64, 64)) * 40, 2), "lossless", (64, 64)),
+        "complex_f32": ((waves((70, 90)) + 1j * waves((70, 90)).T.reshape(70, 90)).astype("<c8"), "abs=1e-3", (32, 40)),
+        "exact_complex_f64_big_endian": ((waves((40, 50)) * (1 - 2j)).astype(">c16"), "lossless", (32, 40)),
+        "booleans": (waves((70, 90)) > 0.5, "abs=1e-3", (32, 40)),
     }
 
 

@@ -48,6 +48,13 @@ def unsigned(values: np.ndarray) -> np.ndarray:
     return contiguous.view(contiguous.dtype.str.replace("f", "u"))
 
 
+def numbers(values: np.ndarray) -> np.ndarray:
+    """The values; the two parts of complex numbers, side by side; booleans as bytes."""
+    if values.dtype.kind == "c":
+        return np.ascontiguousarray(values).view(values.real.dtype)
+    return values.view("u1") if values.dtype.kind == "b" else values
+
+
 def specials(dtype: np.dtype) -> np.ndarray:
     """Values that filters are known to lose: NaNs with payloads, infinities, -0.0, denormals, the largest and fill values."""
     dtype = np.dtype(dtype)
@@ -94,6 +101,7 @@ def assert_bound(original: np.ndarray, read: np.ndarray, bound: "float | np.ndar
     label = f"{client()}: {label}"
     assert original.shape == read.shape, f"{label}: shape {read.shape}, expected {original.shape}"
     assert original.dtype == read.dtype, f"{label}: type {read.dtype.str}, expected {original.dtype.str}"
+    original, read = numbers(original), numbers(read)
     with np.errstate(all="ignore"):
         wide, wide_read = original.astype(np.float64), read.astype(np.float64)
         # A NaN that came back for a number makes `error <= bound` false as well.
@@ -112,6 +120,7 @@ def assert_bound(original: np.ndarray, read: np.ndarray, bound: "float | np.ndar
 
 def assert_same_bits(expected: np.ndarray, read: np.ndarray, label: str) -> None:
     """The two arrays agree bit for bit."""
+    expected, read = numbers(expected), numbers(read)
     differ = np.argwhere(unsigned(expected) != unsigned(read))
     if len(differ):
         at = tuple(int(i) for i in differ[0])
