@@ -33,8 +33,7 @@ impl Roughness {
     }
 
     /// The kind with the least estimate, and its statistics. Cubic and linear interpolation without rough axes come first. Then come rough axes with the better
-    /// one of these: the roughest axis, the two roughest ones, and so on, until one axis is left. Last come the kinds around the best one of these, if it has
-    /// rough axes. Of kinds with equal estimates, the first one is taken.
+    /// one of these: the roughest axis, the two roughest ones, and so on, until one axis is left. Of kinds with equal estimates, the first one is taken.
     pub(super) fn best_kind(
         &self,
         mut measure: impl FnMut(InterpolationKind) -> Result<ResidualStats>,
@@ -47,8 +46,17 @@ impl Roughness {
             rough |= 1 << axis;
             best = lesser(best, try_kind(InterpolationKind::new(rough, is_linear))?);
         }
+        Ok(best)
+    }
+
+    /// The better one of the best kind and of the kinds around it, the first of equals.
+    pub(super) fn best_around(
+        &self,
+        mut best: (InterpolationKind, ResidualStats),
+        mut measure: impl FnMut(InterpolationKind) -> Result<ResidualStats>,
+    ) -> Result<(InterpolationKind, ResidualStats)> {
         for kind in self.kinds_around(best.0) {
-            best = lesser(best, try_kind(kind)?);
+            best = lesser(best, (kind, measure(kind)?));
         }
         Ok(best)
     }
@@ -91,14 +99,15 @@ mod tests {
         let shape = Shape::new(&[3, 1, 4, 5]).unwrap();
         for (best, linear) in [(0b0000, false), (0b0010, true), (0b1010, false), (0b0000, true)] {
             let mut tried = Vec::new();
-            let (kind, _) = Roughness::of(&of_sets, &shape)
-                .best_kind(|kind| {
-                    assert!(possible_kinds(&shape).any(|possible| possible == kind));
-                    tried.push((kind.rough(), kind.is_linear()));
-                    let is_best = kind.rough() == best && kind.is_linear() == linear;
-                    Ok(stats(1 + u64::from(!is_best) + u64::from(kind.is_linear() != linear)))
-                })
-                .unwrap();
+            let mut measure = |kind: InterpolationKind| {
+                assert!(possible_kinds(&shape).any(|possible| possible == kind));
+                tried.push((kind.rough(), kind.is_linear()));
+                let is_best = kind.rough() == best && kind.is_linear() == linear;
+                Ok(stats(1 + u64::from(!is_best) + u64::from(kind.is_linear() != linear)))
+            };
+            let roughness = Roughness::of(&of_sets, &shape);
+            let found = roughness.best_kind(&mut measure).unwrap();
+            let (kind, _) = roughness.best_around(found, &mut measure).unwrap();
             assert_eq!((kind.rough(), kind.is_linear()), (best, linear));
             let around: &[(u8, bool)] = match best {
                 0b0000 => &[],

@@ -213,11 +213,12 @@ impl<V: Value> Plain<'_, V> {
         estimate(&stretches, MOST, outliers)
     }
 
-    /// The best kind of interpolation and its estimate.
+    /// The best kind of interpolation and its estimate. `is_around`: whether the kinds around `B` are tried, too.
     fn best_kind(
         &self,
         of_axis: impl Fn(usize) -> Estimate,
         mut of_kind: impl FnMut(InterpolationKind) -> Estimate,
+        is_around: bool,
     ) -> (InterpolationKind, Estimate) {
         let mut axes: Vec<usize> = (0..MAX_RANK).rev().filter(|&axis| self.extents()[axis] > 1).collect();
         axes.sort_by_key(|&axis| std::cmp::Reverse(of_axis(axis).bits));
@@ -231,7 +232,7 @@ impl<V: Value> Plain<'_, V> {
             tried.push(try_kind(axes[..number].iter().fold(0u8, |set, axis| set | 1u8 << axis), is_linear));
         }
         let best_of = |tried: &[(InterpolationKind, Estimate)]| *tried.iter().min_by_key(|(_, estimate)| estimate.bits).unwrap();
-        let rough = best_of(&tried).0.rough();
+        let rough = if is_around { best_of(&tried).0.rough() } else { 0 };
         for axis in (0..MAX_RANK).filter(|axis| rough >> axis & 1 == 1 && rough.count_ones() > 1) {
             tried.push(try_kind(rough - (1 << axis), is_linear));
         }
@@ -270,7 +271,7 @@ impl<V: Value> Plain<'_, V> {
         let is_in_reach = |values: &[V]| values.iter().filter(|&&value| self.is_out_of_reach(value)).count() <= values.len() / 2;
         if fine.is_enabled() && is_in_reach(&small.concat()) && large.iter().all(|tile| is_in_reach(tile)) {
             let (kind, estimate) =
-                self.best_kind(|axis| of_set(1 << axis), |kind| self.residuals_of_tiles(&large, sides, kind, fine));
+                self.best_kind(|axis| of_set(1 << axis), |kind| self.residuals_of_tiles(&large, sides, kind, fine), true);
             let mut differences = self.differences_of_tiles(&large, sides, set, fine);
             if of_set(set).bits > 0 {
                 differences.bits = (u128::from(differences.bits) * estimates[set] / u128::from(of_set(set).bits)) as u64;
@@ -314,7 +315,7 @@ impl<V: Value> Plain<'_, V> {
         for outliers in [0, exceptions.count() - without_code] {
             let best = of_set(set, outliers);
             if is_promising(best) {
-                let (kind, estimate) = self.best_kind(|axis| of_set(1 << axis, 0), of_kind);
+                let (kind, estimate) = self.best_kind(|axis| of_set(1 << axis, 0), of_kind, false);
                 if estimate.bits < best.bits {
                     return Predictor::Interpolation(kind);
                 }

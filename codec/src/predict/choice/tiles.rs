@@ -142,7 +142,9 @@ impl TileChoice {
         let measured = self.differences.count * self.differences.len;
         let is_candidate = self.interpolated.is_some() && out_of_reach <= measured / VALUES_PER_VALUE_OUT_OF_REACH;
         if is_candidate && measurements.can_interpolate()? {
-            let (kind, residuals) = Roughness::of(&stats, &self.shape).best_kind(|kind| measurements.residuals(kind))?;
+            let roughness = Roughness::of(&stats, &self.shape);
+            let best = roughness.best_kind(|kind| measurements.residuals(kind))?;
+            let (kind, residuals) = roughness.best_around(best, |kind| measurements.residuals(kind))?;
             // The chunk's first values along the axes make its differences longer than those of tiles.
             let differences = measurements.differences_of_interpolated(set)?.estimate().times(with_edges, stats[set].bits());
             if residuals.estimate().is_below(16, &differences) {
