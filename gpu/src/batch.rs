@@ -81,7 +81,7 @@ impl Batch {
     /// A batch with a session of its own.
     ///
     /// # Errors
-    /// As [`Device::compress`].
+    /// Those of [`Device::compress`].
     pub fn new(device: &'static Device, layout: &Layout, chunks: usize) -> Result<Self> {
         Device::check_layout(layout)?;
         if !(1..=MAX_CHUNKS).contains(&chunks) {
@@ -99,7 +99,7 @@ impl Batch {
     /// Compresses the chunks, which are contiguous, `repeats` times. Returns their streams and the times.
     ///
     /// # Errors
-    /// As [`Device::compress`].
+    /// Those of [`Device::compress`].
     pub fn compress(&mut self, chunks: &[u8], config: &Config, repeats: usize) -> Result<(Vec<Vec<u8>>, Timings)> {
         let done = self.compress_here(chunks, config, repeats);
         self.lease.check(done)
@@ -144,7 +144,7 @@ impl Batch {
     /// Copies the tiles of a chunk on the host to pinned memory and measures them, 1 + `repeats` times. `None` if its predictor is not chosen on tiles.
     ///
     /// # Errors
-    /// As [`Device::compress`].
+    /// Those of [`Device::compress`].
     pub fn measure_on_host(&mut self, chunk: &[u8], config: &Config, repeats: usize) -> Result<Option<MeasuredTiles>> {
         let (loaded, layout) = (self.device.loaded(), self.layout);
         self.measure(repeats, |session| {
@@ -158,7 +158,7 @@ impl Batch {
     /// do not show that it has no lattice.
     ///
     /// # Errors
-    /// As [`Device::compress`].
+    /// Those of [`Device::compress`].
     pub fn measure_on_device(&mut self, chunk: &[u8], config: &Config, repeats: usize) -> Result<Option<MeasuredTiles>> {
         let (loaded, layout, chunks) = (self.device.loaded(), self.layout, self.chunks);
         let send = |session: &mut Session| {
@@ -177,7 +177,7 @@ impl Batch {
     /// and the times of all kernels of the choice on the device's clock, in microseconds.
     ///
     /// # Errors
-    /// As [`Device::compress`].
+    /// Those of [`Device::compress`].
     pub fn choose(&mut self, chunks: &[u8], choice: &TileChoice, repeats: usize) -> Result<(Vec<BatchChoice>, Vec<f64>)> {
         let (device, layout, count) = (self.device, self.layout, self.chunks);
         let loaded = device.loaded();
@@ -376,7 +376,7 @@ pub struct Floors {
 /// Measures [`Floors`] for `len` bytes, up to 32 MiB.
 ///
 /// # Errors
-/// As [`Device::compress`].
+/// Those of [`Device::compress`].
 pub fn floors(device: &'static Device, len: usize, repeats: usize) -> Result<Floors> {
     if len > MAX_FLOOR {
         return Err(Error::Unsupported(reason!("{len} bytes: up to {MAX_FLOOR} are measured")));

@@ -107,8 +107,8 @@ pub unsafe extern "C" fn quire_device_compress(
 /// Compresses chunks in a GPU's memory to streams there.
 ///
 /// # Safety
-/// As [`quire_device_compress`]; `target` is 0 or leads to `capacity` bytes of that GPU's memory that nobody else uses meanwhile; `offsets` and `lengths` have room for
-/// a number of each chunk.
+/// The first three arguments and `reason` follow the rules of [`quire_device_compress`]. `target` is 0 or leads to `capacity` bytes of that GPU's memory, which
+/// nobody else uses until this returns. `offsets` and `lengths` have room for a number of each chunk.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quire_device_compress_to_device(
     options: *const c_char,
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn quire_device_decompress(
 /// Chunks to compress, and how.
 ///
 /// # Safety
-/// As [`quire_device_compress`].
+/// The arguments follow the rules of [`quire_device_compress`].
 unsafe fn task(
     options: *const c_char,
     fill_value: *const c_void,

@@ -48,7 +48,7 @@ struct Compressing<'a> {
     is_for_kernels: bool,
 }
 
-/// What is to be done with a chunk.
+/// How a chunk becomes a stream.
 enum Decision {
     /// The kernels compress it. `is_lossless`: with the exact bits, so that a stream longer than the chunk stays.
     Kernels { variant: EncodeVariant, parameters: EncodeParameters, is_lossless: bool },
@@ -99,13 +99,13 @@ impl Device {
         batch.run(&|room, set| batch.deliver_to_host(room, &set, take), &|| ())
     }
 
-    /// As [`Device::compress_resident`], to streams in device memory, which are complete when this returns.
+    /// Compresses chunks in device memory to streams there, which are complete when this returns. [`Device::compress_resident`] writes them to the host.
     ///
     /// # Errors
-    /// As there, and `InvalidArgument` if there is no room for the streams.
+    /// Those of [`Device::compress_resident`], and `InvalidArgument` if there is no room for the streams.
     ///
     /// # Safety
-    /// As there, and the target is device memory of its capacity that nobody else uses meanwhile.
+    /// The rules of [`Device::compress_resident`] hold, and the target is device memory of its capacity that nobody else uses meanwhile.
     pub unsafe fn compress_resident_to(
         &'static self,
         values: &Resident<'_>,
