@@ -2,12 +2,15 @@
 
     float_environment.py FOLDER
 
+The compiler is $CC, or gcc.
+
 Many libraries are linked with -ffast-math, and loading one of them switches subnormal numbers off in the loading thread.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
 from fractions import Fraction
@@ -52,7 +55,7 @@ def main(folder: Path) -> None:
     (folder / "empty.c").write_text("int quire_test_nothing;\n")
     # From version 13 on, gcc leaves the mode of shared libraries alone unless told; before, it does not know the option.
     for options in (["-mdaz-ftz"], []):
-        command = ["gcc", "-shared", "-fPIC", "-ffast-math", *options, "-o", "libfast.so", "empty.c"]
+        command = [os.environ.get("CC", "gcc"), "-shared", "-fPIC", "-ffast-math", *options, "-o", "libfast.so", "empty.c"]
         if subprocess.run(command, cwd=folder, stderr=subprocess.DEVNULL).returncode == 0:
             break
     ctypes.CDLL(str(folder / "libfast.so"))

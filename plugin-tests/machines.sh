@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Tests that the plugin makes and reads the bytes of this machine on others, which QEMU runs: aarch64, and s390x, which is big endian. There the codec's tests
+# of stored streams and Debian's h5py run.
+#
+#     plugin-tests/machines.sh
+#
+# For a Debian machine with cargo from rustup. Needs root or sudo once, for QEMU and cross compilers. The other machines' packages are unpacked below
+# target/machines; nothing of them is installed.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=../h5-samples/setup.sh
+source h5-samples/setup.sh
+
+[[ "$(uname -m)" == x86_64 ]] || fail "this machine is $(uname -m): the comparison is with x86-64"
+command -v rustup >/dev/null || fail "rustup is not on the PATH: it has Rust's standard library for other machines"
+need_apt qemu-user-static gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross python3-h5py
+rustup target add aarch64-unknown-linux-gnu s390x-unknown-linux-gnu
+
+step "this machine's plugin"
+[[ "${NVCC:-}" == none ]] || need_nvcc
+plugin="$(build_plugin --workspace --all-targets)" # as in run.sh, so that it is built once
+target="$(dirname "$(dirname "$plugin")")"
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
+
+# Unpacks packages of another machine and what they depend on.
+#     unpack FOLDER DEBIAN_NAME PACKAGE...
+unpack() {
+  local folder="$1" debian="$2" archive
+  shift 2
+  [[ ! -f "$folder/unpacked" ]] || return 0
+  step "packages for $debian: $*"
+  rm -rf "$folder"
+  mkdir -p "$folder/state/lists/partial" "$folder/cache/archives/partial" "$folder/root"
+  # An apt of its own, for which nothing is installed.
+  : >"$folder/state/status"
+  cat >"$folder/apt.conf" <<CONFIGURATION
+APT::Architecture "$debian";
+APT::Architectures { "$debian"; };
+Dir::State "$folder/state";
+Dir::State::status "$folder/state/status";
+Dir::Cache "$folder/cache";
+CONFIGURATION
+  APT_CONFIG="$folder/apt.conf" apt-get "${quiet_apt[@]}" update >&2
+  APT_CONFIG="$folder/apt.conf" apt-get "${quiet_apt[@]}" install -y --no-install-recommends --download-only "$@" >&2
+  for archive in "$folder"/cache/archives/*.deb; do dpkg-deb -x "$archive" "$folder/root"; done
+  rm -r "$folder/state" "$folder/cache"
+  touch "$folder/unpacked"
+}
+
+# Runs the tests of another machine.
+#     test_on MACHINE DEBIAN_NAME
+test_on() {
+  local machine="$1" debian="$2" folder="$target/machines/$1" rust="$1-unknown-linux-gnu" libraries="/usr/lib/$1-linux-gnu" variable file name
+  unpack "$folder" "$debian" python3-h5py libhdf5-dev
+  # The linker looks for libhdf5 on behalf of a crate, though the plugin needs nothing of it.
+  printf '#!/bin/sh\nexec %s-linux-gnu-gcc -L"%s" "$@"\n' "$machine" "$folder/link" >"$folder/cc"
+  chmod +x "$folder/cc"
+  mkdir -p "$folder/link"
+  ln -sf "$folder/root$libraries/hdf5/serial/libhdf5.so" "$folder/link"
+
+  local qemu=("qemu-$machine-static" -L "$folder/root")
+  local python=(env HDF5_PLUGIN_PATH="$target/$rust/release" "${qemu[@]}" -E LD_LIBRARY_PATH="$libraries/blas:$libraries/lapack" "$folder/root/usr/bin/python3")
+  variable="CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$rust")"
+  # More code units than a release has: they are compiled side by side.
+  local cargo=(env NVCC=none CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 "${variable}_LINKER=$folder/cc" "${variable}_RUNNER=${qemu[*]}" cargo)
+
+  step "$machine: the plugin, and the codec's tests of stored streams"
+  "${cargo[@]}" build --release --target "$rust" -p h5z-quire
+  "${cargo[@]}" test --release --target "$rust" -p quire-codec --test golden --test streams
+
+  step "$machine: files of each machine on the other"
+  "${python[@]}" plugin-tests/py/round_trip.py write "$scratch/$machine.h5"
+  "${here[@]}" plugin-tests/py/round_trip.py check "$scratch/$machine.h5"
+  "${here[@]}" plugin-tests/py/round_trip.py write "$scratch/here.h5"
+  "${python[@]}" plugin-tests/py/round_trip.py check "$scratch/here.h5"
+  "${python[@]}" plugin-tests/py/samples.py h5-samples/v1_0_0.h5
+
+  if [[ "$machine" == aarch64 ]]; then
+    step "$machine: the application's rounding of subnormal numbers"
+    CC="$machine-linux-gnu-gcc" "${python[@]}" plugin-tests/py/float_environment.py "$scratch"
+  fi
+
+  step "$machine: streams, byte for byte"
+  for file in "$scratch/$machine.h5" h5-samples/v1_0_0.h5; do
+    "${here[@]}" plugin-tests/py/same_streams.py "$file" >"$scratch/here"
+    "${python[@]}" plugin-tests/py/same_streams.py "$file" >"$scratch/$machine"
+    diff "$scratch/here" "$scratch/$machine" || fail "$machine makes other streams of $file"
+    name="$(basename "$file")"
+    printf '%s: %d datasets of %s have the streams of this machine\n' "$machine" "$(wc -l <"$scratch/here")" "$name"
+  done
+}
+
+here=(env HDF5_PLUGIN_PATH="$(dirname "$plugin")" /usr/bin/python3)
+test_on aarch64 arm64
+test_on s390x s390x
