@@ -284,7 +284,7 @@ impl Settings {
     fn gpu(&self, direction: Direction, chunk_bytes: usize) -> std::result::Result<(&'static Device, Turn), Obstacle> {
         match self.backend {
             Backend::Cpu => Err(Obstacle::Unwanted),
-            Backend::Auto if chunk_bytes < GPU_FROM_BYTES => Err(Obstacle::Small(chunk_bytes)),
+            Backend::Auto if chunk_bytes < GPU_FROM_BYTES => Err(Obstacle::Small),
             Backend::Auto => {
                 opening::is_over(self.device)?;
                 let device = self.open()?;
@@ -402,8 +402,8 @@ impl Direction {
 enum Obstacle {
     /// `QUIRE_BACKEND=cpu`
     Unwanted,
-    /// A chunk of this length in bytes is faster on the CPU.
-    Small(usize),
+    /// The chunk is faster on the CPU.
+    Small,
     /// The host has no room for a stream of this length in bytes.
     NoMemory(usize),
     /// The host has no memory but the reserve, which is for calls under way.
@@ -449,7 +449,7 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unwanted => formatter.write_str("QUIRE_BACKEND=cpu"),
-            Self::Small(bytes) => write!(formatter, "chunk of {bytes} bytes is below {GPU_FROM_BYTES}, where the GPU gains"),
+            Self::Small => write!(formatter, "chunks below {GPU_FROM_BYTES} bytes are no gain for the GPU"),
             Self::NoMemory(bytes) => write!(formatter, "the host has no memory for a stream of {bytes} bytes"),
             Self::LowMemory => formatter.write_str("the host is out of memory, so that the GPU takes no new chunk"),
             Self::LittleWork => write!(
@@ -507,7 +507,7 @@ mod tests {
     #[test]
     fn auto_leaves_small_chunks_and_what_the_gpu_cannot_do_to_the_cpu() {
         let auto = read(&[("QUIRE_DEVICE", "64")]).expect("settings");
-        let small = format!("chunk of {} bytes is below {GPU_FROM_BYTES}", GPU_FROM_BYTES - 1);
+        let small = format!("chunks below {GPU_FROM_BYTES} bytes ");
         for (bytes, text) in [(GPU_FROM_BYTES - 1, small.as_str()), (GPU_FROM_BYTES, "there is no GPU 64")] {
             let Err(obstacle) = auto.gpu(Direction::Compress, bytes) else { panic!("there are no 65 GPUs") };
             assert!(obstacle.to_string().starts_with(text), "{obstacle}");
@@ -528,7 +528,7 @@ mod tests {
         assert!(Obstacle::Gpu(quire_gpu::Error::Failed(text())).is_surprise());
         assert!(Obstacle::Gpu(quire_gpu::Error::OutOfMemory(text())).is_surprise());
         for quiet in
-            [Obstacle::Unwanted, Obstacle::Small(4), Obstacle::LowMemory, Obstacle::Gpu(quire_gpu::Error::Unavailable(text()))]
+            [Obstacle::Unwanted, Obstacle::Small, Obstacle::LowMemory, Obstacle::Gpu(quire_gpu::Error::Unavailable(text()))]
         {
             assert!(!quiet.is_surprise(), "{quiet:?}");
         }

@@ -161,7 +161,7 @@ def other_clients_on_the_gpu(_: str, folder: Path) -> str:
 
 
 def auto_takes_the_gpu_for_large_chunks_alone(_: str, folder: Path) -> str:
-    path, small = folder / "auto.h5", r"on the CPU: chunk of 4096 bytes is below \d+, where the GPU gains$"
+    path, small = folder / "auto.h5", r"on the CPU: chunks below \d+ bytes are no gain for the GPU$"
     for what, direction in (("write", "compress"), ("read", "decompress")):
         ended = client(LOG, "backend.py", what, path)
         must_say(ended, f"{what}: done")

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use plugin_tests::{Python, Report, Sandbox, assert_says, crate_folder, end_in_order, succeed};
 
-/// A limit stands between the two.
-const SMALL: [&str; 2] = ["on the CPU: chunk of 4096 bytes is below ", ", where the GPU gains"];
+/// What is said of small chunks, before and after the limit.
+const SMALL: [&str; 2] = ["on the CPU: chunks below ", " bytes are no gain for the GPU"];
 
 /// Has the GPU opened before the first chunk: `auto` waits for some work, which `sharing.rs` tests.
 const OPEN: (&str, &str) = ("QUIRE_TEST_OPEN", "1");
