@@ -14,6 +14,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -176,6 +177,18 @@ def ranks_take_cards_by_turns() -> None:
         assert lines.count(f"QUIRE_DEVICE=auto: {chosen}") == (1 if rank else 0), (settings, lines)
 
 
+def a_rank_without_a_driver_looks_for_it_once() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        worker = Worker(SLURM_LOCALID="1", LD_LIBRARY_PATH=folder, LD_DEBUG="libs", LD_DEBUG_OUTPUT=f"{folder}/looks")
+        counts = []
+        for _ in range(2):
+            assert worker.compress(MANY) == 0
+            text = Path(f"{folder}/looks.{worker.process.pid}").read_text(errors="replace")
+            counts.append(text.count("find library=libcuda.so"))
+        assert 0 < counts[0] == counts[1], counts
+        worker.end()
+
+
 def a_card_that_cannot_be_locked_is_used_and_that_is_said() -> None:
     worker = Worker("open")
     assert "as it cannot be locked" in worker.process.stdout.readline()
@@ -276,6 +289,7 @@ FREE = (
     a_signal_ends_a_process_while_it_is_opened,
     a_fork_while_it_is_opened_works_on_the_cpu,
     ranks_take_cards_by_turns,
+    a_rank_without_a_driver_looks_for_it_once,
     a_card_that_cannot_be_locked_is_used_and_that_is_said,
 )
 LOCKED = (
