@@ -1,6 +1,6 @@
 """Many processes and one GPU: the sum of their throughput, with every backend, and what short and long processes take.
 
-    h5-samples/processes.py --plugin FOLDER [--results FILE] [--processes 1,2,4,8,16] [--edges 64,128] [--backends cpu,cuda,auto] [--short]
+    h5-samples/processes.py --plugin FOLDER [--results FILE] [--processes 1,2,4,8,16] [--edges 64,128] [--backends cpu,cuda,auto] [--short] [--ranks 16]
 
 Each process compresses chunks of 64^3 and 128^3 f32 of turbulence, alone (filter() as HDF5 calls it) and through h5py into /dev/shm. The processes of all
 backends live side by side and have the GPU open before anything is timed. The backends take turns to work, for short times in many rounds, as a single
@@ -36,6 +36,8 @@ RELATIVE = (1e-3, 1e-4)
 CHUNKS = {64: 16, 128: 2}
 # Seconds of work before all, after which `auto` has the GPU open; those before each time that is taken, with the same processes; and those that are taken.
 WARM_SECONDS, LEAD_SECONDS, SECONDS = 5.0, 0.02, 0.1
+# Where `auto` has less than this share of the better one of the others, so many rounds follow.
+DOUBTFUL, DOUBTFUL_ROUNDS = 0.97, 2
 
 
 class Worker:
@@ -171,6 +173,55 @@ def whole_processes(folder: Path, plugin: Path, backends: list[str], chunks: int
     return [*lines, ""]
 
 
+# Chunks of 64^3 that a rank compresses, or decompresses, before it meets the others, and the seconds that ranks do so with each backend.
+MEET_AFTER, RANK_SECONDS = 8, {"cpu": 3.0, "cuda": 3.0, "auto": 7.0}
+
+
+def meet(folder: str, plugin: str, seconds: str) -> None:
+    """A rank of MPI: all compress their chunks and meet, decompress them and meet."""
+    from mpi4py import MPI
+
+    ranks = MPI.COMM_WORLD
+    worker = Worker(Path(folder), Path(plugin), ranks.rank)
+    words = chunk_words(RELATIVE[0] * worker.span, (64,) * 3)
+    chunks = worker.chunks[64][:MEET_AFTER]
+    ranks.Barrier()
+    begun, rounds, is_over = time.perf_counter(), [], False
+    while not is_over:
+        ranks.Barrier()
+        times, streams = [time.perf_counter()], []
+        for chunk in chunks:
+            _, length = worker.plugin.call(0, words, chunk)
+            streams.append(worker.plugin.bytes(length).copy())
+        ranks.Barrier()
+        times.append(time.perf_counter())
+        for stream in streams:
+            worker.plugin.call(REVERSE, words, stream)
+        ranks.Barrier()
+        times.append(time.perf_counter())
+        rounds.append((times[0] - begun, times[1] - times[0], times[2] - times[1]))
+        is_over = ranks.bcast(times[2] - begun > float(seconds))
+    if ranks.rank == 0:
+        size = ranks.size * sum(chunk.nbytes for chunk in chunks) / 1e9
+        for first, last in ((0.0, 1.0), (1.0, 2.0), (2.0, 4.0), (4.0, 1e9)):
+            if own := [times for times in rounds if first <= times[0] < last]:
+                write, read = (size / median(times[way] for times in own) for way in (1, 2))
+                window = f"{first:g} s to {last:g}" if last < 1e9 else f"from {first:g} s"
+                print(f"{os.environ['QUIRE_BACKEND']:>8} {window:<12} {len(own):>5} rounds {write:>8.2f} {read:>8.2f}", flush=True)
+
+
+def ranks_that_meet(folder: Path, plugin: Path, backends: list[str], ranks: int) -> list[str]:
+    """GB/s of ranks that wait for the slowest."""
+    lines = [f"{ranks} ranks that meet after every {MEET_AFTER} chunks of 64^3 at 1e-3: medians of rounds, by the time since they began"]
+    lines.append(f"{'':<34}{'compress':>10}{'decompress':>11}, GB/s")
+    for backend in backends:
+        command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-n", str(ranks)]
+        command += [sys.executable, __file__, "meet", str(folder), str(plugin), str(RANK_SECONDS[backend])]
+        ended = subprocess.run(command, env={**os.environ, "QUIRE_BACKEND": backend}, check=True, stdout=subprocess.PIPE, text=True)
+        lines += ended.stdout.splitlines()
+    return [*lines, ""]
+
+
 def memory_on_the_card() -> str:
     query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader"]
     try:
@@ -189,6 +240,7 @@ def main() -> int:
     parser.add_argument("--ways", default="alone,h5py")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--short", action="store_true", help="measure whole processes as well: four chunks, and 4 GB")
+    parser.add_argument("--ranks", type=int, help="measure as many ranks of MPI as well, which meet after every few chunks; needs mpirun and mpi4py")
     arguments = parser.parse_args()
     plugin = arguments.plugin.resolve()
     os.environ["HDF5_PLUGIN_PATH"] = str(plugin)
@@ -204,11 +256,6 @@ def main() -> int:
         field = velocity()
         np.save(folder / "field.npy", field)
         np.save(folder / "span.npy", float(field.max() - field.min()))
-        if arguments.short:
-            for chunks, repeats in ((4, 9), (4000, 3)):
-                step(f"{chunks} chunks")
-                lines += whole_processes(folder, plugin, backends, chunks, repeats)
-                print("\n".join(lines[-5:]), flush=True)
         step("starting")
         before = memory_on_the_card()
         remotes = {backend: [Remote(folder, plugin, backend, number) for number in range(max(counts))] for backend in backends}
@@ -222,12 +269,16 @@ def main() -> int:
         lines.append(f"{'':<23}{'processes':>10}" + "".join(f"{backend:>8}" for backend in backends) + "   auto / better   all rounds")
         for what, edge, relative, count in product(ways, edges, RELATIVE, counts):
             rounds: dict[str, list[float]] = {backend: [] for backend in backends}
-            for _ in range(arguments.rounds):
-                for backend in backends:
-                    rounds[backend].append(together(remotes[backend][:count], what, edge, relative))
-            middle = {backend: median(own) for backend, own in rounds.items()}
-            others = [speed for backend, speed in middle.items() if backend != "auto"]
-            share = f"{middle['auto'] / max(others):16.2f}" if others and "auto" in middle else " " * 16
+            for more_rounds in (arguments.rounds, DOUBTFUL_ROUNDS):
+                for _ in range(more_rounds):
+                    for backend in backends:
+                        rounds[backend].append(together(remotes[backend][:count], what, edge, relative))
+                middle = {backend: median(own) for backend, own in rounds.items()}
+                others = [speed for backend, speed in middle.items() if backend != "auto"]
+                ratio = middle["auto"] / max(others) if others and "auto" in middle else None
+                if ratio is None or ratio >= DOUBTFUL:
+                    break
+            share = " " * 16 if ratio is None else f"{ratio:16.2f}"
             every = "; ".join(f"{backend} " + " ".join(f"{speed:.1f}" for speed in own) for backend, own in rounds.items())
             cells = "".join(f"{middle[backend]:8.1f}" for backend in backends)
             lines.append(f"{what:<8}{f'{edge}^3':<7}{relative:<8g}{count:>10}{cells}{share}   {every}")
@@ -238,6 +289,14 @@ def main() -> int:
         for own in remotes.values():
             for remote in own:
                 remote.process.wait()
+        lines.append("")
+        if arguments.ranks:
+            step(f"{arguments.ranks} ranks")
+            lines += ranks_that_meet(folder, plugin, backends, arguments.ranks)
+        if arguments.short:
+            for chunks, repeats in ((4, 9), (4000, 2)):
+                step(f"{chunks} chunks")
+                lines += whole_processes(folder, plugin, backends, chunks, repeats)
     text = "\n".join(lines) + "\n"
     print(text)
     if arguments.results:
@@ -248,5 +307,7 @@ def main() -> int:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["serve"]:
         serve(*sys.argv[2:])
+    elif sys.argv[1:2] == ["meet"]:
+        meet(*sys.argv[2:])
     else:
         sys.exit(main())

@@ -13,8 +13,6 @@
 
 /// When `auto` opens the GPU.
 mod opening;
-/// How fast the processors have been.
-mod pace;
 /// Which of several GPUs is a process's.
 mod rank;
 /// Values in a GPU's memory.
@@ -34,7 +32,6 @@ use quire_codec::stages::adaptive::{AdaptiveDictionary, UserDictionary};
 use quire_codec::{AdaptPolicy, Config, Error, Layout, Result, Unverified, Workspace, memory};
 use quire_gpu::{Compressed, Device};
 
-use self::pace::Pace;
 pub(crate) use self::settings::MOST_THREADS;
 use self::settings::{Backend, Choice, Settings};
 use self::turn::Turn;
@@ -83,16 +80,14 @@ pub(crate) fn compress<'a>(
     let adapt = config.adapt;
     let config = Config { codebook: settings.codebook, books: dictionary::books(config, history)?, ..*config };
     let mut pinned = None;
-    let watch = Watch::start(Direction::Compress, chunk.len());
     let attempt = settings.gpu(Direction::Compress, chunk.len()).and_then(|(device, _turn)| {
         pinned = compress_on(device, chunk, layout, &config, kept)?;
-        watch.note_gpu();
         Ok(device)
     });
     if !settings.is_done(Direction::Compress, attempt)? {
-        let watch = Watch::start(Direction::Compress, chunk.len());
+        let watch = Watch::start(chunk.len());
         workspace.compress(chunk, layout, &config, kept)?;
-        watch.note_cpu();
+        watch.note_work();
     }
     let mut stream = pinned.map_or(Stream::Kept(kept), Stream::Pinned);
     if let Some(history) = history.as_mut().filter(|_| adapt == AdaptPolicy::History) {
@@ -114,12 +109,7 @@ pub(crate) fn decompress(stream: Unverified<'_>, chunk: &mut [u8], workspace: &m
         return on_the_cpu(chunk);
     }
     let length = chunk.len();
-    let watch = Watch::start(Direction::Decompress, length);
-    let attempt = settings.gpu(Direction::Decompress, length).and_then(|(device, _turn)| {
-        let device = decompress_on(device, stream, chunk)?;
-        watch.note_gpu();
-        Ok(device)
-    });
+    let attempt = settings.gpu(Direction::Decompress, length).and_then(|(device, _turn)| decompress_on(device, stream, chunk));
     if let Err(Obstacle::Gpu(quire_gpu::Error::Refused)) = attempt {
         // The CPU's decoder finds the reason and has the words for it.
         on_the_cpu(chunk)?;
@@ -129,34 +119,23 @@ pub(crate) fn decompress(stream: Unverified<'_>, chunk: &mut [u8], workspace: &m
     if settings.is_done(Direction::Decompress, attempt)? {
         return Ok(());
     }
-    let watch = Watch::start(Direction::Decompress, length);
+    let watch = Watch::start(length);
     on_the_cpu(chunk)?;
-    watch.note_cpu();
+    watch.note_work();
     Ok(())
 }
 
-/// Measures the time of a chunk that is for a GPU.
-struct Watch {
-    direction: Direction,
-    bytes: usize,
-    begun: Option<Instant>,
-}
+/// Measures the CPU's time for a chunk that is for a GPU.
+struct Watch(Option<Instant>);
 
 impl Watch {
-    fn start(direction: Direction, bytes: usize) -> Self {
-        Self { direction, bytes, begun: (bytes >= GPU_FROM_BYTES).then(Instant::now) }
+    fn start(chunk_bytes: usize) -> Self {
+        Self((chunk_bytes >= GPU_FROM_BYTES).then(Instant::now))
     }
 
-    fn note_cpu(&self) {
-        let Some(begun) = self.begun else { return };
-        let taken = begun.elapsed();
-        opening::note_work(taken);
-        Pace::of(self.direction).note_cpu(self.bytes, taken);
-    }
-
-    fn note_gpu(&self) {
-        if let Some(begun) = self.begun {
-            Pace::of(self.direction).note_gpu(self.bytes, begun.elapsed());
+    fn note_work(&self) {
+        if let Some(begun) = self.0 {
+            opening::note_work(begun.elapsed());
         }
     }
 }
@@ -340,8 +319,8 @@ impl Settings {
                 Ok(true)
             }
             Err(obstacle) if self.backend == Backend::Cuda => Err(obstacle.into_error()),
-            // These come and go with every chunk.
-            Err(obstacle @ (Obstacle::Busy | Obstacle::Slower)) => {
+            // This comes and goes.
+            Err(obstacle @ Obstacle::Busy) => {
                 if self.log {
                     say_once(format_args!("{} on the CPU as well: {obstacle}", direction.name()));
                 }
@@ -418,8 +397,6 @@ enum Obstacle {
     OthersOpen,
     /// Other processes are using the GPU.
     Busy,
-    /// The CPU is faster, as other processes use the GPU, too.
-    Slower,
     /// The GPU itself.
     Gpu(quire_gpu::Error),
 }
@@ -461,7 +438,6 @@ impl fmt::Display for Obstacle {
             Self::Ending => formatter.write_str("the process ends before the GPU is open"),
             Self::OthersOpen => formatter.write_str("another process is opening a GPU"),
             Self::Busy => formatter.write_str("other processes are using the GPU"),
-            Self::Slower => formatter.write_str("the CPU is faster at the moment, as other processes use the GPU, too"),
             Self::Gpu(error) => error.fmt(formatter),
         }
     }

@@ -188,7 +188,8 @@ fn first_process() -> Result<u32> {
     Ok(first)
 }
 
-/// The number of devices that the driver shows this process. 0 where it shows none, and where it cannot be asked: [`device`] then has the reason.
+/// The number of devices that the driver shows this process. 0 where it shows none, and where it cannot be asked: [`device`] then has the reason. The driver is
+/// looked for and asked once: a look for one that is not there takes half a millisecond.
 #[must_use]
 pub fn visible_devices() -> usize {
     static COUNT: OnceCell<usize> = OnceCell::new();
@@ -203,13 +204,21 @@ pub fn visible_devices() -> usize {
     if first == 0 {
         PROCESS.store(std::process::id(), Ordering::Relaxed);
     }
-    if !driver_is_present() {
+    let count = if !driver_is_present() {
         PROCESS.store(0, Ordering::Relaxed);
+        0
+    } else if !has_function("cuInit") {
+        0
+    } else {
+        // cudarc panics where a function is missing.
+        let asked = catch_unwind(CudaContext::device_count).ok().and_then(|count| count.ok());
+        asked.map_or(0, |count| usize::try_from(count).unwrap_or(0))
+    };
+    // For lack of memory, a driver may not be found, or show no devices.
+    if count == 0 && Vec::<u8>::new().try_reserve_exact(ROOM_TO_OPEN).is_err() {
         return 0;
     }
-    let asked = has_function("cuInit").then(|| catch_unwind(CudaContext::device_count));
-    let Some(Ok(Ok(count))) = asked else { return 0 };
-    *COUNT.get_or_init(|| usize::try_from(count).unwrap_or(0))
+    *COUNT.get_or_init(|| count)
 }
 
 /// The number of the device in whose memory an address is; `None` for the host's memory. Asks the driver, which must be loaded already: without it no address is of a

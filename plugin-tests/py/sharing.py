@@ -14,6 +14,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -27,6 +28,8 @@ CHUNK = smooth((32, 32, 32), "<f4")
 # Less than 50 ms of the CPU's work, and much more.
 FEW, MANY = 4, 1000
 SECONDS = 120
+# Longer than a process that has found no place leaves the card to others.
+PAUSE = 0.05
 
 
 class Worker:
@@ -176,6 +179,18 @@ def ranks_take_cards_by_turns() -> None:
         assert lines.count(f"QUIRE_DEVICE=auto: {chosen}") == (1 if rank else 0), (settings, lines)
 
 
+def a_rank_without_a_driver_looks_for_it_once() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        worker = Worker(SLURM_LOCALID="1", LD_LIBRARY_PATH=folder, LD_DEBUG="libs", LD_DEBUG_OUTPUT=f"{folder}/looks")
+        counts = []
+        for _ in range(2):
+            assert worker.compress(MANY) == 0
+            text = Path(f"{folder}/looks.{worker.process.pid}").read_text(errors="replace")
+            counts.append(text.count("find library=libcuda.so"))
+        assert 0 < counts[0] == counts[1], counts
+        worker.end()
+
+
 def a_card_that_cannot_be_locked_is_used_and_that_is_said() -> None:
     worker = Worker("open")
     assert "as it cannot be locked" in worker.process.stdout.readline()
@@ -184,13 +199,13 @@ def a_card_that_cannot_be_locked_is_used_and_that_is_said() -> None:
     assert any(line.startswith("no lock on the GPU, which other processes may be using: ") for line in lines), lines
 
 
-# A process that has the first place of a card, or the first two, until it is killed. It says when it has them.
+# A process that has the first places of a card until it is killed. It says when it has them.
 HOLDER = """
 import fcntl, os, struct, sys, time
 card = os.open(sys.argv[1], os.O_RDWR)
 fcntl.flock(card, fcntl.LOCK_EX)
-if sys.argv[2] == "2":
-    fcntl.fcntl(card, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 1, 1, 0))  # F_OFD_SETLK: the byte at 1
+for place in range(1, int(sys.argv[2])):
+    fcntl.fcntl(card, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, place, 1, 0))  # F_OFD_SETLK: one byte
 print("held", flush=True)
 time.sleep(600)
 """
@@ -220,6 +235,7 @@ def a_card_without_a_free_place_is_left_to_others() -> None:
     assert forced.compress(FEW) == FEW, "cuda asks nobody"
     both.kill()
     both.wait()
+    time.sleep(PAUSE)
     assert worker.compress(FEW) == FEW, "the other process was killed"
     forced.end()
     lines = worker.end()
@@ -245,13 +261,16 @@ def workers_by_turns_lose_no_chunk() -> None:
         fcntl.flock(card, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def under_mps_the_faster_processor_is_taken() -> None:
+def under_mps_a_card_has_more_places() -> None:
     worker = Worker("open", QUIRE_EMULATOR_MPS="1")
-    assert "while it is faster than the CPU" in worker.process.stdout.readline()
-    with open("/dev/nvidia1") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
-        # Nothing is known of the CPU at first, and no lock matters.
-        assert worker.compress(FEW) == FEW
+    assert "as processes share it by MPS" in worker.process.stdout.readline()
+    for places, expected in ((15, FEW), (16, 0)):
+        others = holder("/dev/nvidia1", places)
+        assert worker.compress(FEW) == expected, (places, expected)
+        others.kill()
+        others.wait()
+    time.sleep(PAUSE)
+    assert worker.compress(FEW) == FEW
     worker.end()
 
 
@@ -276,12 +295,13 @@ FREE = (
     a_signal_ends_a_process_while_it_is_opened,
     a_fork_while_it_is_opened_works_on_the_cpu,
     ranks_take_cards_by_turns,
+    a_rank_without_a_driver_looks_for_it_once,
     a_card_that_cannot_be_locked_is_used_and_that_is_said,
 )
 LOCKED = (
     a_card_without_a_free_place_is_left_to_others,
     workers_by_turns_lose_no_chunk,
-    under_mps_the_faster_processor_is_taken,
+    under_mps_a_card_has_more_places,
     a_process_waits_with_opening_until_another_has_opened,
 )
 

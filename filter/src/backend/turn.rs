@@ -8,97 +8,87 @@
 //!
 //! The GPU runs one process's work at a time, so that processes that send it all their chunks wait for one another while their own cores do nothing.
 //! But a process also copies its chunk into pinned memory and its stream out of it, and does whatever it does between chunks; meanwhile another one's
-//! chunk can be computed. So a card has [`places`], the more the longer chunks are.
+//! chunk can be computed. So a card has [`places`], the more the longer chunks are. With MPS it works for several processes at once, and has more of them.
 //!
 //! Place 0 is `flock` of the device file, the others are locks of one byte each (`F_OFD_SETLK`), which is independent of it. The file is the card's own: it is
 //! always there, all users and containers that have it from the host have the same one, and the kernel unlocks it when a process ends in any way. A
 //! lock and its release take 1 us and 2 us on Linux 6.18, a chunk of 64^3 on the GPU 340 us.
 //!
-//! Under MPS the card works for several processes at once, and a lock would keep them apart: see [`Pace`].
+//! A process that finds no place does not ask again for [`PAUSE`]. If all asked for every chunk, the card would go from process to process with each of them,
+//! which takes it as long as a short chunk does.
 
 use std::fmt;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use quire_gpu::{Contexts, Device};
 
-use super::pace::Pace;
 use super::{Direction, Obstacle, log_once};
 use crate::message::{Message, OsError};
 
-/// Bytes of the uncompressed chunk from which on more processes may use a card.
-const LONG_CHUNK: usize = 4 << 20;
+/// How long a process that has found no place leaves the card to others.
+const PAUSE: Duration = Duration::from_millis(10);
 
-/// How many processes may use a card at once for chunks of this length, by a sum of GB/s on an H100 with 16 threads (1e-3, alone):
+/// How many processes may use a card at once, for chunks of this many uncompressed bytes.
 ///
-/// | processes | chunks | CPU | 1 place | 2 places | 4 places | all on the GPU |
-/// |---|---|---|---|---|---|---|
-/// | 2 | 64^3 f32 | 1.2 | 3.4 | 3.7 | | 3.6 |
-/// | 4 | 64^3 f32 | 2.7 | 4.4 | 4.9 | | 2.7 |
-/// | 16 | 64^3 f32 | 9.6 | 9.2 | 10.2 | | 2.6 |
-/// | 2 | 128^3 f32 | 2.0 | 5.9 | 9.4 | | 7.8 |
-/// | 4 | 128^3 f32 | 3.8 | 9.0 | 11.6 | = all | 14.7 |
-/// | 16 | 128^3 f32 | 9.8 | 13.7 | 15.6 | | 17.6 |
-///
-/// The GPU changes from process to process some 2500 times a second, however long the chunks are; the host's part of a chunk grows with its length.
-fn places(chunk_bytes: usize) -> usize {
-    if chunk_bytes < LONG_CHUNK { 2 } else { 4 }
+/// By turns, a card goes from process to process some 2500 times a second, however long chunks are. Two processes that compress 64^3 f32 are more than it has
+/// time for, and a single one that decompresses them has more of it alone than two together. With chunks of 128^3 (8 MiB) 2500 a second are 20 GB/s,
+/// twice what 16 cores compress, and it takes 12 processes to ask for so many, as each has 4 ms of its own work with a chunk. With MPS 16 processes
+/// have 17 GB/s with 64^3 and 38 with 128^3, which is more than their cores compress; but their cores decompress short chunks faster than that.
+/// docs/design-notes.md has the figures ("Processes that share a GPU").
+fn places(contexts: Contexts, direction: Direction, chunk_bytes: usize) -> usize {
+    const MIB: usize = 1 << 20;
+    match (contexts, direction) {
+        (Contexts::ShareByMps, Direction::Decompress) if chunk_bytes < 4 * MIB => 4,
+        (Contexts::ShareByMps, _) => 16,
+        (_, Direction::Decompress) if chunk_bytes < 4 * MIB => 1,
+        _ if chunk_bytes < 4 * MIB => 2,
+        _ if chunk_bytes < 6 * MIB => 4,
+        _ => 12,
+    }
 }
 
 /// Leave to use the card, until this is dropped.
 pub(super) struct Turn(Option<&'static CardLock>);
 
-/// The rule for the card of this process.
-enum Rule {
-    Lock(CardLock),
-    Pace,
-    /// Every chunk goes there.
-    None,
-}
-
-/// The rule for a device. A process uses one.
-fn rule(device: &'static Device) -> &'static Rule {
-    static RULE: OnceLock<Rule> = OnceLock::new();
+/// The lock of a device's card; none where every chunk goes there. A process uses one device.
+fn lock_of(device: &'static Device) -> Option<&'static CardLock> {
+    static LOCK: OnceLock<Option<CardLock>> = OnceLock::new();
     // No fork finds this locked in a child that comes here: a child of a process with a device has none.
-    RULE.get_or_init(|| match device.card().contexts() {
+    let lock = LOCK.get_or_init(|| match device.card().contexts() {
         // Unit tests run processes beside one another, and count what the card has done in each.
-        _ if cfg!(test) => Rule::None,
-        Contexts::ShareByMps => Rule::Pace,
+        _ if cfg!(test) => None,
         Contexts::HaveSlices => {
             log_once(format_args!(
                 "no lock on the GPU: this process has a slice of it (MIG), and cannot tell with whom it shares the slice"
             ));
-            Rule::None
+            None
         }
-        Contexts::TakeTurns => match CardLock::open(device.card().bus_id()) {
-            Ok(lock) => Rule::Lock(lock),
-            Err(reason) => {
-                log_once(format_args!("no lock on the GPU, which other processes may be using: {reason}"));
-                Rule::None
-            }
-        },
-    })
+        Contexts::TakeTurns | Contexts::ShareByMps => CardLock::open(device.card().bus_id())
+            .inspect_err(|reason| log_once(format_args!("no lock on the GPU, which other processes may be using: {reason}")))
+            .ok(),
+    });
+    lock.as_ref()
 }
 
-/// What the rule is, in words, as `quire_info` and `quire doctor` say it.
+/// When chunks go to the card, in words, as `quire_info` and `quire doctor` say it.
 pub(super) fn describe(device: &'static Device) -> &'static str {
-    match rule(device) {
-        Rule::Lock(_) => "unless other processes keep it busy",
-        Rule::Pace => "while it is faster than the CPU, as processes share it by MPS",
-        Rule::None => "whoever else is using it, as it cannot be locked",
+    match (lock_of(device), device.card().contexts()) {
+        (Some(_), Contexts::ShareByMps) => "unless many other processes keep it busy, as processes share it by MPS",
+        (Some(_), _) => "unless other processes keep it busy",
+        (None, _) => "whoever else is using it, as it cannot be locked",
     }
 }
 
 impl Turn {
     /// Leave for a chunk, if the card is free for it.
     pub(super) fn take(device: &'static Device, direction: Direction, chunk_bytes: usize) -> Result<Self, Obstacle> {
-        match rule(device) {
-            Rule::Lock(lock) => lock.take(places(chunk_bytes)).map(|is_held| Self(is_held.then_some(lock))),
-            Rule::Pace if Pace::of(direction).prefers_cpu() => Err(Obstacle::Slower),
-            Rule::Pace | Rule::None => Ok(Self(None)),
-        }
+        let Some(lock) = lock_of(device) else { return Ok(Self::of_right()) };
+        let is_held = lock.take(places(device.card().contexts(), direction, chunk_bytes))?;
+        Ok(Self(is_held.then_some(lock)))
     }
 
     /// Leave that nobody is asked for.
@@ -118,6 +108,7 @@ impl Drop for Turn {
 /// The card's device file, of which a place is locked while threads of this process use the card.
 struct CardLock {
     file: File,
+    pause: Duration,
     users: Mutex<Users>,
 }
 
@@ -126,6 +117,8 @@ struct CardLock {
 struct Users {
     threads: usize,
     place: usize,
+    /// When the process, which has found no place, asks again.
+    asks_again: Option<Instant>,
 }
 
 impl CardLock {
@@ -135,22 +128,32 @@ impl CardLock {
         let facts = File::open(facts.as_str()).map_err(|error| NoLock::FactsUnreadable(os_error(&error)))?;
         let minor = device_minor(facts).ok_or(NoLock::MinorMissing)?;
         let device = path(format_args!("/dev/nvidia{minor}"));
-        Self::of_file(device.as_str()).map_err(|error| NoLock::FileUnavailable(minor, os_error(&error)))
+        Self::of_file(device.as_str(), PAUSE).map_err(|error| NoLock::FileUnavailable(minor, os_error(&error)))
     }
 
     /// Who may not write to the file can have place 0 alone.
-    fn of_file(path: &str) -> io::Result<Self> {
+    fn of_file(path: &str, pause: Duration) -> io::Result<Self> {
         let file = File::options().read(true).write(true).open(path).or_else(|_| File::open(path))?;
-        Ok(Self { file, users: Mutex::default() })
+        Ok(Self { file, pause, users: Mutex::default() })
     }
 
     /// Whether one of the first `places` is held now, for one more thread. Where the system refuses to lock, nothing is held and the card is used.
     fn take(&self, places: usize) -> Result<bool, Obstacle> {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         if users.threads == 0 {
+            if users.asks_again.is_some_and(|time| Instant::now() < time) {
+                return Err(Obstacle::Busy);
+            }
+            users.asks_again = None;
             users.place = match self.file.try_lock() {
                 Ok(()) => 0,
-                Err(TryLockError::WouldBlock) => (1..places).find(|&place| self.lock_byte(place, true)).ok_or(Obstacle::Busy)?,
+                Err(TryLockError::WouldBlock) => match (1..places).find(|&place| self.lock_byte(place, true)) {
+                    Some(place) => place,
+                    None => {
+                        users.asks_again = Instant::now().checked_add(self.pause);
+                        return Err(Obstacle::Busy);
+                    }
+                },
                 Err(TryLockError::Error(error)) => {
                     drop(users);
                     log_once(format_args!(
@@ -262,7 +265,7 @@ mod tests {
     fn threads_of_a_process_share_its_place_and_other_files_wait_for_none() {
         let path = std::env::temp_dir().join(format!("quire-turn-{}", std::process::id()));
         std::fs::write(&path, "").expect("a file");
-        let open = || CardLock::of_file(path.to_str().expect("a path")).expect("it is there");
+        let open = || CardLock::of_file(path.to_str().expect("a path"), Duration::ZERO).expect("it is there");
         let (ours, theirs, third) = (open(), open(), open());
         assert_eq!([ours.take(1).ok(), ours.take(1).ok()], [Some(true), Some(true)]);
         assert!(matches!(theirs.take(1), Err(Obstacle::Busy)));
@@ -285,7 +288,28 @@ mod tests {
     }
 
     #[test]
-    fn longer_chunks_have_more_places() {
-        assert_eq!([1 << 20, LONG_CHUNK - 1, LONG_CHUNK, 8 << 20].map(places), [2, 2, 4, 4]);
+    fn a_process_that_finds_no_place_asks_again_after_a_pause() {
+        let path = std::env::temp_dir().join(format!("quire-pause-{}", std::process::id()));
+        std::fs::write(&path, "").expect("a file");
+        let open = |pause| CardLock::of_file(path.to_str().expect("a path"), pause).expect("it is there");
+        let (ours, patient, quick) = (open(Duration::ZERO), open(Duration::from_secs(600)), open(Duration::from_millis(1)));
+        assert_eq!(ours.take(1).ok(), Some(true));
+        assert!([&patient, &quick].iter().all(|lock| matches!(lock.take(1), Err(Obstacle::Busy))));
+        ours.give_back();
+        assert!(matches!(patient.take(1), Err(Obstacle::Busy)), "the place is free, and the pause is not over");
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(quick.take(1).ok(), Some(true));
+        assert_eq!(quick.take(1).ok(), Some(true), "another thread");
+        std::fs::remove_file(path).expect("there");
+    }
+
+    #[test]
+    fn longer_chunks_and_mps_have_more_places() {
+        let places_of =
+            |contexts, direction| [1 << 20, (4 << 20) - 1, 4 << 20, 6 << 20].map(|bytes| places(contexts, direction, bytes));
+        assert_eq!(places_of(Contexts::TakeTurns, Direction::Compress), [2, 2, 4, 12]);
+        assert_eq!(places_of(Contexts::TakeTurns, Direction::Decompress), [1, 1, 4, 12]);
+        assert_eq!(places_of(Contexts::ShareByMps, Direction::Compress), [16, 16, 16, 16]);
+        assert_eq!(places_of(Contexts::ShareByMps, Direction::Decompress), [4, 4, 16, 16]);
     }
 }
