@@ -14,8 +14,8 @@
 //! always there, all users and containers that have it from the host have the same one, and the kernel unlocks it when a process ends in any way. A
 //! lock and its release take 1 us and 2 us on Linux 6.18, a chunk of 64^3 on the GPU 340 us.
 //!
-//! A process that finds no place does not ask again for [`PAUSE`]. If all asked for every chunk, the card would go from process to process with each of them,
-//! which takes it as long as a short chunk does.
+//! A process that finds no place does not ask again for [`PAUSE`]. If all processes asked for every chunk, the card would change to another process with each
+//! chunk, and a change takes as long as a short chunk.
 
 use std::fmt;
 use std::fs::{File, TryLockError};
@@ -36,8 +36,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 ///
 /// By turns, a card goes from process to process some 2500 times a second, however long chunks are. Two processes that compress 64^3 f32 are more than it has
 /// time for, and a single one that decompresses them has more of it alone than two together. With chunks of 128^3 (8 MiB) 2500 a second are 20 GB/s,
-/// twice what 16 cores compress, and it takes 12 processes to ask for so many, as each has 4 ms of its own work with a chunk. With MPS 16 processes
-/// have 17 GB/s with 64^3 and 38 with 128^3, which is more than their cores compress; but their cores decompress short chunks faster than that.
+/// twice what 16 cores compress. It takes 12 processes to ask for that number, as each has 4 ms of its own work with a chunk. With MPS 16 processes
+/// compress 17 GB/s with 64^3 and 38 with 128^3, which is more than their cores do. But their cores decompress short chunks faster than that.
 /// docs/design-notes.md has the figures ("Processes that share a GPU").
 fn places(contexts: Contexts, direction: Direction, chunk_bytes: usize) -> usize {
     const MIB: usize = 1 << 20;
@@ -171,7 +171,7 @@ impl CardLock {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         users.threads -= 1;
         if users.threads == 0 {
-            // In so many words, not by closing: a forked child may have the file open as well. What cannot be locked could not be locked before.
+            // Closing would not unlock it: a forked child may have the file open as well. What cannot be unlocked could not be locked before.
             match users.place {
                 0 => drop(self.file.unlock()),
                 place => drop(self.lock_byte(place, false)),
