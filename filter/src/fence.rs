@@ -249,39 +249,46 @@ mod per_thread {
 mod tests {
     use super::*;
 
+    /// Whether the thread's buffers have a stream that a test has put there. Threads of other tests leave theirs, too.
+    fn has(mark: &[u8]) -> bool {
+        with_kept_buffers(|kept| Result::Ok(kept.stream == mark)).expect("memory")
+    }
+
+    fn put(mark: &[u8]) {
+        with_kept_buffers(|kept| {
+            kept.stream.clear();
+            quire_codec::memory::extend(&mut kept.stream, mark)
+        })
+        .expect("memory");
+    }
+
+    fn in_a_thread<R: Send>(body: impl FnOnce() -> R + Send) -> R {
+        std::thread::scope(|scope| scope.spawn(body).join().expect("joins"))
+    }
+
     #[test]
     fn a_thread_begins_with_what_another_one_left() {
-        let marked = |mark: u8, chunk_bytes: usize| {
-            let thread = std::thread::spawn(move || {
-                with_kept_buffers(|kept| quire_codec::memory::push(&mut kept.stream, mark)).expect("memory");
+        let is_left = |mark: &[u8], chunk_bytes: usize| {
+            in_a_thread(|| {
+                put(mark);
                 leave_buffers(chunk_bytes);
             });
-            thread.join().expect("joins");
+            (0..100).any(|_| in_a_thread(|| has(mark)))
         };
-        let find = |mark: u8| {
-            let looks = || with_kept_buffers(|kept| Result::Ok(kept.stream.clone()));
-            // Tests beside this one leave and take buffers, too.
-            (0..100).any(|_| std::thread::spawn(looks).join().expect("joins").expect("memory").contains(&mark))
-        };
-        assert!((0..100).any(|_| {
-            marked(77, 1 << 20);
-            find(77)
-        }));
-        marked(78, usize::MAX);
-        assert!(!find(78), "too long to be left");
+        // Threads of other tests may take them.
+        assert!((0..100).any(|_| is_left(b"of a thread that has ended", 1)));
+        assert!(!is_left(b"of a long chunk", usize::MAX));
     }
 
     #[test]
     fn buffers_are_kept_by_thread_and_lost_by_a_panic() {
-        let length = || with_kept_buffers(|kept| Result::Ok(kept.stream.len()));
-        std::thread::spawn(move || {
-            with_kept_buffers(|kept| quire_codec::memory::push(&mut kept.stream, 7)).expect("memory");
-            assert_eq!(length(), Ok(1));
-            assert_eq!(std::thread::spawn(length).join().expect("joins"), Ok(0));
+        const OURS: &[u8] = b"of this thread";
+        in_a_thread(|| {
+            put(OURS);
+            assert!(has(OURS));
+            assert!(!in_a_thread(|| has(OURS)));
             assert!(contain(|| with_kept_buffers(|_| -> Result<()> { panic!("a test's") })).is_err());
-            assert_eq!(length(), Ok(0));
-        })
-        .join()
-        .expect("joins");
+            assert!(!has(OURS));
+        });
     }
 }
