@@ -5,8 +5,9 @@
 
 The bound is checked first, on every value in f64, and every chunk's bytes are compared with those of h5py's own path. Then the ways take turns, so that what
 else the machine does hits all of them alike. Printed are the median and the spread, the smallest and the largest, of GB/s of uncompressed values. Files are
-opened and closed within the time; reading comes from the page cache. With --cuda the array is in a GPU's memory, too, and goes from and to there without a
-detour. Needs the package h5z_quire, and CuPy for --cuda.
+opened and closed within the time; reading comes from the page cache, into an array that is there already (out=) but where a new one is named: the system
+zeroes its pages first. Before that come the floors of this machine: what its threads need to copy the array once, and to write new pages. With --cuda the array
+is in a GPU's memory, too, and goes from and to there without a detour. Needs the package h5z_quire, and CuPy for --cuda.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import shlex
 import statistics
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Callable
 
@@ -41,6 +43,7 @@ def main() -> None:
     print_head(arguments, values, bound, chunk)
     try:
         bench.check()
+        print_floors(values, bench.out, usable_threads(arguments))
         writes, reads = bench.ways()
         for direction, ways in (("write", writes), ("read", reads)):
             measure(direction, ways, values.nbytes, arguments.rounds)
@@ -65,10 +68,13 @@ def print_head(arguments: argparse.Namespace, values: np.ndarray, bound: float, 
     info = h5z_quire.info()
     print(measured())
     print(f"command: python {shlex.join(sys.argv)}")
-    threads = arguments.threads or os.environ.get("QUIRE_THREADS") or len(os.sched_getaffinity(0))
-    print(f"machine: {processor()}, {threads} threads, {info.backend}: {info.why}; {platform.system()} {platform.release()}")
+    print(f"machine: {processor()}, {usable_threads(arguments)} threads, {info.backend}: {info.why}; {platform.system()} {platform.release()}")
     print(f"h5py {h5py.__version__} on HDF5 {h5py.version.hdf5_version}, h5z-quire {info.version}")
     print(f"array: {arguments.field.stem}, {'x'.join(map(str, values.shape))} {values.dtype}, chunks {'x'.join(map(str, chunk))}, abs={bound:.6g}\n")
+
+
+def usable_threads(arguments: argparse.Namespace) -> int:
+    return arguments.threads or int(os.environ.get("QUIRE_THREADS", 0)) or len(os.sched_getaffinity(0))
 
 
 def processor() -> str:
@@ -150,6 +156,10 @@ class Bench:
         with h5py.File(self.path("ours")) as file:
             h5z_quire.read(file["t"], out=self.out, threads=self.threads)
 
+    def read_new(self) -> None:
+        with h5py.File(self.path("ours")) as file:
+            h5z_quire.read(file["t"], threads=self.threads)
+
     def read_cuda(self) -> None:
         with h5py.File(self.path("ours")) as file:
             h5z_quire.read(file["t"], out=self.cuda_out)
@@ -171,10 +181,41 @@ class Bench:
             "no filter": lambda: self.read_h5py("plain"),
             "h5py's own path": lambda: self.read_h5py("h5py"),
             "h5z_quire.read": self.read_ours,
+            "h5z_quire.read, a new array": self.read_new,
             **({"file -> CUDA array, h5z_quire.read": self.read_cuda} if self.cuda else {}),
             "the streams alone, H5Dread_chunk": self.read_streams,
         }
         return writes, reads
+
+
+def print_floors(values: np.ndarray, out: np.ndarray, threads: int, rounds: int = 5) -> None:
+    """GB/s at which threads copy the array to memory that is there, and fill memory that is new."""
+    print(f"{'floors, GB/s':36} {'median':>7}  {'spread':>13}")
+    for count in sorted({1, min(4, threads), threads}):
+        bounds = [len(values) * part // count for part in range(count + 1)]
+        parts = [slice(*pair) for pair in zip(bounds, bounds[1:])]
+        with ThreadPoolExecutor(count) as pool:
+            ways: dict[str, Way] = {
+                "copied by": lambda: list(pool.map(lambda part: np.copyto(out[part], values[part]), parts)),
+                "new pages written by": lambda: fill_new(values, parts, pool),
+            }
+            for name, way in ways.items():
+                way()
+                speeds = [values.nbytes / seconds(way) / 1e9 for _ in range(rounds)]
+                words = f"{name} {count} thread{'s' * (count > 1)}"
+                print(f"{words:36} {statistics.median(speeds):7.2f}  {min(speeds):6.2f}-{max(speeds):6.2f}")
+    print()
+
+
+def fill_new(values: np.ndarray, parts: list[slice], pool: ThreadPoolExecutor) -> None:
+    new = np.empty_like(values)
+    list(pool.map(lambda part: new[part].fill(1), parts))
+
+
+def seconds(way: Way) -> float:
+    start = time.perf_counter()
+    way()
+    return time.perf_counter() - start
 
 
 def measure(direction: str, ways: dict[str, Way], nbytes: int, rounds: int) -> None:
@@ -182,11 +223,9 @@ def measure(direction: str, ways: dict[str, Way], nbytes: int, rounds: int) -> N
     speeds: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(rounds + 1):
         for name, way in ways.items():
-            start = time.perf_counter()
-            way()
-            seconds = time.perf_counter() - start
+            taken = seconds(way)
             if number:
-                speeds[name].append(nbytes / seconds / 1e9)
+                speeds[name].append(nbytes / taken / 1e9)
     base = statistics.median(speeds["h5py's own path"])
     print(f"{direction + ', GB/s':36} {'median':>7}  {'spread':>13}  times h5py's own path")
     for name, found in speeds.items():

@@ -26,6 +26,9 @@
 //! 16 bytes longer than its chunk. A thread has what the filter has (`docs/guide.md`, memory), and one chunk more where a chunk does not lie in one piece
 //! in the array. Where the values are in a GPU's memory, a tray has the streams of a portion of chunks in place of one.
 //!
+//! A thread that ends leaves its buffers to one of the next transfer (`fence::leave_buffers`). Chunks that go to a GPU are gathered and scattered in pinned
+//! memory (`backend::staging`), where there is some; then they take no memory of the thread.
+//!
 //! # Order
 //!
 //! Chunks are written in the order of their indices. So a write that ends early has written the first chunks, and the file does not depend on the threads.

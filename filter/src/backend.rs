@@ -30,7 +30,7 @@ use std::time::Instant;
 
 use quire_codec::stages::adaptive::{AdaptiveDictionary, UserDictionary};
 use quire_codec::{AdaptPolicy, Config, Error, Layout, Result, Unverified, Workspace, memory};
-use quire_gpu::{Compressed, Device};
+use quire_gpu::{Chunk, ChunkRoom, Compressed, Device, Staging};
 
 pub(crate) use self::settings::MOST_THREADS;
 use self::settings::{Backend, Choice, Settings};
@@ -42,6 +42,9 @@ use crate::message::Message;
 /// Bytes of the uncompressed chunk from which on `auto` takes the GPU. Below it, the way to the GPU and back takes longer than the
 /// CPU's work: on an H200 the two meet at 57 KiB for compressing and at 64 KiB for decompressing, by the run (h5-samples/results/gpu_codec.txt).
 const GPU_FROM_BYTES: usize = 96 << 10;
+
+/// Bytes of the longest chunks that are gathered in pinned memory: the process keeps up to 16 times as much.
+const LONGEST_STAGED: usize = 16 << 20;
 
 /// A compressed chunk, where it has come to be.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, and a box may be refused")]
@@ -69,7 +72,7 @@ impl Stream<'_> {
 /// # Errors
 /// The codec's, and `InvalidArgument` where the environment does not allow the CPU.
 pub(crate) fn compress<'a>(
-    chunk: &[u8],
+    chunk: Chunk<'_>,
     layout: &Layout,
     config: &Config,
     workspace: &mut Workspace,
@@ -80,13 +83,14 @@ pub(crate) fn compress<'a>(
     let adapt = config.adapt;
     let config = Config { codebook: settings.codebook, books: dictionary::books(config, history)?, ..*config };
     let mut pinned = None;
-    let attempt = settings.gpu(Direction::Compress, chunk.len()).and_then(|(device, _turn)| {
+    let length = chunk.bytes.len();
+    let attempt = settings.gpu(Direction::Compress, length).and_then(|(device, _turn)| {
         pinned = compress_on(device, chunk, layout, &config, kept)?;
         Ok(device)
     });
     if !settings.is_done(Direction::Compress, attempt)? {
-        let watch = Watch::start(chunk.len());
-        workspace.compress(chunk, layout, &config, kept)?;
+        let watch = Watch::start(length);
+        workspace.compress(chunk.bytes, layout, &config, kept)?;
         watch.note_work();
     }
     let mut stream = pinned.map_or(Stream::Kept(kept), Stream::Pinned);
@@ -101,7 +105,8 @@ pub(crate) fn compress<'a>(
 ///
 /// # Errors
 /// As [`compress`].
-pub(crate) fn decompress(stream: Unverified<'_>, chunk: &mut [u8], workspace: &mut Workspace) -> Result<()> {
+pub(crate) fn decompress(stream: Unverified<'_>, chunk: ChunkRoom<'_>, workspace: &mut Workspace) -> Result<()> {
+    let ChunkRoom { bytes: chunk, is_pinned } = chunk;
     let settings = Settings::get()?;
     let mut on_the_cpu = |chunk: &mut [u8]| workspace.decompress_verified(&stream.verify()?, chunk);
     // Constant and stored chunks are only copied, whatever the settings: nobody gains by sending them to a GPU.
@@ -109,7 +114,9 @@ pub(crate) fn decompress(stream: Unverified<'_>, chunk: &mut [u8], workspace: &m
         return on_the_cpu(chunk);
     }
     let length = chunk.len();
-    let attempt = settings.gpu(Direction::Decompress, length).and_then(|(device, _turn)| decompress_on(device, stream, chunk));
+    let attempt = settings
+        .gpu(Direction::Decompress, length)
+        .and_then(|(device, _turn)| decompress_on(device, stream, ChunkRoom { bytes: chunk, is_pinned }));
     if let Err(Obstacle::Gpu(quire_gpu::Error::Refused)) = attempt {
         // The CPU's decoder finds the reason and has the words for it.
         on_the_cpu(chunk)?;
@@ -123,6 +130,22 @@ pub(crate) fn decompress(stream: Unverified<'_>, chunk: &mut [u8], workspace: &m
     on_the_cpu(chunk)?;
     watch.note_work();
     Ok(())
+}
+
+/// Pinned memory to gather a chunk in that is to be compressed, or to decompress one to that is scattered then: it comes to the GPU, or from there, without a
+/// further copy. `None` where chunks of this length go to the CPU for now, where they are long, and where there is no such memory; bytes are the same without.
+pub(crate) fn staging(chunk_bytes: usize) -> Option<Staging> {
+    if chunk_bytes > LONGEST_STAGED {
+        return None;
+    }
+    let settings = Settings::get().ok()?;
+    match settings.backend {
+        Backend::Cpu => return None,
+        Backend::Auto if chunk_bytes < GPU_FROM_BYTES => return None,
+        Backend::Auto => opening::is_over(settings.device).ok()?,
+        Backend::Cuda => {}
+    }
+    settings.open().ok()?.staging(chunk_bytes).ok()?
 }
 
 /// Measures the CPU's time for a chunk that is for a GPU.
@@ -233,12 +256,12 @@ pub(crate) fn check_environment() -> Result<()> {
 /// fail while the chunk is still whole.
 fn compress_on(
     device: &'static Device,
-    chunk: &[u8],
+    chunk: Chunk<'_>,
     layout: &Layout,
     config: &Config,
     kept: &mut Vec<u8>,
 ) -> std::result::Result<Option<Compressed>, Obstacle> {
-    let mut compressed = device.compress(chunk, layout, config)?;
+    let mut compressed = device.compress_from(chunk, layout, config)?;
     if compressed.bytes().is_some() {
         return Ok(Some(compressed));
     }
@@ -252,9 +275,9 @@ fn compress_on(
 fn decompress_on(
     device: &'static Device,
     stream: Unverified<'_>,
-    chunk: &mut [u8],
+    chunk: ChunkRoom<'_>,
 ) -> std::result::Result<&'static Device, Obstacle> {
-    device.decompress(stream)?.finish(chunk)?;
+    device.decompress(stream)?.finish_in(chunk)?;
     Ok(device)
 }
 

@@ -88,7 +88,7 @@ pub unsafe extern "C" fn quire_compress(
         // SAFETY: the caller's promise.
         let values = unsafe { slice_from_raw(values.cast(), length, "values")? };
         with_kept_buffers(|Buffers { workspace, stream, history, .. }| {
-            Bytes::copy_of(backend::compress(values, &layout, &config, workspace, stream, history)?.bytes())
+            Bytes::copy_of(backend::compress(values.into(), &layout, &config, workspace, stream, history)?.bytes())
         })
     };
     // SAFETY: the caller's promise.

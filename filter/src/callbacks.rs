@@ -190,7 +190,7 @@ fn compress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers) -
         )));
     }
     let Buffers { workspace, stream, history, .. } = kept;
-    let mut stream = backend::compress(chunk.bytes(), &layout, &config, workspace, stream, history)?;
+    let mut stream = backend::compress(chunk.bytes().into(), &layout, &config, workspace, stream, history)?;
     chunk.replace_with(stream.bytes())
 }
 
@@ -208,7 +208,7 @@ fn decompress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers)
         // HDF5 before 2.2 never offers enough room. The stream is in the way, so it moves out; it is the smaller of the two.
         kept.stream.clear();
         memory::extend(&mut kept.stream, chunk.bytes())?;
-        let decoded = backend::decompress(stream.moved_to(&kept.stream), chunk.room(length), &mut kept.workspace);
+        let decoded = backend::decompress(stream.moved_to(&kept.stream), chunk.room(length).into(), &mut kept.workspace);
         if decoded.is_err() {
             // An application may tell HDF5 to go on after a failed filter, with the data as they were.
             chunk.replace_with(&kept.stream)?;
@@ -216,7 +216,7 @@ fn decompress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers)
         return decoded.map(|()| length);
     }
     let mut decoded = Allocation::zeroed(length)?;
-    backend::decompress(stream, decoded.bytes_mut(), &mut kept.workspace)?;
+    backend::decompress(stream, decoded.bytes_mut().into(), &mut kept.workspace)?;
     chunk.adopt(decoded);
     Ok(length)
 }

@@ -16,9 +16,11 @@ use crate::error::{Context as _, Error, Reason, Result, kernels_not_built, reaso
 use crate::launch::{FUNCTIONS, RestoreContext, driver_is_present, has_function};
 use crate::limits::check_layout;
 use crate::loaded::Loaded;
+use crate::memory::PinnedMemory;
 use crate::memory::device_of;
 use crate::room::{MAX_ROOMS, Room};
 use crate::session::Session;
+use crate::staging::{Chunk, ChunkRoom, MAX_STAGINGS};
 use crate::statistics::{CONTEXTS, SESSIONS};
 
 /// Devices that a process can use, by number.
@@ -44,6 +46,7 @@ pub struct Device {
     card: Card,
     sessions: Pool<Session>,
     rooms: Pool<Room>,
+    stagings: Pool<PinnedMemory>,
     failure: OnceCell<Reason>,
     rooms_for_pairs: RoomsForPairs,
 }
@@ -106,15 +109,15 @@ impl Lent for Room {
 
 /// Things to lend, made when they are first asked for. Callers wait where `most` are in use.
 pub(crate) struct Pool<T> {
-    idle: Mutex<Idle<T>>,
+    pub(crate) idle: Mutex<Idle<T>>,
     returned: Condvar,
     most: usize,
 }
 
 /// What nobody uses, and how many there are in all.
-struct Idle<T> {
-    things: Vec<T>,
-    made: usize,
+pub(crate) struct Idle<T> {
+    pub(crate) things: Vec<T>,
+    pub(crate) made: usize,
 }
 
 impl<T> Pool<T> {
@@ -289,9 +292,10 @@ impl Device {
         let card = Card::new(&context, &name);
         let loaded = Loaded::new(context).map_err(lasting)?;
         step()?;
-        let (sessions, rooms) = (Pool::new(MAX_SESSIONS)?, Pool::new(MAX_ROOMS)?);
+        let (sessions, rooms, stagings) = (Pool::new(MAX_SESSIONS)?, Pool::new(MAX_ROOMS)?, Pool::new(MAX_STAGINGS)?);
         CONTEXTS.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { loaded, name, card, sessions, rooms, failure: OnceCell::new(), rooms_for_pairs: RoomsForPairs::default() })
+        let (failure, rooms_for_pairs) = (OnceCell::new(), RoomsForPairs::default());
+        Ok(Self { loaded, name, card, sessions, rooms, stagings, failure, rooms_for_pairs })
     }
 
     /// What the driver calls it.
@@ -310,6 +314,10 @@ impl Device {
         &self.loaded
     }
 
+    pub(crate) fn stagings(&self) -> &Pool<PinnedMemory> {
+        &self.stagings
+    }
+
     /// Whether chunks of a layout are for the GPU.
     ///
     /// # Errors
@@ -323,26 +331,40 @@ impl Device {
     /// # Errors
     /// `Unsupported`, `OutOfMemory` or `Failed`.
     pub fn compress(&'static self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<Compressed> {
+        self.compress_from(chunk.into(), layout, config)
+    }
+
+    /// As [`Device::compress`], for a chunk that may be in pinned memory.
+    ///
+    /// # Errors
+    /// As [`Device::compress`].
+    pub fn compress_from(&'static self, chunk: Chunk<'_>, layout: &Layout, config: &Config) -> Result<Compressed> {
         Self::check_layout(layout)?;
-        if chunk.len() as u64 != layout.chunk_bytes() {
-            return Err(Error::Unsupported(reason!("chunk has {} bytes, its layout says {}", chunk.len(), layout.chunk_bytes())));
+        let len = chunk.bytes.len();
+        if len as u64 != layout.chunk_bytes() {
+            return Err(Error::Unsupported(reason!("chunk has {len} bytes, its layout says {}", layout.chunk_bytes())));
         }
         if !layout.scalar.is_pair() {
             return self.compress_values(chunk, layout, config);
         }
         layout.check_pairs()?;
-        self.rooms_for_pairs.with(chunk.len(), |values| {
-            split(chunk, layout.scalar, values);
-            self.compress_values(values, layout, config)
+        self.rooms_for_pairs.with(len, |values| {
+            split(chunk.bytes, layout.scalar, values);
+            self.compress_values((&*values).into(), layout, config)
         })
     }
 
     /// Compresses the values of a chunk. Pairs are already split.
-    fn compress_values(&'static self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<Compressed> {
-        with_settled_bound(chunk, layout, config, &mut OnDevice { device: self, chunk, layout, fetched: Fetched::default() })
+    fn compress_values(&'static self, chunk: Chunk<'_>, layout: &Layout, config: &Config) -> Result<Compressed> {
+        with_settled_bound(
+            chunk.bytes,
+            layout,
+            config,
+            &mut OnDevice { device: self, chunk, layout, fetched: Fetched::default() },
+        )
     }
 
-    fn compress_settled(&'static self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<Compressed> {
+    fn compress_settled(&'static self, chunk: Chunk<'_>, layout: &Layout, config: &Config) -> Result<Compressed> {
         let mut lease = self.lease()?;
         let started = lease.session().start_compressing(&self.loaded, chunk, layout, config);
         let plan = lease.check(started)?;
@@ -451,7 +473,7 @@ impl<T: Lent> Drop for Lease<T> {
 /// Compresses one chunk on a GPU.
 struct OnDevice<'a> {
     device: &'static Device,
-    chunk: &'a [u8],
+    chunk: Chunk<'a>,
     layout: &'a Layout,
     fetched: Fetched,
 }
@@ -541,13 +563,23 @@ impl Decompressing {
     ///
     /// # Errors
     /// `Refused` for a stream that is not as FORMAT.md says, `Unsupported` if `chunk` has another length, `Failed`.
-    pub fn finish(mut self, chunk: &mut [u8]) -> Result<()> {
+    pub fn finish(self, chunk: &mut [u8]) -> Result<()> {
+        self.finish_in(chunk.into())
+    }
+
+    /// As [`Decompressing::finish`], for a chunk that may be in pinned memory.
+    ///
+    /// # Errors
+    /// As [`Decompressing::finish`].
+    pub fn finish_in(mut self, chunk: ChunkRoom<'_>) -> Result<()> {
         let (scalar, plan, device) = (self.scalar, self.plan, self.lease.device);
         let session = self.lease.session();
         let fetched = if scalar.is_pair() {
-            device
-                .rooms_for_pairs
-                .with(chunk.len(), |values| session.fetch_values(plan, values).map(|()| join(values, scalar, chunk)))
+            device.rooms_for_pairs.with(chunk.bytes.len(), |values| {
+                session.fetch_values(plan, (&mut *values).into())?;
+                join(values, scalar, chunk.bytes);
+                Ok(())
+            })
         } else {
             session.fetch_values(plan, chunk)
         };

@@ -53,6 +53,7 @@ mod resident;
 mod ring;
 mod room;
 mod session;
+mod staging;
 mod statistics;
 mod tables;
 mod tiles;
@@ -63,6 +64,7 @@ pub use device::{Compressed, Decompressing, Device, device, device_in_steps, dev
 pub use error::{Error, Reason, Result};
 pub use limits::MAX_CHUNK_BYTES;
 pub use resident::{ArrayAxes, Failure, Fault, PackedStreams, Part, Resident, ResidentStream};
+pub use staging::{Chunk, ChunkRoom, Staging};
 pub use statistics::{Statistics, statistics};
 
 /// Whether the build had nvcc, so that the kernels are in this library.

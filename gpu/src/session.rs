@@ -41,6 +41,7 @@ use crate::loaded::Loaded;
 use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, copy_on_device, download, read_plain, upload};
 use crate::plan::{DecodePlan, DecodeVariant, EncodePlan, EncodeVariant, Key, Memory, Variant};
 use crate::ring::Ring;
+use crate::staging::{Chunk, ChunkRoom};
 use crate::statistics::RECORDED;
 use crate::tiles::{Source, TileMeter};
 
@@ -186,7 +187,14 @@ impl Session {
     }
 
     /// Sends a chunk and starts compressing it. `config` has a settled bound.
-    pub(crate) fn start_compressing(&mut self, loaded: &Loaded, chunk: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
+    pub(crate) fn start_compressing(
+        &mut self,
+        loaded: &Loaded,
+        chunk: Chunk<'_>,
+        layout: &Layout,
+        config: &Config,
+    ) -> Result<usize> {
+        let Chunk { bytes: chunk, is_pinned } = chunk;
         let searched = matches!(config.bound, ErrorBound::Absolute(_)) && layout.scalar.is_float();
         // Only on an absolute bound's grid do the kernels look for a lattice; on every grid they look for a constant chunk.
         let needs_no_inspection = searched && has_nothing_to_inspect(chunk, layout, config);
@@ -197,7 +205,10 @@ impl Session {
         let mut number = self.encoder(loaded, layout, 1, variant)?;
         let input = self.encode_plan(number).0.job.input.address();
         let Self { ring, stream, chooser, tiles, .. } = self;
-        let mut send = || ring.send(stream, &[], chunk, input);
+        let mut send = || match is_pinned {
+            true => upload(stream, chunk.as_ptr() as Address, input, chunk.len()),
+            false => ring.send(stream, &[], chunk, input),
+        };
         // A constant chunk needs no grid or predictor, and the search for its lattice would read all of it.
         let mut choose = || -> Result<Choice> {
             if layout.is_constant(chunk) {
@@ -210,7 +221,8 @@ impl Session {
         };
         // The chunk is on its way while its grid and its predictor are chosen. A helper that wakes up for that is too late where the copy needs none: then
         // the tiles come first, which take this thread a few microseconds.
-        let (sent, chosen) = if TileChoice::is_made_for(layout, config) && !is_split(chunk.len()) {
+        let is_copied_by_many = !is_pinned && is_split(chunk.len());
+        let (sent, chosen) = if TileChoice::is_made_for(layout, config) && !is_copied_by_many {
             let chosen = choose();
             (send(), chosen)
         } else {
@@ -280,13 +292,19 @@ impl Session {
     }
 
     /// Waits for the values of a chunk and copies them.
-    pub(crate) fn fetch_values(&mut self, number: usize, to: &mut [u8]) -> Result<()> {
+    pub(crate) fn fetch_values(&mut self, number: usize, to: ChunkRoom<'_>) -> Result<()> {
+        let ChunkRoom { bytes: to, is_pinned } = to;
         let plan = self.decode_plan(number).0;
         let (from, len) = (plan.job.output.address(), plan.chunk_len());
         if to.len() != len {
             return Err(Error::Unsupported(reason!("the stream holds {len} bytes, the caller has room for {}", to.len())));
         }
-        self.receive(from, to)?;
+        if is_pinned {
+            download(&self.stream, from, to.as_mut_ptr() as Address, len)?;
+            self.stream.synchronize().context("waiting for the GPU")?;
+        } else {
+            self.receive(from, to)?;
+        }
         if self.decode_result(0).error != DECODE_OK { Err(Error::Refused) } else { Ok(()) }
     }
 }

@@ -55,6 +55,25 @@ fn compress(device: &'static Device, chunk: &[u8], layout: &Layout, config: &Con
     stream
 }
 
+/// As [`compress`], from pinned memory.
+fn compress_pinned(device: &'static Device, chunk: &[u8], layout: &Layout, config: &Config) -> Vec<u8> {
+    let mut staging = device.staging(chunk.len()).expect("memory").expect("few are lent");
+    let room = staging.room();
+    room.bytes.copy_from_slice(chunk);
+    let compressed = device.compress_from(room.chunk(), layout, config).expect("the GPU compresses");
+    let mut stream = vec![0xee; compressed.len()];
+    compressed.copy_to(&mut stream).expect("the stream is fetched");
+    stream
+}
+
+/// As [`decompress`], into pinned memory.
+fn decompress_pinned(device: &'static Device, stream: &[u8], len: usize) -> Result<Vec<u8>, Error> {
+    let mut staging = device.staging(len).expect("memory").expect("few are lent");
+    let stream = Unverified::read(stream).map_err(|_| Error::Refused)?;
+    device.decompress(stream)?.finish_in(staging.room())?;
+    Ok(staging.room().bytes.to_vec())
+}
+
 fn decompress(device: &'static Device, stream: &[u8], len: usize) -> Result<Vec<u8>, Error> {
     let mut chunk = vec![0xee; len];
     let stream = Unverified::read(stream).map_err(|_| Error::Refused)?;
@@ -263,6 +282,57 @@ fn bounds_and_types() {
         }
     }
     report.finish("bounds and types");
+}
+
+#[test]
+fn pinned_chunks() {
+    const BOUNDS: [ErrorBound; 5] = [
+        ErrorBound::Lossless,
+        ErrorBound::Absolute(1e-3),
+        ErrorBound::Absolute(1e6),
+        ErrorBound::Relative(1e-4),
+        ErrorBound::Psnr(50.0),
+    ];
+    let Some(device) = gpu() else { return };
+    let (mut cpu, mut report) = (Workspace::default(), Report::default());
+    let shapes: [&[u64]; 3] = [&[7, 11, 13], &[5003], &[40, 50, 41]];
+    for dims in &shapes[..if is_small() { 2 } else { 3 }] {
+        for scalar in [Scalar::F32, Scalar::F64, Scalar::C64, Scalar::I16] {
+            let layout = layout(scalar, ByteOrder::Little, dims);
+            for content in CONTENTS {
+                let chunk = chunk(&values(content, layout.shape.elements() as usize, 5), &layout, 5);
+                for bound in BOUNDS {
+                    let config = Config::new(bound).expect("a bound");
+                    if quire_codec::check_bound(&layout, &config).is_err() {
+                        continue;
+                    }
+                    let what = format!("{content:?} {dims:?} {scalar:?} {bound:?}");
+                    let (mut expected, mut restored) = (Vec::new(), vec![0; chunk.len()]);
+                    cpu.compress(&chunk, &layout, &config, &mut expected).expect("the CPU compresses");
+                    report.check(&what, &compress_pinned(device, &chunk, &layout, &config), &expected);
+                    cpu.decompress(&expected, &mut restored).expect("the CPU decompresses");
+                    if let Ok(found) = decompress_pinned(device, &expected, chunk.len()) {
+                        report.check(&format!("{what} decompressed"), &found, &restored);
+                    } else {
+                        // As it is for chunks that are not pinned.
+                        assert!(decompress(device, &expected, chunk.len()).is_err(), "{what}");
+                    }
+                }
+            }
+        }
+    }
+    report.finish("pinned chunks");
+}
+
+#[test]
+fn stagings_are_lent_up_to_a_number_and_come_back() {
+    let Some(device) = gpu() else { return };
+    let lend = || device.staging(1000).expect("memory");
+    for _ in 0..3 {
+        let lent: Vec<_> = std::iter::from_fn(lend).take(100).collect();
+        // Tests beside this one may have some.
+        assert!((8..=16).contains(&lent.len()), "{}", lent.len());
+    }
 }
 
 #[test]

@@ -8,29 +8,37 @@ use crate::backend;
 use crate::fence::{Buffers, with_kept_buffers};
 
 /// Chunks by their numbers. The calling thread has nothing to fetch or to store.
-struct Batch<F>(F);
+struct Batch<F> {
+    work_on: F,
+    chunk_bytes: usize,
+}
 
 impl<F: Fn(usize, &mut Buffers) -> Outcome<()> + Send + Sync + 'static> Work for Batch<F> {
     type Fetched = ();
     type Made = ();
 
     fn compute(&self, chunk: usize, (): &mut (), (): &mut ()) -> Result<(), Fault> {
-        Ok(with_kept_buffers(|kept| (self.0)(chunk, kept))?)
+        Ok(with_kept_buffers(|kept| (self.work_on)(chunk, kept))?)
+    }
+
+    fn chunk_bytes(&self) -> usize {
+        self.chunk_bytes
     }
 }
 
-/// Works on the chunks 0 to `count`, each once, on any thread. `config` says whether they depend on each other.
+/// Works on the chunks 0 to `count`, of `chunk_bytes` bytes each, once, on any thread. `config` says whether they depend on each other.
 ///
 /// # Errors
 /// The first failure, and its chunk.
 pub(crate) fn run(
     count: usize,
+    chunk_bytes: usize,
     threads: u32,
     config: Option<&Config<'_>>,
     work_on: impl Fn(usize, &mut Buffers) -> Outcome<()> + Send + Sync + 'static,
 ) -> Result<(), Fault> {
     let threads = threads_for(count, threads, config)?;
-    Crew::start(Batch(work_on), count, threads)?.finish()
+    Crew::start(Batch { work_on, chunk_bytes }, count, threads)?.finish()
 }
 
 /// Decompresses a stream into values of a length that must be the stream's.
@@ -48,5 +56,5 @@ pub(crate) fn decompress(stream: &[u8], values: &mut [u8], kept: &mut Buffers) -
             values.len()
         )));
     }
-    backend::decompress(stream, values, &mut kept.workspace)
+    backend::decompress(stream, values.into(), &mut kept.workspace)
 }

@@ -20,7 +20,7 @@ use quire_codec::memory;
 
 use super::{Outcome, TRAYS_A_THREAD};
 use crate::backend;
-use crate::fence::{Failure, contain};
+use crate::fence::{Failure, contain, leave_buffers};
 
 /// What threads do with a chunk, or with a portion of several.
 pub(super) trait Work: Send + Sync + 'static {
@@ -31,6 +31,9 @@ pub(super) trait Work: Send + Sync + 'static {
 
     /// Computes one chunk or portion, on any thread. `fetched` is what the calling thread has put there, `made` is empty and goes back to it.
     fn compute(&self, number: usize, fetched: &mut Self::Fetched, made: &mut Self::Made) -> Result<(), Fault>;
+
+    /// Bytes of the longest chunk that a thread works on.
+    fn chunk_bytes(&self) -> usize;
 
     /// The chunk that a failure is of if it names none itself.
     fn first_chunk(&self, number: usize) -> usize {
@@ -150,7 +153,10 @@ impl<W: Work> Crew<W> {
             memory::reserve(&mut crew.threads, threads)?;
             for number in 0..threads {
                 let shared = Arc::clone(&crew.shared);
-                match Builder::new().spawn(move || shared.take_chunks()) {
+                match Builder::new().spawn(move || {
+                    shared.take_chunks();
+                    leave_buffers(shared.work.chunk_bytes());
+                }) {
                     Ok(thread) => crew.threads.push(thread),
                     Err(error) => {
                         backend::say_once(format_args!("{number} of {threads} threads could be started for an array: {error}"));
@@ -171,29 +177,28 @@ impl<W: Work> Crew<W> {
         self.shared.lock().drained
     }
 
-    /// Hands the chunks that are computed to `store`, in their order, until the next one is not.
+    /// Hands the chunk that is to be drained next to `store`, if it is computed. Whether it was.
     ///
     /// # Errors
-    /// The first of the threads' and of `store`.
-    fn drain(&mut self, store: &mut Store<'_, W>) -> Result<(), Fault> {
-        loop {
-            let (chunk, mut fetched, mut made) = {
-                let mut state = self.shared.lock();
-                let chunk = state.drained;
-                let tray = state.tray(chunk);
-                match tray.outcome.take() {
-                    None => return Ok(()),
-                    Some(Err(fault)) => return Err(fault.at(self.shared.work.first_chunk(chunk))),
-                    Some(Ok(())) => (chunk, mem::take(&mut tray.fetched), mem::take(&mut tray.made)),
-                }
-            };
-            let stored = store(&self.shared.work, chunk, &mut fetched, &mut made);
-            made.empty();
+    /// The threads' and that of `store`.
+    fn drain(&mut self, store: &mut Store<'_, W>) -> Result<bool, Fault> {
+        let (chunk, mut fetched, mut made) = {
             let mut state = self.shared.lock();
-            *state.tray(chunk) = Tray { fetched, made, outcome: None };
-            stored.map_err(|fault| fault.at(self.shared.work.first_chunk(chunk)))?;
-            state.drained += 1;
-        }
+            let chunk = state.drained;
+            let tray = state.tray(chunk);
+            match tray.outcome.take() {
+                None => return Ok(false),
+                Some(Err(fault)) => return Err(fault.at(self.shared.work.first_chunk(chunk))),
+                Some(Ok(())) => (chunk, mem::take(&mut tray.fetched), mem::take(&mut tray.made)),
+            }
+        };
+        let stored = store(&self.shared.work, chunk, &mut fetched, &mut made);
+        made.empty();
+        let mut state = self.shared.lock();
+        *state.tray(chunk) = Tray { fetched, made, outcome: None };
+        stored.map_err(|fault| fault.at(self.shared.work.first_chunk(chunk)))?;
+        state.drained += 1;
+        Ok(true)
     }
 
     /// Has `fetch` fill all free trays, and gives them to the threads.
@@ -247,7 +252,8 @@ impl<W: Work> Crew<W> {
         }
     }
 
-    /// Drains what is computed and feeds what there is room for, without waiting.
+    /// Drains what is computed, up to as many chunks as there are trays, and feeds what there is room for, without waiting. A tray that is drained is fed at once:
+    /// threads that go on meanwhile are never without a chunk.
     ///
     /// # Errors
     /// The first of the threads', of `store` and of `fetch`.
@@ -256,8 +262,15 @@ impl<W: Work> Crew<W> {
         mut fetch: impl FnMut(&W, usize, &mut W::Fetched) -> Result<(), Fault>,
         mut store: impl FnMut(&W, usize, &mut W::Fetched, &mut W::Made) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        self.drain(&mut store)?;
-        self.feed(&mut fetch)
+        self.feed(&mut fetch)?;
+        let trays = self.shared.lock().trays.len();
+        for _ in 0..trays {
+            if !self.drain(&mut store)? {
+                break;
+            }
+            self.feed(&mut fetch)?;
+        }
+        Ok(())
     }
 
     /// Takes all chunks to their end. The calling thread does nothing else.
@@ -353,6 +366,7 @@ impl<W: Work> State<W> {
 mod tests {
     use super::*;
     use quire_codec::Error;
+    use std::cell::Cell;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Doubles each byte; counts the chunks that are on their way.
@@ -373,6 +387,10 @@ mod tests {
             }
             made.extend(fetched.bytes.iter().map(|byte| 2 * byte));
             Ok(())
+        }
+
+        fn chunk_bytes(&self) -> usize {
+            1
         }
     }
 
@@ -436,6 +454,28 @@ mod tests {
         std::thread::sleep(Duration::from_millis(20));
         assert_eq!(crew.work().begun.load(Ordering::SeqCst), 2 * TRAYS_A_THREAD);
         // Dropped with chunks on their way.
+    }
+
+    #[test]
+    fn a_drained_tray_is_fed_before_the_next_one_is_drained() {
+        let mut crew = Crew::start(Doubling { fails_at: usize::MAX, begun: AtomicUsize::new(0) }, 100, 2).expect("memory");
+        let (fed, stored) = (Cell::new(0), Cell::new(0));
+        while crew.drained() < 100 {
+            let step = crew.step(
+                |_, chunk, _| {
+                    fed.set(chunk + 1);
+                    Ok(())
+                },
+                |_, chunk, _, _| {
+                    assert_eq!(fed.get(), (chunk + 2 * TRAYS_A_THREAD).min(100));
+                    stored.set(chunk + 1);
+                    Ok(())
+                },
+            );
+            step.expect("no chunk fails");
+            crew.wait(None);
+        }
+        assert_eq!(stored.get(), 100);
     }
 
     #[test]

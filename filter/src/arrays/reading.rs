@@ -4,12 +4,12 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
 use quire_codec::{Unverified, memory};
+use quire_gpu::{ChunkRoom, Staging};
 
 use super::Outcome;
 use super::crew::{Fault, Fetched, Work};
 use super::dataset::Facts;
 use super::strided::Strided;
-use super::touched::Overlap;
 use crate::backend;
 use crate::callbacks::check_layout;
 use crate::fence::{Buffers, Failure, with_kept_buffers};
@@ -31,6 +31,10 @@ impl Work for Reading {
     fn compute(&self, chunk: usize, fetched: &mut Fetched, (): &mut ()) -> Result<(), Fault> {
         Ok(self.read(chunk, fetched)?)
     }
+
+    fn chunk_bytes(&self) -> usize {
+        self.facts.dense.bytes()
+    }
 }
 
 impl Reading {
@@ -42,33 +46,47 @@ impl Reading {
             }
         }
         let overlap = self.facts.touched.overlap(chunk);
-        // SAFETY: strides keep values apart (`Transfer::begin`), and the crew gives each chunk to one thread.
-        if let Some(values) = unsafe { self.target.piece_mut(&overlap, &self.facts.dense) } {
-            return with_kept_buffers(|kept| self.facts.decode(fetched, values, kept));
-        }
+        let staging = backend::staging(self.facts.dense.bytes());
         with_kept_buffers(|kept| {
-            let mut values = std::mem::take(&mut kept.chunk);
-            let outcome = self.decode_beside(fetched, &mut values, kept, &overlap);
-            kept.chunk = values;
-            outcome
+            if staging.is_none()
+                // SAFETY: strides keep values apart (`Transfer::begin`), and the crew gives each chunk to one thread.
+                && let Some(values) = unsafe { self.target.piece_mut(&overlap, &self.facts.dense) }
+            {
+                return self.facts.decode(fetched, values.into(), kept);
+            }
+            self.facts.with_room(staging, kept, |mut room, kept| {
+                self.facts.decode(fetched, room.lend(), kept)?;
+                // SAFETY: as above.
+                unsafe { self.target.scatter(&self.facts.touched, &overlap, &self.facts.dense, room.bytes) };
+                Ok(())
+            })
         })
-    }
-
-    /// Decodes a chunk into a buffer, and copies what was selected of it.
-    fn decode_beside(&self, fetched: &Fetched, values: &mut Vec<u8>, kept: &mut Buffers, overlap: &Overlap) -> Outcome<()> {
-        let length = self.facts.dense.bytes();
-        memory::lengthen(values, length)?;
-        let values = &mut values[..length];
-        self.facts.decode(fetched, values, kept)?;
-        // SAFETY: as in `read`.
-        unsafe { self.target.scatter(&self.facts.touched, overlap, &self.facts.dense, values) };
-        Ok(())
     }
 }
 
 impl Facts {
+    /// Lends room for a chunk beside the array: pinned memory if there is some, or the thread's own.
+    pub(super) fn with_room(
+        &self,
+        staging: Option<Staging>,
+        kept: &mut Buffers,
+        body: impl FnOnce(ChunkRoom<'_>, &mut Buffers) -> Outcome<()>,
+    ) -> Outcome<()> {
+        if let Some(mut staging) = staging {
+            return body(staging.room(), kept);
+        }
+        let length = self.dense.bytes();
+        memory::lengthen(&mut kept.chunk, length)?;
+        // Taken out, as the body needs the other buffers.
+        let mut values = std::mem::take(&mut kept.chunk);
+        let outcome = body((&mut values[..length]).into(), kept);
+        kept.chunk = values;
+        outcome
+    }
+
     /// The values of a chunk as the file has it, or of one that the file does not have.
-    pub(super) fn decode(&self, fetched: &Fetched, values: &mut [u8], kept: &mut Buffers) -> Outcome<()> {
+    pub(super) fn decode(&self, fetched: &Fetched, values: ChunkRoom<'_>, kept: &mut Buffers) -> Outcome<()> {
+        let ChunkRoom { bytes: values, is_pinned } = values;
         if fetched.bytes.is_empty() {
             self.fill(values);
             return Ok(());
@@ -87,7 +105,7 @@ impl Facts {
         }
         let stream = Unverified::read(&fetched.bytes)?;
         check_layout(&stream.header().layout, &self.layout)?;
-        Ok(backend::decompress(stream, values, &mut kept.workspace)?)
+        Ok(backend::decompress(stream, ChunkRoom { bytes: values, is_pinned }, &mut kept.workspace)?)
     }
 }
 

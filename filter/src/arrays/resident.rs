@@ -123,7 +123,7 @@ impl ResidentWriting {
                 let at = |failure| Fault { chunk: Some(first + number), failure };
                 let mut values = Vec::new();
                 memory::resize(&mut values, facts.dense.bytes()).map_err(|error| at(error.into()))?;
-                with_kept_buffers(|kept| facts.decode(fetched, &mut values, kept)).map_err(at)?;
+                with_kept_buffers(|kept| facts.decode(fetched, values.as_mut_slice().into(), kept)).map_err(at)?;
                 old[number] = Some(values);
             }
         }
@@ -163,6 +163,10 @@ impl Work for ResidentWriting {
     fn compute(&self, portion: usize, fetched: &mut Vec<Fetched>, made: &mut Vec<Vec<u8>>) -> Result<(), Fault> {
         *made = self.compress(self.first_chunk(portion), fetched)?;
         Ok(())
+    }
+
+    fn chunk_bytes(&self) -> usize {
+        self.portions.facts.dense.bytes()
     }
 
     fn first_chunk(&self, portion: usize) -> usize {
@@ -210,6 +214,10 @@ impl Work for ResidentReading {
         let outcome = unsafe { device.decompress_resident(&streams, &resident, &facts.layout) };
         resident::note_refused(outcome.map_err(|failure| fault_behind(first, failure))?);
         Ok(())
+    }
+
+    fn chunk_bytes(&self) -> usize {
+        self.portions.facts.dense.bytes()
     }
 
     fn first_chunk(&self, portion: usize) -> usize {

@@ -1,6 +1,7 @@
 //! What a thread does with one chunk of a dataset that is written.
 
 use quire_codec::{Config, memory};
+use quire_gpu::{Chunk, ChunkRoom};
 
 use super::Outcome;
 use super::crew::{Fault, Fetched, Work};
@@ -24,32 +25,36 @@ impl Work for Writing {
     fn compute(&self, chunk: usize, fetched: &mut Fetched, made: &mut Vec<u8>) -> Result<(), Fault> {
         let overlap = self.facts.touched.overlap(chunk);
         let outcome: Outcome<()> = with_kept_buffers(|kept| {
-            if let Some(values) = self.source.piece(&overlap, &self.facts.dense) {
-                return self.encode(values, made, kept);
+            let staging = backend::staging(self.facts.dense.bytes());
+            if staging.is_none()
+                && let Some(values) = self.source.piece(&overlap, &self.facts.dense)
+            {
+                return self.encode(values.into(), made, kept);
             }
-            let mut values = std::mem::take(&mut kept.chunk);
-            let outcome = self.gather(fetched, &overlap, &mut values, kept).and_then(|values| self.encode(values, made, kept));
-            kept.chunk = values;
-            outcome
+            self.facts.with_room(staging, kept, |mut room, kept| {
+                self.gather(fetched, &overlap, room.lend(), kept)?;
+                self.encode(room.chunk(), made, kept)
+            })
         });
         Ok(outcome?)
+    }
+
+    fn chunk_bytes(&self) -> usize {
+        self.facts.dense.bytes()
     }
 }
 
 impl Writing {
     /// A chunk as HDF5 would have it: the file's values, or fill values where it has none, and what was selected over them.
-    fn gather<'a>(&self, fetched: &Fetched, overlap: &Overlap, values: &'a mut Vec<u8>, kept: &mut Buffers) -> Outcome<&'a [u8]> {
-        let length = self.facts.dense.bytes();
-        memory::lengthen(values, length)?;
-        let values = &mut values[..length];
+    fn gather(&self, fetched: &Fetched, overlap: &Overlap, mut room: ChunkRoom<'_>, kept: &mut Buffers) -> Outcome<()> {
         if !overlap.is_whole {
-            self.facts.decode(fetched, values, kept)?;
+            self.facts.decode(fetched, room.lend(), kept)?;
         }
-        self.source.gather(&self.facts.touched, overlap, &self.facts.dense, values);
-        Ok(values)
+        self.source.gather(&self.facts.touched, overlap, &self.facts.dense, room.bytes);
+        Ok(())
     }
 
-    fn encode(&self, values: &[u8], made: &mut Vec<u8>, kept: &mut Buffers) -> Outcome<()> {
+    fn encode(&self, values: Chunk<'_>, made: &mut Vec<u8>, kept: &mut Buffers) -> Outcome<()> {
         let Buffers { workspace, stream, history, .. } = kept;
         let mut compressed = backend::compress(values, &self.facts.layout, &self.config, workspace, stream, history)?;
         Ok(memory::extend(made, compressed.bytes())?)

@@ -99,16 +99,18 @@ pub unsafe extern "C" fn quire_compress_batch(
             unsafe { streams.add(chunk).write(Bytes::NONE) };
         }
         let targets = ByChunk(streams.cast_const());
-        let outcome = batch::run(count, threads, Some(&config), move |chunk, Buffers { workspace, stream, history, .. }| {
-            // Whole, not field by field: the fields alone cannot be sent.
-            let (values, targets) = (&values, &targets);
-            // SAFETY: the caller's promise.
-            let values = unsafe { slice_from_raw(values.of(chunk).cast(), length, "values")? };
-            let made = Bytes::copy_of(backend::compress(values, &layout, &config, workspace, stream, history)?.bytes())?;
-            // SAFETY: the caller's promise, and the chunk is this thread's.
-            unsafe { targets.0.cast_mut().add(chunk).write(made) };
-            Ok(())
-        });
+        let outcome =
+            batch::run(count, length, threads, Some(&config), move |chunk, Buffers { workspace, stream, history, .. }| {
+                // Whole, not field by field: the fields alone cannot be sent.
+                let (values, targets) = (&values, &targets);
+                // SAFETY: the caller's promise.
+                let values = unsafe { slice_from_raw(values.of(chunk).cast(), length, "values")? };
+                let made =
+                    Bytes::copy_of(backend::compress(values.into(), &layout, &config, workspace, stream, history)?.bytes())?;
+                // SAFETY: the caller's promise, and the chunk is this thread's.
+                unsafe { targets.0.cast_mut().add(chunk).write(made) };
+                Ok(())
+            });
         if outcome.is_err() {
             for chunk in 0..count {
                 // SAFETY: as written above, or by a thread that has ended.
@@ -145,7 +147,7 @@ pub unsafe extern "C" fn quire_decompress_batch(
                 ByChunk::new(values, count, "values")?,
             )
         };
-        batch::run(count, threads, None, move |chunk, kept| {
+        batch::run(count, length, threads, None, move |chunk, kept| {
             let (streams, lengths, values) = (&streams, &lengths, &values);
             // SAFETY: the caller's promise.
             let (stream, values) =
