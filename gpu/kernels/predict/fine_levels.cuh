@@ -12,14 +12,15 @@
 // A thread takes a pair of values, at x = 2i and 2i + 1. The threads of a block take consecutive pairs, row after row, and tell each other their positions at
 // even x through shared memory. Where rows do not fit into a block of threads, it takes the pairs next to its own as well, up to even x, and writes nothing for
 // them. What all pairs of a row have in common is found once, for some rows at a time.
+//
+// An exchange through shared memory takes the place of a pass: each class in a pass of its own, or of its number of axes, reads half of each sector of memory.
 #pragma once
 
 #include "interpolation.cuh"
 
 /// Rows that a block of threads prepares at a time.
 constexpr u32 ROWS_AT_ONCE = 64;
-constexpr u32 ROW_THREADS = THREADS, PAIRS_PER_THREAD = 1, PAIRS_AT_ONCE = ROW_THREADS * PAIRS_PER_THREAD;
-static_assert(ROWS_AT_ONCE <= ROW_THREADS, "a thread a row");
+static_assert(ROWS_AT_ONCE <= THREADS, "a thread a row");
 /// Pairs that a block takes besides its own, before and behind them, where rows do not fit: those with neighbours of a value at odd x.
 constexpr u32 PAIRS_BEFORE = 1, PAIRS_BEHIND = 2;
 
@@ -32,34 +33,41 @@ constexpr u32 ROW_SET_COUNT = SIZE == 0 || SIZE == 3 ? 1 : 3;
 /// The rows that are odd along the axes of a set.
 struct RowSet {
   u32 set;
-  u32 first;                          // number of the first row, among those of the pass
-  u32 second, third;                  // how many they are along the second and the third axis
+  u32 first;                          // number of its first row, among those of the pass
+  u32 second, third;                  // rows along the second and the third axis
   u32 even_residuals, odd_residuals;  // indices of the first residuals of values at even and at odd x
 };
 
-/// What an axis along which rows are odd contributes to predictions: indices of neighbours a, b, c and d relative to a value, and their weights in sixteenths.
-/// A neighbour that does not exist has weight 0; b is read in its place.
+/// What an axis along which rows are odd adds to predictions: indices of neighbours a, b, c and d, relative to a value, and their weights in sixteenths. A
+/// neighbour that does not exist has weight 0; b is read in its place.
 struct alignas(16) RowAxis {
   u32 neighbours[4];
   i32 weights[4];
 };
+
+/// Which axes count for a value: a bit for each axis along which its row is odd, in ascending order; bit 3 for x; from bit 4 on, how many they are.
+struct CountedAxes {
+  static constexpr u32 X = 3, COUNT = 4, BITS = 8;
+  u32 bits;  // those above BITS mean nothing
+
+  __device__ __forceinline__ bool has(u32 axis) const { return bits >> axis & 1; }
+  __device__ __forceinline__ u32 count() const { return bits >> COUNT & 7; }
+};
+/// The values of a row that differ in this: those at even x, those at odd x with a neighbour c along x, and one without.
+constexpr u32 AT_EVEN = 0, AT_ODD = 1, AT_LAST_ODD = 2;
 
 /// What the pairs of a row have in common.
 template <u32 SIZE>
 struct alignas(16) Row {
   u32 index;                        // of its first value in the chunk
   u32 even_residual, odd_residual;  // indices of the first residuals
-  /// Which of the row's axes count, a bit each; from bit 3 on their number, that of the values at odd x with x where x counts: `AxesThatCount`.
-  u32 axes;
+  u32 counted;                      // three `CountedAxes`, from the lowest bits on
   RowAxis along[SIZE > 0 ? SIZE : 1];
+
+  __device__ __forceinline__ CountedAxes counted_axes(u32 at) const { return {counted >> CountedAxes::BITS * at}; }
 };
 
-/// Which of a row's axes count for a value, and x; packed into eight bits, which three kinds of values have: those at even x, those at odd x with a neighbour c
-/// along x, and those without.
-constexpr u32 COUNTED_BITS = 8, COUNTED_X = 8, COUNT_SHIFT = 4;
-constexpr u32 AT_EVEN = 0, AT_ODD = COUNTED_BITS, AT_LAST_ODD = 2 * COUNTED_BITS;
-
-/// Weights of a, b, c and d, in sixteenths.
+/// Weights of a, b, c and d along x, in sixteenths.
 struct alignas(16) XWeights {
   i32 of[4];
 };
@@ -68,23 +76,16 @@ struct alignas(16) XWeights {
 template <u32 SIZE>
 struct RowMemory {
   RowSet sets[ROW_SET_COUNT<SIZE>];
-  u32 first_residuals[SETS];
-  u32 rows;             // of the pass
-  XWeights x_weights[8];  // by which neighbours exist: a bit each for a, c and d
+  u32 first_residuals[SETS];  // of each parity class
+  XWeights x_weights[8];      // by which neighbours exist: bits for a, c and d
   Row<SIZE> prepared[ROWS_AT_ONCE];
-  i32 evens[2][PAIRS_AT_ONCE];  // positions at even x, of this turn and the one before
+  i32 evens[2][THREADS];  // positions at even x, of this turn and of the one before
 };
-
-/// The axes that count for values that are odd along the axes of a set, `with_c` being those along which there is a neighbour c.
-__device__ __forceinline__ u32 counted_axes(u32 set, u32 with_c, u32 kind) {
-  const u32 smooth = set & ~kind, used = smooth ? smooth : set;
-  return used & with_c ? used & with_c : used;
-}
 
 /// How the two values of a pair are in an array of the chunk.
 template <bool IS_JOINT>
 struct PairAccess {
-  u32 distance;  // 1 if they are joint, which is an aligned piece of memory
+  u32 distance;  // 1 if they are joint: then they are one aligned piece of memory
 
   template <typename T>
   __device__ __forceinline__ Two<T> read(const T* from, bool has_odd) const {
@@ -107,7 +108,7 @@ struct PairAccess {
   }
 };
 
-/// The rows of a level that are odd along SIZE axes.
+/// The rows of a level that are odd along SIZE axes. IS_JOINT: the two values of a pair are next to each other in all arrays, and all rows are of whole pairs.
 template <u32 SIZE, bool IS_JOINT, typename Side>
 struct RowPass {
   const Side& side;
@@ -117,8 +118,11 @@ struct RowPass {
   const Extents extents;
   u32 stride[MAX_RANK];
   u32 pairs_in_row;
-  bool is_linear, is_small;
-  float reciprocal;  // of the pairs in a row
+  u32 rows;  // of the pass
+  bool is_linear;
+  bool is_small;        // so few pairs that their numbers are small
+  bool rows_are_short;  // the numbers of the pairs of ROWS_AT_ONCE rows are small
+  float reciprocal;     // of the pairs in a row
   typedef typename Side::Input Input;
   typedef typename Side::Code Code;
 
@@ -130,10 +134,29 @@ struct RowPass {
         extents(level_extents(shape, level)),
         pairs_in_row((extents.of[0] + 1) / 2),
         is_linear(side.kind & LINEAR_INTERPOLATION),
-        is_small(pairs_in_row < SMALL_NUMBERS / ROWS_AT_ONCE),
+        rows_are_short(pairs_in_row < SMALL_NUMBERS / ROWS_AT_ONCE),
         reciprocal(1.0f / float(pairs_in_row)) {
 #pragma unroll
     for (u32 axis = 0; axis < MAX_RANK; axis++) stride[axis] = shape.strides[axis] << level;
+    rows = 0;
+#pragma unroll
+    for (u32 k = 0; k < ROW_SET_COUNT<SIZE>; k++) {
+      u32 along[MAX_RANK];
+      rows_along(ROW_SETS<SIZE> >> 4 * k & (SETS - 1), along);
+      rows += along[1] * along[2] * along[3];
+    }
+    is_small = rows * pairs_in_row < SMALL_NUMBERS;
+  }
+
+  /// How many rows that are odd along the axes of a set there are along each axis but the first.
+  __device__ __forceinline__ void rows_along(u32 set, u32 (&rows)[MAX_RANK]) const {
+#pragma unroll
+    for (u32 axis = 1; axis < MAX_RANK; axis++) rows[axis] = set >> axis & 1 ? extents.of[axis] / 2 : (extents.of[axis] + 1) / 2;
+  }
+
+  /// A quotient of numbers that are at most that of all pairs of the pass.
+  __device__ __forceinline__ u32 divide(u32 dividend, u32 divisor) const {
+    return is_small ? quotient<true>(dividend, divisor) : dividend / divisor;
   }
 
   /// Finds the sets of rows. The first warp calls it.
@@ -147,11 +170,9 @@ struct RowPass {
     const bool is_set = lane < ROW_SET_COUNT<SIZE>;
     const u32 set = is_set ? ROW_SETS<SIZE> >> 4 * lane & (SETS - 1) : 0;
     u32 along[MAX_RANK];
-#pragma unroll
-    for (u32 axis = 1; axis < MAX_RANK; axis++) along[axis] = set >> axis & 1 ? extents.of[axis] / 2 : (extents.of[axis] + 1) / 2;
+    rows_along(set, along);
     const u32 count = is_set ? along[1] * along[2] * along[3] : 0, end = warp_prefix_sum(count);
     if (is_set) memory.sets[lane] = {set, end - count, along[1], along[2], memory.first_residuals[set], memory.first_residuals[set | 1]};
-    if (lane == WARP - 1) memory.rows = end;
     if (lane < 8) {
       const u32 weights = weights_of_neighbours(lane & 1, lane >> 1 & 1, lane >> 2 & 1, is_linear);
 #pragma unroll
@@ -169,8 +190,8 @@ struct RowPass {
     }
     const RowSet& in = memory.sets[found];
     const u32 of_set = number - in.first;
-    const u32 rest = of_set / in.second, second = of_set - rest * in.second;
-    const u32 fourth = shape.rank < MAX_RANK ? 0 : rest / in.third, third = rest - fourth * in.third;
+    const u32 rest = divide(of_set, in.second), second = of_set - rest * in.second;
+    const u32 fourth = shape.rank < MAX_RANK ? 0 : divide(rest, in.third), third = rest - fourth * in.third;
     const u32 at[MAX_RANK] = {0, 2 * second + (in.set >> 1 & 1), 2 * third + (in.set >> 2 & 1), 2 * fourth + (in.set >> 3 & 1)};
     row.index = dot(at, stride);
     row.even_residual = in.even_residuals + of_set * pairs_in_row;
@@ -192,16 +213,15 @@ struct RowPass {
 #pragma unroll
       for (u32 i = 0; i < 4; i++) to.weights[i] = i32(weight_of(weights, i));
     }
-    const u32 counted[3] = {counted_axes(in.set, with_c, side.kind), counted_axes(in.set | 1, with_c | 1, side.kind),
-                            counted_axes(in.set | 1, with_c, side.kind)};
-    row.axes = 0;
+    const auto packed = [&](u32 counted) {
+      u32 bits = (counted & 1) << CountedAxes::X | __popc(counted) << CountedAxes::COUNT;
 #pragma unroll
-    for (u32 i = 0; i < 3; i++) {
-      u32 bits = (counted[i] & 1) * COUNTED_X | __popc(counted[i]) << COUNT_SHIFT;
-#pragma unroll
-      for (u32 k = 0; k != SIZE; k++) bits |= (counted[i] >> axes[k] & 1) << k;
-      row.axes |= bits << COUNTED_BITS * i;
-    }
+      for (u32 k = 0; k != SIZE; k++) bits |= (counted >> axes[k] & 1) << k;
+      return bits;
+    };
+    row.counted = packed(counted_axes(in.set, with_c, side.kind)) << CountedAxes::BITS * AT_EVEN |
+                  packed(counted_axes(in.set | 1, with_c | 1, side.kind)) << CountedAxes::BITS * AT_ODD |
+                  packed(counted_axes(in.set | 1, with_c, side.kind)) << CountedAxes::BITS * AT_LAST_ODD;
   }
 
   /// A thread's pair, from even to odd x.
@@ -209,28 +229,29 @@ struct RowPass {
     PairPlace place;
     u32 x;  // of its first value
     bool is_own;
-    u32 odd_axes, odd_sum;  // of the value at odd x: which axes count, and sixteenths along those but x
-    i32 even;               // position
+    i32 even;              // position
+    CountedAxes odd_axes;  // of the value at odd x
+    u32 odd_sum;           // its prediction along these axes but x, in sixteenths
     Two<Input> input;
     Two<Code> output;
   };
 
-  /// The number of a pair among those of the prepared rows. PAIR has the pair's place in the block's shared memory.
-  __device__ __forceinline__ void code_even(u32 offset, bool is_inside, Pair& pair) const {
-    const u32 row_number = is_small ? u32((float(offset) + 0.5f) * reciprocal) : offset / pairs_in_row;
-    if (!is_inside) return;
+  /// Finds the position at even x, and what is known of the value at odd x. `offset`: number of the pair among those of the prepared rows.
+  __device__ __forceinline__ void code_even(u32 offset, Pair& pair) const {
+    const u32 row_number = rows_are_short ? u32((float(offset) + 0.5f) * reciprocal) : offset / pairs_in_row;
     const Row<SIZE>& row = memory.prepared[row_number];
-    const u32 in_row = offset - row_number * pairs_in_row, x = 2 * in_row, axes = row.axes;
+    const u32 in_row = offset - row_number * pairs_in_row, x = 2 * in_row;
     const bool has_odd = IS_JOINT || x + 1 < extents.of[0], has_c = x + 2 < extents.of[0];
     pair.x = x;
     pair.place = {row.index + x * stride[0], row.even_residual + in_row, row.odd_residual + in_row, has_odd};
-    pair.odd_axes = axes >> (has_c ? AT_ODD : AT_LAST_ODD);
+    pair.odd_axes = row.counted_axes(has_c ? AT_ODD : AT_LAST_ODD);
     const PairAccess<IS_JOINT> access = {stride[0]};
     pair.input = side.template inputs<(SIZE > 0)>(access, pair.place);
     const i32* known = side.positions;
     if constexpr (SIZE == 0) {
       pair.even = known[pair.place.index];
     } else {
+      const CountedAxes even_axes = row.counted_axes(AT_EVEN);
       u32 even_sum = 0;
 #pragma unroll
       for (u32 k = 0; k < SIZE; k++) {
@@ -242,26 +263,26 @@ struct RowPass {
           sum.even += u32(along.weights[i]) * u32(neighbour.even);
           sum.odd += u32(along.weights[i]) * u32(neighbour.odd);
         }
-        if (axes >> k & 1) even_sum += sum.even;
-        if (pair.odd_axes >> k & 1) pair.odd_sum += sum.odd;
+        if (even_axes.has(k)) even_sum += sum.even;
+        if (pair.odd_axes.has(k)) pair.odd_sum += sum.odd;
       }
-      pair.even = side.code(pair.input.even, pair.place.index, mean_prediction<SIZE>(even_sum, axes >> COUNT_SHIFT & 7), pair.is_own, pair.output.even);
+      pair.even = side.code(pair.input.even, pair.place.index, mean_prediction<SIZE>(even_sum, even_axes.count()), pair.is_own, pair.output.even);
     }
   }
 
-  /// `b`: where the pair's position at even x is in shared memory.
+  /// Codes the value at odd x, and writes the pair. `b`: the pair's position at even x in shared memory, with the neighbours' around it.
   __device__ __forceinline__ void code_odd(Pair& pair, const i32* b, bool is_last) const {
     const PairAccess<IS_JOINT> access = {stride[0]};
     i32 odd = 0;
     if (pair.place.has_odd) {
       const bool has_a = pair.x > 0, has_c = pair.x + 2 < extents.of[0], has_d = pair.x + 4 < extents.of[0];
       u32 sum = pair.odd_sum;
-      if (pair.odd_axes & COUNTED_X) {
+      if (pair.odd_axes.has(CountedAxes::X)) {
         const XWeights weights = memory.x_weights[u32(has_a) | u32(has_c) << 1 | u32(has_d) << 2];
         sum += u32(weights.of[0]) * u32(b[has_a ? -1 : 0]) + u32(weights.of[1]) * u32(b[0]) + u32(weights.of[2]) * u32(b[has_c ? 1 : 0]) +
                u32(weights.of[3]) * u32(b[has_d ? 2 : 0]);
       }
-      odd = side.code(pair.input.odd, pair.place.index + stride[0], mean_prediction<SIZE + 1>(sum, pair.odd_axes >> COUNT_SHIFT & 7), true, pair.output.odd);
+      odd = side.code(pair.input.odd, pair.place.index + stride[0], mean_prediction<SIZE + 1>(sum, pair.odd_axes.count()), true, pair.output.odd);
     }
     const Two<i32> positions = {pair.even, odd};
     side.template write<(SIZE > 0)>(access, pair.place, positions, pair.output);
@@ -273,45 +294,41 @@ struct RowPass {
     }
   }
 
+  /// The part of a block of threads: consecutive pairs, as many for each block.
   __device__ __forceinline__ void run() const {
     if (warp_id() == 0) make_sets();
-    __syncthreads();
-    const bool fits = PAIRS_AT_ONCE % pairs_in_row == 0, fits_warp = WARP % pairs_in_row == 0;
-    const u32 before = fits ? 0 : PAIRS_BEFORE, own = fits ? PAIRS_AT_ONCE : PAIRS_AT_ONCE - PAIRS_BEFORE - PAIRS_BEHIND;
+    const bool is_power_of_2 = (pairs_in_row & (pairs_in_row - 1)) == 0;
+    const bool fits = is_power_of_2 && pairs_in_row <= THREADS, fits_warp = is_power_of_2 && pairs_in_row <= WARP;
+    const u32 before = fits ? 0 : PAIRS_BEFORE, own = fits ? THREADS : THREADS - PAIRS_BEFORE - PAIRS_BEHIND;
     // Nothing is predicted from the positions of the last pass, so they are not stored.
     const bool is_last = level == 0 && SIZE + 1 == shape.rank;
-    const u32 all = memory.rows * pairs_in_row, each = ceil_div(ceil_div(all, own), gridDim.x) * own;
-    const u32 begin = blockIdx.x * each, end = min(all, begin + each);
+    const u32 all = rows * pairs_in_row, tiles = fits ? ceil_div(all, THREADS) : ceil_div(all, THREADS - PAIRS_BEFORE - PAIRS_BEHIND);
+    const u32 each = divide(tiles + gridDim.x - 1, gridDim.x) * own, begin = blockIdx.x * each, end = min(all, begin + each);
     u32 turn = 0;
+    // A batch has the pairs of the rows that are prepared at a time.
     for (u32 batch = begin, batch_end; batch < end; batch = batch_end) {
-      const u32 first_row = batch / pairs_in_row, rows = min(ROWS_AT_ONCE, memory.rows - first_row);
-      const u32 first_pair = first_row * pairs_in_row, pairs = rows * pairs_in_row;
+      const u32 first_row = divide(batch, pairs_in_row), batch_rows = min(ROWS_AT_ONCE, rows - first_row);
+      const u32 first_pair = first_row * pairs_in_row, pairs = batch_rows * pairs_in_row;
       batch_end = min(end, first_pair + pairs);
-      // Other threads may still read the rows prepared before.
+      // The sets of rows are made, and rows prepared before are no longer read.
       __syncthreads();
-      if (threadIdx.x < rows) prepare(first_row + threadIdx.x, memory.prepared[threadIdx.x]);
+      if (threadIdx.x < batch_rows) prepare(first_row + threadIdx.x, memory.prepared[threadIdx.x]);
       __syncthreads();
       for (u32 first = batch; first < batch_end; first += own, turn ^= 1) {
-        i32* evens = memory.evens[turn];
-        Pair mine[PAIRS_PER_THREAD];
-#pragma unroll
-        for (u32 k = 0; k < PAIRS_PER_THREAD; k++) {
-          const u32 slot = k * ROW_THREADS + threadIdx.x, number = first + slot - before, offset = number - first_pair;
-          mine[k].is_own = slot - before < own && number < batch_end;
-          mine[k].odd_sum = 0;
-          mine[k].even = 0;
-          code_even(offset, offset < pairs, mine[k]);
-          evens[slot] = mine[k].even;
-        }
+        const u32 number = first + threadIdx.x - before, offset = number - first_pair;
+        Pair pair;
+        pair.is_own = threadIdx.x - before < own && number < batch_end;
+        pair.odd_sum = 0;
+        pair.even = 0;
+        if (offset < pairs) code_even(offset, pair);
+        i32* even = memory.evens[turn] + threadIdx.x;
+        *even = pair.even;
         if (fits_warp) {
           __syncwarp();
         } else {
           __syncthreads();
         }
-#pragma unroll
-        for (u32 k = 0; k < PAIRS_PER_THREAD; k++) {
-          if (mine[k].is_own) code_odd(mine[k], evens + k * ROW_THREADS + threadIdx.x, is_last);
-        }
+        if (pair.is_own) code_odd(pair, even, is_last);
       }
     }
   }
@@ -356,15 +373,15 @@ __device__ __forceinline__ void restore_pass(const DecodeJob& job, u32 level, u3
   if (!side.nothing_to_do()) fine_pass(side, job.shape, level, size);
 }
 
-extern "C" __global__ void __launch_bounds__(ROW_THREADS) interpolate_pass_f32(const __grid_constant__ EncodeJob job, u32 level, u32 size) {
+extern "C" __global__ void __launch_bounds__(THREADS, PASS_BLOCKS) interpolate_pass_f32(const __grid_constant__ EncodeJob job, u32 level, u32 size) {
   interpolate_pass<float>(job, level, size);
 }
-extern "C" __global__ void __launch_bounds__(ROW_THREADS) interpolate_pass_f64(const __grid_constant__ EncodeJob job, u32 level, u32 size) {
+extern "C" __global__ void __launch_bounds__(THREADS, PASS_BLOCKS) interpolate_pass_f64(const __grid_constant__ EncodeJob job, u32 level, u32 size) {
   interpolate_pass<double>(job, level, size);
 }
-extern "C" __global__ void __launch_bounds__(ROW_THREADS) restore_pass_f32(const __grid_constant__ DecodeJob job, u32 level, u32 size) {
+extern "C" __global__ void __launch_bounds__(THREADS, PASS_BLOCKS) restore_pass_f32(const __grid_constant__ DecodeJob job, u32 level, u32 size) {
   restore_pass<float>(job, level, size);
 }
-extern "C" __global__ void __launch_bounds__(ROW_THREADS) restore_pass_f64(const __grid_constant__ DecodeJob job, u32 level, u32 size) {
+extern "C" __global__ void __launch_bounds__(THREADS, PASS_BLOCKS) restore_pass_f64(const __grid_constant__ DecodeJob job, u32 level, u32 size) {
   restore_pass<double>(job, level, size);
 }

@@ -5,10 +5,7 @@
 // takes a pass for each number of axes, and all values of a pass are independent. Restored values are kept as positions on the fine grid. Positions are in
 // the order of the chunk, residuals in that of the parity classes.
 //
-//   coarse levels: one block of threads, positions in shared memory      fine levels: a launch for each pass; each thread takes some of its values
-//
-// Tried: one block of threads does all passes of a level on a tile and what lies around it. A chunk of 64^3 took 3 and 6 % less time to encode
-// and to decode, one of 256^3 about twice as much.
+// Here are the coarse levels, which one block of threads does with positions in shared memory. Fine levels are in fine_levels.cuh: a launch for each pass.
 //
 // Encoding reads values and writes residuals; decoding reads residuals and writes values. Both compute equal positions.
 #pragma once
@@ -84,8 +81,8 @@ struct LevelPoint {
   u32 set;
 };
 
-/// Coordinates, in its level, of the value with this number. The value is odd along SIZE axes.
-template <u32 SIZE, bool SMALL>
+/// Coordinates, in its level, of the value with this number, which is small. The value is odd along SIZE axes.
+template <u32 SIZE>
 __device__ __forceinline__ LevelPoint find_point(const Classes& classes, u32 rank, u32 number) {
   u32 found = FIRST_SET<SIZE>;
 #pragma unroll
@@ -99,7 +96,7 @@ __device__ __forceinline__ LevelPoint find_point(const Classes& classes, u32 ran
   for (u32 axis = 0; axis + 1 < MAX_RANK; axis++) {
     // With fewer than four axes `rest` is now the coordinate along the third axis.
     if (axis + 2 == MAX_RANK && rank < MAX_RANK) break;
-    const u32 next_rest = quotient<SMALL>(rest, in.extents[axis]);
+    const u32 next_rest = quotient<true>(rest, in.extents[axis]);
     at[axis] = rest - next_rest * in.extents[axis];
     rest = next_rest;
   }
@@ -134,6 +131,13 @@ __device__ __forceinline__ u32 weights_of_neighbours(bool has_a, bool has_c, boo
                  : weights_of(0, 16, 0, 0);
 }
 
+/// The axes that count for a value that is odd along the axes of a set, of which it has a neighbour c along those of `with_c`: rough axes only if it is odd
+/// along no others, and axes without c only if there are no others.
+__device__ __forceinline__ u32 counted_axes(u32 set, u32 with_c, u32 kind) {
+  const u32 smooth = set & ~kind, used = smooth ? smooth : set;
+  return used & with_c ? used & with_c : used;
+}
+
 /// The weight of neighbour `i`, in sixteenths.
 __device__ __forceinline__ u32 weight_of(u32 weights, u32 i) { return u32(i32(weights << (24 - 8 * i)) >> 24); }
 
@@ -159,15 +163,11 @@ struct Stencil {
   Stencil() = default;
   /// For the value at `point`. `index` is that of its position in an array of positions. `stride` has the distances, in that array, of neighbouring values
   /// of the level. `kind` is the predictor's byte of the plane.
-  __device__ __forceinline__ Stencil(const Extents& extents, const u32 (&stride)[MAX_RANK], const LevelPoint& point, u32 index, u32 kind) : axis_count(0) {
-    // Rough axes count if the value is odd along no other ones.
-    const u32 smooth = point.set & ~kind;
-    const u32 used_axes = smooth ? smooth : point.set;
-    bool is_used[SIZE], is_used_with_c[SIZE];
-    u32 left = point.set;
+  __device__ __forceinline__ Stencil(const Extents& extents, const u32 (&stride)[MAX_RANK], const LevelPoint& point, u32 index, u32 kind) {
+    u32 with_c = 0, axes[SIZE], left = point.set;
 #pragma unroll
     for (u32 k = 0; k < SIZE; k++) {
-      const u32 axis = __ffs(left) - 1;
+      const u32 axis = axes[k] = __ffs(left) - 1;
       left &= left - 1;
       const u32 at = component(point.at, axis), extent = component(extents.of, axis), stride_along = component(stride, axis);
       const bool has_a = at >= 3, has_c = at + 1 < extent, has_d = at + 3 < extent;
@@ -177,16 +177,14 @@ struct Stencil {
       neighbours[k][2] = has_c ? index + stride_along : index - stride_along;
       neighbours[k][3] = has_d ? index + 3 * stride_along : index - stride_along;
       weights[k] = weights_of_neighbours(has_a, has_c, has_d, kind & LINEAR_INTERPOLATION);
-      is_used[k] = used_axes >> axis & 1;
-      is_used_with_c[k] = is_used[k] && has_c;
-      axis_count += is_used_with_c[k];
+      with_c |= u32(has_c) << axis;
     }
-    // Axes without a neighbour c count only if no axis has one.
+    const u32 counted = counted_axes(point.set, with_c, kind);
+    axis_count = __popc(counted);
 #pragma unroll
     for (u32 k = 0; k < SIZE; k++) {
-      if (!(axis_count > 0 ? is_used_with_c[k] : is_used[k])) weights[k] = 0;
+      if (!(counted >> axes[k] & 1)) weights[k] = 0;
     }
-    if (axis_count == 0) axis_count = __popc(used_axes);
   }
 
   template <typename Positions>
@@ -404,7 +402,7 @@ struct CoarseValue {
 
   CoarseValue() = default;
   __device__ __forceinline__ CoarseValue(const CoarseLevel& level, const Shape& shape, u32 number)
-      : CoarseValue(level, shape, number, find_point<SIZE, true>(level.classes, shape.rank, number)) {}
+      : CoarseValue(level, shape, number, find_point<SIZE>(level.classes, shape.rank, number)) {}
   __device__ __forceinline__ CoarseValue(const CoarseLevel& level, const Shape& shape, u32 number, const LevelPoint& point)
       : index(dot(point.at, level.stride)),
         chunk_index(dot(point.at, shape.strides) << level.number),

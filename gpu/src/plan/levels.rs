@@ -4,7 +4,7 @@ use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr};
 
 use super::sizes::Sizes;
 use crate::error::Result;
-use crate::job::{COARSE_THREADS, COARSE_VALUES, MAX_RANK, Shape, THREADS};
+use crate::job::{COARSE_THREADS, COARSE_VALUES, MAX_RANK, PASS_BLOCKS, Shape, THREADS};
 use crate::launch::launch;
 
 /// Most levels: extents have 32 bits.
@@ -75,7 +75,7 @@ pub(super) fn interpolate<J: DeviceRepr>(
     launch(stream, coarse, (1, sizes.chunks as u32, 1), COARSE_THREADS, job, &levels.coarse())?;
     observe("2' coarse levels")?;
     for (numbers, pairs) in levels.passes() {
-        let grid = sizes.grid(multiprocessors, 8, pairs.div_ceil(THREADS as usize));
+        let grid = sizes.grid(multiprocessors, PASS_BLOCKS, pairs.div_ceil(THREADS as usize));
         launch(stream, pass, grid, THREADS, job, &numbers)?;
         observe("2' fine levels")?;
     }
