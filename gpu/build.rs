@@ -173,6 +173,9 @@ fn constants() -> String {
         ("FAST_DOUBT_SHARE", f64::from(fast_f32::MAX_RELATIVE_ERROR)),
         ("FAST_STANDING", f64::from(fast_f32::POSITION_TOLERANCE)),
         ("FAST_OUT_OF_REACH", f64::from(fast_f32::MIN_STEPS_OUT_OF_REACH)),
+        ("FAST_STEPS_IN_REACH", f64::from(fast_f32::MAX_STEPS_IN_REACH)),
+        ("FAST_MAX_DISTANCE", f64::from(fast_f32::MAX_DISTANCE)),
+        ("FAST_TIE_MARGIN", f64::from(fast_f32::TIE_MARGIN)),
         ("SPACINGS_PER_STEP", positions::SPACINGS_PER_STEP),
     ];
     let reals = reals.into_iter().map(|(name, value)| (name.to_owned(), value));

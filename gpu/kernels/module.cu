@@ -10,6 +10,7 @@
 #include "entropy/bitshuffle.cuh"
 #include "stream/plane.cuh"
 #include "stream/checksum.cuh"
+#include "predict/fine_levels.cuh"
 #include "predict/interpolation.cuh"
 #include "quantize/grid.cuh"
 #include "stream/transfer.cuh"

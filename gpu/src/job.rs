@@ -80,6 +80,8 @@ shared_constants! {
     pub const COARSE_VALUES: usize = 4096;
     /// Threads of a block that interpolates coarse levels.
     pub const COARSE_THREADS: u32 = 512;
+    /// Blocks of a pass over a fine level that a multiprocessor holds at a time, which is all that it gets.
+    pub const PASS_BLOCKS: u32 = 4;
     /// Threads of a block that measures tiles.
     pub const TILE_THREADS: u32 = 128;
     /// Interpolated tiles that a block takes at once.

@@ -372,6 +372,41 @@ fn large_chunks() {
     report.finish("large chunks");
 }
 
+/// Interpolation of levels that do not fit into one block of threads: rows shorter and longer than a block, of even and odd extents, that are odd along up to
+/// three other axes.
+#[test]
+fn interpolated_rows_of_any_length() {
+    let Some(device) = gpu() else { return };
+    let (mut cpu, mut report) = (Workspace::default(), Report::default());
+    let shapes: [&[u64]; 13] = [
+        &[9_001],
+        &[16_384],
+        &[5_000, 1],
+        &[5_000, 2],
+        &[70, 129],
+        &[33, 256],
+        &[9, 1_027],
+        &[21, 23, 25],
+        &[17, 18, 20],
+        &[16, 32, 64],
+        &[3, 5, 700],
+        &[9, 10, 11, 13],
+        &[6, 3, 5, 128],
+    ];
+    let kinds = [(0b0000, false), (0b0001, false), (0b0110, true), (0b1011, false), (0b0101, true)];
+    for (dims, scalar) in shapes.into_iter().flat_map(|dims| [Scalar::F32, Scalar::F64].map(|scalar| (dims, scalar))) {
+        for (at, (rough, linear)) in kinds.into_iter().enumerate() {
+            let layout = layout(scalar, ORDERS[at % ORDERS.len()], dims);
+            let content = [Content::Smooth, Content::Noise][at % 2];
+            let chunk = chunk(&values(content, layout.shape.elements() as usize, at as u64), &layout, at as u64);
+            let predictor = PredictorPolicy::Interpolation(InterpolationKind::new(rough, linear));
+            let config = Config { predictor, ..config(1e-2, CodebookPolicy::Auto, None) };
+            report.compare(device, &mut cpu, &format!("{content:?} {dims:?} {scalar:?} {predictor:?}"), &chunk, &layout, &config);
+        }
+    }
+    report.finish("interpolated rows");
+}
+
 /// Long runs of exceptions over rows and segments: the code of a gap comes from far away.
 #[test]
 fn gaps_of_all_lengths() {

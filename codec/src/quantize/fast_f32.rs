@@ -27,12 +27,12 @@ pub const POSITION_TOLERANCE: f32 = 1e-3;
 /// Magnitude, in steps, from which on a value is certain to be out of the fine grid's reach.
 pub const MIN_STEPS_OUT_OF_REACH: f32 = 513.0;
 /// Magnitude, in steps, up to which a value and every position within a step of it are certain to be in the fine grid's reach.
-const MAX_STEPS_IN_REACH: f32 = 509.0;
+pub const MAX_STEPS_IN_REACH: f32 = 509.0;
 /// Distance from the prediction, in steps, above which no residual is accepted. For distances up to it and values up to [`MAX_STEPS_IN_REACH`], these errors
 /// are together less than [`TIE_MARGIN`]: 2^-14 steps of the value's product, 2^-13 and 2^-14 of the two differences, 2^-15 of the restored value.
-const MAX_DISTANCE: f32 = 2048.0;
+pub const MAX_DISTANCE: f32 = 2048.0;
 /// Distance from a tie, in steps, below which a residual is not certain.
-const TIE_MARGIN: f32 = 5e-4;
+pub const TIE_MARGIN: f32 = 5e-4;
 
 /// The inverse step of a grid, in binary32.
 #[derive(Debug, Clone, Copy)]

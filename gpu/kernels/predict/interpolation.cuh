@@ -5,10 +5,7 @@
 // takes a pass for each number of axes, and all values of a pass are independent. Restored values are kept as positions on the fine grid. Positions are in
 // the order of the chunk, residuals in that of the parity classes.
 //
-//   coarse levels: one block of threads, positions in shared memory      fine levels: a launch for each pass; each thread takes some of its values
-//
-// Tried: one block of threads does all passes of a level on a tile and what lies around it. A chunk of 64^3 took 3 and 6 % less time to encode
-// and to decode, one of 256^3 about twice as much.
+// Here are the coarse levels, which one block of threads does with positions in shared memory. Fine levels are in fine_levels.cuh: a launch for each pass.
 //
 // Encoding reads values and writes residuals; decoding reads residuals and writes values. Both compute equal positions.
 #pragma once
@@ -84,8 +81,8 @@ struct LevelPoint {
   u32 set;
 };
 
-/// Coordinates, in its level, of the value with this number. The value is odd along SIZE axes.
-template <u32 SIZE, bool SMALL>
+/// Coordinates, in its level, of the value with this number, which is small. The value is odd along SIZE axes.
+template <u32 SIZE>
 __device__ __forceinline__ LevelPoint find_point(const Classes& classes, u32 rank, u32 number) {
   u32 found = FIRST_SET<SIZE>;
 #pragma unroll
@@ -99,7 +96,7 @@ __device__ __forceinline__ LevelPoint find_point(const Classes& classes, u32 ran
   for (u32 axis = 0; axis + 1 < MAX_RANK; axis++) {
     // With fewer than four axes `rest` is now the coordinate along the third axis.
     if (axis + 2 == MAX_RANK && rank < MAX_RANK) break;
-    const u32 next_rest = quotient<SMALL>(rest, in.extents[axis]);
+    const u32 next_rest = quotient<true>(rest, in.extents[axis]);
     at[axis] = rest - next_rest * in.extents[axis];
     rest = next_rest;
   }
@@ -123,6 +120,22 @@ __device__ __forceinline__ u32 component(const u32 (&of)[MAX_RANK], u32 axis) {
 /// Weights of the neighbours a, b, c and d of FORMAT.md §6.2, at distances -3, -1, +1 and +3 along an axis: in sixteenths, a byte each.
 __device__ __forceinline__ constexpr u32 weights_of(i32 a, i32 b, i32 c, i32 d) {
   return (u32(a) & 255) | (u32(b) & 255) << 8 | (u32(c) & 255) << 16 | u32(d) << 24;
+}
+
+/// Weights along an axis, by which neighbours there are beside b. Those that do not exist have weight 0.
+__device__ __forceinline__ u32 weights_of_neighbours(bool has_a, bool has_c, bool has_d, bool is_linear) {
+  return is_linear ? (has_c ? weights_of(0, 8, 8, 0) : weights_of(0, 16, 0, 0))
+         : has_d ? (has_a ? weights_of(-1, 9, 9, -1) : weights_of(0, 6, 12, -2))
+         : has_c ? (has_a ? weights_of(-2, 12, 6, 0) : weights_of(0, 8, 8, 0))
+         : has_a ? weights_of(-8, 24, 0, 0)
+                 : weights_of(0, 16, 0, 0);
+}
+
+/// The axes that count for a value that is odd along the axes of a set, of which it has a neighbour c along those of `with_c`: rough axes only if it is odd
+/// along no others, and axes without c only if there are no others.
+__device__ __forceinline__ u32 counted_axes(u32 set, u32 with_c, u32 kind) {
+  const u32 smooth = set & ~kind, used = smooth ? smooth : set;
+  return used & with_c ? used & with_c : used;
 }
 
 /// The weight of neighbour `i`, in sixteenths.
@@ -150,16 +163,11 @@ struct Stencil {
   Stencil() = default;
   /// For the value at `point`. `index` is that of its position in an array of positions. `stride` has the distances, in that array, of neighbouring values
   /// of the level. `kind` is the predictor's byte of the plane.
-  __device__ __forceinline__ Stencil(const Extents& extents, const u32 (&stride)[MAX_RANK], const LevelPoint& point, u32 index, u32 kind) : axis_count(0) {
-    // Rough axes count if the value is odd along no other ones.
-    const u32 smooth = point.set & ~kind;
-    const u32 used_axes = smooth ? smooth : point.set;
-    const bool is_linear = kind & LINEAR_INTERPOLATION;
-    bool is_used[SIZE], is_used_with_c[SIZE];
-    u32 left = point.set;
+  __device__ __forceinline__ Stencil(const Extents& extents, const u32 (&stride)[MAX_RANK], const LevelPoint& point, u32 index, u32 kind) {
+    u32 with_c = 0, axes[SIZE], left = point.set;
 #pragma unroll
     for (u32 k = 0; k < SIZE; k++) {
-      const u32 axis = __ffs(left) - 1;
+      const u32 axis = axes[k] = __ffs(left) - 1;
       left &= left - 1;
       const u32 at = component(point.at, axis), extent = component(extents.of, axis), stride_along = component(stride, axis);
       const bool has_a = at >= 3, has_c = at + 1 < extent, has_d = at + 3 < extent;
@@ -168,21 +176,15 @@ struct Stencil {
       neighbours[k][0] = has_a ? index - 3 * stride_along : index - stride_along;
       neighbours[k][2] = has_c ? index + stride_along : index - stride_along;
       neighbours[k][3] = has_d ? index + 3 * stride_along : index - stride_along;
-      weights[k] = is_linear ? (has_c ? weights_of(0, 8, 8, 0) : weights_of(0, 16, 0, 0))
-                   : has_d ? (has_a ? weights_of(-1, 9, 9, -1) : weights_of(0, 6, 12, -2))
-                   : has_c ? (has_a ? weights_of(-2, 12, 6, 0) : weights_of(0, 8, 8, 0))
-                   : has_a ? weights_of(-8, 24, 0, 0)
-                           : weights_of(0, 16, 0, 0);
-      is_used[k] = used_axes >> axis & 1;
-      is_used_with_c[k] = is_used[k] && has_c;
-      axis_count += is_used_with_c[k];
+      weights[k] = weights_of_neighbours(has_a, has_c, has_d, kind & LINEAR_INTERPOLATION);
+      with_c |= u32(has_c) << axis;
     }
-    // Axes without a neighbour c count only if no axis has one.
+    const u32 counted = counted_axes(point.set, with_c, kind);
+    axis_count = __popc(counted);
 #pragma unroll
     for (u32 k = 0; k < SIZE; k++) {
-      if (!(axis_count > 0 ? is_used_with_c[k] : is_used[k])) weights[k] = 0;
+      if (!(counted >> axes[k] & 1)) weights[k] = 0;
     }
-    if (axis_count == 0) axis_count = __popc(used_axes);
   }
 
   template <typename Positions>
@@ -195,6 +197,18 @@ struct Stencil {
     }
     return mean_prediction<SIZE>(sum, axis_count);
   }
+};
+
+/// Two neighbours of a row, at even and at odd x, or what belongs to them.
+template <typename T>
+struct alignas(2 * sizeof(T)) Two {
+  T even, odd;
+};
+
+/// Indices of a pair: of its first value in the chunk, and of its residuals.
+struct PairPlace {
+  u32 index, even_residual, odd_residual;
+  bool has_odd;  // the last pair of a row may have one value
 };
 
 /// Values of a chunk that one block of threads interpolates, in shared memory. A value's position overwrites the value.
@@ -213,46 +227,81 @@ template <typename V>
 struct EncodeSide {
   typedef typename ValueType<V>::Code Code;
   typedef EncodeRoom<V> Room;
+  typedef V Input;
   static constexpr u32 BLOCK_THREADS = COARSE_THREADS;
   const EncodeJob& job;
-  const EncodeParameters& parameters;
   const u8* chunk;
   Code* residuals;
   i32* positions;
   u32 kind;  // the predictor's byte
+  bool is_big_endian;
   FineGrid fine;
+  FastF32 fast;
+  double bound;
+  u64 fill_bits;
   bool has_fill;
 
-  __device__ __forceinline__ explicit EncodeSide(const EncodeJob& job)
+  __device__ __forceinline__ explicit EncodeSide(const EncodeJob& job) : EncodeSide(job, job.parameters[blockIdx.y]) {}
+  __device__ __forceinline__ EncodeSide(const EncodeJob& job, const EncodeParameters& parameters)
       : job(job),
-        parameters(job.parameters[blockIdx.y]),
         chunk(chunk_values(job)),
         residuals(static_cast<Code*>(job.codes) + u64(blockIdx.y) * job.shape.elements),
         positions(job.positions + u64(blockIdx.y) * job.shape.elements),
         kind(parameters.predictor),
-        fine(make_fine_grid<V>(parameters.step, parameters.inverse_step)) {
+        is_big_endian(parameters.big_endian),
+        fine(make_fine_grid<V>(parameters.step, parameters.inverse_step)),
+        bound(parameters.bound),
+        fill_bits(parameters.fill_bits) {
     // Whether the fill value is masked follows from the grid of differences (FORMAT.md §5.1).
-    has_fill = make_grid<V>(parameters, 0).has_fill;
+    const Grid grid = make_grid<V>(parameters, 0);
+    has_fill = grid.has_fill;
+    fast = grid.fast;
   }
 
   __device__ __forceinline__ bool nothing_to_do() const { return is_constant(job, job.states[blockIdx.y]); }
-  __device__ __forceinline__ V input(u32 index, u32) const { return ValueType<V>::from_bits(read_bits<V>(chunk, index, parameters.big_endian)); }
+  __device__ __forceinline__ V input(u32 index, u32) const { return ValueType<V>::from_bits(read_bits<V>(chunk, index, is_big_endian)); }
 
   /// Loads value `number` of the coarse level, which the chunk has at `index`.
   __device__ __forceinline__ void load(Room& room, u32 number, u32 index) const {
-    room.slots[number] = read_bits<V>(chunk, index, parameters.big_endian);
+    room.slots[number] = read_bits<V>(chunk, index, is_big_endian);
   }
 
-  /// Encodes the value at `index` and returns its position. `residual_index` is in the order of coding.
-  __device__ __forceinline__ i32 code_value(V value, u32 index, u32 residual_index, i32 prediction) const {
+  /// Encodes the value at `index` and returns its position. An exception is noted only if `is_own`.
+  __device__ __forceinline__ i32 code(V value, u32 index, i32 prediction, bool is_own, Code& output) const {
     i32 residual = 0, position = prediction;
-    const bool filled = has_fill && u64(ValueType<V>::to_bits(value)) == parameters.fill_bits;
-    if (filled || !encode_position(value, parameters.bound, fine, prediction, residual, position)) {
+    const bool filled = has_fill && u64(ValueType<V>::to_bits(value)) == fill_bits;
+    if constexpr (IS_BINARY32<V>) {
+      if (!filled && fast.encode(value, prediction, residual, position)) {
+        output = residual;
+        return position;
+      }
+    }
+    if ((filled || !encode_position(value, bound, fine, prediction, residual, position)) && is_own) {
       // The mask is 0 where a job begins. Its bits may be set in any order.
       atomicOr(&job.mask[(u64(blockIdx.y) * job.segments + index / SEGMENT) * MASK_WORDS + index % SEGMENT / 32], 1u << (index % 32));
     }
-    residuals[residual_index] = Code(residual);
+    output = Code(residual);
     return position;
+  }
+  /// Encodes the value at `index` and returns its position. `residual_index` is in the order of coding.
+  __device__ __forceinline__ i32 code_value(V value, u32 index, u32 residual_index, i32 prediction) const {
+    return code(value, index, prediction, true, residuals[residual_index]);
+  }
+
+  __device__ __forceinline__ bool values_are_aligned() const { return u64(chunk) % (2 * sizeof(V)) == 0; }
+  /// The values of a pair.
+  template <bool HAS_EVEN, typename Access>
+  __device__ __forceinline__ Two<V> inputs(const Access& access, const PairPlace& at) const {
+    typedef typename ValueType<V>::Stored Stored;
+    const Two<Stored> two = access.read(reinterpret_cast<const Stored*>(chunk) + at.index, at.has_odd);
+    const auto value = [&](Stored bits) { return ValueType<V>::from_bits(is_big_endian ? ValueType<V>::swap(bits) : bits); };
+    return {value(two.even), value(two.odd)};
+  }
+  /// Writes the residuals of a pair.
+  template <bool HAS_EVEN, typename Access>
+  __device__ __forceinline__ void write(const Access&, const PairPlace& at, const Two<i32>&, const Two<Code>& output) const {
+    if (HAS_EVEN) residuals[at.even_residual] = output.even;
+    if (at.has_odd) residuals[at.odd_residual] = output.odd;
   }
 };
 
@@ -270,37 +319,63 @@ struct DecodeRoom {
 template <typename V>
 struct DecodeSide {
   typedef typename ValueType<V>::Code Code;
+  typedef typename ValueType<V>::Bits Bits;
   typedef DecodeRoom Room;
+  typedef Code Input;
   static constexpr u32 BLOCK_THREADS = COARSE_THREADS;
   const DecodeJob& job;
-  const DecodeParameters& parameters;
   const Code* residuals;
   i32* positions;
   u8* output;
   u32 kind;  // the predictor's byte
+  bool is_big_endian;
+  /// Values are written at the finest level, which has all of them: those of coarser levels are restored again from their positions, and go out beside their
+  /// neighbours.
+  bool writes_values;
   FineGrid fine;
 
-  __device__ __forceinline__ explicit DecodeSide(const DecodeJob& job)
+  __device__ __forceinline__ DecodeSide(const DecodeJob& job, u32 level)
+      : DecodeSide(job, *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride), level) {}
+  __device__ __forceinline__ DecodeSide(const DecodeJob& job, const DecodeParameters& parameters, u32 level)
       : job(job),
-        parameters(*reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride)),
         residuals(plane_values<Code>(job, CODES)),
         positions(job.positions + u64(blockIdx.y) * job.shape.elements),
         output(chunk_output(job)),
         kind(job.states[blockIdx.y].planes[CODES].predictor),
+        is_big_endian(parameters.big_endian),
+        writes_values(level == 0),
         // Decoding does not use 1 / step.
         fine(make_fine_grid<V>(parameters.step, 0.0)) {}
 
   __device__ __forceinline__ bool nothing_to_do() const { return job.states[blockIdx.y].error != 0; }
+  __device__ __forceinline__ Bits bits_of(i32 position) const {
+    const Bits bits = ValueType<V>::to_bits(fine.restore<V>(position));
+    return is_big_endian ? ValueType<V>::swap(bits) : bits;
+  }
   __device__ __forceinline__ i32 input(u32, u32 residual_index) const { return i32(residuals[residual_index]); }
 
   /// Loads residual `number`.
   __device__ __forceinline__ void load(Room& room, u32 number, u32) const { room.residuals[number] = i32(residuals[number]); }
 
+  /// The position of a value.
+  __device__ __forceinline__ i32 code(Code residual, u32, i32 prediction, bool, Code&) const { return position_of(prediction, i32(residual)); }
   /// Restores the value at `index` from its residual and returns its position.
   __device__ __forceinline__ i32 code_value(i32 residual, u32 index, u32, i32 prediction) const {
     const i32 position = position_of(prediction, residual);
-    write_bits<V>(output, index, parameters.big_endian != 0, ValueType<V>::to_bits(fine.restore<V>(position)));
+    if (writes_values) reinterpret_cast<Bits*>(output)[index] = bits_of(position);
     return position;
+  }
+
+  __device__ __forceinline__ bool values_are_aligned() const { return u64(output) % (2 * sizeof(V)) == 0; }
+  /// The residuals of a pair.
+  template <bool HAS_EVEN, typename Access>
+  __device__ __forceinline__ Two<Code> inputs(const Access&, const PairPlace& at) const {
+    return {HAS_EVEN ? residuals[at.even_residual] : Code(0), at.has_odd ? residuals[at.odd_residual] : Code(0)};
+  }
+  /// Writes the values of a pair.
+  template <bool HAS_EVEN, typename Access>
+  __device__ __forceinline__ void write(const Access& access, const PairPlace& at, const Two<i32>& positions, const Two<Code>&) const {
+    if (writes_values) access.write(reinterpret_cast<Bits*>(output) + at.index, at.has_odd, Two<Bits>{bits_of(positions.even), bits_of(positions.odd)});
   }
 };
 
@@ -327,7 +402,7 @@ struct CoarseValue {
 
   CoarseValue() = default;
   __device__ __forceinline__ CoarseValue(const CoarseLevel& level, const Shape& shape, u32 number)
-      : CoarseValue(level, shape, number, find_point<SIZE, true>(level.classes, shape.rank, number)) {}
+      : CoarseValue(level, shape, number, find_point<SIZE>(level.classes, shape.rank, number)) {}
   __device__ __forceinline__ CoarseValue(const CoarseLevel& level, const Shape& shape, u32 number, const LevelPoint& point)
       : index(dot(point.at, level.stride)),
         chunk_index(dot(point.at, shape.strides) << level.number),
@@ -396,47 +471,6 @@ __device__ __forceinline__ void coarse_levels(const Side& side, typename Side::R
   for (u32 number = threadIdx.x; number < total; number += Side::BLOCK_THREADS) side.positions[chunk_index(number)] = room.position(number);
 }
 
-/// The values of a level that are odd along SIZE axes.
-template <u32 SIZE, bool SMALL, typename Side>
-__device__ __forceinline__ void fine_pass(const Side& side, const Classes& classes, const Shape& shape, const Extents& extents, u32 level) {
-  u32 stride[MAX_RANK];
-#pragma unroll
-  for (u32 axis = 0; axis < MAX_RANK; axis++) stride[axis] = shape.strides[axis] << level;
-  const i32* known = side.positions;
-  const auto positions = [&](u32 index) { return known[index]; };
-  const u32 start = extents.halved().count(), end = classes[FIRST_SET<SIZE + 1>].first;
-  // Nothing is predicted from the positions of the last pass, so they are not stored.
-  const bool is_last = level == 0 && SIZE == shape.rank;
-  for (u32 number = classes[FIRST_SET<SIZE>].first + blockIdx.x * THREADS + threadIdx.x; number < end; number += gridDim.x * THREADS) {
-    const LevelPoint point = find_point<SIZE, SMALL>(classes, shape.rank, number);
-    const u32 index = dot(point.at, stride);
-    const auto input = side.input(index, start + number);
-    const i32 position = side.code_value(input, index, start + number, Stencil<SIZE>(extents, stride, point, index, side.kind).predict(positions));
-    if (!is_last) side.positions[index] = position;
-  }
-}
-
-template <bool SMALL, typename Side>
-__device__ __forceinline__ void fine_pass(const Side& side, const Classes& classes, const Shape& shape, const Extents& extents, u32 level, u32 size) {
-  switch (size) {
-    case 1: return fine_pass<1, SMALL>(side, classes, shape, extents, level);
-    case 2: return fine_pass<2, SMALL>(side, classes, shape, extents, level);
-    case 3: return fine_pass<3, SMALL>(side, classes, shape, extents, level);
-    default: return fine_pass<4, SMALL>(side, classes, shape, extents, level);
-  }
-}
-
-/// The values of a level that are odd along `size` axes.
-template <typename Side>
-__device__ __forceinline__ void fine_pass(const Side& side, const Shape& shape, u32 level, u32 size) {
-  __shared__ Classes classes;
-  const Extents extents = level_extents(shape, level);
-  if (warp_id() == 0) make_classes(extents, classes);
-  __syncthreads();
-  if (extents.count() <= SMALL_NUMBERS) return fine_pass<true>(side, classes, shape, extents, level, size);
-  fine_pass<false>(side, classes, shape, extents, level, size);
-}
-
 template <typename V>
 __device__ __forceinline__ void interpolate_coarse(const EncodeJob& job, u32 finest, u32 coarsest) {
   __shared__ typename EncodeSide<V>::Room room;
@@ -444,21 +478,11 @@ __device__ __forceinline__ void interpolate_coarse(const EncodeJob& job, u32 fin
   if (!side.nothing_to_do()) coarse_levels(side, room, job.shape, finest, coarsest);
 }
 template <typename V>
-__device__ __forceinline__ void interpolate_pass(const EncodeJob& job, u32 level, u32 size) {
-  const EncodeSide<V> side(job);
-  if (!side.nothing_to_do()) fine_pass(side, job.shape, level, size);
-}
-template <typename V>
 __device__ __forceinline__ void restore_coarse(const DecodeJob& job, u32 finest, u32 coarsest) {
   __shared__ typename DecodeSide<V>::Room room;
-  const DecodeSide<V> side(job);
+  const DecodeSide<V> side(job, finest);
   report(job, job.states[blockIdx.y]);
   if (!side.nothing_to_do()) coarse_levels(side, room, job.shape, finest, coarsest);
-}
-template <typename V>
-__device__ __forceinline__ void restore_pass(const DecodeJob& job, u32 level, u32 size) {
-  const DecodeSide<V> side(job);
-  if (!side.nothing_to_do()) fine_pass(side, job.shape, level, size);
 }
 
 /// Counts the exceptions that interpolation has set in the mask, for each segment, and adds them up for every SLOTS_PER_SUM segments and for the chunk.
@@ -485,21 +509,9 @@ extern "C" __global__ void __launch_bounds__(COARSE_THREADS) interpolate_coarse_
 extern "C" __global__ void __launch_bounds__(COARSE_THREADS) interpolate_coarse_f64(const __grid_constant__ EncodeJob job, u32 finest, u32 coarsest) {
   interpolate_coarse<double>(job, finest, coarsest);
 }
-extern "C" __global__ void __launch_bounds__(THREADS) interpolate_pass_f32(const __grid_constant__ EncodeJob job, u32 level, u32 size) {
-  interpolate_pass<float>(job, level, size);
-}
-extern "C" __global__ void __launch_bounds__(THREADS) interpolate_pass_f64(const __grid_constant__ EncodeJob job, u32 level, u32 size) {
-  interpolate_pass<double>(job, level, size);
-}
 extern "C" __global__ void __launch_bounds__(COARSE_THREADS) restore_coarse_f32(const __grid_constant__ DecodeJob job, u32 finest, u32 coarsest) {
   restore_coarse<float>(job, finest, coarsest);
 }
 extern "C" __global__ void __launch_bounds__(COARSE_THREADS) restore_coarse_f64(const __grid_constant__ DecodeJob job, u32 finest, u32 coarsest) {
   restore_coarse<double>(job, finest, coarsest);
-}
-extern "C" __global__ void __launch_bounds__(THREADS) restore_pass_f32(const __grid_constant__ DecodeJob job, u32 level, u32 size) {
-  restore_pass<float>(job, level, size);
-}
-extern "C" __global__ void __launch_bounds__(THREADS) restore_pass_f64(const __grid_constant__ DecodeJob job, u32 level, u32 size) {
-  restore_pass<double>(job, level, size);
 }

@@ -24,4 +24,26 @@ struct FastF32 {
     const bool may_stand = off < float(FAST_STANDING) && fabsf(rest) > 0.5f && fabsf(scaled) < float(FAST_OUT_OF_REACH);
     return fabsf(miss) + fabsf(scaled) * float(FAST_DOUBT_SHARE) < 0.5f && !may_stand;
   }
+
+  /// Residual and position of a value on the fine grid (FORMAT.md §5.2), where they are certain.
+  __device__ __forceinline__ bool encode(float value, i32 prediction, i32& residual, i32& position) const {
+    constexpr float ROUND = float(FAST_ROUNDING);
+    const auto code_of = [](float sum) { return i32(__float_as_uint(sum) - __float_as_uint(ROUND)); };
+    const float scaled = value * inverse_step, steps = scaled + ROUND;
+    const i32 predicted = i32(u32(prediction) + POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP_LOG;
+    const i32 predicted_rest = i32(u32(prediction) - u32(predicted) * POSITIONS_PER_STEP);
+    const float distance = scaled - float(predicted) - float(predicted_rest) * float(FINE_SPACING), sum = distance + ROUND;
+    const i32 found = code_of(sum), led_to = i32(u32(prediction) + u32(found) * POSITIONS_PER_STEP);
+    const bool is_certain = fabsf(scaled) <= float(FAST_STEPS_IN_REACH) && fabsf(distance) <= float(FAST_MAX_DISTANCE) &&
+                            fabsf(distance - (sum - ROUND)) <= 0.5f - float(FAST_TIE_MARGIN);
+    // A value that may be on a position stays there.
+    const float rest = (scaled - (steps - ROUND)) * float(SPACINGS_PER_STEP), rest_sum = rest + ROUND;
+    const i32 nearest = code_of(steps) * i32(POSITIONS_PER_STEP) + code_of(rest_sum);
+    // Only 0 is on position 0; other values are not, however close to 0 they are.
+    const bool may_be_on_another = fabsf(rest - (rest_sum - ROUND)) < float(FAST_STANDING) && nearest != led_to && (nearest != 0 || value == 0.0f);
+    if (!is_certain || may_be_on_another) return false;
+    residual = found;
+    position = led_to;
+    return true;
+  }
 };

@@ -6,6 +6,13 @@
 
 #include "../job.cuh"
 
+/// An integer as f64. The GPU has few units for such conversions, and many for sums.
+__device__ __forceinline__ double to_double(i32 number) {
+  // The bits of 2^52 with an integer from 0 to 2^32 - 1 in the lowest ones are their sum.
+  constexpr u64 TWO_POW_52 = 0x433ull << 52;
+  return __longlong_as_double(i64(TWO_POW_52 | (u32(number) ^ 1u << 31))) - double((1ull << 52) + (1ull << 31));
+}
+
 /// The grid on which interpolation restores values (FORMAT.md §5.2): POSITIONS_PER_STEP positions to a step.
 struct FineGrid {
   double step, inverse_step, spacing;
@@ -14,7 +21,7 @@ struct FineGrid {
   __device__ __forceinline__ double value(i32 position) const {
     const i32 steps = i32(u32(position) + POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP_LOG;
     const i32 rest = i32(u32(position) - u32(steps) * POSITIONS_PER_STEP);
-    return double(steps) * step + double(rest) * spacing;
+    return to_double(steps) * step + to_double(rest) * spacing;
   }
   template <typename V>
   __device__ __forceinline__ V restore(i32 position) const {
@@ -39,6 +46,10 @@ struct Nearest {
     rest = ((double(value) * fine.inverse_step - steps) * SPACINGS_PER_STEP + ROUNDING) - ROUNDING;
     exact = double(V(steps * fine.step + rest * fine.spacing)) == double(value);
   }
+  /// Position 8 s + r.
+  __device__ __forceinline__ i32 position() const {
+    return __double2loint(steps + ROUNDING) * i32(POSITIONS_PER_STEP) + __double2loint(rest + ROUNDING);
+  }
 };
 
 /// The position to which a residual leads from a prediction.
@@ -54,19 +65,18 @@ __device__ __forceinline__ bool encode_position(V value, double bound, const Fin
   const double x = double(value), scaled = x * fine.inverse_step;
   residual = 0;
   position = prediction;
-  if (!(fabs(scaled) < fine.steps_limit)) return false;
   const Nearest<V> nearest(fine, value, (scaled + ROUNDING) - ROUNDING);
   if (!(fabs(nearest.steps) < fine.steps_limit)) return false;
-  const i32 nearest_position = i32(nearest.steps * double(POSITIONS_PER_STEP) + nearest.rest);
-  const i32 position_limit = i32(fine.steps_limit) * i32(POSITIONS_PER_STEP) - i32(POSITIONS_PER_STEP) / 2;
+  const i32 nearest_position = nearest.position();
+  constexpr i32 POSITION_LIMIT = i32(ValueType<V>::STEPS_LIMIT) * i32(POSITIONS_PER_STEP) - i32(POSITIONS_PER_STEP) / 2;
   const auto holds = [&](i32 candidate) {
-    return candidate >= -position_limit && candidate < position_limit && fabs(x - double(fine.restore<V>(candidate))) <= bound;
+    return candidate >= -POSITION_LIMIT && candidate < POSITION_LIMIT && fabs(x - double(fine.restore<V>(candidate))) <= bound;
   };
-  const double steps = ((x - fine.value(prediction)) * fine.inverse_step + ROUNDING) - ROUNDING;
-  if (fabs(steps) < double(ESCAPE_FROM)) {
-    const i32 candidate = i32(u32(prediction) + u32(i32(steps)) * POSITIONS_PER_STEP);
+  const double sum = (x - fine.value(prediction)) * fine.inverse_step + ROUNDING;
+  if (fabs(sum - ROUNDING) < double(ESCAPE_FROM)) {
+    const i32 steps = __double2loint(sum), candidate = i32(u32(prediction) + u32(steps) * POSITIONS_PER_STEP);
     if (holds(candidate) && (!nearest.exact || candidate == nearest_position)) {
-      residual = i32(steps);
+      residual = steps;
       position = candidate;
       return true;
     }

@@ -4,7 +4,7 @@ use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr};
 
 use super::sizes::Sizes;
 use crate::error::Result;
-use crate::job::{COARSE_THREADS, COARSE_VALUES, MAX_RANK, Shape, THREADS};
+use crate::job::{COARSE_THREADS, COARSE_VALUES, MAX_RANK, PASS_BLOCKS, Shape, THREADS};
 use crate::launch::launch;
 
 /// Most levels: extents have 32 bits.
@@ -40,24 +40,25 @@ impl Levels {
         [self.coarse as u32, self.coarsest as u32]
     }
 
-    /// For each pass of the fine levels: arguments of its kernel, and the number of values that it predicts.
+    /// For each pass of the fine levels: arguments of its kernel, and the number of pairs of values that it takes.
     fn passes(&self) -> impl Iterator<Item = ([u32; 2], usize)> {
         (0..self.coarse)
             .rev()
-            .flat_map(move |level| (1..=self.rank).map(move |size| ([level as u32, size], new_along(&self.extents[level], size))))
+            .flat_map(move |level| (0..self.rank).map(move |size| ([level as u32, size], pairs_of(&self.extents[level], size))))
     }
 }
 
-/// Values of a level whose coordinates are odd along exactly `axes` axes.
-fn new_along(extents: &[usize; MAX_RANK], axes: u32) -> usize {
-    let class = |set: u32| -> usize {
-        extents
+/// Pairs of neighbours in the rows of a level, along the fastest axis, that are odd along exactly `size` other axes.
+fn pairs_of(extents: &[usize; MAX_RANK], size: u32) -> usize {
+    let pairs = |set: u32| -> usize {
+        let rows = extents
             .iter()
             .enumerate()
-            .map(|(axis, extent)| if set >> axis & 1 == 1 { extent / 2 } else { extent.div_ceil(2) })
-            .product()
+            .skip(1)
+            .map(|(axis, extent)| if set >> axis & 1 == 1 { extent / 2 } else { extent.div_ceil(2) });
+        rows.product::<usize>() * extents[0].div_ceil(2)
     };
-    (1u32..16).filter(|set| set.count_ones() == axes).map(class).sum()
+    (0u32..16).step_by(2).filter(|set| set.count_ones() == size).map(pairs).sum()
 }
 
 /// Launches the kernels of all levels, to encode or to decode: `coarse` for the coarse levels, `pass` for each pass of a fine one.
@@ -73,8 +74,8 @@ pub(super) fn interpolate<J: DeviceRepr>(
     let levels = Levels::new(shape);
     launch(stream, coarse, (1, sizes.chunks as u32, 1), COARSE_THREADS, job, &levels.coarse())?;
     observe("2' coarse levels")?;
-    for (numbers, values) in levels.passes() {
-        let grid = sizes.grid(multiprocessors, 8, values.div_ceil(THREADS as usize));
+    for (numbers, pairs) in levels.passes() {
+        let grid = sizes.grid(multiprocessors, PASS_BLOCKS, pairs.div_ceil(THREADS as usize));
         launch(stream, pass, grid, THREADS, job, &numbers)?;
         observe("2' fine levels")?;
     }
