@@ -29,9 +29,9 @@
 //! | – | planes and whole chunks | §2–§4 | `workspace.rs`, `reader.rs`, `predict/quantized.rs`, `predict/predictor.rs`, `stream/encode.rs`, `stream/decode.rs`, `stream/buffers.rs`, `stream/verified.rs`, `stream/header.rs`, `stream/body.rs`, `stream/plane.rs` | `stream/plane.cuh`, `stream/checksum.cuh`, `stream/transfer.cuh`, `stream/copies.cuh` |
 //! | – | pairs as arrays of their parts | §3 | `number/pairs.rs` | on the host |
 //! | – | numbers of all stages | | `number/integer.rs`, `number/small_float.rs`, `number/value.rs`, `number/patched16.rs`, `number/rounding.rs`, `number/fixed_log2.rs`, `number/dispatch.rs`, `layout.rs` | `number/small_float.cuh`, `number/integer.cuh`, `number/fixed_log2.cuh` |
-//! | – | instructions of the processor | | `simd.rs`, `simd/bytes.rs` | `common.cuh`, `shared.cuh` |
+//! | – | instructions of the processor | | `simd.rs`, `simd/bytes.rs`, `fast_paths.rs` | `common.cuh`, `shared.cuh` |
 //!
-//! Without a stage: `lib.rs`, `config.rs`, `options.rs`, `brick.rs`, `error.rs`, `memory.rs`, `text.rs`, `number.rs`, `quantize.rs`, `predict.rs`, `entropy.rs`, `stream.rs`; `stream/inspect.rs`,
+//! Without a stage: `lib.rs`, `config.rs`, `options.rs`, `brick.rs`, `error.rs`, `memory.rs`, `text.rs`, `number.rs`, `quantize.rs`, `predict.rs`, `entropy.rs`, `stream.rs`; `stream/inspect.rs`, `fast_paths/bench.rs`,
 //! `stream/books.rs`; `job.cuh`, `module.cu`.
 
 #![forbid(unsafe_code)]
@@ -68,6 +68,9 @@ mod stream;
 
 /// Loops with the widest vector instructions of the CPU.
 mod simd;
+
+/// The fast paths that stages can do without.
+mod fast_paths;
 
 pub use bound::check as check_bound;
 pub use brick::Brick;

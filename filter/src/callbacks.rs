@@ -146,8 +146,10 @@ fn check_position(filters: &[c_int]) -> Result<()> {
     }
 }
 
+/// [`filter`], with the address that it returns to.
+///
 /// # Safety
-/// As [`filter`].
+/// `cd_values` points to `cd_nelmts` words, `*buf` to `*buf_size` bytes from malloc, of which the first `nbytes` hold data.
 unsafe extern "C" fn filter_called_from(
     flags: c_uint,
     cd_nelmts: usize,

@@ -93,7 +93,7 @@ pub fn from_options(text: &str) -> Result<Vec<u32>> {
 /// The options text of `cd_values`, a user's or a dataset's.
 ///
 /// # Errors
-/// As [`from_options`].
+/// `InvalidArgument` with the words seen and what to do.
 pub fn to_options(words: &[u32]) -> Result<String> {
     let CdValues { config, brick, .. } = CdValues::parse(words)?;
     Ok(options::format(&Options { config, brick }))

@@ -36,7 +36,7 @@ pub(crate) fn user() -> Result<Option<&'static UserDictionary>> {
 /// The books that a chunk may take besides the built-in ones. `history` is the thread's; it is begun when a dataset first asks for it.
 ///
 /// # Errors
-/// As [`user`].
+/// `InvalidArgument` for a user's dictionary that cannot be read or is none; `OutOfMemory`.
 pub(crate) fn books<'a>(config: &Config, history: &'a mut Option<AdaptiveDictionary>) -> Result<&'a [CodeLengths]> {
     let user = user()?.map_or(&[][..], |dictionary| &dictionary.books);
     if config.adapt != AdaptPolicy::History {

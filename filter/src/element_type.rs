@@ -160,11 +160,12 @@ impl ElementType {
 
     fn refusal(&self) -> Error {
         Error::invalid(format_args!(
-            "the dataset's elements are {} of {} bytes{}; only IEEE 754 binary16, binary32 and binary64, bfloat16, complex numbers of two binary32 or \
+            "the dataset's elements are {} of {} {}{}; only IEEE 754 binary16, binary32 and binary64, bfloat16, complex numbers of two binary32 or \
              binary64, and integers and enumerations that fill 1, 2, 4 or 8 bytes can be compressed, in little or big endian order: create this \
              dataset without the filter, or with one of these types",
             Elements(self.class),
             self.size,
+            if self.size == 1 { "byte" } else { "bytes" },
             Detail(self)
         ))
     }
@@ -345,7 +346,7 @@ mod tests {
             (ElementType { class: 40, size: 8, order: 0, fields: Fields::None }, "of the unknown class 40, each of 8 bytes"),
             (
                 ElementType { size: 1, fields: of_4_bits, ..F32 },
-                "floating-point numbers of 1 bytes (4 exponent and 3 mantissa bits",
+                "floating-point numbers of 1 byte (4 exponent and 3 mantissa bits",
             ),
             (ElementType { size: 16, ..F64 }, "floating-point numbers of 16 bytes"),
         ] {

@@ -71,7 +71,7 @@ pub fn check_environment() -> quire_codec::Result<()> {
 /// The number of threads that `QUIRE_THREADS` asks for, if it asks for any.
 ///
 /// # Errors
-/// As [`check_environment`].
+/// `InvalidArgument` with the variable's value and what to give.
 pub fn threads_of_environment() -> quire_codec::Result<Option<std::num::NonZero<usize>>> {
     backend::threads()
 }

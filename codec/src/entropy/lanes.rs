@@ -17,7 +17,7 @@ mod encode;
 mod expand;
 mod extra_bits;
 #[cfg(test)]
-mod plain;
+pub(crate) mod plain;
 mod round;
 
 pub use self::decode::{LANE_PADDING, decode};

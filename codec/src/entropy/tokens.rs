@@ -18,6 +18,7 @@ pub use self::segment::TWICE_MIN_ZEROS_PER_STRETCH;
 use self::segment::{SLACK, Scratch, tokenize_segment};
 use crate::entropy::alphabet::{ALPHABET, Histogram, SEGMENT, SYMBOLS};
 use crate::error::Result;
+use crate::fast_paths::{Path, is_open};
 use crate::memory::{Boxed, lengthen, reserve};
 use crate::number::integer::Integer;
 use crate::simd::bytes::{self, Masks};
@@ -104,7 +105,7 @@ pub fn tokenize<C: Integer>(differences: &[C], tokens: &mut Tokens) -> Result<()
     tokens.segment_ends.clear();
     reserve(&mut tokens.segment_ends, differences.len().div_ceil(SEGMENT))?;
     #[cfg(target_arch = "x86_64")]
-    if let Some(v3) = pulp::x86::V3::try_new() {
+    if let Some(v3) = pulp::x86::V3::try_new().filter(|_| is_open(Path::TokensAvx2)) {
         return vectorized(
             #[inline(always)]
             || tokenize_segments(bytes::Avx2(v3), differences, tokens),

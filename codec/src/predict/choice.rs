@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn axes_are_those_along_which_codes_are_constant() {
-        // The first values along an axis count, so that an axis too many costs bits. Of sets with equal estimates, the one with the greatest number is taken.
+        // The first values along an axis count, so that an axis too many costs bits. Of sets with equal estimates, the first one is taken.
         for (nx, ny) in [(33, 31), (300, 301)] {
             let layout = layout(&[ny, nx]);
             let nx = nx as usize;

@@ -31,6 +31,7 @@ use self::level::{Extents, Level, count, finest_depth_where, index, indices, lev
 use self::slice_ring::{ClassRows, SliceRing};
 use self::small::{SmallLevels, is_small};
 use crate::error::Result;
+use crate::fast_paths::{Path, is_open};
 use crate::layout::{ByteOrder, Layout, Shape};
 use crate::memory::{reserve, resize};
 use crate::number::patched16::{PLACEHOLDER, Patched16};
@@ -235,7 +236,7 @@ fn run(
     code_rows: impl FnMut(&ClassRows<'_>, &[i32], &mut [i32]),
     merge: impl FnMut(usize, &[i32], &[i32]),
 ) -> Result<()> {
-    if line::is_line(level.extents) {
+    if line::is_line(level.extents) && is_open(Path::Lines) {
         line::run(level, kind.is_linear(), coarse, positions, predictions, code_rows, merge)
     } else {
         SliceRing::new(level, kind, positions, predictions)?.run(coarse, code_rows, merge);

@@ -12,6 +12,7 @@ pub(crate) mod plain;
 
 use std::ops::Range;
 
+use crate::fast_paths::{Path, is_open};
 use crate::layout::{Axes, MAX_RANK, Shape};
 use crate::number::integer::Integer;
 use crate::number::patched16::Patched16;
@@ -162,7 +163,7 @@ pub fn restore_patched16<C: Integer>(differences: &Patched16<'_>, shape: &Shape,
 #[inline(always)]
 fn restore_batches<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes, load: impl Fn(Range<usize>, &mut [C])) {
     #[cfg(target_arch = "x86_64")]
-    if let Some(v3) = pulp::x86::V3::try_new() {
+    if let Some(v3) = pulp::x86::V3::try_new().filter(|_| is_open(Path::SumsAvx2)) {
         return restore_with(sums::Avx2(v3), codes, shape, axes, load);
     }
     restore_with(sums::Portable, codes, shape, axes, load);

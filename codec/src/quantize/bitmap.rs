@@ -5,6 +5,7 @@ use std::iter;
 use std::ops::Range;
 
 use crate::error::Result;
+use crate::fast_paths::{Path, is_open};
 use crate::layout::Axes;
 use crate::layout::Shape;
 use crate::memory::resize;
@@ -144,7 +145,7 @@ impl Bitmap {
     pub fn read(&mut self, integers: &[i8]) -> Result<()> {
         self.clear(integers.len())?;
         #[cfg(target_arch = "x86_64")]
-        if let Some(v3) = pulp::x86::V3::try_new() {
+        if let Some(v3) = pulp::x86::V3::try_new().filter(|_| is_open(Path::BitmapsAvx2)) {
             vectorized(
                 #[inline(always)]
                 || self.read_groups(bytes::Avx2(v3), integers),

@@ -4,7 +4,7 @@
 #[cfg(target_arch = "x86_64")]
 mod alike;
 #[cfg(test)]
-mod plain;
+pub(crate) mod plain;
 
 use crate::error::{Error, Result};
 use crate::layout::Axes;

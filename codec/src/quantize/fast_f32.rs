@@ -10,6 +10,7 @@
 
 use std::slice;
 
+use crate::fast_paths::{Path, is_open};
 use crate::number::integer::Integer as _;
 use crate::number::rounding::ROUNDING_F32;
 use crate::number::value::Value;
@@ -59,8 +60,8 @@ impl FastF32 {
     #[must_use]
     pub fn new(quantizer: &Quantizer) -> Option<Self> {
         let step = quantizer.step();
-        ((SMALLEST_STEP..1.0 / SMALLEST_STEP).contains(&step) && step == 2.0 * quantizer.bound())
-            .then(|| Self { inverse_step: quantizer.inverse_step() as f32 })
+        let has_path = (SMALLEST_STEP..1.0 / SMALLEST_STEP).contains(&step) && step == 2.0 * quantizer.bound();
+        (has_path && is_open(Path::FastF32)).then(|| Self { inverse_step: quantizer.inverse_step() as f32 })
     }
 
     /// Writes the codes of values. Values of other types than `f32` have no code here: the result is [`FastResult::NOTHING`].

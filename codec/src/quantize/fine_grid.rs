@@ -20,7 +20,7 @@
 
 mod encode;
 #[cfg(test)]
-pub(super) mod plain;
+pub(crate) mod plain;
 
 use std::slice;
 

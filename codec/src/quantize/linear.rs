@@ -8,7 +8,7 @@
 //! one by one (`quantize_one`).
 
 #[cfg(test)]
-mod plain;
+pub(crate) mod plain;
 
 use crate::layout::ByteOrder;
 use crate::number::element::Element;

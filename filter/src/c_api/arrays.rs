@@ -69,7 +69,7 @@ impl<T: Copy> ByChunk<T> {
 /// Compresses chunks that have one layout.
 ///
 /// # Safety
-/// As [`quire_compress`](super::quire_compress) for the first arguments; `values` holds `count` addresses of `length` bytes each, `streams` room for
+/// `options` is null or a string; `extents` holds `rank` numbers, `fill_value` is null or holds a value of the type; `values` holds `count` addresses of `length` bytes each, `streams` room for
 /// `count` results; `reason` is null or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quire_compress_batch(
@@ -197,7 +197,8 @@ pub unsafe extern "C" fn quire_h5_read(
 /// Begins a transfer and takes it to its end.
 ///
 /// # Safety
-/// As [`quire_h5_write`] or [`quire_h5_read`], by the direction.
+/// `hdf5` is null or an address; `values` is null or leads to a box, whose values stay as they are and, when they are read, are used by nobody else until this
+/// returns; `reason` is null or can be written.
 unsafe fn transfer_at_once(
     dataset: hid_t,
     hdf5: *const c_void,
@@ -279,7 +280,7 @@ pub unsafe extern "C" fn quire_transfer_step(
 /// Waits until a step has something to do, for so many milliseconds at most. Calls no HDF5 function.
 ///
 /// # Safety
-/// As [`quire_transfer_step`].
+/// `transfer` is null or from one of the functions that begin one, and is used by nobody else meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quire_transfer_wait(transfer: *mut ArrayTransfer, milliseconds: u32) {
     // SAFETY: the caller's promise.
@@ -365,7 +366,8 @@ unsafe fn hand_over(
 }
 
 /// # Safety
-/// As [`quire_h5_begin_write`] and [`quire_h5_begin_read`].
+/// `hdf5` is null or an address; `values` is null or leads to a box, whose values stay as they are and, when they are read, are used by nobody else until the
+/// transfer ends.
 unsafe fn begin(
     dataset: hid_t,
     hdf5: *const c_void,

@@ -183,7 +183,8 @@ struct TileDecision {
     for (u32 set = 0; set < AXIS_SETS; set++) {
       const u64 of_set = __shfl_sync(ALL_LANES, own, set);
       const bool is_possible = set < 1u << job.kinds[DIFFERENCE_KIND].shape.rank && !(set & flat);
-      if (is_possible && of_set < set_bits) {
+      // Of equals the first one; but where nothing is left, the empty set is the last one.
+      if (is_possible && (of_set < set_bits || (of_set == 0 && best == 0))) {
         best = set;
         set_bits = of_set;
       }

@@ -6,6 +6,7 @@ use super::round::{self, Lanes, VectorOps, WORDS_OFFERED};
 use super::{FEW_LANES, LANES, LaneCount};
 use crate::entropy::codebook::DecodeTable;
 use crate::error::{Error, Result};
+use crate::fast_paths::{Path, is_open};
 use crate::number::integer::Integer;
 use crate::simd::vectorized;
 
@@ -48,7 +49,7 @@ fn decode_lanes<C: Integer, const COUNT: usize>(
     keep_patch: KeepPatch<'_>,
 ) -> Result<()> {
     #[cfg(target_arch = "x86_64")]
-    if let Some(v3) = pulp::x86::V3::try_new() {
+    if let Some(v3) = pulp::x86::V3::try_new().filter(|_| is_open(Path::LanesAvx2)) {
         return vectorized(
             #[inline(always)]
             || decode_block::<C, COUNT>(round::Avx2(v3), lane_words, extra, table, values, keep_patch),

@@ -11,6 +11,7 @@ use super::extra_bits::{
 use super::round::{RoundTokens, VectorOps};
 use crate::entropy::alphabet::{ALPHABET, SYMBOLS, class_value};
 use crate::entropy::codebook::{RUN_ENTRY, START_SHIFT, WIDE_ENTRY};
+use crate::fast_paths::{Path, is_open};
 use crate::number::integer::Integer;
 
 /// A round with more than [`MAX_COPIED_RUNS`] runs and at most this many values is written without a branch for each token. The
@@ -62,7 +63,7 @@ impl<C: Integer> BlockWriter<'_, C> {
         if !has_run && self.values.len() - self.written < LANES {
             return self.expand_last(entries, 0);
         }
-        if !has_run && count <= MAX_OVERWRITTEN_CLASSES {
+        if !has_run && count <= MAX_OVERWRITTEN_CLASSES && is_open(Path::OverwrittenClasses) {
             self.write_and_overwrite(ops, entries, non_literals, bits);
             return LANES;
         }
@@ -108,13 +109,13 @@ impl<C: Integer> BlockWriter<'_, C> {
         runs: u32,
         spans: &[u32; LANES],
     ) -> usize {
-        if runs.count_ones() <= MAX_COPIED_RUNS {
+        if runs.count_ones() <= MAX_COPIED_RUNS && is_open(Path::CopiedRuns) {
             return self.copy_between_runs(entries, differences, runs, spans);
         }
         let ends = ops.sums(spans);
         let span = ends[LANES - 1] as usize;
         let room = self.values[self.written..].first_chunk_mut::<MAX_SCATTERED_VALUES>();
-        if let Some(values) = room.filter(|_| span <= MAX_SCATTERED_VALUES) {
+        if let Some(values) = room.filter(|_| span <= MAX_SCATTERED_VALUES && is_open(Path::ScatteredRuns)) {
             if !self.is_zero_filled {
                 let (start, rest) = values.split_at_mut(2 * LANES);
                 start.fill(C::default());

@@ -30,7 +30,7 @@ pub(super) fn words(symbols: &[usize], lengths: &CodeLengths, lanes: usize) -> V
 }
 
 /// The differences of a block of `len` integers, or `None` if a reader must refuse it.
-pub(super) fn decode(words: &[u16], extra_words: &[u16], lengths: &CodeLengths, lanes: usize, len: usize) -> Option<Vec<i64>> {
+pub(crate) fn decode(words: &[u16], extra_words: &[u16], lengths: &CodeLengths, lanes: usize, len: usize) -> Option<Vec<i64>> {
     let codes = book::codes(lengths);
     let mut next = 0;
     let mut next_word = || {

@@ -9,6 +9,7 @@ use super::bits::{BitString, BitWriter};
 use super::table::{RUN_INDEX, TABLE_MAGNITUDE, TABLE_MISS, TABLE_MISS_INDEX, difference_index, entry, run_index};
 use crate::entropy::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, SEGMENT, class_symbol};
 use crate::error::Result;
+use crate::fast_paths::{Path, is_open};
 use crate::number::integer::Integer;
 use crate::simd::bytes::{Masks, keep, list_ones};
 use crate::simd::outlined;
@@ -102,9 +103,10 @@ pub(super) fn tokenize_segment<C: Integer>(
         class_count += sets.classes[word].count_ones() as usize;
     }
     let runs = sets.find_runs(&ones);
-    let written = if class_count + runs <= segment.len() / MIN_VALUES_PER_NON_LITERAL {
+    let are_few = class_count + runs <= segment.len() / MIN_VALUES_PER_NON_LITERAL;
+    let written = if are_few && is_open(Path::CopiedTokens) {
         copy_between_non_literals(segment, bytes, &sets, symbols, &mut bits)
-    } else if class_count < segment.len() / MAX_VALUES_PER_CLASS {
+    } else if class_count < segment.len() / MAX_VALUES_PER_CLASS && is_open(Path::LookedUpNonLiterals) {
         look_up_non_literals(masks, segment, &sets, symbols, &mut bits, scratch)
     } else {
         find_indices(segment, &mut scratch.indices);

@@ -265,7 +265,7 @@ impl<V: Value> Plain<'_, V> {
                 estimates[set] = (estimates[set] * (chunk[axis] as u128 - 1) + estimates[set ^ 1 << axis]) / chunk[axis] as u128;
             }
         }
-        let set = self.sets().into_iter().min_by_key(|&set| estimates[set]).unwrap();
+        let set = self.sets().into_iter().min_by_key(|&set| (estimates[set], set == 0 && estimates[set] == 0)).unwrap();
         let sides = tile_extents(chunk, 512);
         let large = tiles(sides, 16.min(self.values.len() / sides.iter().product::<usize>()).max(1));
         let is_in_reach = |values: &[V]| values.iter().filter(|&&value| self.is_out_of_reach(value)).count() <= values.len() / 2;
@@ -287,7 +287,8 @@ impl<V: Value> Plain<'_, V> {
         let codes = self.codes(&self.values, self.layout.shape.row(), true);
         let differences = |set: usize| lorenzo::differences(&codes, &self.layout.shape, axes_of(set, &self.layout.shape));
         let of_set = |set: usize, outliers: usize| estimate(&[differences(set)], MOST, outliers);
-        let set = self.sets().into_iter().min_by_key(|&set| of_set(set, 0).bits).unwrap();
+        let key = |set: usize| (of_set(set, 0).bits, set == 0 && of_set(set, 0).bits == 0);
+        let set = self.sets().into_iter().min_by_key(|&set| key(set)).unwrap();
         let axes = axes_of(set, &self.layout.shape).into();
         let without_code = self.values.iter().filter(|&&value| !self.has_code(value)).count();
         let far = codes.iter().filter(|code| code.unsigned_abs() >= V::STEPS_LIMIT as u32).count();

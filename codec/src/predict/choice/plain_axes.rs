@@ -78,6 +78,6 @@ impl PlainAxes<'_> {
                 estimates[set] = (estimates[set] * (extent - 1) + estimates[set ^ 1 << axis]) / extent;
             }
         }
-        self.sets().min_by_key(|&set| estimates[set]).unwrap()
+        self.sets().min_by_key(|&set| (estimates[set], set == 0 && estimates[set] == 0)).unwrap()
     }
 }

@@ -255,31 +255,35 @@ impl Estimate {
 /// set has the differences along the other axes of the set. Returns estimates for as many values as were measured.
 pub(super) fn best_set_with_edges(stats: &StatsOfSets, shape: &Shape) -> (usize, u64) {
     let (sets, flat) = sets_of(shape);
-    let mut bits: [u128; 1 << MAX_RANK] =
-        std::array::from_fn(|set| if set < sets && set & flat == 0 { stats[set].bits().into() } else { 0 });
+    let mut bits = bits_of_sets(stats, shape);
     for (axis, extent) in shape.extents().into_iter().enumerate() {
         for set in (0..sets).filter(|set| set & flat == 0 && set >> axis & 1 == 1) {
             bits[set] = (bits[set] * (extent as u128 - 1) + bits[set ^ 1 << axis]) / extent as u128;
         }
     }
-    let of_sets = (0..sets).filter(|set| set & flat == 0);
-    of_sets.min_by_key(|&set| bits[set]).map_or((0, 0), |set| (set, bits[set] as u64))
+    let set = least_set(&bits, shape);
+    (set, bits[set] as u64)
 }
 
-/// The set of axes whose differences have the least estimate, and the estimate. Of sets with equal estimates, the one with the least number is taken.
+/// The set of axes whose differences have the least estimate ([`least_set`]), and the estimate.
 pub(super) fn best_set(stats: &StatsOfSets, shape: &Shape) -> (usize, Estimate) {
+    let bits = bits_of_sets(stats, shape);
+    let set = least_set(&bits, shape);
+    (set, Estimate { bits: bits[set] as u64, values: stats[set].values })
+}
+
+/// The estimates of the sets of axes longer than 1; 0 for other sets.
+fn bits_of_sets(stats: &StatsOfSets, shape: &Shape) -> [u128; 1 << MAX_RANK] {
     let (sets, flat) = sets_of(shape);
-    let mut of_sets = (0..sets).filter(|set| set & flat == 0);
-    let first = of_sets.next().unwrap_or(0);
-    let mut best = (first, stats[first].estimate());
-    for set in of_sets {
-        // Logarithms take time.
-        if stats[set].low_bits() << LOG_FRACTION < best.1.bits {
-            let estimate = stats[set].estimate();
-            best = if estimate.bits < best.1.bits { (set, estimate) } else { best };
-        }
-    }
-    best
+    std::array::from_fn(|set| if set < sets && set & flat == 0 { stats[set].bits().into() } else { 0 })
+}
+
+/// The set of axes with the least number of bits, of sets with equal numbers the first one. But the empty set is the last one of those without bits: a sample
+/// whose codes are all 0 says nothing of other values, and codes that change slowly take many times as long without a prediction.
+fn least_set(bits: &[u128; 1 << MAX_RANK], shape: &Shape) -> usize {
+    let (sets, flat) = sets_of(shape);
+    let of_sets = (0..sets).filter(|set| set & flat == 0);
+    of_sets.min_by_key(|&set| (bits[set], set == 0 && bits[set] == 0)).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -422,7 +426,14 @@ mod tests {
             [0b010, 0b011, 0b110, 0b111].into_iter().for_each(|set| stats[set] = of(100));
             assert_eq!((best_set(&stats, &shape).0, best_set_with_edges(&stats, &shape).0), (best, best));
         }
-        assert_eq!(best_set(&[of(300); 16], &shape).0, 0, "of equal sets the least number");
-        assert_eq!(best_set_with_edges(&[of(300); 16], &shape).0, 0, "of equal sets the least number");
+        let zeros = ResidualStats { values: 100, zeros: 100, ..ResidualStats::default() };
+        let point = Shape::new(&[1, 1]).unwrap();
+        for (stats, shape, set, why) in [
+            (of(300), shape, 0, "of equal sets the first one"),
+            (zeros, shape, 1, "without bits the empty set is the last one"),
+            (zeros, point, 0, "there is no other set"),
+        ] {
+            assert_eq!((best_set(&[stats; 16], &shape).0, best_set_with_edges(&[stats; 16], &shape).0), (set, set), "{why}");
+        }
     }
 }

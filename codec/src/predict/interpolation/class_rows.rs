@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::PART_LEN;
 use super::level::{Extents, has, index};
 use super::slice_ring::ClassRows;
+use crate::fast_paths::{Path, is_open};
 use crate::layout::ByteOrder;
 use crate::number::value::Value;
 use crate::quantize::bitmap::{Bitmap, ones};
@@ -118,7 +119,7 @@ impl<'a, V: Value> RowEncoder<'a, V> {
         positions: &mut [i32],
     ) -> bool {
         let fit = rows.bytes.len() >= (class_rows.rows - 1) * rows.distance + 2 * COMMON_ROW * V::SIZE;
-        if class_rows.len != COMMON_ROW || !fit {
+        if class_rows.len != COMMON_ROW || !fit || !is_open(Path::CommonRows) {
             return false;
         }
         self.slow_rows.clear();

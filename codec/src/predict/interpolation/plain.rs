@@ -73,7 +73,7 @@ pub(super) fn restore_level(level: Extents, coarse: &[i32], residuals: &[i32], k
 }
 
 /// Positions of a chunk in C order, from all its residuals.
-pub(super) fn restore(shape: Extents, residuals: &[i32], kind: InterpolationKind) -> Vec<i32> {
+pub(crate) fn restore(shape: Extents, residuals: &[i32], kind: InterpolationKind) -> Vec<i32> {
     let extents = |l: usize| shape.map(|extent| extent.div_ceil(1 << l));
     let last = (0..).find(|&l| count(extents(l)) == 1).unwrap();
     let mut positions = vec![position(0, residuals[0])];
@@ -131,7 +131,7 @@ pub(super) fn some_residuals(len: usize, seed: u64) -> Vec<i32> {
 }
 
 /// Calls `body` with residuals as a decoder reads them.
-pub(super) fn with_patched<R>(residuals: &[i32], body: impl FnOnce(&Patched16<'_>) -> R) -> R {
+pub(crate) fn with_patched<R>(residuals: &[i32], body: impl FnOnce(&Patched16<'_>) -> R) -> R {
     let fits = |residual: i32| i16::try_from(residual).ok().filter(|&small| small != PLACEHOLDER);
     let values: Vec<i16> = residuals.iter().map(|&residual| fits(residual).unwrap_or(PLACEHOLDER)).collect();
     let patches: Vec<Patch> =

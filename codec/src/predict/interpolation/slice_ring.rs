@@ -18,6 +18,7 @@
 
 use super::level::{Extents, Level, ParityClass, SETS, axes_of, count, has};
 use crate::error::Result;
+use crate::fast_paths::{Path, is_open};
 use crate::layout::MAX_RANK;
 use crate::memory::lengthen;
 use crate::predict::predictor::InterpolationKind;
@@ -86,6 +87,7 @@ fn is_one_slice(level: &Level) -> bool {
     let with_margins = (0..MAX_RANK - 1).map(|axis| coarse[axis] + 2 * margin(level, axis)).product::<usize>();
     with_margins <= MAX_SLICE_VALUES
         && (slice <= limits.max_slice || slice <= limits.max_slice_of_short_level && count(coarse) <= limits.max_coarse_level)
+        && is_open(Path::SingleSlices)
 }
 
 /// Width of a slice's margin at each end of an axis: 1, or 0 along an axis of one value.

@@ -19,6 +19,7 @@ use super::line::is_line;
 use super::slice_ring::mean;
 use super::{PART_LEN, restore_row};
 use crate::error::Result;
+use crate::fast_paths::{Path, is_open};
 use crate::layout::ByteOrder;
 use crate::memory::{collect, push, reserve, resize};
 use crate::number::patched16::Patched16;
@@ -54,7 +55,7 @@ pub(super) fn is_small(extents: Extents) -> bool {
         ..=MAX_SHORT_ROW_VALUES => MAX_SHORT_ROWS_VALUES,
         _ => MAX_SMALL_LEVEL_VALUES,
     };
-    count(extents) <= most
+    count(extents) == 1 || count(extents) <= most && is_open(Path::SmallLevels)
 }
 
 /// The tables of one level. The section of the coarser level is the first; those of the parity classes follow in their order.

@@ -1,6 +1,7 @@
 //! Writes exceptions that all have the same bits, as fill values do, with AVX2: whole vectors, of which the mask picks the exceptions. A loop over runs would
 //! branch at the end of each run, and along a coast runs are short.
 
+use crate::fast_paths::{Path, is_open};
 use crate::layout::ByteOrder;
 use crate::number::element::Element;
 use crate::number::integer::Integer;
@@ -17,6 +18,7 @@ pub(super) fn write_marked<V: Element>(bits: &[V::Code], marked: &Bitmap, order:
     if V::SIZE > 1
         && bits.len() < LONG_RUN_VALUES * marked.run_count()
         && let Some(v3) = pulp::x86::V3::try_new()
+        && is_open(Path::AlikeExceptions)
         && let Some(alike) = all_alike(bits)
     {
         vectorized(

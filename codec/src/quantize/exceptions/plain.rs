@@ -50,7 +50,7 @@ pub(super) fn read_list<V: Element>(bytes: &[u8], count: usize, elements: u64) -
 }
 
 /// Decoder: replaces the values that are marked by the next integer of the plane of exception bits, in ascending order.
-pub(super) fn replace_marked<V: Element>(values: &mut [V], mask: &[bool], bits: &[V::Code]) {
+pub(crate) fn replace_marked<V: Element>(values: &mut [V], mask: &[bool], bits: &[V::Code]) {
     let mut next = bits.iter();
     for (value, _) in values.iter_mut().zip(mask).filter(|(_, is_exception)| **is_exception) {
         *value = V::from_bits(*next.next().unwrap());

@@ -25,6 +25,7 @@
 //! regions. Without replacements, each of them would take the slow way through [`FineGrid::encode_one`].
 
 use super::{ESCAPE_BASE, ESCAPE_FROM, ESCAPE_REACH, FineGrid};
+use crate::fast_paths::{Path, is_open};
 use crate::number::integer::Integer as _;
 use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
@@ -247,7 +248,7 @@ impl<V: Value> FineGrid<V> {
         positions: &mut [i32],
     ) -> bool {
         let (true, Ok(values), Ok(predictions), Ok(residuals), Ok(positions)) = (
-            Self::FAST_PATH_HAS_FIXED_LENGTHS && self.values_are_finite,
+            Self::FAST_PATH_HAS_FIXED_LENGTHS && self.values_are_finite && is_open(Path::FastF64),
             <&[V; LEN]>::try_from(values),
             <&[i32; LEN]>::try_from(predictions),
             <&mut [i32; LEN]>::try_from(residuals),

@@ -8,9 +8,9 @@ const P: f64 = f64::from_bits(0x4020_0404_0404_0404);
 
 /// A fine grid, given by its bound and by `T`: its values have fewer than `T` steps.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::quantize) struct Plain {
-    pub(in crate::quantize) bound: f64,
-    pub(in crate::quantize) steps_limit: i32,
+pub(crate) struct Plain {
+    pub(crate) bound: f64,
+    pub(crate) steps_limit: i32,
 }
 
 impl Plain {
@@ -39,7 +39,7 @@ impl Plain {
     }
 
     /// Position `8 s + r`, and whether the value is on it.
-    pub(in crate::quantize) fn position<V: Value>(&self, value: V) -> Option<(i32, bool)> {
+    pub(crate) fn position<V: Value>(&self, value: V) -> Option<(i32, bool)> {
         self.nearest(value).map(|(s, r, is_on)| (8 * s + r, is_on))
     }
 
@@ -50,7 +50,7 @@ impl Plain {
     }
 
     /// Residual and position of a value by the encoder's rules 1 to 4; `None` for an exception.
-    pub(super) fn encode<V: Value>(&self, value: V, prediction: i32, masked_fill: Option<V>) -> Option<(i32, i32)> {
+    pub(crate) fn encode<V: Value>(&self, value: V, prediction: i32, masked_fill: Option<V>) -> Option<(i32, i32)> {
         let x = value.to_f64();
         if masked_fill.is_some_and(|fill| fill.to_bits() == value.to_bits()) {
             return None;

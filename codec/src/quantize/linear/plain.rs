@@ -5,10 +5,10 @@ use crate::quantize::fine_grid::plain::Plain as FineGrid;
 
 /// A grid, given by its half step, and what its encoder knows besides: the bound and the dataset's fill value.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Plain<V> {
-    pub(super) half_step: f64,
-    pub(super) bound: f64,
-    pub(super) fill: Option<V>,
+pub(crate) struct Plain<V> {
+    pub(crate) half_step: f64,
+    pub(crate) bound: f64,
+    pub(crate) fill: Option<V>,
 }
 
 impl<V: Value> Plain<V> {
@@ -17,7 +17,7 @@ impl<V: Value> Plain<V> {
     }
 
     /// Decoder: the value of a code.
-    pub(super) fn value(&self, code: i64) -> V {
+    pub(crate) fn value(&self, code: i64) -> V {
         V::round_from(code as f64 * self.step())
     }
 
@@ -26,7 +26,7 @@ impl<V: Value> Plain<V> {
     }
 
     /// Encoder: the code of a value by rules 1 to 5; `None` for an exception.
-    pub(super) fn code(&self, value: V) -> Option<i64> {
+    pub(crate) fn code(&self, value: V) -> Option<i64> {
         let code = self.nearest(value);
         let limit = 2f64.powi(if V::SIZE == 8 { 51 } else { 31 });
         let restored = self.value(code as i64);

@@ -1,0 +1,53 @@
+//! The fast paths that a stage can do without: a list of them, and in tests a switch for each. `fast_paths/bench.rs` checks that a stage has equal results
+//! with and without each path, and measures what the path buys.
+
+#[cfg(test)]
+mod bench;
+
+#[cfg(test)]
+pub(crate) use self::bench::is_open;
+
+/// A fast path.
+#[cfg_attr(not(any(target_arch = "x86_64", test)), expect(dead_code, reason = "paths with AVX2 are for x86"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Path {
+    /// Arithmetic in binary32: `quantize/fast_f32.rs`.
+    FastF32,
+    /// Parts of 32 and 64 values of binary64: `encode_fast_in_f64`.
+    FastF64,
+    /// Rows of 32 values of a parity class: `RowEncoder::encode_fast`.
+    CommonRows,
+    /// Small levels from tables: `predict/interpolation/small.rs`.
+    SmallLevels,
+    /// Levels of one dimension: `predict/interpolation/line.rs`.
+    Lines,
+    /// Levels as one slice: `is_one_slice`.
+    SingleSlices,
+    /// Tokens with AVX2.
+    TokensAvx2,
+    /// Segments with few runs and classes: `copy_between_non_literals`.
+    CopiedTokens,
+    /// Segments with more runs and classes: `look_up_non_literals`.
+    LookedUpNonLiterals,
+    /// Decoding of lanes with AVX2.
+    LanesAvx2,
+    /// Rounds with few classes: `write_and_overwrite`.
+    OverwrittenClasses,
+    /// Rounds with few runs: `copy_between_runs`.
+    CopiedRuns,
+    /// Rounds with many runs: `write_runs`.
+    ScatteredRuns,
+    /// Sums with AVX2.
+    SumsAvx2,
+    /// Bitmaps with AVX2.
+    BitmapsAvx2,
+    /// Exceptions with equal bits: `quantize/exceptions/alike.rs`.
+    AlikeExceptions,
+}
+
+/// Whether a path may be taken: any may, except where a test has closed it.
+#[cfg(not(test))]
+#[inline(always)]
+pub(crate) const fn is_open(_: Path) -> bool {
+    true
+}
