@@ -242,7 +242,7 @@ fn row(device: &'static Device, bytes: &[u8], array: &OnDevice, edge: usize, rel
         100.0 * kernels / compress,
         speed(to_host),
         speed(from_array),
-        1e6 * middle(&choosing) / count as f64,
+        1e6 * middle(&choosing.whole) / count as f64,
         speed(decompress),
         speed(kernels_back),
         100.0 * kernels_back / decompress,

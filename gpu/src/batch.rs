@@ -178,7 +178,7 @@ impl Batch {
     ///
     /// # Errors
     /// Those of [`Device::compress`].
-    pub fn choose(&mut self, chunks: &[u8], choice: &TileChoice, repeats: usize) -> Result<(Vec<BatchChoice>, Vec<f64>)> {
+    pub fn choose(&mut self, chunks: &[u8], choice: &TileChoice, repeats: usize) -> Result<(Vec<BatchChoice>, Timings)> {
         let (device, layout, count) = (self.device, self.layout, self.chunks);
         let loaded = device.loaded();
         let mut lease = device.lease_room()?;
@@ -196,9 +196,13 @@ impl Batch {
             let table = room.send_table(&addresses)?;
             let batch = ChunkBatch { chunks: table, count, device: room.streams.address(), predictors: room.results.address() };
             let stream = room.stream.clone();
-            let mut start = || batch.choose(loaded, choice, &layout, &stream, &mut room.tiles);
-            start()?;
-            let times = if repeats > 0 { time(device, &stream, repeats, start, |_| Ok(()))?.whole } else { Vec::new() };
+            let tiles = std::cell::RefCell::new(&mut room.tiles);
+            let start = |observe: &mut dyn FnMut(&'static str) -> Result<()>| {
+                batch.choose(loaded, choice, &layout, &stream, &mut tiles.borrow_mut(), observe)
+            };
+            start(&mut |_| Ok(()))?;
+            let times =
+                if repeats > 0 { time(device, &stream, repeats, || start(&mut |_| Ok(())), start)? } else { Timings::default() };
             room.wait()?;
             download(&room.stream, batch.device, room.on_host.address(), count * size_of::<TileSums>())?;
             room.wait()?;

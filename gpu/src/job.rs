@@ -88,10 +88,9 @@ shared_constants! {
     pub const GROUP_TILES: u32 = 4;
     /// Most passes of the interpolation of a tile: up to one for each number of axes, for each of twelve levels.
     pub const TILE_PASSES: usize = 48;
-    /// Most kinds of interpolation with rough axes that are measured for a chunk.
+    /// Most kinds of interpolation with rough axes that are measured for a chunk, and most kinds around the best one of these: without each of its rough axes
+    /// but the last, and linear in place of cubic or the reverse.
     pub const MAX_ROUGH_KINDS: usize = MAX_RANK - 1;
-    /// Most kinds around the best one of these that are measured: without each of its rough axes, and linear in place of cubic or the reverse.
-    pub const MAX_LAST_KINDS: usize = MAX_RANK + 1;
     /// In place of the number of a kind of interpolation: there is none.
     pub const NO_KIND: u32 = 255;
     /// Rounds in which a batch's kinds are measured: without rough axes, with rough axes, around the best one of these.
@@ -288,12 +287,20 @@ shared_structs! {
         pub kinds: [KindCounts; TILE_KINDS],
         /// Blocks of threads that have added their counts.
         pub blocks_done: u32,
-        /// 1 if interpolation is a candidate. In a batch alone.
+        // What follows is of a batch alone.
+        /// 1 if interpolation is a candidate.
         pub is_interpolation_open: u32,
-        /// Numbers of the kinds of interpolation with rough axes that are measured, then `NO_KIND`. In a batch alone.
+        /// Numbers of the kinds of interpolation with rough axes that are measured, then `NO_KIND`.
         pub rough_kinds: [u32; MAX_ROUGH_KINDS],
-        /// Numbers of the kinds that are measured last, or `NO_KIND`. In a batch alone.
-        pub last_kinds: [u32; MAX_LAST_KINDS],
+        /// Numbers of the kinds that are measured last, then `NO_KIND`.
+        pub last_kinds: [u32; MAX_ROUGH_KINDS],
+        /// The best set of axes, and the number of the best kind of interpolation so far.
+        pub set: u32,
+        pub best_kind: u32,
+        /// Estimates of the bits of that kind; and of that set, with and without the correction for the chunk's first values along the axes.
+        pub best_bits: u64,
+        pub set_bits: u64,
+        pub uncorrected_set_bits: u64,
     }
 
     /// The passes of the interpolation of a tile. The values of a pass are independent of each other; their residuals are consecutive.

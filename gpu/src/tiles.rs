@@ -22,8 +22,8 @@ use crate::declare::{Address, ConstPointer, Pointer};
 use crate::error::{Context as _, Result};
 use crate::job;
 use crate::job::{
-    DIFFERENCE_KIND, FIRST_ROUND, GROUP_TILES, INTERPOLATED_KIND, INTERPOLATION_KINDS, LAST_ROUND, MAX_LAST_KINDS, MOST_TILES,
-    ROUGH_ROUND, SMALL_TILE_VALUES, TILE_KINDS, TILE_THREADS, TileJob, TileKind, TilePasses, TileSums,
+    DIFFERENCE_KIND, FIRST_ROUND, GROUP_TILES, INTERPOLATED_KIND, INTERPOLATION_KINDS, LAST_ROUND, MOST_TILES, ROUGH_ROUND,
+    SMALL_TILE_VALUES, TILE_KINDS, TILE_THREADS, TileJob, TileKind, TilePasses, TileSums,
 };
 use crate::launch::launch;
 use crate::loaded::Loaded;
@@ -120,6 +120,7 @@ impl ChunkBatch {
         layout: &Layout,
         stream: &Arc<CudaStream>,
         tables: &mut TileTables,
+        mut observe: impl FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         let linear = known(&loaded.kernels.of_type(layout.scalar).linear)?;
         clear(stream, self.device, self.count * size_of::<TileSums>())?;
@@ -138,17 +139,19 @@ impl ChunkBatch {
         let (count, kernels) = (self.count as u32, &loaded.kernels);
         let difference_blocks = INTERPOLATED_TILES + DIFFERENCE_TILES.div_ceil(tiles_per_block);
         launch(stream, &linear.measure_batch, (difference_blocks as u32, count, 1), TILE_THREADS, &job, &[])?;
-        if let Some(tiles) = choice.interpolated_tiles() {
-            let is_small = tiles.len <= SMALL_TILE_VALUES;
-            let measure = if is_small { &kernels.measure_kinds } else { &kernels.measure_kinds_of_large_tiles };
-            launch(stream, measure, (2 * GROUPS, count, 1), TILE_THREADS, &job, &[FIRST_ROUND])?;
-            let rounds = [(ROUGH_ROUND, job.rough_kinds), (LAST_ROUND, MAX_LAST_KINDS as u32)];
-            for (round, kinds) in rounds.into_iter().filter(|_| job.rough_kinds > 0) {
-                launch(stream, &kernels.choose_kinds, (count, 1, 1), WARP, &job, &[round])?;
-                launch(stream, measure, (kinds * GROUPS, count, 1), TILE_THREADS, &job, &[round])?;
-            }
+        observe("differences")?;
+        let choose = |round: u32| launch(stream, &kernels.choose_by_tiles, (count, 1, 1), WARP, &job, &[round]);
+        let Some(tiles) = choice.interpolated_tiles() else { return choose(FIRST_ROUND) };
+        let is_small = tiles.len <= SMALL_TILE_VALUES;
+        let measure = if is_small { &kernels.measure_kinds } else { &kernels.measure_kinds_of_large_tiles };
+        let rounds = [(FIRST_ROUND, 2), (ROUGH_ROUND, job.rough_kinds), (LAST_ROUND, job.rough_kinds)];
+        for (round, kinds) in rounds.into_iter().filter(|&(_, kinds)| kinds > 0) {
+            launch(stream, measure, (kinds * GROUPS, count, 1), TILE_THREADS, &job, &[round])?;
+            observe("interpolation")?;
+            choose(round)?;
+            observe("choice")?;
         }
-        launch(stream, &kernels.choose_predictors, (count, 1, 1), WARP, &job, &[])
+        Ok(())
     }
 }
 

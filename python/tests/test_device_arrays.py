@@ -5,12 +5,15 @@ With QUIRE_REQUIRE_CUDA=1 a machine without a GPU fails. `plugin-tests/gpu.sh` r
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import os
 import resource
 import signal
+import subprocess
 from pathlib import Path
-from typing import Any, Iterator, Optional
+from typing import Any, Callable, Iterator, Optional
 
 import h5py
 import numpy as np
@@ -241,22 +244,51 @@ def test_chunks_are_those_of_h5pys_own_path(library: Library, dtype: str, quire:
         assert library.get(out).tobytes() == pair.theirs[11:51, 9:39, 22].tobytes()
 
 
-def test_a_full_disk_is_an_error(library: Library, tmp_path: Path) -> None:
+@contextlib.contextmanager
+def longest_file(folder: Path) -> Iterator[int]:
+    """No file becomes longer than 1 MiB. Gives the number of the error that follows."""
+    before, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+        yield errno.EFBIG
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
+@contextlib.contextmanager
+def full_tmpfs(folder: Path) -> Iterator[int]:
+    """The tmpfs that is mounted here has 1 MiB, and much more afterwards."""
+    subprocess.run(["mount", "-o", "remount,size=1m", folder], check=True)
+    try:
+        yield errno.ENOSPC
+    finally:
+        subprocess.run(["mount", "-o", "remount,size=64m", folder], check=True)
+
+
+@pytest.fixture(params=[longest_file, full_tmpfs])
+def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], contextlib.AbstractContextManager[int]]]:
+    """Called, it makes `tmp_path` small while its context lasts."""
+    if request.param is full_tmpfs:
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", tmp_path], capture_output=True, text=True)
+        if mounted.returncode:
+            pytest.skip(f"no tmpfs can be mounted: {mounted.stderr.strip()}")
+    yield lambda: request.param(tmp_path)
+    if request.param is full_tmpfs:
+        subprocess.run(["umount", "--lazy", tmp_path], check=True)
+
+
+def test_a_full_disk_is_an_error(library: Library, tmp_path: Path, small_disk: Callable[[], contextlib.AbstractContextManager[int]]) -> None:
     noise = np.random.default_rng(0).normal(0, 1e30, (128, 64, 64)).astype("f4")
     values = library.put(noise)
-    before, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     with h5py.File(tmp_path / "full.h5", "w") as file:
         dataset = file.create_dataset("t", noise.shape, "f4", chunks=CHUNKS, **Quire(abs=1e-9))
         write(dataset, library.put(noise[:32]), np.s_[:32])
         file.flush()
-        try:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+        with small_disk() as error:
             with pytest.raises(OSError, match="are written") as raised:
                 write(dataset, values)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
-            signal.signal(signal.SIGXFSZ, ignored)
-        assert os.strerror(27) in str(raised.value) or "errno = 27" in str(raised.value)
+        assert os.strerror(error) in str(raised.value) or f"errno = {error}" in str(raised.value)
         # The error does not tell of fewer chunks than there are.
         said = int(str(raised.value).rpartition("the first ")[2].split()[0])
         assert 4 < said <= dataset.id.get_num_chunks() <= said + 1

@@ -18,3 +18,25 @@ __device__ __forceinline__ u64 log2_fixed(u64 value) {
   }
   return result;
 }
+
+/// `log2_fixed` of many values at once, 0 for a value of 0. The squares of one value do not wait for those of another.
+template <u32 N>
+__device__ __forceinline__ void log2_fixed_of_all(const u32 (&values)[N], u32 (&results)[N]) {
+  u32 mantissas[N];
+#pragma unroll
+  for (u32 i = 0; i < N; i++) {
+    const u32 zeros = __clz(i32(max(values[i], 1u)));
+    mantissas[i] = max(values[i], 1u) << zeros;
+    results[i] = 31 - zeros;
+  }
+#pragma unroll 1
+  for (u32 bit = 0; bit < LOG_FRACTION; bit++) {
+#pragma unroll
+    for (u32 i = 0; i < N; i++) {
+      const u64 square = u64(mantissas[i]) * mantissas[i];
+      const u32 is_above_two = u32(square >> 63);
+      mantissas[i] = is_above_two ? u32(square >> 32) : u32(square >> 31);
+      results[i] = 2 * results[i] + is_above_two;
+    }
+  }
+}

@@ -11,112 +11,69 @@
 // For one chunk everything is measured in one launch, as the time is that of the longest block; the block that is done last writes the counts to pinned memory,
 // and the host decides. For a batch of chunks the time is that of all instructions, so that only what the decision asks for is measured:
 //
-//   differences, nearest positions -> cubic and linear interpolation -> choose_kinds -> interpolation with rough axes
-//       -> choose_kinds -> interpolation of the kinds around the best one -> choose_predictors
+//   differences, nearest positions -> cubic and linear interpolation -> choose_by_tiles -> interpolation with rough axes
+//       -> choose_by_tiles -> interpolation of the kinds around the best one -> choose_by_tiles
 #pragma once
 
-#include "../quantize/linear.cuh"
 #include "estimate.cuh"
 #include "tile_counts.cuh"
 #include "tile_tables.cuh"
-
-/// Entries of a value of GROUP_TILES tiles: first how each is coded, then its position.
-struct alignas(16) GroupEntry {
-  i32 of[GROUP_TILES];
-};
-static_assert(sizeof(GroupEntry) == 16, "one load from shared memory");
-/// Groups of tiles that are interpolated.
-constexpr u32 GROUPS = INTERPOLATED_TILES / GROUP_TILES;
-static_assert(INTERPOLATED_TILES % GROUP_TILES == 0, "whole groups");
-
-/// How interpolation codes a value: the lowest bits of its entry. Its nearest position is above them.
-enum : u32 { HAS_NO_CODE, OUT_OF_REACH, BETWEEN_POSITIONS, ON_POSITION };
-constexpr u32 ENTRY_KIND_BITS = 2;
-
-/// A value of a tile.
-template <typename V>
-struct TileValue {
-  typedef typename ValueType<V>::Bits Bits;
-  V value;
-  double scaled, sum, steps;
-  bool has_code;
-
-  __device__ __forceinline__ TileValue(const TileJob& job, Bits bits)
-      : value(ValueType<V>::from_bits(bits)),
-        scaled(double(value) * job.inverse_step),
-        sum(scaled + ROUNDING),
-        steps(sum - ROUNDING),
-        has_code(fabs(scaled) < ValueType<V>::CODE_LIMIT && !(job.has_fill && u64(bits) == job.fill_bits)) {}
-
-  /// The code modulo 2^32.
-  __device__ __forceinline__ i32 code() const { return i32(u32(u64(code_from_sum<V>(sum)))); }
-
-  /// The entry of interpolation. `is_between`: whether the value is between two steps of the fine grid, with a code or without.
-  __device__ __forceinline__ i32 entry(const FineGrid& fine, bool& is_between) const {
-    is_between = false;
-    if (!(fabs(steps) < fine.steps_limit)) return i32(has_code ? OUT_OF_REACH : HAS_NO_CODE);
-    const Nearest<V> nearest(fine, value, steps);
-    is_between = nearest.exact && nearest.rest != 0.0;
-    const i32 position = i32(steps * double(POSITIONS_PER_STEP) + nearest.rest);
-    return i32(u32(position) << ENTRY_KIND_BITS | (has_code ? nearest.exact ? ON_POSITION : BETWEEN_POSITIONS : HAS_NO_CODE));
-  }
-};
-
-/// Where a block of threads is at work.
-struct TileBlock {
-  const TileJob& job;
-  u32 chunk;
-  bool is_interpolated;  // the kind of its tiles
-  u32 first, count;      // its tiles
-
-  __device__ __forceinline__ u32 kind_number() const { return is_interpolated ? INTERPOLATED_KIND : DIFFERENCE_KIND; }
-  __device__ __forceinline__ const TileKind& kind() const { return job.kinds[kind_number()]; }
-  __device__ __forceinline__ KindCounts& sums() const { return job.sums[chunk].kinds[kind_number()]; }
-  /// The first value of tile `number` of the block.
-  __device__ __forceinline__ const void* tile(u32 number) const {
-    const u64 base = job.chunks ? job.chunks[chunk] : 0;
-    return reinterpret_cast<const void*>(base + job.tiles[(is_interpolated ? 0 : INTERPOLATED_TILES) + first + number]);
-  }
-  /// The entries of a group of a chunk, of a batch.
-  __device__ __forceinline__ GroupEntry* entries() const {
-    return reinterpret_cast<GroupEntry*>(job.entries) + (u64(chunk) * GROUPS + first / GROUP_TILES) * kind().shape.elements;
-  }
-};
+#include "tile_values.cuh"
 
 /// What the block of a tile's differences keeps in shared memory.
 struct DifferenceMemory {
   ResidualCounts counts[AXIS_SETS];
   u32 between_steps, out_of_reach;
+  /// By warp: the sets of axes along which the difference of its last counted value is 0.
+  u32 last_zeros[TILE_WARPS];
   /// Of one tile after the other.
   i32 codes[MAX_TILE_VALUES];
-  /// First whether a value has no code. Then, by the number of a counted value, the sets of axes along which its difference is 0.
-  u16 marks[MAX_TILE_VALUES];
+  /// Whether a value has no code.
+  bool has_no_code[MAX_TILE_VALUES];
 };
-static_assert(SETS <= 16, "a bit a set of axes");
+
+/// Values of a tile that a thread reads at once.
+constexpr u32 READ_TOGETHER = 8;
 
 /// Reads tiles and makes their codes. Of tiles that are interpolated in other blocks, of a batch, it writes the entries.
 template <typename V>
 __device__ __forceinline__ void read_tiles(const TileBlock& block, DifferenceMemory& memory) {
   const TileJob& job = block.job;
-  const TileKind& kind = block.kind();
   const FineGrid fine = make_fine_grid<V>(job.step, job.inverse_step);
-  const u32 elements = kind.shape.elements;
+  const u32 elements = block.kind().shape.elements;
   const u32* offsets = job.offsets + block.kind_number() * MAX_TILE_VALUES;
+  const WarpPart part(block);
+  const bool is_there = part.tile < block.count, writes_entries = job.entries && block.is_interpolated;
+  const void* tile = block.tile(is_there ? part.tile : 0);
+  i32* const entries = writes_entries ? &block.entries()->of[(block.first + part.tile) % GROUP_TILES] : nullptr;
+  const u32 stride = part.warps * WARP, end = is_there ? elements : 0;
+  i32* const codes = memory.codes + part.tile * elements;
+  bool* const has_no_code = memory.has_no_code + part.tile * elements;
   u32 out_of_reach = 0, between_steps = 0;
   bool has_gaps = false;
-  for (u32 index = threadIdx.x; index < block.count * elements; index += TILE_THREADS) {
-    const u32 number = quotient<true>(index, elements), in_tile = index - number * elements;
-    const TileValue<V> value(job, read_bits<V>(block.tile(number), offsets[in_tile], job.big_endian));
-    memory.codes[index] = value.code();
-    memory.marks[index] = !value.has_code;
-    has_gaps = has_gaps || !value.has_code;
-    out_of_reach += value.has_code && fabs(value.scaled) >= ValueType<V>::STEPS_LIMIT;
-    if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
-      if (job.candidates) {
-        bool is_between;
-        const i32 entry = value.entry(fine, is_between);
-        between_steps += is_between;
-        if (job.entries && block.is_interpolated) block.entries()[in_tile].of[(block.first + number) % GROUP_TILES] = entry;
+  for (u32 begin = part.number * WARP + lane_id(); begin < end; begin += READ_TOGETHER * stride) {
+    typename ValueType<V>::Bits bits[READ_TOGETHER];
+#pragma unroll
+    for (u32 k = 0; k < READ_TOGETHER; k++) {
+      const u32 index = begin + k * stride;
+      bits[k] = index < end ? read_bits<V>(tile, offsets[index], job.big_endian) : 0;
+    }
+#pragma unroll
+    for (u32 k = 0; k < READ_TOGETHER; k++) {
+      const u32 index = begin + k * stride;
+      if (index >= end) break;
+      const TileValue<V> value(job, bits[k]);
+      codes[index] = value.code();
+      has_no_code[index] = !value.has_code;
+      has_gaps = has_gaps || !value.has_code;
+      out_of_reach += value.has_code && fabs(value.scaled) >= ValueType<V>::STEPS_LIMIT;
+      if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
+        if (job.candidates) {
+          bool is_between;
+          const i32 entry = value.entry(fine, is_between);
+          between_steps += is_between;
+          if (writes_entries) entries[GROUP_TILES * index] = entry;
+        }
       }
     }
   }
@@ -127,19 +84,22 @@ __device__ __forceinline__ void read_tiles(const TileBlock& block, DifferenceMem
   if (!__syncthreads_or(has_gaps)) return;
   // Values without a code get that of their left neighbour in the row, or 0.
   for (u32 index = threadIdx.x; index < block.count * elements; index += TILE_THREADS) {
-    if (!memory.marks[index]) continue;
-    const u32 row = index - index % kind.shape.extents[0];
+    if (!memory.has_no_code[index]) continue;
+    const u32 row = index - index % block.kind().shape.extents[0];
     u32 behind = index;
-    while (behind > row && memory.marks[behind - 1]) behind--;
+    while (behind > row && memory.has_no_code[behind - 1]) behind--;
     memory.codes[index] = behind > row ? memory.codes[behind - 1] : 0;
   }
   __syncthreads();
 }
 
-/// Counts the differences along all sets of the axes of tiles with RANK axes, of values that have a neighbour before them along every axis longer than 1.
+/// Counts the differences along all sets of the axes of tiles with RANK axes, of values that have a neighbour before them along every axis longer than 1. A
+/// warp takes consecutive ones.
 template <u32 RANK>
 __device__ __forceinline__ void count_differences(const TileBlock& block, DifferenceMemory& memory) {
   constexpr u32 SETS_OF_RANK = 1u << RANK;
+  // Four sets a word, a byte each.
+  constexpr u32 WORDS = (SETS_OF_RANK + 3) / 4;
   const TileKind& kind = block.kind();
   const Shape& shape = kind.shape;
   const TileJob& job = block.job;
@@ -151,57 +111,75 @@ __device__ __forceinline__ void count_differences(const TileBlock& block, Differ
     flat |= u32(is_flat) << axis;
     back[axis] = is_flat ? 0 : shape.strides[axis];
   }
-  const u32 count = block.count * kind.counted;
-  ThreadCounts sums[SETS_OF_RANK] = {};
-  u32 own_count = 0;
-  for (u32 number = threadIdx.x; number < count; number += TILE_THREADS, own_count++) {
-    const u32 tile = quotient<true>(number, kind.counted);
-    const u32 index = tile * shape.elements + (counted[number - tile * kind.counted] & ~FIRST_OF_ROW);
-    // The codes of the neighbours before the value along each set of axes; then, axis by axis, differences.
-    u32 differences[SETS_OF_RANK], own = 0;
+  const bool is_set = lane_id() < SETS_OF_RANK && !(lane_id() & flat);
+  const WarpPart part(block);
+  const i32* const codes = memory.codes + part.tile * shape.elements;
+  const u32 of_warp = ceil_div(ceil_div(kind.counted, part.warps), WARP) * WARP, first = part.number * of_warp;
+  const u32 end = part.tile < block.count ? min(kind.counted, first + of_warp) : 0;
+  // The sets along which the last difference is 0; and along which the difference of the warp's first value is not, if a value before it in its row counts.
+  u32 last_zeros = 0, first_others = 0;
+  for (u32 turn = first; turn < end; turn += FEW_A_THREAD * WARP) {
+    ThreadCounts sums[SETS_OF_RANK] = {};
+    u32 rises[WORDS] = {};
+    const u32 turn_end = min(end, turn + FEW_A_THREAD * WARP);
+    for (u32 begin = turn; begin < turn_end; begin += WARP) {
+      const u32 number = begin + lane_id();
+      u32 zeros = 0, at = 0;
+      if (number < turn_end) {
+        at = counted[number];
+        const u32 index = at & ~FIRST_OF_ROW;
+        // The codes of the neighbours before the value along each set of axes; then, axis by axis, differences.
+        u32 differences[SETS_OF_RANK];
 #pragma unroll
-    for (u32 set = 0; set < SETS_OF_RANK; set++) {
-      u32 from = index;
+        for (u32 set = 0; set < SETS_OF_RANK; set++) {
+          u32 from = index;
 #pragma unroll
-      for (u32 axis = 0; axis < RANK; axis++) from -= set >> axis & 1 ? back[axis] : 0;
-      differences[set] = u32(memory.codes[from]);
-    }
+          for (u32 axis = 0; axis < RANK; axis++) from -= set >> axis & 1 ? back[axis] : 0;
+          differences[set] = u32(codes[from]);
+        }
 #pragma unroll
-    for (u32 axis = 0; axis < RANK; axis++) {
+        for (u32 axis = 0; axis < RANK; axis++) {
 #pragma unroll
-      for (u32 set = 0; set < SETS_OF_RANK; set++) {
-        if (set >> axis & 1) differences[set] = differences[set ^ 1u << axis] - differences[set];
+          for (u32 set = 0; set < SETS_OF_RANK; set++) {
+            if (set >> axis & 1) differences[set] = differences[set ^ 1u << axis] - differences[set];
+          }
+        }
+#pragma unroll
+        for (u32 set = 0; set < SETS_OF_RANK; set++) {
+          sums[set].add(i32(differences[set]));
+          zeros |= u32(differences[set] == 0) << set;
+        }
       }
+      const u32 lane_before = __shfl_up_sync(ALL_LANES, zeros, 1);
+      const bool is_in_row = number < turn_end && !(at & FIRST_OF_ROW);
+      const u32 others = is_in_row ? ~zeros : 0, of_sets = (lane_id() ? lane_before : last_zeros) & others;
+#pragma unroll
+      for (u32 word = 0; word < WORDS; word++) rises[word] += (of_sets >> 4 * word & 15) * 0x204081 & 0x1010101;
+      if (begin == first) first_others = others;
+      last_zeros = __shfl_sync(ALL_LANES, zeros, WARP - 1);
     }
+    // Lane `set` adds the warp's counts of a set.
+    ThreadCounts of_set = {};
+    u32 of_rises = 0;
 #pragma unroll
     for (u32 set = 0; set < SETS_OF_RANK; set++) {
-      sums[set].add(i32(differences[set]));
-      own |= u32(differences[set] == 0) << set;
+      const ThreadCounts sum = sums[set].sum_of_few();
+      if (lane_id() == set) of_set = sum;
     }
-    memory.marks[number] = u16(own);
+#pragma unroll
+    for (u32 word = 0; word < WORDS; word++) {
+      const u32 sum = __reduce_add_sync(ALL_LANES, rises[word]);
+      if (lane_id() / 4 == word) of_rises = sum >> 8 * (lane_id() % 4) & 0xff;
+    }
+    if (is_set) add_counts(memory.counts[lane_id()], of_set.counts(turn_end - turn, of_rises));
   }
+  if (lane_id() == 0) memory.last_zeros[warp_id()] = last_zeros;
   __syncthreads();
-  if (warp_id() * WARP >= count) return;
-  // Four sets a word, a byte each.
-  constexpr u32 WORDS = (SETS_OF_RANK + 3) / 4;
-  u32 rises[WORDS] = {};
-  for (u32 number = threadIdx.x; number < count; number += TILE_THREADS) {
-    const u32 tile = quotient<true>(number, kind.counted);
-    if (counted[number - tile * kind.counted] & FIRST_OF_ROW) continue;
-    const u32 of_sets = u32(memory.marks[number - 1]) & ~u32(memory.marks[number]);
-#pragma unroll
-    for (u32 word = 0; word < WORDS; word++) rises[word] += (of_sets >> 4 * word & 15) * 0x204081 & 0x1010101;
-  }
-  const u32 residuals = __reduce_add_sync(ALL_LANES, own_count);
-  // Lane `set` adds the warp's counts of a set.
-  ResidualCounts own = {};
-#pragma unroll
-  for (u32 set = 0; set < SETS_OF_RANK; set++) {
-    ResidualCounts sum = sums[set].sum_of_warp(residuals);
-    sum.rises = __reduce_add_sync(ALL_LANES, rises[set / 4] >> 8 * (set % 4) & 0xff);
-    if (lane_id() == set) own = sum;
-  }
-  if (lane_id() < SETS_OF_RANK && !(lane_id() & flat)) add_counts(memory.counts[lane_id()], own);
+  if (first >= end) return;
+  // The value before the warp's first one is the last one of the warp before.
+  if (part.number == 0) return;
+  const u32 rises = memory.last_zeros[warp_id() - 1] & __shfl_sync(ALL_LANES, first_others, 0);
+  if (is_set && rises >> lane_id() & 1) atomicAdd(&memory.counts[lane_id()].rises, 1u);
 }
 
 /// Measures the differences of a block's tiles.
@@ -240,8 +218,8 @@ struct GroupMemory {
 };
 static_assert(GROUP_TILES <= 8, "a bit a tile");
 
-/// A thread's part in the interpolation of a group of tiles.
-template <typename Memory>
+/// A thread's part in the interpolation of a group of tiles. ALL_BETWEEN: every value of the group is between positions, so that each has a residual.
+template <typename Memory, bool ALL_BETWEEN>
 struct GroupCoder {
   const TileBlock& block;
   Memory& memory;
@@ -258,7 +236,7 @@ struct GroupCoder {
     u32 zeros = 0;
 #pragma unroll
     for (u32 tile = 0; tile < GROUP_TILES; tile++) {
-      const u32 how = u32(entry.of[tile]) & ((1u << ENTRY_KIND_BITS) - 1);
+      const u32 how = ALL_BETWEEN ? BETWEEN_POSITIONS : u32(entry.of[tile]) & ENTRY_KINDS;
       const i32 nearest = entry.of[tile] >> ENTRY_KIND_BITS, distance = i32(u32(nearest) - u32(predictions[tile]));
       const bool is_escape = how == ON_POSITION && u32(distance) % POSITIONS_PER_STEP != 0;
       const bool is_coded = how >= BETWEEN_POSITIONS && !is_escape;
@@ -327,22 +305,30 @@ __device__ __forceinline__ void make_entries(const TileBlock& block, Memory& mem
   }
 }
 
-/// Loads the entries of a group of tiles of a batch.
+/// Loads the entries of a group of tiles of a batch. Whether any of this thread's is not between positions.
 template <typename Memory>
-__device__ __forceinline__ void load_entries(const TileBlock& block, Memory& memory) {
+__device__ __forceinline__ bool load_entries(const TileBlock& block, Memory& memory) {
   const GroupEntry* entries = block.entries();
-  for (u32 index = threadIdx.x; index < block.kind().shape.elements; index += TILE_THREADS) memory.entries[index] = entries[index];
+  u32 others = 0;
+#pragma unroll 4
+  for (u32 index = threadIdx.x; index < block.kind().shape.elements; index += TILE_THREADS) {
+    const GroupEntry entry = entries[index];
+    memory.entries[index] = entry;
+#pragma unroll
+    for (u32 tile = 0; tile < GROUP_TILES; tile++) others |= u32(entry.of[tile]) ^ BETWEEN_POSITIONS;
+  }
+  return others & ENTRY_KINDS;
 }
 
-/// Interpolates a group of tiles, whose entries are in `memory`, and counts its residuals. `way`: the number of the kind of interpolation.
-template <typename Memory>
+/// Interpolates a group of tiles, whose entries are in `memory`, and counts its residuals. `way`: the number of the kind of interpolation. All threads have
+/// met since the entries were written.
+template <bool ALL_BETWEEN, typename Memory>
 __device__ __forceinline__ void measure_residuals(const TileBlock& block, Memory& memory, u32 way) {
   const TileKind& kind = block.kind();
   const TilePasses& passes = *block.job.passes;
   const TileTerm* terms = terms_of(block.job, way);
   const u32 first = kind.uncounted_residuals;
-  GroupCoder<Memory> coder = {block, memory, first, (way & LINEAR_INTERPOLATION) != 0, {}, 0, 0};
-  __syncthreads();
+  GroupCoder<Memory, ALL_BETWEEN> coder = {block, memory, first, (way & LINEAR_INTERPOLATION) != 0, {}, 0, 0};
   if (threadIdx.x == 0) {
     const i32 predictions[GROUP_TILES] = {};
     coder.code_values(0, 0, predictions);
@@ -364,8 +350,7 @@ __device__ __forceinline__ void measure_residuals(const TileBlock& block, Memory
   for (u32 index = first + 1 + threadIdx.x; index < kind.shape.elements; index += TILE_THREADS) {
     rises += __popc(u32(memory.zeros[index - 1]) & ~u32(memory.zeros[index]) & here);
   }
-  ResidualCounts counted = coder.sums.sum_of_warp(__reduce_add_sync(ALL_LANES, coder.residuals));
-  counted.rises = __reduce_add_sync(ALL_LANES, rises);
+  const ResidualCounts counted = coder.sums.sum_of_warp(__reduce_add_sync(ALL_LANES, coder.residuals), __reduce_add_sync(ALL_LANES, rises));
   const u32 outliers = __reduce_add_sync(ALL_LANES, coder.outliers);
   if (lane_id() == 0) {
     add_counts(block.sums().residuals[way], counted);
@@ -401,7 +386,8 @@ __device__ __forceinline__ void measure_tiles(const TileJob& job) {
     if (first < tiles) {
       const TileBlock block = {job, 0, true, first, min(tiles - first, GROUP_TILES)};
       make_entries<V>(block, memory.of_group);
-      measure_residuals(block, memory.of_group, job.candidate_numbers[blockIdx.x / GROUPS]);
+      __syncthreads();
+      measure_residuals<false>(block, memory.of_group, job.candidate_numbers[blockIdx.x / GROUPS]);
     }
   }
   __syncthreads();
@@ -428,7 +414,7 @@ __device__ __forceinline__ void measure_batch(const TileJob& job) {
   measure_differences<V>(job, blockIdx.x, memory);
 }
 
-/// Measures kinds of interpolation of a batch: cubic and linear, or those that `choose_kinds` has chosen. Grid: groups of tiles and kinds, chunks.
+/// Measures kinds of interpolation of a batch: cubic and linear, or those that were decided on. Grid: groups of tiles and kinds, chunks.
 template <u32 VALUES>
 __device__ __forceinline__ void measure_kinds_of_batch(const TileJob& job, u32 round) {
   __shared__ GroupMemory<VALUES> memory;
@@ -440,31 +426,15 @@ __device__ __forceinline__ void measure_kinds_of_batch(const TileJob& job, u32 r
                                           : sums.last_kinds[number];
   if (kind == NO_KIND) return;
   const TileBlock block = {job, blockIdx.y, true, first, min(tiles - first, GROUP_TILES)};
-  load_entries(block, memory);
-  measure_residuals(block, memory, kind);
-}
-
-/// Chooses the kinds of interpolation that are measured in a round. A warp a chunk.
-extern "C" __global__ void __launch_bounds__(WARP) choose_kinds(const __grid_constant__ TileJob job, u32 round) {
-  TileSums& sums = job.sums[blockIdx.x];
-  const TileDecision decision(job, sums);
-  u32 last_kinds[MAX_LAST_KINDS];
-  if (round == LAST_ROUND) decision.find_last_kinds(decision.best_of_rough().kind, last_kinds);
-  if (lane_id() != 0) return;
-  if (round == ROUGH_ROUND) {
-    sums.is_interpolation_open = decision.is_interpolation_open;
-    for (u32 number = 0; number < MAX_ROUGH_KINDS; number++) sums.rough_kinds[number] = decision.rough_kinds[number];
+  if (__syncthreads_or(load_entries(block, memory))) {
+    measure_residuals<false>(block, memory, kind);
   } else {
-    for (u32 number = 0; number < MAX_LAST_KINDS; number++) sums.last_kinds[number] = last_kinds[number];
+    measure_residuals<true>(block, memory, kind);
   }
 }
 
-/// Chooses the predictors. A warp a chunk.
-extern "C" __global__ void __launch_bounds__(WARP) choose_predictors(const __grid_constant__ TileJob job) {
-  const TileDecision decision(job, job.sums[blockIdx.x]);
-  const u32 predictor = decision.predictor();
-  if (lane_id() == 0) job.host_predictors[blockIdx.x] = predictor;
-}
+/// Decides, after a round, what is measured in the next one, or on the predictors. A warp a chunk.
+extern "C" __global__ void __launch_bounds__(WARP) choose_by_tiles(const __grid_constant__ TileJob job, u32 round) { decide(job, blockIdx.x, round); }
 
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, 6) measure_tiles_f32(const __grid_constant__ TileJob job) { measure_tiles<float>(job); }
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, 6) measure_tiles_f64(const __grid_constant__ TileJob job) { measure_tiles<double>(job); }

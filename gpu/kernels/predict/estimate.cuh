@@ -1,7 +1,8 @@
 // Stage 0 (FORMAT.md §11.3): the estimate of the bits that residuals take, and the predictor that follows from the counts over a chunk's tiles. CPU:
 // codec/src/predict/choice/residual_stats.rs, codec/src/predict/choice/kinds.rs, codec/src/predict/choice/tiles.rs.
 //
-// A warp decides on a chunk. A lane takes an estimate, or a set of axes. Only integers, so that the choice is the CPU's.
+// A warp decides on a chunk, after each round in which its tiles are measured. A lane takes an estimate, or a set of axes. Only integers, so that the choice is
+// the CPU's. What a later round needs is kept among the chunk's counts.
 #pragma once
 
 #include "../job.cuh"
@@ -9,67 +10,81 @@
 
 typedef unsigned __int128 u128;
 
-/// `count` times its logarithm.
-__device__ __forceinline__ u64 weighted(u64 count) { return count ? count * log2_fixed(count) : 0; }
+/// Counts whose logarithms an estimate needs.
+constexpr u32 WEIGHED_COUNTS = 17;
 
-/// Bits that say to which of two kinds each of `first + second` residuals belongs.
-__device__ __forceinline__ u64 split_bits(u64 first, u64 second) {
-  const u64 all = weighted(first + second), parts = weighted(first) + weighted(second);
-  return all > parts ? all - parts : 0;
+/// Each count times its logarithm. The squares of one count do not wait for those of another.
+__device__ __forceinline__ void weigh(const u32 (&counts)[WEIGHED_COUNTS], u64 (&weighted)[WEIGHED_COUNTS]) {
+  u32 logarithms[WEIGHED_COUNTS];
+  log2_fixed_of_all(counts, logarithms);
+#pragma unroll
+  for (u32 i = 0; i < WEIGHED_COUNTS; i++) weighted[i] = u64(counts[i]) * logarithms[i];
 }
 
+/// Bits that say to which of two kinds each of some residuals belongs. Arguments: the weighted numbers of all residuals and of those of either kind.
+__device__ __forceinline__ u64 split_bits(u64 all, u64 first, u64 second) { return all > first + second ? all - first - second : 0; }
+
 /// Estimate of the bits that `values` residuals with these counts take, and `outliers` values that need more, in fixed point.
-__device__ __forceinline__ u64 estimated_bits(const ResidualCounts& counts, u64 values, u64 outliers) {
-  const u64 zeros = counts.zeros, nonzero = values - zeros, low_bits = counts.magnitude_bits - nonzero;
-  const u64 rises = min(u64(counts.rises), min(nonzero, zeros));
-  const u64 of_zeros = min(split_bits(zeros, nonzero), split_bits(rises, zeros - rises) + split_bits(rises, nonzero - rises));
-  const u64 of_signs = split_bits(counts.negative, nonzero - counts.large - counts.negative);
-  const u64 from_two_bits = nonzero - counts.ones, from_three_bits = from_two_bits - counts.two_bits, from_four_bits = from_three_bits - counts.three_bits;
-  const u64 of_short =
-      split_bits(counts.ones, from_two_bits) + split_bits(counts.two_bits, from_three_bits) + split_bits(counts.three_bits, from_four_bits);
-  const u64 of_long = split_bits(from_four_bits, low_bits - counts.two_bits - 2 * u64(counts.three_bits) - 3 * from_four_bits);
+__device__ __forceinline__ u64 estimated_bits(const ResidualCounts& counts, u32 values, u32 outliers) {
+  const u32 zeros = counts.zeros, nonzero = values - zeros, low_bits = counts.magnitude_bits - nonzero;
+  const u32 rises = min(counts.rises, min(nonzero, zeros)), small = nonzero - counts.large;
+  const u32 from_two_bits = nonzero - counts.ones, from_three_bits = from_two_bits - counts.two_bits, from_four_bits = from_three_bits - counts.three_bits;
+  const u32 further = low_bits - counts.two_bits - 2 * counts.three_bits - 3 * from_four_bits;
+  const u32 weighed[WEIGHED_COUNTS] = {
+      values, zeros, nonzero, rises, zeros - rises, nonzero - rises,
+      small, counts.negative, small - counts.negative,
+      counts.ones, from_two_bits, counts.two_bits, from_three_bits, counts.three_bits, from_four_bits,
+      further, from_four_bits + further};
+  u64 weights[WEIGHED_COUNTS];
+  weigh(weighed, weights);
+  const auto& [of_values, of_zeros, of_nonzero, of_rises, of_other_zeros, of_others, of_small, of_negative, of_positive, of_ones, of_two_up, of_two,
+               of_three_up, of_three, of_four_up, of_further, of_all_further] = weights;
+  const u64 zero_bits = min(split_bits(of_values, of_zeros, of_nonzero),
+                            split_bits(of_zeros, of_rises, of_other_zeros) + split_bits(of_nonzero, of_rises, of_others));
+  const u64 sign_bits = split_bits(of_small, of_negative, of_positive);
+  const u64 short_bits =
+      split_bits(of_nonzero, of_ones, of_two_up) + split_bits(of_two_up, of_two, of_three_up) + split_bits(of_three_up, of_three, of_four_up);
+  const u64 long_bits = split_bits(of_all_further, of_four_up, of_further);
   const u64 whole = counts.large + low_bits + OUTLIER_BITS * outliers;
-  return of_zeros + of_signs + of_short + of_long + (whole << LOG_FRACTION);
+  return zero_bits + sign_bits + short_bits + long_bits + (whole << LOG_FRACTION);
 }
 
 /// Values of all tiles of a kind that have a neighbour before them along every axis longer than 1: their differences count.
-__device__ __forceinline__ u64 counted_values(const TileKind& kind) { return u64(kind.count) * kind.counted; }
+__device__ __forceinline__ u32 counted_values(const TileKind& kind) { return kind.count * kind.counted; }
 
 /// Values between steps that are expected among these.
-__device__ __forceinline__ u64 counted_outliers(const TileKind& kind, const KindCounts& counts) {
-  return u64(counts.between_steps) * kind.counted / kind.shape.elements;
+__device__ __forceinline__ u32 counted_outliers(const TileKind& kind, const KindCounts& counts) {
+  return counts.between_steps * kind.counted / kind.shape.elements;
 }
+static_assert(u64(DIFFERENCE_TILES) * MAX_TILE_VALUES * MAX_TILE_VALUES < 1ull << 32, "products of 32 bits");
 
-/// A kind of interpolation and its estimate.
-struct KindBits {
-  u64 bits;
-  u32 kind;
-};
-
-/// The decision on a chunk. All lanes of a warp have it.
+/// The decisions on a chunk. All lanes of a warp have them.
 struct TileDecision {
   const TileJob& job;
-  const TileSums& sums;
-  /// Lane `set`: the estimate of the differences along a set of axes. The next two lanes: those of cubic and of linear interpolation without rough axes.
-  u64 bits;
-  /// Whether interpolation is a candidate.
-  bool is_interpolation_open;
-  /// The kinds with rough axes that are tried, in their order; then `NO_KIND`.
-  u32 rough_kinds[MAX_ROUGH_KINDS];
+  TileSums& sums;
 
-  __device__ __forceinline__ TileDecision(const TileJob& job, const TileSums& sums) : job(job), sums(sums), bits(0), rough_kinds() {
+  /// After the first round: the best set of axes, the better one of cubic and linear interpolation, and the kinds with rough axes.
+  __device__ __forceinline__ void decide_first() {
     const TileKind& tiles = job.kinds[DIFFERENCE_KIND];
-    const KindCounts& counts = sums.kinds[DIFFERENCE_KIND];
-    const u32 lane = lane_id();
-    is_interpolation_open = job.candidates && counts.out_of_reach <= tiles.count * tiles.shape.elements / VALUES_PER_VALUE_OUT_OF_REACH &&
-                            sums.kinds[INTERPOLATED_KIND].tiles_out_of_reach == 0;
-    if (lane < 1u << tiles.shape.rank) {
-      if (!(lane & flat_axes())) bits = estimated_bits(counts.differences[lane], counted_values(tiles), counted_outliers(tiles, counts));
-    } else if (is_interpolation_open && lane >= AXIS_SETS && lane < AXIS_SETS + 2) {
-      bits = bits_of_kind((lane - AXIS_SETS) * LINEAR_INTERPOLATION);
+    const KindCounts &of_sets = sums.kinds[DIFFERENCE_KIND], &of_kinds = sums.kinds[INTERPOLATED_KIND];
+    const u32 lane = lane_id(), flat = flat_axes();
+    const bool is_open = job.candidates && of_sets.out_of_reach <= tiles.count * tiles.shape.elements / VALUES_PER_VALUE_OUT_OF_REACH &&
+                         of_kinds.tiles_out_of_reach == 0;
+    // Lane `set` has the estimate of the differences along a set of axes. The next two lanes have those of cubic and of linear interpolation.
+    const bool is_set = lane < 1u << tiles.shape.rank && !(lane & flat), is_kind = is_open && lane >= AXIS_SETS && lane < AXIS_SETS + 2;
+    const u32 own_kind = lane == AXIS_SETS + 1 ? LINEAR_INTERPOLATION : 0;
+    u64 bits = 0;
+    if (is_set || is_kind) {
+      bits = estimated_bits(is_set ? of_sets.differences[lane] : of_kinds.residuals[own_kind], is_set ? counted_values(tiles) : residuals(),
+                            is_set ? counted_outliers(tiles, of_sets) : of_kinds.outliers[own_kind]);
     }
+    const u64 cubic = __shfl_sync(ALL_LANES, bits, AXIS_SETS), linear = __shfl_sync(ALL_LANES, bits, AXIS_SETS + 1);
+    const bool is_linear = linear < cubic;
+    u64 set_bits;
+    const u32 set = best_set(bits, is_set, set_bits);
+    const u64 uncorrected = __shfl_sync(ALL_LANES, bits, set);
     // Rough axes are tried with the better one. The roughest axis comes first: its differences have the greatest estimate. Of equals it is the slower axis.
-    u32 kind = better_of_first() ? LINEAR_INTERPOLATION : 0, left = ~flat_axes();
+    u32 kind = is_linear ? LINEAR_INTERPOLATION : 0, left = ~flat, rough_kinds[MAX_ROUGH_KINDS];
 #pragma unroll
     for (u32 number = 0; number < MAX_ROUGH_KINDS; number++) {
       u32 roughest = 0;
@@ -88,42 +103,68 @@ struct TileDecision {
       kind |= 1u << roughest;
       rough_kinds[number] = number < job.rough_kinds ? kind : NO_KIND;
     }
+    if (lane != 0) return;
+    sums.is_interpolation_open = is_open;
+    sums.set = set;
+    sums.set_bits = set_bits;
+    sums.uncorrected_set_bits = uncorrected;
+    sums.best_kind = is_linear ? LINEAR_INTERPOLATION : 0;
+    sums.best_bits = is_linear ? linear : cubic;
+#pragma unroll
+    for (u32 number = 0; number < MAX_ROUGH_KINDS; number++) sums.rough_kinds[number] = rough_kinds[number];
   }
 
-  /// The best kind of those without rough axes and `rough_kinds`, which have been measured.
-  __device__ __forceinline__ KindBits best_of_rough() const {
-    const u64 cubic = bits_of_lane(AXIS_SETS), linear = bits_of_lane(AXIS_SETS + 1);
-    return best_of(linear < cubic ? KindBits{linear, LINEAR_INTERPOLATION} : KindBits{cubic, 0}, rough_kinds);
-  }
-
-  /// The kinds around one: without each of its rough axes if it has several, then linear in place of cubic or the reverse if it has any. Those of
-  /// `rough_kinds` have been measured before.
-  __device__ __forceinline__ void find_last_kinds(u32 kind, u32 (&kinds)[MAX_LAST_KINDS]) const {
-    const u32 rough = kind & (AXIS_SETS - 1);
-#pragma unroll
-    for (u32 axis = 0; axis < MAX_RANK; axis++) {
-      kinds[axis] = (rough >> axis & 1) && __popc(rough) > 1 ? kind & ~(1u << axis) : NO_KIND;
-#pragma unroll
-      for (u32 number = 0; number < MAX_ROUGH_KINDS; number++) kinds[axis] = kinds[axis] == rough_kinds[number] ? NO_KIND : kinds[axis];
+  /// Makes the best one of these kinds the best so far if it is better; the first of equals wins. Returns the estimate of the differences of interpolated tiles
+  /// along the best set.
+  __device__ __forceinline__ u64 take_best(const u32 (&kinds)[MAX_ROUGH_KINDS]) {
+    const TileKind& tiles = job.kinds[INTERPOLATED_KIND];
+    const KindCounts& counts = sums.kinds[INTERPOLATED_KIND];
+    const bool is_set = lane_id() == MAX_ROUGH_KINDS;
+    const u32 kind = lane_id() < MAX_ROUGH_KINDS ? kinds[lane_id()] : NO_KIND;
+    u64 own = ~0ull;
+    if (is_set || kind != NO_KIND) {
+      own = estimated_bits(is_set ? counts.differences[sums.set] : counts.residuals[kind], is_set ? counted_values(tiles) : residuals(),
+                           is_set ? counted_outliers(tiles, counts) : counts.outliers[kind]);
     }
-    kinds[MAX_RANK] = rough ? kind ^ LINEAR_INTERPOLATION : NO_KIND;
-  }
-
-  /// The better one of `best` and of these kinds, the first of equals.
-  template <u32 N>
-  __device__ __forceinline__ KindBits best_of(KindBits best, const u32 (&kinds)[N]) const {
-    u32 own_kind = NO_KIND;
+    u64 best_bits = sums.best_bits;
+    u32 best_kind = sums.best_kind;
 #pragma unroll
-    for (u32 number = 0; number < N; number++) own_kind = lane_id() == number ? kinds[number] : own_kind;
-    const u64 own = own_kind == NO_KIND ? ~0ull : bits_of_kind(own_kind);
-#pragma unroll
-    for (u32 number = 0; number < N; number++) {
+    for (u32 number = 0; number < MAX_ROUGH_KINDS; number++) {
       const u64 of_kind = __shfl_sync(ALL_LANES, own, number);
-      if (of_kind < best.bits) best = {of_kind, kinds[number]};
+      const u32 there = __shfl_sync(ALL_LANES, kind, number);
+      if (of_kind < best_bits) best_bits = of_kind, best_kind = there;
     }
-    return best;
+    __syncwarp();
+    if (lane_id() == 0) sums.best_bits = best_bits, sums.best_kind = best_kind;
+    __syncwarp();
+    return __shfl_sync(ALL_LANES, own, MAX_ROUGH_KINDS);
   }
 
+  /// The kinds around the best one: without each of its rough axes if it has several, then linear in place of cubic or the reverse if it has any. Those that
+  /// were measured before are left out.
+  __device__ __forceinline__ void find_last_kinds() {
+    if (lane_id() != 0) return;
+    const u32 best = sums.best_kind, rough = best & (AXIS_SETS - 1);
+    u32 count = 0;
+    for (u32 number = 0; number < MAX_ROUGH_KINDS; number++) sums.last_kinds[number] = NO_KIND;
+    for (u32 axis = 0; axis < MAX_RANK; axis++) {
+      const u32 kind = best & ~(1u << axis);
+      bool is_new = (rough >> axis & 1) && __popc(rough) > 1;
+      for (u32 number = 0; number < MAX_ROUGH_KINDS; number++) is_new = is_new && kind != sums.rough_kinds[number];
+      if (is_new) sums.last_kinds[count++] = kind;
+    }
+    if (rough) sums.last_kinds[count] = best ^ LINEAR_INTERPOLATION;
+  }
+
+  /// The predictor's byte in a plane, where interpolation is a candidate. All kinds have been measured. `differences`: the estimate that `take_best` returns.
+  __device__ __forceinline__ u32 predictor(u64 differences) const {
+    // The chunk's first values along the axes make its differences longer than those of tiles.
+    if (sums.uncorrected_set_bits) differences = u64(u128(differences) * sums.set_bits / sums.uncorrected_set_bits);
+    const bool is_better = u128(sums.best_bits) * counted_values(job.kinds[INTERPOLATED_KIND]) < u128(differences) * residuals();
+    return is_better ? INTERPOLATION | sums.best_kind : sums.set;
+  }
+
+ private:
   /// The set of axes of extent 1.
   __device__ __forceinline__ u32 flat_axes() const {
     u32 flat = 0;
@@ -133,58 +174,34 @@ struct TileDecision {
   }
 
   /// Residuals of interpolation that count.
-  __device__ __forceinline__ u64 residuals() const {
+  __device__ __forceinline__ u32 residuals() const {
     const TileKind& tiles = job.kinds[INTERPOLATED_KIND];
-    return u64(tiles.count) * (tiles.shape.elements - tiles.uncounted_residuals);
+    return tiles.count * (tiles.shape.elements - tiles.uncounted_residuals);
   }
 
-  __device__ __forceinline__ u64 bits_of_kind(u32 kind) const {
-    const KindCounts& counts = sums.kinds[INTERPOLATED_KIND];
-    return estimated_bits(counts.residuals[kind], residuals(), counts.outliers[kind]);
-  }
-
-  /// Whether linear interpolation is better than cubic, without rough axes.
-  __device__ __forceinline__ bool better_of_first() const { return bits_of_lane(AXIS_SETS + 1) < bits_of_lane(AXIS_SETS); }
-  __device__ __forceinline__ u64 bits_of_lane(u32 lane) const { return __shfl_sync(ALL_LANES, bits, lane); }
-
-  /// The predictor's byte in a plane. All kinds have been measured.
-  __device__ __forceinline__ u32 predictor() const {
-    u64 set_bits = 0;
-    const u32 set = best_set(set_bits);
-    const u64 measured = bits_of_lane(set);
-    if (!is_interpolation_open) return set;
-    KindBits best = best_of_rough();
-    u32 last_kinds[MAX_LAST_KINDS];
-    find_last_kinds(best.kind, last_kinds);
-    best = best_of(best, last_kinds);
-    // The chunk's first values along the axes make its differences longer than those of tiles.
-    const TileKind& tiles = job.kinds[INTERPOLATED_KIND];
-    const KindCounts& counts = sums.kinds[INTERPOLATED_KIND];
-    u64 differences = estimated_bits(counts.differences[set], counted_values(tiles), counted_outliers(tiles, counts));
-    if (measured) differences = u64(u128(differences) * set_bits / measured);
-    const bool is_better = u128(best.bits) * counted_values(tiles) < u128(differences) * residuals();
-    return is_better ? INTERPOLATION | best.kind : set;
-  }
-
-  /// The set of axes whose differences have the least estimate, which becomes `set_bits`, corrected for the chunk's first values along the axes.
-  __device__ __forceinline__ u32 best_set(u64& set_bits) const {
-    const u32 lane = lane_id(), flat = flat_axes();
-    const bool is_set = lane < 1u << job.kinds[DIFFERENCE_KIND].shape.rank && !(lane & flat);
-    u64 own = bits;
+  /// The set of axes whose differences have the least estimate, which becomes `set_bits`, corrected for the chunk's first values along the axes. `bits`: the
+  /// estimate of set `lane_id()`, if that is a set of the chunk's.
+  __device__ __forceinline__ u32 best_set(u64 bits, bool is_set, u64& set_bits) const {
+    const u32 lane = lane_id();
 #pragma unroll
     for (u32 axis = 0; axis < MAX_RANK; axis++) {
-      const u64 without_axis = __shfl_xor_sync(ALL_LANES, own, 1 << axis);
+      const u64 without_axis = __shfl_xor_sync(ALL_LANES, bits, 1 << axis);
       const u64 extent = job.extents[axis];
-      if (is_set && (lane >> axis & 1)) own = u64((u128(own) * (extent - 1) + without_axis) / extent);
+      // floor((bits * (extent - 1) + without_axis) / extent)
+      if (is_set && (lane >> axis & 1)) {
+        const bool is_more = without_axis >= bits;
+        const u64 change = (is_more ? without_axis - bits : bits - without_axis + extent - 1) / extent;
+        bits = is_more ? bits + change : bits - change;
+      }
     }
     u32 best = 0;
     set_bits = ~0ull;
+    const u32 possible = __ballot_sync(ALL_LANES, is_set);
 #pragma unroll
     for (u32 set = 0; set < AXIS_SETS; set++) {
-      const u64 of_set = __shfl_sync(ALL_LANES, own, set);
-      const bool is_possible = set < 1u << job.kinds[DIFFERENCE_KIND].shape.rank && !(set & flat);
+      const u64 of_set = __shfl_sync(ALL_LANES, bits, set);
       // Of equals the first one; but where nothing is left, the empty set is the last one.
-      if (is_possible && (of_set < set_bits || (of_set == 0 && best == 0))) {
+      if ((possible >> set & 1) && (of_set < set_bits || (of_set == 0 && best == 0))) {
         best = set;
         set_bits = of_set;
       }
@@ -192,3 +209,24 @@ struct TileDecision {
     return best;
   }
 };
+
+/// Decides on a chunk when all its tiles of a round have been measured. A warp calls this.
+__device__ __forceinline__ void decide(const TileJob& job, u32 chunk, u32 round) {
+  TileDecision decision = {job, job.sums[chunk]};
+  TileSums& sums = decision.sums;
+  if (round == FIRST_ROUND) {
+    decision.decide_first();
+    __syncwarp();
+    if (!sums.is_interpolation_open && lane_id() == 0) job.host_predictors[chunk] = sums.set;
+    // With one axis there are no rough ones.
+    if (job.rough_kinds > 0) return;
+  }
+  if (!sums.is_interpolation_open) return;
+  const u64 differences = decision.take_best(round == LAST_ROUND ? sums.last_kinds : sums.rough_kinds);
+  if (round == ROUGH_ROUND) {
+    decision.find_last_kinds();
+    return;
+  }
+  const u32 predictor = decision.predictor(differences);
+  if (lane_id() == 0) job.host_predictors[chunk] = predictor;
+}

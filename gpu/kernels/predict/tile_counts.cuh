@@ -22,23 +22,38 @@ struct ThreadCounts {
     if (residual == 0) others += 1u << 24;
   }
 
-  /// The sums over a warp, which has `residuals` of them, without rises.
-  __device__ __forceinline__ ResidualCounts sum_of_warp(u32 residuals) const {
-    // 16 bits each.
-    const u32 one_and_three = __reduce_add_sync(ALL_LANES, lengths & 0xff00ff), two_and_four = __reduce_add_sync(ALL_LANES, lengths >> 8 & 0xff00ff);
-    const u32 negative_and_zeros = __reduce_add_sync(ALL_LANES, (others >> 16 & 0xff) | others >> 24 << 16);
-    ResidualCounts sums;
-    sums.zeros = negative_and_zeros >> 16;
-    sums.rises = 0;
-    sums.ones = one_and_three & 0xffff;
-    sums.two_bits = two_and_four & 0xffff;
-    sums.three_bits = one_and_three >> 16;
-    sums.large = residuals - sums.zeros - sums.ones - sums.two_bits - sums.three_bits - (two_and_four >> 16);
-    sums.negative = negative_and_zeros & 0xffff;
-    sums.magnitude_bits = __reduce_add_sync(ALL_LANES, others & 0xffff);
-    return sums;
+  /// The sums over a warp of which each thread has up to FEW_A_THREAD residuals: no part of a word overflows.
+  __device__ __forceinline__ ThreadCounts sum_of_few() const { return {__reduce_add_sync(ALL_LANES, lengths), __reduce_add_sync(ALL_LANES, others)}; }
+
+  /// The counts of `residuals` residuals.
+  __device__ __forceinline__ ResidualCounts counts(u32 residuals, u32 rises) const {
+    return counts_of(residuals, rises, lengths & 0xff00ff, lengths >> 8 & 0xff00ff, (others >> 16 & 0xff) | others >> 24 << 16, others & 0xffff);
+  }
+
+  /// The counts over a warp, which has `residuals` residuals.
+  __device__ __forceinline__ ResidualCounts sum_of_warp(u32 residuals, u32 rises) const {
+    return counts_of(residuals, rises, __reduce_add_sync(ALL_LANES, lengths & 0xff00ff), __reduce_add_sync(ALL_LANES, lengths >> 8 & 0xff00ff),
+                     __reduce_add_sync(ALL_LANES, (others >> 16 & 0xff) | others >> 24 << 16), __reduce_add_sync(ALL_LANES, others & 0xffff));
+  }
+
+ private:
+  /// Two counts a word, 16 bits each.
+  static __device__ __forceinline__ ResidualCounts counts_of(u32 residuals, u32 rises, u32 one_and_three, u32 two_and_four, u32 negative_and_zeros, u32 bits) {
+    ResidualCounts counts;
+    counts.zeros = negative_and_zeros >> 16;
+    counts.rises = rises;
+    counts.ones = one_and_three & 0xffff;
+    counts.two_bits = two_and_four & 0xffff;
+    counts.three_bits = one_and_three >> 16;
+    counts.large = residuals - counts.zeros - counts.ones - counts.two_bits - counts.three_bits - (two_and_four >> 16);
+    counts.negative = negative_and_zeros & 0xffff;
+    counts.magnitude_bits = bits;
+    return counts;
   }
 };
+/// Residuals of a thread that `ThreadCounts::sum_of_few` takes at most.
+constexpr u32 FEW_A_THREAD = 7;
+static_assert(FEW_A_THREAD * WARP < 256 && FEW_A_THREAD * WARP * MAX_LENGTH < 1u << 16, "a byte for each count, and 16 bits for those of the magnitudes");
 static_assert(MAX_COUNTED_MAGNITUDE == 1u << (MAX_LENGTH - 1), "longer magnitudes count as this one");
 static_assert(LARGE_MAGNITUDE == 16, "a magnitude that is not large has up to four bits");
 static_assert((MAX_TILE_VALUES / TILE_THREADS + TILE_PASSES) * GROUP_TILES < 256, "a thread's counts fit a byte");

@@ -44,7 +44,7 @@ struct Nearest {
 
   __device__ __forceinline__ Nearest(const FineGrid& fine, V value, double steps) : steps(steps) {
     rest = ((double(value) * fine.inverse_step - steps) * SPACINGS_PER_STEP + ROUNDING) - ROUNDING;
-    exact = double(V(steps * fine.step + rest * fine.spacing)) == double(value);
+    exact = V(steps * fine.step + rest * fine.spacing) == value;
   }
   /// Position 8 s + r.
   __device__ __forceinline__ i32 position() const {

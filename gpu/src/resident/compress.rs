@@ -334,7 +334,7 @@ impl<'a> Compressing<'a> {
             device: room.streams.address(),
             predictors: room.results.address() + (count * size_of::<Inspection>()) as u64,
         };
-        batch.choose(loaded, choice, self.layout, &room.stream, &mut room.tiles)?;
+        batch.choose(loaded, choice, self.layout, &room.stream, &mut room.tiles, |_| Ok(()))?;
         room.wait()
     }
 
