@@ -89,6 +89,11 @@ struct Report {
 }
 
 impl Report {
+    fn of_all(reports: Vec<Self>) -> Self {
+        let done = reports.iter().map(|report| report.done).sum();
+        Self { done, failures: reports.into_iter().flat_map(|report| report.failures).collect() }
+    }
+
     fn check(&mut self, what: &str, found: &[u8], expected: &[u8]) {
         self.done += 1;
         if found == expected {
@@ -338,38 +343,49 @@ fn stagings_are_lent_up_to_a_number_and_come_back() {
 #[test]
 fn large_chunks() {
     let Some(device) = gpu() else { return };
-    let (mut cpu, mut report) = (Workspace::default(), Report::default());
     let dims: [&[u64]; 7] =
         [&[64, 64, 64], &[128, 128, 96], &[1_000_003], &[3, 700_001], &[1000, 1037], &[256, 256, 256], &[17, 33, 65, 129]];
     // So large that several blocks of threads read the index, at one time more of them than it has blocks for.
     const MANY_SEGMENTS: &[u64] = &[66, 256, 128];
     let (dims, scalars) = if is_small() { (&[MANY_SEGMENTS][..], &FLOATS[..1]) } else { (&dims[..], &FLOATS[..]) };
-    for dims in dims {
-        for &scalar in scalars {
-            let layout = layout(scalar, ByteOrder::Little, dims);
-            let huge = layout.chunk_bytes() > 40 << 20;
-            for content in CONTENTS {
-                if (huge && !matches!(content, Content::Smooth | Content::LandMask | Content::Noise))
-                    || (is_small() && !matches!(content, Content::Smooth | Content::LandMask))
-                {
-                    continue;
-                }
-                let chunk = chunk(&values(content, layout.shape.elements() as usize, 3), &layout, 3);
-                let bounds = [1e-4, 0.3, 1e-2, 1e-3];
-                for bound in if is_small() {
-                    &bounds[..2]
-                } else if huge {
-                    &bounds[3..]
-                } else {
-                    &bounds[..3]
-                } {
-                    let what = format!("{content:?} {dims:?} {scalar:?} bound {bound:e}");
-                    report.compare_codings(device, &mut cpu, &what, &chunk, &layout, &config(*bound, CodebookPolicy::Auto, None));
-                }
-            }
+    // Most of the time is the host's.
+    let reports: Vec<Report> = std::thread::scope(|scope| {
+        let threads: Vec<_> = scalars
+            .iter()
+            .flat_map(|&scalar| dims.iter().map(move |&dims| layout(scalar, ByteOrder::Little, dims)))
+            .map(|layout| scope.spawn(move || compare_large_chunks(device, &layout)))
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    Report::of_all(reports).finish("large chunks");
+}
+
+/// Compares chunks of a layout with all contents; of very large ones with a few.
+fn compare_large_chunks(device: &'static Device, layout: &Layout) -> Report {
+    let (mut cpu, mut report) = (Workspace::default(), Report::default());
+    let huge = layout.chunk_bytes() > 40 << 20;
+    let bounds = [1e-4, 0.3, 1e-2, 1e-3];
+    let bounds = match (is_small(), huge) {
+        (true, _) => &bounds[..2],
+        (false, true) => &bounds[3..],
+        (false, false) => &bounds[..3],
+    };
+    for content in CONTENTS {
+        let is_taken = match content {
+            Content::Smooth | Content::LandMask => true,
+            Content::Noise => !is_small(),
+            _ => !is_small() && !huge,
+        };
+        if !is_taken {
+            continue;
+        }
+        let chunk = chunk(&values(content, layout.shape.elements() as usize, 3), layout, 3);
+        for &bound in bounds {
+            let what = format!("{content:?} {:?} {:?} bound {bound:e}", layout.shape.dims(), layout.scalar);
+            report.compare_codings(device, &mut cpu, &what, &chunk, layout, &config(bound, CodebookPolicy::Auto, None));
         }
     }
-    report.finish("large chunks");
+    report
 }
 
 /// Interpolation of levels that do not fit into one block of threads: rows shorter and longer than a block, of even and odd extents, that are odd along up to
