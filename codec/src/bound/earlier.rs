@@ -22,7 +22,7 @@ use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
 use crate::quantize::lattice::{highest_bit, lowest_bit, power_of_two};
 use crate::quantize::quantizer::Quantizer;
-use crate::simd::vectorized;
+use crate::simd::widely_vectorized;
 
 /// Number of neighbouring values that are sampled together.
 const EIGHT: usize = 8;
@@ -235,7 +235,7 @@ impl<'a> Search<'a> {
         let Some(inverse) = power_of_two(-exponent) else { return Ok(sample) };
         reserve(&mut sample, MAX_SAMPLE_VALUES.min((chunk.len() / V::SIZE).next_multiple_of(EIGHT)))?;
         let (mut stride, mut left) = (1, 1);
-        vectorized(
+        widely_vectorized(
             #[inline(always)]
             || {
                 Groups::<V>::new(chunk, self.layout.byte_order, self.config).for_each(

@@ -8,7 +8,7 @@ use crate::layout::{ByteOrder, Layout};
 use crate::number::dispatch::{with_float, with_integer};
 use crate::number::element::Element;
 use crate::quantize::integer_steps::{IntegerElement, Steps};
-use crate::simd::vectorized;
+use crate::simd::widely_vectorized;
 
 /// Values that are read together.
 pub(super) const VALUES_PER_GROUP: usize = 64;
@@ -34,22 +34,22 @@ impl Range {
     }
 
     fn of_floats<V: Element>(chunk: &[u8], order: ByteOrder, config: &Config) -> Self {
-        let (mut least, mut greatest) = ([f64::INFINITY; 8], [f64::NEG_INFINITY; 8]);
-        vectorized(
+        let (least, greatest) = widely_vectorized(
             #[inline(always)]
             || {
+                // Declared here so that they stay in registers.
+                let (mut least, mut greatest) = ([f64::INFINITY; 8], [f64::NEG_INFINITY; 8]);
                 Groups::<V>::new(chunk, order, config).for_each(
                     1,
                     #[inline(always)]
                     |values| {
                         for eight in values.as_chunks::<8>().0 {
-                            for ((least, greatest), &value) in least.iter_mut().zip(&mut greatest).zip(eight) {
-                                *least = if value < *least { value } else { *least };
-                                *greatest = if value > *greatest { value } else { *greatest };
-                            }
+                            least = std::array::from_fn(|i| if eight[i] < least[i] { eight[i] } else { least[i] });
+                            greatest = std::array::from_fn(|i| if eight[i] > greatest[i] { eight[i] } else { greatest[i] });
                         }
                     },
                 );
+                (least, greatest)
             },
         );
         let least = least.into_iter().fold(f64::INFINITY, f64::min);
@@ -133,8 +133,14 @@ impl<'a, V: Element> Groups<'a, V> {
     /// Calls `visit` with every `stride`-th group.
     #[inline(always)]
     pub(super) fn for_each(&self, stride: usize, mut visit: impl FnMut(&[f64; VALUES_PER_GROUP])) {
-        for bytes in self.chunk.chunks(VALUES_PER_GROUP * V::SIZE).step_by(stride) {
+        // Whole groups have a constant length, with which they are read by vector loads.
+        let groups = self.chunk.chunks_exact(VALUES_PER_GROUP * V::SIZE);
+        let (rest, is_rest_visited) = (groups.remainder(), groups.len().is_multiple_of(stride));
+        for bytes in groups.step_by(stride) {
             visit(&self.read(bytes));
+        }
+        if is_rest_visited && !rest.is_empty() {
+            visit(&self.read(rest));
         }
     }
 
