@@ -56,7 +56,7 @@ pub(crate) type Outcome<T> = std::result::Result<T, Failure>;
 /// Chunks that may be on their way, for each thread: one that it works on, one that waits for it, one that waits for HDF5.
 const TRAYS_A_THREAD: usize = 3;
 
-/// The number of threads for so many chunks: the argument, `QUIRE_THREADS`, or what the process may use by its affinity and its control group.
+/// The number of threads for this number of chunks: the argument, `QUIRE_THREADS`, or what the process may use by its affinity and its control group.
 ///
 /// # Errors
 /// `InvalidArgument` for a number that cannot be, or an environment that makes no sense.

@@ -154,7 +154,7 @@ mod left_behind {
 
     use super::Buffers;
 
-    /// Buffers are left for chunks of so many bytes together. They take up to 17 times as much memory, mostly 5 times.
+    /// Bytes of the chunks, together, for which buffers are left. The buffers take up to 17 times as much memory, mostly 5 times.
     const MOST_CHUNK_BYTES: usize = 32 << 20;
 
     struct Left {

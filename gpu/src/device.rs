@@ -11,22 +11,23 @@ use quire_codec::stages::{Compressor, with_settled_bound};
 use quire_codec::{Config, Layout, Scalar, Unverified, Verified, Workspace, memory};
 
 use crate::card::Card;
+use crate::chunk::{Chunk, ChunkRoom};
 use crate::copy::{join, split};
 use crate::error::{Context as _, Error, Reason, Result, kernels_not_built, reason};
 use crate::launch::{FUNCTIONS, RestoreContext, driver_is_present, has_function};
 use crate::limits::check_layout;
 use crate::loaded::Loaded;
-use crate::memory::PinnedMemory;
-use crate::memory::device_of;
+use crate::memory::{PinnedMemory, device_of};
 use crate::room::{MAX_ROOMS, Room};
 use crate::session::Session;
-use crate::staging::{Chunk, ChunkRoom, MAX_STAGINGS};
 use crate::statistics::{CONTEXTS, SESSIONS};
 
 /// Devices that a process can use, by number.
 const MAX_DEVICES: usize = 64;
 /// Sessions of a device at once: enough to keep it busy, few enough to bound memory. Further callers wait.
 const MAX_SESSIONS: usize = 8;
+/// Stagings of a device at once: two for each session, of which one is gathered or scattered while the other's chunk is on the device.
+pub(crate) const MAX_STAGINGS: usize = 2 * MAX_SESSIONS;
 /// After an attempt to open a device that may succeed later (no memory), the next one is made no sooner.
 const RETRY: Duration = Duration::from_secs(10);
 /// Bytes that malloc must have for a failure to open a device to count as lasting. Without them the driver may have had too few as well, which it reports in many ways: its

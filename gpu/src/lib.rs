@@ -35,6 +35,7 @@
 
 mod batch;
 mod card;
+mod chunk;
 mod copy;
 #[allow(dead_code, missing_docs, unreachable_pub, reason = "the build script includes this file as well, and alone writes C++")]
 mod declare;
@@ -60,11 +61,12 @@ mod tiles;
 
 pub use batch::{Batch, BatchChoice, Floors, MeasuredTiles, Timings, batch_predictor, floors};
 pub use card::{Card, Contexts};
+pub use chunk::{Chunk, ChunkRoom};
 pub use device::{Compressed, Decompressing, Device, device, device_in_steps, device_of_address, visible_devices};
 pub use error::{Error, Reason, Result};
 pub use limits::MAX_CHUNK_BYTES;
 pub use resident::{ArrayAxes, Failure, Fault, PackedStreams, Part, Resident, ResidentStream};
-pub use staging::{Chunk, ChunkRoom, Staging};
+pub use staging::Staging;
 pub use statistics::{Statistics, statistics};
 
 /// Whether the build had nvcc, so that the kernels are in this library.

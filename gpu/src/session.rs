@@ -27,6 +27,7 @@ use quire_codec::{
     memory,
 };
 
+use crate::chunk::{Chunk, ChunkRoom};
 use crate::copy::{beside, copy, is_split};
 use crate::declare::Address;
 use crate::error::{Context as _, Error, Reason, Result, reason};
@@ -41,7 +42,6 @@ use crate::loaded::Loaded;
 use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, copy_on_device, download, read_plain, upload};
 use crate::plan::{DecodePlan, DecodeVariant, EncodePlan, EncodeVariant, Key, Memory, Variant};
 use crate::ring::Ring;
-use crate::staging::{Chunk, ChunkRoom};
 use crate::statistics::RECORDED;
 use crate::tiles::{Source, TileMeter};
 

@@ -1,57 +1,12 @@
-//! Chunks in the caller's memory, and pinned memory of the host for them: what is pinned goes to the device and comes from there without a copy on the way.
+//! Pinned memory of the host that is lent for chunks. These go to the device and come from there without a copy on the way.
 
 use std::sync::PoisonError;
 
-use crate::device::Device;
+use crate::chunk::ChunkRoom;
+use crate::device::{Device, MAX_STAGINGS};
 use crate::error::Result;
 use crate::launch::RestoreContext;
 use crate::memory::PinnedMemory;
-
-/// Most stagings of a device at once: two for each session, of which one is gathered or scattered while the other's chunk is on the device.
-pub(crate) const MAX_STAGINGS: usize = 16;
-
-/// A chunk that is compressed. Whether it is pinned decides how it is sent, no more.
-#[derive(Clone, Copy, Debug)]
-pub struct Chunk<'a> {
-    /// Its bytes.
-    pub bytes: &'a [u8],
-    /// Whether they are a [`Staging`]'s.
-    pub is_pinned: bool,
-}
-
-impl<'a> From<&'a [u8]> for Chunk<'a> {
-    fn from(bytes: &'a [u8]) -> Self {
-        Self { bytes, is_pinned: false }
-    }
-}
-
-/// Where a chunk is decompressed to, as [`Chunk`].
-#[derive(Debug)]
-pub struct ChunkRoom<'a> {
-    /// Its bytes.
-    pub bytes: &'a mut [u8],
-    /// Whether they are a [`Staging`]'s.
-    pub is_pinned: bool,
-}
-
-impl<'a> From<&'a mut [u8]> for ChunkRoom<'a> {
-    fn from(bytes: &'a mut [u8]) -> Self {
-        Self { bytes, is_pinned: false }
-    }
-}
-
-impl ChunkRoom<'_> {
-    /// The same room, lent for a while.
-    pub fn lend(&mut self) -> ChunkRoom<'_> {
-        ChunkRoom { bytes: self.bytes, is_pinned: self.is_pinned }
-    }
-
-    /// The chunk that is there, to be compressed.
-    #[must_use]
-    pub fn chunk(&self) -> Chunk<'_> {
-        Chunk { bytes: self.bytes, is_pinned: self.is_pinned }
-    }
-}
 
 /// Pinned memory for a chunk. It goes back to its device when this is dropped.
 pub struct Staging {

@@ -111,7 +111,7 @@ impl Gate {
         !self.0.as_ref().is_some_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
-    /// In so many words, not by closing: a forked child may have the file open as well.
+    /// Closing would not unlock it: a forked child may have the file open as well.
     fn leave(&self) {
         let _ = self.0.as_ref().map(File::unlock);
     }

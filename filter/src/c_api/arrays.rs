@@ -277,7 +277,7 @@ pub unsafe extern "C" fn quire_transfer_step(
     unsafe { deliver(reason, ended(body)) }
 }
 
-/// Waits until a step has something to do, for so many milliseconds at most. Calls no HDF5 function.
+/// Waits until a step has something to do, at most for this number of milliseconds. Calls no HDF5 function.
 ///
 /// # Safety
 /// `transfer` is null or from one of the functions that begin one, and is used by nobody else meanwhile.
@@ -429,7 +429,7 @@ mod tests {
         (0..40 * 50).flat_map(|index| (((number + 1) as f32 * index as f32 * 0.01).sin() * 100.0).to_le_bytes()).collect()
     }
 
-    /// Compresses arrays on so many threads; the streams.
+    /// Compresses arrays on this number of threads; returns the streams.
     fn compress(arrays: &[Vec<u8>], options: &std::ffi::CStr, threads: u32) -> Vec<Vec<u8>> {
         let addresses: Vec<*const c_void> = arrays.iter().map(|array| array.as_ptr().cast()).collect();
         let mut streams: Vec<Bytes> = arrays.iter().map(|_| Bytes::NONE).collect();
