@@ -36,7 +36,7 @@ RELATIVE = (1e-3, 1e-4)
 CHUNKS = {64: 16, 128: 2}
 # Seconds of work before all, after which `auto` has the GPU open; those before each time that is taken, with the same processes; and those that are taken.
 WARM_SECONDS, LEAD_SECONDS, SECONDS = 5.0, 0.02, 0.1
-# Where `auto` has less than this share of the better one of the others, so many rounds follow.
+# Where `auto` has less than this share of the better one of the others, this number of rounds follows.
 DOUBTFUL, DOUBTFUL_ROUNDS = 0.97, 2
 
 

@@ -335,10 +335,10 @@ impl Device {
         self.compress_from(chunk.into(), layout, config)
     }
 
-    /// As [`Device::compress`], for a chunk that may be in pinned memory.
+    /// Compresses a chunk that may be in pinned memory, from which it is sent without a copy on the way.
     ///
     /// # Errors
-    /// As [`Device::compress`].
+    /// Those of [`Device::compress`].
     pub fn compress_from(&'static self, chunk: Chunk<'_>, layout: &Layout, config: &Config) -> Result<Compressed> {
         Self::check_layout(layout)?;
         let len = chunk.bytes.len();
@@ -568,10 +568,10 @@ impl Decompressing {
         self.finish_in(chunk.into())
     }
 
-    /// As [`Decompressing::finish`], for a chunk that may be in pinned memory.
+    /// Waits for the chunk, and fetches it to room that may be pinned memory, to which it comes without a copy on the way.
     ///
     /// # Errors
-    /// As [`Decompressing::finish`].
+    /// Those of [`Decompressing::finish`].
     pub fn finish_in(mut self, chunk: ChunkRoom<'_>) -> Result<()> {
         let (scalar, plan, device) = (self.scalar, self.plan, self.lease.device);
         let session = self.lease.session();

@@ -55,7 +55,7 @@ fn compress(device: &'static Device, chunk: &[u8], layout: &Layout, config: &Con
     stream
 }
 
-/// As [`compress`], from pinned memory.
+/// Compresses a chunk from pinned memory.
 fn compress_pinned(device: &'static Device, chunk: &[u8], layout: &Layout, config: &Config) -> Vec<u8> {
     let mut staging = device.staging(chunk.len()).expect("memory").expect("few are lent");
     let room = staging.room();
@@ -66,7 +66,7 @@ fn compress_pinned(device: &'static Device, chunk: &[u8], layout: &Layout, confi
     stream
 }
 
-/// As [`decompress`], into pinned memory.
+/// Decompresses a stream into pinned memory.
 fn decompress_pinned(device: &'static Device, stream: &[u8], len: usize) -> Result<Vec<u8>, Error> {
     let mut staging = device.staging(len).expect("memory").expect("few are lent");
     let stream = Unverified::read(stream).map_err(|_| Error::Refused)?;

@@ -43,9 +43,11 @@ pub(crate) fn is_open(path: Path) -> bool {
 
 const ORDER: ByteOrder = ByteOrder::Little;
 
-/// The rows, each measured so many times.
+/// The rows of the table.
 struct Table {
+    /// How often each time is measured.
     repeats: usize,
+    /// Paths that were taken.
     seen: Vec<Path>,
 }
 
