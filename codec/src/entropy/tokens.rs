@@ -18,6 +18,7 @@ pub use self::segment::TWICE_MIN_ZEROS_PER_STRETCH;
 use self::segment::{SLACK, Scratch, tokenize_segment};
 use crate::entropy::alphabet::{ALPHABET, Histogram, SEGMENT, SYMBOLS};
 use crate::error::Result;
+#[cfg(target_arch = "x86_64")]
 use crate::fast_paths::{Path, is_open};
 use crate::memory::{Boxed, lengthen, reserve};
 use crate::number::integer::Integer;

@@ -12,6 +12,7 @@ pub(crate) mod plain;
 
 use std::ops::Range;
 
+#[cfg(target_arch = "x86_64")]
 use crate::fast_paths::{Path, is_open};
 use crate::layout::{Axes, MAX_RANK, Shape};
 use crate::number::integer::Integer;

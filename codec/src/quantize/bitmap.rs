@@ -5,6 +5,7 @@ use std::iter;
 use std::ops::Range;
 
 use crate::error::Result;
+#[cfg(target_arch = "x86_64")]
 use crate::fast_paths::{Path, is_open};
 use crate::layout::Axes;
 use crate::layout::Shape;

@@ -6,6 +6,7 @@ use super::round::{self, Lanes, VectorOps, WORDS_OFFERED};
 use super::{FEW_LANES, LANES, LaneCount};
 use crate::entropy::codebook::DecodeTable;
 use crate::error::{Error, Result};
+#[cfg(target_arch = "x86_64")]
 use crate::fast_paths::{Path, is_open};
 use crate::number::integer::Integer;
 use crate::simd::vectorized;
