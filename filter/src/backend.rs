@@ -105,21 +105,19 @@ pub(crate) fn compress<'a>(
 ///
 /// # Errors
 /// As [`compress`].
-pub(crate) fn decompress(stream: Unverified<'_>, chunk: ChunkRoom<'_>, workspace: &mut Workspace) -> Result<()> {
-    let ChunkRoom { bytes: chunk, is_pinned } = chunk;
+pub(crate) fn decompress(stream: Unverified<'_>, mut chunk: ChunkRoom<'_>, workspace: &mut Workspace) -> Result<()> {
     let settings = Settings::get()?;
     let mut on_the_cpu = |chunk: &mut [u8]| workspace.decompress_verified(&stream.verify()?, chunk);
     // Constant and stored chunks are only copied, whatever the settings: nobody gains by sending them to a GPU.
     if !stream.header().coding.has_planes() {
-        return on_the_cpu(chunk);
+        return on_the_cpu(chunk.bytes);
     }
-    let length = chunk.len();
-    let attempt = settings
-        .gpu(Direction::Decompress, length)
-        .and_then(|(device, _turn)| decompress_on(device, stream, ChunkRoom { bytes: chunk, is_pinned }));
+    let length = chunk.bytes.len();
+    let attempt =
+        settings.gpu(Direction::Decompress, length).and_then(|(device, _turn)| decompress_on(device, stream, chunk.lend()));
     if let Err(Obstacle::Gpu(quire_gpu::Error::Refused)) = attempt {
         // The CPU's decoder finds the reason and has the words for it.
-        on_the_cpu(chunk)?;
+        on_the_cpu(chunk.bytes)?;
         say_once(format_args!("the GPU refused a stream that the CPU decodes. The data are right; please report this bug"));
         return Ok(());
     }
@@ -127,7 +125,7 @@ pub(crate) fn decompress(stream: Unverified<'_>, chunk: ChunkRoom<'_>, workspace
         return Ok(());
     }
     let watch = Watch::start(length);
-    on_the_cpu(chunk)?;
+    on_the_cpu(chunk.bytes)?;
     watch.note_work();
     Ok(())
 }

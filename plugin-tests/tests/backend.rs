@@ -6,7 +6,7 @@ use std::process::Command;
 
 use plugin_tests::{Python, Report, Sandbox, assert_says, crate_folder, end_in_order, succeed};
 
-/// What is said of small chunks, before and after the limit.
+/// The two parts of the message about small chunks. Between them is the number of bytes from which on chunks go to a GPU.
 const SMALL: [&str; 2] = ["on the CPU: chunks below ", " bytes are no gain for the GPU"];
 
 /// Has the GPU opened before the first chunk: `auto` waits for some work, which `sharing.rs` tests.

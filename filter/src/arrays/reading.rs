@@ -85,27 +85,26 @@ impl Facts {
     }
 
     /// The values of a chunk as the file has it, or of one that the file does not have.
-    pub(super) fn decode(&self, fetched: &Fetched, values: ChunkRoom<'_>, kept: &mut Buffers) -> Outcome<()> {
-        let ChunkRoom { bytes: values, is_pinned } = values;
+    pub(super) fn decode(&self, fetched: &Fetched, room: ChunkRoom<'_>, kept: &mut Buffers) -> Outcome<()> {
         if fetched.bytes.is_empty() {
-            self.fill(values);
+            self.fill(room.bytes);
             return Ok(());
         }
         if fetched.mask & 1 == 1 {
             // HDF5 has stored the values without the filter.
-            if fetched.bytes.len() != values.len() {
+            if fetched.bytes.len() != room.bytes.len() {
                 return Err(Failure::hdf5(format_args!(
                     "it was stored without the filter and has {} bytes, but {} are expected: the file is damaged",
                     fetched.bytes.len(),
-                    values.len()
+                    room.bytes.len()
                 )));
             }
-            values.copy_from_slice(&fetched.bytes);
+            room.bytes.copy_from_slice(&fetched.bytes);
             return Ok(());
         }
         let stream = Unverified::read(&fetched.bytes)?;
         check_layout(&stream.header().layout, &self.layout)?;
-        Ok(backend::decompress(stream, ChunkRoom { bytes: values, is_pinned }, &mut kept.workspace)?)
+        Ok(backend::decompress(stream, room, &mut kept.workspace)?)
     }
 }
 

@@ -69,8 +69,8 @@ impl<T: Copy> ByChunk<T> {
 /// Compresses chunks that have one layout.
 ///
 /// # Safety
-/// `options` is null or a string; `extents` holds `rank` numbers, `fill_value` is null or holds a value of the type; `values` holds `count` addresses of `length` bytes each, `streams` room for
-/// `count` results; `reason` is null or can be written.
+/// `options` is null or a string; `extents` holds `rank` numbers; `fill_value` is null or holds a value of the type; `values` holds `count` addresses of
+/// `length` bytes each; `streams` has room for `count` results; `reason` is null or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quire_compress_batch(
     options: *const c_char,
