@@ -9,7 +9,7 @@ use crate::memory::resize;
 use crate::number::dispatch::with_element;
 use crate::number::rounding::ROUNDING;
 use crate::quantize::logarithm::{EXP_TERMS, exp2};
-use crate::simd::vectorized;
+use crate::simd::widely_vectorized;
 
 /// Largest number of values, about, from which noise is estimated.
 const MAX_SAMPLE_VALUES: usize = 1 << 16;
@@ -154,20 +154,24 @@ fn bound_by_model(noise: f64, chunk: &[u8], layout: &Layout, config: &Config) ->
 /// Mean square, in steps, of the errors that a bound's grid leaves on the values of every `stride`-th group.
 fn mean_square(bound: f64, chunk: &[u8], layout: &Layout, config: &Config, stride: usize) -> f64 {
     let inverse_step = 1.0 / (2.0 * bound);
-    let (mut sums, mut counts) = ([0.0; 8], [0u64; 8]);
-    with_element!(layout.scalar, V => vectorized(
+    let (sums, counts) = with_element!(layout.scalar, V => widely_vectorized(
         #[inline(always)]
-        || Groups::<V>::new(chunk, layout.byte_order, config).for_each(stride, #[inline(always)] |values| {
-            for eight in values.as_chunks::<8>().0 {
-                for ((sum, count), &value) in sums.iter_mut().zip(&mut counts).zip(eight) {
-                    let scaled = value * inverse_step;
-                    let error = scaled - (scaled + ROUNDING - ROUNDING);
-                    // Values of 2^51 steps or more are exceptions, without an error.
-                    *sum += if error.abs() <= 0.5 { error * error } else { 0.0 };
-                    *count += u64::from(!value.is_nan());
+        || {
+            // Declared here so that they stay in registers.
+            let (mut sums, mut counts) = ([0.0; 8], [0u64; 8]);
+            Groups::<V>::new(chunk, layout.byte_order, config).for_each(stride, #[inline(always)] |values| {
+                for eight in values.as_chunks::<8>().0 {
+                    for ((sum, count), &value) in sums.iter_mut().zip(&mut counts).zip(eight) {
+                        let scaled = value * inverse_step;
+                        let error = scaled - (scaled + ROUNDING - ROUNDING);
+                        // Values of 2^51 steps or more are exceptions, without an error.
+                        *sum += if error.abs() <= 0.5 { error * error } else { 0.0 };
+                        *count += u64::from(!value.is_nan());
+                    }
                 }
-            }
-        })
+            });
+            (sums, counts)
+        }
     ));
     sums.iter().sum::<f64>() / counts.iter().sum::<u64>().max(1) as f64
 }

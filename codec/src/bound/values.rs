@@ -144,6 +144,21 @@ impl<'a, V: Element> Groups<'a, V> {
         }
     }
 
+    /// Calls `visit` with every group, and with the values that `decoded` has in their places. A decoded value that is not finite is NaN.
+    #[inline(always)]
+    fn for_each_beside(&self, decoded: &'a [u8], mut visit: impl FnMut(&[f64; VALUES_PER_GROUP], &[f64; VALUES_PER_GROUP])) {
+        let decoded = Self { chunk: decoded, fill: None, ..*self };
+        let groups = self.chunk.chunks_exact(VALUES_PER_GROUP * V::SIZE);
+        let decoded_groups = decoded.chunk.chunks_exact(VALUES_PER_GROUP * V::SIZE);
+        let (rest, decoded_rest) = (groups.remainder(), decoded_groups.remainder());
+        for (bytes, decoded_bytes) in groups.zip(decoded_groups) {
+            visit(&self.read(bytes), &decoded.read(decoded_bytes));
+        }
+        if !rest.is_empty() {
+            visit(&self.read(rest), &decoded.read(decoded_rest));
+        }
+    }
+
     #[inline(always)]
     fn read(&self, bytes: &[u8]) -> [f64; VALUES_PER_GROUP] {
         let mut group = [V::default(); VALUES_PER_GROUP];
@@ -193,16 +208,28 @@ pub(super) fn noise_of_decoded(chunk: &[u8], decoded: &[u8], layout: &Layout, co
     with_float!(
         layout.scalar,
         V => {
-            let (order, mut sum) = (layout.byte_order, 0.0);
-            let fill = config.fill::<V>().map(Element::to_bits_i64);
-            for index in 0..chunk.len() / V::SIZE {
-                let value = V::read(chunk, index, order);
-                let error = (finite(value.approximate()) - V::read(decoded, index, order).approximate()) / unit;
-                if !error.is_nan() && Some(value.to_bits_i64()) != fill {
-                    sum += error * error;
-                }
-            }
-            sum / count.max(1) as f64
+            let originals = Groups::<V>::new(chunk, layout.byte_order, config);
+            let sums = widely_vectorized(
+                #[inline(always)]
+                || {
+                    // Eight sums, so that no addition waits for the one before it.
+                    let mut sums = [0.0; 8];
+                    originals.for_each_beside(
+                        decoded,
+                        #[inline(always)]
+                        |values, decoded| {
+                            for (values, decoded) in values.as_chunks::<8>().0.iter().zip(decoded.as_chunks::<8>().0) {
+                                for ((sum, value), decoded) in sums.iter_mut().zip(values).zip(decoded) {
+                                    let error = (value - decoded) / unit;
+                                    *sum += if error.is_nan() { 0.0 } else { error * error };
+                                }
+                            }
+                        },
+                    );
+                    sums
+                },
+            );
+            sums.iter().sum::<f64>() / count.max(1) as f64
         },
         else 0.0
     )
@@ -210,15 +237,29 @@ pub(super) fn noise_of_decoded(chunk: &[u8], decoded: &[u8], layout: &Layout, co
 
 /// Number of values of a chunk that count; 0 for integers.
 pub(super) fn count_of(chunk: &[u8], layout: &Layout, config: &Config) -> u64 {
-    let mut count = 0;
     with_float!(
         layout.scalar,
-        V => Groups::<V>::new(chunk, layout.byte_order, config).for_each(1, |values| {
-            count += values.iter().filter(|value| !value.is_nan()).count() as u64;
-        }),
-        else {}
-    );
-    count
+        V => {
+            let counts = widely_vectorized(
+                #[inline(always)]
+                || {
+                    let mut counts = [0u64; 8];
+                    Groups::<V>::new(chunk, layout.byte_order, config).for_each(
+                        1,
+                        #[inline(always)]
+                        |values| {
+                            for eight in values.as_chunks::<8>().0 {
+                                counts = std::array::from_fn(|i| counts[i] + u64::from(!eight[i].is_nan()));
+                            }
+                        },
+                    );
+                    counts
+                },
+            );
+            counts.iter().sum()
+        },
+        else 0
+    )
 }
 
 #[cfg(test)]
