@@ -30,6 +30,11 @@ use declare::{Constant, constant_text};
 
 /// Machine code for these, and PTX of the last one for GPUs to come.
 const ARCHITECTURES: [&str; 2] = ["80", "90"];
+/// The assemblers of CUDA 11.8, 12.0 and 12.2 make a decoder for sm_90 that refuses good streams. Kernels of 12.4, 12.6, 12.8, 12.9 and 13.0 make the CPU's bytes
+/// (gpu/tests/parity.rs on an H100: golden, batches, bounds).
+const OLDEST_NVCC: (u32, u32) = (12, 4);
+/// The first version that has `--compress-mode`.
+const KNOWS_COMPRESS_MODE: (u32, u32) = (12, 8);
 
 fn main() {
     let output = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -52,35 +57,66 @@ fn main() {
     }
     let required = env::var("QUIRE_REQUIRE_CUDA").is_ok_and(|value| value == "1");
     match find_nvcc() {
-        Some(nvcc) => {
-            compile(&nvcc, &output, "kernels/module.cu", "quire.fatbin");
-            compile(&nvcc, &output, "kernels/measure/codebooks.cu", "codebooks.fatbin");
-            compile(&nvcc, &output, "kernels/measure/decoders.cu", "decoders.fatbin");
+        Some((nvcc, version)) => {
+            compile(&nvcc, version, &output, "kernels/module.cu", "quire.fatbin");
+            compile(&nvcc, version, &output, "kernels/measure/codebooks.cu", "codebooks.fatbin");
+            compile(&nvcc, version, &output, "kernels/measure/decoders.cu", "decoders.fatbin");
             println!("cargo::rustc-cfg=quire_kernels");
         }
         None if required => {
-            panic!("QUIRE_REQUIRE_CUDA=1, but there is no nvcc in $NVCC, $CUDA_HOME, $CUDA_PATH, the PATH or /usr/local/cuda")
+            panic!(
+                "QUIRE_REQUIRE_CUDA=1, but there is no nvcc that will do in $NVCC, $CUDA_HOME, $CUDA_PATH, the PATH or /usr/local/cuda"
+            )
         }
         None => {}
     }
 }
 
-fn find_nvcc() -> Option<PathBuf> {
+/// The compiler, and its version. One that `$NVCC` names is taken, or the build ends; others that will not do are passed over.
+fn find_nvcc() -> Option<(PathBuf, (u32, u32))> {
     if let Some(nvcc) = env::var_os("NVCC").filter(|value| !value.is_empty()) {
-        return (nvcc != "none").then(|| PathBuf::from(nvcc));
+        if nvcc == "none" {
+            return None;
+        }
+        let nvcc = PathBuf::from(nvcc);
+        let version = version_of(&nvcc).unwrap_or_else(|reason| panic!("{reason}\nNVCC=none builds without CUDA"));
+        return Some((nvcc, version));
     }
     let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).map(|home| PathBuf::from(home).join("bin"));
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = homes.chain(env::split_paths(&path).collect::<Vec<_>>()).chain([PathBuf::from("/usr/local/cuda/bin")]);
-    folders.map(|folder| folder.join("nvcc")).find(|nvcc| nvcc.is_file())
+    folders.map(|folder| folder.join("nvcc")).filter(|nvcc| nvcc.is_file()).find_map(|nvcc| {
+        let version = version_of(&nvcc).inspect_err(|reason| println!("cargo::warning={reason}")).ok()?;
+        Some((nvcc, version))
+    })
 }
 
-fn compile(nvcc: &Path, output: &Path, source: &str, fatbin: &str) {
+/// nvcc's version: major, minor. An error says why this one will not do.
+fn version_of(nvcc: &Path) -> Result<(u32, u32), String> {
+    let name = nvcc.display();
+    let output = Command::new(nvcc).arg("--version").output().map_err(|error| format!("{name} does not run: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    // "Cuda compilation tools, release 13.0, V13.0.88"
+    let release =
+        text.split("release ").nth(1).and_then(|rest| rest.split(',').next()).and_then(|release| release.split_once('.'));
+    let Some(version) = release.and_then(|(major, minor)| major.parse().ok().zip(minor.parse().ok())) else {
+        return Err(format!("{name} --version names no release: {text}"));
+    };
+    if version < OLDEST_NVCC {
+        let ((major, minor), (least_major, least_minor)) = (version, OLDEST_NVCC);
+        return Err(format!(
+            "{name} is of CUDA {major}.{minor}, but kernels need {least_major}.{least_minor} or newer: older ones refuse good streams"
+        ));
+    }
+    Ok(version)
+}
+
+fn compile(nvcc: &Path, version: (u32, u32), output: &Path, source: &str, fatbin: &str) {
     let mut command = Command::new(nvcc);
     // No contraction of products and sums: the bytes must be the CPU's.
     command.args(["--fatbin", "--std=c++17", "-O3", "--fmad=false", "--Werror", "all-warnings"]);
     // The smallest file: 2.0 MB in place of 9.2. Loading it takes 14 ms in place of 4, beside some 240 for the context (H100, driver 580.159.04, medians of 7).
-    if knows(nvcc, "--compress-mode") {
+    if version >= KNOWS_COMPRESS_MODE {
         command.arg("--compress-mode=size");
     }
     // The architectures side by side, on all cores.
@@ -101,12 +137,6 @@ fn compile(nvcc: &Path, output: &Path, source: &str, fatbin: &str) {
             String::from_utf8_lossy(&result.stderr)
         );
     }
-}
-
-/// Whether this nvcc has an option. CUDA 12.8 brought `--compress-mode`.
-fn knows(nvcc: &Path, option: &str) -> bool {
-    let help = Command::new(nvcc).arg("--help").output();
-    help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).contains(option))
 }
 
 /// A header that declares these constants and structures.

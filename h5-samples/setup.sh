@@ -74,6 +74,14 @@ nvcc_packages=("nvidia-cuda-nvcc==13.0.*" "nvidia-cuda-crt==13.0.*" "nvidia-nvvm
   "nvidia-cuda-cccl==13.0.*")
 nvcc_environment="$repository_root/.venv-nvcc"
 
+# Whether an nvcc is new enough for the kernels: gpu/build.rs has the least version.
+is_new_enough() {
+  local least release
+  least="$(sed -n 's/^const OLDEST_NVCC: (u32, u32) = (\([0-9]*\), \([0-9]*\));$/\1.\2/p' "$repository_root/gpu/build.rs")"
+  release="$("$1" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')"
+  [[ -n "$release" && "$(printf '%s\n' "$least" "$release" | sort -V | head -1)" == "$least" ]]
+}
+
 # Looks where gpu/build.rs looks, in its order, then in the environment that need_nvcc makes.
 find_nvcc() {
   local candidate
@@ -86,7 +94,7 @@ find_nvcc() {
   fi
   for candidate in ${CUDA_HOME:+"$CUDA_HOME/bin/nvcc"} ${CUDA_PATH:+"$CUDA_PATH/bin/nvcc"} "$(command -v nvcc || true)" \
     /usr/local/cuda/bin/nvcc "${ours[@]}"; do
-    if [[ -x "$candidate" ]]; then
+    if [[ -x "$candidate" ]] && is_new_enough "$candidate"; then
       printf '%s\n' "$candidate"
       return 0
     fi

@@ -562,5 +562,8 @@ API cuLaunchKernel(const Kernel* kernel, unsigned x, unsigned y, unsigned z, uns
                    unsigned shared, Stream* stream, void** arguments, void**) {
   const bool known = threads % 32 == 0 && threads > 0 && threads <= MAX_THREADS && rows == 1 && slices == 1 && shared == 0;
   if (!known || x == 0 || y == 0 || z == 0 || y > 65535 || z > 65535) return INVALID_VALUE;
+  // Machine code that does not do what its source says: tests name a kernel that does nothing.
+  static const char* const broken = getenv("QUIRE_EMULATOR_BROKEN");
+  if (broken && kernel->name == std::string(broken)) return OK;
   return enqueue(stream, Launch{kernel->name, {x, y, z}, {threads, 1, 1}, kernel->bind(arguments)});
 }

@@ -128,6 +128,15 @@ impl<T> Pool<T> {
         memory::reserve(&mut things, most)?;
         Ok(Self { idle: Mutex::new(Idle { things, made: 0 }), returned: Condvar::new(), most })
     }
+
+    /// A pool with one thing that is made already.
+    fn with(thing: T, most: usize) -> Result<Self> {
+        let mut pool = Self::new(most)?;
+        let idle = pool.idle.get_mut().unwrap_or_else(PoisonError::into_inner);
+        idle.things.push(thing);
+        idle.made = 1;
+        Ok(pool)
+    }
 }
 
 /// Opens a device, or finds it open.
@@ -293,7 +302,10 @@ impl Device {
         let card = Card::new(&context, &name);
         let loaded = Loaded::new(context).map_err(lasting)?;
         step()?;
-        let (sessions, rooms, stagings) = (Pool::new(MAX_SESSIONS)?, Pool::new(MAX_ROOMS)?, Pool::new(MAX_STAGINGS)?);
+        let mut session = Session::make(&loaded)?;
+        session.try_kernels(&loaded).map_err(lasting)?;
+        step()?;
+        let (sessions, rooms, stagings) = (Pool::with(session, MAX_SESSIONS)?, Pool::new(MAX_ROOMS)?, Pool::new(MAX_STAGINGS)?);
         CONTEXTS.fetch_add(1, Ordering::Relaxed);
         let (failure, rooms_for_pairs) = (OnceCell::new(), RoomsForPairs::default());
         Ok(Self { loaded, name, card, sessions, rooms, stagings, failure, rooms_for_pairs })

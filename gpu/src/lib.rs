@@ -58,6 +58,7 @@ mod staging;
 mod statistics;
 mod tables;
 mod tiles;
+mod trial;
 
 pub use batch::{Batch, BatchChoice, Floors, MeasuredTiles, Timings, batch_predictor, floors};
 pub use card::{Card, Contexts};

@@ -107,6 +107,13 @@ impl Session {
         self.results.grow(results_len)
     }
 
+    /// Forgets what was recorded, as if no caller had asked for it.
+    pub(crate) fn forget_recorded(&mut self) {
+        RECORDED.fetch_sub((self.encoders.len() + self.decoders.len()) as u64, Ordering::Relaxed);
+        self.encoders.clear();
+        self.decoders.clear();
+    }
+
     /// The memory that every plan uses.
     fn plan_memory(&self, loaded: &Loaded) -> Memory {
         Memory { arrays: self.memory.address(), tables: loaded.tables(), results: self.results.address(), ..Memory::default() }

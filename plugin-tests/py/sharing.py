@@ -30,6 +30,8 @@ FEW, MANY = 4, 1000
 SECONDS = 120
 # Longer than a process that has found no place leaves the card to others.
 PAUSE = 0.05
+# Longer than the trial of the kernels takes after the context was opened.
+TRIAL = 0.5
 
 
 class Worker:
@@ -122,6 +124,7 @@ def few_chunks_do_not_look_for_a_gpu() -> None:
 def many_chunks_open_it_beside_the_work() -> None:
     worker = Worker(QUIRE_EMULATOR_OPENING="100")
     worker.compress_until_it_opens()
+    time.sleep(TRIAL)
     assert worker.compress(FEW) == FEW
     lines = worker.end()
     assert lines[0].startswith("compress on the CPU: a GPU is opened after") and lines[1] == "compress on the CPU: the GPU is being opened", lines
@@ -151,7 +154,7 @@ def a_fork_while_it_is_opened_works_on_the_cpu() -> None:
     worker = Worker(QUIRE_EMULATOR_OPENING="700")
     worker.compress_until_it_opens()
     assert worker.order("fork") == "0", "the child used a GPU, or did not end in order"
-    time.sleep(0.7)
+    time.sleep(0.7 + TRIAL)
     assert worker.compress(FEW) == FEW, "the parent goes on"
     lines = worker.end()
     assert any("this process was forked from process" in line for line in lines), lines
@@ -243,6 +246,15 @@ def a_card_without_a_free_place_is_left_to_others() -> None:
     assert len(lines) == 2, lines
 
 
+def kernels_that_do_something_else_are_not_used() -> None:
+    for kernel, verb in (("checksum_and_copy", "compress"), ("decode_lanes", "decompress")):
+        worker = Worker("open", QUIRE_EMULATOR_BROKEN=kernel)
+        assert f"they {verb} a trial chunk" in worker.process.stdout.readline()
+        assert worker.compress(FEW) == 0, "the CPU has the chunks"
+        [line] = worker.end()
+        assert f"they {verb} a trial chunk" in line, line
+
+
 def workers_by_turns_lose_no_chunk() -> None:
     """Several at once: each chunk has the CPU's bytes, and the file is free in the end."""
     workers = [Worker("open") for _ in range(4)]
@@ -297,6 +309,7 @@ FREE = (
     ranks_take_cards_by_turns,
     a_rank_without_a_driver_looks_for_it_once,
     a_card_that_cannot_be_locked_is_used_and_that_is_said,
+    kernels_that_do_something_else_are_not_used,
 )
 LOCKED = (
     a_card_without_a_free_place_is_left_to_others,
