@@ -23,6 +23,7 @@ ROW = re.compile(r"^(\S.*?)\s+(?:[\d.]+\s+)?([\d.]+)\s+[\d.]+\s+[\d.]+\s+[\d.]+$
 
 
 def times(program: str, arguments: list[str]) -> dict[str, float]:
+    """The median time of each row that a run of the program prints."""
     text = subprocess.run([program, *arguments], check=True, capture_output=True, text=True).stdout
     rows: dict[str, float] = {}
     heading = ""
@@ -51,7 +52,7 @@ def main(arguments: list[str]) -> None:
         for which in (0, 1) if number % 2 == 0 else (1, 0):
             for name, time in times(programs[which], passed).items():
                 seen[which][name].append(time)
-    old, new = ({name: statistics.median(all_) for name, all_ in one.items()} for one in seen)
+    old, new = ({name: statistics.median(medians) for name, medians in program.items()} for program in seen)
     common = [name for name in old if name in new]
     print(f"{len(common)} rows in both; only one program has: {sorted(set(old) ^ set(new)) or 'none'}")
     ratios = {name: new[name] / old[name] for name in common if old[name] > 0}

@@ -1,11 +1,11 @@
 """Compares chunk shapes, bounds, modes, codings, processors and codebook policies of the filter, and other compressors.
 
-Run by the script `sweep`. Each row is measured in a process of its own. So the row of a compressor that crashes says so, and the memory of a row is that of one process. Rows
-that are in the CSV already are not measured again.
+Run by the script `sweep`. Each row is measured in a process of its own. So the row of a compressor that crashes says so, and the memory of a row is that of
+one process. Rows that are in the CSV already are not measured again.
 
-For a row, a field is written through h5py into a file in memory (/dev/shm), three times, each time to a new file that is then opened again and read. The shortest times count.
-Every value is checked against the bound in f64. For our filter, filter() is then called on the middle chunk alone, without HDF5. For binary32 and Huffman codes, the codec's
-stages are timed on that chunk.
+For a row, a field is written through h5py into a file in memory (/dev/shm), three times, each time to a new file that is then opened again and read. The
+shortest times count. Every value is checked against the bound in f64. For our filter, filter() is then called on the middle chunk alone, without HDF5. For
+binary32 and Huffman codes, the codec's stages are timed on that chunk.
 """
 
 from __future__ import annotations
@@ -81,8 +81,9 @@ class Row(NamedTuple):
 
 
 def rows(arguments: argparse.Namespace) -> Iterator[Row]:
+    """All rows: bounds in all chunk shapes, then other modes and codebook policies in one shape."""
     for field in arguments.fields or ((arguments.dataset,) if arguments.dataset else FIELDS):
-        shape, _ = load(arguments, field, only_shape=True)
+        shape = shape_of(arguments, field)
         shapes = [tuple(map(int, chunk.split("x"))) for chunk in arguments.chunks or ()] or CHUNKS[len(shape)]
         clipped = list(dict.fromkeys("x".join(map(str, map(min, chunk, shape))) for chunk in shapes if len(chunk) == len(shape)))
         default = "x".join(map(str, map(min, DEFAULT_CHUNK[len(shape)], shape)))
@@ -102,21 +103,34 @@ def rows(arguments: argparse.Namespace) -> Iterator[Row]:
             yield Row(field, OURS[0], default, option, backend, codebook)
 
 
-def load(arguments: argparse.Namespace, field: str, only_shape: bool = False) -> "tuple[Any, float | None]":
-    """A field's values, or only their shape, and its fill value. Extents of 1 are dropped. If more than four axes are left, the slowest ones are folded into one."""
+def shape_of(arguments: argparse.Namespace, field: str) -> "tuple[int, ...]":
+    """The extents of a field's values. Ends the program if they are of another type than the sweep takes."""
     if arguments.dataset:
         path, _, inside = field.rpartition(":")
         with h5py.File(path) as file:
             dataset = file[inside]
             if dataset.dtype.kind != "f" or dataset.dtype.itemsize not in (4, 8):
                 sys.exit(f"error: {field} is of type {dataset.dtype}: the sweep takes binary32 and binary64")
-            shape = tuple(extent for extent in dataset.shape if extent > 1) or (1,)
-            shape = (int(np.prod(shape[:-3])), *shape[-3:]) if len(shape) > 4 else shape
+            return folded(dataset.shape)
+    return np.load(arguments.data / f"{field}.npy", mmap_mode="r").shape
+
+
+def folded(shape: "tuple[int, ...]") -> "tuple[int, ...]":
+    """Extents without those of 1. If more than four axes are left, the slowest ones are folded into one."""
+    shape = tuple(extent for extent in shape if extent > 1) or (1,)
+    return (int(np.prod(shape[:-3])), *shape[-3:]) if len(shape) > 4 else shape
+
+
+def load(arguments: argparse.Namespace, field: str) -> "tuple[np.ndarray, float | None]":
+    """A field's values, little-endian, and its fill value."""
+    if arguments.dataset:
+        path, _, inside = field.rpartition(":")
+        with h5py.File(path) as file:
+            dataset = file[inside]
             fill = dataset.fillvalue if dataset.id.get_create_plist().fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED else None
-            return (shape, None) if only_shape else (dataset[()].reshape(shape).astype(dataset.dtype.newbyteorder("<")), fill)
-    values = np.load(arguments.data / f"{field}.npy", mmap_mode="r" if only_shape else None)
+            return dataset[()].reshape(folded(dataset.shape)).astype(dataset.dtype.newbyteorder("<")), fill
     described = {entry["name"]: entry for entry in json.loads((arguments.data / "fields.json").read_text())}
-    return values.shape if only_shape else values, described[field]["fill"]
+    return np.load(arguments.data / f"{field}.npy"), described[field]["fill"]
 
 
 # 2. One row, in a process of its own

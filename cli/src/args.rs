@@ -72,8 +72,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     Ok(Outcome::Done)
 }
 
-/// The short form of `cd_values`, if they have one: the bound `m * 10^-e` as the words `e,m`, or `e` alone where `m` is 1. Its mode is one more than that of the
-/// long form, whose words are the bound's bits.
+/// The short form of `cd_values`, if they have one: the bound `m * 10^-e` as the words `e,m`, or `e` alone where `m` is 1. Its mode is one more than that of
+/// the long form, whose words are the bound's bits.
 fn short_form(words: &[u32]) -> Option<String> {
     let (&first, rest) = words.split_first()?;
     // The brick's extents stay as they are.

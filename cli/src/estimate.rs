@@ -1,4 +1,5 @@
-//! `quire estimate`: measures ratio, error and speed of bounds and chunk shapes on a sample of the user's chunks. The calling thread reads them, others try them.
+//! `quire estimate`: measures ratio, error and speed of bounds and chunk shapes on a sample of the user's chunks. The calling thread reads the chunks;
+//! other threads try them.
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
@@ -97,14 +98,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
         let text = shape_text(&shape.0);
         refuse_arguments(&format!("chunks of {text} have {} axes, which none of the datasets has", shape.0.len()));
     }
-    let tasks: Vec<Source> = found.sources.iter().flat_map(|source| blocks(source, &arguments.chunks)).collect();
-    let tasks: Vec<(Source, Vec<Options>)> = tasks
-        .into_iter()
+    let tasks: Vec<(Source, Vec<Options>)> = found
+        .sources
+        .iter()
+        .flat_map(|source| blocks(source, &arguments.chunks))
         .map(|source| {
-            let own = |options: &Options| Options { config: arguments.choice.config(options.config, &source), ..*options };
-            let mut own: Vec<Options> = given.iter().map(own).collect();
-            own.dedup_by_key(|options| options::format(options));
-            (source, own)
+            let options = options_for(&source, &given, &arguments.choice);
+            (source, options)
         })
         .collect();
     let total: usize = tasks.iter().map(|(source, options)| source.sample(arguments.sample).len() * options.len()).sum();
@@ -122,6 +122,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
         print(&trials);
     }
     Ok(if trials.iter().all(|(.., trial)| trial.problem.is_none()) { Outcome::Done } else { Outcome::Wrong })
+}
+
+/// The options to try for a dataset, each once.
+fn options_for(source: &Source, given: &[Options], choice: &Choice) -> Vec<Options> {
+    let of_source = |options: &Options| Options { config: choice.config(options.config, source), ..*options };
+    let mut all: Vec<Options> = given.iter().map(of_source).collect();
+    all.dedup_by_key(|options| options::format(options));
+    all
 }
 
 /// A dataset in blocks of each shape that has its rank, or else of its own.
@@ -155,13 +163,13 @@ fn try_all(source: &Source, all: &[Options], sample: usize, threads: usize, done
     Ok(trials)
 }
 
-/// What a thread needs to try chunks.
+/// The buffers with which a thread tries chunks.
 #[derive(Default)]
 struct Room {
     workspace: Workspace,
     stream: Vec<u8>,
     decoded: Vec<u8>,
-    /// Whether a chunk was tried: the first one makes the room, which is no part of what a chunk takes.
+    /// Whether a chunk was tried. The first try allocates the buffers, so it is repeated before its time counts.
     is_made: bool,
 }
 

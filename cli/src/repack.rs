@@ -215,8 +215,8 @@ fn repack(job: &Job<'_>, arguments: &Arguments, given: Option<&str>, threads: us
         let written = part::begin(&job.output)?;
         let bar = progress(2 * plan.tasks.iter().map(plan::Task::bytes_written).sum::<u64>(), "bytes");
         let copied = write(&from, job, written.path(), &plan, threads, &bar)?;
-        // A dataset whose copy is larger keeps its original form. HDF5 cannot replace a dataset in a file and keep its attributes in place, so the whole copy is
-        // made anew without it.
+        // A dataset whose copy is larger keeps its original form. HDF5 cannot replace a dataset in a file and keep its attributes in place, so the whole copy
+        // is made anew without it.
         if !plan.leave_out_grown(&copied.stored) {
             break (written, bar, copied);
         }

@@ -16,12 +16,12 @@ use crate::output::Outcome;
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
     /// The shell to print the script for
-    shell: Named,
+    shell: SupportedShell,
 }
 
-/// The supported shells.
+/// A shell for which there are completions.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Named {
+enum SupportedShell {
     Bash,
     Zsh,
     Fish,
@@ -42,9 +42,9 @@ pub(crate) struct Manual {
 /// If they cannot be written.
 pub(crate) fn completions(arguments: &Completions, mut command: Command) -> Result<Outcome, String> {
     let shell = match arguments.shell {
-        Named::Bash => Shell::Bash,
-        Named::Zsh => Shell::Zsh,
-        Named::Fish => Shell::Fish,
+        SupportedShell::Bash => Shell::Bash,
+        SupportedShell::Zsh => Shell::Zsh,
+        SupportedShell::Fish => Shell::Fish,
     };
     let mut text = Vec::new();
     generate(shell, &mut command, "quire", &mut text);

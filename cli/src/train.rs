@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
 /// Runs the command.
 ///
 /// # Errors
-/// Names the file, dataset or option and what is wrong with it.
+/// A message that names the file, dataset or option and says what is wrong with it.
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     let given: Vec<Options> =
         arguments.options.iter().map(|text| options::parse(text)).collect::<Result<_, _>>().map_err(message)?;
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     }
     found.skipped.lines(arguments.verbose).iter().for_each(complain);
     let chunks = chunks(&found, &given, arguments.sample)?;
-    let books = make(&chunks.iter().collect::<Vec<_>>(), arguments.books);
+    let books = books_for(&chunks.iter().collect::<Vec<_>>(), arguments.books);
     let datasets = found.sources.len();
     // A damaged file can make HDF5 crash when it is closed; there is no output then.
     drop(found);
@@ -113,7 +113,8 @@ fn chunks(found: &Found, given: &[Options], sample: usize) -> Result<Vec<Chunk>,
     Ok(chunks)
 }
 
-fn make(chunks: &[&Chunk], count: usize) -> Vec<CodeLengths> {
+/// Up to `count` codebooks that save the most bits of these chunks.
+fn books_for(chunks: &[&Chunk], count: usize) -> Vec<CodeLengths> {
     user_books(&chunks.iter().map(|chunk| chunk.histogram).collect::<Vec<_>>(), count)
 }
 
@@ -133,7 +134,7 @@ fn report(chunks: &[Chunk], count: usize) {
         let tried: Vec<Chunk> = tried.iter().map(|&chunk| chunk.clone()).collect();
         let other: u64 = tried.iter().map(|chunk| chunk.other_bits).sum();
         bytes += tried.iter().map(|chunk| chunk.bytes).sum::<u64>();
-        for (sums, books) in [(&mut before, vec![]), (&mut after, make(made_from, count))] {
+        for (sums, books) in [(&mut before, vec![]), (&mut after, books_for(made_from, count))] {
             let (bits, built) = choices(&tried, AdaptiveDictionary::new(&books).expect("memory"), false);
             sums.0 += bits.iter().sum::<u64>() + other;
             sums.1 += built;

@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
         bar.set_position(before + size as u64);
     }
     bar.finish_and_clear();
-    // Of a part of the original it is no news that the copy has more.
+    // If a part of the original is verified, the copy may well have more.
     let is_whole = inside == b"/";
     let more: Vec<&Name> = copies.by_path.keys().filter(|path| is_whole && !paths.contains(path)).collect();
     let wrong = reports.iter().filter(|report| report.problem.is_some()).count();
@@ -206,6 +206,18 @@ fn verify(original: Named, copies: &Copies<'_>, given: Option<&str>, threads: us
     }
 }
 
+/// The options whose bound a copy promises: the given ones, or those of this filter among the copy's filters.
+fn promised(given: Option<&str>, filters: &[Filter]) -> Result<Option<String>, String> {
+    if given.is_some() {
+        return Ok(given.map(str::to_owned));
+    }
+    let own = filters.iter().find_map(|filter| match filter {
+        Filter::User(FILTER_ID, words) => Some(cd_values::to_options(words)),
+        _ => None,
+    });
+    own.transpose().map_err(message)
+}
+
 /// Compares numbers, chunk by chunk of the copy.
 fn numbers(
     path: Name,
@@ -216,14 +228,7 @@ fn numbers(
     bar: &ProgressBar,
 ) -> Result<Found, String> {
     let filters = copy.dataset.dcpl().and_then(|properties| properties.get_filters()).map_err(message)?;
-    let own = filters.iter().find_map(|filter| match filter {
-        Filter::User(FILTER_ID, words) => Some(cd_values::to_options(words)),
-        _ => None,
-    });
-    let bound = match (given, own) {
-        (Some(given), _) => Some(given.to_owned()),
-        (None, own) => own.transpose().map_err(message)?,
-    };
+    let bound = promised(given, &filters)?;
     let promise: Option<ErrorBound> =
         bound.as_deref().map(options::parse).transpose().map_err(message)?.map(|options| options.config.bound);
     let names: Vec<String> = filters.iter().map(filter_name).collect();

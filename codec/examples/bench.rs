@@ -2,7 +2,8 @@
 //! h5-samples/sweep.py calls it, it measures only the stages of one chunk: little-endian f32 in a file, extents such as 64x64x64, an absolute bound.
 //!
 //! For each chunk, the bound is first checked in f64 on every value. Then rows give the ratio, the median and the quartiles of the time, and GB/s of
-//! *uncompressed* data: a row for a copy of the chunk, which no codec can beat, and a row each for compressing and decompressing. The stages have rows of their own.
+//! *uncompressed* data: a row for a copy of the chunk, which no codec can beat, and a row each for compressing and decompressing. The stages have rows of their
+//! own.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -85,8 +85,8 @@ pub fn with_settled_bound<C: Compressor>(
     }
 }
 
-/// The bound for which the configuration's bound is settled; `None` if streams of the chunk have to be made to find it. A stream that is longer than the chunk is
-/// not taken: the bound is then [`ErrorBound::Lossless`].
+/// The bound for which the configuration's bound is settled; `None` if streams of the chunk have to be made to find it. A stream that is longer than the chunk
+/// is not taken: the bound is then [`ErrorBound::Lossless`].
 ///
 /// # Errors
 /// `OutOfMemory`, and `InvalidArgument` for a bound that values of the type cannot have.

@@ -1,5 +1,5 @@
-//! Bricks: parts of arrays of several axes that a program writes value after value into a dataset of one axis. `brick=32x32x32` says that each 32768 values of a
-//! chunk are one, and so which values are neighbours.
+//! Bricks: parts of arrays of several axes that a program writes value after value into a dataset of one axis. `brick=32x32x32` says that each 32768 values of
+//! a chunk are one, and so which values are neighbours.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ impl Brick {
     /// The brick of a text such as `32x32x32`.
     ///
     /// # Errors
-    /// As [`Brick::new`], also for what is not a number.
+    /// `InvalidArgument` for an extent that is no whole number, and for extents that [`Brick::new`] refuses.
     pub fn parse(text: &str) -> Result<Self> {
         let (mut extents, mut rank) = ([0; MAX_RANK], 0);
         for number in text.split('x') {
@@ -52,7 +52,7 @@ fn refused(seen: fmt::Arguments<'_>) -> Error {
     Error::invalid(format_args!("brick {seen}: it must have 1 to {MAX_RANK} extents, slowest first, each from 1 to {}", u32::MAX))
 }
 
-/// As [`Brick::parse`] takes it.
+/// The text that [`Brick::parse`] reads.
 impl fmt::Display for Brick {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (axis, extent) in self.extents().iter().enumerate() {
@@ -100,7 +100,7 @@ impl Layout {
     /// The layout of a chunk whose elements lie in bricks ([`Shape::in_bricks`]).
     ///
     /// # Errors
-    /// As [`Shape::in_bricks`].
+    /// Those of [`Shape::in_bricks`].
     pub fn in_bricks(self, brick: Option<Brick>) -> Result<Self> {
         Self::of_chunk(self.scalar, self.byte_order, self.elements().in_bricks(brick)?.dims())
     }

@@ -167,7 +167,7 @@ impl Shape {
     /// stays.
     ///
     /// # Errors
-    /// As [`Shape::new`].
+    /// `InvalidArgument` if there are no extents, if one is 0, or if their product passes 2^48.
     pub fn fold(dims: &[u64]) -> Result<Self> {
         if dims.is_empty() || dims.contains(&0) {
             return Self::new(dims);
@@ -212,8 +212,8 @@ impl Shape {
     }
 }
 
-/// Element type, byte order and shape of a chunk. The shape is that of the values: for pairs it has the first parts and behind them, along the slowest axis, the
-/// second ones.
+/// Element type, byte order and shape of a chunk. The shape is that of the values: for pairs it has the first parts and behind them, along the slowest axis,
+/// the second ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Layout {
     /// Type of the values.
@@ -228,7 +228,7 @@ impl Layout {
     /// The layout of a chunk of a dataset of any rank, with `dims` elements, slowest axis first ([`Shape::fold`]).
     ///
     /// # Errors
-    /// As [`Shape::new`].
+    /// `InvalidArgument` if there are no extents, if one is 0, or if the number of values passes 2^48.
     pub fn of_chunk(scalar: Scalar, byte_order: ByteOrder, dims: &[u64]) -> Result<Self> {
         let mut shape = Shape::fold(dims)?;
         if scalar.is_pair() {

@@ -31,8 +31,8 @@
 //! | – | numbers of all stages | | `number/integer.rs`, `number/small_float.rs`, `number/value.rs`, `number/patched16.rs`, `number/rounding.rs`, `number/fixed_log2.rs`, `number/dispatch.rs`, `layout.rs` | `number/small_float.cuh`, `number/integer.cuh`, `number/fixed_log2.cuh` |
 //! | – | instructions of the processor | | `simd.rs`, `simd/bytes.rs`, `fast_paths.rs` | `common.cuh`, `shared.cuh` |
 //!
-//! Without a stage: `lib.rs`, `config.rs`, `options.rs`, `brick.rs`, `error.rs`, `memory.rs`, `text.rs`, `number.rs`, `quantize.rs`, `predict.rs`, `entropy.rs`, `stream.rs`; `stream/inspect.rs`, `fast_paths/bench.rs`,
-//! `stream/books.rs`; `job.cuh`, `module.cu`.
+//! Without a stage: `lib.rs`, `config.rs`, `options.rs`, `brick.rs`, `error.rs`, `memory.rs`, `text.rs`, `number.rs`, `quantize.rs`, `predict.rs`,
+//! `entropy.rs`, `stream.rs`; `stream/inspect.rs`, `fast_paths/bench.rs`, `stream/books.rs`; `job.cuh`, `module.cu`.
 
 #![forbid(unsafe_code)]
 
@@ -71,6 +71,11 @@ mod simd;
 
 /// The fast paths that stages can do without.
 mod fast_paths;
+
+/// Random numbers of tests.
+#[cfg(test)]
+#[path = "../tests/common/random.rs"]
+mod random;
 
 pub use bound::check as check_bound;
 pub use brick::Brick;

@@ -56,7 +56,7 @@ impl Workspace {
     /// Compresses the values of a chunk as [`Workspace::compress`]. Pairs are already split ([`crate::stages::pairs`]).
     ///
     /// # Errors
-    /// As [`Workspace::compress`].
+    /// Those of [`Workspace::compress`].
     pub fn compress_values(&mut self, values: &[u8], layout: &Layout, config: &Config, stream: &mut Vec<u8>) -> Result<()> {
         with_settled_bound(values, layout, config, &mut OnCpu { workspace: self, chunk: values, layout, stream })?;
         Ok(())
@@ -70,6 +70,7 @@ impl Workspace {
         outcome
     }
 
+    /// Compresses a chunk whose bound is settled. A chunk that does not shrink is stored.
     fn compress_settled(&mut self, chunk: &[u8], layout: &Layout, config: &Config, stream: &mut Vec<u8>) -> Result<()> {
         stream.clear();
         if layout.is_constant(chunk) {
@@ -127,8 +128,8 @@ impl Workspace {
     /// Decompresses a stream into the bytes of its chunk, in the byte order that the stream records.
     ///
     /// # Errors
-    /// `Truncated`, `Corrupt` or `UnsupportedVersion` for a bad stream, `InvalidArgument` if `chunk` has another length than the stream's chunk, or `OutOfMemory`;
-    /// the contents of `chunk` are unspecified then.
+    /// `Truncated`, `Corrupt` or `UnsupportedVersion` for a bad stream, `InvalidArgument` if `chunk` has another length than the stream's chunk, or
+    /// `OutOfMemory`; the contents of `chunk` are unspecified then.
     pub fn decompress(&mut self, stream: &[u8], chunk: &mut [u8]) -> Result<()> {
         self.decompress_verified(&Verified::read(stream)?, chunk)
     }
@@ -136,7 +137,7 @@ impl Workspace {
     /// Decompresses a stream that has been checked, as [`Workspace::decompress`].
     ///
     /// # Errors
-    /// As [`Workspace::decompress`].
+    /// `Corrupt` or `Truncated` for a stream that breaks a rule, `InvalidArgument` if `chunk` has another length than the stream's chunk, or `OutOfMemory`.
     pub fn decompress_verified(&mut self, stream: &Verified<'_>, chunk: &mut [u8]) -> Result<()> {
         let layout = &stream.header().layout;
         // A stream may promise more than there is memory for: the length is compared first.
@@ -153,7 +154,7 @@ impl Workspace {
     /// Decompresses the values of a chunk as [`Workspace::decompress_verified`]. Pairs stay split ([`crate::stages::pairs`]).
     ///
     /// # Errors
-    /// As [`Workspace::decompress`].
+    /// `Corrupt` or `Truncated` for a stream that breaks a rule, `InvalidArgument` if `chunk` has another length than the stream's chunk, or `OutOfMemory`.
     pub fn decompress_values(&mut self, stream: &Verified<'_>, chunk: &mut [u8]) -> Result<()> {
         let header = stream.header();
         let layout = &header.layout;
@@ -176,33 +177,40 @@ impl Workspace {
         outcome.map_err(|error| error.at(stream.bytes().len() - body.len()))
     }
 
+    /// Decodes the body of a stream, and leaves in `body` what is behind it.
     fn decode_body(&mut self, header: &Header, body: &mut &[u8], chunk: &mut [u8]) -> Result<()> {
         let layout = &header.layout;
-        let Self { narrow, wide, shared, .. } = self;
         match header.coding {
             Coding::Stored => chunk.copy_from_slice(take(body, layout.chunk_bytes(), SECTION)?),
             Coding::Constant => fill(chunk, take(body, layout.scalar.size() as u64, SECTION)?),
             Coding::Quantized | Coding::Exact | Coding::Steps | Coding::Logarithmic | Coding::Decimal => {
-                let body_header = BodyHeader::read(header, body)?;
-                *body = &body[body_header.len..];
-                return with_float!(
-                    layout.scalar,
-                    V => {
-                        let buffers = <V as Element>::Code::buffers(narrow, wide);
-                        Decoder::<V> { body_header: &body_header, buffers, shared, body, layout, chunk }.floats()
-                    },
-                    else with_integer!(
-                        layout.scalar,
-                        V => {
-                            let buffers = <V as Element>::Code::buffers(narrow, wide);
-                            Decoder::<V> { body_header: &body_header, buffers, shared, body, layout, chunk }.integers()
-                        },
-                        else unreachable!("a type is one or the other")
-                    )
-                );
+                self.decode_planes(header, body, chunk)?;
             }
         }
         Ok(())
+    }
+
+    /// Decodes a body that has planes.
+    fn decode_planes(&mut self, header: &Header, body: &mut &[u8], chunk: &mut [u8]) -> Result<()> {
+        let layout = &header.layout;
+        let body_header = BodyHeader::read(header, body)?;
+        *body = &body[body_header.len..];
+        let Self { narrow, wide, shared, .. } = self;
+        with_float!(
+            layout.scalar,
+            V => {
+                let buffers = <V as Element>::Code::buffers(narrow, wide);
+                Decoder::<V> { body_header: &body_header, buffers, shared, body, layout, chunk }.floats()
+            },
+            else with_integer!(
+                layout.scalar,
+                V => {
+                    let buffers = <V as Element>::Code::buffers(narrow, wide);
+                    Decoder::<V> { body_header: &body_header, buffers, shared, body, layout, chunk }.integers()
+                },
+                else unreachable!("a type is one or the other")
+            )
+        )
     }
 }
 

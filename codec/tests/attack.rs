@@ -1,10 +1,10 @@
-//! Round trips and rewriting of chunks that are made to break promises: all types, byte orders, bounds, codings and predictors, with values at ties and beside them, on
-//! the fine grid, at the limits of the type, with any bits, and with fill values from the data, from ties and from nowhere.
+//! Round trips and rewriting of chunks that are made to break promises: all types, byte orders, bounds, codings and predictors, with values at ties and beside
+//! them, on the fine grid, at the limits of the type, with any bits, and with fill values from the data, from ties and from nowhere.
 //!
-//! Each case comes from a seed. A failure says the seed; `QUIRE_ATTACK_SEED=123 cargo test --release -p quire-codec --test attack -- --nocapture` runs that case alone.
-//! By default there are as many cases as it takes to have each kind of stream, a quarter of `CASES` at least, with other seeds each day.
-//! `QUIRE_FULL_MATRIX=1` has the seeds `0..CASES`. `QUIRE_ATTACK_MINUTES=90` draws other seeds for that time, and says the first one.
-//! `QUIRE_ATTACK_GO_ON=1` counts failures by kind, with the smallest case of each, before it fails.
+//! Each case comes from a seed. A failure says the seed; `QUIRE_ATTACK_SEED=123 cargo test --release -p quire-codec --test attack -- --nocapture` runs that
+//! case alone. By default there are as many cases as it takes to have each kind of stream, a quarter of `CASES` at least, with other seeds each day.
+//! `QUIRE_FULL_MATRIX=1` has the seeds `0..CASES`. `QUIRE_ATTACK_MINUTES=90` draws other seeds for that time, and says the first one. `QUIRE_ATTACK_GO_ON=1`
+//! counts failures by kind, with the smallest case of each, before it fails.
 
 #[path = "attack/cases.rs"]
 mod cases;
@@ -210,7 +210,8 @@ fn promises_hold_under_attack() {
     let seconds = start.elapsed().as_secs_f64();
     let Report { cases, refused, values, rewritten, rounds, coverage, failures } = &report;
     println!(
-        "{cases} cases of {values} values, {refused} refused, {rewritten} of them rewritten in {rounds} rounds: {seconds:.1} s, {:.0} cases a second on {threads} threads",
+        "{cases} cases of {values} values, {refused} refused, {rewritten} of them rewritten in {rounds} rounds: \
+         {seconds:.1} s, {:.0} cases a second on {threads} threads",
         *cases as f64 / seconds
     );
     let ((interpolated, streams), (chosen, choices)) = (coverage.interpolated, coverage.chosen);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{CONTENTS, Random, SHAPES, chunk, layout, values};
+use common::{CONTENTS, Random, SHAPES, chunk_of, layout};
 use quire_codec::stages::choice::TileChoice;
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::predictor::{InterpolationKind, Predictor};
@@ -30,7 +30,7 @@ fn counts_lead_to_the_choice() {
         for content in CONTENTS {
             for scalar in [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::BF16] {
                 let layout = layout(scalar, ByteOrder::Big, dims);
-                let original = chunk(&values(content, layout.shape.elements() as usize, 9), &layout, 9);
+                let original = chunk_of(content, &layout, 9);
                 for bound in [1e-12, 1e-3, 0.5, 1e30] {
                     let config = Config::absolute(bound).unwrap();
                     for config in [config, Config { coding: CodingPolicy::Bitshuffle, ..config }] {

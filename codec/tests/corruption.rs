@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{CONTENTS, Content, Random, check_config, check_round_trip, chunk, layout, values};
+use common::{CONTENTS, Content, Random, check_config, check_round_trip, chunk, chunk_of, layout};
 use proptest::prelude::*;
 use quire_codec::stages::header::{CHECKSUM_AT, HEADER_MIN_LEN, VERSION, seal};
 use quire_codec::{ByteOrder, CodebookPolicy, CodingPolicy, Config, Error, Header, Layout, Scalar, Shape, Workspace};
@@ -14,7 +14,7 @@ fn streams(elements: u64) -> Vec<(Layout, Vec<u8>)> {
     for content in CONTENTS {
         for scalar in [Scalar::F32, Scalar::F64] {
             let layout = layout(scalar, ByteOrder::Little, &[elements / 8, 8]);
-            let original = chunk(&values(content, elements as usize, 2), &layout, 2);
+            let original = chunk_of(content, &layout, 2);
             for (coding, codebook) in [
                 (CodingPolicy::Huffman, CodebookPolicy::Dictionary),
                 (CodingPolicy::Huffman, CodebookPolicy::Custom),
@@ -91,7 +91,7 @@ fn flips_behind_the_checksum_end_in_an_error_or_a_chunk() {
 #[test]
 fn absurd_extents_do_not_allocate() {
     let layout = layout(Scalar::F32, ByteOrder::Little, &[800]);
-    let original = chunk(&values(Content::Smooth, 800, 1), &layout, 1);
+    let original = chunk_of(Content::Smooth, &layout, 1);
     let stream = check_round_trip(&mut Workspace::default(), &original, &layout, 1e-2, CodebookPolicy::Auto);
     let header = Header::read_from(&stream).unwrap();
     assert!(header.coding.has_planes());
@@ -109,7 +109,7 @@ fn absurd_extents_do_not_allocate() {
 #[test]
 fn other_versions_are_named() {
     let layout = layout(Scalar::F32, ByteOrder::Little, &[8]);
-    let original = chunk(&values(Content::Smooth, 8, 1), &layout, 1);
+    let original = chunk_of(Content::Smooth, &layout, 1);
     let mut stream = check_round_trip(&mut Workspace::default(), &original, &layout, 1e-2, CodebookPolicy::Auto);
     stream[3] = 0x91;
     let error = decode(&mut Workspace::default(), &layout, &stream).unwrap_err();

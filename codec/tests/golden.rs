@@ -1,13 +1,14 @@
 //! Streams of every released version stay readable, and this version still writes its own byte for byte.
 //!
-//! `golden/v{version}_{name}.chunk` holds a chunk's bytes, and `streams/valid/v{version}_{name}.quire` at the repository's root its stream, written once by that
-//! version and never again: `cargo test -p quire-codec --test golden -- --ignored` writes those that are missing. `plugin-tests/py/write_streams.py` lists them.
+//! `golden/v{version}_{name}.chunk` holds a chunk's bytes, and `streams/valid/v{version}_{name}.quire` at the repository's root its stream, written once by
+//! that version and never again: `cargo test -p quire-codec --test golden -- --ignored` writes those that are missing. `plugin-tests/py/write_streams.py` lists
+//! them.
 
 mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{Content, chunk, layout, values};
+use common::{Content, chunk_of, layout};
 use quire_codec::stages::predictor::InterpolationKind;
 use quire_codec::{
     ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Header, Layout, PredictorPolicy, Scalar, Workspace,
@@ -220,7 +221,7 @@ fn golden_chunks_encode_to_the_same_streams() {
 fn write_missing() {
     for case in CASES {
         if !case.stream().exists() {
-            let original = chunk(&values(case.content, case.layout().shape.elements() as usize, 11), &case.layout(), 11);
+            let original = chunk_of(case.content, &case.layout(), 11);
             let stream = case.compress(&original);
             let mut decoded = vec![0; original.len()];
             Workspace::default().decompress(&stream, &mut decoded).unwrap();

@@ -5,6 +5,7 @@
 mod common;
 
 use common::cases::{cases_of, run_cases};
+use common::checks::bits;
 use common::{Random, read, sampling};
 use quire_codec::stages::predictor::InterpolationKind;
 use quire_codec::{
@@ -70,12 +71,7 @@ fn config(random: &mut Random, layout: &Layout, chunk: &[u8]) -> Option<Config<'
     if random.below(3) == 0 {
         let size = layout.scalar.size();
         let at = random.below(layout.shape.elements()) as usize * size;
-        let add = |bits: u64, &byte: &u8| bits << 8 | u64::from(byte);
-        let raw = &chunk[at..at + size];
-        config.fill_value = Some(match layout.byte_order {
-            ByteOrder::Big => raw.iter().fold(0, add),
-            ByteOrder::Little => raw.iter().rev().fold(0, add),
-        });
+        config.fill_value = Some(bits(&chunk[at..at + size], layout.byte_order));
     }
     config.coding = pick(random, &[CodingPolicy::Auto, CodingPolicy::Huffman, CodingPolicy::Bitshuffle]);
     config.codebook =

@@ -4,7 +4,7 @@
 mod common;
 
 use common::sampling::{self, sample};
-use common::{CONTENTS, Content, Random, SHAPES, check_config, check_round_trip, chunk, layout, values};
+use common::{CONTENTS, Content, Random, SHAPES, check_config, check_round_trip, chunk, chunk_of, layout, values};
 use proptest::prelude::*;
 use quire_codec::stages::exceptions::most_listed;
 use quire_codec::stages::inspect::{Description, Prediction};
@@ -28,7 +28,7 @@ fn matrix_of_contents_types_and_shapes() {
     let sizes = [SHAPES.len(), CONTENTS.len(), SCALARS.len(), ORDERS.len(), BOUNDS.len()];
     for [dims, content, scalar, order, bound] in sample("contents, types and shapes", sizes, 3) {
         let layout = layout(SCALARS[scalar], ORDERS[order], SHAPES[dims]);
-        let original = chunk(&values(CONTENTS[content], layout.shape.elements() as usize, 9), &layout, 9);
+        let original = chunk_of(CONTENTS[content], &layout, 9);
         check_round_trip(&mut workspace, &original, &layout, BOUNDS[bound], CodebookPolicy::Auto);
     }
 }
@@ -41,7 +41,7 @@ fn large_chunks_use_long_blocks() {
     for [case, codebook] in sample("large chunks", [CASES.len(), CODEBOOKS.len()], 3) {
         let (content, bound) = CASES[case];
         let layout = layout(Scalar::F32, ByteOrder::Little, &[128, 128, 96]);
-        let original = chunk(&values(content, layout.shape.elements() as usize, 3), &layout, 3);
+        let original = chunk_of(content, &layout, 3);
         check_round_trip(&mut workspace, &original, &layout, bound, CODEBOOKS[codebook]);
     }
 }
@@ -53,7 +53,7 @@ fn constant_noisy_and_smooth_chunks_have_their_codings() {
     for (content, coding) in
         [(Content::Constant, Coding::Constant), (Content::Bits, Coding::Stored), (Content::Smooth, Coding::Quantized)]
     {
-        let original = chunk(&values(content, 2500, 1), &layout, 1);
+        let original = chunk_of(content, &layout, 1);
         let bound = if coding == Coding::Stored { 1e-300 } else { 1e-9 };
         let stream = check_round_trip(&mut workspace, &original, &layout, bound, CodebookPolicy::Auto);
         assert_eq!(Header::read_from(&stream).unwrap().coding, coding);
@@ -65,7 +65,7 @@ fn values_on_a_lattice_are_exact_and_cheap_at_any_bound() {
     let mut workspace = Workspace::default();
     for scalar in SCALARS {
         let layout = layout(scalar, ByteOrder::Big, &[40, 50]);
-        let original = chunk(&values(Content::Lattice, 2000, 4), &layout, 4);
+        let original = chunk_of(Content::Lattice, &layout, 4);
         let coarse = check_round_trip(&mut workspace, &original, &layout, 0.06, CodebookPolicy::Auto);
         let fine = check_round_trip(&mut workspace, &original, &layout, 1e-7, CodebookPolicy::Auto);
         assert_eq!(fine.len(), coarse.len());
@@ -135,7 +135,7 @@ fn bytes_do_not_depend_on_what_the_workspace_did_before() {
     for dims in [&[20, 30, 40][..], &[1, 64, 64], &[40, 1, 50], &[2049], &[3, 1, 20, 20]] {
         let layout = layout(Scalar::F32, ByteOrder::Little, dims);
         for content in CONTENTS {
-            let original = chunk(&values(content, layout.shape.elements() as usize, 5), &layout, 5);
+            let original = chunk_of(content, &layout, 5);
             for bound in [1e-3, 1e-1] {
                 let fresh = check_round_trip(&mut Workspace::default(), &original, &layout, bound, CodebookPolicy::Auto);
                 let again = check_round_trip(&mut used, &original, &layout, bound, CodebookPolicy::Auto);
@@ -149,7 +149,7 @@ fn bytes_do_not_depend_on_what_the_workspace_did_before() {
 fn rows_written_one_by_one_do_not_drift() {
     // HDF5 without a chunk cache decodes and encodes the whole chunk for every row that is written.
     let layout = layout(Scalar::F32, ByteOrder::Little, &[64, 64]);
-    let original = chunk(&values(Content::Smooth, 4096, 1), &layout, 1);
+    let original = chunk_of(Content::Smooth, &layout, 1);
     let config = Config::absolute(1e-3).unwrap();
     let (mut workspace, mut stream, mut current) = (Workspace::default(), Vec::new(), vec![0; original.len()]);
     for row in 0..64 {
@@ -170,8 +170,7 @@ fn what_interpolation_has_restored_keeps_its_place_beside_what_is_written() {
     for scalar in SCALARS {
         let layout = layout(scalar, ByteOrder::Little, &[20, 30, 40]);
         let size = layout.scalar.size();
-        let (first, second) =
-            (chunk(&values(Content::Smooth, 24_000, 1), &layout, 1), chunk(&values(Content::Noise, 24_000, 2), &layout, 2));
+        let (first, second) = (chunk_of(Content::Smooth, &layout, 1), chunk_of(Content::Noise, &layout, 2));
         let (mut workspace, mut stream, mut current) = (Workspace::default(), Vec::new(), vec![0; first.len()]);
         let config = |predictor| Config { predictor, ..Config::absolute(0.05).unwrap() };
         workspace
@@ -213,8 +212,8 @@ fn a_small_chunk_that_interpolation_has_restored_is_not_rounded_again_as_excepti
     {
         let layout = layout(scalar, ByteOrder::Little, dims);
         let size = layout.scalar.size();
-        let first = chunk(&values(Content::Smooth, layout.shape.elements() as usize, 1), &layout, 1);
-        let other = chunk(&values(Content::Noise, layout.shape.elements() as usize, 2), &layout, 2);
+        let first = chunk_of(Content::Smooth, &layout, 1);
+        let other = chunk_of(Content::Noise, &layout, 2);
         for bound in [0.3, 0.03, 0.003] {
             let config = Config {
                 predictor: PredictorPolicy::Interpolation(InterpolationKind::CUBIC),
@@ -379,7 +378,7 @@ fn matrix_of_bounds_types_and_contents() {
             continue;
         }
         let layout = layout(scalar, ORDERS[dims.len() % 2], dims);
-        let original = chunk(&values(CONTENTS[content], layout.shape.elements() as usize, 9), &layout, 9);
+        let original = chunk_of(CONTENTS[content], &layout, 9);
         let config = Config::new(bound).unwrap();
         let stream = check_config(&mut workspace, &original, &layout, &config);
         codings.push(Header::read_from(&stream).unwrap().coding);
@@ -416,7 +415,7 @@ fn a_psnr_is_reached_and_hardly_exceeded() {
     for content in [Content::Smooth, Content::Noise, Content::MostlyZero, Content::Gaps] {
         for scalar in [Scalar::F32, Scalar::F64, Scalar::I32, Scalar::U16, Scalar::F16, Scalar::BF16] {
             let layout = layout(scalar, ByteOrder::Little, &[30, 40, 50]);
-            let original = chunk(&values(content, 60_000, 5), &layout, 5);
+            let original = chunk_of(content, &layout, 5);
             for decibels in [30.0, 55.5, 70.0] {
                 let config = Config::new(ErrorBound::Psnr(decibels)).unwrap();
                 let (mut stream, mut decoded) = (Vec::new(), vec![0; original.len()]);
@@ -472,7 +471,7 @@ fn shares_of_the_range_of_16_bits_cost_a_bit_a_value_at_most() {
     let mut workspace = Workspace::default();
     for scalar in [Scalar::F16, Scalar::BF16] {
         let layout = layout(scalar, ByteOrder::Little, &[20, 30, 40]);
-        let original = chunk(&values(Content::Smooth, 24_000, 5), &layout, 5);
+        let original = chunk_of(Content::Smooth, &layout, 5);
         let exact: Vec<f64> = common::read(&original, &layout).into_iter().map(|x| x.value).collect();
         let range = exact.iter().fold(f64::MIN, |most, &x| most.max(x)) - exact.iter().fold(f64::MAX, |least, &x| least.min(x));
         let (mut ours, mut as_given) = (0, 0);
@@ -564,7 +563,7 @@ fn a_used_workspace_does_what_a_new_one_does() {
         for scalar in SCALARS {
             let layout = layout(scalar, ByteOrder::Little, dims);
             for content in CONTENTS {
-                let original = chunk(&values(content, layout.shape.elements() as usize, 9), &layout, 9);
+                let original = chunk_of(content, &layout, 9);
                 for bound in [1e-300, 1e-44, 1e-12, 1e-3, 0.5, 1e30] {
                     for coding in [CodingPolicy::Huffman, CodingPolicy::Bitshuffle] {
                         let config = Config { coding, ..Config::absolute(bound).unwrap() };

@@ -129,7 +129,7 @@ typedef struct quire_device_chunks {
     const uint64_t *addresses; /* of each chunk's first value */
     const int64_t *strides;    /* bytes from one value to the next along each axis, of either sign, for all chunks; NULL: C order */
     const uint64_t *counts;    /* [count][rank]: values that each chunk has in memory along each axis, from its first value on; NULL: all of them */
-    void *stream;              /* a CUstream or cudaStream_t, or one of the driver's special ones: NULL and 1 are the legacy default stream, 2 is the calling thread's */
+    void *stream;              /* a CUstream or cudaStream_t; NULL and 1 are the legacy default stream, 2 is the default stream of the calling thread */
 } quire_device_chunks;
 
 /* Compresses chunks where they are, in a GPU's memory, to streams in the host's memory.

@@ -46,7 +46,7 @@ const GPU_FROM_BYTES: usize = 96 << 10;
 /// Bytes of the longest chunks that are gathered in pinned memory: the process keeps up to 16 times as much.
 const LONGEST_STAGED: usize = 16 << 20;
 
-/// A compressed chunk, where it has come to be.
+/// The stream of a chunk, where the processor has left it.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, and a box may be refused")]
 pub(crate) enum Stream<'a> {
     /// In the caller's vector.
@@ -66,11 +66,12 @@ impl Stream<'_> {
     }
 }
 
-/// Compresses a chunk. `kept` is room for the stream, `history` what the thread's chunks before have left.
-/// The chunk stays as it is, so that a failure loses nothing; what comes back no longer needs it, and can be written over it.
+/// Compresses a chunk. `kept` is room for the stream; `history` has the codebooks of the thread's earlier chunks.
+/// The chunk stays as it is, so that a failure loses nothing. The stream does not need the chunk, and can be written over it.
 ///
 /// # Errors
-/// The codec's, and `InvalidArgument` where the environment does not allow the CPU.
+/// `InvalidArgument` for a bound that values of the type cannot have, for an environment that makes no sense, and where the GPU fails but is required;
+/// `OutOfMemory`.
 pub(crate) fn compress<'a>(
     chunk: Chunk<'_>,
     layout: &Layout,
@@ -104,7 +105,8 @@ pub(crate) fn compress<'a>(
 /// The processor that decodes the stream computes its checksum.
 ///
 /// # Errors
-/// As [`compress`].
+/// `Truncated` or `Corrupt` for a stream that breaks a rule, `InvalidArgument` for an environment that makes no sense, and where the GPU fails but is required;
+/// `OutOfMemory`.
 pub(crate) fn decompress(stream: Unverified<'_>, mut chunk: ChunkRoom<'_>, workspace: &mut Workspace) -> Result<()> {
     let settings = Settings::get()?;
     let mut on_the_cpu = |chunk: &mut [u8]| workspace.decompress_verified(&stream.verify()?, chunk);
@@ -130,8 +132,8 @@ pub(crate) fn decompress(stream: Unverified<'_>, mut chunk: ChunkRoom<'_>, works
     Ok(())
 }
 
-/// Pinned memory to gather a chunk in that is to be compressed, or to decompress one to that is scattered then: it comes to the GPU, or from there, without a
-/// further copy. `None` where chunks of this length go to the CPU for now, where they are long, and where there is no such memory; bytes are the same without.
+/// Pinned memory for a chunk: one that is gathered there and then compressed, or one that is decompressed there and then scattered. The GPU copies from and to
+/// it directly. `None` where chunks of this length go to the CPU for now, where they are long, and where there is no such memory. Streams do not depend on it.
 pub(crate) fn staging(chunk_bytes: usize) -> Option<Staging> {
     if chunk_bytes > LONGEST_STAGED {
         return None;
@@ -234,7 +236,7 @@ pub(crate) fn threads() -> Result<Option<NonZero<usize>>> {
     Ok(Settings::get()?.threads)
 }
 
-/// Says something that only those want to know who set `QUIRE_LOG=1`, once.
+/// Says something once, if `QUIRE_LOG=1` is set.
 pub(crate) fn log_once(text: fmt::Arguments<'_>) {
     if Settings::get().is_ok_and(|settings| settings.log) {
         say_once(text);
@@ -244,7 +246,7 @@ pub(crate) fn log_once(text: fmt::Arguments<'_>) {
 /// Reads the environment, and the dictionary that it names.
 ///
 /// # Errors
-/// As [`check_dataset`], but for the GPU's.
+/// `InvalidArgument` for an environment that makes no sense, or that names a dictionary which is none.
 pub(crate) fn check_environment() -> Result<()> {
     Settings::get()?;
     dictionary::user().map(|_| ())
@@ -294,7 +296,7 @@ impl Settings {
         }
     }
 
-    /// The GPU, opened now unless it is open, if there is memory for what others allocate on the way there, who end the process where there is none.
+    /// The GPU, which is opened unless it is open. It is not opened where memory is short: libraries that allocate on the way there would end the process.
     fn open(&self) -> std::result::Result<&'static Device, Obstacle> {
         if ALLOCATOR.is_low() {
             return Err(Obstacle::LowMemory);

@@ -69,8 +69,8 @@ pub struct ArrayLayout {
 /// Compresses an array.
 ///
 /// # Safety
-/// `options` is null or a string; `extents` holds `rank` numbers, `fill_value` is null or holds a value of the type, `values` holds `length` bytes; `result` is null or
-/// can be written.
+/// `options` is null or a string; `extents` holds `rank` numbers, `fill_value` is null or holds a value of the type, `values` holds `length` bytes; `result` is
+/// null or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quire_compress(
     options: *const c_char,
@@ -322,7 +322,8 @@ fn check_address<T>(address: *const T, length: usize, what: &str) -> Result<()> 
     let possible = length.checked_mul(size_of::<T>()).is_some_and(|bytes| isize::try_from(bytes).is_ok());
     if address.is_null() || !address.is_aligned() || !possible {
         return Err(Error::invalid(format_args!(
-            "the address of the {what} is {address:?} and the length {length}: the address must not be null and must be a multiple of {}, and the length at most {}",
+            "the address of the {what} is {address:?} and the length {length}: the address must not be null and must be a multiple of {}, \
+             and the length at most {}",
             align_of::<T>(),
             isize::MAX as usize / size_of::<T>()
         )));

@@ -1,4 +1,4 @@
-//! The chunk's buffer, which HDF5 and the filter allocate and free in turns.
+//! The chunk's buffer, which HDF5 and the filter allocate and free in turn.
 
 use std::ffi::c_void;
 use std::slice;
@@ -34,7 +34,7 @@ impl ChunkBuffer<'_> {
         unsafe { slice::from_raw_parts(self.buffer.cast_const().cast(), self.used) }
     }
 
-    /// Whether the buffer is that long.
+    /// Whether the buffer has `length` bytes.
     pub(crate) fn has_room(&self, length: usize) -> bool {
         length <= *self.size && isize::try_from(length).is_ok()
     }

@@ -114,8 +114,8 @@ impl ElementType {
     /// The codec's name for this type.
     ///
     /// # Errors
-    /// `InvalidArgument` unless this is IEEE binary16, binary32 or binary64, bfloat16, an integer of 8, 16, 32 or 64 bits or an enumeration of such integers, or a
-    /// pair of binary32 or binary64, in little or big endian order.
+    /// `InvalidArgument` unless this is IEEE binary16, binary32 or binary64, bfloat16, an integer of 8, 16, 32 or 64 bits or an enumeration of such integers,
+    /// or a pair of binary32 or binary64, in little or big endian order.
     pub fn scalar(&self) -> Result<(Scalar, ByteOrder)> {
         let scalar = match (self.size, self.fields) {
             (2, Fields::Float(BINARY16)) => Scalar::F16,
@@ -170,7 +170,8 @@ impl ElementType {
         ))
     }
 
-    /// A compound of two members, each with its offset, or a complex number of two parts: a pair, if both are one floating-point type and fill the `size` bytes.
+    /// A compound of two members, each with its offset, or a complex number of two parts: a pair, if both are one floating-point type and fill the `size`
+    /// bytes.
     pub fn of_two(class: c_int, size: usize, [first, second]: [(usize, Self); 2]) -> Self {
         let part = first.1;
         match part.fields {

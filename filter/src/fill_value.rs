@@ -7,8 +7,8 @@ pub const MOST_ELEMENT_BYTES: usize = 16;
 
 /// Bits of the value that comes back bit for bit, from the bytes of one element in its byte order.
 ///
-/// The codec knows one such value a chunk, and for it the parts of pairs are single values. So a pair has the bits of its parts, if both are alike. Otherwise it has
-/// those of the part that needs it: NaN, infinities and +0 come back bit for bit in any case (FORMAT.md §10).
+/// The codec knows one such value a chunk, and for it the parts of pairs are single values. So a pair has the bits of its parts, if both are alike. Otherwise
+/// it has those of the part that needs it: NaN, infinities and +0 come back bit for bit in any case (FORMAT.md §10).
 ///
 /// # Errors
 /// `InvalidArgument` for a pair of two different numbers other than 0.
@@ -35,8 +35,8 @@ pub fn fill_bits(element: &[u8], scalar: Scalar, byte_order: ByteOrder) -> Resul
     } else {
         let (real, imaginary) = (number(first), number(second));
         Err(Error::invalid(format_args!(
-            "the fill value ({real}, {imaginary}) has two different parts, of which only one can be kept bit for bit: choose a fill value whose parts are equal, or \
-             of which one is 0 or NaN"
+            "the fill value ({real}, {imaginary}) has two different parts, of which only one can be kept bit for bit: choose a fill value whose \
+             parts are equal, or of which one is 0 or NaN"
         )))
     }
 }

@@ -6,8 +6,8 @@ use std::fmt::{self, Write as _};
 /// Longest message in bytes, with the 0 behind it: twice as long as the longest refusal of this crate.
 const ROOM: usize = 4096;
 
-/// A text of limited length on the stack; what does not fit is left out. Zero bytes become `\0`, so that C sees all of it. Functions with one are not inlined: their
-/// frames are for reports alone (`stack.rs`).
+/// A text of limited length on the stack; what does not fit is left out. Zero bytes become `\0`, so that C sees all of it. Functions with one are not inlined:
+/// their frames are for reports alone (`stack.rs`).
 pub(crate) struct Message<const SIZE: usize = ROOM> {
     bytes: [u8; SIZE],
     length: usize,

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Our own code asks in a way that can be refused. cudarc, libloading, rayon-core and std do not: null ends the host process. The reserve serves them until the
-//! calls under way are over. [`Reserve::is_low`] says whether a call may begin that relies on it. Our own small allocations take slots as well, as nothing tells
-//! them from others.
+//! calls under way are over. [`Reserve::is_low`] says whether a call may begin that relies on it. Our own small allocations take slots as well, as nothing
+//! tells them from others.
 //!
 //! The slots lie in the library's zeroed data: they cost address space, and pages once they are written. There is no lock, which a process forked meanwhile
 //! would inherit. Programs that link this crate, such as `quire`, have this allocator too.
@@ -24,8 +24,9 @@ const LONGEST: usize = 8 << 10;
 const SLOTS: usize = u64::BITS as usize;
 /// Alignment of the slots' memory: a page, as far as loaders of all ages keep it.
 const ALIGNMENT: usize = 4096;
-/// Slots a class that are free where calls that rely on the reserve may begin: those of longer classes count for shorter ones. A first call that opened a device and
-/// started five helpers, with every small allocation refused, had up to 2, 14, 8, 13, 10, 8, 9 and 32 slots of the classes, so that a quarter of the reserve is enough for it.
+/// Slots a class that are free where calls that rely on the reserve may begin: those of longer classes count for shorter ones. A first call that opened a
+/// device and started five helpers, with every small allocation refused, had up to 2, 14, 8, 13, 10, 8, 9 and 32 slots of the classes, so that a quarter of the
+/// reserve is enough for it.
 const SPARE: u32 = SLOTS as u32 / 4;
 /// What malloc must give after a refusal before such calls begin again.
 const PROBE: Layout = match Layout::from_size_align(64 << 10, 16) {
@@ -70,8 +71,8 @@ impl<A: GlobalAlloc> Reserve<A> {
         }
     }
 
-    /// Whether memory is so short that nothing should begin whose allocations cannot be refused: the inner allocator refuses, or less than a quarter of the slots that
-    /// could serve an allocation are free, whatever its length. What stays in the reserve for ever is no hindrance, as long as it leaves those.
+    /// Whether memory is so short that nothing should begin whose allocations cannot be refused: the inner allocator refuses, or less than a quarter of the
+    /// slots that could serve an allocation are free, whatever its length. What stays in the reserve for ever is no hindrance, as long as it leaves those.
     pub(crate) fn is_low(&self) -> bool {
         self.has_refused.load(Ordering::Relaxed) && self.is_still_low()
     }
@@ -154,8 +155,8 @@ impl<A: GlobalAlloc> Reserve<A> {
     }
 }
 
-// SAFETY: what the inner allocator gives is its own and goes back to it, as addresses tell. A slot has the size and the alignment that were asked for, and one owner.
-// Nothing here panics.
+// SAFETY: what the inner allocator gives is its own and goes back to it, as addresses tell. A slot has the size and the alignment that were asked for, and one
+// owner. Nothing here panics.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserve<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.

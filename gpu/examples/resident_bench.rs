@@ -2,8 +2,8 @@
 //!
 //! Every stream is compared with the CPU's and every value with its bound before a time is printed. A row has, in GB/s of uncompressed data by the host's
 //! clock, from the call to its return: device to device, device to host, and out of an array in C order. Beside them: the kernels of the batch alone in one
-//! launch set, by the device's clock, whose predictor is that of the first chunk; the kernels that choose predictors, in one launch set, in microseconds a chunk;
-//! and a copy within the device, each byte read once and written once.
+//! launch set, by the device's clock, whose predictor is that of the first chunk; the kernels that choose predictors, in one launch set, in microseconds a
+//! chunk; and a copy within the device, each byte read once and written once.
 
 use std::sync::Mutex;
 use std::time::Instant;

@@ -5,7 +5,7 @@
 #include "common.cuh"
 #include "job_structs.cuh"
 
-/// Integers of a plane. A chunk whose exceptions are listed, or that has none, has the plane of codes alone.
+/// Number of integers of a plane. A chunk whose exceptions are listed, or that has none, has the plane of codes alone.
 template <typename Job>
 __device__ __forceinline__ u32 plane_elements(const Job& job, u32 exceptions, u32 plane) {
   return plane == CODES ? job.shape.elements : exceptions <= job.most_listed ? 0 : plane == MASK ? job.shape.elements : exceptions;
@@ -24,11 +24,12 @@ __device__ __forceinline__ u8* chunk_output(const DecodeJob& job) {
 /// Whether all values of the chunk are equal. Valid once `inspect` has run.
 __device__ __forceinline__ bool is_constant(const EncodeJob& job, const EncodeState& state) { return !job.needs_no_inspection && !state.differs; }
 
-/// Integers of block `index` of a plane.
+/// Number of integers of block `index` of a plane.
 __device__ __forceinline__ u32 block_length(const DecodePlaneState& plane, u32 index) {
   return min(plane.elements - (index << plane.block_log), 1u << plane.block_log);
 }
 
+/// Number of blocks of a plane with this number of integers.
 __device__ __forceinline__ u32 plane_blocks(u32 elements, u32 block_segments_log) {
   return ceil_div(ceil_div(elements, SEGMENT), 1u << block_segments_log);
 }
@@ -38,7 +39,7 @@ __device__ __forceinline__ void report(const DecodeJob& job, const DecodeState& 
   if (job.host_results && blockIdx.x == 0 && threadIdx.x == 0) job.host_results[blockIdx.y] = state;
 }
 
-/// Integers of a plane of this chunk.
+/// The integers of a plane of this chunk.
 template <typename C>
 __device__ __forceinline__ C* plane_values(const DecodeJob& job, u32 plane) {
   return static_cast<C*>(job.planes[plane].values) + blockIdx.y * job.planes[plane].stride;

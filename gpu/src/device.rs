@@ -30,14 +30,15 @@ const MAX_SESSIONS: usize = 8;
 pub(crate) const MAX_STAGINGS: usize = 2 * MAX_SESSIONS;
 /// After an attempt to open a device that may succeed later (no memory), the next one is made no sooner.
 const RETRY: Duration = Duration::from_secs(10);
-/// Bytes that malloc must have for a failure to open a device to count as lasting. Without them the driver may have had too few as well, which it reports in many ways: its
-/// library is not found, for one.
+/// Bytes that malloc must have for a failure to open a device to count as lasting. Without them the driver may have had too few as well, which it reports in
+/// many ways: its library is not found, for one.
 const ROOM_TO_OPEN: usize = 128 << 20;
 
 static DEVICES: [OnceCell<Device>; MAX_DEVICES] = [const { OnceCell::new() }; MAX_DEVICES];
 /// Why devices could not be opened, and when that was found.
 static FAILURES: Mutex<Vec<(usize, Error, Instant)>> = Mutex::new(Vec::new());
-/// The process that has asked for a device, or 0 while there is none and no driver. A CUDA context does not live on in a forked child, and locks may be held there for ever.
+/// The process that has asked for a device, or 0 while there is none and no driver. A CUDA context does not live on in a forked child, and locks may be held
+/// there for ever.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// A GPU with everything that is kept from call to call.
@@ -147,11 +148,11 @@ pub fn device(ordinal: usize) -> Result<&'static Device> {
     device_in_steps(ordinal, &|| true)
 }
 
-/// As [`device`]. Calls `go_on` between the steps of opening, each of which takes up to a few tenths of a second, and gives up where it returns false: the process
-/// is about to end.
+/// The device of [`device`]. Between the steps of opening it, each of which takes up to a few tenths of a second, `go_on` says whether to continue: a process
+/// that is about to end need not wait.
 ///
 /// # Errors
-/// As [`device`].
+/// `Unavailable` or `OutOfMemory`, with the reason. Reasons that stay are found once a process.
 pub fn device_in_steps(ordinal: usize, go_on: &dyn Fn() -> bool) -> Result<&'static Device> {
     let first = first_process()?;
     let Some(slot) = DEVICES.get(ordinal) else {
@@ -234,8 +235,8 @@ pub fn visible_devices() -> usize {
     *COUNT.get_or_init(|| count)
 }
 
-/// The number of the device in whose memory an address is; `None` for the host's memory. Asks the driver, which must be loaded already: without it no address is of a
-/// device.
+/// The number of the device in whose memory an address is; `None` for the host's memory. Asks the driver, which must be loaded already: without it no address
+/// is of a device.
 #[must_use]
 pub fn device_of_address(address: u64) -> Option<usize> {
     let knows = || driver_is_present() && has_function("cuPointerGetAttribute");

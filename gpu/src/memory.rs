@@ -118,7 +118,7 @@ impl PinnedMemory {
         unsafe { std::slice::from_raw_parts(self.address.add(range.start), range.len()) }
     }
 
-    /// As [`PinnedMemory::bytes`].
+    /// The bytes, to be written. Callers wait for the device's work on them first.
     pub(crate) fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
         assert!(range.start <= range.end && range.end <= self.len);
         // SAFETY: as above, and `self` is borrowed mutably.
@@ -189,8 +189,8 @@ unsafe impl Plain for u32 {}
 // SAFETY: a number.
 unsafe impl Plain for u64 {}
 
-/// The number of the device in whose memory an address is. `None` for the host's memory, pinned or not, and for addresses that the driver does not know. The driver is
-/// loaded and initialised.
+/// The number of the device in whose memory an address is. `None` for the host's memory, pinned or not, and for addresses that the driver does not know. The
+/// driver is loaded and initialised.
 pub(crate) fn device_of(address: Address) -> Option<usize> {
     let ask = |attribute: sys::CUpointer_attribute| {
         let mut value = 0i32;

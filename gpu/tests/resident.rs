@@ -4,35 +4,25 @@
 
 #[path = "../../codec/tests/common/mod.rs"]
 mod common;
+mod machine;
 
 use std::sync::Mutex;
 
 use common::checks::{Promise, numbers};
 use common::sampling::sample;
-use common::{CONTENTS, Content, Random, chunk, layout, values};
+use common::{CONTENTS, Content, Random, chunk_of, layout};
 use cudarc::driver::{CudaContext, result};
+use machine::is_small;
 use quire_codec::{ByteOrder, CodingPolicy, Config, ErrorBound, Layout, Scalar, Workspace};
-use quire_gpu::{ArrayAxes, Device, Failure, Fault, PackedStreams, Part, Resident, ResidentStream, device, device_of_address};
+use quire_gpu::{ArrayAxes, Device, Failure, Fault, PackedStreams, Part, Resident, ResidentStream, device_of_address};
 
 const ORDERS: [ByteOrder; 2] = [ByteOrder::Little, ByteOrder::Big];
 
-fn is_small() -> bool {
-    std::env::var_os("QUIRE_SMALL_MATRIX").is_some()
-}
-
-/// The GPU, or `None` with the reason printed.
+/// The GPU, with its context on this thread.
 fn gpu() -> Option<&'static Device> {
-    match device(0) {
-        Ok(device) => {
-            CudaContext::new(0).and_then(|context| context.bind_to_thread()).expect("the primary context");
-            Some(device)
-        }
-        Err(reason) => {
-            assert!(std::env::var("QUIRE_REQUIRE_CUDA").as_deref() != Ok("1"), "QUIRE_REQUIRE_CUDA=1, but: {reason}");
-            println!("skipped: {reason}");
-            None
-        }
-    }
+    let device = machine::gpu()?;
+    CudaContext::new(0).and_then(|context| context.bind_to_thread()).expect("the primary context");
+    Some(device)
 }
 
 /// Device memory of a test.
@@ -130,10 +120,7 @@ fn compare(device: &'static Device, what: &str, chunks: &[Vec<u8>], layout: &Lay
 }
 
 fn contents(layout: &Layout, count: usize) -> Vec<Vec<u8>> {
-    let elements = layout.shape.elements() as usize;
-    (0..count)
-        .map(|number| chunk(&values(CONTENTS[number % CONTENTS.len()], elements, number as u64), layout, number as u64))
-        .collect()
+    (0..count).map(|number| chunk_of(CONTENTS[number % CONTENTS.len()], layout, number as u64)).collect()
 }
 
 /// All contents in one batch: differences beside interpolation, lattices, constant chunks, exceptions in lists and planes, stored chunks.
@@ -206,7 +193,7 @@ fn chunks_of_an_array_are_gathered_and_scattered() {
             let high: i64 = (0..3).map(|axis| (strides[axis] * (ARRAY[axis] as i64 - 1)).max(0)).sum();
             let room = (high - low) as usize + size;
             let array_layout = Layout { shape: quire_codec::Shape::new(&ARRAY.map(|n| n as u64)).expect("a shape"), ..layout };
-            let dense = chunk(&values(Content::Smooth, ARRAY.iter().product(), 3), &array_layout, 3);
+            let dense = chunk_of(Content::Smooth, &array_layout, 3);
             let place = |z: usize, y: usize, x: usize| {
                 (z as i64 * strides[0] + y as i64 * strides[1] + x as i64 * strides[2] - low) as usize
             };
@@ -275,7 +262,7 @@ fn values_around_a_part_stay() {
     let layout = layout(Scalar::F32, ByteOrder::Little, &[30, 40, 50]);
     let config = Config::absolute(1e-3).expect("a bound");
     let elements = layout.shape.elements() as usize;
-    let under = chunk(&values(Content::Noise, elements, 1), &layout, 1);
+    let under = chunk_of(Content::Noise, &layout, 1);
     let over: Vec<u8> = (0..2 * 3 * 4).flat_map(|index| (index as f32 * 0.37).to_le_bytes()).collect();
     let array = OnDevice::of(&over);
     let axes = ArrayAxes::new(&[30, 40, 50], Some(&[48, 16, 4]), 4).expect("axes");

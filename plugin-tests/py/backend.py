@@ -14,7 +14,6 @@ from __future__ import annotations
 import sys
 
 import h5py
-import numpy as np
 
 from quire_client import FILTER_ID, absolute, assert_bound, smooth
 

@@ -9,7 +9,7 @@ from stream_craft import (
     BitBlock, Craft, Element, bit_plane, coded_block, exact_bits, fresh_checksum, grid, leb128, listed, packed_book, plane_header,
     token_plane, whole, with_header,
 )  # fmt: skip
-from uncommon_streams import book, token_blocks, tokens
+from stream_planes import book, token_blocks, tokens
 
 CRAFT = Craft(None)
 FLOAT32, FLOAT64, INT32 = Element("<f4"), Element("<f8"), Element("<i4")

@@ -232,7 +232,7 @@ def flipped(image: Image, flips: tuple[tuple[str, int, int], ...]) -> bytearray:
 
 def excuse_of(image: Image, region: str, changed: list[int]) -> str:
     """Only the message of the filters, behind the filter's number, has no excuse."""
-    pipeline, start = image.message(PIPELINE), image.regions()[region][0]
+    start = image.regions()[region][0]
     if region != f"message {PIPELINE}":
         return BORDERS if region.startswith("message") and min(changed) < start + 4 else OTHER_MESSAGE
     return NOT_OURS if min(changed) < image.filters_at[0] + 2 else ""

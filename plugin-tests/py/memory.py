@@ -2,7 +2,7 @@
 
     memory.py FOLDER
 
-The dataset has 4096 bytes a chunk; a later version's words keep the filter from knowing that, and the stream says 16 GiB.
+The dataset has 4096 bytes a chunk, but its `cd_values` are those of a later version, from which the filter takes no length. The stream says 16 GiB.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main(folder: Path) -> None:
     words = struct.pack("<5I", *absolute(1e-3), 0x51010001, 1024)
     assert raw.count(words) == 1
     path.write_bytes(raw.replace(words, struct.pack("<5I", *absolute(1e-3), 0x51020001, 1024)))
-    # The chunk itself can be had, a second buffer of its size cannot.
+    # There is memory for the chunk, but not for a second buffer of its size.
     limit = 20 << 30
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     with h5py.File(path, "r") as file:

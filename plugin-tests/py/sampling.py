@@ -2,8 +2,8 @@
 
     sampling.py check       the samples have what they promise; ends with 1 if not
 
-QUIRE_FULL_MATRIX=1 takes all cases, before a release. Samples are drawn by a seed, the day's number unless QUIRE_SEED gives another one; `said()`
-is for failures: how the sample is had again. codec/tests/common/sampling.rs does so for Rust.
+QUIRE_FULL_MATRIX=1 takes all cases, before a release. Samples are drawn by a seed, the day's number unless QUIRE_SEED gives another one.
+Reports print `said()`, with which another run takes the same sample. codec/tests/common/sampling.rs has the samples of Rust's tests.
 """
 
 from __future__ import annotations

@@ -18,8 +18,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-
 from gpu_filter import Filter
 from quire_client import smooth
 

@@ -1,4 +1,5 @@
-//! Arrays in a GPU's memory, through the C functions into files and back. The driver is gpu/emulator's, whose GPU is the CPU; `plugin-tests/gpu.sh` does it on a GPU.
+//! Arrays in a GPU's memory, through the C functions into files and back. The driver is gpu/emulator's, whose GPU is the CPU; `plugin-tests/gpu.sh` does it on
+//! a GPU.
 #![cfg(target_arch = "x86_64")]
 
 use std::os::unix::fs::symlink;

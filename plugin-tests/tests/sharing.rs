@@ -23,7 +23,8 @@ fn a_gpu_is_opened_where_it_pays_and_by_whom_it_is_for() {
     assert_says(&report, &["done"]);
 }
 
-/// Makes the driver's files of two cards, their device files and the driver's own, seen by this command alone. The card on bus a0 has number 1, the other one number 0.
+/// Makes the driver's files of two cards, their device files and the driver's own, seen by this command alone. The card on bus a0 has number 1, the other one
+/// number 0.
 const CARDS: &str = r#"
 set -e
 mount -t tmpfs tmpfs /proc/driver

@@ -78,8 +78,8 @@ impl Numbers {
         Ok(Filling { bits, element })
     }
 
-    /// Bits of the values of an attribute, converted to this type; none if there is no such attribute, or if it holds no numbers. Of pairs, those of both parts but 0,
-    /// which is exact in any case.
+    /// Bits of the values of an attribute, converted to this type; none if there is no such attribute, or if it holds no numbers. Of pairs, those of both parts
+    /// but 0, which is exact in any case.
     pub(crate) fn of_attribute(&self, dataset: &Dataset, name: &Name) -> Vec<u64> {
         let Ok(attribute) = open_attribute(dataset, name) else { return Vec::new() };
         let (Ok(datatype), Ok(space)) = (attribute.dtype(), attribute.space()) else { return Vec::new() };

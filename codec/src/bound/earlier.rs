@@ -36,8 +36,8 @@ const LEAST_MULTIPLES: f64 = 8.0;
 const LEAST_DIFFERENT: f64 = 4.0;
 /// If the multiples that chance does not give are this share of a sample or more, they need not be different.
 const LEAST_SHARE: f64 = 1.0 / 16.0;
-/// If an earlier step is larger than the wanted one, the exact bits are taken, but only if the step has this number of different multiples. Fewer may be a user's
-/// own values, such as 50 and 100.
+/// If an earlier step is larger than the wanted one, the exact bits are taken, but only if the step has this number of different multiples. Fewer may be a
+/// user's own values, such as 50 and 100.
 const CERTAIN_DIFFERENT: usize = 3;
 /// Number of binary digits of the greatest odd factor.
 const FACTOR_BITS: i32 = 6;
@@ -100,8 +100,8 @@ pub(super) struct Earlier {
 }
 
 impl Earlier {
-    /// The earlier step, for a wanted step. If the earlier step is larger than the wanted one, the chunk's exact bits are taken, which costs compression. So where
-    /// only a few different values show the earlier step, it is halved until it is at most the wanted one. The values are multiples of that step, too.
+    /// The earlier step, for a wanted step. If the earlier step is larger than the wanted one, the chunk's exact bits are taken, which costs compression. So
+    /// where only a few different values show the earlier step, it is halved until it is at most the wanted one. The values are multiples of that step, too.
     pub(super) fn step_for(self, wanted: f64) -> f64 {
         let Self { mut step, different, .. } = self;
         while wanted > 0.0 && step > wanted && different < CERTAIN_DIFFERENT {
@@ -167,8 +167,8 @@ impl<'a> Search<'a> {
         Ok(self.run_on::<V>(self.sample::<V>(chunk, self.base)?).or(earlier))
     }
 
-    /// The grid that a sample shows. If its multiples are a small share of the sample, the search is repeated with each different value once, and must find an equal
-    /// odd factor.
+    /// The grid that a sample shows. If its multiples are a small share of the sample, the search is repeated with each different value once, and must find an
+    /// equal odd factor.
     fn run_on<V: Value>(&self, mut values: Vec<f64>) -> Option<Earlier> {
         let found = self.best_grid_of::<V>(&values, LEAST_MULTIPLES)?;
         values.sort_unstable_by(f64::total_cmp);
@@ -228,8 +228,8 @@ impl<'a> Search<'a> {
         Some(found.odd.factor as f64 * power_of_two(self.base + level as i32)?)
     }
 
-    /// A sample in groups of eight values. It is spread evenly over the groups in which some value other than 0 is a multiple of two to the power of `exponent`:
-    /// whenever the sample is full, every other group is dropped and the stride is doubled.
+    /// A sample in groups of eight values. It is spread evenly over the groups in which some value other than 0 is a multiple of two to the power of
+    /// `exponent`: whenever the sample is full, every other group is dropped and the stride is doubled.
     fn sample<V: Value>(&self, chunk: &[u8], exponent: i32) -> Result<Vec<f64>> {
         let mut sample = Vec::new();
         let Some(inverse) = power_of_two(-exponent) else { return Ok(sample) };
@@ -274,8 +274,8 @@ impl<'a> Search<'a> {
         Ok(sample)
     }
 
-    /// The odd mantissa of a value, and the first level and the end of the levels whose steps may have the value as a multiple. They reach from the spacing of the
-    /// type at the value to the greatest power of two that divides the value.
+    /// The odd mantissa of a value, and the first level and the end of the levels whose steps may have the value as a multiple. They reach from the spacing of
+    /// the type at the value to the greatest power of two that divides the value.
     #[inline(always)]
     fn levels_of(&self, value: f64) -> Option<(u64, usize, usize)> {
         let is_normal = value.abs() >= f64::MIN_POSITIVE;
@@ -319,16 +319,9 @@ fn count_different<V: Value>(values: &[f64], step: f64) -> usize {
 mod tests {
     use super::*;
     use crate::layout::{ByteOrder, Scalar, Shape};
+    use crate::random::Random;
 
     const ODDS: [Odd; 4] = [Odd::new(17), Odd::new(21), Odd::new(25), Odd::new(31)];
-
-    fn random(seed: u64) -> impl FnMut() -> f64 {
-        let mut state = seed;
-        move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 11) as f64 / (1u64 << 53) as f64
-        }
-    }
 
     fn step_in(values: &[f32], finest: f64) -> Option<f64> {
         step_for(values, finest, 2048.0 * finest)
@@ -354,13 +347,13 @@ mod tests {
 
     #[test]
     fn a_grid_is_found_among_fresh_values() {
-        let mut random = random(3);
+        let mut random = Random(3);
         let step = 25.0 / 1024.0;
         for share in [1.0, 0.3, 0.02] {
             let values: Vec<f32> = (0..8192)
                 .map(|_| {
-                    let value = 280.0 + 40.0 * random();
-                    (if random() < share { (value / step).round() * step } else { value }) as f32
+                    let value = 280.0 + 40.0 * random.share();
+                    (if random.share() < share { (value / step).round() * step } else { value }) as f32
                 })
                 .collect();
             assert_eq!(step_in(&values, 1e-4), Some(step), "{share} of the values");
@@ -369,9 +362,9 @@ mod tests {
 
     #[test]
     fn a_few_hundred_values_show_their_grid_among_a_million() {
-        let mut random = random(7);
+        let mut random = Random(7);
         let step = 25.0 / 256.0;
-        let mut values: Vec<f32> = (0..1 << 20).map(|_| (40.0 * random() - 20.0) as f32).collect();
+        let mut values: Vec<f32> = (0..1 << 20).map(|_| (40.0 * random.share() - 20.0) as f32).collect();
         for value in values.iter_mut().skip(777_777).take(300) {
             *value = ((f64::from(*value) / step).round() * step) as f32;
         }
@@ -382,18 +375,18 @@ mod tests {
 
     #[test]
     fn fresh_values_have_no_grid() {
-        let mut random = random(5);
+        let mut random = Random(5);
         for scale in [1e-30, 1e-3, 1.0, 1e20] {
-            let values: Vec<f32> = (0..8192).map(|_| (scale * (random() - 0.3)) as f32).collect();
+            let values: Vec<f32> = (0..8192).map(|_| (scale * (random.share() - 0.3)) as f32).collect();
             assert_eq!(step_in(&values, scale * 1e-6), None, "{scale}");
         }
-        let decimals: Vec<f32> = (0..8192).map(|_| ((random() * 1e4).round() / 100.0) as f32).collect();
+        let decimals: Vec<f32> = (0..8192).map(|_| ((random.share() * 1e4).round() / 100.0) as f32).collect();
         assert_eq!(step_in(&decimals, 1e-6), None);
-        let integers: Vec<f32> = (0..8192).map(|_| (random() * 1e4).round() as f32).collect();
+        let integers: Vec<f32> = (0..8192).map(|_| (random.share() * 1e4).round() as f32).collect();
         assert_eq!(step_in(&integers, 1e-6), None);
         // Few values that are multiples of 17 or 25, each of them many times.
         let mut special = |values: &[f32]| -> Vec<f32> {
-            (0..8192).map(|i| if i % 3 == 0 { values[i % values.len()] } else { random() as f32 }).collect()
+            (0..8192).map(|i| if i % 3 == 0 { values[i % values.len()] } else { random.share() as f32 }).collect()
         };
         let percent = special(&[50.0, 100.0]);
         assert_eq!((step_for(&percent, 1e-3, 30.0), step_for(&percent, 1e-6, 1.0)), (Some(25.0), Some(50.0 / 64.0)));

@@ -15,6 +15,8 @@ use crate::simd::widely_vectorized;
 const MAX_SAMPLE_VALUES: usize = 1 << 16;
 /// Largest accepted mean square of errors, as a multiple of the allowed one: 0.05 dB more.
 const ACCEPTED_MEAN_SQUARE: f64 = 1.011_579_454_259_899; // 10^0.005
+/// Largest error over root mean square of errors that are spread evenly: the square root of 3.
+const BOUND_TO_NOISE: f64 = 1.732_050_807_568_877_2;
 /// Number of attempts, each with a smaller bound, before the exact bits are taken.
 const MAX_ATTEMPTS: usize = 6;
 
@@ -25,15 +27,16 @@ impl<C: Compressor> Settling<'_, C> {
         let (chunk, layout, config) = (self.chunk, self.layout, self.config);
         let (counted, counted_layout) = without_padding(chunk, layout)?;
         let range = Range::of(&counted, &counted_layout, config);
-        // The allowed mean square as a share of the squared range: 10^(-dB / 10), computed with the factor log2(10) / 10.
-        let share = exp2(-decibels * 0.332_192_809_488_736_23, EXP_TERMS.len());
+        // The allowed mean square as a share of the squared range: 10^(-dB / 10) = 2^(-dB log2(10) / 10).
+        const BITS_PER_DECIBEL: f64 = 0.332_192_809_488_736_23; // log2(10) / 10
+        let share = exp2(-decibels * BITS_PER_DECIBEL, EXP_TERMS.len());
         let noise = range.width() * share.sqrt();
         if !layout.scalar.is_float() {
             let bound = integer_bound(noise * noise, &counted, &counted_layout, config);
             return self.compress(bound);
         }
         let ladder = Ladder::new(&counted, &counted_layout, config, range);
-        let even = noise * 1.732_050_807_568_877_2;
+        let even = noise * BOUND_TO_NOISE;
         let modelled = bound_by_model(noise, &counted, &counted_layout, config);
         let count = count_of(&counted, &counted_layout, config);
         let mut goal = Goal { ladder: &ladder, noise, count, decoded: Vec::new() };
@@ -98,8 +101,8 @@ fn integer_bound(allowed: f64, chunk: &[u8], layout: &Layout, config: &Config) -
     settled
 }
 
-/// The largest bound, found by bisection, whose grid leaves errors with a root mean square of at most `noise` on a sample of the values, then on all values. It is
-/// never below `noise`, which no root mean square exceeds if it is the bound.
+/// The largest bound, found by bisection, whose grid leaves errors with a root mean square of at most `noise` on a sample of the values, then on all values. It
+/// is never below `noise`, which no root mean square exceeds if it is the bound.
 fn bound_by_model(noise: f64, chunk: &[u8], layout: &Layout, config: &Config) -> f64 {
     const QUARTER_OF_A_BIT: f64 = 1.189_207_115_002_721; // 2^(1/4)
     const EIGHTH_OF_A_BIT: f64 = 1.090_507_732_665_257_7; // 2^(1/8)
@@ -112,7 +115,7 @@ fn bound_by_model(noise: f64, chunk: &[u8], layout: &Layout, config: &Config) ->
     };
     let holds_noise = |bound: f64| holds_noise_in(stride, bound);
     let (mut least, mut most) = (noise, noise * 16.0);
-    let mut bound = noise * 1.732_050_807_568_877_2;
+    let mut bound = noise * BOUND_TO_NOISE;
     // The greatest bound is 2^4 times the least, so that 16 factors of 2^(1/4) lead from the first bound to either.
     if holds_noise(bound) {
         for _ in 0..MAX_QUARTERS {
@@ -180,6 +183,7 @@ fn mean_square(bound: f64, chunk: &[u8], layout: &Layout, config: &Config, strid
 mod tests {
     use super::*;
     use crate::layout::{ByteOrder, Scalar, Shape};
+    use crate::random::Random;
 
     fn chunk(values: &[f64]) -> (Vec<u8>, Layout) {
         let layout =
@@ -188,13 +192,8 @@ mod tests {
     }
 
     fn random(len: usize, scale: f64) -> Vec<f64> {
-        let mut state = 1u64;
-        (0..len)
-            .map(|_| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                scale * (state >> 11) as f64 / (1u64 << 53) as f64
-            })
-            .collect()
+        let mut random = Random(1);
+        (0..len).map(|_| scale * random.share()).collect()
     }
 
     #[test]

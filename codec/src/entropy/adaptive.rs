@@ -1,8 +1,8 @@
 //! Books that an encoder chooses from besides the dictionary's: the books of a user's own dictionary, which `quire train` makes from files like those to be
 //! compressed, and custom books of earlier chunks. Both ideas are CEAZ's (ICS'22), which has codebooks for a domain and renews a book when data change.
 //!
-//! A stream carries such a book as a custom one ([`book_lengths`](super::book_lengths)), so that it can be read without the dictionary. The encoder saves the time
-//! to build a book, and such a book need not win by the margin that a new one must.
+//! A stream carries such a book as a custom one ([`book_lengths`](super::book_lengths)), so that it can be read without the dictionary. The encoder saves the
+//! time to build a book, and such a book need not win by the margin that a new one must.
 
 use crate::entropy::alphabet::CodeLengths;
 use crate::entropy::alphabet::SYMBOLS;

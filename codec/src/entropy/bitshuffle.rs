@@ -1,9 +1,9 @@
 //! Bit planes (FORMAT.md §9.2): the fast coding of a plane. The integers of a block are split into bit planes, and bytes of 0 are left out.
 //!
 //! FZ-GPU (Zhang et al., HPDC'23, section 3.3) shuffles codes of 16 bits and leaves out short blocks of zeros. Here integers keep all their
-//! bits, so that none wraps. The sign is the lowest bit, so that a lone small difference takes one bit. Bytes of 0 are left out: flags say which words are not 0,
-//! and which of their bytes. Over 40 arrays at 1e-2, 1e-3 and 1e-4 of their range, this gives ratios of 17.8, 9.2 and 5.7. Leaving out only whole words of 0 gave
-//! 13.4, 7.7 and 4.9; storing a width for every 8 values gave 13.4, 8.2 and 5.4.
+//! bits, so that none wraps. The sign is the lowest bit, so that a lone small difference takes one bit. Bytes of 0 are left out: flags say which words are not
+//! 0, and which of their bytes. Over 40 arrays at 1e-2, 1e-3 and 1e-4 of their range, this gives ratios of 17.8, 9.2 and 5.7. Leaving out only whole words of 0
+//! gave 13.4, 7.7 and 4.9; storing a width for every 8 values gave 13.4, 8.2 and 5.4.
 
 #[cfg(test)]
 mod plain;
@@ -209,8 +209,8 @@ fn join<C: Integer>(planes: &Planes, count: usize, folded: &mut [u64; BLOCK], bl
     }
 }
 
-/// Swaps bit `b` of byte `a` with bit `a` of byte `b`. The eight bytes are a matrix of 8 x 8 bits, which is transposed in three rounds: in squares of 2 x 2, then of
-/// 4 x 4 and of 8 x 8 bits, each round exchanges the two quarters off the diagonal.
+/// Swaps bit `b` of byte `a` with bit `a` of byte `b`. The eight bytes are a matrix of 8 x 8 bits, which is transposed in three rounds: in squares of 2 x 2,
+/// then of 4 x 4 and of 8 x 8 bits, each round exchanges the two quarters off the diagonal.
 #[inline(always)]
 fn transpose(mut octet: u64) -> u64 {
     for (shift, mask) in [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0x0000_0000_f0f0_f0f0)] {

@@ -118,6 +118,7 @@ mod tests {
     use super::*;
     use crate::entropy::codebook::optimal_lengths;
     use crate::entropy::dictionary;
+    use crate::random::Random;
 
     fn written(lengths: &CodeLengths) -> Vec<u8> {
         let mut stream = Vec::new();
@@ -125,25 +126,17 @@ mod tests {
         stream
     }
 
-    fn random() -> impl FnMut() -> u64 {
-        let mut state = 1u64;
-        move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            state >> 33
-        }
-    }
-
     /// Books of the dictionary, books for few symbols, and lengths that no book has.
     fn books() -> Vec<CodeLengths> {
-        let mut random = random();
+        let mut random = Random(1);
         let mut books = dictionary::books().to_vec();
         books.extend([[0; SYMBOLS], [12; SYMBOLS], std::array::from_fn(|symbol| (symbol % 2 * 6) as u8)]);
         books.push(std::array::from_fn(|symbol| ((symbol + 1) * 6 % 13) as u8));
         for rarity in 1..40 {
-            books.push(optimal_lengths(&std::array::from_fn(
-                |_| if random().is_multiple_of(rarity) { random() % 1000 } else { 0 },
-            )));
-            books.push(std::array::from_fn(|_| (random() % 13) as u8));
+            books.push(optimal_lengths(&std::array::from_fn(|_| {
+                if random.next().is_multiple_of(rarity) { random.next() % 1000 } else { 0 }
+            })));
+            books.push(std::array::from_fn(|_| (random.next() % 13) as u8));
         }
         books
     }
@@ -196,12 +189,13 @@ mod tests {
 
     #[test]
     fn any_bytes_are_what_the_plain_definition_reads() {
-        let mut random = random();
+        let mut random = Random(1);
         let (mut read_back, mut refused) = (0, 0);
         for _ in 0..20_000 {
             // Mostly zeros, so that some have no bits behind their book.
-            let sparse = random() % 4;
-            let bytes: Vec<u8> = (0..random() % 120).map(|_| if random() % 4 < sparse { 0 } else { random() as u8 }).collect();
+            let sparse = random.next() % 4;
+            let bytes: Vec<u8> =
+                (0..random.next() % 120).map(|_| if random.next() % 4 < sparse { 0 } else { random.next() as u8 }).collect();
             let found = read_from(&bytes);
             assert_eq!(found, plain::read(&bytes), "entropy/book_lengths: {bytes:?}");
             match found {

@@ -44,8 +44,9 @@ pub fn entropy_bits(histogram: &Histogram) -> u64 {
 /// Code lengths of least cost among those of at most [`MAX_CODE_BITS`], by package-merge (Larmore and Hirschberg, JACM 37(3), 1990).
 /// Ties are broken by symbol number. At least two symbols get a code, so that every code is complete.
 ///
-/// The leaves are sorted exactly. CEAZ (ICS'22) sorts them approximately, by the symmetry of its histogram, and 7.5 times as fast as a merge sort. Here the exact
-/// sort takes 0.6 µs on an EPYC and 0.8 µs on an H200, of at least 50 µs for a chunk. An approximate sort would save less than that, and its codes may be longer.
+/// The leaves are sorted exactly. CEAZ (ICS'22) sorts them approximately, by the symmetry of its histogram, and 7.5 times as fast as a merge sort. Here the
+/// exact sort takes 0.6 µs on an EPYC and 0.8 µs on an H200, of at least 50 µs for a chunk. An approximate sort would save less than that, and its codes may be
+/// longer.
 #[must_use]
 pub fn optimal_lengths(histogram: &Histogram) -> CodeLengths {
     /// Number of levels of the merge. The length of a symbol's code is the number of levels at which its leaf is taken.
@@ -233,6 +234,7 @@ pub fn fill_decode_table(lengths: &CodeLengths, entries: &SymbolEntries, table: 
 mod tests {
     use super::*;
     use crate::entropy::dictionary;
+    use crate::random::Random;
 
     fn kraft(lengths: &CodeLengths) -> usize {
         lengths.iter().map(|&length| share(length)).sum()
@@ -267,24 +269,16 @@ mod tests {
         assert_eq!(optimal_lengths(&histogram)[..5], [4, 4, 3, 2, 1]);
     }
 
-    fn random() -> impl FnMut() -> u64 {
-        let mut state = 1u64;
-        move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            state >> 16
-        }
-    }
-
     /// Histograms of few and of many symbols, with equal counts and with counts of all magnitudes.
     fn histograms() -> Vec<Histogram> {
-        let mut random = random();
+        let mut random = Random(1);
         let mut histograms = vec![[0; SYMBOLS], [1; SYMBOLS], [1 << 40; SYMBOLS]];
         histograms.extend([1, 2, 5, 9].map(|ratio| geometric(ratio).map(|count| count >> 16)));
         for turn in 0..400 {
             let rarity = [1, 2, 5, 40, 100][turn % 5];
             let most = [2, 4, 1000, 1 << 20, 1 << 40][turn / 5 % 5];
             histograms.push(std::array::from_fn(|_| {
-                if random().is_multiple_of(rarity) { (random() % most) >> (random() % 20) } else { 0 }
+                if random.next().is_multiple_of(rarity) { (random.next() % most) >> (random.next() % 20) } else { 0 }
             }));
         }
         histograms
@@ -301,13 +295,13 @@ mod tests {
 
     /// The dictionary, books of planes, and lengths of which a few are others, which mostly are no book's.
     fn books() -> Vec<CodeLengths> {
-        let mut random = random();
+        let mut random = Random(1);
         let mut books = dictionary::books().to_vec();
         books.extend(histograms().iter().map(optimal_lengths));
         for turn in 0..books.len() {
             let mut lengths = books[turn];
             for _ in 0..=turn % 3 {
-                lengths[random() as usize % SYMBOLS] = (random() % 14) as u8;
+                lengths[random.next() as usize % SYMBOLS] = (random.next() % 14) as u8;
             }
             books.push(lengths);
         }

@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use crate::entropy::alphabet::{CodeLengths, Histogram, SYMBOLS};
 use crate::simd::vectorized;
 
-/// The dictionary file, in bincode. bincode is unmaintained (RUSTSEC-2025-0141). It reads this embedded file, with a limit of memory, and no byte of any stream.
+/// The dictionary file, in bincode. bincode is unmaintained (RUSTSEC-2025-0141). It reads this embedded file, with a limit of memory, and no byte of any
+/// stream.
 const FILE: &[u8] = include_bytes!("../../dictionary/books.bin");
 /// Limit of the memory, in bytes, that decoding a dictionary file may allocate.
 const FILE_LIMIT: usize = 1 << 16;

@@ -24,6 +24,7 @@ use crate::quantize::exceptions;
 use crate::quantize::fine_grid::{self, FineGrid};
 use crate::quantize::linear;
 use crate::quantize::quantizer::Quantizer;
+use crate::random::Random;
 
 thread_local! {
     /// The path that this thread does not take, and how often it was asked for.
@@ -349,7 +350,7 @@ fn range(values: &[f32]) -> f64 {
 
 /// A smooth field with some noise, from -1.1 to 1.1 an axis.
 fn waves(dims: &[u64]) -> Vec<f32> {
-    let mut random = random();
+    let mut random = Random(1);
     let extents = Shape::new(dims).unwrap().extents();
     let wave = |mut index: usize| -> f32 {
         let along = extents.map(|extent| {
@@ -359,13 +360,13 @@ fn waves(dims: &[u64]) -> Vec<f32> {
         });
         along.into_iter().sum()
     };
-    (0..extents.iter().product()).map(|index| wave(index) + (random() >> 40) as f32 / 8e7 - 0.1).collect()
+    (0..extents.iter().product()).map(|index| wave(index) + (random.next() >> 40) as f32 / 8e7 - 0.1).collect()
 }
 
 /// 262144 differences: from 1 to 5 and from -5 to -1, but one in `classes` is from 20 to 51, and one in `runs` is followed by 2 to 9 zeros.
 fn synthetic(classes: usize, runs: usize) -> Vec<i32> {
-    let mut random = random();
-    let mut below = |limit: usize| ((random() >> 20) as usize) % limit;
+    let mut random = Random(1);
+    let mut below = |limit: usize| ((random.next() >> 20) as usize) % limit;
     let mut differences = Vec::new();
     while differences.len() < 64 * 64 * 64 {
         let sign = 1 - 2 * (below(2) as i32);
@@ -376,15 +377,6 @@ fn synthetic(classes: usize, runs: usize) -> Vec<i32> {
     }
     differences.truncate(64 * 64 * 64);
     differences
-}
-
-/// Numbers that look random.
-fn random() -> impl FnMut() -> u64 {
-    let mut state = 1u64;
-    move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state
-    }
 }
 
 #[test]

@@ -69,7 +69,10 @@ macro_rules! with_integer {
 /// Runs `$body` with `$type` as the type of a [`crate::Scalar`].
 macro_rules! with_element {
     ($scalar:expr, $type:ident => $body:expr) => {
-        $crate::number::dispatch::with_float!($scalar, $type => $body, else $crate::number::dispatch::with_integer!($scalar, $type => $body, else unreachable!("a type is one or the other")))
+        $crate::number::dispatch::with_float!(
+            $scalar, $type => $body,
+            else $crate::number::dispatch::with_integer!($scalar, $type => $body, else unreachable!("a type is one or the other"))
+        )
     };
 }
 

@@ -19,6 +19,7 @@
 mod class_rows;
 mod level;
 mod line;
+mod mean;
 #[cfg(test)]
 pub(crate) mod plain;
 mod slice_ring;

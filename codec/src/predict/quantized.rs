@@ -22,6 +22,7 @@ pub(crate) struct Quantized<'a, C> {
     pub codes: &'a mut Vec<C>,
     /// Exceptions of the codes. After [`Quantized::apply`], exceptions of the predictor that was applied.
     pub exceptions: &'a mut Bitmap,
+    /// Buffers of interpolation.
     pub interpolation: &'a mut Interpolation,
     /// Residuals of interpolation, in the order of levels and parity classes.
     pub residuals: &'a mut Vec<i32>,
@@ -29,7 +30,7 @@ pub(crate) struct Quantized<'a, C> {
     pub residual_exceptions: &'a mut Bitmap,
     /// Whether the codes are those of the chunk.
     pub has_codes: bool,
-    /// The kind of interpolation of which the residuals are those of the chunk.
+    /// The kind of interpolation that has left `residuals`; `None` if they are not those of the chunk.
     pub residuals_of: Option<InterpolationKind>,
 }
 
@@ -50,8 +51,8 @@ impl<C: Integer> Quantized<'_, C> {
         Ok(())
     }
 
-    /// Makes the integers of a chunk on an absolute bound's rounding grid that the predictor's plane codes: codes or residuals. Those that the choice
-    /// has left are not made again.
+    /// Makes the integers that the predictor's plane codes, of a chunk on an absolute bound's rounding grid: codes or residuals. Integers that the choice of the
+    /// predictor has left are not made again.
     pub(crate) fn apply<V: Value<Code = C>>(
         &mut self,
         predictor: Predictor,

@@ -149,6 +149,7 @@ mod tests {
     use super::*;
     use crate::number::integer::Integer;
     use crate::number::small_float::BFloat16;
+    use crate::random::Random;
 
     /// A signalling NaN in binary64, and in its lower bits in binary32 and bfloat16.
     const FILL: i64 = 0x7ff0_dead_7fa0_ff81;
@@ -191,14 +192,6 @@ mod tests {
         in_any_case::<i8>();
     }
 
-    fn random() -> impl FnMut(u64) -> u64 {
-        let mut state = 1u64;
-        move |below| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 16) % below
-        }
-    }
-
     /// Takes a list of `count` exceptions off bytes, as the plain definition reads it: index and bits of each, and the list's length.
     fn taken<V: Element>(bytes: &[u8], count: usize, elements: u64) -> Option<(Vec<(u64, i64)>, usize)> {
         let mut rest = bytes;
@@ -210,14 +203,14 @@ mod tests {
 
     /// Lists of a chunk of `len` values, and bytes that are no list: those are refused.
     fn check_lists<V: Element>(len: usize) {
-        let mut random = random();
+        let mut random = Random(1);
         let elements = len as u64;
         for (turn, order) in (0..60).flat_map(|turn| [ByteOrder::Little, ByteOrder::Big].map(|order| (turn, order))) {
             let values: Vec<V> =
-                (0..len).map(|_| V::from_bits(V::Code::from_i64(random(1 << 32).cast_signed() << 16 ^ FILL))).collect();
+                (0..len).map(|_| V::from_bits(V::Code::from_i64(random.below(1 << 32).cast_signed() << 16 ^ FILL))).collect();
             let mut chunk = vec![0; len * V::SIZE];
             V::write_all(&values, |value| value, order, &mut chunk);
-            let mut indices: Vec<usize> = (0..turn % 17).map(|_| random(elements) as usize).collect();
+            let mut indices: Vec<usize> = (0..turn % 17).map(|_| random.below(elements) as usize).collect();
             indices.sort_unstable();
             indices.dedup();
             let mut exceptions = Bitmap::default();
@@ -237,7 +230,7 @@ mod tests {
             stream.push(0xaa);
             let damaged = (0..stream.len()).map(|at| {
                 let mut damaged = stream.clone();
-                damaged[at] = [damaged[at].wrapping_add(1), random(256) as u8, 0][at % 3];
+                damaged[at] = [damaged[at].wrapping_add(1), random.below(256) as u8, 0][at % 3];
                 damaged
             });
             let beginnings = (0..=stream.len()).map(|end| stream[..end].to_vec());
@@ -280,12 +273,12 @@ mod tests {
 
     #[test]
     fn masks_are_those_of_the_plain_definition() {
-        let mut random = random();
+        let mut random = Random(1);
         let shapes: [&[u64]; 10] =
             [&[1], &[67], &[8, 8], &[1, 9], &[50, 70], &[7, 50, 18], &[9, 20, 31], &[3, 4, 11, 13], &[700, 1, 3], &[5, 64, 64]];
         for shape in shapes.map(|dims| Shape::new(dims).unwrap()) {
             let (row, len) = (shape.row(), shape.elements() as usize);
-            let any = 1 + random(len as u64) as usize;
+            let any = 1 + random.below(len as u64) as usize;
             let masks: [&dyn Fn(usize) -> bool; 7] = [
                 &|_| false,
                 &|_| true,
@@ -305,7 +298,7 @@ mod tests {
                 let (expected_axes, expected) = plain::predict_mask(&mask, &shape);
                 assert_eq!((axes, &differences), (expected_axes, &expected), "{name}");
                 // Only the lowest bits of the plane's integers count.
-                differences.iter_mut().for_each(|difference| *difference |= 2 * (random(128) as i8));
+                differences.iter_mut().for_each(|difference| *difference |= 2 * (random.below(128) as i8));
                 scratch.read(&differences).unwrap();
                 scratch.restore(&shape, axes).unwrap();
                 let restored: Vec<usize> = scratch.indices().collect();

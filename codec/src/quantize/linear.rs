@@ -235,6 +235,7 @@ mod tests {
     use super::plain::Plain;
     use super::*;
     use crate::number::small_float::{BFloat16, Binary16};
+    use crate::random::Random;
 
     #[test]
     fn rounds_half_to_even() {
@@ -273,21 +274,13 @@ mod tests {
         }
     }
 
-    fn random() -> impl FnMut() -> u64 {
-        let mut state = 1u64;
-        move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            state
-        }
-    }
-
     fn check<V: Value + std::fmt::Debug>(bounds: &[f64], fill: Option<V>) {
-        let mut random = random();
+        let mut random = Random(1);
         for (&bound, len) in bounds.iter().flat_map(|bound| [1, 7, 63, 64, 65, 131, 640].map(|len| (bound, len))) {
             for kind in 0..4 {
                 let values: Vec<V> = (0..len)
                     .map(|index| {
-                        let bits = random();
+                        let bits = random.next();
                         let unit = (bits >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
                         let steps = unit * [5.0, 600.0, 1e7, 3e9][kind];
                         let edges = [f64::NAN, f64::INFINITY, -0.0, 1e-310, f64::MAX, (steps.trunc() + 0.5) * 2.0 * bound];
@@ -330,11 +323,11 @@ mod tests {
 
     /// Decoders get codes of any integers, also such as no encoder writes.
     fn restores<V: Value + std::fmt::Debug, C: Integer>() {
-        let mut random = random();
+        let mut random = Random(1);
         for half_step in [1e-3, 0.5, 1e-300, 3e100] {
             let plain = Plain { half_step, bound: half_step, fill: None::<V> };
             for (len, order) in (0..70).flat_map(|len| [ByteOrder::Little, ByteOrder::Big].map(|order| (len, order))) {
-                let codes: Vec<C> = (0..len).map(|_| C::from_i64(random().cast_signed() >> (random() >> 58))).collect();
+                let codes: Vec<C> = (0..len).map(|_| C::from_i64(random.next().cast_signed() >> (random.next() >> 58))).collect();
                 let mut chunk = vec![0; len * V::SIZE];
                 restore::<V, C>(&codes, &Quantizer::new(half_step), order, &mut chunk);
                 for (index, code) in codes.iter().map(|code| code.to_i64()).enumerate() {

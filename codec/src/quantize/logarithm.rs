@@ -287,6 +287,7 @@ mod tests {
     use super::plain::Plain;
     use super::*;
     use crate::number::small_float::{BFloat16, Binary16};
+    use crate::random::Random;
 
     #[test]
     fn polynomials_are_as_close_as_the_finest_bounds_need() {
@@ -338,19 +339,11 @@ mod tests {
         }
     }
 
-    fn random() -> impl FnMut() -> u64 {
-        let mut state = 1u64;
-        move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            state
-        }
-    }
-
     fn check<V: Value + std::fmt::Debug>(fills: &[f64]) {
-        let mut random = random();
+        let mut random = Random(1);
         let mut values: Vec<V> = (0..301)
             .map(|index| {
-                let bits = random();
+                let bits = random.next();
                 let x = 2f64.powi((bits >> 58) as i32 - 32) * (1.0 + (bits >> 12 & 0xffff) as f64 / 65_536.0);
                 let edges = [x, -x, x, 0.0, x, -0.0, x, f64::NAN, f64::INFINITY, x, 777.0, f64::NEG_INFINITY, f64::MAX];
                 V::round_from(edges[index % 13])
@@ -359,7 +352,7 @@ mod tests {
         // Subnormal numbers of the type, its least normal one, its greatest one, and any bits.
         let edges = [1e-310, 5e-324, 1e-40, -1e-45, 6e-8, f64::MIN_POSITIVE, f64::from(f32::MIN_POSITIVE), 65_504.0, -3.3e38];
         values.extend(edges.map(V::round_from));
-        let any_bits: Vec<V> = (0..200).map(|_| V::from_bits(V::Code::from_i64(random().cast_signed()))).collect();
+        let any_bits: Vec<V> = (0..200).map(|_| V::from_bits(V::Code::from_i64(random.next().cast_signed()))).collect();
         for bound in [0.9, 0.5, 0.1, 1e-3, 1e-6, 1e-10] {
             for order in [ByteOrder::Little, ByteOrder::Big] {
                 for fill in fills.iter().map(|&fill| Some(V::round_from(fill))).chain([None]) {
@@ -385,13 +378,13 @@ mod tests {
     #[test]
     fn values_are_restored_by_the_plain_definition() {
         fn check<V: Value + std::fmt::Debug>() {
-            let mut random = random();
+            let mut random = Random(1);
             for half_step in [1e-11, 1e-3, 0.5, 1e300] {
                 for offset in [0, -1, -1500, 40_000, i64::MAX, i64::MIN] {
                     let mut plain = Plain::<V>::for_chunk(&[], 0.5, None);
                     (plain.half_step, plain.offset) = (half_step, offset);
                     let codes: Vec<V::Code> =
-                        (0..200).map(|_| V::Code::from_i64(random().cast_signed() >> (random() >> 58))).collect();
+                        (0..200).map(|_| V::Code::from_i64(random.next().cast_signed() >> (random.next() >> 58))).collect();
                     let mut chunk = vec![0; codes.len() * V::SIZE];
                     restore::<V>(&codes, &Logarithm::new(half_step, offset), ByteOrder::Big, &mut chunk);
                     for (index, code) in codes.iter().map(|code| code.to_i64()).enumerate() {

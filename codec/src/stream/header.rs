@@ -12,8 +12,8 @@ pub const MAGIC: [u8; 3] = *b"QUI";
 pub const VERSION: (u8, u8) = (1, 0);
 /// Bytes of the shortest header: one with up to two bytes of extents.
 pub const HEADER_MIN_LEN: usize = EXTENTS_AT.next_multiple_of(ALIGNMENT);
-/// Bytes of the longest header. Each extent takes a byte, and one more for each factor of 2^7 that it passes. The product of all extents is at most 2^48: there are
-/// at most six such factors.
+/// Bytes of the longest header. Each extent takes a byte, and one more for each factor of 2^7 that it passes. The product of all extents is at most 2^48: there
+/// are at most six such factors.
 pub const HEADER_MAX_LEN: usize = (EXTENTS_AT + MAX_RANK + 6).next_multiple_of(ALIGNMENT);
 /// Sections of a stream begin at multiples of this, in bytes from its start (FORMAT.md §1).
 pub const ALIGNMENT: usize = 4;

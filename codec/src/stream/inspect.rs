@@ -17,8 +17,8 @@ use crate::stream::verified::Verified;
 pub struct Description {
     /// Coding, type, byte order and shape.
     pub header: Header,
-    /// Half the step of the grid: for an absolute bound the bound, for a lattice half its spacing, for steps of integers the bound, for a logarithmic grid half the
-    /// step of the binary logarithm. `None` for exact values and decimals.
+    /// Half the step of the grid: for an absolute bound the bound, for a lattice half its spacing, for steps of integers the bound, for a logarithmic grid half
+    /// the step of the binary logarithm. `None` for exact values and decimals.
     pub half_step: Option<f64>,
     /// Values that the grid cannot hold, which are kept bit for bit.
     pub exceptions: u64,

@@ -286,7 +286,7 @@ impl PlaneWorkspace {
     /// Takes a plane of differences off the front of `stream` and decodes them; returns their axes.
     ///
     /// # Errors
-    /// As [`PlaneWorkspace::decode`].
+    /// `Truncated`, `Corrupt` or `OutOfMemory`.
     pub fn decode_differences_along<C: Integer>(
         &mut self,
         stream: &mut &[u8],
@@ -313,7 +313,7 @@ impl PlaneWorkspace {
     /// [`PlaneWorkspace::patches`].
     ///
     /// # Errors
-    /// As [`PlaneWorkspace::decode`].
+    /// `Truncated`, `Corrupt` or `OutOfMemory`.
     pub fn decode_differences<C: Integer>(&mut self, stream: &mut &[u8], codes: &mut [C]) -> Result<u8> {
         let head = PlaneHeader::read(stream)?;
         let table = head.choice.as_ref().map(|choice| self.tables.of(choice, C::PLACEHOLDER.is_some())).transpose()?;

@@ -25,8 +25,8 @@ pub(crate) fn never_twice<'a>(
     }
 }
 
-/// Overwrites parts of a chunk, round after round, and checks every value in every round. `decoded` is what the chunk's first stream gave back, and `row` becomes what
-/// the last stream is. Returns the number of rounds.
+/// Overwrites parts of a chunk, round after round, and checks every value in every round. `decoded` is what the chunk's first stream gave back, and `row`
+/// becomes what the last stream is. Returns the number of rounds.
 pub(crate) fn rewrite(
     case: &mut Case,
     decoded: &[u8],

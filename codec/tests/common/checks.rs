@@ -1,7 +1,7 @@
 //! What the decoded values of a chunk must hold, by the kind of its bound. The tests of this folder and the fuzz targets call it.
 //!
-//! Differences of integers, and shares of their range, are taken exactly in 128 bits. Differences of floating-point numbers are taken in f64, in which bounds are
-//! defined. The code shares nothing with the encoder but the reading of 16-bit numbers.
+//! Differences of integers, and shares of their range, are taken exactly in 128 bits. Differences of floating-point numbers are taken in f64, in which bounds
+//! are defined. The code shares nothing with the encoder but the reading of 16-bit numbers.
 
 use quire_codec::stages::small_float::{BFloat16, Binary16};
 use quire_codec::{ByteOrder, Config, ErrorBound, Layout, Scalar};
@@ -39,19 +39,18 @@ impl Number {
     }
 }
 
+/// The bits of a value, from its bytes.
+pub(crate) fn bits(value: &[u8], order: ByteOrder) -> u64 {
+    let add = |bits: u64, &byte: &u8| bits << 8 | u64::from(byte);
+    match order {
+        ByteOrder::Big => value.iter().fold(0, add),
+        ByteOrder::Little => value.iter().rev().fold(0, add),
+    }
+}
+
 /// The values of a chunk.
 pub(crate) fn numbers(chunk: &[u8], layout: &Layout) -> Vec<Number> {
-    let add = |bits: u64, &byte: &u8| bits << 8 | u64::from(byte);
-    chunk
-        .chunks(layout.scalar.size())
-        .map(|raw| {
-            let bits = match layout.byte_order {
-                ByteOrder::Big => raw.iter().fold(0, add),
-                ByteOrder::Little => raw.iter().rev().fold(0, add),
-            };
-            Number::from_bits(layout.scalar, bits)
-        })
-        .collect()
+    chunk.chunks(layout.scalar.size()).map(|value| Number::from_bits(layout.scalar, bits(value, layout.byte_order))).collect()
 }
 
 /// How far a value may be off.
@@ -143,7 +142,8 @@ impl Promise {
         (!holds).then_some(self.above)
     }
 
-    /// Whether all finite values other than the fill value are multiples of a power of two above twice the absolute bound, so that they are exact (FORMAT.md §11).
+    /// Whether all finite values other than the fill value are multiples of a power of two above twice the absolute bound, so that they are exact (FORMAT.md
+    /// §11).
     fn is_lattice_kept(&self, original: &[Number]) -> bool {
         let Some(bound) = self.lattice_bound else { return false };
         let exponents = finite(original, self.fill).into_iter().filter(|x| x.value != 0.0).map(|x| {

@@ -3,9 +3,12 @@
 
 pub(crate) mod cases;
 pub(crate) mod checks;
+mod random;
 pub(crate) mod sampling;
 
 use std::sync::LazyLock;
+
+pub(crate) use self::random::Random;
 
 use self::checks::Number;
 use quire_codec::stages::adaptive::MAX_BOOKS;
@@ -17,33 +20,6 @@ use quire_codec::{
     ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Shape, Workspace,
     max_stream_len,
 };
-
-/// Reproducible numbers: SplitMix64 (Steele et al., OOPSLA'14).
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    /// In `[-1, 1)`.
-    pub(crate) fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-    }
-
-    /// In `[0, 1)`.
-    pub(crate) fn share(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
 
 /// As many books as there may be besides the dictionary's, with codes for all symbols and for some.
 pub(crate) fn books() -> &'static [CodeLengths] {
@@ -210,6 +186,11 @@ fn in_order(little: &[u8], order: ByteOrder) -> Vec<u8> {
         ByteOrder::Little => little.to_vec(),
         ByteOrder::Big => little.iter().rev().copied().collect(),
     }
+}
+
+/// The bytes of one kind of values in a layout.
+pub(crate) fn chunk_of(content: Content, layout: &Layout, seed: u64) -> Vec<u8> {
+    chunk(&values(content, layout.shape.elements() as usize, seed), layout, seed)
 }
 
 /// A value of a chunk.

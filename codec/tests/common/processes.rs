@@ -15,8 +15,8 @@ const MOST: u64 = 64;
 /// Time that those processes may take one after another, as where each waits to open the GPU: fewer allocations are refused if need be.
 const MOST_TIME: Duration = Duration::from_secs(25);
 
-/// Runs `test`, which is ignored otherwise and makes the call named `call` with [`refused_call`], in processes: with each allocation of the call refused, alone and
-/// with all behind it. Panics with what those say that fail.
+/// Runs `test`, which is ignored otherwise and makes the call named `call` with [`refused_call`], in processes: with each allocation of the call refused, alone
+/// and with all behind it. Panics with what those say that fail.
 pub(crate) fn refuse_each_in_processes(test: &str, call: &str) {
     let start = Instant::now();
     let said = run(test, call, u64::MAX, Refusals::One).unwrap_or_else(|said| panic!("{call}, nothing refused:\n{said}"));

@@ -57,8 +57,8 @@ pub(crate) fn refuse<R>(call: u64, refusals: Refusals, body: impl FnOnce() -> R)
     (result, REFUSED.get())
 }
 
-/// Runs `body` with call number `call` of this process, from 0 on, refused. Returns its result and how many calls there were. One at a time; other threads of the
-/// process get refusals, too.
+/// Runs `body` with call number `call` of this process, from 0 on, refused. Returns its result and how many calls there were. One at a time; other threads of
+/// the process get refusals, too.
 pub(crate) fn refuse_everywhere<R>(call: u64, refusals: Refusals, body: impl FnOnce() -> R) -> (R, u64) {
     let _ = *TRACE;
     CALLS.store(0, Ordering::SeqCst);

@@ -48,7 +48,7 @@ impl Chunk {
     /// Compresses a chunk and measures its stream.
     ///
     /// # Errors
-    /// As [`Workspace::compress`].
+    /// Those of [`Workspace::compress`].
     pub fn new(chunk: &[u8], layout: &Layout, config: &Config, workspace: &mut Workspace) -> Result<Self> {
         let config = Config { coding: CodingPolicy::Huffman, codebook: CodebookPolicy::Dictionary, ..*config };
         let mut stream = Vec::new();
@@ -85,7 +85,8 @@ pub enum Policy {
     /// The encoder's default with the books of both [`Policy::History`] and [`Policy::User`].
     UserAndHistory,
     /// CEAZ's rule, by the relative change of the standard deviation of the symbols' shares since the last book was made. Up to the first number, the book is
-    /// kept. Up to the second, a book is made for the chunk. Beyond it a book of the dictionary codes the chunk, and the book made for it is kept for the next chunk.
+    /// kept. Up to the second, a book is made for the chunk. Beyond it a book of the dictionary codes the chunk, and the book made for it is kept for the next
+    /// chunk.
     Deviation(f64, f64),
 }
 

@@ -11,8 +11,8 @@ struct Item {
 /// A limit that no code reaches: the codes of a Huffman code for fewer than 2^44 tokens are shorter.
 pub const UNLIMITED: usize = 63;
 
-/// Code lengths of least cost among those of at most `limit` bits, by package-merge (Larmore and Hirschberg, JACM 37(3), 1990). Symbols with a weight of 0 have no
-/// code. If only one symbol has a weight, its code has one bit.
+/// Code lengths of least cost among those of at most `limit` bits, by package-merge (Larmore and Hirschberg, JACM 37(3), 1990). Symbols with a weight of 0 have
+/// no code. If only one symbol has a weight, its code has one bit.
 #[must_use]
 pub fn limited_lengths(weights: &[u64], limit: usize) -> Vec<u8> {
     let mut lengths = vec![0; weights.len()];

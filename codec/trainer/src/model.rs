@@ -91,8 +91,8 @@ impl Runs {
         2.0 < f64::from(TWICE_MIN_ZEROS_PER_STRETCH) * self.not_zero
     }
 
-    /// Expected number of runs with `from` to `below - 1` values that start at a value. Runs of one value are direct codes. A run of a whole segment or more counts
-    /// once for each segment.
+    /// Expected number of runs with `from` to `below - 1` values that start at a value. Runs of one value are direct codes. A run of a whole segment or more
+    /// counts once for each segment.
     fn weight(&self, first: i64, from: u64, below: u64) -> f64 {
         let begins = if first == 0 { self.zero_begins } else { self.one };
         if self.has_no_runs() {

@@ -1,5 +1,5 @@
-//! The integers that the planes of a chunk code: residuals, differences of the mask, and differences of the exceptions' bits. They are made by stages 0 to 2 of the
-//! codec; a test compares them with the codec's streams.
+//! The integers that the planes of a chunk code: residuals, differences of the mask, and differences of the exceptions' bits. They are made by stages 0 to 2 of
+//! the codec; a test compares them with the codec's streams.
 
 use quire_codec::stages::Axes;
 use quire_codec::stages::alphabet::Histogram;

@@ -7,8 +7,8 @@ use crate::training::Target;
 /// Once all books are chosen, each is replaced by a better one this number of times.
 const EXCHANGES: usize = 2;
 
-/// The `count` densities whose books together cost the targets about least, ascending. The cost of a target is a share of its bits with a custom book. The books
-/// are chosen one after the other, each to lower the sum of costs most, and then replaced by better ones.
+/// The `count` densities whose books together cost the targets about least, ascending. The cost of a target is a share of its bits with a custom book. The
+/// books are chosen one after the other, each to lower the sum of costs most, and then replaced by better ones.
 #[must_use]
 pub fn select(targets: &[Target], pool: &[Density], count: usize) -> Vec<Density> {
     let weights: Vec<f64> = targets.iter().map(|target| target.custom_bits().recip()).collect();

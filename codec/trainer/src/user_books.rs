@@ -16,8 +16,8 @@ const MIN_SAVED_SHARE: f64 = 2e-4;
 
 /// At most `count` books for chunks with these tokens, and only books that save enough bits. There are none if the dictionary's books are as good.
 ///
-/// Most books have a code for every symbol, as the rare symbols of chunks differ. Where chunks have few symbols, these codes would make the others longer, and the
-/// book has codes only for symbols that occur.
+/// Most books have a code for every symbol, as the rare symbols of chunks differ. Where chunks have few symbols, these codes would make the others longer, and
+/// the book has codes only for symbols that occur.
 #[must_use]
 pub fn user_books(histograms: &[Histogram], count: usize) -> Vec<CodeLengths> {
     let dictionary: Vec<f64> = histograms.iter().map(|histogram| dictionary::cheapest(histogram).1 as f64).collect();

@@ -1,5 +1,5 @@
-//! Other ways to code stretches of zeros, for comparison with run tokens: flags for blocks of zeros, and a second pass over the output of a Huffman code without
-//! runs. Every way has a code that is made for each chunk, whose lengths do not count.
+//! Other ways to code stretches of zeros, for comparison with run tokens: flags for blocks of zeros, and a second pass over the output of a Huffman code
+//! without runs. Every way has a code that is made for each chunk, whose lengths do not count.
 
 use std::collections::HashMap;
 

@@ -216,8 +216,8 @@ unsafe fn transfer_at_once(
 /// Begins to write a box of a dataset.
 ///
 /// # Safety
-/// `hdf5` is null or an address; `values` is null or leads to a box, whose values stay as they are until [`quire_transfer_end`] and whose stream, if they are in a GPU's
-/// memory, is one of that GPU's primary context; `transfer` and `reason` are null or can be written.
+/// `hdf5` is null or an address; `values` is null or leads to a box, whose values stay as they are until [`quire_transfer_end`] and whose stream, if they are
+/// in a GPU's memory, is one of that GPU's primary context; `transfer` and `reason` are null or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quire_h5_begin_write(
     dataset: hid_t,

@@ -51,6 +51,11 @@ fn describe(stream: &[u8]) -> (c_int, String) {
     (status, String::from_utf8(text).expect("UTF-8"))
 }
 
+fn number(bytes: &[u8]) -> f64 {
+    f32::from_le_bytes(bytes.try_into().expect("four bytes")).into()
+}
+
+/// Bytes of smooth numbers.
 fn ramp(count: usize) -> Vec<u8> {
     (0..count).flat_map(|index| ((index as f32 * 0.01).sin() * 100.0).to_le_bytes()).collect()
 }
@@ -67,7 +72,6 @@ fn an_array_comes_back_within_its_bound_with_type_and_extents() {
     assert_eq!((status, layout.value_type, layout.rank, layout.extents), (OK, F32, 3, [5, 40, 50, 1]));
     let (status, decoded, _) = decompress(&stream, values.len());
     assert_eq!(status, OK);
-    let number = |bytes: &[u8]| f64::from(f32::from_le_bytes(bytes.try_into().expect("four bytes")));
     for (before, after) in values.chunks(4).zip(decoded.chunks(4)) {
         assert!((number(before) - number(after)).abs() <= 1e-3);
     }
@@ -96,7 +100,6 @@ fn complex_numbers_have_the_extents_of_their_array() {
     assert!(describe(&stream).1.contains(r#""value_type":"c8","byte_order":"little","extents":[5, 100]"#));
     let (status, decoded, _) = decompress(&stream, values.len());
     assert_eq!((status, &decoded[12..16]), (OK, &values[12..16]));
-    let number = |bytes: &[u8]| f64::from(f32::from_le_bytes(bytes.try_into().expect("four bytes")));
     assert!(values.chunks(4).zip(decoded.chunks(4)).all(|(before, after)| (number(before) - number(after)).abs() <= 1e-3));
     let (status, reason) = compress("abs=1", C64, &[5, 100], Some(&values[8..16]), &values);
     assert!(status == INVALID && String::from_utf8_lossy(&reason).contains("two different parts"));

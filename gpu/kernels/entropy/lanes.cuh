@@ -1,10 +1,11 @@
 // Stage 5 (FORMAT.md §9.1): symbols of tokens -> lanes of 16-bit words, 32 or 8 of them, and back to symbols. CPU: codec/src/entropy/lanes.rs, which also
 // expands the symbols.
 //
-// A lane of a block is a lane of a warp, in both directions. Blocks of 8 lanes leave the other lanes of the warp idle: a plane of such blocks is short. A round is one token of each lane. The encoder needs one ballot a round, which says which
-// lanes have filled a word; each lane keeps the offsets of its next two words. The decoder needs one look-up, one ballot and two popcounts a round: of all
-// lanes that need a word, and of those before this one. It does two rounds together. A lane's bit string is a chain of look-ups that no second warp can
-// shorten. So as many blocks as possible are decoded at once, and symbols are expanded elsewhere (tokens.cuh).
+// A lane of a block is a lane of a warp, in both directions. Blocks of 8 lanes leave the other lanes of the warp idle: a plane of such blocks is short. A round
+// is one token of each lane. The encoder needs one ballot a round, which says which lanes have filled a word; each lane keeps the offsets of its next two
+// words. The decoder needs one look-up, one ballot and two popcounts a round: of all lanes that need a word, and of those before this one. It does two rounds
+// together. A lane's bit string is a chain of look-ups that no second warp can shorten. So as many blocks as possible are decoded at once, and symbols are
+// expanded elsewhere (tokens.cuh).
 #pragma once
 
 #include "../job.cuh"

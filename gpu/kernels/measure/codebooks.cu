@@ -1,4 +1,4 @@
-// Building a codebook against choosing one, for any number of symbols: what `examples/codebooks.rs` measures. No part of the plugin.
+// Building a codebook against choosing one, for any number of symbols: what `examples/codebooks/` measures. No part of the plugin.
 //
 // Both are one block of threads that reads a histogram and leaves canonical codes by symbol, as a coder would read them next:
 //
@@ -183,7 +183,7 @@ __device__ __forceinline__ void sort_symbols(const u32* histogram, u32* symbols)
   if (t < COUNT) symbols[t] = u32(key);
 }
 
-/// The kernels of a symbol count: the longest code, and the threads of a block. `examples/codebooks.rs` has the same numbers.
+/// The kernels of a symbol count: the longest code, and the threads of a block. `examples/codebooks/` has the same numbers.
 #define CODEBOOK_KERNELS(COUNT, MAX_BITS, BUILD_BLOCK, CHOOSE_BLOCK)                                                        \
   extern "C" __global__ void __launch_bounds__(BUILD_BLOCK) build_##COUNT(const u32* histogram, u32* codes) {               \
     build<COUNT, MAX_BITS, BUILD_BLOCK>(histogram, codes);                                                                  \

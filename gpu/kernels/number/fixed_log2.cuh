@@ -3,7 +3,7 @@
 
 #include "../common.cuh"
 
-/// 2^16 log2(value), rounded down: its floor, or one less.
+/// log2 of a value in units of 2^-16, rounded down, or one unit less.
 __device__ __forceinline__ u64 log2_fixed(u64 value) {
   u32 whole = 63 - __clzll(i64(value));
   u64 mantissa = whole >= 31 ? value >> (whole - 31) : value << (31 - whole);

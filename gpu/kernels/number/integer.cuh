@@ -3,7 +3,7 @@
 
 #include "../common.cuh"
 
-/// Integers of the planes when prefix sums are taken: sums of unsigned numbers wrap.
+/// The type in which prefix sums of a plane's integers are taken. It is unsigned, as sums wrap.
 template <typename C>
 struct Unsigned;
 template <>

@@ -8,14 +8,17 @@
 #include "lattice.cuh"
 #include "segments.cuh"
 
+/// The rounding grid of a chunk, and what decides which values are exceptions on it.
 struct Grid {
-  double bound, step, inverse_step, safe_limit;
+  double bound, step, inverse_step;
+  double safe_limit;  // see safe_code_limit()
   FineGrid fine;
   FastF32 fast;
-  u64 fill;
-  bool has_fill;
+  u64 fill;       // bits of the fill value
+  bool has_fill;  // whether values with these bits are exceptions
 };
 
+/// The code in the sum of a value, in steps, and ROUNDING: the low bits of the sum's mantissa.
 template <typename V>
 __device__ __forceinline__ typename ValueType<V>::Code code_from_sum(double sum) {
   if constexpr (sizeof(typename ValueType<V>::Code) == 4) {

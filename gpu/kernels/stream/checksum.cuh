@@ -18,8 +18,9 @@ __device__ __forceinline__ u32 four_bytes_on(const CrcBytes& bytes, u32 remainde
   return bytes[3][remainder & 255] ^ bytes[2][remainder >> 8 & 255] ^ bytes[1][remainder >> 16 & 255] ^ bytes[0][remainder >> 24];
 }
 
-/// Product of polynomials over two elements. Numbers are multiplied of which only every fourth bit is there: sums of up to eight ones stay within four
-/// bits, whose lowest is the sum modulo 2 (an idea of T. Pornin's BearSSL). A loop over 32 bits takes four times as many instructions, one after the other.
+/// Product of polynomials over two elements. Each factor is the sum of four numbers that have every fourth of its bits. Their products count up to eight ones
+/// in four bits, the lowest of which is the sum modulo 2 (an idea of T. Pornin's BearSSL). A loop over 32 bits takes four times as many instructions, one after
+/// the other.
 __device__ __forceinline__ u64 carryless_product(u32 a, u32 b) {
   constexpr u32 EVERY_FOURTH = 0x11111111;
   u64 product = 0;
@@ -45,8 +46,8 @@ __device__ __forceinline__ u32 power_of_tile(const Tables& tables, const CrcByte
   return tiles < 256 ? tables.crc_tile_low[tiles] : multiply(bytes, tables.crc_tile_low[tiles % 256], tables.crc_tile_high[tiles / 256]);
 }
 
-/// Joins the remainders of the words of a stream of `length` bytes into `checksum`. Block `number` of `blocks` takes every `blocks`-th tile. True
-/// for all threads of the block that is done last, which sees the whole.
+/// Joins the remainders of the words of a stream of `length` bytes into `checksum`, and copies the stream to `host` unless that is null. Block `number` of
+/// `blocks` takes every `blocks`-th tile. True for all threads of the block that is done last: they find the stream's checksum in `whole`.
 __device__ bool join_checksum(const Tables& tables, const u32* stream, u32 length, u32* host, u32* checksum, u32* tiles_done, u32 number, u32 blocks,
                               u32& whole) {
   __shared__ CrcBytes bytes;
@@ -93,7 +94,7 @@ __device__ bool join_checksum(const Tables& tables, const u32* stream, u32 lengt
     for (u32 warp = 1; warp < WARPS; warp++) joined ^= parts[warp];
     joined = multiply(bytes, joined, power_of_tile(tables, bytes, number));
     atomicXor(checksum, joined);
-    // Whoever is done last sees the parts of all.
+    // The block that is done last sees the parts of all blocks.
     __threadfence();
     is_last = atomicAdd(tiles_done, 1) + 1 == busy;
     __threadfence();
@@ -128,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) checksum_and_copy(const __
   }
 }
 
-/// Finds where a stream's blocks are, and compares its checksum: the first blocks of threads do the one, the others do the other.
+/// Finds where a stream's blocks are, in the first blocks of threads, and compares its checksum, in the others.
 extern "C" __global__ void __launch_bounds__(THREADS) open_stream(const __grid_constant__ DecodeJob job) {
   const u32 index_parts = ceil_div(job.segments, INDEX_TILE);
   if (blockIdx.x < index_parts) return find_blocks(job, blockIdx.x);

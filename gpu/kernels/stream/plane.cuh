@@ -154,8 +154,8 @@ __device__ void assemble(const EncodeJob& job) {
     }
   }
   if (coding == CONSTANT || coding == STORED) {
-    // A value at a time: the chunks of a batch are contiguous, so that words of short chunks need not be aligned. But half of a long value at a time: the header
-    // ends at a multiple of four bytes.
+    // A value at a time: the chunks of a batch are contiguous, so that words of short chunks need not be aligned. But half of a long value at a time: the
+    // header ends at a multiple of four bytes.
     typedef typename std::conditional<sizeof(V) == 8, u32, typename ValueType<V>::Stored>::type Copied;
     const u64 count = (length - header_len) / sizeof(Copied);
     const Copied* source = reinterpret_cast<const Copied*>(chunk);

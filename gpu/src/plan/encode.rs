@@ -39,8 +39,8 @@ pub(crate) struct EncodePlan {
 impl EncodePlan {
     /// A plan whose arrays are in this memory.
     ///
-    /// The arrays, and their order, are those of every variant of the key whose chunks are not resident: a chunk is sent to `input` before its variant is known,
-    /// and the plan that then compresses it may be another one.
+    /// The arrays, and their order, are those of every variant of the key whose chunks are not resident: a chunk is sent to `input` before its variant is
+    /// known, and the plan that then compresses it may be another one.
     pub(crate) fn new(key: &Key, layout: &Layout, variant: EncodeVariant, memory: &Memory) -> Self {
         let sizes = Sizes::new(key);
         let (chunks, values, segments, sums) = (sizes.chunks, sizes.values(), sizes.all_segments(), sizes.all_sums());

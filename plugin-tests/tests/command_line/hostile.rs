@@ -1,4 +1,4 @@
-//! The command line on files that are to do harm: names that a terminal would obey or that are no UTF-8, damage of which HDF5 dies, and runs that are ended.
+//! The command line on hostile files: names that a terminal would obey or that are no UTF-8, damage that makes HDF5 crash. And runs that are ended.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -144,7 +144,7 @@ fn arguments_and_the_environment_are_shown_escaped() {
 }
 
 #[test]
-fn files_of_which_hdf5_dies_are_errors_and_leave_nothing() {
+fn files_that_make_hdf5_crash_are_errors_and_leave_nothing() {
     let sandbox = Sandbox::new();
     let is_1_10_8 = succeed(&mut quire(&sandbox, &["doctor"])).stdout.contains("HDF5 1.10.8 is linked into this program");
     for number in ["0", "1", "2", "3"] {
@@ -219,7 +219,8 @@ fn a_run_that_dies_or_is_ended_is_told_and_leaves_nothing() {
     let _ = succeed(&mut python(&sandbox, &["large", "in.h5"]));
     // A ratio is searched for, so that the work takes seconds.
     let arguments = ["repack", "in.h5", "out.h5", "--ratio", "5", "--json"];
-    // The process that works crashes, or is killed by the system. (A SIGSEGV that is sent is no crash to Rust, which returns from it to see whether it comes again.)
+    // The process that works crashes, or is killed by the system. (A SIGSEGV that is sent is no crash to Rust, which returns from it to see whether it comes
+    // again.)
     for (name, said) in [
         ("ABRT", "error: HDF5 crashed on reading in.h5 (signal 6, SIGABRT): the file is probably damaged; out.h5 was not made"),
         (
@@ -244,7 +245,7 @@ fn a_run_that_dies_or_is_ended_is_told_and_leaves_nothing() {
         assert!(is_gone(worker));
         assert_eq!((report.stdout + &report.stderr, files(&sandbox, "out.h5")), (String::new(), Vec::new()));
     }
-    // What was there before stays, and is said to.
+    // A file that was there before stays, and the error says so.
     fs::write(sandbox.path("out.h5"), "mine").expect("written");
     let run = start(&sandbox, &[&arguments[..], &["--force"]].concat());
     signal("ABRT", worker(&sandbox, &run));
@@ -257,7 +258,7 @@ fn the_next_run_removes_what_a_killed_one_has_left_but_not_what_another_is_writi
     let sandbox = Sandbox::new();
     let _ = succeed(&mut python(&sandbox, &["large", "in.h5"]));
     let arguments = ["repack", "in.h5", "out.h5", "--ratio", "5"];
-    // Nothing can be done by a process that is killed: its worker goes with it, and the folder stays.
+    // A process that is killed cannot clean up: its worker ends with it, and the folder stays.
     let mut run = start(&sandbox, &arguments);
     let gone = worker(&sandbox, &run);
     run.kill().expect("it could not be killed");
@@ -265,7 +266,7 @@ fn the_next_run_removes_what_a_killed_one_has_left_but_not_what_another_is_writi
     wait_until("the end of the process that worked", || is_gone(gone));
     let left = files(&sandbox, "out.h5.");
     assert_eq!(left.len(), 1);
-    // One that stands still is in use all the same.
+    // A run that is stopped still uses its folder.
     let run = start(&sandbox, &arguments);
     let mut in_use = Vec::new();
     wait_until("a second folder", || {
@@ -282,7 +283,7 @@ fn the_next_run_removes_what_a_killed_one_has_left_but_not_what_another_is_writi
     assert_eq!(there, expected);
     let first = fs::read(sandbox.path("out.h5")).expect("out.h5");
     signal("CONT", working);
-    // The other file of that name is no file to replace.
+    // The run that continues finds a file of that name, which it must not replace.
     let (output, report) = ended(run);
     assert_eq!(output.status.code(), Some(1), "{report:?}");
     assert_says(&report, &["error: out.h5: ", "exists"]);

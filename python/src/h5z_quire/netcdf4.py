@@ -42,7 +42,7 @@ def def_var_filter(variable: Any, quire: Quire) -> None:
 
     A chunked variable is best: give `chunksizes` to createVariable. Without them, netCDF-C chooses some for any variable that has dimensions.
 
-    Raises ValueError for a type or a variable that cannot be compressed so, OSError with netCDF-C's words for anything else.
+    Raises ValueError for a type or a variable that cannot be compressed with this bound, OSError with netCDF-C's words for anything else.
     """
     if not isinstance(variable, netCDF4.Variable):
         raise ValueError(f"{short(variable)} is not a netCDF4 variable: give dataset.variables[name]")

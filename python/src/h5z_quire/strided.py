@@ -11,14 +11,14 @@ import numpy.typing as npt
 class Strided(NamedTuple):
     """An array in the memory of the host or of a GPU."""
 
-    #: Of its first value.
+    #: The address of its first value.
     address: int
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     #: Bytes from one value to the next along each axis.
     strides: tuple[int, ...]
     is_writable: bool
-    #: Keeps the memory.
+    #: The object that keeps the memory.
     owner: object
     #: The CUDA stream whose work comes before ours, as a number. None for the host's memory.
     stream: int | None = None

@@ -36,7 +36,7 @@ _BATCH_BYTES = 64 << 20
 
 
 class _SaysItsPlace(ABCMeta):
-    """zarr's error for `compressors=QuireCodec(...)` says nothing but the class: with this, also what to write."""
+    """Says in the class's text how to use it, as zarr's error for `compressors=QuireCodec(...)` names nothing but the class."""
 
     def __repr__(cls) -> str:
         return f"{super().__repr__()} (write serializer={cls.__name__}(...), compressors=None)"
@@ -55,7 +55,7 @@ class QuireCodec(ArrayBytesCodec, metaclass=_SaysItsPlace):
     Under `zarr.config.enable_gpu()` arrays of CuPy are compressed and decompressed in their GPU's memory, where their streams are until zarr stores them.
     Batches of 64 chunks are faster there.
 
-    Raises ValueError for options that make no sense, and when an array is made whose type or chunks cannot be compressed so.
+    Raises ValueError for options that make no sense, and when an array is made whose type or chunks cannot be compressed with them.
     """
 
     is_fixed_size = False
@@ -77,7 +77,7 @@ class QuireCodec(ArrayBytesCodec, metaclass=_SaysItsPlace):
         return {"name": "quire", "configuration": {"options": self.quire.options}}
 
     def validate(self, *, shape: Any, dtype: Any, chunk_grid: Any) -> None:
-        """Raises ValueError if values of the array's type, or its chunks, cannot be compressed so."""
+        """Raises ValueError if values of the array's type, or its chunks, cannot be compressed with these options."""
         self.quire.check(dtype.to_native_dtype(), getattr(chunk_grid, "chunk_shape", None))
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
@@ -176,5 +176,5 @@ def _checked(values: npt.NDArray[Any], spec: ArraySpec) -> npt.NDArray[Any]:
 
 
 def _fill_value(chunk_spec: ArraySpec) -> Any:
-    """The array's fill value, unless it is 0, which zarr takes if nobody says anything and which every grid has: a relative bound shall not leave zeros out."""
+    """The array's fill value, unless it is 0. zarr's default is 0, every grid has it, and a relative bound's range should count zeros."""
     return chunk_spec.fill_value if np.any(chunk_spec.fill_value != 0) else None

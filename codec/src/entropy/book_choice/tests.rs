@@ -1,13 +1,6 @@
 use super::*;
 use crate::entropy::codebook::canonical_codes;
-
-fn random() -> impl FnMut(u64) -> u64 {
-    let mut state = 1u64;
-    move |below| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    }
-}
+use crate::random::Random;
 
 /// Bits that the symbols of a histogram take in a stream, with the lengths of a custom book; `None` if one of them has no code.
 fn bits(histogram: &Histogram, choice: &Choice) -> Option<u64> {
@@ -23,15 +16,15 @@ fn bits(histogram: &Histogram, choice: &Choice) -> Option<u64> {
 }
 
 /// Histograms of `values` tokens around a few symbols: from ones that a book of the dictionary fits to ones that none fits.
-fn histogram(random: &mut impl FnMut(u64) -> u64, values: u64) -> Histogram {
-    let near = dictionary::books()[random(75) as usize];
-    let odd = random(4);
+fn histogram(random: &mut Random, values: u64) -> Histogram {
+    let near = dictionary::books()[random.below(75) as usize];
+    let odd = random.below(4);
     std::array::from_fn(|symbol| match odd {
         0 => values >> near[symbol],
-        1 => (values >> near[symbol]) * random(3),
+        1 => (values >> near[symbol]) * random.below(3),
         _ => {
-            if random(8) == 0 {
-                random(values / 8 + 1)
+            if random.below(8) == 0 {
+                random.below(values / 8 + 1)
             } else {
                 0
             }
@@ -41,16 +34,16 @@ fn histogram(random: &mut impl FnMut(u64) -> u64, values: u64) -> Histogram {
 
 #[test]
 fn no_candidate_takes_fewer_bits_than_the_book_chosen() {
-    let mut random = random();
+    let mut random = Random(1);
     let (mut of_dictionary, mut given, mut built) = (0, 0, 0);
     for round in 0..600 {
         let values = [30, 300, 3000, 300_000][round % 4];
         let plane = histogram(&mut random, values);
         // Books for chunks like this one, for other chunks, and one of the dictionary's.
-        let mut books: Vec<CodeLengths> = (0..random(5))
+        let mut books: Vec<CodeLengths> = (0..random.below(5))
             .map(|book| match book {
-                0 => optimal_lengths(&plane.map(|count| count + random(count / 4 + 2))),
-                1 => dictionary::books()[random(75) as usize],
+                0 => optimal_lengths(&plane.map(|count| count + random.below(count / 4 + 2))),
+                1 => dictionary::books()[random.below(75) as usize],
                 _ => optimal_lengths(&histogram(&mut random, values)),
             })
             .collect();

@@ -40,31 +40,35 @@ pub(crate) fn for_floats<V: Value>(
             let (axes, _) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
             Ok((Grid::Logarithmic(grid), axes.into()))
         }
-        ErrorBound::Lossless | ErrorBound::PointwiseRelative(_) => {
-            let (axes, bits) = chooser.choose_axes::<V>(chunk, layout, config.predictor, |value: V| value.to_code().to_i64())?;
-            let mut best = (bits, Grid::Exact, axes);
-            let spacing = lattice::exact_spacing::<V>(chunk, order);
-            if let Some(spacing) = spacing {
-                let inverse = spacing.recip();
-                let code = |value: V| (value.to_f64() * inverse) as i64;
-                let (axes, bits) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
-                if bits < best.0 {
-                    best = (bits, Grid::Linear(Quantizer::exact(spacing)), axes);
-                }
-            }
-            if let Some(decimal) = divisor::exact_grid::<V>(chunk, order, spacing) {
-                // An exception counts with the code of its bits, which is far from those of its neighbours.
-                let code = |value: V| decimal.code(value).unwrap_or_else(|| value.to_code()).to_i64();
-                let (axes, bits) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
-                if bits < best.0 {
-                    best = (bits, Grid::Decimal(decimal), axes);
-                }
-            }
-            let (_, grid, axes) = best;
-            Ok((grid, axes.into()))
-        }
+        ErrorBound::Lossless | ErrorBound::PointwiseRelative(_) => for_exact_bits::<V>(chunk, layout, config, chooser),
         bound => Err(unsettled(bound)),
     }
+}
+
+/// Chooses grid and predictor of floating-point numbers that keep their exact bits: of codes of the bits, a lattice and decimals, the one with the fewest
+/// estimated bits.
+fn for_exact_bits<V: Value>(chunk: &[u8], layout: &Layout, config: &Config, chooser: &mut Chooser) -> Result<(Grid, Predictor)> {
+    let (axes, bits) = chooser.choose_axes::<V>(chunk, layout, config.predictor, |value: V| value.to_code().to_i64())?;
+    let mut best = (bits, Grid::Exact, axes);
+    let spacing = lattice::exact_spacing::<V>(chunk, layout.byte_order);
+    if let Some(spacing) = spacing {
+        let inverse = spacing.recip();
+        let code = |value: V| (value.to_f64() * inverse) as i64;
+        let (axes, bits) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
+        if bits < best.0 {
+            best = (bits, Grid::Linear(Quantizer::exact(spacing)), axes);
+        }
+    }
+    if let Some(decimal) = divisor::exact_grid::<V>(chunk, layout.byte_order, spacing) {
+        // An exception counts with the code of its bits, which is far from those of its neighbours.
+        let code = |value: V| decimal.code(value).unwrap_or_else(|| value.to_code()).to_i64();
+        let (axes, bits) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
+        if bits < best.0 {
+            best = (bits, Grid::Decimal(decimal), axes);
+        }
+    }
+    let (_, grid, axes) = best;
+    Ok((grid, axes.into()))
 }
 
 /// Chooses grid and predictor of a chunk of integers. The bound of `config` must be settled: absolute or lossless.

@@ -36,8 +36,8 @@ pub(super) struct InterpolatedTiles {
 }
 
 impl InterpolatedTiles {
-    /// Copies the tiles from the chunk and makes their codes. Returns false if too many values of a tile are out of the fine grid's reach: then interpolation is
-    /// no candidate.
+    /// Copies the tiles from the chunk and makes their codes. Returns false if too many values of a tile are out of the fine grid's reach: then interpolation
+    /// is no candidate.
     pub(super) fn load<V: Value>(
         &mut self,
         choice: &TileChoice,

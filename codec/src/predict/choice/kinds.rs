@@ -32,7 +32,7 @@ impl Roughness {
         Self { axes, count: shape.extents().iter().filter(|&&extent| extent > 1).count() }
     }
 
-    /// The kind with the least estimate, and its statistics. Cubic and linear interpolation without rough axes come first. Then come rough axes with the better
+    /// The kind whose estimate is lowest, in bits, and its statistics. Cubic and linear interpolation without rough axes come first. Then come rough axes with the better
     /// one of these: the roughest axis, the two roughest ones, and so on, until one axis is left. Of kinds with equal estimates, the first one is taken.
     pub(super) fn best_kind(
         &self,
@@ -40,11 +40,11 @@ impl Roughness {
     ) -> Result<(InterpolationKind, ResidualStats)> {
         let mut try_kind = |kind: InterpolationKind| measure(kind).map(|stats| (kind, stats));
         let cubic = try_kind(InterpolationKind::CUBIC)?;
-        let mut best = lesser(cubic, try_kind(InterpolationKind::new(0, true))?);
+        let mut best = better(cubic, try_kind(InterpolationKind::new(0, true))?);
         let (is_linear, mut rough) = (best.0.is_linear(), 0);
         for &axis in &self.axes[..self.count.saturating_sub(1)] {
             rough |= 1 << axis;
-            best = lesser(best, try_kind(InterpolationKind::new(rough, is_linear))?);
+            best = better(best, try_kind(InterpolationKind::new(rough, is_linear))?);
         }
         Ok(best)
     }
@@ -56,24 +56,24 @@ impl Roughness {
         mut measure: impl FnMut(InterpolationKind) -> Result<ResidualStats>,
     ) -> Result<(InterpolationKind, ResidualStats)> {
         for kind in self.kinds_around(best.0) {
-            best = lesser(best, (kind, measure(kind)?));
+            best = better(best, (kind, measure(kind)?));
         }
         Ok(best)
     }
 
-    /// The kinds around one whose rough axes are the roughest ones: without each of these axes, then linear in place of cubic or the reverse. Without the last
-    /// one of the axes it has been tried before.
+    /// The kinds around one that has the roughest axes of the chunk: without each of these axes, then linear in place of cubic or the reverse. The kind without
+    /// the last of these axes has been tried before.
     fn kinds_around(&self, kind: InterpolationKind) -> impl Iterator<Item = InterpolationKind> {
         let (rough, is_linear) = (kind.rough(), kind.is_linear());
         let last = (rough.count_ones() as usize).checked_sub(1).map(|number| self.axes[number]);
         let others = (0..MAX_RANK).filter(move |&axis| rough >> axis & 1 == 1 && Some(axis) != last);
-        let with_less = others.map(move |axis| InterpolationKind::new(rough & !(1 << axis), is_linear));
-        with_less.chain((rough != 0).then(|| InterpolationKind::new(rough, !is_linear)))
+        let without_one = others.map(move |axis| InterpolationKind::new(rough & !(1 << axis), is_linear));
+        without_one.chain((rough != 0).then(|| InterpolationKind::new(rough, !is_linear)))
     }
 }
 
-/// The one with the lesser estimate, the first of equals.
-fn lesser(
+/// The kind with the lower estimate, or the first one if both are equal.
+fn better(
     one: (InterpolationKind, ResidualStats),
     other: (InterpolationKind, ResidualStats),
 ) -> (InterpolationKind, ResidualStats) {

@@ -218,8 +218,9 @@ fn copy_row(source: &[u8], target: &mut [u8]) {
     }
 }
 
-/// Extents of a tile of about `values` values, whose rows are `row_to_side` times as long as its other sides, as far as the chunk allows. A side is a power of two plus one, or the chunk's extent. With a power of two plus one,
-/// interpolation knows a value at both ends of a side, as it does for most values of a chunk.
+/// Extents of a tile of about `values` values, whose rows are `row_to_side` times as long as its other sides, as far as the chunk allows. A side is a power of
+/// two plus one, or the chunk's extent. With a power of two plus one, interpolation knows a value at both ends of a side, as it does for most values of a
+/// chunk.
 fn tile_extents(chunk_extents: [usize; MAX_RANK], values: usize, row_to_side: usize) -> [usize; MAX_RANK] {
     let mut side = [1; MAX_RANK];
     while side.iter().product::<usize>() < values {

@@ -180,7 +180,8 @@ impl Chooser {
             interpolated = Some((kind, stats));
         }
         coded.quantize::<V>(chunk, layout, quantizer)?;
-        // Exceptions of differences are mostly values between steps, which an earlier interpolation restored. If there are many of them, interpolation is better.
+        // Exceptions of differences are mostly values between steps, which an earlier interpolation restored. If there are many of them, interpolation is
+        // better.
         stats[set].outliers = coded.exceptions.count().saturating_sub(without_code) as u64;
         if stats[set].outliers == 0 {
             return Ok(axes_of(set, shape).into());

@@ -1,7 +1,8 @@
 //! Interpolation of a level of one dimension: segments of 1024 new values, which stay in the L1 cache.
 
 use super::level::{Extents, Level, has};
-use super::slice_ring::{ClassRows, margin_value, mean, mean_of, predicted_from};
+use super::mean::{margin_value, mean, mean_of, predicted_from};
+use super::slice_ring::ClassRows;
 use crate::error::Result;
 use crate::layout::MAX_RANK;
 use crate::memory::lengthen;

@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use super::level::{Extents, Level, ParityClass, axes_of, count, finest_depth_where, index, level_extents};
 use super::line::is_line;
-use super::slice_ring::mean;
+use super::mean::mean;
 use super::{PART_LEN, restore_row};
 use crate::error::Result;
 use crate::fast_paths::{Path, is_open};

@@ -1,14 +1,6 @@
 use super::*;
 use crate::quantize::fine_grid::FineGrid;
-
-/// Random numbers from -1 to 1.
-fn random() -> impl FnMut() -> f64 {
-    let mut state = 1u64;
-    move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        f64::from((state >> 32) as u32) / f64::from(u32::MAX) * 2.0 - 1.0
-    }
-}
+use crate::random::Random;
 
 /// Code of a value in binary64 (FORMAT.md §5.1), and whether the restored value is within the bound.
 fn code_in_f64(value: f32, bound: f64) -> (f64, bool) {
@@ -30,12 +22,12 @@ fn residual_in_f64(fine: &FineGrid<f32>, bound: f64, value: f32, prediction: i32
 
 #[test]
 fn certain_codes_are_those_of_f64_and_hold_the_bound() {
-    let mut random = random();
+    let mut random = Random(1);
     for bound in [1e-3, 0.5, 123.456, 7e-28, 4e27, 3.3e-12] {
         let fast = FastF32::new(&Quantizer::new(bound)).unwrap();
         let (mut code, mut certain) = ([0], 0);
         for i in 0..20_000 {
-            let mut steps = random() * [1.0, 100.0, 1e4, 1e7][i % 4];
+            let mut steps = random.unit() * [1.0, 100.0, 1e4, 1e7][i % 4];
             if i % 3 == 0 {
                 steps = steps.trunc() + 0.5;
             }
@@ -92,17 +84,17 @@ fn values_between_steps_are_never_missed() {
 
 #[test]
 fn certain_residuals_are_those_of_f64() {
-    let mut random = random();
+    let mut random = Random(1);
     for bound in [1e-3, 0.5, 0.1, 123.456, 7e-28, 4e27, 3.3e-12, 0.043_21] {
         let quantizer = Quantizer::new(bound);
         let (fine, fast) = (FineGrid::<f32>::new(&quantizer), FastF32::new(&quantizer).unwrap());
         let (mut certain, mut on_position) = (0, 0);
         for i in 0..20_000 {
             // Most values are in reach, every fifth is at a tie.
-            let mut steps = random() * [1.0, 30.0, 600.0, 5000.0][i % 4];
-            let prediction = (steps * 8.0) as i32 + (random() * [3.0, 100.0, 30_000.0][i % 3]) as i32;
+            let mut steps = random.unit() * [1.0, 30.0, 600.0, 5000.0][i % 4];
+            let prediction = (steps * 8.0) as i32 + (random.unit() * [3.0, 100.0, 30_000.0][i % 3]) as i32;
             if i % 5 == 0 {
-                steps = fine.value(prediction) / quantizer.step() + (random() * 40.0).trunc() + 0.5 + random() * 1e-5;
+                steps = fine.value(prediction) / quantizer.step() + (random.unit() * 40.0).trunc() + 0.5 + random.unit() * 1e-5;
             }
             let value = (steps * quantizer.step()) as f32;
             for value in [value, fine.restore(prediction.clamp(-4000, 4000) + 8 * (i as i32 % 3))] {

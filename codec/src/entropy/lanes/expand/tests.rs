@@ -5,14 +5,7 @@ use super::super::round::Portable;
 use super::*;
 use crate::entropy::codebook::{ENTRIES, NON_LITERAL_ENTRY, PATCHED16_ENTRIES, SymbolEntries};
 use crate::entropy::tokens::plain::{self, Token};
-
-fn random() -> impl FnMut(u64) -> u64 {
-    let mut state = 1u64;
-    move |below| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 16) % below
-    }
-}
+use crate::random::Random;
 
 /// The extra bits of tokens, and their padding.
 fn extra_bytes(tokens: &[Token]) -> (usize, Vec<u8>) {
@@ -80,15 +73,15 @@ fn check_all(tokens: &[Token], filler: usize) {
 }
 
 /// A token with one of a range of symbols. Every fourth has the greatest extra bits.
-fn token(random: &mut impl FnMut(u64) -> u64, symbols: Range<usize>) -> Token {
-    let symbol = symbols.start + random(symbols.len() as u64) as usize;
+fn token(random: &mut Random, symbols: Range<usize>) -> Token {
+    let symbol = symbols.start + random.below(symbols.len() as u64) as usize;
     let most = u64::MAX.checked_shr(64 - u32::from(ALPHABET[symbol].extra_bits)).unwrap_or(0);
-    (symbol, if random(4) == 0 { most } else { most & (random(1 << 32) << 32 | random(1 << 32)) })
+    (symbol, if random.below(4) == 0 { most } else { most & (random.below(1 << 32) << 32 | random.below(1 << 32)) })
 }
 
 #[test]
 fn rounds_of_every_mixture_have_the_plain_values() {
-    let mut random = random();
+    let mut random = Random(1);
     // How many of 32 tokens, on average, are runs, classes, and classes that are wide for some or all types of integers. Some mixtures
     // have about as many of a kind as the limits between the paths of `expand`.
     for [runs, classes, wide] in [
@@ -118,10 +111,10 @@ fn rounds_of_every_mixture_have_the_plain_values() {
                 for filler in [30, 13, 60, 70] {
                     let tokens: Vec<Token> = (0..count)
                         .map(|_| {
-                            let kind = random(32);
+                            let kind = random.below(32);
                             let symbols = match [runs, runs + classes, runs + classes + wide].iter().position(|&end| kind < end) {
                                 Some(0) => {
-                                    let first = [0, 76, 91][random(3) as usize];
+                                    let first = [0, 76, 91][random.below(3) as usize];
                                     first..first + longest
                                 }
                                 Some(1) => 46..62,

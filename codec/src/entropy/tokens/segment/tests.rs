@@ -1,15 +1,8 @@
 use super::super::plain::{self, Token};
 use super::*;
 use crate::entropy::alphabet::Meaning;
+use crate::random::Random;
 use crate::simd::bytes;
-
-fn random() -> impl FnMut(u64) -> i64 {
-    let mut state = 1u64;
-    move |below| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((state >> 20) % below).cast_signed()
-    }
-}
 
 /// Makes tokens of segments. Keeps its buffers, so that a segment finds what the one before it has left.
 #[derive(Default)]
@@ -52,7 +45,8 @@ impl Tokenizer {
 #[test]
 fn segments_of_any_content_have_the_plain_tokens() {
     let mut tokenizer = Tokenizer::default();
-    let mut random = random();
+    let mut random = Random(1);
+    let mut below = |limit| random.below(limit).cast_signed();
     // Of 64 values, how many are zeros, how many are 1 or -1, and how many have a class. Each of the three ways to write tokens gets
     // some of these segments.
     for [zeros, ones, classes] in
@@ -61,12 +55,12 @@ fn segments_of_any_content_have_the_plain_tokens() {
         for len in [1, 2, 15, 63, 64, 65, 100, 127, 128, 129, 1000, 2047, 2048] {
             for most in [20, 4097, 1 << 17, 1 << 40] {
                 let mut difference = || {
-                    let kind = random(64);
+                    let kind = below(64);
                     match [zeros, zeros + ones, zeros + ones + classes].iter().position(|&end| kind < end) {
                         Some(0) => 0,
-                        Some(1) => 2 * random(2) - 1,
-                        Some(_) => (16 + random(most)) * (2 * random(2) - 1),
-                        None => random(31) - 15,
+                        Some(1) => 2 * below(2) - 1,
+                        Some(_) => (16 + below(most)) * (2 * below(2) - 1),
+                        None => below(31) - 15,
                     }
                 };
                 let segment: Vec<i64> = (0..len).map(|_| difference()).collect();

@@ -2,15 +2,7 @@ use super::super::plain::Plain;
 use super::super::position_of;
 use super::*;
 use crate::quantize::quantizer::Quantizer;
-
-/// A linear congruential generator: the upper halves of its states.
-fn random() -> impl FnMut() -> u32 {
-    let mut state = 1u64;
-    move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 32) as u32
-    }
-}
+use crate::random::Random;
 
 /// Encodes a row by all ways that there are and compares each value with the format's rules.
 fn check_row<V: Value>(plain: Plain, fill: Option<V>, values: &[V], predictions: &[i32]) {
@@ -52,8 +44,7 @@ fn check_row<V: Value>(plain: Plain, fill: Option<V>, values: &[V], predictions:
 
 /// Values of which most are in reach, some at ties, some on positions, some excluded, and predictions from good to far off.
 fn check_rows<V: Value>(steps_limit: i32, bounds: &[f64]) {
-    let mut random = random();
-    let mut unit = move || f64::from(random()) / f64::from(u32::MAX) * 2.0 - 1.0;
+    let mut random = Random(1);
     for &bound in bounds {
         let plain = Plain { bound, steps_limit };
         let step = 2.0 * bound;
@@ -64,10 +55,10 @@ fn check_rows<V: Value>(steps_limit: i32, bounds: &[f64]) {
                 let (mut values, mut predictions) = (Vec::new(), Vec::new());
                 let spread = [1.0, 30.0, 0.9, 1.1, 3.0, 20.0][kind] * if kind > 1 { f64::from(steps_limit) } else { 1.0 };
                 for index in 0..len {
-                    let steps = unit() * spread;
-                    let prediction = (steps * 8.0) as i32 + (unit() * [3.0, 100.0, 40_000.0, 600_000.0][index % 4]) as i32;
-                    let position = prediction.wrapping_add(8 * (unit() * 20.0) as i32);
-                    values.push(V::round_from(match (unit() * 20.0) as i32 {
+                    let steps = random.unit() * spread;
+                    let prediction = (steps * 8.0) as i32 + (random.unit() * [3.0, 100.0, 40_000.0, 600_000.0][index % 4]) as i32;
+                    let position = prediction.wrapping_add(8 * (random.unit() * 20.0) as i32);
+                    values.push(V::round_from(match (random.unit() * 20.0) as i32 {
                         0 if kind == 1 => f64::NAN,
                         1 if kind == 2 => f64::INFINITY,
                         2 => plain.value(position),
