@@ -173,8 +173,9 @@ def whole_processes(folder: Path, plugin: Path, backends: list[str], chunks: int
     return [*lines, ""]
 
 
-# Chunks of 64^3 that a rank compresses, or decompresses, before it meets the others, and the seconds that ranks do so with each backend.
-MEET_AFTER, RANK_SECONDS = 8, {"cpu": 3.0, "cuda": 3.0, "auto": 7.0}
+# Chunks of 64^3 that a rank compresses, or decompresses, before it meets the others; the seconds that ranks do so with each backend; and windows of them.
+MEET_AFTER, RANK_SECONDS = 8, {"cpu": 8.0, "cuda": 3.0, "auto": 16.0}
+WINDOWS = ((0.0, 1.0), (1.0, 2.0), (2.0, 4.0), (4.0, 8.0), (8.0, 1e9))
 
 
 def meet(folder: str, plugin: str, seconds: str) -> None:
@@ -203,7 +204,7 @@ def meet(folder: str, plugin: str, seconds: str) -> None:
         is_over = ranks.bcast(times[2] - begun > float(seconds))
     if ranks.rank == 0:
         size = ranks.size * sum(chunk.nbytes for chunk in chunks) / 1e9
-        for first, last in ((0.0, 1.0), (1.0, 2.0), (2.0, 4.0), (4.0, 1e9)):
+        for first, last in WINDOWS:
             if own := [times for times in rounds if first <= times[0] < last]:
                 write, read = (size / median(times[way] for times in own) for way in (1, 2))
                 window = f"{first:g} s to {last:g}" if last < 1e9 else f"from {first:g} s"

@@ -11,6 +11,8 @@ use quire_codec::Scalar;
 use quire_codec::stages::pairs;
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 
+use crate::cores::idle_cores;
+
 /// Copies below this length stay on the calling thread: waking others takes longer.
 const SPLIT: usize = 192 << 10;
 /// Units that a long copy has: so many that no thread is left with a long one at the end while the others wait.
@@ -23,8 +25,19 @@ const MIN_UNIT_BACK: usize = 32 << 10;
 /// Threads beside the caller's.
 const HELPERS: usize = 5;
 
-/// The helpers, started by the first copy that needs them. `None` on a single core, and while the system gives no threads: for lack of memory, say.
-fn helpers() -> Option<&'static ThreadPool> {
+/// Threads beside the caller's.
+#[derive(Clone, Copy)]
+struct Helpers {
+    pool: &'static ThreadPool,
+    /// Threads of the pool that find an idle core.
+    count: usize,
+}
+
+/// The helpers, started by the first copy that needs them. `None` on a single core, where all cores are busy, and while the system gives no threads: for lack of
+/// memory, say.
+///
+/// A copy ends when all of its helpers have run. Where 16 processes kept 16 cores busy, that was 4 to 10 ms later in one of ten copies of 1 MiB, which takes 0.16 ms.
+fn helpers() -> Option<Helpers> {
     static POOL: OnceCell<Option<ThreadPool>> = OnceCell::new();
     let found = POOL.get_or_try_init(|| {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -35,7 +48,9 @@ fn helpers() -> Option<&'static ThreadPool> {
         let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(|index| format!("quire-copy-{index}"));
         pool.build().map(Some)
     });
-    found.ok()?.as_ref()
+    let pool = found.ok()?.as_ref()?;
+    let count = pool.current_num_threads().min(idle_cores());
+    (count > 0).then_some(Helpers { pool, count })
 }
 
 /// How many jobs of a scope are still under way.
@@ -60,7 +75,7 @@ impl Underway {
 
 /// Does `here` on the calling thread and `there` on a helper, if there is one.
 pub(crate) fn beside<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send) -> (A, B) {
-    let Some(pool) = helpers() else {
+    let Some(Helpers { pool, .. }) = helpers() else {
         // What `here` starts goes on beside the other.
         let done = here();
         return (done, there());
@@ -113,12 +128,12 @@ impl<T> Units<T> {
 /// answer is yes.
 fn share(
     count: usize,
-    helpers: Option<&ThreadPool>,
+    helpers: Option<Helpers>,
     first: impl FnOnce(),
     work: impl Fn(usize) + Sync,
     mut done: impl FnMut() -> bool,
 ) {
-    let helping = helpers.map_or(0, |pool| pool.current_num_threads().min(count.saturating_sub(1)));
+    let helping = helpers.map_or(0, |helpers| helpers.count.min(count.saturating_sub(1)));
     let next = AtomicUsize::new(0);
     let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&number| number < count);
     let own = || {
@@ -131,7 +146,7 @@ fn share(
             std::hint::spin_loop();
         }
     };
-    let Some(pool) = helpers.filter(|_| helping > 0) else { return own() };
+    let Some(Helpers { pool, .. }) = helpers.filter(|_| helping > 0) else { return own() };
     let underway = Underway::new(helping);
     pool.in_place_scope(|scope| {
         for _ in 0..helping {
@@ -154,7 +169,7 @@ pub(crate) fn is_split(len: usize) -> bool {
 }
 
 /// The helpers for a copy of `len` bytes, if it is long enough for them.
-fn helpers_for(len: usize) -> Option<&'static ThreadPool> {
+fn helpers_for(len: usize) -> Option<Helpers> {
     if is_split(len) { helpers() } else { None }
 }
 

@@ -38,6 +38,7 @@ mod batch;
 mod card;
 mod chunk;
 mod copy;
+mod cores;
 #[allow(dead_code, missing_docs, unreachable_pub, reason = "the build script includes this file as well, and alone writes C++")]
 mod declare;
 mod device;

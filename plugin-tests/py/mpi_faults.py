@@ -6,6 +6,8 @@ mpi_faults.py type FILE           one process asks for a type that the filter do
 mpi_faults.py environment FILE    the filter of one process finds an environment that makes no sense
 mpi_faults.py limit FILE          one process cannot write all (RLIMIT_FSIZE, as on a full disk)
 mpi_faults.py dies FILE           one process is killed while the others wait for it in a collective write
+mpi_faults.py memory FILE         the filter of one process finds no memory for its chunk
+mpi_faults.py optional FILE       likewise, where the filter is optional: HDF5 stores the chunk as it is, and 1.10 does not note that
 
 HDF5 gives an error to the process that meets it, and to no other. Where the others have returned from their call, they can be told (`together`). Where they
 wait within it, only the end of the job helps, MPI_Abort. `python -m mpi4py` calls it too late: h5py has closed the file before, and waits for the others.
@@ -19,6 +21,7 @@ import signal
 import sys
 import time
 import traceback
+from pathlib import Path
 from typing import Any, Callable
 
 from mpi4py import MPI
@@ -37,6 +40,8 @@ from quire_client import FILTER_ID, absolute, assert_words  # noqa: E402
 CHUNK = (4, 128, 128)
 CHUNKS = 16
 LIMIT = 1 << 20
+# 32 MiB, of which HDF5 takes two before it calls the filter.
+LONG_CHUNK = (32, 512, 512)
 
 
 def together(call: Callable[[], Any]) -> Any:
@@ -52,13 +57,20 @@ def together(call: Callable[[], Any]) -> Any:
     return result
 
 
-def create(file: h5py.File, bound: float, kind: h5py.h5t.TypeID = h5py.h5t.IEEE_F32LE) -> h5py.Dataset:
-    """A dataset whose chunks must be compressed."""
+def create(
+    file: h5py.File,
+    bound: float,
+    kind: h5py.h5t.TypeID = h5py.h5t.IEEE_F32LE,
+    chunk: tuple[int, ...] = CHUNK,
+    chunks: int = CHUNKS,
+    flag: int = h5py.h5z.FLAG_MANDATORY,
+) -> h5py.Dataset:
+    """A dataset whose chunks must be compressed, unless the flag says otherwise."""
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    properties.set_chunk(CHUNK)
+    properties.set_chunk(chunk)
     properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-    properties.set_filter(FILTER_ID, h5py.h5z.FLAG_MANDATORY, absolute(bound))
-    space = h5py.h5s.create_simple((CHUNKS * CHUNK[0], *CHUNK[1:]))
+    properties.set_filter(FILTER_ID, flag, absolute(bound))
+    space = h5py.h5s.create_simple((chunks * chunk[0], *chunk[1:]))
     return h5py.Dataset(h5py.h5d.create(file.id, b"x", kind, space, properties))
 
 
@@ -71,11 +83,41 @@ def write(dataset: h5py.Dataset) -> None:
         dataset[first : first + rows] = values
 
 
+def write_without_memory(path: str, flag: int) -> None:
+    """Each process writes one long chunk. One process has room for HDF5's buffers alone."""
+    rows = slice(WORLD.rank * LONG_CHUNK[0], (WORLD.rank + 1) * LONG_CHUNK[0])
+    values = np.random.default_rng(WORLD.rank).normal(0, 1, LONG_CHUNK).astype("<f4")
+    # Not closed after an error: that waits for the others.
+    file = h5py.File(path, "w", driver="mpio", comm=WORLD)
+    dataset = create(file, 1e-3, chunk=LONG_CHUNK, chunks=WORLD.size, flag=flag)
+    unlimited = resource.getrlimit(resource.RLIMIT_AS)
+    if IS_FAULTY:
+        taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (taken + 5 * values.nbytes // 2, unlimited[1]))
+    try:
+        with dataset.collective:
+            dataset[rows] = values
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, unlimited)
+    file.close()
+    say("has written")
+    with h5py.File(path, "r") as file:
+        try:
+            read = file["x"][rows]
+        except OSError as error:
+            say(f"cannot read: {error}")
+        else:
+            assert np.abs(read - values).max() <= 1e-3
+            say("has read")
+
+
 def say(text: str) -> None:
     print(f"process {WORLD.rank}: {text}", flush=True)
 
 
 def main(mode: str, path: str) -> None:
+    if mode in ("memory", "optional"):
+        return write_without_memory(path, h5py.h5z.FLAG_OPTIONAL if mode == "optional" else h5py.h5z.FLAG_MANDATORY)
     if mode == "limit" and IS_FAULTY:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))

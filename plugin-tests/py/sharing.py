@@ -130,6 +130,19 @@ def many_chunks_open_it_beside_the_work() -> None:
     assert len(lines) <= 4, lines
 
 
+def ranks_open_it_at_a_low_priority() -> None:
+    """Whoever is no rank opens it at his own."""
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    for settings, expected in (({}, own), ({"SLURM_LOCALID": "0"}, max(own, 10)), ({"SLURM_LOCALID": "0", "QUIRE_DEVICE": "0"}, own)):
+        worker = Worker(QUIRE_EMULATOR_OPENING="700", **settings)
+        worker.compress_until_it_opens()
+        tasks = Path(f"/proc/{worker.process.pid}/task")
+        found = {task.joinpath("comm").read_text().strip(): os.getpriority(os.PRIO_PROCESS, int(task.name)) for task in tasks.iterdir()}
+        assert found["quire-open"] == expected, (settings, found)
+        assert os.getpriority(os.PRIO_PROCESS, worker.process.pid) == own, "the program's own thread"
+        worker.end()
+
+
 def a_process_may_exit_while_it_is_opened() -> None:
     worker = Worker(QUIRE_EMULATOR_OPENING="700")
     worker.compress_until_it_opens()
@@ -301,6 +314,7 @@ def a_process_waits_with_opening_until_another_has_opened() -> None:
 FREE = (
     few_chunks_do_not_look_for_a_gpu,
     many_chunks_open_it_beside_the_work,
+    ranks_open_it_at_a_low_priority,
     a_process_may_exit_while_it_is_opened,
     a_signal_ends_a_process_while_it_is_opened,
     a_fork_while_it_is_opened_works_on_the_cpu,

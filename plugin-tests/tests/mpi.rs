@@ -69,6 +69,31 @@ fn what_one_process_refuses_ends_the_job() {
 }
 
 #[test]
+fn data_of_one_process_are_never_refused() {
+    let sandbox = Sandbox::new();
+    let report = succeed(two_processes(&sandbox, "mpi_hard_data.py").arg(sandbox.path("hard.h5")));
+    assert_says(&report, &["process 0: 770 chunks were taken", "process 1: 770 chunks were taken"]);
+}
+
+#[test]
+fn a_lack_of_memory_in_one_process_ends_the_job() {
+    let sandbox = Sandbox::new();
+    let mut command = faults(&sandbox, "memory");
+    assert_says(&end_with(ABORTED, command.env("QUIRE_BACKEND", "cpu")), &["no memory for 33554432 bytes of a chunk"]);
+}
+
+/// HDF5 1.10 writes the chunk as it is, and without the mark that it is so.
+#[test]
+fn a_chunk_without_memory_is_lost_where_the_filter_is_optional() {
+    let sandbox = Sandbox::new();
+    let mut command = faults(&sandbox, "optional");
+    let report = succeed(command.env("QUIRE_BACKEND", "cpu"));
+    let words = ["no memory for 33554432 bytes of a chunk", "the filter is optional here", "process 0: has read"];
+    assert_says(&report, &words);
+    assert_says(&report, &["process 1: has written", "process 1: cannot read: Can't read data (H5Z-Quire: stream is damaged"]);
+}
+
+#[test]
 fn a_write_that_fails_in_one_process_fails_in_each() {
     let report = succeed(&mut faults(&Sandbox::new(), "limit"));
     for process in ["process 0", "process 1"] {

@@ -1,0 +1,75 @@
+//! How many of the machine's cores have nothing to do. Threads beside the caller's help where cores are idle. Where none is, the caller waits for them longer than
+//! their work would have taken it.
+
+use std::fs::File;
+use std::io::Read;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a count is taken for true. A look takes some microseconds.
+const VALID: Duration = Duration::from_millis(5);
+
+/// The machine's cores less its threads that run or wait for a core. A number beyond all machines' where the system does not say.
+pub(crate) fn idle_cores() -> usize {
+    static START: OnceLock<Instant> = OnceLock::new();
+    // The count in the lower 32 bits, above it the number of the period in which it was made, from 1 on.
+    static COUNTED: AtomicU64 = AtomicU64::new(0);
+    let period = (START.get_or_init(Instant::now).elapsed().as_nanos() / VALID.as_nanos()) as u64 + 1;
+    let counted = COUNTED.load(Ordering::Relaxed);
+    if counted >> 32 == period {
+        return counted as u32 as usize;
+    }
+    let idle = count().unwrap_or(usize::MAX).min(u32::MAX as usize);
+    COUNTED.store(period << 32 | idle as u64, Ordering::Relaxed);
+    idle
+}
+
+fn count() -> Option<usize> {
+    let mut text = [0; 128];
+    let length = File::open("/proc/loadavg").and_then(|mut file| file.read(&mut text)).ok()?;
+    // SAFETY: asks for a number.
+    let cores = usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).ok()?;
+    Some(cores.saturating_sub(running(&text[..length])?))
+}
+
+/// The threads that run or wait for a core, the caller's among them, in what Linux says of its load: `0.20 0.18 0.12 1/80 11206`. A sandbox may say 0.
+fn running(load: &[u8]) -> Option<usize> {
+    let threads = std::str::from_utf8(load).ok()?.split(' ').nth(3)?;
+    threads.split_once('/')?.0.parse().ok().filter(|&running| running > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn running_threads_are_read_from_the_load() {
+        assert_eq!(running(b"0.20 0.18 0.12 17/80 11206\n"), Some(17));
+        for strange in ["", "0.20", "0.00 0.00 0.00 0/0 0\n", "0.20 0.18 0.12 -1/80 7", "0.20 0.18 0.12 1", "\u{20}\u{20}\u{20}/"]
+        {
+            assert_eq!(running(strange.as_bytes()), None, "{strange}");
+        }
+    }
+
+    #[test]
+    fn a_core_that_gets_work_is_not_idle() {
+        // SAFETY: asks for a number.
+        let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+        let ends = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 * cores {
+                scope.spawn(|| {
+                    while !ends.load(Ordering::Relaxed) {
+                        std::hint::spin_loop()
+                    }
+                });
+            }
+            std::thread::sleep(4 * VALID);
+            let idle = count();
+            ends.store(true, Ordering::Relaxed);
+            // A sandbox says nothing of its load.
+            assert!(idle.is_none_or(|idle| idle == 0), "{idle:?} of {cores}");
+        });
+    }
+}
