@@ -74,12 +74,16 @@ impl Compressing<'_> {
             device: room.streams.address(),
             predictors: room.results.address() + (count * size_of::<Inspection>()) as u64,
         };
-        // Parameters are sent while the GPU has this to do.
-        batch.choose(loaded, choice, self.layout, &room.stream, &mut room.tiles, |_| Ok(()))?;
-        let parameters = encode_parameters(self.layout, self.config, &choice.grid(), Axes::all(&self.layout.shape).into());
-        let parameters = memory::collect((0..count).map(|_| parameters))?;
-        room.send(&parameters, plan.job.parameters.address())?;
-        plan.inspect(&room.stream, &loaded.kernels, loaded.multiprocessors)
+        room.beside(
+            |room| batch.choose(loaded, choice, self.layout, &room.stream, &mut room.tiles, |_| Ok(())),
+            |room, stream| {
+                let predictor = Axes::all(&self.layout.shape).into();
+                let parameters = encode_parameters(self.layout, self.config, &choice.grid(), predictor);
+                let parameters = memory::collect((0..count).map(|_| parameters))?;
+                room.send_in(stream, &parameters, plan.job.parameters.address())?;
+                plan.inspect(stream, &loaded.kernels, loaded.multiprocessors)
+            },
+        )
     }
 
     /// What [`Compressing::choose`] has found of `count` chunks.
