@@ -6,7 +6,7 @@ use quire_codec::memory;
 use quire_codec::stages::Axes;
 use quire_codec::stages::choice::TileChoice;
 
-use super::compress::Compressing;
+use super::compress::{Compressing, Found};
 use crate::declare::Address;
 use crate::error::{Error, Result};
 use crate::job::{EncodeParameters, Inspection};
@@ -17,9 +17,6 @@ use crate::tiles::ChunkBatch;
 
 /// Most bytes of device memory for choosing the predictors of the first sets of all rooms together.
 const MAX_CHOICE: usize = 256 << 20;
-
-/// What the device finds of a chunk before it is compressed: what `inspect` says, and its predictor's byte.
-pub(super) type Found = (Inspection, u32);
 
 impl Compressing<'_> {
     /// Starts choosing the predictors of the first `chunks` chunks in this room. Whether it did: the kernels must be able to read the chunks where they are, in

@@ -18,9 +18,7 @@ use quire_codec::stages::settled_bound;
 use quire_codec::{CodingPolicy, Config, ErrorBound, Layout, Workspace, check_bound, max_stream_len, memory};
 
 use super::boxes::{Boxes, Way, copy_runs};
-use super::choosing::Found;
-use super::deliver::{Stream, To, deliver};
-use super::packed::{PackedStreams, aligned};
+use super::packed::aligned;
 use super::sets::set_len;
 use super::{Failure, Fault, Resident};
 use crate::declare::Address;
@@ -52,6 +50,9 @@ pub(super) struct Compressing<'a> {
     is_for_kernels: bool,
 }
 
+/// What the device finds of a chunk before it is compressed: what `inspect` says, and its predictor's byte.
+pub(super) type Found = (Inspection, u32);
+
 /// How a chunk becomes a stream.
 enum Decision {
     /// The kernels compress it. `is_lossless`: with the exact bits, so that a stream longer than the chunk stays.
@@ -60,48 +61,31 @@ enum Decision {
     Made(Vec<u8>),
 }
 
-impl Device {
-    /// Compresses chunks in device memory to streams in the host's. `take` gets the number of each chunk and its stream, on several threads and in any order.
-    /// Returns when the values are no longer needed.
-    ///
-    /// # Errors
-    /// The first failure, and its chunk.
-    ///
-    /// # Safety
-    /// The parts lead to values in memory of this device that nobody changes meanwhile; the stream is one of the device's primary context.
-    pub unsafe fn compress_resident(
-        &'static self,
-        values: &Resident<'_>,
-        layout: &Layout,
-        config: &Config<'_>,
-        take: &(dyn Fn(usize, &[u8]) -> quire_codec::Result<()> + Sync),
-    ) -> std::result::Result<(), Failure> {
-        let batch = Compressing::new(self, values, layout, config)?;
-        deliver(&batch, To::Host(take))
-    }
+/// Where a chunk's stream is.
+#[derive(Default)]
+pub(super) enum Stream {
+    #[default]
+    NotMade,
+    /// In memory of the room's.
+    OnDevice {
+        address: Address,
+        length: u64,
+    },
+    OnHost(Vec<u8>),
+}
 
-    /// Compresses chunks in device memory to streams there, which are complete when this returns. [`Device::compress_resident`] writes them to the host.
-    ///
-    /// # Errors
-    /// Those of [`Device::compress_resident`], and `InvalidArgument` if there is no room for the streams.
-    ///
-    /// # Safety
-    /// The rules of [`Device::compress_resident`] hold, and the target is device memory of its capacity that nobody else uses meanwhile.
-    pub unsafe fn compress_resident_to(
-        &'static self,
-        values: &Resident<'_>,
-        layout: &Layout,
-        config: &Config<'_>,
-        packed: &PackedStreams<'_>,
-    ) -> std::result::Result<(), Failure> {
-        let batch = Compressing::new(self, values, layout, config)?;
-        deliver(&batch, To::Device(packed))?;
-        Ok(packed.check()?)
+impl Stream {
+    pub(super) fn len(&self) -> u64 {
+        match self {
+            Self::NotMade => 0,
+            Self::OnDevice { length, .. } => *length,
+            Self::OnHost(bytes) => bytes.len() as u64,
+        }
     }
 }
 
 impl<'a> Compressing<'a> {
-    fn new(
+    pub(super) fn new(
         device: &'static Device,
         values: &'a Resident<'a>,
         layout: &'a Layout,

@@ -7,44 +7,61 @@
 
 use std::ops::Range;
 
-use quire_codec::memory;
+use quire_codec::{Config, Layout, memory};
 
-use super::Failure;
 use super::boxes::copy_runs;
-use super::compress::Compressing;
+use super::compress::{Compressing, Stream};
 use super::packed::{PackedStreams, aligned};
 use super::sets::{Work, in_sets};
-use crate::declare::Address;
+use super::{Failure, Resident};
+use crate::device::Device;
 use crate::job::CopiedRun;
 use crate::launch::Kernels;
 use crate::memory::{download, upload};
 use crate::room::Room;
 
-/// Where a chunk's stream is.
-#[derive(Default)]
-pub(super) enum Stream {
-    #[default]
-    NotMade,
-    /// In memory of the room's.
-    OnDevice {
-        address: Address,
-        length: u64,
-    },
-    OnHost(Vec<u8>),
-}
+impl Device {
+    /// Compresses chunks in device memory to streams in the host's. `take` gets the number of each chunk and its stream, on several threads and in any order.
+    /// Returns when the values are no longer needed.
+    ///
+    /// # Errors
+    /// The first failure, and its chunk.
+    ///
+    /// # Safety
+    /// The parts lead to values in memory of this device that nobody changes meanwhile; the stream is one of the device's primary context.
+    pub unsafe fn compress_resident(
+        &'static self,
+        values: &Resident<'_>,
+        layout: &Layout,
+        config: &Config<'_>,
+        take: &(dyn Fn(usize, &[u8]) -> quire_codec::Result<()> + Sync),
+    ) -> Result<(), Failure> {
+        let batch = Compressing::new(self, values, layout, config)?;
+        deliver(&batch, To::Host(take))
+    }
 
-impl Stream {
-    pub(super) fn len(&self) -> u64 {
-        match self {
-            Self::NotMade => 0,
-            Self::OnDevice { length, .. } => *length,
-            Self::OnHost(bytes) => bytes.len() as u64,
-        }
+    /// Compresses chunks in device memory to streams there, which are complete when this returns. [`Device::compress_resident`] writes them to the host.
+    ///
+    /// # Errors
+    /// Those of [`Device::compress_resident`], and `InvalidArgument` if there is no room for the streams.
+    ///
+    /// # Safety
+    /// The rules of [`Device::compress_resident`] hold, and the target is device memory of its capacity that nobody else uses meanwhile.
+    pub unsafe fn compress_resident_to(
+        &'static self,
+        values: &Resident<'_>,
+        layout: &Layout,
+        config: &Config<'_>,
+        packed: &PackedStreams<'_>,
+    ) -> Result<(), Failure> {
+        let batch = Compressing::new(self, values, layout, config)?;
+        deliver(&batch, To::Device(packed))?;
+        Ok(packed.check()?)
     }
 }
 
 /// Where streams go.
-pub(super) enum To<'a, 'p> {
+enum To<'a, 'p> {
     /// To whoever takes them on the host.
     Host(&'a (dyn Fn(usize, &[u8]) -> quire_codec::Result<()> + Sync)),
     Device(&'a PackedStreams<'p>),
@@ -54,7 +71,7 @@ pub(super) enum To<'a, 'p> {
 ///
 /// # Errors
 /// The first failure, and its chunk.
-pub(super) fn deliver(batch: &Compressing<'_>, to: To<'_, '_>) -> Result<(), Failure> {
+fn deliver(batch: &Compressing<'_>, to: To<'_, '_>) -> Result<(), Failure> {
     let (count, stream) = (batch.values.parts.len(), batch.values.stream);
     in_sets(batch.device, count, batch.set_len(), stream, &Delivery { batch, to })
 }
